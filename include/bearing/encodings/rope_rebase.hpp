@@ -1,0 +1,28 @@
+#pragma once
+
+#include <bearing/encodings/rope.hpp>
+
+namespace bearing {
+
+/// Moves keys that are already rotated, in place: from position p under `from` to position p' under `to`.
+///
+/// A cached key is k_cached = a·R(pθ)k; the same key as the new encoding would have cached it is
+/// (a'/a)·R(p'θ' − pθ)·k_cached. That one operation is llama.cpp's K-shift, the re-indexing of attention sinks, the
+/// reuse of a chunk at another place, and the switch of dynamic NTK or LongRoPE to another length (resolve() the same
+/// Rope with two values of seq_len). With several axes each pair moves by its own axis' shift.
+///
+/// k [batch, kv_heads, time, head_dim]; `old_at` and `new_at` as for rotate(). The angle is exact (both products are
+/// reduced before they are subtracted), so the only error is the rotation's: per call at most 3 ulp of the pair's norm
+/// in float32, 1 ulp (2^-8 of the norm) in bf16. Repeated shifts add up: a cache that is shifted very often is better
+/// kept unrotated or rebased from a copy; docs/encodings/rope_rebase.md has the measured growth.
+///
+/// Throws ShapeError if the two encodings differ in head_dim, rotary_dim, begin, pairing or axes, or as rotate().
+template <class T>
+void rebase(const RopeFrequencies& from, const Positions& old_at, const RopeFrequencies& to, const Positions& new_at,
+            View<T, 4> k, const Executor& on = {});
+
+/// The K-shift: same encoding, every token moved by the same number of positions.
+template <class T>
+void shift(const RopeFrequencies& frequencies, Index by, View<T, 4> k, const Executor& on = {});
+
+}  // namespace bearing

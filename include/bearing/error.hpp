@@ -1,0 +1,25 @@
+#pragma once
+
+#include <stdexcept>
+
+namespace bearing {
+
+// Every function checks its arguments before it writes anything: after an exception the outputs are as they were.
+// The texts read "[function] argument: what must hold, got what".
+
+/// A tensor, head or table of the wrong shape, stride, pairing or aliasing, or a spec that contradicts itself.
+struct ShapeError : std::invalid_argument {
+  using std::invalid_argument::invalid_argument;
+};
+
+/// A number outside its range: a position, a length, a frequency, an index past a table.
+struct RangeError : std::out_of_range {
+  using std::out_of_range::out_of_range;
+};
+
+/// A model's file that cannot be read: names the file, line and column or JSON pointer, what was found and wanted.
+struct ConfigError : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+}  // namespace bearing

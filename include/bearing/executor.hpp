@@ -1,0 +1,32 @@
+#pragma once
+
+#include <bearing/view.hpp>
+
+namespace bearing {
+
+/// Where the work runs. The library starts no threads: it hands `tasks` independent tasks to `run`, which must call
+/// task(data, 0) … task(data, tasks − 1), each once, in any order, on any threads, and return when all are done.
+///
+/// The default runs them one after the other on the calling thread. Results have the same bits for every executor.
+/// `bearing/threads.hpp` has one on oneTBB; an engine passes its own pool.
+struct Executor {
+  /// How many tasks can usefully run at once; work is cut into about this many pieces.
+  Index workers = 1;
+  /// Null: serial.
+  void (*run)(void* context, Index tasks, void (*task)(void* data, Index i), void* data) = nullptr;
+  /// Passed to `run` untouched.
+  void* context = nullptr;
+};
+
+/// Calls body(0) … body(tasks − 1) on the executor. The body must not throw.
+template <class Body>
+void parallel(const Executor& on, Index tasks, Body&& body) {
+  if (on.run == nullptr || tasks < 2) {
+    for (Index i = 0; i < tasks; ++i) body(i);
+    return;
+  }
+  on.run(
+      on.context, tasks, [](void* data, Index i) { (*static_cast<std::remove_reference_t<Body>*>(data))(i); }, &body);
+}
+
+}  // namespace bearing

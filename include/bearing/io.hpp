@@ -1,0 +1,71 @@
+#pragma once
+
+#include <bearing/encodings/rope.hpp>
+#include <bearing/error.hpp>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+// Model files in, encodings out. Link `bearing::io`.
+
+namespace bearing {
+
+/// A layer without any positional encoding (NoPE).
+struct NoPosition {};
+
+/// An encoding that is recognised but not rotary: its name in the literature ("alibi", "t5", "learned", …).
+struct OtherEncoding {
+  std::string name;
+};
+
+/// What one layer does with positions.
+struct Layer {
+  std::variant<NoPosition, Rope, OtherEncoding> encoding;
+  std::string type = "full_attention";  ///< the file's word: full_attention, sliding_attention, chunked_attention, …
+  Index window = 0;                     ///< sliding window or chunk in tokens; 0: none
+};
+
+/// Something in the file that a careful colleague would point out.
+struct ConfigWarning {
+  std::string pointer;  ///< JSON pointer of the key, "" for the whole file
+  std::string text;
+};
+
+/// A model's file, as far as positions go.
+struct Model {
+  std::string file;
+  std::string model_type;
+  Index heads = 0, kv_heads = 0;
+  Index head_dim = 0;         ///< dimensions of a query or key head
+  Index trained_length = 0;   ///< before any stretching; 0 if the file does not say
+  Index context_length = 0;   ///< what the file promises (max_position_embeddings); 0 if it does not say
+  std::vector<Layer> layers;  ///< one per layer, at least one
+  std::vector<ConfigWarning> warnings;
+};
+
+/// Reads a Hugging Face config.json. Old keys (rope_theta, rope_scaling, partial_rotary_factor, …) and the new
+/// rope_parameters, nested per layer type or not; the pairing is known per model_type. An unknown model_type works if
+/// its keys are the common ones, with a warning. Comments on single keys: docs/guide/model-files.md.
+///
+/// Throws ConfigError, which names the file, line and column or JSON pointer, what was found and what was wanted. Files
+/// over 16 MiB or nested deeper than 128 levels are refused unread; nothing is fetched, executed or written.
+Model read_hf_config(const std::string& path);
+
+/// The same from text in memory; `name` stands for the file in messages.
+Model parse_hf_config(std::string_view text, const std::string& name = "config.json");
+
+/// Layers with the same encoding, type and window, in order of their first layer.
+struct LayerGroup {
+  std::vector<Index> layers;
+  Layer layer;
+};
+std::vector<LayerGroup> layer_groups(const Model& model);
+
+/// A rotary spec as JSON, and back: {"head_dim": 128, "pairing": "half", "base": 500000, "scaling": {"type": "llama3",
+/// …}}. Numbers are written in the shortest form that reads back; docs/guide/rope-json.md lists the keys. parse_rope
+/// throws ConfigError as read_hf_config does.
+std::string to_json(const Rope& rope);
+Rope parse_rope(std::string_view json, const std::string& name = "rope");
+
+}  // namespace bearing

@@ -1,0 +1,85 @@
+#pragma once
+
+#include <bearing/view.hpp>
+#include <concepts>
+
+namespace bearing {
+
+/// The largest position, either way: |p| ≤ 2^31.
+inline constexpr Index max_position = Index{1} << 31;
+
+/// Where each token stands. Positions are always given, never assumed from an array index: packed batches, caches,
+/// left padding, sharded sequences and images all need just that.
+///
+///     Positions{}                          0, 1, 2, … in every sequence
+///     Positions(past)                      past, past + 1, … in every sequence (a cache of `past` keys)
+///     Positions::starting_at(firsts)       firsts[b], firsts[b] + 1, … : firsts [batch]
+///     Positions(view)                      one position per token: [time], [batch, time] or [axes, batch, time]
+///
+/// Values are int64 or double (real positions: seconds, normalised coordinates, augmented positions), in any order,
+/// repeated or negative, up to ±2^31. With several axes (M-RoPE: time, height, width; an image: its two coordinates)
+/// the first extent is the axis. Refers to the caller's memory, which must outlive the call it is passed to.
+class Positions {
+ public:
+  Positions(Index first = 0) : first_(first) {}
+
+  template <class T>
+  requires std::same_as<std::remove_const_t<T>, Index> || std::same_as < std::remove_const_t<T>,
+  double > Positions(View<T, 1> per_token)
+      : Positions(View<const T, 3>{per_token.data, {1, any, per_token.shape[0]}, {0, 0, per_token.stride[0]}}) {}
+  template <class T>
+  requires std::same_as<std::remove_const_t<T>, Index> || std::same_as < std::remove_const_t<T>,
+  double > Positions(View<T, 2> per_token)
+      : Positions(View<const T, 3>{per_token.data,
+                                   {1, per_token.shape[0], per_token.shape[1]},
+                                   {0, per_token.stride[0], per_token.stride[1]}}) {}
+  template <class T>
+  requires std::same_as<std::remove_const_t<T>, Index> || std::same_as < std::remove_const_t<T>,
+  double > Positions(View<T, 3> per_token) : shape_(per_token.shape), stride_(per_token.stride) {
+    if constexpr (std::same_as<std::remove_const_t<T>, Index>) {
+      kind_ = Kind::integer, integer_ = per_token.data;
+    } else {
+      kind_ = Kind::real, real_ = per_token.data;
+    }
+  }
+
+  /// Sequence b starts at firsts[b] and counts up: a decode step over sequences of different lengths.
+  static Positions starting_at(View<const Index, 1> firsts) {
+    Positions at(View<const Index, 3>{firsts.data, {1, firsts.shape[0], any}, {0, firsts.stride[0], 0}});
+    at.step_ = 1;
+    return at;
+  }
+
+  /// True unless the positions are doubles.
+  bool integral() const { return kind_ != Kind::real; }
+  /// True if every sequence has the positions first(), first() + 1, …
+  bool is_offset() const { return kind_ == Kind::offset; }
+  Index first() const { return first_; }
+  Index axes() const { return kind_ == Kind::offset ? 1 : shape_[0]; }
+
+  /// The position of token t of sequence b along an axis; integer() only if integral().
+  Index integer(Index axis, Index b, Index t) const {
+    if (kind_ == Kind::offset) return first_ + t;
+    return integer_[axis * stride_[0] + b * stride_[1] + t * stride_[2]] + step_ * t;
+  }
+  double real(Index axis, Index b, Index t) const {
+    if (kind_ != Kind::real) return static_cast<double>(integer(axis, b, t));
+    return real_[axis * stride_[0] + b * stride_[1] + t * stride_[2]];
+  }
+
+  /// Throws ShapeError unless these are positions for `batch` sequences of `time` tokens on `axes` axes (one axis
+  /// serves all of them: text), RangeError if one of them is past ±2^31 or not a number.
+  void check(const char* function, const char* argument, Index axes, Index batch, Index time) const;
+
+ private:
+  enum class Kind { offset, integer, real };
+  static constexpr Index any = -1;  // an extent that fits every tensor
+
+  Kind kind_ = Kind::offset;
+  Index first_ = 0, step_ = 0;
+  const Index* integer_ = nullptr;
+  const double* real_ = nullptr;
+  std::array<Index, 3> shape_{1, any, any}, stride_{};
+};
+
+}  // namespace bearing

@@ -1,0 +1,19 @@
+#pragma once
+
+#include <string_view>
+#include <vector>
+
+namespace bearing {
+
+/// The SIMD instruction set that kernels use: the best that this machine has, or the one named by the environment
+/// variable BEARING_TARGET (read once, at the first call). Every result has the same bits on all of them.
+std::string_view simd_target();
+
+/// All that this build holds and this machine can run, best first; the last is the scalar one.
+std::vector<std::string_view> simd_targets();
+
+/// Makes every later call in this process use the named target. Throws RangeError for one that is not in
+/// simd_targets(). For tests and measurements.
+void use_simd_target(std::string_view name);
+
+}  // namespace bearing

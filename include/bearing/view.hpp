@@ -1,0 +1,85 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+namespace bearing {
+
+/// Counts, indices, extents, strides and integer positions: signed, 64 bits.
+using Index = std::int64_t;
+
+/// A tensor that someone else owns: a pointer, a shape and strides.
+///
+/// Strides count elements, not bytes; 0 (a broadcast axis) and negative strides are allowed where a function only
+/// reads. Element (i, j, …) lies at data[i·stride[0] + j·stride[1] + …].
+template <class T, int Rank>
+struct View {
+  T* data = nullptr;
+  std::array<Index, Rank> shape{};
+  std::array<Index, Rank> stride{};
+
+  /// The element at the given indices, one per axis; unchecked.
+  template <class... I>
+  requires(sizeof...(I) == Rank) constexpr T& operator()(I... index) const {
+    Index offset = 0;
+    std::size_t axis = 0;
+    ((offset += static_cast<Index>(index) * stride[axis++]), ...);
+    return data[offset];
+  }
+
+  /// The number of elements: the product of the shape.
+  constexpr Index size() const {
+    Index n = 1;
+    for (Index extent : shape) n *= extent;
+    return n;
+  }
+
+  /// A view that may be written also serves where one is only read.
+  constexpr operator View<const T, Rank>() const requires(!std::is_const_v<T>) { return {data, shape, stride}; }
+};
+
+/// A row-major view: dense(p, 2, 3) has shape [2, 3] and strides [3, 1].
+template <class T, class... I>
+constexpr View<T, sizeof...(I)> dense(T* data, I... extent) {
+  View<T, sizeof...(I)> view{data, {static_cast<Index>(extent)...}, {}};
+  Index step = 1;
+  for (std::size_t axis = sizeof...(I); axis-- > 0;) {
+    view.stride[axis] = step;
+    step *= view.shape[axis];
+  }
+  return view;
+}
+
+/// Contiguous memory in the order batch, heads, time, dim. Axes of the view: (batch, heads, time, dim).
+template <class T>
+constexpr View<T, 4> bhtd(T* data, Index batch, Index heads, Index time, Index dim) {
+  return {data, {batch, heads, time, dim}, {heads * time * dim, time * dim, dim, 1}};
+}
+
+/// Contiguous memory in the order batch, time, heads, dim. Axes of the view are still (batch, heads, time, dim).
+template <class T>
+constexpr View<T, 4> bthd(T* data, Index batch, Index time, Index heads, Index dim) {
+  return {data, {batch, heads, time, dim}, {time * heads * dim, dim, heads * dim, 1}};
+}
+
+/// A parameter and where its gradient is added; an empty grad (null data) means that none is wanted.
+template <class T, int Rank>
+struct Param {
+  View<const T, Rank> value;
+  View<T, Rank> grad = {};
+};
+
+/// A member that must be written: leaving it out of an initialiser does not compile.
+template <class T>
+class Required {
+ public:
+  constexpr Required(T value) : value_(value) {}
+  constexpr operator T() const { return value_; }
+
+ private:
+  T value_;
+};
+
+}  // namespace bearing
