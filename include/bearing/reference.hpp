@@ -2,22 +2,26 @@
 
 #include <bearing/encodings/rope.hpp>
 #include <bearing/encodings/xpos.hpp>
-#include <complex>
+#include <vector>
 
 // Every operation again, in double, scalar and as obvious as can be: what kernels are compared with, and the place to
 // read what an encoding does.
 
 namespace bearing::reference {
 
-/// cos and sin of p·θ_i, for θ as the sum of two doubles: the product is split exactly, libm takes the large part, and
-/// the small rest ε turns it on: cos(φ + ε) = cos φ − ε sin φ.
+/// cos and sin of p·θ_i, times the attention factor, with θ_i as the sum of two doubles. The product is split exactly
+/// into a large part φ and the small rest ε that rounding left over; libm takes each, the addition theorem joins them:
+/// cos(φ + ε) = cos φ cos ε − sin φ sin ε. Good to about 2^-52 of the attention factor, absolute, for |p| ≤ 2^31.
+///
+/// Of frequencies with Angles::as_float32, what Hugging Face's code computes: float(p)·float(θ) as a float, its cos as
+/// a float, times float(attention factor) as a float.
 struct CosSin {
   double cos, sin;
 };
 CosSin cos_sin(const RopeFrequencies& frequencies, Index pair, double position);
 
 /// a·R(pθ)x for one head x [head_dim], p [axes]; written three ways, as the founding texts derive them, and shown to be
-/// equal in the tests.
+/// equal in the tests. All throw ShapeError if an extent is not the frequencies'; y may be x.
 void rotate_elementwise(const RopeFrequencies& frequencies, View<const double, 1> p, View<const double, 1> x,
                         View<double, 1> y);  ///< x ⊗ cos + partner(x) ⊗ sin
 void rotate_complex(const RopeFrequencies& frequencies, View<const double, 1> p, View<const double, 1> x,
@@ -25,10 +29,11 @@ void rotate_complex(const RopeFrequencies& frequencies, View<const double, 1> p,
 void rotate_matrix(const RopeFrequencies& frequencies, View<const double, 1> p, View<const double, 1> x,
                    View<double, 1> y);  ///< y = R x with the block-diagonal matrix below
 
-/// a·R(pθ), [head_dim, head_dim], in the layout of the pairing; 1 on the diagonal of what does not turn.
+/// a·R(pθ), [head_dim, head_dim] row by row, in the layout of the pairing; 1 on the diagonal of what does not turn.
 std::vector<double> rotation_matrix(const RopeFrequencies& frequencies, View<const double, 1> p);
 
-/// rotate() and its transpose for whole tensors, in double: the elementwise form in a loop.
+/// rotate() and its transpose for whole tensors [batch, heads, time, head_dim], in double: the elementwise form in a
+/// loop. Errors as bearing::rotate(); the output may be the input.
 void rotate(const RopeFrequencies& frequencies, View<const double, 4> x, const Positions& at, View<double, 4> y);
 void rotate_backward(const RopeFrequencies& frequencies, View<const double, 4> d_y, const Positions& at,
                      View<double, 4> d_x);
