@@ -1,0 +1,83 @@
+#include <gtest/gtest.h>
+#include <bearing/view.hpp>
+#include <numeric>
+#include <type_traits>
+#include <vector>
+
+namespace bearing {
+namespace {
+
+enum class Choice { first, second };
+
+TEST(View, DenseStridesAreRowMajor) {
+  std::vector<int> data(24);
+  std::iota(data.begin(), data.end(), 0);
+  const auto view = dense(data.data(), 2, 3, 4);
+  EXPECT_EQ(view.shape, (std::array<Index, 3>{2, 3, 4}));
+  EXPECT_EQ(view.stride, (std::array<Index, 3>{12, 4, 1}));
+  EXPECT_EQ(view.size(), 24);
+  EXPECT_EQ(view(1, 2, 3), 23);
+  EXPECT_EQ(view(1, 0, 2), 14);
+  static_assert(dense(static_cast<int*>(nullptr), 5).stride[0] == 1);
+}
+
+TEST(View, BothMemoryOrdersHaveTheSameAxes) {
+  // The element (b, h, t, d) of 2 × 3 × 5 × 7, found by hand in either order.
+  std::vector<int> data(2 * 3 * 5 * 7);
+  std::iota(data.begin(), data.end(), 0);
+  const auto heads_first = bhtd(data.data(), 2, 3, 5, 7);
+  const auto time_first = bthd(data.data(), 2, 5, 3, 7);
+  EXPECT_EQ(heads_first.shape, time_first.shape);
+  for (int b = 0; b < 2; ++b) {
+    for (int h = 0; h < 3; ++h) {
+      for (int t = 0; t < 5; ++t) {
+        for (int d = 0; d < 7; ++d) {
+          ASSERT_EQ(heads_first(b, h, t, d), ((b * 3 + h) * 5 + t) * 7 + d);
+          ASSERT_EQ(time_first(b, h, t, d), ((b * 5 + t) * 3 + h) * 7 + d);
+        }
+      }
+    }
+  }
+}
+
+TEST(View, StridesMayBeZeroOrNegative) {
+  const std::vector<int> data{1, 2, 3};
+  const View<const int, 2> broadcast{data.data(), {4, 3}, {0, 1}};
+  EXPECT_EQ(broadcast(3, 2), 3);
+  EXPECT_EQ(broadcast.size(), 12);
+  const View<const int, 1> backwards{data.data() + 2, {3}, {-1}};
+  EXPECT_EQ(backwards(0), 3);
+  EXPECT_EQ(backwards(2), 1);
+}
+
+TEST(View, AnEmptyAxisMakesItEmpty) {
+  EXPECT_EQ(bhtd<float>(nullptr, 3, 4, 0, 8).size(), 0);
+  EXPECT_EQ((View<float, 2>{}.size()), 0);
+}
+
+TEST(View, AWritableViewServesWhereOneReadsButNotTheReverse) {
+  float data[4] = {};
+  const View<float, 2> writable = dense(data, 2, 2);
+  const View<const float, 2> readable = writable;
+  writable(1, 0) = 5;
+  EXPECT_EQ(readable(1, 0), 5);
+  static_assert(std::is_convertible_v<View<float, 2>, View<const float, 2>>);
+  static_assert(!std::is_convertible_v<View<const float, 2>, View<float, 2>>);
+  static_assert(!std::is_convertible_v<View<float, 2>, View<const float, 3>>);
+}
+
+TEST(Param, HasNoGradientUnlessGivenOne) {
+  const double weights[2] = {1, 2};
+  const Param<double, 1> fixed{dense(weights, 2)};
+  EXPECT_EQ(fixed.grad.data, nullptr);
+  EXPECT_EQ(fixed.value(1), 2);
+}
+
+TEST(Required, HoldsItsValueAndHasNoDefault) {
+  const Required<Choice> choice = Choice::second;
+  EXPECT_TRUE(choice == Choice::second);
+  static_assert(!std::is_default_constructible_v<Required<Choice>>);
+}
+
+}  // namespace
+}  // namespace bearing
