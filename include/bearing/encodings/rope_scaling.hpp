@@ -61,7 +61,7 @@ struct YarnScaling {
   Index trained_length = 0;
   double beta_fast = 32, beta_slow = 1;
   bool truncate = true;  ///< floor and ceil the ends of the ramp; gpt-oss does not
-  std::optional<double> attention_factor, mscale, mscale_all_dim;
+  std::optional<double> attention_factor = {}, mscale = {}, mscale_all_dim = {};
   double mscale_slope = 0.1;  ///< 0.07 in TeleChat3
   bool operator==(const YarnScaling&) const = default;
 };
@@ -82,7 +82,7 @@ struct LongRopeScaling {
   std::vector<double> short_factor, long_factor;  ///< one per pair
   Index trained_length = 0;
   double factor = 1;  ///< s = max_position_embeddings / trained_length
-  std::optional<double> attention_factor, short_mscale, long_mscale;
+  std::optional<double> attention_factor = {}, short_mscale = {}, long_mscale = {};
   bool operator==(const LongRopeScaling&) const = default;
 };
 
