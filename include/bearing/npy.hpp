@@ -9,17 +9,29 @@ namespace bearing {
 
 /// A NumPy array file (.npy, format 1.0 to 3.0) in memory.
 struct NpyArray {
-  std::string dtype;         ///< NumPy's descr without the byte order: "f4", "f8", "f2", "u2", "i8", "i4", …
-  std::vector<Index> shape;  ///< row-major; Fortran order is refused
+  std::string dtype;         ///< NumPy's descr without the byte order: "f4", "f8", "f2", "u2", "i8", "i4", "V2", …
+  std::vector<Index> shape;  ///< row-major; Fortran order is refused; empty for a single number
   std::vector<std::byte> bytes;
 };
 
-/// Reads a little-endian, C-order .npy file. The header is parsed, never evaluated; its length, the shape's product and
-/// the file's size are checked before anything is allocated. Throws ConfigError naming the file, what was found and
-/// what was wanted.
+/// Reads a little-endian, C-order .npy file of plain numbers (or of raw bytes of a fixed size, "V2": what bfloat16
+/// arrays are saved as). The header is parsed, never evaluated; its length, the shape's product and the file's size are
+/// checked before anything is allocated. Throws ConfigError naming the file, the byte, what was found and what was
+/// wanted.
 NpyArray read_npy(const std::string& path);
 
-/// Writes format 1.0. The file appears whole or not at all: written beside its place and renamed. Throws ConfigError.
+/// One file to write: `data` holds the elements in C order.
+struct NpyOutput {
+  std::string path;
+  std::string dtype;
+  std::vector<Index> shape;
+  const void* data = nullptr;
+};
+
+/// Writes format 1.0. All files are written beside their places first and renamed when the last one is whole, so a
+/// failure leaves what was there before. Throws ConfigError if a file cannot be written, ShapeError for a dtype or a
+/// shape that no .npy file can have.
+void write_npy(const std::vector<NpyOutput>& files);
 void write_npy(const std::string& path, const std::string& dtype, const std::vector<Index>& shape, const void* data);
 
 }  // namespace bearing
