@@ -1,0 +1,112 @@
+#include <algorithm>
+#include <bearing/encodings/rope_axes.hpp>
+#include <bearing/error.hpp>
+#include <utility>
+
+#include "text.hpp"
+
+namespace bearing {
+namespace {
+
+constexpr Index most_axes = 4;
+
+std::size_t at(Index i) { return static_cast<std::size_t>(i); }
+
+template <class... Pieces>
+[[noreturn]] void refuse(const Pieces&... pieces) {
+  throw ShapeError(text::concat("[pair_axes] ", pieces...));
+}
+
+/// How many pairs each axis turns, checked.
+std::vector<Index> pairs_per_axis(const RopeAxes& axes, Index n) {
+  std::vector<Index> counts = axes.pairs;
+  if (axes.order == RopeAxes::Order::listed) {
+    if (std::ssize(axes.pairs) != n) {
+      refuse("pairs: must list the axis of each of the ", n, " pairs, got ", Index{std::ssize(axes.pairs)}, " entries");
+    }
+    counts.clear();
+    for (Index axis : axes.pairs) {
+      if (axis < 0 || axis >= most_axes) refuse("pairs: an axis must be between 0 and 3, got ", axis);
+      if (axis >= std::ssize(counts)) counts.resize(at(axis + 1));
+      ++counts[at(axis)];
+    }
+  }
+  if (std::ssize(counts) > most_axes) {
+    refuse("pairs: there may be at most 4 axes, got ", Index{std::ssize(counts)});
+  }
+  Index rest = n;
+  for (std::size_t a = 0; a < counts.size(); ++a) {
+    if (counts[a] < 1) {
+      refuse("pairs: every axis must turn at least one pair, got ", counts[a], " for axis ", static_cast<Index>(a));
+    }
+    rest -= std::min(counts[a], n + 1);  // no overflow, however large the entries
+  }
+  if (rest != 0) refuse("pairs: must add up to rotary_dim / 2 = ", n, ", got ", axes.pairs);
+  return counts;
+}
+
+/// The axis of each pair.
+std::vector<Index> axis_of_pairs(RopeAxes::Order order, const std::vector<Index>& listed,
+                                 const std::vector<Index>& counts, Index n) {
+  if (order == RopeAxes::Order::listed) return listed;
+  const Index axes = std::ssize(counts);
+  std::vector<Index> axis(at(n));
+  if (order == RopeAxes::Order::contiguous) {
+    auto next = axis.begin();
+    for (Index a = 0; a < axes; ++a) next = std::fill_n(next, counts[at(a)], a);
+    return axis;
+  }
+  for (Index a = 1; a < axes; ++a) {
+    const Index last = a + axes * (counts[at(a)] - 1);
+    if (last >= n) {
+      refuse("pairs: axis ", a, ", interleaved, would end at pair ", last, " of ", n, "; pairs are ", counts);
+    }
+    for (Index pair = a; pair <= last; pair += axes) axis[at(pair)] = a;
+  }
+  return axis;
+}
+
+}  // namespace
+
+RopeAxes RopeAxes::sections(std::vector<Index> pairs) {
+  return {std::move(pairs), Order::contiguous, Frequencies::shared};
+}
+RopeAxes RopeAxes::interleaved(std::vector<Index> pairs) {
+  return {std::move(pairs), Order::interleaved, Frequencies::shared};
+}
+RopeAxes RopeAxes::axial(std::vector<Index> pairs) {
+  return {std::move(pairs), Order::contiguous, Frequencies::restarted};
+}
+RopeAxes RopeAxes::strided(std::vector<Index> pairs) {
+  return {std::move(pairs), Order::contiguous, Frequencies::strided};
+}
+RopeAxes RopeAxes::listed(std::vector<Index> axis_of_pair) {
+  return {std::move(axis_of_pair), Order::listed, Frequencies::shared};
+}
+
+PairAxes pair_axes(const RopeAxes& axes, Index rotary_dim) {
+  if (rotary_dim < 2 || rotary_dim % 2 != 0) refuse("rotary_dim: must be even and at least 2, got ", rotary_dim);
+  const Index n = rotary_dim / 2;
+  const std::vector<Index> counts = axes == RopeAxes{} ? std::vector<Index>{n} : pairs_per_axis(axes, n);
+
+  PairAxes map;
+  map.axes = std::ssize(counts);
+  map.axis = axis_of_pairs(axes.order, axes.pairs, counts, n);
+  map.numerator.reserve(at(n));
+  map.denominator.reserve(at(n));
+  std::vector<Index> seen(counts.size());  // pairs of each axis so far
+  for (Index pair = 0; pair < n; ++pair) {
+    const Index a = map.axis[at(pair)], j = seen[at(a)]++;
+    Index numerator = pair, denominator = rotary_dim;
+    if (axes.frequencies == RopeAxes::Frequencies::restarted) numerator = j, denominator = 2 * counts[at(a)];
+    if (axes.frequencies == RopeAxes::Frequencies::strided) numerator = j * map.axes + a;
+    if (numerator >= n) {
+      refuse("pairs: axis ", a, ", strided, would need frequency ", numerator, " of ", n, "; pairs are ", counts);
+    }
+    map.numerator.push_back(numerator);
+    map.denominator.push_back(denominator);
+  }
+  return map;
+}
+
+}  // namespace bearing
