@@ -1,0 +1,47 @@
+// Decoding: one token each of 1, 8 and 64 sequences, at positions scattered over the context.
+
+#include <memory>
+#include <vector>
+
+#include "buffers.hpp"
+#include "harness.hpp"
+#include "models.hpp"
+
+namespace bearing::bench {
+namespace {
+
+template <class T>
+void add_decode(Pairing pairing, Index sequences, Index threads, double demand) {
+  const std::size_t bytes = tensor_bytes<T>(sequences);
+  constexpr double one_token_us = 0.25;
+  Case c{.name = std::string("decode/") + dtype_name<T>() + "/" + pairing_name(pairing) + "/in_place/" +
+                 std::to_string(sequences) + "_sequences",
+         .threads = threads,
+         .bars = {{limit(bytes, threads), demand}},
+         .prepare = [=]() -> std::function<void()> {
+           fill_with_numbers(source(), bytes);
+           const auto& table = long_table<Compute<T>>(pairing);
+           const View<T, 4> x = bthd(source().as<T>(), sequences, 1, heads, head_dim);
+           const auto at = std::make_shared<const std::vector<Index>>(scattered(sequences));
+           return [=, &table] { rotate(table, x, Positions(dense(at->data(), sequences, 1)), executor(threads)); };
+         }};
+  if (sequences == 1) c.at_most_us = one_token_us;
+  add(c);
+}
+
+}  // namespace
+
+void add_decode_cases() {
+  for (const Pairing pairing : {Pairing::half, Pairing::interleaved}) {
+    add_decode<float>(pairing, 1, 1, 0);
+    add_decode<Bfloat16>(pairing, 1, 1, 0);
+    for (const Index sequences : {8, 64}) {
+      add_decode<float>(pairing, sequences, 1, 0.95);
+      add_decode<Bfloat16>(pairing, sequences, 1, 0.55);
+      add_decode<Float16>(pairing, sequences, 1, 0.55);
+    }
+    add_decode<float>(pairing, 64, 2, 0);
+  }
+}
+
+}  // namespace bearing::bench

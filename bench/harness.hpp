@@ -1,0 +1,50 @@
+#pragma once
+
+#include <bearing/executor.hpp>
+#include <functional>
+#include <string>
+#include <vector>
+
+// One program measures our cases, the machine's limits and, if asked, our peers, in random order on the same memory.
+// A case says what its time is compared with; report.py works out the ratios from the names.
+
+namespace bearing::bench {
+
+/// Something that a case is compared with: benchmarks whose names match the pattern (a shell glob), the fastest of
+/// which counts, and the least share of its speed that is demanded (0: for information).
+struct Bar {
+  std::string pattern;
+  double demand = 0;
+};
+
+struct Case {
+  std::string name;   ///< what/dtype/pairing/where/size, without the number of threads
+  Index threads = 1;  ///< 1: pinned to one core
+  std::vector<Bar> bars = {};
+  double at_most_us = 0;     ///< demanded in absolute time; 0: nothing
+  std::string peer_of = {};  ///< for a peer: the name of our case that does the same
+  /// Fills the buffers and returns the step that is timed.
+  std::function<std::function<void()>()> prepare;
+};
+
+/// Registers a case as the benchmark "name/threads".
+void add(Case c);
+
+/// Serial for 1, else bearing::threads(n), made once.
+const Executor& executor(Index threads);
+
+/// The pattern of a limit's benchmarks for so many bytes; registers them when first asked for.
+std::string limit(std::size_t bytes, Index threads);       ///< LIMIT: read, modify, write in place
+std::string plain_copy(std::size_t bytes, Index threads);  ///< std::memcpy of as many bytes
+std::string nt_copy(std::size_t bytes, Index threads);
+std::string nt_write(std::size_t bytes, Index threads);
+
+/// "64MiB", "16KiB".
+std::string size_text(std::size_t bytes);
+
+void add_rotation_cases();
+void add_decode_cases();
+void add_axes_cases();
+void add_table_cases();
+
+}  // namespace bearing::bench

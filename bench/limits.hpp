@@ -1,0 +1,24 @@
+#pragma once
+
+#include <bearing/executor.hpp>
+#include <cstddef>
+
+// What the memory of this machine allows: loops that move the bytes of a rotation or a table and do nothing else, with
+// the widest vectors there are, cut into as many pieces as the executor has workers. Bytes are multiples of 4 KiB per
+// worker.
+
+namespace bearing::bench {
+
+/// Reads every vector, flips its signs and writes it back. LIMIT is this loop with a prefetch 4 KiB ahead; without
+/// one it is faster where the data is near, so both are measured and the faster of the two is the bar.
+void read_modify_write(float* x, std::size_t bytes, const Executor& on);
+void read_modify_write_prefetching(float* x, std::size_t bytes, const Executor& on);
+
+/// std::memcpy.
+void copy(const float* from, float* to, std::size_t bytes, const Executor& on);
+
+/// A copy and a write with stores that go past the caches.
+void copy_non_temporal(const float* from, float* to, std::size_t bytes, const Executor& on);
+void write_non_temporal(float* to, std::size_t bytes, const Executor& on);
+
+}  // namespace bearing::bench

@@ -1,0 +1,161 @@
+// PyTorch and ONNX Runtime on our memory, in our process. peers.py holds what they run; each case is compared with our
+// result before it is timed, so that nobody is measured doing something else.
+
+#include "peers.hpp"
+
+#include <Python.h>
+#include <malloc.h>
+
+#include <limits>
+#include <memory>
+#include <numeric>
+#include <stdexcept>
+#include <vector>
+
+#include "buffers.hpp"
+#include "harness.hpp"
+#include "models.hpp"
+
+namespace bearing::bench {
+namespace {
+
+struct Release {
+  void operator()(PyObject* object) const { Py_DecRef(object); }
+};
+using Object = std::unique_ptr<PyObject, Release>;
+
+/// Takes a new reference from a call into Python; an error there becomes an exception here.
+Object checked(PyObject* result) {
+  if (result != nullptr) return Object(result);
+  PyObject *type = nullptr, *value = nullptr, *trace = nullptr;
+  PyErr_Fetch(&type, &value, &trace);
+  const Object owned[] = {Object(type), Object(value), Object(trace)};
+  const Object text(PyObject_Str(value != nullptr ? value : type));
+  throw std::runtime_error(std::string("[peers.py] ") + (text ? PyUnicode_AsUTF8(text.get()) : "failed"));
+}
+
+void start_python(const std::string& interpreter) {
+  // Large temporaries stay in the heap, whose pages are present; else half of a peer's time goes to page faults.
+  mallopt(M_MMAP_MAX, 0);
+  mallopt(M_TRIM_THRESHOLD, std::numeric_limits<int>::max());
+  PyConfig config;
+  PyConfig_InitPythonConfig(&config);
+  config.install_signal_handlers = 0;
+  PyConfig_SetBytesString(&config, &config.executable, interpreter.c_str());
+  const PyStatus status = Py_InitializeFromConfig(&config);
+  PyConfig_Clear(&config);
+  if (PyStatus_Exception(status)) throw std::runtime_error("cannot start Python as " + interpreter);
+  const Object here = checked(PyUnicode_FromString(BEARING_BENCH_SOURCE_DIR));
+  if (PyList_Insert(PySys_GetObject("path"), 0, here.get()) != 0) checked(nullptr);
+}
+
+Object memory(const HugeBuffer& buffer, std::size_t first, std::size_t bytes) {
+  return checked(PyMemoryView_FromMemory(buffer.as<char>() + first, static_cast<Py_ssize_t>(bytes), PyBUF_WRITE));
+}
+
+Object memory(const void* data, std::size_t bytes) {
+  auto* bytes_of = const_cast<char*>(static_cast<const char*>(data));  // peers.py only reads it
+  return checked(PyMemoryView_FromMemory(bytes_of, static_cast<Py_ssize_t>(bytes), PyBUF_WRITE));
+}
+
+PyObject* module() {
+  static PyObject* const loaded = checked(PyImport_ImportModule("peers")).release();
+  return loaded;
+}
+
+std::function<void()> call_each_time(Object step) {
+  const std::shared_ptr<PyObject> shared(step.release(), Release{});
+  return [shared] { checked(PyObject_CallNoArgs(shared.get())); };
+}
+
+std::vector<Index> counted(Index n) {
+  std::vector<Index> at(static_cast<std::size_t>(n));
+  std::iota(at.begin(), at.end(), Index{0});
+  return at;
+}
+
+struct PeerCase {
+  const char* peer;  // a function of peers.py
+  Pairing pairing;
+  Index batch, time;
+  std::string peer_of;
+};
+
+template <class T>
+void add_peer(const PeerCase& c, Index threads) {
+  const std::size_t bytes = tensor_bytes<T>(c.batch * c.time);
+  add({.name = std::string("peer/") + c.peer + "/" + c.peer_of,
+       .threads = threads,
+       .peer_of = c.peer_of + "/" + std::to_string(threads),
+       .prepare = [=]() -> std::function<void()> {
+         fill_with_numbers(source(), bytes);
+         const auto& table = long_table<float>(c.pairing);
+         const std::vector<Index> at = c.time == 1 ? scattered(c.batch) : counted(c.time);
+         // Ours, for comparison, behind what the peer may write.
+         const std::size_t behind = destination().bytes() / 2;
+         const View<const T, 4> in = bthd(source().as<T>(), c.batch, c.time, heads, head_dim);
+         T* const expected = destination().as<T>() + behind / sizeof(T);
+         rotate(table, in, bthd(expected, c.batch, c.time, heads, head_dim),
+                Positions(dense(at.data(), c.batch, c.time)));
+         const auto table_bytes = static_cast<std::size_t>(table.cos().size()) * sizeof(float);
+         const Object positions = memory(at.data(), at.size() * sizeof(Index));
+         const Object src = memory(source(), 0, bytes), dst = memory(destination(), 0, bytes);
+         const Object ours = memory(destination(), behind, bytes);
+         const Object cos = memory(table.cos().data, table_bytes), sin = memory(table.sin().data, table_bytes);
+         return call_each_time(checked(PyObject_CallMethod(
+             module(), "prepare_rotation", "sssLLLOOOOOO", c.peer, dtype_name<T>(), pairing_name(c.pairing),
+             static_cast<long long>(c.batch), static_cast<long long>(c.time), static_cast<long long>(threads),
+             src.get(), dst.get(), ours.get(), cos.get(), sin.get(), positions.get())));
+       }});
+}
+
+void add_table_peer(Index threads) {
+  add({.name = "peer/pytorch_outer_cos_sin/fill_table/f32/131072x64",
+       .threads = threads,
+       .peer_of = "fill_table/f32/131072x64/" + std::to_string(threads),
+       .prepare = [=]() -> std::function<void()> {
+         const auto& table = long_table<float>(Pairing::half);
+         const auto bytes = static_cast<std::size_t>(table.cos().size()) * sizeof(float);
+         const Object cos = memory(table.cos().data, bytes), sin = memory(table.sin().data, bytes);
+         return call_each_time(checked(PyObject_CallMethod(module(), "prepare_table", "dLLOO", base,
+                                                           static_cast<long long>(table.length()),
+                                                           static_cast<long long>(threads), cos.get(), sin.get())));
+       }});
+}
+
+template <class T>
+void add_prefill(const char* peer, Pairing pairing, Index threads, const char* where = "in_place") {
+  constexpr Index time = 4096;
+  const std::string ours = std::string("rotate/") + dtype_name<T>() + "/" + pairing_name(pairing) + "/" + where + "/" +
+                           size_text(tensor_bytes<T>(time));
+  add_peer<T>({peer, pairing, 1, time, ours}, threads);
+}
+
+}  // namespace
+
+void add_peer_cases(const std::string& interpreter) {
+  start_python(interpreter);
+  module();
+  for (const Index threads : {1, 2}) {
+    add_prefill<float>("pytorch_rotate_half", Pairing::half, threads);
+    add_prefill<Bfloat16>("pytorch_rotate_half", Pairing::half, threads);
+    add_prefill<float>("pytorch_complex", Pairing::interleaved, threads);
+    add_prefill<float>("pytorch_complex_in_place", Pairing::interleaved, threads);
+    add_prefill<float>("onnxruntime", Pairing::half, threads, "out_of_place");
+    add_prefill<float>("onnxruntime", Pairing::interleaved, threads, "out_of_place");
+    add_prefill<Float16>("onnxruntime", Pairing::half, threads);
+    add_table_peer(threads);
+  }
+  for (const Index sequences : {1, 8, 64}) {
+    const auto add_decode = [&](const char* peer, Pairing pairing) {
+      const std::string ours =
+          std::string("decode/f32/") + pairing_name(pairing) + "/in_place/" + std::to_string(sequences) + "_sequences";
+      add_peer<float>({peer, pairing, sequences, 1, ours}, 1);
+    };
+    add_decode("pytorch_rotate_half", Pairing::half);
+    add_decode("pytorch_complex_in_place", Pairing::interleaved);
+    add_decode("onnxruntime", Pairing::half);
+  }
+}
+
+}  // namespace bearing::bench

@@ -1,0 +1,106 @@
+// Prefill: many tokens of one sequence, forward and backward, in place and out of place, in every type and layout.
+
+#include "buffers.hpp"
+#include "harness.hpp"
+#include "models.hpp"
+
+namespace bearing::bench {
+namespace {
+
+enum class Layout { bthd, bhtd };
+enum class Direction { forward, backward };
+
+struct Shape {
+  Pairing pairing;
+  Index batch, time;
+  Layout layout = Layout::bthd;
+  Direction direction = Direction::forward;
+
+  Index tokens() const { return batch * time; }
+};
+
+template <class T>
+View<T, 4> tensor(T* data, const Shape& s) {
+  return s.layout == Layout::bthd ? bthd(data, s.batch, s.time, heads, head_dim)
+                                  : bhtd(data, s.batch, heads, s.time, head_dim);
+}
+
+template <class T>
+std::string name(const Shape& s, const char* where) {
+  std::string text = s.direction == Direction::forward ? "rotate/" : "backward/";
+  text += std::string(dtype_name<T>()) + "/" + pairing_name(s.pairing) + "/" + where + "/";
+  if (s.layout == Layout::bhtd) text += "heads_first/";
+  return text + size_text(tensor_bytes<T>(s.tokens()));
+}
+
+template <class T>
+void add_in_place(const Shape& s, Index threads, double demand) {
+  const std::size_t bytes = tensor_bytes<T>(s.tokens());
+  add({.name = name<T>(s, "in_place"),
+       .threads = threads,
+       .bars = {{limit(bytes, threads), demand}},
+       .prepare = [=]() -> std::function<void()> {
+         fill_with_numbers(source(), bytes);
+         const auto& table = long_table<Compute<T>>(s.pairing);
+         const View<T, 4> x = tensor(source().as<T>(), s);
+         if (s.direction == Direction::backward) {
+           return [=, &table] { rotate_backward(table, x, Positions{}, executor(threads)); };
+         }
+         return [=, &table] { rotate(table, x, Positions{}, executor(threads)); };
+       }});
+}
+
+template <class T>
+void add_out_of_place(const Shape& s, Index threads, double demand) {
+  const std::size_t bytes = tensor_bytes<T>(s.tokens());
+  std::vector<Bar> bars = {{plain_copy(bytes, threads), demand}};
+  if (demand >= 1) bars.push_back({nt_copy(bytes, threads)});
+  add({.name = name<T>(s, "out_of_place"), .threads = threads, .bars = bars, .prepare = [=]() -> std::function<void()> {
+         fill_with_numbers(source(), bytes);
+         const auto& table = long_table<Compute<T>>(s.pairing);
+         const View<const T, 4> in = tensor(source().as<T>(), s);
+         const View<T, 4> out = tensor(destination().as<T>(), s);
+         return [=, &table] { rotate(table, in, out, Positions{}, executor(threads)); };
+       }});
+}
+
+// The demands: shares of LIMIT in place, of memcpy out of place.
+constexpr double in_place_demand(std::size_t element, Index threads) {
+  if (element == 2) return 0.85;
+  return threads == 1 ? 0.95 : 0.92;
+}
+
+template <class T>
+void add_type(Pairing pairing) {
+  constexpr Index tokens = 4096;
+  constexpr Index tokens_of_64_mib = 4096 * static_cast<Index>(sizeof(float)) / static_cast<Index>(sizeof(T));
+  constexpr Index tokens_in_l2 = tokens_of_64_mib / 256;  // 256 KiB
+  for (const Index threads : {1, 2}) {
+    const double demand = in_place_demand(sizeof(T), threads);
+    add_in_place<T>({pairing, 1, tokens}, threads, demand);
+    add_in_place<T>({pairing, 1, tokens, Layout::bthd, Direction::backward}, threads, demand);
+    add_out_of_place<T>({pairing, 1, std::max(tokens, tokens_of_64_mib)}, threads, 1.0);
+  }
+  add_in_place<T>({pairing, 1, tokens_in_l2}, 1, sizeof(T) == 2 ? 0.55 : 0.95);
+  add_out_of_place<T>({pairing, 1, tokens_in_l2}, 1, 0.8);
+}
+
+}  // namespace
+
+void add_rotation_cases() {
+  for (const Pairing pairing : {Pairing::half, Pairing::interleaved}) {
+    add_type<float>(pairing);
+    add_type<double>(pairing);
+    add_type<Bfloat16>(pairing);
+    add_type<Float16>(pairing);
+    for (const Index threads : {1, 2}) {
+      add_in_place<float>({pairing, 1, 4096, Layout::bhtd}, threads, in_place_demand(4, threads));
+      add_in_place<Bfloat16>({pairing, 1, 4096, Layout::bhtd}, threads, in_place_demand(2, threads));
+      // Memory alone: eight such sequences.
+      add_in_place<float>({pairing, 8, 4096}, threads, in_place_demand(4, threads));
+      add_out_of_place<float>({pairing, 8, 4096}, threads, 1.0);
+    }
+  }
+}
+
+}  // namespace bearing::bench
