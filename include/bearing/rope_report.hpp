@@ -1,0 +1,52 @@
+#pragma once
+
+#include <bearing/encodings/rope.hpp>
+#include <string>
+#include <vector>
+
+// What the numbers of a rotary encoding mean: what `bearing config` prints.
+
+namespace bearing {
+
+/// 2π/|θ|, the tokens that a pair takes for one turn; [pairs]. Infinity for a pair that does not turn.
+std::vector<double> wavelengths(const RopeFrequencies& frequencies);
+
+/// Neighbouring pairs that a scaling treats alike: first … last, both included.
+struct PairRun {
+  PairChange change;
+  Index first, last;
+  bool operator==(const PairRun&) const = default;
+};
+std::vector<PairRun> pair_runs(const RopeFrequencies& frequencies);
+
+/// The pairs that turn, but less than once in `length` tokens (wavelength > length), in order.
+std::vector<Index> unfinished_pairs(const RopeFrequencies& frequencies, Index length);
+
+/// How far an angle is off, where, and in which pair.
+struct AngleError {
+  double radians = 0;
+  Index pair = 0, position = 0;
+};
+
+/// The largest error of angles computed as Hugging Face's code does (Angles::as_float32: frequency, position and their
+/// product each rounded to float32), over all pairs and the last 4,096 positions below `length`. It grows with the
+/// position: half of it is the frequency's rounding, the rest half an ulp of the product. Throws as resolve(), and
+/// RangeError for a length below 1 or past 2^31.
+AngleError float32_angle_error(const Rope& rope, Index length, Index seq_len = 0);
+
+/// Whether the frequencies depend on the sequence's length: dynamic NTK and LongRoPE.
+bool depends_on_length(const RopeScaling& scaling);
+
+/// Lengths in tokens; 0 where one is not known.
+struct RopeLengths {
+  Index trained = 0;  ///< before any stretching
+  Index longest = 0;  ///< the longest that the model is used at
+  Index seq_len = 0;  ///< for resolve()
+};
+
+/// What a careful colleague would say about the numbers, one sentence each: pairs that never completed a turn in
+/// training; angles whose float32 error exceeds bf16's rounding of a cosine (2^-9); frequencies that change with the
+/// length while cached keys do not; a factor that attention itself has to apply.
+std::vector<std::string> rope_warnings(const Rope& rope, const RopeLengths& lengths);
+
+}  // namespace bearing

@@ -1,0 +1,142 @@
+#include <algorithm>
+#include <bearing/error.hpp>
+#include <bearing/rope_report.hpp>
+#include <charconv>
+#include <cmath>
+#include <limits>
+#include <numbers>
+
+#include "text.hpp"
+
+namespace bearing {
+namespace {
+
+using text::concat;
+
+/// 131072 → "131,072"
+std::string grouped(Index number) {
+  std::string digits = concat(number);
+  for (Index at = static_cast<Index>(digits.size()) - 3; at > (number < 0 ? 1 : 0); at -= 3) {
+    digits.insert(static_cast<std::size_t>(at), 1, ',');
+  }
+  return digits;
+}
+
+/// Two significant digits.
+std::string rounded(double number) {
+  char digits[40];
+  return {digits, std::to_chars(digits, digits + sizeof digits, number, std::chars_format::general, 2).ptr};
+}
+
+/// {3, 4, 5} of 8 → "pairs 3 to 5 (3 of 8)"; with gaps only the count and the first.
+std::string describe(const std::vector<Index>& pairs, Index of) {
+  const auto n = static_cast<Index>(pairs.size());
+  if (n == 1) return concat("pair ", pairs.front(), " (1 of ", of, ")");
+  if (pairs.back() - pairs.front() == n - 1) {
+    return concat("pairs ", pairs.front(), " to ", pairs.back(), " (", n, " of ", of, ")");
+  }
+  return concat(n, " of ", of, " pairs (the first is ", pairs.front(), ")");
+}
+
+void warn_about_turns(const RopeFrequencies& frequencies, Index trained, std::vector<std::string>& warnings) {
+  if (trained < 1) return;
+  const std::vector<Index> pairs = unfinished_pairs(frequencies, trained);
+  if (pairs.empty()) return;
+  warnings.push_back(concat(describe(pairs, frequencies.pairs()), pairs.size() == 1 ? " turns" : " turn",
+                            " less than once within the trained ", grouped(trained),
+                            " tokens: longer sequences reach angles that training at that length never showed"));
+}
+
+void warn_about_float32(const Rope& rope, const RopeLengths& lengths, std::vector<std::string>& warnings) {
+  // A cosine rounded to bf16 is off by up to half a unit of its last place below 1, 2^-9: less than that is lost
+  // anyway.
+  constexpr double tolerance = 0x1p-9;
+  if (lengths.longest < 1 || lengths.longest > max_position) return;
+  const AngleError worst = float32_angle_error(rope, lengths.longest, lengths.seq_len);
+  if (worst.radians <= tolerance) return;
+  warnings.push_back(concat("angles computed in float32 are off by up to ", rounded(worst.radians), " rad (pair ",
+                            worst.pair, " at position ", grouped(worst.position),
+                            "), more than bf16 rounds a cosine by (2^-9): code that does so and code that is exact "
+                            "differ there"));
+}
+
+void warn_about_length(const Rope& rope, const RopeLengths& lengths, std::vector<std::string>& warnings) {
+  if (!depends_on_length(rope.scaling)) return;
+  const Index trained = trained_length(rope.scaling);
+  warnings.push_back(concat("the frequencies depend on the sequence's length (", scaling_name(rope.scaling),
+                            "; these are for ",
+                            grouped(std::max(lengths.seq_len, Index{0}) == 0 ? trained : lengths.seq_len),
+                            " tokens): keys cached at one length must be rebased when the sequence grows past ",
+                            grouped(trained), " tokens and the frequencies change"));
+}
+
+void warn_about_softmax(const RopeFrequencies& frequencies, std::vector<std::string>& warnings) {
+  if (frequencies.softmax_scale_factor == 1) return;
+  warnings.push_back(concat("attention must multiply its softmax scale by ", frequencies.softmax_scale_factor,
+                            ": the rotation does not contain this factor"));
+}
+
+}  // namespace
+
+std::vector<double> wavelengths(const RopeFrequencies& frequencies) {
+  std::vector<double> tokens;
+  for (double theta : frequencies.inv_freq) {
+    tokens.push_back(theta == 0 ? std::numeric_limits<double>::infinity() : 2 * std::numbers::pi / std::abs(theta));
+  }
+  return tokens;
+}
+
+std::vector<PairRun> pair_runs(const RopeFrequencies& frequencies) {
+  std::vector<PairRun> runs;
+  for (std::size_t i = 0; i < frequencies.change.size(); ++i) {
+    if (runs.empty() || runs.back().change != frequencies.change[i]) {
+      runs.push_back({frequencies.change[i], static_cast<Index>(i), static_cast<Index>(i)});
+    }
+    runs.back().last = static_cast<Index>(i);
+  }
+  return runs;
+}
+
+std::vector<Index> unfinished_pairs(const RopeFrequencies& frequencies, Index length) {
+  std::vector<Index> pairs;
+  const std::vector<double> tokens = wavelengths(frequencies);
+  for (std::size_t i = 0; i < tokens.size(); ++i) {
+    if (tokens[i] > static_cast<double>(length) && std::isfinite(tokens[i])) pairs.push_back(static_cast<Index>(i));
+  }
+  return pairs;
+}
+
+AngleError float32_angle_error(const Rope& rope, Index length, Index seq_len) {
+  if (length < 1 || length > max_position) {
+    throw RangeError(concat("[float32_angle_error] length: must be from 1 to 2^31, got ", length));
+  }
+  const RopeFrequencies exact = resolve(rope, seq_len);
+  const RopeFrequencies rounded = resolve(rope, seq_len, Angles::as_float32);
+  AngleError worst;
+  for (std::size_t i = 0; i < exact.inv_freq.size(); ++i) {
+    for (Index p = std::max(Index{0}, length - 4096); p < length; ++p) {
+      // The product in double is within 2^-53 of p·θ, relatively: a billionth of what we look for.
+      const double angle = static_cast<double>(p) * exact.inv_freq[i];
+      const float angle32 = static_cast<float>(p) * static_cast<float>(rounded.inv_freq[i]);
+      const double error = std::abs(static_cast<double>(angle32) - angle);
+      if (error > worst.radians) worst = {error, static_cast<Index>(i), p};
+    }
+  }
+  return worst;
+}
+
+bool depends_on_length(const RopeScaling& scaling) {
+  return std::holds_alternative<DynamicNtkScaling>(scaling) || std::holds_alternative<LongRopeScaling>(scaling);
+}
+
+std::vector<std::string> rope_warnings(const Rope& rope, const RopeLengths& lengths) {
+  std::vector<std::string> warnings;
+  const RopeFrequencies frequencies = resolve(rope, lengths.seq_len);
+  warn_about_turns(frequencies, lengths.trained, warnings);
+  warn_about_float32(rope, lengths, warnings);
+  warn_about_length(rope, lengths, warnings);
+  warn_about_softmax(frequencies, warnings);
+  return warnings;
+}
+
+}  // namespace bearing
