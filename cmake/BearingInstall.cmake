@@ -1,0 +1,68 @@
+# What `cmake --install` puts in place: headers, libraries, the command, and two ways to find them: find_package(bearing)
+# with the components io and threads, and pkg-config's bearing, bearing-io and bearing-threads.
+include(CMakePackageConfigHelpers)
+
+set(config_dir ${CMAKE_INSTALL_LIBDIR}/cmake/bearing)
+set(pkgconfig_dir ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+get_target_property(library_type bearing TYPE)
+set(BEARING_STATIC OFF)
+if(library_type STREQUAL "STATIC_LIBRARY")
+  set(BEARING_STATIC ON)
+endif()
+# pkg-config from an installed tree that was moved as a whole: the prefix is found from the .pc file's own place.
+file(RELATIVE_PATH BEARING_PREFIX_FROM_PC /${pkgconfig_dir} /)
+string(REGEX REPLACE "/$" "" BEARING_PREFIX_FROM_PC "${BEARING_PREFIX_FROM_PC}")
+
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/bearing DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING
+        PATTERN "*.hpp"
+        PATTERN "io.hpp" EXCLUDE
+        PATTERN "npy.hpp" EXCLUDE
+        PATTERN "threads.hpp" EXCLUDE)
+
+# A static library's own needs are its user's needs at link time; a shared one keeps them to itself.
+function(install_pkgconfig name description library requires private)
+  set(BEARING_PC_NAME ${name})
+  set(BEARING_PC_DESCRIPTION "${description}")
+  set(BEARING_PC_LIBRARY ${library})
+  set(BEARING_PC_REQUIRES "${requires}")
+  set(BEARING_PC_PRIVATE "${private}")
+  if(BEARING_STATIC)
+    string(APPEND BEARING_PC_REQUIRES " ${private}")
+    set(BEARING_PC_PRIVATE "")
+  endif()
+  configure_file(${PROJECT_SOURCE_DIR}/cmake/bearing.pc.in ${name}.pc @ONLY)
+  install(FILES ${CMAKE_CURRENT_BINARY_DIR}/${name}.pc DESTINATION ${pkgconfig_dir})
+endfunction()
+
+# install_component(TARGET SUFFIX HEADERS …): one export set per component, so that each can be left out.
+function(install_component target suffix)
+  install(TARGETS ${target} EXPORT bearing${suffix}-targets
+          LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+  install(EXPORT bearing${suffix}-targets NAMESPACE bearing:: DESTINATION ${config_dir})
+  if(ARGN)
+    list(TRANSFORM ARGN PREPEND ${PROJECT_SOURCE_DIR}/include/bearing/)
+    install(FILES ${ARGN} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/bearing)
+  endif()
+endfunction()
+
+install_component(bearing "")
+install_pkgconfig(bearing "${PROJECT_DESCRIPTION}" bearing "" "libhwy")
+if(BEARING_BUILD_IO)
+  install_component(bearing_io -io io.hpp npy.hpp)
+  install_pkgconfig(bearing-io "bearing: model files in, encodings out" bearing_io "bearing = ${PROJECT_VERSION}" "")
+endif()
+if(BEARING_BUILD_THREADS)
+  install_component(bearing_threads -threads threads.hpp)
+  install_pkgconfig(bearing-threads "bearing: an executor on oneTBB" bearing_threads "bearing = ${PROJECT_VERSION}" "tbb")
+endif()
+if(BEARING_BUILD_TOOL)
+  install(TARGETS bearing_command RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+endif()
+
+configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/bearing-config.cmake.in bearing-config.cmake
+                              INSTALL_DESTINATION ${config_dir} NO_SET_AND_CHECK_MACRO)
+# While the version is 0.x, a minor version may change the interface.
+write_basic_package_version_file(bearing-config-version.cmake COMPATIBILITY SameMinorVersion)
+install(FILES ${CMAKE_CURRENT_BINARY_DIR}/bearing-config.cmake ${CMAKE_CURRENT_BINARY_DIR}/bearing-config-version.cmake
+        DESTINATION ${config_dir})
+install(FILES ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})

@@ -1,0 +1,80 @@
+#include <bearing/error.hpp>
+#include <bearing/threads.hpp>
+
+#include <sched.h>
+#include <tbb/global_control.h>
+#include <tbb/parallel_for.h>
+#include <tbb/task_arena.h>
+
+#include <algorithm>
+#include <atomic>
+#include <map>
+#include <mutex>
+#include <string>
+#include <utility>
+
+namespace bearing {
+namespace {
+
+// The number of CPUs that the calling thread may run on; sched_getaffinity fails only where there are more than
+// cpu_set_t can name.
+Index usable_cpus() {
+  cpu_set_t cpus;
+  if (sched_getaffinity(0, sizeof cpus, &cpus) != 0) return CPU_SETSIZE;
+  return std::max<Index>(1, CPU_COUNT(&cpus));
+}
+
+// oneTBB's arena for this many threads, the same one each time: entering it takes a fraction of a microsecond, making
+// one takes hundreds. It starts no thread before its first task, and is never destroyed, since executors are plain
+// values that nobody keeps count of.
+tbb::task_arena& arena_of(Index workers) {
+  // Slots beyond oneTBB's own limit stay empty, and asking for them makes it print a warning.
+  const auto limit = tbb::global_control::active_value(tbb::global_control::max_allowed_parallelism);
+  const int slots = static_cast<int>(std::min(workers, static_cast<Index>(limit)));
+  static std::mutex mutex;
+  static auto& arenas = *new std::map<int, tbb::task_arena>;
+  const std::lock_guard lock(mutex);
+  return arenas.try_emplace(slots, slots).first->second;
+}
+
+// Whether this thread is inside a task. A nested run is serial: a thread that never waits inside a task can neither
+// deadlock between two arenas nor pick up a stranger's task.
+thread_local bool in_task = false;
+
+void run_in_arena(void* context, Index tasks, void (*task)(void* data, Index i), void* data) {
+  std::atomic<Index> next = 0;
+  // noexcept: a task that throws has broken its contract, and must not unwind through other people's work.
+  const auto drain = [&]() noexcept {
+    const bool outer = std::exchange(in_task, true);
+    for (Index i = next++; i < tasks; i = next++) task(data, i);
+    in_task = outer;
+  };
+  if (!in_task) {
+    try {
+      auto& arena = *static_cast<tbb::task_arena*>(context);
+      arena.execute([&] {
+        const Index slots = std::min<Index>(tbb::this_task_arena::max_concurrency(), tasks);
+        tbb::this_task_arena::isolate([&] {
+          tbb::parallel_for(
+              Index{0}, slots, [&](Index) { drain(); }, tbb::simple_partitioner());
+        });
+      });
+    } catch (...) {
+      // Only oneTBB itself can have thrown, for want of memory or threads: what is left is done below.
+    }
+  }
+  drain();
+}
+
+}  // namespace
+
+Executor threads(Index workers) {
+  if (workers < 0) {
+    throw RangeError("[threads] workers: must be 0 (as many as the process may use) or more, got " +
+                     std::to_string(workers));
+  }
+  if (workers == 0) workers = usable_cpus();
+  return {workers, run_in_arena, &arena_of(workers)};
+}
+
+}  // namespace bearing

@@ -1,0 +1,164 @@
+#include <bearing/error.hpp>
+#include <bearing/threads.hpp>
+
+#include <dirent.h>
+#include <gtest/gtest.h>
+#include <sched.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace bearing {
+namespace {
+
+Index threads_of_this_process() {
+  Index n = 0;
+  DIR* tasks = opendir("/proc/self/task");
+  while (const dirent* entry = readdir(tasks)) n += entry->d_name[0] != '.';
+  closedir(tasks);
+  return n;
+}
+
+// Named so that it runs before any test that starts threads: gtest runs suites in the order of this file.
+TEST(ThreadsBeforeUse, AnExecutorStartsNoThread) {
+  const Index before = threads_of_this_process();
+  const Executor on = threads(4);
+  EXPECT_EQ(on.workers, 4);
+  EXPECT_EQ(threads_of_this_process(), before);
+}
+
+TEST(Threads, EveryTaskRunsOnce) {
+  for (const Index workers : {1, 2, 3, 7, 16}) {
+    for (const Index tasks : {0, 1, 2, 15, 1000}) {
+      std::vector<std::atomic<int>> runs(static_cast<std::size_t>(tasks));
+      parallel(threads(workers), tasks, [&](Index i) { ++runs[static_cast<std::size_t>(i)]; });
+      EXPECT_TRUE(std::all_of(runs.begin(), runs.end(), [](const auto& n) { return n == 1; }))
+          << workers << " workers, " << tasks << " tasks";
+    }
+  }
+}
+
+TEST(Threads, AllIsDoneWhenRunReturns) {
+  std::atomic<int> done = 0;
+  parallel(threads(4), 8, [&](Index) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    ++done;
+  });
+  EXPECT_EQ(done, 8);
+}
+
+TEST(Threads, TasksReallyRunAtTheSameTime) {
+  // Each of two tasks waits until the other has begun; one thread alone would wait in vain until the limit.
+  cpu_set_t cpus;
+  ASSERT_EQ(sched_getaffinity(0, sizeof cpus, &cpus), 0);
+  const bool expected = CPU_COUNT(&cpus) > 1;  // oneTBB starts no more threads than there are CPUs
+  std::atomic<int> begun = 0;
+  std::atomic<bool> met = true;
+  parallel(threads(2), 2, [&](Index) {
+    ++begun;
+    const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(expected ? 20 : 0);
+    while (begun < 2 && std::chrono::steady_clock::now() < limit) std::this_thread::yield();
+    if (begun < 2) met = false;
+  });
+  EXPECT_EQ(met, expected);
+}
+
+TEST(Threads, NoMoreThreadsWorkThanWorkers) {
+  std::atomic<int> inside = 0, most = 0;
+  parallel(threads(2), 200, [&](Index) {
+    const int now = ++inside;
+    for (int seen = most; now > seen && !most.compare_exchange_weak(seen, now);) {
+    }
+    std::this_thread::sleep_for(std::chrono::microseconds(100));
+    --inside;
+  });
+  EXPECT_LE(most, 2);
+  EXPECT_GE(most, 1);
+}
+
+TEST(Threads, RunsMayBeNested) {
+  std::atomic<int> runs = 0;
+  const Executor on = threads(3);
+  parallel(on, 5, [&](Index) { parallel(on, 7, [&](Index) { parallel(threads(2), 3, [&](Index) { ++runs; }); }); });
+  EXPECT_EQ(runs, 5 * 7 * 3);
+}
+
+TEST(Threads, OneExecutorServesManyCallersAtOnce) {
+  const Executor on = threads(4);
+  std::atomic<int> runs = 0;
+  std::vector<std::thread> callers;
+  for (int c = 0; c < 8; ++c) {
+    callers.emplace_back([&] {
+      for (int round = 0; round < 50; ++round) parallel(on, 6, [&](Index) { ++runs; });
+    });
+  }
+  for (std::thread& caller : callers) caller.join();
+  EXPECT_EQ(runs, 8 * 50 * 6);
+}
+
+TEST(Threads, ATaskThatRunsOthersIsNotInterrupted) {
+  // A thread that waits inside a task must not pick up another outer task: its thread-local state would be overwritten.
+  thread_local int depth = 0;
+  std::atomic<int> deepest = 0;
+  const Executor on = threads(2);
+  parallel(on, 16, [&](Index) {
+    const int now = ++depth;
+    if (now > deepest) deepest = now;
+    parallel(on, 4, [](Index) { std::this_thread::sleep_for(std::chrono::microseconds(200)); });
+    --depth;
+  });
+  EXPECT_EQ(deepest, 1);
+}
+
+TEST(Threads, RunsThatNestBothWaysRoundDoNotDeadlock) {
+  const Executor narrow = threads(1), wide = threads(2);
+  std::atomic<int> runs = 0;
+  const auto nest = [&](const Executor& outer, const Executor& inner) {
+    for (int round = 0; round < 200; ++round) {
+      parallel(outer, 4, [&](Index) { parallel(inner, 4, [&](Index) { ++runs; }); });
+    }
+  };
+  std::thread other([&] { nest(narrow, wide); });
+  nest(wide, narrow);
+  other.join();
+  EXPECT_EQ(runs, 2 * 200 * 16);
+}
+
+TEST(Threads, ManyShortRunsDoNotSlowDown) {
+  // Every run on a new arena would take longer than the one before it: thousands took hundreds of microseconds each.
+  const Executor on = threads(2);
+  const auto begin = std::chrono::steady_clock::now();
+  for (int round = 0; round < 20'000; ++round) parallel(on, 2, [](Index) {});
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(5));
+}
+
+TEST(Threads, TheDefaultIsWhatTheAffinityAllows) {
+  cpu_set_t all, one;
+  ASSERT_EQ(sched_getaffinity(0, sizeof all, &all), 0);
+  EXPECT_EQ(threads().workers, CPU_COUNT(&all));
+  CPU_ZERO(&one);
+  int first = 0;
+  while (!CPU_ISSET(first, &all)) ++first;
+  CPU_SET(first, &one);
+  ASSERT_EQ(sched_setaffinity(0, sizeof one, &one), 0);
+  const Index workers = threads().workers;
+  ASSERT_EQ(sched_setaffinity(0, sizeof all, &all), 0);
+  EXPECT_EQ(workers, 1);
+}
+
+TEST(Threads, ANegativeNumberIsRefused) {
+  try {
+    threads(-3);
+    FAIL() << "accepted";
+  } catch (const RangeError& error) {
+    EXPECT_STREQ(error.what(), "[threads] workers: must be 0 (as many as the process may use) or more, got -3");
+  }
+}
+
+}  // namespace
+}  // namespace bearing

@@ -1,0 +1,8 @@
+// Neither do frequencies without their pairing.
+#include <bearing/bearing.hpp>
+
+#ifdef BEARING_WRONG
+bearing::RopeFrequencies frequencies;
+#else
+bearing::RopeFrequencies frequencies{.pairing = bearing::Pairing::interleaved};
+#endif
