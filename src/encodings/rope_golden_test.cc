@@ -10,6 +10,7 @@ namespace bearing {
 namespace {
 
 using test::Guarded;
+using test::Layout;
 
 /// A model's own rotation: q, k, their gradients.
 struct GoldenModel {
