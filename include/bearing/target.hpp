@@ -6,7 +6,8 @@
 namespace bearing {
 
 /// The SIMD instruction set that kernels use: the best that this machine has, or the one named by the environment
-/// variable BEARING_TARGET (read once, at the first call). Every result has the same bits on all of them.
+/// variable BEARING_TARGET (read once, at the first call; RangeError if it names none of simd_targets()). Every result
+/// has the same bits on all of them.
 std::string_view simd_target();
 
 /// All that this build holds and this machine can run, best first; the last is the scalar one.

@@ -1,0 +1,232 @@
+// Turning heads by a row that is ready: the inner loops. Included once per SIMD target.
+//
+// A row comes in the order in which a loop wants it (RowOrder), so that the loop itself is loads, two products, a sum
+// and a store. Rows are made once per token and serve all of its heads.
+#if defined(BEARING_ROPE_APPLY_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef BEARING_ROPE_APPLY_INL_H_
+#undef BEARING_ROPE_APPLY_INL_H_
+#else
+#define BEARING_ROPE_APPLY_INL_H_
+#endif
+
+#include <hwy/cache_control.h>
+
+#include "encodings/rope_call.hpp"
+#include "simd/lanes-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace bearing::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+namespace lanes = simd::HWY_NAMESPACE;
+
+enum class RowOrder {
+  natural,  ///< c0 c1 c2 …, s0 s1 s2 …
+  doubled,  ///< c0 c0 c1 c1 …, −s0 s0 −s1 s1 …: interleaved pairs, whole vectors at a time
+  split,    ///< per vector pair, the even ones first: two bfloat16 in a 32-bit lane, half pairing
+};
+
+template <class T>
+constexpr RowOrder row_order(Pairing pairing) {
+  constexpr bool bf16 = std::is_same_v<T, Bfloat16>;
+  if (pairing == Pairing::interleaved) return bf16 ? RowOrder::natural : RowOrder::doubled;
+  return bf16 ? RowOrder::split : RowOrder::natural;
+}
+
+/// Lines of one token: `count` heads, `in_stride` and `out_stride` elements apart, each with `pairs` pairs to turn.
+template <class T>
+struct Lines {
+  const Compute<T>* cos;
+  const Compute<T>* sin;
+  bool negative_sin;  ///< natural order only; the other orders have the sign in the row
+  const T* in;
+  T* out;
+  Index in_stride, out_stride, count, pairs;
+  bool prefetch;
+};
+
+template <class T>
+using FullTag = hn::CappedTag<Compute<T>, 16>;
+
+/// body(d, i) for every vector of a range of n numbers, with whole vectors first, then of 4, then of `least` (1 or 2).
+template <class C, std::size_t least, class Body>
+HWY_INLINE void over_range(Index n, const Body& body) {
+  const hn::CappedTag<C, 16> full;
+  const Index width = static_cast<Index>(hn::Lanes(full));
+  Index i = 0;
+  for (; i + width <= n; i += width) body(full, i);
+  if (i == n) return;
+  const hn::CappedTag<C, 4> four;
+  const Index narrow = static_cast<Index>(hn::Lanes(four));
+  for (; i + narrow <= n; i += narrow) body(four, i);
+  const hn::CappedTag<C, least> last;
+  for (; i < n; i += static_cast<Index>(hn::Lanes(last))) body(last, i);
+}
+
+template <class D, class T>
+HWY_INLINE hn::VFromD<D> load(D d, const T* from) {
+  if constexpr (std::is_same_v<T, Float16>) {
+    return lanes::load_f16(d, from);
+  } else {
+    return hn::LoadU(d, from);
+  }
+}
+
+template <bool stream, class D, class T>
+HWY_INLINE void store(D d, hn::VFromD<D> value, T* to) {
+  if constexpr (std::is_same_v<T, Float16>) {
+    lanes::store_f16<stream>(d, value, to);
+  } else if constexpr (stream && hn::MaxLanes(D()) * sizeof(T) >= 16) {
+    hn::Stream(value, d, to);
+  } else {
+    hn::StoreU(value, d, to);
+  }
+}
+
+/// Asks for what the loop will read 4 KiB from here: the hardware's own prefetch stops at the border of a page.
+template <class T>
+HWY_INLINE void prefetch_ahead(const T* line, Index elements) {
+  const char* from = reinterpret_cast<const char*>(line);
+  for (Index byte = 0; byte < elements * static_cast<Index>(sizeof(T)); byte += 64) hwy::Prefetch(from + 4096 + byte);
+}
+
+/// One line, half pairing, natural order: (u, v) ← (u c − v s, u s + v c).
+template <bool stream, class T>
+HWY_INLINE void half_line(const Lines<T>& l, const T* in, T* out) {
+  using C = Compute<T>;
+  const C sign = l.negative_sin ? C(-0.0) : C(0.0);
+  over_range<C, 1>(l.pairs, [&](auto d, Index i) HWY_ATTR {
+    const auto c = hn::LoadU(d, l.cos + i), s = hn::Xor(hn::LoadU(d, l.sin + i), hn::Set(d, sign));
+    const auto u = load(d, in + i), v = load(d, in + l.pairs + i);
+    store<stream>(d, hn::Sub(hn::Mul(u, c), hn::Mul(v, s)), out + i);
+    store<stream>(d, hn::Add(hn::Mul(u, s), hn::Mul(v, c)), out + l.pairs + i);
+  });
+}
+
+/// One line, interleaved pairing, doubled order: x c + swapped(x) s.
+template <bool stream, class T>
+HWY_INLINE void doubled_line(const Lines<T>& l, const T* in, T* out) {
+  over_range<Compute<T>, 2>(2 * l.pairs, [&](auto d, Index i) HWY_ATTR {
+    const auto x = load(d, in + i);
+    const auto turned = hn::Add(hn::Mul(x, hn::LoadU(d, l.cos + i)), hn::Mul(hn::Reverse2(d, x), hn::LoadU(d, l.sin + i)));
+    store<stream>(d, turned, out + i);
+  });
+}
+
+/// Two bfloat16 in each 32-bit lane, as float32: the lower one shifted up, the upper one with the lower masked off.
+template <class DF>
+struct Bf16Pair {
+  hn::VFromD<DF> lower, upper;
+};
+
+template <class DF>
+HWY_INLINE Bf16Pair<DF> load_bf16_pairs(DF df, const Bfloat16* from) {
+  const hn::RebindToUnsigned<DF> du;
+  const auto both = hn::LoadU(du, reinterpret_cast<const std::uint32_t*>(from));
+  return {hn::BitCast(df, hn::ShiftLeft<16>(both)), hn::BitCast(df, hn::And(both, hn::Set(du, 0xFFFF'0000u)))};
+}
+
+template <bool stream, class DF>
+HWY_INLINE void store_bf16_pairs(DF df, hn::VFromD<DF> lower, hn::VFromD<DF> upper, Bfloat16* to) {
+  const hn::RebindToUnsigned<DF> du;
+  const auto low = hn::ShiftRight<16>(lanes::bf16_in_upper_half(df, lower));
+  const auto high = hn::And(lanes::bf16_in_upper_half(df, upper), hn::Set(du, 0xFFFF'0000u));
+  store<stream>(du, hn::Or(low, high), reinterpret_cast<std::uint32_t*>(to));
+}
+
+/// One line of bfloat16, interleaved pairing: a lane is a pair.
+template <bool stream>
+HWY_INLINE void bf16_interleaved_line(const Lines<Bfloat16>& l, const Bfloat16* in, Bfloat16* out) {
+  const float sign = l.negative_sin ? -0.0f : 0.0f;
+  over_range<float, 1>(l.pairs, [&](auto d, Index i) HWY_ATTR {
+    const auto c = hn::LoadU(d, l.cos + i), s = hn::Xor(hn::LoadU(d, l.sin + i), hn::Set(d, sign));
+    const auto x = load_bf16_pairs(d, in + 2 * i);
+    store_bf16_pairs<stream>(d, hn::Sub(hn::Mul(x.lower, c), hn::Mul(x.upper, s)),
+                             hn::Add(hn::Mul(x.lower, s), hn::Mul(x.upper, c)), out + 2 * i);
+  });
+}
+
+/// One line of bfloat16, half pairing, split order: a lane holds two neighbours of the same half.
+template <bool stream>
+HWY_INLINE void bf16_half_line(const Lines<Bfloat16>& l, const Bfloat16* in, Bfloat16* out) {
+  const Bfloat16* in_v = in + l.pairs;
+  Bfloat16* out_v = out + l.pairs;
+  over_range<float, 1>(l.pairs / 2, [&](auto d, Index lane) HWY_ATTR {
+    const Index i = 2 * lane, odd = i + static_cast<Index>(hn::Lanes(d));
+    const auto u = load_bf16_pairs(d, in + i), v = load_bf16_pairs(d, in_v + i);
+    const auto c0 = hn::LoadU(d, l.cos + i), s0 = hn::LoadU(d, l.sin + i);
+    const auto c1 = hn::LoadU(d, l.cos + odd), s1 = hn::LoadU(d, l.sin + odd);
+    store_bf16_pairs<stream>(d, hn::Sub(hn::Mul(u.lower, c0), hn::Mul(v.lower, s0)),
+                             hn::Sub(hn::Mul(u.upper, c1), hn::Mul(v.upper, s1)), out + i);
+    store_bf16_pairs<stream>(d, hn::Add(hn::Mul(u.lower, s0), hn::Mul(v.lower, c0)),
+                             hn::Add(hn::Mul(u.upper, s1), hn::Mul(v.upper, c1)), out_v + i);
+  });
+  if (l.pairs % 2 != 0) {
+    const Index i = l.pairs - 1;
+    const float c = l.cos[i], s = l.sin[i], u = static_cast<float>(in[i]), v = static_cast<float>(in_v[i]);
+    out[i] = Bfloat16(u * c - v * s);
+    out_v[i] = Bfloat16(u * s + v * c);
+  }
+}
+
+template <RowOrder order, bool stream, class T>
+HWY_INLINE void one_line(const Lines<T>& l, const T* in, T* out) {
+  if constexpr (std::is_same_v<T, Bfloat16>) {
+    if constexpr (order == RowOrder::split) {
+      bf16_half_line<stream>(l, in, out);
+    } else {
+      bf16_interleaved_line<stream>(l, in, out);
+    }
+  } else if constexpr (order == RowOrder::doubled) {
+    doubled_line<stream>(l, in, out);
+  } else {
+    half_line<stream>(l, in, out);
+  }
+}
+
+template <RowOrder order, bool stream, class T>
+HWY_INLINE void apply(const Lines<T>& l) {
+  for (Index line = 0; line < l.count; ++line) {
+    const T* in = l.in + line * l.in_stride;
+    if (l.prefetch) prefetch_ahead(in, 2 * l.pairs);
+    one_line<order, stream>(l, in, l.out + line * l.out_stride);
+  }
+}
+
+/// Writes a natural row [cos padded, sin padded] in the order that the loop wants, with the sign of sin put in.
+template <RowOrder order, class C>
+HWY_INLINE void lay_out(const C* cos, const C* sin, bool negative_sin, Index padded, Index pairs, C* out_cos,
+                        C* out_sin) {
+  const hn::CappedTag<C, 16> d;  // padded is a multiple of its lanes
+  const auto sign = hn::Set(d, negative_sin ? C(-0.0) : C(0.0));
+  const auto minus = hn::Set(d, C(-0.0));
+  if constexpr (order == RowOrder::doubled) {
+    (void)pairs;
+    for (Index i = 0; i < padded; i += static_cast<Index>(hn::Lanes(d))) {
+      const auto c = hn::LoadU(d, cos + i), s = hn::Xor(hn::LoadU(d, sin + i), sign);
+      hn::StoreInterleaved2(c, c, d, out_cos + 2 * i);
+      hn::StoreInterleaved2(hn::Xor(s, minus), s, d, out_sin + 2 * i);
+    }
+  } else {
+    (void)minus;
+    over_range<C, 1>(pairs / 2, [&](auto e, Index lane) HWY_ATTR {
+      const Index i = 2 * lane, odd = i + static_cast<Index>(hn::Lanes(e));
+      hn::VFromD<decltype(e)> even_part, odd_part;
+      hn::LoadInterleaved2(e, cos + i, even_part, odd_part);
+      hn::StoreU(even_part, e, out_cos + i);
+      hn::StoreU(odd_part, e, out_cos + odd);
+      hn::LoadInterleaved2(e, sin + i, even_part, odd_part);
+      const auto flip = hn::Set(e, negative_sin ? C(-0.0) : C(0.0));
+      hn::StoreU(hn::Xor(even_part, flip), e, out_sin + i);
+      hn::StoreU(hn::Xor(odd_part, flip), e, out_sin + odd);
+    });
+    if (pairs % 2 != 0) {
+      out_cos[pairs - 1] = cos[pairs - 1];
+      out_sin[pairs - 1] = negative_sin ? -sin[pairs - 1] : sin[pairs - 1];
+    }
+  }
+}
+
+}  // namespace bearing::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif

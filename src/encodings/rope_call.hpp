@@ -1,0 +1,69 @@
+#pragma once
+
+#include <bearing/encodings/rope.hpp>
+
+#include "encodings/rope_rows.hpp"
+
+// What a rotation's kernel is given: checked arguments, no spec.
+
+namespace bearing {
+
+template <class T>
+struct RotateCall {
+  /// The rows; null for a rebase, whose rows are the difference of two angles.
+  const RopeRows<Compute<T>>* rows = nullptr;
+  struct Rebase {
+    const RowFrequencies* from;
+    const RowFrequencies* to;
+    Positions old_at;
+    double factor;  ///< a'/a
+  };
+  const Rebase* rebase = nullptr;
+
+  Positions at;
+  View<const T, 4> in;  ///< [batch, heads, time, head_dim]
+  View<T, 4> out;       ///< may be the same memory as `in`
+  const RowFrequencies* frequencies = nullptr;
+  Index begin = 0;  ///< the first turned dimension
+  Pairing pairing;
+  bool transposed = false;  ///< R(−pθ): the gradient
+  bool prefetch = false;    ///< the data comes from memory: fetch ahead
+  bool stream = false;      ///< out of place and larger than the caches: write past them
+
+  bool in_place() const { return in.data == out.data; }
+};
+
+/// Rows that one task prepares before it applies them: enough to spread the cost over the heads of several tokens,
+/// few enough to stay in the first-level cache beside the data.
+inline constexpr Index rows_at_once = 16;
+
+/// Numbers of scratch that one task needs: per row up to 4·padded (cos and sin, each written twice for interleaved
+/// pairs); one natural row for each of up to 4 axes and their blend; a row in double; one head.
+template <class T>
+Index scratch_size(const RotateCall<T>& call) {
+  const Index padded = call.frequencies->padded;
+  return rows_at_once * 4 * padded + 5 * 2 * padded + 4 * padded + call.in.shape[3] + 64;
+}
+
+/// Throws ShapeError unless x is [batch, heads, time, head_dim] with the frequencies' head_dim.
+template <class T>
+void check_heads(const char* function, const char* argument, View<const T, 4> x, Index head_dim);
+
+/// Throws ShapeError if two elements of a tensor that is written share memory.
+template <class T>
+void check_distinct(const char* function, const char* argument, View<T, 4> x);
+
+/// Runs a checked call in tasks on the executor.
+template <class T>
+void run(RotateCall<T>& call, const Executor& on);
+
+/// Rotates tokens first … last − 1 (token i is number i % time of sequence i / time), heads head … head_end − 1.
+/// `scratch` [scratch_size] is 64-byte aligned and belongs to this task.
+template <class T>
+using RotateKernel = void (*)(const RotateCall<T>& call, Index first, Index last, Index head, Index head_end,
+                              Compute<T>* scratch);
+
+template <class T>
+RotateKernel<T> rotate_kernel();
+
+}  // namespace bearing

@@ -1,0 +1,239 @@
+#include <bearing/encodings/rope.hpp>
+#include <bearing/error.hpp>
+#include <algorithm>
+#include <cstddef>
+
+#include "encodings/rope_call.hpp"
+#include "text.hpp"
+
+namespace bearing {
+namespace {
+
+using text::concat;
+
+Index magnitude(Index x) { return x < 0 ? -x : x; }
+
+/// The memory that a view's elements lie in: [first, last) in bytes; empty for an empty view.
+struct Extent {
+  std::uintptr_t first = 0, last = 0;
+
+  template <class T>
+  explicit Extent(View<T, 4> x) {
+    if (x.size() == 0) return;
+    Index low = 0, high = 1;
+    for (std::size_t axis = 0; axis < 4; ++axis) {
+      (x.stride[axis] < 0 ? low : high) += (x.shape[axis] - 1) * x.stride[axis];
+    }
+    const auto base = reinterpret_cast<std::uintptr_t>(x.data);
+    first = base + static_cast<std::uintptr_t>(low) * sizeof(T);
+    last = base + static_cast<std::uintptr_t>(high) * sizeof(T);
+  }
+};
+
+template <class T>
+void check_overlap(const char* function, const char* argument, View<const T, 4> in, View<T, 4> out) {
+  if (in.data == out.data && in.stride == out.stride) return;
+  const Extent a(in), b(out);
+  if (a.first < b.last && b.first < a.last) {
+    throw ShapeError(concat("[", function, "] ", argument,
+                            ": must be the input's own view or share no memory with it, got views that overlap"));
+  }
+}
+
+template <class C>
+void check_rows(const char* function, const RopeTable<C>& table, const Positions& at, Index batch, Index time) {
+  const RopeRows<C>& rows = table.rows();
+  if (!rows.given && !rows.decay.any()) return;
+  for (Index axis = 0; axis < at.axes(); ++axis) {
+    for (Index b = 0; b < batch; ++b) {
+      for (Index t = 0; t < time; ++t) {
+        const double p = at.real(axis, b, t);
+        if (rows.given && !(p >= 0 && p < static_cast<double>(table.length()) && p == static_cast<double>(static_cast<Index>(p)))) {
+          throw RangeError(concat("[", function, "] at: must be a row of the given table, 0 to ", table.length() - 1,
+                                  ", got ", p));
+        }
+        if (rows.decay.any() && !rows.decay.in_range(p)) {
+          throw RangeError(concat("[", function, "] at: xPos factors must stay between 2^-100 and 2^100; position ", p,
+                                  " is too far from the centre ", rows.decay.centre));
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+
+template <class T>
+void check_heads(const char* function, const char* argument, View<const T, 4> x, Index head_dim) {
+  for (Index extent : x.shape) {
+    if (extent < 0) throw ShapeError(concat("[", function, "] ", argument, ": extents must not be negative, got shape ", x.shape));
+  }
+  if (x.shape[3] != head_dim) {
+    throw ShapeError(concat("[", function, "] ", argument, ": last extent must be head_dim = ", head_dim, ", got ",
+                            x.shape[3], "; shape is ", x.shape));
+  }
+  if (x.data == nullptr && x.size() > 0) {
+    throw ShapeError(concat("[", function, "] ", argument, ": must have memory, got a null pointer; shape is ", x.shape));
+  }
+}
+
+template <class T>
+void check_distinct(const char* function, const char* argument, View<T, 4> x) {
+  if (x.size() == 0) return;
+  std::array<std::size_t, 4> order{0, 1, 2, 3};
+  std::sort(order.begin(), order.end(),
+            [&](std::size_t a, std::size_t b) { return magnitude(x.stride[a]) < magnitude(x.stride[b]); });
+  Index span = 1;  // elements up to here are told apart by the axes seen so far
+  for (std::size_t axis : order) {
+    if (x.shape[axis] == 1) continue;
+    if (magnitude(x.stride[axis]) < span) {
+      throw ShapeError(concat("[", function, "] ", argument, ": no two elements may share memory, got strides ",
+                              x.stride, " for shape ", x.shape));
+    }
+    span += (x.shape[axis] - 1) * magnitude(x.stride[axis]);
+  }
+}
+
+namespace {
+
+/// Whether every line that is written starts on a cache line, as stores past the cache need.
+template <class T>
+bool can_stream(const RotateCall<T>& call) {
+  const Index line = 64 / static_cast<Index>(sizeof(T));
+  const bool strides = call.out.stride[0] % line == 0 && call.out.stride[1] % line == 0 && call.out.stride[2] % line == 0;
+  return strides && call.out.stride[3] == 1 && call.in.stride[3] == 1 && call.begin % line == 0 &&
+         call.frequencies->pairs % line == 0 && reinterpret_cast<std::uintptr_t>(call.out.data) % 64 == 0;
+}
+
+constexpr std::size_t stack_bytes = std::size_t{48} << 10;
+
+}  // namespace
+
+template <class T>
+void run(RotateCall<T>& call, const Executor& on) {
+  using C = Compute<T>;
+  const Index heads = call.in.shape[1], tokens = call.in.shape[0] * call.in.shape[2];
+  const Index bytes = call.in.size() * static_cast<Index>(sizeof(T));
+  if (bytes == 0) return;
+  call.prefetch = bytes >= (Index{16} << 20);  // smaller tensors are in some cache, where fetching ahead only costs
+  call.stream = !call.in_place() && bytes >= (Index{32} << 20) && can_stream(call);
+
+  // One task for what one thread does in a few microseconds; else several per worker, whole tokens if there are enough.
+  const Index pieces = on.run == nullptr || on.workers < 2 || bytes < (Index{64} << 10) ? 1
+                       : bytes < (Index{8} << 20)                                       ? on.workers
+                                                                                        : 4 * on.workers;
+  const Index token_tasks = std::min(pieces, tokens);
+  const Index head_tasks = std::min((pieces + token_tasks - 1) / token_tasks, heads);
+  const Index tasks = token_tasks * head_tasks;
+  const RotateKernel<T> kernel = rotate_kernel<T>();
+  const auto task = [&](Index i, C* scratch) {
+    const Index t = i / head_tasks, h = i % head_tasks;
+    kernel(call, t * tokens / token_tasks, (t + 1) * tokens / token_tasks, h * heads / head_tasks,
+           (h + 1) * heads / head_tasks, scratch);
+  };
+  const Index needed = (scratch_size(call) + 15) / 16 * 16;
+  if (static_cast<std::size_t>(needed) * sizeof(C) <= stack_bytes) {
+    parallel(on, tasks, [&](Index i) {
+      alignas(64) std::byte stack[stack_bytes];
+      task(i, reinterpret_cast<C*>(stack));
+    });
+  } else {
+    AlignedArray<C> scratch(tasks * needed);
+    parallel(on, tasks, [&](Index i) { task(i, scratch.data() + i * needed); });
+  }
+}
+
+namespace {
+
+struct Names {
+  const char *function, *in, *out, *at;
+};
+
+template <class T>
+RotateCall<T> checked_call(const Names& names, const RopeTable<Compute<T>>& table, View<const T, 4> in, View<T, 4> out,
+                           const Positions& at, bool transposed) {
+  const RopeFrequencies& f = table.frequencies();
+  check_heads(names.function, names.in, in, f.head_dim);
+  if (in.shape != out.shape) {
+    throw ShapeError(concat("[", names.function, "] ", names.out, ": must have the shape of ", names.in, ", ", in.shape,
+                            ", got ", out.shape));
+  }
+  check_heads(names.function, names.out, View<const T, 4>(out), f.head_dim);
+  check_distinct(names.function, names.out, out);
+  check_overlap(names.function, names.out, in, out);
+  at.check(names.function, names.at, f.axes, in.shape[0], in.shape[2]);
+  check_rows(names.function, table, at, in.shape[0], in.shape[2]);
+  return {.rows = &table.rows(),
+          .at = at,
+          .in = in,
+          .out = out,
+          .frequencies = &table.rows().frequencies,
+          .begin = f.begin,
+          .pairing = f.pairing,
+          .transposed = transposed};
+}
+
+}  // namespace
+
+template <class T>
+void rotate(const RopeTable<Compute<T>>& table, View<T, 4> x, const Positions& at, const Executor& on) {
+  auto call = checked_call<T>({"rotate", "x", "x", "at"}, table, x, x, at, false);
+  run(call, on);
+}
+
+template <class T>
+void rotate(const RopeTable<Compute<T>>& table, View<const T, 4> in, View<T, 4> out, const Positions& at,
+            const Executor& on) {
+  auto call = checked_call<T>({"rotate", "in", "out", "at"}, table, in, out, at, false);
+  run(call, on);
+}
+
+template <class T>
+void rotate(const RopeTable<Compute<T>>& table, View<T, 4> q, const Positions& q_at, View<T, 4> k,
+            const Positions& k_at, const Executor& on) {
+  auto q_call = checked_call<T>({"rotate", "q", "q", "q_at"}, table, q, q, q_at, false);
+  auto k_call = checked_call<T>({"rotate", "k", "k", "k_at"}, table, k, k, k_at, false);
+  if (q.data == k.data && q.size() > 0 && k.size() > 0) {
+    throw ShapeError("[rotate] k: must be another tensor than q, got the same memory, which would turn twice");
+  }
+  run(q_call, on);
+  run(k_call, on);
+}
+
+template <class T>
+void rotate(const RopeTable<Compute<T>>& table, View<T, 4> q, View<T, 4> k, const Positions& at, const Executor& on) {
+  rotate<T>(table, q, at, k, at, on);
+}
+
+template <class T>
+void rotate_backward(const RopeTable<Compute<T>>& table, View<T, 4> d, const Positions& at, const Executor& on) {
+  auto call = checked_call<T>({"rotate_backward", "d", "d", "at"}, table, d, d, at, true);
+  run(call, on);
+}
+
+template <class T>
+void rotate_backward(const RopeTable<Compute<T>>& table, View<const T, 4> d_out, View<T, 4> d_in, const Positions& at,
+                     const Executor& on) {
+  auto call = checked_call<T>({"rotate_backward", "d_out", "d_in", "at"}, table, d_out, d_in, at, true);
+  run(call, on);
+}
+
+#define BEARING_INSTANTIATE(T)                                                                                        \
+  template void check_heads(const char*, const char*, View<const T, 4>, Index);                                       \
+  template void check_distinct(const char*, const char*, View<T, 4>);                                                 \
+  template void run(RotateCall<T>&, const Executor&);                                                                 \
+  template void rotate(const RopeTable<Compute<T>>&, View<T, 4>, const Positions&, const Executor&);                  \
+  template void rotate(const RopeTable<Compute<T>>&, View<const T, 4>, View<T, 4>, const Positions&, const Executor&); \
+  template void rotate(const RopeTable<Compute<T>>&, View<T, 4>, View<T, 4>, const Positions&, const Executor&);      \
+  template void rotate(const RopeTable<Compute<T>>&, View<T, 4>, const Positions&, View<T, 4>, const Positions&,      \
+                       const Executor&);                                                                              \
+  template void rotate_backward(const RopeTable<Compute<T>>&, View<T, 4>, const Positions&, const Executor&);         \
+  template void rotate_backward(const RopeTable<Compute<T>>&, View<const T, 4>, View<T, 4>, const Positions&,         \
+                                const Executor&);
+BEARING_INSTANTIATE(double)
+BEARING_INSTANTIATE(float)
+BEARING_INSTANTIATE(Bfloat16)
+BEARING_INSTANTIATE(Float16)
+#undef BEARING_INSTANTIATE
+
+}  // namespace bearing

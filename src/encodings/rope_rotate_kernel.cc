@@ -1,0 +1,275 @@
+// A rotation's tokens: find or make each one's row, then turn its heads. One version per SIMD target.
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "encodings/rope_rotate_kernel.cc"
+#include <hwy/foreach_target.h>  // IWYU pragma: keep
+
+#include <cstring>
+
+#include "encodings/rope_angles-inl.h"
+#include "encodings/rope_apply-inl.h"
+#include "encodings/rope_call.hpp"
+#include "simd/target.hpp"
+
+HWY_BEFORE_NAMESPACE();
+namespace bearing::HWY_NAMESPACE {
+
+/// Where a task puts what it makes. Sizes as scratch_size() says.
+template <class C>
+struct Scratch {
+  C* laid_out;  ///< [rows_at_once][4·padded]
+  C* natural;   ///< [4][2·padded] one for each axis
+  C* blend;     ///< [2·padded]
+  C* exact;     ///< room for [2·padded] doubles
+  C* line;      ///< [head_dim]
+
+  Scratch(C* from, Index padded)
+      : laid_out(from),
+        natural(laid_out + rows_at_once * 4 * padded),
+        blend(natural + 4 * 2 * padded),
+        exact(blend + 2 * padded),
+        line(exact + 4 * padded) {}
+  double* doubles() const { return reinterpret_cast<double*>(exact); }
+};
+
+/// A row in double, times the factor, rounded to C.
+template <class C>
+HWY_INLINE void finish_row(const double* row, Index padded, double factor, C* out) {
+  const WideTag d;
+  for (Index i = 0; i < 2 * padded; i += static_cast<Index>(hn::Lanes(d))) {
+    const WideVec scaled = hn::Mul(hn::LoadU(d, row + i), hn::Set(d, factor));
+    if constexpr (std::is_same_v<C, double>) {
+      hn::StoreU(scaled, d, out + i);
+    } else {
+      const hn::Rebind<float, WideTag> d32;
+      hn::StoreU(hn::DemoteTo(d32, scaled), d32, out + i);
+    }
+  }
+}
+
+template <class C>
+HWY_INLINE void computed_row(const RopeRows<C>& rows, double p, const Scratch<C>& scratch, C* out) {
+  const RowFrequencies& f = rows.frequencies;
+  double* row = scratch.doubles();
+  exact_row(f, p, row, row + f.padded);
+  if (rows.decay.any()) rows.decay.apply(p, row, row + f.padded);
+  finish_row(row, f.padded, f.attention_factor, out);
+}
+
+/// Row p of a compact table by the addition theorem; where its rounding is not sure, the exact evaluation decides.
+HWY_INLINE void combined_row(const RopeRows<float>& rows, Index p, float* out) {
+  const WideTag d;
+  const hn::Rebind<float, WideTag> d32;
+  const RowFrequencies& f = rows.frequencies;
+  const Index magnitude = p < 0 ? -p : p;
+  const double* fine = rows.fine.data() + magnitude % rows.fine_rows * 2 * f.padded;
+  const double* coarse = rows.coarse.data() + magnitude / rows.fine_rows * 2 * f.padded;
+  const WideVec a = hn::Set(d, f.attention_factor);
+  const WideVec error = hn::Set(d, addition_error * (f.attention_factor < 0 ? -f.attention_factor : f.attention_factor));
+  const WideVec sign = hn::Set(d, p < 0 ? -0.0 : 0.0);
+  for (Index i = 0; i < f.padded; i += static_cast<Index>(hn::Lanes(d))) {
+    const WideVec c0 = hn::Load(d, coarse + i), s0 = hn::Load(d, coarse + f.padded + i);
+    const WideVec c1 = hn::Load(d, fine + i), s1 = hn::Load(d, fine + f.padded + i);
+    const WideVec c = hn::Sub(hn::Mul(c0, c1), hn::Mul(s0, s1));
+    const WideVec s = hn::Xor(hn::Add(hn::Mul(s0, c1), hn::Mul(c0, s1)), sign);
+    bool unsure = false;
+    auto c32 = rounded_if_sure(d32, hn::Mul(c, a), error, unsure);
+    auto s32 = rounded_if_sure(d32, hn::Mul(s, a), error, unsure);
+    if (HWY_UNLIKELY(unsure)) {
+      WideVec exact_c, exact_s;
+      exact_pairs(f, static_cast<double>(p), i, exact_c, exact_s);
+      c32 = hn::DemoteTo(d32, hn::Mul(exact_c, a));
+      s32 = hn::DemoteTo(d32, hn::Mul(exact_s, a));
+    }
+    hn::StoreU(c32, d32, out + i);
+    hn::StoreU(s32, d32, out + f.padded + i);
+  }
+}
+
+/// The natural row at p: in the table, or made in `out`.
+template <class C>
+HWY_INLINE const C* row_at(const RopeRows<C>& rows, double p, const Scratch<C>& scratch, C* out) {
+  const Index padded = rows.frequencies.padded;
+  const Index whole = static_cast<Index>(p);  // |p| ≤ 2^31
+  if (static_cast<double>(whole) == p) {
+    if (whole >= 0 && whole < rows.length) return rows.full.data() + whole * 2 * padded;
+    if constexpr (std::is_same_v<C, float>) {
+      if (rows.fine_rows > 0 && (whole < 0 ? -whole : whole) < rows.fine_rows * rows.coarse_rows) {
+        combined_row(rows, whole, out);
+        return out;
+      }
+    }
+  }
+  computed_row(rows, p, scratch, out);
+  return out;
+}
+
+/// The natural row of token t of sequence b: in the table, or made in `out`.
+template <class T, class C = Compute<T>>
+HWY_INLINE const C* natural_row(const RotateCall<T>& call, Index b, Index t, const Scratch<C>& scratch, C* out) {
+  const RowFrequencies& f = *call.frequencies;
+  const Index axes = HWY_MIN(f.axes, call.at.axes());
+  const hn::CappedTag<C, 16> d;
+  const Index stride = 2 * f.padded;
+  const auto one_axis = [&](Index axis, C* to) HWY_ATTR -> const C* {
+    const double p = call.at.real(axis, b, t);
+    if (call.rebase == nullptr) return row_at(*call.rows, p, scratch, to);
+    const auto& move = *call.rebase;
+    double* row = scratch.doubles();
+    difference_row(*move.to, p, *move.from, move.old_at.real(HWY_MIN(axis, move.old_at.axes() - 1), b, t), row,
+                   row + f.padded);
+    finish_row(row, f.padded, move.factor, to);
+    return to;
+  };
+  if (axes == 1 && (call.rebase == nullptr || call.rebase->old_at.axes() == 1)) return one_axis(0, out);
+  // Each pair from the row of its own axis.
+  for (Index axis = 0; axis < f.axes; ++axis) {
+    const C* row = one_axis(HWY_MIN(axis, axes - 1), scratch.natural + axis * stride);
+    const auto mine = hn::Set(d, static_cast<C>(axis));
+    for (Index i = 0; i < f.padded; i += static_cast<Index>(hn::Lanes(d))) {
+      const auto here = hn::Eq(hn::Load(d, f.axis_lanes<C>() + i), mine);
+      for (Index part : {Index{0}, f.padded}) {
+        const auto mixed = hn::LoadU(d, out + part + i), its = hn::LoadU(d, row + part + i);
+        hn::StoreU(axis == 0 ? its : hn::IfThenElse(here, its, mixed), d, out + part + i);
+      }
+    }
+  }
+  return out;
+}
+
+/// Elements of a head that do not turn, when the output is another tensor.
+template <class T>
+HWY_INLINE void copy_rest(const RotateCall<T>& call, const T* in, T* out) {
+  const Index end = call.begin + 2 * call.frequencies->pairs;
+  if (call.begin > 0) std::memcpy(out, in, static_cast<std::size_t>(call.begin) * sizeof(T));
+  if (end < call.in.shape[3]) {
+    std::memcpy(out + end, in + end, static_cast<std::size_t>(call.in.shape[3] - end) * sizeof(T));
+  }
+}
+
+/// `count` heads of one token from head h on, whatever the strides.
+template <RowOrder order, bool stream, class T, class C = Compute<T>>
+HWY_INLINE void turn(const RotateCall<T>& call, const C* cos, const C* sin, Index b, Index h, Index t, Index count,
+                     const Scratch<C>& scratch) {
+  const T* in = &call.in(b, h, t, 0);
+  T* out = &call.out(b, h, t, 0);
+  const Index head_dim = call.in.shape[3], pairs = call.frequencies->pairs;
+  Lines<T> lines{cos, sin, call.transposed, in + call.begin, out + call.begin, call.in.stride[1], call.out.stride[1],
+                 count, pairs, call.prefetch};
+  if (call.in.stride[3] == 1 && call.out.stride[3] == 1) {
+    if (2 * pairs < head_dim && !call.in_place()) {
+      for (Index k = 0; k < count; ++k) copy_rest(call, in + k * call.in.stride[1], out + k * call.out.stride[1]);
+    }
+    apply<order, stream>(lines);
+    return;
+  }
+  T* line = reinterpret_cast<T*>(scratch.line);
+  for (Index k = 0; k < count; ++k) {
+    const T* from = in + k * call.in.stride[1];
+    T* to = out + k * call.out.stride[1];
+    for (Index i = 0; i < head_dim; ++i) line[i] = from[i * call.in.stride[3]];
+    one_line<order, false>(lines, line + call.begin, line + call.begin);
+    for (Index i = 0; i < head_dim; ++i) to[i * call.out.stride[3]] = line[i];
+  }
+}
+
+template <RowOrder order, bool stream, class T>
+HWY_INLINE void rotate_tokens(const RotateCall<T>& call, Index first, Index last, Index head, Index head_end,
+                              Compute<T>* memory) {
+  using C = Compute<T>;
+  const Index padded = call.frequencies->padded, time = call.in.shape[2];
+  const Scratch<C> scratch(memory, padded);
+  const C* cos[rows_at_once];
+  const C* sin[rows_at_once];
+  // Heads in the inner loop if they are nearer in memory than tokens: either way memory is walked in order.
+  const auto distance = [](Index stride) HWY_ATTR { return stride < 0 ? -stride : stride; };
+  const bool heads_inside = distance(call.in.stride[1]) <= distance(call.in.stride[2]) || head_end - head == 1;
+  for (Index token = first; token < last;) {
+    const Index b = token / time, t = token % time;
+    const Index count = HWY_MIN(HWY_MIN(rows_at_once, last - token), time - t);
+    for (Index j = 0; j < count; ++j) {
+      C* room = scratch.laid_out + j * 4 * padded;
+      if constexpr (order == RowOrder::natural) {
+        const C* row = natural_row(call, b, t + j, scratch, room);
+        cos[j] = row, sin[j] = row + padded;
+      } else {
+        const C* row = natural_row(call, b, t + j, scratch, scratch.blend);
+        lay_out<order>(row, row + padded, call.transposed, padded, call.frequencies->pairs, room, room + 2 * padded);
+        cos[j] = room, sin[j] = room + 2 * padded;
+      }
+      if (heads_inside) turn<order, stream>(call, cos[j], sin[j], b, head, t + j, head_end - head, scratch);
+    }
+    if (!heads_inside) {
+      for (Index h = head; h < head_end; ++h) {
+        for (Index j = 0; j < count; ++j) turn<order, stream>(call, cos[j], sin[j], b, h, t + j, 1, scratch);
+      }
+    }
+    token += count;
+  }
+  if constexpr (stream) hwy::FlushStream();
+}
+
+template <class T>
+HWY_INLINE void rotate_any(const RotateCall<T>& call, Index first, Index last, Index head, Index head_end,
+                           Compute<T>* scratch) {
+  const auto with = [&](auto order, auto stream) HWY_ATTR {
+    rotate_tokens<decltype(order)::value, decltype(stream)::value>(call, first, last, head, head_end, scratch);
+  };
+  const auto either = [&](auto order) HWY_ATTR {
+    if (call.stream) {
+      with(order, std::true_type{});
+    } else {
+      with(order, std::false_type{});
+    }
+  };
+  if (call.pairing == Pairing::interleaved) {
+    either(std::integral_constant<RowOrder, row_order<T>(Pairing::interleaved)>{});
+  } else {
+    either(std::integral_constant<RowOrder, row_order<T>(Pairing::half)>{});
+  }
+}
+
+void rotate_f64(const RotateCall<double>& call, Index first, Index last, Index head, Index head_end, double* scratch) {
+  rotate_any(call, first, last, head, head_end, scratch);
+}
+void rotate_f32(const RotateCall<float>& call, Index first, Index last, Index head, Index head_end, float* scratch) {
+  rotate_any(call, first, last, head, head_end, scratch);
+}
+void rotate_bf16(const RotateCall<Bfloat16>& call, Index first, Index last, Index head, Index head_end,
+                 float* scratch) {
+  rotate_any(call, first, last, head, head_end, scratch);
+}
+void rotate_f16(const RotateCall<Float16>& call, Index first, Index last, Index head, Index head_end, float* scratch) {
+  rotate_any(call, first, last, head, head_end, scratch);
+}
+
+}  // namespace bearing::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace bearing {
+
+HWY_EXPORT(rotate_f64);
+HWY_EXPORT(rotate_f32);
+HWY_EXPORT(rotate_bf16);
+HWY_EXPORT(rotate_f16);
+
+template <>
+RotateKernel<double> rotate_kernel<double>() {
+  return BEARING_DISPATCH(rotate_f64);
+}
+template <>
+RotateKernel<float> rotate_kernel<float>() {
+  return BEARING_DISPATCH(rotate_f32);
+}
+template <>
+RotateKernel<Bfloat16> rotate_kernel<Bfloat16>() {
+  return BEARING_DISPATCH(rotate_bf16);
+}
+template <>
+RotateKernel<Float16> rotate_kernel<Float16>() {
+  return BEARING_DISPATCH(rotate_f16);
+}
+
+}  // namespace bearing
+#endif

@@ -1,0 +1,98 @@
+// The few vector operations that Highway 1.0.3 lacks or leaves to the target, with the same bits on every one.
+// Included once per target, inside no namespace.
+#if defined(BEARING_SIMD_LANES_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef BEARING_SIMD_LANES_INL_H_
+#undef BEARING_SIMD_LANES_INL_H_
+#else
+#define BEARING_SIMD_LANES_INL_H_
+#endif
+
+#include <bearing/half.hpp>
+#include <hwy/highway.h>
+
+HWY_BEFORE_NAMESPACE();
+namespace bearing::simd::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+/// a·b as the unevaluated sum of the rounded product and its error, both exact: with one fused operation, or by
+/// Dekker's splitting into halves of 26 bits where there is none. Either way the same two numbers.
+template <class D, class V>
+HWY_INLINE V two_product(D d, V a, V b, V& error) {
+  const V product = hn::Mul(a, b);
+#if HWY_NATIVE_FMA
+  (void)d;
+  error = hn::MulSub(a, b, product);
+#else
+  const V splitter = hn::Set(d, 0x1p27 + 1);
+  const V a_scaled = hn::Mul(splitter, a), b_scaled = hn::Mul(splitter, b);
+  const V a_high = hn::Sub(a_scaled, hn::Sub(a_scaled, a)), b_high = hn::Sub(b_scaled, hn::Sub(b_scaled, b));
+  const V a_low = hn::Sub(a, a_high), b_low = hn::Sub(b, b_high);
+  const V rest = hn::Sub(product, hn::Mul(a_high, b_high));
+  error = hn::Sub(hn::Mul(a_low, b_low), hn::Sub(hn::Sub(rest, hn::Mul(a_low, b_high)), hn::Mul(a_high, b_low)));
+#endif
+  return product;
+}
+
+/// a + b as the unevaluated sum of the rounded sum and its error (Knuth), whatever the magnitudes.
+template <class V>
+HWY_INLINE V two_sum(V a, V b, V& error) {
+  const V sum = hn::Add(a, b);
+  const V b_part = hn::Sub(sum, a);
+  error = hn::Add(hn::Sub(a, hn::Sub(sum, b_part)), hn::Sub(b, b_part));
+  return sum;
+}
+
+/// float32 lanes to bfloat16, round to nearest even, as their bits in the upper half of each 32-bit lane; the lower
+/// half is rubbish. A NaN becomes quiet.
+template <class DF, class VF>
+HWY_INLINE auto bf16_in_upper_half(DF df, VF value) {
+  const hn::RebindToUnsigned<DF> du;
+  const auto u = hn::BitCast(du, value);
+  const auto odd = hn::And(hn::ShiftRight<16>(u), hn::Set(du, 1u));
+  const auto rounded = hn::Add(u, hn::Add(odd, hn::Set(du, 0x7FFFu)));
+  const auto quiet = hn::Or(u, hn::Set(du, 0x0040'0000u));
+  (void)df;
+  return hn::IfThenElse(hn::RebindMask(du, hn::IsNaN(value)), quiet, rounded);
+}
+
+#undef BEARING_F16_BY_HAND
+// float16 conversion is one instruction with F16C and on Arm; older x86 and the scalar target do it in integers.
+#if HWY_TARGET == HWY_SSSE3 || HWY_TARGET == HWY_SSE4 || HWY_TARGET == HWY_EMU128 || HWY_TARGET == HWY_SCALAR
+#define BEARING_F16_BY_HAND 1
+#else
+#define BEARING_F16_BY_HAND 0
+#endif
+
+template <class DF>
+HWY_INLINE hn::VFromD<DF> load_f16(DF df, const Float16* from) {
+#if BEARING_F16_BY_HAND
+  HWY_ALIGN float wide[hn::MaxLanes(df)];
+  for (std::size_t i = 0; i < hn::Lanes(df); ++i) wide[i] = static_cast<float>(from[i]);
+  return hn::Load(df, wide);
+#else
+  const hn::Rebind<hwy::float16_t, DF> dh;
+  return hn::PromoteTo(df, hn::LoadU(dh, reinterpret_cast<const hwy::float16_t*>(from)));
+#endif
+}
+
+/// `stream` writes past the caches, where `to` lies on a vector's border.
+template <bool stream, class DF>
+HWY_INLINE void store_f16(DF df, hn::VFromD<DF> value, Float16* to) {
+#if BEARING_F16_BY_HAND
+  HWY_ALIGN float wide[hn::MaxLanes(df)];
+  hn::Store(value, df, wide);
+  for (std::size_t i = 0; i < hn::Lanes(df); ++i) to[i] = Float16(wide[i]);
+#else
+  const hn::Rebind<hwy::float16_t, DF> dh;
+  if constexpr (stream && hn::MaxLanes(dh) >= 8) {
+    hn::Stream(hn::DemoteTo(dh, value), dh, reinterpret_cast<hwy::float16_t*>(to));
+  } else {
+    hn::StoreU(hn::DemoteTo(dh, value), dh, reinterpret_cast<hwy::float16_t*>(to));
+  }
+#endif
+}
+
+}  // namespace bearing::simd::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif

@@ -1,0 +1,85 @@
+#include "simd/target.hpp"
+
+#include <bearing/error.hpp>
+#include <bearing/target.hpp>
+#include <cstdint>
+#include <cstdlib>
+#include <string>
+
+#include "text.hpp"
+
+namespace bearing {
+namespace {
+
+struct Named {
+  std::int64_t bit;
+  std::string_view name;
+};
+
+// Best first. The bits are Highway's; the names are its own, in lower case.
+constexpr Named all_targets[] = {
+    {HWY_AVX3_DL, "avx3_dl"}, {HWY_AVX3, "avx3"}, {HWY_AVX2, "avx2"},     {HWY_SSE4, "sse4"},
+    {HWY_SSSE3, "ssse3"},     {HWY_SVE2, "sve2"}, {HWY_SVE, "sve"},       {HWY_NEON, "neon"},
+    {HWY_PPC8, "ppc8"},       {HWY_WASM, "wasm"}, {HWY_EMU128, "scalar"}, {HWY_SCALAR, "scalar"},
+};
+
+// The static target needs no support from the machine: the build assumes it.
+std::int64_t usable() { return (hwy::SupportedTargets() | HWY_STATIC_TARGET) & HWY_TARGETS; }
+
+const Named* find(std::string_view name, std::int64_t among) {
+  for (const Named& target : all_targets) {
+    if ((target.bit & among) != 0 && target.name == name) return &target;
+  }
+  return nullptr;
+}
+
+const Named& must_find(std::string_view where, std::string_view name) {
+  if (const Named* target = find(name, usable()); target != nullptr) return *target;
+  std::string known;
+  for (std::string_view each : simd_targets()) known.append(known.empty() ? "" : ", ").append(each);
+  throw RangeError(text::concat("[", where, "] name: must be one of ", known, ", got \"", name, "\""));
+}
+
+struct State {
+  hwy::ChosenTarget chosen;
+  std::atomic<const Named*> named{nullptr};
+
+  State() {
+    if (const char* wanted = std::getenv("BEARING_TARGET"); wanted != nullptr && *wanted != '\0') {
+      set(must_find("BEARING_TARGET", wanted));
+      return;
+    }
+    for (const Named& best : all_targets) {
+      if ((best.bit & usable()) == 0) continue;
+      set(best);
+      return;
+    }
+  }
+  void set(const Named& target) {
+    named = &target;
+    chosen.Update(target.bit);
+  }
+};
+
+State& state() {
+  static State one;
+  return one;
+}
+
+}  // namespace
+
+const hwy::ChosenTarget& simd::chosen() { return state().chosen; }
+
+std::string_view simd_target() { return state().named.load()->name; }
+
+std::vector<std::string_view> simd_targets() {
+  std::vector<std::string_view> names;
+  for (const Named& target : all_targets) {
+    if ((target.bit & usable()) != 0) names.push_back(target.name);
+  }
+  return names;
+}
+
+void use_simd_target(std::string_view name) { state().set(must_find("use_simd_target", name)); }
+
+}  // namespace bearing

@@ -1,0 +1,17 @@
+#pragma once
+
+#include <hwy/highway.h>
+
+namespace bearing::simd {
+
+/// The target in force. Our own, not Highway's global one: another library in the process may have set that.
+const hwy::ChosenTarget& chosen();
+
+}  // namespace bearing::simd
+
+// The pointer to FUNC's version for the target in force; once per public call. FUNC was named in HWY_EXPORT.
+#if HWY_IDE || ((HWY_TARGETS & (HWY_TARGETS - 1)) == 0)
+#define BEARING_DISPATCH(FUNC) (HWY_DISPATCH_TABLE(FUNC)[0])
+#else
+#define BEARING_DISPATCH(FUNC) (HWY_DISPATCH_TABLE(FUNC)[bearing::simd::chosen().GetIndex()])
+#endif
