@@ -63,6 +63,31 @@ PyObject* module() {
   return loaded;
 }
 
+/// The rows of our table as PyTorch and ONNX Runtime want them: cos and sin [length, pairs], each dense.
+struct DenseTable {
+  std::vector<float> cos, sin;
+  Index length;
+
+  static const DenseTable& get() {
+    static const DenseTable table(long_table<float>(Pairing::half));
+    return table;
+  }
+  std::size_t bytes() const { return cos.size() * sizeof(float); }
+
+ private:
+  explicit DenseTable(const RopeTable<float>& table)
+      : cos(dense_copy(table.cos())), sin(dense_copy(table.sin())), length(table.length()) {}
+
+  static std::vector<float> dense_copy(const View<const float, 2>& rows) {
+    std::vector<float> copy;
+    copy.reserve(static_cast<std::size_t>(rows.size()));
+    for (Index t = 0; t < rows.shape[0]; ++t) {
+      for (Index i = 0; i < rows.shape[1]; ++i) copy.push_back(rows(t, i));
+    }
+    return copy;
+  }
+};
+
 std::function<void()> call_each_time(Object step) {
   const std::shared_ptr<PyObject> shared(step.release(), Release{});
   return [shared] { checked(PyObject_CallNoArgs(shared.get())); };
@@ -97,11 +122,11 @@ void add_peer(const PeerCase& c, Index threads) {
          T* const expected = destination().as<T>() + behind / sizeof(T);
          rotate(table, in, bthd(expected, c.batch, c.time, heads, head_dim),
                 Positions(dense(at.data(), c.batch, c.time)));
-         const auto table_bytes = static_cast<std::size_t>(table.cos().size()) * sizeof(float);
+         const DenseTable& rows = DenseTable::get();
          const Object positions = memory(at.data(), at.size() * sizeof(Index));
          const Object src = memory(source(), 0, bytes), dst = memory(destination(), 0, bytes);
          const Object ours = memory(destination(), behind, bytes);
-         const Object cos = memory(table.cos().data, table_bytes), sin = memory(table.sin().data, table_bytes);
+         const Object cos = memory(rows.cos.data(), rows.bytes()), sin = memory(rows.sin.data(), rows.bytes());
          return call_each_time(checked(PyObject_CallMethod(
              module(), "prepare_rotation", "sssLLLOOOOOO", c.peer, dtype_name<T>(), pairing_name(c.pairing),
              static_cast<long long>(c.batch), static_cast<long long>(c.time), static_cast<long long>(threads),
@@ -114,12 +139,11 @@ void add_table_peer(Index threads) {
        .threads = threads,
        .peer_of = "fill_table/f32/131072x64/" + std::to_string(threads),
        .prepare = [=]() -> std::function<void()> {
-         const auto& table = long_table<float>(Pairing::half);
-         const auto bytes = static_cast<std::size_t>(table.cos().size()) * sizeof(float);
-         const Object cos = memory(table.cos().data, bytes), sin = memory(table.sin().data, bytes);
-         return call_each_time(checked(PyObject_CallMethod(module(), "prepare_table", "dLLOO", base,
-                                                           static_cast<long long>(table.length()),
-                                                           static_cast<long long>(threads), cos.get(), sin.get())));
+         const DenseTable& rows = DenseTable::get();
+         const Object cos = memory(rows.cos.data(), rows.bytes()), sin = memory(rows.sin.data(), rows.bytes());
+         return call_each_time(
+             checked(PyObject_CallMethod(module(), "prepare_table", "dLLOO", base, static_cast<long long>(rows.length),
+                                         static_cast<long long>(threads), cos.get(), sin.get())));
        }});
 }
 

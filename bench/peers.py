@@ -99,12 +99,11 @@ def onnxruntime_rotary(case):
     binding.bind_input("cos", "cpu", 0, element, list(cos.shape), cos.data_ptr())
     binding.bind_input("sin", "cpu", 0, element, list(sin.shape), sin.data_ptr())
     binding.bind_output("y", "cpu", 0, element, shape, case.y.data_ptr())
-    keep = (cos, sin)
 
     def step():
         session.run_with_iobinding(binding)
 
-    step.keep = keep
+    step.bound = (case, cos, sin)  # a binding knows addresses only
     return step, lambda _: case.y
 
 

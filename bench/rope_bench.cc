@@ -3,7 +3,6 @@
 
 #include <benchmark/benchmark.h>
 #include <sys/resource.h>
-#include <unistd.h>
 
 #include <bearing/target.hpp>
 #include <bearing/version.hpp>
@@ -50,8 +49,6 @@ void describe_machine() {
   const bool first = setpriority(PRIO_PROCESS, 0, -20) == 0;
   benchmark::AddCustomContext("priority", first ? "nice -20" : "normal");
   benchmark::AddCustomContext("cpu", cpu_name());
-  benchmark::AddCustomContext("l2_bytes", std::to_string(sysconf(_SC_LEVEL2_CACHE_SIZE)));
-  benchmark::AddCustomContext("l3_bytes", std::to_string(sysconf(_SC_LEVEL3_CACHE_SIZE)));
   benchmark::AddCustomContext("simd_target", std::string(bearing::simd_target()));
   benchmark::AddCustomContext("bearing", bearing::version());
 }

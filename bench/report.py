@@ -1,0 +1,172 @@
+#!/usr/bin/env python3
+"""Turns rope_bench's JSON into ratios: each case against the machine's limits and against what is demanded.
+
+A ratio is between the two minima over the repetitions, which is what stays stable on a machine that others use too.
+"""
+
+import argparse
+import fnmatch
+import json
+import re
+import sys
+
+
+class Case:
+    """The repetitions of one benchmark: their minimum, and what the program said about it."""
+
+    def __init__(self, name):
+        self.name, self.times, self.error = name, [], None
+        self.bars, self.at_most_us, self.peer_of = [], None, None
+
+    def read_label(self, text):
+        self.bars = []
+        for item in filter(None, text.split(";")):
+            key, value = item.split("=", 1)
+            if key == "bar":
+                pattern, demand = value.rsplit("@", 1)
+                self.bars.append((pattern, float(demand)))
+            elif key == "at_most_us":
+                self.at_most_us = float(value)
+            elif key == "peer_of":
+                self.peer_of = value
+
+    @property
+    def best(self):
+        return min(self.times)
+
+
+def read_cases(document):
+    units = {"ns": 1e-3, "us": 1.0, "ms": 1e3, "s": 1e6}
+    cases = {}
+    for run in document["benchmarks"]:
+        if run.get("run_type") == "aggregate":
+            continue
+        name = run["run_name"].removesuffix("/real_time")
+        case = cases.setdefault(name, Case(name))
+        if run.get("error_occurred"):
+            case.error = run["error_message"]
+            continue
+        case.times.append(run["real_time"] * units[run["time_unit"]])
+        case.read_label(run.get("label", ""))
+    return {name: cases[name] for name in sorted(cases, key=reading_order)}
+
+
+GROUPS = ("rotate", "backward", "decode", "mrope_sections", "mrope_interleaved", "axial_2d", "compact_table", "fill_table",
+          "peer", "limit", "memcpy", "nt_copy", "nt_write")
+
+
+def reading_order(name):
+    """Groups as listed, and 8 before 64 within them: the program runs them in random order."""
+    group = name.split("/")[0]
+    numbers_apart = [int(part) if part.isdigit() else part for part in re.split(r"(\d+)", name)]
+    return GROUPS.index(group) if group in GROUPS else len(GROUPS), numbers_apart
+
+
+def time_text(us):
+    return f"{us:.3f} µs" if us < 10 else f"{us:.1f} µs" if us < 1000 else f"{us / 1000:.2f} ms"
+
+
+def verdict(met):
+    return "" if met is None else "ok" if met else "MISSED"
+
+
+def case_rows(cases):
+    """name, time, share, of what, demanded, verdict; one row for each bar."""
+    rows = []
+    for case in cases.values():
+        if not case.times or case.peer_of:
+            continue
+        for pattern, demand in case.bars:
+            matches = [c.best for name, c in cases.items() if c.times and fnmatch.fnmatchcase(name, pattern)]
+            if not matches:
+                continue
+            share = min(matches) / case.best
+            met = share >= demand if demand else None
+            rows.append((case.name, time_text(case.best), f"{share:.2f}", bar_name(pattern),
+                         f"{demand:.2f}" if demand else "", verdict(met)))
+        if case.at_most_us:
+            rows.append((case.name, time_text(case.best), "", "", f"{case.at_most_us} µs",
+                         verdict(case.best <= case.at_most_us)))
+    return rows
+
+
+def bar_name(pattern):
+    kind = pattern.split("/")[0]
+    return {"limit": "LIMIT", "rotate": "1-D, full table", "nt_write": "NT write", "nt_copy": "NT copy"}.get(kind, kind)
+
+
+def limit_rows(cases):
+    """name, time, GB/s read plus written."""
+    rows = []
+    scale = {"KiB": 1024, "MiB": 1024 ** 2}
+    for case in cases.values():
+        parts = case.name.split("/")
+        if not case.times or parts[0] not in ("limit", "memcpy", "nt_copy", "nt_write"):
+            continue
+        size = parts[-2]
+        moved = int(size[:-3]) * scale[size[-3:]] * (1 if parts[0] == "nt_write" else 2)
+        rows.append((case.name, time_text(case.best), f"{moved / case.best * 1e-3:.1f}"))
+    return rows
+
+
+def peer_rows(cases):
+    """name, its time, ours, how many times faster we are."""
+    rows = []
+    for case in cases.values():
+        ours = cases.get(case.peer_of) if case.peer_of else None
+        if not case.times or ours is None or not ours.times:
+            continue
+        peer, what = case.name.removeprefix("peer/").split("/", 1)
+        rows.append((peer, what, time_text(case.best), time_text(ours.best), f"{case.best / ours.best:.1f}"))
+    return rows
+
+
+def print_table(title, head, rows, markdown):
+    if not rows:
+        return
+    if markdown:
+        print(f"### {title}\n\n| {' | '.join(head)} |\n|{' --- |' * len(head)}")
+        for row in rows:
+            print(f"| {' | '.join(row)} |")
+    else:
+        widths = [max(len(row[i]) for row in [head, *rows]) for i in range(len(head))]
+        print(title)
+        for row in [head, *rows]:
+            print("  " + "  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip())
+    print()
+
+
+def cache_text(context, level):
+    sizes = [cache["size"] for cache in context["caches"] if cache["level"] == level]
+    return f"L{level} {sizes[-1] / 1024 ** 2:g} MiB" if sizes else f"L{level} unknown"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("results", help="what rope_bench --benchmark_out wrote")
+    parser.add_argument("--markdown", action="store_true", help="tables for the documentation")
+    arguments = parser.parse_args()
+    with open(arguments.results, encoding="utf-8") as file:
+        document = json.load(file)
+    cases = read_cases(document)
+    context = document["context"]
+
+    print(f"{context['cpu']}, {context['num_cpus']} cores at {context['mhz_per_cpu']} MHz, "
+          f"{cache_text(context, 2)} per core, {cache_text(context, 3)}; target {context['simd_target']}, {context['priority']},"
+          f" bearing {context['bearing']}, {context['date'][:10]}\n")
+    rows = case_rows(cases)
+    print_table("Shares of the limits", ("case / threads", "time", "share", "of", "demanded", ""), rows,
+                arguments.markdown)
+    print_table("Peers", ("peer", "case / threads", "peer", "bearing", "times faster"), peer_rows(cases),
+                arguments.markdown)
+    print_table("Limits", ("limit / bytes / threads", "time", "GB/s"), limit_rows(cases), arguments.markdown)
+    errors = [case for case in cases.values() if case.error]
+    for case in errors:
+        print(f"{case.name}: {case.error}", file=sys.stderr)
+    demanded, missed = (sum(1 for row in rows if row[-1] in kinds) for kinds in (("ok", "MISSED"), ("MISSED",)))
+    print(f"{demanded - missed} of {demanded} demands met.")
+    return 1 if errors else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
