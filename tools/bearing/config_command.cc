@@ -1,0 +1,97 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bearing/error.hpp>
+
+#include "arguments.hpp"
+#include "commands.hpp"
+#include "config_report.hpp"
+#include "terminal.hpp"
+
+namespace bearing::tool {
+namespace {
+
+struct Options {
+  std::string file, seq_len, layer;
+  bool json = false, all = false;
+};
+
+RopeLengths lengths_of(const Model& model, const Layer& layer, const Rope& rope, Index seq_len) {
+  Index trained = model.trained_length > 0 ? model.trained_length : trained_length(rope.scaling);
+  if (trained == 0) trained = model.context_length;
+  // Inside a window no two tokens are further apart than the window, however long the sequence: no new angles.
+  return {.trained = layer.window > 0 ? 0 : trained,
+          .longest = std::max({trained, model.context_length, seq_len}),
+          .seq_len = seq_len};
+}
+
+GroupReport report_group(LayerGroup group, ConfigReport& report) {
+  GroupReport out{std::move(group), {}, {}};
+  const Rope* rope = std::get_if<Rope>(&out.group.layer.encoding);
+  if (rope == nullptr) return out;
+  const std::string where = "layers " + ranges(out.group.layers);
+  try {
+    out.frequencies = resolve(*rope, report.seq_len);
+    out.wavelength = wavelengths(*out.frequencies);
+    for (std::string& text : rope_warnings(*rope, lengths_of(report.model, out.group.layer, *rope, report.seq_len))) {
+      report.warnings.push_back({"", where + ": " + std::move(text)});
+    }
+  } catch (const std::logic_error& error) {  // ShapeError, RangeError: a spec that cannot be
+    throw ConfigError(fmt::format("{}: {}: {}", report.model.file, where, error.what()));
+  }
+  return out;
+}
+
+ConfigReport make_report(const Options& options) {
+  ConfigReport report;
+  if (!options.seq_len.empty()) report.seq_len = parse_index("--seq-len", options.seq_len, 1, max_position);
+  report.model = read_hf_config(options.file);
+  const auto layers = static_cast<Index>(report.model.layers.size());
+  Index layer = -1;
+  if (!options.layer.empty()) layer = parse_index("--layer", options.layer, 0, layers - 1);
+  report.warnings = report.model.warnings;
+  for (LayerGroup& group : layer_groups(report.model)) {
+    if (layer >= 0 && std::find(group.layers.begin(), group.layers.end(), layer) == group.layers.end()) continue;
+    report.groups.push_back(report_group(std::move(group), report));
+  }
+  return report;
+}
+
+}  // namespace
+
+std::string ranges(const std::vector<Index>& numbers) {
+  std::string out;
+  for (std::size_t i = 0; i < numbers.size();) {
+    std::size_t last = i;
+    while (last + 1 < numbers.size() && numbers[last + 1] == numbers[last] + 1) ++last;
+    out += fmt::format("{}{}", out.empty() ? "" : ", ", numbers[i]);
+    if (last > i) out += fmt::format("-{}", numbers[last]);
+    i = last + 1;
+  }
+  return out;
+}
+
+Action add_config_command(CLI::App& app) {
+  CLI::App* command = app.add_subcommand("config", "Show what a model's config.json does with positions");
+  const auto options = std::make_shared<Options>();
+  command->add_option("FILE", options->file, "A Hugging Face config.json")->required()->type_name("");
+  command->add_option("--seq-len", options->seq_len, "Length in tokens for dynamic NTK and LongRoPE")->type_name("N");
+  command->add_option("--layer", options->layer, "Only the group of layers that holds this one")->type_name("I");
+  command->add_flag("--all", options->all, "Every pair: long tables are cut otherwise");
+  command->add_flag("--json", options->json, "JSON, in full precision, of a stable schema");
+  command->footer(
+      "Prints each distinct encoding of the layers: its type, pairing, base and\n"
+      "scaling, the frequency and wavelength of each pair, the factors that\n"
+      "attention needs, and warnings.\n"
+      "\n"
+      "Examples:\n"
+      "  bearing config config.json\n"
+      "  bearing config config.json --seq-len 131072 --layer 5 --all\n"
+      "  bearing config config.json --json > encoding.json");
+  return [options] {
+    const ConfigReport report = make_report(*options);
+    print(options->json ? to_json(report) : to_text(report, output_style(), options->all ? Pairs::all : Pairs::elided));
+  };
+}
+
+}  // namespace bearing::tool

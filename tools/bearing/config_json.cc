@@ -1,0 +1,116 @@
+#include "config_report.hpp"
+#include "json_writer.hpp"
+#include "scaling_members.hpp"
+
+namespace bearing::tool {
+namespace {
+
+const char* name_of(PairChange change) {
+  return change == PairChange::kept ? "kept" : change == PairChange::blended ? "blended" : "scaled";
+}
+
+/// A parsed value again, numbers in the shortest form.
+void write_value(JsonWriter& json, const rapidjson::Value& value) {
+  if (value.IsObject()) {
+    json.begin_object();
+    for (const auto& member : value.GetObject()) {
+      json.key({member.name.GetString(), member.name.GetStringLength()});
+      write_value(json, member.value);
+    }
+    json.end_object();
+  } else if (value.IsArray()) {
+    json.begin_array();
+    for (const auto& item : value.GetArray()) write_value(json, item);
+    json.end_array();
+  } else if (value.IsString()) {
+    json.value(std::string_view(value.GetString(), value.GetStringLength()));
+  } else if (value.IsInt64()) {
+    json.value(Index{value.GetInt64()});
+  } else if (value.IsNumber()) {
+    json.value(value.GetDouble());
+  } else if (value.IsBool()) {
+    json.value(value.GetBool());
+  } else {
+    json.null();
+  }
+}
+
+void write_rope(JsonWriter& json, const Rope& rope, const GroupReport& group) {
+  const RopeFrequencies& numbers = *group.frequencies;
+  json.member("pairing", rope.pairing == Pairing::half ? "half" : "interleaved");
+  json.member("head_dim", numbers.head_dim);
+  json.member("rotary_dim", numbers.rotary_dim);
+  json.member("begin", numbers.begin);
+  json.member("base", rope.base);
+  const rapidjson::Document spec = spec_members(rope);
+  json.key("scaling");
+  if (spec.HasMember("scaling")) {
+    write_value(json, spec["scaling"]);
+  } else {
+    json.begin_object();
+    json.member("type", scaling_name(rope.scaling));
+    json.end_object();
+  }
+  json.key("rope");
+  write_value(json, spec);
+  json.member("attention_factor", numbers.attention_factor);
+  json.member("softmax_scale_factor", numbers.softmax_scale_factor);
+  json.list("inv_freq", numbers.inv_freq);
+  json.list("wavelength", group.wavelength);
+  std::vector<const char*> changes;
+  for (PairChange change : numbers.change) changes.push_back(name_of(change));
+  json.list("change", changes);
+  json.member("axes", numbers.axes);
+  json.list("axis", numbers.axis);
+}
+
+void write_group(JsonWriter& json, const GroupReport& group) {
+  const Layer& layer = group.group.layer;
+  json.begin_object();
+  json.list("layers", group.group.layers);
+  json.member("type", std::string_view(layer.type));
+  json.member("window", layer.window);
+  if (const Rope* rope = std::get_if<Rope>(&layer.encoding)) {
+    json.member("encoding", "rope");
+    write_rope(json, *rope, group);
+  } else if (const OtherEncoding* other = std::get_if<OtherEncoding>(&layer.encoding)) {
+    json.member("encoding", std::string_view(other->name));
+  } else {
+    json.member("encoding", "none");
+  }
+  json.end_object();
+}
+
+}  // namespace
+
+std::string to_json(const ConfigReport& report) {
+  JsonWriter json;
+  json.begin_object();
+  json.member("schema", "bearing.config/1");
+  json.member("file", std::string_view(report.model.file));
+  json.member("model_type", std::string_view(report.model.model_type));
+  json.member("layers", static_cast<Index>(report.model.layers.size()));
+  json.member("heads", report.model.heads);
+  json.member("kv_heads", report.model.kv_heads);
+  json.member("head_dim", report.model.head_dim);
+  json.member("trained_length", report.model.trained_length);
+  json.member("context_length", report.model.context_length);
+  json.member("seq_len", report.seq_len);
+  json.key("groups");
+  json.begin_array();
+  for (const GroupReport& group : report.groups) write_group(json, group);
+  json.end_array();
+  json.key("warnings");
+  json.begin_array();
+  for (const ConfigWarning& warning : report.warnings) {
+    json.begin_object();
+    json.member("pointer", std::string_view(warning.pointer));
+    json.member("text", std::string_view(warning.text));
+    json.end_object();
+  }
+  json.end_array();
+  json.end_object();
+  return json.text();
+}
+
+}  // namespace bearing::tool

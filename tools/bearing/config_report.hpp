@@ -1,0 +1,38 @@
+#pragma once
+
+#include <bearing/io.hpp>
+#include <bearing/rope_report.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace bearing::tool {
+
+struct Style;
+
+/// A group of layers with its numbers; those of a layer that does not rotate are empty.
+struct GroupReport {
+  LayerGroup group;
+  std::optional<RopeFrequencies> frequencies;
+  std::vector<double> wavelength;
+};
+
+/// All that `bearing config` says, as text or as JSON.
+struct ConfigReport {
+  Model model;
+  Index seq_len = 0;  ///< as asked for; 0: the trained length
+  std::vector<GroupReport> groups;
+  std::vector<ConfigWarning> warnings;  ///< the file's, then those about the numbers
+};
+
+enum class Pairs { elided, all };
+
+std::string to_text(const ConfigReport& report, const Style& style, Pairs pairs);
+
+/// docs/guide/config-json-schema.md, "bearing.config/1".
+std::string to_json(const ConfigReport& report);
+
+/// {0, 1, 2, 5} → "0-2, 5".
+std::string ranges(const std::vector<Index>& numbers);
+
+}  // namespace bearing::tool

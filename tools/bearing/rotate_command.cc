@@ -1,0 +1,280 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bearing/encodings/rope.hpp>
+#include <bearing/error.hpp>
+#include <bearing/io.hpp>
+#include <bearing/npy.hpp>
+#include <bearing/rope_report.hpp>
+#include <optional>
+#ifdef BEARING_TOOL_THREADS
+#include <bearing/threads.hpp>
+#endif
+
+#include "arguments.hpp"
+#include "commands.hpp"
+#include "config_report.hpp"
+#include "terminal.hpp"
+
+namespace bearing::tool {
+namespace {
+
+struct Options {
+  std::string config, rope, layer, seq_len;
+  std::string q, k, out_q, out_k, positions, offset;
+  std::string layout = "bhtd", threads = "1";
+  bool backward = false, bf16 = false;
+};
+
+/// One of q and k.
+struct Tensor {
+  std::string file;
+  NpyArray array;
+  std::array<Index, 4> shape{}, stride{};  // (batch, heads, time, dim)
+
+  template <class T>
+  View<T, 4> view() {
+    return {reinterpret_cast<T*>(array.bytes.data()), shape, stride};
+  }
+};
+
+std::string shape_text(const std::vector<Index>& shape) { return fmt::format("[{}]", fmt::join(shape, ", ")); }
+
+[[noreturn]] void bad_file(const std::string& file, const std::string& text) { throw ConfigError(file + ": " + text); }
+
+void check_dtype(const std::string& file, const std::string& dtype, const Options& options) {
+  const bool bits16 = dtype == "u2" || dtype == "V2";
+  if (options.bf16 && !bits16) {
+    bad_file(file, fmt::format("with --bf16 the dtype must be uint16 (u2, or raw V2), got {}", dtype));
+  }
+  if (!options.bf16 && bits16) bad_file(file, fmt::format("holds {}: if these are bfloat16, say --bf16", dtype));
+  if (!bits16 && dtype != "f2" && dtype != "f4" && dtype != "f8") {
+    bad_file(file, fmt::format("the dtype must be float16, float32 or float64 (f2, f4, f8), got {}", dtype));
+  }
+}
+
+Tensor read_tensor(const std::string& file, Index head_dim, const Options& options) {
+  Tensor x{file, read_npy(file)};
+  check_dtype(file, x.array.dtype, options);
+  std::vector<Index> shape = x.array.shape;
+  const bool heads_first = options.layout == "bhtd";
+  if (shape.size() < 2 || shape.size() > 4) {
+    bad_file(file, fmt::format("must be [{}], the first one or two left out where there are none; got {}",
+                               heads_first ? "batch, heads, time, dim" : "batch, time, heads, dim", shape_text(shape)));
+  }
+  // [time, dim] has one head: it goes where the layout keeps its heads.
+  if (shape.size() == 2) shape.insert(heads_first ? shape.begin() : shape.begin() + 1, 1);
+  if (shape.size() == 3) shape.insert(shape.begin(), 1);
+  if (shape[3] != head_dim) {
+    bad_file(file, fmt::format("the last extent must be the encoding's head_dim {}, got {}", head_dim,
+                               shape_text(x.array.shape)));
+  }
+  const View<float, 4> view = heads_first ? bhtd<float>(nullptr, shape[0], shape[1], shape[2], shape[3])
+                                          : bthd<float>(nullptr, shape[0], shape[1], shape[2], shape[3]);
+  x.shape = view.shape;
+  x.stride = view.stride;
+  return x;
+}
+
+Rope rope_of_model(const Options& options) {
+  const Model model = read_hf_config(options.config);
+  const std::vector<LayerGroup> groups = layer_groups(model);
+  const auto layers = static_cast<Index>(model.layers.size());
+  std::optional<Rope> rope;
+  if (!options.layer.empty()) {
+    const Index i = parse_index("--layer", options.layer, 0, layers - 1);
+    const Layer& layer = model.layers[static_cast<std::size_t>(i)];
+    if (const Rope* found = std::get_if<Rope>(&layer.encoding)) return *found;
+    bad_file(options.config, fmt::format("layer {} has no rotary encoding: there is nothing to rotate", i));
+  }
+  std::string rotary;
+  for (const LayerGroup& group : groups) {
+    const Rope* found = std::get_if<Rope>(&group.layer.encoding);
+    if (found == nullptr) continue;
+    if (rope && to_json(*rope) != to_json(*found)) {
+      throw UsageError(
+          fmt::format("--layer: {} has different encodings in layers {}; and in layers {}; say which layer",
+                      options.config, rotary, ranges(group.layers)));
+    }
+    rope = *found;
+    rotary = ranges(group.layers);
+  }
+  if (!rope) bad_file(options.config, "no layer has a rotary encoding: there is nothing to rotate");
+  return *rope;
+}
+
+void check_options(const Options& options) {
+  if (options.config.empty() == options.rope.empty()) throw UsageError("one of --config and --rope must be given");
+  if (options.q.empty() && options.k.empty()) throw UsageError("--q or --k must be given");
+  if (options.q.empty() != options.out_q.empty()) throw UsageError("--q and --out-q go together");
+  if (options.k.empty() != options.out_k.empty()) throw UsageError("--k and --out-k go together");
+  if (!options.out_q.empty() && options.out_q == options.out_k) {
+    throw UsageError("--out-q and --out-k must be different files");
+  }
+  if (!options.positions.empty() && !options.offset.empty()) {
+    throw UsageError("--positions and --offset exclude each other");
+  }
+  if (options.layout != "bhtd" && options.layout != "bthd") {
+    throw UsageError(fmt::format("--layout: must be bhtd or bthd, got '{}'", options.layout));
+  }
+  if (!options.layer.empty() && options.config.empty()) throw UsageError("--layer needs --config");
+}
+
+/// Positions from a file, and the numbers they refer to.
+struct TokenPositions {
+  NpyArray array;
+  Positions at;
+};
+
+template <class T>
+Positions positions_in(const NpyArray& array) {
+  const T* data = reinterpret_cast<const T*>(array.bytes.data());
+  const std::vector<Index>& shape = array.shape;
+  if (shape.size() == 1) return Positions(dense(data, shape[0]));
+  if (shape.size() == 2) return Positions(dense(data, shape[0], shape[1]));
+  return Positions(dense(data, shape[0], shape[1], shape[2]));
+}
+
+TokenPositions read_positions(const Options& options) {
+  if (options.positions.empty()) {
+    const Index first =
+        options.offset.empty() ? 0 : parse_index("--offset", options.offset, -max_position, max_position);
+    return {{}, Positions(first)};
+  }
+  TokenPositions positions{read_npy(options.positions), {}};
+  const NpyArray& array = positions.array;
+  if (array.shape.empty() || array.shape.size() > 3) {
+    bad_file(options.positions,
+             fmt::format("must be [time], [batch, time] or [axes, batch, time], got {}", shape_text(array.shape)));
+  }
+  if (array.dtype == "i8") {
+    positions.at = positions_in<Index>(array);
+  } else if (array.dtype == "f8") {
+    positions.at = positions_in<double>(array);
+  } else {
+    bad_file(options.positions, fmt::format("the dtype must be int64 or float64 (i8, f8), got {}", array.dtype));
+  }
+  return positions;
+}
+
+void check_positions(const TokenPositions& positions, const Tensor& x, const RopeFrequencies& numbers,
+                     const Options& options) {
+  try {
+    positions.at.check("rotate", "positions", numbers.axes, x.shape[0], x.shape[2]);
+  } catch (const std::logic_error& error) {
+    bad_file(options.positions.empty() ? x.file : options.positions, fmt::format("for {}: {}", x.file, error.what()));
+  }
+}
+
+/// Says so when numbers that depend on the length serve a longer sequence than they are for.
+void warn_about_length(const Rope& rope, Index seq_len, const TokenPositions& positions, const Tensor& x) {
+  const Index trained = trained_length(rope.scaling);
+  if (!depends_on_length(rope.scaling) || seq_len > 0) return;
+  double last = -1;
+  for (Index axis = 0; axis < positions.at.axes(); ++axis) {
+    for (Index b = 0; b < x.shape[0]; ++b) {
+      for (Index t = 0; t < x.shape[2]; ++t) last = std::max(last, positions.at.real(axis, b, t));
+    }
+  }
+  if (last < static_cast<double>(trained)) return;
+  fmt::print(stderr,
+             "bearing: warning: {} depends on the sequence's length; the frequencies are those for {} tokens, but a\n"
+             "token stands at {}. Say --seq-len to get others.\n",
+             scaling_name(rope.scaling), trained, last);
+}
+
+Executor executor_of(const Options& options) {
+  const Index threads = parse_index("--threads", options.threads, 0, 1024);
+#ifdef BEARING_TOOL_THREADS
+  return threads == 1 ? Executor{} : bearing::threads(threads);
+#else
+  if (threads > 1) throw UsageError("--threads: this build has no threads");
+  return {};
+#endif
+}
+
+template <class T>
+void rotate_as(const RopeFrequencies& numbers, Tensor& x, const Positions& at, bool backward, const Executor& on) {
+  // No rows are kept: those of the positions at hand are computed once each, and only they are needed.
+  const RopeTable<Compute<T>> table(numbers, 0);
+  if (backward) {
+    rotate_backward(table, x.view<T>(), at, on);
+  } else {
+    rotate(table, x.view<T>(), at, on);
+  }
+}
+
+void rotate_tensor(const RopeFrequencies& numbers, Tensor& x, const Positions& at, const Options& options,
+                   const Executor& on) {
+  const std::string& dtype = x.array.dtype;
+  if (options.bf16) return rotate_as<Bfloat16>(numbers, x, at, options.backward, on);
+  if (dtype == "f2") return rotate_as<Float16>(numbers, x, at, options.backward, on);
+  if (dtype == "f4") return rotate_as<float>(numbers, x, at, options.backward, on);
+  rotate_as<double>(numbers, x, at, options.backward, on);
+}
+
+void rotate_files(const Options& options) {
+  check_options(options);
+  const Executor on = executor_of(options);
+  const Index seq_len = options.seq_len.empty() ? 0 : parse_index("--seq-len", options.seq_len, 1, max_position);
+  const TokenPositions positions = read_positions(options);
+  const Rope rope = options.config.empty() ? parse_rope(options.rope, "--rope") : rope_of_model(options);
+  const RopeFrequencies numbers = resolve(rope, seq_len);
+  std::vector<Tensor> tensors;
+  if (!options.q.empty()) tensors.push_back(read_tensor(options.q, numbers.head_dim, options));
+  if (!options.k.empty()) tensors.push_back(read_tensor(options.k, numbers.head_dim, options));
+  for (const Tensor& x : tensors) check_positions(positions, x, numbers, options);
+  const Tensor& first = tensors.front();
+  const Tensor& last = tensors.back();
+  if (first.shape[0] != last.shape[0] || first.shape[2] != last.shape[2]) {
+    bad_file(last.file, fmt::format("must have the batch and time of {} ({} and {}), got {} and {}; rotate them in two "
+                                    "calls if their tokens differ",
+                                    first.file, first.shape[0], first.shape[2], last.shape[0], last.shape[2]));
+  }
+  warn_about_length(rope, seq_len, positions, first);
+  std::vector<NpyOutput> outputs;
+  for (Tensor& x : tensors) {
+    rotate_tensor(numbers, x, positions.at, options, on);
+    const std::string& path =
+        x.file == options.q && outputs.empty() && !options.q.empty() ? options.out_q : options.out_k;
+    outputs.push_back({path, x.array.dtype, x.array.shape, x.array.bytes.data()});
+  }
+  write_npy(outputs);
+}
+
+}  // namespace
+
+Action add_rotate_command(CLI::App& app) {
+  CLI::App* command = app.add_subcommand("rotate", "Rotate queries and keys in .npy files");
+  const auto o = std::make_shared<Options>();
+  const auto text = [&](const char* name, std::string& value, const char* type, const char* description) {
+    command->add_option(name, value, description)->type_name(type);
+  };
+  text("--config", o->config, "FILE", "A model's config.json that states the encoding");
+  text("--layer", o->layer, "I", "Which layer's encoding, where they differ");
+  text("--rope", o->rope, "JSON", "The encoding itself, without a model");
+  text("--seq-len", o->seq_len, "N", "Length in tokens for dynamic NTK and LongRoPE");
+  text("--q", o->q, "FILE", "Queries: [batch, heads, time, dim]");
+  text("--k", o->k, "FILE", "Keys: [batch, kv_heads, time, dim]");
+  text("--out-q", o->out_q, "FILE", "Where the rotated queries go");
+  text("--out-k", o->out_k, "FILE", "Where the rotated keys go");
+  text("--offset", o->offset, "N", "Position of the first token (default 0)");
+  text("--positions", o->positions, "FILE", "int64 or float64 [time], [batch, time], [axes, batch, time]");
+  text("--layout", o->layout, "ORDER", "bhtd (default) or bthd: order of batch, heads, time, dim");
+  command->add_flag("--bf16", o->bf16, "The files hold bfloat16 as uint16");
+  command->add_flag("--backward", o->backward, "The gradient: the transpose of the rotation");
+  text("--threads", o->threads, "N", "Threads, 0 for all (default 1); same bits for any");
+  command->footer(
+      "The files are float16, float32, float64, or bfloat16 as uint16 with --bf16.\n"
+      "Batch and heads may be left out: [heads, time, dim], [time, dim]. An output may\n"
+      "replace its input. Nothing is written unless everything succeeded.\n"
+      "\n"
+      "Examples:\n"
+      "  bearing rotate --config config.json --q q.npy --k k.npy --offset 4096 \\\n"
+      "                 --out-q q_rotated.npy --out-k k_rotated.npy\n"
+      "  bearing rotate --rope '{\"head_dim\": 64, \"pairing\": \"half\"}' \\\n"
+      "                 --q q.npy --positions p.npy --out-q q_rotated.npy");
+  return [o] { rotate_files(*o); };
+}
+
+}  // namespace bearing::tool
