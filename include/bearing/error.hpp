@@ -1,5 +1,6 @@
 #pragma once
 
+#include <bearing/export.hpp>
 #include <stdexcept>
 
 namespace bearing {
@@ -8,17 +9,17 @@ namespace bearing {
 // The texts read "[function] argument: what must hold, got what".
 
 /// A tensor, head or table of the wrong shape, stride, pairing or aliasing, or a spec that contradicts itself.
-struct ShapeError : std::invalid_argument {
+struct BEARING_EXPORT ShapeError : std::invalid_argument {
   using std::invalid_argument::invalid_argument;
 };
 
 /// A number outside its range: a position, a length, a frequency, an index past a table.
-struct RangeError : std::out_of_range {
+struct BEARING_EXPORT RangeError : std::out_of_range {
   using std::out_of_range::out_of_range;
 };
 
 /// A model's file that cannot be read: names the file, line and column or JSON pointer, what was found and wanted.
-struct ConfigError : std::runtime_error {
+struct BEARING_EXPORT ConfigError : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 

@@ -2,6 +2,7 @@
 
 #include <bearing/encodings/rope.hpp>
 #include <bearing/error.hpp>
+#include <bearing/export.hpp>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -50,22 +51,22 @@ struct Model {
 ///
 /// Throws ConfigError, which names the file, line and column or JSON pointer, what was found and what was wanted. Files
 /// over 16 MiB or nested deeper than 128 levels are refused unread; nothing is fetched, executed or written.
-Model read_hf_config(const std::string& path);
+BEARING_EXPORT Model read_hf_config(const std::string& path);
 
 /// The same from text in memory; `name` stands for the file in messages.
-Model parse_hf_config(std::string_view text, const std::string& name = "config.json");
+BEARING_EXPORT Model parse_hf_config(std::string_view text, const std::string& name = "config.json");
 
 /// Layers with the same encoding, type and window, in order of their first layer.
 struct LayerGroup {
   std::vector<Index> layers;
   Layer layer;
 };
-std::vector<LayerGroup> layer_groups(const Model& model);
+BEARING_EXPORT std::vector<LayerGroup> layer_groups(const Model& model);
 
 /// A rotary spec as JSON, and back: {"head_dim": 128, "pairing": "half", "base": 500000, "scaling": {"type": "llama3",
 /// …}}. Numbers are written in the shortest form that reads back; docs/guide/rope-json.md lists the keys. parse_rope
 /// throws ConfigError as read_hf_config does.
-std::string to_json(const Rope& rope);
-Rope parse_rope(std::string_view json, const std::string& name = "rope");
+BEARING_EXPORT std::string to_json(const Rope& rope);
+BEARING_EXPORT Rope parse_rope(std::string_view json, const std::string& name = "rope");
 
 }  // namespace bearing

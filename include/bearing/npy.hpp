@@ -1,5 +1,6 @@
 #pragma once
 
+#include <bearing/export.hpp>
 #include <bearing/view.hpp>
 #include <cstddef>
 #include <string>
@@ -18,7 +19,7 @@ struct NpyArray {
 /// arrays are saved as). The header is parsed, never evaluated; its length, the shape's product and the file's size are
 /// checked before anything is allocated. Throws ConfigError naming the file, the byte, what was found and what was
 /// wanted.
-NpyArray read_npy(const std::string& path);
+BEARING_EXPORT NpyArray read_npy(const std::string& path);
 
 /// One file to write: `data` holds the elements in C order.
 struct NpyOutput {
@@ -31,7 +32,8 @@ struct NpyOutput {
 /// Writes format 1.0. All files are written beside their places first and renamed when the last one is whole, so a
 /// failure leaves what was there before. Throws ConfigError if a file cannot be written, ShapeError for a dtype or a
 /// shape that no .npy file can have.
-void write_npy(const std::vector<NpyOutput>& files);
-void write_npy(const std::string& path, const std::string& dtype, const std::vector<Index>& shape, const void* data);
+BEARING_EXPORT void write_npy(const std::vector<NpyOutput>& files);
+BEARING_EXPORT void write_npy(const std::string& path, const std::string& dtype, const std::vector<Index>& shape,
+                              const void* data);
 
 }  // namespace bearing

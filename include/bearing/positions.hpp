@@ -1,5 +1,6 @@
 #pragma once
 
+#include <bearing/export.hpp>
 #include <bearing/view.hpp>
 #include <concepts>
 
@@ -19,7 +20,7 @@ inline constexpr Index max_position = Index{1} << 31;
 /// Values are int64 or double (real positions: seconds, normalised coordinates, augmented positions), in any order,
 /// repeated or negative, up to ±2^31. With several axes (M-RoPE: time, height, width; an image: its two coordinates)
 /// the first extent is the axis. Refers to the caller's memory, which must outlive the call it is passed to.
-class Positions {
+class BEARING_EXPORT Positions {
  public:
   Positions(Index first = 0) : first_(first) {}
 

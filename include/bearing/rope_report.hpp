@@ -1,6 +1,7 @@
 #pragma once
 
 #include <bearing/encodings/rope.hpp>
+#include <bearing/export.hpp>
 #include <string>
 #include <vector>
 
@@ -9,7 +10,7 @@
 namespace bearing {
 
 /// 2π/|θ|, the tokens that a pair takes for one turn; [pairs]. Infinity for a pair that does not turn.
-std::vector<double> wavelengths(const RopeFrequencies& frequencies);
+BEARING_EXPORT std::vector<double> wavelengths(const RopeFrequencies& frequencies);
 
 /// Neighbouring pairs that a scaling treats alike: first … last, both included.
 struct PairRun {
@@ -17,10 +18,10 @@ struct PairRun {
   Index first, last;
   bool operator==(const PairRun&) const = default;
 };
-std::vector<PairRun> pair_runs(const RopeFrequencies& frequencies);
+BEARING_EXPORT std::vector<PairRun> pair_runs(const RopeFrequencies& frequencies);
 
 /// The pairs that turn, but less than once in `length` tokens (wavelength > length), in order.
-std::vector<Index> unfinished_pairs(const RopeFrequencies& frequencies, Index length);
+BEARING_EXPORT std::vector<Index> unfinished_pairs(const RopeFrequencies& frequencies, Index length);
 
 /// How far an angle is off, where, and in which pair.
 struct AngleError {
@@ -32,10 +33,10 @@ struct AngleError {
 /// product each rounded to float32), over all pairs and the last 4,096 positions below `length`. It grows with the
 /// position: half of it is the frequency's rounding, the rest half an ulp of the product. Throws as resolve(), and
 /// RangeError for a length below 1 or past 2^31.
-AngleError float32_angle_error(const Rope& rope, Index length, Index seq_len = 0);
+BEARING_EXPORT AngleError float32_angle_error(const Rope& rope, Index length, Index seq_len = 0);
 
 /// Whether the frequencies depend on the sequence's length: dynamic NTK and LongRoPE.
-bool depends_on_length(const RopeScaling& scaling);
+BEARING_EXPORT bool depends_on_length(const RopeScaling& scaling);
 
 /// Lengths in tokens; 0 where one is not known.
 struct RopeLengths {
@@ -47,6 +48,6 @@ struct RopeLengths {
 /// What a careful colleague would say about the numbers, one sentence each: pairs that never completed a turn in
 /// training; angles whose float32 error exceeds bf16's rounding of a cosine (2^-9); frequencies that change with the
 /// length while cached keys do not; a factor that attention itself has to apply.
-std::vector<std::string> rope_warnings(const Rope& rope, const RopeLengths& lengths);
+BEARING_EXPORT std::vector<std::string> rope_warnings(const Rope& rope, const RopeLengths& lengths);
 
 }  // namespace bearing

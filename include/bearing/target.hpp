@@ -1,5 +1,6 @@
 #pragma once
 
+#include <bearing/export.hpp>
 #include <string_view>
 #include <vector>
 
@@ -8,13 +9,13 @@ namespace bearing {
 /// The SIMD instruction set that kernels use: the best that this machine has, or the one named by the environment
 /// variable BEARING_TARGET (read once, at the first call; RangeError if it names none of simd_targets()). Every result
 /// has the same bits on all of them.
-std::string_view simd_target();
+BEARING_EXPORT std::string_view simd_target();
 
 /// All that this build holds and this machine can run, best first; the last is the scalar one.
-std::vector<std::string_view> simd_targets();
+BEARING_EXPORT std::vector<std::string_view> simd_targets();
 
 /// Makes every later call in this process use the named target. Throws RangeError for one that is not in
 /// simd_targets(). For tests and measurements.
-void use_simd_target(std::string_view name);
+BEARING_EXPORT void use_simd_target(std::string_view name);
 
 }  // namespace bearing

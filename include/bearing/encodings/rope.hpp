@@ -3,6 +3,7 @@
 #include <bearing/encodings/rope_axes.hpp>
 #include <bearing/encodings/rope_scaling.hpp>
 #include <bearing/executor.hpp>
+#include <bearing/export.hpp>
 #include <bearing/half.hpp>
 #include <bearing/positions.hpp>
 #include <bearing/view.hpp>
@@ -84,10 +85,11 @@ struct RopeFrequencies {
 /// Works out the numbers. `seq_len` is the length in tokens that the frequencies must serve; only dynamic NTK and
 /// LongRoPE depend on it, and 0 means the trained length. Throws ShapeError for a spec that contradicts itself (odd or
 /// too large rotary_dim, wrong number of factors), RangeError for a number that cannot be (base ≤ 0, factor NaN).
-RopeFrequencies resolve(const Rope& rope, Index seq_len = 0, Angles angles = Angles::exact);
+BEARING_EXPORT RopeFrequencies resolve(const Rope& rope, Index seq_len = 0, Angles angles = Angles::exact);
 
 /// The same for frequencies that are given as doubles: θ is taken as exactly inv_freq.
-RopeFrequencies resolve_explicit(const Rope& rope, View<const double, 1> inv_freq, double attention_factor = 1);
+BEARING_EXPORT RopeFrequencies resolve_explicit(const Rope& rope, View<const double, 1> inv_freq,
+                                                double attention_factor = 1);
 
 /// How many rows a table keeps.
 enum class TableMemory {
@@ -108,7 +110,7 @@ struct TableOptions {
 /// a table that was given its cos and sin knows no others.
 /// Immutable after construction: share it between threads freely.
 template <class T>
-class RopeTable {
+class BEARING_EXPORT RopeTable {
  public:
   /// Throws what resolve() throws; RangeError for a length below 0 or past 2^31, or too large to hold.
   RopeTable(const Rope& rope, Index length, const TableOptions& options = {}, const Executor& on = {});
@@ -149,8 +151,8 @@ class RopeTable {
 /// cos and sin, times the attention factor, at the given positions ([time], one sequence), written to cos and sin
 /// [time, pairs]. T: float, double (accuracy as RopeTable's), Bfloat16 or Float16 (rounded once more: ≤ 0.51 ulp).
 template <class T>
-void fill(const RopeFrequencies& frequencies, const Positions& at, View<T, 2> cos, View<T, 2> sin,
-          const Executor& on = {});
+BEARING_EXPORT void fill(const RopeFrequencies& frequencies, const Positions& at, View<T, 2> cos, View<T, 2> sin,
+                         const Executor& on = {});
 
 /// Rotates x [batch, heads, time, head_dim] in place. T: double, float, Bfloat16, Float16; arithmetic in double for
 /// double, else float, each product and sum rounded once. Any strides, but no two elements of x may share memory.
@@ -158,30 +160,32 @@ void fill(const RopeFrequencies& frequencies, const Positions& at, View<T, 2> co
 /// Throws ShapeError if x's last extent is not the table's head_dim, if positions do not match x's batch and time or
 /// the table's axes; RangeError for a position past ±2^31 or past a given table. Nothing is written then.
 template <class T>
-void rotate(const RopeTable<Compute<T>>& table, View<T, 4> x, const Positions& at, const Executor& on = {});
+BEARING_EXPORT void rotate(const RopeTable<Compute<T>>& table, View<T, 4> x, const Positions& at,
+                           const Executor& on = {});
 
 /// Out of place: reads `in`, writes every element of `out`. The two may be the same view, but must not overlap else.
 template <class T>
-void rotate(const RopeTable<Compute<T>>& table, View<const T, 4> in, View<T, 4> out, const Positions& at,
-            const Executor& on = {});
+BEARING_EXPORT void rotate(const RopeTable<Compute<T>>& table, View<const T, 4> in, View<T, 4> out, const Positions& at,
+                           const Executor& on = {});
 
 /// q [batch, heads, time, head_dim] and k [batch, kv_heads, time, head_dim] in one call, at the same positions …
 template <class T>
-void rotate(const RopeTable<Compute<T>>& table, View<T, 4> q, View<T, 4> k, const Positions& at,
-            const Executor& on = {});
+BEARING_EXPORT void rotate(const RopeTable<Compute<T>>& table, View<T, 4> q, View<T, 4> k, const Positions& at,
+                           const Executor& on = {});
 
 /// … and at positions of their own.
 template <class T>
-void rotate(const RopeTable<Compute<T>>& table, View<T, 4> q, const Positions& q_at, View<T, 4> k,
-            const Positions& k_at, const Executor& on = {});
+BEARING_EXPORT void rotate(const RopeTable<Compute<T>>& table, View<T, 4> q, const Positions& q_at, View<T, 4> k,
+                           const Positions& k_at, const Executor& on = {});
 
 /// The gradient: d_x = a·R(pθ)ᵀ d_y, in place (d_y in, d_x out). The transpose, not the inverse: a stays multiplied.
 /// Arguments and errors as rotate().
 template <class T>
-void rotate_backward(const RopeTable<Compute<T>>& table, View<T, 4> d, const Positions& at, const Executor& on = {});
+BEARING_EXPORT void rotate_backward(const RopeTable<Compute<T>>& table, View<T, 4> d, const Positions& at,
+                                    const Executor& on = {});
 
 template <class T>
-void rotate_backward(const RopeTable<Compute<T>>& table, View<const T, 4> d_out, View<T, 4> d_in, const Positions& at,
-                     const Executor& on = {});
+BEARING_EXPORT void rotate_backward(const RopeTable<Compute<T>>& table, View<const T, 4> d_out, View<T, 4> d_in,
+                                    const Positions& at, const Executor& on = {});
 
 }  // namespace bearing

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <bearing/export.hpp>
 #include <bearing/view.hpp>
 #include <vector>
 
@@ -23,7 +24,7 @@ namespace bearing {
 ///
 /// Where engines differ: for {24, 20, 20} ggml gives pairs 61 and 62 of the interleaved form to a fourth axis that is
 /// always 0; Hugging Face, which trained the models, gives them to axis 0, and so do we.
-struct RopeAxes {
+struct BEARING_EXPORT RopeAxes {
   enum class Order { contiguous, interleaved, listed };
   enum class Frequencies { shared, restarted, strided };
 
@@ -50,6 +51,6 @@ struct PairAxes {
 
 /// Writes the maps out for a head with rotary_dim turned dimensions. Throws ShapeError if the pairs do not add up to
 /// rotary_dim / 2, or an axis is empty, negative or past the fourth.
-PairAxes pair_axes(const RopeAxes& axes, Index rotary_dim);
+BEARING_EXPORT PairAxes pair_axes(const RopeAxes& axes, Index rotary_dim);
 
 }  // namespace bearing

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <bearing/encodings/rope.hpp>
+#include <bearing/export.hpp>
 
 namespace bearing {
 
@@ -17,11 +18,12 @@ struct RopeGradients {
 /// (y0, y1) a rotated pair and (g0, g1) its gradient, the angle's is dφ = g1·y0 − g0·y1. Summed in double in a fixed
 /// order: the same bits for any executor. Throws ShapeError on mismatched shapes; nothing is added then.
 template <class T>
-void rotate_parameter_gradients(const RopeFrequencies& frequencies, View<const T, 4> y, View<const T, 4> d_y,
-                                const Positions& at, const RopeGradients& gradients, const Executor& on = {});
+BEARING_EXPORT void rotate_parameter_gradients(const RopeFrequencies& frequencies, View<const T, 4> y,
+                                               View<const T, 4> d_y, const Positions& at,
+                                               const RopeGradients& gradients, const Executor& on = {});
 
 /// d loss / d base, from d loss / dθ: Σ_i dθ_i · ∂θ_i/∂base, through the scaling and its dependence on the base.
 /// Zero for explicit frequencies. Errors as resolve().
-double base_gradient(const Rope& rope, View<const double, 1> d_inv_freq, Index seq_len = 0);
+BEARING_EXPORT double base_gradient(const Rope& rope, View<const double, 1> d_inv_freq, Index seq_len = 0);
 
 }  // namespace bearing

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <bearing/encodings/rope.hpp>
+#include <bearing/export.hpp>
 
 namespace bearing {
 
@@ -18,11 +19,11 @@ namespace bearing {
 ///
 /// Throws ShapeError if the two encodings differ in head_dim, rotary_dim, begin, pairing or axes, or as rotate().
 template <class T>
-void rebase(const RopeFrequencies& from, const Positions& old_at, const RopeFrequencies& to, const Positions& new_at,
-            View<T, 4> k, const Executor& on = {});
+BEARING_EXPORT void rebase(const RopeFrequencies& from, const Positions& old_at, const RopeFrequencies& to,
+                           const Positions& new_at, View<T, 4> k, const Executor& on = {});
 
 /// The K-shift: same encoding, every token moved by the same number of positions.
 template <class T>
-void shift(const RopeFrequencies& frequencies, Index by, View<T, 4> k, const Executor& on = {});
+BEARING_EXPORT void shift(const RopeFrequencies& frequencies, Index by, View<T, 4> k, const Executor& on = {});
 
 }  // namespace bearing

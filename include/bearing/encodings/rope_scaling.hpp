@@ -1,5 +1,6 @@
 #pragma once
 
+#include <bearing/export.hpp>
 #include <bearing/view.hpp>
 #include <optional>
 #include <variant>
@@ -119,9 +120,9 @@ using RopeScaling = std::variant<NoScaling, LinearScaling, NtkScaling, DynamicNt
 
 /// The name that Hugging Face's files use where there is one ("default", "linear", "dynamic", "yarn", "longrope",
 /// "llama3", "proportional"), else ours: "ntk", "alpha", "ntk-by-parts", "deepseek-yarn", "explicit", "divisors".
-const char* scaling_name(const RopeScaling& scaling);
+BEARING_EXPORT const char* scaling_name(const RopeScaling& scaling);
 
 /// The length the scaling says the model was trained on before it was stretched; 0 where it says nothing.
-Index trained_length(const RopeScaling& scaling);
+BEARING_EXPORT Index trained_length(const RopeScaling& scaling);
 
 }  // namespace bearing

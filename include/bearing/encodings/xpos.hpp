@@ -1,6 +1,7 @@
 #pragma once
 
 #include <bearing/encodings/rope.hpp>
+#include <bearing/export.hpp>
 
 namespace bearing {
 
@@ -26,17 +27,18 @@ struct Xpos {
 /// In float the factors must stay finite: RangeError if ζ_0^(±(p − centre)/scale_base) leaves [2^-100, 2^100] for a
 /// position of the table, or for one that a rotation is asked for.
 template <class T>
-struct XposTable {
+struct BEARING_EXPORT XposTable {
   XposTable(const Xpos& xpos, Index length, const TableOptions& options = {}, const Executor& on = {});
 
   RopeTable<T> q, k;
 };
 
 /// ζ, one per pair.
-std::vector<double> xpos_decay(const Xpos& xpos);
+BEARING_EXPORT std::vector<double> xpos_decay(const Xpos& xpos);
 
 /// Moves cached xPos keys from `old_at` to `new_at`, in place: ζ^(−(p'−p)/scale_base) · R((p'−p)θ). See rebase().
 template <class T>
-void rebase(const Xpos& xpos, const Positions& old_at, const Positions& new_at, View<T, 4> k, const Executor& on = {});
+BEARING_EXPORT void rebase(const Xpos& xpos, const Positions& old_at, const Positions& new_at, View<T, 4> k,
+                           const Executor& on = {});
 
 }  // namespace bearing
