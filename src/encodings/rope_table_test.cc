@@ -167,13 +167,13 @@ TEST(RopeTable, LongTablesAreWithinTheSameBounds) {
   }
 }
 
-TEST(RopeTable, CompactTablesAreUnderAMebibyteAndWithinTheSameBounds) {
+TEST(RopeTable, CompactTablesTakeAtMostAMebibyteAndWithinTheSameBounds) {
   for (const Rope& rope : {rope_of(128, 500'000), rope_of(64, 10'000, Pairing::interleaved), rope_of(256, 1e6)}) {
     const Index length = 131'072;
     const RopeTable<float> narrow(rope, length, {.memory = TableMemory::compact});
     const RopeTable<double> wide(rope, length, {.memory = TableMemory::compact});
-    EXPECT_LT(narrow.bytes(), std::size_t{1} << 20);
-    EXPECT_LT(wide.bytes(), std::size_t{1} << 20);
+    EXPECT_LE(narrow.bytes(), std::size_t{1} << 20);
+    EXPECT_LE(wide.bytes(), std::size_t{1} << 20);
     EXPECT_EQ(narrow.memory(), TableMemory::compact);
     EXPECT_EQ(narrow.length(), length);
 
@@ -222,8 +222,8 @@ TEST(RopeTable, TheAttentionFactorIsMultipliedIntoCosAndSin) {
   EXPECT_GT(floats.samples(), 5'000);
 }
 
-TEST(RopeTable, GivenFrequenciesAreTakenAsTheyAreZeroNegativeAndLargeOnesIncluded) {
-  const std::vector<double> given = {0, -1, 0.1, -0.0123456789, 1e-9, 3.0, 1e-300, 12345.678, -1e6, 0x1p-40};
+TEST(RopeTable, GivenFrequenciesAreTakenAsTheyAreZeroNegativeTinyAndHugeOnesIncluded) {
+  const std::vector<double> given = {0, -1, 0.1, -0.0123456789, 1e-9, 0x1p20, 0x1p-800, 12345.678, -1e6, 0x1p-40};
   Rope rope = rope_of(20, 10'000);
   rope.scaling = ExplicitFrequencies{given};
   const auto explicit_rope = resolve(rope);

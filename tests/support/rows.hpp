@@ -23,6 +23,10 @@ struct CosSinRows {
   T sin_at(Index row, Index pair) const { return sin[static_cast<std::size_t>(row * pairs + pair)]; }
   View<T, 2> cos_view() { return dense(cos.data(), positions, pairs); }
   View<T, 2> sin_view() { return dense(sin.data(), positions, pairs); }
+  friend void PrintTo(const CosSinRows& rows, std::ostream* out) {
+    *out << rows.positions << " rows of " << rows.pairs << " pairs";
+    if (rows.cos.size() > 1) *out << ", the last with cos " << to_double(rows.cos.back());
+  }
   bool operator==(const CosSinRows& other) const { return same_bits(cos, other.cos) && same_bits(sin, other.sin); }
 };
 
