@@ -55,9 +55,6 @@ if(BEARING_BUILD_THREADS)
   install_component(bearing_threads -threads threads.hpp)
   install_pkgconfig(bearing-threads "bearing: an executor on oneTBB" bearing_threads "bearing = ${PROJECT_VERSION}" "tbb")
 endif()
-if(BEARING_BUILD_TOOL)
-  install(TARGETS bearing_command RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
-endif()
 
 configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/bearing-config.cmake.in bearing-config.cmake
                               INSTALL_DESTINATION ${config_dir} NO_SET_AND_CHECK_MACRO)
