@@ -56,8 +56,7 @@ void warn_about_float32(const Rope& rope, const RopeLengths& lengths, std::vecto
   if (worst.radians <= tolerance) return;
   warnings.push_back(concat("angles computed in float32 are off by up to ", rounded(worst.radians), " rad (pair ",
                             worst.pair, " at position ", grouped(worst.position),
-                            "), more than bf16 rounds a cosine by (2^-9): code that does so and code that is exact "
-                            "differ there"));
+                            "), more than bf16 rounds a cosine by (2^-9): exact code and float32 code differ there"));
 }
 
 void warn_about_length(const Rope& rope, const RopeLengths& lengths, std::vector<std::string>& warnings) {

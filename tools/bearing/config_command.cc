@@ -25,16 +25,22 @@ RopeLengths lengths_of(const Model& model, const Layer& layer, const Rope& rope,
           .seq_len = seq_len};
 }
 
+std::string layers_text(const std::vector<Index>& layers) {
+  return fmt::format("layer{} {}", layers.size() == 1 ? "" : "s", ranges(layers));
+}
+
 GroupReport report_group(LayerGroup group, ConfigReport& report) {
   GroupReport out{std::move(group), {}, {}};
   const Rope* rope = std::get_if<Rope>(&out.group.layer.encoding);
   if (rope == nullptr) return out;
-  const std::string where = "layers " + ranges(out.group.layers);
+  const std::string where = layers_text(out.group.layers);
+  const bool every_layer = out.group.layers.size() == report.model.layers.size();
   try {
     out.frequencies = resolve(*rope, report.seq_len);
     out.wavelength = wavelengths(*out.frequencies);
-    for (std::string& text : rope_warnings(*rope, lengths_of(report.model, out.group.layer, *rope, report.seq_len))) {
-      report.warnings.push_back({"", where + ": " + std::move(text)});
+    for (const std::string& text :
+         rope_warnings(*rope, lengths_of(report.model, out.group.layer, *rope, report.seq_len))) {
+      report.warnings.push_back({"", every_layer ? text : where + ": " + text});
     }
   } catch (const std::logic_error& error) {  // ShapeError, RangeError: a spec that cannot be
     throw ConfigError(fmt::format("{}: {}: {}", report.model.file, where, error.what()));

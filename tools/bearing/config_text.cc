@@ -98,7 +98,7 @@ std::vector<Cells> pair_rows(const GroupReport& group, Pairs pairs) {
   for (Index i = 0; i < n; ++i) {
     if (pairs == Pairs::elided && n > most && i == head) {
       Cells gap(rows[0].size());
-      gap[0] = "...", gap[1] = fmt::format("{} more", n - head - tail);
+      gap[0] = "...", gap[1] = fmt::format("{} more", n - head - tail), gap[2] = "with --all";
       rows.push_back(gap);
       i = n - tail;
     }

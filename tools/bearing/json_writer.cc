@@ -65,6 +65,8 @@ void JsonWriter::raw(std::string_view text) {
 
 void JsonWriter::value(double number) {
   if (!std::isfinite(number)) return null();
+  // 500000 is as short as 5e+05 to read back, and easier to read; from 2^53 on the exponent says what is known.
+  if (std::abs(number) < 0x1p53 && number == std::trunc(number)) return value(static_cast<Index>(number));
   char digits[40];
   raw({digits, static_cast<std::size_t>(std::to_chars(digits, digits + sizeof digits, number).ptr - digits)});
 }

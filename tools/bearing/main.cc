@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <bearing/error.hpp>
 #include <csignal>
 #include <cstdio>
@@ -41,8 +42,9 @@ std::vector<std::string> names(const CLI::App& app) {
 void check_first_word(const CLI::App& app, int argc, char** argv) {
   if (argc < 2) throw UsageError("a command is needed: " + fmt::format("{}", fmt::join(names(app), ", ")));
   const std::string word = argv[1];
-  const std::vector<std::string> known = names(app);
-  if (word.rfind('-', 0) == 0 || std::find(known.begin(), known.end(), word) != known.end()) return;
+  std::vector<std::string> known = names(app);
+  known.insert(known.end(), {"-h", "--help", "--version"});
+  if (std::find(known.begin(), known.end(), word) != known.end()) return;
   throw UsageError(fmt::format("'{}' is not a command{}", word, suggestion(word, known)));
 }
 
@@ -54,6 +56,9 @@ void check_leftovers(const CLI::App& command) {
     for (const std::string& name : option->get_lnames()) known.push_back("--" + name);
   }
   const std::string word = left.front().substr(0, left.front().find('='));
+  if (word.rfind('-', 0) != 0) {
+    throw UsageError(fmt::format("{}: '{}' is one argument too many", command.get_name(), word));
+  }
   throw UsageError(fmt::format("{}: '{}' is not an option{}", command.get_name(), word, suggestion(word, known)));
 }
 
@@ -82,6 +87,9 @@ int run(int argc, char** argv) {
   } catch (const CLI::CallForVersion& version) {
     print(version.what());
     return 0;
+  } catch (const CLI::ArgumentMismatch& error) {  // "--seq-len: 1 required N missing"
+    const std::string text = error.what();
+    throw UsageError(text.substr(0, text.find(':')) + " needs a value");
   } catch (const CLI::ParseError& error) {
     throw UsageError(error.what());
   }

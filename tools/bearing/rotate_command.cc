@@ -28,7 +28,7 @@ struct Options {
 
 /// One of q and k.
 struct Tensor {
-  std::string file;
+  std::string file, out;
   NpyArray array;
   std::array<Index, 4> shape{}, stride{};  // (batch, heads, time, dim)
 
@@ -53,8 +53,8 @@ void check_dtype(const std::string& file, const std::string& dtype, const Option
   }
 }
 
-Tensor read_tensor(const std::string& file, Index head_dim, const Options& options) {
-  Tensor x{file, read_npy(file)};
+Tensor read_tensor(const std::string& file, const std::string& out, Index head_dim, const Options& options) {
+  Tensor x{file, out, read_npy(file)};
   check_dtype(file, x.array.dtype, options);
   std::vector<Index> shape = x.array.shape;
   const bool heads_first = options.layout == "bhtd";
@@ -221,8 +221,8 @@ void rotate_files(const Options& options) {
   const Rope rope = options.config.empty() ? parse_rope(options.rope, "--rope") : rope_of_model(options);
   const RopeFrequencies numbers = resolve(rope, seq_len);
   std::vector<Tensor> tensors;
-  if (!options.q.empty()) tensors.push_back(read_tensor(options.q, numbers.head_dim, options));
-  if (!options.k.empty()) tensors.push_back(read_tensor(options.k, numbers.head_dim, options));
+  if (!options.q.empty()) tensors.push_back(read_tensor(options.q, options.out_q, numbers.head_dim, options));
+  if (!options.k.empty()) tensors.push_back(read_tensor(options.k, options.out_k, numbers.head_dim, options));
   for (const Tensor& x : tensors) check_positions(positions, x, numbers, options);
   const Tensor& first = tensors.front();
   const Tensor& last = tensors.back();
@@ -235,9 +235,7 @@ void rotate_files(const Options& options) {
   std::vector<NpyOutput> outputs;
   for (Tensor& x : tensors) {
     rotate_tensor(numbers, x, positions.at, options, on);
-    const std::string& path =
-        x.file == options.q && outputs.empty() && !options.q.empty() ? options.out_q : options.out_k;
-    outputs.push_back({path, x.array.dtype, x.array.shape, x.array.bytes.data()});
+    outputs.push_back({x.out, x.array.dtype, x.array.shape, x.array.bytes.data()});
   }
   write_npy(outputs);
 }
