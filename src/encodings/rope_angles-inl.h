@@ -155,9 +155,10 @@ HWY_INLINE void difference_row(const RowFrequencies& to, double p_to, const RowF
   }
 }
 
-/// The addition theorem in double leaves an absolute error of at most 3.1·2^-53 (two factors right to 0.6·2^-53 each,
-/// two products and a sum rounded); the exact evaluation itself, 0.8·2^-53. Their sum, rounded up:
-inline constexpr double addition_error = 0x1p-51;
+/// The addition theorem in double leaves an absolute error of at most 3.9·2^-53 (factors right to 0.6·2^-53, one of
+/// them also rounded after its product with the attention factor; two products and a sum rounded); the exact evaluation
+/// itself has 1.3·2^-53. Their sum, rounded up; to be multiplied by the attention factor.
+inline constexpr double addition_error = 0x1.8p-51;
 
 /// x rounded to float where x ± error rounds to one float only; else `unsure` says that x does not decide.
 template <class D32, class V>

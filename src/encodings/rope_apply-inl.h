@@ -28,24 +28,24 @@ enum class RowOrder {
 template <class T>
 constexpr RowOrder row_order(Pairing pairing) {
   constexpr bool bf16 = std::is_same_v<T, Bfloat16>;
-  if (pairing == Pairing::interleaved) return bf16 ? RowOrder::natural : RowOrder::doubled;
+  constexpr bool one_lane = HWY_TARGET == HWY_SCALAR;  // no neighbour to swap with
+  if (pairing == Pairing::interleaved) return bf16 || one_lane ? RowOrder::natural : RowOrder::doubled;
   return bf16 ? RowOrder::split : RowOrder::natural;
 }
 
-/// Lines of one token: `count` heads, `in_stride` and `out_stride` elements apart, each with `pairs` pairs to turn.
+/// A run of lines, heads of one token or one head of several tokens, with `pairs` pairs each to turn.
 template <class T>
 struct Lines {
-  const Compute<T>* cos;
-  const Compute<T>* sin;
+  const Compute<T>* const* cos;  ///< [count], or one for all of them
+  const Compute<T>* const* sin;
+  bool one_row;
   bool negative_sin;  ///< natural order only; the other orders have the sign in the row
+  Pairing pairing;
   const T* in;
   T* out;
   Index in_stride, out_stride, count, pairs;
-  bool prefetch;
+  const T* next;  ///< the line after the last, to fetch ahead; null: do not
 };
-
-template <class T>
-using FullTag = hn::CappedTag<Compute<T>, 16>;
 
 /// body(d, i) for every vector of a range of n numbers, with whole vectors first, then of 4, then of `least` (1 or 2).
 template <class C, std::size_t least, class Body>
@@ -82,16 +82,27 @@ HWY_INLINE void store(D d, hn::VFromD<D> value, T* to) {
   }
 }
 
-/// Asks for what the loop will read 4 KiB from here: the hardware's own prefetch stops at the border of a page.
+/// Asks for the line that comes 4 KiB later: the hardware's own prefetch stops at the border of a page.
 template <class T>
-HWY_INLINE void prefetch_ahead(const T* line, Index elements) {
-  const char* from = reinterpret_cast<const char*>(line);
-  for (Index byte = 0; byte < elements * static_cast<Index>(sizeof(T)); byte += 64) hwy::Prefetch(from + 4096 + byte);
+HWY_INLINE void prefetch_ahead(const Lines<T>& l, Index line) {
+  constexpr Index ahead = 4096;
+  const Index bytes = 2 * l.pairs * static_cast<Index>(sizeof(T)), later = line + HWY_MAX(1, ahead / bytes);
+  const T* from = later < l.count ? l.in + later * l.in_stride : l.next + (later - l.count) * l.in_stride;
+  for (Index byte = 0; byte < bytes; byte += 64) hwy::Prefetch(reinterpret_cast<const char*>(from) + byte);
 }
+
+/// One row's cos and sin, as a line needs them.
+template <class T>
+struct Row {
+  const Compute<T>* cos;
+  const Compute<T>* sin;
+  bool negative_sin;
+  Index pairs;
+};
 
 /// One line, half pairing, natural order: (u, v) ← (u c − v s, u s + v c).
 template <bool stream, class T>
-HWY_INLINE void half_line(const Lines<T>& l, const T* in, T* out) {
+HWY_INLINE void half_line(const Row<T>& l, const T* in, T* out) {
   using C = Compute<T>;
   const C sign = l.negative_sin ? C(-0.0) : C(0.0);
   over_range<C, 1>(l.pairs, [&](auto d, Index i) HWY_ATTR {
@@ -104,7 +115,7 @@ HWY_INLINE void half_line(const Lines<T>& l, const T* in, T* out) {
 
 /// One line, interleaved pairing, doubled order: x c + swapped(x) s.
 template <bool stream, class T>
-HWY_INLINE void doubled_line(const Lines<T>& l, const T* in, T* out) {
+HWY_INLINE void doubled_line(const Row<T>& l, const T* in, T* out) {
   over_range<Compute<T>, 2>(2 * l.pairs, [&](auto d, Index i) HWY_ATTR {
     const auto x = load(d, in + i);
     const auto turned = hn::Add(hn::Mul(x, hn::LoadU(d, l.cos + i)), hn::Mul(hn::Reverse2(d, x), hn::LoadU(d, l.sin + i)));
@@ -135,7 +146,7 @@ HWY_INLINE void store_bf16_pairs(DF df, hn::VFromD<DF> lower, hn::VFromD<DF> upp
 
 /// One line of bfloat16, interleaved pairing: a lane is a pair.
 template <bool stream>
-HWY_INLINE void bf16_interleaved_line(const Lines<Bfloat16>& l, const Bfloat16* in, Bfloat16* out) {
+HWY_INLINE void bf16_interleaved_line(const Row<Bfloat16>& l, const Bfloat16* in, Bfloat16* out) {
   const float sign = l.negative_sin ? -0.0f : 0.0f;
   over_range<float, 1>(l.pairs, [&](auto d, Index i) HWY_ATTR {
     const auto c = hn::LoadU(d, l.cos + i), s = hn::Xor(hn::LoadU(d, l.sin + i), hn::Set(d, sign));
@@ -147,7 +158,7 @@ HWY_INLINE void bf16_interleaved_line(const Lines<Bfloat16>& l, const Bfloat16* 
 
 /// One line of bfloat16, half pairing, split order: a lane holds two neighbours of the same half.
 template <bool stream>
-HWY_INLINE void bf16_half_line(const Lines<Bfloat16>& l, const Bfloat16* in, Bfloat16* out) {
+HWY_INLINE void bf16_half_line(const Row<Bfloat16>& l, const Bfloat16* in, Bfloat16* out) {
   const Bfloat16* in_v = in + l.pairs;
   Bfloat16* out_v = out + l.pairs;
   over_range<float, 1>(l.pairs / 2, [&](auto d, Index lane) HWY_ATTR {
@@ -168,27 +179,89 @@ HWY_INLINE void bf16_half_line(const Lines<Bfloat16>& l, const Bfloat16* in, Bfl
   }
 }
 
-template <RowOrder order, bool stream, class T>
-HWY_INLINE void one_line(const Lines<T>& l, const T* in, T* out) {
-  if constexpr (std::is_same_v<T, Bfloat16>) {
-    if constexpr (order == RowOrder::split) {
-      bf16_half_line<stream>(l, in, out);
-    } else {
-      bf16_interleaved_line<stream>(l, in, out);
-    }
-  } else if constexpr (order == RowOrder::doubled) {
-    doubled_line<stream>(l, in, out);
-  } else {
-    half_line<stream>(l, in, out);
+/// One line, interleaved pairing, natural order, where vectors have one lane.
+template <class T>
+HWY_INLINE void scalar_interleaved_line(const Row<T>& l, const T* in, T* out) {
+  using C = Compute<T>;
+  for (Index i = 0; i < l.pairs; ++i) {
+    const C u = static_cast<C>(in[2 * i]), v = static_cast<C>(in[2 * i + 1]);
+    const C c = l.cos[i], s = l.negative_sin ? -l.sin[i] : l.sin[i];
+    out[2 * i] = static_cast<T>(u * c - v * s);
+    out[2 * i + 1] = static_cast<T>(u * s + v * c);
   }
 }
 
 template <RowOrder order, bool stream, class T>
-HWY_INLINE void apply(const Lines<T>& l) {
+HWY_INLINE void one_line(const Row<T>& row, Pairing pairing, const T* in, T* out) {
+  if constexpr (std::is_same_v<T, Bfloat16>) {
+    if constexpr (order == RowOrder::split) {
+      bf16_half_line<stream>(row, in, out);
+    } else {
+      bf16_interleaved_line<stream>(row, in, out);
+    }
+  } else if constexpr (order == RowOrder::doubled) {
+    doubled_line<stream>(row, in, out);
+  } else if (HWY_TARGET == HWY_SCALAR && pairing == Pairing::interleaved) {
+    scalar_interleaved_line(row, in, out);
+  } else {
+    half_line<stream>(row, in, out);
+  }
+}
+
+// Where there are 32 vector registers and a whole line's cos and sin fit in 16 of them, they stay there for all heads.
+#undef BEARING_ROW_IN_REGISTERS
+#if HWY_TARGET <= HWY_AVX3 && HWY_ARCH_X86
+#define BEARING_ROW_IN_REGISTERS 1
+#else
+#define BEARING_ROW_IN_REGISTERS 0
+#endif
+
+#if BEARING_ROW_IN_REGISTERS
+/// Lines of float or double that share a row of exactly `vectors` vectors of cos and as many of sin.
+template <RowOrder order, int vectors, bool stream, class T>
+HWY_INLINE void lines_with_row_in_registers(const Lines<T>& l) {
+  const hn::ScalableTag<T> d;
+  constexpr Index lanes = hn::MaxLanes(d);
+  const auto sign = hn::Set(d, l.negative_sin && order == RowOrder::natural ? T(-0.0) : T(0.0));
+  hn::VFromD<decltype(d)> c[vectors], s[vectors];
+  for (int v = 0; v < vectors; ++v) {
+    c[v] = hn::LoadU(d, l.cos[0] + v * lanes);
+    s[v] = hn::Xor(hn::LoadU(d, l.sin[0] + v * lanes), sign);
+  }
   for (Index line = 0; line < l.count; ++line) {
+    if (l.next != nullptr) prefetch_ahead(l, line);
     const T* in = l.in + line * l.in_stride;
-    if (l.prefetch) prefetch_ahead(in, 2 * l.pairs);
-    one_line<order, stream>(l, in, l.out + line * l.out_stride);
+    T* out = l.out + line * l.out_stride;
+    for (int k = 0; k < vectors; ++k) {
+      const Index i = k * lanes;
+      if constexpr (order == RowOrder::doubled) {
+        const auto x = hn::LoadU(d, in + i);
+        store<stream>(d, hn::Add(hn::Mul(x, c[k]), hn::Mul(hn::Reverse2(d, x), s[k])), out + i);
+      } else {
+        const auto u = hn::LoadU(d, in + i), v = hn::LoadU(d, in + l.pairs + i);
+        store<stream>(d, hn::Sub(hn::Mul(u, c[k]), hn::Mul(v, s[k])), out + i);
+        store<stream>(d, hn::Add(hn::Mul(u, s[k]), hn::Mul(v, c[k])), out + l.pairs + i);
+      }
+    }
+  }
+}
+#endif
+
+template <RowOrder order, bool stream, class T>
+HWY_INLINE void apply(const Lines<T>& l) {
+#if BEARING_ROW_IN_REGISTERS
+  if constexpr (std::is_same_v<T, float> || std::is_same_v<T, double>) {
+    constexpr Index lanes = hn::MaxLanes(hn::ScalableTag<T>());
+    const Index numbers = order == RowOrder::doubled ? 2 * l.pairs : l.pairs;
+    if (l.one_row && l.count > 1 && numbers == 4 * lanes) return lines_with_row_in_registers<order, 4, stream>(l);
+    if (l.one_row && l.count > 1 && numbers == 8 * lanes) return lines_with_row_in_registers<order, 8, stream>(l);
+  }
+#endif
+  for (Index line = 0; line < l.count; ++line) {
+    if (l.next != nullptr) prefetch_ahead(l, line);
+    const Index r = l.one_row ? 0 : line;
+    one_line<order, stream>(Row<T>{l.cos[r], l.sin[r], l.negative_sin, l.pairs}, l.pairing, l.in + line * l.in_stride,
+                            l.out + line * l.out_stride);
   }
 }
 

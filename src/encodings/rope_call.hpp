@@ -33,16 +33,23 @@ struct RotateCall {
   bool in_place() const { return in.data == out.data; }
 };
 
-/// Rows that one task prepares before it applies them: enough to spread the cost over the heads of several tokens,
-/// few enough to stay in the first-level cache beside the data.
-inline constexpr Index rows_at_once = 16;
+/// Tokens whose rows are ready at once when heads lie further apart than tokens: each head is then walked through in
+/// stretches of this many tokens, long enough for the memory to stream, short enough for the rows to stay in cache.
+inline constexpr Index block_tokens = 64;
+
+/// Whether heads are nearer in memory than tokens: they are then the inner loop, with one row at a time.
+template <class T>
+bool heads_inside(const RotateCall<T>& call) {
+  const auto distance = [](Index stride) { return stride < 0 ? -stride : stride; };
+  return distance(call.in.stride[1]) <= distance(call.in.stride[2]) || call.in.shape[1] == 1 || call.in.shape[2] == 1;
+}
 
 /// Numbers of scratch that one task needs: per row up to 4·padded (cos and sin, each written twice for interleaved
-/// pairs); one natural row for each of up to 4 axes and their blend; a row in double; one head.
+/// pairs); a natural row for each of up to 4 axes and their blend; a row in double; one head.
 template <class T>
 Index scratch_size(const RotateCall<T>& call) {
   const Index padded = call.frequencies->padded;
-  return rows_at_once * 4 * padded + 5 * 2 * padded + 4 * padded + call.in.shape[3] + 64;
+  return (heads_inside(call) ? 1 : block_tokens) * 4 * padded + 5 * 2 * padded + 4 * padded + call.in.shape[3] + 64;
 }
 
 /// Throws ShapeError unless x is [batch, heads, time, head_dim] with the frequencies' head_dim.

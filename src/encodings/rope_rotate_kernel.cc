@@ -17,15 +17,15 @@ namespace bearing::HWY_NAMESPACE {
 /// Where a task puts what it makes. Sizes as scratch_size() says.
 template <class C>
 struct Scratch {
-  C* laid_out;  ///< [rows_at_once][4·padded]
+  C* laid_out;  ///< [rows][4·padded]
   C* natural;   ///< [4][2·padded] one for each axis
   C* blend;     ///< [2·padded]
   C* exact;     ///< room for [2·padded] doubles
   C* line;      ///< [head_dim]
 
-  Scratch(C* from, Index padded)
+  Scratch(C* from, Index padded, Index rows)
       : laid_out(from),
-        natural(laid_out + rows_at_once * 4 * padded),
+        natural(laid_out + rows * 4 * padded),
         blend(natural + 4 * 2 * padded),
         exact(blend + 2 * padded),
         line(exact + 4 * padded) {}
@@ -147,29 +147,48 @@ HWY_INLINE void copy_rest(const RotateCall<T>& call, const T* in, T* out) {
   }
 }
 
-/// `count` heads of one token from head h on, whatever the strides.
+/// Turns a run of lines, whatever the strides; where a head is not contiguous, through a copy that is.
 template <RowOrder order, bool stream, class T, class C = Compute<T>>
-HWY_INLINE void turn(const RotateCall<T>& call, const C* cos, const C* sin, Index b, Index h, Index t, Index count,
-                     const Scratch<C>& scratch) {
-  const T* in = &call.in(b, h, t, 0);
-  T* out = &call.out(b, h, t, 0);
-  const Index head_dim = call.in.shape[3], pairs = call.frequencies->pairs;
-  Lines<T> lines{cos, sin, call.transposed, in + call.begin, out + call.begin, call.in.stride[1], call.out.stride[1],
-                 count, pairs, call.prefetch};
-  if (call.in.stride[3] == 1 && call.out.stride[3] == 1) {
-    if (2 * pairs < head_dim && !call.in_place()) {
-      for (Index k = 0; k < count; ++k) copy_rest(call, in + k * call.in.stride[1], out + k * call.out.stride[1]);
+HWY_INLINE void turn(const RotateCall<T>& call, Lines<T> lines, const Scratch<C>& scratch) {
+  const Index head_dim = call.in.shape[3], in_step = call.in.stride[3], out_step = call.out.stride[3];
+  const Index rest = head_dim - 2 * lines.pairs;
+  if (in_step == 1 && out_step == 1) {
+    if (rest > 0 && !call.in_place()) {
+      for (Index k = 0; k < lines.count; ++k) {
+        copy_rest(call, lines.in + k * lines.in_stride, lines.out + k * lines.out_stride);
+      }
     }
+    lines.in += call.begin;
+    lines.out += call.begin;
+    if (lines.next != nullptr) lines.next += call.begin;
     apply<order, stream>(lines);
     return;
   }
   T* line = reinterpret_cast<T*>(scratch.line);
-  for (Index k = 0; k < count; ++k) {
-    const T* from = in + k * call.in.stride[1];
-    T* to = out + k * call.out.stride[1];
-    for (Index i = 0; i < head_dim; ++i) line[i] = from[i * call.in.stride[3]];
-    one_line<order, false>(lines, line + call.begin, line + call.begin);
-    for (Index i = 0; i < head_dim; ++i) to[i * call.out.stride[3]] = line[i];
+  for (Index k = 0; k < lines.count; ++k) {
+    const T* from = lines.in + k * lines.in_stride;
+    T* to = lines.out + k * lines.out_stride;
+    const Index r = lines.one_row ? 0 : k;
+    for (Index i = 0; i < head_dim; ++i) line[i] = from[i * in_step];
+    one_line<order, false>(Row<T>{lines.cos[r], lines.sin[r], lines.negative_sin, lines.pairs}, lines.pairing,
+                           line + call.begin, line + call.begin);
+    for (Index i = 0; i < head_dim; ++i) to[i * out_step] = line[i];
+  }
+}
+
+/// The row of a token in the order the loops want: in the table, or in `room` [4·padded].
+template <RowOrder order, class T, class C = Compute<T>>
+HWY_INLINE void ready_row(const RotateCall<T>& call, Index b, Index t, const Scratch<C>& scratch, C* room,
+                          const C*& cos, const C*& sin) {
+  const Index padded = call.frequencies->padded;
+  if constexpr (order == RowOrder::natural) {
+    cos = natural_row(call, b, t, scratch, room);
+    sin = cos + padded;
+  } else {
+    const C* row = natural_row(call, b, t, scratch, scratch.blend);
+    lay_out<order>(row, row + padded, call.transposed, padded, call.frequencies->pairs, room, room + 2 * padded);
+    cos = room;
+    sin = room + 2 * padded;
   }
 }
 
@@ -177,31 +196,32 @@ template <RowOrder order, bool stream, class T>
 HWY_INLINE void rotate_tokens(const RotateCall<T>& call, Index first, Index last, Index head, Index head_end,
                               Compute<T>* memory) {
   using C = Compute<T>;
-  const Index padded = call.frequencies->padded, time = call.in.shape[2];
-  const Scratch<C> scratch(memory, padded);
-  const C* cos[rows_at_once];
-  const C* sin[rows_at_once];
-  // Heads in the inner loop if they are nearer in memory than tokens: either way memory is walked in order.
-  const auto distance = [](Index stride) HWY_ATTR { return stride < 0 ? -stride : stride; };
-  const bool heads_inside = distance(call.in.stride[1]) <= distance(call.in.stride[2]) || head_end - head == 1;
+  const Index padded = call.frequencies->padded, pairs = call.frequencies->pairs, time = call.in.shape[2];
+  const bool by_token = heads_inside(call);
+  const Index block = by_token ? 1 : block_tokens;
+  const Scratch<C> scratch(memory, padded, block);
+  const C* cos[block_tokens];
+  const C* sin[block_tokens];
   for (Index token = first; token < last;) {
     const Index b = token / time, t = token % time;
-    const Index count = HWY_MIN(HWY_MIN(rows_at_once, last - token), time - t);
+    const Index count = HWY_MIN(HWY_MIN(block, last - token), time - t);
     for (Index j = 0; j < count; ++j) {
-      C* room = scratch.laid_out + j * 4 * padded;
-      if constexpr (order == RowOrder::natural) {
-        const C* row = natural_row(call, b, t + j, scratch, room);
-        cos[j] = row, sin[j] = row + padded;
-      } else {
-        const C* row = natural_row(call, b, t + j, scratch, scratch.blend);
-        lay_out<order>(row, row + padded, call.transposed, padded, call.frequencies->pairs, room, room + 2 * padded);
-        cos[j] = room, sin[j] = room + 2 * padded;
-      }
-      if (heads_inside) turn<order, stream>(call, cos[j], sin[j], b, head, t + j, head_end - head, scratch);
+      ready_row<order>(call, b, t + j, scratch, scratch.laid_out + j * 4 * padded, cos[j], sin[j]);
     }
-    if (!heads_inside) {
+    const auto run = [&](Index h, Index heads, const T* next) HWY_ATTR {
+      turn<order, stream>(call,
+                          Lines<T>{cos, sin, by_token, call.transposed, call.pairing, &call.in(b, h, t, 0),
+                                   &call.out(b, h, t, 0), call.in.stride[by_token ? 1 : 2],
+                                   call.out.stride[by_token ? 1 : 2], by_token ? heads : count, pairs,
+                                   call.prefetch ? next : nullptr},
+                          scratch);
+    };
+    const Index later_b = (token + count) / time % call.in.shape[0], later_t = (token + count) % time;
+    if (by_token) {
+      run(head, head_end - head, &call.in(later_b, head, later_t, 0));
+    } else {
       for (Index h = head; h < head_end; ++h) {
-        for (Index j = 0; j < count; ++j) turn<order, stream>(call, cos[j], sin[j], b, h, t + j, 1, scratch);
+        run(h, 1, h + 1 < head_end ? &call.in(b, h + 1, t, 0) : &call.in(later_b, head, later_t, 0));
       }
     }
     token += count;

@@ -6,6 +6,8 @@
 
 #include <hwy/cache_control.h>
 
+#include <cstring>
+
 #include "encodings/rope_angles-inl.h"
 #include "encodings/rope_rows.hpp"
 #include "simd/target.hpp"
@@ -13,115 +15,217 @@
 HWY_BEFORE_NAMESPACE();
 namespace bearing::HWY_NAMESPACE {
 
-// A run of rows is built in blocks of 32 around an exact anchor: cos and sin of (anchor ± k) come from those of the
+// A run of rows is built in blocks of 64 around an exact anchor: cos and sin of (anchor ± k) come from those of the
 // anchor and of k by the addition theorem, four products for two rows. Where the result is too close to a rounding
 // boundary of float to be sure, the exact evaluation decides: the same bits as for a single row, at any position.
-constexpr Index reach = 16;          // rows on either side of an anchor
-constexpr Index column_block = 128;  // pairs whose steps stay in cache: 17·2·128·8 bytes
+constexpr Index reach = 32;         // rows on either side of an anchor
+constexpr Index column_block = 64;  // pairs whose steps stay in cache: 33·2·64·8 bytes
 
-using FloatTag = hn::Rebind<float, WideTag>;
+#if HWY_TARGET != HWY_SCALAR
+using FloatTag = hn::Repartition<float, WideTag>;  // twice the lanes of double
+using FloatVec = hn::VFromD<FloatTag>;
 
 struct Run {
   const RowFrequencies& frequencies;
   float* cos;
   float* sin;
-  Index stride, columns, column;  // columns to write; the first of them
-  bool stream;
+  Index stride;
 };
 
-HWY_INLINE void put(const Run& run, hn::VFromD<FloatTag> value, float* row, Index i) {
+/// 2·lanes values in double as one vector of float.
+struct Twice {
+  WideVec lower, upper;
+};
+
+HWY_INLINE FloatVec rounded(const Twice& x) {
   const FloatTag d32;
-  const Index lanes = static_cast<Index>(hn::Lanes(d32));
-  float* to = row + run.column + i;
-  if (run.column + i + lanes > run.columns) {  // the last vector of a row that is not padded
-    HWY_ALIGN float whole[hn::MaxLanes(d32)];
-    hn::Store(value, d32, whole);
-    for (Index lane = 0; run.column + i + lane < run.columns; ++lane) to[lane] = whole[lane];
-  } else if (run.stream) {
+  const hn::Half<FloatTag> half;
+  return hn::Combine(d32, hn::DemoteTo(half, x.upper), hn::DemoteTo(half, x.lower));
+}
+
+/// A double whose last 29 bits are within 2^window of the middle rounds to float either way. Where |x| ≥ 2^-11 of the
+/// factor, addition_error is at most 2^14 units of x's last bit; smaller ones are all suspected.
+constexpr int window = 14;
+constexpr float small = 0x1p-11f;
+
+HWY_INLINE hn::Mask<WideTag> near_middle(WideVec x) {
+  const hn::RebindToUnsigned<WideTag> du;
+  constexpr std::uint64_t middle = std::uint64_t{1} << 28, reach_bits = std::uint64_t{1} << window;
+  const auto moved = hn::Add(hn::BitCast(du, x), hn::Set(du, reach_bits - middle));
+  const auto outside = hn::And(moved, hn::Set(du, 2 * middle - 2 * reach_bits));
+  return hn::RebindMask(WideTag(), hn::Eq(outside, hn::Zero(du)));
+}
+
+/// One row's 2·lanes values of cos and sin, in double and as rounded.
+struct Values {
+  Twice c, s;
+  FloatVec c32, s32;
+
+  HWY_INLINE Values(Twice cos, Twice sin) : c(cos), s(sin), c32(rounded(cos)), s32(rounded(sin)) {}
+
+  /// Whether the rounding may depend on the error: a quick test, true for about one value in a thousand.
+  HWY_INLINE bool doubtful(float factor) const {
+    const WideTag d;
+    const FloatTag d32;
+    const auto near = hn::Or(hn::Or(near_middle(c.lower), near_middle(c.upper)),
+                             hn::Or(near_middle(s.lower), near_middle(s.upper)));
+    // cos and sin are never both small: their product is if one of them is.
+    const auto tiny = hn::Lt(hn::Abs(hn::Mul(c32, s32)), hn::Set(d32, small * factor * factor));
+    return !hn::AllFalse(d, near) || !hn::AllFalse(d32, tiny);
+  }
+  /// Whether value ± error rounds to one float only, all over: the exact test.
+  HWY_NOINLINE bool sure(WideVec error) const {
+    const FloatTag d32;
+    const auto same = [&](const Twice& x) HWY_ATTR {
+      return hn::Eq(rounded({hn::Sub(x.lower, error), hn::Sub(x.upper, error)}),
+                    rounded({hn::Add(x.lower, error), hn::Add(x.upper, error)}));
+    };
+    return hn::AllTrue(d32, hn::And(same(c), same(s)));
+  }
+};
+
+template <bool stream>
+HWY_INLINE void put(FloatVec value, float* to) {
+  const FloatTag d32;
+  if constexpr (stream) {
     hn::Stream(value, d32, to);
   } else {
     hn::StoreU(value, d32, to);
   }
 }
 
-/// One vector of one row, evaluated at its own position.
-HWY_NOINLINE void put_exact(const Run& run, Index position, Index row, Index i) {
+/// The vector of pairs from `column` on of one row, evaluated at its own position.
+HWY_NOINLINE void put_exact(const Run& run, Index position, Index row, Index column) {
   const WideTag d;
   const FloatTag d32;
+  const Index lanes = static_cast<Index>(hn::Lanes(d));
   const WideVec a = hn::Set(d, run.frequencies.attention_factor);
-  WideVec c, s;
-  exact_pairs(run.frequencies, static_cast<double>(position), run.column + i, c, s);
-  put(run, hn::DemoteTo(d32, hn::Mul(c, a)), run.cos + row * run.stride, i);
-  put(run, hn::DemoteTo(d32, hn::Mul(s, a)), run.sin + row * run.stride, i);
+  Twice c, s;
+  exact_pairs(run.frequencies, static_cast<double>(position), column, c.lower, s.lower);
+  exact_pairs(run.frequencies, static_cast<double>(position), column + lanes, c.upper, s.upper);
+  hn::StoreU(rounded({hn::Mul(c.lower, a), hn::Mul(c.upper, a)}), d32, run.cos + row * run.stride + column);
+  hn::StoreU(rounded({hn::Mul(s.lower, a), hn::Mul(s.upper, a)}), d32, run.sin + row * run.stride + column);
 }
 
-/// One vector of one row from its value in double, if that decides.
-HWY_INLINE void put_sum(const Run& run, WideVec c, WideVec s, WideVec error, Index position, Index row, Index i) {
-  const WideTag d;
-  const FloatTag d32;
-  const WideVec a = hn::Set(d, run.frequencies.attention_factor);
-  bool unsure = false;
-  const auto c32 = rounded_if_sure(d32, hn::Mul(c, a), error, unsure);
-  const auto s32 = rounded_if_sure(d32, hn::Mul(s, a), error, unsure);
-  if (HWY_UNLIKELY(unsure)) return put_exact(run, position, row, i);
-  put(run, c32, run.cos + row * run.stride, i);
-  put(run, s32, run.sin + row * run.stride, i);
-}
+/// cos and sin of two vectors of pairs, from a table with the sin `column_block` after the cos.
+struct Point {
+  Twice cos, sin;
 
-/// Rows row … row + count − 1, at most 2·reach, around the anchor in the middle; `steps` holds cos and sin of 0 … reach.
-HWY_INLINE void put_block(const Run& run, const double* steps, Index width, Index position, Index row, Index count) {
+  static HWY_INLINE Point load(const double* from) {
+    const WideTag d;
+    const Index lanes = static_cast<Index>(hn::Lanes(d));
+    return {{hn::Load(d, from), hn::Load(d, from + lanes)},
+            {hn::Load(d, from + column_block), hn::Load(d, from + column_block + lanes)}};
+  }
+};
+
+/// Fills a table of points with the row at p, times a factor.
+HWY_INLINE void put_points(const RowFrequencies& f, double p, double factor, Index column, Index width, double* to) {
   const WideTag d;
-  const Index middle = count / 2;
-  const double a = run.frequencies.attention_factor;
-  const WideVec error = hn::Set(d, addition_error * (a < 0 ? -a : a));
+  const WideVec a = hn::Set(d, factor);
   for (Index i = 0; i < width; i += static_cast<Index>(hn::Lanes(d))) {
     WideVec c, s;
-    exact_pairs(run.frequencies, static_cast<double>(position + middle), run.column + i, c, s);
-    put_sum(run, c, s, error, position + middle, row + middle, i);
-    for (Index k = 1; k <= middle; ++k) {
-      const double* step = steps + k * 2 * column_block + i;
-      const WideVec step_c = hn::LoadU(d, step), step_s = hn::LoadU(d, step + column_block);
-      const WideVec cc = hn::Mul(c, step_c), ss = hn::Mul(s, step_s);
-      const WideVec sc = hn::Mul(s, step_c), cs = hn::Mul(c, step_s);
-      put_sum(run, hn::Add(cc, ss), hn::Sub(sc, cs), error, position + middle - k, row + middle - k, i);
-      if (middle + k < count) {
-        put_sum(run, hn::Sub(cc, ss), hn::Add(sc, cs), error, position + middle + k, row + middle + k, i);
-      }
+    exact_pairs(f, p, column + i, c, s);
+    hn::Store(hn::Mul(c, a), d, to + i);
+    hn::Store(hn::Mul(s, a), d, to + column_block + i);
+  }
+}
+
+/// The rows from `reach` before to reach − 1 after `position`, which becomes row `row + reach`. `steps` has the points
+/// of 0 … reach. Row by row, so that memory is written in long stretches.
+template <bool stream>
+HWY_INLINE void put_block(const Run& run, const double* steps, Index column, Index width, Index position, Index row) {
+  const WideTag d;
+  const Index lanes = static_cast<Index>(hn::Lanes(d));
+  const double factor = run.frequencies.attention_factor;
+  const WideVec error = hn::Set(d, addition_error * (factor < 0 ? -factor : factor));
+  HWY_ALIGN double anchor[2 * column_block];
+  put_points(run.frequencies, static_cast<double>(position), factor, column, width, anchor);
+  const auto put_row = [&](const Values& v, Index offset, Index i) HWY_ATTR {
+    if (HWY_UNLIKELY(v.doubtful(static_cast<float>(factor))) && !v.sure(error)) {
+      return put_exact(run, position + offset, row + reach + offset, column + i);
+    }
+    put<stream>(v.c32, run.cos + (row + reach + offset) * run.stride + column + i);
+    put<stream>(v.s32, run.sin + (row + reach + offset) * run.stride + column + i);
+  };
+  for (Index i = 0; i < width; i += 2 * lanes) {
+    const Point at = Point::load(anchor + i);
+    put_row(Values(at.cos, at.sin), 0, i);
+  }
+  for (Index k = 1; k <= reach; ++k) {
+    for (Index i = 0; i < width; i += 2 * lanes) {
+      const Point at = Point::load(anchor + i), by = Point::load(steps + k * 2 * column_block + i);
+      const Twice cc{hn::Mul(at.cos.lower, by.cos.lower), hn::Mul(at.cos.upper, by.cos.upper)};
+      const Twice ss{hn::Mul(at.sin.lower, by.sin.lower), hn::Mul(at.sin.upper, by.sin.upper)};
+      const Twice sc{hn::Mul(at.sin.lower, by.cos.lower), hn::Mul(at.sin.upper, by.cos.upper)};
+      const Twice cs{hn::Mul(at.cos.lower, by.sin.lower), hn::Mul(at.cos.upper, by.sin.upper)};
+      put_row(Values({hn::Add(cc.lower, ss.lower), hn::Add(cc.upper, ss.upper)},
+                     {hn::Sub(sc.lower, cs.lower), hn::Sub(sc.upper, cs.upper)}),
+              -k, i);
+      if (k == reach) continue;
+      put_row(Values({hn::Sub(cc.lower, ss.lower), hn::Sub(cc.upper, ss.upper)},
+                     {hn::Add(sc.lower, cs.lower), hn::Add(sc.upper, cs.upper)}),
+              k, i);
+    }
+  }
+}
+
+/// Whole blocks of rows; returns how many rows they hold.
+template <bool stream>
+HWY_INLINE Index put_blocks(const Run& run, Index first, Index count) {
+  const RowFrequencies& f = run.frequencies;
+  const Index blocked = count / (2 * reach) * (2 * reach);
+  HWY_ALIGN double steps[(reach + 1) * 2 * column_block];
+  for (Index column = 0; column < f.padded; column += column_block) {
+    const Index width = HWY_MIN(column_block, f.padded - column);
+    for (Index k = 0; k <= reach; ++k) {
+      put_points(f, static_cast<double>(k), 1, column, width, steps + k * 2 * column_block);
+    }
+    for (Index row = 0; row < blocked; row += 2 * reach) {
+      put_block<stream>(run, steps, column, width, first + row + reach, row);
+    }
+  }
+  return blocked;
+}
+
+#endif  // HWY_TARGET != HWY_SCALAR
+
+/// Rows one by one, each pair evaluated at its own position.
+void put_rows(const RowFrequencies& f, Index first, Index count, float* cos, float* sin, Index stride) {
+  const WideTag d;
+  const hn::Rebind<float, WideTag> d32;
+  const Index lanes = static_cast<Index>(hn::Lanes(d));
+  const WideVec a = hn::Set(d, f.attention_factor);
+  HWY_ALIGN float c32[hn::MaxLanes(d)], s32[hn::MaxLanes(d)];
+  for (Index row = 0; row < count; ++row) {
+    for (Index column = 0; column < f.pairs; column += lanes) {
+      WideVec c, s;
+      exact_pairs(f, static_cast<double>(first + row), column, c, s);
+      hn::Store(hn::DemoteTo(d32, hn::Mul(c, a)), d32, c32);
+      hn::Store(hn::DemoteTo(d32, hn::Mul(s, a)), d32, s32);
+      const std::size_t bytes = static_cast<std::size_t>(HWY_MIN(lanes, f.pairs - column)) * sizeof(float);
+      std::memcpy(cos + row * stride + column, c32, bytes);
+      std::memcpy(sin + row * stride + column, s32, bytes);
     }
   }
 }
 
 void sequence_f32(const RowFrequencies& f, Index first, Index count, float* cos, float* sin, Index stride) {
-  const WideTag d;
-  const Index lanes = static_cast<Index>(hn::Lanes(d));
-  const Index written = stride >= f.padded && stride % row_padding == 0 ? f.padded : f.pairs;
+  Index done = 0;
+#if HWY_TARGET != HWY_SCALAR
+  // Rows with room for the padding are written in whole vectors.
+  const bool padded = f.pairs == f.padded || (stride >= f.padded && stride % row_padding == 0);
   const auto aligned = [](const float* p) HWY_ATTR { return reinterpret_cast<std::uintptr_t>(p) % 64 == 0; };
   // From 4 MiB up the rows would only push other data out of the caches; write past them.
-  const bool stream = count * written >= (Index{1} << 19) && stride % 16 == 0 && aligned(cos) && aligned(sin);
-  HWY_ALIGN double steps[(reach + 1) * 2 * column_block];
-  for (Index column = 0; column < f.padded; column += column_block) {
-    const Index width = HWY_MIN(column_block, f.padded - column);
-    const Run run{f, cos, sin, stride, written, column, stream};
-    if (f.angles != Angles::exact || count < 2 * reach) {
-      for (Index row = 0; row < count; ++row) {
-        for (Index i = 0; i < width && column + i < written; i += lanes) put_exact(run, first + row, row, i);
-      }
-      continue;
-    }
-    for (Index k = 0; k <= reach; ++k) {
-      for (Index i = 0; i < width; i += lanes) {
-        WideVec c, s;
-        exact_pairs(f, static_cast<double>(k), column + i, c, s);
-        hn::StoreU(c, d, steps + k * 2 * column_block + i);
-        hn::StoreU(s, d, steps + k * 2 * column_block + column_block + i);
-      }
-    }
-    const Index used = HWY_MIN(width, (written - column + lanes - 1) / lanes * lanes);
-    for (Index row = 0; row < count; row += 2 * reach) {
-      put_block(run, steps, used, first + row, row, HWY_MIN(2 * reach, count - row));
-    }
+  const bool stream =
+      count * f.padded >= (Index{1} << 19) && stride % row_padding == 0 && aligned(cos) && aligned(sin);
+  if (f.angles == Angles::exact && padded && count >= 2 * reach) {
+    const Run run{f, cos, sin, stride};
+    done = stream ? put_blocks<true>(run, first, count) : put_blocks<false>(run, first, count);
+    if (stream) hwy::FlushStream();
   }
-  if (stream) hwy::FlushStream();
+#endif
+  put_rows(f, first + done, count - done, cos + done * stride, sin + done * stride, stride);
 }
 
 void exact_row_out(const RowFrequencies& f, double p, double* cos, double* sin) { exact_row(f, p, cos, sin); }
