@@ -96,8 +96,10 @@ void add_rotation_cases() {
     for (const Index threads : {1, 2}) {
       add_in_place<float>({pairing, 1, 4096, Layout::bhtd}, threads, in_place_demand(4, threads));
       add_in_place<Bfloat16>({pairing, 1, 4096, Layout::bhtd}, threads, in_place_demand(2, threads));
-      // Memory alone: eight such sequences.
+      // Memory alone: eight such sequences, past any cache.
       add_in_place<float>({pairing, 8, 4096}, threads, in_place_demand(4, threads));
+      add_in_place<Bfloat16>({pairing, 8, 4096}, threads, in_place_demand(2, threads));
+      add_in_place<Float16>({pairing, 8, 4096}, threads, in_place_demand(2, threads));
       add_out_of_place<float>({pairing, 8, 4096}, threads, 1.0);
     }
   }
