@@ -36,7 +36,8 @@ TEST(RopeAxes, LeftoverPairsOfQwen3VlTurnWithTime) {
   const PairAxes map = pair_axes(RopeAxes::interleaved({24, 20, 20}), 128);
   EXPECT_EQ(map.axes, 3);
   for (Index pair = 0; pair < 60; ++pair) EXPECT_EQ(map.axis[static_cast<std::size_t>(pair)], pair % 3);
-  for (std::size_t pair : {60U, 61U, 62U, 63U}) EXPECT_EQ(map.axis[pair], 0) << pair;  // ggml: 61 and 62 with a fourth axis
+  for (std::size_t pair : {60U, 61U, 62U, 63U})
+    EXPECT_EQ(map.axis[pair], 0) << pair;  // ggml: 61 and 62 with a fourth axis
   for (Index axis : {0, 1, 2}) EXPECT_EQ(std::count(map.axis.begin(), map.axis.end(), axis), axis == 0 ? 24 : 20);
   EXPECT_EQ(map.numerator[62], 62);
 }

@@ -58,14 +58,14 @@ class Real {
 
 Real real(Index i) { return {static_cast<double>(i)}; }
 
-/// What a scaling is tested with: L, s, and the head.
+/// What a scaling is tested with.
 struct Head {
   Index r;
   double base;
+  Index L = 4096;
 };
 
 constexpr double s = 6.5;
-constexpr Index L = 4096;
 
 Real theta(const Head& head, Index i, const Real& base) { return pow(base, real(-2 * i) / real(head.r)); }
 Real theta(const Head& head, Index i) { return theta(head, i, head.base); }
@@ -74,7 +74,7 @@ Real ntk_base(const Head& head, const Real& factor) { return head.base * pow(fac
 /// The weight of the unscaled frequency: 1 for pairs before `low`, 0 after `high`.
 Real before(const Head& head, Index i, double fast, double slow, bool truncate) {
   const auto index = [&](double turns) {
-    return real(head.r) * log(real(L) / (Real(2) * Real::pi() * turns)) / (Real(2) * log(Real(head.base)));
+    return real(head.r) * log(real(head.L) / (Real(2) * Real::pi() * turns)) / (Real(2) * log(Real(head.base)));
   };
   Real low = index(fast), high = index(slow);
   if (truncate) low = std::floor(low.rounded()), high = std::ceil(high.rounded());
@@ -96,7 +96,7 @@ Real by_parts(const Head& head, Index i) {
 }
 
 Real llama3(const Head& head, Index i) {
-  const Real plain = theta(head, i), turns = real(L) * plain / (Real(2) * Real::pi());  // L/λ
+  const Real plain = theta(head, i), turns = real(head.L) * plain / (Real(2) * Real::pi());  // L/λ
   if (Real(4) < turns) return plain;
   if (turns < 1) return plain / s;
   const Real t = (turns - 1) / 3;
@@ -122,7 +122,7 @@ std::vector<Formula> formulas() {
   const auto longrope = [](const Head& h) {
     return LongRopeScaling{.short_factor = std::vector<double>(divisors(h).size(), 1),
                            .long_factor = divisors(h),
-                           .trained_length = L,
+                           .trained_length = 4096,
                            .factor = s};
   };
   return {
@@ -130,17 +130,21 @@ std::vector<Formula> formulas() {
       {always(LinearScaling{s}), [](const Head& h, Index i) { return theta(h, i) / s; }},
       {always(NtkScaling{s}), [](const Head& h, Index i) { return theta(h, i, ntk_base(h, s)); }},
       {always(AlphaScaling{s}), [](const Head& h, Index i) { return theta(h, i, ntk_base(h, s)); }},
-      {always(DynamicNtkScaling{s, L}),
-       [](const Head& h, Index i) { return theta(h, i, ntk_base(h, Real(s) * real(9001) / real(L) - (s - 1))); }, 9001},
-      {always(NtkByPartsScaling{.factor = s, .trained_length = L}), by_parts},
-      {always(YarnScaling{.factor = s, .trained_length = L}), [](const Head& h, Index i) { return yarn(h, i, true); }},
-      {always(YarnScaling{.factor = s, .trained_length = L, .truncate = false}),
-       [](const Head& h, Index i) { return yarn(h, i, false); }},
-      {always(DeepseekYarnScaling{.factor = s, .trained_length = L}),
+      {[](const Head& h) {
+         return DynamicNtkScaling{s, h.L};
+       },
+       [](const Head& h, Index i) { return theta(h, i, ntk_base(h, Real(s) * real(9001) / real(h.L) - (s - 1))); },
+       9001},
+      {[](const Head& h) { return NtkByPartsScaling{.factor = s, .trained_length = h.L}; }, by_parts},
+      {[](const Head& h) { return YarnScaling{.factor = s, .trained_length = h.L}; },
        [](const Head& h, Index i) { return yarn(h, i, true); }},
-      {longrope, [](const Head& h, Index i) { return theta(h, i) / divisor(i); }, L + 1},
-      {longrope, [](const Head& h, Index i) { return theta(h, i); }, L},
-      {always(Llama3Scaling{.factor = s, .trained_length = L}), llama3},
+      {[](const Head& h) { return YarnScaling{.factor = s, .trained_length = h.L, .truncate = false}; },
+       [](const Head& h, Index i) { return yarn(h, i, false); }},
+      {[](const Head& h) { return DeepseekYarnScaling{.factor = s, .trained_length = h.L}; },
+       [](const Head& h, Index i) { return yarn(h, i, true); }},
+      {longrope, [](const Head& h, Index i) { return theta(h, i) / divisor(i); }, 4097},
+      {longrope, [](const Head& h, Index i) { return theta(h, i); }, 4096},
+      {[](const Head& h) { return Llama3Scaling{.factor = s, .trained_length = h.L}; }, llama3},
       {always(ProportionalScaling{.fraction = 0.5, .factor = s}),
        [](const Head& h, Index i) { return i < h.r / 4 ? theta(h, i) / s : Real(0); }},
       {[](const Head& h) { return FrequencyDivisors{divisors(h)}; },
@@ -157,7 +161,8 @@ double relative_error(const Real& got, const Real& truth) {
 constexpr double three_doubles_error = 0x1.01p-159, two_doubles_error = 0x1.01p-106;
 
 TEST(RopeScalingOracle, EveryFormulaHasTheBitsThatThreeDoublesHold) {
-  for (const Head& head : {Head{128, 10'000}, Head{64, 150'000}, Head{96, 500'000}, Head{24, 1e6}, Head{6, 100}}) {
+  for (const Head& head : {Head{128, 10'000}, Head{64, 150'000}, Head{96, 500'000}, Head{24, 1e6}, Head{6, 100},
+                           Head{16, 4, 200}}) {  // the last: both ends of YaRN's ramp are clamped
     for (const Formula& formula : formulas()) {
       const Rope rope{
           .head_dim = head.r, .base = head.base, .pairing = Pairing::half, .scaling = formula.scaling(head)};

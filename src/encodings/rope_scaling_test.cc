@@ -174,16 +174,12 @@ TEST(RopeScaling, YarnsRampEndsAreTheModels) {
 }
 
 TEST(RopeScaling, YarnWithEqualEndsStepsFromKeptToScaled) {
-  // c(β) = 8·ln(100 / 2πβ) / (2 ln 10) = 2 for 2πβ = 100/10^0.5; β equal at both ends and not truncated.
-  const double turns = 100 / std::sqrt(10) / 6.283185307179586;
-  const Rope rope =
-      half(8, 10,
-           YarnScaling{.factor = 4, .trained_length = 100, .beta_fast = turns, .beta_slow = turns, .truncate = false});
-  const RopeFrequencies stepped = resolve(rope), plain = resolve(half(8, 10));
+  // L < 2π: no pair completes a turn, both ends are clamped to 0, and pair 0 lies on the step.
+  const RopeFrequencies stepped = resolve(half(8, 10, YarnScaling{.factor = 4, .trained_length = 6}));
+  const RopeFrequencies plain = resolve(half(8, 10));
   EXPECT_EQ(stepped.inv_freq[0], plain.inv_freq[0]);
-  EXPECT_EQ(stepped.inv_freq[1], plain.inv_freq[1]);
-  EXPECT_EQ(stepped.inv_freq[3], plain.inv_freq[3] / 4);
-  EXPECT_EQ(stepped.change[3], PairChange::scaled);
+  for (std::size_t i : {1U, 2U, 3U}) EXPECT_EQ(stepped.inv_freq[i], plain.inv_freq[i] / 4);
+  EXPECT_EQ(bands(half(8, 10, YarnScaling{.factor = 4, .trained_length = 6})), (Bands{1, 0, 3}));
 }
 
 TEST(RopeScaling, Llama3WithEqualFactorsHasNoBlend) {  // Llama 4 Scout: 16, 1, 1
@@ -193,6 +189,11 @@ TEST(RopeScaling, Llama3WithEqualFactorsHasNoBlend) {  // Llama 4 Scout: 16, 1, 
     EXPECT_EQ(std::count(f.change.begin(), f.change.end(), PairChange::blended), 0);
     for (double theta : f.inv_freq) EXPECT_TRUE(std::isfinite(theta));
   }
+  // λ = L/factor to the bit, where the blend would be 0/0: base 1, all wavelengths float32's 2π.
+  const double turns = 1000 / static_cast<double>(6.28318531F);
+  const Llama3Scaling on_the_edge{
+      .factor = 2, .low_freq_factor = turns, .high_freq_factor = turns, .trained_length = 1000};
+  EXPECT_EQ(resolve(half(4, 1, on_the_edge), 0, Angles::as_float32).inv_freq, (std::vector<double>{1, 1}));
   // With base 1 every wavelength is 2π = 6.28.
   EXPECT_EQ(
       bands(half(4, 1, Llama3Scaling{.factor = 2, .low_freq_factor = 1, .high_freq_factor = 1, .trained_length = 6})),
