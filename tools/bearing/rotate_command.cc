@@ -162,7 +162,9 @@ void check_positions(const TokenPositions& positions, const Tensor& x, const Rop
   try {
     positions.at.check("rotate", "positions", numbers.axes, x.shape[0], x.shape[2]);
   } catch (const std::logic_error& error) {
-    bad_file(options.positions.empty() ? x.file : options.positions, fmt::format("for {}: {}", x.file, error.what()));
+    std::string text = error.what();
+    text.erase(0, text.rfind("[rotate] ", 0) == 0 ? 9 : 0);
+    bad_file(options.positions.empty() ? "--offset" : options.positions, fmt::format("for {}: {}", x.file, text));
   }
 }
 
@@ -257,15 +259,16 @@ Action add_rotate_command(CLI::App& app) {
   text("--out-q", o->out_q, "FILE", "Where the rotated queries go");
   text("--out-k", o->out_k, "FILE", "Where the rotated keys go");
   text("--offset", o->offset, "N", "Position of the first token (default 0)");
-  text("--positions", o->positions, "FILE", "int64 or float64 [time], [batch, time], [axes, batch, time]");
-  text("--layout", o->layout, "ORDER", "bhtd (default) or bthd: order of batch, heads, time, dim");
+  text("--positions", o->positions, "FILE", "int64 or float64, [time] or [batch, time]; see below");
+  text("--layout", o->layout, "ORDER", "bhtd (default) or bthd: b batch, h heads, t time");
   command->add_flag("--bf16", o->bf16, "The files hold bfloat16 as uint16");
   command->add_flag("--backward", o->backward, "The gradient: the transpose of the rotation");
   text("--threads", o->threads, "N", "Threads, 0 for all (default 1); same bits for any");
   command->footer(
       "The files are float16, float32, float64, or bfloat16 as uint16 with --bf16.\n"
-      "Batch and heads may be left out: [heads, time, dim], [time, dim]. An output may\n"
-      "replace its input. Nothing is written unless everything succeeded.\n"
+      "Batch and heads may be left out: [heads, time, dim], [time, dim]. Positions of\n"
+      "several axes (M-RoPE) are [axes, batch, time]. An output may replace its input.\n"
+      "Nothing is written unless everything succeeded.\n"
       "\n"
       "Examples:\n"
       "  bearing rotate --config config.json --q q.npy --k k.npy --offset 4096 \\\n"
