@@ -1,0 +1,71 @@
+#pragma once
+
+#include <bearing/encodings/rope.hpp>
+#include <string_view>
+
+// What the file does not say because the model's code does: one row per model_type. Facts and defaults are those of
+// Hugging Face transformers 4.57.1 and 5.23.0 (configuration_*.py and modeling_*.py), or of the model's own remote
+// code.
+
+namespace bearing::hf {
+
+/// Which layers see a window, unless the file lists layer_types. n is `period`, or the file's key for it.
+enum class Mix {
+  full,               ///< every layer sees everything
+  all_slide,          ///< every layer slides if sliding_window is given (and use_sliding_window is not false)
+  slide_from,         ///< with use_sliding_window: layers from max_window_layers on
+  slide_even_below,   ///< with use_sliding_window: every other layer below max_window_layers (qwen2_moe)
+  full_every_last,    ///< every n-th layer is full, the last of each n; the others slide
+  full_every_first,   ///< the first of each n
+  linear_but_last,    ///< as full_every_last, the others are linear attention without positions
+  linear_even_first,  ///< layers 1, 3, … are linear attention (minimax)
+  no_rope_list,       ///< no_rope_layers, a list in which 1 means "rotary", or every n-th layer without
+};
+
+/// What else is peculiar. Flags, combined with |.
+enum Trait : unsigned {
+  mla = 1,                    ///< multi-head latent attention: the last qk_rope_head_dim dimensions turn
+  local_base = 2,             ///< sliding layers: rope_local_base_freq and no scaling (Gemma 3)
+  modern_bases = 4,           ///< global_rope_theta, local_rope_theta (ModernBERT)
+  scale_full_only = 8,        ///< rope_scaling holds for full layers alone (OLMo 3)
+  rope_on_sliding_only = 16,  ///< layers that see everything have no encoding (Cohere 2, EXAONE 4)
+  sections = 32,              ///< M-RoPE in sections
+  interleaved_sections = 64,  ///< M-RoPE interleaved
+  ernie_sections = 128,       ///< M-RoPE with height and width alternating, then time
+  global_heads = 256,         ///< full layers: heads of global_head_dim (Gemma 4)
+  top_level_original = 512,   ///< original_max_position_embeddings at the top level, 4096 if missing (Phi-3)
+  half_of_channels = 1024,    ///< rotary on half of kv_channels, base · rope_ratio (ChatGLM)
+  alibi_flag = 2048,          ///< ALiBi instead if `alibi` is true (Falcon)
+  alibi_if_large = 4096,      ///< ALiBi instead in the 13B model (Baichuan)
+  rotary_if_named = 8192,     ///< only with position_embedding_type "rotary" or "rope" (ESM, Granite hybrid)
+  negative_angles = 16384,    ///< rotates the other way round (nanochat)
+};
+
+/// Sizes the configuration class assumes; 0: none (kv_heads: as heads; head_dim: hidden / heads).
+struct Shape {
+  Index hidden = 0, layers = 0, heads = 0, kv_heads = 0, head_dim = 0, positions = 0;
+};
+
+struct Family {
+  std::string_view model_type;
+  Required<Pairing> pairing;
+  double base = 10'000;
+  double fraction = 1;  ///< of the head that turns
+  Shape shape = {};
+  Mix mix = Mix::full;
+  Index period = 0;
+  Index window = 0;
+  unsigned traits = 0;
+  const char* scaling = nullptr;  ///< the class' rope_scaling when the file has none, as JSON
+  double newer_base = 0;          ///< where 5.23.0 assumes another base than 4.57.1
+
+  bool is(Trait trait) const { return (traits & trait) != 0; }
+};
+
+/// Null for a model_type that is not in the table.
+const Family* find_family(std::string_view model_type);
+
+/// The name of an encoding that is not rotary ("alibi", "t5", "learned", …, "none"); empty for other model types.
+std::string_view other_encoding(std::string_view model_type);
+
+}  // namespace bearing::hf

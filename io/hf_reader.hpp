@@ -1,0 +1,76 @@
+#pragma once
+
+#include <bearing/io.hpp>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "hf_families.hpp"
+#include "json_file.hpp"
+
+// The steps from a config.json to a Model, each on what the earlier ones found.
+
+namespace bearing::hf {
+
+inline constexpr Index most_layers = 65'536;
+inline constexpr Index most_heads = 65'536;
+inline constexpr Index most_head_dim = 65'536;
+inline constexpr Index most_positions = max_position;
+
+/// One file's language model: the object that describes it, its row in the table, and its sizes.
+struct Config {
+  json::Object file;  ///< the text_config of a multimodal file
+  Family family;
+  bool known = true;  ///< model_type is in the table
+  std::string model_type;
+
+  Index heads = 0, kv_heads = 0, head_dim = 0, layers = 0;
+  Index rotary_dim = 0;  ///< of latent attention (MLA), else 0
+  Index positions = 0;   ///< max_position_embeddings, 0 if unknown
+  Index window = 0;
+
+  /// The class' own rope_scaling, for a file that has none; kept here because objects refer to it.
+  std::shared_ptr<json::Document> class_scaling = {};
+
+  json::Notes& notes() const { return file.notes(); }
+};
+
+/// heads, head_dim, layers, …: given, or the class' defaults, or derived.
+void read_sizes(Config& config);
+
+/// The rotary encoding of layers of a type; nothing if the file says that they have none.
+std::optional<Rope> read_rope(const Config& config, const std::string& layer_type);
+
+/// RoPE's scaling from one dictionary of parameters (hf_scaling.cc).
+class Parameters;
+RopeScaling read_scaling(const Config& config, const Parameters& parameters, Index rotary_dim);
+
+/// All layers: type, window and encoding.
+std::vector<Layer> read_layers(const Config& config);
+
+/// The parameters of one layer type: rope_scaling, rope_parameters or both, the first that has a key counting.
+class Parameters {
+ public:
+  void add(json::Object part) { parts_.push_back(std::move(part)); }
+  bool empty() const { return parts_.empty(); }
+  const std::vector<json::Object>& parts() const { return parts_; }
+
+  const json::Object* with(std::string_view key) const;  ///< the part that has a key, or null
+  std::optional<double> number(std::string_view key, json::Range range) const;
+  std::optional<Index> integer(std::string_view key, Index least, Index most) const;
+  std::optional<bool> flag(std::string_view key) const;
+  std::string pointer(std::string_view key) const;
+  [[noreturn]] void missing(std::string_view key, const std::string& wanted) const;
+  void warn(std::string_view key, const std::string& text) const;
+
+  /// rope_type, or type, which older files use; "default" if neither is there.
+  std::string type() const;
+
+ private:
+  std::vector<json::Object> parts_;
+};
+
+inline constexpr json::Range factor_range{1e-6, 1e12};
+inline constexpr json::Range base_range{1, 1e100};
+
+}  // namespace bearing::hf

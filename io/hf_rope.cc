@@ -1,0 +1,231 @@
+#include <cmath>
+#include <numeric>
+
+#include "hf_reader.hpp"
+
+namespace bearing::hf {
+namespace {
+
+using json::Object;
+
+bool nested(const Object& parameters) {
+  for (std::string_view key : parameters.keys()) {
+    const rapidjson::Value* value = parameters.find(key);
+    if (value != nullptr && value->IsObject()) return true;
+  }
+  return false;
+}
+
+/// A dictionary with something in it.
+std::optional<Object> filled(const Object& file, std::string_view key) {
+  auto object = file.object(key);
+  if (object && object->keys().empty()) object.reset();
+  return object;
+}
+
+/// Where a layer type's parameters stand: `absent` if the file says that its layers have no encoding (null).
+struct Source {
+  Parameters parameters;
+  bool absent = false;
+};
+
+bool bases_per_type(const Family& family) {
+  return family.is(local_base) || family.is(modern_bases) || family.is(scale_full_only);
+}
+
+/// Adds a dictionary, or its part for the layer type if there is one dictionary per type.
+void add(const Config& config, const Object& dictionary, const std::string& layer_type, Source& source) {
+  if (!nested(dictionary)) {
+    source.parameters.add(dictionary);
+    return;
+  }
+  for (std::string_view key : dictionary.keys()) {
+    const rapidjson::Value* value = dictionary.find(key);
+    if (value != nullptr && !value->IsObject()) {
+      dictionary.warn(key, "ignored: it stands beside one dictionary per layer type");
+    }
+  }
+  if (const auto part = dictionary.object(layer_type)) {
+    if (!part->keys().empty()) source.parameters.add(*part);
+  } else if (!bases_per_type(config.family)) {
+    if (!dictionary.mentions(layer_type)) dictionary.missing(layer_type, "the parameters of layers of that type");
+    source.absent = true;
+  }
+}
+
+Source find_parameters(const Config& config, const std::string& layer_type) {
+  const auto older = filled(config.file, "rope_scaling"), newer = filled(config.file, "rope_parameters");
+  Source source;
+  if (older && newer) {
+    config.file.warn("rope_scaling", bases_per_type(config.family)
+                                         ? "stands beside rope_parameters; where both have a key, this one counts"
+                                         : "stands beside rope_parameters, which is ignored then, its rope_theta too");
+  }
+  const bool full_only = config.family.is(local_base) || config.family.is(scale_full_only);
+  if (older && !(full_only && layer_type == "sliding_attention" && !nested(*older))) {
+    add(config, *older, layer_type, source);
+  }
+  if (newer && (!older || bases_per_type(config.family))) add(config, *newer, layer_type, source);
+  if (!older && !newer && config.class_scaling) {
+    config.file.warn("rope_scaling", "not in the file; the default of " + config.model_type + " is used");
+    add(config, Object(config.class_scaling->root(), "/(class default)", config.notes()), layer_type, source);
+  }
+  return source;
+}
+
+/// The key that holds the base of a layer type beside the dictionary, and what its absence means.
+struct BaseKey {
+  std::vector<std::string_view> keys;
+  double usual;
+};
+
+BaseKey base_key(const Config& config, const std::string& layer_type) {
+  const Family& family = config.family;
+  const bool sliding = layer_type == "sliding_attention";
+  if (family.is(local_base) && sliding) return {{"rope_local_base_freq"}, 10'000};
+  if (family.is(modern_bases) && sliding) return {{"local_rope_theta"}, 10'000};
+  if (family.is(modern_bases)) return {{"global_rope_theta", "rope_theta"}, family.base};
+  return {{"rope_theta", "rotary_emb_base"}, family.base};
+}
+
+std::optional<double> base_at(const Object& object, std::string_view key) {
+  const auto base = object.number(key, base_range);
+  if (base && *base == 1) object.wrong(key, "a number above 1");
+  return base;
+}
+
+double read_base(const Config& config, const Parameters& parameters, const std::string& layer_type) {
+  const auto [keys, usual] = base_key(config, layer_type);
+  const std::string_view key = config.file.spelled(keys);
+  std::optional<double> beside = key.empty() ? std::nullopt : base_at(config.file, key);
+  if (!beside) {
+    const auto attention = config.file.object("attn_config");  // DBRX
+    if (attention) beside = base_at(*attention, "rope_theta");
+  }
+  if (const Object* part = parameters.with("rope_theta")) {
+    const double base = *base_at(*part, "rope_theta");
+    // Files of several bases keep the older key for older readers.
+    if (beside.value_or(base) != base && !bases_per_type(config.family)) {
+      config.file.warn(key, json::shortest(beside.value_or(base)) + " is ignored; " + part->pointer("rope_theta") +
+                                " = " + json::shortest(base) + " counts");
+    }
+    return base;
+  }
+  if (beside) return *beside;
+  if (config.family.newer_base > 0) {
+    config.file.warn(keys.front(), "not in the file, and the defaults differ: " + json::shortest(usual) +
+                                       " in transformers 4.57.1 (used here), " +
+                                       json::shortest(config.family.newer_base) + " in 5.23.0");
+  } else if (!config.known) {
+    config.file.warn(keys.front(), "not in the file; 10000 is assumed");
+  }
+  return usual;
+}
+
+Index read_rotary_dim(const Config& config, const Parameters& parameters, Index head_dim) {
+  if (config.family.is(mla)) return config.rotary_dim;
+  const Object& file = config.file;
+  const Object* part = parameters.with("partial_rotary_factor");
+  std::string_view key = "partial_rotary_factor";
+  if (part == nullptr) {
+    key = file.spelled({"partial_rotary_factor", "rotary_pct", "rope_pct"});
+    if (!key.empty()) part = &file;
+  }
+  if (const auto given = file.integer("rotary_dim", 2, head_dim)) {
+    if (part != nullptr) file.warn("rotary_dim", "ignored: " + part->pointer(key) + " is there");
+    if (part == nullptr && *given % 2 != 0) file.wrong("rotary_dim", "even");
+    if (part == nullptr) return *given;
+  }
+  const double fraction = part == nullptr ? config.family.fraction : *part->number(key, {1e-6, 1});
+  const auto dim = static_cast<Index>(std::floor(static_cast<double>(head_dim) * fraction));
+  if (dim < 2 || dim % 2 != 0) {
+    const std::string pointer = part == nullptr ? file.pointer("head_dim") : part->pointer(key);
+    config.notes().fail(pointer, "must make an even number of at least 2 dimensions turn, got " + std::to_string(dim) +
+                                     " of " + std::to_string(head_dim));
+  }
+  return dim;
+}
+
+/// ERNIE 4.5 VL: its sections are height, width, time; height and width alternate, time has the slowest pairs.
+RopeAxes ernie_axes(const std::vector<Index>& sections) {
+  constexpr Index time = 0, height = 1, width = 2;
+  std::vector<Index> axis;
+  for (Index i = 0; i < sections[0]; ++i) axis.insert(axis.end(), {height, width});
+  axis.insert(axis.end(), static_cast<std::size_t>(sections[2]), time);
+  return RopeAxes::listed(std::move(axis));
+}
+
+RopeAxes read_axes(const Config& config, const Parameters& parameters, Index rotary_dim) {
+  const Family& family = config.family;
+  const Object* part = parameters.with("mrope_section");
+  const bool used = family.is(sections) || family.is(interleaved_sections) || family.is(ernie_sections);
+  if (part == nullptr) {
+    if (used) config.file.warn("rope_scaling", "no mrope_section is given: one axis, which is right for text alone");
+    return {};
+  }
+  if (!used && config.known) {
+    part->warn("mrope_section", "ignored for model_type " + config.model_type);
+    return {};
+  }
+  const std::vector<Index> pairs = *part->integers("mrope_section", 4, 1, most_head_dim / 2);
+  if (pairs.empty() || std::accumulate(pairs.begin(), pairs.end(), Index{0}) != rotary_dim / 2) {
+    part->wrong("mrope_section", "1 to 4 numbers of pairs that add up to " + std::to_string(rotary_dim / 2));
+  }
+  if (family.is(ernie_sections)) {
+    if (pairs.size() != 3 || pairs[0] != pairs[1]) part->wrong("mrope_section", "3 numbers, the first two equal");
+    return ernie_axes(pairs);
+  }
+  const auto flag = parameters.flag("mrope_interleaved");
+  const bool interleave = family.is(interleaved_sections) || (!config.known && flag.value_or(false));
+  if (flag && *flag != interleave) part->warn("mrope_interleaved", "ignored for model_type " + config.model_type);
+  RopeAxes axes = interleave ? RopeAxes::interleaved(pairs) : RopeAxes::sections(pairs);
+  try {
+    pair_axes(axes, rotary_dim);
+  } catch (const ShapeError& error) {
+    config.notes().fail(part->pointer("mrope_section"), error.what());
+  }
+  return axes;
+}
+
+void warn_about_temperature(const Config& config, const Parameters& parameters) {
+  constexpr const char* text = "a temperature that grows with the position: recognised, not yet part of the encoding";
+  if (config.file.flag("attn_temperature_tuning").value_or(false)) config.file.warn("attn_temperature_tuning", text);
+  if (parameters.with("llama_4_scaling_beta") != nullptr) parameters.warn("llama_4_scaling_beta", text);
+}
+
+/// "rope_interleave": false in a DeepSeek file means that its heads are in halves.
+Pairing read_pairing(const Config& config) {
+  const Pairing usual = config.family.pairing;
+  if (!config.family.is(mla)) return usual;
+  return config.file.flag("rope_interleave").value_or(usual == Pairing::interleaved) ? Pairing::interleaved
+                                                                                     : Pairing::half;
+}
+
+}  // namespace
+
+std::optional<Rope> read_rope(const Config& config, const std::string& layer_type) {
+  const Source source = find_parameters(config, layer_type);
+  if (source.absent) return {};
+  const Parameters& parameters = source.parameters;
+
+  Rope rope{.pairing = read_pairing(config)};
+  rope.head_dim = config.head_dim;
+  if (config.family.is(global_heads) && layer_type == "full_attention") {
+    rope.head_dim = config.file.integer("global_head_dim", 2, most_head_dim).value_or(512);
+  }
+  rope.base = read_base(config, parameters, layer_type);
+  if (config.family.is(half_of_channels)) {  // ChatGLM stretches by its base
+    rope.base *= config.file.number("rope_ratio", {1e-3, 1e6}).value_or(1);
+    if (!(rope.base > 1)) config.file.wrong("rope_ratio", "large enough to leave a base above 1");
+  }
+  const bool whole_head = parameters.type() == "proportional";
+  rope.rotary_dim = whole_head ? rope.head_dim : read_rotary_dim(config, parameters, rope.head_dim);
+  if (rope.head_dim % 2 != 0 && whole_head) config.file.wrong("head_dim", "even for rope_type proportional");
+  if (config.family.is(mla)) rope.part = RotaryPart::last();
+  rope.scaling = read_scaling(config, parameters, rope.rotary_dim);
+  rope.axes = read_axes(config, parameters, rope.rotary_dim);
+  warn_about_temperature(config, parameters);
+  return rope;
+}
+
+}  // namespace bearing::hf

@@ -1,0 +1,351 @@
+#include "json_file.hpp"
+
+#include <sys/stat.h>
+
+#include <rapidjson/error/en.h>
+#include <rapidjson/reader.h>
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <cmath>
+#include <cstdio>
+#include <fstream>
+#include <memory>
+#include <string>
+#include <system_error>
+
+namespace bearing::json {
+namespace {
+
+constexpr std::string_view byte_order_mark = "\xEF\xBB\xBF";
+constexpr std::size_t most_warnings = 100;
+constexpr std::size_t longest_quote = 40;
+
+constexpr unsigned parse_flags = rapidjson::kParseIterativeFlag | rapidjson::kParseNanAndInfFlag |
+                                 rapidjson::kParseFullPrecisionFlag | rapidjson::kParseValidateEncodingFlag;
+
+/// The first pass: counts values and levels, and keeps nothing.
+struct Counter : rapidjson::BaseReaderHandler<rapidjson::UTF8<>, Counter> {
+  Index values = 0;
+  int level = 0;
+  const char* problem = nullptr;
+
+  bool Default() { return count(); }
+  bool Key(const char*, rapidjson::SizeType, bool) { return count(); }
+  bool StartObject() { return enter(); }
+  bool StartArray() { return enter(); }
+  bool EndObject(rapidjson::SizeType) { return --level, true; }
+  bool EndArray(rapidjson::SizeType) { return --level, true; }
+
+  bool count() {
+    if (++values > most_values) problem = "must have at most 500000 values and keys, got more";
+    return problem == nullptr;
+  }
+  bool enter() {
+    if (++level > most_levels) problem = "must be nested at most 128 levels deep, got more";
+    return problem == nullptr && count();
+  }
+};
+
+[[noreturn]] void fail_at(const Notes& notes, std::string_view text, std::size_t offset, const std::string& what) {
+  const std::string_view before = text.substr(0, std::min(offset, text.size()));
+  const auto line = 1 + std::count(before.begin(), before.end(), '\n');
+  const std::size_t line_begin = before.rfind('\n') + 1;  // npos + 1 is 0
+  const std::string place =
+      notes.file() + ":" + std::to_string(line) + ":" + std::to_string(before.size() - line_begin + 1) + ": ";
+  throw ConfigError(place + what);
+}
+
+std::string printable(std::string_view text) {
+  std::string out;
+  for (char c : text) out += static_cast<unsigned char>(c) < 0x20 || c == 0x7f ? '?' : c;
+  return out;
+}
+
+std::string in_range(Range range) {
+  if (range.least == positive.least) return "a number above 0";
+  return "a number from " + shortest(range.least) + " to " + shortest(range.most);
+}
+
+/// The library leaves errno as it found it.
+struct KeepErrno {
+  int saved = errno;
+  ~KeepErrno() { errno = saved; }
+};
+
+}  // namespace
+
+std::string quoted(std::string_view text) {
+  if (text.size() <= longest_quote) return '"' + printable(text) + '"';
+  std::size_t end = longest_quote;
+  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) --end;  // whole UTF-8 characters only
+  return '"' + printable(text.substr(0, end)) + "…\"";
+}
+
+namespace {
+
+/// A pointer may hold a key of any length; a message should not.
+std::string short_pointer(const std::string& pointer) {
+  return pointer.size() <= 200 ? printable(pointer) : quoted(pointer).substr(1);
+}
+
+}  // namespace
+
+void Notes::fail(const std::string& pointer, const std::string& text) const {
+  throw ConfigError(file_ + ": " + (pointer.empty() ? "" : short_pointer(pointer) + ": ") + text);
+}
+
+void Notes::warn(const std::string& pointer, const std::string& text) {
+  if (warnings_.size() < most_warnings) warnings_.push_back({short_pointer(pointer), text});
+  if (warnings_.size() == most_warnings) warnings_.push_back({"", "there are more warnings than are kept"});
+}
+
+std::string read_text(const std::string& path) {
+  const KeepErrno keep;
+  struct stat status = {};
+  if (::stat(path.c_str(), &status) != 0) {
+    throw ConfigError(path + ": must be a readable file, got: " + std::generic_category().message(errno));
+  }
+  if (S_ISDIR(status.st_mode)) throw ConfigError(path + ": must be a file, got a directory");
+  if (!S_ISREG(status.st_mode)) throw ConfigError(path + ": must be a regular file, got a device or pipe");
+  const auto too_large = [&](auto bytes) {
+    return ConfigError(path + ": must be at most 16 MiB, got " + std::to_string(bytes) + " bytes");
+  };
+  if (static_cast<std::size_t>(status.st_size) > most_bytes) throw too_large(status.st_size);
+
+  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "rbe"), &std::fclose);
+  if (!file) throw ConfigError(path + ": must be a readable file, got: " + std::generic_category().message(errno));
+  // One byte more than the file is said to have: one that grows meanwhile is noticed.
+  std::string text(static_cast<std::size_t>(status.st_size) + 1, '\0');
+  const std::size_t got = std::fread(text.data(), 1, text.size(), file.get());
+  if (std::ferror(file.get()) != 0) throw ConfigError(path + ": cannot be read");
+  if (got == text.size()) throw ConfigError(path + ": must not change while it is read, but grew");
+  text.resize(got);
+  return text;
+}
+
+Document::Document(std::string text, Notes& notes) : text_(std::move(text)) {
+  if (text_.size() > most_bytes) {
+    notes.fail("", "must be at most 16 MiB, got " + std::to_string(text_.size()) + " bytes");
+  }
+  std::size_t begin = 0;
+  if (text_.starts_with(byte_order_mark)) {
+    begin = byte_order_mark.size();
+    notes.warn("", "the file begins with a byte order mark, which Python's json module refuses; it is skipped");
+  }
+  if (text_.find_first_not_of(" \t\r\n", begin) == std::string::npos)
+    notes.fail("", "must hold JSON, got an empty file");
+  // RapidJSON would take a NUL for the end.
+  if (const std::size_t nul = text_.find('\0'); nul != std::string::npos) {
+    fail_at(notes, text_, nul, "must be JSON text, got a NUL byte");
+  }
+
+  Counter counter;
+  rapidjson::Reader reader;
+  rapidjson::StringStream stream(text_.c_str() + begin);
+  if (!reader.Parse<parse_flags>(stream, counter)) {
+    const std::size_t offset = begin + reader.GetErrorOffset();
+    if (counter.problem != nullptr) fail_at(notes, text_, offset, counter.problem);
+    fail_at(notes, text_, offset,
+            std::string("must be JSON: ") + rapidjson::GetParseError_En(reader.GetParseErrorCode()));
+  }
+  document_.ParseInsitu<parse_flags>(text_.data() + begin);
+  if (document_.HasParseError()) notes.fail("", "must be JSON");  // the first pass has said why not
+}
+
+std::string shortest(double value) {
+  char text[32];
+  const auto end = std::to_chars(text, text + sizeof text, value).ptr;
+  return {text, end};
+}
+
+std::string found(const rapidjson::Value& value) {
+  if (value.IsNull()) return "null";
+  if (value.IsBool()) return value.GetBool() ? "true" : "false";
+  if (value.IsString()) return quoted({value.GetString(), value.GetStringLength()});
+  if (value.IsArray()) return "an array of " + std::to_string(value.Size());
+  if (value.IsObject()) return "an object";
+  if (value.IsInt64()) return std::to_string(value.GetInt64());
+  if (value.IsUint64()) return std::to_string(value.GetUint64());
+  return shortest(value.GetDouble());
+}
+
+namespace {
+
+std::optional<double> as_number(const rapidjson::Value& value, Range range) {
+  if (!value.IsNumber()) return {};
+  const double number = value.GetDouble();
+  if (!(number >= range.least && number <= range.most)) return {};  // false for NaN
+  return number;
+}
+
+/// A whole number may be written as 10000.0.
+std::optional<Index> as_integer(const rapidjson::Value& value, Index least, Index most) {
+  if (value.IsInt64()) {
+    const Index n = value.GetInt64();
+    return n >= least && n <= most ? std::optional<Index>(n) : std::nullopt;
+  }
+  const auto number = as_number(value, {static_cast<double>(least), static_cast<double>(most)});
+  if (!number || *number != std::floor(*number)) return {};
+  return static_cast<Index>(*number);
+}
+
+std::string whole(Index least, Index most) {
+  return "a whole number from " + std::to_string(least) + " to " + std::to_string(most);
+}
+
+}  // namespace
+
+Object::Object(const rapidjson::Value& value, std::string pointer, Notes& notes)
+    : value_(&value), pointer_(std::move(pointer)), notes_(&notes) {
+  if (!value.IsObject()) notes_->fail(pointer_, "must be an object, got " + found(value));
+  std::vector<std::string_view> names = keys();
+  std::sort(names.begin(), names.end());
+  for (auto at = std::adjacent_find(names.begin(), names.end()); at != names.end();
+       at = std::adjacent_find(std::upper_bound(at, names.end(), *at), names.end())) {
+    warn(*at, "the key is there more than once; the last one counts");
+  }
+}
+
+const rapidjson::Value* Object::member(std::string_view key) const {
+  for (auto at = value_->MemberEnd(); at != value_->MemberBegin();) {
+    --at;
+    if (std::string_view(at->name.GetString(), at->name.GetStringLength()) == key) return &at->value;
+  }
+  return nullptr;
+}
+
+const rapidjson::Value* Object::find(std::string_view key) const {
+  const rapidjson::Value* value = member(key);
+  return value == nullptr || value->IsNull() ? nullptr : value;
+}
+
+std::string_view Object::spelled(const std::vector<std::string_view>& spellings) const {
+  for (std::string_view key : spellings) {
+    if (has(key)) return key;
+  }
+  return {};
+}
+
+std::vector<std::string_view> Object::keys() const {
+  std::vector<std::string_view> names;
+  names.reserve(value_->MemberCount());
+  for (auto member = value_->MemberBegin(); member != value_->MemberEnd(); ++member) {
+    names.emplace_back(member->name.GetString(), member->name.GetStringLength());
+  }
+  return names;
+}
+
+std::string Object::pointer(std::string_view key) const {
+  std::string out = pointer_ + "/";
+  for (char c : key) {  // RFC 6901
+    if (c == '~') {
+      out += "~0";
+    } else if (c == '/') {
+      out += "~1";
+    } else {
+      out += c;
+    }
+  }
+  return out;
+}
+
+void Object::wrong(std::string_view key, const std::string& wanted) const {
+  const rapidjson::Value* value = find(key);
+  notes_->fail(pointer(key), "must be " + wanted + ", got " + (value == nullptr ? "nothing" : found(*value)));
+}
+
+void Object::missing(std::string_view key, const std::string& wanted) const {
+  notes_->fail(pointer(key), "must be there (" + wanted + "), got nothing");
+}
+
+std::optional<double> Object::number(std::string_view key, Range range) const {
+  const rapidjson::Value* value = find(key);
+  if (value == nullptr) return {};
+  const auto number = as_number(*value, range);
+  if (!number) wrong(key, in_range(range));
+  return number;
+}
+
+std::optional<Index> Object::integer(std::string_view key, Index least, Index most) const {
+  const rapidjson::Value* value = find(key);
+  if (value == nullptr) return {};
+  const auto number = as_integer(*value, least, most);
+  if (!number) wrong(key, whole(least, most));
+  return number;
+}
+
+std::optional<bool> Object::flag(std::string_view key) const {
+  const rapidjson::Value* value = find(key);
+  if (value == nullptr) return {};
+  if (!value->IsBool()) wrong(key, "true or false");
+  return value->GetBool();
+}
+
+std::optional<std::string> Object::text(std::string_view key) const {
+  const rapidjson::Value* value = find(key);
+  if (value == nullptr) return {};
+  if (!value->IsString()) wrong(key, "a string");
+  return std::string(value->GetString(), value->GetStringLength());
+}
+
+std::optional<Object> Object::object(std::string_view key) const {
+  const rapidjson::Value* value = find(key);
+  if (value == nullptr) return {};
+  return Object(*value, pointer(key), *notes_);
+}
+
+const rapidjson::Value* Object::array(std::string_view key, std::size_t most_entries, const char* of) const {
+  const rapidjson::Value* value = find(key);
+  if (value == nullptr) return nullptr;
+  if (!value->IsArray() || value->Size() > most_entries) {
+    wrong(key, std::string("an array of at most ") + std::to_string(most_entries) + " " + of);
+  }
+  return value;
+}
+
+std::optional<std::vector<double>> Object::numbers(std::string_view key, std::size_t most_entries, Range range) const {
+  const rapidjson::Value* value = array(key, most_entries, "numbers");
+  if (value == nullptr) return {};
+  std::vector<double> out;
+  for (const auto& entry : value->GetArray()) {
+    const auto number = as_number(entry, range);
+    if (!number) {
+      notes_->fail(pointer(key) + "/" + std::to_string(out.size()),
+                   "must be " + in_range(range) + ", got " + found(entry));
+    }
+    out.push_back(*number);
+  }
+  return out;
+}
+
+std::optional<std::vector<Index>> Object::integers(std::string_view key, std::size_t most_entries, Index least,
+                                                   Index most) const {
+  const rapidjson::Value* value = array(key, most_entries, "whole numbers");
+  if (value == nullptr) return {};
+  std::vector<Index> out;
+  for (const auto& entry : value->GetArray()) {
+    const auto number = as_integer(entry, least, most);
+    if (!number) {
+      notes_->fail(pointer(key) + "/" + std::to_string(out.size()),
+                   "must be " + whole(least, most) + ", got " + found(entry));
+    }
+    out.push_back(*number);
+  }
+  return out;
+}
+
+std::optional<std::vector<std::string>> Object::texts(std::string_view key, std::size_t most_entries) const {
+  const rapidjson::Value* value = array(key, most_entries, "strings");
+  if (value == nullptr) return {};
+  std::vector<std::string> out;
+  for (const auto& entry : value->GetArray()) {
+    if (!entry.IsString()) {
+      notes_->fail(pointer(key) + "/" + std::to_string(out.size()), "must be a string, got " + found(entry));
+    }
+    out.emplace_back(entry.GetString(), entry.GetStringLength());
+  }
+  return out;
+}
+
+}  // namespace bearing::json

@@ -1,0 +1,107 @@
+#pragma once
+
+#include <bearing/io.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#define RAPIDJSON_HAS_STDSTRING 1
+#include <rapidjson/document.h>
+
+// JSON text from strangers: read within limits, never by recursion, with errors and warnings that say where.
+
+namespace bearing::json {
+
+inline constexpr std::size_t most_bytes = std::size_t{16} << 20;
+inline constexpr int most_levels = 128;
+/// RapidJSON keeps 16 bytes per value and needs twice that while it reads: 500,000 values stay under 20 MB.
+inline constexpr Index most_values = 500'000;
+
+/// What is said about one file: its name stands before every error; warnings are collected.
+class Notes {
+ public:
+  explicit Notes(std::string file) : file_(std::move(file)) {}
+
+  [[noreturn]] void fail(const std::string& pointer, const std::string& text) const;
+  /// A hostile file could give a warning per key: after the hundredth only a last one says so.
+  void warn(const std::string& pointer, const std::string& text);
+  const std::string& file() const { return file_; }
+  std::vector<ConfigWarning> take() { return std::move(warnings_); }
+
+ private:
+  std::string file_;
+  std::vector<ConfigWarning> warnings_;
+};
+
+/// The whole file's text. Throws ConfigError for one that is missing, a directory or over 16 MiB.
+std::string read_text(const std::string& path);
+
+/// A parsed text. A byte order mark is skipped with a warning; numbers may be NaN or Infinity, as Python writes them.
+class Document {
+ public:
+  /// Throws ConfigError naming line and column.
+  Document(std::string text, Notes& notes);
+  const rapidjson::Value& root() const { return document_; }
+
+ private:
+  std::string text_;  // parsed in place: strings point into it
+  rapidjson::Document document_;
+};
+
+/// In quotes, without control characters, cut after 40 bytes.
+std::string quoted(std::string_view text);
+
+/// What a value is, for messages: 7.5, "llama", true, null, an array of 3, an object.
+std::string found(const rapidjson::Value& value);
+
+/// The shortest form of a number that reads back, whatever the locale.
+std::string shortest(double value);
+
+/// Least and most allowed, both included.
+struct Range {
+  double least, most;
+};
+inline constexpr Range positive{1e-300, 1e300};
+
+/// An object of a file, with its JSON pointer. A member that is null counts as absent; of two members with one name
+/// the last counts, as in Python. A value of the wrong type or out of range throws ConfigError.
+class Object {
+ public:
+  Object(const rapidjson::Value& value, std::string pointer, Notes& notes);
+
+  bool has(std::string_view key) const { return find(key) != nullptr; }
+  bool mentions(std::string_view key) const { return member(key) != nullptr; }  ///< be it as null
+  const rapidjson::Value* find(std::string_view key) const;
+  /// The first of several spellings that is there; "" if none is.
+  std::string_view spelled(const std::vector<std::string_view>& keys) const;
+  std::vector<std::string_view> keys() const;
+
+  std::optional<double> number(std::string_view key, Range range) const;
+  std::optional<Index> integer(std::string_view key, Index least, Index most) const;
+  std::optional<bool> flag(std::string_view key) const;
+  std::optional<std::string> text(std::string_view key) const;
+  std::optional<Object> object(std::string_view key) const;
+  std::optional<std::vector<double>> numbers(std::string_view key, std::size_t most_entries, Range range) const;
+  std::optional<std::vector<Index>> integers(std::string_view key, std::size_t most_entries, Index least,
+                                             Index most) const;
+  std::optional<std::vector<std::string>> texts(std::string_view key, std::size_t most_entries) const;
+
+  std::string pointer(std::string_view key) const;
+  const std::string& pointer() const { return pointer_; }
+  /// "must be `wanted`, got …" for a member that is there.
+  [[noreturn]] void wrong(std::string_view key, const std::string& wanted) const;
+  [[noreturn]] void missing(std::string_view key, const std::string& wanted) const;
+  void warn(std::string_view key, const std::string& text) const { notes_->warn(pointer(key), text); }
+  Notes& notes() const { return *notes_; }
+
+ private:
+  const rapidjson::Value* member(std::string_view key) const;
+  const rapidjson::Value* array(std::string_view key, std::size_t most_entries, const char* of) const;
+
+  const rapidjson::Value* value_;
+  std::string pointer_;
+  Notes* notes_;
+};
+
+}  // namespace bearing::json
