@@ -5,7 +5,9 @@ A ratio is between the two minima over the repetitions, which is what stays stab
 """
 
 import argparse
+import contextlib
 import fnmatch
+import io
 import json
 import re
 import sys
@@ -51,8 +53,8 @@ def read_cases(document):
     return {name: cases[name] for name in sorted(cases, key=reading_order)}
 
 
-GROUPS = ("rotate", "backward", "decode", "mrope_sections", "mrope_interleaved", "axial_2d", "compact_table", "fill_table",
-          "peer", "limit", "memcpy", "nt_copy", "nt_write")
+GROUPS = ("rotate", "backward", "decode", "mrope_sections", "mrope_interleaved", "axial_2d", "compact_table",
+          "fill_table", "peer", "limit", "memcpy", "nt_copy", "nt_write")
 
 
 def reading_order(name):
@@ -141,31 +143,51 @@ def cache_text(context, level):
     return f"L{level} {sizes[-1] / 1024 ** 2:g} MiB" if sizes else f"L{level} unknown"
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("results", help="what rope_bench --benchmark_out wrote")
-    parser.add_argument("--markdown", action="store_true", help="tables for the documentation")
-    arguments = parser.parse_args()
-    with open(arguments.results, encoding="utf-8") as file:
-        document = json.load(file)
+FIRST_MARKER = "<!-- results: written by scripts/bench --docs -->"
+LAST_MARKER = "<!-- end of results -->"
+
+
+def print_report(document, markdown):
     cases = read_cases(document)
     context = document["context"]
 
     print(f"{context['cpu']}, {context['num_cpus']} cores at {context['mhz_per_cpu']} MHz, "
-          f"{cache_text(context, 2)} per core, {cache_text(context, 3)}; target {context['simd_target']}, {context['priority']},"
-          f" bearing {context['bearing']}, {context['date'][:10]}\n")
+          f"{cache_text(context, 2)} per core, {cache_text(context, 3)}; target {context['simd_target']}, "
+          f"{context['priority']}, bearing {context['bearing']}, {context['date'][:10]}\n")
     rows = case_rows(cases)
-    print_table("Shares of the limits", ("case / threads", "time", "share", "of", "demanded", ""), rows,
-                arguments.markdown)
-    print_table("Peers", ("peer", "case / threads", "peer", "bearing", "times faster"), peer_rows(cases),
-                arguments.markdown)
-    print_table("Limits", ("limit / bytes / threads", "time", "GB/s"), limit_rows(cases), arguments.markdown)
+    print_table("Shares of the limits", ("case / threads", "time", "share", "of", "demanded", ""), rows, markdown)
+    print_table("Peers", ("peer", "case / threads", "peer", "bearing", "times faster"), peer_rows(cases), markdown)
+    print_table("Limits", ("limit / bytes / threads", "time", "GB/s"), limit_rows(cases), markdown)
     errors = [case for case in cases.values() if case.error]
     for case in errors:
         print(f"{case.name}: {case.error}", file=sys.stderr)
     demanded, missed = (sum(1 for row in rows if row[-1] in kinds) for kinds in (("ok", "MISSED"), ("MISSED",)))
     print(f"{demanded - missed} of {demanded} demands met.")
     return 1 if errors else 0
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("results", help="what rope_bench --benchmark_out wrote")
+    parser.add_argument("--markdown", action="store_true", help="tables in Markdown")
+    parser.add_argument("--docs", metavar="FILE", help="write the tables into this page, between its two markers")
+    arguments = parser.parse_args()
+    with open(arguments.results, encoding="utf-8") as file:
+        document = json.load(file)
+    if not arguments.docs:
+        return print_report(document, arguments.markdown)
+    tables = io.StringIO()
+    with contextlib.redirect_stdout(tables):
+        status = print_report(document, markdown=True)
+    with open(arguments.docs, encoding="utf-8") as file:
+        before, first, rest = file.read().partition(FIRST_MARKER)
+    _, last, after = rest.partition(LAST_MARKER)
+    if not last:
+        sys.exit(f"report.py: {arguments.docs}: must have the lines {FIRST_MARKER} and {LAST_MARKER}")
+    with open(arguments.docs, "w", encoding="utf-8") as file:
+        file.write(f"{before}{first}\n{tables.getvalue()}{last}{after}")
+    print(f"wrote {arguments.docs}")
+    return status
 
 
 if __name__ == "__main__":
