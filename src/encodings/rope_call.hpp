@@ -35,7 +35,7 @@ struct RotateCall {
 
 /// Tokens whose rows are ready at once when heads lie further apart than tokens: each head is then walked through in
 /// stretches of this many tokens, long enough for the memory to stream, short enough for the rows to stay in cache.
-inline constexpr Index block_tokens = 64;
+inline constexpr Index block_tokens = 256;
 
 /// Whether heads are nearer in memory than tokens: they are then the inner loop, with one row at a time.
 template <class T>

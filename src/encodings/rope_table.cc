@@ -175,10 +175,12 @@ RopeTable<T> RopeTable<T>::from_cos_sin(const Rope& rope, View<const T, 2> cos, 
   rows->frequencies = RowFrequencies(frequencies);
   const Index padded = rows->frequencies.padded;
   rows->full = AlignedArray<T>(checked_length(length, padded, sizeof(T)) * 2 * padded);
+  // A NaN's payload would take part in the rounding to bfloat16; the plain one does not.
+  const auto plain = [](T x) { return x == x ? x : std::numeric_limits<T>::quiet_NaN(); };
   for (Index p = 0; p < length; ++p) {
     for (Index i = 0; i < padded; ++i) {
-      rows->full[p * 2 * padded + i] = i < pairs ? cos(p, i) : T(1);
-      rows->full[p * 2 * padded + padded + i] = i < pairs ? sin(p, i) : T(0);
+      rows->full[p * 2 * padded + i] = i < pairs ? plain(cos(p, i)) : T(1);
+      rows->full[p * 2 * padded + padded + i] = i < pairs ? plain(sin(p, i)) : T(0);
     }
   }
   rows->length = length;

@@ -42,17 +42,27 @@ HWY_INLINE V two_sum(V a, V b, V& error) {
   return sum;
 }
 
-/// float32 lanes to bfloat16, round to nearest even, as their bits in the upper half of each 32-bit lane; the lower
-/// half is rubbish. A NaN becomes quiet.
+/// Two float32 vectors to bfloat16, round to nearest even, side by side in each 32-bit lane. Works on all 16-bit halves
+/// at once: the upper halves go up by one where the lower ones are above the middle, or on it and the upper one is odd.
+/// For values computed from bfloat16 and finite numbers, whose NaNs have nothing in the lower half.
 template <class DF, class VF>
-HWY_INLINE auto bf16_in_upper_half(DF df, VF value) {
+HWY_INLINE auto round_to_bf16_pairs(DF df, VF lower, VF upper) {
   const hn::RebindToUnsigned<DF> du;
-  const auto u = hn::BitCast(du, value);
-  const auto odd = hn::And(hn::ShiftRight<16>(u), hn::Set(du, 1u));
-  const auto rounded = hn::Add(u, hn::Add(odd, hn::Set(du, 0x7FFFu)));
-  const auto quiet = hn::Or(u, hn::Set(du, 0x0040'0000u));
+#if HWY_TARGET == HWY_SCALAR
   (void)df;
-  return hn::IfThenElse(hn::RebindMask(du, hn::IsNaN(value)), quiet, rounded);
+  const std::uint32_t low = Bfloat16(hn::GetLane(lower)).bits, high = Bfloat16(hn::GetLane(upper)).bits;
+  return hn::Set(du, low | (high << 16));
+#else
+  const hn::Repartition<std::uint16_t, decltype(du)> d16;
+  const auto low = hn::BitCast(du, lower), high = hn::BitCast(du, upper), mask = hn::Set(du, 0xFFFF'0000u);
+  const auto kept = hn::BitCast(d16, hn::Or(hn::ShiftRight<16>(low), hn::And(high, mask)));
+  const auto dropped = hn::BitCast(d16, hn::Or(hn::AndNot(mask, low), hn::ShiftLeft<16>(high)));
+  const auto one = hn::Set(d16, std::uint16_t{1});
+  const auto raised = hn::SaturatedAdd(dropped, hn::And(kept, one));
+  const auto up = hn::Gt(raised, hn::Set(d16, std::uint16_t{0x8000}));
+  (void)df;
+  return hn::BitCast(du, hn::IfThenElse(up, hn::Add(kept, one), kept));
+#endif
 }
 
 #undef BEARING_F16_BY_HAND
