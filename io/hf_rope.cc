@@ -97,21 +97,21 @@ std::optional<double> base_at(const Object& object, std::string_view key) {
 double read_base(const Config& config, const Parameters& parameters, const std::string& layer_type) {
   const auto [keys, usual] = base_key(config, layer_type);
   const std::string_view key = config.file.spelled(keys);
-  std::optional<double> beside = key.empty() ? std::nullopt : base_at(config.file, key);
-  if (!beside) {
+  double beside = key.empty() ? 0 : base_at(config.file, key).value_or(0);  // 0: not there
+  if (beside == 0) {
     const auto attention = config.file.object("attn_config");  // DBRX
-    if (attention) beside = base_at(*attention, "rope_theta");
+    if (attention) beside = base_at(*attention, "rope_theta").value_or(0);
   }
   if (const Object* part = parameters.with("rope_theta")) {
     const double base = *base_at(*part, "rope_theta");
     // Files of several bases keep the older key for older readers.
-    if (beside.value_or(base) != base && !bases_per_type(config.family)) {
-      config.file.warn(key, json::shortest(beside.value_or(base)) + " is ignored; " + part->pointer("rope_theta") +
-                                " = " + json::shortest(base) + " counts");
+    if (beside != 0 && beside != base && !bases_per_type(config.family)) {
+      config.file.warn(key, json::shortest(beside) + " is ignored; " + part->pointer("rope_theta") + " = " +
+                                json::shortest(base) + " counts");
     }
     return base;
   }
-  if (beside) return *beside;
+  if (beside != 0) return beside;
   if (config.family.newer_base > 0) {
     config.file.warn(keys.front(), "not in the file, and the defaults differ: " + json::shortest(usual) +
                                        " in transformers 4.57.1 (used here), " +
