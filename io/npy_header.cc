@@ -176,10 +176,14 @@ Preamble parse_preamble(std::string_view head, std::uint64_t file_size, const st
   return {8 + width, length};
 }
 
-std::string to_string(const std::vector<Index>& shape) {
-  std::string out = "[";
-  for (std::size_t i = 0; i < shape.size(); ++i) out += (i == 0 ? "" : ", ") + std::to_string(shape[i]);
-  return out + "]";
+/// "2, 3"
+std::string joined(const std::vector<Index>& shape) {
+  std::string out;
+  for (Index extent : shape) {
+    if (!out.empty()) out += ", ";
+    out += std::to_string(extent);
+  }
+  return out;
 }
 
 }  // namespace
@@ -263,10 +267,10 @@ Header parse_header(std::string_view head, std::uint64_t file_size, const std::s
     throw ConfigError(file + ": byte " + std::to_string(header.data_offset) + ": " + text);
   };
   if (!total_bytes(header.shape, item_size(header.dtype), header.data_bytes)) {
-    fail("shape " + to_string(header.shape) + " of " + header.dtype + " is too large: it must fit in 2^63 bytes");
+    fail("shape [" + joined(header.shape) + "] of " + header.dtype + " is too large: it must fit in 2^63 bytes");
   }
   if (header.data_bytes != left) {
-    fail("shape " + to_string(header.shape) + " of " + header.dtype + " needs " + std::to_string(header.data_bytes) +
+    fail("shape [" + joined(header.shape) + "] of " + header.dtype + " needs " + std::to_string(header.data_bytes) +
          " bytes of data, got " + std::to_string(left));
   }
   return header;
@@ -277,8 +281,8 @@ std::string make_header(std::string_view dtype, const std::vector<Index>& shape)
   text += item_size(dtype) == 1 || dtype[0] == 'V' ? '|' : '<';
   text += dtype;
   text += "', 'fortran_order': False, 'shape': (";
-  for (std::size_t i = 0; i < shape.size(); ++i) text += (i == 0 ? "" : " ") + std::to_string(shape[i]) + ",";
-  if (shape.size() > 1) text.pop_back();
+  text += joined(shape);
+  if (shape.size() == 1) text += ',';
   text += "), }";
   const std::size_t unpadded = 10 + text.size() + 1;
   text.append((64 - unpadded % 64) % 64, ' ');
