@@ -21,10 +21,11 @@ class AlignedArray {
   AlignedArray() = default;
   explicit AlignedArray(Index size) : size_(size) {
     if (size <= 0) return;
-    if (static_cast<std::uint64_t>(size) > std::numeric_limits<std::size_t>::max() / 2 / sizeof(T)) throw std::bad_alloc();
+    if (static_cast<std::uint64_t>(size) > std::numeric_limits<std::size_t>::max() / 2 / sizeof(T))
+      throw std::bad_alloc();
     const std::size_t bytes = static_cast<std::size_t>(size) * sizeof(T);
     align_ = bytes >= (std::size_t{4} << 20) ? std::size_t{2} << 20 : 64;
-    data_ = static_cast<T*>(::operator new(bytes, std::align_val_t{align_}));
+    data_ = static_cast<T*>(::operator new (bytes, std::align_val_t{align_}));
 #ifdef __linux__
     if (align_ > 64) ::madvise(data_, bytes, MADV_HUGEPAGE);  // a wish: refusal changes nothing
 #endif
@@ -43,7 +44,7 @@ class AlignedArray {
     return *this;
   }
   ~AlignedArray() {
-    if (data_ != nullptr) ::operator delete(data_, std::align_val_t{align_});
+    if (data_ != nullptr) ::operator delete (data_, std::align_val_t{align_});
   }
 
   T* data() { return data_; }

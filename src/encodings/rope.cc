@@ -12,8 +12,9 @@ namespace {
 
 constexpr Index largest_head_dim = 65'536;
 
-// |θ| ≤ 2^20 keeps every angle below 2^52 quarter turns at |p| ≤ 2^31; above 2^-800 three doubles hold θ's 150 bits.
-constexpr double largest_frequency = 0x1p20, smallest_frequency = 0x1p-800;
+// |θ| ≤ 2^13 keeps every angle below 2^44 quarter turns at |p| ≤ 2^31, whose rounding to a double moves it by 2^-10 of
+// one, little enough to stay where the polynomials are exact; above 2^-800 three doubles hold θ's 150 bits.
+constexpr double largest_frequency = 0x1p13, smallest_frequency = 0x1p-800;
 
 template <class Error, class... Pieces>
 [[noreturn]] void refuse(const Pieces&... pieces) {
@@ -95,7 +96,7 @@ void put(RopeFrequencies& out, std::size_t pair, const Wide& theta, PairChange c
   const ThreeDoubles radians = three_doubles(theta);
   const double size = std::fabs(radians.hi);
   if (!(size <= largest_frequency)) {
-    refuse<RangeError>("inv_freq[", static_cast<Index>(pair), "]: must be at most 2^20 radians per token, got ",
+    refuse<RangeError>("inv_freq[", static_cast<Index>(pair), "]: must be at most 2^13 radians per token, got ",
                        radians.hi);
   }
   if (theta != 0 && size < smallest_frequency) {

@@ -1,9 +1,9 @@
 // Exact cos and sin of position times frequency, in vectors of double. Included once per SIMD target.
 //
 // Angles are counted in quarter turns: u = p·t with t = θ·2/π held as the sum of three doubles. The product is formed
-// exactly enough that u minus its nearest integer n is right to 2^-100 even where cos or sin vanishes; n mod 4 picks the
-// quadrant and only the small rest ever meets a polynomial. Products and sums are rounded one by one, so every target
-// gives the same bits.
+// exactly enough that u minus its nearest integer n is right to 2^-100 even where cos or sin vanishes; n mod 4 picks
+// the quadrant and only the small rest ever meets a polynomial. Products and sums are rounded one by one, so every
+// target gives the same bits.
 #if defined(BEARING_ROPE_ANGLES_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef BEARING_ROPE_ANGLES_INL_H_
 #undef BEARING_ROPE_ANGLES_INL_H_

@@ -11,6 +11,7 @@
 
 #include <hwy/cache_control.h>
 
+#include "encodings/rope_bf16_avx512.hpp"
 #include "encodings/rope_call.hpp"
 #include "simd/lanes-inl.h"
 
@@ -23,6 +24,7 @@ enum class RowOrder {
   natural,  ///< c0 c1 c2 …, s0 s1 s2 …
   doubled,  ///< c0 c0 c1 c1 …, −s0 s0 −s1 s1 …: interleaved pairs, whole vectors at a time
   split,    ///< per vector pair, the even ones first: two bfloat16 in a 32-bit lane, half pairing
+  plain,    ///< as natural, for the loops that use AVX-512's conversion to bfloat16
 };
 
 template <class T>
@@ -126,7 +128,8 @@ template <bool stream, class T>
 HWY_INLINE void doubled_line(const Row<T>& l, const T* in, T* out) {
   over_range<Compute<T>, 2>(2 * l.pairs, [&](auto d, Index i) HWY_ATTR {
     const auto x = load(d, in + i);
-    const auto turned = hn::Add(hn::Mul(x, hn::LoadU(d, l.cos + i)), hn::Mul(hn::Reverse2(d, x), hn::LoadU(d, l.sin + i)));
+    const auto turned =
+        hn::Add(hn::Mul(x, hn::LoadU(d, l.cos + i)), hn::Mul(hn::Reverse2(d, x), hn::LoadU(d, l.sin + i)));
     store<stream>(d, turned, out + i);
   });
 }
@@ -223,12 +226,13 @@ HWY_INLINE void one_line(const Row<T>& row, Pairing pairing, const T* in, T* out
 #endif
 
 #if BEARING_ROW_IN_REGISTERS
-/// Lines of float or double that share a row of exactly `vectors` vectors of cos and as many of sin.
+/// Lines that share a row of exactly `vectors` vectors of cos and as many of sin.
 template <RowOrder order, int vectors, bool stream, class T>
 HWY_INLINE void lines_with_row_in_registers(const Lines<T>& l) {
-  const hn::ScalableTag<T> d;
+  using C = Compute<T>;
+  const hn::ScalableTag<C> d;
   constexpr Index lanes = hn::MaxLanes(d);
-  const auto sign = hn::Set(d, l.negative_sin && order == RowOrder::natural ? T(-0.0) : T(0.0));
+  const auto sign = hn::Set(d, l.negative_sin && order == RowOrder::natural ? C(-0.0) : C(0.0));
   hn::VFromD<decltype(d)> c[vectors], s[vectors];
   for (int v = 0; v < vectors; ++v) {
     c[v] = hn::LoadU(d, l.cos[0] + v * lanes);
@@ -241,10 +245,10 @@ HWY_INLINE void lines_with_row_in_registers(const Lines<T>& l) {
     for (int k = 0; k < vectors; ++k) {
       const Index i = k * lanes;
       if constexpr (order == RowOrder::doubled) {
-        const auto x = hn::LoadU(d, in + i);
+        const auto x = load(d, in + i);
         store<stream>(d, hn::Add(hn::Mul(x, c[k]), hn::Mul(hn::Reverse2(d, x), s[k])), out + i);
       } else {
-        const auto u = hn::LoadU(d, in + i), v = hn::LoadU(d, in + l.pairs + i);
+        const auto u = load(d, in + i), v = load(d, in + l.pairs + i);
         store<stream>(d, hn::Sub(hn::Mul(u, c[k]), hn::Mul(v, s[k])), out + i);
         store<stream>(d, hn::Add(hn::Mul(u, s[k]), hn::Mul(v, c[k])), out + l.pairs + i);
       }
@@ -253,11 +257,33 @@ HWY_INLINE void lines_with_row_in_registers(const Lines<T>& l) {
 }
 #endif
 
+/// Lines of bfloat16 by the instruction for it.
+template <bool stream>
+HWY_INLINE void bf16_lines_avx512(const Lines<Bfloat16>& l) {
+#if HWY_ARCH_X86
+  const Bf16Lines lines{l.cos, l.sin, l.one_row,   l.negative_sin, stream,
+                        l.in,  l.out, l.in_stride, l.out_stride,   l.pairs};
+  const auto turn_lines = l.pairing == Pairing::half ? turn_bf16_half_avx512 : turn_bf16_interleaved_avx512;
+  const Index at_once = l.next == nullptr ? l.count : 4;  // lines to fetch before they are turned
+  for (Index line = 0; line < l.count; line += at_once) {
+    const Index last = HWY_MIN(line + at_once, l.count);
+    for (Index ahead = line; l.next != nullptr && ahead < last; ++ahead) fetch_in_order(l, ahead);
+    turn_lines(lines, line, last);
+  }
+#else
+  (void)l;
+#endif
+}
+
 template <RowOrder order, bool stream, class T>
 HWY_INLINE void apply(const Lines<T>& l) {
+  if constexpr (order == RowOrder::plain) {
+    bf16_lines_avx512<stream>(l);
+    return;
+  }
 #if BEARING_ROW_IN_REGISTERS
-  if constexpr (std::is_same_v<T, float> || std::is_same_v<T, double>) {
-    constexpr Index lanes = hn::MaxLanes(hn::ScalableTag<T>());
+  if constexpr (!std::is_same_v<T, Bfloat16>) {
+    constexpr Index lanes = hn::MaxLanes(hn::ScalableTag<Compute<T>>());
     const Index numbers = order == RowOrder::doubled ? 2 * l.pairs : l.pairs;
     if (l.one_row && l.count > 1 && numbers == 4 * lanes) return lines_with_row_in_registers<order, 4, stream>(l);
     if (l.one_row && l.count > 1 && numbers == 8 * lanes) return lines_with_row_in_registers<order, 8, stream>(l);

@@ -26,9 +26,10 @@ struct RotateCall {
   const RowFrequencies* frequencies = nullptr;
   Index begin = 0;  ///< the first turned dimension
   Pairing pairing;
-  bool transposed = false;  ///< R(−pθ): the gradient
-  bool prefetch = false;    ///< the data comes from memory: fetch ahead
-  bool stream = false;      ///< out of place and larger than the caches: write past them
+  bool transposed = false;   ///< R(−pθ): the gradient
+  bool prefetch = false;     ///< the data comes from memory: fetch ahead
+  bool avx512_bf16 = false;  ///< bfloat16 only: the machine converts by itself
+  bool stream = false;       ///< out of place and larger than the caches: write past them
 
   bool in_place() const { return in.data == out.data; }
 };

@@ -81,6 +81,7 @@ template <class T>
 void rotate_parameter_gradients(const RopeFrequencies& frequencies, View<const T, 4> y, View<const T, 4> d_y,
                                 const Positions& at, const RopeGradients& gradients, const Executor& on) {
   const char* function = "rotate_parameter_gradients";
+  check_frequencies(frequencies);
   check_heads(function, "y", y, frequencies.head_dim);
   if (d_y.shape != y.shape) {
     throw ShapeError(concat("[", function, "] d_y: must have the shape of y, ", y.shape, ", got ", d_y.shape));
@@ -103,8 +104,8 @@ void rotate_parameter_gradients(const RopeFrequencies& frequencies, View<const T
   if (gradients.positions.data != nullptr) add_position_gradients(in, gradients.positions, on);
 }
 
-#define BEARING_INSTANTIATE(T)                                                                                \
-  template void rotate_parameter_gradients(const RopeFrequencies&, View<const T, 4>, View<const T, 4>,        \
+#define BEARING_INSTANTIATE(T)                                                                         \
+  template void rotate_parameter_gradients(const RopeFrequencies&, View<const T, 4>, View<const T, 4>, \
                                            const Positions&, const RopeGradients&, const Executor&);
 BEARING_INSTANTIATE(double)
 BEARING_INSTANTIATE(float)

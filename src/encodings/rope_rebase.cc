@@ -17,7 +17,11 @@ void check_same_geometry(const RopeFrequencies& from, const RopeFrequencies& to)
   must("rotary_dim", from.rotary_dim, to.rotary_dim);
   must("begin", from.begin, to.begin);
   must("number of axes", from.axes, to.axes);
-  if (from.pairing != to.pairing) throw ShapeError("[rebase] to: must have the same pairing as from");
+  const auto name = [](Pairing pairing) { return pairing == Pairing::half ? "half" : "interleaved"; };
+  if (from.pairing != to.pairing) {
+    throw ShapeError(text::concat("[rebase] to: must have the same pairing as from, ", name(from.pairing), ", got ",
+                                  name(to.pairing)));
+  }
   if (from.axis != to.axis) throw ShapeError("[rebase] to: each pair must be turned by the same axis as in from");
 }
 
@@ -64,9 +68,9 @@ void shift(const RopeFrequencies& frequencies, Index by, View<T, 4> k, const Exe
   run(call, on);
 }
 
-#define BEARING_INSTANTIATE(T)                                                                                  \
-  template void rebase(const RopeFrequencies&, const Positions&, const RopeFrequencies&, const Positions&,      \
-                       View<T, 4>, const Executor&);                                                            \
+#define BEARING_INSTANTIATE(T)                                                                                         \
+  template void rebase(const RopeFrequencies&, const Positions&, const RopeFrequencies&, const Positions&, View<T, 4>, \
+                       const Executor&);                                                                               \
   template void shift(const RopeFrequencies&, Index, View<T, 4>, const Executor&);
 BEARING_INSTANTIATE(double)
 BEARING_INSTANTIATE(float)

@@ -195,21 +195,21 @@ TEST(RopeResolve, RefusesNumbersThatComeOutImpossible) {
       {scaled(YarnScaling{.factor = 4, .trained_length = 9, .mscale = -20, .mscale_all_dim = 1}),
        "attention_factor: must be finite and greater than 0, got -1.5567740179742198"},
       {scaled(ExplicitFrequencies{{1, 1234567, 1, 1}}),
-       "inv_freq[1]: must be at most 2^20 radians per token, got 1234567"},
+       "inv_freq[1]: must be at most 2^13 radians per token, got 1234567"},
       {scaled(ExplicitFrequencies{{1, -1234567, 1, 1}}),
-       "inv_freq[1]: must be at most 2^20 radians per token, got -1234567"},
+       "inv_freq[1]: must be at most 2^13 radians per token, got -1234567"},
       {scaled(ExplicitFrequencies{{1, nan, 1, 1}}), "inv_freq[1]: must be finite, got nan"},
       {scaled(ExplicitFrequencies{{infinity, 1, 1, 1}}), "inv_freq[0]: must be finite, got inf", 0, Angles::as_float32},
       {scaled(ExplicitFrequencies{{1, 1e-300, 1, 1}}),
        "inv_freq[1]: must be 0 or at least 2^-800 radians per token, got 1e-300"},
-      {scaled(LinearScaling{0x1p-21}), "inv_freq[0]: must be at most 2^20 radians per token, got 2097152"},
-      {with_base(0x1p-160), "inv_freq[1]: must be at most 2^20 radians per token, got 1099511627776"},
+      {scaled(LinearScaling{0x1p-21}), "inv_freq[0]: must be at most 2^13 radians per token, got 2097152"},
+      {with_base(0x1p-160), "inv_freq[1]: must be at most 2^13 radians per token, got 1099511627776"},
       {scaled(NtkScaling{1e308}, 4), "inv_freq[1]: must be 0 or at least 2^-800 radians per token, got 1e-310"},
   });
 }
 
 TEST(RopeResolve, AcceptsTheLargestAndSmallestFrequencies) {
-  const std::vector<double> edges{0x1p20, -0x1p20, 0x1p-800, 0};
+  const std::vector<double> edges{0x1p13, -0x1p13, 0x1p-800, 0};
   EXPECT_EQ(resolve(scaled(ExplicitFrequencies{edges})).inv_freq, edges);
 }
 

@@ -1,9 +1,10 @@
+#include <algorithm>
 #include <bearing/encodings/rope.hpp>
 #include <bearing/error.hpp>
-#include <algorithm>
 #include <cstddef>
 
 #include "encodings/rope_call.hpp"
+#include "simd/target.hpp"
 #include "text.hpp"
 
 namespace bearing {
@@ -48,8 +49,10 @@ void check_rows(const char* function, const RopeTable<C>& table, const Positions
     for (Index b = 0; b < batch; ++b) {
       for (Index t = 0; t < time; ++t) {
         const double p = at.real(axis, b, t);
-        if (rows.given && !(p >= 0 && p < static_cast<double>(table.length()) && p == static_cast<double>(static_cast<Index>(p)))) {
-          throw RangeError(concat("[", function, "] at: must be a row of the given table, 0 to ", table.length() - 1,
+        if (rows.given &&
+            !(p >= 0 && p < static_cast<double>(table.length()) && p == static_cast<double>(static_cast<Index>(p)))) {
+          throw RangeError(concat("[", function, "] at: must be a row of the given table, ",
+                                  table.length() == 0 ? concat("which has none") : concat("0 to ", table.length() - 1),
                                   ", got ", p));
         }
         if (rows.decay.any() && !rows.decay.in_range(p)) {
@@ -61,19 +64,46 @@ void check_rows(const char* function, const RopeTable<C>& table, const Positions
   }
 }
 
+/// Throws ShapeError unless the elements' number and their distances in memory can be counted in 60 bits of bytes.
+template <class T>
+void check_countable(const char* function, const char* argument, View<T, 4> x) {
+  constexpr Index most = (Index{1} << 60) / static_cast<Index>(sizeof(T));
+  Index elements = 1, span = 0;
+  bool countable = true;
+  for (std::size_t axis = 0; axis < 4 && countable; ++axis) {
+    if (x.shape[axis] == 0) return;
+    countable = x.shape[axis] <= most / elements;
+    if (countable) elements *= x.shape[axis];
+  }
+  if (!countable) throw ShapeError(concat("[", function, "] ", argument, ": too large, got shape ", x.shape));
+  for (std::size_t axis = 0; axis < 4 && countable; ++axis) {
+    if (x.shape[axis] == 1) continue;
+    const Index stride = x.stride[axis];
+    countable = stride >= -most && stride <= most && magnitude(stride) <= (most - span) / (x.shape[axis] - 1);
+    if (countable) span += magnitude(stride) * (x.shape[axis] - 1);
+  }
+  if (!countable) {
+    throw ShapeError(
+        concat("[", function, "] ", argument, ": too large, got strides ", x.stride, " for shape ", x.shape));
+  }
+}
+
 }  // namespace
 
 template <class T>
 void check_heads(const char* function, const char* argument, View<const T, 4> x, Index head_dim) {
   for (Index extent : x.shape) {
-    if (extent < 0) throw ShapeError(concat("[", function, "] ", argument, ": extents must not be negative, got shape ", x.shape));
+    if (extent < 0)
+      throw ShapeError(concat("[", function, "] ", argument, ": extents must not be negative, got shape ", x.shape));
   }
   if (x.shape[3] != head_dim) {
     throw ShapeError(concat("[", function, "] ", argument, ": last extent must be head_dim = ", head_dim, ", got ",
                             x.shape[3], "; shape is ", x.shape));
   }
+  check_countable(function, argument, x);
   if (x.data == nullptr && x.size() > 0) {
-    throw ShapeError(concat("[", function, "] ", argument, ": must have memory, got a null pointer; shape is ", x.shape));
+    throw ShapeError(
+        concat("[", function, "] ", argument, ": must have memory, got a null pointer; shape is ", x.shape));
   }
 }
 
@@ -100,47 +130,72 @@ namespace {
 template <class T>
 bool can_stream(const RotateCall<T>& call) {
   const Index line = 64 / static_cast<Index>(sizeof(T));
-  const bool strides = call.out.stride[0] % line == 0 && call.out.stride[1] % line == 0 && call.out.stride[2] % line == 0;
+  const bool strides =
+      call.out.stride[0] % line == 0 && call.out.stride[1] % line == 0 && call.out.stride[2] % line == 0;
   return strides && call.out.stride[3] == 1 && call.in.stride[3] == 1 && call.begin % line == 0 &&
          call.frequencies->pairs % line == 0 && reinterpret_cast<std::uintptr_t>(call.out.data) % 64 == 0;
 }
 
 constexpr std::size_t stack_bytes = std::size_t{48} << 10;
 
-}  // namespace
+/// How a call is cut into tasks, and the memory that they need. Making one is the last thing that may throw.
+template <class T>
+struct Plan {
+  Index token_tasks = 0, head_tasks = 0;
+  Index scratch_each = 0;            ///< numbers
+  AlignedArray<Compute<T>> scratch;  ///< empty where a stack frame has room
+
+  Plan(RotateCall<T>& call, const Executor& on);
+};
 
 template <class T>
-void run(RotateCall<T>& call, const Executor& on) {
-  using C = Compute<T>;
+Plan<T>::Plan(RotateCall<T>& call, const Executor& on) {
   const Index heads = call.in.shape[1], tokens = call.in.shape[0] * call.in.shape[2];
   const Index bytes = call.in.size() * static_cast<Index>(sizeof(T));
   if (bytes == 0) return;
   call.prefetch = bytes >= (Index{16} << 20);  // smaller tensors are in some cache, where fetching ahead only costs
+  call.avx512_bf16 = simd::has_avx512_bf16();
   call.stream = !call.in_place() && bytes >= (Index{32} << 20) && can_stream(call);
 
   // One task for what one thread does in a few microseconds; else several per worker, whole tokens if there are enough.
   const Index pieces = on.run == nullptr || on.workers < 2 || bytes < (Index{64} << 10) ? 1
                        : bytes < (Index{8} << 20)                                       ? on.workers
                                                                                         : 4 * on.workers;
-  const Index token_tasks = std::min(pieces, tokens);
-  const Index head_tasks = std::min((pieces + token_tasks - 1) / token_tasks, heads);
-  const Index tasks = token_tasks * head_tasks;
+  token_tasks = std::min(pieces, tokens);
+  head_tasks = std::min((pieces + token_tasks - 1) / token_tasks, heads);
+  scratch_each = (scratch_size(call) + 15) / 16 * 16;
+  if (static_cast<std::size_t>(scratch_each) * sizeof(Compute<T>) > stack_bytes) {
+    scratch = AlignedArray<Compute<T>>(token_tasks * head_tasks * scratch_each);
+  }
+}
+
+template <class T>
+void run(const RotateCall<T>& call, Plan<T>& plan, const Executor& on) {
+  using C = Compute<T>;
+  const Index heads = call.in.shape[1], tokens = call.in.shape[0] * call.in.shape[2];
+  const Index token_tasks = plan.token_tasks, head_tasks = plan.head_tasks;
   const RotateKernel<T> kernel = rotate_kernel<T>();
   const auto task = [&](Index i, C* scratch) {
     const Index t = i / head_tasks, h = i % head_tasks;
     kernel(call, t * tokens / token_tasks, (t + 1) * tokens / token_tasks, h * heads / head_tasks,
            (h + 1) * heads / head_tasks, scratch);
   };
-  const Index needed = (scratch_size(call) + 15) / 16 * 16;
-  if (static_cast<std::size_t>(needed) * sizeof(C) <= stack_bytes) {
-    parallel(on, tasks, [&](Index i) {
+  if (plan.scratch.size() == 0) {
+    parallel(on, token_tasks * head_tasks, [&](Index i) {
       alignas(64) std::byte stack[stack_bytes];
       task(i, reinterpret_cast<C*>(stack));
     });
   } else {
-    AlignedArray<C> scratch(tasks * needed);
-    parallel(on, tasks, [&](Index i) { task(i, scratch.data() + i * needed); });
+    parallel(on, token_tasks * head_tasks, [&](Index i) { task(i, plan.scratch.data() + i * plan.scratch_each); });
   }
+}
+
+}  // namespace
+
+template <class T>
+void run(RotateCall<T>& call, const Executor& on) {
+  Plan<T> plan(call, on);
+  run(call, plan, on);
 }
 
 namespace {
@@ -196,8 +251,9 @@ void rotate(const RopeTable<Compute<T>>& table, View<T, 4> q, const Positions& q
   if (q.data == k.data && q.size() > 0 && k.size() > 0) {
     throw ShapeError("[rotate] k: must be another tensor than q, got the same memory, which would turn twice");
   }
-  run(q_call, on);
-  run(k_call, on);
+  Plan<T> q_plan(q_call, on), k_plan(k_call, on);  // both before either writes
+  run(q_call, q_plan, on);
+  run(k_call, k_plan, on);
 }
 
 template <class T>
@@ -218,17 +274,17 @@ void rotate_backward(const RopeTable<Compute<T>>& table, View<const T, 4> d_out,
   run(call, on);
 }
 
-#define BEARING_INSTANTIATE(T)                                                                                        \
-  template void check_heads(const char*, const char*, View<const T, 4>, Index);                                       \
-  template void check_distinct(const char*, const char*, View<T, 4>);                                                 \
-  template void run(RotateCall<T>&, const Executor&);                                                                 \
-  template void rotate(const RopeTable<Compute<T>>&, View<T, 4>, const Positions&, const Executor&);                  \
+#define BEARING_INSTANTIATE(T)                                                                                         \
+  template void check_heads(const char*, const char*, View<const T, 4>, Index);                                        \
+  template void check_distinct(const char*, const char*, View<T, 4>);                                                  \
+  template void run(RotateCall<T>&, const Executor&);                                                                  \
+  template void rotate(const RopeTable<Compute<T>>&, View<T, 4>, const Positions&, const Executor&);                   \
   template void rotate(const RopeTable<Compute<T>>&, View<const T, 4>, View<T, 4>, const Positions&, const Executor&); \
-  template void rotate(const RopeTable<Compute<T>>&, View<T, 4>, View<T, 4>, const Positions&, const Executor&);      \
-  template void rotate(const RopeTable<Compute<T>>&, View<T, 4>, const Positions&, View<T, 4>, const Positions&,      \
-                       const Executor&);                                                                              \
-  template void rotate_backward(const RopeTable<Compute<T>>&, View<T, 4>, const Positions&, const Executor&);         \
-  template void rotate_backward(const RopeTable<Compute<T>>&, View<const T, 4>, View<T, 4>, const Positions&,         \
+  template void rotate(const RopeTable<Compute<T>>&, View<T, 4>, View<T, 4>, const Positions&, const Executor&);       \
+  template void rotate(const RopeTable<Compute<T>>&, View<T, 4>, const Positions&, View<T, 4>, const Positions&,       \
+                       const Executor&);                                                                               \
+  template void rotate_backward(const RopeTable<Compute<T>>&, View<T, 4>, const Positions&, const Executor&);          \
+  template void rotate_backward(const RopeTable<Compute<T>>&, View<const T, 4>, View<T, 4>, const Positions&,          \
                                 const Executor&);
 BEARING_INSTANTIATE(double)
 BEARING_INSTANTIATE(float)

@@ -65,7 +65,8 @@ HWY_INLINE void combined_row(const RopeRows<float>& rows, Index p, float* out) {
   const double* fine = rows.fine.data() + magnitude % rows.fine_rows * 2 * f.padded;
   const double* coarse = rows.coarse.data() + magnitude / rows.fine_rows * 2 * f.padded;
   const WideVec a = hn::Set(d, f.attention_factor);
-  const WideVec error = hn::Set(d, addition_error * (f.attention_factor < 0 ? -f.attention_factor : f.attention_factor));
+  const WideVec error =
+      hn::Set(d, addition_error * (f.attention_factor < 0 ? -f.attention_factor : f.attention_factor));
   const WideVec sign = hn::Set(d, p < 0 ? -0.0 : 0.0);
   for (Index i = 0; i < f.padded; i += static_cast<Index>(hn::Lanes(d))) {
     const WideVec c0 = hn::Load(d, coarse + i), s0 = hn::Load(d, coarse + f.padded + i);
@@ -112,7 +113,7 @@ HWY_INLINE const C* natural_row(const RotateCall<T>& call, Index b, Index t, con
   const hn::CappedTag<C, 16> d;
   const Index stride = 2 * f.padded;
   const auto one_axis = [&](Index axis, C* to) HWY_ATTR -> const C* {
-    const double p = call.at.real(axis, b, t);
+    const double p = call.at.real(HWY_MIN(axis, axes - 1), b, t);
     if (call.rebase == nullptr) return row_at(*call.rows, p, scratch, to);
     const auto& move = *call.rebase;
     double* row = scratch.doubles();
@@ -124,7 +125,7 @@ HWY_INLINE const C* natural_row(const RotateCall<T>& call, Index b, Index t, con
   if (axes == 1 && (call.rebase == nullptr || call.rebase->old_at.axes() == 1)) return one_axis(0, out);
   // Each pair from the row of its own axis.
   for (Index axis = 0; axis < f.axes; ++axis) {
-    const C* row = one_axis(HWY_MIN(axis, axes - 1), scratch.natural + axis * stride);
+    const C* row = one_axis(axis, scratch.natural + axis * stride);
     const auto mine = hn::Set(d, static_cast<C>(axis));
     for (Index i = 0; i < f.padded; i += static_cast<Index>(hn::Lanes(d))) {
       const auto here = hn::Eq(hn::Load(d, f.axis_lanes<C>() + i), mine);
@@ -164,15 +165,19 @@ HWY_INLINE void turn(const RotateCall<T>& call, Lines<T> lines, const Scratch<C>
     apply<order, stream>(lines);
     return;
   }
-  T* line = reinterpret_cast<T*>(scratch.line);
+  T* copy = reinterpret_cast<T*>(scratch.line);
   for (Index k = 0; k < lines.count; ++k) {
     const T* from = lines.in + k * lines.in_stride;
     T* to = lines.out + k * lines.out_stride;
-    const Index r = lines.one_row ? 0 : k;
-    for (Index i = 0; i < head_dim; ++i) line[i] = from[i * in_step];
-    one_line<order, false>(Row<T>{lines.cos[r], lines.sin[r], lines.negative_sin, lines.pairs}, lines.pairing,
-                           line + call.begin, line + call.begin);
-    for (Index i = 0; i < head_dim; ++i) to[i * out_step] = line[i];
+    for (Index i = 0; i < head_dim; ++i) copy[i] = from[i * in_step];
+    Lines<T> one = lines;
+    one.cos += lines.one_row ? 0 : k;
+    one.sin += lines.one_row ? 0 : k;
+    one.in = one.out = copy + call.begin;
+    one.count = 1;
+    one.next = nullptr;
+    apply<order, false>(one);
+    for (Index i = 0; i < head_dim; ++i) to[i * out_step] = copy[i];
   }
 }
 
@@ -181,7 +186,7 @@ template <RowOrder order, class T, class C = Compute<T>>
 HWY_INLINE void ready_row(const RotateCall<T>& call, Index b, Index t, const Scratch<C>& scratch, C* room,
                           const C*& cos, const C*& sin) {
   const Index padded = call.frequencies->padded;
-  if constexpr (order == RowOrder::natural) {
+  if constexpr (order == RowOrder::natural || order == RowOrder::plain) {
     cos = natural_row(call, b, t, scratch, room);
     sin = cos + padded;
   } else {
@@ -209,12 +214,12 @@ HWY_INLINE void rotate_tokens(const RotateCall<T>& call, Index first, Index last
       ready_row<order>(call, b, t + j, scratch, scratch.laid_out + j * 4 * padded, cos[j], sin[j]);
     }
     const auto run = [&](Index h, Index heads, const T* next) HWY_ATTR {
-      turn<order, stream>(call,
-                          Lines<T>{cos, sin, by_token, call.transposed, call.pairing, &call.in(b, h, t, 0),
-                                   &call.out(b, h, t, 0), call.in.stride[by_token ? 1 : 2],
-                                   call.out.stride[by_token ? 1 : 2], by_token ? heads : count, pairs,
-                                   call.prefetch ? next : nullptr},
-                          scratch);
+      turn<order, stream>(
+          call,
+          Lines<T>{cos, sin, by_token, call.transposed, call.pairing, &call.in(b, h, t, 0), &call.out(b, h, t, 0),
+                   call.in.stride[by_token ? 1 : 2], call.out.stride[by_token ? 1 : 2], by_token ? heads : count, pairs,
+                   call.prefetch ? next : nullptr},
+          scratch);
     };
     const Index later_b = (token + count) / time % call.in.shape[0], later_t = (token + count) % time;
     if (by_token) {
@@ -242,6 +247,9 @@ HWY_INLINE void rotate_any(const RotateCall<T>& call, Index first, Index last, I
       with(order, std::false_type{});
     }
   };
+  if constexpr (std::is_same_v<T, Bfloat16> && HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3) {
+    if (call.avx512_bf16) return either(std::integral_constant<RowOrder, RowOrder::plain>{});
+  }
   if (call.pairing == Pairing::interleaved) {
     either(std::integral_constant<RowOrder, row_order<T>(Pairing::interleaved)>{});
   } else {

@@ -13,7 +13,11 @@ namespace bearing {
 inline constexpr Index row_padding = 16;
 inline constexpr Index padded_pairs(Index pairs) { return (pairs + row_padding - 1) / row_padding * row_padding; }
 
-/// The frequencies of a rotary encoding, padded with zeros, as kernels read them.
+/// RopeFrequencies are plain data that anyone may build. Throws ShapeError if they contradict themselves, RangeError for
+/// a number that is not finite.
+void check_frequencies(const RopeFrequencies& frequencies);
+
+/// The frequencies of a rotary encoding, checked, padded with zeros, as kernels read them.
 struct RowFrequencies {
   Index pairs = 0, padded = 0, axes = 1;
   Angles angles = Angles::exact;
@@ -56,13 +60,13 @@ template <class T>
 struct RopeTable<T>::Rows {
   RowFrequencies frequencies;
   RowDecay decay;
-  bool given = false;            ///< cos and sin came from the caller: other positions are unknown
-  Index length = 0;              ///< rows in `full`
-  AlignedArray<T> full;          ///< [length][2][padded]
-  Index fine_rows = 0;           ///< compact: rows in `fine`, positions 0 … fine_rows−1
-  Index coarse_rows = 0;         ///< compact: rows in `coarse`, positions 0, fine_rows, 2·fine_rows, …
-  AlignedArray<double> fine;     ///< [fine_rows][2][padded], without the attention factor
-  AlignedArray<double> coarse;   ///< [coarse_rows][2][padded], without the attention factor
+  bool given = false;           ///< cos and sin came from the caller: other positions are unknown
+  Index length = 0;             ///< rows in `full`
+  AlignedArray<T> full;         ///< [length][2][padded]
+  Index fine_rows = 0;          ///< compact: rows in `fine`, positions 0 … fine_rows−1
+  Index coarse_rows = 0;        ///< compact: rows in `coarse`, positions 0, fine_rows, 2·fine_rows, …
+  AlignedArray<double> fine;    ///< [fine_rows][2][padded], without the attention factor
+  AlignedArray<double> coarse;  ///< [coarse_rows][2][padded], without the attention factor
 };
 
 template <class T>

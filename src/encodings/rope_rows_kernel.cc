@@ -67,8 +67,8 @@ struct Values {
   HWY_INLINE bool doubtful(float factor) const {
     const WideTag d;
     const FloatTag d32;
-    const auto near = hn::Or(hn::Or(near_middle(c.lower), near_middle(c.upper)),
-                             hn::Or(near_middle(s.lower), near_middle(s.upper)));
+    const auto near =
+        hn::Or(hn::Or(near_middle(c.lower), near_middle(c.upper)), hn::Or(near_middle(s.lower), near_middle(s.upper)));
     // cos and sin are never both small: their product is if one of them is.
     const auto tiny = hn::Lt(hn::Abs(hn::Mul(c32, s32)), hn::Set(d32, small * factor * factor));
     return !hn::AllFalse(d, near) || !hn::AllFalse(d32, tiny);
@@ -217,8 +217,7 @@ void sequence_f32(const RowFrequencies& f, Index first, Index count, float* cos,
   const bool padded = f.pairs == f.padded || (stride >= f.padded && stride % row_padding == 0);
   const auto aligned = [](const float* p) HWY_ATTR { return reinterpret_cast<std::uintptr_t>(p) % 64 == 0; };
   // From 4 MiB up the rows would only push other data out of the caches; write past them.
-  const bool stream =
-      count * f.padded >= (Index{1} << 19) && stride % row_padding == 0 && aligned(cos) && aligned(sin);
+  const bool stream = count * f.padded >= (Index{1} << 19) && stride % row_padding == 0 && aligned(cos) && aligned(sin);
   if (f.angles == Angles::exact && padded && count >= 2 * reach) {
     const Run run{f, cos, sin, stride};
     done = stream ? put_blocks<true>(run, first, count) : put_blocks<false>(run, first, count);

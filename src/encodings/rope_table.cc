@@ -1,14 +1,67 @@
+#include <algorithm>
 #include <bearing/encodings/rope.hpp>
 #include <bearing/error.hpp>
-#include <algorithm>
+#include <cmath>
 
 #include "encodings/rope_rows.hpp"
 #include "text.hpp"
 
 namespace bearing {
 
+void check_frequencies(const RopeFrequencies& f) {
+  const auto must = [](bool holds, const auto&... pieces) {
+    if (!holds) throw ShapeError(text::concat("[RopeFrequencies] ", pieces...));
+  };
+  const auto finite = [](const char* name, double value) {
+    if (!std::isfinite(value)) {
+      throw RangeError(text::concat("[RopeFrequencies] ", name, ": must be finite, got ", value));
+    }
+  };
+  must(f.rotary_dim >= 2 && f.rotary_dim % 2 == 0 && f.rotary_dim <= f.head_dim,
+       "rotary_dim: must be even and between 2 and head_dim = ", f.head_dim, ", got ", f.rotary_dim);
+  must(f.begin >= 0 && f.begin <= f.head_dim - f.rotary_dim,
+       "begin: must be between 0 and head_dim - rotary_dim = ", f.head_dim - f.rotary_dim, ", got ", f.begin);
+  must(f.axes >= 1 && f.axes <= 4, "axes: must be between 1 and 4, got ", f.axes);
+  const auto one_per_pair = [&](const char* name, Index size) {
+    must(size == f.pairs(), name, ": must have one entry per pair, ", f.pairs(), ", got ", size);
+  };
+  one_per_pair("inv_freq", std::ssize(f.inv_freq));
+  one_per_pair("inv_freq_rest", std::ssize(f.inv_freq_rest));
+  one_per_pair("axis", std::ssize(f.axis));
+  must(std::ssize(f.quarter_turns) == 3 * f.pairs(), "quarter_turns: must have three entries per pair, ", 3 * f.pairs(),
+       ", got ", std::ssize(f.quarter_turns));
+  for (const Index axis : f.axis) {
+    must(axis >= 0 && axis < f.axes, "axis: must lie between 0 and ", f.axes - 1, ", got ", axis);
+  }
+  for (const double theta : f.inv_freq) finite("inv_freq", theta);
+  for (const double turns : f.quarter_turns) finite("quarter_turns", turns);
+  finite("attention_factor", f.attention_factor);
+}
+
+namespace {
+
+const RopeFrequencies& checked(const RopeFrequencies& frequencies) {
+  check_frequencies(frequencies);
+  return frequencies;
+}
+
+/// Throws ShapeError unless cos or sin has no negative extent, and memory if it has elements.
+template <class T>
+void check_rows(const char* function, const char* argument, View<T, 2> rows) {
+  if (rows.shape[0] < 0) {
+    throw ShapeError(
+        text::concat("[", function, "] ", argument, ": extents must not be negative, got shape ", rows.shape));
+  }
+  if (rows.data == nullptr && rows.shape[0] > 0) {
+    throw ShapeError(
+        text::concat("[", function, "] ", argument, ": must have memory, got a null pointer; shape is ", rows.shape));
+  }
+}
+
+}  // namespace
+
 RowFrequencies::RowFrequencies(const RopeFrequencies& from)
-    : pairs(from.pairs()),
+    : pairs(checked(from).pairs()),
       padded(padded_pairs(from.pairs())),
       axes(from.axes),
       angles(from.angles),
@@ -145,13 +198,14 @@ RopeTable<T>::RopeTable(RopeFrequencies frequencies, Index length, TableMemory m
 template <class T>
 RopeTable<T>::RopeTable(RopeFrequencies frequencies, Index length, TableMemory memory, const Executor& on)
     : frequencies_(std::move(frequencies)), length_(length), memory_(memory) {
+  check_frequencies(frequencies_);
   checked_length(length, padded_pairs(frequencies_.pairs()), sizeof(T));
   rows_ = RopeTableAccess::build<T>(frequencies_, {}, length, memory, on);
 }
 
 template <class T>
 RopeTable<T>::RopeTable(const Rope& rope, Index length, const TableOptions& options, const Executor& on)
-    : RopeTable(resolve(rope, options.seq_len > 0 ? options.seq_len : std::clamp<Index>(length, 0, max_position),
+    : RopeTable(resolve(rope, options.seq_len != 0 ? options.seq_len : std::clamp<Index>(length, 0, max_position),
                         options.angles),
                 length, options.memory, on) {}
 
@@ -160,7 +214,8 @@ RopeTable<T> RopeTable<T>::from_cos_sin(const Rope& rope, View<const T, 2> cos, 
   // The numbers stand in the rows; frequencies of 0 are only there to carry the geometry.
   Rope shape = rope;
   const Index rotary_dim = rope.rotary_dim == 0 ? rope.head_dim : rope.rotary_dim;
-  shape.scaling = ExplicitFrequencies{std::vector<double>(static_cast<std::size_t>(std::max<Index>(0, rotary_dim / 2)))};
+  shape.scaling =
+      ExplicitFrequencies{std::vector<double>(static_cast<std::size_t>(std::max<Index>(0, rotary_dim / 2)))};
   RopeFrequencies frequencies = resolve(shape);
   const Index pairs = frequencies.pairs(), length = cos.shape[0];
   if (cos.shape[1] != pairs) {
@@ -168,9 +223,11 @@ RopeTable<T> RopeTable<T>::from_cos_sin(const Rope& rope, View<const T, 2> cos, 
                                   " pairs, got ", cos.shape));
   }
   if (sin.shape != cos.shape) {
-    throw ShapeError(text::concat("[RopeTable::from_cos_sin] sin: must have the shape of cos, ", cos.shape, ", got ",
-                                  sin.shape));
+    throw ShapeError(
+        text::concat("[RopeTable::from_cos_sin] sin: must have the shape of cos, ", cos.shape, ", got ", sin.shape));
   }
+  check_rows("RopeTable::from_cos_sin", "cos", cos);
+  check_rows("RopeTable::from_cos_sin", "sin", sin);
   auto rows = std::make_unique<Rows>();
   rows->frequencies = RowFrequencies(frequencies);
   const Index padded = rows->frequencies.padded;
@@ -199,7 +256,8 @@ namespace {
 template <class T>
 View<const T, 2> part_of_table(const RopeTable<T>& table, const char* name, Index part) {
   if (table.memory() != TableMemory::full) {
-    throw ShapeError(text::concat("[RopeTable::", name, "] table: must be a full one (TableMemory::full), got a compact one"));
+    throw ShapeError(
+        text::concat("[RopeTable::", name, "] table: must be a full one (TableMemory::full), got a compact one"));
   }
   const Index padded = table.rows().frequencies.padded;
   return {table.rows().full.data() + part * padded, {table.length(), table.frequencies().pairs()}, {2 * padded, 1}};
@@ -235,8 +293,7 @@ RopeTable<T>& RopeTable<T>::operator=(const RopeTable& other) {
 }
 
 template <class T>
-void fill(const RopeFrequencies& frequencies, const Positions& at, View<T, 2> cos, View<T, 2> sin,
-          const Executor& on) {
+void fill(const RopeFrequencies& frequencies, const Positions& at, View<T, 2> cos, View<T, 2> sin, const Executor& on) {
   const Index time = cos.shape[0], pairs = frequencies.pairs();
   if (cos.shape[1] != pairs) {
     throw ShapeError(text::concat("[fill] cos: must have shape [time, pairs] with ", pairs, " pairs, got ", cos.shape));
@@ -244,8 +301,10 @@ void fill(const RopeFrequencies& frequencies, const Positions& at, View<T, 2> co
   if (sin.shape != cos.shape) {
     throw ShapeError(text::concat("[fill] sin: must have the shape of cos, ", cos.shape, ", got ", sin.shape));
   }
-  at.check("fill", "at", frequencies.axes, 1, time);
+  check_rows("fill", "cos", cos);
+  check_rows("fill", "sin", sin);
   const RowFrequencies f(frequencies);
+  at.check("fill", "at", f.axes, 1, time);
   const RowKernels kernels = row_kernels();
   const bool plain = cos.stride[1] == 1 && sin.stride == cos.stride;
   const Index chunk = std::max<Index>(64, on.workers < 2 ? time : (time / (4 * on.workers) + 31) / 32 * 32);

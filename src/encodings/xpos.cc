@@ -26,6 +26,10 @@ bool RowDecay::in_range(double p) const {
 
 std::vector<double> xpos_decay(const Xpos& xpos) {
   const Index rotary_dim = xpos.rope.rotary_dim == 0 ? xpos.rope.head_dim : xpos.rope.rotary_dim;
+  if (rotary_dim < 2 || rotary_dim % 2 != 0 || rotary_dim > xpos.rope.head_dim) {
+    throw ShapeError(concat("[xpos_decay] rope.rotary_dim: must be even and between 2 and head_dim = ",
+                            xpos.rope.head_dim, ", got ", rotary_dim));
+  }
   std::vector<double> zeta(static_cast<std::size_t>(rotary_dim / 2));
   for (std::size_t i = 0; i < zeta.size(); ++i) {
     const double fraction = 2 * static_cast<double>(i) / static_cast<double>(rotary_dim);
@@ -68,7 +72,7 @@ RopeTable<T> one_table(const Xpos& xpos, double sign, Index length, const TableO
       }
     }
   }
-  return table_with_decay<T>(resolve(xpos.rope, options.seq_len > 0 ? options.seq_len : length, options.angles),
+  return table_with_decay<T>(resolve(xpos.rope, options.seq_len != 0 ? options.seq_len : length, options.angles),
                              std::move(d), length, options.memory, on);
 }
 
@@ -95,7 +99,8 @@ void rebase(const Xpos& xpos, const Positions& old_at, const Positions& new_at, 
     for (Index t = 0; t < time; ++t) {
       const double by = new_at.real(0, b, t) - old_at.real(0, b, t);
       if (!d.in_range(by)) {
-        throw RangeError(concat("[rebase] new_at: xPos factors must stay between 2^-100 and 2^100, got a move by ", by));
+        throw RangeError(
+            concat("[rebase] new_at: xPos factors must stay between 2^-100 and 2^100, got a move by ", by));
       }
       moved[static_cast<std::size_t>(b * time + t)] = by;
     }

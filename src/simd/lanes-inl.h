@@ -7,8 +7,8 @@
 #define BEARING_SIMD_LANES_INL_H_
 #endif
 
-#include <bearing/half.hpp>
 #include <hwy/highway.h>
+#include <bearing/half.hpp>
 
 HWY_BEFORE_NAMESPACE();
 namespace bearing::simd::HWY_NAMESPACE {

@@ -14,27 +14,44 @@ namespace {
 struct Named {
   std::int64_t bit;
   std::string_view name;
+  bool bf16 = false;  ///< with AVX-512's conversions to bfloat16, which Highway 1.0.3 has no target for
 };
 
 // Best first. The bits are Highway's; the names are its own, in lower case.
 constexpr Named all_targets[] = {
-    {HWY_AVX3_DL, "avx3_dl"}, {HWY_AVX3, "avx3"}, {HWY_AVX2, "avx2"},     {HWY_SSE4, "sse4"},
-    {HWY_SSSE3, "ssse3"},     {HWY_SVE2, "sve2"}, {HWY_SVE, "sve"},       {HWY_NEON, "neon"},
-    {HWY_PPC8, "ppc8"},       {HWY_WASM, "wasm"}, {HWY_EMU128, "scalar"}, {HWY_SCALAR, "scalar"},
+    {HWY_AVX3, "avx3_bf16", true},
+    {HWY_AVX3_DL, "avx3_dl"},
+    {HWY_AVX3, "avx3"},
+    {HWY_AVX2, "avx2"},
+    {HWY_SSE4, "sse4"},
+    {HWY_SSSE3, "ssse3"},
+    {HWY_SVE2, "sve2"},
+    {HWY_SVE, "sve"},
+    {HWY_NEON, "neon"},
+    {HWY_PPC8, "ppc8"},
+    {HWY_WASM, "wasm"},
+    {HWY_EMU128, "scalar"},
+    {HWY_SCALAR, "scalar"},
 };
 
-// The static target needs no support from the machine: the build assumes it.
-std::int64_t usable() { return (hwy::SupportedTargets() | HWY_STATIC_TARGET) & HWY_TARGETS; }
+bool machine_has_avx512_bf16() {
+#if defined(__x86_64__)
+  return __builtin_cpu_supports("avx512bf16") != 0;
+#else
+  return false;
+#endif
+}
 
-const Named* find(std::string_view name, std::int64_t among) {
-  for (const Named& target : all_targets) {
-    if ((target.bit & among) != 0 && target.name == name) return &target;
-  }
-  return nullptr;
+/// Whether this build holds the target and this machine can run it. The build's own baseline needs no support.
+bool usable(const Named& target) {
+  const std::int64_t bits = (hwy::SupportedTargets() | HWY_STATIC_TARGET) & HWY_TARGETS;
+  return (target.bit & bits) != 0 && (!target.bf16 || machine_has_avx512_bf16());
 }
 
 const Named& must_find(std::string_view where, std::string_view name) {
-  if (const Named* target = find(name, usable()); target != nullptr) return *target;
+  for (const Named& target : all_targets) {
+    if (usable(target) && target.name == name) return target;
+  }
   std::string known;
   for (std::string_view each : simd_targets()) known.append(known.empty() ? "" : ", ").append(each);
   throw RangeError(text::concat("[", where, "] name: must be one of ", known, ", got \"", name, "\""));
@@ -50,7 +67,7 @@ struct State {
       return;
     }
     for (const Named& best : all_targets) {
-      if ((best.bit & usable()) == 0) continue;
+      if (!usable(best)) continue;
       set(best);
       return;
     }
@@ -70,12 +87,14 @@ State& state() {
 
 const hwy::ChosenTarget& simd::chosen() { return state().chosen; }
 
+bool simd::has_avx512_bf16() { return state().named.load()->bf16; }
+
 std::string_view simd_target() { return state().named.load()->name; }
 
 std::vector<std::string_view> simd_targets() {
   std::vector<std::string_view> names;
   for (const Named& target : all_targets) {
-    if ((target.bit & usable()) != 0) names.push_back(target.name);
+    if (usable(target)) names.push_back(target.name);
   }
   return names;
 }

@@ -7,6 +7,9 @@ namespace bearing::simd {
 /// The target in force. Our own, not Highway's global one: another library in the process may have set that.
 const hwy::ChosenTarget& chosen();
 
+/// Whether the target in force also has AVX-512's conversions to bfloat16.
+bool has_avx512_bf16();
+
 }  // namespace bearing::simd
 
 // The pointer to FUNC's version for the target in force; once per public call. FUNC was named in HWY_EXPORT.

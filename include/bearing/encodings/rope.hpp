@@ -72,12 +72,13 @@ struct RopeFrequencies {
   double softmax_scale_factor = 1;  ///< for attention to multiply its softmax scale with (DeepSeek)
   Index axes = 1;
 
-  std::vector<double> inv_freq;       ///< [pairs] θ, radians per token, rounded to nearest
-  std::vector<double> inv_freq_rest;  ///< [pairs] what rounding left over: inv_freq + inv_freq_rest is θ to 106 bits
-  std::vector<Index> axis;            ///< [pairs] which coordinate turns the pair
-  std::vector<PairChange> change;     ///< [pairs]
+  std::vector<double> inv_freq = {};  ///< [pairs] θ, radians per token, rounded to nearest
+  std::vector<double> inv_freq_rest =
+      {};                               ///< [pairs] what rounding left over: inv_freq + inv_freq_rest is θ to 106 bits
+  std::vector<Index> axis = {};         ///< [pairs] which coordinate turns the pair
+  std::vector<PairChange> change = {};  ///< [pairs]
   /// [3][pairs] θ·2/π, quarter turns per token, as an unevaluated sum of three doubles, largest first.
-  std::vector<double> quarter_turns;
+  std::vector<double> quarter_turns = {};
 
   Index pairs() const { return rotary_dim / 2; }
 };

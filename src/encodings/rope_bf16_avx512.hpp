@@ -1,0 +1,23 @@
+#pragma once
+
+#include <bearing/half.hpp>
+#include <bearing/view.hpp>
+
+namespace bearing {
+
+/// Lines of bfloat16; the fields as in Lines (rope_apply-inl.h), rows in natural order.
+struct Bf16Lines {
+  const float* const* cos;
+  const float* const* sin;
+  bool one_row, negative_sin, stream;
+  const Bfloat16* in;
+  Bfloat16* out;
+  Index in_stride, out_stride, pairs;
+};
+
+/// Turns lines first … last − 1 with AVX-512's own conversion to bfloat16, which Highway 1.0.3 does not offer: same
+/// bits as every other target. Only where simd::has_avx512_bf16() says so.
+void turn_bf16_half_avx512(const Bf16Lines& lines, Index first, Index last);
+void turn_bf16_interleaved_avx512(const Bf16Lines& lines, Index first, Index last);
+
+}  // namespace bearing
