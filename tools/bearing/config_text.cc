@@ -173,7 +173,8 @@ std::string group_text(const GroupReport& group, const ConfigReport& report, con
   const std::string encoding = rope != nullptr ? "rotary" : other != nullptr ? printable(other->name) : "no encoding";
   std::string title =
       fmt::format("layer{} {}: {}", group.group.layers.size() == 1 ? "" : "s", ranges(group.group.layers), encoding);
-  std::string out = '\n' + bold(style, wrapped(title, style.width, 2));
+  std::string out = "\n";
+  out += bold(style, wrapped(title, style.width, 2));
   std::string attention = printable(layer.type);
   if (layer.window > 0) attention += fmt::format(", window {}", grouped(layer.window));
   out += labelled("attention", attention, style);
@@ -206,7 +207,9 @@ std::string to_text(const ConfigReport& report, const Style& style, Pairs pairs)
   for (const ConfigWarning& warning : report.warnings) {
     const std::string where = warning.pointer.empty() ? "" : printable(warning.pointer) + ": ";
     const std::string text = wrapped(where + printable(warning.text), style.width, 9);
-    out += (&warning == report.warnings.data() ? "\n" : "") + yellow(style, "warning: ") + text;
+    if (&warning == report.warnings.data()) out += '\n';
+    out += yellow(style, "warning: ");
+    out += text;
   }
   return out;
 }
