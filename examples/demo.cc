@@ -173,22 +173,26 @@ Job make_job(const Model& model) {
   throw ConfigError(model.file + ": no layer has a rotary encoding, so there is nothing to rotate");
 }
 
+std::string length_text(Index tokens) { return tokens > 0 ? std::to_string(tokens) : "an unstated number of"; }
+
 void describe(const Model& model, const Job& job) {
   const RopeFrequencies& f = job.frequencies;
   const std::vector<double> tokens = wavelengths(f);
   Index changed[3] = {};
   for (const PairRun& run : pair_runs(f)) changed[static_cast<int>(run.change)] += run.last - run.first + 1;
+  const bool scaled = !std::holds_alternative<NoScaling>(job.rope.scaling);
+  const char* scaling_text = scaled ? scaling_name(job.rope.scaling) : "none";
   std::printf("%s: %s, %zu layers\n", model.file.c_str(), model.model_type.c_str(), model.layers.size());
   std::printf("  encoding     rotary, %s pairs, base %.10g, %lld of %lld dimensions\n",
               f.pairing == Pairing::half ? "half" : "interleaved", job.rope.base, static_cast<long long>(f.rotary_dim),
               static_cast<long long>(f.head_dim));
-  std::printf("  scaling      %s: %lld pairs kept, %lld blended, %lld scaled\n", scaling_name(job.rope.scaling),
+  std::printf("  scaling      %s: %lld pairs kept, %lld blended, %lld scaled\n", scaling_text,
               static_cast<long long>(changed[0]), static_cast<long long>(changed[1]),
               static_cast<long long>(changed[2]));
   std::printf("  wavelengths  %.4g to %.8g tokens\n", *std::min_element(tokens.begin(), tokens.end()),
               *std::max_element(tokens.begin(), tokens.end()));
-  std::printf("  lengths      trained on %lld tokens, context %lld\n\n", static_cast<long long>(model.trained_length),
-              static_cast<long long>(model.context_length));
+  std::printf("  lengths      trained on %s tokens, context %s\n\n", length_text(model.trained_length).c_str(),
+              length_text(model.context_length).c_str());
   std::printf("q [1, %lld, %lld, %lld] and k [1, %lld, %lld, %lld], rotated in place at positions %lld to %lld\n\n",
               static_cast<long long>(job.heads), static_cast<long long>(job.time), static_cast<long long>(job.dim),
               static_cast<long long>(job.kv_heads), static_cast<long long>(job.time), static_cast<long long>(job.dim),

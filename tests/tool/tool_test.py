@@ -220,6 +220,18 @@ class Tool(unittest.TestCase):
         self.assertIn("layer 1: no encoding", text)
         self.assertNotIn("layer 0", text)
 
+    def test_a_warning_names_its_layers_unless_it_is_about_all_that_rotate(self):
+        config = {**SMALL, "model_type": "gemma3_text", "head_dim": 4, "num_hidden_layers": 2, "rope_theta": 1e9,
+                  "rope_local_base_freq": 1e9, "layer_types": ["sliding_attention", "full_attention"],
+                  "sliding_window": 8, "max_position_embeddings": 131072}
+        warnings = [warning["text"] for warning in self.report(self.put("w.json", config))["warnings"]]
+        # Pair 1 has 2π·√10⁹ = 198,692 tokens; the window of layer 0 keeps it from angles that training never showed.
+        self.assertIn("layer 1: pair 1 (1 of 2) turns less than once within the trained 131,072 tokens: longer "
+                      "sequences reach angles that training at that length never showed", warnings)
+        config.update(rope_local_base_freq=1e2, rope_theta=1e2)
+        warnings = [warning["text"] for warning in self.report(self.put("w.json", config))["warnings"]]
+        self.assertEqual([text[:26] for text in warnings if "float32" in text], ["angles computed in float32"])
+
     def test_control_characters_of_a_file_do_not_reach_the_terminal(self):
         config = self.put("x.json", dict(SMALL, model_type="a\x1b[31mb\nc"))
         result = run("config", config)

@@ -17,10 +17,10 @@ struct Options {
 };
 
 RopeLengths lengths_of(const Model& model, const Layer& layer, const Rope& rope, Index seq_len) {
-  Index trained = model.trained_length > 0 ? model.trained_length : trained_length(rope.scaling);
-  if (trained == 0) trained = model.context_length;
+  const Index trained = model.trained_length > 0 ? model.trained_length : trained_length(rope.scaling);
   // Inside a window no two tokens are further apart than the window, however long the sequence: no new angles.
-  return {.trained = layer.window > 0 ? 0 : trained,
+  const bool bounded = layer.window > 0 && layer.window <= trained;
+  return {.trained = bounded ? 0 : trained,
           .longest = std::max({trained, model.context_length, seq_len}),
           .seq_len = seq_len};
 }
@@ -29,23 +29,43 @@ std::string layers_text(const std::vector<Index>& layers) {
   return fmt::format("layer{} {}", layers.size() == 1 ? "" : "s", ranges(layers));
 }
 
-GroupReport report_group(LayerGroup group, ConfigReport& report) {
-  GroupReport out{std::move(group), {}, {}};
-  const Rope* rope = std::get_if<Rope>(&out.group.layer.encoding);
-  if (rope == nullptr) return out;
-  const std::string where = layers_text(out.group.layers);
-  const bool every_layer = out.group.layers.size() == report.model.layers.size();
+/// Calls body(rope) for a group that rotates; a spec that cannot be becomes an error of the file.
+template <class Body>
+void with_rope(const ConfigReport& report, const LayerGroup& group, Body&& body) {
+  const Rope* rope = std::get_if<Rope>(&group.layer.encoding);
+  if (rope == nullptr) return;
   try {
-    out.frequencies = resolve(*rope, report.seq_len);
-    out.wavelength = wavelengths(*out.frequencies);
-    for (const std::string& text :
-         rope_warnings(*rope, lengths_of(report.model, out.group.layer, *rope, report.seq_len))) {
-      report.warnings.push_back({"", every_layer ? text : where + ": " + text});
-    }
-  } catch (const std::logic_error& error) {  // ShapeError, RangeError: a spec that cannot be
-    throw ConfigError(fmt::format("{}: {}: {}", report.model.file, where, error.what()));
+    body(*rope);
+  } catch (const std::logic_error& error) {  // ShapeError, RangeError
+    throw ConfigError(fmt::format("{}: {}: {}", report.model.file, layers_text(group.layers), error.what()));
   }
-  return out;
+}
+
+/// What is said of several groups is said once; the layers are named unless it is true of all that rotate.
+void add_warnings(ConfigReport& report) {
+  struct Said {
+    std::string text;
+    std::vector<Index> layers;
+  };
+  std::vector<Said> all;
+  std::size_t rotating = 0;
+  for (const GroupReport& shown : report.groups) {
+    with_rope(report, shown.group, [&](const Rope& rope) {
+      const std::vector<Index>& layers = shown.group.layers;
+      rotating += layers.size();
+      for (const std::string& text :
+           rope_warnings(rope, lengths_of(report.model, shown.group.layer, rope, report.seq_len))) {
+        auto said = std::find_if(all.begin(), all.end(), [&](const Said& other) { return other.text == text; });
+        if (said == all.end()) said = all.insert(all.end(), {text, {}});
+        said->layers.insert(said->layers.end(), layers.begin(), layers.end());
+      }
+    });
+  }
+  for (Said& said : all) {
+    std::sort(said.layers.begin(), said.layers.end());
+    const bool everywhere = said.layers.size() == rotating;
+    report.warnings.push_back({"", everywhere ? said.text : layers_text(said.layers) + ": " + said.text});
+  }
 }
 
 ConfigReport make_report(const Options& options) {
@@ -58,8 +78,13 @@ ConfigReport make_report(const Options& options) {
   report.warnings = report.model.warnings;
   for (LayerGroup& group : layer_groups(report.model)) {
     if (layer >= 0 && std::find(group.layers.begin(), group.layers.end(), layer) == group.layers.end()) continue;
-    report.groups.push_back(report_group(std::move(group), report));
+    GroupReport& shown = report.groups.emplace_back(GroupReport{std::move(group), {}, {}});
+    with_rope(report, shown.group, [&](const Rope& rope) {
+      shown.frequencies = resolve(rope, report.seq_len);
+      shown.wavelength = wavelengths(*shown.frequencies);
+    });
   }
+  add_warnings(report);
   return report;
 }
 
