@@ -228,7 +228,7 @@ class Tool(unittest.TestCase):
         # Pair 1 has 2π·√10⁹ = 198,692 tokens; the window of layer 0 keeps it from angles that training never showed.
         self.assertIn("layer 1: pair 1 (1 of 2) turns less than once within the trained 131,072 tokens: longer "
                       "sequences reach angles that training at that length never showed", warnings)
-        config.update(rope_local_base_freq=1e2, rope_theta=1e2)
+        config.update(rope_local_base_freq=1e2, rope_theta=1e2, head_dim=8)  # θ_1 = 0.316, angles to 41,449
         warnings = [warning["text"] for warning in self.report(self.put("w.json", config))["warnings"]]
         self.assertEqual([text[:26] for text in warnings if "float32" in text], ["angles computed in float32"])
 
