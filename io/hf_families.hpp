@@ -13,6 +13,7 @@ namespace bearing::hf {
 enum class Mix {
   full,               ///< every layer sees everything
   all_slide,          ///< every layer slides if sliding_window is given (and use_sliding_window is not false)
+  all_slide_if_on,    ///< the same, but only with use_sliding_window
   slide_from,         ///< with use_sliding_window: layers from max_window_layers on
   slide_even_below,   ///< with use_sliding_window: every other layer below max_window_layers (qwen2_moe)
   full_every_last,    ///< every n-th layer is full, the last of each n; the others slide
@@ -53,7 +54,7 @@ struct Family {
   double fraction = 1;  ///< of the head that turns
   Shape shape = {};
   Mix mix = Mix::full;
-  Index period = 0;
+  Index period = 0;  ///< n; of slide_from and slide_even_below: max_window_layers
   Index window = 0;
   unsigned traits = 0;
   const char* scaling = nullptr;  ///< the class' rope_scaling when the file has none, as JSON

@@ -62,7 +62,7 @@ std::vector<std::string> usual_types(const Config& config, const std::vector<Ind
     if (!key.empty()) n = *file.integer(key, 1, most_layers);
   }
   const bool switched_on = file.flag("use_sliding_window").value_or(false);
-  const Index bound = file.integer("max_window_layers", 0, most_positions).value_or(config.layers);
+  const Index bound = file.integer("max_window_layers", 0, most_positions).value_or(config.family.period);
 
   std::vector<std::string> types;
   for (Index i = 0; i < config.layers; ++i) {
@@ -73,6 +73,8 @@ std::vector<std::string> usual_types(const Config& config, const std::vector<Ind
           return full;
         case Mix::all_slide:
           return slides ? sliding : full;
+        case Mix::all_slide_if_on:
+          return slides && switched_on ? sliding : full;
         case Mix::slide_from:
           return slides && switched_on && i >= bound ? sliding : full;
         case Mix::slide_even_below:

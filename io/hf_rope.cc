@@ -8,8 +8,11 @@ namespace {
 
 using json::Object;
 
-bool nested(const Object& parameters) {
+/// One dictionary per layer type? Then the members are objects; nothing says so but their names.
+bool nested(const Object& parameters, const std::string& layer_type) {
+  const bool flat = !parameters.spelled({"rope_type", "type"}).empty();
   for (std::string_view key : parameters.keys()) {
+    if (flat && key != layer_type && !key.ends_with("_attention")) continue;
     const rapidjson::Value* value = parameters.find(key);
     if (value != nullptr && value->IsObject()) return true;
   }
@@ -35,7 +38,7 @@ bool bases_per_type(const Family& family) {
 
 /// Adds a dictionary, or its part for the layer type if there is one dictionary per type.
 void add(const Config& config, const Object& dictionary, const std::string& layer_type, Source& source) {
-  if (!nested(dictionary)) {
+  if (!nested(dictionary, layer_type)) {
     source.parameters.add(dictionary);
     return;
   }
@@ -62,7 +65,7 @@ Source find_parameters(const Config& config, const std::string& layer_type) {
                                          : "stands beside rope_parameters, which is ignored then, its rope_theta too");
   }
   const bool full_only = config.family.is(local_base) || config.family.is(scale_full_only);
-  if (older && !(full_only && layer_type == "sliding_attention" && !nested(*older))) {
+  if (older && !(full_only && layer_type == "sliding_attention" && !nested(*older, layer_type))) {
     add(config, *older, layer_type, source);
   }
   if (newer && (!older || bases_per_type(config.family))) add(config, *newer, layer_type, source);
@@ -187,7 +190,10 @@ RopeAxes read_axes(const Config& config, const Parameters& parameters, Index rot
   return axes;
 }
 
-void warn_about_temperature(const Config& config, const Parameters& parameters) {
+void warn_about_the_model(const Config& config, const Parameters& parameters) {
+  if (config.family.is(negative_angles)) {
+    config.file.warn("model_type", "turns the other way round: scores are the same, the rotated vectors are not");
+  }
   constexpr const char* text = "a temperature that grows with the position: recognised, not yet part of the encoding";
   if (config.file.flag("attn_temperature_tuning").value_or(false)) config.file.warn("attn_temperature_tuning", text);
   if (parameters.with("llama_4_scaling_beta") != nullptr) parameters.warn("llama_4_scaling_beta", text);
@@ -215,7 +221,13 @@ std::optional<Rope> read_rope(const Config& config, const std::string& layer_typ
   }
   rope.base = read_base(config, parameters, layer_type);
   if (config.family.is(half_of_channels)) {  // ChatGLM stretches by its base
-    rope.base *= config.file.number("rope_ratio", {1e-3, 1e6}).value_or(1);
+    const double ratio = config.file.number("rope_ratio", {1e-3, 1e6}).value_or(1);
+    rope.base *= ratio;
+    if (ratio != 1) {
+      config.file.warn("rope_ratio",
+                       "multiplies the base, as in ChatGLM3 and GLM-4; 32k versions of ChatGLM2 divide "
+                       "the positions by it instead, and the file does not tell which this is");
+    }
     if (!(rope.base > 1)) config.file.wrong("rope_ratio", "large enough to leave a base above 1");
   }
   const bool whole_head = parameters.type() == "proportional";
@@ -224,7 +236,7 @@ std::optional<Rope> read_rope(const Config& config, const std::string& layer_typ
   if (config.family.is(mla)) rope.part = RotaryPart::last();
   rope.scaling = read_scaling(config, parameters, rope.rotary_dim);
   rope.axes = read_axes(config, parameters, rope.rotary_dim);
-  warn_about_temperature(config, parameters);
+  warn_about_the_model(config, parameters);
   return rope;
 }
 

@@ -2,14 +2,11 @@
 
 #include <sys/stat.h>
 
-#include <rapidjson/error/en.h>
-#include <rapidjson/reader.h>
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
 #include <cmath>
 #include <cstdio>
-#include <fstream>
 #include <memory>
 #include <string>
 #include <system_error>
@@ -21,8 +18,8 @@ constexpr std::string_view byte_order_mark = "\xEF\xBB\xBF";
 constexpr std::size_t most_warnings = 100;
 constexpr std::size_t longest_quote = 40;
 
-constexpr unsigned parse_flags = rapidjson::kParseIterativeFlag | rapidjson::kParseNanAndInfFlag |
-                                 rapidjson::kParseFullPrecisionFlag | rapidjson::kParseValidateEncodingFlag;
+constexpr unsigned parse_flags =
+    rapidjson::kParseIterativeFlag | rapidjson::kParseNanAndInfFlag | rapidjson::kParseFullPrecisionFlag;
 
 /// The first pass: counts values and levels, and keeps nothing.
 struct Counter : rapidjson::BaseReaderHandler<rapidjson::UTF8<>, Counter> {
@@ -46,6 +43,24 @@ struct Counter : rapidjson::BaseReaderHandler<rapidjson::UTF8<>, Counter> {
     return problem == nullptr && count();
   }
 };
+
+/// The length of the UTF-8 character that text begins with; 0 if it begins with none (Unicode 15, table 3-7).
+std::size_t utf8_length(std::string_view text) {
+  const auto byte = [&](std::size_t i) { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0u; };
+  const auto continues = [&](std::size_t i) { return (byte(i) & 0xC0u) == 0x80u; };
+  const unsigned first = byte(0), second = byte(1);
+  if (first < 0x80) return 1;
+  if (first >= 0xC2 && first <= 0xDF) return continues(1) ? 2 : 0;
+  if (first >= 0xE0 && first <= 0xEF) {
+    const bool shortest_and_no_surrogate = (first != 0xE0 || second >= 0xA0) && (first != 0xED || second <= 0x9F);
+    return continues(1) && continues(2) && shortest_and_no_surrogate ? 3 : 0;
+  }
+  if (first >= 0xF0 && first <= 0xF4) {
+    const bool shortest_and_in_range = (first != 0xF0 || second >= 0x90) && (first != 0xF4 || second <= 0x8F);
+    return continues(1) && continues(2) && continues(3) && shortest_and_in_range ? 4 : 0;
+  }
+  return 0;
+}
 
 [[noreturn]] void fail_at(const Notes& notes, std::string_view text, std::size_t offset, const std::string& what) {
   const std::string_view before = text.substr(0, std::min(offset, text.size()));
@@ -96,8 +111,17 @@ void Notes::fail(const std::string& pointer, const std::string& text) const {
 }
 
 void Notes::warn(const std::string& pointer, const std::string& text) {
-  if (warnings_.size() < most_warnings) warnings_.push_back({short_pointer(pointer), text});
-  if (warnings_.size() == most_warnings) warnings_.push_back({"", "there are more warnings than are kept"});
+  if (warnings_.size() > most_warnings) return;
+  if (warnings_.size() == most_warnings) {
+    warnings_.push_back({"", "there are more warnings than are kept"});
+    return;
+  }
+  ConfigWarning warning{short_pointer(pointer), text};
+  // Layer types that share a dictionary read it once each.
+  const bool said = std::any_of(warnings_.begin(), warnings_.end(), [&](const ConfigWarning& w) {
+    return w.pointer == warning.pointer && w.text == warning.text;
+  });
+  if (!said) warnings_.push_back(std::move(warning));
 }
 
 std::string read_text(const std::string& path) {
@@ -138,6 +162,13 @@ Document::Document(std::string text, Notes& notes) : text_(std::move(text)) {
   // RapidJSON would take a NUL for the end.
   if (const std::size_t nul = text_.find('\0'); nul != std::string::npos) {
     fail_at(notes, text_, nul, "must be JSON text, got a NUL byte");
+  }
+
+  // RapidJSON's own check of the encoding reads past the end of a text that stops within a character.
+  for (std::size_t at = begin; at < text_.size();) {
+    const std::size_t length = utf8_length(std::string_view(text_).substr(at));
+    if (length == 0) fail_at(notes, text_, at, "must be UTF-8, got something else");
+    at += length;
   }
 
   Counter counter;
@@ -202,6 +233,9 @@ std::string whole(Index least, Index most) {
 Object::Object(const rapidjson::Value& value, std::string pointer, Notes& notes)
     : value_(&value), pointer_(std::move(pointer)), notes_(&notes) {
   if (!value.IsObject()) notes_->fail(pointer_, "must be an object, got " + found(value));
+  if (value.MemberCount() > most_keys) {
+    notes_->fail(pointer_, "must have at most 10000 keys, got " + std::to_string(value.MemberCount()));
+  }
   std::vector<std::string_view> names = keys();
   std::sort(names.begin(), names.end());
   for (auto at = std::adjacent_find(names.begin(), names.end()); at != names.end();

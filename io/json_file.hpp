@@ -6,8 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#define RAPIDJSON_HAS_STDSTRING 1
-#include <rapidjson/document.h>
+#include "rapidjson.hpp"
 
 // JSON text from strangers: read within limits, never by recursion, with errors and warnings that say where.
 
@@ -17,6 +16,8 @@ inline constexpr std::size_t most_bytes = std::size_t{16} << 20;
 inline constexpr int most_levels = 128;
 /// RapidJSON keeps 16 bytes per value and needs twice that while it reads: 500,000 values stay under 20 MB.
 inline constexpr Index most_values = 500'000;
+/// Of an object that is read; keys are looked up one by one, and real files have a few hundred.
+inline constexpr std::size_t most_keys = 10'000;
 
 /// What is said about one file: its name stands before every error; warnings are collected.
 class Notes {
