@@ -1,10 +1,14 @@
 #include "harness.hpp"
 
 #include <benchmark/benchmark.h>
+#include <fnmatch.h>
 #include <sched.h>
+#include <sys/resource.h>
 
+#include <algorithm>
 #include <bearing/threads.hpp>
-#include <set>
+#include <chrono>
+#include <map>
 #include <utility>
 
 #include "buffers.hpp"
@@ -36,15 +40,74 @@ std::string label(const Case& c) {
   std::string text;
   for (const Bar& bar : c.bars) text += "bar=" + bar.pattern + "@" + std::to_string(bar.demand) + ";";
   if (c.at_most_us > 0) text += "at_most_us=" + std::to_string(c.at_most_us) + ";";
-  if (!c.peer_of.empty()) text += "peer_of=" + c.peer_of + ";";
+  if (c.peer) text += "peer=1;";
   return text;
 }
 
+/// All cases by their full names, so that a case finds what it is compared with whatever is filtered.
+std::map<std::string, Case>& registry() {
+  static std::map<std::string, Case> cases;
+  return cases;
+}
+
+double seconds(const std::function<void()>& step, int times) {
+  const auto start = std::chrono::steady_clock::now();
+  for (int i = 0; i < times; ++i) step();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+/// A step, how often it makes up a turn, and its times per step, one for each turn.
+struct Contender {
+  std::string name;
+  std::function<void()> step;
+  int times = 1;
+  std::vector<double> turns = {};
+
+  /// Warm, and long enough a turn that reading the clock does not count.
+  void warm_up() {
+    constexpr double turn_seconds = 100e-6;
+    constexpr int passes = 3;  // the first passes after another large stream find colder caches
+    const double one = seconds(step, passes) / passes;
+    times = std::clamp(static_cast<int>(turn_seconds / one), 1, 4096);
+  }
+};
+
+/// How often somebody else was given our core.
+long preemptions() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return usage.ru_nivcsw;
+}
+
+double median(std::vector<double> values) {
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+/// Times the case's step as the benchmark's own; a turn of it is an iteration. The counters are its shortest time
+/// per step and the medians of other's time / own time, turn by turn.
 void time_steps(benchmark::State& state, const Case& c) {
-  const std::function<void()> step = c.prepare();
-  constexpr int warm_passes = 3;  // the first passes after another large stream find colder caches
-  for (int i = 0; i < warm_passes; ++i) step();
-  for (auto _ : state) step();
+  std::vector<Contender> all;
+  for (const Bar& bar : c.bars) {
+    for (const auto& [name, other] : registry()) {
+      if (fnmatch(bar.pattern.c_str(), name.c_str(), 0) == 0) all.push_back({name, other.prepare()});
+    }
+  }
+  all.push_back({"", c.prepare()});
+  for (Contender& each : all) each.warm_up();
+  std::vector<std::vector<double>> ratios(all.size() - 1);
+  for (auto _ : state) {
+    const long before = preemptions();
+    for (Contender& each : all) each.turns.push_back(seconds(each.step, each.times) / each.times);
+    const double own = all.back().turns.back();
+    state.SetIterationTime(own * all.back().times);
+    if (preemptions() != before && !ratios.empty() && !ratios[0].empty()) continue;  // unfair to whoever was running
+    for (std::size_t i = 0; i + 1 < all.size(); ++i) ratios[i].push_back(all[i].turns.back() / own);
+  }
+  for (std::size_t i = 0; i + 1 < all.size(); ++i) state.counters["vs " + all[i].name] = median(ratios[i]);
+  const auto& own_turns = all.back().turns;
+  state.counters["step_us"] = *std::min_element(own_turns.begin(), own_turns.end()) * 1e6;
 }
 
 void run(benchmark::State& state, const Case& c) {
@@ -65,9 +128,8 @@ using Move = void (*)(std::size_t bytes, const Executor& on);
 
 /// Registers a limit once per size and number of threads.
 std::string add_limit(const std::string& kind, Move move, std::size_t bytes, Index threads) {
-  static std::set<std::string> known;
   const std::string name = kind + "/" + size_text(bytes);
-  if (known.insert(name + "/" + std::to_string(threads)).second) {
+  if (!registry().contains(name + "/" + std::to_string(threads))) {
     add({.name = name, .threads = threads, .prepare = [=] {
            fill_with_numbers(source(), bytes);
            return [=] { move(bytes, executor(threads)); };
@@ -80,8 +142,9 @@ std::string add_limit(const std::string& kind, Move move, std::size_t bytes, Ind
 
 void add(Case c) {
   const std::string name = c.name + "/" + std::to_string(c.threads);
-  benchmark::RegisterBenchmark(name.c_str(), [c = std::move(c)](benchmark::State& state) { run(state, c); })
-      ->UseRealTime()
+  const Case& kept = registry().emplace(name, std::move(c)).first->second;
+  benchmark::RegisterBenchmark(name.c_str(), [&kept](benchmark::State& state) { run(state, kept); })
+      ->UseManualTime()
       ->Unit(benchmark::kMicrosecond);
 }
 

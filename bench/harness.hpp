@@ -6,12 +6,13 @@
 #include <vector>
 
 // One program measures our cases, the machine's limits and, if asked, our peers, in random order on the same memory.
-// A case says what its time is compared with; report.py works out the ratios from the names.
+// A case is timed in turns with what it is compared with, a fraction of a millisecond or one pass each, so that
+// whatever else the machine does at the moment slows all sides alike; report.py reads the ratios.
 
 namespace bearing::bench {
 
-/// Something that a case is compared with: benchmarks whose names match the pattern (a shell glob), the fastest of
-/// which counts, and the least share of its speed that is demanded (0: for information).
+/// Something that a case is compared with: cases whose names match the pattern (a shell glob), the fastest of which
+/// counts, and the least share of its speed that is demanded (0: for information).
 struct Bar {
   std::string pattern;
   double demand = 0;
@@ -21,8 +22,8 @@ struct Case {
   std::string name;   ///< what/dtype/pairing/where/size, without the number of threads
   Index threads = 1;  ///< 1: pinned to one core
   std::vector<Bar> bars = {};
-  double at_most_us = 0;     ///< demanded in absolute time; 0: nothing
-  std::string peer_of = {};  ///< for a peer: the name of our case that does the same
+  double at_most_us = 0;  ///< demanded in absolute time; 0: nothing
+  bool peer = false;      ///< not ours; its bar is our case that does the same
   /// Fills the buffers and returns the step that is timed.
   std::function<std::function<void()>()> prepare;
 };

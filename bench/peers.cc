@@ -103,15 +103,16 @@ struct PeerCase {
   const char* peer;  // a function of peers.py
   Pairing pairing;
   Index batch, time;
-  std::string peer_of;
+  std::string ours;
 };
 
 template <class T>
 void add_peer(const PeerCase& c, Index threads) {
   const std::size_t bytes = tensor_bytes<T>(c.batch * c.time);
-  add({.name = std::string("peer/") + c.peer + "/" + c.peer_of,
+  add({.name = std::string("peer/") + c.peer + "/" + c.ours,
        .threads = threads,
-       .peer_of = c.peer_of + "/" + std::to_string(threads),
+       .bars = {{c.ours + "/" + std::to_string(threads)}},
+       .peer = true,
        .prepare = [=]() -> std::function<void()> {
          fill_with_numbers(source(), bytes);
          const auto& table = long_table<float>(c.pairing);
@@ -137,7 +138,8 @@ void add_peer(const PeerCase& c, Index threads) {
 void add_table_peer(Index threads) {
   add({.name = "peer/pytorch_outer_cos_sin/fill_table/f32/131072x64",
        .threads = threads,
-       .peer_of = "fill_table/f32/131072x64/" + std::to_string(threads),
+       .bars = {{"fill_table/f32/131072x64/" + std::to_string(threads)}},
+       .peer = true,
        .prepare = [=]() -> std::function<void()> {
          const DenseTable& rows = DenseTable::get();
          const Object cos = memory(rows.cos.data(), rows.bytes()), sin = memory(rows.sin.data(), rows.bytes());

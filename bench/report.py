@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Turns rope_bench's JSON into ratios: each case against the machine's limits and against what is demanded.
 
-A ratio is between the two minima over the repetitions, which is what stays stable on a machine that others use too.
+A ratio is the median over the repetitions of what the program measured turn by turn; a time is the minimum.
 """
 
 import argparse
@@ -10,15 +10,17 @@ import fnmatch
 import io
 import json
 import re
+import statistics
 import sys
 
 
 class Case:
-    """The repetitions of one benchmark: their minimum, and what the program said about it."""
+    """The repetitions of one benchmark, and what the program said about it."""
 
     def __init__(self, name):
         self.name, self.times, self.error = name, [], None
-        self.bars, self.at_most_us, self.peer_of = [], None, None
+        self.ratios = {}  # by what it was compared with: the other's time / its own, for each repetition
+        self.bars, self.at_most_us, self.peer = [], None, False
 
     def read_label(self, text):
         self.bars = []
@@ -29,27 +31,34 @@ class Case:
                 self.bars.append((pattern, float(demand)))
             elif key == "at_most_us":
                 self.at_most_us = float(value)
-            elif key == "peer_of":
-                self.peer_of = value
+            elif key == "peer":
+                self.peer = True
 
     @property
     def best(self):
         return min(self.times)
 
+    def share(self, pattern):
+        """Of the speed of the fastest that the pattern names."""
+        return min(statistics.median(values) for name, values in self.ratios.items()
+                   if fnmatch.fnmatchcase(name, pattern))
+
 
 def read_cases(document):
-    units = {"ns": 1e-3, "us": 1.0, "ms": 1e3, "s": 1e6}
     cases = {}
     for run in document["benchmarks"]:
         if run.get("run_type") == "aggregate":
             continue
-        name = run["run_name"].removesuffix("/real_time")
+        name = run["run_name"].removesuffix("/manual_time")
         case = cases.setdefault(name, Case(name))
         if run.get("error_occurred"):
             case.error = run["error_message"]
             continue
-        case.times.append(run["real_time"] * units[run["time_unit"]])
+        case.times.append(run["step_us"])
         case.read_label(run.get("label", ""))
+        for key, value in run.items():
+            if key.startswith("vs "):
+                case.ratios.setdefault(key[3:], []).append(value)
     return {name: cases[name] for name in sorted(cases, key=reading_order)}
 
 
@@ -76,13 +85,10 @@ def case_rows(cases):
     """name, time, share, of what, demanded, verdict; one row for each bar."""
     rows = []
     for case in cases.values():
-        if not case.times or case.peer_of:
+        if not case.times or case.peer:
             continue
         for pattern, demand in case.bars:
-            matches = [c.best for name, c in cases.items() if c.times and fnmatch.fnmatchcase(name, pattern)]
-            if not matches:
-                continue
-            share = min(matches) / case.best
+            share = case.share(pattern)
             met = share >= demand if demand else None
             rows.append((case.name, time_text(case.best), f"{share:.2f}", bar_name(pattern),
                          f"{demand:.2f}" if demand else "", verdict(met)))
@@ -115,11 +121,12 @@ def peer_rows(cases):
     """name, its time, ours, how many times faster we are."""
     rows = []
     for case in cases.values():
-        ours = cases.get(case.peer_of) if case.peer_of else None
-        if not case.times or ours is None or not ours.times:
+        if not case.times or not case.peer:
             continue
+        (pattern, _), = case.bars
         peer, what = case.name.removeprefix("peer/").split("/", 1)
-        rows.append((peer, what, time_text(case.best), time_text(ours.best), f"{case.best / ours.best:.1f}"))
+        share = case.share(pattern)
+        rows.append((peer, what, time_text(case.best), time_text(case.best * share), f"{1 / share:.1f}"))
     return rows
 
 
