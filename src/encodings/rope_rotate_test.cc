@@ -61,32 +61,12 @@ void run(const Case& c) {
   });
 }
 
-/// Heads of one size: whole, and all partial forms that fit.
-std::vector<Rope> ropes(Index head_dim) {
-  std::vector<Rope> all;
-  for (Pairing pairing : {Pairing::half, Pairing::interleaved}) {
-    const Rope whole{.head_dim = head_dim, .base = 500'000, .pairing = pairing};
-    all.push_back(whole);
-    if (head_dim < 6) continue;
-    Rope part = whole;
-    part.rotary_dim = head_dim / 4 * 2;
-    all.push_back(part);
-    part.part = RotaryPart::last();
-    all.push_back(part);
-    part.part = RotaryPart::window(1);
-    all.push_back(part);
-  }
-  return all;
-}
-
-constexpr Index head_dims[] = {2, 4, 6, 10, 64, 80, 96, 128, 256};
-
 // Every size and part with every type; shapes and layouts take turns, so that each meets each several times.
 TEST(Rotate, EqualsTheReferenceForEveryTypeSizePartShapeAndLayoutOnEveryTarget) {
   constexpr Index batches[] = {1, 3, 1, 2}, heads[] = {1, 5, 2}, times[] = {1, 11, 33, 4, 16};
   std::uint64_t n = 0;
-  for (Index head_dim : head_dims) {
-    for (const Rope& rope : ropes(head_dim)) {
+  for (Index head_dim : test::head_dims) {
+    for (const Rope& rope : test::ropes(head_dim)) {
       test::for_each_type([&](auto type) {
         using T = decltype(type);
         for (int turn = 0; turn < 5; ++turn, ++n) {
@@ -452,65 +432,6 @@ TEST(Rotate, ElementsThatPassThroughKeepTheirBitsEvenSignallingNans) {
   for (int n = 0; n < 8; ++n) x[n] = Bfloat16::from_bits(static_cast<std::uint16_t>(0x7F81 + n));  // signalling NaNs
   rotate<Bfloat16>(table, bhtd<const Bfloat16>(x, 1, 1, 1, 8), bhtd(y, 1, 1, 1, 8), Positions(2));
   EXPECT_EQ(std::memcmp(x + 4, y + 4, 4 * sizeof(Bfloat16)), 0);
-}
-
-TEST(Rotate, BackwardEqualsTheReferencesTranspose) {
-  Random random(111);
-  for (const Rope& rope : ropes(20)) {
-    test::for_each_type([&](auto type) {
-      using T = decltype(type);
-      RopeFrequencies frequencies = resolve(rope);
-      frequencies.attention_factor = 1.25;
-      RopeFrequencies back = frequencies;  // the transpose of a·R(φ) is a·R(−φ)
-      for (double& theta : back.inv_freq) theta = -theta;
-      for (double& theta : back.inv_freq_rest) theta = -theta;
-      const RopeTable<Compute<T>> table(frequencies, 20);
-      Guarded<T> d_y({2, 2, 11, 20}, Layout::bthd);
-      d_y.fill(random);
-      PositionTensor<Index> at(1, 2, 11);
-      at.fill(random, 0, 60);
-      const auto expected = reference_rotation(back, d_y, at);
-      test::on_every_target([&] {
-        Guarded<T> d_x({2, 2, 11, 20}, Layout::padded);
-        rotate_backward(table, d_y.read(), d_x.view(), at);
-        EXPECT_TRUE(is_rotation(back, d_y, expected, d_x));
-        EXPECT_TRUE(d_x.guards_intact());
-        Guarded<T> in_place({2, 2, 11, 20}, Layout::bthd);
-        in_place.copy(d_y.read());
-        rotate_backward(table, in_place.view(), at);
-        EXPECT_TRUE(test::same_bits(in_place.values(), d_x.values()));
-      });
-    });
-  }
-}
-
-// ⟨Rx, y⟩ = ⟨x, Rᵀy⟩; relative to |x||y|, where sums of some thousand products in double leave about 1e-15.
-TEST(Rotate, BackwardIsTheAdjointOfForward) {
-  Random random(112);
-  for (Index head_dim : head_dims) {
-    for (Rope rope : ropes(head_dim)) {
-      RopeFrequencies frequencies = resolve(rope);
-      frequencies.attention_factor = 1.3;
-      const RopeTable<double> table(frequencies, 50);
-      const Shape shape{2, 3, 11, head_dim};
-      Guarded<double> x(shape, Layout::bthd), y(shape, Layout::bhtd), forward(shape, Layout::padded),
-          backward(shape, Layout::reversed);
-      x.fill(random);
-      y.fill(random);
-      PositionTensor<Index> at(1, 2, 11);
-      at.fill(random, 1, 5000);
-      rotate(table, x.read(), forward.view(), at);
-      rotate_backward(table, y.read(), backward.view(), at);
-      double left = 0, right = 0, x_norm = 0, y_norm = 0;
-      x.for_each([&](Index b, Index h, Index t, Index d) {
-        left += forward.view()(b, h, t, d) * y.view()(b, h, t, d);
-        right += x.view()(b, h, t, d) * backward.view()(b, h, t, d);
-        x_norm += x.view()(b, h, t, d) * x.view()(b, h, t, d);
-        y_norm += y.view()(b, h, t, d) * y.view()(b, h, t, d);
-      });
-      EXPECT_NEAR(left, right, 1e-12 * std::sqrt(x_norm * y_norm)) << test::describe(rope);
-    }
-  }
 }
 
 TEST(Rotate, AGivenTableIsTakenAsItIs) {

@@ -112,6 +112,26 @@ struct PositionTensor {
   operator Positions() const { return Positions(view()); }
 };
 
+/// Heads of one size: whole, and all partial forms that fit.
+inline std::vector<Rope> ropes(Index head_dim) {
+  std::vector<Rope> all;
+  for (Pairing pairing : {Pairing::half, Pairing::interleaved}) {
+    const Rope whole{.head_dim = head_dim, .base = 500'000, .pairing = pairing};
+    all.push_back(whole);
+    if (head_dim < 6) continue;
+    Rope part = whole;
+    part.rotary_dim = head_dim / 4 * 2;
+    all.push_back(part);
+    part.part = RotaryPart::last();
+    all.push_back(part);
+    part.part = RotaryPart::window(1);
+    all.push_back(part);
+  }
+  return all;
+}
+
+inline constexpr Index head_dims[] = {2, 4, 6, 10, 64, 80, 96, 128, 256};
+
 inline std::string describe(const Rope& rope) {
   constexpr const char* parts[] = {"first", "last", "window"};
   std::ostringstream text;
