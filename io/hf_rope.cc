@@ -19,9 +19,11 @@ bool nested(const Object& parameters, const std::string& layer_type) {
   return false;
 }
 
-/// A dictionary with something in it.
+/// A dictionary with something in it. Its keys are compared with each other, once per layer type.
 std::optional<Object> filled(const Object& file, std::string_view key) {
+  constexpr std::size_t most_parameters = 1000;
   auto object = file.object(key);
+  if (object && object->keys().size() > most_parameters) file.wrong(key, "an object of at most 1000 keys");
   if (object && object->keys().empty()) object.reset();
   return object;
 }
@@ -48,8 +50,8 @@ void add(const Config& config, const Object& dictionary, const std::string& laye
       dictionary.warn(key, "ignored: it stands beside one dictionary per layer type");
     }
   }
-  if (const auto part = dictionary.object(layer_type)) {
-    if (!part->keys().empty()) source.parameters.add(*part);
+  if (dictionary.has(layer_type)) {
+    if (const auto part = filled(dictionary, layer_type)) source.parameters.add(*part);
   } else if (!bases_per_type(config.family)) {
     if (!dictionary.mentions(layer_type)) dictionary.missing(layer_type, "the parameters of layers of that type");
     source.absent = true;

@@ -40,17 +40,17 @@ struct Model {
   Index heads = 0, kv_heads = 0;
   Index head_dim = 0;         ///< dimensions of a query or key head
   Index trained_length = 0;   ///< before any stretching; 0 if the file does not say
-  Index context_length = 0;   ///< what the file promises (max_position_embeddings); 0 if it does not say
+  Index context_length = 0;   ///< what the model promises (max_position_embeddings); 0 if nobody says
   std::vector<Layer> layers;  ///< one per layer, at least one
   std::vector<ConfigWarning> warnings;
 };
 
 /// Reads a Hugging Face config.json. Old keys (rope_theta, rope_scaling, partial_rotary_factor, …) and the new
 /// rope_parameters, nested per layer type or not; the pairing is known per model_type. An unknown model_type works if
-/// its keys are the common ones, with a warning. Comments on single keys: docs/guide/model-files.md.
+/// its keys are the common ones, with a warning. Which keys, in which order, and all limits: docs/guide/model-files.md.
 ///
-/// Throws ConfigError, which names the file, line and column or JSON pointer, what was found and what was wanted. Files
-/// over 16 MiB or nested deeper than 128 levels are refused unread; nothing is fetched, executed or written.
+/// Throws ConfigError, which names the file, line and column or JSON pointer, what must hold and what was found. Files
+/// over 16 MiB or nested deeper than 128 levels are refused; nothing is fetched, executed or written.
 BEARING_EXPORT Model read_hf_config(const std::string& path);
 
 /// The same from text in memory; `name` stands for the file in messages.
