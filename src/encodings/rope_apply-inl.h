@@ -96,7 +96,7 @@ HWY_INLINE void fetch_in_order(const Lines<T>& l, Index line) {
   const char* next = reinterpret_cast<const char*>(from);
   const volatile char* now = reinterpret_cast<const volatile char*>(l.in + line * l.in_stride);
   for (Index byte = 0; byte < bytes; byte += 64) {
-    (void)now[byte];
+    if (l.pairing == Pairing::half) (void)now[byte];
     hwy::Prefetch(next + byte);
   }
 }
@@ -242,16 +242,22 @@ HWY_INLINE void lines_with_row_in_registers(const Lines<T>& l) {
     if (l.next != nullptr) fetch_in_order(l, line);
     const T* in = l.in + line * l.in_stride;
     T* out = l.out + line * l.out_stride;
-    for (int k = 0; k < vectors; ++k) {
-      const Index i = k * lanes;
-      if constexpr (order == RowOrder::doubled) {
-        const auto x = load(d, in + i);
-        store<stream>(d, hn::Add(hn::Mul(x, c[k]), hn::Mul(hn::Reverse2(d, x), s[k])), out + i);
-      } else {
-        const auto u = load(d, in + i), v = load(d, in + l.pairs + i);
-        store<stream>(d, hn::Sub(hn::Mul(u, c[k]), hn::Mul(v, s[k])), out + i);
-        store<stream>(d, hn::Add(hn::Mul(u, s[k]), hn::Mul(v, c[k])), out + l.pairs + i);
+    // All loads in order, then all stores: two interwoven streams would halve what the memory gives.
+    hn::VFromD<decltype(d)> y[2 * vectors];
+    if constexpr (order == RowOrder::doubled) {
+      for (int k = 0; k < vectors; ++k) {
+        const auto x = load(d, in + k * lanes);
+        y[k] = hn::Add(hn::Mul(x, c[k]), hn::Mul(hn::Reverse2(d, x), s[k]));
       }
+      for (int k = 0; k < vectors; ++k) store<stream>(d, y[k], out + k * lanes);
+    } else {
+      for (int k = 0; k < 2 * vectors; ++k) y[k] = load(d, in + k * lanes);
+      for (int k = 0; k < vectors; ++k) {
+        const auto u = y[k], v = y[vectors + k];
+        y[k] = hn::Sub(hn::Mul(u, c[k]), hn::Mul(v, s[k]));
+        y[vectors + k] = hn::Add(hn::Mul(u, s[k]), hn::Mul(v, c[k]));
+      }
+      for (int k = 0; k < 2 * vectors; ++k) store<stream>(d, y[k], out + k * lanes);
     }
   }
 }

@@ -110,17 +110,21 @@ void check_heads(const char* function, const char* argument, View<const T, 4> x,
 template <class T>
 void check_distinct(const char* function, const char* argument, View<T, 4> x) {
   if (x.size() == 0) return;
-  std::array<std::size_t, 4> order{0, 1, 2, 3};
-  std::sort(order.begin(), order.end(),
-            [&](std::size_t a, std::size_t b) { return magnitude(x.stride[a]) < magnitude(x.stride[b]); });
-  Index span = 1;  // elements up to here are told apart by the axes seen so far
-  for (std::size_t axis : order) {
+  // Each axis must step over all that the axes with smaller strides span.
+  for (std::size_t axis = 0; axis < 4; ++axis) {
     if (x.shape[axis] == 1) continue;
-    if (magnitude(x.stride[axis]) < span) {
+    const Index step = magnitude(x.stride[axis]);
+    Index span = 1;
+    for (std::size_t other = 0; other < 4; ++other) {
+      const Index reach = magnitude(x.stride[other]);
+      if (other != axis && x.shape[other] > 1 && (reach < step || (reach == step && other < axis))) {
+        span += (x.shape[other] - 1) * reach;
+      }
+    }
+    if (step < span) {
       throw ShapeError(concat("[", function, "] ", argument, ": no two elements may share memory, got strides ",
                               x.stride, " for shape ", x.shape));
     }
-    span += (x.shape[axis] - 1) * magnitude(x.stride[axis]);
   }
 }
 
@@ -175,6 +179,11 @@ void run(const RotateCall<T>& call, Plan<T>& plan, const Executor& on) {
   const Index heads = call.in.shape[1], tokens = call.in.shape[0] * call.in.shape[2];
   const Index token_tasks = plan.token_tasks, head_tasks = plan.head_tasks;
   const RotateKernel<T> kernel = rotate_kernel<T>();
+  if (token_tasks * head_tasks == 1 && plan.scratch.size() == 0) {
+    alignas(64) std::byte stack[stack_bytes];
+    kernel(call, 0, tokens, 0, heads, reinterpret_cast<C*>(stack));
+    return;
+  }
   const auto task = [&](Index i, C* scratch) {
     const Index t = i / head_tasks, h = i % head_tasks;
     kernel(call, t * tokens / token_tasks, (t + 1) * tokens / token_tasks, h * heads / head_tasks,

@@ -109,6 +109,11 @@ HWY_INLINE const C* row_at(const RopeRows<C>& rows, double p, const Scratch<C>& 
 template <class T, class C = Compute<T>>
 HWY_INLINE const C* natural_row(const RotateCall<T>& call, Index b, Index t, const Scratch<C>& scratch, C* out) {
   const RowFrequencies& f = *call.frequencies;
+  if (call.rebase == nullptr && call.at.axes() == 1 &&
+      call.at.integral()) {  // by far the commonest: a row of the table
+    const Index p = call.at.integer(0, b, t);
+    if (p >= 0 && p < call.rows->length) return call.rows->full.data() + p * 2 * f.padded;
+  }
   const Index axes = HWY_MIN(f.axes, call.at.axes());
   const hn::CappedTag<C, 16> d;
   const Index stride = 2 * f.padded;
@@ -207,29 +212,33 @@ HWY_INLINE void rotate_tokens(const RotateCall<T>& call, Index first, Index last
   const Scratch<C> scratch(memory, padded, block);
   const C* cos[block_tokens];
   const C* sin[block_tokens];
-  for (Index token = first; token < last;) {
-    const Index b = token / time, t = token % time;
-    const Index count = HWY_MIN(HWY_MIN(block, last - token), time - t);
+  Index b = first / time, t = first % time;
+  for (Index left = last - first; left > 0;) {
+    const Index count = HWY_MIN(HWY_MIN(block, left), time - t);
     for (Index j = 0; j < count; ++j) {
       ready_row<order>(call, b, t + j, scratch, scratch.laid_out + j * 4 * padded, cos[j], sin[j]);
     }
-    const auto run = [&](Index h, Index heads, const T* next) HWY_ATTR {
+    // Where the next block starts; after the last one, anywhere in the tensor will do.
+    const bool ends = t + count == time;
+    const Index later_b = ends && b + 1 < call.in.shape[0] ? b + 1 : b, later_t = ends ? 0 : t + count;
+    const auto run = [&](Index h, Index lines, Index axis, const T* next) HWY_ATTR {
       turn<order, stream>(
           call,
           Lines<T>{cos, sin, by_token, call.transposed, call.pairing, &call.in(b, h, t, 0), &call.out(b, h, t, 0),
-                   call.in.stride[by_token ? 1 : 2], call.out.stride[by_token ? 1 : 2], by_token ? heads : count, pairs,
-                   call.prefetch ? next : nullptr},
+                   call.in.stride[static_cast<std::size_t>(axis)], call.out.stride[static_cast<std::size_t>(axis)],
+                   lines, pairs, call.prefetch ? next : nullptr},
           scratch);
     };
-    const Index later_b = (token + count) / time % call.in.shape[0], later_t = (token + count) % time;
     if (by_token) {
-      run(head, head_end - head, &call.in(later_b, head, later_t, 0));
+      run(head, head_end - head, 1, &call.in(later_b, head, later_t, 0));
     } else {
       for (Index h = head; h < head_end; ++h) {
-        run(h, 1, h + 1 < head_end ? &call.in(b, h + 1, t, 0) : &call.in(later_b, head, later_t, 0));
+        run(h, count, 2, h + 1 < head_end ? &call.in(b, h + 1, t, 0) : &call.in(later_b, head, later_t, 0));
       }
     }
-    token += count;
+    left -= count;
+    b = later_b;
+    t = later_t;
   }
   if constexpr (stream) hwy::FlushStream();
 }

@@ -157,12 +157,13 @@ struct RopeTableAccess {
     rows.length = length;
   }
 
-  /// Two short tables: 0 … fine_rows−1, and the multiples of fine_rows up to the length, as far as 1 MiB goes.
+  /// Two short tables: 0 … fine_rows−1, and the multiples of fine_rows up to the length, as far as less than 1 MiB
+  /// goes.
   template <class T>
   static void build_compact(RopeRows<T>& rows, Index length, const Executor&) {
     const RowFrequencies& f = rows.frequencies;
     const Index fine = compact_fine_rows(f.padded);
-    const Index coarse = std::min(fine, (checked_length(length, f.padded, sizeof(T)) + fine - 1) / fine);
+    const Index coarse = std::min(fine - 1, (checked_length(length, f.padded, sizeof(T)) + fine - 1) / fine);
     if (2 * fine * f.padded * 16 > (Index{1} << 20) || coarse == 0) return;
     rows.fine = AlignedArray<double>(fine * 2 * f.padded);
     rows.coarse = AlignedArray<double>(coarse * 2 * f.padded);

@@ -95,7 +95,7 @@ BEARING_EXPORT RopeFrequencies resolve_explicit(const Rope& rope, View<const dou
 /// How many rows a table keeps.
 enum class TableMemory {
   full,     ///< one row per position: length · rotary_dim numbers
-  compact,  ///< two short tables, combined by the addition theorem in double: at most 1 MiB, same accuracy bounds
+  compact,  ///< two short tables, combined by the addition theorem in double: under 1 MiB, same accuracy bounds
 };
 
 struct TableOptions {
