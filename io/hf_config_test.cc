@@ -412,6 +412,18 @@ TEST(HfConfig, SlidingWindowsOfQwenNeedTheirSwitch) {
             "28 full_attention half 10000 16/16 default | 2 sliding_attention@8 half 10000 16/16 default");
 }
 
+TEST(HfConfig, ALocalBaseOfNullIsTheGlobalOne) {
+  const auto bases = [](const std::string& keys) {
+    return described(parse_hf_config(R"({"model_type": "modernbert", "num_hidden_layers": 2, "hidden_size": 64,
+        "num_attention_heads": 4, "local_attention": 8, "global_rope_theta": 300)" +
+                                     keys + "}"));
+  };
+  const std::string global = "1 full_attention half 300 16/16 default | 1 sliding_attention@8 half ";
+  EXPECT_EQ(bases(""), global + "10000 16/16 default");
+  EXPECT_EQ(bases(", \"local_rope_theta\": 200"), global + "200 16/16 default");
+  EXPECT_EQ(bases(", \"local_rope_theta\": null"), global + "300 16/16 default");
+}
+
 TEST(HfConfig, WhatTheFileCannotTellIsSaid) {
   EXPECT_TRUE(warns(read_hf_config(corpus / "valid/glm4_9b_chat_1m.json"), "/rope_ratio", "divide the positions"));
   const Model model = parse_hf_config(R"({"model_type": "nanochat", "hidden_size": 64, "num_attention_heads": 4})");

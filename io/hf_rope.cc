@@ -88,7 +88,9 @@ BaseKey base_key(const Config& config, const std::string& layer_type) {
   const Family& family = config.family;
   const bool sliding = layer_type == "sliding_attention";
   if (family.is(local_base) && sliding) return {{"rope_local_base_freq"}, 10'000};
-  if (family.is(modern_bases) && sliding) return {{"local_rope_theta"}, 10'000};
+  // A local base of null stands for the global one.
+  const bool local = config.file.has("local_rope_theta") || !config.file.mentions("local_rope_theta");
+  if (family.is(modern_bases) && sliding && local) return {{"local_rope_theta"}, 10'000};
   if (family.is(modern_bases)) return {{"global_rope_theta", "rope_theta"}, family.base};
   return {{"rope_theta", "rotary_emb_base"}, family.base};
 }
@@ -133,7 +135,7 @@ Index read_rotary_dim(const Config& config, const Parameters& parameters, Index 
   const Object* part = parameters.with("partial_rotary_factor");
   std::string_view key = "partial_rotary_factor";
   if (part == nullptr) {
-    key = file.spelled({"partial_rotary_factor", "rotary_pct", "rope_pct"});
+    key = file.spelled({"partial_rotary_factor", "rotary_pct", "rope_pct", "rotary_emb_fraction"});
     if (!key.empty()) part = &file;
   }
   if (const auto given = file.integer("rotary_dim", 2, head_dim)) {

@@ -66,7 +66,7 @@ bool common_key(std::string_view key) {
   return std::find(std::begin(keys), std::end(keys), key) != std::end(keys);
 }
 
-/// Reads one type's parameters; the destructor of a mistake is a warning: what was not asked for is not used.
+/// Reads one type's parameters and remembers which it asked for: the rest does nothing, and gets a warning.
 class Reader {
  public:
   Reader(const Config& config, const Parameters& parameters, std::string type)
