@@ -46,7 +46,7 @@ std::string Parameters::type() const {
   const Object* part = with("rope_type");
   const Object* older = with("type");
   if (part == nullptr && older == nullptr) return "default";
-  const std::string type = part != nullptr ? *part->text("rope_type") : *older->text("type");
+  std::string type = part != nullptr ? *part->text("rope_type") : *older->text("type");
   if (part != nullptr && older != nullptr) {
     const std::string said = *older->text("type");
     // Files of Qwen2-VL say "mrope" here and "default" there; both are read.

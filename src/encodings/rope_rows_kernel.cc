@@ -15,13 +15,13 @@
 HWY_BEFORE_NAMESPACE();
 namespace bearing::HWY_NAMESPACE {
 
+#if HWY_TARGET != HWY_SCALAR
 // A run of rows is built in blocks of 64 around an exact anchor: cos and sin of (anchor ± k) come from those of the
 // anchor and of k by the addition theorem, four products for two rows. Where the result is too close to a rounding
 // boundary of float to be sure, the exact evaluation decides: the same bits as for a single row, at any position.
 constexpr Index reach = 32;         // rows on either side of an anchor
 constexpr Index column_block = 64;  // pairs whose steps stay in cache: 33·2·64·8 bytes
 
-#if HWY_TARGET != HWY_SCALAR
 using FloatTag = hn::Repartition<float, WideTag>;  // twice the lanes of double
 using FloatVec = hn::VFromD<FloatTag>;
 

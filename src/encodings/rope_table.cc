@@ -126,11 +126,11 @@ void fill_sequence(const RowFrequencies& f, const RowDecay& decay, Index first, 
 /// Builds the rows; a friend, so that the header shows none of it.
 struct RopeTableAccess {
   template <class T>
-  static std::unique_ptr<RopeRows<T>> build(const RopeFrequencies& from, RowDecay decay, Index length,
+  static std::unique_ptr<RopeRows<T>> build(const RopeFrequencies& from, const RowDecay& decay, Index length,
                                             TableMemory memory, const Executor& on) {
     auto rows = std::make_unique<RopeRows<T>>();
     rows->frequencies = RowFrequencies(from);
-    rows->decay = std::move(decay);
+    rows->decay = decay;
     if (memory == TableMemory::full) {
       build_full<T>(*rows, length, on);
     } else if (from.angles == Angles::exact && !rows->decay.any() && std::is_same_v<T, float>) {
@@ -234,7 +234,7 @@ RopeTable<T> RopeTable<T>::from_cos_sin(const Rope& rope, View<const T, 2> cos, 
   const Index padded = rows->frequencies.padded;
   rows->full = AlignedArray<T>(checked_length(length, padded, sizeof(T)) * 2 * padded);
   // A NaN's payload would take part in the rounding to bfloat16; the plain one does not.
-  const auto plain = [](T x) { return x == x ? x : std::numeric_limits<T>::quiet_NaN(); };
+  const auto plain = [](T x) { return std::isnan(x) ? std::numeric_limits<T>::quiet_NaN() : x; };
   for (Index p = 0; p < length; ++p) {
     for (Index i = 0; i < padded; ++i) {
       rows->full[p * 2 * padded + i] = i < pairs ? plain(cos(p, i)) : T(1);
