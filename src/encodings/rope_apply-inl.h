@@ -24,7 +24,6 @@ enum class RowOrder {
   natural,  ///< c0 c1 c2 …, s0 s1 s2 …
   doubled,  ///< c0 c0 c1 c1 …, −s0 s0 −s1 s1 …: interleaved pairs, whole vectors at a time
   split,    ///< per vector pair, the even ones first: two bfloat16 in a 32-bit lane, half pairing
-  plain,    ///< as natural, for the loops that use AVX-512's conversion to bfloat16
 };
 
 template <class T>
@@ -46,7 +45,8 @@ struct Lines {
   const T* in;
   T* out;
   Index in_stride, out_stride, count, pairs;
-  const T* next;  ///< the line after the last, to fetch ahead; null: do not
+  bool avx512_bf16;  ///< bfloat16 by AVX-512's own conversion
+  const T* next;     ///< the line after the last, to fetch ahead; null: do not
 };
 
 /// body(d, i) for every vector of a range of n numbers, with whole vectors first, then of 4, then of `least` (1 or 2).
@@ -283,9 +283,8 @@ HWY_INLINE void bf16_lines_avx512(const Lines<Bfloat16>& l) {
 
 template <RowOrder order, bool stream, class T>
 HWY_INLINE void apply(const Lines<T>& l) {
-  if constexpr (order == RowOrder::plain) {
-    bf16_lines_avx512<stream>(l);
-    return;
+  if constexpr (std::is_same_v<T, Bfloat16> && HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3) {
+    if (l.avx512_bf16) return bf16_lines_avx512<stream>(l);
   }
 #if BEARING_ROW_IN_REGISTERS
   if constexpr (!std::is_same_v<T, Bfloat16>) {

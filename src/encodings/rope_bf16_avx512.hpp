@@ -5,7 +5,7 @@
 
 namespace bearing {
 
-/// Lines of bfloat16; the fields as in Lines (rope_apply-inl.h), rows in natural order.
+/// Lines of bfloat16, rows in the order that Highway's loops take them: the fields as in Lines (rope_apply-inl.h).
 struct Bf16Lines {
   const float* const* cos;
   const float* const* sin;
@@ -14,6 +14,9 @@ struct Bf16Lines {
   Bfloat16* out;
   Index in_stride, out_stride, pairs;
 };
+
+/// The number of pairs must be a multiple of this.
+inline constexpr Index bf16_avx512_pairs = 32;
 
 /// Turns lines first … last − 1 with AVX-512's own conversion to bfloat16, which Highway 1.0.3 does not offer: same
 /// bits as every other target. Only where simd::has_avx512_bf16() says so.

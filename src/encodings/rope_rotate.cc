@@ -3,6 +3,7 @@
 #include <bearing/error.hpp>
 #include <cstddef>
 
+#include "encodings/rope_bf16_avx512.hpp"
 #include "encodings/rope_call.hpp"
 #include "simd/target.hpp"
 #include "text.hpp"
@@ -158,7 +159,7 @@ Plan<T>::Plan(RotateCall<T>& call, const Executor& on) {
   const Index bytes = call.in.size() * static_cast<Index>(sizeof(T));
   if (bytes == 0) return;
   call.prefetch = bytes >= (Index{16} << 20);  // smaller tensors are in some cache, where fetching ahead only costs
-  call.avx512_bf16 = simd::has_avx512_bf16();
+  call.avx512_bf16 = simd::has_avx512_bf16() && call.frequencies->pairs % bf16_avx512_pairs == 0;
   call.stream = !call.in_place() && bytes >= (Index{32} << 20) && can_stream(call);
 
   // One task for what one thread does in a few microseconds; else several per worker, whole tokens if there are enough.

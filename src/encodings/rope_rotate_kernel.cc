@@ -191,7 +191,7 @@ template <RowOrder order, class T, class C = Compute<T>>
 HWY_INLINE void ready_row(const RotateCall<T>& call, Index b, Index t, const Scratch<C>& scratch, C* room,
                           const C*& cos, const C*& sin) {
   const Index padded = call.frequencies->padded;
-  if constexpr (order == RowOrder::natural || order == RowOrder::plain) {
+  if constexpr (order == RowOrder::natural) {
     cos = natural_row(call, b, t, scratch, room);
     sin = cos + padded;
   } else {
@@ -226,7 +226,7 @@ HWY_INLINE void rotate_tokens(const RotateCall<T>& call, Index first, Index last
           call,
           Lines<T>{cos, sin, by_token, call.transposed, call.pairing, &call.in(b, h, t, 0), &call.out(b, h, t, 0),
                    call.in.stride[static_cast<std::size_t>(axis)], call.out.stride[static_cast<std::size_t>(axis)],
-                   lines, pairs, call.prefetch ? next : nullptr},
+                   lines, pairs, call.avx512_bf16, call.prefetch ? next : nullptr},
           scratch);
     };
     if (by_token) {
@@ -256,9 +256,6 @@ HWY_INLINE void rotate_any(const RotateCall<T>& call, Index first, Index last, I
       with(order, std::false_type{});
     }
   };
-  if constexpr (std::is_same_v<T, Bfloat16> && HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3) {
-    if (call.avx512_bf16) return either(std::integral_constant<RowOrder, RowOrder::plain>{});
-  }
   if (call.pairing == Pairing::interleaved) {
     either(std::integral_constant<RowOrder, row_order<T>(Pairing::interleaved)>{});
   } else {

@@ -48,12 +48,13 @@ HWY_INLINE FloatVec rounded(const Twice& x) {
 constexpr int window = 14;
 constexpr float small = 0x1p-11f;
 
-HWY_INLINE hn::Mask<WideTag> near_middle(WideVec x) {
-  const hn::RebindToUnsigned<WideTag> du;
-  constexpr std::uint64_t middle = std::uint64_t{1} << 28, reach_bits = std::uint64_t{1} << window;
-  const auto moved = hn::Add(hn::BitCast(du, x), hn::Set(du, reach_bits - middle));
+HWY_INLINE hn::Mask<FloatTag> near_middle(const Twice& x) {
+  const hn::RebindToUnsigned<FloatTag> du;
+  constexpr std::uint32_t middle = std::uint32_t{1} << 28, reach_bits = std::uint32_t{1} << window;
+  const auto last_bits = hn::ConcatEven(du, hn::BitCast(du, x.upper), hn::BitCast(du, x.lower));
+  const auto moved = hn::Add(last_bits, hn::Set(du, reach_bits - middle));
   const auto outside = hn::And(moved, hn::Set(du, 2 * middle - 2 * reach_bits));
-  return hn::RebindMask(WideTag(), hn::Eq(outside, hn::Zero(du)));
+  return hn::RebindMask(FloatTag(), hn::Eq(outside, hn::Zero(du)));
 }
 
 /// One row's 2·lanes values of cos and sin, in double and as rounded.
@@ -65,13 +66,10 @@ struct Values {
 
   /// Whether the rounding may depend on the error: a quick test, true for about one value in a thousand.
   HWY_INLINE bool doubtful(float factor) const {
-    const WideTag d;
     const FloatTag d32;
-    const auto near =
-        hn::Or(hn::Or(near_middle(c.lower), near_middle(c.upper)), hn::Or(near_middle(s.lower), near_middle(s.upper)));
     // cos and sin are never both small: their product is if one of them is.
     const auto tiny = hn::Lt(hn::Abs(hn::Mul(c32, s32)), hn::Set(d32, small * factor * factor));
-    return !hn::AllFalse(d, near) || !hn::AllFalse(d32, tiny);
+    return !hn::AllFalse(d32, hn::Or(tiny, hn::Or(near_middle(c), near_middle(s))));
   }
   /// Whether value ± error rounds to one float only, all over: the exact test.
   HWY_NOINLINE bool sure(WideVec error) const {
