@@ -102,6 +102,39 @@ TEST(RopeDeterminism, ResultsAreTheSameOnEveryTargetAndForAnyNumberOfThreads) {
   }
 }
 
+// Instructions that convert to 16 bits may take subnormal numbers for zero; NaNs and infinities must come through too.
+TEST(RopeDeterminism, ValuesAtTheEdgesOfTheRangeTurnAlikeOnEveryTarget) {
+  const std::string before(simd_target());
+  for (Pairing pairing : {Pairing::half, Pairing::interleaved}) {
+    const RopeTable<float> table(Rope{.head_dim = 192, .pairing = pairing}, 100);
+    Guarded<Bfloat16> x({2, 3, 11, 192}, Layout::bthd), y({2, 3, 11, 192}, Layout::bthd);
+    Random random(5);
+    x.for_each([&](Index b, Index h, Index t, Index d) {
+      x.view()(b, h, t, d) = Bfloat16::from_bits(static_cast<std::uint16_t>(random.integer(0, 0xFFFF)));
+      if (t % 2 == 0) x.view()(b, h, t, d).bits &= 0x80FF;  // subnormal, or just above
+    });
+    use_simd_target("scalar");
+    rotate<Bfloat16>(table, x.read(), y.view(), Positions(7));
+    const std::vector<Bfloat16> wanted = y.values();
+    Index subnormal = 0;
+    for (Bfloat16 value : wanted) subnormal += (value.bits & 0x7F80) == 0 && (value.bits & 0x007F) != 0;
+    EXPECT_GT(subnormal, 1000) << "too few to prove anything";
+    test::on_every_target([&] {
+      rotate<Bfloat16>(table, x.read(), y.view(), Positions(7));
+      const std::vector<Bfloat16> got = y.values();
+      for (std::size_t i = 0; i < wanted.size(); ++i) {
+        const bool nan = static_cast<float>(wanted[i]) != static_cast<float>(wanted[i]);
+        if (nan) {
+          EXPECT_NE(static_cast<float>(got[i]), static_cast<float>(got[i])) << i;
+        } else {
+          EXPECT_EQ(got[i].bits, wanted[i].bits) << i;
+        }
+      }
+    });
+    use_simd_target(before);
+  }
+}
+
 TEST(RopeDeterminism, CallsLeaveErrnoAndTheRoundingModeAlone) {
   fingerprint();  // so that lazy set-up has happened
   errno = 0;
