@@ -46,6 +46,7 @@ struct Lines {
   T* out;
   Index in_stride, out_stride, count, pairs;
   bool avx512_bf16;  ///< bfloat16 by AVX-512's own conversion
+  bool touch;        ///< read each line from first to last byte before it turns
   const T* next;     ///< the line after the last, to fetch ahead; null: do not
 };
 
@@ -84,21 +85,21 @@ HWY_INLINE void store(D d, hn::VFromD<D> value, T* to) {
   }
 }
 
-/// Reads a line that is about to turn from its first byte to its last, and asks for the one 4 KiB later. The loops read
-/// both halves of a head at once, and two interwoven streams cost some processors (Zen 4) three quarters of their
-/// bandwidth: one load per cache line, in order, shows their prefetcher a single one. Others (Intel's) stop fetching at
-/// the border of a page, which asking ahead bridges.
+/// Reads a line that is about to turn from its first byte to its last. A loop that reads both halves of a head at once
+/// shows memory two interwoven streams, which costs some processors (Zen 4) three quarters of their bandwidth.
 template <class T>
-HWY_INLINE void fetch_in_order(const Lines<T>& l, Index line) {
+HWY_INLINE void touch_in_order(const Lines<T>& l, Index line) {
+  const volatile char* now = reinterpret_cast<const volatile char*>(l.in + line * l.in_stride);
+  for (Index byte = 0; byte < 2 * l.pairs * static_cast<Index>(sizeof(T)); byte += 64) (void)now[byte];
+}
+
+/// Asks for the line that comes 4 KiB later, where the hardware's own prefetch would stop at the border of a page.
+template <class T>
+HWY_INLINE void prefetch_ahead(const Lines<T>& l, Index line) {
   constexpr Index ahead = 4096;
   const Index bytes = 2 * l.pairs * static_cast<Index>(sizeof(T)), later = line + HWY_MAX(1, ahead / bytes);
   const T* from = later < l.count ? l.in + later * l.in_stride : l.next + (later - l.count) * l.in_stride;
-  const char* next = reinterpret_cast<const char*>(from);
-  const volatile char* now = reinterpret_cast<const volatile char*>(l.in + line * l.in_stride);
-  for (Index byte = 0; byte < bytes; byte += 64) {
-    if (l.pairing == Pairing::half) (void)now[byte];
-    hwy::Prefetch(next + byte);
-  }
+  for (Index byte = 0; byte < bytes; byte += 64) hwy::Prefetch(reinterpret_cast<const char*>(from) + byte);
 }
 
 /// One row's cos and sin, as a line needs them.
@@ -226,20 +227,32 @@ HWY_INLINE void one_line(const Row<T>& row, Pairing pairing, const T* in, T* out
 #endif
 
 #if BEARING_ROW_IN_REGISTERS
-/// Lines that share a row of exactly `vectors` vectors of cos and as many of sin.
-template <RowOrder order, int vectors, bool stream, class T>
+/// A row of exactly `vectors` vectors of cos and as many of sin.
+template <class C, int vectors>
+struct RowInRegisters {
+  hn::VFromD<hn::ScalableTag<C>> c[vectors], s[vectors];
+
+  HWY_INLINE void load(const C* cos, const C* sin, bool negative_sin) {
+    const hn::ScalableTag<C> d;
+    const auto sign = hn::Set(d, negative_sin ? C(-0.0) : C(0.0));
+    for (int v = 0; v < vectors; ++v) {
+      c[v] = hn::LoadU(d, cos + v * hn::MaxLanes(d));
+      s[v] = hn::Xor(hn::LoadU(d, sin + v * hn::MaxLanes(d)), sign);
+    }
+  }
+};
+
+template <RowOrder order, int vectors, bool one_row, bool stream, class T>
 HWY_INLINE void lines_with_row_in_registers(const Lines<T>& l) {
   using C = Compute<T>;
   const hn::ScalableTag<C> d;
   constexpr Index lanes = hn::MaxLanes(d);
-  const auto sign = hn::Set(d, l.negative_sin && order == RowOrder::natural ? C(-0.0) : C(0.0));
-  hn::VFromD<decltype(d)> c[vectors], s[vectors];
-  for (int v = 0; v < vectors; ++v) {
-    c[v] = hn::LoadU(d, l.cos[0] + v * lanes);
-    s[v] = hn::Xor(hn::LoadU(d, l.sin[0] + v * lanes), sign);
-  }
+  const bool negative_sin = l.negative_sin && order == RowOrder::natural;
+  RowInRegisters<C, vectors> row;
+  row.load(l.cos[0], l.sin[0], negative_sin);
   for (Index line = 0; line < l.count; ++line) {
-    if (l.next != nullptr) fetch_in_order(l, line);
+    if (l.next != nullptr) prefetch_ahead(l, line);
+    if constexpr (!one_row) row.load(l.cos[line], l.sin[line], negative_sin);
     const T* in = l.in + line * l.in_stride;
     T* out = l.out + line * l.out_stride;
     // All loads in order, then all stores: two interwoven streams would halve what the memory gives.
@@ -247,15 +260,15 @@ HWY_INLINE void lines_with_row_in_registers(const Lines<T>& l) {
     if constexpr (order == RowOrder::doubled) {
       for (int k = 0; k < vectors; ++k) {
         const auto x = load(d, in + k * lanes);
-        y[k] = hn::Add(hn::Mul(x, c[k]), hn::Mul(hn::Reverse2(d, x), s[k]));
+        y[k] = hn::Add(hn::Mul(x, row.c[k]), hn::Mul(hn::Reverse2(d, x), row.s[k]));
       }
       for (int k = 0; k < vectors; ++k) store<stream>(d, y[k], out + k * lanes);
     } else {
       for (int k = 0; k < 2 * vectors; ++k) y[k] = load(d, in + k * lanes);
       for (int k = 0; k < vectors; ++k) {
         const auto u = y[k], v = y[vectors + k];
-        y[k] = hn::Sub(hn::Mul(u, c[k]), hn::Mul(v, s[k]));
-        y[vectors + k] = hn::Add(hn::Mul(u, s[k]), hn::Mul(v, c[k]));
+        y[k] = hn::Sub(hn::Mul(u, row.c[k]), hn::Mul(v, row.s[k]));
+        y[vectors + k] = hn::Add(hn::Mul(u, row.s[k]), hn::Mul(v, row.c[k]));
       }
       for (int k = 0; k < 2 * vectors; ++k) store<stream>(d, y[k], out + k * lanes);
     }
@@ -270,10 +283,13 @@ HWY_INLINE void bf16_lines_avx512(const Lines<Bfloat16>& l) {
   const Bf16Lines lines{l.cos, l.sin, l.one_row,   l.negative_sin, stream,
                         l.in,  l.out, l.in_stride, l.out_stride,   l.pairs};
   const auto turn_lines = l.pairing == Pairing::half ? turn_bf16_half_avx512 : turn_bf16_interleaved_avx512;
-  const Index at_once = l.next == nullptr ? l.count : 4;  // lines to fetch before they are turned
+  const Index at_once = l.touch || l.next != nullptr ? 4 : l.count;  // lines to fetch before they are turned
   for (Index line = 0; line < l.count; line += at_once) {
     const Index last = HWY_MIN(line + at_once, l.count);
-    for (Index ahead = line; l.next != nullptr && ahead < last; ++ahead) fetch_in_order(l, ahead);
+    for (Index soon = line; soon < last; ++soon) {
+      if (l.touch) touch_in_order(l, soon);
+      if (l.next != nullptr) prefetch_ahead(l, soon);
+    }
     turn_lines(lines, line, last);
   }
 #else
@@ -290,12 +306,19 @@ HWY_INLINE void apply(const Lines<T>& l) {
   if constexpr (!std::is_same_v<T, Bfloat16>) {
     constexpr Index lanes = hn::MaxLanes(hn::ScalableTag<Compute<T>>());
     const Index numbers = order == RowOrder::doubled ? 2 * l.pairs : l.pairs;
-    if (l.one_row && l.count > 1 && numbers == 4 * lanes) return lines_with_row_in_registers<order, 4, stream>(l);
-    if (l.one_row && l.count > 1 && numbers == 8 * lanes) return lines_with_row_in_registers<order, 8, stream>(l);
+    if (numbers == 4 * lanes) {
+      return l.one_row ? lines_with_row_in_registers<order, 4, true, stream>(l)
+                       : lines_with_row_in_registers<order, 4, false, stream>(l);
+    }
+    if (numbers == 8 * lanes) {
+      return l.one_row ? lines_with_row_in_registers<order, 8, true, stream>(l)
+                       : lines_with_row_in_registers<order, 8, false, stream>(l);
+    }
   }
 #endif
   for (Index line = 0; line < l.count; ++line) {
-    if (l.next != nullptr) fetch_in_order(l, line);
+    if (l.touch) touch_in_order(l, line);
+    if (l.next != nullptr) prefetch_ahead(l, line);
     const Index r = l.one_row ? 0 : line;
     one_line<order, stream>(Row<T>{l.cos[r], l.sin[r], l.negative_sin, l.pairs}, l.pairing, l.in + line * l.in_stride,
                             l.out + line * l.out_stride);

@@ -1,8 +1,8 @@
 #include "encodings/rope_bf16_avx512.hpp"
 
 // AVX-512 BF16 rounds two vectors of float32 to one of bfloat16 in one instruction, to nearest even, but takes and
-// gives subnormal numbers as zero. Where a result is subnormal, its pairs are done again in the ordinary way, so that
-// the bits are those of the other targets.
+// gives subnormal numbers as zero. Where a zero comes out of a number that was not, its pairs are done again in the
+// ordinary way, so that the bits are those of the other targets.
 
 #if defined(__x86_64__)
 
@@ -41,6 +41,10 @@ BEARING_AVX512_BF16 inline __m512i together(__m512 low, __m512 high, __m512i in_
 BEARING_AVX512_BF16 inline __m512i lanes_in_turn() {  // 0, 16, 1, 17, …
   const __m512i even = _mm512_set_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0);
   return _mm512_or_si512(even, _mm512_slli_epi32(_mm512_add_epi32(even, _mm512_set1_epi32(16)), 16));
+}
+
+BEARING_AVX512_BF16 inline bool any_zero(__m512i packed) {
+  return _mm512_testn_epi16_mask(packed, _mm512_set1_epi16(0x7FFF)) != 0;
 }
 
 BEARING_AVX512_BF16 inline bool any_subnormal(__m512 a, __m512 b) {
@@ -91,13 +95,16 @@ BEARING_AVX512_BF16 inline void half_line(const Line& l, __m512i in_turn) {
     const __m512i u = _mm512_loadu_si512(in_u + i), v = _mm512_loadu_si512(in_v + i);
     const Turned even = turn(lower(u), lower(v), _mm512_loadu_ps(l.cos + i), _mm512_loadu_ps(l.sin + i));
     const Turned odd = turn(upper(u), upper(v), _mm512_loadu_ps(l.cos + i + 16), _mm512_loadu_ps(l.sin + i + 16));
-    if (__builtin_expect(any_subnormal(even.u, even.v) || any_subnormal(odd.u, odd.v), 0)) {
-      turn_ordinarily(l.cos + i, l.sin + i, 1, in_u + i, in_v + i, out_u + i, out_v + i);
-      turn_ordinarily(l.cos + i + 16, l.sin + i + 16, 1, in_u + i + 1, in_v + i + 1, out_u + i + 1, out_v + i + 1);
-      continue;
+    const __m512i y_u = together(even.u, odd.u, in_turn), y_v = together(even.v, odd.v, in_turn);
+    if (__builtin_expect(any_zero(y_u) || any_zero(y_v), 0)) {  // really zero, or subnormal?
+      if (any_subnormal(even.u, even.v) || any_subnormal(odd.u, odd.v)) {
+        turn_ordinarily(l.cos + i, l.sin + i, 1, in_u + i, in_v + i, out_u + i, out_v + i);
+        turn_ordinarily(l.cos + i + 16, l.sin + i + 16, 1, in_u + i + 1, in_v + i + 1, out_u + i + 1, out_v + i + 1);
+        continue;
+      }
     }
-    put<stream>(out_u + i, together(even.u, odd.u, in_turn));
-    put<stream>(out_v + i, together(even.v, odd.v, in_turn));
+    put<stream>(out_u + i, y_u);
+    put<stream>(out_v + i, y_v);
   }
 }
 
@@ -108,12 +115,13 @@ BEARING_AVX512_BF16 inline void interleaved_line(const Line& l, __m512 flip, __m
     const __m512i x = _mm512_loadu_si512(l.in + 2 * i);
     const __m512 sin = _mm512_xor_ps(_mm512_loadu_ps(l.sin + i), flip);
     const Turned y = turn(lower(x), upper(x), _mm512_loadu_ps(l.cos + i), sin);
-    if (__builtin_expect(any_subnormal(y.u, y.v), 0)) {
+    const __m512i packed = together(y.u, y.v, in_turn);
+    if (__builtin_expect(any_zero(packed), 0) && any_subnormal(y.u, y.v)) {
       const float sign = __builtin_signbit(_mm512_cvtss_f32(flip)) ? -1.0f : 1.0f;
       turn_ordinarily(l.cos + i, l.sin + i, sign, l.in + 2 * i, l.in + 2 * i + 1, l.out + 2 * i, l.out + 2 * i + 1);
       continue;
     }
-    put<stream>(l.out + 2 * i, together(y.u, y.v, in_turn));
+    put<stream>(l.out + 2 * i, packed);
   }
 }
 

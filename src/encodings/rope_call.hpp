@@ -27,7 +27,8 @@ struct RotateCall {
   Index begin = 0;  ///< the first turned dimension
   Pairing pairing;
   bool transposed = false;   ///< R(−pθ): the gradient
-  bool prefetch = false;     ///< the data comes from memory: fetch ahead
+  bool touch = false;        ///< the data comes from memory: read each head in order before it turns
+  bool prefetch = false;     ///< … and fetch ahead
   bool avx512_bf16 = false;  ///< bfloat16 only: the machine converts by itself
   bool stream = false;       ///< out of place and larger than the caches: write past them
 

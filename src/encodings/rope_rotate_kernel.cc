@@ -180,6 +180,7 @@ HWY_INLINE void turn(const RotateCall<T>& call, Lines<T> lines, const Scratch<C>
     one.sin += lines.one_row ? 0 : k;
     one.in = one.out = copy + call.begin;
     one.count = 1;
+    one.touch = false;
     one.next = nullptr;
     apply<order, false>(one);
     for (Index i = 0; i < head_dim; ++i) to[i * out_step] = copy[i];
@@ -226,7 +227,7 @@ HWY_INLINE void rotate_tokens(const RotateCall<T>& call, Index first, Index last
           call,
           Lines<T>{cos, sin, by_token, call.transposed, call.pairing, &call.in(b, h, t, 0), &call.out(b, h, t, 0),
                    call.in.stride[static_cast<std::size_t>(axis)], call.out.stride[static_cast<std::size_t>(axis)],
-                   lines, pairs, call.avx512_bf16, call.prefetch ? next : nullptr},
+                   lines, pairs, call.avx512_bf16, call.touch, call.prefetch ? next : nullptr},
           scratch);
     };
     if (by_token) {

@@ -87,6 +87,15 @@ State& state() {
 
 const hwy::ChosenTarget& simd::chosen() { return state().chosen; }
 
+bool simd::prefetch_pays() {
+#if defined(__x86_64__)
+  static const bool pays = __builtin_cpu_is("amd") == 0;
+  return pays;
+#else
+  return true;
+#endif
+}
+
 bool simd::has_avx512_bf16() { return state().named.load()->bf16; }
 
 std::string_view simd_target() { return state().named.load()->name; }
