@@ -13,8 +13,8 @@ namespace bearing {
 inline constexpr Index row_padding = 16;
 inline constexpr Index padded_pairs(Index pairs) { return (pairs + row_padding - 1) / row_padding * row_padding; }
 
-/// RopeFrequencies are plain data that anyone may build. Throws ShapeError if they contradict themselves, RangeError for
-/// a number that is not finite.
+/// RopeFrequencies are plain data that anyone may build. Throws ShapeError if they contradict themselves, RangeError
+/// for a number that is not finite.
 void check_frequencies(const RopeFrequencies& frequencies);
 
 /// The frequencies of a rotary encoding, checked, padded with zeros, as kernels read them.
