@@ -62,8 +62,10 @@ HWY_INLINE void combined_row(const RopeRows<float>& rows, Index p, float* out) {
   const hn::Rebind<float, WideTag> d32;
   const RowFrequencies& f = rows.frequencies;
   const Index magnitude = p < 0 ? -p : p;
-  const double* fine = rows.fine.data() + magnitude % rows.fine_rows * 2 * f.padded;
-  const double* coarse = rows.coarse.data() + magnitude / rows.fine_rows * 2 * f.padded;
+  // fine_rows is a power of two: no division.
+  const auto bits = static_cast<Index>(hwy::Num0BitsBelowLS1Bit_Nonzero64(static_cast<std::uint64_t>(rows.fine_rows)));
+  const double* fine = rows.fine.data() + (magnitude & (rows.fine_rows - 1)) * 2 * f.padded;
+  const double* coarse = rows.coarse.data() + (magnitude >> bits) * 2 * f.padded;
   const WideVec a = hn::Set(d, f.attention_factor);
   const WideVec error =
       hn::Set(d, addition_error * (f.attention_factor < 0 ? -f.attention_factor : f.attention_factor));

@@ -43,10 +43,11 @@ HWY_INLINE FloatVec rounded(const Twice& x) {
   return hn::Combine(d32, hn::DemoteTo(half, x.upper), hn::DemoteTo(half, x.lower));
 }
 
-/// A double whose last 29 bits are within 2^window of the middle rounds to float either way. Where |x| ≥ 2^-11 of the
-/// factor, addition_error is at most 2^14 units of x's last bit; smaller ones are all suspected.
-constexpr int window = 14;
-constexpr float small = 0x1p-11f;
+/// A double whose last 29 bits are within 2^window of the middle may round to float either way. Where |x| ≥ 2^-12 of
+/// the factor, addition_error is less than 2^15 units of x's last bit; smaller ones are all suspected. In all, about
+/// one vector in a hundred is.
+constexpr int window = 15;
+constexpr float small = 0x1p-12f;
 
 HWY_INLINE hn::Mask<FloatTag> near_middle(const Twice& x) {
   const hn::RebindToUnsigned<FloatTag> du;
@@ -56,31 +57,6 @@ HWY_INLINE hn::Mask<FloatTag> near_middle(const Twice& x) {
   const auto outside = hn::And(moved, hn::Set(du, 2 * middle - 2 * reach_bits));
   return hn::RebindMask(FloatTag(), hn::Eq(outside, hn::Zero(du)));
 }
-
-/// One row's 2·lanes values of cos and sin, in double and as rounded.
-struct Values {
-  Twice c, s;
-  FloatVec c32, s32;
-
-  HWY_INLINE Values(Twice cos, Twice sin) : c(cos), s(sin), c32(rounded(cos)), s32(rounded(sin)) {}
-
-  /// Whether the rounding may depend on the error: a quick test, true for about one value in a thousand.
-  HWY_INLINE bool doubtful(float factor) const {
-    const FloatTag d32;
-    // cos and sin are never both small: their product is if one of them is.
-    const auto tiny = hn::Lt(hn::Abs(hn::Mul(c32, s32)), hn::Set(d32, small * factor * factor));
-    return !hn::AllFalse(d32, hn::Or(tiny, hn::Or(near_middle(c), near_middle(s))));
-  }
-  /// Whether value ± error rounds to one float only, all over: the exact test.
-  HWY_NOINLINE bool sure(WideVec error) const {
-    const FloatTag d32;
-    const auto same = [&](const Twice& x) HWY_ATTR {
-      return hn::Eq(rounded({hn::Sub(x.lower, error), hn::Sub(x.upper, error)}),
-                    rounded({hn::Add(x.lower, error), hn::Add(x.upper, error)}));
-    };
-    return hn::AllTrue(d32, hn::And(same(c), same(s)));
-  }
-};
 
 template <bool stream>
 HWY_INLINE void put(FloatVec value, float* to) {
@@ -136,19 +112,23 @@ HWY_INLINE void put_block(const Run& run, const double* steps, Index column, Ind
   const WideTag d;
   const Index lanes = static_cast<Index>(hn::Lanes(d));
   const double factor = run.frequencies.attention_factor;
-  const WideVec error = hn::Set(d, addition_error * (factor < 0 ? -factor : factor));
   HWY_ALIGN double anchor[2 * column_block];
   put_points(run.frequencies, static_cast<double>(position), factor, column, width, anchor);
-  const auto put_row = [&](const Values& v, Index offset, Index i) HWY_ATTR {
-    if (HWY_UNLIKELY(v.doubtful(static_cast<float>(factor))) && !v.sure(error)) {
+  const FloatTag d32;
+  const auto tiny = hn::Set(d32, static_cast<float>(small * factor * factor));
+  const auto put_row = [&](const Twice& c, const Twice& s, Index offset, Index i) HWY_ATTR {
+    const FloatVec c32 = rounded(c), s32 = rounded(s);
+    // cos and sin are never both small: their product is if one of them is.
+    const auto suspect = hn::Or(hn::Lt(hn::Abs(hn::Mul(c32, s32)), tiny), hn::Or(near_middle(c), near_middle(s)));
+    if (HWY_UNLIKELY(!hn::AllFalse(d32, suspect))) {
       return put_exact(run, position + offset, row + reach + offset, column + i);
     }
-    put<stream>(v.c32, run.cos + (row + reach + offset) * run.stride + column + i);
-    put<stream>(v.s32, run.sin + (row + reach + offset) * run.stride + column + i);
+    put<stream>(c32, run.cos + (row + reach + offset) * run.stride + column + i);
+    put<stream>(s32, run.sin + (row + reach + offset) * run.stride + column + i);
   };
   for (Index i = 0; i < width; i += 2 * lanes) {
     const Point at = Point::load(anchor + i);
-    put_row(Values(at.cos, at.sin), 0, i);
+    put_row(at.cos, at.sin, 0, i);
   }
   for (Index k = 1; k <= reach; ++k) {
     for (Index i = 0; i < width; i += 2 * lanes) {
@@ -157,13 +137,11 @@ HWY_INLINE void put_block(const Run& run, const double* steps, Index column, Ind
       const Twice ss{hn::Mul(at.sin.lower, by.sin.lower), hn::Mul(at.sin.upper, by.sin.upper)};
       const Twice sc{hn::Mul(at.sin.lower, by.cos.lower), hn::Mul(at.sin.upper, by.cos.upper)};
       const Twice cs{hn::Mul(at.cos.lower, by.sin.lower), hn::Mul(at.cos.upper, by.sin.upper)};
-      put_row(Values({hn::Add(cc.lower, ss.lower), hn::Add(cc.upper, ss.upper)},
-                     {hn::Sub(sc.lower, cs.lower), hn::Sub(sc.upper, cs.upper)}),
-              -k, i);
+      put_row({hn::Add(cc.lower, ss.lower), hn::Add(cc.upper, ss.upper)},
+              {hn::Sub(sc.lower, cs.lower), hn::Sub(sc.upper, cs.upper)}, -k, i);
       if (k == reach) continue;
-      put_row(Values({hn::Sub(cc.lower, ss.lower), hn::Sub(cc.upper, ss.upper)},
-                     {hn::Add(sc.lower, cs.lower), hn::Add(sc.upper, cs.upper)}),
-              k, i);
+      put_row({hn::Sub(cc.lower, ss.lower), hn::Sub(cc.upper, ss.upper)},
+              {hn::Add(sc.lower, cs.lower), hn::Add(sc.upper, cs.upper)}, k, i);
     }
   }
 }
