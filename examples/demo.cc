@@ -37,12 +37,13 @@ struct Job {
   Positions at() const { return Positions(first); }
 };
 
+/// In memory as a model's projections leave them: token by token, the heads of one beside each other.
 template <class T>
 struct Tensors {
   explicit Tensors(const Job& job)
       : memory(allocate(sizeof(T) * static_cast<std::size_t>(job.elements()))),
-        q(bhtd(reinterpret_cast<T*>(memory.get()), 1, job.heads, job.time, job.dim)),
-        k(bhtd(q.data + q.size(), 1, job.kv_heads, job.time, job.dim)) {}
+        q(bthd(reinterpret_cast<T*>(memory.get()), 1, job.time, job.heads, job.dim)),
+        k(bthd(q.data + q.size(), 1, job.time, job.kv_heads, job.dim)) {}
 
   Memory memory;
   View<T, 4> q, k;
@@ -119,7 +120,14 @@ Accuracy check_head(const Job& job, View<T, 4> x, Index h, Index seed) {
 
 template <class T>
 void fill_seeded(const Tensors<T>& x) {
-  for (Index i = 0; i < x.q.size() + x.k.size(); ++i) x.q.data[i] = T(seeded(i));
+  Index i = 0;
+  for (const View<T, 4>& each : {x.q, x.k}) {
+    for (Index h = 0; h < each.shape[1]; ++h) {
+      for (Index t = 0; t < each.shape[2]; ++t) {
+        for (Index d = 0; d < each.shape[3]; ++d) each(0, h, t, d) = T(seeded(i++));
+      }
+    }
+  }
 }
 
 template <class T>
@@ -193,10 +201,12 @@ void describe(const Model& model, const Job& job) {
               *std::max_element(tokens.begin(), tokens.end()));
   std::printf("  lengths      trained on %s tokens, context %s\n\n", length_text(model.trained_length).c_str(),
               length_text(model.context_length).c_str());
-  std::printf("q [1, %lld, %lld, %lld] and k [1, %lld, %lld, %lld], rotated in place at positions %lld to %lld\n\n",
-              static_cast<long long>(job.heads), static_cast<long long>(job.time), static_cast<long long>(job.dim),
-              static_cast<long long>(job.kv_heads), static_cast<long long>(job.time), static_cast<long long>(job.dim),
-              static_cast<long long>(job.first), static_cast<long long>(job.first + job.time - 1));
+  std::printf(
+      "q [1, %lld, %lld, %lld] and k [1, %lld, %lld, %lld], rotated in place at positions %lld to %lld,\n"
+      "in memory token by token, as a model's projections leave them\n\n",
+      static_cast<long long>(job.heads), static_cast<long long>(job.time), static_cast<long long>(job.dim),
+      static_cast<long long>(job.kv_heads), static_cast<long long>(job.time), static_cast<long long>(job.dim),
+      static_cast<long long>(job.first), static_cast<long long>(job.first + job.time - 1));
 }
 
 /// Rotates once and compares; prints one line. False if an element is further off than it may be.

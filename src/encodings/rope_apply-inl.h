@@ -283,11 +283,12 @@ HWY_INLINE void bf16_lines_avx512(const Lines<Bfloat16>& l) {
   const Bf16Lines lines{l.cos, l.sin, l.one_row,   l.negative_sin, stream,
                         l.in,  l.out, l.in_stride, l.out_stride,   l.pairs};
   const auto turn_lines = l.pairing == Pairing::half ? turn_bf16_half_avx512 : turn_bf16_interleaved_avx512;
-  const Index at_once = l.touch || l.next != nullptr ? 4 : l.count;  // lines to fetch before they are turned
+  const bool touch = l.touch && l.pairs != 64;                     // which is loaded in order anyway
+  const Index at_once = touch || l.next != nullptr ? 4 : l.count;  // lines to fetch before they are turned
   for (Index line = 0; line < l.count; line += at_once) {
     const Index last = HWY_MIN(line + at_once, l.count);
     for (Index soon = line; soon < last; ++soon) {
-      if (l.touch) touch_in_order(l, soon);
+      if (touch) touch_in_order(l, soon);
       if (l.next != nullptr) prefetch_ahead(l, soon);
     }
     turn_lines(lines, line, last);

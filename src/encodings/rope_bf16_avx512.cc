@@ -86,25 +86,39 @@ struct Line {
         pairs(l.pairs) {}
 };
 
-/// Half pairing, rows in split order: of 32 pairs the 16 even ones first.
+/// Thirty-two pairs, half pairing: u and v as they came from memory, the row in split order (the 16 even pairs first).
+template <bool stream>
+BEARING_AVX512_BF16 inline void half_pairs(const Line& l, Index i, __m512i u, __m512i v, __m512i in_turn) {
+  const Turned even = turn(lower(u), lower(v), _mm512_loadu_ps(l.cos + i), _mm512_loadu_ps(l.sin + i));
+  const Turned odd = turn(upper(u), upper(v), _mm512_loadu_ps(l.cos + i + 16), _mm512_loadu_ps(l.sin + i + 16));
+  const __m512i y_u = together(even.u, odd.u, in_turn), y_v = together(even.v, odd.v, in_turn);
+  Bfloat16 *out_u = l.out + i, *out_v = l.out + l.pairs + i;
+  if (__builtin_expect(any_zero(y_u) || any_zero(y_v), 0)) {  // really zero, or subnormal?
+    if (any_subnormal(even.u, even.v) || any_subnormal(odd.u, odd.v)) {
+      Bfloat16 in_u[32], in_v[32];
+      _mm512_storeu_si512(in_u, u);
+      _mm512_storeu_si512(in_v, v);
+      turn_ordinarily(l.cos + i, l.sin + i, 1, in_u, in_v, out_u, out_v);
+      turn_ordinarily(l.cos + i + 16, l.sin + i + 16, 1, in_u + 1, in_v + 1, out_u + 1, out_v + 1);
+      return;
+    }
+  }
+  put<stream>(out_u, y_u);
+  put<stream>(out_v, y_v);
+}
+
 template <bool stream>
 BEARING_AVX512_BF16 inline void half_line(const Line& l, __m512i in_turn) {
   const Bfloat16 *in_u = l.in, *in_v = l.in + l.pairs;
-  Bfloat16 *out_u = l.out, *out_v = l.out + l.pairs;
-  for (Index i = 0; i < l.pairs; i += 32) {
-    const __m512i u = _mm512_loadu_si512(in_u + i), v = _mm512_loadu_si512(in_v + i);
-    const Turned even = turn(lower(u), lower(v), _mm512_loadu_ps(l.cos + i), _mm512_loadu_ps(l.sin + i));
-    const Turned odd = turn(upper(u), upper(v), _mm512_loadu_ps(l.cos + i + 16), _mm512_loadu_ps(l.sin + i + 16));
-    const __m512i y_u = together(even.u, odd.u, in_turn), y_v = together(even.v, odd.v, in_turn);
-    if (__builtin_expect(any_zero(y_u) || any_zero(y_v), 0)) {  // really zero, or subnormal?
-      if (any_subnormal(even.u, even.v) || any_subnormal(odd.u, odd.v)) {
-        turn_ordinarily(l.cos + i, l.sin + i, 1, in_u + i, in_v + i, out_u + i, out_v + i);
-        turn_ordinarily(l.cos + i + 16, l.sin + i + 16, 1, in_u + i + 1, in_v + i + 1, out_u + i + 1, out_v + i + 1);
-        continue;
-      }
-    }
-    put<stream>(out_u + i, y_u);
-    put<stream>(out_v + i, y_v);
+  Index i = 0;
+  for (; i + 64 <= l.pairs; i += 64) {  // a head of 128 is loaded in its own order, then turned
+    const __m512i u0 = _mm512_loadu_si512(in_u + i), u1 = _mm512_loadu_si512(in_u + i + 32);
+    const __m512i v0 = _mm512_loadu_si512(in_v + i), v1 = _mm512_loadu_si512(in_v + i + 32);
+    half_pairs<stream>(l, i, u0, v0, in_turn);
+    half_pairs<stream>(l, i + 32, u1, v1, in_turn);
+  }
+  if (i < l.pairs) {
+    half_pairs<stream>(l, i, _mm512_loadu_si512(in_u + i), _mm512_loadu_si512(in_v + i), in_turn);
   }
 }
 
