@@ -7,6 +7,7 @@
 #include <charconv>
 #include <cmath>
 #include <cstdio>
+#include <limits>
 #include <memory>
 #include <string>
 #include <system_error>
@@ -18,8 +19,9 @@ constexpr std::string_view byte_order_mark = "\xEF\xBB\xBF";
 constexpr std::size_t most_warnings = 100;
 constexpr std::size_t longest_quote = 40;
 
+// Numbers come as text: RapidJSON's own conversion meets undefined behaviour on some zeros (0e+300).
 constexpr unsigned parse_flags =
-    rapidjson::kParseIterativeFlag | rapidjson::kParseNanAndInfFlag | rapidjson::kParseFullPrecisionFlag;
+    rapidjson::kParseIterativeFlag | rapidjson::kParseNanAndInfFlag | rapidjson::kParseNumbersAsStringsFlag;
 
 /// The first pass: counts values and levels, and keeps nothing.
 struct Counter : rapidjson::BaseReaderHandler<rapidjson::UTF8<>, Counter> {
@@ -41,6 +43,43 @@ struct Counter : rapidjson::BaseReaderHandler<rapidjson::UTF8<>, Counter> {
   bool enter() {
     if (++level > most_levels) problem = "must be nested at most 128 levels deep, got more";
     return problem == nullptr && count();
+  }
+};
+
+/// The second pass: builds the document, each number rounded to nearest or, where it is whole, exact.
+struct Builder {
+  rapidjson::Document& to;
+
+  bool Null() { return to.Null(); }
+  bool Bool(bool b) { return to.Bool(b); }
+  bool Int(int n) { return to.Int(n); }
+  bool Uint(unsigned n) { return to.Uint(n); }
+  bool Int64(std::int64_t n) { return to.Int64(n); }
+  bool Uint64(std::uint64_t n) { return to.Uint64(n); }
+  bool Double(double x) { return to.Double(x); }
+  bool String(const char* s, rapidjson::SizeType n, bool copy) { return to.String(s, n, copy); }
+  bool StartObject() { return to.StartObject(); }
+  bool Key(const char* s, rapidjson::SizeType n, bool copy) { return to.Key(s, n, copy); }
+  bool EndObject(rapidjson::SizeType n) { return to.EndObject(n); }
+  bool StartArray() { return to.StartArray(); }
+  bool EndArray(rapidjson::SizeType n) { return to.EndArray(n); }
+
+  bool RawNumber(const char* s, rapidjson::SizeType n, bool) {
+    const char* end = s + n;
+    std::int64_t whole = 0;
+    if (const auto read = std::from_chars(s, end, whole); read.ec == std::errc() && read.ptr == end) {
+      return to.Int64(whole);
+    }
+    double x = 0;
+    const auto read = std::from_chars(s, end, x);
+    if (read.ec == std::errc::result_out_of_range) {  // as Python's json: infinite, or zero where the number is tiny
+      const std::string_view text(s, n);
+      const bool tiny = text.find("e-") != text.npos || text.find("E-") != text.npos || text.starts_with("0.") ||
+                        text.starts_with("-0.");
+      x = tiny ? 0.0 : std::numeric_limits<double>::infinity();
+      if (text.starts_with('-')) x = -x;
+    }
+    return to.Double(x);
   }
 };
 
@@ -180,8 +219,15 @@ Document::Document(std::string text, Notes& notes) : text_(std::move(text)) {
     fail_at(notes, text_, offset,
             std::string("must be JSON: ") + rapidjson::GetParseError_En(reader.GetParseErrorCode()));
   }
-  document_.ParseInsitu<parse_flags>(text_.data() + begin);
-  if (document_.HasParseError()) notes.fail("", "must be JSON");  // the first pass has said why not
+  bool built = false;
+  auto build = [&](rapidjson::Document& document) {
+    Builder builder{document};
+    rapidjson::InsituStringStream in_place(text_.data() + begin);
+    built = !reader.Parse<parse_flags | rapidjson::kParseInsituFlag>(in_place, builder).IsError();
+    return built;
+  };
+  document_.Populate(build);
+  if (!built) notes.fail("", "must be JSON");  // the first pass has said why not
 }
 
 std::string shortest(double value) {

@@ -96,9 +96,7 @@ BEARING_AVX512_BF16 inline void half_pairs(const Line& l, Index i, __m512i u, __
   Bfloat16 *out_u = l.out + i, *out_v = l.out + l.pairs + i;
   if (__builtin_expect(any_zero(y_u) || any_zero(y_v), 0)) {  // really zero, or subnormal?
     if (any_subnormal(even.u, even.v) || any_subnormal(odd.u, odd.v)) {
-      Bfloat16 in_u[32], in_v[32];
-      _mm512_storeu_si512(in_u, u);
-      _mm512_storeu_si512(in_v, v);
+      const Bfloat16 *in_u = l.in + i, *in_v = l.in + l.pairs + i;
       turn_ordinarily(l.cos + i, l.sin + i, 1, in_u, in_v, out_u, out_v);
       turn_ordinarily(l.cos + i + 16, l.sin + i + 16, 1, in_u + 1, in_v + 1, out_u + 1, out_v + 1);
       return;
