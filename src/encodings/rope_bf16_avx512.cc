@@ -1,5 +1,7 @@
 #include "encodings/rope_bf16_avx512.hpp"
 
+#include <bearing/encodings/rope.hpp>
+
 // AVX-512 BF16 rounds two vectors of float32 to one of bfloat16 in one instruction, to nearest even, but takes and
 // gives subnormal numbers as zero. Where a zero comes out of a number that was not, its pairs are done again in the
 // ordinary way, so that the bits are those of the other targets.
@@ -17,17 +19,6 @@
 namespace bearing {
 namespace {
 
-/// Pairs (u[2i], v[2i]), i < 16, the ordinary way. Out of line: the loops below rarely need it.
-[[gnu::noinline]] void turn_ordinarily(const float* cos, const float* sin, float sign, const Bfloat16* u,
-                                       const Bfloat16* v, Bfloat16* out_u, Bfloat16* out_v) {
-  for (Index i = 0; i < 16; ++i) {
-    const float c = cos[i], s = sign * sin[i];
-    const float x = static_cast<float>(u[2 * i]), y = static_cast<float>(v[2 * i]);
-    out_u[2 * i] = Bfloat16(x * c - y * s);
-    out_v[2 * i] = Bfloat16(x * s + y * c);
-  }
-}
-
 /// The lower and the upper one of the two numbers in each 32-bit lane, as float32.
 BEARING_AVX512_BF16 inline __m512 lower(__m512i both) { return _mm512_castsi512_ps(_mm512_slli_epi32(both, 16)); }
 BEARING_AVX512_BF16 inline __m512 upper(__m512i both) {
@@ -44,15 +35,6 @@ BEARING_AVX512_BF16 inline __m512i lanes_in_turn() {  // 0, 16, 1, 17, …
   return _mm512_or_si512(even, _mm512_slli_epi32(_mm512_add_epi32(even, _mm512_set1_epi32(16)), 16));
 }
 
-BEARING_AVX512_BF16 inline bool any_zero(__m512i packed) {
-  return _mm512_testn_epi16_mask(packed, _mm512_set1_epi16(0x7FFF)) != 0;
-}
-
-BEARING_AVX512_BF16 inline bool any_subnormal(__m512 a, __m512 b) {
-  constexpr int subnormal = 0x20;
-  return (_mm512_fpclass_ps_mask(a, subnormal) | _mm512_fpclass_ps_mask(b, subnormal)) != 0;
-}
-
 template <bool stream>
 BEARING_AVX512_BF16 inline void put(Bfloat16* to, __m512i value) {
   if constexpr (stream) {
@@ -62,101 +44,145 @@ BEARING_AVX512_BF16 inline void put(Bfloat16* to, __m512i value) {
   }
 }
 
-struct Turned {
-  __m512 u, v;
+/// cos and sin of 16·n pairs, sin with its sign.
+template <int n>
+struct Row {
+  __m512 c[n], s[n];
+
+  BEARING_AVX512_BF16 inline Row(const float* cos, const float* sin, bool negative_sin) {
+    const __m512 sign = _mm512_set1_ps(negative_sin ? -0.0f : 0.0f);
+    for (int k = 0; k < n; ++k) {
+      c[k] = _mm512_loadu_ps(cos + 16 * k);
+      s[k] = _mm512_xor_ps(_mm512_loadu_ps(sin + 16 * k), sign);
+    }
+  }
+};
+
+/// Where 16·n pairs lie: half of the vectors in each of two runs, which are u and v, or one behind the other.
+struct Place {
+  const Bfloat16* in[2];
+  Bfloat16* out[2];
 };
 
 /// Sixteen pairs: (u c − v s, u s + v c), each product and sum rounded.
-BEARING_AVX512_BF16 inline Turned turn(__m512 u, __m512 v, __m512 c, __m512 s) {
-  return {_mm512_sub_ps(_mm512_mul_ps(u, c), _mm512_mul_ps(v, s)),
-          _mm512_add_ps(_mm512_mul_ps(u, s), _mm512_mul_ps(v, c))};
+BEARING_AVX512_BF16 inline void turn(__m512 u, __m512 v, __m512 c, __m512 s, __m512& out_u, __m512& out_v) {
+  out_u = _mm512_sub_ps(_mm512_mul_ps(u, c), _mm512_mul_ps(v, s));
+  out_v = _mm512_add_ps(_mm512_mul_ps(u, s), _mm512_mul_ps(v, c));
 }
 
-/// What one line needs, in registers.
-struct Line {
-  const float *cos, *sin;
-  const Bfloat16* in;
-  Bfloat16* out;
-  Index pairs;
-
-  Line(const Bf16Lines& l, Index line)
-      : cos(l.cos[l.one_row ? 0 : line]),
-        sin(l.sin[l.one_row ? 0 : line]),
-        in(l.in + line * l.in_stride),
-        out(l.out + line * l.out_stride),
-        pairs(l.pairs) {}
+/// A few pairs in vectors of float32: what becomes the lower and the upper ones of each vector of bfloat16.
+template <int n>
+struct Turned {
+  __m512 low[n], high[n];
 };
 
-/// Thirty-two pairs, half pairing: u and v as they came from memory, the row in split order (the 16 even pairs first).
-template <bool stream>
-BEARING_AVX512_BF16 inline void half_pairs(const Line& l, Index i, __m512i u, __m512i v, __m512i in_turn) {
-  const Turned even = turn(lower(u), lower(v), _mm512_loadu_ps(l.cos + i), _mm512_loadu_ps(l.sin + i));
-  const Turned odd = turn(upper(u), upper(v), _mm512_loadu_ps(l.cos + i + 16), _mm512_loadu_ps(l.sin + i + 16));
-  const __m512i y_u = together(even.u, odd.u, in_turn), y_v = together(even.v, odd.v, in_turn);
-  Bfloat16 *out_u = l.out + i, *out_v = l.out + l.pairs + i;
-  if (__builtin_expect(any_zero(y_u) || any_zero(y_v), 0)) {  // really zero, or subnormal?
-    if (any_subnormal(even.u, even.v) || any_subnormal(odd.u, odd.v)) {
-      const Bfloat16 *in_u = l.in + i, *in_v = l.in + l.pairs + i;
-      turn_ordinarily(l.cos + i, l.sin + i, 1, in_u, in_v, out_u, out_v);
-      turn_ordinarily(l.cos + i + 16, l.sin + i + 16, 1, in_u + 1, in_v + 1, out_u + 1, out_v + 1);
-      return;
+template <Pairing pairing, int n>
+BEARING_AVX512_BF16 inline Turned<n> turned(const Row<n>& row, const Place& at) {
+  constexpr int half = n / 2;
+  __m512i x[n];
+  for (int k = 0; k < n; ++k) x[k] = _mm512_loadu_si512(at.in[k / half] + k % half * 32);
+  Turned<n> y;
+  if constexpr (pairing == Pairing::half) {  // a lane holds two neighbours of u or of v; rows are in split order
+    for (int k = 0; k < half; ++k) {
+      const __m512i u = x[k], v = x[half + k];
+      turn(lower(u), lower(v), row.c[2 * k], row.s[2 * k], y.low[k], y.low[half + k]);
+      turn(upper(u), upper(v), row.c[2 * k + 1], row.s[2 * k + 1], y.high[k], y.high[half + k]);
     }
+  } else {  // a lane is a pair
+    for (int k = 0; k < n; ++k) turn(lower(x[k]), upper(x[k]), row.c[k], row.s[k], y.low[k], y.high[k]);
   }
-  put<stream>(out_u, y_u);
-  put<stream>(out_v, y_v);
+  return y;
 }
 
-template <bool stream>
-BEARING_AVX512_BF16 inline void half_line(const Line& l, __m512i in_turn) {
-  const Bfloat16 *in_u = l.in, *in_v = l.in + l.pairs;
-  Index i = 0;
-  for (; i + 64 <= l.pairs; i += 64) {  // a head of 128 is loaded in its own order, then turned
-    const __m512i u0 = _mm512_loadu_si512(in_u + i), u1 = _mm512_loadu_si512(in_u + i + 32);
-    const __m512i v0 = _mm512_loadu_si512(in_v + i), v1 = _mm512_loadu_si512(in_v + i + 32);
-    half_pairs<stream>(l, i, u0, v0, in_turn);
-    half_pairs<stream>(l, i + 32, u1, v1, in_turn);
+/// Where pairs i, i + 1, … of a line lie, 16·n of them.
+template <Pairing pairing, int n>
+BEARING_AVX512_BF16 inline Place place(const Bf16Lines& l, Index line, Index i) {
+  const Index first = pairing == Pairing::half ? i : 2 * i, other = pairing == Pairing::half ? l.pairs : 16 * n;
+  const Bfloat16* in = l.in + line * l.in_stride + first;
+  Bfloat16* out = l.out + line * l.out_stride + first;
+  return {{in, in + other}, {out, out + other}};
+}
+
+template <int n>
+BEARING_AVX512_BF16 inline Row<n> row_of(const Bf16Lines& l, Index line, Index i) {
+  const Index r = l.one_row ? 0 : line;
+  return Row<n>(l.cos[r] + i, l.sin[r] + i, l.negative_sin);
+}
+
+/// Pairs among which there are zeros. If one is a subnormal number, turns all of them with the ordinary rounding and
+/// says so. Rarely needed, so it starts anew: nothing has to be kept for it.
+template <Pairing pairing, int n>
+[[gnu::noinline]] BEARING_AVX512_BF16 bool turn_subnormal(const Bf16Lines& l, Index line, Index i) {
+  const Place at = place<pairing, n>(l, line, i);
+  const Turned<n> y = turned<pairing>(row_of<n>(l, line, i), at);
+  constexpr int subnormal = 0x20;
+  int found = 0;
+  for (int k = 0; k < n; ++k) {
+    found |= _mm512_fpclass_ps_mask(y.low[k], subnormal) | _mm512_fpclass_ps_mask(y.high[k], subnormal);
   }
-  if (i < l.pairs) {
-    half_pairs<stream>(l, i, _mm512_loadu_si512(in_u + i), _mm512_loadu_si512(in_v + i), in_turn);
+  if (found == 0) return false;
+  for (int k = 0; k < n; ++k) {
+    alignas(64) float low[16], high[16];
+    _mm512_store_ps(low, y.low[k]);
+    _mm512_store_ps(high, y.high[k]);
+    Bfloat16* out = at.out[k / (n / 2)] + k % (n / 2) * 32;
+    for (int lane = 0; lane < 16; ++lane) {
+      out[2 * lane] = Bfloat16(low[lane]);
+      out[2 * lane + 1] = Bfloat16(high[lane]);
+    }
+  }
+  return true;
+}
+
+template <Pairing pairing, bool stream, int n>
+BEARING_AVX512_BF16 inline void turn_pairs(const Bf16Lines& l, Index line, Index i, const Row<n>& row,
+                                           __m512i in_turn) {
+  const Place at = place<pairing, n>(l, line, i);
+  const Turned<n> y = turned<pairing>(row, at);
+  const __m512i magnitude = _mm512_set1_epi16(0x7FFF);
+  __m512i packed[n];
+  __mmask32 nonzero = ~__mmask32{0};
+  for (int k = 0; k < n; ++k) {
+    packed[k] = together(y.low[k], y.high[k], in_turn);
+    nonzero = _mm512_mask_test_epi16_mask(nonzero, packed[k], magnitude);
+  }
+  if (__builtin_expect(nonzero != ~__mmask32{0}, 0) && turn_subnormal<pairing, n>(l, line, i)) return;
+  for (int k = 0; k < n; ++k) put<stream>(at.out[k / (n / 2)] + k % (n / 2) * 32, packed[k]);
+}
+
+/// Lines of 16·n pairs that share a row, which stays in registers.
+template <Pairing pairing, bool stream, int n>
+BEARING_AVX512_BF16 inline void lines_of_one_row(const Bf16Lines& l, Index first, Index last, __m512i in_turn) {
+  const Row<n> row = row_of<n>(l, 0, 0);
+  for (Index line = first; line < last; ++line) turn_pairs<pairing, stream, n>(l, line, 0, row, in_turn);
+}
+
+/// Lines of any number of pairs and rows, 64 pairs at a time: a head of 128 is loaded in its own order, then turned.
+template <Pairing pairing, bool stream>
+BEARING_AVX512_BF16 inline void any_lines(const Bf16Lines& l, Index first, Index last, __m512i in_turn) {
+  for (Index line = first; line < last; ++line) {
+    Index i = 0;
+    for (; i + 64 <= l.pairs; i += 64) turn_pairs<pairing, stream, 4>(l, line, i, row_of<4>(l, line, i), in_turn);
+    if (i < l.pairs) turn_pairs<pairing, stream, 2>(l, line, i, row_of<2>(l, line, i), in_turn);
   }
 }
 
-/// Interleaved pairing, rows in natural order: a lane is a pair.
-template <bool stream>
-BEARING_AVX512_BF16 inline void interleaved_line(const Line& l, __m512 flip, __m512i in_turn) {
-  for (Index i = 0; i < l.pairs; i += 16) {
-    const __m512i x = _mm512_loadu_si512(l.in + 2 * i);
-    const __m512 sin = _mm512_xor_ps(_mm512_loadu_ps(l.sin + i), flip);
-    const Turned y = turn(lower(x), upper(x), _mm512_loadu_ps(l.cos + i), sin);
-    const __m512i packed = together(y.u, y.v, in_turn);
-    if (__builtin_expect(any_zero(packed), 0) && any_subnormal(y.u, y.v)) {
-      const float sign = __builtin_signbit(_mm512_cvtss_f32(flip)) ? -1.0f : 1.0f;
-      turn_ordinarily(l.cos + i, l.sin + i, sign, l.in + 2 * i, l.in + 2 * i + 1, l.out + 2 * i, l.out + 2 * i + 1);
-      continue;
-    }
-    put<stream>(l.out + 2 * i, packed);
-  }
+template <Pairing pairing, bool stream>
+BEARING_AVX512_BF16 inline void lines(const Bf16Lines& l, Index first, Index last) {
+  const __m512i in_turn = lanes_in_turn();
+  if (l.one_row && l.pairs == 64) return lines_of_one_row<pairing, stream, 4>(l, first, last, in_turn);
+  if (l.one_row && l.pairs == 32) return lines_of_one_row<pairing, stream, 2>(l, first, last, in_turn);
+  any_lines<pairing, stream>(l, first, last, in_turn);
 }
 
 }  // namespace
 
 BEARING_AVX512_BF16 void turn_bf16_half_avx512(const Bf16Lines& l, Index first, Index last) {
-  const __m512i in_turn = lanes_in_turn();
-  if (l.stream) {
-    for (Index line = first; line < last; ++line) half_line<true>(Line(l, line), in_turn);
-  } else {
-    for (Index line = first; line < last; ++line) half_line<false>(Line(l, line), in_turn);
-  }
+  l.stream ? lines<Pairing::half, true>(l, first, last) : lines<Pairing::half, false>(l, first, last);
 }
 
 BEARING_AVX512_BF16 void turn_bf16_interleaved_avx512(const Bf16Lines& l, Index first, Index last) {
-  const __m512 flip = _mm512_set1_ps(l.negative_sin ? -0.0f : 0.0f);
-  const __m512i in_turn = lanes_in_turn();
-  if (l.stream) {
-    for (Index line = first; line < last; ++line) interleaved_line<true>(Line(l, line), flip, in_turn);
-  } else {
-    for (Index line = first; line < last; ++line) interleaved_line<false>(Line(l, line), flip, in_turn);
-  }
+  l.stream ? lines<Pairing::interleaved, true>(l, first, last) : lines<Pairing::interleaved, false>(l, first, last);
 }
 
 }  // namespace bearing
