@@ -25,14 +25,14 @@ BEARING_AVX512_BF16 inline __m512 upper(__m512i both) {
   return _mm512_castsi512_ps(_mm512_and_si512(both, _mm512_set1_epi32(static_cast<int>(0xFFFF'0000u))));
 }
 
-/// Back into lanes of two. The conversion puts all lower ones before all upper ones; `in_turn` takes one of each.
-BEARING_AVX512_BF16 inline __m512i together(__m512 low, __m512 high, __m512i in_turn) {
-  return _mm512_permutexvar_epi16(in_turn, reinterpret_cast<__m512i>(_mm512_cvtne2ps_pbh(high, low)));
-}
-
 BEARING_AVX512_BF16 inline __m512i lanes_in_turn() {  // 0, 16, 1, 17, …
   const __m512i even = _mm512_set_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0);
   return _mm512_or_si512(even, _mm512_slli_epi32(_mm512_add_epi32(even, _mm512_set1_epi32(16)), 16));
+}
+
+/// Back into lanes of two. The conversion puts all lower ones before all upper ones; here they take turns.
+BEARING_AVX512_BF16 inline __m512i together(__m512 low, __m512 high) {
+  return _mm512_permutexvar_epi16(lanes_in_turn(), reinterpret_cast<__m512i>(_mm512_cvtne2ps_pbh(high, low)));
 }
 
 template <bool stream>
@@ -51,6 +51,7 @@ struct Row {
 
   BEARING_AVX512_BF16 inline Row(const float* cos, const float* sin, bool negative_sin) {
     const __m512 sign = _mm512_set1_ps(negative_sin ? -0.0f : 0.0f);
+#pragma GCC unroll 4
     for (int k = 0; k < n; ++k) {
       c[k] = _mm512_loadu_ps(cos + 16 * k);
       s[k] = _mm512_xor_ps(_mm512_loadu_ps(sin + 16 * k), sign);
@@ -80,15 +81,18 @@ template <Pairing pairing, int n>
 BEARING_AVX512_BF16 inline Turned<n> turned(const Row<n>& row, const Place& at) {
   constexpr int half = n / 2;
   __m512i x[n];
+#pragma GCC unroll 4
   for (int k = 0; k < n; ++k) x[k] = _mm512_loadu_si512(at.in[k / half] + k % half * 32);
   Turned<n> y;
   if constexpr (pairing == Pairing::half) {  // a lane holds two neighbours of u or of v; rows are in split order
+#pragma GCC unroll 4
     for (int k = 0; k < half; ++k) {
       const __m512i u = x[k], v = x[half + k];
       turn(lower(u), lower(v), row.c[2 * k], row.s[2 * k], y.low[k], y.low[half + k]);
       turn(upper(u), upper(v), row.c[2 * k + 1], row.s[2 * k + 1], y.high[k], y.high[half + k]);
     }
   } else {  // a lane is a pair
+#pragma GCC unroll 4
     for (int k = 0; k < n; ++k) turn(lower(x[k]), upper(x[k]), row.c[k], row.s[k], y.low[k], y.high[k]);
   }
   return y;
@@ -103,10 +107,11 @@ BEARING_AVX512_BF16 inline Place place(const Bf16Lines& l, Index line, Index i) 
   return {{in, in + other}, {out, out + other}};
 }
 
-template <int n>
+/// The row of those pairs. Split order has its sign already.
+template <Pairing pairing, int n>
 BEARING_AVX512_BF16 inline Row<n> row_of(const Bf16Lines& l, Index line, Index i) {
   const Index r = l.one_row ? 0 : line;
-  return Row<n>(l.cos[r] + i, l.sin[r] + i, l.negative_sin);
+  return Row<n>(l.cos[r] + i, l.sin[r] + i, pairing == Pairing::interleaved && l.negative_sin);
 }
 
 /// Pairs among which there are zeros. If one is a subnormal number, turns all of them with the ordinary rounding and
@@ -114,7 +119,7 @@ BEARING_AVX512_BF16 inline Row<n> row_of(const Bf16Lines& l, Index line, Index i
 template <Pairing pairing, int n>
 [[gnu::noinline]] BEARING_AVX512_BF16 bool turn_subnormal(const Bf16Lines& l, Index line, Index i) {
   const Place at = place<pairing, n>(l, line, i);
-  const Turned<n> y = turned<pairing>(row_of<n>(l, line, i), at);
+  const Turned<n> y = turned<pairing>(row_of<pairing, n>(l, line, i), at);
   constexpr int subnormal = 0x20;
   int found = 0;
   for (int k = 0; k < n; ++k) {
@@ -135,44 +140,44 @@ template <Pairing pairing, int n>
 }
 
 template <Pairing pairing, bool stream, int n>
-BEARING_AVX512_BF16 inline void turn_pairs(const Bf16Lines& l, Index line, Index i, const Row<n>& row,
-                                           __m512i in_turn) {
+BEARING_AVX512_BF16 inline void turn_pairs(const Bf16Lines& l, Index line, Index i, const Row<n>& row) {
   const Place at = place<pairing, n>(l, line, i);
   const Turned<n> y = turned<pairing>(row, at);
   const __m512i magnitude = _mm512_set1_epi16(0x7FFF);
   __m512i packed[n];
   __mmask32 nonzero = ~__mmask32{0};
+#pragma GCC unroll 4
   for (int k = 0; k < n; ++k) {
-    packed[k] = together(y.low[k], y.high[k], in_turn);
+    packed[k] = together(y.low[k], y.high[k]);
     nonzero = _mm512_mask_test_epi16_mask(nonzero, packed[k], magnitude);
   }
   if (__builtin_expect(nonzero != ~__mmask32{0}, 0) && turn_subnormal<pairing, n>(l, line, i)) return;
+#pragma GCC unroll 4
   for (int k = 0; k < n; ++k) put<stream>(at.out[k / (n / 2)] + k % (n / 2) * 32, packed[k]);
 }
 
 /// Lines of 16·n pairs that share a row, which stays in registers.
 template <Pairing pairing, bool stream, int n>
-BEARING_AVX512_BF16 inline void lines_of_one_row(const Bf16Lines& l, Index first, Index last, __m512i in_turn) {
-  const Row<n> row = row_of<n>(l, 0, 0);
-  for (Index line = first; line < last; ++line) turn_pairs<pairing, stream, n>(l, line, 0, row, in_turn);
+BEARING_AVX512_BF16 inline void lines_of_one_row(const Bf16Lines& l, Index first, Index last) {
+  const Row<n> row = row_of<pairing, n>(l, 0, 0);
+  for (Index line = first; line < last; ++line) turn_pairs<pairing, stream, n>(l, line, 0, row);
 }
 
 /// Lines of any number of pairs and rows, 64 pairs at a time: a head of 128 is loaded in its own order, then turned.
 template <Pairing pairing, bool stream>
-BEARING_AVX512_BF16 inline void any_lines(const Bf16Lines& l, Index first, Index last, __m512i in_turn) {
+BEARING_AVX512_BF16 inline void any_lines(const Bf16Lines& l, Index first, Index last) {
   for (Index line = first; line < last; ++line) {
     Index i = 0;
-    for (; i + 64 <= l.pairs; i += 64) turn_pairs<pairing, stream, 4>(l, line, i, row_of<4>(l, line, i), in_turn);
-    if (i < l.pairs) turn_pairs<pairing, stream, 2>(l, line, i, row_of<2>(l, line, i), in_turn);
+    for (; i + 64 <= l.pairs; i += 64) turn_pairs<pairing, stream, 4>(l, line, i, row_of<pairing, 4>(l, line, i));
+    if (i < l.pairs) turn_pairs<pairing, stream, 2>(l, line, i, row_of<pairing, 2>(l, line, i));
   }
 }
 
 template <Pairing pairing, bool stream>
 BEARING_AVX512_BF16 inline void lines(const Bf16Lines& l, Index first, Index last) {
-  const __m512i in_turn = lanes_in_turn();
-  if (l.one_row && l.pairs == 64) return lines_of_one_row<pairing, stream, 4>(l, first, last, in_turn);
-  if (l.one_row && l.pairs == 32) return lines_of_one_row<pairing, stream, 2>(l, first, last, in_turn);
-  any_lines<pairing, stream>(l, first, last, in_turn);
+  if (l.one_row && l.pairs == 64) return lines_of_one_row<pairing, stream, 4>(l, first, last);
+  if (l.one_row && l.pairs == 32) return lines_of_one_row<pairing, stream, 2>(l, first, last);
+  any_lines<pairing, stream>(l, first, last);
 }
 
 }  // namespace
