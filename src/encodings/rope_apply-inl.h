@@ -34,20 +34,25 @@ constexpr RowOrder row_order(Pairing pairing) {
   return bf16 ? RowOrder::split : RowOrder::natural;
 }
 
-/// A run of lines, heads of one token or one head of several tokens, with `pairs` pairs each to turn.
+/// Heads of several tokens; a head of a token is a line, with `pairs` pairs to turn. Tokens are the outer loop: a row
+/// is loaded once for all the heads of its token.
 template <class T>
 struct Lines {
-  const Compute<T>* const* cos;  ///< [count], or one for all of them
+  const Compute<T>* const* cos;  ///< [tokens]
   const Compute<T>* const* sin;
-  bool one_row;
   bool negative_sin;  ///< natural order only; the other orders have the sign in the row
   Pairing pairing;
   const T* in;
   T* out;
-  Index in_stride, out_stride, count, pairs;
-  bool avx512_bf16;  ///< bfloat16 by AVX-512's own conversion
-  bool touch;        ///< read each line from first to last byte before it turns
-  const T* next;     ///< the line after the last, to fetch ahead; null: do not
+  Index in_token, out_token, in_head, out_head;  ///< strides
+  Index tokens, heads, pairs;
+  bool avx512_bf16;   ///< bfloat16 by AVX-512's own conversion
+  bool touch;         ///< read each line from first to last byte before it turns
+  bool heads_inside;  ///< heads are nearer in memory than tokens
+  const T* next;      ///< where the walk goes on after the last token, to fetch ahead; null: do not
+
+  const T* line_in(Index token, Index head) const { return in + token * in_token + head * in_head; }
+  T* line_out(Index token, Index head) const { return out + token * out_token + head * out_head; }
 };
 
 /// body(d, i) for every vector of a range of n numbers, with whole vectors first, then of 4, then of `least` (1 or 2).
@@ -88,17 +93,20 @@ HWY_INLINE void store(D d, hn::VFromD<D> value, T* to) {
 /// Reads a line that is about to turn from its first byte to its last. A loop that reads both halves of a head at once
 /// shows memory two interwoven streams, which costs some processors (Zen 4) three quarters of their bandwidth.
 template <class T>
-HWY_INLINE void touch_in_order(const Lines<T>& l, Index line) {
-  const volatile char* now = reinterpret_cast<const volatile char*>(l.in + line * l.in_stride);
+HWY_INLINE void touch_in_order(const Lines<T>& l, Index token, Index head) {
+  const volatile char* now = reinterpret_cast<const volatile char*>(l.line_in(token, head));
   for (Index byte = 0; byte < 2 * l.pairs * static_cast<Index>(sizeof(T)); byte += 64) (void)now[byte];
 }
 
-/// Asks for the line that comes 4 KiB later, where the hardware's own prefetch would stop at the border of a page.
+/// Asks for the line that comes 4 KiB later, where the hardware's own prefetch would stop at the border of a page. That
+/// is another head of the token, or of the next one, or the same head of a later token, whichever lies there.
 template <class T>
-HWY_INLINE void prefetch_ahead(const Lines<T>& l, Index line) {
-  constexpr Index ahead = 4096;
-  const Index bytes = 2 * l.pairs * static_cast<Index>(sizeof(T)), later = line + HWY_MAX(1, ahead / bytes);
-  const T* from = later < l.count ? l.in + later * l.in_stride : l.next + (later - l.count) * l.in_stride;
+HWY_INLINE void prefetch_ahead(const Lines<T>& l, Index token, Index head) {
+  const Index bytes = 2 * l.pairs * static_cast<Index>(sizeof(T)), ahead = HWY_MAX(1, 4096 / bytes);
+  Index later = l.heads_inside ? token : token + ahead, other = l.heads_inside ? head + ahead : head;
+  for (; other >= l.heads; other -= l.heads) ++later;
+  const T* from =
+      later < l.tokens ? l.line_in(later, other) : l.next + (later - l.tokens) * l.in_token + other * l.in_head;
   for (Index byte = 0; byte < bytes; byte += 64) hwy::Prefetch(reinterpret_cast<const char*>(from) + byte);
 }
 
@@ -235,6 +243,7 @@ struct RowInRegisters {
   HWY_INLINE void load(const C* cos, const C* sin, bool negative_sin) {
     const hn::ScalableTag<C> d;
     const auto sign = hn::Set(d, negative_sin ? C(-0.0) : C(0.0));
+#pragma GCC unroll 8
     for (int v = 0; v < vectors; ++v) {
       c[v] = hn::LoadU(d, cos + v * hn::MaxLanes(d));
       s[v] = hn::Xor(hn::LoadU(d, sin + v * hn::MaxLanes(d)), sign);
@@ -242,35 +251,41 @@ struct RowInRegisters {
   }
 };
 
-template <RowOrder order, int vectors, bool one_row, bool stream, class T>
+template <RowOrder order, int vectors, bool stream, class T>
 HWY_INLINE void lines_with_row_in_registers(const Lines<T>& l) {
   using C = Compute<T>;
   const hn::ScalableTag<C> d;
   constexpr Index lanes = hn::MaxLanes(d);
   const bool negative_sin = l.negative_sin && order == RowOrder::natural;
-  RowInRegisters<C, vectors> row;
-  row.load(l.cos[0], l.sin[0], negative_sin);
-  for (Index line = 0; line < l.count; ++line) {
-    if (l.next != nullptr) prefetch_ahead(l, line);
-    if constexpr (!one_row) row.load(l.cos[line], l.sin[line], negative_sin);
-    const T* in = l.in + line * l.in_stride;
-    T* out = l.out + line * l.out_stride;
-    // All loads in order, then all stores: two interwoven streams would halve what the memory gives.
-    hn::VFromD<decltype(d)> y[2 * vectors];
-    if constexpr (order == RowOrder::doubled) {
-      for (int k = 0; k < vectors; ++k) {
-        const auto x = load(d, in + k * lanes);
-        y[k] = hn::Add(hn::Mul(x, row.c[k]), hn::Mul(hn::Reverse2(d, x), row.s[k]));
+  for (Index token = 0; token < l.tokens; ++token) {
+    RowInRegisters<C, vectors> row;
+    row.load(l.cos[token], l.sin[token], negative_sin);
+    for (Index head = 0; head < l.heads; ++head) {
+      if (l.next != nullptr) prefetch_ahead(l, token, head);
+      const T* in = l.line_in(token, head);
+      T* out = l.line_out(token, head);
+      // All loads in order, then all stores: two interwoven streams would halve what the memory gives.
+      hn::VFromD<decltype(d)> y[2 * vectors];
+      if constexpr (order == RowOrder::doubled) {
+#pragma GCC unroll 8
+        for (int k = 0; k < vectors; ++k) {
+          const auto x = load(d, in + k * lanes);
+          y[k] = hn::Add(hn::Mul(x, row.c[k]), hn::Mul(hn::Reverse2(d, x), row.s[k]));
+        }
+#pragma GCC unroll 8
+        for (int k = 0; k < vectors; ++k) store<stream>(d, y[k], out + k * lanes);
+      } else {
+#pragma GCC unroll 16
+        for (int k = 0; k < 2 * vectors; ++k) y[k] = load(d, in + k * lanes);
+#pragma GCC unroll 8
+        for (int k = 0; k < vectors; ++k) {
+          const auto u = y[k], v = y[vectors + k];
+          y[k] = hn::Sub(hn::Mul(u, row.c[k]), hn::Mul(v, row.s[k]));
+          y[vectors + k] = hn::Add(hn::Mul(u, row.s[k]), hn::Mul(v, row.c[k]));
+        }
+#pragma GCC unroll 16
+        for (int k = 0; k < 2 * vectors; ++k) store<stream>(d, y[k], out + k * lanes);
       }
-      for (int k = 0; k < vectors; ++k) store<stream>(d, y[k], out + k * lanes);
-    } else {
-      for (int k = 0; k < 2 * vectors; ++k) y[k] = load(d, in + k * lanes);
-      for (int k = 0; k < vectors; ++k) {
-        const auto u = y[k], v = y[vectors + k];
-        y[k] = hn::Sub(hn::Mul(u, row.c[k]), hn::Mul(v, row.s[k]));
-        y[vectors + k] = hn::Add(hn::Mul(u, row.s[k]), hn::Mul(v, row.c[k]));
-      }
-      for (int k = 0; k < 2 * vectors; ++k) store<stream>(d, y[k], out + k * lanes);
     }
   }
 }
@@ -280,18 +295,19 @@ HWY_INLINE void lines_with_row_in_registers(const Lines<T>& l) {
 template <bool stream>
 HWY_INLINE void bf16_lines_avx512(const Lines<Bfloat16>& l) {
 #if HWY_ARCH_X86
-  const Bf16Lines lines{l.cos, l.sin, l.one_row,   l.negative_sin, stream,
-                        l.in,  l.out, l.in_stride, l.out_stride,   l.pairs};
   const auto turn_lines = l.pairing == Pairing::half ? turn_bf16_half_avx512 : turn_bf16_interleaved_avx512;
   const bool touch = l.touch && l.pairs != 64;                     // which is loaded in order anyway
-  const Index at_once = touch || l.next != nullptr ? 4 : l.count;  // lines to fetch before they are turned
-  for (Index line = 0; line < l.count; line += at_once) {
-    const Index last = HWY_MIN(line + at_once, l.count);
-    for (Index soon = line; soon < last; ++soon) {
-      if (touch) touch_in_order(l, soon);
-      if (l.next != nullptr) prefetch_ahead(l, soon);
+  const Index at_once = touch || l.next != nullptr ? 4 : l.heads;  // lines to fetch before they are turned
+  for (Index token = 0; token < l.tokens; ++token) {
+    for (Index head = 0; head < l.heads; head += at_once) {
+      const Index count = HWY_MIN(at_once, l.heads - head);
+      for (Index soon = head; soon < head + count; ++soon) {
+        if (touch) touch_in_order(l, token, soon);
+        if (l.next != nullptr) prefetch_ahead(l, token, soon);
+      }
+      turn_lines({l.cos[token], l.sin[token], l.negative_sin, stream, l.line_in(token, head), l.line_out(token, head),
+                  l.in_head, l.out_head, count, l.pairs});
     }
-    turn_lines(lines, line, last);
   }
 #else
   (void)l;
@@ -307,22 +323,17 @@ HWY_INLINE void apply(const Lines<T>& l) {
   if constexpr (!std::is_same_v<T, Bfloat16>) {
     constexpr Index lanes = hn::MaxLanes(hn::ScalableTag<Compute<T>>());
     const Index numbers = order == RowOrder::doubled ? 2 * l.pairs : l.pairs;
-    if (numbers == 4 * lanes) {
-      return l.one_row ? lines_with_row_in_registers<order, 4, true, stream>(l)
-                       : lines_with_row_in_registers<order, 4, false, stream>(l);
-    }
-    if (numbers == 8 * lanes) {
-      return l.one_row ? lines_with_row_in_registers<order, 8, true, stream>(l)
-                       : lines_with_row_in_registers<order, 8, false, stream>(l);
-    }
+    if (numbers == 4 * lanes) return lines_with_row_in_registers<order, 4, stream>(l);
+    if (numbers == 8 * lanes) return lines_with_row_in_registers<order, 8, stream>(l);
   }
 #endif
-  for (Index line = 0; line < l.count; ++line) {
-    if (l.touch) touch_in_order(l, line);
-    if (l.next != nullptr) prefetch_ahead(l, line);
-    const Index r = l.one_row ? 0 : line;
-    one_line<order, stream>(Row<T>{l.cos[r], l.sin[r], l.negative_sin, l.pairs}, l.pairing, l.in + line * l.in_stride,
-                            l.out + line * l.out_stride);
+  for (Index token = 0; token < l.tokens; ++token) {
+    const Row<T> row{l.cos[token], l.sin[token], l.negative_sin, l.pairs};
+    for (Index head = 0; head < l.heads; ++head) {
+      if (l.touch) touch_in_order(l, token, head);
+      if (l.next != nullptr) prefetch_ahead(l, token, head);
+      one_line<order, stream>(row, l.pairing, l.line_in(token, head), l.line_out(token, head));
+    }
   }
 }
 

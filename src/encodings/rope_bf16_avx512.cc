@@ -100,26 +100,25 @@ BEARING_AVX512_BF16 inline Turned<n> turned(const Row<n>& row, const Place& at) 
 
 /// Where pairs i, i + 1, … of a line lie, 16·n of them.
 template <Pairing pairing, int n>
-BEARING_AVX512_BF16 inline Place place(const Bf16Lines& l, Index line, Index i) {
+BEARING_AVX512_BF16 inline Place place(const Bf16Lines& l, Index head, Index i) {
   const Index first = pairing == Pairing::half ? i : 2 * i, other = pairing == Pairing::half ? l.pairs : 16 * n;
-  const Bfloat16* in = l.in + line * l.in_stride + first;
-  Bfloat16* out = l.out + line * l.out_stride + first;
+  const Bfloat16* in = l.in + head * l.in_head + first;
+  Bfloat16* out = l.out + head * l.out_head + first;
   return {{in, in + other}, {out, out + other}};
 }
 
-/// The row of those pairs. Split order has its sign already.
+/// Their row. Split order has its sign already.
 template <Pairing pairing, int n>
-BEARING_AVX512_BF16 inline Row<n> row_of(const Bf16Lines& l, Index line, Index i) {
-  const Index r = l.one_row ? 0 : line;
-  return Row<n>(l.cos[r] + i, l.sin[r] + i, pairing == Pairing::interleaved && l.negative_sin);
+BEARING_AVX512_BF16 inline Row<n> row_of(const Bf16Lines& l, Index i) {
+  return Row<n>(l.cos + i, l.sin + i, pairing == Pairing::interleaved && l.negative_sin);
 }
 
 /// Pairs among which there are zeros. If one is a subnormal number, turns all of them with the ordinary rounding and
 /// says so. Rarely needed, so it starts anew: nothing has to be kept for it.
 template <Pairing pairing, int n>
-[[gnu::noinline]] BEARING_AVX512_BF16 bool turn_subnormal(const Bf16Lines& l, Index line, Index i) {
-  const Place at = place<pairing, n>(l, line, i);
-  const Turned<n> y = turned<pairing>(row_of<pairing, n>(l, line, i), at);
+[[gnu::noinline]] BEARING_AVX512_BF16 bool turn_subnormal(const Bf16Lines& l, Index head, Index i) {
+  const Place at = place<pairing, n>(l, head, i);
+  const Turned<n> y = turned<pairing>(row_of<pairing, n>(l, i), at);
   constexpr int subnormal = 0x20;
   int found = 0;
   for (int k = 0; k < n; ++k) {
@@ -140,8 +139,8 @@ template <Pairing pairing, int n>
 }
 
 template <Pairing pairing, bool stream, int n>
-BEARING_AVX512_BF16 inline void turn_pairs(const Bf16Lines& l, Index line, Index i, const Row<n>& row) {
-  const Place at = place<pairing, n>(l, line, i);
+BEARING_AVX512_BF16 inline void turn_pairs(const Bf16Lines& l, Index head, Index i, const Row<n>& row) {
+  const Place at = place<pairing, n>(l, head, i);
   const Turned<n> y = turned<pairing>(row, at);
   const __m512i magnitude = _mm512_set1_epi16(0x7FFF);
   __m512i packed[n];
@@ -151,43 +150,41 @@ BEARING_AVX512_BF16 inline void turn_pairs(const Bf16Lines& l, Index line, Index
     packed[k] = together(y.low[k], y.high[k]);
     nonzero = _mm512_mask_test_epi16_mask(nonzero, packed[k], magnitude);
   }
-  if (__builtin_expect(nonzero != ~__mmask32{0}, 0) && turn_subnormal<pairing, n>(l, line, i)) return;
+  if (__builtin_expect(nonzero != ~__mmask32{0}, 0) && turn_subnormal<pairing, n>(l, head, i)) return;
 #pragma GCC unroll 4
   for (int k = 0; k < n; ++k) put<stream>(at.out[k / (n / 2)] + k % (n / 2) * 32, packed[k]);
 }
 
-/// Lines of 16·n pairs that share a row, which stays in registers.
+/// Lines of 16·n pairs: their row stays in registers.
 template <Pairing pairing, bool stream, int n>
-BEARING_AVX512_BF16 inline void lines_of_one_row(const Bf16Lines& l, Index first, Index last) {
-  const Row<n> row = row_of<pairing, n>(l, 0, 0);
-  for (Index line = first; line < last; ++line) turn_pairs<pairing, stream, n>(l, line, 0, row);
+BEARING_AVX512_BF16 inline void short_lines(const Bf16Lines& l) {
+  const Row<n> row = row_of<pairing, n>(l, 0);
+  for (Index head = 0; head < l.heads; ++head) turn_pairs<pairing, stream, n>(l, head, 0, row);
 }
 
-/// Lines of any number of pairs and rows, 64 pairs at a time: a head of 128 is loaded in its own order, then turned.
+/// Lines of any number of pairs, 32 at a time.
 template <Pairing pairing, bool stream>
-BEARING_AVX512_BF16 inline void any_lines(const Bf16Lines& l, Index first, Index last) {
-  for (Index line = first; line < last; ++line) {
-    Index i = 0;
-    for (; i + 64 <= l.pairs; i += 64) turn_pairs<pairing, stream, 4>(l, line, i, row_of<pairing, 4>(l, line, i));
-    if (i < l.pairs) turn_pairs<pairing, stream, 2>(l, line, i, row_of<pairing, 2>(l, line, i));
+BEARING_AVX512_BF16 inline void long_lines(const Bf16Lines& l) {
+  for (Index head = 0; head < l.heads; ++head) {
+    for (Index i = 0; i < l.pairs; i += 32) turn_pairs<pairing, stream, 2>(l, head, i, row_of<pairing, 2>(l, i));
   }
 }
 
 template <Pairing pairing, bool stream>
-BEARING_AVX512_BF16 inline void lines(const Bf16Lines& l, Index first, Index last) {
-  if (l.one_row && l.pairs == 64) return lines_of_one_row<pairing, stream, 4>(l, first, last);
-  if (l.one_row && l.pairs == 32) return lines_of_one_row<pairing, stream, 2>(l, first, last);
-  any_lines<pairing, stream>(l, first, last);
+BEARING_AVX512_BF16 inline void lines(const Bf16Lines& l) {
+  if (l.pairs == 64) return short_lines<pairing, stream, 4>(l);
+  if (l.pairs == 32) return short_lines<pairing, stream, 2>(l);
+  long_lines<pairing, stream>(l);
 }
 
 }  // namespace
 
-BEARING_AVX512_BF16 void turn_bf16_half_avx512(const Bf16Lines& l, Index first, Index last) {
-  l.stream ? lines<Pairing::half, true>(l, first, last) : lines<Pairing::half, false>(l, first, last);
+BEARING_AVX512_BF16 void turn_bf16_half_avx512(const Bf16Lines& l) {
+  l.stream ? lines<Pairing::half, true>(l) : lines<Pairing::half, false>(l);
 }
 
-BEARING_AVX512_BF16 void turn_bf16_interleaved_avx512(const Bf16Lines& l, Index first, Index last) {
-  l.stream ? lines<Pairing::interleaved, true>(l, first, last) : lines<Pairing::interleaved, false>(l, first, last);
+BEARING_AVX512_BF16 void turn_bf16_interleaved_avx512(const Bf16Lines& l) {
+  l.stream ? lines<Pairing::interleaved, true>(l) : lines<Pairing::interleaved, false>(l);
 }
 
 }  // namespace bearing

@@ -5,22 +5,22 @@
 
 namespace bearing {
 
-/// Lines of bfloat16, rows in the order that Highway's loops take them: the fields as in Lines (rope_apply-inl.h).
+/// Heads of one token; the row in the order that Highway's loops take it: the fields as in Lines (rope_apply-inl.h).
 struct Bf16Lines {
-  const float* const* cos;
-  const float* const* sin;
-  bool one_row, negative_sin, stream;
+  const float* cos;
+  const float* sin;
+  bool negative_sin, stream;
   const Bfloat16* in;
   Bfloat16* out;
-  Index in_stride, out_stride, pairs;
+  Index in_head, out_head, heads, pairs;
 };
 
 /// The number of pairs must be a multiple of this.
 inline constexpr Index bf16_avx512_pairs = 32;
 
-/// Turns lines first … last − 1 with AVX-512's own conversion to bfloat16, which Highway 1.0.3 does not offer: same
+/// Turns all heads with AVX-512's own conversion to bfloat16, which Highway 1.0.3 does not offer: same
 /// bits as every other target. Only where simd::has_avx512_bf16() says so.
-void turn_bf16_half_avx512(const Bf16Lines& lines, Index first, Index last);
-void turn_bf16_interleaved_avx512(const Bf16Lines& lines, Index first, Index last);
+void turn_bf16_half_avx512(const Bf16Lines& lines);
+void turn_bf16_interleaved_avx512(const Bf16Lines& lines);
 
 }  // namespace bearing

@@ -35,10 +35,6 @@ struct RotateCall {
   bool in_place() const { return in.data == out.data; }
 };
 
-/// Tokens whose rows are ready at once when heads lie further apart than tokens: each head is then walked through in
-/// stretches of this many tokens, long enough for the memory to stream, short enough for the rows to stay in cache.
-inline constexpr Index block_tokens = 256;
-
 /// Whether heads are nearer in memory than tokens: they are then the inner loop, with one row at a time.
 template <class T>
 bool heads_inside(const RotateCall<T>& call) {
@@ -46,12 +42,23 @@ bool heads_inside(const RotateCall<T>& call) {
   return distance(call.in.stride[1]) <= distance(call.in.stride[2]) || call.in.shape[1] == 1 || call.in.shape[2] == 1;
 }
 
+/// Tokens whose rows are ready at once. With heads inside, a few, so that the loops start less often. Else as many as
+/// the memory needs to stream and the cache can hold the rows of: groups of heads are walked through in stretches.
+inline constexpr Index most_block_tokens = 256;
+template <class T>
+Index block_tokens(const RotateCall<T>& call) {
+  return heads_inside(call) ? 4 : most_block_tokens;
+}
+
+/// Heads that are walked through together where they lie further apart than tokens: each row is loaded once for them.
+inline constexpr Index heads_at_once = 4;
+
 /// Numbers of scratch that one task needs: per row up to 4·padded (cos and sin, each written twice for interleaved
 /// pairs); a natural row for each of up to 4 axes and their blend; a row in double; one head.
 template <class T>
 Index scratch_size(const RotateCall<T>& call) {
   const Index padded = call.frequencies->padded;
-  return (heads_inside(call) ? 1 : block_tokens) * 4 * padded + 5 * 2 * padded + 4 * padded + call.in.shape[3] + 64;
+  return block_tokens(call) * 4 * padded + 5 * 2 * padded + 4 * padded + call.in.shape[3] + 64;
 }
 
 /// Throws ShapeError unless x is [batch, heads, time, head_dim] with the frequencies' head_dim.

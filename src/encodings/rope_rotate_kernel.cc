@@ -162,8 +162,8 @@ HWY_INLINE void turn(const RotateCall<T>& call, Lines<T> lines, const Scratch<C>
   const Index rest = head_dim - 2 * lines.pairs;
   if (in_step == 1 && out_step == 1) {
     if (rest > 0 && !call.in_place()) {
-      for (Index k = 0; k < lines.count; ++k) {
-        copy_rest(call, lines.in + k * lines.in_stride, lines.out + k * lines.out_stride);
+      for (Index t = 0; t < lines.tokens; ++t) {
+        for (Index h = 0; h < lines.heads; ++h) copy_rest(call, lines.line_in(t, h), lines.line_out(t, h));
       }
     }
     lines.in += call.begin;
@@ -173,19 +173,21 @@ HWY_INLINE void turn(const RotateCall<T>& call, Lines<T> lines, const Scratch<C>
     return;
   }
   T* copy = reinterpret_cast<T*>(scratch.line);
-  for (Index k = 0; k < lines.count; ++k) {
-    const T* from = lines.in + k * lines.in_stride;
-    T* to = lines.out + k * lines.out_stride;
-    for (Index i = 0; i < head_dim; ++i) copy[i] = from[i * in_step];
-    Lines<T> one = lines;
-    one.cos += lines.one_row ? 0 : k;
-    one.sin += lines.one_row ? 0 : k;
-    one.in = one.out = copy + call.begin;
-    one.count = 1;
-    one.touch = false;
-    one.next = nullptr;
-    apply<order, false>(one);
-    for (Index i = 0; i < head_dim; ++i) to[i * out_step] = copy[i];
+  for (Index t = 0; t < lines.tokens; ++t) {
+    for (Index h = 0; h < lines.heads; ++h) {
+      const T* from = lines.line_in(t, h);
+      T* to = lines.line_out(t, h);
+      for (Index i = 0; i < head_dim; ++i) copy[i] = from[i * in_step];
+      Lines<T> one = lines;
+      one.cos += t;
+      one.sin += t;
+      one.in = one.out = copy + call.begin;
+      one.tokens = one.heads = 1;
+      one.touch = false;
+      one.next = nullptr;
+      apply<order, false>(one);
+      for (Index i = 0; i < head_dim; ++i) to[i * out_step] = copy[i];
+    }
   }
 }
 
@@ -211,10 +213,10 @@ HWY_INLINE void rotate_tokens(const RotateCall<T>& call, Index first, Index last
   using C = Compute<T>;
   const Index padded = call.frequencies->padded, pairs = call.frequencies->pairs, time = call.in.shape[2];
   const bool by_token = heads_inside(call);
-  const Index block = by_token ? 1 : block_tokens;
+  const Index block = block_tokens(call), group = by_token ? head_end - head : heads_at_once;
   const Scratch<C> scratch(memory, padded, block);
-  const C* cos[block_tokens];
-  const C* sin[block_tokens];
+  const C* cos[most_block_tokens];
+  const C* sin[most_block_tokens];
   Index b = first / time, t = first % time;
   for (Index left = last - first; left > 0;) {
     const Index count = HWY_MIN(HWY_MIN(block, left), time - t);
@@ -224,20 +226,14 @@ HWY_INLINE void rotate_tokens(const RotateCall<T>& call, Index first, Index last
     // Where the next block starts; after the last one, anywhere in the tensor will do.
     const bool ends = t + count == time;
     const Index later_b = ends && b + 1 < call.in.shape[0] ? b + 1 : b, later_t = ends ? 0 : t + count;
-    const auto run = [&](Index h, Index lines, Index axis, const T* next) HWY_ATTR {
-      turn<order, stream>(
-          call,
-          Lines<T>{cos, sin, by_token, call.transposed, call.pairing, &call.in(b, h, t, 0), &call.out(b, h, t, 0),
-                   call.in.stride[static_cast<std::size_t>(axis)], call.out.stride[static_cast<std::size_t>(axis)],
-                   lines, pairs, call.avx512_bf16, call.touch, call.prefetch ? next : nullptr},
-          scratch);
-    };
-    if (by_token) {
-      run(head, head_end - head, 1, &call.in(later_b, head, later_t, 0));
-    } else {
-      for (Index h = head; h < head_end; ++h) {
-        run(h, count, 2, h + 1 < head_end ? &call.in(b, h + 1, t, 0) : &call.in(later_b, head, later_t, 0));
-      }
+    for (Index h = head; h < head_end; h += group) {
+      const T* next = h + group < head_end ? &call.in(b, h + group, t, 0) : &call.in(later_b, head, later_t, 0);
+      turn<order, stream>(call,
+                          Lines<T>{cos, sin, call.transposed, call.pairing, &call.in(b, h, t, 0), &call.out(b, h, t, 0),
+                                   call.in.stride[2], call.out.stride[2], call.in.stride[1], call.out.stride[1], count,
+                                   HWY_MIN(group, head_end - h), pairs, call.avx512_bf16, call.touch, by_token,
+                                   call.prefetch ? next : nullptr},
+                          scratch);
     }
     left -= count;
     b = later_b;

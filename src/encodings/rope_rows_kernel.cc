@@ -16,11 +16,14 @@ HWY_BEFORE_NAMESPACE();
 namespace bearing::HWY_NAMESPACE {
 
 #if HWY_TARGET != HWY_SCALAR
-// A run of rows is built in blocks of 64 around an exact anchor: cos and sin of (anchor ± k) come from those of the
-// anchor and of k by the addition theorem, four products for two rows. Where the result is too close to a rounding
-// boundary of float to be sure, the exact evaluation decides: the same bits as for a single row, at any position.
-constexpr Index reach = 32;         // rows on either side of an anchor
-constexpr Index column_block = 64;  // pairs whose steps stay in cache: 33·2·64·8 bytes
+// A run of rows is built in groups of 512. The first anchor of a group is evaluated exactly; the anchors of its 16
+// blocks follow from it, and the rows of a block (anchor ± k) from its anchor, by the addition theorem. Where the
+// result is too close to a rounding boundary of float to be sure, the exact evaluation decides: the same bits as for a
+// single row, at any position.
+constexpr Index reach = 16;         // rows on either side of an anchor
+constexpr Index block = 2 * reach;  // rows −reach … reach − 1
+constexpr Index group_blocks = 16;
+constexpr Index column_block = 64;  // pairs whose steps stay in the first cache: 17·2·64·8 bytes
 
 using FloatTag = hn::Repartition<float, WideTag>;  // twice the lanes of double
 using FloatVec = hn::VFromD<FloatTag>;
@@ -43,20 +46,40 @@ HWY_INLINE FloatVec rounded(const Twice& x) {
   return hn::Combine(d32, hn::DemoteTo(half, x.upper), hn::DemoteTo(half, x.lower));
 }
 
-/// A double whose last 29 bits are within 2^window of the middle may round to float either way. Where |x| ≥ 2^-12 of
-/// the factor, addition_error is less than 2^15 units of x's last bit; smaller ones are all suspected. In all, about
-/// one vector in a hundred is.
-constexpr int window = 15;
-constexpr float small = 0x1p-12f;
+// Errors in units of 2^-53 times the attention factor's magnitude. An exact value times the factor: 0.8 + 1. A turn by
+// an exact point: √2 times the error of what is turned, √2·0.8 for the point, 1 for the rounding of both products and 1
+// for their sum (fused or not). Two turns: 5.7, then 11.2. Together with the exact evaluation's own: 13.0, below 2^4.
+constexpr double turned_error = 0x1p-49;
 
-HWY_INLINE hn::Mask<FloatTag> near_middle(const Twice& x) {
-  const hn::RebindToUnsigned<FloatTag> du;
-  constexpr std::uint32_t middle = std::uint32_t{1} << 28, reach_bits = std::uint32_t{1} << window;
-  const auto last_bits = hn::ConcatEven(du, hn::BitCast(du, x.upper), hn::BitCast(du, x.lower));
-  const auto moved = hn::Add(last_bits, hn::Set(du, reach_bits - middle));
-  const auto outside = hn::And(moved, hn::Set(du, 2 * middle - 2 * reach_bits));
-  return hn::RebindMask(FloatTag(), hn::Eq(outside, hn::Zero(du)));
-}
+/// Says which doubles their error may round to another float, at the price of some that it may not: two comparisons
+/// side by side in the 32-bit words of a double. The upper word tells whether |x| is below 2^-12 of the factor. In
+/// larger ones the error is less than 13·2^12 < 2^16 units of the last place, so it matters if the last 29 bits are
+/// that close to the middle. About one vector in a hundred has such a value.
+struct Doubt {
+  using Tag = hn::Repartition<std::int32_t, WideTag>;
+  using Words = hn::VFromD<Tag>;
+  Words offset, mask, limit;
+
+  explicit HWY_INLINE Doubt(double factor) {
+    constexpr std::uint64_t middle = std::uint64_t{1} << 28, window = std::uint64_t{1} << 16;
+    const double small = 0x1p-12 * (factor < 0 ? -factor : factor);
+    std::uint64_t small_bits;
+    std::memcpy(&small_bits, &small, sizeof small);
+    offset = words(0, (std::uint64_t{1} << 32) - middle + window);
+    mask = words(0x7FFF'FFFF, 2 * middle - 1);
+    limit = words((small_bits >> 32) + 1, 2 * window);
+  }
+
+  static HWY_INLINE Words words(std::uint64_t upper, std::uint64_t lower) {
+    return hn::BitCast(Tag(), hn::Set(hn::RebindToUnsigned<WideTag>(), upper << 32 | lower));
+  }
+
+  /// Below `limit` where there is doubt. Distances of many vectors are put to one test by their minimum.
+  HWY_INLINE Words distance(WideVec x) const { return hn::And(hn::Add(hn::BitCast(Tag(), x), offset), mask); }
+  HWY_INLINE Words distance(const Twice& x) const { return hn::Min(distance(x.lower), distance(x.upper)); }
+
+  HWY_INLINE bool any(Words distance) const { return !hn::AllFalse(Tag(), hn::Lt(distance, limit)); }
+};
 
 template <bool stream>
 HWY_INLINE void put(FloatVec value, float* to) {
@@ -69,16 +92,16 @@ HWY_INLINE void put(FloatVec value, float* to) {
 }
 
 /// The vector of pairs from `column` on of one row, evaluated at its own position.
+template <bool stream>
 HWY_NOINLINE void put_exact(const Run& run, Index position, Index row, Index column) {
   const WideTag d;
-  const FloatTag d32;
   const Index lanes = static_cast<Index>(hn::Lanes(d));
   const WideVec a = hn::Set(d, run.frequencies.attention_factor);
   Twice c, s;
   exact_pairs(run.frequencies, static_cast<double>(position), column, c.lower, s.lower);
   exact_pairs(run.frequencies, static_cast<double>(position), column + lanes, c.upper, s.upper);
-  hn::StoreU(rounded({hn::Mul(c.lower, a), hn::Mul(c.upper, a)}), d32, run.cos + row * run.stride + column);
-  hn::StoreU(rounded({hn::Mul(s.lower, a), hn::Mul(s.upper, a)}), d32, run.sin + row * run.stride + column);
+  put<stream>(rounded({hn::Mul(c.lower, a), hn::Mul(c.upper, a)}), run.cos + row * run.stride + column);
+  put<stream>(rounded({hn::Mul(s.lower, a), hn::Mul(s.upper, a)}), run.sin + row * run.stride + column);
 }
 
 /// cos and sin of two vectors of pairs, from a table with the sin `column_block` after the cos.
@@ -90,6 +113,15 @@ struct Point {
     const Index lanes = static_cast<Index>(hn::Lanes(d));
     return {{hn::Load(d, from), hn::Load(d, from + lanes)},
             {hn::Load(d, from + column_block), hn::Load(d, from + column_block + lanes)}};
+  }
+
+  HWY_INLINE void store(double* to) const {
+    const WideTag d;
+    const Index lanes = static_cast<Index>(hn::Lanes(d));
+    hn::Store(cos.lower, d, to);
+    hn::Store(cos.upper, d, to + lanes);
+    hn::Store(sin.lower, d, to + column_block);
+    hn::Store(sin.upper, d, to + column_block + lanes);
   }
 };
 
@@ -105,43 +137,76 @@ HWY_INLINE void put_points(const RowFrequencies& f, double p, double factor, Ind
   }
 }
 
-/// The rows from `reach` before to reach − 1 after `position`, which becomes row `row + reach`. `steps` has the points
-/// of 0 … reach. Row by row, so that memory is written in long stretches.
-template <bool stream>
-HWY_INLINE void put_block(const Run& run, const double* steps, Index column, Index width, Index position, Index row) {
-  const WideTag d;
-  const Index lanes = static_cast<Index>(hn::Lanes(d));
-  const double factor = run.frequencies.attention_factor;
-  HWY_ALIGN double anchor[2 * column_block];
-  put_points(run.frequencies, static_cast<double>(position), factor, column, width, anchor);
-  const FloatTag d32;
-  const auto tiny = hn::Set(d32, static_cast<float>(small * factor * factor));
-  const auto put_row = [&](const Twice& c, const Twice& s, Index offset, Index i) HWY_ATTR {
-    const FloatVec c32 = rounded(c), s32 = rounded(s);
-    // cos and sin are never both small: their product is if one of them is.
-    const auto suspect = hn::Or(hn::Lt(hn::Abs(hn::Mul(c32, s32)), tiny), hn::Or(near_middle(c), near_middle(s)));
-    if (HWY_UNLIKELY(!hn::AllFalse(d32, suspect))) {
-      return put_exact(run, position + offset, row + reach + offset, column + i);
-    }
-    put<stream>(c32, run.cos + (row + reach + offset) * run.stride + column + i);
-    put<stream>(s32, run.sin + (row + reach + offset) * run.stride + column + i);
+/// A point turned by an angle to either side.
+struct Turned {
+  Point back, forth;
+};
+
+HWY_INLINE Turned turned(const Point& at, const Point& by) {
+  const auto part = [](WideVec c, WideVec s, WideVec by_c, WideVec by_s, WideVec* to) HWY_ATTR {
+    const WideVec cos = hn::Mul(c, by_c), sin = hn::Mul(s, by_c);
+    to[0] = hn::MulAdd(s, by_s, cos);
+    to[1] = hn::NegMulAdd(c, by_s, sin);
+    to[2] = hn::NegMulAdd(s, by_s, cos);
+    to[3] = hn::MulAdd(c, by_s, sin);
   };
-  for (Index i = 0; i < width; i += 2 * lanes) {
-    const Point at = Point::load(anchor + i);
-    put_row(at.cos, at.sin, 0, i);
-  }
-  for (Index k = 1; k <= reach; ++k) {
-    for (Index i = 0; i < width; i += 2 * lanes) {
-      const Point at = Point::load(anchor + i), by = Point::load(steps + k * 2 * column_block + i);
-      const Twice cc{hn::Mul(at.cos.lower, by.cos.lower), hn::Mul(at.cos.upper, by.cos.upper)};
-      const Twice ss{hn::Mul(at.sin.lower, by.sin.lower), hn::Mul(at.sin.upper, by.sin.upper)};
-      const Twice sc{hn::Mul(at.sin.lower, by.cos.lower), hn::Mul(at.sin.upper, by.cos.upper)};
-      const Twice cs{hn::Mul(at.cos.lower, by.sin.lower), hn::Mul(at.cos.upper, by.sin.upper)};
-      put_row({hn::Add(cc.lower, ss.lower), hn::Add(cc.upper, ss.upper)},
-              {hn::Sub(sc.lower, cs.lower), hn::Sub(sc.upper, cs.upper)}, -k, i);
-      if (k == reach) continue;
-      put_row({hn::Sub(cc.lower, ss.lower), hn::Sub(cc.upper, ss.upper)},
-              {hn::Add(sc.lower, cs.lower), hn::Add(sc.upper, cs.upper)}, k, i);
+  WideVec lower[4], upper[4];
+  part(at.cos.lower, at.sin.lower, by.cos.lower, by.sin.lower, lower);
+  part(at.cos.upper, at.sin.upper, by.cos.upper, by.sin.upper, upper);
+  return {{{lower[0], upper[0]}, {lower[1], upper[1]}}, {{lower[2], upper[2]}, {lower[3], upper[3]}}};
+}
+
+/// Writes a vector of pairs that has a doubtful value: as it is if the error turns out not to matter, else exactly.
+template <bool stream>
+HWY_INLINE void put_carefully(const Run& run, const Point& x, Index position, Index row, Index column) {
+  const WideTag d;
+  const FloatTag d32;
+  const hn::Half<FloatTag> half;
+  const double factor = run.frequencies.attention_factor;
+  const WideVec error = hn::Set(d, turned_error * (factor < 0 ? -factor : factor));
+  bool unsure = false;
+  const auto settled = [&](const Twice& value) HWY_ATTR {
+    const auto lower = rounded_if_sure(half, value.lower, error, unsure);
+    return hn::Combine(d32, rounded_if_sure(half, value.upper, error, unsure), lower);
+  };
+  const FloatVec c = settled(x.cos), s = settled(x.sin);
+  if (unsure) return put_exact<stream>(run, position, row, column);
+  put<stream>(c, run.cos + row * run.stride + column);
+  put<stream>(s, run.sin + row * run.stride + column);
+}
+
+/// The rows k before and k after the anchor, which is row `row`, with care.
+template <bool stream>
+HWY_NOINLINE void put_rows_carefully(const Run& run, const double* anchor, const double* step, Index k, Index position,
+                                     Index row, Index column) {
+  const Turned x = turned(Point::load(anchor), Point::load(step));
+  put_carefully<stream>(run, x.back, position - k, row - k, column);
+  if (k < reach) put_carefully<stream>(run, x.forth, position + k, row + k, column);
+}
+
+/// The block of rows around `position`, which is row `row`. `steps` has the points of 0 … reach. Row by row, so that
+/// memory is written in long stretches.
+template <bool stream>
+HWY_INLINE void put_block(const Run& run, const double* steps, const double* anchor, Index column, Index width,
+                          Index position, Index row) {
+  const Index lanes = static_cast<Index>(hn::Lanes(FloatTag()));
+  const Doubt doubt(run.frequencies.attention_factor);
+  for (Index k = 0; k <= reach; ++k) {
+    const double* step = steps + k * 2 * column_block;
+    const Index back = (row - k) * run.stride + column, forth = (row + k) * run.stride + column;
+    for (Index i = 0; i < width; i += lanes) {
+      const Turned x = turned(Point::load(anchor + i), Point::load(step + i));
+      const auto distance = hn::Min(hn::Min(doubt.distance(x.back.cos), doubt.distance(x.back.sin)),
+                                    hn::Min(doubt.distance(x.forth.cos), doubt.distance(x.forth.sin)));
+      if (HWY_UNLIKELY(doubt.any(distance))) {
+        put_rows_carefully<stream>(run, anchor + i, step + i, k, position, row, column + i);
+        continue;
+      }
+      put<stream>(rounded(x.back.cos), run.cos + back + i);
+      put<stream>(rounded(x.back.sin), run.sin + back + i);
+      if (k == reach) continue;  // the next block has it
+      put<stream>(rounded(x.forth.cos), run.cos + forth + i);
+      put<stream>(rounded(x.forth.sin), run.sin + forth + i);
     }
   }
 }
@@ -150,18 +215,31 @@ HWY_INLINE void put_block(const Run& run, const double* steps, Index column, Ind
 template <bool stream>
 HWY_INLINE Index put_blocks(const Run& run, Index first, Index count) {
   const RowFrequencies& f = run.frequencies;
-  const Index blocked = count / (2 * reach) * (2 * reach);
+  const Index lanes = static_cast<Index>(hn::Lanes(FloatTag()));
+  const Index blocks = count / block;
   HWY_ALIGN double steps[(reach + 1) * 2 * column_block];
+  HWY_ALIGN double strides[group_blocks * 2 * column_block];
+  HWY_ALIGN double start[2 * column_block], anchor[2 * column_block];
   for (Index column = 0; column < f.padded; column += column_block) {
     const Index width = HWY_MIN(column_block, f.padded - column);
-    for (Index k = 0; k <= reach; ++k) {
-      put_points(f, static_cast<double>(k), 1, column, width, steps + k * 2 * column_block);
+    const auto put_position = [&](Index position, double factor, double* to)
+                                  HWY_ATTR { put_points(f, static_cast<double>(position), factor, column, width, to); };
+    for (Index k = 0; k <= reach; ++k) put_position(k, 1, steps + k * 2 * column_block);
+    for (Index k = 1; k < HWY_MIN(blocks, group_blocks); ++k) {
+      put_position(k * block, 1, strides + k * 2 * column_block);
     }
-    for (Index row = 0; row < blocked; row += 2 * reach) {
-      put_block<stream>(run, steps, column, width, first + row + reach, row);
+    for (Index n = 0; n < blocks; ++n) {
+      const Index row = n * block + reach, k = n % group_blocks;
+      if (k == 0) put_position(first + row, f.attention_factor, start);
+      for (Index i = 0; i < width; i += lanes) {
+        const Point from = Point::load(start + i);
+        const double* stride = strides + k * 2 * column_block + i;
+        (k == 0 ? from : turned(from, Point::load(stride)).forth).store(anchor + i);
+      }
+      put_block<stream>(run, steps, anchor, column, width, first + row, row);
     }
   }
-  return blocked;
+  return blocks * block;
 }
 
 #endif  // HWY_TARGET != HWY_SCALAR
@@ -194,7 +272,7 @@ void sequence_f32(const RowFrequencies& f, Index first, Index count, float* cos,
   const auto aligned = [](const float* p) HWY_ATTR { return reinterpret_cast<std::uintptr_t>(p) % 64 == 0; };
   // From 4 MiB up the rows would only push other data out of the caches; write past them.
   const bool stream = count * f.padded >= (Index{1} << 19) && stride % row_padding == 0 && aligned(cos) && aligned(sin);
-  if (f.angles == Angles::exact && padded && count >= 2 * reach) {
+  if (f.angles == Angles::exact && padded && count >= 2 * block) {
     const Run run{f, cos, sin, stride};
     done = stream ? put_blocks<true>(run, first, count) : put_blocks<false>(run, first, count);
     if (stream) hwy::FlushStream();

@@ -1,0 +1,122 @@
+#pragma once
+
+#include <bearing/executor.hpp>
+#include <bearing/export.hpp>
+#include <bearing/half.hpp>
+#include <bearing/positions.hpp>
+#include <bearing/term.hpp>
+#include <type_traits>
+
+// Encodings of the input and of query and key rows over whole tensors, forward and backward.
+
+namespace bearing {
+
+/// An encoding of rows behind a pointer and a table of functions, as Term is for scores.
+template <class A>
+struct InputEncoding {
+  const void* self = nullptr;
+  void (*check)(const void*, const char* function, const Problem&) = nullptr;
+  void (*inputs)(const void*, const RowTile&, A* p) = nullptr;
+  void (*input_grads)(const void*, const RowTile&, const A* d_p, A* d_params) = nullptr;
+  void (*collect)(const void*, Index batch, Index head, const A* d_params) = nullptr;
+  Index param_size = 0;
+  Index dim = 0;
+
+  template <class E>
+  requires(!std::same_as<E, InputEncoding> && InputTerm<E, A>) InputEncoding(const E& encoding)
+      : self(&encoding), dim(encoding.dim()) {
+    static_assert(Differentiable<E, A>, "an encoding with parameters has a backward, another says constant = true");
+    if constexpr (requires(const Problem& problem) { encoding.check("", problem); }) {
+      check = [](const void* e, const char* function, const Problem& problem) {
+        static_cast<const E*>(e)->check(function, problem);
+      };
+    }
+    inputs = [](const void* e, const RowTile& tile, A* p) { static_cast<const E*>(e)->inputs(tile, p); };
+    if constexpr (!Constant<E>) {
+      input_grads = [](const void* e, const RowTile& tile, const A* d_p, A* d_params) {
+        static_cast<const E*>(e)->input_grads(tile, d_p, d_params);
+      };
+      param_size = encoding.param_size();
+      collect = [](const void* e, Index batch, Index head, const A* d_params) {
+        static_cast<const E*>(e)->collect(batch, head, d_params);
+      };
+    }
+  }
+};
+
+/// Writes p(i) for every token to rows [batch, time, dim], in double, float, Bfloat16 or Float16. Throws ShapeError if
+/// the last extent is not the encoding's dim, RangeError for a position that it has no row for; nothing is written
+/// then.
+template <class T>
+BEARING_EXPORT void fill(const std::type_identity_t<InputEncoding<Compute<T>>>& encoding, const Positions& at,
+                         View<T, 3> rows, const Executor& on = {});
+
+/// The same for one sequence: rows [time, dim].
+template <class T>
+void fill(const std::type_identity_t<InputEncoding<Compute<T>>>& encoding, const Positions& at, View<T, 2> rows,
+          const Executor& on = {}) {
+  fill(encoding, at, View<T, 3>{rows.data, {1, rows.shape[0], rows.shape[1]}, {0, rows.stride[0], rows.stride[1]}}, on);
+}
+
+/// x [batch, time, dim] ← x + p, the sum rounded once. Errors as fill().
+template <class T>
+BEARING_EXPORT void add(const std::type_identity_t<InputEncoding<Compute<T>>>& encoding, const Positions& at,
+                        View<T, 3> x, const Executor& on = {});
+
+/// Adds the parameters' gradients, from the gradient of the rows: d_x [batch, time, dim] (x's own is d_x itself).
+/// Summed in one order: the same bits for any executor. Errors as fill().
+template <class A>
+BEARING_EXPORT void add_backward(const std::type_identity_t<InputEncoding<A>>& encoding, const Positions& at,
+                                 View<const A, 3> d_x, const Executor& on = {});
+
+/// An encoding of query and key rows.
+template <class A>
+struct RowEncoding {
+  const void* self = nullptr;
+  void (*check)(const void*, const char* function, const Problem&) = nullptr;
+  void (*turn)(const void*, const RowTile&, const A* x, A* y) = nullptr;
+  void (*turn_grads)(const void*, const RowTile&, const A* x, const A* d_y, A* d_x, A* d_params) = nullptr;
+  void (*collect)(const void*, Index batch, Index head, const A* d_params) = nullptr;
+  Index (*out_dim)(const void*, Index dim) = nullptr;
+  Index param_size = 0;
+
+  template <class E>
+  requires(!std::same_as<E, RowEncoding> && RowTerm<E, A>) RowEncoding(const E& encoding) : self(&encoding) {
+    static_assert(Differentiable<E, A> && !Constant<E>,
+                  "an encoding of rows has a backward: the gradient of x at least");
+    if constexpr (requires(const Problem& problem) { encoding.check("", problem); }) {
+      check = [](const void* e, const char* function, const Problem& problem) {
+        static_cast<const E*>(e)->check(function, problem);
+      };
+    }
+    turn = [](const void* e, const RowTile& tile, const A* x, A* y) { static_cast<const E*>(e)->turn(tile, x, y); };
+    turn_grads = [](const void* e, const RowTile& tile, const A* x, const A* d_y, A* d_x, A* d_params) {
+      static_cast<const E*>(e)->turn_grads(tile, x, d_y, d_x, d_params);
+    };
+    if constexpr (requires { encoding.param_size(); }) {
+      param_size = encoding.param_size();
+      collect = [](const void* e, Index batch, Index head, const A* d_params) {
+        static_cast<const E*>(e)->collect(batch, head, d_params);
+      };
+    }
+    if constexpr (requires { encoding.out_dim(Index{}); }) {
+      out_dim = [](const void* e, Index dim) { return static_cast<const E*>(e)->out_dim(dim); };
+    }
+  }
+};
+
+/// y [batch, heads, time, out_dim] ← T x, x [batch, heads, time, dim]: queries or keys, as `side` says. y may be x
+/// where the encoding keeps the dimension, but must not overlap it else. Throws ShapeError for heads, dimensions or
+/// axes that the encoding does not have, RangeError for positions that it cannot serve; nothing is written then.
+template <class T>
+BEARING_EXPORT void turn(const std::type_identity_t<RowEncoding<Compute<T>>>& encoding, Side side, const Positions& at,
+                         std::type_identity_t<View<const T, 4>> x, View<T, 4> y, const Executor& on = {});
+
+/// The gradients: d_x = Tᵀ d_y, written ([batch, heads, time, dim]); the parameters', +=. x is what turn() was given.
+/// Summed in one order: the same bits for any executor. Errors as turn().
+template <class A>
+BEARING_EXPORT void turn_backward(const std::type_identity_t<RowEncoding<A>>& encoding, Side side, const Positions& at,
+                                  std::type_identity_t<View<const A, 4>> x, std::type_identity_t<View<const A, 4>> d_y,
+                                  View<A, 4> d_x, const Executor& on = {});
+
+}  // namespace bearing

@@ -1,0 +1,246 @@
+#pragma once
+
+#include <array>
+#include <bearing/executor.hpp>
+#include <bearing/export.hpp>
+#include <bearing/positions.hpp>
+#include <bearing/view.hpp>
+#include <concepts>
+
+// The contract. An encoding is defined by where it acts, and has the members of its sites and nothing else:
+//
+//     site       what it does                          forward      backward
+//     input      x_i ← x_i + p(i)                      inputs       input_grads
+//     query/key  q_i ← T_i q_i,  k_j ← T_j k_j         turn         turn_grads
+//     score      s_ij ← s_ij + b_h(n_j − m_i)          bias         bias_grads           a bias by distance alone, or
+//                s_ij ← s_ij + anything                add_scores   add_score_grads      one tile at a time
+//     value      o_i ← o_i + Σ_j p_ij V[ρ(i, j)]       add_values   add_value_grads
+//
+// m_i is a query's position, n_j a key's. A distance is always key minus query: n − m. A is the arithmetic: float or
+// double. Backward members add to the gradients of an encoding's parameters; an encoding that has none to add to, and
+// does not look at q and k, says `static constexpr bool constant = true` instead of writing one: leaving both out does
+// not compile. Beside them an encoding may have
+//
+//     void check(const char* function, const Problem&) const   throws if it cannot serve; called once, before any work
+//     Index param_size() const                                 numbers in its parameters' gradient for one (batch,
+//     head);
+//                                                              0 if no gradient is wanted
+//     void collect(Index batch, Index head, const A* d) const  adds such a block into the gradients; called for every
+//                                                              batch and head in rising order, so sums have one order
+//     Index scratch_size(Index rows, Index cols) const         numbers of A that a tile of that size needs to work
+//     static constexpr bool whole_rows = true                  its tiles must span all keys: CoPE's running sums
+//
+// All members are const and, but for check, noexcept in spirit: they run in parallel tasks and must not throw.
+
+namespace bearing {
+
+inline constexpr Index max_axes = 4;
+
+/// What an encoding is asked to serve. An extent that does not matter or is not known is 0.
+struct Problem {
+  Index batch = 1, heads = 1, kv_heads = 1;
+  Index q_len = 0, k_len = 0;
+  Index dim = 0;        ///< of q and k; 0: no queries and keys at hand
+  Index value_dim = 0;  ///< of v; 0: no values at hand
+  const Positions* q_at = nullptr;
+  const Positions* k_at = nullptr;
+};
+
+/// A rectangle of one head's scores. Element (i, j) of a score array lies at [i·stride + j].
+template <class A>
+struct Tile {
+  Index batch = 0, head = 0;
+  Index row = 0, col = 0;    ///< its first query and key: indices in their sequences, not positions
+  Index rows = 0, cols = 0;  ///< its extents
+  Index stride = 0;          ///< between rows of the score arrays that come with it
+
+  /// Positions, one array per axis; axes past an input's last repeat it (text: time = height = width).
+  std::array<const double*, max_axes> q_at{};  ///< [rows] each
+  std::array<const double*, max_axes> k_at{};  ///< [cols] each
+  /// Both rise by one from token to token, on the first axis: the distance is k_at[0][0] − q_at[0][0] + j − i.
+  bool consecutive = false;
+
+  Index dim = 0;  ///< of q and k
+  const A *q = nullptr,
+          *k = nullptr;  ///< rows as they enter the product (rotated, if they are): [rows, dim], [cols, dim]
+  Index q_stride = 0, k_stride = 0;
+  A scale = 1;  ///< the softmax scale; scores are final logits, so a term inside the product multiplies by it itself
+
+  A* scratch = nullptr;  ///< [scratch_size(rows, cols)] to use freely
+};
+
+/// Where a tile's backward adds: everything here is +=. Null: not wanted.
+template <class A>
+struct TileGrads {
+  A* params = nullptr;               ///< [param_size()] of this batch and head
+  A *d_q = nullptr, *d_k = nullptr;  ///< [rows, dim], [cols, dim]
+  Index d_q_stride = 0, d_k_stride = 0;
+};
+
+/// Queries turn by m_i, keys by n_j; some encodings treat them differently.
+enum class Side { query, key };
+
+/// Rows of one head's queries or keys, or of the input (head 0).
+struct RowTile {
+  Index batch = 0, head = 0;
+  Index row = 0, rows = 0;                   ///< the first one's index in its sequence, and how many
+  std::array<const double*, max_axes> at{};  ///< [rows] positions per axis, as in Tile
+  Index dim = 0;                             ///< of the rows of x
+  Index x_stride = 0, y_stride = 0;          ///< between rows of what comes in and of what goes out
+  Side side = Side::query;
+};
+
+template <class E, class A>
+concept InputTerm = requires(const E& e, const RowTile& tile, A* p) {
+  e.inputs(tile, p);  // writes p(i): [rows, dim], y_stride apart
+};
+
+template <class E, class A>
+concept RowTerm = requires(const E& e, const RowTile& tile, const A* x, A* y) {
+  e.turn(tile, x, y);  // y: [rows, out_dim(dim)], where the encoding has an out_dim, else [rows, dim]; y may be x then
+};
+
+template <class E, class A>
+concept DistanceBias = requires(const E& e, Index head, Index n, const double* distance, A* b) {
+  e.bias(head, n, distance, b);  // writes b_h(distance[i]), i < n
+};
+
+template <class E, class A>
+concept TileTerm = requires(const E& e, const Tile<A>& tile, A* s) {
+  e.add_scores(tile, s);  // adds to s: [rows, cols]
+};
+
+template <class E, class A>
+concept ScoreTerm = DistanceBias<E, A> || TileTerm<E, A>;
+
+template <class E, class A>
+concept ValueTerm = requires(const E& e, const Tile<A>& tile, const A* p, Index value_dim, A* o, Index o_stride) {
+  e.add_values(tile, p, value_dim, o, o_stride);  // adds Σ_j p_ij V[ρ(i, j)] to o: [rows, value_dim]
+};
+
+/// Has nothing to learn from and looks at neither queries nor keys.
+template <class E>
+concept Constant = requires {
+  requires E::constant;
+};
+
+/// The backward of every site that E acts on is there.
+template <class E, class A>
+concept Differentiable = Constant<E> ||
+    ((!DistanceBias<E, A> ||
+      requires(const E& e, Index head, Index n, const double* distance, const A* d_b, A* d_params) {
+        e.bias_grads(head, n, distance, d_b, d_params);  // d_params += Σ_i d_b[i] · ∂b_h(distance[i])/∂params
+      }) &&
+     (!TileTerm<E, A> || requires(const E& e, const Tile<A>& tile, const A* d_s,
+                                  const TileGrads<A>& grads) { e.add_score_grads(tile, d_s, grads); }) &&
+     (!ValueTerm<E, A> ||
+      requires(const E& e, const Tile<A>& tile, const A* p, Index value_dim, const A* d_o, Index d_o_stride, A* d_p,
+               const TileGrads<A>& grads) {
+        e.add_value_grads(tile, p, value_dim, d_o, d_o_stride, d_p, grads);  // d_p: [rows, cols] like p, +=
+      }) &&
+     (!RowTerm<E, A> ||
+      requires(const E& e, const RowTile& tile, const A* x, const A* d_y, A* d_x, A* d_params) {
+        e.turn_grads(tile, x, d_y, d_x, d_params);  // d_x = Tᵀ d_y (x_stride apart); d_params +=, null: not wanted
+      }) &&
+     (!InputTerm<E, A> || requires(const E& e, const RowTile& tile, const A* d_p, A* d_params) {
+       e.input_grads(tile, d_p, d_params);  // d_p: [rows, dim], y_stride apart
+     }));
+
+/// An encoding behind a pointer and a table of functions: erased once per tile, which costs nothing measurable.
+/// Made by with(); members that the encoding lacks are null.
+template <class A>
+struct Term {
+  const void* self = nullptr;
+  void (*check)(const void*, const char* function, const Problem&) = nullptr;
+  void (*bias)(const void*, Index head, Index n, const double* distance, A* b) = nullptr;
+  void (*bias_grads)(const void*, Index head, Index n, const double* distance, const A* d_b, A* d_params) = nullptr;
+  void (*add_scores)(const void*, const Tile<A>&, A* s) = nullptr;
+  void (*add_score_grads)(const void*, const Tile<A>&, const A* d_s, const TileGrads<A>&) = nullptr;
+  void (*add_values)(const void*, const Tile<A>&, const A* p, Index value_dim, A* o, Index o_stride) = nullptr;
+  void (*add_value_grads)(const void*, const Tile<A>&, const A* p, Index value_dim, const A* d_o, Index d_o_stride,
+                          A* d_p, const TileGrads<A>&) = nullptr;
+  void (*collect)(const void*, Index batch, Index head, const A* d_params) = nullptr;
+  Index (*scratch_size)(const void*, Index rows, Index cols) = nullptr;
+  Index param_size = 0;
+  bool whole_rows = false;
+};
+
+template <class A, class E>
+requires(ScoreTerm<E, A> || ValueTerm<E, A>) Term<A> erase(const E& encoding) {
+  static_assert(Differentiable<E, A>,
+                "an encoding must have the backward of every site that it acts on, or say constant = true");
+  Term<A> term{&encoding};
+  if constexpr (requires(const Problem& problem) { encoding.check("", problem); }) {
+    term.check = [](const void* self, const char* function, const Problem& problem) {
+      static_cast<const E*>(self)->check(function, problem);
+    };
+  }
+  if constexpr (DistanceBias<E, A>) {
+    term.bias = [](const void* self, Index head, Index n, const double* distance, A* b) {
+      static_cast<const E*>(self)->bias(head, n, distance, b);
+    };
+  } else if constexpr (TileTerm<E, A>) {
+    term.add_scores = [](const void* self, const Tile<A>& tile, A* s) {
+      static_cast<const E*>(self)->add_scores(tile, s);
+    };
+  }
+  if constexpr (ValueTerm<E, A>) {
+    term.add_values = [](const void* self, const Tile<A>& tile, const A* p, Index value_dim, A* o, Index o_stride) {
+      static_cast<const E*>(self)->add_values(tile, p, value_dim, o, o_stride);
+    };
+  }
+  if constexpr (!Constant<E>) {
+    if constexpr (DistanceBias<E, A>) {
+      term.bias_grads = [](const void* self, Index head, Index n, const double* distance, const A* d_b, A* d_params) {
+        static_cast<const E*>(self)->bias_grads(head, n, distance, d_b, d_params);
+      };
+    } else if constexpr (TileTerm<E, A>) {
+      term.add_score_grads = [](const void* self, const Tile<A>& tile, const A* d_s, const TileGrads<A>& grads) {
+        static_cast<const E*>(self)->add_score_grads(tile, d_s, grads);
+      };
+    }
+    if constexpr (ValueTerm<E, A>) {
+      term.add_value_grads = [](const void* self, const Tile<A>& tile, const A* p, Index value_dim, const A* d_o,
+                                Index d_o_stride, A* d_p, const TileGrads<A>& grads) {
+        static_cast<const E*>(self)->add_value_grads(tile, p, value_dim, d_o, d_o_stride, d_p, grads);
+      };
+    }
+  }
+  if constexpr (requires { encoding.param_size(); }) {
+    term.param_size = encoding.param_size();
+    term.collect = [](const void* self, Index batch, Index head, const A* d_params) {
+      static_cast<const E*>(self)->collect(batch, head, d_params);
+    };
+  }
+  if constexpr (requires { encoding.scratch_size(Index{}, Index{}); }) {
+    term.scratch_size = [](const void* self, Index rows, Index cols) {
+      return static_cast<const E*>(self)->scratch_size(rows, cols);
+    };
+  }
+  if constexpr (requires { E::whole_rows; }) term.whole_rows = E::whole_rows;
+  return term;
+}
+
+/// A list of encodings that act on scores and values, in order. Refers to them: they must outlive it.
+template <class A>
+struct TermList {
+  static constexpr Index most = 8;
+  std::array<Term<A>, most> terms{};
+  Index size = 0;
+
+  const Term<A>* begin() const { return terms.data(); }
+  const Term<A>* end() const { return terms.data() + size; }
+};
+
+/// with(t5, shaw): the encodings of one call. Temporaries are refused: name them, so that they outlive it.
+template <class E, class... More>
+auto with(const E& first, const More&... more) {
+  using A = typename E::Arithmetic;
+  static_assert((std::same_as<A, typename More::Arithmetic> && ...), "encodings of one call share their arithmetic");
+  static_assert(sizeof...(More) < TermList<A>::most);
+  return TermList<A>{{erase<A>(first), erase<A>(more)...}, 1 + static_cast<Index>(sizeof...(More))};
+}
+template <class... E>
+requires((!std::is_lvalue_reference_v<E>) || ...) void with(E&&...) = delete;
+
+}  // namespace bearing

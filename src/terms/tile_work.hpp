@@ -1,0 +1,145 @@
+#pragma once
+
+#include <algorithm>
+#include <bearing/term.hpp>
+#include <vector>
+
+#include "terms/tile_kernels.hpp"
+
+// A task's own memory for tiles, and what is done with a term on one tile, whatever kind of term it is.
+
+namespace bearing {
+
+struct TileExtents {
+  Index rows, cols;
+};
+
+/// Tiles are large where a term is a bias by distance, whose evaluations they share; small where rows of q and k must
+/// stay near; and span all keys where a term asks for that (of some 8,192 scores then).
+template <class A>
+TileExtents tile_extents(const TermList<A>& terms, Index q_len, Index k_len) {
+  bool whole_rows = false, distances_only = true;
+  for (const Term<A>& term : terms) {
+    whole_rows = whole_rows || term.whole_rows;
+    distances_only = distances_only && term.bias != nullptr && term.add_values == nullptr;
+  }
+  if (whole_rows) return {std::clamp<Index>(8192 / std::max<Index>(k_len, 1), 1, 64), k_len};
+  if (distances_only) return {std::min<Index>(q_len, 256), std::min<Index>(k_len, 1024)};
+  return {std::min<Index>(q_len, 64), std::min<Index>(k_len, 128)};
+}
+
+template <class A>
+class TileWork {
+ public:
+  /// Throws std::bad_alloc; nothing below does.
+  TileWork(const TermList<A>& terms, const Problem& problem, TileExtents most)
+      : most_(most),
+        q_at_(size(max_axes * most.rows)),
+        k_at_(size(max_axes * most.cols)),
+        distance_(size(most.rows + most.cols)),
+        diagonals_(size(most.rows + most.cols)),
+        scores_(size(most.rows * most.cols)),
+        q_(size(most.rows * problem.dim)),
+        k_(size(most.cols * problem.dim)) {
+    Index scratch = 0;
+    for (const Term<A>& term : terms) {
+      if (term.scratch_size != nullptr) scratch = std::max(scratch, term.scratch_size(term.self, most.rows, most.cols));
+    }
+    scratch_.resize(size(scratch));
+  }
+
+  /// Room for a tile's scores where they do not lie row by row in the caller's memory.
+  A* scores() { return scores_.data(); }
+  /// [rows, dim], [cols, dim]
+  A* q_rows() { return q_.data(); }
+  A* k_rows() { return k_.data(); }
+
+  /// A tile with its positions; queries and keys are left to the caller.
+  Tile<A> open(const Problem& problem, Index b, Index h, Index row, Index col) {
+    Tile<A> tile{b, h, row, col};
+    tile.rows = std::min(most_.rows, problem.q_len - row);
+    tile.cols = std::min(most_.cols, problem.k_len - col);
+    tile.stride = most_.cols;
+    bool consecutive = place(*problem.q_at, b, row, tile.rows, most_.rows, q_at_, tile.q_at);
+    consecutive = place(*problem.k_at, b, col, tile.cols, most_.cols, k_at_, tile.k_at) && consecutive;
+    tile.consecutive = consecutive;
+    tile.dim = problem.dim;
+    tile.scratch = scratch_.data();
+    return tile;
+  }
+
+  /// s += the term.
+  void add(const Term<A>& term, const Tile<A>& tile, A* s) {
+    if (term.add_scores != nullptr) return term.add_scores(term.self, tile, s);
+    if (term.bias == nullptr) return;
+    if (tile.consecutive) {
+      term.bias(term.self, tile.head, diagonal_distances(tile), distance_.data(), diagonals_.data());
+      return tiles::add_toeplitz(tile.rows, tile.cols, diagonals_.data(), s, tile.stride);
+    }
+    for (Index i = 0; i < tile.rows; ++i) {
+      row_distances(tile, i);
+      term.bias(term.self, tile.head, tile.cols, distance_.data(), diagonals_.data());
+      tiles::add_toeplitz(1, tile.cols, diagonals_.data(), s + i * tile.stride, tile.stride);
+    }
+  }
+
+  /// s = the term, where it is a bias by distance and the tile's positions are consecutive; else false.
+  bool put(const Term<A>& term, const Tile<A>& tile, A* s, bool stream) {
+    if (term.bias == nullptr || !tile.consecutive) return false;
+    term.bias(term.self, tile.head, diagonal_distances(tile), distance_.data(), diagonals_.data());
+    tiles::put_toeplitz(tile.rows, tile.cols, diagonals_.data(), s, tile.stride, stream);
+    return true;
+  }
+
+  /// The gradients of add().
+  void add_grads(const Term<A>& term, const Tile<A>& tile, const A* d_s, const TileGrads<A>& grads) {
+    if (term.add_score_grads != nullptr) return term.add_score_grads(term.self, tile, d_s, grads);
+    if (term.bias_grads == nullptr || grads.params == nullptr) return;
+    if (tile.consecutive) {
+      const Index n = diagonal_distances(tile);
+      std::fill_n(diagonals_.data(), n, A{0});
+      tiles::sum_diagonals(tile.rows, tile.cols, d_s, tile.stride, diagonals_.data());
+      return term.bias_grads(term.self, tile.head, n, distance_.data(), diagonals_.data(), grads.params);
+    }
+    for (Index i = 0; i < tile.rows; ++i) {
+      row_distances(tile, i);
+      term.bias_grads(term.self, tile.head, tile.cols, distance_.data(), d_s + i * tile.stride, grads.params);
+    }
+  }
+
+ private:
+  static std::size_t size(Index n) { return static_cast<std::size_t>(std::max<Index>(n, 0)); }
+
+  static bool place(const Positions& at, Index b, Index first, Index n, Index most, std::vector<double>& memory,
+                    std::array<const double*, max_axes>& axes) {
+    for (Index axis = 0; axis < max_axes; ++axis) {
+      if (axis >= at.axes()) {
+        axes[static_cast<std::size_t>(axis)] = axes[static_cast<std::size_t>(at.axes() - 1)];
+        continue;
+      }
+      double* row = memory.data() + axis * most;
+      for (Index i = 0; i < n; ++i) row[i] = at.real(axis, b, first + i);
+      axes[static_cast<std::size_t>(axis)] = row;
+    }
+    bool consecutive = true;
+    for (Index i = 1; i < n; ++i) consecutive = consecutive && axes[0][i] - axes[0][i - 1] == 1;
+    return consecutive;
+  }
+
+  /// The distances of a consecutive tile's diagonals, in order; returns how many there are.
+  Index diagonal_distances(const Tile<A>& tile) {
+    const double first = tile.k_at[0][0] - tile.q_at[0][0] - static_cast<double>(tile.rows - 1);
+    const Index n = tile.rows + tile.cols - 1;
+    for (Index i = 0; i < n; ++i) distance_[size(i)] = first + static_cast<double>(i);
+    return n;
+  }
+  void row_distances(const Tile<A>& tile, Index i) {
+    for (Index j = 0; j < tile.cols; ++j) distance_[size(j)] = tile.k_at[0][j] - tile.q_at[0][i];
+  }
+
+  TileExtents most_;
+  std::vector<double> q_at_, k_at_, distance_;
+  std::vector<A> diagonals_, scores_, q_, k_, scratch_;
+};
+
+}  // namespace bearing

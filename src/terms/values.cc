@@ -1,0 +1,137 @@
+#include <algorithm>
+#include <bearing/error.hpp>
+#include <bearing/scores.hpp>
+
+#include "terms/score_call.hpp"
+#include "terms/tile_work.hpp"
+#include "text.hpp"
+
+namespace bearing {
+
+using text::concat;
+
+namespace {
+
+/// Probabilities in (p, or d_p), value rows out (out, or d_out); all contiguous copies of a tile's rows, so that terms
+/// see plain arrays whatever the caller's strides are.
+template <class A>
+struct ValueRoom {
+  TileWork<A> work;
+  std::vector<A> p, d_p, o;
+};
+
+template <class A>
+void load(View<const A, 4> x, const Tile<A>& tile, Index cols, Index first_col, A* to, Index stride) {
+  for (Index i = 0; i < tile.rows; ++i) {
+    for (Index j = 0; j < cols; ++j) to[i * stride + j] = x(tile.batch, tile.head, tile.row + i, first_col + j);
+  }
+}
+template <class A>
+void store(const A* from, Index stride, const Tile<A>& tile, Index cols, Index first_col, View<A, 4> x) {
+  for (Index i = 0; i < tile.rows; ++i) {
+    for (Index j = 0; j < cols; ++j) x(tile.batch, tile.head, tile.row + i, first_col + j) = from[i * stride + j];
+  }
+}
+
+template <class A>
+Problem problem_of(const char* function, const Positions& q_at, const Positions& k_at, const std::array<Index, 4>& p,
+                   const std::array<Index, 4>& out) {
+  if (out[0] != p[0] || out[1] != p[1] || out[2] != p[2]) {
+    throw ShapeError(concat("[", function,
+                            "] out: must be [batch, heads, q_len, value_dim] of probabilities with shape ", p, ", got ",
+                            out));
+  }
+  Problem problem{p[0], p[1], p[1], p[2], p[3]};
+  problem.value_dim = out[3];
+  problem.q_at = &q_at;
+  problem.k_at = &k_at;
+  return problem;
+}
+
+/// body(room, tile) for all tiles of all heads; a head's tiles in order, on one thread.
+template <class A, class Body>
+void over_heads(const TermList<A>& terms, const Problem& problem, const Executor& on, const Body& body) {
+  if (problem.q_len <= 0 || problem.k_len <= 0) return;
+  const TileExtents extents{std::min<Index>(problem.q_len, 64), std::min<Index>(problem.k_len, 128)};
+  const Index units = problem.batch * problem.heads, chunks = chunk_count(on, units);
+  std::vector<ValueRoom<A>> rooms;
+  rooms.reserve(static_cast<std::size_t>(chunks));
+  const auto scores = static_cast<std::size_t>(extents.rows * extents.cols);
+  for (Index c = 0; c < chunks; ++c) {
+    rooms.push_back({{terms, problem, extents},
+                     std::vector<A>(scores),
+                     std::vector<A>(scores),
+                     std::vector<A>(static_cast<std::size_t>(extents.rows * problem.value_dim))});
+  }
+  in_chunks(on, chunks, units, [&](Index chunk, Index unit) {
+    ValueRoom<A>& room = rooms[static_cast<std::size_t>(chunk)];
+    for (Index row = 0; row < problem.q_len; row += extents.rows) {
+      for (Index col = 0; col < problem.k_len; col += extents.cols) {
+        body(room, room.work.open(problem, unit / problem.heads, unit % problem.heads, row, col));
+      }
+    }
+  });
+}
+
+}  // namespace
+
+template <class A>
+void add_values(const TermList<A>& terms, const Positions& q_at, const Positions& k_at,
+                std::type_identity_t<View<const A, 4>> p, std::type_identity_t<View<A, 4>> out, const Executor& on) {
+  const Problem problem = problem_of<A>("add_values", q_at, k_at, p.shape, out.shape);
+  check_terms("add_values", terms, problem);
+  const Index dim = problem.value_dim;
+  over_heads(terms, problem, on, [&](ValueRoom<A>& room, const Tile<A>& tile) {
+    load(p, tile, tile.cols, tile.col, room.p.data(), tile.stride);
+    load<A>(out, tile, dim, 0, room.o.data(), dim);
+    for (const Term<A>& term : terms) {
+      if (term.add_values != nullptr) term.add_values(term.self, tile, room.p.data(), dim, room.o.data(), dim);
+    }
+    store(room.o.data(), dim, tile, dim, 0, out);
+  });
+}
+
+template <class A>
+void add_values_backward(const TermList<A>& terms, const Positions& q_at, const Positions& k_at,
+                         std::type_identity_t<View<const A, 4>> p, std::type_identity_t<View<const A, 4>> d_out,
+                         std::type_identity_t<View<A, 4>> d_p, const Executor& on) {
+  const char* function = "add_values_backward";
+  const Problem problem = problem_of<A>(function, q_at, k_at, p.shape, d_out.shape);
+  if (d_p.data != nullptr && d_p.shape != p.shape) {
+    throw ShapeError(concat("[", function, "] d_p: must have p's shape ", p.shape, ", got ", d_p.shape));
+  }
+  check_terms(function, terms, problem);
+  const Index dim = problem.value_dim;
+  ParamBlocks<A> params(terms, problem.batch, problem.heads);
+  over_heads(terms, problem, on, [&](ValueRoom<A>& room, const Tile<A>& tile) {
+    load(p, tile, tile.cols, tile.col, room.p.data(), tile.stride);
+    load(d_out, tile, dim, 0, room.o.data(), dim);
+    if (d_p.data != nullptr) {
+      load<A>(d_p, tile, tile.cols, tile.col, room.d_p.data(), tile.stride);
+    } else {
+      std::fill(room.d_p.begin(), room.d_p.end(), A{0});
+    }
+    TileGrads<A> grads;
+    for (Index t = 0; t < terms.size; ++t) {
+      const Term<A>& term = terms.terms[static_cast<std::size_t>(t)];
+      grads.params = params.block(tile.batch, tile.head, t);
+      if (term.add_value_grads == nullptr) continue;
+      term.add_value_grads(term.self, tile, room.p.data(), dim, room.o.data(), dim, room.d_p.data(), grads);
+    }
+    if (d_p.data != nullptr) store(room.d_p.data(), tile.stride, tile, tile.cols, tile.col, d_p);
+  });
+  params.collect();
+}
+
+#define BEARING_INSTANTIATE(A)                                                                                         \
+  template void add_values<A>(const TermList<A>&, const Positions&, const Positions&,                                  \
+                              std::type_identity_t<View<const A, 4>>, std::type_identity_t<View<A, 4>>,                \
+                              const Executor&);                                                                        \
+  template void add_values_backward<A>(const TermList<A>&, const Positions&, const Positions&,                         \
+                                       std::type_identity_t<View<const A, 4>>, std::type_identity_t<View<const A, 4>>, \
+                                       std::type_identity_t<View<A, 4>>, const Executor&);
+BEARING_INSTANTIATE(float)
+BEARING_INSTANTIATE(double)
+#undef BEARING_INSTANTIATE
+
+}  // namespace bearing
