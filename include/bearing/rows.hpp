@@ -78,6 +78,7 @@ struct RowEncoding {
   void (*turn_grads)(const void*, const RowTile&, const A* x, const A* d_y, A* d_x, A* d_params) = nullptr;
   void (*collect)(const void*, Index batch, Index head, const A* d_params) = nullptr;
   Index (*out_dim)(const void*, Index dim) = nullptr;
+  Index (*turn_scratch)(const void*, Index dim) = nullptr;
   Index param_size = 0;
 
   template <class E>
@@ -101,6 +102,9 @@ struct RowEncoding {
     }
     if constexpr (requires { encoding.out_dim(Index{}); }) {
       out_dim = [](const void* e, Index dim) { return static_cast<const E*>(e)->out_dim(dim); };
+    }
+    if constexpr (requires { encoding.turn_scratch(Index{}); }) {
+      turn_scratch = [](const void* e, Index dim) { return static_cast<const E*>(e)->turn_scratch(dim); };
     }
   }
 };

@@ -28,6 +28,7 @@
 //     void collect(Index batch, Index head, const A* d) const  adds such a block into the gradients; called for every
 //                                                              batch and head in rising order, so sums have one order
 //     Index scratch_size(Index rows, Index cols) const         numbers of A that a tile of that size needs to work
+//     Index turn_scratch(Index dim) const                      doubles that turn and turn_grads need to work
 //     static constexpr bool whole_rows = true                  its tiles must span all keys: CoPE's running sums
 //
 // All members are const and, but for check, noexcept in spirit: they run in parallel tasks and must not throw.
@@ -88,6 +89,8 @@ struct RowTile {
   Index dim = 0;                             ///< of the rows of x
   Index x_stride = 0, y_stride = 0;          ///< between rows of what comes in and of what goes out
   Side side = Side::query;
+
+  double* scratch = nullptr;  ///< [turn_scratch(dim)] to use freely
 };
 
 template <class E, class A>

@@ -146,15 +146,19 @@ template <class A>
 struct TurnRoom {
   Place place;
   std::vector<A> x, y, d_x;
+  std::vector<double> scratch;
 };
 
 template <class A>
-std::vector<TurnRoom<A>> turn_rooms(const Positions& at, Index chunks, Index dim, Index out_dim) {
+std::vector<TurnRoom<A>> turn_rooms(const RowEncoding<A>& encoding, const Positions& at, Index chunks, Index dim,
+                                    Index out_dim) {
   std::vector<TurnRoom<A>> rooms;
   rooms.reserve(static_cast<std::size_t>(chunks));
   const auto in = static_cast<std::size_t>(block_rows * dim), out = static_cast<std::size_t>(block_rows * out_dim);
+  const auto scratch =
+      static_cast<std::size_t>(encoding.turn_scratch == nullptr ? 0 : encoding.turn_scratch(encoding.self, dim));
   for (Index c = 0; c < chunks; ++c) {
-    rooms.push_back({{at}, std::vector<A>(in), std::vector<A>(out), std::vector<A>(in)});
+    rooms.push_back({{at}, std::vector<A>(in), std::vector<A>(out), std::vector<A>(in), std::vector<double>(scratch)});
   }
   return rooms;
 }
@@ -205,13 +209,14 @@ void turn(const std::type_identity_t<RowEncoding<Compute<T>>>& encoding, Side si
   const Index blocks = (time + block_rows - 1) / block_rows, units = batch * heads * blocks;
   if (units == 0) return;
   const Index chunks = chunk_count(on, units);
-  std::vector<TurnRoom<A>> rooms = turn_rooms<A>(at, chunks, dim, out_dim);
+  std::vector<TurnRoom<A>> rooms = turn_rooms<A>(encoding, at, chunks, dim, out_dim);
   in_chunks(on, chunks, units, [&, heads = heads, time = time, dim = dim](Index chunk, Index unit) {
     TurnRoom<A>& room = rooms[static_cast<std::size_t>(chunk)];
     RowTile tile = room.place.open(unit / blocks / heads, unit / blocks % heads, unit % blocks * block_rows, time);
     tile.side = side;
     tile.dim = tile.x_stride = dim;
     tile.y_stride = out_dim;
+    tile.scratch = room.scratch.data();
     load_rows<A>(x, tile, room.x);
     encoding.turn(encoding.self, tile, room.x.data(), room.y.data());
     store_rows(room.y, tile, y);
@@ -229,7 +234,7 @@ void turn_backward(const std::type_identity_t<RowEncoding<A>>& encoding, Side si
   const auto [batch, heads, time, dim] = x.shape;
   if (x.size() == 0) return;
   const Index units = batch * heads, chunks = chunk_count(on, units);
-  std::vector<TurnRoom<A>> rooms = turn_rooms<A>(at, chunks, dim, out_dim);
+  std::vector<TurnRoom<A>> rooms = turn_rooms<A>(encoding, at, chunks, dim, out_dim);
   std::vector<A> params(static_cast<std::size_t>(units * encoding.param_size));
   in_chunks(on, chunks, units, [&, heads = heads, time = time, dim = dim](Index chunk, Index unit) {
     TurnRoom<A>& room = rooms[static_cast<std::size_t>(chunk)];
@@ -238,6 +243,7 @@ void turn_backward(const std::type_identity_t<RowEncoding<A>>& encoding, Side si
       tile.side = side;
       tile.dim = tile.x_stride = dim;
       tile.y_stride = out_dim;
+      tile.scratch = room.scratch.data();
       load_rows<A>(x, tile, room.x);
       load_rows<A>(d_y, tile, room.y);
       encoding.turn_grads(encoding.self, tile, room.x.data(), room.y.data(), room.d_x.data(),
