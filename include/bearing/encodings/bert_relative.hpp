@@ -1,0 +1,66 @@
+#pragma once
+
+#include <bearing/export.hpp>
+#include <bearing/term.hpp>
+
+// Vectors by distance for keys alone, as Hugging Face's BERT has them (position_embedding_type `relative_key` and
+// `relative_key_query`; Huang, Liang, Xu, Xiang 2020, arXiv 2009.13658, methods 3 and 4) and, with clipped distances,
+// Wav2Vec2-BERT:
+//
+//     s_ij ← s_ij + scale · q_i · E[ρ]   ( + scale · k_j · E[ρ]  for relative_key_query )
+//
+//     BERT                ρ = m − n + max_position_embeddings − 1      query minus key; nothing is clipped
+//     Wav2Vec2-BERT       ρ = clip(n − m, −left, right) + left         key minus query
+//
+// One table serves all heads. BERT's rows count queries minus keys: the files' tables are taken as they are, and read
+// backwards here. BERT knows no distance of max_position_embeddings or more: that is a RangeError, not a clipped row.
+
+namespace bearing {
+
+enum class BertRelativeType { relative_key, relative_key_query };
+
+struct BertRelative {
+  Index max_position_embeddings = 512;
+  BertRelativeType type = BertRelativeType::relative_key;
+
+  Index rows() const { return 2 * max_position_embeddings - 1; }
+  bool operator==(const BertRelative&) const = default;
+};
+
+/// position_embeddings_type `relative_key` of Wav2Vec2-BERT: left_max_position_embeddings, right_max_….
+struct Wav2Vec2BertRelative {
+  Index left = 64, right = 8;
+
+  Index rows() const { return left + right + 1; }
+  bool operator==(const Wav2Vec2BertRelative&) const = default;
+};
+
+/// Either of them, with its table [rows(), dim], shared by all heads; a row's features lie side by side. Positions must
+/// be whole numbers, in any order.
+///
+///     ∂E[ρ] = scale · Σ dS_ij (q_i + k_j)      ∂q_i = scale · Σ_j dS_ij E[ρ]      ∂k_j = scale · Σ_i dS_ij E[ρ]
+///
+/// without k for relative_key. Throws RangeError for max_position_embeddings < 1 or a negative side, ShapeError for a
+/// table of another extent; check() adds dim, and RangeError for positions too far apart for BERT.
+template <class A>
+class BEARING_EXPORT BertRelativeTerm {
+ public:
+  using Arithmetic = A;
+
+  BertRelativeTerm(const BertRelative& bert, Param<A, 2> table);
+  BertRelativeTerm(const Wav2Vec2BertRelative& wav2vec2_bert, Param<A, 2> table);
+
+  void check(const char* function, const Problem& problem) const;
+  void add_scores(const Tile<A>& tile, A* s) const;
+  void add_score_grads(const Tile<A>& tile, const A* d_s, const TileGrads<A>& grads) const;
+  Index param_size() const { return table_.grad.data == nullptr ? 0 : table_.value.shape[0] * table_.value.shape[1]; }
+  void collect(Index batch, Index head, const A* d_params) const;
+  Index scratch_size(Index rows, Index cols) const;
+
+ private:
+  Index least_, most_;  // distances, key minus query, of the table's ends
+  bool query_minus_key_, with_keys_;
+  Param<A, 2> table_;
+};
+
+}  // namespace bearing

@@ -1,0 +1,56 @@
+#pragma once
+
+#include <bearing/export.hpp>
+#include <bearing/term.hpp>
+
+// Relative position representations (Shaw, Uszkoreit, Vaswani 2018, arXiv 1803.02155, equations 3 and 4): a learned
+// vector for each distance is added to the key, another to the value, after their projections,
+//
+//     s_ij ← s_ij + scale · q_i · K[ρ]      o_i ← o_i + Σ_j p_ij V[ρ]      ρ = clip(n − m, −clip, clip) + clip
+//
+// The distance is key minus query, as in the paper and in tensor2tensor: row 0 is for keys `clip` or more before the
+// query, row clip for the query's own place, row 2·clip for keys `clip` or more after it. The paper shares the tables
+// among heads. BERT's `relative_key`, which counts the other way, is in bert_relative.hpp.
+
+namespace bearing {
+
+struct Shaw {
+  Index clip = 16;  ///< the paper's k: farther distances share the last row
+
+  Index rows() const { return 2 * clip + 1; }
+  bool operator==(const Shaw&) const = default;
+};
+
+/// Shaw's two sites. Tables are [2·clip + 1, dim], shared by all heads, or [heads, 2·clip + 1, dim] (an extent of 1:
+/// shared); dim is q's for keys, v's for values; a row's features lie side by side. Either table may be left out.
+///
+/// Positions must be whole numbers, in any order; a tile multiplies the queries with the vectors of the distances that
+/// it meets, and gathers: no array over queries, keys and features.
+///
+///     ∂K[ρ] = scale · Σ dS_ij q_i      ∂V[ρ] = Σ p_ij dO_i      ∂q_i = scale · Σ dS_ij K[ρ]      ∂p_ij = dO_i · V[ρ]
+///
+/// Throws RangeError for clip < 0, ShapeError for tables of other extents; check() adds heads, dim and positions.
+template <class A>
+class BEARING_EXPORT ShawTerm {
+ public:
+  using Arithmetic = A;
+
+  ShawTerm(const Shaw& shaw, Param<A, 2> key, Param<A, 2> value = {});
+  ShawTerm(const Shaw& shaw, Param<A, 3> key, Param<A, 3> value = {});
+
+  void check(const char* function, const Problem& problem) const;
+  void add_scores(const Tile<A>& tile, A* s) const;
+  void add_score_grads(const Tile<A>& tile, const A* d_s, const TileGrads<A>& grads) const;
+  void add_values(const Tile<A>& tile, const A* p, Index value_dim, A* o, Index o_stride) const;
+  void add_value_grads(const Tile<A>& tile, const A* p, Index value_dim, const A* d_o, Index d_o_stride, A* d_p,
+                       const TileGrads<A>& grads) const;
+  Index param_size() const;
+  void collect(Index batch, Index head, const A* d_params) const;
+  Index scratch_size(Index rows, Index cols) const;
+
+ private:
+  Index clip_;
+  Param<A, 3> key_, value_;
+};
+
+}  // namespace bearing

@@ -1,0 +1,59 @@
+#pragma once
+
+#include <bearing/encodings/transformer_xl.hpp>
+
+// XLNet (Yang, Dai, Yang, Carbonell, Salakhutdinov, Le 2019, arXiv 1906.08237): Transformer-XL's encoding with offsets
+// both ways, and a term by segment (§2.5):
+//
+//     s_ij = scale · [ q_i·k_j + u·k_j + (q_i + v)·r_{m−n} + (q_i + r_s)·seg_{σ(i,j)} ]
+//
+//     σ = 0: tokens i and j are of the same segment, 1: of different ones
+//
+// which segment each is does not matter. The first three are TransformerXLTerm with the spec below; r_w_bias is u,
+// r_r_bias is v, r_s_bias is r_s. Its projection `r` is [d_model, heads, dim]: the transpose of W_R, which strides
+// express.
+
+namespace bearing {
+
+struct Xlnet {
+  Index clamp_len = 0;        ///< 0: none (the config says −1)
+  bool bidirectional = true;  ///< attn_type: `bi` is true, `uni` false
+
+  /// Offsets from that of the first of q_len new tokens to the last of them, 1 − q_len, on; r then has one row for each
+  /// up to the oldest key, k_len − 1: q_len + k_len − 1 rows if bidirectional, else k_len from offset 0.
+  TransformerXL relative(Index q_len) const {
+    return {.first_offset = bidirectional ? 1 - q_len : 0, .clamp_len = clamp_len, .causal = !bidirectional};
+  }
+  bool operator==(const Xlnet&) const = default;
+};
+
+/// The segment term. seg_embed [2, heads, dim], r_s [heads, dim]; a row's features lie side by side. Segments are any
+/// numbers, [batch, tokens] of queries and of keys (tokens of a memory are segment 0 in the published code).
+///
+///     ∂seg_σ = scale Σ dS_ij (q_i + r_s)      ∂r_s = ∂q summed over i      ∂q_i = scale Σ_j dS_ij seg_σ
+///
+/// Throws ShapeError for parameters that do not fit one another; check() adds heads, dim, batch and lengths.
+template <class A>
+class BEARING_EXPORT XlnetSegmentTerm {
+ public:
+  using Arithmetic = A;
+
+  XlnetSegmentTerm(Param<A, 3> seg_embed, Param<A, 2> r_s, View<const Index, 2> q_segments,
+                   View<const Index, 2> k_segments);
+
+  void check(const char* function, const Problem& problem) const;
+  void add_scores(const Tile<A>& tile, A* s) const;
+  void add_score_grads(const Tile<A>& tile, const A* d_s, const TileGrads<A>& grads) const;
+  Index param_size() const;
+  void collect(Index batch, Index head, const A* d_params) const;
+  Index scratch_size(Index rows, Index cols) const;
+
+ private:
+  bool same_segment(const Tile<A>& tile, Index i, Index j) const;
+
+  Param<A, 3> seg_embed_;
+  Param<A, 2> r_s_;
+  View<const Index, 2> q_segments_, k_segments_;
+};
+
+}  // namespace bearing
