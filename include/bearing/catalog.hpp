@@ -1,0 +1,100 @@
+#pragma once
+
+#include <bearing/executor.hpp>
+#include <bearing/export.hpp>
+#include <bearing/inspect.hpp>
+#include <bearing/positions.hpp>
+#include <bearing/term.hpp>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+// Every encoding of the library, each with an example of itself behind one interface: what `bearing list`, `check`,
+// `compare` and `table` work on.
+
+namespace bearing::inspect {
+
+/// How large an example is. `seed` draws what would be learned.
+struct SpecimenOptions {
+  Index heads = 8;
+  Index dim = 64;      ///< of a head; of the input for encodings that are added there
+  Index length = 512;  ///< tokens it is trained for: a table's rows, a window's patches
+  std::uint64_t seed = 1;
+};
+
+/// Consecutive tokens with their positions: 0, 1, 2, … of a sequence, or the patches of an image, row by row.
+class BEARING_EXPORT Tokens {
+ public:
+  /// `width` 0: a sequence. Else token t stands at (t / width, t % width). `shift` is added to every coordinate.
+  Tokens(Index count, Index first, Index shift = 0, Index width = 0);
+
+  Index count() const { return count_; }
+  Positions at() const;
+
+ private:
+  Index count_, first_, width_;
+  std::vector<Index> coordinates_;  // [2, 1, count] of an image
+};
+
+/// An encoding with its numbers, whatever sites it acts on; what it does not have is null. All in double.
+struct Specimen {
+  SpecimenOptions options;
+  Index width = 0;        ///< of an image's grid; 0: it serves sequences
+  bool causal = false;    ///< meant for keys up to the query only
+  Index parameters = 0;   ///< numbers that training learns
+  Index held = 0;         ///< numbers that stay in memory between calls: parameters and tables
+  bool by_index = false;  ///< does not look at positions: token indices stand for them
+
+  std::function<void(const Positions& at, View<double, 3> rows, const Executor& on)> input_rows;
+  std::function<void(Side side, const Positions& at, View<const double, 4> x, View<double, 4> y, const Executor& on)>
+      turn_rows;
+  std::function<Index(Index dim)> out_dim;  ///< of turned rows; null: dim
+  std::function<void(const Positions& q_at, const Positions& k_at, View<const double, 4> q, View<const double, 4> k,
+                     View<double, 4> scores, const Executor& on)>
+      score_terms;
+  std::function<void(const Positions& q_at, const Positions& k_at, View<const double, 4> p, View<double, 4> out,
+                     const Executor& on)>
+      value_terms;
+
+  /// p(i): [1, tokens, dim].
+  BEARING_EXPORT Array inputs(const Tokens& at, const Executor& on = {}) const;
+  /// T x: [heads, tokens, out_dim] of x [heads, tokens, dim].
+  BEARING_EXPORT Array turn(Side side, const Tokens& at, const Array& x, const Executor& on = {}) const;
+  /// What the score site adds, with softmax scale 1/√dim: [heads, queries, keys].
+  BEARING_EXPORT Array scores(const Tokens& q_at, const Tokens& k_at, const Array& q, const Array& k,
+                              const Executor& on = {}) const;
+  /// Σ_j p_ij V[ρ(i, j)]: [heads, queries, dim].
+  BEARING_EXPORT Array values(const Tokens& q_at, const Tokens& k_at, const Array& p, const Executor& on = {}) const;
+
+  /// The logits of attention: T(q + p) · T(k + p) / √dim + the score site's terms. Input encodings are added to the
+  /// rows of every head, as if the projections were the identity.
+  BEARING_EXPORT Array logits(const Tokens& q_at, const Tokens& k_at, const Array& q, const Array& k,
+                              const Executor& on = {}) const;
+
+  /// `count` tokens in this encoding's own walk, each coordinate moved by `shift`.
+  Tokens tokens(Index count, Index first = 0, Index shift = 0) const { return {count, first, shift, width}; }
+};
+
+/// One encoding of the library.
+struct Entry {
+  const char* stem;  ///< names its header, source and page
+  const char* title;
+  const char* authors;
+  int year;
+  const char* source;  ///< "arXiv 2104.09864", or where it was published
+  const char* does;    ///< in a few words
+  Specimen (*make)(const SpecimenOptions& options);
+};
+
+/// In the order of the sites: input, query/key, score, none.
+BEARING_EXPORT const std::vector<Entry>& catalog();
+
+/// Null if there is none of that stem.
+BEARING_EXPORT const Entry* find(const std::string& stem);
+
+/// "input", "query/key", "score", "score, value", "none": from what the example has.
+BEARING_EXPORT std::string sites(const Specimen& specimen);
+
+}  // namespace bearing::inspect

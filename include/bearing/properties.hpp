@@ -1,0 +1,72 @@
+#pragma once
+
+#include <bearing/catalog.hpp>
+#include <bearing/export.hpp>
+#include <string>
+#include <vector>
+
+// Properties of encodings, measured on examples: every verdict comes with its evidence.
+
+namespace bearing::inspect {
+
+enum class Verdict {
+  yes,
+  no,
+  partly,          ///< the evidence says how far
+  learned,         ///< not by itself: it depends on what is learned (the example's numbers are drawn at random)
+  not_applicable,  ///< the encoding does nothing that the question is about
+};
+
+BEARING_EXPORT const char* name(Verdict verdict);
+
+struct Property {
+  std::string name;
+  Verdict verdict;
+  std::string evidence;  ///< one sentence with numbers
+  double number;         ///< the one that decided; NaN if none did
+};
+
+/// All properties of one encoding, in a fixed order:
+///
+///     unique                  every position (of a bias: every distance) has a value of its own in float32
+///     relative                logits stay when all positions move by the same amount
+///     decay                   the maxima over octaves of distance fall
+///     extensible              positions past the length: error, clamped, within the seen range, or unseen values
+///     deterministic           the same bits again, and on executors that cut the work otherwise
+///     bounded                 values do not grow past the length
+///     norm                    rows keep their norm
+///     symmetric               a key after the query counts as one before it
+///     shift map               PE(p + φ) is one linear map of PE(p) for all p
+///     parameters              what training learns: how many numbers, and how they grow with the length
+///     memory                  numbers that stay in memory, and how they grow with the length
+///
+/// Throws what the encoding's constructors throw for options that it cannot serve.
+BEARING_EXPORT std::vector<Property> check(const Entry& entry, const SpecimenOptions& options = {});
+
+/// How a count grows when the length doubles: "O(1)", "O(L)", "O(L²)", "O(log L)", else "".
+BEARING_EXPORT std::string growth(Index at_length, Index at_double, Index at_quadruple);
+
+/// A row of the comparison of encodings.
+struct Comparison {
+  std::string stem, sites;
+  bool learnable = false;
+  Verdict extensible, relative, decay;
+  std::string past_length;  ///< "error", "clamped", "seen values", "unseen values"
+  std::string memory;       ///< growth of what is held with the length
+  Index parameters = 0;
+};
+BEARING_EXPORT Comparison compare(const Entry& entry, const SpecimenOptions& options = {});
+
+/// Something that is often said of an encoding, and what measuring it gives.
+struct Claim {
+  std::string stem;
+  std::string says;
+  Verdict holds;
+  std::string measured;
+  double number;
+};
+
+/// Measures all of them, in the catalog's order.
+BEARING_EXPORT std::vector<Claim> claims();
+
+}  // namespace bearing::inspect
