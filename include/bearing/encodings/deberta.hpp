@@ -1,0 +1,95 @@
+#pragma once
+
+#include <bearing/export.hpp>
+#include <bearing/term.hpp>
+#include <vector>
+
+// DeBERTa's disentangled attention (He, Liu, Gao, Chen 2021, arXiv 2006.03654; v3: 2111.09543): content meets position
+// twice, as the query's content with the key's relative position (c2p) and as the key's content with the query's (p2c),
+//
+//     s_ij ← s_ij + scale · [ q_i·Kr[δ] + k_j·Qr[δ'] ]        δ = clamp(bucket(m − n) + span, 0, 2·span − 1)
+//
+// Kr and Qr [heads, 2·span, dim] are the relative embeddings after their projections; the projections themselves are
+// the caller's products (with share_att_key, they are the content's own). They, the layer norm over the embeddings
+// (norm_rel_ebd) and the sharing of one embedding by all layers belong to the model: add up the layers' gradients.
+//
+// The paper counts query minus key; a distance of this library is key minus query, and is turned round inside.
+//
+// v1 has no buckets: bucket(x) = x, span = max_relative_positions. v2 and v3 have position_buckets B: distances up to
+// B/2 have buckets of their own, those up to max_relative_positions share the rest by logarithm, and span = B.
+//
+// Implementations disagree with the paper on δ': the paper takes the distance from the other end, bucket(n − m), as
+// position-to-content has the key look at the query; the authors' code and Hugging Face's take δ' = δ. Models were
+// trained with the code.
+
+namespace bearing {
+
+/// Which row of Qr the p2c term takes.
+enum class DebertaIndex {
+  code,   ///< that of bucket(m − n), as c2p does: what models were trained with
+  paper,  ///< that of bucket(n − m)
+};
+
+/// What a config states: relative_attention's max_relative_positions (where it is −1, max_position_embeddings),
+/// position_buckets (where it is −1, 0) and pos_att_type.
+struct Deberta {
+  Index max_relative_positions = 512;
+  Index position_buckets = 0;  ///< 0: none, as in v1; 256 in v2 and v3
+  bool c2p = true, p2c = true;
+  DebertaIndex index = DebertaIndex::code;
+
+  /// Half the rows of the tables.
+  Index span() const { return position_buckets > 0 ? position_buckets : max_relative_positions; }
+  bool operator==(const Deberta&) const = default;
+};
+
+/// The bucket of a key at a distance n − m from the query, counted as DeBERTa does: positive for keys before the query,
+/// and not clamped. With mid = B/2 and M = max_relative_positions,
+///
+///     |x| ≤ mid: x        else sign(x)·(mid + ⌈ln(|x|/mid) / ln((M − 1)/mid) · (mid − 1)⌉)        x = m − n
+///
+/// A distance that is not whole is cut to a whole one, towards 0. Throws RangeError for a spec that DebertaTerm
+/// refuses.
+BEARING_EXPORT Index deberta_bucket(const Deberta& deberta, double distance);
+
+/// 1/√(dim·(1 + terms)): the softmax scale of every product in the score, q·k included. It is the caller's to give, in
+/// ScoreInputs::scale. Throws RangeError for dim < 1.
+BEARING_EXPORT double deberta_softmax_scale(const Deberta& deberta, Index dim);
+
+/// Both terms. `key` is Kr and `query` Qr, [heads, 2·span, dim], features side by side; that of a term that the spec
+/// switches off is left empty ({}). Looks at q and k.
+///
+///     d_Kr[δ] += scale · Σ d_s_ij q_i        d_q_i += scale · Σ d_s_ij Kr[δ]        and so for Qr and k
+///
+/// Throws RangeError for max_relative_positions < 1, position_buckets negative, 1, or so many that
+/// max_relative_positions − 1 ≤ position_buckets/2; ShapeError for tables that do not fit the spec or each other.
+template <class A>
+class BEARING_EXPORT DebertaTerm {
+ public:
+  using Arithmetic = A;
+
+  DebertaTerm(const Deberta& deberta, Param<A, 3> key, Param<A, 3> query);
+
+  void check(const char* function, const Problem& problem) const;
+  void add_scores(const Tile<A>& tile, A* s) const;
+  void add_score_grads(const Tile<A>& tile, const A* d_s, const TileGrads<A>& grads) const;
+  Index param_size() const { return grad_size(key_) + grad_size(query_); }
+  void collect(Index batch, Index head, const A* d_params) const;
+  Index scratch_size(Index rows, Index cols) const;
+
+ private:
+  struct Block;
+  static Index grad_size(const Param<A, 3>& table) {
+    return table.grad.data == nullptr ? 0 : table.grad.shape[1] * table.grad.shape[2];
+  }
+  /// The row of a table at x = m − n.
+  Index row(double x) const;
+  template <class Body>
+  void over_blocks(const Tile<A>& tile, const Body& body) const;
+
+  Deberta deberta_;
+  std::vector<Index> from_;  ///< from_[i]: the least |x| of bucket mid + 1 + i
+  Param<A, 3> key_, query_;
+};
+
+}  // namespace bearing
