@@ -1,0 +1,32 @@
+#pragma once
+
+#include <bearing/export.hpp>
+#include <bearing/term.hpp>
+
+// A bias that someone else computed, or learns entry by entry: s_ij ← s_ij + bias[b, h, i, j].
+
+namespace bearing {
+
+/// By indices, not positions. An extent of 1 serves all sequences, heads, queries or keys. Masks work too: −inf is
+/// added as it is. For its gradient a call keeps one [q_len, k_len] (1 where the bias has 1) per sequence and head.
+template <class A>
+class BEARING_EXPORT DenseBias {
+ public:
+  using Arithmetic = A;
+
+  /// bias [batch or 1, heads or 1, q_len or 1, k_len or 1], any strides. Its gradient is the scores', summed over what
+  /// shares an entry.
+  explicit DenseBias(Param<A, 4> bias) : bias_(bias) {}
+
+  /// Throws ShapeError for another shape, of the bias or its gradient.
+  void check(const char* function, const Problem& problem) const;
+  void add_scores(const Tile<A>& tile, A* s) const;
+  void add_score_grads(const Tile<A>& tile, const A* d_s, const TileGrads<A>& grads) const;
+  Index param_size() const { return bias_.grad.data == nullptr ? 0 : bias_.value.shape[2] * bias_.value.shape[3]; }
+  void collect(Index batch, Index head, const A* d_params) const;
+
+ private:
+  Param<A, 4> bias_;
+};
+
+}  // namespace bearing

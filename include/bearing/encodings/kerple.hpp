@@ -1,0 +1,53 @@
+#pragma once
+
+#include <bearing/export.hpp>
+#include <bearing/term.hpp>
+
+// KERPLE, kernelised relative positions (Chi, Fan, Ramadge, Rudnicky 2022, arXiv 2205.09921): a score loses by a
+// conditionally positive definite kernel of the distance, with two learned numbers per head,
+//
+//     logarithmic  s_ij ← s_ij − r1_h · ln(1 + r2_h · |n − m|)
+//     power        s_ij ← s_ij − r1_h · |n − m|^r2_h                (ALiBi is r2 = 1)
+//
+// The authors' code calls them p, a (logarithmic) and a, p (power), draws what multiplies a distance from U(0, 1) and
+// the other from U(0, 2), and before every forward pass sets parameters that an optimiser took too far back to `least`
+// and `most_power`; that is no part of the function, and its gradient does not see it. Its optional multiplicative
+// kernel ("wei") is not here: it multiplies whole scores rather than adding to them.
+
+namespace bearing {
+
+enum class KerpleForm { logarithmic, power };
+
+struct Kerple {
+  Required<KerpleForm> form;
+
+  static constexpr double least = 0.01;    ///< of r1 and r2, after an optimiser's step
+  static constexpr double most_power = 2;  ///< of r2 in the power form: beyond it the kernel is not positive definite
+
+  bool operator==(const Kerple&) const = default;
+};
+
+/// KERPLE as a bias by distance; serves real positions too. Used with parameters that are not one for each head, it
+/// throws ShapeError.
+template <class A>
+class BEARING_EXPORT KerpleBias {
+ public:
+  using Arithmetic = A;
+
+  /// r1, r2 [heads], positive.
+  /// Logarithmic: ∂b/∂r1 = −ln(1 + r2·|n − m|), ∂b/∂r2 = −r1·|n − m| / (1 + r2·|n − m|).
+  /// Power: ∂b/∂r1 = −|n − m|^r2, ∂b/∂r2 = −r1·|n − m|^r2·ln|n − m|, both 0 at distance 0.
+  KerpleBias(const Kerple& kerple, Param<A, 1> r1, Param<A, 1> r2) : form_(kerple.form), r1_(r1), r2_(r2) {}
+
+  void check(const char* function, const Problem& problem) const;
+  void bias(Index head, Index n, const double* distance, A* b) const;
+  void bias_grads(Index head, Index n, const double* distance, const A* d_b, A* d_params) const;
+  Index param_size() const { return r1_.grad.data == nullptr && r2_.grad.data == nullptr ? 0 : 2; }
+  void collect(Index batch, Index head, const A* d_params) const;
+
+ private:
+  KerpleForm form_;
+  Param<A, 1> r1_, r2_;
+};
+
+}  // namespace bearing
