@@ -100,6 +100,8 @@ struct ScoreCase {
   Place place = Place::offsets;
   Index axes = 1;
   Index q_first = 0, k_first = 0;  ///< offsets
+  Index height = 0, width = 0;     ///< of a grid of tokens, two axes; 0: no grid
+  bool class_token = false;        ///< every third token of the grid is at (−1, −1)
 };
 
 /// Positions, queries, keys and weights of a case, the same in both arithmetics.
@@ -189,10 +191,18 @@ class ScoreData {
 
  private:
   void place(Random& random, std::vector<double>& at, Index n, Index first) {
+    if (c_.height > 0) return place_on_grid(random, at, n);
     for (Index x = 0; x < c_.axes * c_.batch * n; ++x) {
       const double p = c_.place == Place::real ? random.uniform(0, 12)
                                                : static_cast<double>(first + random.integer(0, 3 * n / 2 + 2));
       at.push_back(p);
+    }
+  }
+  void place_on_grid(Random& random, std::vector<double>& at, Index n) {
+    for (const Index extent : {c_.height, c_.width}) {
+      for (Index x = 0; x < c_.batch * n; ++x) {
+        at.push_back(c_.class_token && x % 3 == 1 ? -1 : static_cast<double>(random.integer(0, extent - 1)));
+      }
     }
   }
   Positions positions(const std::vector<double>& at, Index n, Index first) const {

@@ -1,0 +1,45 @@
+#pragma once
+
+#include <bearing/export.hpp>
+#include <bearing/term.hpp>
+
+// Decomposed relative position embeddings (MViTv2: Li et al. 2022, arXiv 2112.01526, §4.1; used by ViTDet and Segment
+// Anything): a displacement's vector is the sum of one for its height and one for its width, and meets the query,
+//
+//     s_ij ← s_ij + q_i · (R_h[y_i − y_j] + R_w[x_i − x_j])
+//
+// with tables R_h [2·height − 1, dim], R_w [2·width − 1, dim] shared by all heads; row 0 is −(height − 1), query minus
+// key. The query enters *without* the softmax scale, as in the authors' code. Positions have two axes, (y, x), from 0.
+// Tables for another size are resized linearly along their rows before they get here.
+
+namespace bearing {
+
+struct Sam {
+  Index height = 0, width = 0;  ///< of the map that attention sees, in patches (a window's, in windowed layers)
+  bool operator==(const Sam&) const = default;
+};
+
+/// The term with its two tables and their gradients. Throws ShapeError for tables of another shape than
+/// [2·height − 1, dim] and [2·width − 1, dim] or positions without two axes; RangeError for a position outside the map.
+template <class A>
+class BEARING_EXPORT SamTerm {
+ public:
+  using Arithmetic = A;
+
+  SamTerm(const Sam& spec, Param<A, 2> height_table, Param<A, 2> width_table);
+
+  void check(const char* function, const Problem& problem) const;
+  void add_scores(const Tile<A>& tile, A* s) const;
+  void add_score_grads(const Tile<A>& tile, const A* d_s, const TileGrads<A>& grads) const;
+  Index scratch_size(Index rows, Index cols) const;
+  Index param_size() const;
+  void collect(Index batch, Index head, const A* d_params) const;
+
+ private:
+  Index table_rows() const { return 2 * spec_.height - 1 + 2 * spec_.width - 1; }
+
+  Sam spec_;
+  Param<A, 2> height_, width_;
+};
+
+}  // namespace bearing

@@ -1,0 +1,163 @@
+#include <algorithm>
+#include <bearing/encodings/swin_v2.hpp>
+#include <bearing/error.hpp>
+#include <cmath>
+#include <vector>
+
+#include "text.hpp"
+
+namespace bearing {
+
+using text::concat;
+
+namespace {
+
+/// The largest displacement of training: what 8 on the logarithmic scale stands for.
+struct Reach {
+  double y, x;
+};
+
+Reach reach_of(const SwinV2& spec) {
+  const auto one = [](Index trained, Index window) {
+    return static_cast<double>((trained > 0 ? trained : window) - 1);
+  };
+  return {one(spec.trained_height, spec.window.height), one(spec.trained_width, spec.window.width)};
+}
+
+double coordinate(Index displacement, double reach) {
+  const double scaled = 8 * static_cast<double>(displacement) / reach;
+  return std::copysign(std::log2(1 + std::fabs(scaled)) / 3, scaled);  // log2 8 = 3
+}
+
+template <class A, int Rank>
+void check_shape(const char* function, const char* argument, const Param<A, Rank>& param,
+                 const std::array<Index, static_cast<std::size_t>(Rank)>& wanted) {
+  if (param.value.shape != wanted) {
+    throw ShapeError(
+        concat("[", function, "] ", argument, ": must have the shape ", wanted, ", got ", param.value.shape));
+  }
+  if (param.grad.data != nullptr && param.grad.shape != wanted) {
+    throw ShapeError(
+        concat("[", function, "] ", argument, ".grad: must have the shape ", wanted, ", got ", param.grad.shape));
+  }
+}
+
+template <class A>
+void check(const char* function, const SwinV2& spec, const SwinV2Network<A>& network,
+           const std::array<Index, 2>& table) {
+  const Swin& window = spec.window;
+  if (window.height < 1 || window.width < 1 || window.height > 4096 || window.width > 4096) {
+    throw ShapeError(concat("[", function, "] window: must be between 1 and 4096 each way, got ", window.height, " x ",
+                            window.width));
+  }
+  if (window.class_token != Swin::ClassToken::none) {
+    throw ShapeError(concat("[", function, "] window.class_token: must be none: Swin V2 has no class token"));
+  }
+  const Reach reach = reach_of(spec);
+  if (reach.y < 1 || reach.x < 1) {
+    throw ShapeError(concat("[", function, "] trained_height, trained_width: must be at least 2 for a window of ",
+                            window.height, " x ", window.width, ", got ", spec.trained_height, ", ",
+                            spec.trained_width));
+  }
+  const Index hidden = network.b1.value.shape[0], heads = network.w2.value.shape[0];
+  check_shape(function, "b1", network.b1, std::array<Index, 1>{hidden});
+  check_shape(function, "w1", network.w1, std::array<Index, 2>{hidden, 2});
+  check_shape(function, "w2", network.w2, std::array<Index, 2>{heads, hidden});
+  if (table != std::array<Index, 2>{window.rows(), heads}) {
+    throw ShapeError(
+        concat("[", function, "] table: must be ", std::array<Index, 2>{window.rows(), heads}, ", shape is ", table));
+  }
+}
+
+/// body(row, c_y, c_x) for every displacement.
+template <class Body>
+void over_displacements(const SwinV2& spec, const Body& body) {
+  const Reach reach = reach_of(spec);
+  Index row = 0;
+  for (Index y = 1 - spec.window.height; y < spec.window.height; ++y) {
+    for (Index x = 1 - spec.window.width; x < spec.window.width; ++x) {
+      body(row++, coordinate(y, reach.y), coordinate(x, reach.x));
+    }
+  }
+}
+
+template <class A>
+double hidden_unit(const SwinV2Network<A>& n, Index u, double y, double x) {
+  return static_cast<double>(n.w1.value(u, Index{0})) * y + static_cast<double>(n.w1.value(u, Index{1})) * x +
+         static_cast<double>(n.b1.value(u));
+}
+
+/// w2 · relu(hidden)
+template <class A>
+double output(const SwinV2Network<A>& n, Index h, const std::vector<double>& hidden) {
+  double sum = 0;
+  for (std::size_t u = 0; u < hidden.size(); ++u) {
+    sum += static_cast<double>(n.w2.value(h, static_cast<Index>(u))) * std::fmax(hidden[u], 0);
+  }
+  return sum;
+}
+
+}  // namespace
+
+template <class A>
+void swin_v2_table(const SwinV2& spec, const SwinV2Network<A>& network, std::type_identity_t<View<A, 2>> table) {
+  check("swin_v2_table", spec, network, table.shape);
+  std::vector<double> hidden(static_cast<std::size_t>(network.b1.value.shape[0]));
+  over_displacements(spec, [&](Index row, double y, double x) {
+    for (std::size_t u = 0; u < hidden.size(); ++u) hidden[u] = hidden_unit(network, static_cast<Index>(u), y, x);
+    for (Index h = 0; h < table.shape[1]; ++h) {
+      table(row, h) = static_cast<A>(16 / (1 + std::exp(-output(network, h, hidden))));
+    }
+  });
+}
+
+template <class A>
+void swin_v2_table_backward(const SwinV2& spec, const SwinV2Network<A>& network,
+                            std::type_identity_t<View<const A, 2>> d_table) {
+  check("swin_v2_table_backward", spec, network, d_table.shape);
+  const std::size_t units = static_cast<std::size_t>(network.b1.value.shape[0]);
+  const std::size_t heads = static_cast<std::size_t>(network.w2.value.shape[0]);
+  // Summed in double over all displacements, added to the gradients once.
+  std::vector<double> hidden(units), d_hidden(units), d_y(units), d_x(units), d_b(units), d_w2(heads * units);
+  over_displacements(spec, [&](Index row, double y, double x) {
+    for (std::size_t u = 0; u < units; ++u) hidden[u] = hidden_unit(network, static_cast<Index>(u), y, x);
+    std::fill(d_hidden.begin(), d_hidden.end(), 0.0);
+    for (std::size_t h = 0; h < heads; ++h) {
+      // B = 16σ(z): dB/dz = B(16 − B)/16
+      const double b = 16 / (1 + std::exp(-output(network, static_cast<Index>(h), hidden)));
+      const double d_z = static_cast<double>(d_table(row, static_cast<Index>(h))) * b * (16 - b) / 16;
+      for (std::size_t u = 0; u < units; ++u) {
+        if (hidden[u] <= 0) continue;
+        d_w2[h * units + u] += d_z * hidden[u];
+        d_hidden[u] += d_z * static_cast<double>(network.w2.value(static_cast<Index>(h), static_cast<Index>(u)));
+      }
+    }
+    for (std::size_t u = 0; u < units; ++u) {
+      d_y[u] += d_hidden[u] * y;
+      d_x[u] += d_hidden[u] * x;
+      d_b[u] += d_hidden[u];
+    }
+  });
+  for (std::size_t u = 0; u < units; ++u) {
+    const auto unit = static_cast<Index>(u);
+    if (network.w1.grad.data != nullptr) {
+      network.w1.grad(unit, Index{0}) += static_cast<A>(d_y[u]);
+      network.w1.grad(unit, Index{1}) += static_cast<A>(d_x[u]);
+    }
+    if (network.b1.grad.data != nullptr) network.b1.grad(unit) += static_cast<A>(d_b[u]);
+    if (network.w2.grad.data == nullptr) continue;
+    for (std::size_t h = 0; h < heads; ++h) {
+      network.w2.grad(static_cast<Index>(h), unit) += static_cast<A>(d_w2[h * units + u]);
+    }
+  }
+}
+
+#define BEARING_INSTANTIATE(A)                                                                              \
+  template void swin_v2_table<A>(const SwinV2&, const SwinV2Network<A>&, std::type_identity_t<View<A, 2>>); \
+  template void swin_v2_table_backward<A>(const SwinV2&, const SwinV2Network<A>&,                           \
+                                          std::type_identity_t<View<const A, 2>>);
+BEARING_INSTANTIATE(float)
+BEARING_INSTANTIATE(double)
+#undef BEARING_INSTANTIATE
+
+}  // namespace bearing
