@@ -19,8 +19,11 @@ struct InputEncoding {
   void (*inputs)(const void*, const RowTile&, A* p) = nullptr;
   void (*input_grads)(const void*, const RowTile&, const A* d_p, A* d_params) = nullptr;
   void (*collect)(const void*, Index batch, Index head, const A* d_params) = nullptr;
+  Index (*input_scratch)(const void*, Index rows) = nullptr;
   Index param_size = 0;
   Index dim = 0;
+  Index rows_at_once = 64;      ///< some hundred numbers each: they stay in the nearest cache
+  bool grads_in_order = false;  ///< see term.hpp
 
   template <class E>
   requires(!std::same_as<E, InputEncoding> && InputTerm<E, A>) InputEncoding(const E& encoding)
@@ -32,6 +35,11 @@ struct InputEncoding {
       };
     }
     inputs = [](const void* e, const RowTile& tile, A* p) { static_cast<const E*>(e)->inputs(tile, p); };
+    if constexpr (requires { encoding.input_scratch(Index{}); }) {
+      input_scratch = [](const void* e, Index rows) { return static_cast<const E*>(e)->input_scratch(rows); };
+    }
+    if constexpr (requires { E::rows_at_once; }) rows_at_once = E::rows_at_once;
+    if constexpr (requires { E::grads_in_order; }) grads_in_order = E::grads_in_order;
     if constexpr (!Constant<E>) {
       input_grads = [](const void* e, const RowTile& tile, const A* d_p, A* d_params) {
         static_cast<const E*>(e)->input_grads(tile, d_p, d_params);

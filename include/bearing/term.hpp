@@ -29,6 +29,10 @@
 //                                                              batch and head in rising order, so sums have one order
 //     Index scratch_size(Index rows, Index cols) const         numbers of A that a tile of that size needs to work
 //     Index turn_scratch(Index dim) const                      doubles that turn and turn_grads need to work
+//     Index input_scratch(Index rows) const                    doubles that inputs and input_grads need for so many
+//     static constexpr Index rows_at_once = n                  inputs likes to write up to n rows at once (else 64)
+//     static constexpr bool grads_in_order = true              input_grads adds to the gradients itself, with d_params
+//                                                              null: called in one order, one call at a time
 //     static constexpr bool whole_rows = true                  its tiles must span all keys: CoPE's running sums
 //
 // All members are const and, but for check, noexcept in spirit: they run in parallel tasks and must not throw.
@@ -89,8 +93,9 @@ struct RowTile {
   Index dim = 0;                             ///< of the rows of x
   Index x_stride = 0, y_stride = 0;          ///< between rows of what comes in and of what goes out
   Side side = Side::query;
+  bool consecutive = false;  ///< positions are whole and rise by one from row to row, on the only axis
 
-  double* scratch = nullptr;  ///< [turn_scratch(dim)] to use freely
+  double* scratch = nullptr;  ///< [turn_scratch(dim)] or [input_scratch(rows)] to use freely
 };
 
 template <class E, class A>

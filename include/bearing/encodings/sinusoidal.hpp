@@ -1,0 +1,106 @@
+#pragma once
+
+#include <bearing/rows.hpp>
+#include <memory>
+#include <optional>
+#include <vector>
+
+// Sinusoidal encoding of the input (Vaswani et al. 2017, arXiv 1706.03762, section 3.5): token p receives the sine and
+// the cosine of p times each of a row of frequencies,
+//
+//     x_p ← x_p + [sin pω_0, cos pω_0, sin pω_1, cos pω_1, …]        ω_i = base^(−2i/dim) radians per token
+//
+// That is the paper. Implementations agree neither on the order of the columns nor on the exponent; a table of another
+// layout has the same shape and trains as well, but a trained model needs its own.
+
+namespace bearing {
+
+/// Column order and exponent. h is dim/2, rounded down. There is no default: no error would tell a wrong guess.
+enum class SinusoidalLayout {
+  interleaved,        ///< [scscsc]  2i/dim: the paper; DistilBERT, XLM, Flaubert; odd dim: the last column is a sine
+  concatenated,       ///< [sss|ccc]  2i/dim: Transformer-XL, Marian, Pegasus; odd dim: one more sine
+  tensor2tensor,      ///< [sss|ccc]  i/(h−1), so the last ω is exactly 1/base: fairseq, M2M100, Whisper, MLX; odd: 0
+  cos_first,          ///< [ccc|sss]  i/h: DiT, diffusers with flip_sin_to_cos and downscale_freq_shift 0; odd: 0
+  cos_first_shifted,  ///< [ccc|sss]  i/(h−1): diffusers with flip_sin_to_cos and downscale_freq_shift 1; odd: 0
+};
+
+struct Sinusoidal {
+  Index dim = 0;
+  double base = 10'000;  ///< the longest wavelength is 2π times this, or a little less
+  Required<SinusoidalLayout> layout;
+  double frequency_scale = 1;                  ///< multiplies every ω: 2π for whole turns, CAPE's freq_scale
+  double scale = 1;                            ///< multiplies every sine and cosine: √(2/dim) in MLX
+  std::optional<Index> padding_position = {};  ///< its row is 0: fairseq's and M2M100's padding_idx
+  bool operator==(const Sinusoidal&) const = default;
+};
+
+enum class SinusoidPart { sine, cosine, zero };
+struct SinusoidColumn {
+  Index pair = 0;  ///< whose frequency
+  SinusoidPart part = SinusoidPart::zero;
+  bool operator==(const SinusoidColumn&) const = default;
+};
+
+/// What each column holds, [dim]. Throws ShapeError for dim < 2 or past 2^20, RangeError for a base or factors that
+/// cannot be.
+BEARING_EXPORT std::vector<SinusoidColumn> sinusoidal_columns(const Sinusoidal& spec);
+
+/// ω of every pair, radians per token, rounded to nearest. Errors as sinusoidal_columns().
+BEARING_EXPORT std::vector<double> sinusoidal_frequencies(const Sinusoidal& spec);
+
+/// The permutation between two layouts of the same numbers: column c of `to` is column order[c] of `from`. Apply it to
+/// the columns of whatever was trained on the table (token embeddings, the weights that read the sum), and the model
+/// computes the same with the other layout. Throws ShapeError where the exponents differ: no permutation helps then.
+BEARING_EXPORT std::vector<Index> sinusoidal_column_order(SinusoidalLayout from, SinusoidalLayout to, Index dim);
+
+/// What may be learned; a Param without value is not.
+template <class A>
+struct SinusoidalParams {
+  Param<A, 1> scale = {};        ///< [1], beside the spec's scale (x-transformers, which starts it at dim^−½)
+  Param<A, 1> frequencies = {};  ///< [pairs], in place of the spec's; read once, when the encoding is made
+};
+
+class SinusoidRows;  // exact sines and cosines: src/encodings/sinusoid_rows.hpp
+
+/// The encoding. Values are those of the real numbers p and ω (150 bits), rounded: float ≤ 0.55 ulp to position 2^24
+/// and ≤ 1 ulp to ±2^31, double ≤ 2 ulp, before a scale other than 1 adds its own rounding. Real positions too.
+template <class A>
+class BEARING_EXPORT SinusoidalInputs {
+ public:
+  using Arithmetic = A;
+  static constexpr Index rows_at_once = 4096;
+
+  /// Throws as sinusoidal_columns(), ShapeError for parameters of the wrong shape, RangeError for frequencies that are
+  /// not finite or above 2^13.
+  explicit SinusoidalInputs(const Sinusoidal& spec, SinusoidalParams<A> learned = {});
+
+  Index dim() const { return spec_.dim; }
+  void check(const char* function, const Problem& problem) const;
+  void inputs(const RowTile& tile, A* p) const;
+  /// dscale = Σ dx·p/scale,  dω_i = Σ_p p·(d_sin·cos pω_i − d_cos·sin pω_i), scaled
+  void input_grads(const RowTile& tile, const A* d_p, A* d_params) const;
+  Index input_scratch(Index rows) const;
+  Index param_size() const;
+  void collect(Index batch, Index head, const A* d_params) const;
+
+ private:
+  bool is_padding(double p) const;
+  A learned_scale() const { return learned_.scale.value.data == nullptr ? A(1) : learned_.scale.value(0); }
+
+  Sinusoidal spec_;
+  SinusoidalParams<A> learned_;
+  std::vector<SinusoidColumn> columns_;
+  std::shared_ptr<const SinusoidRows> rows_;
+};
+
+/// dbase from the gradient of the frequencies: Σ_i dω_i·∂ω_i/∂base. d_frequencies [pairs].
+BEARING_EXPORT double sinusoidal_base_gradient(const Sinusoidal& spec, View<const double, 1> d_frequencies);
+
+/// The table itself: rows [time, dim] at the given positions.
+template <class T>
+void fill(const Sinusoidal& spec, const Positions& at, View<T, 2> rows, const Executor& on = {}) {
+  const SinusoidalInputs<Compute<T>> encoding(spec);
+  fill<T>(encoding, at, rows, on);
+}
+
+}  // namespace bearing
