@@ -1,0 +1,57 @@
+#pragma once
+
+#include <bearing/export.hpp>
+#include <bearing/term.hpp>
+
+// LieRE (Ostmeier et al. 2024, "LieRE: Lie rotational positional encodings", arXiv 2406.10322): a token's position
+// picks a rotation of the whole head, or of each block of it, out of a learned family,
+//
+//     R(p) = exp(Σ_axis p_axis A_axis),      A learned, skew-symmetric: A[i][j] = −A[j][i] = a[i < j]
+//
+// RoPE-Mixed is the case of blocks of 2 (with f = −a: a turns clockwise). R is orthogonal, so norms are kept. With one
+// axis the score depends on the distance alone: R(m)ᵀR(n) = R(n − m). With more it does so only if the A commute, which
+// nothing makes them do: LieRE is an absolute encoding with a tendency, string_rope.hpp has the exactly relative ones.
+//
+// The exponential is computed in double, for every token, by scaling and squaring; its gradient is the exact Fréchet
+// derivative. One token costs some 10 + log2(size of the angles) products of block×block matrices, three times as many
+// backward.
+
+namespace bearing {
+
+struct LieRope {
+  Index head_dim = 0;
+  Index axes = 2;
+  Index block = 0;  ///< divides head_dim, at most 128; 0: the whole head. The authors use 8 and the whole head
+
+  bool operator==(const LieRope&) const = default;
+};
+
+/// Generators [sets, axes, head_dim/block, block·(block−1)/2]: the strict upper triangle of each A, row by row. Head h
+/// uses set h / group (see RopeMixedRows). The authors start from numbers uniform in [0, 2π), with positions within
+/// [0, 1]. Throws ShapeError for a spec or parameters that do not fit each other.
+template <class A>
+class BEARING_EXPORT LieRopeRows {
+ public:
+  using Arithmetic = A;
+
+  LieRopeRows(const LieRope& lie, Param<A, 4> generators, Index group = 1);
+
+  void check(const char* function, const Problem& problem) const;
+  Index turn_scratch(Index) const { return 7 * lie_.block * lie_.block + 2 * lie_.block; }
+  void turn(const RowTile& tile, const A* x, A* y) const;
+  void turn_grads(const RowTile& tile, const A* x, const A* d_y, A* d_x, A* d_params) const;
+  Index param_size() const { return generators_.grad.data == nullptr ? 0 : lie_.axes * blocks() * triangle(); }
+  void collect(Index batch, Index head, const A* d_params) const;
+
+ private:
+  Index blocks() const { return lie_.head_dim / lie_.block; }
+  Index triangle() const { return lie_.block * (lie_.block - 1) / 2; }
+  /// sign · Σ_axis p_axis A_axis of one block, [block, block].
+  void exponent(const RowTile& tile, Index row, Index block, double sign, double* m) const;
+
+  LieRope lie_;
+  Param<A, 4> generators_;
+  Index group_;
+};
+
+}  // namespace bearing

@@ -1,0 +1,60 @@
+#pragma once
+
+#include <bearing/encodings/rope.hpp>
+#include <bearing/export.hpp>
+#include <bearing/term.hpp>
+#include <vector>
+
+// RoPE-Mixed (Heo, Park, Han, Yun 2024, "Rotary position embedding for vision transformer", arXiv 2403.13298): each
+// pair of each head turns by an angle that all coordinates of the token's position share in,
+//
+//     φ = Σ_axis p_axis · f[axis, head, pair]
+//
+// with the frequencies f learned, so that pairs can look along diagonals, which axial RoPE cannot. Relative: the score
+// depends on the difference of the positions, axis by axis. Frequencies are those of one layer; the authors learn each
+// layer's own.
+
+namespace bearing {
+
+struct RopeMixed {
+  Index head_dim = 0;  ///< even: all of it turns
+  Index axes = 2;
+  Required<Pairing> pairing;  ///< interleaved in the authors' code
+
+  bool operator==(const RopeMixed&) const = default;
+};
+
+/// The authors' start for two axes: frequencies [2, heads, head_dim/2], for pair i of the first half
+/// base^(−4i/head_dim) in a direction α drawn per head (x = cos α, y = sin α), for pair i of the second half the same
+/// at a right angle. The same seed gives the same numbers on every machine. Throws ShapeError unless head_dim is a
+/// multiple of 4 and there are two axes, RangeError for heads < 1 or a base that is not finite and above 0.
+BEARING_EXPORT std::vector<double> rope_mixed_frequencies(const RopeMixed& mixed, Index heads, std::uint64_t seed,
+                                                          double base = 10);
+
+/// Frequencies [axes, sets, head_dim/2], in radians per unit of position. Head h uses set h / group: with grouped
+/// queries, keys take group 1 and queries the number of query heads per key head; one set for all heads, group = heads.
+/// Throws ShapeError for a spec or parameters that do not fit each other.
+template <class A>
+class BEARING_EXPORT RopeMixedRows {
+ public:
+  using Arithmetic = A;
+
+  RopeMixedRows(const RopeMixed& mixed, Param<A, 3> frequencies, Index group = 1);
+
+  void check(const char* function, const Problem& problem) const;
+  Index turn_scratch(Index) const { return 2 * mixed_.head_dim + mixed_.axes * pairs(); }
+  void turn(const RowTile& tile, const A* x, A* y) const;
+  /// ∂y/∂φ is y turned by a right angle; df[axis] = Σ p_axis dφ; d_x = R(φ)ᵀ d_y.
+  void turn_grads(const RowTile& tile, const A* x, const A* d_y, A* d_x, A* d_params) const;
+  Index param_size() const { return frequencies_.grad.data == nullptr ? 0 : mixed_.axes * pairs(); }
+  void collect(Index batch, Index head, const A* d_params) const;
+
+ private:
+  Index pairs() const { return mixed_.head_dim / 2; }
+
+  RopeMixed mixed_;
+  Param<A, 3> frequencies_;
+  Index group_;
+};
+
+}  // namespace bearing
