@@ -6,6 +6,7 @@
 
 #include <hwy/cache_control.h>
 
+#include <cmath>
 #include <cstring>
 
 #include "encodings/rope_angles-inl.h"
@@ -26,7 +27,6 @@ constexpr Index group_blocks = 16;
 constexpr Index column_block = 64;  // pairs whose steps stay in the first cache: 17·2·64·8 bytes
 
 using FloatTag = hn::Repartition<float, WideTag>;  // twice the lanes of double
-using FloatVec = hn::VFromD<FloatTag>;
 
 struct Run {
   const RowFrequencies& frequencies;
@@ -40,54 +40,63 @@ struct Twice {
   WideVec lower, upper;
 };
 
-HWY_INLINE FloatVec rounded(const Twice& x) {
-  const FloatTag d32;
-  const hn::Half<FloatTag> half;
-  return hn::Combine(d32, hn::DemoteTo(half, x.upper), hn::DemoteTo(half, x.lower));
-}
-
 // Errors in units of 2^-53 times the attention factor's magnitude. An exact value times the factor: 0.8 + 1. A turn by
 // an exact point: √2 times the error of what is turned, √2·0.8 for the point, 1 for the rounding of both products and 1
 // for their sum (fused or not). Two turns: 5.7, then 11.2. Together with the exact evaluation's own: 13.0, below 2^4.
 constexpr double turned_error = 0x1p-49;
 
-/// Says which doubles their error may round to another float, at the price of some that it may not: two comparisons
-/// side by side in the 32-bit words of a double. The upper word tells whether |x| is below 2^-12 of the factor. In
-/// larger ones the error is less than 13·2^12 < 2^16 units of the last place, so it matters if the last 29 bits are
-/// that close to the middle. About one vector in a hundred has such a value.
+/// Says which doubles their error may round to another float, at the price of some that it may not. It looks at two of
+/// the four 16-bit words of a double, side by side in one comparison. The highest tells whether |x| is below 2^-12 of
+/// the factor. In larger ones the error is less than 13·2^12 < 2^16 units of the last place, so it matters only where
+/// the lower 29 bits, of which the second word has 13, are that close to their middle. One vector in a hundred is.
 struct Doubt {
-  using Tag = hn::Repartition<std::int32_t, WideTag>;
+  using Tag = hn::Repartition<std::int16_t, WideTag>;
   using Words = hn::VFromD<Tag>;
   Words offset, mask, limit;
 
   explicit HWY_INLINE Doubt(double factor) {
-    constexpr std::uint64_t middle = std::uint64_t{1} << 28, window = std::uint64_t{1} << 16;
-    const double small = 0x1p-12 * (factor < 0 ? -factor : factor);
-    std::uint64_t small_bits;
-    std::memcpy(&small_bits, &small, sizeof small);
-    offset = words(0, (std::uint64_t{1} << 32) - middle + window);
-    mask = words(0x7FFF'FFFF, 2 * middle - 1);
-    limit = words((small_bits >> 32) + 1, 2 * window);
+    const double small = 0x1p-12 * std::abs(factor);
+    std::uint64_t bits;
+    std::memcpy(&bits, &small, sizeof bits);
+    offset = words(0, 0x10000 - 0xFFF);
+    mask = words(0x7FFF, 0x1FFF);
+    limit = words((bits >> 48) + 1, 2);
   }
 
   static HWY_INLINE Words words(std::uint64_t upper, std::uint64_t lower) {
-    return hn::BitCast(Tag(), hn::Set(hn::RebindToUnsigned<WideTag>(), upper << 32 | lower));
+    return hn::BitCast(
+        Tag(), hn::Set(hn::Repartition<std::uint32_t, WideTag>(), static_cast<std::uint32_t>(upper << 16 | lower)));
   }
 
   /// Below `limit` where there is doubt. Distances of many vectors are put to one test by their minimum.
-  HWY_INLINE Words distance(WideVec x) const { return hn::And(hn::Add(hn::BitCast(Tag(), x), offset), mask); }
-  HWY_INLINE Words distance(const Twice& x) const { return hn::Min(distance(x.lower), distance(x.upper)); }
+  HWY_INLINE Words distance(const Twice& x) const {
+    const auto two = hn::ConcatOdd(Tag(), hn::BitCast(Tag(), x.upper), hn::BitCast(Tag(), x.lower));
+    return hn::And(hn::Add(two, offset), mask);
+  }
 
   HWY_INLINE bool any(Words distance) const { return !hn::AllFalse(Tag(), hn::Lt(distance, limit)); }
 };
 
-template <bool stream>
-HWY_INLINE void put(FloatVec value, float* to) {
-  const FloatTag d32;
+template <bool stream, class D32>
+HWY_INLINE void put(D32 d32, hn::VFromD<D32> value, float* to) {
   if constexpr (stream) {
     hn::Stream(value, d32, to);
   } else {
     hn::StoreU(value, d32, to);
+  }
+}
+
+/// Rounds to float and writes: half a vector at a time, which saves the joining, where a half fills a 128-bit store.
+template <bool stream>
+HWY_INLINE void put(const Twice& x, float* to) {
+  const FloatTag d32;
+  const hn::Half<FloatTag> half;
+  const auto lower = hn::DemoteTo(half, x.lower), upper = hn::DemoteTo(half, x.upper);
+  if constexpr (hn::MaxLanes(half) >= 4) {
+    put<stream>(half, lower, to);
+    put<stream>(half, upper, to + hn::Lanes(half));
+  } else {
+    put<stream>(d32, hn::Combine(d32, upper, lower), to);
   }
 }
 
@@ -100,8 +109,8 @@ HWY_NOINLINE void put_exact(const Run& run, Index position, Index row, Index col
   Twice c, s;
   exact_pairs(run.frequencies, static_cast<double>(position), column, c.lower, s.lower);
   exact_pairs(run.frequencies, static_cast<double>(position), column + lanes, c.upper, s.upper);
-  put<stream>(rounded({hn::Mul(c.lower, a), hn::Mul(c.upper, a)}), run.cos + row * run.stride + column);
-  put<stream>(rounded({hn::Mul(s.lower, a), hn::Mul(s.upper, a)}), run.sin + row * run.stride + column);
+  put<stream>(Twice{hn::Mul(c.lower, a), hn::Mul(c.upper, a)}, run.cos + row * run.stride + column);
+  put<stream>(Twice{hn::Mul(s.lower, a), hn::Mul(s.upper, a)}, run.sin + row * run.stride + column);
 }
 
 /// cos and sin of two vectors of pairs, from a table with the sin `column_block` after the cos.
@@ -160,19 +169,16 @@ HWY_INLINE Turned turned(const Point& at, const Point& by) {
 template <bool stream>
 HWY_INLINE void put_carefully(const Run& run, const Point& x, Index position, Index row, Index column) {
   const WideTag d;
-  const FloatTag d32;
   const hn::Half<FloatTag> half;
   const double factor = run.frequencies.attention_factor;
-  const WideVec error = hn::Set(d, turned_error * (factor < 0 ? -factor : factor));
+  const WideVec error = hn::Set(d, turned_error * std::abs(factor));
   bool unsure = false;
-  const auto settled = [&](const Twice& value) HWY_ATTR {
-    const auto lower = rounded_if_sure(half, value.lower, error, unsure);
-    return hn::Combine(d32, rounded_if_sure(half, value.upper, error, unsure), lower);
-  };
-  const FloatVec c = settled(x.cos), s = settled(x.sin);
+  for (const WideVec& value : {x.cos.lower, x.cos.upper, x.sin.lower, x.sin.upper}) {
+    rounded_if_sure(half, value, error, unsure);
+  }
   if (unsure) return put_exact<stream>(run, position, row, column);
-  put<stream>(c, run.cos + row * run.stride + column);
-  put<stream>(s, run.sin + row * run.stride + column);
+  put<stream>(x.cos, run.cos + row * run.stride + column);
+  put<stream>(x.sin, run.sin + row * run.stride + column);
 }
 
 /// The rows k before and k after the anchor, which is row `row`, with care.
@@ -202,11 +208,11 @@ HWY_INLINE void put_block(const Run& run, const double* steps, const double* anc
         put_rows_carefully<stream>(run, anchor + i, step + i, k, position, row, column + i);
         continue;
       }
-      put<stream>(rounded(x.back.cos), run.cos + back + i);
-      put<stream>(rounded(x.back.sin), run.sin + back + i);
+      put<stream>(x.back.cos, run.cos + back + i);
+      put<stream>(x.back.sin, run.sin + back + i);
       if (k == reach) continue;  // the next block has it
-      put<stream>(rounded(x.forth.cos), run.cos + forth + i);
-      put<stream>(rounded(x.forth.sin), run.sin + forth + i);
+      put<stream>(x.forth.cos, run.cos + forth + i);
+      put<stream>(x.forth.sin, run.sin + forth + i);
     }
   }
 }
@@ -272,7 +278,10 @@ void sequence_f32(const RowFrequencies& f, Index first, Index count, float* cos,
   const auto aligned = [](const float* p) HWY_ATTR { return reinterpret_cast<std::uintptr_t>(p) % 64 == 0; };
   // From 4 MiB up the rows would only push other data out of the caches; write past them.
   const bool stream = count * f.padded >= (Index{1} << 19) && stride % row_padding == 0 && aligned(cos) && aligned(sin);
-  if (f.angles == Angles::exact && padded && count >= 2 * block) {
+  // Factors far from 1 could make floats below the normal range, whose rounding is not where Doubt looks.
+  const double factor = std::abs(f.attention_factor);
+  const bool normal = factor > 0x1p-100 && factor < 0x1p100;
+  if (f.angles == Angles::exact && padded && normal && count >= 2 * block) {
     const Run run{f, cos, sin, stride};
     done = stream ? put_blocks<true>(run, first, count) : put_blocks<false>(run, first, count);
     if (stream) hwy::FlushStream();

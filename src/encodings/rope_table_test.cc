@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 #include <bearing/encodings/rope.hpp>
 #include <bearing/reference.hpp>
+#include <cstring>
 
 #include "support/golden.hpp"
 #include "support/rows.hpp"
@@ -322,6 +323,39 @@ TEST(RopeTable, ARowHasTheSameBitsThroughEveryDoor) {
       all_doors_agree<double>(rope);
     });
   }
+}
+
+/// `count` rows from `first` on, made as one run and one by one.
+void expect_a_run_like_single_rows(const RopeFrequencies& frequencies, Index first, Index count) {
+  std::vector<Index> positions(static_cast<std::size_t>(count));
+  for (Index n = 0; n < count; ++n) positions[static_cast<std::size_t>(n)] = first + n;
+  const auto rows = filled<float>(frequencies, positions);
+  test::CosSinRows<float> run(count, frequencies.pairs());
+  fill(frequencies, Positions(first), run.cos_view(), run.sin_view());
+  EXPECT_EQ(std::memcmp(run.cos.data(), rows.cos.data(), rows.cos.size() * sizeof(float)), 0) << "from " << first;
+  EXPECT_EQ(std::memcmp(run.sin.data(), rows.sin.data(), rows.sin.size() * sizeof(float)), 0) << "from " << first;
+}
+
+TEST(RopeTable, RunsHaveTheBitsOfSingleRowsFromAnyPositionOn) {
+  for (const Rope& rope : {rope_of(128, 500'000), rope_of(64, 100), rope_of(160, 1e9)}) {
+    const RopeFrequencies frequencies = resolve(rope);
+    test::on_every_target([&] {
+      for (Index first : {Index{-3'000}, Index{123'456'789}, max_position - 2'100}) {
+        expect_a_run_like_single_rows(frequencies, first, 2'100);
+      }
+      for (Index count : {63, 64, 65, 96, 511, 512, 513, 1'055}) expect_a_run_like_single_rows(frequencies, 7, count);
+    });
+  }
+}
+
+TEST(RopeTable, RunsHaveTheBitsOfSingleRowsWhateverTheFactor) {
+  RopeFrequencies frequencies = resolve(rope_of(32, 10'000));
+  test::on_every_target([&] {
+    for (double factor : {0.0, -1.0, 0.7, 1.9999, 1e-30, 1e-33, 1e-38, 1e-45, 1e-320, -1e20, 1e30, 1e38}) {
+      frequencies.attention_factor = factor;
+      expect_a_run_like_single_rows(frequencies, -300, 1'000);
+    }
+  });
 }
 
 TEST(RopeTable, RowsHaveTheSameBitsOnEveryTarget) {
