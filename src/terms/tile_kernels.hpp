@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <bearing/view.hpp>
 #include <cstdint>
 
@@ -7,7 +8,7 @@
 // `cols` scores, `stride` apart; its rows + cols − 1 diagonals are numbered by j − i + rows − 1. A: float or double.
 //
 // Sums of two numbers have the same bits on every instruction set. Products (multiply_*) are fused where the machine
-// can, and summed over lanes: they agree between instruction sets to rounding, and between calls to the bit.
+// can, and they and scatter_band may be summed over lanes: instruction sets agree to rounding, calls to the bit.
 
 namespace bearing::tiles {
 
@@ -30,6 +31,30 @@ void add_gathered(Index rows, Index cols, const A* u, Index u_stride, const std:
 /// d_u[i·u_stride + column[j − i + rows − 1]] += d_s[i][j]: the transpose of add_gathered
 template <class A>
 void scatter(Index rows, Index cols, const A* d_s, Index stride, const std::int32_t* column, A* d_u, Index u_stride);
+
+/// Which column of a band of products each diagonal of a tile takes: column(x) for diagonal x; those from `end` on take
+/// none. What is gathered by distance, where distances beyond the table's ends count as its ends.
+struct Band {
+  Index low, width, end;
+
+  Index column(Index diagonal) const { return std::clamp<Index>(diagonal - low, 0, width - 1); }
+};
+
+/// s[i][j] += u[i·u_stride + column(j − i + rows − 1)]: u holds products of queries
+template <class A>
+void add_band(Index rows, Index cols, const Band& band, const A* u, Index u_stride, A* s, Index stride);
+
+/// d_u[i·u_stride + column(j − i + rows − 1)] += d_s[i][j]: the transpose of add_band
+template <class A>
+void scatter_band(Index rows, Index cols, const Band& band, const A* d_s, Index stride, A* d_u, Index u_stride);
+
+/// s[i][j] += w[j·w_stride + column(j − i + rows − 1)]: w holds products of keys
+template <class A>
+void add_key_band(Index rows, Index cols, const Band& band, const A* w, Index w_stride, A* s, Index stride);
+
+/// d_w[j·w_stride + column(j − i + rows − 1)] += d_s[i][j]: the transpose of add_key_band
+template <class A>
+void scatter_key_band(Index rows, Index cols, const Band& band, const A* d_s, Index stride, A* d_w, Index w_stride);
 
 /// c [m, n] = alpha · a [m, dim] · b [n, dim]ᵀ
 template <class A>
