@@ -47,16 +47,16 @@ struct Specimen {
   Index held = 0;         ///< numbers that stay in memory between calls: parameters and tables
   bool by_index = false;  ///< does not look at positions: token indices stand for them
 
-  std::function<void(const Positions& at, View<double, 3> rows, const Executor& on)> input_rows;
+  std::function<void(const Positions& at, View<double, 3> rows, const Executor& on)> input_rows = {};
   std::function<void(Side side, const Positions& at, View<const double, 4> x, View<double, 4> y, const Executor& on)>
-      turn_rows;
-  std::function<Index(Index dim)> out_dim;  ///< of turned rows; null: dim
+      turn_rows = {};
+  std::function<Index(Index dim)> out_dim = {};  ///< of turned rows; null: dim
   std::function<void(const Positions& q_at, const Positions& k_at, View<const double, 4> q, View<const double, 4> k,
                      View<double, 4> scores, const Executor& on)>
-      score_terms;
+      score_terms = {};
   std::function<void(const Positions& q_at, const Positions& k_at, View<const double, 4> p, View<double, 4> out,
                      const Executor& on)>
-      value_terms;
+      value_terms = {};
 
   /// p(i): [1, tokens, dim].
   BEARING_EXPORT Array inputs(const Tokens& at, const Executor& on = {}) const;
@@ -85,7 +85,7 @@ struct Entry {
   int year;
   const char* source;  ///< "arXiv 2104.09864", or where it was published
   const char* does;    ///< in a few words
-  Specimen (*make)(const SpecimenOptions& options);
+  Specimen (*make_unchecked)(const SpecimenOptions& options);
 };
 
 /// In the order of the sites: input, query/key, score, none.
@@ -93,6 +93,10 @@ BEARING_EXPORT const std::vector<Entry>& catalog();
 
 /// Null if there is none of that stem.
 BEARING_EXPORT const Entry* find(const std::string& stem);
+
+/// An example. Throws RangeError for heads, dim or length outside 1 … 2^20, and what the encoding's own constructors
+/// throw (an odd dim, say).
+BEARING_EXPORT Specimen make(const Entry& entry, const SpecimenOptions& options = {});
 
 /// "input", "query/key", "score", "score, value", "none": from what the example has.
 BEARING_EXPORT std::string sites(const Specimen& specimen);

@@ -43,8 +43,9 @@ struct Property {
 /// Throws what the encoding's constructors throw for options that it cannot serve.
 BEARING_EXPORT std::vector<Property> check(const Entry& entry, const SpecimenOptions& options = {});
 
-/// How a count grows when the length doubles: "O(1)", "O(L)", "O(L²)", "O(log L)", else "".
-BEARING_EXPORT std::string growth(Index at_length, Index at_double, Index at_quadruple);
+/// How a count grows, from its increments between a length, four times and sixteen times that: "O(1)", "O(log L)",
+/// "O(√L)", "O(L)", "O(L²)", else "".
+BEARING_EXPORT std::string growth(Index at_length, Index at_fourfold, Index at_sixteenfold);
 
 /// A row of the comparison of encodings.
 struct Comparison {

@@ -1,0 +1,140 @@
+#include <algorithm>
+#include <bearing/error.hpp>
+#include <bearing/inspect.hpp>
+#include <cmath>
+
+#include "text.hpp"
+
+namespace bearing::inspect {
+
+using text::concat;
+
+namespace {
+
+double dot(const double* x, Index x_step, const double* y, Index y_step, Index n) {
+  double sum = 0;
+  for (Index d = 0; d < n; ++d) sum += x[d * x_step] * y[d * y_step];
+  return sum;
+}
+
+/// x w: [1, rows, w's columns]; x itself where there is no w.
+Array projected(const char* function, const char* argument, View<const double, 2> x, View<const double, 2> w) {
+  const Index dim = x.shape[1];
+  if (w.data != nullptr && w.shape[0] != dim) {
+    throw ShapeError(
+        concat("[", function, "] ", argument, ": must be [dim, head_dim] with dim = ", dim, ", shape is ", w.shape));
+  }
+  Array y(1, x.shape[0], w.data == nullptr ? dim : w.shape[1]);
+  for (Index i = 0; i < y.shape[1]; ++i) {
+    for (Index d = 0; d < y.shape[2]; ++d) {
+      y(0, i, d) = w.data == nullptr ? x(i, d) : dot(&x(i, 0), x.stride[1], &w(0, d), w.stride[0], dim);
+    }
+  }
+  return y;
+}
+
+}  // namespace
+
+Similarity similarity(View<const double, 1> x, View<const double, 1> y) {
+  if (x.shape != y.shape) {
+    throw ShapeError(concat("[similarity] y: must have the length of x, ", x.shape[0], ", got ", y.shape[0]));
+  }
+  Similarity s;
+  double xx = 0, yy = 0, apart = 0;
+  for (Index d = 0; d < x.shape[0]; ++d) {
+    s.dot += x(d) * y(d);
+    xx += x(d) * x(d), yy += y(d) * y(d);
+    apart += (x(d) - y(d)) * (x(d) - y(d));
+  }
+  if (xx > 0 && yy > 0) s.cosine = s.dot / std::sqrt(xx) / std::sqrt(yy);
+  s.distance = std::sqrt(apart);
+  return s;
+}
+
+Array products(View<const double, 2> x, View<const double, 2> y) {
+  if (x.shape[1] != y.shape[1]) {
+    throw ShapeError(
+        concat("[products] y: rows must have the length of those of x, ", x.shape[1], ", shape is ", y.shape));
+  }
+  Array all(1, x.shape[0], y.shape[0]);
+  for (Index i = 0; i < x.shape[0]; ++i) {
+    for (Index j = 0; j < y.shape[0]; ++j) {
+      all(0, i, j) = dot(x.data + i * x.stride[0], x.stride[1], y.data + j * y.stride[0], y.stride[1], x.shape[1]);
+    }
+  }
+  return all;
+}
+
+std::vector<double> rotation_similarity(const RopeFrequencies& frequencies, Index length) {
+  if (length < 0) throw RangeError(concat("[rotation_similarity] length: must not be negative, got ", length));
+  const double factor = frequencies.attention_factor * frequencies.attention_factor;
+  std::vector<double> curve(static_cast<std::size_t>(length));
+  for (std::size_t k = 0; k < curve.size(); ++k) {
+    double sum = 0;
+    for (double theta : frequencies.inv_freq) sum += std::cos(static_cast<double>(k) * theta);
+    curve[k] = factor * sum;
+  }
+  return curve;
+}
+
+Decay decay(std::vector<double> curve) {
+  Decay d;
+  for (double value : curve) {
+    if (std::isnan(value)) throw RangeError("[decay] curve: must be numbers, got nan");
+  }
+  d.envelope = curve;
+  for (std::size_t k = curve.size(); k-- > 1;) d.envelope[k - 1] = std::max(d.envelope[k - 1], d.envelope[k]);
+  for (std::size_t k = 1; k < curve.size(); ++k) {
+    d.rises += curve[k] > curve[k - 1] ? 1 : 0;
+    d.negative += curve[k] < 0 ? 1 : 0;
+    if ((k & (k - 1)) == 0) d.octaves.push_back(curve[k]);
+    d.octaves.back() = std::max(d.octaves.back(), curve[k]);
+  }
+  d.decays = !d.octaves.empty() && std::is_sorted(d.octaves.rbegin(), d.octaves.rend()) &&
+             d.octaves.back() < curve.front() && (d.octaves.size() == 1 || d.octaves.back() < d.octaves.front());
+  d.curve = std::move(curve);
+  return d;
+}
+
+std::vector<Run> runs(View<const double, 1> values, Index first) {
+  std::vector<Run> all;
+  for (Index i = 0; i < values.shape[0]; ++i) {
+    if (all.empty() || all.back().value != values(i)) all.push_back({first + i, first + i, values(i)});
+    all.back().last = first + i;
+  }
+  return all;
+}
+
+Correlations correlations(View<const double, 2> words, View<const double, 2> positions, View<const double, 2> w_q,
+                          View<const double, 2> w_k) {
+  if (words.shape != positions.shape) {
+    throw ShapeError(concat("[correlations] positions: must have the shape of words, ", words.shape, ", shape is ",
+                            positions.shape));
+  }
+  const Array word_q = projected("correlations", "w_q", words, w_q);
+  const Array word_k = projected("correlations", "w_k", words, w_k);
+  const Array position_q = projected("correlations", "w_q", positions, w_q);
+  const Array position_k = projected("correlations", "w_k", positions, w_k);
+  return {products(word_q.head(0), word_k.head(0)), products(word_q.head(0), position_k.head(0)),
+          products(position_q.head(0), word_k.head(0)), products(position_q.head(0), position_k.head(0))};
+}
+
+double Normal::operator()() {
+  double sum = -6;
+  for (int i = 0; i < 12; ++i) {  // splitmix64's steps: any seed will do, 0 too
+    state_ += 0x9E3779B97F4A7C15u;
+    std::uint64_t z = state_;
+    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
+    z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
+    sum += static_cast<double>((z ^ (z >> 31)) >> 11) * 0x1p-53;
+  }
+  return sum;
+}
+
+Array Normal::array(Index heads, Index rows, Index cols) {
+  Array all(heads, rows, cols);
+  for (double& value : all.values) value = (*this)();
+  return all;
+}
+
+}  // namespace bearing::inspect

@@ -1,0 +1,157 @@
+#include "inspect/probes.hpp"
+
+#include <algorithm>
+#include <bearing/error.hpp>
+#include <charconv>
+#include <cmath>
+#include <limits>
+
+namespace bearing::inspect {
+namespace {
+
+/// Seeds of contents are far from those of parameters.
+constexpr std::uint64_t content_seed = 0x636F6E74656E7400u;
+
+/// Scores of the last of first + count tokens for the first `count` of them, by rising distance: [heads, count].
+Array scores_by_distance(const Probe& probe, Index first, Index count) {
+  const Specimen& specimen = probe.specimen;
+  const Index last = first + count - 1;
+  // Where token indices stand for positions there is no way to skip tokens.
+  const Index keys = specimen.by_index ? last + 1 : count, queries = specimen.by_index ? keys : 1;
+  const Array scores = specimen.scores(specimen.tokens(queries, specimen.by_index ? 0 : last), specimen.tokens(keys),
+                                       probe.alike(queries), probe.alike(keys, 1));
+  Array by_distance(1, scores.shape[0], count);
+  for (Index h = 0; h < scores.shape[0]; ++h) {
+    for (Index r = 0; r < count; ++r) by_distance(0, h, r) = scores(h, queries - 1, count - 1 - r);
+  }
+  return by_distance;
+}
+
+void put_columns(const Array& from, Index first_column, Array& to) {  // [heads, count, n] → [1, count, … heads·n …]
+  for (Index h = 0; h < from.shape[0]; ++h) {
+    for (Index r = 0; r < from.shape[1]; ++r) {
+      for (Index d = 0; d < from.shape[2]; ++d) to(0, r, first_column + h * from.shape[2] + d) = from(h, r, d);
+    }
+  }
+}
+
+}  // namespace
+
+Probe::Probe(const Entry& entry, const SpecimenOptions& options)
+    : specimen(make(entry, options)),
+      input_only(specimen.input_rows && !specimen.turn_rows && !specimen.score_terms),
+      score_only(!specimen.input_rows && !specimen.turn_rows) {}
+
+Array Probe::alike(Index count, std::uint64_t which) const {
+  const SpecimenOptions& o = options();
+  Array all(o.heads, count, o.dim);
+  if (input_only) return all;
+  const Array one = Normal(content_seed + 1000 * which + o.seed).array(o.heads, 1, o.dim);
+  for (Index h = 0; h < o.heads; ++h) {
+    for (Index t = 0; t < count; ++t) {
+      for (Index d = 0; d < o.dim; ++d) all(h, t, d) = one(h, 0, d);
+    }
+  }
+  return all;
+}
+
+Array Probe::various(Index count, std::uint64_t which) const {
+  return Normal(content_seed + 1000 * which + options().seed).array(options().heads, count, options().dim);
+}
+
+Array values_at(const Probe& probe, Index first, Index count) {
+  const Specimen& specimen = probe.specimen;
+  std::vector<Array> parts;
+  if (specimen.input_rows) parts.push_back(specimen.inputs(specimen.tokens(count, first)));
+  if (specimen.turn_rows) {
+    for (const Side side : {Side::query, Side::key}) {
+      parts.push_back(specimen.turn(side, specimen.tokens(count, first), probe.alike(count)));
+    }
+  }
+  if (specimen.score_terms) {
+    const Array scores = scores_by_distance(probe, first, count);
+    Array column(scores.shape[1], count, 1);
+    column.values = scores.values;
+    parts.push_back(std::move(column));
+  }
+  Index features = 0;
+  for (const Array& part : parts) features += part.shape[0] * part.shape[2];
+  Array all(1, count, features);
+  Index column = 0;
+  for (const Array& part : parts) {
+    put_columns(part, column, all);
+    column += part.shape[0] * part.shape[2];
+  }
+  return all;
+}
+
+double magnitude(const Probe& probe, Index first, Index count) {
+  const Specimen& specimen = probe.specimen;
+  double most = 0;
+  if (specimen.input_rows) {
+    const Array rows = specimen.inputs(specimen.tokens(count, first));
+    for (Index t = 0; t < count; ++t) most = std::max(most, row_norm(rows.head(0), t));
+  }
+  if (specimen.turn_rows) {
+    const Array x = probe.various(count);
+    for (const Side side : {Side::query, Side::key}) {
+      const Array y = specimen.turn(side, specimen.tokens(count, first), x);
+      for (Index h = 0; h < x.shape[0]; ++h) {
+        for (Index t = 0; t < count; ++t) most = std::max(most, row_norm(y.head(h), t) / row_norm(x.head(h), t));
+      }
+    }
+  }
+  if (specimen.score_terms) {
+    for (double score : scores_by_distance(probe, first, count).values) most = std::max(most, std::abs(score));
+  }
+  return most;
+}
+
+Array decay_curves(const Probe& probe, Index draws) {
+  const Specimen& specimen = probe.specimen;
+  const Index n = probe.line(), heads = probe.options().heads;
+  const Index queries = specimen.by_index ? n : 1;
+  const Tokens q_at = specimen.tokens(queries, n - queries), k_at = specimen.tokens(n);
+  Array curves(1, heads, n);
+  for (Index draw = 0; draw < draws; ++draw) {
+    const auto which = static_cast<std::uint64_t>(2 + draw);
+    const Array q = probe.alike(queries, which), k = probe.alike(n, which);
+    const bool bare = probe.score_only && specimen.score_terms;
+    const Array scores = bare ? specimen.scores(q_at, k_at, q, k) : specimen.logits(q_at, k_at, q, k);
+    for (Index h = 0; h < heads; ++h) {
+      for (Index d = 0; d < n; ++d) {
+        curves(0, h, d) += scores(h, queries - 1, n - 1 - d) / static_cast<double>(draws);
+      }
+    }
+  }
+  return curves;
+}
+
+double row_norm(View<const double, 2> rows, Index i) {
+  double sum = 0;
+  for (Index d = 0; d < rows.shape[1]; ++d) sum += rows(i, d) * rows(i, d);
+  return std::sqrt(sum);
+}
+
+Change change(const Array& x, const Array& y, bool causal) {
+  Change c;
+  for (Index h = 0; h < x.shape[0]; ++h) {
+    for (Index i = 0; i < x.shape[1]; ++i) {
+      for (Index j = 0; j < (causal ? std::min(i + 1, x.shape[2]) : x.shape[2]); ++j) {
+        c.most = std::max(c.most, std::abs(x(h, i, j) - y(h, i, j)));
+        c.scale = std::max(c.scale, std::abs(x(h, i, j)));
+      }
+    }
+  }
+  return c;
+}
+
+std::string brief(double number) {
+  char digits[40];
+  if (std::abs(number) < 1e6 && number == std::trunc(number)) {
+    return {digits, std::to_chars(digits, digits + sizeof digits, static_cast<Index>(number)).ptr};
+  }
+  return {digits, std::to_chars(digits, digits + sizeof digits, number, std::chars_format::general, 3).ptr};
+}
+
+}  // namespace bearing::inspect

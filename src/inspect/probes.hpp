@@ -1,0 +1,73 @@
+#pragma once
+
+#include <bearing/properties.hpp>
+#include <string>
+
+// What the property checks look at: an example of the encoding, and what it makes of positions.
+
+namespace bearing::inspect {
+
+/// An example with content drawn from its seed.
+struct Probe {
+  Probe(const Entry& entry, const SpecimenOptions& options);
+
+  Specimen specimen;
+  bool input_only = false;  ///< acts on the input and nowhere else
+  bool score_only = false;  ///< does not touch rows
+
+  const SpecimenOptions& options() const { return specimen.options; }
+  /// `count` tokens with the same content: rows of [heads, count, dim]. Zero for encodings of the input alone, so that
+  /// products are those of positions; `which` tells contents apart.
+  Array alike(Index count, std::uint64_t which = 0) const;
+  /// `count` tokens, each with content of its own.
+  Array various(Index count, std::uint64_t which = 0) const;
+  /// The longest walk in which position t is t steps from position 0: the length, or a row of an image's grid.
+  Index line() const { return specimen.width > 0 ? specimen.width : options().length; }
+};
+
+/// What position (of a bias: distance) first + r becomes, in row r of [1, count, features]: p(i) for the input, the
+/// same query or key turned, the scores of a query for keys that are alike. What the encoding does not have is left
+/// out; an array without features: it does nothing.
+Array values_at(const Probe& probe, Index first, Index count);
+
+/// The size of what values_at() holds: the norm of p(i), by how much a row's norm is multiplied, the largest score.
+double magnitude(const Probe& probe, Index first, Index count);
+
+/// c_h(k): what attention gives a key k tokens before the query, of the same content, without what it would give
+/// without any encoding; the mean over `draws` contents. [1, heads, line]
+Array decay_curves(const Probe& probe, Index draws);
+
+/// The largest |x − y| over |i − j| ≥ 0 scores that count (keys up to the query if causal), and the largest |x|.
+struct Change {
+  double most = 0, scale = 0;
+  double relative() const { return scale > 0 ? most / scale : most; }
+};
+Change change(const Array& x, const Array& y, bool causal);
+
+double row_norm(View<const double, 2> rows, Index i);
+
+/// 0.000123 → "1.2e-04"; whole numbers below 10^6 as they are.
+std::string brief(double number);
+
+// The checks; each measures one property.
+Property check_unique(const Probe& probe);
+Property check_relative(const Probe& probe);
+Property check_decay(const Entry& entry, const SpecimenOptions& options);
+Property check_extensible(const Probe& probe);
+Property check_deterministic(const Entry& entry, const Probe& probe);
+Property check_bounded(const Probe& probe);
+Property check_norm(const Probe& probe);
+Property check_symmetric(const Probe& probe);
+Property check_shift_map(const Probe& probe);
+Property check_parameters(const Entry& entry, const SpecimenOptions& options);
+Property check_memory(const Entry& entry, const SpecimenOptions& options);
+
+/// What happens past the length.
+struct PastLength {
+  std::string what;  ///< "error", "clamped", "seen values", "unseen values", "nothing"
+  std::string evidence;
+  double unseen = 0;  ///< the share of features that take values outside those seen within the length
+};
+PastLength past_length(const Probe& probe);
+
+}  // namespace bearing::inspect

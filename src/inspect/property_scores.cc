@@ -1,0 +1,183 @@
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <stdexcept>
+
+#include "inspect/probes.hpp"
+#include "text.hpp"
+
+// Properties of what attention sees: relative, decay, symmetric, deterministic.
+
+namespace bearing::inspect {
+
+using text::concat;
+
+namespace {
+
+constexpr double nan = std::numeric_limits<double>::quiet_NaN();
+
+/// Logits and the value site's output of the same tokens, at positions moved by `shift`.
+struct Seen {
+  Array logits, values;
+};
+
+/// An image's tokens keep to half of its width, so that they can be moved within it.
+Tokens movable(const Probe& probe, Index count, Index shift) {
+  const Index width = probe.specimen.width;
+  return {count, 0, shift, width > 0 ? std::max<Index>(1, width / 2) : 0};
+}
+
+Seen see(const Probe& probe, Index count, Index shift) {
+  const Specimen& specimen = probe.specimen;
+  const Tokens at = movable(probe, count, shift);
+  Seen seen{specimen.logits(at, at, probe.various(count), probe.various(count, 1)), {}};
+  if (specimen.value_terms) {
+    Array p(probe.options().heads, count, count);
+    for (double& weight : p.values) weight = 1 / static_cast<double>(count);
+    seen.values = specimen.values(at, at, p);
+  }
+  return seen;
+}
+
+/// Whether logits change when queries move and keys do not.
+bool looks_at_positions(const Probe& probe, Index count) {
+  const Specimen& s = probe.specimen;
+  const Array q = probe.various(count), k = probe.various(count, 1);
+  const Tokens at = movable(probe, count, 0), moved = movable(probe, count, 1);
+  return change(s.logits(at, at, q, k), s.logits(moved, at, q, k), s.causal).most > 0;
+}
+
+void execute_backwards(void*, Index tasks, void (*task)(void*, Index), void* data) {
+  for (Index i = tasks; i-- > 0;) task(data, i);
+}
+
+bool same_bits(const Array& x, const Array& y) {
+  return x.values.size() == y.values.size() &&
+         std::memcmp(x.values.data(), y.values.data(), x.values.size() * sizeof(double)) == 0;
+}
+
+}  // namespace
+
+Property check_relative(const Probe& probe) {
+  const Specimen& specimen = probe.specimen;
+  const Index reach = specimen.width > 0 ? specimen.width : probe.options().length;
+  const Index count = specimen.width > 0 ? std::min<Index>(24, reach * reach / 4) : std::min<Index>(24, reach / 2);
+  if (count < 1) return {"relative", Verdict::not_applicable, "too short a length to move tokens in", nan};
+  if (specimen.by_index) {
+    return {"relative", Verdict::not_applicable, "depends on the order of tokens, not on positions", nan};
+  }
+  if (!looks_at_positions(probe, count)) {
+    return {"relative", Verdict::not_applicable, "logits do not depend on positions", nan};
+  }
+  const Seen here = see(probe, count, 0);
+  double worst = 0;
+  Index moved = 0;
+  for (const Index shift : {Index{1}, reach / 4, reach / 2}) {
+    const Seen there = see(probe, count, shift);
+    const double off = std::max(change(here.logits, there.logits, specimen.causal).relative(),
+                                change(here.values, there.values, false).relative());
+    if (off > worst) worst = off, moved = shift;
+  }
+  // Sums of dim products, and angles of whole positions: a few units of 2^-53 each, times dim.
+  const bool relative = worst < 0x1p-53 * 64 * static_cast<double>(probe.options().dim);
+  std::string evidence =
+      concat(count, " tokens moved by up to ", reach / 2, ": logits change by ", brief(worst), " of the largest");
+  if (!relative) evidence += concat(" (by ", moved, ")");
+  if (specimen.input_rows && !relative) {
+    const Array p = specimen.inputs(movable(probe, count, 0));
+    const Array moved_p = specimen.inputs(movable(probe, count, reach / 2));
+    evidence += concat(
+        "; products of two positions alone change by ",
+        brief(change(products(p.head(0), p.head(0)), products(moved_p.head(0), moved_p.head(0)), false).relative()));
+  }
+  return {"relative", relative ? Verdict::yes : Verdict::no, evidence, worst};
+}
+
+Property check_decay(const Entry& entry, const SpecimenOptions& options) {
+  constexpr Index draws = 32;
+  constexpr int seeds = 3;
+  Index falling = 0, heads = 0, rises = 0, steps = 0, negative = 0;
+  double drop = 0;
+  bool learns = false, flat = true;
+  for (int s = 0; s < seeds; ++s) {
+    SpecimenOptions with_seed = options;
+    with_seed.seed += static_cast<std::uint64_t>(s);
+    const Probe probe(entry, with_seed);
+    if (probe.line() < 4) return {"decay", Verdict::not_applicable, "too short a line of tokens", nan};
+    learns = learns || probe.specimen.parameters > 0;
+    const Array curves = decay_curves(probe, draws);
+    for (Index h = 0; h < curves.shape[1]; ++h) {
+      const double* row = curves.values.data() + h * curves.shape[2];
+      const Decay d = decay({row, row + curves.shape[2]});
+      const auto [low, high] = std::minmax_element(d.curve.begin(), d.curve.end());
+      // What remains of a flat curve is rounding.
+      flat = flat && *high - *low <= 0x1p-40 * std::max(std::abs(*low), std::abs(*high));
+      falling += d.decays ? 1 : 0;
+      ++heads;
+      rises += d.rises, negative += d.negative, steps += curves.shape[2] - 1;
+      if (!d.octaves.empty()) drop += d.curve.front() - d.octaves.back();
+    }
+    if (!learns) break;
+  }
+  if (flat) return {"decay", Verdict::no, "the same at every distance", 0};
+  const double share = static_cast<double>(falling) / static_cast<double>(heads);
+  const Verdict verdict = falling == heads ? Verdict::yes
+                          : learns         ? Verdict::learned
+                          : falling > 0    ? Verdict::partly
+                                           : Verdict::no;
+  return {"decay", verdict,
+          concat("octave maxima fall in ", falling, " of ", heads, " heads", learns ? " (3 seeds)" : "", ", by ",
+                 brief(drop / static_cast<double>(heads)), " on average; the curves rise at ", rises, " of ", steps,
+                 " steps and are negative at ", negative),
+          share};
+}
+
+Property check_symmetric(const Probe& probe) {
+  const Specimen& specimen = probe.specimen;
+  if (specimen.causal) {
+    return {"symmetric", Verdict::not_applicable, "keys after the query are to be masked", nan};
+  }
+  const Index count = std::min<Index>(24, probe.options().length);
+  const Tokens at = specimen.tokens(count);
+  const auto asymmetry = [&](std::uint64_t of_keys) {
+    const Array s = specimen.logits(at, at, probe.alike(count), probe.alike(count, of_keys));
+    Array turned = s;
+    for (Index h = 0; h < s.shape[0]; ++h) {
+      for (Index i = 0; i < count; ++i) {
+        for (Index j = 0; j < count; ++j) turned(h, i, j) = s(h, j, i);
+      }
+    }
+    return change(s, turned, false).relative();
+  };
+  const double off = asymmetry(0);
+  std::string evidence = concat("swapping two positions changes logits of equal contents by ", brief(off));
+  if (!probe.input_only) evidence += concat(", of different ones by ", brief(asymmetry(1)), ",");
+  evidence += " of the largest";
+  // Rounding of sums in another order.
+  const bool symmetric = off < 0x1p-53 * 64 * static_cast<double>(probe.options().dim);
+  const Verdict verdict = symmetric ? Verdict::yes : specimen.parameters > 0 ? Verdict::learned : Verdict::no;
+  return {"symmetric", verdict, evidence, off};
+}
+
+Property check_deterministic(const Entry& entry, const Probe& probe) {
+  const SpecimenOptions& o = probe.options();
+  const Index count = o.length < 96 || probe.specimen.by_index ? o.length : 96;  // more than one tile
+  const Executor three{3, execute_backwards, nullptr}, one{1, execute_backwards, nullptr};
+  const Array q = probe.various(count), k = probe.various(count, 1);
+  const auto logits = [&](const Specimen& specimen, const Executor& on) {
+    const Tokens at = specimen.tokens(count);
+    return specimen.logits(at, at, q, k, on);
+  };
+  const Array first = logits(probe.specimen, {});
+  const bool again = same_bits(first, logits(probe.specimen, {}));
+  const bool anew = same_bits(first, logits(make(entry, o), {}));
+  const bool cut = same_bits(first, logits(probe.specimen, one)) && same_bits(first, logits(probe.specimen, three));
+  const auto word = [](bool same) { return same ? "the same bits" : "other bits"; };
+  return {"deterministic", again && anew && cut ? Verdict::yes : Verdict::no,
+          concat("called again: ", word(again), "; made again from the seed: ", word(anew),
+                 "; work cut for 1 and 3 workers, last task first: ", word(cut)),
+          nan};
+}
+
+}  // namespace bearing::inspect

@@ -1,0 +1,95 @@
+#include <bearing/catalog.hpp>
+#include <cmath>
+
+namespace bearing::inspect {
+
+namespace {
+
+View<const double, 4> batch_of(const Array& x) {
+  return bhtd<const double>(x.values.data(), 1, x.shape[0], x.shape[1], x.shape[2]);
+}
+View<double, 4> batch_of(Array& x) { return bhtd(x.values.data(), 1, x.shape[0], x.shape[1], x.shape[2]); }
+
+void add_to_every_head(const Array& rows, Array& x) {
+  for (Index h = 0; h < x.shape[0]; ++h) {
+    for (Index t = 0; t < x.shape[1]; ++t) {
+      for (Index d = 0; d < x.shape[2]; ++d) x(h, t, d) += rows(0, t, d);
+    }
+  }
+}
+
+}  // namespace
+
+Tokens::Tokens(Index count, Index first, Index shift, Index width)
+    : count_(count), first_(first + (width == 0 ? shift : 0)), width_(width) {
+  if (width == 0) return;
+  for (Index t = 0; t < count; ++t) coordinates_.push_back((first + t) / width + shift);
+  for (Index t = 0; t < count; ++t) coordinates_.push_back((first + t) % width + shift);
+}
+
+Positions Tokens::at() const {
+  if (width_ == 0) return Positions(first_);
+  return Positions(dense(coordinates_.data(), 2, 1, count_));
+}
+
+Array Specimen::inputs(const Tokens& at, const Executor& on) const {
+  Array rows(1, at.count(), options.dim);
+  input_rows(at.at(), View<double, 3>{rows.values.data(), rows.shape, {0, options.dim, 1}}, on);
+  return rows;
+}
+
+Array Specimen::turn(Side side, const Tokens& at, const Array& x, const Executor& on) const {
+  Array y(x.shape[0], x.shape[1], out_dim ? out_dim(x.shape[2]) : x.shape[2]);
+  turn_rows(side, at.at(), batch_of(x), batch_of(y), on);
+  return y;
+}
+
+Array Specimen::scores(const Tokens& q_at, const Tokens& k_at, const Array& q, const Array& k,
+                       const Executor& on) const {
+  Array s(q.shape[0], q.shape[1], k.shape[1]);
+  score_terms(q_at.at(), k_at.at(), batch_of(q), batch_of(k), batch_of(s), on);
+  return s;
+}
+
+Array Specimen::values(const Tokens& q_at, const Tokens& k_at, const Array& p, const Executor& on) const {
+  Array out(p.shape[0], p.shape[1], options.dim);
+  value_terms(q_at.at(), k_at.at(), batch_of(p), batch_of(out), on);
+  return out;
+}
+
+Array Specimen::logits(const Tokens& q_at, const Tokens& k_at, const Array& q, const Array& k,
+                       const Executor& on) const {
+  Array x = q, y = k;
+  if (input_rows) {
+    add_to_every_head(inputs(q_at, on), x);
+    add_to_every_head(inputs(k_at, on), y);
+  }
+  if (turn_rows) {
+    x = turn(Side::query, q_at, x, on);
+    y = turn(Side::key, k_at, y, on);
+  }
+  Array s(q.shape[0], q.shape[1], k.shape[1]);
+  if (score_terms) s = scores(q_at, k_at, x, y, on);
+  const double scale = 1 / std::sqrt(static_cast<double>(options.dim));
+  for (Index h = 0; h < s.shape[0]; ++h) {
+    const Array content = products(x.head(h), y.head(h));
+    for (Index i = 0; i < s.shape[1]; ++i) {
+      for (Index j = 0; j < s.shape[2]; ++j) s(h, i, j) += scale * content(0, i, j);
+    }
+  }
+  return s;
+}
+
+std::string sites(const Specimen& specimen) {
+  std::string all;
+  const auto add = [&all](bool has, const char* site) {
+    if (has) all += (all.empty() ? "" : ", ") + std::string(site);
+  };
+  add(specimen.input_rows != nullptr, "input");
+  add(specimen.turn_rows != nullptr, "query/key");
+  add(specimen.score_terms != nullptr, "score");
+  add(specimen.value_terms != nullptr, "value");
+  return all.empty() ? "none" : all;
+}
+
+}  // namespace bearing::inspect
