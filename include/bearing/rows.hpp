@@ -22,7 +22,7 @@ struct InputEncoding {
   Index (*input_scratch)(const void*, Index rows) = nullptr;
   Index param_size = 0;
   Index dim = 0;
-  Index rows_at_once = 64;      ///< some hundred numbers each: they stay in the nearest cache
+  Index numbers_at_once = 0;    ///< 0: 64 rows, which stay in the nearest cache
   bool grads_in_order = false;  ///< see term.hpp
 
   template <class E>
@@ -38,7 +38,7 @@ struct InputEncoding {
     if constexpr (requires { encoding.input_scratch(Index{}); }) {
       input_scratch = [](const void* e, Index rows) { return static_cast<const E*>(e)->input_scratch(rows); };
     }
-    if constexpr (requires { E::rows_at_once; }) rows_at_once = E::rows_at_once;
+    if constexpr (requires { E::numbers_at_once; }) numbers_at_once = E::numbers_at_once;
     if constexpr (requires { E::grads_in_order; }) grads_in_order = E::grads_in_order;
     if constexpr (!Constant<E>) {
       input_grads = [](const void* e, const RowTile& tile, const A* d_p, A* d_params) {

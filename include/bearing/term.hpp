@@ -30,7 +30,7 @@
 //     Index scratch_size(Index rows, Index cols) const         numbers of A that a tile of that size needs to work
 //     Index turn_scratch(Index dim) const                      doubles that turn and turn_grads need to work
 //     Index input_scratch(Index rows) const                    doubles that inputs and input_grads need for so many
-//     static constexpr Index rows_at_once = n                  inputs likes to write up to n rows at once (else 64)
+//     static constexpr Index numbers_at_once = n               inputs likes to write tiles of up to n numbers
 //     static constexpr bool grads_in_order = true              input_grads adds to the gradients itself, with d_params
 //                                                              null: called in one order, one call at a time
 //     static constexpr bool whole_rows = true                  its tiles must span all keys: CoPE's running sums

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <bearing/error.hpp>
 #include <bearing/rows.hpp>
+#include <cmath>
 #include <vector>
 
 #include "terms/score_call.hpp"
@@ -18,23 +19,34 @@ constexpr Index block_rows = 64;
 /// Positions of a block of tokens.
 class Place {
  public:
-  Place(const Positions& at) : at_(at), memory_(static_cast<std::size_t>(at.axes() * block_rows)) {}
+  Place(const Positions& at, Index rows = block_rows)
+      : at_(at), rows_(rows), memory_(static_cast<std::size_t>(at.axes() * rows)) {}
 
   RowTile open(Index b, Index h, Index first, Index time) {
-    RowTile tile{b, h, first, std::min(block_rows, time - first)};
+    RowTile tile{b, h, first, std::min(rows_, time - first)};
     for (Index axis = 0; axis < max_axes; ++axis) {
       const Index from = std::min(axis, at_.axes() - 1);
-      double* row = memory_.data() + from * block_rows;
+      double* row = memory_.data() + from * rows_;
       if (axis == from) {
         for (Index i = 0; i < tile.rows; ++i) row[i] = at_.real(axis, b, first + i);
       }
       tile.at[static_cast<std::size_t>(axis)] = row;
     }
+    tile.consecutive = at_.axes() == 1 && rise_by_one(tile.at[0], tile.rows);
     return tile;
   }
 
  private:
+  static bool rise_by_one(const double* at, Index rows) {
+    if (rows > 0 && at[0] != std::floor(at[0])) return false;
+    for (Index i = 1; i < rows; ++i) {
+      if (at[i] != at[0] + static_cast<double>(i)) return false;
+    }
+    return true;
+  }
+
   const Positions& at_;
+  Index rows_;
   std::vector<double> memory_;
 };
 
@@ -60,27 +72,49 @@ template <class A>
 struct FillRoom {
   Place place;
   std::vector<A> rows;
+  std::vector<double> scratch;
 };
 
-/// put(element, p): how a row's number reaches x.
+template <class A>
+std::vector<FillRoom<A>> fill_rooms(const InputEncoding<A>& encoding, const Positions& at, Index chunks, Index rows,
+                                    Index numbers) {
+  const Index scratch = encoding.input_scratch == nullptr ? 0 : encoding.input_scratch(encoding.self, rows);
+  std::vector<FillRoom<A>> rooms;
+  rooms.reserve(static_cast<std::size_t>(chunks));
+  for (Index c = 0; c < chunks; ++c) {
+    rooms.push_back({{at, rows},
+                     std::vector<A>(static_cast<std::size_t>(numbers)),
+                     std::vector<double>(static_cast<std::size_t>(scratch))});
+  }
+  return rooms;
+}
+
+/// Rows of a tile: 64, or as many as the encoding likes, while there are tiles for all workers and, if the rows are
+/// not written where they belong at once, half of a second cache holds them.
+template <class A>
+Index tile_rows(const InputEncoding<A>& encoding, const Executor& on, Index batch, Index time, bool direct) {
+  const Index numbers = direct ? encoding.numbers_at_once : std::min(encoding.numbers_at_once, Index{1} << 17);
+  const Index share = on.run == nullptr ? time : time * batch / std::max<Index>(on.workers, 1);
+  const Index rows = std::min(numbers / encoding.dim, (share + block_rows - 1) / block_rows * block_rows);
+  return std::max(block_rows, rows / block_rows * block_rows);
+}
+
+/// put(row of x, stride, row of p, dim): how a row of numbers reaches x.
 template <class T, class Put>
 void write_inputs(const char* function, const InputEncoding<Compute<T>>& encoding, const Positions& at, View<T, 3> x,
                   const Executor& on, bool direct, const Put& put) {
   using A = Compute<T>;
   check_input(function, encoding, at, x.shape);
   if (x.size() == 0) return;
-  const Index dim = x.shape[2];
-  const Index blocks = (x.shape[1] + block_rows - 1) / block_rows, units = x.shape[0] * blocks;
-  std::vector<FillRoom<A>> rooms;
-  const Index chunks = chunk_count(on, units);
-  rooms.reserve(static_cast<std::size_t>(chunks));
-  for (Index c = 0; c < chunks; ++c) {
-    rooms.push_back({{at}, std::vector<A>(direct ? 0 : static_cast<std::size_t>(block_rows * dim))});
-  }
-  in_chunks(on, chunks, units, [&](Index chunk, Index unit) {
+  const auto [batch, time, dim] = x.shape;
+  const Index rows = tile_rows(encoding, on, batch, time, direct);
+  const Index tiles = (time + rows - 1) / rows, units = batch * tiles, chunks = chunk_count(on, units);
+  std::vector<FillRoom<A>> rooms = fill_rooms<A>(encoding, at, chunks, std::min(rows, time), direct ? 0 : rows * dim);
+  in_chunks(on, chunks, units, [&, time = time, dim = dim](Index chunk, Index unit) {
     FillRoom<A>& room = rooms[static_cast<std::size_t>(chunk)];
-    RowTile tile = room.place.open(unit / blocks, 0, unit % blocks * block_rows, x.shape[1]);
+    RowTile tile = room.place.open(unit / tiles, 0, unit % tiles * rows, time);
     tile.dim = dim;
+    tile.scratch = room.scratch.data();
     if constexpr (std::is_same_v<T, A>) {
       if (direct) {
         tile.y_stride = x.stride[1];
@@ -90,9 +124,7 @@ void write_inputs(const char* function, const InputEncoding<Compute<T>>& encodin
     tile.y_stride = dim;
     encoding.inputs(encoding.self, tile, room.rows.data());
     for (Index i = 0; i < tile.rows; ++i) {
-      for (Index d = 0; d < dim; ++d) {
-        put(x(tile.batch, tile.row + i, d), room.rows[static_cast<std::size_t>(i * dim + d)]);
-      }
+      put(&x(tile.batch, tile.row + i, Index{0}), x.stride[2], room.rows.data() + i * dim, dim);
     }
   });
 }
@@ -103,14 +135,26 @@ template <class T>
 void fill(const std::type_identity_t<InputEncoding<Compute<T>>>& encoding, const Positions& at, View<T, 3> rows,
           const Executor& on) {
   const bool direct = std::is_same_v<T, Compute<T>> && rows.stride[2] == 1;
-  write_inputs("fill", encoding, at, rows, on, direct, [](T& element, Compute<T> p) { element = T(p); });
+  write_inputs("fill", encoding, at, rows, on, direct, [](T* x, Index stride, const Compute<T>* p, Index dim) {
+    if (stride == 1) {  // apart, so that it becomes vectors
+      for (Index d = 0; d < dim; ++d) x[d] = T(p[d]);
+    } else {
+      for (Index d = 0; d < dim; ++d) x[d * stride] = T(p[d]);
+    }
+  });
 }
 
 template <class T>
 void add(const std::type_identity_t<InputEncoding<Compute<T>>>& encoding, const Positions& at, View<T, 3> x,
          const Executor& on) {
-  write_inputs("add", encoding, at, x, on, false,
-               [](T& element, Compute<T> p) { element = T(static_cast<Compute<T>>(element) + p); });
+  using A = Compute<T>;
+  write_inputs("add", encoding, at, x, on, false, [](T* to, Index stride, const A* p, Index dim) {
+    if (stride == 1) {
+      for (Index d = 0; d < dim; ++d) to[d] = T(static_cast<A>(to[d]) + p[d]);
+    } else {
+      for (Index d = 0; d < dim; ++d) to[d * stride] = T(static_cast<A>(to[d * stride]) + p[d]);
+    }
+  });
 }
 
 template <class A>
@@ -118,26 +162,27 @@ void add_backward(const std::type_identity_t<InputEncoding<A>>& encoding, const 
                   const Executor& on) {
   check_input("add_backward", encoding, at, d_x.shape);
   if (encoding.param_size == 0 || d_x.size() == 0) return;
-  // One block of gradients a sequence, added up in order.
-  const Index batch = d_x.shape[0], time = d_x.shape[1], dim = d_x.shape[2];
-  std::vector<A> params(static_cast<std::size_t>(batch * encoding.param_size));
-  const Index chunks = chunk_count(on, batch);
-  std::vector<FillRoom<A>> rooms;
-  rooms.reserve(static_cast<std::size_t>(chunks));
-  for (Index c = 0; c < chunks; ++c)
-    rooms.push_back({{at}, std::vector<A>(static_cast<std::size_t>(block_rows * dim))});
-  in_chunks(on, chunks, batch, [&](Index chunk, Index b) {
+  // One block of gradients a sequence, added up in order; or all of them in order by the encoding itself.
+  const auto [batch, time, dim] = d_x.shape;
+  const Index size = encoding.grads_in_order ? 0 : encoding.param_size;
+  const Executor& where = encoding.grads_in_order ? Executor{} : on;
+  std::vector<A> params(static_cast<std::size_t>(batch * size));
+  const Index chunks = chunk_count(where, batch);
+  std::vector<FillRoom<A>> rooms = fill_rooms<A>(encoding, at, chunks, block_rows, block_rows * dim);
+  in_chunks(where, chunks, batch, [&, time = time, dim = dim](Index chunk, Index b) {
     FillRoom<A>& room = rooms[static_cast<std::size_t>(chunk)];
     for (Index first = 0; first < time; first += block_rows) {
       RowTile tile = room.place.open(b, 0, first, time);
       tile.dim = tile.y_stride = dim;
+      tile.scratch = room.scratch.data();
       for (Index i = 0; i < tile.rows; ++i) {
         for (Index d = 0; d < dim; ++d) room.rows[static_cast<std::size_t>(i * dim + d)] = d_x(b, first + i, d);
       }
-      encoding.input_grads(encoding.self, tile, room.rows.data(), params.data() + b * encoding.param_size);
+      encoding.input_grads(encoding.self, tile, room.rows.data(), size == 0 ? nullptr : params.data() + b * size);
     }
   });
-  for (Index b = 0; b < batch; ++b) encoding.collect(encoding.self, b, 0, params.data() + b * encoding.param_size);
+  if (size == 0) return;
+  for (Index b = 0; b < batch; ++b) encoding.collect(encoding.self, b, 0, params.data() + b * size);
 }
 
 namespace {

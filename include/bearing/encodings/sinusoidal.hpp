@@ -68,7 +68,7 @@ template <class A>
 class BEARING_EXPORT SinusoidalInputs {
  public:
   using Arithmetic = A;
-  static constexpr Index rows_at_once = 4096;
+  static constexpr Index numbers_at_once = Index{1} << 22;  // long runs of rows, so that preparing them costs little
 
   /// Throws as sinusoidal_columns(), ShapeError for parameters of the wrong shape, RangeError for frequencies that are
   /// not finite or above 2^13.
@@ -89,7 +89,6 @@ class BEARING_EXPORT SinusoidalInputs {
 
   Sinusoidal spec_;
   SinusoidalParams<A> learned_;
-  std::vector<SinusoidColumn> columns_;
   std::shared_ptr<const SinusoidRows> rows_;
 };
 

@@ -1,0 +1,65 @@
+#include <algorithm>
+#include <bearing/encodings/index_encoding.hpp>
+#include <bearing/error.hpp>
+#include <cmath>
+
+#include "text.hpp"
+
+namespace bearing {
+
+using text::concat;
+
+template <class A>
+IndexInputs<A>::IndexInputs(const IndexEncoding& spec) : spec_(spec) {
+  if (spec.dim < 1) throw ShapeError(concat("[IndexEncoding] dim: must be at least 1, got ", spec.dim));
+  const IndexForm form = spec.form;
+  if (form < IndexForm::index || form > IndexForm::binary) {
+    throw ShapeError(
+        concat("[IndexEncoding] form: must be index, normalised or binary, got ", static_cast<Index>(form)));
+  }
+  if (form == IndexForm::normalised && spec.length < 2) {
+    throw RangeError(concat("[IndexEncoding] length: must be at least 2 for normalised, got ", spec.length));
+  }
+  if (form != IndexForm::normalised && spec.length != 0) {
+    throw RangeError(concat("[IndexEncoding] length: must be 0 unless normalised, got ", spec.length));
+  }
+}
+
+template <class A>
+void IndexInputs<A>::check(const char* function, const Problem& problem) const {
+  const Positions& at = *problem.q_at;
+  if (at.axes() != 1) {
+    throw ShapeError(concat("[", function, "] at: must have one axis for IndexEncoding, got ", at.axes()));
+  }
+  if (spec_.form != IndexForm::binary) return;
+  // Positions end at 2^31: more columns than that stay 0.
+  const double end = std::ldexp(1.0, static_cast<int>(std::min<Index>(spec_.dim, 62)));
+  for (Index b = 0; b < problem.batch; ++b) {
+    for (Index t = 0; t < problem.q_len; ++t) {
+      const double p = at.real(0, b, t);
+      if (p >= 0 && p < end && p == std::floor(p)) continue;
+      throw RangeError(concat("[", function, "] at: must be whole and in [0, 2^", spec_.dim,
+                              ") for binary with as many columns, got ", p, " at [batch ", b, ", time ", t, "]"));
+    }
+  }
+}
+
+template <class A>
+void IndexInputs<A>::inputs(const RowTile& tile, A* p) const {
+  for (Index r = 0; r < tile.rows; ++r) {
+    const double at = tile.at[0][r];
+    A* row = p + r * tile.y_stride;
+    if (spec_.form == IndexForm::binary) {
+      const auto bits = static_cast<std::uint64_t>(at);
+      for (Index d = 0; d < spec_.dim; ++d) row[d] = static_cast<A>(d < 64 ? (bits >> d) & 1u : 0u);
+    } else {
+      const double whole = spec_.form == IndexForm::index ? 1 : static_cast<double>(spec_.length - 1);
+      std::fill(row, row + spec_.dim, static_cast<A>(at / whole));
+    }
+  }
+}
+
+template class IndexInputs<float>;
+template class IndexInputs<double>;
+
+}  // namespace bearing

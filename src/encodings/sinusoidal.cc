@@ -1,0 +1,317 @@
+#include <algorithm>
+#include <bearing/encodings/sinusoidal.hpp>
+#include <bearing/error.hpp>
+#include <cmath>
+#include <cstdint>
+
+#include "encodings/sinusoid_rows.hpp"
+#include "text.hpp"
+
+namespace bearing {
+
+using detail::Wide;
+using text::concat;
+
+namespace {
+
+constexpr Index largest_dim = Index{1} << 20;
+// A float table of such scales keeps all its bits; beyond, sines near 0 would be subnormal.
+constexpr double least_scale = 0x1p-64, largest_scale = 0x1p64;
+
+void must_be_positive(const char* argument, double value) {
+  if (value > 0 && std::isfinite(value)) return;
+  throw RangeError(concat("[Sinusoidal] ", argument, ": must be positive and finite, got ", value));
+}
+
+void check_spec(const Sinusoidal& spec) {
+  if (spec.dim < 2 || spec.dim > largest_dim) {
+    throw ShapeError(concat("[Sinusoidal] dim: must be between 2 and ", largest_dim, ", got ", spec.dim));
+  }
+  const SinusoidalLayout layout = spec.layout;
+  if (layout < SinusoidalLayout::interleaved || layout > SinusoidalLayout::cos_first_shifted) {
+    throw ShapeError(concat("[Sinusoidal] layout: must be one of the five, got ", static_cast<Index>(layout)));
+  }
+  must_be_positive("base", spec.base);
+  must_be_positive("frequency_scale", spec.frequency_scale);
+  const double size = std::fabs(spec.scale);
+  if (!(size >= least_scale && size <= largest_scale)) {
+    throw RangeError(concat("[Sinusoidal] scale: must be between 2^-64 and 2^64 in magnitude, got ", spec.scale));
+  }
+}
+
+/// Where sines and cosines lie in a row, and how exponents run: ω_i = base^(−i·numerator/denominator).
+struct Geometry {
+  Index sine, cosine;    ///< the first one's column
+  Index step;            ///< between pairs
+  Index sines, cosines;  ///< how many; what is left of the row is 0
+  Index numerator, denominator;
+
+  Index pairs() const { return std::max(sines, cosines); }
+};
+
+Geometry geometry(SinusoidalLayout layout, Index dim) {
+  const Index half = dim / 2, more = dim - half;
+  // One pair alone has exponent 0, where half − 1 would divide 0 by 0.
+  const Index spread = std::max<Index>(half - 1, 1);
+  switch (layout) {
+    case SinusoidalLayout::interleaved:
+      return {0, 1, 2, more, half, 2, dim};
+    case SinusoidalLayout::concatenated:
+      return {0, more, 1, more, half, 2, dim};
+    case SinusoidalLayout::tensor2tensor:
+      return {0, half, 1, half, half, 1, spread};
+    case SinusoidalLayout::cos_first:
+      return {half, 0, 1, half, half, 1, half};
+    case SinusoidalLayout::cos_first_shifted:
+      break;
+  }
+  return {half, 0, 1, half, half, 1, spread};
+}
+
+std::vector<Wide> wide_frequencies(const Sinusoidal& spec) {
+  check_spec(spec);
+  const Geometry g = geometry(spec.layout, spec.dim);
+  const Wide ln_base = log(Wide(spec.base));
+  std::vector<Wide> frequencies;
+  for (Index i = 0; i < g.pairs(); ++i) {
+    frequencies.push_back(exp(-ln_base * Wide(i * g.numerator) / Wide(g.denominator)) * Wide(spec.frequency_scale));
+  }
+  return frequencies;
+}
+
+/// The spec's frequencies, or learned ones.
+template <class A>
+std::vector<Wide> wide_frequencies(const Sinusoidal& spec, const Param<A, 1>& learned) {
+  if (learned.value.data == nullptr) return wide_frequencies(spec);
+  std::vector<Wide> frequencies;
+  for (Index i = 0; i < learned.value.shape[0]; ++i) {
+    const A omega = learned.value(i);
+    if (!std::isfinite(omega)) {
+      throw RangeError(concat("[SinusoidalInputs] frequencies[", i, "]: must be finite, got ", double{omega}));
+    }
+    frequencies.emplace_back(omega);
+  }
+  return frequencies;
+}
+
+template <class A>
+void check_param(const char* name, const Param<A, 1>& param, Index size) {
+  if (param.value.data == nullptr) return;
+  if (param.value.shape[0] != size) {
+    throw ShapeError(concat("[SinusoidalInputs] ", name, ": must have shape [", size, "], got ", param.value.shape));
+  }
+  if (param.grad.data != nullptr && param.grad.shape != param.value.shape) {
+    throw ShapeError(concat("[SinusoidalInputs] ", name, ".grad: must have the shape of the value, ", param.value.shape,
+                            ", got ", param.grad.shape));
+  }
+}
+
+}  // namespace
+
+std::vector<SinusoidColumn> sinusoidal_columns(const Sinusoidal& spec) {
+  check_spec(spec);
+  const Geometry g = geometry(spec.layout, spec.dim);
+  std::vector<SinusoidColumn> columns(static_cast<std::size_t>(spec.dim));
+  for (Index i = 0; i < g.sines; ++i) {
+    columns[static_cast<std::size_t>(g.sine + i * g.step)] = {i, SinusoidPart::sine};
+  }
+  for (Index i = 0; i < g.cosines; ++i) {
+    columns[static_cast<std::size_t>(g.cosine + i * g.step)] = {i, SinusoidPart::cosine};
+  }
+  return columns;
+}
+
+std::vector<double> sinusoidal_frequencies(const Sinusoidal& spec) {
+  std::vector<double> frequencies;
+  for (const Wide& omega : wide_frequencies(spec)) frequencies.push_back(omega.convert_to<double>());
+  return frequencies;
+}
+
+std::vector<Index> sinusoidal_column_order(SinusoidalLayout from, SinusoidalLayout to, Index dim) {
+  const std::vector<SinusoidColumn> have = sinusoidal_columns({.dim = dim, .layout = from});
+  const std::vector<SinusoidColumn> want = sinusoidal_columns({.dim = dim, .layout = to});
+  const Geometry a = geometry(from, dim), b = geometry(to, dim);
+  if (a.pairs() != b.pairs() || a.cosines != b.cosines || a.numerator * b.denominator != b.numerator * a.denominator) {
+    throw ShapeError(concat("[sinusoidal_column_order] to: must have the exponents of `from`, i·", a.numerator, "/",
+                            a.denominator, ", got i·", b.numerator, "/", b.denominator, "; dim is ", dim));
+  }
+  std::vector<Index> order;
+  for (const SinusoidColumn& column : want) {
+    order.push_back(std::find(have.begin(), have.end(), column) - have.begin());
+  }
+  return order;
+}
+
+double sinusoidal_base_gradient(const Sinusoidal& spec, View<const double, 1> d_frequencies) {
+  const std::vector<double> frequencies = sinusoidal_frequencies(spec);
+  const Index pairs = static_cast<Index>(frequencies.size());
+  if (d_frequencies.shape[0] != pairs) {
+    throw ShapeError(
+        concat("[sinusoidal_base_gradient] d_frequencies: must have shape [", pairs, "], got ", d_frequencies.shape));
+  }
+  const Geometry g = geometry(spec.layout, spec.dim);
+  double d_base = 0;
+  for (Index i = 0; i < pairs; ++i) {
+    const double exponent = static_cast<double>(i * g.numerator) / static_cast<double>(g.denominator);
+    d_base -= d_frequencies(i) * exponent * frequencies[static_cast<std::size_t>(i)] / spec.base;
+  }
+  return d_base;
+}
+
+template <class A>
+SinusoidalInputs<A>::SinusoidalInputs(const Sinusoidal& spec, SinusoidalParams<A> learned)
+    : spec_(spec), learned_(learned) {
+  check_spec(spec);
+  check_param("scale", learned.scale, 1);
+  check_param("frequencies", learned.frequencies, geometry(spec.layout, spec.dim).pairs());
+  rows_ =
+      std::make_shared<const SinusoidRows>("SinusoidalInputs", wide_frequencies(spec, learned.frequencies), spec.scale);
+}
+
+template <class A>
+void SinusoidalInputs<A>::check(const char* function, const Problem& problem) const {
+  if (problem.q_at->axes() == 1) return;
+  throw ShapeError(concat("[", function, "] at: must have one axis for Sinusoidal, got ", problem.q_at->axes()));
+}
+
+template <class A>
+bool SinusoidalInputs<A>::is_padding(double p) const {
+  return spec_.padding_position && p == static_cast<double>(*spec_.padding_position);
+}
+
+namespace {
+
+constexpr Index block_pairs = SinusoidRows::block_pairs;
+// Rows of a block that are made at once where they have to be put in order: 512 KiB, half of a second cache.
+constexpr Index rows_in_scratch = 1024;
+// A run shorter than this is not worth its preparation, some thirty rows evaluated one by one.
+constexpr Index shortest_run = 64;
+
+/// One row at p, exact, scaled and put in order.
+template <class A>
+void put_row(const SinusoidRows& rows, const Geometry& g, double scale, double p, A* to) {
+  alignas(64) double cos[block_pairs], sin[block_pairs];
+  for (Index block = 0; block < rows.blocks(); ++block) {
+    rows.row(p, block, cos, sin);
+    const Index first = block * block_pairs, count = rows.block_size(block);
+    const Index sines = std::min(count, g.sines - first), cosines = std::min(count, g.cosines - first);
+    A *sine = to + g.sine + first * g.step, *cosine = to + g.cosine + first * g.step;
+    for (Index i = 0; i < sines; ++i) sine[i * g.step] = static_cast<A>(sin[i] * scale);
+    for (Index i = 0; i < cosines; ++i) cosine[i * g.step] = static_cast<A>(cos[i] * scale);
+  }
+}
+
+/// A run of consecutive rows of float, a block of pairs at a time by way of the scratch.
+void put_run_in_order(const SinusoidRows& rows, const Geometry& g, Index position, Index count, float* to, Index stride,
+                      float* scratch) {
+  // From 4 MiB up the rows would only push other data out of the caches.
+  const bool large = count * stride >= (Index{1} << 20) && stride % 16 == 0 &&
+                     reinterpret_cast<std::uintptr_t>(to) % 64 == 0 && g.step == 2;
+  for (Index from = 0; from < count; from += rows_in_scratch) {
+    const Index some = std::min(rows_in_scratch, count - from);
+    for (Index block = 0; block < rows.blocks(); ++block) {
+      constexpr Index row = 2 * block_pairs;
+      rows.block_sequence(block, position + from, some, scratch + block_pairs, scratch, row);
+      const Index first = block * block_pairs, pairs = rows.block_size(block);
+      const Index sines = std::min(pairs, g.sines - first), cosines = std::min(pairs, g.cosines - first);
+      for (Index r = 0; r < some; ++r) {
+        const float *sin = scratch + r * row, *cos = sin + block_pairs;
+        float* x = to + (from + r) * stride;
+        if (g.step == 2) {
+          interleave(sin, cos, cosines, x + 2 * first, large && cosines % 16 == 0);
+          if (sines > cosines) x[2 * (first + cosines)] = sin[cosines];
+        } else {
+          std::copy(sin, sin + sines, x + g.sine + first);
+          std::copy(cos, cos + cosines, x + g.cosine + first);
+        }
+      }
+    }
+  }
+  if (large) flush_stores();
+}
+
+bool straight(const SinusoidRows& rows, const Geometry& g) {
+  return g.step == 1 && rows.whole_vectors() && g.sines == g.cosines;
+}
+
+}  // namespace
+
+template <class A>
+Index SinusoidalInputs<A>::input_scratch(Index rows) const {
+  if (std::is_same_v<A, double> || straight(*rows_, geometry(spec_.layout, spec_.dim))) return 0;
+  return std::min(rows, rows_in_scratch) * block_pairs;  // two floats a pair
+}
+
+template <class A>
+void SinusoidalInputs<A>::inputs(const RowTile& tile, A* p) const {
+  const Geometry g = geometry(spec_.layout, spec_.dim);
+  const double* at = tile.at[0];
+  bool run = false;
+  if constexpr (std::is_same_v<A, float>) {
+    run = tile.consecutive && tile.rows >= shortest_run;
+    if (run && straight(*rows_, g)) {
+      rows_->sequence(static_cast<Index>(at[0]), tile.rows, p + g.cosine, p + g.sine, tile.y_stride);
+    } else if (run) {
+      put_run_in_order(*rows_, g, static_cast<Index>(at[0]), tile.rows, p, tile.y_stride,
+                       reinterpret_cast<float*>(tile.scratch));
+    }
+  }
+  const A scale = learned_scale();
+  for (Index r = 0; r < tile.rows; ++r) {
+    A* row = p + r * tile.y_stride;
+    if (!run) put_row(*rows_, g, spec_.scale, at[r], row);
+    std::fill(row + g.sines + g.cosines, row + spec_.dim, A(0));
+    if (is_padding(at[r])) std::fill(row, row + spec_.dim, A(0));
+    if (scale != 1) {
+      for (Index d = 0; d < spec_.dim; ++d) row[d] *= scale;
+    }
+  }
+}
+
+template <class A>
+Index SinusoidalInputs<A>::param_size() const {
+  const bool scale = learned_.scale.grad.data != nullptr, frequencies = learned_.frequencies.grad.data != nullptr;
+  return (scale ? 1 : 0) + (frequencies ? rows_->pairs() : 0);
+}
+
+template <class A>
+void SinusoidalInputs<A>::collect(Index, Index, const A* d_params) const {
+  if (learned_.scale.grad.data != nullptr) learned_.scale.grad(0) += *d_params++;
+  if (learned_.frequencies.grad.data == nullptr) return;
+  for (Index i = 0; i < rows_->pairs(); ++i) learned_.frequencies.grad(i) += d_params[i];
+}
+
+template <class A>
+void SinusoidalInputs<A>::input_grads(const RowTile& tile, const A* d_p, A* d_params) const {
+  const Geometry g = geometry(spec_.layout, spec_.dim);
+  const bool of_scale = learned_.scale.grad.data != nullptr, of_frequencies = learned_.frequencies.grad.data != nullptr;
+  const double slope = spec_.scale * static_cast<double>(learned_scale());
+  double d_scale = 0;
+  A* d_frequencies = d_params + (of_scale ? 1 : 0);
+  alignas(64) double cos[block_pairs], sin[block_pairs], d_omega[block_pairs];
+  for (Index block = 0; block < rows_->blocks(); ++block) {
+    const Index first = block * block_pairs, count = rows_->block_size(block);
+    std::fill(d_omega, d_omega + count, 0.0);
+    for (Index r = 0; r < tile.rows; ++r) {
+      const double at = tile.at[0][r];
+      if (is_padding(at)) continue;
+      rows_->row(at, block, cos, sin);
+      const A* d_row = d_p + r * tile.y_stride;
+      for (Index i = 0; i < count; ++i) {
+        const Index pair = first + i;
+        const double d_sin = pair < g.sines ? static_cast<double>(d_row[g.sine + pair * g.step]) : 0;
+        const double d_cos = pair < g.cosines ? static_cast<double>(d_row[g.cosine + pair * g.step]) : 0;
+        d_scale += d_sin * sin[i] + d_cos * cos[i];            // row = scale·(sin, cos)
+        d_omega[i] += at * (d_sin * cos[i] - d_cos * sin[i]);  // d sin(pω) = p cos(pω) dω
+      }
+    }
+    if (!of_frequencies) continue;
+    for (Index i = 0; i < count; ++i) d_frequencies[first + i] += static_cast<A>(slope * d_omega[i]);
+  }
+  if (of_scale) d_params[0] += static_cast<A>(spec_.scale * d_scale);
+}
+
+template class SinusoidalInputs<float>;
+template class SinusoidalInputs<double>;
+
+}  // namespace bearing
