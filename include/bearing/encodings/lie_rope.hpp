@@ -37,7 +37,7 @@ class BEARING_EXPORT LieRopeRows {
   LieRopeRows(const LieRope& lie, Param<A, 4> generators, Index group = 1);
 
   void check(const char* function, const Problem& problem) const;
-  Index turn_scratch(Index) const { return 7 * lie_.block * lie_.block + 2 * lie_.block; }
+  Index turn_scratch(Index) const { return 6 * lie_.block * lie_.block + lie_.block; }
   void turn(const RowTile& tile, const A* x, A* y) const;
   void turn_grads(const RowTile& tile, const A* x, const A* d_y, A* d_x, A* d_params) const;
   Index param_size() const { return generators_.grad.data == nullptr ? 0 : lie_.axes * blocks() * triangle(); }
@@ -48,6 +48,7 @@ class BEARING_EXPORT LieRopeRows {
   Index triangle() const { return lie_.block * (lie_.block - 1) / 2; }
   /// sign · Σ_axis p_axis A_axis of one block, [block, block].
   void exponent(const RowTile& tile, Index row, Index block, double sign, double* m) const;
+  void add_generator_grads(const RowTile& tile, Index row, Index block, const double* l, A* d_params) const;
 
   LieRope lie_;
   Param<A, 4> generators_;

@@ -42,7 +42,7 @@ class BEARING_EXPORT RopeMixedRows {
   RopeMixedRows(const RopeMixed& mixed, Param<A, 3> frequencies, Index group = 1);
 
   void check(const char* function, const Problem& problem) const;
-  Index turn_scratch(Index) const { return 2 * mixed_.head_dim + mixed_.axes * pairs(); }
+  Index turn_scratch(Index) const { return mixed_.axes * pairs(); }
   void turn(const RowTile& tile, const A* x, A* y) const;
   /// ∂y/∂φ is y turned by a right angle; df[axis] = Σ p_axis dφ; d_x = R(φ)ᵀ d_y.
   void turn_grads(const RowTile& tile, const A* x, const A* d_y, A* d_x, A* d_params) const;
@@ -51,6 +51,7 @@ class BEARING_EXPORT RopeMixedRows {
 
  private:
   Index pairs() const { return mixed_.head_dim / 2; }
+  double phase(const RowTile& tile, Index set, Index row, Index pair) const;  ///< φ
 
   RopeMixed mixed_;
   Param<A, 3> frequencies_;

@@ -43,11 +43,13 @@ class BEARING_EXPORT CayleyStringRows {
   void collect(Index batch, Index head, const A* d_params) const;
 
  private:
+  void to_basis(Index set, const A* x, A* y, double* room) const;  ///< y = P x
+
   Index dim_, sets_, group_;
   RopeMixedRows<A> rotation_;
   Param<A, 2> skew_;
-  std::vector<double> half_inverse_;  ///< [sets, dim, dim] (I + S)⁻¹
-  std::vector<double> basis_;         ///< [sets, dim, dim] P
+  std::vector<double> inverse_;  ///< [sets, dim, dim] (I + S)⁻¹
+  std::vector<double> basis_;    ///< [sets, dim, dim] P
 };
 
 struct CirculantString {
@@ -69,7 +71,7 @@ class BEARING_EXPORT CirculantStringRows {
   CirculantStringRows(const CirculantString& string, Param<A, 3> c, Index group = 1);
 
   void check(const char* function, const Problem& problem) const;
-  Index turn_scratch(Index) const { return 2 * string_.axes * pairs() + 3 * string_.head_dim; }
+  Index turn_scratch(Index) const { return 2 * string_.axes * pairs() + 2 * string_.head_dim; }
   void turn(const RowTile& tile, const A* x, A* y) const;
   void turn_grads(const RowTile& tile, const A* x, const A* d_y, A* d_x, A* d_params) const;
   Index param_size() const { return c_.grad.data == nullptr ? 0 : string_.axes * string_.head_dim; }
@@ -77,6 +79,11 @@ class BEARING_EXPORT CirculantStringRows {
 
  private:
   Index pairs() const { return (string_.head_dim - 1) / 2; }
+  /// cos or sin of 2πk/head_dim for any k ≥ 0
+  double wave(const std::vector<double>& of, Index k) const {
+    return of[static_cast<std::size_t>(k % string_.head_dim)];
+  }
+  double phase(const RowTile& tile, Index row, const double* omega) const;
   void find_frequencies(Index head, double* omega) const;  ///< [axes, pairs]
   void to_fourier(const A* x, double* z) const;            ///< z = F x, F orthogonal
   void from_fourier(const double* z, A* x) const;          ///< x = Fᵀ z

@@ -1,0 +1,132 @@
+#include <bearing/encodings/fope.hpp>
+#include <cmath>
+#include <numbers>
+
+#include "encodings/head_sets.hpp"
+
+namespace bearing {
+
+using text::concat;
+
+std::vector<double> fope_frequencies(const Fope& fope) {
+  check_even_head("fope_frequencies", fope.head_dim);
+  const Index pairs = fope.head_dim / 2;
+  if (!(std::isfinite(fope.base) && fope.base > 0)) {
+    throw RangeError(concat("[fope_frequencies] base: must be finite and above 0, got ", fope.base));
+  }
+  if (fope.kept < 0 || fope.kept > pairs) {
+    throw ShapeError(concat("[fope_frequencies] kept: must lie between 0 and the pairs, ", pairs, ", got ", fope.kept));
+  }
+  if (fope.kept == 0 && fope.trained_length < 1) {
+    throw RangeError(concat("[fope_frequencies] trained_length: must be at least 1, got ", fope.trained_length));
+  }
+  std::vector<double> kept;
+  for (Index i = 0; i < pairs; ++i) {
+    const double theta = std::pow(fope.base, -2 * static_cast<double>(i) / static_cast<double>(fope.head_dim));
+    const double slowest = 2 * std::numbers::pi / static_cast<double>(fope.trained_length);
+    if (fope.kept > 0 ? i < fope.kept : theta >= slowest) kept.push_back(theta);
+  }
+  return kept;
+}
+
+template <class A>
+FopeRows<A>::FopeRows(const Fope& fope, Param<A, 3> cos, Param<A, 3> sin, Index group)
+    : fope_(fope), frequencies_(fope_frequencies(fope)), cos_(cos), sin_(sin), group_(group) {
+  const Index sets = cos.value.shape[0];
+  if (mixed() < 1 || mixed() > fope.head_dim / 2) {
+    throw ShapeError(concat("[FopeRows] cos: must mix between 1 and head_dim/2 = ", fope.head_dim / 2,
+                            " pairs, shape is ", cos.value.shape));
+  }
+  check_param("FopeRows", "cos", cos, {sets, kept(), mixed()}, "[sets, kept, mixed]");
+  check_param("FopeRows", "sin", sin, {sets, kept(), mixed()}, "[sets, kept, mixed]");
+  check_group("FopeRows", sets, group);
+}
+
+template <class A>
+void FopeRows<A>::check(const char* function, const Problem& problem) const {
+  check_rows(function, "Fope", problem, fope_.head_dim, 1, cos_.value.shape[0], group_);
+}
+
+template <class A>
+void FopeRows<A>::series(Index head, double p, double* waves, double* mixed_waves) const {
+  for (Index k = 0; k < kept(); ++k) {
+    const double angle = p * frequencies_[static_cast<std::size_t>(k)];
+    waves[k] = std::cos(angle);
+    waves[kept() + k] = std::sin(angle);
+  }
+  for (Index i = 0; i < mixed(); ++i) {
+    double cos = 0, sin = 0;
+    for (Index k = 0; k < kept(); ++k) {
+      cos += waves[k] * static_cast<double>(cos_.value(head / group_, k, i));
+      sin += waves[kept() + k] * static_cast<double>(sin_.value(head / group_, k, i));
+    }
+    mixed_waves[i] = cos;
+    mixed_waves[mixed() + i] = sin;
+  }
+}
+
+template <class A>
+void FopeRows<A>::turn(const RowTile& tile, const A* x, A* y) const {
+  const Index pairs = fope_.head_dim / 2;
+  double *waves = tile.scratch, *turns = waves + 2 * kept();
+  for (Index r = 0; r < tile.rows; ++r) {
+    series(tile.head, tile.at[0][r], waves, turns);
+    const A* in = x + r * tile.x_stride;
+    A* out = y + r * tile.y_stride;
+    for (Index i = 0; i < pairs; ++i) {
+      const auto cos = static_cast<A>(i < mixed() ? turns[i] : 1),
+                 sin = static_cast<A>(i < mixed() ? turns[mixed() + i] : 0);
+      const auto [u, v] = pair_place(fope_.pairing, pairs, i);
+      const A x_u = in[u], x_v = in[v];
+      out[u] = x_u * cos - x_v * sin;
+      out[v] = x_u * sin + x_v * cos;
+    }
+  }
+}
+
+template <class A>
+void FopeRows<A>::turn_grads(const RowTile& tile, const A* x, const A* d_y, A* d_x, A* d_params) const {
+  const Index pairs = fope_.head_dim / 2;
+  double *waves = tile.scratch, *turns = waves + 2 * kept();
+  A* d_cos = d_params == nullptr || cos_.grad.data == nullptr ? nullptr : d_params;
+  A* d_sin = d_params == nullptr || sin_.grad.data == nullptr ? nullptr : d_params + param_size() - kept() * mixed();
+  for (Index r = 0; r < tile.rows; ++r) {
+    series(tile.head, tile.at[0][r], waves, turns);
+    const A *in = x + r * tile.x_stride, *d_out = d_y + r * tile.y_stride;
+    A* d_in = d_x + r * tile.x_stride;
+    for (Index i = 0; i < pairs; ++i) {
+      const auto [u, v] = pair_place(fope_.pairing, pairs, i);
+      const auto cos = static_cast<A>(i < mixed() ? turns[i] : 1),
+                 sin = static_cast<A>(i < mixed() ? turns[mixed() + i] : 0);
+      const A g_u = d_out[u], g_v = d_out[v];
+      for (Index k = 0; i < mixed() && k < kept(); ++k) {
+        // ∂(u cos′ − v sin′, u sin′ + v cos′)/∂cos′ = (u, v), /∂sin′ = (−v, u)
+        if (d_cos != nullptr) d_cos[k * mixed() + i] += static_cast<A>(waves[k]) * (g_u * in[u] + g_v * in[v]);
+        if (d_sin != nullptr) d_sin[k * mixed() + i] += static_cast<A>(waves[kept() + k]) * (g_v * in[u] - g_u * in[v]);
+      }
+      d_in[u] = g_u * cos + g_v * sin;
+      d_in[v] = g_v * cos - g_u * sin;
+    }
+  }
+}
+
+template <class A>
+Index FopeRows<A>::param_size() const {
+  const Index one = kept() * mixed();
+  return (cos_.grad.data == nullptr ? 0 : one) + (sin_.grad.data == nullptr ? 0 : one);
+}
+
+template <class A>
+void FopeRows<A>::collect(Index, Index head, const A* d_params) const {
+  for (const Param<A, 3>* param : {&cos_, &sin_}) {
+    if (param->grad.data == nullptr) continue;
+    for (Index k = 0; k < kept(); ++k) {
+      for (Index i = 0; i < mixed(); ++i) param->grad(head / group_, k, i) += *d_params++;
+    }
+  }
+}
+
+template class FopeRows<float>;
+template class FopeRows<double>;
+
+}  // namespace bearing

@@ -1,0 +1,80 @@
+#pragma once
+
+#include <bearing/encodings/rope.hpp>
+#include <bearing/error.hpp>
+#include <bearing/term.hpp>
+
+#include "text.hpp"
+
+// What encodings of rows with learned parameters share. Parameters come in sets: head h uses set h / group.
+
+namespace bearing {
+
+/// Throws ShapeError unless a parameter has this shape, and its gradient, if wanted, too.
+template <class A, int Rank>
+void check_param(const char* encoding, const char* name, const Param<A, Rank>& param,
+                 const std::array<Index, static_cast<std::size_t>(Rank)>& shape, const char* extents) {
+  if (param.value.shape != shape || param.value.data == nullptr) {
+    throw ShapeError(
+        text::concat("[", encoding, "] ", name, ": must be ", extents, " = ", shape, ", shape is ", param.value.shape));
+  }
+  if (param.grad.data != nullptr && param.grad.shape != shape) {
+    throw ShapeError(text::concat("[", encoding, "] ", name, ".grad: must have the shape of the values, ", shape,
+                                  ", got ", param.grad.shape));
+  }
+}
+
+inline void check_group(const char* encoding, Index sets, Index group) {
+  if (sets < 1 || group < 1) {
+    throw ShapeError(text::concat("[", encoding, "] group: there must be at least one set of parameters and one head ",
+                                  "for each, got ", sets, " sets and group ", group));
+  }
+}
+
+inline void check_even_head(const char* encoding, Index head_dim) {
+  if (head_dim < 2 || head_dim % 2 != 0) {
+    throw ShapeError(text::concat("[", encoding, "] head_dim: must be even and at least 2, got ", head_dim));
+  }
+}
+
+inline void check_axes(const char* encoding, Index axes) {
+  if (axes < 1 || axes > max_axes) {
+    throw ShapeError(text::concat("[", encoding, "] axes: must be between 1 and ", max_axes, ", got ", axes));
+  }
+}
+
+/// Throws ShapeError unless rows of this dimension, heads and axes are what an encoding has.
+inline void check_rows(const char* function, const char* name, const Problem& problem, Index head_dim, Index axes,
+                       Index sets, Index group) {
+  if (problem.dim != head_dim) {
+    throw ShapeError(text::concat("[", function, "] x: last extent must be ", name, ".head_dim = ", head_dim, ", got ",
+                                  problem.dim));
+  }
+  if (problem.heads != sets * group) {
+    throw ShapeError(text::concat("[", function, "] ", name, ": must have a set of parameters for each of ",
+                                  problem.heads, " heads, got ", sets, " sets for ", group, " heads each"));
+  }
+  problem.q_at->check(function, "at", axes, problem.batch, problem.q_len);
+}
+
+/// The two elements of pair i.
+struct PairPlace {
+  Index u, v;
+};
+inline PairPlace pair_place(Pairing pairing, Index pairs, Index i) {
+  if (pairing == Pairing::half) return {i, i + pairs};
+  return {2 * i, 2 * i + 1};
+}
+
+/// One row of a tile as a tile of its own.
+inline RowTile row_of(const RowTile& tile, Index row) {
+  RowTile one = tile;
+  one.row += row;
+  one.rows = 1;
+  for (const double*& at : one.at) {
+    if (at != nullptr) at += row;
+  }
+  return one;
+}
+
+}  // namespace bearing

@@ -1,0 +1,132 @@
+#include <algorithm>
+#include <bearing/encodings/lie_rope.hpp>
+
+#include "encodings/head_sets.hpp"
+#include "numeric/matrix_exp.hpp"
+
+namespace bearing {
+
+using text::concat;
+
+namespace {
+
+constexpr Index most_block = 128;
+
+LieRope checked(LieRope lie) {
+  if (lie.block == 0) lie.block = lie.head_dim;
+  if (lie.block < 2 || lie.block > most_block || lie.head_dim % lie.block != 0) {
+    throw ShapeError(concat("[LieRopeRows] block: must divide head_dim = ", lie.head_dim, " and lie between 2 and ",
+                            most_block, ", got ", lie.block));
+  }
+  check_axes("LieRopeRows", lie.axes);
+  return lie;
+}
+
+}  // namespace
+
+template <class A>
+LieRopeRows<A>::LieRopeRows(const LieRope& lie, Param<A, 4> generators, Index group)
+    : lie_(checked(lie)), generators_(generators), group_(group) {
+  check_param("LieRopeRows", "generators", generators, {generators.value.shape[0], lie_.axes, blocks(), triangle()},
+              "[sets, axes, head_dim/block, block*(block-1)/2]");
+  check_group("LieRopeRows", generators.value.shape[0], group);
+}
+
+template <class A>
+void LieRopeRows<A>::check(const char* function, const Problem& problem) const {
+  check_rows(function, "LieRope", problem, lie_.head_dim, lie_.axes, generators_.value.shape[0], group_);
+}
+
+template <class A>
+void LieRopeRows<A>::exponent(const RowTile& tile, Index row, Index block, double sign, double* m) const {
+  const Index n = lie_.block, set = tile.head / group_;
+  Index t = 0;
+  for (Index i = 0; i < n; ++i) {
+    m[i * n + i] = 0;
+    for (Index j = i + 1; j < n; ++j, ++t) {
+      double a = 0;
+      for (Index axis = 0; axis < lie_.axes; ++axis) {
+        a += tile.at[static_cast<std::size_t>(axis)][row] * static_cast<double>(generators_.value(set, axis, block, t));
+      }
+      m[i * n + j] = sign * a;
+      m[j * n + i] = -sign * a;
+    }
+  }
+}
+
+template <class A>
+void LieRopeRows<A>::turn(const RowTile& tile, const A* x, A* y) const {
+  const Index n = lie_.block;
+  double *m = tile.scratch, *f = m + n * n, *work = f + n * n, *before = work + n * n;
+  for (Index r = 0; r < tile.rows; ++r) {
+    for (Index block = 0; block < blocks(); ++block) {
+      const A* in = x + r * tile.x_stride + block * n;
+      A* out = y + r * tile.y_stride + block * n;
+      exponent(tile, r, block, 1, m);
+      exp_minus_identity(n, m, f, work);
+      std::copy_n(in, n, before);  // y may be x
+      for (Index i = 0; i < n; ++i) {
+        double turned = before[i];
+        for (Index j = 0; j < n; ++j) turned += f[i * n + j] * before[j];
+        out[i] = static_cast<A>(turned);
+      }
+    }
+  }
+}
+
+template <class A>
+void LieRopeRows<A>::turn_grads(const RowTile& tile, const A* x, const A* d_y, A* d_x, A* d_params) const {
+  const Index n = lie_.block;
+  const bool learn = d_params != nullptr && generators_.grad.data != nullptr;
+  double *m = tile.scratch, *f = m + n * n, *work = f + n * n, *d = work + 2 * n * n, *l = d + n * n, *g = l + n * n;
+  for (Index r = 0; r < tile.rows; ++r) {
+    for (Index block = 0; block < blocks(); ++block) {
+      const A *in = x + r * tile.x_stride + block * n, *d_out = d_y + r * tile.y_stride + block * n;
+      A* d_in = d_x + r * tile.x_stride + block * n;
+      std::copy_n(d_out, n, g);
+      exponent(tile, r, block, -1, m);  // the transpose
+      if (!learn) {
+        exp_minus_identity(n, m, f, work);
+      } else {
+        // gᵀ exp(M) x changes by ⟨L(Mᵀ, g xᵀ), dM⟩.
+        for (Index i = 0; i < n; ++i) {
+          for (Index j = 0; j < n; ++j) d[i * n + j] = g[i] * static_cast<double>(in[j]);
+        }
+        exp_minus_identity(n, m, d, f, l, work);
+        add_generator_grads(tile, r, block, l, d_params);
+      }
+      for (Index i = 0; i < n; ++i) {
+        double back = g[i];
+        for (Index j = 0; j < n; ++j) back += f[i * n + j] * g[j];
+        d_in[i] = static_cast<A>(back);
+      }
+    }
+  }
+}
+
+template <class A>
+void LieRopeRows<A>::add_generator_grads(const RowTile& tile, Index row, Index block, const double* l,
+                                         A* d_params) const {
+  const Index n = lie_.block;
+  for (Index axis = 0; axis < lie_.axes; ++axis) {
+    const double p = tile.at[static_cast<std::size_t>(axis)][row];
+    A* d_a = d_params + (axis * blocks() + block) * triangle();
+    for (Index i = 0; i < n; ++i) {
+      for (Index j = i + 1; j < n; ++j) *d_a++ += static_cast<A>(p * (l[i * n + j] - l[j * n + i]));
+    }
+  }
+}
+
+template <class A>
+void LieRopeRows<A>::collect(Index, Index head, const A* d_params) const {
+  for (Index axis = 0; axis < lie_.axes; ++axis) {
+    for (Index block = 0; block < blocks(); ++block) {
+      for (Index t = 0; t < triangle(); ++t) generators_.grad(head / group_, axis, block, t) += *d_params++;
+    }
+  }
+}
+
+template class LieRopeRows<float>;
+template class LieRopeRows<double>;
+
+}  // namespace bearing

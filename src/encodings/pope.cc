@@ -1,0 +1,90 @@
+#include <algorithm>
+#include <bearing/encodings/pope.hpp>
+#include <cmath>
+#include <numbers>
+
+#include "encodings/head_sets.hpp"
+
+namespace bearing {
+
+using text::concat;
+
+namespace {
+
+constexpr double lowest_offset = -2 * std::numbers::pi;
+
+double softplus(double x) { return std::max(x, 0.0) + std::log1p(std::exp(-std::fabs(x))); }
+double logistic(double x) { return x < 0 ? std::exp(x) / (1 + std::exp(x)) : 1 / (1 + std::exp(-x)); }
+
+}  // namespace
+
+template <class A>
+PopeRows<A>::PopeRows(const Pope& pope, Param<A, 2> offsets, Index group)
+    : pope_(pope), offsets_(offsets), group_(group) {
+  if (pope.head_dim < 1) throw ShapeError(concat("[PopeRows] head_dim: must be at least 1, got ", pope.head_dim));
+  if (!(std::isfinite(pope.base) && pope.base > 0)) {
+    throw RangeError(concat("[PopeRows] base: must be finite and above 0, got ", pope.base));
+  }
+  if (offsets.value.data != nullptr || offsets.value.size() != 0) {
+    check_param("PopeRows", "offsets", offsets, {offsets.value.shape[0], pope.head_dim}, "[sets, head_dim]");
+    check_group("PopeRows", offsets.value.shape[0], group);
+  }
+  for (Index c = 0; c < pope.head_dim; ++c) {
+    frequencies_.push_back(std::pow(pope.base, -static_cast<double>(c) / static_cast<double>(pope.head_dim)));
+  }
+}
+
+template <class A>
+void PopeRows<A>::check(const char* function, const Problem& problem) const {
+  const bool given = offsets_.value.data != nullptr;
+  check_rows(function, "Pope", problem, pope_.head_dim, 1, given ? offsets_.value.shape[0] : problem.heads,
+             given ? group_ : 1);
+}
+
+template <class A>
+double PopeRows<A>::angle(const RowTile& tile, Index row, Index c) const {
+  double angle = tile.at[0][row] * frequencies_[static_cast<std::size_t>(c)];
+  if (tile.side == Side::key && offsets_.value.data != nullptr) {
+    angle += std::clamp(static_cast<double>(offsets_.value(tile.head / group_, c)), lowest_offset, 0.0);
+  }
+  return angle;
+}
+
+template <class A>
+void PopeRows<A>::turn(const RowTile& tile, const A* x, A* y) const {
+  for (Index r = 0; r < tile.rows; ++r) {
+    for (Index c = 0; c < tile.dim; ++c) {
+      const double radius = softplus(static_cast<double>(x[r * tile.x_stride + c])), phi = angle(tile, r, c);
+      y[r * tile.y_stride + 2 * c] = static_cast<A>(radius * std::cos(phi));
+      y[r * tile.y_stride + 2 * c + 1] = static_cast<A>(radius * std::sin(phi));
+    }
+  }
+}
+
+template <class A>
+void PopeRows<A>::turn_grads(const RowTile& tile, const A* x, const A* d_y, A* d_x, A* d_params) const {
+  const bool learn = d_params != nullptr && offsets_.grad.data != nullptr && tile.side == Side::key;
+  for (Index r = 0; r < tile.rows; ++r) {
+    for (Index c = 0; c < tile.dim; ++c) {
+      const auto in = static_cast<double>(x[r * tile.x_stride + c]);
+      const auto g_cos = static_cast<double>(d_y[r * tile.y_stride + 2 * c]);
+      const auto g_sin = static_cast<double>(d_y[r * tile.y_stride + 2 * c + 1]);
+      const double phi = angle(tile, r, c), cos = std::cos(phi), sin = std::sin(phi);
+      d_x[r * tile.x_stride + c] = static_cast<A>(logistic(in) * (g_cos * cos + g_sin * sin));
+      if (!learn) continue;
+      const auto offset = static_cast<double>(offsets_.value(tile.head / group_, c));
+      if (offset < lowest_offset || offset > 0) continue;
+      d_params[c] += static_cast<A>(softplus(in) * (g_sin * cos - g_cos * sin));
+    }
+  }
+}
+
+template <class A>
+void PopeRows<A>::collect(Index, Index head, const A* d_params) const {
+  for (Index c = 0; c < pope_.head_dim; ++c) offsets_.grad(head / group_, c) += d_params[c];
+}
+
+template class PopeRows<float>;
+template class PopeRows<double>;
+
+}  // namespace bearing

@@ -1,0 +1,124 @@
+#include <algorithm>
+#include <bearing/encodings/rope_mixed.hpp>
+#include <cmath>
+#include <numbers>
+
+#include "encodings/head_sets.hpp"
+
+namespace bearing {
+
+using text::concat;
+
+namespace {
+
+/// A number in [0, 1) from a counter: SplitMix64 (Steele, Lea, Flood 2014), the same on every machine.
+double uniform(std::uint64_t seed, Index n) {
+  std::uint64_t z = seed + (static_cast<std::uint64_t>(n) + 1) * 0x9E37'79B9'7F4A'7C15u;
+  z = (z ^ (z >> 30)) * 0xBF58'476D'1CE4'E5B9u;
+  z = (z ^ (z >> 27)) * 0x94D0'49BB'1331'11EBu;
+  return 0x1p-53 * static_cast<double>((z ^ (z >> 31)) >> 11);
+}
+
+}  // namespace
+
+std::vector<double> rope_mixed_frequencies(const RopeMixed& mixed, Index heads, std::uint64_t seed, double base) {
+  if (mixed.axes != 2 || mixed.head_dim < 4 || mixed.head_dim % 4 != 0) {
+    throw ShapeError(concat("[rope_mixed_frequencies] mixed: must have two axes and a head_dim that is a multiple of 4",
+                            ", got ", mixed.axes, " and ", mixed.head_dim));
+  }
+  if (heads < 1) throw RangeError(concat("[rope_mixed_frequencies] heads: must be at least 1, got ", heads));
+  if (!(std::isfinite(base) && base > 0)) {
+    throw RangeError(concat("[rope_mixed_frequencies] base: must be finite and above 0, got ", base));
+  }
+  const Index pairs = mixed.head_dim / 2, half = pairs / 2;
+  std::vector<double> frequencies(static_cast<std::size_t>(2 * heads * pairs));
+  for (Index h = 0; h < heads; ++h) {
+    const double direction = 2 * std::numbers::pi * uniform(seed, h);
+    for (Index i = 0; i < pairs; ++i) {
+      const double size = std::pow(base, -4 * static_cast<double>(i % half) / static_cast<double>(mixed.head_dim));
+      const double angle = i < half ? direction : direction + std::numbers::pi / 2;
+      frequencies[static_cast<std::size_t>(h * pairs + i)] = size * std::cos(angle);
+      frequencies[static_cast<std::size_t>((heads + h) * pairs + i)] = size * std::sin(angle);
+    }
+  }
+  return frequencies;
+}
+
+template <class A>
+RopeMixedRows<A>::RopeMixedRows(const RopeMixed& mixed, Param<A, 3> frequencies, Index group)
+    : mixed_(mixed), frequencies_(frequencies), group_(group) {
+  check_even_head("RopeMixedRows", mixed.head_dim);
+  check_axes("RopeMixedRows", mixed.axes);
+  check_param("RopeMixedRows", "frequencies", frequencies, {mixed.axes, frequencies.value.shape[1], pairs()},
+              "[axes, sets, head_dim/2]");
+  check_group("RopeMixedRows", frequencies.value.shape[1], group);
+}
+
+template <class A>
+void RopeMixedRows<A>::check(const char* function, const Problem& problem) const {
+  check_rows(function, "RopeMixed", problem, mixed_.head_dim, mixed_.axes, frequencies_.value.shape[1], group_);
+}
+
+template <class A>
+void RopeMixedRows<A>::turn(const RowTile& tile, const A* x, A* y) const {
+  const Index set = tile.head / group_;
+  for (Index r = 0; r < tile.rows; ++r) {
+    const A* in = x + r * tile.x_stride;
+    A* out = y + r * tile.y_stride;
+    for (Index i = 0; i < pairs(); ++i) {
+      const double angle = phase(tile, set, r, i);
+      const auto cos = static_cast<A>(std::cos(angle)), sin = static_cast<A>(std::sin(angle));
+      const auto [u, v] = pair_place(mixed_.pairing, pairs(), i);
+      const A x_u = in[u], x_v = in[v];
+      out[u] = x_u * cos - x_v * sin;
+      out[v] = x_u * sin + x_v * cos;
+    }
+  }
+}
+
+template <class A>
+void RopeMixedRows<A>::turn_grads(const RowTile& tile, const A* x, const A* d_y, A* d_x, A* d_params) const {
+  const Index set = tile.head / group_;
+  const bool learn = d_params != nullptr && frequencies_.grad.data != nullptr;
+  double* d_f = tile.scratch;  // [axes, pairs]
+  if (learn) std::fill(d_f, d_f + mixed_.axes * pairs(), 0.0);
+  for (Index r = 0; r < tile.rows; ++r) {
+    const A *in = x + r * tile.x_stride, *d_out = d_y + r * tile.y_stride;
+    A* d_in = d_x + r * tile.x_stride;
+    for (Index i = 0; i < pairs(); ++i) {
+      const double angle = phase(tile, set, r, i);
+      const auto cos = static_cast<A>(std::cos(angle)), sin = static_cast<A>(std::sin(angle));
+      const auto [u, v] = pair_place(mixed_.pairing, pairs(), i);
+      const A d_u = d_out[u] * cos + d_out[v] * sin, d_v = d_out[v] * cos - d_out[u] * sin;
+      // A turn by dφ moves (u, v) by dφ·(−v, u), before as after the rotation.
+      const A d_angle = d_v * in[u] - d_u * in[v];
+      d_in[u] = d_u;
+      d_in[v] = d_v;
+      for (Index axis = 0; learn && axis < mixed_.axes; ++axis) {
+        d_f[axis * pairs() + i] += tile.at[static_cast<std::size_t>(axis)][r] * static_cast<double>(d_angle);
+      }
+    }
+  }
+  for (Index i = 0; learn && i < mixed_.axes * pairs(); ++i) d_params[i] += static_cast<A>(d_f[i]);
+}
+
+template <class A>
+double RopeMixedRows<A>::phase(const RowTile& tile, Index set, Index row, Index pair) const {
+  double angle = 0;
+  for (Index axis = 0; axis < mixed_.axes; ++axis) {
+    angle += tile.at[static_cast<std::size_t>(axis)][row] * static_cast<double>(frequencies_.value(axis, set, pair));
+  }
+  return angle;
+}
+
+template <class A>
+void RopeMixedRows<A>::collect(Index, Index head, const A* d_params) const {
+  for (Index axis = 0; axis < mixed_.axes; ++axis) {
+    for (Index i = 0; i < pairs(); ++i) frequencies_.grad(axis, head / group_, i) += d_params[axis * pairs() + i];
+  }
+}
+
+template class RopeMixedRows<float>;
+template class RopeMixedRows<double>;
+
+}  // namespace bearing
