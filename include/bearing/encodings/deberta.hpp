@@ -48,9 +48,8 @@ struct Deberta {
 ///
 ///     |x| ≤ mid: x        else sign(x)·(mid + ⌈ln(|x|/mid) / ln((M − 1)/mid) · (mid − 1)⌉)        x = m − n
 ///
-/// A distance that is not whole is cut to a whole one, towards 0. Throws RangeError for a spec that DebertaTerm
-/// refuses.
-BEARING_EXPORT Index deberta_bucket(const Deberta& deberta, double distance);
+/// Throws RangeError for a spec that DebertaTerm refuses, or a distance beyond 2^32.
+BEARING_EXPORT Index deberta_bucket(const Deberta& deberta, Index distance);
 
 /// 1/√(dim·(1 + terms)): the softmax scale of every product in the score, q·k included. It is the caller's to give, in
 /// ScoreInputs::scale. Throws RangeError for dim < 1.
@@ -62,7 +61,8 @@ BEARING_EXPORT double deberta_softmax_scale(const Deberta& deberta, Index dim);
 ///     d_Kr[δ] += scale · Σ d_s_ij q_i        d_q_i += scale · Σ d_s_ij Kr[δ]        and so for Qr and k
 ///
 /// Throws RangeError for max_relative_positions < 1, position_buckets negative, 1, or so many that
-/// max_relative_positions − 1 ≤ position_buckets/2; ShapeError for tables that do not fit the spec or each other.
+/// max_relative_positions − 1 ≤ position_buckets/2; ShapeError for tables that do not fit the spec or each other; when
+/// it is used, RangeError for positions that are not whole.
 template <class A>
 class BEARING_EXPORT DebertaTerm {
  public:
@@ -78,17 +78,16 @@ class BEARING_EXPORT DebertaTerm {
   Index scratch_size(Index rows, Index cols) const;
 
  private:
-  struct Block;
+  struct Side;
   static Index grad_size(const Param<A, 3>& table) {
     return table.grad.data == nullptr ? 0 : table.grad.shape[1] * table.grad.shape[2];
   }
   /// The row of a table at x = m − n.
-  Index row(double x) const;
-  template <class Body>
-  void over_blocks(const Tile<A>& tile, const Body& body) const;
+  Index row(Index x) const;
+  std::array<Side, 2> sides(const Tile<A>& tile, const TileGrads<A>& grads) const;
 
   Deberta deberta_;
-  std::vector<Index> from_;  ///< from_[i]: the least |x| of bucket mid + 1 + i
+  std::vector<Index> from_;  ///< from_[i]: the least |x| whose bucket is mid + 1 + i or more
   Param<A, 3> key_, query_;
 };
 

@@ -1,9 +1,9 @@
 #pragma once
 
+#include <bearing/encodings/t5.hpp>
 #include <bearing/export.hpp>
 #include <bearing/term.hpp>
-#include <cstdint>
-#include <vector>
+#include <optional>
 
 // TUPE, untied positional encoding (Ke, He, Liu 2021, arXiv 2006.15595): word meets word, position meets position, each
 // through projections of its own, and the two never mix,
@@ -49,8 +49,8 @@ BEARING_EXPORT double tupe_softmax_scale(Index dim);
 /// [rel_pos_bins + 1, heads] ([rel_pos_bins, heads]); left empty for TUPE-A. Its scale is 1/√(2·dim) of these tables,
 /// whatever ScoreInputs::scale is.
 ///
-/// Throws RangeError for bins that T5 refuses or that are odd, ShapeError for tables that do not fit; when it is used,
-/// RangeError for a position without a vector.
+/// Throws RangeError for bins that T5 refuses, ShapeError for tables that do not fit; when it is used, RangeError for a
+/// position without a vector.
 template <class A>
 class BEARING_EXPORT TupeBias {
  public:
@@ -71,18 +71,20 @@ class BEARING_EXPORT TupeBias {
  private:
   struct Rows;
   bool untied() const { return first_ == 1; }
-  Index row(double position) const { return static_cast<Index>(position) + first_; }
   Index dim() const { return query_.value.shape[2]; }
-  A* block(A* d_params, int table) const;
-  Index bucket(double distance) const;
-  /// The score of a row of the tables with itself: θ1 and θ2.
+  Index heads() const { return query_.value.shape[0]; }
+  Rows rows_of(const Param<A, 3>& table, Index head, const double* at, Index n, bool consecutive, A* room) const;
+  /// θ1 (row 0) or θ2 (row 1), and its gradient.
   A theta(Index head, Index row) const;
-  void theta_grads(Index head, Index row, A d_theta, A* d_params) const;
-  Rows rows(const Tile<A>& tile, const Param<A, 3>& table, const double* at, Index n, A* room) const;
+  void theta_grads(Index head, Index row, A d_theta, A* d_query, A* d_key) const;
+  void add_cls(const Tile<A>& tile, A* added) const;
+  void cls_grads(const Tile<A>& tile, A* d_added, A* d_query, A* d_key, A* d_bias) const;
+  void add_bias(const Tile<A>& tile, A* added) const;
+  void bias_grads(const Tile<A>& tile, const A* d_added, A* d_bias) const;
 
   Index first_ = 0;  ///< the row of position 0
   A scale_ = 1;
-  std::vector<std::int32_t> bucket_;  ///< of distances −reach … reach, past which nothing changes
+  std::optional<T5Buckets> buckets_;
   Param<A, 3> query_, key_;
   Param<A, 2> bias_;
 };

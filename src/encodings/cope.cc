@@ -1,0 +1,168 @@
+#include <algorithm>
+#include <bearing/encodings/cope.hpp>
+#include <bearing/error.hpp>
+#include <cmath>
+
+#include "encodings/bias_checks.hpp"
+#include "terms/tile_kernels.hpp"
+#include "text.hpp"
+
+namespace bearing {
+
+using text::concat;
+
+template <class A>
+CopeTerm<A>::CopeTerm(const Cope& cope, Param<A, 3> embeddings) : cope_(cope), embeddings_(embeddings) {
+  if (cope.max_pos < 1) {
+    throw RangeError(concat("[CopeTerm] max_pos: must be at least 1, got ", cope.max_pos));
+  }
+  const auto& [data, shape, stride] = embeddings.value;
+  if (data == nullptr || shape[0] < 1 || shape[1] != cope.max_pos || shape[2] < 1 || (stride[2] != 1 && shape[2] > 1)) {
+    throw ShapeError(concat("[CopeTerm] embeddings: must be [heads or 1, ", cope.max_pos,
+                            ", dim] with features side by side, got shape ", shape, ", strides ", stride));
+  }
+  check_param<A, 3>("CopeTerm", "embeddings", embeddings, shape, "[heads or 1, max_pos, dim]");
+}
+
+template <class A>
+void CopeTerm<A>::check(const char* function, const Problem& problem) const {
+  const auto& shape = embeddings_.value.shape;
+  if ((shape[0] != 1 && shape[0] != problem.heads) || shape[2] != problem.dim) {
+    throw ShapeError(concat("[", function, "] Cope.embeddings: must be for queries and keys of ", problem.heads,
+                            " heads of ", problem.dim, " features, shape is ", shape));
+  }
+  const Positions& at = *problem.k_at;
+  if (at.is_offset()) return;
+  for (Index b = 0; b < problem.batch; ++b) {
+    for (Index t = 1; t < problem.k_len; ++t) {
+      const double before = at.real(0, b, t - 1), here = at.real(0, b, t);
+      if (here >= before) continue;
+      throw RangeError(concat("[", function, "] k_at: must not fall along a sequence for Cope, got ", here, " after ",
+                              before, " for token ", t, " of sequence ", b));
+    }
+  }
+}
+
+/// What a tile's scores are made of, in its scratch.
+template <class A>
+struct CopeTerm<A>::Work {
+  A gate_scale, score_scale;
+  const A* e;
+  Index e_stride;
+  A *gate, *slope;  ///< [rows, cols]
+  A *z, *d_z;       ///< [rows, max_pos], without score_scale
+  Index max_pos;
+
+  /// Where between two embeddings a position lies; beyond the last one w is 0.
+  struct Between {
+    Index below, above;
+    A w;
+    bool capped;
+  };
+  Between between(double position) const {
+    const double last = static_cast<double>(max_pos - 1);
+    if (!(position < last)) return {max_pos - 1, max_pos - 1, 0, true};
+    const auto below = static_cast<Index>(position);
+    return {below, below + 1, static_cast<A>(position - static_cast<double>(below)), false};
+  }
+};
+
+template <class A>
+auto CopeTerm<A>::work(const Tile<A>& tile) const -> Work {
+  const Index size = tile.rows * tile.cols, max_pos = cope_.max_pos;
+  const auto factor = [&](CopeScale scale) { return scale == CopeScale::softmax ? tile.scale : A{1}; };
+  A* scratch = tile.scratch;
+  const Work w{.gate_scale = factor(cope_.gate_scale),
+               .score_scale = factor(cope_.score_scale),
+               .e = &embeddings_.value(table(tile.head), Index{0}, Index{0}),
+               .e_stride = embeddings_.value.stride[1],
+               .gate = scratch,
+               .slope = scratch + size,
+               .z = scratch + 2 * size,
+               .d_z = scratch + 2 * size + tile.rows * max_pos,
+               .max_pos = max_pos};
+  tiles::multiply_nt(tile.rows, tile.cols, tile.dim, w.gate_scale, tile.q, tile.q_stride, tile.k, tile.k_stride, w.gate,
+                     tile.cols);
+  tiles::multiply_nt(tile.rows, max_pos, tile.dim, A{1}, tile.q, tile.q_stride, w.e, w.e_stride, w.z, max_pos);
+  for (Index i = 0; i < tile.rows; ++i) {
+    A* gate = w.gate + i * tile.cols;
+    // Keys in order: those at or before the query come first.
+    const double m = tile.q_at[0][i];
+    const Index seen = std::upper_bound(tile.k_at[0], tile.k_at[0] + tile.cols, m) - tile.k_at[0];
+    for (Index j = 0; j < seen; ++j) gate[j] = 1 / (1 + std::exp(-gate[j]));
+    std::fill(gate + seen, gate + tile.cols, A{0});
+  }
+  return w;
+}
+
+template <class A>
+void CopeTerm<A>::add_scores(const Tile<A>& tile, A* s) const {
+  const Work w = work(tile);
+  for (Index i = 0; i < tile.rows; ++i) {
+    const A *gate = w.gate + i * tile.cols, *z = w.z + i * w.max_pos;
+    double position = 0;
+    for (Index j = tile.cols - 1; j >= 0; --j) {
+      if (tile.k_at[0][j] > tile.q_at[0][i]) continue;
+      position += static_cast<double>(gate[j]);
+      const auto at = w.between(position);
+      s[i * tile.stride + j] += w.score_scale * (z[at.below] + at.w * (z[at.above] - z[at.below]));
+    }
+  }
+}
+
+template <class A>
+void CopeTerm<A>::add_score_grads(const Tile<A>& tile, const A* d_s, const TileGrads<A>& grads) const {
+  const Work w = work(tile);
+  std::fill_n(w.d_z, tile.rows * w.max_pos, A{0});
+  for (Index i = 0; i < tile.rows; ++i) {
+    A *gate = w.gate + i * tile.cols, *slope = w.slope + i * tile.cols;
+    const A* z = w.z + i * w.max_pos;
+    A* d_z = w.d_z + i * w.max_pos;
+    // s += score_scale · ((1 − w)·z[below] + w·z[above]), slope: ∂s/∂position · d_s
+    double position = 0;
+    for (Index j = tile.cols - 1; j >= 0; --j) {
+      slope[j] = 0;
+      if (tile.k_at[0][j] > tile.q_at[0][i]) continue;
+      position += static_cast<double>(gate[j]);
+      const auto at = w.between(position);
+      const A d = w.score_scale * d_s[i * tile.stride + j];
+      d_z[at.below] += (1 - at.w) * d;
+      d_z[at.above] += at.w * d;
+      if (!at.capped) slope[j] = d * (z[at.above] - z[at.below]);
+    }
+    // position_j = Σ_{t ≥ j} gate_t, gate = σ(product): what the product of key t does is summed over j ≤ t
+    double d_gate = 0;
+    for (Index t = 0; t < tile.cols; ++t) {
+      d_gate += static_cast<double>(slope[t]);
+      gate[t] = static_cast<A>(d_gate) * gate[t] * (1 - gate[t]);  // 0 after the query, where the gate is
+    }
+  }
+  const A* d_product = w.gate;
+  if (grads.d_q != nullptr) {
+    // product = gate_scale · q · kᵀ, z = q · Eᵀ
+    tiles::add_multiply_nn(tile.rows, tile.cols, tile.dim, w.gate_scale, d_product, tile.cols, tile.k, tile.k_stride,
+                           grads.d_q, grads.d_q_stride);
+    tiles::add_multiply_nn(tile.rows, w.max_pos, tile.dim, A{1}, w.d_z, w.max_pos, w.e, w.e_stride, grads.d_q,
+                           grads.d_q_stride);
+  }
+  if (grads.d_k != nullptr) {
+    tiles::add_multiply_tn(tile.rows, tile.cols, tile.dim, w.gate_scale, d_product, tile.cols, tile.q, tile.q_stride,
+                           grads.d_k, grads.d_k_stride);
+  }
+  if (grads.params != nullptr) {
+    tiles::add_multiply_tn(tile.rows, w.max_pos, tile.dim, A{1}, w.d_z, w.max_pos, tile.q, tile.q_stride, grads.params,
+                           tile.dim);
+  }
+}
+
+template <class A>
+void CopeTerm<A>::collect(Index, Index head, const A* d_params) const {
+  for (Index p = 0; p < cope_.max_pos; ++p) {
+    for (Index d = 0; d < embeddings_.grad.shape[2]; ++d) embeddings_.grad(table(head), p, d) += *d_params++;
+  }
+}
+
+template class CopeTerm<float>;
+template class CopeTerm<double>;
+
+}  // namespace bearing
