@@ -49,7 +49,8 @@ class BEARING_EXPORT FireBias {
 
   /// Reads the network once, here: make the encoding anew after an optimiser's step. f_h is a line between the points
   /// where a hidden unit goes on or off, and evaluated as such. Throws ShapeError for parameters whose shapes do not
-  /// fit the spec or each other, RangeError for a spec without units, or with threshold or eps negative or not finite.
+  /// fit the spec or each other, RangeError for a spec without units, or with a threshold or an eps that is not
+  /// positive and finite.
   FireBias(const Fire& fire, const FireParams<A>& params);
 
   void check(const char* function, const Problem& problem) const;
@@ -61,20 +62,17 @@ class BEARING_EXPORT FireBias {
   Index scratch_size(Index rows, Index cols) const { return 2 * (rows + cols); }
 
  private:
-  struct Row;  // what the scores of one query share
-
-  Row row(const Tile<A>& tile, Index i) const;
+  Index heads() const { return params_.out_bias.value.shape[0]; }
+  void find_lines();
+  /// A hidden unit is on along a line.
   bool on(Index unit, Index line) const;
-  void fill_diagonals(const Tile<A>& tile) const;
-  template <class Body>
-  void over_scores(const Tile<A>& tile, const Body& body) const;
 
   Fire spec_;
   FireParams<A> params_;
   bool wants_grad_ = false;
   Index lines_ = 0;                ///< mlp_width + 1
   std::vector<A> ends_;            ///< [lines + 1] line l is for ends[l] < x ≤ ends[l + 1]
-  std::vector<Index> corner_;      ///< [mlp_width] the line after which a unit changes
+  std::vector<Index> corner_;      ///< [mlp_width] the last line before a unit's corner
   std::vector<A> slope_, height_;  ///< [heads, lines] f_h(x) = height + slope·x
 };
 

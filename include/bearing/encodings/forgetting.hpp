@@ -12,8 +12,8 @@
 // with f = σ(w·x + b) in (0, 1), computed by the model. Equal f everywhere is ALiBi with slope −ln f. Causal: keys
 // after the query get 0, and are meant to be masked.
 //
-// It counts tokens, not positions: with fewer queries than keys the queries are the last of the tokens (a decode step
-// over a cache).
+// It counts tokens, not positions: key j is token j, and queries are the last of the tokens, the first of them after
+// `past` others (a decode step over a cache).
 
 namespace bearing {
 
@@ -25,21 +25,21 @@ class BEARING_EXPORT ForgettingBias {
   /// log_forget [batch, heads, time]: ln f of every key token. ∂b_ij/∂ln f_t = 1 for j < t ≤ i. Reads the values once,
   /// here, and keeps their running sums in double: c_i − c_j is then exact to 2^-53 of what c has grown to. Throws
   /// ShapeError for a gradient of another shape, RangeError for a value that is not finite.
-  explicit ForgettingBias(Param<A, 3> log_forget);
+  explicit ForgettingBias(Param<A, 3> log_forget, Index past = 0);
 
-  /// Throws ShapeError unless log_forget is one for each sequence, head and key, and queries are not more than keys.
+  /// Throws ShapeError unless log_forget is one for each sequence, head and key, and past + q_len is k_len.
   void check(const char* function, const Problem& problem) const;
   void add_scores(const Tile<A>& tile, A* s) const;
   void add_score_grads(const Tile<A>& tile, const A* d_s, const TileGrads<A>& grads) const;
-  /// ∂/∂c_t
   Index param_size() const { return log_forget_.grad.data == nullptr ? 0 : time_; }
   void collect(Index batch, Index head, const A* d_params) const;
+  Index scratch_size(Index rows, Index cols) const { return rows + cols; }
 
  private:
   const double* sums(const Tile<A>& tile) const;
 
   Param<A, 3> log_forget_;
-  Index time_ = 0;
+  Index past_ = 0, time_ = 0;
   std::vector<double> sums_;  ///< [batch, heads, time] c
 };
 

@@ -1,0 +1,74 @@
+#include <bearing/encodings/dense_bias.hpp>
+
+#include "encodings/bias_checks.hpp"
+
+namespace bearing {
+
+using text::concat;
+
+namespace {
+
+/// Where index i of an axis is kept.
+Index at(Index extent, Index i) { return extent == 1 ? 0 : i; }
+
+}  // namespace
+
+template <class A>
+void DenseBias<A>::check(const char* function, const Problem& problem) const {
+  const std::array<Index, 4> all = {problem.batch, problem.heads, problem.q_len, problem.k_len};
+  const std::array<Index, 4>& shape = bias_.value.shape;
+  bool fits = true;
+  for (std::size_t axis = 0; axis < 4; ++axis) fits = fits && (shape[axis] == 1 || shape[axis] == all[axis]);
+  if (!fits) {
+    throw ShapeError(concat("[", function, "] DenseBias: must be [batch, heads, q_len, k_len] = ", all,
+                            " or 1 on any axis, got shape ", shape));
+  }
+  check_param(function, "DenseBias", bias_, shape, "[batch or 1, heads or 1, q_len or 1, k_len or 1]");
+}
+
+template <class A>
+void DenseBias<A>::add_scores(const Tile<A>& tile, A* s) const {
+  const View<const A, 4>& bias = bias_.value;
+  const Index b = at(bias.shape[0], tile.batch), h = at(bias.shape[1], tile.head);
+  const Index step = bias.shape[3] == 1 ? 0 : bias.stride[3];
+  for (Index i = 0; i < tile.rows; ++i) {
+    const A* row = &bias(b, h, at(bias.shape[2], tile.row + i), at(bias.shape[3], tile.col));
+    A* to = s + i * tile.stride;
+    if (step == 1) {
+      for (Index j = 0; j < tile.cols; ++j) to[j] += row[j];
+    } else {
+      for (Index j = 0; j < tile.cols; ++j) to[j] += row[j * step];
+    }
+  }
+}
+
+template <class A>
+void DenseBias<A>::add_score_grads(const Tile<A>& tile, const A* d_s, const TileGrads<A>& grads) const {
+  if (grads.params == nullptr) return;
+  const Index rows = bias_.value.shape[2], cols = bias_.value.shape[3];
+  for (Index i = 0; i < tile.rows; ++i) {
+    A* to = grads.params + at(rows, tile.row + i) * cols;
+    const A* from = d_s + i * tile.stride;
+    if (cols > 1) {
+      for (Index j = 0; j < tile.cols; ++j) to[tile.col + j] += from[j];
+      continue;
+    }
+    double sum = 0;
+    for (Index j = 0; j < tile.cols; ++j) sum += static_cast<double>(from[j]);
+    to[0] += static_cast<A>(sum);
+  }
+}
+
+template <class A>
+void DenseBias<A>::collect(Index batch, Index head, const A* d_params) const {
+  const View<A, 4>& grad = bias_.grad;
+  const Index b = at(grad.shape[0], batch), h = at(grad.shape[1], head);
+  for (Index i = 0; i < grad.shape[2]; ++i) {
+    for (Index j = 0; j < grad.shape[3]; ++j) grad(b, h, i, j) += d_params[i * grad.shape[3] + j];
+  }
+}
+
+template class DenseBias<float>;
+template class DenseBias<double>;
+
+}  // namespace bearing

@@ -1,0 +1,240 @@
+#include <algorithm>
+#include <bearing/encodings/fire.hpp>
+#include <cmath>
+#include <limits>
+#include <numeric>
+
+#include "encodings/bias_checks.hpp"
+
+namespace bearing {
+
+using text::concat;
+
+namespace {
+
+template <class A>
+void check_params(const char* function, const Fire& fire, const FireParams<A>& params, Index heads) {
+  check_param(function, "Fire.c", params.c, {1}, "[1]");
+  check_param(function, "Fire.multiplier", params.multiplier, {1}, "[1]");
+  check_param(function, "Fire.hidden_weight", params.hidden_weight, {fire.mlp_width}, "[mlp_width]");
+  check_param(function, "Fire.hidden_bias", params.hidden_bias, {fire.mlp_width}, "[mlp_width]");
+  check_param(function, "Fire.out_weight", params.out_weight, {heads, fire.mlp_width}, "[heads, mlp_width]");
+  check_param(function, "Fire.out_bias", params.out_bias, {heads}, "[heads]");
+}
+
+/// Where a hidden unit goes on or off: it is on for x > corner where its weight is not negative, else for x ≤ corner.
+template <class A>
+A corner(A weight, A bias) {
+  constexpr A infinity = std::numeric_limits<A>::infinity();
+  if (weight == 0) return bias > 0 ? -infinity : infinity;
+  const A x = -bias / weight;
+  if (std::isnan(x)) return infinity;
+  return weight > 0 ? x : std::nextafter(x, -infinity);  // off at the corner itself
+}
+
+/// ψ(|n − m|) of a tile's scores, one row at a time. A consecutive tile has them by diagonals, computed once.
+template <class A>
+class Squeezed {
+ public:
+  Squeezed(const Tile<A>& tile, A c) : tile_(tile), c_(static_cast<double>(c)) {
+    if (!tile.consecutive) return;
+    const double first = tile.k_at[0][0] - tile.q_at[0][0] - static_cast<double>(tile.rows - 1);
+    for (Index i = 0; i < tile.rows + tile.cols - 1; ++i) put(i, first + static_cast<double>(i));
+  }
+
+  void begin_row(Index i) {
+    first_ = tile_.consecutive ? tile_.rows - 1 - i : 0;
+    if (tile_.consecutive) return;
+    for (Index j = 0; j < tile_.cols; ++j) put(j, tile_.k_at[0][j] - tile_.q_at[0][i]);
+  }
+  const A* psi() const { return tile_.scratch + first_; }
+  const A* d_psi_d_c() const { return psi() + tile_.rows + tile_.cols; }
+
+ private:
+  void put(Index at, double distance) {
+    const double x = std::abs(distance), grown = std::abs(c_) * x;
+    tile_.scratch[at] = static_cast<A>(std::log1p(grown));
+    const double sign = c_ > 0 ? 1 : c_ < 0 ? -1 : 0;
+    tile_.scratch[tile_.rows + tile_.cols + at] = static_cast<A>(sign * x / (grown + 1));
+  }
+
+  const Tile<A>& tile_;
+  double c_;
+  Index first_ = 0;
+};
+
+/// 1 / (ψ(max(m, L)) + eps) of a query at m, and its slopes.
+struct Normaliser {
+  Normaliser(const Fire& fire, double c, double multiplier, double m) {
+    const double l = std::abs(multiplier * fire.threshold), longest = std::max(m, l);
+    const double grown = std::abs(c) * longest;
+    value = 1 / (std::log1p(grown) + fire.eps);
+    const double sign_c = c > 0 ? 1 : c < 0 ? -1 : 0;
+    d_c = -value * value * sign_c * longest / (grown + 1);
+    const double sign_l = multiplier > 0 ? 1 : multiplier < 0 ? -1 : 0;
+    d_multiplier = m < l ? -value * value * std::abs(c) / (grown + 1) * sign_l * fire.threshold : 0;
+  }
+  double value, d_c, d_multiplier;
+};
+
+}  // namespace
+
+template <class A>
+FireBias<A>::FireBias(const Fire& fire, const FireParams<A>& params) : spec_(fire), params_(params) {
+  if (fire.mlp_width < 1) throw RangeError(concat("[FireBias] mlp_width: must be at least 1, got ", fire.mlp_width));
+  for (const auto& [name, number] : {std::pair{"threshold", fire.threshold}, std::pair{"eps", fire.eps}}) {
+    if (number > 0 && std::isfinite(number)) continue;
+    throw RangeError(concat("[FireBias] ", name, ": must be positive and finite, got ", number));
+  }
+  check_params("FireBias", fire, params, heads());
+  wants_grad_ = params.c.grad.data != nullptr || params.multiplier.grad.data != nullptr ||
+                params.hidden_weight.grad.data != nullptr || params.hidden_bias.grad.data != nullptr ||
+                params.out_weight.grad.data != nullptr || params.out_bias.grad.data != nullptr;
+  find_lines();
+}
+
+template <class A>
+bool FireBias<A>::on(Index unit, Index line) const {
+  const bool after = line > corner_[static_cast<std::size_t>(unit)];
+  return params_.hidden_weight.value(unit) >= 0 ? after : !after;
+}
+
+template <class A>
+void FireBias<A>::find_lines() {
+  const auto width = static_cast<std::size_t>(spec_.mlp_width);
+  lines_ = spec_.mlp_width + 1;
+  std::vector<A> corners(width);
+  for (std::size_t u = 0; u < width; ++u) {
+    const auto unit = static_cast<Index>(u);
+    corners[u] = corner(params_.hidden_weight.value(unit), params_.hidden_bias.value(unit));
+  }
+  std::vector<std::size_t> order(width);
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::stable_sort(order.begin(), order.end(), [&](std::size_t u, std::size_t v) { return corners[u] < corners[v]; });
+
+  corner_.resize(width);
+  ends_.push_back(-std::numeric_limits<A>::infinity());
+  for (std::size_t line = 0; line < width; ++line) {
+    corner_[order[line]] = static_cast<Index>(line);
+    ends_.push_back(corners[order[line]]);
+  }
+  ends_.push_back(std::numeric_limits<A>::infinity());
+
+  for (Index h = 0; h < heads(); ++h) {
+    for (Index line = 0; line < lines_; ++line) {
+      double slope = 0, height = static_cast<double>(params_.out_bias.value(h));
+      for (Index u = 0; u < spec_.mlp_width; ++u) {
+        // A product with 0, not nothing: what is not a number stays seen.
+        const double out = static_cast<double>(params_.out_weight.value(h, u)) * (on(u, line) ? 1.0 : 0.0);
+        slope += out * static_cast<double>(params_.hidden_weight.value(u));
+        height += out * static_cast<double>(params_.hidden_bias.value(u));
+      }
+      slope_.push_back(static_cast<A>(slope));
+      height_.push_back(static_cast<A>(height));
+    }
+  }
+}
+
+template <class A>
+void FireBias<A>::check(const char* function, const Problem& problem) const {
+  check_params(function, spec_, params_, problem.heads);
+}
+
+template <class A>
+void FireBias<A>::add_scores(const Tile<A>& tile, A* s) const {
+  const A *slope = slope_.data() + tile.head * lines_, *height = height_.data() + tile.head * lines_;
+  Squeezed<A> squeezed(tile, params_.c.value(0));
+  Index line = 0;
+  for (Index i = 0; i < tile.rows; ++i) {
+    squeezed.begin_row(i);
+    const Normaliser norm(spec_, static_cast<double>(params_.c.value(0)),
+                          static_cast<double>(params_.multiplier.value(0)), tile.q_at[0][i]);
+    const A scale = static_cast<A>(norm.value);
+    const A *psi = squeezed.psi(), *ends = ends_.data();
+    for (Index j = 0; j < tile.cols; ++j) {
+      const A x = psi[j] * scale;
+      while (x > ends[line + 1]) ++line;
+      while (x <= ends[line]) --line;
+      s[i * tile.stride + j] += height[line] + slope[line] * x;
+    }
+  }
+}
+
+template <class A>
+void FireBias<A>::add_score_grads(const Tile<A>& tile, const A* d_s, const TileGrads<A>& grads) const {
+  if (grads.params == nullptr) return;
+  const A* slope = slope_.data() + tile.head * lines_;
+  A* d_lines = grads.params + 2;
+  Squeezed<A> squeezed(tile, params_.c.value(0));
+  double d_c = 0, d_multiplier = 0;
+  Index line = 0;
+  for (Index i = 0; i < tile.rows; ++i) {
+    squeezed.begin_row(i);
+    const Normaliser norm(spec_, static_cast<double>(params_.c.value(0)),
+                          static_cast<double>(params_.multiplier.value(0)), tile.q_at[0][i]);
+    const A scale = static_cast<A>(norm.value);
+    const A *psi = squeezed.psi(), *d_psi = squeezed.d_psi_d_c(), *ends = ends_.data();
+    double d_psi_sum = 0, d_scale = 0;
+    for (Index j = 0; j < tile.cols;) {
+      A x = psi[j] * scale;
+      while (x > ends[line + 1]) ++line;
+      while (x <= ends[line]) --line;
+      // Along one line, b = height + slope·x: whoever made the line gets its shares of these sums in collect().
+      double d_height = 0, d_slope = 0, d_c_run = 0;
+      do {
+        const auto d = static_cast<double>(d_s[i * tile.stride + j]);
+        d_height += d;
+        d_slope += d * static_cast<double>(x);
+        d_c_run += d * static_cast<double>(d_psi[j]);
+        if (++j < tile.cols) x = psi[j] * scale;
+      } while (j < tile.cols && x <= ends[line + 1] && x > ends[line]);
+      d_lines[2 * line] += static_cast<A>(d_height);
+      d_lines[2 * line + 1] += static_cast<A>(d_slope);
+      d_psi_sum += static_cast<double>(slope[line]) * d_c_run;
+      d_scale += static_cast<double>(slope[line]) * d_slope / norm.value;
+    }
+    // x = ψ(|n − m|)·scale
+    d_c += d_psi_sum * norm.value + d_scale * norm.d_c;
+    d_multiplier += d_scale * norm.d_multiplier;
+  }
+  grads.params[0] += static_cast<A>(d_c);
+  grads.params[1] += static_cast<A>(d_multiplier);
+}
+
+template <class A>
+void FireBias<A>::collect(Index, Index head, const A* d_params) const {
+  if (params_.c.grad.data != nullptr) params_.c.grad(0) += d_params[0];
+  if (params_.multiplier.grad.data != nullptr) params_.multiplier.grad(0) += d_params[1];
+  const A* d_lines = d_params + 2;
+  const auto sums = [&](auto&& counts) {
+    std::pair<double, double> sum{0, 0};
+    for (Index line = 0; line < lines_; ++line) {
+      if (!counts(line)) continue;
+      sum.first += static_cast<double>(d_lines[2 * line]);
+      sum.second += static_cast<double>(d_lines[2 * line + 1]);
+    }
+    return sum;
+  };
+  if (params_.out_bias.grad.data != nullptr) {
+    params_.out_bias.grad(head) += static_cast<A>(sums([](Index) { return true; }).first);
+  }
+  for (Index u = 0; u < spec_.mlp_width; ++u) {
+    // A unit that is on gives out_weight·(hidden_weight·x + hidden_bias).
+    const auto [d_height, d_slope] = sums([&](Index line) { return on(u, line); });
+    const auto weight = static_cast<double>(params_.hidden_weight.value(u));
+    const auto bias = static_cast<double>(params_.hidden_bias.value(u));
+    const auto out = static_cast<double>(params_.out_weight.value(head, u));
+    if (params_.out_weight.grad.data != nullptr) {
+      params_.out_weight.grad(head, u) += static_cast<A>(weight * d_slope + bias * d_height);
+    }
+    if (params_.hidden_weight.grad.data != nullptr) {
+      params_.hidden_weight.grad(u) += static_cast<A>(out * d_slope);
+    }
+    if (params_.hidden_bias.grad.data != nullptr) params_.hidden_bias.grad(u) += static_cast<A>(out * d_height);
+  }
+}
+
+template class FireBias<float>;
+template class FireBias<double>;
+
+}  // namespace bearing

@@ -1,0 +1,104 @@
+#include <gtest/gtest.h>
+#include <bearing/encodings/alibi.hpp>
+#include <bearing/encodings/forgetting.hpp>
+#include <bearing/error.hpp>
+#include <bearing/reference/alibi.hpp>
+#include <bearing/reference/forgetting.hpp>
+
+#include "support/errors.hpp"
+#include "support/terms.hpp"
+
+namespace bearing {
+namespace {
+
+using test::expect_error;
+using test::Params;
+using test::Place;
+using test::Score;
+using test::ScoreCase;
+
+TEST(Forgetting, AgreesWithItsReference) {
+  // Keys are all tokens, queries the last of them.
+  for (const Place place : {Place::offsets, Place::shuffled}) {
+    for (const ScoreCase& c : {ScoreCase{1, 2, 2, 1, 1, 0, place}, ScoreCase{2, 3, 3, 9, 9, 0, place},
+                               ScoreCase{3, 2, 2, 1, 37, 0, place}, ScoreCase{2, 1, 1, 5, 17, 0, place},
+                               ScoreCase{1, 2, 2, 67, 131, 0, place}, ScoreCase{1, 1, 1, 300, 300, 0, place}}) {
+      Params params(Params::Shapes{{c.batch, c.heads, c.k_len}}, -1, 0);
+      const Index past = c.k_len - c.q_len;
+      const auto make = [past]<class A>(Params& p) { return ForgettingBias<A>(p.param<A, 3>(0), past); };
+      const auto reference = [past](const Params& p, const Score& s) {
+        const View<const double, 3> all = p.value<3>(0);
+        return reference::forgetting({&all(s.b, s.h, Index{0}), {all.shape[2]}, {1}}, past + s.i, s.j);
+      };
+      test::expect_reference_scores(make, params, {c}, reference);
+      test::expect_gradients(make, params, {c}, reference);
+      test::expect_float_gradients(make, params, {c});
+      test::expect_same_bits_for_any_executor(make, params, {c});
+    }
+  }
+}
+
+TEST(Forgetting, EqualForgettingIsCausalAlibi) {
+  const std::vector<double> log_forget(20, -0.125);
+  const ForgettingBias<double> bias({dense(log_forget.data(), 1, 1, 20)});
+  std::vector<double> s(400);
+  add_scores(with(bias), {}, bhtd(s.data(), 1, 1, 20, 20));
+  const Alibi alibi{{0.125}, AlibiForm::causal};
+  for (Index i = 0; i < 20; ++i) {
+    for (Index j = 0; j < 20; ++j) {
+      EXPECT_EQ(s[static_cast<std::size_t>(20 * i + j)],
+                reference::alibi(alibi, 0, static_cast<double>(i), static_cast<double>(j)));
+    }
+  }
+}
+
+TEST(Forgetting, FloatKeepsNearScoresAccurateLateInALongSequence) {
+  // c reaches −60,000, whose float32 neighbours are 2^-8 apart.
+  const Index time = 120'000;
+  const std::vector<float> log_forget(static_cast<std::size_t>(time), -0.5f - 0x1p-20f);
+  const ForgettingBias<float> bias({dense(log_forget.data(), 1, 1, time)}, time - 1);
+  std::vector<float> s(static_cast<std::size_t>(time));
+  add_scores(with(bias), {}, bhtd(s.data(), 1, 1, 1, time));
+  for (std::size_t d = 0; d < 8; ++d) {
+    EXPECT_EQ(s[s.size() - 1 - d], -static_cast<float>(d) * (0.5f + 0x1p-20f));
+  }
+}
+
+TEST(Forgetting, ScoresOfLaterKeysGetAndGiveNothing) {
+  Params params(Params::Shapes{{1, 1, 6}}, -1, 0);
+  const ForgettingBias<double> bias(params.param<double, 3>(0));
+  std::vector<double> s(36, 0.0), d_s(36, NAN);
+  add_scores(with(bias), {}, bhtd(s.data(), 1, 1, 6, 6));
+  for (std::size_t i = 0; i < 6; ++i) {
+    for (std::size_t j = i; j < 6; ++j) EXPECT_EQ(s[6 * i + j], 0);
+    for (std::size_t j = 0; j < i; ++j) d_s[6 * i + j] = 1;
+  }
+  add_scores_backward(with(bias), {}, bhtd<const double>(d_s.data(), 1, 1, 6, 6));
+  EXPECT_EQ(params.grads(0), (std::vector<double>{0, 5, 8, 9, 8, 5}));  // t·(6 − t) pairs with j < t ≤ i
+}
+
+TEST(Forgetting, WrongCallsSayWhatMustHold) {
+  Params params(Params::Shapes{{1, 2, 5}, {1, 2, 4}});
+  const Param<double, 3> five = params.param<double, 3>(0), four = params.param<double, 3>(1);
+  expect_error<ShapeError>(
+      [&] {
+        ForgettingBias<double>(Param<double, 3>{five.value, four.grad});
+      },
+      "[ForgettingBias] log_forget.grad: must have the shape of its parameter, [1, 2, 5], got "
+      "[1, 2, 4]");
+  std::vector<double> s(2 * 5 * 5, 7.0);
+  const ForgettingBias<double> all(five), last(five, 3);
+  expect_error<ShapeError>([&] { add_scores(with(all), {}, bhtd(s.data(), 1, 2, 4, 4)); },
+                           "[add_scores] log_forget: must be [batch, heads, k_len] = [1, 2, 4], got shape [1, 2, 5]");
+  expect_error<ShapeError>([&] { add_scores(with(all), {}, bhtd(s.data(), 1, 2, 2, 5)); },
+                           "[add_scores] past: must be the tokens before 2 queries that end 5 tokens, got 0");
+  expect_error<ShapeError>([&] { add_scores(with(last), {}, bhtd(s.data(), 1, 2, 5, 5)); },
+                           "[add_scores] past: must be the tokens before 5 queries that end 5 tokens, got 3");
+  params.values(0)[7] = -INFINITY;
+  expect_error<RangeError>([&] { ForgettingBias<double>{five}; },
+                           "[ForgettingBias] log_forget: must be finite, got -inf for token 2 of head 1 of sequence 0");
+  EXPECT_EQ(s, std::vector<double>(50, 7.0));
+}
+
+}  // namespace
+}  // namespace bearing

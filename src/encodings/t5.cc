@@ -1,0 +1,122 @@
+#include <algorithm>
+#include <bearing/encodings/t5.hpp>
+#include <bearing/error.hpp>
+#include <boost/multiprecision/cpp_int.hpp>
+#include <cmath>
+#include <limits>
+#include <numeric>
+
+#include "encodings/bias_checks.hpp"
+#include "text.hpp"
+
+namespace bearing {
+
+using text::concat;
+
+namespace {
+
+constexpr Index most_buckets = Index{1} << 20;
+
+Index buckets_of_a_side(const T5& t5) {
+  const Index buckets = t5.direction == T5Direction::bidirectional ? t5.buckets / 2 : t5.buckets;
+  if (buckets < 2 || t5.buckets > most_buckets) {
+    throw RangeError(
+        concat("[T5] buckets: must leave each direction at least 2, and be at most 2^20, got ", t5.buckets));
+  }
+  if (t5.max_distance <= buckets / 2 || t5.max_distance > max_position) {
+    throw RangeError(concat("[T5] max_distance: must be more than the ", buckets / 2,
+                            " distances that have a bucket each, and at most 2^31, got ", t5.max_distance));
+  }
+  return buckets;
+}
+
+/// ln(x/e)/ln(D/e)·steps ≥ step, in whole numbers: x^p·e^k ≥ D^k·e^p with k/p = step/steps in lowest terms.
+bool reaches(Index x, Index step, Index steps, Index e, Index max_distance) {
+  using boost::multiprecision::cpp_int;
+  const Index shared = std::gcd(step, steps);
+  const auto k = static_cast<unsigned>(step / shared), p = static_cast<unsigned>(steps / shared);
+  return pow(cpp_int(x), p) * pow(cpp_int(e), k) >= pow(cpp_int(max_distance), k) * pow(cpp_int(e), p);
+}
+
+}  // namespace
+
+std::vector<Index> t5_thresholds(const T5& t5) {
+  const Index buckets = buckets_of_a_side(t5), e = buckets / 2, steps = buckets - e;
+  std::vector<Index> thresholds(static_cast<std::size_t>(buckets));
+  std::iota(thresholds.begin(), thresholds.begin() + e, Index{0});
+  const double log_ratio = std::log(static_cast<double>(t5.max_distance) / static_cast<double>(e));
+  for (Index step = 0; step < steps; ++step) {
+    const double real =
+        static_cast<double>(e) * std::exp(static_cast<double>(step) / static_cast<double>(steps) * log_ratio);
+    Index x = static_cast<Index>(std::ceil(real));
+    // exp and log of numbers up to 22 are right to 2^-46; only a whole number nearer than that is in doubt.
+    const double whole = std::round(real);
+    if (std::abs(real - whole) <= 0x1p-44 * whole) {
+      x = static_cast<Index>(whole);
+      if (!reaches(x, step, steps, e, t5.max_distance)) ++x;
+    }
+    thresholds[static_cast<std::size_t>(e + step)] = x;
+  }
+  return thresholds;
+}
+
+T5Buckets::Interval T5Buckets::interval(Index distance) const {
+  constexpr Index far = std::numeric_limits<Index>::max();
+  const bool causal = spec_.direction == T5Direction::causal;
+  if (causal && distance >= 0) return {0, 0, far};
+  const Index x = std::abs(distance);
+  const auto next = std::upper_bound(thresholds_.begin(), thresholds_.end(), x);
+  const Index bucket = next - thresholds_.begin() - 1;
+  const Index first = *(next - 1), last = next == thresholds_.end() ? far : *next - 1;
+  if (distance > 0) return {static_cast<Index>(thresholds_.size()) + bucket, first, last};
+  return {bucket, -last, -first};
+}
+
+Index t5_bucket(const T5& t5, Index distance) { return T5Buckets(t5)(distance); }
+
+template <class A>
+void T5Bias<A>::check(const char* function, const Problem& problem) const {
+  check_param(function, "T5.table", table_, {buckets_.spec().buckets, problem.heads}, "[buckets, heads]");
+  check_whole(function, "q_at", "T5", *problem.q_at, problem.batch, problem.q_len);
+  check_whole(function, "k_at", "T5", *problem.k_at, problem.batch, problem.k_len);
+}
+
+namespace {
+
+/// each(first, end, bucket) for runs of distances that lie in one bucket: neighbours mostly do.
+template <class Each>
+void over_runs(const T5Buckets& buckets, Index n, const double* distance, const Each& each) {
+  for (Index first = 0, end = 0; first < n; first = end) {
+    const T5Buckets::Interval in = buckets.interval(static_cast<Index>(distance[first]));
+    const auto low = static_cast<double>(in.first), high = static_cast<double>(in.last);
+    for (end = first + 1; end < n && distance[end] >= low && distance[end] <= high;) ++end;
+    each(first, end, in.bucket);
+  }
+}
+
+}  // namespace
+
+template <class A>
+void T5Bias<A>::bias(Index head, Index n, const double* distance, A* b) const {
+  over_runs(buckets_, n, distance,
+            [&](Index first, Index end, Index bucket) { std::fill(b + first, b + end, table_.value(bucket, head)); });
+}
+
+template <class A>
+void T5Bias<A>::bias_grads(Index, Index n, const double* distance, const A* d_b, A* d_params) const {
+  over_runs(buckets_, n, distance, [&](Index first, Index end, Index bucket) {
+    double sum = 0;
+    for (Index i = first; i < end; ++i) sum += static_cast<double>(d_b[i]);
+    d_params[bucket] += static_cast<A>(sum);
+  });
+}
+
+template <class A>
+void T5Bias<A>::collect(Index, Index head, const A* d_params) const {
+  for (Index u = 0; u < buckets_.spec().buckets; ++u) table_.grad(u, head) += d_params[u];
+}
+
+template class T5Bias<float>;
+template class T5Bias<double>;
+
+}  // namespace bearing
