@@ -1,0 +1,124 @@
+#include <bearing/encodings/xlnet.hpp>
+#include <bearing/error.hpp>
+
+#include "terms/relation.hpp"
+#include "text.hpp"
+
+namespace bearing {
+
+using text::concat;
+
+template <class A>
+XlnetSegmentTerm<A>::XlnetSegmentTerm(Param<A, 3> seg_embed, Param<A, 2> r_s, View<const Index, 2> q_segments,
+                                      View<const Index, 2> k_segments)
+    : seg_embed_(seg_embed), r_s_(r_s), q_segments_(q_segments), k_segments_(k_segments) {
+  const auto& shape = seg_embed.value.shape;
+  if (seg_embed.value.data == nullptr || shape[0] != 2) {
+    throw ShapeError(concat("[XlnetSegmentTerm] seg_embed: must be [2, heads, dim], shape is ", shape));
+  }
+  const std::array<Index, 2> wanted{shape[1], shape[2]};
+  if (r_s.value.data == nullptr || r_s.value.shape != wanted) {
+    throw ShapeError(concat("[XlnetSegmentTerm] r_s: must be [heads, dim] = ", wanted, " like seg_embed, shape is ",
+                            r_s.value.shape));
+  }
+  relation::check_param("XlnetSegmentTerm", "seg_embed", seg_embed);
+  relation::check_param("XlnetSegmentTerm", "r_s", r_s);
+}
+
+template <class A>
+void XlnetSegmentTerm<A>::check(const char* function, const Problem& problem) const {
+  if (seg_embed_.value.shape[1] != problem.heads) {
+    throw ShapeError(concat("[", function, "] XlnetSegment.seg_embed: must be for ", problem.heads, " heads, got ",
+                            seg_embed_.value.shape[1]));
+  }
+  relation::check_dim(function, "XlnetSegment.seg_embed", seg_embed_.value.shape[2], problem);
+  const std::array<Index, 2> q{problem.batch, problem.q_len}, k{problem.batch, problem.k_len};
+  if (q_segments_.shape != q || k_segments_.shape != k) {
+    throw ShapeError(concat("[", function, "] XlnetSegment.q_segments, k_segments: must be ", q, " and ", k,
+                            ", shapes are ", q_segments_.shape, " and ", k_segments_.shape));
+  }
+}
+
+template <class A>
+bool XlnetSegmentTerm<A>::same_segment(const Tile<A>& tile, Index i, Index j) const {
+  return q_segments_(tile.batch, tile.row + i) == k_segments_(tile.batch, tile.col + j);
+}
+
+template <class A>
+void XlnetSegmentTerm<A>::add_scores(const Tile<A>& tile, A* s) const {
+  const Index dim = tile.dim;
+  const A* seg = &seg_embed_.value(Index{0}, tile.head, Index{0});
+  A *q_r = tile.scratch, *product = q_r + tile.rows * dim;  // q_i + r_s: [rows, dim]; times seg_0, seg_1: [rows, 2]
+  for (Index i = 0; i < tile.rows; ++i) {
+    for (Index d = 0; d < dim; ++d) q_r[i * dim + d] = tile.q[i * tile.q_stride + d] + r_s_.value(tile.head, d);
+  }
+  tiles::multiply_nt(tile.rows, Index{2}, dim, tile.scale, q_r, dim, seg, seg_embed_.value.stride[0], product,
+                     Index{2});
+  for (Index i = 0; i < tile.rows; ++i) {
+    for (Index j = 0; j < tile.cols; ++j) {
+      s[i * tile.stride + j] += product[2 * i + (same_segment(tile, i, j) ? 0 : 1)];
+    }
+  }
+}
+
+template <class A>
+void XlnetSegmentTerm<A>::add_score_grads(const Tile<A>& tile, const A* d_s, const TileGrads<A>& grads) const {
+  const Index dim = tile.dim;
+  const A* seg = &seg_embed_.value(Index{0}, tile.head, Index{0});
+  A *q_r = tile.scratch, *d_product = q_r + tile.rows * dim;
+  // s_ij += product[i][σ(i, j)]
+  std::fill_n(d_product, 2 * tile.rows, A{0});
+  for (Index i = 0; i < tile.rows; ++i) {
+    for (Index j = 0; j < tile.cols; ++j) {
+      d_product[2 * i + (same_segment(tile, i, j) ? 0 : 1)] += d_s[i * tile.stride + j];
+    }
+  }
+  // product = scale (q_i + r_s)·seg_σ
+  A* d_seg = seg_embed_.grad.data == nullptr ? nullptr : grads.params;
+  if (d_seg != nullptr) {
+    for (Index i = 0; i < tile.rows; ++i) {
+      for (Index d = 0; d < dim; ++d) q_r[i * dim + d] = tile.q[i * tile.q_stride + d] + r_s_.value(tile.head, d);
+    }
+    tiles::add_multiply_tn(tile.rows, Index{2}, dim, tile.scale, d_product, Index{2}, q_r, dim, d_seg, dim);
+  }
+  A* d_r_s =
+      r_s_.grad.data == nullptr || grads.params == nullptr ? nullptr : grads.params + (d_seg == nullptr ? 0 : 2 * dim);
+  if (d_r_s == nullptr && grads.d_q == nullptr) return;
+  A* d_q_r = q_r;
+  std::fill_n(d_q_r, tile.rows * dim, A{0});
+  tiles::add_multiply_nn(tile.rows, Index{2}, dim, tile.scale, d_product, Index{2}, seg, seg_embed_.value.stride[0],
+                         d_q_r, dim);
+  for (Index i = 0; i < tile.rows; ++i) {
+    for (Index d = 0; d < dim; ++d) {
+      if (grads.d_q != nullptr) grads.d_q[i * grads.d_q_stride + d] += d_q_r[i * dim + d];
+      if (d_r_s != nullptr) d_r_s[d] += d_q_r[i * dim + d];
+    }
+  }
+}
+
+template <class A>
+Index XlnetSegmentTerm<A>::param_size() const {
+  const Index dim = seg_embed_.value.shape[2];
+  return (seg_embed_.grad.data == nullptr ? 0 : 2 * dim) + (r_s_.grad.data == nullptr ? 0 : dim);
+}
+
+template <class A>
+void XlnetSegmentTerm<A>::collect(Index, Index head, const A* d_params) const {
+  const Index dim = seg_embed_.value.shape[2];
+  if (seg_embed_.grad.data != nullptr) {
+    for (Index x = 0; x < 2 * dim; ++x) seg_embed_.grad(x / dim, head, x % dim) += d_params[x];
+    d_params += 2 * dim;
+  }
+  if (r_s_.grad.data == nullptr) return;
+  for (Index d = 0; d < dim; ++d) r_s_.grad(head, d) += d_params[d];
+}
+
+template <class A>
+Index XlnetSegmentTerm<A>::scratch_size(Index rows, Index) const {
+  return rows * (seg_embed_.value.shape[2] + 2);
+}
+
+template class XlnetSegmentTerm<float>;
+template class XlnetSegmentTerm<double>;
+
+}  // namespace bearing
