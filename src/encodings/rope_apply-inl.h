@@ -47,7 +47,7 @@ struct Lines {
   Index in_token, out_token, in_head, out_head;  ///< strides
   Index tokens, heads, pairs;
   bool avx512_bf16;   ///< bfloat16 by AVX-512's own conversion
-  bool touch;         ///< read each line from first to last byte before it turns
+  bool from_memory;   ///< not in a cache: each line should be read from its first to its last byte
   bool heads_inside;  ///< heads are nearer in memory than tokens
   const T* next;      ///< where the walk goes on after the last token, to fetch ahead; null: do not
 
@@ -251,40 +251,61 @@ struct RowInRegisters {
   }
 };
 
+/// A line, or as much of it as there is of the row.
+template <RowOrder order, bool stream, int vectors, class T>
+HWY_INLINE void turn_line(const RowInRegisters<Compute<T>, vectors>& row, Index pairs, const T* in, T* out) {
+  const hn::ScalableTag<Compute<T>> d;
+  constexpr Index lanes = hn::MaxLanes(d);
+  // All loads in order, then all stores: two interwoven streams would halve what the memory gives.
+  hn::VFromD<decltype(d)> y[2 * vectors];
+  if constexpr (order == RowOrder::doubled) {
+    (void)pairs;
+    for (int k = 0; k < vectors; ++k) {
+      const auto x = load(d, in + k * lanes);
+      y[k] = hn::Add(hn::Mul(x, row.c[k]), hn::Mul(hn::Reverse2(d, x), row.s[k]));
+    }
+    for (int k = 0; k < vectors; ++k) store<stream>(d, y[k], out + k * lanes);
+  } else {
+    for (int k = 0; k < vectors; ++k) y[k] = load(d, in + k * lanes);
+    for (int k = 0; k < vectors; ++k) y[vectors + k] = load(d, in + pairs + k * lanes);
+    for (int k = 0; k < vectors; ++k) {
+      const auto u = y[k], v = y[vectors + k];
+      y[k] = hn::Sub(hn::Mul(u, row.c[k]), hn::Mul(v, row.s[k]));
+      y[vectors + k] = hn::Add(hn::Mul(u, row.s[k]), hn::Mul(v, row.c[k]));
+    }
+    for (int k = 0; k < vectors; ++k) store<stream>(d, y[k], out + k * lanes);
+    for (int k = 0; k < vectors; ++k) store<stream>(d, y[vectors + k], out + pairs + k * lanes);
+  }
+}
+
+/// Rows of `vectors` vectors of cos and as many of sin.
 template <RowOrder order, int vectors, bool stream, class T>
 HWY_INLINE void lines_with_row_in_registers(const Lines<T>& l) {
-  using C = Compute<T>;
-  const hn::ScalableTag<C> d;
-  constexpr Index lanes = hn::MaxLanes(d);
+  constexpr Index lanes = hn::MaxLanes(hn::ScalableTag<Compute<T>>()),
+                  pairs = order == RowOrder::doubled ? vectors * lanes / 2 : vectors * lanes;
   const bool negative_sin = l.negative_sin && order == RowOrder::natural;
   for (Index token = 0; token < l.tokens; ++token) {
-    RowInRegisters<C, vectors> row;
+    RowInRegisters<Compute<T>, vectors> row;
     row.load(l.cos[token], l.sin[token], negative_sin);
     for (Index head = 0; head < l.heads; ++head) {
       if (l.next != nullptr) prefetch_ahead(l, token, head);
-      const T* in = l.line_in(token, head);
-      T* out = l.line_out(token, head);
-      // All loads in order, then all stores: two interwoven streams would halve what the memory gives.
-      hn::VFromD<decltype(d)> y[2 * vectors];
-      if constexpr (order == RowOrder::doubled) {
-#pragma GCC unroll 8
-        for (int k = 0; k < vectors; ++k) {
-          const auto x = load(d, in + k * lanes);
-          y[k] = hn::Add(hn::Mul(x, row.c[k]), hn::Mul(hn::Reverse2(d, x), row.s[k]));
-        }
-#pragma GCC unroll 8
-        for (int k = 0; k < vectors; ++k) store<stream>(d, y[k], out + k * lanes);
-      } else {
-#pragma GCC unroll 16
-        for (int k = 0; k < 2 * vectors; ++k) y[k] = load(d, in + k * lanes);
-#pragma GCC unroll 8
-        for (int k = 0; k < vectors; ++k) {
-          const auto u = y[k], v = y[vectors + k];
-          y[k] = hn::Sub(hn::Mul(u, row.c[k]), hn::Mul(v, row.s[k]));
-          y[vectors + k] = hn::Add(hn::Mul(u, row.s[k]), hn::Mul(v, row.c[k]));
-        }
-#pragma GCC unroll 16
-        for (int k = 0; k < 2 * vectors; ++k) store<stream>(d, y[k], out + k * lanes);
+      turn_line<order, stream, vectors>(row, pairs, l.line_in(token, head), l.line_out(token, head));
+    }
+  }
+}
+
+/// Rows of a multiple of that, part by part. For heads in a cache, which is as fast in any order.
+template <RowOrder order, int vectors, bool stream, class T>
+HWY_INLINE void lines_in_parts(const Lines<T>& l) {
+  constexpr Index part = vectors * hn::MaxLanes(hn::ScalableTag<Compute<T>>());
+  const Index numbers = order == RowOrder::doubled ? 2 * l.pairs : l.pairs;
+  const bool negative_sin = l.negative_sin && order == RowOrder::natural;
+  for (Index token = 0; token < l.tokens; ++token) {
+    for (Index i = 0; i < numbers; i += part) {
+      RowInRegisters<Compute<T>, vectors> row;
+      row.load(l.cos[token] + i, l.sin[token] + i, negative_sin);
+      for (Index head = 0; head < l.heads; ++head) {
+        turn_line<order, stream, vectors>(row, l.pairs, l.line_in(token, head) + i, l.line_out(token, head) + i);
       }
     }
   }
@@ -296,7 +317,7 @@ template <bool stream>
 HWY_INLINE void bf16_lines_avx512(const Lines<Bfloat16>& l) {
 #if HWY_ARCH_X86
   const auto turn_lines = l.pairing == Pairing::half ? turn_bf16_half_avx512 : turn_bf16_interleaved_avx512;
-  const bool touch = l.touch && l.pairs != 64;                     // which is loaded in order anyway
+  const bool touch = l.from_memory && l.pairing == Pairing::half && l.pairs != 64;  // which is loaded in order anyway
   const Index at_once = touch || l.next != nullptr ? 4 : l.heads;  // lines to fetch before they are turned
   for (Index token = 0; token < l.tokens; ++token) {
     for (Index head = 0; head < l.heads; head += at_once) {
@@ -325,12 +346,14 @@ HWY_INLINE void apply(const Lines<T>& l) {
     const Index numbers = order == RowOrder::doubled ? 2 * l.pairs : l.pairs;
     if (numbers == 4 * lanes) return lines_with_row_in_registers<order, 4, stream>(l);
     if (numbers == 8 * lanes) return lines_with_row_in_registers<order, 8, stream>(l);
+    if (numbers % (8 * lanes) == 0 && !l.from_memory) return lines_in_parts<order, 8, stream>(l);
   }
 #endif
+  const bool touch = l.from_memory && l.pairing == Pairing::half;
   for (Index token = 0; token < l.tokens; ++token) {
     const Row<T> row{l.cos[token], l.sin[token], l.negative_sin, l.pairs};
     for (Index head = 0; head < l.heads; ++head) {
-      if (l.touch) touch_in_order(l, token, head);
+      if (touch) touch_in_order(l, token, head);
       if (l.next != nullptr) prefetch_ahead(l, token, head);
       one_line<order, stream>(row, l.pairing, l.line_in(token, head), l.line_out(token, head));
     }

@@ -1,6 +1,8 @@
 #pragma once
 
+#include <algorithm>
 #include <bearing/encodings/rope.hpp>
+#include <type_traits>
 
 #include "encodings/rope_rows.hpp"
 
@@ -27,8 +29,8 @@ struct RotateCall {
   Index begin = 0;  ///< the first turned dimension
   Pairing pairing;
   bool transposed = false;   ///< R(−pθ): the gradient
-  bool touch = false;        ///< the data comes from memory: read each head in order before it turns
-  bool prefetch = false;     ///< … and fetch ahead
+  bool from_memory = false;  ///< too large to be in a cache …
+  bool prefetch = false;     ///< … and fetching ahead pays
   bool avx512_bf16 = false;  ///< bfloat16 only: the machine converts by itself
   bool stream = false;       ///< out of place and larger than the caches: write past them
 
@@ -42,23 +44,30 @@ bool heads_inside(const RotateCall<T>& call) {
   return distance(call.in.stride[1]) <= distance(call.in.stride[2]) || call.in.shape[1] == 1 || call.in.shape[2] == 1;
 }
 
-/// Tokens whose rows are ready at once. With heads inside, a few, so that the loops start less often. Else as many as
-/// the memory needs to stream and the cache can hold the rows of: groups of heads are walked through in stretches.
-inline constexpr Index most_block_tokens = 256;
+/// Tokens whose rows are ready at once: one where heads are nearer. Else a stretch that groups of heads walk through,
+/// long enough for the memory to stream; its rows, up to 512 KiB for heads of 128, stay in a cache of the core.
+inline constexpr Index most_block_tokens = 512;
 template <class T>
 Index block_tokens(const RotateCall<T>& call) {
-  return heads_inside(call) ? 4 : most_block_tokens;
+  return heads_inside(call) ? 1 : std::min(call.in.shape[2], most_block_tokens);
 }
 
 /// Heads that are walked through together where they lie further apart than tokens: each row is loaded once for them.
-inline constexpr Index heads_at_once = 4;
+inline constexpr Index heads_at_once = 8;
 
-/// Numbers of scratch that one task needs: per row up to 4·padded (cos and sin, each written twice for interleaved
-/// pairs); a natural row for each of up to 4 axes and their blend; a row in double; one head.
+/// Numbers of a row in the order that the loops want: cos and sin, each written twice for interleaved pairs.
+template <class T>
+Index row_numbers(const RotateCall<T>& call) {
+  const bool doubled = call.pairing == Pairing::interleaved && !std::is_same_v<T, Bfloat16>;
+  return (doubled ? 4 : 2) * call.frequencies->padded;
+}
+
+/// Numbers of scratch that one task needs: the rows of a block; a natural row for each of up to 4 axes and their blend;
+/// a row in double; one head.
 template <class T>
 Index scratch_size(const RotateCall<T>& call) {
   const Index padded = call.frequencies->padded;
-  return block_tokens(call) * 4 * padded + 5 * 2 * padded + 4 * padded + call.in.shape[3] + 64;
+  return block_tokens(call) * row_numbers(call) + 5 * 2 * padded + 4 * padded + call.in.shape[3] + 64;
 }
 
 /// Throws ShapeError unless x is [batch, heads, time, head_dim] with the frequencies' head_dim.

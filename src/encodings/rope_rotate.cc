@@ -159,9 +159,8 @@ Plan<T>::Plan(RotateCall<T>& call, const Executor& on) {
   const Index bytes = call.in.size() * static_cast<Index>(sizeof(T));
   if (bytes == 0) return;
   // Smaller tensors are in some cache, where fetching only costs.
-  const bool from_memory = bytes >= (Index{16} << 20);
-  call.touch = from_memory && call.pairing == Pairing::half;
-  call.prefetch = from_memory && simd::prefetch_pays();
+  call.from_memory = bytes >= (Index{16} << 20);
+  call.prefetch = call.from_memory && simd::prefetch_pays();
   call.avx512_bf16 = simd::has_avx512_bf16() && call.frequencies->pairs % bf16_avx512_pairs == 0;
   call.stream = !call.in_place() && bytes >= (Index{32} << 20) && can_stream(call);
 

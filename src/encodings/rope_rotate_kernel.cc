@@ -17,15 +17,15 @@ namespace bearing::HWY_NAMESPACE {
 /// Where a task puts what it makes. Sizes as scratch_size() says.
 template <class C>
 struct Scratch {
-  C* laid_out;  ///< [rows][4·padded]
+  C* laid_out;  ///< the rows of a block
   C* natural;   ///< [4][2·padded] one for each axis
   C* blend;     ///< [2·padded]
   C* exact;     ///< room for [2·padded] doubles
   C* line;      ///< [head_dim]
 
-  Scratch(C* from, Index padded, Index rows)
+  Scratch(C* from, Index padded, Index block_numbers)
       : laid_out(from),
-        natural(laid_out + rows * 4 * padded),
+        natural(laid_out + block_numbers),
         blend(natural + 4 * 2 * padded),
         exact(blend + 2 * padded),
         line(exact + 4 * padded) {}
@@ -183,7 +183,7 @@ HWY_INLINE void turn(const RotateCall<T>& call, Lines<T> lines, const Scratch<C>
       one.sin += t;
       one.in = one.out = copy + call.begin;
       one.tokens = one.heads = 1;
-      one.touch = false;
+      one.from_memory = false;
       one.next = nullptr;
       apply<order, false>(one);
       for (Index i = 0; i < head_dim; ++i) to[i * out_step] = copy[i];
@@ -191,7 +191,7 @@ HWY_INLINE void turn(const RotateCall<T>& call, Lines<T> lines, const Scratch<C>
   }
 }
 
-/// The row of a token in the order the loops want: in the table, or in `room` [4·padded].
+/// The row of a token in the order the loops want: in the table, or in `room` [row_numbers].
 template <RowOrder order, class T, class C = Compute<T>>
 HWY_INLINE void ready_row(const RotateCall<T>& call, Index b, Index t, const Scratch<C>& scratch, C* room,
                           const C*& cos, const C*& sin) {
@@ -201,9 +201,10 @@ HWY_INLINE void ready_row(const RotateCall<T>& call, Index b, Index t, const Scr
     sin = cos + padded;
   } else {
     const C* row = natural_row(call, b, t, scratch, scratch.blend);
-    lay_out<order>(row, row + padded, call.transposed, padded, call.frequencies->pairs, room, room + 2 * padded);
+    const Index to_sin = (order == RowOrder::doubled ? 2 : 1) * padded;
+    lay_out<order>(row, row + padded, call.transposed, padded, call.frequencies->pairs, room, room + to_sin);
     cos = room;
-    sin = room + 2 * padded;
+    sin = room + to_sin;
   }
 }
 
@@ -213,15 +214,16 @@ HWY_INLINE void rotate_tokens(const RotateCall<T>& call, Index first, Index last
   using C = Compute<T>;
   const Index padded = call.frequencies->padded, pairs = call.frequencies->pairs, time = call.in.shape[2];
   const bool by_token = heads_inside(call);
-  const Index block = block_tokens(call), group = by_token ? head_end - head : heads_at_once;
-  const Scratch<C> scratch(memory, padded, block);
+  const Index block = block_tokens(call), row_size = row_numbers(call),
+              group = by_token ? head_end - head : heads_at_once;
+  const Scratch<C> scratch(memory, padded, block * row_size);
   const C* cos[most_block_tokens];
   const C* sin[most_block_tokens];
   Index b = first / time, t = first % time;
   for (Index left = last - first; left > 0;) {
     const Index count = HWY_MIN(HWY_MIN(block, left), time - t);
     for (Index j = 0; j < count; ++j) {
-      ready_row<order>(call, b, t + j, scratch, scratch.laid_out + j * 4 * padded, cos[j], sin[j]);
+      ready_row<order>(call, b, t + j, scratch, scratch.laid_out + j * row_size, cos[j], sin[j]);
     }
     // Where the next block starts; after the last one, anywhere in the tensor will do.
     const bool ends = t + count == time;
@@ -231,7 +233,7 @@ HWY_INLINE void rotate_tokens(const RotateCall<T>& call, Index first, Index last
       turn<order, stream>(call,
                           Lines<T>{cos, sin, call.transposed, call.pairing, &call.in(b, h, t, 0), &call.out(b, h, t, 0),
                                    call.in.stride[2], call.out.stride[2], call.in.stride[1], call.out.stride[1], count,
-                                   HWY_MIN(group, head_end - h), pairs, call.avx512_bf16, call.touch, by_token,
+                                   HWY_MIN(group, head_end - h), pairs, call.avx512_bf16, call.from_memory, by_token,
                                    call.prefetch ? next : nullptr},
                           scratch);
     }
