@@ -190,29 +190,31 @@ HWY_NOINLINE void put_rows_carefully(const Run& run, const double* anchor, const
   if (k < reach) put_carefully<stream>(run, x.forth, position + k, row + k, column);
 }
 
-/// The block of rows around `position`, which is row `row`. `steps` has the points of 0 … reach. Row by row, so that
-/// memory is written in long stretches.
+/// The block of rows around `position`, which is row `row`. `steps` has the points of 0 … reach. Pairs by pairs, so
+/// that the anchor stays in registers; what is written is whole cache lines all the same.
 template <bool stream>
 HWY_INLINE void put_block(const Run& run, const double* steps, const double* anchor, Index column, Index width,
                           Index position, Index row) {
   const Index lanes = static_cast<Index>(hn::Lanes(FloatTag()));
   const Doubt doubt(run.frequencies.attention_factor);
-  for (Index k = 0; k <= reach; ++k) {
-    const double* step = steps + k * 2 * column_block;
-    const Index back = (row - k) * run.stride + column, forth = (row + k) * run.stride + column;
-    for (Index i = 0; i < width; i += lanes) {
-      const Turned x = turned(Point::load(anchor + i), Point::load(step + i));
+  for (Index i = 0; i < width; i += lanes) {
+    const Point at = Point::load(anchor + i);
+    float* const cos = run.cos + row * run.stride + column + i;
+    float* const sin = run.sin + row * run.stride + column + i;
+    for (Index k = 0; k <= reach; ++k) {
+      const double* step = steps + k * 2 * column_block;
+      const Turned x = turned(at, Point::load(step + i));
       const auto distance = hn::Min(hn::Min(doubt.distance(x.back.cos), doubt.distance(x.back.sin)),
                                     hn::Min(doubt.distance(x.forth.cos), doubt.distance(x.forth.sin)));
       if (HWY_UNLIKELY(doubt.any(distance))) {
         put_rows_carefully<stream>(run, anchor + i, step + i, k, position, row, column + i);
         continue;
       }
-      put<stream>(x.back.cos, run.cos + back + i);
-      put<stream>(x.back.sin, run.sin + back + i);
+      put<stream>(x.back.cos, cos - k * run.stride);
+      put<stream>(x.back.sin, sin - k * run.stride);
       if (k == reach) continue;  // the next block has it
-      put<stream>(x.forth.cos, run.cos + forth + i);
-      put<stream>(x.forth.sin, run.sin + forth + i);
+      put<stream>(x.forth.cos, cos + k * run.stride);
+      put<stream>(x.forth.sin, sin + k * run.stride);
     }
   }
 }
