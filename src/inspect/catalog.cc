@@ -16,7 +16,7 @@ std::vector<Entry> all_entries() {
   list_rows(all);
   list_biases(all);
   list_terms(all);
-  all.push_back({"nope", "NoPE: no encoding", "Haviv, Ram, Press, Izsak, Levy", 2022, "arXiv 2203.16634",
+  all.push_back({"nope", "NoPE: no encoding", "Haviv et al.", 2022, "arXiv 2203.16634",
                  "nothing: the causal mask alone tells order", make_nope});
   return all;
 }

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <bearing/encodings/rope.hpp>
+#include <bearing/encodings/rope_variants.hpp>
 #include <bearing/encodings/xpos.hpp>
 #include <cmath>
 
@@ -28,8 +29,7 @@ Specimen turned_by(const SpecimenOptions& options, RopeTable<double> q_table, Ro
   return specimen;
 }
 
-Specimen rotary(const SpecimenOptions& options, const Rope& rope) {
-  const RopeTable<double> table(rope, options.length);
+Specimen rotary(const SpecimenOptions& options, const RopeTable<double>& table) {
   Specimen specimen = turned_by(options, table, table);
   specimen.held = static_cast<Index>(table.bytes() / sizeof(double));
   return specimen;
@@ -49,7 +49,7 @@ Scaling stretched(const SpecimenOptions& options) {
 
 template <class Scaling>
 Specimen make_scaled(const SpecimenOptions& options) {
-  return rotary(options, rope_of(options, stretched<Scaling>(options)));
+  return rotary(options, RopeTable<double>(rope_of(options, stretched<Scaling>(options)), options.length));
 }
 
 Specimen make_longrope(const SpecimenOptions& options) {
@@ -60,15 +60,23 @@ Specimen make_longrope(const SpecimenOptions& options) {
     scaling.short_factor.push_back(1);
     scaling.long_factor.push_back(std::pow(stretch, along));
   }
-  return rotary(options, rope_of(options, scaling));
+  return rotary(options, RopeTable<double>(rope_of(options, scaling), options.length));
 }
 
 Specimen make_axial(const SpecimenOptions& options) {
   Rope rope = rope_of(options);
   rope.axes = RopeAxes::axial({options.dim / 4, options.dim / 2 - options.dim / 4});
-  Specimen specimen = rotary(options, rope);
+  Specimen specimen = rotary(options, RopeTable<double>(rope, options.length));
   specimen.width = square_side(options.length);
   return specimen;
+}
+
+Specimen make_high_frequency(const SpecimenOptions& options) {
+  return rotary(options, {high_frequency(resolve(rope_of(options)), options.length), options.length});
+}
+
+Specimen make_negative_angle(const SpecimenOptions& options) {
+  return rotary(options, {negative_angle(resolve(rope_of(options))), options.length});
 }
 
 Specimen make_xpos(const SpecimenOptions& options) {
@@ -82,35 +90,38 @@ Specimen make_xpos(const SpecimenOptions& options) {
 }  // namespace
 
 void list_rope(std::vector<Entry>& all) {
-  constexpr const char* su = "Su, Lu, Pan, Murtadha, Wen, Liu";
-  constexpr const char* yarn = "Peng, Quesnelle, Fan, Shippole";
-  all.insert(all.end(),
-             {{"rope", "RoPE", su, 2021, "arXiv 2104.09864", "turns pairs by position times frequency",
-               make_scaled<NoScaling>},
-              {"rope_linear", "RoPE, position interpolation", "Chen, Wong, Chen, Tian", 2023, "arXiv 2306.15595",
-               "RoPE with all frequencies divided", make_scaled<LinearScaling>},
-              {"rope_ntk", "RoPE, NTK-aware", "bloc97", 2023, "r/LocalLLaMA", "RoPE with a larger base",
-               make_scaled<NtkScaling>},
-              {"rope_dynamic_ntk", "RoPE, dynamic NTK", "emozilla", 2023, "r/LocalLLaMA",
-               "RoPE with a base that grows with the sequence", make_scaled<DynamicNtkScaling>},
-              {"rope_alpha", "RoPE, NTK with alpha", "Hunyuan", 2024, "arXiv 2411.02265",
-               "RoPE with a larger base, as given", make_scaled<AlphaScaling>},
-              {"rope_ntk_by_parts", "RoPE, NTK by parts", "bloc97", 2023, "jquesnelle/yarn",
-               "RoPE with slow pairs divided, fast ones kept", make_scaled<NtkByPartsScaling>},
-              {"rope_yarn", "RoPE, YaRN", yarn, 2023, "arXiv 2309.00071",
-               "RoPE with slow pairs divided and logits made larger", make_scaled<YarnScaling>},
-              {"rope_deepseek_yarn", "RoPE, DeepSeek's YaRN", "DeepSeek-AI", 2024, "arXiv 2405.04434",
-               "YaRN with a factor of the softmax scale", make_scaled<DeepseekYarnScaling>},
-              {"rope_longrope", "RoPE, LongRoPE", "Ding, Zhang, Zhang, Xu, Shang, Xu, Yang, Yang", 2024,
-               "arXiv 2402.13753", "RoPE with a divisor for each pair", make_longrope},
-              {"rope_llama3", "RoPE, Llama 3.1", "Llama team", 2024, "arXiv 2407.21783",
-               "RoPE with slow pairs divided, by wavelength", make_scaled<Llama3Scaling>},
-              {"rope_proportional", "RoPE, proportional", "Barbero, Vitvitskyi, Perivolaropoulos, Pascanu, Velickovic",
-               2024, "arXiv 2410.06205", "RoPE on a quarter of the frequencies", make_scaled<ProportionalScaling>},
-              {"rope_axial", "RoPE on two axes", "Heo, Park, Han, Yun", 2024, "arXiv 2403.13298",
-               "RoPE with half of the pairs for each coordinate", make_axial},
-              {"xpos", "xPos", "Sun, Dong, Patra, Ma, Huang, Benhaim, Chaudhary, Song, Wei", 2022, "arXiv 2212.10554",
-               "RoPE whose pairs shrink with distance", make_xpos}});
+  constexpr const char* su = "Su et al.";
+  constexpr const char* yarn = "Peng et al.";
+  all.insert(all.end(), {{"rope", "RoPE", su, 2021, "arXiv 2104.09864", "turns pairs by position times frequency",
+                          make_scaled<NoScaling>},
+                         {"rope_linear", "RoPE, position interpolation", "Chen et al.", 2023, "arXiv 2306.15595",
+                          "RoPE with all frequencies divided", make_scaled<LinearScaling>},
+                         {"rope_ntk", "RoPE, NTK-aware", "bloc97", 2023, "r/LocalLLaMA", "RoPE with a larger base",
+                          make_scaled<NtkScaling>},
+                         {"rope_dynamic_ntk", "RoPE, dynamic NTK", "emozilla", 2023, "r/LocalLLaMA",
+                          "RoPE with a base that grows with the sequence", make_scaled<DynamicNtkScaling>},
+                         {"rope_alpha", "RoPE, NTK with alpha", "Hunyuan team", 2024, "arXiv 2411.02265",
+                          "RoPE with a larger base, as given", make_scaled<AlphaScaling>},
+                         {"rope_ntk_by_parts", "RoPE, NTK by parts", "bloc97", 2023, "jquesnelle/yarn",
+                          "RoPE with slow pairs divided, fast ones kept", make_scaled<NtkByPartsScaling>},
+                         {"rope_yarn", "RoPE, YaRN", yarn, 2023, "arXiv 2309.00071",
+                          "RoPE with slow pairs divided and logits made larger", make_scaled<YarnScaling>},
+                         {"rope_deepseek_yarn", "RoPE, DeepSeek's YaRN", "DeepSeek-AI", 2024, "arXiv 2405.04434",
+                          "YaRN with a factor of the softmax scale", make_scaled<DeepseekYarnScaling>},
+                         {"rope_longrope", "RoPE, LongRoPE", "Ding et al.", 2024, "arXiv 2402.13753",
+                          "RoPE with a divisor for each pair", make_longrope},
+                         {"rope_llama3", "RoPE, Llama 3.1", "Llama team", 2024, "arXiv 2407.21783",
+                          "RoPE with slow pairs divided, by wavelength", make_scaled<Llama3Scaling>},
+                         {"rope_proportional", "RoPE, proportional", "Barbero et al.", 2024, "arXiv 2410.06205",
+                          "RoPE on a quarter of the frequencies", make_scaled<ProportionalScaling>},
+                         {"rope_axial", "RoPE on two axes", "Heo et al.", 2024, "arXiv 2403.13298",
+                          "RoPE with half of the pairs for each coordinate", make_axial},
+                         {"rope_high_frequency", "RoPE, high frequencies only", "Chen et al.", 2024, "arXiv 2410.21216",
+                          "RoPE without pairs that complete no turn", make_high_frequency},
+                         {"rope_negative_angle", "RoPE, negative angle", "Karpathy", 2025, "karpathy/nanochat",
+                          "RoPE that turns the other way", make_negative_angle},
+                         {"xpos", "xPos", "Sun et al.", 2022, "arXiv 2212.10554",
+                          "RoPE whose pairs shrink with distance", make_xpos}});
 }
 
 }  // namespace bearing::inspect

@@ -25,11 +25,12 @@ class Parameters {
     count_ += param.value.size();
     return param;
   }
-  /// Numbers that are data of the tokens, not learned here.
+  /// A learned table that the caller fills.
   template <int Rank>
-  View<const double, Rank> data(std::array<Index, static_cast<std::size_t>(Rank)> shape, double deviation,
-                                double mean = 0) {
-    return draw<Rank>(shape, deviation, mean);
+  View<double, Rank> learned(std::array<Index, static_cast<std::size_t>(Rank)> shape) {
+    const View<double, Rank> view = table<Rank>(shape);
+    count_ += view.size();
+    return view;
   }
   /// Room for a table that is computed.
   template <int Rank>

@@ -17,12 +17,12 @@ Array scores_by_distance(const Probe& probe, Index first, Index count) {
   const Specimen& specimen = probe.specimen;
   const Index last = first + count - 1;
   // Where token indices stand for positions there is no way to skip tokens.
-  const Index keys = specimen.by_index ? last + 1 : count, queries = specimen.by_index ? keys : 1;
-  const Array scores = specimen.scores(specimen.tokens(queries, specimen.by_index ? 0 : last), specimen.tokens(keys),
-                                       probe.alike(queries), probe.alike(keys, 1));
+  const Index keys = specimen.by_index ? last + 1 : count;
+  const Array scores =
+      specimen.scores(specimen.tokens(1, last), specimen.tokens(keys), probe.alike(1), probe.alike(keys, 1));
   Array by_distance(1, scores.shape[0], count);
   for (Index h = 0; h < scores.shape[0]; ++h) {
-    for (Index r = 0; r < count; ++r) by_distance(0, h, r) = scores(h, queries - 1, count - 1 - r);
+    for (Index r = 0; r < count; ++r) by_distance(0, h, r) = scores(h, 0, count - 1 - r);
   }
   return by_distance;
 }
@@ -110,17 +110,19 @@ double magnitude(const Probe& probe, Index first, Index count) {
 Array decay_curves(const Probe& probe, Index draws) {
   const Specimen& specimen = probe.specimen;
   const Index n = probe.line(), heads = probe.options().heads;
-  const Index queries = specimen.by_index ? n : 1;
-  const Tokens q_at = specimen.tokens(queries, n - queries), k_at = specimen.tokens(n);
+  const Tokens q_at = specimen.tokens(1, n - 1), k_at = specimen.tokens(n);
   Array curves(1, heads, n);
   for (Index draw = 0; draw < draws; ++draw) {
     const auto which = static_cast<std::uint64_t>(2 + draw);
-    const Array q = probe.alike(queries, which), k = probe.alike(n, which);
+    // Signs: every pair of a rotary encoding then has the same norm, and its curve is the sum of cosines itself.
+    Array q = probe.alike(1, which), k = probe.alike(n, which);
+    for (double& value : q.values) value = value == 0 ? 0 : std::copysign(1, value);
+    for (double& value : k.values) value = value == 0 ? 0 : std::copysign(1, value);
     const bool bare = probe.score_only && specimen.score_terms;
     const Array scores = bare ? specimen.scores(q_at, k_at, q, k) : specimen.logits(q_at, k_at, q, k);
     for (Index h = 0; h < heads; ++h) {
       for (Index d = 0; d < n; ++d) {
-        curves(0, h, d) += scores(h, queries - 1, n - 1 - d) / static_cast<double>(draws);
+        curves(0, h, d) += scores(h, 0, n - 1 - d) / static_cast<double>(draws);
       }
     }
   }

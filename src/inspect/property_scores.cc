@@ -138,6 +138,7 @@ Property check_symmetric(const Probe& probe) {
   if (specimen.causal) {
     return {"symmetric", Verdict::not_applicable, "keys after the query are to be masked", nan};
   }
+  if (values_at(probe, 0, 1).shape[2] == 0) return {"symmetric", Verdict::not_applicable, "does nothing", nan};
   const Index count = std::min<Index>(24, probe.options().length);
   const Tokens at = specimen.tokens(count);
   const auto asymmetry = [&](std::uint64_t of_keys) {
@@ -162,7 +163,7 @@ Property check_symmetric(const Probe& probe) {
 
 Property check_deterministic(const Entry& entry, const Probe& probe) {
   const SpecimenOptions& o = probe.options();
-  const Index count = o.length < 96 || probe.specimen.by_index ? o.length : 96;  // more than one tile
+  const Index count = std::min<Index>(o.length, 96);  // more than one tile
   const Executor three{3, execute_backwards, nullptr}, one{1, execute_backwards, nullptr};
   const Array q = probe.various(count), k = probe.various(count, 1);
   const auto logits = [&](const Specimen& specimen, const Executor& on) {

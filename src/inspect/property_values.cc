@@ -118,7 +118,7 @@ PastLength past_length(const Probe& probe) {
       const Array values = values_at(probe, times * length, window);
       clamped = clamped && all_the_same(values, last);
       const Index outside = ranges.outside(values);
-      past.unseen = static_cast<double>(outside) / static_cast<double>(values.shape[2]);
+      past.unseen = std::max(past.unseen, static_cast<double>(outside) / static_cast<double>(values.shape[2]));
       seen += concat(seen.empty() ? "" : ", ", at, ": ", outside, " of ", values.shape[2]);
     } catch (const std::logic_error& error) {
       return {"error", concat("L = ", length, ", error from ", at, ": ", reason(error)), 1};
