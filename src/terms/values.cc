@@ -73,26 +73,37 @@ void over_heads(const TermList<A>& terms, const Problem& problem, const Executor
   });
 }
 
+/// The terms that act here: others may ask for queries and keys, which are not at hand.
+template <class A>
+TermList<A> value_terms(const TermList<A>& terms) {
+  TermList<A> acting;
+  for (const Term<A>& term : terms) {
+    if (term.add_values != nullptr) acting.terms[static_cast<std::size_t>(acting.size++)] = term;
+  }
+  return acting;
+}
+
 }  // namespace
 
 template <class A>
-void add_values(const TermList<A>& terms, const Positions& q_at, const Positions& k_at,
+void add_values(const TermList<A>& given, const Positions& q_at, const Positions& k_at,
                 std::type_identity_t<View<const A, 4>> p, std::type_identity_t<View<A, 4>> out, const Executor& on) {
   const Problem problem = problem_of<A>("add_values", q_at, k_at, p.shape, out.shape);
+  const TermList<A> terms = value_terms(given);
   check_terms("add_values", terms, problem);
   const Index dim = problem.value_dim;
   over_heads(terms, problem, on, [&](ValueRoom<A>& room, const Tile<A>& tile) {
     load(p, tile, tile.cols, tile.col, room.p.data(), tile.stride);
     load<A>(out, tile, dim, 0, room.o.data(), dim);
     for (const Term<A>& term : terms) {
-      if (term.add_values != nullptr) term.add_values(term.self, tile, room.p.data(), dim, room.o.data(), dim);
+      term.add_values(term.self, tile, room.p.data(), dim, room.o.data(), dim);
     }
     store(room.o.data(), dim, tile, dim, 0, out);
   });
 }
 
 template <class A>
-void add_values_backward(const TermList<A>& terms, const Positions& q_at, const Positions& k_at,
+void add_values_backward(const TermList<A>& given, const Positions& q_at, const Positions& k_at,
                          std::type_identity_t<View<const A, 4>> p, std::type_identity_t<View<const A, 4>> d_out,
                          std::type_identity_t<View<A, 4>> d_p, const Executor& on) {
   const char* function = "add_values_backward";
@@ -100,6 +111,7 @@ void add_values_backward(const TermList<A>& terms, const Positions& q_at, const 
   if (d_p.data != nullptr && d_p.shape != p.shape) {
     throw ShapeError(concat("[", function, "] d_p: must have p's shape ", p.shape, ", got ", d_p.shape));
   }
+  const TermList<A> terms = value_terms(given);
   check_terms(function, terms, problem);
   const Index dim = problem.value_dim;
   ParamBlocks<A> params(terms, problem.batch, problem.heads);
