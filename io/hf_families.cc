@@ -215,82 +215,6 @@ constexpr Alias aliases[] = {
     {"kimi_vl", "deepseek_v3"},
 };
 
-struct Other {
-  std::string_view model_type, encoding;
-};
-constexpr Other others[] = {
-    // added to the input
-    {"gpt2", "learned"},
-    {"openai-gpt", "learned"},
-    {"gpt_neo", "learned"},
-    {"gpt_bigcode", "learned"},
-    {"opt", "learned"},
-    {"biogpt", "learned"},
-    {"bert", "learned"},
-    {"roberta", "learned"},
-    {"xlm-roberta", "learned"},
-    {"xlm-roberta-xl", "learned"},
-    {"camembert", "learned"},
-    {"electra", "learned"},
-    {"albert", "learned"},
-    {"distilbert", "learned"},
-    {"mobilebert", "learned"},
-    {"mpnet", "t5"},
-    {"bart", "learned"},
-    {"mbart", "learned"},
-    {"blenderbot", "learned"},
-    {"longformer", "learned"},
-    {"led", "learned"},
-    {"big_bird", "learned"},
-    {"clip", "learned"},
-    {"clip_text_model", "learned"},
-    {"siglip", "learned"},
-    {"vit", "learned"},
-    {"deit", "learned"},
-    {"dinov2", "learned"},
-    {"whisper", "learned"},
-    {"trocr", "learned"},
-    {"ctrl", "sinusoidal"},
-    {"marian", "sinusoidal"},
-    {"pegasus", "sinusoidal"},
-    {"m2m_100", "sinusoidal"},
-    {"nllb-moe", "sinusoidal"},
-    {"fsmt", "sinusoidal"},
-    {"xglm", "sinusoidal"},
-    {"speech_to_text", "sinusoidal"},
-    {"musicgen", "sinusoidal"},
-    // added to the scores
-    {"bloom", "alibi"},
-    {"mpt", "alibi"},
-    {"t5", "t5"},
-    {"mt5", "t5"},
-    {"umt5", "t5"},
-    {"longt5", "t5"},
-    {"switch_transformers", "t5"},
-    {"pop2piano", "t5"},
-    {"udop", "t5"},
-    {"swin", "swin"},
-    {"swinv2", "swin"},
-    {"beit", "swin"},
-    // products with relative positions
-    {"deberta", "deberta"},
-    {"deberta-v2", "deberta"},
-    {"sew-d", "deberta"},
-    {"transfo-xl", "transformer_xl"},
-    {"xlnet", "transformer_xl"},
-    {"wav2vec2-conformer", "transformer_xl"},
-    // nothing: recurrence or causal masks tell the order
-    {"jamba", "none"},
-    {"mamba", "none"},
-    {"mamba2", "none"},
-    {"falcon_mamba", "none"},
-    {"rwkv", "none"},
-    {"xlstm", "none"},
-    {"zamba", "none"},
-    {"nemotron_h", "none"},
-    {"kimi_linear", "none"},
-};
-
 }  // namespace
 
 const Family* find_family(std::string_view model_type) {
@@ -300,13 +224,6 @@ const Family* find_family(std::string_view model_type) {
   const auto* family = std::find_if(std::begin(families), std::end(families),
                                     [&](const Family& f) { return f.model_type == model_type; });
   return family == std::end(families) ? nullptr : family;
-}
-
-std::string_view other_encoding(std::string_view model_type) {
-  for (const Other& other : others) {
-    if (other.model_type == model_type) return other.encoding;
-  }
-  return {};
 }
 
 }  // namespace bearing::hf

@@ -66,7 +66,4 @@ struct Family {
 /// Null for a model_type that is not in the table.
 const Family* find_family(std::string_view model_type);
 
-/// The name of an encoding that is not rotary ("alibi", "t5", "learned", …, "none"); empty for other model types.
-std::string_view other_encoding(std::string_view model_type);
-
 }  // namespace bearing::hf

@@ -48,6 +48,24 @@ RopeScaling read_scaling(const Config& config, const Parameters& parameters, Ind
 /// All layers: type, window and encoding.
 std::vector<Layer> read_layers(const Config& config);
 
+/// Whether the file has keys that only rotary models have.
+bool has_rotary_keys(const json::Object& file);
+
+/// Fills the model if it is known not to be rotary, by model_type or by a flag in the file; else false (hf_other.cc).
+bool read_not_rotary(const Config& config, Model& model);
+
+/// What a model that is not rotary adds to its input, and what its layers add to scores; false for a model_type whose
+/// numbers are not read (hf_inputs.cc, hf_scores.cc).
+bool read_inputs(const Config& config, Model& model);
+bool read_scores(const Config& config, Model& model);
+
+/// A size of a model that is not rotary: given, or the default of its class, with a warning.
+Index plain_size(const json::Object& file, const std::vector<std::string_view>& keys, Index usual,
+                 Index most = most_heads * most_head_dim);
+
+/// Patches of an image, from image_size and patch_size, numbers or pairs of them.
+GridSize patch_grid(const json::Object& file, Index usual_image, Index usual_patch);
+
 /// The parameters of one layer type: rope_scaling, rope_parameters or both, the first that has a key counting.
 class Parameters {
  public:

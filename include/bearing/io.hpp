@@ -1,6 +1,15 @@
 #pragma once
 
+#include <bearing/encodings/alibi.hpp>
+#include <bearing/encodings/bert_relative.hpp>
+#include <bearing/encodings/deberta.hpp>
+#include <bearing/encodings/learned.hpp>
 #include <bearing/encodings/rope.hpp>
+#include <bearing/encodings/sinusoidal.hpp>
+#include <bearing/encodings/swin_v2.hpp>
+#include <bearing/encodings/t5.hpp>
+#include <bearing/encodings/transformer_xl.hpp>
+#include <bearing/encodings/xlnet.hpp>
 #include <bearing/error.hpp>
 #include <bearing/export.hpp>
 #include <string>
@@ -12,20 +21,42 @@
 
 namespace bearing {
 
-/// A layer without any positional encoding (NoPE).
-struct NoPosition {};
+/// A layer without any positional encoding of its own (NoPE, or one on the input).
+struct NoPosition {
+  bool operator==(const NoPosition&) const = default;
+};
 
-/// An encoding that is recognised but not rotary: its name in the literature ("alibi", "t5", "learned", …).
+/// An encoding that is recognised but whose numbers are not read: its name in the literature ("sinusoidal", …).
 struct OtherEncoding {
   std::string name;
+  bool operator==(const OtherEncoding&) const = default;
 };
+
+/// What a layer's attention does with positions. Learned numbers are not in a config: a spec says which there are.
+using LayerEncoding = std::variant<NoPosition, Rope, Alibi, T5, BertRelative, Wav2Vec2BertRelative, Deberta,
+                                   TransformerXL, Xlnet, Swin, SwinV2, OtherEncoding>;
 
 /// What one layer does with positions.
 struct Layer {
-  std::variant<NoPosition, Rope, OtherEncoding> encoding;
+  LayerEncoding encoding;
   std::string type = "full_attention";  ///< the file's word: full_attention, sliding_attention, chunked_attention, …
   Index window = 0;                     ///< sliding window or chunk in tokens; 0: none
+  std::string part = {};                ///< "encoder" or "decoder" of a model that has both (self-attention)
 };
+
+/// What is added to the input.
+using InputSpec = std::variant<Learned, Sinusoidal, OtherEncoding>;
+
+/// … of a model, or of its encoder or decoder.
+struct ModelInput {
+  InputSpec encoding;
+  std::string part = {};     ///< as Layer's
+  Index first_position = 0;  ///< of the first token: 2 in fairseq's sinusoidal tables
+};
+
+/// The encoding's name in the literature: "rope", "alibi", "t5", …; "none" for NoPosition. The stem of its page.
+BEARING_EXPORT std::string encoding_name(const LayerEncoding& encoding);
+BEARING_EXPORT std::string encoding_name(const InputSpec& encoding);
 
 /// Something in the file that a careful colleague would point out.
 struct ConfigWarning {
@@ -38,10 +69,11 @@ struct Model {
   std::string file;
   std::string model_type;
   Index heads = 0, kv_heads = 0;
-  Index head_dim = 0;         ///< dimensions of a query or key head
-  Index trained_length = 0;   ///< before any stretching; 0 if the file does not say
-  Index context_length = 0;   ///< what the model promises (max_position_embeddings); 0 if nobody says
-  std::vector<Layer> layers;  ///< one per layer, at least one
+  Index head_dim = 0;                   ///< dimensions of a query or key head
+  Index trained_length = 0;             ///< before any stretching; 0 if the file does not say
+  Index context_length = 0;             ///< what the model promises (max_position_embeddings); 0 if nobody says
+  std::vector<Layer> layers;            ///< one per layer, at least one; the encoder's first
+  std::vector<ModelInput> inputs = {};  ///< none for a model that only acts in its layers
   std::vector<ConfigWarning> warnings;
 };
 
@@ -56,7 +88,7 @@ BEARING_EXPORT Model read_hf_config(const std::string& path);
 /// The same from text in memory; `name` stands for the file in messages.
 BEARING_EXPORT Model parse_hf_config(std::string_view text, const std::string& name = "config.json");
 
-/// Layers with the same encoding, type and window, in order of their first layer.
+/// Layers with the same encoding, type, window and part, in order of their first layer.
 struct LayerGroup {
   std::vector<Index> layers;
   Layer layer;

@@ -213,6 +213,21 @@ class Tool(unittest.TestCase):
         self.assertIn("\nlayer 1: no encoding\n", text)
         text = run("config", self.put("bloom.json", {"model_type": "bloom", "hidden_size": 16, "n_head": 4, "n_layer": 2})).stdout
         self.assertIn("\nlayers 0-1: alibi\n", text)
+        self.assertIn("slopes            0.25, 0.0625, 0.015625, 0.00390625\n", text)
+
+    def test_config_shows_encoder_and_decoder_and_what_their_inputs_get(self):
+        config = {"model_type": "whisper", "d_model": 8, "encoder_layers": 2, "decoder_layers": 1, "encoder_attention_heads": 2,
+                  "max_target_positions": 32}
+        text = run("config", self.put("whisper.json", config)).stdout
+        self.assertIn("\ninput of the encoder: sinusoidal\n", text)
+        self.assertIn("layout            tensor2tensor\n", text)
+        self.assertIn("\ninput of the decoder: learned\n  length            32\n", text)
+        self.assertIn("\nencoder layers 0-1: no encoding\n", text)
+        self.assertIn("\ndecoder layer 2: no encoding\n", text)
+
+    def test_config_says_where_numbers_are_not_read(self):
+        text = run("config", self.put("sew.json", {"model_type": "sew-d", "hidden_size": 16, "num_hidden_layers": 2})).stdout
+        self.assertIn("recognised by name, its numbers are not read", text)
 
     def test_config_can_show_one_group(self):
         config = self.put("nope.json", dict(SMALL, model_type="smollm3", no_rope_layers=[1, 0]))
@@ -313,6 +328,17 @@ class Tool(unittest.TestCase):
     def test_json_names_encodings_that_are_not_rotary(self):
         report = self.report(self.put("bloom.json", {"model_type": "bloom", "hidden_size": 16, "n_head": 4, "n_layer": 2}))
         self.assertEqual([(group["encoding"], group["layers"]) for group in report["groups"]], [("alibi", [0, 1])])
+        self.assertEqual(report["groups"][0]["slopes"], [0.25, 0.0625, 0.015625, 0.00390625])
+
+    def test_json_has_the_members_of_specs_and_inputs(self):
+        config = {"model_type": "mpnet", "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "max_position_embeddings": 10}
+        report = self.report(self.put("mpnet.json", config))
+        self.assertEqual(report["inputs"], [{"part": "", "encoding": "learned", "first_position": 0, "length": 8, "dim": 16,
+                                             "offset": 2, "padding_row": 1}])
+        (group,) = report["groups"]
+        self.assertEqual((group["buckets"], group["max_distance"], group["direction"]), (32, 128, "bidirectional"))
+
+    def test_json_says_none_for_layers_without_an_encoding(self):
         report = self.report(self.put("nope.json", dict(SMALL, model_type="smollm3", no_rope_layers=[1, 0])))
         self.assertEqual([(group["encoding"], group["layers"]) for group in report["groups"]],
                          [("rope", [0]), ("none", [1])])

@@ -1,6 +1,7 @@
 #include "config_report.hpp"
 #include "json_writer.hpp"
 #include "scaling_members.hpp"
+#include "spec_members.hpp"
 
 namespace bearing::tool {
 namespace {
@@ -64,20 +65,41 @@ void write_rope(JsonWriter& json, const Rope& rope, const GroupReport& group) {
   json.list("axis", numbers.axis);
 }
 
+void write_members(JsonWriter& json, const std::vector<SpecMember>& members) {
+  for (const SpecMember& member : members) {
+    if (const auto* numbers = std::get_if<std::vector<double>>(&member.value)) {
+      json.list(member.name, *numbers);
+    } else if (const auto* word = std::get_if<std::string>(&member.value)) {
+      json.member(member.name, std::string_view(*word));
+    } else if (const auto* truth = std::get_if<bool>(&member.value)) {
+      json.member(member.name, *truth);
+    } else if (const auto* count = std::get_if<Index>(&member.value)) {
+      json.member(member.name, *count);
+    } else {
+      json.member(member.name, std::get<double>(member.value));
+    }
+  }
+}
+
+void write_input(JsonWriter& json, const ModelInput& input) {
+  json.begin_object();
+  json.member("part", std::string_view(input.part));
+  json.member("encoding", std::string_view(encoding_name(input.encoding)));
+  json.member("first_position", input.first_position);
+  write_members(json, members_of(input.encoding));
+  json.end_object();
+}
+
 void write_group(JsonWriter& json, const GroupReport& group) {
   const Layer& layer = group.group.layer;
   json.begin_object();
   json.list("layers", group.group.layers);
+  json.member("part", std::string_view(layer.part));
   json.member("type", std::string_view(layer.type));
   json.member("window", layer.window);
-  if (const Rope* rope = std::get_if<Rope>(&layer.encoding)) {
-    json.member("encoding", "rope");
-    write_rope(json, *rope, group);
-  } else if (const OtherEncoding* other = std::get_if<OtherEncoding>(&layer.encoding)) {
-    json.member("encoding", std::string_view(other->name));
-  } else {
-    json.member("encoding", "none");
-  }
+  json.member("encoding", std::string_view(encoding_name(layer.encoding)));
+  if (const Rope* rope = std::get_if<Rope>(&layer.encoding)) write_rope(json, *rope, group);
+  write_members(json, members_of(layer.encoding));
   json.end_object();
 }
 
@@ -96,6 +118,10 @@ std::string to_json(const ConfigReport& report) {
   json.member("trained_length", report.model.trained_length);
   json.member("context_length", report.model.context_length);
   json.member("seq_len", report.seq_len);
+  json.key("inputs");
+  json.begin_array();
+  for (const ModelInput& input : report.model.inputs) write_input(json, input);
+  json.end_array();
   json.key("groups");
   json.begin_array();
   for (const GroupReport& group : report.groups) write_group(json, group);

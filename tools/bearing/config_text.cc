@@ -6,6 +6,7 @@
 
 #include "config_report.hpp"
 #include "scaling_members.hpp"
+#include "spec_members.hpp"
 #include "terminal.hpp"
 
 namespace bearing::tool {
@@ -18,7 +19,10 @@ const char* name_of(PairChange change) {
 }
 
 std::string labelled(const char* label, std::string_view text, const Style& style) {
-  return fmt::format("  {:<{}}", label, label_width - 2) + wrapped(text, style.width, label_width);
+  // A label that leaves no gap has a line of its own.
+  const bool fits = std::string_view(label).size() < label_width - 2;
+  return fmt::format("  {:<{}}", label, fits ? label_width - 2 : 0) +
+         (fits ? "" : '\n' + std::string(label_width, ' ')) + wrapped(text, style.width, label_width);
 }
 
 std::string pairing_text(const Rope& rope, Index rotary_dim) {
@@ -166,23 +170,64 @@ std::string rope_text(const Rope& rope, const GroupReport& group, const ConfigRe
   return out + '\n' + table_text(pair_rows(group, pairs), style);
 }
 
+std::string member_text(const SpecMember& member) {
+  if (const auto* numbers = std::get_if<std::vector<double>>(&member.value)) {
+    std::string all;
+    for (const double number : *numbers) all += (all.empty() ? "" : ", ") + grouped(number);
+    return all;
+  }
+  if (const auto* word = std::get_if<std::string>(&member.value)) return *word;
+  if (const auto* truth = std::get_if<bool>(&member.value)) return *truth ? "yes" : "no";
+  if (const auto* count = std::get_if<Index>(&member.value)) return grouped(*count);
+  return grouped(std::get<double>(member.value));
+}
+
+/// One line for each number or word of a spec; JSON's names with blanks.
+std::string members_text(const std::vector<SpecMember>& members, const Style& style) {
+  std::string out;
+  for (const SpecMember& member : members) {
+    std::string name = member.name;
+    std::replace(name.begin(), name.end(), '_', ' ');
+    out += labelled(name.c_str(), member_text(member), style);
+  }
+  return out;
+}
+
+std::string input_text(const ModelInput& input, const Style& style) {
+  const std::string title = fmt::format("input{}{}: {}", input.part.empty() ? "" : " of the ", input.part,
+                                        printable(encoding_name(input.encoding)));
+  std::string out = "\n" + bold(style, wrapped(title, style.width, 2));
+  if (input.first_position != 0) out += labelled("first position", grouped(input.first_position), style);
+  if (std::holds_alternative<OtherEncoding>(input.encoding)) {
+    return out + labelled("positions", "recognised by name, its numbers are not read", style);
+  }
+  return out + members_text(members_of(input.encoding), style);
+}
+
 std::string group_text(const GroupReport& group, const ConfigReport& report, const Style& style, Pairs pairs) {
   const Layer& layer = group.group.layer;
   const Rope* rope = std::get_if<Rope>(&layer.encoding);
-  const OtherEncoding* other = std::get_if<OtherEncoding>(&layer.encoding);
-  const std::string encoding = rope != nullptr ? "rotary" : other != nullptr ? printable(other->name) : "no encoding";
-  std::string title =
-      fmt::format("layer{} {}: {}", group.group.layers.size() == 1 ? "" : "s", ranges(group.group.layers), encoding);
+  const bool none = std::holds_alternative<NoPosition>(layer.encoding);
+  const std::string encoding = rope != nullptr ? "rotary"
+                               : none          ? "no encoding"
+                                               : printable(encoding_name(layer.encoding));
+  const std::string title =
+      fmt::format("{}{}layer{} {}: {}", layer.part, layer.part.empty() ? "" : " ",
+                  group.group.layers.size() == 1 ? "" : "s", ranges(group.group.layers), encoding);
   std::string out = "\n";
   out += bold(style, wrapped(title, style.width, 2));
   std::string attention = printable(layer.type);
   if (layer.window > 0) attention += fmt::format(", window {}", grouped(layer.window));
   out += labelled("attention", attention, style);
   if (rope != nullptr) return out + rope_text(*rope, group, report, style, pairs);
-  return out + labelled("positions",
-                        other != nullptr ? "not rotary: recognised by name, its numbers are not shown"
-                                         : "none (NoPE): queries and keys are used as they are",
-                        style);
+  if (std::holds_alternative<OtherEncoding>(layer.encoding)) {
+    return out + labelled("positions", "not rotary: recognised by name, its numbers are not read", style);
+  }
+  if (none && report.model.inputs.empty()) {
+    return out + labelled("positions", "none (NoPE): queries and keys are used as they are", style);
+  }
+  if (none) return out + labelled("positions", "none of its own: they are in the input", style);
+  return out + members_text(members_of(layer.encoding), style);
 }
 
 std::string length_text(Index tokens) { return tokens > 0 ? grouped(tokens) + " tokens" : "not stated"; }
@@ -199,10 +244,13 @@ std::string to_text(const ConfigReport& report, const Style& style, Pairs pairs)
                            layers, layers == 1 ? "" : "s"),
                style);
   out += labelled("heads",
-                  fmt::format("{} query, {} key/value, {} dimensions", model.heads, model.kv_heads, model.head_dim),
+                  model.heads == 0 ? "not stated for the whole model"
+                                   : fmt::format("{} query, {} key/value, {} dimensions", model.heads, model.kv_heads,
+                                                 model.head_dim),
                   style);
   out += labelled("trained length", length_text(model.trained_length), style);
   out += labelled("context length", length_text(model.context_length), style);
+  for (const ModelInput& input : model.inputs) out += input_text(input, style);
   for (const GroupReport& group : report.groups) out += group_text(group, report, style, pairs);
   for (const ConfigWarning& warning : report.warnings) {
     const std::string where = warning.pointer.empty() ? "" : printable(warning.pointer) + ": ";

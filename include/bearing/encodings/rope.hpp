@@ -51,6 +51,7 @@ struct Rope {
   RopeScaling scaling = {};
   RotaryPart part = {};
   RopeAxes axes = {};
+  bool operator==(const Rope&) const = default;
 };
 
 /// How angles are computed.

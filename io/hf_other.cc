@@ -1,0 +1,154 @@
+#include <algorithm>
+#include <iterator>
+
+#include "hf_reader.hpp"
+
+// Models that are not rotary: what acts on the input, what acts on the scores, or at least the encoding's name.
+
+namespace bearing::hf {
+namespace {
+
+using json::Object;
+
+/// Model types whose encoding is known, but whose numbers are not read.
+struct Named {
+  std::string_view model_type, encoding;
+};
+constexpr Named named[] = {
+    {"clip", "learned"},
+    {"clip_text_model", "learned"},
+    {"siglip", "learned"},
+    {"trocr", "learned"},
+    {"fsmt", "sinusoidal"},
+    {"speech_to_text", "sinusoidal"},
+    {"musicgen", "sinusoidal"},
+    {"udop", "t5"},
+    {"sew-d", "deberta"},
+    {"wav2vec2-conformer", "transformer_xl"},
+    // nothing: recurrence or causal masks tell the order
+    {"jamba", "none"},
+    {"mamba", "none"},
+    {"mamba2", "none"},
+    {"falcon_mamba", "none"},
+    {"rwkv", "none"},
+    {"xlstm", "none"},
+    {"zamba", "none"},
+    {"nemotron_h", "none"},
+    {"kimi_linear", "none"},
+};
+
+/// Layers without an encoding of their own, for each part of the model.
+void plain_layers(const Config& config, const LayerEncoding& encoding, Model& model) {
+  const Object& file = config.file;
+  const auto add = [&](Index count, const char* part) {
+    Layer layer{.encoding = encoding};
+    layer.part = part;
+    model.layers.insert(model.layers.end(), static_cast<std::size_t>(count), layer);
+  };
+  const bool both =
+      std::any_of(model.inputs.begin(), model.inputs.end(), [](const auto& i) { return !i.part.empty(); });
+  if (both) {
+    const Index usual = config.model_type == "whisper" ? 4 : 12;
+    add(plain_size(file, {"encoder_layers"}, usual, most_layers), "encoder");
+    add(plain_size(file, {"decoder_layers"}, usual, most_layers), "decoder");
+    return;
+  }
+  const std::string_view key = file.spelled({"num_hidden_layers", "n_layer", "n_layers", "num_layers"});
+  add(key.empty() ? 1 : *file.integer(key, 1, most_layers), "");
+}
+
+/// Sizes as far as they are given.
+void read_plain_sizes(const Config& config, Model& model) {
+  const Object& file = config.file;
+  const auto size = [&](const std::vector<std::string_view>& keys) -> Index {
+    const std::string_view key = file.spelled(keys);
+    if (key.empty() || file.find(key)->IsArray()) return 0;  // Swin's heads are a list, one per stage
+    return *file.integer(key, 1, most_heads * most_head_dim);
+  };
+  model.heads = size({"num_attention_heads", "n_head", "n_heads", "num_heads", "encoder_attention_heads"});
+  const Index kv_heads = size({"num_key_value_heads", "num_kv_heads", "n_head_kv"});
+  model.kv_heads = kv_heads > 0 ? kv_heads : model.heads;
+  const Index hidden = size({"hidden_size", "n_embd", "d_model"});
+  model.head_dim = size({"head_dim", "d_kv", "d_head"});
+  if (model.head_dim == 0 && model.heads > 0) model.head_dim = hidden / model.heads;
+  if (model.context_length == 0) {
+    model.context_length =
+        size({"max_position_embeddings", "n_positions", "max_seq_len", "seq_length", "model_max_length"});
+  }
+  model.trained_length = model.context_length;
+}
+
+}  // namespace
+
+bool has_rotary_keys(const Object& file) {
+  return !file.spelled({"rope_theta", "rope_scaling", "rope_parameters", "rotary_emb_base", "partial_rotary_factor",
+                        "rotary_pct", "rotary_dim"})
+              .empty();
+}
+
+Index plain_size(const Object& file, const std::vector<std::string_view>& keys, Index usual, Index most) {
+  const std::string_view key = file.spelled(keys);
+  if (!key.empty()) return *file.integer(key, 1, most);
+  file.warn(keys.front(), "not in the file; " + std::to_string(usual) + " is assumed");
+  return usual;
+}
+
+bool read_not_rotary(const Config& config, Model& model) {
+  const Object& file = config.file;
+  const bool inputs = read_inputs(config, model), scores = read_scores(config, model);
+  if (inputs || scores) {
+    if (!scores) plain_layers(config, NoPosition{}, model);
+    return read_plain_sizes(config, model), true;
+  }
+  const auto* row = std::find_if(std::begin(named), std::end(named),
+                                 [&](const Named& n) { return n.model_type == config.model_type; });
+  std::string name = row == std::end(named) ? "" : std::string(row->encoding);
+  if (config.family.is(rotary_if_named)) {
+    const std::string type = file.text("position_embedding_type").value_or("");
+    if (type != "rope" && type != "rotary") name = "none";
+  }
+  if (config.family.is(half_of_channels) && file.flag("position_encoding_2d").value_or(false)) {
+    file.warn("position_encoding_2d", "ChatGLM-6B's two-dimensional positions are not read");
+    name = "rotary-2d";
+  }
+  if (name.empty()) return false;
+  if (name == "none") {
+    plain_layers(config, NoPosition{}, model);
+  } else {
+    file.warn("model_type", "its encoding is recognised by name, its numbers are not read");
+    plain_layers(config, OtherEncoding{name}, model);
+  }
+  return read_plain_sizes(config, model), true;
+}
+
+}  // namespace bearing::hf
+
+namespace bearing {
+namespace {
+
+// One name for each spec that a file can give.
+std::string name_of(const NoPosition&) { return "none"; }
+std::string name_of(const Rope&) { return "rope"; }
+std::string name_of(const Alibi&) { return "alibi"; }
+std::string name_of(const T5&) { return "t5"; }
+std::string name_of(const BertRelative&) { return "bert_relative"; }
+std::string name_of(const Wav2Vec2BertRelative&) { return "wav2vec2_bert_relative"; }
+std::string name_of(const Deberta&) { return "deberta"; }
+std::string name_of(const TransformerXL&) { return "transformer_xl"; }
+std::string name_of(const Xlnet&) { return "xlnet"; }
+std::string name_of(const Swin&) { return "swin"; }
+std::string name_of(const SwinV2&) { return "swin_v2"; }
+std::string name_of(const Learned&) { return "learned"; }
+std::string name_of(const Sinusoidal&) { return "sinusoidal"; }
+std::string name_of(const OtherEncoding& other) { return other.name; }
+
+}  // namespace
+
+std::string encoding_name(const LayerEncoding& encoding) {
+  return std::visit([](const auto& spec) { return name_of(spec); }, encoding);
+}
+std::string encoding_name(const InputSpec& encoding) {
+  return std::visit([](const auto& spec) { return name_of(spec); }, encoding);
+}
+
+}  // namespace bearing

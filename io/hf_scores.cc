@@ -1,0 +1,255 @@
+#include <algorithm>
+#include <cmath>
+
+#include "hf_reader.hpp"
+
+// What layers add to scores, for model types whose code is known and not rotary. Defaults are the configuration
+// classes'.
+
+namespace bearing::hf {
+namespace {
+
+using json::Object;
+
+Index layers_of(const Object& file, Index usual) {
+  return plain_size(file, {"num_hidden_layers", "n_layer", "n_layers", "num_layers"}, usual, most_layers);
+}
+
+void all_layers(Model& model, Index count, const LayerEncoding& encoding, const std::string& part = {}) {
+  Layer layer{.encoding = encoding};
+  layer.part = part;
+  model.layers.insert(model.layers.end(), static_cast<std::size_t>(count), layer);
+}
+
+// --- ALiBi ---
+
+void alibi_layers(const Config& config, Model& model, double bias_max, double times) {
+  const Index heads = plain_size(config.file, {"num_attention_heads", "n_head", "n_heads"}, 1, most_heads);
+  Alibi alibi = Alibi::published(heads, bias_max, times);
+  alibi.form = AlibiForm::causal;
+  all_layers(model, layers_of(config.file, 1), alibi);
+}
+
+void read_mpt(const Config& config, Model& model) {
+  const auto attention = config.file.object("attn_config");
+  const double bias_max = attention ? attention->number("alibi_bias_max", {1e-6, 1e6}).value_or(8) : 8;
+  if (attention && !attention->flag("alibi").value_or(true)) {
+    model.inputs.push_back({Learned{.length = plain_size(config.file, {"max_seq_len"}, 2048),
+                                    .dim = plain_size(config.file, {"d_model"}, 2048)}});
+    return all_layers(model, layers_of(config.file, 24), NoPosition{});
+  }
+  alibi_layers(config, model, bias_max, 1);
+}
+
+void read_falcon(const Config& config, Model& model) {
+  const Object& file = config.file;
+  if (has_rotary_keys(file)) file.warn("alibi", "true: the rotary keys beside it are ignored");
+  const Index heads = plain_size(file, {"num_attention_heads", "n_head"}, 71, most_heads);
+  const Index hidden = plain_size(file, {"hidden_size"}, 4544);
+  file.warn("alibi",
+            "Falcon adds its bias before it divides by the square root of head_dim: the slopes shown are divided");
+  alibi_layers(config, model, 8, 1 / std::sqrt(static_cast<double>(std::max<Index>(hidden / heads, 1))));
+}
+
+// --- T5 ---
+
+void read_t5(const Config& config, Model& model) {
+  const Object& file = config.file;
+  const bool mt5 = config.model_type == "mt5" || config.model_type == "umt5";
+  T5 t5{.direction = T5Direction::bidirectional};
+  t5.buckets = file.integer("relative_attention_num_buckets", 4, 65'536).value_or(32);
+  t5.max_distance = file.integer("relative_attention_max_distance", 1, most_positions).value_or(128);
+  if (t5.buckets % 4 != 0) file.wrong("relative_attention_num_buckets", "a multiple of 4");
+  if (t5.max_distance <= t5.buckets / 2) {
+    file.notes().fail(file.pointer("relative_attention_max_distance"),
+                      "must be more than half of relative_attention_num_buckets, " + std::to_string(t5.buckets / 2) +
+                          ", got " + std::to_string(t5.max_distance));
+  }
+  if (config.model_type == "mpnet") return all_layers(model, layers_of(file, 12), t5);
+
+  const Index layers = layers_of(file, mt5 ? 8 : config.model_type == "switch_transformers" ? 12 : 6);
+  all_layers(model, layers, t5, "encoder");
+  if (config.model_type == "longt5") {
+    const std::string type = file.text("encoder_attention_type").value_or("local");
+    for (Layer& layer : model.layers) {
+      layer.type = type + "_attention";
+      layer.window = file.integer("local_radius", 1, most_positions).value_or(127);
+    }
+    if (type != "local") file.warn("encoder_attention_type", "the table for global tokens is not read");
+  }
+  t5.direction = T5Direction::causal;
+  all_layers(model, file.integer("num_decoder_layers", 1, most_layers).value_or(layers), t5, "decoder");
+}
+
+// --- relative positions of BERT's kind, DeBERTa, Transformer-XL ---
+
+/// BERT and its relatives with position_embedding_type relative_key or relative_key_query.
+bool read_bert_relative(const Config& config, Model& model) {
+  const Object& file = config.file;
+  const std::string type = file.text("position_embedding_type").value_or("absolute");
+  if (!type.starts_with("relative_key")) return false;
+  if (type != "relative_key" && type != "relative_key_query") {
+    file.wrong("position_embedding_type", "absolute, relative_key or relative_key_query");
+  }
+  BertRelative bert{.max_position_embeddings = plain_size(file, {"max_position_embeddings"}, 512)};
+  if (type == "relative_key_query") bert.type = BertRelativeType::relative_key_query;
+  all_layers(model, layers_of(file, 12), bert);
+  return true;
+}
+
+/// "p2c|c2p", a list of the two, or null.
+std::vector<std::string> deberta_terms(const Object& file) {
+  const rapidjson::Value* given = file.find("pos_att_type");
+  if (given == nullptr) return {};
+  std::vector<std::string> terms;
+  if (given->IsString()) {
+    std::string term;
+    for (const char c : *file.text("pos_att_type") + '|') {
+      if (c != '|') {
+        term += c;
+      } else if (!term.empty()) {
+        terms.push_back(std::move(term)), term.clear();
+      }
+    }
+  } else {
+    terms = *file.texts("pos_att_type", 8);
+  }
+  for (std::string& term : terms) {
+    term.erase(0, term.find_first_not_of(' '));
+    term.erase(term.find_last_not_of(' ') + 1);
+    if (term == "p2p") {
+      file.warn("pos_att_type", "p2p is ignored, as it is by the model's code");
+    } else if (term != "c2p" && term != "p2c") {
+      file.wrong("pos_att_type", "made of c2p and p2c");
+    }
+  }
+  return terms;
+}
+
+void read_deberta(const Config& config, Model& model) {
+  const Object& file = config.file;
+  const bool v1 = config.model_type == "deberta";
+  const Index layers = layers_of(file, v1 ? 12 : 24);
+  if (!file.flag("relative_attention").value_or(false)) return all_layers(model, layers, NoPosition{});
+  Deberta deberta{.c2p = false, .p2c = false};
+  const Index most = file.integer("max_relative_positions", -1, most_positions).value_or(-1);
+  deberta.max_relative_positions = most >= 1 ? most : plain_size(file, {"max_position_embeddings"}, 512);
+  if (!v1) deberta.position_buckets = std::max<Index>(file.integer("position_buckets", -1, 65'536).value_or(0), 0);
+  for (const std::string& term : deberta_terms(file)) {
+    if (term == "c2p") deberta.c2p = true;
+    if (term == "p2c") deberta.p2c = true;
+  }
+  if (!deberta.c2p && !deberta.p2c) {
+    file.warn("pos_att_type", "neither c2p nor p2c: relative_attention adds nothing to the scores");
+    return all_layers(model, layers, NoPosition{});
+  }
+  all_layers(model, layers, deberta);
+}
+
+void read_transformer_xl(const Config& config, Model& model) {
+  const Object& file = config.file;
+  if (const auto kind = file.integer("attn_type", 0, 3); kind && *kind != 0) {
+    file.warn("attn_type", "only 0, Transformer-XL's own attention, is read");
+    return all_layers(model, layers_of(file, 18), OtherEncoding{"transformer_xl"});
+  }
+  TransformerXL xl;
+  xl.clamp_len = std::max<Index>(file.integer("clamp_len", -1, most_positions).value_or(1000), 0);
+  all_layers(model, layers_of(file, 18), xl);
+}
+
+void read_xlnet(const Config& config, Model& model) {
+  const Object& file = config.file;
+  Xlnet xlnet;
+  xlnet.clamp_len = std::max<Index>(file.integer("clamp_len", -1, most_positions).value_or(-1), 0);
+  const std::string type = file.text("attn_type").value_or("bi");
+  if (type != "bi" && type != "uni") file.wrong("attn_type", "bi or uni");
+  xlnet.bidirectional = type == "bi";
+  if (file.flag("bi_data").value_or(false)) file.warn("bi_data", "is not read: both directions share the encoding");
+  all_layers(model, layers_of(file, 24), xlnet);
+}
+
+bool read_wav2vec2_bert(const Config& config, Model& model) {
+  const Object& file = config.file;
+  if (file.text("position_embeddings_type").value_or("relative_key") != "relative_key") return false;
+  const Wav2Vec2BertRelative relative{file.integer("left_max_position_embeddings", 0, most_positions).value_or(64),
+                                      file.integer("right_max_position_embeddings", 0, most_positions).value_or(8)};
+  all_layers(model, layers_of(file, 24), relative);
+  return true;
+}
+
+// --- images ---
+
+/// Swin's stages halve the map; a window that is not smaller than the map is the map, and is not shifted.
+void read_swin(const Config& config, Model& model) {
+  const Object& file = config.file;
+  const bool v2 = config.model_type == "swinv2";
+  const auto depths = file.integers("depths", 64, 1, 1024).value_or(std::vector<Index>{2, 2, 6, 2});
+  const auto trained =
+      v2 ? file.integers("pretrained_window_sizes", 64, 0, 4096).value_or(std::vector<Index>(depths.size(), 0))
+         : std::vector<Index>();
+  if (v2 && trained.size() != depths.size()) {
+    file.wrong("pretrained_window_sizes", std::to_string(depths.size()) + " numbers, one per stage");
+  }
+  const Index window = file.integer("window_size", 1, 4096).value_or(7);
+  GridSize map = patch_grid(file, 224, 4);
+  for (std::size_t stage = 0; stage < depths.size(); ++stage) {
+    const Index side = std::min({window, map.height, map.width});
+    const bool shifts = std::min(map.height, map.width) > window;
+    for (Index block = 0; block < depths[stage]; ++block) {
+      Layer layer{.encoding = Swin{side, side}};
+      if (v2)
+        layer.encoding =
+            SwinV2{.window = {side, side}, .trained_height = trained[stage], .trained_width = trained[stage]};
+      layer.type = shifts && block % 2 == 1 ? "shifted_window_attention" : "window_attention";
+      model.layers.push_back(layer);
+    }
+    map = {(map.height + 1) / 2, (map.width + 1) / 2};
+  }
+}
+
+void read_beit(const Config& config, Model& model) {
+  const Object& file = config.file;
+  const bool biased = file.flag("use_relative_position_bias").value_or(false) ||
+                      file.flag("use_shared_relative_position_bias").value_or(false);
+  const Index layers = layers_of(file, 12);
+  if (!biased) return all_layers(model, layers, NoPosition{});
+  const GridSize grid = patch_grid(file, 224, 16);
+  if (grid.height > 4096 || grid.width > 4096)
+    file.wrong("patch_size", "large enough for at most 4096 patches each way");
+  all_layers(model, layers, Swin{grid.height, grid.width, Swin::ClassToken::three_rows});
+}
+
+}  // namespace
+
+bool read_scores(const Config& config, Model& model) {
+  const Object& file = config.file;
+  const std::string& type = config.model_type;
+  const auto is = [&](std::initializer_list<std::string_view> types) {
+    return std::find(types.begin(), types.end(), type) != types.end();
+  };
+  if (type == "bloom") return alibi_layers(config, model, 8, 1), true;
+  if (type == "mpt") return read_mpt(config, model), true;
+  if ((config.family.is(alibi_flag) || !config.known) && file.flag("alibi").value_or(false)) {
+    if (config.known) return read_falcon(config, model), true;
+    if (has_rotary_keys(file)) file.warn("alibi", "true: the rotary keys beside it are ignored");
+    file.warn("model_type", "is not known: ALiBi's published slopes are assumed");
+    return alibi_layers(config, model, 8, 1), true;
+  }
+  if (config.family.is(alibi_if_large) &&
+      file.integer("hidden_size", 1, most_heads * most_head_dim).value_or(4096) > 4096) {
+    file.warn("hidden_size", "Baichuan's files do not name the encoding: the 13B models use ALiBi, the 7B rotary");
+    return alibi_layers(config, model, 8, 1), true;
+  }
+  if (is({"t5", "mt5", "umt5", "longt5", "switch_transformers", "pop2piano", "mpnet"}))
+    return read_t5(config, model), true;
+  if (is({"deberta", "deberta-v2"})) return read_deberta(config, model), true;
+  if (type == "transfo-xl") return read_transformer_xl(config, model), true;
+  if (type == "xlnet") return read_xlnet(config, model), true;
+  if (type == "wav2vec2-bert") return read_wav2vec2_bert(config, model);
+  if (is({"swin", "swinv2"})) return read_swin(config, model), true;
+  if (is({"beit", "data2vec-vision"})) return read_beit(config, model), true;
+  return is({"bert", "roberta", "xlm-roberta", "xlm-roberta-xl", "camembert", "electra", "albert", "esm", "nezha"}) &&
+         read_bert_relative(config, model);
+}
+
+}  // namespace bearing::hf
