@@ -35,12 +35,17 @@ struct NaiveAttention {
     const auto d_values = bhtd(d_v.data(), batch, kv_heads, k_len, value_dim);
     const ScoreInputs<double> in{q_at, k_at, q, k, scale};
     add_scores(terms, in, scores);
-    for (Index b = 0; b < batch; ++b) {
-      for (Index h = 0; h < heads; ++h) {
-        for (Index i = 0; i < q_len; ++i)
-          row({b, h, h / (heads / kv_heads), i}, scores, d_scores, outputs, d_queries, d_keys, d_values);
+    const auto over_rows = [&, n = std::array<Index, 3>{batch, heads, q_len}, kv = kv_heads](const auto& body) {
+      for (Index b = 0; b < n[0]; ++b) {
+        for (Index h = 0; h < n[1]; ++h) {
+          for (Index i = 0; i < n[2]; ++i) body(Place{b, h, h / (n[1] / kv), i});
+        }
       }
-    }
+    };
+    over_rows([&](const Place& at) { row(at, scores, d_scores, outputs, d_values); });
+    add_values(terms, q_at, k_at, scores, outputs);
+    add_values_backward(terms, q_at, k_at, scores, d_out, d_scores);  // d_p, until the next line
+    over_rows([&](const Place& at) { row_grads(at, scores, d_scores, d_queries, d_keys); });
     add_scores_backward(terms, in, d_scores, {d_queries, d_keys});
   }
 
@@ -49,12 +54,11 @@ struct NaiveAttention {
     Index b, h, kv, i;
   };
 
-  void row(const Place& at, View<double, 4> s, View<double, 4> d_s, View<double, 4> outputs, View<double, 4> d_queries,
-           View<double, 4> d_keys, View<double, 4> d_values) {
+  void row(const Place& at, View<double, 4> s, View<double, 4> d_p, View<double, 4> outputs, View<double, 4> d_values) {
     const auto [b, h, kv, i] = at;
     const auto allowed = [&, b = b, i = i](Index j) { return !causal || k_at.real(0, b, j) <= q_at.real(0, b, i); };
     const Index k_len = k.shape[2];
-    double sum = 0, d_dot = 0;
+    double sum = 0;
     for (Index j = 0; j < k_len; ++j) {
       for (Index d = 0; d < q.shape[3]; ++d) s(b, h, i, j) += scale * q(b, h, i, d) * k(b, kv, j, d);
       if (allowed(j)) sum += std::exp(s(b, h, i, j));
@@ -66,11 +70,18 @@ struct NaiveAttention {
       for (Index d = 0; d < v.shape[3]; ++d) {
         outputs(b, h, i, d) += p_ij * v(b, kv, j, d);
         d_values(b, kv, j, d) += p_ij * d_out(b, h, i, d);
-        d_s(b, h, i, j) += d_out(b, h, i, d) * v(b, kv, j, d);
+        d_p(b, h, i, j) += d_out(b, h, i, d) * v(b, kv, j, d);
       }
-      d_dot += p_ij * d_s(b, h, i, j);
     }
-    for (Index j = 0; j < k_len; ++j) {
+  }
+
+  /// d_s holds the probabilities' gradients, and then the scores'.
+  void row_grads(const Place& at, View<double, 4> s, View<double, 4> d_s, View<double, 4> d_queries,
+                 View<double, 4> d_keys) {
+    const auto [b, h, kv, i] = at;
+    double d_dot = 0;
+    for (Index j = 0; j < k.shape[2]; ++j) d_dot += s(b, h, i, j) * d_s(b, h, i, j);
+    for (Index j = 0; j < k.shape[2]; ++j) {
       d_s(b, h, i, j) = s(b, h, i, j) * (d_s(b, h, i, j) - d_dot);
       for (Index d = 0; d < q.shape[3]; ++d) {
         d_queries(b, h, i, d) += scale * d_s(b, h, i, j) * k(b, kv, j, d);
