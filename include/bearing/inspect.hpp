@@ -74,10 +74,10 @@ struct LinearMap {
 };
 
 /// The map that carries the row at p to the row at p + offset for all p at once, by least squares with column pivoting
-/// over the first `fit` positions, judged on the ones after them. rows [time, dim]: row p is PE(p). A map exists for
-/// any rows with fit ≤ dim, so it says something only if `held_out` is small. Throws ShapeError if offset < 0 or
-/// offset + fit exceeds the rows, or fit < 1.
-BEARING_EXPORT LinearMap shift_map(View<const double, 2> rows, Index offset, Index fit);
+/// over even p, judged on the odd ones between them. rows [time, dim]: row p is PE(p). Half as many rows as dim are
+/// always fitted exactly, so a map says something only where `held_out` is small. Throws ShapeError unless
+/// 0 ≤ offset < time.
+BEARING_EXPORT LinearMap shift_map(View<const double, 2> rows, Index offset);
 
 /// M_φ of one pair in closed form: (sin, cos)(p + φ) = M_φ · (sin, cos)(p), [[cos ωφ, sin ωφ], [−sin ωφ, cos ωφ]].
 BEARING_EXPORT std::array<double, 4> pair_shift_map(double frequency, double offset);

@@ -41,7 +41,9 @@ Specimen make(const Entry& entry, const SpecimenOptions& options) {
       throw RangeError(text::concat("[make] ", name, ": must be from 1 to 1048576, got ", value));
     }
   }
-  return entry.make_unchecked(options);
+  Specimen specimen = entry.make_unchecked(options);
+  if (specimen.width > 0) specimen.options.length = specimen.width * specimen.width;  // whole rows of the grid
+  return specimen;
 }
 
 }  // namespace bearing::inspect

@@ -7,8 +7,9 @@
 #include "text.hpp"
 
 // The least-squares map from rows to later rows, by Gram and Schmidt with the largest column first. Slow pairs of a
-// sinusoidal encoding hardly move over the fitted rows, so columns are nearly dependent: what is left of a column
-// below a tolerance is rounding, and does not enter the map.
+// sinusoidal encoding hardly move over the rows, so columns are nearly dependent: what is left of a column below a
+// tolerance is rounding, and does not enter the map. Rows that judge lie between those that were fitted: beyond them
+// slow pairs would have to be guessed.
 
 namespace bearing::inspect {
 
@@ -78,10 +79,10 @@ Column solve(const Basis& basis, const Column& b, std::size_t dim) {
   return x;
 }
 
-/// The largest |row p · map − row p + offset| for p in [first, last).
-double worst(View<const double, 2> rows, Index offset, const Array& map, Index first, Index last) {
-  double most = first < last ? 0 : std::numeric_limits<double>::quiet_NaN();
-  for (Index p = first; p < last; ++p) {
+/// The largest |row p · map − row p + offset| for p = first, first + 2, …
+double worst(View<const double, 2> rows, Index offset, const Array& map, Index first) {
+  double most = first + offset < rows.shape[0] ? 0 : std::numeric_limits<double>::quiet_NaN();
+  for (Index p = first; p + offset < rows.shape[0]; p += 2) {
     double apart = 0;
     for (Index c = 0; c < rows.shape[1]; ++c) {
       double sum = -rows(p + offset, c);
@@ -93,28 +94,31 @@ double worst(View<const double, 2> rows, Index offset, const Array& map, Index f
   return most;
 }
 
+/// Column d of the rows first, first + 2, …, below `end`.
+Column every_other(View<const double, 2> rows, Index d, Index first, Index end) {
+  Column column;
+  for (Index p = first; p < end; p += 2) column.push_back(rows(p, d));
+  return column;
+}
+
 }  // namespace
 
-LinearMap shift_map(View<const double, 2> rows, Index offset, Index fit) {
+LinearMap shift_map(View<const double, 2> rows, Index offset) {
   const Index time = rows.shape[0], dim = rows.shape[1];
-  if (offset < 0 || fit < 1 || offset > time || fit > time - offset) {
-    throw ShapeError(concat("[shift_map] fit: must be at least 1 and offset + fit at most the rows, got offset ",
-                            offset, ", fit ", fit, "; shape is ", rows.shape));
+  if (offset < 0 || offset >= time) {
+    throw ShapeError(
+        concat("[shift_map] offset: must lie in [0, ", time, "), the rows, got ", offset, "; shape is ", rows.shape));
   }
-  std::vector<Column> columns(static_cast<std::size_t>(dim), Column(static_cast<std::size_t>(fit)));
-  for (Index d = 0; d < dim; ++d) {
-    for (Index p = 0; p < fit; ++p) columns[static_cast<std::size_t>(d)][static_cast<std::size_t>(p)] = rows(p, d);
-  }
+  std::vector<Column> columns;
+  for (Index d = 0; d < dim; ++d) columns.push_back(every_other(rows, d, 0, time - offset));
   const Basis basis = orthonormal(std::move(columns));
   LinearMap result{.map = Array(1, dim, dim), .rank = static_cast<Index>(basis.q.size())};
-  Column later(static_cast<std::size_t>(fit));
   for (Index c = 0; c < dim; ++c) {
-    for (Index p = 0; p < fit; ++p) later[static_cast<std::size_t>(p)] = rows(p + offset, c);
-    const Column x = solve(basis, later, static_cast<std::size_t>(dim));
+    const Column x = solve(basis, every_other(rows, c, offset, time), static_cast<std::size_t>(dim));
     for (Index d = 0; d < dim; ++d) result.map(0, d, c) = x[static_cast<std::size_t>(d)];
   }
-  result.fitted = worst(rows, offset, result.map, 0, fit);
-  result.held_out = worst(rows, offset, result.map, fit, time - offset);
+  result.fitted = worst(rows, offset, result.map, 0);
+  result.held_out = worst(rows, offset, result.map, 1);
   return result;
 }
 

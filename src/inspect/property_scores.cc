@@ -44,8 +44,12 @@ Seen see(const Probe& probe, Index count, Index shift) {
 bool looks_at_positions(const Probe& probe, Index count) {
   const Specimen& s = probe.specimen;
   const Array q = probe.various(count), k = probe.various(count, 1);
-  const Tokens at = movable(probe, count, 0), moved = movable(probe, count, 1);
-  return change(s.logits(at, at, q, k), s.logits(moved, at, q, k), s.causal).most > 0;
+  const Tokens at = movable(probe, count, 0);
+  for (const Index shift : {Index{1}, (s.width > 0 ? s.width : s.options.length) / 2}) {
+    const Tokens moved = movable(probe, count, shift);
+    if (change(s.logits(at, at, q, k), s.logits(moved, at, q, k), s.causal).most > 0) return true;
+  }
+  return false;
 }
 
 void execute_backwards(void*, Index tasks, void (*task)(void*, Index), void* data) {
@@ -72,9 +76,15 @@ Property check_relative(const Probe& probe) {
   }
   const Seen here = see(probe, count, 0);
   double worst = 0;
-  Index moved = 0;
-  for (const Index shift : {Index{1}, reach / 4, reach / 2}) {
-    const Seen there = see(probe, count, shift);
+  Index moved = 0, farthest = 0;
+  for (const Index shift : {Index{1}, reach / 4, reach / 2, 2 * reach}) {  // past the length too, where there is a past
+    Seen there;
+    try {
+      there = see(probe, count, shift);
+    } catch (const std::logic_error&) {
+      continue;
+    }
+    farthest = shift;
     const double off = std::max(change(here.logits, there.logits, specimen.causal).relative(),
                                 change(here.values, there.values, false).relative());
     if (off > worst) worst = off, moved = shift;
@@ -82,7 +92,7 @@ Property check_relative(const Probe& probe) {
   // Sums of dim products, and angles of whole positions: a few units of 2^-53 each, times dim.
   const bool relative = worst < 0x1p-53 * 64 * static_cast<double>(probe.options().dim);
   std::string evidence =
-      concat(count, " tokens moved by up to ", reach / 2, ": logits change by ", brief(worst), " of the largest");
+      concat(count, " tokens moved by up to ", farthest, ": logits change by ", brief(worst), " of the largest");
   if (!relative) evidence += concat(" (by ", moved, ")");
   if (specimen.input_rows && !relative) {
     const Array p = specimen.inputs(movable(probe, count, 0));

@@ -195,22 +195,19 @@ Property check_shift_map(const Probe& probe) {
   if (!specimen.input_rows) return {"shift map", Verdict::not_applicable, "not added to the input", nan};
   const Index length = probe.options().length, dim = probe.options().dim;
   constexpr std::array<Index, 3> offsets = {1, 7, 64};
-  const Index fit = std::min(3 * dim, (length - offsets.back()) / 4 * 3);
-  if (fit < dim + 8 || specimen.width > 0) {
-    return {"shift map", Verdict::not_applicable,
-            specimen.width > 0 ? "its tokens are not in a line"
-                               : concat("a length of ", length, " is too short for dim ", dim),
-            nan};
+  const Index shown = std::min(length, 4 * dim + offsets.back());
+  if (specimen.width > 0) return {"shift map", Verdict::not_applicable, "its tokens are not in a line", nan};
+  if (shown < 3 * dim + offsets.back()) {
+    return {"shift map", Verdict::not_applicable, concat("a length of ", length, " is too short for dim ", dim), nan};
   }
-  const Index shown = std::min(length, fit + offsets.back() + dim);
   const Array rows = specimen.inputs(specimen.tokens(shown));
   double off = 0;
-  for (const Index offset : offsets) off = std::max(off, shift_map(rows.head(0), offset, fit).held_out);
+  for (const Index offset : offsets) off = std::max(off, shift_map(rows.head(0), offset).held_out);
   const double relative = off / magnitude(probe, 0, shown);
-  // Slow pairs hardly move over the fitted rows, which costs digits; a wrong map is off by about 1.
+  // Slow pairs hardly move over the fitted rows, which costs digits; a map that does not exist is off by far more.
   return {"shift map", relative < 1e-6 ? Verdict::yes : Verdict::no,
-          concat("a map fitted to ", fit, " positions is off by ", brief(relative),
-                 " of the norm on others (offsets 1, 7, 64)"),
+          concat("a map fitted to every other of ", shown, " positions is off by ", brief(relative),
+                 " of the norm on those between (offsets 1, 7, 64)"),
           relative};
 }
 
