@@ -15,8 +15,7 @@
 // nobody's sum; padding on the right stands after the query.
 //
 // The paper's equations leave all scales out; its code (appendix B) takes the gates from q·k after the softmax scale,
-// and adds z without it. That is the default here. x-transformers takes the gates from logits without a causal mask
-// unless it also mixes heads: sums then run over keys after the query, which we do not follow.
+// and adds z without it. That is the default here. The code also lets every mask close gates; here the causal one does.
 
 namespace bearing {
 
