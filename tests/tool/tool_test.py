@@ -278,13 +278,13 @@ class Tool(unittest.TestCase):
     def test_json_has_the_documented_members(self):
         report = self.report(LLAMA)
         self.assertEqual(list(report), ["schema", "file", "model_type", "layers", "heads", "kv_heads", "head_dim",
-                                        "trained_length", "context_length", "seq_len", "groups", "warnings"])
+                                        "trained_length", "context_length", "seq_len", "inputs", "groups", "warnings"])
         self.assertEqual(report["schema"], "bearing.config/1")
         self.assertEqual([report[key] for key in ("file", "model_type", "layers", "heads", "kv_heads", "head_dim")],
                          [LLAMA, "llama", 32, 32, 8, 128])
         self.assertEqual([report[key] for key in ("trained_length", "context_length", "seq_len")], [8192, 131072, 0])
         (group,) = report["groups"]
-        self.assertEqual(list(group), ["layers", "type", "window", "encoding", "pairing", "head_dim", "rotary_dim",
+        self.assertEqual(list(group), ["layers", "part", "type", "window", "encoding", "pairing", "head_dim", "rotary_dim",
                                        "begin", "base", "scaling", "rope", "attention_factor", "softmax_scale_factor",
                                        "inv_freq", "wavelength", "change", "axes", "axis"])
         self.assertEqual(group["layers"], list(range(32)))
