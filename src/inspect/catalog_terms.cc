@@ -54,8 +54,8 @@ Specimen transformer_xl(const SpecimenOptions& options, bool causal) {
   const Param<double, 2> w_r = numbers->normal<2>({heads * dim, dim}, softmax_scale(dim));
   const Param<double, 2> u = numbers->normal<2>({heads, dim}, 0.1), v = numbers->normal<2>({heads, dim}, 0.1);
   Specimen specimen{.options = options, .causal = causal, .parameters = numbers->count(), .held = numbers->count()};
-  specimen.score_terms = [=](const Positions& q_at, const Positions& k_at, View<const double, 4> q,
-                             View<const double, 4> k, View<double, 4> scores, const Executor& on) {
+  specimen.score_terms = [=, kept = numbers](const Positions& q_at, const Positions& k_at, View<const double, 4> q,
+                                             View<const double, 4> k, View<double, 4> scores, const Executor& on) {
     Index q_low = max_position, q_high = -max_position, k_low = max_position, k_high = -max_position;
     for (Index i = 0; i < q.shape[2]; ++i) {
       q_low = std::min(q_low, q_at.integer(0, 0, i)), q_high = std::max(q_high, q_at.integer(0, 0, i));

@@ -59,7 +59,7 @@ std::string growth(Index at_length, Index at_fourfold, Index at_sixteenfold) {
   if (first == 0 && second == 0) return "O(1)";
   const double ratio = second / first;
   const auto near = [ratio](double wanted) { return std::abs(ratio - wanted) < 0.15 * wanted; };
-  return near(1) ? "O(log L)" : near(2) ? "O(√L)" : near(4) ? "O(L)" : near(16) ? "O(L²)" : "";
+  return near(1) ? "O(log L)" : near(2) ? "O(sqrt L)" : near(4) ? "O(L)" : near(16) ? "O(L^2)" : "";
 }
 
 Property check_parameters(const Entry& entry, const SpecimenOptions& options) {

@@ -1,0 +1,77 @@
+#include <array>
+
+#include "inspect/claims.hpp"
+#include "inspect/probes.hpp"
+#include "text.hpp"
+
+namespace bearing::inspect {
+
+using text::concat;
+
+namespace {
+
+/// A row of the comparison as it is often printed.
+struct Printed {
+  const char* stem;
+  bool learnable;
+  const char* extrapolation;
+  bool relative;
+  const char* memory;
+};
+
+constexpr std::array<Printed, 5> printed = {{{"sinusoidal", false, "moderate", false, "O(L*d)"},
+                                             {"learned", true, "poor", false, "O(L*d)"},
+                                             {"t5", true, "moderate", true, "O(L^2)"},
+                                             {"alibi", false, "excellent", true, "O(1)"},
+                                             {"rope", false, "good", true, "O(L*d)"}}};
+
+Verdict agrees(bool same) { return same ? Verdict::yes : Verdict::no; }
+
+/// Growth of what is held with the length and with the dimension: "O(L*d)".
+std::string held_growth(const Entry& entry) {
+  const auto held = [&](Index length, Index dim) { return make(entry, {.dim = dim, .length = length}).held; };
+  const std::string by_length = growth(held(64, 64), held(256, 64), held(1024, 64));
+  if (by_length == "O(L)") return held(256, 128) == 2 * held(256, 64) ? "O(L*d)" : "O(L)";
+  return by_length;
+}
+
+Claim memory_claim(const Printed& row, const Entry& entry) {
+  const std::string measured = held_growth(entry);
+  const Index held = make(entry).held;
+  std::string text =
+      held == 0 ? std::string("nothing: rows are computed when they are needed; a table of all of them has O(L*d)")
+                : concat(measured, ": ", held, " numbers at 8 heads of 64 and length 512");
+  if (row.stem == std::string("rope")) text += ", cos and sin; a compact table stays under 1 MiB at any length";
+  return {row.stem, concat("memory ", row.memory), agrees(measured == row.memory || held == 0), std::move(text),
+          static_cast<double>(held)};
+}
+
+/// A quality of trained models is not a number of the encoding; what there is past the length is.
+Claim extrapolation_claim(const Printed& row, const Probe& probe) {
+  const PastLength past = past_length(probe);
+  const bool fails = past.what == "error", poor = row.extrapolation == std::string("poor");
+  const Verdict verdict = fails ? agrees(poor) : Verdict::not_applicable;
+  return {row.stem, concat("extrapolation ", row.extrapolation), verdict, past.what + ": " + past.evidence,
+          past.unseen};
+}
+
+}  // namespace
+
+std::vector<Claim> table_claims() {
+  std::vector<Claim> all;
+  for (const Printed& row : printed) {
+    const Entry& entry = *find(row.stem);
+    const Probe probe(entry, {});
+    const Property relative = check_relative(probe);
+    const Index parameters = probe.specimen.parameters;
+    all.push_back({row.stem, row.learnable ? "learnable" : "not learnable", agrees(row.learnable == (parameters > 0)),
+                   concat(parameters, " learned numbers"), static_cast<double>(parameters)});
+    all.push_back(extrapolation_claim(row, probe));
+    all.push_back({row.stem, row.relative ? "relative" : "not relative",
+                   agrees(row.relative == (relative.verdict == Verdict::yes)), relative.evidence, relative.number});
+    all.push_back(memory_claim(row, entry));
+  }
+  return all;
+}
+
+}  // namespace bearing::inspect
