@@ -11,11 +11,12 @@ void act_exponential(const std::vector<double>& m, std::vector<double>& x) {
   double norm = 0;
   for (const double a : m) norm += a * a;
   const double steps = std::ceil(std::sqrt(norm)) + 1;
+  std::vector<double> term(n), next(n);
   for (double step = 0; step < steps; ++step) {
-    std::vector<double> term = x;
+    term = x;
     for (int k = 1; k <= 20; ++k) {  // 1/21! is 2^-65
-      std::vector<double> next(n);
       for (std::size_t i = 0; i < n; ++i) {
+        next[i] = 0;
         for (std::size_t j = 0; j < n; ++j) next[i] += m[i * n + j] * term[j] / (steps * k);
       }
       term = next;
