@@ -109,8 +109,9 @@ std::vector<LayerGroup> layer_groups(const Model& model) {
   for (std::size_t i = 0; i < model.layers.size(); ++i) {
     const Layer& layer = model.layers[i];
     auto& indices = candidates[{layer.part, layer.type, layer.window, layer.encoding.index()}];
-    const auto at = std::find_if(indices.begin(), indices.end(),
-                                 [&](std::size_t g) { return groups[g].layer.encoding == layer.encoding; });
+    const auto at = std::find_if(indices.begin(), indices.end(), [&](std::size_t g) {
+      return groups[g].layer.temperature == layer.temperature && groups[g].layer.encoding == layer.encoding;
+    });
     if (at != indices.end()) {
       groups[*at].layers.push_back(static_cast<Index>(i));
       continue;

@@ -322,11 +322,30 @@ TEST(HfConfig, DynamicScalingIsSaidToDependOnTheLength) {
   EXPECT_EQ(std::get<DynamicNtkScaling>(first_rope(model).scaling).trained_length, 32768);
 }
 
-TEST(HfConfig, PositionTemperatureIsRecognised) {
-  EXPECT_TRUE(warns(read_hf_config(corpus / "valid/llama4_scout.json"), "/text_config/attn_temperature_tuning",
-                    "not yet part of the encoding"));
-  EXPECT_TRUE(warns(read_hf_config(corpus / "valid/ministral3_8b.json"),
-                    "/text_config/rope_parameters/llama_4_scaling_beta", "not yet part of the encoding"));
+TEST(HfConfig, PositionTemperatureIsReadWhereTheModelHasIt) {
+  for (const Layer& layer : read_hf_config(corpus / "valid/llama4_scout.json").layers) {
+    ASSERT_EQ(layer.temperature.has_value(), !std::holds_alternative<Rope>(layer.encoding));
+    EXPECT_EQ(layer.temperature.value_or(PositionTemperature::llama4()), PositionTemperature::llama4(0.1, 8192));
+  }
+  for (const Layer& layer : read_hf_config(corpus / "valid/ministral3_8b.json").layers) {
+    EXPECT_EQ(layer.temperature, PositionTemperature::ministral3(16384, 0.1));
+  }
+  EXPECT_FALSE(read_hf_config(corpus / "valid/llama3_1_8b.json").layers[0].temperature);
+}
+
+TEST(HfConfig, TemperatureTuningMayBeANumber) {
+  const auto temperatures = [](const std::string& value) {
+    const Model model = parse_hf_config(R"({"model_type": "llama4_text", "hidden_size": 64, "num_attention_heads": 4,
+        "num_key_value_heads": 2, "head_dim": 16, "num_hidden_layers": 4, "attn_temperature_tuning": )" +
+                                        value + "}");
+    return std::count_if(model.layers.begin(), model.layers.end(),
+                         [](const Layer& l) { return l.temperature.has_value(); });
+  };
+  EXPECT_EQ(temperatures("4"), 1);
+  EXPECT_EQ(temperatures("true"), 1);
+  EXPECT_EQ(temperatures("null"), 1);
+  EXPECT_EQ(temperatures("0"), 0);
+  EXPECT_EQ(temperatures("false"), 0);
 }
 
 TEST(HfConfig, AnUnknownModelIsReadWithAWarning) {

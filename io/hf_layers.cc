@@ -155,6 +155,7 @@ std::vector<Layer> read_layers(const Config& config) {
         layer.encoding = *at->second;
       }
     }
+    if (!recurrent(type)) layer.temperature = read_temperature(config, layer);
     layers.push_back(std::move(layer));
   }
   return layers;

@@ -41,6 +41,9 @@ void read_sizes(Config& config);
 /// The rotary encoding of layers of a type; nothing if the file says that they have none.
 std::optional<Rope> read_rope(const Config& config, const std::string& layer_type);
 
+/// What queries of such a layer are multiplied by, if anything.
+std::optional<PositionTemperature> read_temperature(const Config& config, const Layer& layer);
+
 /// RoPE's scaling from one dictionary of parameters (hf_scaling.cc).
 class Parameters;
 RopeScaling read_scaling(const Config& config, const Parameters& parameters, Index rotary_dim);

@@ -194,13 +194,18 @@ RopeAxes read_axes(const Config& config, const Parameters& parameters, Index rot
   return axes;
 }
 
-void warn_about_the_model(const Config& config, const Parameters& parameters) {
+void warn_about_the_model(const Config& config) {
   if (config.family.is(negative_angles)) {
     config.file.warn("model_type", "turns the other way round: scores are the same, the rotated vectors are not");
   }
-  constexpr const char* text = "a temperature that grows with the position: recognised, not yet part of the encoding";
-  if (config.file.flag("attn_temperature_tuning").value_or(false)) config.file.warn("attn_temperature_tuning", text);
-  if (parameters.with("llama_4_scaling_beta") != nullptr) parameters.warn("llama_4_scaling_beta", text);
+}
+
+/// Llama 4 says true, or as some files do 4; missing means true.
+bool tunes_temperature(const json::Object& file) {
+  const rapidjson::Value* value = file.find("attn_temperature_tuning");
+  if (value == nullptr) return true;
+  if (value->IsNumber()) return value->GetDouble() != 0;
+  return *file.flag("attn_temperature_tuning");
 }
 
 /// "rope_interleave": false in a DeepSeek file means that its heads are in halves.
@@ -240,8 +245,25 @@ std::optional<Rope> read_rope(const Config& config, const std::string& layer_typ
   if (config.family.is(mla)) rope.part = RotaryPart::last();
   rope.scaling = read_scaling(config, parameters, rope.rotary_dim);
   rope.axes = read_axes(config, parameters, rope.rotary_dim);
-  warn_about_the_model(config, parameters);
+  warn_about_the_model(config);
   return rope;
+}
+
+std::optional<PositionTemperature> read_temperature(const Config& config, const Layer& layer) {
+  constexpr json::Range lengths{1, static_cast<double>(most_positions)}, betas{0, 1e6};
+  const bool rotary = std::holds_alternative<Rope>(layer.encoding);
+  if (config.model_type == "llama4_text") {  // layers without RoPE only
+    if (rotary || !tunes_temperature(config.file)) return {};
+    return PositionTemperature::llama4(config.file.number("attn_scale", betas).value_or(0.1),
+                                       config.file.number("floor_scale", lengths).value_or(8192));
+  }
+  if (!rotary) return {};
+  const Source source = find_parameters(config, layer.type);
+  const auto beta = source.parameters.number("llama_4_scaling_beta", betas);
+  if (!beta) return {};
+  const auto length = source.parameters.number("original_max_position_embeddings", lengths);
+  if (!length) source.parameters.missing("original_max_position_embeddings", "for llama_4_scaling_beta");
+  return PositionTemperature::ministral3(*length, *beta);
 }
 
 }  // namespace bearing::hf

@@ -4,6 +4,7 @@
 #include <bearing/encodings/bert_relative.hpp>
 #include <bearing/encodings/deberta.hpp>
 #include <bearing/encodings/learned.hpp>
+#include <bearing/encodings/position_temperature.hpp>
 #include <bearing/encodings/rope.hpp>
 #include <bearing/encodings/sinusoidal.hpp>
 #include <bearing/encodings/swin_v2.hpp>
@@ -12,6 +13,7 @@
 #include <bearing/encodings/xlnet.hpp>
 #include <bearing/error.hpp>
 #include <bearing/export.hpp>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -42,6 +44,7 @@ struct Layer {
   std::string type = "full_attention";  ///< the file's word: full_attention, sliding_attention, chunked_attention, …
   Index window = 0;                     ///< sliding window or chunk in tokens; 0: none
   std::string part = {};                ///< "encoder" or "decoder" of a model that has both (self-attention)
+  std::optional<PositionTemperature> temperature = {};  ///< what queries are multiplied by: Llama 4, Ministral 3
 };
 
 /// What is added to the input.
@@ -88,7 +91,7 @@ BEARING_EXPORT Model read_hf_config(const std::string& path);
 /// The same from text in memory; `name` stands for the file in messages.
 BEARING_EXPORT Model parse_hf_config(std::string_view text, const std::string& name = "config.json");
 
-/// Layers with the same encoding, type, window and part, in order of their first layer.
+/// Layers that are alike in everything, in order of their first layer.
 struct LayerGroup {
   std::vector<Index> layers;
   Layer layer;

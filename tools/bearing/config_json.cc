@@ -100,6 +100,14 @@ void write_group(JsonWriter& json, const GroupReport& group) {
   json.member("encoding", std::string_view(encoding_name(layer.encoding)));
   if (const Rope* rope = std::get_if<Rope>(&layer.encoding)) write_rope(json, *rope, group);
   write_members(json, members_of(layer.encoding));
+  if (layer.temperature) {
+    json.key("temperature");
+    json.begin_object();
+    json.member("beta", layer.temperature->beta);
+    json.member("length", layer.temperature->length);
+    json.member("first", Index{layer.temperature->first});
+    json.end_object();
+  }
   json.end_object();
 }
 
