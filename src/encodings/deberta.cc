@@ -13,9 +13,9 @@ using text::concat;
 
 namespace {
 
-/// Tiles are worked on in blocks: of 64 by 64 scores, whose 127 distances meet at most as many rows of a table, where
-/// positions are consecutive; of 4 queries or keys, which may meet all rows, where they are not.
-constexpr Index block = 64, scattered_block = 4;
+/// Tiles are worked on in blocks of 64 by 64 scores. Consecutive ones have 127 distances and meet at most as many rows
+/// of a table; where others meet more, each score is a product of its own.
+constexpr Index block = 64, most_met = 2 * block - 1;
 /// No two positions are further apart.
 constexpr Index most_distance = 2 * max_position;
 
@@ -179,8 +179,8 @@ struct DebertaTerm<A>::Side {
     return part.column.data();
   }
 
-  Part open(const Tile<A>& tile, Index row, Index col, Index most_rows, Index most_cols) const {
-    Part part{row, col, std::min(most_rows, tile.rows - row), std::min(most_cols, tile.cols - col)};
+  Part open(const Tile<A>& tile, Index row, Index col) const {
+    Part part{row, col, std::min(block, tile.rows - row), std::min(block, tile.cols - col)};
     const double *q_at = tile.q_at[0] + row, *k_at = tile.k_at[0] + col;
     if (tile.consecutive) {
       const double first = k_at[0] - q_at[part.rows - 1];
@@ -198,24 +198,31 @@ struct DebertaTerm<A>::Side {
     return part;
   }
 
-  template <class Body>
-  void over_parts(const Tile<A>& tile, const Body& body) const {
-    const Index scattered_rows = of_key ? block : scattered_block, scattered_cols = of_key ? scattered_block : block;
-    const Index most_rows = tile.consecutive ? block : scattered_rows;
-    const Index most_cols = tile.consecutive ? block : scattered_cols;
-    for (Index row = 0; row < tile.rows; row += most_rows) {
-      for (Index col = 0; col < tile.cols; col += most_cols) {
-        Part part = open(tile, row, col, most_rows, most_cols);
-        const Index first = of_key ? col : row, n = of_key ? part.cols : part.rows;
-        body(part, first, n, &table->value(tile.head, part.low, Index{0}));
+  const A* vector(const Tile<A>& tile, Index r) const { return &table->value(tile.head, r, Index{0}); }
+
+  /// body(part, first, n) for parts whose products fit the scratch, with which n queries or keys they have; each(r, i,
+  /// j) for every score of the others, with the row of the table that it meets.
+  template <class Body, class Each>
+  void over_parts(const Tile<A>& tile, const Body& body, const Each& each) const {
+    for (Index row = 0; row < tile.rows; row += block) {
+      for (Index col = 0; col < tile.cols; col += block) {
+        Part part = open(tile, row, col);
+        if (part.count <= most_met) {
+          body(part, of_key ? col : row, of_key ? part.cols : part.rows);
+          continue;
+        }
+        for (Index i = 0; i < part.rows; ++i) {
+          const std::int32_t* at = columns(tile, part, i);
+          for (Index j = 0; j < part.cols; ++j) each(part.low + at[j], row + i, col + j);
+        }
       }
     }
   }
 
   void add(const Tile<A>& tile, A* s) const {
-    over_parts(tile, [&](Part& part, Index first, Index n, const A* met) {
+    const auto by_part = [&](Part& part, Index first, Index n) {
       A* u = tile.scratch;
-      tiles::multiply_nt(n, part.count, tile.dim, tile.scale, x + first * x_stride, x_stride, met,
+      tiles::multiply_nt(n, part.count, tile.dim, tile.scale, x + first * x_stride, x_stride, vector(tile, part.low),
                          table->value.stride[1], u, part.count);
       if (tile.consecutive && !of_key) {
         A* to = s + part.row * tile.stride + part.col;
@@ -228,12 +235,30 @@ struct DebertaTerm<A>::Side {
         const Index step = of_key ? part.count : 0;
         for (Index j = 0; j < part.cols; ++j) to[j] += from[j * step + at[j]];
       }
-    });
+    };
+    const auto by_score = [&](Index r, Index i, Index j) {
+      A product = 0;
+      tiles::multiply_nt(1, 1, tile.dim, tile.scale, x + (of_key ? j : i) * x_stride, x_stride, vector(tile, r),
+                         Index{1}, &product, 1);
+      s[i * tile.stride + j] += product;
+    };
+    over_parts(tile, by_part, by_score);
   }
 
   void add_grads(const Tile<A>& tile, const A* d_s) const {
     if (d_x == nullptr && d_table == nullptr) return;
-    over_parts(tile, [&](Part& part, Index first, Index n, const A* met) {
+    // u = scale · x · tableᵀ, for n rows of x and `count` rows of the table
+    const auto products = [&](Index first, Index n, Index r, Index count, const A* d_u) {
+      if (d_table != nullptr) {
+        tiles::add_multiply_tn(n, count, tile.dim, tile.scale, d_u, count, x + first * x_stride, x_stride,
+                               d_table + r * tile.dim, tile.dim);
+      }
+      if (d_x != nullptr) {
+        tiles::add_multiply_nn(n, count, tile.dim, tile.scale, d_u, count, vector(tile, r), table->value.stride[1],
+                               d_x + first * d_x_stride, d_x_stride);
+      }
+    };
+    const auto by_part = [&](Part& part, Index first, Index n) {
       A* d_u = tile.scratch;
       std::fill_n(d_u, n * part.count, A{0});
       for (Index i = 0; i < part.rows; ++i) {
@@ -243,15 +268,12 @@ struct DebertaTerm<A>::Side {
         const Index step = of_key ? part.count : 0;
         for (Index j = 0; j < part.cols; ++j) to[j * step + at[j]] += from[j];  // s += u[row(distance)]
       }
-      if (d_table != nullptr) {
-        tiles::add_multiply_tn(n, part.count, tile.dim, tile.scale, d_u, part.count, x + first * x_stride, x_stride,
-                               d_table + part.low * tile.dim, tile.dim);  // u = scale · x · tableᵀ
-      }
-      if (d_x != nullptr) {
-        tiles::add_multiply_nn(n, part.count, tile.dim, tile.scale, d_u, part.count, met, table->value.stride[1],
-                               d_x + first * d_x_stride, d_x_stride);
-      }
-    });
+      products(first, n, part.low, part.count, d_u);
+    };
+    const auto by_score = [&](Index r, Index i, Index j) {
+      products(of_key ? j : i, 1, r, 1, d_s + i * tile.stride + j);
+    };
+    over_parts(tile, by_part, by_score);
   }
 };
 
@@ -293,8 +315,7 @@ void DebertaTerm<A>::collect(Index, Index head, const A* d_params) const {
 
 template <class A>
 Index DebertaTerm<A>::scratch_size(Index rows, Index cols) const {
-  const Index most = std::min(block, std::max(rows, cols)), table_rows = 2 * deberta_.span();
-  return std::max(most * std::min(2 * block - 1, table_rows), scattered_block * table_rows);
+  return std::min(block, std::max(rows, cols)) * std::min(most_met, 2 * deberta_.span());
 }
 
 template class DebertaTerm<float>;

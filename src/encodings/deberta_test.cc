@@ -86,7 +86,9 @@ TEST(Deberta, AgreesWithItsReferenceInScoresAndGradients) {
     const auto reference = [&deberta](const Params& p, const Score& s) {
       return reference::deberta(deberta, p.value<3>(0), p.value<3>(1), s.h, s.q, s.k, s.m, s.n, s.scale);
     };
-    const auto cases = test::score_cases(heads, dim);
+    auto cases = test::score_cases(heads, dim);
+    // Distances that spread over more rows of a table than a block of consecutive tokens meets.
+    cases.push_back({1, heads, 1, 2, 140, dim, test::Place::shuffled});
     test::expect_reference_scores(make, params, cases, reference);
     test::expect_gradients(make, params, cases, reference);
     test::expect_float_gradients(make, params, cases);
