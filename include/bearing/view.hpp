@@ -10,6 +10,10 @@ namespace bearing {
 /// Counts, indices, extents, strides and integer positions: signed, 64 bits.
 using Index = std::int64_t;
 
+/// Elements that may be written: a function that works in place takes no view of const ones.
+template <class T>
+concept Writable = !std::is_const_v<T>;
+
 /// A tensor that someone else owns: a pointer, a shape and strides.
 ///
 /// Strides count elements, not bytes; 0 (a broadcast axis) and negative strides are allowed where a function only

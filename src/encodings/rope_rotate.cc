@@ -242,7 +242,7 @@ RotateCall<T> checked_call(const Names& names, const RopeTable<Compute<T>>& tabl
 
 }  // namespace
 
-template <class T>
+template <Writable T>
 void rotate(const RopeTable<Compute<T>>& table, View<T, 4> x, const Positions& at, const Executor& on) {
   auto call = checked_call<T>({"rotate", "x", "x", "at"}, table, x, x, at, false);
   run(call, on);
@@ -255,7 +255,7 @@ void rotate(const RopeTable<Compute<T>>& table, View<const T, 4> in, View<T, 4> 
   run(call, on);
 }
 
-template <class T>
+template <Writable T>
 void rotate(const RopeTable<Compute<T>>& table, View<T, 4> q, const Positions& q_at, View<T, 4> k,
             const Positions& k_at, const Executor& on) {
   auto q_call = checked_call<T>({"rotate", "q", "q", "q_at"}, table, q, q, q_at, false);
@@ -268,12 +268,12 @@ void rotate(const RopeTable<Compute<T>>& table, View<T, 4> q, const Positions& q
   run(k_call, k_plan, on);
 }
 
-template <class T>
+template <Writable T>
 void rotate(const RopeTable<Compute<T>>& table, View<T, 4> q, View<T, 4> k, const Positions& at, const Executor& on) {
   rotate<T>(table, q, at, k, at, on);
 }
 
-template <class T>
+template <Writable T>
 void rotate_backward(const RopeTable<Compute<T>>& table, View<T, 4> d, const Positions& at, const Executor& on) {
   auto call = checked_call<T>({"rotate_backward", "d", "d", "at"}, table, d, d, at, true);
   run(call, on);

@@ -161,7 +161,7 @@ BEARING_EXPORT void fill(const RopeFrequencies& frequencies, const Positions& at
 ///
 /// Throws ShapeError if x's last extent is not the table's head_dim, if positions do not match x's batch and time or
 /// the table's axes; RangeError for a position past ±2^31 or past a given table. Nothing is written then.
-template <class T>
+template <Writable T>
 BEARING_EXPORT void rotate(const RopeTable<Compute<T>>& table, View<T, 4> x, const Positions& at,
                            const Executor& on = {});
 
@@ -171,18 +171,18 @@ BEARING_EXPORT void rotate(const RopeTable<Compute<T>>& table, View<const T, 4> 
                            const Executor& on = {});
 
 /// q [batch, heads, time, head_dim] and k [batch, kv_heads, time, head_dim] in one call, at the same positions …
-template <class T>
+template <Writable T>
 BEARING_EXPORT void rotate(const RopeTable<Compute<T>>& table, View<T, 4> q, View<T, 4> k, const Positions& at,
                            const Executor& on = {});
 
 /// … and at positions of their own.
-template <class T>
+template <Writable T>
 BEARING_EXPORT void rotate(const RopeTable<Compute<T>>& table, View<T, 4> q, const Positions& q_at, View<T, 4> k,
                            const Positions& k_at, const Executor& on = {});
 
 /// The gradient: d_x = a·R(pθ)ᵀ d_y, in place (d_y in, d_x out). The transpose, not the inverse: a stays multiplied.
 /// Arguments and errors as rotate().
-template <class T>
+template <Writable T>
 BEARING_EXPORT void rotate_backward(const RopeTable<Compute<T>>& table, View<T, 4> d, const Positions& at,
                                     const Executor& on = {});
 
