@@ -47,5 +47,6 @@ void add_rotation_cases();
 void add_decode_cases();
 void add_axes_cases();
 void add_table_cases();
+void add_score_cases();
 
 }  // namespace bearing::bench

@@ -63,7 +63,7 @@ def read_cases(document):
 
 
 GROUPS = ("rotate", "backward", "decode", "mrope_sections", "mrope_interleaved", "axial_2d", "compact_table",
-          "fill_table", "peer", "limit", "memcpy", "nt_copy", "nt_write")
+          "fill_table", "bias_matrix", "bias_gradient", "peer", "limit", "memcpy", "nt_copy", "nt_write")
 
 
 def reading_order(name):
