@@ -1,4 +1,4 @@
-// Two rows into one, element by element. One version per SIMD target.
+// Sines and cosines into rows of pairs. One version per SIMD target.
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "encodings/sinusoid_interleave.cc"
@@ -14,27 +14,32 @@ HWY_BEFORE_NAMESPACE();
 namespace bearing::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-void interleave_rows(const float* even, const float* odd, Index n, float* to, [[maybe_unused]] bool past_caches) {
-  Index i = 0;
+void interleave_rows(const Interleave& x) {
+  for (Index row = 0; row < x.rows; ++row) {
+    const float *sin = x.sin + row * x.from_stride, *cos = x.cos + row * x.from_stride;
+    float* to = x.to + row * x.to_stride;
+    Index i = 0;
 #if HWY_TARGET != HWY_SCALAR
-  const hn::CappedTag<float, 16> d;
-  const Index lanes = static_cast<Index>(hn::Lanes(d));
-  for (; i + lanes <= n; i += lanes) {
-    const auto a = hn::LoadU(d, even + i), b = hn::LoadU(d, odd + i);
-    if (past_caches) {
-      HWY_ALIGN float both[2 * hn::MaxLanes(d)];
-      hn::StoreInterleaved2(a, b, d, both);
-      hn::Stream(hn::Load(d, both), d, to + 2 * i);
-      hn::Stream(hn::Load(d, both + lanes), d, to + 2 * i + lanes);
-    } else {
-      hn::StoreInterleaved2(a, b, d, to + 2 * i);
+    const hn::CappedTag<float, 16> d;
+    const Index lanes = static_cast<Index>(hn::Lanes(d));
+    HWY_ALIGN float both[2 * hn::MaxLanes(d)];
+    for (; i + lanes <= x.pairs; i += lanes) {
+      const auto s = hn::LoadU(d, sin + i), c = hn::LoadU(d, cos + i);
+      if (x.past_caches) {
+        hn::StoreInterleaved2(s, c, d, both);
+        hn::Stream(hn::Load(d, both), d, to + 2 * i);
+        hn::Stream(hn::Load(d, both + lanes), d, to + 2 * i + lanes);
+      } else {
+        hn::StoreInterleaved2(s, c, d, to + 2 * i);
+      }
+    }
+#endif
+    for (; i < x.pairs; ++i) {
+      to[2 * i] = sin[i];
+      to[2 * i + 1] = cos[i];
     }
   }
-#endif
-  for (; i < n; ++i) {
-    to[2 * i] = even[i];
-    to[2 * i + 1] = odd[i];
-  }
+  if (x.past_caches) hwy::FlushStream();
 }
 
 }  // namespace bearing::HWY_NAMESPACE
@@ -45,11 +50,7 @@ namespace bearing {
 
 HWY_EXPORT(interleave_rows);
 
-void interleave(const float* even, const float* odd, Index n, float* to, bool past_caches) {
-  BEARING_DISPATCH(interleave_rows)(even, odd, n, to, past_caches);
-}
-
-void flush_stores() { hwy::FlushStream(); }
+void interleave(const Interleave& rows) { BEARING_DISPATCH(interleave_rows)(rows); }
 
 }  // namespace bearing
 #endif

@@ -33,9 +33,16 @@ class SinusoidRows {
   std::vector<RowFrequencies> blocks_;
 };
 
-/// to[2i] = even[i], to[2i + 1] = odd[i], i < n. `past_caches`: for memory that nobody reads soon; to must lie on a
-/// 64-byte border then, n be a multiple of 16, and flush_stores() follow the last call.
-void interleave(const float* even, const float* odd, Index n, float* to, bool past_caches);
-void flush_stores();
+/// Rows of `pairs` sines and cosines, in turn, into rows of pairs: to[2i] = sin[i], to[2i + 1] = cos[i].
+struct Interleave {
+  const float *sin, *cos;
+  Index from_stride;  ///< between rows of sin and of cos
+  Index rows, pairs;
+  float* to;
+  Index to_stride;
+  /// For memory that nobody reads soon: `to` must lie on a 64-byte border, to_stride and 2·pairs be multiples of 16.
+  bool past_caches;
+};
+void interleave(const Interleave& rows);
 
 }  // namespace bearing

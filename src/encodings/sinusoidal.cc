@@ -201,33 +201,44 @@ void put_row(const SinusoidRows& rows, const Geometry& g, double scale, double p
   }
 }
 
-/// A run of consecutive rows of float, a block of pairs at a time by way of the scratch.
-void put_run_in_order(const SinusoidRows& rows, const Geometry& g, Index position, Index count, float* to, Index stride,
-                      float* scratch) {
+/// Where a run of float rows goes.
+struct Run {
+  Index position, count;  ///< of the first row
+  float* to;
+  Index stride;
+};
+
+/// `some` rows of one block, from the scratch to their places.
+void put_block_in_order(const Geometry& g, const Run& run, Index from, Index some, Index first, Index pairs,
+                        const float* sin, bool past_caches) {
+  constexpr Index row = 2 * block_pairs;
+  const float* cos = sin + block_pairs;
+  const Index sines = std::min(pairs, g.sines - first), cosines = std::min(pairs, g.cosines - first);
+  float* to = run.to + from * run.stride;
+  if (g.step == 2) {
+    interleave({sin, cos, row, some, cosines, to + 2 * first, run.stride, past_caches && 2 * cosines % 16 == 0});
+    if (sines == cosines) return;
+    for (Index r = 0; r < some; ++r) to[r * run.stride + 2 * (first + cosines)] = sin[r * row + cosines];
+    return;
+  }
+  for (Index r = 0; r < some; ++r) {
+    std::copy_n(sin + r * row, sines, to + r * run.stride + g.sine + first);
+    std::copy_n(cos + r * row, cosines, to + r * run.stride + g.cosine + first);
+  }
+}
+
+/// A run of consecutive rows, a block of pairs at a time by way of the scratch.
+void put_run_in_order(const SinusoidRows& rows, const Geometry& g, const Run& run, float* scratch) {
   // From 4 MiB up the rows would only push other data out of the caches.
-  const bool large = count * stride >= (Index{1} << 20) && stride % 16 == 0 &&
-                     reinterpret_cast<std::uintptr_t>(to) % 64 == 0 && g.step == 2;
-  for (Index from = 0; from < count; from += rows_in_scratch) {
-    const Index some = std::min(rows_in_scratch, count - from);
+  const bool past_caches = run.count * run.stride >= (Index{1} << 20) && run.stride % 16 == 0 &&
+                           reinterpret_cast<std::uintptr_t>(run.to) % 64 == 0;
+  for (Index from = 0; from < run.count; from += rows_in_scratch) {
+    const Index some = std::min(rows_in_scratch, run.count - from);
     for (Index block = 0; block < rows.blocks(); ++block) {
-      constexpr Index row = 2 * block_pairs;
-      rows.block_sequence(block, position + from, some, scratch + block_pairs, scratch, row);
-      const Index first = block * block_pairs, pairs = rows.block_size(block);
-      const Index sines = std::min(pairs, g.sines - first), cosines = std::min(pairs, g.cosines - first);
-      for (Index r = 0; r < some; ++r) {
-        const float *sin = scratch + r * row, *cos = sin + block_pairs;
-        float* x = to + (from + r) * stride;
-        if (g.step == 2) {
-          interleave(sin, cos, cosines, x + 2 * first, large && cosines % 16 == 0);
-          if (sines > cosines) x[2 * (first + cosines)] = sin[cosines];
-        } else {
-          std::copy(sin, sin + sines, x + g.sine + first);
-          std::copy(cos, cos + cosines, x + g.cosine + first);
-        }
-      }
+      rows.block_sequence(block, run.position + from, some, scratch + block_pairs, scratch, 2 * block_pairs);
+      put_block_in_order(g, run, from, some, block * block_pairs, rows.block_size(block), scratch, past_caches);
     }
   }
-  if (large) flush_stores();
 }
 
 bool straight(const SinusoidRows& rows, const Geometry& g) {
@@ -252,11 +263,13 @@ void SinusoidalInputs<A>::inputs(const RowTile& tile, A* p) const {
     if (run && straight(*rows_, g)) {
       rows_->sequence(static_cast<Index>(at[0]), tile.rows, p + g.cosine, p + g.sine, tile.y_stride);
     } else if (run) {
-      put_run_in_order(*rows_, g, static_cast<Index>(at[0]), tile.rows, p, tile.y_stride,
+      put_run_in_order(*rows_, g, {static_cast<Index>(at[0]), tile.rows, p, tile.y_stride},
                        reinterpret_cast<float*>(tile.scratch));
     }
   }
   const A scale = learned_scale();
+  const bool done = run && scale == 1 && !spec_.padding_position && g.sines + g.cosines == spec_.dim;
+  if (done) return;  // not once more through a large table
   for (Index r = 0; r < tile.rows; ++r) {
     A* row = p + r * tile.y_stride;
     if (!run) put_row(*rows_, g, spec_.scale, at[r], row);

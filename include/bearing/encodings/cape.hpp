@@ -34,7 +34,7 @@ struct Cape {
   CapeAugmentation augmentation = {};
   CapeCentre centre = CapeCentre::mean;
   double position_scale = 1;   ///< multiplies positions first
-  double frequency_scale = 1;  ///< 30 where positions are seconds of speech
+  double frequency_scale = 1;  ///< above 1 where positions are seconds rather than tokens
   double base = 10'000;
   bool operator==(const Cape&) const = default;
 

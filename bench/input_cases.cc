@@ -1,0 +1,88 @@
+// Making the table of sinusoids, against the memory that it is written to and against the loop that everyone writes.
+
+#include <bearing/encodings/sinusoidal.hpp>
+#include <cmath>
+#include <memory>
+
+#include "buffers.hpp"
+#include "harness.hpp"
+
+namespace bearing::bench {
+namespace {
+
+struct Size {
+  Index rows, dim;
+
+  std::size_t bytes() const { return static_cast<std::size_t>(rows * dim) * sizeof(float); }
+  std::string name() const { return "f32/" + std::to_string(rows) + "x" + std::to_string(dim); }
+};
+
+const char* layout_name(SinusoidalLayout layout) {
+  return layout == SinusoidalLayout::interleaved ? "interleaved" : "concatenated";
+}
+
+/// What a tutorial has: powers, then a sine and a cosine in double for every number.
+void naive(Index rows, Index dim, float* to) {
+  for (Index p = 0; p < rows; ++p) {
+    for (Index i = 0; i < dim / 2; ++i) {
+      const double angle =
+          static_cast<double>(p) * std::pow(10'000, -2 * static_cast<double>(i) / static_cast<double>(dim));
+      to[p * dim + 2 * i] = static_cast<float>(std::sin(angle));
+      to[p * dim + 2 * i + 1] = static_cast<float>(std::cos(angle));
+    }
+  }
+}
+
+void add_sinusoidal(SinusoidalLayout layout, Size size, Index threads) {
+  const std::string place = std::string("sinusoidal/") + layout_name(layout) + "/" + size.name();
+  // For information: ours has to be told from a memory-bound loop, and the naive one from ours.
+  add({.name = place,
+       .threads = threads,
+       .bars = {{nt_write(size.bytes(), threads)}},
+       .prepare = [=]() -> std::function<void()> {
+         const auto encoding =
+             std::make_shared<const SinusoidalInputs<float>>(Sinusoidal{.dim = size.dim, .layout = layout});
+         float* const to = destination().as<float>();
+         return [=] { fill<float>(*encoding, {}, dense(to, size.rows, size.dim), executor(threads)); };
+       }});
+}
+
+void add_naive(Size size) {
+  add({.name = "peer/naive_double_loop/sinusoidal/interleaved/" + size.name(),
+       .threads = 1,
+       .bars = {{"sinusoidal/interleaved/" + size.name() + "/1"}},
+       .peer = true,
+       .prepare = [=]() -> std::function<void()> {
+         float* const to = destination().as<float>();
+         return [=] { naive(size.rows, size.dim, to); };
+       }});
+}
+
+/// x ← x + p, which reads and writes x: the rows themselves are the smaller part.
+void add_to_inputs(Size size, Index threads) {
+  add({.name = "add_sinusoidal/concatenated/" + size.name(),
+       .threads = threads,
+       .bars = {{limit(size.bytes(), threads)}},
+       .prepare = [=]() -> std::function<void()> {
+         fill_with_numbers(source(), size.bytes());
+         const auto encoding = std::make_shared<const SinusoidalInputs<float>>(
+             Sinusoidal{.dim = size.dim, .layout = SinusoidalLayout::concatenated});
+         float* const x = source().as<float>();
+         return [=] { add<float>(*encoding, {}, dense(x, 1, size.rows, size.dim), executor(threads)); };
+       }});
+}
+
+}  // namespace
+
+void add_input_cases() {
+  for (const Size size : {Size{4'096, 1'024}, Size{131'072, 128}}) {
+    for (const Index threads : {1, 2}) {
+      add_sinusoidal(SinusoidalLayout::concatenated, size, threads);
+      add_sinusoidal(SinusoidalLayout::interleaved, size, threads);
+      add_to_inputs(size, threads);
+    }
+    add_naive(size);
+  }
+}
+
+}  // namespace bearing::bench
