@@ -201,6 +201,39 @@ TEST(TransformerXL, RelativeRowsHaveTheirGradient) {
   }
 }
 
+TEST(TransformerXL, ProjectionsAndRowsMayLieInAnyOrder) {
+  // XLNet keeps W_R as [d_model, heads, dim]; the authors keep rows of r as [offsets, heads, dim], in falling order.
+  const Index d_model = 8, offsets = 5;
+  Params params(Params::Shapes{{heads * dim, d_model}});
+  const View<const double, 2> w_r = params.value<2>(0);
+  std::vector<double> transposed(static_cast<std::size_t>(w_r.size())),
+      r(static_cast<std::size_t>(heads * offsets * dim));
+  std::vector<double> falling(r.size()), d_w_r(transposed.size()), d_transposed(transposed.size());
+  const View<double, 2> across{transposed.data(), {heads * dim, d_model}, {1, heads * dim}};
+  for (Index x = 0; x < heads * dim; ++x) {
+    for (Index y = 0; y < d_model; ++y) across(x, y) = w_r(x, y);
+  }
+  const View<double, 3> rows = dense(r.data(), heads, offsets, dim);
+  const View<double, 3> others{
+      &falling[static_cast<std::size_t>((offsets - 1) * heads * dim)], rows.shape, {dim, -heads * dim, 1}};
+  transformer_xl_relative<double>({}, w_r, rows);
+  transformer_xl_relative<double>({}, across, others);
+  transformer_xl_relative_backward<double>({}, rows, dense(d_w_r.data(), heads * dim, d_model));
+  transformer_xl_relative_backward<double>(
+      {}, others, View<double, 2>{d_transposed.data(), {heads * dim, d_model}, {1, heads * dim}});
+  for (Index h = 0; h < heads; ++h) {
+    for (Index o = 0; o < offsets; ++o) {
+      for (Index d = 0; d < dim; ++d) EXPECT_EQ(others(h, o, d), rows(h, o, d));
+    }
+  }
+  for (Index x = 0; x < heads * dim; ++x) {
+    for (Index y = 0; y < d_model; ++y) {
+      EXPECT_EQ(d_transposed[static_cast<std::size_t>(y * heads * dim + x)],
+                d_w_r[static_cast<std::size_t>(x * d_model + y)]);
+    }
+  }
+}
+
 TEST(TransformerXL, WrongCallsSayWhatMustHold) {
   std::vector<float> memory(1000);
   const auto r = [&](Index count, Index offsets) {

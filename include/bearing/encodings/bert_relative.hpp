@@ -3,9 +3,9 @@
 #include <bearing/export.hpp>
 #include <bearing/term.hpp>
 
-// Vectors by distance for keys alone, as Hugging Face's BERT has them (position_embedding_type `relative_key` and
-// `relative_key_query`; Huang, Liang, Xu, Xiang 2020, arXiv 2009.13658, methods 3 and 4) and, with clipped distances,
-// Wav2Vec2-BERT:
+// Vectors by distance for keys alone, as Hugging Face's BERT has them (position_embedding_type `relative_key`, after
+// Shaw et al. 2018, and `relative_key_query`, method 4 of Huang, Liang, Xu, Xiang 2020, arXiv 2009.13658) and, with
+// clipped distances, Wav2Vec2-BERT:
 //
 //     s_ij ← s_ij + scale · q_i · E[ρ]   ( + scale · k_j · E[ρ]  for relative_key_query )
 //

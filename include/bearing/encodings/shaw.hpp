@@ -9,8 +9,8 @@
 //     s_ij ← s_ij + scale · q_i · K[ρ]      o_i ← o_i + Σ_j p_ij V[ρ]      ρ = clip(n − m, −clip, clip) + clip
 //
 // The distance is key minus query, as in the paper and in tensor2tensor: row 0 is for keys `clip` or more before the
-// query, row clip for the query's own place, row 2·clip for keys `clip` or more after it. The paper shares the tables
-// among heads. BERT's `relative_key`, which counts the other way, is in bert_relative.hpp.
+// query, row clip for the query's own place, row 2·clip for keys `clip` or more after it. The paper lets heads share
+// the tables. BERT's `relative_key`, which counts the other way, is in bert_relative.hpp.
 
 namespace bearing {
 
