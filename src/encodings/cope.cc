@@ -43,14 +43,29 @@ void CopeTerm<A>::check(const char* function, const Problem& problem) const {
   }
 }
 
+namespace {
+
+/// A gate and its slope. In double, and with nothing beyond e^±700, which no gate shows: exp() must not overflow, and a
+/// slope of nearly 0 keeps its digits.
+struct Gate {
+  explicit Gate(double logit) {
+    const double e = std::exp(-std::min(std::abs(logit), 700.0)), part = 1 / (1 + e);
+    open = logit >= 0 ? part : e * part;
+    slope = e * part * part;
+  }
+  double open, slope;
+};
+
+}  // namespace
+
 /// What a tile's scores are made of, in its scratch.
 template <class A>
 struct CopeTerm<A>::Work {
   A gate_scale, score_scale;
   const A* e;
   Index e_stride;
-  A *gate, *slope;  ///< [rows, cols]
-  A *z, *d_z;       ///< [rows, max_pos], without score_scale
+  A *logit, *slope;  ///< [rows, cols]: of gates; of scores by position
+  A *z, *d_z;        ///< [rows, max_pos], without score_scale
   Index max_pos;
 
   /// Where between two embeddings a position lies; beyond the last one w is 0.
@@ -76,22 +91,14 @@ auto CopeTerm<A>::work(const Tile<A>& tile) const -> Work {
                .score_scale = factor(cope_.score_scale),
                .e = &embeddings_.value(table(tile.head), Index{0}, Index{0}),
                .e_stride = embeddings_.value.stride[1],
-               .gate = scratch,
+               .logit = scratch,
                .slope = scratch + size,
                .z = scratch + 2 * size,
                .d_z = scratch + 2 * size + tile.rows * max_pos,
                .max_pos = max_pos};
-  tiles::multiply_nt(tile.rows, tile.cols, tile.dim, w.gate_scale, tile.q, tile.q_stride, tile.k, tile.k_stride, w.gate,
-                     tile.cols);
+  tiles::multiply_nt(tile.rows, tile.cols, tile.dim, w.gate_scale, tile.q, tile.q_stride, tile.k, tile.k_stride,
+                     w.logit, tile.cols);
   tiles::multiply_nt(tile.rows, max_pos, tile.dim, A{1}, tile.q, tile.q_stride, w.e, w.e_stride, w.z, max_pos);
-  for (Index i = 0; i < tile.rows; ++i) {
-    A* gate = w.gate + i * tile.cols;
-    // Keys in order: those at or before the query come first.
-    const double m = tile.q_at[0][i];
-    const Index seen = std::upper_bound(tile.k_at[0], tile.k_at[0] + tile.cols, m) - tile.k_at[0];
-    for (Index j = 0; j < seen; ++j) gate[j] = 1 / (1 + std::exp(-gate[j]));
-    std::fill(gate + seen, gate + tile.cols, A{0});
-  }
   return w;
 }
 
@@ -99,11 +106,11 @@ template <class A>
 void CopeTerm<A>::add_scores(const Tile<A>& tile, A* s) const {
   const Work w = work(tile);
   for (Index i = 0; i < tile.rows; ++i) {
-    const A *gate = w.gate + i * tile.cols, *z = w.z + i * w.max_pos;
+    const A *logit = w.logit + i * tile.cols, *z = w.z + i * w.max_pos;
     double position = 0;
     for (Index j = tile.cols - 1; j >= 0; --j) {
       if (tile.k_at[0][j] > tile.q_at[0][i]) continue;
-      position += static_cast<double>(gate[j]);
+      position += Gate(static_cast<double>(logit[j])).open;
       const auto at = w.between(position);
       s[i * tile.stride + j] += w.score_scale * (z[at.below] + at.w * (z[at.above] - z[at.below]));
     }
@@ -115,7 +122,7 @@ void CopeTerm<A>::add_score_grads(const Tile<A>& tile, const A* d_s, const TileG
   const Work w = work(tile);
   std::fill_n(w.d_z, tile.rows * w.max_pos, A{0});
   for (Index i = 0; i < tile.rows; ++i) {
-    A *gate = w.gate + i * tile.cols, *slope = w.slope + i * tile.cols;
+    A *logit = w.logit + i * tile.cols, *slope = w.slope + i * tile.cols;
     const A* z = w.z + i * w.max_pos;
     A* d_z = w.d_z + i * w.max_pos;
     // s += score_scale · ((1 − w)·z[below] + w·z[above]), slope: ∂s/∂position · d_s
@@ -123,30 +130,31 @@ void CopeTerm<A>::add_score_grads(const Tile<A>& tile, const A* d_s, const TileG
     for (Index j = tile.cols - 1; j >= 0; --j) {
       slope[j] = 0;
       if (tile.k_at[0][j] > tile.q_at[0][i]) continue;
-      position += static_cast<double>(gate[j]);
+      position += Gate(static_cast<double>(logit[j])).open;
       const auto at = w.between(position);
       const A d = w.score_scale * d_s[i * tile.stride + j];
       d_z[at.below] += (1 - at.w) * d;
       d_z[at.above] += at.w * d;
       if (!at.capped) slope[j] = d * (z[at.above] - z[at.below]);
     }
-    // position_j = Σ_{t ≥ j} gate_t, gate = σ(product): what the product of key t does is summed over j ≤ t
+    // position_j = Σ_{t ≥ j} gate_t, gate = σ(logit): what the logit of key t does is summed over j ≤ t
     double d_gate = 0;
     for (Index t = 0; t < tile.cols; ++t) {
+      const bool seen = tile.k_at[0][t] <= tile.q_at[0][i];
       d_gate += static_cast<double>(slope[t]);
-      gate[t] = static_cast<A>(d_gate) * gate[t] * (1 - gate[t]);  // 0 after the query, where the gate is
+      logit[t] = seen ? static_cast<A>(d_gate * Gate(static_cast<double>(logit[t])).slope) : A{0};
     }
   }
-  const A* d_product = w.gate;
+  const A* d_logit = w.logit;
   if (grads.d_q != nullptr) {
-    // product = gate_scale · q · kᵀ, z = q · Eᵀ
-    tiles::add_multiply_nn(tile.rows, tile.cols, tile.dim, w.gate_scale, d_product, tile.cols, tile.k, tile.k_stride,
+    // logit = gate_scale · q · kᵀ, z = q · Eᵀ
+    tiles::add_multiply_nn(tile.rows, tile.cols, tile.dim, w.gate_scale, d_logit, tile.cols, tile.k, tile.k_stride,
                            grads.d_q, grads.d_q_stride);
     tiles::add_multiply_nn(tile.rows, w.max_pos, tile.dim, A{1}, w.d_z, w.max_pos, w.e, w.e_stride, grads.d_q,
                            grads.d_q_stride);
   }
   if (grads.d_k != nullptr) {
-    tiles::add_multiply_tn(tile.rows, tile.cols, tile.dim, w.gate_scale, d_product, tile.cols, tile.q, tile.q_stride,
+    tiles::add_multiply_tn(tile.rows, tile.cols, tile.dim, w.gate_scale, d_logit, tile.cols, tile.q, tile.q_stride,
                            grads.d_k, grads.d_k_stride);
   }
   if (grads.params != nullptr) {

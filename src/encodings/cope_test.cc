@@ -4,6 +4,7 @@
 #include <bearing/error.hpp>
 #include <bearing/reference/cope.hpp>
 #include <bearing/scores.hpp>
+#include <cerrno>
 
 #include "support/errors.hpp"
 #include "support/naive_attention.hpp"
@@ -173,6 +174,23 @@ TEST(Cope, PaddingOnTheLeftChangesNothing) {
   const std::vector<double> s = bare.scores({.max_pos = 4}), p = padded.scores({.max_pos = 4});
   for (std::size_t i = 0; i < 3; ++i) {
     for (std::size_t j = 0; j < 3; ++j) EXPECT_EQ(s[i * 3 + j], p[i * 5 + j + 2]);
+  }
+}
+
+TEST(Cope, GatesFarOutLeaveNoErrnoAndKeepTheirSlopes) {
+  const OneFeature far{{1}, {-5000, 5000}, {0, 3, 7}, Positions(1)};
+  errno = 0;
+  EXPECT_EQ(far.scores({.max_pos = 3}), (std::vector<double>{3, 3}));
+  EXPECT_EQ(errno, 0);
+
+  // z is 0, 1: the score is the gate, and d_k its slope times q, e^-20 to 4e-9 of itself; float's rounding is 2^-24.
+  const float q = 1, e[] = {0, 1}, d_s = 1;
+  for (const float k : {20.0f, -20.0f}) {
+    float d_k = 0;
+    const CopeTerm<float> term({.max_pos = 2}, {dense(e, 1, 2, 1)});
+    add_scores_backward(with(term), {{}, {}, bhtd(&q, 1, 1, 1, 1), bhtd(&k, 1, 1, 1, 1)}, bhtd(&d_s, 1, 1, 1, 1),
+                        {{}, bhtd(&d_k, 1, 1, 1, 1)});
+    EXPECT_NEAR(static_cast<double>(d_k) * std::exp(20.0), 1, 1e-7);
   }
 }
 
