@@ -47,6 +47,29 @@ TEST(Fope, WithIdentityIsHighFrequencyRope) {
   for (std::size_t i = 0; i < a.size(); ++i) EXPECT_NEAR(a[i], b[i], 0x1p-46);
 }
 
+TEST(Fope, GradientsOfOnlyOneParameterAreTheSame) {
+  const test::RowCase c{.batch = 2, .heads = 1, .time = 5, .dim = 6};
+  Params params(Params::Shapes{{1, 2, 3}, {1, 2, 3}});
+  const auto make = [](bool with_cos, bool with_sin) {
+    return [=]<class A>(Params& p) {
+      Param<A, 3> cos = p.param<A, 3>(0), sin = p.param<A, 3>(1);
+      if (!with_cos) cos.grad = {};
+      if (!with_sin) sin.grad = {};
+      return FopeRows<A>({.head_dim = 6, .kept = 2, .pairing = Pairing::half}, cos, sin);
+    };
+  };
+  const test::RowData data(c, 6);
+  const std::vector<double> d_x = test::backward_of<double>(make(true, true), params, c, data), none(6);
+  const std::vector<double> d_cos = params.grads(0), d_sin = params.grads(1);
+  EXPECT_NE(d_cos, d_sin);
+  EXPECT_EQ(test::backward_of<double>(make(true, false), params, c, data), d_x);
+  EXPECT_EQ(params.grads(0), d_cos);
+  EXPECT_EQ(params.grads(1), none);
+  EXPECT_EQ(test::backward_of<double>(make(false, true), params, c, data), d_x);
+  EXPECT_EQ(params.grads(0), none);
+  EXPECT_EQ(params.grads(1), d_sin);
+}
+
 TEST(Fope, PairsThatAreNotMixedPassThrough) {
   Params params(Params::Shapes{{1, 2, 2}, {1, 2, 2}});
   const Fope fope{.head_dim = 8, .kept = 2, .pairing = Pairing::half};

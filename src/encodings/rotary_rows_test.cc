@@ -62,6 +62,7 @@ void expect_bits_of_rotate(const Rope& rope, const RowCase& c) {
 TEST(RotaryRows, HaveTheBitsOfRotate) {
   for (const Rope& rope : ropes()) {
     for (const RowCase& c : test::row_cases(2, rope.head_dim, resolve(rope).axes)) {
+      if (c.time == 0) continue;
       expect_bits_of_rotate<double>(rope, c);
       expect_bits_of_rotate<float>(rope, c);
       expect_bits_of_rotate<Bfloat16>(rope, c);

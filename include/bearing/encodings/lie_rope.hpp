@@ -21,14 +21,14 @@ namespace bearing {
 struct LieRope {
   Index head_dim = 0;
   Index axes = 2;
-  Index block = 0;  ///< divides head_dim, at most 128; 0: the whole head. The authors use 8 and the whole head
+  Index block = 0;  ///< divides head_dim, at most 128; 0: the whole head, as in the authors' code
 
   bool operator==(const LieRope&) const = default;
 };
 
 /// Generators [sets, axes, head_dim/block, block·(block−1)/2]: the strict upper triangle of each A, row by row. Head h
-/// uses set h / group (see RopeMixedRows). The authors start from numbers uniform in [0, 2π), with positions within
-/// [0, 1]. Throws ShapeError for a spec or parameters that do not fit each other.
+/// uses set h / group (see RopeMixedRows). The authors start from numbers uniform in [0, 2π). Throws ShapeError for a
+/// spec or parameters that do not fit each other.
 template <class A>
 class BEARING_EXPORT LieRopeRows {
  public:
