@@ -18,7 +18,7 @@
 namespace bearing::tool {
 namespace {
 
-constexpr int usage_error = 2, bad_file = 3;
+constexpr int check_failed = 1, usage_error = 2, bad_file = 3;
 
 constexpr const char* footer =
     "Examples:\n"
@@ -26,6 +26,8 @@ constexpr const char* footer =
     "  bearing config config.json --json | jq '.groups[0].inv_freq'\n"
     "  bearing rotate --config config.json --q q.npy --k k.npy --offset 4096 \\\n"
     "                 --out-q q_rotated.npy --out-k k_rotated.npy\n"
+    "  bearing check rope                        what an encoding does, measured\n"
+    "  bearing compare alibi rope t5             the same of several, side by side\n"
     "\n"
     "Exit status: 0 done, 1 a check failed, 2 a wrong command line,\n"
     "3 a file that cannot be read, understood or written.";
@@ -72,6 +74,10 @@ int run(int argc, char** argv) {
   std::map<std::string, Action> actions;
   actions["config"] = add_config_command(app);
   actions["rotate"] = add_rotate_command(app);
+  actions["list"] = add_list_command(app);
+  actions["check"] = add_check_command(app);
+  actions["compare"] = add_compare_command(app);
+  actions["table"] = add_table_command(app);
   actions["completion"] = add_completion_command(app);
   for (CLI::App* command : app.get_subcommands([](CLI::App*) { return true; })) command->allow_extras();
   try {
@@ -111,6 +117,8 @@ int main(int argc, char** argv) {
     return run(argc, argv);
   } catch (const UsageError& error) {
     return complain(error, usage_error);
+  } catch (const CheckFailed& error) {
+    return complain(error, check_failed);
   } catch (const std::bad_alloc&) {
     return complain(std::runtime_error("not enough memory"), bad_file);
   } catch (const std::exception& error) {

@@ -1,0 +1,112 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bearing/properties.hpp>
+
+#include "commands.hpp"
+#include "inspect_options.hpp"
+#include "json_writer.hpp"
+#include "properties_text.hpp"
+#include "terminal.hpp"
+#include "text_table.hpp"
+
+namespace bearing::tool {
+namespace {
+
+struct Options {
+  std::vector<std::string> encodings;
+  SizeOptions size;
+  bool json = false;
+};
+
+struct CompareReport {
+  inspect::SpecimenOptions size;
+  std::vector<inspect::Comparison> rows = {};
+  std::vector<inspect::Claim> claims = {};
+};
+
+std::string to_text(const CompareReport& report, const Style& style) {
+  std::string out = wrapped(fmt::format("{} heads of {}, length {}, seed {}", report.size.heads, report.size.dim,
+                                        report.size.length, report.size.seed),
+                            style.width, 0);
+  std::vector<std::vector<std::string>> rows;
+  for (const inspect::Comparison& row : report.rows) {
+    rows.push_back({row.stem, row.learnable ? grouped(row.parameters) : "-", row.past_length,
+                    inspect::name(row.relative), inspect::name(row.decay), row.memory});
+  }
+  out += '\n' + text_table({"encoding", "learned", "past length", "relative", "decay", "memory"}, rows, style);
+  std::vector<inspect::Claim> wrong;
+  for (const inspect::Claim& claim : report.claims) {
+    if (claim.holds == inspect::Verdict::no) wrong.push_back(claim);
+  }
+  if (!wrong.empty()) out += '\n' + claims_text("Often said, and not so:", wrong, style);
+  return out;
+}
+
+std::string to_json(const CompareReport& report) {
+  JsonWriter json;
+  json.begin_object();
+  json.member("schema", "bearing.compare/1");
+  json.member("heads", report.size.heads);
+  json.member("dim", report.size.dim);
+  json.member("length", report.size.length);
+  json.member("seed", static_cast<Index>(report.size.seed));
+  json.key("encodings");
+  json.begin_array();
+  for (const inspect::Comparison& row : report.rows) {
+    json.begin_object();
+    json.member("name", row.stem);
+    json.member("sites", row.sites);
+    json.member("learnable", row.learnable);
+    json.member("parameters", row.parameters);
+    json.member("extensible", inspect::name(row.extensible));
+    json.member("past_length", row.past_length);
+    json.member("relative", inspect::name(row.relative));
+    json.member("decay", inspect::name(row.decay));
+    json.member("memory", row.memory);
+    json.end_object();
+  }
+  json.end_array();
+  write_claims(json, report.claims);
+  json.end_object();
+  return json.text();
+}
+
+void compare_encodings(const Options& options) {
+  CompareReport report{.size = options.size.parse()};
+  std::vector<const inspect::Entry*> entries;
+  for (const std::string& stem : options.encodings) entries.push_back(&entry_of("compare", stem));
+  if (entries.empty()) {
+    for (const inspect::Entry& entry : inspect::catalog()) entries.push_back(&entry);
+  }
+  with_library_errors("compare", [&] {
+    for (const inspect::Entry* entry : entries) report.rows.push_back(inspect::compare(*entry, report.size));
+  });
+  for (inspect::Claim& claim : inspect::claims()) {
+    const auto shown = [&](const inspect::Entry* entry) { return entry->stem == claim.stem; };
+    if (std::any_of(entries.begin(), entries.end(), shown)) report.claims.push_back(std::move(claim));
+  }
+  print(options.json ? to_json(report) : to_text(report, output_style()));
+}
+
+}  // namespace
+
+Action add_compare_command(CLI::App& app) {
+  CLI::App* command = app.add_subcommand("compare", "Compare encodings, by measurement");
+  const auto options = std::make_shared<Options>();
+  command->add_option("ENCODING", options->encodings, "Which ones (default: all)")->type_name("...");
+  options->size.add_to(*command);
+  command->add_flag("--json", options->json, "JSON of a stable schema");
+  command->footer(
+      "learned: how many numbers training learns. past length: what becomes of\n"
+      "positions past --length. relative: logits stay when all tokens move alike.\n"
+      "decay: octave maxima fall with distance. memory: how what is kept grows with\n"
+      "the length. What is often said of these encodings and fails follows.\n"
+      "\n"
+      "Examples:\n"
+      "  bearing compare sinusoidal learned t5 alibi rope\n"
+      "  bearing compare --json > comparison.json");
+  return [options] { compare_encodings(*options); };
+}
+
+}  // namespace bearing::tool

@@ -1,0 +1,55 @@
+#include "inspect_options.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "arguments.hpp"
+#include "commands.hpp"
+
+namespace bearing::tool {
+namespace {
+
+/// Names that contain the word or that it contains, and the closest one; at most four.
+std::vector<std::string> near(const std::string& word) {
+  std::vector<std::string> all, found;
+  for (const inspect::Entry& entry : inspect::catalog()) all.push_back(entry.stem);
+  const std::string best = closest(word, all);
+  if (!best.empty()) found.push_back(best);
+  for (const std::string& stem : all) {
+    const bool related = word.size() > 1 && (stem.find(word) != std::string::npos || word.find(stem) == 0);
+    if (related && stem != best && found.size() < 4) found.push_back(stem);
+  }
+  return found;
+}
+
+}  // namespace
+
+void SizeOptions::add_to(CLI::App& command) {
+  command.add_option("--heads", heads, "Heads (default 8)")->type_name("N");
+  command.add_option("--dim", dim, "Dimensions of a head (default 64)")->type_name("N");
+  command.add_option("--length", length, "Tokens it is trained for (default 512)")->type_name("N");
+  command.add_option("--seed", seed, "Draws what would be learned (default 1)")->type_name("N");
+}
+
+inspect::SpecimenOptions SizeOptions::parse() const {
+  inspect::SpecimenOptions size;
+  if (!heads.empty()) size.heads = parse_index("--heads", heads, 1, 1024);
+  if (!dim.empty()) size.dim = parse_index("--dim", dim, 1, 4096);
+  if (!length.empty()) size.length = parse_index("--length", length, 1, 65536);
+  if (!seed.empty()) {
+    size.seed = static_cast<std::uint64_t>(parse_index("--seed", seed, 0, std::numeric_limits<std::int64_t>::max()));
+  }
+  return size;
+}
+
+const inspect::Entry& entry_of(const std::string& command, const std::string& stem) {
+  if (const inspect::Entry* entry = inspect::find(stem)) return *entry;
+  const std::vector<std::string> names = near(stem);
+  const std::string hint =
+      names.empty() ? "; 'bearing list' shows all" : fmt::format("; did you mean '{}'?", fmt::join(names, "', '"));
+  throw UsageError(fmt::format("{}: '{}' is not an encoding{}", command, stem, hint));
+}
+
+}  // namespace bearing::tool

@@ -1,0 +1,58 @@
+#include <fmt/format.h>
+
+#include "commands.hpp"
+#include "inspect_options.hpp"
+#include "json_writer.hpp"
+#include "terminal.hpp"
+#include "text_table.hpp"
+
+namespace bearing::tool {
+namespace {
+
+/// Small: what a list shows does not depend on the size.
+constexpr inspect::SpecimenOptions small = {.heads = 2, .dim = 16, .length = 16};
+
+std::string list_json() {
+  JsonWriter json;
+  json.begin_object();
+  json.member("schema", "bearing.list/1");
+  json.key("encodings");
+  json.begin_array();
+  for (const inspect::Entry& entry : inspect::catalog()) {
+    const inspect::Specimen specimen = inspect::make(entry, small);
+    json.begin_object();
+    json.member("name", entry.stem);
+    json.member("title", entry.title);
+    json.member("authors", entry.authors);
+    json.member("year", Index{entry.year});
+    json.member("source", entry.source);
+    json.member("does", entry.does);
+    json.member("sites", inspect::sites(specimen));
+    json.member("learned", specimen.parameters > 0);
+    json.member("causal", specimen.causal);
+    json.end_object();
+  }
+  json.end_array();
+  json.end_object();
+  return json.text();
+}
+
+std::string list_text(const Style& style) {
+  std::vector<std::vector<std::string>> rows;
+  for (const inspect::Entry& entry : inspect::catalog()) {
+    rows.push_back({entry.stem, inspect::sites(inspect::make(entry, small)), entry.does});
+  }
+  return text_table({"encoding", "acts on", "what it does"}, rows, style);
+}
+
+}  // namespace
+
+Action add_list_command(CLI::App& app) {
+  CLI::App* command = app.add_subcommand("list", "List the encodings: where they act and what they do");
+  const auto json = std::make_shared<bool>(false);
+  command->add_flag("--json", *json, "JSON, with titles, authors and sources");
+  command->footer("Example: bearing list --json | jq -r '.encodings[] | [.name, .source] | @tsv'");
+  return [json] { print(*json ? list_json() : list_text(output_style())); };
+}
+
+}  // namespace bearing::tool

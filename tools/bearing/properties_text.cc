@@ -1,0 +1,36 @@
+#include "properties_text.hpp"
+
+#include <fmt/format.h>
+
+namespace bearing::tool {
+
+std::string claims_text(std::string_view heading, const std::vector<inspect::Claim>& claims, const Style& style) {
+  std::string out = bold(style, heading) + '\n';
+  for (const inspect::Claim& claim : claims) {
+    const char* holds = claim.holds == inspect::Verdict::yes  ? "holds"
+                        : claim.holds == inspect::Verdict::no ? "fails"
+                                                              : "open ";
+    const std::string verdict = claim.holds == inspect::Verdict::no ? yellow(style, holds) : holds;
+    out += fmt::format("  {}  ", verdict) +
+           wrapped(fmt::format("{}: claim \"{}\"", claim.stem, claim.says), style.width, 9);
+    out += std::string(9, ' ') + wrapped("measured: " + claim.measured, style.width, 9);
+  }
+  return out;
+}
+
+void write_claims(JsonWriter& json, const std::vector<inspect::Claim>& claims) {
+  json.key("claims");
+  json.begin_array();
+  for (const inspect::Claim& claim : claims) {
+    json.begin_object();
+    json.member("encoding", claim.stem);
+    json.member("claim", claim.says);
+    json.member("holds", inspect::name(claim.holds));
+    json.member("number", claim.number);
+    json.member("measured", claim.measured);
+    json.end_object();
+  }
+  json.end_array();
+}
+
+}  // namespace bearing::tool

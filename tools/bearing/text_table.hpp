@@ -1,0 +1,15 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "terminal.hpp"
+
+namespace bearing::tool {
+
+/// Rows of text under headings. The last column is broken at spaces to fit the width; where even that leaves it no
+/// room, each row becomes a block of lines, "heading: cell".
+std::string text_table(const std::vector<std::string>& headings, const std::vector<std::vector<std::string>>& rows,
+                       const Style& style);
+
+}  // namespace bearing::tool
