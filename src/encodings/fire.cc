@@ -43,9 +43,24 @@ class Squeezed {
   }
 
   void begin_row(Index i) {
-    first_ = tile_.consecutive ? tile_.rows - 1 - i : 0;
-    if (tile_.consecutive) return;
+    if (tile_.consecutive) {
+      first_ = tile_.rows - 1 - i;
+      const double before = std::ceil(tile_.q_at[0][i] - tile_.k_at[0][0]);
+      turn_ = static_cast<Index>(std::clamp(before, 0.0, static_cast<double>(tile_.cols)));
+      return;
+    }
     for (Index j = 0; j < tile_.cols; ++j) put(j, tile_.k_at[0][j] - tile_.q_at[0][i]);
+  }
+  /// The end of the keys from j on that all satisfy `in`, which x in one interval does. A consecutive row's distances
+  /// fall up to its query and rise from there, so that they need not all be asked.
+  template <class In>
+  Index run_end(Index j, const In& in) const {
+    if (!tile_.consecutive) {
+      while (++j < tile_.cols && in(psi()[j])) {
+      }
+      return j;
+    }
+    return std::partition_point(psi() + j + 1, psi() + (j < turn_ ? turn_ : tile_.cols), in) - psi();
   }
   const A* psi() const { return tile_.scratch + first_; }
   const A* d_psi_d_c() const { return psi() + tile_.rows + tile_.cols; }
@@ -60,7 +75,7 @@ class Squeezed {
 
   const Tile<A>& tile_;
   double c_;
-  Index first_ = 0;
+  Index first_ = 0, turn_ = 0;
 };
 
 /// 1 / (ψ(max(m, L)) + eps) of a query at m, and its slopes.
@@ -151,11 +166,15 @@ void FireBias<A>::add_scores(const Tile<A>& tile, A* s) const {
                           static_cast<double>(params_.multiplier.value(0)), tile.q_at[0][i]);
     const A scale = static_cast<A>(norm.value);
     const A *psi = squeezed.psi(), *ends = ends_.data();
-    for (Index j = 0; j < tile.cols; ++j) {
+    for (Index j = 0; j < tile.cols;) {
       const A x = psi[j] * scale;
       while (x > ends[line + 1]) ++line;
       while (x <= ends[line]) --line;
-      s[i * tile.stride + j] += height[line] + slope[line] * x;
+      const A low = ends[line], high = ends[line + 1];
+      const Index end = squeezed.run_end(j, [=](A p) { return p * scale > low && p * scale <= high; });
+      const A at_zero = height[line], per_x = slope[line];
+      A* to = s + i * tile.stride;
+      for (; j < end; ++j) to[j] += at_zero + per_x * (psi[j] * scale);
     }
   }
 }
@@ -176,18 +195,19 @@ void FireBias<A>::add_score_grads(const Tile<A>& tile, const A* d_s, const TileG
     const A *psi = squeezed.psi(), *d_psi = squeezed.d_psi_d_c(), *ends = ends_.data();
     double d_psi_sum = 0, d_scale = 0;
     for (Index j = 0; j < tile.cols;) {
-      A x = psi[j] * scale;
+      const A x = psi[j] * scale;
       while (x > ends[line + 1]) ++line;
       while (x <= ends[line]) --line;
+      const A low = ends[line], high = ends[line + 1];
+      const Index end = squeezed.run_end(j, [=](A p) { return p * scale > low && p * scale <= high; });
       // Along one line, b = height + slope·x: whoever made the line gets its shares of these sums in collect().
       double d_height = 0, d_slope = 0, d_c_run = 0;
-      do {
+      for (; j < end; ++j) {
         const auto d = static_cast<double>(d_s[i * tile.stride + j]);
         d_height += d;
-        d_slope += d * static_cast<double>(x);
+        d_slope += d * static_cast<double>(psi[j] * scale);
         d_c_run += d * static_cast<double>(d_psi[j]);
-        if (++j < tile.cols) x = psi[j] * scale;
-      } while (j < tile.cols && x <= ends[line + 1] && x > ends[line]);
+      }
       d_lines[2 * line] += static_cast<A>(d_height);
       d_lines[2 * line + 1] += static_cast<A>(d_slope);
       d_psi_sum += static_cast<double>(slope[line]) * d_c_run;
