@@ -60,7 +60,9 @@ def rotated(values, shape, dim, positions, base, sign=1):
     return out
 
 
-class Tool(unittest.TestCase):
+class Base(unittest.TestCase):
+    """What tests of the command share."""
+
     def setUp(self):
         self.random = random.Random(7)
         directory = tempfile.TemporaryDirectory()
@@ -95,17 +97,19 @@ class Tool(unittest.TestCase):
         for g, w in zip(got, wanted):
             self.assertLessEqual(abs(g - w), relative * largest)
 
+
+class Tool(Base):
     # help, version, completion
 
     def test_help_names_every_command_and_the_exit_status(self):
         for flag in ("--help", "-h"):
             result = run(flag)
             self.assertEqual((result.returncode, result.stderr), (0, ""))
-            for word in ("config", "rotate", "completion", "--version", "Examples:", "Exit status:"):
+            for word in ("config", "rotate", "list", "check", "compare", "table", "completion", "--version", "Examples:", "Exit status:"):
                 self.assertIn(word, result.stdout)
 
     def test_help_of_each_command_fits_eighty_columns(self):
-        for command in ([], ["config"], ["rotate"], ["completion"]):
+        for command in ([], ["config"], ["rotate"], ["list"], ["check"], ["compare"], ["table"], ["completion"]):
             result = run(*command, "--help")
             self.assertEqual((result.returncode, result.stderr), (0, ""))
             self.assertIn("Usage: bearing", result.stdout)
@@ -122,7 +126,8 @@ class Tool(unittest.TestCase):
 
     def test_completion_knows_commands_and_options(self):
         script = run("completion", "bash").stdout
-        for words, at, wanted in (("co", 1, "config completion"), ("rotate --out", 2, "--out-q --out-k")):
+        for words, at, wanted in (("co", 1, "config compare completion"), ("check --d", 2, "--dim"),
+                                   ("rotate --out", 2, "--out-q --out-k")):
             ask = f'COMP_WORDS=(bearing {words}); COMP_CWORD={at}; _bearing; echo "${{COMPREPLY[*]}}"'
             shell = subprocess.run(["bash", "-c", script + ask], capture_output=True, text=True, check=True)
             self.assertEqual(shell.stdout.strip(), wanted)
@@ -133,7 +138,7 @@ class Tool(unittest.TestCase):
 
     def test_a_wrong_command_line_exits_with_2(self):
         for pieces, arguments in (
-            ("a command is needed: config, rotate, completion", []),
+            ("a command is needed: config, rotate, list, check, compare, table, completion", []),
             ("'confg' is not a command; did you mean 'config'?", ["confg"]),
             ("'--verson' is not a command; did you mean '--version'?", ["--verson"]),
             ("FILE is required", ["config"]),

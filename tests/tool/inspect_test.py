@@ -1,0 +1,174 @@
+"""Tests of `bearing list`, `check`, `compare` and `table` as their users run them."""
+
+import json
+import math
+import unittest
+
+import npy
+import tool_test
+from tool_test import run
+
+SMALL = ("--heads", "2", "--dim", "8", "--length", "32")
+
+
+class Inspect(tool_test.Base):
+    def report(self, *arguments):
+        result = run(*arguments, "--json")
+        self.assertEqual((result.returncode, result.stderr), (0, ""))
+        return json.loads(result.stdout, parse_constant=lambda word: self.fail(f"{word} is not JSON"))
+
+    # wrong command lines: exit status 2
+
+    def test_inspection_of_what_is_not_there_exits_with_2(self):
+        for pieces, arguments in (
+            ("check: 'alib' is not an encoding; did you mean 'alibi', 'alibi_learned'?", ["check", "alib"]),
+            ("compare: 'xxxxx' is not an encoding; 'bearing list' shows all", ["compare", "rope", "xxxxx"]),
+            ("table: 'shw' is not an encoding; did you mean 'shaw'?", ["table", "shw"]),
+            ("ENCODING is required", ["check"]),
+            ("check: [resolve] rotary_dim: must be even", ["check", "rope", "--dim", "7"]),
+            ("--heads: must be a whole number from 1 to 1024, got '0'", ["check", "rope", "--heads", "0"]),
+            ("--length: must be a whole number from 1 to 65536, got 'x'", ["compare", "--length", "x"]),
+            ("--require: 'relativ' is not a property; did you mean 'relative'?",
+             ["check", "nope", *SMALL, "--require", "norm,relativ"]),
+            ("table: alibi has no rows: it acts on score", ["table", "alibi", "--kind", "rows"]),
+            ("--kind: must be rows, scores or logits, got 'row'", ["table", "alibi", "--kind", "row"]),
+            ("--format: must be npy, csv or text, got 'png'", ["table", "alibi", "--format", "png"]),
+            ("--format npy needs -o FILE", ["table", "alibi", "--format", "npy"]),
+            ("--head: must be a whole number from 0 to 1, got '2'", ["table", "alibi", *SMALL, "--head", "2"]),
+            ("table: heads, length and dim ask for more than 2^27 numbers",
+             ["table", "alibi", "--length", "8192"]),
+            ("table: [add_scores]", ["table", "swin", *SMALL, "--first", "-3"]),
+            ("list: 'more' is one argument too many", ["list", "more"]),
+        ):
+            with self.subTest(arguments):
+                self.expect_error(2, [pieces, "See 'bearing --help'."], *arguments)
+
+    def test_inspection_fits_the_width_it_is_given(self):
+        for width in (40, 60, 80, 120):
+            for arguments in (["list"], ["check", "t5", *SMALL], ["compare", "t5", "nope", *SMALL],
+                              ["table", "alibi", *SMALL], ["table", "sinusoidal", *SMALL]):
+                result = run(*arguments, env={"COLUMNS": str(width)})
+                self.assertEqual(result.returncode, 0, result.stderr)
+                self.assertLessEqual(max(map(len, result.stdout.splitlines())), width, result.stdout)
+                self.assertTrue(result.stdout.isascii())
+
+    # bearing list
+
+    def test_list_has_every_encoding_once(self):
+        names = [entry["name"] for entry in self.report("list")["encodings"]]
+        self.assertEqual(len(names), len(set(names)))
+        text = run("list").stdout
+        for name in names:
+            self.assertRegex(text, rf"(?m)^{name} ")
+        for name in ("learned", "sinusoidal", "rope", "rope_yarn", "xpos", "alibi", "t5", "nope"):
+            self.assertIn(name, names)
+
+    def test_list_json_has_the_documented_members(self):
+        report = self.report("list")
+        self.assertEqual(report["schema"], "bearing.list/1")
+        for entry in report["encodings"]:
+            self.assertEqual(list(entry), ["name", "title", "authors", "year", "source", "does", "sites", "learned",
+                                           "causal"])
+        (alibi,) = [entry for entry in report["encodings"] if entry["name"] == "alibi"]
+        self.assertEqual((alibi["source"], alibi["sites"], alibi["learned"]), ("arXiv 2108.12409", "score", False))
+
+    # bearing check
+
+    def test_check_shows_verdicts_with_evidence(self):
+        text = run("check", "rope", *SMALL).stdout
+        self.assertTrue(text.startswith("rope: RoPE (Su et al. 2021, arXiv 2104.09864)\n"
+                                        "acts on: query/key; 2 heads of 8, length 32, seed 1\n\nproperty "), text)
+        for property_, verdict in (("unique", "yes"), ("relative", "yes"), ("norm", "yes"), ("parameters", "no")):
+            self.assertRegex(text, rf"(?m)^{property_} +{verdict} +\S")
+        self.assertIn("fails  rope: claim \"the rotation is its own transpose", text)
+
+    def test_check_json_has_the_documented_members(self):
+        report = self.report("check", "alibi", "--heads", "1", "--dim", "8", "--length", "4096")
+        self.assertEqual(list(report), ["schema", "encoding", "sites", "causal", "heads", "dim", "length", "seed",
+                                        "properties", "claims"])
+        self.assertEqual(report["schema"], "bearing.check/1")
+        self.assertEqual([property_["name"] for property_ in report["properties"]],
+                         ["unique", "relative", "decay", "extensible", "deterministic", "bounded", "norm", "symmetric",
+                          "shift map", "parameters", "memory"])
+        for property_ in report["properties"]:
+            self.assertEqual(list(property_), ["name", "verdict", "number", "evidence"])
+            self.assertIn(property_["verdict"], ("yes", "no", "partly", "learned", "n/a"))
+        self.assertIn("769 in bfloat16", report["properties"][0]["evidence"])
+        self.assertEqual(report["properties"][6]["number"], None)  # no norm to measure
+        for claim in report["claims"]:
+            self.assertEqual(list(claim), ["encoding", "claim", "holds", "number", "measured"])
+            self.assertEqual(claim["encoding"], "alibi")
+
+    def test_what_is_required_and_missing_exits_with_1(self):
+        self.assertEqual(run("check", "rope", *SMALL, "--require", "relative,norm").returncode, 0)
+        result = run("check", "learned", *SMALL, "--require", "unique,extensible,relative")
+        self.assertEqual(result.returncode, 1)
+        self.assertEqual(result.stderr, "bearing: learned does not have what is required: relative (no), "
+                                        "extensible (no)\n")
+        self.assertIn("property", result.stdout)
+
+    # bearing compare
+
+    def test_compare_is_a_table_of_measurements(self):
+        lines = run("compare", "learned", "t5", "alibi", "rope", *SMALL).stdout.splitlines()
+        self.assertEqual(lines[0], "2 heads of 8, length 32, seed 1")
+        self.assertEqual(lines[2].split(), ["encoding", "learned", "past", "length", "relative", "decay", "memory"])
+        self.assertEqual(lines[3].split()[:4], ["learned", "256", "error", "no"])
+        self.assertEqual(lines[4].split()[:2] + lines[4].split()[-1:], ["t5", "64", "O(1)"])
+        self.assertEqual(lines[5].split(), ["alibi", "-", "unseen", "values", "yes", "yes", "O(1)"])
+        self.assertEqual(lines[6].split()[0:5], ["rope", "-", "unseen", "values", "yes"])
+        self.assertIn("Often said, and not so:", lines)
+        self.assertTrue(any('t5: claim "memory O(L^2)"' in line for line in lines))
+
+    def test_compare_json_has_the_documented_members(self):
+        report = self.report("compare", "rope", "nope", *SMALL)
+        self.assertEqual(list(report), ["schema", "heads", "dim", "length", "seed", "encodings", "claims"])
+        self.assertEqual(report["schema"], "bearing.compare/1")
+        for row in report["encodings"]:
+            self.assertEqual(list(row), ["name", "sites", "learnable", "parameters", "extensible", "past_length",
+                                         "relative", "decay", "memory"])
+        self.assertEqual([row["name"] for row in report["encodings"]], ["rope", "nope"])
+        self.assertEqual({claim["encoding"] for claim in report["claims"]}, {"rope"})
+
+    def test_compare_takes_all_when_none_is_named(self):
+        report = self.report("compare", "--heads", "2", "--dim", "8", "--length", "16")
+        names = [entry["name"] for entry in self.report("list")["encodings"]]
+        self.assertEqual([row["name"] for row in report["encodings"]], names)
+
+    # bearing table
+
+    def test_table_writes_the_sinusoidal_table(self):
+        file = self.path("sinusoidal.npy")
+        result = run("table", "sinusoidal", "--dim", "8", "--length", "5", "--first", "100", "-o", file)
+        self.assertEqual((result.returncode, result.stdout, result.stderr), (0, "", ""))
+        descr, shape, got = npy.read(file)
+        self.assertEqual((descr, shape), ("<f8", [5, 8]))
+        for p in range(5):
+            for i in range(4):
+                angle = (100 + p) * 10000 ** (-2 * i / 8)
+                # An angle of 104 is off by up to 2^-46 in Python's own product and power.
+                self.assertAlmostEqual(got[8 * p + 2 * i], math.sin(angle), delta=2.0**-44)
+                self.assertAlmostEqual(got[8 * p + 2 * i + 1], math.cos(angle), delta=2.0**-44)
+
+    def test_table_writes_a_bias_matrix_as_csv(self):
+        lines = run("table", "alibi", "--heads", "2", "--length", "3", "--format", "csv").stdout.splitlines()
+        self.assertEqual(lines[0], "head,query,0,1,2")
+        self.assertEqual(len(lines), 7)
+        for line in lines[1:]:
+            head, query, *row = line.split(",")
+            wanted = [-(2.0 ** (-4 * (int(head) + 1))) * abs(int(query) - key) for key in range(3)]
+            self.assertEqual(list(map(float, row)), wanted)
+
+    def test_table_of_text_is_cut_and_says_so(self):
+        text = run("table", "alibi", "--heads", "2", "--length", "64", "--head", "1").stdout
+        self.assertIn("head 1 of 2; query down, key across: [64, 64]\n", text)
+        self.assertIn("40 more rows, 58 more columns: --format csv or npy has them all\n", text)
+        self.assertEqual(len(run("table", "alibi", "--length", "64", "--all").stdout.splitlines()), 67)
+
+    def test_a_table_that_cannot_be_written_exits_with_3(self):
+        for name in ("no/such.npy", "no/such.csv"):
+            self.expect_error(3, "cannot be written", "table", "alibi", *SMALL, "-o", self.path(name))
+
+
+if __name__ == "__main__":
+    unittest.main()
