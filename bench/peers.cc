@@ -6,6 +6,9 @@
 #include <Python.h>
 #include <malloc.h>
 
+#include <bearing/encodings/alibi.hpp>
+#include <bearing/scores.hpp>
+
 #include <limits>
 #include <memory>
 #include <numeric>
@@ -15,6 +18,7 @@
 #include "buffers.hpp"
 #include "harness.hpp"
 #include "models.hpp"
+#include "score_models.hpp"
 
 namespace bearing::bench {
 namespace {
@@ -149,6 +153,29 @@ void add_table_peer(Index threads) {
        }});
 }
 
+/// A whole bias matrix as a framework makes it; its parameters are ALiBi's slopes or T5's table.
+void add_bias_peer(const char* encoding, Index threads) {
+  const std::string ours = std::string("bias_matrix/") + encoding + score_size;
+  add({.name = "peer/pytorch_" + ours,
+       .threads = threads,
+       .bars = {{ours + "/" + std::to_string(threads)}},
+       .peer = true,
+       .prepare = [=]() -> std::function<void()> {
+         const T5Case t5;
+         const Alibi alibi = Alibi::published(score_heads);
+         const AlibiBias<float> alibi_bias(alibi);
+         const bool is_t5 = encoding == std::string("t5");
+         bias_matrix(is_t5 ? with(t5.bias) : with(alibi_bias), {}, {}, score_matrix(destination()));
+         const std::vector<float> slopes(alibi.slopes.begin(), alibi.slopes.end());
+         const std::vector<float>& parameters = is_t5 ? t5.table.value : slopes;
+         const Object numbers = memory(parameters.data(), parameters.size() * sizeof(float));
+         const Object expected = memory(destination(), 0, score_bytes);
+         return call_each_time(checked(PyObject_CallMethod(
+             module(), "prepare_bias", "sLLLOO", encoding, static_cast<long long>(score_heads),
+             static_cast<long long>(score_length), static_cast<long long>(threads), numbers.get(), expected.get())));
+       }});
+}
+
 template <class T>
 void add_prefill(const char* peer, Pairing pairing, Index threads, const char* where = "in_place") {
   constexpr Index time = 4096;
@@ -171,6 +198,8 @@ void add_peer_cases(const std::string& interpreter) {
     add_prefill<float>("onnxruntime", Pairing::interleaved, threads, "out_of_place");
     add_prefill<Float16>("onnxruntime", Pairing::half, threads);
     add_table_peer(threads);
+    add_bias_peer("alibi", threads);
+    add_bias_peer("t5", threads);
   }
   for (const Index sequences : {1, 8, 64}) {
     const auto add_decode = [&](const char* peer, Pairing pairing) {

@@ -5,6 +5,7 @@ pooled, the number of threads set equal, ONNX Runtime's idle threads not spinnin
 """
 
 import functools
+import math
 
 import numpy as np
 import onnx
@@ -161,3 +162,33 @@ def prepare_table(base, length, threads, cos, sin):
         _check("table", step(), [_tensor(table, "f32", length, PAIRS) for table in (cos, sin)], 0.024)
         _prepared["table", threads] = step
     return _prepared["table", threads]
+
+
+def _alibi(slopes, length):
+    """BLOOM's and MPT's usual form, for all pairs: slopes times distances."""
+    at = torch.arange(length)
+    return -slopes[:, None, None] * (at[None, :] - at[:, None]).abs()
+
+
+def _t5(table, length, max_distance=128):
+    """Buckets of all pairs by a logarithm, and an embedding; heads come first in the strides of the result alone."""
+    at = torch.arange(length)
+    distance = at[None, :] - at[:, None]
+    buckets = table.shape[0] // 2
+    exact = buckets // 2
+    x = distance.abs()
+    far = exact + (torch.log(x.float() / exact) / math.log(max_distance / exact) * (buckets - exact)).long()
+    bucket = (distance > 0).long() * buckets + torch.where(x < exact, x, far.clamp(max=buckets - 1))
+    return torch.nn.functional.embedding(bucket, table).permute(2, 0, 1)
+
+
+def prepare_bias(encoding, heads, length, threads, parameters, expected):
+    torch.set_num_threads(threads)
+    if ("bias", encoding, threads) not in _prepared:
+        own = torch.frombuffer(parameters, dtype=torch.float32).clone()
+        form, own = (_t5, own.view(-1, heads)) if encoding == "t5" else (_alibi, own)
+        step = functools.partial(form, own, length)
+        # A slope times a distance, rounded once, below 2,048; T5 copies numbers.
+        _check(encoding, [step()], [_tensor(expected, "f32", heads, length, length)], 2.0 ** -13)
+        _prepared["bias", encoding, threads] = step
+    return _prepared["bias", encoding, threads]
