@@ -13,8 +13,11 @@ namespace {
 
 constexpr double lowest_offset = -2 * std::numbers::pi;
 
-double softplus(double x) { return std::max(x, 0.0) + std::log1p(std::exp(-std::fabs(x))); }
-double logistic(double x) { return x < 0 ? std::exp(x) / (1 + std::exp(x)) : 1 / (1 + std::exp(-x)); }
+/// e^−|x|, held above 1e-304: what lies below changes no sum, and would leave an errno.
+double decay(double x) { return std::exp(-std::min(std::fabs(x), 700.0)); }
+
+double softplus(double x) { return std::max(x, 0.0) + std::log1p(decay(x)); }
+double logistic(double x) { return (x < 0 ? decay(x) : 1) / (1 + decay(x)); }
 
 }  // namespace
 

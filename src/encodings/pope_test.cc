@@ -1,6 +1,7 @@
 #include <bearing/encodings/pope.hpp>
 #include <bearing/error.hpp>
 #include <bearing/reference/pope.hpp>
+#include <cerrno>
 #include <numbers>
 
 #include "support/errors.hpp"
@@ -52,7 +53,16 @@ TEST(Pope, RadiiNeverVanishNorOverflow) {
   EXPECT_FLOAT_EQ(y[0], std::exp(-80.0f));
   EXPECT_FLOAT_EQ(y[2], std::log(2.0f));
   EXPECT_EQ(y[4], 3e38f);
-  EXPECT_EQ(y[1], 0);
+  const std::vector<float> far{-3e38f, -800, 3e38f}, weights(6, 1.0f);
+  std::vector<float> d_x(3);
+  errno = 0;
+  turn<float>(rows, Side::key, Positions{}, bhtd(far.data(), 1, 1, 1, 3), bhtd(y.data(), 1, 1, 1, 6));
+  turn_backward<float>(rows, Side::key, Positions{}, bhtd(far.data(), 1, 1, 1, 3), bhtd(weights.data(), 1, 1, 1, 6),
+                       bhtd(d_x.data(), 1, 1, 1, 3));
+  EXPECT_EQ(errno, 0);
+  EXPECT_EQ(y, (std::vector<float>{0, 0, 0, 0, 3e38f, 0}));
+  EXPECT_EQ(d_x, (std::vector<float>{0, 0, 1}));
+  EXPECT_EQ(y[5], 0);
 }
 
 TEST(Pope, OffsetsTurnKeysOnly) {
