@@ -46,6 +46,7 @@ std::string size_text(std::size_t bytes);
 void add_rotation_cases();
 void add_decode_cases();
 void add_axes_cases();
+void add_input_cases();
 void add_table_cases();
 void add_score_cases();
 

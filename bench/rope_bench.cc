@@ -66,6 +66,7 @@ int main(int argc, char** argv) try {
   bearing::bench::add_decode_cases();
   bearing::bench::add_axes_cases();
   bearing::bench::add_table_cases();
+  bearing::bench::add_input_cases();
   bearing::bench::add_score_cases();
   if (!interpreter.empty()) {
 #ifdef BEARING_BENCH_PEERS
