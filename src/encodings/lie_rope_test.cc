@@ -3,7 +3,6 @@
 #include <bearing/error.hpp>
 #include <bearing/reference/lie_rope.hpp>
 
-#include "numeric/matrix_exp.hpp"
 #include "support/errors.hpp"
 #include "support/row_terms.hpp"
 
@@ -13,7 +12,6 @@ namespace {
 using test::expect_error;
 using test::Params;
 using test::Place;
-using test::Random;
 using test::RowSpot;
 
 struct Form {
@@ -85,50 +83,6 @@ TEST(LieRope, DependsOnPlaceOnTwoAxesUnlessGeneratorsCommute) {
   for (std::size_t t = 0; t < 12; ++t) params.values(0)[12 + t] = -0.5 * params.values(0)[t];
   const LieRopeRows<double> commuting({.head_dim = 8, .block = 4}, params.param<double, 4>(0));
   EXPECT_LT(test::shift_dependence(commuting, 8, 2), 0x1p-40);
-}
-
-TEST(MatrixExponential, OfLargeAnglesStaysARotation) {
-  Random random(3);
-  for (const double size : {1e-12, 1e-3, 1.0, 40.0, 1e4, 1e8}) {
-    for (const Index n : {2, 3, 8, 33}) {
-      std::vector<double> m(static_cast<std::size_t>(n * n)), f(m.size()), work(m.size());
-      double norm = 0;
-      for (Index i = 0; i < n; ++i) {
-        for (Index j = 0; j < i; ++j) {
-          const double a = random.uniform(-size, size);
-          m[static_cast<std::size_t>(i * n + j)] = a;
-          m[static_cast<std::size_t>(j * n + i)] = -a;
-          norm += std::abs(a);
-        }
-      }
-      exp_minus_identity(n, m.data(), f.data(), work.data());
-      for (Index i = 0; i < n; ++i) f[static_cast<std::size_t>(i * n + i)] += 1;
-      for (Index i = 0; i < n; ++i) {
-        for (Index j = 0; j < n; ++j) {
-          double dot = 0;
-          for (Index k = 0; k < n; ++k) {
-            dot += f[static_cast<std::size_t>(k * n + i)] * f[static_cast<std::size_t>(k * n + j)];
-          }
-          ASSERT_NEAR(dot, i == j ? 1 : 0, 0x1p-49 * (static_cast<double>(n) + norm)) << "n " << n << ", size " << size;
-        }
-      }
-    }
-  }
-}
-
-TEST(MatrixExponential, OfAPlaneIsCosAndSin) {
-  for (const double angle : {1e-9, 0.01, 1.0, 3.0, 100.0, 12345.0}) {
-    std::vector<double> m{0, -angle, angle, 0}, f(4), work(4);
-    exp_minus_identity(2, m.data(), f.data(), work.data());
-    const double tolerance = 0x1p-51 * (1 + angle);
-    EXPECT_NEAR(f[0], std::cos(angle) - 1, tolerance);
-    EXPECT_NEAR(f[1], -std::sin(angle), tolerance);
-    EXPECT_NEAR(f[2], std::sin(angle), tolerance);
-    // The identity is kept apart: small angles keep their digits.
-    if (angle < 1) {
-      EXPECT_NEAR(f[2] / std::sin(angle), 1, 0x1p-50);
-    }
-  }
 }
 
 TEST(LieRope, WrongCallsSayWhatMustHold) {
