@@ -98,6 +98,18 @@ BEARING_EXPORT const Entry* find(const std::string& stem);
 /// throw (an odd dim, say).
 BEARING_EXPORT Specimen make(const Entry& entry, const SpecimenOptions& options = {});
 
+/// What the content of query and key is, in mean_scores().
+enum class Contents {
+  alike,        ///< the same signs, ±1: every pair of a rotation has the same norm
+  independent,  ///< normal numbers, drawn apart for query and key
+};
+
+/// What attention gives a key k tokens before the query, k = 0 … n − 1 in column k, the mean over `draws` contents:
+/// [1, heads, n]. n is the length, or the width of an image's grid (its tokens stand in a row). Encodings of the input
+/// alone are taken without content, biases without the product of the contents. decay() says what such a curve does.
+/// Throws RangeError for draws < 1.
+BEARING_EXPORT Array mean_scores(const Specimen& specimen, Index draws, Contents contents = Contents::alike);
+
 /// "input", "query/key", "score", "score, value", "none": from what the example has.
 BEARING_EXPORT std::string sites(const Specimen& specimen);
 

@@ -44,7 +44,7 @@ struct Property {
 BEARING_EXPORT std::vector<Property> check(const Entry& entry, const SpecimenOptions& options = {});
 
 /// How a count grows, from its increments between a length, four times and sixteen times that: "O(1)", "O(log L)",
-/// "O(sqrt L)", "O(L)", "O(L^2)", else "".
+/// "O(sqrt L)", "O(L)", "O(L^2)", else "grows".
 BEARING_EXPORT std::string growth(Index at_length, Index at_fourfold, Index at_sixteenfold);
 
 /// A row of the comparison of encodings.

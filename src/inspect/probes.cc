@@ -107,28 +107,6 @@ double magnitude(const Probe& probe, Index first, Index count) {
   return most;
 }
 
-Array decay_curves(const Probe& probe, Index draws) {
-  const Specimen& specimen = probe.specimen;
-  const Index n = probe.line(), heads = probe.options().heads;
-  const Tokens q_at = specimen.tokens(1, n - 1), k_at = specimen.tokens(n);
-  Array curves(1, heads, n);
-  for (Index draw = 0; draw < draws; ++draw) {
-    const auto which = static_cast<std::uint64_t>(2 + draw);
-    // Signs: every pair of a rotary encoding then has the same norm, and its curve is the sum of cosines itself.
-    Array q = probe.alike(1, which), k = probe.alike(n, which);
-    for (double& value : q.values) value = value == 0 ? 0 : std::copysign(1, value);
-    for (double& value : k.values) value = value == 0 ? 0 : std::copysign(1, value);
-    const bool bare = probe.score_only && specimen.score_terms;
-    const Array scores = bare ? specimen.scores(q_at, k_at, q, k) : specimen.logits(q_at, k_at, q, k);
-    for (Index h = 0; h < heads; ++h) {
-      for (Index d = 0; d < n; ++d) {
-        curves(0, h, d) += scores(h, 0, n - 1 - d) / static_cast<double>(draws);
-      }
-    }
-  }
-  return curves;
-}
-
 double row_norm(View<const double, 2> rows, Index i) {
   double sum = 0;
   for (Index d = 0; d < rows.shape[1]; ++d) sum += rows(i, d) * rows(i, d);

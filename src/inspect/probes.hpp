@@ -33,10 +33,6 @@ Array values_at(const Probe& probe, Index first, Index count);
 /// The size of what values_at() holds: the norm of p(i), by how much a row's norm is multiplied, the largest score.
 double magnitude(const Probe& probe, Index first, Index count);
 
-/// c_h(k): what attention gives a key k tokens before the query, of the same content, without what it would give
-/// without any encoding; the mean over `draws` contents. [1, heads, line]
-Array decay_curves(const Probe& probe, Index draws);
-
 /// The largest |x − y| over |i − j| ≥ 0 scores that count (keys up to the query if causal), and the largest |x|.
 struct Change {
   double most = 0, scale = 0;

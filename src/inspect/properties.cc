@@ -27,7 +27,7 @@ Property count_property(const char* name, const Entry& entry, const SpecimenOpti
   const Index here = make(entry, options).*count;
   const std::array<Index, 3> at = counts(entry, options, count);
   const std::string order = growth(at[0], at[1], at[2]);
-  const std::string grows = order.empty() ? "grows" : concat("grows as ", order);
+  const std::string grows = order == "grows" ? order : concat("grows as ", order);
   return {name, here > 0 ? Verdict::yes : Verdict::no,
           here == 0 && at[2] == 0
               ? "none"
@@ -58,8 +58,8 @@ std::string growth(Index at_length, Index at_fourfold, Index at_sixteenfold) {
   const auto second = static_cast<double>(at_sixteenfold - at_fourfold);
   if (first == 0 && second == 0) return "O(1)";
   const double ratio = second / first;
-  const auto near = [ratio](double wanted) { return std::abs(ratio - wanted) < 0.15 * wanted; };
-  return near(1) ? "O(log L)" : near(2) ? "O(sqrt L)" : near(4) ? "O(L)" : near(16) ? "O(L^2)" : "";
+  const auto near = [ratio](double wanted) { return std::abs(ratio - wanted) < 0.05 * wanted; };
+  return near(1) ? "O(log L)" : near(2) ? "O(sqrt L)" : near(4) ? "O(L)" : near(16) ? "O(L^2)" : "grows";
 }
 
 Property check_parameters(const Entry& entry, const SpecimenOptions& options) {

@@ -116,7 +116,7 @@ Property check_decay(const Entry& entry, const SpecimenOptions& options) {
     const Probe probe(entry, with_seed);
     if (probe.line() < 4) return {"decay", Verdict::not_applicable, "too short a line of tokens", nan};
     learns = learns || probe.specimen.parameters > 0;
-    const Array curves = decay_curves(probe, draws);
+    const Array curves = mean_scores(probe.specimen, draws);
     for (Index h = 0; h < curves.shape[1]; ++h) {
       const double* row = curves.values.data() + h * curves.shape[2];
       const Decay d = decay({row, row + curves.shape[2]});

@@ -1,5 +1,8 @@
 #include <bearing/catalog.hpp>
+#include <bearing/error.hpp>
 #include <cmath>
+
+#include "text.hpp"
 
 namespace bearing::inspect {
 
@@ -78,6 +81,46 @@ Array Specimen::logits(const Tokens& q_at, const Tokens& k_at, const Array& q, c
     }
   }
   return s;
+}
+
+namespace {
+
+/// `count` keys that all have the content of row 0.
+Array repeated(const Array& one, Index count) {
+  Array all(one.shape[0], count, one.shape[2]);
+  for (Index h = 0; h < all.shape[0]; ++h) {
+    for (Index t = 0; t < count; ++t) {
+      for (Index d = 0; d < all.shape[2]; ++d) all(h, t, d) = one(h, 0, d);
+    }
+  }
+  return all;
+}
+
+}  // namespace
+
+Array mean_scores(const Specimen& specimen, Index draws, Contents contents) {
+  if (draws < 1) throw RangeError(text::concat("[mean_scores] draws: must be at least 1, got ", draws));
+  const Index n = specimen.width > 0 ? specimen.width : specimen.options.length;
+  const Index heads = specimen.options.heads, dim = specimen.options.dim;
+  const bool bare = specimen.score_terms && !specimen.input_rows && !specimen.turn_rows;
+  const bool positions_only = specimen.input_rows && !specimen.turn_rows && !specimen.score_terms;
+  const Tokens q_at = specimen.tokens(1, n - 1), k_at = specimen.tokens(n);
+  Normal normal(specimen.options.seed);
+  Array means(1, heads, n);
+  for (Index draw = 0; draw < draws; ++draw) {
+    Array q = normal.array(heads, 1, dim), k = normal.array(heads, 1, dim);
+    if (contents == Contents::alike) {
+      for (double& value : q.values) value = std::copysign(1, value);
+      k = q;
+    }
+    if (positions_only) q = k = Array(heads, 1, dim);
+    const Array keys = repeated(k, n);
+    const Array scores = bare ? specimen.scores(q_at, k_at, q, keys) : specimen.logits(q_at, k_at, q, keys);
+    for (Index h = 0; h < heads; ++h) {
+      for (Index d = 0; d < n; ++d) means(0, h, d) += scores(h, 0, n - 1 - d) / static_cast<double>(draws);
+    }
+  }
+  return means;
 }
 
 std::string sites(const Specimen& specimen) {

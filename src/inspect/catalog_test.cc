@@ -1,0 +1,148 @@
+#include <gtest/gtest.h>
+#include <algorithm>
+#include <bearing/catalog.hpp>
+#include <bearing/encodings/alibi.hpp>
+#include <bearing/error.hpp>
+#include <cmath>
+#include <filesystem>
+#include <map>
+#include <set>
+
+#include "support/errors.hpp"
+
+namespace bearing::inspect {
+namespace {
+
+using test::expect_error;
+
+constexpr SpecimenOptions small = {.heads = 3, .dim = 8, .length = 16, .seed = 5};
+
+TEST(Catalog, EveryHeaderOfAnEncodingHasAnEntry) {
+  // Headers that are no encoding, or whose entries have names of their own.
+  const std::map<std::string, std::string> known = {{"rope_axes", "rope_axial"},
+                                                    {"rope_scaling", "rope_linear"},
+                                                    {"rope_variants", "rope_high_frequency"},
+                                                    {"rope_gradients", "rope"},
+                                                    {"rope_rebase", "rope"},
+                                                    {"rotary_rows", "rope"},
+                                                    {"index_encoding", "index"},
+                                                    {"kerple", "kerple_log"},
+                                                    {"string_rope", "cayley_string"},
+                                                    {"bert_relative", "bert_relative_key"}};
+  const std::filesystem::path folder = std::filesystem::path(BEARING_SOURCE_DIR) / "include/bearing/encodings";
+  Index headers = 0;
+  for (const auto& file : std::filesystem::directory_iterator(folder)) {
+    const std::string stem = file.path().stem().string();
+    const auto other = known.find(stem);
+    EXPECT_NE(find(other == known.end() ? stem : other->second), nullptr) << stem;
+    ++headers;
+  }
+  EXPECT_GT(headers, 20);
+}
+
+TEST(Catalog, NamesAreUniqueAndFound) {
+  std::set<std::string> names;
+  for (const Entry& entry : catalog()) {
+    EXPECT_TRUE(names.insert(entry.stem).second) << entry.stem;
+    EXPECT_EQ(find(entry.stem), &entry);
+  }
+  EXPECT_EQ(find("nothing"), nullptr);
+}
+
+TEST(Catalog, EveryExampleRunsAtItsSites) {
+  for (const Entry& entry : catalog()) {
+    SCOPED_TRACE(entry.stem);
+    const Specimen specimen = make(entry, small);
+    const Tokens at = specimen.tokens(small.length);
+    Normal normal(1);
+    const Array q = normal.array(3, 16, 8), k = normal.array(3, 16, 8);
+    const Array logits = specimen.logits(at, at, q, k);
+    EXPECT_EQ(logits.shape, (std::array<Index, 3>{3, 16, 16}));
+    EXPECT_TRUE(std::all_of(logits.values.begin(), logits.values.end(), [](double x) { return std::isfinite(x); }));
+    if (specimen.value_terms) {
+      const Array p(3, 16, 16);
+      const Array none = specimen.values(at, at, p);
+      EXPECT_EQ(*std::max_element(none.values.begin(), none.values.end()), 0);
+    }
+    EXPECT_GE(specimen.held, specimen.parameters);
+  }
+}
+
+TEST(Catalog, SeedsDrawWhatIsLearnedAndNothingElse) {
+  for (const Entry& entry : catalog()) {
+    SCOPED_TRACE(entry.stem);
+    SpecimenOptions other = small;
+    other.seed = 6;
+    const Specimen one = make(entry, small), two = make(entry, other);
+    EXPECT_EQ(one.parameters, two.parameters);
+    const Tokens at = one.tokens(small.length);
+    Normal normal(1);
+    const Array q = normal.array(3, 16, 8), k = normal.array(3, 16, 8);
+    const bool same = one.logits(at, at, q, k).values == two.logits(at, at, q, k).values;
+    if (std::string(entry.stem) == "forgetting") continue;  // its gates are data
+    EXPECT_EQ(same, one.parameters == 0);
+  }
+}
+
+TEST(Catalog, LogitsAreTheDefinition) {
+  const Specimen specimen = make(*find("alibi"), small);
+  Normal normal(2);
+  const Array q = normal.array(3, 1, 8), k = normal.array(3, 4, 8);
+  const Array logits = specimen.logits(specimen.tokens(1, 9), specimen.tokens(4, 5), q, k);
+  const std::vector<double> slopes = Alibi::published(3).slopes;
+  for (Index h = 0; h < 3; ++h) {
+    for (Index j = 0; j < 4; ++j) {
+      double wanted = -slopes[static_cast<std::size_t>(h)] * static_cast<double>(4 - j);
+      for (Index d = 0; d < 8; ++d) wanted += q(h, 0, d) * k(h, j, d) / std::sqrt(8.0);
+      EXPECT_NEAR(logits(h, 0, j), wanted, 1e-14);  // ten sums of numbers below 6
+    }
+  }
+}
+
+TEST(Catalog, MeanScoreOfARotationIsItsSumOfCosines) {
+  const Array means = mean_scores(make(*find("rope"), small), 3);
+  const std::vector<double> curve = rotation_similarity(resolve({.head_dim = 8, .pairing = Pairing::half}), 16);
+  for (Index h = 0; h < 3; ++h) {
+    for (Index k = 0; k < 16; ++k) {  // pairs of signs have norm² 2; the softmax scale is 1/√8
+      EXPECT_NEAR(means(0, h, k), 2 * curve[static_cast<std::size_t>(k)] / std::sqrt(8.0), 1e-13);
+    }
+  }
+  // Independent contents have nothing in common, so the mean of 400 draws is small: standard error 1/20.
+  for (double mean : mean_scores(make(*find("rope"), small), 400, Contents::independent).values) {
+    EXPECT_LT(std::abs(mean), 0.25);
+  }
+  EXPECT_EQ(mean_scores(make(*find("alibi"), small), 1)(0, 0, 15), -15 * Alibi::published(3).slopes[0]);
+  expect_error<RangeError>([] { mean_scores(make(*find("rope"), small), 0); },
+                           "[mean_scores] draws: must be at least 1, got 0");
+}
+
+TEST(Catalog, SitesAreNamed) {
+  const auto sites_of = [](const char* stem) { return sites(make(*find(stem), small)); };
+  EXPECT_EQ(sites_of("sinusoidal"), "input");
+  EXPECT_EQ(sites_of("rope"), "query/key");
+  EXPECT_EQ(sites_of("alibi"), "score");
+  EXPECT_EQ(sites_of("shaw"), "score, value");
+  EXPECT_EQ(sites_of("nope"), "none");
+}
+
+TEST(Catalog, ImagesWalkTheirGridRowByRow) {
+  const Specimen specimen = make(*find("swin"), {.heads = 1, .dim = 8, .length = 20});
+  EXPECT_EQ(specimen.width, 4);
+  EXPECT_EQ(specimen.options.length, 16);
+  const Tokens tokens = specimen.tokens(6, 0, 10);
+  const Positions at = tokens.at();
+  ASSERT_EQ(at.axes(), 2);
+  EXPECT_EQ(at.integer(0, 0, 5), 11);
+  EXPECT_EQ(at.integer(1, 0, 5), 11);
+  EXPECT_EQ(at.integer(0, 0, 3), 10);
+  EXPECT_EQ(at.integer(1, 0, 3), 13);
+}
+
+TEST(Catalog, WrongSizesAreRefused) {
+  expect_error<RangeError>([] { make(*find("rope"), {.heads = 0}); }, "[make] heads: must be from 1 to 1048576, got 0");
+  EXPECT_THROW(make(*find("rope"), {.dim = 7}), ShapeError);
+  EXPECT_THROW(make(*find("sinusoidal_2d"), {.dim = 6}), ShapeError);
+}
+
+}  // namespace
+}  // namespace bearing::inspect

@@ -1,0 +1,188 @@
+#include <gtest/gtest.h>
+#include <bearing/properties.hpp>
+#include <cmath>
+#include <map>
+
+#include "inspect/make.hpp"
+#include "inspect/probes.hpp"
+
+namespace bearing::inspect {
+namespace {
+
+constexpr SpecimenOptions small = {.heads = 4, .dim = 16, .length = 64, .seed = 1};
+
+std::map<std::string, Property> checked(const Entry& entry, const SpecimenOptions& options = small) {
+  std::map<std::string, Property> all;
+  for (const Property& property : check(entry, options)) all.emplace(property.name, property);
+  return all;
+}
+std::map<std::string, Property> checked(const char* stem, const SpecimenOptions& options = small) {
+  return checked(*find(stem), options);
+}
+
+TEST(Properties, ResultsOfEveryEncodingAreDeterministic) {
+  for (const Entry& entry : catalog()) {
+    const Property p = check_deterministic(entry, Probe(entry, {.heads = 2, .dim = 8, .length = 100}));
+    EXPECT_EQ(p.verdict, Verdict::yes) << entry.stem << ": " << p.evidence;
+  }
+}
+
+TEST(Properties, OfRope) {
+  auto p = checked("rope", {.heads = 2, .dim = 64, .length = 64});
+  EXPECT_EQ(p.at("unique").verdict, Verdict::yes);
+  EXPECT_EQ(p.at("relative").verdict, Verdict::yes);
+  EXPECT_EQ(p.at("extensible").verdict, Verdict::partly);
+  EXPECT_EQ(p.at("norm").verdict, Verdict::yes);
+  EXPECT_EQ(p.at("symmetric").verdict, Verdict::yes);
+  EXPECT_EQ(p.at("parameters").number, 0);
+  EXPECT_EQ(p.at("memory").number, 64 * 64);  // cos and sin of 32 pairs at 64 positions
+  EXPECT_NE(p.at("memory").evidence.find("O(L)"), std::string::npos);
+}
+
+TEST(Properties, AttentionFactorOfYarnMultipliesEveryNorm) {
+  const Property norm = checked("rope_yarn").at("norm");
+  EXPECT_EQ(norm.verdict, Verdict::no);
+  EXPECT_NEAR(norm.number, 0.1 * std::log(4), 1e-12);  // stretched fourfold
+}
+
+TEST(Properties, AlibiInBfloat16Has769ValuesFor4096Distances) {
+  const Property unique = checked("alibi", {.heads = 1, .dim = 8, .length = 4096}).at("unique");
+  EXPECT_EQ(unique.verdict, Verdict::yes);
+  EXPECT_NE(unique.evidence.find("4096 in float32, 769 in bfloat16; 256 and 257"), std::string::npos)
+      << unique.evidence;
+}
+
+TEST(Properties, LearnedPositionsEndWithTheirTable) {
+  auto p = checked("learned");
+  EXPECT_EQ(p.at("extensible").verdict, Verdict::no);
+  EXPECT_EQ(p.at("extensible").evidence.find("error: L = 64, error from L: "), 0u);
+  EXPECT_EQ(p.at("parameters").number, 64 * 16);
+  EXPECT_EQ(p.at("shift map").verdict, Verdict::not_applicable);  // 64 rows are too few to tell
+  EXPECT_EQ(checked("learned", {.heads = 1, .dim = 8, .length = 128}).at("shift map").verdict, Verdict::no);
+}
+
+TEST(Properties, SinusoidsHaveAShiftMapAndAreNotRelativeWithContent) {
+  auto p = checked("sinusoidal", {.heads = 1, .dim = 8, .length = 128});
+  EXPECT_EQ(p.at("shift map").verdict, Verdict::yes);
+  EXPECT_EQ(p.at("relative").verdict, Verdict::no);
+  EXPECT_EQ(p.at("bounded").verdict, Verdict::yes);
+  EXPECT_EQ(p.at("norm").verdict, Verdict::no);
+}
+
+TEST(Properties, T5BucketsAreSharedAndClamped) {
+  auto p = checked("t5", {.heads = 2, .dim = 8, .length = 128});
+  EXPECT_EQ(p.at("unique").number, 16);
+  EXPECT_EQ(p.at("unique").verdict, Verdict::no);
+  EXPECT_EQ(p.at("extensible").evidence.find("clamped"), 0u);
+  EXPECT_EQ(p.at("parameters").number, 64);
+  EXPECT_NE(p.at("parameters").evidence.find("the length does not matter"), std::string::npos);
+}
+
+TEST(Properties, OnlyCommutingGeneratorsAreRelative) {
+  EXPECT_EQ(checked("lie_rope").at("relative").verdict, Verdict::no);
+  for (const char* stem : {"rope_mixed", "cayley_string", "circulant_string"}) {
+    EXPECT_EQ(checked(stem).at("relative").verdict, Verdict::yes) << stem;
+  }
+}
+
+TEST(Properties, FireDependsOnTheQuerysPositionPastItsThreshold) {
+  EXPECT_EQ(checked("fire", {.heads = 2, .dim = 8, .length = 512}).at("relative").verdict, Verdict::no);
+}
+
+TEST(Properties, XposIsRelativeAndGrows) {
+  auto p = checked("xpos");
+  EXPECT_EQ(p.at("relative").verdict, Verdict::yes);
+  EXPECT_EQ(p.at("bounded").verdict, Verdict::no);
+}
+
+TEST(Properties, NopeHasNothingToMeasure) {
+  auto p = checked("nope");
+  EXPECT_EQ(p.at("unique").verdict, Verdict::no);
+  for (const char* name : {"relative", "bounded", "norm", "symmetric", "shift map"}) {
+    EXPECT_EQ(p.at(name).verdict, Verdict::not_applicable) << name;
+  }
+}
+
+/// ALiBi with something wrong in it.
+template <class Spoil>
+Entry spoiled(Spoil) {
+  return {"spoiled", "spoiled", "-", 0, "-", "-", [](const SpecimenOptions& options) {
+            Specimen specimen{.options = options};
+            specimen.score_terms = [](const Positions& q_at, const Positions& k_at, View<const double, 4>,
+                                      View<const double, 4>, View<double, 4> scores, const Executor& on) {
+              for (Index h = 0; h < scores.shape[1]; ++h) {
+                for (Index i = 0; i < scores.shape[2]; ++i) {
+                  for (Index j = 0; j < scores.shape[3]; ++j) {
+                    const double m = q_at.real(0, 0, i), n = k_at.real(0, 0, j);
+                    scores(0, h, i, j) += -std::abs(m - n) + Spoil{}(m, n, on);
+                  }
+                }
+              }
+            };
+            return specimen;
+          }};
+}
+
+TEST(Properties, ChecksSeeWhatIsWrong) {
+  const auto right = [](double, double, const Executor&) { return 0.0; };
+  auto p = checked(spoiled(right));
+  for (const char* name : {"unique", "relative", "decay", "symmetric", "deterministic"}) {
+    EXPECT_EQ(p.at(name).verdict, Verdict::yes) << name << ": " << p.at(name).evidence;
+  }
+  const auto absolute = [](double m, double, const Executor&) { return 1e-9 * m; };
+  EXPECT_EQ(checked(spoiled(absolute)).at("relative").verdict, Verdict::no);
+  const auto lopsided = [](double m, double n, const Executor&) { return n > m ? 1e-9 : 0.0; };
+  EXPECT_EQ(checked(spoiled(lopsided)).at("symmetric").verdict, Verdict::no);
+  const auto bump = [](double m, double n, const Executor&) { return m - n == 40 ? 30.0 : 0.0; };
+  EXPECT_EQ(checked(spoiled(bump)).at("decay").verdict, Verdict::no);
+  EXPECT_EQ(checked(spoiled(bump)).at("unique").verdict, Verdict::no);  // distance 40 looks like distance 10
+  const auto by_workers = [](double, double, const Executor& on) { return on.workers == 3 ? 1e-12 : 0.0; };
+  EXPECT_EQ(checked(spoiled(by_workers)).at("deterministic").verdict, Verdict::no);
+}
+
+TEST(Properties, GrowthIsReadFromIncrements) {
+  EXPECT_EQ(growth(7, 7, 7), "O(1)");
+  EXPECT_EQ(growth(64 + 3, 256 + 3, 1024 + 3), "O(L)");
+  EXPECT_EQ(growth(64 * 64, 256 * 256, 1024 * 1024), "O(L^2)");
+  EXPECT_EQ(growth(8, 16, 32), "O(sqrt L)");
+  EXPECT_EQ(growth(6, 8, 10), "O(log L)");
+  EXPECT_EQ(growth(1, 2, 1000), "grows");
+  EXPECT_EQ(growth(36 * 36, 52 * 52, 72 * 72), "grows");  // the square of a logarithm
+}
+
+TEST(Properties, ComparisonIsTheChecksInShort) {
+  const Comparison row = compare(*find("t5"), small);
+  EXPECT_EQ(row.sites, "score");
+  EXPECT_TRUE(row.learnable);
+  EXPECT_EQ(row.parameters, 32 * 4);
+  EXPECT_EQ(row.relative, Verdict::yes);
+  EXPECT_EQ(row.memory, "O(1)");
+  EXPECT_EQ(compare(*find("nope"), small).memory, "none");
+}
+
+TEST(Properties, ClaimsAreMeasured) {
+  std::map<std::string, Claim> by_text;
+  for (const Claim& claim : claims()) by_text.emplace(claim.stem + ": " + claim.says, claim);
+  const auto expect = [&](const char* text, Verdict holds, double number) {
+    ASSERT_EQ(by_text.count(text), 1u) << text;
+    EXPECT_EQ(by_text.at(text).holds, holds) << text;
+    EXPECT_NEAR(by_text.at(text).number, number, 1e-6 * std::abs(number)) << text;
+  };
+  using enum Verdict;
+  expect("sinusoidal: the similarity of two positions decreases smoothly with their distance", no, 1992);
+  expect("sinusoidal: code: angle = position * (i*pi / 10000^(2i/d))", no, 135);
+  expect("t5: distances up to 8 have buckets of their own", no, 7);
+  expect("t5: memory O(L^2)", no, 256);
+  expect("rope: with base 500000 the slowest pair turns by 1/500000", no, 1 / 407309.0);
+  expect("rope: memory O(L*d)", yes, 512 * 64);
+  expect("alibi: relative", yes, 0);
+  EXPECT_EQ(by_text.at("learned: extrapolation poor").holds, yes);
+  EXPECT_EQ(by_text.at("alibi: extrapolation excellent").holds, not_applicable);
+  // R(2) on the gradient instead of its transpose: the worked example's numbers.
+  const Claim& transpose = by_text.at("rope: the rotation is its own transpose, so gradients turn by R(i) too");
+  EXPECT_EQ(transpose.holds, no);
+  EXPECT_NEAR(transpose.number, 4 * std::sin(2.0), 1e-12);  // (1, 2) turned by 2 and by -2: 2·2·sin 2 apart
+}
+
+}  // namespace
+}  // namespace bearing::inspect
