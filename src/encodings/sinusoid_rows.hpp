@@ -8,7 +8,7 @@ namespace bearing {
 /// Exact sines and cosines of position times frequency, by the kernels of the rotary tables.
 class SinusoidRows {
  public:
-  /// Pairs of a block: their two rows fit a stack frame, and 1,024 of them the second cache.
+  /// Pairs of a block: their two rows fit a stack frame, and 2,048 of them a second cache.
   static constexpr Index block_pairs = 64;
 
   /// Throws RangeError, in `function`'s name, for a frequency above 2^13 or so small that three doubles cannot hold it.

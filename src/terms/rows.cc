@@ -90,10 +90,10 @@ std::vector<FillRoom<A>> fill_rooms(const InputEncoding<A>& encoding, const Posi
 }
 
 /// Rows of a tile: 64, or as many as the encoding likes, while there are tiles for all workers and, if the rows are
-/// not written where they belong at once, half of a second cache holds them.
+/// not written where they belong at once, 2 MiB hold them, which are still near.
 template <class A>
 Index tile_rows(const InputEncoding<A>& encoding, const Executor& on, Index batch, Index time, bool direct) {
-  const Index numbers = direct ? encoding.numbers_at_once : std::min(encoding.numbers_at_once, Index{1} << 17);
+  const Index numbers = direct ? encoding.numbers_at_once : std::min(encoding.numbers_at_once, Index{1} << 19);
   const Index share = on.run == nullptr ? time : time * batch / std::max<Index>(on.workers, 1);
   const Index rows = std::min(numbers / encoding.dim, (share + block_rows - 1) / block_rows * block_rows);
   return std::max(block_rows, rows / block_rows * block_rows);
