@@ -125,7 +125,7 @@ void add_peer(const PeerCase& c, Index threads) {
          const std::size_t behind = destination().bytes() / 2;
          const View<const T, 4> in = bthd(source().as<T>(), c.batch, c.time, heads, head_dim);
          T* const expected = destination().as<T>() + behind / sizeof(T);
-         rotate(table, in, bthd(expected, c.batch, c.time, heads, head_dim),
+         rotate_to(table, in, bthd(expected, c.batch, c.time, heads, head_dim),
                 Positions(dense(at.data(), c.batch, c.time)));
          const DenseTable& rows = DenseTable::get();
          const Object positions = memory(at.data(), at.size() * sizeof(Index));

@@ -60,7 +60,7 @@ void add_out_of_place(const Shape& s, Index threads, double demand) {
          const auto& table = long_table<Compute<T>>(s.pairing);
          const View<const T, 4> in = tensor(source().as<T>(), s);
          const View<T, 4> out = tensor(destination().as<T>(), s);
-         return [=, &table] { rotate(table, in, out, Positions{}, executor(threads)); };
+         return [=, &table] { rotate_to(table, in, out, Positions{}, executor(threads)); };
        }});
 }
 

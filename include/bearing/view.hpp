@@ -35,6 +35,9 @@ struct View {
 
   /// The number of elements: the product of the shape.
   constexpr Index size() const {
+    for (Index extent : shape) {
+      if (extent == 0) return 0;  // whatever the others are: their product alone may not fit 64 bits
+    }
     Index n = 1;
     for (Index extent : shape) n *= extent;
     return n;

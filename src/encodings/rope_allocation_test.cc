@@ -165,7 +165,7 @@ void rotations_fail_cleanly() {
   check("rotate", [&](Tensors<T>& x) { rotate(table, x.q_view(), Positions(1)); });
   check("rotate compact", [&](Tensors<T>& x) { rotate(compact, x.q_view(), Positions(1)); });
   check("rotate out of place",
-        [&](Tensors<T>& x) { rotate(table, View<const T, 4>(x.q_view()), x.k_view(), Positions(1)); });
+        [&](Tensors<T>& x) { rotate_to(table, View<const T, 4>(x.q_view()), x.k_view(), Positions(1)); });
   check("rotate both", [&](Tensors<T>& x) { rotate(table, x.q_view(), x.k_view(), Positions(1)); });
   check("backward", [&](Tensors<T>& x) { rotate_backward(table, x.q_view(), Positions(1)); });
   check("rebase", [&](Tensors<T>& x) { rebase(frequencies, Positions(1), frequencies, Positions(5), x.k_view()); });

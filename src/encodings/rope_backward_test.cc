@@ -33,7 +33,7 @@ TEST(RotateBackward, EqualsTheReferencesTranspose) {
       const auto expected = reference_rotation(back, d_y, at);
       test::on_every_target([&] {
         Guarded<T> d_x({2, 2, 11, 20}, Layout::padded);
-        rotate_backward(table, d_y.read(), d_x.view(), at);
+        rotate_backward_to(table, d_y.read(), d_x.view(), at);
         EXPECT_TRUE(is_rotation(back, d_y, expected, d_x));
         EXPECT_TRUE(d_x.guards_intact());
         Guarded<T> in_place({2, 2, 11, 20}, Layout::bthd);
@@ -60,8 +60,8 @@ TEST(RotateBackward, IsTheAdjointOfForward) {
       y.fill(random);
       PositionTensor<Index> at(1, 2, 11);
       at.fill(random, 1, 5000);
-      rotate(table, x.read(), forward.view(), at);
-      rotate_backward(table, y.read(), backward.view(), at);
+      rotate_to(table, x.read(), forward.view(), at);
+      rotate_backward_to(table, y.read(), backward.view(), at);
       double left = 0, right = 0, x_norm = 0, y_norm = 0;
       x.for_each([&](Index b, Index h, Index t, Index d) {
         left += forward.view()(b, h, t, d) * y.view()(b, h, t, d);

@@ -5,6 +5,7 @@
 #include <type_traits>
 
 #include "encodings/rope_rows.hpp"
+#include "tensor_checks.hpp"
 
 // What a rotation's kernel is given: checked arguments, no spec.
 
@@ -73,10 +74,6 @@ Index scratch_size(const RotateCall<T>& call) {
 /// Throws ShapeError unless x is [batch, heads, time, head_dim] with the frequencies' head_dim.
 template <class T>
 void check_heads(const char* function, const char* argument, View<const T, 4> x, Index head_dim);
-
-/// Throws ShapeError if two elements of a tensor that is written share memory.
-template <class T>
-void check_distinct(const char* function, const char* argument, View<T, 4> x);
 
 /// Runs a checked call in tasks on the executor.
 template <class T>

@@ -65,9 +65,9 @@ void add_results(Fingerprint& print, const Executor& on) {
     moved.fill(random, -10, 100'000);
     for (TableMemory memory : {TableMemory::full, TableMemory::compact}) {
       const RopeTable<Compute<T>> table(rope, 50'000 / frequencies.pairs(), {.memory = memory}, on);
-      rotate(table, x.read(), y.view(), at, on);
+      rotate_to(table, x.read(), y.view(), at, on);
       print.add(y.values());
-      rotate_backward(table, y.read(), z.view(), moved, on);
+      rotate_backward_to(table, y.read(), z.view(), moved, on);
       print.add(z.values());
     }
     rebase(frequencies, at, frequencies, moved, y.view(), on);
@@ -114,13 +114,13 @@ TEST(RopeDeterminism, ValuesAtTheEdgesOfTheRangeTurnAlikeOnEveryTarget) {
       if (t % 2 == 0) x.view()(b, h, t, d).bits &= 0x80FF;  // subnormal, or just above
     });
     use_simd_target("scalar");
-    rotate<Bfloat16>(table, x.read(), y.view(), Positions(7));
+    rotate_to<Bfloat16>(table, x.read(), y.view(), Positions(7));
     const std::vector<Bfloat16> wanted = y.values();
     Index subnormal = 0;
     for (Bfloat16 value : wanted) subnormal += (value.bits & 0x7F80) == 0 && (value.bits & 0x007F) != 0;
     EXPECT_GT(subnormal, 1000) << "too few to prove anything";
     test::on_every_target([&] {
-      rotate<Bfloat16>(table, x.read(), y.view(), Positions(7));
+      rotate_to<Bfloat16>(table, x.read(), y.view(), Positions(7));
       const std::vector<Bfloat16> got = y.values();
       for (std::size_t i = 0; i < wanted.size(); ++i) {
         const bool nan = static_cast<float>(wanted[i]) != static_cast<float>(wanted[i]);

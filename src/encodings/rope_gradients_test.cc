@@ -144,7 +144,7 @@ TEST(RopeGradients, OfTheInputEqualCentralDifferencesForTwentyThousandElements) 
       const Problem problem(c, random);
       const RopeTable<double> table(problem.frequencies, 20);
       Guarded<double> d_x(problem.x.view().shape, Layout::bthd);
-      rotate_backward(table, problem.w.read(), d_x.view(), problem.at);
+      rotate_backward_to(table, problem.w.read(), d_x.view(), problem.at);
       const Index dim = c.rope.head_dim;
       std::vector<double> head(static_cast<std::size_t>(dim)), above(head.size()), below(head.size());
       std::vector<double> p(static_cast<std::size_t>(problem.at.axes));

@@ -118,8 +118,8 @@ TEST(RopeRebase, OfCachedKeysEqualsRotatingThemAfreshWithTheNewEncoding) {
       new_at.fill(random, 0, 8192);
       Guarded<T> k(shape, Layout::bthd), cached(shape, Layout::bthd), fresh(shape, Layout::bthd);
       k.fill(random);
-      rotate(RopeTable<Compute<T>>(move.from, 100), k.read(), cached.view(), old_at);
-      rotate(RopeTable<Compute<T>>(move.to, 100), k.read(), fresh.view(), new_at);
+      rotate_to(RopeTable<Compute<T>>(move.from, 100), k.read(), cached.view(), old_at);
+      rotate_to(RopeTable<Compute<T>>(move.to, 100), k.read(), fresh.view(), new_at);
       rebase(move.from, old_at, move.to, new_at, cached.view());
       const double epsilon = std::is_same_v<T, double>    ? 1e-13
                              : std::is_same_v<T, float>   ? 9 * 0x1p-23

@@ -13,34 +13,6 @@ namespace {
 
 using text::concat;
 
-Index magnitude(Index x) { return x < 0 ? -x : x; }
-
-/// The memory that a view's elements lie in: [first, last) in bytes; empty for an empty view.
-struct Extent {
-  std::uintptr_t first = 0, last = 0;
-
-  template <class T>
-  explicit Extent(View<T, 4> x) {
-    if (x.size() == 0) return;
-    Index low = 0, high = 1;
-    for (std::size_t axis = 0; axis < 4; ++axis) {
-      (x.stride[axis] < 0 ? low : high) += (x.shape[axis] - 1) * x.stride[axis];
-    }
-    const auto base = reinterpret_cast<std::uintptr_t>(x.data);
-    first = base + static_cast<std::uintptr_t>(low) * sizeof(T);
-    last = base + static_cast<std::uintptr_t>(high) * sizeof(T);
-  }
-};
-
-template <class T>
-void check_overlap(const char* function, const char* argument, View<const T, 4> in, View<T, 4> out) {
-  const Extent a(in), b(out);
-  if (a.first < b.last && b.first < a.last) {
-    throw ShapeError(concat("[", function, "] ", argument,
-                            ": must be the input's own view or share no memory with it, got views that overlap"));
-  }
-}
-
 template <class C>
 void check_rows(const char* function, const RopeTable<C>& table, const Positions& at, Index batch, Index time) {
   const RopeRows<C>& rows = table.rows();
@@ -64,68 +36,16 @@ void check_rows(const char* function, const RopeTable<C>& table, const Positions
   }
 }
 
-/// Throws ShapeError unless the elements' number and their distances in memory can be counted in 60 bits of bytes.
-template <class T>
-void check_countable(const char* function, const char* argument, View<T, 4> x) {
-  constexpr Index most = (Index{1} << 60) / static_cast<Index>(sizeof(T));
-  Index elements = 1, span = 0;
-  bool countable = true;
-  for (std::size_t axis = 0; axis < 4 && countable; ++axis) {
-    if (x.shape[axis] == 0) return;
-    countable = x.shape[axis] <= most / elements;
-    if (countable) elements *= x.shape[axis];
-  }
-  if (!countable) throw ShapeError(concat("[", function, "] ", argument, ": too large, got shape ", x.shape));
-  for (std::size_t axis = 0; axis < 4 && countable; ++axis) {
-    if (x.shape[axis] == 1) continue;
-    const Index stride = x.stride[axis];
-    countable = stride >= -most && stride <= most && magnitude(stride) <= (most - span) / (x.shape[axis] - 1);
-    if (countable) span += magnitude(stride) * (x.shape[axis] - 1);
-  }
-  if (!countable) {
-    throw ShapeError(
-        concat("[", function, "] ", argument, ": too large, got strides ", x.stride, " for shape ", x.shape));
-  }
-}
-
 }  // namespace
 
 template <class T>
 void check_heads(const char* function, const char* argument, View<const T, 4> x, Index head_dim) {
-  for (Index extent : x.shape) {
-    if (extent < 0)
-      throw ShapeError(concat("[", function, "] ", argument, ": extents must not be negative, got shape ", x.shape));
-  }
+  check_extents(function, argument, x);
   if (x.shape[3] != head_dim) {
     throw ShapeError(concat("[", function, "] ", argument, ": last extent must be head_dim = ", head_dim, ", got ",
                             x.shape[3], "; shape is ", x.shape));
   }
-  check_countable(function, argument, x);
-  if (x.data == nullptr && x.size() > 0) {
-    throw ShapeError(
-        concat("[", function, "] ", argument, ": must have memory, got a null pointer; shape is ", x.shape));
-  }
-}
-
-template <class T>
-void check_distinct(const char* function, const char* argument, View<T, 4> x) {
-  if (x.size() == 0) return;
-  // Each axis must step over all that the axes with smaller strides span.
-  for (std::size_t axis = 0; axis < 4; ++axis) {
-    if (x.shape[axis] == 1) continue;
-    const Index step = magnitude(x.stride[axis]);
-    Index span = 1;
-    for (std::size_t other = 0; other < 4; ++other) {
-      const Index reach = magnitude(x.stride[other]);
-      if (other != axis && x.shape[other] > 1 && (reach < step || (reach == step && other < axis))) {
-        span += (x.shape[other] - 1) * reach;
-      }
-    }
-    if (step < span) {
-      throw ShapeError(concat("[", function, "] ", argument, ": no two elements may share memory, got strides ",
-                              x.stride, " for shape ", x.shape));
-    }
-  }
+  check_memory(function, argument, x);
 }
 
 namespace {
@@ -227,7 +147,7 @@ RotateCall<T> checked_call(const Names& names, const RopeTable<Compute<T>>& tabl
   const bool same = in.data == out.data && in.stride == out.stride;
   if (!same) check_heads(names.function, names.out, View<const T, 4>(out), f.head_dim);
   check_distinct(names.function, names.out, out);
-  if (!same) check_overlap(names.function, names.out, in, out);
+  if (!same) check_apart(names.function, names.out, in, out);
   at.check(names.function, names.at, f.axes, in.shape[0], in.shape[2]);
   check_rows(names.function, table, at, in.shape[0], in.shape[2]);
   return {.rows = &table.rows(),
@@ -248,10 +168,10 @@ void rotate(const RopeTable<Compute<T>>& table, View<T, 4> x, const Positions& a
   run(call, on);
 }
 
-template <class T>
-void rotate(const RopeTable<Compute<T>>& table, View<const T, 4> in, View<T, 4> out, const Positions& at,
-            const Executor& on) {
-  auto call = checked_call<T>({"rotate", "in", "out", "at"}, table, in, out, at, false);
+template <Writable T>
+void rotate_to(const RopeTable<Compute<T>>& table, std::type_identity_t<View<const T, 4>> in, View<T, 4> out,
+               const Positions& at, const Executor& on) {
+  auto call = checked_call<T>({"rotate_to", "in", "out", "at"}, table, in, out, at, false);
   run(call, on);
 }
 
@@ -279,25 +199,25 @@ void rotate_backward(const RopeTable<Compute<T>>& table, View<T, 4> d, const Pos
   run(call, on);
 }
 
-template <class T>
-void rotate_backward(const RopeTable<Compute<T>>& table, View<const T, 4> d_out, View<T, 4> d_in, const Positions& at,
-                     const Executor& on) {
-  auto call = checked_call<T>({"rotate_backward", "d_out", "d_in", "at"}, table, d_out, d_in, at, true);
+template <Writable T>
+void rotate_backward_to(const RopeTable<Compute<T>>& table, std::type_identity_t<View<const T, 4>> d_out,
+                        View<T, 4> d_in, const Positions& at, const Executor& on) {
+  auto call = checked_call<T>({"rotate_backward_to", "d_out", "d_in", "at"}, table, d_out, d_in, at, true);
   run(call, on);
 }
 
-#define BEARING_INSTANTIATE(T)                                                                                         \
-  template void check_heads(const char*, const char*, View<const T, 4>, Index);                                        \
-  template void check_distinct(const char*, const char*, View<T, 4>);                                                  \
-  template void run(RotateCall<T>&, const Executor&);                                                                  \
-  template void rotate(const RopeTable<Compute<T>>&, View<T, 4>, const Positions&, const Executor&);                   \
-  template void rotate(const RopeTable<Compute<T>>&, View<const T, 4>, View<T, 4>, const Positions&, const Executor&); \
-  template void rotate(const RopeTable<Compute<T>>&, View<T, 4>, View<T, 4>, const Positions&, const Executor&);       \
-  template void rotate(const RopeTable<Compute<T>>&, View<T, 4>, const Positions&, View<T, 4>, const Positions&,       \
-                       const Executor&);                                                                               \
-  template void rotate_backward(const RopeTable<Compute<T>>&, View<T, 4>, const Positions&, const Executor&);          \
-  template void rotate_backward(const RopeTable<Compute<T>>&, View<const T, 4>, View<T, 4>, const Positions&,          \
-                                const Executor&);
+#define BEARING_INSTANTIATE(T)                                                                                   \
+  template void check_heads(const char*, const char*, View<const T, 4>, Index);                                  \
+  template void run(RotateCall<T>&, const Executor&);                                                            \
+  template void rotate(const RopeTable<Compute<T>>&, View<T, 4>, const Positions&, const Executor&);             \
+  template void rotate_to<T>(const RopeTable<Compute<T>>&, std::type_identity_t<View<const T, 4>>, View<T, 4>,   \
+                             const Positions&, const Executor&);                                                 \
+  template void rotate(const RopeTable<Compute<T>>&, View<T, 4>, View<T, 4>, const Positions&, const Executor&); \
+  template void rotate(const RopeTable<Compute<T>>&, View<T, 4>, const Positions&, View<T, 4>, const Positions&, \
+                       const Executor&);                                                                         \
+  template void rotate_backward(const RopeTable<Compute<T>>&, View<T, 4>, const Positions&, const Executor&);    \
+  template void rotate_backward_to<T>(const RopeTable<Compute<T>>&, std::type_identity_t<View<const T, 4>>,      \
+                                      View<T, 4>, const Positions&, const Executor&);
 BEARING_INSTANTIATE(double)
 BEARING_INSTANTIATE(float)
 BEARING_INSTANTIATE(Bfloat16)

@@ -50,7 +50,7 @@ void run(const Case& c) {
       y.copy(x.read());
       rotate(table, y.view(), at);
     } else {
-      rotate(table, x.read(), y.view(), at);
+      rotate_to(table, x.read(), y.view(), at);
     }
     EXPECT_TRUE(is_rotation(table.frequencies(), x, expected, y));
     EXPECT_TRUE(y.guards_intact()) << "wrote beside its output";
@@ -94,12 +94,12 @@ TEST(Rotate, EveryPairOfLayoutsGivesTheBitsOfDenseMemory) {
       const RopeTable<Compute<T>> table(rope, 10);
       Guarded<T> dense_x(shape, Layout::bhtd), dense_y(shape, Layout::bhtd);
       dense_x.fill(random);
-      rotate(table, dense_x.read(), dense_y.view(), Positions(3));
+      rotate_to(table, dense_x.read(), dense_y.view(), Positions(3));
       for (Layout in : test::writable_layouts) {
         for (Layout out : test::writable_layouts) {
           Guarded<T> x(shape, in), y(shape, out);
           x.copy(dense_x.read());
-          rotate(table, x.read(), y.view(), Positions(3));
+          rotate_to(table, x.read(), y.view(), Positions(3));
           EXPECT_TRUE(test::same_bits(y.values(), dense_y.values())) << test::name(in) << " to " << test::name(out);
           EXPECT_TRUE(y.guards_intact() && x.guards_intact()) << test::name(in) << " to " << test::name(out);
         }
@@ -120,7 +120,7 @@ TEST(Rotate, EmptyBatchesHeadsAndSequencesAreNothingToDo) {
     const auto x = bhtd(memory.data(), shape[0], shape[1], shape[2], shape[3]);
     rotate(table, x, {});
     rotate_backward(table, x, {});
-    rotate(table, View<const float, 4>(x), x, {});
+    rotate_to(table, View<const float, 4>(x), x, {});
     View<float, 4> nowhere = x;
     nowhere.data = nullptr;
     rotate(table, nowhere, {});
@@ -140,10 +140,10 @@ TEST(Rotate, HasTheSameBitsForAnyNumberOfThreads) {
       PositionTensor<Index> at(1, shape[0], shape[2]);
       at.fill(random, 0, 5000);
       Guarded<T> serial(shape, Layout::bthd);
-      rotate(table, x.read(), serial.view(), at);
+      rotate_to(table, x.read(), serial.view(), at);
       const auto compare = [&](const Executor& on) {
         Guarded<T> y(shape, Layout::bthd);
-        rotate(table, x.read(), y.view(), at, on);
+        rotate_to(table, x.read(), y.view(), at, on);
         EXPECT_TRUE(test::same_bits(y.values(), serial.values())) << on.workers << " workers";
         EXPECT_TRUE(y.guards_intact());
       };
@@ -189,7 +189,7 @@ TEST(Rotate, KeepsTheNormOfTenThousandRows) {
   x.fill(random);
   PositionTensor<Index> at(1, 100, 100);
   at.fill(random, 0, 1 << 20);
-  rotate(table, x.read(), y.view(), at);
+  rotate_to(table, x.read(), y.view(), at);
   double worst = 0, moved = 0;
   for (Index b = 0; b < 100; ++b) {
     for (Index t = 0; t < 100; ++t) {
@@ -226,7 +226,7 @@ TEST(Rotate, TenThousandScoresDependOnTheDistanceAlone) {
   }
   const auto rotated = [&](const Guarded<float>& x, const Positions& at) {
     Guarded<float> y({1, 1, count, dim}, Layout::bhtd);
-    rotate(table, x.read(), y.view(), at);
+    rotate_to(table, x.read(), y.view(), at);
     return y;
   };
   const auto q_here = rotated(q, q_at), k_here = rotated(k, k_at);
@@ -260,7 +260,7 @@ TEST(Rotate, RealPositionsEqualTheReference) {
     x.fill(random);
     PositionTensor<double> at(1, 2, 11);
     at.fill(random, -50, 150);
-    rotate(table, x.read(), y.view(), at);
+    rotate_to(table, x.read(), y.view(), at);
     EXPECT_TRUE(is_rotation(table.frequencies(), x, reference_rotation(table.frequencies(), x, at), y));
   });
 }
@@ -274,7 +274,7 @@ TEST(Rotate, PositionsMayBeStatedInManyWays) {
   x.fill(random);
   const auto rotated = [&](const Positions& at) {
     Guarded<float> y(shape, Layout::bhtd);
-    rotate(table, x.read(), y.view(), at);
+    rotate_to(table, x.read(), y.view(), at);
     return y.values();
   };
   std::vector<Index> both;
@@ -303,7 +303,7 @@ TEST(Rotate, SequencesThatStartAtDifferentPositionsEqualTheReference) {
     Guarded<float> x({3, 2, time, 16}, Layout::bhtd), y({3, 2, time, 16}, Layout::bhtd);
     x.fill(random);
     const Positions at = Positions::starting_at(dense(firsts.data(), 3));
-    rotate(table, x.read(), y.view(), at);
+    rotate_to(table, x.read(), y.view(), at);
     PositionTensor<Index> written(1, 3, time);
     for (Index b = 0; b < 3; ++b) {
       for (Index t = 0; t < time; ++t) {
@@ -326,8 +326,8 @@ TEST(Rotate, QueriesAndKeysInOneCallEqualTwoCalls) {
       q.fill(random);
       k.fill(random);
       Guarded<T> q_alone(q_shape, Layout::bhtd), k_alone(k_shape, Layout::bhtd);
-      rotate(table, q.read(), q_alone.view(), q_at);
-      rotate(table, k.read(), k_alone.view(), k_at);
+      rotate_to(table, q.read(), q_alone.view(), q_at);
+      rotate_to(table, k.read(), k_alone.view(), k_at);
       test::Workers on(3);
       shared ? rotate(table, q.view(), k.view(), q_at, on) : rotate(table, q.view(), q_at, k.view(), k_at, on);
       EXPECT_TRUE(test::same_bits(q.values(), q_alone.values()));
@@ -379,15 +379,15 @@ TEST(Rotate, PositionsWithSeveralAxesEqualTheReference) {
         const auto expected_text = reference_rotation(table.frequencies(), x, text);
         test::on_every_target([&] {
           Guarded<T> y(shape, Layout::bhtd);
-          rotate(table, x.read(), y.view(), at);
+          rotate_to(table, x.read(), y.view(), at);
           EXPECT_TRUE(is_rotation(table.frequencies(), x, expected, y));
-          rotate(table, x.read(), y.view(), real);
+          rotate_to(table, x.read(), y.view(), real);
           EXPECT_TRUE(is_rotation(table.frequencies(), x, expected_real, y));
-          rotate(table, x.read(), y.view(), text);
+          rotate_to(table, x.read(), y.view(), text);
           EXPECT_TRUE(is_rotation(table.frequencies(), x, expected_text, y));
-          rotate(table, x.read(), y.view(), Positions(5));
+          rotate_to(table, x.read(), y.view(), Positions(5));
           EXPECT_TRUE(is_rotation(table.frequencies(), x, reference_rotation(table.frequencies(), x, Positions(5)), y));
-          rotate_backward(table, y.read(), y.view(), Positions(5));
+          rotate_backward_to(table, y.read(), y.view(), Positions(5));
           EXPECT_TRUE(y.guards_intact());
         });
       });
@@ -409,7 +409,7 @@ TEST(Rotate, CompactTablesRotateWithinTheSameBounds) {
     std::vector<T> first;
     test::on_every_target([&] {
       Guarded<T> y({2, 2, 33, 128}, Layout::bthd);
-      rotate(table, x.read(), y.view(), at);
+      rotate_to(table, x.read(), y.view(), at);
       EXPECT_TRUE(is_rotation(table.frequencies(), x, expected, y));
       if (first.empty()) first = y.values();
       EXPECT_TRUE(test::same_bits(y.values(), first));
@@ -430,7 +430,7 @@ TEST(Rotate, ElementsThatPassThroughKeepTheirBitsEvenSignallingNans) {
   const RopeTable<float> table(Rope{.head_dim = 8, .rotary_dim = 4, .pairing = Pairing::half}, 4);
   Bfloat16 x[8], y[8];
   for (int n = 0; n < 8; ++n) x[n] = Bfloat16::from_bits(static_cast<std::uint16_t>(0x7F81 + n));  // signalling NaNs
-  rotate<Bfloat16>(table, bhtd<const Bfloat16>(x, 1, 1, 1, 8), bhtd(y, 1, 1, 1, 8), Positions(2));
+  rotate_to<Bfloat16>(table, bhtd<const Bfloat16>(x, 1, 1, 1, 8), bhtd(y, 1, 1, 1, 8), Positions(2));
   EXPECT_EQ(std::memcmp(x + 4, y + 4, 4 * sizeof(Bfloat16)), 0);
 }
 

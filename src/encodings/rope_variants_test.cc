@@ -17,9 +17,9 @@ template <class T>
 std::vector<T> rotated(const RopeTable<T>& table, const test::RowData& data, bool back = false) {
   std::vector<T> y;
   if (back) {
-    rotate_backward<T>(table, data.template x<T>(), data.like_x(y), data.at());
+    rotate_backward_to<T>(table, data.template x<T>(), data.like_x(y), data.at());
   } else {
-    rotate<T>(table, data.template x<T>(), data.like_x(y), data.at());
+    rotate_to<T>(table, data.template x<T>(), data.like_x(y), data.at());
   }
   return y;
 }
@@ -96,7 +96,7 @@ TEST(RotaryValues, AreRelativeOnceTurnedBackAtTheQuery) {
   for (double& x : p) x = random.uniform(0, 1);
   const auto output = [&](Index first, bool turn_back) {
     std::vector<double> v(time * dim), o(time * dim);
-    rotate<double>(table, data.x<double>(), bhtd(v.data(), 1, 1, time, dim), Positions(first));
+    rotate_to<double>(table, data.x<double>(), bhtd(v.data(), 1, 1, time, dim), Positions(first));
     for (std::size_t i = 0; i < time; ++i) {
       for (std::size_t j = 0; j < time; ++j) {
         for (std::size_t d = 0; d < dim; ++d) o[i * dim + d] += p[i * time + j] * v[j * dim + d];

@@ -98,25 +98,25 @@ TEST_F(WrongCalls, TensorsOfTheWrongShapeOrMemoryAreRefused) {
          rotate(table, strided({60, 40, 8, 1}), {});
        },
        Kind::shape, "[rotate] x: no two elements may share memory, got strides [60, 40, 8, 1] for shape [2, 3, 5, 8]"},
-      {[&] { rotate(table, in(), bhtd(memory.data() + 300, 2, 3, 4, 8), {}); }, Kind::shape,
-       "[rotate] out: must have the shape of in, [2, 3, 5, 8], got [2, 3, 4, 8]"},
-      {[&] { rotate(table, View<const float, 4>(x(7)), x(7), {}); }, Kind::shape,
-       "[rotate] in: last extent must be head_dim = 8, got 7; shape is [2, 3, 5, 7]"},
-      {[&] { rotate(table, in(), nowhere(), {}); }, Kind::shape,
-       "[rotate] out: must have memory, got a null pointer; shape is [2, 3, 5, 8]"},
-      {[&] { rotate(table, View<const float, 4>(nowhere()), other(), {}); }, Kind::shape,
-       "[rotate] in: must have memory, got a null pointer; shape is [2, 3, 5, 8]"},
+      {[&] { rotate_to(table, in(), bhtd(memory.data() + 300, 2, 3, 4, 8), {}); }, Kind::shape,
+       "[rotate_to] out: must have the shape of in, [2, 3, 5, 8], got [2, 3, 4, 8]"},
+      {[&] { rotate_to(table, View<const float, 4>(x(7)), x(7), {}); }, Kind::shape,
+       "[rotate_to] in: last extent must be head_dim = 8, got 7; shape is [2, 3, 5, 7]"},
+      {[&] { rotate_to(table, in(), nowhere(), {}); }, Kind::shape,
+       "[rotate_to] out: must have memory, got a null pointer; shape is [2, 3, 5, 8]"},
+      {[&] { rotate_to(table, View<const float, 4>(nowhere()), other(), {}); }, Kind::shape,
+       "[rotate_to] in: must have memory, got a null pointer; shape is [2, 3, 5, 8]"},
       {[&] {
-         rotate(table, View<const float, 4>(other()), strided({120, 0, 8, 1}), {});
+         rotate_to(table, View<const float, 4>(other()), strided({120, 0, 8, 1}), {});
        },
        Kind::shape,
-       "[rotate] out: no two elements may share memory, got strides [120, 0, 8, 1] for shape [2, 3, 5, 8]"},
-      {[&] { rotate(table, in(), bhtd(memory.data() + 1, 2, 3, 5, 8), {}); }, Kind::shape,
-       "[rotate] out: must be the input's own view or share no memory with it, got views that overlap"},
-      {[&] { rotate(table, in(), bthd(memory.data(), 2, 5, 3, 8), {}); }, Kind::shape,
-       "[rotate] out: must be the input's own view or share no memory with it, got views that overlap"},
-      {[&] { rotate(table, in(), bhtd(memory.data() + 239, 2, 3, 5, 8), {}); }, Kind::shape,
-       "[rotate] out: must be the input's own view or share no memory with it, got views that overlap"},
+       "[rotate_to] out: no two elements may share memory, got strides [120, 0, 8, 1] for shape [2, 3, 5, 8]"},
+      {[&] { rotate_to(table, in(), bhtd(memory.data() + 1, 2, 3, 5, 8), {}); }, Kind::shape,
+       "[rotate_to] out: must be the input's own view or share no memory with it, got views that overlap"},
+      {[&] { rotate_to(table, in(), bthd(memory.data(), 2, 5, 3, 8), {}); }, Kind::shape,
+       "[rotate_to] out: must be the input's own view or share no memory with it, got views that overlap"},
+      {[&] { rotate_to(table, in(), bhtd(memory.data() + 239, 2, 3, 5, 8), {}); }, Kind::shape,
+       "[rotate_to] out: must be the input's own view or share no memory with it, got views that overlap"},
   });
 }
 
@@ -242,10 +242,10 @@ TEST_F(WrongCalls, BackwardNamesItselfAndItsArguments) {
        },
        Kind::shape,
        "[rotate_backward] d: no two elements may share memory, got strides [0, 40, 8, 1] for shape [2, 3, 5, 8]"},
-      {[&] { rotate_backward(table, in(), bhtd(memory.data() + 300, 2, 3, 1, 8), {}); }, Kind::shape,
-       "[rotate_backward] d_in: must have the shape of d_out, [2, 3, 5, 8], got [2, 3, 1, 8]"},
-      {[&] { rotate_backward(table, in(), other(), dense(integers.data(), 6)); }, Kind::shape,
-       "[rotate_backward] at: must have 5 tokens, got 6"},
+      {[&] { rotate_backward_to(table, in(), bhtd(memory.data() + 300, 2, 3, 1, 8), {}); }, Kind::shape,
+       "[rotate_backward_to] d_in: must have the shape of d_out, [2, 3, 5, 8], got [2, 3, 1, 8]"},
+      {[&] { rotate_backward_to(table, in(), other(), dense(integers.data(), 6)); }, Kind::shape,
+       "[rotate_backward_to] at: must have 5 tokens, got 6"},
   });
 }
 

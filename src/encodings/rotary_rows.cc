@@ -36,13 +36,14 @@ void RotaryRows<A>::check(const char*, const Problem& problem) const {
 template <class A>
 void RotaryRows<A>::turn(const RowTile& tile, const A* x, A* y) const {
   on_rows(tile, table_->frequencies().axes, x, tile.x_stride, y, tile.y_stride,
-          [&](View<const A, 4> in, View<A, 4> out, const Positions& at) { rotate<A>(*table_, in, out, at); });
+          [&](View<const A, 4> in, View<A, 4> out, const Positions& at) { rotate_to<A>(*table_, in, out, at); });
 }
 
 template <class A>
 void RotaryRows<A>::turn_grads(const RowTile& tile, const A*, const A* d_y, A* d_x, A*) const {
-  on_rows(tile, table_->frequencies().axes, d_y, tile.y_stride, d_x, tile.x_stride,
-          [&](View<const A, 4> in, View<A, 4> out, const Positions& at) { rotate_backward<A>(*table_, in, out, at); });
+  on_rows(
+      tile, table_->frequencies().axes, d_y, tile.y_stride, d_x, tile.x_stride,
+      [&](View<const A, 4> in, View<A, 4> out, const Positions& at) { rotate_backward_to<A>(*table_, in, out, at); });
 }
 
 template <class A>

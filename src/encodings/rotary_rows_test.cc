@@ -49,11 +49,11 @@ void expect_bits_of_rotate(const Rope& rope, const RowCase& c) {
   for (std::size_t i = 0; i < x.size(); ++i) x[i] = T(static_cast<float>(data.weight_values()[i]));
   test::on_every_target([&] {
     turn<T>(rows, c.side, data.at(), in, data.like_x(by_turn));
-    rotate<T>(table, in, data.like_x(by_rotate), data.at());
+    rotate_to<T>(table, in, data.like_x(by_rotate), data.at());
     ASSERT_EQ(std::memcmp(by_turn.data(), by_rotate.data(), x.size() * sizeof(T)), 0);
     if constexpr (std::is_same_v<T, Compute<T>>) {
       turn_backward<T>(rows, c.side, data.at(), in, in, data.like_x(by_turn));
-      rotate_backward<T>(table, in, data.like_x(by_rotate), data.at());
+      rotate_backward_to<T>(table, in, data.like_x(by_rotate), data.at());
       ASSERT_EQ(std::memcmp(by_turn.data(), by_rotate.data(), x.size() * sizeof(T)), 0);
     }
   });

@@ -81,9 +81,9 @@ TEST(Xpos, TablesEqualTheReferenceForEveryTypeAndPairingOnEveryTarget) {
         std::vector<T> first;
         test::on_every_target([&] {
           Guarded<T> y({2, 3, 11, 40}, Layout::padded);
-          rotate(table.q, x.read(), y.view(), at);
+          rotate_to(table.q, x.read(), y.view(), at);
           EXPECT_TRUE(test::is_rotation(table.q.frequencies(), x, q, y)) << "queries";
-          rotate(table.k, x.read(), y.view(), at);
+          rotate_to(table.k, x.read(), y.view(), at);
           EXPECT_TRUE(test::is_rotation(table.k.frequencies(), x, k, y)) << "keys";
           EXPECT_TRUE(y.guards_intact());
           if (first.empty()) first = y.values();
@@ -103,8 +103,8 @@ Scores scores(const Xpos& xpos, const Guarded<T>& q, const Guarded<T>& k, const 
               const Positions& k_at) {
   const XposTable<Compute<T>> table(xpos, 100);
   Guarded<T> q_turned(q.view().shape, Layout::bhtd), k_turned(k.view().shape, Layout::bhtd);
-  rotate(table.q, q.read(), q_turned.view(), q_at);
-  rotate(table.k, k.read(), k_turned.view(), k_at);
+  rotate_to(table.q, q.read(), q_turned.view(), q_at);
+  rotate_to(table.k, k.read(), k_turned.view(), k_at);
   Scores result;
   for (Index i = 0; i < q.view().shape[2]; ++i) {
     for (Index j = 0; j < k.view().shape[2]; ++j) {
@@ -187,8 +187,8 @@ TEST(Xpos, BackwardIsTheTransposeWithTheDecayStillMultiplied) {
   x.fill(random);
   y.fill(random);
   for (const RopeTable<double>* side : {&table.q, &table.k}) {
-    rotate(*side, x.read(), forward.view(), Positions(700));
-    rotate_backward(*side, y.read(), backward.view(), Positions(700));
+    rotate_to(*side, x.read(), forward.view(), Positions(700));
+    rotate_backward_to(*side, y.read(), backward.view(), Positions(700));
     double left = 0, right = 0, norms = 0;
     x.for_each([&](Index b, Index h, Index t, Index d) {
       left += forward.view()(b, h, t, d) * y.view()(b, h, t, d);
@@ -242,7 +242,7 @@ TEST(Xpos, HasTheSameBitsForAnyNumberOfThreads) {
   const auto turned = [&](const Executor& on) {
     const XposTable<float> table(xpos_of(32), 40, {}, on);
     Guarded<float> y({2, 3, 65, 32}, Layout::bthd);
-    rotate(table.k, x.read(), y.view(), Positions(7), on);
+    rotate_to(table.k, x.read(), y.view(), Positions(7), on);
     rebase(xpos_of(32), Positions(7), Positions(70), y.view(), on);
     return y.values();
   };

@@ -8,6 +8,7 @@
 #include <bearing/positions.hpp>
 #include <bearing/view.hpp>
 #include <memory>
+#include <type_traits>
 #include <vector>
 
 // Rotary position encoding (Su et al. 2021, arXiv 2104.09864): each pair (u, v) of a query's or key's head is turned
@@ -166,9 +167,10 @@ BEARING_EXPORT void rotate(const RopeTable<Compute<T>>& table, View<T, 4> x, con
                            const Executor& on = {});
 
 /// Out of place: reads `in`, writes every element of `out`. The two may be the same view, but must not overlap else.
-template <class T>
-BEARING_EXPORT void rotate(const RopeTable<Compute<T>>& table, View<const T, 4> in, View<T, 4> out, const Positions& at,
-                           const Executor& on = {});
+/// A name of its own, because two views that may both be written would read as a query and a key.
+template <Writable T>
+BEARING_EXPORT void rotate_to(const RopeTable<Compute<T>>& table, std::type_identity_t<View<const T, 4>> in,
+                              View<T, 4> out, const Positions& at, const Executor& on = {});
 
 /// q [batch, heads, time, head_dim] and k [batch, kv_heads, time, head_dim] in one call, at the same positions …
 template <Writable T>
@@ -186,8 +188,8 @@ template <Writable T>
 BEARING_EXPORT void rotate_backward(const RopeTable<Compute<T>>& table, View<T, 4> d, const Positions& at,
                                     const Executor& on = {});
 
-template <class T>
-BEARING_EXPORT void rotate_backward(const RopeTable<Compute<T>>& table, View<const T, 4> d_out, View<T, 4> d_in,
-                                    const Positions& at, const Executor& on = {});
+template <Writable T>
+BEARING_EXPORT void rotate_backward_to(const RopeTable<Compute<T>>& table, std::type_identity_t<View<const T, 4>> d_out,
+                                       View<T, 4> d_in, const Positions& at, const Executor& on = {});
 
 }  // namespace bearing
