@@ -24,7 +24,7 @@ Specimen turned_by(const SpecimenOptions& options, RopeTable<double> q_table, Ro
       std::make_shared<const std::pair<RopeTable<double>, RopeTable<double>>>(std::move(q_table), std::move(k_table));
   specimen.turn_rows = [tables](Side side, const Positions& at, View<const double, 4> x, View<double, 4> y,
                                 const Executor& on) {
-    rotate<double>(side == Side::query ? tables->first : tables->second, x, y, at, on);
+    rotate_to<double>(side == Side::query ? tables->first : tables->second, x, y, at, on);
   };
   return specimen;
 }

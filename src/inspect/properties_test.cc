@@ -3,9 +3,6 @@
 #include <cmath>
 #include <map>
 
-#include "inspect/make.hpp"
-#include "inspect/probes.hpp"
-
 namespace bearing::inspect {
 namespace {
 
@@ -22,7 +19,7 @@ std::map<std::string, Property> checked(const char* stem, const SpecimenOptions&
 
 TEST(Properties, ResultsOfEveryEncodingAreDeterministic) {
   for (const Entry& entry : catalog()) {
-    const Property p = check_deterministic(entry, Probe(entry, {.heads = 2, .dim = 8, .length = 100}));
+    const Property p = checked(entry, {.heads = 2, .dim = 8, .length = 100}).at("deterministic");
     EXPECT_EQ(p.verdict, Verdict::yes) << entry.stem << ": " << p.evidence;
   }
 }

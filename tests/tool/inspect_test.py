@@ -130,6 +130,18 @@ class Inspect(tool_test.Base):
         self.assertEqual([row["name"] for row in report["encodings"]], ["rope", "nope"])
         self.assertEqual({claim["encoding"] for claim in report["claims"]}, {"rope"})
 
+    def test_the_guide_shows_what_compare_prints(self):
+        guide = (tool_test.SOURCE / "docs/guide/properties.md").read_text().splitlines()
+        names = [entry["name"] for entry in self.report("list")["encodings"]]
+        shown = [line.split()[0] for line in guide if line.startswith("    ") and line.strip() and
+                 line.split()[0] in names]
+        self.assertEqual(shown, names)
+        some = ("learned", "sinusoidal", "rope", "xpos", "alibi", "t5", "fire", "shaw", "nope")
+        for line in run("compare", *some).stdout.splitlines():
+            if line.split()[:1] and line.split()[0] in some:
+                self.assertEqual([row.split() for row in guide if row.split()[:1] == line.split()[:1]][:1],
+                                 [line.split()])
+
     def test_compare_takes_all_when_none_is_named(self):
         report = self.report("compare", "--heads", "2", "--dim", "8", "--length", "16")
         names = [entry["name"] for entry in self.report("list")["encodings"]]
