@@ -16,7 +16,7 @@ void check_table(const Param<A, 2>& table, Index rows) {
   if (table.value.data == nullptr || table.value.shape[0] != rows) {
     throw ShapeError(concat("[BertRelativeTerm] table: must be [", rows, ", dim], shape is ", table.value.shape));
   }
-  relation::check_param("BertRelativeTerm", "table", table);
+  check_features("BertRelativeTerm", "table", table);
 }
 
 Order order_of(bool query_minus_key) { return query_minus_key ? Order::query_minus_key : Order::key_minus_query; }
@@ -49,8 +49,8 @@ BertRelativeTerm<A>::BertRelativeTerm(const Wav2Vec2BertRelative& clipped, Param
 
 template <class A>
 void BertRelativeTerm<A>::check(const char* function, const Problem& problem) const {
-  relation::check_whole(function, "BertRelative", problem);
-  relation::check_dim(function, "BertRelative.table", table_.value.shape[1], problem);
+  check_whole(function, "BertRelative", problem);
+  check_dim(function, "BertRelative.table", table_.value.shape[1], problem);
   if (!query_minus_key_) return;  // clipped: every distance has a row
   for (Index b = 0; b < problem.batch && problem.q_len > 0 && problem.k_len > 0; ++b) {
     const auto [least, most] = relation::reach(problem, b);

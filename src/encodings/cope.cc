@@ -3,7 +3,7 @@
 #include <bearing/error.hpp>
 #include <cmath>
 
-#include "encodings/bias_checks.hpp"
+#include "terms/checks.hpp"
 #include "terms/tile_kernels.hpp"
 #include "text.hpp"
 
@@ -21,7 +21,7 @@ CopeTerm<A>::CopeTerm(const Cope& cope, Param<A, 3> embeddings) : cope_(cope), e
     throw ShapeError(concat("[CopeTerm] embeddings: must be [heads or 1, ", cope.max_pos,
                             ", dim] with features side by side, got shape ", shape, ", strides ", stride));
   }
-  check_param<A, 3>("CopeTerm", "embeddings", embeddings, shape, "[heads or 1, max_pos, dim]");
+  check_param("CopeTerm", "embeddings", embeddings, shape, "[heads or 1, max_pos, dim]");
 }
 
 template <class A>

@@ -3,7 +3,7 @@
 #include <bearing/error.hpp>
 #include <cmath>
 
-#include "encodings/bias_checks.hpp"
+#include "terms/checks.hpp"
 #include "terms/tile_kernels.hpp"
 #include "text.hpp"
 
@@ -128,8 +128,7 @@ void DebertaTerm<A>::check(const char* function, const Problem& problem) const {
                             ": must be for queries and keys of ", problem.heads, " heads of ", problem.dim,
                             " features, shape is ", shape));
   }
-  check_whole(function, "q_at", "Deberta", *problem.q_at, problem.batch, problem.q_len);
-  check_whole(function, "k_at", "Deberta", *problem.k_at, problem.batch, problem.k_len);
+  check_whole(function, "Deberta", problem);
 }
 
 template <class A>

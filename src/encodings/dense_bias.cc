@@ -1,6 +1,6 @@
 #include <bearing/encodings/dense_bias.hpp>
 
-#include "encodings/bias_checks.hpp"
+#include "terms/checks.hpp"
 
 namespace bearing {
 

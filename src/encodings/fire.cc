@@ -4,7 +4,7 @@
 #include <limits>
 #include <numeric>
 
-#include "encodings/bias_checks.hpp"
+#include "terms/checks.hpp"
 
 namespace bearing {
 

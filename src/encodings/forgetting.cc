@@ -2,7 +2,7 @@
 #include <bearing/encodings/forgetting.hpp>
 #include <cmath>
 
-#include "encodings/bias_checks.hpp"
+#include "terms/checks.hpp"
 
 namespace bearing {
 

@@ -1,7 +1,7 @@
 #include <bearing/encodings/kerple.hpp>
 #include <cmath>
 
-#include "encodings/bias_checks.hpp"
+#include "terms/checks.hpp"
 
 namespace bearing {
 

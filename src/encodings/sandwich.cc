@@ -3,7 +3,7 @@
 #include <bearing/encodings/sandwich.hpp>
 #include <cmath>
 
-#include "encodings/bias_checks.hpp"
+#include "terms/checks.hpp"
 
 namespace bearing {
 

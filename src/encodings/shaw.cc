@@ -26,7 +26,7 @@ void check_table(const char* argument, const Param<A, 3>& table, Index rows) {
     throw ShapeError(
         concat("[ShawTerm] ", argument, ": must have 2 * clip + 1 = ", rows, " rows, shape is ", table.value.shape));
   }
-  relation::check_param("ShawTerm", argument, table);
+  check_features("ShawTerm", argument, table);
 }
 
 template <class A>
@@ -74,11 +74,11 @@ ShawTerm<A>::ShawTerm(const Shaw& shaw, Param<A, 3> key, Param<A, 3> value)
 
 template <class A>
 void ShawTerm<A>::check(const char* function, const Problem& problem) const {
-  relation::check_whole(function, "Shaw", problem);
+  check_whole(function, "Shaw", problem);
   const bool scores = problem.dim != 0 || problem.value_dim == 0;
   if (key_.value.data != nullptr && scores) {
     check_heads(function, "Shaw.key", key_, problem.heads);
-    relation::check_dim(function, "Shaw.key", key_.value.shape[2], problem);
+    check_dim(function, "Shaw.key", key_.value.shape[2], problem);
   }
   if (value_.value.data != nullptr && problem.value_dim != 0) {
     check_heads(function, "Shaw.value", value_, problem.heads);

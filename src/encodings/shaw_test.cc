@@ -189,7 +189,7 @@ TEST(Shaw, WrongCallsSayWhatMustHold) {
       [&] {
         ShawTerm<float>(Shaw{2}, {}, Param<float, 3>{table(1, 5, 8).value, dense(memory.data(), 1, 5, 4)});
       },
-      "[ShawTerm] value.grad: must have the shape of its value, [1, 5, 8], got [1, 5, 4]");
+      "[ShawTerm] value.grad: must have the shape of its parameter, [1, 5, 8], got [1, 5, 4]");
 
   const ShawTerm<float> term(Shaw{2}, table(3, 5, 8), table(1, 5, 6));
   std::vector<float> x(1000), s(18, 7.0f);
@@ -213,7 +213,7 @@ TEST(Shaw, WrongCallsSayWhatMustHold) {
       [&] {
         add_scores(with(fits), {{}, Positions(dense(halves.data(), 3)), q, q}, scores);
       },
-      "[add_scores] k_at: must be whole numbers for Shaw, got 0.5");
+      "[add_scores] k_at: must be whole numbers for Shaw, got 0.5 for token 1 of sequence 0");
   expect_error<ShapeError>(
       [&] { add_values(with(fits), {}, {}, dense<const float>(x.data(), 1, 2, 3, 3), dense(s.data(), 1, 2, 3, 3)); },
       "[add_values] Shaw.value: must have v's dim of 3, got 6");

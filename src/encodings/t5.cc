@@ -6,7 +6,7 @@
 #include <limits>
 #include <numeric>
 
-#include "encodings/bias_checks.hpp"
+#include "terms/checks.hpp"
 #include "text.hpp"
 
 namespace bearing {
@@ -77,8 +77,7 @@ Index t5_bucket(const T5& t5, Index distance) { return T5Buckets(t5)(distance); 
 template <class A>
 void T5Bias<A>::check(const char* function, const Problem& problem) const {
   check_param(function, "T5.table", table_, {buckets_.spec().buckets, problem.heads}, "[buckets, heads]");
-  check_whole(function, "q_at", "T5", *problem.q_at, problem.batch, problem.q_len);
-  check_whole(function, "k_at", "T5", *problem.k_at, problem.batch, problem.k_len);
+  check_whole(function, "T5", problem);
 }
 
 namespace {

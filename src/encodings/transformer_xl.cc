@@ -78,9 +78,9 @@ TransformerXLTerm<A>::TransformerXLTerm(const TransformerXL& xl, Param<A, 3> r, 
     throw ShapeError(concat("[TransformerXLTerm] u, v: must be [heads, dim] = ", wanted, " like r, shapes are ",
                             u.value.shape, " and ", v.value.shape));
   }
-  relation::check_param("TransformerXLTerm", "r", r);
-  relation::check_param("TransformerXLTerm", "u", u);
-  relation::check_param("TransformerXLTerm", "v", v);
+  check_features("TransformerXLTerm", "r", r);
+  check_features("TransformerXLTerm", "u", u);
+  check_features("TransformerXLTerm", "v", v);
 }
 
 template <class A>
@@ -89,8 +89,8 @@ void TransformerXLTerm<A>::check(const char* function, const Problem& problem) c
     throw ShapeError(
         concat("[", function, "] TransformerXL.r: must be for ", problem.heads, " heads, got ", r_.value.shape[0]));
   }
-  relation::check_dim(function, "TransformerXL.r", r_.value.shape[2], problem);
-  relation::check_whole(function, "TransformerXL", problem);
+  check_dim(function, "TransformerXL.r", r_.value.shape[2], problem);
+  check_whole(function, "TransformerXL", problem);
   const Index first = xl_.first_offset, last = first + r_.value.shape[1] - 1;
   for (Index b = 0; b < problem.batch && problem.q_len > 0 && problem.k_len > 0; ++b) {
     auto [least, most] = relation::reach(problem, b);

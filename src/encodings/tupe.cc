@@ -3,7 +3,7 @@
 #include <bearing/error.hpp>
 #include <cmath>
 
-#include "encodings/bias_checks.hpp"
+#include "terms/checks.hpp"
 #include "terms/tile_kernels.hpp"
 #include "text.hpp"
 
@@ -31,7 +31,7 @@ void check_vectors(const char* name, const Param<A, 3>& table, Index least) {
     throw ShapeError(concat("[TupeBias] ", name, ": must be [heads, rows, dim] of at least ", least,
                             " rows with features side by side, got shape ", shape, ", strides ", stride));
   }
-  check_param<A, 3>("TupeBias", name, table, shape, "[heads, rows, dim]");
+  check_param("TupeBias", name, table, shape, "[heads, rows, dim]");
 }
 
 void check_positions(const char* function, const char* argument, const Positions& at, Index batch, Index time,
@@ -54,7 +54,7 @@ TupeBias<A>::TupeBias(const Tupe& tupe, Param<A, 3> query, Param<A, 3> key, Para
     : first_(tupe.cls == TupeCls::untied ? 1 : 0), query_(query), key_(key), bias_(bias) {
   check_vectors("query", query, first_ + 1);
   check_vectors("key", key, first_ + 1);
-  check_param<A, 3>("TupeBias", "key", key, query.value.shape, "as query");
+  check_param("TupeBias", "key", key, query.value.shape, "as query");
   scale_ = static_cast<A>(tupe_softmax_scale(dim()));
   if (tupe.rel_pos_bins < 0) {
     throw RangeError(concat("[TupeBias] rel_pos_bins: must not be negative, got ", tupe.rel_pos_bins));
@@ -65,8 +65,8 @@ TupeBias<A>::TupeBias(const Tupe& tupe, Param<A, 3> query, Param<A, 3> key, Para
   }
   buckets_.emplace(
       T5{.buckets = tupe.rel_pos_bins, .max_distance = tupe.max_rel_pos, .direction = T5Direction::bidirectional});
-  check_param<A, 2>("TupeBias", "bias", bias, {tupe.rel_pos_bins + first_, heads()},
-                    untied() ? "[rel_pos_bins + 1, heads]" : "[rel_pos_bins, heads]");
+  check_param("TupeBias", "bias", bias, {tupe.rel_pos_bins + first_, heads()},
+              untied() ? "[rel_pos_bins + 1, heads]" : "[rel_pos_bins, heads]");
 }
 
 template <class A>

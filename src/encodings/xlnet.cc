@@ -21,8 +21,8 @@ XlnetSegmentTerm<A>::XlnetSegmentTerm(Param<A, 3> seg_embed, Param<A, 2> r_s, Vi
     throw ShapeError(concat("[XlnetSegmentTerm] r_s: must be [heads, dim] = ", wanted, " like seg_embed, shape is ",
                             r_s.value.shape));
   }
-  relation::check_param("XlnetSegmentTerm", "seg_embed", seg_embed);
-  relation::check_param("XlnetSegmentTerm", "r_s", r_s);
+  check_features("XlnetSegmentTerm", "seg_embed", seg_embed);
+  check_features("XlnetSegmentTerm", "r_s", r_s);
 }
 
 template <class A>
@@ -31,7 +31,7 @@ void XlnetSegmentTerm<A>::check(const char* function, const Problem& problem) co
     throw ShapeError(concat("[", function, "] XlnetSegment.seg_embed: must be for ", problem.heads, " heads, got ",
                             seg_embed_.value.shape[1]));
   }
-  relation::check_dim(function, "XlnetSegment.seg_embed", seg_embed_.value.shape[2], problem);
+  check_dim(function, "XlnetSegment.seg_embed", seg_embed_.value.shape[2], problem);
   const std::array<Index, 2> q{problem.batch, problem.q_len}, k{problem.batch, problem.k_len};
   if (q_segments_.shape != q || k_segments_.shape != k) {
     throw ShapeError(concat("[", function, "] XlnetSegment.q_segments, k_segments: must be ", q, " and ", k,

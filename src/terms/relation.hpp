@@ -1,12 +1,10 @@
 #pragma once
 
 #include <algorithm>
-#include <bearing/error.hpp>
 #include <bearing/term.hpp>
-#include <cmath>
 
+#include "terms/checks.hpp"
 #include "terms/tile_kernels.hpp"
-#include "text.hpp"
 
 // What Shaw, BERT's relative keys, Transformer-XL and XLNet share: vectors indexed by distance, that meet queries, keys
 // or values. A tile is cut into runs of consecutive tokens (one run, nearly always); a run multiplies with the vectors
@@ -141,24 +139,5 @@ struct Reach {
   Index least, most;
 };
 Reach reach(const Problem& problem, Index b);
-
-/// Throws RangeError unless all positions (on the first axis) are whole numbers.
-void check_whole(const char* function, const char* encoding, const Problem& problem);
-
-/// Throws ShapeError unless a parameter's features lie side by side and its gradient, if wanted, has its shape.
-template <class A, int Rank>
-void check_param(const char* function, const char* argument, const Param<A, Rank>& param) {
-  if (param.value.stride[Rank - 1] != 1 && param.value.shape[Rank - 1] > 1) {
-    throw ShapeError(text::concat("[", function, "] ", argument, ": must have a last stride of 1, got ",
-                                  param.value.stride[Rank - 1]));
-  }
-  if (param.grad.data != nullptr && param.grad.shape != param.value.shape) {
-    throw ShapeError(text::concat("[", function, "] ", argument, ".grad: must have the shape of its value, ",
-                                  param.value.shape, ", got ", param.grad.shape));
-  }
-}
-
-/// Throws ShapeError unless there are queries and keys, of that dim.
-void check_dim(const char* function, const char* argument, Index dim, const Problem& problem);
 
 }  // namespace bearing::relation

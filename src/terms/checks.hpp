@@ -1,0 +1,72 @@
+#pragma once
+
+#include <bearing/error.hpp>
+#include <bearing/term.hpp>
+#include <cmath>
+#include <string_view>
+
+#include "text.hpp"
+
+// Checks that encodings of scores and values share.
+
+namespace bearing {
+
+/// Throws ShapeError unless a parameter's gradient, if one is wanted, has its shape.
+template <class A, int Rank>
+void check_grad(std::string_view function, std::string_view name, const Param<A, Rank>& param) {
+  if (param.grad.data == nullptr || param.grad.shape == param.value.shape) return;
+  throw ShapeError(text::concat("[", function, "] ", name, ".grad: must have the shape of its parameter, ",
+                                param.value.shape, ", got ", param.grad.shape));
+}
+
+/// Throws ShapeError unless a parameter is there and has the shape that it must have, and so has its gradient.
+template <class A, int Rank>
+void check_param(std::string_view function, std::string_view name, const Param<A, Rank>& param,
+                 const std::type_identity_t<std::array<Index, Rank>>& shape, std::string_view axes) {
+  if (param.value.data == nullptr || param.value.shape != shape) {
+    throw ShapeError(text::concat("[", function, "] ", name, ": must be ", axes, " = ", shape, ", got ",
+                                  param.value.data == nullptr ? "nothing" : text::concat("shape ", param.value.shape)));
+  }
+  check_grad(function, name, param);
+}
+
+/// Throws ShapeError unless a parameter's features lie side by side and its gradient, if wanted, has its shape.
+template <class A, int Rank>
+void check_features(std::string_view function, std::string_view name, const Param<A, Rank>& param) {
+  if (param.value.stride[Rank - 1] != 1 && param.value.shape[Rank - 1] > 1) {
+    throw ShapeError(
+        text::concat("[", function, "] ", name, ": must have a last stride of 1, got ", param.value.stride[Rank - 1]));
+  }
+  check_grad(function, name, param);
+}
+
+/// Throws RangeError unless positions on the first axis are whole numbers.
+inline void check_whole(std::string_view function, std::string_view argument, std::string_view encoding,
+                        const Positions& at, Index batch, Index time) {
+  if (at.integral()) return;
+  for (Index b = 0; b < batch; ++b) {
+    for (Index t = 0; t < time; ++t) {
+      const double p = at.real(0, b, t);
+      if (p == std::floor(p)) continue;
+      throw RangeError(text::concat("[", function, "] ", argument, ": must be whole numbers for ", encoding, ", got ",
+                                    p, " for token ", t, " of sequence ", b));
+    }
+  }
+}
+inline void check_whole(std::string_view function, std::string_view encoding, const Problem& problem) {
+  check_whole(function, "q_at", encoding, *problem.q_at, problem.batch, problem.q_len);
+  check_whole(function, "k_at", encoding, *problem.k_at, problem.batch, problem.k_len);
+}
+
+/// Throws ShapeError unless there are queries and keys, of that dim.
+inline void check_dim(std::string_view function, std::string_view argument, Index dim, const Problem& problem) {
+  if (problem.dim == 0) {
+    throw ShapeError(text::concat("[", function, "] q, k: must be given, ", argument, " multiplies them"));
+  }
+  if (dim != problem.dim) {
+    throw ShapeError(
+        text::concat("[", function, "] ", argument, ": must have q's dim of ", problem.dim, ", got ", dim));
+  }
+}
+
+}  // namespace bearing
