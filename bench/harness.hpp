@@ -49,5 +49,6 @@ void add_axes_cases();
 void add_input_cases();
 void add_table_cases();
 void add_score_cases();
+void add_relation_cases();
 
 }  // namespace bearing::bench

@@ -68,6 +68,7 @@ int main(int argc, char** argv) try {
   bearing::bench::add_table_cases();
   bearing::bench::add_input_cases();
   bearing::bench::add_score_cases();
+  bearing::bench::add_relation_cases();
   if (!interpreter.empty()) {
 #ifdef BEARING_BENCH_PEERS
     bearing::bench::add_peer_cases(interpreter);
