@@ -147,6 +147,16 @@ class Inspect(tool_test.Base):
         names = [entry["name"] for entry in self.report("list")["encodings"]]
         self.assertEqual([row["name"] for row in report["encodings"]], names)
 
+    def test_compare_leaves_out_what_cannot_have_the_size_unless_it_is_named(self):
+        size = ("--heads", "1", "--dim", "6", "--length", "64")
+        result = run("compare", *size)
+        self.assertEqual(result.returncode, 0)
+        self.assertIn("bearing: sinusoidal_2d is left out: compare: [Sinusoidal2d] dim: must be a positive multiple "
+                      "of 4, got 6\n", result.stderr)
+        self.assertNotIn("sinusoidal_2d", result.stdout)
+        self.assertRegex(result.stdout, "(?m)^rope ")
+        self.expect_error(2, "compare: [Sinusoidal2d] dim", "compare", "rope", "sinusoidal_2d", *size)
+
     # bearing table
 
     def test_table_writes_the_sinusoidal_table(self):

@@ -79,9 +79,15 @@ void compare_encodings(const Options& options) {
   if (entries.empty()) {
     for (const inspect::Entry& entry : inspect::catalog()) entries.push_back(&entry);
   }
-  with_library_errors("compare", [&] {
-    for (const inspect::Entry* entry : entries) report.rows.push_back(inspect::compare(*entry, report.size));
-  });
+  for (const inspect::Entry* entry : entries) {
+    try {
+      with_library_errors("compare", [&] { report.rows.push_back(inspect::compare(*entry, report.size)); });
+    } catch (const UsageError& error) {
+      if (!options.encodings.empty()) throw;
+      // Of all, those that can serve this size; the others are named where they do no harm.
+      fmt::print(stderr, "bearing: {} is left out: {}\n", entry->stem, error.what());
+    }
+  }
   for (inspect::Claim& claim : inspect::claims()) {
     const auto shown = [&](const inspect::Entry* entry) { return entry->stem == claim.stem; };
     if (std::any_of(entries.begin(), entries.end(), shown)) report.claims.push_back(std::move(claim));
