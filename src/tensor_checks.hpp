@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <bearing/error.hpp>
 #include <bearing/view.hpp>
 
@@ -18,8 +19,8 @@ void check_countable(const char* function, const char* argument, View<T, Rank> x
   constexpr auto axes = static_cast<std::size_t>(Rank);
   Index elements = 1, span = 0;
   bool countable = true;
+  if (std::find(x.shape.begin(), x.shape.end(), 0) != x.shape.end()) return;
   for (std::size_t axis = 0; axis < axes && countable; ++axis) {
-    if (x.shape[axis] == 0) return;
     countable = x.shape[axis] <= most / elements;
     if (countable) elements *= x.shape[axis];
   }

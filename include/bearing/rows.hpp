@@ -52,9 +52,9 @@ struct InputEncoding {
   }
 };
 
-/// Writes p(i) for every token to rows [batch, time, dim], in double, float, Bfloat16 or Float16. Throws ShapeError if
-/// the last extent is not the encoding's dim, RangeError for a position that it has no row for; nothing is written
-/// then.
+/// Writes p(i) for every token to rows [batch, time, dim], in double, float, Bfloat16 or Float16; any strides. Throws
+/// ShapeError if the last extent is not the encoding's dim, for rows without memory or that share it, RangeError for a
+/// position that it has no row for; nothing is written then.
 template <class T>
 BEARING_EXPORT void fill(const std::type_identity_t<InputEncoding<Compute<T>>>& encoding, const Positions& at,
                          View<T, 3> rows, const Executor& on = {});
@@ -71,11 +71,26 @@ template <class T>
 BEARING_EXPORT void add(const std::type_identity_t<InputEncoding<Compute<T>>>& encoding, const Positions& at,
                         View<T, 3> x, const Executor& on = {});
 
+/// The same for one sequence: x [time, dim].
+template <class T>
+void add(const std::type_identity_t<InputEncoding<Compute<T>>>& encoding, const Positions& at, View<T, 2> x,
+         const Executor& on = {}) {
+  add(encoding, at, View<T, 3>{x.data, {1, x.shape[0], x.shape[1]}, {0, x.stride[0], x.stride[1]}}, on);
+}
+
 /// Adds the parameters' gradients, from the gradient of the rows: d_x [batch, time, dim] (x's own is d_x itself).
 /// Summed in one order: the same bits for any executor. Errors as fill().
 template <class A>
 BEARING_EXPORT void add_backward(const std::type_identity_t<InputEncoding<A>>& encoding, const Positions& at,
                                  View<const A, 3> d_x, const Executor& on = {});
+
+/// The same for one sequence: d_x [time, dim].
+template <class A>
+void add_backward(const std::type_identity_t<InputEncoding<A>>& encoding, const Positions& at, View<const A, 2> d_x,
+                  const Executor& on = {}) {
+  add_backward(encoding, at,
+               View<const A, 3>{d_x.data, {1, d_x.shape[0], d_x.shape[1]}, {0, d_x.stride[0], d_x.stride[1]}}, on);
+}
 
 /// An encoding of query and key rows.
 template <class A>
@@ -117,15 +132,17 @@ struct RowEncoding {
   }
 };
 
-/// y [batch, heads, time, out_dim] ← T x, x [batch, heads, time, dim]: queries or keys, as `side` says. y may be x
-/// where the encoding keeps the dimension, but must not overlap it else. Throws ShapeError for heads, dimensions or
-/// axes that the encoding does not have, RangeError for positions that it cannot serve; nothing is written then.
+/// y [batch, heads, time, out_dim] ← T x, x [batch, heads, time, dim]: queries or keys, as `side` says; any strides.
+/// y may be x itself where the encoding keeps the dimension. Throws ShapeError for heads, dimensions or axes that the
+/// encoding does not have, for tensors without memory, for a y that overlaps x otherwise or itself, RangeError for
+/// positions that it cannot serve; nothing is written then.
 template <class T>
 BEARING_EXPORT void turn(const std::type_identity_t<RowEncoding<Compute<T>>>& encoding, Side side, const Positions& at,
                          std::type_identity_t<View<const T, 4>> x, View<T, 4> y, const Executor& on = {});
 
-/// The gradients: d_x = Tᵀ d_y, written ([batch, heads, time, dim]); the parameters', +=. x is what turn() was given.
-/// Summed in one order: the same bits for any executor. Errors as turn().
+/// The gradients: d_x = Tᵀ d_y, written ([batch, heads, time, dim]); the parameters', +=. x is what turn() was given;
+/// d_x may be d_y or x itself, if it has its shape. Summed in one order: the same bits for any executor. Errors as
+/// turn().
 template <class A>
 BEARING_EXPORT void turn_backward(const std::type_identity_t<RowEncoding<A>>& encoding, Side side, const Positions& at,
                                   std::type_identity_t<View<const A, 4>> x, std::type_identity_t<View<const A, 4>> d_y,

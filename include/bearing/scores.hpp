@@ -13,7 +13,7 @@
 namespace bearing {
 
 /// What scores depend on beside the encodings. q [batch, heads, q_len, dim] and k [batch, kv_heads, k_len, dim] are
-/// only needed by encodings that look at them; kv_heads divides heads (grouped queries).
+/// only needed by encodings that look at them: both, or neither; kv_heads divides heads (grouped queries).
 template <class A>
 struct ScoreInputs {
   Positions q_at = {}, k_at = {};
@@ -21,15 +21,16 @@ struct ScoreInputs {
   A scale = 1;  ///< the softmax scale, for terms inside the product
 };
 
-/// Adds every term to scores [batch, heads, q_len, k_len]; any strides.
+/// Adds every term to scores [batch, heads, q_len, k_len]; any strides, but no two scores may share memory.
 ///
-/// Throws ShapeError or RangeError if an encoding cannot serve these heads, lengths or positions, or if q and k do not
-/// fit the scores; nothing is written then.
+/// Throws ShapeError or RangeError if an encoding cannot serve these heads, lengths or positions, if q and k do not fit
+/// the scores, or if a tensor has elements but no memory; nothing is written then.
 template <class A>
 BEARING_EXPORT void add_scores(const TermList<A>& terms, const std::type_identity_t<ScoreInputs<A>>& in,
                                std::type_identity_t<View<A, 4>> scores, const Executor& on = {});
 
-/// Where add_scores_backward() adds the gradients of queries and keys; what is left null is not computed.
+/// Where add_scores_backward() adds the gradients of queries and keys, with their shapes; what is left null is not
+/// computed. They may be slices of one array, but not be q, k or each other.
 template <class A>
 struct QueryKeyGrads {
   View<A, 4> d_q = {}, d_k = {};

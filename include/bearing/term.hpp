@@ -22,14 +22,13 @@
 // not compile. Beside them an encoding may have
 //
 //     void check(const char* function, const Problem&) const   throws if it cannot serve; called once, before any work
-//     Index param_size() const                                 numbers in its parameters' gradient for one (batch,
-//     head);
-//                                                              0 if no gradient is wanted
+//     Index param_size() const                                 numbers in one batch and head's block of the
+//                                                              parameters' gradient; 0 if none is wanted
 //     void collect(Index batch, Index head, const A* d) const  adds such a block into the gradients; called for every
 //                                                              batch and head in rising order, so sums have one order
 //     Index scratch_size(Index rows, Index cols) const         numbers of A that a tile of that size needs to work
 //     Index turn_scratch(Index dim) const                      doubles that turn and turn_grads need to work
-//     Index input_scratch(Index rows) const                    doubles that inputs and input_grads need for so many
+//     Index input_scratch(Index rows) const                    doubles that inputs and input_grads need
 //     static constexpr Index numbers_at_once = n               inputs likes to write tiles of up to n numbers
 //     static constexpr bool grads_in_order = true              input_grads adds to the gradients itself, with d_params
 //                                                              null: called in one order, one call at a time
@@ -58,7 +57,6 @@ struct Tile {
   Index row = 0, col = 0;    ///< its first query and key: indices in their sequences, not positions
   Index rows = 0, cols = 0;  ///< its extents
   Index stride = 0;          ///< between rows of the score arrays that come with it
-
   /// Positions, one array per axis; axes past an input's last repeat it (text: time = height = width).
   std::array<const double*, max_axes> q_at{};  ///< [rows] each
   std::array<const double*, max_axes> k_at{};  ///< [cols] each
@@ -66,11 +64,10 @@ struct Tile {
   bool consecutive = false;
 
   Index dim = 0;  ///< of q and k
-  const A *q = nullptr,
-          *k = nullptr;  ///< rows as they enter the product (rotated, if they are): [rows, dim], [cols, dim]
+  /// Rows as they enter the product (rotated, if they are): [rows, dim], [cols, dim]; null: not at hand.
+  const A *q = nullptr, *k = nullptr;
   Index q_stride = 0, k_stride = 0;
   A scale = 1;  ///< the softmax scale; scores are final logits, so a term inside the product multiplies by it itself
-
   A* scratch = nullptr;  ///< [scratch_size(rows, cols)] to use freely
 };
 
@@ -94,7 +91,6 @@ struct RowTile {
   Index x_stride = 0, y_stride = 0;          ///< between rows of what comes in and of what goes out
   Side side = Side::query;
   bool consecutive = false;  ///< positions are whole and rise by one from row to row, on the only axis
-
   double* scratch = nullptr;  ///< [turn_scratch(dim)] or [input_scratch(rows)] to use freely
 };
 

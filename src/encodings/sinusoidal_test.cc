@@ -340,7 +340,7 @@ TEST(Sinusoidal, NothingIsWrittenWhereACallIsWrong) {
   std::vector<float> x(12, 7.0f);
   const std::vector<double> at{0, 1, NAN}, both(6);
   expect_error<ShapeError>([&] { fill<float>(encoding, {}, dense(x.data(), 3, 3)); },
-                           "[fill] x: must be [batch, time, dim] with dim = 4, shape is [1, 3, 3]");
+                           "[fill] rows: must be [batch, time, dim] with dim = 4, shape is [1, 3, 3]");
   expect_error<RangeError>([&] { add<float>(encoding, dense(at.data(), 3), dense(x.data(), 1, 3, 4)); },
                            "[add] at: must lie within -2^31 and 2^31, got nan at [axis 0, batch 0, time 2]");
   expect_error<ShapeError>([&] { fill<float>(encoding, dense(both.data(), 2, 1, 3), dense(x.data(), 3, 4)); },

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <vector>
 
+#include "tensor_checks.hpp"
 #include "terms/score_call.hpp"
 #include "text.hpp"
 
@@ -50,21 +51,19 @@ class Place {
   std::vector<double> memory_;
 };
 
-void check_axes(const char* function, const Positions& at) {
-  if (at.axes() <= max_axes) return;
-  throw ShapeError(concat("[", function, "] at: must have at most ", max_axes, " axes, got ", at.axes()));
-}
-
-template <class A>
-void check_input(const char* function, const InputEncoding<A>& encoding, const Positions& at,
-                 const std::array<Index, 3>& x) {
-  if (x[2] != encoding.dim) {
-    throw ShapeError(
-        concat("[", function, "] x: must be [batch, time, dim] with dim = ", encoding.dim, ", shape is ", x));
+template <class A, class T>
+void check_input(const char* function, const char* argument, const InputEncoding<A>& encoding, const Positions& at,
+                 View<T, 3> x) {
+  check_extents(function, argument, x);
+  const auto [batch, time, dim] = x.shape;
+  if (dim != encoding.dim) {
+    throw ShapeError(concat("[", function, "] ", argument, ": must be [batch, time, dim] with dim = ", encoding.dim,
+                            ", shape is ", x.shape));
   }
-  at.check(function, "at", at.axes(), x[0], x[1]);
-  check_axes(function, at);
-  Problem problem{.batch = x[0], .q_len = x[1], .k_len = x[1], .dim = x[2], .q_at = &at, .k_at = &at};
+  check_memory(function, argument, x);
+  if constexpr (Writable<T>) check_distinct(function, argument, x);
+  check_positions(function, "at", at, batch, time);
+  Problem problem{.batch = batch, .q_len = time, .k_len = time, .dim = dim, .q_at = &at, .k_at = &at};
   if (encoding.check != nullptr) encoding.check(encoding.self, function, problem);
 }
 
@@ -101,15 +100,15 @@ Index tile_rows(const InputEncoding<A>& encoding, const Executor& on, Index batc
 
 /// put(row of x, stride, row of p, dim): how a row of numbers reaches x.
 template <class T, class Put>
-void write_inputs(const char* function, const InputEncoding<Compute<T>>& encoding, const Positions& at, View<T, 3> x,
-                  const Executor& on, bool direct, const Put& put) {
+void write_inputs(const char* function, const char* argument, const InputEncoding<Compute<T>>& encoding,
+                  const Positions& at, View<T, 3> x, const Executor& on, bool direct, const Put& put) {
   using A = Compute<T>;
-  check_input(function, encoding, at, x.shape);
+  check_input(function, argument, encoding, at, x);
   if (x.size() == 0) return;
   const auto [batch, time, dim] = x.shape;
-  const Index rows = tile_rows(encoding, on, batch, time, direct);
+  const Index rows = std::min(tile_rows(encoding, on, batch, time, direct), time);
   const Index tiles = (time + rows - 1) / rows, units = batch * tiles, chunks = chunk_count(on, units);
-  std::vector<FillRoom<A>> rooms = fill_rooms<A>(encoding, at, chunks, std::min(rows, time), direct ? 0 : rows * dim);
+  std::vector<FillRoom<A>> rooms = fill_rooms<A>(encoding, at, chunks, rows, direct ? 0 : rows * dim);
   in_chunks(on, chunks, units, [&, time = time, dim = dim](Index chunk, Index unit) {
     FillRoom<A>& room = rooms[static_cast<std::size_t>(chunk)];
     RowTile tile = room.place.open(unit / tiles, 0, unit % tiles * rows, time);
@@ -135,7 +134,7 @@ template <class T>
 void fill(const std::type_identity_t<InputEncoding<Compute<T>>>& encoding, const Positions& at, View<T, 3> rows,
           const Executor& on) {
   const bool direct = std::is_same_v<T, Compute<T>> && rows.stride[2] == 1;
-  write_inputs("fill", encoding, at, rows, on, direct, [](T* x, Index stride, const Compute<T>* p, Index dim) {
+  write_inputs("fill", "rows", encoding, at, rows, on, direct, [](T* x, Index stride, const Compute<T>* p, Index dim) {
     if (stride == 1) {  // apart, so that it becomes vectors
       for (Index d = 0; d < dim; ++d) x[d] = T(p[d]);
     } else {
@@ -148,7 +147,7 @@ template <class T>
 void add(const std::type_identity_t<InputEncoding<Compute<T>>>& encoding, const Positions& at, View<T, 3> x,
          const Executor& on) {
   using A = Compute<T>;
-  write_inputs("add", encoding, at, x, on, false, [](T* to, Index stride, const A* p, Index dim) {
+  write_inputs("add", "x", encoding, at, x, on, false, [](T* to, Index stride, const A* p, Index dim) {
     if (stride == 1) {
       for (Index d = 0; d < dim; ++d) to[d] = T(static_cast<A>(to[d]) + p[d]);
     } else {
@@ -160,15 +159,15 @@ void add(const std::type_identity_t<InputEncoding<Compute<T>>>& encoding, const 
 template <class A>
 void add_backward(const std::type_identity_t<InputEncoding<A>>& encoding, const Positions& at, View<const A, 3> d_x,
                   const Executor& on) {
-  check_input("add_backward", encoding, at, d_x.shape);
+  check_input("add_backward", "d_x", encoding, at, d_x);
   if (encoding.param_size == 0 || d_x.size() == 0) return;
   // One block of gradients a sequence, added up in order; or all of them in order by the encoding itself.
   const auto [batch, time, dim] = d_x.shape;
   const Index size = encoding.grads_in_order ? 0 : encoding.param_size;
   const Executor& where = encoding.grads_in_order ? Executor{} : on;
-  std::vector<A> params(static_cast<std::size_t>(batch * size));
-  const Index chunks = chunk_count(where, batch);
-  std::vector<FillRoom<A>> rooms = fill_rooms<A>(encoding, at, chunks, block_rows, block_rows * dim);
+  std::vector<A> params(block_numbers(batch, size));
+  const Index chunks = chunk_count(where, batch), rows = std::min(block_rows, time);
+  std::vector<FillRoom<A>> rooms = fill_rooms<A>(encoding, at, chunks, rows, rows * dim);
   in_chunks(where, chunks, batch, [&, time = time, dim = dim](Index chunk, Index b) {
     FillRoom<A>& room = rooms[static_cast<std::size_t>(chunk)];
     for (Index first = 0; first < time; first += block_rows) {
@@ -195,11 +194,12 @@ struct TurnRoom {
 };
 
 template <class A>
-std::vector<TurnRoom<A>> turn_rooms(const RowEncoding<A>& encoding, const Positions& at, Index chunks, Index dim,
-                                    Index out_dim) {
+std::vector<TurnRoom<A>> turn_rooms(const RowEncoding<A>& encoding, const Positions& at, Index chunks, Index time,
+                                    Index dim, Index out_dim) {
   std::vector<TurnRoom<A>> rooms;
   rooms.reserve(static_cast<std::size_t>(chunks));
-  const auto in = static_cast<std::size_t>(block_rows * dim), out = static_cast<std::size_t>(block_rows * out_dim);
+  const Index rows = std::min(block_rows, time);
+  const auto in = static_cast<std::size_t>(rows * dim), out = static_cast<std::size_t>(rows * out_dim);
   const auto scratch =
       static_cast<std::size_t>(encoding.turn_scratch == nullptr ? 0 : encoding.turn_scratch(encoding.self, dim));
   for (Index c = 0; c < chunks; ++c) {
@@ -208,17 +208,20 @@ std::vector<TurnRoom<A>> turn_rooms(const RowEncoding<A>& encoding, const Positi
   return rooms;
 }
 
-template <class A>
-Index check_turn(const char* function, const RowEncoding<A>& encoding, const Positions& at,
-                 const std::array<Index, 4>& x, const std::array<Index, 4>& y) {
-  const Index out_dim = encoding.out_dim == nullptr ? x[3] : encoding.out_dim(encoding.self, x[3]);
-  if (y != std::array<Index, 4>{x[0], x[1], x[2], out_dim}) {
-    throw ShapeError(
-        concat("[", function, "] y: must be [batch, heads, time, ", out_dim, "] for x with shape ", x, ", got ", y));
+/// `argument`: what the turned rows are called. Returns their dimension.
+template <class A, class X, class Y>
+Index check_turn(const char* function, const RowEncoding<A>& encoding, const Positions& at, View<X, 4> x,
+                 const char* argument, View<Y, 4> y) {
+  check_tensor(function, "x", x);
+  const auto [batch, heads, time, dim] = x.shape;
+  const Index out_dim = encoding.out_dim == nullptr ? dim : encoding.out_dim(encoding.self, dim);
+  if (y.shape != std::array<Index, 4>{batch, heads, time, out_dim}) {
+    throw ShapeError(concat("[", function, "] ", argument, ": must be [batch, heads, time, ", out_dim,
+                            "] for x with shape ", x.shape, ", got ", y.shape));
   }
-  at.check(function, "at", at.axes(), x[0], x[2]);
-  check_axes(function, at);
-  Problem problem{.batch = x[0], .heads = x[1], .kv_heads = x[1], .q_len = x[2], .k_len = x[2], .dim = x[3]};
+  check_tensor(function, argument, y);
+  check_positions(function, "at", at, batch, time);
+  Problem problem{.batch = batch, .heads = heads, .kv_heads = heads, .q_len = time, .k_len = time, .dim = dim};
   problem.q_at = problem.k_at = &at;
   if (encoding.check != nullptr) encoding.check(encoding.self, function, problem);
   return out_dim;
@@ -249,12 +252,14 @@ template <class T>
 void turn(const std::type_identity_t<RowEncoding<Compute<T>>>& encoding, Side side, const Positions& at,
           std::type_identity_t<View<const T, 4>> x, View<T, 4> y, const Executor& on) {
   using A = Compute<T>;
-  const Index out_dim = check_turn("turn", encoding, at, x.shape, y.shape);
+  const Index out_dim = check_turn("turn", encoding, at, x, "y", y);
+  check_distinct("turn", "y", y);
+  check_apart("turn", "y", x, y);
   const auto [batch, heads, time, dim] = x.shape;
+  if (x.size() == 0 && y.size() == 0) return;
   const Index blocks = (time + block_rows - 1) / block_rows, units = batch * heads * blocks;
-  if (units == 0) return;
   const Index chunks = chunk_count(on, units);
-  std::vector<TurnRoom<A>> rooms = turn_rooms<A>(encoding, at, chunks, dim, out_dim);
+  std::vector<TurnRoom<A>> rooms = turn_rooms<A>(encoding, at, chunks, time, dim, out_dim);
   in_chunks(on, chunks, units, [&, heads = heads, time = time, dim = dim](Index chunk, Index unit) {
     TurnRoom<A>& room = rooms[static_cast<std::size_t>(chunk)];
     RowTile tile = room.place.open(unit / blocks / heads, unit / blocks % heads, unit % blocks * block_rows, time);
@@ -272,15 +277,18 @@ template <class A>
 void turn_backward(const std::type_identity_t<RowEncoding<A>>& encoding, Side side, const Positions& at,
                    std::type_identity_t<View<const A, 4>> x, std::type_identity_t<View<const A, 4>> d_y, View<A, 4> d_x,
                    const Executor& on) {
-  const Index out_dim = check_turn("turn_backward", encoding, at, x.shape, d_y.shape);
+  const Index out_dim = check_turn("turn_backward", encoding, at, x, "d_y", d_y);
   if (d_x.shape != x.shape) {
     throw ShapeError(concat("[turn_backward] d_x: must have x's shape ", x.shape, ", got ", d_x.shape));
   }
+  check_output("turn_backward", "d_x", d_x);
+  check_apart("turn_backward", "d_x", x, d_x);
+  check_apart("turn_backward", "d_x", d_y, d_x);
   const auto [batch, heads, time, dim] = x.shape;
   if (x.size() == 0) return;
   const Index units = batch * heads, chunks = chunk_count(on, units);
-  std::vector<TurnRoom<A>> rooms = turn_rooms<A>(encoding, at, chunks, dim, out_dim);
-  std::vector<A> params(static_cast<std::size_t>(units * encoding.param_size));
+  std::vector<TurnRoom<A>> rooms = turn_rooms<A>(encoding, at, chunks, time, dim, out_dim);
+  std::vector<A> params(block_numbers(units, encoding.param_size));
   in_chunks(on, chunks, units, [&, heads = heads, time = time, dim = dim](Index chunk, Index unit) {
     TurnRoom<A>& room = rooms[static_cast<std::size_t>(chunk)];
     for (Index first = 0; first < time; first += block_rows) {

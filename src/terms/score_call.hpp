@@ -1,7 +1,10 @@
 #pragma once
 
+#include <algorithm>
 #include <bearing/error.hpp>
+#include <bearing/executor.hpp>
 #include <bearing/term.hpp>
+#include <new>
 #include <vector>
 
 #include "text.hpp"
@@ -10,14 +13,19 @@
 
 namespace bearing {
 
+/// Throws ShapeError unless there are positions for every token, on 1 to 4 axes, RangeError for one too large.
+inline void check_positions(const char* function, const char* argument, const Positions& at, Index batch, Index time) {
+  if (at.axes() < 1 || at.axes() > max_axes) {
+    throw ShapeError(
+        text::concat("[", function, "] ", argument, ": must have 1 to ", max_axes, " axes, got ", at.axes()));
+  }
+  at.check(function, argument, at.axes(), batch, time);
+}
+
 template <class A>
 void check_terms(const char* function, const TermList<A>& terms, const Problem& problem) {
-  problem.q_at->check(function, "q_at", problem.q_at->axes(), problem.batch, problem.q_len);
-  problem.k_at->check(function, "k_at", problem.k_at->axes(), problem.batch, problem.k_len);
-  if (problem.q_at->axes() > max_axes || problem.k_at->axes() > max_axes) {
-    throw ShapeError(text::concat("[", function, "] q_at, k_at: must have at most ", max_axes, " axes, got ",
-                                  problem.q_at->axes(), " and ", problem.k_at->axes()));
-  }
+  check_positions(function, "q_at", *problem.q_at, problem.batch, problem.q_len);
+  check_positions(function, "k_at", *problem.k_at, problem.batch, problem.k_len);
   for (const Term<A>& term : terms) {
     if (term.check != nullptr) term.check(term.self, function, problem);
   }
@@ -26,12 +34,19 @@ void check_terms(const char* function, const TermList<A>& terms, const Problem& 
 /// body(chunk, unit) for all units, in chunks that each run in order on one thread; `chunks` of them.
 template <class Body>
 void in_chunks(const Executor& on, Index chunks, Index units, Body&& body) {
+  const auto first = [&](Index chunk) { return chunk * (units / chunks) + std::min(chunk, units % chunks); };
   parallel(on, chunks, [&](Index chunk) {
-    for (Index unit = chunk * units / chunks; unit < (chunk + 1) * units / chunks; ++unit) body(chunk, unit);
+    for (Index unit = first(chunk); unit < first(chunk + 1); ++unit) body(chunk, unit);
   });
 }
 inline Index chunk_count(const Executor& on, Index units) {
-  return std::min(units, on.run == nullptr ? Index{1} : 4 * std::max<Index>(on.workers, 1));
+  return std::min(units, on.run == nullptr ? Index{1} : 4 * std::clamp<Index>(on.workers, 1, Index{1} << 20));
+}
+
+/// Throws std::bad_alloc where blocks · size numbers could not even be counted.
+inline std::size_t block_numbers(Index blocks, Index size) {
+  if (size > 0 && blocks > (Index{1} << 57) / size) throw std::bad_alloc();
+  return static_cast<std::size_t>(blocks * size);
 }
 
 /// One block of parameter gradients for each batch, head and term; added up in that order when all are done.
@@ -40,7 +55,7 @@ class ParamBlocks {
  public:
   ParamBlocks(const TermList<A>& terms, Index batch, Index heads) : terms_(terms), batch_(batch), heads_(heads) {
     for (const Term<A>& term : terms) total_ += term.param_size;
-    memory_.resize(static_cast<std::size_t>(batch * heads * total_));
+    memory_.resize(block_numbers(batch * heads, total_));
   }
 
   /// Null where the term wants none.

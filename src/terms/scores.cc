@@ -1,7 +1,9 @@
 #include <algorithm>
 #include <bearing/error.hpp>
 #include <bearing/scores.hpp>
+#include <utility>
 
+#include "tensor_checks.hpp"
 #include "terms/score_call.hpp"
 #include "terms/tile_work.hpp"
 #include "text.hpp"
@@ -12,13 +14,20 @@ using text::concat;
 
 namespace {
 
+/// Whether an argument was left out. Empty ones have a shape, though perhaps no memory.
+template <class A>
+bool absent(View<const A, 4> x) {
+  return x.data == nullptr && x.shape == std::array<Index, 4>{};
+}
+
+/// The scores' extents, and queries and keys that fit them.
 template <class A>
 Problem problem_of(const char* function, const ScoreInputs<A>& in, const std::array<Index, 4>& scores) {
   Problem problem{scores[0], scores[1], scores[1], scores[2], scores[3]};
   problem.q_at = &in.q_at;
   problem.k_at = &in.k_at;
-  if (in.q.data == nullptr && in.k.data == nullptr) return problem;
-  if (in.q.data == nullptr || in.k.data == nullptr) {
+  if (absent(in.q) && absent(in.k)) return problem;
+  if (absent(in.q) || absent(in.k)) {
     throw ShapeError(concat("[", function, "] q, k: must both be given, or neither"));
   }
   problem.kv_heads = in.k.shape[1];
@@ -27,11 +36,13 @@ Problem problem_of(const char* function, const ScoreInputs<A>& in, const std::ar
     throw ShapeError(concat("[", function, "] q: must be [batch, heads, q_len, dim] of scores with shape ", scores,
                             ", got ", in.q.shape));
   }
-  if (in.k.shape != std::array<Index, 4>{problem.batch, problem.kv_heads, problem.k_len, problem.dim} ||
-      problem.kv_heads < 1 || problem.heads % problem.kv_heads != 0) {
+  const bool grouped = problem.kv_heads > 0 ? problem.heads % problem.kv_heads == 0 : problem.heads == 0;
+  if (in.k.shape != std::array<Index, 4>{problem.batch, problem.kv_heads, problem.k_len, problem.dim} || !grouped) {
     throw ShapeError(concat("[", function, "] k: must be [batch, kv_heads, k_len, dim] of scores with shape ", scores,
                             " and queries with shape ", in.q.shape, ", kv_heads a divisor of heads, got ", in.k.shape));
   }
+  check_tensor(function, "q", in.q);
+  check_tensor(function, "k", in.k);
   return problem;
 }
 
@@ -54,13 +65,13 @@ void walk(const Problem& problem, const ScoreInputs<A>& in, TileExtents extents,
 /// Calls unit(work, b, h, first row, end row) for blocks of rows that are whole tiles.
 template <class A, class Unit>
 void over_blocks(const TermList<A>& terms, const Problem& problem, TileExtents extents, const Executor& on,
-                 const Unit& unit) {
+                 ScoreRoom room, const Unit& unit) {
   if (problem.q_len <= 0 || problem.k_len <= 0) return;
   const Index blocks = (problem.q_len + extents.rows - 1) / extents.rows;
   const Index units = problem.batch * problem.heads * blocks, chunks = chunk_count(on, units);
   std::vector<TileWork<A>> work;
   work.reserve(static_cast<std::size_t>(chunks));
-  for (Index c = 0; c < chunks; ++c) work.emplace_back(terms, problem, extents);
+  for (Index c = 0; c < chunks; ++c) work.emplace_back(terms, problem, extents, room);
   in_chunks(on, chunks, units, [&](Index chunk, Index i) {
     const Index block = i % blocks, h = i / blocks % problem.heads, b = i / blocks / problem.heads;
     unit(work[static_cast<std::size_t>(chunk)], b, h, block * extents.rows,
@@ -73,13 +84,17 @@ void over_blocks(const TermList<A>& terms, const Problem& problem, TileExtents e
 template <class A>
 void add_scores(const TermList<A>& terms, const std::type_identity_t<ScoreInputs<A>>& in,
                 std::type_identity_t<View<A, 4>> scores, const Executor& on) {
-  const Problem problem = problem_of("add_scores", in, scores.shape);
-  check_terms("add_scores", terms, problem);
+  const char* function = "add_scores";
+  check_output(function, "scores", scores);
+  const Problem problem = problem_of(function, in, scores.shape);
+  check_other(function, "scores", scores, "q", in.q);
+  check_other(function, "scores", scores, "k", in.k);
+  check_terms(function, terms, problem);
   const TileExtents extents = tile_extents(terms, problem.q_len, problem.k_len);
-  const bool in_place = scores.stride[3] == 1;
-  over_blocks(terms, problem, extents, on, [&](TileWork<A>& work, Index b, Index h, Index first, Index end) {
+  const ScoreRoom room = score_room(scores.stride[3]);
+  over_blocks(terms, problem, extents, on, room, [&](TileWork<A>& work, Index b, Index h, Index first, Index end) {
     walk(problem, in, extents, work, b, h, first, end, [&](Tile<A>& tile) {
-      if (in_place) {
+      if (room == ScoreRoom::in_place) {
         tile.stride = scores.stride[2];
         for (const Term<A>& term : terms) work.add(term, tile, &scores(b, h, tile.row, tile.col));
         return;
@@ -108,10 +123,27 @@ void add_rows(const A* from, Index rows, View<A, 4> to, Index b, Index h, Index 
 
 template <class A>
 void check_grad(const char* function, const char* argument, View<A, 4> grad, View<const A, 4> of) {
-  if (grad.data != nullptr && grad.shape != of.shape) {
+  if (grad.data == nullptr) return;
+  if (grad.shape != of.shape) {
     throw ShapeError(concat("[", function, "] ", argument, ": must have the shape of what it is the gradient of, ",
                             of.shape, ", got ", grad.shape));
   }
+  check_output(function, argument, grad);
+}
+
+/// Gradients are added while queries, keys and scores are read: they must be none of these, nor each other.
+template <class A>
+void check_grads(const char* function, const ScoreInputs<A>& in, View<const A, 4> d_scores,
+                 const QueryKeyGrads<A>& grads) {
+  check_grad(function, "d_q", grads.d_q, in.q);
+  check_grad(function, "d_k", grads.d_k, in.k);
+  for (const auto& [name, grad] : {std::pair{"d_q", grads.d_q}, std::pair{"d_k", grads.d_k}}) {
+    if (grad.data == nullptr) continue;
+    check_other(function, name, grad, "q", in.q);
+    check_other(function, name, grad, "k", in.k);
+    check_other(function, name, grad, "d_scores", d_scores);
+  }
+  if (grads.d_k.data != nullptr) check_other(function, "d_k", grads.d_k, "d_q", grads.d_q);
 }
 
 }  // namespace
@@ -121,9 +153,9 @@ void add_scores_backward(const TermList<A>& terms, const std::type_identity_t<Sc
                          std::type_identity_t<View<const A, 4>> d_scores,
                          const std::type_identity_t<QueryKeyGrads<A>>& grads, const Executor& on) {
   const char* function = "add_scores_backward";
+  check_tensor(function, "d_scores", d_scores);
   const Problem problem = problem_of(function, in, d_scores.shape);
-  check_grad(function, "d_q", grads.d_q, in.q);
-  check_grad(function, "d_k", grads.d_k, in.k);
+  check_grads(function, in, d_scores, grads);
   check_terms(function, terms, problem);
   if (problem.q_len <= 0 || problem.k_len <= 0) return;
   const TileExtents extents = tile_extents(terms, problem.q_len, problem.k_len);
@@ -140,7 +172,7 @@ void add_scores_backward(const TermList<A>& terms, const std::type_identity_t<Sc
   own.reserve(static_cast<std::size_t>(chunks));
   const auto size = [](bool wanted, Index n) { return wanted ? static_cast<std::size_t>(n) : 0; };
   for (Index c = 0; c < chunks; ++c) {
-    own.push_back({{terms, problem, extents},
+    own.push_back({{terms, problem, extents, score_room(d_scores.stride[3])},
                    std::vector<A>(size(grads.d_q.data != nullptr, extents.rows * problem.dim)),
                    std::vector<A>(size(grads.d_k.data != nullptr, extents.cols * problem.dim))});
   }
@@ -184,26 +216,24 @@ template <class T>
 void bias_matrix(const std::type_identity_t<TermList<Compute<T>>>& terms, const Positions& q_at, const Positions& k_at,
                  View<T, 3> bias, const Executor& on) {
   using A = Compute<T>;
+  check_output("bias_matrix", "bias", bias);
   const ScoreInputs<A> in{q_at, k_at};
   const Problem problem = problem_of("bias_matrix", in, {1, bias.shape[0], bias.shape[1], bias.shape[2]});
   check_terms("bias_matrix", terms, problem);
   const TileExtents extents = tile_extents(terms, problem.q_len, problem.k_len);
   // An ordinary store reads the line that it is about to overwrite; a matrix beyond the caches goes past them.
   const bool stream = bias.size() * static_cast<Index>(sizeof(T)) >= Index{16} << 20;
-  over_blocks(terms, problem, extents, on, [&](TileWork<A>& work, Index b, Index h, Index first, Index end) {
+  const ScoreRoom room = std::is_same_v<T, A> ? score_room(bias.stride[2]) : ScoreRoom::own;
+  over_blocks(terms, problem, extents, on, room, [&](TileWork<A>& work, Index b, Index h, Index first, Index end) {
     walk(problem, in, extents, work, b, h, first, end, [&](Tile<A>& tile) {
       if constexpr (std::is_same_v<T, A>) {
-        if (terms.size == 1 && bias.stride[2] == 1) {
-          const Index stride = tile.stride;
+        if (room == ScoreRoom::in_place) {
           tile.stride = bias.stride[1];
-          if (work.put(terms.terms[0], tile, &bias(h, tile.row, tile.col), stream)) return;
-          tile.stride = stride;
+          return work.write(terms, tile, &bias(h, tile.row, tile.col), stream);
         }
       }
       A* s = work.scores();
-      const bool begun = terms.size > 0 && work.put(terms.terms[0], tile, s, false);
-      if (!begun) std::fill_n(s, tile.rows * tile.stride, A{0});
-      for (Index t = begun ? 1 : 0; t < terms.size; ++t) work.add(terms.terms[static_cast<std::size_t>(t)], tile, s);
+      work.write(terms, tile, s, false);
       for (Index i = 0; i < tile.rows; ++i) {
         for (Index j = 0; j < tile.cols; ++j) bias(h, tile.row + i, tile.col + j) = T(s[i * tile.stride + j]);
       }

@@ -28,17 +28,21 @@ TileExtents tile_extents(const TermList<A>& terms, Index q_len, Index k_len) {
   return {std::min<Index>(q_len, 64), std::min<Index>(k_len, 128)};
 }
 
+/// Whether a task needs room for a tile's scores, or they lie row by row in the caller's memory.
+enum class ScoreRoom { own, in_place };
+inline ScoreRoom score_room(Index stride) { return stride == 1 ? ScoreRoom::in_place : ScoreRoom::own; }
+
 template <class A>
 class TileWork {
  public:
   /// Throws std::bad_alloc; nothing below does.
-  TileWork(const TermList<A>& terms, const Problem& problem, TileExtents most)
+  TileWork(const TermList<A>& terms, const Problem& problem, TileExtents most, ScoreRoom room)
       : most_(most),
         q_at_(size(max_axes * most.rows)),
         k_at_(size(max_axes * most.cols)),
         distance_(size(most.rows + most.cols)),
         diagonals_(size(most.rows + most.cols)),
-        scores_(size(most.rows * most.cols)),
+        scores_(room == ScoreRoom::own ? size(most.rows * most.cols) : 0),
         q_(size(most.rows * problem.dim)),
         k_(size(most.cols * problem.dim)) {
     Index scratch = 0;
@@ -48,7 +52,7 @@ class TileWork {
     scratch_.resize(size(scratch));
   }
 
-  /// Room for a tile's scores where they do not lie row by row in the caller's memory.
+  /// ScoreRoom::own
   A* scores() { return scores_.data(); }
   /// [rows, dim], [cols, dim]
   A* q_rows() { return q_.data(); }
@@ -83,12 +87,11 @@ class TileWork {
     }
   }
 
-  /// s = the term, where it is a bias by distance and the tile's positions are consecutive; else false.
-  bool put(const Term<A>& term, const Tile<A>& tile, A* s, bool stream) {
-    if (term.bias == nullptr || !tile.consecutive) return false;
-    term.bias(term.self, tile.head, diagonal_distances(tile), distance_.data(), diagonals_.data());
-    tiles::put_toeplitz(tile.rows, tile.cols, diagonals_.data(), s, tile.stride, stream);
-    return true;
+  /// s = the sum of all terms; `stream`: past the caches, where that is possible.
+  void write(const TermList<A>& terms, const Tile<A>& tile, A* s, bool stream) {
+    const bool begun = terms.size > 0 && put(terms.terms[0], tile, s, stream && terms.size == 1);
+    for (Index i = 0; !begun && i < tile.rows; ++i) std::fill_n(s + i * tile.stride, tile.cols, A{0});
+    for (Index t = begun ? 1 : 0; t < terms.size; ++t) add(terms.terms[size(t)], tile, s);
   }
 
   /// The gradients of add().
@@ -108,6 +111,14 @@ class TileWork {
   }
 
  private:
+  /// s = the term, where it is a bias by distance and the tile's positions are consecutive; else false.
+  bool put(const Term<A>& term, const Tile<A>& tile, A* s, bool stream) {
+    if (term.bias == nullptr || !tile.consecutive) return false;
+    term.bias(term.self, tile.head, diagonal_distances(tile), distance_.data(), diagonals_.data());
+    tiles::put_toeplitz(tile.rows, tile.cols, diagonals_.data(), s, tile.stride, stream);
+    return true;
+  }
+
   static std::size_t size(Index n) { return static_cast<std::size_t>(std::max<Index>(n, 0)); }
 
   static bool place(const Positions& at, Index b, Index first, Index n, Index most, std::vector<double>& memory,

@@ -2,6 +2,7 @@
 #include <bearing/error.hpp>
 #include <bearing/scores.hpp>
 
+#include "tensor_checks.hpp"
 #include "terms/score_call.hpp"
 #include "terms/tile_work.hpp"
 #include "text.hpp"
@@ -12,8 +13,8 @@ using text::concat;
 
 namespace {
 
-/// Probabilities in (p, or d_p), value rows out (out, or d_out); all contiguous copies of a tile's rows, so that terms
-/// see plain arrays whatever the caller's strides are.
+/// Copies of a tile's rows, so that terms see plain arrays whatever the caller's strides are: probabilities p, their
+/// gradient d_p, and the values' rows o (out, or d_out).
 template <class A>
 struct ValueRoom {
   TileWork<A> work;
@@ -33,16 +34,19 @@ void store(const A* from, Index stride, const Tile<A>& tile, Index cols, Index f
   }
 }
 
-template <class A>
-Problem problem_of(const char* function, const Positions& q_at, const Positions& k_at, const std::array<Index, 4>& p,
-                   const std::array<Index, 4>& out) {
-  if (out[0] != p[0] || out[1] != p[1] || out[2] != p[2]) {
-    throw ShapeError(concat("[", function,
-                            "] out: must be [batch, heads, q_len, value_dim] of probabilities with shape ", p, ", got ",
-                            out));
+/// `argument`: what the rows of values are called.
+template <class A, class O>
+Problem problem_of(const char* function, const Positions& q_at, const Positions& k_at, View<const A, 4> p,
+                   const char* argument, View<O, 4> out) {
+  check_tensor(function, "p", p);
+  check_tensor(function, argument, out);
+  if (out.shape[0] != p.shape[0] || out.shape[1] != p.shape[1] || out.shape[2] != p.shape[2]) {
+    throw ShapeError(concat("[", function, "] ", argument,
+                            ": must be [batch, heads, q_len, value_dim] of probabilities with shape ", p.shape,
+                            ", got ", out.shape));
   }
-  Problem problem{p[0], p[1], p[1], p[2], p[3]};
-  problem.value_dim = out[3];
+  Problem problem{p.shape[0], p.shape[1], p.shape[1], p.shape[2], p.shape[3]};
+  problem.value_dim = out.shape[3];
   problem.q_at = &q_at;
   problem.k_at = &k_at;
   return problem;
@@ -51,14 +55,13 @@ Problem problem_of(const char* function, const Positions& q_at, const Positions&
 /// body(room, tile) for all tiles of all heads; a head's tiles in order, on one thread.
 template <class A, class Body>
 void over_heads(const TermList<A>& terms, const Problem& problem, const Executor& on, const Body& body) {
-  if (problem.q_len <= 0 || problem.k_len <= 0) return;
-  const TileExtents extents{std::min<Index>(problem.q_len, 64), std::min<Index>(problem.k_len, 128)};
+  const TileExtents extents = tile_extents(terms, problem.q_len, problem.k_len);
   const Index units = problem.batch * problem.heads, chunks = chunk_count(on, units);
   std::vector<ValueRoom<A>> rooms;
   rooms.reserve(static_cast<std::size_t>(chunks));
   const auto scores = static_cast<std::size_t>(extents.rows * extents.cols);
   for (Index c = 0; c < chunks; ++c) {
-    rooms.push_back({{terms, problem, extents},
+    rooms.push_back({{terms, problem, extents, ScoreRoom::in_place},
                      std::vector<A>(scores),
                      std::vector<A>(scores),
                      std::vector<A>(static_cast<std::size_t>(extents.rows * problem.value_dim))});
@@ -88,9 +91,13 @@ TermList<A> value_terms(const TermList<A>& terms) {
 template <class A>
 void add_values(const TermList<A>& given, const Positions& q_at, const Positions& k_at,
                 std::type_identity_t<View<const A, 4>> p, std::type_identity_t<View<A, 4>> out, const Executor& on) {
-  const Problem problem = problem_of<A>("add_values", q_at, k_at, p.shape, out.shape);
+  const char* function = "add_values";
+  const Problem problem = problem_of(function, q_at, k_at, p, "out", out);
+  check_distinct(function, "out", out);
+  check_other(function, "out", out, "p", p);
   const TermList<A> terms = value_terms(given);
-  check_terms("add_values", terms, problem);
+  check_terms(function, terms, problem);
+  if (terms.size == 0 || p.size() == 0 || out.size() == 0) return;
   const Index dim = problem.value_dim;
   over_heads(terms, problem, on, [&](ValueRoom<A>& room, const Tile<A>& tile) {
     load(p, tile, tile.cols, tile.col, room.p.data(), tile.stride);
@@ -107,12 +114,18 @@ void add_values_backward(const TermList<A>& given, const Positions& q_at, const 
                          std::type_identity_t<View<const A, 4>> p, std::type_identity_t<View<const A, 4>> d_out,
                          std::type_identity_t<View<A, 4>> d_p, const Executor& on) {
   const char* function = "add_values_backward";
-  const Problem problem = problem_of<A>(function, q_at, k_at, p.shape, d_out.shape);
-  if (d_p.data != nullptr && d_p.shape != p.shape) {
-    throw ShapeError(concat("[", function, "] d_p: must have p's shape ", p.shape, ", got ", d_p.shape));
+  const Problem problem = problem_of(function, q_at, k_at, p, "d_out", d_out);
+  if (d_p.data != nullptr) {
+    if (d_p.shape != p.shape) {
+      throw ShapeError(concat("[", function, "] d_p: must have p's shape ", p.shape, ", got ", d_p.shape));
+    }
+    check_output(function, "d_p", d_p);
+    check_other(function, "d_p", d_p, "p", p);
+    check_other(function, "d_p", d_p, "d_out", d_out);
   }
   const TermList<A> terms = value_terms(given);
   check_terms(function, terms, problem);
+  if (terms.size == 0 || p.size() == 0 || d_out.size() == 0) return;
   const Index dim = problem.value_dim;
   ParamBlocks<A> params(terms, problem.batch, problem.heads);
   over_heads(terms, problem, on, [&](ValueRoom<A>& room, const Tile<A>& tile) {
