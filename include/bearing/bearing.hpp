@@ -2,6 +2,7 @@
 
 // Everything of the core library. Model files: <bearing/io.hpp>; threads on oneTBB: <bearing/threads.hpp>.
 
+#include <bearing/catalog.hpp>
 #include <bearing/encodings/alibi.hpp>
 #include <bearing/encodings/bert_relative.hpp>
 #include <bearing/encodings/cape.hpp>
@@ -43,6 +44,7 @@
 #include <bearing/half.hpp>
 #include <bearing/inspect.hpp>
 #include <bearing/positions.hpp>
+#include <bearing/properties.hpp>
 #include <bearing/reference.hpp>
 #include <bearing/rows.hpp>
 #include <bearing/scores.hpp>
