@@ -11,8 +11,6 @@ constexpr const char* chunked = "chunked_attention";
 constexpr const char* linear = "linear_attention";
 
 constexpr std::size_t most_types = 64;
-/// Each layer holds its own copy of per-pair factors; this keeps a hostile file's model under 8 MiB.
-constexpr Index most_copied_numbers = Index{1} << 20;
 
 /// Layers that mix tokens without attention: no positions.
 bool recurrent(const std::string& type) {
@@ -136,7 +134,7 @@ std::vector<Layer> read_layers(const Config& config) {
 
   std::map<std::string, std::optional<Rope>> by_type;
   std::vector<Layer> layers;
-  Index copied = 0;
+  Index copied = 0;  // each layer holds its own copy of per-pair factors
   for (Index i = 0; i < config.layers; ++i) {
     const std::string& type = types[static_cast<std::size_t>(i)];
     Layer layer{.encoding = NoPosition{}, .type = type, .window = window_of(config, type)};

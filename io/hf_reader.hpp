@@ -16,6 +16,8 @@ inline constexpr Index most_layers = 65'536;
 inline constexpr Index most_heads = 65'536;
 inline constexpr Index most_head_dim = 65'536;
 inline constexpr Index most_positions = max_position;
+/// Of slopes or factors in all layers together, so that a hostile file's model stays at 8 MiB of them.
+inline constexpr Index most_copied_numbers = Index{1} << 20;
 
 /// One file's language model: the object that describes it, its row in the table, and its sizes.
 struct Config {

@@ -11,9 +11,9 @@ namespace {
 
 using json::Object;
 
-Index layers_of(const Object& file, Index usual) {
-  return plain_size(file, {"num_hidden_layers", "n_layer", "n_layers", "num_layers"}, usual, most_layers);
-}
+const std::vector<std::string_view> layer_keys = {"num_hidden_layers", "n_layer", "n_layers", "num_layers"};
+
+Index layers_of(const Object& file, Index usual) { return plain_size(file, layer_keys, usual, most_layers); }
 
 void all_layers(Model& model, Index count, const LayerEncoding& encoding, const std::string& part = {}) {
   Layer layer{.encoding = encoding};
@@ -23,11 +23,25 @@ void all_layers(Model& model, Index count, const LayerEncoding& encoding, const 
 
 // --- ALiBi ---
 
-void alibi_layers(const Config& config, Model& model, double bias_max, double times) {
-  const Index heads = plain_size(config.file, {"num_attention_heads", "n_head", "n_heads"}, 1, most_heads);
+/// What a configuration class assumes.
+struct Usual {
+  Index heads, layers;
+};
+
+void alibi_layers(const Config& config, Model& model, const Usual& usual, double bias_max = 8, double times = 1) {
+  const Object& file = config.file;
+  const Index heads = plain_size(file, {"num_attention_heads", "n_head", "n_heads"}, usual.heads, most_heads);
+  const Index layers = layers_of(file, usual.layers);
+  // Each layer holds its own copy of the slopes; this keeps a hostile file's model at 8 MiB of them.
+  if (layers > most_copied_numbers / heads) {
+    const std::string_view key = file.spelled(layer_keys);
+    file.notes().fail(file.pointer(key.empty() ? layer_keys.front() : key),
+                      "must be at most " + std::to_string(most_copied_numbers / heads) + " for " +
+                          std::to_string(heads) + " heads with a slope each, got " + std::to_string(layers));
+  }
   Alibi alibi = Alibi::published(heads, bias_max, times);
   alibi.form = AlibiForm::causal;
-  all_layers(model, layers_of(config.file, 1), alibi);
+  all_layers(model, layers, alibi);
 }
 
 void read_mpt(const Config& config, Model& model) {
@@ -38,17 +52,18 @@ void read_mpt(const Config& config, Model& model) {
                                     .dim = plain_size(config.file, {"d_model"}, 2048)}});
     return all_layers(model, layers_of(config.file, 24), NoPosition{});
   }
-  alibi_layers(config, model, bias_max, 1);
+  alibi_layers(config, model, {16, 24}, bias_max);
 }
 
 void read_falcon(const Config& config, Model& model) {
   const Object& file = config.file;
   if (has_rotary_keys(file)) file.warn("alibi", "true: the rotary keys beside it are ignored");
-  const Index heads = plain_size(file, {"num_attention_heads", "n_head"}, 71, most_heads);
+  const Index heads = file.integer(file.has("num_attention_heads") ? "num_attention_heads" : "n_head", 1, most_heads)
+                          .value_or(71);  // alibi_layers() warns
   const Index hidden = plain_size(file, {"hidden_size"}, 4544);
   file.warn("alibi",
             "Falcon adds its bias before it divides by the square root of head_dim: the slopes shown are divided");
-  alibi_layers(config, model, 8, 1 / std::sqrt(static_cast<double>(std::max<Index>(hidden / heads, 1))));
+  alibi_layers(config, model, {71, 32}, 8, 1 / std::sqrt(static_cast<double>(std::max<Index>(hidden / heads, 1))));
 }
 
 // --- T5 ---
@@ -135,6 +150,14 @@ void read_deberta(const Config& config, Model& model) {
   const Index most = file.integer("max_relative_positions", -1, most_positions).value_or(-1);
   deberta.max_relative_positions = most >= 1 ? most : plain_size(file, {"max_position_embeddings"}, 512);
   if (!v1) deberta.position_buckets = std::max<Index>(file.integer("position_buckets", -1, 65'536).value_or(0), 0);
+  if (deberta.position_buckets == 1) file.wrong("position_buckets", "at least 2, or 0 or -1 for none");
+  if (deberta.position_buckets > 0 && deberta.max_relative_positions - 1 <= deberta.position_buckets / 2) {
+    file.notes().fail(file.pointer("position_buckets"),
+                      "must leave distances to share buckets: half of it must be less than max_relative_positions - 1 "
+                      "= " +
+                          std::to_string(deberta.max_relative_positions - 1) + ", got " +
+                          std::to_string(deberta.position_buckets));
+  }
   for (const std::string& term : deberta_terms(file)) {
     if (term == "c2p") deberta.c2p = true;
     if (term == "p2c") deberta.p2c = true;
@@ -179,7 +202,9 @@ bool read_wav2vec2_bert(const Config& config, Model& model) {
 
 // --- images ---
 
-/// Swin's stages halve the map; a window that is not smaller than the map is the map, and is not shifted.
+/// Swin's stages halve the map; a window that is not smaller than the map is the map, and is not shifted. Version 1
+/// pads a map of odd size before it halves it, and looks at its shorter side; version 2's windows go by halves rounded
+/// down, and by the height.
 void read_swin(const Config& config, Model& model) {
   const Object& file = config.file;
   const bool v2 = config.model_type == "swinv2";
@@ -193,8 +218,9 @@ void read_swin(const Config& config, Model& model) {
   const Index window = file.integer("window_size", 1, 4096).value_or(7);
   GridSize map = patch_grid(file, 224, 4);
   for (std::size_t stage = 0; stage < depths.size(); ++stage) {
-    const Index side = std::min({window, map.height, map.width});
-    const bool shifts = std::min(map.height, map.width) > window;
+    const Index shorter = v2 ? map.height : std::min(map.height, map.width), side = std::min(window, shorter);
+    if (side < 1) file.wrong("depths", "fewer stages: nothing is left of the map for stage " + std::to_string(stage));
+    const bool shifts = shorter > window && window > 1;
     for (Index block = 0; block < depths[stage]; ++block) {
       Layer layer{.encoding = Swin{side, side}};
       if (v2)
@@ -203,7 +229,8 @@ void read_swin(const Config& config, Model& model) {
       layer.type = shifts && block % 2 == 1 ? "shifted_window_attention" : "window_attention";
       model.layers.push_back(layer);
     }
-    map = {(map.height + 1) / 2, (map.width + 1) / 2};
+    const Index padding = v2 ? 0 : 1;
+    map = {(map.height + padding) / 2, (map.width + padding) / 2};
   }
 }
 
@@ -227,18 +254,18 @@ bool read_scores(const Config& config, Model& model) {
   const auto is = [&](std::initializer_list<std::string_view> types) {
     return std::find(types.begin(), types.end(), type) != types.end();
   };
-  if (type == "bloom") return alibi_layers(config, model, 8, 1), true;
+  if (type == "bloom") return alibi_layers(config, model, {8, 2}), true;
   if (type == "mpt") return read_mpt(config, model), true;
   if ((config.family.is(alibi_flag) || !config.known) && file.flag("alibi").value_or(false)) {
     if (config.known) return read_falcon(config, model), true;
     if (has_rotary_keys(file)) file.warn("alibi", "true: the rotary keys beside it are ignored");
     file.warn("model_type", "is not known: ALiBi's published slopes are assumed");
-    return alibi_layers(config, model, 8, 1), true;
+    return alibi_layers(config, model, {1, 1}), true;
   }
   if (config.family.is(alibi_if_large) &&
       file.integer("hidden_size", 1, most_heads * most_head_dim).value_or(4096) > 4096) {
     file.warn("hidden_size", "Baichuan's files do not name the encoding: the 13B models use ALiBi, the 7B rotary");
-    return alibi_layers(config, model, 8, 1), true;
+    return alibi_layers(config, model, {40, 40}), true;
   }
   if (is({"t5", "mt5", "umt5", "longt5", "switch_transformers", "pop2piano", "mpnet"}))
     return read_t5(config, model), true;

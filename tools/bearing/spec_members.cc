@@ -16,8 +16,7 @@ Members of(const Alibi& alibi) {
 Members of(const T5& t5) {
   return {{"buckets", t5.buckets},
           {"max_distance", t5.max_distance},
-          {"direction", std::string(t5.direction == T5Direction::causal ? "causal" : "bidirectional")},
-          {"softmax_scale", 1.0}};
+          {"direction", std::string(t5.direction == T5Direction::causal ? "causal" : "bidirectional")}};
 }
 
 Members of(const BertRelative& bert) {
