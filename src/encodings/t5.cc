@@ -6,6 +6,7 @@
 #include <limits>
 #include <numeric>
 
+#include "numeric/wide.hpp"
 #include "terms/checks.hpp"
 #include "text.hpp"
 
@@ -30,11 +31,17 @@ Index buckets_of_a_side(const T5& t5) {
   return buckets;
 }
 
-/// ln(x/e)/ln(D/e)·steps ≥ step, in whole numbers: x^p·e^k ≥ D^k·e^p with k/p = step/steps in lowest terms.
+/// ln(x/e)/ln(D/e)·steps ≥ step: (x/e)^p ≥ (D/e)^k with k/p = step/steps in lowest terms. Both sides can only be equal
+/// if D/e is a fraction to the power of p, whose numerator to that power divides D: for p ≤ 31 then. Up to there whole
+/// numbers decide; beyond, where they would grow to millions of bits, logarithms of 192 bits tell the sides apart.
 bool reaches(Index x, Index step, Index steps, Index e, Index max_distance) {
   using boost::multiprecision::cpp_int;
   const Index shared = std::gcd(step, steps);
   const auto k = static_cast<unsigned>(step / shared), p = static_cast<unsigned>(steps / shared);
+  if (p > 31) {
+    using detail::Wide;
+    return p * Wide(log(Wide(x) / e)) >= k * Wide(log(Wide(max_distance) / e));
+  }
   return pow(cpp_int(x), p) * pow(cpp_int(e), k) >= pow(cpp_int(max_distance), k) * pow(cpp_int(e), p);
 }
 
@@ -64,7 +71,7 @@ T5Buckets::Interval T5Buckets::interval(Index distance) const {
   constexpr Index far = std::numeric_limits<Index>::max();
   const bool causal = spec_.direction == T5Direction::causal;
   if (causal && distance >= 0) return {0, 0, far};
-  const Index x = std::abs(distance);
+  const Index x = distance < 0 ? -std::max(distance, -far) : distance;
   const auto next = std::upper_bound(thresholds_.begin(), thresholds_.end(), x);
   const Index bucket = next - thresholds_.begin() - 1;
   const Index first = *(next - 1), last = next == thresholds_.end() ? far : *next - 1;

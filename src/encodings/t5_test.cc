@@ -1,8 +1,10 @@
 #include <gtest/gtest.h>
+#include <algorithm>
 #include <bearing/encodings/t5.hpp>
 #include <bearing/error.hpp>
 #include <bearing/reference/t5.hpp>
 #include <bearing/scores.hpp>
+#include <limits>
 #include <map>
 
 #include "support/errors.hpp"
@@ -181,6 +183,30 @@ TEST(T5, DecodeStepIsTheLastRowOfTheMatrix) {
       EXPECT_EQ(last[static_cast<std::size_t>(h * length + j)],
                 all[static_cast<std::size_t>((h * length + length - 1) * length + j)]);
     }
+  }
+}
+
+TEST(T5, TheLargestSpecsAreServedAtOnceAndRight) {
+  // Thousands of their thresholds lie nearer to a whole number than a double can tell, and in whole numbers each would
+  // take powers of millions of bits: most of a minute. Bounds that are in no doubt are the reference's.
+  const T5 largest{.buckets = Index{1} << 20, .max_distance = max_position - 1, .direction = T5Direction::causal};
+  const T5Buckets buckets(largest);
+  for (std::size_t u = 0; u < buckets.thresholds().size(); u += 997) {
+    const Index x = buckets.thresholds()[u];
+    EXPECT_LE(x, largest.max_distance);
+    EXPECT_NEAR(static_cast<double>(buckets(-x)), static_cast<double>(reference::t5_bucket(largest, -x)), 1) << x;
+  }
+  EXPECT_TRUE(std::is_sorted(buckets.thresholds().begin(), buckets.thresholds().end()));
+}
+
+TEST(T5, EveryNumberIsADistance) {
+  using Limits = std::numeric_limits<Index>;
+  for (const T5Direction direction : {T5Direction::bidirectional, T5Direction::causal}) {
+    const T5 t5{.direction = direction};
+    for (const Index distance : {Limits::min(), Limits::min() + 1, Limits::max()}) {
+      EXPECT_EQ(t5_bucket(t5, distance), reference::t5_bucket(t5, distance)) << distance;
+    }
+    EXPECT_EQ(t5_bucket(t5, Limits::min()), direction == T5Direction::causal ? 31 : 15);
   }
 }
 

@@ -1,15 +1,17 @@
 #include <algorithm>
 #include <bearing/reference/t5.hpp>
 #include <cmath>
+#include <limits>
 
 namespace bearing::reference {
 
 Index t5_bucket(const T5& t5, Index distance) {
-  Index buckets = t5.buckets, first = 0, x = std::max<Index>(-distance, 0);
+  constexpr Index far = std::numeric_limits<Index>::max();
+  Index buckets = t5.buckets, first = 0, x = distance < 0 ? -std::max(distance, -far) : 0;
   if (t5.direction == T5Direction::bidirectional) {
     buckets /= 2;
     first = distance > 0 ? buckets : 0;
-    x = std::abs(distance);
+    x = std::max(x, distance);
   }
   const Index exact = buckets / 2;
   if (x < exact) return first + x;
