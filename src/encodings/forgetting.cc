@@ -33,9 +33,21 @@ template <class A>
 void ForgettingBias<A>::check(const char* function, const Problem& problem) const {
   check_param(function, "log_forget", log_forget_, {problem.batch, problem.heads, problem.k_len},
               "[batch, heads, k_len]");
-  if (past_ < 0 || past_ + problem.q_len != problem.k_len) {
+  if (past_ < 0 || past_ != problem.k_len - problem.q_len) {
     throw ShapeError(concat("[", function, "] past: must be the tokens before ", problem.q_len, " queries that end ",
                             problem.k_len, " tokens, got ", past_));
+  }
+  const double* c = sums_.data();
+  for (Index b = 0; b < problem.batch; ++b) {
+    for (Index h = 0; h < problem.heads; ++h) {
+      double sum = 0;
+      for (Index t = 0; t < time_; ++t, ++c) {
+        sum += static_cast<double>(log_forget_.value(b, h, t));
+        if (sum == *c) continue;
+        throw ShapeError(concat("[", function, "] log_forget: must be as ForgettingBias summed it up: make it anew ",
+                                "for new gates, got another value for token ", t, " of head ", h, " of sequence ", b));
+      }
+    }
   }
 }
 
@@ -57,9 +69,10 @@ void ForgettingBias<A>::add_scores(const Tile<A>& tile, A* s) const {
 template <class A>
 void ForgettingBias<A>::add_score_grads(const Tile<A>& tile, const A* d_s, const TileGrads<A>& grads) const {
   if (grads.params == nullptr) return;
+  // s_ij += c_i − c_j: what is kept is ∂c.
   const Index first_token = past_ + tile.row;
-  A *row_sum = tile.scratch, *col_sum = row_sum + tile.rows;
-  std::fill_n(row_sum, tile.rows + tile.cols, A{0});
+  A* col_sum = tile.scratch;
+  std::fill_n(col_sum, tile.cols, A{0});
   for (Index i = 0; i < tile.rows; ++i) {
     const Index before = std::clamp<Index>(first_token + i - tile.col, 0, tile.cols);
     double sum = 0;
@@ -67,20 +80,19 @@ void ForgettingBias<A>::add_score_grads(const Tile<A>& tile, const A* d_s, const
       sum += static_cast<double>(d_s[i * tile.stride + j]);
       col_sum[j] += d_s[i * tile.stride + j];
     }
-    row_sum[i] = static_cast<A>(sum);
+    grads.params[first_token + i] += static_cast<A>(sum);
   }
-  // ln f_t is in the scores with j < t ≤ i: from one t to the next, column t comes in and row t goes out.
-  double sum = 0;
-  for (Index t = tile.col; t + 1 < first_token + tile.rows; ++t) {
-    if (t < tile.col + tile.cols) sum += static_cast<double>(col_sum[t - tile.col]);
-    if (t >= first_token) sum -= static_cast<double>(row_sum[t - first_token]);
-    grads.params[t + 1] += static_cast<A>(sum);
-  }
+  for (Index j = 0; j < tile.cols; ++j) grads.params[tile.col + j] -= col_sum[j];
 }
 
 template <class A>
 void ForgettingBias<A>::collect(Index batch, Index head, const A* d_params) const {
-  for (Index t = 0; t < time_; ++t) log_forget_.grad(batch, head, t) += d_params[t];
+  // ln f_t is in every c from t on. The first token's is in all of them, and in no difference.
+  double sum = 0;
+  for (Index t = time_ - 1; t > 0; --t) {
+    sum += static_cast<double>(d_params[t]);
+    log_forget_.grad(batch, head, t) += static_cast<A>(sum);
+  }
 }
 
 template class ForgettingBias<float>;

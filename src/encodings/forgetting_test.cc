@@ -4,6 +4,7 @@
 #include <bearing/error.hpp>
 #include <bearing/reference/alibi.hpp>
 #include <bearing/reference/forgetting.hpp>
+#include <limits>
 
 #include "support/errors.hpp"
 #include "support/terms.hpp"
@@ -77,6 +78,17 @@ TEST(Forgetting, ScoresOfLaterKeysGetAndGiveNothing) {
   EXPECT_EQ(params.grads(0), (std::vector<double>{0, 5, 8, 9, 8, 5}));  // t·(6 − t) pairs with j < t ≤ i
 }
 
+TEST(Forgetting, OtherGatesThanThoseItWasMadeWithAreRefused) {
+  Params params(Params::Shapes{{1, 2, 5}}, -1, 0);
+  const ForgettingBias<double> bias(params.param<double, 3>(0));
+  std::vector<double> s(2 * 5 * 5, 7.0);
+  params.values(0)[8] -= 0.5;  // as an optimiser's step does
+  expect_error<ShapeError>([&] { add_scores(with(bias), {}, bhtd(s.data(), 1, 2, 5, 5)); },
+                           "[add_scores] log_forget: must be as ForgettingBias summed it up: make it anew for new "
+                           "gates, got another value for token 3 of head 1 of sequence 0");
+  EXPECT_EQ(s, std::vector<double>(50, 7.0));
+}
+
 TEST(Forgetting, WrongCallsSayWhatMustHold) {
   Params params(Params::Shapes{{1, 2, 5}, {1, 2, 4}});
   const Param<double, 3> five = params.param<double, 3>(0), four = params.param<double, 3>(1);
@@ -94,6 +106,10 @@ TEST(Forgetting, WrongCallsSayWhatMustHold) {
                            "[add_scores] past: must be the tokens before 2 queries that end 5 tokens, got 0");
   expect_error<ShapeError>([&] { add_scores(with(last), {}, bhtd(s.data(), 1, 2, 5, 5)); },
                            "[add_scores] past: must be the tokens before 5 queries that end 5 tokens, got 3");
+  const ForgettingBias<double> far(five, std::numeric_limits<Index>::max());
+  expect_error<ShapeError>(
+      [&] { add_scores(with(far), {}, bhtd(s.data(), 1, 2, 5, 5)); },
+      "[add_scores] past: must be the tokens before 5 queries that end 5 tokens, got 9223372036854775807");
   params.values(0)[7] = -INFINITY;
   expect_error<RangeError>([&] { ForgettingBias<double>{five}; },
                            "[ForgettingBias] log_forget: must be finite, got -inf for token 2 of head 1 of sequence 0");

@@ -17,6 +17,8 @@
 
 namespace bearing {
 
+/// Keeps the sums of gates that it was made with: make it anew for each batch of gates, in a training loop for each
+/// step. A call that finds other gates than it was made with throws ShapeError.
 template <class A>
 class BEARING_EXPORT ForgettingBias {
  public:
@@ -27,13 +29,14 @@ class BEARING_EXPORT ForgettingBias {
   /// ShapeError for a gradient of another shape, RangeError for a value that is not finite.
   explicit ForgettingBias(Param<A, 3> log_forget, Index past = 0);
 
-  /// Throws ShapeError unless log_forget is one for each sequence, head and key, and past + q_len is k_len.
+  /// Throws ShapeError unless log_forget is one for each sequence, head and key, as it was when its sums were taken,
+  /// and past + q_len is k_len.
   void check(const char* function, const Problem& problem) const;
   void add_scores(const Tile<A>& tile, A* s) const;
   void add_score_grads(const Tile<A>& tile, const A* d_s, const TileGrads<A>& grads) const;
   Index param_size() const { return log_forget_.grad.data == nullptr ? 0 : time_; }
   void collect(Index batch, Index head, const A* d_params) const;
-  Index scratch_size(Index rows, Index cols) const { return rows + cols; }
+  Index scratch_size(Index, Index cols) const { return cols; }
 
  private:
   const double* sums(const Tile<A>& tile) const;
