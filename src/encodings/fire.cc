@@ -105,7 +105,20 @@ FireBias<A>::FireBias(const Fire& fire, const FireParams<A>& params) : spec_(fir
   wants_grad_ = params.c.grad.data != nullptr || params.multiplier.grad.data != nullptr ||
                 params.hidden_weight.grad.data != nullptr || params.hidden_bias.grad.data != nullptr ||
                 params.out_weight.grad.data != nullptr || params.out_bias.grad.data != nullptr;
+  made_of_ = network();
   find_lines();
+}
+
+template <class A>
+std::vector<A> FireBias<A>::network() const {
+  std::vector<A> all;
+  for (Index u = 0; u < spec_.mlp_width; ++u) {
+    all.push_back(params_.hidden_weight.value(u));
+    all.push_back(params_.hidden_bias.value(u));
+    for (Index h = 0; h < heads(); ++h) all.push_back(params_.out_weight.value(h, u));
+  }
+  for (Index h = 0; h < heads(); ++h) all.push_back(params_.out_bias.value(h));
+  return all;
 }
 
 template <class A>
@@ -153,6 +166,10 @@ void FireBias<A>::find_lines() {
 template <class A>
 void FireBias<A>::check(const char* function, const Problem& problem) const {
   check_params(function, spec_, params_, problem.heads);
+  const auto same = [](A was, A is) { return was == is || (std::isnan(was) && std::isnan(is)); };
+  const std::vector<A> is = network();
+  if (std::equal(is.begin(), is.end(), made_of_.begin(), same)) return;
+  throw ShapeError(concat("[", function, "] Fire: must be made anew after its network changed, got another network"));
 }
 
 template <class A>

@@ -155,6 +155,24 @@ TEST(Fire, WhatIsNotANumberIsSeen) {
   }
 }
 
+TEST(Fire, AnotherNetworkThanItWasMadeWithIsRefused) {
+  Params params(shapes(2, 3));
+  const FireBias<double> bias({.mlp_width = 3}, network<double>(params));
+  std::vector<double> s(2 * 4, 7.0), got(2 * 4);
+  for (std::size_t p = 2; p < params.count(); ++p) {
+    const double value = params.values(p).back();
+    params.values(p).back() += 0.5;  // as an optimiser's step does
+    expect_error<ShapeError>([&] { bias_matrix(with(bias), {}, {}, dense(s.data(), 2, 2, 2)); },
+                             "[bias_matrix] Fire: must be made anew after its network changed, got another network");
+    params.values(p).back() = value;
+  }
+  EXPECT_EQ(s, std::vector<double>(8, 7.0));
+  params.values(4)[0] = NAN;  // seen, not refused
+  const FireBias<double> broken({.mlp_width = 3}, network<double>(params));
+  bias_matrix(with(broken), {}, {}, dense(got.data(), 2, 2, 2));
+  EXPECT_TRUE(std::isnan(got[0]));
+}
+
 TEST(Fire, WrongCallsSayWhatMustHold) {
   Params params(shapes(2, 4)), other(shapes(3, 5));
   const FireParams<double> good = network<double>(params), bad = network<double>(other);

@@ -40,17 +40,17 @@ struct FireParams {
   Param<A, 1> out_bias;       ///< [heads]
 };
 
-/// FIRE on tiles; serves real positions too. Gradients where the function has a corner: a hidden unit at exactly 0 is
-/// off, m = L counts as m, and |c·d| has slope 0 at c = 0.
+/// FIRE on tiles; serves real positions too. Keeps lines of the network that it was made with: make it anew after each
+/// step of an optimiser. A call that finds another network throws ShapeError. Gradients where the function has a
+/// corner: a hidden unit at exactly 0 is off, m = L counts as m, and |c·d| has slope 0 at c = 0.
 template <class A>
 class BEARING_EXPORT FireBias {
  public:
   using Arithmetic = A;
 
-  /// Reads the network once, here: make the encoding anew after an optimiser's step. f_h is a line between the points
-  /// where a hidden unit goes on or off, and evaluated as such. Throws ShapeError for parameters whose shapes do not
-  /// fit the spec or each other, RangeError for a spec without units, or with a threshold or an eps that is not
-  /// positive and finite.
+  /// Reads the network once, here. f_h is a line between the points where a hidden unit goes on or off, and evaluated
+  /// as such. Throws ShapeError for parameters whose shapes do not fit the spec or each other, RangeError for a spec
+  /// without units, or with a threshold or an eps that is not positive and finite.
   FireBias(const Fire& fire, const FireParams<A>& params);
 
   void check(const char* function, const Problem& problem) const;
@@ -64,6 +64,8 @@ class BEARING_EXPORT FireBias {
  private:
   Index heads() const { return params_.out_bias.value.shape[0]; }
   void find_lines();
+  /// All of the network, in the order in which it is kept.
+  std::vector<A> network() const;
   /// A hidden unit is on along a line.
   bool on(Index unit, Index line) const;
 
@@ -71,6 +73,7 @@ class BEARING_EXPORT FireBias {
   FireParams<A> params_;
   bool wants_grad_ = false;
   Index lines_ = 0;                ///< mlp_width + 1
+  std::vector<A> made_of_;         ///< the network as it was
   std::vector<A> ends_;            ///< [lines + 1] line l is for ends[l] < x ≤ ends[l + 1]
   std::vector<Index> corner_;      ///< [mlp_width] the last line before a unit's corner
   std::vector<A> slope_, height_;  ///< [heads, lines] f_h(x) = height + slope·x
