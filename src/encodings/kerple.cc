@@ -1,14 +1,36 @@
 #include <bearing/encodings/kerple.hpp>
 #include <cmath>
+#include <limits>
 
 #include "terms/checks.hpp"
+#include "text.hpp"
 
 namespace bearing {
+
+using text::concat;
+
+namespace {
+
+/// A logarithm's argument may fall below 0 otherwise, far from the query; a power may overflow.
+template <class A>
+void check_numbers(const char* function, const char* name, View<const A, 1> numbers, double most) {
+  for (Index h = 0; h < numbers.shape[0]; ++h) {
+    const auto number = static_cast<double>(numbers(h));
+    if (number > 0 && number <= most) continue;
+    throw RangeError(concat("[", function, "] ", name, ": must be positive",
+                            std::isinf(most) ? "" : concat(" and at most ", most), ", got ", number, " for head ", h));
+  }
+}
+
+}  // namespace
 
 template <class A>
 void KerpleBias<A>::check(const char* function, const Problem& problem) const {
   check_param(function, "Kerple.r1", r1_, {problem.heads}, "[heads]");
   check_param(function, "Kerple.r2", r2_, {problem.heads}, "[heads]");
+  constexpr double infinity = std::numeric_limits<double>::infinity();
+  check_numbers(function, "Kerple.r1", r1_.value, infinity);
+  check_numbers(function, "Kerple.r2", r2_.value, form_ == KerpleForm::power ? Kerple::most_power : infinity);
 }
 
 template <class A>

@@ -28,7 +28,7 @@ struct Kerple {
 };
 
 /// KERPLE as a bias by distance; serves real positions too. Used with parameters that are not one for each head, it
-/// throws ShapeError.
+/// throws ShapeError; with one that is not positive, or a power past `most_power`, RangeError.
 template <class A>
 class BEARING_EXPORT KerpleBias {
  public:
