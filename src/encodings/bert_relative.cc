@@ -25,25 +25,25 @@ Order order_of(bool query_minus_key) { return query_minus_key ? Order::query_min
 
 template <class A>
 BertRelativeTerm<A>::BertRelativeTerm(const BertRelative& bert, Param<A, 2> table)
-    : least_(1 - bert.max_position_embeddings),
-      most_(bert.max_position_embeddings - 1),
-      query_minus_key_(true),
-      with_keys_(bert.type == BertRelativeType::relative_key_query),
-      table_(table) {
+    : query_minus_key_(true), with_keys_(bert.type == BertRelativeType::relative_key_query), table_(table) {
   if (bert.max_position_embeddings < 1 || bert.max_position_embeddings > max_position) {
     throw RangeError(
         concat("[BertRelativeTerm] max_position_embeddings: must be 1 to 2^31, got ", bert.max_position_embeddings));
   }
+  least_ = 1 - bert.max_position_embeddings;
+  most_ = bert.max_position_embeddings - 1;
   check_table(table, bert.rows());
 }
 
 template <class A>
 BertRelativeTerm<A>::BertRelativeTerm(const Wav2Vec2BertRelative& clipped, Param<A, 2> table)
-    : least_(-clipped.left), most_(clipped.right), query_minus_key_(false), with_keys_(false), table_(table) {
+    : query_minus_key_(false), with_keys_(false), table_(table) {
   if (clipped.left < 0 || clipped.right < 0 || clipped.left > max_position || clipped.right > max_position) {
     throw RangeError(
         concat("[BertRelativeTerm] left, right: must be 0 to 2^31, got ", clipped.left, ", ", clipped.right));
   }
+  least_ = -clipped.left;
+  most_ = clipped.right;
   check_table(table, clipped.rows());
 }
 

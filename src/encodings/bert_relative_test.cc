@@ -3,6 +3,7 @@
 #include <bearing/error.hpp>
 #include <bearing/reference/bert_relative.hpp>
 #include <bearing/scores.hpp>
+#include <limits>
 
 #include "support/errors.hpp"
 #include "support/terms.hpp"
@@ -89,6 +90,14 @@ TEST(BertRelative, WrongCallsSayWhatMustHold) {
   };
   expect_error<RangeError>([&] { BertRelativeTerm<float>(BertRelative{0}, table(1, 4)); },
                            "[BertRelativeTerm] max_position_embeddings: must be 1 to 2^31, got 0");
+  const Index lowest = std::numeric_limits<Index>::min();  // the negative of which is no number
+  expect_error<RangeError>([&] { BertRelativeTerm<float>(BertRelative{lowest}, table(1, 4)); },
+                           "[BertRelativeTerm] max_position_embeddings: must be 1 to 2^31, got -9223372036854775808");
+  expect_error<RangeError>(
+      [&] {
+        BertRelativeTerm<float>(Wav2Vec2BertRelative{lowest, 0}, table(4, 4));
+      },
+      "[BertRelativeTerm] left, right: must be 0 to 2^31, got -9223372036854775808, 0");
   expect_error<RangeError>(
       [&] {
         BertRelativeTerm<float>(Wav2Vec2BertRelative{4, -1}, table(4, 4));

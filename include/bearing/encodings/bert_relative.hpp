@@ -58,7 +58,7 @@ class BEARING_EXPORT BertRelativeTerm {
   Index scratch_size(Index rows, Index cols) const;
 
  private:
-  Index least_, most_;  // distances, key minus query, of the table's ends
+  Index least_ = 0, most_ = 0;  // distances, key minus query, of the table's ends
   bool query_minus_key_, with_keys_;
   Param<A, 2> table_;
 };
