@@ -16,12 +16,18 @@ namespace {
 /// Offsets at a time: their sinusoids stay near.
 constexpr Index block = 64;
 
+template <class T, int Rank>
+bool given(const View<T, Rank>& x) {
+  return x.data != nullptr || x.size() == 0;
+}
+
 void check(const char* function, const char* r_name, const TransformerXL& xl, const std::array<Index, 2>& w_r,
-           const std::array<Index, 3>& r, double base) {
+           const std::array<Index, 3>& r, bool given, double base) {
   if (w_r[0] != r[0] * r[2] || w_r[1] < 0 || w_r[1] % 2 != 0) {
     throw ShapeError(concat("[", function, "] w_r: must be [heads * dim, d_model] with ", r_name,
                             " [heads, offsets, dim] and d_model even, shapes are ", w_r, " and ", r));
   }
+  if (!given) throw ShapeError(concat("[", function, "] w_r, ", r_name, ": must have memory, got a null pointer"));
   if (!(base > 0) || !std::isfinite(base)) {
     throw RangeError(concat("[", function, "] base: must be positive and finite, got ", base));
   }
@@ -64,7 +70,7 @@ std::size_t size(Index n) { return static_cast<std::size_t>(n); }
 template <class A>
 void transformer_xl_relative(const TransformerXL& xl, std::type_identity_t<View<const A, 2>> w_r, View<A, 3> r,
                              double base) {
-  check("transformer_xl_relative", "r", xl, w_r.shape, r.shape, base);
+  check("transformer_xl_relative", "r", xl, w_r.shape, r.shape, given(w_r) && given(r), base);
   const auto [heads, offsets, dim] = r.shape;
   const Index d_model = w_r.shape[1];
   const std::vector<double> frequency = frequencies(d_model, base);
@@ -88,7 +94,7 @@ void transformer_xl_relative(const TransformerXL& xl, std::type_identity_t<View<
 template <class A>
 void transformer_xl_relative_backward(const TransformerXL& xl, std::type_identity_t<View<const A, 3>> d_r,
                                       View<A, 2> d_w_r, double base) {
-  check("transformer_xl_relative_backward", "d_r", xl, d_w_r.shape, d_r.shape, base);
+  check("transformer_xl_relative_backward", "d_r", xl, d_w_r.shape, d_r.shape, given(d_w_r) && given(d_r), base);
   const auto [heads, offsets, dim] = d_r.shape;
   const Index d_model = d_w_r.shape[1];
   const std::vector<double> frequency = frequencies(d_model, base);

@@ -280,6 +280,9 @@ TEST(TransformerXL, WrongCallsSayWhatMustHold) {
       },
       "[transformer_xl_relative_backward] w_r: must be [heads * dim, d_model] with d_r [heads, offsets, dim] and "
       "d_model even, shapes are [8, 7] and [2, 3, 4]");
+  expect_error<ShapeError>(
+      [&] { transformer_xl_relative<float>({}, dense<const float>(nullptr, 8, 6), dense(s.data(), 2, 3, 4)); },
+      "[transformer_xl_relative] w_r, r: must have memory, got a null pointer");
   expect_error<RangeError>(
       [&] { transformer_xl_relative<float>({}, dense<const float>(x.data(), 8, 6), dense(s.data(), 2, 3, 4), 0); },
       "[transformer_xl_relative] base: must be positive and finite, got 0");

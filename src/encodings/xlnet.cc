@@ -37,11 +37,21 @@ void XlnetSegmentTerm<A>::check(const char* function, const Problem& problem) co
     throw ShapeError(concat("[", function, "] XlnetSegment.q_segments, k_segments: must be ", q, " and ", k,
                             ", shapes are ", q_segments_.shape, " and ", k_segments_.shape));
   }
+  if ((q_segments_.data == nullptr && q_segments_.size() > 0) ||
+      (k_segments_.data == nullptr && k_segments_.size() > 0)) {
+    throw ShapeError(
+        concat("[", function, "] XlnetSegment.q_segments, k_segments: must have memory, got a null pointer"));
+  }
 }
 
+/// each(i, segment of query i, segments of all keys of the tile, their stride)
 template <class A>
-bool XlnetSegmentTerm<A>::same_segment(const Tile<A>& tile, Index i, Index j) const {
-  return q_segments_(tile.batch, tile.row + i) == k_segments_(tile.batch, tile.col + j);
+template <class Each>
+void XlnetSegmentTerm<A>::over_rows(const Tile<A>& tile, const Each& each) const {
+  const Index* keys = &k_segments_(tile.batch, tile.col);
+  for (Index i = 0; i < tile.rows; ++i) {
+    each(i, q_segments_(tile.batch, tile.row + i), keys, k_segments_.stride[1]);
+  }
 }
 
 template <class A>
@@ -54,11 +64,11 @@ void XlnetSegmentTerm<A>::add_scores(const Tile<A>& tile, A* s) const {
   }
   tiles::multiply_nt(tile.rows, Index{2}, dim, tile.scale, q_r, dim, seg, seg_embed_.value.stride[0], product,
                      Index{2});
-  for (Index i = 0; i < tile.rows; ++i) {
-    for (Index j = 0; j < tile.cols; ++j) {
-      s[i * tile.stride + j] += product[2 * i + (same_segment(tile, i, j) ? 0 : 1)];
-    }
-  }
+  over_rows(tile, [&](Index i, Index segment, const Index* keys, Index step) {
+    const A same = product[2 * i], other = product[2 * i + 1];
+    A* to = s + i * tile.stride;
+    for (Index j = 0; j < tile.cols; ++j) to[j] += keys[j * step] == segment ? same : other;
+  });
 }
 
 template <class A>
@@ -67,12 +77,12 @@ void XlnetSegmentTerm<A>::add_score_grads(const Tile<A>& tile, const A* d_s, con
   const A* seg = &seg_embed_.value(Index{0}, tile.head, Index{0});
   A *q_r = tile.scratch, *d_product = q_r + tile.rows * dim;
   // s_ij += product[i][σ(i, j)]
-  std::fill_n(d_product, 2 * tile.rows, A{0});
-  for (Index i = 0; i < tile.rows; ++i) {
-    for (Index j = 0; j < tile.cols; ++j) {
-      d_product[2 * i + (same_segment(tile, i, j) ? 0 : 1)] += d_s[i * tile.stride + j];
-    }
-  }
+  over_rows(tile, [&](Index i, Index segment, const Index* keys, Index step) {
+    const A* from = d_s + i * tile.stride;
+    A same = 0, other = 0;
+    for (Index j = 0; j < tile.cols; ++j) (keys[j * step] == segment ? same : other) += from[j];
+    d_product[2 * i] = same, d_product[2 * i + 1] = other;
+  });
   // product = scale (q_i + r_s)·seg_σ
   A* d_seg = seg_embed_.grad.data == nullptr ? nullptr : grads.params;
   if (d_seg != nullptr) {

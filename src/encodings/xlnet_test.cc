@@ -134,6 +134,7 @@ TEST(XlnetSegment, WrongCallsSayWhatMustHold) {
   expect_error<ShapeError>([&] { XlnetSegmentTerm<float>(seg(2), bias(3), of(1, 3), of(1, 3)); },
                            "[XlnetSegmentTerm] r_s: must be [heads, dim] = [2, 4] like seg_embed, shape is [3, 4]");
   const XlnetSegmentTerm<float> term(seg(2), bias(2), of(1, 3), of(1, 5));
+  const XlnetSegmentTerm<float> nowhere(seg(2), bias(2), of(1, 3), dense<const Index>(nullptr, 1, 5));
   std::vector<float> x(1000), s(50, 7.0f);
   const auto rows = [&](Index count, Index time) { return bhtd<const float>(x.data(), 1, count, time, 4); };
   expect_error<ShapeError>(
@@ -146,6 +147,11 @@ TEST(XlnetSegment, WrongCallsSayWhatMustHold) {
         add_scores(with(term), {{}, {}, rows(1, 3), rows(1, 5)}, dense(s.data(), 1, 1, 3, 5));
       },
       "[add_scores] XlnetSegment.seg_embed: must be for 1 heads, got 2");
+  expect_error<ShapeError>(
+      [&] {
+        add_scores(with(nowhere), {{}, {}, rows(2, 3), rows(2, 5)}, dense(s.data(), 1, 2, 3, 5));
+      },
+      "[add_scores] XlnetSegment.q_segments, k_segments: must have memory, got a null pointer");
   EXPECT_EQ(s, std::vector<float>(50, 7.0f));
 }
 

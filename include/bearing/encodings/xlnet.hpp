@@ -49,7 +49,8 @@ class BEARING_EXPORT XlnetSegmentTerm {
   Index scratch_size(Index rows, Index cols) const;
 
  private:
-  bool same_segment(const Tile<A>& tile, Index i, Index j) const;
+  template <class Each>
+  void over_rows(const Tile<A>& tile, const Each& each) const;
 
   Param<A, 3> seg_embed_;
   Param<A, 2> r_s_;
