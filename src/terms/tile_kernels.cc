@@ -62,19 +62,6 @@ HWY_INLINE void sum_diagonals_impl(Index rows, Index cols, const A* s, Index str
   for (Index i = 0; i < rows; ++i) add_row(cols, s + i * stride, diagonals + (rows - 1 - i));
 }
 
-/// The columns j of row i in three parts: [0, rise) have the first column of the band, [rise, fall) one each from
-/// `first` on, [fall, end) the last.
-struct BandRow {
-  Index rise, fall, end, first;
-};
-HWY_INLINE BandRow band_row(Index rows, Index cols, const Band& band, Index i) {
-  const Index diagonal = rows - 1 - i;
-  const auto within = [](Index x, Index low, Index high) { return HWY_MAX(low, HWY_MIN(x, high)); };
-  const Index end = within(band.end - diagonal, 0, cols);
-  const Index rise = within(band.low - diagonal, 0, end);
-  return {rise, within(band.low + band.width - diagonal, rise, end), end, diagonal + rise - band.low};
-}
-
 template <class A>
 HWY_INLINE void add_number(Index n, A number, A* to) {
   const Tag<A> d;
@@ -416,19 +403,23 @@ void scatter(Index rows, Index cols, const A* d_s, Index stride, const std::int3
 template <class A>
 void add_key_band(Index rows, Index cols, const Band& band, const A* w, Index w_stride, A* s, Index stride) {
   for (Index i = 0; i < rows; ++i) {
-    const Index diagonal = rows - 1 - i;
-    for (Index j = 0; j < cols && diagonal + j < band.end; ++j) {
-      s[i * stride + j] += w[j * w_stride + band.column(diagonal + j)];
-    }
+    const BandRow row = band_row(rows, cols, band, i);
+    const A *first = w, *last = w + band.width - 1;
+    A* to = s + i * stride;
+    for (Index j = 0; j < row.rise; ++j) to[j] += first[j * w_stride];
+    for (Index j = row.rise; j < row.fall; ++j) to[j] += w[j * w_stride + row.first + j - row.rise];
+    for (Index j = row.fall; j < row.end; ++j) to[j] += last[j * w_stride];
   }
 }
 template <class A>
 void scatter_key_band(Index rows, Index cols, const Band& band, const A* d_s, Index stride, A* d_w, Index w_stride) {
   for (Index i = 0; i < rows; ++i) {
-    const Index diagonal = rows - 1 - i;
-    for (Index j = 0; j < cols && diagonal + j < band.end; ++j) {
-      d_w[j * w_stride + band.column(diagonal + j)] += d_s[i * stride + j];
-    }
+    const BandRow row = band_row(rows, cols, band, i);
+    const A* from = d_s + i * stride;
+    A *first = d_w, *last = d_w + band.width - 1;
+    for (Index j = 0; j < row.rise; ++j) first[j * w_stride] += from[j];
+    for (Index j = row.rise; j < row.fall; ++j) d_w[j * w_stride + row.first + j - row.rise] += from[j];
+    for (Index j = row.fall; j < row.end; ++j) last[j * w_stride] += from[j];
   }
 }
 

@@ -40,6 +40,19 @@ struct Band {
   Index column(Index diagonal) const { return std::clamp<Index>(diagonal - low, 0, width - 1); }
 };
 
+/// The columns j of row i in three parts: [0, rise) have the first column of the band, [rise, fall) one each from
+/// `first` on, [fall, end) the last.
+struct BandRow {
+  Index rise, fall, end, first;
+};
+inline BandRow band_row(Index rows, Index cols, const Band& band, Index i) {
+  const Index diagonal = rows - 1 - i;
+  const auto within = [](Index x, Index low, Index high) { return std::max(low, std::min(x, high)); };
+  const Index end = within(band.end - diagonal, 0, cols);
+  const Index rise = within(band.low - diagonal, 0, end);
+  return {rise, within(band.low + band.width - diagonal, rise, end), end, diagonal + rise - band.low};
+}
+
 /// s[i][j] += u[i·u_stride + column(j − i + rows − 1)]: u holds products of queries
 template <class A>
 void add_band(Index rows, Index cols, const Band& band, const A* u, Index u_stride, A* s, Index stride);
