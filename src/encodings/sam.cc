@@ -2,6 +2,7 @@
 #include <bearing/encodings/sam.hpp>
 #include <bearing/error.hpp>
 
+#include "tensor_checks.hpp"
 #include "terms/grid.hpp"
 #include "terms/tile_kernels.hpp"
 #include "text.hpp"
@@ -15,10 +16,11 @@ namespace {
 template <class A>
 void check_table(const char* name, Index extent, const Param<A, 2>& table, Index dim) {
   const std::array<Index, 2> wanted{2 * extent - 1, dim};
-  if (table.value.shape != wanted) {
+  if (table.value.shape != wanted || dim < 1) {
     throw ShapeError(concat("[SamTerm] ", name, ": must be [2 * ", extent, " - 1, dim] = ", wanted, ", shape is ",
                             table.value.shape));
   }
+  check_tensor("SamTerm", name, table.value);
   if (dim > 1 && table.value.stride[1] != 1) {
     throw ShapeError(
         concat("[SamTerm] ", name, ": must have its features side by side, stride is ", table.value.stride));

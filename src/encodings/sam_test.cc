@@ -75,6 +75,16 @@ TEST(Sam, WrongCallsSayWhatMustHold) {
         SamTerm<float>({3, 2}, rows(5, 4), rows(3, 2));
       },
       "[SamTerm] width_table: must be [2 * 2 - 1, dim] = [3, 4], shape is [3, 2]");
+  expect_error<ShapeError>(
+      [&] {
+        SamTerm<float>({3, 2}, rows(5, 0), rows(3, 0));
+      },
+      "[SamTerm] height_table: must be [2 * 3 - 1, dim] = [5, 0], shape is [5, 0]");
+  expect_error<ShapeError>(
+      [&] {
+        SamTerm<float>({3, 2}, rows(5, 4), {dense<const float>(nullptr, 3, 4)});
+      },
+      "[SamTerm] width_table: must have memory, got a null pointer; shape is [3, 4]");
   const SamTerm<float> sam({3, 2}, rows(5, 4), rows(3, 4));
   std::vector<float> s(6, 1.0f);
   const std::vector<Index> at(12);

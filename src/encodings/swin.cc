@@ -1,6 +1,7 @@
 #include <bearing/encodings/swin.hpp>
 #include <bearing/error.hpp>
 
+#include "tensor_checks.hpp"
 #include "terms/grid.hpp"
 #include "text.hpp"
 
@@ -18,6 +19,7 @@ SwinBias<A>::SwinBias(const Swin& spec, Param<A, 2> table) : spec_(spec), table_
     throw ShapeError(concat("[SwinBias] table: must be [", spec.rows(), ", heads] for a window of ", spec.height, " x ",
                             spec.width, ", shape is ", table.value.shape));
   }
+  check_tensor("SwinBias", "table", table.value);
   if (table.grad.data != nullptr && table.grad.shape != table.value.shape) {
     throw ShapeError(
         concat("[SwinBias] table.grad: must have the table's shape ", table.value.shape, ", got ", table.grad.shape));

@@ -85,6 +85,11 @@ TEST(Swin, WrongCallsSayWhatMustHold) {
         SwinBias<float>(Swin{0, 3}, {dense<const float>(table.data(), 15, 2)});
       },
       "[SwinBias] height, width: must be between 1 and 4096, got 0, 3");
+  expect_error<ShapeError>(
+      [&] {
+        SwinBias<float>(Swin{2, 3}, {dense<const float>(nullptr, 15, 2)});
+      },
+      "[SwinBias] table: must have memory, got a null pointer; shape is [15, 2]");
   const SwinBias<float> swin(Swin{2, 3}, {dense<const float>(table.data(), 15, 2)});
   expect_error<ShapeError>([&] { bias_matrix(with(swin), {}, {}, dense(bias.data(), 2, 2, 2)); },
                            "[bias_matrix] q_at: must have two axes, (y, x), got 1");
@@ -202,6 +207,23 @@ TEST(SwinV2, WrongCallsSayWhatMustHold) {
                               dense(table.data(), 12, 1));
       },
       "[swin_v2_table] window.class_token: must be none: Swin V2 has no class token");
+  expect_error<ShapeError>(
+      [&] {
+        swin_v2_table<double>({.window = {2, 3}}, n.network(), dense<double>(nullptr, 15, 1));
+      },
+      "[swin_v2_table] table: must have memory, got a null pointer; shape is [15, 1]");
+  expect_error<ShapeError>(
+      [&] {
+        swin_v2_table<double>({.window = {2, 3}}, n.network(), {table.data(), {15, 1}, {0, 1}});
+      },
+      "[swin_v2_table] table: no two elements may share memory, got strides [0, 1] for shape [15, 1]");
+  SwinV2Network<double> missing = n.network();
+  missing.b1.value.data = nullptr;
+  expect_error<ShapeError>(
+      [&] {
+        swin_v2_table_backward<double>({.window = {2, 3}}, missing, dense<const double>(table.data(), 15, 1));
+      },
+      "[swin_v2_table_backward] b1: must have memory, got a null pointer; shape is [4]");
   EXPECT_EQ(table, std::vector<double>(9, 5.0));
 }
 

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <vector>
 
+#include "tensor_checks.hpp"
 #include "text.hpp"
 
 namespace bearing {
@@ -36,15 +37,16 @@ void check_shape(const char* function, const char* argument, const Param<A, Rank
     throw ShapeError(
         concat("[", function, "] ", argument, ": must have the shape ", wanted, ", got ", param.value.shape));
   }
+  check_tensor(function, argument, param.value);
   if (param.grad.data != nullptr && param.grad.shape != wanted) {
     throw ShapeError(
         concat("[", function, "] ", argument, ".grad: must have the shape ", wanted, ", got ", param.grad.shape));
   }
 }
 
-template <class A>
-void check(const char* function, const SwinV2& spec, const SwinV2Network<A>& network,
-           const std::array<Index, 2>& table) {
+template <class A, class T>
+void check(const char* function, const char* argument, const SwinV2& spec, const SwinV2Network<A>& network,
+           View<T, 2> table) {
   const Swin& window = spec.window;
   if (window.height < 1 || window.width < 1 || window.height > 4096 || window.width > 4096) {
     throw ShapeError(concat("[", function, "] window: must be between 1 and 4096 each way, got ", window.height, " x ",
@@ -63,10 +65,12 @@ void check(const char* function, const SwinV2& spec, const SwinV2Network<A>& net
   check_shape(function, "b1", network.b1, std::array<Index, 1>{hidden});
   check_shape(function, "w1", network.w1, std::array<Index, 2>{hidden, 2});
   check_shape(function, "w2", network.w2, std::array<Index, 2>{heads, hidden});
-  if (table != std::array<Index, 2>{window.rows(), heads}) {
-    throw ShapeError(
-        concat("[", function, "] table: must be ", std::array<Index, 2>{window.rows(), heads}, ", shape is ", table));
+  if (table.shape != std::array<Index, 2>{window.rows(), heads}) {
+    throw ShapeError(concat("[", function, "] ", argument, ": must be ", std::array<Index, 2>{window.rows(), heads},
+                            ", shape is ", table.shape));
   }
+  check_tensor(function, argument, table);
+  if constexpr (Writable<T>) check_distinct(function, argument, table);
 }
 
 /// body(row, c_y, c_x) for every displacement.
@@ -101,7 +105,7 @@ double output(const SwinV2Network<A>& n, Index h, const std::vector<double>& hid
 
 template <class A>
 void swin_v2_table(const SwinV2& spec, const SwinV2Network<A>& network, std::type_identity_t<View<A, 2>> table) {
-  check("swin_v2_table", spec, network, table.shape);
+  check("swin_v2_table", "table", spec, network, table);
   std::vector<double> hidden(static_cast<std::size_t>(network.b1.value.shape[0]));
   over_displacements(spec, [&](Index row, double y, double x) {
     for (std::size_t u = 0; u < hidden.size(); ++u) hidden[u] = hidden_unit(network, static_cast<Index>(u), y, x);
@@ -114,7 +118,7 @@ void swin_v2_table(const SwinV2& spec, const SwinV2Network<A>& network, std::typ
 template <class A>
 void swin_v2_table_backward(const SwinV2& spec, const SwinV2Network<A>& network,
                             std::type_identity_t<View<const A, 2>> d_table) {
-  check("swin_v2_table_backward", spec, network, d_table.shape);
+  check("swin_v2_table_backward", "d_table", spec, network, d_table);
   const std::size_t units = static_cast<std::size_t>(network.b1.value.shape[0]);
   const std::size_t heads = static_cast<std::size_t>(network.w2.value.shape[0]);
   // Summed in double over all displacements, added to the gradients once.
