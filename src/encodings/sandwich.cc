@@ -11,7 +11,8 @@ using text::concat;
 
 namespace {
 
-constexpr Index block = 64;  // distances that share a first one, whose cosines they are computed from
+constexpr Index block = 64;       // distances that share a first one, whose cosines they are computed from
+constexpr Index nearest = 4'096;  // distances whose sums are kept
 
 }  // namespace
 
@@ -31,6 +32,8 @@ SandwichBias<A>::SandwichBias(const Sandwich& sandwich) : heads_(sandwich.heads)
       sin_.push_back(std::sin(static_cast<double>(t) * theta_.back()));
     }
   }
+  near_.resize(nearest);
+  for (Index a = 0; a < nearest; a += block) block_sums(static_cast<double>(a), near_.data() + a);
 }
 
 template <class A>
@@ -40,33 +43,35 @@ void SandwichBias<A>::check(const char* function, const Problem& problem) const 
       concat("[", function, "] Sandwich.heads: must be the ", problem.heads, " heads of the scores, got ", heads_));
 }
 
+/// sums[r] = Σ_i cos((a + r)·θ_i), r < block, from the cosines and sines of a and of r.
+template <class A>
+void SandwichBias<A>::block_sums(double a, double* sums) const {
+  std::fill_n(sums, block, 0.0);
+  for (std::size_t i = 0; i < theta_.size(); ++i) {
+    const double cos_a = std::cos(a * theta_[i]), sin_a = std::sin(a * theta_[i]);
+    const double *cos_r = cos_.data() + i * block, *sin_r = sin_.data() + i * block;
+    for (Index r = 0; r < block; ++r) sums[r] += cos_a * cos_r[r] - sin_a * sin_r[r];
+  }
+}
+
 template <class A>
 void SandwichBias<A>::bias(Index head, Index n, const double* distance, A* b) const {
   const double ratio = 8 * static_cast<double>(head + 1) / static_cast<double>(heads_);
-  const std::size_t pairs = theta_.size();
-  for (Index done = 0; done < n;) {
-    // A run of whole distances a + r, a + r + 1, … within one block: cos((a + r)θ) from a's and r's cosines and sines.
-    const double a = std::floor(distance[done] / block) * block, r = distance[done] - a;
-    const bool whole = r == std::floor(r);
-    Index run = 1;
-    if (whole) {
-      const Index most = std::min(n - done, block - static_cast<Index>(r));
-      while (run < most && distance[done + run] == distance[done] + static_cast<double>(run)) ++run;
+  std::array<double, block> far{};  // sums from `first` on: neighbours mostly share them
+  double first = -1;
+  for (Index i = 0; i < n; ++i) {
+    const double x = std::abs(distance[i]);
+    double sum = 0;
+    if (x != std::floor(x)) {
+      for (const double theta : theta_) sum += std::cos(x * theta);
+    } else if (x < static_cast<double>(nearest)) {
+      sum = near_[static_cast<std::size_t>(x)];
+    } else {
+      const double a = std::floor(x / block) * block;
+      if (a != first) block_sums(first = a, far.data());
+      sum = far[static_cast<std::size_t>(x - a)];
     }
-    std::array<double, block> sum{};
-    for (std::size_t i = 0; i < pairs; ++i) {
-      if (!whole) {
-        sum[0] += std::cos(distance[done] * theta_[i]);
-        continue;
-      }
-      const double cos_a = std::cos(a * theta_[i]), sin_a = std::sin(a * theta_[i]);
-      const std::size_t first = i * block + static_cast<std::size_t>(r);
-      for (std::size_t t = 0; t < static_cast<std::size_t>(run); ++t) {
-        sum[t] += cos_a * cos_[first + t] - sin_a * sin_[first + t];
-      }
-    }
-    for (Index t = 0; t < run; ++t) b[done + t] = static_cast<A>(sum[static_cast<std::size_t>(t)] / ratio);
-    done += run;
+    b[i] = static_cast<A>(sum / ratio);
   }
 }
 

@@ -1,4 +1,5 @@
 #include <gtest/gtest.h>
+#include <algorithm>
 #include <bearing/encodings/sandwich.hpp>
 #include <bearing/error.hpp>
 #include <bearing/reference/sandwich.hpp>
@@ -58,6 +59,28 @@ TEST(Sandwich, ADistanceHasOneValueWhereverItStandsInACall) {
     bias.bias(1, 1, &distance[x], one.data());
     EXPECT_EQ(one[0], all[x]);
   }
+}
+
+TEST(Sandwich, DistancesInAnyOrderGetTheSameBits) {
+  // Near sums are kept, far ones shared with neighbours, whoever these are; real distances stand between them.
+  const SandwichBias<double> bias(Sandwich{.heads = 2});
+  std::vector<double> distances;
+  for (Index d = -130; d <= 130; ++d) distances.push_back(static_cast<double>(d));
+  for (Index d = 4000; d <= 4200; ++d) distances.push_back(static_cast<double>(d));
+  for (Index d = -4200; d <= -4000; ++d) distances.push_back(static_cast<double>(d));
+  distances.insert(distances.begin() + 100, {-31.5, 63.5, 64, 63.25});
+  const auto expect_same = [&] {
+    std::vector<double> together(distances.size());
+    bias.bias(1, static_cast<Index>(distances.size()), distances.data(), together.data());
+    for (std::size_t x = 0; x < distances.size(); ++x) {
+      double one = 0;
+      bias.bias(1, 1, &distances[x], &one);
+      EXPECT_EQ(together[x], one) << distances[x];
+    }
+  };
+  expect_same();
+  std::reverse(distances.begin(), distances.end());
+  expect_same();
 }
 
 TEST(Sandwich, WrongCallsSayWhatMustHold) {

@@ -35,9 +35,12 @@ class BEARING_EXPORT SandwichBias {
   void bias(Index head, Index n, const double* distance, A* b) const;
 
  private:
+  void block_sums(double a, double* sums) const;
+
   Index heads_ = 0;
   std::vector<double> theta_;      ///< [dim/2] radians per token
   std::vector<double> cos_, sin_;  ///< [dim/2, 64] of 0 … 63 tokens, for the addition theorem
+  std::vector<double> near_;       ///< the sums of distances 0, 1, 2, …
 };
 
 }  // namespace bearing
