@@ -11,8 +11,8 @@
 //
 // The authors' code calls them p, a (logarithmic) and a, p (power), draws what multiplies a distance from U(0, 1) and
 // the other from U(0, 2), and before every forward pass sets parameters that an optimiser took too far back to `least`
-// and `most_power`; that is no part of the function, and its gradient does not see it. Its optional multiplicative
-// kernel ("wei") is not here: it multiplies whole scores rather than adding to them.
+// and `most_power`; that is no part of the function, its gradient does not see it, and it is left to the caller. Their
+// optional multiplicative kernel ("wei") is not here: it multiplies whole scores rather than adding to them.
 
 namespace bearing {
 
