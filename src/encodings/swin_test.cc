@@ -223,7 +223,7 @@ TEST(SwinV2, WrongCallsSayWhatMustHold) {
       [&] {
         swin_v2_table_backward<double>({.window = {2, 3}}, missing, dense<const double>(table.data(), 15, 1));
       },
-      "[swin_v2_table_backward] b1: must have memory, got a null pointer; shape is [4]");
+      "[swin_v2_table_backward] b1: must be [hidden] = [2], got nothing");
   EXPECT_EQ(table, std::vector<double>(9, 5.0));
 }
 

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "tensor_checks.hpp"
+#include "terms/checks.hpp"
 #include "text.hpp"
 
 namespace bearing {
@@ -30,20 +31,6 @@ double coordinate(Index displacement, double reach) {
   return std::copysign(std::log2(1 + std::fabs(scaled)) / 3, scaled);  // log2 8 = 3
 }
 
-template <class A, int Rank>
-void check_shape(const char* function, const char* argument, const Param<A, Rank>& param,
-                 const std::array<Index, static_cast<std::size_t>(Rank)>& wanted) {
-  if (param.value.shape != wanted) {
-    throw ShapeError(
-        concat("[", function, "] ", argument, ": must have the shape ", wanted, ", got ", param.value.shape));
-  }
-  check_tensor(function, argument, param.value);
-  if (param.grad.data != nullptr && param.grad.shape != wanted) {
-    throw ShapeError(
-        concat("[", function, "] ", argument, ".grad: must have the shape ", wanted, ", got ", param.grad.shape));
-  }
-}
-
 template <class A, class T>
 void check(const char* function, const char* argument, const SwinV2& spec, const SwinV2Network<A>& network,
            View<T, 2> table) {
@@ -62,9 +49,9 @@ void check(const char* function, const char* argument, const SwinV2& spec, const
                             spec.trained_width));
   }
   const Index hidden = network.b1.value.shape[0], heads = network.w2.value.shape[0];
-  check_shape(function, "b1", network.b1, std::array<Index, 1>{hidden});
-  check_shape(function, "w1", network.w1, std::array<Index, 2>{hidden, 2});
-  check_shape(function, "w2", network.w2, std::array<Index, 2>{heads, hidden});
+  check_param<A, 1>(function, "b1", network.b1, {hidden}, "[hidden]");
+  check_param<A, 2>(function, "w1", network.w1, {hidden, 2}, "[hidden, 2]");
+  check_param<A, 2>(function, "w2", network.w2, {heads, hidden}, "[heads, hidden]");
   if (table.shape != std::array<Index, 2>{window.rows(), heads}) {
     throw ShapeError(concat("[", function, "] ", argument, ": must be ", std::array<Index, 2>{window.rows(), heads},
                             ", shape is ", table.shape));
