@@ -21,7 +21,11 @@ Param<A, 3> shared(Param<A, 2> table) {
 
 template <class A>
 void check_table(const char* argument, const Param<A, 3>& table, Index rows) {
-  if (table.value.data == nullptr) return;
+  if (table.value.data == nullptr) {
+    if (table.grad.data == nullptr) return;
+    throw ShapeError(concat("[ShawTerm] ", argument, ".grad: must be empty where the table is left out, shape is ",
+                            table.grad.shape));
+  }
   if (table.value.shape[1] != rows) {
     throw ShapeError(
         concat("[ShawTerm] ", argument, ": must have 2 * clip + 1 = ", rows, " rows, shape is ", table.value.shape));

@@ -185,6 +185,13 @@ TEST(Shaw, WrongCallsSayWhatMustHold) {
         ShawTerm<float>(Shaw{2}, Param<float, 3>{{memory.data(), {1, 5, 8}, {40, 1, 5}}});
       },
       "[ShawTerm] key: must have a last stride of 1, got 5");
+  std::vector<float> d_lost(1 * 5 * 8);
+  expect_error<ShapeError>(
+      [&] {
+        ShawTerm<float>(Shaw{2}, Param<float, 3>{{}, dense(d_lost.data(), 1, 5, 8)},
+                        Param<float, 3>{dense<const float>(d_lost.data(), 1, 5, 8)});
+      },
+      "[ShawTerm] key.grad: must be empty where the table is left out, shape is [1, 5, 8]");
   expect_error<ShapeError>(
       [&] {
         ShawTerm<float>(Shaw{2}, {}, Param<float, 3>{table(1, 5, 8).value, dense(memory.data(), 1, 5, 4)});
