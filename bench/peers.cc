@@ -126,7 +126,7 @@ void add_peer(const PeerCase& c, Index threads) {
          const View<const T, 4> in = bthd(source().as<T>(), c.batch, c.time, heads, head_dim);
          T* const expected = destination().as<T>() + behind / sizeof(T);
          rotate_to(table, in, bthd(expected, c.batch, c.time, heads, head_dim),
-                Positions(dense(at.data(), c.batch, c.time)));
+                   Positions(dense(at.data(), c.batch, c.time)));
          const DenseTable& rows = DenseTable::get();
          const Object positions = memory(at.data(), at.size() * sizeof(Index));
          const Object src = memory(source(), 0, bytes), dst = memory(destination(), 0, bytes);

@@ -90,7 +90,7 @@ struct RowTile {
   Index dim = 0;                             ///< of the rows of x
   Index x_stride = 0, y_stride = 0;          ///< between rows of what comes in and of what goes out
   Side side = Side::query;
-  bool consecutive = false;  ///< positions are whole and rise by one from row to row, on the only axis
+  bool consecutive = false;   ///< positions are whole and rise by one from row to row, on the only axis
   double* scratch = nullptr;  ///< [turn_scratch(dim)] or [input_scratch(rows)] to use freely
 };
 
