@@ -49,7 +49,7 @@ TEST(RopeMixed, WithRopesFrequenciesIsRope) {
   const test::RowData data({.batch = 2, .time = 9, .dim = 12, .first = 40}, 12);
   std::vector<double> mixed, rotated;
   turn<double>(rows, Side::query, data.at(), data.x<double>(), data.like_x(mixed));
-  rotate<double>(table, data.x<double>(), data.like_x(rotated), data.at());
+  rotate_to<double>(table, data.x<double>(), data.like_x(rotated), data.at());
   // p·θ as a double is off by half an ulp of 48: 2^-48.
   for (std::size_t i = 0; i < mixed.size(); ++i) EXPECT_NEAR(mixed[i], rotated[i], 0x1p-47);
 }
