@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bearing/error.hpp>
+#include <bearing/positions.hpp>
 #include <bearing/view.hpp>
 
 #include "text.hpp"
@@ -54,6 +55,12 @@ void check_memory(const char* function, const char* argument, View<T, Rank> x) {
   if (x.data != nullptr || x.size() == 0) return;
   throw ShapeError(
       text::concat("[", function, "] ", argument, ": must have memory, got a null pointer; shape is ", x.shape));
+}
+
+/// Whether a grid has at most 2^31 patches. Neither side may be longer, even if the other one is 0.
+inline bool countable_grid(Index height, Index width) {
+  const auto side = [](Index n) { return n >= 0 && n <= max_position; };
+  return side(height) && side(width) && (width == 0 || height <= max_position / width);
 }
 
 /// Both; for tensors whose shape is what it must be, or is compared with nothing.

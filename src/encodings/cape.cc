@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "encodings/sinusoid_rows.hpp"
+#include "tensor_checks.hpp"
 #include "text.hpp"
 
 namespace bearing {
@@ -78,6 +79,7 @@ void cape_positions(const Cape& cape, const Positions& at, View<double, 2> to, s
   if (!(cape.position_scale > 0) || !std::isfinite(cape.position_scale)) {
     throw RangeError(concat("[Cape] position_scale: must be positive and finite, got ", cape.position_scale));
   }
+  check_output("cape_positions", "to", to);
   const auto [batch, time] = to.shape;
   at.check("cape_positions", "at", 1, batch, time);
   for (Index b = 0; b < batch; ++b) {
@@ -97,7 +99,7 @@ void cape_positions(const Cape& cape, const Positions& at, View<double, 2> to, s
 void cape_positions(const Cape2d& cape, Index height, Index width, View<double, 3> to,
                     std::optional<CapeSeed> training) {
   check_augmentation(cape.augmentation);
-  if (height < 0 || width < 0 || (width > 0 && height > max_position / width)) {
+  if (!countable_grid(height, width)) {
     throw RangeError(concat("[cape_positions] height, width: must not be negative and make at most 2^31 patches, got ",
                             height, ", ", width));
   }
@@ -105,6 +107,7 @@ void cape_positions(const Cape2d& cape, Index height, Index width, View<double, 
     throw ShapeError(concat("[cape_positions] to: must be [2, batch, ", height * width,
                             "] (y and x of every patch), got ", to.shape));
   }
+  check_output("cape_positions", "to", to);
   const auto spacing = [](Index extent) { return extent < 2 ? 0.0 : 2 / static_cast<double>(extent - 1); };
   const auto place = [&](Index i, Index extent) {
     return extent < 2

@@ -193,6 +193,14 @@ TEST(Cape, WrongCallsSayWhatMustHold) {
   expect_error<RangeError>(
       [&] { cape_positions(Cape2d{.dim = 4}, -2, 2, dense(at.data(), 2, 2, 2)); },
       "[cape_positions] height, width: must not be negative and make at most 2^31 patches, got -2, 2");
+  expect_error<RangeError>(
+      [&] { cape_positions(Cape2d{.dim = 4}, Index{1} << 40, 0, dense(at.data(), 2, 2, 0)); },
+      "[cape_positions] height, width: must not be negative and make at most 2^31 patches, got 1099511627776, 0");
+  expect_error<ShapeError>(
+      [&] {
+        cape_positions(Cape{.dim = 4}, {}, View<double, 2>{nullptr, {1, 8}, {8, 1}});
+      },
+      "[cape_positions] to: must have memory, got a null pointer; shape is [1, 8]");
   EXPECT_EQ(at, std::vector<double>(8, 7.0));
   expect_error<ShapeError>([] { Cape2dInputs<float> encoding({.dim = 7}); },
                            "[Cape2dInputs] dim: must be even and between 4 and 65536, got 7");

@@ -33,6 +33,10 @@ template <class A>
 FopeRows<A>::FopeRows(const Fope& fope, Param<A, 3> cos, Param<A, 3> sin, Index group)
     : fope_(fope), frequencies_(fope_frequencies(fope)), cos_(cos), sin_(sin), group_(group) {
   const Index sets = cos.value.shape[0];
+  if (kept() < 1) {
+    throw RangeError(
+        concat("[FopeRows] trained_length: must leave a frequency that completes a turn, got ", fope.trained_length));
+  }
   if (mixed() < 1 || mixed() > fope.head_dim / 2) {
     throw ShapeError(concat("[FopeRows] cos: must mix between 1 and head_dim/2 = ", fope.head_dim / 2,
                             " pairs, shape is ", cos.value.shape));

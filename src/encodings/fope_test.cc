@@ -43,7 +43,7 @@ TEST(Fope, WithIdentityIsHighFrequencyRope) {
   const test::RowData data({.batch = 2, .time = 40, .dim = 16, .first = 30}, 16);
   std::vector<double> a, b;
   turn<double>(rows, Side::query, data.at(), data.x<double>(), data.like_x(a));
-  rotate<double>(table, data.x<double>(), data.like_x(b), data.at());
+  rotate_to<double>(table, data.x<double>(), data.like_x(b), data.at());
   for (std::size_t i = 0; i < a.size(); ++i) EXPECT_NEAR(a[i], b[i], 0x1p-46);
 }
 
@@ -108,6 +108,10 @@ TEST(Fope, WrongCallsSayWhatMustHold) {
                            "[FopeRows] sin: must be [sets, kept, mixed] = [1, 2, 2], shape is [1, 3, 2]");
   expect_error<ShapeError>([&] { FopeRows<double>(fope, {dense<const double>(c.data(), 1, 2, 3)}, two); },
                            "[FopeRows] cos: must mix between 1 and head_dim/2 = 2 pairs, shape is [1, 2, 3]");
+  // With no frequency left cos' and sin' would be 0, and every query with them.
+  const Fope none{.head_dim = 4, .trained_length = 6, .pairing = Pairing::half};
+  expect_error<RangeError>([&] { FopeRows<double>(none, {dense<const double>(c.data(), 1, 0, 2)}, two); },
+                           "[FopeRows] trained_length: must leave a frequency that completes a turn, got 6");
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <bearing/error.hpp>
 #include <bearing/term.hpp>
 
+#include "tensor_checks.hpp"
 #include "text.hpp"
 
 // What encodings of rows with learned parameters share. Parameters come in sets: head h uses set h / group.
@@ -22,6 +23,7 @@ void check_param(const char* encoding, const char* name, const Param<A, Rank>& p
     throw ShapeError(text::concat("[", encoding, "] ", name, ".grad: must have the shape of the values, ", shape,
                                   ", got ", param.grad.shape));
   }
+  if (param.grad.data != nullptr) check_output(encoding, "gradient", param.grad);
 }
 
 inline void check_group(const char* encoding, Index sets, Index group) {

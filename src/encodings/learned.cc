@@ -4,6 +4,7 @@
 #include <cmath>
 #include <vector>
 
+#include "tensor_checks.hpp"
 #include "text.hpp"
 
 namespace bearing {
@@ -26,10 +27,12 @@ LearnedInputs<A>::LearnedInputs(const Learned& spec, Param<A, 2> table) : spec_(
     throw ShapeError(
         concat("[LearnedInputs] table: must be [length + offset, dim] = ", shape, ", got ", table.value.shape));
   }
+  check_tensor("LearnedInputs", "table", table.value);
   if (table.grad.data != nullptr && table.grad.shape != shape) {
     throw ShapeError(
         concat("[LearnedInputs] table.grad: must have the shape of the table, ", shape, ", got ", table.grad.shape));
   }
+  if (table.grad.data != nullptr) check_output("LearnedInputs", "table.grad", table.grad);
 }
 
 template <class A>
@@ -105,13 +108,17 @@ Taps taps(Interpolation how, Index i, Index from, Index to) {
   return taps;
 }
 
+void check_prefix(const char* function, Index prefix) {
+  if (prefix >= 0 && prefix <= max_position) return;
+  throw ShapeError(concat("[", function, "] prefix: must be between 0 and 2^31, got ", prefix));
+}
+
 template <class T>
 void check_resize(const char* function, Interpolation how, Index prefix, View<const T, 2> from, Index from_rows,
                   View<T, 2> to, Index to_rows) {
   if (how != Interpolation::linear && how != Interpolation::cubic) {
     throw ShapeError(concat("[", function, "] how: must be linear or cubic, got ", static_cast<Index>(how)));
   }
-  if (prefix < 0) throw ShapeError(concat("[", function, "] prefix: must not be negative, got ", prefix));
   if (from_rows < 1 || to_rows < 0) {
     throw ShapeError(concat("[", function, "] from, to: must have rows to sample after the prefix of ", prefix,
                             ", got ", from.shape, ", ", to.shape));
@@ -121,6 +128,9 @@ void check_resize(const char* function, Interpolation how, Index prefix, View<co
     throw ShapeError(concat("[", function, "] from, to: must be [", prefix + from_rows, ", dim] and [",
                             prefix + to_rows, ", dim], got ", from.shape, ", ", to.shape));
   }
+  check_tensor(function, "from", from);
+  check_output(function, "to", to);
+  check_other(function, "to", to, "from", from);
 }
 
 template <class T>
@@ -154,6 +164,7 @@ void resample(Interpolation how, Index prefix, View<const T, 2> from, GridSize f
 
 template <class T>
 void resize(Interpolation how, Index prefix, std::type_identity_t<View<const T, 2>> from, View<T, 2> to) {
+  check_prefix("resize", prefix);
   const Index from_rows = from.shape[0] - prefix, to_rows = to.shape[0] - prefix;
   check_resize("resize", how, prefix, from, from_rows, to, to_rows);
   resample(how, prefix, from, {from_rows, 1}, to, {to_rows, 1});
@@ -162,8 +173,9 @@ void resize(Interpolation how, Index prefix, std::type_identity_t<View<const T, 
 template <class T>
 void resize_grid(Interpolation how, Index prefix, std::type_identity_t<View<const T, 2>> from, GridSize from_grid,
                  View<T, 2> to, GridSize to_grid) {
+  check_prefix("resize_grid", prefix);
   for (const GridSize& grid : {from_grid, to_grid}) {
-    if (grid.height >= 0 && grid.width >= 0 && (grid.width == 0 || grid.height <= max_position / grid.width)) continue;
+    if (countable_grid(grid.height, grid.width)) continue;
     throw ShapeError(
         concat("[resize_grid] from_grid, to_grid: must not be negative and make at most 2^31 patches, got ",
                grid.height, " by ", grid.width));

@@ -2,6 +2,7 @@
 #include <bearing/encodings/learned.hpp>
 #include <bearing/error.hpp>
 #include <bearing/reference/learned.hpp>
+#include <limits>
 
 #include "support/errors.hpp"
 #include "support/input_terms.hpp"
@@ -205,7 +206,9 @@ TEST(LearnedResize, WrongCallsSayWhatMustHold) {
   expect_error<ShapeError>([&] { try_resize(static_cast<Interpolation>(5), 0, 6, 2); },
                            "[resize] how: must be linear or cubic, got 5");
   expect_error<ShapeError>([&] { try_resize(Interpolation::linear, -1, 6, 2); },
-                           "[resize] prefix: must not be negative, got -1");
+                           "[resize] prefix: must be between 0 and 2^31, got -1");
+  expect_error<ShapeError>([&] { try_resize(Interpolation::linear, std::numeric_limits<Index>::min(), 6, 2); },
+                           "[resize] prefix: must be between 0 and 2^31, got -9223372036854775808");
   expect_error<ShapeError>([&] { try_resize(Interpolation::linear, 2, 2, 2); },
                            "[resize] from, to: must have rows to sample after the prefix of 2, got [2, 2], [3, 2]");
   expect_error<ShapeError>([&] { try_resize(Interpolation::linear, 1, 6, 4); },
@@ -222,7 +225,47 @@ TEST(LearnedResize, WrongCallsSayWhatMustHold) {
                     {-1, -6});
       },
       "[resize_grid] from_grid, to_grid: must not be negative and make at most 2^31 patches, got -1 by -6");
+  // No patches at all, but a walk along 2^40 rows.
+  expect_error<ShapeError>(
+      [&] {
+        resize_grid(Interpolation::cubic, 0, dense<const float>(from.data(), 6, 2), {2, 3}, dense(to.data(), 0, 2),
+                    {Index{1} << 40, 0});
+      },
+      "[resize_grid] from_grid, to_grid: must not be negative and make at most 2^31 patches, got 1099511627776 by 0");
+  expect_error<ShapeError>(
+      [&] {
+        resize(Interpolation::linear, 0, View<const float, 2>{nullptr, {6, 2}, {2, 1}}, dense(to.data(), 3, 2));
+      },
+      "[resize] from: must have memory, got a null pointer; shape is [6, 2]");
+  expect_error<ShapeError>(
+      [&] {
+        resize(Interpolation::linear, 0, dense<const float>(from.data(), 6, 2), View<float, 2>{to.data(), {3, 2}, {}});
+      },
+      "[resize] to: no two elements may share memory, got strides [0, 0] for shape [3, 2]");
   EXPECT_EQ(to, std::vector<float>(12, 7.0f));
+}
+
+TEST(Learned, ATableNeedsMemory) {
+  expect_error<ShapeError>(
+      [] {
+        LearnedInputs<float>({.length = 3, .dim = 2}, {View<const float, 2>{nullptr, {3, 2}, {2, 1}}});
+      },
+      "[LearnedInputs] table: must have memory, got a null pointer; shape is [3, 2]");
+}
+
+TEST(LearnedResize, OneRowIsItsMeanOrItself) {
+  const std::vector<double> from{1, 2, 3, 6};
+  for (const Interpolation how : {Interpolation::linear, Interpolation::cubic}) {
+    double one = 0;
+    resize(how, 0, dense<const double>(from.data(), 1, 1), dense(&one, 1, 1));
+    EXPECT_EQ(one, 1);
+    std::vector<double> many(5);
+    resize(how, 0, dense<const double>(from.data(), 1, 1), dense(many.data(), 5, 1));
+    for (const double x : many) EXPECT_NEAR(x, 1, 0x1p-51);  // weights of four taps sum to 1
+    resize(how, 0, dense<const double>(from.data(), 4, 1), dense(&one, 1, 1));
+    // Half way between 2 and 3: their mean, or (9.5·(2 + 3) − 1.5·(1 + 6))/16 with a = −0.75.
+    EXPECT_NEAR(one, how == Interpolation::linear ? 2.5 : 2.3125, 0x1p-50);
+  }
 }
 
 }  // namespace

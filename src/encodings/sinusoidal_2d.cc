@@ -2,6 +2,7 @@
 #include <bearing/error.hpp>
 #include <cmath>
 
+#include "tensor_checks.hpp"
 #include "text.hpp"
 
 namespace bearing {
@@ -10,7 +11,7 @@ using text::concat;
 
 std::vector<double> grid_positions(const PatchGrid& grid) {
   const auto [height, width, first, span] = grid;
-  if (height < 0 || width < 0 || (width > 0 && height > max_position / width)) {
+  if (!countable_grid(height, width)) {
     throw RangeError(concat("[grid_positions] height, width: must not be negative and make at most 2^31 patches, got ",
                             height, ", ", width));
   }
