@@ -94,8 +94,8 @@ BEARING_EXPORT const std::vector<Entry>& catalog();
 /// Null if there is none of that stem.
 BEARING_EXPORT const Entry* find(const std::string& stem);
 
-/// An example. Throws RangeError for heads, dim or length outside 1 … 2^20, and what the encoding's own constructors
-/// throw (an odd dim, say).
+/// An example. Throws RangeError for heads, dim or length outside 1 … 2^20 and for one that would learn more than 2^27
+/// numbers, and what the encoding's own constructors throw (an odd dim, say).
 BEARING_EXPORT Specimen make(const Entry& entry, const SpecimenOptions& options = {});
 
 /// What the content of query and key is, in mean_scores().
@@ -104,11 +104,18 @@ enum class Contents {
   independent,  ///< normal numbers, drawn apart for query and key
 };
 
-/// What attention gives a key k tokens before the query, k = 0 … n − 1 in column k, the mean over `draws` contents:
+/// Where the keys of mean_scores() stand. What depends on distance in one direction may not in the other.
+enum class Keys {
+  before,  ///< before the query, which is the last token
+  after,   ///< after the query, which is the first one
+};
+
+/// What attention gives a key k tokens from the query, k = 0 … n − 1 in column k, the mean over `draws` contents:
 /// [1, heads, n]. n is the length, or the width of an image's grid (its tokens stand in a row). Encodings of the input
 /// alone are taken without content, biases without the product of the contents. decay() says what such a curve does.
 /// Throws RangeError for draws < 1.
-BEARING_EXPORT Array mean_scores(const Specimen& specimen, Index draws, Contents contents = Contents::alike);
+BEARING_EXPORT Array mean_scores(const Specimen& specimen, Index draws, Contents contents = Contents::alike,
+                                 Keys keys = Keys::before);
 
 /// "input", "query/key", "score", "score, value", "none": from what the example has.
 BEARING_EXPORT std::string sites(const Specimen& specimen);

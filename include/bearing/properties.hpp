@@ -30,7 +30,7 @@ struct Property {
 ///
 ///     unique                  every position (of a bias: every distance) has a value of its own in float32
 ///     relative                logits stay when all positions move by the same amount
-///     decay                   the maxima over octaves of distance fall
+///     decay                   the maxima over octaves of distance fall, to both sides unless it is causal
 ///     extensible              positions past the length: error, clamped, within the seen range, or unseen values
 ///     deterministic           the same bits again, and on executors that cut the work otherwise
 ///     bounded                 values do not grow past the length
@@ -40,7 +40,7 @@ struct Property {
 ///     parameters              what training learns: how many numbers, and how they grow with the length
 ///     memory                  numbers that stay in memory, and how they grow with the length
 ///
-/// Throws what the encoding's constructors throw for options that it cannot serve.
+/// Throws what make() throws for options that the encoding cannot serve, RangeError for heads·dim·length above 2^24.
 BEARING_EXPORT std::vector<Property> check(const Entry& entry, const SpecimenOptions& options = {});
 
 /// How a count grows, from its increments between a length, four times and sixteen times that: "O(1)", "O(log L)",
@@ -56,6 +56,7 @@ struct Comparison {
   std::string memory;       ///< growth of what is held with the length
   Index parameters = 0;
 };
+/// Throws as check().
 BEARING_EXPORT Comparison compare(const Entry& entry, const SpecimenOptions& options = {});
 
 /// Something that is often said of an encoding, and what measuring it gives.

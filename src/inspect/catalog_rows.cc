@@ -61,7 +61,8 @@ Specimen make_lie_rope(const SpecimenOptions& options) {
 
 Specimen make_fope(const SpecimenOptions& options) {
   const auto numbers = std::make_shared<Parameters>(options.seed);
-  const Fope fope{.head_dim = options.dim, .trained_length = options.length, .pairing = Pairing::half};
+  const Index length = std::max<Index>(7, options.length);  // the fastest pair's turn takes 2π tokens
+  const Fope fope{.head_dim = options.dim, .trained_length = length, .pairing = Pairing::half};
   const auto kept = static_cast<Index>(fope_frequencies(fope).size());
   const auto around_identity = [&] {  // RoPE's own frequencies, and a little of the others
     Normal normal(options.seed);

@@ -141,6 +141,9 @@ TEST(Catalog, ImagesWalkTheirGridRowByRow) {
 TEST(Catalog, WrongSizesAreRefused) {
   expect_error<RangeError>([] { make(*find("rope"), {.heads = 0}); }, "[make] heads: must be from 1 to 1048576, got 0");
   EXPECT_THROW(make(*find("rope"), {.dim = 7}), ShapeError);
+  expect_error<RangeError>(
+      [] { make(*find("dense_bias"), {.length = 65'536}); },
+      "[make] heads, dim, length: must ask for at most 2^27 numbers in a table, got [1, 8, 65536, 65536]");
   EXPECT_THROW(make(*find("sinusoidal_2d"), {.dim = 6}), ShapeError);
 }
 

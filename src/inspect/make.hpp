@@ -1,11 +1,14 @@
 #pragma once
 
 #include <bearing/catalog.hpp>
+#include <bearing/error.hpp>
 #include <bearing/rows.hpp>
 #include <bearing/scores.hpp>
 #include <cmath>
 #include <deque>
 #include <vector>
+
+#include "text.hpp"
 
 // How the catalog's examples are made: parameters drawn from a seed, and an encoding of any sites behind the functions
 // of a Specimen.
@@ -37,7 +40,14 @@ class Parameters {
   View<double, Rank> table(std::array<Index, static_cast<std::size_t>(Rank)> shape) {
     View<double, Rank> view{nullptr, shape, {}};
     Index step = 1;
-    for (std::size_t axis = Rank; axis-- > 0;) view.stride[axis] = step, step *= shape[axis];
+    for (std::size_t axis = Rank; axis-- > 0;) {
+      view.stride[axis] = step;
+      if (shape[axis] > 0 && step > most_numbers / shape[axis]) {
+        throw RangeError(
+            text::concat("[make] heads, dim, length: must ask for at most 2^27 numbers in a table, got ", shape));
+      }
+      step *= shape[axis];
+    }
     memory_.emplace_back(static_cast<std::size_t>(step));
     view.data = memory_.back().data();
     return view;
@@ -55,6 +65,9 @@ class Parameters {
   Index count() const { return count_; }
 
  private:
+  /// 2^27, 1 GiB: more is likely a typing error.
+  static constexpr Index most_numbers = Index{1} << 27;
+
   template <int Rank>
   View<double, Rank> draw(const std::array<Index, static_cast<std::size_t>(Rank)>& shape, double deviation,
                           double mean) {

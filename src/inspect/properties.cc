@@ -1,3 +1,4 @@
+#include <bearing/error.hpp>
 #include <bearing/properties.hpp>
 #include <cmath>
 #include <limits>
@@ -36,6 +37,16 @@ Property count_property(const char* name, const Entry& entry, const SpecimenOpti
           static_cast<double>(here)};
 }
 
+/// Some ten arrays of this many numbers are alive at once.
+constexpr double most_numbers = 0x1p24;
+
+void check_size(const char* function, const SpecimenOptions& o) {
+  const double numbers = static_cast<double>(o.heads) * static_cast<double>(o.dim) * static_cast<double>(o.length);
+  if (!(numbers > most_numbers)) return;
+  throw RangeError(concat("[", function, "] heads, dim, length: their product must be at most 2^24, got ", o.heads,
+                          ", ", o.dim, ", ", o.length));
+}
+
 }  // namespace
 
 const char* name(Verdict verdict) {
@@ -71,6 +82,7 @@ Property check_memory(const Entry& entry, const SpecimenOptions& options) {
 }
 
 std::vector<Property> check(const Entry& entry, const SpecimenOptions& options) {
+  check_size("check", options);
   const Probe probe(entry, options);
   return {check_unique(probe),
           check_relative(probe),
@@ -86,6 +98,7 @@ std::vector<Property> check(const Entry& entry, const SpecimenOptions& options) 
 }
 
 Comparison compare(const Entry& entry, const SpecimenOptions& options) {
+  check_size("compare", options);
   const Probe probe(entry, options);
   const Property extensible = check_extensible(probe);
   const std::array<Index, 3> held = counts(entry, options, &Specimen::held);

@@ -1,10 +1,15 @@
 #include <gtest/gtest.h>
+#include <bearing/error.hpp>
 #include <bearing/properties.hpp>
 #include <cmath>
 #include <map>
 
+#include "support/errors.hpp"
+
 namespace bearing::inspect {
 namespace {
+
+using test::expect_error;
 
 constexpr SpecimenOptions small = {.heads = 4, .dim = 16, .length = 64, .seed = 1};
 
@@ -75,6 +80,24 @@ TEST(Properties, T5BucketsAreSharedAndClamped) {
   EXPECT_NE(p.at("parameters").evidence.find("the length does not matter"), std::string::npos);
 }
 
+TEST(Properties, AnIndexDoesNotFallWithDistanceAhead) {
+  // p(m)·p(n) is larger the later n: keys before the query fall with distance, keys after it do not.
+  for (const char* stem : {"index", "index_normalised"}) {
+    const Property decay = checked(stem).at("decay");
+    EXPECT_EQ(decay.verdict, Verdict::partly) << stem;
+    EXPECT_EQ(decay.evidence.find("octave maxima fall in 4 of 4 heads before the query, 0 of 4 after it, by "), 0u)
+        << decay.evidence;
+  }
+  EXPECT_EQ(checked("alibi").at("decay").verdict, Verdict::yes);
+}
+
+TEST(Properties, WhatWouldNotFitIsRefused) {
+  const SpecimenOptions large{.heads = 1024, .dim = 4096, .length = 65'536};
+  const char* text = "heads, dim, length: their product must be at most 2^24, got 1024, 4096, 65536";
+  expect_error<RangeError>([&] { check(*find("rope"), large); }, std::string("[check] ") + text);
+  expect_error<RangeError>([&] { compare(*find("rope"), large); }, std::string("[compare] ") + text);
+}
+
 TEST(Properties, OnlyCommutingGeneratorsAreRelative) {
   EXPECT_EQ(checked("lie_rope").at("relative").verdict, Verdict::no);
   for (const char* stem : {"rope_mixed", "cayley_string", "circulant_string"}) {
@@ -131,7 +154,9 @@ TEST(Properties, ChecksSeeWhatIsWrong) {
   const auto lopsided = [](double m, double n, const Executor&) { return n > m ? 1e-9 : 0.0; };
   EXPECT_EQ(checked(spoiled(lopsided)).at("symmetric").verdict, Verdict::no);
   const auto bump = [](double m, double n, const Executor&) { return m - n == 40 ? 30.0 : 0.0; };
-  EXPECT_EQ(checked(spoiled(bump)).at("decay").verdict, Verdict::no);
+  EXPECT_EQ(checked(spoiled(bump)).at("decay").verdict, Verdict::partly);  // before the query alone
+  const auto bumps = [](double m, double n, const Executor&) { return std::abs(m - n) == 40 ? 30.0 : 0.0; };
+  EXPECT_EQ(checked(spoiled(bumps)).at("decay").verdict, Verdict::no);
   EXPECT_EQ(checked(spoiled(bump)).at("unique").verdict, Verdict::no);  // distance 40 looks like distance 10
   const auto by_workers = [](double, double, const Executor& on) { return on.workers == 3 ? 1e-12 : 0.0; };
   EXPECT_EQ(checked(spoiled(by_workers)).at("deterministic").verdict, Verdict::no);

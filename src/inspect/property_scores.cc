@@ -104,43 +104,62 @@ Property check_relative(const Probe& probe) {
   return {"relative", relative ? Verdict::yes : Verdict::no, evidence, worst};
 }
 
-Property check_decay(const Entry& entry, const SpecimenOptions& options) {
-  constexpr Index draws = 32;
-  constexpr int seeds = 3;
-  Index falling = 0, heads = 0, rises = 0, steps = 0, negative = 0;
+namespace {
+
+/// What decay() says of the curves of all heads, seeds and directions.
+struct Decays {
+  Index falling = 0, curves = 0, rises = 0, steps = 0, negative = 0;
   double drop = 0;
-  bool learns = false, flat = true;
+  bool flat = true;
+
+  void add(const Array& heads) {
+    for (Index h = 0; h < heads.shape[1]; ++h) {
+      const double* row = heads.values.data() + h * heads.shape[2];
+      const Decay d = decay({row, row + heads.shape[2]});
+      const auto [low, high] = std::minmax_element(d.curve.begin(), d.curve.end());
+      // What remains of a flat curve is rounding.
+      flat = flat && *high - *low <= 0x1p-40 * std::max(std::abs(*low), std::abs(*high));
+      falling += d.decays ? 1 : 0;
+      ++curves;
+      rises += d.rises, negative += d.negative, steps += heads.shape[2] - 1;
+      if (!d.octaves.empty()) drop += d.curve.front() - d.octaves.back();
+    }
+  }
+};
+
+}  // namespace
+
+Property check_decay(const Entry& entry, const SpecimenOptions& options) {
+  constexpr Index draws = 16;
+  constexpr int seeds = 3;
+  Decays before, after;
+  bool learns = false, causal = false;
   for (int s = 0; s < seeds; ++s) {
     SpecimenOptions with_seed = options;
     with_seed.seed += static_cast<std::uint64_t>(s);
     const Probe probe(entry, with_seed);
     if (probe.line() < 4) return {"decay", Verdict::not_applicable, "too short a line of tokens", nan};
     learns = learns || probe.specimen.parameters > 0;
-    const Array curves = mean_scores(probe.specimen, draws);
-    for (Index h = 0; h < curves.shape[1]; ++h) {
-      const double* row = curves.values.data() + h * curves.shape[2];
-      const Decay d = decay({row, row + curves.shape[2]});
-      const auto [low, high] = std::minmax_element(d.curve.begin(), d.curve.end());
-      // What remains of a flat curve is rounding.
-      flat = flat && *high - *low <= 0x1p-40 * std::max(std::abs(*low), std::abs(*high));
-      falling += d.decays ? 1 : 0;
-      ++heads;
-      rises += d.rises, negative += d.negative, steps += curves.shape[2] - 1;
-      if (!d.octaves.empty()) drop += d.curve.front() - d.octaves.back();
-    }
+    causal = probe.specimen.causal;
+    before.add(mean_scores(probe.specimen, draws));
+    if (!causal) after.add(mean_scores(probe.specimen, draws, Contents::alike, Keys::after));
     if (!learns) break;
   }
-  if (flat) return {"decay", Verdict::no, "the same at every distance", 0};
-  const double share = static_cast<double>(falling) / static_cast<double>(heads);
-  const Verdict verdict = falling == heads ? Verdict::yes
-                          : learns         ? Verdict::learned
-                          : falling > 0    ? Verdict::partly
-                                           : Verdict::no;
+  if (before.flat && after.flat) return {"decay", Verdict::no, "the same at every distance", 0};
+  const Index falling = before.falling + after.falling, curves = before.curves + after.curves;
+  const Verdict verdict = falling == curves ? Verdict::yes
+                          : learns          ? Verdict::learned
+                          : falling > 0     ? Verdict::partly
+                                            : Verdict::no;
+  const auto fall = [](const Decays& d) { return concat(d.falling, " of ", d.curves); };
+  const std::string where = causal ? concat(fall(before), " heads")
+                                   : concat(fall(before), " heads before the query, ", fall(after), " after it");
   return {"decay", verdict,
-          concat("octave maxima fall in ", falling, " of ", heads, " heads", learns ? " (3 seeds)" : "", ", by ",
-                 brief(drop / static_cast<double>(heads)), " on average; the curves rise at ", rises, " of ", steps,
-                 " steps and are negative at ", negative),
-          share};
+          concat("octave maxima fall in ", where, learns ? " (3 seeds)" : "", ", by ",
+                 brief((before.drop + after.drop) / static_cast<double>(curves)), " on average; the curves rise at ",
+                 before.rises + after.rises, " of ", before.steps + after.steps, " steps and are negative at ",
+                 before.negative + after.negative),
+          static_cast<double>(falling) / static_cast<double>(curves)};
 }
 
 Property check_symmetric(const Probe& probe) {

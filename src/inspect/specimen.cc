@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <bearing/catalog.hpp>
 #include <bearing/error.hpp>
 #include <cmath>
@@ -85,28 +86,26 @@ Array Specimen::logits(const Tokens& q_at, const Tokens& k_at, const Array& q, c
 
 namespace {
 
-/// `count` keys that all have the content of row 0.
-Array repeated(const Array& one, Index count) {
-  Array all(one.shape[0], count, one.shape[2]);
+/// Every key of a head gets the content of row 0.
+void repeat(const Array& one, Array& all) {
   for (Index h = 0; h < all.shape[0]; ++h) {
-    for (Index t = 0; t < count; ++t) {
-      for (Index d = 0; d < all.shape[2]; ++d) all(h, t, d) = one(h, 0, d);
-    }
+    for (Index t = 0; t < all.shape[1]; ++t) std::copy_n(&one.head(h)(0, 0), all.shape[2], &all(h, t, 0));
   }
-  return all;
 }
 
 }  // namespace
 
-Array mean_scores(const Specimen& specimen, Index draws, Contents contents) {
+Array mean_scores(const Specimen& specimen, Index draws, Contents contents, Keys towards) {
   if (draws < 1) throw RangeError(text::concat("[mean_scores] draws: must be at least 1, got ", draws));
   const Index n = specimen.width > 0 ? specimen.width : specimen.options.length;
   const Index heads = specimen.options.heads, dim = specimen.options.dim;
   const bool bare = specimen.score_terms && !specimen.input_rows && !specimen.turn_rows;
   const bool positions_only = specimen.input_rows && !specimen.turn_rows && !specimen.score_terms;
-  const Tokens q_at = specimen.tokens(1, n - 1), k_at = specimen.tokens(n);
+  const bool before = towards == Keys::before;
+  const Tokens q_at = specimen.tokens(1, before ? n - 1 : 0), k_at = specimen.tokens(n);
   Normal normal(specimen.options.seed);
-  Array means(1, heads, n);
+  Array means(1, heads, n), keys(heads, n, dim);
+  if (positions_only) draws = 1;  // nothing is drawn
   for (Index draw = 0; draw < draws; ++draw) {
     Array q = normal.array(heads, 1, dim), k = normal.array(heads, 1, dim);
     if (contents == Contents::alike) {
@@ -114,10 +113,10 @@ Array mean_scores(const Specimen& specimen, Index draws, Contents contents) {
       k = q;
     }
     if (positions_only) q = k = Array(heads, 1, dim);
-    const Array keys = repeated(k, n);
+    repeat(k, keys);
     const Array scores = bare ? specimen.scores(q_at, k_at, q, keys) : specimen.logits(q_at, k_at, q, keys);
     for (Index h = 0; h < heads; ++h) {
-      for (Index d = 0; d < n; ++d) means(0, h, d) += scores(h, 0, n - 1 - d) / static_cast<double>(draws);
+      for (Index d = 0; d < n; ++d) means(0, h, d) += scores(h, 0, before ? n - 1 - d : d) / static_cast<double>(draws);
     }
   }
   return means;

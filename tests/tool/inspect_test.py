@@ -157,6 +157,20 @@ class Inspect(tool_test.Base):
         self.assertRegex(result.stdout, "(?m)^rope ")
         self.expect_error(2, "compare: [Sinusoidal2d] dim", "compare", "rope", "sinusoidal_2d", *size)
 
+    def test_a_size_that_would_fill_the_memory_is_refused(self):
+        large = ("--heads", "1024", "--dim", "4096", "--length", "65536")
+        for command in ("check", "compare"):
+            self.expect_error(2, "their product must be at most 2^24", command, "rope", *large)
+        self.expect_error(2, "2^27 numbers", "table", "learned", "--dim", "4096", "--length", "65536")
+        self.expect_error(2, "2^27 numbers", "table", "dense_bias", "--length", "65536")
+        self.expect_error(2, "--length: must be a whole number from 1 to 65536", "check", "rope", "--length", "10000000")
+
+    def test_every_encoding_is_checked_at_a_length_of_one_and_three(self):
+        for entry in self.report("list")["encodings"]:
+            for length in ("1", "3"):
+                report = self.report("check", entry["name"], "--heads", "1", "--dim", "8", "--length", length)
+                self.assertEqual(len(report["properties"]), 11)
+
     # bearing table
 
     def test_table_writes_the_sinusoidal_table(self):
@@ -189,7 +203,7 @@ class Inspect(tool_test.Base):
 
     def test_a_table_that_cannot_be_written_exits_with_3(self):
         for name in ("no/such.npy", "no/such.csv"):
-            self.expect_error(3, "cannot be written", "table", "alibi", *SMALL, "-o", self.path(name))
+            self.expect_error(3, "cannot be written: No such file or directory", "table", "alibi", *SMALL, "-o", self.path(name))
 
 
 if __name__ == "__main__":

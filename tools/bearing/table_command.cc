@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <bearing/npy.hpp>
+#include <cerrno>
 #include <cmath>
 #include <fstream>
+#include <system_error>
 
 #include "arguments.hpp"
 #include "commands.hpp"
@@ -54,12 +56,16 @@ Table make_table(const Options& options) {
   Table table;
   if (!options.first.empty()) table.first = parse_index("--first", options.first, -max_position, max_position);
   with_library_errors("table", [&] {
-    const inspect::Specimen specimen = inspect::make(entry, options.size.parse());
+    const inspect::SpecimenOptions asked = options.size.parse();
+    const auto check_size = [&asked](Index columns) {
+      if (asked.heads * asked.length * columns <= most_numbers) return;
+      throw UsageError("table: heads, length and dim ask for more than 2^27 numbers");
+    };
+    check_size(asked.dim);  // queries, keys and rows have as many
+    const inspect::Specimen specimen = inspect::make(entry, asked);
     const inspect::SpecimenOptions& size = specimen.options;
     const std::string kind = kind_of(options, specimen);
-    if (size.heads * size.length * (kind == "rows" ? size.dim : size.length) > most_numbers) {
-      throw UsageError("table: heads, length and dim ask for more than 2^27 numbers");
-    }
+    if (kind != "rows") check_size(asked.length);
     const inspect::Tokens tokens = specimen.tokens(size.length, table.first);
     table.row = kind == "rows" ? "position" : "query", table.column = kind == "rows" ? "dimension" : "key";
     inspect::Normal normal(size.seed);
@@ -127,7 +133,7 @@ void write_text(const std::string& path, const std::string& text) {
   std::ofstream file(path, std::ios::binary);
   file << text;
   file.close();
-  if (!file) throw std::runtime_error(path + ": cannot be written");
+  if (!file) throw std::runtime_error(path + ": cannot be written: " + std::generic_category().message(errno));
 }
 
 std::string format_of(const Options& options) {
