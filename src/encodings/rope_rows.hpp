@@ -77,10 +77,18 @@ template <class T>
 RopeTable<T> table_with_decay(RopeFrequencies frequencies, RowDecay decay, Index length, TableMemory memory,
                               const Executor& on);
 
+/// Where rows of float go: row i's cos to cos + i·stride, its sin to sin + i·stride.
+struct RowsOut {
+  float *cos, *sin;
+  Index stride;
+  Index cosines, sines;  ///< how many a row has room for: pairs, one less, or [padded]
+  bool in_turn = false;  ///< sin, cos, sin, cos, …: cos is sin + 1, and the next pair is 2 further
+};
+
 /// Work on rows that tables, fill() and rotations share. Each has one version per SIMD target.
 struct RowKernels {
-  /// Rows first … first + count − 1, exact, to cos + i·stride and sin + i·stride, [pairs] each.
-  void (*sequence_f32)(const RowFrequencies&, Index first, Index count, float* cos, float* sin, Index stride);
+  /// Rows first … first + count − 1, exact.
+  void (*sequence_f32)(const RowFrequencies&, Index first, Index count, const RowsOut&);
   /// One row at real position p, in double, without the attention factor; cos and sin [padded].
   void (*exact_row)(const RowFrequencies&, double p, double* cos, double* sin);
   /// The row of angle p'·θ' − p·θ: both products reduced exactly, then subtracted.

@@ -16,6 +16,43 @@
 HWY_BEFORE_NAMESPACE();
 namespace bearing::HWY_NAMESPACE {
 
+/// 2·lanes values in double as one vector of float.
+struct Twice {
+  WideVec lower, upper;
+};
+
+/// cos and sin of two vectors of pairs.
+struct Point {
+  Twice cos, sin;
+};
+
+/// The pairs from `column` on of the row at a position, with the attention factor.
+HWY_INLINE Point exact_point(const RowFrequencies& f, Index position, Index column) {
+  const WideTag d;
+  const WideVec a = hn::Set(d, f.attention_factor);
+  const double p = static_cast<double>(position);
+  Point x;
+  exact_pairs(f, p, column, x.cos.lower, x.sin.lower);
+  exact_pairs(f, p, column + static_cast<Index>(hn::Lanes(d)), x.cos.upper, x.sin.upper);
+  return {{hn::Mul(x.cos.lower, a), hn::Mul(x.cos.upper, a)}, {hn::Mul(x.sin.lower, a), hn::Mul(x.sin.upper, a)}};
+}
+
+/// Writes as many pairs from `column` on of one row as it has room for.
+HWY_INLINE void put_some(const RowsOut& to, const Point& x, Index row, Index column) {
+  const WideTag d;
+  const hn::Rebind<float, WideTag> d32;
+  const Index lanes = static_cast<Index>(hn::Lanes(d)), step = to.in_turn ? 2 : 1;
+  HWY_ALIGN float numbers[2 * hn::MaxLanes(d)];
+  const auto put = [&](const Twice& part, Index room, float* first) HWY_ATTR {
+    hn::StoreU(hn::DemoteTo(d32, part.lower), d32, numbers);
+    hn::StoreU(hn::DemoteTo(d32, part.upper), d32, numbers + lanes);
+    float* const at = first + row * to.stride + column * step;
+    for (Index i = 0; i < HWY_MIN(room - column, 2 * lanes); ++i) at[i * step] = numbers[i];
+  };
+  put(x.cos, to.cosines, to.cos);
+  put(x.sin, to.sines, to.sin);
+}
+
 #if HWY_TARGET != HWY_SCALAR
 // A run of rows is built in groups of 512. The first anchor of a group is evaluated exactly; the anchors of its 16
 // blocks follow from it, and the rows of a block (anchor ± k) from its anchor, by the addition theorem. Where the
@@ -30,14 +67,12 @@ using FloatTag = hn::Repartition<float, WideTag>;  // twice the lanes of double
 
 struct Run {
   const RowFrequencies& frequencies;
-  float* cos;
-  float* sin;
-  Index stride;
-};
+  const RowsOut& to;
 
-/// 2·lanes values in double as one vector of float.
-struct Twice {
-  WideVec lower, upper;
+  /// Whether a row has room for the vector of pairs from `column` on.
+  bool whole(Index column) const {
+    return column + static_cast<Index>(hn::Lanes(FloatTag())) <= HWY_MIN(to.cosines, to.sines);
+  }
 };
 
 // Errors in units of 2^-53 times the attention factor's magnitude. An exact value times the factor: 0.8 + 1. A turn by
@@ -100,39 +135,60 @@ HWY_INLINE void put(const Twice& x, float* to) {
   }
 }
 
-/// The vector of pairs from `column` on of one row, evaluated at its own position.
+/// Writes whole vectors of cos and sin to where the row and column begin.
 template <bool stream>
-HWY_NOINLINE void put_exact(const Run& run, Index position, Index row, Index column) {
-  const WideTag d;
-  const Index lanes = static_cast<Index>(hn::Lanes(d));
-  const WideVec a = hn::Set(d, run.frequencies.attention_factor);
-  Twice c, s;
-  exact_pairs(run.frequencies, static_cast<double>(position), column, c.lower, s.lower);
-  exact_pairs(run.frequencies, static_cast<double>(position), column + lanes, c.upper, s.upper);
-  put<stream>(Twice{hn::Mul(c.lower, a), hn::Mul(c.upper, a)}, run.cos + row * run.stride + column);
-  put<stream>(Twice{hn::Mul(s.lower, a), hn::Mul(s.upper, a)}, run.sin + row * run.stride + column);
-}
+struct Apart {
+  static constexpr Index step = 1;
 
-/// cos and sin of two vectors of pairs, from a table with the sin `column_block` after the cos.
-struct Point {
-  Twice cos, sin;
-
-  static HWY_INLINE Point load(const double* from) {
-    const WideTag d;
-    const Index lanes = static_cast<Index>(hn::Lanes(d));
-    return {{hn::Load(d, from), hn::Load(d, from + lanes)},
-            {hn::Load(d, from + column_block), hn::Load(d, from + column_block + lanes)}};
-  }
-
-  HWY_INLINE void store(double* to) const {
-    const WideTag d;
-    const Index lanes = static_cast<Index>(hn::Lanes(d));
-    hn::Store(cos.lower, d, to);
-    hn::Store(cos.upper, d, to + lanes);
-    hn::Store(sin.lower, d, to + column_block);
-    hn::Store(sin.upper, d, to + column_block + lanes);
+  HWY_INLINE void operator()(const Twice& cos, const Twice& sin, float* cos_to, float* sin_to) const {
+    put<stream>(cos, cos_to);
+    put<stream>(sin, sin_to);
   }
 };
+
+/// The same for sin, cos, sin, cos, …
+template <bool stream>
+struct InTurn {
+  static constexpr Index step = 2;
+  using Order = decltype(hn::SetTableIndices(FloatTag(), static_cast<const std::int32_t*>(nullptr)));
+  Order order;
+
+  HWY_INLINE InTurn() {
+    const std::int32_t lanes = static_cast<std::int32_t>(hn::Lanes(FloatTag()));
+    HWY_ALIGN std::int32_t from[hn::MaxLanes(FloatTag())];
+    for (std::int32_t i = 0; i < lanes; ++i) from[i] = i / 2 + (i % 2 == 0 ? 0 : lanes / 2);
+    order = hn::SetTableIndices(FloatTag(), from);
+  }
+
+  HWY_INLINE void operator()(const Twice& cos, const Twice& sin, float*, float* to) const {
+    put_half(cos.lower, sin.lower, to);
+    put_half(cos.upper, sin.upper, to + hn::Lanes(FloatTag()));
+  }
+
+  HWY_INLINE void put_half(WideVec cos, WideVec sin, float* to) const {
+    const FloatTag d32;
+    const hn::Half<FloatTag> half;
+    const auto both = hn::Combine(d32, hn::DemoteTo(half, cos), hn::DemoteTo(half, sin));
+    put<stream>(d32, hn::TableLookupLanes(both, order), to);
+  }
+};
+
+// In a table of points the sin stand `column_block` after the cos.
+HWY_INLINE Point load_point(const double* from) {
+  const WideTag d;
+  const Index lanes = static_cast<Index>(hn::Lanes(d));
+  return {{hn::Load(d, from), hn::Load(d, from + lanes)},
+          {hn::Load(d, from + column_block), hn::Load(d, from + column_block + lanes)}};
+}
+
+HWY_INLINE void store_point(const Point& x, double* to) {
+  const WideTag d;
+  const Index lanes = static_cast<Index>(hn::Lanes(d));
+  hn::Store(x.cos.lower, d, to);
+  hn::Store(x.cos.upper, d, to + lanes);
+  hn::Store(x.sin.lower, d, to + column_block);
+  hn::Store(x.sin.upper, d, to + column_block + lanes);
+}
 
 /// Fills a table of points with the row at p, times a factor.
 HWY_INLINE void put_points(const RowFrequencies& f, double p, double factor, Index column, Index width, double* to) {
@@ -165,63 +221,62 @@ HWY_INLINE Turned turned(const Point& at, const Point& by) {
   return {{{lower[0], upper[0]}, {lower[1], upper[1]}}, {{lower[2], upper[2]}, {lower[3], upper[3]}}};
 }
 
-/// Writes a vector of pairs that has a doubtful value: as it is if the error turns out not to matter, else exactly.
-template <bool stream>
-HWY_INLINE void put_carefully(const Run& run, const Point& x, Index position, Index row, Index column) {
-  const WideTag d;
+/// Writes what has a doubtful value or little room: as it is if the error turns out not to matter, else exactly. Whole
+/// vectors go the way of all others: a store into the caches would fetch the line that the others write past them.
+template <class Put>
+HWY_INLINE void put_carefully(const Run& run, const Put& put, Point x, Index position, Index row, Index column) {
   const hn::Half<FloatTag> half;
-  const double factor = run.frequencies.attention_factor;
-  const WideVec error = hn::Set(d, turned_error * std::abs(factor));
+  const WideVec error = hn::Set(WideTag(), turned_error * std::abs(run.frequencies.attention_factor));
   bool unsure = false;
   for (const WideVec& value : {x.cos.lower, x.cos.upper, x.sin.lower, x.sin.upper}) {
     rounded_if_sure(half, value, error, unsure);
   }
-  if (unsure) return put_exact<stream>(run, position, row, column);
-  put<stream>(x.cos, run.cos + row * run.stride + column);
-  put<stream>(x.sin, run.sin + row * run.stride + column);
+  if (unsure) x = exact_point(run.frequencies, position, column);
+  if (!run.whole(column)) return put_some(run.to, x, row, column);
+  const Index at = row * run.to.stride + column * Put::step;
+  put(x.cos, x.sin, run.to.cos + at, run.to.sin + at);
 }
 
 /// The rows k before and k after the anchor, which is row `row`, with care.
-template <bool stream>
-HWY_NOINLINE void put_rows_carefully(const Run& run, const double* anchor, const double* step, Index k, Index position,
-                                     Index row, Index column) {
-  const Turned x = turned(Point::load(anchor), Point::load(step));
-  put_carefully<stream>(run, x.back, position - k, row - k, column);
-  if (k < reach) put_carefully<stream>(run, x.forth, position + k, row + k, column);
+template <class Put>
+HWY_NOINLINE void put_rows_carefully(const Run& run, Put put, const double* anchor, const double* step, Index k,
+                                     Index position, Index row, Index column) {
+  const Turned x = turned(load_point(anchor), load_point(step));
+  put_carefully(run, put, x.back, position - k, row - k, column);
+  if (k < reach) put_carefully(run, put, x.forth, position + k, row + k, column);
 }
 
 /// The block of rows around `position`, which is row `row`. `steps` has the points of 0 … reach. Pairs by pairs, so
 /// that the anchor stays in registers; what is written is whole cache lines all the same.
-template <bool stream>
-HWY_INLINE void put_block(const Run& run, const double* steps, const double* anchor, Index column, Index width,
+template <class Put>
+HWY_INLINE void put_block(const Run& run, Put put, const double* steps, const double* anchor, Index column, Index width,
                           Index position, Index row) {
-  const Index lanes = static_cast<Index>(hn::Lanes(FloatTag()));
+  const Index lanes = static_cast<Index>(hn::Lanes(FloatTag())), stride = run.to.stride;
   const Doubt doubt(run.frequencies.attention_factor);
   for (Index i = 0; i < width; i += lanes) {
-    const Point at = Point::load(anchor + i);
-    float* const cos = run.cos + row * run.stride + column + i;
-    float* const sin = run.sin + row * run.stride + column + i;
+    const Point at = load_point(anchor + i);
+    const bool whole = run.whole(column + i);
+    float* const cos = run.to.cos + row * stride + (column + i) * Put::step;
+    float* const sin = run.to.sin + row * stride + (column + i) * Put::step;
     for (Index k = 0; k <= reach; ++k) {
       const double* step = steps + k * 2 * column_block;
-      const Turned x = turned(at, Point::load(step + i));
+      const Turned x = turned(at, load_point(step + i));
       const auto distance = hn::Min(hn::Min(doubt.distance(x.back.cos), doubt.distance(x.back.sin)),
                                     hn::Min(doubt.distance(x.forth.cos), doubt.distance(x.forth.sin)));
-      if (HWY_UNLIKELY(doubt.any(distance))) {
-        put_rows_carefully<stream>(run, anchor + i, step + i, k, position, row, column + i);
+      if (HWY_UNLIKELY(!whole || doubt.any(distance))) {
+        put_rows_carefully(run, put, anchor + i, step + i, k, position, row, column + i);
         continue;
       }
-      put<stream>(x.back.cos, cos - k * run.stride);
-      put<stream>(x.back.sin, sin - k * run.stride);
+      put(x.back.cos, x.back.sin, cos - k * stride, sin - k * stride);
       if (k == reach) continue;  // the next block has it
-      put<stream>(x.forth.cos, cos + k * run.stride);
-      put<stream>(x.forth.sin, sin + k * run.stride);
+      put(x.forth.cos, x.forth.sin, cos + k * stride, sin + k * stride);
     }
   }
 }
 
 /// Whole blocks of rows; returns how many rows they hold.
-template <bool stream>
-HWY_INLINE Index put_blocks(const Run& run, Index first, Index count) {
+template <class Put>
+HWY_INLINE Index put_blocks(const Run& run, const Put& put, Index first, Index count) {
   const RowFrequencies& f = run.frequencies;
   const Index lanes = static_cast<Index>(hn::Lanes(FloatTag()));
   const Index blocks = count / block;
@@ -240,11 +295,11 @@ HWY_INLINE Index put_blocks(const Run& run, Index first, Index count) {
       const Index row = n * block + reach, k = n % group_blocks;
       if (k == 0) put_position(first + row, f.attention_factor, start);
       for (Index i = 0; i < width; i += lanes) {
-        const Point from = Point::load(start + i);
+        const Point from = load_point(start + i);
         const double* stride = strides + k * 2 * column_block + i;
-        (k == 0 ? from : turned(from, Point::load(stride)).forth).store(anchor + i);
+        store_point(k == 0 ? from : turned(from, load_point(stride)).forth, anchor + i);
       }
-      put_block<stream>(run, steps, anchor, column, width, first + row, row);
+      put_block(run, put, steps, anchor, column, width, first + row, row);
     }
   }
   return blocks * block;
@@ -252,44 +307,33 @@ HWY_INLINE Index put_blocks(const Run& run, Index first, Index count) {
 
 #endif  // HWY_TARGET != HWY_SCALAR
 
-/// Rows one by one, each pair evaluated at its own position.
-void put_rows(const RowFrequencies& f, Index first, Index count, float* cos, float* sin, Index stride) {
-  const WideTag d;
-  const hn::Rebind<float, WideTag> d32;
-  const Index lanes = static_cast<Index>(hn::Lanes(d));
-  const WideVec a = hn::Set(d, f.attention_factor);
-  HWY_ALIGN float c32[hn::MaxLanes(d)], s32[hn::MaxLanes(d)];
-  for (Index row = 0; row < count; ++row) {
-    for (Index column = 0; column < f.pairs; column += lanes) {
-      WideVec c, s;
-      exact_pairs(f, static_cast<double>(first + row), column, c, s);
-      hn::Store(hn::DemoteTo(d32, hn::Mul(c, a)), d32, c32);
-      hn::Store(hn::DemoteTo(d32, hn::Mul(s, a)), d32, s32);
-      const std::size_t bytes = static_cast<std::size_t>(HWY_MIN(lanes, f.pairs - column)) * sizeof(float);
-      std::memcpy(cos + row * stride + column, c32, bytes);
-      std::memcpy(sin + row * stride + column, s32, bytes);
-    }
-  }
-}
-
-void sequence_f32(const RowFrequencies& f, Index first, Index count, float* cos, float* sin, Index stride) {
+void sequence_f32(const RowFrequencies& f, Index first, Index count, const RowsOut& to) {
   Index done = 0;
 #if HWY_TARGET != HWY_SCALAR
-  // Rows with room for the padding are written in whole vectors.
-  const bool padded = f.pairs == f.padded || (stride >= f.padded && stride % row_padding == 0);
-  const auto aligned = [](const float* p) HWY_ATTR { return reinterpret_cast<std::uintptr_t>(p) % 64 == 0; };
-  // From 4 MiB up the rows would only push other data out of the caches; write past them.
-  const bool stream = count * f.padded >= (Index{1} << 19) && stride % row_padding == 0 && aligned(cos) && aligned(sin);
   // Factors far from 1 could make floats below the normal range, whose rounding is not where Doubt looks.
   const double factor = std::abs(f.attention_factor);
   const bool normal = factor > 0x1p-100 && factor < 0x1p100;
-  if (f.angles == Angles::exact && padded && normal && count >= 2 * block) {
-    const Run run{f, cos, sin, stride};
-    done = stream ? put_blocks<true>(run, first, count) : put_blocks<false>(run, first, count);
+  if (f.angles == Angles::exact && normal && count >= 2 * block) {
+    const auto aligned = [](const float* p) HWY_ATTR { return reinterpret_cast<std::uintptr_t>(p) % 64 == 0; };
+    // From 4 MiB up the rows would only push other data out of the caches; write past them.
+    const bool stream = count * f.padded >= (Index{1} << 19) && to.stride % row_padding == 0 && aligned(to.sin) &&
+                        (to.in_turn || aligned(to.cos));
+    const Run run{f, to};
+    const auto blocks = [&](const auto& put) HWY_ATTR { done = put_blocks(run, put, first, count); };
+    if (to.in_turn) {
+      stream ? blocks(InTurn<true>()) : blocks(InTurn<false>());
+    } else {
+      stream ? blocks(Apart<true>()) : blocks(Apart<false>());
+    }
     if (stream) hwy::FlushStream();
   }
 #endif
-  put_rows(f, first + done, count - done, cos + done * stride, sin + done * stride, stride);
+  const Index lanes = static_cast<Index>(hn::Lanes(WideTag()));
+  for (Index row = done; row < count; ++row) {
+    for (Index column = 0; column < f.pairs; column += 2 * lanes) {
+      put_some(to, exact_point(f, first + row, column), row, column);
+    }
+  }
 }
 
 void exact_row_out(const RowFrequencies& f, double p, double* cos, double* sin) { exact_row(f, p, cos, sin); }

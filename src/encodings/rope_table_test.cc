@@ -337,7 +337,7 @@ void expect_a_run_like_single_rows(const RopeFrequencies& frequencies, Index fir
 }
 
 TEST(RopeTable, RunsHaveTheBitsOfSingleRowsFromAnyPositionOn) {
-  for (const Rope& rope : {rope_of(128, 500'000), rope_of(64, 100), rope_of(160, 1e9)}) {
+  for (const Rope& rope : {rope_of(128, 500'000), rope_of(64, 100), rope_of(160, 1e9), rope_of(6, 10)}) {
     const RopeFrequencies frequencies = resolve(rope);
     test::on_every_target([&] {
       for (Index first : {Index{-3'000}, Index{123'456'789}, max_position - 2'100}) {
@@ -396,6 +396,27 @@ TEST(RopeTable, FillWritesToAnyStridesAndNothingBeside) {
       EXPECT_EQ(sin(t, i), wanted.sin_at(t, i));
     }
   }
+}
+
+// As [cos | sin], where what is written beside a cos is a sin.
+TEST(RopeTable, ARunOfRowsThatDoNotFillVectorsLeavesWhatIsBesideThemAlone) {
+  constexpr Index pairs = 40, count = 96, row = 2 * pairs;
+  const RopeFrequencies frequencies = resolve(rope_of(2 * pairs, 10'000));
+  test::CosSinRows<double> wanted(count, pairs);
+  fill(frequencies, Positions{}, wanted.cos_view(), wanted.sin_view());
+  test::on_every_target([&] {
+    std::vector<float> memory(count * row + 64, -77);
+    const View<float, 2> cos{memory.data(), {count, pairs}, {row, 1}},
+        sin{memory.data() + pairs, cos.shape, cos.stride};
+    fill(frequencies, Positions{}, cos, sin);
+    for (Index t = 0; t < count; ++t) {
+      for (Index i = 0; i < pairs; ++i) {
+        ASSERT_EQ(cos(t, i), static_cast<float>(wanted.cos_at(t, i))) << t << ' ' << i;
+        ASSERT_EQ(sin(t, i), static_cast<float>(wanted.sin_at(t, i))) << t << ' ' << i;
+      }
+    }
+    EXPECT_EQ(std::vector<float>(memory.end() - 64, memory.end()), std::vector<float>(64, -77));
+  });
 }
 
 TEST(RopeTable, PositionZeroIsTheAttentionFactorAndZero) {

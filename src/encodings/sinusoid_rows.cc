@@ -52,12 +52,8 @@ void SinusoidRows::row(double p, Index block, double* cos, double* sin) const {
   row_kernels().exact_row(blocks_[static_cast<std::size_t>(block)], p, cos, sin);
 }
 
-void SinusoidRows::sequence(Index first, Index count, float* cos, float* sin, Index stride) const {
-  row_kernels().sequence_f32(whole_, first, count, cos, sin, stride);
-}
-
-void SinusoidRows::block_sequence(Index block, Index first, Index count, float* cos, float* sin, Index stride) const {
-  row_kernels().sequence_f32(blocks_[static_cast<std::size_t>(block)], first, count, cos, sin, stride);
+void SinusoidRows::sequence(Index first, Index count, const RowsOut& to) const {
+  row_kernels().sequence_f32(whole_, first, count, to);
 }
 
 }  // namespace bearing

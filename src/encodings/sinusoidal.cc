@@ -2,7 +2,6 @@
 #include <bearing/encodings/sinusoidal.hpp>
 #include <bearing/error.hpp>
 #include <cmath>
-#include <cstdint>
 
 #include "encodings/sinusoid_rows.hpp"
 #include "text.hpp"
@@ -182,12 +181,6 @@ bool SinusoidalInputs<A>::is_padding(double p) const {
 namespace {
 
 constexpr Index block_pairs = SinusoidRows::block_pairs;
-// Rows of a block that are made at once where they have to be put in order: 1 MiB, a second cache. With fewer, the
-// preparation of a run counts: a quarter slower with 1,024 on a Zen 4 machine, half as fast with 256.
-constexpr Index rows_in_scratch = 2048;
-// A run shorter than this is not worth its preparation, some thirty rows evaluated one by one.
-constexpr Index shortest_run = 64;
-
 /// One row at p, exact, scaled and put in order.
 template <class A>
 void put_row(const SinusoidRows& rows, const Geometry& g, double scale, double p, A* to) {
@@ -202,57 +195,7 @@ void put_row(const SinusoidRows& rows, const Geometry& g, double scale, double p
   }
 }
 
-/// Where a run of float rows goes.
-struct Run {
-  Index position, count;  ///< of the first row
-  float* to;
-  Index stride;
-};
-
-/// `some` rows of one block, from the scratch to their places.
-void put_block_in_order(const Geometry& g, const Run& run, Index from, Index some, Index first, Index pairs,
-                        const float* sin, bool past_caches) {
-  constexpr Index row = 2 * block_pairs;
-  const float* cos = sin + block_pairs;
-  const Index sines = std::min(pairs, g.sines - first), cosines = std::min(pairs, g.cosines - first);
-  float* to = run.to + from * run.stride;
-  if (g.step == 2) {
-    interleave({sin, cos, row, some, cosines, to + 2 * first, run.stride, past_caches && 2 * cosines % 16 == 0});
-    if (sines == cosines) return;
-    for (Index r = 0; r < some; ++r) to[r * run.stride + 2 * (first + cosines)] = sin[r * row + cosines];
-    return;
-  }
-  for (Index r = 0; r < some; ++r) {
-    std::copy_n(sin + r * row, sines, to + r * run.stride + g.sine + first);
-    std::copy_n(cos + r * row, cosines, to + r * run.stride + g.cosine + first);
-  }
-}
-
-/// A run of consecutive rows, a block of pairs at a time by way of the scratch.
-void put_run_in_order(const SinusoidRows& rows, const Geometry& g, const Run& run, float* scratch) {
-  // From 4 MiB up the rows would only push other data out of the caches.
-  const bool past_caches = run.count * run.stride >= (Index{1} << 20) && run.stride % 16 == 0 &&
-                           reinterpret_cast<std::uintptr_t>(run.to) % 64 == 0;
-  for (Index from = 0; from < run.count; from += rows_in_scratch) {
-    const Index some = std::min(rows_in_scratch, run.count - from);
-    for (Index block = 0; block < rows.blocks(); ++block) {
-      rows.block_sequence(block, run.position + from, some, scratch + block_pairs, scratch, 2 * block_pairs);
-      put_block_in_order(g, run, from, some, block * block_pairs, rows.block_size(block), scratch, past_caches);
-    }
-  }
-}
-
-bool straight(const SinusoidRows& rows, const Geometry& g) {
-  return g.step == 1 && rows.whole_vectors() && g.sines == g.cosines;
-}
-
 }  // namespace
-
-template <class A>
-Index SinusoidalInputs<A>::input_scratch(Index rows) const {
-  if (std::is_same_v<A, double> || straight(*rows_, geometry(spec_.layout, spec_.dim))) return 0;
-  return std::min(rows, rows_in_scratch) * block_pairs;  // two floats a pair
-}
 
 template <class A>
 void SinusoidalInputs<A>::inputs(const RowTile& tile, A* p) const {
@@ -260,12 +203,10 @@ void SinusoidalInputs<A>::inputs(const RowTile& tile, A* p) const {
   const double* at = tile.at[0];
   bool run = false;
   if constexpr (std::is_same_v<A, float>) {
-    run = tile.consecutive && tile.rows >= shortest_run;
-    if (run && straight(*rows_, g)) {
-      rows_->sequence(static_cast<Index>(at[0]), tile.rows, p + g.cosine, p + g.sine, tile.y_stride);
-    } else if (run) {
-      put_run_in_order(*rows_, g, {static_cast<Index>(at[0]), tile.rows, p, tile.y_stride},
-                       reinterpret_cast<float*>(tile.scratch));
+    run = tile.consecutive && tile.rows > 0;
+    if (run) {
+      rows_->sequence(static_cast<Index>(at[0]), tile.rows,
+                      {p + g.cosine, p + g.sine, tile.y_stride, g.cosines, g.sines, g.step == 2});
     }
   }
   const A scale = learned_scale();

@@ -111,9 +111,9 @@ TEST(Sinusoidal, EveryTypeAndStrideHasTheSameRows) {
 // Runs of consecutive rows take another way than single rows; large ones a third, past the caches.
 TEST(Sinusoidal, RunsHaveTheBitsOfSingleRows) {
   for (const SinusoidalLayout layout : layouts) {
-    for (const Index dim : {64, 66, 1024}) {
+    for (const Index dim : {5, 64, 67, 1008, 1024}) {
       const Sinusoidal spec{.dim = dim, .layout = layout, .scale = std::sqrt(2.0 / static_cast<double>(dim))};
-      const Index time = dim == 1024 ? 1100 : 300, first = -40;
+      const Index time = dim > 1000 ? 1100 : 300, first = -40;
       std::vector<Index> at;
       for (Index t = 0; t < time; ++t) at.push_back(first + time - 1 - t);  // falling: no run
       const std::vector<float> falling = table<float>(spec, dense(at.data(), time), time);

@@ -79,7 +79,6 @@ class BEARING_EXPORT SinusoidalInputs {
   void inputs(const RowTile& tile, A* p) const;
   /// dscale = Σ dx·p/scale,  dω_i = Σ_p p·(d_sin·cos pω_i − d_cos·sin pω_i), scaled
   void input_grads(const RowTile& tile, const A* d_p, A* d_params) const;
-  Index input_scratch(Index rows) const;
   Index param_size() const;
   void collect(Index batch, Index head, const A* d_params) const;
 
