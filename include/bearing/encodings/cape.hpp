@@ -20,7 +20,7 @@ namespace bearing {
 /// How far training moves positions.
 struct CapeAugmentation {
   double max_global_shift = 0;
-  double max_local_shift = 0;   ///< in units of the distance between neighbours; ½ keeps their order
+  double max_local_shift = 0;   ///< in units of the distance between neighbours, 1 before scaling; ½ keeps order
   double max_global_scale = 1;  ///< at least 1
   bool operator==(const CapeAugmentation&) const = default;
 };
