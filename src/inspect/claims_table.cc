@@ -42,8 +42,9 @@ Claim memory_claim(const Printed& row, const Entry& entry) {
       held == 0 ? std::string("nothing: rows are computed when they are needed; a table of all of them has O(L*d)")
                 : concat(measured, ": ", held, " numbers at 8 heads of 64 and length 512");
   if (row.stem == std::string("rope")) text += ", cos and sin; a compact table stays under 1 MiB at any length";
-  return {row.stem, concat("memory ", row.memory), agrees(measured == row.memory || held == 0), std::move(text),
-          static_cast<double>(held)};
+  // Whether rows are kept is the program's choice, not the encoding's.
+  const Verdict verdict = held == 0 ? Verdict::not_applicable : agrees(measured == row.memory);
+  return {row.stem, concat("memory ", row.memory), verdict, std::move(text), static_cast<double>(held)};
 }
 
 /// A quality of trained models is not a number of the encoding; what there is past the length is.

@@ -197,6 +197,7 @@ TEST(Properties, ClaimsAreMeasured) {
   expect("t5: memory O(L^2)", no, 256);
   expect("rope: with base 500000 the slowest pair turns by 1/500000", no, 1 / 407309.0);
   expect("rope: memory O(L*d)", yes, 512 * 64);
+  expect("sinusoidal: memory O(L*d)", not_applicable, 0);  // nothing is kept, unless a program keeps a table
   expect("alibi: relative", yes, 0);
   EXPECT_EQ(by_text.at("learned: extrapolation poor").holds, yes);
   EXPECT_EQ(by_text.at("alibi: extrapolation excellent").holds, not_applicable);
