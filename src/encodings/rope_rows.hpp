@@ -85,10 +85,17 @@ struct RowsOut {
   bool in_turn = false;  ///< sin, cos, sin, cos, …: cos is sin + 1, and the next pair is 2 further
 };
 
+/// What runs of rows are built with, 64 pairs after 64: the rows at 0 … 16 and at 32, 64, … 480, exact, in double.
+inline constexpr Index steps_pairs = 64, steps_near = 17, steps_far = 15;
+inline constexpr Index steps_block = (steps_near + steps_far) * 2 * steps_pairs;  ///< numbers: 32 KiB
+inline constexpr Index steps_size(Index padded) { return (padded + steps_pairs - 1) / steps_pairs * steps_block; }
+
 /// Work on rows that tables, fill() and rotations share. Each has one version per SIMD target.
 struct RowKernels {
-  /// Rows first … first + count − 1, exact.
-  void (*sequence_f32)(const RowFrequencies&, Index first, Index count, const RowsOut&);
+  /// Fills steps [steps_size(padded)].
+  void (*prepare_steps)(const RowFrequencies&, double* steps);
+  /// Rows first … first + count − 1, exact. Prepared steps spare each call the evaluation of 32 rows; null: none.
+  void (*sequence_f32)(const RowFrequencies&, const double* steps, Index first, Index count, const RowsOut&);
   /// One row at real position p, in double, without the attention factor; cos and sin [padded].
   void (*exact_row)(const RowFrequencies&, double p, double* cos, double* sin);
   /// The row of angle p'·θ' − p·θ: both products reduced exactly, then subtracted.

@@ -53,20 +53,51 @@ HWY_INLINE void put_some(const RowsOut& to, const Point& x, Index row, Index col
   put(x.sin, to.sines, to.sin);
 }
 
+constexpr Index column_block = steps_pairs;  // whose near steps stay in the first cache: 17·2·64·8 bytes
+
+/// Fills a table of points with the row at p, times a factor.
+HWY_INLINE void put_points(const RowFrequencies& f, double p, double factor, Index column, Index width, double* to) {
+  const WideTag d;
+  const WideVec a = hn::Set(d, factor);
+  for (Index i = 0; i < width; i += static_cast<Index>(hn::Lanes(d))) {
+    WideVec c, s;
+    exact_pairs(f, p, column + i, c, s);
+    hn::Store(hn::Mul(c, a), d, to + i);
+    hn::Store(hn::Mul(s, a), d, to + column_block + i);
+  }
+}
+
+/// The steps of the pairs from `column` on.
+HWY_INLINE void put_steps(const RowFrequencies& f, Index far, Index column, double* to) {
+  const Index width = HWY_MIN(column_block, f.padded - column);
+  for (Index k = 0; k < steps_near; ++k, to += 2 * column_block) {
+    put_points(f, static_cast<double>(k), 1, column, width, to);
+  }
+  for (Index k = 1; k <= far; ++k, to += 2 * column_block) {
+    put_points(f, static_cast<double>(k * 2 * (steps_near - 1)), 1, column, width, to);
+  }
+}
+
+void prepare_steps(const RowFrequencies& f, double* steps) {
+  for (Index column = 0; column < f.padded; column += column_block, steps += steps_block) {
+    put_steps(f, steps_far, column, steps);
+  }
+}
+
 #if HWY_TARGET != HWY_SCALAR
 // A run of rows is built in groups of 512. The first anchor of a group is evaluated exactly; the anchors of its 16
 // blocks follow from it, and the rows of a block (anchor ± k) from its anchor, by the addition theorem. Where the
 // result is too close to a rounding boundary of float to be sure, the exact evaluation decides: the same bits as for a
 // single row, at any position.
-constexpr Index reach = 16;         // rows on either side of an anchor
-constexpr Index block = 2 * reach;  // rows −reach … reach − 1
-constexpr Index group_blocks = 16;
-constexpr Index column_block = 64;  // pairs whose steps stay in the first cache: 17·2·64·8 bytes
+constexpr Index reach = steps_near - 1;  // rows on either side of an anchor
+constexpr Index block = 2 * reach;       // rows −reach … reach − 1
+constexpr Index group_blocks = steps_far + 1;
 
 using FloatTag = hn::Repartition<float, WideTag>;  // twice the lanes of double
 
 struct Run {
   const RowFrequencies& frequencies;
+  const double* steps;  ///< prepared, or null
   const RowsOut& to;
 
   /// Whether a row has room for the vector of pairs from `column` on.
@@ -190,18 +221,6 @@ HWY_INLINE void store_point(const Point& x, double* to) {
   hn::Store(x.sin.upper, d, to + column_block + lanes);
 }
 
-/// Fills a table of points with the row at p, times a factor.
-HWY_INLINE void put_points(const RowFrequencies& f, double p, double factor, Index column, Index width, double* to) {
-  const WideTag d;
-  const WideVec a = hn::Set(d, factor);
-  for (Index i = 0; i < width; i += static_cast<Index>(hn::Lanes(d))) {
-    WideVec c, s;
-    exact_pairs(f, p, column + i, c, s);
-    hn::Store(hn::Mul(c, a), d, to + i);
-    hn::Store(hn::Mul(s, a), d, to + column_block + i);
-  }
-}
-
 /// A point turned by an angle to either side.
 struct Turned {
   Point back, forth;
@@ -280,26 +299,25 @@ HWY_INLINE Index put_blocks(const Run& run, const Put& put, Index first, Index c
   const RowFrequencies& f = run.frequencies;
   const Index lanes = static_cast<Index>(hn::Lanes(FloatTag()));
   const Index blocks = count / block;
-  HWY_ALIGN double steps[(reach + 1) * 2 * column_block];
-  HWY_ALIGN double strides[group_blocks * 2 * column_block];
+  HWY_ALIGN double own_steps[steps_block];
   HWY_ALIGN double start[2 * column_block], anchor[2 * column_block];
   for (Index column = 0; column < f.padded; column += column_block) {
     const Index width = HWY_MIN(column_block, f.padded - column);
-    const auto put_position = [&](Index position, double factor, double* to)
-                                  HWY_ATTR { put_points(f, static_cast<double>(position), factor, column, width, to); };
-    for (Index k = 0; k <= reach; ++k) put_position(k, 1, steps + k * 2 * column_block);
-    for (Index k = 1; k < HWY_MIN(blocks, group_blocks); ++k) {
-      put_position(k * block, 1, strides + k * 2 * column_block);
+    const double* near = own_steps;
+    if (run.steps != nullptr) {
+      near = run.steps + column / column_block * steps_block;
+    } else {
+      put_steps(f, HWY_MIN(blocks - 1, steps_far), column, own_steps);
     }
     for (Index n = 0; n < blocks; ++n) {
       const Index row = n * block + reach, k = n % group_blocks;
-      if (k == 0) put_position(first + row, f.attention_factor, start);
+      if (k == 0) put_points(f, static_cast<double>(first + row), f.attention_factor, column, width, start);
+      const double* far = near + (reach + k) * 2 * column_block;
       for (Index i = 0; i < width; i += lanes) {
         const Point from = load_point(start + i);
-        const double* stride = strides + k * 2 * column_block + i;
-        store_point(k == 0 ? from : turned(from, load_point(stride)).forth, anchor + i);
+        store_point(k == 0 ? from : turned(from, load_point(far + i)).forth, anchor + i);
       }
-      put_block(run, put, steps, anchor, column, width, first + row, row);
+      put_block(run, put, near, anchor, column, width, first + row, row);
     }
   }
   return blocks * block;
@@ -307,7 +325,8 @@ HWY_INLINE Index put_blocks(const Run& run, const Put& put, Index first, Index c
 
 #endif  // HWY_TARGET != HWY_SCALAR
 
-void sequence_f32(const RowFrequencies& f, Index first, Index count, const RowsOut& to) {
+void sequence_f32(const RowFrequencies& f, [[maybe_unused]] const double* steps, Index first, Index count,
+                  const RowsOut& to) {
   Index done = 0;
 #if HWY_TARGET != HWY_SCALAR
   // Factors far from 1 could make floats below the normal range, whose rounding is not where Doubt looks.
@@ -318,7 +337,7 @@ void sequence_f32(const RowFrequencies& f, Index first, Index count, const RowsO
     // From 4 MiB up the rows would only push other data out of the caches; write past them.
     const bool stream = count * f.padded >= (Index{1} << 19) && to.stride % row_padding == 0 && aligned(to.sin) &&
                         (to.in_turn || aligned(to.cos));
-    const Run run{f, to};
+    const Run run{f, steps, to};
     const auto blocks = [&](const auto& put) HWY_ATTR { done = put_blocks(run, put, first, count); };
     if (to.in_turn) {
       stream ? blocks(InTurn<true>()) : blocks(InTurn<false>());
@@ -349,12 +368,14 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace bearing {
 
+HWY_EXPORT(prepare_steps);
 HWY_EXPORT(sequence_f32);
 HWY_EXPORT(exact_row_out);
 HWY_EXPORT(difference_row_out);
 
 RowKernels row_kernels() {
-  return {BEARING_DISPATCH(sequence_f32), BEARING_DISPATCH(exact_row_out), BEARING_DISPATCH(difference_row_out)};
+  return {BEARING_DISPATCH(prepare_steps), BEARING_DISPATCH(sequence_f32), BEARING_DISPATCH(exact_row_out),
+          BEARING_DISPATCH(difference_row_out)};
 }
 
 }  // namespace bearing

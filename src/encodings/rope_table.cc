@@ -108,7 +108,7 @@ void fill_sequence(const RowFrequencies& f, const RowDecay& decay, Index first, 
                    Index stride, double* row) {
   const RowKernels kernels = row_kernels();
   if constexpr (std::is_same_v<T, float>) {
-    if (!decay.any()) return kernels.sequence_f32(f, first, count, {cos, sin, stride, f.padded, f.padded});
+    if (!decay.any()) return kernels.sequence_f32(f, nullptr, first, count, {cos, sin, stride, f.padded, f.padded});
   }
   for (Index r = 0; r < count; ++r) {
     const double p = static_cast<double>(first + r);
@@ -315,7 +315,7 @@ void fill(const RopeFrequencies& frequencies, const Positions& at, View<T, 2> co
     const Index first = task * chunk, last = std::min(first + chunk, time);
     if constexpr (std::is_same_v<T, float>) {
       if (plain && at.is_offset()) {
-        return kernels.sequence_f32(f, at.first() + first, last - first,
+        return kernels.sequence_f32(f, nullptr, at.first() + first, last - first,
                                     {&cos(first, 0), &sin(first, 0), cos.stride[0], pairs, pairs});
       }
     }

@@ -52,8 +52,15 @@ void SinusoidRows::row(double p, Index block, double* cos, double* sin) const {
   row_kernels().exact_row(blocks_[static_cast<std::size_t>(block)], p, cos, sin);
 }
 
+void SinusoidRows::prepare_sequences() {
+  constexpr Index most = Index{1} << 13;  // 4 MiB; rows that wide are few in a table that fits in memory
+  if (pairs() > most) return;
+  steps_ = AlignedArray<double>(steps_size(whole_.padded));
+  row_kernels().prepare_steps(whole_, steps_.data());
+}
+
 void SinusoidRows::sequence(Index first, Index count, const RowsOut& to) const {
-  row_kernels().sequence_f32(whole_, first, count, to);
+  row_kernels().sequence_f32(whole_, steps_.data(), first, count, to);
 }
 
 }  // namespace bearing

@@ -21,11 +21,14 @@ class SinusoidRows {
   /// The pairs block·block_pairs … of the row at p, in double, without the scale. cos, sin: [block_pairs].
   void row(double p, Index block, double* cos, double* sin) const;
 
+  /// Evaluates what every sequence() begins with, once for all of them.
+  void prepare_sequences();
   /// Rows first … first + count − 1, scaled and rounded.
   void sequence(Index first, Index count, const RowsOut& to) const;
 
  private:
   RowFrequencies whole_;
+  AlignedArray<double> steps_;  ///< empty: not prepared
   std::vector<RowFrequencies> blocks_;
 };
 

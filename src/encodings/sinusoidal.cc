@@ -163,8 +163,10 @@ SinusoidalInputs<A>::SinusoidalInputs(const Sinusoidal& spec, SinusoidalParams<A
   check_spec(spec);
   check_param("scale", learned.scale, 1);
   check_param("frequencies", learned.frequencies, geometry(spec.layout, spec.dim).pairs());
-  rows_ =
-      std::make_shared<const SinusoidRows>("SinusoidalInputs", wide_frequencies(spec, learned.frequencies), spec.scale);
+  auto rows =
+      std::make_shared<SinusoidRows>("SinusoidalInputs", wide_frequencies(spec, learned.frequencies), spec.scale);
+  if constexpr (std::is_same_v<A, float>) rows->prepare_sequences();
+  rows_ = std::move(rows);
 }
 
 template <class A>
