@@ -41,8 +41,8 @@ FopeRows<A>::FopeRows(const Fope& fope, Param<A, 3> cos, Param<A, 3> sin, Index 
     throw ShapeError(concat("[FopeRows] cos: must mix between 1 and head_dim/2 = ", fope.head_dim / 2,
                             " pairs, shape is ", cos.value.shape));
   }
-  check_param("FopeRows", "cos", cos, {sets, kept(), mixed()}, "[sets, kept, mixed]");
-  check_param("FopeRows", "sin", sin, {sets, kept(), mixed()}, "[sets, kept, mixed]");
+  check_set("FopeRows", "cos", cos, {sets, kept(), mixed()}, "[sets, kept, mixed]");
+  check_set("FopeRows", "sin", sin, {sets, kept(), mixed()}, "[sets, kept, mixed]");
   check_group("FopeRows", sets, group);
 }
 

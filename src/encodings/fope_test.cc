@@ -103,9 +103,9 @@ TEST(Fope, WrongCallsSayWhatMustHold) {
       "[fope_frequencies] base: must be finite and above 0, got 0");
   const Fope fope{.head_dim = 4, .kept = 2, .pairing = Pairing::half};
   expect_error<ShapeError>([&] { FopeRows<double>(fope, three, two); },
-                           "[FopeRows] cos: must be [sets, kept, mixed] = [1, 2, 2], shape is [1, 3, 2]");
+                           "[FopeRows] cos: must be [sets, kept, mixed] = [1, 2, 2], got shape [1, 3, 2]");
   expect_error<ShapeError>([&] { FopeRows<double>(fope, two, three); },
-                           "[FopeRows] sin: must be [sets, kept, mixed] = [1, 2, 2], shape is [1, 3, 2]");
+                           "[FopeRows] sin: must be [sets, kept, mixed] = [1, 2, 2], got shape [1, 3, 2]");
   expect_error<ShapeError>([&] { FopeRows<double>(fope, {dense<const double>(c.data(), 1, 2, 3)}, two); },
                            "[FopeRows] cos: must mix between 1 and head_dim/2 = 2 pairs, shape is [1, 2, 3]");
   // With no frequency left cos' and sin' would be 0, and every query with them.

@@ -5,24 +5,18 @@
 #include <bearing/term.hpp>
 
 #include "tensor_checks.hpp"
+#include "terms/checks.hpp"
 #include "text.hpp"
 
 // What encodings of rows with learned parameters share. Parameters come in sets: head h uses set h / group.
 
 namespace bearing {
 
-/// Throws ShapeError unless a parameter has this shape, and its gradient, if wanted, too.
+/// check_param(), and the gradient's elements are memory of their own.
 template <class A, int Rank>
-void check_param(const char* encoding, const char* name, const Param<A, Rank>& param,
-                 const std::array<Index, static_cast<std::size_t>(Rank)>& shape, const char* extents) {
-  if (param.value.shape != shape || param.value.data == nullptr) {
-    throw ShapeError(
-        text::concat("[", encoding, "] ", name, ": must be ", extents, " = ", shape, ", shape is ", param.value.shape));
-  }
-  if (param.grad.data != nullptr && param.grad.shape != shape) {
-    throw ShapeError(text::concat("[", encoding, "] ", name, ".grad: must have the shape of the values, ", shape,
-                                  ", got ", param.grad.shape));
-  }
+void check_set(const char* encoding, const char* name, const Param<A, Rank>& param,
+               const std::type_identity_t<std::array<Index, Rank>>& shape, const char* extents) {
+  check_param(encoding, name, param, shape, extents);
   if (param.grad.data != nullptr) check_output(encoding, "gradient", param.grad);
 }
 

@@ -27,8 +27,8 @@ LieRope checked(LieRope lie) {
 template <class A>
 LieRopeRows<A>::LieRopeRows(const LieRope& lie, Param<A, 4> generators, Index group)
     : lie_(checked(lie)), generators_(generators), group_(group) {
-  check_param("LieRopeRows", "generators", generators, {generators.value.shape[0], lie_.axes, blocks(), triangle()},
-              "[sets, axes, head_dim/block, block*(block-1)/2]");
+  check_set("LieRopeRows", "generators", generators, {generators.value.shape[0], lie_.axes, blocks(), triangle()},
+            "[sets, axes, head_dim/block, block*(block-1)/2]");
   check_group("LieRopeRows", generators.value.shape[0], group);
 }
 

@@ -93,7 +93,7 @@ TEST(LieRope, WrongCallsSayWhatMustHold) {
                            "[LieRopeRows] block: must divide head_dim = 256 and lie between 2 and 128, got 256");
   expect_error<ShapeError>(
       [&] { LieRopeRows<float>({.head_dim = 8, .block = 4}, {dense(a.data(), 1, 2, 2, 16)}); },
-      "[LieRopeRows] generators: must be [sets, axes, head_dim/block, block*(block-1)/2] = [1, 2, 2, 6], shape is "
+      "[LieRopeRows] generators: must be [sets, axes, head_dim/block, block*(block-1)/2] = [1, 2, 2, 6], got shape "
       "[1, 2, 2, 16]");
 }
 

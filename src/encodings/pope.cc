@@ -29,7 +29,7 @@ PopeRows<A>::PopeRows(const Pope& pope, Param<A, 2> offsets, Index group)
     throw RangeError(concat("[PopeRows] base: must be finite and above 0, got ", pope.base));
   }
   if (offsets.value.data != nullptr || offsets.value.size() != 0) {
-    check_param("PopeRows", "offsets", offsets, {offsets.value.shape[0], pope.head_dim}, "[sets, head_dim]");
+    check_set("PopeRows", "offsets", offsets, {offsets.value.shape[0], pope.head_dim}, "[sets, head_dim]");
     check_group("PopeRows", offsets.value.shape[0], group);
   }
   for (Index c = 0; c < pope.head_dim; ++c) {

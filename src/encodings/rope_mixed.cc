@@ -49,8 +49,8 @@ RopeMixedRows<A>::RopeMixedRows(const RopeMixed& mixed, Param<A, 3> frequencies,
     : mixed_(mixed), frequencies_(frequencies), group_(group) {
   check_even_head("RopeMixedRows", mixed.head_dim);
   check_axes("RopeMixedRows", mixed.axes);
-  check_param("RopeMixedRows", "frequencies", frequencies, {mixed.axes, frequencies.value.shape[1], pairs()},
-              "[axes, sets, head_dim/2]");
+  check_set("RopeMixedRows", "frequencies", frequencies, {mixed.axes, frequencies.value.shape[1], pairs()},
+            "[axes, sets, head_dim/2]");
   check_group("RopeMixedRows", frequencies.value.shape[1], group);
 }
 

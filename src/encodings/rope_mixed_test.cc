@@ -84,13 +84,13 @@ TEST(RopeMixed, WrongCallsSayWhatMustHold) {
       [&] { RopeMixedRows<double>({.head_dim = 8, .axes = 5, .pairing = Pairing::half}, {dense(f.data(), 2, 3, 4)}); },
       "[RopeMixedRows] axes: must be between 1 and 4, got 5");
   expect_error<ShapeError>([&] { RopeMixedRows<double>(mixed, {dense(f.data(), 3, 2, 4)}); },
-                           "[RopeMixedRows] frequencies: must be [axes, sets, head_dim/2] = [2, 2, 4], shape is "
+                           "[RopeMixedRows] frequencies: must be [axes, sets, head_dim/2] = [2, 2, 4], got shape "
                            "[3, 2, 4]");
   expect_error<ShapeError>(
       [&] {
         RopeMixedRows<double>(mixed, {dense(f.data(), 2, 3, 4), dense(f.data(), 2, 2, 4)});
       },
-      "[RopeMixedRows] frequencies.grad: must have the shape of the values, [2, 3, 4], got [2, 2, 4]");
+      "[RopeMixedRows] frequencies.grad: must have the shape of its parameter, [2, 3, 4], got [2, 2, 4]");
   expect_error<ShapeError>([&] { RopeMixedRows<double>(mixed, {dense(f.data(), 2, 3, 4)}, 0); },
                            "[RopeMixedRows] group: there must be at least one set of parameters and one head for each, "
                            "got 3 sets and group 0");

@@ -18,7 +18,7 @@ CayleyStringRows<A>::CayleyStringRows(const CayleyString& string, Param<A, 3> fr
       group_(group),
       rotation_(string.rope, frequencies, group),
       skew_(skew) {
-  check_param("CayleyStringRows", "skew", skew, {sets_, dim_ * (dim_ - 1) / 2}, "[sets, head_dim*(head_dim-1)/2]");
+  check_set("CayleyStringRows", "skew", skew, {sets_, dim_ * (dim_ - 1) / 2}, "[sets, head_dim*(head_dim-1)/2]");
   const Index size = dim_ * dim_;
   inverse_.resize(static_cast<std::size_t>(sets_ * size));
   basis_.resize(inverse_.size());
@@ -134,7 +134,7 @@ CirculantStringRows<A>::CirculantStringRows(const CirculantString& string, Param
     throw ShapeError(concat("[CirculantStringRows] head_dim: must lie between 2 and ", most_circulant, ", got ", n));
   }
   check_axes("CirculantStringRows", string.axes);
-  check_param("CirculantStringRows", "c", c, {string.axes, c.value.shape[1], n}, "[axes, sets, head_dim]");
+  check_set("CirculantStringRows", "c", c, {string.axes, c.value.shape[1], n}, "[axes, sets, head_dim]");
   check_group("CirculantStringRows", c.value.shape[1], group);
   for (Index k = 0; k < n; ++k) {
     const double angle = 2 * std::numbers::pi * static_cast<double>(k) / static_cast<double>(n);

@@ -109,9 +109,9 @@ TEST(StringRope, WrongCallsSayWhatMustHold) {
   std::vector<double> f(64);
   expect_error<ShapeError>(
       [&] { CayleyStringRows<double>(cayley(4, 2), {dense(f.data(), 2, 1, 2)}, {dense(f.data(), 1, 16)}); },
-      "[CayleyStringRows] skew: must be [sets, head_dim*(head_dim-1)/2] = [1, 6], shape is [1, 16]");
+      "[CayleyStringRows] skew: must be [sets, head_dim*(head_dim-1)/2] = [1, 6], got shape [1, 16]");
   expect_error<ShapeError>([&] { CirculantStringRows<double>({.head_dim = 4}, {dense(f.data(), 1, 2, 4)}); },
-                           "[CirculantStringRows] c: must be [axes, sets, head_dim] = [2, 2, 4], shape is [1, 2, 4]");
+                           "[CirculantStringRows] c: must be [axes, sets, head_dim] = [2, 2, 4], got shape [1, 2, 4]");
   expect_error<ShapeError>([&] { CirculantStringRows<double>({.head_dim = 1}, {dense(f.data(), 2, 2, 1)}); },
                            "[CirculantStringRows] head_dim: must lie between 2 and 1024, got 1");
 }
