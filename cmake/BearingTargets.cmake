@@ -6,6 +6,8 @@ function(bearing_defaults target)
                                              VISIBILITY_INLINES_HIDDEN ON POSITION_INDEPENDENT_CODE ON)
   # The same bits on every instruction set: a·b + c is two roundings unless the source says fma.
   target_compile_options(${target} PRIVATE -ffp-contract=off)
+  # GNU's unique symbols would keep a shared library from being unloaded.
+  target_compile_options(${target} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-fno-gnu-unique>)
   target_compile_options(${target} PRIVATE -Wall -Wextra -Wconversion -Wshadow -Wpedantic)
   if(BEARING_WARNINGS_AS_ERRORS)
     target_compile_options(${target} PRIVATE -Werror)

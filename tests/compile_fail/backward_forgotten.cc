@@ -1,5 +1,5 @@
 // An encoding of one's own has a backward, or says that it has nothing to learn from.
-#include <bearing/bearing.hpp>
+#include <bearing/scores.hpp>
 
 struct Nearby {
   using Arithmetic = float;

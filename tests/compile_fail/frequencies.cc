@@ -1,5 +1,5 @@
 // Neither do frequencies without their pairing.
-#include <bearing/bearing.hpp>
+#include <bearing/encodings/rope.hpp>
 
 #ifdef BEARING_WRONG
 bearing::RopeFrequencies frequencies;

@@ -1,5 +1,5 @@
 // A rotary spec without its pairing does not compile.
-#include <bearing/bearing.hpp>
+#include <bearing/encodings/rope.hpp>
 
 #ifdef BEARING_WRONG
 bearing::Rope rope{.head_dim = 128, .base = 500'000};

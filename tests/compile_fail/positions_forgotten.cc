@@ -1,5 +1,5 @@
 // Positions are never assumed: rotate() without them does not compile.
-#include <bearing/bearing.hpp>
+#include <bearing/encodings/rope.hpp>
 
 void rotate(const bearing::RopeTable<float>& table, bearing::View<float, 4> q) {
 #ifdef BEARING_WRONG

@@ -1,5 +1,5 @@
 // Positions are int64 or double; float32 holds no odd position past 2^24, and nothing converts in silence.
-#include <bearing/bearing.hpp>
+#include <bearing/encodings/rope.hpp>
 
 #ifdef BEARING_WRONG
 using Number = float;

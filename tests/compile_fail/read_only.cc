@@ -1,5 +1,5 @@
 // Rotating in place what may only be read does not compile.
-#include <bearing/bearing.hpp>
+#include <bearing/encodings/rope.hpp>
 
 #ifdef BEARING_WRONG
 using Number = const float;

@@ -1,5 +1,5 @@
 // 16-bit data is rotated with a float table: arithmetic is done in float, and a double table would promise more.
-#include <bearing/bearing.hpp>
+#include <bearing/encodings/rope.hpp>
 
 #ifdef BEARING_WRONG
 using Number = double;

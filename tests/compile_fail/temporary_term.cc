@@ -1,5 +1,6 @@
 // with() refers to its encodings: a temporary would be gone before the call.
-#include <bearing/bearing.hpp>
+#include <bearing/encodings/alibi.hpp>
+#include <bearing/scores.hpp>
 
 void scores(bearing::View<float, 4> s) {
   const bearing::AlibiBias<float> named(bearing::Alibi::published(8));
