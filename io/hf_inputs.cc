@@ -62,7 +62,6 @@ constexpr Row rows[] = {
     {"xglm", Kind::fairseq, 2048, 1024},
 };
 
-constexpr Index most_dim = most_heads * most_head_dim;
 const std::vector<std::string_view> dim_keys = {"hidden_size", "n_embd", "d_model", "dim"};
 const std::vector<std::string_view> position_keys = {"max_position_embeddings", "n_positions", "n_ctx"};
 
