@@ -135,6 +135,7 @@ std::vector<Index> sinusoidal_column_order(SinusoidalLayout from, SinusoidalLayo
                             a.denominator, ", got i·", b.numerator, "/", b.denominator, "; dim is ", dim));
   }
   std::vector<Index> order;
+  order.reserve(want.size());
   for (const SinusoidColumn& column : want) {
     order.push_back(std::find(have.begin(), have.end(), column) - have.begin());
   }

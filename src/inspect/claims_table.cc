@@ -30,7 +30,7 @@ Verdict agrees(bool same) { return same ? Verdict::yes : Verdict::no; }
 /// Growth of what is held with the length and with the dimension: "O(L*d)".
 std::string held_growth(const Entry& entry) {
   const auto held = [&](Index length, Index dim) { return make(entry, {.dim = dim, .length = length}).held; };
-  const std::string by_length = growth(held(64, 64), held(256, 64), held(1024, 64));
+  std::string by_length = growth(held(64, 64), held(256, 64), held(1024, 64));
   if (by_length == "O(L)") return held(256, 128) == 2 * held(256, 64) ? "O(L*d)" : "O(L)";
   return by_length;
 }

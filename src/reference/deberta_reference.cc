@@ -7,7 +7,8 @@ namespace bearing::reference {
 namespace {
 
 double bucket(const Deberta& deberta, double x) {
-  const auto mid = static_cast<double>(deberta.position_buckets / 2);
+  const Index last_exact = deberta.position_buckets / 2;
+  const auto mid = static_cast<double>(last_exact);
   const double size = std::abs(x);
   if (deberta.position_buckets == 0 || size <= mid) return x;
   const double reach = static_cast<double>(deberta.max_relative_positions - 1) / mid;

@@ -23,7 +23,8 @@ Column column(SinusoidalLayout layout, Index dim, Index d) {
 }
 
 double frequency(SinusoidalLayout layout, double base, Index dim, Index pair) {
-  const double i = static_cast<double>(pair), half = static_cast<double>(dim / 2);
+  const Index pairs = dim / 2;
+  const double i = static_cast<double>(pair), half = static_cast<double>(pairs);
   double exponent = 2 * i / static_cast<double>(dim);
   if (layout == SinusoidalLayout::cos_first) exponent = i / half;
   if (layout == SinusoidalLayout::tensor2tensor || layout == SinusoidalLayout::cos_first_shifted) {

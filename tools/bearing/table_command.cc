@@ -36,11 +36,11 @@ constexpr Index most_numbers = Index{1} << 27;
 
 std::string kind_of(const Options& options, const inspect::Specimen& specimen) {
   const bool rows = specimen.input_rows || specimen.turn_rows, scores = specimen.score_terms != nullptr;
-  const std::string kind = !options.kind.empty() ? options.kind
-                           : specimen.input_rows ? "rows"
-                           : scores              ? "scores"
-                           : rows                ? "rows"
-                                                 : "logits";
+  std::string kind = !options.kind.empty() ? options.kind
+                     : specimen.input_rows ? "rows"
+                     : scores              ? "scores"
+                     : rows                ? "rows"
+                                           : "logits";
   if (kind != "rows" && kind != "scores" && kind != "logits") {
     throw UsageError(fmt::format("--kind: must be rows, scores or logits, got '{}'", kind));
   }
