@@ -16,17 +16,6 @@
 namespace bearing::inspect {
 namespace {
 
-using Numbers = std::shared_ptr<Parameters>;
-
-template <class E>
-Specimen biased(const SpecimenOptions& options, const Numbers& numbers, E encoding) {
-  Specimen specimen{.options = options};
-  act(specimen, numbers, std::move(encoding));
-  return specimen;
-}
-
-Numbers numbers_of(const SpecimenOptions& options) { return std::make_shared<Parameters>(options.seed); }
-
 /// [heads], positive.
 Param<double, 1> positive(const SpecimenOptions& options, const Numbers& numbers, double scale) {
   const Param<double, 1> param = numbers->normal<1>({options.heads}, 1);
@@ -35,21 +24,22 @@ Param<double, 1> positive(const SpecimenOptions& options, const Numbers& numbers
 }
 
 Specimen make_alibi(const SpecimenOptions& options) {
-  Specimen specimen = biased(options, numbers_of(options), AlibiBias<double>(Alibi::published(options.heads)));
+  Specimen specimen = specimen_of(options, numbers_of(options), AlibiBias<double>(Alibi::published(options.heads)));
   specimen.held += options.heads;
   return specimen;
 }
 
 Specimen make_alibi_learned(const SpecimenOptions& options) {
   const Numbers numbers = numbers_of(options);
-  return biased(options, numbers, AlibiBias<double>(positive(options, numbers, 0.0625)));
+  return specimen_of(options, numbers, AlibiBias<double>(positive(options, numbers, 0.0625)));
 }
 
 template <T5Direction direction>
 Specimen make_t5(const SpecimenOptions& options) {
   const Numbers numbers = numbers_of(options);
   const T5 t5{.direction = direction};
-  Specimen specimen = biased(options, numbers, T5Bias<double>(t5, numbers->normal<2>({t5.buckets, options.heads}, 1)));
+  Specimen specimen =
+      specimen_of(options, numbers, T5Bias<double>(t5, numbers->normal<2>({t5.buckets, options.heads}, 1)));
   specimen.causal = direction == T5Direction::causal;
   return specimen;
 }
@@ -59,7 +49,7 @@ Specimen make_kerple(const SpecimenOptions& options) {
   const Numbers numbers = numbers_of(options);
   const Param<double, 1> r1 = positive(options, numbers, 0.5), r2 = positive(options, numbers, 0.25);
   numbers->map(r2, [](double x) { return std::min(x, Kerple::most_power); });
-  return biased(options, numbers, KerpleBias<double>({.form = form}, r1, r2));
+  return specimen_of(options, numbers, KerpleBias<double>({.form = form}, r1, r2));
 }
 
 Specimen make_fire(const SpecimenOptions& options) {
@@ -71,13 +61,13 @@ Specimen make_fire(const SpecimenOptions& options) {
                                   .hidden_bias = numbers->normal<1>({fire.mlp_width}, 0.5),
                                   .out_weight = numbers->normal<2>({options.heads, fire.mlp_width}, 0.25),
                                   .out_bias = numbers->normal<1>({options.heads}, 0.25)};
-  Specimen specimen = biased(options, numbers, FireBias<double>(fire, params));
+  Specimen specimen = specimen_of(options, numbers, FireBias<double>(fire, params));
   specimen.causal = true;
   return specimen;
 }
 
 Specimen make_sandwich(const SpecimenOptions& options) {
-  return biased(options, numbers_of(options), SandwichBias<double>({.heads = options.heads}));
+  return specimen_of(options, numbers_of(options), SandwichBias<double>({.heads = options.heads}));
 }
 
 /// Gates of as many tokens as there are keys, the same for the same token; about 0.98.
@@ -124,7 +114,7 @@ Specimen make_swin(const SpecimenOptions& options) {
   const Index side = square_side(options.length);
   const Swin swin{.height = side, .width = side, .class_token = class_token};
   Specimen specimen =
-      biased(options, numbers, SwinBias<double>(swin, numbers->normal<2>({swin.rows(), options.heads}, 1)));
+      specimen_of(options, numbers, SwinBias<double>(swin, numbers->normal<2>({swin.rows(), options.heads}, 1)));
   specimen.width = side;
   return specimen;
 }
@@ -138,7 +128,7 @@ Specimen make_swin_v2(const SpecimenOptions& options) {
                                       .w2 = numbers->normal<2>({options.heads, hidden}, 0.05)};
   const View<double, 2> table = numbers->table<2>({spec.window.rows(), options.heads});
   swin_v2_table(spec, network, table);
-  Specimen specimen = biased(options, numbers, SwinBias<double>(spec.window, {table}));
+  Specimen specimen = specimen_of(options, numbers, SwinBias<double>(spec.window, {table}));
   specimen.held += table.size();
   specimen.width = side;
   return specimen;

@@ -13,8 +13,6 @@
 namespace bearing::inspect {
 namespace {
 
-using Numbers = std::shared_ptr<Parameters>;
-
 template <class E>
 Specimen grid_rows(const SpecimenOptions& options, const Numbers& numbers, E encoding) {
   Specimen specimen{.options = options, .width = square_side(options.length)};

@@ -16,35 +16,26 @@
 namespace bearing::inspect {
 namespace {
 
-using Numbers = std::shared_ptr<Parameters>;
-
-template <class E>
-Specimen of_term(const SpecimenOptions& options, const Numbers& numbers, E encoding) {
-  Specimen specimen{.options = options};
-  act(specimen, numbers, std::move(encoding));
-  return specimen;
-}
-
-Numbers numbers_of(const SpecimenOptions& options) { return std::make_shared<Parameters>(options.seed); }
-
 Specimen make_shaw(const SpecimenOptions& options) {
   const Numbers numbers = numbers_of(options);
   const Shaw shaw;
   const Param<double, 2> key = numbers->normal<2>({shaw.rows(), options.dim}, 1);
-  return of_term(options, numbers, ShawTerm<double>(shaw, key, numbers->normal<2>({shaw.rows(), options.dim}, 1)));
+  return specimen_of(options, numbers, ShawTerm<double>(shaw, key, numbers->normal<2>({shaw.rows(), options.dim}, 1)));
 }
 
 template <BertRelativeType type>
 Specimen make_bert(const SpecimenOptions& options) {
   const Numbers numbers = numbers_of(options);
   const BertRelative bert{.max_position_embeddings = options.length, .type = type};
-  return of_term(options, numbers, BertRelativeTerm<double>(bert, numbers->normal<2>({bert.rows(), options.dim}, 1)));
+  return specimen_of(options, numbers,
+                     BertRelativeTerm<double>(bert, numbers->normal<2>({bert.rows(), options.dim}, 1)));
 }
 
 Specimen make_wav2vec2_bert(const SpecimenOptions& options) {
   const Numbers numbers = numbers_of(options);
   const Wav2Vec2BertRelative bert;
-  return of_term(options, numbers, BertRelativeTerm<double>(bert, numbers->normal<2>({bert.rows(), options.dim}, 1)));
+  return specimen_of(options, numbers,
+                     BertRelativeTerm<double>(bert, numbers->normal<2>({bert.rows(), options.dim}, 1)));
 }
 
 /// r is computed for the offsets that a call needs, as a model does.
@@ -84,7 +75,7 @@ Specimen make_deberta(const SpecimenOptions& options) {
   const Deberta deberta{.position_buckets = buckets};
   const std::array<Index, 3> shape = {options.heads, 2 * deberta.span(), options.dim};
   const Param<double, 3> key = numbers->normal<3>(shape, 1);
-  return of_term(options, numbers, DebertaTerm<double>(deberta, key, numbers->normal<3>(shape, 1)));
+  return specimen_of(options, numbers, DebertaTerm<double>(deberta, key, numbers->normal<3>(shape, 1)));
 }
 
 /// rows [heads, time, dim] of p W: p [time, dim], w [dim, heads · dim]
@@ -112,7 +103,7 @@ Specimen make_tupe(const SpecimenOptions& options) {
   const View<double, 3> query = projected(numbers, p.value, u_q.value, heads);
   const View<double, 3> key = projected(numbers, p.value, u_k.value, heads);
   const Param<double, 2> bias = bins > 0 ? numbers->normal<2>({bins + 1, heads}, 1) : Param<double, 2>{};
-  Specimen specimen = of_term(options, numbers, TupeBias<double>(tupe, {query}, {key}, bias));
+  Specimen specimen = specimen_of(options, numbers, TupeBias<double>(tupe, {query}, {key}, bias));
   specimen.held += query.size() + key.size();
   return specimen;
 }
@@ -132,7 +123,7 @@ Specimen make_sam(const SpecimenOptions& options) {
   const Sam sam{.height = side, .width = side};
   const Param<double, 2> height = numbers->normal<2>({2 * side - 1, options.dim}, 0.1);
   Specimen specimen =
-      of_term(options, numbers, SamTerm<double>(sam, height, numbers->normal<2>({2 * side - 1, options.dim}, 0.1)));
+      specimen_of(options, numbers, SamTerm<double>(sam, height, numbers->normal<2>({2 * side - 1, options.dim}, 0.1)));
   specimen.width = side;
   return specimen;
 }

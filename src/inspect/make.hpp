@@ -6,6 +6,8 @@
 #include <bearing/scores.hpp>
 #include <cmath>
 #include <deque>
+#include <memory>
+#include <utility>
 #include <vector>
 
 #include "text.hpp"
@@ -117,6 +119,17 @@ void act(Specimen& specimen, std::shared_ptr<Parameters> numbers, E made) {
   }
   specimen.parameters += kept->numbers->count();
   specimen.held += kept->numbers->count();
+}
+
+using Numbers = std::shared_ptr<Parameters>;
+inline Numbers numbers_of(const SpecimenOptions& options) { return std::make_shared<Parameters>(options.seed); }
+
+/// An example that acts through one encoding alone.
+template <class E>
+Specimen specimen_of(const SpecimenOptions& options, const Numbers& numbers, E encoding) {
+  Specimen specimen{.options = options};
+  act(specimen, numbers, std::move(encoding));
+  return specimen;
 }
 
 /// The side of a square of `length` patches, at least 1.
