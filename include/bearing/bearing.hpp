@@ -50,5 +50,6 @@
 #include <bearing/scores.hpp>
 #include <bearing/target.hpp>
 #include <bearing/term.hpp>
+#include <bearing/term_list.hpp>
 #include <bearing/version.hpp>
 #include <bearing/view.hpp>

@@ -4,7 +4,7 @@
 #include <bearing/export.hpp>
 #include <bearing/half.hpp>
 #include <bearing/positions.hpp>
-#include <bearing/term.hpp>
+#include <bearing/term_list.hpp>
 #include <type_traits>
 
 // Scores and values of any encodings over whole tensors, forward and backward: for those who want the matrix. Memory

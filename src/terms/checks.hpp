@@ -1,7 +1,7 @@
 #pragma once
 
 #include <bearing/error.hpp>
-#include <bearing/term.hpp>
+#include <bearing/term_list.hpp>
 #include <cmath>
 #include <string_view>
 

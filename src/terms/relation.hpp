@@ -1,7 +1,7 @@
 #pragma once
 
 #include <algorithm>
-#include <bearing/term.hpp>
+#include <bearing/term_list.hpp>
 
 #include "terms/checks.hpp"
 #include "terms/tile_kernels.hpp"

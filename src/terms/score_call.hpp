@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <bearing/error.hpp>
 #include <bearing/executor.hpp>
-#include <bearing/term.hpp>
+#include <bearing/term_list.hpp>
 #include <new>
 #include <vector>
 

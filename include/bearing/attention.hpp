@@ -1,0 +1,119 @@
+#pragma once
+
+#include <bearing/executor.hpp>
+#include <bearing/export.hpp>
+#include <bearing/half.hpp>
+#include <bearing/positions.hpp>
+#include <bearing/term_list.hpp>
+#include <optional>
+#include <type_traits>
+
+// Attention with any list of encodings, forward and backward, in memory linear in the lengths:
+//
+//     x_ij = c · (T q_i)·(T k_j)                        row encodings turn q and k
+//     s_ij = cap(x_ij) + Σ terms                        cap(x) = x, or soft_cap · tanh(x / soft_cap)
+//     p_ij = exp(s_ij − lse_i)                          over the keys that query i sees
+//     o_i  = Σ_j p_ij (v_j + V[ρ(i, j)])                value encodings add to v
+//
+// q [batch, heads, q_len, dim], k [batch, kv_heads, k_len, dim], v [batch, kv_heads, k_len, value_dim]; query head h
+// reads key head h / (heads / kv_heads). All strides are free. Types: double, float, Bfloat16, Float16; sums are
+// double for double, else float. Results have the same bits for any executor.
+
+namespace bearing {
+
+/// Which keys a query sees, before windows, padding and packing.
+enum class Mask {
+  none,                 ///< all of them
+  causal,               ///< those at n_j ≤ m_i, on the first axis: by position, so that caches and shards are right
+  causal_top_left,      ///< j ≤ i: by index, the first query sees one key
+  causal_bottom_right,  ///< j − k_len ≤ i − q_len: by index, the last query sees all keys
+};
+
+/// A sliding window: a query sees keys at distances −before … after; negative: no limit. By position, or by index where
+/// the mask is. A model's `sliding_window` of w keys, the query's own among them, is {.before = w − 1, .after = 0}.
+struct Window {
+  Index before = -1, after = -1;
+};
+
+template <class T>
+struct AttentionInputs {
+  View<const T, 4> q, k, v;
+  Positions q_at = {}, k_at = {};  ///< with a cache of `past` keys, q_at = Positions(past)
+  /// A paged cache: k and v are [blocks, kv_heads, block_size, dim], and key j of sequence b is row j % block_size of
+  /// block table(b, j / block_size); table [batch, blocks of a sequence], k_len = their number · block_size, and
+  /// AttentionOptions::k_lengths says how many of them are there. Forward only.
+  View<const Index, 2> block_table = {};
+};
+
+/// A: the arithmetic, double for double, else float.
+template <class A>
+struct AttentionOptions {
+  Required<Mask> mask;
+  Window window = {};
+  std::optional<double> scale = {};     ///< c; 1/√dim if empty. T5: 1
+  double soft_cap = 0;                  ///< bounds c·q·k, before terms are added; 0: no bound
+  Param<A, 1> sinks = {};               ///< [heads] a logit that takes part in the sum and has no value
+  View<const Index, 1> k_lengths = {};  ///< [batch] keys past it do not exist (padding on the right)
+  View<const bool, 2> key_mask = {};    ///< [batch, k_len] true: may be seen
+  View<const bool, 4> visible = {};     ///< [batch, heads, q_len, k_len] true: may be seen; strides may be 0
+  /// Packed sequences (cu_seqlens), for each of the batch: sequence s has queries q_starts[s] … q_starts[s + 1] − 1 and
+  /// keys k_starts[s] … k_starts[s + 1] − 1, and sees no other. [sequences + 1] each, from 0 to q_len and k_len. Masks
+  /// by index count from its starts.
+  View<const Index, 1> q_starts = {}, k_starts = {};
+};
+
+/// out [batch, heads, q_len, value_dim] and, unless it is left empty, lse [batch, heads, q_len], the natural logarithm
+/// of Σ_j exp(s_ij), sinks included. A query that sees no key: out 0, lse −∞. O is T, or its arithmetic type: partial
+/// results, to be merged, keep all bits.
+///
+/// Throws ShapeError for shapes that do not fit each other, tensors without memory and outputs that share it,
+/// RangeError for positions, options and encodings that cannot serve; nothing is written then.
+template <class T, class O>
+BEARING_EXPORT void attention(const AttentionInputs<T>& in, View<O, 4> out,
+                              const std::type_identity_t<View<Compute<T>, 3>>& lse,
+                              const std::type_identity_t<TermList<Compute<T>>>& terms,
+                              const std::type_identity_t<AttentionOptions<Compute<T>>>& options,
+                              const Executor& on = {});
+
+/// What a backward starts from: attention()'s results and their gradients. Of a slice of keys whose results were
+/// merged: the merged ones, as out and lse enter only as the row's sums.
+template <class T>
+struct AttentionResults {
+  View<const T, 4> out;
+  View<const Compute<T>, 3> lse;
+  View<const T, 4> d_out;
+  View<const Compute<T>, 3> d_lse = {};  ///< empty: 0
+};
+
+/// Where the gradients of the inputs are written (=), with their shapes; what is left null is not computed.
+template <class T>
+struct AttentionGrads {
+  View<T, 4> d_q = {}, d_k = {}, d_v = {};
+};
+
+/// The gradients of attention(): of q, k, v written, of every parameter and of the sinks added (+=).
+///
+///     d_s_ij = p_ij (d_o_i·(v_j + V[ρ]) − d_o_i·o_i + d_lse_i)     p_ij recomputed from lse
+///     d_q_i  = Σ_j c·cap'(x_ij)·d_s_ij·k_j                         d_k_j, d_v_j alike, in one order of summing
+///
+/// Errors as attention(); a paged cache is refused.
+template <class T>
+BEARING_EXPORT void attention_backward(const AttentionInputs<T>& in,
+                                       const std::type_identity_t<AttentionResults<T>>& results,
+                                       const std::type_identity_t<AttentionGrads<T>>& grads,
+                                       const std::type_identity_t<TermList<Compute<T>>>& terms,
+                                       const std::type_identity_t<AttentionOptions<Compute<T>>>& options,
+                                       const Executor& on = {});
+
+/// Combines results over disjoint sets of keys, as if they had been one: (out, lse) ← (out, lse) ⊕ (part, part_lse),
+///
+///     lse' = ln(exp lse + exp part_lse),   out' = exp(lse − lse')·out + exp(part_lse − lse')·part
+///
+/// Rows without any key (−∞) leave the other side as it is. In a fixed order of merges: the same bits. Sinks belong to
+/// one of the parts only. Throws ShapeError for shapes that differ or memory that is missing or shared.
+template <class O>
+BEARING_EXPORT void merge(View<const O, 4> part, const std::type_identity_t<View<const Compute<O>, 3>>& part_lse,
+                          std::type_identity_t<View<O, 4>> out, const std::type_identity_t<View<Compute<O>, 3>>& lse,
+                          const Executor& on = {});
+
+}  // namespace bearing

@@ -1,0 +1,128 @@
+#pragma once
+
+#include <array>
+#include <bearing/term.hpp>
+#include <concepts>
+#include <type_traits>
+
+// The encodings of one call: with(rope, t5, shaw).
+
+namespace bearing {
+
+/// An encoding behind a pointer and a table of functions: erased once per tile, which costs nothing measurable.
+/// Made by with(); members that the encoding lacks are null.
+template <class A>
+struct Term {
+  const void* self = nullptr;
+  void (*check)(const void*, const char* function, const Problem&) = nullptr;
+  void (*bias)(const void*, Index head, Index n, const double* distance, A* b) = nullptr;
+  void (*bias_grads)(const void*, Index head, Index n, const double* distance, const A* d_b, A* d_params) = nullptr;
+  void (*add_scores)(const void*, const Tile<A>&, A* s) = nullptr;
+  void (*add_score_grads)(const void*, const Tile<A>&, const A* d_s, const TileGrads<A>&) = nullptr;
+  void (*add_values)(const void*, const Tile<A>&, const A* p, Index value_dim, A* o, Index o_stride) = nullptr;
+  void (*add_value_grads)(const void*, const Tile<A>&, const A* p, Index value_dim, const A* d_o, Index d_o_stride,
+                          A* d_p, const TileGrads<A>&) = nullptr;
+  void (*collect)(const void*, Index batch, Index head, const A* d_params) = nullptr;
+  Index (*scratch_size)(const void*, Index rows, Index cols) = nullptr;
+  void (*turn)(const void*, const RowTile&, const A* x, A* y) = nullptr;
+  void (*turn_grads)(const void*, const RowTile&, const A* x, const A* d_y, A* d_x, A* d_params) = nullptr;
+  Index (*out_dim)(const void*, Index dim) = nullptr;
+  Index (*turn_scratch)(const void*, Index dim) = nullptr;
+  Index param_size = 0;
+  bool whole_rows = false;
+};
+
+template <class A, class E>
+requires(ScoreTerm<E, A> || ValueTerm<E, A> || RowTerm<E, A>) Term<A> erase(const E& encoding) {
+  static_assert(Differentiable<E, A>,
+                "an encoding must have the backward of every site that it acts on, or say constant = true");
+  Term<A> term{&encoding};
+  if constexpr (requires(const Problem& problem) { encoding.check("", problem); }) {
+    term.check = [](const void* self, const char* function, const Problem& problem) {
+      static_cast<const E*>(self)->check(function, problem);
+    };
+  }
+  if constexpr (DistanceBias<E, A>) {
+    term.bias = [](const void* self, Index head, Index n, const double* distance, A* b) {
+      static_cast<const E*>(self)->bias(head, n, distance, b);
+    };
+  } else if constexpr (TileTerm<E, A>) {
+    term.add_scores = [](const void* self, const Tile<A>& tile, A* s) {
+      static_cast<const E*>(self)->add_scores(tile, s);
+    };
+  }
+  if constexpr (ValueTerm<E, A>) {
+    term.add_values = [](const void* self, const Tile<A>& tile, const A* p, Index value_dim, A* o, Index o_stride) {
+      static_cast<const E*>(self)->add_values(tile, p, value_dim, o, o_stride);
+    };
+  }
+  if constexpr (!Constant<E>) {
+    if constexpr (DistanceBias<E, A>) {
+      term.bias_grads = [](const void* self, Index head, Index n, const double* distance, const A* d_b, A* d_params) {
+        static_cast<const E*>(self)->bias_grads(head, n, distance, d_b, d_params);
+      };
+    } else if constexpr (TileTerm<E, A>) {
+      term.add_score_grads = [](const void* self, const Tile<A>& tile, const A* d_s, const TileGrads<A>& grads) {
+        static_cast<const E*>(self)->add_score_grads(tile, d_s, grads);
+      };
+    }
+    if constexpr (ValueTerm<E, A>) {
+      term.add_value_grads = [](const void* self, const Tile<A>& tile, const A* p, Index value_dim, const A* d_o,
+                                Index d_o_stride, A* d_p, const TileGrads<A>& grads) {
+        static_cast<const E*>(self)->add_value_grads(tile, p, value_dim, d_o, d_o_stride, d_p, grads);
+      };
+    }
+  }
+  if constexpr (requires { encoding.param_size(); }) {
+    term.param_size = encoding.param_size();
+    term.collect = [](const void* self, Index batch, Index head, const A* d_params) {
+      static_cast<const E*>(self)->collect(batch, head, d_params);
+    };
+  }
+  if constexpr (requires { encoding.scratch_size(Index{}, Index{}); }) {
+    term.scratch_size = [](const void* self, Index rows, Index cols) {
+      return static_cast<const E*>(self)->scratch_size(rows, cols);
+    };
+  }
+  if constexpr (requires { E::whole_rows; }) term.whole_rows = E::whole_rows;
+  if constexpr (RowTerm<E, A>) {
+    term.turn = [](const void* self, const RowTile& tile, const A* x, A* y) {
+      static_cast<const E*>(self)->turn(tile, x, y);
+    };
+    term.turn_grads = [](const void* self, const RowTile& tile, const A* x, const A* d_y, A* d_x, A* d_params) {
+      static_cast<const E*>(self)->turn_grads(tile, x, d_y, d_x, d_params);
+    };
+    if constexpr (requires { encoding.out_dim(Index{}); }) {
+      term.out_dim = [](const void* self, Index dim) { return static_cast<const E*>(self)->out_dim(dim); };
+    }
+    if constexpr (requires { encoding.turn_scratch(Index{}); }) {
+      term.turn_scratch = [](const void* self, Index dim) { return static_cast<const E*>(self)->turn_scratch(dim); };
+    }
+  }
+  return term;
+}
+
+/// A list of encodings that act on query and key rows, scores and values, in order. Refers to them: they must outlive
+/// it.
+template <class A>
+struct TermList {
+  static constexpr Index most = 8;
+  std::array<Term<A>, most> terms{};
+  Index size = 0;
+
+  const Term<A>* begin() const { return terms.data(); }
+  const Term<A>* end() const { return terms.data() + size; }
+};
+
+/// with(t5, shaw): the encodings of one call. Temporaries are refused: name them, so that they outlive it.
+template <class E, class... More>
+auto with(const E& first, const More&... more) {
+  using A = typename E::Arithmetic;
+  static_assert((std::same_as<A, typename More::Arithmetic> && ...), "encodings of one call share their arithmetic");
+  static_assert(sizeof...(More) < TermList<A>::most);
+  return TermList<A>{{erase<A>(first), erase<A>(more)...}, 1 + static_cast<Index>(sizeof...(More))};
+}
+template <class... E>
+requires((!std::is_lvalue_reference_v<E>) || ...) void with(E&&...) = delete;
+
+}  // namespace bearing

@@ -1,0 +1,62 @@
+#pragma once
+
+#include <bearing/view.hpp>
+
+// What softmax attention is made of, one kernel per instruction set. A: float or double.
+//
+// Keys are packed into panels of panel_width() columns: packed[panel][feature][column], zeros where there is no key, so
+// that a product reads whole vectors. Rows are worked on in strips of a few, whose scores stay in the nearest cache:
+// scores() of a strip, then weigh(), then accumulate(). Logarithms are of base 2 here.
+//
+// A row's numbers depend on its own scores alone, so that results have the same bits however rows are cut into strips;
+// panels and the order of a row's keys are fixed. Products are fused where the machine can: instruction sets agree to
+// rounding.
+
+namespace bearing::attend {
+
+/// Columns of a panel.
+template <class A>
+Index panel_width();
+
+/// Rows of a strip: a multiple of the rows that a product holds in registers.
+template <class A>
+Index strip_rows();
+
+/// packed [⌈cols / width⌉, dim, width] ← rows [cols, dim]
+template <class A>
+void pack(Index cols, Index dim, const A* rows, Index stride, A* packed);
+
+/// s[i][j] = alpha · q_i·k_j for j in [first, end), which starts on a panel; s has room for whole panels.
+template <class A>
+void scores(Index rows, Index first, Index end, Index dim, A alpha, const A* q, Index q_stride, const A* packed, A* s,
+            Index stride);
+
+/// s ← cap · tanh(s / cap) for columns [first, end).
+template <class A>
+void cap(Index rows, Index first, Index end, A cap, A* s, Index stride);
+
+/// A strip of scores, and what its rows remember of the keys before.
+template <class A>
+struct Strip {
+  Index rows = 0;
+  Index first = 0, end = 0;                              ///< columns of s that hold scores
+  const Index *row_first = nullptr, *row_end = nullptr;  ///< [rows] the columns that each row sees, within these
+  A* s = nullptr;
+  Index stride = 0;
+  A scale = 1;                       ///< of s, log2(e) in it
+  const A* bias = nullptr;           ///< null, or row i takes bias[j − i] for column j; log2(e) in it
+  A *max = nullptr, *sum = nullptr;  ///< [rows] −∞ and 0 before the first keys
+  A* rescale = nullptr;              ///< [rows] out: 2^(old max − new max), 1 where nothing changed
+};
+
+/// s ← 2^(scale·s + bias − max), 0 in hidden columns, for all of [first, end); max, sum and rescale follow. A weight
+/// below the normal range is 0: denormal numbers would cost a hundred times their products.
+template <class A>
+void weigh(const Strip<A>& strip);
+
+/// out_i ← rescale_i · out_i + Σ_j p_ij v_j, j in [first, end), for rows of value_dim numbers.
+template <class A>
+void accumulate(Index rows, Index first, Index end, Index value_dim, const A* p, Index stride, const A* rescale,
+                const A* v, Index v_stride, A* out, Index out_stride);
+
+}  // namespace bearing::attend
