@@ -70,6 +70,17 @@ void check_tensor(const char* function, const char* argument, View<T, Rank> x) {
   check_memory(function, argument, x);
 }
 
+/// Throws ShapeError unless a tensor has the shape that others ask for, and memory.
+template <class T, int Rank>
+void check_shape(const char* function, const char* argument, View<T, Rank> x,
+                 const std::type_identity_t<std::array<Index, static_cast<std::size_t>(Rank)>>& shape,
+                 const char* axes) {
+  if (x.shape != shape) {
+    throw ShapeError(text::concat("[", function, "] ", argument, ": must be ", axes, " = ", shape, ", got ", x.shape));
+  }
+  check_memory(function, argument, x);
+}
+
 /// Throws ShapeError if two elements of a tensor that is written share memory.
 template <class T, int Rank>
 void check_distinct(const char* function, const char* argument, View<T, Rank> x) {

@@ -1,0 +1,58 @@
+#pragma once
+
+#include <bearing/attention.hpp>
+#include <bearing/error.hpp>
+
+#include "attention/visibility.hpp"
+#include "terms/score_call.hpp"
+
+// A call of attention that has been checked, and what follows from its arguments at once.
+
+namespace bearing {
+
+template <class T>
+struct AttentionCall {
+  using A = Compute<T>;
+
+  const char* function;
+  const AttentionInputs<T>& in;
+  const AttentionOptions<A>& options;
+  Problem problem;  ///< its dim is the turned rows', which enter the product
+  Index in_dim;     ///< of q and k as they come
+  A scale;
+  TermList<A> rows;            ///< those that turn q and k
+  TermList<A> acting;          ///< those that act on scores or values
+  bool distances_only = true;  ///< scores change by distance alone, if at all, and values not
+  bool whole_rows = false;
+
+  /// Throws what attention() says. Allocates nothing but error texts.
+  AttentionCall(const char* name, const AttentionInputs<T>& inputs, const TermList<A>& terms,
+                const AttentionOptions<A>& given);
+
+  Index group() const { return problem.heads / std::max<Index>(problem.kv_heads, 1); }
+  /// Whether the terms' scores are a function of j − i in this sequence: positions rise by one, of queries and of keys.
+  bool by_diagonal(Index b) const;
+
+ private:
+  void check_shapes();
+  void check_paged() const;
+  void check_numbers();
+  void check_masks() const;
+  void check_starts() const;
+  void take(const TermList<A>& terms);
+};
+
+/// [batch, heads, q_len, value_dim]
+template <class T>
+std::array<Index, 4> out_shape(const AttentionCall<T>& call) {
+  const Problem& p = call.problem;
+  return {p.batch, p.heads, p.q_len, p.value_dim};
+}
+/// [batch, heads, q_len]
+template <class T>
+std::array<Index, 3> lse_shape(const AttentionCall<T>& call) {
+  const Problem& p = call.problem;
+  return {p.batch, p.heads, p.q_len};
+}
+
+}  // namespace bearing

@@ -1,0 +1,142 @@
+#pragma once
+
+#include <bearing/attention.hpp>
+#include <vector>
+
+#include "attention/call.hpp"
+#include "attention/kernels.hpp"
+#include "attention/row_turner.hpp"
+
+namespace bearing {
+
+/// Rows of a head's keys or values, wherever they lie: side by side, or in the blocks of a paged cache.
+template <class T>
+class HeadRows {
+ public:
+  HeadRows() = default;
+  HeadRows(View<const T, 4> x, View<const Index, 2> table) : x_(x), table_(table) {}
+
+  Index dim() const { return x_.shape[3]; }
+  /// Whether a row's features lie side by side.
+  bool plain() const { return x_.stride[3] == 1 || x_.shape[3] <= 1; }
+  bool paged() const { return table_.data != nullptr; }
+  const T* row(Index b, Index h, Index j) const {
+    if (!paged()) return &x_(b, h, j, Index{0});
+    const Index block_size = x_.shape[2];
+    return &x_(table_(b, j / block_size), h, j % block_size, Index{0});
+  }
+  /// Rows from j on that row_stride() leads to.
+  Index run(Index j) const { return paged() ? x_.shape[2] - j % x_.shape[2] : x_.shape[2] - j; }
+  Index row_stride() const { return x_.stride[2]; }
+
+  /// to [n, dim] ← rows first … first + n − 1
+  template <class A>
+  void load(Index b, Index h, Index first, Index n, A* to) const {
+    const Index step = x_.stride[3], features = dim();
+    for (Index i = 0; i < n; ++i, to += features) {
+      const T* from = row(b, h, first + i);
+      if (step == 1) {  // apart, so that it becomes vectors
+        for (Index d = 0; d < features; ++d) to[d] = static_cast<A>(from[d]);
+      } else {
+        for (Index d = 0; d < features; ++d) to[d] = static_cast<A>(from[d * step]);
+      }
+    }
+  }
+
+ private:
+  View<const T, 4> x_ = {};
+  View<const Index, 2> table_ = {};
+};
+
+/// A worker's keys and values of one kv head, made ready block by block as they are first asked for: keys turned and
+/// packed for products; values as rows of A, the caller's own where they are that already.
+template <class T>
+class HeadKeys {
+ public:
+  using A = Compute<T>;
+
+  /// `block`: keys in a block, whole panels. Throws std::bad_alloc; nothing below does.
+  HeadKeys(const AttentionCall<T>& call, Index block)
+      : keys_(call.in.k, call.in.block_table),
+        values_(call.in.v, call.in.block_table),
+        turner_(call.rows, call.in.k_at, Side::key, turned_at_once, call.in_dim),
+        k_len_(call.problem.k_len),
+        dim_(call.problem.dim),
+        block_(block),
+        direct_values_(std::is_same_v<T, A> && values_.plain() && !values_.paged()) {
+    const Index width = attend::panel_width<A>(), columns = (k_len_ + width - 1) / width * width;
+    packed_.resize(size(columns * dim_));
+    if (!direct_values_) copied_.resize(size(k_len_ * values_.dim()));
+    loaded_.resize(size(turned_at_once * keys_.dim()));
+    turned_.resize(size(turned_at_once * dim_));
+    ready_.resize(size((k_len_ + block - 1) / block));
+  }
+
+  void open(Index b, Index kv_head) {
+    if (b == b_ && kv_head == kv_head_) return;
+    b_ = b, kv_head_ = kv_head;
+    std::fill(ready_.begin(), ready_.end(), 0);
+  }
+
+  /// Makes the block that starts at key `first` ready, of which keys from `end` on do not exist.
+  void ready(Index first, Index end) {
+    char& done = ready_[size(first / block_)];
+    if (done != 0) return;
+    done = 1;
+    end = std::min({end, first + block_, k_len_});
+    for (Index j = first; j < end; j += turned_at_once) {
+      const Index n = std::min(turned_at_once, end - j);
+      attend::pack(n, dim_, turned_rows(j, n), dim_, packed(j));
+      if (!direct_values_) values_.load(b_, kv_head_, j, n, copied_.data() + j * values_.dim());
+    }
+  }
+
+  /// The panel of a key; a multiple of the panel's width.
+  A* packed(Index j) { return packed_.data() + j * dim_; }
+  const A* values(Index j) const {
+    if constexpr (std::is_same_v<T, A>) {
+      if (direct_values_) return values_.row(b_, kv_head_, j);
+    }
+    return copied_.data() + j * values_.dim();
+  }
+  Index value_stride() const { return direct_values_ ? values_.row_stride() : values_.dim(); }
+
+  /// Rows [n, dim] as they enter the product, for terms that look at them: the caller's own where they are that
+  /// already, else made again, in `room`.
+  const A* rows(Index first, Index n, A* room, Index& stride) {
+    if constexpr (std::is_same_v<T, A>) {
+      if (!turner_.turns() && keys_.plain() && !keys_.paged()) {
+        stride = keys_.row_stride();
+        return keys_.row(b_, kv_head_, first);
+      }
+    }
+    stride = dim_;
+    for (Index j = 0; j < n; j += turned_at_once) {
+      const Index some = std::min(turned_at_once, n - j);
+      std::copy_n(turned_rows(first + j, some), some * dim_, room + j * dim_);
+    }
+    return room;
+  }
+
+ private:
+  /// Rows that are turned at once: a multiple of every panel's width.
+  static constexpr Index turned_at_once = 64;
+  static std::size_t size(Index n) { return static_cast<std::size_t>(n); }
+
+  const A* turned_rows(Index first, Index n) {
+    keys_.load(b_, kv_head_, first, n, loaded_.data());
+    if (!turner_.turns()) return loaded_.data();
+    turner_.turn(b_, kv_head_, first, n, loaded_.data(), keys_.dim(), turned_.data());
+    return turned_.data();
+  }
+
+  HeadRows<T> keys_, values_;
+  RowTurner<A> turner_;
+  Index k_len_, dim_, block_;
+  bool direct_values_;
+  Index b_ = -1, kv_head_ = -1;
+  std::vector<A> packed_, copied_, loaded_, turned_;
+  std::vector<char> ready_;
+};
+
+}  // namespace bearing

@@ -1,0 +1,65 @@
+#pragma once
+
+#include <bearing/attention.hpp>
+#include <bearing/term.hpp>
+#include <vector>
+
+namespace bearing {
+
+/// The columns [first, end).
+struct Columns {
+  Index first = 0, end = 0;
+
+  bool empty() const { return first >= end; }
+};
+
+/// Which keys a query sees, of all that masks, windows, packing and padding say together. What a query sees lies in one
+/// run of keys; where positions fall or masks have holes, keys inside the run may still be hidden.
+class Visibility {
+ public:
+  /// Reads what was checked by check_options(). Throws std::bad_alloc.
+  template <class A>
+  Visibility(const Problem& problem, const AttentionOptions<A>& options);
+
+  /// All keys that query i sees are among these.
+  Columns of(Index b, Index i) const;
+  /// Whether keys inside of() may be hidden from a query.
+  bool holes(Index b) const { return everywhere_ || sequences_[static_cast<std::size_t>(b)].holes; }
+  /// Whether a query sees a key, by definition.
+  bool sees(Index b, Index h, Index i, Index j) const;
+  /// Whether any query of a tile sees any of its keys.
+  bool anything(Index b, Index h, Index row, Index rows, Columns cols) const;
+  /// s = −∞ where a key is hidden; column j of the tile is key cols.first + j.
+  template <class A>
+  void hide(Index b, Index h, Index row, Index rows, Columns cols, A* s, Index stride) const;
+
+ private:
+  struct Sequence {
+    Columns keys;        ///< those that exist and that key_mask shows at all
+    bool rising = true;  ///< positions of keys never fall, within each packed sequence
+    bool holes = false;  ///< keys inside are hidden
+  };
+  /// A packed sequence's queries and keys.
+  struct Pack {
+    Index q_first, q_end, k_first, k_end;
+  };
+
+  Pack pack_of(Index i) const;
+  Columns pack_keys(Index b, const Pack& pack) const;
+  bool by_position() const { return mask_ == Mask::none || mask_ == Mask::causal; }
+  /// The query's own column, for masks by index.
+  Index own_column(Index b, Index i, const Pack& pack) const;
+  Columns by_position(Index b, Index i, Columns keys) const;
+
+  Mask mask_;
+  Window window_;
+  Index q_len_, k_len_;
+  const Positions *q_at_, *k_at_;
+  View<const Index, 1> k_lengths_, q_starts_, k_starts_;
+  View<const bool, 2> key_mask_;
+  View<const bool, 4> visible_;
+  bool everywhere_ = false;
+  std::vector<Sequence> sequences_;
+};
+
+}  // namespace bearing
