@@ -6,7 +6,7 @@
 //
 // Keys are packed into panels of panel_width() columns: packed[panel][feature][column], zeros where there is no key, so
 // that a product reads whole vectors. Rows are worked on in strips of a few, whose scores stay in the nearest cache:
-// scores() of a strip, then weigh(), then accumulate(). Logarithms are of base 2 here.
+// scores() of a strip, then weigh(), then accumulate().
 //
 // A row's numbers depend on its own scores alone, so that results have the same bits however rows are cut into strips;
 // panels and the order of a row's keys are fixed. Products are fused where the machine can: instruction sets agree to
@@ -14,7 +14,7 @@
 
 namespace bearing::attend {
 
-/// Columns of a panel.
+/// Columns of a panel: a power of two, at most 64.
 template <class A>
 Index panel_width();
 
@@ -26,31 +26,33 @@ Index strip_rows();
 template <class A>
 void pack(Index cols, Index dim, const A* rows, Index stride, A* packed);
 
-/// s[i][j] = alpha · q_i·k_j for j in [first, end), which starts on a panel; s has room for whole panels.
+/// s[i][j] = alpha · q_i·k_j for j in [first, end), which starts on a panel; s has room for whole panels. An alpha of
+/// 1 costs nothing.
 template <class A>
 void scores(Index rows, Index first, Index end, Index dim, A alpha, const A* q, Index q_stride, const A* packed, A* s,
             Index stride);
 
-/// s ← cap · tanh(s / cap) for columns [first, end).
+/// s ← cap · tanh(s / cap) for columns [first, end), and for the rest of the last panel.
 template <class A>
 void cap(Index rows, Index first, Index end, A cap, A* s, Index stride);
 
-/// A strip of scores, and what its rows remember of the keys before.
+/// A strip of scores, and what its rows remember of the keys before. A weight is 2^(log2_scale · (s + bias − max)):
+/// max is counted in the units of s and bias, the natural logarithm of a row's sum is ln 2 · log2_scale · max + ln sum.
 template <class A>
 struct Strip {
   Index rows = 0;
-  Index first = 0, end = 0;                              ///< columns of s that hold scores
+  Index first = 0, end = 0;                              ///< columns of s that hold scores; first starts a panel
   const Index *row_first = nullptr, *row_end = nullptr;  ///< [rows] the columns that each row sees, within these
   A* s = nullptr;
   Index stride = 0;
-  A scale = 1;                       ///< of s, log2(e) in it
-  const A* bias = nullptr;           ///< null, or row i takes bias[j − i] for column j; log2(e) in it
+  A log2_scale = 1;         ///< > 0: log2(e), times what alpha left out
+  const A* bias = nullptr;  ///< null, or row i takes bias[j − i] for column j; finite or −∞ in all of a seen panel
   A *max = nullptr, *sum = nullptr;  ///< [rows] −∞ and 0 before the first keys
-  A* rescale = nullptr;              ///< [rows] out: 2^(old max − new max), 1 where nothing changed
+  A* rescale = nullptr;              ///< [rows] out: 2^(log2_scale · (old max − new max)), 1 where nothing changed
 };
 
-/// s ← 2^(scale·s + bias − max), 0 in hidden columns, for all of [first, end); max, sum and rescale follow. A weight
-/// below the normal range is 0: denormal numbers would cost a hundred times their products.
+/// s ← weights, 0 in hidden columns, for [first, end) and the rest of the last panel; max, sum and rescale follow.
+/// Weights below twice the smallest normal number are 0: denormal numbers would cost a hundred times their products.
 template <class A>
 void weigh(const Strip<A>& strip);
 
