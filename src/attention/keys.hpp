@@ -101,11 +101,13 @@ class HeadKeys {
   }
   Index value_stride() const { return direct_values_ ? values_.row_stride() : values_.dim(); }
 
+  /// Whether rows() needs no room.
+  bool direct_rows() const { return std::is_same_v<T, A> && !turner_.turns() && keys_.plain() && !keys_.paged(); }
   /// Rows [n, dim] as they enter the product, for terms that look at them: the caller's own where they are that
   /// already, else made again, in `room`.
   const A* rows(Index first, Index n, A* room, Index& stride) {
     if constexpr (std::is_same_v<T, A>) {
-      if (!turner_.turns() && keys_.plain() && !keys_.paged()) {
+      if (direct_rows()) {
         stride = keys_.row_stride();
         return keys_.row(b_, kv_head_, first);
       }

@@ -23,6 +23,8 @@ class Visibility {
 
   /// All keys that query i sees are among these.
   Columns of(Index b, Index i) const;
+  /// The keys of a sequence that exist and are shown to anybody.
+  Columns keys(Index b) const { return sequences_[static_cast<std::size_t>(b)].keys; }
   /// Whether keys inside of() may be hidden from a query.
   bool holes(Index b) const { return everywhere_ || sequences_[static_cast<std::size_t>(b)].holes; }
   /// Whether a query sees a key, by definition.

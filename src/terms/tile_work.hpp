@@ -32,19 +32,23 @@ TileExtents tile_extents(const TermList<A>& terms, Index q_len, Index k_len) {
 enum class ScoreRoom { own, in_place };
 inline ScoreRoom score_room(Index stride) { return stride == 1 ? ScoreRoom::in_place : ScoreRoom::own; }
 
+/// Whether copies of queries and keys need room: not if the caller has rows of its own.
+enum class RowRoom { own, none };
+
 template <class A>
 class TileWork {
  public:
   /// Throws std::bad_alloc; nothing below does.
-  TileWork(const TermList<A>& terms, const Problem& problem, TileExtents most, ScoreRoom room)
+  TileWork(const TermList<A>& terms, const Problem& problem, TileExtents most, ScoreRoom room,
+           RowRoom q_room = RowRoom::own, RowRoom k_room = RowRoom::own)
       : most_(most),
         q_at_(size(max_axes * most.rows)),
         k_at_(size(max_axes * most.cols)),
         distance_(size(most.rows + most.cols)),
         diagonals_(size(most.rows + most.cols)),
         scores_(room == ScoreRoom::own ? size(most.rows * most.cols) : 0),
-        q_(size(most.rows * problem.dim)),
-        k_(size(most.cols * problem.dim)) {
+        q_(q_room == RowRoom::own ? size(most.rows * problem.dim) : 0),
+        k_(k_room == RowRoom::own ? size(most.cols * problem.dim) : 0) {
     Index scratch = 0;
     for (const Term<A>& term : terms) {
       if (term.scratch_size != nullptr) scratch = std::max(scratch, term.scratch_size(term.self, most.rows, most.cols));

@@ -1,0 +1,85 @@
+#include <bearing/attention.hpp>
+#include <cmath>
+#include <limits>
+#include <numbers>
+
+#include "attention/call.hpp"
+#include "attention/forward.hpp"
+#include "attention/schedule.hpp"
+#include "tensor_checks.hpp"
+
+namespace bearing {
+
+namespace {
+
+template <class T, class O>
+void check_outputs(const AttentionCall<T>& call, View<O, 4> out, View<Compute<T>, 3> lse) {
+  const Problem& p = call.problem;
+  check_shape(call.function, "out", out, {p.batch, p.heads, p.q_len, p.value_dim}, "[batch, heads, q_len, value_dim]");
+  check_output(call.function, "out", out);
+  check_other(call.function, "out", out, "q", call.in.q);
+  check_other(call.function, "out", out, "k", call.in.k);
+  check_other(call.function, "out", out, "v", call.in.v);
+  if (lse.data == nullptr) return;
+  check_shape(call.function, "lse", lse, {p.batch, p.heads, p.q_len}, "[batch, heads, q_len]");
+  check_output(call.function, "lse", lse);
+}
+
+/// Divides by the sums of weights, rounds once, and stores.
+template <class A, class O>
+void store(const FinishedRows<A>& rows, View<O, 4> out, View<A, 3> lse) {
+  const Index value_dim = out.shape[3];
+  for (Index i = 0; i < rows.rows; ++i) {
+    const A sum = rows.sum[i], *from = rows.out + i * value_dim;
+    const bool none = sum == 0;
+    for (Index d = 0; d < value_dim; ++d) out(rows.b, rows.h, rows.row + i, d) = O(none ? A{0} : from[d] / sum);
+    if (lse.data == nullptr) continue;
+    lse(rows.b, rows.h, rows.row + i) =
+        none ? -std::numeric_limits<A>::infinity() : (rows.max[i] + std::log2(sum)) * std::numbers::ln2_v<A>;
+  }
+}
+
+}  // namespace
+
+template <class T, class O>
+void attention(const AttentionInputs<T>& in, View<O, 4> out, const std::type_identity_t<View<Compute<T>, 3>>& lse,
+               const std::type_identity_t<TermList<Compute<T>>>& terms,
+               const std::type_identity_t<AttentionOptions<Compute<T>>>& options, const Executor& on) {
+  const AttentionCall<T> call("attention", in, terms, options);
+  check_outputs(call, out, lse);
+  const Problem& problem = call.problem;
+  if (problem.batch == 0 || problem.heads == 0 || problem.q_len == 0) return;
+  const AttentionPlan<T> plan(call);
+
+  // A unit is all queries of a kv head, whose keys are packed once; or fewer, if there are not enough for all workers.
+  const Index blocks = (problem.q_len + plan.extents.rows - 1) / plan.extents.rows;
+  const Index heads = problem.batch * problem.kv_heads, head_blocks = call.group() * blocks;
+  const Index wanted = on.run == nullptr ? 1 : 4 * std::clamp<Index>(on.workers, 1, Index{1} << 20);
+  const Index pieces = std::clamp<Index>((wanted + heads - 1) / heads, 1, head_blocks), units = heads * pieces;
+  std::vector<ForwardWork<T>> workers;
+  const Index worker_total = worker_count(on, units);
+  workers.reserve(static_cast<std::size_t>(worker_total));
+  for (Index w = 0; w < worker_total; ++w) workers.emplace_back(plan);
+  share_units(on, workers, units, [&](ForwardWork<T>& work, Index unit) {
+    const Index head = unit / pieces, piece = unit % pieces;
+    const Index b = head / problem.kv_heads, kv_head = head % problem.kv_heads;
+    for (Index n = piece * head_blocks / pieces; n < (piece + 1) * head_blocks / pieces; ++n) {
+      store(work.block(b, kv_head * call.group() + n / blocks, n % blocks * plan.extents.rows), out, lse);
+    }
+  });
+}
+
+#define BEARING_INSTANTIATE(T, O)                                                  \
+  template void attention<T, O>(const AttentionInputs<T>&, View<O, 4>,             \
+                                const std::type_identity_t<View<Compute<T>, 3>>&,  \
+                                const std::type_identity_t<TermList<Compute<T>>>&, \
+                                const std::type_identity_t<AttentionOptions<Compute<T>>>&, const Executor&);
+BEARING_INSTANTIATE(double, double)
+BEARING_INSTANTIATE(float, float)
+BEARING_INSTANTIATE(Bfloat16, Bfloat16)
+BEARING_INSTANTIATE(Bfloat16, float)
+BEARING_INSTANTIATE(Float16, Float16)
+BEARING_INSTANTIATE(Float16, float)
+#undef BEARING_INSTANTIATE
+
+}  // namespace bearing

@@ -1,0 +1,257 @@
+#include "attention/forward.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <numbers>
+
+#include "attention/kernels.hpp"
+
+namespace bearing {
+
+namespace {
+
+std::size_t size(Index n) { return static_cast<std::size_t>(n); }
+
+template <class A>
+Index whole_panels(Index columns) {
+  const Index width = attend::panel_width<A>();
+  return (columns + width - 1) / width * width;
+}
+
+/// A block of keys and values fills some 256 KiB, which stays in the second cache while the rows of a block pass by.
+/// Tiles that terms work on are smaller, for their scores stay there too; some terms need all keys at once.
+template <class T>
+BlockExtents extents_of(const AttentionCall<T>& call, bool tiled) {
+  using A = Compute<T>;
+  const Problem& problem = call.problem;
+  const Index most_cols = whole_panels<A>(problem.k_len);
+  if (call.whole_rows) return {std::clamp<Index>(131072 / std::max<Index>(most_cols, 1), 4, 64), most_cols};
+  const Index numbers = Index{256} * 1024 / static_cast<Index>(sizeof(A));
+  const Index row_numbers = std::max<Index>(problem.dim + problem.value_dim, 1);
+  const Index cols = whole_panels<A>(std::clamp<Index>(numbers / row_numbers, 128, tiled ? 256 : 1024));
+  return {std::min<Index>(problem.q_len, tiled ? 96 : 192), std::min(cols, most_cols)};
+}
+
+}  // namespace
+
+template <class T>
+AttentionPlan<T>::AttentionPlan(const AttentionCall<T>& of)
+    : call(of), visibility(of.problem, of.options), by_diagonal(size(of.problem.batch)), extents{} {
+  for (Index b = 0; b < call.problem.batch; ++b) {
+    by_diagonal[size(b)] = call.acting.size == 0 || (call.distances_only && call.by_diagonal(b));
+    tiled = tiled || by_diagonal[size(b)] == 0;
+  }
+  extents = extents_of(call, tiled);
+}
+
+template <class T>
+Diagonals<T>::Diagonals(const AttentionPlan<T>& plan) : plan_(&plan) {
+  const AttentionCall<T>& call = plan.call;
+  const bool any = std::find(plan.by_diagonal.begin(), plan.by_diagonal.end(), 1) != plan.by_diagonal.end();
+  if (call.acting.size == 0 || call.problem.k_len == 0 || !any) return;
+  const std::size_t n = size(call.problem.q_len + call.problem.k_len - 1);
+  distances_.resize(n);
+  sums_.resize(n);
+  if (call.acting.size > 1) term_.resize(n);
+}
+
+template <class T>
+void Diagonals<T>::open(Index b, Index h) {
+  const AttentionCall<T>& call = plan_->call;
+  present_ = !sums_.empty() && plan_->by_diagonal[size(b)] != 0;
+  if (!present_ || (b == b_ && h == h_)) return;
+  b_ = b, h_ = h;
+  const Index n = static_cast<Index>(sums_.size());
+  const double first = call.in.k_at.real(0, b, 0) - call.in.q_at.real(0, b, call.problem.q_len - 1);
+  for (Index x = 0; x < n; ++x) distances_[size(x)] = first + static_cast<double>(x);
+  for (Index t = 0; t < call.acting.size; ++t) {
+    const Term<A>& term = call.acting.terms[size(t)];
+    std::vector<A>& to = t == 0 ? sums_ : term_;
+    term.bias(term.self, h, n, distances_.data(), to.data());
+    for (std::size_t x = 0; t > 0 && x < to.size(); ++x) sums_[x] += to[x];
+  }
+  for (A& sum : sums_) sum *= std::numbers::log2e_v<A>;
+}
+
+template <class T>
+ForwardWork<T>::ForwardWork(const AttentionPlan<T>& plan)
+    : plan_(&plan),
+      queries_(plan.call.in.q, {}),
+      keys_(plan.call, plan.extents.cols),
+      turner_(plan.call.rows, plan.call.in.q_at, Side::query, plan.extents.rows, plan.call.in_dim),
+      diagonals_(plan),
+      tiles_(plan.tiled ? plan.call.acting : TermList<A>{}, plan.call.problem,
+             plan.tiled ? TileExtents{plan.extents.rows, plan.extents.cols} : TileExtents{0, 0}, ScoreRoom::own,
+             RowRoom::none, keys_.direct_rows() ? RowRoom::none : RowRoom::own) {
+  const AttentionCall<T>& call = plan.call;
+  const Index rows = plan.extents.rows;
+  const bool direct = std::is_same_v<T, A> && queries_.plain();
+  if (!direct) loaded_.resize(size(rows * call.in_dim));
+  if (turner_.turns()) turned_.resize(size(rows * call.problem.dim));
+  scores_.resize(size(std::min(attend::strip_rows<A>(), rows) * plan.extents.cols));
+  out_.resize(size(rows * call.problem.value_dim));
+  for (std::vector<A>* row_numbers : {&max_, &sum_, &rescale_}) row_numbers->resize(size(rows));
+  sees_.resize(size(rows));
+  row_first_.resize(size(rows));
+  row_end_.resize(size(rows));
+}
+
+template <class T>
+void ForwardWork<T>::open_rows(Index b, Index h, Index row) {
+  const AttentionCall<T>& call = plan_->call;
+  keys_.open(b, h / call.group());
+  diagonals_.open(b, h);
+  b_ = b, h_ = h, row_ = row, rows_ = std::min(plan_->extents.rows, call.problem.q_len - row);
+  if constexpr (std::is_same_v<T, A>) {
+    if (queries_.plain()) q_ = queries_.row(b, h, row), q_stride_ = queries_.row_stride();
+  }
+  if (!loaded_.empty()) {
+    queries_.load(b, h, row, rows_, loaded_.data());
+    q_ = loaded_.data(), q_stride_ = call.in_dim;
+  }
+  if (turner_.turns()) {
+    turner_.turn(b, h, row, rows_, q_, q_stride_, turned_.data());
+    q_ = turned_.data(), q_stride_ = call.problem.dim;
+  }
+}
+
+template <class T>
+Columns ForwardWork<T>::see() {
+  Columns all{plan_->call.problem.k_len, 0};
+  for (Index i = 0; i < rows_; ++i) {
+    Columns& row = sees_[size(i)];
+    row = plan_->visibility.of(b_, row_ + i);
+    if (row.empty()) continue;
+    all = {std::min(all.first, row.first), std::max(all.end, row.end)};
+  }
+  return all;
+}
+
+template <class T>
+void ForwardWork<T>::begin() {
+  const auto& sinks = plan_->call.options.sinks.value;
+  const A sink = sinks.data == nullptr ? -std::numeric_limits<A>::infinity() : sinks(h_) * std::numbers::log2e_v<A>;
+  const A sum = sink == -std::numeric_limits<A>::infinity() ? A{0} : A{1};
+  std::fill_n(max_.begin(), rows_, sink);
+  std::fill_n(sum_.begin(), rows_, sum);
+  std::fill(out_.begin(), out_.end(), A{0});
+}
+
+template <class T>
+FinishedRows<Compute<T>> ForwardWork<T>::block(Index b, Index h, Index row) {
+  open_rows(b, h, row);
+  begin();
+  const Columns all = see();
+  const Index width = plan_->extents.cols;
+  for (Index col = all.first / width * width; col < all.end; col += width) {
+    const Columns cols{std::max(col, all.first), std::min(col + width, all.end)};
+    const bool holes = plan_->visibility.holes(b);
+    if (holes && !plan_->visibility.anything(b, h, row, rows_, cols)) continue;
+    keys_.ready(col, plan_->visibility.keys(b).end);
+    if (plan_->by_diagonal[size(b)] != 0) {
+      strips(col, cols);
+    } else {
+      whole_tile(cols);
+    }
+  }
+  return {b, h, row, rows_, out_.data(), max_.data(), sum_.data()};
+}
+
+/// Whether scores must be logits before they are weighed: for a cap, or for −∞ where the scale might be negative.
+template <class T>
+bool ForwardWork<T>::natural_scores() const {
+  return plan_->call.options.soft_cap > 0 || plan_->visibility.holes(b_);
+}
+
+template <class T>
+void ForwardWork<T>::absorb(Index i, Index n, Index col, Columns cols, A* s, Index stride, A scale, const A* bias) {
+  for (Index r = 0; r < n; ++r) {
+    const Columns& sees = sees_[size(i + r)];
+    row_first_[size(r)] = std::clamp(sees.first, cols.first, cols.end) - col;
+    row_end_[size(r)] = std::clamp(sees.end, cols.first, cols.end) - col;
+  }
+  attend::weigh<A>({.rows = n,
+                    .first = cols.first - col,
+                    .end = cols.end - col,
+                    .row_first = row_first_.data(),
+                    .row_end = row_end_.data(),
+                    .s = s,
+                    .stride = stride,
+                    .scale = scale,
+                    .bias = bias,
+                    .max = max_.data() + i,
+                    .sum = sum_.data() + i,
+                    .rescale = rescale_.data() + i});
+  const Index value_dim = plan_->call.problem.value_dim;
+  attend::accumulate(n, cols.first - col, cols.end - col, value_dim, s, stride, rescale_.data() + i, keys_.values(col),
+                     keys_.value_stride(), out_.data() + i * value_dim, value_dim);
+}
+
+template <class T>
+void ForwardWork<T>::strips(Index col, Columns cols) {
+  const AttentionCall<T>& call = plan_->call;
+  const Index strip = attend::strip_rows<A>(), stride = plan_->extents.cols, panel = attend::panel_width<A>();
+  const bool natural = natural_scores();
+  for (Index i = 0; i < rows_; i += strip) {
+    const Index n = std::min(strip, rows_ - i);
+    Columns seen{cols.end, cols.first};
+    for (Index r = i; r < i + n; ++r) {
+      if (sees_[size(r)].empty()) continue;
+      seen = {std::min(seen.first, sees_[size(r)].first), std::max(seen.end, sees_[size(r)].end)};
+    }
+    seen = {std::max(seen.first, cols.first), std::min(seen.end, cols.end)};
+    if (seen.empty()) continue;
+    A* s = scores_.data();
+    attend::scores(n, (seen.first - col) / panel * panel, seen.end - col, call.problem.dim, natural ? call.scale : A{1},
+                   q_ + i * q_stride_, q_stride_, keys_.packed(col), s, stride);
+    if (call.options.soft_cap > 0) {
+      attend::cap(n, seen.first - col, seen.end - col, static_cast<A>(call.options.soft_cap), s, stride);
+    }
+    if (plan_->visibility.holes(b_)) {
+      plan_->visibility.hide(b_, h_, row_ + i, n, seen, s + (seen.first - col), stride);
+    }
+    absorb(i, n, col, seen, s, stride, (natural ? A{1} : call.scale) * std::numbers::log2e_v<A>,
+           diagonals_.at(row_ + i, col));
+  }
+}
+
+template <class T>
+void ForwardWork<T>::whole_tile(Columns cols) {
+  const AttentionCall<T>& call = plan_->call;
+  const Index panel = attend::panel_width<A>();
+  cols.first = cols.first / panel * panel;
+  Tile<A> tile = tiles_.open(call.problem, b_, h_, row_, cols.first);
+  tile.cols = cols.end - cols.first;
+  tile.q = q_, tile.q_stride = q_stride_;
+  tile.k = keys_.rows(cols.first, tile.cols, tiles_.k_rows(), tile.k_stride);
+  tile.scale = call.scale;
+  A* s = tiles_.scores();
+  attend::scores(rows_, 0, tile.cols, call.problem.dim, call.scale, q_, q_stride_, keys_.packed(cols.first), s,
+                 tile.stride);
+  if (call.options.soft_cap > 0) {
+    attend::cap(rows_, 0, tile.cols, static_cast<A>(call.options.soft_cap), s, tile.stride);
+  }
+  for (const Term<A>& term : call.acting) tiles_.add(term, tile, s);
+  if (plan_->visibility.holes(b_)) plan_->visibility.hide(b_, h_, row_, rows_, cols, s, tile.stride);
+  const Index strip = attend::strip_rows<A>();
+  for (Index i = 0; i < rows_; i += strip) {
+    absorb(i, std::min(strip, rows_ - i), cols.first, cols, s + i * tile.stride, tile.stride, std::numbers::log2e_v<A>,
+           nullptr);
+  }
+  for (const Term<A>& term : call.acting) {
+    if (term.add_values == nullptr) continue;
+    term.add_values(term.self, tile, s, call.problem.value_dim, out_.data(), call.problem.value_dim);
+  }
+}
+
+#define BEARING_INSTANTIATE(T)      \
+  template struct AttentionPlan<T>; \
+  template class Diagonals<T>;      \
+  template class ForwardWork<T>;
+BEARING_INSTANTIATE(double)
+BEARING_INSTANTIATE(float)
+BEARING_INSTANTIATE(Bfloat16)
+BEARING_INSTANTIATE(Float16)
+#undef BEARING_INSTANTIATE
+
+}  // namespace bearing

@@ -1,0 +1,102 @@
+#pragma once
+
+#include <bearing/attention.hpp>
+#include <vector>
+
+#include "attention/call.hpp"
+#include "attention/keys.hpp"
+#include "attention/row_turner.hpp"
+#include "attention/visibility.hpp"
+#include "terms/tile_work.hpp"
+
+namespace bearing {
+
+/// Queries and keys that are worked on at once. Columns are whole panels, and their grid starts at key 0, so that a
+/// row's numbers depend on nothing but the row.
+struct BlockExtents {
+  Index rows, cols;
+};
+
+/// What all workers of a call share.
+template <class T>
+struct AttentionPlan {
+  /// Throws std::bad_alloc.
+  explicit AttentionPlan(const AttentionCall<T>& of);
+
+  const AttentionCall<T>& call;
+  Visibility visibility;
+  std::vector<char> by_diagonal;  ///< [batch] terms add a function of j − i, or nothing
+  bool tiled = false;             ///< terms of some sequence need whole tiles
+  BlockExtents extents;
+};
+
+/// A call's biases by distance for one head, added up along the diagonals of its whole score matrix.
+template <class T>
+class Diagonals {
+ public:
+  using A = Compute<T>;
+
+  explicit Diagonals(const AttentionPlan<T>& plan);
+
+  /// Computes them, where the plan says that there are any.
+  void open(Index b, Index h);
+  /// Row i and column j take [j − i], for rows and columns that are counted from these; null: there is no bias.
+  const A* at(Index row, Index col) const {
+    return present_ ? sums_.data() + plan_->call.problem.q_len - 1 + col - row : nullptr;
+  }
+
+ private:
+  const AttentionPlan<T>* plan_;
+  bool present_ = false;
+  Index b_ = -1, h_ = -1;
+  std::vector<double> distances_;
+  std::vector<A> sums_, term_;
+};
+
+/// A block of queries that is through with all its keys. Logarithms are of base 2, and out is not yet divided by sum.
+template <class A>
+struct FinishedRows {
+  Index b, h, row, rows;
+  const A *out, *max, *sum;  ///< [rows, value_dim], [rows], [rows]
+};
+
+/// One worker's memory, and the forward of a block of queries in it.
+template <class T>
+class ForwardWork {
+ public:
+  using A = Compute<T>;
+
+  /// Throws std::bad_alloc; nothing below does.
+  explicit ForwardWork(const AttentionPlan<T>& plan);
+
+  /// Queries row … row + extents.rows − 1 of a head, over all the keys that they see.
+  FinishedRows<A> block(Index b, Index h, Index row);
+
+ private:
+  void open_rows(Index b, Index h, Index row);
+  /// The columns that any row sees.
+  Columns see();
+  void begin();
+  /// Scores by products and diagonals alone, strip by strip; columns are within the block of keys that starts at col.
+  void strips(Index col, Columns cols);
+  /// The same with terms that act on tiles.
+  void whole_tile(Columns cols);
+  /// Rows i … i + n − 1 of the block take up scores s, whose column 0 is key `col`.
+  void absorb(Index i, Index n, Index col, Columns cols, A* s, Index stride, A scale, const A* bias);
+  bool natural_scores() const;
+
+  const AttentionPlan<T>* plan_;
+  HeadRows<T> queries_;
+  HeadKeys<T> keys_;
+  RowTurner<A> turner_;
+  Diagonals<T> diagonals_;
+  TileWork<A> tiles_;
+  std::vector<A> loaded_, turned_, scores_, out_, max_, sum_, rescale_;
+  std::vector<Columns> sees_;
+  std::vector<Index> row_first_, row_end_;
+  Index b_ = 0, h_ = 0, row_ = 0, rows_ = 0;
+  const A* q_ = nullptr;
+  Index q_stride_ = 0;
+};
+
+}  // namespace bearing
