@@ -1,7 +1,6 @@
 #include <bearing/attention.hpp>
 #include <cmath>
 #include <limits>
-#include <numbers>
 
 #include "attention/call.hpp"
 #include "attention/forward.hpp"
@@ -35,7 +34,7 @@ void store(const FinishedRows<A>& rows, View<O, 4> out, View<A, 3> lse) {
     for (Index d = 0; d < value_dim; ++d) out(rows.b, rows.h, rows.row + i, d) = O(none ? A{0} : from[d] / sum);
     if (lse.data == nullptr) continue;
     lse(rows.b, rows.h, rows.row + i) =
-        none ? -std::numeric_limits<A>::infinity() : (rows.max[i] + std::log2(sum)) * std::numbers::ln2_v<A>;
+        none ? -std::numeric_limits<A>::infinity() : rows.max_scale * rows.max[i] + std::log(sum);
   }
 }
 

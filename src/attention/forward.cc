@@ -49,10 +49,10 @@ Diagonals<T>::Diagonals(const AttentionPlan<T>& plan) : plan_(&plan) {
   const AttentionCall<T>& call = plan.call;
   const bool any = std::find(plan.by_diagonal.begin(), plan.by_diagonal.end(), 1) != plan.by_diagonal.end();
   if (call.acting.size == 0 || call.problem.k_len == 0 || !any) return;
-  const std::size_t n = size(call.problem.q_len + call.problem.k_len - 1);
-  distances_.resize(n);
-  sums_.resize(n);
-  if (call.acting.size > 1) term_.resize(n);
+  const Index n = call.problem.q_len + call.problem.k_len - 1;
+  distances_.resize(size(n));
+  sums_.resize(size(n + attend::panel_width<A>()));  // kernels read whole panels
+  if (call.acting.size > 1) term_.resize(size(n));
 }
 
 template <class T>
@@ -61,16 +61,15 @@ void Diagonals<T>::open(Index b, Index h) {
   present_ = !sums_.empty() && plan_->by_diagonal[size(b)] != 0;
   if (!present_ || (b == b_ && h == h_)) return;
   b_ = b, h_ = h;
-  const Index n = static_cast<Index>(sums_.size());
+  const Index n = static_cast<Index>(distances_.size());
   const double first = call.in.k_at.real(0, b, 0) - call.in.q_at.real(0, b, call.problem.q_len - 1);
   for (Index x = 0; x < n; ++x) distances_[size(x)] = first + static_cast<double>(x);
   for (Index t = 0; t < call.acting.size; ++t) {
     const Term<A>& term = call.acting.terms[size(t)];
     std::vector<A>& to = t == 0 ? sums_ : term_;
     term.bias(term.self, h, n, distances_.data(), to.data());
-    for (std::size_t x = 0; t > 0 && x < to.size(); ++x) sums_[x] += to[x];
+    for (std::size_t x = 0; t > 0 && x < term_.size(); ++x) sums_[x] += term_[x];
   }
-  for (A& sum : sums_) sum *= std::numbers::log2e_v<A>;
 }
 
 template <class T>
@@ -130,7 +129,7 @@ Columns ForwardWork<T>::see() {
 template <class T>
 void ForwardWork<T>::begin() {
   const auto& sinks = plan_->call.options.sinks.value;
-  const A sink = sinks.data == nullptr ? -std::numeric_limits<A>::infinity() : sinks(h_) * std::numbers::log2e_v<A>;
+  const A sink = sinks.data == nullptr ? -std::numeric_limits<A>::infinity() : sinks(h_);
   const A sum = sink == -std::numeric_limits<A>::infinity() ? A{0} : A{1};
   std::fill_n(max_.begin(), rows_, sink);
   std::fill_n(sum_.begin(), rows_, sum);
@@ -142,6 +141,7 @@ FinishedRows<Compute<T>> ForwardWork<T>::block(Index b, Index h, Index row) {
   open_rows(b, h, row);
   begin();
   const Columns all = see();
+  const AttentionCall<T>& call = plan_->call;
   const Index width = plan_->extents.cols;
   for (Index col = all.first / width * width; col < all.end; col += width) {
     const Columns cols{std::max(col, all.first), std::min(col + width, all.end)};
@@ -154,30 +154,35 @@ FinishedRows<Compute<T>> ForwardWork<T>::block(Index b, Index h, Index row) {
       whole_tile(cols);
     }
   }
-  return {b, h, row, rows_, out_.data(), max_.data(), sum_.data()};
+  return {b, h, row, rows_, out_.data(), max_.data(), sum_.data(), alpha() == call.scale ? A{1} : call.scale};
 }
 
-/// Whether scores must be logits before they are weighed: for a cap, or for −∞ where the scale might be negative.
+/// What products are multiplied by before they are weighed; weigh() multiplies by the rest. Nothing, if scores are
+/// products alone: that spares a pass. It must be positive.
 template <class T>
-bool ForwardWork<T>::natural_scores() const {
-  return plan_->call.options.soft_cap > 0 || plan_->visibility.holes(b_);
+Compute<T> ForwardWork<T>::alpha() const {
+  const AttentionCall<T>& call = plan_->call;
+  const bool products_alone = call.acting.size == 0 && !(call.options.soft_cap > 0) &&
+                              call.options.sinks.value.data == nullptr && !plan_->visibility.holes(b_);
+  return products_alone && call.scale > 0 ? A{1} : call.scale;
 }
 
 template <class T>
-void ForwardWork<T>::absorb(Index i, Index n, Index col, Columns cols, A* s, Index stride, A scale, const A* bias) {
+void ForwardWork<T>::absorb(Index i, Index n, Index col, Columns cols, A* s, Index stride, A rest, const A* bias) {
+  const Index panel = attend::panel_width<A>();
   for (Index r = 0; r < n; ++r) {
     const Columns& sees = sees_[size(i + r)];
     row_first_[size(r)] = std::clamp(sees.first, cols.first, cols.end) - col;
     row_end_[size(r)] = std::clamp(sees.end, cols.first, cols.end) - col;
   }
   attend::weigh<A>({.rows = n,
-                    .first = cols.first - col,
+                    .first = (cols.first - col) / panel * panel,
                     .end = cols.end - col,
                     .row_first = row_first_.data(),
                     .row_end = row_end_.data(),
                     .s = s,
                     .stride = stride,
-                    .scale = scale,
+                    .log2_scale = rest * std::numbers::log2e_v<A>,
                     .bias = bias,
                     .max = max_.data() + i,
                     .sum = sum_.data() + i,
@@ -191,7 +196,7 @@ template <class T>
 void ForwardWork<T>::strips(Index col, Columns cols) {
   const AttentionCall<T>& call = plan_->call;
   const Index strip = attend::strip_rows<A>(), stride = plan_->extents.cols, panel = attend::panel_width<A>();
-  const bool natural = natural_scores();
+  const A product_scale = alpha(), rest = product_scale == call.scale ? A{1} : call.scale;
   for (Index i = 0; i < rows_; i += strip) {
     const Index n = std::min(strip, rows_ - i);
     Columns seen{cols.end, cols.first};
@@ -202,16 +207,16 @@ void ForwardWork<T>::strips(Index col, Columns cols) {
     seen = {std::max(seen.first, cols.first), std::min(seen.end, cols.end)};
     if (seen.empty()) continue;
     A* s = scores_.data();
-    attend::scores(n, (seen.first - col) / panel * panel, seen.end - col, call.problem.dim, natural ? call.scale : A{1},
+    attend::scores(n, (seen.first - col) / panel * panel, seen.end - col, call.problem.dim, product_scale,
                    q_ + i * q_stride_, q_stride_, keys_.packed(col), s, stride);
     if (call.options.soft_cap > 0) {
-      attend::cap(n, seen.first - col, seen.end - col, static_cast<A>(call.options.soft_cap), s, stride);
+      attend::cap(n, (seen.first - col) / panel * panel, seen.end - col, static_cast<A>(call.options.soft_cap), s,
+                  stride);
     }
     if (plan_->visibility.holes(b_)) {
       plan_->visibility.hide(b_, h_, row_ + i, n, seen, s + (seen.first - col), stride);
     }
-    absorb(i, n, col, seen, s, stride, (natural ? A{1} : call.scale) * std::numbers::log2e_v<A>,
-           diagonals_.at(row_ + i, col));
+    absorb(i, n, col, seen, s, stride, rest, diagonals_.at(row_ + i, col));
   }
 }
 
@@ -235,8 +240,7 @@ void ForwardWork<T>::whole_tile(Columns cols) {
   if (plan_->visibility.holes(b_)) plan_->visibility.hide(b_, h_, row_, rows_, cols, s, tile.stride);
   const Index strip = attend::strip_rows<A>();
   for (Index i = 0; i < rows_; i += strip) {
-    absorb(i, std::min(strip, rows_ - i), cols.first, cols, s + i * tile.stride, tile.stride, std::numbers::log2e_v<A>,
-           nullptr);
+    absorb(i, std::min(strip, rows_ - i), cols.first, cols, s + i * tile.stride, tile.stride, A{1}, nullptr);
   }
   for (const Term<A>& term : call.acting) {
     if (term.add_values == nullptr) continue;

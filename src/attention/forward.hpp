@@ -53,11 +53,13 @@ class Diagonals {
   std::vector<A> sums_, term_;
 };
 
-/// A block of queries that is through with all its keys. Logarithms are of base 2, and out is not yet divided by sum.
+/// A block of queries that is through with all its keys: out is not yet divided by sum, and the logarithm of a row's
+/// weights is max_scale · max + ln sum.
 template <class A>
 struct FinishedRows {
   Index b, h, row, rows;
   const A *out, *max, *sum;  ///< [rows, value_dim], [rows], [rows]
+  A max_scale;
 };
 
 /// One worker's memory, and the forward of a block of queries in it.
@@ -81,9 +83,9 @@ class ForwardWork {
   void strips(Index col, Columns cols);
   /// The same with terms that act on tiles.
   void whole_tile(Columns cols);
-  /// Rows i … i + n − 1 of the block take up scores s, whose column 0 is key `col`.
-  void absorb(Index i, Index n, Index col, Columns cols, A* s, Index stride, A scale, const A* bias);
-  bool natural_scores() const;
+  /// Rows i … i + n − 1 of the block take up scores s, whose column 0 is key `col`; rest · (s + bias) are logits.
+  void absorb(Index i, Index n, Index col, Columns cols, A* s, Index stride, A rest, const A* bias);
+  A alpha() const;
 
   const AttentionPlan<T>* plan_;
   HeadRows<T> queries_;
