@@ -84,7 +84,7 @@ HWY_INLINE void in_row_blocks(Index rows, const Body& body) {
 template <class A>
 HWY_INLINE void scores_impl(Index rows, Index first, Index end, Index dim, A alpha, const A* q, Index q_stride,
                             const A* packed, A* s, Index stride) {
-  for (Index j = first; j < end; j += panel_lanes<A>()) {
+  for (Index j = first & -panel_lanes<A>(); j < end; j += panel_lanes<A>()) {
     in_row_blocks(rows, [&](auto count, Index i) {
       score_block<decltype(count)::value>(dim, alpha, q + i * q_stride, q_stride, packed + j * dim, s + i * stride + j,
                                           stride);

@@ -111,7 +111,7 @@ HWY_INLINE void cap_impl(Index rows, Index first, Index end, A cap, A* s, Index 
   const auto to_cap = hn::Set(d, cap), from_cap = hn::Set(d, A{1} / cap);
   for (Index i = 0; i < rows; ++i) {
     A* row = s + i * stride;
-    for (Index j = first; j < end; j += panel_lanes<A>()) {
+    for (Index j = first & -panel_lanes<A>(); j < end; j += panel_lanes<A>()) {
 #pragma GCC unroll 4
       for (int x = 0; x < panel_vectors; ++x) {
         A* at = row + j + x * lanes<A>();
@@ -135,51 +135,44 @@ HWY_INLINE A largest_lane(Vector<A> v) {
 #endif
 }
 
-/// Whole panels of a row: columns [first, end) of it.
-template <class A>
-struct Panels {
-  Index first, end;
-  A* row;
-  const A* bias;  ///< of the same columns
-};
-
+/// The largest number of a row of whole panels, to which the bias is added first.
 template <bool Biased, class A>
-HWY_INLINE Vector<A> load(const Panels<A>& at, Index j) {
-  const Tag<A> d;
-  const auto score = hn::LoadU(d, at.row + j);
-  if constexpr (Biased) return hn::Add(score, hn::LoadU(d, at.bias + j));
-  return score;
-}
-
-template <bool Biased, class A>
-HWY_NOINLINE A largest(const Panels<A>& at) {
+HWY_NOINLINE A largest(A* row, const A* bias, Index cols) {
   const Tag<A> d;
   Vector<A> most[panel_vectors];
 #pragma GCC unroll 4
   for (int x = 0; x < panel_vectors; ++x) most[x] = hn::Set(d, -std::numeric_limits<A>::infinity());
-  for (Index j = at.first; j < at.end; j += panel_lanes<A>()) {
+  for (Index j = 0; j < cols; j += panel_lanes<A>()) {
 #pragma GCC unroll 4
-    for (int x = 0; x < panel_vectors; ++x) most[x] = hn::Max(most[x], load<Biased>(at, j + x * lanes<A>()));
+    for (int x = 0; x < panel_vectors; ++x) {
+      const Index at = j + x * lanes<A>();
+      auto score = hn::LoadU(d, row + at);
+      if constexpr (Biased) {
+        score = hn::Add(score, hn::LoadU(d, bias + at));
+        hn::StoreU(score, d, row + at);
+      }
+      most[x] = hn::Max(most[x], score);
+    }
   }
 #pragma GCC unroll 4
   for (int x = 1; x < panel_vectors; ++x) most[0] = hn::Max(most[0], most[x]);
   return largest_lane<A>(most[0]);
 }
 
-/// row ← 2^(scale · (row + bias − max)); returns their sum. Each vector of a panel has a sum of its own.
-template <bool Biased, class A>
-HWY_NOINLINE A exponentials(const Panels<A>& at, A scale, A max) {
+/// row ← 2^(scale · (row − max)); returns their sum. Each vector of a panel has a sum of its own.
+template <class A>
+HWY_NOINLINE A exponentials(A* row, Index cols, A scale, A max) {
   const Tag<A> d;
   const auto scales = hn::Set(d, scale), most = hn::Set(d, max);
   Vector<A> sum[panel_vectors];
 #pragma GCC unroll 4
   for (int x = 0; x < panel_vectors; ++x) sum[x] = hn::Zero(d);
-  for (Index j = at.first; j < at.end; j += panel_lanes<A>()) {
+  for (Index j = 0; j < cols; j += panel_lanes<A>()) {
 #pragma GCC unroll 4
     for (int x = 0; x < panel_vectors; ++x) {
-      const auto score = load<Biased>(at, j + x * lanes<A>());
-      const auto weight = exp2<A>(hn::Mul(scales, hn::Sub(score, most)));
-      hn::StoreU(weight, d, at.row + j + x * lanes<A>());
+      const Index at = j + x * lanes<A>();
+      const auto weight = exp2<A>(hn::Mul(scales, hn::Sub(hn::LoadU(d, row + at), most)));
+      hn::StoreU(weight, d, row + at);
       sum[x] = hn::Add(sum[x], weight);
     }
   }
@@ -193,44 +186,53 @@ HWY_INLINE void fill(A* row, Index first, Index end, A value) {
   for (Index j = first; j < end; ++j) row[j] = value;
 }
 
-template <bool Biased, class A>
-HWY_INLINE void weigh_row(const Strip<A>& strip, Index i) {
-  constexpr A infinity = std::numeric_limits<A>::infinity();
-  const Tag<A> d;
-  const Index width = panel_lanes<A>();
-  const Index row_first = strip.row_first[i], row_end = strip.row_end[i];
-  const Index end = strip.first + (strip.end - strip.first + width - 1) / width * width;
-  A* row = strip.s + i * strip.stride;
-  if (row_first >= row_end) {
-    fill(row, strip.first, end, A{0});
-    strip.rescale[i] = 1;
-    return;
-  }
-  const Index first_panel = strip.first + (row_first - strip.first) / width * width;
-  const Index end_panel = strip.first + (row_end - strip.first + width - 1) / width * width;
-  fill(row, strip.first, first_panel, A{0});
-  fill(row, first_panel, row_first, -infinity);
-  fill(row, row_end, end_panel, -infinity);
-  fill(row, end_panel, end, A{0});
-
-  const Panels<A> panels{first_panel, end_panel, row, Biased ? strip.bias - i : nullptr};
-  const A before = strip.max[i], here = largest<Biased>(panels), max = here > before ? here : before;
-  const A origin = max == -infinity ? A{0} : max;  // −∞ less −∞ is no number
-  const A sum = exponentials<Biased>(panels, strip.log2_scale, origin);
-  const A rescale = before == max ? A{1} : hn::GetLane(exp2<A>(hn::Set(d, strip.log2_scale * (before - max))));
-  strip.rescale[i] = rescale;
-  strip.max[i] = max;
-  strip.sum[i] = rescale * strip.sum[i] + sum;
+template <class A>
+HWY_INLINE Index panel_before(Index j) {
+  return j & -panel_lanes<A>();
+}
+template <class A>
+HWY_INLINE Index panel_after(Index j) {
+  return panel_before<A>(j + panel_lanes<A>() - 1);
 }
 
+/// Makes row i's hidden columns 0, or −∞ in panels where it sees others; its max and rescale follow.
+template <class A>
+HWY_INLINE void open_row(const Strip<A>& strip, Index i) {
+  constexpr A infinity = std::numeric_limits<A>::infinity();
+  const Index first = panel_before<A>(strip.first), end = panel_after<A>(strip.end);
+  const Index row_first = strip.row_first[i], row_end = strip.row_end[i];
+  A* row = strip.s + i * strip.stride;
+  const A before = strip.max[i];
+  A max = before;
+  if (row_first >= row_end) {
+    fill(row, first, end, A{0});
+  } else {
+    const Index seen_first = panel_before<A>(row_first), seen_end = panel_after<A>(row_end);
+    fill(row, first, seen_first, A{0});
+    fill(row, seen_first, row_first, -infinity);
+    fill(row, row_end, seen_end, -infinity);
+    fill(row, seen_end, end, A{0});
+    row += seen_first;
+    const A here = strip.bias == nullptr ? largest<false>(row, strip.bias, seen_end - seen_first)
+                                         : largest<true>(row, strip.bias + (seen_first - i), seen_end - seen_first);
+    if (here > before) max = here;
+  }
+  const Tag<A> d;
+  strip.max[i] = max;
+  strip.rescale[i] = before == max ? A{1} : hn::GetLane(exp2<A>(hn::Set(d, strip.log2_scale * (before - max))));
+}
+
+/// First what is largest in each row, then the exponentials, which would wait for their own row's.
 template <class A>
 HWY_INLINE void weigh_impl(const Strip<A>& strip) {
+  for (Index i = 0; i < strip.rows; ++i) open_row(strip, i);
   for (Index i = 0; i < strip.rows; ++i) {
-    if (strip.bias != nullptr) {
-      weigh_row<true>(strip, i);
-    } else {
-      weigh_row<false>(strip, i);
-    }
+    if (strip.row_first[i] >= strip.row_end[i]) continue;
+    const Index first = panel_before<A>(strip.row_first[i]), end = panel_after<A>(strip.row_end[i]);
+    const A max = strip.max[i];
+    const A origin = max == -std::numeric_limits<A>::infinity() ? A{0} : max;  // −∞ less −∞ is no number
+    const A sum = exponentials(strip.s + i * strip.stride + first, end - first, strip.log2_scale, origin);
+    strip.sum[i] = strip.rescale[i] * strip.sum[i] + sum;
   }
 }
 
