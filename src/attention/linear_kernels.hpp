@@ -1,0 +1,37 @@
+#pragma once
+
+#include <bearing/half.hpp>
+#include <bearing/linear_attention.hpp>
+
+// What linear attention does to single rows, one kernel per instruction set; its products are those of
+// tile_kernels.hpp. A: float or double. Calls with the same numbers have the same bits; instruction sets agree to
+// rounding.
+
+namespace bearing::linear {
+
+/// f = φ(x). What would be below the normal range is 0: denormal numbers would cost a hundred times their products.
+template <class A>
+void features(FeatureMap map, Index n, const A* x, A* f);
+
+/// d_x = d_f · φ'(x), which f = φ(x) tells: min(f, 1) of elu(x) + 1.
+template <class A>
+void feature_grads(FeatureMap map, Index n, const A* f, const A* d_f, A* d_x);
+
+/// sum += each of the rows [rows, dim] in turn
+template <class A>
+void add_rows(Index rows, Index dim, const A* x, A* sum);
+
+/// y += factor · x
+template <class A>
+void add_scaled(Index n, A factor, const A* x, A* y);
+
+/// products[i] = a_i·b_i of rows [rows, dim]
+template <class A>
+void row_products(Index rows, Index dim, const A* a, const A* b, A* products);
+
+/// Numbers side by side, exactly.
+void widen(Index n, const Float16* from, float* to);
+/// … rounded to nearest even
+void narrow(Index n, const float* from, Float16* to);
+
+}  // namespace bearing::linear
