@@ -8,6 +8,16 @@
 
 #include "text.hpp"
 
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+#if defined(__x86_64__) && defined(__linux__)
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cerrno>
+#endif
+
 namespace bearing {
 namespace {
 
@@ -37,6 +47,35 @@ constexpr Named all_targets[] = {
 bool machine_has_avx512_bf16() {
 #if defined(__x86_64__)
   return __builtin_cpu_supports("avx512bf16") != 0;
+#else
+  return false;
+#endif
+}
+
+/// Whether the system lets this process use the tiles' memory: Linux gives it on request, for all threads to come.
+bool may_use_tiles() {
+#if defined(__x86_64__) && defined(__linux__)
+  constexpr long request_permission = 0x1023, tile_data = 18;  // ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA
+  const int before = errno;
+  const bool granted = ::syscall(SYS_arch_prctl, request_permission, tile_data) == 0;
+  errno = before;
+  return granted;
+#else
+  return true;
+#endif
+}
+
+bool machine_has_amx_bf16() {
+#if defined(__x86_64__)
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  constexpr unsigned os_saves_state = 1u << 27, tiles = 1u << 24, tiles_of_bf16 = 1u << 22;
+  if (__get_cpuid(1, &a, &b, &c, &d) == 0 || (c & os_saves_state) == 0) return false;
+  if (__get_cpuid_count(7, 0, &a, &b, &c, &d) == 0) return false;
+  if ((d & tiles) == 0 || (d & tiles_of_bf16) == 0) return false;
+  constexpr unsigned tile_state = 3u << 17;  // their configuration and their data
+  unsigned low = 0, high = 0;
+  __asm__("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+  return (low & tile_state) == tile_state && may_use_tiles();
 #else
   return false;
 #endif
@@ -97,6 +136,12 @@ bool simd::prefetch_pays() {
 }
 
 bool simd::has_avx512_bf16() { return state().named.load()->bf16; }
+
+bool simd::has_amx_bf16() {
+  if (!has_avx512_bf16()) return false;
+  static const bool has = machine_has_amx_bf16();
+  return has;
+}
 
 std::string_view simd_target() { return state().named.load()->name; }
 
