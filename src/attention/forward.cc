@@ -24,7 +24,7 @@ template <class T>
 BlockExtents extents_of(const AttentionCall<T>& call, bool tiled) {
   using A = Compute<T>;
   const Problem& problem = call.problem;
-  const Index most_cols = whole_panels<A>(problem.k_len);
+  const Index most_cols = whole_panels<A>(std::max<Index>(problem.k_len, 1));
   if (call.whole_rows) return {std::clamp<Index>(131072 / std::max<Index>(most_cols, 1), 4, 64), most_cols};
   const Index numbers = Index{256} * 1024 / static_cast<Index>(sizeof(A));
   const Index row_numbers = std::max<Index>(problem.dim + problem.value_dim, 1);
@@ -147,11 +147,12 @@ FinishedRows<Compute<T>> ForwardWork<T>::block(Index b, Index h, Index row) {
     const Columns cols{std::max(col, all.first), std::min(col + width, all.end)};
     const bool holes = plan_->visibility.holes(b);
     if (holes && !plan_->visibility.anything(b, h, row, rows_, cols)) continue;
-    keys_.ready(col, plan_->visibility.keys(b).end);
+    const Index existing = plan_->visibility.existing(b);
+    keys_.ready(col, existing);
     if (plan_->by_diagonal[size(b)] != 0) {
       strips(col, cols);
     } else {
-      whole_tile(cols);
+      whole_tile(plan_->call.whole_rows ? Columns{0, existing} : cols);  // hidden keys too take part in running sums
     }
   }
   return {b, h, row, rows_, out_.data(), max_.data(), sum_.data(), alpha() == call.scale ? A{1} : call.scale};

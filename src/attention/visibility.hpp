@@ -25,6 +25,8 @@ class Visibility {
   Columns of(Index b, Index i) const;
   /// The keys of a sequence that exist and are shown to anybody.
   Columns keys(Index b) const { return sequences_[static_cast<std::size_t>(b)].keys; }
+  /// How many keys exist.
+  Index existing(Index b) const { return k_lengths_.data == nullptr ? k_len_ : k_lengths_(b); }
   /// Whether keys inside of() may be hidden from a query.
   bool holes(Index b) const { return everywhere_ || sequences_[static_cast<std::size_t>(b)].holes; }
   /// Whether a query sees a key, by definition.
