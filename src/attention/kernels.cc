@@ -125,22 +125,33 @@ HWY_NOINLINE void accumulate_block(D d, Index terms, const A* p, Index stride, c
   }
 }
 
+/// Columns x … x + n − 1 for all rows, as long as there are n of them, n = Vectors · lanes; x moves on.
+template <int Vectors, class D, class A>
+HWY_INLINE void accumulate_columns(D d, Index& x, Index rows, Index terms, Index value_dim, const A* p, Index stride,
+                                   const A* rescale, const A* v, Index v_stride, A* out, Index out_stride) {
+  const Index n = Vectors * static_cast<Index>(hn::Lanes(d));
+  for (; x + n <= value_dim; x += n) {
+    in_row_blocks(rows, [&](auto count, Index i) {
+      accumulate_block<decltype(count)::value, Vectors>(d, terms, p + i * stride, stride, rescale + i, v + x, v_stride,
+                                                        out + i * out_stride + x, out_stride);
+    });
+  }
+}
+
 template <class A>
 HWY_INLINE void accumulate_impl(Index rows, Index first, Index end, Index value_dim, const A* p, Index stride,
                                 const A* rescale, const A* v, Index v_stride, A* out, Index out_stride) {
-  const Index terms = end > first ? end - first : 0;
   Index x = 0;
   const auto columns = [&](auto vectors, auto d) {
-    in_row_blocks(rows, [&](auto count, Index i) {
-      accumulate_block<decltype(count)::value, decltype(vectors)::value>(
-          d, terms, p + i * stride + first, stride, rescale + i, v + first * v_stride + x, v_stride,
-          out + i * out_stride + x, out_stride);
-    });
-    x += static_cast<Index>(hn::Lanes(d)) * decltype(vectors)::value;
+    accumulate_columns<decltype(vectors)::value>(d, x, rows, end - first, value_dim, p + first, stride, rescale,
+                                                 v + first * v_stride, v_stride, out, out_stride);
   };
-  while (x + panel_lanes<A>() <= value_dim) columns(std::integral_constant<int, panel_vectors>(), Tag<A>());
-  while (x + lanes<A>() <= value_dim) columns(std::integral_constant<int, 1>(), Tag<A>());
-  while (x < value_dim) columns(std::integral_constant<int, 1>(), hn::CappedTag<A, 1>());
+  columns(std::integral_constant<int, panel_vectors>(), Tag<A>());
+  const std::integral_constant<int, 1> one;
+  columns(one, Tag<A>());
+  columns(one, hn::CappedTag<A, 8>());
+  columns(one, hn::CappedTag<A, 4>());
+  columns(one, hn::CappedTag<A, 1>());
 }
 
 #define BEARING_ATTEND_KERNELS(SUFFIX, A)                                                                  \
