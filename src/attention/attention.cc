@@ -2,7 +2,9 @@
 #include <cmath>
 #include <limits>
 
+#include "attention/amx_forward.hpp"
 #include "attention/call.hpp"
+#include "attention/decode.hpp"
 #include "attention/forward.hpp"
 #include "attention/schedule.hpp"
 #include "tensor_checks.hpp"
@@ -27,15 +29,43 @@ void check_outputs(const AttentionCall<T>& call, View<O, 4> out, View<Compute<T>
 /// Divides by the sums of weights, rounds once, and stores.
 template <class A, class O>
 void store(const FinishedRows<A>& rows, View<O, 4> out, View<A, 3> lse) {
-  const Index value_dim = out.shape[3];
+  const Index value_dim = out.shape[3], step = out.stride[3];
   for (Index i = 0; i < rows.rows; ++i) {
     const A sum = rows.sum[i], *from = rows.out + i * value_dim;
-    const bool none = sum == 0;
-    for (Index d = 0; d < value_dim; ++d) out(rows.b, rows.h, rows.row + i, d) = O(none ? A{0} : from[d] / sum);
+    O* to = &out(rows.b, rows.h, rows.row + i, Index{0});
+    if (sum == 0) {  // no key
+      for (Index d = 0; d < value_dim; ++d) to[d * step] = O(A{0});
+    } else if (step == 1) {  // apart, so that it becomes vectors
+      for (Index d = 0; d < value_dim; ++d) to[d] = O(from[d] / sum);
+    } else {
+      for (Index d = 0; d < value_dim; ++d) to[d * step] = O(from[d] / sum);
+    }
     if (lse.data == nullptr) continue;
     lse(rows.b, rows.h, rows.row + i) =
-        none ? -std::numeric_limits<A>::infinity() : rows.max_scale * rows.max[i] + std::log(sum);
+        sum == 0 ? -std::numeric_limits<A>::infinity() : rows.max_scale * rows.max[i] + std::log(sum);
   }
+}
+
+/// Work: a worker's memory, and its forward of a block of queries.
+template <class Work, class T, class O>
+void run(const AttentionPlan<T>& plan, View<O, 4> out, View<Compute<T>, 3> lse, const Executor& on) {
+  const Problem& problem = plan.call.problem;
+  // A unit is all queries of a kv head, whose keys are packed once; or fewer, if there are not enough for all workers.
+  const Index blocks = (problem.q_len + plan.extents.rows - 1) / plan.extents.rows;
+  const Index heads = problem.batch * problem.kv_heads, head_blocks = plan.call.group() * blocks;
+  const Index wanted = on.run == nullptr ? 1 : 4 * std::clamp<Index>(on.workers, 1, Index{1} << 20);
+  const Index pieces = std::clamp<Index>((wanted + heads - 1) / heads, 1, head_blocks), units = heads * pieces;
+  std::vector<Work> workers;
+  const Index worker_total = worker_count(on, units);
+  workers.reserve(static_cast<std::size_t>(worker_total));
+  for (Index w = 0; w < worker_total; ++w) workers.emplace_back(plan);
+  share_units(on, workers, units, [&](Work& work, Index unit) {
+    const Index head = unit / pieces, piece = unit % pieces;
+    const Index b = head / problem.kv_heads, kv_head = head % problem.kv_heads;
+    for (Index n = piece * head_blocks / pieces; n < (piece + 1) * head_blocks / pieces; ++n) {
+      store(work.block(b, kv_head * plan.call.group() + n / blocks, n % blocks * plan.extents.rows), out, lse);
+    }
+  });
 }
 
 }  // namespace
@@ -48,24 +78,13 @@ void attention(const AttentionInputs<T>& in, View<O, 4> out, const std::type_ide
   check_outputs(call, out, lse);
   const Problem& problem = call.problem;
   if (problem.batch == 0 || problem.heads == 0 || problem.q_len == 0) return;
+  if (decodes(call)) return decode(call, out, lse, on);
   const AttentionPlan<T> plan(call);
 
-  // A unit is all queries of a kv head, whose keys are packed once; or fewer, if there are not enough for all workers.
-  const Index blocks = (problem.q_len + plan.extents.rows - 1) / plan.extents.rows;
-  const Index heads = problem.batch * problem.kv_heads, head_blocks = call.group() * blocks;
-  const Index wanted = on.run == nullptr ? 1 : 4 * std::clamp<Index>(on.workers, 1, Index{1} << 20);
-  const Index pieces = std::clamp<Index>((wanted + heads - 1) / heads, 1, head_blocks), units = heads * pieces;
-  std::vector<ForwardWork<T>> workers;
-  const Index worker_total = worker_count(on, units);
-  workers.reserve(static_cast<std::size_t>(worker_total));
-  for (Index w = 0; w < worker_total; ++w) workers.emplace_back(plan);
-  share_units(on, workers, units, [&](ForwardWork<T>& work, Index unit) {
-    const Index head = unit / pieces, piece = unit % pieces;
-    const Index b = head / problem.kv_heads, kv_head = head % problem.kv_heads;
-    for (Index n = piece * head_blocks / pieces; n < (piece + 1) * head_blocks / pieces; ++n) {
-      store(work.block(b, kv_head * call.group() + n / blocks, n % blocks * plan.extents.rows), out, lse);
-    }
-  });
+  if constexpr (std::is_same_v<T, Bfloat16>) {
+    if (AmxForward::serves(plan)) return run<AmxForward>(plan, out, lse, on);
+  }
+  run<ForwardWork<T>>(plan, out, lse, on);
 }
 
 #define BEARING_INSTANTIATE(T, O)                                                  \

@@ -1,0 +1,170 @@
+#include "attention/amx_forward.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numbers>
+
+namespace bearing {
+
+namespace amx = attend::amx;
+
+namespace {
+
+/// Fewer queries wait for memory, not for products: their keys would be packed for nothing.
+constexpr Index least_queries = 16;
+/// Keys that are packed at once; whole tiles.
+constexpr Index pack_cols = 128;
+
+std::size_t size(Index n) { return static_cast<std::size_t>(n); }
+
+float log2_scale(const AttentionCall<Bfloat16>& call) { return call.scale * std::numbers::log2e_v<float>; }
+
+}  // namespace
+
+bool AmxForward::serves(const AttentionPlan<Bfloat16>& plan) {
+  const AttentionCall<Bfloat16>& call = plan.call;
+  if (amx::kernel() == nullptr || plan.tiled || call.options.soft_cap > 0) return false;
+  for (Index b = 0; b < call.problem.batch; ++b) {
+    if (plan.visibility.holes(b)) return false;
+  }
+  return call.problem.q_len >= least_queries && amx::usable(call.problem.dim, call.problem.value_dim, log2_scale(call));
+}
+
+AmxForward::AmxForward(const AttentionPlan<Bfloat16>& plan)
+    : plan_(&plan),
+      kernel_(amx::kernel()),
+      queries_(plan.call.in.q, {}),
+      keys_(plan.call.in.k, plan.call.in.block_table),
+      values_(plan.call.in.v, plan.call.in.block_table),
+      query_turner_(plan.call.rows, plan.call.in.q_at, Side::query, plan.extents.rows, plan.call.in_dim),
+      key_turner_(plan.call.rows, plan.call.in.k_at, Side::key, pack_cols, plan.call.in_dim),
+      diagonals_(plan),
+      log2_scale_(log2_scale(plan.call)) {
+  const Problem& problem = plan.call.problem;
+  const Index rows = plan.extents.rows, columns = amx::padded(problem.k_len);
+  q_ = AlignedArray<Bfloat16>(amx::padded(rows) * problem.dim);
+  packed_keys_ = AlignedArray<Bfloat16>(columns * problem.dim);
+  packed_values_ = AlignedArray<Bfloat16>(columns * problem.value_dim);
+  out_ = AlignedArray<float>(amx::padded(rows) * problem.value_dim);
+  scratch_ = AlignedArray<float>(amx::scratch_size);
+  const Index at_once = std::max(rows, pack_cols);
+  loaded_.resize(size(at_once * std::max(plan.call.in_dim, problem.value_dim)));
+  if (query_turner_.turns()) turned_.resize(size(at_once * problem.dim));
+  if (plan.call.acting.size > 0 && problem.k_len > 0) bias_.resize(size(problem.q_len + problem.k_len - 1));
+  max_.resize(size(rows)), sum_.resize(size(rows));
+  row_first_.resize(size(rows)), row_end_.resize(size(rows));
+  ready_.resize(size((problem.k_len + pack_cols - 1) / pack_cols));
+}
+
+FinishedRows<float> AmxForward::block(Index b, Index h, Index row) {
+  const Problem& problem = plan_->call.problem;
+  const Index rows = std::min(plan_->extents.rows, problem.q_len - row);
+  open_head(b, h);
+  open_queries(b, h, row, rows);
+  begin(h, rows);
+  Columns all{problem.k_len, 0};
+  for (Index i = 0; i < rows; ++i) {
+    const Columns sees = plan_->visibility.of(b, row + i);
+    row_first_[size(i)] = sees.first, row_end_[size(i)] = sees.end;
+    if (!sees.empty()) all = {std::min(all.first, sees.first), std::max(all.end, sees.end)};
+  }
+  if (!all.empty()) {
+    ready(all);
+    kernel_({.rows = rows,
+             .first = all.first,
+             .end = all.end,
+             .dim = problem.dim,
+             .value_dim = problem.value_dim,
+             .q = q_.data(),
+             .keys = packed_keys_.data(),
+             .values = packed_values_.data(),
+             .row_first = row_first_.data(),
+             .row_end = row_end_.data(),
+             .scale = log2_scale_,
+             .bias = bias_.empty() ? nullptr : bias_.data() + problem.q_len - 1 - row,
+             .max = max_.data(),
+             .sum = sum_.data(),
+             .out = out_.data(),
+             .scratch = scratch_.data()});
+  }
+  return {b, h, row, rows, out_.data(), max_.data(), sum_.data(), std::numbers::ln2_v<float>};
+}
+
+void AmxForward::open_head(Index b, Index h) {
+  const Index group = plan_->call.group();
+  if (b == b_ && h == h_) return;
+  if (b != b_ || h / group != h_ / group) std::fill(ready_.begin(), ready_.end(), 0);
+  b_ = b, h_ = h;
+  if (bias_.empty()) return;
+  diagonals_.open(b, h);
+  const float* natural = diagonals_.at(plan_->call.problem.q_len - 1, 0);
+  for (std::size_t x = 0; x < bias_.size(); ++x) bias_[x] = natural[x] * std::numbers::log2e_v<float>;
+}
+
+void AmxForward::open_queries(Index b, Index h, Index row, Index rows) {
+  const Index dim = plan_->call.problem.dim;
+  if (!query_turner_.turns() && queries_.plain()) {
+    amx::pack_queries(rows, dim, queries_.row(b, h, row), queries_.row_stride(), q_.data());
+    return;
+  }
+  queries_.load(b, h, row, rows, loaded_.data());
+  if (query_turner_.turns()) {
+    query_turner_.turn(b, h, row, rows, loaded_.data(), plan_->call.in_dim, turned_.data());
+  }
+  amx::pack_queries(rows, dim, query_turner_.turns() ? turned_.data() : loaded_.data(), dim, q_.data());
+}
+
+/// A sink is a weight that is there before the first key, for a maximum that is a whole number.
+void AmxForward::begin(Index h, Index rows) {
+  const auto& sinks = plan_->call.options.sinks.value;
+  float max = -std::numeric_limits<float>::infinity(), sum = 0;
+  if (sinks.data != nullptr && sinks(h) != max) {
+    const float logit = sinks(h) * std::numbers::log2e_v<float>;
+    max = std::ceil(logit);
+    sum = std::exp2(logit - max);
+  }
+  std::fill_n(max_.begin(), rows, max);
+  std::fill_n(sum_.begin(), rows, sum);
+  std::fill_n(out_.data(), out_.size(), 0.0f);
+}
+
+void AmxForward::ready(Columns cols) {
+  for (Index first = cols.first / pack_cols * pack_cols; first < cols.end; first += pack_cols) {
+    char& done = ready_[size(first / pack_cols)];
+    if (done == 0) pack_block(first);
+    done = 1;
+  }
+}
+
+/// Keys that do not exist are zeros: what lies in their place may be anything.
+void AmxForward::pack_block(Index first) {
+  const AttentionCall<Bfloat16>& call = plan_->call;
+  const Columns exist = plan_->visibility.keys(b_);
+  const Index begin = std::max(first, exist.first), end = std::min(first + pack_cols, exist.end), n = end - begin;
+  const Index dim = call.problem.dim, value_dim = call.problem.value_dim, kv_head = h_ / call.group();
+  Bfloat16* keys = packed_keys_.data() + amx::packed_at(first, dim);
+  Bfloat16* values = packed_values_.data() + amx::packed_at(first, value_dim);
+  const auto direct = [&](const HeadRows<Bfloat16>& rows) { return begin == first && rows.plain() && !rows.paged(); };
+
+  if (direct(keys_) && !key_turner_.turns()) {
+    amx::pack_keys(n, dim, keys_.row(b_, kv_head, first), keys_.row_stride(), keys);
+  } else {
+    std::vector<float>& rows = key_turner_.turns() ? turned_ : loaded_;
+    float* to = rows.data() + (begin - first) * dim;
+    keys_.load(b_, kv_head, begin, n, key_turner_.turns() ? loaded_.data() : to);
+    if (key_turner_.turns()) key_turner_.turn(b_, kv_head, begin, n, loaded_.data(), call.in_dim, to);
+    std::fill(rows.data(), to, 0.0f);
+    amx::pack_keys(end - first, dim, rows.data(), dim, keys);
+  }
+  if (direct(values_)) {
+    amx::pack_values(n, value_dim, values_.row(b_, kv_head, first), values_.row_stride(), values);
+  } else {
+    float* to = loaded_.data() + (begin - first) * value_dim;
+    values_.load(b_, kv_head, begin, n, to);
+    std::fill(loaded_.data(), to, 0.0f);
+    amx::pack_values(end - first, value_dim, loaded_.data(), value_dim, values);
+  }
+}
+
+}  // namespace bearing
