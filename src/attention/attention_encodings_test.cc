@@ -24,14 +24,14 @@ const NamedEncodings& encodings() {
 TEST(AttentionEncodings, EveryOneGivesItsScoresAndValues) {
   for (const NamedEncoding& encoding : encodings().all()) {
     SCOPED_TRACE(encoding.name);
-    for (const AttentionCase& c : test::encoding_cases(encoding.serves)) {
+    for (const AttentionCase& c : test::encoding_cases(encoding)) {
       Params params = encoding.params(c);
       const auto f64 = encoding.make<double>(params, c);
       const auto f32 = encoding.make<float>(params, c);
       const AttentionData<double> in_double(c);
-      test::expect_attention<double>(in_double, test::attention_truth(in_double.problem(false), f64.list), f64.list);
-      const AttentionData<float> in_float(c);
-      test::expect_attention<float>(in_float, test::attention_truth(in_float.problem(false), f64.list), f32.list);
+      const auto truth = test::attention_truth(in_double.problem(false), f64.list);
+      test::expect_attention<double>(in_double, truth, f64.list);
+      test::expect_attention<float>(AttentionData<float>(c), truth, f32.list);
       if (c.q_len > 30) continue;
       const AttentionData<Bfloat16> in_bf16(c);
       test::expect_attention<Bfloat16>(in_bf16, test::attention_truth(in_bf16.problem(false), f64.list), f32.list);
@@ -43,15 +43,16 @@ TEST(AttentionEncodings, OneOfEachKindOnEveryTarget) {
   for (const char* name : {"alibi", "shaw", "rope", "fire", "cope", "pope", "rope, t5 and shaw"}) {
     SCOPED_TRACE(name);
     const NamedEncoding& encoding = encodings().find(name);
-    const AttentionCase c = test::encoding_cases(encoding.serves)[1];
+    const AttentionCase c = test::encoding_cases(encoding)[1];
     Params params = encoding.params(c);
     const auto f64 = encoding.make<double>(params, c);
     const auto f32 = encoding.make<float>(params, c);
     const AttentionData<double> in_double(c);
     const AttentionData<float> in_float(c);
+    const auto truth = test::attention_truth(in_double.problem(false), f64.list);
     test::on_every_target([&] {
-      test::expect_attention<double>(in_double, test::attention_truth(in_double.problem(false), f64.list), f64.list);
-      test::expect_attention<float>(in_float, test::attention_truth(in_float.problem(false), f64.list), f32.list);
+      test::expect_attention<double>(in_double, truth, f64.list);
+      test::expect_attention<float>(in_float, truth, f32.list);
     });
   }
 }
@@ -65,7 +66,7 @@ TEST(AttentionEncodings, GoWithCapsSinksPackingAndMasks) {
     SCOPED_TRACE(name);
     const NamedEncoding& encoding = encodings().find(name);
     for (const Mask mask : {Mask::none, Mask::causal, Mask::causal_top_left, Mask::causal_bottom_right}) {
-      AttentionCase c = test::encoding_cases(encoding.serves)[0];
+      AttentionCase c = test::encoding_cases(encoding)[0];
       c.options = {.mask = mask, .scale = 0.7, .soft_cap = 1.5};
       c.options.sinks = {dense(sinks.data(), 4)};
       for (int others = 0; others < 3; ++others) {

@@ -143,6 +143,28 @@ inline std::vector<double> dense_values(const TermList<double>& terms, const Att
   return values;
 }
 
+/// body(terms, inputs, scores, first sequence, keys) for what add_scores() is to be asked: all sequences at once; but
+/// of terms that look at whole rows, sequence by sequence, the keys that exist, for others must not enter their sums.
+template <class Body>
+void over_existing(const TermList<double>& terms, const AttentionProblem& problem, const ScoreInputs<double>& inputs,
+                   View<double, 4> scores, const Body& body) {
+  TermList<double> whole, others;
+  for (const Term<double>& term : terms) {
+    TermList<double>& list = term.whole_rows && problem.options.k_lengths.data != nullptr ? whole : others;
+    list.terms[static_cast<std::size_t>(list.size++)] = term;
+  }
+  body(others, inputs, scores, Index{0}, scores.shape[3]);
+  for (Index b = 0; whole.size > 0 && b < scores.shape[0]; ++b) {
+    ScoreInputs<double> in = inputs;
+    const Index n = problem.options.k_lengths(b);
+    in.q.data += b * in.q.stride[0], in.k.data += b * in.k.stride[0];
+    in.q.shape[0] = in.k.shape[0] = 1, in.k.shape[2] = n;
+    View<double, 4> s = scores;
+    s.data += b * s.stride[0], s.shape[0] = 1, s.shape[3] = n;
+    body(whole, in, s, b, n);
+  }
+}
+
 /// What attention() and attention_backward() must give; parameters' gradients are added where the terms' own go.
 inline AttentionTruth attention_truth(const AttentionProblem& problem, const TermList<double>& terms) {
   const auto [batch, heads, q_len, dim] = problem.q.shape;
@@ -167,7 +189,8 @@ inline AttentionTruth attention_truth(const AttentionProblem& problem, const Ter
   };
   std::vector<double> added, values;
   const View<double, 4> scores = like_scores(added);
-  add_scores(others, inputs, scores);
+  over_existing(others, problem, inputs, scores,
+                [](const auto& list, const auto& rows, const auto& s, auto, auto) { add_scores(list, rows, s); });
   if (value_terms) values = dense_values(others, problem);
 
   const auto sees = [&, n = q_len](Index b, Index h, Index i, Index j) {
@@ -194,7 +217,13 @@ inline AttentionTruth attention_truth(const AttentionProblem& problem, const Ter
   reference::attention_backward(in, problem.d_out, problem.d_lse,
                                 {d_q, d_k, bhtd(truth.d_v.data(), batch, kv_heads, k_len, value_dim), d_s,
                                  dense(truth.d_sinks.data(), static_cast<Index>(truth.d_sinks.size()))});
-  add_scores_backward(others, inputs, d_s, {d_q, d_k});
+  over_existing(others, problem, inputs, d_s, [&](const auto& list, const auto& rows, const auto& d, Index b, Index n) {
+    const auto part = [&](View<double, 4> x, Index first, Index time) {
+      x.data += first * x.stride[0], x.shape[0] = d.shape[0], x.shape[2] = time;
+      return x;
+    };
+    add_scores_backward(list, rows, d, {part(d_q, b, d_q.shape[2]), part(d_k, b, n)});
+  });
   if (value_terms) add_values_backward(others, problem.q_at, problem.k_at, p, problem.d_out);
   truth.d_q = q.backward(std::move(d_turned_q)), truth.d_k = k.backward(std::move(d_turned_k));
   return truth;
@@ -244,7 +273,7 @@ std::vector<double> in_double(const std::vector<T>& from) {
   return to;
 }
 
-/// A case's numbers, as T holds them.
+/// A case's numbers, as T holds them; double and float have the same ones, and so the same truth.
 template <class T>
 class AttentionData {
  public:
@@ -261,7 +290,7 @@ class AttentionData {
     Random random(c.seed);
     const auto fill = [&](Guarded<T>& x, double size) {
       x.for_each([&](Index b, Index h, Index t, Index d) {
-        x.view()(b, h, t, d) = from_double<T>(random.uniform(-size, size));
+        x.view()(b, h, t, d) = from_double<T>(static_cast<double>(static_cast<float>(random.uniform(-size, size))));
       });
     };
     fill(q_, c.size), fill(k_, 1), fill(v_, 1), fill(d_out_, 1);
@@ -276,6 +305,13 @@ class AttentionData {
   }
 
   const AttentionCase& the_case() const { return c_; }
+  /// To be moved for central differences: forward() sees it, problem() does not.
+  View<T, 4> q() { return q_.view(); }
+  View<T, 4> k() { return k_.view(); }
+  View<T, 4> v() { return v_.view(); }
+  View<A, 1> sinks() { return dense(sinks_.data(), static_cast<Index>(sinks_.size())); }
+  double out_weight(std::size_t x) const { return d_out64_[x]; }
+  double lse_weight(std::size_t x) const { return d_lse64_[x]; }
   Positions q_at() const { return c_.q_at.value_or(places_.q_at()); }
   Positions k_at() const { return c_.k_at.value_or(places_.k_at()); }
   AttentionInputs<T> inputs() const { return {q_.read(), k_.read(), v_.read(), q_at(), k_at()}; }

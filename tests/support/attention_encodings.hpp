@@ -45,6 +45,7 @@ enum class Serves { any, whole, rising, grid, three_axes };
 struct NamedEncoding {
   std::string name;
   Serves serves;
+  Index kv_heads;  ///< that it serves
   std::function<Params(const AttentionCase&)> params;
   std::function<Made<double>(Params&, const AttentionCase&)> f64;
   std::function<Made<float>(Params&, const AttentionCase&)> f32;
@@ -85,7 +86,7 @@ class NamedEncodings {
   void add_for_case(std::string name, Serves serves, const Shapes& shapes, const Make& make, double low = -1,
                     double high = 1) {
     all_.push_back(
-        {std::move(name), serves, [=](const AttentionCase& c) { return Params(shapes(c), low, high); },
+        {std::move(name), serves, kv_heads_, [=](const AttentionCase& c) { return Params(shapes(c), low, high); },
          [=](Params& p, const AttentionCase& c) { return Made<double>{}.add(make.template operator()<double>(p, c)); },
          [=](Params& p, const AttentionCase& c) { return Made<float>{}.add(make.template operator()<float>(p, c)); }});
   }
@@ -202,6 +203,7 @@ class NamedEncodings {
   }
 
   void add_rows() {
+    kv_heads_ = H;  // parameters of rows are one set for all heads, of queries as of keys
     add_made("rope", Serves::any, {}, []<class A>(Params&, auto&) {
       return with_table<A, RotaryRows>(RopeTable<A>(Rope{.head_dim = D, .pairing = Pairing::half}, 64));
     });
@@ -250,7 +252,7 @@ class NamedEncodings {
   template <class Make>
   void add_made(std::string name, Serves serves, Params::Shapes shapes, const Make& make, double low = -1,
                 double high = 1) {
-    all_.push_back({std::move(name), serves, [=](const AttentionCase&) { return Params(shapes, low, high); },
+    all_.push_back({std::move(name), serves, kv_heads_, [=](const AttentionCase&) { return Params(shapes, low, high); },
                     [=](Params& p, const AttentionCase& c) { return make.template operator()<double>(p, c); },
                     [=](Params& p, const AttentionCase& c) { return make.template operator()<float>(p, c); }});
   }
@@ -287,18 +289,22 @@ class NamedEncodings {
   }
 
   std::vector<NamedEncoding> all_;
+  Index kv_heads_ = 2;
 };
 
 /// Calls of every kind that an encoding serves: few tokens of two sequences after a cache, many that cross blocks,
 /// tokens in any order; full, causal, in a window, with keys that do not exist.
-inline std::vector<AttentionCase> encoding_cases(Serves serves) {
+inline std::vector<AttentionCase> encoding_cases(const NamedEncoding& encoding) {
+  const Serves serves = encoding.serves;
   static const std::vector<Index> lengths = {17, 23};
   const Index H = encoding_heads, D = encoding_dim;
   std::vector<AttentionCase> cases;
-  AttentionCase few{.batch = 2, .heads = H, .kv_heads = 2, .q_len = 9, .k_len = 23, .dim = D, .value_dim = D};
+  AttentionCase few{
+      .batch = 2, .heads = H, .kv_heads = encoding.kv_heads, .q_len = 9, .k_len = 23, .dim = D, .value_dim = D};
   few.q_first = 14;
-  AttentionCase many{.batch = 1, .heads = H, .kv_heads = 2, .q_len = 70, .k_len = 300, .dim = D, .value_dim = D};
-  many.q_first = 230;
+  AttentionCase many{
+      .batch = 1, .heads = H, .kv_heads = encoding.kv_heads, .q_len = 100, .k_len = 270, .dim = D, .value_dim = D};
+  many.q_first = 170;
   for (AttentionCase c : {few, many}) {
     if (serves == Serves::grid) c.height = grid_height, c.width = grid_width, c.axes = 2, c.q_first = 0;
     if (serves == Serves::three_axes) c.axes = 3;

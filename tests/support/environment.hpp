@@ -1,0 +1,48 @@
+#pragma once
+
+#include <gtest/gtest.h>
+#include <cfenv>
+#include <limits>
+#if defined(__SSE2__)
+#include <xmmintrin.h>
+#endif
+
+namespace bearing::test {
+
+/// The process's rounding mode, and whether it keeps denormal numbers: all of MXCSR but its sticky flags, where there
+/// is one.
+struct Environment {
+  int rounding = std::fegetround();
+  bool denormals = [] {
+    volatile double least = std::numeric_limits<double>::min();
+    return least / 2 > 0;
+  }();
+#if defined(__SSE2__)
+  unsigned control = _mm_getcsr() & ~0x3Fu;
+#endif
+  bool operator==(const Environment&) const = default;
+};
+
+/// body() leaves the floating-point environment as it was, whatever it was.
+template <class Body>
+void expect_environment_kept(const Body& body) {
+  std::fenv_t usual;
+  std::fegetenv(&usual);
+  const auto expect_kept = [&](const char* what) {
+    const Environment before;
+    body();
+    const Environment after;
+    EXPECT_TRUE(before == after) << what;
+  };
+  expect_kept("the usual environment");
+  std::fesetround(FE_UPWARD);
+  expect_kept("rounding upward");
+#if defined(__SSE2__)
+  std::fesetenv(&usual);
+  _mm_setcsr(_mm_getcsr() | 0x8040u);  // flush to zero, denormals are zero
+  expect_kept("denormals flushed");
+#endif
+  std::fesetenv(&usual);
+}
+
+}  // namespace bearing::test
