@@ -1,0 +1,127 @@
+#pragma once
+
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/string.h>
+
+#include <array>
+#include <bearing/half.hpp>
+#include <bearing/positions.hpp>
+#include <bearing/view.hpp>
+#include <string>
+#include <vector>
+
+// Arrays in and out: NumPy, PyTorch, JAX and whatever speaks DLPack come in without a copy, and results leave as the
+// caller's own kind.
+
+namespace bearing::python {
+
+namespace nb = nanobind;
+
+enum class ArrayKind { numpy, torch, jax, other };
+enum class DataType { f64, f32, bf16, f16 };
+const char* name_of(DataType type);
+
+/// What an array is asked for, said in errors.
+struct Argument {
+  const char* function;
+  const char* name;
+
+  [[noreturn]] void fail(const std::string& wanted, const std::string& got) const;
+};
+
+/// An array of a caller, on the CPU. Keeps it alive.
+class Array {
+ public:
+  /// Throws TypeError for what is no array of floating-point numbers on the CPU, or would lose a gradient.
+  Array(nb::handle from, const Argument& argument);
+  /// The same, and its memory may be written.
+  static Array writable(nb::handle from, const Argument& argument);
+
+  ArrayKind kind() const { return kind_; }
+  DataType type() const { return type_; }
+  std::size_t rank() const { return shape_.size(); }
+  const std::vector<Index>& shape() const { return shape_; }
+
+  /// Throws ValueError unless the array has so many axes, TypeError for another type.
+  template <class T, int Rank>
+  View<const T, Rank> view() const {
+    check_rank(Rank);
+    View<const T, Rank> out{static_cast<const T*>(data_), {}, {}};
+    for (std::size_t axis = 0; axis < static_cast<std::size_t>(Rank); ++axis) {
+      out.shape[axis] = shape_[axis];
+      out.stride[axis] = stride_[axis];
+    }
+    return out;
+  }
+  template <class T, int Rank>
+  View<T, Rank> written() const {
+    const View<const T, Rank> out = view<T, Rank>();
+    return {const_cast<T*>(out.data), out.shape, out.stride};
+  }
+
+  /// Axes (batch, heads, time, dim), from arrays of 2 (time, dim), 3 (heads, time, dim) or 4 axes; with layout "bthd"
+  /// the caller's are (batch, time, heads, dim), or (time, heads, dim).
+  template <class T>
+  View<const T, 4> tensor(bool time_first) const;
+
+  const Argument& argument() const { return argument_; }
+
+ private:
+  Array(nb::handle from, const Argument& argument, bool write);
+  void check_rank(std::size_t rank) const;
+
+  Argument argument_;
+  ArrayKind kind_ = ArrayKind::other;
+  DataType type_ = DataType::f32;
+  nb::ndarray<nb::ro> array_;  ///< keeps the memory
+  const void* data_ = nullptr;
+  std::vector<Index> shape_, stride_;
+};
+
+/// A new array of a kind and type, row-major, not filled. Its object goes to Python.
+struct NewArray {
+  nb::object object;
+  void* data;
+};
+NewArray new_array(ArrayKind kind, DataType type, const std::vector<Index>& shape);
+
+template <class T, int Rank>
+View<T, Rank> view_of(const NewArray& array, const std::array<Index, Rank>& shape) {
+  View<T, Rank> out{static_cast<T*>(array.data), shape, {}};
+  Index step = 1;
+  for (std::size_t axis = Rank; axis-- > 0; step *= shape[axis]) out.stride[axis] = step;
+  return out;
+}
+
+/// body.template operator()<T>() for the type's T.
+template <class Body>
+decltype(auto) with_type(DataType type, Body&& body) {
+  switch (type) {
+    case DataType::f64:
+      return body.template operator()<double>();
+    case DataType::f32:
+      return body.template operator()<float>();
+    case DataType::bf16:
+      return body.template operator()<Bfloat16>();
+    default:
+      return body.template operator()<Float16>();
+  }
+}
+
+/// Positions as Python gives them: None, a number of tokens that came before, or integers or reals [time],
+/// [batch, time] or [axes, batch, time]. Keeps them, or its copy of them, alive.
+class PositionsArgument {
+ public:
+  PositionsArgument(nb::handle from, const Argument& argument);
+  const Positions& operator*() const { return positions_; }
+  operator const Positions&() const { return positions_; }
+
+ private:
+  nb::ndarray<nb::ro> array_;
+  std::vector<Index> whole_;
+  std::vector<double> real_;
+  Positions positions_;
+};
+
+}  // namespace bearing::python

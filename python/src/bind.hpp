@@ -1,0 +1,28 @@
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+#include <bearing/executor.hpp>
+
+// The parts of the module; each source binds one subject.
+
+namespace bearing::python {
+
+namespace nb = nanobind;
+
+void bind_errors(nb::module_& m);
+void bind_threads(nb::module_& m);
+void bind_rope(nb::module_& m);
+void bind_inputs(nb::module_& m);
+void bind_biases(nb::module_& m);
+void bind_relations(nb::module_& m);
+void bind_rows(nb::module_& m);
+void bind_scores(nb::module_& m);
+void bind_attention(nb::module_& m);
+void bind_io(nb::module_& m);
+void bind_inspect(nb::module_& m);
+
+/// The `threads` argument of every function: how many threads it may use, 1 by default, 0: all that the process has.
+Executor executor_of(Index threads, const char* function);
+
+}  // namespace bearing::python

@@ -1,0 +1,56 @@
+// The extension module behind `import bearing`: everything of the C++ interface under the same names.
+
+#include <nanobind/nanobind.h>
+
+#include <bearing/error.hpp>
+#include <bearing/target.hpp>
+#include <bearing/threads.hpp>
+#include <bearing/version.hpp>
+
+#include "bind.hpp"
+#include "encodings.hpp"
+#include "specs.hpp"
+
+namespace bearing::python {
+
+nb::object unplain(nb::handle value) {
+  if (nb::isinstance<nb::dict>(value)) {
+    const auto members = nb::borrow<nb::dict>(value);
+    if (!members.contains("type")) throw nb::value_error("[from_dict] a member that is a spec must have a \"type\"");
+    const auto name = nb::cast<std::string>(members["type"]);
+    const nb::object module = nb::module_::import_("bearing._core");
+    if (!nb::hasattr(module, name.c_str()) || !nb::hasattr(module.attr(name.c_str()), "from_dict")) {
+      throw nb::value_error(("[from_dict] type: must be a spec of bearing, got " + name).c_str());
+    }
+    return module.attr(name.c_str()).attr("from_dict")(members);
+  }
+  return nb::borrow(value);
+}
+
+void bind_errors(nb::module_& m) {
+  nb::exception<ShapeError>(m, "ShapeError", PyExc_ValueError);
+  nb::exception<RangeError>(m, "RangeError", PyExc_ValueError);
+  nb::exception<ConfigError>(m, "ConfigError", PyExc_ValueError);
+}
+
+Executor executor_of(Index threads, const char* function) {
+  if (threads < 0) {
+    throw RangeError(std::string("[") + function + "] threads: must be 0 (all) or more, got " +
+                     std::to_string(threads));
+  }
+  return threads == 1 ? Executor{} : bearing::threads(threads);
+}
+
+NB_MODULE(_core, m) {
+  m.doc() = "Positional encodings for transformers: exact, fast, differentiable.";
+  bind_errors(m);
+  nb::class_<Encoding>(m, "Encoding", "An encoding with its numbers: a spec and arrays of parameters.")
+      .def("__repr__", &Encoding::repr)
+      .def_prop_ro("spec", &Encoding::spec)
+      .def_prop_ro("parameters", &Encoding::parameters, "The arrays of parameters, by name.");
+  bind_rope(m);
+  bind_biases(m);
+  bind_attention(m);
+}
+
+}  // namespace bearing::python
