@@ -2,6 +2,7 @@
 
 // Everything of the core library. Model files: <bearing/io.hpp>; threads on oneTBB: <bearing/threads.hpp>.
 
+#include <bearing/attention.hpp>
 #include <bearing/catalog.hpp>
 #include <bearing/encodings/alibi.hpp>
 #include <bearing/encodings/bert_relative.hpp>
@@ -43,6 +44,7 @@
 #include <bearing/executor.hpp>
 #include <bearing/half.hpp>
 #include <bearing/inspect.hpp>
+#include <bearing/linear_attention.hpp>
 #include <bearing/positions.hpp>
 #include <bearing/properties.hpp>
 #include <bearing/reference.hpp>

@@ -4,6 +4,7 @@
 // read what an encoding does.
 
 #include <bearing/reference/alibi.hpp>
+#include <bearing/reference/attention.hpp>
 #include <bearing/reference/bert_relative.hpp>
 #include <bearing/reference/cape.hpp>
 #include <bearing/reference/cope.hpp>
@@ -16,6 +17,7 @@
 #include <bearing/reference/kerple.hpp>
 #include <bearing/reference/learned.hpp>
 #include <bearing/reference/lie_rope.hpp>
+#include <bearing/reference/linear_attention.hpp>
 #include <bearing/reference/pope.hpp>
 #include <bearing/reference/position_temperature.hpp>
 #include <bearing/reference/rope.hpp>
