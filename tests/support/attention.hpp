@@ -127,15 +127,22 @@ class TurnedRows {
   std::vector<std::unique_ptr<std::vector<double>>> memory_;
 };
 
-/// V[ρ(i, j)] of every score, from probabilities that are 1 at one key: [batch, heads, q_len, k_len, value_dim].
+/// V[ρ(i, j)] of every score: [batch, heads, q_len, k_len, value_dim]. From probabilities that are 1 at one key: it
+/// alone, or among the others where a term must see all of them.
 inline std::vector<double> dense_values(const TermList<double>& terms, const AttentionProblem& problem) {
   const auto [batch, heads, q_len, dim] = problem.q.shape;
   const Index k_len = problem.k.shape[2], value_dim = problem.v.shape[3], rows = batch * heads * q_len;
+  const Index axes = problem.k_at.axes();
+  const bool whole = std::any_of(terms.begin(), terms.end(), [](const Term<double>& term) { return term.whole_rows; });
   std::vector<double> values = zeros(rows * k_len * value_dim);
   for (Index j = 0; j < k_len; ++j) {
-    std::vector<double> p = zeros(rows * k_len);
-    for (Index row = 0; row < rows; ++row) p[static_cast<std::size_t>(row * k_len + j)] = 1;
-    add_values(terms, problem.q_at, problem.k_at, bhtd<const double>(p.data(), batch, heads, q_len, k_len),
+    const Index keys = whole ? k_len : 1;
+    std::vector<double> p = zeros(rows * keys), at;
+    for (Index row = 0; row < rows; ++row) p[static_cast<std::size_t>(row * keys + (whole ? j : 0))] = 1;
+    for (Index n = 0; n < axes * batch; ++n) at.push_back(problem.k_at.real(n / batch, n % batch, j));
+    const Positions alone(dense<const double>(at.data(), axes, batch, 1));
+    add_values(terms, problem.q_at, whole ? problem.k_at : alone,
+               bhtd<const double>(p.data(), batch, heads, q_len, keys),
                {values.data() + j * value_dim,
                 {batch, heads, q_len, value_dim},
                 {heads * q_len * k_len * value_dim, q_len * k_len * value_dim, k_len * value_dim, 1}});
@@ -177,7 +184,7 @@ inline AttentionTruth attention_truth(const AttentionProblem& problem, const Ter
     value_terms = value_terms || term.add_values != nullptr;
   }
   const TurnedRows q(terms, Side::query, problem.q_at, problem.q), k(terms, Side::key, problem.k_at, problem.k);
-  const double scale = options.scale.value_or(1 / std::sqrt(static_cast<double>(dim)));
+  const double scale = options.scale.value_or(1 / std::sqrt(static_cast<double>(std::max<Index>(dim, 1))));
   const ScoreInputs<double> inputs{problem.q_at, problem.k_at, q.turned(), k.turned(), scale};
   const auto like_scores = [&, b = batch, h = heads, n = q_len](std::vector<double>& x) {
     x = zeros(b * h * n * k_len);
