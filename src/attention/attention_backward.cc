@@ -1,0 +1,135 @@
+#include <algorithm>
+#include <bearing/attention.hpp>
+
+#include "attention/backward.hpp"
+#include "attention/call.hpp"
+#include "attention/schedule.hpp"
+#include "tensor_checks.hpp"
+#include "text.hpp"
+
+namespace bearing {
+
+namespace {
+
+constexpr const char* function = "attention_backward";
+
+template <class T>
+void check_results(const AttentionCall<T>& call, const AttentionResults<T>& results) {
+  check_shape(function, "out", results.out, out_shape(call), "[batch, heads, q_len, value_dim]");
+  check_shape(function, "lse", results.lse, lse_shape(call), "[batch, heads, q_len]");
+  check_shape(function, "d_out", results.d_out, out_shape(call), "[batch, heads, q_len, value_dim]");
+  if (results.d_lse.data == nullptr) return;
+  check_shape(function, "d_lse", results.d_lse, lse_shape(call), "[batch, heads, q_len]");
+}
+
+/// A tensor with one axis more, to be compared with others.
+template <class A>
+View<const A, 4> with_features(View<const A, 3> x) {
+  return {x.data, {x.shape[0], x.shape[1], x.shape[2], 1}, {x.stride[0], x.stride[1], x.stride[2], 1}};
+}
+
+/// Gradients are written while inputs are read: they must be none of these, nor each other.
+template <class T>
+void check_grads(const AttentionCall<T>& call, const AttentionResults<T>& results, const AttentionGrads<T>& grads) {
+  const AttentionInputs<T>& in = call.in;
+  const auto check = [&](const char* name, View<T, 4> grad, const char* of, View<const T, 4> input) {
+    if (grad.data == nullptr) return;
+    if (grad.shape != input.shape) {
+      throw ShapeError(text::concat("[", function, "] ", name, ": must have the shape of ", of, ", ", input.shape,
+                                    ", got ", grad.shape));
+    }
+    check_output(function, name, grad);
+    check_other(function, name, grad, "q", in.q);
+    check_other(function, name, grad, "k", in.k);
+    check_other(function, name, grad, "v", in.v);
+    check_other(function, name, grad, "out", results.out);
+    check_other(function, name, grad, "d_out", results.d_out);
+    check_other(function, name, grad, "lse", with_features(results.lse));
+    check_other(function, name, grad, "d_lse", with_features(results.d_lse));
+  };
+  check("d_q", grads.d_q, "q", in.q);
+  check("d_k", grads.d_k, "k", in.k);
+  check("d_v", grads.d_v, "v", in.v);
+  const auto apart = [&](const char* name, View<T, 4> grad, const char* than, View<T, 4> other) {
+    if (grad.data != nullptr && other.data != nullptr) check_other(function, name, grad, than, other);
+  };
+  apart("d_k", grads.d_k, "d_q", grads.d_q);
+  apart("d_v", grads.d_v, "d_q", grads.d_q);
+  apart("d_v", grads.d_v, "d_k", grads.d_k);
+}
+
+/// Whether a kv head's gradients should come from the same scores, seven products in all, or those of queries and those
+/// of keys each from their own: nine products, but in pieces enough for any number of workers.
+template <class T>
+bool together(const BackwardPlan<T>& plan, const Executor& on) {
+  if (!plan.key_side()) return false;
+  if (plan.scores.call.whole_rows) return true;  // no block of keys knows its scores alone
+  if (!plan.query_side()) return false;
+  const Index heads = plan.scores.call.problem.batch * plan.scores.call.problem.kv_heads;
+  const Index workers = on.run == nullptr ? 1 : std::clamp<Index>(on.workers, 1, Index{1} << 20);
+  const Index rounds = (heads + workers - 1) / workers;
+  return 7 * rounds * workers <= 9 * heads;
+}
+
+template <class T>
+void run(BackwardPlan<T>& plan, const Executor& on) {
+  using Work = BackwardWork<T>;
+  const Problem& problem = plan.scores.call.problem;
+  const bool joined = together(plan, on);
+  // Where a sum over all of a head has one order, its blocks are no units of their own.
+  const bool whole_q = plan.score_params || plan.q_params, whole_k = plan.k_params;
+  const Index q_blocks = whole_q ? 1 : plan.row_blocks(), k_blocks = whole_k ? 1 : plan.key_blocks();
+  const Index kv_units = problem.batch * problem.kv_heads;
+  const Index query_units = plan.query_side() && !joined ? problem.batch * problem.heads * q_blocks : 0;
+  const Index key_units = plan.key_side() && !joined ? kv_units * k_blocks : 0;
+  const Index units = joined ? kv_units : query_units + key_units;
+
+  std::vector<Work> workers;
+  const Index worker_total = worker_count(on, units);
+  workers.reserve(static_cast<std::size_t>(worker_total));
+  for (Index w = 0; w < worker_total; ++w) {
+    workers.emplace_back(plan, joined ? Work::Units::together : Work::Units::apart);
+  }
+  share_units(on, workers, units, [&](Work& work, Index unit) {
+    if (joined) return work.head(unit / problem.kv_heads, unit % problem.kv_heads);
+    if (unit < query_units) {
+      const Index head = unit / q_blocks, b = head / problem.heads, h = head % problem.heads;
+      return whole_q ? work.queries(b, h) : work.query_block(b, h, unit % q_blocks * plan.rows);
+    }
+    const Index n = unit - query_units, head = n / k_blocks, b = head / problem.kv_heads, h = head % problem.kv_heads;
+    whole_k ? work.keys(b, h) : work.key_block(b, h, n % k_blocks * plan.cols);
+  });
+}
+
+}  // namespace
+
+template <class T>
+void attention_backward(const AttentionInputs<T>& in, const std::type_identity_t<AttentionResults<T>>& results,
+                        const std::type_identity_t<AttentionGrads<T>>& grads,
+                        const std::type_identity_t<TermList<Compute<T>>>& terms,
+                        const std::type_identity_t<AttentionOptions<Compute<T>>>& options, const Executor& on) {
+  if (in.block_table.data != nullptr) {
+    throw ShapeError(text::concat("[", function,
+                                  "] block_table: must be empty, a paged cache has no gradients; shape is ",
+                                  in.block_table.shape));
+  }
+  const AttentionCall<T> call(function, in, terms, options);
+  check_results(call, results);
+  check_grads(call, results, grads);
+  BackwardPlan<T> plan(call, results, grads);
+  run(plan, on);
+  plan.collect();
+}
+
+#define BEARING_INSTANTIATE(T)                                                                                     \
+  template void attention_backward<T>(const AttentionInputs<T>&, const std::type_identity_t<AttentionResults<T>>&, \
+                                      const std::type_identity_t<AttentionGrads<T>>&,                              \
+                                      const std::type_identity_t<TermList<Compute<T>>>&,                           \
+                                      const std::type_identity_t<AttentionOptions<Compute<T>>>&, const Executor&);
+BEARING_INSTANTIATE(double)
+BEARING_INSTANTIATE(float)
+BEARING_INSTANTIATE(Bfloat16)
+BEARING_INSTANTIATE(Float16)
+#undef BEARING_INSTANTIATE
+
+}  // namespace bearing

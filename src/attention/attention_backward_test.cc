@@ -1,0 +1,395 @@
+#include <gtest/gtest.h>
+#include <array>
+#include <limits>
+
+#include "support/attention.hpp"
+#include "support/attention_encodings.hpp"
+#include "support/attention_masks.hpp"
+#include "support/errors.hpp"
+#include "support/targets.hpp"
+#include "support/workers.hpp"
+
+// The backward: gradients of queries, keys, values, sinks and parameters against the reference, for every type, shape,
+// mask and layout; the same bits for any number of workers.
+
+namespace bearing {
+namespace {
+
+using test::AttentionCase;
+using test::AttentionData;
+using test::Layout;
+using test::NamedEncoding;
+using test::NamedEncodings;
+using test::on_every_target;
+using test::Params;
+
+constexpr Index tails[] = {1, 7, 8, 9, 15, 16, 17, 31, 33, 63, 65, 127, 129};
+
+AttentionOptions<double> causal() { return {.mask = Mask::causal}; }
+
+void expect_every_type(const AttentionCase& c) {
+  test::expect_attention_gradients<double>(c);
+  test::expect_attention_gradients<float>(c);
+}
+
+TEST(AttentionBackward, EveryTailOfKeys) {
+  on_every_target([&] {
+    for (const Index k_len : tails) {
+      expect_every_type({.q_len = 5, .k_len = k_len});
+      expect_every_type({.q_len = 5, .k_len = k_len, .options = causal(), .q_first = std::max<Index>(0, k_len - 5)});
+    }
+  });
+}
+
+TEST(AttentionBackward, EveryTailOfQueries) {
+  for (const Index q_len : tails) {
+    expect_every_type({.q_len = q_len, .k_len = 37});
+    expect_every_type({.q_len = q_len, .k_len = 37, .options = causal()});
+  }
+}
+
+TEST(AttentionBackward, LengthsThatCrossSlabsAndBlocks) {
+  for (const auto& [q_len, k_len] : {std::pair<Index, Index>{71, 255}, {73, 257}, {145, 300}, {289, 70}, {300, 530}}) {
+    AttentionCase c{.heads = 1, .kv_heads = 1, .q_len = q_len, .k_len = k_len};
+    expect_every_type(c);
+    c.options = causal(), c.q_first = k_len - q_len;
+    expect_every_type(c);
+  }
+}
+
+TEST(AttentionBackward, EveryWidthOfKeysAndValues) {
+  on_every_target([&] {
+    for (const auto& [dim, value_dim] : {std::pair<Index, Index>{1, 1},
+                                         {1, 6},
+                                         {6, 1},
+                                         {8, 80},
+                                         {80, 8},
+                                         {17, 33},
+                                         {64, 65},
+                                         {128, 128},
+                                         {3, 129},
+                                         {600, 31}}) {
+      expect_every_type({.heads = 1, .kv_heads = 1, .q_len = 15, .k_len = 37, .dim = dim, .value_dim = value_dim});
+    }
+  });
+}
+
+TEST(AttentionBackward, QueryHeadsShareKeyHeads) {
+  for (const auto& [heads, kv_heads] : {std::pair<Index, Index>{6, 6}, {6, 3}, {6, 1}, {8, 1}, {31, 1}}) {
+    expect_every_type({.batch = 2, .heads = heads, .kv_heads = kv_heads, .q_len = 20, .k_len = 20});
+    expect_every_type(
+        {.heads = heads, .kv_heads = kv_heads, .q_len = 20, .k_len = 20, .options = causal(), .q_first = 3});
+  }
+}
+
+TEST(AttentionBackward, SixteenBits) {
+  // out and lse come rounded from the forward: D = d_o·o is off by half a unit of o, on the order of a unit of the
+  // gradient's largest. The truth starts from those very results.
+  for (const Mask mask : {Mask::none, Mask::causal}) {
+    const AttentionCase c{.batch = 2, .heads = 4, .kv_heads = 2, .q_len = 40, .k_len = 40, .options = {.mask = mask}};
+    const auto expect = [&]<class T>(T) {
+      const AttentionData<T> data(c);
+      const auto truth = test::attention_truth(data.problem(true), {});
+      const auto got = data.backward({});
+      const auto compare = [&](const char* what, const std::vector<T>& numbers, const std::vector<double>& of) {
+        ASSERT_EQ(numbers.size(), of.size());
+        // |d_s| ≤ p (|d_p − D| + |error of D|), errors of D: half a unit of each of 8 o times d_o ≤ 1.
+        const double unit = test::ulp<T>(1);
+        for (std::size_t x = 0; x < of.size(); ++x) {
+          ASSERT_NEAR(test::to_double(numbers[x]), of[x], 4 * unit * std::max(1.0, std::abs(of[x]))) << what << x;
+        }
+      };
+      compare("d_q ", got.d_q, truth.d_q);
+      compare("d_k ", got.d_k, truth.d_k);
+      compare("d_v ", got.d_v, truth.d_v);
+    };
+    expect(Bfloat16());
+    expect(Float16());
+  }
+}
+
+TEST(AttentionBackward, EveryLayoutOfInputsAndGradients) {
+  for (const Layout layout : test::writable_layouts) {
+    AttentionCase c{.batch = 2, .heads = 4, .kv_heads = 2, .q_len = 80, .k_len = 21, .dim = 6, .value_dim = 10};
+    const auto plain = AttentionData<float>(c).backward({});
+    const auto plain16 = AttentionData<Bfloat16>(c).backward({});
+    c.inputs = layout;
+    expect_every_type(c);
+    EXPECT_TRUE(AttentionData<float>(c).backward({}).same_bits_as(plain)) << name(layout) << " inputs";
+    EXPECT_TRUE(AttentionData<Bfloat16>(c).backward({}).same_bits_as(plain16)) << name(layout) << " inputs";
+    c.inputs = Layout::bhtd, c.outputs = layout;
+    expect_every_type(c);
+    EXPECT_TRUE(AttentionData<float>(c).backward({}).same_bits_as(plain)) << name(layout) << " gradients";
+    EXPECT_TRUE(AttentionData<Bfloat16>(c).backward({}).same_bits_as(plain16)) << name(layout) << " gradients";
+  }
+  AttentionCase shared{.batch = 2, .heads = 4, .kv_heads = 2, .q_len = 9, .k_len = 21};
+  shared.inputs = Layout::one_head;
+  expect_every_type(shared);
+}
+
+TEST(AttentionBackward, EveryMaskWithEveryOther) {
+  const test::Masks masks(2, 2, 11, 20);
+  masks.each([&](const AttentionCase& c, const std::string& others) {
+    SCOPED_TRACE(others);
+    test::expect_attention_gradients<double>(c);
+  });
+}
+
+TEST(AttentionBackward, EveryMaskOverManyBlocks) {
+  const test::Masks masks(2, 1, 300, 290);
+  Index n = 0;
+  masks.each([&](const AttentionCase& c, const std::string& others) {
+    if (n++ % 37 != 0) return;  // no divisor of the combinations' number: every kind takes its turn
+    SCOPED_TRACE(others);
+    test::expect_attention_gradients<float>(c);
+  });
+}
+
+TEST(AttentionBackward, NothingToDoIsDone) {
+  for (const auto& [batch, heads, q_len] : {std::array<Index, 3>{0, 2, 3}, {2, 0, 3}, {2, 2, 0}, {2, 2, 3}}) {
+    for (const Index k_len : {0, 5}) {
+      const AttentionCase c{.batch = batch, .heads = heads, .kv_heads = heads, .q_len = q_len, .k_len = k_len};
+      const auto got = AttentionData<float>(c).backward({});
+      if (q_len > 0 && k_len > 0) continue;
+      for (const std::vector<float>* grad : {&got.d_q, &got.d_k, &got.d_v}) {
+        for (const float x : *grad) EXPECT_EQ(x, 0);
+      }
+    }
+  }
+  for (const auto& [dim, value_dim] : {std::pair<Index, Index>{0, 4}, {4, 0}, {0, 0}}) {
+    expect_every_type({.q_len = 3, .k_len = 4, .dim = dim, .value_dim = value_dim});
+  }
+}
+
+TEST(AttentionBackward, ScaleCapAndSinks) {
+  const std::vector<double> sinks = {0.5, 40, -300, -std::numeric_limits<double>::infinity()};
+  for (const Mask mask : {Mask::none, Mask::causal}) {
+    for (const double scale : {1.0, 0.0, -0.5}) {
+      for (const double cap : {0.0, 0.25, 30.0}) {
+        AttentionCase c{.batch = 2, .heads = 4, .kv_heads = 2, .q_len = 75, .k_len = 70, .options = {.mask = mask}};
+        c.options.scale = scale, c.options.soft_cap = cap;
+        expect_every_type(c);
+        c.options.sinks = {dense(sinks.data(), 4)};
+        expect_every_type(c);
+        c.k_first = 4;  // under a causal mask the first four queries see nothing but the sink
+        expect_every_type(c);
+      }
+    }
+  }
+}
+
+TEST(AttentionBackward, RowsThatSeeNothingHaveNoGradient) {
+  AttentionCase c{.q_len = 80, .k_len = 40, .options = causal(), .k_first = 40};
+  const AttentionData<float> data(c);
+  expect_every_type(c);
+  const auto got = data.backward({});
+  for (Index h = 0; h < 2; ++h) {
+    for (Index i = 0; i < 40 * 8; ++i) EXPECT_EQ(got.d_q[static_cast<std::size_t>(h * 80 * 8 + i)], 0);
+  }
+  c.k_first = 100;  // none sees anything
+  const auto none = AttentionData<float>(c).backward({});
+  for (const std::vector<float>* grad : {&none.d_q, &none.d_k, &none.d_v}) {
+    for (const float x : *grad) EXPECT_EQ(x, 0);
+  }
+}
+
+TEST(AttentionBackward, LargeLogitsDoNotOverflow) {
+  for (const double size : {100.0, 3500.0}) {
+    for (const Mask mask : {Mask::none, Mask::causal}) {
+      const AttentionCase c{.q_len = 11, .k_len = 75, .options = {.mask = mask}, .size = size};
+      on_every_target([&] { expect_every_type(c); });
+    }
+  }
+}
+
+TEST(AttentionBackward, HiddenKeysMayHoldAnything) {
+  // No number at all in rows of k and v that do not exist, nor in those of a packed neighbour that ends the panel.
+  const Index present = 41;
+  std::vector<float> q(30 * 8), k(64 * 8), v(64 * 8), out(30 * 8), lse(30), d_q(q.size()), d_k(k.size()), d_v(v.size());
+  test::Random random(4);
+  for (std::vector<float>* x : {&q, &k, &v}) {
+    for (float& number : *x) number = static_cast<float>(random.uniform(-1, 1));
+  }
+  for (std::size_t x = present * 8; x < k.size(); ++x) k[x] = v[x] = std::numeric_limits<float>::quiet_NaN();
+  const AttentionInputs<float> in{bhtd<const float>(q.data(), 1, 1, 30, 8), bhtd<const float>(k.data(), 1, 1, 64, 8),
+                                  bhtd<const float>(v.data(), 1, 1, 64, 8)};
+  const AttentionOptions<float> options{.mask = Mask::none, .k_lengths = dense(&present, 1)};
+  attention(in, bhtd(out.data(), 1, 1, 30, 8), dense(lse.data(), 1, 1, 30), {}, options);
+  attention_backward<float>(
+      in,
+      {bhtd<const float>(out.data(), 1, 1, 30, 8), dense<const float>(lse.data(), 1, 1, 30),
+       bhtd<const float>(q.data(), 1, 1, 30, 8)},
+      {bhtd(d_q.data(), 1, 1, 30, 8), bhtd(d_k.data(), 1, 1, 64, 8), bhtd(d_v.data(), 1, 1, 64, 8)}, {}, options);
+  for (const std::vector<float>* grad : {&d_q, &d_k, &d_v}) {
+    for (const float x : *grad) EXPECT_TRUE(std::isfinite(x));
+  }
+  for (std::size_t x = present * 8; x < k.size(); ++x) EXPECT_TRUE(d_k[x] == 0 && d_v[x] == 0);
+}
+
+/// Gradients of each input and parameter, in the order of one call.
+template <class T>
+struct Everything {
+  test::AttentionGot<T, T> grads;
+  std::vector<std::vector<Compute<T>>> params;
+
+  bool operator==(const Everything& other) const {
+    bool same = grads.same_bits_as(other.grads);
+    for (std::size_t p = 0; p < params.size(); ++p) same = same && test::same_bits(params[p], other.params[p]);
+    return same;
+  }
+};
+
+template <class T>
+Everything<T> backward(const AttentionCase& c, const NamedEncoding& encoding, const Executor& on) {
+  using A = Compute<T>;
+  Params params = encoding.params(c);
+  const auto made = encoding.make<A>(params, c);
+  Everything<T> all{AttentionData<T>(c).backward(made.list, on), {}};
+  for (std::size_t p = 0; p < params.count(); ++p) {
+    if constexpr (std::is_same_v<A, double>) all.params.push_back(params.grads(p));
+    if constexpr (std::is_same_v<A, float>) all.params.push_back(params.float_grads(p));
+  }
+  return all;
+}
+
+template <class T>
+void expect_same_bits(const AttentionCase& c, const NamedEncoding& encoding) {
+  const Everything<T> serial = backward<T>(c, encoding, {});
+  for (const Index count : {1, 2, 3, 7, 16}) {
+    test::Workers workers(count);
+    EXPECT_TRUE(backward<T>(c, encoding, workers) == serial) << count << " workers, " << encoding.name;
+    EXPECT_TRUE(backward<T>(c, encoding, test::backwards(count)) == serial) << count << " backwards, " << encoding.name;
+  }
+}
+
+TEST(AttentionBackward, SameBitsForAnyNumberOfWorkers) {
+  const NamedEncodings encodings;
+  for (const char* name : {"nothing", "t5", "alibi", "rope", "rope-mixed", "shaw", "pope", "dense", "cope",
+                           "rope, t5 and shaw", "alibi, kerple and rope-mixed"}) {
+    const NamedEncoding& encoding = encodings.find(name);
+    AttentionCase c{.batch = 1, .heads = 4, .kv_heads = encoding.kv_heads, .q_len = 330, .k_len = 400};
+    c.q_first = 70;
+    for (const Mask mask : {Mask::none, Mask::causal}) {
+      c.options.mask = mask;
+      expect_same_bits<float>(c, encoding);
+    }
+    expect_same_bits<Bfloat16>(c, encoding);
+  }
+}
+
+TEST(AttentionBackward, SameBitsForOneHeadAndForMany) {
+  const NamedEncodings encodings;
+  const NamedEncoding& nothing = encodings.find("nothing");
+  for (const auto& [batch, heads, kv_heads] :
+       {std::array<Index, 3>{1, 1, 1}, {1, 7, 1}, {2, 6, 2}, {3, 8, 8}, {2, 16, 16}}) {
+    AttentionCase c{.batch = batch, .heads = heads, .kv_heads = kv_heads, .q_len = 310, .k_len = 310};
+    const std::vector<double> sinks(static_cast<std::size_t>(heads), 0.5);
+    c.options.sinks = {dense(sinks.data(), heads)};
+    for (const Mask mask : {Mask::none, Mask::causal}) {
+      c.options.mask = mask;
+      expect_same_bits<float>(c, nothing);
+    }
+    expect_same_bits<double>(c, nothing);
+  }
+}
+
+TEST(AttentionBackward, EncodingsAndTheirParameters) {
+  const NamedEncodings encodings;
+  for (const NamedEncoding& encoding : encodings.all()) {
+    SCOPED_TRACE(encoding.name);
+    for (const AttentionCase& c : test::encoding_cases(encoding)) {
+      Params params = encoding.params(c);
+      const AttentionData<double> data(c);
+      const auto made = encoding.make<double>(params, c);
+      const auto truth = test::attention_truth(data.problem(true), made.list);
+      std::vector<std::vector<double>> wanted;
+      for (std::size_t p = 0; p < params.count(); ++p) wanted.push_back(params.grads(p));
+      params.clear_grads();
+      test::expect_attention_gradients<double>(data, truth, made.list);
+      for (std::size_t p = 0; p < params.count(); ++p) {
+        // Sums of at most some 10^5 scores' gradients, each good to some 2^-50 of 1.
+        const double most = std::max(1.0, test::largest(wanted[p]));
+        for (std::size_t x = 0; x < wanted[p].size(); ++x) {
+          ASSERT_NEAR(params.grads(p)[x], wanted[p][x], 1e-11 * most) << "parameter " << p << ", element " << x;
+        }
+      }
+    }
+  }
+}
+
+TEST(AttentionBackward, GradientsThatNobodyWantsChangeNoOther) {
+  const NamedEncodings encodings;
+  const AttentionCase c{.batch = 2, .heads = 4, .kv_heads = 2, .q_len = 90, .k_len = 300};
+  const AttentionData<float> data(c);
+  for (const char* name : {"nothing", "t5", "shaw"}) {
+    Params params = encodings.find(name).params(c);
+    const auto made = encodings.find(name).make<float>(params, c);
+    const auto all = data.backward(made.list);
+    const std::vector<float> zeros_q(all.d_q.size()), zeros_k(all.d_k.size()), zeros_v(all.d_v.size());
+    for (int wanted = 0; wanted < 8; ++wanted) {
+      std::vector<float> d_q = zeros_q, d_k = zeros_k, d_v = zeros_v, d_out, d_lse(all.lse.size());
+      d_out.assign(all.out.begin(), all.out.end());
+      const auto run = [&](int which) {
+        AttentionGrads<float> grads;
+        if (which & 1) grads.d_q = bhtd(d_q.data(), 2, 4, 90, 8);
+        if (which & 2) grads.d_k = bhtd(d_k.data(), 2, 2, 300, 8);
+        if (which & 4) grads.d_v = bhtd(d_v.data(), 2, 2, 300, 8);
+        attention_backward<float>(
+            data.inputs(),
+            {bhtd<const float>(all.out.data(), 2, 4, 90, 8), dense<const float>(all.lse.data(), 2, 4, 90),
+             bhtd<const float>(d_out.data(), 2, 4, 90, 8)},
+            grads, made.list, data.options());
+      };
+      run(7);
+      const std::array<std::vector<float>, 3> together = {d_q, d_k, d_v};
+      d_q = zeros_q, d_k = zeros_k, d_v = zeros_v;
+      run(wanted);
+      EXPECT_TRUE(test::same_bits(d_q, wanted & 1 ? together[0] : zeros_q)) << name << wanted;
+      EXPECT_TRUE(test::same_bits(d_k, wanted & 2 ? together[1] : zeros_k)) << name << wanted;
+      EXPECT_TRUE(test::same_bits(d_v, wanted & 4 ? together[2] : zeros_v)) << name << wanted;
+    }
+  }
+}
+
+TEST(AttentionBackward, SaysWhatIsWrongBeforeItWrites) {
+  std::vector<float> x(2 * 3 * 4), y(x.size()), lse(6), d_q(x.size(), 7), d_k(x.size(), 7), d_v(x.size(), 7);
+  const auto view = [](std::vector<float>& from) { return bhtd(from.data(), 1, 2, 3, 4); };
+  const AttentionInputs<float> in{view(x), view(x), view(x)};
+  const AttentionResults<float> results{view(y), dense(lse.data(), 1, 2, 3), view(y)};
+  const AttentionGrads<float> grads{view(d_q), view(d_k), view(d_v)};
+  const auto expect = [&](const AttentionInputs<float>& inputs, const AttentionResults<float>& from,
+                          const AttentionGrads<float>& to, const char* text) {
+    test::expect_error<ShapeError>([&] { attention_backward(inputs, from, to, {}, {.mask = Mask::none}); },
+                                   std::string("[attention_backward] ") + text);
+    for (const std::vector<float>* grad : {&d_q, &d_k, &d_v}) {
+      for (const float number : *grad) ASSERT_EQ(number, 7);
+    }
+  };
+  AttentionInputs<float> paged = in;
+  const Index block = 0;
+  paged.block_table = dense(&block, 1, 1);
+  expect(paged, results, grads, "block_table: must be empty, a paged cache has no gradients; shape is [1, 1]");
+  AttentionResults<float> other = results;
+  other.out.shape[3] = 3;
+  expect(in, other, grads, "out: must be [batch, heads, q_len, value_dim] = [1, 2, 3, 4], got [1, 2, 3, 3]");
+  other = results, other.lse = {};
+  expect(in, other, grads, "lse: must be [batch, heads, q_len] = [1, 2, 3], got [0, 0, 0]");
+  other = results, other.d_out.data = nullptr;
+  expect(in, other, grads, "d_out: must have memory, got a null pointer; shape is [1, 2, 3, 4]");
+  other = results, other.d_lse = dense(lse.data(), 2, 2, 3);
+  expect(in, other, grads, "d_lse: must be [batch, heads, q_len] = [1, 2, 3], got [2, 2, 3]");
+  AttentionGrads<float> to = grads;
+  to.d_k.shape[2] = 2;
+  expect(in, results, to, "d_k: must have the shape of k, [1, 2, 3, 4], got [1, 2, 2, 4]");
+  to = grads, to.d_v.stride[2] = 0;
+  expect(in, results, to, "d_v: no two elements may share memory, got strides [24, 12, 0, 1] for shape [1, 2, 3, 4]");
+  to = grads, to.d_q = view(x);
+  expect(in, results, to, "d_q: must be another tensor than q, got the same memory");
+  to = grads, to.d_v = view(y);
+  expect(in, results, to, "d_v: must be another tensor than out, got the same memory");
+  to = grads, to.d_v = view(d_k);
+  expect(in, results, to, "d_v: must be another tensor than d_k, got the same memory");
+}
+
+}  // namespace
+}  // namespace bearing

@@ -1,0 +1,162 @@
+#pragma once
+
+#include <bearing/attention.hpp>
+#include <vector>
+
+#include "attention/backward_kernels.hpp"
+#include "attention/call.hpp"
+#include "attention/forward.hpp"
+#include "attention/keys.hpp"
+#include "attention/row_turner.hpp"
+#include "attention/visibility.hpp"
+#include "terms/score_call.hpp"
+#include "terms/tile_work.hpp"
+
+// The backward of attention. Queries come in blocks, of which a slab of rows meets a block of keys at a time: scores
+// and probabilities are computed again,
+//
+//     P = exp(S − lse)    dS = P ∘ (dO Vᵀ − D)    D_i = d_o_i·o_i − d_lse_i
+//
+// and dQ += c dS K, dK += c dSᵀ Q, dV += Pᵀ dO. Every gradient is summed over the same slabs and blocks in the same
+// order, whether queries' and keys' gradients are computed together or apart, so that it has the same bits.
+
+namespace bearing {
+
+/// What all workers of a call share.
+template <class T>
+struct BackwardPlan {
+  using A = Compute<T>;
+
+  /// Throws std::bad_alloc.
+  BackwardPlan(const AttentionCall<T>& call, const AttentionResults<T>& from, const AttentionGrads<T>& to);
+
+  const AttentionResults<T>& results;
+  const AttentionGrads<T>& grads;
+  AttentionPlan<T> scores;
+  Index rows;                   ///< queries of a block
+  Index slab;                   ///< rows whose scores are at hand at once
+  Index cols;                   ///< keys of a block: whole panels and whole runs of rows that are turned at once
+  Index tile_cols;              ///< keys that a slab meets at once: a block, or all
+  bool want_q, want_k, want_v;  ///< which gradients of rows must be computed, for the caller or for parameters
+  bool score_params, q_params, k_params;  ///< parameters of terms, and of row encodings, want gradients
+  /// Of terms; of row encodings, by what turns: queries [batch, heads], keys [batch, kv_heads].
+  ParamBlocks<A> term_blocks, q_blocks, k_blocks;
+  std::vector<double> d_sinks;  ///< [batch, heads, blocks of queries]; empty: not wanted
+
+  Index row_blocks() const { return (scores.call.problem.q_len + rows - 1) / rows; }
+  Index key_blocks() const { return (scores.call.problem.k_len + cols - 1) / cols; }
+  bool query_side() const { return want_q || score_params || !d_sinks.empty(); }
+  bool key_side() const { return want_k || want_v; }
+  /// Adds the parameters' and sinks' gradients to the caller's, in one order.
+  void collect();
+};
+
+/// Where gradients of keys or values are summed.
+template <class A>
+struct GradRows {
+  A* data = nullptr;  ///< null: not wanted
+  Index stride = 0, first = 0;
+
+  A* row(Index j) const { return data + (j - first) * stride; }
+};
+
+/// One worker's memory, and the backward of units of work in it. Where a sum of gradients has one order over a whole
+/// head, as those of parameters have, the head is the unit.
+template <class T>
+class BackwardWork {
+ public:
+  using A = Compute<T>;
+  /// Whether gradients of queries and keys come from the same scores, or each from its own.
+  enum class Units { together, apart };
+
+  /// Throws std::bad_alloc; nothing below does.
+  BackwardWork(BackwardPlan<T>& plan, Units units);
+
+  /// All gradients of a kv head, and of the queries that look at it.
+  void head(Index b, Index kv_head);
+  /// The gradients of all queries of a head, and of parameters.
+  void queries(Index b, Index h);
+  /// The gradients of one block of queries.
+  void query_block(Index b, Index h, Index row);
+  /// The gradients of all keys and values of a kv head.
+  void keys(Index b, Index kv_head);
+  /// The gradients of one block of keys and values, which starts at key `col`.
+  void key_block(Index b, Index kv_head, Index col);
+
+ private:
+  /// Rows of the block of queries that are worked on at once, and the keys that they meet; key `origin` is s[0].
+  struct Slab {
+    Index row, rows;
+    Columns cols;
+    Index origin;
+  };
+
+  void open_head(Index b, Index h);
+  void close_head();
+  void block(Index row);
+  /// Which keys each query of a block sees; returns those between the first and the last.
+  Columns see(Index row);
+  void open_rows();
+  void close_rows();
+  void add_sinks();
+  void open_keys(Index first);
+  /// Sums over queries start at 0, and are stored.
+  void open_key_grads(Index b, Index kv_head, Index first, Index end);
+  void close_key_grads(Index b, Index kv_head, Index first, Index end);
+  /// The keys from `col` on that the block of queries, which sees `all`, works on at once; maybe none.
+  Columns meeting(Index col, Columns all) const;
+
+  void meet(Columns cols);
+  /// Scores by products and diagonals alone, strip by strip.
+  void strips(const Slab& slab);
+  /// The same with terms that act on tiles.
+  void whole_tile(const Slab& slab);
+  void strip_products(const Slab& slab, Index row, Index rows, Columns seen);
+  void cap(const Slab& slab, Index row, Index rows, Columns seen);
+  void apply_slopes(const Slab& slab, Index row, Index rows);
+  void query_products(const Slab& slab, Index row, Index rows, Columns seen);
+  void key_products(const Slab& slab);
+  void add_diagonals(const Slab& slab);
+  attend::ScoreRows<A> score_rows(const Slab& slab, Index row, Index rows);
+  Columns seen_by(Index row, Index rows, Columns among) const;
+  /// The rows of the slab between the first and the last that see any of the columns.
+  Columns rows_that_see(const Slab& slab, Columns cols) const;
+  A* at(std::vector<A>& scores, const Slab& slab, Index row, Index col) {
+    return scores.data() + (row - slab.row) * stride_ + col - slab.origin;
+  }
+  /// Whether scores are products and nothing else, which need not be multiplied by the scale one by one.
+  bool products_alone() const;
+  bool tiled() const { return plan_->scores.by_diagonal[static_cast<std::size_t>(b_)] == 0; }
+  bool sums_diagonals() const { return want_params_ && !d_diagonals_.empty() && !tiled(); }
+
+  BackwardPlan<T>* plan_;
+  HeadRows<T> q_rows_, k_rows_, v_rows_, out_rows_, d_out_rows_;
+  bool direct_q_, direct_k_, direct_v_, direct_out_, direct_d_out_;  ///< used where they lie
+  RowTurner<A> q_turner_, k_turner_;
+  Diagonals<T> diagonals_;
+  TileWork<A> tiles_;
+
+  // The block of queries.
+  Index b_ = -1, h_ = -1, row_ = 0, rows_ = 0;
+  bool want_q_ = false, want_params_ = false;
+  const A *q_in_rows_ = nullptr, *q_ = nullptr, *d_out_ = nullptr;
+  std::vector<A> q_in_, q_turned_, d_out_in_, d_q_, along_, log2_sum_;
+  std::vector<Columns> sees_;
+
+  // The block of keys.
+  Index keys_b_ = -1, kv_head_ = -1, keys_first_ = -1;
+  const A* k_ = nullptr;  ///< rows from key k_first_ on
+  Index k_stride_ = 0, k_first_ = 0;
+  std::vector<A> k_in_, k_turned_, v_in_, packed_k_, packed_v_;
+  bool direct_d_k_, direct_d_v_;
+  GradRows<A> d_k_, d_v_;
+  std::vector<A> d_k_sums_, d_v_sums_;
+
+  // The slab.
+  Index stride_;  ///< between rows of scores
+  std::vector<A> s_, d_p_, slopes_, slab_diagonals_, d_diagonals_;
+  std::vector<Index> row_first_, row_end_;
+  std::vector<A> run_in_, run_out_;  ///< rows on their way back through encodings
+};
+
+}  // namespace bearing
