@@ -42,6 +42,8 @@ class Array {
   DataType type() const { return type_; }
   std::size_t rank() const { return shape_.size(); }
   const std::vector<Index>& shape() const { return shape_; }
+  const std::vector<Index>& stride() const { return stride_; }
+  const void* data() const { return data_; }
 
   /// Throws ValueError unless the array has so many axes, TypeError for another type.
   template <class T, int Rank>

@@ -34,7 +34,7 @@ void bind_biases(nb::module_& m) {
   spec(m, "T5", "T5's relative bias (Raffel et al. 2020, arXiv 1910.10683): distances in buckets.",
        T5{.direction = T5Direction::bidirectional}, Field{"buckets", &T5::buckets},
        Field{"max_distance", &T5::max_distance}, Field{"direction", &T5::direction});
-  encoding<T5, 2>(m, "T5Bias", "T5's bias: table [buckets, heads]. T5's softmax scale is 1.", {{{"table", 2}}},
+  encoding<T5, 2>(m, "T5Bias", "T5's bias: table [buckets, heads]. T5's softmax scale is 1.", {{"table", 2}},
                   []<class A>(const T5& t5, const Param<A, 2>& table) { return T5Bias<A>(t5, table); });
 }
 

@@ -2,14 +2,15 @@
 
 #include <nanobind/nanobind.h>
 
+#include <algorithm>
+
 #include <array>
 #include <bearing/rows.hpp>
 #include <bearing/term_list.hpp>
-#include <cstring>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
-#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -20,10 +21,18 @@
 
 namespace bearing::python {
 
-/// A parameter's gradient of one call.
-struct Gradient {
-  std::string name;
-  nb::object array;
+/// One parameter: its name, how many axes it has, whether it may be left out.
+struct ParameterInfo {
+  const char* name;
+  std::size_t rank;
+  bool optional = false;
+};
+
+/// A parameter's memory in a call, in the call's arithmetic; null: not given. grad null: not wanted.
+struct ParameterMemory {
+  const void* value = nullptr;
+  void* grad = nullptr;  ///< row-major
+  std::vector<Index> shape, stride;
 };
 
 /// An encoding made for one call. What it lacks is empty.
@@ -33,132 +42,111 @@ struct MadeEncoding {
   std::optional<Term<A>> term;  ///< query and key rows, scores and values
   std::optional<InputEncoding<A>> input;
   std::optional<RowEncoding<A>> rows;
-  std::vector<Gradient> gradients;  ///< zeros, added to by a backward
 };
 
 /// Whether a call wants gradients of parameters.
 enum class Wanted { values, gradients };
 
+/// A parameter's gradient of one call.
+struct Gradient {
+  const char* name;
+  nb::object array;
+};
+
 class Encoding {
  public:
+  Encoding(const char* name, std::vector<ParameterInfo> infos, nb::object spec, std::vector<nb::object> parameters);
   virtual ~Encoding() = default;
 
-  virtual MadeEncoding<float> make_f32(const char* function, Wanted wanted) const = 0;
-  virtual MadeEncoding<double> make_f64(const char* function, Wanted wanted) const = 0;
-  virtual std::string repr() const = 0;
-  virtual nb::object spec() const = 0;
-  /// name → array
-  virtual nb::dict parameters() const = 0;
-
+  /// Knows nothing of Python: for calls that come from elsewhere.
+  virtual MadeEncoding<float> make_f32(std::span<const ParameterMemory> parameters) const = 0;
+  virtual MadeEncoding<double> make_f64(std::span<const ParameterMemory> parameters) const = 0;
   template <class A>
-  MadeEncoding<A> make(const char* function, Wanted wanted) const {
+  MadeEncoding<A> make(std::span<const ParameterMemory> parameters) const {
     if constexpr (std::is_same_v<A, double>)
-      return make_f64(function, wanted);
+      return make_f64(parameters);
     else
-      return make_f32(function, wanted);
+      return make_f32(parameters);
   }
+
+  /// The memory of its own arrays, which must be of this type; gradients, if wanted, are new arrays of zeros.
+  std::vector<ParameterMemory> memory(const char* function, DataType arithmetic, Wanted wanted,
+                                      std::vector<Gradient>& gradients) const;
+
+  const std::vector<ParameterInfo>& infos() const { return infos_; }
+  std::string repr() const;
+  nb::object spec() const { return spec_; }
+  /// name → array, of those that are given
+  nb::dict parameters() const;
+
+ private:
+  const char* name_;
+  std::vector<ParameterInfo> infos_;
+  nb::object spec_;
+  std::vector<nb::object> parameters_;
 };
 
-/// One parameter: its name, how many axes it has, whether it may be left out.
-struct ParameterInfo {
-  const char* name;
-  int rank;
-  bool optional = false;
+/// What a constructor was called with: the spec, and one object for each parameter (None: not given).
+struct EncodingArguments {
+  nb::object spec;
+  std::vector<nb::object> parameters;
+
+  EncodingArguments(const char* name, std::span<const ParameterInfo> infos, const nb::args& args,
+                    const nb::kwargs& given);
 };
 
-/// E: the class template of the encoding. Make: a callable make.template operator()<A>(spec, Param<A, Ranks>…).
+/// Make: a callable make.template operator()<A>(spec, Param<A, Ranks>…) that returns the encoding.
 template <class Spec, class Make, int... Ranks>
 class BoundEncoding final : public Encoding {
  public:
-  static constexpr std::size_t count = sizeof...(Ranks);
+  BoundEncoding(const char* name, const std::vector<ParameterInfo>& infos, Make make, EncodingArguments given)
+      : Encoding(name, infos, given.spec, std::move(given.parameters)),
+        make_(make),
+        spec_(nb::cast<const Spec&>(given.spec)) {}
 
-  BoundEncoding(const char* name, const std::array<ParameterInfo, count>& infos, Make make, nb::object spec,
-                std::array<nb::object, count> parameters)
-      : name_(name), infos_(infos), make_(make), spec_(std::move(spec)), parameters_(std::move(parameters)) {
-    for (std::size_t p = 0; p < count; ++p) {
-      if (!infos_[p].optional && parameters_[p].is_none()) {
-        throw nb::type_error((std::string("[") + name_ + "] " + infos_[p].name + ": must be given").c_str());
-      }
-    }
+  MadeEncoding<float> make_f32(std::span<const ParameterMemory> parameters) const override {
+    return made<float>(parameters, std::make_index_sequence<sizeof...(Ranks)>());
   }
-
-  MadeEncoding<float> make_f32(const char* function, Wanted wanted) const override {
-    return made<float>(function, wanted);
-  }
-  MadeEncoding<double> make_f64(const char* function, Wanted wanted) const override {
-    return made<double>(function, wanted);
-  }
-  std::string repr() const override {
-    std::string text = std::string(name_) + "(";
-    if (!spec_.is_none()) text += nb::cast<std::string>(nb::repr(spec_));
-    for (std::size_t p = 0; p < count; ++p) {
-      if (parameters_[p].is_none()) continue;
-      if (text.back() != '(') text += ", ";
-      text += std::string(infos_[p].name) + "=<" +
-              nb::cast<std::string>(nb::repr(nb::object(parameters_[p].attr("shape")))) + ">";
-    }
-    return text + ")";
-  }
-  nb::object spec() const override { return spec_; }
-  nb::dict parameters() const override {
-    nb::dict all;
-    for (std::size_t p = 0; p < count; ++p) {
-      if (!parameters_[p].is_none()) all[infos_[p].name] = parameters_[p];
-    }
-    return all;
+  MadeEncoding<double> make_f64(std::span<const ParameterMemory> parameters) const override {
+    return made<double>(parameters, std::make_index_sequence<sizeof...(Ranks)>());
   }
 
  private:
   template <class A, int Rank>
-  Param<A, Rank> param(std::size_t p, const char* function, Wanted wanted, std::vector<Gradient>& gradients) const {
-    if (parameters_[p].is_none()) return {};
-    const Array array(parameters_[p], {function, infos_[p].name});
-    constexpr DataType needed = std::is_same_v<A, double> ? DataType::f64 : DataType::f32;
-    if (array.type() != needed) {
-      array.argument().fail(std::string(name_of(needed)) + ", the arithmetic of this call", name_of(array.type()));
-    }
-    Param<A, Rank> out{array.view<A, Rank>()};
-    if (wanted == Wanted::gradients) {
-      const NewArray grad = new_array(array.kind(), array.type(), array.shape());
-      std::memset(grad.data, 0, static_cast<std::size_t>(out.value.size()) * sizeof(A));
-      out.grad = view_of<A, Rank>(grad, out.value.shape);
-      gradients.push_back({infos_[p].name, grad.object});
-    }
+  static Param<A, Rank> param(const ParameterMemory& memory) {
+    Param<A, Rank> out;
+    if (memory.value == nullptr) return out;
+    out.value.data = static_cast<const A*>(memory.value);
+    std::copy_n(memory.shape.begin(), Rank, out.value.shape.begin());
+    std::copy_n(memory.stride.begin(), Rank, out.value.stride.begin());
+    if (memory.grad == nullptr) return out;
+    out.grad = {static_cast<A*>(memory.grad), out.value.shape, {}};
+    Index step = 1;
+    for (std::size_t axis = Rank; axis-- > 0; step *= out.grad.shape[axis]) out.grad.stride[axis] = step;
     return out;
   }
 
-  template <class A>
-  MadeEncoding<A> made([[maybe_unused]] const char* function, [[maybe_unused]] Wanted wanted) const {
-    MadeEncoding<A> out;
-    std::size_t next = 0;
-    // Braces: from left to right.
-    const std::tuple<Param<A, Ranks>...> params{param<A, Ranks>(next++, function, wanted, out.gradients)...};
-    using E = decltype(std::declval<const Make&>().template operator()<A>(std::declval<const Spec&>(),
-                                                                          std::declval<const Param<A, Ranks>&>()...));
-    const auto encoding = std::make_shared<const E>(std::apply(
-        [&](const auto&... one) { return make_.template operator()<A>(nb::cast<const Spec&>(spec_), one...); },
-        params));
-    out.encoding = encoding;
+  template <class A, std::size_t... P>
+  MadeEncoding<A> made([[maybe_unused]] std::span<const ParameterMemory> memory, std::index_sequence<P...>) const {
+    using E = decltype(make_.template operator()<A>(spec_, param<A, Ranks>(memory[P])...));
+    const auto encoding = std::make_shared<const E>(make_.template operator()<A>(spec_, param<A, Ranks>(memory[P])...));
+    MadeEncoding<A> out{encoding, {}, {}, {}};
     if constexpr (ScoreTerm<E, A> || ValueTerm<E, A> || RowTerm<E, A>) out.term = erase<A>(*encoding);
     if constexpr (InputTerm<E, A>) out.input.emplace(*encoding);
     if constexpr (RowTerm<E, A>) out.rows.emplace(*encoding);
     return out;
   }
 
-  const char* name_;
-  std::array<ParameterInfo, count> infos_;
   Make make_;
-  nb::object spec_;
-  std::array<nb::object, count> parameters_;
+  Spec spec_;
 };
 
-/// Binds encoding(spec, parameter, …): encoding<T5, 2>(m, "T5Bias", doc, {{{"table", 2}}}, make).
+/// Binds NAME(spec, parameter, …): encoding<T5, 2>(m, "T5Bias", doc, {{"table", 2}}, make).
 template <class Spec, int... Ranks, class Make>
-void encoding(nb::module_& m, const char* name, const char* doc, std::array<ParameterInfo, sizeof...(Ranks)> infos,
-              Make make) {
+void encoding(nb::module_& m, const char* name, const char* doc, const std::vector<ParameterInfo>& infos, Make make) {
   using Bound = BoundEncoding<Spec, Make, Ranks...>;
-  auto* signature = new std::string("def __init__(self, spec: ");
-  *signature += nb::cast<std::string>(nb::type<Spec>().attr("__name__"));
+  const auto spec_name = nb::cast<std::string>(nb::object(nb::type<Spec>().attr("__name__")));
+  auto* signature = new std::string("def __init__(self, spec: " + spec_name);
   for (const ParameterInfo& info : infos) {
     *signature += std::string(", ") + info.name + ": ArrayLike" + (info.optional ? " | None = None" : "");
   }
@@ -167,74 +155,43 @@ void encoding(nb::module_& m, const char* name, const char* doc, std::array<Para
       .def(
           "__init__",
           [=](Bound* self, const nb::args& args, const nb::kwargs& given) {
-            nb::object spec = nb::none();
-            std::array<nb::object, sizeof...(Ranks)> parameters;
-            parameters.fill(nb::none());
-            if (args.size() > 1 + infos.size()) {
-              throw nb::type_error((std::string("[") + name + "] takes a spec and " + std::to_string(infos.size()) +
-                                    " parameters, got " + std::to_string(args.size()) + " arguments")
-                                       .c_str());
+            EncodingArguments arguments(name, infos, args, given);
+            if (!nb::isinstance<Spec>(arguments.spec)) {
+              Argument{name, "spec"}.fail("a " + spec_name, nb::cast<std::string>(nb::repr(arguments.spec)));
             }
-            for (std::size_t i = 0; i < args.size(); ++i) (i == 0 ? spec : parameters[i - 1]) = nb::borrow(args[i]);
-            for (auto [key, value] : given) {
-              const std::string word = nb::cast<std::string>(key);
-              bool known = word == "spec";
-              if (known) spec = nb::borrow(value);
-              for (std::size_t p = 0; p < infos.size(); ++p) {
-                if (word != infos[p].name) continue;
-                parameters[p] = nb::borrow(value);
-                known = true;
-              }
-              if (!known) throw nb::type_error((std::string("[") + name + "] has no parameter " + word).c_str());
-            }
-            if (!nb::isinstance<Spec>(spec)) {
-              throw nb::type_error((std::string("[") + name + "] spec: must be a " +
-                                    nb::cast<std::string>(nb::type<Spec>().attr("__name__")) + ", got " +
-                                    nb::cast<std::string>(nb::repr(spec)))
-                                       .c_str());
-            }
-            new (self) Bound(name, infos, make, spec, std::move(parameters));
+            new (self) Bound(name, infos, make, std::move(arguments));
           },
           nb::sig(signature->c_str()));
 }
 
-/// Several of them for one call, from a Python list, tuple or single encoding (or None).
+/// Several encodings of one call: from a Python list or tuple of them, one alone, or None.
+std::vector<const Encoding*> encodings_of(const char* function, nb::handle encodings);
+
+/// They, made for this call.
 template <class A>
 struct MadeList {
   std::vector<MadeEncoding<A>> made;
+  std::vector<std::vector<Gradient>> gradients;
   TermList<A> terms;
 
   MadeList(const char* function, nb::handle encodings, Wanted wanted) {
-    std::vector<const Encoding*> all;
-    if (nb::isinstance<Encoding>(encodings)) {
-      all.push_back(nb::cast<const Encoding*>(encodings));
-    } else if (!encodings.is_none()) {
-      for (nb::handle one : encodings) {
-        if (!nb::isinstance<Encoding>(one)) {
-          Argument{function, "encodings"}.fail("encodings", nb::cast<std::string>(nb::repr(one)));
-        }
-        all.push_back(nb::cast<const Encoding*>(one));
-      }
-    }
-    if (all.size() > static_cast<std::size_t>(TermList<A>::most)) {
-      Argument{function, "encodings"}.fail("at most 8 encodings", std::to_string(all.size()));
-    }
+    const std::vector<const Encoding*> all = encodings_of(function, encodings);
     made.reserve(all.size());
     for (const Encoding* one : all) {
-      made.push_back(one->make<A>(function, wanted));
-      if (!made.back().term) {
-        Argument{function, "encodings"}.fail("encodings of rows, scores or values", one->repr());
-      }
+      constexpr DataType arithmetic = std::is_same_v<A, double> ? DataType::f64 : DataType::f32;
+      const auto memory = one->memory(function, arithmetic, wanted, gradients.emplace_back());
+      made.push_back(one->make<A>(memory));
+      if (!made.back().term) Argument{function, "encodings"}.fail("encodings of rows, scores or values", one->repr());
       terms.terms[static_cast<std::size_t>(terms.size++)] = *made.back().term;
     }
   }
 
   /// One dictionary of gradients for each encoding.
-  nb::list gradients() const {
+  nb::list gradient_arrays() const {
     nb::list all;
-    for (const MadeEncoding<A>& one : made) {
+    for (const std::vector<Gradient>& one : gradients) {
       nb::dict of;
-      for (const Gradient& gradient : one.gradients) of[gradient.name.c_str()] = gradient.array;
+      for (const Gradient& gradient : one) of[gradient.name] = gradient.array;
       all.append(of);
     }
     return all;
