@@ -97,8 +97,9 @@ BEARING_TILE_CODE inline bool advance(Tiles& tiles, Product& p) {
   return true;
 }
 
-/// 2^x for x ≤ 0 or little above; 0 below the normal range. The polynomial, of least relative error on [−½, ½], is off
-/// by 7.5e-5 of the result, a twenty-sixth of what rounding to bfloat16 may add.
+/// 2^x for x ≤ 0 or little above; 0 below twice the least normal number, so that no result is denormal. The polynomial,
+/// of least relative error on [−½, ½], is off by 7.5e-5 of the result, a twenty-sixth of what rounding to bfloat16 may
+/// add.
 template <class Lanes>
 BEARING_TILE_CODE inline typename Lanes::Floats power_of_two(typename Lanes::Floats x) {
   const auto magic = Lanes::all(0x1.8p23f);  // pushes what follows the point out
@@ -107,7 +108,7 @@ BEARING_TILE_CODE inline typename Lanes::Floats power_of_two(typename Lanes::Flo
   auto p = Lanes::multiply_add(Lanes::all(0x1.c3f76p-5f), f, Lanes::all(0x1.f0de1ap-3f));
   p = Lanes::multiply_add(p, f, Lanes::all(0x1.62f31ap-1f));
   p = Lanes::multiply_add(p, f, Lanes::all(0x1.fff692p-1f));
-  return Lanes::unless_less(x, Lanes::all(-126), Lanes::raise(p, shifted));
+  return Lanes::unless_less(x, Lanes::all(-125), Lanes::raise(p, shifted));
 }
 
 /// One row of scores, which becomes its weights.

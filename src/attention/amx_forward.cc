@@ -11,8 +11,8 @@ namespace amx = attend::amx;
 
 namespace {
 
-/// Fewer queries wait for memory, not for products: their keys would be packed for nothing.
-constexpr Index least_queries = 16;
+/// Fewer queries leave tiles half empty, and keys packed for nothing.
+constexpr Index least_queries = amx::strip_rows;
 /// Keys that are packed at once; whole tiles.
 constexpr Index pack_cols = 128;
 

@@ -17,6 +17,9 @@
 #include "simd/target.hpp"
 #include "support/random.hpp"
 
+#define BEARING_TILE_CODE
+#include "attention/amx_block-inl.hpp"
+
 // The block kernel with tiles in plain loops against the definition in double; the vectors of AVX-512 and the
 // instructions themselves against that, bit by bit.
 
@@ -232,6 +235,21 @@ TEST(AmxTest, TilesTakeAndGiveDenormalNumbersAsZero) {
   EXPECT_EQ(c.lanes[0][0], 0u);
   EXPECT_EQ(got(c, 1, 1), 0x1p-126f);
   EXPECT_EQ(c.lanes[2][2], 0u);
+}
+
+TEST(AmxTest, PowersOfTwoAreWithinTheirBound) {
+  // The polynomial's 7.5e-5, and float's rounding of three sums and of three coefficients, each at most 2^-24 of
+  // about 1.
+  double worst = 0;
+  for (double x = -125; x <= 1; x += 0x1p-10) {
+    const float p = power_of_two<PlainLanes>(PlainLanes::all(static_cast<float>(x))).lane[0];
+    worst = std::max(worst, std::abs(p / std::exp2(x) - 1));
+  }
+  EXPECT_LE(worst, 7.5e-5 + 6 * 0x1p-24);
+  for (const float x : {-125.01f, -1e4f, -1e30f, -infinity}) {
+    EXPECT_EQ(power_of_two<PlainLanes>(PlainLanes::all(x)).lane[0], 0) << x;
+  }
+  EXPECT_TRUE(std::isnan(power_of_two<PlainLanes>(PlainLanes::all(std::nanf(""))).lane[0]));
 }
 
 TEST(AmxTest, PackedKeysAndValuesHoldEveryNumberInItsPlaceAndZerosElsewhere) {
