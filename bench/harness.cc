@@ -60,16 +60,20 @@ double seconds(const std::function<void()>& step, int times) {
 struct Contender {
   std::string name;
   std::function<void()> step;
+  double weight = 1;  // its time counts so many times
   int times = 1;
   std::vector<double> turns = {};
 
   /// Warm, and long enough a turn that reading the clock does not count.
   void warm_up() {
     constexpr double turn_seconds = 100e-6;
-    constexpr int passes = 3;  // the first passes after another large stream find colder caches
+    if (seconds(step, 1) > 100 * turn_seconds) return;
+    constexpr int passes = 2;  // the first passes after another large stream find colder caches
     const double one = seconds(step, passes) / passes;
     times = std::clamp(static_cast<int>(turn_seconds / one), 1, 4096);
   }
+
+  void take_turn() { turns.push_back(weight * seconds(step, times) / times); }
 };
 
 /// How often somebody else was given our core.
@@ -91,7 +95,7 @@ void time_steps(benchmark::State& state, const Case& c) {
   std::vector<Contender> all;
   for (const Bar& bar : c.bars) {
     for (const auto& [name, other] : registry()) {
-      if (fnmatch(bar.pattern.c_str(), name.c_str(), 0) == 0) all.push_back({name, other.prepare()});
+      if (fnmatch(bar.pattern.c_str(), name.c_str(), 0) == 0) all.push_back({name, other.prepare(), bar.times});
     }
   }
   all.push_back({"", c.prepare()});
@@ -99,10 +103,11 @@ void time_steps(benchmark::State& state, const Case& c) {
   std::vector<std::vector<double>> ratios(all.size() - 1);
   for (auto _ : state) {
     const long before = preemptions();
-    for (Contender& each : all) each.turns.push_back(seconds(each.step, each.times) / each.times);
+    for (Contender& each : all) each.take_turn();
     const double own = all.back().turns.back();
     state.SetIterationTime(own * all.back().times);
-    if (preemptions() != before && !ratios.empty() && !ratios[0].empty()) continue;  // unfair to whoever was running
+    // Unfair to whoever was running; a long turn is never without, but hardly feels it.
+    if (c.turns == 0 && preemptions() != before && !ratios.empty() && !ratios[0].empty()) continue;
     for (std::size_t i = 0; i + 1 < all.size(); ++i) ratios[i].push_back(all[i].turns.back() / own);
   }
   for (std::size_t i = 0; i + 1 < all.size(); ++i) state.counters["vs " + all[i].name] = median(ratios[i]);
@@ -143,9 +148,9 @@ std::string add_limit(const std::string& kind, Move move, std::size_t bytes, Ind
 void add(Case c) {
   const std::string name = c.name + "/" + std::to_string(c.threads);
   const Case& kept = registry().emplace(name, std::move(c)).first->second;
-  benchmark::RegisterBenchmark(name.c_str(), [&kept](benchmark::State& state) { run(state, kept); })
-      ->UseManualTime()
-      ->Unit(benchmark::kMicrosecond);
+  auto* const made = benchmark::RegisterBenchmark(name.c_str(), [&kept](auto& state) { run(state, kept); });
+  made->UseManualTime()->Unit(benchmark::kMicrosecond);
+  if (kept.turns > 0) made->Iterations(kept.turns)->Repetitions(1);
 }
 
 const Executor& executor(Index n) {
@@ -190,5 +195,25 @@ std::string nt_write(std::size_t bytes, Index threads) {
       "nt_write", [](std::size_t n, const Executor& on) { write_non_temporal(destination().as<float>(), n, on); },
       bytes, threads);
 }
+
+std::string read_limit(std::size_t bytes, Index threads) {
+  add_limit(
+      "read/plain", [](std::size_t n, const Executor& on) { read(source().as<float>(), n, on); }, bytes, threads);
+  add_limit(
+      "read/prefetch", [](std::size_t n, const Executor& on) { read_prefetching(source().as<float>(), n, on); }, bytes,
+      threads);
+  return "read/*/" + size_text(bytes) + "/" + std::to_string(threads);
+}
+
+template <class T>
+Bar fma_limit(double fmas, Index threads, double demand) {
+  const std::string name = sizeof(T) == 4 ? "fma/f32" : "fma/f64", full_name = name + "/" + std::to_string(threads);
+  if (!registry().contains(full_name)) {
+    add({.name = name, .threads = threads, .prepare = [=] { return [=] { multiply_add<T>(executor(threads)); }; }});
+  }
+  return {full_name, demand, fmas / (fma_burst * static_cast<double>(threads))};
+}
+template Bar fma_limit<float>(double, Index, double);
+template Bar fma_limit<double>(double, Index, double);
 
 }  // namespace bearing::bench

@@ -16,6 +16,7 @@ namespace bearing::bench {
 struct Bar {
   std::string pattern;
   double demand = 0;
+  double times = 1;  ///< how many of its steps are the work of one step of the case
 };
 
 struct Case {
@@ -23,7 +24,8 @@ struct Case {
   Index threads = 1;  ///< 1: pinned to one core
   std::vector<Bar> bars = {};
   double at_most_us = 0;  ///< demanded in absolute time; 0: nothing
-  bool peer = false;      ///< not ours; its bar is our case that does the same
+  bool peer = false;      ///< not ours; its bar is our case that does the same, and the demand our lead
+  int turns = 0;          ///< for long steps: so many turns and no repetitions; 0: as the program's options say
   /// Fills the buffers and returns the step that is timed.
   std::function<std::function<void()>()> prepare;
 };
@@ -39,6 +41,12 @@ std::string limit(std::size_t bytes, Index threads);       ///< LIMIT: read, mod
 std::string plain_copy(std::size_t bytes, Index threads);  ///< std::memcpy of as many bytes
 std::string nt_copy(std::size_t bytes, Index threads);
 std::string nt_write(std::size_t bytes, Index threads);
+std::string read_limit(std::size_t bytes, Index threads);  ///< reads them, with and without a prefetch
+
+/// So many multiply-adds of float or double, in registers on the widest vectors: a burst of some milliseconds stands
+/// for all of them.
+template <class T>
+Bar fma_limit(double fmas, Index threads, double demand = 0);
 
 /// "64MiB", "16KiB".
 std::string size_text(std::size_t bytes);
@@ -50,5 +58,8 @@ void add_input_cases();
 void add_table_cases();
 void add_score_cases();
 void add_relation_cases();
+void add_attention_cases(bool full);  ///< full: the longest too
+void add_attention_backward_cases();
+void add_linear_attention_cases();
 
 }  // namespace bearing::bench

@@ -46,6 +46,48 @@ void StreamConstant(float* to, std::size_t n) {
   hwy::FlushStream();
 }
 
+template <std::size_t prefetch_bytes>
+float sum_up(const float* x, std::size_t n) {
+  const hn::ScalableTag<float> d;
+  const std::size_t lanes = hn::Lanes(d);
+  auto a = hn::Zero(d), b = a;
+  for (std::size_t i = 0; i < n; i += step) {
+    if constexpr (prefetch_bytes > 0) {
+      for (std::size_t line = 0; line < step; line += 16) hwy::Prefetch(x + i + line + prefetch_bytes / sizeof(float));
+    }
+    for (std::size_t j = 0; j < step; j += 2 * lanes) {
+      a = hn::Add(a, hn::Load(d, x + i + j));
+      b = hn::Add(b, hn::Load(d, x + i + j + lanes));
+    }
+  }
+  return hn::GetLane(hn::SumOfLanes(d, hn::Add(a, b)));
+}
+
+float SumUp(const float* x, std::size_t n) { return sum_up<0>(x, n); }
+float SumUpPrefetching(const float* x, std::size_t n) { return sum_up<4096>(x, n); }
+
+// Twelve chains keep two units of four or five cycles busy, and leave registers to sixteen. Each starts elsewhere, or
+// the compiler would see that they are the same.
+template <class T>
+T fma_chains(std::size_t n) {
+  const hn::ScalableTag<T> d;
+  const auto half = hn::Set(d, T(0.5)), one = hn::Set(d, T(1));
+  const auto from = [d](int start) { return hn::Set(d, static_cast<T>(start)); };
+  auto a = from(3), b = from(4), c = from(5), e = from(6), f = from(7), g = from(8);
+  auto h = from(9), i = from(10), j = from(11), k = from(12), l = from(13), m = from(14);
+  for (std::size_t done = 0; done < n; done += 12 * hn::Lanes(d)) {
+    a = hn::MulAdd(a, half, one), b = hn::MulAdd(b, half, one), c = hn::MulAdd(c, half, one);
+    e = hn::MulAdd(e, half, one), f = hn::MulAdd(f, half, one), g = hn::MulAdd(g, half, one);
+    h = hn::MulAdd(h, half, one), i = hn::MulAdd(i, half, one), j = hn::MulAdd(j, half, one);
+    k = hn::MulAdd(k, half, one), l = hn::MulAdd(l, half, one), m = hn::MulAdd(m, half, one);
+  }
+  a = hn::Add(hn::Add(hn::Add(a, b), hn::Add(c, e)), hn::Add(hn::Add(f, g), hn::Add(h, i)));
+  return hn::GetLane(hn::Add(a, hn::Add(hn::Add(j, k), hn::Add(l, m))));
+}
+
+float FmaFloat(std::size_t n) { return fma_chains<float>(n); }
+double FmaDouble(std::size_t n) { return fma_chains<double>(n); }
+
 }  // namespace bearing::bench::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
@@ -57,6 +99,10 @@ HWY_EXPORT(FlipSigns);
 HWY_EXPORT(FlipSignsPrefetching);
 HWY_EXPORT(StreamCopy);
 HWY_EXPORT(StreamConstant);
+HWY_EXPORT(SumUp);
+HWY_EXPORT(SumUpPrefetching);
+HWY_EXPORT(FmaFloat);
+HWY_EXPORT(FmaDouble);
 
 /// Calls body(first, n) on equal pieces of `bytes` bytes of floats, one for each worker.
 template <class Body>
@@ -64,6 +110,9 @@ void in_pieces(std::size_t bytes, const Executor& on, Body&& body) {
   const std::size_t n = bytes / sizeof(float) / static_cast<std::size_t>(on.workers);
   parallel(on, on.workers, [&](Index i) { body(static_cast<std::size_t>(i) * n, n); });
 }
+
+/// Where a result goes that nobody wants, so that it is computed.
+void keep(double value) { [[maybe_unused]] volatile double kept = value; }
 
 }  // namespace
 
@@ -90,6 +139,24 @@ void copy_non_temporal(const float* from, float* to, std::size_t bytes, const Ex
 
 void write_non_temporal(float* to, std::size_t bytes, const Executor& on) {
   in_pieces(bytes, on, [to](std::size_t first, std::size_t n) { HWY_DYNAMIC_DISPATCH(StreamConstant)(to + first, n); });
+}
+
+void read(const float* x, std::size_t bytes, const Executor& on) {
+  in_pieces(bytes, on, [x](std::size_t first, std::size_t n) { keep(HWY_DYNAMIC_DISPATCH(SumUp)(x + first, n)); });
+}
+
+void read_prefetching(const float* x, std::size_t bytes, const Executor& on) {
+  in_pieces(bytes, on,
+            [x](std::size_t first, std::size_t n) { keep(HWY_DYNAMIC_DISPATCH(SumUpPrefetching)(x + first, n)); });
+}
+
+template <>
+void multiply_add<float>(const Executor& on) {
+  parallel(on, on.workers, [](Index) { keep(HWY_DYNAMIC_DISPATCH(FmaFloat)(static_cast<std::size_t>(fma_burst))); });
+}
+template <>
+void multiply_add<double>(const Executor& on) {
+  parallel(on, on.workers, [](Index) { keep(HWY_DYNAMIC_DISPATCH(FmaDouble)(static_cast<std::size_t>(fma_burst))); });
 }
 
 }  // namespace bearing::bench

@@ -3,9 +3,9 @@
 #include <bearing/executor.hpp>
 #include <cstddef>
 
-// What the memory of this machine allows: loops that move the bytes of a rotation or a table and do nothing else, with
-// the widest vectors there are, cut into as many pieces as the executor has workers. Bytes are multiples of 4 KiB per
-// worker.
+// What this machine allows: loops that move the bytes of a rotation or a table, or do the arithmetic of an attention,
+// and nothing else, with the widest vectors there are, cut into as many pieces as the executor has workers. Bytes are
+// multiples of 4 KiB per worker.
 
 namespace bearing::bench {
 
@@ -20,5 +20,14 @@ void copy(const float* from, float* to, std::size_t bytes, const Executor& on);
 /// A copy and a write with stores that go past the caches.
 void copy_non_temporal(const float* from, float* to, std::size_t bytes, const Executor& on);
 void write_non_temporal(float* to, std::size_t bytes, const Executor& on);
+
+/// Adds up all vectors, without and with a prefetch 4 KiB ahead.
+void read(const float* x, std::size_t bytes, const Executor& on);
+void read_prefetching(const float* x, std::size_t bytes, const Executor& on);
+
+/// fma_burst multiply-adds on each worker, between registers, none waiting for another. T: float, double.
+template <class T>
+void multiply_add(const Executor& on);
+inline constexpr double fma_burst = 1 << 28;
 
 }  // namespace bearing::bench

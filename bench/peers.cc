@@ -3,69 +3,24 @@
 
 #include "peers.hpp"
 
-#include <Python.h>
-#include <malloc.h>
-
 #include <bearing/encodings/alibi.hpp>
 #include <bearing/scores.hpp>
-
-#include <limits>
 #include <memory>
 #include <numeric>
-#include <stdexcept>
 #include <vector>
 
 #include "buffers.hpp"
 #include "harness.hpp"
 #include "models.hpp"
+#include "python.hpp"
 #include "score_models.hpp"
 
 namespace bearing::bench {
 namespace {
 
-struct Release {
-  void operator()(PyObject* object) const { Py_DecRef(object); }
-};
-using Object = std::unique_ptr<PyObject, Release>;
-
-/// Takes a new reference from a call into Python; an error there becomes an exception here.
-Object checked(PyObject* result) {
-  if (result != nullptr) return Object(result);
-  PyObject *type = nullptr, *value = nullptr, *trace = nullptr;
-  PyErr_Fetch(&type, &value, &trace);
-  const Object owned[] = {Object(type), Object(value), Object(trace)};
-  const Object text(PyObject_Str(value != nullptr ? value : type));
-  throw std::runtime_error(std::string("[peers.py] ") + (text ? PyUnicode_AsUTF8(text.get()) : "failed"));
-}
-
-void start_python(const std::string& interpreter) {
-  // Large temporaries stay in the heap, whose pages are present; else half of a peer's time goes to page faults.
-  mallopt(M_MMAP_MAX, 0);
-  mallopt(M_TRIM_THRESHOLD, std::numeric_limits<int>::max());
-  PyConfig config;
-  PyConfig_InitPythonConfig(&config);
-  config.install_signal_handlers = 0;
-  PyConfig_SetBytesString(&config, &config.executable, interpreter.c_str());
-  const PyStatus status = Py_InitializeFromConfig(&config);
-  PyConfig_Clear(&config);
-  if (PyStatus_Exception(status)) throw std::runtime_error("cannot start Python as " + interpreter);
-  const Object here = checked(PyUnicode_FromString(BEARING_BENCH_SOURCE_DIR));
-  if (PyList_Insert(PySys_GetObject("path"), 0, here.get()) != 0) checked(nullptr);
-}
-
-Object memory(const HugeBuffer& buffer, std::size_t first, std::size_t bytes) {
-  return checked(PyMemoryView_FromMemory(buffer.as<char>() + first, static_cast<Py_ssize_t>(bytes), PyBUF_WRITE));
-}
-
-Object memory(const void* data, std::size_t bytes) {
-  auto* bytes_of = const_cast<char*>(static_cast<const char*>(data));  // peers.py only reads it
-  return checked(PyMemoryView_FromMemory(bytes_of, static_cast<Py_ssize_t>(bytes), PyBUF_WRITE));
-}
-
-PyObject* module() {
-  static PyObject* const loaded = checked(PyImport_ImportModule("peers")).release();
-  return loaded;
-}
+using python::call_each_time;
+using python::memory;
+using python::Object;
 
 /// The rows of our table as PyTorch and ONNX Runtime want them: cos and sin [length, pairs], each dense.
 struct DenseTable {
@@ -91,11 +46,6 @@ struct DenseTable {
     return copy;
   }
 };
-
-std::function<void()> call_each_time(Object step) {
-  const std::shared_ptr<PyObject> shared(step.release(), Release{});
-  return [shared] { checked(PyObject_CallNoArgs(shared.get())); };
-}
 
 std::vector<Index> counted(Index n) {
   std::vector<Index> at(static_cast<std::size_t>(n));
@@ -132,10 +82,10 @@ void add_peer(const PeerCase& c, Index threads) {
          const Object src = memory(source(), 0, bytes), dst = memory(destination(), 0, bytes);
          const Object ours = memory(destination(), behind, bytes);
          const Object cos = memory(rows.cos.data(), rows.bytes()), sin = memory(rows.sin.data(), rows.bytes());
-         return call_each_time(checked(PyObject_CallMethod(
-             module(), "prepare_rotation", "sssLLLOOOOOO", c.peer, dtype_name<T>(), pairing_name(c.pairing),
-             static_cast<long long>(c.batch), static_cast<long long>(c.time), static_cast<long long>(threads),
-             src.get(), dst.get(), ours.get(), cos.get(), sin.get(), positions.get())));
+         return call_each_time(python::call("peers", "prepare_rotation", "sssLLLOOOOOO", c.peer, dtype_name<T>(),
+                                            pairing_name(c.pairing), static_cast<long long>(c.batch),
+                                            static_cast<long long>(c.time), static_cast<long long>(threads), src.get(),
+                                            dst.get(), ours.get(), cos.get(), sin.get(), positions.get()));
        }});
 }
 
@@ -147,9 +97,9 @@ void add_table_peer(Index threads) {
        .prepare = [=]() -> std::function<void()> {
          const DenseTable& rows = DenseTable::get();
          const Object cos = memory(rows.cos.data(), rows.bytes()), sin = memory(rows.sin.data(), rows.bytes());
-         return call_each_time(
-             checked(PyObject_CallMethod(module(), "prepare_table", "dLLOO", base, static_cast<long long>(rows.length),
-                                         static_cast<long long>(threads), cos.get(), sin.get())));
+         return call_each_time(python::call("peers", "prepare_table", "dLLOO", base,
+                                            static_cast<long long>(rows.length), static_cast<long long>(threads),
+                                            cos.get(), sin.get()));
        }});
 }
 
@@ -170,9 +120,9 @@ void add_bias_peer(const char* encoding, Index threads) {
          const std::vector<float>& parameters = is_t5 ? t5.table.value : slopes;
          const Object numbers = memory(parameters.data(), parameters.size() * sizeof(float));
          const Object expected = memory(destination(), 0, score_bytes);
-         return call_each_time(checked(PyObject_CallMethod(
-             module(), "prepare_bias", "sLLLOO", encoding, static_cast<long long>(score_heads),
-             static_cast<long long>(score_length), static_cast<long long>(threads), numbers.get(), expected.get())));
+         return call_each_time(python::call("peers", "prepare_bias", "sLLLOO", encoding,
+                                            static_cast<long long>(score_heads), static_cast<long long>(score_length),
+                                            static_cast<long long>(threads), numbers.get(), expected.get()));
        }});
 }
 
@@ -187,8 +137,8 @@ void add_prefill(const char* peer, Pairing pairing, Index threads, const char* w
 }  // namespace
 
 void add_peer_cases(const std::string& interpreter) {
-  start_python(interpreter);
-  module();
+  python::start(interpreter);
+  python::module("peers");
   for (const Index threads : {1, 2}) {
     add_prefill<float>("pytorch_rotate_half", Pairing::half, threads);
     add_prefill<Bfloat16>("pytorch_rotate_half", Pairing::half, threads);
@@ -211,6 +161,7 @@ void add_peer_cases(const std::string& interpreter) {
     add_decode("pytorch_complex_in_place", Pairing::interleaved);
     add_decode("onnxruntime", Pairing::half);
   }
+  add_attention_peer_cases();
 }
 
 }  // namespace bearing::bench

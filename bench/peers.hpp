@@ -5,7 +5,8 @@
 namespace bearing::bench {
 
 /// Starts Python in this process, as the program at `interpreter` (one of a virtual environment finds that
-/// environment's packages), loads peers.py and registers PyTorch's and ONNX Runtime's cases.
+/// environment's packages), and registers the cases of PyTorch, ONNX Runtime and OpenBLAS.
 void add_peer_cases(const std::string& interpreter);
+void add_attention_peer_cases();
 
 }  // namespace bearing::bench

@@ -49,7 +49,7 @@ def read_cases(document):
     for run in document["benchmarks"]:
         if run.get("run_type") == "aggregate":
             continue
-        name = run["run_name"].removesuffix("/manual_time")
+        name = re.sub(r"(/iterations:\d+/repeats:\d+)?/manual_time$", "", run["run_name"])
         case = cases.setdefault(name, Case(name))
         if run.get("error_occurred"):
             case.error = run["error_message"]
@@ -63,7 +63,9 @@ def read_cases(document):
 
 
 GROUPS = ("rotate", "backward", "decode", "mrope_sections", "mrope_interleaved", "axial_2d", "compact_table",
-          "fill_table", "bias_matrix", "bias_gradient", "peer", "limit", "memcpy", "nt_copy", "nt_write")
+          "fill_table", "bias_matrix", "bias_gradient", "attention", "attention_decode", "attention_backward",
+          "linear_attention", "peer", "limit", "memcpy", "nt_copy", "nt_write", "read", "fma")
+FMA_BURST = 2 ** 28  # multiply-adds of a thread, as in limits.hpp
 
 
 def reading_order(name):
@@ -89,7 +91,7 @@ def case_rows(cases):
             continue
         for pattern, demand in case.bars:
             share = case.share(pattern)
-            met = share >= demand if demand else None
+            met = round(share, 2) >= demand if demand else None  # as it is printed
             rows.append((case.name, time_text(case.best), f"{share:.2f}", bar_name(pattern),
                          f"{demand:.2f}" if demand else "", verdict(met)))
         if case.at_most_us:
@@ -99,34 +101,42 @@ def case_rows(cases):
 
 
 def bar_name(pattern):
-    kind = pattern.split("/")[0]
-    return {"limit": "LIMIT", "rotate": "1-D, full table", "nt_write": "NT write", "nt_copy": "NT copy"}.get(kind, kind)
+    kind, *rest = pattern.split("/")
+    if kind == "attention":
+        return "/".join(rest[:2])
+    return {"limit": "LIMIT", "rotate": "1-D, full table", "nt_write": "NT write", "nt_copy": "NT copy",
+            "read": "reading", "fma": "FMA peak", "attention_decode": "one thread"}.get(kind, kind)
 
 
 def limit_rows(cases):
-    """name, time, GB/s read plus written."""
+    """name, time, GB/s read plus written, or GFLOP/s."""
     rows = []
     scale = {"KiB": 1024, "MiB": 1024 ** 2}
     for case in cases.values():
         parts = case.name.split("/")
-        if not case.times or parts[0] not in ("limit", "memcpy", "nt_copy", "nt_write"):
+        if not case.times or parts[0] not in ("limit", "memcpy", "nt_copy", "nt_write", "read", "fma"):
             continue
-        size = parts[-2]
-        moved = int(size[:-3]) * scale[size[-3:]] * (1 if parts[0] == "nt_write" else 2)
-        rows.append((case.name, time_text(case.best), f"{moved / case.best * 1e-3:.1f}"))
+        if parts[0] == "fma":
+            rate = f"{2 * FMA_BURST * int(parts[-1]) / case.best * 1e-3:.1f} GFLOP/s"
+        else:
+            size = parts[-2]
+            moved = int(size[:-3]) * scale[size[-3:]] * (1 if parts[0] in ("nt_write", "read") else 2)
+            rate = f"{moved / case.best * 1e-3:.1f} GB/s"
+        rows.append((case.name, time_text(case.best), rate))
     return rows
 
 
 def peer_rows(cases):
-    """name, its time, ours, how many times faster we are."""
+    """name, its time, ours, how many times faster we are, and whether we are to be ahead and are."""
     rows = []
     for case in cases.values():
         if not case.times or not case.peer:
             continue
-        (pattern, _), = case.bars
+        (pattern, demand), = case.bars
         peer, what = case.name.removeprefix("peer/").split("/", 1)
         share = case.share(pattern)
-        rows.append((peer, what, time_text(case.best), time_text(case.best * share), f"{1 / share:.1f}"))
+        rows.append((peer, what, time_text(case.best), time_text(case.best * share), f"{1 / share:.2f}",
+                     verdict(1 / share >= demand if demand else None)))
     return rows
 
 
@@ -161,14 +171,17 @@ def print_report(document, markdown):
     print(f"{context['cpu']}, {context['num_cpus']} cores at {context['mhz_per_cpu']} MHz, "
           f"{cache_text(context, 2)} per core, {cache_text(context, 3)}; target {context['simd_target']}, "
           f"{context['priority']}, bearing {context['bearing']}, {context['date'][:10]}\n")
+    if "peers" in context:
+        print(f"Peers: {context['peers']}\n")
     rows = case_rows(cases)
     print_table("Shares of the limits", ("case / threads", "time", "share", "of", "demanded", ""), rows, markdown)
-    print_table("Peers", ("peer", "case / threads", "peer", "bearing", "times faster"), peer_rows(cases), markdown)
-    print_table("Limits", ("limit / bytes / threads", "time", "GB/s"), limit_rows(cases), markdown)
+    peers = peer_rows(cases)
+    print_table("Peers", ("peer", "case / threads", "peer", "bearing", "times faster", ""), peers, markdown)
+    print_table("Limits", ("limit / bytes / threads", "time", "rate"), limit_rows(cases), markdown)
     errors = [case for case in cases.values() if case.error]
     for case in errors:
         print(f"{case.name}: {case.error}", file=sys.stderr)
-    demanded, missed = (sum(1 for row in rows if row[-1] in kinds) for kinds in (("ok", "MISSED"), ("MISSED",)))
+    demanded, missed = (sum(1 for row in rows + peers if row[-1] in kinds) for kinds in (("ok", "MISSED"), ("MISSED",)))
     print(f"{demanded - missed} of {demanded} demands met.")
     return 1 if errors else 0
 

@@ -1,5 +1,5 @@
-// rope_bench [--peers=PYTHON] [Google Benchmark's options]: scripts/bench gives the settings that make its ratios
-// stable.
+// rope_bench [--peers=PYTHON] [--full] [Google Benchmark's options]: scripts/bench gives the settings that make its
+// ratios stable.
 
 #include <benchmark/benchmark.h>
 #include <sys/resource.h>
@@ -27,21 +27,28 @@ std::string cpu_name() {
   return "unknown";
 }
 
-/// Takes --peers=PYTHON out of the arguments.
-std::string take_peers_option(int& argc, char** argv) {
-  constexpr std::string_view option = "--peers=";
-  std::string interpreter;
+struct OwnOptions {
+  std::string interpreter;  // --peers=
+  bool full = false;        // --full: the longest sequences too
+};
+
+/// Takes them out of the arguments.
+OwnOptions take_own_options(int& argc, char** argv) {
+  constexpr std::string_view peers = "--peers=";
+  OwnOptions own;
   int kept = 1;
   for (int i = 1; i < argc; ++i) {
     const std::string_view argument = argv[i];
-    if (argument.starts_with(option)) {
-      interpreter = argument.substr(option.size());
+    if (argument.starts_with(peers)) {
+      own.interpreter = argument.substr(peers.size());
+    } else if (argument == "--full") {
+      own.full = true;
     } else {
       argv[kept++] = argv[i];
     }
   }
   argc = kept;
-  return interpreter;
+  return own;
 }
 
 void describe_machine() {
@@ -56,7 +63,7 @@ void describe_machine() {
 }  // namespace
 
 int main(int argc, char** argv) try {
-  const std::string interpreter = take_peers_option(argc, argv);
+  const OwnOptions own = take_own_options(argc, argv);
   benchmark::Initialize(&argc, argv);
   if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 2;
   describe_machine();
@@ -69,9 +76,12 @@ int main(int argc, char** argv) try {
   bearing::bench::add_input_cases();
   bearing::bench::add_score_cases();
   bearing::bench::add_relation_cases();
-  if (!interpreter.empty()) {
+  bearing::bench::add_attention_cases(own.full);
+  bearing::bench::add_attention_backward_cases();
+  bearing::bench::add_linear_attention_cases();
+  if (!own.interpreter.empty()) {
 #ifdef BEARING_BENCH_PEERS
-    bearing::bench::add_peer_cases(interpreter);
+    bearing::bench::add_peer_cases(own.interpreter);
 #else
     std::fputs("rope_bench: --peers: this build has none; configure with -DBEARING_BENCH_PEERS=ON\n", stderr);
     return 2;

@@ -1,0 +1,41 @@
+// The gradients of attention. Their seven products are counted: scores and the gradients of weights, once for the
+// gradient of queries and once for those of keys and values, and the three gradients themselves.
+
+#include "attention_models.hpp"
+
+namespace bearing::bench {
+namespace {
+
+void add_backward(const std::string& mask, const std::string& encoding, Index dim, Index threads, double demand) {
+  const AttentionShape shape = self_attention(4096, dim);
+  const double fmas = 7 * pairs_left(mask, shape) * static_cast<double>(shape.heads * dim);
+  add({.name = "attention_backward/" + attention_name<float>(mask, encoding, shape),
+       .threads = threads,
+       .bars = {fma_limit<float>(fmas, threads, demand)},
+       .turns = turns_for(fmas, threads),
+       .prepare = [=]() -> std::function<void()> {
+         const AttentionMemory<float> memory(shape);
+         const Encoded encoded = encode(encoding, shape);
+         attention(memory.inputs(), memory.out(), memory.lse(), encoded.terms, visible_keys<float>(mask),
+                   executor(threads));
+         return [=] {
+           attention_backward(memory.inputs(), {memory.out(), memory.lse(), memory.d_out()}, memory.grads(),
+                              encoded.terms, visible_keys<float>(mask), executor(threads));
+         };
+       }});
+}
+
+}  // namespace
+
+void add_attention_backward_cases() {
+  for (const Index dim : {64, 128}) {
+    for (const Index threads : {1, 2}) {
+      add_backward("full", "none", dim, threads, 0.60);
+      add_backward("causal", "none", dim, threads, 0.60);
+    }
+    add_backward("full", "alibi", dim, 1, 0);
+    add_backward("full", "t5", dim, 1, 0);
+  }
+}
+
+}  // namespace bearing::bench
