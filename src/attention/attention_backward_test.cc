@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 #include <array>
+#include <bearing/error.hpp>
 #include <limits>
 
 #include "support/attention.hpp"
@@ -359,7 +360,7 @@ TEST(AttentionBackward, SaysWhatIsWrongBeforeItWrites) {
   const AttentionGrads<float> grads{view(d_q), view(d_k), view(d_v)};
   const auto expect = [&](const AttentionInputs<float>& inputs, const AttentionResults<float>& from,
                           const AttentionGrads<float>& to, const char* text) {
-    test::expect_error<ShapeError>([&] { attention_backward(inputs, from, to, {}, {.mask = Mask::none}); },
+    test::expect_error<ShapeError>([&] { attention_backward<float>(inputs, from, to, {}, {.mask = Mask::none}); },
                                    std::string("[attention_backward] ") + text);
     for (const std::vector<float>* grad : {&d_q, &d_k, &d_v}) {
       for (const float number : *grad) ASSERT_EQ(number, 7);

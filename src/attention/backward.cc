@@ -82,7 +82,7 @@ BackwardPlan<T>::BackwardPlan(const AttentionCall<T>& call, const AttentionResul
   slab = 6 * attend::strip_rows<A>();
   if (call.whole_rows) slab = std::clamp<Index>(65536 / all_cols / 4 * 4, 4, slab);
   rows = slab * std::clamp<Index>(numbers / features / slab, 1, std::max<Index>(288 / slab, 1));
-  rows = std::min(rows, problem.q_len);
+  rows = std::min(rows, std::max<Index>(problem.q_len, 1));
   slab = std::min(slab, rows);
   want_q = grads.d_q.data != nullptr || q_params;
   want_k = grads.d_k.data != nullptr || k_params;
