@@ -137,6 +137,45 @@ NewArray new_array(ArrayKind kind, DataType type, const std::vector<Index>& shap
   return {bits.attr("view")(nb::module_::import_("ml_dtypes").attr("bfloat16")), data};
 }
 
+template <class T>
+FlagArray<T>::FlagArray(nb::handle from, const Argument& argument) : argument_(argument) {
+  if (from.is_none()) return;
+  constexpr const char* wanted =
+      std::is_same_v<T, bool> ? "an array of bool on the CPU" : "an array of int64 on the CPU";
+  nb::object owned = nb::borrow(from);
+  if (!nb::hasattr(from, "dtype")) owned = nb::module_::import_("numpy").attr("asarray")(from);
+  if (!nb::try_cast(owned, array_, false) || array_.device_type() != nb::device::cpu::value) {
+    argument.fail(wanted, class_of(from));
+  }
+  for (std::size_t axis = 0; axis < array_.ndim(); ++axis) {
+    shape_.push_back(static_cast<Index>(array_.shape(axis)));
+    stride_.push_back(array_.stride(axis));
+  }
+  static const T nothing{};
+  data_ = array_.size() == 0 ? &nothing : static_cast<const T*>(array_.data());
+  if (array_.dtype() == nb::dtype<T>()) return;
+  if constexpr (std::is_same_v<T, Index>) {
+    if (array_.dtype() == nb::dtype<std::int32_t>()) {
+      // PyTorch's tensors have long(), the others astype().
+      owned = nb::hasattr(owned, "astype") ? owned.attr("astype")("int64") : owned.attr("long")();
+      if (nb::try_cast(owned, array_, false)) {
+        data_ = static_cast<const T*>(array_.data());
+        for (std::size_t axis = 0; axis < array_.ndim(); ++axis) stride_[axis] = array_.stride(axis);
+        return;
+      }
+    }
+  }
+  argument.fail(wanted, "one of " + nb::cast<std::string>(nb::str(nb::object(owned.attr("dtype")))));
+}
+
+template <class T>
+void FlagArray<T>::check_rank(std::size_t rank) const {
+  if (shape_.size() == rank) return;
+  argument_.fail("an array of " + std::to_string(rank) + " axes", "one of " + std::to_string(shape_.size()));
+}
+template class FlagArray<Index>;
+template class FlagArray<bool>;
+
 PositionsArgument::PositionsArgument(nb::handle from, const Argument& argument) {
   if (from.is_none()) return;
   Index past = 0;

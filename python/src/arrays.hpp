@@ -4,6 +4,7 @@
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/string.h>
 
+#include <algorithm>
 #include <array>
 #include <bearing/half.hpp>
 #include <bearing/positions.hpp>
@@ -80,6 +81,36 @@ class Array {
   const void* data_ = nullptr;
   std::vector<Index> shape_, stride_;
 };
+
+/// An array of whole numbers (starts, lengths, a block table), or of truth values. Other integers than int64 are
+/// copied.
+template <class T>
+class FlagArray {
+ public:
+  FlagArray(nb::handle from, const Argument& argument);
+
+  /// An empty view for None. Throws TypeError unless the array has so many axes.
+  template <int Rank>
+  View<const T, Rank> view() const {
+    View<const T, Rank> out;
+    if (data_ == nullptr) return out;
+    check_rank(Rank);
+    out.data = data_;
+    std::copy_n(shape_.begin(), Rank, out.shape.begin());
+    std::copy_n(stride_.begin(), Rank, out.stride.begin());
+    return out;
+  }
+
+ private:
+  void check_rank(std::size_t rank) const;
+
+  Argument argument_;
+  nb::ndarray<nb::ro> array_;
+  const T* data_ = nullptr;
+  std::vector<Index> shape_, stride_;
+};
+using IndexArray = FlagArray<Index>;
+using BoolArray = FlagArray<bool>;
 
 /// A new array of a kind and type, row-major, not filled. Its object goes to Python.
 struct NewArray {

@@ -1,9 +1,8 @@
 // attention(), its backward, and merge().
 
-#include <nanobind/stl/optional.h>
-
 #include <bearing/attention.hpp>
 #include <cmath>
+#include <cstring>
 
 #include "bind.hpp"
 #include "encodings.hpp"
@@ -21,66 +20,287 @@ struct Words<Mask> {
 
 namespace {
 
-bool time_first(const std::string& layout, const char* function) {
-  if (layout == "bhtd") return false;
-  if (layout == "bthd") return true;
-  throw nb::value_error(
-      (std::string("[") + function + "] layout: must be 'bhtd' or 'bthd', got '" + layout + "'").c_str());
+/// The named arguments of a call; what is left when all have been taken is a mistake.
+class Named {
+ public:
+  Named(const char* function, const nb::kwargs& given) : function_(function), given_(given) {}
+
+  nb::object take(const char* name) {
+    known_.emplace_back(name);
+    return given_.contains(name) ? nb::borrow(given_[name]) : nb::none();
+  }
+  template <class T>
+  T take(const char* name, T otherwise) {
+    const nb::object value = take(name);
+    return value.is_none() ? otherwise : Member<T>::from(value, {function_, name});
+  }
+  void finish() const {
+    for (auto [key, value] : given_) {
+      const auto word = nb::cast<std::string>(key);
+      if (std::find(known_.begin(), known_.end(), word) != known_.end()) continue;
+      throw nb::type_error((std::string("[") + function_ + "] has no argument " + word).c_str());
+    }
+  }
+  Argument argument(const char* name) const { return {function_, name}; }
+
+ private:
+  const char* function_;
+  const nb::kwargs& given_;
+  std::vector<std::string> known_;
+};
+
+/// The arrays of one call, whatever their type.
+struct Call {
+  Call(const char* name, nb::handle q_from, nb::handle k_from, nb::handle v_from, Named& named)
+      : function(name),
+        q(q_from, {name, "q"}),
+        k(k_from, {name, "k"}),
+        v(v_from, {name, "v"}),
+        q_at(named.take("q_at"), {name, "q_at"}),
+        k_at(named.take("k_at"), {name, "k_at"}),
+        k_lengths(named.take("k_lengths"), {name, "k_lengths"}),
+        q_starts(named.take("q_starts"), {name, "q_starts"}),
+        k_starts(named.take("k_starts"), {name, "k_starts"}),
+        block_table(named.take("block_table"), {name, "block_table"}),
+        key_mask(named.take("key_mask"), {name, "key_mask"}),
+        visible(named.take("visible"), {name, "visible"}),
+        sinks(named.take("sinks")) {
+    const nb::object given = named.take("mask");
+    if (given.is_none())
+      Argument{name, "mask"}.fail("given: 'none', 'causal', …; a wrong guess would be silent", "None");
+    mask = enum_of<Mask>(given, {name, "mask"});
+    const nb::object window_given = named.take("window");
+    if (!window_given.is_none()) {
+      if (!nb::isinstance<nb::tuple>(window_given) || nb::len(window_given) != 2) {
+        Argument{name, "window"}.fail("(before, after) in tokens, -1 for no limit",
+                                      nb::cast<std::string>(nb::repr(window_given)));
+      }
+      window = {Member<Index>::from(nb::object(window_given[0]), {name, "window"}),
+                Member<Index>::from(nb::object(window_given[1]), {name, "window"})};
+    }
+    const nb::object scale_given = named.take("scale");
+    if (!scale_given.is_none()) scale = Member<double>::from(scale_given, {name, "scale"});
+    soft_cap = named.take<double>("soft_cap", 0.0);
+    const nb::object layout = named.take("layout");
+    if (!layout.is_none()) {
+      const auto word = nb::cast<std::string>(layout);
+      if (word != "bhtd" && word != "bthd") {
+        throw nb::value_error(
+            (std::string("[") + name + "] layout: must be 'bhtd' or 'bthd', got '" + word + "'").c_str());
+      }
+      time_first = word == "bthd";
+    }
+    threads = named.take<Index>("threads", 1);
+    for (const Array* other : {&k, &v}) same_type(*other);
+  }
+
+  void same_type(const Array& other) const {
+    if (other.type() == q.type()) return;
+    other.argument().fail(std::string(name_of(q.type())) + ", as q is", name_of(other.type()));
+  }
+
+  template <class T>
+  AttentionInputs<T> inputs() const {
+    return {q.tensor<T>(time_first), k.tensor<T>(time_first), v.tensor<T>(time_first), *q_at, *k_at,
+            block_table.view<2>()};
+  }
+
+  const char* function;
+  Array q, k, v;
+  PositionsArgument q_at, k_at;
+  IndexArray k_lengths, q_starts, k_starts, block_table;
+  BoolArray key_mask, visible;
+  nb::object sinks;
+  Mask mask = Mask::none;
+  Window window;
+  std::optional<double> scale;
+  double soft_cap = 0;
+  bool time_first = false;
+  Index threads = 1;
+};
+
+/// Options whose sinks are held here.
+template <class A>
+struct Options {
+  AttentionOptions<A> value;
+  std::optional<Array> sinks;
+
+  explicit Options(const Call& call) : value{.mask = call.mask} {
+    value.window = call.window;
+    value.scale = call.scale;
+    value.soft_cap = call.soft_cap;
+    value.k_lengths = call.k_lengths.view<1>();
+    value.key_mask = call.key_mask.view<2>();
+    value.visible = call.visible.view<4>();
+    value.q_starts = call.q_starts.view<1>();
+    value.k_starts = call.k_starts.view<1>();
+    if (call.sinks.is_none()) return;
+    sinks.emplace(call.sinks, Argument{call.function, "sinks"});
+    if (sinks->type() != type_of_arithmetic) {
+      sinks->argument().fail(name_of(type_of_arithmetic), name_of(sinks->type()));
+    }
+    value.sinks.value = sinks->view<A, 1>();
+  }
+  static constexpr DataType type_of_arithmetic = std::is_same_v<A, double> ? DataType::f64 : DataType::f32;
+};
+
+/// A new array with the rank and order of axes that `as` has, and its view as (batch, heads, time, dim).
+template <class T>
+struct NewTensor {
+  NewTensor(const Array& as, bool time_first, Index time, Index dim) {
+    std::vector<Index> shape = as.shape();
+    const std::size_t n = shape.size();
+    shape[n - 1] = dim;
+    shape[n - (time_first && n > 2 ? 3 : 2)] = time;
+    array = new_array(as.kind(), as.type(), shape);
+    view = as.tensor<T>(time_first).shape;
+    extents = {view[0], view[1], time, dim};
+  }
+  View<T, 4> tensor(bool time_first) const {
+    T* data = static_cast<T*>(array.data);
+    return time_first ? bthd(data, extents[0], extents[2], extents[1], extents[3])
+                      : bhtd(data, extents[0], extents[1], extents[2], extents[3]);
+  }
+  NewArray array;
+  std::array<Index, 4> view, extents;
+};
+
+nb::object forward(nb::handle q, nb::handle k, nb::handle v, nb::handle encodings, const nb::kwargs& given) {
+  const char* function = "attention";
+  Named named(function, given);
+  const Call call(function, q, k, v, named);
+  const bool return_lse = named.take<bool>("return_lse", false);
+  named.finish();
+  const Executor on = executor_of(call.threads, function);
+  return with_type(call.q.type(), [&]<class T>() -> nb::object {
+    using A = Compute<T>;
+    const MadeList<A> list(function, encodings, Wanted::values);
+    const AttentionInputs<T> in = call.inputs<T>();
+    const Options<A> options(call);
+    const auto& shape = in.q.shape;
+    const NewTensor<T> out(call.q, call.time_first, shape[2], in.v.shape[3]);
+    NewArray lse{};
+    View<A, 3> lse_view;
+    if (return_lse) {
+      lse = new_array(call.q.kind(), Options<A>::type_of_arithmetic, {shape[0], shape[1], shape[2]});
+      lse_view = view_of<A, 3>(lse, {shape[0], shape[1], shape[2]});
+    }
+    {
+      const nb::gil_scoped_release released;
+      bearing::attention(in, out.tensor(call.time_first), lse_view, list.terms, options.value, on);
+    }
+    if (!return_lse) return out.array.object;
+    return nb::make_tuple(out.array.object, lse.object);
+  });
 }
 
-/// The shape that a caller's array has, for new axes of the same meaning: its own rank and order.
-std::vector<Index> like(const Array& array, bool first, Index time, Index dim) {
-  std::vector<Index> shape = array.shape();
-  const std::size_t n = shape.size();
-  shape[n - 1] = dim;
-  shape[n - (first && n > 2 ? 3 : 2)] = time;
-  return shape;
+nb::object backward(nb::handle q, nb::handle k, nb::handle v, nb::handle out, nb::handle lse, nb::handle d_out,
+                    nb::handle encodings, const nb::kwargs& given) {
+  const char* function = "attention_backward";
+  Named named(function, given);
+  const Call call(function, q, k, v, named);
+  const Array outs(out, {function, "out"}), sums(lse, {function, "lse"}), d_outs(d_out, {function, "d_out"});
+  const nb::object d_lse = named.take("d_lse");
+  named.finish();
+  for (const Array* other : {&outs, &d_outs}) call.same_type(*other);
+  const Executor on = executor_of(call.threads, function);
+  return with_type(call.q.type(), [&]<class T>() -> nb::object {
+    using A = Compute<T>;
+    const bool first = call.time_first;
+    const MadeList<A> list(function, encodings, Wanted::gradients);
+    const AttentionInputs<T> in = call.inputs<T>();
+    Options<A> options(call);
+    const auto check = [&](const Array& array) {
+      if (array.type() == Options<A>::type_of_arithmetic) return;
+      array.argument().fail(name_of(Options<A>::type_of_arithmetic), name_of(array.type()));
+    };
+    check(sums);
+    AttentionResults<T> results{outs.tensor<T>(first), sums.view<A, 3>(), d_outs.tensor<T>(first)};
+    std::optional<Array> d_sums;
+    if (!d_lse.is_none()) {
+      d_sums.emplace(d_lse, Argument{function, "d_lse"});
+      check(*d_sums);
+      results.d_lse = d_sums->view<A, 3>();
+    }
+    const NewTensor<T> d_q(call.q, first, in.q.shape[2], in.q.shape[3]),
+        d_k(call.k, first, in.k.shape[2], in.k.shape[3]), d_v(call.v, first, in.v.shape[2], in.v.shape[3]);
+    nb::object d_sinks = nb::none();
+    if (options.sinks) {
+      const NewArray grad = new_array(options.sinks->kind(), options.sinks->type(), options.sinks->shape());
+      std::memset(grad.data, 0, static_cast<std::size_t>(options.sinks->shape()[0]) * sizeof(A));
+      options.value.sinks.grad = view_of<A, 1>(grad, {options.sinks->shape()[0]});
+      d_sinks = grad.object;
+    }
+    {
+      const nb::gil_scoped_release released;
+      bearing::attention_backward<T>(in, results, {d_q.tensor(first), d_k.tensor(first), d_v.tensor(first)}, list.terms,
+                                     options.value, on);
+    }
+    return nb::make_tuple(d_q.array.object, d_k.array.object, d_v.array.object, list.gradient_arrays(), d_sinks);
+  });
 }
+
+void merge_into(nb::handle part, nb::handle part_lse, nb::handle out, nb::handle lse, Index threads) {
+  const char* function = "merge";
+  const Array parts(part, {function, "part"}), part_sums(part_lse, {function, "part_lse"});
+  const Array outs = Array::writable(out, {function, "out"}), sums = Array::writable(lse, {function, "lse"});
+  if (parts.type() != outs.type()) parts.argument().fail(name_of(outs.type()), name_of(parts.type()));
+  const Executor on = executor_of(threads, function);
+  with_type(outs.type(), [&]<class T>() {
+    using A = Compute<T>;
+    for (const Array* array : {&part_sums, &sums}) {
+      if (array->type() == Options<A>::type_of_arithmetic) continue;
+      array->argument().fail(name_of(Options<A>::type_of_arithmetic), name_of(array->type()));
+    }
+    const auto from = parts.view<T, 4>();
+    const auto to = outs.written<T, 4>();
+    const auto from_lse = part_sums.view<A, 3>();
+    const auto to_lse = sums.written<A, 3>();
+    const nb::gil_scoped_release released;
+    bearing::merge<T>(from, from_lse, to, to_lse, on);
+  });
+}
+
+constexpr const char* options_text =
+    "mask: Literal['none', 'causal', 'causal_top_left', 'causal_bottom_right'], window: tuple[int, int] | None = None, "
+    "q_at: Positions = None, k_at: Positions = None, scale: float | None = None, soft_cap: float = 0.0, "
+    "sinks: ArrayLike | None = None, k_lengths: ArrayLike | None = None, key_mask: ArrayLike | None = None, "
+    "visible: ArrayLike | None = None, q_starts: ArrayLike | None = None, k_starts: ArrayLike | None = None, "
+    "block_table: ArrayLike | None = None, layout: Literal['bhtd', 'bthd'] = 'bhtd', threads: int = 1";
 
 }  // namespace
 
 void bind_attention(nb::module_& m) {
+  static const std::string forward_sig =
+      std::string("def attention(q: ArrayLike, k: ArrayLike, v: ArrayLike, encodings: Encodings = None, *, ") +
+      options_text + ", return_lse: bool = False) -> Array | tuple[Array, Array]";
   m.def(
-      "attention",
-      [](nb::handle q, nb::handle k, nb::handle v, nb::handle encodings, const std::string& mask, nb::handle q_at,
-         nb::handle k_at, std::optional<double> scale, double soft_cap, const std::string& layout, bool return_lse,
-         Index threads) -> nb::object {
-        const char* function = "attention";
-        const Array qs(q, {function, "q"}), ks(k, {function, "k"}), vs(v, {function, "v"});
-        for (const Array* other : {&ks, &vs}) {
-          if (other->type() == qs.type()) continue;
-          other->argument().fail(std::string(name_of(qs.type())) + ", as q is", name_of(other->type()));
-        }
-        const bool first = time_first(layout, function);
-        const PositionsArgument q_positions(q_at, {function, "q_at"}), k_positions(k_at, {function, "k_at"});
-        const Executor on = executor_of(threads, function);
-        return with_type(qs.type(), [&]<class T>() -> nb::object {
-          using A = Compute<T>;
-          const MadeList<A> list(function, encodings, Wanted::values);
-          const AttentionInputs<T> in{qs.tensor<T>(first), ks.tensor<T>(first), vs.tensor<T>(first), *q_positions,
-                                      *k_positions};
-          const auto& shape = in.q.shape;
-          const Index value_dim = in.v.shape[3];
-          AttentionOptions<A> options{.mask = enum_of<Mask>(nb::str(mask.c_str()), {function, "mask"})};
-          options.scale = scale;
-          options.soft_cap = soft_cap;
-          const NewArray out = new_array(qs.kind(), qs.type(), like(qs, first, shape[2], value_dim));
-          View<T, 4> to = first ? bthd(static_cast<T*>(out.data), shape[0], shape[2], shape[1], value_dim)
-                                : bhtd(static_cast<T*>(out.data), shape[0], shape[1], shape[2], value_dim);
-          constexpr DataType sums = std::is_same_v<T, double> ? DataType::f64 : DataType::f32;
-          const NewArray lse = new_array(qs.kind(), sums, {shape[0], shape[1], shape[2]});
-          {
-            const nb::gil_scoped_release released;
-            bearing::attention(in, to, view_of<A, 3>(lse, {shape[0], shape[1], shape[2]}), list.terms, options, on);
-          }
-          if (!return_lse) return out.object;
-          return nb::make_tuple(out.object, lse.object);
-        });
-      },
-      nb::arg("q"), nb::arg("k"), nb::arg("v"), nb::arg("encodings") = nb::none(), nb::kw_only(), nb::arg("mask"),
-      nb::arg("q_at") = nb::none(), nb::arg("k_at") = nb::none(), nb::arg("scale") = nb::none(),
-      nb::arg("soft_cap") = 0.0, nb::arg("layout") = "bhtd", nb::arg("return_lse") = false, nb::arg("threads") = 1,
-      "Softmax attention with any list of encodings, in memory linear in the lengths.");
+      "attention", forward, nb::arg("q"), nb::arg("k"), nb::arg("v"), nb::arg("encodings") = nb::none(),
+      nb::arg("options"), nb::sig(forward_sig.c_str()),
+      "Softmax attention with any list of encodings, in memory linear in the lengths.\n\n"
+      "    s_ij = cap(c (T q_i)·(T k_j)) + terms,   o_i = sum_j softmax(s)_ij (v_j + V[rho(i, j)])\n\n"
+      "q [batch, heads, q_len, dim], k [batch, kv_heads, k_len, dim], v [batch, kv_heads, k_len, value_dim]; without\n"
+      "the first axes for one sequence or one head; layout 'bthd' has time before heads. float64, float32, bfloat16\n"
+      "or float16, sums in float64 or float32. mask has no default. Returns out, of q's kind and type, and with\n"
+      "return_lse the logarithms of the rows' sums [batch, heads, q_len]. A query that sees no key: 0 and -inf.\n\n"
+      "window: (before, after) in tokens, -1 for no limit. q_at, k_at: positions, None for 0, 1, 2, ..., an int for a\n"
+      "cache of so many keys. soft_cap bounds c q·k before terms are added. sinks [heads]. k_lengths [batch].\n"
+      "key_mask [batch, k_len] and visible [batch, heads, q_len, k_len]: True may be seen. q_starts, k_starts\n"
+      "[sequences + 1]: packed sequences. block_table [batch, blocks]: a paged cache. threads: 0 for all.\n\n"
+      "Raises ShapeError, RangeError or TypeError, which name the argument.");
+  static const std::string backward_sig =
+      std::string("def attention_backward(q: ArrayLike, k: ArrayLike, v: ArrayLike, out: ArrayLike, lse: ArrayLike, ") +
+      "d_out: ArrayLike, encodings: Encodings = None, *, " + options_text +
+      ", d_lse: ArrayLike | None = None) -> tuple[Array, Array, Array, list[dict[str, Array]], Array | None]";
+  m.def(
+      "attention_backward", backward, nb::arg("q"), nb::arg("k"), nb::arg("v"), nb::arg("out"), nb::arg("lse"),
+      nb::arg("d_out"), nb::arg("encodings") = nb::none(), nb::arg("options"), nb::sig(backward_sig.c_str()),
+      "The gradients of attention(): d_q, d_k, d_v, a dictionary of parameters' gradients for each encoding, and the\n"
+      "sinks' gradient or None. out and lse are what attention() gave for the same arguments.");
+  m.def("merge", merge_into, nb::arg("part"), nb::arg("part_lse"), nb::arg("out"), nb::arg("lse"),
+        nb::arg("threads") = 1,
+        "Combines results over disjoint sets of keys in place, as if they had been one: out and lse take part in.\n\n"
+        "part, out [batch, heads, q_len, value_dim], part_lse, lse [batch, heads, q_len].");
 }
 
 }  // namespace bearing::python
