@@ -1,5 +1,8 @@
 #include <algorithm>
 #include <bearing/encodings/rotary_rows.hpp>
+#include <bearing/error.hpp>
+
+#include "text.hpp"
 
 namespace bearing {
 
@@ -27,8 +30,13 @@ void on_rows(const RowTile& tile, Index axes, const A* in, Index in_stride, A* o
 }  // namespace
 
 template <class A>
-void RotaryRows<A>::check(const char*, const Problem& problem) const {
-  // A rotation of no heads checks all that a rotation checks: the dimension, and every position.
+void RotaryRows<A>::check(const char* function, const Problem& problem) const {
+  const Index head_dim = table_->frequencies().head_dim;
+  if (problem.dim != head_dim) {
+    throw ShapeError(
+        text::concat("[", function, "] RotaryRows: must be for rows of head_dim = ", head_dim, ", got ", problem.dim));
+  }
+  // A rotation of no heads checks what a rotation checks of positions.
   const View<A, 4> none{nullptr, {problem.batch, 0, problem.q_len, problem.dim}, {0, 0, problem.dim, 1}};
   rotate(*table_, none, *problem.q_at);
 }

@@ -95,15 +95,14 @@ TEST(RotaryRows, RopeKeepsNormsAndDependsOnDistanceAlone) {
   EXPECT_LT(test::shift_dependence(rows, 16, 1), 0x1p-46);
 }
 
-TEST(RotaryRows, WrongCallsSayWhatRotateSays) {
+TEST(RotaryRows, WrongCallsSayWhatMustHold) {
   const RopeTable<float> table(Rope{.head_dim = 4, .pairing = Pairing::half}, 8);
   const RotaryRows<float> rows(table);
   std::vector<float> x(6, 7.0f);
   const auto call = [&](const RotaryRows<float>& encoding, Index dim, const Positions& at) {
     turn<float>(encoding, Side::key, at, bhtd<const float>(x.data(), 1, 1, 1, dim), bhtd(x.data(), 1, 1, 1, dim));
   };
-  expect_error<ShapeError>([&] { call(rows, 6, {}); },
-                           "[rotate] x: last extent must be head_dim = 4, got 6; shape is [1, 0, 1, 6]");
+  expect_error<ShapeError>([&] { call(rows, 6, {}); }, "[turn] RotaryRows: must be for rows of head_dim = 4, got 6");
   const std::vector<float> cos{1, 1}, sin{0, 0};
   const auto given = RopeTable<float>::from_cos_sin({.head_dim = 4, .pairing = Pairing::half}, dense(cos.data(), 1, 2),
                                                     dense(sin.data(), 1, 2));
