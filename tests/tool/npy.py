@@ -3,7 +3,7 @@
 import ast
 import struct
 
-FORMATS = {"<f4": "f", "<f8": "d", "<f2": "e", "<u2": "H", "<i8": "q", "<i4": "i"}
+FORMATS = {"<f4": "f", "<f8": "d", "<f2": "e", "<u2": "H", "<i8": "q", "<i4": "i", "|b1": "?"}
 
 
 def write(path, descr, shape, values):

@@ -105,11 +105,11 @@ class Tool(Base):
         for flag in ("--help", "-h"):
             result = run(flag)
             self.assertEqual((result.returncode, result.stderr), (0, ""))
-            for word in ("config", "rotate", "list", "check", "compare", "table", "completion", "--version", "Examples:", "Exit status:"):
+            for word in ("config", "rotate", "attend", "list", "check", "compare", "table", "completion", "--version", "Examples:", "Exit status:"):
                 self.assertIn(word, result.stdout)
 
     def test_help_of_each_command_fits_eighty_columns(self):
-        for command in ([], ["config"], ["rotate"], ["list"], ["check"], ["compare"], ["table"], ["completion"]):
+        for command in ([], ["config"], ["rotate"], ["attend"], ["list"], ["check"], ["compare"], ["table"], ["completion"]):
             result = run(*command, "--help")
             self.assertEqual((result.returncode, result.stderr), (0, ""))
             self.assertIn("Usage: bearing", result.stdout)
@@ -138,7 +138,7 @@ class Tool(Base):
 
     def test_a_wrong_command_line_exits_with_2(self):
         for pieces, arguments in (
-            ("a command is needed: config, rotate, list, check, compare, table, completion", []),
+            ("a command is needed: config, rotate, attend, list, check, compare, table, completion", []),
             ("'confg' is not a command; did you mean 'config'?", ["confg"]),
             ("'--verson' is not a command; did you mean '--version'?", ["--verson"]),
             ("FILE is required", ["config"]),

@@ -23,6 +23,7 @@ using Action = std::function<void()>;
 
 Action add_config_command(CLI::App& app);
 Action add_rotate_command(CLI::App& app);
+Action add_attend_command(CLI::App& app);
 Action add_list_command(CLI::App& app);
 Action add_check_command(CLI::App& app);
 Action add_compare_command(CLI::App& app);

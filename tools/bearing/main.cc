@@ -26,6 +26,8 @@ constexpr const char* footer =
     "  bearing config config.json --json | jq '.groups[0].inv_freq'\n"
     "  bearing rotate --config config.json --q q.npy --k k.npy --offset 4096 \\\n"
     "                 --out-q q_rotated.npy --out-k k_rotated.npy\n"
+    "  bearing attend --q q.npy --k k.npy --v v.npy --mask causal \\\n"
+    "                 --encoding alibi --out o.npy\n"
     "  bearing check rope                        what an encoding does, measured\n"
     "  bearing compare alibi rope t5             the same of several, side by side\n"
     "\n"
@@ -74,6 +76,7 @@ int run(int argc, char** argv) {
   std::map<std::string, Action> actions;
   actions["config"] = add_config_command(app);
   actions["rotate"] = add_rotate_command(app);
+  actions["attend"] = add_attend_command(app);
   actions["list"] = add_list_command(app);
   actions["check"] = add_check_command(app);
   actions["compare"] = add_compare_command(app);

@@ -4,14 +4,11 @@
 #include <bearing/encodings/rope.hpp>
 #include <bearing/error.hpp>
 #include <bearing/io.hpp>
-#include <bearing/npy.hpp>
 #include <bearing/rope_report.hpp>
 #include <optional>
-#ifdef BEARING_TOOL_THREADS
-#include <bearing/threads.hpp>
-#endif
 
 #include "arguments.hpp"
+#include "array_files.hpp"
 #include "commands.hpp"
 #include "config_report.hpp"
 #include "terminal.hpp"
@@ -27,52 +24,17 @@ struct Options {
 };
 
 /// One of q and k.
-struct Tensor {
-  std::string file, out;
-  NpyArray array;
-  std::array<Index, 4> shape{}, stride{};  // (batch, heads, time, dim)
-
-  template <class T>
-  View<T, 4> view() {
-    return {reinterpret_cast<T*>(array.bytes.data()), shape, stride};
-  }
+struct Rotated : Tensor {
+  std::string out;
 };
 
-std::string shape_text(const std::vector<Index>& shape) { return fmt::format("[{}]", fmt::join(shape, ", ")); }
-
-[[noreturn]] void bad_file(const std::string& file, const std::string& text) { throw ConfigError(file + ": " + text); }
-
-void check_dtype(const std::string& file, const std::string& dtype, const Options& options) {
-  const bool bits16 = dtype == "u2" || dtype == "V2";
-  if (options.bf16 && !bits16) {
-    bad_file(file, fmt::format("with --bf16 the dtype must be uint16 (u2, or raw V2), got {}", dtype));
-  }
-  if (!options.bf16 && bits16) bad_file(file, fmt::format("holds {}: if these are bfloat16, say --bf16", dtype));
-  if (!bits16 && dtype != "f2" && dtype != "f4" && dtype != "f8") {
-    bad_file(file, fmt::format("the dtype must be float16, float32 or float64 (f2, f4, f8), got {}", dtype));
-  }
-}
-
-Tensor read_tensor(const std::string& file, const std::string& out, Index head_dim, const Options& options) {
-  Tensor x{file, out, read_npy(file)};
-  check_dtype(file, x.array.dtype, options);
-  std::vector<Index> shape = x.array.shape;
-  const bool heads_first = options.layout == "bhtd";
-  if (shape.size() < 2 || shape.size() > 4) {
-    bad_file(file, fmt::format("must be [{}], the first one or two left out where there are none; got {}",
-                               heads_first ? "batch, heads, time, dim" : "batch, time, heads, dim", shape_text(shape)));
-  }
-  // [time, dim] has one head: it goes where the layout keeps its heads.
-  if (shape.size() == 2) shape.insert(heads_first ? shape.begin() : shape.begin() + 1, 1);
-  if (shape.size() == 3) shape.insert(shape.begin(), 1);
-  if (shape[3] != head_dim) {
+Rotated read_rotated(const std::string& file, const std::string& out, Index head_dim, const Options& options) {
+  const TensorFormat format{.heads_first = heads_first(options.layout), .bf16 = options.bf16};
+  Rotated x{read_tensor(file, format), out};
+  if (x.shape[3] != head_dim) {
     bad_file(file, fmt::format("the last extent must be the encoding's head_dim {}, got {}", head_dim,
                                shape_text(x.array.shape)));
   }
-  const View<float, 4> view = heads_first ? bhtd<float>(nullptr, shape[0], shape[1], shape[2], shape[3])
-                                          : bthd<float>(nullptr, shape[0], shape[1], shape[2], shape[3]);
-  x.shape = view.shape;
-  x.stride = view.stride;
   return x;
 }
 
@@ -114,47 +76,14 @@ void check_options(const Options& options) {
   if (!options.positions.empty() && !options.offset.empty()) {
     throw UsageError("--positions and --offset exclude each other");
   }
-  if (options.layout != "bhtd" && options.layout != "bthd") {
-    throw UsageError(fmt::format("--layout: must be bhtd or bthd, got '{}'", options.layout));
-  }
+  heads_first(options.layout);
   if (!options.layer.empty() && options.config.empty()) throw UsageError("--layer needs --config");
 }
 
-/// Positions from a file, and the numbers they refer to.
-struct TokenPositions {
-  NpyArray array;
-  Positions at;
-};
-
-template <class T>
-Positions positions_in(const NpyArray& array) {
-  const T* data = reinterpret_cast<const T*>(array.bytes.data());
-  const std::vector<Index>& shape = array.shape;
-  if (shape.size() == 1) return Positions(dense(data, shape[0]));
-  if (shape.size() == 2) return Positions(dense(data, shape[0], shape[1]));
-  return Positions(dense(data, shape[0], shape[1], shape[2]));
-}
-
-TokenPositions read_positions(const Options& options) {
-  if (options.positions.empty()) {
-    const Index first =
-        options.offset.empty() ? 0 : parse_index("--offset", options.offset, -max_position, max_position);
-    return {{}, Positions(first)};
-  }
-  TokenPositions positions{read_npy(options.positions), {}};
-  const NpyArray& array = positions.array;
-  if (array.shape.empty() || array.shape.size() > 3) {
-    bad_file(options.positions,
-             fmt::format("must be [time], [batch, time] or [axes, batch, time], got {}", shape_text(array.shape)));
-  }
-  if (array.dtype == "i8") {
-    positions.at = positions_in<Index>(array);
-  } else if (array.dtype == "f8") {
-    positions.at = positions_in<double>(array);
-  } else {
-    bad_file(options.positions, fmt::format("the dtype must be int64 or float64 (i8, f8), got {}", array.dtype));
-  }
-  return positions;
+TokenPositions positions_of(const Options& options) {
+  if (!options.positions.empty()) return read_positions(options.positions);
+  return {{},
+          Positions(options.offset.empty() ? 0 : parse_index("--offset", options.offset, -max_position, max_position))};
 }
 
 void check_positions(const TokenPositions& positions, const Tensor& x, const RopeFrequencies& numbers,
@@ -185,16 +114,6 @@ void warn_about_length(const Rope& rope, Index seq_len, const TokenPositions& po
              scaling_name(rope.scaling), trained, last);
 }
 
-Executor executor_of(const Options& options) {
-  const Index threads = parse_index("--threads", options.threads, 0, 1024);
-#ifdef BEARING_TOOL_THREADS
-  return threads == 1 ? Executor{} : bearing::threads(threads);
-#else
-  if (threads > 1) throw UsageError("--threads: this build has no threads");
-  return {};
-#endif
-}
-
 template <class T>
 void rotate_as(const RopeFrequencies& numbers, Tensor& x, const Positions& at, bool backward, const Executor& on) {
   // No rows are kept: those of the positions at hand are computed once each, and only they are needed.
@@ -217,14 +136,14 @@ void rotate_tensor(const RopeFrequencies& numbers, Tensor& x, const Positions& a
 
 void rotate_files(const Options& options) {
   check_options(options);
-  const Executor on = executor_of(options);
+  const Executor on = executor_of(options.threads);
   const Index seq_len = options.seq_len.empty() ? 0 : parse_index("--seq-len", options.seq_len, 1, max_position);
-  const TokenPositions positions = read_positions(options);
+  const TokenPositions positions = positions_of(options);
   const Rope rope = options.config.empty() ? parse_rope(options.rope, "--rope") : rope_of_model(options);
   const RopeFrequencies numbers = resolve(rope, seq_len);
-  std::vector<Tensor> tensors;
-  if (!options.q.empty()) tensors.push_back(read_tensor(options.q, options.out_q, numbers.head_dim, options));
-  if (!options.k.empty()) tensors.push_back(read_tensor(options.k, options.out_k, numbers.head_dim, options));
+  std::vector<Rotated> tensors;
+  if (!options.q.empty()) tensors.push_back(read_rotated(options.q, options.out_q, numbers.head_dim, options));
+  if (!options.k.empty()) tensors.push_back(read_rotated(options.k, options.out_k, numbers.head_dim, options));
   for (const Tensor& x : tensors) check_positions(positions, x, numbers, options);
   const Tensor& first = tensors.front();
   const Tensor& last = tensors.back();
@@ -235,7 +154,7 @@ void rotate_files(const Options& options) {
   }
   warn_about_length(rope, seq_len, positions, first);
   std::vector<NpyOutput> outputs;
-  for (Tensor& x : tensors) {
+  for (Rotated& x : tensors) {
     rotate_tensor(numbers, x, positions.at, options, on);
     outputs.push_back({x.out, x.array.dtype, x.array.shape, x.array.bytes.data()});
   }
