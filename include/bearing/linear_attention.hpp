@@ -31,7 +31,7 @@ namespace bearing {
 enum class FeatureMap {
   elu_plus_one,  ///< x + 1 above 0, e^x below: positive
   relu,          ///< max(x, 0), whose gradient at 0 is 0
-  identity,      ///< x: retention and its kin; only with Normaliser::none
+  identity,      ///< x, products as they are; only with Normaliser::none
 };
 
 /// What a row's sum is divided by.

@@ -177,7 +177,8 @@ class BackwardRoom {
   }
 
   static void scale(Index n, A factor, A* x) {
-    for (Index d = 0; d < n; ++d) x[d] = factor == 0 ? A{0} : x[d] * factor;
+    if (factor == 0) return void(std::fill_n(x, n, A{0}));  // even of infinities
+    for (Index d = 0; d < n; ++d) x[d] *= factor;
   }
 
   /// Through the feature map.
