@@ -1,20 +1,17 @@
 #include <gtest/gtest.h>
 
 #include "support/attention_encodings.hpp"
-#include "support/attention_masks.hpp"
 #include "support/environment.hpp"
-#include "support/rotation.hpp"
-#include "support/targets.hpp"
 #include "terms/own_terms.hpp"
 
-// The backward: against the reference's, and against central differences of the forward.
+// Gradients of every encoding: against the reference's, and against central differences of the forward. Shapes, masks
+// and types are in attention_backward_test.cc.
 
 namespace bearing {
 namespace {
 
 using test::AttentionCase;
 using test::AttentionData;
-using test::Layout;
 using test::NamedEncoding;
 using test::NamedEncodings;
 using test::Params;
@@ -22,184 +19,6 @@ using test::Params;
 const NamedEncodings& encodings() {
   static const NamedEncodings all;
   return all;
-}
-
-/// double and float, which have the same numbers.
-void expect_both_types(const AttentionCase& c) {
-  const AttentionData<double> in_double(c);
-  const auto truth = test::attention_truth(in_double.problem(true), {});
-  test::expect_attention_gradients<double>(in_double, truth);
-  test::expect_attention_gradients<float>(AttentionData<float>(c), truth);
-}
-
-TEST(AttentionGradients, EveryTailOfKeys) {
-  test::on_every_target([&] {
-    for (const Index k_len : {1, 7, 8, 9, 15, 16, 17, 31, 33, 63, 65, 127, 129}) {
-      expect_both_types({.q_len = 5, .k_len = k_len});
-      expect_both_types(
-          {.q_len = 5, .k_len = k_len, .options = {.mask = Mask::causal}, .q_first = std::max<Index>(0, k_len - 5)});
-    }
-  });
-}
-
-TEST(AttentionGradients, LengthsThatCrossBlocksOfQueriesAndKeys) {
-  for (const auto& [q_len, k_len] : {std::pair<Index, Index>{1, 1100}, {65, 300}, {130, 257}, {200, 200}, {300, 700}}) {
-    AttentionCase c{.heads = 1, .kv_heads = 1, .q_len = q_len, .k_len = k_len};
-    expect_both_types(c);
-    c.options.mask = Mask::causal, c.q_first = k_len - q_len;
-    expect_both_types(c);
-  }
-}
-
-TEST(AttentionGradients, EveryWidthAndNumberOfHeads) {
-  for (const auto& [dim, value_dim] :
-       {std::pair<Index, Index>{1, 1}, {6, 6}, {8, 80}, {64, 64}, {80, 8}, {17, 33}, {128, 128}, {3, 129}}) {
-    expect_both_types({.heads = 1, .kv_heads = 1, .q_len = 19, .k_len = 37, .dim = dim, .value_dim = value_dim});
-  }
-  for (const auto& [heads, kv_heads] : {std::pair<Index, Index>{6, 6}, {6, 3}, {6, 2}, {6, 1}, {17, 1}}) {
-    expect_both_types({.batch = 2, .heads = heads, .kv_heads = kv_heads, .q_len = 7, .k_len = 19});
-  }
-}
-
-TEST(AttentionGradients, EveryLayout) {
-  for (const Layout layout : test::writable_layouts) {
-    AttentionCase c{.batch = 2, .heads = 4, .kv_heads = 2, .q_len = 9, .k_len = 21, .dim = 6, .value_dim = 10};
-    c.inputs = layout;
-    expect_both_types(c);
-    c.inputs = Layout::bhtd, c.outputs = layout;
-    expect_both_types(c);
-  }
-  AttentionCase shared{.batch = 2, .heads = 4, .kv_heads = 2, .q_len = 9, .k_len = 21};
-  shared.inputs = Layout::one_head;  // the gradients of each head are its own
-  expect_both_types(shared);
-}
-
-TEST(AttentionGradients, EveryMaskWithEveryOther) {
-  const test::Masks masks(3, 2, 9, 20);
-  masks.each([&](const AttentionCase& c, const std::string& others) {
-    SCOPED_TRACE(others);
-    const AttentionData<double> data(c);
-    test::expect_attention_gradients<double>(data, test::attention_truth(data.problem(true), {}));
-  });
-}
-
-TEST(AttentionGradients, EveryMaskOverManyBlocks) {
-  const test::Masks masks(2, 1, 140, 300);
-  Index n = 0;
-  masks.each([&](const AttentionCase& c, const std::string& others) {
-    if (n++ % 13 != 0) return;  // no common divisor with the 480 combinations: every kind takes its turn
-    SCOPED_TRACE(others);
-    test::expect_attention_gradients<float>(c);
-  });
-}
-
-TEST(AttentionGradients, ScalesCapsAndSinks) {
-  const std::vector<double> sinks = {0.5, 4, -300, -std::numeric_limits<double>::infinity()};
-  for (const Mask mask : {Mask::none, Mask::causal}) {
-    for (const double cap : {0.0, 0.5, 3.0}) {
-      for (const double scale : {1.0, -0.5}) {
-        AttentionCase c{.batch = 2, .heads = 4, .kv_heads = 2, .q_len = 9, .k_len = 70, .k_first = 4};
-        c.options = {.mask = mask, .scale = scale, .soft_cap = cap};
-        c.options.sinks = {dense(sinks.data(), 4)};
-        expect_both_types(c);
-      }
-    }
-  }
-}
-
-TEST(AttentionGradients, LargeLogits) {
-  // One key has all the weight, or two share it: most gradients vanish, none is NaN.
-  for (const double size : {100.0, 3500.0}) {
-    AttentionCase c{.q_len = 11, .k_len = 75, .size = size};
-    test::expect_attention_gradients<double>(c);
-    c.options.mask = Mask::causal;
-    test::expect_attention_gradients<double>(c);
-    const auto got = AttentionData<float>(c).backward({});
-    for (const std::vector<float>* grad : {&got.d_q, &got.d_k, &got.d_v}) {
-      for (const float x : *grad) ASSERT_TRUE(std::isfinite(x));
-    }
-  }
-}
-
-TEST(AttentionGradients, SixteenBits) {
-  // What a call is given is rounded: out to 2^-9 (bf16) of itself, which enters every d_s by d_o·o, a sum of value_dim
-  // products, times p and c·k or c·q below 1: in d_k once for each query.
-  test::for_each_type([&]<class T>(T) {
-    if constexpr (sizeof(T) == 2) {
-      for (const Mask mask : {Mask::none, Mask::causal}) {
-        const AttentionCase c{
-            .batch = 2, .heads = 4, .kv_heads = 2, .q_len = 9, .k_len = 40, .options = {.mask = mask}, .q_first = 31};
-        const AttentionData<T> data(c);
-        const auto truth = test::attention_truth(data.problem(true), {});
-        const auto got = data.backward({});
-        const double of_out = std::ldexp(0.5, 1 - test::Format<T>::digits) * 8 * test::largest(truth.out);
-        const auto expect = [&](const std::vector<T>& grads, const std::vector<double>& wanted, double rounding) {
-          for (std::size_t x = 0; x < wanted.size(); ++x) {
-            ASSERT_NEAR(test::to_double(grads[x]), wanted[x], rounding + 1.5 * test::ulp<T>(wanted[x]));
-          }
-        };
-        expect(got.d_q, truth.d_q, of_out);
-        expect(got.d_k, truth.d_k, 2 * 9 * of_out);
-        expect(got.d_v, truth.d_v, 1e-5);
-      }
-    }
-  });
-}
-
-TEST(AttentionGradients, OnlyWhatIsWantedIsWritten) {
-  const AttentionCase c{.batch = 2, .heads = 4, .kv_heads = 2, .q_len = 9, .k_len = 40};
-  const AttentionData<float> data(c);
-  const auto all = data.backward({});
-  const auto out = bhtd<const float>(all.out.data(), 2, 4, 9, 8);
-  const auto lse = dense<const float>(all.lse.data(), 2, 4, 9);
-  std::vector<float> d_out, d_lse;
-  for (std::size_t x = 0; x < all.out.size(); ++x) d_out.push_back(static_cast<float>(data.out_weight(x)));
-  for (std::size_t x = 0; x < all.lse.size(); ++x) d_lse.push_back(static_cast<float>(data.lse_weight(x)));
-  const AttentionResults<float> results{out, lse, bhtd<const float>(d_out.data(), 2, 4, 9, 8),
-                                        dense<const float>(d_lse.data(), 2, 4, 9)};
-  for (int wanted = 0; wanted < 8; ++wanted) {
-    std::vector<float> d_q(all.d_q.size(), 9), d_k(all.d_k.size(), 9), d_v(all.d_v.size(), 9);
-    AttentionGrads<float> grads;
-    if (wanted & 1) grads.d_q = bhtd(d_q.data(), 2, 4, 9, 8);
-    if (wanted & 2) grads.d_k = bhtd(d_k.data(), 2, 2, 40, 8);
-    if (wanted & 4) grads.d_v = bhtd(d_v.data(), 2, 2, 40, 8);
-    attention_backward(data.inputs(), results, grads, {}, data.options());
-    if (wanted & 1) {
-      EXPECT_TRUE(test::same_bits(d_q, all.d_q)) << wanted;
-    }
-    if (wanted & 2) {
-      EXPECT_TRUE(test::same_bits(d_k, all.d_k)) << wanted;
-    }
-    if (wanted & 4) {
-      EXPECT_TRUE(test::same_bits(d_v, all.d_v)) << wanted;
-    }
-  }
-}
-
-TEST(AttentionGradients, RowsThatSeeNothingHaveGradientZero) {
-  AttentionCase c{.heads = 1, .kv_heads = 1, .q_len = 6, .k_len = 20, .options = {.mask = Mask::causal}};
-  c.k_first = 3;  // queries 0, 1, 2 see no key, keys 3 … 19 are seen by no query
-  const auto got = AttentionData<double>(c).backward({});
-  for (std::size_t x = 0; x < 3 * 8; ++x) EXPECT_EQ(got.d_q[x], 0);
-  for (std::size_t x = 3 * 8; x < 20 * 8; ++x) {
-    EXPECT_EQ(got.d_k[x], 0);
-    EXPECT_EQ(got.d_v[x], 0);
-  }
-  EXPECT_NE(got.d_q[3 * 8], 0);
-  EXPECT_NE(got.d_v[0], 0);
-  test::expect_attention_gradients<double>(c);
-}
-
-TEST(AttentionGradients, NothingToDoIsDone) {
-  for (const auto& [batch, heads, q_len] : {std::array<Index, 3>{0, 2, 3}, {2, 0, 3}, {2, 2, 0}}) {
-    const AttentionCase c{.batch = batch, .heads = heads, .kv_heads = heads, .q_len = q_len, .k_len = 5};
-    const auto got = AttentionData<float>(c).backward({});
-    for (const std::vector<float>* grad : {&got.d_q, &got.d_k, &got.d_v}) {
-      for (const float x : *grad) EXPECT_EQ(x, 0);
-    }
-  }
-  for (const float x : AttentionData<float>(AttentionCase{.q_len = 3, .k_len = 0}).backward({}).d_q) EXPECT_EQ(x, 0);
-  for (const Index k_len : {1, 4}) expect_both_types({.q_len = 3, .k_len = k_len, .dim = 0});
 }
 
 TEST(AttentionGradients, EveryEncodingsParametersHaveTheirs) {
@@ -391,6 +210,40 @@ TEST(AttentionGradients, OfASliceOfKeysStartFromMergedResults) {
     }
   }
   for (std::size_t x = 0; x < d_q_sum.size(); ++x) EXPECT_NEAR(d_q_sum[x], truth.d_q[x], 1e-12);
+}
+
+TEST(AttentionGradients, InfinitelyLowBiasesHaveNone) {
+  // The same as of keys that a mask hides, a row that sees nothing among them; and never a NaN.
+  const Index rows = 20, cols = 90;
+  test::Random random(31);
+  const auto visible = std::make_unique<bool[]>(rows * cols);
+  std::vector<double> bias(rows * cols), d_bias(rows * cols);
+  for (Index x = 0; x < rows * cols; ++x) {
+    const bool sees = x / cols != 3 && random.integer(0, 2) > 0;
+    visible[static_cast<std::size_t>(x)] = sees;
+    bias[static_cast<std::size_t>(x)] = sees ? 0 : -std::numeric_limits<double>::infinity();
+  }
+  const auto view = [](auto* x) { return dense(x, 1, 1, rows, cols); };
+  const DenseBias<double> hidden(Param<double, 4>{view(static_cast<const double*>(bias.data())), view(d_bias.data())});
+  for (const double cap : {0.0, 2.0}) {
+    AttentionCase c{.q_len = rows, .k_len = cols};
+    c.options.soft_cap = cap;
+    const AttentionData<double> biased(c);
+    c.options.visible = View<const bool, 4>{visible.get(), {1, 2, rows, cols}, {0, 0, cols, 1}};
+    const auto truth = test::attention_truth(AttentionData<double>(c).problem(true), {});
+    test::expect_attention_gradients<double>(biased, truth, with(hidden));
+  }
+  for (std::size_t x = 0; x < bias.size(); ++x) {
+    if (bias[x] != 0) {
+      EXPECT_EQ(d_bias[x], 0);
+    }
+  }
+  EXPECT_GT(test::largest(d_bias), 0);
+}
+
+TEST(AttentionGradients, KeepTheirAccuracyOverLongSequences) {
+  const AttentionCase c{.heads = 1, .kv_heads = 1, .q_len = 40, .k_len = 4096, .dim = 64, .value_dim = 64};
+  test::expect_attention_gradients<float>(c);
 }
 
 TEST(AttentionGradients, LeaveTheFloatingPointEnvironmentAlone) {
