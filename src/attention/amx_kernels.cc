@@ -4,6 +4,7 @@
 #include <array>
 #include <atomic>
 #include <cmath>
+#include <cstring>
 #include <type_traits>
 
 #include "simd/target.hpp"
@@ -12,6 +13,8 @@ namespace bearing::attend::amx {
 namespace {
 
 constexpr Index most_dim = 256;
+
+constexpr std::size_t at(Index i) { return static_cast<std::size_t>(i); }
 
 /// n rows of dim numbers as bfloat16: the caller's own, or rounded in `room`.
 template <class T>
@@ -29,7 +32,7 @@ const Bfloat16* rounded(Index n, Index dim, const T* rows, Index& stride, Bfloat
 
 template <class T>
 constexpr std::size_t room_for(Index n) {
-  return std::is_same_v<T, Bfloat16> ? 1 : static_cast<std::size_t>(n * most_dim);
+  return std::is_same_v<T, Bfloat16> ? 1 : at(n * most_dim);
 }
 
 struct Forced {
@@ -56,10 +59,7 @@ void pack_keys(Index cols, Index dim, const T* rows, Index stride, Bfloat16* pac
     Index step = stride;
     const Bfloat16* from = rounded(n, dim, rows + first * stride, step, room.data());
     for (Index pair = 0; pair < dim; pair += 2, packed += 32) {
-      for (Index j = 0; j < n; ++j) {
-        packed[2 * j] = from[j * step + pair];
-        packed[2 * j + 1] = from[j * step + pair + 1];
-      }
+      for (Index j = 0; j < n; ++j) std::memcpy(packed + 2 * j, from + j * step + pair, 2 * sizeof(Bfloat16));
       std::fill(packed + 2 * n, packed + 32, Bfloat16());
     }
   }
@@ -68,17 +68,16 @@ void pack_keys(Index cols, Index dim, const T* rows, Index stride, Bfloat16* pac
 template <class T>
 void pack_values(Index cols, Index dim, const T* rows, Index stride, Bfloat16* packed) {
   std::array<Bfloat16, room_for<T>(2)> room;
-  std::array<Bfloat16, static_cast<std::size_t>(most_dim)> none{};
+  std::array<Bfloat16, at(most_dim)> none{};
   for (Index first = 0; first < padded(cols); first += 32, packed += 32 * dim) {
     for (Index pair = 0; pair < 16; ++pair) {
       const Index j = first + 2 * pair, n = std::clamp<Index>(cols - j, 0, 2);
       Index step = stride;
       const Bfloat16* one = n > 0 ? rounded(n, dim, rows + j * stride, step, room.data()) : none.data();
       const Bfloat16* other = n > 1 ? one + step : none.data();
-      for (Index d = 0; d < dim; ++d) {
-        Bfloat16* to = packed + (d / 16 * 16 + pair) * 32 + d % 16 * 2;
-        to[0] = one[d];
-        to[1] = other[d];
+      for (Index d = 0; d < dim; d += 16) {
+        Bfloat16* to = packed + (d + pair) * 32;
+        for (Index x = 0; x < 16; ++x) to[2 * x] = one[d + x], to[2 * x + 1] = other[d + x];
       }
     }
   }
@@ -87,7 +86,9 @@ void pack_values(Index cols, Index dim, const T* rows, Index stride, Bfloat16* p
 template <class T>
 void pack_queries(Index rows, Index dim, const T* q, Index stride, Bfloat16* packed) {
   for (Index i = 0; i < rows; ++i, packed += dim) {
-    for (Index d = 0; d < dim; ++d) packed[d] = Bfloat16(q[i * stride + d]);
+    Index step = stride;
+    const Bfloat16* row = rounded(1, dim, q + i * stride, step, packed);
+    if (row != packed) std::copy_n(row, dim, packed);
   }
   std::fill_n(packed, (padded(rows) - rows) * dim, Bfloat16());
 }
