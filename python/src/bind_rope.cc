@@ -5,13 +5,10 @@
 #include "bind.hpp"
 #include "encodings.hpp"
 #include "specs.hpp"
+#include "words.hpp"
 
 namespace bearing::python {
 
-template <>
-struct Words<Pairing> {
-  static constexpr std::array<Word<Pairing>, 2> words{{{Pairing::interleaved, "interleaved"}, {Pairing::half, "half"}}};
-};
 template <>
 struct Words<RotaryPart::Where> {
   static constexpr std::array<Word<RotaryPart::Where>, 3> words{

@@ -15,9 +15,10 @@
 #include <vector>
 
 #include "arrays.hpp"
+#include "specs.hpp"
 
-// Encodings as Python holds them: a spec and arrays of parameters. The C++ encoding is made anew for each call, in the
-// call's arithmetic, so that it always sees the parameters as they are; its gradients are new arrays.
+// Encodings as Python holds them: a spec, arrays of parameters and settings. The C++ encoding is made anew for each
+// call, in the call's arithmetic, so that it always sees the parameters as they are; its gradients are new arrays.
 
 namespace bearing::python {
 
@@ -26,7 +27,28 @@ struct ParameterInfo {
   const char* name;
   std::size_t rank;
   bool optional = false;
+  std::size_t fewest = 0;  ///< axes that may be given, the first ones being left out; 0: all of them must be
 };
+
+/// What a constructor takes beside a spec and parameters: the members of an aggregate, as spec() has them.
+struct Nothing {};
+template <class S = Nothing, class... T>
+struct Settings {
+  S defaults{};
+  std::tuple<Field<S, T>...> fields{};
+};
+template <class S, class... T>
+Settings<S, T...> settings(S defaults, Field<S, T>... field) {
+  return {defaults, {field...}};
+}
+
+/// The spec of an encoding that has none.
+struct NoSpec {};
+/// One that may be left out is std::optional<Spec>.
+template <class Spec>
+inline constexpr bool is_optional = false;
+template <class Spec>
+inline constexpr bool is_optional<std::optional<Spec>> = true;
 
 /// A parameter's memory in a call, in the call's arithmetic; null: not given. grad null: not wanted.
 struct ParameterMemory {
@@ -53,9 +75,16 @@ struct Gradient {
   nb::object array;
 };
 
+/// An argument of a constructor, as it was given.
+struct GivenArgument {
+  const char* name;
+  nb::object value;
+};
+
 class Encoding {
  public:
-  Encoding(const char* name, std::vector<ParameterInfo> infos, nb::object spec, std::vector<nb::object> parameters);
+  /// `given`: the spec, unless the encoding has none, one for each parameter, then the settings.
+  Encoding(const char* name, std::vector<ParameterInfo> infos, std::vector<GivenArgument> given, bool has_spec);
   virtual ~Encoding() = default;
 
   /// Knows nothing of Python: for calls that come from elsewhere.
@@ -74,41 +103,46 @@ class Encoding {
                                       std::vector<Gradient>& gradients) const;
 
   const std::vector<ParameterInfo>& infos() const { return infos_; }
+  const char* name() const { return name_; }
   std::string repr() const;
-  nb::object spec() const { return spec_; }
+  /// None where there is none.
+  nb::object spec() const { return has_spec_ ? given_[0].value : nb::none(); }
+  /// The array of parameter p, or None.
+  const nb::object& parameter(std::size_t p) const { return given_[first_ + p].value; }
   /// name → array, of those that are given
   nb::dict parameters() const;
+  /// name → value, of all that the constructor took
+  nb::dict arguments() const;
 
  private:
   const char* name_;
   std::vector<ParameterInfo> infos_;
-  nb::object spec_;
-  std::vector<nb::object> parameters_;
+  std::vector<GivenArgument> given_;
+  bool has_spec_;
+  std::size_t first_;  ///< of the parameters among `given_`
 };
 
-/// What a constructor was called with: the spec, and one object for each parameter (None: not given).
-struct EncodingArguments {
-  nb::object spec;
-  std::vector<nb::object> parameters;
+/// What a constructor was called with, in the order of `names`; None: not given.
+std::vector<GivenArgument> arguments_of(const char* name, std::span<const char* const> names, const nb::args& args,
+                                        const nb::kwargs& given);
 
-  EncodingArguments(const char* name, std::span<const ParameterInfo> infos, const nb::args& args,
-                    const nb::kwargs& given);
-};
-
-/// Make: a callable make.template operator()<A>(spec, Param<A, Ranks>…) that returns the encoding.
-template <class Spec, class Make, int... Ranks>
+/// Make: a callable make.template operator()<A>(spec, settings, Param<A, Ranks>…) that returns the encoding; without
+/// the spec or the settings where there are none.
+template <class Spec, class S, class Make, int... Ranks>
 class BoundEncoding final : public Encoding {
  public:
-  BoundEncoding(const char* name, const std::vector<ParameterInfo>& infos, Make make, EncodingArguments given)
-      : Encoding(name, infos, given.spec, std::move(given.parameters)),
+  BoundEncoding(const char* name, const std::vector<ParameterInfo>& infos, std::vector<GivenArgument> given, Make make,
+                Spec spec, S settings)
+      : Encoding(name, infos, std::move(given), !std::is_same_v<Spec, NoSpec>),
         make_(make),
-        spec_(nb::cast<const Spec&>(given.spec)) {}
+        spec_(std::move(spec)),
+        settings_(std::move(settings)) {}
 
   MadeEncoding<float> make_f32(std::span<const ParameterMemory> parameters) const override {
-    return made<float>(parameters, std::make_index_sequence<sizeof...(Ranks)>());
+    return made<float>(parameters);
   }
   MadeEncoding<double> make_f64(std::span<const ParameterMemory> parameters) const override {
-    return made<double>(parameters, std::make_index_sequence<sizeof...(Ranks)>());
+    return made<double>(parameters);
   }
 
  private:
@@ -116,9 +150,11 @@ class BoundEncoding final : public Encoding {
   static Param<A, Rank> param(const ParameterMemory& memory) {
     Param<A, Rank> out;
     if (memory.value == nullptr) return out;
+    const std::size_t missing = static_cast<std::size_t>(Rank) - memory.shape.size();
     out.value.data = static_cast<const A*>(memory.value);
-    std::copy_n(memory.shape.begin(), Rank, out.value.shape.begin());
-    std::copy_n(memory.stride.begin(), Rank, out.value.stride.begin());
+    out.value.shape.fill(1);
+    std::copy(memory.shape.begin(), memory.shape.end(), out.value.shape.begin() + missing);
+    std::copy(memory.stride.begin(), memory.stride.end(), out.value.stride.begin() + missing);
     if (memory.grad == nullptr) return out;
     out.grad = {static_cast<A*>(memory.grad), out.value.shape, {}};
     Index step = 1;
@@ -127,9 +163,23 @@ class BoundEncoding final : public Encoding {
   }
 
   template <class A, std::size_t... P>
-  MadeEncoding<A> made([[maybe_unused]] std::span<const ParameterMemory> memory, std::index_sequence<P...>) const {
-    using E = decltype(make_.template operator()<A>(spec_, param<A, Ranks>(memory[P])...));
-    const auto encoding = std::make_shared<const E>(make_.template operator()<A>(spec_, param<A, Ranks>(memory[P])...));
+  auto build([[maybe_unused]] std::span<const ParameterMemory> memory, std::index_sequence<P...>) const {
+    constexpr bool has_spec = !std::is_same_v<Spec, NoSpec>, has_settings = !std::is_same_v<S, Nothing>;
+    if constexpr (has_spec && has_settings)
+      return make_.template operator()<A>(spec_, settings_, param<A, Ranks>(memory[P])...);
+    else if constexpr (has_spec)
+      return make_.template operator()<A>(spec_, param<A, Ranks>(memory[P])...);
+    else if constexpr (has_settings)
+      return make_.template operator()<A>(settings_, param<A, Ranks>(memory[P])...);
+    else
+      return make_.template operator()<A>(param<A, Ranks>(memory[P])...);
+  }
+
+  template <class A>
+  MadeEncoding<A> made(std::span<const ParameterMemory> memory) const {
+    constexpr auto all = std::make_index_sequence<sizeof...(Ranks)>();
+    using E = decltype(build<A>(memory, all));
+    const auto encoding = std::make_shared<const E>(build<A>(memory, all));
     MadeEncoding<A> out{encoding, {}, {}, {}};
     if constexpr (ScoreTerm<E, A> || ValueTerm<E, A> || RowTerm<E, A>) out.term = erase<A>(*encoding);
     if constexpr (InputTerm<E, A>) out.input.emplace(*encoding);
@@ -139,30 +189,63 @@ class BoundEncoding final : public Encoding {
 
   Make make_;
   Spec spec_;
+  S settings_;
 };
 
-/// Binds NAME(spec, parameter, …): encoding<T5, 2>(m, "T5Bias", doc, {{"table", 2}}, make).
-template <class Spec, int... Ranks, class Make>
-void encoding(nb::module_& m, const char* name, const char* doc, const std::vector<ParameterInfo>& infos, Make make) {
-  using Bound = BoundEncoding<Spec, Make, Ranks...>;
-  const auto spec_name = nb::cast<std::string>(nb::object(nb::type<Spec>().attr("__name__")));
-  auto* signature = new std::string("def __init__(self, spec: " + spec_name);
+/// The spec among a constructor's arguments.
+template <class Spec>
+Spec spec_of(const char* name, const std::vector<GivenArgument>& given) {
+  if constexpr (std::is_same_v<Spec, NoSpec>) {
+    return {};
+  } else {
+    return Member<Spec>::from(given[0].value, {name, "spec"});
+  }
+}
+
+/// Binds NAME(spec, parameter, …, setting, …): encoding<T5, 2>(m, "T5Bias", doc, {{"table", 2}}, make).
+template <class Spec, int... Ranks, class Make, class S = Nothing, class... T>
+void encoding(nb::module_& m, const char* name, const char* doc, const std::vector<ParameterInfo>& infos, Make make,
+              const Settings<S, T...>& extra = Settings<>{}) {
+  using Bound = BoundEncoding<Spec, S, Make, Ranks...>;
+  std::vector<const char*> names;
+  auto* signature = new std::string("def __init__(self");  // kept as long as the module, which is for ever
+  if constexpr (!std::is_same_v<Spec, NoSpec>) {
+    names.push_back("spec");
+    *signature += ", spec: " + Member<Spec>::name() + (is_optional<Spec> ? " = None" : "");
+  }
   for (const ParameterInfo& info : infos) {
+    names.push_back(info.name);
     *signature += std::string(", ") + info.name + ": ArrayLike" + (info.optional ? " | None = None" : "");
   }
+  each(extra.fields, [&]<class M>(const Field<S, M>& one) {
+    names.push_back(one.name);
+    *signature += std::string(", ") + one.name + ": " + Member<M>::name();
+    if constexpr (!is_required<M>) {
+      *signature += " = " + nb::cast<std::string>(nb::repr(Member<M>::to(extra.defaults.*one.member)));
+    }
+  });
   *signature += ") -> None";
   nb::class_<Bound, Encoding>(m, name, doc)
       .def(
           "__init__",
           [=](Bound* self, const nb::args& args, const nb::kwargs& given) {
-            EncodingArguments arguments(name, infos, args, given);
-            if (!nb::isinstance<Spec>(arguments.spec)) {
-              Argument{name, "spec"}.fail("a " + spec_name, nb::cast<std::string>(nb::repr(arguments.spec)));
-            }
-            new (self) Bound(name, infos, make, std::move(arguments));
+            std::vector<GivenArgument> arguments = arguments_of(name, names, args, given);
+            S chosen = extra.defaults;
+            std::size_t next = names.size() - sizeof...(T);
+            each(extra.fields, [&]<class M>(const Field<S, M>& one) {
+              GivenArgument& from = arguments[next++];
+              if (is_required<M> || !from.value.is_none())
+                chosen.*one.member = Member<M>::from(from.value, {name, one.name});
+              from.value = Member<M>::to(chosen.*one.member);
+            });
+            Spec spec = spec_of<Spec>(name, arguments);
+            new (self) Bound(name, infos, std::move(arguments), make, std::move(spec), std::move(chosen));
           },
           nb::sig(signature->c_str()));
 }
+
+/// `Encoding`, the base of them all.
+void bind_encoding(nb::module_& m);
 
 /// Several encodings of one call: from a Python list or tuple of them, one alone, or None.
 std::vector<const Encoding*> encodings_of(const char* function, nb::handle encodings);

@@ -44,12 +44,11 @@ Executor executor_of(Index threads, const char* function) {
 NB_MODULE(_core, m) {
   m.doc() = "Positional encodings for transformers: exact, fast, differentiable.";
   bind_errors(m);
-  nb::class_<Encoding>(m, "Encoding", "An encoding with its numbers: a spec and arrays of parameters.")
-      .def("__repr__", &Encoding::repr)
-      .def_prop_ro("spec", &Encoding::spec)
-      .def_prop_ro("parameters", &Encoding::parameters, "The arrays of parameters, by name.");
+  bind_encoding(m);
   bind_rope(m);
   bind_biases(m);
+  bind_relations(m);
+  bind_rows(m);
   bind_attention(m);
 }
 

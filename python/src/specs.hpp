@@ -72,9 +72,14 @@ template <class T>
 struct Member {
   static nb::object to(const T& value) { return nb::cast(value); }
   static T from(nb::handle value, const Place& at) {
-    T out{};
-    if (!nb::try_cast(value, out)) at.fail(name(), value);
-    return out;
+    if constexpr (std::is_class_v<T>) {  // a spec
+      if (!nb::isinstance<T>(value)) at.fail(name(), value);
+      return nb::cast<T>(value);
+    } else {
+      T out{};
+      if (!nb::try_cast(value, out)) at.fail(name(), value);
+      return out;
+    }
   }
   static std::string name() {
     if constexpr (std::is_same_v<T, bool>)

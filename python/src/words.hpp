@@ -1,0 +1,27 @@
+#pragma once
+
+#include <bearing/encodings/rope.hpp>
+#include <bearing/encodings/sinusoidal.hpp>
+
+#include "specs.hpp"
+
+// Words of enumerations that several sources share.
+
+namespace bearing::python {
+
+template <>
+struct Words<Pairing> {
+  static constexpr std::array<Word<Pairing>, 2> words{{{Pairing::interleaved, "interleaved"}, {Pairing::half, "half"}}};
+};
+
+template <>
+struct Words<SinusoidalLayout> {
+  static constexpr std::array<Word<SinusoidalLayout>, 5> words{
+      {{SinusoidalLayout::interleaved, "interleaved"},
+       {SinusoidalLayout::concatenated, "concatenated"},
+       {SinusoidalLayout::tensor2tensor, "tensor2tensor"},
+       {SinusoidalLayout::cos_first, "cos_first"},
+       {SinusoidalLayout::cos_first_shifted, "cos_first_shifted"}}};
+};
+
+}  // namespace bearing::python
