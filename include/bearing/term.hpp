@@ -19,7 +19,7 @@
 // m_i is a query's position, n_j a key's. A distance is always key minus query: n − m. A is the arithmetic: float or
 // double. Backward members add to the gradients of an encoding's parameters; an encoding that has none to add to, and
 // does not look at q and k, says `static constexpr bool constant = true` instead of writing one: leaving both out does
-// not compile. Beside them an encoding may have
+// not compile. Only a value site has its backward in any case, for p. Beside them an encoding may have
 //
 //     void check(const char* function, const Problem&) const   throws if it cannot serve; called once, before any work
 //     Index param_size() const                                 numbers in one batch and head's block of the
@@ -128,26 +128,30 @@ concept Constant = requires {
   requires E::constant;
 };
 
+/// Through a value site the probabilities have gradients, whether it has something to learn or not.
+template <class E, class A>
+concept ValueDifferentiable =
+    !ValueTerm<E, A> || requires(const E& e, const Tile<A>& tile, const A* p, Index value_dim, const A* d_o,
+                                 Index d_o_stride, A* d_p, const TileGrads<A>& grads) {
+  e.add_value_grads(tile, p, value_dim, d_o, d_o_stride, d_p, grads);  // d_p: [rows, cols] like p, +=
+};
+
 /// The backward of every site that E acts on is there.
 template <class E, class A>
-concept Differentiable = Constant<E> ||
-    ((!DistanceBias<E, A> ||
-      requires(const E& e, Index head, Index n, const double* distance, const A* d_b, A* d_params) {
-        e.bias_grads(head, n, distance, d_b, d_params);  // d_params += Σ_i d_b[i] · ∂b_h(distance[i])/∂params
-      }) &&
-     (!TileTerm<E, A> || requires(const E& e, const Tile<A>& tile, const A* d_s,
-                                  const TileGrads<A>& grads) { e.add_score_grads(tile, d_s, grads); }) &&
-     (!ValueTerm<E, A> ||
-      requires(const E& e, const Tile<A>& tile, const A* p, Index value_dim, const A* d_o, Index d_o_stride, A* d_p,
-               const TileGrads<A>& grads) {
-        e.add_value_grads(tile, p, value_dim, d_o, d_o_stride, d_p, grads);  // d_p: [rows, cols] like p, +=
-      }) &&
-     (!RowTerm<E, A> ||
-      requires(const E& e, const RowTile& tile, const A* x, const A* d_y, A* d_x, A* d_params) {
-        e.turn_grads(tile, x, d_y, d_x, d_params);  // d_x = Tᵀ d_y (x_stride apart); d_params +=, null: not wanted
-      }) &&
-     (!InputTerm<E, A> || requires(const E& e, const RowTile& tile, const A* d_p, A* d_params) {
-       e.input_grads(tile, d_p, d_params);  // d_p: [rows, dim], y_stride apart
-     }));
+concept Differentiable = ValueDifferentiable<E, A> &&
+    (Constant<E> ||
+     ((!DistanceBias<E, A> ||
+       requires(const E& e, Index head, Index n, const double* distance, const A* d_b, A* d_params) {
+         e.bias_grads(head, n, distance, d_b, d_params);  // d_params += Σ_i d_b[i] · ∂b_h(distance[i])/∂params
+       }) &&
+      (!TileTerm<E, A> || requires(const E& e, const Tile<A>& tile, const A* d_s,
+                                   const TileGrads<A>& grads) { e.add_score_grads(tile, d_s, grads); }) &&
+      (!RowTerm<E, A> ||
+       requires(const E& e, const RowTile& tile, const A* x, const A* d_y, A* d_x, A* d_params) {
+         e.turn_grads(tile, x, d_y, d_x, d_params);  // d_x = Tᵀ d_y (x_stride apart); d_params +=, null: not wanted
+       }) &&
+      (!InputTerm<E, A> || requires(const E& e, const RowTile& tile, const A* d_p, A* d_params) {
+        e.input_grads(tile, d_p, d_params);  // d_p: [rows, dim], y_stride apart
+      })));
 
 }  // namespace bearing

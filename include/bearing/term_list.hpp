@@ -55,6 +55,10 @@ requires(ScoreTerm<E, A> || ValueTerm<E, A> || RowTerm<E, A>) Term<A> erase(cons
     term.add_values = [](const void* self, const Tile<A>& tile, const A* p, Index value_dim, A* o, Index o_stride) {
       static_cast<const E*>(self)->add_values(tile, p, value_dim, o, o_stride);
     };
+    term.add_value_grads = [](const void* self, const Tile<A>& tile, const A* p, Index value_dim, const A* d_o,
+                              Index d_o_stride, A* d_p, const TileGrads<A>& grads) {
+      static_cast<const E*>(self)->add_value_grads(tile, p, value_dim, d_o, d_o_stride, d_p, grads);
+    };
   }
   if constexpr (!Constant<E>) {
     if constexpr (DistanceBias<E, A>) {
@@ -64,12 +68,6 @@ requires(ScoreTerm<E, A> || ValueTerm<E, A> || RowTerm<E, A>) Term<A> erase(cons
     } else if constexpr (TileTerm<E, A>) {
       term.add_score_grads = [](const void* self, const Tile<A>& tile, const A* d_s, const TileGrads<A>& grads) {
         static_cast<const E*>(self)->add_score_grads(tile, d_s, grads);
-      };
-    }
-    if constexpr (ValueTerm<E, A>) {
-      term.add_value_grads = [](const void* self, const Tile<A>& tile, const A* p, Index value_dim, const A* d_o,
-                                Index d_o_stride, A* d_p, const TileGrads<A>& grads) {
-        static_cast<const E*>(self)->add_value_grads(tile, p, value_dim, d_o, d_o_stride, d_p, grads);
       };
     }
   }

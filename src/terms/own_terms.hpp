@@ -95,6 +95,15 @@ struct Suffix {
       }
     }
   }
+  void add_value_grads(const Tile<double>& tile, const double*, Index value_dim, const double* d_o, Index d_o_stride,
+                       double* d_p, const TileGrads<double>&) const {
+    sums(tile);
+    for (Index i = 0; i < tile.rows; ++i) {
+      for (Index j = 0; j < tile.cols; ++j) {
+        for (Index d = 0; d < value_dim; ++d) d_p[i * tile.stride + j] += d_o[i * d_o_stride + d] * tile.scratch[j];
+      }
+    }
+  }
 };
 
 /// o_i += c_h Σ_j p_ij (n − m + d) in feature d
