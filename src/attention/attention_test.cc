@@ -289,7 +289,7 @@ double error_of(const std::vector<float>& got, const std::vector<double>& truth)
 }
 
 TEST(Attention, ErrsAtMostTwiceAsMuchAsTheNaiveEvaluation) {
-  for (const Index k_len : {1, 9, 65, 129, 1024, 4096}) {
+  for (const Index k_len : {1, 9, 129, 1024, 4096}) {
     for (const Index dim : {8, 64, 128}) {
       for (const double size : {1.0, 10.0}) {
         const AttentionCase c{
