@@ -52,7 +52,7 @@ struct Strip {
 };
 
 /// s ← weights, 0 in hidden columns, for [first, end) and the rest of the last panel; max, sum and rescale follow.
-/// Weights below twice the smallest normal number are 0: denormal numbers would cost a hundred times their products.
+/// Weights below √2 times the smallest normal number are 0: denormal ones would cost a hundred times their products.
 template <class A>
 void weigh(const Strip<A>& strip);
 
