@@ -1,5 +1,5 @@
-// The gradients of attention. Their seven products are counted: scores and the gradients of weights, once for the
-// gradient of queries and once for those of keys and values, and the three gradients themselves.
+// The gradients of attention. Five products are counted, without which there is no backward in linear memory: scores
+// again, the gradients of weights, and those of queries, keys and values.
 
 #include "attention_models.hpp"
 
@@ -8,7 +8,7 @@ namespace {
 
 void add_backward(const std::string& mask, const std::string& encoding, Index dim, Index threads, double demand) {
   const AttentionShape shape = self_attention(4096, dim);
-  const double fmas = 7 * pairs_left(mask, shape) * static_cast<double>(shape.heads * dim);
+  const double fmas = 5 * pairs_left(mask, shape) * static_cast<double>(shape.heads * dim);
   add({.name = "attention_backward/" + attention_name<float>(mask, encoding, shape),
        .threads = threads,
        .bars = {fma_limit<float>(fmas, threads, demand)},

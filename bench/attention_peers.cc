@@ -93,7 +93,7 @@ std::function<void()> prepare_python(const PeerCase& c, const AttentionMemory<T>
 
 template <class T>
 void add_peer(const PeerCase& c) {
-  const double products = c.backward ? 7 : 2;
+  const double products = c.backward ? 5 : 2;
   const double fmas = products * pairs_left(c.mask, c.shape) * static_cast<double>(c.shape.heads * c.shape.dim);
   add({.name = std::string("peer/") + c.peer + "/" + c.ours<T>(),
        .threads = c.threads,

@@ -1,5 +1,5 @@
-// rope_bench [--peers=PYTHON] [--full] [Google Benchmark's options]: scripts/bench gives the settings that make its
-// ratios stable.
+// rope_bench [--peers=PYTHON] [--full] [--quick] [Google Benchmark's options]: scripts/bench gives the settings that
+// make its ratios stable.
 
 #include <benchmark/benchmark.h>
 #include <sys/resource.h>
@@ -30,6 +30,7 @@ std::string cpu_name() {
 struct OwnOptions {
   std::string interpreter;  // --peers=
   bool full = false;        // --full: the longest sequences too
+  bool quick = false;       // --quick: fewer turns of long cases
 };
 
 /// Takes them out of the arguments.
@@ -43,6 +44,8 @@ OwnOptions take_own_options(int& argc, char** argv) {
       own.interpreter = argument.substr(peers.size());
     } else if (argument == "--full") {
       own.full = true;
+    } else if (argument == "--quick") {
+      own.quick = true;
     } else {
       argv[kept++] = argv[i];
     }
@@ -67,6 +70,7 @@ int main(int argc, char** argv) try {
   benchmark::Initialize(&argc, argv);
   if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 2;
   describe_machine();
+  if (own.quick) bearing::bench::be_quick();
   // oneTBB counts the processors once; it must not do so while a case keeps the program on one of them.
   bearing::parallel(bearing::bench::executor(2), 2, [](bearing::Index) {});
   bearing::bench::add_rotation_cases();
