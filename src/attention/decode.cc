@@ -105,8 +105,6 @@ class DecodeWork {
     turned_.resize(size(q_turner_.turns() ? q_len * problem.dim : 0));
     if (copy_keys_) k_rows_.resize(size((call.distances_only ? keys_at_once : plan.step) * problem.dim));
     if (copy_values_) v_rows_.resize(size(keys_at_once * problem.value_dim));
-    at_.resize(size(plan.step));
-    copied_at_.resize(size(keys_at_once));
     scores_.resize(size(plan.rows * plan.step));
     rescale_.resize(size(plan.rows));
     sees_.resize(size(q_len));
@@ -207,34 +205,32 @@ class DecodeWork {
     }
   }
 
-  /// Pointers to rows first … first + n − 1.
-  const T* const* point(const HeadRows<T>& rows, Index first, Index n) {
-    for (Index j = 0; j < n;) {
-      const Index run = std::min(rows.run(first + j), n - j), stride = rows.row_stride();
-      const T* row = rows.row(b_, kv_head_, first + j);
-      for (const Index end = j + run; j < end; ++j, row += stride) at_[size(j)] = row;
+  /// body(j, n, row) for runs of rows: those of key cols.first + j on, n of them, row_stride() apart.
+  template <class Body>
+  void each_run(const HeadRows<T>& rows, Columns cols, const Body& body) {
+    for (Index j = cols.first; j < cols.end;) {
+      const Index n = std::min(rows.run(j), cols.end - j);
+      body(j - cols.first, n, rows.row(b_, kv_head_, j));
+      j += n;
     }
-    return at_.data();
-  }
-  const A* const* point(const A* rows, Index n, Index stride) {
-    for (Index j = 0; j < n; ++j) copied_at_[size(j)] = rows + j * stride;
-    return copied_at_.data();
   }
 
   void products(Columns cols) {
     const AttentionCall<T>& call = plan_->call;
     const Index n = cols.end - cols.first, dim = call.problem.dim;
     if (!copy_keys_) {
-      return attend::dots<T>(plan_->rows, n, dim, call.scale, q_.data(), q_stride_, point(keys_, cols.first, n),
-                             scores_.data(), plan_->step);
+      return each_run(keys_, cols, [&](Index j, Index some, const T* row) {
+        attend::dots<T>(plan_->rows, some, dim, call.scale, q_.data(), q_stride_, row, keys_.row_stride(),
+                        scores_.data() + j, plan_->step);
+      });
     }
     for (Index j = 0; j < n; j += keys_at_once) {
       const Index some = std::min(keys_at_once, n - j);
       A* rows = k_rows_.data() + (call.distances_only ? 0 : j * dim);
       keys_.load(b_, kv_head_, cols.first + j, some, k_turner_.turns() ? loaded_.data() : rows);
       if (k_turner_.turns()) k_turner_.turn(b_, kv_head_, cols.first + j, some, loaded_.data(), call.in_dim, rows);
-      attend::dots<A>(plan_->rows, some, dim, call.scale, q_.data(), q_stride_, point(rows, some, dim),
-                      scores_.data() + j, plan_->step);
+      attend::dots<A>(plan_->rows, some, dim, call.scale, q_.data(), q_stride_, rows, dim, scores_.data() + j,
+                      plan_->step);
     }
   }
 
@@ -266,14 +262,16 @@ class DecodeWork {
   void weighted_values(Columns cols, A* out) {
     const Index n = cols.end - cols.first, value_dim = plan_->call.problem.value_dim;
     if (!copy_values_) {
-      return attend::add_weighted<T>(plan_->rows, n, value_dim, scores_.data(), plan_->step,
-                                     point(values_, cols.first, n), out, plan_->out_stride());
+      return each_run(values_, cols, [&](Index j, Index some, const T* row) {
+        attend::add_weighted<T>(plan_->rows, some, value_dim, scores_.data() + j, plan_->step, row,
+                                values_.row_stride(), out, plan_->out_stride());
+      });
     }
     for (Index j = 0; j < n; j += keys_at_once) {
       const Index some = std::min(keys_at_once, n - j);
       values_.load(b_, kv_head_, cols.first + j, some, v_rows_.data());
-      attend::add_weighted<A>(plan_->rows, some, value_dim, scores_.data() + j, plan_->step,
-                              point(v_rows_.data(), some, value_dim), out, plan_->out_stride());
+      attend::add_weighted<A>(plan_->rows, some, value_dim, scores_.data() + j, plan_->step, v_rows_.data(), value_dim,
+                              out, plan_->out_stride());
     }
   }
 
@@ -284,8 +282,6 @@ class DecodeWork {
   bool copy_keys_ = false, copy_values_ = false;
   Index q_stride_ = 0, b_ = -1, kv_head_ = -1;
   std::vector<A> q_, loaded_, turned_, k_rows_, v_rows_, scores_, rescale_, result_;
-  std::vector<const T*> at_;
-  std::vector<const A*> copied_at_;
   std::vector<Columns> sees_;
   std::vector<Index> row_first_, row_end_;
 };

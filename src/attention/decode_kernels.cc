@@ -4,7 +4,6 @@
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "attention/decode_kernels.cc"
-#include <hwy/cache_control.h>
 #include <hwy/foreach_target.h>  // IWYU pragma: keep
 #include <hwy/highway.h>
 
@@ -30,7 +29,6 @@ HWY_INLINE Index lanes() {
 
 // Sums that are held in registers: 16 of 32, 8 of 16.
 inline constexpr int most_sums = HWY_ARCH_X86 && HWY_TARGET >= HWY_AVX2 ? 8 : 16;
-inline constexpr int key_block = 4;
 
 template <class D>
 HWY_INLINE hn::VFromD<D> load(D d, const hn::TFromD<D>* from) {
@@ -109,131 +107,129 @@ HWY_INLINE void store_sums(Vector<A> a, Vector<A> b, Vector<A> c, Vector<A> e, A
 #endif
 }
 
-/// s [Rows, 4] = alpha · q_i·k_j
-template <int Rows, bool prefetch, class T, class A>
-HWY_NOINLINE void dot_block(Index dim, A alpha, const A* q, Index q_stride, const T* const* k, const T* const* next,
-                            A* s, Index stride) {
+/// sum_i += q_i · key, vector by vector.
+template <int Rows, class T, class A>
+HWY_INLINE void multiply(Index dim, const A* q, Index q_stride, const T* key, Vector<A> (&sum)[Rows]) {
   const Tag<A> d;
-  Vector<A> sum[Rows][key_block];
 #pragma GCC unroll 4
-  for (int i = 0; i < Rows; ++i) {
-#pragma GCC unroll 4
-    for (int j = 0; j < key_block; ++j) sum[i][j] = hn::Zero(d);
-  }
-  const T *k0 = k[0], *k1 = k[1], *k2 = k[2], *k3 = k[3];
-  const auto multiply = [&](Index t, Vector<A> key0, Vector<A> key1, Vector<A> key2, Vector<A> key3) HWY_ATTR {
-#pragma GCC unroll 4
-    for (int i = 0; i < Rows; ++i) {
-      const auto query = hn::LoadU(d, q + i * q_stride + t);
-      sum[i][0] = hn::MulAdd(query, key0, sum[i][0]);
-      sum[i][1] = hn::MulAdd(query, key1, sum[i][1]);
-      sum[i][2] = hn::MulAdd(query, key2, sum[i][2]);
-      sum[i][3] = hn::MulAdd(query, key3, sum[i][3]);
-    }
-  };
+  for (int i = 0; i < Rows; ++i) sum[i] = hn::Zero(d);
   Index t = 0;
   for (; t + lanes<A>() <= dim; t += lanes<A>()) {
-    if constexpr (prefetch) {
+    const auto features = load(d, key + t);
 #pragma GCC unroll 4
-      for (int j = 0; j < key_block; ++j) hwy::Prefetch(next[j] + t);
-    }
-    multiply(t, load(d, k0 + t), load(d, k1 + t), load(d, k2 + t), load(d, k3 + t));
+    for (int i = 0; i < Rows; ++i) sum[i] = hn::MulAdd(features, hn::LoadU(d, q + i * q_stride + t), sum[i]);
   }
-  if (const Index rest = dim - t; rest > 0) {
-    multiply(t, load_some(d, k0 + t, rest), load_some(d, k1 + t, rest), load_some(d, k2 + t, rest),
-             load_some(d, k3 + t, rest));
-  }
+  if (t == dim) return;
+  const auto features = load_some(d, key + t, dim - t);
 #pragma GCC unroll 4
+  for (int i = 0; i < Rows; ++i) sum[i] = hn::MulAdd(features, hn::LoadU(d, q + i * q_stride + t), sum[i]);
+}
+
+/// s [Rows, 4] = alpha · q_i·k_j. One key after the other: memory is read in one stream, which is what it is fast at.
+template <int Rows, class T, class A>
+HWY_NOINLINE void dot_block(Index dim, A alpha, const A* q, Index q_stride, const T* k, Index k_stride, A* s,
+                            Index stride) {
+  Vector<A> sum0[Rows], sum1[Rows], sum2[Rows], sum3[Rows];
+  multiply<Rows>(dim, q, q_stride, k, sum0);
+  multiply<Rows>(dim, q, q_stride, k + k_stride, sum1);
+  multiply<Rows>(dim, q, q_stride, k + 2 * k_stride, sum2);
+  multiply<Rows>(dim, q, q_stride, k + 3 * k_stride, sum3);
+#pragma GCC unroll 4
+  for (int i = 0; i < Rows; ++i) store_sums<A>(sum0[i], sum1[i], sum2[i], sum3[i], alpha, s + i * stride);
+}
+
+/// s [Rows, 1], for the keys that are left.
+template <int Rows, class T, class A>
+HWY_NOINLINE void dot_one(Index dim, A alpha, const A* q, Index q_stride, const T* k, A* s, Index stride) {
+  Vector<A> sum[Rows];
+  multiply<Rows>(dim, q, q_stride, k, sum);
   for (int i = 0; i < Rows; ++i) {
-    store_sums<A>(sum[i][0], sum[i][1], sum[i][2], sum[i][3], alpha, s + i * stride);
+    A sums[4];
+    store_sums<A>(sum[i], sum[i], sum[i], sum[i], alpha, sums);
+    s[i * stride] = sums[0];
   }
 }
 
-/// body(count, i) for blocks of 4, 2 and 1 rows from row i on, as many as registers hold sums for.
+/// body(count, i) for blocks of `Most`, 2 and 1 rows from row i on.
 template <int Most, class Body>
 HWY_INLINE void in_row_blocks(Index rows, const Body& body) {
   Index i = 0;
-  if constexpr (Most >= 4) {
-    for (; i + 4 <= rows; i += 4) body(std::integral_constant<int, 4>(), i);
+  if constexpr (Most > 2) {
+    for (; i + Most <= rows; i += Most) body(std::integral_constant<int, Most>(), i);
   }
   for (; i + 2 <= rows; i += 2) body(std::integral_constant<int, 2>(), i);
   if (i < rows) body(std::integral_constant<int, 1>(), i);
 }
 
-template <bool prefetch, class T, class A>
-HWY_INLINE void dots_impl(Index rows, Index keys, Index dim, A alpha, const A* q, Index q_stride, const T* const* k,
-                          A* s, Index stride) {
-  for (Index j = 0; j < keys; j += key_block) {
-    const T *block[key_block], *next[key_block];
-    for (Index x = 0; x < key_block; ++x) {
-      block[x] = k[std::min(j + x, keys - 1)];
-      next[x] = k[std::min(j + 2 * key_block + x, keys - 1)];
-    }
-    in_row_blocks<most_sums / key_block>(rows, [&](auto count, Index i) HWY_ATTR {
-      dot_block<decltype(count)::value, prefetch>(dim, alpha, q + i * q_stride, q_stride, block, next,
-                                                  s + i * stride + j, stride);
+template <class T, class A>
+HWY_INLINE void dots_impl(Index rows, Index keys, Index dim, A alpha, const A* q, Index q_stride, const T* k,
+                          Index k_stride, A* s, Index stride) {
+  Index j = 0;
+  for (; j + 4 <= keys; j += 4) {
+    in_row_blocks<most_sums / 4>(rows, [&](auto count, Index i) HWY_ATTR {
+      dot_block<decltype(count)::value>(dim, alpha, q + i * q_stride, q_stride, k + j * k_stride, k_stride,
+                                        s + i * stride + j, stride);
+    });
+  }
+  for (; j < keys; ++j) {
+    in_row_blocks<most_sums / 4>(rows, [&](auto count, Index i) HWY_ATTR {
+      dot_one<decltype(count)::value>(dim, alpha, q + i * q_stride, q_stride, k + j * k_stride, s + i * stride + j,
+                                      stride);
     });
   }
 }
 
-/// out [Rows, Vectors · lanes] += Σ_j p[i][j] · v_j, features x … of the values; of the last `some` < lanes if not 0.
-template <int Rows, int Vectors, bool part, class T, class A>
-HWY_NOINLINE void weighted_block(Index keys, const A* p, Index stride, const T* const* v, Index x, Index some, A* out,
+/// out [Rows, Vectors · lanes] += Σ_j p[i][j] · v_j; `some` < lanes numbers of the only vector if not 0.
+template <int Rows, int Vectors, class T, class A>
+HWY_NOINLINE void weighted_block(Index keys, Index some, const A* p, Index stride, const T* v, Index v_stride, A* out,
                                  Index out_stride) {
   const Tag<A> d;
   Vector<A> sum[Rows][Vectors];
 #pragma GCC unroll 4
   for (int i = 0; i < Rows; ++i) {
 #pragma GCC unroll 8
-    for (int y = 0; y < Vectors; ++y) sum[i][y] = hn::LoadU(d, out + i * out_stride + x + y * lanes<A>());
+    for (int x = 0; x < Vectors; ++x) sum[i][x] = hn::LoadU(d, out + i * out_stride + x * lanes<A>());
   }
-  for (Index j = 0; j < keys; ++j) {
-    const T* from = v[j] + x;
-    Vector<A> values[Vectors];
-#pragma GCC unroll 8
-    for (int y = 0; y < Vectors; ++y) {
-      values[y] = part ? load_some(d, from + y * lanes<A>(), some) : load(d, from + y * lanes<A>());
-    }
+  for (Index j = 0; j < keys; ++j, v += v_stride) {
+    Vector<A> weight[Rows];
 #pragma GCC unroll 4
-    for (int i = 0; i < Rows; ++i) {
-      const auto weight = hn::Set(d, p[i * stride + j]);
+    for (int i = 0; i < Rows; ++i) weight[i] = hn::Set(d, p[i * stride + j]);
 #pragma GCC unroll 8
-      for (int y = 0; y < Vectors; ++y) sum[i][y] = hn::MulAdd(weight, values[y], sum[i][y]);
+    for (int x = 0; x < Vectors; ++x) {
+      const auto values = Vectors == 1 && some > 0 ? load_some(d, v, some) : load(d, v + x * lanes<A>());
+#pragma GCC unroll 4
+      for (int i = 0; i < Rows; ++i) sum[i][x] = hn::MulAdd(weight[i], values, sum[i][x]);
     }
   }
 #pragma GCC unroll 4
   for (int i = 0; i < Rows; ++i) {
 #pragma GCC unroll 8
-    for (int y = 0; y < Vectors; ++y) hn::StoreU(sum[i][y], d, out + i * out_stride + x + y * lanes<A>());
+    for (int x = 0; x < Vectors; ++x) hn::StoreU(sum[i][x], d, out + i * out_stride + x * lanes<A>());
   }
-}
-
-/// Rows, and vectors of as many features as registers hold sums for.
-template <int Rows, class T, class A>
-HWY_INLINE void weighted_rows(Index keys, Index value_dim, const A* p, Index stride, const T* const* v, A* out,
-                              Index out_stride) {
-  constexpr int wide = std::min(8, most_sums / Rows);
-  Index x = 0;
-  for (; x + wide * lanes<A>() <= value_dim; x += wide * lanes<A>()) {
-    weighted_block<Rows, wide, false>(keys, p, stride, v, x, 0, out, out_stride);
-  }
-  for (; x + lanes<A>() <= value_dim; x += lanes<A>()) {
-    weighted_block<Rows, 1, false>(keys, p, stride, v, x, 0, out, out_stride);
-  }
-  if (x < value_dim) weighted_block<Rows, 1, true>(keys, p, stride, v, x, value_dim - x, out, out_stride);
 }
 
 /// Keys whose values are passed over again for other rows and features, while they are in the nearest cache.
 inline constexpr Index values_at_once = 16;
 
+/// Blocks hold the sums of whole rows of values where they can, so that these are read in one stream.
 template <class T, class A>
-HWY_INLINE void add_weighted_impl(Index rows, Index keys, Index value_dim, const A* p, Index stride, const T* const* v,
-                                  A* out, Index out_stride) {
-  for (Index j = 0; j < keys; j += values_at_once) {
-    const Index some = std::min(values_at_once, keys - j);
-    in_row_blocks<4>(rows, [&](auto count, Index i) HWY_ATTR {
-      weighted_rows<decltype(count)::value>(some, value_dim, p + i * stride + j, stride, v + j, out + i * out_stride,
-                                            out_stride);
+HWY_INLINE void add_weighted_impl(Index rows, Index keys, Index value_dim, const A* p, Index stride, const T* v,
+                                  Index v_stride, A* out, Index out_stride) {
+  for (Index j = 0; j < keys; j += values_at_once, v += values_at_once * v_stride) {
+    const Index n = std::min(values_at_once, keys - j);
+    in_row_blocks<2>(rows, [&](auto count, Index i) HWY_ATTR {
+      constexpr int block = decltype(count)::value;
+      Index x = 0;
+      const auto columns = [&](auto vectors, Index some) HWY_ATTR {
+        weighted_block<block, decltype(vectors)::value>(n, some, p + i * stride + j, stride, v + x, v_stride,
+                                                        out + i * out_stride + x, out_stride);
+        x += decltype(vectors)::value * lanes<A>();
+      };
+      constexpr int wide = std::min(8, most_sums / block);
+      while (x + wide * lanes<A>() <= value_dim) columns(std::integral_constant<int, wide>(), 0);
+      while (x + 4 * lanes<A>() <= value_dim) columns(std::integral_constant<int, 4>(), 0);
+      while (x + lanes<A>() <= value_dim) columns(std::integral_constant<int, 1>(), 0);
+      if (x < value_dim) columns(std::integral_constant<int, 1>(), value_dim - x);
     });
   }
 }
@@ -275,16 +271,15 @@ HWY_INLINE void blend_impl(Index n, A ours, T* out, A theirs, const T* part) {
   }
 }
 
-#define BEARING_DECODE_KERNELS(SUFFIX, T, A)                                                                       \
-  void dots_##SUFFIX(bool prefetch, Index rows, Index keys, Index dim, A alpha, const A* q, Index q_stride,        \
-                     const T* const* k, A* s, Index stride) {                                                      \
-    prefetch ? dots_impl<true>(rows, keys, dim, alpha, q, q_stride, k, s, stride)                                  \
-             : dots_impl<false>(rows, keys, dim, alpha, q, q_stride, k, s, stride);                                \
-  }                                                                                                                \
-  void add_weighted_##SUFFIX(Index rows, Index keys, Index value_dim, const A* p, Index stride, const T* const* v, \
-                             A* out, Index out_stride) {                                                           \
-    add_weighted_impl(rows, keys, value_dim, p, stride, v, out, out_stride);                                       \
-  }                                                                                                                \
+#define BEARING_DECODE_KERNELS(SUFFIX, T, A)                                                                \
+  void dots_##SUFFIX(Index rows, Index keys, Index dim, A alpha, const A* q, Index q_stride, const T* k,    \
+                     Index k_stride, A* s, Index stride) {                                                  \
+    dots_impl(rows, keys, dim, alpha, q, q_stride, k, k_stride, s, stride);                                 \
+  }                                                                                                         \
+  void add_weighted_##SUFFIX(Index rows, Index keys, Index value_dim, const A* p, Index stride, const T* v, \
+                             Index v_stride, A* out, Index out_stride) {                                    \
+    add_weighted_impl(rows, keys, value_dim, p, stride, v, v_stride, out, out_stride);                      \
+  }                                                                                                         \
   void blend_##SUFFIX(Index n, A ours, T* out, A theirs, const T* part) { blend_impl(n, ours, out, theirs, part); }
 BEARING_DECODE_KERNELS(f64, double, double)
 BEARING_DECODE_KERNELS(f32, float, float)
@@ -321,14 +316,14 @@ BEARING_DECODE_DISPATCH(blend)
 #undef BEARING_DECODE_DISPATCH
 
 template <class T>
-void dots(Index rows, Index keys, Index dim, Compute<T> alpha, const Compute<T>* q, Index q_stride, const T* const* k,
-          Compute<T>* s, Index stride) {
-  dispatch_dots<T>(simd::prefetch_pays(), rows, keys, dim, alpha, q, q_stride, k, s, stride);
+void dots(Index rows, Index keys, Index dim, Compute<T> alpha, const Compute<T>* q, Index q_stride, const T* k,
+          Index k_stride, Compute<T>* s, Index stride) {
+  dispatch_dots<T>(rows, keys, dim, alpha, q, q_stride, k, k_stride, s, stride);
 }
 template <class T>
-void add_weighted(Index rows, Index keys, Index value_dim, const Compute<T>* p, Index stride, const T* const* v,
-                  Compute<T>* out, Index out_stride) {
-  dispatch_add_weighted<T>(rows, keys, value_dim, p, stride, v, out, out_stride);
+void add_weighted(Index rows, Index keys, Index value_dim, const Compute<T>* p, Index stride, const T* v,
+                  Index v_stride, Compute<T>* out, Index out_stride) {
+  dispatch_add_weighted<T>(rows, keys, value_dim, p, stride, v, v_stride, out, out_stride);
 }
 template <class T>
 void blend(Index n, Compute<T> ours, T* out, Compute<T> theirs, const T* part) {
@@ -336,9 +331,9 @@ void blend(Index n, Compute<T> ours, T* out, Compute<T> theirs, const T* part) {
 }
 
 #define BEARING_INSTANTIATE(T)                                                                                       \
-  template void dots<T>(Index, Index, Index, Compute<T>, const Compute<T>*, Index, const T* const*, Compute<T>*,     \
+  template void dots<T>(Index, Index, Index, Compute<T>, const Compute<T>*, Index, const T*, Index, Compute<T>*,     \
                         Index);                                                                                      \
-  template void add_weighted<T>(Index, Index, Index, const Compute<T>*, Index, const T* const*, Compute<T>*, Index); \
+  template void add_weighted<T>(Index, Index, Index, const Compute<T>*, Index, const T*, Index, Compute<T>*, Index); \
   template void blend<T>(Index, Compute<T>, T*, Compute<T>, const T*);
 BEARING_INSTANTIATE(double)
 BEARING_INSTANTIATE(float)

@@ -1,17 +1,45 @@
+#include <algorithm>
 #include <bearing/attention.hpp>
 #include <cmath>
 #include <limits>
 
+#include "attention/decode_kernels.hpp"
 #include "tensor_checks.hpp"
 #include "terms/score_call.hpp"
 
 namespace bearing {
 
+namespace {
+
+template <class O>
+void merge_row(View<const O, 4> part, Compute<O> part_lse, View<O, 4> out, Compute<O>& lse, Index b, Index h, Index i) {
+  using A = Compute<O>;
+  constexpr A nothing = -std::numeric_limits<A>::infinity();
+  const Index value_dim = out.shape[3];
+  if (part_lse == nothing) return;
+  if (lse == nothing) {  // whatever lies there, a share of 0 would keep a NaN
+    for (Index d = 0; d < value_dim; ++d) out(b, h, i, d) = part(b, h, i, d);
+    lse = part_lse;
+    return;
+  }
+  const A most = std::max(lse, part_lse), ours = std::exp(lse - most), theirs = std::exp(part_lse - most);
+  const A sum = ours + theirs, our_share = ours / sum, their_share = theirs / sum;
+  if (value_dim > 0 && out.stride[3] == 1 && part.stride[3] == 1) {
+    attend::blend<O>(value_dim, our_share, &out(b, h, i, Index{0}), their_share, &part(b, h, i, Index{0}));
+  } else {
+    for (Index d = 0; d < value_dim; ++d) {
+      attend::blend<O>(1, our_share, &out(b, h, i, d), their_share, &part(b, h, i, d));  // with the same bits
+    }
+  }
+  lse = most + std::log(sum);
+}
+
+}  // namespace
+
 template <class O>
 void merge(View<const O, 4> part, const std::type_identity_t<View<const Compute<O>, 3>>& part_lse,
            std::type_identity_t<View<O, 4>> out, const std::type_identity_t<View<Compute<O>, 3>>& lse,
            const Executor& on) {
-  using A = Compute<O>;
   const char* function = "merge";
   check_output(function, "out", out);
   check_shape(function, "part", part, out.shape, "of the shape of out");
@@ -21,20 +49,11 @@ void merge(View<const O, 4> part, const std::type_identity_t<View<const Compute<
   check_output(function, "lse", lse);
   check_other(function, "out", out, "part", part);
   check_other(function, "lse", lse, "part_lse", part_lse);
-  const Index units = rows[0] * rows[1];
+  const Index units = rows[0] * rows[1] * rows[2];
   if (units == 0) return;
   in_chunks(on, chunk_count(on, units), units, [&](Index, Index unit) {
-    const Index b = unit / rows[1], h = unit % rows[1];
-    for (Index i = 0; i < rows[2]; ++i) {
-      const A ours = lse(b, h, i), theirs = part_lse(b, h, i), most = std::max(ours, theirs);
-      if (theirs == -std::numeric_limits<A>::infinity()) continue;
-      const A our_share = std::exp(ours - most), their_share = std::exp(theirs - most), sum = our_share + their_share;
-      for (Index d = 0; d < out.shape[3]; ++d) {
-        const A mixed = our_share * static_cast<A>(out(b, h, i, d)) + their_share * static_cast<A>(part(b, h, i, d));
-        out(b, h, i, d) = O(mixed / sum);
-      }
-      lse(b, h, i) = most + std::log(sum);
-    }
+    const Index i = unit % rows[2], h = unit / rows[2] % rows[1], b = unit / rows[2] / rows[1];
+    merge_row(part, part_lse(b, h, i), out, lse(b, h, i), b, h, i);
   });
 }
 
