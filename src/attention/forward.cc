@@ -84,7 +84,7 @@ ForwardWork<T>::ForwardWork(const AttentionPlan<T>& plan)
              RowRoom::none, keys_.direct_rows() ? RowRoom::none : RowRoom::own) {
   const AttentionCall<T>& call = plan.call;
   const Index rows = plan.extents.rows;
-  const bool direct = std::is_same_v<T, A> && queries_.plain();
+  const bool direct = std::is_same_v<T, A> && queries_.plain() && !queries_.far_apart();
   if (!direct) loaded_.resize(size(rows * call.in_dim));
   if (turner_.turns()) turned_.resize(size(rows * call.problem.dim));
   scores_.resize(size(std::min(attend::strip_rows<A>(), rows) * plan.extents.cols));
@@ -102,7 +102,7 @@ void ForwardWork<T>::open_rows(Index b, Index h, Index row) {
   diagonals_.open(b, h);
   b_ = b, h_ = h, row_ = row, rows_ = std::min(plan_->extents.rows, call.problem.q_len - row);
   if constexpr (std::is_same_v<T, A>) {
-    if (queries_.plain()) q_ = queries_.row(b, h, row), q_stride_ = queries_.row_stride();
+    if (loaded_.empty()) q_ = queries_.row(b, h, row), q_stride_ = queries_.row_stride();
   }
   if (!loaded_.empty()) {
     queries_.load(b, h, row, rows_, loaded_.data());
