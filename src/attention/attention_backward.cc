@@ -58,8 +58,9 @@ void check_grads(const AttentionCall<T>& call, const AttentionResults<T>& result
   apart("d_v", grads.d_v, "d_k", grads.d_k);
 }
 
-/// Whether a kv head's gradients should come from the same scores, seven products in all, or those of queries and those
-/// of keys each from their own: nine products, but in pieces enough for any number of workers.
+/// Whether a kv head's gradients should come from the same scores, which takes five products (S, dP, dQ, dK, dV), or
+/// those of queries and those of keys each from their own: seven, for S and dP come twice, but in pieces enough for any
+/// number of workers. Together is as fast where the last round of heads leaves few enough workers idle.
 template <class T>
 bool together(const BackwardPlan<T>& plan, const Executor& on) {
   if (!plan.key_side()) return false;
@@ -68,7 +69,7 @@ bool together(const BackwardPlan<T>& plan, const Executor& on) {
   const Index heads = plan.scores.call.problem.batch * plan.scores.call.problem.kv_heads;
   const Index workers = on.run == nullptr ? 1 : std::clamp<Index>(on.workers, 1, Index{1} << 20);
   const Index rounds = (heads + workers - 1) / workers;
-  return 7 * rounds * workers <= 9 * heads;
+  return 5 * rounds * workers <= 7 * heads;
 }
 
 template <class T>
