@@ -1,6 +1,6 @@
 #include "arrays.hpp"
 
-#include <cmath>
+#include <cstring>
 #include <new>
 #include <string_view>
 
@@ -34,13 +34,19 @@ bool is_numpy_bfloat16(nb::handle x) {
   return nb::hasattr(x, "dtype") && nb::cast<std::string>(nb::str(nb::object(x.attr("dtype")))) == "bfloat16";
 }
 
+constexpr const char* floating = "an array of float64, float32, bfloat16 or float16";
+
+/// The type of an array's elements, or what it is if it is none.
+std::string type_text(nb::handle x) {
+  return nb::hasattr(x, "dtype") ? nb::cast<std::string>(nb::str(nb::object(x.attr("dtype")))) : class_of(x);
+}
+
 DataType type_of(nb::dlpack::dtype type, nb::handle x, const Argument& argument) {
   if (type == nb::dtype<float>()) return DataType::f32;
   if (type == nb::dtype<double>()) return DataType::f64;
   if (type.bits == 16 && type.code == static_cast<std::uint8_t>(nb::dlpack::dtype_code::Bfloat)) return DataType::bf16;
   if (type.bits == 16 && type.code == static_cast<std::uint8_t>(nb::dlpack::dtype_code::Float)) return DataType::f16;
-  argument.fail("an array of float64, float32, bfloat16 or float16",
-                nb::cast<std::string>(nb::str(nb::object(x.attr("dtype")))));
+  argument.fail(floating, type_text(x));
 }
 
 }  // namespace
@@ -55,28 +61,77 @@ void Argument::fail(const std::string& wanted, const std::string& got) const {
 }
 
 Array::Array(nb::handle from, const Argument& argument, bool write) : argument_(argument), kind_(kind_of(from)) {
-  if (kind_ == ArrayKind::torch && nb::cast<bool>(from.attr("requires_grad"))) {
-    argument.fail("a tensor without requires_grad: bearing.torch has the functions that keep gradients",
-                  "one that requires them");
+  if (kind_ != ArrayKind::numpy) {
+    take_dlpack(from, write);
+  } else if (!take_buffer(from, write, false)) {
+    if (!is_numpy_bfloat16(from)) argument.fail(floating, type_text(from));
+    take_buffer(nb::object(from.attr("view")("uint16")), write, true);
   }
-  bool is_bfloat16 = false;
+}
+
+/// NumPy's arrays; as_bits: bfloat16, that came as integers. False for a type that the buffer protocol does not know.
+bool Array::take_buffer(nb::handle from, bool write, bool as_bits) {
+  Py_buffer buffer;
+  if (PyObject_GetBuffer(from.ptr(), &buffer, PyBUF_RECORDS_RO) != 0) {
+    PyErr_Clear();
+    return false;
+  }
+  // The object alone keeps the memory; what the buffer points to lives no longer than this function.
+  struct Release {
+    Py_buffer& buffer;
+    ~Release() { PyBuffer_Release(&buffer); }
+  } const release{buffer};
+  object_ = nb::borrow(from);
+  const std::string_view format = buffer.format;
+  if (as_bits) {
+    type_ = DataType::bf16;
+  } else if (format == "f") {
+    type_ = DataType::f32;
+  } else if (format == "d") {
+    type_ = DataType::f64;
+  } else if (format == "e") {
+    type_ = DataType::f16;
+  } else {
+    argument_.fail(floating, type_text(from));
+  }
+  if (write && buffer.readonly) argument_.fail("an array that may be written", "one that is read-only");
+  if (buffer.ndim > static_cast<int>(Extents::most)) {
+    argument_.fail("an array of at most 8 axes", "one of " + std::to_string(buffer.ndim));
+  }
+  bool aligned = reinterpret_cast<std::uintptr_t>(buffer.buf) % static_cast<std::uintptr_t>(buffer.itemsize) == 0;
+  for (int axis = 0; axis < buffer.ndim; ++axis) {
+    aligned = aligned && (buffer.strides[axis] % buffer.itemsize == 0 || buffer.shape[axis] < 2);
+    shape_.push_back(buffer.shape[axis]);
+    stride_.push_back(buffer.strides[axis] / buffer.itemsize);
+  }
+  if (!aligned && buffer.len != 0) argument_.fail("in memory that is aligned to its elements", "an array that is not");
+  data_ = buffer.buf;
+  return true;
+}
+
+/// PyTorch's, JAX's and all others.
+void Array::take_dlpack(nb::handle from, bool write) {
+  if (kind_ == ArrayKind::torch && nb::hasattr(from, "requires_grad") && nb::cast<bool>(from.attr("requires_grad"))) {
+    argument_.fail("a tensor without requires_grad: bearing.torch has the functions that keep gradients",
+                   "one that requires them");
+  }
   if (!nb::try_cast(from, array_, false)) {
-    if (kind_ != ArrayKind::numpy || !is_numpy_bfloat16(from)) {
-      argument.fail("an array (NumPy, PyTorch, JAX or DLPack)", class_of(from));
-    }
-    is_bfloat16 = nb::try_cast(from.attr("view")("uint16"), array_, false);
+    argument_.fail("an array (NumPy, PyTorch, JAX or DLPack)", class_of(from));
   }
   if (array_.device_type() != nb::device::cpu::value) {
-    argument.fail("in the CPU's memory",
-                  "an array on " + nb::cast<std::string>(nb::str(nb::object(from.attr("device")))));
+    argument_.fail("in the CPU's memory",
+                   "an array on " + nb::cast<std::string>(nb::str(nb::object(from.attr("device")))));
   }
-  type_ = is_bfloat16 ? DataType::bf16 : type_of(array_.dtype(), from, argument);
+  type_ = type_of(array_.dtype(), from, argument_);
   if (write) {
-    nb::ndarray<> writable;
-    if (kind_ == ArrayKind::jax) argument.fail("an array that may be written", "a JAX array, which never may");
-    const bool may =
-        is_bfloat16 ? nb::cast<bool>(from.attr("flags").attr("writeable")) : nb::try_cast(from, writable, false);
-    if (!may) argument.fail("an array that may be written", "one that is read-only");
+    if (kind_ == ArrayKind::jax) argument_.fail("an array that may be written", "a JAX array, which never may");
+    nb::ndarray<> writable;  // PyTorch's tensors always may
+    if (kind_ != ArrayKind::torch && !nb::try_cast(from, writable, false)) {
+      argument_.fail("an array that may be written", "one that is read-only");
+    }
+  }
+  if (array_.ndim() > Extents::most) {
+    argument_.fail("an array of at most 8 axes", "one of " + std::to_string(array_.ndim()));
   }
   data_ = array_.data();
   for (std::size_t axis = 0; axis < array_.ndim(); ++axis) {
@@ -91,6 +146,17 @@ Array Array::writable(nb::handle from, const Argument& argument) { return {from,
 void Array::check_rank(std::size_t rank) const {
   if (shape_.size() == rank) return;
   argument_.fail("an array of " + std::to_string(rank) + " axes", "one of " + std::to_string(shape_.size()));
+}
+
+bool is_time_first(const char* function, nb::handle layout) {
+  std::string word;
+  if (nb::try_cast(layout, word)) {
+    if (word == "bhtd") return false;
+    if (word == "bthd") return true;
+  }
+  const std::string text = std::string("[") + function + "] layout: must be 'bhtd' or 'bthd', got " +
+                           nb::cast<std::string>(nb::repr(layout));
+  throw nb::value_error(text.c_str());
 }
 
 template <class T>
@@ -112,7 +178,44 @@ template View<const float, 4> Array::tensor(bool) const;
 template View<const Bfloat16, 4> Array::tensor(bool) const;
 template View<const Float16, 4> Array::tensor(bool) const;
 
+namespace {
+
+/// What new NumPy arrays are made with; kept as long as the module, which is for ever.
+struct Numpy {
+  nb::handle empty;
+  std::array<nb::handle, 4> dtypes;  // none for bfloat16, which may not be there: it is asked for when it is needed
+};
+Numpy numpy;
+
+/// NumPy makes its arrays faster than any protocol could hand them over.
+NewArray new_numpy_array(DataType type, const std::vector<Index>& shape) {
+  const nb::object extents = nb::steal(PyTuple_New(static_cast<Py_ssize_t>(shape.size())));
+  for (std::size_t axis = 0; axis < shape.size(); ++axis) {
+    PyTuple_SetItem(extents.ptr(), static_cast<Py_ssize_t>(axis), PyLong_FromLongLong(shape[axis]));
+  }
+  const bool is_bfloat16 = type == DataType::bf16;
+  nb::object array = numpy.empty(extents, is_bfloat16 ? nb::object(nb::module_::import_("ml_dtypes").attr("bfloat16"))
+                                                      : nb::borrow(numpy.dtypes[static_cast<std::size_t>(type)]));
+  const nb::object bits = is_bfloat16 ? nb::object(array.attr("view")("uint16")) : array;
+  Py_buffer buffer;
+  if (PyObject_GetBuffer(bits.ptr(), &buffer, PyBUF_STRIDES) != 0) throw nb::python_error();
+  void* data = buffer.buf;
+  PyBuffer_Release(&buffer);
+  return {std::move(array), data};
+}
+
+}  // namespace
+
+void prepare_arrays() {
+  const nb::module_ module = nb::module_::import_("numpy");
+  numpy.empty = nb::object(module.attr("empty")).release();
+  const nb::object dtype = module.attr("dtype");
+  numpy.dtypes = {nb::object(dtype("float64")).release(), nb::object(dtype("float32")).release(), nb::handle(),
+                  nb::object(dtype("float16")).release()};
+}
+
 NewArray new_array(ArrayKind kind, DataType type, const std::vector<Index>& shape) {
+  if (kind == ArrayKind::numpy || kind == ArrayKind::other) return new_numpy_array(type, shape);
   constexpr std::array<std::size_t, 4> bytes{8, 4, 2, 2};
   std::size_t size = bytes[static_cast<std::size_t>(type)];
   std::vector<std::size_t> extents;
@@ -131,10 +234,13 @@ NewArray new_array(ArrayKind kind, DataType type, const std::vector<Index>& shap
     return nb::cast(nb::ndarray<Framework>(data, extents.size(), extents.data(), owner, nullptr, as));
   };
   if (kind == ArrayKind::torch) return {make.template operator()<nb::pytorch>(dtype), data};
-  if (kind == ArrayKind::jax) return {make.template operator()<nb::jax>(dtype), data};
-  if (type != DataType::bf16) return {make.template operator()<nb::numpy>(dtype), data};
-  const nb::object bits = make.template operator()<nb::numpy>(nb::dtype<std::uint16_t>());
-  return {bits.attr("view")(nb::module_::import_("ml_dtypes").attr("bfloat16")), data};
+  return {make.template operator()<nb::jax>(dtype), data};
+}
+
+nb::object numpy_array(std::span<const double> values, const std::vector<Index>& shape) {
+  const NewArray array = new_array(ArrayKind::numpy, DataType::f64, shape);
+  if (!values.empty()) std::memcpy(array.data, values.data(), values.size() * sizeof(double));
+  return array.object;
 }
 
 template <class T>
@@ -197,6 +303,7 @@ PositionsArgument::PositionsArgument(nb::handle from, const Argument& argument) 
     shape[3 - n + axis] = static_cast<Index>(array_.shape(axis));
     stride[3 - n + axis] = array_.stride(axis);
   }
+  time_ = shape[2];
   const auto place = [&]<class T>(const T* data) {
     if constexpr (std::is_same_v<T, Index>) {
       if (n == 1) positions_ = Positions(View<const Index, 1>{data, {shape[2]}, {stride[2]}});

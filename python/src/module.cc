@@ -7,6 +7,7 @@
 #include <bearing/threads.hpp>
 #include <bearing/version.hpp>
 
+#include "arrays.hpp"
 #include "bind.hpp"
 #include "encodings.hpp"
 #include "specs.hpp"
@@ -43,13 +44,20 @@ Executor executor_of(Index threads, const char* function) {
 
 NB_MODULE(_core, m) {
   m.doc() = "Positional encodings for transformers: exact, fast, differentiable.";
+  prepare_arrays();
   bind_errors(m);
   bind_encoding(m);
   bind_rope(m);
+  bind_inputs(m);
   bind_biases(m);
+  bind_vision(m);
   bind_relations(m);
   bind_rows(m);
+  bind_row_calls(m);
+  bind_scores(m);
   bind_attention(m);
+  bind_linear_attention(m);
+  bind_io(m);
 }
 
 }  // namespace bearing::python

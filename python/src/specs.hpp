@@ -88,6 +88,8 @@ struct Member {
       return "int";
     else if constexpr (std::is_floating_point_v<T>)
       return "float";
+    else if constexpr (std::is_same_v<T, std::string>)
+      return "str";
     else
       return nb::cast<std::string>(nb::type<T>().attr("__name__"));
   }

@@ -1,0 +1,151 @@
+// Model files in, encodings out.
+
+#include <nanobind/stl/optional.h>
+
+#include <bearing/io.hpp>
+
+#include "bind.hpp"
+#include "records.hpp"
+#include "rope_tables.hpp"
+
+namespace bearing::python {
+
+namespace {
+
+template <class Variant>
+nb::object one_of(const Variant& encoding) {
+  return std::visit([](const auto& one) { return nb::cast(one); }, encoding);
+}
+
+/// One object for each, in a tuple.
+template <class T>
+nb::object tuple_of(const std::vector<T>& all) {
+  nb::list list;
+  for (const T& one : all) list.append(nb::cast(one));
+  return nb::tuple(list);
+}
+
+nb::object text(const std::string& value) { return nb::str(value.c_str(), value.size()); }
+nb::object number(Index value) { return nb::int_(value); }
+
+/// From a path, a dictionary or an object with to_dict(), as transformers' configs have.
+Model model_from(nb::handle config, const char* function) {
+  nb::object members = nb::borrow(config);
+  std::string name = "config";
+  if (nb::isinstance<nb::str>(config) || nb::hasattr(config, "__fspath__")) {
+    const auto path = nb::cast<std::string>(nb::module_::import_("os").attr("fsdecode")(config));
+    const nb::gil_scoped_release released;
+    return read_hf_config(path);
+  }
+  if (!nb::isinstance<nb::type_object>(config) && nb::hasattr(config, "to_dict")) {
+    name = nb::cast<std::string>(nb::handle(config.type()).attr("__name__"));
+    members = config.attr("to_dict")();
+  }
+  if (!nb::isinstance<nb::dict>(members)) {
+    Argument{function, "config"}.fail("a path, a dictionary or a transformers config",
+                                      nb::cast<std::string>(nb::repr(config)));
+  }
+  // What is no JSON (a torch.dtype, say) has nothing to do with positions.
+  const nb::module_ builtins = nb::module_::import_("builtins");
+  const auto json = nb::cast<std::string>(
+      nb::module_::import_("json").attr("dumps")(members, nb::arg("default") = builtins.attr("str")));
+  const nb::gil_scoped_release released;
+  return parse_hf_config(json, name);
+}
+
+void bind_layers(nb::module_& m) {
+  spec(m, "NoPosition", "A layer without any positional encoding of its own.", NoPosition{});
+  spec(m, "OtherEncoding", "An encoding that is recognised, but whose numbers are not read: its name.", OtherEncoding{},
+       Field{"name", &OtherEncoding::name});
+  record<Layer>(m, "Layer", "What one layer of a model does with positions.",
+                {{"encoding", "Any", [](const Layer& l) { return one_of(l.encoding); },
+                  "A spec: Rope, Alibi, T5, …, NoPosition or OtherEncoding."},
+                 {"name", "str", [](const Layer& l) { return text(encoding_name(l.encoding)); },
+                  "The encoding's name in the literature: 'rope', 'alibi', 't5', …; 'none'."},
+                 {"type", "str", [](const Layer& l) { return text(l.type); },
+                  "The file's word: full_attention, sliding_attention, …"},
+                 {"window", "int", [](const Layer& l) { return number(l.window); },
+                  "Sliding window or chunk in tokens; 0: none."},
+                 {"part", "str", [](const Layer& l) { return text(l.part); },
+                  "'encoder' or 'decoder' of a model that has both, else ''."},
+                 {"temperature", "Any",
+                  [](const Layer& l) -> nb::object { return l.temperature ? nb::cast(*l.temperature) : nb::none(); },
+                  "What queries are multiplied by (Llama 4, Ministral 3), or None."}});
+  record<ModelInput>(m, "ModelInput", "What is added to the input of a model.",
+                     {{"encoding", "Any", [](const ModelInput& i) { return one_of(i.encoding); },
+                       "A spec: Learned, Sinusoidal or OtherEncoding."},
+                      {"name", "str", [](const ModelInput& i) { return text(encoding_name(i.encoding)); },
+                       "The encoding's name in the literature."},
+                      {"part", "str", [](const ModelInput& i) { return text(i.part); }, "As a layer's."},
+                      {"first_position", "int", [](const ModelInput& i) { return number(i.first_position); },
+                       "Of the first token: 2 in fairseq's sinusoidal tables."}});
+  record<ConfigWarning>(m, "ConfigWarning", "Something in a file that a careful colleague would point out.",
+                        {{"pointer", "str", [](const ConfigWarning& w) { return text(w.pointer); },
+                          "JSON pointer of the key, '' for the whole file."},
+                         {"text", "str", [](const ConfigWarning& w) { return text(w.text); }, "What it is."}});
+  record<LayerGroup>(m, "LayerGroup", "Layers that are alike in everything.",
+                     {{"layers", "tuple[int, ...]",
+                       [](const LayerGroup& g) { return Member<std::vector<Index>>::to(g.layers); }, "Their indices."},
+                      {"layer", "Layer", [](const LayerGroup& g) { return nb::cast(g.layer); }, "What they do."}});
+}
+
+}  // namespace
+
+Rope rope_from_config(nb::handle config, std::optional<Index> layer) {
+  const Model model = model_from(config, "from_config");
+  const auto count = static_cast<Index>(model.layers.size());
+  if (layer && (*layer < 0 || *layer >= count)) {
+    throw RangeError("[from_config] layer: must be in 0 … " + std::to_string(count - 1) + ", got " +
+                     std::to_string(*layer));
+  }
+  const Rope* found = nullptr;
+  for (Index i = 0; i < count; ++i) {
+    if (layer && i != *layer) continue;
+    const auto* rope = std::get_if<Rope>(&model.layers[static_cast<std::size_t>(i)].encoding);
+    if (rope == nullptr) continue;
+    if (found != nullptr && !(*rope == *found)) {
+      throw ConfigError("[from_config] layer: must be given, as the layers of " + model.file +
+                        " have different rotary encodings; read_hf_config() has them all");
+    }
+    found = rope;
+  }
+  if (found == nullptr) {
+    throw ConfigError("[from_config] config: must have a rotary encoding, got " +
+                      encoding_name(model.layers[static_cast<std::size_t>(layer.value_or(0))].encoding));
+  }
+  return *found;
+}
+
+void bind_io(nb::module_& m) {
+  bind_layers(m);
+  record<Model>(
+      m, "Model", "A model's file, as far as positions go: what read_hf_config() returns.",
+      {{"file", "str", [](const Model& x) { return text(x.file); }, "Where it came from."},
+       {"model_type", "str", [](const Model& x) { return text(x.model_type); }, "The file's word."},
+       {"heads", "int", [](const Model& x) { return number(x.heads); }, "Heads of queries."},
+       {"kv_heads", "int", [](const Model& x) { return number(x.kv_heads); }, "Heads of keys and values."},
+       {"head_dim", "int", [](const Model& x) { return number(x.head_dim); }, "Dimensions of a query or key head."},
+       {"trained_length", "int", [](const Model& x) { return number(x.trained_length); },
+        "Tokens, before any stretching; 0 if the file does not say."},
+       {"context_length", "int", [](const Model& x) { return number(x.context_length); },
+        "Tokens that the model promises; 0 if nobody says."},
+       {"layers", "tuple[Layer, ...]", [](const Model& x) { return tuple_of(x.layers); },
+        "One per layer; the encoder's first."},
+       {"inputs", "tuple[ModelInput, ...]", [](const Model& x) { return tuple_of(x.inputs); },
+        "What is added to the input."},
+       {"warnings", "tuple[ConfigWarning, ...]", [](const Model& x) { return tuple_of(x.warnings); },
+        "What a careful colleague would point out."}})
+      .def(
+          "layer_groups", [](const Model& self) { return tuple_of(layer_groups(self)); },
+          nb::sig("def layer_groups(self) -> tuple[LayerGroup, ...]"),
+          "Layers that are alike in everything, in order of their first layer.");
+  m.def(
+      "read_hf_config", [](nb::handle config) { return model_from(config, "read_hf_config"); }, nb::arg("config"),
+      nb::sig("def read_hf_config(config: ConfigSource) -> Model"),
+      "Reads what a Hugging Face config says about positions: a path, a dictionary, or a transformers config "
+      "object.\n\n"
+      "Raises ConfigError, which names the file, line and column or JSON pointer, what must hold and what was found.\n"
+      "Nothing is fetched, executed or written.");
+}
+
+}  // namespace bearing::python

@@ -1,0 +1,66 @@
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+#include <string>
+#include <vector>
+
+#include "specs.hpp"
+
+// Results as Python sees them: objects with read-only members, that print themselves, compare, and become
+// dictionaries. Unlike specs they are never made from Python.
+
+namespace bearing::python {
+
+/// One member: its name, what a signature calls its type, how it is read, and what it is.
+template <class R>
+struct Item {
+  const char* name;
+  const char* type;
+  nb::object (*get)(const R&);
+  const char* doc;
+};
+
+/// The text of a value; of an array its shape alone.
+inline std::string short_repr(nb::handle value) {
+  if (!nb::hasattr(value, "shape")) return nb::cast<std::string>(nb::repr(value));
+  return "<array " + nb::cast<std::string>(nb::repr(nb::object(value.attr("shape")))) + ">";
+}
+
+/// Plain Python all the way down: arrays become lists.
+inline nb::object plain_value(nb::handle value) {
+  return nb::hasattr(value, "tolist") ? nb::object(value.attr("tolist")()) : plain(value);
+}
+
+template <class R>
+nb::class_<R> record(nb::module_& m, const char* name, const char* doc, std::vector<Item<R>> items) {
+  nb::class_<R> type(m, name, doc);
+  for (const Item<R>& item : items) {
+    // Signatures are kept as long as the module, which is for ever.
+    const auto* signature = new std::string(std::string("def ") + item.name + "(self) -> " + item.type);
+    type.def_prop_ro(
+        item.name, [get = item.get](const R& self) { return get(self); }, nb::for_getter(nb::sig(signature->c_str())),
+        item.doc);
+  }
+  const auto to_dict = [items](const R& self) {
+    nb::dict all;
+    for (const Item<R>& item : items) all[item.name] = plain_value(item.get(self));
+    return all;
+  };
+  type.def("__repr__", [name, items](const R& self) {
+    std::string text = std::string(name) + "(";
+    for (const Item<R>& item : items) {
+      if (text.back() != '(') text += ", ";
+      text += std::string(item.name) + "=" + short_repr(item.get(self));
+    }
+    return text + ")";
+  });
+  type.def("__eq__", [to_dict](const R& self, nb::handle other) {
+    return nb::isinstance<R>(other) && to_dict(self).equal(to_dict(nb::cast<const R&>(other)));
+  });
+  type.def("to_dict", to_dict, nb::sig("def to_dict(self) -> dict[str, Any]"),
+           "The members by name, in plain Python types: what JSON can hold.");
+  return type;
+}
+
+}  // namespace bearing::python
