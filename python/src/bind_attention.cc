@@ -5,18 +5,10 @@
 #include <cstring>
 
 #include "bind.hpp"
-#include "encodings.hpp"
-#include "specs.hpp"
+#include "calls.hpp"
+#include "words.hpp"
 
 namespace bearing::python {
-
-template <>
-struct Words<Mask> {
-  static constexpr std::array<Word<Mask>, 4> words{{{Mask::none, "none"},
-                                                    {Mask::causal, "causal"},
-                                                    {Mask::causal_top_left, "causal_top_left"},
-                                                    {Mask::causal_bottom_right, "causal_bottom_right"}}};
-};
 
 namespace {
 
@@ -82,22 +74,12 @@ struct Call {
     if (!scale_given.is_none()) scale = Member<double>::from(scale_given, {name, "scale"});
     soft_cap = named.take<double>("soft_cap", 0.0);
     const nb::object layout = named.take("layout");
-    if (!layout.is_none()) {
-      const auto word = nb::cast<std::string>(layout);
-      if (word != "bhtd" && word != "bthd") {
-        throw nb::value_error(
-            (std::string("[") + name + "] layout: must be 'bhtd' or 'bthd', got '" + word + "'").c_str());
-      }
-      time_first = word == "bthd";
-    }
+    if (!layout.is_none()) time_first = is_time_first(name, layout);
     threads = named.take<Index>("threads", 1);
     for (const Array* other : {&k, &v}) same_type(*other);
   }
 
-  void same_type(const Array& other) const {
-    if (other.type() == q.type()) return;
-    other.argument().fail(std::string(name_of(q.type())) + ", as q is", name_of(other.type()));
-  }
+  void same_type(const Array& other) const { check_same_type(other, q, "q"); }
 
   template <class T>
   AttentionInputs<T> inputs() const {
@@ -144,27 +126,6 @@ struct Options {
   static constexpr DataType type_of_arithmetic = std::is_same_v<A, double> ? DataType::f64 : DataType::f32;
 };
 
-/// A new array with the rank and order of axes that `as` has, and its view as (batch, heads, time, dim).
-template <class T>
-struct NewTensor {
-  NewTensor(const Array& as, bool time_first, Index time, Index dim) {
-    std::vector<Index> shape = as.shape();
-    const std::size_t n = shape.size();
-    shape[n - 1] = dim;
-    shape[n - (time_first && n > 2 ? 3 : 2)] = time;
-    array = new_array(as.kind(), as.type(), shape);
-    view = as.tensor<T>(time_first).shape;
-    extents = {view[0], view[1], time, dim};
-  }
-  View<T, 4> tensor(bool time_first) const {
-    T* data = static_cast<T*>(array.data);
-    return time_first ? bthd(data, extents[0], extents[2], extents[1], extents[3])
-                      : bhtd(data, extents[0], extents[1], extents[2], extents[3]);
-  }
-  NewArray array;
-  std::array<Index, 4> view, extents;
-};
-
 nb::object forward(nb::handle q, nb::handle k, nb::handle v, nb::handle encodings, const nb::kwargs& given) {
   const char* function = "attention";
   Named named(function, given);
@@ -187,10 +148,10 @@ nb::object forward(nb::handle q, nb::handle k, nb::handle v, nb::handle encoding
     }
     {
       const nb::gil_scoped_release released;
-      bearing::attention(in, out.tensor(call.time_first), lse_view, list.terms, options.value, on);
+      bearing::attention(in, out.tensor(), lse_view, list.terms, options.value, on);
     }
-    if (!return_lse) return out.array.object;
-    return nb::make_tuple(out.array.object, lse.object);
+    if (!return_lse) return out.object();
+    return nb::make_tuple(out.object(), lse.object);
   });
 }
 
@@ -233,10 +194,10 @@ nb::object backward(nb::handle q, nb::handle k, nb::handle v, nb::handle out, nb
     }
     {
       const nb::gil_scoped_release released;
-      bearing::attention_backward<T>(in, results, {d_q.tensor(first), d_k.tensor(first), d_v.tensor(first)}, list.terms,
-                                     options.value, on);
+      bearing::attention_backward<T>(in, results, {d_q.tensor(), d_k.tensor(), d_v.tensor()}, list.terms, options.value,
+                                     on);
     }
-    return nb::make_tuple(d_q.array.object, d_k.array.object, d_v.array.object, list.gradient_arrays(), d_sinks);
+    return nb::make_tuple(d_q.object(), d_k.object(), d_v.object(), list.gradient_arrays(), d_sinks);
   });
 }
 

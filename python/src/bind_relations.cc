@@ -7,11 +7,11 @@
 #include <bearing/encodings/transformer_xl.hpp>
 #include <bearing/encodings/tupe.hpp>
 #include <bearing/encodings/xlnet.hpp>
+#include <bearing/error.hpp>
 #include <memory>
 
 #include "bind.hpp"
-#include "encodings.hpp"
-#include "specs.hpp"
+#include "calls.hpp"
 
 namespace bearing::python {
 
@@ -125,6 +125,39 @@ void bind_bert(nb::module_& m) {
       });
 }
 
+nb::object relative(const TransformerXL& xl, nb::handle w_r, Index heads, Index offsets, double base) {
+  const char* function = "transformer_xl_relative";
+  const Array from(w_r, {function, "w_r"});
+  if (heads < 1)
+    throw RangeError(std::string("[") + function + "] heads: must be at least 1, got " + std::to_string(heads));
+  return with_arithmetic(from, [&]<class A>() {
+    const View<const A, 2> in = from.view<A, 2>();
+    const std::array<Index, 3> shape{heads, std::max(offsets, Index{0}), in.shape[0] / heads};
+    const NewArray r = new_array(from.kind(), from.type(), {shape[0], shape[1], shape[2]});
+    {
+      const nb::gil_scoped_release released;
+      bearing::transformer_xl_relative<A>(xl, in, view_of<A, 3>(r, shape), base);
+    }
+    return r.object;
+  });
+}
+
+nb::object relative_backward(const TransformerXL& xl, nb::handle d_r, Index d_model, double base) {
+  const Array from(d_r, {"transformer_xl_relative_backward", "d_r"});
+  return with_arithmetic(from, [&]<class A>() {
+    const View<const A, 3> in = from.view<A, 3>();
+    const std::array<Index, 2> shape{in.shape[0] * in.shape[2], std::max(d_model, Index{0})};
+    const NewArray d_w_r = new_array(from.kind(), from.type(), {shape[0], shape[1]});
+    const View<A, 2> out = view_of<A, 2>(d_w_r, shape);
+    if (out.size() > 0) std::memset(d_w_r.data, 0, static_cast<std::size_t>(out.size()) * sizeof(A));
+    {
+      const nb::gil_scoped_release released;
+      bearing::transformer_xl_relative_backward<A>(xl, in, out, base);
+    }
+    return d_w_r.object;
+  });
+}
+
 void bind_transformer_xl(nb::module_& m) {
   spec(m, "TransformerXL",
        "Transformer-XL's relative encoding.\n\n"
@@ -146,6 +179,17 @@ void bind_transformer_xl(nb::module_& m) {
       []<class A>(const TransformerXL& xl, const Param<A, 3>& r, const Param<A, 2>& u, const Param<A, 2>& v) {
         return TransformerXLTerm<A>(xl, r, u, v);
       });
+  m.def("transformer_xl_relative", relative, nb::arg("spec"), nb::arg("w_r"), nb::kw_only(), nb::arg("heads"),
+        nb::arg("offsets"), nb::arg("base") = 10'000.0,
+        nb::sig("def transformer_xl_relative(spec: TransformerXL, w_r: ArrayLike, *, heads: int, offsets: int, "
+                "base: float = 10000.0) -> Array"),
+        "r [heads, offsets, dim] of a TransformerXLTerm: sinusoids [sin | cos] of the offsets times w_r [heads dim, "
+        "d_model]\n(r_net.weight), float64 or float32.");
+  m.def("transformer_xl_relative_backward", relative_backward, nb::arg("spec"), nb::arg("d_r"), nb::kw_only(),
+        nb::arg("d_model"), nb::arg("base") = 10'000.0,
+        nb::sig("def transformer_xl_relative_backward(spec: TransformerXL, d_r: ArrayLike, *, d_model: int, "
+                "base: float = 10000.0) -> Array"),
+        "The gradient of w_r [heads dim, d_model], from that of r [heads, offsets, dim].");
   spec(m, "Xlnet",
        "XLNet: Transformer-XL's encoding with offsets both ways, and a term by segment.\n\n"
        "    s_ij = scale [q_i k_j + u k_j + (q_i + v) r_{m-n} + (q_i + r_s) seg_same(i, j)]\n\n"

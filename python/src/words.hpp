@@ -1,5 +1,6 @@
 #pragma once
 
+#include <bearing/attention.hpp>
 #include <bearing/encodings/rope.hpp>
 #include <bearing/encodings/sinusoidal.hpp>
 
@@ -12,6 +13,14 @@ namespace bearing::python {
 template <>
 struct Words<Pairing> {
   static constexpr std::array<Word<Pairing>, 2> words{{{Pairing::interleaved, "interleaved"}, {Pairing::half, "half"}}};
+};
+
+template <>
+struct Words<Mask> {
+  static constexpr std::array<Word<Mask>, 4> words{{{Mask::none, "none"},
+                                                    {Mask::causal, "causal"},
+                                                    {Mask::causal_top_left, "causal_top_left"},
+                                                    {Mask::causal_bottom_right, "causal_bottom_right"}}};
 };
 
 template <>

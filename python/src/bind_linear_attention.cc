@@ -1,0 +1,250 @@
+// Linear attention, its state and its backward.
+
+#include <bearing/error.hpp>
+#include <bearing/linear_attention.hpp>
+
+#include "bind.hpp"
+#include "calls.hpp"
+#include "words.hpp"
+
+namespace bearing::python {
+
+template <>
+struct Words<FeatureMap> {
+  static constexpr std::array<Word<FeatureMap>, 3> words{
+      {{FeatureMap::elu_plus_one, "elu_plus_one"}, {FeatureMap::relu, "relu"}, {FeatureMap::identity, "identity"}}};
+};
+template <>
+struct Words<Normaliser> {
+  static constexpr std::array<Word<Normaliser>, 2> words{{{Normaliser::sum, "sum"}, {Normaliser::none, "none"}}};
+};
+
+namespace {
+
+LinearAttentionOptions options_of(const char* function, nb::handle mask, nb::handle feature_map, nb::handle normaliser,
+                                  double epsilon) {
+  if (mask.is_none())
+    Argument{function, "mask"}.fail("given: 'none', 'causal', ...; a wrong guess would be silent", "None");
+  return {.mask = enum_of<Mask>(mask, {function, "mask"}),
+          .feature_map = enum_of<FeatureMap>(feature_map, {function, "feature_map"}),
+          .normaliser = enum_of<Normaliser>(normaliser, {function, "normaliser"}),
+          .epsilon = epsilon};
+}
+
+/// The arrays of one call, whatever their type.
+struct Call {
+  Call(const char* name, nb::handle q_from, nb::handle k_from, nb::handle v_from, nb::handle q_positions,
+       nb::handle k_positions, nb::handle layout)
+      : function(name),
+        q(q_from, {name, "q"}),
+        k(k_from, {name, "k"}),
+        v(v_from, {name, "v"}),
+        q_at(q_positions, {name, "q_at"}),
+        k_at(k_positions, {name, "k_at"}),
+        time_first(is_time_first(name, layout)) {
+    check_same_type(k, q, "q");
+    check_same_type(v, q, "q");
+  }
+
+  template <class T>
+  LinearAttentionInputs<T> inputs() const {
+    return {q.tensor<T>(time_first), k.tensor<T>(time_first), v.tensor<T>(time_first), *q_at, *k_at};
+  }
+
+  const char* function;
+  Array q, k, v;
+  PositionsArgument q_at, k_at;
+  bool time_first;
+};
+
+/// (s, z) as it is given: z may be None where nothing divides.
+struct StateArrays {
+  enum class Use { read, write };
+
+  StateArrays(const char* function, const char* name, nb::handle given, DataType type, Use use) {
+    if (given.is_none()) return;
+    const bool is_pair = (nb::isinstance<nb::tuple>(given) || nb::isinstance<nb::list>(given)) && nb::len(given) == 2;
+    if (!is_pair) Argument{function, name}.fail("(s, z)", nb::cast<std::string>(nb::repr(given)));
+    const nb::object first = given[0], second = given[1];
+    const auto take = [&](std::optional<Array>& to, nb::handle from) {
+      if (from.is_none()) return;
+      to.emplace(use == Use::write ? Array::writable(from, {function, name}) : Array(from, {function, name}));
+      check_type(*to, type);
+    };
+    take(s, first);
+    take(z, second);
+  }
+
+  template <class A>
+  LinearState<A> written() const {
+    LinearState<A> state;
+    if (s) state.s = s->written_tensor<A>(false);
+    if (z) state.z = z->written<A, 3>();
+    return state;
+  }
+  template <class A>
+  LinearState<const A> view() const {
+    const LinearState<A> state = written<A>();
+    return {state.s, state.z};
+  }
+
+  std::optional<Array> s, z;
+};
+
+/// A new state, of the shapes that a call wants: a copy of another one, or zeros.
+template <class A>
+struct NewState {
+  NewState(const Call& call, const std::array<Index, 4>& k, const TermList<A>& terms, Index value_dim,
+           const StateArrays& from) {
+    Index rows_dim = k[3];
+    for (const Term<A>& term : terms) {
+      if (term.out_dim != nullptr) rows_dim = term.out_dim(term.self, rows_dim);
+    }
+    const std::array<Index, 4> s_shape{k[0], k[1], rows_dim, value_dim};
+    const std::array<Index, 3> z_shape{k[0], k[1], k[3]};
+    s = new_array(call.q.kind(), arithmetic_of<A>, {s_shape[0], s_shape[1], s_shape[2], s_shape[3]});
+    z = new_array(call.q.kind(), arithmetic_of<A>, {z_shape[0], z_shape[1], z_shape[2]});
+    state = {view_of<A, 4>(s, s_shape), view_of<A, 3>(z, z_shape)};
+    const LinearState<const A> given = from.view<A>();
+    put("s", given.s, state.s, call.function);
+    put("z", given.z, state.z, call.function);
+  }
+
+  nb::object object() const { return nb::make_tuple(s.object, z.object); }
+
+  NewArray s, z;
+  LinearState<A> state;
+
+ private:
+  template <int Rank>
+  static void put(const char* name, const View<const A, Rank>& from, const View<A, Rank>& to, const char* function) {
+    if (to.size() == 0) return;
+    if (from.data == nullptr) {
+      std::memset(to.data, 0, static_cast<std::size_t>(to.size()) * sizeof(A));
+      return;
+    }
+    if (from.shape != to.shape) {
+      const auto text = [](const std::array<Index, Rank>& shape) {
+        std::string all;
+        for (const Index extent : shape) all += (all.empty() ? "[" : ", ") + std::to_string(extent);
+        return all + "]";
+      };
+      throw ShapeError(std::string("[") + function + "] state: " + name + " must be " + text(to.shape) + ", got " +
+                       text(from.shape));
+    }
+    std::array<Index, Rank> at{};
+    for (Index i = 0; i < to.size(); ++i) {
+      Index offset = 0, rest = i;
+      for (std::size_t axis = Rank; axis-- > 0; rest /= to.shape[axis]) at[axis] = rest % to.shape[axis];
+      for (std::size_t axis = 0; axis < Rank; ++axis) offset += at[axis] * from.stride[axis];
+      to.data[i] = from.data[offset];
+    }
+  }
+};
+
+nb::object forward(nb::handle q, nb::handle k, nb::handle v, nb::handle encodings, nb::handle mask,
+                   nb::handle feature_map, nb::handle normaliser, double epsilon, nb::handle q_at, nb::handle k_at,
+                   nb::handle state, bool return_state, nb::handle layout, Index threads) {
+  const char* function = "linear_attention";
+  const Call call(function, q, k, v, q_at, k_at, layout);
+  const LinearAttentionOptions options = options_of(function, mask, feature_map, normaliser, epsilon);
+  const Executor on = executor_of(threads, function);
+  return with_type(call.q.type(), [&]<class T>() -> nb::object {
+    using A = Compute<T>;
+    using Use = StateArrays::Use;
+    const MadeList<A> list(function, encodings, Wanted::values);
+    const StateArrays given(function, "state", state, arithmetic_of<A>, return_state ? Use::read : Use::write);
+    const LinearAttentionInputs<T> in = call.inputs<T>();
+    const NewTensor<T> out(call.q, call.time_first, in.q.shape[2], in.v.shape[3]);
+    std::optional<NewState<A>> made;
+    if (return_state) made.emplace(call, in.k.shape, list.terms, in.v.shape[3], given);
+    {
+      const nb::gil_scoped_release released;
+      bearing::linear_attention<T>(in, out.tensor(), made ? made->state : given.written<A>(), list.terms, options, on);
+    }
+    if (!return_state) return out.object();
+    return nb::make_tuple(out.object(), made->object());
+  });
+}
+
+nb::object backward(nb::handle q, nb::handle k, nb::handle v, nb::handle d_out, nb::handle encodings, nb::handle mask,
+                    nb::handle feature_map, nb::handle normaliser, double epsilon, nb::handle q_at, nb::handle k_at,
+                    nb::handle start, nb::handle d_state, nb::handle layout, Index threads) {
+  const char* function = "linear_attention_backward";
+  const Call call(function, q, k, v, q_at, k_at, layout);
+  const Array d(d_out, {function, "d_out"});
+  check_same_type(d, call.q, "q");
+  const LinearAttentionOptions options = options_of(function, mask, feature_map, normaliser, epsilon);
+  const Executor on = executor_of(threads, function);
+  return with_type(call.q.type(), [&]<class T>() -> nb::object {
+    using A = Compute<T>;
+    using Use = StateArrays::Use;
+    const MadeList<A> list(function, encodings, Wanted::gradients);
+    const StateArrays before(function, "start", start, arithmetic_of<A>, Use::read);
+    const StateArrays after(function, "d_state", d_state, arithmetic_of<A>, Use::read);
+    const LinearAttentionInputs<T> in = call.inputs<T>();
+    const auto like = [&](const Array& array, const View<const T, 4>& view) {
+      return NewTensor<T>(array, call.time_first, view.shape[2], view.shape[3]);
+    };
+    const NewTensor<T> d_q = like(call.q, in.q), d_k = like(call.k, in.k), d_v = like(call.v, in.v);
+    LinearAttentionGrads<T> grads{d_q.tensor(), d_k.tensor(), d_v.tensor(), {}};
+    std::optional<NewState<A>> made;
+    if (!start.is_none() || !d_state.is_none()) {
+      made.emplace(call, in.k.shape, list.terms, in.v.shape[3], after);
+      grads.d_state = made->state;
+    }
+    const View<const T, 4> d_view = d.tensor<T>(call.time_first);
+    {
+      const nb::gil_scoped_release released;
+      bearing::linear_attention_backward<T>(in, d_view, before.view<A>(), grads, list.terms, options, on);
+    }
+    return nb::make_tuple(d_q.object(), d_k.object(), d_v.object(), list.gradient_arrays(),
+                          made ? made->object() : nb::none());
+  });
+}
+
+}  // namespace
+
+void bind_linear_attention(nb::module_& m) {
+  m.def(
+      "linear_attention", forward, nb::arg("q"), nb::arg("k"), nb::arg("v"), nb::arg("encodings") = nb::none(),
+      nb::kw_only(), nb::arg("mask") = nb::none(), nb::arg("feature_map") = "elu_plus_one",
+      nb::arg("normaliser") = "sum", nb::arg("epsilon") = 0.0, nb::arg("q_at") = nb::none(),
+      nb::arg("k_at") = nb::none(), nb::arg("state") = nb::none(), nb::arg("return_state") = false,
+      nb::arg("layout") = "bhtd", nb::arg("threads") = 1,
+      nb::sig("def linear_attention(q: ArrayLike, k: ArrayLike, v: ArrayLike, encodings: Encodings = None, *, "
+              "mask: Literal['none', 'causal', 'causal_top_left', 'causal_bottom_right'], "
+              "feature_map: Literal['elu_plus_one', 'relu', 'identity'] = 'elu_plus_one', "
+              "normaliser: Literal['sum', 'none'] = 'sum', epsilon: float = 0.0, q_at: Positions = None, "
+              "k_at: Positions = None, state: tuple[ArrayLike, ArrayLike] | None = None, return_state: bool = False, "
+              "layout: Literal['bhtd', 'bthd'] = 'bhtd', threads: int = 1) "
+              "-> Array | tuple[Array, tuple[Array, Array]]"),
+      "Linear attention with rotated rows, in time linear in the lengths.\n\n"
+      "    o_i = sum_j (T f(q_i)).(T f(k_j)) v_j / (sum_j f(q_i).f(k_j) + epsilon)      f(x) = elu(x) + 1\n\n"
+      "q [batch, heads, q_len, dim], k [batch, kv_heads, k_len, dim], v [batch, kv_heads, k_len, value_dim]; without\n"
+      "the first axes for one sequence or one head; layout 'bthd' has time before heads. encodings are of rows.\n"
+      "Returns out, of q's kind and type.\n\n"
+      "state (s [batch, kv_heads, rows_dim, value_dim], z [batch, kv_heads, dim]), float64 for float64, else float32,\n"
+      "is what is left of the keys of earlier calls, all of which a query sees: updated in place by all keys of this\n"
+      "call. With return_state it is only read (None: zeros), and (out, new state) is returned.\n\n"
+      "Katharopoulos et al. 2020, arXiv 2006.16236; Su et al. 2021, arXiv 2104.09864, eq. 19.");
+  m.def("linear_attention_backward", backward, nb::arg("q"), nb::arg("k"), nb::arg("v"), nb::arg("d_out"),
+        nb::arg("encodings") = nb::none(), nb::kw_only(), nb::arg("mask") = nb::none(),
+        nb::arg("feature_map") = "elu_plus_one", nb::arg("normaliser") = "sum", nb::arg("epsilon") = 0.0,
+        nb::arg("q_at") = nb::none(), nb::arg("k_at") = nb::none(), nb::arg("start") = nb::none(),
+        nb::arg("d_state") = nb::none(), nb::arg("layout") = "bhtd", nb::arg("threads") = 1,
+        nb::sig("def linear_attention_backward(q: ArrayLike, k: ArrayLike, v: ArrayLike, d_out: ArrayLike, "
+                "encodings: Encodings = None, *, "
+                "mask: Literal['none', 'causal', 'causal_top_left', 'causal_bottom_right'], "
+                "feature_map: Literal['elu_plus_one', 'relu', 'identity'] = 'elu_plus_one', "
+                "normaliser: Literal['sum', 'none'] = 'sum', epsilon: float = 0.0, q_at: Positions = None, "
+                "k_at: Positions = None, start: tuple[ArrayLike, ArrayLike] | None = None, "
+                "d_state: tuple[ArrayLike, ArrayLike] | None = None, layout: Literal['bhtd', 'bthd'] = 'bhtd', "
+                "threads: int = 1) "
+                "-> tuple[Array, Array, Array, list[dict[str, Array]], tuple[Array, Array] | None]"),
+        "The gradients of linear_attention(): d_q, d_k, d_v, a dictionary of parameters' gradients for each encoding,\n"
+        "and that of the state before the call (None where neither start nor d_state is given).\n\n"
+        "start is the state before the call, d_state the gradient of the state after it.");
+}
+
+}  // namespace bearing::python

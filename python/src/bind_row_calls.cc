@@ -1,0 +1,242 @@
+// Encodings of the input and of query and key rows over whole tensors: inputs(), fill(), add(), turn(), their backward.
+
+#include <bearing/rows.hpp>
+
+#include "bind.hpp"
+#include "calls.hpp"
+
+namespace bearing::python {
+
+template <>
+struct Words<Side> {
+  static constexpr std::array<Word<Side>, 2> words{{{Side::query, "query"}, {Side::key, "key"}}};
+};
+
+namespace {
+
+template <class A>
+const InputEncoding<A>& input_of(const char* function, const MadeOne<A>& one, const Encoding& encoding) {
+  if (!one.made.input) Argument{function, "encoding"}.fail("an encoding of the input", encoding.repr());
+  return *one.made.input;
+}
+
+template <class A>
+const RowEncoding<A>& rows_of(const char* function, const MadeOne<A>& one, const Encoding& encoding) {
+  if (!one.made.rows) Argument{function, "encoding"}.fail("an encoding of query and key rows", encoding.repr());
+  return *one.made.rows;
+}
+
+/// [time, dim] as one sequence, or [batch, time, dim].
+template <class T>
+View<const T, 3> sequences(const Array& array) {
+  if (array.rank() != 2) return array.view<T, 3>();
+  const View<const T, 2> one = array.view<T, 2>();
+  return {one.data, {1, one.shape[0], one.shape[1]}, {0, one.stride[0], one.stride[1]}};
+}
+template <class T>
+View<T, 3> written_sequences(const Array& array) {
+  const View<const T, 3> out = sequences<T>(array);
+  return {const_cast<T*>(out.data), out.shape, out.stride};
+}
+
+nb::object inputs(const Encoding& encoding, nb::handle at, nb::handle time, nb::handle dtype, nb::handle like,
+                  Index threads) {
+  const char* function = "inputs";
+  const PositionsArgument positions(at, {function, "at"});
+  const Index length = length_of(function, "time", time, at);
+  const std::vector<Index> extents = extents_of(at);
+  const bool batched = extents.size() == 2;
+  const Index batch = batched ? extents[0] : 1;
+  const Wish wish = wish_of(function, dtype, like, nb::cast(&encoding, nb::rv_policy::reference));
+  const Executor on = executor_of(threads, function);
+  return with_type(wish.type, [&]<class T>() {
+    const MadeOne<Compute<T>> one(function, encoding, Wanted::values);
+    const auto& input = input_of(function, one, encoding);
+    std::vector<Index> shape{length, input.dim};
+    if (batched) shape.insert(shape.begin(), batch);
+    const NewArray rows = new_array(wish.kind, wish.type, shape);
+    {
+      const nb::gil_scoped_release released;
+      bearing::fill<T>(input, *positions, view_of<T, 3>(rows, {batch, length, input.dim}), on);
+    }
+    return rows.object;
+  });
+}
+
+void fill_rows(const Encoding& encoding, nb::handle at, nb::handle rows, Index threads) {
+  const char* function = "fill";
+  const PositionsArgument positions(at, {function, "at"});
+  const Array to = Array::writable(rows, {function, "rows"});
+  const Executor on = executor_of(threads, function);
+  with_type(to.type(), [&]<class T>() {
+    const MadeOne<Compute<T>> one(function, encoding, Wanted::values);
+    const auto& input = input_of(function, one, encoding);
+    const View<T, 3> view = written_sequences<T>(to);
+    const nb::gil_scoped_release released;
+    bearing::fill<T>(input, *positions, view, on);
+  });
+}
+
+/// y ← x, of the same shape, any strides.
+template <class T>
+void copy(const View<const T, 3>& x, const View<T, 3>& y) {
+  for (Index b = 0; b < x.shape[0]; ++b) {
+    for (Index t = 0; t < x.shape[1]; ++t) {
+      if (x.stride[2] == 1 && y.stride[2] == 1 && x.shape[2] > 0) {
+        std::memcpy(&y(b, t, 0), &x(b, t, 0), static_cast<std::size_t>(x.shape[2]) * sizeof(T));
+        continue;
+      }
+      for (Index c = 0; c < x.shape[2]; ++c) y(b, t, c) = x(b, t, c);
+    }
+  }
+}
+
+nb::object add(const Encoding& encoding, nb::handle x, nb::handle at, nb::handle out, Index threads) {
+  const char* function = "add";
+  const Array from(x, {function, "x"});
+  std::optional<Array> to;
+  if (!out.is_none()) {
+    to.emplace(Array::writable(out, {function, "out"}));
+    check_same_type(*to, from, "x");
+  }
+  const PositionsArgument positions(at, {function, "at"});
+  const Executor on = executor_of(threads, function);
+  return with_type(from.type(), [&]<class T>() -> nb::object {
+    const MadeOne<Compute<T>> one(function, encoding, Wanted::values);
+    const auto& input = input_of(function, one, encoding);
+    const View<const T, 3> in = sequences<T>(from);
+    nb::object object = nb::borrow(out);
+    View<T, 3> view;
+    if (to) {
+      view = written_sequences<T>(*to);
+      if (view.shape != in.shape) {
+        to->argument().fail("of x's shape", nb::cast<std::string>(nb::str(nb::object(out.attr("shape")))));
+      }
+    } else {
+      const NewArray made = new_array(from.kind(), from.type(), from.shape());
+      object = made.object;
+      view = view_of<T, 3>(made, in.shape);
+    }
+    const nb::gil_scoped_release released;
+    if (view.data != in.data || view.stride != in.stride) copy(in, view);
+    bearing::add<T>(input, *positions, view, on);
+    return object;
+  });
+}
+
+nb::object add_backward(const Encoding& encoding, nb::handle d_x, nb::handle at, Index threads) {
+  const char* function = "add_backward";
+  const Array from(d_x, {function, "d_x"});
+  const PositionsArgument positions(at, {function, "at"});
+  const Executor on = executor_of(threads, function);
+  return with_arithmetic(from, [&]<class A>() -> nb::object {
+    const MadeOne<A> one(function, encoding, Wanted::gradients);
+    const auto& input = input_of(function, one, encoding);
+    const View<const A, 3> view = sequences<A>(from);
+    {
+      const nb::gil_scoped_release released;
+      bearing::add_backward<A>(input, *positions, view, on);
+    }
+    return one.gradient_arrays();
+  });
+}
+
+nb::object turn(const Encoding& encoding, nb::handle x, nb::handle at, nb::handle side, nb::handle out,
+                nb::handle layout, Index threads) {
+  const char* function = "turn";
+  const Array from(x, {function, "x"});
+  std::optional<Array> to;
+  if (!out.is_none()) {
+    to.emplace(Array::writable(out, {function, "out"}));
+    check_same_type(*to, from, "x");
+  }
+  const PositionsArgument positions(at, {function, "at"});
+  const Side which = enum_of<Side>(side, {function, "side"});
+  const bool time_first = is_time_first(function, layout);
+  const Executor on = executor_of(threads, function);
+  return with_type(from.type(), [&]<class T>() -> nb::object {
+    const MadeOne<Compute<T>> one(function, encoding, Wanted::values);
+    const auto& rows = rows_of(function, one, encoding);
+    const View<const T, 4> in = from.tensor<T>(time_first);
+    nb::object object = nb::borrow(out);
+    View<T, 4> view;
+    if (to) {
+      view = to->written_tensor<T>(time_first);
+    } else {
+      const Index dim = in.shape[3];
+      const NewTensor<T> made(from, time_first, in.shape[2], rows.out_dim ? rows.out_dim(rows.self, dim) : dim);
+      object = made.object();
+      view = made.tensor();
+    }
+    const nb::gil_scoped_release released;
+    bearing::turn<T>(rows, which, *positions, in, view, on);
+    return object;
+  });
+}
+
+nb::object turn_backward(const Encoding& encoding, nb::handle x, nb::handle d_y, nb::handle at, nb::handle side,
+                         nb::handle layout, Index threads) {
+  const char* function = "turn_backward";
+  const Array from(x, {function, "x"}), d(d_y, {function, "d_y"});
+  check_same_type(d, from, "x");
+  const PositionsArgument positions(at, {function, "at"});
+  const Side which = enum_of<Side>(side, {function, "side"});
+  const bool time_first = is_time_first(function, layout);
+  const Executor on = executor_of(threads, function);
+  return with_arithmetic(from, [&]<class A>() -> nb::object {
+    const MadeOne<A> one(function, encoding, Wanted::gradients);
+    const auto& rows = rows_of(function, one, encoding);
+    const View<const A, 4> in = from.tensor<A>(time_first), d_out = d.tensor<A>(time_first);
+    const NewTensor<A> d_x(from, time_first, in.shape[2], in.shape[3]);
+    {
+      const nb::gil_scoped_release released;
+      bearing::turn_backward<A>(rows, which, *positions, in, d_out, d_x.tensor(), on);
+    }
+    return nb::make_tuple(d_x.object(), one.gradient_arrays());
+  });
+}
+
+}  // namespace
+
+void bind_row_calls(nb::module_& m) {
+  m.def("inputs", inputs, nb::arg("encoding"), nb::arg("at") = nb::none(), nb::arg("time") = nb::none(), nb::kw_only(),
+        nb::arg("dtype") = nb::none(), nb::arg("like") = nb::none(), nb::arg("threads") = 1,
+        nb::sig("def inputs(encoding: Encoding, at: Positions = None, time: int | None = None, *, "
+                "dtype: DType | None = None, like: ArrayLike | None = None, threads: int = 1) -> Array"),
+        "What an encoding adds to the input, as a new array: [time, dim], or [batch, time, dim] for positions of "
+        "several\n"
+        "sequences. time may be left out where positions are an array.\n\n"
+        "dtype and like as in bias_matrix(); computed in float64 or float32, rounded once.");
+  m.def("fill", fill_rows, nb::arg("encoding"), nb::arg("at").none(), nb::arg("rows"), nb::kw_only(),
+        nb::arg("threads") = 1,
+        nb::sig("def fill(encoding: Encoding, at: Positions, rows: ArrayLike, *, threads: int = 1) -> None"),
+        "Writes what an encoding adds to the input to rows [time, dim] or [batch, time, dim].");
+  m.def("add", add, nb::arg("encoding"), nb::arg("x"), nb::arg("at") = nb::none(), nb::kw_only(),
+        nb::arg("out") = nb::none(), nb::arg("threads") = 1,
+        nb::sig("def add(encoding: Encoding, x: ArrayLike, at: Positions = None, *, out: ArrayLike | None = None, "
+                "threads: int = 1) -> Array"),
+        "x [time, dim] or [batch, time, dim] plus what the encoding adds to it, the sum rounded once.\n\n"
+        "A new array of x's kind and type; or `out`, which is written and may be x itself: in place, nothing copied.");
+  m.def("add_backward", add_backward, nb::arg("encoding"), nb::arg("d_x"), nb::arg("at") = nb::none(), nb::kw_only(),
+        nb::arg("threads") = 1,
+        nb::sig("def add_backward(encoding: Encoding, d_x: ArrayLike, at: Positions = None, *, threads: int = 1) "
+                "-> dict[str, Array]"),
+        "The gradients of an input encoding's parameters, by name, from those of the rows: d_x [time, dim] or\n"
+        "[batch, time, dim], float64 or float32. That of x is d_x itself.");
+  m.def("turn", turn, nb::arg("encoding"), nb::arg("x"), nb::arg("at") = nb::none(), nb::kw_only(), nb::arg("side"),
+        nb::arg("out") = nb::none(), nb::arg("layout") = "bhtd", nb::arg("threads") = 1,
+        nb::sig("def turn(encoding: Encoding, x: ArrayLike, at: Positions = None, *, side: Literal['query', 'key'], "
+                "out: ArrayLike | None = None, layout: Literal['bhtd', 'bthd'] = 'bhtd', threads: int = 1) -> Array"),
+        "Queries or keys x [batch, heads, time, dim] as an encoding of rows turns them: [batch, heads, time, "
+        "out_dim].\n\n"
+        "First axes may be left out. A new array of x's kind and type; or `out`, which is written and may be x itself\n"
+        "where the encoding keeps the dimension.");
+  m.def("turn_backward", turn_backward, nb::arg("encoding"), nb::arg("x"), nb::arg("d_y"), nb::arg("at") = nb::none(),
+        nb::kw_only(), nb::arg("side"), nb::arg("layout") = "bhtd", nb::arg("threads") = 1,
+        nb::sig("def turn_backward(encoding: Encoding, x: ArrayLike, d_y: ArrayLike, at: Positions = None, *, "
+                "side: Literal['query', 'key'], layout: Literal['bhtd', 'bthd'] = 'bhtd', threads: int = 1) "
+                "-> tuple[Array, dict[str, Array]]"),
+        "The gradients of turn(): d_x, and the parameters' by name. x is what turn() was given, float64 or float32.");
+}
+
+}  // namespace bearing::python

@@ -1,0 +1,97 @@
+#include "calls.hpp"
+
+#include <string_view>
+
+namespace bearing::python {
+
+namespace {
+
+std::string text_of(nb::handle x) { return nb::cast<std::string>(nb::str(x)); }
+
+/// Of an array, or of a framework's name for a type.
+ArrayKind kind_of_module(nb::handle x) {
+  const auto module = nb::cast<std::string>(nb::handle(x.type()).attr("__module__"));
+  if (module.starts_with("torch")) return ArrayKind::torch;
+  if (module.starts_with("jax")) return ArrayKind::jax;
+  return ArrayKind::numpy;
+}
+
+/// 'float32', numpy.dtype('float32'), numpy.float32, torch.float32, jax.numpy.float32, ml_dtypes.bfloat16.
+DataType type_named(const Argument& argument, nb::handle dtype) {
+  std::string text = text_of(dtype);
+  if (text.ends_with("'>")) text.resize(text.size() - 2);  // <class 'numpy.float32'>
+  const std::size_t dot = text.rfind('.');
+  if (dot != std::string::npos) text = text.substr(dot + 1);
+  for (const DataType type : {DataType::f64, DataType::f32, DataType::bf16, DataType::f16}) {
+    if (text == name_of(type)) return type;
+  }
+  argument.fail("float64, float32, bfloat16 or float16", nb::cast<std::string>(nb::repr(dtype)));
+}
+
+/// The first array of parameters among the encodings, or none.
+nb::object first_parameter(const char* function, nb::handle encodings) {
+  for (const Encoding* one : encodings_of(function, encodings)) {
+    for (std::size_t p = 0; p < one->infos().size(); ++p) {
+      if (!one->parameter(p).is_none()) return one->parameter(p);
+    }
+  }
+  return nb::none();
+}
+
+}  // namespace
+
+void check_type(const Array& array, DataType type) {
+  if (array.type() != type) array.argument().fail(name_of(type), name_of(array.type()));
+}
+
+void check_same_type(const Array& array, const Array& other, const char* as) {
+  if (array.type() == other.type()) return;
+  array.argument().fail(std::string(name_of(other.type())) + ", as " + as + " is", name_of(array.type()));
+}
+
+Wish wish_of(const char* function, nb::handle dtype, nb::handle like, nb::handle encodings) {
+  Wish wish{ArrayKind::numpy, DataType::f32};
+  const auto as = [&](nb::handle array, const char* name) {
+    if (!nb::hasattr(array, "dtype")) {
+      Argument{function, name}.fail("an array", nb::cast<std::string>(nb::repr(array)));
+    }
+    wish.kind = kind_of_module(array);
+    if (dtype.is_none()) wish.type = type_named({function, name}, nb::object(array.attr("dtype")));
+  };
+  if (!like.is_none()) {
+    as(like, "like");
+  } else if (!dtype.is_none()) {
+    wish.kind = kind_of_module(dtype);
+  } else if (const nb::object parameter = first_parameter(function, encodings); !parameter.is_none()) {
+    as(parameter, "encodings");
+  }
+  if (!dtype.is_none()) wish.type = type_named({function, "dtype"}, dtype);
+  return wish;
+}
+
+std::vector<Index> extents_of(nb::handle positions) {
+  std::vector<Index> all;
+  if (positions.is_none() || PyLong_Check(positions.ptr())) return all;
+  nb::object array = nb::borrow(positions);
+  if (!nb::hasattr(array, "shape")) array = nb::module_::import_("numpy").attr("asarray")(array);
+  for (nb::handle extent : nb::object(array.attr("shape"))) all.push_back(nb::cast<Index>(extent));
+  if (all.size() == 3) all.erase(all.begin());
+  return all;
+}
+
+Index length_of(const char* function, const char* name, nb::handle given, nb::handle positions) {
+  if (!given.is_none()) {
+    const auto length = Member<Index>::from(given, {function, name});
+    if (length < 0) {
+      const std::string text =
+          std::string("[") + function + "] " + name + ": must be at least 0, got " + std::to_string(length);
+      throw nb::value_error(text.c_str());
+    }
+    return length;
+  }
+  const std::vector<Index> extents = extents_of(positions);
+  if (extents.empty()) Argument{function, name}.fail("given where positions are counted", "None");
+  return extents.back();
+}
+
+}  // namespace bearing::python
