@@ -104,7 +104,7 @@ void bind_bert(nb::module_& m) {
        "    rho = m - n + max_position_embeddings - 1\n\n"
        "Huang, Liang, Xu, Xiang 2020, arXiv 2009.13658, after Shaw, Uszkoreit, Vaswani 2018, arXiv 1803.02155.",
        BertRelative{}, Field{"max_position_embeddings", &BertRelative::max_position_embeddings},
-       Field{"type", &BertRelative::type})
+       Field{"position_embedding_type", &BertRelative::type})
       .def("rows", &BertRelative::rows, "Of the table: 2 max_position_embeddings - 1.");
   spec(m, "Wav2Vec2BertRelative",
        "Vectors by clipped distance for keys, as Wav2Vec2-BERT has them.\n\n"

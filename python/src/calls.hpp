@@ -80,8 +80,8 @@ class NewTensor {
 /// One encoding, made for a call.
 template <class A>
 struct MadeOne {
+  std::vector<Gradient> gradients;  // before what fills them
   MadeEncoding<A> made;
-  std::vector<Gradient> gradients;
 
   MadeOne(const char* function, const Encoding& encoding, Wanted wanted)
       : made(encoding.make<A>(encoding.memory(function, arithmetic_of<A>, wanted, gradients))) {}
