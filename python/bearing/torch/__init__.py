@@ -1,0 +1,60 @@
+"""Positional encodings in PyTorch: differentiable functions, modules, and score modifiers for FlexAttention.
+
+    import bearing, bearing.torch as bt
+
+    bias = bt.T5Bias(bearing.T5(direction="causal"), heads=8, d_model=512)
+    out = bt.attention(q, k, v, bias, mask="causal", scale=1.0)
+
+    rope = bt.Rope.from_config("config.json")
+    q, k = rope(q, k)
+
+Functions and modules run on the CPU, as functional custom ops under ``torch.ops.bearing``: autograd, ``torch.compile``
+and ``torch.export`` take them whole, and they run on as many threads as ``torch.get_num_threads()`` says. On other
+devices :func:`score_mod` gives the same encodings to PyTorch's FlexAttention, in PyTorch's own operations.
+"""
+
+from .attention import Attention, Fixed, MultiHeadAttention
+from .biases import Alibi, Fire, Forgetting, Kerple, Swin, SwinV2, T5Bias, window_positions
+from .encoding import Encoding, encoding_of
+from .functional import add, attention, bias_matrix, rotate, turn
+from .inputs import LearnedPositions, Sinusoidal
+from .relations import BertRelative, Cope, Deberta, Sam, Shaw, TransformerXL, Tupe, XlnetSegments
+from .rows import CayleyString, CirculantString, Fope, LieRope, Pope, Rope, RopeMixed
+
+__all__ = [
+    "Alibi",
+    "Attention",
+    "BertRelative",
+    "CayleyString",
+    "CirculantString",
+    "Cope",
+    "Deberta",
+    "Encoding",
+    "Fire",
+    "Fixed",
+    "Fope",
+    "Forgetting",
+    "Kerple",
+    "LearnedPositions",
+    "LieRope",
+    "MultiHeadAttention",
+    "Pope",
+    "Rope",
+    "RopeMixed",
+    "Sam",
+    "Shaw",
+    "Sinusoidal",
+    "Swin",
+    "SwinV2",
+    "T5Bias",
+    "TransformerXL",
+    "Tupe",
+    "XlnetSegments",
+    "add",
+    "attention",
+    "bias_matrix",
+    "encoding_of",
+    "rotate",
+    "turn",
+    "window_positions",
+]

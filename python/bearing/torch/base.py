@@ -1,0 +1,66 @@
+"""What the modules share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from .encoding import Encoding, form_of, spec_of
+from .functional import Positions, bias_matrix
+
+
+class EncodingModule(nn.Module):
+    """A module that says what encoding it is: attention takes it as it is.
+
+    The spec is kept as text, so that modules can be copied, saved and compiled; :attr:`spec` makes it again.
+    """
+
+    def __init__(self, kind: str, spec: Any = None, tensors: Sequence[str] = (), **settings: Any) -> None:
+        super().__init__()
+        self.form = form_of(kind, spec, tensors, **settings)
+
+    @property
+    def spec(self) -> Any:
+        """The spec that it was made from, or None."""
+        return spec_of(self.form)
+
+    def encoding(self) -> Encoding:
+        """What :func:`bearing.torch.attention` takes for it."""
+        raise NotImplementedError
+
+    def extra_repr(self) -> str:
+        spec = self.spec
+        return "" if spec is None else repr(spec)
+
+
+class Bias(EncodingModule):
+    """An encoding of scores that looks at neither queries nor keys: called, it gives its matrix."""
+
+    heads: int
+
+    def forward(
+        self,
+        q_len: int | None = None,
+        k_len: int | None = None,
+        *,
+        q_at: Positions = None,
+        k_at: Positions = None,
+        dtype: torch.dtype | None = None,
+    ) -> Tensor:
+        """[heads, q_len, k_len], in the parameters' type if no other is asked for."""
+        if dtype is None:
+            dtype = next((p.dtype for p in self.parameters()), torch.float32)
+        return bias_matrix(self, q_at, k_at, heads=self.heads, q_len=q_len, k_len=k_len, dtype=dtype)
+
+
+def normal(*shape: int, std: float = 0.02) -> nn.Parameter:
+    """A parameter that starts normally distributed; 0.02 is BERT's and GPT-2's."""
+    return nn.Parameter(torch.empty(shape).normal_(0, std))
+
+
+def zeros(*shape: int) -> nn.Parameter:
+    """A parameter that starts at 0."""
+    return nn.Parameter(torch.zeros(shape))

@@ -1,0 +1,154 @@
+"""What a call takes for an encoding: its form, a constant text, and the tensors that it reads."""
+
+from __future__ import annotations
+
+import atexit
+import functools
+import json
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, Protocol, Union
+
+import torch
+from torch import Tensor
+
+from .. import _core
+
+
+class Encoding(NamedTuple):
+    """An encoding as a custom op takes it: text for what is constant, tensors for what has gradients.
+
+    ``form`` is JSON, made once (see :func:`form_of`), so that a compiled graph holds it as a constant. ``tensors`` are
+    the parameters, in the order in which the form names them.
+    """
+
+    form: str
+    tensors: tuple[Tensor, ...] = ()
+
+
+class HasEncoding(Protocol):
+    """A module of this package, or anything else that can say what encoding it is."""
+
+    def encoding(self) -> Encoding: ...
+
+
+EncodingLike = Union[Encoding, HasEncoding, "_core.Encoding"]
+Encodings = Union[EncodingLike, Sequence[EncodingLike], None]
+
+
+def form_of(kind: str, spec: Any = None, tensors: Sequence[str] = (), **settings: Any) -> str:
+    """The form of ``bearing.<kind>(spec, tensors…, settings…)``, with the names of its tensors."""
+    members = {"kind": kind, "tensors": list(tensors), "settings": settings}
+    return json.dumps(members | ({} if spec is None else {"spec": spec.to_dict()}))
+
+
+def spec_of(form: str) -> Any:
+    """The spec in a form, or None."""
+    return _spec(json.loads(form).get("spec"))
+
+
+def encoding_of(encoding: EncodingLike) -> Encoding:
+    """The encoding of a module or of one of ``bearing``'s own objects, which must hold PyTorch's or NumPy's arrays.
+
+    ``bearing``'s own objects cannot be looked into by ``torch.compile``: convert them before, with this function.
+    """
+    if isinstance(encoding, Encoding):
+        return encoding
+    if isinstance(encoding, _core.Encoding):
+        return _from_core(encoding)
+    return encoding.encoding()
+
+
+def encodings_of(encodings: Encodings) -> list[Encoding]:
+    """The encodings of a call: None, one, or several."""
+    if encodings is None:
+        return []
+    if isinstance(encodings, Encoding) or not isinstance(encodings, (list, tuple, torch.nn.ModuleList)):
+        return [encoding_of(encodings)]
+    return [encoding_of(one) for one in encodings]
+
+
+def forms_of(encodings: Sequence[Encoding]) -> str:
+    """All forms of a call as one text."""
+    return "[" + ", ".join([one.form for one in encodings]) + "]"
+
+
+def tensors_of(encodings: Sequence[Encoding], arithmetic: torch.dtype) -> list[Tensor]:
+    """All tensors of a call in its arithmetic; the conversion has its gradient."""
+    return [t.to(arithmetic) if t.is_floating_point() else t for one in encodings for t in one.tensors]
+
+
+def build(forms: str, tensors: Sequence[Tensor], arithmetic: torch.dtype) -> list[_core.Encoding]:
+    """The encodings that forms and tensors stand for, as ``bearing`` itself has them."""
+    made, first = [], 0
+    for make, names in _makers(forms, arithmetic):
+        last = first + len(names)
+        made.append(make(**dict(zip(names, tensors[first:last], strict=True))))
+        first = last
+    return made
+
+
+def gradients(forms: str, tensors: Sequence[Tensor], found: Sequence[dict[str, Tensor]]) -> list[Tensor]:
+    """The gradients of those tensors that have any, from a dictionary for each encoding."""
+    names = [name for form in json.loads(forms) for name in form["tensors"]]
+    owners = [one for form, one in zip(json.loads(forms), found, strict=True) for _ in form["tensors"]]
+    return [one[name] for name, one, t in zip(names, owners, tensors, strict=True) if t.is_floating_point()]
+
+
+def _from_core(encoding: _core.Encoding) -> Encoding:
+    spec, tensors, settings = None, {}, {}
+    for name, value in encoding.arguments.items():
+        if value is None:
+            continue
+        if name == "spec":
+            spec = value
+        elif isinstance(value, Tensor):
+            tensors[name] = value
+        elif hasattr(value, "__array__"):
+            tensors[name] = torch.as_tensor(value)
+        elif isinstance(value, (bool, int, float, str)):
+            settings[name] = value
+        else:
+            raise TypeError(
+                f"[encoding_of] {name}: must be a tensor, a number or a word, got {type(value).__name__}: "
+                "the modules of bearing.torch have their own way for it"
+            )
+    return Encoding(form_of(type(encoding).__name__, spec, tuple(tensors), **settings), tuple(tensors.values()))
+
+
+def _spec(members: dict[str, Any] | None) -> Any:
+    return None if members is None else getattr(_core, members["type"]).from_dict(members)
+
+
+@functools.lru_cache(maxsize=256)
+def _makers(forms: str, arithmetic: torch.dtype) -> list[tuple[Callable[..., _core.Encoding], tuple[str, ...]]]:
+    return [_maker(form, arithmetic) for form in json.loads(forms)]
+
+
+def _maker(form: dict[str, Any], arithmetic: torch.dtype) -> tuple[Callable[..., _core.Encoding], tuple[str, ...]]:
+    if form["kind"] == "RotaryRows":
+        rows = _core.RotaryRows(table_of(form["settings"]["table"], arithmetic))
+        return (lambda: rows), ()
+    given = dict(form["settings"])
+    if "spec" in form:
+        given["spec"] = _spec(form["spec"])
+    return functools.partial(getattr(_core, form["kind"]), **given), tuple(form["tensors"])
+
+
+def table_form(rope: _core.Rope, length: int, angles: str = "exact", seq_len: int = 0) -> str:
+    """The text that stands for a table: ``bearing.RopeTable(rope, length, angles=…, seq_len=…)``."""
+    return json.dumps({"rope": rope.to_dict(), "length": length, "angles": angles, "seq_len": seq_len})
+
+
+@functools.lru_cache(maxsize=64)
+def table_of(form: str, arithmetic: torch.dtype) -> _core.RopeTable:
+    """The table of a text. Kept, as layers and steps ask for the same one again and again."""
+    members = json.loads(form)
+    dtype = "float64" if arithmetic is torch.float64 else "float32"
+    rope = _core.Rope.from_dict(members["rope"])
+    length, angles, seq_len = members["length"], members["angles"], members["seq_len"]
+    return _core.RopeTable(rope, length, angles=angles, seq_len=seq_len, dtype=dtype)
+
+
+# Nothing of the extension outlives the interpreter.
+atexit.register(_makers.cache_clear)
+atexit.register(table_of.cache_clear)

@@ -1,0 +1,207 @@
+"""What the ops are called through: checks, defaults, and encodings as modules or objects."""
+
+from __future__ import annotations
+
+from typing import Literal, Union
+
+import torch
+from torch import Tensor
+
+from .. import _core
+from . import ops
+from .encoding import EncodingLike, Encodings, encoding_of, encodings_of, forms_of, table_form, tensors_of
+from .ops import arithmetic_of
+
+Positions = Union[Tensor, int, None]
+Layout = Literal["bhtd", "bthd"]
+Mask = Literal["none", "causal", "causal_top_left", "causal_bottom_right"]
+
+
+def attention(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    encodings: Encodings = None,
+    *,
+    mask: Mask,
+    window: tuple[int, int] | None = None,
+    q_at: Positions = None,
+    k_at: Positions = None,
+    scale: float | None = None,
+    soft_cap: float = 0.0,
+    sinks: Tensor | None = None,
+    k_lengths: Tensor | None = None,
+    key_mask: Tensor | None = None,
+    visible: Tensor | None = None,
+    q_starts: Tensor | None = None,
+    k_starts: Tensor | None = None,
+    layout: Layout = "bhtd",
+    return_lse: bool = False,
+) -> Tensor | tuple[Tensor, Tensor]:
+    """Softmax attention with any list of encodings, differentiable, in memory linear in the lengths.
+
+    ``s_ij = cap(c (T q_i)·(T k_j)) + terms``, ``o_i = sum_j softmax(s)_ij (v_j + V[rho(i, j)])``
+
+    q [batch, heads, q_len, dim], k [batch, kv_heads, k_len, dim], v [batch, kv_heads, k_len, value_dim]; with layout
+    "bthd" time comes before heads. Arguments are those of ``bearing.attention``. encodings: modules of this package,
+    ``bearing``'s own encodings, or a list of them. Gradients: of q, k, v, the sinks and every parameter.
+
+    Under autocast q, k and v are cast to its type, as in PyTorch's own attention, unless they are float64; sums and
+    parameters stay float32. Returns out, contiguous, and with return_lse the logarithms of the rows' sums
+    [batch, heads, q_len] in float64 or float32.
+    """
+    q, k, v = _autocast("attention", q, k, v)
+    arithmetic = arithmetic_of(q.dtype)
+    given = encodings_of(encodings)
+    q_at, q_first = positions_of("attention", "q_at", q_at, q.shape[0])
+    k_at, k_first = positions_of("attention", "k_at", k_at, k.shape[0])
+    out, lse = ops.attention(
+        q,
+        k,
+        v,
+        tensors_of(given, arithmetic),
+        None if sinks is None else sinks.to(arithmetic),
+        q_at,
+        k_at,
+        k_lengths,
+        key_mask,
+        visible,
+        q_starts,
+        k_starts,
+        forms_of(given),
+        mask,
+        [-1, -1] if window is None else [window[0], window[1]],
+        q_first,
+        k_first,
+        scale,
+        soft_cap,
+        layout,
+    )
+    return (out, lse) if return_lse else out
+
+
+def rotate(
+    *xs: Tensor,
+    rope: RopeLike,
+    at: Positions = None,
+    layout: Layout = "bhtd",
+) -> Tensor | tuple[Tensor, ...]:
+    """Rotates queries, keys or any heads by RoPE: ``rotate(q, k, rope=rope)`` gives both.
+
+    xs [batch, heads, time, head_dim]. rope: a :class:`bearing.torch.Rope` module, or a ``bearing.Rope``. Each result is
+    new, in its tensor's type; autocast changes nothing. Differentiable any number of times in xs.
+    """
+    check_device("rotate", *xs)
+    at, first = positions_of("rotate", "at", at, xs[0].shape[0])
+    table = rope if isinstance(rope, str) else table_of_rope(rope)
+    turned = ops.rotate(list(xs), at, first, table, layout, False)
+    return turned[0] if len(turned) == 1 else tuple(turned)
+
+
+def turn(
+    encoding: EncodingLike,
+    x: Tensor,
+    at: Positions = None,
+    *,
+    side: Literal["query", "key"],
+    layout: Layout = "bhtd",
+) -> Tensor:
+    """T x for an encoding of query and key rows; x [batch, heads, time, dim]. Gradients: of x and the parameters."""
+    check_device("turn", x)
+    at, first = positions_of("turn", "at", at, x.shape[0])
+    one = encoding_of(encoding)
+    return ops.turn(x, tensors_of([one], arithmetic_of(x.dtype)), at, first, forms_of([one]), side, layout)
+
+
+def add(encoding: EncodingLike, x: Tensor, at: Positions = None) -> Tensor:
+    """x + p for an encoding of the input; x [batch, time, dim]. Gradients: of x and the parameters."""
+    check_device("add", x)
+    at, first = positions_of("add", "at", at, x.shape[0])
+    one = encoding_of(encoding)
+    return ops.add(x, tensors_of([one], arithmetic_of(x.dtype)), at, first, forms_of([one]))
+
+
+def bias_matrix(
+    encodings: Encodings,
+    q_at: Positions = None,
+    k_at: Positions = None,
+    *,
+    heads: int,
+    q_len: int | None = None,
+    k_len: int | None = None,
+    dtype: torch.dtype = torch.float32,
+) -> Tensor:
+    """The scores of encodings that look at neither queries nor keys: [heads, q_len, k_len], with gradients.
+
+    Lengths may be left out where positions are tensors.
+    """
+    given = encodings_of(encodings)
+    q_at, q_first = positions_of("bias_matrix", "q_at", q_at)
+    k_at, k_first = positions_of("bias_matrix", "k_at", k_at)
+    return ops.bias_matrix(
+        tensors_of(given, arithmetic_of(dtype)),
+        q_at,
+        k_at,
+        q_first,
+        k_first,
+        forms_of(given),
+        heads,
+        _length("q_len", q_len, q_at),
+        _length("k_len", k_len, k_at),
+        dtype,
+    )
+
+
+def positions_of(function: str, name: str, positions: Positions, batch: int = 1) -> tuple[Tensor | None, int]:
+    """Positions as ops take them: a tensor, or the first one. Those of one sequence serve the whole batch."""
+    if positions is None:
+        return None, 0
+    if isinstance(positions, Tensor):
+        if positions.requires_grad:
+            raise TypeError(f"[{function}] {name}: must be a tensor without requires_grad: positions have no gradient")
+        if positions.dim() > 1 and positions.shape[-2] == 1 and batch != 1:
+            positions = positions.expand(*positions.shape[:-2], batch, -1)
+        return positions, 0
+    if isinstance(positions, (int, torch.SymInt)):
+        return None, positions
+    return torch.as_tensor(positions), 0
+
+
+def check_device(function: str, *tensors: Tensor) -> None:
+    """TypeError unless they are on the CPU (or nowhere at all)."""
+    for t in tensors:
+        if t.device.type not in ("cpu", "meta"):
+            raise TypeError(
+                f"[{function}] must be given tensors on the CPU, got one on {t.device}: there FlexAttention takes these "
+                "encodings as bearing.torch.score_mod(...)"
+            )
+
+
+def table_of_rope(rope: RopeLike) -> str:
+    """The table of a module; of a spec one of 2,048 rows, as others are computed when they are needed."""
+    return table_form(rope, 2048) if isinstance(rope, _core.Rope) else rope.table
+
+
+def _autocast(function: str, *tensors: Tensor) -> tuple[Tensor, ...]:
+    check_device(function, *tensors)
+    if not torch.is_autocast_enabled("cpu"):
+        return tensors
+    dtype = torch.get_autocast_dtype("cpu")
+    return tuple(t if t.dtype is torch.float64 else t.to(dtype) for t in tensors)
+
+
+def _length(name: str, given: int | None, positions: Tensor | None) -> int:
+    if given is not None:
+        return given
+    if positions is None:
+        raise TypeError(f"[bias_matrix] {name}: must be given, or positions as a tensor")
+    return positions.shape[-1]
+
+
+class HasTable:
+    """A module that holds a rotary table: see :class:`bearing.torch.Rope`."""
+
+    table: str
+
+
+RopeLike = Union["_core.Rope", HasTable, str]

@@ -1,0 +1,406 @@
+"""Custom ops: functional, with fake kernels and gradients, so that autograd, ``torch.compile`` and ``torch.export``
+take them as they take PyTorch's own.
+
+Every result is new and contiguous. Inputs may have any strides. Ops run on as many threads as
+``torch.get_num_threads()`` says. Tensors of parameters have the arithmetic of the call: float64 for float64, else
+float32.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Optional
+
+import torch
+from torch import Tensor
+
+from .. import _core
+from .encoding import build, gradients, table_of
+
+# ruff: noqa: UP045  (torch.library reads annotations at run time: Optional[Tensor] on every Python)
+
+
+def arithmetic_of(dtype: torch.dtype) -> torch.dtype:
+    """float64 for float64, else float32."""
+    return torch.float64 if dtype is torch.float64 else torch.float32
+
+
+def _at(positions: Tensor | None, first: int) -> Tensor | int:
+    return first if positions is None else positions.detach()
+
+
+def _plain(tensors: Sequence[Tensor]) -> list[Tensor]:
+    return [t.detach() for t in tensors]
+
+
+def _optional(tensor: Tensor | None) -> Tensor | None:
+    return None if tensor is None else tensor.detach()
+
+
+def _spread(found: Sequence[Tensor], tensors: Sequence[Tensor]) -> list[Tensor | None]:
+    """Gradients in the places of the tensors that have any."""
+    rest = iter(found)
+    return [next(rest) if t.is_floating_point() else None for t in tensors]
+
+
+def _like(tensors: Sequence[Tensor]) -> list[Tensor]:
+    return [t.new_empty(t.shape) for t in tensors if t.is_floating_point()]
+
+
+# Rotation.
+
+
+@torch.library.custom_op("bearing::rotate", mutates_args=())
+def rotate(
+    xs: Sequence[Tensor], at: Optional[Tensor], first: int, table: str, layout: str, transposed: bool
+) -> list[Tensor]:
+    """R x of every x, or with ``transposed`` its transpose: each is the other's gradient."""
+    turn_one = _core.rotate_backward_to if transposed else _core.rotate_to
+    positions, threads = _at(at, first), torch.get_num_threads()
+    return [
+        turn_one(table_of(table, arithmetic_of(x.dtype)), x.detach(), positions, layout=layout, threads=threads)
+        for x in xs
+    ]
+
+
+@rotate.register_fake
+def _(xs, at, first, table, layout, transposed):
+    return [x.new_empty(x.shape) for x in xs]
+
+
+def _rotate_context(ctx, inputs, output):
+    _, at, first, table, layout, transposed = inputs
+    ctx.save_for_backward(at)
+    ctx.rest = first, table, layout, not transposed
+
+
+def _rotate_backward(ctx, d_ys):
+    (at,) = ctx.saved_tensors
+    return rotate(list(d_ys), at, *ctx.rest), None, None, None, None, None
+
+
+rotate.register_autograd(_rotate_backward, setup_context=_rotate_context)
+
+
+# Attention.
+
+
+@torch.library.custom_op("bearing::attention", mutates_args=())
+def attention(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    parameters: Sequence[Tensor],
+    sinks: Optional[Tensor],
+    q_at: Optional[Tensor],
+    k_at: Optional[Tensor],
+    k_lengths: Optional[Tensor],
+    key_mask: Optional[Tensor],
+    visible: Optional[Tensor],
+    q_starts: Optional[Tensor],
+    k_starts: Optional[Tensor],
+    encodings: str,
+    mask: str,
+    window: Sequence[int],
+    q_first: int,
+    k_first: int,
+    scale: Optional[float],
+    soft_cap: float,
+    layout: str,
+) -> tuple[Tensor, Tensor]:
+    """out and the logarithms of the rows' sums."""
+    out, lse = _core.attention(
+        q.detach(),
+        k.detach(),
+        v.detach(),
+        build(encodings, _plain(parameters), arithmetic_of(q.dtype)),
+        mask=mask,
+        window=tuple(window),
+        q_at=_at(q_at, q_first),
+        k_at=_at(k_at, k_first),
+        scale=scale,
+        soft_cap=soft_cap,
+        sinks=_optional(sinks),
+        k_lengths=k_lengths,
+        key_mask=key_mask,
+        visible=visible,
+        q_starts=q_starts,
+        k_starts=k_starts,
+        layout=layout,
+        threads=torch.get_num_threads(),
+        return_lse=True,
+    )
+    return out, lse
+
+
+@attention.register_fake
+def _(q, k, v, parameters, sinks, q_at, k_at, k_lengths, key_mask, visible, q_starts, k_starts, encodings, mask, window,
+      q_first, k_first, scale, soft_cap, layout):  # fmt: skip
+    batch, heads, time = (q.shape[0], q.shape[2], q.shape[1]) if layout == "bthd" else q.shape[:3]
+    lse = q.new_empty((batch, heads, time), dtype=arithmetic_of(q.dtype))
+    return q.new_empty((*q.shape[:3], v.shape[3])), lse
+
+
+@torch.library.custom_op("bearing::attention_backward", mutates_args=())
+def attention_backward(
+    d_out: Tensor,
+    d_lse: Optional[Tensor],
+    out: Tensor,
+    lse: Tensor,
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    parameters: Sequence[Tensor],
+    sinks: Optional[Tensor],
+    q_at: Optional[Tensor],
+    k_at: Optional[Tensor],
+    k_lengths: Optional[Tensor],
+    key_mask: Optional[Tensor],
+    visible: Optional[Tensor],
+    q_starts: Optional[Tensor],
+    k_starts: Optional[Tensor],
+    encodings: str,
+    mask: str,
+    window: Sequence[int],
+    q_first: int,
+    k_first: int,
+    scale: Optional[float],
+    soft_cap: float,
+    layout: str,
+) -> list[Tensor]:
+    """The gradients of q, k, v, of the sinks if there are any, and of the parameters."""
+    d_q, d_k, d_v, found, d_sinks = _core.attention_backward(
+        q.detach(),
+        k.detach(),
+        v.detach(),
+        out.detach(),
+        lse.detach(),
+        d_out.detach(),
+        build(encodings, _plain(parameters), arithmetic_of(q.dtype)),
+        mask=mask,
+        window=tuple(window),
+        q_at=_at(q_at, q_first),
+        k_at=_at(k_at, k_first),
+        scale=scale,
+        soft_cap=soft_cap,
+        sinks=_optional(sinks),
+        k_lengths=k_lengths,
+        key_mask=key_mask,
+        visible=visible,
+        q_starts=q_starts,
+        k_starts=k_starts,
+        layout=layout,
+        threads=torch.get_num_threads(),
+        d_lse=_optional(d_lse),
+    )
+    return [d_q, d_k, d_v, *([] if d_sinks is None else [d_sinks]), *gradients(encodings, parameters, found)]
+
+
+@attention_backward.register_fake
+def _(d_out, d_lse, out, lse, q, k, v, parameters, sinks, q_at, k_at, k_lengths, key_mask, visible, q_starts, k_starts,
+      encodings, mask, window, q_first, k_first, scale, soft_cap, layout):  # fmt: skip
+    return _like([q, k, v, *([] if sinks is None else [sinks]), *parameters])
+
+
+def _attention_context(ctx, inputs, output):
+    q, k, v, parameters, *rest = inputs
+    tensors, ctx.settings = rest[:8], rest[8:]  # sinks, positions, masks; then what is constant
+    ctx.save_for_backward(*output, q, k, v, *tensors, *parameters)
+    ctx.set_materialize_grads(False)
+
+
+def _attention_backward(ctx, d_out, d_lse):
+    out, lse, q, k, v, *rest = ctx.saved_tensors
+    tensors, parameters = rest[:8], rest[8:]
+    if d_out is None and d_lse is None:
+        return (None, None, None, [None] * len(parameters), *[None] * (8 + len(ctx.settings)))
+    d_out = torch.zeros_like(out) if d_out is None else d_out
+    found = attention_backward(d_out, d_lse, out, lse, q, k, v, parameters, *tensors, *ctx.settings)
+    d_q, d_k, d_v, *found = found
+    d_sinks = None if tensors[0] is None else found.pop(0)
+    return (d_q, d_k, d_v, _spread(found, parameters), d_sinks, *[None] * (7 + len(ctx.settings)))
+
+
+attention.register_autograd(_attention_backward, setup_context=_attention_context)
+
+
+# Query and key rows with parameters of their own.
+
+
+@torch.library.custom_op("bearing::turn", mutates_args=())
+def turn(
+    x: Tensor, parameters: Sequence[Tensor], at: Optional[Tensor], first: int, encoding: str, side: str, layout: str
+) -> Tensor:
+    """T x."""
+    (one,) = build(encoding, _plain(parameters), arithmetic_of(x.dtype))
+    return _core.turn(one, x.detach(), _at(at, first), side=side, layout=layout, threads=torch.get_num_threads())
+
+
+def _out_dim(encoding: str, dim: int) -> int:
+    return 2 * dim if '"kind": "PopeRows"' in encoding else dim
+
+
+@turn.register_fake
+def _(x, parameters, at, first, encoding, side, layout):
+    return x.new_empty((*x.shape[:3], _out_dim(encoding, x.shape[3])))
+
+
+@torch.library.custom_op("bearing::turn_backward", mutates_args=())
+def turn_backward(
+    d_y: Tensor,
+    x: Tensor,
+    parameters: Sequence[Tensor],
+    at: Optional[Tensor],
+    first: int,
+    encoding: str,
+    side: str,
+    layout: str,
+) -> list[Tensor]:
+    """The gradients of x and of the parameters; all sums in the call's arithmetic."""
+    arithmetic = arithmetic_of(x.dtype)
+    (one,) = build(encoding, _plain(parameters), arithmetic)
+    d_x, found = _core.turn_backward(
+        one, x.detach().to(arithmetic), d_y.detach().to(arithmetic), _at(at, first), side=side, layout=layout,
+        threads=torch.get_num_threads(),
+    )  # fmt: skip
+    return [d_x.to(x.dtype), *gradients(encoding, parameters, [found])]
+
+
+@turn_backward.register_fake
+def _(d_y, x, parameters, at, first, encoding, side, layout):
+    return _like([x, *parameters])
+
+
+def _turn_context(ctx, inputs, output):
+    x, parameters, at, *ctx.rest = inputs
+    ctx.save_for_backward(x, at, *parameters)
+
+
+def _turn_backward(ctx, d_y):
+    x, at, *parameters = ctx.saved_tensors
+    d_x, *found = turn_backward(d_y, x, parameters, at, *ctx.rest)
+    return d_x, _spread(found, parameters), None, None, None, None, None
+
+
+turn.register_autograd(_turn_backward, setup_context=_turn_context)
+
+
+# Encodings of the input.
+
+
+@torch.library.custom_op("bearing::add", mutates_args=())
+def add(x: Tensor, parameters: Sequence[Tensor], at: Optional[Tensor], first: int, encoding: str) -> Tensor:
+    """x + p."""
+    (one,) = build(encoding, _plain(parameters), arithmetic_of(x.dtype))
+    return _core.add(one, x.detach(), _at(at, first), threads=torch.get_num_threads())
+
+
+@add.register_fake
+def _(x, parameters, at, first, encoding):
+    return x.new_empty(x.shape)
+
+
+@torch.library.custom_op("bearing::add_backward", mutates_args=())
+def add_backward(
+    d_x: Tensor, parameters: Sequence[Tensor], at: Optional[Tensor], first: int, encoding: str
+) -> list[Tensor]:
+    """The gradients of the parameters; x's own is d_x itself."""
+    arithmetic = arithmetic_of(d_x.dtype)
+    (one,) = build(encoding, _plain(parameters), arithmetic)
+    found = _core.add_backward(one, d_x.detach().to(arithmetic), _at(at, first), threads=torch.get_num_threads())
+    return gradients(encoding, parameters, [found])
+
+
+@add_backward.register_fake
+def _(d_x, parameters, at, first, encoding):
+    return _like(parameters)
+
+
+def _add_context(ctx, inputs, output):
+    _, parameters, at, *ctx.rest = inputs
+    ctx.save_for_backward(at, *parameters)
+
+
+def _add_backward(ctx, d_y):
+    at, *parameters = ctx.saved_tensors
+    found = add_backward(d_y, parameters, at, *ctx.rest) if parameters else []
+    return d_y, _spread(found, parameters), None, None, None
+
+
+add.register_autograd(_add_backward, setup_context=_add_context)
+
+
+# The matrix of a bias.
+
+
+@torch.library.custom_op("bearing::bias_matrix", mutates_args=())
+def bias_matrix(
+    parameters: Sequence[Tensor],
+    q_at: Optional[Tensor],
+    k_at: Optional[Tensor],
+    q_first: int,
+    k_first: int,
+    encodings: str,
+    heads: int,
+    q_len: int,
+    k_len: int,
+    dtype: torch.dtype,
+) -> Tensor:
+    """[heads, q_len, k_len]."""
+    return _core.bias_matrix(
+        build(encodings, _plain(parameters), arithmetic_of(dtype)),
+        _at(q_at, q_first),
+        _at(k_at, k_first),
+        heads=heads,
+        q_len=q_len,
+        k_len=k_len,
+        like=torch.empty(0, dtype=dtype),
+        threads=torch.get_num_threads(),
+    )
+
+
+@bias_matrix.register_fake
+def _(parameters, q_at, k_at, q_first, k_first, encodings, heads, q_len, k_len, dtype):
+    return torch.empty((heads, q_len, k_len), dtype=dtype)
+
+
+@torch.library.custom_op("bearing::bias_matrix_backward", mutates_args=())
+def bias_matrix_backward(
+    d_bias: Tensor,
+    parameters: Sequence[Tensor],
+    q_at: Optional[Tensor],
+    k_at: Optional[Tensor],
+    q_first: int,
+    k_first: int,
+    encodings: str,
+) -> list[Tensor]:
+    """The gradients of the parameters."""
+    arithmetic = arithmetic_of(d_bias.dtype)
+    *_, found = _core.add_scores_backward(
+        build(encodings, _plain(parameters), arithmetic),
+        d_bias.detach().to(arithmetic),
+        _at(q_at, q_first),
+        _at(k_at, k_first),
+        threads=torch.get_num_threads(),
+    )
+    return gradients(encodings, parameters, found)
+
+
+@bias_matrix_backward.register_fake
+def _(d_bias, parameters, q_at, k_at, q_first, k_first, encodings):
+    return _like(parameters)
+
+
+def _bias_context(ctx, inputs, output):
+    parameters, q_at, k_at, q_first, k_first, encodings, *_ = inputs
+    ctx.rest = q_first, k_first, encodings
+    ctx.save_for_backward(q_at, k_at, *parameters)
+
+
+def _bias_backward(ctx, d_bias):
+    q_at, k_at, *parameters = ctx.saved_tensors
+    found = bias_matrix_backward(d_bias, parameters, q_at, k_at, *ctx.rest) if parameters else []
+    return _spread(found, parameters), *[None] * 9
+
+
+bias_matrix.register_autograd(_bias_backward, setup_context=_bias_context)

@@ -1,0 +1,196 @@
+"""Modules of query and key rows: called with queries and keys, they give both turned."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from .. import _core
+from .base import EncodingModule, zeros
+from .encoding import Encoding, form_of, table_form
+from .functional import Layout, Positions, rotate, turn
+
+
+class Rope(nn.Module):
+    """RoPE: a spec and its table of cos and sin, which nothing learns and no state_dict holds.
+
+    ``q, k = rope(q, k)``, or give it to :func:`bearing.torch.rotate` or :class:`bearing.torch.Attention`. length: how
+    many rows of the table are kept; others are computed when they are needed. angles: "exact", or "as_float32" for the
+    float32 order of operations that Hugging Face's models were trained with. seq_len: for dynamic NTK and LongRoPE.
+
+    Su et al. 2021, arXiv 2104.09864.
+    """
+
+    def __init__(self, rope: _core.Rope, length: int = 2048, *, angles: str = "exact", seq_len: int = 0) -> None:
+        super().__init__()
+        self.table = table_form(rope, length, angles, seq_len)
+
+    @classmethod
+    def from_config(cls, config: Any, length: int = 2048, *, layer: int | None = None, **options: Any) -> Rope:
+        """The encoding of a Hugging Face model: a config.json's path, its members, or transformers' own object."""
+        return cls(_core.Rope.from_config(config, layer), length, **options)
+
+    @property
+    def spec(self) -> _core.Rope:
+        """The spec that it was made from."""
+        return _core.Rope.from_dict(json.loads(self.table)["rope"])
+
+    def encoding(self) -> Encoding:
+        """RoPE as one of attention's encodings: the same numbers, rotated inside."""
+        return Encoding(form_of("RotaryRows", table=self.table))
+
+    def forward(
+        self, q: Tensor, k: Tensor, q_at: Positions = None, k_at: Positions = None, *, layout: Layout = "bhtd"
+    ) -> tuple[Tensor, Tensor]:
+        """q and k [batch, heads, time, head_dim], rotated; keys stand where queries do if k_at is left out."""
+        if k_at is None or k_at is q_at:
+            return rotate(q, k, rope=self.table, at=q_at, layout=layout)
+        turned = rotate(q, rope=self.table, at=q_at, layout=layout)
+        return turned, rotate(k, rope=self.table, at=k_at, layout=layout)
+
+    def extra_repr(self) -> str:
+        return repr(self.spec)
+
+
+class Rows(EncodingModule):
+    """An encoding of rows with parameters: ``sets`` of them, shared evenly by the heads.
+
+    With grouped queries there are as many sets as key heads, or fewer.
+    """
+
+    sets: int
+
+    def parameters_of(self) -> tuple[Tensor, ...]:
+        """The tensors of the encoding, in the form's order."""
+        raise NotImplementedError
+
+    def encoding(self, heads: int | None = None) -> Encoding:
+        """For that many heads: as many as there are sets if it is left out."""
+        group = 1 if heads is None else heads // self.sets
+        return Encoding(self.form.replace('"group": 1', f'"group": {group}'), self.parameters_of())
+
+    def forward(
+        self, q: Tensor, k: Tensor, q_at: Positions = None, k_at: Positions = None, *, layout: Layout = "bhtd"
+    ) -> tuple[Tensor, Tensor]:
+        """q and k [batch, heads, time, head_dim], turned; keys stand where queries do if k_at is left out."""
+        k_at = q_at if k_at is None else k_at
+        axis = 2 if layout == "bthd" else 1
+        q_turned = turn(self.encoding(q.shape[axis]), q, q_at, side="query", layout=layout)
+        return q_turned, turn(self.encoding(k.shape[axis]), k, k_at, side="key", layout=layout)
+
+
+class RopeMixed(Rows):
+    """RoPE-Mixed: frequencies [axes, sets, head_dim/2], in which all coordinates of a position share.
+
+    Starts as in the authors' code, for two axes: in directions drawn per head. For other numbers of axes: as RoPE's on
+    each axis.
+
+    Heo, Park, Han, Yun 2024, arXiv 2403.13298.
+    """
+
+    def __init__(self, spec: _core.RopeMixed, heads: int, base: float = 10.0) -> None:
+        super().__init__("RopeMixedRows", spec, ["frequencies"], group=1)
+        self.sets = heads
+        self.frequencies = nn.Parameter(_mixed_frequencies(spec, heads, base))
+
+    def parameters_of(self) -> tuple[Tensor, ...]:
+        return (self.frequencies,)
+
+
+def _mixed_frequencies(spec: _core.RopeMixed, heads: int, base: float) -> Tensor:
+    if spec.axes == 2:
+        seed = int(torch.randint(2**62, ()))
+        return torch.as_tensor(_core.rope_mixed_frequencies(spec, heads, seed, base)).float()
+    pairs = spec.head_dim // 2
+    return (base ** (-torch.arange(pairs) / pairs)).expand(spec.axes, heads, pairs).clone()
+
+
+class CayleyString(Rows):
+    """Cayley-STRING: RoPE-Mixed in a learned basis. skew [sets, head_dim (head_dim - 1)/2] starts at 0: the basis that
+    there is.
+
+    Schenck et al. 2025, arXiv 2502.02562.
+    """
+
+    def __init__(self, spec: _core.CayleyString, heads: int, base: float = 10.0) -> None:
+        super().__init__("CayleyStringRows", spec, ["frequencies", "skew"], group=1)
+        self.sets = heads
+        dim = spec.rope.head_dim
+        self.frequencies = nn.Parameter(_mixed_frequencies(spec.rope, heads, base))
+        self.skew = zeros(heads, dim * (dim - 1) // 2)
+
+    def parameters_of(self) -> tuple[Tensor, ...]:
+        return self.frequencies, self.skew
+
+
+class CirculantString(Rows):
+    """Circulant-STRING: c [axes, sets, head_dim], of which the odd part matters; starts normal, of deviation std.
+
+    Schenck et al. 2025, arXiv 2502.02562.
+    """
+
+    def __init__(self, spec: _core.CirculantString, heads: int, std: float = 0.02) -> None:
+        super().__init__("CirculantStringRows", spec, ["c"], group=1)
+        self.sets = heads
+        self.c = nn.Parameter(torch.randn(spec.axes, heads, spec.head_dim) * std)
+
+    def parameters_of(self) -> tuple[Tensor, ...]:
+        return (self.c,)
+
+
+class LieRope(Rows):
+    """LieRE: generators [sets, axes, head_dim/block, block (block - 1)/2], uniform in [0, 2 pi), the authors' start.
+
+    Ostmeier et al. 2024, arXiv 2406.10322.
+    """
+
+    def __init__(self, spec: _core.LieRope, heads: int) -> None:
+        super().__init__("LieRopeRows", spec, ["generators"], group=1)
+        self.sets = heads
+        block = spec.block or spec.head_dim
+        shape = (heads, spec.axes, spec.head_dim // block, block * (block - 1) // 2)
+        self.generators = nn.Parameter(torch.rand(shape) * (2 * math.pi))
+
+    def parameters_of(self) -> tuple[Tensor, ...]:
+        return (self.generators,)
+
+
+class Fope(Rows):
+    """FoPE: Fourier coefficients cos, sin [sets, kept, kept], one set per key head.
+
+    They start at the identity, which is RoPE, plus Glorot-normal numbers times gain.
+
+    Hua et al. 2024, arXiv 2412.17739.
+    """
+
+    def __init__(self, spec: _core.Fope, heads: int, gain: float = 0.3) -> None:
+        super().__init__("FopeRows", spec, ["cos", "sin"], group=1)
+        self.sets = heads
+        kept = len(_core.fope_frequencies(spec))
+        self.cos, self.sin = (nn.Parameter(self._start(heads, kept, gain)) for _ in range(2))
+
+    @staticmethod
+    def _start(heads: int, kept: int, gain: float) -> Tensor:
+        return torch.eye(kept) + torch.randn(heads, kept, kept) * (gain / math.sqrt(kept))
+
+    def parameters_of(self) -> tuple[Tensor, ...]:
+        return self.cos, self.sin
+
+
+class Pope(Rows):
+    """PoPE: rows [head_dim] become [2 head_dim]; offsets [sets, head_dim] turn keys, held within [-2 pi, 0], from 0 on.
+
+    Gopalakrishnan, Csordas, Schmidhuber, Mozer 2025, arXiv 2509.10534.
+    """
+
+    def __init__(self, spec: _core.Pope, heads: int) -> None:
+        super().__init__("PopeRows", spec, ["offsets"], group=1)
+        self.sets = heads
+        self.offsets = zeros(heads, spec.head_dim)
+
+    def parameters_of(self) -> tuple[Tensor, ...]:
+        return (self.offsets,)

@@ -1,0 +1,132 @@
+"""Every module of bearing.torch in a small size, with a function of it that gradients are checked of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+import bearing
+import bearing.torch as bt
+import torch
+from torch import Tensor, nn
+
+HEADS, TIME, DIM, D_MODEL = 4, 6, 8, 12
+
+
+class Case(NamedTuple):
+    """A module, and what is made of it from tensors of its own."""
+
+    name: str
+    module: nn.Module
+    call: Callable[..., Tensor]
+    inputs: tuple[Tensor, ...]
+
+
+def tensor(*shape: int, dtype: torch.dtype = torch.float64) -> Tensor:
+    return torch.randn(shape, dtype=dtype, requires_grad=True)
+
+
+def qkv(dim: int = DIM) -> tuple[Tensor, Tensor, Tensor]:
+    return tensor(2, HEADS, TIME, dim), tensor(2, HEADS, TIME, dim), tensor(2, HEADS, TIME, DIM)
+
+
+def shaken(module: nn.Module) -> nn.Module:
+    """In float64, with what starts at 0 somewhere else."""
+    module = module.double()
+    with torch.no_grad():
+        for parameter in module.parameters():
+            if not parameter.any():
+                parameter.uniform_(-1, -0.1)
+    return module
+
+
+def in_attention(name: str, module: nn.Module, **options: object) -> Case:
+    given = {"mask": "causal"} | options
+
+    def call(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        return bt.attention(q, k, v, module, **given)
+
+    return Case(name, shaken(module), call, qkv())
+
+
+def in_window(name: str, module: nn.Module, height: int, width: int) -> Case:
+    at = bt.window_positions(height, width)
+    inputs = tuple(tensor(2, HEADS, height * width, DIM) for _ in range(3))
+    return Case(
+        name, shaken(module), lambda q, k, v: bt.attention(q, k, v, module, mask="none", q_at=at, k_at=at), inputs
+    )
+
+
+def of_rows(name: str, module: nn.Module, axes: int) -> Case:
+    at = torch.rand(axes, 2, TIME, dtype=torch.float64) * 3 if axes > 1 else None
+    q, k, _ = qkv()
+    return Case(name, shaken(module), lambda q, k: torch.cat(module(q, k, at), 1), (q, k))
+
+
+def relations() -> Iterator[Case]:
+    xl = bearing.TransformerXL()
+    deberta = bearing.Deberta(max_relative_positions=8, position_buckets=4)
+    yield in_attention("Shaw", bt.Shaw(bearing.Shaw(clip=3), DIM))
+    yield in_attention("BertRelative", bt.BertRelative(bearing.BertRelative(max_position_embeddings=TIME), DIM))
+    yield in_attention("TransformerXL", bt.TransformerXL(xl, HEADS, DIM, D_MODEL, offsets=TIME))
+    scale = bearing.deberta_softmax_scale(deberta, DIM)
+    yield in_attention("Deberta", bt.Deberta(deberta, HEADS, DIM, D_MODEL), mask="none", scale=scale)
+    tupe = bearing.Tupe(rel_pos_bins=8, max_rel_pos=16)
+    scale = bearing.tupe_softmax_scale(DIM)
+    yield in_attention("Tupe", bt.Tupe(tupe, HEADS, DIM, D_MODEL, TIME), mask="none", scale=scale)
+    yield in_attention("Cope", bt.Cope(bearing.Cope(max_pos=4), DIM))
+    yield in_window("Sam", bt.Sam(bearing.Sam(height=2, width=3), DIM), 2, 3)
+    segments = bt.XlnetSegments(HEADS, DIM).double()
+    which = torch.tensor([[0, 0, 1, 1, 1, 0], [0, 1, 1, 0, 0, 0]])
+    yield Case(
+        "XlnetSegments",
+        segments,
+        lambda q, k, v: bt.attention(q, k, v, segments.encoding(which, which), mask="none"),
+        qkv(),
+    )
+
+
+def biases() -> Iterator[Case]:
+    t5 = bearing.T5(buckets=8, max_distance=16, direction="bidirectional")
+    yield in_attention("T5Bias", bt.T5Bias(t5, HEADS, D_MODEL), mask="none", scale=1.0)
+    yield in_attention("Alibi", bt.Alibi(HEADS))
+    yield in_attention("Kerple", bt.Kerple(bearing.Kerple(form="logarithmic"), HEADS))
+    yield in_attention("KerplePower", bt.Kerple(bearing.Kerple(form="power"), HEADS))
+    yield in_attention("Fire", bt.Fire(bearing.Fire(mlp_width=5, threshold=4.3), HEADS))
+    yield in_window("Swin", bt.Swin(bearing.Swin(height=2, width=3), HEADS), 2, 3)
+    swin_v2 = bearing.SwinV2(window=bearing.Swin(height=2, width=3))
+    yield in_window("SwinV2", bt.SwinV2(swin_v2, HEADS, hidden=7), 2, 3)
+    forgetting = bt.Forgetting(HEADS, D_MODEL).double()
+    x = tensor(2, TIME, D_MODEL)
+    yield Case(
+        "Forgetting",
+        forgetting,
+        lambda q, k, v, x: bt.attention(q, k, v, forgetting.encoding(x), mask="causal"),
+        (*qkv(), x),
+    )
+
+
+def rows() -> Iterator[Case]:
+    yield of_rows("Rope", bt.Rope(bearing.Rope(head_dim=DIM, pairing="half")), 1)
+    mixed = bearing.RopeMixed(head_dim=DIM, axes=2, pairing="interleaved")
+    yield of_rows("RopeMixed", bt.RopeMixed(mixed, HEADS), 2)
+    yield of_rows("CayleyString", bt.CayleyString(bearing.CayleyString(rope=mixed), HEADS), 2)
+    yield of_rows("CirculantString", bt.CirculantString(bearing.CirculantString(head_dim=DIM, axes=2), HEADS), 2)
+    yield of_rows("LieRope", bt.LieRope(bearing.LieRope(head_dim=DIM, axes=2, block=4), HEADS), 2)
+    fope = bearing.Fope(head_dim=DIM, kept=3, trained_length=64, pairing="half")
+    yield of_rows("Fope", bt.Fope(fope, 2), 1)
+    yield of_rows("Pope", bt.Pope(bearing.Pope(head_dim=DIM), 2), 1)
+
+
+def inputs() -> Iterator[Case]:
+    x = tensor(2, TIME, D_MODEL)
+    learned = shaken(bt.LearnedPositions(bearing.Learned(length=10, dim=D_MODEL, offset=2)))
+    yield Case("LearnedPositions", learned, lambda x: learned(x, 3), (x,))
+    spec = bearing.Sinusoidal(dim=D_MODEL, layout="interleaved")
+    sinusoidal = shaken(bt.Sinusoidal(spec, learn_scale=True, learn_frequencies=True))
+    yield Case("Sinusoidal", sinusoidal, lambda x: sinusoidal(x, 3), (x,))
+
+
+def cases() -> list[Case]:
+    torch.manual_seed(7)
+    return [*biases(), *relations(), *rows(), *inputs()]
