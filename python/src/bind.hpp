@@ -11,7 +11,7 @@ namespace bearing::python {
 namespace nb = nanobind;
 
 void bind_errors(nb::module_& m);
-void bind_threads(nb::module_& m);
+void bind_target(nb::module_& m);
 void bind_rope(nb::module_& m);
 void bind_rope_tables(nb::module_& m);
 void bind_inputs(nb::module_& m);
@@ -24,6 +24,7 @@ void bind_scores(nb::module_& m);
 void bind_attention(nb::module_& m);
 void bind_linear_attention(nb::module_& m);
 void bind_io(nb::module_& m);
+void bind_jax(nb::module_& m);  // only where JAX's headers were there
 void bind_inspect(nb::module_& m);
 
 /// The `threads` argument of every function: how many threads it may use, 1 by default, 0: all that the process has.

@@ -42,10 +42,30 @@ Executor executor_of(Index threads, const char* function) {
   return threads == 1 ? Executor{} : bearing::threads(threads);
 }
 
+void bind_target(nb::module_& m) {
+  m.attr("__version__") = version();
+  m.def(
+      "simd_target", [] { return std::string(simd_target()); },
+      "The SIMD instruction set that kernels use: the best that this machine has, or BEARING_TARGET's.");
+  m.def(
+      "simd_targets",
+      [] {
+        nb::list all;
+        for (const std::string_view one : simd_targets()) all.append(nb::str(one.data(), one.size()));
+        return all;
+      },
+      nb::sig("def simd_targets() -> list[str]"),
+      "All that this build holds and this machine can run, best first; the last is the scalar one.");
+  m.def(
+      "use_simd_target", [](const std::string& name) { use_simd_target(name); }, nb::arg("name"),
+      "Makes every later call in this process use the named target: for tests and measurements.");
+}
+
 NB_MODULE(_core, m) {
   m.doc() = "Positional encodings for transformers: exact, fast, differentiable.";
   prepare_arrays();
   bind_errors(m);
+  bind_target(m);
   bind_encoding(m);
   bind_rope(m);
   bind_inputs(m);
@@ -58,6 +78,10 @@ NB_MODULE(_core, m) {
   bind_attention(m);
   bind_linear_attention(m);
   bind_io(m);
+#ifdef BEARING_PYTHON_JAX
+  bind_jax(m);
+#endif
+  bind_inspect(m);
 }
 
 }  // namespace bearing::python

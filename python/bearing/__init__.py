@@ -1,0 +1,36 @@
+"""Positional encodings for transformers: exact, fast, differentiable.
+
+    import bearing
+
+    rope = bearing.Rope.from_config("config.json")             # or bearing.Rope(head_dim=128, base=500_000, pairing="half")
+    table = bearing.RopeTable(rope, 8192)                      # cos and sin, each rounded once
+    bearing.rotate(table, q, k, None)                          # in place; q, k [batch, heads, time, head_dim]
+    out = bearing.attention(q, k, v, [bearing.AlibiBias(bearing.Alibi.published(8))], mask="causal")
+
+Arrays are NumPy's, PyTorch's, JAX's or whatever speaks DLPack, in the CPU's memory: float64, float32, bfloat16 or
+float16. They come in without a copy, and results leave in the caller's own kind. Specs (Rope, Alibi, T5, …) are
+immutable values that compare, hash, print themselves and go to and from dictionaries; encodings (RotaryRows, AlibiBias,
+T5Bias, …) are specs with their numbers. Wrong arguments raise ShapeError, RangeError, ConfigError (all of them
+ValueErrors) or TypeError, whose texts read "[function] argument: what must hold, got what".
+
+``bearing.torch`` has modules and differentiable functions, ``bearing.jax`` functions for jit, grad and vmap.
+"""
+
+from __future__ import annotations
+
+from ._compat import alibi_bias, apply_rope, rotary_embedding, sinusoidal_encoding
+from ._core import *  # noqa: F403
+from ._core import __version__, simd_target, simd_targets
+
+__all__ = [name for name in globals() if not name.startswith("_") and name != "annotations"]
+
+
+def target() -> dict[str, str | list[str]]:
+    """The SIMD instruction set that kernels use, and all that this build holds and this machine can run.
+
+    The environment variable BEARING_TARGET names another one, before the first call; results have the same bits on all.
+    """
+    return {"used": simd_target(), "available": simd_targets()}
+
+
+__all__ += ["target", "__version__"]

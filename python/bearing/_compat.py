@@ -1,0 +1,143 @@
+"""The four calls that tutorials make, on top of everything else here: NumPy's arrays, PyTorch's or JAX's.
+
+    pos_enc = sinusoidal_encoding(seq_len, d_model)
+    X = X + pos_enc
+    Q_rotated = apply_rope(Q, positions)
+    scores = Q_rotated @ K_rotated.T / sqrt(d_k) + alibi_bias(seq_len, num_heads)
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+from typing import Any, Literal
+
+from . import _core
+from ._types import Array, ArrayLike, DType, Layout, Positions
+
+SinusoidalLayout = Literal["interleaved", "concatenated", "tensor2tensor", "cos_first", "cos_first_shifted"]
+
+
+def sinusoidal_encoding(
+    seq_len: int,
+    d_model: int,
+    *,
+    base: float = 10_000.0,
+    layout: SinusoidalLayout = "interleaved",
+    dtype: DType | None = None,
+    like: ArrayLike | None = None,
+    threads: int = 1,
+) -> Array:
+    """The sinusoidal table of Vaswani et al. 2017 (arXiv 1706.03762), a new array [seq_len, d_model].
+
+        PE(p, 2i) = sin(p · base^(−2i/d_model)),   PE(p, 2i + 1) = cos(p · base^(−2i/d_model))
+
+    Each number is rounded once from the real one. layout: the paper's columns; the others are listed at
+    ``bearing.Sinusoidal``. NumPy's float32, or another dtype; ``like=X`` gives X's kind and type, so that X + the table
+    stays a tensor of its own.
+    """
+    spec = _core.Sinusoidal(dim=d_model, base=base, layout=layout)
+    return _core.inputs(_core.SinusoidalInputs(spec), time=seq_len, dtype=dtype, like=like, threads=threads)
+
+
+def rotary_embedding(
+    seq_len: int, dim: int, *, base: float = 10_000.0, dtype: Literal["float32", "float64"] = "float32"
+) -> tuple[Array, Array]:
+    """cos and sin of p·base^(−2i/dim) (Su et al. 2021, arXiv 2104.09864): two read-only NumPy arrays [seq_len, dim/2].
+
+    ``RopeTable`` holds them for ``rotate()``, with scalings, partial heads and several axes.
+    """
+    table = _core.RopeTable(_core.Rope(head_dim=dim, base=base, pairing="interleaved"), seq_len, dtype=dtype)
+    return table.cos, table.sin
+
+
+def apply_rope(
+    x: ArrayLike,
+    positions: Positions = None,
+    *,
+    base: float = 10_000.0,
+    pairing: Literal["interleaved", "half"] = "interleaved",
+    rotary_dim: int = 0,
+    layout: Layout = "bhtd",
+    threads: int = 1,
+) -> Array:
+    """Queries or keys turned by their positions (Su et al. 2021, arXiv 2104.09864), as a new array of x's kind and type.
+
+        (x_2i, x_2i+1) ← (x_2i cos pθ_i − x_2i+1 sin pθ_i, x_2i sin pθ_i + x_2i+1 cos pθ_i),   θ_i = base^(−2i/rotary_dim)
+
+    x [batch, heads, time, dim]; the first axes may be left out, for a single vector all but dim. positions: None for
+    0, 1, 2, …, an int for a cache of so many tokens, or integers or reals [time] or [batch, time]; of a vector, its
+    position. pairing: neighbours turn together, as the paper has it; 'half' is Hugging Face's rotate_half. rotary_dim:
+    how many dimensions turn; 0: all. A tensor that requires gradients keeps them. In place, faster, and with
+    everything that models add to RoPE: ``rotate()``.
+    """
+    if not hasattr(x, "shape"):
+        raise TypeError(f"[apply_rope] x: must be an array (NumPy, PyTorch, JAX or DLPack), got {type(x)}")
+    if len(x.shape) == 0:
+        raise TypeError("[apply_rope] x: must be an array of 1 to 4 axes, of which the last is dim, got one of 0")
+    if len(x.shape) == 1:
+        at = positions if positions is None or isinstance(positions, int) else [_scalar(positions)]
+        one: Positions = at
+        rows = apply_rope(x[None], one, base=base, pairing=pairing, rotary_dim=rotary_dim, threads=threads)
+        return rows[0]
+    rope = _rope(int(x.shape[-1]), rotary_dim, float(base), pairing)
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(x, torch.Tensor) and x.requires_grad:
+        from . import torch as differentiable
+
+        return _of_four(differentiable.rotate, x, rope=rope, at=positions, layout=layout)
+    jax = sys.modules.get("jax")
+    if jax is not None and isinstance(x, jax.core.Tracer):
+        from . import jax as traced
+
+        return _of_four(traced.rotate, x, rope=rope, at=positions, layout=layout)
+    table = _table(rope, "float64" if "float64" in str(x.dtype) else "float32")
+    return _core.rotate_to(table, x, positions, layout=layout, threads=threads)
+
+
+def alibi_bias(
+    seq_len: int,
+    num_heads: int,
+    *,
+    form: Literal["symmetric", "causal"] = "symmetric",
+    dtype: DType | None = None,
+    like: ArrayLike | None = None,
+    threads: int = 1,
+) -> Array:
+    """ALiBi's bias (Press, Smith, Lewis 2022, arXiv 2108.12409), a new array [num_heads, seq_len, seq_len].
+
+        bias[h, i, j] = −slope_h · |i − j|,   slope_h = 2^(−8(h + 1)/num_heads)
+
+    for a power of two; for other numbers of heads the published slopes. To be added to the scaled scores. form:
+    'causal' gives keys after the query 0. NumPy's float32, or another dtype; ``like=scores`` gives their kind and type.
+    ``attention(q, k, v, [AlibiBias(...)], mask='causal')`` never makes this matrix.
+    """
+    encoding = _core.AlibiBias(_core.Alibi.published(num_heads).replace(form=form))
+    return _core.bias_matrix(
+        encoding, heads=num_heads, q_len=seq_len, k_len=seq_len, dtype=dtype, like=like, threads=threads
+    )
+
+
+@functools.lru_cache(maxsize=64)
+def _rope(head_dim: int, rotary_dim: int, base: float, pairing: str) -> _core.Rope:
+    return _core.Rope(head_dim=head_dim, rotary_dim=rotary_dim, base=base, pairing=pairing)  # type: ignore[arg-type]
+
+
+@functools.lru_cache(maxsize=16)
+def _table(rope: _core.Rope, dtype: Literal["float32", "float64"]) -> _core.RopeTable:
+    return _core.RopeTable(rope, 4096, dtype=dtype)
+
+
+def _of_four(rotate: Any, x: Any, **options: Any) -> Any:
+    """rotate(x) for functions that want all four axes."""
+    missing = 4 - x.ndim
+    if missing == 0:
+        return rotate(x, **options)
+    if x.ndim == 3 and options["layout"] == "bthd":
+        return rotate(x[None], **options)[0]
+    return rotate(x[(None,) * missing], **options)[(0,) * missing]
+
+
+def _scalar(position: Any) -> Any:
+    """The only position of an array, or a number."""
+    return position.reshape(-1)[0].item() if hasattr(position, "reshape") else position

@@ -1,0 +1,36 @@
+"""What signatures call their arguments.
+
+Arrays of any kind are meant: NumPy's, PyTorch's, JAX's and whatever speaks DLPack. None of these packages but NumPy
+need be there, so that nothing stricter can be said.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, Protocol, TypeAlias, Union
+
+ArrayLike: TypeAlias = Any
+"""An array of float64, float32, bfloat16 or float16 in the CPU's memory."""
+
+Array: TypeAlias = Any
+"""The same, of the kind that the caller gave: NumPy's for NumPy's, a tensor for a tensor."""
+
+DType: TypeAlias = Any
+"""'float64', 'float32', 'bfloat16' or 'float16', or what NumPy, PyTorch and JAX call them."""
+
+Positions: TypeAlias = Union[None, int, Sequence[int], Sequence[float], Any]
+"""None for 0, 1, 2, …, an int for a cache of so many tokens, or [time], [batch, time] or [axes, batch, time]."""
+
+Encodings: TypeAlias = Any
+"""One encoding, a list or tuple of them, or None."""
+
+class HasToDict(Protocol):
+    """A configuration object of transformers."""
+
+    def to_dict(self) -> dict[str, Any]: ...
+
+ConfigSource: TypeAlias = Union[str, "os.PathLike[str]", Mapping[str, Any], HasToDict]
+"""A config.json's path, its members, or transformers' own object."""
+
+Layout: TypeAlias = Literal["bhtd", "bthd"]
