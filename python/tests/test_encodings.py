@@ -1,0 +1,282 @@
+"""Every encoding through the functions that take any of them."""
+
+import numpy as np
+import pytest
+from support import (
+    BATCH, DIM, HEADS, K_LEN, KINDS, KV_HEADS, NAMES, Q_LEN, as_kind, check_gradient, examples, kind_of, names, queries_and_keys,
+)
+
+import bearing
+
+
+@pytest.mark.parametrize("name", names("scores"))
+def test_gradients_of_scores_are_those_of_differences(rng, name):
+    example = examples(rng)[name]
+    q, k, _ = queries_and_keys(rng)
+    d_scores = rng.standard_normal((BATCH, HEADS, Q_LEN, K_LEN))
+    call = dict(q_at=example.q_at, k_at=example.k_at, q=q, k=k, scale=0.7)
+
+    def loss() -> float:
+        scores = np.zeros_like(d_scores)
+        bearing.add_scores(example.encoding, scores, **call)
+        return float((scores * d_scores).sum())
+
+    d_q, d_k, [gradients] = bearing.add_scores_backward([example.encoding], d_scores, **call)
+    check_gradient(loss, q, d_q, f"{name} q")
+    check_gradient(loss, k, d_k, f"{name} k")
+    assert gradients.keys() == example.encoding.parameters.keys()
+    for parameter, value in example.encoding.parameters.items():
+        check_gradient(loss, value, gradients[parameter], f"{name} {parameter}")
+
+
+@pytest.mark.parametrize("name", names("scores") + names("rows"))
+def test_gradients_through_attention_are_those_of_differences(rng, name):
+    example = examples(rng)[name]
+    q, k, v = queries_and_keys(rng, kv_heads=HEADS if example.site == "rows" else KV_HEADS)
+    d_out = rng.standard_normal(q.shape)
+    encodings = [example.encoding]
+    call = dict(q_at=example.q_at, k_at=example.k_at, mask="none", scale=0.6)
+
+    def loss() -> float:
+        return float((bearing.attention(q, k, v, encodings, **call) * d_out).sum())
+
+    out, lse = bearing.attention(q, k, v, encodings, **call, return_lse=True)
+    d_q, d_k, d_v, [gradients], d_sinks = bearing.attention_backward(q, k, v, out, lse, d_out, encodings, **call)
+    assert d_sinks is None
+    for what, value, gradient in [("q", q, d_q), ("k", k, d_k), ("v", v, d_v)]:
+        check_gradient(loss, value, gradient, f"{name} {what}")
+    for parameter, value in example.encoding.parameters.items():
+        check_gradient(loss, value, gradients[parameter], f"{name} {parameter}")
+
+
+@pytest.mark.parametrize("name", names("rows"))
+@pytest.mark.parametrize("side", ["query", "key"])
+def test_gradients_of_turned_rows_are_those_of_differences(rng, name, side):
+    example = examples(rng)[name]
+    x = rng.standard_normal((BATCH, HEADS, K_LEN, DIM))
+    d_y = rng.standard_normal(bearing.turn(example.encoding, x, example.k_at, side=side).shape)
+
+    def loss() -> float:
+        return float((bearing.turn(example.encoding, x, example.k_at, side=side) * d_y).sum())
+
+    d_x, gradients = bearing.turn_backward(example.encoding, x, d_y, example.k_at, side=side)
+    check_gradient(loss, x, d_x, f"{name} x")
+    for parameter, value in example.encoding.parameters.items():
+        check_gradient(loss, value, gradients[parameter], f"{name} {parameter}")
+
+
+@pytest.mark.parametrize("name", names("inputs"))
+def test_gradients_of_inputs_are_those_of_differences(rng, name):
+    example = examples(rng)[name]
+    d_x = rng.standard_normal((BATCH, K_LEN, DIM))
+
+    def loss() -> float:
+        return float((bearing.add(example.encoding, np.zeros_like(d_x), example.k_at) * d_x).sum())
+
+    gradients = bearing.add_backward(example.encoding, d_x, example.k_at)
+    assert gradients.keys() == example.encoding.parameters.keys()
+    for parameter, value in example.encoding.parameters.items():
+        check_gradient(loss, value, gradients[parameter], f"{name} {parameter}")
+
+
+def test_gradients_of_value_terms_are_those_of_differences(rng):
+    term = examples(rng)["ShawTerm"].encoding
+    p = rng.uniform(size=(BATCH, HEADS, Q_LEN, K_LEN))
+    d_out = rng.standard_normal((BATCH, HEADS, Q_LEN, DIM))
+
+    def loss() -> float:
+        out = np.zeros_like(d_out)
+        bearing.add_values(term, p, out, q_at=2)
+        return float((out * d_out).sum())
+
+    d_p, [gradients] = bearing.add_values_backward(term, p, d_out, q_at=2)
+    check_gradient(loss, p, d_p, "p")
+    check_gradient(loss, term.parameters["value"], gradients["value"], "value")
+    assert not gradients["key"].any()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_encoding_shows_what_it_is_made_of(rng, name):
+    encoding = examples(rng)[name].encoding
+    text = repr(encoding)
+    assert text.startswith(type(encoding).__name__ + "(")
+    if encoding.spec is not None:
+        assert repr(encoding.spec) in text
+    for parameter, value in encoding.parameters.items():
+        assert f"{parameter}=<{value.shape}>" in text
+        assert encoding.arguments[parameter] is value
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_encoding_is_made_again_from_its_arguments(rng, name):
+    encoding = examples(rng)[name].encoding
+    again = type(encoding)(**encoding.arguments)
+    assert repr(again) == repr(encoding)
+    assert repr(encoding.replace()) == repr(encoding)
+    assert {id(value) for value in again.parameters.values()} == {id(value) for value in encoding.parameters.values()}
+
+
+def test_replace_changes_one_argument_of_a_copy(rng):
+    bias = examples(rng)["T5Bias"].encoding
+    table = np.zeros((8, HEADS))
+    assert bias.replace(table=table).parameters["table"] is table
+    assert bias.parameters["table"] is not table
+
+
+def test_every_encoding_of_the_module_has_an_example(rng):
+    encodings = {
+        name
+        for name, one in vars(bearing).items()
+        if isinstance(one, type) and issubclass(one, bearing.Encoding) and one is not bearing.Encoding
+    }
+    elsewhere = {"RotaryRows", "XposRows"}  # test_rope.py
+    assert encodings - elsewhere == {type(one.encoding).__name__ for one in examples(rng).values()}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_encoding_and_its_spec_say_what_they_are(rng, name):
+    encoding = examples(rng)[name].encoding
+    assert len(type(encoding).__doc__) > 60
+    assert "self" in type(encoding).__init__.__doc__
+    if encoding.spec is not None:
+        assert len(type(encoding.spec).__doc__) > 60
+
+
+def test_a_call_reads_parameters_as_they_are_then(rng):
+    bias = examples(rng)["T5Bias"].encoding
+    before = bearing.bias_matrix(bias, heads=HEADS, q_len=3, k_len=3)
+    bias.parameters["table"][...] += 1
+    np.testing.assert_array_equal(
+        bearing.bias_matrix(bias, heads=HEADS, q_len=3, k_len=3), before + 1, strict=True
+    )
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_gradients_of_parameters_are_of_their_own_kind(rng, kind, dtype):
+    table = as_kind(kind, rng.standard_normal((8, HEADS)), dtype)
+    bias = bearing.T5Bias(bearing.T5(buckets=8, max_distance=6, direction="causal"), table)
+    d_scores = as_kind(kind, rng.standard_normal((HEADS, 3, 3)), dtype)
+    _, _, [gradients] = bearing.add_scores_backward(bias, d_scores)
+    assert kind_of(gradients["table"]) == kind
+    assert gradients["table"].dtype == table.dtype
+    assert tuple(gradients["table"].shape) == (8, HEADS)
+
+
+def test_parameters_of_a_strided_array_are_taken_where_they_lie(rng):
+    spec = bearing.T5(buckets=8, max_distance=6, direction="causal")
+    wide = rng.standard_normal((HEADS, 16))
+    strided = wide[:, ::2].T
+    call = dict(heads=HEADS, q_len=5, k_len=5)
+    np.testing.assert_array_equal(
+        bearing.bias_matrix(bearing.T5Bias(spec, strided), **call),
+        bearing.bias_matrix(bearing.T5Bias(spec, np.ascontiguousarray(strided)), **call),
+    )
+
+
+def test_a_parameter_that_may_not_be_written_serves(rng):
+    table = rng.standard_normal((8, HEADS))
+    table.flags.writeable = False
+    bias = bearing.T5Bias(bearing.T5(buckets=8, max_distance=6, direction="causal"), table)
+    assert bearing.bias_matrix(bias, heads=HEADS, q_len=2, k_len=2).shape == (HEADS, 2, 2)
+
+
+def test_wrong_arguments_of_an_encoding_are_told_by_name(rng):
+    spec = bearing.T5(direction="causal")
+    for call, text in [
+        (lambda: bearing.T5Bias(3, None), "[T5Bias] spec: must be T5, got 3"),
+        (lambda: bearing.T5Bias(spec), "[T5Bias] table: must be given, got None"),
+        (lambda: bearing.T5Bias(spec, 1, 2), "[T5Bias] takes (spec, table), got 3 arguments"),
+        (lambda: bearing.T5Bias(spec, tabel=1), "[T5Bias] has no argument tabel; it takes (spec, table)"),
+        (lambda: bearing.T5Bias(spec, spec=spec), "[T5Bias] got its argument spec twice"),
+        (lambda: bearing.ForgettingBias(np.zeros((1, 1, 1)), past=1.5), "[ForgettingBias] past: must be int, got 1.5"),
+    ]:
+        with pytest.raises(TypeError) as caught:
+            call()
+        assert str(caught.value) == text
+
+
+def test_parameters_of_another_arithmetic_are_refused_by_name(rng):
+    bias = bearing.T5Bias(bearing.T5(direction="causal"), rng.standard_normal((32, HEADS)))
+    with pytest.raises(TypeError, match=r"^\[add_scores\] table: must be float32, the arithmetic of this call, got float64$"):
+        bearing.add_scores(bias, np.zeros((HEADS, 2, 2), np.float32))
+
+
+def test_a_table_of_another_shape_is_a_shape_error(rng):
+    bias = bearing.T5Bias(bearing.T5(direction="causal"), rng.standard_normal((32, HEADS + 1)))
+    with pytest.raises(bearing.ShapeError, match=r"^\[bias_matrix\]"):
+        bearing.bias_matrix(bias, heads=HEADS, q_len=2, k_len=2)
+    with pytest.raises(TypeError, match="table: must be an array of 2 axes, got one of 1"):
+        bearing.bias_matrix(bearing.T5Bias(bearing.T5(direction="causal"), np.zeros(3)), heads=1, q_len=2, k_len=2)
+
+
+def test_an_encoding_without_the_site_of_a_call_is_refused(rng):
+    learned = examples(rng)["LearnedInputs"].encoding
+    alibi = examples(rng)["AlibiBias"].encoding
+    for call, text in [
+        (lambda: bearing.add_scores(learned, np.zeros((HEADS, 2, 2))), "[add_scores] encodings: must be encodings of rows"),
+        (lambda: bearing.add(alibi, np.zeros((2, DIM))), "[add] encoding: must be an encoding of the input"),
+        (lambda: bearing.turn(alibi, np.zeros((2, DIM)), side="key"), "[turn] encoding: must be an encoding of query and"),
+        (lambda: bearing.add_scores(3, np.zeros((2, 2))), "[add_scores] encodings: must be encodings, got 3"),
+        (lambda: bearing.add_scores([alibi] * 9, np.zeros((HEADS, 2, 2))), "[add_scores] encodings: must be at most 8"),
+    ]:
+        with pytest.raises(TypeError) as caught:
+            call()
+        assert str(caught.value).startswith(text)
+
+
+def test_alibi_takes_slopes_from_a_spec_or_from_an_array():
+    with pytest.raises(bearing.ShapeError, match="got both"):
+        bearing.bias_matrix(
+            bearing.AlibiBias(bearing.Alibi.published(2), np.ones(2)), heads=2, q_len=1, k_len=1
+        )
+    with pytest.raises(bearing.ShapeError, match="got neither"):
+        bearing.bias_matrix(bearing.AlibiBias(), heads=2, q_len=1, k_len=1)
+
+
+def test_rows_may_be_turned_in_place(rng):
+    rows = examples(rng)["FopeRows"].encoding
+    x = rng.standard_normal((BATCH, HEADS, K_LEN, DIM))
+    wanted = bearing.turn(rows, x, 3, side="key")
+    kept = x.copy()
+    assert bearing.turn(rows, x, 3, side="key", out=x) is x
+    np.testing.assert_array_equal(x, wanted)
+    assert not np.array_equal(x, kept)
+    with pytest.raises(TypeError, match="may be written"):
+        wanted.flags.writeable = False
+        bearing.turn(rows, x, 3, side="key", out=wanted)
+    with pytest.raises(bearing.ShapeError):
+        bearing.turn(rows, x, 3, side="key", out=np.zeros((BATCH, HEADS, K_LEN, DIM + 1)))
+
+
+def test_rows_are_turned_in_either_layout(rng):
+    rows = examples(rng)["FopeRows"].encoding
+    x = rng.standard_normal((BATCH, HEADS, K_LEN, DIM))
+    turned = bearing.turn(rows, x, side="query")
+    swapped = bearing.turn(rows, np.swapaxes(x, 1, 2), side="query", layout="bthd")
+    assert swapped.shape == (BATCH, K_LEN, HEADS, DIM)
+    np.testing.assert_array_equal(np.swapaxes(swapped, 1, 2), turned)
+
+
+def test_pope_doubles_the_rows(rng):
+    rows = examples(rng)["PopeRows, without offsets"].encoding
+    assert bearing.turn(rows, rng.standard_normal((K_LEN, DIM)), side="query").shape == (K_LEN, 2 * DIM)
+
+
+@pytest.mark.parametrize("threads", [1, 2, 0])
+def test_threads_change_no_bit_of_a_gradient(rng, threads):
+    example = examples(rng)["DebertaTerm"]
+    q, k, v = queries_and_keys(rng)
+    call = dict(q_at=example.q_at, mask="none")
+    out, lse = bearing.attention(q, k, v, example.encoding, **call, return_lse=True)
+    one = bearing.attention_backward(q, k, v, out, lse, out, example.encoding, **call)
+    many = bearing.attention_backward(q, k, v, out, lse, out, example.encoding, **call, threads=threads)
+    for a, b in zip(one[:3], many[:3], strict=True):
+        np.testing.assert_array_equal(a, b)
+    for parameter, gradient in one[3][0].items():
+        np.testing.assert_array_equal(many[3][0][parameter], gradient)
+
+
+def test_fewer_than_no_threads_are_a_range_error():
+    with pytest.raises(bearing.RangeError, match=r"^\[bias_matrix\] threads: must be 0 \(all\) or more, got -1$"):
+        bearing.bias_matrix(None, heads=1, q_len=1, k_len=1, threads=-1)
