@@ -6,6 +6,7 @@
 #include <numbers>
 #include <vector>
 
+#include "aligned.hpp"
 #include "attention/decode_kernels.hpp"
 #include "attention/kernels.hpp"
 #include "attention/keys.hpp"
@@ -43,9 +44,10 @@ struct DecodePlan {
     const Problem& problem = call.problem;
     step = std::min(std::clamp<Index>(8192 / rows / keys_at_once * keys_at_once, 128, 1024),
                     up(problem.k_len, keys_at_once));
-    // Enough for all workers of a large machine, of at least 512 keys each; the sums of slices stay below 2 MiB.
-    const Index heads = problem.batch * problem.kv_heads;
+    // Enough for all workers of a large machine, of at least 512 keys each; and their results take 1 MiB at most.
+    const Index heads = problem.batch * problem.kv_heads, most = (Index{1} << 20) / static_cast<Index>(sizeof(A));
     slices = std::clamp<Index>(256 / heads, 1, std::max<Index>(problem.k_len / 512, 1));
+    slices = std::max<Index>(1, std::min(slices, most / (heads * result_size())));
     seen.resize(size(problem.batch), {problem.k_len, 0});
     for (Index b = 0; b < problem.batch; ++b) {
       Columns& all = seen[size(b)];
@@ -65,7 +67,7 @@ struct DecodePlan {
   }
   Index out_stride() const { return attend::padded<A>(call.problem.value_dim); }
   /// Numbers of a slice's results.
-  Index result_size() const { return rows * (out_stride() + 2); }
+  Index result_size() const { return rows * out_stride() + attend::padded<A>(2 * rows); }
 };
 
 /// What the rows of a kv head have from a slice of keys: out [rows, out_stride], max and sum [rows].
@@ -100,17 +102,17 @@ class DecodeWork {
     const bool rows_in_a = !call.distances_only && (!std::is_same_v<T, A> || keys_.paged());
     copy_keys_ = !keys_.plain() || k_turner_.turns() || rows_in_a;
     copy_values_ = !values_.plain();
-    q_.resize(size(plan.rows * q_stride_));
-    loaded_.resize(size(std::max(q_len, copy_keys_ ? keys_at_once : 0) * call.in_dim));
-    turned_.resize(size(q_turner_.turns() ? q_len * problem.dim : 0));
-    if (copy_keys_) k_rows_.resize(size((call.distances_only ? keys_at_once : plan.step) * problem.dim));
-    if (copy_values_) v_rows_.resize(size(keys_at_once * problem.value_dim));
-    scores_.resize(size(plan.rows * plan.step));
+    q_ = zeros(plan.rows * q_stride_);
+    loaded_ = zeros(std::max(q_len, copy_keys_ ? keys_at_once : 0) * call.in_dim);
+    turned_ = zeros(q_turner_.turns() ? q_len * problem.dim : 0);
+    if (copy_keys_) k_rows_ = zeros((call.distances_only ? keys_at_once : plan.step) * problem.dim);
+    if (copy_values_) v_rows_ = zeros(keys_at_once * problem.value_dim);
+    scores_ = zeros(plan.rows * plan.step);
     rescale_.resize(size(plan.rows));
     sees_.resize(size(q_len));
     row_first_.resize(size(plan.rows));
     row_end_.resize(size(plan.rows));
-    result_.resize(size(plan.slices == 1 ? plan.result_size() : 0));
+    result_ = zeros(plan.slices == 1 ? plan.result_size() : 0);
   }
 
   /// Room for the results of a slice, where there is but one.
@@ -129,6 +131,12 @@ class DecodeWork {
   }
 
  private:
+  static AlignedArray<A> zeros(Index n) {
+    AlignedArray<A> made(n);
+    std::fill_n(made.data(), n, A{0});
+    return made;
+  }
+
   Index q_len() const { return plan_->call.problem.q_len; }
   Index group() const { return plan_->call.group(); }
   bool holes() const { return plan_->visibility.holes(b_); }
@@ -190,17 +198,19 @@ class DecodeWork {
   template <class Body>
   void each_tile(Columns cols, const Body& body) {
     const Problem& problem = plan_->call.problem;
-    for (Index g = 0; g < group(); ++g) {
-      Tile<A> tile = tiles_.open(problem, b_, kv_head_ * group() + g, 0, cols.first);
-      tile.cols = cols.end - cols.first;
-      tile.q = q_.data() + g * q_len() * q_stride_, tile.q_stride = q_stride_;
-      tile.scale = plan_->call.scale;
-      if (!plan_->call.distances_only) {
-        tile.k = k_rows_.data(), tile.k_stride = problem.dim;
-        if constexpr (std::is_same_v<T, A>) {
-          if (!copy_keys_) tile.k = keys_.row(b_, kv_head_, cols.first), tile.k_stride = keys_.row_stride();
-        }
+    Tile<A> tile = tiles_.open(problem, b_, 0, 0, cols.first);  // its positions are those of every head
+    tile.cols = cols.end - cols.first;
+    tile.q_stride = q_stride_;
+    tile.scale = plan_->call.scale;
+    if (!plan_->call.distances_only) {
+      tile.k = k_rows_.data(), tile.k_stride = problem.dim;
+      if constexpr (std::is_same_v<T, A>) {
+        if (!copy_keys_) tile.k = keys_.row(b_, kv_head_, cols.first), tile.k_stride = keys_.row_stride();
       }
+    }
+    for (Index g = 0; g < group(); ++g) {
+      tile.head = kv_head_ * group() + g;
+      tile.q = q_.data() + g * q_len() * q_stride_;
       body(tile, g * q_len());
     }
   }
@@ -281,7 +291,8 @@ class DecodeWork {
   TileWork<A> tiles_;
   bool copy_keys_ = false, copy_values_ = false;
   Index q_stride_ = 0, b_ = -1, kv_head_ = -1;
-  std::vector<A> q_, loaded_, turned_, k_rows_, v_rows_, scores_, rescale_, result_;
+  AlignedArray<A> q_, loaded_, turned_, k_rows_, v_rows_, scores_, result_;
+  std::vector<A> rescale_;
   std::vector<Columns> sees_;
   std::vector<Index> row_first_, row_end_;
 };
@@ -317,9 +328,12 @@ void finish(const DecodePlan<T>& plan, Index b, Index kv_head, Compute<T>* memor
 
 }  // namespace
 
+/// Measured: packing keys pays from some 24 queries of a head on; it serves one head at a time, so that for a few
+/// queries it pays never, however many heads share them.
 template <class T>
 bool decodes(const AttentionCall<T>& call) {
-  return !call.whole_rows && call.group() * call.problem.q_len <= 16 && call.problem.k_len >= 256;
+  const Index q_len = call.problem.q_len, rows = call.group() * q_len;
+  return !call.whole_rows && call.problem.k_len >= 256 && rows <= (q_len <= 4 ? 256 : 24);
 }
 
 template <class T, class O>
@@ -327,7 +341,7 @@ void decode(const AttentionCall<T>& call, View<O, 4> out, View<Compute<T>, 3> ls
   using A = Compute<T>;
   const DecodePlan<T> plan(call);
   const Index kv_heads = call.problem.kv_heads, slices = plan.slices, units = plan.units();
-  std::vector<A> results(size(slices == 1 ? 0 : units * plan.result_size()));
+  AlignedArray<A> results(slices == 1 ? 0 : units * plan.result_size());
   std::vector<DecodeWork<T>> workers;
   const Index worker_total = worker_count(on, units);
   workers.reserve(size(worker_total));

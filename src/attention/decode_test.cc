@@ -62,7 +62,10 @@ TEST(Decode, EveryNumberOfRowsThatShareAKvHead) {
                                        {10, 1},
                                        {11, 1},
                                        {13, 1},
-                                       {4, 4}}) {
+                                       {4, 4},
+                                       {2, 9},
+                                       {8, 4},
+                                       {71, 1}}) {
       AttentionCase c = cached(q_len, 300);
       c.heads = 2 * heads, c.kv_heads = 2;
       test::expect_attention<double>(c);
