@@ -18,11 +18,14 @@ ValueErrors) or TypeError, whose texts read "[function] argument: what must hold
 
 from __future__ import annotations
 
+from importlib import import_module
+from typing import Any
+
 from ._compat import alibi_bias, apply_rope, rotary_embedding, sinusoidal_encoding
 from ._core import *  # noqa: F403
 from ._core import __version__, simd_target, simd_targets
 
-__all__ = [name for name in globals() if not name.startswith("_") and name != "annotations"]
+__all__ = [name for name in globals() if not name.startswith("_") and name not in ("annotations", "Any", "import_module")]
 
 
 def target() -> dict[str, str | list[str]]:
@@ -31,6 +34,13 @@ def target() -> dict[str, str | list[str]]:
     The environment variable BEARING_TARGET names another one, before the first call; results have the same bits on all.
     """
     return {"used": simd_target(), "available": simd_targets()}
+
+
+def __getattr__(name: str) -> Any:
+    # Loaded when they are asked for: PyTorch and JAX need not be there.
+    if name in ("torch", "jax"):
+        return import_module(f"{__name__}.{name}")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 __all__ += ["target", "__version__"]
