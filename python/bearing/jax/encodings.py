@@ -1,0 +1,127 @@
+"""Encodings as pytrees, and the plans that compiled programs know them by."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import inspect
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from .. import _core
+
+
+class Static(NamedTuple):
+    """All of an encoding but its arrays: what makes two calls the same program."""
+
+    kind: type[_core.Encoding]
+    arguments: tuple[tuple[str, Any], ...]
+    parameters: tuple[str, ...]
+
+
+class Plan(NamedTuple):
+    """The encodings of a call: the text that its handlers find them by, and their arrays one after the other."""
+
+    text: str
+    parameters: tuple[jax.Array, ...]
+
+
+def register() -> None:
+    """Makes every encoding a pytree: its arrays, by name, are the leaves."""
+
+    def children(encoding: Any) -> tuple[list[tuple[Any, Any]], Static]:
+        keyed = [(jax.tree_util.GetAttrKey(name), array) for name, array in encoding.parameters.items()]
+        return keyed, static_of(encoding)
+
+    def build(static: Static, arrays: Sequence[Any]) -> Any:
+        return static.kind(**dict(static.arguments), **dict(zip(static.parameters, arrays)))
+
+    for kind in vars(_core).values():
+        if inspect.isclass(kind) and issubclass(kind, _core.Encoding) and kind is not _core.Encoding:
+            jax.tree_util.register_pytree_with_keys(kind, children, build)
+
+
+def static_of(encoding: Any) -> Static:
+    parameters = encoding.parameters
+    arguments = tuple((name, value) for name, value in encoding.arguments.items() if name not in parameters)
+    return Static(type(encoding), arguments, tuple(parameters))
+
+
+def arithmetic_of(dtype: Any) -> Any:
+    return jnp.float64 if dtype == jnp.float64 else jnp.float32
+
+
+def plan_of(function: str, encodings: Any, dtype: Any) -> Plan:
+    """The plan of a call whose arrays have a type. encodings: one, a list or tuple of them, or None."""
+    if encodings is None:
+        encodings = ()
+    elif not isinstance(encodings, (list, tuple)):
+        encodings = (encodings,)
+    if len(encodings) > 8:
+        raise TypeError(f"[{function}] encodings: must be at most 8 encodings, got {len(encodings)}")
+    arrays = []
+    for encoding in encodings:
+        if not isinstance(encoding, _core.Encoding):
+            raise TypeError(f"[{function}] encodings: must be encodings, got {encoding!r}")
+        parameters = encoding.parameters
+        for name, fewest, most in _core._jax_parameters(encoding):
+            if name not in parameters:
+                continue
+            array = jnp.asarray(parameters[name])
+            if not jnp.issubdtype(array.dtype, jnp.floating):
+                raise TypeError(f"[{function}] {name}: must be an array of real numbers, got {array.dtype}")
+            if not fewest <= array.ndim <= most:
+                axes = f"{most} axes" if fewest == most else f"{fewest} to {most} axes"
+                raise TypeError(f"[{function}] {name}: must be an array of {axes}, got one of {array.ndim}")
+            arrays.append(array.astype(arithmetic_of(dtype)))
+    return Plan(_register(tuple(static_of(encoding) for encoding in encodings)), tuple(arrays))
+
+
+@functools.lru_cache(maxsize=None)
+def table_text(table: _core.RopeTable) -> str:
+    """The text of a table, registered: the same for the same numbers in any process."""
+    text = "RopeTable:" + _digest(table)
+    _core._jax_add_table(text, table)
+    return text
+
+
+# Handlers point to these encodings for as long as the process lives. They have no arrays.
+_kept: list[Any] = []
+
+
+@functools.lru_cache(maxsize=None)
+def _register(statics: tuple[Static, ...]) -> str:
+    text = "[" + ", ".join(_text(static) for static in statics) + "]"
+    bare = [s.kind(**dict(s.arguments), **dict.fromkeys(s.parameters, ())) for s in statics]
+    _kept.append(bare)
+    _core._jax_add_encodings(text, bare)
+    return text
+
+
+def _text(static: Static) -> str:
+    arguments = [f"{name}={_value_text(value)}" for name, value in static.arguments if value is not None]
+    return f"{static.kind.__name__}({', '.join([*arguments, *static.parameters])})"
+
+
+def _value_text(value: Any) -> str:
+    if isinstance(value, _core.RopeTable):
+        return "RopeTable:" + _digest(value)
+    if isinstance(value, _core.XposTable):
+        return f"XposTable:{_digest(value.q)}:{_digest(value.k)}"
+    return repr(value)
+
+
+def _digest(table: _core.RopeTable) -> str:
+    """Of all that a table's rotations depend on."""
+    frequencies = table.frequencies
+    members = [name for name in dir(frequencies) if not name.startswith("_")]
+    numbers = [(name, getattr(frequencies, name)) for name in members]
+    described = [(name, value) for name, value in numbers if not callable(value)]
+    digest = hashlib.sha256(repr((repr(table), table.memory, described)).encode())
+    if table.memory == "full":
+        digest.update(table.cos.tobytes())
+        digest.update(table.sin.tobytes())
+    return digest.hexdigest()

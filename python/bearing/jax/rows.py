@@ -1,0 +1,125 @@
+"""Rotations, and encodings of query and key rows."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any, Literal, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from .. import _core
+from . import ffi
+from .arrays import (
+    Layout,
+    Positions,
+    given_bits,
+    is_time_first,
+    like,
+    positions_of,
+    present,
+    tensor_of,
+    threads_of,
+    with_axes,
+)
+from .encodings import arithmetic_of, plan_of, table_text
+
+
+class _Options(NamedTuple):
+    plan: str
+    first: int
+    time_first: bool
+    threads: int
+    side: str = ""
+
+
+def rotate(
+    table: _core.RopeTable,
+    x: jax.typing.ArrayLike,
+    positions: Positions = None,
+    *,
+    layout: Layout = "bhtd",
+    threads: int = 1,
+) -> jax.Array:
+    """Queries or keys x [batch, heads, time, head_dim], turned by RoPE: a new array of x's type.
+
+    First axes may be left out; layout "bthd" has time before heads. table: made once, static; float32 for float32,
+    bfloat16 and float16, float64 for float64. Its transpose is the gradient. positions, the cache's length as a traced
+    scalar among them, have no gradient.
+    """
+    time_first = is_time_first("rotate", layout)
+    if not isinstance(table, _core.RopeTable):
+        raise TypeError(f"[rotate] table: must be a RopeTable, got {table!r}")
+    rows = tensor_of("rotate", "x", x, time_first)
+    if jnp.dtype(table.dtype) != arithmetic_of(rows.dtype):
+        served = "float64" if table.dtype == "float64" else "float32, bfloat16 or float16"
+        raise TypeError(f"[rotate] x: must be {served}, for which the table is, got {rows.dtype}")
+    if rows.shape[3] != table.frequencies.head_dim:
+        raise _core.ShapeError(
+            f"[rotate] x: must have a last extent of head_dim = {table.frequencies.head_dim}, got {rows.shape[3]}"
+        )
+    at = positions_of("rotate", "positions", positions, rows.shape[1 if time_first else 2], rows.shape[0])
+    options = _Options(table_text(table), at.first, time_first, threads_of("rotate", threads))
+    return with_axes(_rotate_compiled(options, False, rows, at.array), jnp.ndim(x), time_first)
+
+
+@functools.partial(jax.custom_vjp, nondiff_argnums=(0, 1))
+def _rotate(options: _Options, backward: bool, x: jax.Array, at: jax.Array | None) -> jax.Array:
+    attributes = options._asdict() | {"backward": backward, "given": given_bits([at])}
+    return ffi.call("rotate", [like(x)], 4, [x, *present([at])], **attributes)[0]
+
+
+# The transpose is a rotation as well, whose gradient is the rotation: any number of derivatives.
+_rotate.defvjp(
+    lambda options, backward, x, at: (_rotate(options, backward, x, at), at),
+    lambda options, backward, at, d_y: (_rotate(options, not backward, d_y, at), None),
+)
+_rotate_compiled = jax.jit(_rotate, static_argnums=(0, 1))
+
+
+def turn(
+    encoding: Any,
+    x: jax.typing.ArrayLike,
+    at: Positions = None,
+    *,
+    side: Literal["query", "key"],
+    layout: Layout = "bhtd",
+    threads: int = 1,
+) -> jax.Array:
+    """Queries or keys x [batch, heads, time, dim] as an encoding of rows turns them: [batch, heads, time, out_dim].
+
+    First axes may be left out. Gradients: of x and of the encoding's parameters.
+    """
+    time_first = is_time_first("turn", layout)
+    if side not in ("query", "key"):
+        raise ValueError(f"[turn] side: must be one of 'query', 'key', got {side!r}")
+    rows = tensor_of("turn", "x", x, time_first)
+    positions = positions_of("turn", "at", at, rows.shape[1 if time_first else 2], rows.shape[0])
+    plan = plan_of("turn", [encoding], rows.dtype)
+    options = _Options(plan.text, positions.first, time_first, threads_of("turn", threads), side)
+    out_dim = rows.shape[3] * (2 if isinstance(encoding, _core.PopeRows) else 1)
+    turned = _turn_compiled(options, out_dim, rows, plan.parameters, positions.array)
+    return with_axes(turned, jnp.ndim(x), time_first)
+
+
+@functools.partial(jax.custom_vjp, nondiff_argnums=(0, 1))
+def _turn(options: _Options, out_dim: int, x: jax.Array, parameters: Any, at: jax.Array | None) -> jax.Array:
+    result = jax.ShapeDtypeStruct((*x.shape[:3], out_dim), x.dtype)
+    arrays = [x, *present([at]), *parameters]
+    return ffi.call("turn", [result], 4, arrays, given=given_bits([at]), **options._asdict())[0]
+
+
+def _turn_backward(options: _Options, out_dim: int, kept: Any, d_y: jax.Array) -> tuple[Any, Any, None]:
+    x, parameters, at = kept
+    wide = x.astype(arithmetic_of(x.dtype))  # gradients are not rounded before they are added up
+    arrays = [wide, d_y.astype(wide.dtype), *present([at]), *parameters]
+    results = [like(wide), *(like(one) for one in parameters)]
+    d_x, *others = ffi.call("turn_backward", results, 4, arrays, given=given_bits([at]), **options._asdict())
+    return d_x.astype(x.dtype), tuple(others), None
+
+
+_turn.defvjp(
+    lambda options, out_dim, x, parameters, at: (_turn(options, out_dim, x, parameters, at), (x, parameters, at)),
+    _turn_backward,
+)
+_turn_compiled = jax.jit(_turn, static_argnums=(0, 1))
