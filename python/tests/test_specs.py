@@ -1,0 +1,164 @@
+"""Specs are values: they print themselves, compare, hash, and go to and from dictionaries and JSON."""
+
+import json
+
+import pytest
+
+import bearing
+
+SPECS = [
+    bearing.Alibi(slopes=[0.5, 0.25], form="causal"),
+    bearing.Alibi.published(12, bias_max=6, times=0.5),
+    bearing.T5(buckets=16, max_distance=64, direction="causal"),
+    bearing.Kerple(form="power"),
+    bearing.Fire(mlp_width=8, threshold=100, eps=1e-5),
+    bearing.Sandwich(heads=4, dim=64, base=500),
+    bearing.Shaw(clip=4),
+    bearing.BertRelative(max_position_embeddings=128, position_embedding_type="relative_key_query"),
+    bearing.Wav2Vec2BertRelative(left=8, right=2),
+    bearing.TransformerXL(first_offset=-2, clamp_len=40, causal=False),
+    bearing.Xlnet(clamp_len=7, bidirectional=False),
+    bearing.Deberta(max_relative_positions=256, position_buckets=64, c2p=False, index="paper"),
+    bearing.Tupe(rel_pos_bins=32, max_rel_pos=64, cls="tied"),
+    bearing.Cope(max_pos=12, gate_scale="one", score_scale="softmax"),
+    bearing.RopeMixed(head_dim=8, axes=3, pairing="half"),
+    bearing.CayleyString(rope=bearing.RopeMixed(head_dim=8, pairing="interleaved")),
+    bearing.CirculantString(head_dim=8, axes=1),
+    bearing.LieRope(head_dim=8, axes=1, block=4),
+    bearing.Fope(head_dim=8, base=5e5, trained_length=512, kept=3, pairing="half"),
+    bearing.Pope(head_dim=8, base=100),
+    bearing.PositionTemperature(beta=0.2, length=100, first=1),
+    bearing.Swin(height=7, width=5, class_token="three_rows"),
+    bearing.SwinV2(window=bearing.Swin(height=8, width=8), trained_height=6, trained_width=6),
+    bearing.Sam(height=14, width=12),
+    bearing.Learned(length=512, dim=8, offset=2, padding_row=1),
+    bearing.Sinusoidal(dim=6, base=100, layout="cos_first", frequency_scale=2, scale=0.5, padding_position=0),
+    bearing.Sinusoidal2d(dim=8, base=20, first="x", layout="tensor2tensor"),
+    bearing.CapeAugmentation(max_global_shift=5, max_local_shift=0.5, max_global_scale=1.03),
+    bearing.Cape(dim=8, augmentation=bearing.CapeAugmentation(max_global_shift=5), centre="none", position_scale=2),
+    bearing.Cape2d(dim=8, augmentation=bearing.CapeAugmentation(max_local_shift=0.5)),
+    bearing.IndexEncoding(dim=4, form="normalised", length=12),
+]
+each_spec = pytest.mark.parametrize("spec", SPECS, ids=lambda spec: type(spec).__name__)
+
+
+@each_spec
+def test_a_spec_goes_to_a_dictionary_and_back(spec):
+    members = spec.to_dict()
+    assert members["type"] == type(spec).__name__
+    assert type(spec).from_dict(members) == spec
+
+
+@each_spec
+def test_a_spec_goes_to_json_and_back(spec):
+    assert type(spec).from_dict(json.loads(json.dumps(spec.to_dict()))) == spec
+
+
+@each_spec
+def test_what_a_spec_prints_makes_it_again(spec):
+    assert eval(repr(spec), vars(bearing)) == spec
+
+
+@each_spec
+def test_equal_specs_have_equal_hashes(spec):
+    again = type(spec).from_dict(spec.to_dict())
+    assert again is not spec
+    assert hash(again) == hash(spec)
+    assert {spec: 1}[again] == 1
+
+
+@each_spec
+def test_a_spec_differs_from_any_other(spec):
+    assert [other for other in SPECS if other == spec] == [spec]
+    assert spec != repr(spec)
+
+
+@each_spec
+def test_a_spec_cannot_be_changed(spec):
+    for member in spec.to_dict():
+        if member != "type":
+            with pytest.raises(AttributeError):
+                setattr(spec, member, getattr(spec, member))
+
+
+@each_spec
+def test_replace_changes_nothing_that_is_not_named(spec):
+    assert spec.replace() == spec
+
+
+@each_spec
+def test_an_unknown_member_is_refused_by_name(spec):
+    name = type(spec).__name__
+    with pytest.raises(TypeError, match=rf"^\[{name}\] has no heigth; it has "):
+        spec.replace(heigth=1)
+
+
+@each_spec
+def test_specs_take_their_members_by_name_only(spec):
+    with pytest.raises(TypeError):
+        type(spec)(1)
+
+
+@each_spec
+def test_the_signature_names_every_member(spec):
+    signature = type(spec).__init__.__doc__
+    assert all(f"{member}: " in signature for member in spec.to_dict() if member != "type")
+
+
+def test_replace_gives_a_copy_with_a_member_changed():
+    spec = bearing.T5(direction="causal")
+    assert spec.replace(buckets=64) == bearing.T5(buckets=64, direction="causal")
+    assert spec.buckets == 32
+
+
+@pytest.mark.parametrize(
+    "make, text",
+    [
+        (lambda: bearing.T5(), "[T5] direction: must be given, one of Literal['bidirectional', 'causal']"),
+        (lambda: bearing.Sinusoidal(dim=4), "[Sinusoidal] layout: must be given"),
+        (lambda: bearing.Kerple(), "[Kerple] form: must be given"),
+        (lambda: bearing.T5(direction="causal", buckets=1.5), "[T5] buckets: must be int, got 1.5"),
+        (lambda: bearing.T5(direction="causal", buckets=True), "[T5] buckets: must be int, got True"),
+        (lambda: bearing.Pope(base="a"), "[Pope] base: must be float, got 'a'"),
+        (lambda: bearing.Deberta(c2p=3), "[Deberta] c2p: must be bool, got 3"),
+        (lambda: bearing.Alibi(slopes=3), "[Alibi] slopes: must be Sequence[float], got 3"),
+        (lambda: bearing.Alibi(slopes=["x"]), "[Alibi] slopes: must be float, got 'x'"),
+        (lambda: bearing.SwinV2(window=3), "[SwinV2] window: must be Swin, got 3"),
+    ],
+)
+def test_a_member_of_another_type_is_told_by_name(make, text):
+    with pytest.raises(TypeError) as caught:
+        make()
+    assert str(caught.value).startswith(text)
+
+
+def test_an_unknown_word_is_a_value_error_that_lists_the_words():
+    with pytest.raises(ValueError) as caught:
+        bearing.T5(direction="backwards")
+    assert str(caught.value) == "[T5] direction: must be one of 'bidirectional', 'causal', got 'backwards'"
+
+
+def test_numbers_out_of_range_are_range_errors():
+    for make in [lambda: bearing.Alibi.published(0), lambda: bearing.Alibi.published(4, times=float("inf"))]:
+        with pytest.raises(bearing.RangeError, match=r"^\[.*published.*\] "):
+            make()
+
+
+def test_specs_have_the_methods_of_the_cpp_interface():
+    assert bearing.Shaw(clip=3).rows() == 7
+    assert bearing.Swin(height=7, width=7).rows() == 169
+    assert bearing.Swin(height=14, width=14, class_token="three_rows").rows() == 732
+    assert bearing.BertRelative().rows() == 1023
+    assert bearing.Wav2Vec2BertRelative().rows() == 73
+    assert bearing.Learned(length=512, dim=4, offset=2).rows() == 514
+    assert bearing.Deberta(position_buckets=256).span() == 256
+    assert bearing.Xlnet().relative(4) == bearing.TransformerXL(first_offset=-3, causal=False)
+    assert bearing.Cape(dim=4).sinusoidal() == bearing.Sinusoidal(dim=4, layout="interleaved")
+    assert bearing.Sinusoidal2d.detr(8) == bearing.Sinusoidal2d(dim=8, first="y", layout="interleaved")
+    assert bearing.Sinusoidal2d.mae(8) == bearing.Sinusoidal2d(dim=8, first="x", layout="concatenated")
+    assert bearing.PositionTemperature.llama4() == bearing.PositionTemperature(first=1)
+    assert bearing.PositionTemperature.ministral3(16384).length == 16384
+    # 1 + 0.1·ln(1 + ⌊(8191 + 1)/8192⌋) = 1 + 0.1·ln 2
+    assert bearing.PositionTemperature.llama4().factor(8191) == pytest.approx(1.0693147180559945, rel=1e-15)
+    assert (bearing.Kerple.least, bearing.Kerple.most_power) == (0.01, 2)
+    assert (bearing.Fire.initial_c, bearing.Fire.initial_multiplier) == (0.1, 1)
