@@ -1,0 +1,408 @@
+"""RoPE: specs, frequencies, tables, rotations and their gradients, against independent numbers and formulas."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import bearing
+import jax.numpy as jnp
+import ml_dtypes
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+from transformers import AutoConfig
+from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
+
+GOLDEN = Path(__file__).parents[2] / "tests" / "golden"
+EPS = np.finfo(np.float64).eps
+
+
+def golden(folder: str) -> list[Any]:
+    return [pytest.param(json.loads(p.read_text()), id=p.stem) for p in sorted((GOLDEN / folder).glob("*.json"))]
+
+
+def tensor(of: dict[str, Any]) -> np.ndarray:
+    return np.array(of["data"]).reshape(of["shape"])
+
+
+def turned(x: np.ndarray, angle: np.ndarray, pairing: str, rotary_dim: int, factor: float = 1.0) -> np.ndarray:
+    """The formula, in float64: x [..., time, dim], angle [..., time, pairs]."""
+    out = x.astype(np.float64).copy()
+    part = x[..., :rotary_dim].astype(np.float64)
+    if pairing == "half":
+        u, v = part[..., : rotary_dim // 2], part[..., rotary_dim // 2 :]
+        to = slice(0, rotary_dim // 2), slice(rotary_dim // 2, rotary_dim)
+    else:
+        u, v = part[..., 0::2], part[..., 1::2]
+        to = slice(0, rotary_dim, 2), slice(1, rotary_dim, 2)
+    out[..., to[0]] = factor * (u * np.cos(angle) - v * np.sin(angle))
+    out[..., to[1]] = factor * (u * np.sin(angle) + v * np.cos(angle))
+    return out
+
+
+# Specs are values.
+
+SPECS = [
+    bearing.Rope(head_dim=128, base=500_000, pairing="half", scaling=bearing.Llama3Scaling()),
+    bearing.Rope(head_dim=64, rotary_dim=32, pairing="interleaved", part=bearing.RotaryPart(where="last")),
+    bearing.Rope(head_dim=128, pairing="half", axes=bearing.RopeAxes.sections([16, 24, 24])),
+    bearing.Rope(head_dim=128, pairing="half", scaling=bearing.YarnScaling(factor=4.0, trained_length=32768, mscale=0.7)),
+    bearing.Rope(head_dim=4, pairing="half", scaling=bearing.ExplicitFrequencies(inv_freq=[1.0, 0.1])),
+    bearing.Rope(
+        head_dim=4,
+        pairing="half",
+        scaling=bearing.LongRopeScaling(short_factor=[1, 2], long_factor=[3, 4], trained_length=8, factor=2.0),
+    ),
+]
+
+
+@pytest.mark.parametrize("rope", SPECS, ids=lambda rope: bearing.scaling_name(rope.scaling))
+def test_a_spec_comes_back_from_a_dictionary_from_json_and_from_its_own_text(rope: bearing.Rope) -> None:
+    assert bearing.Rope.from_dict(json.loads(json.dumps(rope.to_dict()))) == rope
+    assert bearing.Rope.from_json(rope.to_json()) == rope
+    assert eval(repr(rope), vars(bearing)) == rope
+    assert hash(rope) == hash(rope.replace()) and rope.replace(base=7.0) != rope
+
+
+def test_a_spec_cannot_be_changed_and_has_no_default_pairing() -> None:
+    with pytest.raises(AttributeError):
+        SPECS[0].base = 1.0  # type: ignore[misc]
+    with pytest.raises(TypeError, match=r"\[Rope\] pairing: must be given"):
+        bearing.Rope(head_dim=8)  # type: ignore[call-arg]
+    with pytest.raises(ValueError, match=r"\[Rope\] pairing: must be one of 'interleaved', 'half'"):
+        bearing.Rope(head_dim=8, pairing="neox")  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="has no theta"):
+        bearing.Rope(head_dim=8, pairing="half", theta=1.0)  # type: ignore[call-arg]
+
+
+# Frequencies.
+
+
+@pytest.mark.parametrize("case", golden("hf_rope"))
+def test_frequencies_are_those_of_the_published_models(case: dict[str, Any]) -> None:
+    layer = next(l for l in bearing.read_hf_config(case["config"]).layers if l.name == "rope" and layer_fits(l, case))
+    frequencies = bearing.resolve(layer.encoding, seq_len=case["seq_len"] or 0)
+    assert frequencies.pairing == case["layout"]
+    assert frequencies.rotary_dim == case["rotary_dim"]
+    # Both have been rounded to float64 a few times at most: powers, a ramp, quotients.
+    np.testing.assert_allclose(frequencies.inv_freq, case["inv_freq_f64"], rtol=64 * EPS)
+    assert frequencies.attention_factor == pytest.approx(case["attention_factor_f64"], rel=64 * EPS)
+
+
+def layer_fits(layer: bearing.Layer, case: dict[str, Any]) -> bool:
+    """Gemma 3 has two kinds of layers, and a file for each."""
+    if "gemma3" not in case["name"]:
+        return True
+    return (layer.type == "sliding_attention") == case["name"].endswith("local")
+
+
+CONFIGS: dict[str, dict[str, Any]] = {
+    "default": {"rope_type": "default", "rope_theta": 10_000.0},
+    "linear": {"rope_type": "linear", "rope_theta": 10_000.0, "factor": 4.0},
+    "dynamic": {"rope_type": "dynamic", "rope_theta": 10_000.0, "factor": 2.0},
+    "yarn": {
+        "rope_type": "yarn",
+        "rope_theta": 1_000_000.0,
+        "factor": 4.0,
+        "original_max_position_embeddings": 512,
+        "beta_fast": 32.0,
+        "beta_slow": 1.0,
+    },
+    "longrope": {
+        "rope_type": "longrope",
+        "rope_theta": 10_000.0,
+        "short_factor": [1.0 + 0.01 * i for i in range(32)],
+        "long_factor": [1.0 + 0.5 * i for i in range(32)],
+        "original_max_position_embeddings": 512,
+    },
+    "llama3": {
+        "rope_type": "llama3",
+        "rope_theta": 500_000.0,
+        "factor": 8.0,
+        "low_freq_factor": 1.0,
+        "high_freq_factor": 4.0,
+        "original_max_position_embeddings": 512,
+    },
+    "proportional": {"rope_type": "proportional", "rope_theta": 10_000.0, "partial_rotary_factor": 0.5},
+}
+
+
+def test_every_rope_type_of_transformers_is_in_these_tests() -> None:
+    assert set(CONFIGS) >= set(ROPE_INIT_FUNCTIONS) | {"default"}
+
+
+@pytest.mark.parametrize("kind", sorted(CONFIGS))
+@pytest.mark.parametrize("seq_len", [100, 2048])
+def test_rotations_are_those_of_transformers_own_rotary_embedding(kind: str, seq_len: int) -> None:
+    """transformers 5.23.0; its frequencies are float32, so that its angles are off by a few of its ulps of p·θ."""
+    from transformers.models.llama.modeling_llama import LlamaConfig, LlamaRotaryEmbedding, apply_rotary_pos_emb
+
+    config = LlamaConfig(
+        hidden_size=256,
+        num_attention_heads=4,
+        num_hidden_layers=1,
+        max_position_embeddings=2048,
+        rope_parameters=CONFIGS[kind],
+    )
+    theirs = LlamaRotaryEmbedding(config)
+    at = torch.arange(seq_len)[None]
+    q, k = torch.randn(2, 1, 4, seq_len, 64, generator=torch.Generator().manual_seed(1)).unbind(0)
+    cos, sin = theirs(q, at)
+    wanted_q, wanted_k = apply_rotary_pos_emb(q, k, cos, sin)
+
+    rope = bearing.Rope.from_config(config)
+    table = bearing.RopeTable(rope, seq_len, angles="as_float32")
+    # Rows of as_float32 tables follow their order of roundings: what is left is the rounding of float32 cosines, of
+    # powers in float32, which differ in their last bits between libraries, times the position.
+    angle_error = 8 * np.finfo(np.float32).eps * seq_len
+    got_q, got_k = bearing.rotate_to(table, q), bearing.rotate_to(table, k)
+    bound = float(torch.max(torch.linalg.norm(q, dim=-1))) * (angle_error + 8 * np.finfo(np.float32).eps) * 2
+    torch.testing.assert_close(got_q, wanted_q, rtol=0, atol=bound)
+    torch.testing.assert_close(got_k, wanted_k, rtol=0, atol=bound)
+    np.testing.assert_allclose(
+        bearing.resolve(rope, seq_len=seq_len, angles="as_float32").inv_freq, theirs.inv_freq.double(), rtol=1e-6
+    )
+
+
+def test_a_config_object_of_transformers_says_what_its_file_says(tmp_path: Path) -> None:
+    config = AutoConfig.for_model("llama", hidden_size=256, num_attention_heads=4, rope_parameters=CONFIGS["llama3"])
+    config.save_pretrained(tmp_path)
+    from_object = bearing.read_hf_config(config)
+    from_file = bearing.read_hf_config(tmp_path / "config.json")
+    from_dict = bearing.read_hf_config(json.loads((tmp_path / "config.json").read_text()))
+    assert from_object.layers == from_file.layers == from_dict.layers
+    assert bearing.Rope.from_config(str(tmp_path / "config.json")) == from_file.layers[0].encoding
+
+
+# Tables.
+
+
+def test_a_tables_rows_are_its_own_memory_and_outlive_it() -> None:
+    table = bearing.RopeTable(SPECS[0], 64)
+    cos = table.cos
+    assert cos.dtype == np.float32 and cos.shape == (64, 64) and not cos.flags.writeable
+    assert cos.ctypes.data == table.cos.ctypes.data
+    wanted = cos.copy()
+    del table
+    assert np.array_equal(cos, wanted)
+
+
+def test_rows_are_the_truth_rounded() -> None:
+    truth = json.loads((GOLDEN / "truth" / "cos_sin_truth.json").read_text())
+    columns = {name: i for i, name in enumerate(truth["columns"])}
+    for row in truth["rows"]:
+        base, d, i, position = (row[columns[name]] for name in ("base", "d", "i", "position"))
+        frequencies = bearing.resolve(bearing.Rope(head_dim=d, base=base, pairing="half"))
+        cos, sin = bearing.cos_sin(frequencies, [position], dtype="float64")
+        for got, name in ((cos, "cos"), (sin, "sin")):
+            wanted = float(row[columns[name]])
+            assert abs(got[0, i] - wanted) <= 2 * np.spacing(abs(wanted)), (row, name)
+
+
+def test_compact_tables_and_rows_past_a_table_agree_with_long_tables() -> None:
+    rope = bearing.Rope(head_dim=32, pairing="half")
+    x = np.random.default_rng(0).standard_normal((1, 1, 8, 32))
+    at = np.array([0, 1, 100, 5_000, 99_999, 2, 3, 4])
+    long = bearing.rotate_to(bearing.RopeTable(rope, 100_000, dtype="float64"), x, at)
+    for table in (
+        bearing.RopeTable(rope, 100_000, dtype="float64", memory="compact"),
+        bearing.RopeTable(rope, 0, dtype="float64"),
+        bearing.RopeTable(bearing.resolve(rope), 16, dtype="float64"),
+    ):
+        # Two roundings of cos and sin, each at most 2 ulp off, and two products and a sum.
+        np.testing.assert_allclose(bearing.rotate_to(table, x, at), long, rtol=0, atol=8 * EPS * np.abs(x).max())
+    with pytest.raises(bearing.ShapeError, match="cos"):
+        _ = bearing.RopeTable(rope, 8, memory="compact").cos
+
+
+# Rotations.
+
+
+@pytest.mark.parametrize("case", golden("apply_rope"))
+def test_rotations_and_gradients_are_the_models_own(case: dict[str, Any]) -> None:
+    layout = {"bhsd": "bhtd", "bshd": "bthd"}[case["axes"]]
+    axes = bearing.RopeAxes()
+    if "mrope_section" in case:
+        make = bearing.RopeAxes.interleaved if "interleaved" in case["layout"] else bearing.RopeAxes.sections
+        axes = make(case["mrope_section"])
+    pairing = "half" if case["layout"].startswith("half") else "interleaved"
+    rope = bearing.Rope(
+        head_dim=case["head_dim"], rotary_dim=case["rotary_dim"], base=case["rope_theta"], pairing=pairing, axes=axes
+    )
+    table = bearing.RopeTable(rope, 4096, dtype="float64")
+    at = np.array(case["positions"])
+    for name in ("q", "k"):
+        x, wanted = tensor(case[name]), tensor(case[f"expected_{name}"])
+        bound = 2048 * 4 * EPS * np.abs(x).max()  # their angles are rounded: half an ulp of position·θ ≤ 2048
+        np.testing.assert_allclose(bearing.rotate_to(table, x, at, layout=layout), wanted, rtol=0, atol=bound)
+        d, d_wanted = tensor(case[f"grad_out_{name}"]), tensor(case[f"expected_grad_{name}"])
+        got = bearing.rotate_backward_to(table, d, at, layout=layout)
+        np.testing.assert_allclose(got, d_wanted, rtol=0, atol=bound)
+        bearing.rotate(table, x, at, layout=layout)
+        assert np.array_equal(x, bearing.rotate_to(table, tensor(case[name]), at, layout=layout))
+        bearing.rotate_backward(table, d, at, layout=layout)
+        assert np.array_equal(d, got)
+
+
+@pytest.mark.parametrize("case", golden("onnx_rotary"))
+def test_given_cosines_turn_as_in_onnx(case: dict[str, Any]) -> None:
+    x, wanted = tensor(case["input"]), tensor(case["expected"])
+    layout = "bhtd"
+    if x.ndim == 3:
+        heads = case["attributes"]["num_heads"]
+        x = x.reshape(*x.shape[:2], heads, -1)
+        layout = "bthd"
+    cos, sin = tensor(case["cos_cache"]), tensor(case["sin_cache"])
+    rotary_dim = case["attributes"].get("rotary_embedding_dim", 0)
+    pairing = "interleaved" if case["attributes"]["interleaved"] else "half"
+    rope = bearing.Rope(head_dim=x.shape[-1], rotary_dim=rotary_dim, pairing=pairing)
+    if case["position_ids"] is not None:
+        at = tensor(case["position_ids"]).astype(np.int64)
+        got = bearing.rotate_to(bearing.RopeTable.from_cos_sin(rope, cos, sin), x, at, layout=layout)
+    else:  # one row for each token of each sequence
+        tables = [bearing.RopeTable.from_cos_sin(rope, c, s) for c, s in zip(cos, sin)]
+        got = np.concatenate([bearing.rotate_to(t, x[b : b + 1], layout=layout) for b, t in enumerate(tables)])
+    np.testing.assert_allclose(got.reshape(wanted.shape), wanted, rtol=0, atol=8 * EPS * np.abs(x).max())
+
+
+@given(
+    st.data(),
+    st.sampled_from(["half", "interleaved"]),
+    st.sampled_from(["bhtd", "bthd"]),
+    st.sampled_from([np.float64, np.float32]),
+)
+@settings(max_examples=200, deadline=None)
+def test_any_shape_strides_and_positions_follow_the_formula(data: Any, pairing: str, layout: str, dtype: Any) -> None:
+    pairs = data.draw(st.integers(1, 9))
+    head_dim = 2 * pairs + data.draw(st.integers(0, 5))
+    shape = data.draw(hnp.array_shapes(min_dims=1, max_dims=3, min_side=0, max_side=4))
+    steps = [data.draw(st.sampled_from([1, 2, -1])) for _ in (*shape, head_dim)]
+    x = np.random.default_rng(data.draw(st.integers(0, 99))).standard_normal(
+        [n * abs(s) for n, s in zip((*shape, head_dim), steps)]
+    ).astype(dtype)[tuple(slice(None, None, s) for s in steps)]
+    time_first = layout == "bthd" and x.ndim > 2
+    time, batch = x.shape[-3 if time_first else -2], x.shape[0] if x.ndim == 4 else 1
+    whole = data.draw(st.booleans())
+    number = st.integers(-(2**20), 2**20) if whole else st.floats(-100, 100)
+    at = np.array(
+        data.draw(st.lists(number, min_size=batch * time, max_size=batch * time)), np.int64 if whole else np.float64
+    ).reshape(batch, time)
+
+    rope = bearing.Rope(head_dim=head_dim, rotary_dim=2 * pairs, pairing=pairing)
+    table = bearing.RopeTable(rope, 16, dtype=np.dtype(dtype).name)
+    got = bearing.rotate_to(table, x, at, layout=layout)
+
+    angle = at[:, :, None] * bearing.resolve(rope).inv_freq  # [batch, time, pairs]
+    rows = np.moveaxis(x, -3, -2) if time_first else x  # [batch, heads, time, dim]
+    angle = angle[:, None] if rows.ndim == 4 else angle[0]
+    wanted = turned(rows, angle, pairing, 2 * pairs)
+    wanted = np.moveaxis(wanted, -2, -3) if time_first else wanted
+    # The formula's angle is rounded, half an ulp of at most 2^20, in float64; the rest is arithmetic in x's type.
+    bound = (2**20 * EPS + 4 * np.finfo(dtype).eps) * 2 * max(1.0, np.abs(x).max(initial=0))
+    assert got.dtype == dtype and got.shape == x.shape
+    np.testing.assert_allclose(got, wanted, rtol=0, atol=bound)
+    bearing.rotate(table, x, at, layout=layout)
+    assert np.array_equal(x, got)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32", "bfloat16", "float16"])
+def test_results_leave_in_the_callers_kind_and_are_the_same_bits(dtype: str) -> None:
+    rope = bearing.Rope(head_dim=16, pairing="half")
+    table = bearing.RopeTable(rope, 32, dtype="float64" if dtype == "float64" else "float32")
+    numbers = np.random.default_rng(2).standard_normal((2, 3, 5, 16))
+    as_numpy = numbers.astype(ml_dtypes.bfloat16 if dtype == "bfloat16" else dtype)
+    as_torch = torch.tensor(numbers).to(getattr(torch, dtype))
+    wanted = bearing.rotate_to(table, as_numpy, 7)
+    assert isinstance(wanted, np.ndarray) and wanted.dtype == as_numpy.dtype
+    got = bearing.rotate_to(table, as_torch, 7)
+    assert isinstance(got, torch.Tensor) and got.dtype == as_torch.dtype
+    assert np.array_equal(got.double().numpy(), wanted.astype(np.float64))
+    if dtype != "float64":  # which JAX leaves out by default
+        of_jax = bearing.rotate_to(table, jnp.asarray(as_numpy), 7)
+        assert isinstance(of_jax, jnp.ndarray) and of_jax.dtype == as_numpy.dtype
+        assert np.array_equal(np.asarray(of_jax), wanted)
+    bearing.rotate(table, as_torch, 7)
+    assert torch.equal(as_torch, got)
+    bearing.rotate(table, as_numpy, 7)
+    assert np.array_equal(as_numpy, wanted)
+
+
+def test_queries_and_keys_in_one_call_are_two_calls() -> None:
+    table = bearing.RopeTable(bearing.Rope(head_dim=16, pairing="half"), 32)
+    rng = np.random.default_rng(3)
+    q, k = rng.standard_normal((1, 4, 6, 16), np.float32), rng.standard_normal((1, 2, 6, 16), np.float32)
+    wanted = bearing.rotate_to(table, q, 3), bearing.rotate_to(table, k, 3), bearing.rotate_to(table, k, 9)
+    q1, k1, k2 = q.copy(), k.copy(), k.copy()
+    bearing.rotate(table, q1, k1, 3)
+    assert np.array_equal(q1, wanted[0]) and np.array_equal(k1, wanted[1])
+    bearing.rotate(table, q.copy(), k2, 3, k_positions=9, threads=2)
+    assert np.array_equal(k2, wanted[2])
+
+
+def test_moved_keys_are_keys_cached_at_the_new_place() -> None:
+    rope = bearing.Rope(head_dim=16, pairing="half", scaling=bearing.DynamicNtkScaling(factor=2.0, trained_length=64))
+    short, long = bearing.resolve(rope, 64), bearing.resolve(rope, 256)
+    k = np.random.default_rng(4).standard_normal((1, 2, 6, 16))
+    bound = 16 * EPS * np.abs(k).max()
+    of = lambda f, at: bearing.rotate_to(bearing.RopeTable(f, 8, dtype="float64"), k, at)  # noqa: E731
+    moved = of(short, 3)
+    bearing.shift(short, 100, moved)
+    np.testing.assert_allclose(moved, of(short, 103), rtol=0, atol=bound)
+    bearing.rebase(short, 103, long, 5, moved)
+    np.testing.assert_allclose(moved, of(long, 5), rtol=0, atol=bound)
+
+    xpos = bearing.Xpos(rope=bearing.Rope(head_dim=16, pairing="half"), centre=50.0)
+    table = bearing.XposTable(xpos, 8, dtype="float64")
+    moved = bearing.rotate_to(table.k, k, 3)
+    bearing.rebase(xpos, 3, 40, moved)
+    np.testing.assert_allclose(moved, bearing.rotate_to(table.k, k, 40), rtol=0, atol=bound)
+
+
+def test_parameter_gradients_are_the_slopes_of_the_loss() -> None:
+    rope = bearing.Rope(head_dim=8, base=100.0, pairing="interleaved")
+    rng = np.random.default_rng(5)
+    x, d_y = rng.standard_normal((2, 1, 2, 5, 8))
+    at = np.array([0.5, 2.0, 3.25, 7.0, 1.0])
+
+    def loss(inv_freq: np.ndarray, at: np.ndarray) -> float:
+        frequencies = bearing.resolve_explicit(rope, inv_freq)
+        return float((d_y * bearing.rotate_to(bearing.RopeTable(frequencies, 0, dtype="float64"), x, at)).sum())
+
+    inv_freq = bearing.resolve(rope).inv_freq
+    y = bearing.rotate_to(bearing.RopeTable(rope, 0, dtype="float64"), x, at)
+    got = bearing.rotate_parameter_gradients(rope, y, d_y, at)
+    step = 1e-6  # central differences: step² of the third derivative, and roundings over the step
+    for i in range(4):
+        h = step * np.eye(4)[i]
+        slope = (loss(inv_freq + h, at) - loss(inv_freq - h, at)) / (2 * step)
+        assert got["inv_freq"][i] == pytest.approx(slope, abs=1e-7)
+    for t in range(5):
+        h = step * np.eye(5)[t]
+        slope = (loss(inv_freq, at + h) - loss(inv_freq, at - h)) / (2 * step)
+        assert got["positions"][0, 0, t] == pytest.approx(slope, abs=1e-7)
+    base_step = 1e-4
+    slope = (
+        loss(bearing.resolve(rope.replace(base=100.0 + base_step)).inv_freq, at)
+        - loss(bearing.resolve(rope.replace(base=100.0 - base_step)).inv_freq, at)
+    ) / (2 * base_step)
+    assert bearing.base_gradient(rope, got["inv_freq"]) == pytest.approx(slope, abs=1e-7)
+
+
+def test_rows_of_a_table_serve_attention() -> None:
+    rng = np.random.default_rng(6)
+    q, k, v = rng.standard_normal((3, 1, 2, 7, 16))
+    table = bearing.RopeTable(bearing.Rope(head_dim=16, pairing="half"), 16, dtype="float64")
+    got = bearing.attention(q, k, v, [bearing.RotaryRows(table)], mask="causal")
+    wanted = bearing.attention(bearing.rotate_to(table, q), bearing.rotate_to(table, k), v, mask="causal")
+    np.testing.assert_allclose(got, wanted, rtol=0, atol=16 * EPS * np.abs(v).max())
+    with pytest.raises(TypeError, match=r"\[RotaryRows\] table: must be a float32 table"):
+        bearing.attention(*(a.astype(np.float32) for a in (q, k, v)), [bearing.RotaryRows(table)], mask="causal")
+    xpos = bearing.XposTable(bearing.Xpos(rope=bearing.Rope(head_dim=16, pairing="half")), 16, dtype="float64")
+    got = bearing.attention(q, k, v, [bearing.XposRows(xpos)], mask="causal")
+    wanted = bearing.attention(bearing.rotate_to(xpos.q, q), bearing.rotate_to(xpos.k, k), v, mask="causal")
+    np.testing.assert_allclose(got, wanted, rtol=0, atol=16 * EPS * np.abs(v).max())
