@@ -160,6 +160,9 @@ struct DebertaTerm<A>::Side {
     std::array<std::int32_t, 2 * block> column{};  ///< of each diagonal, or of each score of one row
   };
 
+  /// Far from the diagonal all scores of a part meet one row of the table.
+  static tiles::Band one_row(const Part& part) { return {0, 1, part.rows + part.cols}; }
+
   Index table_row(double distance) const { return term.row(static_cast<Index>(mirrored ? distance : -distance)); }
 
   /// The rows of the table between those of two distances.
@@ -223,6 +226,11 @@ struct DebertaTerm<A>::Side {
       A* u = tile.scratch;
       tiles::multiply_nt(n, part.count, tile.dim, tile.scale, x + first * x_stride, x_stride, vector(tile, part.low),
                          table->value.stride[1], u, part.count);
+      if (part.count == 1) {
+        A* to = s + part.row * tile.stride + part.col;
+        return of_key ? tiles::add_key_band(part.rows, part.cols, one_row(part), u, Index{1}, to, tile.stride)
+                      : tiles::add_band(part.rows, part.cols, one_row(part), u, Index{1}, to, tile.stride);
+      }
       if (tile.consecutive && !of_key) {
         A* to = s + part.row * tile.stride + part.col;
         return tiles::add_gathered(part.rows, part.cols, u, part.count, part.column.data(), to, tile.stride);
@@ -260,7 +268,13 @@ struct DebertaTerm<A>::Side {
     const auto by_part = [&](Part& part, Index first, Index n) {
       A* d_u = tile.scratch;
       std::fill_n(d_u, n * part.count, A{0});
-      for (Index i = 0; i < part.rows; ++i) {
+      const A* d_part = d_s + part.row * tile.stride + part.col;
+      if (part.count == 1 && of_key) {
+        tiles::scatter_key_band(part.rows, part.cols, one_row(part), d_part, tile.stride, d_u, Index{1});
+      } else if (part.count == 1) {
+        tiles::scatter_band(part.rows, part.cols, one_row(part), d_part, tile.stride, d_u, Index{1});
+      }
+      for (Index i = 0; part.count > 1 && i < part.rows; ++i) {
         const std::int32_t* at = columns(tile, part, i);
         const A* from = d_s + (part.row + i) * tile.stride + part.col;
         A* to = of_key ? d_u : d_u + i * part.count;
