@@ -16,10 +16,13 @@ devices :func:`score_mod` gives the same encodings to PyTorch's FlexAttention, i
 from .attention import Attention, Fixed, MultiHeadAttention
 from .biases import Alibi, Fire, Forgetting, Kerple, Swin, SwinV2, T5Bias, window_positions
 from .encoding import Encoding, encoding_of
+from .flex import ScoreMod, score_mod
 from .functional import add, attention, bias_matrix, rotate, turn
 from .inputs import LearnedPositions, Sinusoidal
 from .relations import BertRelative, Cope, Deberta, Sam, Shaw, TransformerXL, Tupe, XlnetSegments
+from .ring import ring_attention
 from .rows import CayleyString, CirculantString, Fope, LieRope, Pope, Rope, RopeMixed
+from .shards import shard, shard_positions
 
 __all__ = [
     "Alibi",
@@ -42,6 +45,7 @@ __all__ = [
     "Rope",
     "RopeMixed",
     "Sam",
+    "ScoreMod",
     "Shaw",
     "Sinusoidal",
     "Swin",
@@ -54,7 +58,11 @@ __all__ = [
     "attention",
     "bias_matrix",
     "encoding_of",
+    "ring_attention",
     "rotate",
+    "score_mod",
+    "shard",
+    "shard_positions",
     "turn",
     "window_positions",
 ]
