@@ -1,0 +1,252 @@
+"""attention() against published numbers, in every kind, type and layout; its wrong calls."""
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import torch
+from support import (
+    BATCH, DIM, HEADS, K_LEN, KINDS, KV_HEADS, Q_LEN, ROUNDING, TYPES, as_kind, golden, kind_of, queries_and_keys,
+    tensor, to_numpy,
+)
+
+import bearing
+
+# Sums of some tens of products of numbers of the order of 10 in float64, through an exponential.
+TOLERANCE = 1e-12
+
+
+def split_heads(table: np.ndarray, heads: int) -> np.ndarray:
+    """[rows, heads · dim] as [heads, rows, dim]."""
+    return table.reshape(len(table), heads, -1).swapaxes(0, 1)
+
+
+def joined(table: np.ndarray) -> np.ndarray:
+    return table.swapaxes(0, 1).reshape(table.shape[1], -1)
+
+
+def golden_encoding(case, params):
+    """The encoding of a case, and how its gradients become those of the case's parameters."""
+    heads = case["heads"]
+    if case["kind"] == "none":
+        return None, lambda gradients: {}
+    if case["kind"] == "alibi":
+        return bearing.AlibiBias(bearing.Alibi(slopes=case["slopes"])), lambda gradients: {}
+    if case["kind"] == "t5":
+        spec = bearing.T5(buckets=case["num_buckets"], max_distance=case["max_distance"], direction="bidirectional")
+        return bearing.T5Bias(spec, params["bias_table"]), lambda g: {"bias_table": g["table"]}
+    if case["kind"] == "shaw":
+        spec = bearing.Shaw(clip=case["max_relative_position"])
+        return (
+            bearing.ShawTerm(spec, params["a_k"], params["a_v"]),
+            lambda g: {"a_k": g["key"], "a_v": g["value"]},
+        )
+    if case["kind"] == "deberta":
+        spec = bearing.Deberta(
+            max_relative_positions=case["max_relative_positions"], position_buckets=case["position_buckets"]
+        )
+        tables = [split_heads(params[name], heads) for name in ("pos_key", "pos_query")]
+        return (
+            bearing.DebertaTerm(spec, *tables),
+            lambda g: {"pos_key": joined(g["key"]), "pos_query": joined(g["query"])},
+        )
+    if case["kind"] == "transformer_xl":
+        spec = bearing.TransformerXL()
+        r = bearing.transformer_xl_relative(spec, params["w_kr"], heads=heads, offsets=case["k_len"])
+
+        def gradients_of(g):
+            d_w = bearing.transformer_xl_relative_backward(spec, g["r"], d_model=case["r_dim"])
+            return {"u": g["u"], "v_bias": g["v"], "w_kr": d_w}
+
+        return bearing.TransformerXLTerm(spec, r, params["u"], params["v_bias"]), gradients_of
+    assert case["kind"] == "tupe"
+    spec = bearing.Tupe(rel_pos_bins=case["num_buckets"], max_rel_pos=case["max_distance"], cls="tied")
+    pos, u_q, u_k = (params[name] for name in ("pos", "u_q", "u_k"))
+
+    def gradients_of(g):
+        d_q, d_k = joined(g["query"]), joined(g["key"])
+        return {
+            "bias_table": g["bias"], "pos": d_q @ u_q + d_k @ u_k, "u_q": d_q.T @ pos, "u_k": d_k.T @ pos
+        }
+
+    rows = [split_heads(pos @ u.T, heads) for u in (u_q, u_k)]
+    return bearing.TupeBias(spec, *rows, params["bias_table"]), gradients_of
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "none_b2h4kv2q7k7d16c", "alibi_b1h2kv2q5k5d8c", "t5_b1h3kv3q9k4d8", "shaw_b2h4kv2q7k7d16c",
+        "deberta_b2h2l9d8_bk8_mr32_c2p_p2c", "transformer_xl_b2h2q4k7d8c", "tupe_b2h4kv2q7k7d16c",
+    ],
+)
+def test_attention_and_its_gradients_are_the_published_ones(name):
+    case = golden(f"attention/{name}.json")
+    params = {key: tensor(value) for key, value in case["params"].items()}
+    q, k, v, d_out = (tensor(case[key]) for key in ("q", "k", "v", "grad_out"))
+    layout = "bhtd"
+    if q.ndim == 3:  # DeBERTa's: [batch, time, heads · dim]
+        q, k, v, d_out = (x.reshape(*x.shape[:2], case["heads"], -1) for x in (q, k, v, d_out))
+        layout = "bthd"
+    encoding, gradients_of = golden_encoding(case, params)
+    encodings = [] if encoding is None else [encoding]
+    call = dict(
+        mask="causal" if case["causal"] else "none", scale=case["scale"], q_at=case["k_len"] - case["q_len"],
+        layout=layout,
+    )
+    out, lse = bearing.attention(q, k, v, encodings, **call, return_lse=True)
+    np.testing.assert_allclose(out.ravel(), tensor(case["out"]).ravel(), atol=TOLERANCE)
+    if "logsumexp" in case:
+        np.testing.assert_allclose(lse.ravel(), tensor(case["logsumexp"]).ravel(), atol=TOLERANCE)
+    d_q, d_k, d_v, gradients, _ = bearing.attention_backward(q, k, v, out, lse, d_out, encodings, **call)
+    for key, gradient in {"grad_q": d_q, "grad_k": d_k, "grad_v": d_v}.items():
+        np.testing.assert_allclose(gradient.ravel(), tensor(case[key]).ravel(), atol=10 * TOLERANCE, err_msg=key)
+    found = gradients_of(gradients[0] if gradients else {})
+    assert found.keys() == params.keys()
+    for key, gradient in found.items():
+        wanted = tensor(case["grad_params"][key]) if "grad_params" in case else tensor(case[f"grad_{key}"])
+        np.testing.assert_allclose(gradient, wanted, atol=10 * TOLERANCE, err_msg=key)
+
+
+def test_a_row_that_sees_nothing_is_zero():
+    case = golden("attention/onnx_fully_masked_row.json")
+    mask = np.array(case["attn_mask"]["bool"]).reshape(case["attn_mask"]["shape"])
+    q, k, v = (tensor(case[key]) for key in "QKV")
+    out, lse = bearing.attention(
+        q, k, v, mask="none", visible=np.broadcast_to(mask, (*q.shape[:3], k.shape[2])), return_lse=True
+    )
+    np.testing.assert_allclose(out, tensor(case["expected"]), atol=TOLERANCE)
+    assert (lse[:, :, ~mask.any(axis=1)] == -np.inf).all()
+
+
+def test_query_heads_share_keys_in_order():
+    case = golden("attention/onnx_gqa.json")
+    out = bearing.attention(*(tensor(case[key]) for key in "QKV"), mask="none")
+    np.testing.assert_allclose(out, tensor(case["expected"]), atol=TOLERANCE)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("dtype", TYPES)
+def test_results_are_of_the_callers_kind_and_type(rng, kind, dtype):
+    q, k, v = (as_kind(kind, x, dtype) for x in queries_and_keys(rng))
+    bias = bearing.AlibiBias(bearing.Alibi.published(HEADS))
+    call = dict(mask="causal", q_at=K_LEN - Q_LEN)
+    out, lse = bearing.attention(q, k, v, bias, **call, return_lse=True)
+    assert (kind_of(out), out.dtype, tuple(out.shape)) == (kind, q.dtype, tuple(q.shape))
+    assert kind_of(lse) == kind
+    assert str(lse.dtype).endswith("float64" if dtype == "float64" else "float32")
+    exact = [to_numpy(x) for x in (q, k, v)]
+    wanted = bearing.attention(*exact, bias, **call)
+    # Averages of values of the order of 1, in float32 good to 2^-20; weights of 16-bit types are rounded to these.
+    np.testing.assert_allclose(to_numpy(out), wanted, atol=max(8 * ROUNDING[dtype], 2.0**-50))
+    d = bearing.attention_backward(q, k, v, out, lse, out, bias, **call)
+    for gradient, value in zip(d[:3], (q, k, v), strict=True):
+        assert (kind_of(gradient), gradient.dtype) == (kind, value.dtype)
+        assert tuple(gradient.shape) == tuple(value.shape)
+
+
+def test_queries_and_keys_may_lie_anywhere(rng):
+    q, k, v = queries_and_keys(rng)
+    wanted = bearing.attention(q, k, v, mask="none")
+    wide = np.zeros((BATCH, K_LEN, KV_HEADS, 2 * DIM))
+    wide[..., ::2] = k.swapaxes(1, 2)
+    wide[..., 1::2] = v.swapaxes(1, 2)
+    for array in (wide, q):
+        array.flags.writeable = False
+    np.testing.assert_array_equal(
+        bearing.attention(q, wide[..., ::2].swapaxes(1, 2), wide[..., 1::2].swapaxes(1, 2), mask="none"), wanted
+    )
+    # The products' sums are the same in another order.
+    backwards = bearing.attention(q[..., ::-1], k[..., ::-1], v, mask="none")
+    np.testing.assert_allclose(backwards, wanted, atol=TOLERANCE)
+
+
+def test_either_layout_gives_the_same_numbers(rng):
+    q, k, v = queries_and_keys(rng)
+    wanted = bearing.attention(q, k, v, mask="none")
+    swapped = bearing.attention(*(x.swapaxes(1, 2) for x in (q, k, v)), mask="none", layout="bthd")
+    np.testing.assert_array_equal(swapped.swapaxes(1, 2), wanted)
+
+
+def test_one_sequence_and_one_head_need_no_axes(rng):
+    q, k, v = queries_and_keys(rng)
+    wanted = bearing.attention(q[:1], k[:1], v[:1], mask="none")
+    np.testing.assert_array_equal(bearing.attention(q[0], k[0], v[0], mask="none"), wanted[0])
+    np.testing.assert_array_equal(bearing.attention(q[0, 0], k[0, 0], v[0, 0], mask="none"), wanted[0, 0])
+
+
+@pytest.mark.parametrize("threads", [2, 0])
+def test_threads_change_no_bit(rng, threads):
+    q, k, v = queries_and_keys(rng)
+    np.testing.assert_array_equal(
+        bearing.attention(q, k, v, mask="none", threads=threads), bearing.attention(q, k, v, mask="none")
+    )
+
+
+def test_it_is_pytorchs_attention_with_a_mask(rng):
+    q, k, v = (torch.from_numpy(x) for x in queries_and_keys(rng, kv_heads=HEADS))
+    bias = bearing.AlibiBias(bearing.Alibi.published(HEADS))
+    matrix = bearing.bias_matrix(bias, 2, heads=HEADS, q_len=Q_LEN, k_len=K_LEN, dtype=torch.float64)
+    wanted = torch.nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=matrix)
+    torch.testing.assert_close(bearing.attention(q, k, v, bias, mask="none", q_at=2), wanted, rtol=0, atol=TOLERANCE)
+
+
+def test_parts_over_disjoint_keys_merge_to_the_whole(rng):
+    q, k, v = queries_and_keys(rng)
+    whole, whole_lse = bearing.attention(q, k, v, mask="none", return_lse=True)
+    out, lse = bearing.attention(q, k[:, :, :2], v[:, :, :2], mask="none", return_lse=True)
+    part, part_lse = bearing.attention(q, k[:, :, 2:], v[:, :, 2:], mask="none", return_lse=True)
+    bearing.merge(part, part_lse, out, lse)
+    np.testing.assert_allclose(out, whole, atol=TOLERANCE)
+    np.testing.assert_allclose(lse, whole_lse, atol=TOLERANCE)
+    with pytest.raises(TypeError, match=r"^\[merge\] out: must be an array that may be written"):
+        bearing.merge(part, part_lse, jnp.asarray(out), lse)
+
+
+def test_no_tokens_are_no_rows():
+    q, none = np.ones((HEADS, 2, DIM)), np.ones((HEADS, 0, DIM))
+    assert bearing.attention(none, q, q, mask="none").shape == (HEADS, 0, DIM)
+    out, lse = bearing.attention(q, none, none, mask="none", return_lse=True)
+    assert not out.any() and (lse == -np.inf).all()
+    d_q, d_k, d_v, gradients, _ = bearing.attention_backward(q, none, none, out, lse, q, mask="none")
+    assert not d_q.any() and d_k.shape == d_v.shape == (HEADS, 0, DIM) and gradients == []
+
+
+def test_sinks_take_their_share_and_have_a_gradient(rng):
+    q, k, v = queries_and_keys(rng)
+    sinks = rng.standard_normal(HEADS)
+    out, lse = bearing.attention(q, k, v, mask="none", sinks=sinks, return_lse=True)
+    plain, plain_lse = bearing.attention(q, k, v, mask="none", return_lse=True)
+    np.testing.assert_allclose(lse, np.logaddexp(plain_lse, sinks[:, None]), atol=TOLERANCE)
+    np.testing.assert_allclose(out, plain * np.exp(plain_lse - lse)[..., None], atol=TOLERANCE)
+    d_sinks = bearing.attention_backward(q, k, v, out, lse, q, mask="none", sinks=sinks)[4]
+    wanted = -(np.exp(sinks[:, None] - lse) * (out * q).sum(-1)).sum(axis=(0, 2))
+    np.testing.assert_allclose(d_sinks, wanted, atol=TOLERANCE)
+
+
+def test_wrong_calls_are_told_by_name(rng):
+    q, k, v = queries_and_keys(rng)
+    f = bearing.attention
+    for call, error, text in [
+        (lambda: f(q, k, v), TypeError, "[attention] mask: must be given"),
+        (lambda: f(q, k, v, mask="all"), ValueError, "[attention] mask: must be one of 'none', 'causal'"),
+        (lambda: f(q, k, v, mask="none", windows=3), TypeError, "[attention] has no argument windows"),
+        (lambda: f(q, k, v, mask="none", window=3), TypeError, "[attention] window: must be (before, after)"),
+        (lambda: f(q, k, v, mask="none", layout="b"), ValueError, "[attention] layout: must be 'bhtd' or 'bthd', got 'b'"),
+        (lambda: f(q, k.astype("f4"), v, mask="none"), TypeError, "[attention] k: must be float64, as q is, got float32"),
+        (lambda: f(q, k, v[..., :2, :], mask="none"), bearing.ShapeError, "[attention] "),
+        (lambda: f(q, k[..., :2], v, mask="none"), bearing.ShapeError, "[attention] "),
+        (lambda: f(q[:, :3], k, v, mask="none"), bearing.ShapeError, "[attention] "),
+        (lambda: f("q", k, v, mask="none"), TypeError, "[attention] q: must be an array"),
+        (lambda: f(q.astype(int), k, v, mask="none"), TypeError, "[attention] q: must be an array of float64, float32"),
+        (lambda: f(q, k, v, mask="none", q_at=1.5), TypeError, "[attention] q_at: must be None, an int, or an array"),
+        (lambda: f(q, k, v, mask="none", q_at=2**40), bearing.RangeError, "[attention] q_at"),
+        (lambda: f(q, k, v, mask="none", scale="x"), TypeError, "[attention] scale: must be float, got 'x'"),
+        (lambda: f(q, k, v, mask="none", key_mask=np.ones((BATCH, K_LEN))), TypeError, "[attention] key_mask: must be"),
+        (lambda: f(q, k, v, 3, mask="none"), TypeError, "[attention] encodings: must be encodings, got 3"),
+        (lambda: f(torch.zeros(2, 2, requires_grad=True), k, v, mask="none"), TypeError,
+         "[attention] q: must be a tensor without requires_grad"),
+        (lambda: f(q, k, v, mask="none", threads=-2), bearing.RangeError, "[attention] threads: must be 0 (all) or more"),
+    ]:
+        with pytest.raises(error) as caught:
+            call()
+        assert str(caught.value).startswith(text)
