@@ -1,0 +1,181 @@
+"""bearing.torch's modules: every encoding with parameters, and attention."""
+
+from __future__ import annotations
+
+import copy
+import io
+
+import bearing
+import bearing.torch as bt
+import pytest
+import torch
+from torch_cases import DIM, HEADS, TIME, Case, cases, qkv
+
+CASES = cases()
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    torch.manual_seed(5)
+    yield
+    torch.set_num_threads(threads)
+
+
+@pytest.fixture(params=CASES, ids=[case.name for case in CASES])
+def case(request) -> Case:
+    return request.param
+
+
+def test_gradients_of_inputs_and_parameters_are_those_of_differences(case):
+    given = len(case.inputs)
+    tensors = (*case.inputs, *case.module.parameters())
+    assert torch.autograd.gradcheck(lambda *all_of_them: case.call(*all_of_them[:given]), tensors, fast_mode=True)
+
+
+def test_every_parameter_gets_a_gradient(case):
+    case.module.zero_grad()
+    case.call(*case.inputs).square().sum().backward()
+    for name, parameter in case.module.named_parameters():
+        assert parameter.grad is not None and parameter.grad.any(), name
+
+
+def test_torch_compile_takes_the_module_whole(case):
+    expected = case.call(*case.inputs)
+    torch._dynamo.reset()
+    compiled = torch.compile(case.call, fullgraph=True, backend="aot_eager")(*case.inputs)
+    # The same kernels and PyTorch's own operations around them, in float64.
+    torch.testing.assert_close(compiled, expected, rtol=0, atol=1e-12)
+
+
+def test_modules_can_be_copied_and_saved(case):
+    file = io.BytesIO()
+    torch.save(case.module.state_dict(), file)
+    file.seek(0)
+    other = copy.deepcopy(case.module)
+    with torch.no_grad():
+        for parameter in other.parameters():
+            parameter.zero_()
+    other.load_state_dict(torch.load(file))
+    for a, b in zip(case.module.parameters(), other.parameters(), strict=True):
+        assert a is not b and torch.equal(a, b)
+
+
+def test_every_class_with_parameters_is_among_the_cases():
+    modules = {name for name in bt.__all__ if isinstance(getattr(bt, name), type)} - {
+        "Attention",
+        "Encoding",
+        "Fixed",
+        "MultiHeadAttention",
+    }
+    assert modules == {type(case.module).__name__ for case in CASES}
+
+
+def test_a_module_says_what_it_is():
+    assert "max_distance=128" in repr(bt.T5Bias(bearing.T5(direction="causal"), 2))
+    assert "half" in repr(bt.Rope(bearing.Rope(head_dim=8, pairing="half")))
+    spec = bearing.Kerple(form="power")
+    assert bt.Kerple(spec, 2).spec == spec
+
+
+def test_kerple_holds_its_parameters_where_the_kernel_is_positive_definite():
+    kerple = bt.Kerple(bearing.Kerple(form="power"), 3)
+    with torch.no_grad():
+        kerple.r1.fill_(-1)
+        kerple.r2.fill_(3)
+    kerple.clamp()
+    assert (kerple.r1 == bearing.Kerple.least).all() and (kerple.r2 == bearing.Kerple.most_power).all()
+
+
+def test_alibi_starts_at_the_published_slopes():
+    assert torch.equal(bt.Alibi(12).slopes, torch.tensor(bearing.Alibi.published(12).slopes))
+
+
+def test_transformer_xls_rows_are_those_of_bearing_itself():
+    spec = bearing.TransformerXL(first_offset=-3, clamp_len=5, causal=False)
+    module = bt.TransformerXL(spec, HEADS, DIM, 12, offsets=12).double()
+    d = (
+        torch.arange(-3, 9, dtype=torch.float64).clamp(-5, 5)[:, None]
+        * 10_000.0 ** (-torch.arange(0, 12, 2) / 12).double()
+    )
+    expected = torch.cat([d.sin(), d.cos()], 1) @ module.w_r.T
+    # Frequencies here were rounded to float32 first: 5 * 2^-24 radians at the most, a dozen terms of 0.02.
+    torch.testing.assert_close(module.r().transpose(0, 1).flatten(1), expected, rtol=0, atol=1e-6)
+
+
+def test_swin_v2s_table_is_that_of_bearing_itself():
+    spec = bearing.SwinV2(window=bearing.Swin(height=3, width=4), trained_height=6, trained_width=6)
+    module = bt.SwinV2(spec, HEADS, hidden=9).double()
+    hidden, out = module.hidden, module.out
+    expected = bearing.swin_v2_table(spec, hidden.weight.detach(), hidden.bias.detach(), out.weight.detach())
+    torch.testing.assert_close(module.table().detach(), expected, rtol=1e-12, atol=1e-12)
+
+
+def test_a_bias_called_gives_its_matrix():
+    alibi = bt.Alibi(2)
+    matrix = alibi(3, 3)
+    assert matrix.shape == (2, 3, 3) and matrix[0, 2, 0] == -2 * alibi.slopes[0]
+
+
+def test_sets_of_rows_are_shared_by_grouped_heads():
+    rows = bt.RopeMixed(bearing.RopeMixed(head_dim=DIM, axes=2, pairing="interleaved"), 2)
+    at = torch.rand(2, 1, TIME, dtype=torch.float64)
+    q, k = torch.randn(1, 4, TIME, DIM), torch.randn(1, 2, TIME, DIM)
+    turned, keys = rows(q, k, at)
+    for head in range(4):
+        alone = torch.stack([k[:, 0], q[:, head]]) if head // 2 else torch.stack([q[:, head], k[:, 1]])
+        expected = rows(alone.transpose(0, 1), k, at)[0][:, head // 2]
+        assert torch.equal(turned[:, head], expected)
+    assert keys.shape == k.shape
+
+
+def test_attention_adds_up_what_it_is_given():
+    rope = bt.Rope(bearing.Rope(head_dim=DIM, pairing="half"))
+    alibi = bearing.AlibiBias(bearing.Alibi.published(HEADS))
+    t5 = bt.T5Bias(bearing.T5(direction="causal"), HEADS, 64).double()
+    module = bt.Attention([rope, alibi, t5], mask="causal", window=(4, 0), soft_cap=4.0, sinks=HEADS).double()
+    q, k, v = qkv()
+    expected = bt.attention(*rope(q, k), v, [alibi, t5], mask="causal", window=(4, 0), soft_cap=4.0, sinks=module.sinks)
+    assert torch.equal(module(q, k, v), expected)
+    module(q, k, v).sum().backward()
+    assert module.sinks.grad.any() and t5.table.grad.any()
+
+
+def test_a_cache_gives_what_the_whole_sequence_gives():
+    module = bt.Attention(
+        [bt.Rope(bearing.Rope(head_dim=DIM, pairing="half")), bt.Alibi(HEADS)], mask="causal"
+    ).double()
+    q, k, v = qkv()
+    whole = module(q, k, v)
+    last = module(q[:, :, 4:], k, v, q_at=4)
+    torch.testing.assert_close(last, whole[:, :, 4:], rtol=0, atol=1e-14)
+
+
+def test_multi_head_attention_learns():
+    layer = bt.MultiHeadAttention(32, 4, [bt.Alibi(4)], mask="causal", kv_heads=2)
+    x, wanted = torch.randn(3, 10, 32), torch.randn(3, 10, 32)
+    optimiser = torch.optim.Adam(layer.parameters(), 1e-2)
+    losses = []
+    for _ in range(20):
+        optimiser.zero_grad()
+        loss = (layer(x) - wanted).square().mean()
+        loss.backward()
+        optimiser.step()
+        losses.append(loss.item())
+    assert losses[-1] < losses[0]
+
+
+def test_forgetting_is_given_to_attention_call_by_call():
+    forgetting = bt.Forgetting(HEADS, 12)
+    module = bt.Attention(mask="causal")
+    q, k, v = (x.detach().float() for x in qkv())
+    x = torch.randn(2, TIME, 12)
+    out = module(q, k, v, more=forgetting.encoding(x))
+    assert torch.equal(out, bt.attention(q, k, v, forgetting.encoding(x), mask="causal"))
+
+
+def test_a_position_without_a_row_is_told():
+    learned = bt.LearnedPositions(bearing.Learned(length=4, dim=8))
+    with pytest.raises(bearing.RangeError):
+        learned(torch.zeros(1, 5, 8))

@@ -1,0 +1,306 @@
+"""bearing.torch's functions and the custom ops behind them."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import bearing
+import bearing.torch as bt
+import numpy as np
+import pytest
+import torch
+from bearing.torch import encoding as forms
+from torch_cases import DIM, HEADS, TIME, qkv, tensor
+
+ROPE = bearing.Rope(head_dim=DIM, pairing="half")
+T5 = bearing.T5(buckets=8, max_distance=16, direction="causal")
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    torch.manual_seed(3)
+    yield
+    torch.set_num_threads(threads)
+
+
+def t5_bias(dtype=torch.float64):
+    table = torch.randn(8, HEADS, dtype=dtype, requires_grad=True)
+    return bt.Encoding(forms.form_of("T5Bias", T5, ["table"]), (table,)), table
+
+
+def attention_arguments(sinks=None, key_mask=None, layout="bhtd"):
+    encoding, table = t5_bias()
+    q, k, v = qkv()
+    masks = [sinks, None, None, None, key_mask, None, None, None]
+    return q, k, v, [table], *masks, f"[{encoding.form}]", "causal", [-1, -1], 0, 0, None, 0.0, layout
+
+
+def test_attention_gives_the_numbers_of_bearing_itself():
+    encoding, table = t5_bias()
+    q, k, v = qkv()
+    plain = bearing.attention(
+        *(x.detach().numpy() for x in (q, k, v)),
+        bearing.T5Bias(T5, table.detach().numpy()),
+        mask="causal",
+        soft_cap=5.0,
+    )
+    out = bt.attention(q, k, v, encoding, mask="causal", soft_cap=5.0)
+    assert np.array_equal(out.detach().numpy(), plain)
+
+
+def test_attention_without_encodings_is_pytorchs_own():
+    q, k, v = (x.float() for x in qkv())
+    expected = torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+    # Six products and sums of numbers near 1, weighed: a few roundings of 2^-24 either way.
+    torch.testing.assert_close(bt.attention(q, k, v, mask="causal"), expected, rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("layout", ["bhtd", "bthd"])
+def test_attentions_gradients_are_those_of_differences(layout):
+    encoding, table = t5_bias()
+    sinks = tensor(HEADS)
+    q, k, v = (x if layout == "bhtd" else x.detach().transpose(1, 2).contiguous().requires_grad_() for x in qkv())
+
+    def call(q, k, v, table, sinks):
+        one = encoding._replace(tensors=(table,))
+        return bt.attention(
+            q, k, v, one, mask="causal", window=(3, -1), soft_cap=3.0, sinks=sinks, layout=layout, return_lse=True
+        )
+
+    assert torch.autograd.gradcheck(call, (q, k, v, table, sinks), fast_mode=True)
+
+
+def test_attentions_gradients_through_the_logarithms_alone():
+    q, k, v = qkv()
+    assert torch.autograd.gradcheck(
+        lambda q, k: bt.attention(q, k, v.detach(), mask="none", return_lse=True)[1], (q, k), fast_mode=True
+    )
+
+
+def test_grouped_queries_positions_and_packed_sequences_have_gradients():
+    q, k, v = tensor(1, 4, 5, DIM), tensor(1, 2, 7, DIM), tensor(1, 2, 7, 3)
+    at = torch.tensor([2, 3, 4, 5, 6])
+    assert torch.autograd.gradcheck(
+        lambda q, k, v: bt.attention(q, k, v, bt.Alibi(4).double(), mask="causal", q_at=at), (q, k, v), fast_mode=True
+    )
+    starts = torch.tensor([0, 2, 5]), torch.tensor([0, 3, 7])
+    assert torch.autograd.gradcheck(
+        lambda q, k, v: bt.attention(
+            q, k, v, mask="causal_bottom_right", q_starts=starts[0], k_starts=starts[1]
+        ),
+        (q, k, v),
+        fast_mode=True,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("layout", ["bhtd", "bthd"])
+def test_the_op_of_attention_passes_opcheck(layout):
+    arguments = attention_arguments(sinks=tensor(HEADS), key_mask=torch.ones(2, TIME, dtype=torch.bool), layout=layout)
+    if layout == "bthd":
+        arguments = *(x.detach().transpose(1, 2).requires_grad_() for x in arguments[:3]), *arguments[3:]
+    torch.library.opcheck(torch.ops.bearing.attention.default, arguments)
+
+
+def test_the_op_of_rotation_passes_opcheck():
+    table = forms.table_form(ROPE, 16)
+    q, k = tensor(2, 4, TIME, DIM), tensor(2, 2, TIME, DIM, dtype=torch.float32)
+    torch.library.opcheck(torch.ops.bearing.rotate.default, ([q, k], None, 3, table, "bhtd", False))
+    torch.library.opcheck(torch.ops.bearing.rotate.default, ([q], torch.arange(TIME), 0, table, "bhtd", True))
+
+
+def test_the_ops_of_rows_inputs_and_biases_pass_opcheck():
+    pope = bt.Pope(bearing.Pope(head_dim=DIM), HEADS).double()
+    one = pope.encoding()
+    arguments = (tensor(2, HEADS, TIME, DIM), [*one.tensors], None, 2, f"[{one.form}]", "key", "bhtd")
+    torch.library.opcheck(torch.ops.bearing.turn.default, arguments)
+    learned = bt.LearnedPositions(bearing.Learned(length=9, dim=DIM)).double().encoding()
+    arguments = (tensor(2, TIME, DIM), [*learned.tensors], torch.arange(TIME), 0, f"[{learned.form}]")
+    torch.library.opcheck(torch.ops.bearing.add.default, arguments)
+    encoding, table = t5_bias()
+    arguments = ([table], None, None, 3, 0, f"[{encoding.form}]", HEADS, 4, 7, torch.float64)
+    torch.library.opcheck(torch.ops.bearing.bias_matrix.default, arguments)
+
+
+def test_rotation_gives_the_numbers_of_bearing_itself_for_every_type():
+    table = bearing.RopeTable(ROPE, 16)
+    for dtype in (torch.float32, torch.bfloat16, torch.float16):
+        x = torch.randn(2, HEADS, TIME, DIM).to(dtype)
+        expected = bearing.rotate_to(table, x, 5)
+        got = bt.rotate(x, rope=ROPE, at=5)
+        assert got.dtype is dtype and torch.equal(got, expected)
+
+
+def test_rotation_is_differentiable_twice():
+    x = tensor(1, 2, TIME, DIM)
+    assert torch.autograd.gradcheck(lambda x: bt.rotate(x, rope=ROPE, at=4), (x,))
+    assert torch.autograd.gradgradcheck(lambda x: bt.rotate(x, rope=ROPE, at=4) ** 3, (x,), fast_mode=True)
+
+
+def test_rotation_takes_any_strides_and_gives_contiguous_results():
+    x = torch.randn(2, TIME, HEADS, 2 * DIM)[..., ::2].transpose(1, 2)
+    turned = bt.rotate(x, rope=ROPE)
+    assert turned.is_contiguous()
+    assert torch.equal(turned, bt.rotate(x.contiguous(), rope=ROPE))
+
+
+def test_rotated_inside_attention_is_rotated_before_it():
+    rope = bt.Rope(ROPE)
+    q, k, v = qkv()
+    inside = bt.attention(q, k, v, rope, mask="causal")
+    before = bt.attention(*rope(q, k), v, mask="causal")
+    # Both turn by the same numbers, once each; sums of attention are in float64.
+    torch.testing.assert_close(inside, before, rtol=0, atol=1e-14)
+
+
+def test_scores_after_rotation_depend_on_the_distance_alone():
+    rope = bt.Rope(ROPE)
+    q, k, _ = qkv()
+    scores = [q_at @ k_at.transpose(2, 3) for q_at, k_at in (rope(q, k), rope(q, k, 1000))]
+    torch.testing.assert_close(*scores, rtol=0, atol=1e-12)
+
+
+def test_the_matrix_of_a_bias_has_gradients():
+    encoding, table = t5_bias()
+
+    def matrix(table):
+        return bt.bias_matrix(
+            encoding._replace(tensors=(table,)), 3, None, heads=HEADS, q_len=4, k_len=7, dtype=torch.float64
+        )
+
+    assert torch.autograd.gradcheck(matrix, (table,))
+    expected = bearing.bias_matrix(bearing.T5Bias(T5, table.detach()), 3, None, heads=HEADS, q_len=4, k_len=7)
+    assert torch.equal(matrix(table), expected)
+
+
+def test_torch_compile_takes_everything_whole():
+    encoding, table = t5_bias(torch.float32)
+    rope = bt.Rope(ROPE)
+    learned = bt.LearnedPositions(bearing.Learned(length=16, dim=DIM))
+
+    def step(x, table):
+        x = learned(x)
+        q, k = rope(x.unsqueeze(1).expand(-1, HEADS, -1, -1), x.unsqueeze(1))
+        bias = encoding._replace(tensors=(table,))
+        return bt.attention(q, k, x.unsqueeze(1), [bias], mask="causal") + bt.bias_matrix(
+            bias, heads=HEADS, q_len=TIME, k_len=DIM
+        )
+
+    x = torch.randn(2, TIME, DIM, requires_grad=True)
+    results = []
+    for call in (step, torch.compile(step, fullgraph=True)):
+        out = call(x, table)
+        results.append((out, *torch.autograd.grad(out.square().sum(), (x, table))))
+    for eager, compiled in zip(*results, strict=True):
+        # The same kernels; what is compiled around them may sum in another order.
+        torch.testing.assert_close(compiled, eager, rtol=1e-5, atol=1e-5)
+
+
+def test_compiled_once_it_serves_other_lengths():
+    rope = bt.Rope(ROPE)
+    call = torch.compile(lambda x: bt.attention(*rope(x, x), x, mask="causal"), fullgraph=True, dynamic=True)
+    for time in (5, 9, 17):
+        x = torch.randn(1, HEADS, time, DIM)
+        assert torch.equal(call(x), bt.attention(*rope(x, x), x, mask="causal"))
+
+
+def test_exported_programs_hold_the_ops():
+    module = bt.Attention([bt.Rope(ROPE), bt.T5Bias(T5, HEADS)], mask="causal")
+    q, k, v = (x.detach().float() for x in qkv())
+    program = torch.export.export(module, (q, k, v))
+    assert any("bearing" in str(node.target) for node in program.graph.nodes)
+    assert torch.equal(program.module()(q, k, v), module(q, k, v))
+
+
+def test_autocast_has_attention_in_its_own_type_with_parameters_in_float32():
+    bias = bt.T5Bias(T5, HEADS, 64)
+    q, k, v = (x.detach().float() for x in qkv())
+    with torch.autocast("cpu", torch.bfloat16):
+        out = bt.attention(q, k, v.bfloat16(), bias, mask="causal")
+        doubles = bt.attention(q.double(), k.double(), v.double(), bt.T5Bias(T5, HEADS).double(), mask="causal")
+        turned = bt.rotate(q, rope=ROPE)
+    assert out.dtype is torch.bfloat16 and doubles.dtype is torch.float64 and turned.dtype is torch.float32
+    assert torch.equal(out, bt.attention(q.bfloat16(), k.bfloat16(), v.bfloat16(), bias, mask="causal"))
+    out.float().sum().backward()
+    assert bias.table.grad.dtype is torch.float32 and bias.table.grad.any()
+
+
+def test_parameters_of_a_bfloat16_model_have_bfloat16_gradients():
+    bias = bt.T5Bias(T5, HEADS, 64).bfloat16()
+    q, k, v = (x.detach().bfloat16() for x in qkv())
+    bt.attention(q, k, v, bias, mask="causal").sum().backward()
+    assert bias.table.grad.dtype is torch.bfloat16
+
+
+def test_threads_follow_pytorchs_and_change_no_bit():
+    encoding, table = t5_bias(torch.float32)
+    q, k, v = (torch.randn(2, HEADS, 70, DIM, requires_grad=True) for _ in range(3))
+    results = []
+    for threads in (1, 2):
+        torch.set_num_threads(threads)
+        out = bt.attention(q, k, v, encoding, mask="causal")
+        results.append((out, *torch.autograd.grad(out.square().sum(), (q, k, v, table))))
+    assert all(torch.equal(a, b) for a, b in zip(*results, strict=True))
+
+
+def test_encodings_of_bearing_itself_are_taken_with_their_gradients():
+    table = tensor(8, HEADS)
+    q, k, v = qkv()
+    slopes = bearing.AlibiBias(bearing.Alibi.published(HEADS))
+    out = bt.attention(q, k, v, [bearing.T5Bias(T5, table), slopes], mask="causal")
+    expected = bearing.attention(
+        *(x.detach() for x in (q, k, v)), [bearing.T5Bias(T5, table.detach()), slopes], mask="causal"
+    )
+    assert torch.equal(out, expected)
+    (gradient,) = torch.autograd.grad(out.sum(), (table,))
+    assert gradient.shape == table.shape and gradient.any()
+
+
+def test_forms_are_plain_json():
+    encoding = forms.encoding_of(bearing.AlibiBias(bearing.Alibi.published(2)))
+    assert json.loads(encoding.form)["kind"] == "AlibiBias"
+    assert forms.spec_of(encoding.form) == bearing.Alibi.published(2)
+
+
+def test_backward_through_the_backward_is_refused():
+    q, k, v = qkv()
+    (d_q,) = torch.autograd.grad(bt.attention(q, k, v, mask="none").square().sum(), (q,), create_graph=True)
+    with pytest.raises((RuntimeError, NotImplementedError), match="attention_backward"):
+        d_q.sum().backward()
+
+
+def test_rows_that_see_no_key_have_no_gradient():
+    q, k, v = qkv()
+    mask = torch.zeros(2, TIME, dtype=torch.bool)
+    out, lse = bt.attention(q, k, v, mask="none", key_mask=mask, return_lse=True)
+    assert not out.any() and (lse == -math.inf).all()
+    gradients = torch.autograd.grad(out.sum(), (q, k, v))
+    assert not any(d.any() for d in gradients)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "error", "text"),
+    [
+        (lambda q: bt.attention(q, q, q[..., :3, :], mask="causal"), bearing.ShapeError, "v"),
+        (lambda q: bt.attention(q, q, q, mask="sideways"), ValueError, "mask: must be one of 'none'"),
+        (lambda q: bt.attention(q, q.float(), q, mask="none"), TypeError, "k: must be float64, as q is"),
+        (lambda q: bt.rotate(q[..., :6], rope=ROPE), bearing.ShapeError, "rotate"),
+        (lambda q: bt.rotate(q, rope=ROPE, layout="tbhd"), ValueError, "layout: must be 'bhtd' or 'bthd'"),
+        (lambda q: bt.rotate(q, rope=ROPE, at=torch.rand(TIME, requires_grad=True)), TypeError, "at: must be a tensor"),
+        (lambda q: bt.attention(q.int(), q.int(), q.int(), mask="none"), TypeError, "q: must be an array of float64"),
+        (lambda q: bt.bias_matrix(None, heads=2, q_len=3), TypeError, "k_len: must be given"),
+    ],
+)
+def test_wrong_arguments_are_named(wrong, error, text):
+    with pytest.raises(error, match=text):
+        wrong(torch.randn(2, HEADS, TIME, DIM, dtype=torch.float64))
+
+
+def test_tensors_elsewhere_are_refused_by_name():
+    class Elsewhere:
+        device = torch.device("cuda", 0)
+
+    with pytest.raises(TypeError, match=r"\[rotate\] must be given tensors on the CPU, got one on cuda:0"):
+        bt.rotate(Elsewhere(), rope=ROPE)

@@ -1,0 +1,230 @@
+"""Encodings as FlexAttention's score modifiers, against bearing.torch.attention."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import bearing
+import bearing.torch as bt
+import pytest
+import torch
+from torch import Tensor
+from torch.nn.attention.flex_attention import create_block_mask, flex_attention
+from torch_cases import DIM, HEADS, shaken
+
+BATCH, Q_LEN, K_LEN, D_MODEL = 2, 9, 12, 16
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    torch.manual_seed(11)
+    yield
+    torch.set_num_threads(threads)
+
+
+def heads_of(rows: int, heads: int = HEADS) -> Tensor:
+    return torch.randn(BATCH, heads, rows, DIM, dtype=torch.float64, requires_grad=True)
+
+
+def windows() -> dict[str, Tensor]:
+    return {
+        "q_at": bt.window_positions(3, 3).expand(-1, BATCH, -1),
+        "k_at": bt.window_positions(3, 4).expand(-1, BATCH, -1),
+    }
+
+
+def xl(causal: bool, clamp_len: int = 0) -> bt.TransformerXL:
+    spec = bearing.TransformerXL(first_offset=-K_LEN, clamp_len=clamp_len, causal=causal)
+    return bt.TransformerXL(spec, HEADS, DIM, D_MODEL, offsets=2 * K_LEN + 4)
+
+
+def deberta(**members: Any) -> bt.Deberta:
+    spec = bearing.Deberta(max_relative_positions=8, **members)
+    return bt.Deberta(spec, HEADS, DIM, D_MODEL)
+
+
+def tupe(**members: Any) -> bt.Tupe:
+    return bt.Tupe(bearing.Tupe(max_rel_pos=16, **members), HEADS, DIM, D_MODEL, length=K_LEN + 4)
+
+
+def bert(**members: Any) -> bt.BertRelative:
+    return bt.BertRelative(bearing.BertRelative(max_position_embeddings=K_LEN + 4, **members), DIM)
+
+
+class Segments(torch.nn.Module):
+    """XLNet's segments, which a call brings along."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.term = bt.XlnetSegments(HEADS, DIM)
+        self.which = torch.randint(2, (BATCH, K_LEN))
+
+    def encoding(self) -> bt.Encoding:
+        return self.term.encoding(self.which[:, :Q_LEN], self.which)
+
+
+class Gates(torch.nn.Module):
+    """Forgetting attention's gates of some input."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.gates = bt.Forgetting(HEADS, D_MODEL)
+        self.x = torch.randn(BATCH, K_LEN, D_MODEL, dtype=torch.float64)
+
+    def encoding(self) -> bt.Encoding:
+        return self.gates.encoding(self.x)._replace(form=self.gates.form.replace("{}", '{"past": 3}'))
+
+
+class Dense(torch.nn.Module):
+    """A bias that is learned entry by entry."""
+
+    def __init__(self, *shape: int) -> None:
+        super().__init__()
+        self.bias = torch.nn.Parameter(torch.randn(shape))
+
+    def encoding(self) -> bt.Encoding:
+        return bt.encoding_of(bearing.DenseBias(self.bias))
+
+
+T5 = {"buckets": 8, "max_distance": 9}
+CASES = {
+    "Alibi": lambda: bt.Alibi(HEADS),
+    "AlibiCausal": lambda: bt.Alibi(HEADS, "causal"),
+    "AlibiPublished": lambda: bearing.AlibiBias(bearing.Alibi.published(HEADS)),
+    "AlibiShifted": lambda: bearing.AlibiShiftedBias(bearing.Alibi.published(HEADS)),
+    "T5": lambda: bt.T5Bias(bearing.T5(**T5, direction="bidirectional"), HEADS, 4),
+    "T5Causal": lambda: bt.T5Bias(bearing.T5(**T5, direction="causal"), HEADS, 4),
+    "Kerple": lambda: bt.Kerple(bearing.Kerple(form="logarithmic"), HEADS),
+    "KerplePower": lambda: bt.Kerple(bearing.Kerple(form="power"), HEADS),
+    "Fire": lambda: bt.Fire(bearing.Fire(mlp_width=7, threshold=6.3), HEADS),
+    "Sandwich": lambda: bearing.SandwichBias(bearing.Sandwich(heads=HEADS, dim=16)),
+    "DenseOfAll": lambda: Dense(BATCH, HEADS, Q_LEN, K_LEN),
+    "DenseOfKeys": lambda: Dense(1, K_LEN),
+    "Swin": lambda: bt.Swin(bearing.Swin(height=3, width=4), HEADS),
+    "SwinV2": lambda: bt.SwinV2(bearing.SwinV2(window=bearing.Swin(height=3, width=4)), HEADS, 5),
+    "Shaw": lambda: bt.Shaw(bearing.Shaw(clip=4), DIM, values=False),
+    "Bert": lambda: bert(position_embedding_type="relative_key"),
+    "BertBoth": lambda: bert(position_embedding_type="relative_key_query"),
+    "Wav2Vec2Bert": lambda: bt.BertRelative(bearing.Wav2Vec2BertRelative(left=5, right=3), DIM),
+    "TransformerXL": lambda: xl(causal=True),
+    "TransformerXLBothWays": lambda: xl(causal=False, clamp_len=6),
+    "Xlnet": Segments,
+    "Deberta": lambda: deberta(),
+    "DebertaBuckets": lambda: deberta(position_buckets=6),
+    "DebertaPaper": lambda: deberta(position_buckets=6, index="paper"),
+    "DebertaOne": lambda: deberta(p2c=False),
+    "Tupe": lambda: tupe(),
+    "TupeBuckets": lambda: tupe(rel_pos_bins=8),
+    "TupeTied": lambda: tupe(rel_pos_bins=8, cls="tied"),
+    "Sam": lambda: bt.Sam(bearing.Sam(height=3, width=4), DIM),
+    "Forgetting": Gates,
+}
+POSITIONED = {"Swin": windows, "SwinV2": windows, "Sam": windows, "Forgetting": lambda: {"q_at": 3}}
+
+
+def made(name: str) -> tuple[Any, dict[str, Any]]:
+    encoding = CASES[name]()
+    encoding = shaken(encoding) if isinstance(encoding, torch.nn.Module) else encoding
+    return encoding, POSITIONED.get(name, lambda: {"q_at": 3})()
+
+
+def dense(mod: bt.ScoreMod, q: Tensor, k: Tensor, scale: float) -> Tensor:
+    """Scores of all queries and keys: a modifier's operations take whole index tensors as well."""
+    k = k.repeat_interleave(q.shape[1] // k.shape[1], dim=1)
+    b, h, i, j = torch.meshgrid(*map(torch.arange, (BATCH, HEADS, q.shape[2], k.shape[2])), indexing="ij")
+    return mod(scale * q @ k.transpose(2, 3), b, h, i, j)
+
+
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("kv_heads", [HEADS, 2])
+def test_a_score_modifier_gives_attentions_numbers_and_gradients(name, kv_heads):
+    encoding, at = made(name)
+    q, k, v = heads_of(Q_LEN), heads_of(K_LEN, kv_heads), heads_of(K_LEN, kv_heads)
+    tensors = [q, k, v, *(encoding.parameters() if isinstance(encoding, torch.nn.Module) else [])]
+
+    expected = bt.attention(q, k, v, encoding, mask="none", scale=0.3, soft_cap=2.0, **at)
+    mod = bt.score_mod(encoding, q=q, k=k, scale=0.3, soft_cap=2.0, **at)
+    p = torch.softmax(dense(mod, q, k, 0.3), dim=-1)
+    got = p @ v.repeat_interleave(HEADS // kv_heads, dim=1)
+
+    # Both in float64 but for tables that a modifier captures in float32 (Sandwich, published slopes): 2^-24 of them.
+    tolerance = 1e-6 if isinstance(encoding, bearing.Encoding) else 1e-12
+    torch.testing.assert_close(got, expected, rtol=0, atol=tolerance)
+    weights = torch.randn_like(got)
+    for a, b in zip(*(torch.autograd.grad((x * weights).sum(), tensors) for x in (got, expected)), strict=True):
+        torch.testing.assert_close(a, b, rtol=0, atol=10 * tolerance)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_flex_attention_takes_it(name):
+    encoding, at = made(name)
+    if isinstance(encoding, torch.nn.Module):
+        encoding = encoding.float()
+    q, k, v = (x.detach().float() for x in (heads_of(Q_LEN), heads_of(K_LEN), heads_of(K_LEN)))
+    if name == "Forgetting":
+        encoding.x = encoding.x.float()
+    with torch.no_grad():
+        expected = bt.attention(q, k, v, encoding, mask="none", **at)
+        got = flex_attention(q, k, v, score_mod=bt.score_mod(encoding, q=q, k=k, **at))
+    # Two orders of summing a dozen float32 products and exponentials of scores below 16: 16 * 2^-24 relative, each.
+    torch.testing.assert_close(got, expected, rtol=0, atol=2e-5)
+
+
+def test_positions_are_tensors_as_attention_has_them():
+    bias = bt.Kerple(bearing.Kerple(form="logarithmic"), HEADS)
+    q, k = heads_of(Q_LEN).detach().float(), heads_of(K_LEN).detach().float()
+    q_at = torch.randint(30, (BATCH, Q_LEN))
+    k_at = torch.randint(30, (K_LEN,))
+    with torch.no_grad():
+        expected = bt.attention(q, k, k, bias, mask="none", q_at=q_at, k_at=k_at)
+        got = flex_attention(q, k, k, score_mod=bt.score_mod(bias, q_at=q_at, k_at=k_at))
+    torch.testing.assert_close(got, expected, rtol=0, atol=2e-5)
+
+
+def test_several_encodings_add_up_under_a_mask_of_blocks():
+    encodings = [bt.Alibi(HEADS), bt.T5Bias(bearing.T5(**T5, direction="causal"), HEADS, 4)]
+    q, k = heads_of(K_LEN).detach().float(), heads_of(K_LEN).detach().float()
+    mask = create_block_mask(lambda b, h, i, j: i >= j, None, None, K_LEN, K_LEN, device="cpu")
+    with torch.no_grad():
+        expected = bt.attention(q, k, k, encodings, mask="causal")
+        got = flex_attention(q, k, k, score_mod=bt.score_mod(encodings), block_mask=mask)
+    torch.testing.assert_close(got, expected, rtol=0, atol=2e-5)
+
+
+def test_it_compiles():
+    bias = bt.T5Bias(bearing.T5(**T5, direction="bidirectional"), HEADS, 4)
+    alibi = bt.Alibi(HEADS)
+    q = torch.randn(1, HEADS, 64, 16)
+    mod = bt.score_mod(
+        [bt.Encoding(e.form, tuple(t.detach() for t in e.tensors)) for e in (bias.encoding(), alibi.encoding())]
+    )
+    got = torch.compile(flex_attention, fullgraph=True)(q, q, q, score_mod=mod)
+    expected = bt.attention(q, q, q, [bias, alibi], mask="none")
+    torch.testing.assert_close(got, expected, rtol=0, atol=2e-5)
+
+
+def test_t5s_buckets_are_whole_numbers_and_right():
+    for direction in ("bidirectional", "causal"):
+        spec = bearing.T5(buckets=32, max_distance=128, direction=direction)
+        table = torch.arange(32.0)[:, None]
+        mod = bt.score_mod(bearing.T5Bias(spec, table), k_at=torch.arange(-300, 301))
+        zero = torch.tensor(0)
+        got = mod(torch.zeros(601), zero, zero, zero, torch.arange(601))
+        assert got.tolist() == [bearing.t5_bucket(spec, d) for d in range(-300, 301)]
+
+
+@pytest.mark.parametrize(
+    ("encoding", "error", "text"),
+    [
+        (lambda: bt.Rope(bearing.Rope(head_dim=DIM, pairing="half")), ValueError, "RotaryRows: turn q and k before"),
+        (lambda: bt.Cope(bearing.Cope(max_pos=4), DIM), ValueError, "got CopeTerm"),
+        (lambda: bt.Shaw(bearing.Shaw(clip=4), DIM), ValueError, "scores alone, got Shaw with a table of values"),
+        (lambda: bt.Shaw(bearing.Shaw(clip=4), DIM, values=False), TypeError, "q: must be given, as Shaw looks at it"),
+        (lambda: bearing.SandwichBias(bearing.Sandwich(heads=2, dim=4)), TypeError, "longest"),
+    ],
+)
+def test_what_is_no_score_modifier_is_refused_by_name(encoding, error, text):
+    with pytest.raises(error, match=text):
+        bt.score_mod(encoding())
