@@ -63,7 +63,7 @@ void bind_target(nb::module_& m) {
 
 NB_MODULE(_core, m) {
   m.doc() = "Positional encodings for transformers: exact, fast, differentiable.";
-  nb::set_leak_warnings(false);  // the interpreter's end leaves values in others' hands, and nothing here prints
+  nb::set_leak_warnings(false);  // what a caller keeps until the interpreter ends is no leak, and nothing here prints
   prepare_arrays();
   bind_errors(m);
   bind_target(m);
