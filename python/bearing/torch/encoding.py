@@ -139,12 +139,17 @@ def table_form(rope: _core.Rope, length: int, angles: str = "exact", seq_len: in
     return json.dumps({"rope": rope.to_dict(), "length": length, "angles": angles, "seq_len": seq_len})
 
 
+def spec_of_table(form: str) -> _core.Rope:
+    """The spec of a table's text."""
+    return _core.Rope.from_dict(json.loads(form)["rope"])
+
+
 @functools.lru_cache(maxsize=64)
 def table_of(form: str, arithmetic: torch.dtype) -> _core.RopeTable:
     """The table of a text. Kept, as layers and steps ask for the same one again and again."""
     members = json.loads(form)
     dtype = "float64" if arithmetic is torch.float64 else "float32"
-    rope = _core.Rope.from_dict(members["rope"])
+    rope = spec_of_table(form)
     length, angles, seq_len = members["length"], members["angles"], members["seq_len"]
     return _core.RopeTable(rope, length, angles=angles, seq_len=seq_len, dtype=dtype)
 

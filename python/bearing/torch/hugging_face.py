@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import inspect
 import sys
@@ -13,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from .. import _core
-from .encoding import table_form
+from .encoding import spec_of_table, table_form
 from .functional import rotate
 
 Model = TypeVar("Model", bound=nn.Module)
@@ -61,42 +62,43 @@ class RotaryEmbedding(nn.Module):
 
     def __init__(self, original: nn.Module, angles: str) -> None:
         super().__init__()
-        self.config = original.config
+        rope = _core.Rope.from_config(original.config)
         self.angles = angles
-        rope = _core.Rope.from_config(self.config)
-        self.form = table_form(rope, 2048, angles)
-        self.grows = isinstance(rope.scaling, (_core.DynamicNtkScaling, _core.LongRopeScaling))
-        self.trained_length = getattr(rope.scaling, "trained_length", 0)
-        self.longest = 0
-        _compare(original, self)
+        self.table = table_form(rope, 2048, angles)
+        self.grows = isinstance(rope.scaling, _core.DynamicNtkScaling)
+        self.switches = isinstance(rope.scaling, _core.LongRopeScaling)
+        self.trained_length = rope.scaling.trained_length if self.grows or self.switches else 0
+        self.longest = self.trained_length
+        _compare(original, self, rope)
         self.original = original
 
     def forward(self, x: Tensor, position_ids: Tensor) -> tuple[Angles, Angles]:
         """What attention layers hand to apply_rotary_pos_emb as cos and sin."""
         at = position_ids[0] if position_ids.dim() == 2 and position_ids.shape[0] == 1 else position_ids
-        found = Angles(at, self._grown(at) if self.grows else self.form)
+        found = Angles(at, self._table_of_length(at) if self.grows or self.switches else self.table)
         return found, found
 
-    def _grown(self, at: Tensor) -> str:
-        """The table for a sequence of this length; dynamic NTK keeps the longest that it saw, as transformers does, until
-        one fits the trained length again."""
-        rope = self.rope
+    def _table_of_length(self, at: Tensor) -> str:
+        """The table for a sequence of this length."""
         seq_len = int(at.max()) + 1
-        if isinstance(rope.scaling, _core.LongRopeScaling):
-            return table_form(rope, 2048, self.angles, self.trained_length + (seq_len > self.trained_length))
+        if self.switches:
+            return self._table(2048, self.trained_length + (seq_len > self.trained_length))
+        # As transformers does: the longest that was seen counts, until one fits the trained length again.
         self.longest = max(seq_len, self.longest if seq_len >= self.trained_length else self.trained_length)
         # One new token needs one row, which no table keeps.
-        return table_form(rope, seq_len if at.shape[-1] > 1 else 1, self.angles, self.longest)
+        return self._table(seq_len if at.shape[-1] > 1 else 1, self.longest)
 
-    @property
-    def rope(self) -> _core.Rope:
-        """The spec, from the model's config."""
-        return _core.Rope.from_config(self.config)
+    def _table(self, length: int, seq_len: int) -> str:
+        return table_form(spec_of_table(self.table), length, self.angles, seq_len)
 
 
 def _is_rotary(module: nn.Module) -> bool:
     name = type(module).__name__
-    if not name.endswith("RotaryEmbedding") or "Vision" in name or not hasattr(module, "config"):
+    if (
+        not name.endswith("RotaryEmbedding")
+        or "Vision" in name
+        or not (hasattr(module, "config") and hasattr(module, "inv_freq"))
+    ):
         return False
     return hasattr(_home(module), "apply_rotary_pos_emb")
 
@@ -131,17 +133,19 @@ def _taking_angles(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 @torch.no_grad()
-def _compare(original: nn.Module, replacement: RotaryEmbedding) -> None:
+def _compare(original: nn.Module, replacement: RotaryEmbedding, rope: _core.Rope) -> None:
     """ValueError unless both turn queries and keys alike, at a few positions."""
     apply = _home(original).apply_rotary_pos_emb
-    rope = replacement.rope
-    device = next(original.buffers(), torch.empty(0)).device
+    device = original.inv_freq.device
+    # Frequencies that a cast to 16 bits has rounded are not what the model was trained with.
+    whole = original.inv_freq.dtype is torch.float32
+    probe = copy.deepcopy(original) if whole else type(original)(original.config).to(device)
     x = torch.linspace(-1, 1, 4 * rope.head_dim, device=device).reshape(1, 1, 4, rope.head_dim)
     at = torch.tensor([[0, 1, 5, 100]], device=device)
     if len(rope.axes.pairs) > 1:
         at = torch.stack([at, at * 2, at + 3])
     try:
-        expected = apply(x, x, *original(x, at))[0]
+        expected = apply(x, x, *probe(x, at))[0]
         got = _taking_angles(apply)(x, x, *replacement(x, at))[0]
     except TypeError as error:
         raise ValueError(f"[replace_rotary] model: {type(original).__name__} is not called as Llama's is") from error

@@ -77,7 +77,7 @@ def ring_attention(
     try:
         call, tensors = _prepare(q, k, v, encodings, mask, q_at, k_at, window, scale, soft_cap, sinks, key_mask, layout,
                                  sum_gradients)  # fmt: skip
-    except Exception as error:  # whatever it is, the others must hear that this process takes no part
+    except Exception as error:  # noqa: BLE001 - whatever it is, the others must hear that this process takes no part
         failure = error
     try:
         shards = ring.agree(None if call is None else call.extents, {} if call is None else call.same(tensors))
@@ -211,7 +211,22 @@ def _may_see(q: Extent, k: Extent, mask: str, window: tuple[int, int]) -> bool:
     return after < 0 or k.first <= q.last + after
 
 
-def _prepare(q, k, v, encodings, mask, q_at, k_at, window, scale, soft_cap, sinks, key_mask, layout, sum_gradients):
+def _prepare(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    encodings: Encodings,
+    mask: str,
+    q_at: Positions,
+    k_at: Positions,
+    window: tuple[int, int] | None,
+    scale: float | None,
+    soft_cap: float,
+    sinks: Tensor | None,
+    key_mask: Tensor | None,
+    layout: Layout,
+    sum_gradients: bool,
+) -> tuple[Call, tuple[Tensor | None, ...]]:
     """The arguments of one process, checked: a Call, and the tensors that have gradients."""
     q, k, v = _autocast("ring_attention", q, k, v)
     if mask not in ("none", "causal"):
@@ -334,7 +349,14 @@ def _forward(ring: Ring, route: Route, call: Call, tensors: Sequence[Tensor | No
 class _Sums:
     """Gradients of this process's queries, sinks and parameters, and of the shards of keys on their way."""
 
-    def __init__(self, ring: Ring, route: Route, call: Call, tensors: Sequence[Tensor | None], results) -> None:
+    def __init__(
+        self,
+        ring: Ring,
+        route: Route,
+        call: Call,
+        tensors: Sequence[Tensor | None],
+        results: Sequence[Tensor | None],  # out, lse, d_out, d_lse
+    ) -> None:
         self.ring, self.route, self.call = ring, route, call
         q, k, v, self.sinks, *self.parameters = tensors
         self.arithmetic = arithmetic_of(q.dtype)
@@ -427,7 +449,7 @@ class RingAttention(torch.autograd.Function):
     @torch.autograd.function.once_differentiable
     def backward(ctx, d_out, d_lse):
         out, lse, *tensors = ctx.saved_tensors
-        q, k, v, sinks, *parameters = tensors
+        q, k, v, _, *parameters = tensors
         d_out = torch.zeros_like(out) if d_out is None else d_out.to(out.dtype)
         sums = _Sums(ctx.ring, ctx.route, ctx.call, tensors, (out, lse, d_out, d_lse))
         sums.run()

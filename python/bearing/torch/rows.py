@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from typing import Any
 
@@ -11,7 +10,7 @@ from torch import Tensor, nn
 
 from .. import _core
 from .base import EncodingModule, zeros
-from .encoding import Encoding, form_of, table_form
+from .encoding import Encoding, form_of, spec_of_table, table_form
 from .functional import Layout, Positions, rotate, turn
 
 
@@ -37,7 +36,7 @@ class Rope(nn.Module):
     @property
     def spec(self) -> _core.Rope:
         """The spec that it was made from."""
-        return _core.Rope.from_dict(json.loads(self.table)["rope"])
+        return spec_of_table(self.table)
 
     def encoding(self) -> Encoding:
         """RoPE as one of attention's encodings: the same numbers, rotated inside."""
