@@ -109,7 +109,6 @@ def attention(
     if mask not in get_args(Mask):
         choices = ", ".join(repr(word) for word in get_args(Mask))
         raise ValueError(f"[attention] mask: must be one of {choices}, got {mask!r}")
-    rank = jnp.ndim(q)
     tensors = [tensor_of("attention", name, x, time_first) for name, x in (("q", q), ("k", k), ("v", v))]
     qs, ks, vs = tensors
     same_type("attention", "k", ks, qs, "q")
@@ -154,10 +153,8 @@ def attention(
         None if k_starts is None else numbers_of("attention", "k_starts", k_starts),
     )
     out, lse = _compiled(options, _Learned(qs, ks, vs, sinks, plan.parameters), given)
-    out = with_axes(out, rank, time_first)
-    if not return_lse:
-        return out
-    return out, lse[0, 0] if rank == 2 else lse[0] if rank == 3 else lse
+    out = with_axes(out, jnp.ndim(q), time_first)
+    return (out, lse) if return_lse else out
 
 
 def _finite(name: str, value: float) -> float:

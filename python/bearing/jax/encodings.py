@@ -37,7 +37,9 @@ def register() -> None:
         return keyed, static_of(encoding)
 
     def build(static: Static, arrays: Sequence[Any]) -> Any:
-        return static.kind(**dict(static.arguments), **dict(zip(static.parameters, arrays)))
+        # A tree of which only the structure counts may have no leaves.
+        given = [() if array is None else array for array in arrays]
+        return static.kind(**dict(static.arguments), **dict(zip(static.parameters, given)))
 
     for kind in vars(_core).values():
         if inspect.isclass(kind) and issubclass(kind, _core.Encoding) and kind is not _core.Encoding:
