@@ -221,7 +221,8 @@ NewArray new_array(ArrayKind kind, DataType type, const std::vector<Index>& shap
   std::vector<std::size_t> extents;
   for (Index extent : shape) {
     extents.push_back(static_cast<std::size_t>(extent));
-    size *= static_cast<std::size_t>(extent);
+    if (extent > 0 && size > PTRDIFF_MAX / extents.back()) throw std::bad_alloc();
+    size *= extents.back();
   }
   void* data = ::operator new (size == 0 ? 1 : size, std::align_val_t{64});
   nb::capsule owner(data, [](void* p) noexcept { ::operator delete (p, std::align_val_t{64}); });

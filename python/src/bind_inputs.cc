@@ -52,7 +52,7 @@ nb::object resized(nb::handle table, Index rows, nb::handle how, Index prefix) {
     const NewArray out = new_array(from.kind(), from.type(), {std::max(rows, Index{0}), in.shape[1]});
     {
       const nb::gil_scoped_release released;
-      bearing::resize<A>(by, prefix, in, view_of<A, 2>(out, {rows, in.shape[1]}));
+      bearing::resize<A>(by, prefix, in, view_of<A, 2>(out, {std::max(rows, Index{0}), in.shape[1]}));
     }
     return out.object;
   });
@@ -61,7 +61,9 @@ nb::object resized(nb::handle table, Index rows, nb::handle how, Index prefix) {
 nb::object resized_grid(nb::handle table, Extent2 from_grid, Extent2 to_grid, nb::handle how, Index prefix) {
   const Array from(table, {"resize_grid", "table"});
   const auto by = enum_of<Interpolation>(how, {"resize_grid", "how"});
-  const Index rows = std::max(prefix + to_grid.first * to_grid.second, Index{0});
+  const Index patches = patches_of({"resize_grid", "to_grid"}, to_grid.first, to_grid.second);
+  patches_of({"resize_grid", "from_grid"}, from_grid.first, from_grid.second);
+  const Index rows = std::clamp(prefix, Index{0}, from.rank() == 2 ? from.shape()[0] : Index{0}) + patches;
   return with_arithmetic(from, [&]<class A>() {
     const View<const A, 2> in = from.view<A, 2>();
     const NewArray out = new_array(from.kind(), from.type(), {rows, in.shape[1]});
@@ -221,8 +223,8 @@ nb::object moved(const Cape& cape, nb::handle at, nb::handle time, std::optional
 }
 
 nb::object moved_2d(const Cape2d& cape, Index height, Index width, Index batch, std::optional<std::uint64_t> training) {
-  const std::array<Index, 3> shape{2, std::max(batch, Index{0}),
-                                   std::max(height, Index{0}) * std::max(width, Index{0})};
+  const Index patches = patches_of({"cape_positions", "height, width"}, height, width);
+  const std::array<Index, 3> shape{2, std::max(batch, Index{0}), patches};
   const NewArray out = new_array(ArrayKind::numpy, DataType::f64, {shape[0], shape[1], shape[2]});
   const std::optional<CapeSeed> seed = training ? std::optional(CapeSeed{*training}) : std::nullopt;
   cape_positions(cape, height, width, view_of<double, 3>(out, shape), seed);

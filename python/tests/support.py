@@ -8,13 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import bearing
 import jax
 import jax.numpy as jnp
 import ml_dtypes
 import numpy as np
 import torch
-
-import bearing
 
 jax.config.update("jax_enable_x64", True)
 
@@ -106,7 +105,9 @@ def examples(rng: np.random.Generator) -> dict[str, Example]:
         "TemperatureRows": b.TemperatureRows(b.PositionTemperature(beta=0.3, length=2, first=1)),
         "FopeRows": b.FopeRows(
             b.Fope(head_dim=DIM, trained_length=1000, kept=2, pairing="half"),
-            draw(1, 2, 2), draw(1, 2, 2), group=HEADS,
+            draw(1, 2, 2),
+            draw(1, 2, 2),
+            group=HEADS,
         ),
         "PopeRows": b.PopeRows(b.Pope(head_dim=DIM), -positive(1, DIM), group=HEADS),
         "PopeRows, without offsets": b.PopeRows(b.Pope(head_dim=DIM)),
@@ -148,9 +149,7 @@ def names(site: str) -> list[str]:
     return [name for name, one in examples(np.random.default_rng(0)).items() if one.site == site]
 
 
-def queries_and_keys(
-    rng: np.random.Generator, kv_heads: int = KV_HEADS
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def queries_and_keys(rng: np.random.Generator, kv_heads: int = KV_HEADS) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """q, k and v in the order batch, heads, time, dim."""
     q = rng.standard_normal((BATCH, HEADS, Q_LEN, DIM))
     k, v = rng.standard_normal((2, BATCH, kv_heads, K_LEN, DIM))

@@ -1,15 +1,28 @@
 """attention() against published numbers, in every kind, type and layout; its wrong calls."""
 
+import bearing
 import jax.numpy as jnp
 import numpy as np
 import pytest
 import torch
-from support import (
-    BATCH, DIM, HEADS, K_LEN, KINDS, KV_HEADS, Q_LEN, ROUNDING, TYPES, as_kind, golden, kind_of, queries_and_keys,
-    tensor, to_numpy,
-)
 
-import bearing
+from support import (
+    BATCH,
+    DIM,
+    HEADS,
+    K_LEN,
+    KINDS,
+    KV_HEADS,
+    Q_LEN,
+    ROUNDING,
+    TYPES,
+    as_kind,
+    golden,
+    kind_of,
+    queries_and_keys,
+    tensor,
+    to_numpy,
+)
 
 # Sums of some tens of products of numbers of the order of 10 in float64, through an exponential.
 TOLERANCE = 1e-12
@@ -64,9 +77,7 @@ def golden_encoding(case, params):
 
     def gradients_of(g):
         d_q, d_k = joined(g["query"]), joined(g["key"])
-        return {
-            "bias_table": g["bias"], "pos": d_q @ u_q + d_k @ u_k, "u_q": d_q.T @ pos, "u_k": d_k.T @ pos
-        }
+        return {"bias_table": g["bias"], "pos": d_q @ u_q + d_k @ u_k, "u_q": d_q.T @ pos, "u_k": d_k.T @ pos}
 
     rows = [split_heads(pos @ u.T, heads) for u in (u_q, u_k)]
     return bearing.TupeBias(spec, *rows, params["bias_table"]), gradients_of
@@ -75,8 +86,13 @@ def golden_encoding(case, params):
 @pytest.mark.parametrize(
     "name",
     [
-        "none_b2h4kv2q7k7d16c", "alibi_b1h2kv2q5k5d8c", "t5_b1h3kv3q9k4d8", "shaw_b2h4kv2q7k7d16c",
-        "deberta_b2h2l9d8_bk8_mr32_c2p_p2c", "transformer_xl_b2h2q4k7d8c", "tupe_b2h4kv2q7k7d16c",
+        "none_b2h4kv2q7k7d16c",
+        "alibi_b1h2kv2q5k5d8c",
+        "t5_b1h3kv3q9k4d8",
+        "shaw_b2h4kv2q7k7d16c",
+        "deberta_b2h2l9d8_bk8_mr32_c2p_p2c",
+        "transformer_xl_b2h2q4k7d8c",
+        "tupe_b2h4kv2q7k7d16c",
     ],
 )
 def test_attention_and_its_gradients_are_the_published_ones(name):
@@ -90,7 +106,9 @@ def test_attention_and_its_gradients_are_the_published_ones(name):
     encoding, gradients_of = golden_encoding(case, params)
     encodings = [] if encoding is None else [encoding]
     call = dict(
-        mask="causal" if case["causal"] else "none", scale=case["scale"], q_at=case["k_len"] - case["q_len"],
+        mask="causal" if case["causal"] else "none",
+        scale=case["scale"],
+        q_at=case["k_len"] - case["q_len"],
         layout=layout,
     )
     out, lse = bearing.attention(q, k, v, encodings, **call, return_lse=True)
@@ -231,8 +249,16 @@ def test_wrong_calls_are_told_by_name(rng):
         (lambda: f(q, k, v, mask="all"), ValueError, "[attention] mask: must be one of 'none', 'causal'"),
         (lambda: f(q, k, v, mask="none", windows=3), TypeError, "[attention] has no argument windows"),
         (lambda: f(q, k, v, mask="none", window=3), TypeError, "[attention] window: must be (before, after)"),
-        (lambda: f(q, k, v, mask="none", layout="b"), ValueError, "[attention] layout: must be 'bhtd' or 'bthd', got 'b'"),
-        (lambda: f(q, k.astype("f4"), v, mask="none"), TypeError, "[attention] k: must be float64, as q is, got float32"),
+        (
+            lambda: f(q, k, v, mask="none", layout="b"),
+            ValueError,
+            "[attention] layout: must be 'bhtd' or 'bthd', got 'b'",
+        ),
+        (
+            lambda: f(q, k.astype("f4"), v, mask="none"),
+            TypeError,
+            "[attention] k: must be float64, as q is, got float32",
+        ),
         (lambda: f(q, k, v[..., :2, :], mask="none"), bearing.ShapeError, "[attention] "),
         (lambda: f(q, k[..., :2], v, mask="none"), bearing.ShapeError, "[attention] "),
         (lambda: f(q[:, :3], k, v, mask="none"), bearing.ShapeError, "[attention] "),
@@ -243,9 +269,16 @@ def test_wrong_calls_are_told_by_name(rng):
         (lambda: f(q, k, v, mask="none", scale="x"), TypeError, "[attention] scale: must be float, got 'x'"),
         (lambda: f(q, k, v, mask="none", key_mask=np.ones((BATCH, K_LEN))), TypeError, "[attention] key_mask: must be"),
         (lambda: f(q, k, v, 3, mask="none"), TypeError, "[attention] encodings: must be encodings, got 3"),
-        (lambda: f(torch.zeros(2, 2, requires_grad=True), k, v, mask="none"), TypeError,
-         "[attention] q: must be a tensor without requires_grad"),
-        (lambda: f(q, k, v, mask="none", threads=-2), bearing.RangeError, "[attention] threads: must be 0 (all) or more"),
+        (
+            lambda: f(torch.zeros(2, 2, requires_grad=True), k, v, mask="none"),
+            TypeError,
+            "[attention] q: must be a tensor without requires_grad",
+        ),
+        (
+            lambda: f(q, k, v, mask="none", threads=-2),
+            bearing.RangeError,
+            "[attention] threads: must be 0 (all) or more",
+        ),
     ]:
         with pytest.raises(error) as caught:
             call()

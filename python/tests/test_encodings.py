@@ -1,12 +1,25 @@
 """Every encoding through the functions that take any of them."""
 
+import bearing
 import numpy as np
 import pytest
-from support import (
-    BATCH, DIM, HEADS, K_LEN, KINDS, KV_HEADS, NAMES, Q_LEN, as_kind, check_gradient, examples, kind_of, names, queries_and_keys,
-)
 
-import bearing
+from support import (
+    BATCH,
+    DIM,
+    HEADS,
+    K_LEN,
+    KINDS,
+    KV_HEADS,
+    NAMES,
+    Q_LEN,
+    as_kind,
+    check_gradient,
+    examples,
+    kind_of,
+    names,
+    queries_and_keys,
+)
 
 
 @pytest.mark.parametrize("name", names("scores"))
@@ -146,9 +159,7 @@ def test_a_call_reads_parameters_as_they_are_then(rng):
     bias = examples(rng)["T5Bias"].encoding
     before = bearing.bias_matrix(bias, heads=HEADS, q_len=3, k_len=3)
     bias.parameters["table"][...] += 1
-    np.testing.assert_array_equal(
-        bearing.bias_matrix(bias, heads=HEADS, q_len=3, k_len=3), before + 1, strict=True
-    )
+    np.testing.assert_array_equal(bearing.bias_matrix(bias, heads=HEADS, q_len=3, k_len=3), before + 1, strict=True)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -198,7 +209,8 @@ def test_wrong_arguments_of_an_encoding_are_told_by_name(rng):
 
 def test_parameters_of_another_arithmetic_are_refused_by_name(rng):
     bias = bearing.T5Bias(bearing.T5(direction="causal"), rng.standard_normal((32, HEADS)))
-    with pytest.raises(TypeError, match=r"^\[add_scores\] table: must be float32, the arithmetic of this call, got float64$"):
+    text = r"^\[add_scores\] table: must be float32, the arithmetic of this call, got float64$"
+    with pytest.raises(TypeError, match=text):
         bearing.add_scores(bias, np.zeros((HEADS, 2, 2), np.float32))
 
 
@@ -214,9 +226,9 @@ def test_an_encoding_without_the_site_of_a_call_is_refused(rng):
     learned = examples(rng)["LearnedInputs"].encoding
     alibi = examples(rng)["AlibiBias"].encoding
     for call, text in [
-        (lambda: bearing.add_scores(learned, np.zeros((HEADS, 2, 2))), "[add_scores] encodings: must be encodings of rows"),
+        (lambda: bearing.add_scores(learned, np.zeros((HEADS, 2, 2))), "[add_scores] encodings: must be encodings of"),
         (lambda: bearing.add(alibi, np.zeros((2, DIM))), "[add] encoding: must be an encoding of the input"),
-        (lambda: bearing.turn(alibi, np.zeros((2, DIM)), side="key"), "[turn] encoding: must be an encoding of query and"),
+        (lambda: bearing.turn(alibi, np.zeros((2, DIM)), side="key"), "[turn] encoding: must be an encoding of query"),
         (lambda: bearing.add_scores(3, np.zeros((2, 2))), "[add_scores] encodings: must be encodings, got 3"),
         (lambda: bearing.add_scores([alibi] * 9, np.zeros((HEADS, 2, 2))), "[add_scores] encodings: must be at most 8"),
     ]:
@@ -227,9 +239,7 @@ def test_an_encoding_without_the_site_of_a_call_is_refused(rng):
 
 def test_alibi_takes_slopes_from_a_spec_or_from_an_array():
     with pytest.raises(bearing.ShapeError, match="got both"):
-        bearing.bias_matrix(
-            bearing.AlibiBias(bearing.Alibi.published(2), np.ones(2)), heads=2, q_len=1, k_len=1
-        )
+        bearing.bias_matrix(bearing.AlibiBias(bearing.Alibi.published(2), np.ones(2)), heads=2, q_len=1, k_len=1)
     with pytest.raises(bearing.ShapeError, match="got neither"):
         bearing.bias_matrix(bearing.AlibiBias(), heads=2, q_len=1, k_len=1)
 

@@ -1,15 +1,29 @@
 """Linear attention against the sums that define it, in pieces, and its gradients."""
 
+import bearing
 import jax.numpy as jnp
 import numpy as np
 import pytest
 import torch
-from support import (
-    BATCH, DIM, HEADS, K_LEN, KINDS, KV_HEADS, Q_LEN, ROUNDING, TYPES, as_kind, check_gradient, examples, kind_of,
-    names, queries_and_keys, to_numpy,
-)
 
-import bearing
+from support import (
+    BATCH,
+    DIM,
+    HEADS,
+    K_LEN,
+    KINDS,
+    KV_HEADS,
+    Q_LEN,
+    ROUNDING,
+    TYPES,
+    as_kind,
+    check_gradient,
+    examples,
+    kind_of,
+    names,
+    queries_and_keys,
+    to_numpy,
+)
 
 
 def feature(x: np.ndarray) -> np.ndarray:
@@ -118,7 +132,9 @@ def test_results_are_of_the_callers_kind_and_type(rng, kind, dtype):
     assert str(s.dtype).endswith("float64" if dtype == "float64" else "float32")
     wanted = bearing.linear_attention(*(to_numpy(x) for x in (q, k, v)), mask="causal", q_at=2)
     # Weights sum to 1 over values of the order of 1; sums in float32 are good to 2^-20, the result is rounded once.
-    np.testing.assert_allclose(to_numpy(out), wanted, rtol=ROUNDING[dtype], atol=2.0**-18 if dtype != "float64" else 1e-13)
+    np.testing.assert_allclose(
+        to_numpy(out), wanted, rtol=ROUNDING[dtype], atol=2.0**-18 if dtype != "float64" else 1e-13
+    )
 
 
 def test_either_layout_gives_the_same_numbers(rng):
@@ -148,23 +164,46 @@ def test_wrong_calls_are_told_by_name(rng):
     for call, error, text in [
         (lambda: f(q, k, v), TypeError, "[linear_attention] mask: must be given"),
         (lambda: f(q, k, v, mask="all"), ValueError, "[linear_attention] mask: must be one of 'none', 'causal'"),
-        (lambda: f(q, k.astype("f4"), v, mask="none"), TypeError, "[linear_attention] k: must be float64, as q is, got"),
+        (
+            lambda: f(q, k.astype("f4"), v, mask="none"),
+            TypeError,
+            "[linear_attention] k: must be float64, as q is, got",
+        ),
         (lambda: f(q, k, v, mask="none", state=3), TypeError, "[linear_attention] state: must be (s, z), got 3"),
-        (lambda: f(q, k, v, mask="none", state=tuple(jnp.asarray(x) for x in zeros)), TypeError,
-         "[linear_attention] state: must be an array that may be written, got a JAX array"),
-        (lambda: f(q, k, v, mask="none", state=(zeros[0].astype("f4"), zeros[1])), TypeError,
-         "[linear_attention] state: must be float64, got float32"),
-        (lambda: f(q, k, v, mask="none", state=zeros[::-1]), TypeError, "[linear_attention] state: must be an array of 3"),
+        (
+            lambda: f(q, k, v, mask="none", state=tuple(jnp.asarray(x) for x in zeros)),
+            TypeError,
+            "[linear_attention] state: must be an array that may be written, got a JAX array",
+        ),
+        (
+            lambda: f(q, k, v, mask="none", state=(zeros[0].astype("f4"), zeros[1])),
+            TypeError,
+            "[linear_attention] state: must be float64, got float32",
+        ),
+        (
+            lambda: f(q, k, v, mask="none", state=zeros[::-1]),
+            TypeError,
+            "[linear_attention] state: must be an array of 3",
+        ),
         (lambda: f(q, k, v, mask="none", state=(zeros[0][:1], zeros[1])), bearing.ShapeError, "[linear_attention] "),
-        (lambda: f(q, k, v, mask="none", state=(zeros[0][:1], zeros[1]), return_state=True), bearing.ShapeError,
-         "[linear_attention] state: s must be [2, 2, 4, 4], got [1, 2, 4, 4]"),
-        (lambda: f(q, k, v, bearing.AlibiBias(bearing.Alibi.published(HEADS)), mask="none"), bearing.ShapeError,
-         "[linear_attention] "),
+        (
+            lambda: f(q, k, v, mask="none", state=(zeros[0][:1], zeros[1]), return_state=True),
+            bearing.ShapeError,
+            "[linear_attention] state: s must be [2, 2, 4, 4], got [1, 2, 4, 4]",
+        ),
+        (
+            lambda: f(q, k, v, bearing.AlibiBias(bearing.Alibi.published(HEADS)), mask="none"),
+            bearing.ShapeError,
+            "[linear_attention] ",
+        ),
         (lambda: f(q, k, v, mask="none", feature_map="identity"), bearing.RangeError, "[linear_attention] "),
         (lambda: f(q, k, v, mask="none", epsilon=-1), bearing.RangeError, "[linear_attention] epsilon"),
         (lambda: f(q, k[:, :, :, :3], v, mask="none"), bearing.ShapeError, "[linear_attention] "),
-        (lambda: f(torch.zeros(2, 3, requires_grad=True), k, v, mask="none"), TypeError,
-         "[linear_attention] q: must be a tensor without requires_grad"),
+        (
+            lambda: f(torch.zeros(2, 3, requires_grad=True), k, v, mask="none"),
+            TypeError,
+            "[linear_attention] q: must be a tensor without requires_grad",
+        ),
     ]:
         with pytest.raises(error) as caught:
             call()

@@ -2,9 +2,8 @@
 
 import json
 
-import pytest
-
 import bearing
+import pytest
 
 SPECS = [
     bearing.Alibi(slopes=[0.5, 0.25], form="causal"),
