@@ -27,6 +27,10 @@ std::vector<double> rope_mixed_frequencies(const RopeMixed& mixed, Index heads, 
                             ", got ", mixed.axes, " and ", mixed.head_dim));
   }
   if (heads < 1) throw RangeError(concat("[rope_mixed_frequencies] heads: must be at least 1, got ", heads));
+  if (heads > (Index{1} << 31) / mixed.head_dim) {
+    throw RangeError(concat("[rope_mixed_frequencies] heads: must make at most 2^31 frequencies, got ", heads,
+                            " heads of ", mixed.head_dim));
+  }
   if (!(std::isfinite(base) && base > 0)) {
     throw RangeError(concat("[rope_mixed_frequencies] base: must be finite and above 0, got ", base));
   }
