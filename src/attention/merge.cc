@@ -2,6 +2,7 @@
 #include <bearing/attention.hpp>
 #include <cmath>
 #include <limits>
+#include <numbers>
 
 #include "attention/decode_kernels.hpp"
 #include "tensor_checks.hpp"
@@ -22,7 +23,10 @@ void merge_row(View<const O, 4> part, Compute<O> part_lse, View<O, 4> out, Compu
     lse = part_lse;
     return;
   }
-  const A most = std::max(lse, part_lse), ours = std::exp(lse - most), theirs = std::exp(part_lse - most);
+  // Shares below the normal range are 0: exp() would leave an errno, and denormal factors take their time.
+  constexpr A least = (std::numeric_limits<A>::min_exponent - 1) * std::numbers::ln2_v<A>;
+  const auto share = [](A x) { return x < least ? A{0} : std::exp(x); };
+  const A most = std::max(lse, part_lse), ours = share(lse - most), theirs = share(part_lse - most);
   const A sum = ours + theirs, our_share = ours / sum, their_share = theirs / sum;
   if (value_dim > 0 && out.stride[3] == 1 && part.stride[3] == 1) {
     attend::blend<O>(value_dim, our_share, &out(b, h, i, Index{0}), their_share, &part(b, h, i, Index{0}));
