@@ -113,7 +113,10 @@ Columns Visibility::of(Index b, Index i) const {
 
 bool Visibility::sees(Index b, Index h, Index i, Index j) const {
   const Columns keys = of(b, i);
-  if (j < keys.first || j >= keys.end) return false;
+  return j >= keys.first && j < keys.end && shown(b, h, i, j);
+}
+
+bool Visibility::shown(Index b, Index h, Index i, Index j) const {
   if (key_mask_.data != nullptr && !key_mask_(b, j)) return false;
   if (visible_.data != nullptr && !visible_(b, h, i, j)) return false;
   if (by_position() && !sequences_[static_cast<std::size_t>(b)].rising) return !by_position(b, i, {j, j + 1}).empty();
@@ -122,8 +125,9 @@ bool Visibility::sees(Index b, Index h, Index i, Index j) const {
 
 bool Visibility::anything(Index b, Index h, Index row, Index rows, Columns cols) const {
   for (Index i = row; i < row + rows; ++i) {
-    for (Index j = cols.first; j < cols.end; ++j) {
-      if (sees(b, h, i, j)) return true;
+    const Columns keys = of(b, i);
+    for (Index j = std::max(cols.first, keys.first); j < std::min(cols.end, keys.end); ++j) {
+      if (shown(b, h, i, j)) return true;
     }
   }
   return false;
@@ -132,8 +136,10 @@ bool Visibility::anything(Index b, Index h, Index row, Index rows, Columns cols)
 template <class A>
 void Visibility::hide(Index b, Index h, Index row, Index rows, Columns cols, A* s, Index stride) const {
   for (Index i = 0; i < rows; ++i) {
+    const Columns keys = of(b, row + i);
     for (Index j = cols.first; j < cols.end; ++j) {
-      if (!sees(b, h, row + i, j)) s[i * stride + j - cols.first] = -std::numeric_limits<A>::infinity();
+      const bool seen = j >= keys.first && j < keys.end && shown(b, h, row + i, j);
+      if (!seen) s[i * stride + j - cols.first] = -std::numeric_limits<A>::infinity();
     }
   }
 }

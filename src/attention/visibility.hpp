@@ -48,6 +48,8 @@ class Visibility {
     Index q_first, q_end, k_first, k_end;
   };
 
+  /// Whether a query sees a key among of(b, i).
+  bool shown(Index b, Index h, Index i, Index j) const;
   Pack pack_of(Index i) const;
   Columns pack_keys(Index b, const Pack& pack) const;
   bool by_position() const { return mask_ == Mask::none || mask_ == Mask::causal; }
