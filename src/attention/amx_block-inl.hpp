@@ -118,7 +118,7 @@ struct WeightRow {
   Index first, end;   ///< columns that it sees
   const float* bias;  ///< of column 0
   float scale;
-  float *max, *sum;
+  float *max, *sum, *rounded_sum;
 };
 
 /// One bit for each of sixteen columns from j on that lies in [first, end).
@@ -169,17 +169,19 @@ BEARING_TILE_CODE inline float weigh_row(const WeightRow& row) {
     hide_row<Lanes>(row.s, row.cols);
     return 1;
   }
-  auto sum = Lanes::all(0);
+  auto sum = Lanes::all(0), rounded_sum = sum;
   for (Index j = 0; j < row.cols; j += 32) {
     const auto low = weight < Lanes, biased || edges > (row, j, max), high = weight < Lanes,
                biased || edges > (row, j + 16, max);
-    sum = Lanes::narrow(row.s + j / 2, low, high, sum);
+    sum = Lanes::add(sum, Lanes::add(low, high));
+    rounded_sum = Lanes::narrow(row.s + j / 2, low, high, rounded_sum);
   }
   // A power of two, and 0 below the normal range.
   const float down = old - max;
   const float rescale = down >= -126 ? std::bit_cast<float>((127 + static_cast<std::int32_t>(down)) << 23) : 0;
   *row.max = max;
   *row.sum = *row.sum * rescale + Lanes::sum_of(sum);
+  *row.rounded_sum = *row.rounded_sum * rescale + Lanes::sum_of(rounded_sum);
   return rescale;
 }
 
@@ -195,7 +197,8 @@ BEARING_TILE_CODE inline float weigh_row(const Block& block, const Item& item, I
     return 1;
   }
   const float* bias = block.bias == nullptr ? nullptr : block.bias + (item.first - row);
-  const WeightRow r{s, item.cols, first, end, bias, block.scale, block.max + row, block.sum + row};
+  const WeightRow r{
+      s, item.cols, first, end, bias, block.scale, block.max + row, block.sum + row, block.rounded_sum + row};
   if (first <= 0 && end >= item.cols)
     return bias ? weigh_row<Lanes, true, false>(r) : weigh_row<Lanes, false, false>(r);
   return bias ? weigh_row<Lanes, true, true>(r) : weigh_row<Lanes, false, true>(r);

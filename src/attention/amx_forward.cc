@@ -52,7 +52,7 @@ AmxForward::AmxForward(const AttentionPlan<Bfloat16>& plan)
   loaded_.resize(size(at_once * std::max(plan.call.in_dim, problem.value_dim)));
   if (query_turner_.turns()) turned_.resize(size(at_once * problem.dim));
   if (plan.call.acting.size > 0 && problem.k_len > 0) bias_.resize(size(problem.q_len + problem.k_len - 1));
-  max_.resize(size(rows)), sum_.resize(size(rows));
+  max_.resize(size(rows)), sum_.resize(size(rows)), rounded_sum_.resize(size(rows));
   row_first_.resize(size(rows)), row_end_.resize(size(rows));
   ready_.resize(size((problem.k_len + pack_cols - 1) / pack_cols));
 }
@@ -85,10 +85,11 @@ FinishedRows<float> AmxForward::block(Index b, Index h, Index row) {
              .bias = bias_.empty() ? nullptr : bias_.data() + problem.q_len - 1 - row,
              .max = max_.data(),
              .sum = sum_.data(),
+             .rounded_sum = rounded_sum_.data(),
              .out = out_.data(),
              .scratch = scratch_.data()});
   }
-  return {b, h, row, rows, out_.data(), max_.data(), sum_.data(), std::numbers::ln2_v<float>};
+  return {b, h, row, rows, out_.data(), rounded_sum_.data(), max_.data(), sum_.data(), std::numbers::ln2_v<float>};
 }
 
 void AmxForward::open_head(Index b, Index h) {
@@ -126,6 +127,7 @@ void AmxForward::begin(Index h, Index rows) {
   }
   std::fill_n(max_.begin(), rows, max);
   std::fill_n(sum_.begin(), rows, sum);
+  std::fill_n(rounded_sum_.begin(), rows, sum);
   std::fill_n(out_.data(), out_.size(), 0.0f);
 }
 

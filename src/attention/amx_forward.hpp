@@ -37,7 +37,7 @@ class AmxForward {
   float log2_scale_;
   AlignedArray<Bfloat16> q_, packed_keys_, packed_values_;
   AlignedArray<float> out_, scratch_;
-  std::vector<float> loaded_, turned_, bias_, max_, sum_;
+  std::vector<float> loaded_, turned_, bias_, max_, sum_, rounded_sum_;
   std::vector<Index> row_first_, row_end_;
   std::vector<char> ready_;
   Index b_ = -1, h_ = -1;

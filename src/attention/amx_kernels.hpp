@@ -5,7 +5,8 @@
 #include <optional>
 
 // Softmax attention of bfloat16 on matrix tiles (AMX): products of 32 × 32 scores at a time, sums in float. Weights are
-// rounded to bfloat16 for their product with the values, and their sums are of what was rounded: they sum to one.
+// rounded to bfloat16 for their product with the values, which is divided by the sum of what was rounded: they sum to
+// one. The logarithm of the weights wants their sum as it was before.
 //
 // A row's numbers depend on its own scores alone: blocks of columns lie on one grid, and what is hidden adds zeros.
 // Numbers below the normal range count as zero, as the instructions have it.
@@ -51,8 +52,9 @@ struct Block {
   /// [rows] −∞ and 0 before the first columns. max: a whole number not below the row's scores, in units of log2, so
   /// that a change rescales by a power of two exactly.
   float *max = nullptr, *sum = nullptr;
-  float* out = nullptr;      ///< [padded(rows), value_dim] 0 before the first columns; not divided by sum
-  float* scratch = nullptr;  ///< [scratch_size]
+  float* rounded_sum = nullptr;  ///< [rows] of the weights as bfloat16, 0 before the first columns
+  float* out = nullptr;          ///< [padded(rows), value_dim] 0 before the first columns; not divided by rounded_sum
+  float* scratch = nullptr;      ///< [scratch_size]
 };
 
 inline constexpr Index scores_stride = block_cols + 16;  ///< no power of two: rows fall into different cache sets

@@ -31,14 +31,14 @@ template <class A, class O>
 void store(const FinishedRows<A>& rows, View<O, 4> out, View<A, 3> lse) {
   const Index value_dim = out.shape[3], step = out.stride[3];
   for (Index i = 0; i < rows.rows; ++i) {
-    const A sum = rows.sum[i], *from = rows.out + i * value_dim;
+    const A divisor = rows.divisor[i], sum = rows.sum[i], *from = rows.out + i * value_dim;
     O* to = &out(rows.b, rows.h, rows.row + i, Index{0});
     if (sum == 0) {  // no key
       for (Index d = 0; d < value_dim; ++d) to[d * step] = O(A{0});
     } else if (step == 1) {  // apart, so that it becomes vectors
-      for (Index d = 0; d < value_dim; ++d) to[d] = O(from[d] / sum);
+      for (Index d = 0; d < value_dim; ++d) to[d] = O(from[d] / divisor);
     } else {
-      for (Index d = 0; d < value_dim; ++d) to[d * step] = O(from[d] / sum);
+      for (Index d = 0; d < value_dim; ++d) to[d * step] = O(from[d] / divisor);
     }
     if (lse.data == nullptr) continue;
     lse(rows.b, rows.h, rows.row + i) =
@@ -78,6 +78,7 @@ void attention(const AttentionInputs<T>& in, View<O, 4> out, const std::type_ide
   check_outputs(call, out, lse);
   const Problem& problem = call.problem;
   if (problem.batch == 0 || problem.heads == 0 || problem.q_len == 0) return;
+  if (problem.value_dim == 0 && lse.data == nullptr) return;  // and nothing bounds how many rows there are
   if (decodes(call)) return decode(call, out, lse, on);
   const AttentionPlan<T> plan(call);
 

@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 #include <array>
+#include <bearing/encodings/alibi.hpp>
 #include <bearing/error.hpp>
 #include <limits>
 
@@ -160,6 +161,19 @@ TEST(AttentionBackward, NothingToDoIsDone) {
   for (const auto& [dim, value_dim] : {std::pair<Index, Index>{0, 4}, {4, 0}, {0, 0}}) {
     expect_every_type({.q_len = 3, .k_len = 4, .dim = dim, .value_dim = value_dim});
   }
+}
+
+TEST(AttentionBackward, WithoutKeysPositionsAndParametersAreLeftAlone) {
+  // Keys have positions in a view of nothing, which must not be read for the distances of no diagonal.
+  std::vector<float> q(3 * 4, 1), d_q(q), lse(3, -std::numeric_limits<float>::infinity()), slope{0.5f}, d_slope{2};
+  const View<const Index, 1> nowhere{nullptr, {0}, {1}};
+  const AlibiBias<float> alibi(Param<float, 1>{dense<const float>(slope.data(), 1), dense(d_slope.data(), 1)});
+  const auto rows = [&](Index n) { return bhtd<const float>(q.data(), 1, 1, n, 4); };
+  attention_backward<float>({rows(3), rows(0), rows(0), {}, Positions(nowhere)},
+                            {rows(3), dense<const float>(lse.data(), 1, 1, 3), rows(3)}, {bhtd(d_q.data(), 1, 1, 3, 4)},
+                            with(alibi), {.mask = Mask::none});
+  EXPECT_EQ(d_q, std::vector<float>(3 * 4));
+  EXPECT_EQ(d_slope[0], 2);
 }
 
 TEST(AttentionBackward, ScaleCapAndSinks) {

@@ -171,19 +171,14 @@ template <class T>
 void BackwardWork<T>::close_head() {
   if (d_diagonals_.empty() || tiled()) return;
   const AttentionCall<T>& call = plan_->scores.call;
-  const Index n = call.problem.q_len + call.problem.k_len - 1;
-  const double first = call.in.k_at.real(0, b_, 0) - call.in.q_at.real(0, b_, call.problem.q_len - 1);
-  std::array<double, 256> distances;
-  for (Index x = 0; x < n; x += static_cast<Index>(distances.size())) {
-    const Index some = std::min(static_cast<Index>(distances.size()), n - x);
-    for (Index y = 0; y < some; ++y) distances[size(y)] = first + static_cast<double>(x + y);
+  over_diagonals(call, b_, [&](Index x, Index n, const double* distances) {
     for (Index t = 0; t < call.acting.size; ++t) {
       const Term<A>& term = call.acting.terms[size(t)];
       A* params = plan_->term_blocks.block(b_, h_, t);
       if (term.bias_grads == nullptr || params == nullptr) continue;
-      term.bias_grads(term.self, h_, some, distances.data(), d_diagonals_.data() + x, params);
+      term.bias_grads(term.self, h_, n, distances, d_diagonals_.data() + x, params);
     }
-  }
+  });
 }
 
 template <class T>

@@ -1,6 +1,7 @@
 #include "attention/forward.hpp"
 
 #include <algorithm>
+#include <array>
 #include <limits>
 #include <numbers>
 
@@ -50,9 +51,7 @@ Diagonals<T>::Diagonals(const AttentionPlan<T>& plan) : plan_(&plan) {
   const bool any = std::find(plan.by_diagonal.begin(), plan.by_diagonal.end(), 1) != plan.by_diagonal.end();
   if (call.acting.size == 0 || call.problem.k_len == 0 || !any) return;
   const Index n = call.problem.q_len + call.problem.k_len - 1;
-  distances_.resize(size(n));
   sums_.resize(size(n + attend::panel_width<A>()));  // kernels read whole panels
-  if (call.acting.size > 1) term_.resize(size(n));
 }
 
 template <class T>
@@ -61,15 +60,15 @@ void Diagonals<T>::open(Index b, Index h) {
   present_ = !sums_.empty() && plan_->by_diagonal[size(b)] != 0;
   if (!present_ || (b == b_ && h == h_)) return;
   b_ = b, h_ = h;
-  const Index n = static_cast<Index>(distances_.size());
-  const double first = call.in.k_at.real(0, b, 0) - call.in.q_at.real(0, b, call.problem.q_len - 1);
-  for (Index x = 0; x < n; ++x) distances_[size(x)] = first + static_cast<double>(x);
-  for (Index t = 0; t < call.acting.size; ++t) {
-    const Term<A>& term = call.acting.terms[size(t)];
-    std::vector<A>& to = t == 0 ? sums_ : term_;
-    term.bias(term.self, h, n, distances_.data(), to.data());
-    for (std::size_t x = 0; t > 0 && x < term_.size(); ++x) sums_[x] += term_[x];
-  }
+  over_diagonals(call, b, [&](Index x, Index n, const double* distances) {
+    A* const sums = sums_.data() + x;
+    std::array<A, diagonals_at_once> more;
+    for (Index t = 0; t < call.acting.size; ++t) {
+      const Term<A>& term = call.acting.terms[size(t)];
+      term.bias(term.self, h, n, distances, t == 0 ? sums : more.data());
+      for (Index y = 0; t > 0 && y < n; ++y) sums[y] += more[size(y)];
+    }
+  });
 }
 
 template <class T>
@@ -155,7 +154,8 @@ FinishedRows<Compute<T>> ForwardWork<T>::block(Index b, Index h, Index row) {
       whole_tile(plan_->call.whole_rows ? Columns{0, existing} : cols);  // hidden keys too take part in running sums
     }
   }
-  return {b, h, row, rows_, out_.data(), max_.data(), sum_.data(), alpha() == call.scale ? A{1} : call.scale};
+  return {
+      b, h, row, rows_, out_.data(), sum_.data(), max_.data(), sum_.data(), alpha() == call.scale ? A{1} : call.scale};
 }
 
 /// What products are multiplied by before they are weighed; weigh() multiplies by the rest. Nothing, if scores are

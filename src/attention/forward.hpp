@@ -1,5 +1,7 @@
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <bearing/attention.hpp>
 #include <vector>
 
@@ -17,6 +19,9 @@ struct BlockExtents {
   Index rows, cols;
 };
 
+/// Diagonals whose biases, or their gradients, are asked for at once.
+inline constexpr Index diagonals_at_once = 1024;
+
 /// What all workers of a call share.
 template <class T>
 struct AttentionPlan {
@@ -29,6 +34,21 @@ struct AttentionPlan {
   bool tiled = false;             ///< terms of some sequence need whole tiles
   BlockExtents extents;
 };
+
+/// body(x, n, distances) for runs x … x + n − 1 of a score matrix's diagonals, each j − i + q_len − 1, with their n
+/// distances, where positions rise by one.
+template <class T, class Body>
+void over_diagonals(const AttentionCall<T>& call, Index b, const Body& body) {
+  if (call.problem.q_len == 0 || call.problem.k_len == 0) return;
+  const Index total = call.problem.q_len + call.problem.k_len - 1;
+  const double first = call.in.k_at.real(0, b, 0) - call.in.q_at.real(0, b, call.problem.q_len - 1);
+  std::array<double, diagonals_at_once> distances;
+  for (Index x = 0; x < total; x += diagonals_at_once) {
+    const Index n = std::min(diagonals_at_once, total - x);
+    for (Index y = 0; y < n; ++y) distances[static_cast<std::size_t>(y)] = first + static_cast<double>(x + y);
+    body(x, n, distances.data());
+  }
+}
 
 /// A call's biases by distance for one head, added up along the diagonals of its whole score matrix.
 template <class T>
@@ -49,16 +69,15 @@ class Diagonals {
   const AttentionPlan<T>* plan_;
   bool present_ = false;
   Index b_ = -1, h_ = -1;
-  std::vector<double> distances_;
-  std::vector<A> sums_, term_;
+  std::vector<A> sums_;
 };
 
-/// A block of queries that is through with all its keys: out is not yet divided by sum, and the logarithm of a row's
-/// weights is max_scale · max + ln sum.
+/// A block of queries that is through with all its keys: out is not yet divided by divisor, and the logarithm of a
+/// row's weights is max_scale · max + ln sum.
 template <class A>
 struct FinishedRows {
   Index b, h, row, rows;
-  const A *out, *max, *sum;  ///< [rows, value_dim], [rows], [rows]
+  const A *out, *divisor, *max, *sum;  ///< [rows, value_dim], [rows] each
   A max_scale;
 };
 
