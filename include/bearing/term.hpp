@@ -34,6 +34,7 @@
 //                                                              null: called in one order, one call at a time
 //     static constexpr bool whole_rows = true                  its tiles must span all keys: CoPE's running sums
 //
+// A bias is asked for all distances between the first and the last, those that no query sees among them: finite or −∞.
 // All members are const and, but for check, noexcept in spirit: they run in parallel tasks and must not throw.
 
 namespace bearing {
