@@ -105,7 +105,7 @@ def test_queries_and_keys_are_turned_to_the_last_bits():
     apply = sys.modules[type(model.model).__module__].apply_rotary_pos_emb
     ours = apply(q, k, *model.model.rotary_emb(q, at))
     for x, y, z in zip(own, ours, (q, k), strict=True):
-        # cos and sin within one rounding of each other, two products and a sum: three halves of 2^-23, times |x| + |x'|.
+        # cos and sin within one rounding of each other, two products and a sum: 1.5 * 2^-23, times |x| + |x'|.
         assert ((x - y).abs() <= 1.5 * 2**-23 * 2 * z.abs().max()).all()
 
 

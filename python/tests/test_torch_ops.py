@@ -304,3 +304,14 @@ def test_tensors_elsewhere_are_refused_by_name():
 
     with pytest.raises(TypeError, match=r"\[rotate\] must be given tensors on the CPU, got one on cuda:0"):
         bt.rotate(Elsewhere(), rope=ROPE)
+
+
+def test_modes_and_compilers_see_the_ops():
+    from torch.fx.experimental.proxy_tensor import make_fx
+
+    x = torch.randn(1, HEADS, TIME, DIM)
+    graph = make_fx(lambda x: bt.rotate(bt.attention(x, x, x, mask="causal"), rope=ROPE))(x)
+    targets = [str(node.target) for node in graph.graph.nodes]
+    assert "bearing.attention.default" in targets and "bearing.rotate.default" in targets
+    with torch.no_grad():
+        assert torch.equal(graph(x), bt.rotate(bt.attention(x, x, x, mask="causal"), rope=ROPE))

@@ -33,8 +33,8 @@ class Attention(nn.Module):
 
     encodings: modules of this package or ``bearing``'s own encodings. Those of rows (Rope, RopeMixed, …) turn queries
     and keys first, in their order; the others act on scores and values. The parameters of all are this module's. mask,
-    window, scale and soft_cap as in :func:`bearing.torch.attention`. sinks: a number of heads, each of which then learns
-    a logit that takes part in the sum and has no value; they start at 0.
+    window, scale and soft_cap as in :func:`bearing.torch.attention`. sinks: a number of heads, each of which then
+    learns a logit that takes part in the sum and has no value; they start at 0.
     """
 
     def __init__(

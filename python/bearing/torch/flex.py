@@ -33,12 +33,12 @@ def score_mod(
 ) -> ScoreMod:
     """A score modifier: ``flex_attention(q, k, v, score_mod=score_mod(encodings, …), block_mask=…)``.
 
-    encodings: of scores, as :func:`bearing.torch.attention` takes them, their tensors on the device of the call. Those of
-    rows turn q and k before; CoPE, and Shaw's values, are no functions of one score and are refused. Learned tables are
-    captured, so that FlexAttention differentiates them.
+    encodings: of scores, as :func:`bearing.torch.attention` takes them, their tensors on the device of the call. Those
+    of rows turn q and k before; CoPE, and Shaw's values, are no functions of one score and are refused. Learned tables
+    are captured, so that FlexAttention differentiates them.
 
-    q [batch, heads, q_len, dim], k [batch, kv_heads, k_len, dim]: needed by encodings that look at them, as they go into
-    flex_attention. q_at, k_at: positions, an int for a cache of so many keys, or [time], [batch, time] or
+    q [batch, heads, q_len, dim], k [batch, kv_heads, k_len, dim]: needed by encodings that look at them, as they go
+    into flex_attention. q_at, k_at: positions, an int for a cache of so many keys, or [time], [batch, time] or
     [axes, batch, time]. scale: the softmax scale, dim^-1/2 if not given. soft_cap bounds c q·k before terms are added.
     longest: the longest distance, for Sandwich without q and k. Masks are FlexAttention's own.
     """

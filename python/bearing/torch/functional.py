@@ -55,11 +55,13 @@ def attention(
     given = encodings_of(encodings)
     q_at, q_first = positions_of("attention", "q_at", q_at, q.shape[0])
     k_at, k_first = positions_of("attention", "k_at", k_at, k.shape[0])
-    out, lse = ops.attention(
+    parameters = tensors_of(given, arithmetic)
+    watched = ops.needs_op([q, k, v, *parameters, *([] if sinks is None else [sinks])])
+    out, lse = (ops.attention if watched else ops.attention_now)(
         q,
         k,
         v,
-        tensors_of(given, arithmetic),
+        parameters,
         None if sinks is None else sinks.to(arithmetic),
         q_at,
         k_at,
@@ -94,7 +96,8 @@ def rotate(
     check_device("rotate", *xs)
     at, first = positions_of("rotate", "at", at, xs[0].shape[0])
     table = rope if isinstance(rope, str) else table_of_rope(rope)
-    turned = ops.rotate(list(xs), at, first, table, layout, False)
+    call = ops.rotate if ops.needs_op(xs) else ops.rotate_now
+    turned = call(list(xs), at, first, table, layout, False)
     return turned[0] if len(turned) == 1 else tuple(turned)
 
 
@@ -172,8 +175,8 @@ def check_device(function: str, *tensors: Tensor) -> None:
     for t in tensors:
         if t.device.type not in ("cpu", "meta"):
             raise TypeError(
-                f"[{function}] must be given tensors on the CPU, got one on {t.device}: there FlexAttention takes these "
-                "encodings as bearing.torch.score_mod(...)"
+                f"[{function}] must be given tensors on the CPU, got one on {t.device}: there FlexAttention takes "
+                "these encodings as bearing.torch.score_mod(...)"
             )
 
 

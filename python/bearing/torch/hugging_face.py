@@ -23,8 +23,8 @@ Model = TypeVar("Model", bound=nn.Module)
 def replace_rotary(model: Model, *, angles: str = "as_float32") -> Model:
     """Gives a model of ``transformers`` bearing's rotary embedding, in place; returns the model.
 
-    angles: "as_float32" keeps to the float32 order of operations that the model was trained with, so that logits are the
-    same up to rounding; "exact" has each cosine and sine rounded once, which is better far into a sequence. Queries and
+    angles: "as_float32" keeps to the float32 order of operations that the model was trained with, so that logits are
+    the same up to rounding; "exact" has each cosine and sine rounded once, which is better far into a sequence. Queries and
     keys are turned in one pass each, in float32 for bfloat16 and float16. Works in training, with caches and
     ``generate``, and under ``torch.compile`` but for dynamic NTK and LongRoPE, whose tables depend on the length.
 
@@ -109,7 +109,7 @@ def _home(module: nn.Module) -> ModuleType:
 
 
 def _dispatch(home: ModuleType) -> None:
-    """Lets apply_rotary_pos_emb take Angles too. All other arguments go where they went, so other models keep theirs."""
+    """Lets apply_rotary_pos_emb take Angles too. Other arguments go where they went: other models keep theirs."""
     original = home.apply_rotary_pos_emb
     if not hasattr(original, "takes_angles"):
         home.apply_rotary_pos_emb = _taking_angles(original)

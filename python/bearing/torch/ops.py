@@ -13,6 +13,7 @@ from typing import Optional
 
 import torch
 from torch import Tensor
+from torch.utils._python_dispatch import is_in_torch_dispatch_mode
 
 from .. import _core
 from .encoding import build, gradients, table_of
@@ -23,6 +24,15 @@ from .encoding import build, gradients, table_of
 def arithmetic_of(dtype: torch.dtype) -> torch.dtype:
     """float64 for float64, else float32."""
     return torch.float64 if dtype is torch.float64 else torch.float32
+
+
+def needs_op(tensors: Sequence[Tensor]) -> bool:
+    """Whether somebody watches: autograd, a compiler, a mode. If nobody does, an op's work can be done without the op,
+    which takes several times as long as turning one token."""
+    if torch.compiler.is_compiling() or is_in_torch_dispatch_mode():
+        return True
+    grad = torch.is_grad_enabled()
+    return any(type(t) not in (Tensor, torch.nn.Parameter) or (grad and t.requires_grad) for t in tensors)
 
 
 def _at(positions: Tensor | None, first: int) -> Tensor | int:
@@ -50,8 +60,7 @@ def _like(tensors: Sequence[Tensor]) -> list[Tensor]:
 # Rotation.
 
 
-@torch.library.custom_op("bearing::rotate", mutates_args=())
-def rotate(
+def rotate_now(
     xs: Sequence[Tensor], at: Optional[Tensor], first: int, table: str, layout: str, transposed: bool
 ) -> list[Tensor]:
     """R x of every x, or with ``transposed`` its transpose: each is the other's gradient."""
@@ -61,6 +70,9 @@ def rotate(
         turn_one(table_of(table, arithmetic_of(x.dtype)), x.detach(), positions, layout=layout, threads=threads)
         for x in xs
     ]
+
+
+rotate = torch.library.custom_op("bearing::rotate", rotate_now, mutates_args=())
 
 
 @rotate.register_fake
@@ -85,8 +97,7 @@ rotate.register_autograd(_rotate_backward, setup_context=_rotate_context)
 # Attention.
 
 
-@torch.library.custom_op("bearing::attention", mutates_args=())
-def attention(
+def attention_now(
     q: Tensor,
     k: Tensor,
     v: Tensor,
@@ -131,6 +142,9 @@ def attention(
         return_lse=True,
     )
     return out, lse
+
+
+attention = torch.library.custom_op("bearing::attention", attention_now, mutates_args=())
 
 
 @attention.register_fake

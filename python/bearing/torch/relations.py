@@ -50,9 +50,9 @@ class BertRelative(EncodingModule):
 class TransformerXL(EncodingModule):
     """Transformer-XL's terms (b), (c) and (d): ``scale [u k_j + (q_i + v) W_R R_{m-n}]``.
 
-    u, v [heads, dim] are the files' r_w_bias and r_r_bias, ``w_r`` the projection r_net [heads * dim, d_model]. offsets:
-    how many rows r has, the first for spec.first_offset: q_len + memory for causal models. All start normal, of standard
-    deviation 0.02, as in the authors' code.
+    u, v [heads, dim] are the files' r_w_bias and r_r_bias, ``w_r`` the projection r_net [heads * dim, d_model].
+    offsets: how many rows r has, the first for spec.first_offset: q_len + memory for causal models. All start normal,
+    of standard deviation 0.02, as in the authors' code.
 
     Dai, Yang, Yang, Carbonell, Le, Salakhutdinov 2019, arXiv 1901.02860.
     """

@@ -1,0 +1,101 @@
+"""Rotation in PyTorch on the CPU: bearing.torch against transformers' apply_rotary_pos_emb, in one run, as ratios.
+
+    python bench/python/rotary_torch.py [--threads 1] [--compiled] [--model]
+
+Each line is one shape: microseconds of transformers' function in eager mode (and compiled), of bearing.torch.rotate and
+of bearing.rotate in place, and how many times faster bearing.torch.rotate is. Cosines and sines are made beforehand for
+all. Times are the least of many turns, taken in alternation.
+"""
+
+from __future__ import annotations
+
+import argparse
+import copy
+import time
+from collections.abc import Callable
+
+import bearing
+import bearing.torch as bt
+import torch
+from bearing.torch.hugging_face import replace_rotary
+from transformers import LlamaConfig, LlamaForCausalLM
+from transformers.models.llama import modeling_llama
+
+HEADS, KV_HEADS, HEAD_DIM = 32, 8, 128
+SHAPES = [("prefill", 1, 2048), ("prefill", 1, 512), ("batch", 8, 128), ("decode", 32, 1), ("decode", 1, 1)]
+
+
+def least(calls: dict[str, Callable[[], object]], seconds: float = 1.0) -> dict[str, float]:
+    """Microseconds of each call: the least of the turns that fit the time, in alternation."""
+    for call in calls.values():
+        call()
+        call()
+    found = dict.fromkeys(calls, float("inf"))
+    end = time.perf_counter() + seconds * len(calls)
+    while time.perf_counter() < end:
+        for name, call in calls.items():
+            start = time.perf_counter()
+            call()
+            found[name] = min(found[name], 1e6 * (time.perf_counter() - start))
+    return found
+
+
+def rotations(dtype: torch.dtype, compiled: bool) -> None:
+    rope = bearing.Rope(head_dim=HEAD_DIM, pairing="half")
+    config = LlamaConfig(
+        hidden_size=HEADS * HEAD_DIM, num_attention_heads=HEADS, num_key_value_heads=KV_HEADS, num_hidden_layers=1
+    )
+    embedding = modeling_llama.LlamaRotaryEmbedding(config)
+    module = bt.Rope(rope, 4096)
+    table = bearing.RopeTable(rope, 4096)
+    apply = modeling_llama.apply_rotary_pos_emb
+    fused = torch.compile(apply, dynamic=False) if compiled else None
+    for name, batch, length in SHAPES:
+        # As projections leave them: token-major memory, axes (batch, heads, time, dim).
+        q = torch.randn(batch, length, HEADS, HEAD_DIM).to(dtype).transpose(1, 2)
+        k = torch.randn(batch, length, KV_HEADS, HEAD_DIM).to(dtype).transpose(1, 2)
+        at = torch.arange(length)
+        cos, sin = embedding(q, at[None])
+        calls: dict[str, Callable[[], object]] = {
+            "eager": lambda: apply(q, k, cos, sin),  # noqa: B023
+            "bearing": lambda: module(q, k, at),  # noqa: B023
+            "in place": lambda: bearing.rotate(table, q, k, at, threads=torch.get_num_threads()),  # noqa: B023
+        }
+        if fused is not None:
+            calls["compiled"] = lambda: fused(q, k, cos, sin)  # noqa: B023
+        found = least(calls)
+        times = "  ".join(f"{call} {found[call]:9.1f} us" for call in sorted(calls, key=list(calls).index))
+        ratios = "  ".join(f"{found[c] / found['bearing']:.2f}x {c}" for c in ("eager", "compiled") if c in found)
+        print(f"{name:8} {batch:2} x {length:4} {str(dtype):15} {times}   bearing.torch is {ratios}")
+
+
+def models() -> None:
+    config = LlamaConfig(
+        hidden_size=512, intermediate_size=1376, num_hidden_layers=4, num_attention_heads=8, num_key_value_heads=4,
+        vocab_size=1000,
+    )  # fmt: skip
+    own = LlamaForCausalLM(config).eval()
+    ours = replace_rotary(copy.deepcopy(own))
+    for length in (1024, 128, 1):
+        ids = torch.randint(1000, (1, length))
+        found = least({"own": lambda: own(ids), "bearing": lambda: ours(ids)}, 3.0)  # noqa: B023
+        times = f"own {found['own']:9.1f} us  bearing {found['bearing']:9.1f} us"
+        print(f"a small Llama, {length:4} tokens   {times}   {found['own'] / found['bearing']:.3f}x")
+
+
+def main() -> None:
+    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    arguments.add_argument("--threads", type=int, default=1)
+    arguments.add_argument("--compiled", action="store_true", help="transformers' function under torch.compile too")
+    arguments.add_argument("--model", action="store_true", help="a small Llama's forward as well")
+    given = arguments.parse_args()
+    torch.set_num_threads(given.threads)
+    with torch.no_grad():
+        for dtype in (torch.float32, torch.bfloat16):
+            rotations(dtype, given.compiled)
+        if given.model:
+            models()
+
+
+if __name__ == "__main__":
+    main()
