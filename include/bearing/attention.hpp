@@ -66,8 +66,8 @@ struct AttentionOptions {
 /// of Σ_j exp(s_ij), sinks included. A query that sees no key: out 0, lse −∞, or its sink. O is T, or its arithmetic
 /// type: partial results, to be merged, keep all bits.
 ///
-/// Bfloat16 on a machine with matrix tiles (AMX) may round weights, and turned rows, to bfloat16 for their products: out
-/// is off by at most 0.0041 of the largest |v| then, lse by 1e-4, and a turned row's logits by 2^-8 of |c|·|q|·|k|.
+/// Bfloat16 on a machine with matrix tiles (AMX) may round weights, and turned rows, to bfloat16 for their products:
+/// out is off by at most 0.0041 of the largest |v| then, lse by 1e-4, a turned row's logits by 2^-8 of |c|·|q|·|k|.
 ///
 /// Throws ShapeError for shapes that do not fit each other, tensors without memory and outputs that share it,
 /// RangeError for positions, options and encodings that cannot serve; nothing is written then.
