@@ -93,8 +93,13 @@ def on_a_grid(tokens: Tensor, batch: int) -> Tensor:
 def cases() -> dict[str, Case]:
     f64 = torch.float64
     causal, none = {"mask": "causal"}, {"mask": "none"}
-    swin = lambda: bt.Swin(bearing.Swin(height=4, width=5), 4)  # noqa: E731
-    shaw = lambda: bt.Shaw(bearing.Shaw(clip=4), 8, 6)  # noqa: E731
+
+    def swin() -> Any:
+        return bt.Swin(bearing.Swin(height=4, width=5), 4)
+
+    def shaw() -> Any:
+        return bt.Shaw(bearing.Shaw(clip=4), 8, 6)
+
     return {
         "rope, causal, contiguous": Case(contiguous, [rope], options=causal),
         "rope, causal, zigzag": Case(zigzag, [rope], options=causal),
@@ -164,7 +169,10 @@ class Problem:
 
     def sharded(self, attention: Callable[..., Any], mine: Tensor, my_keys: Tensor, dtype: torch.dtype) -> dict:
         """Results and gradients of the tokens that are given."""
-        part = lambda x, at: x.index_select(self.time, at).to(dtype).requires_grad_()  # noqa: E731
+
+        def part(x: Tensor, at: Tensor) -> Tensor:
+            return x.index_select(self.time, at).to(dtype).requires_grad_()
+
         q, k, v = part(self.q, mine), part(self.k, my_keys), part(self.v, my_keys)
         sinks = None if self.sinks is None else self.sinks.clone().requires_grad_()
         key_mask = None if self.key_mask is None else self.key_mask[:, my_keys]
@@ -238,7 +246,7 @@ def run(case: Case) -> dict[str, Any]:
 def message(call: Callable[[], Any]) -> str:
     try:
         call()
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001 - any of them
         return f"{type(error).__name__}: {error}"
     return ""
 

@@ -67,7 +67,8 @@ def ring_attention(
     bits. ``sum_gradients=False`` leaves each process its own queries' share, for those who sum all gradients of a model
     later, as DistributedDataParallel does.
 
-    A process holds two shards of keys and values at most, in the backward as many of their gradients; float16 and
+    Beside its own shard a process holds two of others' keys and values at most, and what gradients of them are on
+    their way in the backward: its memory is linear in the shard, whatever the sequence's length. float16 and
     bfloat16 travel as they are and are computed in float32. Shards that no further process sees go no further. Results
     have the same bits every time. An argument that is refused on one process raises on all of them.
     """
