@@ -6,6 +6,7 @@
 
 #include <nanobind/stl/vector.h>
 
+#include <atomic>
 #include <bearing/attention.hpp>
 #include <bearing/error.hpp>
 #include <bearing/rows.hpp>
@@ -505,8 +506,24 @@ ffi::Error guarded(ffi::RemainingArgs args, ffi::RemainingRets results, ffi::Dic
   }
 }
 
+/// The minor version of the interface that the process has, as Python says before handlers are registered.
+std::atomic<int> minor_version_here = XLA_FFI_API_MINOR;
+
+/// Whether the call asks for the handler's version in a process whose interface is older than the one that this was
+/// built with. What handlers use here has been in it since 0.1, so that they serve as the version that is there.
+bool answer_older(const XLA_FFI_CallFrame& call) {
+  const XLA_FFI_Extension_Base* asked = call.extension_start;
+  const int minor = minor_version_here;
+  if (minor >= XLA_FFI_API_MINOR || asked == nullptr || asked->type != XLA_FFI_Extension_Metadata) return false;
+  XLA_FFI_Metadata& metadata = *reinterpret_cast<const XLA_FFI_Metadata_Extension*>(asked)->metadata;
+  metadata.api_version = {XLA_FFI_Api_Version_STRUCT_SIZE, nullptr, XLA_FFI_API_MAJOR, minor};
+  metadata.traits = 0;
+  return true;
+}
+
 template <void (*body)(Frame&)>
 XLA_FFI_Error* handler(XLA_FFI_CallFrame* call) {
+  if (answer_older(*call)) return nullptr;
   static auto* bound = ffi::Ffi::Bind().RemainingArgs().RemainingRets().Attrs().To(guarded<body>).release();
   return bound->Call(call);
 }
@@ -532,7 +549,8 @@ void add_encodings(const std::string& text, const nb::list& encodings) {
 void bind_jax(nb::module_& m) {
   m.def(
       "_jax_handlers",
-      [] {
+      [](int minor_version) {
+        minor_version_here = minor_version;
         nb::dict all;
         all["attention"] = capsule<attention_forward>();
         all["attention_backward"] = capsule<attention_backward>();
@@ -545,7 +563,8 @@ void bind_jax(nb::module_& m) {
         all["bias_matrix_backward"] = capsule<bias_backward>();
         return all;
       },
-      "bearing.jax's handlers of XLA's foreign functions, by name.");
+      nb::arg("minor_version"),
+      "bearing.jax's handlers of XLA's foreign functions, by name, for a minor version of that interface.");
   m.def(
       "_jax_api_version", [] { return nb::make_tuple(XLA_FFI_API_MAJOR, XLA_FFI_API_MINOR); },
       "The version of XLA's interface that this module was built with.");

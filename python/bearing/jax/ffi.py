@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -25,15 +27,24 @@ def register() -> None:
             "bearing was built without JAX's headers, so that it has no bearing.jax. Install jax, nanobind and "
             f"scikit-build-core, then build bearing again where they can be seen: {REBUILD}"
         )
-    try:
-        for name, handler in _core._jax_handlers().items():
-            jax.ffi.register_ffi_target(f"bearing_{name}", handler, platform="cpu")
-    except Exception as error:
-        built = ".".join(str(number) for number in _core._jax_api_version())
+    # XLA would refuse handlers of another major version when it starts, and then not start at all. They adapt to older
+    # minor versions.
+    built, here = _core._jax_api_version(), interface_version()
+    if built[0] != here[0]:
         raise ImportError(
-            f"bearing was built for version {built} of XLA's foreign functions, which jaxlib {jaxlib.__version__} "
-            f"does not take. With jax, nanobind and scikit-build-core installed, build it for this one: {REBUILD}"
-        ) from error
+            f"bearing was built for version {built[0]}.{built[1]} of XLA's foreign functions, jaxlib "
+            f"{jaxlib.__version__} has {here[0]}.{here[1]}. With jax, nanobind and scikit-build-core installed, build "
+            f"it for this one: {REBUILD}"
+        )
+    for name, handler in _core._jax_handlers(here[1]).items():
+        jax.ffi.register_ffi_target(f"bearing_{name}", handler, platform="cpu")
+
+
+def interface_version() -> tuple[int, int]:
+    """The version of XLA's foreign functions that the installed jaxlib has, as its own header says."""
+    header = Path(jax.ffi.include_dir(), "xla", "ffi", "api", "c_api.h").read_text(encoding="utf-8")
+    major, minor = (re.search(rf"#define XLA_FFI_API_{part} (\d+)", header)[1] for part in ("MAJOR", "MINOR"))
+    return int(major), int(minor)
 
 
 def call(name: str, results: Sequence[Any], rank: int, arrays: Sequence[Any], **attributes: Any) -> tuple[Any, ...]:
