@@ -24,8 +24,8 @@ def replace_rotary(model: Model, *, angles: str = "as_float32") -> Model:
     """Gives a model of ``transformers`` bearing's rotary embedding, in place; returns the model.
 
     angles: "as_float32" keeps to the float32 order of operations that the model was trained with, so that logits are
-    the same up to rounding; "exact" has each cosine and sine rounded once, which is better far into a sequence. Queries and
-    keys are turned in one pass each, in float32 for bfloat16 and float16. Works in training, with caches and
+    the same up to rounding; "exact" has each cosine and sine rounded once, which is better far into a sequence. Queries
+    and keys are turned in one pass each, in float32 for bfloat16 and float16. Works in training, with caches and
     ``generate``, and under ``torch.compile`` but for dynamic NTK and LongRoPE, whose tables depend on the length.
 
     Every rotary embedding is compared with bearing's on small tensors before it is replaced: ValueError if they differ,
