@@ -113,9 +113,9 @@ void check_output(const char* function, const char* argument, View<T, Rank> x) {
 
 /// Throws ShapeError if a tensor that is written starts where another one does. Tensors may well lie between each
 /// other's rows (slices of one array of queries, keys and values), so that more cannot be told from their ends.
-template <class T, class U, int Rank>
+template <class T, class U, int Rank, int OtherRank>
 void check_other(const char* function, const char* argument, View<T, Rank> written, const char* than,
-                 View<U, Rank> other) {
+                 View<U, OtherRank> other) {
   if (written.size() == 0 || other.size() == 0) return;
   if (static_cast<const void*>(written.data) != static_cast<const void*>(other.data)) return;
   throw ShapeError(

@@ -24,6 +24,10 @@ void check_outputs(const AttentionCall<T>& call, View<O, 4> out, View<Compute<T>
   if (lse.data == nullptr) return;
   check_shape(call.function, "lse", lse, {p.batch, p.heads, p.q_len}, "[batch, heads, q_len]");
   check_output(call.function, "lse", lse);
+  check_other(call.function, "lse", lse, "q", call.in.q);
+  check_other(call.function, "lse", lse, "k", call.in.k);
+  check_other(call.function, "lse", lse, "v", call.in.v);
+  check_other(call.function, "lse", lse, "out", out);
 }
 
 /// Divides by the sums of weights, rounds once, and stores.

@@ -220,6 +220,10 @@ TEST(AttentionWrongCalls, Outputs) {
                                      "out: must be another tensor than k, got the same memory");
   expect_refused_forward<ShapeError>([](Call& c) { c.in.v.data = c.out.data; },
                                      "out: must be another tensor than v, got the same memory");
+  expect_refused_forward<ShapeError>([](Call& c) { c.in.q.data = c.lse.data; },
+                                     "lse: must be another tensor than q, got the same memory");
+  expect_refused_forward<ShapeError>([](Call& c) { c.out.data = c.lse.data; },
+                                     "lse: must be another tensor than out, got the same memory");
   expect_refused_forward<ShapeError>([](Call& c) { c.lse.shape[2] = 4; },
                                      "lse: must be [batch, heads, q_len] = [2, 4, 3], got [2, 4, 4]");
   expect_refused_forward<ShapeError>(

@@ -311,11 +311,13 @@ void finish(const DecodePlan<T>& plan, Index b, Index kv_head, Compute<T>* memor
     const auto slice = [&](Index n) { return SliceResult<A>(plan, memory + n * plan.result_size()); };
     A max = sink;
     for (Index n = 0; n < plan.slices; ++n) max = std::max(max, slice(n).max[r]);
-    const auto share = [&](A of) { return of == none ? A{0} : std::exp(of - max); };
+    // Shares below the normal range are 0: exp() would leave an errno.
+    constexpr A least = (std::numeric_limits<A>::min_exponent - 1) * std::numbers::ln2_v<A>;
+    const auto share = [&](A of) { return of == none || of - max < least ? A{0} : std::exp(of - max); };
     A* row = slice(0).out + r * plan.out_stride();
     A sum = share(sink), first = share(slice(0).max[r]);
     sum += first * slice(0).sum[r];
-    if (plan.slices == 1 && first != 1) attend::blend<A>(value_dim, first, row, A{0}, row);
+    for (Index d = 0; plan.slices == 1 && d < value_dim; ++d) row[d] *= first;
     for (Index n = 1; n < plan.slices; ++n, first = 1) {
       const A factor = share(slice(n).max[r]);
       attend::blend<A>(value_dim, first, row, factor, slice(n).out + r * plan.out_stride());
