@@ -82,7 +82,9 @@ bool Array::take_buffer(nb::handle from, bool write, bool as_bits) {
     ~Release() { PyBuffer_Release(&buffer); }
   } const release{buffer};
   object_ = nb::borrow(from);
-  const std::string_view format = buffer.format;
+  std::string_view format = buffer.format;
+  // Native order, said in so many words: NumPy does where elements are not aligned.
+  if (format.size() == 2 && (format[0] == '^' || format[0] == '=' || format[0] == '@')) format.remove_prefix(1);
   if (as_bits) {
     type_ = DataType::bf16;
   } else if (format == "f") {

@@ -208,7 +208,7 @@ void bind_specimen(nb::module_& m) {
             const inspect::Array rows = cube(x, {"turn", "x"});
             return array_of(self.turn(enum_of<Side>(side, {"turn", "side"}), self.tokens(rows.shape[1], first), rows));
           },
-          nb::arg("x"), nb::arg("side") = "query", nb::arg("first") = 0,
+          nb::arg("x").none(), nb::arg("side") = "query", nb::arg("first") = 0,
           nb::sig("def turn(self, x: ArrayLike, side: Literal['query', 'key'] = 'query', first: int = 0) -> "
                   "NDArray[np.float64]"),
           "x [heads, tokens, dim] as the encoding turns it: [heads, tokens, out_dim].")
@@ -219,7 +219,7 @@ void bind_specimen(nb::module_& m) {
             return array_of(self.logits(self.tokens(queries.shape[1], q_first), self.tokens(keys.shape[1], k_first),
                                         queries, keys));
           },
-          nb::arg("q"), nb::arg("k"), nb::arg("q_first") = 0, nb::arg("k_first") = 0,
+          nb::arg("q").none(), nb::arg("k").none(), nb::arg("q_first") = 0, nb::arg("k_first") = 0,
           nb::sig("def logits(self, q: ArrayLike, k: ArrayLike, q_first: int = 0, k_first: int = 0) -> "
                   "NDArray[np.float64]"),
           "The logits of attention [heads, queries, keys], from q [heads, queries, dim] and k [heads, keys, dim].")
@@ -249,7 +249,7 @@ void bind_measures(nb::module_& m) {
         const Array xs = doubles(x, {"similarity", "x"}), ys = doubles(y, {"similarity", "y"});
         return inspect::similarity(xs.view<double, 1>(), ys.view<double, 1>());
       },
-      nb::arg("x"), nb::arg("y"), nb::sig("def similarity(x: ArrayLike, y: ArrayLike) -> Similarity"),
+      nb::arg("x").none(), nb::arg("y").none(), nb::sig("def similarity(x: ArrayLike, y: ArrayLike) -> Similarity"),
       "How alike two rows [dim] are.");
   m.def(
       "products",
@@ -258,7 +258,8 @@ void bind_measures(nb::module_& m) {
         const inspect::Array all = inspect::products(matrix(xs), matrix(ys));
         return numpy_array(all.values, {all.shape[1], all.shape[2]});
       },
-      nb::arg("x"), nb::arg("y"), nb::sig("def products(x: ArrayLike, y: ArrayLike) -> NDArray[np.float64]"),
+      nb::arg("x").none(), nb::arg("y").none(),
+      nb::sig("def products(x: ArrayLike, y: ArrayLike) -> NDArray[np.float64]"),
       "x_i · y_j of every two rows, summed in one order: [rows of x, rows of y].");
   m.def(
       "rotation_similarity",
@@ -266,7 +267,7 @@ void bind_measures(nb::module_& m) {
         return array_of(
             inspect::rotation_similarity(frequencies_of(frequencies, {"rotation_similarity", "frequencies"}), length));
       },
-      nb::arg("frequencies"), nb::arg("length"),
+      nb::arg("frequencies").none(), nb::arg("length"),
       nb::sig("def rotation_similarity(frequencies: RopeFrequencies | RopeTable | Rope, length: int) -> "
               "NDArray[np.float64]"),
       "a² Σ_i cos(kθ_i) for k = 0 … length − 1: what a rotary encoding leaves of the product of a query and a key "
@@ -290,7 +291,7 @@ void bind_measures(nb::module_& m) {
       [](nb::handle curve) {
         return inspect::decay(Member<std::vector<double>>::from(curve, {"decay", "curve"}));
       },
-      nb::arg("curve"), nb::sig("def decay(curve: Sequence[float] | ArrayLike) -> Decay"),
+      nb::arg("curve").none(), nb::sig("def decay(curve: Sequence[float] | ArrayLike) -> Decay"),
       "What a curve over distance 0, 1, 2, … does.");
 
   using inspect::LinearMap;
@@ -311,7 +312,7 @@ void bind_measures(nb::module_& m) {
         const Array given = doubles(rows, {"shift_map", "rows"});
         return inspect::shift_map(matrix(given), offset);
       },
-      nb::arg("rows"), nb::arg("offset"), nb::sig("def shift_map(rows: ArrayLike, offset: int) -> LinearMap"),
+      nb::arg("rows").none(), nb::arg("offset"), nb::sig("def shift_map(rows: ArrayLike, offset: int) -> LinearMap"),
       "The linear map that carries the row at p to the row at p + offset for all p at once, by least squares over\n"
       "even p, judged on the odd ones between them. rows [time, dim].");
   m.def(
@@ -335,7 +336,7 @@ void bind_measures(nb::module_& m) {
         const auto all = Member<std::vector<double>>::from(values, {"runs", "values"});
         return list_of(inspect::runs({all.data(), {static_cast<Index>(all.size())}, {1}}, first));
       },
-      nb::arg("values"), nb::arg("first") = 0,
+      nb::arg("values").none(), nb::arg("first") = 0,
       nb::sig("def runs(values: Sequence[float] | ArrayLike, first: int = 0) -> list[Run]"),
       "The bucket map of a bias that is given for distances first, first + 1, …: where it is constant.");
   m.def(
@@ -357,7 +358,7 @@ void bind_measures(nb::module_& m) {
         put("position_word", all.position_word), put("position_position", all.position_position);
         return parts;
       },
-      nb::arg("words"), nb::arg("positions"), nb::arg("w_q") = nb::none(), nb::arg("w_k") = nb::none(),
+      nb::arg("words").none(), nb::arg("positions").none(), nb::arg("w_q") = nb::none(), nb::arg("w_k") = nb::none(),
       nb::sig("def correlations(words: ArrayLike, positions: ArrayLike, w_q: ArrayLike | None = None, "
               "w_k: ArrayLike | None = None) -> dict[str, NDArray[np.float64]]"),
       "The four parts of (w_i + p_i) W_q · (w_j + p_j) W_k (Ke, He, Liu 2021, arXiv 2006.15595, figure 2), [time, "
@@ -375,7 +376,7 @@ void bind_rope_report(nb::module_& m) {
       [](nb::handle f) {
         return array_of(wavelengths(frequencies_of(f, {"wavelengths", "frequencies"})));
       },
-      nb::arg("frequencies"), nb::sig(waves.c_str()),
+      nb::arg("frequencies").none(), nb::sig(waves.c_str()),
       "2π/|θ|, the tokens that a pair takes for one turn: [pairs]. inf for a pair that does not turn.");
   record<PairRun>(m, "PairRun", "Neighbouring pairs that a scaling treats alike.",
                   {{"change", "str", [](const PairRun& r) { return Member<PairChange>::to(r.change); },
@@ -387,13 +388,13 @@ void bind_rope_report(nb::module_& m) {
       [](nb::handle f) {
         return list_of(pair_runs(frequencies_of(f, {"pair_runs", "frequencies"})));
       },
-      nb::arg("frequencies"), nb::sig(runs.c_str()), "What the scaling does to which pairs.");
+      nb::arg("frequencies").none(), nb::sig(runs.c_str()), "What the scaling does to which pairs.");
   m.def(
       "unfinished_pairs",
       [](nb::handle f, Index length) {
         return list_of(unfinished_pairs(frequencies_of(f, {"unfinished_pairs", "frequencies"}), length));
       },
-      nb::arg("frequencies"), nb::arg("length"), nb::sig(unfinished.c_str()),
+      nb::arg("frequencies").none(), nb::arg("length"), nb::sig(unfinished.c_str()),
       "The pairs that turn, but less than once in `length` tokens.");
   record<AngleError>(m, "AngleError", "How far an angle is off, and where.",
                      {{"radians", "float", [](const AngleError& e) { return real(e.radians); }, "How far."},
@@ -407,7 +408,7 @@ void bind_rope_report(nb::module_& m) {
       [](nb::handle scaling) {
         return depends_on_length(Member<RopeScaling>::from(scaling, {"depends_on_length", "scaling"}));
       },
-      nb::arg("scaling"), "Whether the frequencies depend on the sequence's length: dynamic NTK and LongRoPE.");
+      nb::arg("scaling").none(), "Whether the frequencies depend on the sequence's length: dynamic NTK and LongRoPE.");
   m.def(
       "rope_warnings",
       [](const Rope& rope, Index trained, Index longest, Index seq_len) {

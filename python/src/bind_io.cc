@@ -140,8 +140,8 @@ void bind_io(nb::module_& m) {
           nb::sig("def layer_groups(self) -> tuple[LayerGroup, ...]"),
           "Layers that are alike in everything, in order of their first layer.");
   m.def(
-      "read_hf_config", [](nb::handle config) { return model_from(config, "read_hf_config"); }, nb::arg("config"),
-      nb::sig("def read_hf_config(config: ConfigSource) -> Model"),
+      "read_hf_config", [](nb::handle config) { return model_from(config, "read_hf_config"); },
+      nb::arg("config").none(), nb::sig("def read_hf_config(config: ConfigSource) -> Model"),
       "Reads what a Hugging Face config says about positions: a path, a dictionary, or a transformers config "
       "object.\n\n"
       "Raises ConfigError, which names the file, line and column or JSON pointer, what must hold and what was found.\n"

@@ -136,7 +136,7 @@ void bind_scalings(nb::module_& m) {
       [](nb::handle scaling) {
         return scaling_name(Member<RopeScaling>::from(scaling, {"scaling_name", "scaling"}));
       },
-      nb::arg("scaling"), "The name that Hugging Face's files use where there is one, else bearing's own.");
+      nb::arg("scaling").none(), "The name that Hugging Face's files use where there is one, else bearing's own.");
 }
 
 void bind_frequencies(nb::module_& m) {
@@ -183,7 +183,7 @@ void bind_frequencies(nb::module_& m) {
         return resolve_explicit(rope, View<const double, 1>{values.data(), {static_cast<Index>(values.size())}, {1}},
                                 attention_factor);
       },
-      nb::arg("rope"), nb::arg("inv_freq"), nb::arg("attention_factor") = 1.0,
+      nb::arg("rope"), nb::arg("inv_freq").none(), nb::arg("attention_factor") = 1.0,
       nb::sig("def resolve_explicit(rope: Rope, inv_freq: Sequence[float] | ArrayLike, attention_factor: float = 1.0) "
               "-> RopeFrequencies"),
       "The same for frequencies that are given, [pairs], radians per token.");
@@ -192,7 +192,7 @@ void bind_frequencies(nb::module_& m) {
       [](nb::handle frequencies, Index trained_length) {
         return high_frequency(frequencies_of(frequencies, {"high_frequency", "frequencies"}), trained_length);
       },
-      nb::arg("frequencies"), nb::arg("trained_length"),
+      nb::arg("frequencies").none(), nb::arg("trained_length"),
       nb::sig("def high_frequency(frequencies: RopeFrequencies | RopeTable | Rope, trained_length: int) -> "
               "RopeFrequencies"),
       "High-frequency RoPE (Chen et al. 2024, arXiv 2410.21216): pairs that complete no turn within the trained\n"
@@ -202,7 +202,7 @@ void bind_frequencies(nb::module_& m) {
       [](nb::handle frequencies) {
         return negative_angle(frequencies_of(frequencies, {"negative_angle", "frequencies"}));
       },
-      nb::arg("frequencies"),
+      nb::arg("frequencies").none(),
       nb::sig("def negative_angle(frequencies: RopeFrequencies | RopeTable | Rope) -> RopeFrequencies"),
       "RoPE that turns the other way, as NanoChat's models do.");
 }
@@ -242,7 +242,7 @@ void bind_rope(nb::module_& m) {
       Field{"part", &Rope::part}, Field{"axes", &Rope::axes})
       .def_static(
           "from_config", [](nb::handle config, std::optional<Index> layer) { return rope_from_config(config, layer); },
-          nb::arg("config"), nb::arg("layer") = nb::none(),
+          nb::arg("config").none(), nb::arg("layer") = nb::none(),
           nb::sig("def from_config(config: ConfigSource, layer: int | None = None) -> Rope"),
           "The rotary encoding of a Hugging Face model: config is the path of a config.json, its members in a\n"
           "dictionary, or transformers' own config object.\n\n"

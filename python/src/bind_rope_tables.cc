@@ -275,7 +275,7 @@ void bind_tables(nb::module_& m) {
                   "dtype: Literal['float32', 'float64'] = 'float32', "
                   "angles: Literal['exact', 'as_float32'] = 'exact', memory: Literal['full', 'compact'] = 'full', "
                   "seq_len: int = 0, threads: int = 1) -> None"))
-      .def_static("from_cos_sin", table_from_cos_sin, nb::arg("rope"), nb::arg("cos"), nb::arg("sin"),
+      .def_static("from_cos_sin", table_from_cos_sin, nb::arg("rope"), nb::arg("cos").none(), nb::arg("sin").none(),
                   nb::sig("def from_cos_sin(rope: Rope, cos: ArrayLike, sin: ArrayLike) -> RopeTable"),
                   "A table from given numbers, cos and sin [length, pairs], taken as they are: positions must lie in\n"
                   "[0, length). rope gives the geometry: head_dim, rotary_dim, pairing, part.")
@@ -342,34 +342,34 @@ void bind_tables(nb::module_& m) {
 }
 
 void bind_rotations(nb::module_& m) {
-  m.def("rotate", turn_both, nb::arg("table"), nb::arg("q"), nb::arg("k"), nb::arg("positions").none(), nb::kw_only(),
-        nb::arg("k_positions") = nb::none(), nb::arg("layout") = "bhtd", nb::arg("threads") = 1,
+  m.def("rotate", turn_both, nb::arg("table"), nb::arg("q").none(), nb::arg("k").none(), nb::arg("positions").none(),
+        nb::kw_only(), nb::arg("k_positions") = nb::none(), nb::arg("layout") = "bhtd", nb::arg("threads") = 1,
         nb::sig("def rotate(table: RopeTable, q: Array, k: Array, positions: Positions, *, "
                 "k_positions: Positions = None, layout: Literal['bhtd', 'bthd'] = 'bhtd', threads: int = 1) -> None"),
         documented("Rotates queries q [batch, heads, time, head_dim] and keys k [batch, kv_heads, time, head_dim] in\n"
                    "place, in one call. k_positions: where the keys stand, if not at `positions`."));
-  m.def("rotate", turn_in_place<Way::forward>, nb::arg("table"), nb::arg("x"), nb::arg("positions") = nb::none(),
+  m.def("rotate", turn_in_place<Way::forward>, nb::arg("table"), nb::arg("x").none(), nb::arg("positions") = nb::none(),
         nb::kw_only(), nb::arg("layout") = "bhtd", nb::arg("threads") = 1,
         nb::sig("def rotate(table: RopeTable, x: Array, positions: Positions = None, *, "
                 "layout: Literal['bhtd', 'bthd'] = 'bhtd', threads: int = 1) -> None"),
         documented("Rotates x [batch, heads, time, head_dim] in place, by its tokens' positions.\n\n"
                    "The array must be writable: JAX's never are, rotate_to() returns a new one."));
-  m.def("rotate_to", turn_copy<Way::forward>, nb::arg("table"), nb::arg("x"), nb::arg("positions") = nb::none(),
+  m.def("rotate_to", turn_copy<Way::forward>, nb::arg("table"), nb::arg("x").none(), nb::arg("positions") = nb::none(),
         nb::kw_only(), nb::arg("layout") = "bhtd", nb::arg("threads") = 1,
         nb::sig("def rotate_to(table: RopeTable, x: ArrayLike, positions: Positions = None, *, "
                 "layout: Literal['bhtd', 'bthd'] = 'bhtd', threads: int = 1) -> Array"),
         documented("Rotates x [batch, heads, time, head_dim] into a new array of the same kind and type."));
-  m.def("rotate_backward", turn_in_place<Way::backward>, nb::arg("table"), nb::arg("d"),
+  m.def("rotate_backward", turn_in_place<Way::backward>, nb::arg("table"), nb::arg("d").none(),
         nb::arg("positions") = nb::none(), nb::kw_only(), nb::arg("layout") = "bhtd", nb::arg("threads") = 1,
         nb::sig("def rotate_backward(table: RopeTable, d: Array, positions: Positions = None, *, "
                 "layout: Literal['bhtd', 'bthd'] = 'bhtd', threads: int = 1) -> None"),
         documented("The gradient of rotate(), in place: d_x = a·R(pθ)ᵀ d_y. The transpose, not the inverse."));
-  m.def("rotate_backward_to", turn_copy<Way::backward>, nb::arg("table"), nb::arg("d_out"),
+  m.def("rotate_backward_to", turn_copy<Way::backward>, nb::arg("table"), nb::arg("d_out").none(),
         nb::arg("positions") = nb::none(), nb::kw_only(), nb::arg("layout") = "bhtd", nb::arg("threads") = 1,
         nb::sig("def rotate_backward_to(table: RopeTable, d_out: ArrayLike, positions: Positions = None, *, "
                 "layout: Literal['bhtd', 'bthd'] = 'bhtd', threads: int = 1) -> Array"),
         documented("The gradient of rotate_to(), as a new array."));
-  m.def("shift", shift_keys, nb::arg("frequencies"), nb::arg("by"), nb::arg("k"), nb::kw_only(),
+  m.def("shift", shift_keys, nb::arg("frequencies").none(), nb::arg("by"), nb::arg("k").none(), nb::kw_only(),
         nb::arg("layout") = "bhtd", nb::arg("threads") = 1,
         nb::sig("def shift(frequencies: RopeFrequencies | RopeTable | Rope, by: int, k: Array, *, "
                 "layout: Literal['bhtd', 'bthd'] = 'bhtd', threads: int = 1) -> None"),
@@ -383,7 +383,7 @@ void bind_rotations(nb::module_& m) {
                       rebase(xpos, from, to, view, on);
                     });
       },
-      nb::arg("xpos"), nb::arg("old_at").none(), nb::arg("new_at").none(), nb::arg("k"), nb::kw_only(),
+      nb::arg("xpos"), nb::arg("old_at").none(), nb::arg("new_at").none(), nb::arg("k").none(), nb::kw_only(),
       nb::arg("layout") = "bhtd", nb::arg("threads") = 1,
       nb::sig("def rebase(xpos: Xpos, old_at: Positions, new_at: Positions, k: Array, *, "
               "layout: Literal['bhtd', 'bthd'] = 'bhtd', threads: int = 1) -> None"),
@@ -399,8 +399,8 @@ void bind_rotations(nb::module_& m) {
                       rebase(before, old_positions, after, new_positions, view, on);
                     });
       },
-      nb::arg("from_"), nb::arg("old_at").none(), nb::arg("to"), nb::arg("new_at").none(), nb::arg("k"), nb::kw_only(),
-      nb::arg("layout") = "bhtd", nb::arg("threads") = 1,
+      nb::arg("from_").none(), nb::arg("old_at").none(), nb::arg("to").none(), nb::arg("new_at").none(),
+      nb::arg("k").none(), nb::kw_only(), nb::arg("layout") = "bhtd", nb::arg("threads") = 1,
       nb::sig("def rebase(from_: RopeFrequencies | RopeTable | Rope, old_at: Positions, "
               "to: RopeFrequencies | RopeTable | Rope, new_at: Positions, k: Array, *, "
               "layout: Literal['bhtd', 'bthd'] = 'bhtd', threads: int = 1) -> None"),
@@ -408,8 +408,9 @@ void bind_rotations(nb::module_& m) {
       "old_at under one encoding to new_at under another (a chunk reused elsewhere; dynamic NTK or LongRoPE at "
       "another\n"
       "length).");
-  m.def("rotate_parameter_gradients", parameter_gradients, nb::arg("frequencies"), nb::arg("y"), nb::arg("d_y"),
-        nb::arg("positions") = nb::none(), nb::kw_only(), nb::arg("layout") = "bhtd", nb::arg("threads") = 1,
+  m.def("rotate_parameter_gradients", parameter_gradients, nb::arg("frequencies").none(), nb::arg("y").none(),
+        nb::arg("d_y").none(), nb::arg("positions") = nb::none(), nb::kw_only(), nb::arg("layout") = "bhtd",
+        nb::arg("threads") = 1,
         nb::sig("def rotate_parameter_gradients(frequencies: RopeFrequencies | RopeTable | Rope, y: ArrayLike, "
                 "d_y: ArrayLike, positions: Positions = None, *, layout: Literal['bhtd', 'bthd'] = 'bhtd', "
                 "threads: int = 1) -> dict[str, Any]"),
@@ -422,10 +423,10 @@ void bind_rotations(nb::module_& m) {
         const auto d = Member<std::vector<double>>::from(d_inv_freq, {"base_gradient", "d_inv_freq"});
         return base_gradient(rope, {d.data(), {static_cast<Index>(d.size())}, {1}}, seq_len);
       },
-      nb::arg("rope"), nb::arg("d_inv_freq"), nb::arg("seq_len") = 0,
+      nb::arg("rope"), nb::arg("d_inv_freq").none(), nb::arg("seq_len") = 0,
       nb::sig("def base_gradient(rope: Rope, d_inv_freq: Sequence[float] | ArrayLike, seq_len: int = 0) -> float"),
       "The gradient of the base, from that of the frequencies [pairs].");
-  m.def("cos_sin", cos_sin, nb::arg("frequencies"), nb::arg("positions") = nb::none(), nb::kw_only(),
+  m.def("cos_sin", cos_sin, nb::arg("frequencies").none(), nb::arg("positions") = nb::none(), nb::kw_only(),
         nb::arg("length") = nb::none(), nb::arg("dtype") = "float32", nb::arg("threads") = 1,
         nb::sig("def cos_sin(frequencies: RopeFrequencies | RopeTable | Rope, positions: Positions = None, *, "
                 "length: int | None = None, dtype: Literal['float32', 'float64'] = 'float32', threads: int = 1) -> "
@@ -449,7 +450,7 @@ void bind_rope_tables(nb::module_& m) {
             }
             new (self) RotaryEncoding("RotaryRows", std::move(table));
           },
-          nb::arg("table"), nb::sig("def __init__(self, table: RopeTable) -> None"));
+          nb::arg("table").none(), nb::sig("def __init__(self, table: RopeTable) -> None"));
   nb::class_<XposEncoding, Encoding>(m, "XposRows", "xPos as an encoding of queries and keys, from an XposTable.")
       .def(
           "__init__",
@@ -459,7 +460,7 @@ void bind_rope_tables(nb::module_& m) {
             }
             new (self) XposEncoding("XposRows", std::move(table));
           },
-          nb::arg("table"), nb::sig("def __init__(self, table: XposTable) -> None"));
+          nb::arg("table").none(), nb::sig("def __init__(self, table: XposTable) -> None"));
 }
 
 }  // namespace bearing::python

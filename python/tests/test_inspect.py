@@ -1,0 +1,145 @@
+"""What encodings do, in numbers: the catalog, checks, and measures against NumPy."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import bearing
+import numpy as np
+import pytest
+
+EPS = np.finfo(np.float64).eps
+
+
+def test_the_catalog_names_every_encoding_once() -> None:
+    stems = [entry.stem for entry in bearing.catalog()]
+    assert len(stems) == len(set(stems)) and {"rope", "alibi", "t5", "sinusoidal", "learned"} <= set(stems)
+    rope = next(entry for entry in bearing.catalog() if entry.stem == "rope")
+    assert rope.year == 2021 and "2104.09864" in rope.source and rope.title
+    json.dumps(rope.to_dict())
+
+
+@pytest.mark.parametrize("stem", ["rope", "alibi", "sinusoidal"])
+def test_a_check_has_a_verdict_and_its_evidence(stem: str) -> None:
+    properties = {p.name: p for p in bearing.check(stem, heads=4, dim=16, length=64)}
+    assert properties["relative"].verdict == ("no" if stem == "sinusoidal" else "yes")
+    assert properties["deterministic"].verdict == "yes"
+    assert all(p.evidence for p in properties.values())
+    assert bearing.check(stem, heads=4, dim=16, length=64) == list(properties.values())
+
+
+def test_a_comparison_is_a_row_of_the_table() -> None:
+    row = bearing.compare("t5", heads=4, dim=16, length=64)
+    assert row.stem == "t5" and row.sites == "score" and row.learnable and row.past_length == "seen values"
+    assert row.memory == "O(1)" and row.parameters == 32 * 4
+    with pytest.raises(bearing.RangeError, match=r"\[compare\] stem: must be one of catalog\(\), got 'no such'"):
+        bearing.compare("no such")
+
+
+def test_claims_are_measured() -> None:
+    claims = bearing.claims()
+    assert claims and all(claim.says and claim.measured for claim in claims)
+
+
+def test_a_specimen_is_the_encoding() -> None:
+    specimen = bearing.Specimen("rope", heads=2, dim=8, length=32)
+    assert specimen.sites == "query/key" and specimen.parameters == 0
+    x = np.random.default_rng(0).standard_normal((2, 5, 8))
+    turned = specimen.turn(x, first=3)
+    np.testing.assert_allclose(np.linalg.norm(turned, axis=-1), np.linalg.norm(x, axis=-1), rtol=16 * EPS)
+    logits = specimen.logits(x, x)
+    moved = specimen.logits(x, x, q_first=7, k_first=7)
+    np.testing.assert_allclose(moved, logits, rtol=0, atol=64 * EPS * np.abs(x).max() ** 2)
+    rows = bearing.Specimen("sinusoidal", heads=1, dim=8, length=32).inputs(5)
+    assert rows.shape == (1, 5, 8) and np.array_equal(rows[0, 0], [0, 1] * 4)
+    with pytest.raises(ValueError, match="side: must be one of 'query', 'key'"):
+        specimen.turn(x, side="value")  # type: ignore[arg-type]
+
+
+def test_decay_says_what_a_curve_does() -> None:
+    curve = bearing.Specimen("alibi", heads=2, dim=8, length=64).mean_scores()
+    assert curve.shape == (1, 2, 64)
+    decay = bearing.decay(curve[0, 0])
+    assert decay.decays and decay.rises == 0 and decay.negative == 63
+    assert np.array_equal(decay.curve, curve[0, 0]) and np.all(np.diff(decay.envelope) <= 0)
+    with pytest.raises(bearing.RangeError):
+        bearing.decay([math.nan])
+
+
+def test_similarities_are_those_of_numpy() -> None:
+    x, y = np.random.default_rng(1).standard_normal((2, 6, 5))
+    got = bearing.similarity(x[0], y[0])
+    assert got.dot == pytest.approx(x[0] @ y[0], rel=64 * EPS)
+    assert got.distance == pytest.approx(np.linalg.norm(x[0] - y[0]), rel=64 * EPS)
+    assert got.cosine == pytest.approx(got.dot / np.linalg.norm(x[0]) / np.linalg.norm(y[0]), rel=64 * EPS)
+    np.testing.assert_allclose(bearing.products(x, y), x @ y.T, rtol=0, atol=64 * EPS)
+    with pytest.raises(bearing.ShapeError):
+        bearing.similarity(x[0], y[0, :3])
+
+
+def test_what_a_rotation_leaves_is_a_sum_of_cosines() -> None:
+    rope = bearing.Rope(head_dim=16, pairing="half")
+    theta = bearing.resolve(rope).inv_freq
+    wanted = np.cos(np.arange(20)[:, None] * theta).sum(axis=1)
+    np.testing.assert_allclose(bearing.rotation_similarity(rope, 20), wanted, rtol=0, atol=8 * 20 * EPS)
+
+
+def test_a_sinusoidal_shift_is_one_linear_map() -> None:
+    rows = bearing.sinusoidal_encoding(64, 8, dtype="float64")
+    fit = bearing.shift_map(rows, 3)
+    assert fit.rank == 8 and fit.held_out < 1e-9
+    pair = bearing.pair_shift_map(1.0, 3)
+    np.testing.assert_allclose(pair, [[math.cos(3), math.sin(3)], [-math.sin(3), math.cos(3)]], rtol=4 * EPS)
+    # The first pair of the rows turns by itself: its block of the fitted map is M transposed.
+    np.testing.assert_allclose(rows[:-3, :2] @ pair.T, rows[3:, :2], rtol=0, atol=128 * EPS)
+
+
+def test_runs_are_buckets() -> None:
+    runs = bearing.runs([1, 1, 2, 2, 2, 1], first=-2)
+    assert [(r.first, r.last, r.value) for r in runs] == [(-2, -1, 1.0), (0, 2, 2.0), (3, 3, 1.0)]
+
+
+def test_correlations_are_the_four_products() -> None:
+    rng = np.random.default_rng(2)
+    w, p = rng.standard_normal((2, 6, 4))
+    w_q, w_k = rng.standard_normal((2, 4, 3))
+    got = bearing.correlations(w, p, w_q, w_k)
+    for name, (a, b) in {
+        "word_word": (w, w),
+        "word_position": (w, p),
+        "position_word": (p, w),
+        "position_position": (p, p),
+    }.items():
+        np.testing.assert_allclose(got[name], (a @ w_q) @ (b @ w_k).T, rtol=0, atol=256 * EPS)
+    np.testing.assert_allclose(bearing.correlations(w, p)["word_word"], w @ w.T, rtol=0, atol=64 * EPS)
+
+
+def test_a_rotary_report_is_about_its_frequencies() -> None:
+    rope = bearing.Rope(head_dim=128, base=500_000, pairing="half", scaling=bearing.Llama3Scaling())
+    frequencies = bearing.resolve(rope)
+    np.testing.assert_allclose(bearing.wavelengths(rope), 2 * np.pi / frequencies.inv_freq, rtol=2 * EPS)
+    runs = bearing.pair_runs(rope)
+    assert [run.change for run in runs] == ["kept", "blended", "scaled"]
+    assert tuple(frequencies.change[runs[0].first : runs[0].last + 1]) == ("kept",) * (runs[0].last + 1)
+    wanted = [i for i, length in enumerate(frequencies.wavelengths) if length > 8192]
+    assert bearing.unfinished_pairs(rope, 8192) == wanted
+    assert bearing.float32_angle_error(rope, 131_072).radians > 2.0**-9
+    assert bearing.rope_warnings(rope, trained=8192, longest=131_072)
+    assert bearing.depends_on_length(bearing.DynamicNtkScaling()) and not bearing.depends_on_length(rope.scaling)
+
+
+def test_other_rotations_have_their_own_frequencies() -> None:
+    rope = bearing.Rope(head_dim=32, pairing="half")
+    plain = bearing.resolve(rope).inv_freq
+    high = bearing.high_frequency(rope, 1000).inv_freq
+    assert np.array_equal(high, np.where(plain < 2 * np.pi / 1000, 0, plain))
+    assert np.array_equal(bearing.negative_angle(rope).inv_freq, -plain)
+    xpos = bearing.Xpos(rope=rope)
+    np.testing.assert_allclose(bearing.xpos_decay(xpos), (2 * np.arange(16) / 32 + 0.4) / 1.4, rtol=4 * EPS)
+
+
+@pytest.mark.parametrize("numbers", ["text", object(), [[1.0, 2.0], [3.0]], None])
+def test_what_is_no_numbers_is_refused(numbers: object) -> None:
+    with pytest.raises(TypeError):
+        bearing.similarity(numbers, [1.0])
