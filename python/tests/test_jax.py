@@ -457,6 +457,17 @@ def test_what_shapes_tell_is_refused_while_tracing(table, rng):
     )
 
 
+def test_a_gradient_that_would_be_lost_is_refused(table, rng):
+    x = jnp.ones((1, 1, 3, DIM))
+
+    def loss(x, at):
+        return bearing.jax.rotate(table, x, at).sum()
+
+    with pytest.raises(TypeError, match=r"\[rotate\] positions: must be given without a gradient"):
+        jax.grad(loss, argnums=1)(x, jnp.arange(3.0))
+    assert jax.jit(jax.grad(loss))(x, jnp.arange(3.0)).shape == x.shape
+
+
 def test_what_numbers_tell_is_refused_when_it_runs(rng):
     q, k, v = arrays(rng)
     with pytest.raises(jax.errors.JaxRuntimeError, match=r"\[attention\] k_lengths: must be 0 to k_len = 5, got 6"):

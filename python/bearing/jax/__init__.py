@@ -9,13 +9,13 @@
     bias = bearing.T5Bias(bearing.T5(direction="causal"), table)      # a pytree: its table is a leaf
     d_bias = jax.grad(loss)(bias, q, k, v)                            # a bearing.T5Bias of gradients
 
-Encodings are ``bearing``'s own objects. Importing this module makes them pytrees, whose leaves are their arrays and whose
-specs and settings are static, so that they pass through transformations, optimisers and checkpoints like any other
-parameters. A table (:class:`bearing.RopeTable`) is static: make it once, outside of the function that is compiled.
+Encodings are ``bearing``'s own objects. Importing this module makes them pytrees, whose leaves are their arrays and
+whose specs and settings are static, so that they pass through transformations, optimisers and checkpoints like any
+other parameters. A table (:class:`bearing.RopeTable`) is static: make it once, outside of what is compiled.
 
-Gradients: of queries, keys, values, sinks and all parameters, in reverse mode and once; positions have none. vmap runs
-its instances in one call, each with its own gradients. float64 needs ``jax_enable_x64``; parameters are converted to the
-call's arithmetic, float64 for float64 and float32 for all other types.
+Gradients: of queries, keys, values, sinks and all parameters, in reverse mode and once; positions have none, and asking
+for one is refused. vmap runs its instances in one call, each with its own gradients. float64 needs ``jax_enable_x64``;
+parameters are converted to the call's arithmetic, float64 for float64 and float32 for all other types.
 
 What shapes and types can tell is refused while a function is traced, as ShapeError, TypeError or ValueError; what only
 numbers can tell (a position that a table has no row for) when it runs, as JAX's runtime error with the same text.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import operator
 from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple
@@ -84,7 +85,18 @@ def positions_of(function: str, name: str, at: Positions, time: int, batch: int)
         raise _core.ShapeError(f"[{function}] {name}: must have {time} tokens, got {array.shape[2]}")
     if array.shape[1] not in (1, batch):
         raise _core.ShapeError(f"[{function}] {name}: must have {batch} sequences, got {array.shape[1]}")
-    return At(0, jax.lax.stop_gradient(array))
+    return At(0, array if jnp.issubdtype(array.dtype, jnp.integer) else _without_gradient(function, name, array))
+
+
+@functools.partial(jax.custom_jvp, nondiff_argnums=(0, 1))
+def _without_gradient(function: str, name: str, array: jax.Array) -> jax.Array:
+    """The array itself; a TypeError where its gradient is asked for, which would be lost."""
+    return array
+
+
+@_without_gradient.defjvp
+def _refuse(function: str, name: str, *_: Any) -> Any:
+    raise TypeError(f"[{function}] {name}: must be given without a gradient (jax.lax.stop_gradient), as it has none")
 
 
 def numbers_of(function: str, name: str, value: Any, real: bool = False) -> jax.Array:

@@ -95,13 +95,13 @@ def attention(
 
     ``s_ij = cap(c (T q_i)·(T k_j)) + terms``, ``o_i = sum_j softmax(s)_ij (v_j + V[rho(i, j)])``
 
-    q [batch, heads, q_len, dim], k [batch, kv_heads, k_len, dim], v [batch, kv_heads, k_len, value_dim], all of one type
-    and without the first axes for one sequence or one head; layout "bthd" has time before heads. mask has no default.
-    Returns out, of q's type, and with return_lse the logarithms of the rows' sums [batch, heads, q_len].
+    q [batch, heads, q_len, dim], k [batch, kv_heads, k_len, dim], v [batch, kv_heads, k_len, value_dim], all of one
+    type and without the first axes for one sequence or one head; layout "bthd" has time before heads. mask has no
+    default. Returns out, of q's type, and with return_lse the logarithms of the rows' sums [batch, heads, q_len].
 
-    encodings: one of ``bearing``'s encodings, or a list of them, whose arrays may be traced. window: (before, after) in
-    tokens, -1 for no limit. q_at, k_at: positions; a scalar, traced or not, for a cache of so many keys. soft_cap bounds
-    c q·k before terms are added. sinks [heads]. k_lengths [batch]. key_mask [batch, k_len] and visible
+    encodings: one of ``bearing``'s encodings, or a list of them, whose arrays may be traced. window: (before, after)
+    in tokens, -1 for no limit. q_at, k_at: positions; a scalar, traced or not, for a cache of so many keys. soft_cap
+    bounds c q·k before terms are added. sinks [heads]. k_lengths [batch]. key_mask [batch, k_len] and visible
     [batch, heads, q_len, k_len]: True may be seen. q_starts, k_starts [sequences + 1]: packed sequences.
     threads: how many the call may use, 0 for all. window, scale, soft_cap, layout and threads are static.
     """

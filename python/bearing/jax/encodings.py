@@ -39,7 +39,7 @@ def register() -> None:
     def build(static: Static, arrays: Sequence[Any]) -> Any:
         # A tree of which only the structure counts may have no leaves.
         given = [() if array is None else array for array in arrays]
-        return static.kind(**dict(static.arguments), **dict(zip(static.parameters, given)))
+        return static.kind(**dict(static.arguments), **dict(zip(static.parameters, given, strict=True)))
 
     for kind in vars(_core).values():
         if inspect.isclass(kind) and issubclass(kind, _core.Encoding) and kind is not _core.Encoding:
@@ -82,7 +82,7 @@ def plan_of(function: str, encodings: Any, dtype: Any) -> Plan:
     return Plan(_register(tuple(static_of(encoding) for encoding in encodings)), tuple(arrays))
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def table_text(table: _core.RopeTable) -> str:
     """The text of a table, registered: the same for the same numbers in any process."""
     text = "RopeTable:" + _digest(table)
@@ -94,7 +94,7 @@ def table_text(table: _core.RopeTable) -> str:
 _kept: list[Any] = []
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def _register(statics: tuple[Static, ...]) -> str:
     text = "[" + ", ".join(_text(static) for static in statics) + "]"
     bare = [s.kind(**dict(s.arguments), **dict.fromkeys(s.parameters, ())) for s in statics]
