@@ -122,7 +122,7 @@ std::string SpecText::word(const std::string& key, const std::vector<std::string
     if (required) fail(fmt::format("{} must be given, there is no default: {}", key, fmt::join(words, " or ")));
     return words.front();
   }
-  const std::string got = text(key, "");
+  std::string got = text(key, "");
   if (std::find(words.begin(), words.end(), got) != words.end()) return got;
   fail(fmt::format("{} must be {}, got '{}'", key, fmt::join(words, " or "), got));
 }
