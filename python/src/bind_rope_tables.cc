@@ -121,11 +121,13 @@ nb::object turn_copy(const Table& table, nb::handle x, nb::handle positions, nb:
     const View<const T, 4> in = array.tensor<T>(time_first);
     const NewArray made = new_array(array.kind(), array.type(), array.shape());
     const View<T, 4> out = new_tensor<T>(made, array.shape(), time_first);
-    const nb::gil_scoped_release released;
-    if constexpr (way == Way::forward)
-      rotate_to(rows, in, out, *at, on);
-    else
-      rotate_backward_to(rows, in, out, *at, on);
+    {
+      const nb::gil_scoped_release released;
+      if constexpr (way == Way::forward)
+        rotate_to(rows, in, out, *at, on);
+      else
+        rotate_backward_to(rows, in, out, *at, on);
+    }
     return made.object;
   });
 }

@@ -117,9 +117,11 @@ nb::object add(const Encoding& encoding, nb::handle x, nb::handle at, nb::handle
       object = made.object;
       view = view_of<T, 3>(made, in.shape);
     }
-    const nb::gil_scoped_release released;
-    if (view.data != in.data || view.stride != in.stride) copy(in, view);
-    bearing::add<T>(input, *positions, view, on);
+    {
+      const nb::gil_scoped_release released;
+      if (view.data != in.data || view.stride != in.stride) copy(in, view);
+      bearing::add<T>(input, *positions, view, on);
+    }
     return object;
   });
 }
@@ -168,8 +170,10 @@ nb::object turn(const Encoding& encoding, nb::handle x, nb::handle at, nb::handl
       object = made.object();
       view = made.tensor();
     }
-    const nb::gil_scoped_release released;
-    bearing::turn<T>(rows, which, *positions, in, view, on);
+    {
+      const nb::gil_scoped_release released;
+      bearing::turn<T>(rows, which, *positions, in, view, on);
+    }
     return object;
   });
 }
