@@ -96,9 +96,10 @@ def test_memory_is_linear_in_the_shard(results: dict[int, Any], world: int) -> N
 
 
 def test_twice_the_processes_need_half_the_memory_each(results: dict[int, Any]) -> None:
-    # Of two processes only one shard is ever under way, so that they need 13 units where four need 15.
+    # Of two processes only one shard is ever under way, so that they need 13 units where four need 15; and each has up
+    # to 8 MiB beside its shards, which its allocator may hold twice.
     half = 15 / 13 / 2
-    assert results[4]["memory"]["peak"] <= half * results[2]["memory"]["peak"] + (4 << 20)
+    assert results[4]["memory"]["peak"] <= half * results[2]["memory"]["peak"] + (16 << 20)
 
 
 refusals = {
