@@ -8,6 +8,7 @@
 #include <bearing/rows.hpp>
 #include <bearing/term_list.hpp>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
@@ -139,13 +140,25 @@ class BoundEncoding final : public Encoding {
         settings_(std::move(settings)) {}
 
   MadeEncoding<float> make_f32(std::span<const ParameterMemory> parameters) const override {
-    return made<float>(parameters);
+    return made_or_kept(parameters, f32_);
   }
   MadeEncoding<double> make_f64(std::span<const ParameterMemory> parameters) const override {
-    return made<double>(parameters);
+    return made_or_kept(parameters, f64_);
   }
 
  private:
+  /// Without parameters it is the same for all calls, of all threads: made once, as exact tables take their time.
+  template <class A>
+  MadeEncoding<A> made_or_kept(std::span<const ParameterMemory> parameters,
+                               std::optional<MadeEncoding<A>>& kept) const {
+    for (const ParameterMemory& parameter : parameters) {
+      if (parameter.value != nullptr) return made<A>(parameters);
+    }
+    const std::lock_guard lock(mutex_);
+    if (!kept) kept = made<A>(parameters);
+    return *kept;
+  }
+
   template <class A, int Rank>
   static Param<A, Rank> param(const ParameterMemory& memory) {
     Param<A, Rank> out;
@@ -190,6 +203,9 @@ class BoundEncoding final : public Encoding {
   Make make_;
   Spec spec_;
   S settings_;
+  mutable std::mutex mutex_;
+  mutable std::optional<MadeEncoding<float>> f32_;
+  mutable std::optional<MadeEncoding<double>> f64_;
 };
 
 /// The spec among a constructor's arguments.
