@@ -21,9 +21,13 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-from ._compat import alibi_bias, apply_rope, rotary_embedding, sinusoidal_encoding
-from ._core import *  # noqa: F403
-from ._core import __version__, simd_target, simd_targets
+from ._compat import alibi_bias as alibi_bias
+from ._compat import apply_rope as apply_rope
+from ._compat import rotary_embedding as rotary_embedding
+from ._compat import sinusoidal_encoding as sinusoidal_encoding
+from ._core import *
+from ._core import __version__ as __version__
+from ._core import simd_target, simd_targets
 
 __all__ = [name for name in globals() if not name.startswith("_") and name not in ("annotations", "Any", "import_module")]
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import functools
 import sys
+from importlib import import_module
 from typing import Any, Literal
 
 from . import _core
@@ -83,14 +84,10 @@ def apply_rope(
     rope = _rope(int(x.shape[-1]), rotary_dim, float(base), pairing)
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(x, torch.Tensor) and x.requires_grad:
-        from . import torch as differentiable
-
-        return _of_four(differentiable.rotate, x, rope=rope, at=positions, layout=layout)
+        return _of_four(import_module("bearing.torch").rotate, x, rope=rope, at=positions, layout=layout)
     jax = sys.modules.get("jax")
     if jax is not None and isinstance(x, jax.core.Tracer):
-        from . import jax as traced
-
-        return _of_four(traced.rotate, x, rope=rope, at=positions, layout=layout)
+        return _of_four(import_module("bearing.jax").rotate, x, rope=rope, at=positions, layout=layout)
     table = _table(rope, "float64" if "float64" in str(x.dtype) else "float32")
     return _core.rotate_to(table, x, positions, layout=layout, threads=threads)
 

@@ -7,8 +7,11 @@ need be there, so that nothing stricter can be said.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Literal, Protocol, TypeAlias, Union
+
+import numpy as np
+from numpy.typing import NDArray
 
 ArrayLike: TypeAlias = Any
 """An array of float64, float32, bfloat16 or float16 in the CPU's memory."""
@@ -16,10 +19,12 @@ ArrayLike: TypeAlias = Any
 Array: TypeAlias = Any
 """The same, of the kind that the caller gave: NumPy's for NumPy's, a tensor for a tensor."""
 
+Float64Array: TypeAlias = NDArray[np.float64]
+
 DType: TypeAlias = Any
 """'float64', 'float32', 'bfloat16' or 'float16', or what NumPy, PyTorch and JAX call them."""
 
-Positions: TypeAlias = Union[None, int, Sequence[int], Sequence[float], Any]
+Positions: TypeAlias = Any
 """None for 0, 1, 2, …, an int for a cache of so many tokens, or [time], [batch, time] or [axes, batch, time]."""
 
 Encodings: TypeAlias = Any

@@ -200,7 +200,7 @@ void bind_specimen(nb::module_& m) {
             return array_of(self.inputs(self.tokens(count, first)));
           },
           nb::arg("count"), nb::arg("first") = 0,
-          nb::sig("def inputs(self, count: int, first: int = 0) -> NDArray[np.float64]"),
+          nb::sig("def inputs(self, count: int, first: int = 0) -> Float64Array"),
           "What is added to the input: [1, count, dim].")
       .def(
           "turn",
@@ -210,7 +210,7 @@ void bind_specimen(nb::module_& m) {
           },
           nb::arg("x").none(), nb::arg("side") = "query", nb::arg("first") = 0,
           nb::sig("def turn(self, x: ArrayLike, side: Literal['query', 'key'] = 'query', first: int = 0) -> "
-                  "NDArray[np.float64]"),
+                  "Float64Array"),
           "x [heads, tokens, dim] as the encoding turns it: [heads, tokens, out_dim].")
       .def(
           "logits",
@@ -221,7 +221,7 @@ void bind_specimen(nb::module_& m) {
           },
           nb::arg("q").none(), nb::arg("k").none(), nb::arg("q_first") = 0, nb::arg("k_first") = 0,
           nb::sig("def logits(self, q: ArrayLike, k: ArrayLike, q_first: int = 0, k_first: int = 0) -> "
-                  "NDArray[np.float64]"),
+                  "Float64Array"),
           "The logits of attention [heads, queries, keys], from q [heads, queries, dim] and k [heads, keys, dim].")
       .def(
           "mean_scores",
@@ -232,7 +232,7 @@ void bind_specimen(nb::module_& m) {
           },
           nb::arg("draws") = 1, nb::arg("contents") = "alike", nb::arg("keys") = "before",
           nb::sig("def mean_scores(self, draws: int = 1, contents: Literal['alike', 'independent'] = 'alike', "
-                  "keys: Literal['before', 'after'] = 'before') -> NDArray[np.float64]"),
+                  "keys: Literal['before', 'after'] = 'before') -> Float64Array"),
           "What attention gives a key k tokens from the query, in column k, the mean over `draws` contents:\n"
           "[1, heads, length]. decay() says what such a curve does.");
 }
@@ -258,8 +258,7 @@ void bind_measures(nb::module_& m) {
         const inspect::Array all = inspect::products(matrix(xs), matrix(ys));
         return numpy_array(all.values, {all.shape[1], all.shape[2]});
       },
-      nb::arg("x").none(), nb::arg("y").none(),
-      nb::sig("def products(x: ArrayLike, y: ArrayLike) -> NDArray[np.float64]"),
+      nb::arg("x").none(), nb::arg("y").none(), nb::sig("def products(x: ArrayLike, y: ArrayLike) -> Float64Array"),
       "x_i · y_j of every two rows, summed in one order: [rows of x, rows of y].");
   m.def(
       "rotation_similarity",
@@ -269,7 +268,7 @@ void bind_measures(nb::module_& m) {
       },
       nb::arg("frequencies").none(), nb::arg("length"),
       nb::sig("def rotation_similarity(frequencies: RopeFrequencies | RopeTable | Rope, length: int) -> "
-              "NDArray[np.float64]"),
+              "Float64Array"),
       "a² Σ_i cos(kθ_i) for k = 0 … length − 1: what a rotary encoding leaves of the product of a query and a key "
       "that\n"
       "are alike, k tokens apart.");
@@ -277,10 +276,10 @@ void bind_measures(nb::module_& m) {
   using inspect::Decay;
   record<Decay>(
       m, "Decay", "A curve over distance 0, 1, 2, …, and what its maxima do.",
-      {{"curve", "NDArray[np.float64]", [](const Decay& d) { return array_of(d.curve); }, "As given."},
-       {"envelope", "NDArray[np.float64]", [](const Decay& d) { return array_of(d.envelope); },
+      {{"curve", "Float64Array", [](const Decay& d) { return array_of(d.curve); }, "As given."},
+       {"envelope", "Float64Array", [](const Decay& d) { return array_of(d.envelope); },
         "The maximum from here on: it never rises."},
-       {"octaves", "NDArray[np.float64]", [](const Decay& d) { return array_of(d.octaves); },
+       {"octaves", "Float64Array", [](const Decay& d) { return array_of(d.octaves); },
         "Maxima over distances [2^j, 2^(j+1))."},
        {"rises", "int", [](const Decay& d) { return number(d.rises); }, "Steps that rise."},
        {"negative", "int", [](const Decay& d) { return number(d.negative); }, "Distances with a negative value."},
@@ -297,7 +296,7 @@ void bind_measures(nb::module_& m) {
   using inspect::LinearMap;
   record<LinearMap>(
       m, "LinearMap", "A fitted linear map: y = x · map.",
-      {{"map", "NDArray[np.float64]",
+      {{"map", "Float64Array",
         [](const LinearMap& l) {
           return numpy_array(l.map.values, {l.map.shape[1], l.map.shape[2]});
         },
@@ -322,7 +321,7 @@ void bind_measures(nb::module_& m) {
         return numpy_array(map, {2, 2});
       },
       nb::arg("frequency"), nb::arg("offset"),
-      nb::sig("def pair_shift_map(frequency: float, offset: float) -> NDArray[np.float64]"),
+      nb::sig("def pair_shift_map(frequency: float, offset: float) -> Float64Array"),
       "The map of one pair in closed form: (sin, cos)(p + offset) = map · (sin, cos)(p), [2, 2].");
 
   using inspect::Run;
@@ -360,7 +359,7 @@ void bind_measures(nb::module_& m) {
       },
       nb::arg("words").none(), nb::arg("positions").none(), nb::arg("w_q") = nb::none(), nb::arg("w_k") = nb::none(),
       nb::sig("def correlations(words: ArrayLike, positions: ArrayLike, w_q: ArrayLike | None = None, "
-              "w_k: ArrayLike | None = None) -> dict[str, NDArray[np.float64]]"),
+              "w_k: ArrayLike | None = None) -> dict[str, Float64Array]"),
       "The four parts of (w_i + p_i) W_q · (w_j + p_j) W_k (Ke, He, Liu 2021, arXiv 2006.15595, figure 2), [time, "
       "time]\n"
       "each. words, positions [time, dim]; w_q, w_k [dim, head_dim], None for the identity.");
@@ -368,7 +367,7 @@ void bind_measures(nb::module_& m) {
 
 void bind_rope_report(nb::module_& m) {
   constexpr const char* any = "frequencies: RopeFrequencies | RopeTable | Rope";
-  static const std::string waves = std::string("def wavelengths(") + any + ") -> NDArray[np.float64]",
+  static const std::string waves = std::string("def wavelengths(") + any + ") -> Float64Array",
                            runs = std::string("def pair_runs(") + any + ") -> list[PairRun]",
                            unfinished = std::string("def unfinished_pairs(") + any + ", length: int) -> list[int]";
   m.def(

@@ -154,14 +154,14 @@ void bind_frequencies(nb::module_& m) {
         "For attention to multiply its softmax scale with."},
        {"axes", "int", [](const F& f) -> nb::object { return nb::int_(f.axes); },
         "How many coordinates a position has."},
-       {"inv_freq", "NDArray[np.float64]",
+       {"inv_freq", "Float64Array",
         [](const F& f) { return numpy_array(f.inv_freq, {static_cast<Index>(f.inv_freq.size())}); },
         "[pairs] radians per token, rounded to nearest."},
        {"axis", "tuple[int, ...]", [](const F& f) { return Member<std::vector<Index>>::to(f.axis); },
         "[pairs] which coordinate turns the pair."},
        {"change", "tuple[str, ...]", [](const F& f) { return Member<std::vector<PairChange>>::to(f.change); },
         "[pairs] 'kept', 'blended' or 'scaled' by the scaling."},
-       {"wavelengths", "NDArray[np.float64]",
+       {"wavelengths", "Float64Array",
         [](const F& f) { return numpy_array(wavelengths(f), {static_cast<Index>(f.inv_freq.size())}); },
         "[pairs] tokens that a pair takes for one turn; inf for one that does not turn."}});
   m.def(

@@ -340,7 +340,7 @@ void bind_tables(nb::module_& m) {
         const std::vector<double> decay = xpos_decay(xpos);
         return numpy_array(decay, {static_cast<Index>(decay.size())});
       },
-      nb::arg("xpos"), nb::sig("def xpos_decay(xpos: Xpos) -> NDArray[np.float64]"), "ζ, [pairs].");
+      nb::arg("xpos"), nb::sig("def xpos_decay(xpos: Xpos) -> Float64Array"), "ζ, [pairs].");
 }
 
 void bind_rotations(nb::module_& m) {

@@ -75,10 +75,14 @@ void bind_encoding(nb::module_& m) {
       "An encoding with its numbers: a spec, arrays of parameters and settings.\n\n"
       "Arrays are those that were given, not copies: each call reads them as they are then. They must\n"
       "have the arithmetic of the call, float64 for float64 and float32 for all other types.")
-      .def("__repr__", &Encoding::repr)
-      .def_prop_ro("spec", &Encoding::spec, "The spec, or None for an encoding that has none.")
-      .def_prop_ro("parameters", &Encoding::parameters, "The arrays of parameters that were given, by name.")
-      .def_prop_ro("arguments", &Encoding::arguments, "All that the constructor took, by name.")
+      .def("__repr__", &Encoding::repr, nb::sig("def __repr__(self) -> str"))
+      .def_prop_ro("spec", &Encoding::spec, nb::for_getter(nb::sig("def spec(self) -> Any")),
+                   "The spec, or None for an encoding that has none.")
+      .def_prop_ro("parameters", &Encoding::parameters,
+                   nb::for_getter(nb::sig("def parameters(self) -> dict[str, Array]")),
+                   "The arrays of parameters that were given, by name.")
+      .def_prop_ro("arguments", &Encoding::arguments, nb::for_getter(nb::sig("def arguments(self) -> dict[str, Any]")),
+                   "All that the constructor took, by name.")
       .def(
           "replace",
           [](nb::handle self, const nb::kwargs& given) {

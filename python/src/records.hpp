@@ -55,10 +55,16 @@ nb::class_<R> record(nb::module_& m, const char* name, const char* doc, std::vec
     }
     return text + ")";
   });
-  type.def("__eq__", [to_dict](const R& self, nb::handle other) {
-    // By their texts: a NaN, which says that there is no number, is like another.
-    return nb::isinstance<R>(other) && nb::repr(to_dict(self)).equal(nb::repr(to_dict(nb::cast<const R&>(other))));
-  });
+  type.def(
+      "__eq__",
+      [to_dict](const R& self, nb::handle other) {
+        // By their texts: a NaN, which says that there is no number, is like another.
+        return nb::isinstance<R>(other) && nb::repr(to_dict(self)).equal(nb::repr(to_dict(nb::cast<const R&>(other))));
+      },
+      nb::arg("other").none(), nb::sig("def __eq__(self, other: object, /) -> bool"));
+  type.def(
+      "__hash__", [to_dict](const R& self) { return nb::hash(nb::repr(to_dict(self))); },
+      nb::sig("def __hash__(self) -> int"));
   type.def("to_dict", to_dict, nb::sig("def to_dict(self) -> dict[str, Any]"),
            "The members by name, in plain Python types: what JSON can hold.");
   return type;

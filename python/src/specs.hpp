@@ -250,7 +250,16 @@ nb::class_<Spec> spec(nb::module_& m, const char* name, const char* doc, Spec ex
   type.def(
       "__init__", [=](Spec* self, const nb::kwargs& given) { new (self) Spec(build(nb::borrow<nb::dict>(given))); },
       nb::sig(signature->c_str()));
-  (type.def_prop_ro(field.name, [member = field.member](const Spec& self) { return Member<T>::to(self.*member); }),
+  // Signatures are kept as long as the module, which is for ever.
+  const auto kept = [](const std::string& text) { return (new std::string(text))->c_str(); };
+  const auto held = [](const std::string& taken) {  // sequences are held as tuples
+    constexpr std::string_view sequence = "Sequence[";
+    if (taken.compare(0, sequence.size(), sequence) != 0) return taken;
+    return "tuple[" + taken.substr(sequence.size(), taken.size() - sequence.size() - 1) + ", ...]";
+  };
+  (type.def_prop_ro(
+       field.name, [member = field.member](const Spec& self) { return Member<T>::to(self.*member); },
+       nb::for_getter(nb::sig(kept(std::string("def ") + field.name + "(self) -> " + held(Member<T>::name()))))),
    ...);
   type.def("__repr__", [=](const Spec& self) {
     std::string text = std::string(name) + "(";
@@ -260,10 +269,14 @@ nb::class_<Spec> spec(nb::module_& m, const char* name, const char* doc, Spec ex
     });
     return text + ")";
   });
-  type.def("__eq__", [](const Spec& self, nb::handle other) {
-    return nb::isinstance<Spec>(other) && self == nb::cast<const Spec&>(other);
-  });
-  type.def("__hash__", [](nb::handle self) { return nb::hash(nb::repr(self)); });
+  type.def(
+      "__eq__",
+      [](const Spec& self, nb::handle other) {
+        return nb::isinstance<Spec>(other) && self == nb::cast<const Spec&>(other);
+      },
+      nb::arg("other").none(), nb::sig("def __eq__(self, other: object, /) -> bool"));
+  type.def(
+      "__hash__", [](nb::handle self) { return nb::hash(nb::repr(self)); }, nb::sig("def __hash__(self) -> int"));
   type.def(
       "to_dict",
       [=](const Spec& self) {
@@ -272,6 +285,7 @@ nb::class_<Spec> spec(nb::module_& m, const char* name, const char* doc, Spec ex
         each(fields, [&]<class M>(const Field<Spec, M>& f) { all[f.name] = plain(Member<M>::to(self.*f.member)); });
         return all;
       },
+      nb::sig("def to_dict(self) -> dict[str, Any]"),
       "The members in plain Python types, and the type's name: what JSON can hold.");
   type.def_static(
       "from_dict",
@@ -282,7 +296,8 @@ nb::class_<Spec> spec(nb::module_& m, const char* name, const char* doc, Spec ex
         }
         return build(members);
       },
-      nb::arg("members"), "The spec that to_dict() came from.");
+      nb::arg("members"), nb::sig(kept(std::string("def from_dict(members: dict[str, Any]) -> ") + name)),
+      "The spec that to_dict() came from.");
   type.def(
       "replace",
       [=](nb::handle self, const nb::kwargs& given) {
@@ -291,7 +306,7 @@ nb::class_<Spec> spec(nb::module_& m, const char* name, const char* doc, Spec ex
         for (auto [key, value] : given) members[key] = value;
         return build(members);
       },
-      "A copy with some members changed.");
+      nb::sig(kept(std::string("def replace(self, **changes: Any) -> ") + name)), "A copy with some members changed.");
   return type;
 }
 

@@ -349,7 +349,10 @@ def test_moved_keys_are_keys_cached_at_the_new_place() -> None:
     short, long = bearing.resolve(rope, 64), bearing.resolve(rope, 256)
     k = np.random.default_rng(4).standard_normal((1, 2, 6, 16))
     bound = 16 * EPS * np.abs(k).max()
-    of = lambda f, at: bearing.rotate_to(bearing.RopeTable(f, 8, dtype="float64"), k, at)  # noqa: E731
+
+    def of(frequencies: bearing.RopeFrequencies, at: int) -> np.ndarray:
+        return bearing.rotate_to(bearing.RopeTable(frequencies, 8, dtype="float64"), k, at)
+
     moved = of(short, 3)
     bearing.shift(short, 100, moved)
     np.testing.assert_allclose(moved, of(short, 103), rtol=0, atol=bound)
