@@ -78,20 +78,20 @@ BEARING_EXPORT void attention(const AttentionInputs<T>& in, View<O, 4> out,
                               const std::type_identity_t<AttentionOptions<Compute<T>>>& options,
                               const Executor& on = {});
 
-/// What a backward starts from: attention()'s results and their gradients. Of a slice of keys whose results were
-/// merged: the merged ones, as out and lse enter only as the row's sums.
-template <class T>
+/// What a backward starts from: attention()'s results and their gradients, out and d_out of the type O that out had. Of
+/// a slice of keys whose results were merged: the merged ones, as out and lse enter only as the row's sums.
+template <class O>
 struct AttentionResults {
-  View<const T, 4> out;
-  View<const Compute<T>, 3> lse;
-  View<const T, 4> d_out;
-  View<const Compute<T>, 3> d_lse = {};  ///< empty: 0
+  View<const O, 4> out;
+  View<const Compute<O>, 3> lse;
+  View<const O, 4> d_out;
+  View<const Compute<O>, 3> d_lse = {};  ///< empty: 0
 };
 
 /// Where the gradients of the inputs are written (=), with their shapes; what is left null is not computed.
-template <class T>
+template <class O>
 struct AttentionGrads {
-  View<T, 4> d_q = {}, d_k = {}, d_v = {};
+  View<O, 4> d_q = {}, d_k = {}, d_v = {};
 };
 
 /// The gradients of attention(): of q, k, v written, of every parameter and of the sinks added (+=).
@@ -99,11 +99,12 @@ struct AttentionGrads {
 ///     d_s_ij = p_ij (d_o_i·(v_j + V[ρ]) − d_o_i·o_i + d_lse_i)     p_ij recomputed from lse
 ///     d_q_i  = Σ_j c·cap'(x_ij)·d_s_ij·k_j                         d_k_j, d_v_j alike, in one order of summing
 ///
-/// Errors as attention(); a paged cache is refused.
-template <class T>
+/// O is T, or its arithmetic type: gradients of a slice of keys, to be added up, keep all bits. Errors as attention();
+/// a paged cache is refused.
+template <class T, class O = T>
 BEARING_EXPORT void attention_backward(const AttentionInputs<T>& in,
-                                       const std::type_identity_t<AttentionResults<T>>& results,
-                                       const std::type_identity_t<AttentionGrads<T>>& grads,
+                                       const std::type_identity_t<AttentionResults<O>>& results,
+                                       const std::type_identity_t<AttentionGrads<O>>& grads,
                                        const std::type_identity_t<TermList<Compute<T>>>& terms,
                                        const std::type_identity_t<AttentionOptions<Compute<T>>>& options,
                                        const Executor& on = {});

@@ -13,8 +13,8 @@ namespace {
 
 constexpr const char* function = "attention_backward";
 
-template <class T>
-void check_results(const AttentionCall<T>& call, const AttentionResults<T>& results) {
+template <class T, class O>
+void check_results(const AttentionCall<T>& call, const AttentionResults<O>& results) {
   check_shape(function, "out", results.out, out_shape(call), "[batch, heads, q_len, value_dim]");
   check_shape(function, "lse", results.lse, lse_shape(call), "[batch, heads, q_len]");
   check_shape(function, "d_out", results.d_out, out_shape(call), "[batch, heads, q_len, value_dim]");
@@ -29,10 +29,10 @@ View<const A, 4> with_features(View<const A, 3> x) {
 }
 
 /// Gradients are written while inputs are read: they must be none of these, nor each other.
-template <class T>
-void check_grads(const AttentionCall<T>& call, const AttentionResults<T>& results, const AttentionGrads<T>& grads) {
+template <class T, class O>
+void check_grads(const AttentionCall<T>& call, const AttentionResults<O>& results, const AttentionGrads<O>& grads) {
   const AttentionInputs<T>& in = call.in;
-  const auto check = [&](const char* name, View<T, 4> grad, const char* of, View<const T, 4> input) {
+  const auto check = [&](const char* name, View<O, 4> grad, const char* of, View<const T, 4> input) {
     if (grad.data == nullptr) return;
     if (grad.shape != input.shape) {
       throw ShapeError(text::concat("[", function, "] ", name, ": must have the shape of ", of, ", ", input.shape,
@@ -50,7 +50,7 @@ void check_grads(const AttentionCall<T>& call, const AttentionResults<T>& result
   check("d_q", grads.d_q, "q", in.q);
   check("d_k", grads.d_k, "k", in.k);
   check("d_v", grads.d_v, "v", in.v);
-  const auto apart = [&](const char* name, View<T, 4> grad, const char* than, View<T, 4> other) {
+  const auto apart = [&](const char* name, View<O, 4> grad, const char* than, View<O, 4> other) {
     if (grad.data != nullptr && other.data != nullptr) check_other(function, name, grad, than, other);
   };
   apart("d_k", grads.d_k, "d_q", grads.d_q);
@@ -61,8 +61,8 @@ void check_grads(const AttentionCall<T>& call, const AttentionResults<T>& result
 /// Whether a kv head's gradients should come from the same scores, which takes five products (S, dP, dQ, dK, dV), or
 /// those of queries and those of keys each from their own: seven, for S and dP come twice, but in pieces enough for any
 /// number of workers. Together is as fast where the last round of heads leaves few enough workers idle.
-template <class T>
-bool together(const BackwardPlan<T>& plan, const Executor& on) {
+template <class T, class O>
+bool together(const BackwardPlan<T, O>& plan, const Executor& on) {
   if (!plan.key_side()) return false;
   if (plan.scores.call.whole_rows) return true;  // no block of keys knows its scores alone
   if (!plan.query_side()) return false;
@@ -72,9 +72,9 @@ bool together(const BackwardPlan<T>& plan, const Executor& on) {
   return 5 * rounds * workers <= 7 * heads;
 }
 
-template <class T>
-void run(BackwardPlan<T>& plan, const Executor& on) {
-  using Work = BackwardWork<T>;
+template <class T, class O>
+void run(BackwardPlan<T, O>& plan, const Executor& on) {
+  using Work = BackwardWork<T, O>;
   const Problem& problem = plan.scores.call.problem;
   const bool joined = together(plan, on);
   // Where a sum over all of a head has one order, its blocks are no units of their own.
@@ -104,9 +104,9 @@ void run(BackwardPlan<T>& plan, const Executor& on) {
 
 }  // namespace
 
-template <class T>
-void attention_backward(const AttentionInputs<T>& in, const std::type_identity_t<AttentionResults<T>>& results,
-                        const std::type_identity_t<AttentionGrads<T>>& grads,
+template <class T, class O>
+void attention_backward(const AttentionInputs<T>& in, const std::type_identity_t<AttentionResults<O>>& results,
+                        const std::type_identity_t<AttentionGrads<O>>& grads,
                         const std::type_identity_t<TermList<Compute<T>>>& terms,
                         const std::type_identity_t<AttentionOptions<Compute<T>>>& options, const Executor& on) {
   if (in.block_table.data != nullptr) {
@@ -117,20 +117,22 @@ void attention_backward(const AttentionInputs<T>& in, const std::type_identity_t
   const AttentionCall<T> call(function, in, terms, options);
   check_results(call, results);
   check_grads(call, results, grads);
-  BackwardPlan<T> plan(call, results, grads);
+  BackwardPlan<T, O> plan(call, results, grads);
   run(plan, on);
   plan.collect();
 }
 
-#define BEARING_INSTANTIATE(T)                                                                                     \
-  template void attention_backward<T>(const AttentionInputs<T>&, const std::type_identity_t<AttentionResults<T>>&, \
-                                      const std::type_identity_t<AttentionGrads<T>>&,                              \
-                                      const std::type_identity_t<TermList<Compute<T>>>&,                           \
-                                      const std::type_identity_t<AttentionOptions<Compute<T>>>&, const Executor&);
-BEARING_INSTANTIATE(double)
-BEARING_INSTANTIATE(float)
-BEARING_INSTANTIATE(Bfloat16)
-BEARING_INSTANTIATE(Float16)
+#define BEARING_INSTANTIATE(T, O)                                                                                     \
+  template void attention_backward<T, O>(const AttentionInputs<T>&, const std::type_identity_t<AttentionResults<O>>&, \
+                                         const std::type_identity_t<AttentionGrads<O>>&,                              \
+                                         const std::type_identity_t<TermList<Compute<T>>>&,                           \
+                                         const std::type_identity_t<AttentionOptions<Compute<T>>>&, const Executor&);
+BEARING_INSTANTIATE(double, double)
+BEARING_INSTANTIATE(float, float)
+BEARING_INSTANTIATE(Bfloat16, Bfloat16)
+BEARING_INSTANTIATE(Bfloat16, float)
+BEARING_INSTANTIATE(Float16, Float16)
+BEARING_INSTANTIATE(Float16, float)
 #undef BEARING_INSTANTIATE
 
 }  // namespace bearing

@@ -110,6 +110,37 @@ TEST(AttentionBackward, SixteenBits) {
   }
 }
 
+TEST(AttentionBackward, SixteenBitsWithGradientsInFloat) {
+  // Widened inputs are exact, and nothing else is rounded to 16 bits: gradients are as good as float's.
+  const std::vector<double> sinks = {0.5, -1, 2, 0};
+  for (const Mask mask : {Mask::none, Mask::causal}) {
+    for (const Layout layout : {Layout::bhtd, Layout::bthd, Layout::dim_outermost}) {
+      AttentionCase c{.batch = 2, .heads = 4, .kv_heads = 2, .q_len = 80, .k_len = 90, .options = {.mask = mask}};
+      c.options.sinks = {dense(sinks.data(), 4)};
+      c.inputs = c.outputs = layout;
+      test::expect_attention_gradients<Bfloat16, float>(c);
+      test::expect_attention_gradients<Float16, float>(c);
+      const AttentionData<Bfloat16> data(c);
+      test::Workers workers(3);
+      EXPECT_TRUE(data.backward<float>({}, workers).same_bits_as(data.backward<float>({}))) << name(layout);
+    }
+  }
+}
+
+TEST(AttentionBackward, SixteenBitsAndEncodingsWithGradientsInFloat) {
+  const NamedEncodings encodings;
+  for (const char* name : {"t5", "rope-mixed", "shaw", "pope", "cope", "rope, t5 and shaw"}) {
+    SCOPED_TRACE(name);
+    const NamedEncoding& encoding = encodings.find(name);
+    const AttentionCase c{.heads = 4, .kv_heads = encoding.kv_heads, .q_len = 20, .k_len = 30, .q_first = 10};
+    Params params = encoding.params(c), exact = encoding.params(c);
+    const AttentionData<Float16> data(c);
+    const auto made = encoding.make<float>(params, c);
+    const auto truth = test::attention_truth(data.problem(true), encoding.make<double>(exact, c).list);
+    test::expect_attention_gradients<Float16, float>(data, truth, made.list);
+  }
+}
+
 TEST(AttentionBackward, EveryLayoutOfInputsAndGradients) {
   for (const Layout layout : test::writable_layouts) {
     AttentionCase c{.batch = 2, .heads = 4, .kv_heads = 2, .q_len = 80, .k_len = 21, .dim = 6, .value_dim = 10};

@@ -61,9 +61,9 @@ void store(const A* from, Index stride, Index n, View<T, 4> to, Index b, Index h
 
 // A block of keys, and one of queries, fill 128 KiB for each of their arrays, so that all of them stay in a second
 // cache of 1 MiB. A slab is a multiple of a strip; its rows of d_o stay in the first cache beside its scores' columns.
-template <class T>
-BackwardPlan<T>::BackwardPlan(const AttentionCall<T>& call, const AttentionResults<T>& from,
-                              const AttentionGrads<T>& to)
+template <class T, class O>
+BackwardPlan<T, O>::BackwardPlan(const AttentionCall<T>& call, const AttentionResults<O>& from,
+                                 const AttentionGrads<O>& to)
     : results(from),
       grads(to),
       scores(call),
@@ -90,8 +90,8 @@ BackwardPlan<T>::BackwardPlan(const AttentionCall<T>& call, const AttentionResul
   if (call.options.sinks.grad.data != nullptr) d_sinks.resize(size(problem.batch * problem.heads * row_blocks()));
 }
 
-template <class T>
-void BackwardPlan<T>::collect() {
+template <class T, class O>
+void BackwardPlan<T, O>::collect() {
   term_blocks.collect();
   q_blocks.collect();
   k_blocks.collect();
@@ -106,8 +106,8 @@ void BackwardPlan<T>::collect() {
   }
 }
 
-template <class T>
-BackwardWork<T>::BackwardWork(BackwardPlan<T>& plan, Units units)
+template <class T, class O>
+BackwardWork<T, O>::BackwardWork(BackwardPlan<T, O>& plan, Units units)
     : plan_(&plan),
       q_rows_(plan.scores.call.in.q, {}),
       k_rows_(plan.scores.call.in.k, {}),
@@ -125,10 +125,10 @@ BackwardWork<T>::BackwardWork(BackwardPlan<T>& plan, Units units)
   const Problem& problem = call.problem;
   const Index rows = plan.rows, dim = problem.dim, value_dim = problem.value_dim;
   const bool turns = call.rows.size > 0;
-  constexpr bool same = std::is_same_v<T, A>;
+  constexpr bool same = std::is_same_v<T, A>, same_results = std::is_same_v<O, A>;
   direct_q_ = same && contiguous(call.in.q);
-  direct_d_out_ = same && contiguous(plan.results.d_out);
-  direct_out_ = same && out_rows_.plain();
+  direct_d_out_ = same_results && contiguous(plan.results.d_out);
+  direct_out_ = same_results && out_rows_.plain();
   direct_k_ = same && !turns && (call.whole_rows ? k_rows_.plain() : contiguous(call.in.k));
   direct_v_ = same && v_rows_.plain();
   q_in_.resize(size_if(!direct_q_, rows * call.in_dim));
@@ -143,7 +143,9 @@ BackwardWork<T>::BackwardWork(BackwardPlan<T>& plan, Units units)
   v_in_.resize(size_if(!direct_v_, run_rows * value_dim));
   packed_k_.resize(size(plan.cols * dim));
   packed_v_.resize(size(plan.cols * value_dim));
-  const auto takes = [](View<T, 4> x) { return same && x.data != nullptr && (x.stride[3] == 1 || x.shape[3] == 1); };
+  const auto takes = [](View<O, 4> x) {
+    return same_results && x.data != nullptr && (x.stride[3] == 1 || x.shape[3] == 1);
+  };
   direct_d_k_ = takes(plan.grads.d_k) && dim == call.in_dim;
   direct_d_v_ = takes(plan.grads.d_v);
   const Index keys = units == Units::together ? problem.k_len : plan.cols;
@@ -159,16 +161,16 @@ BackwardWork<T>::BackwardWork(BackwardPlan<T>& plan, Units units)
   run_out_.resize(size_if(turns, run_rows * call.in_dim));
 }
 
-template <class T>
-void BackwardWork<T>::open_head(Index b, Index h) {
+template <class T, class O>
+void BackwardWork<T, O>::open_head(Index b, Index h) {
   b_ = b, h_ = h;
   diagonals_.open(b, h);
   std::fill(d_diagonals_.begin(), d_diagonals_.end(), A{0});
 }
 
 /// What the diagonals' sums make of the parameters of biases by distance.
-template <class T>
-void BackwardWork<T>::close_head() {
+template <class T, class O>
+void BackwardWork<T, O>::close_head() {
   if (d_diagonals_.empty() || tiled()) return;
   const AttentionCall<T>& call = plan_->scores.call;
   over_diagonals(call, b_, [&](Index x, Index n, const double* distances) {
@@ -181,8 +183,8 @@ void BackwardWork<T>::close_head() {
   });
 }
 
-template <class T>
-Columns BackwardWork<T>::see(Index row) {
+template <class T, class O>
+Columns BackwardWork<T, O>::see(Index row) {
   const Problem& problem = plan_->scores.call.problem;
   row_ = row, rows_ = std::min(plan_->rows, problem.q_len - row);
   Columns all{problem.k_len, 0};
@@ -196,8 +198,8 @@ Columns BackwardWork<T>::see(Index row) {
   return all;
 }
 
-template <class T>
-void BackwardWork<T>::open_rows() {
+template <class T, class O>
+void BackwardWork<T, O>::open_rows() {
   const AttentionCall<T>& call = plan_->scores.call;
   const Index dim = call.problem.dim, value_dim = call.problem.value_dim;
   q_ = q_in_rows_ = read(q_rows_, direct_q_, b_, h_, row_, rows_, q_in_.data());
@@ -225,8 +227,8 @@ void BackwardWork<T>::open_rows() {
 }
 
 /// The rows' gradients go back through their encodings, to the caller.
-template <class T>
-void BackwardWork<T>::close_rows() {
+template <class T, class O>
+void BackwardWork<T, O>::close_rows() {
   const AttentionCall<T>& call = plan_->scores.call;
   add_sinks();
   for (Index i = 0; want_q_ && i < rows_; i += run_rows) {
@@ -242,8 +244,8 @@ void BackwardWork<T>::close_rows() {
 }
 
 /// p_sink = exp(sink − lse), and no value: d_sink = −Σ_i p_sink (d_o_i·o_i − d_lse_i)
-template <class T>
-void BackwardWork<T>::add_sinks() {
+template <class T, class O>
+void BackwardWork<T, O>::add_sinks() {
   if (plan_->d_sinks.empty()) return;
   const Problem& problem = plan_->scores.call.problem;
   const double sink = static_cast<double>(plan_->scores.call.options.sinks.value(h_));
@@ -257,8 +259,8 @@ void BackwardWork<T>::add_sinks() {
   plan_->d_sinks[size((b_ * problem.heads + h_) * plan_->row_blocks() + row_ / plan_->rows)] = sum;
 }
 
-template <class T>
-void BackwardWork<T>::open_keys(Index first) {
+template <class T, class O>
+void BackwardWork<T, O>::open_keys(Index first) {
   const AttentionCall<T>& call = plan_->scores.call;
   const Index kv_head = h_ / call.group(), dim = call.problem.dim, value_dim = call.problem.value_dim;
   if (keys_b_ == b_ && kv_head_ == kv_head && keys_first_ == first) return;
@@ -279,13 +281,13 @@ void BackwardWork<T>::open_keys(Index first) {
   }
 }
 
-template <class T>
-void BackwardWork<T>::open_key_grads(Index b, Index kv_head, Index first, Index end) {
-  const auto open = [&](bool wanted, bool direct, View<T, 4> to, std::vector<A>& sums, Index features) {
+template <class T, class O>
+void BackwardWork<T, O>::open_key_grads(Index b, Index kv_head, Index first, Index end) {
+  const auto open = [&](bool wanted, bool direct, View<O, 4> to, std::vector<A>& sums, Index features) {
     GradRows<A> rows;
     if (!wanted || features == 0) return rows;
     rows = {sums.data(), features, first};
-    if constexpr (std::is_same_v<T, A>) {
+    if constexpr (std::is_same_v<O, A>) {
       if (direct && first < end) rows = {&to(b, kv_head, first, Index{0}), to.stride[2], first};
     }
     for (Index j = first; j < end; ++j) std::fill_n(rows.row(j), features, A{0});
@@ -297,8 +299,8 @@ void BackwardWork<T>::open_key_grads(Index b, Index kv_head, Index first, Index 
 }
 
 /// The keys' gradients go back through their encodings, to the caller, and so do the values'.
-template <class T>
-void BackwardWork<T>::close_key_grads(Index b, Index kv_head, Index first, Index end) {
+template <class T, class O>
+void BackwardWork<T, O>::close_key_grads(Index b, Index kv_head, Index first, Index end) {
   const AttentionCall<T>& call = plan_->scores.call;
   const Index dim = call.problem.dim;
   for (Index j = first; j < end; j += run_rows) {
@@ -318,8 +320,8 @@ void BackwardWork<T>::close_key_grads(Index b, Index kv_head, Index first, Index
   d_k_ = d_v_ = {};
 }
 
-template <class T>
-Columns BackwardWork<T>::meeting(Index col, Columns all) const {
+template <class T, class O>
+Columns BackwardWork<T, O>::meeting(Index col, Columns all) const {
   const Columns cols{std::max(all.first, col), std::min(all.end, col + plan_->tile_cols)};
   if (cols.empty()) return {};
   const Visibility& visibility = plan_->scores.visibility;
@@ -328,8 +330,8 @@ Columns BackwardWork<T>::meeting(Index col, Columns all) const {
   return plan_->scores.call.whole_rows ? Columns{0, visibility.existing(b_)} : cols;
 }
 
-template <class T>
-void BackwardWork<T>::block(Index row) {
+template <class T, class O>
+void BackwardWork<T, O>::block(Index row) {
   want_q_ = plan_->want_q, want_params_ = plan_->score_params;
   const Columns all = see(row);
   open_rows();
@@ -341,36 +343,36 @@ void BackwardWork<T>::block(Index row) {
   close_rows();
 }
 
-template <class T>
-void BackwardWork<T>::query_block(Index b, Index h, Index row) {
+template <class T, class O>
+void BackwardWork<T, O>::query_block(Index b, Index h, Index row) {
   open_head(b, h);
   block(row);
 }
 
-template <class T>
-void BackwardWork<T>::queries(Index b, Index h) {
+template <class T, class O>
+void BackwardWork<T, O>::queries(Index b, Index h) {
   open_head(b, h);
   const Index q_len = plan_->scores.call.problem.q_len;
   for (Index row = 0; row < q_len; row += plan_->rows) block(row);
   close_head();
 }
 
-template <class T>
-void BackwardWork<T>::head(Index b, Index kv_head) {
+template <class T, class O>
+void BackwardWork<T, O>::head(Index b, Index kv_head) {
   const Index group = plan_->scores.call.group(), k_len = plan_->scores.call.problem.k_len;
   open_key_grads(b, kv_head, 0, k_len);
   for (Index h = kv_head * group; h < (kv_head + 1) * group; ++h) queries(b, h);
   close_key_grads(b, kv_head, 0, k_len);
 }
 
-template <class T>
-void BackwardWork<T>::keys(Index b, Index kv_head) {
+template <class T, class O>
+void BackwardWork<T, O>::keys(Index b, Index kv_head) {
   const Index k_len = plan_->scores.call.problem.k_len;
   for (Index col = 0; col < k_len; col += plan_->cols) key_block(b, kv_head, col);
 }
 
-template <class T>
-void BackwardWork<T>::key_block(Index b, Index kv_head, Index col) {
+template <class T, class O>
+void BackwardWork<T, O>::key_block(Index b, Index kv_head, Index col) {
   const Index group = plan_->scores.call.group(), q_len = plan_->scores.call.problem.q_len;
   const Index end = std::min(col + plan_->cols, plan_->scores.call.problem.k_len);
   want_q_ = want_params_ = false;
@@ -387,13 +389,15 @@ void BackwardWork<T>::key_block(Index b, Index kv_head, Index col) {
   close_key_grads(b, kv_head, col, end);
 }
 
-#define BEARING_INSTANTIATE(T)     \
-  template struct BackwardPlan<T>; \
-  template class BackwardWork<T>;
-BEARING_INSTANTIATE(double)
-BEARING_INSTANTIATE(float)
-BEARING_INSTANTIATE(Bfloat16)
-BEARING_INSTANTIATE(Float16)
+#define BEARING_INSTANTIATE(T, O)     \
+  template struct BackwardPlan<T, O>; \
+  template class BackwardWork<T, O>;
+BEARING_INSTANTIATE(double, double)
+BEARING_INSTANTIATE(float, float)
+BEARING_INSTANTIATE(Bfloat16, Bfloat16)
+BEARING_INSTANTIATE(Bfloat16, float)
+BEARING_INSTANTIATE(Float16, Float16)
+BEARING_INSTANTIATE(Float16, float)
 #undef BEARING_INSTANTIATE
 
 }  // namespace bearing

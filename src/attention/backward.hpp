@@ -22,16 +22,16 @@
 
 namespace bearing {
 
-/// What all workers of a call share.
-template <class T>
+/// What all workers of a call share. O: of results and gradients.
+template <class T, class O>
 struct BackwardPlan {
   using A = Compute<T>;
 
   /// Throws std::bad_alloc.
-  BackwardPlan(const AttentionCall<T>& call, const AttentionResults<T>& from, const AttentionGrads<T>& to);
+  BackwardPlan(const AttentionCall<T>& call, const AttentionResults<O>& from, const AttentionGrads<O>& to);
 
-  const AttentionResults<T>& results;
-  const AttentionGrads<T>& grads;
+  const AttentionResults<O>& results;
+  const AttentionGrads<O>& grads;
   AttentionPlan<T> scores;
   Index rows;                   ///< queries of a block
   Index slab;                   ///< rows whose scores are at hand at once
@@ -62,7 +62,7 @@ struct GradRows {
 
 /// One worker's memory, and the backward of units of work in it. Where a sum of gradients has one order over a whole
 /// head, as those of parameters have, the head is the unit.
-template <class T>
+template <class T, class O>
 class BackwardWork {
  public:
   using A = Compute<T>;
@@ -70,7 +70,7 @@ class BackwardWork {
   enum class Units { together, apart };
 
   /// Throws std::bad_alloc; nothing below does.
-  BackwardWork(BackwardPlan<T>& plan, Units units);
+  BackwardWork(BackwardPlan<T, O>& plan, Units units);
 
   /// All gradients of a kv head, and of the queries that look at it.
   void head(Index b, Index kv_head);
@@ -129,8 +129,9 @@ class BackwardWork {
   bool tiled() const { return plan_->scores.by_diagonal[static_cast<std::size_t>(b_)] == 0; }
   bool sums_diagonals() const { return want_params_ && !d_diagonals_.empty() && !tiled(); }
 
-  BackwardPlan<T>* plan_;
-  HeadRows<T> q_rows_, k_rows_, v_rows_, out_rows_, d_out_rows_;
+  BackwardPlan<T, O>* plan_;
+  HeadRows<T> q_rows_, k_rows_, v_rows_;
+  HeadRows<O> out_rows_, d_out_rows_;
   bool direct_q_, direct_k_, direct_v_, direct_out_, direct_d_out_;  ///< used where they lie
   RowTurner<A> q_turner_, k_turner_;
   Diagonals<T> diagonals_;

@@ -20,8 +20,8 @@ constexpr Index chunk = 24;
 
 }  // namespace
 
-template <class T>
-void BackwardWork<T>::meet(Columns cols) {
+template <class T, class O>
+void BackwardWork<T, O>::meet(Columns cols) {
   const Index panel = attend::panel_width<A>();
   for (Index i = 0; i < rows_; i += plan_->slab) {
     Slab slab{i, std::min(plan_->slab, rows_ - i), cols, 0};
@@ -39,8 +39,8 @@ void BackwardWork<T>::meet(Columns cols) {
   }
 }
 
-template <class T>
-Columns BackwardWork<T>::seen_by(Index row, Index rows, Columns among) const {
+template <class T, class O>
+Columns BackwardWork<T, O>::seen_by(Index row, Index rows, Columns among) const {
   Columns seen{among.end, among.first};
   for (Index i = row; i < row + rows; ++i) {
     const Columns sees = common(sees_[size(i)], among);
@@ -49,8 +49,8 @@ Columns BackwardWork<T>::seen_by(Index row, Index rows, Columns among) const {
   return seen;
 }
 
-template <class T>
-Columns BackwardWork<T>::rows_that_see(const Slab& slab, Columns cols) const {
+template <class T, class O>
+Columns BackwardWork<T, O>::rows_that_see(const Slab& slab, Columns cols) const {
   Columns rows{slab.row + slab.rows, slab.row};
   for (Index i = slab.row; i < slab.row + slab.rows; ++i) {
     if (!common(sees_[size(i)], cols).empty()) rows = {std::min(rows.first, i), i + 1};
@@ -58,15 +58,15 @@ Columns BackwardWork<T>::rows_that_see(const Slab& slab, Columns cols) const {
   return rows;
 }
 
-template <class T>
-bool BackwardWork<T>::products_alone() const {
+template <class T, class O>
+bool BackwardWork<T, O>::products_alone() const {
   const AttentionCall<T>& call = plan_->scores.call;
   return call.acting.size == 0 && !(call.options.soft_cap > 0) && !plan_->scores.visibility.holes(b_);
 }
 
 /// S = c Q Kᵀ and dP = dO Vᵀ of a strip, for columns in the block of keys that is open.
-template <class T>
-void BackwardWork<T>::strip_products(const Slab& slab, Index row, Index rows, Columns seen) {
+template <class T, class O>
+void BackwardWork<T, O>::strip_products(const Slab& slab, Index row, Index rows, Columns seen) {
   const AttentionCall<T>& call = plan_->scores.call;
   const Index panel = attend::panel_width<A>(), dim = call.problem.dim, value_dim = call.problem.value_dim;
   const Index origin = std::max(slab.origin, keys_first_), packed = origin - keys_first_;
@@ -78,8 +78,8 @@ void BackwardWork<T>::strip_products(const Slab& slab, Index row, Index rows, Co
 }
 
 /// s = cap · tanh(x / cap), and its slope 1 − (s / cap)², for whole panels.
-template <class T>
-void BackwardWork<T>::cap(const Slab& slab, Index row, Index rows, Columns seen) {
+template <class T, class O>
+void BackwardWork<T, O>::cap(const Slab& slab, Index row, Index rows, Columns seen) {
   const auto cap = static_cast<A>(plan_->scores.call.options.soft_cap);
   if (!(cap > 0)) return;
   const Index panel = attend::panel_width<A>(), first = seen.first / panel * panel, n = seen.end - first;
@@ -93,8 +93,8 @@ void BackwardWork<T>::cap(const Slab& slab, Index row, Index rows, Columns seen)
 }
 
 /// dX = dS ∘ cap'(X)
-template <class T>
-void BackwardWork<T>::apply_slopes(const Slab& slab, Index row, Index rows) {
+template <class T, class O>
+void BackwardWork<T, O>::apply_slopes(const Slab& slab, Index row, Index rows) {
   if (slopes_.empty()) return;
   for (Index i = row; i < row + rows; ++i) {
     const Columns seen = common(sees_[size(i)], slab.cols);
@@ -105,8 +105,8 @@ void BackwardWork<T>::apply_slopes(const Slab& slab, Index row, Index rows) {
   }
 }
 
-template <class T>
-attend::ScoreRows<Compute<T>> BackwardWork<T>::score_rows(const Slab& slab, Index row, Index rows) {
+template <class T, class O>
+attend::ScoreRows<Compute<T>> BackwardWork<T, O>::score_rows(const Slab& slab, Index row, Index rows) {
   const Index end = slab.cols.end - slab.origin;
   for (Index i = 0; i < rows; ++i) {
     const Columns& sees = sees_[size(row + i)];
@@ -126,8 +126,8 @@ attend::ScoreRows<Compute<T>> BackwardWork<T>::score_rows(const Slab& slab, Inde
           .along = along_.data() + row};
 }
 
-template <class T>
-void BackwardWork<T>::strips(const Slab& slab) {
+template <class T, class O>
+void BackwardWork<T, O>::strips(const Slab& slab) {
   const Index strip = attend::strip_rows<A>(), end = slab.row + slab.rows;
   const Visibility& visibility = plan_->scores.visibility;
   open_keys(slab.origin / plan_->cols * plan_->cols);
@@ -154,15 +154,15 @@ void BackwardWork<T>::strips(const Slab& slab) {
 }
 
 /// A slab's sums come to those of the head: its diagonal 0 is that of its last row and first column.
-template <class T>
-void BackwardWork<T>::add_diagonals(const Slab& slab) {
+template <class T, class O>
+void BackwardWork<T, O>::add_diagonals(const Slab& slab) {
   const Index last_row = row_ + slab.row + slab.rows - 1, n = slab.rows - 1 + slab.cols.end - slab.origin;
   A* to = d_diagonals_.data() + (plan_->scores.call.problem.q_len - 1 - last_row + slab.origin);
   for (Index x = 0; x < n; ++x) to[x] += slab_diagonals_[size(x)];
 }
 
-template <class T>
-void BackwardWork<T>::whole_tile(const Slab& slab) {
+template <class T, class O>
+void BackwardWork<T, O>::whole_tile(const Slab& slab) {
   const AttentionCall<T>& call = plan_->scores.call;
   const Visibility& visibility = plan_->scores.visibility;
   const Index strip = attend::strip_rows<A>(), width = plan_->cols, end = slab.row + slab.rows;
@@ -213,8 +213,8 @@ void BackwardWork<T>::whole_tile(const Slab& slab) {
 }
 
 /// dQ += c dX K
-template <class T>
-void BackwardWork<T>::query_products(const Slab& slab, Index row, Index rows, Columns seen) {
+template <class T, class O>
+void BackwardWork<T, O>::query_products(const Slab& slab, Index row, Index rows, Columns seen) {
   if (!want_q_) return;
   const Index dim = plan_->scores.call.problem.dim;
   attend::add_product(rows, dim, seen.end - seen.first, plan_->scores.call.scale, at(d_p_, slab, row, seen.first),
@@ -222,8 +222,8 @@ void BackwardWork<T>::query_products(const Slab& slab, Index row, Index rows, Co
 }
 
 /// dV += Pᵀ dO and dK += c dXᵀ Q, where a row sees a column.
-template <class T>
-void BackwardWork<T>::key_products(const Slab& slab) {
+template <class T, class O>
+void BackwardWork<T, O>::key_products(const Slab& slab) {
   if (d_k_.data == nullptr && d_v_.data == nullptr) return;
   const AttentionCall<T>& call = plan_->scores.call;
   const Index dim = call.problem.dim, value_dim = call.problem.value_dim;
@@ -249,11 +249,13 @@ void BackwardWork<T>::key_products(const Slab& slab) {
   }
 }
 
-#define BEARING_INSTANTIATE(T) template void BackwardWork<T>::meet(Columns);
-BEARING_INSTANTIATE(double)
-BEARING_INSTANTIATE(float)
-BEARING_INSTANTIATE(Bfloat16)
-BEARING_INSTANTIATE(Float16)
+#define BEARING_INSTANTIATE(T, O) template void BackwardWork<T, O>::meet(Columns);
+BEARING_INSTANTIATE(double, double)
+BEARING_INSTANTIATE(float, float)
+BEARING_INSTANTIATE(Bfloat16, Bfloat16)
+BEARING_INSTANTIATE(Bfloat16, float)
+BEARING_INSTANTIATE(Float16, Float16)
+BEARING_INSTANTIATE(Float16, float)
 #undef BEARING_INSTANTIATE
 
 }  // namespace bearing

@@ -261,8 +261,7 @@ inline std::string describe(const AttentionCase& c) {
 /// What attention() and attention_backward() gave, in the logical order of the axes.
 template <class T, class O>
 struct AttentionGot {
-  std::vector<O> out;
-  std::vector<T> d_q, d_k, d_v;
+  std::vector<O> out, d_q, d_k, d_v;
   std::vector<Compute<T>> lse, d_sinks;
   bool operator==(const AttentionGot&) const = delete;
 
@@ -356,19 +355,25 @@ class AttentionData {
   }
 
   /// The results of forward() and their gradients.
-  AttentionGot<T, T> backward(const TermList<A>& terms, const Executor& on = {}) const {
-    AttentionGot<T, T> got = forward<T>(terms, on);
-    Guarded<T> out({c_.batch, c_.heads, c_.q_len, c_.value_dim}, Layout::padded);
-    Guarded<T> d_q({c_.batch, c_.heads, c_.q_len, c_.dim}, c_.outputs);
-    Guarded<T> d_k({c_.batch, c_.kv_heads, c_.k_len, c_.dim}, c_.outputs);
-    Guarded<T> d_v({c_.batch, c_.kv_heads, c_.k_len, c_.value_dim}, c_.outputs);
-    out.copy(bhtd<const T>(got.out.data(), c_.batch, c_.heads, c_.q_len, c_.value_dim));
+  template <class O = T>
+  AttentionGot<T, O> backward(const TermList<A>& terms, const Executor& on = {}) const {
+    AttentionGot<T, O> got = forward<O>(terms, on);
+    const std::array<Index, 4> out_shape = {c_.batch, c_.heads, c_.q_len, c_.value_dim};
+    Guarded<O> out(out_shape, Layout::padded), d_out(out_shape, Layout::padded);
+    Guarded<O> d_q({c_.batch, c_.heads, c_.q_len, c_.dim}, c_.outputs);
+    Guarded<O> d_k({c_.batch, c_.kv_heads, c_.k_len, c_.dim}, c_.outputs);
+    Guarded<O> d_v({c_.batch, c_.kv_heads, c_.k_len, c_.value_dim}, c_.outputs);
+    out.copy(bhtd<const O>(got.out.data(), c_.batch, c_.heads, c_.q_len, c_.value_dim));
     got.d_sinks.resize(sinks_.size());
-    attention_backward(inputs(),
-                       {out.read(), dense<const A>(got.lse.data(), c_.batch, c_.heads, c_.q_len), d_out_.read(),
-                        dense<const A>(d_lse_.data(), c_.batch, c_.heads, c_.q_len)},
-                       {d_q.view(), d_k.view(), d_v.view()}, terms,
-                       options(dense(got.d_sinks.data(), static_cast<Index>(sinks_.size()))), on);
+    AttentionResults<O> results{out.read(), dense<const A>(got.lse.data(), c_.batch, c_.heads, c_.q_len), d_out.read(),
+                                dense<const A>(d_lse_.data(), c_.batch, c_.heads, c_.q_len)};
+    if constexpr (std::is_same_v<T, O>) {
+      results.d_out = d_out_.read();
+    } else {
+      d_out.copy(d_out_.read());
+    }
+    attention_backward<T, O>(inputs(), results, {d_q.view(), d_k.view(), d_v.view()}, terms,
+                             options(dense(got.d_sinks.data(), static_cast<Index>(sinks_.size()))), on);
     EXPECT_TRUE(d_q.guards_intact() && d_k.guards_intact() && d_v.guards_intact())
         << "written beside a gradient: " << describe(c_);
     got.d_q = d_q.values(), got.d_k = d_k.values(), got.d_v = d_v.values();
@@ -432,11 +437,11 @@ void expect_attention(const AttentionCase& c) {
 ///
 /// A gradient sums as many products as a row of attention does, of numbers that have its errors, and subtracts
 /// d_o·o from d_o·v: it may lose two bits more, of the largest of its tensor or of 1 (d_out's size) where all cancel.
-template <class T>
+template <class T, class O = T>
 void expect_attention_gradients(const AttentionData<T>& data, const AttentionTruth& truth,
                                 const TermList<Compute<T>>& terms = {}) {
   const AttentionCase& c = data.the_case();
-  const auto got = data.backward(terms);
+  const auto got = data.template backward<O>(terms);
   const double size = 4 * std::max(4.0, truth.score_size);
   expect_close(got.d_q, truth.d_q, size, c.k_len, "d_q of " + describe(c), 0.1);
   expect_close(got.d_k, truth.d_k, size, c.k_len, "d_k of " + describe(c), 0.1);
@@ -444,10 +449,10 @@ void expect_attention_gradients(const AttentionData<T>& data, const AttentionTru
   expect_close(got.d_sinks, truth.d_sinks, size, c.k_len, "d_sinks of " + describe(c), 0.1);
 }
 
-template <class T>
+template <class T, class O = T>
 void expect_attention_gradients(const AttentionCase& c) {
   const AttentionData<T> data(c);
-  expect_attention_gradients<T>(data, attention_truth(data.problem(true), {}));
+  expect_attention_gradients<T, O>(data, attention_truth(data.problem(true), {}));
 }
 
 }  // namespace bearing::test
