@@ -126,24 +126,65 @@ struct Options {
   static constexpr DataType type_of_arithmetic = std::is_same_v<A, double> ? DataType::f64 : DataType::f32;
 };
 
+/// The type of results: T's own, or its arithmetic's.
+template <class T, class A = Compute<T>, class Body>
+nb::object with_results(DataType type, DataType of_call, Body&& body) {
+  return type == of_call ? body.template operator()<T, T>() : body.template operator()<T, A>();
+}
+
+/// Throws TypeError unless results of a call may have this type.
+void check_result_type(const Array& q, DataType type, const Argument& argument) {
+  const DataType arithmetic = q.type() == DataType::f64 ? DataType::f64 : DataType::f32;
+  if (type == q.type() || type == arithmetic) return;
+  std::string wanted = std::string(name_of(q.type())) + ", as q is";
+  if (arithmetic != q.type()) wanted += std::string(", or ") + name_of(arithmetic) + ", which sums are taken in";
+  argument.fail(wanted, name_of(type));
+}
+
+/// [batch, heads, q_len] of a call's queries, without the axes that these were given without.
+std::vector<Index> sums_shape(const Array& q, const std::array<Index, 4>& extents) {
+  std::vector<Index> shape{extents[0], extents[1], extents[2]};
+  shape.erase(shape.begin(), shape.end() - static_cast<std::ptrdiff_t>(q.rank() - 1));
+  return shape;
+}
+
+/// [batch, heads, q_len], of which the first axes may be left out.
+template <class A>
+View<const A, 3> sums_of(const Array& array) {
+  constexpr DataType type = arithmetic_of<A>;
+  check_type(array, type);
+  const std::size_t n = array.rank();
+  if (n < 1 || n > 3) array.argument().fail("an array of 1 to 3 axes", "one of " + std::to_string(n));
+  View<const A, 3> out{static_cast<const A*>(array.data()), {1, 1, 1}, {0, 0, 0}};
+  for (std::size_t axis = 0; axis < n; ++axis) {
+    out.shape[3 - n + axis] = array.shape()[axis];
+    out.stride[3 - n + axis] = array.stride()[axis];
+  }
+  return out;
+}
+
 nb::object forward(nb::handle q, nb::handle k, nb::handle v, nb::handle encodings, const nb::kwargs& given) {
   const char* function = "attention";
   Named named(function, given);
   const Call call(function, q, k, v, named);
   const bool return_lse = named.take<bool>("return_lse", false);
+  const nb::object out_dtype = named.take("out_dtype");
   named.finish();
+  const Argument out_argument = named.argument("out_dtype");
+  const DataType out_type = out_dtype.is_none() ? call.q.type() : type_named(out_argument, out_dtype);
+  check_result_type(call.q, out_type, out_argument);
   const Executor on = executor_of(call.threads, function);
-  return with_type(call.q.type(), [&]<class T>() -> nb::object {
+  const auto run = [&]<class T, class O>() -> nb::object {
     using A = Compute<T>;
     const MadeList<A> list(function, encodings, Wanted::values);
     const AttentionInputs<T> in = call.inputs<T>();
     const Options<A> options(call);
     const auto& shape = in.q.shape;
-    const NewTensor<T> out(call.q, call.time_first, shape[2], in.v.shape[3]);
+    const NewTensor<O> out(call.q, out_type, call.time_first, shape[2], in.v.shape[3]);
     NewArray lse{};
     View<A, 3> lse_view;
     if (return_lse) {
-      lse = new_array(call.q.kind(), Options<A>::type_of_arithmetic, {shape[0], shape[1], shape[2]});
+      lse = new_array(call.q.kind(), Options<A>::type_of_arithmetic, sums_shape(call.q, shape));
       lse_view = view_of<A, 3>(lse, {shape[0], shape[1], shape[2]});
     }
     {
@@ -152,7 +193,8 @@ nb::object forward(nb::handle q, nb::handle k, nb::handle v, nb::handle encoding
     }
     if (!return_lse) return out.object();
     return nb::make_tuple(out.object(), lse.object);
-  });
+  };
+  return with_type(call.q.type(), [&]<class T>() { return with_results<T>(out_type, call.q.type(), run); });
 }
 
 nb::object backward(nb::handle q, nb::handle k, nb::handle v, nb::handle out, nb::handle lse, nb::handle d_out,
@@ -163,28 +205,25 @@ nb::object backward(nb::handle q, nb::handle k, nb::handle v, nb::handle out, nb
   const Array outs(out, {function, "out"}), sums(lse, {function, "lse"}), d_outs(d_out, {function, "d_out"});
   const nb::object d_lse = named.take("d_lse");
   named.finish();
-  for (const Array* other : {&outs, &d_outs}) call.same_type(*other);
+  check_result_type(call.q, outs.type(), outs.argument());
+  check_same_type(d_outs, outs, "out");
   const Executor on = executor_of(call.threads, function);
-  return with_type(call.q.type(), [&]<class T>() -> nb::object {
+  const auto run = [&]<class T, class O>() -> nb::object {
     using A = Compute<T>;
     const bool first = call.time_first;
     const MadeList<A> list(function, encodings, Wanted::gradients);
     const AttentionInputs<T> in = call.inputs<T>();
     Options<A> options(call);
-    const auto check = [&](const Array& array) {
-      if (array.type() == Options<A>::type_of_arithmetic) return;
-      array.argument().fail(name_of(Options<A>::type_of_arithmetic), name_of(array.type()));
-    };
-    check(sums);
-    AttentionResults<T> results{outs.tensor<T>(first), sums.view<A, 3>(), d_outs.tensor<T>(first)};
+    AttentionResults<O> results{outs.tensor<O>(first), sums_of<A>(sums), d_outs.tensor<O>(first)};
     std::optional<Array> d_sums;
     if (!d_lse.is_none()) {
       d_sums.emplace(d_lse, Argument{function, "d_lse"});
-      check(*d_sums);
-      results.d_lse = d_sums->view<A, 3>();
+      results.d_lse = sums_of<A>(*d_sums);
     }
-    const NewTensor<T> d_q(call.q, first, in.q.shape[2], in.q.shape[3]),
-        d_k(call.k, first, in.k.shape[2], in.k.shape[3]), d_v(call.v, first, in.v.shape[2], in.v.shape[3]);
+    const auto like = [&](const Array& array, const View<const T, 4>& of) {
+      return NewTensor<O>(array, outs.type(), first, of.shape[2], of.shape[3]);
+    };
+    const NewTensor<O> d_q = like(call.q, in.q), d_k = like(call.k, in.k), d_v = like(call.v, in.v);
     nb::object d_sinks = nb::none();
     if (options.sinks) {
       const NewArray grad = new_array(options.sinks->kind(), options.sinks->type(), options.sinks->shape());
@@ -194,29 +233,26 @@ nb::object backward(nb::handle q, nb::handle k, nb::handle v, nb::handle out, nb
     }
     {
       const nb::gil_scoped_release released;
-      bearing::attention_backward<T>(in, results, {d_q.tensor(), d_k.tensor(), d_v.tensor()}, list.terms, options.value,
-                                     on);
+      bearing::attention_backward<T, O>(in, results, {d_q.tensor(), d_k.tensor(), d_v.tensor()}, list.terms,
+                                        options.value, on);
     }
     return nb::make_tuple(d_q.object(), d_k.object(), d_v.object(), list.gradient_arrays(), d_sinks);
-  });
+  };
+  return with_type(call.q.type(), [&]<class T>() { return with_results<T>(outs.type(), call.q.type(), run); });
 }
 
 void merge_into(nb::handle part, nb::handle part_lse, nb::handle out, nb::handle lse, Index threads) {
   const char* function = "merge";
   const Array parts(part, {function, "part"}), part_sums(part_lse, {function, "part_lse"});
   const Array outs = Array::writable(out, {function, "out"}), sums = Array::writable(lse, {function, "lse"});
-  if (parts.type() != outs.type()) parts.argument().fail(name_of(outs.type()), name_of(parts.type()));
+  check_same_type(parts, outs, "out");
   const Executor on = executor_of(threads, function);
   with_type(outs.type(), [&]<class T>() {
     using A = Compute<T>;
-    for (const Array* array : {&part_sums, &sums}) {
-      if (array->type() == Options<A>::type_of_arithmetic) continue;
-      array->argument().fail(name_of(Options<A>::type_of_arithmetic), name_of(array->type()));
-    }
-    const auto from = parts.view<T, 4>();
-    const auto to = outs.written<T, 4>();
-    const auto from_lse = part_sums.view<A, 3>();
-    const auto to_lse = sums.written<A, 3>();
+    const auto from = parts.tensor<T>(false);
+    const auto to = outs.written_tensor<T>(false);
+    const auto from_lse = sums_of<A>(part_sums), read_lse = sums_of<A>(sums);
+    const View<A, 3> to_lse{const_cast<A*>(read_lse.data), read_lse.shape, read_lse.stride};
     const nb::gil_scoped_release released;
     bearing::merge<T>(from, from_lse, to, to_lse, on);
   });
@@ -234,7 +270,7 @@ constexpr const char* options_text =
 void bind_attention(nb::module_& m) {
   static const std::string forward_sig =
       std::string("def attention(q: ArrayLike, k: ArrayLike, v: ArrayLike, encodings: Encodings = None, *, ") +
-      options_text + ", return_lse: bool = False) -> Array | tuple[Array, Array]";
+      options_text + ", out_dtype: DType | None = None, return_lse: bool = False) -> Array | tuple[Array, Array]";
   m.def(
       "attention", forward, nb::arg("q"), nb::arg("k"), nb::arg("v"), nb::arg("encodings") = nb::none(),
       nb::arg("options"), nb::sig(forward_sig.c_str()),
@@ -243,7 +279,8 @@ void bind_attention(nb::module_& m) {
       "q [batch, heads, q_len, dim], k [batch, kv_heads, k_len, dim], v [batch, kv_heads, k_len, value_dim]; without\n"
       "the first axes for one sequence or one head; layout 'bthd' has time before heads. float64, float32, bfloat16\n"
       "or float16, sums in float64 or float32. mask has no default. Returns out, of q's kind and type, and with\n"
-      "return_lse the logarithms of the rows' sums [batch, heads, q_len]. A query that sees no key: 0 and -inf.\n\n"
+      "return_lse the logarithms of the rows' sums [batch, heads, q_len], without the axes that q comes without. A\n"
+      "query that sees no key: 0 and -inf. out_dtype: float32 keeps all bits of out where q has 16, for merge().\n\n"
       "window: (before, after) in tokens, -1 for no limit. q_at, k_at: positions, None for 0, 1, 2, ..., an int for a\n"
       "cache of so many keys. soft_cap bounds c q·k before terms are added. sinks [heads]. k_lengths [batch].\n"
       "key_mask [batch, k_len] and visible [batch, heads, q_len, k_len]: True may be seen. q_starts, k_starts\n"
@@ -257,11 +294,12 @@ void bind_attention(nb::module_& m) {
       "attention_backward", backward, nb::arg("q"), nb::arg("k"), nb::arg("v"), nb::arg("out"), nb::arg("lse"),
       nb::arg("d_out"), nb::arg("encodings") = nb::none(), nb::arg("options"), nb::sig(backward_sig.c_str()),
       "The gradients of attention(): d_q, d_k, d_v, a dictionary of parameters' gradients for each encoding, and the\n"
-      "sinks' gradient or None. out and lse are what attention() gave for the same arguments.");
+      "sinks' gradient or None. out and lse are what attention() gave for the same arguments; d_out, d_q, d_k and d_v\n"
+      "have out's type.");
   m.def("merge", merge_into, nb::arg("part"), nb::arg("part_lse"), nb::arg("out"), nb::arg("lse"),
         nb::arg("threads") = 1,
         "Combines results over disjoint sets of keys in place, as if they had been one: out and lse take part in.\n\n"
-        "part, out [batch, heads, q_len, value_dim], part_lse, lse [batch, heads, q_len].");
+        "part, out [batch, heads, q_len, value_dim], part_lse, lse [batch, heads, q_len], or without the first axes.");
 }
 
 }  // namespace bearing::python

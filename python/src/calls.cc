@@ -16,18 +16,6 @@ ArrayKind kind_of_module(nb::handle x) {
   return ArrayKind::numpy;
 }
 
-/// 'float32', numpy.dtype('float32'), numpy.float32, torch.float32, jax.numpy.float32, ml_dtypes.bfloat16.
-DataType type_named(const Argument& argument, nb::handle dtype) {
-  std::string text = text_of(dtype);
-  if (text.ends_with("'>")) text.resize(text.size() - 2);  // <class 'numpy.float32'>
-  const std::size_t dot = text.rfind('.');
-  if (dot != std::string::npos) text = text.substr(dot + 1);
-  for (const DataType type : {DataType::f64, DataType::f32, DataType::bf16, DataType::f16}) {
-    if (text == name_of(type)) return type;
-  }
-  argument.fail("float64, float32, bfloat16 or float16", nb::cast<std::string>(nb::repr(dtype)));
-}
-
 /// The first array of parameters among the encodings, or none.
 nb::object first_parameter(const char* function, nb::handle encodings) {
   for (const Encoding* one : encodings_of(function, encodings)) {
@@ -39,6 +27,18 @@ nb::object first_parameter(const char* function, nb::handle encodings) {
 }
 
 }  // namespace
+
+/// 'float32', numpy.dtype('float32'), numpy.float32, torch.float32, jax.numpy.float32, ml_dtypes.bfloat16.
+DataType type_named(const Argument& argument, nb::handle dtype) {
+  std::string text = text_of(dtype);
+  if (text.ends_with("'>")) text.resize(text.size() - 2);  // <class 'numpy.float32'>
+  const std::size_t dot = text.rfind('.');
+  if (dot != std::string::npos) text = text.substr(dot + 1);
+  for (const DataType type : {DataType::f64, DataType::f32, DataType::bf16, DataType::f16}) {
+    if (text == name_of(type)) return type;
+  }
+  argument.fail("float64, float32, bfloat16 or float16", nb::cast<std::string>(nb::repr(dtype)));
+}
 
 void check_type(const Array& array, DataType type) {
   if (array.type() != type) array.argument().fail(name_of(type), name_of(array.type()));

@@ -16,6 +16,8 @@ inline constexpr DataType arithmetic_of = std::is_same_v<A, double> ? DataType::
 
 /// Throws TypeError unless an array has the type of another one, called `as`.
 void check_same_type(const Array& array, const Array& other, const char* as);
+/// The type that a word, or NumPy's, PyTorch's or JAX's own name, stands for.
+DataType type_named(const Argument& argument, nb::handle dtype);
 /// Throws TypeError unless it has this type.
 void check_type(const Array& array, DataType type);
 
@@ -49,13 +51,15 @@ std::vector<Index> extents_of(nb::handle positions);
 template <class T>
 class NewTensor {
  public:
-  NewTensor(const Array& as, bool time_first, Index time, Index dim) : time_first_(time_first) {
+  NewTensor(const Array& as, bool time_first, Index time, Index dim)
+      : NewTensor(as, as.type(), time_first, time, dim) {}
+  NewTensor(const Array& as, DataType type, bool time_first, Index time, Index dim) : time_first_(time_first) {
     std::vector<Index> shape = as.shape();
     const View<const T, 4> view = as.tensor<T>(time_first);
     const std::size_t n = shape.size();
     shape[n - 1] = dim;
     shape[n - (time_first && n > 2 ? 3 : 2)] = time;
-    array_ = new_array(as.kind(), as.type(), shape);
+    array_ = new_array(as.kind(), type, shape);
     extents_ = {view.shape[0], view.shape[1], time, dim};
   }
   /// Of the same shape, full of zeros.

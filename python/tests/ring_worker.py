@@ -134,6 +134,10 @@ def cases() -> dict[str, Case]:
         ),
         "no encodings": Case(contiguous, options=none),
         "bfloat16": Case(zigzag, [rope, t5("causal", 4)], dtype=torch.bfloat16, options=causal),
+        "bfloat16 with results in float32": Case(
+            zigzag, [rope, t5("causal", 4)], dtype=torch.bfloat16, sinks=True,
+            options={**causal, "out_dtype": torch.float32},
+        ),
     }  # fmt: skip
 
 
@@ -268,6 +272,7 @@ def wrong_calls() -> dict[str, list[str]]:
         "no positions": lambda: bt.ring_attention(x, x, x, **given | {"q_at": None}),
         "a mask by index": lambda: bt.ring_attention(x, x, x, **given | {"mask": "causal_top_left"}),
         "an encoding by index": lambda: bt.ring_attention(x, x, x, bt.Cope(bearing.Cope(max_pos=4), 4), **given),
+        "results of another type": lambda: bt.ring_attention(x, x, x, **given, out_dtype=torch.float16),
     }
     texts: dict[str, list[str]] = {}
     for name, call in calls.items():

@@ -22,6 +22,7 @@ from support import (
     queries_and_keys,
     tensor,
     to_numpy,
+    type_of,
 )
 
 # Sums of some tens of products of numbers of the order of 10 in float64, through an exponential.
@@ -162,6 +163,29 @@ def test_results_are_of_the_callers_kind_and_type(rng, kind, dtype):
         assert tuple(gradient.shape) == tuple(value.shape)
 
 
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("dtype", TYPES)
+def test_results_may_keep_the_bits_of_the_arithmetic(rng, kind, dtype):
+    wide = "float64" if dtype == "float64" else "float32"
+    q, k, v = (as_kind(kind, x, dtype) for x in queries_and_keys(rng))
+    exact = [as_kind(kind, to_numpy(x), wide) for x in (q, k, v)]
+    d_out = as_kind(kind, rng.standard_normal(q.shape), wide)
+    bias = bearing.AlibiBias(bearing.Alibi.published(HEADS))
+    call = dict(mask="causal", q_at=K_LEN - Q_LEN)
+    out, lse = bearing.attention(q, k, v, bias, **call, out_dtype=wide, return_lse=True)
+    wanted, wanted_lse = bearing.attention(*exact, bias, **call, return_lse=True)
+    assert (kind_of(out), type_of(out)) == (kind, wide)
+    # The same numbers in the same arithmetic, whose order may differ: sums of a few numbers of the order of 1.
+    tolerance = 16 * ROUNDING[wide]
+    np.testing.assert_allclose(to_numpy(out), to_numpy(wanted), atol=tolerance)
+    np.testing.assert_allclose(to_numpy(lse), to_numpy(wanted_lse), atol=tolerance)
+    found = bearing.attention_backward(q, k, v, out, lse, d_out, bias, **call)
+    gradients = bearing.attention_backward(*exact, wanted, lse, d_out, bias, **call)
+    for one, other in zip(found[:3], gradients[:3], strict=True):
+        assert (kind_of(one), type_of(one)) == (kind, wide)
+        np.testing.assert_allclose(to_numpy(one), to_numpy(other), atol=4 * tolerance)
+
+
 def test_queries_and_keys_may_lie_anywhere(rng):
     q, k, v = queries_and_keys(rng)
     wanted = bearing.attention(q, k, v, mask="none")
@@ -190,6 +214,32 @@ def test_one_sequence_and_one_head_need_no_axes(rng):
     wanted = bearing.attention(q[:1], k[:1], v[:1], mask="none")
     np.testing.assert_array_equal(bearing.attention(q[0], k[0], v[0], mask="none"), wanted[0])
     np.testing.assert_array_equal(bearing.attention(q[0, 0], k[0, 0], v[0, 0], mask="none"), wanted[0, 0])
+
+
+@pytest.mark.parametrize("layout", ["bhtd", "bthd"])
+@pytest.mark.parametrize("axes", [2, 3])
+def test_what_comes_without_axes_leaves_without_them(rng, axes, layout):
+    q, k, v = queries_and_keys(rng, kv_heads=HEADS)
+    d_out = rng.standard_normal(q.shape)
+    out, lse = bearing.attention(q, k, v, mask="none", return_lse=True)
+    wanted = bearing.attention_backward(q, k, v, out, lse, d_out, mask="none", d_lse=lse)[:3]
+
+    def fewer(x: np.ndarray) -> np.ndarray:
+        x = x[(0,) * (4 - axes)]
+        return x.swapaxes(0, 1) if layout == "bthd" and axes == 3 else x
+
+    some = [fewer(x) for x in (q, k, v)]
+    part, part_lse = bearing.attention(*some, mask="none", layout=layout, return_lse=True)
+    np.testing.assert_array_equal(part, fewer(out))
+    np.testing.assert_array_equal(part_lse, lse[(0,) * (4 - axes)])
+    found = bearing.attention_backward(*some, part, part_lse, fewer(d_out), mask="none", layout=layout, d_lse=part_lse)
+    for one, other in zip(found[:3], wanted, strict=True):
+        np.testing.assert_allclose(one, fewer(other), atol=TOLERANCE)
+    if layout == "bhtd":  # merged with itself: the same rows, and twice the sums
+        again, again_lse = part.copy(), part_lse.copy()
+        bearing.merge(part, part_lse, again, again_lse)
+        np.testing.assert_allclose(again, part, atol=TOLERANCE)
+        np.testing.assert_allclose(again_lse, part_lse + np.log(2), atol=TOLERANCE)
 
 
 @pytest.mark.parametrize("threads", [2, 0])
@@ -269,6 +319,16 @@ def test_wrong_calls_are_told_by_name(rng):
         (lambda: f(q, k, v, mask="none", scale="x"), TypeError, "[attention] scale: must be float, got 'x'"),
         (lambda: f(q, k, v, mask="none", key_mask=np.ones((BATCH, K_LEN))), TypeError, "[attention] key_mask: must be"),
         (lambda: f(q, k, v, 3, mask="none"), TypeError, "[attention] encodings: must be encodings, got 3"),
+        (
+            lambda: f(q, k, v, mask="none", out_dtype="float32"),
+            TypeError,
+            "[attention] out_dtype: must be float64, as q is, got float32",
+        ),
+        (
+            lambda: f(*(x.astype("f2") for x in (q, k, v)), mask="none", out_dtype="float64"),
+            TypeError,
+            "[attention] out_dtype: must be float16, as q is, or float32, which sums are taken in, got float64",
+        ),
         (
             lambda: f(torch.zeros(2, 2, requires_grad=True), k, v, mask="none"),
             TypeError,

@@ -69,9 +69,11 @@ def test_results_have_the_same_bits_whenever_processes_come(results: dict[int, A
 
 
 @pytest.mark.parametrize("world", worlds)
-def test_results_have_the_type_of_the_queries(results: dict[int, Any], world: int) -> None:
+def test_results_have_the_type_of_the_queries_unless_another_is_asked_for(results: dict[int, Any], world: int) -> None:
     for name, case in ring_worker.cases().items():
-        assert set(results[world]["cases"][name]["types"].values()) == {str(case.dtype)}
+        found = dict(results[world]["cases"][name]["types"])
+        assert found.pop("out") == str(case.options.get("out_dtype", case.dtype))
+        assert set(found.values()) == {str(case.dtype)}
 
 
 @pytest.mark.parametrize("world", worlds)
@@ -112,6 +114,7 @@ refusals = {
     "no positions": ("TypeError: [ring_attention] q_at: must be given",) * 2,
     "a mask by index": ("ValueError: [ring_attention] mask: must be 'none' or 'causal'",) * 2,
     "an encoding by index": ("ValueError: [ring_attention] encodings: must go by position, got CopeTerm",) * 2,
+    "results of another type": ("TypeError: [ring_attention] out_dtype: must be torch.float32",) * 2,
 }
 
 

@@ -31,11 +31,12 @@ def t5_bias(dtype=torch.float64):
     return bt.Encoding(forms.form_of("T5Bias", T5, ["table"]), (table,)), table
 
 
-def attention_arguments(sinks=None, key_mask=None, layout="bhtd"):
-    encoding, table = t5_bias()
-    q, k, v = qkv()
+def attention_arguments(sinks=None, key_mask=None, layout="bhtd", dtype=torch.float64):
+    encoding, table = t5_bias(bearing.torch.ops.arithmetic_of(dtype))
+    q, k, v = (x.detach().to(dtype).requires_grad_() for x in qkv())
     masks = [sinks, None, None, None, key_mask, None, None, None]
-    return q, k, v, [table], *masks, f"[{encoding.form}]", "causal", [-1, -1], 0, 0, None, 0.0, layout
+    constants = f"[{encoding.form}]", "causal", [-1, -1], 0, 0, None, 0.0, layout
+    return q, k, v, [table], *masks, *constants, bearing.torch.ops.arithmetic_of(dtype)
 
 
 def test_attention_gives_the_numbers_of_bearing_itself():
@@ -102,6 +103,55 @@ def test_the_op_of_attention_passes_opcheck(layout):
     if layout == "bthd":
         arguments = *(x.detach().transpose(1, 2).requires_grad_() for x in arguments[:3]), *arguments[3:]
     torch.library.opcheck(torch.ops.bearing.attention.default, arguments)
+
+
+def test_the_op_of_attention_passes_opcheck_with_results_in_float32():
+    arguments = attention_arguments(sinks=torch.zeros(HEADS, requires_grad=True), dtype=torch.bfloat16)
+    torch.library.opcheck(torch.ops.bearing.attention.default, arguments)
+
+
+def test_results_in_float32_keep_what_16_bits_lose_and_have_the_same_gradients():
+    encoding, table = t5_bias(torch.float32)
+    q, k, v = (x.detach().bfloat16().requires_grad_() for x in qkv())
+    wide = bt.attention(q, k, v, encoding, mask="causal", out_dtype=torch.float32)
+    assert wide.dtype is torch.float32
+    assert torch.equal(wide.bfloat16(), bt.attention(q, k, v, encoding, mask="causal"))
+    exact = [x.detach().float().requires_grad_() for x in (q, k, v)]
+    wanted = bt.attention(*exact, encoding, mask="causal")
+    # The same numbers in the same arithmetic.
+    torch.testing.assert_close(wide, wanted, rtol=0, atol=1e-6)
+    weights = torch.randn(wide.shape)
+    found = torch.autograd.grad((wide * weights).sum(), [q, k, v, table])
+    for one, other in zip(found, torch.autograd.grad((wanted * weights).sum(), [*exact, table]), strict=True):
+        torch.testing.assert_close(one, other.to(one.dtype), rtol=2**-7, atol=1e-6)  # a unit of bfloat16
+
+
+def test_the_type_of_results_goes_through_torch_compile():
+    q, k, v = (x.detach().bfloat16() for x in qkv())
+    call = torch.compile(
+        lambda *x: bt.attention(*x, mask="none", out_dtype=torch.float32) * 2, fullgraph=True, backend="aot_eager"
+    )
+    assert torch.equal(call(q, k, v), bt.attention(q, k, v, mask="none", out_dtype=torch.float32) * 2)
+
+
+@pytest.mark.parametrize("layout", ["bhtd", "bthd"])
+@pytest.mark.parametrize("axes", [2, 3])
+def test_one_sequence_and_one_head_need_no_axes(axes, layout):
+    q, k, v = (x[0] if axes == 3 else x[0, 0] for x in qkv())
+    if layout == "bthd" and axes == 3:
+        q, k, v = (x.transpose(0, 1) for x in (q, k, v))
+    at = torch.arange(TIME)[None]
+
+    def call(q, k, v):
+        return bt.attention(q, k, v, mask="causal", q_at=at, layout=layout, return_lse=True)
+
+    out, lse = call(q, k, v)
+    assert out.shape == q.shape
+    assert lse.shape == ((HEADS, TIME) if axes == 3 else (TIME,))
+    compiled = torch.compile(call, fullgraph=True, backend="aot_eager")(q, k, v)
+    assert all(torch.equal(a, b) for a, b in zip(compiled, (out, lse), strict=True))
+    leaves = [x.detach().requires_grad_() for x in (q, k, v)]
+    assert torch.autograd.gradcheck(call, leaves, fast_mode=True)
 
 
 def test_the_op_of_rotation_passes_opcheck():

@@ -36,6 +36,7 @@ def attention(
     q_starts: Tensor | None = None,
     k_starts: Tensor | None = None,
     layout: Layout = "bhtd",
+    out_dtype: torch.dtype | None = None,
     return_lse: bool = False,
 ) -> Tensor | tuple[Tensor, Tensor]:
     """Softmax attention with any list of encodings, differentiable, in memory linear in the lengths.
@@ -48,13 +49,13 @@ def attention(
 
     Under autocast q, k and v are cast to its type, as in PyTorch's own attention, unless they are float64; sums and
     parameters stay float32. Returns out, contiguous, and with return_lse the logarithms of the rows' sums
-    [batch, heads, q_len] in float64 or float32.
+    [batch, heads, q_len] in float64 or float32. out_dtype: torch.float32 keeps all bits of out where q has 16.
     """
     q, k, v = _autocast("attention", q, k, v)
     arithmetic = arithmetic_of(q.dtype)
     given = encodings_of(encodings)
-    q_at, q_first = positions_of("attention", "q_at", q_at, q.shape[0])
-    k_at, k_first = positions_of("attention", "k_at", k_at, k.shape[0])
+    q_at, q_first = positions_of("attention", "q_at", q_at, _batch(q, 4))
+    k_at, k_first = positions_of("attention", "k_at", k_at, _batch(k, 4))
     parameters = tensors_of(given, arithmetic)
     watched = ops.needs_op([q, k, v, *parameters, *([] if sinks is None else [sinks])])
     out, lse = (ops.attention if watched else ops.attention_now)(
@@ -78,6 +79,7 @@ def attention(
         scale,
         soft_cap,
         layout,
+        q.dtype if out_dtype is None else out_dtype,
     )
     return (out, lse) if return_lse else out
 
@@ -94,7 +96,7 @@ def rotate(
     new, in its tensor's type; autocast changes nothing. Differentiable any number of times in xs.
     """
     check_device("rotate", *xs)
-    at, first = positions_of("rotate", "at", at, xs[0].shape[0])
+    at, first = positions_of("rotate", "at", at, _batch(xs[0], 4))
     table = rope if isinstance(rope, str) else table_of_rope(rope)
     call = ops.rotate if ops.needs_op(xs) else ops.rotate_now
     turned = call(list(xs), at, first, table, layout, False)
@@ -111,7 +113,7 @@ def turn(
 ) -> Tensor:
     """T x for an encoding of query and key rows; x [batch, heads, time, dim]. Gradients: of x and the parameters."""
     check_device("turn", x)
-    at, first = positions_of("turn", "at", at, x.shape[0])
+    at, first = positions_of("turn", "at", at, _batch(x, 4))
     one = encoding_of(encoding)
     return ops.turn(x, tensors_of([one], arithmetic_of(x.dtype)), at, first, forms_of([one]), side, layout)
 
@@ -119,7 +121,7 @@ def turn(
 def add(encoding: EncodingLike, x: Tensor, at: Positions = None) -> Tensor:
     """x + p for an encoding of the input; x [batch, time, dim]. Gradients: of x and the parameters."""
     check_device("add", x)
-    at, first = positions_of("add", "at", at, x.shape[0])
+    at, first = positions_of("add", "at", at, _batch(x, 3))
     one = encoding_of(encoding)
     return ops.add(x, tensors_of([one], arithmetic_of(x.dtype)), at, first, forms_of([one]))
 
@@ -168,6 +170,11 @@ def positions_of(function: str, name: str, positions: Positions, batch: int = 1)
     if isinstance(positions, (int, torch.SymInt)):
         return None, positions
     return torch.as_tensor(positions), 0
+
+
+def _batch(x: Tensor, axes: int) -> int:
+    """How many sequences there are in a tensor that may come without its first axes."""
+    return x.shape[0] if x.dim() == axes else 1
 
 
 def check_device(function: str, *tensors: Tensor) -> None:

@@ -118,6 +118,7 @@ def attention_now(
     scale: Optional[float],
     soft_cap: float,
     layout: str,
+    out_dtype: torch.dtype,
 ) -> tuple[Tensor, Tensor]:
     """out and the logarithms of the rows' sums."""
     out, lse = _core.attention(
@@ -139,6 +140,7 @@ def attention_now(
         k_starts=k_starts,
         layout=layout,
         threads=torch.get_num_threads(),
+        out_dtype=out_dtype,
         return_lse=True,
     )
     return out, lse
@@ -149,10 +151,12 @@ attention = torch.library.custom_op("bearing::attention", attention_now, mutates
 
 @attention.register_fake
 def _(q, k, v, parameters, sinks, q_at, k_at, k_lengths, key_mask, visible, q_starts, k_starts, encodings, mask, window,
-      q_first, k_first, scale, soft_cap, layout):  # fmt: skip
-    batch, heads, time = (q.shape[0], q.shape[2], q.shape[1]) if layout == "bthd" else q.shape[:3]
-    lse = q.new_empty((batch, heads, time), dtype=arithmetic_of(q.dtype))
-    return q.new_empty((*q.shape[:3], v.shape[3])), lse
+      q_first, k_first, scale, soft_cap, layout, out_dtype):  # fmt: skip
+    rows = list(q.shape[:-1])
+    out = q.new_empty((*rows, v.shape[-1]), dtype=out_dtype)
+    if layout == "bthd" and len(rows) > 1:
+        rows[-2:] = reversed(rows[-2:])
+    return out, q.new_empty(rows, dtype=arithmetic_of(q.dtype))
 
 
 @torch.library.custom_op("bearing::attention_backward", mutates_args=())
@@ -207,7 +211,8 @@ def attention_backward(
         threads=torch.get_num_threads(),
         d_lse=_optional(d_lse),
     )
-    return [d_q, d_k, d_v, *([] if d_sinks is None else [d_sinks]), *gradients(encodings, parameters, found)]
+    d_rows = [d.to(q.dtype) for d in (d_q, d_k, d_v)]  # they have d_out's type
+    return [*d_rows, *([] if d_sinks is None else [d_sinks]), *gradients(encodings, parameters, found)]
 
 
 @attention_backward.register_fake
@@ -218,7 +223,7 @@ def _(d_out, d_lse, out, lse, q, k, v, parameters, sinks, q_at, k_at, k_lengths,
 
 def _attention_context(ctx, inputs, output):
     q, k, v, parameters, *rest = inputs
-    tensors, ctx.settings = rest[:8], rest[8:]  # sinks, positions, masks; then what is constant
+    tensors, ctx.settings = rest[:8], rest[8:-1]  # sinks, positions, masks; then what is constant, but for out's type
     ctx.save_for_backward(*output, q, k, v, *tensors, *parameters)
     ctx.set_materialize_grads(False)
 
@@ -227,12 +232,12 @@ def _attention_backward(ctx, d_out, d_lse):
     out, lse, q, k, v, *rest = ctx.saved_tensors
     tensors, parameters = rest[:8], rest[8:]
     if d_out is None and d_lse is None:
-        return (None, None, None, [None] * len(parameters), *[None] * (8 + len(ctx.settings)))
+        return (None, None, None, [None] * len(parameters), *[None] * (9 + len(ctx.settings)))
     d_out = torch.zeros_like(out) if d_out is None else d_out
     found = attention_backward(d_out, d_lse, out, lse, q, k, v, parameters, *tensors, *ctx.settings)
     d_q, d_k, d_v, *found = found
     d_sinks = None if tensors[0] is None else found.pop(0)
-    return (d_q, d_k, d_v, _spread(found, parameters), d_sinks, *[None] * (7 + len(ctx.settings)))
+    return (d_q, d_k, d_v, _spread(found, parameters), d_sinks, *[None] * (8 + len(ctx.settings)))
 
 
 attention.register_autograd(_attention_backward, setup_context=_attention_context)

@@ -48,6 +48,7 @@ def ring_attention(
     layout: Layout = "bhtd",
     group: dist.ProcessGroup | None = None,
     sum_gradients: bool = True,
+    out_dtype: torch.dtype | None = None,
     return_lse: bool = False,
 ) -> Tensor | tuple[Tensor, Tensor]:
     """:func:`bearing.torch.attention` over the sequence that the processes of a group hold together, differentiable.
@@ -69,15 +70,16 @@ def ring_attention(
 
     Beside its own shard a process holds two of others' keys and values at most, and what gradients of them are on
     their way in the backward: its memory is linear in the shard, whatever the sequence's length. float16 and
-    bfloat16 travel as they are and are computed in float32. Shards that no further process sees go no further. Results
-    have the same bits every time. An argument that is refused on one process raises on all of them.
+    bfloat16 travel as they are; partial results and gradients are kept in float32 and rounded once, to the type of q,
+    or out to out_dtype, which may be torch.float32. Shards that no further process sees go no further. Results have the
+    same bits every time. An argument that is refused on one process raises on all of them.
     """
     ring = Ring(group)
     failure: Exception | None = None
     call, tensors = None, ()
     try:
         call, tensors = _prepare(q, k, v, encodings, mask, q_at, k_at, window, scale, soft_cap, sinks, key_mask, layout,
-                                 sum_gradients)  # fmt: skip
+                                 sum_gradients, out_dtype)  # fmt: skip
     except Exception as error:  # noqa: BLE001 - whatever it is, the others must hear that this process takes no part
         failure = error
     try:
@@ -105,6 +107,7 @@ class Call(NamedTuple):
     soft_cap: float
     layout: str
     sum_gradients: bool
+    out_dtype: torch.dtype
 
     @property
     def time(self) -> int:
@@ -130,6 +133,7 @@ class Call(NamedTuple):
             "soft_cap": self.soft_cap,
             "layout": self.layout,
             "sum_gradients": self.sum_gradients,
+            "out_dtype": self.out_dtype,
             "whether gradients are wanted": wanted,
         }
 
@@ -227,6 +231,7 @@ def _prepare(
     key_mask: Tensor | None,
     layout: Layout,
     sum_gradients: bool,
+    out_dtype: torch.dtype | None,
 ) -> tuple[Call, tuple[Tensor | None, ...]]:
     """The arguments of one process, checked: a Call, and the tensors that have gradients."""
     q, k, v = _autocast("ring_attention", q, k, v)
@@ -247,12 +252,17 @@ def _prepare(
                 f"[ring_attention] encodings: must go by position, got {json.loads(one.form)['kind']}, which counts tokens"
             )
     arithmetic, time = arithmetic_of(q.dtype), 1 if layout == "bthd" else 2
+    if out_dtype not in (None, q.dtype, arithmetic):
+        raise TypeError(
+            f"[ring_attention] out_dtype: must be {q.dtype}, as q is, or {arithmetic}, which sums are taken in, got "
+            f"{out_dtype}"
+        )
     q_at, k_at = _explicit("q_at", q_at, q.shape[time]), _explicit("k_at", k_at, k.shape[time])
     if key_mask is not None:
         key_mask = key_mask.detach().contiguous()
     call = Call(q_at, k_at, key_mask, Shard(Extent.of(q_at), Extent.of(k_at)), forms_of(given), mask,
                 (-1, -1) if window is None else (window[0], window[1]), scale, soft_cap, layout,
-                sum_gradients)  # fmt: skip
+                sum_gradients, q.dtype if out_dtype is None else out_dtype)  # fmt: skip
     sinks = None if sinks is None else sinks.to(arithmetic)
     tensors = (q, k, v, sinks, *tensors_of(given, arithmetic))
     _check(call, tensors)
@@ -296,10 +306,6 @@ def _with_length(x: Tensor, axis: int, length: int) -> list[int]:
     return shape
 
 
-def _wide(x: Tensor | None, arithmetic: torch.dtype) -> Tensor | None:
-    return None if x is None else x.detach().to(arithmetic)
-
-
 def _travel(ring: Ring, route: Route, mine: Keys, time: int, visit: Callable[[int, int, Keys], None]) -> None:
     """Passes every shard on and calls ``visit(step, owner, keys)`` for those that come by, this process's own first.
 
@@ -323,17 +329,14 @@ def _travel(ring: Ring, route: Route, mine: Keys, time: int, visit: Callable[[in
 def _forward(ring: Ring, route: Route, call: Call, tensors: Sequence[Tensor | None]) -> tuple[Tensor, Tensor]:
     """out and lse in the arithmetic of the call."""
     q, k, v, sinks, *parameters = tensors
-    arithmetic = arithmetic_of(q.dtype)
-    q = _wide(q, arithmetic)
+    q, arithmetic = q.detach(), arithmetic_of(q.dtype)
     encodings = build(call.forms, _plain(parameters), arithmetic)
     mine = Keys(k.detach().contiguous(), v.detach().contiguous(), call.k_at, call.key_mask)
     by_heads = (lambda x: x.transpose(1, 2)) if call.layout == "bthd" else (lambda x: x)
 
     def part(keys: Keys, sinks: Tensor | None = None) -> tuple[Tensor, Tensor]:
         options = call.options(keys, sinks)
-        return _core.attention(
-            q, _wide(keys.k, arithmetic), _wide(keys.v, arithmetic), encodings, return_lse=True, **options
-        )
+        return _core.attention(q, keys.k, keys.v, encodings, out_dtype=arithmetic, return_lse=True, **options)
 
     # No keys at all: the sinks, once.
     out, lse = part(mine.none(call.time), sinks)
@@ -362,10 +365,10 @@ class _Sums:
         q, k, v, self.sinks, *self.parameters = tensors
         self.arithmetic = arithmetic_of(q.dtype)
         self.out, self.lse, self.d_out, self.d_lse = (None if t is None else t.detach() for t in results)
-        self.q = _wide(q, self.arithmetic)
+        self.q = q.detach()
         self.mine = Keys(k.detach().contiguous(), v.detach().contiguous(), call.k_at, call.key_mask)
         self.encodings = build(call.forms, _plain(self.parameters), self.arithmetic)
-        self.d_q = torch.zeros_like(self.q, memory_format=torch.contiguous_format)
+        self.d_q = torch.zeros_like(self.q, dtype=self.arithmetic, memory_format=torch.contiguous_format)
         self.d_parameters = [torch.zeros_like(p) for p in self.parameters if p.is_floating_point()]
         self.d_sinks: Tensor | None = None
         self.own: list[Tensor] = []  # of this process's own keys and values
@@ -375,8 +378,8 @@ class _Sums:
         """Adds what these keys give to this process's gradients; returns d_k and d_v."""
         d_q, d_k, d_v, found, d_sinks = _core.attention_backward(
             self.q,
-            _wide(keys.k, self.arithmetic),
-            _wide(keys.v, self.arithmetic),
+            keys.k,
+            keys.v,
             self.out,
             self.lse,
             self.d_out,
@@ -444,7 +447,7 @@ class RingAttention(torch.autograd.Function):
         ctx.ring, ctx.route, ctx.call = ring, route, call
         ctx.save_for_backward(out, lse, *tensors)
         ctx.set_materialize_grads(False)
-        return out.to(tensors[0].dtype), lse
+        return out.to(call.out_dtype), lse
 
     @staticmethod
     @torch.autograd.function.once_differentiable
