@@ -11,6 +11,7 @@
 #include "encodings.hpp"
 #include "jax_ffi.hpp"
 #include "rope_tables.hpp"
+#include "words.hpp"
 
 // What handlers make of a call's buffers: views of one instance, positions, and encodings of a registered plan.
 
@@ -22,10 +23,12 @@ struct PlannedEncoding {
   std::vector<bool> given;
 };
 
-/// What calls share: encodings, or the table of a rotation. Kept for ever, as compiled programs name it.
+/// What calls share: encodings, the table of a rotation, or the frequencies that keys are moved from and to. Kept for
+/// ever, as compiled programs name it.
 struct Plan {
   std::vector<PlannedEncoding> encodings;
   Table table;
+  RopeFrequencies from{.pairing = Pairing::half}, to{.pairing = Pairing::half};
 };
 
 /// Plans by the text that describes them: programs that were compiled elsewhere and kept find theirs, or none.
@@ -75,6 +78,14 @@ void with_type(const Buffer& buffer, const Body& body) {
   }
 }
 
+/// body.template operator()<A>() for a buffer of the arithmetic's type.
+template <class Body>
+void with_arithmetic(const Buffer& buffer, const Body& body) {
+  if (buffer.type() == xla::ffi::DataType::F64) return body.template operator()<double>();
+  if (buffer.type() == xla::ffi::DataType::F32) return body.template operator()<float>();
+  throw std::invalid_argument("[bearing.jax] arrays: must be float64 or float32");
+}
+
 /// A view of instance i, axes in the order of memory.
 template <class T, std::size_t Rank>
 View<T, Rank> view(const Frame& frame, const Buffer& buffer, Index i) {
@@ -99,12 +110,32 @@ View<T, 4> tensor(const Frame& frame, const Buffer& buffer, Index i) {
   return out;
 }
 
+inline Executor executor(const Frame& frame, const char* function) {
+  return executor_of(frame.integer("threads"), function);
+}
+
+inline Mask mask_of(const Frame& frame) {
+  const std::string_view mask = frame.text("mask");
+  for (const auto& word : Words<Mask>::words) {
+    if (mask == word.text) return word.value;
+  }
+  return Mask::none;
+}
+
 inline void clear(const Buffer& buffer) {
   const std::size_t bytes = buffer.type() == xla::ffi::DataType::F64 ? 8 : 4;
   if (buffer.all() > 0) std::memset(buffer.data<char>(), 0, bytes * static_cast<std::size_t>(buffer.all()));
 }
 
-/// Positions, lengths or starts of a call, or none.
+/// One instance's elements, of `from` into `to`.
+template <class T>
+void copy(const Frame& frame, const Buffer& from, const Buffer& to, Index i) {
+  if (from.size() != to.size()) throw ShapeError("[bearing.jax] arrays: must have the extents that were traced");
+  if (to.size() == 0) return;
+  std::memcpy(frame.at<T>(to, i), frame.at<const T>(from, i), static_cast<std::size_t>(to.size()) * sizeof(T));
+}
+
+/// Positions, lengths, starts or blocks of a call, or none.
 struct GivenNumbers {
   std::optional<Buffer> buffer;
   Numbers numbers;
@@ -113,10 +144,11 @@ struct GivenNumbers {
     buffer = frame.argument();
     numbers = Numbers(*buffer);
   }
-  /// [axes, batch or 1, time] of instance i; where none were given, `first`, first + 1, …
-  Positions positions(const Frame& frame, Index i, Index batch, Index first) const {
-    if (!buffer) return Positions(first);
+  /// [axes, batch or 1, time] of instance i; [1]: the first one of those that are counted, from 0 where there is none.
+  Positions positions(const Frame& frame, Index i, Index batch) const {
+    if (!buffer) return {};
     const auto shape = buffer->shape();
+    if (shape.size() == 1) return Positions(*numbers.whole_at(frame.offset(*buffer, i)));
     const bool shared = shape[1] == 1;
     const std::array<Index, 3> extents{shape[0], shared ? batch : shape[1], shape[2]},
         stride{shape[1] * shape[2], shared ? 0 : shape[2], 1};
@@ -127,6 +159,11 @@ struct GivenNumbers {
   View<const Index, 1> list(const Frame& frame, Index i) const {
     if (!buffer) return {};
     return {numbers.whole_at(buffer->all() == 0 ? 0 : frame.offset(*buffer, i)), {buffer->shape()[0]}, {1}};
+  }
+  View<const Index, 2> matrix(const Frame& frame, Index i) const {
+    if (!buffer) return {};
+    const auto shape = buffer->shape();
+    return {numbers.whole_at(buffer->all() == 0 ? 0 : frame.offset(*buffer, i)), {shape[0], shape[1]}, {shape[1], 1}};
   }
 };
 

@@ -434,7 +434,7 @@ def test_what_shapes_tell_is_refused_while_tracing(table, rng):
         call(q, k, v, bearing.T5Bias(T5, jnp.ones(8))),
     )
     fails(TypeError, "[attention] encodings: must be encodings, got 'T5'", call(q, k, v, "T5"))
-    fails(bearing.ShapeError, "[attention] sinks: must be [4], got [3]", call(q, k, v, sinks=jnp.ones(3)))
+    fails(bearing.ShapeError, "[attention] sinks: must be [heads] = [4], got [3]", call(q, k, v, sinks=jnp.ones(3)))
     fails(bearing.ShapeError, "[attention] q_at: must have 3 tokens, got 2", call(q, k, v, q_at=jnp.arange(2)))
     fails(
         ValueError,
@@ -506,7 +506,7 @@ def test_programs_are_the_same_in_every_process():
 
 def test_a_program_from_elsewhere_asks_for_its_encodings():
     x = jnp.ones((1, 1, 3, DIM))
-    options = dict(first=0, time_first=False, threads=1, side="", backward=False, given=0)
+    options = dict(time_first=False, threads=1, side="", backward=False, given=0)
     with pytest.raises(jax.errors.JaxRuntimeError, match='must be known in this process, got "RopeTable:0"'):
         ffi.call("rotate", [x], 4, [x], plan="RopeTable:0", **options)[0].block_until_ready()
 

@@ -24,10 +24,26 @@ numbers can tell (a position that a table has no row for) when it runs, as JAX's
 from __future__ import annotations
 
 from . import encodings as _encodings
-from .attention import attention
-from .inputs import add, bias_matrix, inputs
+from .attention import attention, merge
+from .inputs import add, inputs
+from .linear_attention import linear_attention
+from .rebase import rebase, shift
 from .rows import rotate, turn
+from .scores import add_scores, add_values, bias_matrix
 
 _encodings.register()
 
-__all__ = ["add", "attention", "bias_matrix", "inputs", "rotate", "turn"]
+__all__ = [
+    "add",
+    "add_scores",
+    "add_values",
+    "attention",
+    "bias_matrix",
+    "inputs",
+    "linear_attention",
+    "merge",
+    "rebase",
+    "rotate",
+    "shift",
+    "turn",
+]

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import functools
+import math
 import operator
 from collections.abc import Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from .. import _core
 
@@ -51,6 +53,19 @@ def tensor_of(function: str, name: str, value: Any, time_first: bool) -> jax.Arr
     return array
 
 
+def qkv_of(function: str, q: Any, k: Any, v: Any, time_first: bool) -> list[jax.Array]:
+    """Queries, keys and values, of one type."""
+    tensors = [tensor_of(function, name, x, time_first) for name, x in (("q", q), ("k", k), ("v", v))]
+    same_type(function, "k", tensors[1], tensors[0], "q")
+    same_type(function, "v", tensors[2], tensors[0], "q")
+    return tensors
+
+
+def shape_of(tensor: jax.Array, time_first: bool) -> list[int]:
+    """[batch, heads, time, dim]"""
+    return [tensor.shape[axis] for axis in ((0, 2, 1, 3) if time_first else range(4))]
+
+
 def with_axes(array: jax.Array, rank: int, time_first: bool) -> jax.Array:
     """A result of four axes with as many as the argument had."""
     if rank == 2:
@@ -58,21 +73,15 @@ def with_axes(array: jax.Array, rank: int, time_first: bool) -> jax.Array:
     return array[0] if rank == 3 else array
 
 
-class At(NamedTuple):
-    """Positions of a call: first, first + 1, …, or an array [axes, batch or 1, time]."""
+def positions_of(function: str, name: str, at: Positions, time: int, batch: int) -> Any:
+    """Positions as handlers take them: None, [axes, batch or 1, time], or [1], the first of those that are counted.
 
-    first: int
-    array: jax.Array | None
-
-
-def positions_of(function: str, name: str, at: Positions, time: int, batch: int) -> At:
+    A number is an argument like all others, so that a call for another one runs the same program.
+    """
     if at is None:
-        return At(0, None)
-    if not isinstance(at, bool) and not hasattr(at, "dtype"):
-        try:
-            return At(operator.index(at), None)
-        except TypeError:
-            pass
+        return None
+    if _is_whole(at):
+        return number_of(function, name, at)
     array = numbers_of(function, name, at, real=True)
     if array.ndim == 0:
         array = array + jnp.arange(time, dtype=array.dtype)
@@ -85,7 +94,26 @@ def positions_of(function: str, name: str, at: Positions, time: int, batch: int)
         raise _core.ShapeError(f"[{function}] {name}: must have {time} tokens, got {array.shape[2]}")
     if array.shape[1] not in (1, batch):
         raise _core.ShapeError(f"[{function}] {name}: must have {batch} sequences, got {array.shape[1]}")
-    return At(0, array if jnp.issubdtype(array.dtype, jnp.integer) else _without_gradient(function, name, array))
+    return array if jnp.issubdtype(array.dtype, jnp.integer) else _without_gradient(function, name, array)
+
+
+def number_of(function: str, name: str, number: Any) -> Any:
+    """One whole number, traced or not, as an array [1]."""
+    if not _is_whole(number):
+        raise TypeError(f"[{function}] {name}: must be a whole number, got {number!r}")
+    if hasattr(number, "dtype"):
+        return numbers_of(function, name, number)[None]
+    kind = np.int64 if jax.config.jax_enable_x64 else np.int32
+    if not np.iinfo(kind).min <= number <= np.iinfo(kind).max:
+        bits = np.iinfo(kind).bits
+        raise _core.RangeError(f"[{function}] {name}: must be a number of {bits} bits, got {number}")
+    return np.array([number], kind)
+
+
+def _is_whole(x: Any) -> bool:
+    if hasattr(x, "dtype"):
+        return jnp.ndim(x) == 0 and jnp.issubdtype(x.dtype, jnp.integer)
+    return isinstance(x, int) and not isinstance(x, bool)
 
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(0, 1))
@@ -116,10 +144,52 @@ def flags_of(function: str, name: str, value: Any) -> jax.Array:
     return array
 
 
+def type_of(function: str, dtype: Any, name: str = "dtype") -> Any:
+    kind = jnp.dtype(dtype)
+    if kind not in TYPES:
+        raise TypeError(f"[{function}] {name}: must be float64, float32, bfloat16 or float16, got {dtype!r}")
+    if kind == jnp.float64 and not jax.config.jax_enable_x64:
+        raise TypeError(f"[{function}] {name}: must be at most 32 bits wide unless jax_enable_x64 is set, got float64")
+    return kind
+
+
+def extents_of(at: Positions) -> tuple[int, ...]:
+    """The extents of positions without their axes; none unless they are an array of tokens."""
+    shape = jnp.shape(at) if at is not None else ()
+    return shape[1:] if len(shape) == 3 else shape
+
+
+def length_of(function: str, name: str, given: int | None, extents: tuple[int, ...]) -> int:
+    if given is None and not extents:
+        raise TypeError(f"[{function}] {name}: must be given where positions are counted, got None")
+    length = extents[-1] if given is None else operator.index(given)
+    if length < 0:
+        raise ValueError(f"[{function}] {name}: must be at least 0, got {length}")
+    return length
+
+
 def threads_of(function: str, threads: int) -> int:
     if operator.index(threads) < 0:
         raise _core.RangeError(f"[{function}] threads: must be 0 (all) or more, got {threads}")
     return operator.index(threads)
+
+
+def check_shape(function: str, name: str, array: jax.Array, axes: str, shape: Sequence[int]) -> None:
+    if array.shape != tuple(shape):
+        raise _core.ShapeError(f"[{function}] {name}: must be {axes} = {list(shape)}, got {list(array.shape)}")
+
+
+def finite(function: str, name: str, value: float) -> float:
+    if not math.isfinite(value):
+        raise _core.RangeError(f"[{function}] {name}: must be finite, got {value}")
+    return float(value)
+
+
+def word_of(function: str, name: str, word: str, words: Sequence[str]) -> str:
+    if word not in words:
+        choices = ", ".join(repr(one) for one in words)
+        raise ValueError(f"[{function}] {name}: must be one of {choices}, got {word!r}")
+    return word
 
 
 def given_bits(arrays: Sequence[Any]) -> int:

@@ -1,9 +1,9 @@
-"""attention() and its gradients."""
+"""attention(), merge(), and their gradients."""
 
 from __future__ import annotations
 
 import functools
-import math
+import operator
 from typing import Any, Literal, NamedTuple, get_args
 
 import jax
@@ -14,6 +14,9 @@ from . import ffi
 from .arrays import (
     Layout,
     Positions,
+    array_of,
+    check_shape,
+    finite,
     flags_of,
     given_bits,
     is_time_first,
@@ -21,14 +24,19 @@ from .arrays import (
     numbers_of,
     positions_of,
     present,
+    qkv_of,
     same_type,
+    shape_of,
     tensor_of,
     threads_of,
+    type_of,
     with_axes,
+    word_of,
 )
 from .encodings import arithmetic_of, plan_of
 
 Mask = Literal["none", "causal", "causal_top_left", "causal_bottom_right"]
+MASKS = get_args(Mask)
 
 
 class _Options(NamedTuple):
@@ -38,13 +46,15 @@ class _Options(NamedTuple):
     mask: str
     window_before: int
     window_after: int
-    q_first: int
-    k_first: int
     scaled: bool
     scale: float
     soft_cap: float
+    out_dtype: Any
     time_first: bool
     threads: int
+
+    def attributes(self) -> dict[str, Any]:
+        return {name: value for name, value in self._asdict().items() if name != "out_dtype"}
 
 
 class _Learned(NamedTuple):
@@ -67,6 +77,7 @@ class _Given(NamedTuple):
     visible: jax.Array | None
     q_starts: jax.Array | None
     k_starts: jax.Array | None
+    block_table: jax.Array | None
 
 
 def attention(
@@ -87,8 +98,10 @@ def attention(
     visible: jax.typing.ArrayLike | None = None,
     q_starts: jax.typing.ArrayLike | None = None,
     k_starts: jax.typing.ArrayLike | None = None,
+    block_table: jax.typing.ArrayLike | None = None,
     layout: Layout = "bhtd",
     threads: int = 1,
+    out_dtype: Any = None,
     return_lse: bool = False,
 ) -> jax.Array | tuple[jax.Array, jax.Array]:
     """Softmax attention with any list of encodings, in memory linear in the lengths.
@@ -97,89 +110,123 @@ def attention(
 
     q [batch, heads, q_len, dim], k [batch, kv_heads, k_len, dim], v [batch, kv_heads, k_len, value_dim], all of one
     type and without the first axes for one sequence or one head; layout "bthd" has time before heads. mask has no
-    default. Returns out, of q's type, and with return_lse the logarithms of the rows' sums [batch, heads, q_len].
+    default. Returns out, of q's type, and with return_lse the logarithms of the rows' sums [batch, heads, q_len],
+    without the axes that q comes without. out_dtype: float32 keeps all bits of out where q has 16, for merge().
 
     encodings: one of ``bearing``'s encodings, or a list of them, whose arrays may be traced. window: (before, after)
     in tokens, -1 for no limit. q_at, k_at: positions; a scalar, traced or not, for a cache of so many keys. soft_cap
     bounds c q·k before terms are added. sinks [heads]. k_lengths [batch]. key_mask [batch, k_len] and visible
-    [batch, heads, q_len, k_len]: True may be seen. q_starts, k_starts [sequences + 1]: packed sequences.
+    [batch, heads, q_len, k_len]: True may be seen. q_starts, k_starts [sequences + 1]: packed sequences. block_table
+    [batch, blocks]: a paged cache, k [blocks, kv_heads, block_size, dim]; it needs k_lengths, and has no gradients.
     threads: how many the call may use, 0 for all. window, scale, soft_cap, layout and threads are static.
     """
     time_first = is_time_first("attention", layout)
-    if mask not in get_args(Mask):
-        choices = ", ".join(repr(word) for word in get_args(Mask))
-        raise ValueError(f"[attention] mask: must be one of {choices}, got {mask!r}")
-    tensors = [tensor_of("attention", name, x, time_first) for name, x in (("q", q), ("k", k), ("v", v))]
-    qs, ks, vs = tensors
-    same_type("attention", "k", ks, qs, "q")
-    same_type("attention", "v", vs, qs, "q")
-    batch, heads, q_len, k_len = _check_shapes(qs, ks, vs, time_first)
-    q_positions = positions_of("attention", "q_at", q_at, q_len, batch)
-    k_positions = positions_of("attention", "k_at", k_at, k_len, batch)
+    word_of("attention", "mask", mask, MASKS)
+    qs, ks, vs = qkv_of("attention", q, k, v, time_first)
+    if block_table is not None:
+        block_table = numbers_of("attention", "block_table", block_table)
+    problem = _problem(qs, ks, vs, block_table, time_first)
     if sinks is not None:
         sinks = jnp.asarray(sinks).astype(arithmetic_of(qs.dtype))
-        _check_shape("sinks", sinks, (heads,))
-    if k_lengths is not None:
-        k_lengths = numbers_of("attention", "k_lengths", k_lengths)
-        _check_shape("k_lengths", k_lengths, (batch,))
-    if key_mask is not None:
-        key_mask = flags_of("attention", "key_mask", key_mask)
-        _check_shape("key_mask", key_mask, (batch, k_len))
-    if visible is not None:
-        visible = flags_of("attention", "visible", visible)
-        _check_shape("visible", visible, (batch, heads, q_len, k_len))
+        check_shape("attention", "sinks", sinks, "[heads]", (problem.heads,))
+    given = _Given(
+        q_at=positions_of("attention", "q_at", q_at, problem.q_len, problem.batch),
+        k_at=positions_of("attention", "k_at", k_at, problem.k_len, problem.batch),
+        k_lengths=_lengths(k_lengths, problem, block_table),
+        **_masks(key_mask, visible, problem),
+        **_starts(q_starts, k_starts),
+        block_table=block_table,
+    )
     before, after = (-1, -1) if window is None else window
     plan = plan_of("attention", encodings, qs.dtype)
     options = _Options(
         plan=plan.text,
         mask=mask,
-        window_before=int(before),
-        window_after=int(after),
-        q_first=q_positions.first,
-        k_first=k_positions.first,
+        window_before=operator.index(before),
+        window_after=operator.index(after),
         scaled=scale is not None,
-        scale=_finite("scale", 1.0 if scale is None else scale),
-        soft_cap=_finite("soft_cap", soft_cap),
+        scale=finite("attention", "scale", 1.0 if scale is None else scale),
+        soft_cap=finite("attention", "soft_cap", soft_cap),
+        out_dtype=_result_type(qs.dtype, out_dtype),
         time_first=time_first,
         threads=threads_of("attention", threads),
     )
-    given = _Given(
-        q_positions.array,
-        k_positions.array,
-        k_lengths,
-        key_mask,
-        visible,
-        None if q_starts is None else numbers_of("attention", "q_starts", q_starts),
-        None if k_starts is None else numbers_of("attention", "k_starts", k_starts),
-    )
     out, lse = _compiled(options, _Learned(qs, ks, vs, sinks, plan.parameters), given)
     out = with_axes(out, jnp.ndim(q), time_first)
-    return (out, lse) if return_lse else out
+    return (out, lse.reshape(lse.shape[4 - jnp.ndim(q) :])) if return_lse else out
 
 
-def _finite(name: str, value: float) -> float:
-    if not math.isfinite(value):
-        raise _core.RangeError(f"[attention] {name}: must be finite, got {value}")
-    return float(value)
+class _Problem(NamedTuple):
+    batch: int
+    heads: int
+    q_len: int
+    k_len: int
 
 
-def _check_shape(name: str, array: jax.Array, shape: tuple[int, ...]) -> None:
-    if array.shape != shape:
-        raise _core.ShapeError(f"[attention] {name}: must be {list(shape)}, got {list(array.shape)}")
-
-
-def _check_shapes(q: jax.Array, k: jax.Array, v: jax.Array, time_first: bool) -> tuple[int, int, int, int]:
-    """batch, heads, q_len and k_len, if the three fit each other."""
-    q_shape, k_shape, v_shape = ([x.shape[i] for i in ((0, 2, 1, 3) if time_first else range(4))] for x in (q, k, v))
+def _problem(q: jax.Array, k: jax.Array, v: jax.Array, block_table: jax.Array | None, time_first: bool) -> _Problem:
+    """The call's extents, if its tensors fit each other."""
+    q_shape, k_shape, v_shape = (shape_of(x, time_first) for x in (q, k, v))
     grouped = q_shape[1] % k_shape[1] == 0 if k_shape[1] > 0 else q_shape[1] == 0
-    if k_shape[0] != q_shape[0] or k_shape[3] != q_shape[3] or not grouped:
+    blocks = q_shape[0] if block_table is None else k_shape[0]
+    if k_shape[0] != blocks or k_shape[3] != q_shape[3] or not grouped:
+        axes = "[batch, kv_heads, k_len, dim]" if block_table is None else "[blocks, kv_heads, block_size, dim]"
         raise _core.ShapeError(
-            "[attention] k: must be [batch, kv_heads, k_len, dim], kv_heads a divisor of heads, for queries "
+            f"[attention] k: must be {axes}, kv_heads a divisor of heads, for queries "
             f"[batch, heads, q_len, dim] = {q_shape}, got {k_shape}"
         )
     if v_shape[:3] != k_shape[:3]:
         raise _core.ShapeError(f"[attention] v: must have the first three extents of k, {k_shape}, got {v_shape}")
-    return q_shape[0], q_shape[1], q_shape[2], k_shape[2]
+    if block_table is None:
+        return _Problem(*q_shape[:3], k_shape[2])
+    if block_table.ndim != 2 or block_table.shape[0] != q_shape[0]:
+        raise _core.ShapeError(
+            f"[attention] block_table: must be [batch, blocks of a sequence] with batch = {q_shape[0]}, "
+            f"got {list(block_table.shape)}"
+        )
+    return _Problem(*q_shape[:3], block_table.shape[1] * k_shape[2])
+
+
+def _result_type(dtype: Any, wanted: Any) -> Any:
+    kind = dtype if wanted is None else type_of("attention", wanted, "out_dtype")
+    if kind in (dtype, arithmetic_of(dtype)):
+        return jnp.dtype(kind)
+    or_sums = "" if dtype == arithmetic_of(dtype) else ", or float32, which sums are taken in"
+    raise TypeError(f"[attention] out_dtype: must be {dtype}, as q is{or_sums}, got {kind}")
+
+
+def _lengths(k_lengths: Any, problem: _Problem, block_table: jax.Array | None) -> jax.Array | None:
+    if k_lengths is not None:
+        k_lengths = numbers_of("attention", "k_lengths", k_lengths)
+        check_shape("attention", "k_lengths", k_lengths, "[batch]", (problem.batch,))
+    elif block_table is not None:
+        raise _core.ShapeError("[attention] k_lengths: must be given for a paged cache")
+    return k_lengths
+
+
+def _masks(key_mask: Any, visible: Any, problem: _Problem) -> dict[str, jax.Array | None]:
+    batch, heads, q_len, k_len = problem
+    if key_mask is not None:
+        key_mask = flags_of("attention", "key_mask", key_mask)
+        check_shape("attention", "key_mask", key_mask, "[batch, k_len]", (batch, k_len))
+    if visible is not None:
+        visible = flags_of("attention", "visible", visible)
+        check_shape("attention", "visible", visible, "[batch, heads, q_len, k_len]", (batch, heads, q_len, k_len))
+    return {"key_mask": key_mask, "visible": visible}
+
+
+def _starts(q_starts: Any, k_starts: Any) -> dict[str, jax.Array | None]:
+    if q_starts is None and k_starts is None:
+        return {"q_starts": None, "k_starts": None}
+    shapes = [jnp.shape(x) if x is not None else (0,) for x in (q_starts, k_starts)]
+    if shapes[0] != shapes[1] or len(shapes[0]) != 1 or shapes[0][0] < 2:
+        raise _core.ShapeError(
+            "[attention] q_starts, k_starts: must both be [sequences + 1], "
+            f"got {list(shapes[0])} and {list(shapes[1])}"
+        )
+    return {
+        "q_starts": numbers_of("attention", "q_starts", q_starts),
+        "k_starts": numbers_of("attention", "k_starts", k_starts),
+    }
 
 
 def _optional(learned: _Learned, given: _Given) -> list[jax.Array | None]:
@@ -192,16 +239,21 @@ def _attention(options: _Options, learned: _Learned, given: _Given) -> tuple[jax
     q, v = learned.q, learned.v
     rows = (q.shape[0], q.shape[2], q.shape[1]) if options.time_first else q.shape[:3]
     results = [
-        jax.ShapeDtypeStruct((*q.shape[:3], v.shape[3]), q.dtype),
+        jax.ShapeDtypeStruct((*q.shape[:3], v.shape[3]), options.out_dtype),
         jax.ShapeDtypeStruct(rows, arithmetic_of(q.dtype)),
     ]
     optional = _optional(learned, given)
     arrays = [learned.q, learned.k, learned.v, *present(optional), *learned.parameters]
-    out, lse = ffi.call("attention", results, 4, arrays, given=given_bits(optional), **options._asdict())
+    out, lse = ffi.call("attention", results, 4, arrays, given=given_bits(optional), **options.attributes())
     return out, lse
 
 
 def _forward(options: _Options, learned: _Learned, given: _Given) -> tuple[Any, Any]:
+    if given.block_table is not None:
+        raise _core.ShapeError(
+            "[attention_backward] block_table: must be empty, a paged cache has no gradients; shape is "
+            f"{list(given.block_table.shape)}"
+        )
     results = _attention(options, learned, given)
     return results, (learned, given, *results)
 
@@ -209,15 +261,81 @@ def _forward(options: _Options, learned: _Learned, given: _Given) -> tuple[Any, 
 def _backward(options: _Options, kept: Any, gradients: Any) -> tuple[_Learned, None]:
     learned, given, out, lse = kept
     optional = _optional(learned, given)
-    wanted = [learned.q, learned.k, learned.v, *present([learned.sinks]), *learned.parameters]
+    rows = [jax.ShapeDtypeStruct(x.shape, out.dtype) for x in (learned.q, learned.k, learned.v)]
+    wanted = [*rows, *(like(x) for x in present([learned.sinks])), *(like(x) for x in learned.parameters)]
     arrays = [learned.q, learned.k, learned.v, out, lse, *gradients, *present(optional), *learned.parameters]
     results = ffi.call(
-        "attention_backward", [like(x) for x in wanted], 4, arrays, given=given_bits(optional), **options._asdict()
+        "attention_backward", wanted, 4, arrays, given=given_bits(optional), **options.attributes()
     )
-    d_q, d_k, d_v, *others = results
+    d_q, d_k, d_v = (d.astype(learned.q.dtype) for d in results[:3])
+    others = list(results[3:])
     d_sinks = None if learned.sinks is None else others.pop(0)
     return _Learned(d_q, d_k, d_v, d_sinks, tuple(others)), None
 
 
 _attention.defvjp(_forward, _backward)
 _compiled = jax.jit(_attention, static_argnums=0)
+
+
+def merge(
+    part: jax.typing.ArrayLike,
+    part_lse: jax.typing.ArrayLike,
+    out: jax.typing.ArrayLike,
+    lse: jax.typing.ArrayLike,
+    *,
+    threads: int = 1,
+) -> tuple[jax.Array, jax.Array]:
+    """Combines results of attention over disjoint sets of keys, as if they had been one: (out, lse).
+
+    part, out [batch, heads, q_len, value_dim], part_lse, lse [batch, heads, q_len], or without the first axes, as
+    attention() gives them with return_lse. Differentiable in all four.
+    """
+    rows = [tensor_of("merge", name, x, False) for name, x in (("part", part), ("out", out))]
+    same_type("merge", "part", rows[0], rows[1], "out")
+    shape = rows[1].shape
+    check_shape("merge", "part", rows[0], "of the shape of out", shape)
+    sums = [_sums_of("merge", name, x, rows[1]) for name, x in (("part_lse", part_lse), ("lse", lse))]
+    merged, logs = _merge_compiled(threads_of("merge", threads), rows[0], sums[0], rows[1], sums[1])
+    return merged.reshape(shape[4 - jnp.ndim(out) :]), logs.reshape(shape[4 - jnp.ndim(out) : 3])
+
+
+def _sums_of(function: str, name: str, value: Any, rows: jax.Array) -> jax.Array:
+    """Logarithms of sums [batch, heads, q_len], of which the first axes may be left out."""
+    sums = array_of(function, name, value)
+    if sums.dtype != arithmetic_of(rows.dtype):
+        raise TypeError(f"[{function}] {name}: must be {jnp.dtype(arithmetic_of(rows.dtype))}, got {sums.dtype}")
+    if not 1 <= sums.ndim <= 3:
+        raise TypeError(f"[{function}] {name}: must be an array of 1 to 3 axes, got one of {sums.ndim}")
+    sums = sums.reshape((1,) * (3 - sums.ndim) + sums.shape)
+    check_shape(function, name, sums, "[batch, heads, q_len]", rows.shape[:3])
+    return sums
+
+
+@functools.partial(jax.custom_vjp, nondiff_argnums=(0,))
+def _merge(threads: int, *arrays: jax.Array) -> tuple[jax.Array, jax.Array]:
+    _, _, out, lse = arrays
+    merged, sums = ffi.call("merge", [like(out), like(lse)], 4, arrays, threads=threads)
+    return merged, sums
+
+
+def _merge_backward(threads: int, kept: Any, gradients: Any) -> tuple[jax.Array, ...]:
+    """out' = a out + b part with a = exp(lse - lse'), b = exp(part_lse - lse'), lse' = ln(exp lse + exp part_lse)."""
+    part, part_lse, out, lse, merged, sums = kept
+    d_merged, d_sums = (x.astype(sums.dtype) for x in gradients)
+
+    def of(one: jax.Array, one_lse: jax.Array) -> tuple[jax.Array, jax.Array]:
+        share = jnp.where(one_lse == -jnp.inf, 0, jnp.exp(one_lse - sums))
+        apart = jnp.where(share[..., None] > 0, one.astype(sums.dtype) - merged.astype(sums.dtype), 0)
+        d_lse = share * (d_sums + (d_merged * apart).sum(-1))
+        return (share[..., None] * d_merged).astype(one.dtype), d_lse
+
+    return *of(part, part_lse), *of(out, lse)
+
+
+def _merge_forward(threads: int, *arrays: jax.Array) -> tuple[Any, Any]:
+    results = _merge(threads, *arrays)
+    return results, (*arrays, *results)
+
+
+_merge.defvjp(_merge_forward, _merge_backward)
+_merge_compiled = jax.jit(_merge, static_argnums=0)

@@ -56,12 +56,23 @@ def arithmetic_of(dtype: Any) -> Any:
     return jnp.float64 if dtype == jnp.float64 else jnp.float32
 
 
-def plan_of(function: str, encodings: Any, dtype: Any) -> Plan:
-    """The plan of a call whose arrays have a type. encodings: one, a list or tuple of them, or None."""
+def turned_dim(encodings: Any, dim: int) -> int:
+    """How long rows of `dim` are when encodings have turned them."""
+    for encoding in listed(encodings):
+        dim *= 2 if isinstance(encoding, _core.PopeRows) else 1
+    return dim
+
+
+def listed(encodings: Any) -> Sequence[Any]:
+    """One encoding, a list or tuple of them, or None."""
     if encodings is None:
-        encodings = ()
-    elif not isinstance(encodings, (list, tuple)):
-        encodings = (encodings,)
+        return ()
+    return encodings if isinstance(encodings, (list, tuple)) else (encodings,)
+
+
+def plan_of(function: str, encodings: Any, dtype: Any) -> Plan:
+    """The plan of a call whose arrays have a type."""
+    encodings = listed(encodings)
     if len(encodings) > 8:
         raise TypeError(f"[{function}] encodings: must be at most 8 encodings, got {len(encodings)}")
     arrays = []
@@ -90,6 +101,23 @@ def table_text(table: _core.RopeTable) -> str:
     return text
 
 
+@functools.cache
+def xpos_text(xpos: _core.Xpos, dtype: str) -> str:
+    """The text of the table that moves xPos' keys, registered."""
+    text = f"XposTable:{xpos!r}:{dtype}:moves"
+    _core._jax_add_table(text, _core.XposTable(xpos.replace(centre=0.0), 0, dtype=dtype).k)
+    return text
+
+
+@functools.cache
+def frequencies_text(before: _core.RopeFrequencies, after: _core.RopeFrequencies) -> str:
+    """The text of the frequencies that keys are moved from and to, registered."""
+    digest = hashlib.sha256(f"{before.to_dict()} {after.to_dict()}".encode())
+    text = "RopeFrequencies:" + digest.hexdigest()
+    _core._jax_add_frequencies(text, before, after)
+    return text
+
+
 # Handlers point to these encodings for as long as the process lives. They have no arrays.
 _kept: list[Any] = []
 
@@ -112,17 +140,13 @@ def _value_text(value: Any) -> str:
     if isinstance(value, _core.RopeTable):
         return "RopeTable:" + _digest(value)
     if isinstance(value, _core.XposTable):
-        return f"XposTable:{_digest(value.q)}:{_digest(value.k)}"
+        return f"XposTable:{value.xpos!r}:{_digest(value.q)}:{_digest(value.k)}"
     return repr(value)
 
 
 def _digest(table: _core.RopeTable) -> str:
     """Of all that a table's rotations depend on."""
-    frequencies = table.frequencies
-    members = [name for name in dir(frequencies) if not name.startswith("_")]
-    numbers = [(name, getattr(frequencies, name)) for name in members]
-    described = [(name, value) for name, value in numbers if not callable(value)]
-    digest = hashlib.sha256(repr((repr(table), table.memory, described)).encode())
+    digest = hashlib.sha256(f"{table!r} {table.memory} {table.frequencies.to_dict()}".encode())
     if table.memory == "full":
         digest.update(table.cos.tobytes())
         digest.update(table.sin.tobytes())

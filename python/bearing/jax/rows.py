@@ -21,13 +21,13 @@ from .arrays import (
     tensor_of,
     threads_of,
     with_axes,
+    word_of,
 )
-from .encodings import arithmetic_of, plan_of, table_text
+from .encodings import arithmetic_of, plan_of, table_text, turned_dim
 
 
 class _Options(NamedTuple):
     plan: str
-    first: int
     time_first: bool
     threads: int
     side: str = ""
@@ -59,8 +59,13 @@ def rotate(
             f"[rotate] x: must have a last extent of head_dim = {table.frequencies.head_dim}, got {rows.shape[3]}"
         )
     at = positions_of("rotate", "positions", positions, rows.shape[1 if time_first else 2], rows.shape[0])
-    options = _Options(table_text(table), at.first, time_first, threads_of("rotate", threads))
-    return with_axes(_rotate_compiled(options, False, rows, at.array), jnp.ndim(x), time_first)
+    turned = rotate_by(table_text(table), rows, at, time_first, threads_of("rotate", threads))
+    return with_axes(turned, jnp.ndim(x), time_first)
+
+
+def rotate_by(table: str, x: jax.Array, at: jax.Array | None, time_first: bool, threads: int) -> jax.Array:
+    """x of four axes, turned by the table of a text."""
+    return _rotate_compiled(_Options(table, time_first, threads), False, x, at)
 
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(0, 1))
@@ -91,14 +96,12 @@ def turn(
     First axes may be left out. Gradients: of x and of the encoding's parameters.
     """
     time_first = is_time_first("turn", layout)
-    if side not in ("query", "key"):
-        raise ValueError(f"[turn] side: must be one of 'query', 'key', got {side!r}")
+    word_of("turn", "side", side, ("query", "key"))
     rows = tensor_of("turn", "x", x, time_first)
     positions = positions_of("turn", "at", at, rows.shape[1 if time_first else 2], rows.shape[0])
     plan = plan_of("turn", [encoding], rows.dtype)
-    options = _Options(plan.text, positions.first, time_first, threads_of("turn", threads), side)
-    out_dim = rows.shape[3] * (2 if isinstance(encoding, _core.PopeRows) else 1)
-    turned = _turn_compiled(options, out_dim, rows, plan.parameters, positions.array)
+    options = _Options(plan.text, time_first, threads_of("turn", threads), side)
+    turned = _turn_compiled(options, turned_dim([encoding], rows.shape[3]), rows, plan.parameters, positions)
     return with_axes(turned, jnp.ndim(x), time_first)
 
 

@@ -1,0 +1,195 @@
+"""linear_attention(), its state, and its gradients."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any, Literal, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from .. import _core
+from . import ffi
+from .arrays import (
+    Layout,
+    Positions,
+    finite,
+    given_bits,
+    is_time_first,
+    like,
+    positions_of,
+    present,
+    qkv_of,
+    shape_of,
+    threads_of,
+    with_axes,
+    word_of,
+)
+from .attention import MASKS, Mask
+from .encodings import arithmetic_of, plan_of, turned_dim
+
+State = tuple[jax.Array, jax.Array]
+
+
+class _Options(NamedTuple):
+    """What is static in a call: the attributes of its handlers."""
+
+    plan: str
+    mask: str
+    feature_map: str
+    normaliser: str
+    epsilon: float
+    time_first: bool
+    threads: int
+
+
+class _Problem(NamedTuple):
+    batch: int
+    heads: int
+    kv_heads: int
+    q_len: int
+    k_len: int
+    dim: int
+    value_dim: int
+
+
+class _Learned(NamedTuple):
+    """What has gradients."""
+
+    q: jax.Array
+    k: jax.Array
+    v: jax.Array
+    start: State | None
+    parameters: tuple[jax.Array, ...]
+
+
+def linear_attention(
+    q: jax.typing.ArrayLike,
+    k: jax.typing.ArrayLike,
+    v: jax.typing.ArrayLike,
+    encodings: Any = None,
+    *,
+    mask: Mask,
+    feature_map: Literal["elu_plus_one", "relu", "identity"] = "elu_plus_one",
+    normaliser: Literal["sum", "none"] = "sum",
+    epsilon: float = 0.0,
+    q_at: Positions = None,
+    k_at: Positions = None,
+    state: State | None = None,
+    return_state: bool = False,
+    layout: Layout = "bhtd",
+    threads: int = 1,
+) -> jax.Array | tuple[jax.Array, State]:
+    """Linear attention with rotated rows, in time linear in the lengths.
+
+    ``o_i = sum_j (T f(q_i))·(T f(k_j)) v_j / (sum_j f(q_i)·f(k_j) + epsilon)``, ``f(x) = elu(x) + 1``
+
+    q [batch, heads, q_len, dim], k [batch, kv_heads, k_len, dim], v [batch, kv_heads, k_len, value_dim], all of one
+    type and without the first axes for one sequence or one head; layout "bthd" has time before heads. encodings are of
+    rows. Returns out, of q's type.
+
+    state (s [batch, kv_heads, rows_dim, value_dim], z [batch, kv_heads, dim]), float64 for float64, else float32, is
+    what is left of the keys of earlier calls, all of which a query sees; None: zeros. With return_state (out, state
+    after this call's keys) is returned, which a scan over tokens or chunks carries on. Gradients: of q, k, v, the
+    state and the parameters.
+
+    Katharopoulos et al. 2020, arXiv 2006.16236; Su et al. 2021, arXiv 2104.09864, eq. 19.
+    """
+    function = "linear_attention"
+    time_first = is_time_first(function, layout)
+    tensors = qkv_of(function, q, k, v, time_first)
+    problem = _problem(*(shape_of(x, time_first) for x in tensors))
+    plan = plan_of(function, encodings, tensors[0].dtype)
+    shapes = _state_shapes(problem, turned_dim(encodings, problem.dim))
+    start = None if state is None else _state_of(state, shapes, arithmetic_of(tensors[0].dtype))
+    options = _Options(
+        plan=plan.text,
+        mask=word_of(function, "mask", mask, MASKS),
+        feature_map=word_of(function, "feature_map", feature_map, ("elu_plus_one", "relu", "identity")),
+        normaliser=word_of(function, "normaliser", normaliser, ("sum", "none")),
+        epsilon=finite(function, "epsilon", epsilon),
+        time_first=time_first,
+        threads=threads_of(function, threads),
+    )
+    if epsilon < 0:
+        raise _core.RangeError(f"[{function}] epsilon: must be a number of at least 0, got {epsilon}")
+    q_positions = positions_of(function, "q_at", q_at, problem.q_len, problem.batch)
+    k_positions = positions_of(function, "k_at", k_at, problem.k_len, problem.batch)
+    learned = _Learned(*tensors, start, plan.parameters)
+    stateful = shapes if start is not None or return_state else None
+    out, after = _compiled(options, stateful, learned, q_positions, k_positions)
+    out = with_axes(out, jnp.ndim(q), time_first)
+    return (out, after) if return_state else out
+
+
+def _problem(q: list[int], k: list[int], v: list[int]) -> _Problem:
+    """The call's extents, if its tensors fit each other."""
+    grouped = q[1] % k[1] == 0 if k[1] > 0 else q[1] == 0
+    if k[0] != q[0] or k[3] != q[3] or not grouped:
+        raise _core.ShapeError(
+            "[linear_attention] k: must be [batch, kv_heads, k_len, dim] with q's batch and dim and kv_heads that "
+            f"divide its heads, q has shape {q}, got {k}"
+        )
+    if v[:3] != k[:3]:
+        raise _core.ShapeError(
+            f"[linear_attention] v: must be [batch, kv_heads, k_len, value_dim] for k with shape {k}, got {v}"
+        )
+    return _Problem(q[0], q[1], k[1], q[2], k[2], q[3], v[3])
+
+
+def _state_shapes(problem: _Problem, rows_dim: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    heads = (problem.batch, problem.kv_heads)
+    return (*heads, rows_dim, problem.value_dim), (*heads, problem.dim)
+
+
+def _state_of(state: Any, shapes: Any, dtype: Any) -> State:
+    if not isinstance(state, (tuple, list)) or len(state) != 2:
+        raise TypeError(f"[linear_attention] state: must be (s, z), got {state!r}")
+    arrays = []
+    for name, one, shape in zip("sz", state, shapes, strict=True):
+        array = jnp.asarray(one)
+        if array.dtype != dtype:
+            raise TypeError(f"[linear_attention] state: must be {jnp.dtype(dtype)}, got {array.dtype}")
+        if array.shape != shape:
+            raise _core.ShapeError(
+                f"[linear_attention] state: {name} must be {list(shape)}, got {list(array.shape)}"
+            )
+        arrays.append(array)
+    return arrays[0], arrays[1]
+
+
+@functools.partial(jax.custom_vjp, nondiff_argnums=(0, 1))
+def _linear(options: _Options, stateful: Any, learned: _Learned, q_at: Any, k_at: Any) -> tuple[jax.Array, Any]:
+    q, v = learned.q, learned.v
+    arithmetic = arithmetic_of(q.dtype)
+    results = [jax.ShapeDtypeStruct((*q.shape[:3], v.shape[3]), q.dtype)]
+    results += [jax.ShapeDtypeStruct(shape, arithmetic) for shape in stateful or ()]
+    optional = [q_at, k_at, *(learned.start or (None, None))]
+    arrays = [learned.q, learned.k, learned.v, *present(optional), *learned.parameters]
+    attributes = options._asdict() | {"given": given_bits(optional), "stateful": stateful is not None}
+    out, *after = ffi.call("linear_attention", results, 4, arrays, **attributes)
+    return out, tuple(after) if after else None
+
+
+def _forward(options: _Options, stateful: Any, learned: _Learned, q_at: Any, k_at: Any) -> tuple[Any, Any]:
+    return _linear(options, stateful, learned, q_at, k_at), (learned, q_at, k_at)
+
+
+def _backward(options: _Options, stateful: Any, kept: Any, gradients: Any) -> tuple[_Learned, None, None]:
+    learned, q_at, k_at = kept
+    d_out, d_after = gradients
+    optional = [q_at, k_at, *(learned.start or (None, None)), *(d_after or (None, None))]
+    arrays = [learned.q, learned.k, learned.v, d_out, *present(optional), *learned.parameters]
+    results = [like(learned.q), like(learned.k), like(learned.v), *(like(one) for one in d_after or ())]
+    results += [like(one) for one in learned.parameters]
+    attributes = options._asdict() | {"given": given_bits(optional), "stateful": stateful is not None}
+    d_q, d_k, d_v, *others = ffi.call("linear_attention_backward", results, 4, arrays, **attributes)
+    d_start = None
+    if stateful is not None:
+        d_s, d_z, *others = others
+        d_start = (d_s, d_z) if learned.start is not None else None
+    return _Learned(d_q, d_k, d_v, d_start, tuple(others)), None, None
+
+
+_linear.defvjp(_forward, _backward)
+_compiled = jax.jit(_linear, static_argnums=(0, 1))

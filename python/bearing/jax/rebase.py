@@ -1,0 +1,157 @@
+"""Keys of a cache, which are rotated already, moved to other positions."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any, NamedTuple, overload
+
+import jax
+import jax.numpy as jnp
+
+from .. import _core
+from . import ffi
+from .arrays import (
+    Layout,
+    Positions,
+    given_bits,
+    is_time_first,
+    like,
+    number_of,
+    positions_of,
+    present,
+    shape_of,
+    tensor_of,
+    threads_of,
+    with_axes,
+)
+from .encodings import arithmetic_of, frequencies_text, xpos_text
+from .rows import rotate_by
+
+Frequencies = _core.RopeFrequencies | _core.RopeTable | _core.Rope
+
+
+class _Options(NamedTuple):
+    plan: str
+    time_first: bool
+    threads: int
+
+
+@overload
+def rebase(
+    from_: Frequencies,
+    old_at: Positions,
+    to: Frequencies,
+    new_at: Positions,
+    k: jax.typing.ArrayLike,
+    *,
+    layout: Layout = "bhtd",
+    threads: int = 1,
+) -> jax.Array: ...
+@overload
+def rebase(
+    from_: _core.Xpos,
+    old_at: Positions,
+    new_at: Positions,
+    k: jax.typing.ArrayLike,
+    /,
+    *,
+    layout: Layout = "bhtd",
+    threads: int = 1,
+) -> jax.Array: ...
+def rebase(
+    from_: Any,
+    old_at: Positions,
+    to: Any,
+    new_at: Any,
+    k: Any = None,
+    *,
+    layout: Layout = "bhtd",
+    threads: int = 1,
+) -> jax.Array:
+    """Cached keys k [batch, kv_heads, time, head_dim], which are rotated already, at other positions: a new array.
+
+    From positions old_at under one encoding to new_at under another (a chunk reused elsewhere; dynamic NTK or LongRoPE
+    at another length), or, as ``rebase(xpos, old_at, new_at, k)``, of xPos. Linear in k, which has a gradient.
+    """
+    time_first = is_time_first("rebase", layout)
+    xpos = isinstance(from_, _core.Xpos)
+    given, new_at = (new_at, to) if xpos else (k, new_at)
+    keys = tensor_of("rebase", "k", given, time_first)
+    batch, _, time, head_dim = shape_of(keys, time_first)
+    before = _core.resolve(from_.rope) if xpos else _frequencies("rebase", "from_", from_)
+    if head_dim != before.head_dim:
+        raise _core.ShapeError(
+            f"[rebase] k: must have a last extent of head_dim = {before.head_dim}, got {head_dim}"
+        )
+    old, new = (positions_of("rebase", n, at, time, batch) for n, at in (("old_at", old_at), ("new_at", new_at)))
+    if xpos:
+        # A move is what the keys' own table does at new - old, with the centre at 0; it has no attention factor.
+        text = xpos_text(from_, "float64" if arithmetic_of(keys.dtype) == jnp.float64 else "float32")
+        moved = rotate_by(text, keys, _per_token(new, time) - _per_token(old, time), time_first, threads)
+        moved = moved if before.attention_factor == 1 else moved / before.attention_factor
+    else:
+        plan = frequencies_text(before, _frequencies("rebase", "to", to))
+        options = _Options(plan, time_first, threads_of("rebase", threads))
+        moved = _rebase_compiled(options, False, keys, old, new)
+    return with_axes(moved, jnp.ndim(given), time_first)
+
+
+@functools.partial(jax.custom_vjp, nondiff_argnums=(0, 1))
+def _rebase(options: _Options, backward: bool, k: jax.Array, old: Any, new: Any) -> jax.Array:
+    attributes = options._asdict() | {"backward": backward, "given": given_bits([old, new])}
+    return ffi.call("rebase", [like(k)], 4, [k, *present([old, new])], **attributes)[0]
+
+
+_rebase.defvjp(
+    lambda options, backward, k, old, new: (_rebase(options, backward, k, old, new), (old, new)),
+    lambda options, backward, kept, d: (_rebase(options, not backward, d, *kept), None, None),
+)
+_rebase_compiled = jax.jit(_rebase, static_argnums=(0, 1))
+
+
+def shift(
+    frequencies: Frequencies, by: Any, k: jax.typing.ArrayLike, *, layout: Layout = "bhtd", threads: int = 1
+) -> jax.Array:
+    """Cached keys k [batch, kv_heads, time, head_dim], moved by a number of tokens, traced or not: the K-shift.
+
+    Linear in k, which has a gradient.
+    """
+    time_first = is_time_first("shift", layout)
+    keys = tensor_of("shift", "k", k, time_first)
+    at = _frequencies("shift", "frequencies", frequencies)
+    if keys.shape[3] != at.head_dim:
+        raise _core.ShapeError(
+            f"[shift] k: must have a last extent of head_dim = {at.head_dim}, got {keys.shape[3]}"
+        )
+    tokens = number_of("shift", "by", by)
+    options = _Options(frequencies_text(at, at), time_first, threads_of("shift", threads))
+    return with_axes(_shift_compiled(options, keys, tokens), jnp.ndim(k), time_first)
+
+
+@functools.partial(jax.custom_vjp, nondiff_argnums=(0,))
+def _shift(options: _Options, k: jax.Array, by: jax.Array) -> jax.Array:
+    return ffi.call("shift", [like(k)], 4, [k, by], **options._asdict())[0]
+
+
+_shift.defvjp(
+    lambda options, k, by: (_shift(options, k, by), by),
+    lambda options, by, d: (_shift(options, d, -by), None),
+)
+_shift_compiled = jax.jit(_shift, static_argnums=0)
+
+
+def _frequencies(function: str, name: str, given: Any) -> _core.RopeFrequencies:
+    if isinstance(given, _core.RopeTable):
+        return given.frequencies
+    if isinstance(given, _core.Rope):
+        return _core.resolve(given)
+    if isinstance(given, _core.RopeFrequencies):
+        return given
+    raise TypeError(f"[{function}] {name}: must be a RopeFrequencies, a RopeTable or a Rope, got {given!r}")
+
+
+def _per_token(at: Any, time: int) -> jax.Array:
+    """Positions as [axes, batch or 1, time]."""
+    if at is None:
+        return jnp.arange(time)[None, None]
+    return at if at.ndim == 3 else (at + jnp.arange(time, dtype=at.dtype))[None, None]

@@ -1,0 +1,240 @@
+"""Scores and values of encodings over whole tensors: for those who want the matrix."""
+
+from __future__ import annotations
+
+import functools
+import operator
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from .. import _core
+from . import ffi
+from .arrays import (
+    Layout,
+    Positions,
+    array_of,
+    extents_of,
+    finite,
+    given_bits,
+    is_time_first,
+    length_of,
+    like,
+    positions_of,
+    present,
+    same_type,
+    shape_of,
+    tensor_of,
+    threads_of,
+    type_of,
+    with_axes,
+)
+from .encodings import arithmetic_of, plan_of
+
+
+class _Options(NamedTuple):
+    """What is static in a call: the attributes of its handlers."""
+
+    plan: str
+    scale: float
+    time_first: bool
+    threads: int
+
+
+def bias_matrix(
+    encodings: Any,
+    q_at: Positions = None,
+    k_at: Positions = None,
+    *,
+    heads: int,
+    q_len: int | None = None,
+    k_len: int | None = None,
+    dtype: Any = jnp.float32,
+    threads: int = 1,
+) -> jax.Array:
+    """The scores of encodings that look at neither queries nor keys: [heads, q_len, k_len].
+
+    Lengths may be left out where positions are arrays [time] or [axes, 1, time]. Gradients: of the parameters.
+    """
+    function = "bias_matrix"
+    lengths = (
+        length_of(function, "q_len", q_len, extents_of(q_at)),
+        length_of(function, "k_len", k_len, extents_of(k_at)),
+    )
+    if operator.index(heads) < 1:
+        raise _core.RangeError(f"[bias_matrix] heads: must be at least 1, got {heads}")
+    kind = type_of(function, dtype)
+    plan = plan_of(function, encodings, kind)
+    q_positions = positions_of(function, "q_at", q_at, lengths[0], 1)
+    k_positions = positions_of(function, "k_at", k_at, lengths[1], 1)
+    options = _Options(plan.text, 1.0, False, threads_of(function, threads))
+    shape = (operator.index(heads), *lengths)
+    return _matrix_compiled(options, shape, kind, plan.parameters, q_positions, k_positions)
+
+
+@functools.partial(jax.custom_vjp, nondiff_argnums=(0, 1, 2))
+def _matrix(options: _Options, shape: Any, kind: Any, parameters: Any, q_at: Any, k_at: Any) -> jax.Array:
+    arrays = [*present([q_at, k_at]), *parameters]
+    result = jax.ShapeDtypeStruct(shape, kind)
+    return ffi.call("bias_matrix", [result], 3, arrays, given=given_bits([q_at, k_at]), **options._asdict())[0]
+
+
+def _matrix_backward(options: _Options, shape: Any, kind: Any, kept: Any, d_bias: jax.Array) -> tuple[Any, None, None]:
+    parameters, q_at, k_at = kept
+    d_scores = d_bias.astype(arithmetic_of(kind))[None]
+    return _scores_gradients(options, d_scores, None, None, parameters, q_at, k_at)[2], None, None
+
+
+_matrix.defvjp(
+    lambda options, shape, kind, *arrays: (_matrix(options, shape, kind, *arrays), arrays), _matrix_backward
+)
+_matrix_compiled = jax.jit(_matrix, static_argnums=(0, 1, 2))
+
+
+def add_scores(
+    encodings: Any,
+    scores: jax.typing.ArrayLike,
+    q_at: Positions = None,
+    k_at: Positions = None,
+    *,
+    q: jax.typing.ArrayLike | None = None,
+    k: jax.typing.ArrayLike | None = None,
+    scale: float = 1.0,
+    layout: Layout = "bhtd",
+    threads: int = 1,
+) -> jax.Array:
+    """scores [batch, heads, q_len, k_len] plus every encoding's term: a new array, float64 or float32.
+
+    q [batch, heads, q_len, dim] and k [batch, kv_heads, k_len, dim] are needed by encodings that look at them: both, or
+    neither; layout is theirs. scale is the softmax scale, for terms inside the product. First axes may be left out.
+    Gradients: of scores, q, k and the parameters.
+    """
+    function = "add_scores"
+    time_first = is_time_first(function, layout)
+    sums = _unrounded(function, "scores", scores)
+    q_rows = k_rows = None
+    if q is not None or k is not None:
+        if q is None or k is None:
+            raise _core.ShapeError("[add_scores] q, k: must both be given, or neither")
+        q_rows, k_rows = (tensor_of(function, name, x, time_first) for name, x in (("q", q), ("k", k)))
+        same_type(function, "q", q_rows, sums, "scores")
+        same_type(function, "k", k_rows, sums, "scores")
+        _check_rows(sums, shape_of(q_rows, time_first), shape_of(k_rows, time_first))
+    plan = plan_of(function, encodings, sums.dtype)
+    batch, _, q_len, k_len = sums.shape
+    q_positions = positions_of(function, "q_at", q_at, q_len, batch)
+    k_positions = positions_of(function, "k_at", k_at, k_len, batch)
+    options = _Options(plan.text, finite(function, "scale", scale), time_first, threads_of(function, threads))
+    added = _scores_compiled(options, sums, q_rows, k_rows, plan.parameters, q_positions, k_positions)
+    return with_axes(added, jnp.ndim(scores), False)
+
+
+def _check_rows(scores: jax.Array, q: list[int], k: list[int]) -> None:
+    batch, heads, q_len, k_len = scores.shape
+    of = f"of scores with shape {list(scores.shape)}"
+    if q[:3] != [batch, heads, q_len]:
+        raise _core.ShapeError(f"[add_scores] q: must be [batch, heads, q_len, dim] {of}, got {q}")
+    grouped = heads % k[1] == 0 if k[1] > 0 else heads == 0
+    if k != [batch, k[1], k_len, q[3]] or not grouped:
+        raise _core.ShapeError(
+            f"[add_scores] k: must be [batch, kv_heads, k_len, dim] {of} and queries with shape {q}, "
+            f"kv_heads a divisor of heads, got {k}"
+        )
+
+
+@functools.partial(jax.custom_vjp, nondiff_argnums=(0,))
+def _scores(options: _Options, scores: Any, q: Any, k: Any, parameters: Any, q_at: Any, k_at: Any) -> jax.Array:
+    optional = [q, k, q_at, k_at]
+    arrays = [scores, *present(optional), *parameters]
+    return ffi.call("add_scores", [like(scores)], 4, arrays, given=given_bits(optional), **options._asdict())[0]
+
+
+def _scores_gradients(
+    options: _Options, d_scores: jax.Array, q: Any, k: Any, parameters: Any, q_at: Any, k_at: Any
+) -> tuple[Any, Any, Any]:
+    wanted = [*present([q, k]), *parameters]
+    if not wanted:
+        return None, None, ()
+    optional = [q, k, q_at, k_at]
+    found = ffi.call(
+        "add_scores_backward",
+        [like(one) for one in wanted],
+        wanted[0].ndim,
+        [d_scores, *present(optional), *parameters],
+        given=given_bits(optional),
+        **options._asdict(),
+    )
+    return (None, None, tuple(found)) if q is None else (found[0], found[1], tuple(found[2:]))
+
+
+_scores.defvjp(
+    lambda options, scores, *others: (_scores(options, scores, *others), others),
+    lambda options, others, d: (d, *_scores_gradients(options, d, *others), None, None),
+)
+_scores_compiled = jax.jit(_scores, static_argnums=0)
+
+
+def add_values(
+    encodings: Any,
+    p: jax.typing.ArrayLike,
+    out: jax.typing.ArrayLike,
+    q_at: Positions = None,
+    k_at: Positions = None,
+    *,
+    layout: Layout = "bhtd",
+    threads: int = 1,
+) -> jax.Array:
+    """out [batch, heads, q_len, value_dim] plus every encoding's value term: a new array, float64 or float32.
+
+    p [batch, heads, q_len, k_len] are probabilities; layout is out's. First axes may be left out. Encodings without a
+    value site add nothing. Gradients: of p, out and the parameters.
+    """
+    function = "add_values"
+    time_first = is_time_first(function, layout)
+    rows = _unrounded(function, "out", out, time_first)
+    weights = tensor_of(function, "p", p, False)
+    same_type(function, "p", weights, rows, "out")
+    if shape_of(rows, time_first)[:3] != list(weights.shape[:3]):
+        raise _core.ShapeError(
+            "[add_values] out: must be [batch, heads, q_len, value_dim] of probabilities with shape "
+            f"{list(weights.shape)}, got {shape_of(rows, time_first)}"
+        )
+    plan = plan_of(function, encodings, rows.dtype)
+    batch, _, q_len, k_len = weights.shape
+    q_positions = positions_of(function, "q_at", q_at, q_len, batch)
+    k_positions = positions_of(function, "k_at", k_at, k_len, batch)
+    options = _Options(plan.text, 1.0, time_first, threads_of(function, threads))
+    added = _values_compiled(options, weights, rows, plan.parameters, q_positions, k_positions)
+    return with_axes(added, jnp.ndim(out), time_first)
+
+
+@functools.partial(jax.custom_vjp, nondiff_argnums=(0,))
+def _values(options: _Options, p: Any, out: Any, parameters: Any, q_at: Any, k_at: Any) -> jax.Array:
+    arrays = [p, out, *present([q_at, k_at]), *parameters]
+    return ffi.call("add_values", [like(out)], 4, arrays, given=given_bits([q_at, k_at]), **options._asdict())[0]
+
+
+def _values_backward(options: _Options, kept: Any, d_out: jax.Array) -> tuple[Any, ...]:
+    p, parameters, q_at, k_at = kept
+    results = [like(p), *(like(one) for one in parameters)]
+    arrays = [p, d_out, *present([q_at, k_at]), *parameters]
+    given = given_bits([q_at, k_at])
+    d_p, *others = ffi.call("add_values_backward", results, 4, arrays, given=given, **options._asdict())
+    return d_p, d_out, tuple(others), None, None
+
+
+_values.defvjp(
+    lambda options, p, out, *others: (_values(options, p, out, *others), (p, *others)), _values_backward
+)
+_values_compiled = jax.jit(_values, static_argnums=0)
+
+
+def _unrounded(function: str, name: str, value: Any, time_first: bool = False) -> jax.Array:
+    """A tensor that terms are added to as they are."""
+    array = array_of(function, name, value)
+    if array.dtype not in (jnp.float64, jnp.float32):
+        raise TypeError(
+            f"[{function}] {name}: must be float64 or float32, which nothing is rounded to, got {array.dtype}"
+        )
+    return tensor_of(function, name, array, time_first)
