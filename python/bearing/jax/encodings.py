@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from .. import _core
 
@@ -140,14 +141,20 @@ def _value_text(value: Any) -> str:
     if isinstance(value, _core.RopeTable):
         return "RopeTable:" + _digest(value)
     if isinstance(value, _core.XposTable):
-        return f"XposTable:{value.xpos!r}:{_digest(value.q)}:{_digest(value.k)}"
+        return f"XposTable:{_digest(value.q)}:{_digest(value.k)}"
     return repr(value)
 
 
 def _digest(table: _core.RopeTable) -> str:
-    """Of all that a table's rotations depend on."""
+    """Of all that a table's rotations depend on: its frequencies, the rows that it keeps, and xPos' decay."""
     digest = hashlib.sha256(f"{table!r} {table.memory} {table.frequencies.to_dict()}".encode())
     if table.memory == "full":
         digest.update(table.cos.tobytes())
         digest.update(table.sin.tobytes())
+    ones = np.ones((1, table.frequencies.head_dim), table.dtype)
+    for at in (1, 64):  # which shows the decay, of tables that keep no rows too
+        try:
+            digest.update(_core.rotate_to(table, ones, at).tobytes())
+        except _core.RangeError:  # a table that was given its rows, or a decay out of range
+            digest.update(b"none")
     return digest.hexdigest()

@@ -34,7 +34,7 @@ class _Options(NamedTuple):
 
 
 def rotate(
-    table: _core.RopeTable,
+    table: _core.RopeTable | _core.Rope,
     x: jax.typing.ArrayLike,
     positions: Positions = None,
     *,
@@ -44,13 +44,16 @@ def rotate(
     """Queries or keys x [batch, heads, time, head_dim], turned by RoPE: a new array of x's type.
 
     First axes may be left out; layout "bthd" has time before heads. table: made once, static; float32 for float32,
-    bfloat16 and float16, float64 for float64. Its transpose is the gradient. positions, the cache's length as a traced
-    scalar among them, have no gradient.
+    bfloat16 and float16, float64 for float64. A Rope stands for its table of 2,048 rows, beyond which rows are computed
+    when they are needed. The transpose is the gradient. positions, the cache's length as a traced scalar among them,
+    have no gradient.
     """
     time_first = is_time_first("rotate", layout)
-    if not isinstance(table, _core.RopeTable):
-        raise TypeError(f"[rotate] table: must be a RopeTable, got {table!r}")
     rows = tensor_of("rotate", "x", x, time_first)
+    if isinstance(table, _core.Rope):
+        table = _table_of(table, jnp.dtype(arithmetic_of(rows.dtype)).name)
+    if not isinstance(table, _core.RopeTable):
+        raise TypeError(f"[rotate] table: must be a RopeTable or a Rope, got {table!r}")
     if jnp.dtype(table.dtype) != arithmetic_of(rows.dtype):
         served = "float64" if table.dtype == "float64" else "float32, bfloat16 or float16"
         raise TypeError(f"[rotate] x: must be {served}, for which the table is, got {rows.dtype}")
@@ -61,6 +64,11 @@ def rotate(
     at = positions_of("rotate", "positions", positions, rows.shape[1 if time_first else 2], rows.shape[0])
     turned = rotate_by(table_text(table), rows, at, time_first, threads_of("rotate", threads))
     return with_axes(turned, jnp.ndim(x), time_first)
+
+
+@functools.cache
+def _table_of(rope: _core.Rope, dtype: str) -> _core.RopeTable:
+    return _core.RopeTable(rope, 2048, dtype=dtype)
 
 
 def rotate_by(table: str, x: jax.Array, at: jax.Array | None, time_first: bool, threads: int) -> jax.Array:

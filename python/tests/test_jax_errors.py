@@ -1,0 +1,237 @@
+"""What bearing.jax refuses, and when; compiled programs, and builds without JAX."""
+
+import subprocess
+import sys
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax_cases import T5, arrays, t5_bias
+from support import DIM
+
+import bearing
+import bearing.jax
+from bearing.jax import attention, ffi
+
+
+@pytest.fixture(scope="module")
+def table():
+    return bearing.RopeTable(bearing.Rope(head_dim=DIM, pairing="half"), 16, dtype="float64")
+
+
+def test_what_shapes_tell_is_refused_while_tracing(table, rng):
+    q, k, v = arrays(rng)
+    bias = t5_bias(rng)
+
+    def fails(kind, text, function):
+        with pytest.raises(kind) as error:
+            jax.jit(function)()
+        assert str(error.value) == text
+
+    def call(*args, **options):
+        return lambda: attention(*args, **({"mask": "none"} | options))
+
+    shapes = "[batch, kv_heads, k_len, dim], kv_heads a divisor of heads, for queries [batch, heads, q_len, dim]"
+    fails(
+        bearing.ShapeError, f"[attention] k: must be {shapes} = [2, 4, 3, 4], got [2, 3, 5, 4]",
+        call(q, jnp.ones((2, 3, 5, 4)), v),
+    )
+    fails(
+        bearing.ShapeError, "[attention] v: must have the first three extents of k, [2, 2, 5, 4], got [2, 2, 3, 4]",
+        call(q, k, v[:, :, :3]),
+    )
+    fails(
+        TypeError, "[attention] k: must be float64, as q is, got float32", call(q, k.astype(jnp.float32), v)
+    )
+    fails(
+        TypeError, "[attention] q: must be float64, float32, bfloat16 or float16, got int64",
+        call(q.astype(int), k, v),
+    )
+    fails(
+        TypeError, "[attention] table: must be an array of 2 axes, got one of 1",
+        call(q, k, v, bearing.T5Bias(T5, jnp.ones(8))),
+    )
+    fails(TypeError, "[attention] encodings: must be encodings, got 'T5'", call(q, k, v, "T5"))
+    fails(bearing.ShapeError, "[attention] sinks: must be [heads] = [4], got [3]", call(q, k, v, sinks=jnp.ones(3)))
+    fails(bearing.ShapeError, "[attention] q_at: must have 3 tokens, got 2", call(q, k, v, q_at=jnp.arange(2)))
+    fails(
+        ValueError,
+        "[attention] mask: must be one of 'none', 'causal', 'causal_top_left', 'causal_bottom_right', got 'left'",
+        call(q, k, v, mask="left"),
+    )
+    fails(ValueError, "[attention] layout: must be 'bhtd' or 'bthd', got 'thd'", call(q, k, v, layout="thd"))
+    fails(bearing.RangeError, "[attention] threads: must be 0 (all) or more, got -1", call(q, k, v, threads=-1))
+    fails(
+        TypeError, "[rotate] x: must be float64, for which the table is, got float32",
+        lambda: bearing.jax.rotate(table, q.astype(jnp.float32)),
+    )
+    fails(
+        bearing.ShapeError, "[rotate] x: must have a last extent of head_dim = 4, got 3",
+        lambda: bearing.jax.rotate(table, q[..., :3]),
+    )
+    fails(
+        TypeError, f"[inputs] encoding: must be an encoding of the input, got {bias!r}",
+        lambda: bearing.jax.inputs(bias, 0, 5),
+    )
+
+
+def test_wrong_calls_of_other_functions_are_refused_while_tracing(table, rng):
+    q, k, v = arrays(rng)
+    j, bias = bearing.jax, t5_bias(rng)
+    linear, merge = j.linear_attention, j.merge
+    scores, state = jnp.zeros((2, 4, 3, 5)), (jnp.zeros((2, 2, 4, 4)), jnp.zeros((2, 2, 4)))
+    of = "of scores with shape [2, 4, 3, 5]"
+    shape, kind, value = bearing.ShapeError, TypeError, ValueError
+    for error, text, call in [
+        (
+            shape,
+            "[linear_attention] k: must be [batch, kv_heads, k_len, dim] with q's batch and dim and kv_heads that divide "
+            "its heads, q has shape [2, 4, 3, 4], got [2, 3, 5, 4]",
+            lambda: linear(q, jnp.ones((2, 3, 5, 4)), v, mask="none"),
+        ),
+        (
+            shape,
+            "[linear_attention] v: must be [batch, kv_heads, k_len, value_dim] for k with shape [2, 2, 5, 4], "
+            "got [2, 2, 3, 4]",
+            lambda: linear(q, k, v[:, :, :3], mask="none"),
+        ),
+        (kind, "[linear_attention] state: must be (s, z), got 3", lambda: linear(q, k, v, mask="none", state=3)),
+        (
+            kind, "[linear_attention] state: must be float64, got float32",
+            lambda: linear(q, k, v, mask="none", state=(state[0].astype(jnp.float32), state[1])),
+        ),
+        (
+            shape, "[linear_attention] state: z must be [2, 2, 4], got [1, 2, 4]",
+            lambda: linear(q, k, v, mask="none", state=(state[0], state[1][:1])),
+        ),
+        (
+            value, "[linear_attention] feature_map: must be one of 'elu_plus_one', 'relu', 'identity', got 'exp'",
+            lambda: linear(q, k, v, mask="none", feature_map="exp"),
+        ),
+        (
+            bearing.RangeError, "[linear_attention] epsilon: must be a number of at least 0, got -1",
+            lambda: linear(q, k, v, mask="none", epsilon=-1),
+        ),
+        (shape, "[add_scores] q, k: must both be given, or neither", lambda: j.add_scores(bias, scores, q=q)),
+        (
+            shape, f"[add_scores] q: must be [batch, heads, q_len, dim] {of}, got [2, 4, 2, 4]",
+            lambda: j.add_scores(bias, scores, q=q[:, :, :2], k=k),
+        ),
+        (
+            shape,
+            f"[add_scores] k: must be [batch, kv_heads, k_len, dim] {of} and queries with shape [2, 4, 3, 4], "
+            "kv_heads a divisor of heads, got [2, 2, 4, 4]",
+            lambda: j.add_scores(bias, scores, q=q, k=k[:, :, :4]),
+        ),
+        (
+            kind, "[add_scores] scores: must be float64 or float32, which nothing is rounded to, got bfloat16",
+            lambda: j.add_scores(bias, scores.astype(jnp.bfloat16)),
+        ),
+        (kind, "[add_values] p: must be float64, as out is, got float32", lambda: j.add_values(bias, q.astype("f4"), q)),
+        (
+            shape,
+            "[add_values] out: must be [batch, heads, q_len, value_dim] of probabilities with shape [2, 4, 3, 5], "
+            "got [2, 2, 5, 4]",
+            lambda: j.add_values(bias, scores, k),
+        ),
+        (
+            shape, "[merge] part: must be of the shape of out = [2, 4, 3, 4], got [2, 2, 5, 4]",
+            lambda: merge(k, k[..., 0], q, q[..., 0]),
+        ),
+        (
+            shape, "[merge] lse: must be [batch, heads, q_len] = [2, 4, 3], got [2, 4, 2]",
+            lambda: merge(q, q[..., 0], q, q[..., :2, 0]),
+        ),
+        (kind, "[merge] lse: must be float64, got float32", lambda: merge(q, q[..., 0], q, q[..., 0].astype("f4"))),
+        (
+            shape, "[rebase] k: must have a last extent of head_dim = 4, got 3",
+            lambda: j.rebase(table, 0, table, 1, k[..., :3]),
+        ),
+        (
+            shape, "[rebase] new_at: must have 5 tokens, got 3",
+            lambda: j.rebase(table, 0, table, jnp.arange(3), k),
+        ),
+        (
+            shape, "[rebase] to: must have the same head_dim as from, 4, got 8",
+            lambda: j.rebase(table, 0, bearing.Rope(head_dim=8, pairing="half"), 1, k),
+        ),
+        (
+            kind, "[rebase] to: must be a RopeFrequencies, a RopeTable or a Rope, got 3",
+            lambda: j.rebase(table, 0, 3, 1, k),
+        ),
+        (kind, "[shift] by: must be a whole number, got 1.5", lambda: j.shift(table, 1.5, k)),
+    ]:
+        with pytest.raises(error) as raised:
+            jax.jit(call)()
+        assert str(raised.value) == text
+
+
+def test_a_gradient_that_would_be_lost_is_refused(table, rng):
+    x = jnp.ones((1, 1, 3, DIM))
+
+    def loss(x, at):
+        return bearing.jax.rotate(table, x, at).sum()
+
+    with pytest.raises(TypeError, match=r"\[rotate\] positions: must be given without a gradient"):
+        jax.grad(loss, argnums=1)(x, jnp.arange(3.0))
+    assert jax.jit(jax.grad(loss))(x, jnp.arange(3.0)).shape == x.shape
+
+
+def test_what_numbers_tell_is_refused_when_it_runs(rng):
+    q, k, v = arrays(rng)
+    with pytest.raises(jax.errors.JaxRuntimeError, match=r"\[attention\] k_lengths: must be 0 to k_len = 5, got 6"):
+        attention(q, k, v, mask="none", k_lengths=jnp.asarray([1, 6])).block_until_ready()
+    learned = bearing.LearnedInputs(bearing.Learned(length=8, dim=DIM), jnp.ones((8, DIM)))
+    with pytest.raises(jax.errors.JaxRuntimeError, match=r"\[linear_attention\] k_at: must not fall from token to"):
+        bearing.jax.linear_attention(q, k, v, mask="causal", k_at=jnp.arange(5)[::-1]).block_until_ready()
+    with pytest.raises(jax.errors.JaxRuntimeError, match=r"\[add\]"):
+        bearing.jax.add(learned, jnp.ones((3, DIM)), 7).block_until_ready()
+    bias = t5_bias(rng)
+    with pytest.raises(jax.errors.JaxRuntimeError, match=r"must be an encoding of query and key rows, got T5Bias"):
+        bearing.jax.turn(bias, q, side="query").block_until_ready()
+    with pytest.raises(jax.errors.JaxRuntimeError, match=r"must be encodings of rows, scores or values"):
+        attention(q, k, v, learned, mask="none").block_until_ready()
+    # The error leaves nothing behind.
+    assert jnp.isfinite(attention(q, k, v, bias, mask="none")).all()
+
+
+PROGRAM = """
+import jax, jax.numpy as jnp
+import bearing, bearing.jax
+table = bearing.RopeTable(bearing.Rope(head_dim=4, pairing="half"), 16)
+bias = bearing.T5Bias(bearing.T5(direction="causal"), jnp.ones((32, 2)))
+rows = jnp.ones((1, 2, 3, 4), jnp.float32)
+call = lambda x: bearing.jax.attention(x, x, x, [bearing.RotaryRows(table), bias], mask="none")
+text = jax.jit(call).lower(rows).as_text()
+"""
+
+
+def test_programs_are_the_same_in_every_process():
+    # Programs are kept on disk by their text, so that it may not depend on what a process did before.
+    done = subprocess.run([sys.executable, "-c", PROGRAM + "print(text)"], capture_output=True, text=True)
+    own = {}
+    with jax.enable_x64(False):
+        exec(PROGRAM, own)
+    assert done.stdout.strip() == own["text"].strip() and "T5Bias" in own["text"], done.stderr
+
+
+def test_a_program_from_elsewhere_asks_for_its_encodings():
+    x = jnp.ones((1, 1, 3, DIM))
+    options = dict(time_first=False, threads=1, side="", backward=False, given=0)
+    with pytest.raises(jax.errors.JaxRuntimeError, match='must be known in this process, got "RopeTable:0"'):
+        ffi.call("rotate", [x], 4, [x], plan="RopeTable:0", **options)[0].block_until_ready()
+
+
+def test_a_build_without_jax_says_how_to_get_one(monkeypatch):
+    monkeypatch.delattr(ffi._core, "_jax_handlers")
+    with pytest.raises(ImportError, match="built without JAX's headers.*pip install --no-build-isolation"):
+        ffi.register()
+
+
+def test_a_build_for_another_jax_says_so(monkeypatch):
+    built = ffi._core._jax_api_version()
+    assert built[0] == ffi.interface_version()[0]
+    monkeypatch.setattr(ffi, "interface_version", lambda: (built[0] + 1, 0))
+    with pytest.raises(ImportError, match=r"built for version 0\.\d+ of XLA's foreign functions, jaxlib \S+ has 1\.0"):
+        ffi.register()
