@@ -31,10 +31,10 @@ HWY_INLINE Point exact_point(const RowFrequencies& f, Index position, Index colu
   const WideTag d;
   const WideVec a = hn::Set(d, f.attention_factor);
   const double p = static_cast<double>(position);
-  Point x;
-  exact_pairs(f, p, column, x.cos.lower, x.sin.lower);
-  exact_pairs(f, p, column + static_cast<Index>(hn::Lanes(d)), x.cos.upper, x.sin.upper);
-  return {{hn::Mul(x.cos.lower, a), hn::Mul(x.cos.upper, a)}, {hn::Mul(x.sin.lower, a), hn::Mul(x.sin.upper, a)}};
+  WideVec cos0, sin0, cos1, sin1;  // no empty Point: its implicit constructor would be one of the build's own target
+  exact_pairs(f, p, column, cos0, sin0);
+  exact_pairs(f, p, column + static_cast<Index>(hn::Lanes(d)), cos1, sin1);
+  return {{hn::Mul(cos0, a), hn::Mul(cos1, a)}, {hn::Mul(sin0, a), hn::Mul(sin1, a)}};
 }
 
 /// Writes as many pairs from `column` on of one row as it has room for.

@@ -35,8 +35,6 @@ constexpr Named all_targets[] = {
     {HWY_AVX2, "avx2"},
     {HWY_SSE4, "sse4"},
     {HWY_SSSE3, "ssse3"},
-    {HWY_SVE2, "sve2"},
-    {HWY_SVE, "sve"},
     {HWY_NEON, "neon"},
     {HWY_PPC8, "ppc8"},
     {HWY_WASM, "wasm"},
@@ -52,9 +50,10 @@ bool machine_has_avx512_bf16() {
 #endif
 }
 
+#if defined(__x86_64__)
 /// Whether the system lets this process use the tiles' memory: Linux gives it on request, for all threads to come.
 bool may_use_tiles() {
-#if defined(__x86_64__) && defined(__linux__)
+#if defined(__linux__)
   constexpr long request_permission = 0x1023, tile_data = 18;  // ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA
   const int before = errno;
   const bool granted = ::syscall(SYS_arch_prctl, request_permission, tile_data) == 0;
@@ -64,6 +63,7 @@ bool may_use_tiles() {
   return true;
 #endif
 }
+#endif
 
 bool machine_has_amx_bf16() {
 #if defined(__x86_64__)
