@@ -10,7 +10,8 @@
 Arrays are NumPy's, PyTorch's, JAX's or whatever speaks DLPack, in the CPU's memory: float64, float32, bfloat16 or
 float16. They come in without a copy, and results leave in the caller's own kind. Specs (Rope, Alibi, T5, …) are
 immutable values that compare, hash, print themselves and go to and from dictionaries; encodings (RotaryRows, AlibiBias,
-T5Bias, …) are specs with their numbers. Wrong arguments raise ShapeError, RangeError, ConfigError (all of them
+T5Bias, …) are specs with their numbers. In their formulas m is the position of a query, n that of a key, i and j are
+their indices and h is the head. Wrong arguments raise ShapeError, RangeError, ConfigError (all of them
 ValueErrors) or TypeError, whose texts read "[function] argument: what must hold, got what".
 
 ``bearing.torch`` has modules and differentiable functions, ``bearing.jax`` functions for jit, grad and vmap.
@@ -19,7 +20,7 @@ ValueErrors) or TypeError, whose texts read "[function] argument: what must hold
 from __future__ import annotations
 
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ._compat import alibi_bias as alibi_bias
 from ._compat import apply_rope as apply_rope
@@ -29,7 +30,8 @@ from ._core import *
 from ._core import __version__ as __version__
 from ._core import simd_target, simd_targets
 
-__all__ = [name for name in globals() if not name.startswith("_") and name not in ("annotations", "Any", "import_module")]
+_not_ours = ("annotations", "Any", "TYPE_CHECKING", "import_module")
+__all__ = [name for name in globals() if not name.startswith("_") and name not in _not_ours]
 
 
 def target() -> dict[str, str | list[str]]:
@@ -40,11 +42,13 @@ def target() -> dict[str, str | list[str]]:
     return {"used": simd_target(), "available": simd_targets()}
 
 
-def __getattr__(name: str) -> Any:
-    # Loaded when they are asked for: PyTorch and JAX need not be there.
-    if name in ("torch", "jax"):
-        return import_module(f"{__name__}.{name}")
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+if not TYPE_CHECKING:  # type checkers would take any name for one of ours
+
+    def __getattr__(name: str) -> Any:
+        # Loaded when they are asked for: PyTorch and JAX need not be there.
+        if name in ("torch", "jax"):
+            return import_module(f"{__name__}.{name}")
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 __all__ += ["target", "__version__"]

@@ -92,14 +92,21 @@ void bind_alibi(nb::module_& m) {
 }
 
 void bind_t5(nb::module_& m) {
-  spec(m, "T5",
-       "T5's relative bias: distances fall into buckets, exact near the query and logarithmically wider further on.\n\n"
-       "    s_ij <- s_ij + table[bucket(n - m), h]\n\n"
-       "Config names: relative_attention_num_buckets, relative_attention_max_distance. direction: 'bidirectional' in\n"
-       "encoders, 'causal' in decoders. T5 does not divide its scores by the root of dim: the softmax scale is 1.\n\n"
-       "Raffel et al. 2020, arXiv 1910.10683.",
-       T5{.direction = T5Direction::bidirectional}, Field{"buckets", &T5::buckets},
-       Field{"max_distance", &T5::max_distance}, Field{"direction", &T5::direction});
+  spec(
+      m, "T5",
+      "T5's relative bias: distances fall into buckets, exact near the query and logarithmically wider further on.\n\n"
+      "    s_ij <- s_ij + table[bucket(n - m), h]\n\n"
+      "for a query at m, a key at n and head h, with a learned table [buckets, heads]: T5Bias.\n\n"
+      "buckets: of both sides together (a config's relative_attention_num_buckets). max_distance: keys so many\n"
+      "tokens away and further share the last bucket (relative_attention_max_distance). direction: 'bidirectional' in\n"
+      "encoders, whose later half of the buckets is for keys after the query, 'causal' in decoders, where those share\n"
+      "the bucket of distance 0 and are meant to be masked. No default: a wrong guess would be silent.\n\n"
+      "T5 does not divide its scores by the root of dim: give attention() scale=1.\n\n"
+      "    t5 = bearing.T5(direction='bidirectional')\n"
+      "    out = bearing.attention(q, k, v, [bearing.T5Bias(t5, table)], mask='none', scale=1.0)\n\n"
+      "Raffel et al. 2020, arXiv 1910.10683.",
+      T5{.direction = T5Direction::bidirectional}, Field{"buckets", &T5::buckets},
+      Field{"max_distance", &T5::max_distance}, Field{"direction", &T5::direction});
   encoding<T5, 2>(m, "T5Bias",
                   "T5's bias: table [buckets, heads], in most files called relative_attention_bias.weight.\n\n"
                   "    s_ij <- s_ij + table[bucket(n - m), h]\n\n"
@@ -148,8 +155,11 @@ void bind_fire(nb::module_& m) {
        "c starts at Fire.initial_c, multiplier at Fire.initial_multiplier.\n\n"
        "Li, You, Guruganesh et al. 2023, arXiv 2310.04418.",
        Fire{}, Field{"mlp_width", &Fire::mlp_width}, Field{"threshold", &Fire::threshold}, Field{"eps", &Fire::eps})
-      .def_prop_ro_static("initial_c", [](nb::handle) { return Fire::initial_c; })
-      .def_prop_ro_static("initial_multiplier", [](nb::handle) { return Fire::initial_multiplier; });
+      .def_prop_ro_static(
+          "initial_c", [](nb::handle) { return Fire::initial_c; }, "Where c starts, as the authors have it: 0.1.")
+      .def_prop_ro_static(
+          "initial_multiplier", [](nb::handle) { return Fire::initial_multiplier; },
+          "Where the threshold's multiplier starts: 1.");
   encoding<Fire, 1, 1, 1, 1, 2, 1>(
       m, "FireBias",
       "FIRE's bias. Depends on where the query stands, not on the distance alone; real positions too.\n\n"

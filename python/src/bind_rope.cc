@@ -62,16 +62,22 @@ void bind_axes(nb::module_& m) {
        RopeAxes{}, Field{"pairs", &RopeAxes::pairs}, Field{"order", &RopeAxes::order},
        Field{"frequencies", &RopeAxes::frequencies})
       .def_static("sections", pairs(RopeAxes::sections), nb::arg("pairs"),
+                  nb::sig("def sections(pairs: Sequence[int]) -> RopeAxes"),
                   "M-RoPE (Wang et al. 2024, arXiv 2409.12191): axis a turns the next pairs[a] pairs; the frequencies\n"
                   "run on over the whole head.")
       .def_static("interleaved", pairs(RopeAxes::interleaved), nb::arg("pairs"),
+                  nb::sig("def interleaved(pairs: Sequence[int]) -> RopeAxes"),
                   "M-RoPE of Qwen3-VL: axis a ≥ 1 takes the pairs a, a + A, a + 2A, … below A·pairs[a]; axis 0 the "
                   "rest.")
       .def_static("axial", pairs(RopeAxes::axial), nb::arg("pairs"),
+                  nb::sig("def axial(pairs: Sequence[int]) -> RopeAxes"),
                   "As sections, but each axis starts its frequencies afresh.")
       .def_static("strided", pairs(RopeAxes::strided), nb::arg("pairs"),
+                  nb::sig("def strided(pairs: Sequence[int]) -> RopeAxes"),
                   "As sections, but axis a takes every A-th of the head's frequencies, starting with the a-th.")
-      .def_static("listed", pairs(RopeAxes::listed), nb::arg("axis_of_pair"), "The axis of each pair, in any order.");
+      .def_static("listed", pairs(RopeAxes::listed), nb::arg("axis_of_pair"),
+                  nb::sig("def listed(axis_of_pair: Sequence[int]) -> RopeAxes"),
+                  "The axis of each pair, in any order.");
 }
 
 void bind_scalings(nb::module_& m) {
@@ -79,8 +85,10 @@ void bind_scalings(nb::module_& m) {
   spec(m, "LinearScaling",
        "Position interpolation (Chen et al. 2023, arXiv 2306.15595): every frequency is divided by the factor.",
        LinearScaling{}, Field{"factor", &LinearScaling::factor});
-  spec(m, "NtkScaling", "NTK-aware, static: base · factor^(r/(r − 2)).", NtkScaling{},
-       Field{"factor", &NtkScaling::factor});
+  spec(m, "NtkScaling",
+       "NTK-aware, static: base · factor^(r/(r − 2)) with r = rotary_dim, which leaves the first pair's frequency\n"
+       "alone and divides the last one's by the factor.",
+       NtkScaling{}, Field{"factor", &NtkScaling::factor});
   spec(m, "DynamicNtkScaling",
        "NTK-aware with a base that grows with the sequence: keys cached at one length must be rebased when it grows.\n"
        "trained_length in tokens.",
@@ -88,7 +96,10 @@ void bind_scalings(nb::module_& m) {
        Field{"trained_length", &DynamicNtkScaling::trained_length});
   spec(m, "AlphaScaling", "NTK with a given alpha (Hunyuan): base · alpha^(r/(r − 2)), at every length.",
        AlphaScaling{}, Field{"alpha", &AlphaScaling::alpha});
-  spec(m, "NtkByPartsScaling", "NTK by parts, YaRN's forerunner. Ranges in turns within the trained length.",
+  spec(m, "NtkByPartsScaling",
+       "NTK by parts, YaRN's forerunner: pairs go over from linear interpolation to NTK where they turn beta_slow to\n"
+       "beta_fast times within trained_length tokens, and to the trained frequencies where gamma_slow to gamma_fast\n"
+       "times.",
        NtkByPartsScaling{}, Field{"factor", &NtkByPartsScaling::factor},
        Field{"trained_length", &NtkByPartsScaling::trained_length}, Field{"beta_slow", &NtkByPartsScaling::beta_slow},
        Field{"beta_fast", &NtkByPartsScaling::beta_fast}, Field{"gamma_slow", &NtkByPartsScaling::gamma_slow},

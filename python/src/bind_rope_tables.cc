@@ -340,7 +340,8 @@ void bind_tables(nb::module_& m) {
         const std::vector<double> decay = xpos_decay(xpos);
         return numpy_array(decay, {static_cast<Index>(decay.size())});
       },
-      nb::arg("xpos"), nb::sig("def xpos_decay(xpos: Xpos) -> Float64Array"), "ζ, [pairs].");
+      nb::arg("xpos"), nb::sig("def xpos_decay(xpos: Xpos) -> Float64Array"),
+      "ζ of every pair, [pairs]: what it shrinks by over scale_base tokens.");
 }
 
 void bind_rotations(nb::module_& m) {
@@ -375,8 +376,9 @@ void bind_rotations(nb::module_& m) {
         nb::arg("layout") = "bhtd", nb::arg("threads") = 1,
         nb::sig("def shift(frequencies: RopeFrequencies | RopeTable | Rope, by: int, k: Array, *, "
                 "layout: Literal['bhtd', 'bthd'] = 'bhtd', threads: int = 1) -> None"),
-        "Moves cached keys k [batch, kv_heads, time, head_dim], which are rotated already, by a number of tokens, in\n"
-        "place: the K-shift.");
+        "Moves cached keys k [batch, kv_heads, time, head_dim], which are rotated already, in place: each to the\n"
+        "position `by` tokens later, or earlier if negative (llama.cpp's K-shift). Exact but for the rotation's own\n"
+        "rounding. Raises ShapeError or TypeError, which name the argument; nothing is written then.");
   m.def(
       "rebase",
       [](const Xpos& xpos, nb::handle old_at, nb::handle new_at, nb::handle k, nb::handle layout, Index threads) {
@@ -389,7 +391,8 @@ void bind_rotations(nb::module_& m) {
       nb::arg("layout") = "bhtd", nb::arg("threads") = 1,
       nb::sig("def rebase(xpos: Xpos, old_at: Positions, new_at: Positions, k: Array, *, "
               "layout: Literal['bhtd', 'bthd'] = 'bhtd', threads: int = 1) -> None"),
-      "Moves cached xPos keys k [batch, kv_heads, time, head_dim] to other positions, in place.");
+      "Moves cached xPos keys k [batch, kv_heads, time, head_dim] to other positions, in place; positions as in\n"
+      "rotate().");
   m.def(
       "rebase",
       [](nb::handle from, nb::handle old_at, nb::handle to, nb::handle new_at, nb::handle k, nb::handle layout,
@@ -407,9 +410,10 @@ void bind_rotations(nb::module_& m) {
               "to: RopeFrequencies | RopeTable | Rope, new_at: Positions, k: Array, *, "
               "layout: Literal['bhtd', 'bthd'] = 'bhtd', threads: int = 1) -> None"),
       "Moves cached keys k [batch, kv_heads, time, head_dim], which are rotated already, in place: from positions\n"
-      "old_at under one encoding to new_at under another (a chunk reused elsewhere; dynamic NTK or LongRoPE at "
-      "another\n"
-      "length).");
+      "old_at under one encoding to new_at under another, as if rotate() had been given those from the start.\n\n"
+      "For a chunk reused elsewhere, or for dynamic NTK or LongRoPE at another length: resolve() the same Rope with\n"
+      "two values of seq_len. Positions and layout as in rotate(); threads: 0 for all. Rounds once per call: a cache\n"
+      "that is moved very often is better rebased from a copy. Raises ShapeError for encodings of other shapes.");
   m.def("rotate_parameter_gradients", parameter_gradients, nb::arg("frequencies").none(), nb::arg("y").none(),
         nb::arg("d_y").none(), nb::arg("positions") = nb::none(), nb::kw_only(), nb::arg("layout") = "bhtd",
         nb::arg("threads") = 1,

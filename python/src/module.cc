@@ -28,10 +28,21 @@ nb::object unplain(nb::handle value) {
   return nb::borrow(value);
 }
 
+template <class Error>
+void bind_error(nb::module_& m, const char* name, const char* doc) {
+  nb::exception<Error>(m, name, PyExc_ValueError).attr("__doc__") = doc;
+}
+
 void bind_errors(nb::module_& m) {
-  nb::exception<ShapeError>(m, "ShapeError", PyExc_ValueError);
-  nb::exception<RangeError>(m, "RangeError", PyExc_ValueError);
-  nb::exception<ConfigError>(m, "ConfigError", PyExc_ValueError);
+  bind_error<ShapeError>(m, "ShapeError",
+                         "Axes that do not fit each other, or a layout that cannot be served.\n\n"
+                         "The text names the function and the argument; nothing has been written.");
+  bind_error<RangeError>(m, "RangeError",
+                         "A number that cannot be: a position without a row, a length or factor out of its range.\n\n"
+                         "The text names the function and the argument; nothing has been written.");
+  bind_error<ConfigError>(m, "ConfigError",
+                          "A file that cannot be read, or does not say what it must.\n\n"
+                          "The text names the file, its line and column or JSON pointer.");
 }
 
 Executor executor_of(Index threads, const char* function) {
@@ -55,7 +66,8 @@ void bind_target(nb::module_& m) {
         return all;
       },
       nb::sig("def simd_targets() -> list[str]"),
-      "All that this build holds and this machine can run, best first; the last is the scalar one.");
+      "All that this build holds and this machine can run, best first. The last is the one that every machine of this\n"
+      "kind runs: on x86-64 the scalar one, on arm64 NEON.");
   m.def(
       "use_simd_target", [](const std::string& name) { use_simd_target(name); }, nb::arg("name"),
       "Makes every later call in this process use the named target: for tests and measurements.");
