@@ -11,17 +11,10 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")
 import bearing
 import pytest
 import torch
+from bearing.torch import hugging_face, ops
 from bearing.torch.hugging_face import RotaryEmbedding, replace_rotary, restore_rotary
 
 transformers = pytest.importorskip("transformers")
-from transformers import (  # noqa: E402
-    GPTNeoXConfig,
-    GPTNeoXForCausalLM,
-    LlamaConfig,
-    LlamaForCausalLM,
-    Qwen2VLTextConfig,
-    Qwen2VLTextModel,
-)
 
 SMALL = {
     "hidden_size": 64,
@@ -32,8 +25,99 @@ SMALL = {
     "initializer_range": 0.2,  # large enough that attention looks somewhere
     "bos_token_id": None,
     "eos_token_id": None,
+    "pad_token_id": 0,
 }
 TIME = 48
+GROUPED = {"num_key_value_heads": 2}
+WIDE = {"num_key_value_heads": 2, "head_dim": 16}
+TYPES = {"layer_types": ["sliding_attention", "full_attention"], "sliding_window": 8}
+MOE = {"num_experts_per_tok": 2, "moe_intermediate_size": 16}
+MLA = {
+    "num_key_value_heads": 4,
+    "q_lora_rank": 24,
+    "kv_lora_rank": 16,
+    "qk_rope_head_dim": 8,
+    "qk_nope_head_dim": 16,
+    "v_head_dim": 16,
+    "first_k_dense_replace": 2,
+    "n_routed_experts": 4,
+    "n_group": 1,
+    "topk_group": 1,
+}
+LONGROPE = {
+    "rope_type": "longrope",
+    "rope_theta": 1e4,
+    "factor": 4.0,
+    "original_max_position_embeddings": 32,
+    "short_factor": [1.0] * 8,
+    "long_factor": [1.0 + i for i in range(8)],
+}
+YARN = {"rope_type": "yarn", "rope_theta": 1e4, "factor": 4.0, "original_max_position_embeddings": 32}
+
+# What each config has besides SMALL; a name with a space is the class and what is special about its model.
+CONFIGS = {
+    "Llama": GROUPED,
+    "Mistral": GROUPED,
+    "Mixtral": GROUPED | {"num_local_experts": 4},
+    "Qwen2": GROUPED,
+    "Qwen3": WIDE,
+    "Qwen3Moe": WIDE | MOE | {"num_experts": 4},
+    "Gemma2": WIDE | {"query_pre_attn_scalar": 16, "sliding_window": 8},
+    "Gemma3Text": WIDE | TYPES | {"query_pre_attn_scalar": 16},
+    "Gemma4Text": WIDE | TYPES | {"global_head_dim": 32, "hidden_size_per_layer_input": 0},
+    "Phi": GROUPED | {"partial_rotary_factor": 0.5},
+    "Phi3": GROUPED | {"rope_parameters": LONGROPE, "max_position_embeddings": 128},
+    "GPTNeoX": {},
+    "Cohere": GROUPED,
+    "Cohere2": WIDE | TYPES,
+    "Glm": WIDE,
+    "Glm4Moe": WIDE | MOE | {"first_k_dense_replace": 1, "n_routed_experts": 4, "n_group": 1, "topk_group": 1},
+    "Olmo2": GROUPED,
+    "Olmo3": GROUPED | TYPES,
+    "DeepseekV2": MLA | MOE | {"head_dim": 8},
+    "DeepseekV3": MLA | MOE,
+    "DeepseekV3 YaRN": MLA | MOE | {"rope_parameters": YARN | {"mscale": 1.0, "mscale_all_dim": 0.5}},
+    "StableLm": GROUPED,
+    "Falcon": {"alibi": False, "new_decoder_architecture": True, "num_kv_heads": 2},
+    "GptOss": WIDE | TYPES | {"num_local_experts": 4, "num_experts_per_tok": 2},
+    "NanoChat": GROUPED,
+    "Ernie4_5": WIDE,
+    "Helium": WIDE,
+    "SmolLM3": GROUPED,
+    "Granite": GROUPED,
+    "Nemotron": GROUPED,
+    "Persimmon": {},
+    "Llama4Text": WIDE | {"num_local_experts": 2, "intermediate_size_mlp": 96, "moe_layers": [], "layer_types": None},
+    "ModernBert": {"layer_types": TYPES["layer_types"], "local_attention": 8},
+    "Esm": {"position_embedding_type": "rotary", "mask_token_id": 3},
+}
+SECTIONS = {"rope_type": "default", "rope_theta": 1e4, "mrope_section": [2, 3, 3]}
+COORDINATES = {
+    "Qwen2VLText": GROUPED | {"rope_parameters": SECTIONS},
+    "Qwen2_5_VLText": GROUPED | {"rope_parameters": SECTIONS},
+    "Qwen3VLText": WIDE | {"rope_parameters": SECTIONS},
+    "Glm4vText": GROUPED | {"rope_parameters": SECTIONS},
+}
+PATCHES = {
+    "depth": 2,
+    "num_heads": 4,
+    "patch_size": 4,
+    "temporal_patch_size": 2,
+    "spatial_merge_size": 2,
+    "initializer_range": 0.2,
+    "hidden_size": 64,
+    "intermediate_size": 96,
+    "out_hidden_size": 64,
+}
+TOWERS = {
+    "Qwen2VLVision": PATCHES | {"embed_dim": 64},
+    "Qwen2_5_VLVision": PATCHES | {"window_size": 16, "fullatt_block_indexes": [1]},
+    "Qwen3VLVision": PATCHES | {"num_position_embeddings": 64, "deepstack_visual_indexes": [0]},
+    "Glm4vVision": PATCHES | {"image_size": 32},
+}
+ALL = [*CONFIGS, *COORDINATES, *TOWERS]
+# Calls of two layers: one layer of Cohere 2 has no positions; Gemma 4 turns queries and keys one after the other.
+TURNS = {"Cohere2": 1, "Gemma4Text": 4}
 
 
 @pytest.fixture(autouse=True)
@@ -45,28 +129,47 @@ def one_thread():
     torch.set_num_threads(threads)
 
 
+def make(name: str) -> torch.nn.Module:
+    """A small model that is not trained."""
+    kind = name.split()[0]
+    config = getattr(transformers, f"{kind}Config")
+    if name in TOWERS:
+        homes = {"Qwen2VLVision": "Qwen2Vision", "Qwen2_5_VLVision": "Qwen2_5_Vision"}
+        home = sys.modules[config.__module__.replace("configuration", "modeling")]
+        model = getattr(home, f"{homes[name]}TransformerPretrainedModel" if name in homes else f"{kind}Model")
+        return model(config(**TOWERS[name])).eval()
+    if name in COORDINATES:
+        return getattr(transformers, f"{kind}Model")(config(**SMALL, **COORDINATES[name])).eval()
+    stem = kind.removesuffix("Text")
+    model = getattr(transformers, f"{stem}ForCausalLM", None) or getattr(transformers, f"{stem}ForMaskedLM")
+    made = model(config(**(SMALL | CONFIGS[name]))).eval()
+    made.set_experts_implementation("eager")  # others have no float64
+    return made
+
+
 def llama(**config):
-    return LlamaForCausalLM(LlamaConfig(**SMALL, num_key_value_heads=2, **config)).eval()
-
-
-def gpt_neox():
-    return GPTNeoXForCausalLM(GPTNeoXConfig(**SMALL)).eval()
-
-
-def qwen2_vl():
-    rope = {"rope_type": "default", "rope_theta": 1e4, "mrope_section": [2, 3, 3]}
-    return Qwen2VLTextModel(Qwen2VLTextConfig(**SMALL, num_key_value_heads=2, rope_parameters=rope)).eval()
+    return transformers.LlamaForCausalLM(transformers.LlamaConfig(**SMALL, **GROUPED, **config)).eval()
 
 
 def tokens(batch: int = 2, time: int = TIME) -> torch.Tensor:
-    return torch.randint(100, (batch, time))
+    return torch.randint(4, 100, (batch, time))
 
 
-def outputs(model, ids):
-    if not isinstance(model, Qwen2VLTextModel):
-        return model(ids).logits
-    at = torch.randint(200, (3, *ids.shape), generator=torch.Generator().manual_seed(1))
-    return model(inputs_embeds=model.embed_tokens(ids), position_ids=at).last_hidden_state
+def given(model):
+    """What the model is run on."""
+    if "Vision" in type(model).__name__:
+        return torch.randn(96, 96), torch.tensor([[1, 8, 8], [1, 4, 8]])
+    return tokens()
+
+
+def outputs(model, given):
+    if isinstance(given, tuple):
+        patches, grid = given
+        return model(patches.to(next(model.parameters()).dtype), grid).last_hidden_state
+    if "VL" not in type(model).__name__ and "Glm4v" not in type(model).__name__:
+        return model(given).logits
+    at = torch.randint(200, (3, *given.shape), generator=torch.Generator().manual_seed(1))
+    return model(inputs_embeds=model.embed_tokens(given), position_ids=at).last_hidden_state
 
 
 def assert_as_near(ours, own, exact):
@@ -75,21 +178,45 @@ def assert_as_near(ours, own, exact):
     assert own_error > 0 and error <= 2 * own_error
 
 
-@pytest.mark.parametrize("make", [llama, gpt_neox, qwen2_vl])
-def test_logits_are_the_same(make):
-    model, ids = make(), tokens()
-    own, exact = outputs(model, ids), outputs(copy.deepcopy(model).double(), ids)
+@pytest.fixture
+def rotations(monkeypatch):
+    """A list with an entry for each call that bearing has turned."""
+    calls = []
+    for owner, name in ((ops, "rotate"), (ops, "rotate_now"), (bearing._core, "rotate")):
+        own = getattr(owner, name)
+
+        def counting(*args, own=own, **rest):
+            calls.append(1)
+            return own(*args, **rest)
+
+        monkeypatch.setattr(owner, name, counting)
+    return calls
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_outputs_are_the_same(name, rotations, monkeypatch):
+    model = make(name)
+    x = given(model)
+    own, exact = outputs(model, x), outputs(copy.deepcopy(model).double(), x)
     assert replace_rotary(model) is model
     assert any(isinstance(module, RotaryEmbedding) for module in model.modules())
+    rotations.clear()
     # The model's frequencies and angles are float32 in float64 too: what is left are roundings of one kind.
-    assert_as_near(outputs(model, ids), own, exact)
+    assert_as_near(outputs(model, x), own, exact)
+    assert len(rotations) == TURNS.get(name, 2)
+    for few in (hugging_face.FEW, 0):
+        monkeypatch.setattr(hugging_face, "FEW", few)
+        with torch.no_grad():
+            assert_as_near(outputs(model, x), own, exact)
+    assert len(rotations) >= 3 * TURNS.get(name, 2)
     restore_rotary(model)
-    assert torch.equal(outputs(model, ids), own)
+    assert torch.equal(outputs(model, x), own)
 
 
-@pytest.mark.parametrize("make", [llama, gpt_neox, qwen2_vl])
-def test_exact_angles_change_logits_by_the_roundings_of_angles(make):
-    model, ids = make(), tokens()
+@pytest.mark.parametrize("name", ["Llama", "GPTNeoX", "Qwen2VLText", "Qwen2VLVision"])
+def test_exact_angles_change_outputs_by_the_roundings_of_angles(name):
+    model = make(name)
+    ids = given(model)
     own = outputs(model, ids)
     ours = outputs(replace_rotary(model, angles="exact"), ids)
     # A float32 angle of at most 200 radians is off by 2^-17 at most; sixteen numbers of a score, two layers.
@@ -109,17 +236,27 @@ def test_queries_and_keys_are_turned_to_the_last_bits():
         assert ((x - y).abs() <= 1.5 * 2**-23 * 2 * z.abs().max()).all()
 
 
-@pytest.mark.parametrize("make", [llama, gpt_neox, qwen2_vl])
-def test_gradients_are_the_same(make):
-    own, ids = make().train(), tokens()
+@pytest.mark.parametrize("name", ALL)
+def test_gradients_are_the_same(name):
+    own = make(name).train()
+    for module in own.modules():  # layers that drop something at random would drop other things
+        if isinstance(module, torch.nn.Dropout):
+            module.p = 0.0
+    x = given(own)
     exact, ours = copy.deepcopy(own).double(), replace_rotary(copy.deepcopy(own))
-    weights = torch.randn_like(outputs(own, ids))
+    weights = torch.randn_like(outputs(own, x))
     for model in (own, exact, ours):
-        (outputs(model, ids) * weights).sum().backward()
+        (outputs(model, x) * weights).sum().backward()
     parameters = [dict(model.named_parameters()) for model in (ours, own, exact)]
-    for name in parameters[0]:
-        assert parameters[0][name].grad.any(), name
-        assert_as_near(*(of[name].grad for of in parameters))
+    error, own_error = (
+        max((p.grad.double() - parameters[2][name].grad).abs().max().item() for name, p in of.items() if has(p))
+        for of in parameters[:2]
+    )
+    assert own_error > 0 and error <= 2 * own_error
+
+
+def has(parameter):
+    return parameter.grad is not None
 
 
 SCALINGS = {
@@ -154,11 +291,13 @@ def test_scalings_are_the_models_own_at_every_length(name):
         torch.testing.assert_close(outputs(ours, ids), own, rtol=0, atol=2**-18 * own.abs().max().item())
 
 
-def test_generated_tokens_are_the_same_with_a_cache():
-    model, prompt = llama(), tokens(1, 9)
-    options = {"max_new_tokens": 12, "do_sample": False, "pad_token_id": 0}
-    own = model.generate(prompt, **options)
-    assert torch.equal(replace_rotary(model).generate(prompt, **options), own)
+@pytest.mark.parametrize("name", [name for name in CONFIGS if name not in ("ModernBert", "Esm")])
+def test_generated_tokens_are_the_same_with_a_cache(name):
+    model, prompt = make(name), tokens(2, 9)
+    options = {"max_new_tokens": 6, "do_sample": False, "pad_token_id": 0, "output_logits": True}
+    own = model.generate(prompt, return_dict_in_generate=True, **options)
+    ours = replace_rotary(model).generate(prompt, return_dict_in_generate=True, **options)
+    assert torch.equal(ours.sequences, own.sequences)
 
 
 def test_left_padding_keeps_positions():
@@ -171,12 +310,23 @@ def test_left_padding_keeps_positions():
     torch.testing.assert_close(ours, own, rtol=0, atol=2**-20 * own.abs().max().item())
 
 
-def test_torch_compile_takes_the_model_whole():
-    model, ids = replace_rotary(llama()), tokens()
+@pytest.mark.parametrize("name", ["Llama", "Gemma3Text", "Phi3", "DeepseekV2", "Qwen2VLText"])
+def test_torch_compile_takes_the_model_whole(name):
+    model = replace_rotary(make(name))
+    at = torch.randint(200, (3, 2, TIME))
+
+    def run(ids):
+        if name not in COORDINATES:
+            return model(ids).logits
+        embedded = model.embed_tokens(ids)
+        return model(inputs_embeds=embedded, position_ids=at[:, :, : ids.shape[1]]).last_hidden_state
+
+    compiled = torch.compile(run, fullgraph=True, backend="aot_eager")
     with torch.no_grad():
-        eager = outputs(model, ids)
-        compiled = torch.compile(model, fullgraph=True, backend="aot_eager")(ids).logits
-    torch.testing.assert_close(compiled, eager, rtol=0, atol=2**-18 * eager.abs().max().item())
+        for time in (20, TIME) if name == "Phi3" else (TIME,):  # before and past its trained length
+            ids = tokens(time=time)
+            eager = run(ids)
+            torch.testing.assert_close(compiled(ids), eager, rtol=0, atol=2**-18 * eager.abs().max().item())
 
 
 def test_bfloat16_models_run_and_differ_by_their_roundings_alone():
@@ -202,18 +352,100 @@ def test_copies_and_states_go_on_working():
     llama().load_state_dict(model.state_dict())
 
 
+def test_cosines_are_the_models_own_for_whatever_else_is_done_with_them():
+    model = make("Llama")
+    x, at = torch.randn(2, 4, 8), torch.arange(4)[None]
+    own = model.model.rotary_emb(x, at)
+    ours = replace_rotary(model).model.rotary_emb(x, at)
+    for a, b in zip(ours, own, strict=True):
+        assert torch.equal(a[:, 1:], b[:, 1:]) and torch.equal(-a, -b) and torch.equal(x[..., :1] * a, x[..., :1] * b)
+        assert torch.equal(a.unsqueeze(1), b.unsqueeze(1)) and torch.equal(torch.cat([a, a]), torch.cat([b, b]))
+        assert a.to("cpu") is a and torch.equal(a.to(torch.float64), b.to(torch.float64)) and a.shape == b.shape
+
+
+def test_calls_that_are_not_a_rotation_by_an_angle_are_the_models_own():
+    model = make("Llama")
+    apply = sys.modules[type(model.model).__module__].apply_rotary_pos_emb
+    q, at = torch.randn(1, 4, 5, 16), torch.arange(5)[None]
+    cos, sin = model.model.rotary_emb(q, at)
+    replace_rotary(model)
+    ours = model.model.rotary_emb(q, at)
+    applied = sys.modules[type(model.model).__module__].apply_rotary_pos_emb
+    for swapped, own in (((ours[1], ours[0]), (sin, cos)), ((ours[0], -ours[1]), (cos, -sin))):
+        assert torch.equal(applied(q, q, *swapped)[0], apply(q, q, *own)[0])
+    one = q[:, :, :1].expand(-1, -1, 5, -1)[:, :, :1]  # a token more or less is broadcast
+    assert torch.equal(applied(one, one, *ours)[0], apply(one, one, cos, sin)[0])
+
+
+REFUSED = {
+    "GPTJForCausalLM": ({"n_embd": 64, "n_layer": 2, "n_head": 4, "rotary_dim": 8}, "GPTJForCausalLM has none"),
+    "CodeGenForCausalLM": ({"n_embd": 64, "n_layer": 2, "n_head": 4, "rotary_dim": 8}, "CodeGenForCausalLM has none"),
+    "RoFormerModel": ({}, "RoFormerModel has none"),
+    "Wav2Vec2ConformerModel": (
+        {"position_embeddings_type": "rotary"},
+        r"Wav2Vec2ConformerRotaryPositionalEmbedding \(.*\) cannot be replaced: it is called with \(hidden_states\)",
+    ),
+    "Llama4VisionModel": ({}, r"Llama4VisionRotaryEmbedding \(.*\) cannot be replaced: it is called with"),
+    "Gemma4VisionModel": ({}, r"Gemma4VisionRotaryEmbedding \(.*\) cannot be replaced: no function of the model"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_other_embeddings_are_refused_by_name_and_left_alone(name):
+    special, message = REFUSED[name]
+    stem = name.removesuffix("ForCausalLM").removesuffix("Model")
+    config = getattr(transformers, f"{stem}Config")(
+        **({"hidden_size": 64, "num_hidden_layers": 1, "num_attention_heads": 4} if "n_embd" not in special else {}),
+        **special,
+    )
+    model = getattr(transformers, name)(config)
+    before = dict(model.named_modules())
+    with pytest.raises(ValueError, match=message):
+        replace_rotary(model)
+    assert dict(model.named_modules()) == before
+
+
 def test_a_model_without_a_rotary_embedding_is_refused():
     with pytest.raises(ValueError, match="must have a rotary embedding"):
         replace_rotary(torch.nn.Linear(2, 2))
 
 
-def test_a_model_that_does_not_turn_as_its_config_says_is_refused_and_left_alone():
+def test_frequencies_are_those_of_the_embedding_whatever_its_config_says(rotations):
+    model, ids = llama(), tokens()
+    model.model.rotary_emb.inv_freq.mul_(0.5)
+    own = outputs(model, ids)
+    ours = outputs(replace_rotary(model), ids)
+    torch.testing.assert_close(ours, own, rtol=0, atol=2**-18 * own.abs().max().item())
+    assert rotations
+
+
+def test_a_model_of_which_one_embedding_is_refused_keeps_all():
+    class Counting(torch.nn.Module):
+        def forward(self, x, position_ids):
+            return position_ids, position_ids
+
     model = llama()
-    model.model.rotary_emb.inv_freq.mul_(1.5)
-    with pytest.raises(ValueError, match="does not turn as its config says"):
+    model.model.CountingRotary = type("CountingRotary", (Counting,), {})()
+    with pytest.raises(ValueError, match=r"CountingRotary \(model.CountingRotary\) cannot be replaced: it has no freq"):
         replace_rotary(model)
     assert not any(isinstance(module, RotaryEmbedding) for module in model.modules())
 
 
+def test_trained_frequencies_are_refused():
+    model = llama()
+    model.model.rotary_emb.alpha = torch.nn.Parameter(torch.ones(()))
+    with pytest.raises(ValueError, match=r"LlamaRotaryEmbedding \(model.rotary_emb\) cannot be replaced: it has param"):
+        replace_rotary(model)
+
+
+def test_frequencies_change_with_something_else_are_refused():
+    model = llama()
+    embedding = model.model.rotary_emb
+    own = embedding.forward
+    embedding.forward = lambda x, position_ids: own(x, position_ids * position_ids)
+    with pytest.raises(ValueError, match="no function of the model turns"):
+        replace_rotary(model)
+
+
 def test_specs_come_from_the_configs_that_models_have():
-    assert bearing.Rope.from_config(gpt_neox().config).rotary_dim == 4
+    assert bearing.Rope.from_config(make("GPTNeoX").config).rotary_dim == 4
