@@ -3,6 +3,7 @@
 #include <bearing/encodings/sam.hpp>
 #include <bearing/encodings/swin.hpp>
 #include <bearing/encodings/swin_v2.hpp>
+#include <bearing/error.hpp>
 
 #include "bind.hpp"
 #include "calls.hpp"
@@ -42,11 +43,20 @@ nb::object zeros(const Array& as, Param<A, Rank>& of) {
   return made.object;
 }
 
+/// 0 for a window that has no table: swin_v2_table() says so.
+Index rows_of(const Swin& window) {
+  try {
+    return window.rows();
+  } catch (const ShapeError&) {
+    return 0;
+  }
+}
+
 nb::object swin_table(const SwinV2& spec, nb::handle w1, nb::handle b1, nb::handle w2) {
   const Network network("swin_v2_table", w1, b1, w2);
   return with_arithmetic(network.w1, [&]<class A>() {
     const SwinV2Network<A> values = network.values<A>();
-    const std::array<Index, 2> shape{std::max(spec.window.rows(), Index{0}), values.w2.value.shape[0]};
+    const std::array<Index, 2> shape{rows_of(spec.window), values.w2.value.shape[0]};
     const NewArray table = new_array(network.w1.kind(), network.w1.type(), {shape[0], shape[1]});
     {
       const nb::gil_scoped_release released;

@@ -11,10 +11,23 @@ using text::concat;
 
 namespace {
 
+void check(const char* function, const BertRelative& bert) {
+  if (bert.max_position_embeddings >= 1 && bert.max_position_embeddings <= max_position) return;
+  throw RangeError(
+      concat("[", function, "] max_position_embeddings: must be 1 to 2^31, got ", bert.max_position_embeddings));
+}
+
+void check(const char* function, const Wav2Vec2BertRelative& clipped) {
+  const auto [left, right] = clipped;
+  if (left >= 0 && right >= 0 && left <= max_position && right <= max_position) return;
+  throw RangeError(concat("[", function, "] left, right: must be 0 to 2^31, got ", left, ", ", right));
+}
+
 template <class A>
-void check_table(const Param<A, 2>& table, Index rows) {
+void check_table(const Param<A, 2>& table, const char* rows_are, Index rows) {
   if (table.value.data == nullptr || table.value.shape[0] != rows) {
-    throw ShapeError(concat("[BertRelativeTerm] table: must be [", rows, ", dim], shape is ", table.value.shape));
+    throw ShapeError(concat("[BertRelativeTerm] table: must be [", rows_are, ", dim] = [", rows, ", dim], shape is ",
+                            table.value.shape));
   }
   check_features("BertRelativeTerm", "table", table);
 }
@@ -23,28 +36,32 @@ Order order_of(bool query_minus_key) { return query_minus_key ? Order::query_min
 
 }  // namespace
 
+Index BertRelative::rows() const {
+  check("BertRelative", *this);
+  return 2 * max_position_embeddings - 1;
+}
+
+Index Wav2Vec2BertRelative::rows() const {
+  check("Wav2Vec2BertRelative", *this);
+  return left + right + 1;
+}
+
 template <class A>
 BertRelativeTerm<A>::BertRelativeTerm(const BertRelative& bert, Param<A, 2> table)
     : query_minus_key_(true), with_keys_(bert.type == BertRelativeType::relative_key_query), table_(table) {
-  if (bert.max_position_embeddings < 1 || bert.max_position_embeddings > max_position) {
-    throw RangeError(
-        concat("[BertRelativeTerm] max_position_embeddings: must be 1 to 2^31, got ", bert.max_position_embeddings));
-  }
+  bearing::check("BertRelativeTerm", bert);
   least_ = 1 - bert.max_position_embeddings;
   most_ = bert.max_position_embeddings - 1;
-  check_table(table, bert.rows());
+  check_table(table, "2 max_position_embeddings - 1", bert.rows());
 }
 
 template <class A>
 BertRelativeTerm<A>::BertRelativeTerm(const Wav2Vec2BertRelative& clipped, Param<A, 2> table)
     : query_minus_key_(false), with_keys_(false), table_(table) {
-  if (clipped.left < 0 || clipped.right < 0 || clipped.left > max_position || clipped.right > max_position) {
-    throw RangeError(
-        concat("[BertRelativeTerm] left, right: must be 0 to 2^31, got ", clipped.left, ", ", clipped.right));
-  }
+  bearing::check("BertRelativeTerm", clipped);
   least_ = -clipped.left;
   most_ = clipped.right;
-  check_table(table, clipped.rows());
+  check_table(table, "left + right + 1", clipped.rows());
 }
 
 template <class A>

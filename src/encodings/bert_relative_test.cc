@@ -103,10 +103,11 @@ TEST(BertRelative, WrongCallsSayWhatMustHold) {
         BertRelativeTerm<float>(Wav2Vec2BertRelative{4, -1}, table(4, 4));
       },
       "[BertRelativeTerm] left, right: must be 0 to 2^31, got 4, -1");
-  expect_error<ShapeError>([&] { BertRelativeTerm<float>(BertRelative{5}, table(10, 4)); },
-                           "[BertRelativeTerm] table: must be [9, dim], shape is [10, 4]");
+  expect_error<ShapeError>(
+      [&] { BertRelativeTerm<float>(BertRelative{5}, table(10, 4)); },
+      "[BertRelativeTerm] table: must be [2 max_position_embeddings - 1, dim] = [9, dim], shape is [10, 4]");
   expect_error<ShapeError>([&] { BertRelativeTerm<float>(Wav2Vec2BertRelative{}, table(72, 4)); },
-                           "[BertRelativeTerm] table: must be [73, dim], shape is [72, 4]");
+                           "[BertRelativeTerm] table: must be [left + right + 1, dim] = [73, dim], shape is [72, 4]");
 
   const BertRelativeTerm<float> term(BertRelative{5}, table(9, 4));
   std::vector<float> x(1000), s(36, 7.0f);

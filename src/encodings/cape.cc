@@ -2,6 +2,7 @@
 #include <bearing/error.hpp>
 #include <cmath>
 
+#include "encodings/limits.hpp"
 #include "encodings/sinusoid_rows.hpp"
 #include "tensor_checks.hpp"
 #include "text.hpp"
@@ -129,7 +130,7 @@ void cape_positions(const Cape2d& cape, Index height, Index width, View<double, 
 
 template <class A>
 Cape2dInputs<A>::Cape2dInputs(const Cape2d& cape) : dim_(cape.dim) {
-  if (dim_ < 4 || dim_ % 2 != 0 || dim_ > 65'536) {
+  if (dim_ < 4 || dim_ % 2 != 0 || dim_ > largest_dim) {
     throw ShapeError(concat("[Cape2dInputs] dim: must be even and between 4 and 65536, got ", dim_));
   }
   const Index waves = dim_ / 2;

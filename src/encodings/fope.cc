@@ -17,8 +17,10 @@ std::vector<double> fope_frequencies(const Fope& fope) {
   if (fope.kept < 0 || fope.kept > pairs) {
     throw ShapeError(concat("[fope_frequencies] kept: must lie between 0 and the pairs, ", pairs, ", got ", fope.kept));
   }
-  if (fope.kept == 0 && fope.trained_length < 1) {
-    throw RangeError(concat("[fope_frequencies] trained_length: must be at least 1, got ", fope.trained_length));
+  const Index least = fope.kept == 0 ? 1 : 0;  // which frequencies are kept may be said otherwise
+  if (fope.trained_length < least || fope.trained_length > max_position) {
+    throw RangeError(
+        concat("[fope_frequencies] trained_length: must be between ", least, " and 2^31, got ", fope.trained_length));
   }
   std::vector<double> kept;
   for (Index i = 0; i < pairs; ++i) {

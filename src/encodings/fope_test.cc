@@ -93,9 +93,9 @@ TEST(Fope, WrongCallsSayWhatMustHold) {
   std::vector<double> c(64);
   const Param<double, 3> two{dense<const double>(c.data(), 1, 2, 2)}, three{dense<const double>(c.data(), 1, 3, 2)};
   expect_error<ShapeError>([] { fope_frequencies({.head_dim = 5, .trained_length = 9, .pairing = Pairing::half}); },
-                           "[fope_frequencies] head_dim: must be even and at least 2, got 5");
+                           "[fope_frequencies] head_dim: must be even and between 2 and 65536, got 5");
   expect_error<RangeError>([] { fope_frequencies({.head_dim = 4, .pairing = Pairing::half}); },
-                           "[fope_frequencies] trained_length: must be at least 1, got 0");
+                           "[fope_frequencies] trained_length: must be between 1 and 2^31, got 0");
   expect_error<ShapeError>([] { fope_frequencies({.head_dim = 4, .kept = 3, .pairing = Pairing::half}); },
                            "[fope_frequencies] kept: must lie between 0 and the pairs, 2, got 3");
   expect_error<RangeError>(

@@ -4,6 +4,7 @@
 #include <bearing/error.hpp>
 #include <bearing/term.hpp>
 
+#include "encodings/limits.hpp"
 #include "tensor_checks.hpp"
 #include "terms/checks.hpp"
 #include "text.hpp"
@@ -28,8 +29,9 @@ inline void check_group(const char* encoding, Index sets, Index group) {
 }
 
 inline void check_even_head(const char* encoding, Index head_dim) {
-  if (head_dim < 2 || head_dim % 2 != 0) {
-    throw ShapeError(text::concat("[", encoding, "] head_dim: must be even and at least 2, got ", head_dim));
+  if (head_dim < 2 || head_dim > largest_dim || head_dim % 2 != 0) {
+    throw ShapeError(
+        text::concat("[", encoding, "] head_dim: must be even and between 2 and ", largest_dim, ", got ", head_dim));
   }
 }
 

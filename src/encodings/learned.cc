@@ -11,18 +11,21 @@ namespace bearing {
 
 using text::concat;
 
+Index Learned::rows() const {
+  if (length < 0 || length > max_position || offset < 0 || offset > max_position) {
+    throw RangeError(concat("[Learned] length, offset: must be between 0 and 2^31, got ", length, ", ", offset));
+  }
+  return length + offset;
+}
+
 template <class A>
 LearnedInputs<A>::LearnedInputs(const Learned& spec, Param<A, 2> table) : spec_(spec), table_(table) {
-  if (spec.length < 0 || spec.length > max_position || spec.offset < 0 || spec.offset > max_position) {
-    throw RangeError(
-        concat("[Learned] length, offset: must be between 0 and 2^31, got ", spec.length, ", ", spec.offset));
-  }
-  if (spec.dim < 1) throw ShapeError(concat("[Learned] dim: must be at least 1, got ", spec.dim));
-  if (spec.padding_row && (*spec.padding_row < 0 || *spec.padding_row >= spec.rows())) {
-    throw RangeError(concat("[Learned] padding_row: must be a row of the table, 0 to ", spec.rows() - 1, ", got ",
-                            *spec.padding_row));
-  }
   const std::array<Index, 2> shape{spec.rows(), spec.dim};
+  if (spec.dim < 1) throw ShapeError(concat("[Learned] dim: must be at least 1, got ", spec.dim));
+  if (spec.padding_row && (*spec.padding_row < 0 || *spec.padding_row >= shape[0])) {
+    throw RangeError(
+        concat("[Learned] padding_row: must be a row of the table, 0 to ", shape[0] - 1, ", got ", *spec.padding_row));
+  }
   if (table.value.shape != shape) {
     throw ShapeError(
         concat("[LearnedInputs] table: must be [length + offset, dim] = ", shape, ", got ", table.value.shape));

@@ -13,6 +13,9 @@ namespace {
 constexpr Index most_block = 128;
 
 LieRope checked(LieRope lie) {
+  if (lie.head_dim < 2 || lie.head_dim > largest_dim) {
+    throw ShapeError(concat("[LieRopeRows] head_dim: must be between 2 and ", largest_dim, ", got ", lie.head_dim));
+  }
   if (lie.block == 0) lie.block = lie.head_dim;
   if (lie.block < 2 || lie.block > most_block || lie.head_dim % lie.block != 0) {
     throw ShapeError(concat("[LieRopeRows] block: must divide head_dim = ", lie.head_dim, " and lie between 2 and ",

@@ -24,7 +24,9 @@ double logistic(double x) { return (x < 0 ? decay(x) : 1) / (1 + decay(x)); }
 template <class A>
 PopeRows<A>::PopeRows(const Pope& pope, Param<A, 2> offsets, Index group)
     : pope_(pope), offsets_(offsets), group_(group) {
-  if (pope.head_dim < 1) throw ShapeError(concat("[PopeRows] head_dim: must be at least 1, got ", pope.head_dim));
+  if (pope.head_dim < 1 || pope.head_dim > largest_dim) {
+    throw ShapeError(concat("[PopeRows] head_dim: must be between 1 and ", largest_dim, ", got ", pope.head_dim));
+  }
   if (!(std::isfinite(pope.base) && pope.base > 0)) {
     throw RangeError(concat("[PopeRows] base: must be finite and above 0, got ", pope.base));
   }

@@ -9,6 +9,10 @@ namespace bearing {
 using text::concat;
 
 double PositionTemperature::factor(double m) const {
+  if (!(m + static_cast<double>(first) >= 0)) {
+    throw RangeError(concat("[PositionTemperature] m: must be at least -first, got ", m, " for a first of ",
+                            static_cast<Index>(first)));
+  }
   return 1 + beta * std::log1p(std::floor((m + static_cast<double>(first)) / length));
 }
 
@@ -16,6 +20,10 @@ template <class A>
 TemperatureRows<A>::TemperatureRows(const PositionTemperature& temperature) : temperature_(temperature) {
   if (!std::isfinite(temperature.beta)) {
     throw RangeError(concat("[TemperatureRows] beta: must be finite, got ", temperature.beta));
+  }
+  if (temperature.first < -max_position || temperature.first > max_position) {
+    throw RangeError(
+        concat("[TemperatureRows] first: must be between -2^31 and 2^31, got ", static_cast<Index>(temperature.first)));
   }
   if (!(std::isfinite(temperature.length) && temperature.length > 0)) {
     throw RangeError(concat("[TemperatureRows] length: must be finite and above 0, got ", temperature.length));
@@ -29,7 +37,8 @@ void TemperatureRows<A>::check(const char* function, const Problem& problem) con
     for (Index i = 0; i < problem.q_len; ++i) {
       const double m = problem.q_at->real(0, b, i);
       if (m >= least) continue;
-      throw RangeError(concat("[", function, "] at: temperature needs positions of at least ", least, ", got ", m));
+      throw RangeError(
+          concat("[", function, "] at: temperature needs positions of at least -first = ", least, ", got ", m));
     }
   }
 }

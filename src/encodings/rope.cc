@@ -3,14 +3,13 @@
 #include <cmath>
 #include <limits>
 
+#include "encodings/limits.hpp"
 #include "encodings/rope_formulas.hpp"
 #include "text.hpp"
 
 namespace bearing {
 namespace detail {
 namespace {
-
-constexpr Index largest_head_dim = 65'536;
 
 // |θ| ≤ 2^13 keeps every angle below 2^44 quarter turns at |p| ≤ 2^31, whose rounding to a double moves it by 2^-10 of
 // one, little enough to stay where the polynomials are exact; above 2^-800 three doubles hold θ's 150 bits.
@@ -39,8 +38,8 @@ Index first_turned(const Rope& rope, Index rotary_dim) {
 }  // namespace
 
 CheckedRope check_geometry(const Rope& rope) {
-  if (rope.head_dim < 2 || rope.head_dim > largest_head_dim) {
-    refuse<ShapeError>("head_dim: must be between 2 and ", largest_head_dim, ", got ", rope.head_dim);
+  if (rope.head_dim < 2 || rope.head_dim > largest_dim) {
+    refuse<ShapeError>("head_dim: must be between 2 and ", largest_dim, ", got ", rope.head_dim);
   }
   CheckedRope checked;
   checked.rotary_dim = rope.rotary_dim == 0 ? rope.head_dim : rope.rotary_dim;

@@ -22,9 +22,9 @@ double uniform(std::uint64_t seed, Index n) {
 }  // namespace
 
 std::vector<double> rope_mixed_frequencies(const RopeMixed& mixed, Index heads, std::uint64_t seed, double base) {
-  if (mixed.axes != 2 || mixed.head_dim < 4 || mixed.head_dim % 4 != 0) {
+  if (mixed.axes != 2 || mixed.head_dim < 4 || mixed.head_dim > largest_dim || mixed.head_dim % 4 != 0) {
     throw ShapeError(concat("[rope_mixed_frequencies] mixed: must have two axes and a head_dim that is a multiple of 4",
-                            ", got ", mixed.axes, " and ", mixed.head_dim));
+                            ", at most ", largest_dim, ", got ", mixed.axes, " and ", mixed.head_dim));
   }
   if (heads < 1) throw RangeError(concat("[rope_mixed_frequencies] heads: must be at least 1, got ", heads));
   if (heads > (Index{1} << 31) / mixed.head_dim) {

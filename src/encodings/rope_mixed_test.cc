@@ -79,7 +79,7 @@ TEST(RopeMixed, WrongCallsSayWhatMustHold) {
   const RopeMixed mixed{.head_dim = 8, .pairing = Pairing::half};
   expect_error<ShapeError>(
       [&] { RopeMixedRows<double>({.head_dim = 7, .pairing = Pairing::half}, {dense(f.data(), 2, 3, 4)}); },
-      "[RopeMixedRows] head_dim: must be even and at least 2, got 7");
+      "[RopeMixedRows] head_dim: must be even and between 2 and 65536, got 7");
   expect_error<ShapeError>(
       [&] { RopeMixedRows<double>({.head_dim = 8, .axes = 5, .pairing = Pairing::half}, {dense(f.data(), 2, 3, 4)}); },
       "[RopeMixedRows] axes: must be between 1 and 4, got 5");
@@ -106,7 +106,7 @@ TEST(RopeMixed, WrongCallsSayWhatMustHold) {
   EXPECT_EQ(x, std::vector<double>(8, 7.0));
   expect_error<ShapeError>([] { rope_mixed_frequencies({.head_dim = 6, .pairing = Pairing::half}, 1, 0); },
                            "[rope_mixed_frequencies] mixed: must have two axes and a head_dim that is a multiple of 4, "
-                           "got 2 and 6");
+                           "at most 65536, got 2 and 6");
   expect_error<RangeError>([&] { rope_mixed_frequencies(mixed, 0, 0); },
                            "[rope_mixed_frequencies] heads: must be at least 1, got 0");
   expect_error<RangeError>([&] { rope_mixed_frequencies(mixed, 1, 0, -10); },

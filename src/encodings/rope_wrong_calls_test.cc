@@ -439,7 +439,7 @@ TEST_F(WrongCalls, XposRefusesNumbersThatCannotBe) {
       {[&] { rebase(Xpos{.rope = rope}, dense(integers.data(), 4), {}, x()); }, Kind::shape,
        "[rebase] old_at: must have 5 tokens, got 4"},
       {[] { xpos_decay({.rope = {.head_dim = -4, .pairing = Pairing::half}}); }, Kind::shape,
-       "[xpos_decay] rope.rotary_dim: must be even and between 2 and head_dim = -4, got -4"},
+       "[xpos_decay] rope.head_dim: must be between 2 and 65536, got -4"},
   });
 }
 

@@ -3,6 +3,7 @@
 #include <bearing/encodings/sandwich.hpp>
 #include <cmath>
 
+#include "encodings/limits.hpp"
 #include "terms/checks.hpp"
 
 namespace bearing {
@@ -18,8 +19,9 @@ constexpr Index nearest = 4'096;  // distances whose sums are kept
 
 template <class A>
 SandwichBias<A>::SandwichBias(const Sandwich& sandwich) : heads_(sandwich.heads) {
-  if (sandwich.dim < 2 || sandwich.dim % 2 != 0) {
-    throw ShapeError(concat("[SandwichBias] dim: must be even and at least 2, got ", sandwich.dim));
+  if (sandwich.dim < 2 || sandwich.dim > largest_dim || sandwich.dim % 2 != 0) {
+    throw ShapeError(
+        concat("[SandwichBias] dim: must be even and between 2 and ", largest_dim, ", got ", sandwich.dim));
   }
   if (sandwich.heads < 1) throw RangeError(concat("[SandwichBias] heads: must be at least 1, got ", sandwich.heads));
   if (!(sandwich.base > 0) || !std::isfinite(sandwich.base)) {

@@ -85,9 +85,9 @@ TEST(Sandwich, DistancesInAnyOrderGetTheSameBits) {
 
 TEST(Sandwich, WrongCallsSayWhatMustHold) {
   expect_error<ShapeError>([] { SandwichBias<float>({.heads = 2, .dim = 7}); },
-                           "[SandwichBias] dim: must be even and at least 2, got 7");
+                           "[SandwichBias] dim: must be even and between 2 and 65536, got 7");
   expect_error<ShapeError>([] { SandwichBias<float>({.heads = 2, .dim = 0}); },
-                           "[SandwichBias] dim: must be even and at least 2, got 0");
+                           "[SandwichBias] dim: must be even and between 2 and 65536, got 0");
   expect_error<RangeError>([] { SandwichBias<float>(Sandwich{}); }, "[SandwichBias] heads: must be at least 1, got 0");
   expect_error<RangeError>([] { SandwichBias<float>({.heads = 2, .base = 0}); },
                            "[SandwichBias] base: must be positive and finite, got 0");

@@ -10,6 +10,11 @@ using text::concat;
 
 namespace {
 
+void check_clip(const char* function, Index clip) {
+  if (clip >= 0 && clip <= max_position) return;
+  throw RangeError(concat("[", function, "] clip: must be 0 to 2^31, got ", clip));
+}
+
 /// A table that all heads share, as a table of one head.
 template <class A>
 Param<A, 3> shared(Param<A, 2> table) {
@@ -59,6 +64,11 @@ relation::Vectors<A> grads_of(const Param<A, 3>& table, Index clip, A* block) {
 
 }  // namespace
 
+Index Shaw::rows() const {
+  check_clip("Shaw", clip);
+  return 2 * clip + 1;
+}
+
 template <class A>
 ShawTerm<A>::ShawTerm(const Shaw& shaw, Param<A, 2> key, Param<A, 2> value)
     : ShawTerm(shaw, shared(key), shared(value)) {}
@@ -66,9 +76,7 @@ ShawTerm<A>::ShawTerm(const Shaw& shaw, Param<A, 2> key, Param<A, 2> value)
 template <class A>
 ShawTerm<A>::ShawTerm(const Shaw& shaw, Param<A, 3> key, Param<A, 3> value)
     : clip_(shaw.clip), key_(key), value_(value) {
-  if (clip_ < 0 || clip_ > max_position) {
-    throw RangeError(concat("[ShawTerm] clip: must be 0 to 2^31, got ", clip_));
-  }
+  check_clip("ShawTerm", clip_);
   if (key.value.data == nullptr && value.value.data == nullptr) {
     throw ShapeError("[ShawTerm] key, value: one of the tables must be given, got neither");
   }

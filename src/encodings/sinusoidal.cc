@@ -3,6 +3,7 @@
 #include <bearing/error.hpp>
 #include <cmath>
 
+#include "encodings/limits.hpp"
 #include "encodings/sinusoid_rows.hpp"
 #include "text.hpp"
 
@@ -13,7 +14,6 @@ using text::concat;
 
 namespace {
 
-constexpr Index largest_dim = Index{1} << 20;
 // A float table of such scales keeps all its bits; beyond, sines near 0 would be subnormal.
 constexpr double least_scale = 0x1p-64, largest_scale = 0x1p64;
 

@@ -2,6 +2,7 @@
 #include <bearing/error.hpp>
 #include <cmath>
 
+#include "encodings/limits.hpp"
 #include "tensor_checks.hpp"
 #include "text.hpp"
 
@@ -35,8 +36,9 @@ std::vector<double> grid_positions(const PatchGrid& grid) {
 namespace {
 
 Sinusoidal half_of(const Sinusoidal2d& spec) {
-  if (spec.dim < 4 || spec.dim % 4 != 0) {
-    throw ShapeError(concat("[Sinusoidal2d] dim: must be a positive multiple of 4, got ", spec.dim));
+  if (spec.dim < 4 || spec.dim > largest_dim || spec.dim % 4 != 0) {
+    throw ShapeError(
+        concat("[Sinusoidal2d] dim: must be a positive multiple of 4, at most ", largest_dim, ", got ", spec.dim));
   }
   const FirstHalf first = spec.first;
   if (first != FirstHalf::y && first != FirstHalf::x) {

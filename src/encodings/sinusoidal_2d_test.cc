@@ -68,7 +68,7 @@ TEST(Sinusoidal2d, GridPositionsRunAlongRows) {
 
 TEST(Sinusoidal2d, WrongCallsSayWhatMustHold) {
   expect_error<ShapeError>([] { Sinusoidal2dInputs<float> encoding(Sinusoidal2d::mae(6)); },
-                           "[Sinusoidal2d] dim: must be a positive multiple of 4, got 6");
+                           "[Sinusoidal2d] dim: must be a positive multiple of 4, at most 65536, got 6");
   expect_error<ShapeError>(
       [] {
         Sinusoidal2dInputs<float> encoding(

@@ -302,7 +302,7 @@ TEST(Sinusoidal, WrongCallsSayWhatMustHold) {
   const auto layout = SinusoidalLayout::interleaved;
   const auto make = [](const Sinusoidal& spec) { SinusoidalInputs<float> encoding(spec); };
   expect_error<ShapeError>([&] { make({.dim = 1, .layout = layout}); },
-                           "[Sinusoidal] dim: must be between 2 and 1048576, got 1");
+                           "[Sinusoidal] dim: must be between 2 and 65536, got 1");
   expect_error<ShapeError>([&] { make({.dim = 4, .layout = static_cast<SinusoidalLayout>(7)}); },
                            "[Sinusoidal] layout: must be one of the five, got 7");
   expect_error<RangeError>([&] { make({.dim = 4, .base = 0, .layout = layout}); },

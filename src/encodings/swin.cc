@@ -1,6 +1,7 @@
 #include <bearing/encodings/swin.hpp>
 #include <bearing/error.hpp>
 
+#include "encodings/limits.hpp"
 #include "tensor_checks.hpp"
 #include "terms/grid.hpp"
 #include "text.hpp"
@@ -9,12 +10,24 @@ namespace bearing {
 
 using text::concat;
 
+namespace {
+
+void check_window(const char* function, const Swin& spec) {
+  if (spec.height >= 1 && spec.width >= 1 && spec.height <= largest_window && spec.width <= largest_window) return;
+  throw ShapeError(concat("[", function, "] height, width: must be between 1 and ", largest_window, ", got ",
+                          spec.height, ", ", spec.width));
+}
+
+}  // namespace
+
+Index Swin::rows() const {
+  check_window("Swin", *this);
+  return table_rows();
+}
+
 template <class A>
 SwinBias<A>::SwinBias(const Swin& spec, Param<A, 2> table) : spec_(spec), table_(table) {
-  if (spec.height < 1 || spec.width < 1 || spec.height > 4096 || spec.width > 4096) {
-    throw ShapeError(
-        concat("[SwinBias] height, width: must be between 1 and 4096, got ", spec.height, ", ", spec.width));
-  }
+  check_window("SwinBias", spec);
   if (table.value.shape[0] != spec.rows()) {
     throw ShapeError(concat("[SwinBias] table: must be [", spec.rows(), ", heads] for a window of ", spec.height, " x ",
                             spec.width, ", shape is ", table.value.shape));

@@ -83,7 +83,7 @@ TEST(Swin, WrongCallsSayWhatMustHold) {
       [&] {
         SwinBias<float>(Swin{0, 3}, {dense<const float>(table.data(), 15, 2)});
       },
-      "[SwinBias] height, width: must be between 1 and 4096, got 0, 3");
+      "[SwinBias] height, width: must be between 1 and 1024, got 0, 3");
   expect_error<ShapeError>(
       [&] {
         SwinBias<float>(Swin{2, 3}, {dense<const float>(nullptr, 15, 2)});

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <vector>
 
+#include "encodings/limits.hpp"
 #include "tensor_checks.hpp"
 #include "terms/checks.hpp"
 #include "text.hpp"
@@ -35,9 +36,14 @@ template <class A, class T>
 void check(const char* function, const char* argument, const SwinV2& spec, const SwinV2Network<A>& network,
            View<T, 2> table) {
   const Swin& window = spec.window;
-  if (window.height < 1 || window.width < 1 || window.height > 4096 || window.width > 4096) {
-    throw ShapeError(concat("[", function, "] window: must be between 1 and 4096 each way, got ", window.height, " x ",
-                            window.width));
+  const auto within = [](Index extent, Index least) { return extent >= least && extent <= largest_window; };
+  if (!within(window.height, 1) || !within(window.width, 1)) {
+    throw ShapeError(concat("[", function, "] window.height, window.width: must be between 1 and ", largest_window,
+                            ", got ", window.height, ", ", window.width));
+  }
+  if (!within(spec.trained_height, 0) || !within(spec.trained_width, 0)) {
+    throw ShapeError(concat("[", function, "] trained_height, trained_width: must be between 0 (the window's) and ",
+                            largest_window, ", got ", spec.trained_height, ", ", spec.trained_width));
   }
   if (window.class_token != Swin::ClassToken::none) {
     throw ShapeError(concat("[", function, "] window.class_token: must be none: Swin V2 has no class token"));

@@ -63,8 +63,13 @@ TupeBias<A>::TupeBias(const Tupe& tupe, Param<A, 3> query, Param<A, 3> key, Para
     if (bias.value.data == nullptr && bias.grad.data == nullptr) return;
     throw ShapeError("[TupeBias] bias: must be empty, as the spec has no rel_pos_bins");
   }
-  buckets_.emplace(
-      T5{.buckets = tupe.rel_pos_bins, .max_distance = tupe.max_rel_pos, .direction = T5Direction::bidirectional});
+  try {
+    buckets_.emplace(
+        T5{.buckets = tupe.rel_pos_bins, .max_distance = tupe.max_rel_pos, .direction = T5Direction::bidirectional});
+  } catch (const RangeError& error) {
+    throw RangeError(concat("[TupeBias] rel_pos_bins, max_rel_pos: must be T5's, got ", tupe.rel_pos_bins, ", ",
+                            tupe.max_rel_pos, ": ", error.what()));
+  }
   check_param("TupeBias", "bias", bias, {tupe.rel_pos_bins + first_, heads()},
               untied() ? "[rel_pos_bins + 1, heads]" : "[rel_pos_bins, heads]");
 }

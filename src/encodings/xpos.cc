@@ -2,6 +2,7 @@
 #include <bearing/error.hpp>
 #include <cmath>
 
+#include "encodings/limits.hpp"
 #include "encodings/rope_call.hpp"
 #include "encodings/rope_rows.hpp"
 #include "text.hpp"
@@ -25,6 +26,10 @@ bool RowDecay::in_range(double p) const {
 }
 
 std::vector<double> xpos_decay(const Xpos& xpos) {
+  if (xpos.rope.head_dim < 2 || xpos.rope.head_dim > largest_dim) {
+    throw ShapeError(
+        concat("[xpos_decay] rope.head_dim: must be between 2 and ", largest_dim, ", got ", xpos.rope.head_dim));
+  }
   const Index rotary_dim = xpos.rope.rotary_dim == 0 ? xpos.rope.head_dim : xpos.rope.rotary_dim;
   if (rotary_dim < 2 || rotary_dim % 2 != 0 || rotary_dim > xpos.rope.head_dim) {
     throw ShapeError(concat("[xpos_decay] rope.rotary_dim: must be even and between 2 and head_dim = ",

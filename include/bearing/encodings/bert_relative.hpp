@@ -23,7 +23,8 @@ struct BertRelative {
   Index max_position_embeddings = 512;
   BertRelativeType type = BertRelativeType::relative_key;
 
-  Index rows() const { return 2 * max_position_embeddings - 1; }
+  /// Of the table, 2·max_position_embeddings − 1. Throws RangeError unless these are 1 to 2^31.
+  BEARING_EXPORT Index rows() const;
   bool operator==(const BertRelative&) const = default;
 };
 
@@ -31,7 +32,8 @@ struct BertRelative {
 struct Wav2Vec2BertRelative {
   Index left = 64, right = 8;
 
-  Index rows() const { return left + right + 1; }
+  /// Of the table, left + right + 1. Throws RangeError unless both are 0 to 2^31.
+  BEARING_EXPORT Index rows() const;
   bool operator==(const Wav2Vec2BertRelative&) const = default;
 };
 

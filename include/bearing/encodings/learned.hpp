@@ -18,8 +18,9 @@ struct Learned {
   /// A row that is for padding: position padding_row − offset reaches it, and it gets no gradient. 1 in RoBERTa.
   std::optional<Index> padding_row = {};
 
-  /// Of the table, as a model's file has it: RoBERTa's 514 are two more than its length of 512.
-  Index rows() const { return length + offset; }
+  /// Of the table, as a model's file has it: RoBERTa's 514 are two more than its length of 512. Throws RangeError
+  /// unless length and offset are 0 to 2^31.
+  BEARING_EXPORT Index rows() const;
   bool operator==(const Learned&) const = default;
 };
 

@@ -29,12 +29,13 @@ struct PositionTemperature {
   }
   bool operator==(const PositionTemperature&) const = default;
 
-  /// The factor of a query at position m ≥ −first.
+  /// The factor of a query at position m ≥ −first; RangeError for others.
   BEARING_EXPORT double factor(double m) const;
 };
 
 /// The temperature as an encoding of rows: turns queries, copies keys. Needs positions that count tokens from 0 on
-/// (RangeError for smaller ones). Throws RangeError for a beta that is not finite or a length that is not above 0.
+/// (RangeError for smaller ones). Throws RangeError for a beta that is not finite, a length that is not above 0 or a
+/// first beyond ±2^31.
 template <class A>
 class BEARING_EXPORT TemperatureRows {
  public:

@@ -21,8 +21,9 @@ struct Sandwich {
   bool operator==(const Sandwich&) const = default;
 };
 
-/// Sandwich as a bias by distance; serves real positions too, whole distances much faster. Throws ShapeError for an odd
-/// dim or one below 2, RangeError for heads < 1 or base ≤ 0; used with other than the spec's heads, ShapeError.
+/// Sandwich as a bias by distance; serves real positions too, whole distances much faster. Throws ShapeError for a dim
+/// that is odd, below 2 or past 65,536, RangeError for heads < 1 or base ≤ 0; used with other than the spec's heads,
+/// ShapeError.
 template <class A>
 class BEARING_EXPORT SandwichBias {
  public:

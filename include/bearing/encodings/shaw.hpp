@@ -17,7 +17,8 @@ namespace bearing {
 struct Shaw {
   Index clip = 16;  ///< the paper's k: farther distances share the last row
 
-  Index rows() const { return 2 * clip + 1; }
+  /// Of a table, 2·clip + 1. Throws RangeError for a clip below 0 or past 2^31.
+  BEARING_EXPORT Index rows() const;
   bool operator==(const Shaw&) const = default;
 };
 

@@ -41,7 +41,7 @@ struct SinusoidColumn {
   bool operator==(const SinusoidColumn&) const = default;
 };
 
-/// What each column holds, [dim]. Throws ShapeError for dim < 2 or past 2^20, RangeError for a base or factors that
+/// What each column holds, [dim]. Throws ShapeError for dim < 2 or past 65,536, RangeError for a base or factors that
 /// cannot be.
 BEARING_EXPORT std::vector<SinusoidColumn> sinusoidal_columns(const Sinusoidal& spec);
 

@@ -21,20 +21,26 @@ struct Swin {
   /// Whether the table ends in BEiT's three rows. The class token then has the position (−1, −1).
   enum class ClassToken { none, three_rows } class_token = ClassToken::none;
 
-  Index rows() const { return (2 * height - 1) * (2 * width - 1) + (class_token == ClassToken::three_rows ? 3 : 0); }
+  /// Of the table. Throws ShapeError for a window that is not between 1 and 1,024 tokens high and wide.
+  BEARING_EXPORT Index rows() const;
   /// The table's row for a query at (y, x) and a key at (y, x), both in the window.
   Index row(const double* q_at, const double* k_at) const {
     if (class_token == ClassToken::three_rows && (q_at[0] < 0 || k_at[0] < 0)) {
-      return rows() - (q_at[0] >= 0 ? 2 : k_at[0] >= 0 ? 3 : 1);
+      return table_rows() - (q_at[0] >= 0 ? 2 : k_at[0] >= 0 ? 3 : 1);
     }
     const auto up = static_cast<Index>(q_at[0] - k_at[0]), across = static_cast<Index>(q_at[1] - k_at[1]);
     return (up + height - 1) * (2 * width - 1) + across + width - 1;
   }
   bool operator==(const Swin&) const = default;
+
+ private:
+  Index table_rows() const {
+    return (2 * height - 1) * (2 * width - 1) + (class_token == ClassToken::three_rows ? 3 : 0);
+  }
 };
 
-/// The bias with its table [spec.rows(), heads] and its gradient. Throws ShapeError for another shape, or positions
-/// without two axes; RangeError for a position outside the window.
+/// The bias with its table [spec.rows(), heads] and its gradient. Throws ShapeError for another shape, a window that
+/// rows() refuses, or positions without two axes; RangeError for a position outside the window.
 template <class A>
 class BEARING_EXPORT SwinBias {
  public:
