@@ -264,4 +264,6 @@ struct MadeTerms {
   }
 };
 
+void bind_jax_check(nb::module_& m);
+
 }  // namespace bearing::python

@@ -124,6 +124,7 @@ void bind_jax(nb::module_& m) {
         return all;
       },
       nb::arg("encoding"), "(name, fewest axes, most axes) of every parameter.");
+  bind_jax_check(m);
 }
 
 }  // namespace bearing::python

@@ -1,11 +1,10 @@
 """What the tests of bearing.jax share: arrays, formulas written out, and how close results must be."""
 
+import bearing
 import jax
 import jax.numpy as jnp
 import numpy as np
 from support import HEADS, ROUNDING, queries_and_keys, to_numpy
-
-import bearing
 
 T5 = bearing.T5(buckets=8, max_distance=6, direction="bidirectional")
 

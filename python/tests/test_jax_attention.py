@@ -1,17 +1,27 @@
 """bearing.jax.attention and merge: values and gradients are those of bearing, and of their formulas."""
 
+import bearing
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from bearing.jax import attention, merge
 from jax.test_util import check_grads
 from jax_cases import T5, arrays, close, plain_attention, plain_t5, t5_bias, weights
 from support import (
-    BATCH, DIM, HEADS, K_LEN, KV_HEADS, Q_LEN, ROUNDING, examples, kind_of, names, queries_and_keys, to_numpy,
+    BATCH,
+    DIM,
+    HEADS,
+    K_LEN,
+    KV_HEADS,
+    Q_LEN,
+    ROUNDING,
+    examples,
+    kind_of,
+    names,
+    queries_and_keys,
+    to_numpy,
 )
-
-import bearing
-from bearing.jax import attention, merge
 
 
 @pytest.mark.parametrize("name", names("scores") + names("rows"))
@@ -105,9 +115,7 @@ def test_options_mean_what_they_mean_in_bearing(name, rng):
     out, lse = bearing.attention(q, k, v, bias, **options, return_lse=True)
     d_out = rng.standard_normal(out.shape)
     wanted = bearing.attention_backward(q, k, v, out, lse, d_out, bias, **options)
-    (got, got_lse), pull_back = jax.vjp(
-        lambda q, k, v: attention(q, k, v, bias, **options, return_lse=True), q, k, v
-    )
+    (got, got_lse), pull_back = jax.vjp(lambda q, k, v: attention(q, k, v, bias, **options, return_lse=True), q, k, v)
     np.testing.assert_array_equal(got, out)
     np.testing.assert_array_equal(got_lse, lse)
     for one, other in zip(pull_back((jnp.asarray(d_out), jnp.zeros(lse.shape))), wanted[:3], strict=True):
@@ -168,7 +176,9 @@ def test_without_64_bits_positions_and_sums_have_32(rng):
         np.testing.assert_allclose(out, wanted, rtol=0, atol=64 * ROUNDING["float32"] * np.abs(wanted).max())
         far = bearing.jax.attention(q, k, v, mask="none", q_at=2**31 - 4, k_at=-(2**31))
         assert jnp.isfinite(far).all()
-        with pytest.raises(bearing.RangeError, match=r"\[attention\] q_at: must be a number of 32 bits, got 4294967296"):
+        with pytest.raises(
+            bearing.RangeError, match=r"\[attention\] q_at: must be a number of 32 bits, got 4294967296"
+        ):
             attention(q, k, v, mask="none", q_at=2**32)
 
 
@@ -178,7 +188,9 @@ def test_without_64_bits_positions_and_sums_have_32(rng):
 @pytest.fixture
 def paged(rng):
     """Keys and values of two sequences, three blocks of two rows each, and the same as a cache of seven blocks."""
-    q, k, v = (jnp.asarray(rng.standard_normal((BATCH, n, t, DIM))) for n, t in ((HEADS, 1), (KV_HEADS, 6), (KV_HEADS, 6)))
+    q, k, v = (
+        jnp.asarray(rng.standard_normal((BATCH, n, t, DIM))) for n, t in ((HEADS, 1), (KV_HEADS, 6), (KV_HEADS, 6))
+    )
     table = jnp.asarray([[4, 0, 6], [1, 5, 2]])
 
     def blocks(x):

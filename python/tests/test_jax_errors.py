@@ -3,16 +3,14 @@
 import subprocess
 import sys
 
-import jax
-import jax.numpy as jnp
-import numpy as np
-import pytest
-from jax_cases import T5, arrays, t5_bias
-from support import DIM
-
 import bearing
 import bearing.jax
+import jax
+import jax.numpy as jnp
+import pytest
 from bearing.jax import attention, ffi
+from jax_cases import T5, arrays, t5_bias
+from support import DIM
 
 
 @pytest.fixture(scope="module")
@@ -34,22 +32,24 @@ def test_what_shapes_tell_is_refused_while_tracing(table, rng):
 
     shapes = "[batch, kv_heads, k_len, dim], kv_heads a divisor of heads, for queries [batch, heads, q_len, dim]"
     fails(
-        bearing.ShapeError, f"[attention] k: must be {shapes} = [2, 4, 3, 4], got [2, 3, 5, 4]",
+        bearing.ShapeError,
+        f"[attention] k: must be {shapes} = [2, 4, 3, 4], got [2, 3, 5, 4]",
         call(q, jnp.ones((2, 3, 5, 4)), v),
     )
     fails(
-        bearing.ShapeError, "[attention] v: must have the first three extents of k, [2, 2, 5, 4], got [2, 2, 3, 4]",
+        bearing.ShapeError,
+        "[attention] v: must have the first three extents of k, [2, 2, 5, 4], got [2, 2, 3, 4]",
         call(q, k, v[:, :, :3]),
     )
+    fails(TypeError, "[attention] k: must be float64, as q is, got float32", call(q, k.astype(jnp.float32), v))
     fails(
-        TypeError, "[attention] k: must be float64, as q is, got float32", call(q, k.astype(jnp.float32), v)
-    )
-    fails(
-        TypeError, "[attention] q: must be float64, float32, bfloat16 or float16, got int64",
+        TypeError,
+        "[attention] q: must be float64, float32, bfloat16 or float16, got int64",
         call(q.astype(int), k, v),
     )
     fails(
-        TypeError, "[attention] table: must be an array of 2 axes, got one of 1",
+        TypeError,
+        "[attention] table: must be an array of 2 axes, got one of 1",
         call(q, k, v, bearing.T5Bias(T5, jnp.ones(8))),
     )
     fails(TypeError, "[attention] encodings: must be encodings, got 'T5'", call(q, k, v, "T5"))
@@ -63,15 +63,18 @@ def test_what_shapes_tell_is_refused_while_tracing(table, rng):
     fails(ValueError, "[attention] layout: must be 'bhtd' or 'bthd', got 'thd'", call(q, k, v, layout="thd"))
     fails(bearing.RangeError, "[attention] threads: must be 0 (all) or more, got -1", call(q, k, v, threads=-1))
     fails(
-        TypeError, "[rotate] x: must be float64, for which the table is, got float32",
+        TypeError,
+        "[rotate] x: must be float64, for which the table is, got float32",
         lambda: bearing.jax.rotate(table, q.astype(jnp.float32)),
     )
     fails(
-        bearing.ShapeError, "[rotate] x: must have a last extent of head_dim = 4, got 3",
+        bearing.ShapeError,
+        "[rotate] x: must have a last extent of head_dim = 4, got 3",
         lambda: bearing.jax.rotate(table, q[..., :3]),
     )
     fails(
-        TypeError, f"[inputs] encoding: must be an encoding of the input, got {bias!r}",
+        TypeError,
+        f"[inputs] encoding: must be an encoding of the input, got {bias!r}",
         lambda: bearing.jax.inputs(bias, 0, 5),
     )
 
@@ -86,8 +89,8 @@ def test_wrong_calls_of_other_functions_are_refused_while_tracing(table, rng):
     for error, text, call in [
         (
             shape,
-            "[linear_attention] k: must be [batch, kv_heads, k_len, dim] with q's batch and dim and kv_heads that divide "
-            "its heads, q has shape [2, 4, 3, 4], got [2, 3, 5, 4]",
+            "[linear_attention] k: must be [batch, kv_heads, k_len, dim] with q's batch and dim and kv_heads that "
+            "divide its heads, q has shape [2, 4, 3, 4], got [2, 3, 5, 4]",
             lambda: linear(q, jnp.ones((2, 3, 5, 4)), v, mask="none"),
         ),
         (
@@ -98,24 +101,29 @@ def test_wrong_calls_of_other_functions_are_refused_while_tracing(table, rng):
         ),
         (kind, "[linear_attention] state: must be (s, z), got 3", lambda: linear(q, k, v, mask="none", state=3)),
         (
-            kind, "[linear_attention] state: must be float64, got float32",
+            kind,
+            "[linear_attention] state: must be float64, got float32",
             lambda: linear(q, k, v, mask="none", state=(state[0].astype(jnp.float32), state[1])),
         ),
         (
-            shape, "[linear_attention] state: z must be [2, 2, 4], got [1, 2, 4]",
+            shape,
+            "[linear_attention] state: z must be [2, 2, 4], got [1, 2, 4]",
             lambda: linear(q, k, v, mask="none", state=(state[0], state[1][:1])),
         ),
         (
-            value, "[linear_attention] feature_map: must be one of 'elu_plus_one', 'relu', 'identity', got 'exp'",
+            value,
+            "[linear_attention] feature_map: must be one of 'elu_plus_one', 'relu', 'identity', got 'exp'",
             lambda: linear(q, k, v, mask="none", feature_map="exp"),
         ),
         (
-            bearing.RangeError, "[linear_attention] epsilon: must be a number of at least 0, got -1",
+            bearing.RangeError,
+            "[linear_attention] epsilon: must be a number of at least 0, got -1",
             lambda: linear(q, k, v, mask="none", epsilon=-1),
         ),
         (shape, "[add_scores] q, k: must both be given, or neither", lambda: j.add_scores(bias, scores, q=q)),
         (
-            shape, f"[add_scores] q: must be [batch, heads, q_len, dim] {of}, got [2, 4, 2, 4]",
+            shape,
+            f"[add_scores] q: must be [batch, heads, q_len, dim] {of}, got [2, 4, 2, 4]",
             lambda: j.add_scores(bias, scores, q=q[:, :, :2], k=k),
         ),
         (
@@ -125,10 +133,15 @@ def test_wrong_calls_of_other_functions_are_refused_while_tracing(table, rng):
             lambda: j.add_scores(bias, scores, q=q, k=k[:, :, :4]),
         ),
         (
-            kind, "[add_scores] scores: must be float64 or float32, which nothing is rounded to, got bfloat16",
+            kind,
+            "[add_scores] scores: must be float64 or float32, which nothing is rounded to, got bfloat16",
             lambda: j.add_scores(bias, scores.astype(jnp.bfloat16)),
         ),
-        (kind, "[add_values] p: must be float64, as out is, got float32", lambda: j.add_values(bias, q.astype("f4"), q)),
+        (
+            kind,
+            "[add_values] p: must be float64, as out is, got float32",
+            lambda: j.add_values(bias, q.astype("f4"), q),
+        ),
         (
             shape,
             "[add_values] out: must be [batch, heads, q_len, value_dim] of probabilities with shape [2, 4, 3, 5], "
@@ -136,28 +149,34 @@ def test_wrong_calls_of_other_functions_are_refused_while_tracing(table, rng):
             lambda: j.add_values(bias, scores, k),
         ),
         (
-            shape, "[merge] part: must be of the shape of out = [2, 4, 3, 4], got [2, 2, 5, 4]",
+            shape,
+            "[merge] part: must be of the shape of out = [2, 4, 3, 4], got [2, 2, 5, 4]",
             lambda: merge(k, k[..., 0], q, q[..., 0]),
         ),
         (
-            shape, "[merge] lse: must be [batch, heads, q_len] = [2, 4, 3], got [2, 4, 2]",
+            shape,
+            "[merge] lse: must be [batch, heads, q_len] = [2, 4, 3], got [2, 4, 2]",
             lambda: merge(q, q[..., 0], q, q[..., :2, 0]),
         ),
         (kind, "[merge] lse: must be float64, got float32", lambda: merge(q, q[..., 0], q, q[..., 0].astype("f4"))),
         (
-            shape, "[rebase] k: must have a last extent of head_dim = 4, got 3",
+            shape,
+            "[rebase] k: must have a last extent of head_dim = 4, got 3",
             lambda: j.rebase(table, 0, table, 1, k[..., :3]),
         ),
         (
-            shape, "[rebase] new_at: must have 5 tokens, got 3",
+            shape,
+            "[rebase] new_at: must have 5 tokens, got 3",
             lambda: j.rebase(table, 0, table, jnp.arange(3), k),
         ),
         (
-            shape, "[rebase] to: must have the same head_dim as from, 4, got 8",
+            shape,
+            "[rebase] to: must have the same head_dim as from, 4, got 8",
             lambda: j.rebase(table, 0, bearing.Rope(head_dim=8, pairing="half"), 1, k),
         ),
         (
-            kind, "[rebase] to: must be a RopeFrequencies, a RopeTable or a Rope, got 3",
+            kind,
+            "[rebase] to: must be a RopeFrequencies, a RopeTable or a Rope, got 3",
             lambda: j.rebase(table, 0, 3, 1, k),
         ),
         (kind, "[shift] by: must be a whole number, got 1.5", lambda: j.shift(table, 1.5, k)),
@@ -165,6 +184,45 @@ def test_wrong_calls_of_other_functions_are_refused_while_tracing(table, rng):
         with pytest.raises(error) as raised:
             jax.jit(call)()
         assert str(raised.value) == text
+
+
+def test_encodings_that_cannot_serve_are_refused_while_tracing(rng):
+    q, k, v = arrays(rng)
+    j, bias = bearing.jax, t5_bias(rng)
+    learned = bearing.LearnedInputs(bearing.Learned(length=8, dim=DIM), jnp.ones((8, DIM)))
+    narrow = bearing.T5Bias(T5, jnp.ones((8, 3)))
+    mixed = bearing.RopeMixedRows(bearing.RopeMixed(head_dim=DIM, pairing="half"), jnp.ones((2, 1, 2)), group=4)
+    shaw = bearing.ShawTerm(bearing.Shaw(clip=2), jnp.ones((5, DIM)), jnp.ones((5, 3)))
+    table = "T5.table: must be [buckets, heads] = [8, 4], got shape [8, 3]"
+    for error, text, call in [
+        (bearing.ShapeError, f"[attention] {table}", lambda: attention(q, k, v, [bias, narrow], mask="none")),
+        (bearing.ShapeError, f"[add_scores] {table}", lambda: j.add_scores(narrow, jnp.zeros((4, 3, 5)))),
+        (bearing.ShapeError, f"[bias_matrix] {table}", lambda: j.bias_matrix(narrow, heads=4, q_len=3, k_len=5)),
+        (
+            bearing.ShapeError,
+            "[add_values] Shaw.value: must",
+            lambda: j.add_values(shaw, jnp.zeros((4, 3, 5)), jnp.zeros((4, 3, 4))),
+        ),
+        (
+            bearing.ShapeError,
+            "[linear_attention] RopeMixed: must",
+            lambda: j.linear_attention(q, k, v, mixed, mask="none"),
+        ),
+        (bearing.ShapeError, "[turn] at: must", lambda: j.turn(mixed, q, jnp.zeros((3, 2, 3), int), side="query")),
+        (
+            TypeError,
+            "[turn] encoding: must be an encoding of query and key rows, got T5Bias",
+            lambda: j.turn(bias, q, side="query"),
+        ),
+        (
+            TypeError,
+            "[attention] encodings: must be encodings of rows, scores or values, got LearnedInputs",
+            lambda: attention(q, k, v, learned, mask="none"),
+        ),
+    ]:
+        with pytest.raises(error) as raised:
+            jax.eval_shape(call)
+        assert str(raised.value).startswith(text)
 
 
 def test_a_gradient_that_would_be_lost_is_refused(table, rng):
@@ -187,13 +245,8 @@ def test_what_numbers_tell_is_refused_when_it_runs(rng):
         bearing.jax.linear_attention(q, k, v, mask="causal", k_at=jnp.arange(5)[::-1]).block_until_ready()
     with pytest.raises(jax.errors.JaxRuntimeError, match=r"\[add\]"):
         bearing.jax.add(learned, jnp.ones((3, DIM)), 7).block_until_ready()
-    bias = t5_bias(rng)
-    with pytest.raises(jax.errors.JaxRuntimeError, match=r"must be an encoding of query and key rows, got T5Bias"):
-        bearing.jax.turn(bias, q, side="query").block_until_ready()
-    with pytest.raises(jax.errors.JaxRuntimeError, match=r"must be encodings of rows, scores or values"):
-        attention(q, k, v, learned, mask="none").block_until_ready()
     # The error leaves nothing behind.
-    assert jnp.isfinite(attention(q, k, v, bias, mask="none")).all()
+    assert jnp.isfinite(attention(q, k, v, t5_bias(rng), mask="none")).all()
 
 
 PROGRAM = """

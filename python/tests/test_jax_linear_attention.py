@@ -1,15 +1,14 @@
 """bearing.jax.linear_attention: values, states and gradients are those of bearing, and of the formula."""
 
+import bearing
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from bearing.jax import linear_attention
 from jax.test_util import check_grads
 from jax_cases import arrays, close, weights
-from support import BATCH, DIM, HEADS, K_LEN, KV_HEADS, Q_LEN, ROUNDING, examples, names, queries_and_keys, to_numpy
-
-import bearing
-from bearing.jax import linear_attention
+from support import BATCH, DIM, HEADS, KV_HEADS, ROUNDING, examples, names, queries_and_keys, to_numpy
 
 
 def plain(q, k, v, at, mask_after):
@@ -79,10 +78,8 @@ def test_gradients_are_those_of_differences(rng):
 
     def function(q, k, v, offsets, state):
         encoding = bearing.PopeRows(bearing.Pope(head_dim=DIM), offsets, group=KV_HEADS)
-        q_rows = bearing.jax.linear_attention(
-            q[:, :KV_HEADS], k, v, encoding, mask="causal", q_at=2, state=state, return_state=True
-        )
-        return q_rows
+        options = dict(mask="causal", q_at=2, state=state, return_state=True)
+        return linear_attention(q[:, :KV_HEADS], k, v, encoding, **options)
 
     check_grads(function, (q, k, v, jnp.asarray(offsets), state), order=1, modes=["rev"])
 
@@ -91,9 +88,7 @@ def test_gradients_are_those_of_differences(rng):
 def test_a_scan_that_carries_the_state_is_one_call(chunk, rng):
     time = 6
     q, k, v = (jnp.asarray(rng.standard_normal((BATCH, n, time, DIM))) for n in (HEADS, KV_HEADS, KV_HEADS))
-    rope = bearing.RotaryRows(
-        bearing.RopeTable(bearing.Rope(head_dim=DIM, pairing="half"), 16, dtype="float64")
-    )
+    rope = bearing.RotaryRows(bearing.RopeTable(bearing.Rope(head_dim=DIM, pairing="half"), 16, dtype="float64"))
     empty = (jnp.zeros((BATCH, KV_HEADS, DIM, DIM)), jnp.zeros((BATCH, KV_HEADS, DIM)))
 
     def step(state, token):

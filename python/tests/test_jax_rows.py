@@ -2,17 +2,16 @@
 
 import functools
 
+import bearing
+import bearing.jax
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from bearing.jax import attention, rebase, rotate, shift
 from jax.test_util import check_grads
 from jax_cases import arrays, close
 from support import BATCH, DIM, HEADS, Q_LEN, ROUNDING, TYPES, examples, names, to_numpy
-
-import bearing
-import bearing.jax
-from bearing.jax import attention, rebase, rotate, shift
 
 ROPE = bearing.Rope(head_dim=DIM, pairing="half")
 

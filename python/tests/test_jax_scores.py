@@ -1,16 +1,15 @@
 """bearing.jax's scores and values over whole tensors: those of bearing, with their gradients."""
 
+import bearing
+import bearing.jax
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from bearing.jax import add_scores, add_values, attention
 from jax.test_util import check_grads
 from jax_cases import T5, arrays, close, plain_t5, t5_bias, weights
 from support import BATCH, DIM, HEADS, K_LEN, KV_HEADS, Q_LEN, examples, names, queries_and_keys
-
-import bearing
-import bearing.jax
-from bearing.jax import add_scores, add_values, attention
 
 VALUES = ["ShawTerm"]  # which act on values
 
@@ -62,7 +61,9 @@ def test_added_values_and_their_gradients_are_those_of_bearing(name, rng):
     wanted = out.copy()
     bearing.add_values(example.encoding, p, wanted, **options)
     d_p, d_parameters = bearing.add_values_backward(example.encoding, p, d, **options)
-    got, pull_back = jax.vjp(jax.jit(lambda *given: add_values(given[2], *given[:2], **options)), p, out, example.encoding)
+    got, pull_back = jax.vjp(
+        jax.jit(lambda *given: add_values(given[2], *given[:2], **options)), p, out, example.encoding
+    )
     np.testing.assert_array_equal(got, wanted)
     got_p, got_out, got_encoding = pull_back(jnp.asarray(d))
     np.testing.assert_array_equal(got_p, d_p)
@@ -120,7 +121,9 @@ def test_scores_are_mapped_with_their_parameters_and_positions(rng):
     at = jnp.arange(3)
     got = jax.jit(jax.vmap(jax.grad(loss, (0, 1)), (0, None, 0)))(tables, scores, at)
     for i in range(3):
-        jax.tree.map(np.testing.assert_array_equal, [x[i] for x in got], list(jax.grad(loss, (0, 1))(tables[i], scores, i)))
+        jax.tree.map(
+            np.testing.assert_array_equal, [x[i] for x in got], list(jax.grad(loss, (0, 1))(tables[i], scores, i))
+        )
     summed = jax.grad(lambda scores: jax.vmap(loss, (0, None, 0))(tables, scores, at).sum())(scores)
     close(summed, got[1].sum(0))
     shaw = bearing.Shaw(clip=2)

@@ -2,16 +2,15 @@
 
 import functools
 
+import bearing
+import bearing.jax
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from bearing.jax import attention
 from jax_cases import T5, arrays, close, t5_bias
 from support import BATCH, DIM, HEADS, K_LEN, KV_HEADS, examples, names, queries_and_keys
-
-import bearing
-import bearing.jax
-from bearing.jax import attention
 
 
 def test_vmap_runs_each_instance_as_if_alone(rng):
@@ -23,9 +22,7 @@ def test_vmap_runs_each_instance_as_if_alone(rng):
 
     for axes in [(0, 0, 0, 0), (0, None, None, None), (None, 0, None, 0), (0, 0, 0, None)]:
         given = [x if axis == 0 else x[0] for x, axis in zip((q, k, v, lengths), axes, strict=True)]
-        wanted = [
-            function(*(x[i] if axis == 0 else x for x, axis in zip(given, axes, strict=True))) for i in range(3)
-        ]
+        wanted = [function(*(x[i] if axis == 0 else x for x, axis in zip(given, axes, strict=True))) for i in range(3)]
         np.testing.assert_array_equal(jax.vmap(function, axes)(*given), jnp.stack(wanted))
 
 
@@ -108,9 +105,9 @@ def test_threads_change_no_bit(rng):
     bias = t5_bias(rng)
 
     def gradients(threads):
-        return jax.grad(
-            lambda q, bias: attention(q, k, v, bias, mask="causal", threads=threads).sum(), argnums=(0, 1)
-        )(q, bias)
+        return jax.grad(lambda q, bias: attention(q, k, v, bias, mask="causal", threads=threads).sum(), argnums=(0, 1))(
+            q, bias
+        )
 
     jax.tree.map(np.testing.assert_array_equal, gradients(1), gradients(0))
 

@@ -33,7 +33,7 @@ from .arrays import (
     with_axes,
     word_of,
 )
-from .encodings import arithmetic_of, plan_of
+from .encodings import arithmetic_of, check_encodings, plan_of
 
 Mask = Literal["none", "causal", "causal_top_left", "causal_bottom_right"]
 MASKS = get_args(Mask)
@@ -139,6 +139,7 @@ def attention(
     )
     before, after = (-1, -1) if window is None else window
     plan = plan_of("attention", encodings, qs.dtype)
+    check_encodings("attention", plan, qs.dtype, given.q_at, given.k_at, **problem._asdict())
     options = _Options(
         plan=plan.text,
         mask=mask,
@@ -159,8 +160,11 @@ def attention(
 class _Problem(NamedTuple):
     batch: int
     heads: int
+    kv_heads: int
     q_len: int
     k_len: int
+    dim: int
+    value_dim: int
 
 
 def _problem(q: jax.Array, k: jax.Array, v: jax.Array, block_table: jax.Array | None, time_first: bool) -> _Problem:
@@ -176,14 +180,20 @@ def _problem(q: jax.Array, k: jax.Array, v: jax.Array, block_table: jax.Array | 
         )
     if v_shape[:3] != k_shape[:3]:
         raise _core.ShapeError(f"[attention] v: must have the first three extents of k, {k_shape}, got {v_shape}")
-    if block_table is None:
-        return _Problem(*q_shape[:3], k_shape[2])
-    if block_table.ndim != 2 or block_table.shape[0] != q_shape[0]:
+    k_len = k_shape[2]
+    if block_table is not None:
+        k_len *= _blocks_of(block_table, q_shape[0])
+    return _Problem(q_shape[0], q_shape[1], k_shape[1], q_shape[2], k_len, q_shape[3], v_shape[3])
+
+
+def _blocks_of(block_table: jax.Array, batch: int) -> int:
+    """How many blocks a sequence has."""
+    if block_table.ndim != 2 or block_table.shape[0] != batch:
         raise _core.ShapeError(
-            f"[attention] block_table: must be [batch, blocks of a sequence] with batch = {q_shape[0]}, "
+            f"[attention] block_table: must be [batch, blocks of a sequence] with batch = {batch}, "
             f"got {list(block_table.shape)}"
         )
-    return _Problem(*q_shape[:3], block_table.shape[1] * k_shape[2])
+    return block_table.shape[1]
 
 
 def _result_type(dtype: Any, wanted: Any) -> Any:
@@ -204,7 +214,7 @@ def _lengths(k_lengths: Any, problem: _Problem, block_table: jax.Array | None) -
 
 
 def _masks(key_mask: Any, visible: Any, problem: _Problem) -> dict[str, jax.Array | None]:
-    batch, heads, q_len, k_len = problem
+    batch, heads, _, q_len, k_len, *_ = problem
     if key_mask is not None:
         key_mask = flags_of("attention", "key_mask", key_mask)
         check_shape("attention", "key_mask", key_mask, "[batch, k_len]", (batch, k_len))
@@ -220,8 +230,7 @@ def _starts(q_starts: Any, k_starts: Any) -> dict[str, jax.Array | None]:
     shapes = [jnp.shape(x) if x is not None else (0,) for x in (q_starts, k_starts)]
     if shapes[0] != shapes[1] or len(shapes[0]) != 1 or shapes[0][0] < 2:
         raise _core.ShapeError(
-            "[attention] q_starts, k_starts: must both be [sequences + 1], "
-            f"got {list(shapes[0])} and {list(shapes[1])}"
+            f"[attention] q_starts, k_starts: must both be [sequences + 1], got {list(shapes[0])} and {list(shapes[1])}"
         )
     return {
         "q_starts": numbers_of("attention", "q_starts", q_starts),
@@ -264,9 +273,7 @@ def _backward(options: _Options, kept: Any, gradients: Any) -> tuple[_Learned, N
     rows = [jax.ShapeDtypeStruct(x.shape, out.dtype) for x in (learned.q, learned.k, learned.v)]
     wanted = [*rows, *(like(x) for x in present([learned.sinks])), *(like(x) for x in learned.parameters)]
     arrays = [learned.q, learned.k, learned.v, out, lse, *gradients, *present(optional), *learned.parameters]
-    results = ffi.call(
-        "attention_backward", wanted, 4, arrays, given=given_bits(optional), **options.attributes()
-    )
+    results = ffi.call("attention_backward", wanted, 4, arrays, given=given_bits(optional), **options.attributes())
     d_q, d_k, d_v = (d.astype(learned.q.dtype) for d in results[:3])
     others = list(results[3:])
     d_sinks = None if learned.sinks is None else others.pop(0)

@@ -94,6 +94,22 @@ def plan_of(function: str, encodings: Any, dtype: Any) -> Plan:
     return Plan(_register(tuple(static_of(encoding) for encoding in encodings)), tuple(arrays))
 
 
+def check_encodings(function: str, plan: Plan, dtype: Any, q_at: Any = None, k_at: Any = None, **extents: int) -> None:
+    """Raises what shapes tell of a call's encodings while it is traced; what numbers tell is told when it runs.
+
+    extents: batch, heads, kv_heads, q_len, k_len, dim, value_dim; those that do not matter may be left out.
+    """
+    asked = {"batch": 1, "heads": 1, "kv_heads": 1, "q_len": 0, "k_len": 0, "dim": 0, "value_dim": 0} | extents
+    axes = [at.shape[0] if at is not None and at.ndim == 3 else 0 for at in (q_at, k_at)]
+    shapes = tuple(one.shape for one in plan.parameters)
+    _check(function, plan.text, dtype == jnp.float64, shapes, (*asked.values(), *axes))
+
+
+@functools.lru_cache(maxsize=4096)
+def _check(*asked: Any) -> None:
+    _core._jax_check(*asked)
+
+
 @functools.cache
 def table_text(table: _core.RopeTable) -> str:
     """The text of a table, registered: the same for the same numbers in any process."""
@@ -112,7 +128,8 @@ def xpos_text(xpos: _core.Xpos, dtype: str) -> str:
 
 @functools.cache
 def frequencies_text(before: _core.RopeFrequencies, after: _core.RopeFrequencies) -> str:
-    """The text of the frequencies that keys are moved from and to, registered."""
+    """The text of the frequencies that keys are moved from and to, registered; ShapeError if they do not fit."""
+    _core.rebase(before, None, after, None, np.empty((0, before.head_dim)))
     digest = hashlib.sha256(f"{before.to_dict()} {after.to_dict()}".encode())
     text = "RopeFrequencies:" + digest.hexdigest()
     _core._jax_add_frequencies(text, before, after)

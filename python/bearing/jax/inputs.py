@@ -22,7 +22,7 @@ from .arrays import (
     threads_of,
     type_of,
 )
-from .encodings import arithmetic_of, plan_of
+from .encodings import arithmetic_of, check_encodings, plan_of
 
 
 class _Rows(NamedTuple):
@@ -75,6 +75,7 @@ def _inputs(
 ) -> jax.Array:
     plan = plan_of(function, [encoding], dtype)
     positions = positions_of(function, "at", at, shape[1], shape[0])
+    check_encodings(function, plan, dtype, positions, batch=shape[0], q_len=shape[1], dim=shape[2])
     rows = _Rows(plan.text, threads_of(function, threads), tuple(shape), jnp.dtype(dtype))
     return _rows_compiled(rows, x, plan.parameters, positions)
 

@@ -26,7 +26,7 @@ from .arrays import (
     word_of,
 )
 from .attention import MASKS, Mask
-from .encodings import arithmetic_of, plan_of, turned_dim
+from .encodings import arithmetic_of, check_encodings, plan_of, turned_dim
 
 State = tuple[jax.Array, jax.Array]
 
@@ -115,6 +115,7 @@ def linear_attention(
         raise _core.RangeError(f"[{function}] epsilon: must be a number of at least 0, got {epsilon}")
     q_positions = positions_of(function, "q_at", q_at, problem.q_len, problem.batch)
     k_positions = positions_of(function, "k_at", k_at, problem.k_len, problem.batch)
+    check_encodings(function, plan, tensors[0].dtype, q_positions, k_positions, **problem._asdict())
     learned = _Learned(*tensors, start, plan.parameters)
     stateful = shapes if start is not None or return_state else None
     out, after = _compiled(options, stateful, learned, q_positions, k_positions)
@@ -151,9 +152,7 @@ def _state_of(state: Any, shapes: Any, dtype: Any) -> State:
         if array.dtype != dtype:
             raise TypeError(f"[linear_attention] state: must be {jnp.dtype(dtype)}, got {array.dtype}")
         if array.shape != shape:
-            raise _core.ShapeError(
-                f"[linear_attention] state: {name} must be {list(shape)}, got {list(array.shape)}"
-            )
+            raise _core.ShapeError(f"[linear_attention] state: {name} must be {list(shape)}, got {list(array.shape)}")
         arrays.append(array)
     return arrays[0], arrays[1]
 

@@ -80,9 +80,7 @@ def rebase(
     batch, _, time, head_dim = shape_of(keys, time_first)
     before = _core.resolve(from_.rope) if xpos else _frequencies("rebase", "from_", from_)
     if head_dim != before.head_dim:
-        raise _core.ShapeError(
-            f"[rebase] k: must have a last extent of head_dim = {before.head_dim}, got {head_dim}"
-        )
+        raise _core.ShapeError(f"[rebase] k: must have a last extent of head_dim = {before.head_dim}, got {head_dim}")
     old, new = (positions_of("rebase", n, at, time, batch) for n, at in (("old_at", old_at), ("new_at", new_at)))
     if xpos:
         # A move is what the keys' own table does at new - old, with the centre at 0; it has no attention factor.
@@ -120,9 +118,7 @@ def shift(
     keys = tensor_of("shift", "k", k, time_first)
     at = _frequencies("shift", "frequencies", frequencies)
     if keys.shape[3] != at.head_dim:
-        raise _core.ShapeError(
-            f"[shift] k: must have a last extent of head_dim = {at.head_dim}, got {keys.shape[3]}"
-        )
+        raise _core.ShapeError(f"[shift] k: must have a last extent of head_dim = {at.head_dim}, got {keys.shape[3]}")
     tokens = number_of("shift", "by", by)
     options = _Options(frequencies_text(at, at), time_first, threads_of("shift", threads))
     return with_axes(_shift_compiled(options, keys, tokens), jnp.ndim(k), time_first)

@@ -18,12 +18,13 @@ from .arrays import (
     like,
     positions_of,
     present,
+    shape_of,
     tensor_of,
     threads_of,
     with_axes,
     word_of,
 )
-from .encodings import arithmetic_of, plan_of, table_text, turned_dim
+from .encodings import arithmetic_of, check_encodings, plan_of, table_text, turned_dim
 
 
 class _Options(NamedTuple):
@@ -106,10 +107,13 @@ def turn(
     time_first = is_time_first("turn", layout)
     word_of("turn", "side", side, ("query", "key"))
     rows = tensor_of("turn", "x", x, time_first)
-    positions = positions_of("turn", "at", at, rows.shape[1 if time_first else 2], rows.shape[0])
+    batch, heads, time, dim = shape_of(rows, time_first)
+    positions = positions_of("turn", "at", at, time, batch)
     plan = plan_of("turn", [encoding], rows.dtype)
+    extents = {"batch": batch, "heads": heads, "q_len": time, "dim": dim}
+    check_encodings("turn", plan, rows.dtype, positions, **extents)
     options = _Options(plan.text, time_first, threads_of("turn", threads), side)
-    turned = _turn_compiled(options, turned_dim([encoding], rows.shape[3]), rows, plan.parameters, positions)
+    turned = _turn_compiled(options, turned_dim([encoding], dim), rows, plan.parameters, positions)
     return with_axes(turned, jnp.ndim(x), time_first)
 
 

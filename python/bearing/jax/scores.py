@@ -30,7 +30,7 @@ from .arrays import (
     type_of,
     with_axes,
 )
-from .encodings import arithmetic_of, plan_of
+from .encodings import arithmetic_of, check_encodings, plan_of
 
 
 class _Options(NamedTuple):
@@ -68,8 +68,10 @@ def bias_matrix(
     plan = plan_of(function, encodings, kind)
     q_positions = positions_of(function, "q_at", q_at, lengths[0], 1)
     k_positions = positions_of(function, "k_at", k_at, lengths[1], 1)
+    extents = {"heads": operator.index(heads), "q_len": lengths[0], "k_len": lengths[1]}
+    check_encodings(function, plan, kind, q_positions, k_positions, **extents, kv_heads=extents["heads"])
     options = _Options(plan.text, 1.0, False, threads_of(function, threads))
-    shape = (operator.index(heads), *lengths)
+    shape = tuple(extents.values())
     return _matrix_compiled(options, shape, kind, plan.parameters, q_positions, k_positions)
 
 
@@ -86,9 +88,7 @@ def _matrix_backward(options: _Options, shape: Any, kind: Any, kept: Any, d_bias
     return _scores_gradients(options, d_scores, None, None, parameters, q_at, k_at)[2], None, None
 
 
-_matrix.defvjp(
-    lambda options, shape, kind, *arrays: (_matrix(options, shape, kind, *arrays), arrays), _matrix_backward
-)
+_matrix.defvjp(lambda options, shape, kind, *arrays: (_matrix(options, shape, kind, *arrays), arrays), _matrix_backward)
 _matrix_compiled = jax.jit(_matrix, static_argnums=(0, 1, 2))
 
 
@@ -122,9 +122,13 @@ def add_scores(
         same_type(function, "k", k_rows, sums, "scores")
         _check_rows(sums, shape_of(q_rows, time_first), shape_of(k_rows, time_first))
     plan = plan_of(function, encodings, sums.dtype)
-    batch, _, q_len, k_len = sums.shape
+    batch, heads, q_len, k_len = sums.shape
     q_positions = positions_of(function, "q_at", q_at, q_len, batch)
     k_positions = positions_of(function, "k_at", k_at, k_len, batch)
+    extents = {"batch": batch, "heads": heads, "kv_heads": heads, "q_len": q_len, "k_len": k_len}
+    if q_rows is not None:
+        extents |= {"kv_heads": shape_of(k_rows, time_first)[1], "dim": q_rows.shape[3]}
+    check_encodings(function, plan, sums.dtype, q_positions, k_positions, **extents)
     options = _Options(plan.text, finite(function, "scale", scale), time_first, threads_of(function, threads))
     added = _scores_compiled(options, sums, q_rows, k_rows, plan.parameters, q_positions, k_positions)
     return with_axes(added, jnp.ndim(scores), False)
@@ -201,9 +205,11 @@ def add_values(
             f"{list(weights.shape)}, got {shape_of(rows, time_first)}"
         )
     plan = plan_of(function, encodings, rows.dtype)
-    batch, _, q_len, k_len = weights.shape
+    batch, heads, q_len, k_len = weights.shape
     q_positions = positions_of(function, "q_at", q_at, q_len, batch)
     k_positions = positions_of(function, "k_at", k_at, k_len, batch)
+    extents = {"batch": batch, "heads": heads, "kv_heads": heads, "q_len": q_len, "k_len": k_len}
+    check_encodings(function, plan, rows.dtype, q_positions, k_positions, **extents, value_dim=rows.shape[3])
     options = _Options(plan.text, 1.0, time_first, threads_of(function, threads))
     added = _values_compiled(options, weights, rows, plan.parameters, q_positions, k_positions)
     return with_axes(added, jnp.ndim(out), time_first)
@@ -224,9 +230,7 @@ def _values_backward(options: _Options, kept: Any, d_out: jax.Array) -> tuple[An
     return d_p, d_out, tuple(others), None, None
 
 
-_values.defvjp(
-    lambda options, p, out, *others: (_values(options, p, out, *others), (p, *others)), _values_backward
-)
+_values.defvjp(lambda options, p, out, *others: (_values(options, p, out, *others), (p, *others)), _values_backward)
 _values_compiled = jax.jit(_values, static_argnums=0)
 
 

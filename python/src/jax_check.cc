@@ -1,0 +1,152 @@
+// What shapes tell of a call's encodings: told while the call is traced, before there are numbers.
+
+#include <nanobind/stl/vector.h>
+
+#include <bearing/error.hpp>
+
+#include "jax_call.hpp"
+
+namespace bearing::python {
+
+namespace {
+
+/// What a call asks of its encodings, all but numbers. Axes 0: positions that are counted.
+struct Asked {
+  std::string function;
+  Index batch, heads, kv_heads, q_len, k_len, dim, value_dim, q_axes, k_axes;
+
+  const char* name() const { return function.c_str(); }
+  bool of_inputs() const { return function == "inputs" || function == "add"; }
+  bool of_rows() const { return function == "turn"; }
+  bool of_attention() const { return function == "attention" || function == "linear_attention"; }
+};
+
+/// Positions in these numbers, which are all 0.
+Positions positions_of(Index axes, Index batch, Index time) {
+  static const Index zero = 0;
+  if (axes == 0) return {};
+  return Positions(View<const Index, 3>{&zero, {axes, batch, time}, {0, 0, 0}});
+}
+
+/// Encodings whose parameters have shapes, and some numbers. An encoding that refuses these is left empty.
+template <class A>
+struct Likenesses {
+  std::vector<std::vector<A>> memory;
+  std::vector<MadeEncoding<A>> made;
+
+  Likenesses(const Plan& plan, const std::vector<std::vector<Index>>& shapes) {
+    std::size_t next = 0;
+    for (const PlannedEncoding& one : plan.encodings) {
+      std::vector<ParameterMemory> parameters(one.given.size());
+      for (std::size_t p = 0; p < parameters.size(); ++p) {
+        if (!one.given[p]) continue;
+        parameters[p].shape = shapes.at(next++);
+        Index step = 1;
+        parameters[p].stride.resize(parameters[p].shape.size());
+        for (std::size_t axis = parameters[p].shape.size(); axis-- > 0; step *= parameters[p].shape[axis]) {
+          parameters[p].stride[axis] = step;
+        }
+        // One more, so that there is memory where there are no numbers.
+        parameters[p].value = memory.emplace_back(static_cast<std::size_t>(step) + 1, A{0.5}).data();
+      }
+      MadeEncoding<A>& likeness = made.emplace_back();
+      whatever_numbers([&] { likeness = one.encoding->make<A>(parameters); });
+    }
+  }
+
+  /// What shapes do not tell passes.
+  template <class Body>
+  static void whatever_numbers(const Body& body) {
+    try {
+      body();
+    } catch (const RangeError&) {  // of numbers that are not those of the call
+    }
+  }
+};
+
+/// The check of a term, or of an encoding of rows or inputs.
+template <class A, class E>
+void check_one(const Asked& asked, const E& encoding, const Problem& problem) {
+  if (encoding.check == nullptr) return;
+  Likenesses<A>::whatever_numbers([&] { encoding.check(encoding.self, asked.name(), problem); });
+}
+
+/// A side's rows as a problem of their own, as turn() has it.
+Problem side_of(const Asked& asked, bool queries, Index dim, const Positions& at) {
+  Problem side{.batch = asked.batch, .dim = dim};
+  side.heads = side.kv_heads = queries ? asked.heads : asked.kv_heads;
+  side.q_len = side.k_len = queries ? asked.q_len : asked.k_len;
+  side.q_at = side.k_at = &at;
+  return side;
+}
+
+/// Encodings of rows, then all others with rows as they are turned.
+template <class A>
+void check_terms(const Asked& asked, const std::vector<MadeEncoding<A>>& made, const Positions& q_at,
+                 const Positions& k_at) {
+  Problem problem{.batch = asked.batch, .heads = asked.heads, .kv_heads = asked.kv_heads};
+  problem.q_len = asked.q_len, problem.k_len = asked.k_len, problem.value_dim = asked.value_dim;
+  problem.q_at = &q_at, problem.k_at = &k_at, problem.dim = asked.dim;
+  for (const MadeEncoding<A>& one : made) {
+    if (!one.term || one.term->turn == nullptr || !asked.of_attention()) continue;
+    check_one<A>(asked, *one.term, side_of(asked, true, problem.dim, q_at));
+    check_one<A>(asked, *one.term, side_of(asked, false, problem.dim, k_at));
+    if (one.term->out_dim != nullptr) problem.dim = one.term->out_dim(one.term->self, problem.dim);
+  }
+  for (const MadeEncoding<A>& one : made) {
+    if (!one.term) continue;
+    const bool value = one.term->add_values != nullptr;
+    const bool score = one.term->bias != nullptr || one.term->add_scores != nullptr;
+    const bool acts = asked.function == "add_values" ? value : value || score || !asked.of_attention();
+    if (acts) check_one<A>(asked, *one.term, problem);
+  }
+}
+
+/// Refuses encodings that act elsewhere than a function wants.
+template <class A>
+void check_kinds(const Asked& asked, const Plan& plan, const std::vector<MadeEncoding<A>>& made) {
+  const auto refuse = [&](const char* argument, const char* wanted, std::size_t e) {
+    Argument{asked.name(), argument}.fail(wanted, plan.encodings[e].encoding->name());
+  };
+  for (std::size_t e = 0; e < made.size(); ++e) {
+    if (made[e].encoding == nullptr) continue;
+    if (asked.of_inputs()) {
+      if (!made[e].input) refuse("encoding", "an encoding of the input", e);
+    } else if (asked.of_rows()) {
+      if (!made[e].rows) refuse("encoding", "an encoding of query and key rows", e);
+    } else if (!made[e].term) {
+      refuse("encodings", "encodings of rows, scores or values", e);
+    }
+  }
+}
+
+template <class A>
+void check(const Asked& asked, const Plan& plan, const std::vector<std::vector<Index>>& shapes) {
+  const Likenesses<A> like(plan, shapes);
+  const Positions q_at = positions_of(asked.q_axes, asked.batch, asked.q_len),
+                  k_at = positions_of(asked.k_axes, asked.batch, asked.k_len);
+  check_kinds(asked, plan, like.made);
+  if (!asked.of_inputs() && !asked.of_rows()) return check_terms<A>(asked, like.made, q_at, k_at);
+  const MadeEncoding<A>& one = like.made.at(0);
+  const Problem side = side_of(asked, true, asked.dim, q_at);
+  if (one.input && asked.of_inputs()) check_one<A>(asked, *one.input, side);
+  if (one.rows && asked.of_rows()) check_one<A>(asked, *one.rows, side);
+}
+
+}  // namespace
+
+void bind_jax_check(nb::module_& m) {
+  m.def(
+      "_jax_check",
+      [](const std::string& function, const std::string& text, bool wide, const std::vector<std::vector<Index>>& shapes,
+         const std::vector<Index>& extents) {
+        const Asked asked{function,      extents.at(0), extents.at(1), extents.at(2), extents.at(3),
+                          extents.at(4), extents.at(5), extents.at(6), extents.at(7), extents.at(8)};
+        wide ? check<double>(asked, plans().find(text), shapes) : check<float>(asked, plans().find(text), shapes);
+      },
+      nb::arg("function"), nb::arg("text"), nb::arg("wide"), nb::arg("shapes"), nb::arg("extents"),
+      "Raises what a call of these shapes would raise for its encodings, whatever their numbers are. extents: batch, "
+      "heads, kv_heads, q_len, k_len, dim, value_dim, and the axes of positions, 0 where they are counted.");
+}
+
+}  // namespace bearing::python
