@@ -77,7 +77,7 @@ def test_a_strict_type_checker_takes_what_users_write_and_refuses_what_is_wrong(
     [
         ("Rope", ("arXiv 2104.09864", "head_dim", "radians per token", "RopeTable", "pairing")),
         ("T5", ("arXiv 1910.10683", "relative_attention_num_buckets", "tokens", "'causal'", "[buckets, heads]")),
-        ("attention", ("[batch, heads, q_len, dim]", "window", "in tokens", "return_lse", "ShapeError")),
+        ("attention", ("[batch, heads, q_len, dim]", "1/sqrt(dim)", "by positions", "in tokens", "ShapeError")),
         ("rebase", ("[batch, kv_heads, time, head_dim]", "Positions", "in place", "ShapeError")),
     ],
 )
