@@ -279,14 +279,15 @@ void bind_attention(nb::module_& m) {
       "q [batch, heads, q_len, dim], k [batch, kv_heads, k_len, dim], v [batch, kv_heads, k_len, value_dim]; without\n"
       "the first axes for one sequence or one head; layout 'bthd' has time before heads. float64, float32, bfloat16\n"
       "or float16, sums in float64 or float32. Returns out, of q's kind and type, and with return_lse the logarithms\n"
-      "of the rows' sums [batch, heads, q_len], without the axes that q comes without. A query that sees no key: 0 and\n"
-      "-inf. out_dtype: float32 keeps all bits of out where q has 16, for merge().\n\n"
-      "mask has no default: 'none', 'causal' by positions (so that caches and shards are right), 'causal_top_left' and\n"
-      "'causal_bottom_right' by indices. scale: c, None for 1/sqrt(dim); 1 in T5. window: (before, after) in tokens,\n"
-      "-1 for no limit; a model's sliding window of w keys is (w - 1, 0). q_at, k_at: positions, None for 0, 1, 2,\n"
-      "..., an int for a cache of so many keys. soft_cap bounds c q·k before terms are added. sinks [heads]. k_lengths\n"
-      "[batch]. key_mask [batch, k_len] and visible [batch, heads, q_len, k_len]: True may be seen. q_starts, k_starts\n"
-      "[sequences + 1]: packed sequences. block_table [batch, blocks]: a paged cache. threads: 0 for all.\n\n"
+      "of the rows' sums [batch, heads, q_len], without the axes that q comes without. A query that sees no key: 0\n"
+      "and -inf. out_dtype: float32 keeps all bits of out where q has 16, for merge().\n\n"
+      "mask has no default: 'none', 'causal' by positions (so that caches and shards are right), 'causal_top_left'\n"
+      "and 'causal_bottom_right' by indices. scale: c, None for 1/sqrt(dim); 1 in T5. window: (before, after) in\n"
+      "tokens, -1 for no limit; a model's sliding window of w keys is (w - 1, 0). q_at, k_at: positions, None for 0,\n"
+      "1, 2, ..., an int for a cache of so many keys. soft_cap bounds c q·k before terms are added. sinks [heads].\n"
+      "k_lengths [batch]. key_mask [batch, k_len] and visible [batch, heads, q_len, k_len]: True may be seen.\n"
+      "q_starts, k_starts [sequences + 1]: packed sequences. block_table [batch, blocks]: a paged cache. threads: 0\n"
+      "for all.\n\n"
       "Raises ShapeError, RangeError or TypeError, which name the argument.");
   static const std::string backward_sig =
       std::string("def attention_backward(q: ArrayLike, k: ArrayLike, v: ArrayLike, out: ArrayLike, lse: ArrayLike, ") +
