@@ -109,6 +109,8 @@ def test_tables_that_keep_no_rows_are_not_taken_for_each_other(rng):
     for base in (10_000.0, 10_000.0 + 1e-6):  # which differ in the eleventh digit
         table = bearing.RopeTable(bearing.Rope(head_dim=DIM, base=base, pairing="half"), 0, dtype="float64")
         np.testing.assert_array_equal(rotate(table, x, 2**30), bearing.rotate_to(table, np.asarray(x), 2**30))
+    own = bearing.RopeTable.from_cos_sin(ROPE, np.ones((8, DIM // 2)), np.full((8, DIM // 2), 0.5))
+    np.testing.assert_array_equal(rotate(own, x, 4), bearing.rotate_to(own, np.asarray(x), 4))
 
 
 # Keys that are moved

@@ -151,3 +151,40 @@ def test_float32_scores_stay_float32(rng):
     got, back = jax.vjp(lambda bias: add_scores(bias, scores), bias)
     assert got.dtype == jnp.float32 and back(got)[0].parameters["table"].dtype == jnp.float32
     np.testing.assert_array_equal(got, bearing.jax.bias_matrix(bias, heads=HEADS, q_len=3, k_len=5))
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        bearing.SwinV2(window=bearing.Swin(height=3, width=2)),
+        bearing.SwinV2(window=bearing.Swin(height=3, width=4), trained_height=5, trained_width=6),
+    ],
+)
+def test_swin_v2s_table_and_its_gradients_are_those_of_bearing(spec, rng):
+    given = [jnp.asarray(rng.standard_normal(shape)) for shape in ((7, 2), (7,), (HEADS, 7))]
+    table, pull_back = jax.vjp(jax.jit(lambda *x: bearing.jax.swin_v2_table(spec, *x)), *given)
+    close(table, bearing.swin_v2_table(spec, *given))
+    d = weights(table)
+    jax.tree.map(close, pull_back(d), bearing.swin_v2_table_backward(spec, *given, d))
+    narrow = bearing.jax.swin_v2_table(spec, *(x.astype(jnp.bfloat16) for x in given))
+    assert narrow.dtype == jnp.float32
+    with pytest.raises(bearing.ShapeError, match=r"\[swin_v2_table\]"):
+        bearing.jax.swin_v2_table(spec, given[0][:, :1], *given[1:])
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        bearing.TransformerXL(),
+        bearing.TransformerXL(first_offset=-3, clamp_len=2, causal=False),
+    ],
+)
+def test_transformer_xls_rows_and_their_gradient_are_those_of_bearing(spec, rng):
+    w_r = jnp.asarray(rng.standard_normal((HEADS * DIM, 6)))
+    options = dict(heads=HEADS, offsets=7)
+    r, pull_back = jax.vjp(jax.jit(lambda w: bearing.jax.transformer_xl_relative(spec, w, **options)), w_r)
+    close(r, bearing.transformer_xl_relative(spec, w_r, **options))
+    d = weights(r)
+    close(pull_back(d)[0], bearing.transformer_xl_relative_backward(spec, d, d_model=6))
+    with pytest.raises(bearing.ShapeError, match=r"\[transformer_xl_relative\]"):
+        bearing.jax.transformer_xl_relative(spec, w_r[:, :5], **options)

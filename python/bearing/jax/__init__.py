@@ -13,9 +13,11 @@ Encodings are ``bearing``'s own objects. Importing this module makes them pytree
 whose specs and settings are static, so that they pass through transformations, optimisers and checkpoints like any
 other parameters. A table (:class:`bearing.RopeTable`) is static: make it once, outside of what is compiled.
 
-Gradients: of queries, keys, values, sinks and all parameters, in reverse mode and once; positions have none, and asking
-for one is refused. vmap runs its instances in one call, each with its own gradients. float64 needs ``jax_enable_x64``;
-parameters are converted to the call's arithmetic, float64 for float64 and float32 for all other types.
+Gradients: of queries, keys, values, states, sinks and all parameters, in reverse mode and once (of rotations and moved
+keys any number of times); positions have none, and asking for one is refused. vmap runs its instances in one call, each
+with its own gradients. Positions may be traced, and a call for another number runs the same program. float64 needs
+``jax_enable_x64``; parameters are converted to the call's arithmetic, float64 for float64 and float32 for all other
+types. What is in place in ``bearing`` returns new arrays here.
 
 What shapes and types can tell is refused while a function is traced, as ShapeError, TypeError or ValueError; what only
 numbers can tell (a position that a table has no row for) when it runs, as JAX's runtime error with the same text.
@@ -30,6 +32,7 @@ from .linear_attention import linear_attention
 from .rebase import rebase, shift
 from .rows import rotate, turn
 from .scores import add_scores, add_values, bias_matrix
+from .tables import swin_v2_table, transformer_xl_relative
 
 _encodings.register()
 
@@ -45,5 +48,7 @@ __all__ = [
     "rebase",
     "rotate",
     "shift",
+    "swin_v2_table",
+    "transformer_xl_relative",
     "turn",
 ]

@@ -22,9 +22,13 @@ Positions = Any
 TYPES = (jnp.float64, jnp.float32, jnp.bfloat16, jnp.float16)
 
 
+def as_array(value: Any) -> jax.Array:
+    return value if isinstance(value, jax.Array) else jnp.asarray(value)  # asarray takes its time with those that are
+
+
 def array_of(function: str, name: str, value: Any) -> jax.Array:
     """An array of one of the library's types."""
-    array = jnp.asarray(value)
+    array = as_array(value)
     if array.dtype not in TYPES:
         raise TypeError(f"[{function}] {name}: must be float64, float32, bfloat16 or float16, got {array.dtype}")
     return array
@@ -103,9 +107,8 @@ def number_of(function: str, name: str, number: Any) -> Any:
         raise TypeError(f"[{function}] {name}: must be a whole number, got {number!r}")
     if hasattr(number, "dtype"):
         return numbers_of(function, name, number)[None]
-    kind = np.int64 if jax.config.jax_enable_x64 else np.int32
-    if not np.iinfo(kind).min <= number <= np.iinfo(kind).max:
-        bits = np.iinfo(kind).bits
+    kind, bits = (np.int64, 64) if jax.config.jax_enable_x64 else (np.int32, 32)
+    if not -(2 ** (bits - 1)) <= number < 2 ** (bits - 1):
         raise _core.RangeError(f"[{function}] {name}: must be a number of {bits} bits, got {number}")
     return np.array([number], kind)
 
@@ -129,7 +132,7 @@ def _refuse(function: str, name: str, *_: Any) -> Any:
 
 def numbers_of(function: str, name: str, value: Any, real: bool = False) -> jax.Array:
     """Whole numbers as int32 or int64; with `real` others too, as float32 or float64."""
-    array = jnp.asarray(value)
+    array = as_array(value)
     if jnp.issubdtype(array.dtype, jnp.integer):
         return array if array.dtype in (jnp.int32, jnp.int64) else array.astype(jnp.int32)
     if real and jnp.issubdtype(array.dtype, jnp.floating):
@@ -138,7 +141,7 @@ def numbers_of(function: str, name: str, value: Any, real: bool = False) -> jax.
 
 
 def flags_of(function: str, name: str, value: Any) -> jax.Array:
-    array = jnp.asarray(value)
+    array = as_array(value)
     if array.dtype != jnp.bool_:
         raise TypeError(f"[{function}] {name}: must be an array of truth values, got {array.dtype}")
     return array

@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .. import _core
+from .arrays import as_array
 
 
 class Static(NamedTuple):
@@ -84,7 +85,7 @@ def plan_of(function: str, encodings: Any, dtype: Any) -> Plan:
         for name, fewest, most in _core._jax_parameters(encoding):
             if name not in parameters:
                 continue
-            array = jnp.asarray(parameters[name])
+            array = as_array(parameters[name])
             if not jnp.issubdtype(array.dtype, jnp.floating):
                 raise TypeError(f"[{function}] {name}: must be an array of real numbers, got {array.dtype}")
             if not fewest <= array.ndim <= most:

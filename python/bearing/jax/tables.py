@@ -1,0 +1,64 @@
+"""Tables that encodings take and small networks make: in JAX's own operations, with all their derivatives."""
+
+from __future__ import annotations
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from .. import _core
+from .arrays import array_of, same_type
+from .encodings import arithmetic_of
+
+
+def swin_v2_table(
+    spec: _core.SwinV2, w1: jax.typing.ArrayLike, b1: jax.typing.ArrayLike, w2: jax.typing.ArrayLike
+) -> jax.Array:
+    """The table of a SwinBias [window.rows(), heads], ``16 sigmoid(w2 relu(w1 c + b1))`` of every displacement c.
+
+    w1 [hidden, 2] of (y, x), b1 [hidden], w2 [heads, hidden]; the table is float64 for float64, else float32.
+    """
+    arrays = [array_of("swin_v2_table", name, x) for name, x in (("w1", w1), ("b1", b1), ("w2", w2))]
+    same_type("swin_v2_table", "b1", arrays[1], arrays[0], "w1")
+    same_type("swin_v2_table", "w2", arrays[2], arrays[0], "w1")
+    _core.swin_v2_table(spec, *(np.zeros(x.shape) for x in arrays))  # raises what shapes tell
+    first, bias, second = (x.astype(arithmetic_of(x.dtype)) for x in arrays)
+    hidden = jax.nn.relu(_times(_displacements(spec), first) + bias)
+    return 16 * jax.nn.sigmoid(_times(hidden, second))
+
+
+def transformer_xl_relative(
+    spec: _core.TransformerXL, w_r: jax.typing.ArrayLike, *, heads: int, offsets: int, base: float = 10_000.0
+) -> jax.Array:
+    """r [heads, offsets, dim] of a TransformerXLTerm: sinusoids [sin | cos] of the offsets times w_r.
+
+    w_r [heads * dim, d_model] is r_net.weight; r is float64 for float64, else float32.
+    """
+    weights = array_of("transformer_xl_relative", "w_r", w_r)
+    # raises what shapes tell
+    _core.transformer_xl_relative(spec, np.zeros(weights.shape), heads=heads, offsets=offsets, base=base)
+    weights = weights.astype(arithmetic_of(weights.dtype))
+    rows = _times(_sinusoids(spec, weights.shape[1], offsets, base), weights)
+    return jnp.moveaxis(rows.reshape(offsets, heads, -1), 1, 0)
+
+
+def _times(rows: np.ndarray | jax.Array, matrix: jax.Array) -> jax.Array:
+    return jnp.matmul(jnp.asarray(rows, matrix.dtype), matrix.T, precision="highest")
+
+
+@functools.lru_cache(maxsize=64)
+def _displacements(spec: _core.SwinV2) -> np.ndarray:
+    """``sign(d) log2(1 + 8 |d|/(W - 1)) / log2 8`` of every displacement (dy, dx) in the window: [rows, 2]."""
+    axes = []
+    for size, trained in ((spec.window.height, spec.trained_height), (spec.window.width, spec.trained_width)):
+        d = np.arange(1 - size, size)
+        axes.append(np.sign(d) * np.log2(1 + 8 * np.abs(d) / ((trained or size) - 1)) / 3)
+    return np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, 2)
+
+
+@functools.lru_cache(maxsize=64)
+def _sinusoids(spec: _core.TransformerXL, d_model: int, offsets: int, base: float) -> np.ndarray:
+    """[offsets, d_model]: what the projection that changes nothing gives."""
+    return _core.transformer_xl_relative(spec, np.eye(d_model), heads=1, offsets=offsets, base=base)[0]

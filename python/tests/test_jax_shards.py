@@ -1,0 +1,53 @@
+"""bearing.jax on several devices: a sequence shared between them, and a batch."""
+
+import os
+import subprocess
+import sys
+
+PROGRAM = """
+import jax, jax.numpy as jnp, numpy as np
+from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
+
+jax.config.update("jax_enable_x64", True)
+import bearing
+from bearing.jax import attention, merge
+
+mesh = Mesh(np.array(jax.devices()), ("time",))
+assert mesh.size == 2
+table = bearing.RopeTable(bearing.Rope(head_dim=4, pairing="half"), 16, dtype="float64")
+encodings = [bearing.RotaryRows(table), bearing.AlibiBias(bearing.Alibi.published(2))]
+
+
+def ring(q, k, v, at):
+    def part(k, v, k_at):
+        return attention(q, k, v, encodings, mask="causal", q_at=at, k_at=k_at, return_lse=True)
+
+    other = jax.tree.map(lambda x: jax.lax.ppermute(x, "time", [(0, 1), (1, 0)]), (k, v, at))
+    return merge(*part(*other), *part(k, v, at))[0]
+
+
+rng = np.random.default_rng(0)
+q, k, v = (jnp.asarray(rng.standard_normal((1, 2, 8, 4))) for _ in range(3))
+at = jnp.asarray([0, 1, 6, 7, 2, 3, 4, 5])  # the first shard has both ends
+rows = P(None, None, "time", None)
+# Foreign functions do not say along which axes their results vary.
+specs = dict(in_specs=(rows, rows, rows, P("time")), out_specs=rows, check_vma=False)
+shared = jax.jit(jax.shard_map(ring, mesh=mesh, **specs))
+whole = lambda q, k, v, at: attention(q, k, v, encodings, mask="causal", q_at=at, k_at=at)
+gradients = lambda f: jax.grad(lambda q, k, v: (f(q, k, v, at) ** 2).sum(), (0, 1, 2))(q, k, v)
+for one, other in zip([shared(q, k, v, at), *gradients(shared)], [whole(q, k, v, at), *gradients(whole)]):
+    np.testing.assert_allclose(one, other, rtol=0, atol=64 * 2.0**-53 * float(jnp.abs(other).max()))
+
+batch = jnp.concatenate([q, k, v, q])
+call = jax.jit(lambda x: attention(x, x, x, encodings, mask="causal"))
+spread = jax.device_put(batch, NamedSharding(mesh, P("time")))
+np.testing.assert_array_equal(call(spread), call(batch))
+print("equal")
+"""
+
+
+def test_shards_of_a_sequence_or_a_batch_are_as_one():
+    # Twice 64 roundings of sums of a few dozen products.
+    environment = os.environ | {"XLA_FLAGS": "--xla_force_host_platform_device_count=2"}
+    done = subprocess.run([sys.executable, "-c", PROGRAM], env=environment, capture_output=True, text=True, timeout=120)
+    assert done.stdout.strip() == "equal", done.stderr
