@@ -1,6 +1,7 @@
 // RoPE as a config states it: specs, scalings, axes, and the numbers that they come to.
 
 #include <nanobind/stl/optional.h>
+#include <nanobind/stl/vector.h>
 
 #include <bearing/encodings/rope.hpp>
 #include <bearing/encodings/rope_variants.hpp>
@@ -150,8 +151,43 @@ void bind_scalings(nb::module_& m) {
       nb::arg("scaling").none(), "The name that Hugging Face's files use where there is one, else bearing's own.");
 }
 
+/// The members of the struct, in their order; enumerations as their words.
+RopeFrequencies frequencies_from(Index head_dim, Index rotary_dim, Index begin, nb::handle pairing, nb::handle angles,
+                                 double attention_factor, double softmax_scale_factor, Index axes,
+                                 std::vector<double> inv_freq, std::vector<double> inv_freq_rest,
+                                 std::vector<Index> axis, nb::handle change, std::vector<double> quarter_turns) {
+  const char* owner = "RopeFrequencies";
+  return {head_dim,
+          rotary_dim,
+          begin,
+          enum_of<Pairing>(pairing, {owner, "pairing"}),
+          enum_of<Angles>(angles, {owner, "angles"}),
+          attention_factor,
+          softmax_scale_factor,
+          axes,
+          std::move(inv_freq),
+          std::move(inv_freq_rest),
+          std::move(axis),
+          Member<std::vector<PairChange>>::from(change, {owner, "change"}),
+          std::move(quarter_turns)};
+}
+
+}  // namespace
+
+template <>
+struct Pickled<RopeFrequencies> {
+  static nb::tuple reduce(const RopeFrequencies& f) {
+    return made_by("frequencies", f.head_dim, f.rotary_dim, f.begin, Member<Pairing>::to(f.pairing),
+                   Member<Angles>::to(f.angles), f.attention_factor, f.softmax_scale_factor, f.axes, f.inv_freq,
+                   f.inv_freq_rest, f.axis, Member<std::vector<PairChange>>::to(f.change), f.quarter_turns);
+  }
+};
+
+namespace {
+
 void bind_frequencies(nb::module_& m) {
   using F = RopeFrequencies;
+  m.def("_frequencies", frequencies_from, nb::sig("def _frequencies(*members: Any) -> RopeFrequencies"));
   record<F>(
       m, "RopeFrequencies", "A rotary encoding with its numbers, at one sequence length: what resolve() returns.",
       {{"head_dim", "int", [](const F& f) -> nb::object { return nb::int_(f.head_dim); }, "Dimensions of a head."},

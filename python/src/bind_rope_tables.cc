@@ -45,8 +45,8 @@ Table table_from_cos_sin(const Rope& rope, nb::handle cos, nb::handle sin) {
   const auto make = [&]<class T>(T) {
     return std::make_shared<const RopeTable<T>>(RopeTable<T>::from_cos_sin(rope, c.view<T, 2>(), s.view<T, 2>()));
   };
-  if (c.type() == DataType::f64) return {nullptr, make(double{})};
-  if (c.type() == DataType::f32) return {make(float{}), nullptr};
+  if (c.type() == DataType::f64) return {nullptr, make(double{}), true};
+  if (c.type() == DataType::f32) return {make(float{}), nullptr, true};
   c.argument().fail("float32 or float64", name_of(c.type()));
 }
 
@@ -256,84 +256,118 @@ constexpr const char* layout_doc =
 
 const char* documented(const char* text) { return (new std::string(std::string(text) + "\n\n" + layout_doc))->c_str(); }
 
+/// A table as its frequencies: rows are computed again, which is faster than reading them.
+nb::tuple reduced(const Table& table) {
+  if (table.given) {
+    throw nb::type_error(
+        "[RopeTable] cannot be pickled if it was made from_cos_sin(): pickle these, and make it again");
+  }
+  return table.visit([&](const auto& of) {
+    return made_by("table", nb::cast(of.frequencies()), of.length(), word_of(table.type()), word_of(of.memory()));
+  });
+}
+
+nb::tuple reduced(const XposTables& tables) {
+  const Index length = tables.q.visit([](const auto& of) { return of.length(); });
+  return made_by("xpos_table", tables.xpos, length, word_of(tables.q.type()));
+}
+
 void bind_tables(nb::module_& m) {
-  nb::class_<Table>(
-      m, "RopeTable",
-      "cos and sin of every pair of a rotary encoding, times its attention factor, for positions 0 … length − 1.\n\n"
-      "Exact: each number is rounded once from position·θ as real numbers. The length is how much is kept, not a\n"
-      "limit: rows for other positions (longer, negative, real) are computed when they are needed. A float32 table\n"
-      "serves float32, bfloat16 and float16, a float64 table float64. Immutable: share it between threads freely.\n\n"
-      "rope: a Rope, or RopeFrequencies. length in tokens. memory: 'full', or 'compact' (under 1 MiB, same accuracy).\n"
-      "angles: 'exact', or 'as_float32' for the bits of Hugging Face's float32 order. seq_len: for resolve(); 0: the\n"
-      "length.")
-      .def(
-          "__init__",
-          [](Table* self, nb::handle rope, Index length, nb::handle dtype, nb::handle angles, nb::handle memory,
-             Index seq_len,
-             Index threads) { new (self) Table(table_from(rope, length, dtype, angles, memory, seq_len, threads)); },
-          nb::arg("rope"), nb::arg("length"), nb::kw_only(), nb::arg("dtype") = "float32", nb::arg("angles") = "exact",
-          nb::arg("memory") = "full", nb::arg("seq_len") = 0, nb::arg("threads") = 1,
-          nb::sig("def __init__(self, rope: Rope | RopeFrequencies, length: int, *, "
-                  "dtype: Literal['float32', 'float64'] = 'float32', "
-                  "angles: Literal['exact', 'as_float32'] = 'exact', memory: Literal['full', 'compact'] = 'full', "
-                  "seq_len: int = 0, threads: int = 1) -> None"))
-      .def_static("from_cos_sin", table_from_cos_sin, nb::arg("rope"), nb::arg("cos").none(), nb::arg("sin").none(),
-                  nb::sig("def from_cos_sin(rope: Rope, cos: ArrayLike, sin: ArrayLike) -> RopeTable"),
-                  "A table from given numbers, cos and sin [length, pairs], taken as they are: positions must lie in\n"
-                  "[0, length). rope gives the geometry: head_dim, rotary_dim, pairing, part.")
-      .def_prop_ro(
-          "cos", [](nb::handle self) { return rows_of(self, [](const auto& table) { return table.cos(); }); },
-          nb::for_getter(nb::sig("def cos(self) -> NDArray[Any]")),
-          "[length, pairs], the table's own memory, read-only; of a full table only.")
-      .def_prop_ro(
-          "sin", [](nb::handle self) { return rows_of(self, [](const auto& table) { return table.sin(); }); },
-          nb::for_getter(nb::sig("def sin(self) -> NDArray[Any]")),
-          "[length, pairs], the table's own memory, read-only; of a full table only.")
-      .def_prop_ro("frequencies", &Table::frequencies, nb::rv_policy::copy, "The numbers that it was made from.")
-      .def_prop_ro(
-          "length", [](const Table& self) { return self.visit([](const auto& table) { return table.length(); }); },
-          "Rows that are kept.")
-      .def_prop_ro(
-          "memory",
-          [](const Table& self) {
-            return Member<TableMemory>::to(self.visit([](const auto& table) { return table.memory(); }));
-          },
-          nb::for_getter(nb::sig("def memory(self) -> str")), "'full' or 'compact'.")
-      .def_prop_ro(
-          "dtype", [](const Table& self) { return Member<TableType>::to(self.type()); },
-          nb::for_getter(nb::sig("def dtype(self) -> str")), "'float32' or 'float64'.")
-      .def_prop_ro(
-          "nbytes", [](const Table& self) { return self.visit([](const auto& table) { return table.bytes(); }); },
-          "Memory that the rows take, in bytes.")
-      .def("__repr__", [](const Table& self) {
-        const RopeFrequencies& of = self.frequencies();
-        return "RopeTable(head_dim=" + std::to_string(of.head_dim) + ", rotary_dim=" + std::to_string(of.rotary_dim) +
-               ", pairing='" + word_of<Pairing>(of.pairing) +
-               "', length=" + std::to_string(self.visit([](const auto& table) { return table.length(); })) +
-               ", dtype='" + word_of(self.type()) + "')";
-      });
-  nb::class_<XposTables>(m, "XposTable",
-                         "xPos' cos and sin with the decay multiplied in: `q` to rotate queries, `k` to rotate keys.")
-      .def(
-          "__init__",
-          [](XposTables* self, const Xpos& xpos, Index length, nb::handle dtype, Index threads) {
-            const Executor on = executor_of(threads, "XposTable");
-            XposTables made{xpos, {}, {}, {}, {}};
-            if (enum_of<TableType>(dtype, {"XposTable", "dtype"}) == TableType::f64) {
-              made.f64 = std::make_shared<const XposTable<double>>(xpos, length, TableOptions{}, on);
-              made.q.f64 = {made.f64, &made.f64->q}, made.k.f64 = {made.f64, &made.f64->k};
-            } else {
-              made.f32 = std::make_shared<const XposTable<float>>(xpos, length, TableOptions{}, on);
-              made.q.f32 = {made.f32, &made.f32->q}, made.k.f32 = {made.f32, &made.f32->k};
-            }
-            new (self) XposTables(std::move(made));
-          },
-          nb::arg("xpos"), nb::arg("length"), nb::kw_only(), nb::arg("dtype") = "float32", nb::arg("threads") = 1,
-          nb::sig("def __init__(self, xpos: Xpos, length: int, *, dtype: Literal['float32', 'float64'] = 'float32', "
+  nb::class_<Table> table =
+      nb::class_<Table>(
+          m, "RopeTable",
+          "cos and sin of every pair of a rotary encoding, times its attention factor, for positions 0 … length − "
+          "1.\n\n"
+          "Exact: each number is rounded once from position·θ as real numbers. The length is how much is kept, not a\n"
+          "limit: rows for other positions (longer, negative, real) are computed when they are needed. A float32 "
+          "table\n"
+          "serves float32, bfloat16 and float16, a float64 table float64. Immutable: share it between threads "
+          "freely.\n\n"
+          "rope: a Rope, or RopeFrequencies. length in tokens. memory: 'full', or 'compact' (under 1 MiB, same "
+          "accuracy).\n"
+          "angles: 'exact', or 'as_float32' for the bits of Hugging Face's float32 order. seq_len: for resolve(); 0: "
+          "the\n"
+          "length.")
+          .def(
+              "__init__",
+              [](Table* self, nb::handle rope, Index length, nb::handle dtype, nb::handle angles, nb::handle memory,
+                 Index seq_len, Index threads) {
+                new (self) Table(table_from(rope, length, dtype, angles, memory, seq_len, threads));
+              },
+              nb::arg("rope"), nb::arg("length"), nb::kw_only(), nb::arg("dtype") = "float32",
+              nb::arg("angles") = "exact", nb::arg("memory") = "full", nb::arg("seq_len") = 0, nb::arg("threads") = 1,
+              nb::sig("def __init__(self, rope: Rope | RopeFrequencies, length: int, *, "
+                      "dtype: Literal['float32', 'float64'] = 'float32', "
+                      "angles: Literal['exact', 'as_float32'] = 'exact', memory: Literal['full', 'compact'] = 'full', "
+                      "seq_len: int = 0, threads: int = 1) -> None"))
+          .def_static(
+              "from_cos_sin", table_from_cos_sin, nb::arg("rope"), nb::arg("cos").none(), nb::arg("sin").none(),
+              nb::sig("def from_cos_sin(rope: Rope, cos: ArrayLike, sin: ArrayLike) -> RopeTable"),
+              "A table from given numbers, cos and sin [length, pairs], taken as they are: positions must lie in\n"
+              "[0, length). rope gives the geometry: head_dim, rotary_dim, pairing, part.")
+          .def_prop_ro(
+              "cos", [](nb::handle self) { return rows_of(self, [](const auto& table) { return table.cos(); }); },
+              nb::for_getter(nb::sig("def cos(self) -> NDArray[Any]")),
+              "[length, pairs], the table's own memory, read-only; of a full table only.")
+          .def_prop_ro(
+              "sin", [](nb::handle self) { return rows_of(self, [](const auto& table) { return table.sin(); }); },
+              nb::for_getter(nb::sig("def sin(self) -> NDArray[Any]")),
+              "[length, pairs], the table's own memory, read-only; of a full table only.")
+          .def_prop_ro("frequencies", &Table::frequencies, nb::rv_policy::copy, "The numbers that it was made from.")
+          .def_prop_ro(
+              "length", [](const Table& self) { return self.visit([](const auto& table) { return table.length(); }); },
+              "Rows that are kept.")
+          .def_prop_ro(
+              "memory",
+              [](const Table& self) {
+                return Member<TableMemory>::to(self.visit([](const auto& table) { return table.memory(); }));
+              },
+              nb::for_getter(nb::sig("def memory(self) -> str")), "'full' or 'compact'.")
+          .def_prop_ro(
+              "dtype", [](const Table& self) { return Member<TableType>::to(self.type()); },
+              nb::for_getter(nb::sig("def dtype(self) -> str")), "'float32' or 'float64'.")
+          .def_prop_ro(
+              "nbytes", [](const Table& self) { return self.visit([](const auto& table) { return table.bytes(); }); },
+              "Memory that the rows take, in bytes.")
+          .def("__repr__", [](const Table& self) {
+            const RopeFrequencies& of = self.frequencies();
+            return "RopeTable(head_dim=" + std::to_string(of.head_dim) +
+                   ", rotary_dim=" + std::to_string(of.rotary_dim) + ", pairing='" + word_of<Pairing>(of.pairing) +
+                   "', length=" + std::to_string(self.visit([](const auto& table) { return table.length(); })) +
+                   ", dtype='" + word_of(self.type()) + "')";
+          });
+  copies_are_itself(table);
+  table.def(
+      "__reduce__", [](const Table& self) { return reduced(self); },
+      nb::sig("def __reduce__(self) -> tuple[Any, ...]"));
+  nb::class_<XposTables> xpos_table =
+      nb::class_<XposTables>(
+          m, "XposTable", "xPos' cos and sin with the decay multiplied in: `q` to rotate queries, `k` to rotate keys.")
+          .def(
+              "__init__",
+              [](XposTables* self, const Xpos& xpos, Index length, nb::handle dtype, Index threads) {
+                const Executor on = executor_of(threads, "XposTable");
+                XposTables made{xpos, {}, {}, {}, {}};
+                if (enum_of<TableType>(dtype, {"XposTable", "dtype"}) == TableType::f64) {
+                  made.f64 = std::make_shared<const XposTable<double>>(xpos, length, TableOptions{}, on);
+                  made.q.f64 = {made.f64, &made.f64->q}, made.k.f64 = {made.f64, &made.f64->k};
+                } else {
+                  made.f32 = std::make_shared<const XposTable<float>>(xpos, length, TableOptions{}, on);
+                  made.q.f32 = {made.f32, &made.f32->q}, made.k.f32 = {made.f32, &made.f32->k};
+                }
+                new (self) XposTables(std::move(made));
+              },
+              nb::arg("xpos"), nb::arg("length"), nb::kw_only(), nb::arg("dtype") = "float32", nb::arg("threads") = 1,
+              nb::sig(
+                  "def __init__(self, xpos: Xpos, length: int, *, dtype: Literal['float32', 'float64'] = 'float32', "
                   "threads: int = 1) -> None"))
-      .def_ro("xpos", &XposTables::xpos, "What it was made from.")
-      .def_ro("q", &XposTables::q, "The queries' table.")
-      .def_ro("k", &XposTables::k, "The keys' table.");
+          .def_ro("xpos", &XposTables::xpos, "What it was made from.")
+          .def_ro("q", &XposTables::q, "The queries' table.")
+          .def_ro("k", &XposTables::k, "The keys' table.");
+  copies_are_itself(xpos_table);
+  xpos_table.def(
+      "__reduce__", [](const XposTables& self) { return reduced(self); },
+      nb::sig("def __reduce__(self) -> tuple[Any, ...]"));
   m.def(
       "xpos_decay",
       [](const Xpos& xpos) {

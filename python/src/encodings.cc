@@ -74,7 +74,8 @@ void bind_encoding(nb::module_& m) {
       m, "Encoding",
       "An encoding with its numbers: a spec, arrays of parameters and settings.\n\n"
       "Arrays are those that were given, not copies: each call reads them as they are then. They must\n"
-      "have the arithmetic of the call, float64 for float64 and float32 for all other types.")
+      "have the arithmetic of the call, float64 for float64 and float32 for all other types. copy() shares\n"
+      "them; deepcopy() and pickle copy them.")
       .def("__repr__", &Encoding::repr, nb::sig("def __repr__(self) -> str"))
       .def_prop_ro("spec", &Encoding::spec, nb::for_getter(nb::sig("def spec(self) -> Any")),
                    "The spec, or None for an encoding that has none.")
@@ -90,7 +91,13 @@ void bind_encoding(nb::module_& m) {
             for (auto [key, value] : given) all[key] = value;
             return nb::object(nb::handle(self.type())(**all));
           },
-          "A copy with some arguments changed: bias.replace(table=new_table).");
+          "A copy with some arguments changed: bias.replace(table=new_table).")
+      .def(
+          "__reduce__",
+          [](nb::handle self) {
+            return made_by("encoding", nb::handle(self.type()), nb::cast<const Encoding&>(self).arguments());
+          },
+          nb::sig("def __reduce__(self) -> tuple[Any, ...]"));
 }
 
 std::vector<GivenArgument> arguments_of(const char* name, std::span<const char* const> names, const nb::args& args,

@@ -8,7 +8,7 @@
 #include "specs.hpp"
 
 // Results as Python sees them: objects with read-only members, that print themselves, compare, and become
-// dictionaries. Unlike specs they are never made from Python.
+// dictionaries. Unlike specs they are never made from Python, nor from a pickle, but for those that say how.
 
 namespace bearing::python {
 
@@ -31,6 +31,14 @@ inline std::string short_repr(nb::handle value) {
 inline nb::object plain_value(nb::handle value) {
   return nb::hasattr(value, "tolist") ? nb::object(value.attr("tolist")()) : plain(value);
 }
+
+/// Specialise with `static nb::tuple reduce(const R&)`, what __reduce__ returns, for a record that can be made again.
+template <class R>
+struct Pickled;
+template <class R>
+concept Picklable = requires(const R& record) {
+  Pickled<R>::reduce(record);
+};
 
 template <class R>
 nb::class_<R> record(nb::module_& m, const char* name, const char* doc, std::vector<Item<R>> items) {
@@ -67,6 +75,14 @@ nb::class_<R> record(nb::module_& m, const char* name, const char* doc, std::vec
       nb::sig("def __hash__(self) -> int"));
   type.def("to_dict", to_dict, nb::sig("def to_dict(self) -> dict[str, Any]"),
            "The members by name, in plain Python types: what JSON can hold.");
+  copies_are_itself(type);
+  type.def(
+      "__reduce__",
+      [name]([[maybe_unused]] const R& self) -> nb::tuple {
+        if constexpr (Picklable<R>) return Pickled<R>::reduce(self);
+        throw nb::type_error((std::string("[") + name + "] cannot be pickled: pickle its to_dict()").c_str());
+      },
+      nb::sig("def __reduce__(self) -> tuple[Any, ...]"));
   return type;
 }
 

@@ -39,6 +39,7 @@ struct Words<TableType> {
 struct Table {
   std::shared_ptr<const RopeTable<float>> f32;
   std::shared_ptr<const RopeTable<double>> f64;
+  bool given = false;  ///< its cos and sin came from the caller: frequencies say nothing of them
 
   /// f(table) for the one that is there.
   template <class F>

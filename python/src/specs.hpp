@@ -195,6 +195,23 @@ inline nb::object plain(nb::handle value) {
 /// The other way; specs are found by name in this module.
 nb::object unplain(nb::handle value);
 
+/// What __reduce__ returns: bearing._pickle.<how>(arguments…), which pickle and deepcopy call to make a value again.
+template <class... T>
+nb::tuple made_by(const char* how, T&&... arguments) {
+  const nb::object maker = nb::module_::import_("bearing._pickle").attr(how);
+  return nb::make_tuple(maker, nb::make_tuple(std::forward<T>(arguments)...));
+}
+
+/// copy() and deepcopy() of what cannot be changed: itself.
+template <class Type>
+void copies_are_itself(Type& type) {
+  type.def(
+      "__copy__", [](nb::handle self) { return nb::borrow(self); }, nb::sig("def __copy__(self) -> Any"));
+  type.def(
+      "__deepcopy__", [](nb::handle self, nb::handle) { return nb::borrow(self); }, nb::arg("memo").none(),
+      nb::sig("def __deepcopy__(self, memo: Any) -> Any"));
+}
+
 /// f(field) for each of them, in order.
 template <class Fields, class F>
 void each(const Fields& fields, const F& f) {
@@ -307,6 +324,11 @@ nb::class_<Spec> spec(nb::module_& m, const char* name, const char* doc, Spec ex
         return build(members);
       },
       nb::sig(kept(std::string("def replace(self, **changes: Any) -> ") + name)), "A copy with some members changed.");
+  copies_are_itself(type);
+  type.def(
+      "__reduce__",
+      [](nb::handle self) { return made_by("spec", nb::handle(self.type()), nb::object(self.attr("to_dict")())); },
+      nb::sig("def __reduce__(self) -> tuple[Any, ...]"));
   return type;
 }
 

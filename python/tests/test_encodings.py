@@ -1,5 +1,8 @@
 """Every encoding through the functions that take any of them."""
 
+import copy
+import pickle
+
 import bearing
 import numpy as np
 import pytest
@@ -127,6 +130,71 @@ def test_an_encoding_is_made_again_from_its_arguments(rng, name):
     assert repr(again) == repr(encoding)
     assert repr(encoding.replace()) == repr(encoding)
     assert {id(value) for value in again.parameters.values()} == {id(value) for value in encoding.parameters.values()}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("name", NAMES)
+def test_an_encoding_is_copied_and_pickled_with_its_arrays(rng, name, kind):
+    encoding = examples(rng)[name].encoding
+    encoding = encoding.replace(**{p: as_kind(kind, value) for p, value in encoding.parameters.items()})
+    shallow, deep = copy.copy(encoding), copy.deepcopy(encoding)
+    again = pickle.loads(pickle.dumps(encoding))
+    for one in (shallow, deep, again):
+        assert type(one) is type(encoding) and repr(one) == repr(encoding) and one.spec == encoding.spec
+    for parameter, value in encoding.parameters.items():
+        assert shallow.parameters[parameter] is value
+        for one in (deep, again):
+            other = one.parameters[parameter]
+            assert kind_of(other) == kind and other.dtype == value.dtype
+            assert (other is not value and not np.shares_memory(other, value)) or kind == "jax"  # JAX's cannot change
+            np.testing.assert_array_equal(other, value)
+
+
+@pytest.mark.parametrize("memory", ["full", "compact"])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_a_table_is_pickled_as_its_frequencies(dtype, memory):
+    yarn = bearing.YarnScaling(factor=4, trained_length=16)
+    rope = bearing.Rope(head_dim=8, pairing="half", scaling=yarn)
+    table = bearing.RopeTable(rope, 50, dtype=dtype, memory=memory)
+    again = pickle.loads(pickle.dumps(table))
+    assert repr(again) == repr(table) and again.memory == memory and again.frequencies == table.frequencies
+    x = np.random.default_rng(0).standard_normal((3, 8)).astype(dtype)
+    at = np.array([1, 47, 100_000])
+    np.testing.assert_array_equal(bearing.rotate_to(again, x, at), bearing.rotate_to(table, x, at))
+    assert copy.copy(table) is table and copy.deepcopy(table) is table
+    rows = pickle.loads(pickle.dumps(bearing.RotaryRows(table)))
+    np.testing.assert_array_equal(bearing.turn(rows, x, at, side="key"), bearing.rotate_to(table, x, at))
+
+
+def test_frequencies_in_float32_keep_their_rounding():
+    rope = bearing.Rope(head_dim=8, base=5e5, pairing="interleaved")
+    of = bearing.resolve(rope, angles="as_float32")
+    again = pickle.loads(pickle.dumps(of))
+    assert again == of and copy.deepcopy(of) is of
+    x = np.ones((1, 8), np.float32)
+    first, other = (bearing.rotate_to(bearing.RopeTable(one, 4), x, 100_003) for one in (of, again))
+    np.testing.assert_array_equal(first, other)
+
+
+def test_xpos_rows_are_pickled():
+    xpos = bearing.Xpos(rope=bearing.Rope(head_dim=8, pairing="interleaved"), gamma=0.3)
+    rows = bearing.XposRows(bearing.XposTable(xpos, 20, dtype="float64"))
+    again = pickle.loads(pickle.dumps(rows))
+    x = np.ones((2, 8))
+    for side in ("query", "key"):
+        np.testing.assert_array_equal(bearing.turn(again, x, 17, side=side), bearing.turn(rows, x, 17, side=side))
+
+
+def test_what_cannot_be_pickled_says_so():
+    table = bearing.RopeTable.from_cos_sin(bearing.Rope(head_dim=4, pairing="half"), np.ones((3, 2)), np.zeros((3, 2)))
+    with pytest.raises(TypeError, match=r"^\[RopeTable\] cannot be pickled if it was made from_cos_sin\(\)"):
+        pickle.dumps(table)
+    assert copy.deepcopy(table) is table
+    entry = bearing.catalog()[0]
+    with pytest.raises(TypeError, match=r"^\[CatalogEntry\] cannot be pickled: pickle its to_dict\(\)$"):
+        pickle.dumps(entry)
+    assert copy.copy(entry) is entry and copy.deepcopy([entry]) == [entry]
+    assert pickle.loads(pickle.dumps(entry.to_dict())) == entry.to_dict()
 
 
 def test_replace_changes_one_argument_of_a_copy(rng):

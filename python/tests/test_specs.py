@@ -1,6 +1,8 @@
-"""Specs are values: they print themselves, compare, hash, and go to and from dictionaries and JSON."""
+"""Specs are values: they print themselves, compare, hash, copy, pickle, and go to and from dictionaries and JSON."""
 
+import copy
 import json
+import pickle
 
 import bearing
 import pytest
@@ -38,6 +40,28 @@ SPECS = [
     bearing.Cape2d(dim=8, augmentation=bearing.CapeAugmentation(max_local_shift=0.5)),
     bearing.IndexEncoding(dim=4, form="normalised", length=12),
 ]
+ROPE = bearing.Rope(head_dim=8, pairing="half", scaling=bearing.YarnScaling(factor=4, trained_length=512))
+ROPES = [
+    ROPE,
+    bearing.Xpos(rope=ROPE, gamma=0.5),
+    bearing.RotaryPart(where="window", begin=2),
+    bearing.RopeAxes(pairs=[2, 1, 1], order="interleaved"),
+    bearing.NoScaling(),
+    bearing.LinearScaling(factor=2),
+    bearing.NtkScaling(factor=2),
+    bearing.DynamicNtkScaling(factor=2, trained_length=100),
+    bearing.AlphaScaling(alpha=3),
+    bearing.NtkByPartsScaling(factor=2, trained_length=100),
+    bearing.YarnScaling(factor=2, trained_length=100, attention_factor=1.5),
+    bearing.DeepseekYarnScaling(factor=2, trained_length=100),
+    bearing.LongRopeScaling(factor=2, trained_length=100, short_factor=[1] * 4, long_factor=[2] * 4),
+    bearing.Llama3Scaling(factor=2),
+    bearing.ProportionalScaling(fraction=0.5),
+    bearing.ExplicitFrequencies(inv_freq=[1, 0.5]),
+    bearing.FrequencyDivisors(divisors=[1, 2.5]),
+    bearing.NoPosition(),
+    bearing.OtherEncoding(name="new"),
+]
 each_spec = pytest.mark.parametrize("spec", SPECS, ids=lambda spec: type(spec).__name__)
 
 
@@ -51,6 +75,21 @@ def test_a_spec_goes_to_a_dictionary_and_back(spec):
 @each_spec
 def test_a_spec_goes_to_json_and_back(spec):
     assert type(spec).from_dict(json.loads(json.dumps(spec.to_dict()))) == spec
+
+
+@pytest.mark.parametrize("spec", SPECS + ROPES, ids=lambda spec: type(spec).__name__)
+def test_a_spec_is_copied_and_pickled(spec):
+    # It cannot be changed: a copy is the spec itself.
+    assert copy.copy(spec) is spec
+    assert copy.deepcopy([spec])[0] is spec
+    for protocol in range(pickle.HIGHEST_PROTOCOL + 1):
+        again = pickle.loads(pickle.dumps(spec, protocol))
+        assert again == spec and type(again) is type(spec) and hash(again) == hash(spec)
+
+
+def test_every_spec_is_among_the_examples():
+    specs = {one for one in vars(bearing).values() if hasattr(one, "from_dict") and hasattr(one, "replace")}
+    assert {type(spec) for spec in SPECS + ROPES} == specs
 
 
 @each_spec

@@ -1,0 +1,35 @@
+"""What pickle and copy call to make specs, encodings and tables again.
+
+Pickles name these functions: what they take may grow, never change.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from . import _core
+
+
+def spec(kind: Any, members: dict[str, Any]) -> Any:
+    """A spec from its ``to_dict()``."""
+    return kind.from_dict(members)
+
+
+def encoding(kind: Any, arguments: dict[str, Any]) -> Any:
+    """An encoding from its ``arguments``."""
+    return kind(**arguments)
+
+
+def frequencies(*members: Any) -> _core.RopeFrequencies:
+    """A RopeFrequencies from its members in the C++ struct's order."""
+    return _core._frequencies(*members)
+
+
+def table(of: _core.RopeFrequencies, length: int, dtype: str, memory: str) -> _core.RopeTable:
+    """A RopeTable from its frequencies, whose rows are computed again."""
+    return _core.RopeTable(of, length, dtype=dtype, memory=memory)
+
+
+def xpos_table(xpos: _core.Xpos, length: int, dtype: str) -> _core.XposTable:
+    """An XposTable from its spec, whose rows are computed again."""
+    return _core.XposTable(xpos, length, dtype=dtype)
