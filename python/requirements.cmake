@@ -3,6 +3,7 @@ find_package(hwy CONFIG QUIET)
 find_package(Boost QUIET)
 find_package(RapidJSON QUIET)
 find_package(TBB CONFIG QUIET)
+find_package(Python 3.10 QUIET COMPONENTS Interpreter Development.Module)
 set(missing "")
 if(NOT hwy_FOUND)
   list(APPEND missing libhwy-dev)
@@ -16,9 +17,13 @@ endif()
 if(NOT TBB_FOUND)
   list(APPEND missing libtbb-dev)
 endif()
+if(Python_Interpreter_FOUND AND NOT Python_Development.Module_FOUND)
+  list(APPEND missing python3-dev)
+endif()
 if(missing)
   list(JOIN missing " " packages)
-  message(FATAL_ERROR "The Python module needs Highway, Boost, RapidJSON and oneTBB. Missing here: ${packages}. "
-                      "On Debian and Ubuntu: apt install ${packages}. Fedora has them as highway-devel, boost-devel, "
-                      "rapidjson-devel and tbb-devel, Homebrew as highway, boost, rapidjson and tbb.")
+  message(FATAL_ERROR "The Python module needs Highway, Boost, RapidJSON, oneTBB and Python's headers. Missing here: "
+                      "${packages}. On Debian and Ubuntu: apt install ${packages}. Fedora has them as highway-devel, "
+                      "boost-devel, rapidjson-devel, tbb-devel and python3-devel, Homebrew as highway, boost, "
+                      "rapidjson, tbb and python.")
 endif()
