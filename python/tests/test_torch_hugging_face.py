@@ -11,7 +11,7 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")
 import bearing
 import pytest
 import torch
-from bearing.torch import hugging_face, ops
+from bearing.torch import ops, rotary_angles
 from bearing.torch.hugging_face import RotaryEmbedding, replace_rotary, restore_rotary
 
 transformers = pytest.importorskip("transformers")
@@ -204,9 +204,9 @@ def test_outputs_are_the_same(name, rotations, monkeypatch):
     # The model's frequencies and angles are float32 in float64 too: what is left are roundings of one kind.
     assert_as_near(outputs(model, x), own, exact)
     assert len(rotations) == TURNS.get(name, 2)
-    for few in (hugging_face.FEW, 0):
-        monkeypatch.setattr(hugging_face, "FEW", few)
-        with torch.no_grad():
+    for few, mode in ((rotary_angles.FEW, torch.inference_mode), (0, torch.no_grad)):
+        monkeypatch.setattr(rotary_angles, "FEW", few)
+        with mode():
             assert_as_near(outputs(model, x), own, exact)
     assert len(rotations) >= 3 * TURNS.get(name, 2)
     restore_rotary(model)
@@ -327,6 +327,8 @@ def test_torch_compile_takes_the_model_whole(name):
             ids = tokens(time=time)
             eager = run(ids)
             torch.testing.assert_close(compiled(ids), eager, rtol=0, atol=2**-18 * eager.abs().max().item())
+            with torch._dynamo.config.patch(error_on_recompile=True):
+                compiled(tokens(time=time))
 
 
 def test_bfloat16_models_run_and_differ_by_their_roundings_alone():
@@ -338,6 +340,41 @@ def test_bfloat16_models_run_and_differ_by_their_roundings_alone():
     assert (ours - own).abs().mean() < 0.05 * own.abs().mean()
 
 
+def test_models_without_memory_yet_are_measured_by_their_configs():
+    with torch.device("meta"):
+        model = replace_rotary(llama())
+    other = llama()
+    model.load_state_dict(other.state_dict(), assign=True)
+    ids = tokens()
+    assert torch.equal(outputs(model, ids), outputs(replace_rotary(other), ids))
+
+
+def test_gradient_checkpointing_gives_the_same_gradients():
+    model, ids = replace_rotary(llama()).train(), tokens()
+    outputs(model, ids).sum().backward()
+    own = [parameter.grad.clone() for parameter in model.parameters()]
+    model.zero_grad()
+    model.activation_checkpointing_enable()
+    outputs(model, ids).sum().backward()
+    for parameter, grad in zip(model.parameters(), own, strict=True):
+        torch.testing.assert_close(parameter.grad, grad)
+
+
+def test_replacing_twice_is_replacing_once_and_shared_embeddings_stay_shared():
+    model = llama()
+    model.model.again = model.model.rotary_emb
+    own = dict(model.named_modules(remove_duplicate=False))
+    replaced = replace_rotary(model).model.rotary_emb
+    assert replace_rotary(model).model.rotary_emb is replaced and model.model.again is replaced
+    assert dict(restore_rotary(model).named_modules(remove_duplicate=False)) == own
+
+
+def test_models_can_be_pickled(tmp_path):
+    model, ids = replace_rotary(llama()), tokens()
+    torch.save(model, tmp_path / "model.pt")
+    assert torch.equal(outputs(torch.load(tmp_path / "model.pt", weights_only=False), ids), outputs(model, ids))
+
+
 def test_other_models_of_the_same_kind_keep_their_own():
     model, other, ids = llama(), llama(), tokens()
     own = outputs(other, ids)
@@ -345,11 +382,17 @@ def test_other_models_of_the_same_kind_keep_their_own():
     assert torch.equal(outputs(other, ids), own)
 
 
-def test_copies_and_states_go_on_working():
-    model, ids = replace_rotary(llama()), tokens()
-    other = copy.deepcopy(model)
+@pytest.mark.parametrize("name", ["Llama", "Esm"])
+def test_copies_and_states_go_on_working(name):
+    model, ids = make(name), tokens()
+    state = dict(model.state_dict())
+    other = copy.deepcopy(replace_rotary(model))
     assert torch.equal(outputs(other, ids), outputs(model, ids))
-    llama().load_state_dict(model.state_dict())
+    assert list(model.state_dict()) == list(state)
+    make(name).load_state_dict(model.state_dict())
+    model.load_state_dict(state)
+    buffers = dict(restore_rotary(model.double()).named_buffers())
+    assert {buffer.dtype for name, buffer in buffers.items() if name.endswith("inv_freq")} == {torch.float64}
 
 
 def test_cosines_are_the_models_own_for_whatever_else_is_done_with_them():
@@ -386,6 +429,11 @@ REFUSED = {
         r"Wav2Vec2ConformerRotaryPositionalEmbedding \(.*\) cannot be replaced: it is called with \(hidden_states\)",
     ),
     "Llama4VisionModel": ({}, r"Llama4VisionRotaryEmbedding \(.*\) cannot be replaced: it is called with"),
+    # Its own LongRoPE keeps the short factors at every length.
+    "PhimoeModel": (
+        {"rope_parameters": LONGROPE | {"short_mscale": 1.0, "long_mscale": 1.0}, "vocab_size": 100} | GROUPED,
+        r"PhimoeRotaryEmbedding \(.*\) cannot be replaced: no function of the model",
+    ),
     "Gemma4VisionModel": ({}, r"Gemma4VisionRotaryEmbedding \(.*\) cannot be replaced: no function of the model"),
 }
 
@@ -434,7 +482,10 @@ def test_a_model_of_which_one_embedding_is_refused_keeps_all():
 def test_trained_frequencies_are_refused():
     model = llama()
     model.model.rotary_emb.alpha = torch.nn.Parameter(torch.ones(()))
-    with pytest.raises(ValueError, match=r"LlamaRotaryEmbedding \(model.rotary_emb\) cannot be replaced: it has param"):
+    with pytest.raises(
+        ValueError,
+        match=r"LlamaRotaryEmbedding \(model.rotary_emb\) cannot be replaced: it has numbers of its own .*alpha",
+    ):
         replace_rotary(model)
 
 

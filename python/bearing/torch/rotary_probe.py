@@ -258,7 +258,7 @@ def _rope(
                 pairing=geometry.pairing,
                 part=part,
             )
-    if abs(factor - 1) > TOLERANCE:
+    if trained_length or abs(factor - 1) > TOLERANCE:
         return None
     frequencies = torch.copysign(own[nearest.indices], found).tolist()
     return _core.Rope(
@@ -279,13 +279,25 @@ def _agrees(
     turn: Turn,
     trained_length: int,
 ) -> bool:
-    """Whether bearing turns unit vectors as the function does, farther away."""
-    points = torch.tensor(FAR) * torch.tensor([1, 2, 3, 1])[: emission.axes, None]
-    points = points.clamp(max=trained_length - 1) if trained_length else points
-    at = emission.of(points)
-    expected = _matrices(apply, turn.layout, turn.head_dim, emit(module, at, layer_type))
-    units = torch.eye(turn.head_dim)[None, :, None].expand(-1, -1, len(FAR), -1)
-    got = rotate(units, rope=turn.table, at=emission.at(at))
-    got = deinterleaved(got) if turn.deinterleaves else got
-    got = got[0].permute(1, 2, 0)
-    return expected is not None and torch.allclose(expected, got, rtol=0, atol=FAR_TOLERANCE)
+    """Whether bearing turns unit vectors as the function does, farther away and past the trained length."""
+    far = torch.tensor(FAR).clamp(max=trained_length - 1) if trained_length else torch.tensor(FAR)
+    sequences = [(far, turn.table)]
+    if trained_length:
+        longer = torch.tensor([0, 1, trained_length, 2 * trained_length - 1])
+        sequences.append((longer, for_length(turn.table, trained_length, ROWS, 2 * trained_length)))
+    for points, table in sequences:
+        at = emission.of(points * torch.tensor([1, 2, 3, 1])[: emission.axes, None])
+        expected = _matrices(apply, turn.layout, turn.head_dim, emit(module, at, layer_type))
+        units = torch.eye(turn.head_dim)[None, :, None].expand(-1, -1, len(points), -1)
+        got = rotate(units, rope=table, at=emission.at(at))
+        got = deinterleaved(got) if turn.deinterleaves else got
+        allowed = FAR_TOLERANCE * max(1, int(points.max()) / FAR[-1])
+        if expected is None or not torch.allclose(expected, got[0].permute(1, 2, 0), rtol=0, atol=allowed):
+            return False
+    return True
+
+
+def for_length(table: str, trained_length: int, rows: int, seq_len: int) -> str:
+    """The table that serves a sequence of another length than the trained one."""
+    table = table.replace(f'"length": {ROWS},', f'"length": {rows},')
+    return table.replace(f'"seq_len": {trained_length}}}', f'"seq_len": {seq_len}}}')

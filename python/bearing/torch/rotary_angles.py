@@ -1,0 +1,256 @@
+"""Angles in place of cosines and sines, and what lets functions of transformers take them."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from .. import _core
+from . import ops
+from .encoding import table_of
+from .functional import check_device
+from .rotary_probe import ROWS, Apply, Emission, Turn, deinterleaved, emit, for_length
+
+FEW = 2**15  # numbers, of some tokens: they fit the nearest caches
+
+
+class Cosines:
+    """A model's own cosines and sines, computed when something asks for them."""
+
+    def __init__(self, embedding: nn.Module, given: tuple[Any, ...]) -> None:
+        self.embedding = embedding
+        self.given = given
+        self.found: tuple[Tensor, ...] | None = None
+
+    def __getitem__(self, place: int) -> Tensor:
+        if self.found is None:
+            self.found = emit(self.embedding, *self.given)
+        return self.found[place]
+
+
+class Angles:
+    """What the replacement gives in place of cosines or sines: positions, and how each function is to turn by them.
+
+    A model may put the tokens in another order, as Qwen2.5-VL's windows do: then positions are. Whatever else it does
+    with its cosines gets them as they are, from ``cosines``.
+    """
+
+    def __init__(
+        self, at: Tensor, kind: Kind, length: Length, cosines: Cosines, place: int, rows: Tensor | None = None
+    ) -> None:
+        moved = at if rows is None or rows.dim() != 1 else at[..., rows]
+        self.at = None if rows is not None and rows.dim() != 1 else moved
+        self.original = at
+        self.kind = kind
+        self.length = length
+        self.cosines = cosines
+        self.place = place
+        self.rows = rows
+        self.other: Angles | None = None
+
+    @functools.cached_property
+    def one(self) -> Tensor | int:
+        """A single position as a number, which calls take sooner; others as they are."""
+        return int(self.at) if self.at.numel() == 1 and not self.at.is_floating_point() else self.at
+
+    def goes_with(self, other: Any) -> bool:
+        """Whether the other has the sines of these cosines."""
+        if other is self.other:
+            return True
+        if not isinstance(other, Angles) or other.cosines is not self.cosines or (self.place, other.place) != (0, 1):
+            return False
+        if self.rows is None or other.rows is None or not torch.equal(self.rows, other.rows):
+            return False
+        self.other = other
+        return True
+
+    def reshape(self, *shape: int) -> Any:
+        """The tokens on other axes; or as the model's own, if that is more than that."""
+        rows = self._rows()
+        if rows is None or shape[-1] != -1 or math.prod(shape[:-1]) != rows.numel():
+            return self.own().reshape(*shape)
+        return self._moved(rows.reshape(shape[:-1]))
+
+    def __getitem__(self, index: Any) -> Any:
+        rows = self._rows()
+        if rows is None or not isinstance(index, tuple) or len(index) != rows.dim() + 1:
+            return self.own()[index]
+        whole = isinstance(index[-1], slice) and index[-1] == slice(None)
+        return self._moved(rows[index[:-1]]) if whole else self.own()[index]
+
+    def _rows(self) -> Tensor | None:
+        """Which row of the cosines is where, if tokens are all that they have rows for."""
+        if self.rows is not None or self.kind.emission.dims != 2:
+            return self.rows
+        return torch.arange(self.original.shape[-1])
+
+    def _moved(self, rows: Tensor) -> Angles:
+        return Angles(self.original, self.kind, self.length, self.cosines, self.place, rows)
+
+    def own(self) -> Tensor:
+        """The model's own cosines or sines."""
+        found = self.cosines[self.place]
+        return found if self.rows is None else found[self.rows]
+
+    def to(self, *args: Any, **given: Any) -> Any:
+        """Itself for a device, which is the CPU; of another type, the model's own."""
+        kept = not given and len(args) == 1 and isinstance(args[0], (torch.device, str))
+        return self if kept else self.own().to(*args, **given)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return getattr(self.own(), name)
+
+    def __neg__(self) -> Tensor:
+        return -self.own()
+
+    @classmethod
+    def __torch_function__(cls, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        return function(
+            *(_own(x) for x in args),
+            **{name: _own(x) for name, x in (kwargs or {}).items()},
+        )
+
+
+def _own(x: Any) -> Any:
+    if isinstance(x, (list, tuple)):
+        return [_own(one) for one in x]
+    return x.own() if isinstance(x, Angles) else x
+
+
+class Kind(NamedTuple):
+    """What a rotary embedding does in the layers of one type."""
+
+    emission: Emission
+    turns: dict[str, Turn]
+    grows: bool  # dynamic NTK, past the trained length
+    switches: bool  # LongRoPE, past the trained length
+    trained_length: int
+    plans: dict[Any, Plan]
+
+
+class Length(NamedTuple):
+    """What a table must serve, where that depends on the sequence."""
+
+    rows: int
+    seq_len: int
+    long: Tensor | None = None  # in a compiled graph: whether the trained length is passed, and by which seq_len
+
+
+TRAINED = Length(ROWS, 0)  # what tables serve as they are
+
+
+def taking_angles(apply: Apply) -> Callable[..., Any]:
+    """The function, taking Angles too. Other arguments go where they went."""
+    original, names, marks = apply.function, apply.names, apply.marks
+    first, count = len(apply.turned), len(apply.turned) + len(marks)
+
+    @functools.wraps(original)
+    def taking(*args: Any, **given: Any) -> Any:
+        usual = len(args) >= count and isinstance(args[first], Angles) and isinstance(args[0], Tensor)
+        if usual and not torch.compiler.is_compiling():
+            key = (apply.key, args[0].shape[-1], args[0].dim(), *args[count:], *given.items())
+            plan = args[first].kind.plans.get(key)
+            if plan is not None and plan.serves(args):
+                return plan.turn(args[:first], args[first])
+        called = dict(zip(names, args, strict=False))
+        called.update(given)
+        if not any(isinstance(called.get(mark), Angles) for mark in marks):
+            return original(*args, **given)
+        plan = _plan(apply, called)
+        if plan is None:
+            return original(**{name: _own(x) for name, x in called.items()})
+        if usual and not torch.compiler.is_compiling():
+            args[first].kind.plans[key] = plan
+        return plan.turn([called[name] for name in apply.turned], called[marks[0]])
+
+    taking.applies = original
+    return taking
+
+
+class Plan(NamedTuple):
+    """How one function turns heads of one shape: found once, as all layers and steps ask for the same."""
+
+    count: int  # of tensors to turn
+    marks: int  # of cosines and sines
+    head_dim: int
+    table: str
+    layout: str
+    deinterleaves: bool
+
+    def serves(self, args: Sequence[Any]) -> bool:
+        """Whether these are tensors to turn, and one embedding's cosines and sines for them."""
+        angles, first = args[self.count], args[0]
+        for x in args[: self.count]:
+            if not isinstance(x, Tensor) or x.dim() != first.dim() or x.shape[-1] != self.head_dim:
+                return False
+            if not _suits(x, angles.at, self.layout) or (x.dim() == 4 and x.shape[0] != first.shape[0]):
+                return False
+        return self.marks == 1 or angles.goes_with(args[self.count + 1])
+
+    def turn(self, xs: Sequence[Tensor], angles: Angles) -> Any:
+        """What the function gives."""
+        if xs[0].dim() == 3:
+            turned = self._rotated([x[None] for x in xs], angles)
+            turned = [y[0] for y in turned]
+        else:
+            turned = self._rotated(list(xs), angles)
+        if self.deinterleaves:
+            turned = [deinterleaved(y) for y in turned]
+        return turned[0] if self.count == 1 else tuple(turned)
+
+    def _rotated(self, xs: list[Tensor], angles: Angles) -> list[Tensor]:
+        length = angles.length
+        table = self.table
+        if length is not TRAINED:
+            table = for_length(table, angles.kind.trained_length, length.rows, length.seq_len)
+        if ops.needs_op(xs):
+            at = _spread(angles.at, xs[0].shape[0])
+            turned = ops.rotate(xs, at, 0, table, self.layout, False)
+            if length.long is None:
+                return turned
+            short = ops.rotate(xs, at, 0, self.table, self.layout, False)
+            return [torch.where(length.long, x, y) for x, y in zip(turned, short, strict=True)]
+        if sum(x.numel() for x in xs) > FEW or xs[0].dtype is not xs[-1].dtype:
+            return ops.rotate_now(xs, _spread(angles.at, xs[0].shape[0]), 0, table, self.layout, False)
+        # In place on copies, as one call: what calls cost is more than what so few numbers do.
+        turned = [x.clone() for x in xs]
+        numbers = table_of(table, ops.arithmetic_of(xs[0].dtype))
+        at = angles.one if xs[0].shape[0] == 1 else _spread(angles.at, xs[0].shape[0])
+        _core.rotate(numbers, *turned, at, layout=self.layout, threads=torch.get_num_threads())
+        return turned
+
+
+def _plan(apply: Apply, called: dict[str, Any]) -> Plan | None:
+    """How to turn what the function is called with; None if only the model's own formula does that."""
+    angles, *other = [called.get(mark) for mark in apply.marks]
+    xs = [called.get(name) for name in apply.turned]
+    others = [name for name, x in called.items() if x is not None and name not in (*apply.turned, *apply.marks)]
+    turn = angles.kind.turns.get(apply.key) if isinstance(angles, Angles) else None
+    if turn is None or others not in ([], ["unsqueeze_dim"]) or not isinstance(xs[0], Tensor):
+        return None
+    layout = apply.layout(angles.kind.emission.dims, called["unsqueeze_dim"]) if others else turn.layout
+    table = turn.table_of(xs[0].shape[-1])
+    if table is None or xs[0].dim() not in (3, 4):
+        return None
+    check_device("rotate", *(x for x in xs if isinstance(x, Tensor)))
+    plan = Plan(len(xs), len(apply.marks), xs[0].shape[-1], table, layout, turn.deinterleaves)
+    return plan if angles.place == 0 and plan.serves([*xs, angles, *other]) else None
+
+
+def _suits(x: Tensor, at: Tensor | None, layout: str) -> bool:
+    """Whether positions are those of x, not of some of it."""
+    if at is None or x.shape[-2 if layout == "bhtd" else -3] != at.shape[-1]:
+        return False
+    return at.dim() == 1 or at.shape[-2] == 1 or (x.dim() == 4 and x.shape[0] == at.shape[-2])
+
+
+def _spread(at: Tensor, batch: int) -> Tensor:
+    """Positions of one sequence for a whole batch."""
+    return at.expand(*at.shape[:-2], batch, -1) if at.dim() > 1 and at.shape[-2] != batch else at
