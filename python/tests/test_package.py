@@ -72,6 +72,16 @@ def test_a_strict_type_checker_takes_what_users_write_and_refuses_what_is_wrong(
     subprocess.run([sys.executable, str(program), str(config)], cwd=tmp_path, check=True)
 
 
+def test_a_build_that_lacks_libraries_names_their_packages() -> None:
+    hidden = [f"-DCMAKE_DISABLE_FIND_PACKAGE_{name}=ON" for name in ("hwy", "Boost", "RapidJSON", "TBB")]
+    build = ["cmake", *hidden, "-P", str(ROOT / "python" / "requirements.cmake")]
+    done = subprocess.run(build, capture_output=True, text=True, check=False)
+    assert done.returncode != 0
+    said = " ".join(done.stderr.split())
+    assert "Missing here: libhwy-dev libboost-dev rapidjson-dev libtbb-dev." in said
+    assert "apt install libhwy-dev libboost-dev rapidjson-dev libtbb-dev." in said
+
+
 @pytest.mark.parametrize(
     ("name", "parts"),
     [
