@@ -19,9 +19,12 @@ from .encoding import Encoding, encoding_of
 from .flex import ScoreMod, score_mod
 from .functional import add, attention, bias_matrix, rotate, turn
 from .inputs import LearnedPositions, Sinusoidal
+from .linear_attention import linear_attention
+from .merge import merge
 from .relations import BertRelative, Cope, Deberta, Sam, Shaw, TransformerXL, Tupe, XlnetSegments
 from .ring import ring_attention
 from .rows import CayleyString, CirculantString, Fope, LieRope, Pope, Rope, RopeMixed
+from .scores import add_scores, add_values
 from .shards import shard, shard_positions
 
 __all__ = [
@@ -55,9 +58,13 @@ __all__ = [
     "Tupe",
     "XlnetSegments",
     "add",
+    "add_scores",
+    "add_values",
     "attention",
     "bias_matrix",
     "encoding_of",
+    "linear_attention",
+    "merge",
     "ring_attention",
     "rotate",
     "score_mod",

@@ -1,0 +1,222 @@
+"""Linear attention and its state: a custom op with gradients, and the function that calls it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal, Optional
+
+import torch
+from torch import Tensor
+
+from .. import _core
+from .encoding import Encodings, build, encodings_of, forms_of, gradients, tensors_of
+from .functional import Layout, Mask, Positions, _autocast, _batch, positions_of
+from .ops import _at, _like, _optional, _plain, _spread, arithmetic_of, needs_op
+
+# ruff: noqa: UP045  (torch.library reads annotations at run time: Optional[Tensor] on every Python)
+
+State = tuple[Tensor, Tensor]
+
+
+def linear_attention(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    encodings: Encodings = None,
+    *,
+    mask: Mask,
+    feature_map: Literal["elu_plus_one", "relu", "identity"] = "elu_plus_one",
+    normaliser: Literal["sum", "none"] = "sum",
+    epsilon: float = 0.0,
+    q_at: Positions = None,
+    k_at: Positions = None,
+    state: State | None = None,
+    return_state: bool = False,
+    layout: Layout = "bhtd",
+) -> Tensor | tuple[Tensor, State]:
+    """Linear attention with rotated rows, differentiable, in time linear in the lengths.
+
+    ``o_i = sum_j (T f(q_i))·(T f(k_j)) v_j / (sum_j f(q_i)·f(k_j) + epsilon)``, ``f(x) = elu(x) + 1``
+
+    q [batch, heads, q_len, dim], k [batch, kv_heads, k_len, dim], v [batch, kv_heads, k_len, value_dim], without the
+    first axes for one sequence or one head; with layout "bthd" time comes before heads. encodings are of rows: modules
+    of this package, ``bearing``'s own encodings, or a list of them. Returns out, contiguous, of q's type.
+
+    state (s [batch, kv_heads, rows_dim, value_dim], z [batch, kv_heads, dim]), float64 for float64, else float32, is
+    what is left of the keys of earlier calls, all of which a query sees; None: zeros. It is only read. With
+    return_state (out, state after this call's keys) is returned, for the next token or chunk. Gradients: of q, k, v,
+    the state and every parameter; through out and the state. Under autocast q, k and v are cast as in
+    :func:`bearing.torch.attention`.
+
+    Katharopoulos et al. 2020, arXiv 2006.16236; Su et al. 2021, arXiv 2104.09864, eq. 19.
+    """
+    q, k, v = _autocast("linear_attention", q, k, v)
+    given = encodings_of(encodings)
+    q_at, q_first = positions_of("linear_attention", "q_at", q_at, _batch(q, 4))
+    k_at, k_first = positions_of("linear_attention", "k_at", k_at, _batch(k, 4))
+    parameters = tensors_of(given, arithmetic_of(q.dtype))
+    s, z = _state_of(state)
+    watched = needs_op([q, k, v, *parameters, *([] if state is None else state)])
+    out, *after = (_linear if watched else _linear_now)(
+        q,
+        k,
+        v,
+        parameters,
+        s,
+        z,
+        q_at,
+        k_at,
+        forms_of(given),
+        mask,
+        feature_map,
+        normaliser,
+        epsilon,
+        q_first,
+        k_first,
+        layout,
+    )
+    return (out, (after[0], after[1])) if return_state else out
+
+
+def _state_of(state: State | None) -> tuple[Tensor | None, Tensor | None]:
+    if state is None:
+        return None, None
+    if not isinstance(state, (tuple, list)) or len(state) != 2 or not all(isinstance(x, Tensor) for x in state):
+        raise TypeError(f"[linear_attention] state: must be (s, z), two tensors, got {state!r}")
+    return state[0], state[1]
+
+
+def _linear_now(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    parameters: Sequence[Tensor],
+    s: Optional[Tensor],
+    z: Optional[Tensor],
+    q_at: Optional[Tensor],
+    k_at: Optional[Tensor],
+    encodings: str,
+    mask: str,
+    feature_map: str,
+    normaliser: str,
+    epsilon: float,
+    q_first: int,
+    k_first: int,
+    layout: str,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """out, and the state after the call."""
+    out, after = _core.linear_attention(
+        q.detach(),
+        k.detach(),
+        v.detach(),
+        build(encodings, _plain(parameters), arithmetic_of(q.dtype)),
+        mask=mask,
+        feature_map=feature_map,
+        normaliser=normaliser,
+        epsilon=epsilon,
+        q_at=_at(q_at, q_first),
+        k_at=_at(k_at, k_first),
+        state=_pair(s, z),
+        return_state=True,
+        layout=layout,
+        threads=torch.get_num_threads(),
+    )
+    return out, *after
+
+
+def _pair(s: Tensor | None, z: Tensor | None) -> tuple[Tensor | None, Tensor | None] | None:
+    return None if s is None and z is None else (_optional(s), _optional(z))
+
+
+_linear = torch.library.custom_op("bearing::linear_attention", _linear_now, mutates_args=())
+
+
+@_linear.register_fake
+def _(q, k, v, parameters, s, z, q_at, k_at, encodings, mask, feature_map, normaliser, epsilon, q_first, k_first,
+      layout):  # fmt: skip
+    heads_axis = -2 if layout == "bthd" else -3
+    heads = k.shape[0] if k.dim() == 4 else 1, k.shape[heads_axis] if k.dim() > 2 else 1
+    dim = k.shape[-1]
+    rows_dim = dim * 2 ** encodings.count('"kind": "PopeRows"')  # which have two numbers for one
+    arithmetic = arithmetic_of(q.dtype)
+    return (
+        q.new_empty((*q.shape[:-1], v.shape[-1])),
+        q.new_empty((*heads, rows_dim, v.shape[-1]), dtype=arithmetic),
+        q.new_empty((*heads, dim), dtype=arithmetic),
+    )
+
+
+@torch.library.custom_op("bearing::linear_attention_backward", mutates_args=())
+def _linear_backward(
+    d_out: Tensor,
+    d_s: Optional[Tensor],
+    d_z: Optional[Tensor],
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    parameters: Sequence[Tensor],
+    s: Optional[Tensor],
+    z: Optional[Tensor],
+    q_at: Optional[Tensor],
+    k_at: Optional[Tensor],
+    encodings: str,
+    mask: str,
+    feature_map: str,
+    normaliser: str,
+    epsilon: float,
+    q_first: int,
+    k_first: int,
+    layout: str,
+) -> list[Tensor]:
+    """The gradients of q, k, v, of the state before the call if there is one, and of the parameters."""
+    d_q, d_k, d_v, found, d_start = _core.linear_attention_backward(
+        q.detach(),
+        k.detach(),
+        v.detach(),
+        d_out.detach(),
+        build(encodings, _plain(parameters), arithmetic_of(q.dtype)),
+        mask=mask,
+        feature_map=feature_map,
+        normaliser=normaliser,
+        epsilon=epsilon,
+        q_at=_at(q_at, q_first),
+        k_at=_at(k_at, k_first),
+        start=_pair(s, z),
+        d_state=_pair(d_s, d_z),
+        layout=layout,
+        threads=torch.get_num_threads(),
+    )
+    return [
+        d_q,
+        d_k,
+        d_v,
+        *(() if s is None else d_start),
+        *gradients(encodings, parameters, found),
+    ]
+
+
+@_linear_backward.register_fake
+def _(d_out, d_s, d_z, q, k, v, parameters, s, z, q_at, k_at, encodings, mask, feature_map, normaliser, epsilon,
+      q_first, k_first, layout):  # fmt: skip
+    return _like([q, k, v, *([] if s is None else [s, z]), *parameters])
+
+
+def _context(ctx, inputs, output):
+    q, k, v, parameters, s, z, q_at, k_at, *ctx.settings = inputs
+    ctx.save_for_backward(q, k, v, s, z, q_at, k_at, *parameters)
+    ctx.set_materialize_grads(False)
+
+
+def _backward(ctx, d_out, d_s, d_z):
+    q, k, v, s, z, q_at, k_at, *parameters = ctx.saved_tensors
+    none = [None] * (2 + len(ctx.settings))
+    if d_out is None and d_s is None and d_z is None:
+        return None, None, None, [None] * len(parameters), None, None, *none
+    if d_out is None:
+        d_out = q.new_zeros((*q.shape[:-1], v.shape[-1]))
+    d_q, d_k, d_v, *found = _linear_backward(d_out, d_s, d_z, q, k, v, parameters, s, z, q_at, k_at, *ctx.settings)
+    d_start = (None, None) if s is None else (found.pop(0), found.pop(0))
+    return d_q, d_k, d_v, _spread(found, parameters), *d_start, *none
+
+
+_linear.register_autograd(_backward, setup_context=_context)
