@@ -9,6 +9,8 @@
 from __future__ import annotations
 
 import functools
+import math
+import numbers
 import sys
 from importlib import import_module
 from typing import Any, Literal
@@ -72,22 +74,22 @@ def apply_rope(
     how many dimensions turn; 0: all. A tensor that requires gradients keeps them. In place, faster, and with
     everything that models add to RoPE: ``rotate()``.
     """
-    if not hasattr(x, "shape"):
-        raise TypeError(f"[apply_rope] x: must be an array (NumPy, PyTorch, JAX or DLPack), got {type(x)}")
-    if len(x.shape) == 0:
-        raise TypeError("[apply_rope] x: must be an array of 1 to 4 axes, of which the last is dim, got one of 0")
-    if len(x.shape) == 1:
-        at = positions if positions is None or isinstance(positions, int) else [_scalar(positions)]
-        one: Positions = at
-        rows = apply_rope(x[None], one, base=base, pairing=pairing, rotary_dim=rotary_dim, threads=threads)
+    axes = getattr(x, "ndim", None)
+    if axes is None or not hasattr(x, "dtype"):
+        raise TypeError(f"[apply_rope] x: must be an array of NumPy, PyTorch or JAX, got {type(x)}")
+    if not 1 <= axes <= 4:
+        raise TypeError(f"[apply_rope] x: must be an array of 1 to 4 axes, of which the last is dim, got one of {axes}")
+    if axes == 1:
+        at = positions if positions is None or isinstance(positions, int) else _scalar(positions)
+        rows = apply_rope(x[None], at, base=base, pairing=pairing, rotary_dim=rotary_dim, threads=threads)
         return rows[0]
-    rope = _rope(int(x.shape[-1]), rotary_dim, float(base), pairing)
+    rope = _rope(int(x.shape[-1]), rotary_dim, _number("base", base), pairing)
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(x, torch.Tensor) and x.requires_grad:
         return _of_four(import_module("bearing.torch").rotate, x, rope=rope, at=positions, layout=layout)
     jax = sys.modules.get("jax")
-    if jax is not None and isinstance(x, jax.core.Tracer):
-        return _of_four(import_module("bearing.jax").rotate, x, rope=rope, at=positions, layout=layout)
+    if jax is not None and (isinstance(x, jax.core.Tracer) or isinstance(positions, jax.core.Tracer)):
+        return import_module("bearing.jax").rotate(rope, x, positions, layout=layout, threads=threads)
     table = _table(rope, "float64" if "float64" in str(x.dtype) else "float32")
     return _core.rotate_to(table, x, positions, layout=layout, threads=threads)
 
@@ -137,4 +139,14 @@ def _of_four(rotate: Any, x: Any, **options: Any) -> Any:
 
 def _scalar(position: Any) -> Any:
     """The only position of an array, or a number."""
-    return position.reshape(-1)[0].item() if hasattr(position, "reshape") else position
+    shape = tuple(getattr(position, "shape", ()))
+    if math.prod(shape) != 1:
+        raise _core.ShapeError(f"[apply_rope] positions: must be one, for a single vector, got {list(shape)}")
+    one = position.reshape(1) if shape != () or hasattr(position, "reshape") else [position]
+    return one
+
+
+def _number(name: str, value: Any) -> float:
+    if not isinstance(value, numbers.Real):
+        raise TypeError(f"[apply_rope] {name}: must be a number, got {value!r}")
+    return float(value)

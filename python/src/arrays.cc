@@ -34,6 +34,13 @@ bool is_numpy_bfloat16(nb::handle x) {
   return nb::hasattr(x, "dtype") && nb::cast<std::string>(nb::str(nb::object(x.attr("dtype")))) == "bfloat16";
 }
 
+/// Autograd refuses a backward whose saved tensors have been written since, if it is told of the writing.
+void count_write(nb::handle tensor) {
+  static const nb::handle increment_version =
+      nb::object(nb::module_::import_("torch.autograd.graph").attr("increment_version")).release();
+  increment_version(tensor);
+}
+
 constexpr const char* floating = "an array of float64, float32, bfloat16 or float16";
 
 /// The type of an array's elements, or what it is if it is none.
@@ -120,6 +127,10 @@ void Array::take_dlpack(nb::handle from, bool write) {
   if (!nb::try_cast(from, array_, false)) {
     argument_.fail("an array (NumPy, PyTorch, JAX or DLPack)", class_of(from));
   }
+  // A view such as z.conj().imag has its sign in a flag, which DLPack does not carry.
+  if (kind_ == ArrayKind::torch && nb::cast<bool>(from.attr("is_neg")())) {
+    argument_.fail("a tensor whose memory holds its numbers", "a negated view: resolve_neg() makes one of it");
+  }
   if (array_.device_type() != nb::device::cpu::value) {
     argument_.fail("in the CPU's memory",
                    "an array on " + nb::cast<std::string>(nb::str(nb::object(from.attr("device")))));
@@ -131,6 +142,7 @@ void Array::take_dlpack(nb::handle from, bool write) {
     if (kind_ != ArrayKind::torch && !nb::try_cast(from, writable, false)) {
       argument_.fail("an array that may be written", "one that is read-only");
     }
+    if (kind_ == ArrayKind::torch) count_write(from);
   }
   if (array_.ndim() > Extents::most) {
     argument_.fail("an array of at most 8 axes", "one of " + std::to_string(array_.ndim()));
@@ -246,15 +258,30 @@ nb::object numpy_array(std::span<const double> values, const std::vector<Index>&
   return array.object;
 }
 
+namespace {
+
+bool is_integer(nb::dlpack::dtype type) {
+  return type.code == static_cast<std::uint8_t>(nb::dlpack::dtype_code::Int) ||
+         type.code == static_cast<std::uint8_t>(nb::dlpack::dtype_code::UInt);
+}
+
+/// A number in an array's clothes: NumPy's int64(3), an array or a tensor without axes.
+bool is_one_integer(nb::handle from) {
+  if (PyBool_Check(from.ptr()) || !PyIndex_Check(from.ptr())) return false;
+  return !nb::hasattr(from, "ndim") || nb::cast<Index>(nb::object(from.attr("ndim"))) == 0;
+}
+
+}  // namespace
+
 template <class T>
 FlagArray<T>::FlagArray(nb::handle from, const Argument& argument) : argument_(argument) {
   if (from.is_none()) return;
   constexpr const char* wanted =
-      std::is_same_v<T, bool> ? "an array of bool on the CPU" : "an array of int64 on the CPU";
+      std::is_same_v<T, bool> ? "an array of bool on the CPU" : "an array of integers on the CPU";
   nb::object owned = nb::borrow(from);
   if (!nb::hasattr(from, "dtype")) owned = nb::module_::import_("numpy").attr("asarray")(from);
   if (!nb::try_cast(owned, array_, false) || array_.device_type() != nb::device::cpu::value) {
-    argument.fail(wanted, class_of(from));
+    argument.fail(wanted, type_text(from));
   }
   for (std::size_t axis = 0; axis < array_.ndim(); ++axis) {
     shape_.push_back(static_cast<Index>(array_.shape(axis)));
@@ -264,7 +291,7 @@ FlagArray<T>::FlagArray(nb::handle from, const Argument& argument) : argument_(a
   data_ = array_.size() == 0 ? &nothing : static_cast<const T*>(array_.data());
   if (array_.dtype() == nb::dtype<T>()) return;
   if constexpr (std::is_same_v<T, Index>) {
-    if (array_.dtype() == nb::dtype<std::int32_t>()) {
+    if (is_integer(array_.dtype())) {
       // PyTorch's tensors have long(), the others astype().
       owned = nb::hasattr(owned, "astype") ? owned.attr("astype")("int64") : owned.attr("long")();
       if (nb::try_cast(owned, array_, false)) {
@@ -287,10 +314,19 @@ template class FlagArray<bool>;
 
 PositionsArgument::PositionsArgument(nb::handle from, const Argument& argument) {
   if (from.is_none()) return;
-  Index past = 0;
-  if (!PyBool_Check(from.ptr()) && PyLong_Check(from.ptr()) && nb::try_cast(from, past)) {
-    positions_ = Positions(past);
-    return;
+  if (is_one_integer(from)) {
+    Index past = 0;
+    const nb::object number = nb::steal(PyNumber_Index(from.ptr()));
+    if (!number.is_valid()) PyErr_Clear();
+    if (number.is_valid() && nb::try_cast(number, past)) {
+      positions_ = Positions(past);
+      return;
+    }
+    argument.fail("None, an int that fits 64 bits, or an array", nb::cast<std::string>(nb::repr(from)));
+  }
+  if (kind_of(from) == ArrayKind::torch && nb::hasattr(from, "requires_grad") &&
+      nb::cast<bool>(from.attr("requires_grad"))) {
+    argument.fail("a tensor without requires_grad: positions have no gradient here", "one that requires them");
   }
   nb::object owned = nb::borrow(from);
   if (nb::isinstance<nb::sequence>(from) && !nb::hasattr(from, "dtype")) {
@@ -298,13 +334,16 @@ PositionsArgument::PositionsArgument(nb::handle from, const Argument& argument) 
   }
   if (!nb::try_cast(owned, array_, false) || array_.ndim() < 1 || array_.ndim() > 3 ||
       array_.device_type() != nb::device::cpu::value) {
-    argument.fail("None, an int, or an array [time], [batch, time] or [axes, batch, time] on the CPU", class_of(from));
+    argument.fail("None, an int, or an array [time], [batch, time] or [axes, batch, time] on the CPU",
+                  class_of(from) + (nb::hasattr(from, "dtype") ? " of " + type_text(from) : ""));
   }
-  const std::size_t n = array_.ndim();
+  const std::size_t axes = array_.ndim();
+  // Those of one sequence serve the whole batch.
+  const std::size_t n = axes == 2 && array_.shape(0) == 1 ? 1 : axes;
   std::array<Index, 3> shape{1, 1, 1}, stride{};
-  for (std::size_t axis = 0; axis < n; ++axis) {
-    shape[3 - n + axis] = static_cast<Index>(array_.shape(axis));
-    stride[3 - n + axis] = array_.stride(axis);
+  for (std::size_t axis = 0; axis < axes; ++axis) {
+    shape[3 - axes + axis] = static_cast<Index>(array_.shape(axis));
+    stride[3 - axes + axis] = array_.stride(axis);
   }
   time_ = shape[2];
   const auto place = [&]<class T>(const T* data) {
@@ -342,13 +381,28 @@ PositionsArgument::PositionsArgument(nb::handle from, const Argument& argument) 
   try_type(double{}, place);
   try_type(std::int32_t{}, copy, whole_);
   try_type(std::int16_t{}, copy, whole_);
+  try_type(std::int8_t{}, copy, whole_);
   try_type(std::uint8_t{}, copy, whole_);
   try_type(std::uint16_t{}, copy, whole_);
   try_type(std::uint32_t{}, copy, whole_);
+  const auto copy_if_small = [&](const std::uint64_t* from_data) {
+    for (Index a = 0; a < shape[0]; ++a) {
+      for (Index b = 0; b < shape[1]; ++b) {
+        for (Index t = 0; t < shape[2]; ++t) {
+          const std::uint64_t position = from_data[a * stride[0] + b * stride[1] + t * stride[2]];
+          if (position > INT64_MAX) argument.fail("positions that fit 64 bits with a sign", std::to_string(position));
+        }
+      }
+    }
+    copy(from_data, whole_);
+  };
+  try_type(std::uint64_t{}, copy_if_small);
   try_type(float{}, copy, real_);
   if (taken) return;
-  argument.fail("int64 or float64 positions (16-bit floats cannot count past 2048)",
-                nb::cast<std::string>(nb::str(nb::object(owned.attr("dtype")))));
+  const std::string name = type_text(owned);
+  argument.fail(name.ends_with("float16") ? "integers, float64 or float32 (16-bit floats cannot count past 2048)"
+                                          : "integers, float64 or float32",
+                name);
 }
 
 }  // namespace bearing::python

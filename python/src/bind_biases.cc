@@ -74,6 +74,9 @@ void bind_alibi(nb::module_& m) {
       {{"slopes", 1, true}},
       []<class A>(const std::optional<Alibi>& alibi, const LearnedAlibi& learned, const Param<A, 1>& slopes) {
         check_slopes("AlibiBias", alibi.has_value(), slopes.value.data != nullptr);
+        if (alibi && learned.form != LearnedAlibi{}.form && learned.form != alibi->form) {
+          throw ConfigError("[AlibiBias] form: must be the spec's where one is given: spec.replace(form='causal')");
+        }
         return alibi ? AlibiBias<A>(*alibi) : AlibiBias<A>(slopes, learned.form);
       },
       settings(LearnedAlibi{}, Field{"form", &LearnedAlibi::form}));

@@ -61,6 +61,13 @@ Array doubles(nb::handle from, const Argument& argument) {
   }
 }
 View<const double, 2> matrix(const Array& of) { return of.view<double, 2>(); }
+
+/// What a function returns that works on C++'s own things alone, with the lock let go.
+template <class Work>
+auto unlocked(Work&& work) {
+  const nb::gil_scoped_release released;
+  return work();
+}
 /// [heads, rows, cols] of a specimen.
 inspect::Array cube(nb::handle from, const Argument& argument) {
   const Array given = doubles(from, argument);
@@ -116,7 +123,7 @@ void bind_catalog(nb::module_& m) {
       m, "Property", "A property of an encoding, measured on an example.",
       {{"name", "str", [](const Property& p) { return text(p.name); }, "'relative', 'decay', 'extensible', …"},
        {"verdict", "str", [](const Property& p) { return verdict(p.verdict); },
-        "'yes', 'no', 'partly', 'learned' or 'not applicable'."},
+        "'yes', 'no', 'partly', 'learned' or 'n/a'."},
        {"evidence", "str", [](const Property& p) { return text(p.evidence); }, "One sentence with numbers."},
        {"number", "float", [](const Property& p) { return real(p.number); },
         "The one that decided; nan if none did."}});
@@ -124,12 +131,7 @@ void bind_catalog(nb::module_& m) {
                "Measures the properties of one encoding of catalog(): unique, relative, decay, extensible,\n"
                "deterministic, bounded, norm, symmetric, shift map, parameters, memory; each with its evidence.",
                [](const Entry& entry, const SpecimenOptions& options) {
-                 std::vector<Property> all;
-                 {
-                   const nb::gil_scoped_release released;
-                   all = inspect::check(entry, options);
-                 }
-                 return list_of(all);
+                 return list_of(unlocked([&] { return inspect::check(entry, options); }));
                });
 
   using inspect::Comparison;
@@ -149,8 +151,7 @@ void bind_catalog(nb::module_& m) {
         "How many numbers training learns."}});
   def_of_entry(m, "compare", "Comparison", "One row of the comparison of encodings, for one of catalog().",
                [](const Entry& entry, const SpecimenOptions& options) {
-                 const nb::gil_scoped_release released;
-                 return inspect::compare(entry, options);
+                 return unlocked([&] { return inspect::compare(entry, options); });
                });
 
   using inspect::Claim;
@@ -161,15 +162,7 @@ void bind_catalog(nb::module_& m) {
                  {"measured", "str", [](const Claim& c) { return text(c.measured); }, "What was found."},
                  {"number", "float", [](const Claim& c) { return real(c.number); }, "The one that decided."}});
   m.def(
-      "claims",
-      [] {
-        std::vector<Claim> all;
-        {
-          const nb::gil_scoped_release released;
-          all = inspect::claims();
-        }
-        return list_of(all);
-      },
+      "claims", [] { return list_of(unlocked([] { return inspect::claims(); })); },
       nb::sig("def claims() -> list[Claim]"), "Measures what is often said of encodings; takes a while.");
 }
 
@@ -255,7 +248,8 @@ void bind_measures(nb::module_& m) {
       "products",
       [](nb::handle x, nb::handle y) {
         const Array xs = doubles(x, {"products", "x"}), ys = doubles(y, {"products", "y"});
-        const inspect::Array all = inspect::products(matrix(xs), matrix(ys));
+        const auto a = matrix(xs), b = matrix(ys);
+        const inspect::Array all = unlocked([&] { return inspect::products(a, b); });
         return numpy_array(all.values, {all.shape[1], all.shape[2]});
       },
       nb::arg("x").none(), nb::arg("y").none(), nb::sig("def products(x: ArrayLike, y: ArrayLike) -> Float64Array"),
@@ -263,8 +257,8 @@ void bind_measures(nb::module_& m) {
   m.def(
       "rotation_similarity",
       [](nb::handle frequencies, Index length) {
-        return array_of(
-            inspect::rotation_similarity(frequencies_of(frequencies, {"rotation_similarity", "frequencies"}), length));
+        const RopeFrequencies of = frequencies_of(frequencies, {"rotation_similarity", "frequencies"});
+        return array_of(unlocked([&] { return inspect::rotation_similarity(of, length); }));
       },
       nb::arg("frequencies").none(), nb::arg("length"),
       nb::sig("def rotation_similarity(frequencies: RopeFrequencies | RopeTable | Rope, length: int) -> "
@@ -309,7 +303,8 @@ void bind_measures(nb::module_& m) {
       "shift_map",
       [](nb::handle rows, Index offset) {
         const Array given = doubles(rows, {"shift_map", "rows"});
-        return inspect::shift_map(matrix(given), offset);
+        const auto all = matrix(given);
+        return unlocked([&] { return inspect::shift_map(all, offset); });
       },
       nb::arg("rows").none(), nb::arg("offset"), nb::sig("def shift_map(rows: ArrayLike, offset: int) -> LinearMap"),
       "The linear map that carries the row at p to the row at p + offset for all p at once, by least squares over\n"
@@ -346,9 +341,10 @@ void bind_measures(nb::module_& m) {
         std::optional<Array> queries, keys;
         if (!w_q.is_none()) queries = doubles(w_q, {function, "w_q"});
         if (!w_k.is_none()) keys = doubles(w_k, {function, "w_k"});
-        const auto all =
-            inspect::correlations(matrix(w), matrix(p), queries ? matrix(*queries) : View<const double, 2>{},
-                                  keys ? matrix(*keys) : View<const double, 2>{});
+        const auto w_view = matrix(w), p_view = matrix(p);
+        const auto q_view = queries ? matrix(*queries) : View<const double, 2>{},
+                   k_view = keys ? matrix(*keys) : View<const double, 2>{};
+        const auto all = unlocked([&] { return inspect::correlations(w_view, p_view, q_view, k_view); });
         nb::dict parts;
         const auto put = [&](const char* name, const inspect::Array& part) {
           parts[name] = numpy_array(part.values, {part.shape[1], part.shape[2]});

@@ -13,10 +13,12 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import bearing
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -351,3 +353,27 @@ def test_the_interpreter_is_free_while_kernels_run() -> None:
         done.set()
         thread.join()
     assert steps_within_calls > 0
+
+
+def test_apply_rope_works_inside_transformations_of_jax() -> None:
+    x = np.random.default_rng(5).standard_normal((10, 16), dtype=np.float32)
+    wanted = bearing.apply_rope(x, np.arange(10))
+    traced = jax.jit(lambda x, at: bearing.apply_rope(x, at))
+    np.testing.assert_array_equal(traced(x, jnp.arange(10)), wanted)
+    np.testing.assert_array_equal(jax.jit(lambda at: bearing.apply_rope(jnp.asarray(x), at))(jnp.arange(10)), wanted)
+    np.testing.assert_array_equal(jax.vmap(lambda x: bearing.apply_rope(x, jnp.arange(10)))(x[None])[0], wanted)
+    gradient = jax.grad(lambda x: (bearing.apply_rope(x, jnp.arange(10)) ** 2).sum())(jnp.asarray(x))
+    np.testing.assert_allclose(gradient, 2 * x, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "text"),
+    [
+        (lambda x: bearing.apply_rope(x[0], np.array([2, 3])), bearing.ShapeError, r"positions: must be one.*\[2\]"),
+        (lambda x: bearing.apply_rope(x, base="10"), TypeError, "base: must be a number, got '10'"),
+        (lambda x: bearing.apply_rope(memoryview(x)), TypeError, "x: must be an array of NumPy, PyTorch or JAX"),
+    ],
+)
+def test_apply_rope_refuses_by_name(call: Callable[[np.ndarray], object], error: type[Exception], text: str) -> None:
+    with pytest.raises(error, match=r"\[apply_rope\] " + text):
+        call(np.ones((4, 8), np.float32))
