@@ -5,6 +5,7 @@ import functools
 import bearing
 import bearing.jax
 import jax
+import jax.export
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -153,6 +154,17 @@ def test_another_number_runs_the_same_program(name, rng, caplog):
     for n, one in zip((4, 5), again, strict=True):
         np.testing.assert_array_equal(jax.jit(CALLS[name])(x, jnp.asarray(n)), one)
         assert not np.array_equal(first, one)
+
+
+def test_a_program_serves_any_batch_when_it_is_exported(rng):
+    bias = bearing.AlibiBias(bearing.Alibi.published(HEADS))
+    call = jax.jit(lambda x: attention(x, x, x, bias, mask="causal"))
+    shape = jax.export.symbolic_shape(f"batch, {HEADS}, {K_LEN}, {DIM}")
+    allowed = [jax.export.DisabledSafetyCheck.custom_call("bearing_attention")]
+    exported = jax.export.export(call, disabled_checks=allowed)(jax.ShapeDtypeStruct(shape, jnp.float64))
+    for batch in (1, 3):
+        x = jnp.asarray(rng.standard_normal((batch, HEADS, K_LEN, DIM)))
+        np.testing.assert_array_equal(exported.call(x), call(x))
 
 
 # Memory that is given away
