@@ -83,7 +83,13 @@ def _state_of(state: State | None) -> tuple[Tensor | None, Tensor | None]:
         return None, None
     if not isinstance(state, (tuple, list)) or len(state) != 2 or not all(isinstance(x, Tensor) for x in state):
         raise TypeError(f"[linear_attention] state: must be (s, z), two tensors, got {state!r}")
-    return state[0], state[1]
+    s, z = state
+    if s.dim() != 4 or z.dim() != 3:
+        raise _core.ShapeError(
+            "[linear_attention] state: must be s [batch, kv_heads, rows_dim, value_dim] and z [batch, kv_heads, dim], "
+            f"got {list(s.shape)} and {list(z.shape)}"
+        )
+    return s, z
 
 
 def _linear_now(
