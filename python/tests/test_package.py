@@ -94,7 +94,7 @@ def test_a_build_that_lacks_libraries_names_their_packages() -> None:
     ],
 )
 def test_help_has_shapes_units_and_sources(name: str, parts: tuple[str, ...]) -> None:
-    text = pydoc.plain(pydoc.render_doc(getattr(bearing, name)))
+    text = " ".join(pydoc.plain(pydoc.render_doc(getattr(bearing, name))).split())
     for part in parts:
         assert part in text, part
 
