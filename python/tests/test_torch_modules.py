@@ -130,6 +130,27 @@ def test_sets_of_rows_are_shared_by_grouped_heads():
     assert keys.shape == k.shape
 
 
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
+def test_xpos_turns_as_bearing_itself(dtype):
+    spec = bearing.Xpos(rope=bearing.Rope(head_dim=8, pairing="interleaved"), gamma=0.3, scale_base=8)
+    table = bearing.XposTable(spec, 16, dtype="float64" if dtype is torch.float64 else "float32")
+    q, k = torch.randn(2, 1, 4, 5, 8).to(dtype)
+    xpos = bt.Xpos(spec, 16)
+    turned = xpos(q, k, 3)
+    for one, x, rows in zip(turned, (q, k), (table.q, table.k), strict=True):
+        assert one.dtype is dtype and torch.equal(one, bearing.rotate_to(rows, x, 3))
+    assert xpos.spec == spec and not list(xpos.parameters())
+
+
+def test_xpos_in_attention_is_xpos_before_it():
+    spec = bearing.Xpos(rope=bearing.Rope(head_dim=8, pairing="interleaved"), gamma=0.3, scale_base=8)
+    q, k, v = (torch.randn(1, 4, 6, 8, dtype=torch.float64) for _ in range(3))
+    xpos = bt.Xpos(spec, 16)
+    inside = bt.attention(q, k, v, xpos, mask="causal")
+    torch.testing.assert_close(inside, bt.attention(*xpos(q, k), v, mask="causal"), rtol=0, atol=1e-12)
+    torch.testing.assert_close(inside, bt.Attention([xpos], mask="causal")(q, k, v), rtol=0, atol=1e-12)
+
+
 def test_attention_adds_up_what_it_is_given():
     rope = bt.Rope(bearing.Rope(head_dim=DIM, pairing="half"))
     alibi = bearing.AlibiBias(bearing.Alibi.published(HEADS))

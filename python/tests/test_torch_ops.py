@@ -174,6 +174,52 @@ def test_the_ops_of_rows_inputs_and_biases_pass_opcheck():
     torch.library.opcheck(torch.ops.bearing.bias_matrix.default, arguments)
 
 
+def sinusoids(dtype=torch.float64):
+    spec = bearing.Sinusoidal(dim=DIM, layout="interleaved")
+    scale = torch.tensor([0.7], dtype=dtype, requires_grad=True)
+    return bt.Encoding(forms.form_of("SinusoidalInputs", spec, ["scale"]), (scale,)), scale
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float16])
+def test_sums_in_place_are_those_beside(dtype):
+    encoding, scale = sinusoids(torch.float64 if dtype is torch.float64 else torch.float32)
+    x = torch.randn(2, TIME, DIM).to(dtype)
+    with torch.no_grad():
+        wanted = bt.add(encoding, x, 3)
+        for y in (x.clone(), x.transpose(0, 1).clone().transpose(0, 1)):
+            memory = y.data_ptr()
+            assert bt.add_(encoding, y, 3) is y
+            assert y.data_ptr() == memory and torch.equal(y, wanted)
+    again = x.clone()
+    bt.add_(encoding, again, 3)  # with a gradient of the scale
+    assert torch.equal(again, wanted) and again.requires_grad
+    again.sum().backward()
+    assert scale.grad is not None
+
+
+def test_sums_in_place_have_gradients():
+    encoding, scale = sinusoids()
+    x = tensor(2, TIME, DIM)
+
+    def call(x, scale):
+        return bt.add_(encoding._replace(tensors=(scale,)), x * 1, 2) ** 2
+
+    assert torch.autograd.gradcheck(call, (x, scale), fast_mode=True)
+    with pytest.raises(RuntimeError, match="leaf"):
+        bt.add_(encoding, x)
+
+
+def test_the_op_of_sums_in_place_passes_opcheck_and_compiles():
+    encoding, scale = sinusoids()
+    x = torch.randn(2, TIME, DIM, dtype=torch.float64)
+    torch.library.opcheck(torch.ops.bearing.add_.default, (x.clone(), [scale.detach()], None, 3, f"[{encoding.form}]"))
+    compiled = torch.compile(lambda x: bt.add_(encoding, x * 2, 3) + 1, fullgraph=True, backend="aot_eager")
+    wanted = bt.add(encoding, x * 2, 3) + 1
+    assert torch.equal(compiled(x), wanted)
+    with torch.no_grad():
+        assert torch.equal(compiled(x), wanted)
+
+
 def test_rotation_gives_the_numbers_of_bearing_itself_for_every_type():
     table = bearing.RopeTable(ROPE, 16)
     for dtype in (torch.float32, torch.bfloat16, torch.float16):

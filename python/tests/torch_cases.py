@@ -108,6 +108,8 @@ def biases() -> Iterator[Case]:
 
 def rows() -> Iterator[Case]:
     yield of_rows("Rope", bt.Rope(bearing.Rope(head_dim=DIM, pairing="half")), 1)
+    xpos = bearing.Xpos(rope=bearing.Rope(head_dim=DIM, pairing="interleaved"), gamma=0.3, scale_base=8)
+    yield of_rows("Xpos", bt.Xpos(xpos, 16), 1)
     mixed = bearing.RopeMixed(head_dim=DIM, axes=2, pairing="interleaved")
     yield of_rows("RopeMixed", bt.RopeMixed(mixed, HEADS), 2)
     yield of_rows("CayleyString", bt.CayleyString(bearing.CayleyString(rope=mixed), HEADS), 2)

@@ -17,13 +17,13 @@ from .attention import Attention, Fixed, MultiHeadAttention
 from .biases import Alibi, Fire, Forgetting, Kerple, Swin, SwinV2, T5Bias, window_positions
 from .encoding import Encoding, encoding_of
 from .flex import ScoreMod, score_mod
-from .functional import add, attention, bias_matrix, rotate, turn
+from .functional import add, add_, attention, bias_matrix, rotate, turn
 from .inputs import LearnedPositions, Sinusoidal
 from .linear_attention import linear_attention
 from .merge import merge
 from .relations import BertRelative, Cope, Deberta, Sam, Shaw, TransformerXL, Tupe, XlnetSegments
 from .ring import ring_attention
-from .rows import CayleyString, CirculantString, Fope, LieRope, Pope, Rope, RopeMixed
+from .rows import CayleyString, CirculantString, Fope, LieRope, Pope, Rope, RopeMixed, Xpos
 from .scores import add_scores, add_values
 from .shards import shard, shard_positions
 
@@ -57,7 +57,9 @@ __all__ = [
     "TransformerXL",
     "Tupe",
     "XlnetSegments",
+    "Xpos",
     "add",
+    "add_",
     "add_scores",
     "add_values",
     "attention",

@@ -128,6 +128,9 @@ def _maker(form: dict[str, Any], arithmetic: torch.dtype) -> tuple[Callable[...,
     if form["kind"] == "RotaryRows":
         rows = _core.RotaryRows(table_of(form["settings"]["table"], arithmetic))
         return (lambda: rows), ()
+    if form["kind"] == "XposRows":
+        xpos = _core.XposRows(xpos_table_of(json.dumps(form["spec"]), form["settings"]["length"], arithmetic))
+        return (lambda: xpos), ()
     given = dict(form["settings"])
     if "spec" in form:
         given["spec"] = _spec(form["spec"])
@@ -154,6 +157,14 @@ def table_of(form: str, arithmetic: torch.dtype) -> _core.RopeTable:
     return _core.RopeTable(rope, length, angles=angles, seq_len=seq_len, dtype=dtype)
 
 
+@functools.lru_cache(maxsize=64)
+def xpos_table_of(spec: str, length: int, arithmetic: torch.dtype) -> _core.XposTable:
+    """xPos' tables, of a spec's members as text."""
+    dtype = "float64" if arithmetic is torch.float64 else "float32"
+    return _core.XposTable(_core.Xpos.from_dict(json.loads(spec)), length, dtype=dtype)
+
+
 # Nothing of the extension outlives the interpreter.
 atexit.register(_makers.cache_clear)
 atexit.register(table_of.cache_clear)
+atexit.register(xpos_table_of.cache_clear)

@@ -126,6 +126,21 @@ def add(encoding: EncodingLike, x: Tensor, at: Positions = None) -> Tensor:
     return ops.add(x, tensors_of([one], arithmetic_of(x.dtype)), at, first, forms_of([one]))
 
 
+def add_(encoding: EncodingLike, x: Tensor, at: Positions = None) -> Tensor:
+    """x += p in place, as :func:`add` otherwise; returns x.
+
+    Where nobody wants gradients it needs no memory; else the sum is computed beside x and copied there.
+    """
+    check_device("add_", x)
+    at, first = positions_of("add_", "at", at, _batch(x, 3))
+    one = encoding_of(encoding)
+    parameters = tensors_of([one], arithmetic_of(x.dtype))
+    if torch.is_grad_enabled() and any(t.requires_grad for t in (x, *parameters)):
+        return x.copy_(ops.add(x, parameters, at, first, forms_of([one])))
+    ops.add_(x, parameters, at, first, forms_of([one]))
+    return x
+
+
 def bias_matrix(
     encodings: Encodings,
     q_at: Positions = None,

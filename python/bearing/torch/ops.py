@@ -319,6 +319,19 @@ def _(x, parameters, at, first, encoding):
     return x.new_empty(x.shape)
 
 
+@torch.library.custom_op("bearing::add_", mutates_args=("x",))
+def add_(x: Tensor, parameters: Sequence[Tensor], at: Optional[Tensor], first: int, encoding: str) -> None:
+    """x += p, without gradients."""
+    (one,) = build(encoding, _plain(parameters), arithmetic_of(x.dtype))
+    x = x.detach()
+    _core.add(one, x, _at(at, first), out=x, threads=torch.get_num_threads())
+
+
+@add_.register_fake
+def _(x, parameters, at, first, encoding):
+    return None
+
+
 @torch.library.custom_op("bearing::add_backward", mutates_args=())
 def add_backward(
     d_x: Tensor, parameters: Sequence[Tensor], at: Optional[Tensor], first: int, encoding: str

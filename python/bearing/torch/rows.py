@@ -82,6 +82,23 @@ class Rows(EncodingModule):
         return q_turned, turn(self.encoding(k.shape[axis]), k, k_at, side="key", layout=layout)
 
 
+class Xpos(Rows):
+    """xPos: RoPE whose queries shrink and keys grow with their positions, so that scores fall with the distance.
+
+    ``q, k = xpos(q, k)``. Nothing to learn; the same for all heads. length: how many rows of the tables are kept.
+    Positions must stay near ``spec.centre``: factors beyond 2^100 raise RangeError.
+
+    Sun et al. 2022, arXiv 2212.10554.
+    """
+
+    def __init__(self, spec: _core.Xpos, length: int = 2048) -> None:
+        super().__init__("XposRows", spec, length=length)
+        self.sets = 1
+
+    def parameters_of(self) -> tuple[Tensor, ...]:
+        return ()
+
+
 class RopeMixed(Rows):
     """RoPE-Mixed: frequencies [axes, sets, head_dim/2], in which all coordinates of a position share.
 
