@@ -85,7 +85,7 @@ def rotations(dtype: torch.dtype, compiled: bool) -> None:
         found = least(calls)
         times = "  ".join(f"{call} {found[call]:9.1f} us" for call in sorted(calls, key=list(calls).index))
         ratios = "  ".join(f"{found[c] / found['bearing']:.2f}x {c}" for c in ("eager", "compiled") if c in found)
-        print(f"{name:8} {batch:2} x {length:4} {str(dtype):15} {times}   bearing.torch is {ratios}")
+        print(f"{name:8} {batch:2} x {length:4} {dtype!s:15} {times}   bearing.torch is {ratios}")
 
 
 def models() -> None:
