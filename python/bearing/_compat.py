@@ -11,16 +11,42 @@ from __future__ import annotations
 import functools
 import math
 import numbers
+import re
 import sys
+from collections.abc import Callable
 from importlib import import_module
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from . import _core
 from ._types import Array, ArrayLike, DType, Layout, Positions
 
 SinusoidalLayout = Literal["interleaved", "concatenated", "tensor2tensor", "cos_first", "cos_first_shifted"]
 
+Function = TypeVar("Function", bound=Callable[..., Any])
 
+
+def _named(**arguments: str) -> Callable[[Function], Function]:
+    """Errors name the function that was called and its arguments, not what it is made of: arguments say what those are
+    called there."""
+
+    def decorate(function: Function) -> Function:
+        @functools.wraps(function)
+        def call(*args: Any, **given: Any) -> Any:
+            try:
+                return function(*args, **given)
+            except (TypeError, ValueError) as error:
+                found = re.match(r"\[[^\]]*\] (\w+)(?=:)", str(error))
+                if found is None:
+                    raise
+                name = arguments.get(found[1], found[1])
+                raise type(error)(f"[{function.__name__}] {name}{str(error)[found.end() :]}") from None
+
+        return call  # type: ignore[return-value]
+
+    return decorate
+
+
+@_named(time="seq_len", dim="d_model")
 def sinusoidal_encoding(
     seq_len: int,
     d_model: int,
@@ -43,6 +69,7 @@ def sinusoidal_encoding(
     return _core.inputs(_core.SinusoidalInputs(spec), time=seq_len, dtype=dtype, like=like, threads=threads)
 
 
+@_named(length="seq_len", head_dim="dim", rotary_dim="dim")
 def rotary_embedding(
     seq_len: int, dim: int, *, base: float = 10_000.0, dtype: Literal["float32", "float64"] = "float32"
 ) -> tuple[Array, Array]:
@@ -54,6 +81,7 @@ def rotary_embedding(
     return table.cos, table.sin
 
 
+@_named(at="positions")
 def apply_rope(
     x: ArrayLike,
     positions: Positions = None,
@@ -94,6 +122,7 @@ def apply_rope(
     return _core.rotate_to(table, x, positions, layout=layout, threads=threads)
 
 
+@_named(heads="num_heads", q_len="seq_len", k_len="seq_len")
 def alibi_bias(
     seq_len: int,
     num_heads: int,

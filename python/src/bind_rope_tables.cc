@@ -8,6 +8,7 @@
 #include <bearing/error.hpp>
 
 #include "bind.hpp"
+#include "calls.hpp"
 #include "encodings.hpp"
 #include "rope_tables.hpp"
 
@@ -203,7 +204,7 @@ nb::tuple cos_sin(nb::handle frequencies, nb::handle positions, std::optional<In
   with_type(type, [&]<class T>() {
     const auto c = view_of<T, 2>(cos, {time, of.pairs()}), s = view_of<T, 2>(sin, {time, of.pairs()});
     const nb::gil_scoped_release released;
-    fill<T>(of, *at, c, s, on);
+    errors_as(function, "fill", [&] { fill<T>(of, *at, c, s, on); });
   });
   return nb::make_tuple(cos.object, sin.object);
 }
@@ -348,6 +349,9 @@ void bind_tables(nb::module_& m) {
               [](XposTables* self, const Xpos& xpos, Index length, nb::handle dtype, Index threads) {
                 const Executor on = executor_of(threads, "XposTable");
                 XposTables made{xpos, {}, {}, {}, {}};
+                if (length < 0) {
+                  throw RangeError("[XposTable] length: must be at least 0, got " + std::to_string(length));
+                }
                 if (enum_of<TableType>(dtype, {"XposTable", "dtype"}) == TableType::f64) {
                   made.f64 = std::make_shared<const XposTable<double>>(xpos, length, TableOptions{}, on);
                   made.q.f64 = {made.f64, &made.f64->q}, made.k.f64 = {made.f64, &made.f64->k};

@@ -57,7 +57,8 @@ nb::object inputs(const Encoding& encoding, nb::handle at, nb::handle time, nb::
     const NewArray rows = new_array(wish.kind, wish.type, shape);
     {
       const nb::gil_scoped_release released;
-      bearing::fill<T>(input, *positions, view_of<T, 3>(rows, {batch, length, input.dim}), on);
+      const View<T, 3> view = view_of<T, 3>(rows, {batch, length, input.dim});
+      errors_as(function, "fill", [&] { bearing::fill<T>(input, *positions, view, on); });
     }
     return rows.object;
   });

@@ -40,6 +40,12 @@ DataType type_named(const Argument& argument, nb::handle dtype) {
   argument.fail("float64, float32, bfloat16 or float16", nb::cast<std::string>(nb::repr(dtype)));
 }
 
+std::string named_as(const char* function, const char* other, std::string text) {
+  const std::string prefix = std::string("[") + other + "]";
+  if (text.starts_with(prefix)) text.replace(1, prefix.size() - 2, function);
+  return text;
+}
+
 void check_type(const Array& array, DataType type) {
   if (array.type() != type) array.argument().fail(name_of(type), name_of(array.type()));
 }

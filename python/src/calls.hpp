@@ -1,5 +1,6 @@
 #pragma once
 
+#include <bearing/error.hpp>
 #include <cstring>
 #include <optional>
 #include <string>
@@ -20,6 +21,20 @@ void check_same_type(const Array& array, const Array& other, const char* as);
 DataType type_named(const Argument& argument, nb::handle dtype);
 /// Throws TypeError unless it has this type.
 void check_type(const Array& array, DataType type);
+
+/// `text` with "[function]" in place of the "[other]" that it may begin with.
+std::string named_as(const char* function, const char* other, std::string text);
+/// body(), whose errors name the function that was called where C++'s name for it is another one.
+template <class Body>
+decltype(auto) errors_as(const char* function, const char* other, Body&& body) {
+  try {
+    return body();
+  } catch (const ShapeError& error) {
+    throw ShapeError(named_as(function, other, error.what()));
+  } catch (const RangeError& error) {
+    throw RangeError(named_as(function, other, error.what()));
+  }
+}
 
 /// body.template operator()<A>() for arrays of float64 or float32; throws TypeError for others.
 template <class Body>

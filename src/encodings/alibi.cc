@@ -10,7 +10,10 @@ namespace bearing {
 using text::concat;
 
 Alibi Alibi::published(Index heads, double bias_max, double times) {
-  if (heads < 1) throw RangeError(concat("[Alibi::published] heads: must be at least 1, got ", heads));
+  constexpr Index most = Index{1} << 20;  // more than any model has, and worked out in no noticeable time
+  if (heads < 1 || heads > most) {
+    throw RangeError(concat("[Alibi::published] heads: must be between 1 and 2^20, got ", heads));
+  }
   if (!std::isfinite(bias_max) || !std::isfinite(times)) {
     throw RangeError(concat("[Alibi::published] bias_max, times: must be finite, got ", bias_max, ", ", times));
   }

@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <cfenv>
 #include <iomanip>
+#include <limits>
 #include <locale>
 
 #include "support/guarded.hpp"
@@ -100,6 +101,18 @@ TEST(RopeDeterminism, ResultsAreTheSameOnEveryTargetAndForAnyNumberOfThreads) {
     EXPECT_EQ(fingerprint(threads), wanted) << workers << " threads";
     EXPECT_EQ(fingerprint(test::backwards(workers)), wanted) << workers << ", last first";
   }
+}
+
+TEST(RopeDeterminism, ManyMoreWorkersThanTokensServe) {
+  const std::uint64_t wanted = fingerprint();
+  for (const Index workers : {Index{1} << 40, Index{1} << 61, Index{1} << 62, std::numeric_limits<Index>::max()}) {
+    EXPECT_EQ(fingerprint(test::backwards(workers)), wanted) << workers;
+  }
+  const RopeFrequencies frequencies = resolve({.head_dim = 8, .pairing = Pairing::half});
+  std::vector<double> cos(12), sin(12), again(12);
+  fill<double>(frequencies, {}, dense(cos.data(), 3, 4), dense(sin.data(), 3, 4));
+  fill<double>(frequencies, {}, dense(again.data(), 3, 4), dense(sin.data(), 3, 4), test::backwards(Index{1} << 62));
+  EXPECT_EQ(again, cos);
 }
 
 // Instructions that convert to 16 bits may take subnormal numbers for zero; NaNs and infinities must come through too.

@@ -84,9 +84,8 @@ Plan<T>::Plan(RotateCall<T>& call, const Executor& on) {
   call.stream = !call.in_place() && bytes >= (Index{32} << 20) && can_stream(call);
 
   // One task for what one thread does in a few microseconds; else several per worker, whole tokens if there are enough.
-  const Index pieces = on.run == nullptr || on.workers < 2 || bytes < (Index{64} << 10) ? 1
-                       : bytes < (Index{8} << 20)                                       ? on.workers
-                                                                                        : 4 * on.workers;
+  const Index workers = on.run == nullptr ? 1 : std::clamp<Index>(on.workers, 1, Index{1} << 20);
+  const Index pieces = workers < 2 || bytes < (Index{64} << 10) ? 1 : bytes < (Index{8} << 20) ? workers : 4 * workers;
   token_tasks = std::min(pieces, tokens);
   head_tasks = std::min((pieces + token_tasks - 1) / token_tasks, heads);
   scratch_each = (scratch_size(call) + 15) / 16 * 16;

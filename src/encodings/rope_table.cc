@@ -308,7 +308,8 @@ void fill(const RopeFrequencies& frequencies, const Positions& at, View<T, 2> co
   at.check("fill", "at", f.axes, 1, time);
   const RowKernels kernels = row_kernels();
   const bool plain = cos.stride[1] == 1 && sin.stride == cos.stride;
-  const Index chunk = std::max<Index>(64, on.workers < 2 ? time : (time / (4 * on.workers) + 31) / 32 * 32);
+  const Index workers = std::clamp<Index>(on.workers, 1, Index{1} << 20);
+  const Index chunk = std::max<Index>(64, workers < 2 ? time : (time / (4 * workers) + 31) / 32 * 32);
   const Index tasks = time == 0 ? 0 : (time + chunk - 1) / chunk;
   AlignedArray<double> scratch(tasks * 2 * f.padded * (f.axes + 1));
   parallel(on, tasks, [&](Index task) {

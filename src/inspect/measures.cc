@@ -66,7 +66,9 @@ Array products(View<const double, 2> x, View<const double, 2> y) {
 }
 
 std::vector<double> rotation_similarity(const RopeFrequencies& frequencies, Index length) {
-  if (length < 0) throw RangeError(concat("[rotation_similarity] length: must not be negative, got ", length));
+  if (length < 0 || length > max_position) {
+    throw RangeError(concat("[rotation_similarity] length: must be 0 to 2^31, got ", length));
+  }
   const double factor = frequencies.attention_factor * frequencies.attention_factor;
   std::vector<double> curve(static_cast<std::size_t>(length));
   for (std::size_t k = 0; k < curve.size(); ++k) {
