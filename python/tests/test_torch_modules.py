@@ -200,3 +200,94 @@ def test_a_position_without_a_row_is_told():
     learned = bt.LearnedPositions(bearing.Learned(length=4, dim=8))
     with pytest.raises(bearing.RangeError):
         learned(torch.zeros(1, 5, 8))
+
+
+def test_a_module_made_on_the_meta_device_starts_like_any_other(case):
+    """As large models are made: without memory first, then with memory whose numbers are anything."""
+    kept = {name: (p.shape, p.dtype) for name, p in case.module.named_parameters()}
+    empty = copy.deepcopy(case.module).to(device="meta").to_empty(device="cpu")
+    for tensor in (*empty.parameters(), *empty.buffers()):
+        tensor.data.fill_(float("nan"))
+    for module in reversed(list(empty.modules())):  # those within before those around them
+        if hasattr(module, "reset_parameters"):
+            module.reset_parameters()
+    assert {name: (p.shape, p.dtype) for name, p in empty.named_parameters()} == kept
+    assert all(tensor.isfinite().all() for tensor in (*empty.parameters(), *empty.buffers()))
+    for name, buffer in case.module.named_buffers():
+        assert torch.equal(empty.get_buffer(name), buffer)
+
+
+def test_row_encodings_act_in_their_order_and_with_one_scale():
+    q, k, v = qkv()
+    lie = bearing.LieRopeRows(bearing.LieRope(head_dim=DIM, axes=1), torch.randn(1, 1, 1, 28).double(), group=HEADS)
+    rope = bt.Rope(bearing.Rope(head_dim=DIM, pairing="half"))
+    pope = bt.Pope(bearing.Pope(head_dim=DIM), HEADS).double()
+    for encodings in ([lie, rope], [rope, lie], [pope]):
+        out = bt.Attention(encodings, mask="causal")(q, k, v)
+        torch.testing.assert_close(out, bt.attention(q, k, v, encodings, mask="causal"), rtol=1e-12, atol=1e-12)
+
+
+def test_tables_serve_as_encodings_too():
+    q, k, v = qkv()
+    spec = bearing.Rope(head_dim=DIM, pairing="half")
+    table = bearing.RopeTable(spec, 16)
+    expected = bt.attention(q, k, v, bt.Rope(spec), mask="causal")
+    assert torch.equal(bt.attention(q, k, v, bearing.RotaryRows(table), mask="causal"), expected)
+    assert torch.equal(bt.rotate(q, rope=table), bt.rotate(q, rope=spec))
+    xpos = bearing.Xpos(rope=spec)
+    rows = bearing.XposRows(bearing.XposTable(xpos, 16, dtype="float64"))
+    torch.testing.assert_close(
+        bt.attention(q, k, v, rows, mask="causal"), bt.attention(q, k, v, bt.Xpos(xpos), mask="causal")
+    )
+
+
+def test_parameters_in_own_encodings_are_learned():
+    table = torch.nn.Parameter(torch.zeros(32, HEADS))
+    module = bt.Attention(bearing.T5Bias(bearing.T5(direction="causal"), table), mask="causal")
+    assert [p is table for p in module.parameters()] == [True]
+    module(*(torch.randn(1, HEADS, TIME, DIM) for _ in range(3))).square().sum().backward()
+    assert table.grad.any()
+    with pytest.raises(TypeError, match="must be nn.Parameters if they are to be learned"):
+        bt.Attention([bearing.AlibiBias(slopes=torch.ones(HEADS, requires_grad=True))], mask="causal")
+
+
+@pytest.mark.parametrize(
+    ("make", "error", "text"),
+    [
+        (lambda: bt.Attention([bt.Forgetting(4, 8)], mask="causal"), TypeError, r"more=forgetting.encoding\(x\)"),
+        (lambda: bt.Attention([bearing.Shaw(clip=2)], mask="causal"), TypeError, "must be modules .* got Shaw"),
+        (lambda: bt.Attention([torch.nn.Linear(1, 1)], mask="causal"), TypeError, "must be modules .* got Linear"),
+        (lambda: bt.Attention(mask="sideways"), ValueError, "mask: must be one of 'none'"),
+        (lambda: bt.Attention(mask="causal", window=3), TypeError, r"window: must be \(before, after\), got 3"),
+        (lambda: bt.MultiHeadAttention(65, 4, mask="causal"), bearing.ShapeError, "d_model: must be a multiple of 4"),
+        (lambda: bt.MultiHeadAttention(64, 4, kv_heads=3, mask="causal"), bearing.ShapeError, "kv_heads: must divide"),
+    ],
+)
+def test_what_a_module_cannot_serve_is_refused_when_it_is_made(make, error, text):
+    with pytest.raises(error, match=text):
+        make()
+
+
+@pytest.mark.parametrize(
+    ("given", "text"),
+    [
+        ({"scale": torch.tensor(0.5, requires_grad=True)}, "scale: must not require gradients"),
+        ({"window": 3}, r"window: must be \(before, after\)"),
+        ({"sinks": [0.0] * HEADS}, r"sinks: must be a tensor \[heads\]"),
+        ({"mask": None}, "mask: must be one of 'none'"),
+        ({"encodings": bearing.Shaw(clip=2)}, "encodings: must be modules of bearing.torch or encodings of bearing"),
+    ],
+)
+def test_what_attention_cannot_take_is_named(given, text):
+    q, k, v = qkv()
+    with pytest.raises((TypeError, ValueError), match=r"\[attention\] " + text):
+        bt.attention(q, k, v, **({"mask": "causal"} | given))
+    with pytest.raises(TypeError, match=r"\[attention\] must be given tensors, got <class 'numpy.ndarray'>"):
+        bt.attention(q.detach().numpy(), k, v, mask="causal")
+
+
+def test_a_layer_gives_its_logarithms_too():
+    layer = bt.MultiHeadAttention(16, 4, mask="causal")
+    out, lse = layer(torch.randn(2, 5, 16), return_lse=True)
+    assert out.shape == (2, 5, 16) and lse.shape == (2, 4, 5)
+    assert "mask='causal'" in repr(layer) and "heads=8" in repr(bt.Alibi(8))

@@ -2,44 +2,64 @@
 
 from __future__ import annotations
 
+import inspect
+import json
+import math
 from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from .._core import ShapeError
 from .base import EncodingModule
 from .encoding import Encoding, EncodingLike, Encodings, encoding_of, encodings_of
-from .functional import Layout, Mask, Positions, attention
+from .functional import Layout, Mask, Positions, attention, check_options, turn
 from .rows import Rope, Rows
 
 
 class Fixed(EncodingModule):
-    """An encoding with nothing to learn, or of ``bearing``'s own objects, as a module: its arrays are buffers."""
+    """One of ``bearing``'s own encodings as a module: its parameters are parameters, other arrays are buffers."""
 
     def __init__(self, encoding: EncodingLike) -> None:
         nn.Module.__init__(self)
         self.form, tensors = encoding_of(encoding)
         for i, tensor in enumerate(tensors):
-            self.register_buffer(f"tensor_{i}", tensor.detach())
+            if isinstance(tensor, nn.Parameter):
+                self.register_parameter(f"tensor_{i}", tensor)
+            elif tensor.requires_grad:
+                raise TypeError(
+                    "[Fixed] tensors: must be nn.Parameters if they are to be learned, got one of another tensor"
+                )
+            else:
+                self.register_buffer(f"tensor_{i}", tensor)
         self._names = tuple(f"tensor_{i}" for i in range(len(tensors)))
+
+    @property
+    def kind(self) -> str:
+        """The name of the encoding's class."""
+        return json.loads(self.form)["kind"]
 
     def encoding(self) -> Encoding:
         return Encoding(self.form, tuple(getattr(self, name) for name in self._names))
+
+    def extra_repr(self) -> str:
+        return self.kind if self.spec is None else f"{self.kind}({self.spec!r})"
 
 
 class Attention(nn.Module):
     """Scaled attention with a list of encodings; nothing is projected.
 
     encodings: modules of this package or ``bearing``'s own encodings. Those of rows (Rope, RopeMixed, …) turn queries
-    and keys first, in their order; the others act on scores and values. The parameters of all are this module's. mask,
-    window, scale and soft_cap as in :func:`bearing.torch.attention`. sinks: a number of heads, each of which then
-    learns a logit that takes part in the sum and has no value; they start at 0.
+    and keys first, in their order; the others act on scores and values. The parameters of all are this module's. What
+    needs more than queries and keys (Forgetting, XlnetSegments) is given to each call as ``more``. mask, window, scale
+    and soft_cap as in :func:`bearing.torch.attention`. sinks: a number of heads, each of which then learns a logit that
+    takes part in the sum and has no value; they start at 0.
     """
 
     def __init__(
         self,
-        encodings: Sequence[EncodingLike] = (),
+        encodings: EncodingLike | Sequence[EncodingLike] = (),
         *,
         mask: Mask,
         window: tuple[int, int] | None = None,
@@ -49,9 +69,11 @@ class Attention(nn.Module):
         layout: Layout = "bhtd",
     ) -> None:
         super().__init__()
-        modules = [one if isinstance(one, nn.Module) else Fixed(one) for one in encodings]
-        self.rows = nn.ModuleList(one for one in modules if isinstance(one, (Rope, Rows)))
-        self.scores = nn.ModuleList(one for one in modules if not isinstance(one, (Rope, Rows)))
+        check_options(mask, window, scale, None)
+        several = isinstance(encodings, (list, tuple, nn.ModuleList)) and not isinstance(encodings, Encoding)
+        modules = [_module_of(one) for one in (encodings if several else [encodings])]
+        self.rows = nn.ModuleList(one for one in modules if _is_of_rows(one))
+        self.scores = nn.ModuleList(one for one in modules if not _is_of_rows(one))
         self.sinks = nn.Parameter(torch.zeros(sinks)) if sinks else None
         self.options = {"mask": mask, "window": window, "scale": scale, "soft_cap": soft_cap, "layout": layout}
 
@@ -72,10 +94,44 @@ class Attention(nn.Module):
         q_starts, k_starts, return_lse, as in :func:`bearing.torch.attention`.
         """
         k_positions = 0 if k_at is None and q_at is not None else k_at
+        options = self.options
+        if options["scale"] is None:  # of the rows that come, whatever encodings make of their width
+            options = options | {"scale": 1 / math.sqrt(q.shape[-1])}
+        layout = options["layout"]
         for rows in self.rows:
-            q, k = rows(q, k, q_at, k_positions, layout=self.options["layout"])
+            if isinstance(rows, Fixed):
+                q = turn(rows, q, q_at, side="query", layout=layout)
+                k = turn(rows, k, q_at if k_positions is None else k_positions, side="key", layout=layout)
+            else:
+                q, k = rows(q, k, q_at, k_positions, layout=layout)
         encodings = [one.encoding() for one in self.scores] + encodings_of(more)
-        return attention(q, k, v, encodings, q_at=q_at, k_at=k_at, sinks=self.sinks, **self.options, **given)
+        return attention(q, k, v, encodings, q_at=q_at, k_at=k_at, sinks=self.sinks, **options, **given)
+
+    def extra_repr(self) -> str:
+        return ", ".join(f"{name}={value!r}" for name, value in self.options.items() if value)
+
+
+def _module_of(encoding: EncodingLike) -> nn.Module:
+    if not isinstance(encoding, nn.Module):
+        return Fixed(encoding)
+    if not hasattr(encoding, "encoding"):
+        raise TypeError(
+            f"[Attention] encodings: must be modules of bearing.torch or encodings of bearing, got {encoding}"
+        )
+    needed = [
+        p.name for p in inspect.signature(encoding.encoding).parameters.values() if p.default is inspect.Parameter.empty
+    ]
+    if needed:
+        kind = type(encoding).__name__
+        raise TypeError(
+            f"[Attention] encodings: must need queries and keys alone, got {kind}, which needs {', '.join(needed)}: "
+            f"give each call more={kind.lower()}.encoding({', '.join(needed)})"
+        )
+    return encoding
+
+
+def _is_of_rows(module: nn.Module) -> bool:
+    return isinstance(module, (Rope, Rows)) or (isinstance(module, Fixed) and module.kind.endswith("Rows"))
 
 
 class MultiHeadAttention(nn.Module):
@@ -98,19 +154,30 @@ class MultiHeadAttention(nn.Module):
         **options: Any,
     ) -> None:
         super().__init__()
+        kv_heads = kv_heads or heads
+        if head_dim is None and d_model % heads:
+            raise ShapeError(f"[MultiHeadAttention] d_model: must be a multiple of {heads} heads, got {d_model}")
+        if heads % kv_heads:
+            raise ShapeError(f"[MultiHeadAttention] kv_heads: must divide {heads} heads, got {kv_heads}")
         self.head_dim = head_dim or d_model // heads
-        kv_dim = (kv_heads or heads) * self.head_dim
+        kv_dim = kv_heads * self.head_dim
         self.q = nn.Linear(d_model, heads * self.head_dim, bias=bias)
         self.k = nn.Linear(d_model, kv_dim, bias=bias)
         self.v = nn.Linear(d_model, kv_dim, bias=bias)
         self.out = nn.Linear(heads * self.head_dim, d_model, bias=bias)
         self.attention = Attention(encodings, mask=mask, layout="bthd", **options)
 
-    def forward(self, x: Tensor, context: Tensor | None = None, **given: Any) -> Tensor:
-        """x [batch, time, d_model]; context: what keys and values are made of, x if not given."""
+    def forward(self, x: Tensor, context: Tensor | None = None, **given: Any) -> Tensor | tuple[Tensor, Tensor]:
+        """x [batch, time, d_model]; context: what keys and values are made of, x if not given.
+
+        given: as :class:`Attention` takes it; with return_lse the logarithms come as well.
+        """
         context = x if context is None else context
         q, k, v = (
             project(of).unflatten(-1, (-1, self.head_dim))
             for project, of in ((self.q, x), (self.k, context), (self.v, context))
         )
-        return self.out(self.attention(q, k, v, **given).flatten(2))
+        found = self.attention(q, k, v, **given)
+        out, *lse = found if isinstance(found, tuple) else (found,)
+        projected = self.out(out.flatten(2))
+        return (projected, *lse) if lse else projected

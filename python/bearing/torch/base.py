@@ -27,6 +27,9 @@ class EncodingModule(nn.Module):
         """The spec that it was made from, or None."""
         return spec_of(self.form)
 
+    def reset_parameters(self) -> None:
+        """Fills parameters and buffers as a new module's are: on a model made on the meta device, after to_empty()."""
+
     def encoding(self) -> Encoding:
         """What :func:`bearing.torch.attention` takes for it."""
         raise NotImplementedError
@@ -40,6 +43,9 @@ class Bias(EncodingModule):
     """An encoding of scores that looks at neither queries nor keys: called, it gives its matrix."""
 
     heads: int
+
+    def extra_repr(self) -> str:
+        return ", ".join(filter(None, [super().extra_repr(), f"heads={self.heads}"]))
 
     def forward(
         self,
@@ -56,11 +62,13 @@ class Bias(EncodingModule):
         return bias_matrix(self, q_at, k_at, heads=self.heads, q_len=q_len, k_len=k_len, dtype=dtype)
 
 
-def normal(*shape: int, std: float = 0.02) -> nn.Parameter:
-    """A parameter that starts normally distributed; 0.02 is BERT's and GPT-2's."""
-    return nn.Parameter(torch.empty(shape).normal_(0, std))
+def empty(*shape: int) -> nn.Parameter:
+    """A parameter that its module's reset_parameters() fills."""
+    return nn.Parameter(torch.empty(shape))
 
 
-def zeros(*shape: int) -> nn.Parameter:
-    """A parameter that starts at 0."""
-    return nn.Parameter(torch.zeros(shape))
+def normal(*parameters: nn.Parameter | None, std: float = 0.02) -> None:
+    """Fills parameters with normal numbers; 0.02 is BERT's and GPT-2's deviation."""
+    for parameter in parameters:
+        if parameter is not None:
+            nn.init.normal_(parameter, 0, std)

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from .. import _core
-from .base import Bias, EncodingModule, zeros
+from .base import Bias, EncodingModule, empty, normal
 from .encoding import Encoding
 
 
@@ -25,10 +25,12 @@ class T5Bias(Bias):
 
     def __init__(self, spec: _core.T5, heads: int, d_model: int | None = None) -> None:
         super().__init__("T5Bias", spec, ["table"])
-        self.heads = heads
-        self.table = zeros(spec.buckets, heads)
-        if d_model is not None:
-            nn.init.normal_(self.table, 0, d_model**-0.5)
+        self.heads, self.d_model = heads, d_model
+        self.table = empty(spec.buckets, heads)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        normal(self.table, std=0 if self.d_model is None else self.d_model**-0.5)
 
     def encoding(self) -> Encoding:
         return Encoding(self.form, (self.table,))
@@ -46,7 +48,12 @@ class Alibi(Bias):
     def __init__(self, heads: int, form: str = "symmetric") -> None:
         super().__init__("AlibiBias", None, ["slopes"], form=form)
         self.heads = heads
-        self.slopes = nn.Parameter(torch.tensor(_core.Alibi.published(heads).slopes))
+        self.slopes = empty(heads)
+        self.reset_parameters()
+
+    @torch.no_grad()
+    def reset_parameters(self) -> None:
+        self.slopes.copy_(torch.tensor(_core.Alibi.published(self.heads).slopes))
 
     def encoding(self) -> Encoding:
         return Encoding(self.form, (self.slopes,))
@@ -65,10 +72,14 @@ class Kerple(Bias):
     def __init__(self, spec: _core.Kerple, heads: int) -> None:
         super().__init__("KerpleBias", spec, ["r1", "r2"])
         self.heads = heads
-        power = spec.form == "power"
-        self.most = (math.inf, _core.Kerple.most_power if power else math.inf)
-        self.r1 = nn.Parameter(torch.rand(heads) * (1 if power else 2))
-        self.r2 = nn.Parameter(torch.rand(heads) * (2 if power else 1))
+        self.power = spec.form == "power"
+        self.most = (math.inf, _core.Kerple.most_power if self.power else math.inf)
+        self.r1, self.r2 = empty(heads), empty(heads)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        nn.init.uniform_(self.r1, 0, 1 if self.power else 2)
+        nn.init.uniform_(self.r2, 0, 2 if self.power else 1)
         self.clamp()
 
     @torch.no_grad()
@@ -93,10 +104,14 @@ class Fire(Bias):
         names = ["c", "multiplier", "hidden_weight", "hidden_bias", "out_weight", "out_bias"]
         super().__init__("FireBias", spec, names)
         self.heads = heads
-        self.c = nn.Parameter(torch.tensor([_core.Fire.initial_c]))
-        self.multiplier = nn.Parameter(torch.tensor([float(_core.Fire.initial_multiplier)]))
+        self.c, self.multiplier = empty(1), empty(1)
         self.hidden = nn.Linear(1, spec.mlp_width)
         self.out = nn.Linear(spec.mlp_width, heads)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        nn.init.constant_(self.c, _core.Fire.initial_c)
+        nn.init.constant_(self.multiplier, _core.Fire.initial_multiplier)
 
     def encoding(self) -> Encoding:
         hidden, out = self.hidden, self.out
@@ -117,7 +132,10 @@ class Swin(Bias):
     def __init__(self, spec: _core.Swin, heads: int) -> None:
         super().__init__("SwinBias", spec, ["table"])
         self.heads = heads
-        self.table = zeros(spec.rows(), heads)
+        self.table = empty(spec.rows(), heads)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
         nn.init.trunc_normal_(self.table, std=0.02)
 
     def encoding(self) -> Encoding:
@@ -137,7 +155,12 @@ class SwinV2(Bias):
         self.heads = heads
         self.hidden = nn.Linear(2, hidden)
         self.out = nn.Linear(hidden, heads, bias=False)
-        self.register_buffer("displacements", _displacements(spec), persistent=False)
+        self.trained = spec.trained_height, spec.trained_width
+        self.register_buffer("displacements", torch.empty(spec.window.rows(), 2, dtype=torch.float64), persistent=False)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        self.displacements.copy_(_displacements(self.spec, *self.trained))
 
     def table(self) -> Tensor:
         """``16 sigmoid(w2 relu(w1 c + b1))`` of every displacement: [window.rows(), heads]."""
@@ -147,12 +170,12 @@ class SwinV2(Bias):
         return Encoding(self.form, (self.table(),))
 
 
-def _displacements(spec: _core.SwinV2) -> Tensor:
+def _displacements(window: _core.Swin, *trained: int) -> Tensor:
     """``sign(d) log2(1 + 8 |d|/(W - 1)) / log2 8`` of every displacement (dy, dx) in the window: [rows, 2]."""
     axes = []
-    for size, trained in ((spec.window.height, spec.trained_height), (spec.window.width, spec.trained_width)):
+    for size, before in zip((window.height, window.width), trained, strict=True):
         d = torch.arange(1 - size, size, dtype=torch.float64)
-        axes.append(d.sign() * torch.log2(1 + 8 * d.abs() / ((trained or size) - 1)) / 3)
+        axes.append(d.sign() * torch.log2(1 + 8 * d.abs() / ((before or size) - 1)) / 3)
     return torch.cartesian_prod(*axes)
 
 
@@ -173,7 +196,11 @@ class Forgetting(EncodingModule):
     def __init__(self, heads: int, d_model: int, bias: float = 5.0) -> None:
         super().__init__("ForgettingBias", None, ["log_forget"])
         self.gate = nn.Linear(d_model, heads)
-        nn.init.constant_(self.gate.bias, bias)
+        self.bias = bias
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        nn.init.constant_(self.gate.bias, self.bias)
 
     def encoding(self, x: Tensor) -> Encoding:
         return Encoding(self.form, (F.logsigmoid(self.gate(x)).transpose(1, 2),))

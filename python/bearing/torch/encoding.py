@@ -55,6 +55,11 @@ def encoding_of(encoding: EncodingLike) -> Encoding:
         return encoding
     if isinstance(encoding, _core.Encoding):
         return _from_core(encoding)
+    if not hasattr(encoding, "encoding"):
+        raise TypeError(
+            "[attention] encodings: must be modules of bearing.torch or encodings of bearing, such as T5Bias(spec, "
+            f"table) or RotaryRows(table), got {encoding!r}"
+        )
     return encoding.encoding()
 
 
@@ -107,11 +112,13 @@ def _from_core(encoding: _core.Encoding) -> Encoding:
             tensors[name] = torch.as_tensor(value)
         elif isinstance(value, (bool, int, float, str)):
             settings[name] = value
+        elif isinstance(value, _core.RopeTable):
+            settings[name] = text_of_table(value)
+        elif isinstance(value, _core.XposTable):
+            spec, settings["length"], _ = value.__reduce__()[1]
         else:
-            raise TypeError(
-                f"[encoding_of] {name}: must be a tensor, a number or a word, got {type(value).__name__}: "
-                "the modules of bearing.torch have their own way for it"
-            )
+            kind = type(encoding).__name__
+            raise TypeError(f"[{kind}] {name}: must be an array or a tensor, got {type(value).__name__}")
     return Encoding(form_of(type(encoding).__name__, spec, tuple(tensors), **settings), tuple(tensors.values()))
 
 
@@ -142,6 +149,12 @@ def table_form(rope: _core.Rope, length: int, angles: str = "exact", seq_len: in
     return json.dumps({"rope": rope.to_dict(), "length": length, "angles": angles, "seq_len": seq_len})
 
 
+def text_of_table(table: _core.RopeTable) -> str:
+    """The text of a table that is there already; one of cos and sin alone has none."""
+    frequencies, length, _, memory = table.__reduce__()[1]
+    return json.dumps({"frequencies": frequencies.__reduce__()[1], "length": length, "memory": memory})
+
+
 def spec_of_table(form: str) -> _core.Rope:
     """The spec of a table's text."""
     return _core.Rope.from_dict(json.loads(form)["rope"])
@@ -152,6 +165,9 @@ def table_of(form: str, arithmetic: torch.dtype) -> _core.RopeTable:
     """The table of a text. Kept, as layers and steps ask for the same one again and again."""
     members = json.loads(form)
     dtype = "float64" if arithmetic is torch.float64 else "float32"
+    if "frequencies" in members:
+        frequencies = _core._frequencies(*members["frequencies"])
+        return _core.RopeTable(frequencies, members["length"], dtype=dtype, memory=members["memory"])
     rope = spec_of_table(form)
     length, angles, seq_len = members["length"], members["angles"], members["seq_len"]
     return _core.RopeTable(rope, length, angles=angles, seq_len=seq_len, dtype=dtype)

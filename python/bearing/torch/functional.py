@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Literal, Union
+from typing import Literal, Union, get_args
 
 import torch
 from torch import Tensor
 
 from .. import _core
 from . import ops
-from .encoding import EncodingLike, Encodings, encoding_of, encodings_of, forms_of, table_form, tensors_of
+from .encoding import (
+    EncodingLike,
+    Encodings,
+    encoding_of,
+    encodings_of,
+    forms_of,
+    table_form,
+    tensors_of,
+    text_of_table,
+)
 from .ops import arithmetic_of
 
 Positions = Union[Tensor, int, None]
@@ -52,6 +61,7 @@ def attention(
     [batch, heads, q_len] in float64 or float32. out_dtype: torch.float32 keeps all bits of out where q has 16.
     """
     q, k, v = _autocast("attention", q, k, v)
+    check_options(mask, window, scale, sinks)
     arithmetic = arithmetic_of(q.dtype)
     given = encodings_of(encodings)
     q_at, q_first = positions_of("attention", "q_at", q_at, _batch(q, 4))
@@ -92,7 +102,8 @@ def rotate(
 ) -> Tensor | tuple[Tensor, ...]:
     """Rotates queries, keys or any heads by RoPE: ``rotate(q, k, rope=rope)`` gives both.
 
-    xs [batch, heads, time, head_dim]. rope: a :class:`bearing.torch.Rope` module, or a ``bearing.Rope``. Each result is
+    xs [batch, heads, time, head_dim]. rope: a :class:`bearing.torch.Rope` module, or a ``bearing.Rope`` or
+    ``bearing.RopeTable``, for which a text is made in every call: the module keeps it. Each result is
     new, in its tensor's type; autocast changes nothing. Differentiable any number of times in xs.
     """
     check_device("rotate", *xs)
@@ -193,8 +204,10 @@ def _batch(x: Tensor, axes: int) -> int:
 
 
 def check_device(function: str, *tensors: Tensor) -> None:
-    """TypeError unless they are on the CPU (or nowhere at all)."""
+    """TypeError unless they are tensors on the CPU (or nowhere at all)."""
     for t in tensors:
+        if not isinstance(getattr(t, "device", None), torch.device):
+            raise TypeError(f"[{function}] must be given tensors, got {type(t)}: bearing.{function} takes other arrays")
         if t.device.type not in ("cpu", "meta"):
             raise TypeError(
                 f"[{function}] must be given tensors on the CPU, got one on {t.device}: there FlexAttention takes "
@@ -204,7 +217,13 @@ def check_device(function: str, *tensors: Tensor) -> None:
 
 def table_of_rope(rope: RopeLike) -> str:
     """The table of a module; of a spec one of 2,048 rows, as others are computed when they are needed."""
-    return table_form(rope, 2048) if isinstance(rope, _core.Rope) else rope.table
+    if isinstance(rope, _core.RopeTable):
+        return text_of_table(rope)
+    if isinstance(rope, _core.Rope):
+        return table_form(rope, 2048)
+    if not hasattr(rope, "table"):
+        raise TypeError(f"[rotate] rope: must be a bearing.torch.Rope, or a Rope or RopeTable of bearing, got {rope!r}")
+    return rope.table
 
 
 def _autocast(function: str, *tensors: Tensor) -> tuple[Tensor, ...]:
@@ -213,6 +232,18 @@ def _autocast(function: str, *tensors: Tensor) -> tuple[Tensor, ...]:
         return tensors
     dtype = torch.get_autocast_dtype("cpu")
     return tuple(t if t.dtype is torch.float64 else t.to(dtype) for t in tensors)
+
+
+def check_options(mask: object, window: object, scale: object, sinks: object) -> None:
+    """What the op's schema would refuse in its own words, or take without its gradient."""
+    if mask not in get_args(Mask):
+        raise ValueError(f"[attention] mask: must be one of {', '.join(map(repr, get_args(Mask)))}, got {mask!r}")
+    if window is not None and not (isinstance(window, (tuple, list)) and len(window) == 2):
+        raise TypeError(f"[attention] window: must be (before, after), got {window!r}")
+    if isinstance(scale, Tensor) and scale.requires_grad:
+        raise TypeError("[attention] scale: must not require gradients, which would be lost: multiply q by it")
+    if not (sinks is None or isinstance(sinks, Tensor)):
+        raise TypeError(f"[attention] sinks: must be a tensor [heads], got {type(sinks)}")
 
 
 def _length(name: str, given: int | None, positions: Tensor | None) -> int:
@@ -229,4 +260,4 @@ class HasTable:
     table: str
 
 
-RopeLike = Union["_core.Rope", HasTable, str]
+RopeLike = Union["_core.Rope", "_core.RopeTable", HasTable, str]

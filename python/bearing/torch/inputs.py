@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from .. import _core
-from .base import EncodingModule, normal
+from .base import EncodingModule, empty, normal
 from .encoding import Encoding
 from .functional import Positions, add
 
@@ -30,10 +30,15 @@ class LearnedPositions(Input):
 
     def __init__(self, spec: _core.Learned) -> None:
         super().__init__("LearnedInputs", spec, ["table"])
-        self.table = normal(spec.rows(), spec.dim)
-        if spec.padding_row is not None:
-            with torch.no_grad():
-                self.table[spec.padding_row] = 0
+        self.table = empty(spec.rows(), spec.dim)
+        self.reset_parameters()
+
+    @torch.no_grad()
+    def reset_parameters(self) -> None:
+        normal(self.table)
+        padding = self.spec.padding_row
+        if padding is not None:
+            self.table[padding] = 0
 
     def encoding(self) -> Encoding:
         return Encoding(self.form, (self.table,))
@@ -50,10 +55,16 @@ class Sinusoidal(Input):
     def __init__(self, spec: _core.Sinusoidal, *, learn_scale: bool = False, learn_frequencies: bool = False) -> None:
         names = [name for name, wanted in (("scale", learn_scale), ("frequencies", learn_frequencies)) if wanted]
         super().__init__("SinusoidalInputs", spec, names)
-        self.scale = nn.Parameter(torch.tensor([spec.dim**-0.5])) if learn_scale else None
-        self.frequencies = None
-        if learn_frequencies:
-            self.frequencies = nn.Parameter(torch.tensor(list(_core.sinusoidal_frequencies(spec)), dtype=torch.float32))
+        self.scale = empty(1) if learn_scale else None
+        self.frequencies = empty(len(_core.sinusoidal_frequencies(spec))) if learn_frequencies else None
+        self.reset_parameters()
+
+    @torch.no_grad()
+    def reset_parameters(self) -> None:
+        if self.scale is not None:
+            self.scale.fill_(self.spec.dim**-0.5)
+        if self.frequencies is not None:
+            self.frequencies.copy_(torch.tensor(list(_core.sinusoidal_frequencies(self.spec))))
 
     def encoding(self) -> Encoding:
         return Encoding(self.form, tuple(p for p in (self.scale, self.frequencies) if p is not None))

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from .. import _core
-from .base import Bias, EncodingModule, normal, zeros
+from .base import Bias, EncodingModule, empty, normal
 from .encoding import Encoding
 
 
@@ -21,9 +21,12 @@ class Shaw(EncodingModule):
 
     def __init__(self, spec: _core.Shaw, dim: int, value_dim: int | None = None, values: bool = True) -> None:
         super().__init__("ShawTerm", spec, ["key", "value"] if values else ["key"])
-        self.key = zeros(spec.rows(), dim)
+        self.key = empty(spec.rows(), dim)
+        self.value = empty(spec.rows(), value_dim or dim) if values else None
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
         nn.init.xavier_uniform_(self.key)
-        self.value = zeros(spec.rows(), value_dim or dim) if values else None
         if self.value is not None:
             nn.init.xavier_uniform_(self.value)
 
@@ -41,7 +44,11 @@ class BertRelative(EncodingModule):
 
     def __init__(self, spec: _core.BertRelative | _core.Wav2Vec2BertRelative, dim: int) -> None:
         super().__init__("BertRelativeTerm", spec, ["table"])
-        self.table = normal(spec.rows(), dim)
+        self.table = empty(spec.rows(), dim)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        normal(self.table)
 
     def encoding(self) -> Encoding:
         return Encoding(self.form, (self.table,))
@@ -61,10 +68,16 @@ class TransformerXL(EncodingModule):
         self, spec: _core.TransformerXL, heads: int, dim: int, d_model: int, offsets: int, base: float = 10_000.0
     ) -> None:
         super().__init__("TransformerXLTerm", spec, ["r", "u", "v"])
-        self.heads = heads
-        self.u, self.v = normal(heads, dim), normal(heads, dim)
-        self.w_r = normal(heads * dim, d_model)
-        self.register_buffer("sinusoids", _offset_sinusoids(spec, d_model, offsets, base), persistent=False)
+        self.heads, self.base = heads, base
+        self.u, self.v = empty(heads, dim), empty(heads, dim)
+        self.w_r = empty(heads * dim, d_model)
+        self.register_buffer("sinusoids", torch.empty(offsets, d_model, dtype=torch.float64), persistent=False)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        normal(self.u, self.v, self.w_r)
+        offsets, d_model = self.sinusoids.shape
+        self.sinusoids.copy_(_offset_sinusoids(self.spec, d_model, offsets, self.base))
 
     def r(self) -> Tensor:
         """The projected sinusoids of every offset: [heads, offsets, dim]."""
@@ -95,8 +108,12 @@ class XlnetSegments(EncodingModule):
 
     def __init__(self, heads: int, dim: int) -> None:
         super().__init__("XlnetSegmentTerm", None, ["seg_embed", "r_s", "q_segments", "k_segments"])
-        self.seg_embed = normal(2, heads, dim)
-        self.r_s = normal(heads, dim)
+        self.seg_embed = empty(2, heads, dim)
+        self.r_s = empty(heads, dim)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        normal(self.seg_embed, self.r_s)
 
     def encoding(self, q_segments: Tensor, k_segments: Tensor) -> Encoding:
         return Encoding(self.form, (self.seg_embed, self.r_s, q_segments.long(), k_segments.long()))
@@ -116,9 +133,14 @@ class Deberta(EncodingModule):
         names = [name for name, wanted in (("key", spec.c2p), ("query", spec.p2c)) if wanted]
         super().__init__("DebertaTerm", spec, names)
         self.heads = heads
-        self.embeddings = normal(2 * spec.span(), d_model)
-        self.key = _projection(d_model, heads * dim, bias=False) if spec.c2p else None
-        self.query = _projection(d_model, heads * dim, bias=True) if spec.p2c else None
+        self.embeddings = empty(2 * spec.span(), d_model)
+        self.key = nn.Linear(d_model, heads * dim, bias=False) if spec.c2p else None
+        self.query = nn.Linear(d_model, heads * dim) if spec.p2c else None
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        normal(self.embeddings)
+        _reset(self.key, self.query)
 
     def encoding(self) -> Encoding:
         tables = [_by_head(one(self.embeddings), self.heads) for one in (self.key, self.query) if one is not None]
@@ -140,11 +162,16 @@ class Tupe(Bias):
         untied = spec.cls == "untied"
         super().__init__("TupeBias", spec, ["query", "key", "bias"] if spec.rel_pos_bins else ["query", "key"])
         self.heads = heads
-        self.positions = normal(length + untied, d_model)
+        self.positions = empty(length + untied, d_model)
         self.norm = nn.LayerNorm(d_model)
-        self.query = _projection(d_model, heads * dim, bias=True)
-        self.key = _projection(d_model, heads * dim, bias=True)
-        self.bias = normal(spec.rel_pos_bins + untied, heads) if spec.rel_pos_bins else None
+        self.query = nn.Linear(d_model, heads * dim)
+        self.key = nn.Linear(d_model, heads * dim)
+        self.bias = empty(spec.rel_pos_bins + untied, heads) if spec.rel_pos_bins else None
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        normal(self.positions, self.bias)
+        _reset(self.query, self.key)
 
     def encoding(self) -> Encoding:
         p = self.norm(self.positions)
@@ -162,7 +189,11 @@ class Cope(EncodingModule):
 
     def __init__(self, spec: _core.Cope, dim: int, heads: int = 1) -> None:
         super().__init__("CopeTerm", spec, ["embeddings"])
-        self.embeddings = zeros(heads, spec.max_pos, dim)
+        self.embeddings = empty(heads, spec.max_pos, dim)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        nn.init.zeros_(self.embeddings)
 
     def encoding(self) -> Encoding:
         return Encoding(self.form, (self.embeddings,))
@@ -178,19 +209,24 @@ class Sam(EncodingModule):
 
     def __init__(self, spec: _core.Sam, dim: int) -> None:
         super().__init__("SamTerm", spec, ["height_table", "width_table"])
-        self.height_table = zeros(2 * spec.height - 1, dim)
-        self.width_table = zeros(2 * spec.width - 1, dim)
+        self.height_table = empty(2 * spec.height - 1, dim)
+        self.width_table = empty(2 * spec.width - 1, dim)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        nn.init.zeros_(self.height_table)
+        nn.init.zeros_(self.width_table)
 
     def encoding(self) -> Encoding:
         return Encoding(self.form, (self.height_table, self.width_table))
 
 
-def _projection(inputs: int, outputs: int, bias: bool) -> nn.Linear:
-    linear = nn.Linear(inputs, outputs, bias=bias)
-    nn.init.normal_(linear.weight, 0, 0.02)
-    if bias:
-        nn.init.zeros_(linear.bias)
-    return linear
+def _reset(*projections: nn.Linear | None) -> None:
+    for linear in projections:
+        if linear is not None:
+            normal(linear.weight)
+            if linear.bias is not None:
+                nn.init.zeros_(linear.bias)
 
 
 def _by_head(rows: Tensor, heads: int) -> Tensor:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from .. import _core
-from .base import EncodingModule, zeros
+from .base import EncodingModule, empty
 from .encoding import Encoding, form_of, spec_of_table, table_form
 from .functional import Layout, Positions, rotate, turn
 
@@ -110,8 +110,13 @@ class RopeMixed(Rows):
 
     def __init__(self, spec: _core.RopeMixed, heads: int, base: float = 10.0) -> None:
         super().__init__("RopeMixedRows", spec, ["frequencies"], group=1)
-        self.sets = heads
-        self.frequencies = nn.Parameter(_mixed_frequencies(spec, heads, base))
+        self.sets, self.base = heads, base
+        self.frequencies = empty(spec.axes, heads, spec.head_dim // 2)
+        self.reset_parameters()
+
+    @torch.no_grad()
+    def reset_parameters(self) -> None:
+        self.frequencies.copy_(_mixed_frequencies(self.spec, self.sets, self.base))
 
     def parameters_of(self) -> tuple[Tensor, ...]:
         return (self.frequencies,)
@@ -119,7 +124,7 @@ class RopeMixed(Rows):
 
 def _mixed_frequencies(spec: _core.RopeMixed, heads: int, base: float) -> Tensor:
     if spec.axes == 2:
-        seed = int(torch.randint(2**62, ()))
+        seed = int(torch.randint(2**62, (), device="cpu"))
         return torch.as_tensor(_core.rope_mixed_frequencies(spec, heads, seed, base)).float()
     pairs = spec.head_dim // 2
     return (base ** (-torch.arange(pairs) / pairs)).expand(spec.axes, heads, pairs).clone()
@@ -134,10 +139,16 @@ class CayleyString(Rows):
 
     def __init__(self, spec: _core.CayleyString, heads: int, base: float = 10.0) -> None:
         super().__init__("CayleyStringRows", spec, ["frequencies", "skew"], group=1)
-        self.sets = heads
+        self.sets, self.base = heads, base
         dim = spec.rope.head_dim
-        self.frequencies = nn.Parameter(_mixed_frequencies(spec.rope, heads, base))
-        self.skew = zeros(heads, dim * (dim - 1) // 2)
+        self.frequencies = empty(spec.rope.axes, heads, dim // 2)
+        self.skew = empty(heads, dim * (dim - 1) // 2)
+        self.reset_parameters()
+
+    @torch.no_grad()
+    def reset_parameters(self) -> None:
+        self.frequencies.copy_(_mixed_frequencies(self.spec.rope, self.sets, self.base))
+        self.skew.zero_()
 
     def parameters_of(self) -> tuple[Tensor, ...]:
         return self.frequencies, self.skew
@@ -152,7 +163,12 @@ class CirculantString(Rows):
     def __init__(self, spec: _core.CirculantString, heads: int, std: float = 0.02) -> None:
         super().__init__("CirculantStringRows", spec, ["c"], group=1)
         self.sets = heads
-        self.c = nn.Parameter(torch.randn(spec.axes, heads, spec.head_dim) * std)
+        self.std = std
+        self.c = empty(spec.axes, heads, spec.head_dim)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        nn.init.normal_(self.c, 0, self.std)
 
     def parameters_of(self) -> tuple[Tensor, ...]:
         return (self.c,)
@@ -169,7 +185,11 @@ class LieRope(Rows):
         self.sets = heads
         block = spec.block or spec.head_dim
         shape = (heads, spec.axes, spec.head_dim // block, block * (block - 1) // 2)
-        self.generators = nn.Parameter(torch.rand(shape) * (2 * math.pi))
+        self.generators = empty(*shape)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        nn.init.uniform_(self.generators, 0, 2 * math.pi)
 
     def parameters_of(self) -> tuple[Tensor, ...]:
         return (self.generators,)
@@ -186,12 +206,16 @@ class Fope(Rows):
     def __init__(self, spec: _core.Fope, heads: int, gain: float = 0.3) -> None:
         super().__init__("FopeRows", spec, ["cos", "sin"], group=1)
         self.sets = heads
+        self.gain = gain
         kept = len(_core.fope_frequencies(spec))
-        self.cos, self.sin = (nn.Parameter(self._start(heads, kept, gain)) for _ in range(2))
+        self.cos, self.sin = empty(heads, kept, kept), empty(heads, kept, kept)
+        self.reset_parameters()
 
-    @staticmethod
-    def _start(heads: int, kept: int, gain: float) -> Tensor:
-        return torch.eye(kept) + torch.randn(heads, kept, kept) * (gain / math.sqrt(kept))
+    @torch.no_grad()
+    def reset_parameters(self) -> None:
+        kept = self.cos.shape[-1]
+        for coefficients in (self.cos, self.sin):
+            coefficients.normal_(0, self.gain / math.sqrt(kept)).add_(torch.eye(kept, device=coefficients.device))
 
     def parameters_of(self) -> tuple[Tensor, ...]:
         return self.cos, self.sin
@@ -206,7 +230,11 @@ class Pope(Rows):
     def __init__(self, spec: _core.Pope, heads: int) -> None:
         super().__init__("PopeRows", spec, ["offsets"], group=1)
         self.sets = heads
-        self.offsets = zeros(heads, spec.head_dim)
+        self.offsets = empty(heads, spec.head_dim)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        nn.init.zeros_(self.offsets)
 
     def parameters_of(self) -> tuple[Tensor, ...]:
         return (self.offsets,)
