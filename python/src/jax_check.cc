@@ -40,14 +40,12 @@ struct Likenesses {
       std::vector<ParameterMemory> parameters(one.given.size());
       for (std::size_t p = 0; p < parameters.size(); ++p) {
         if (!one.given[p]) continue;
-        parameters[p].shape = shapes.at(next++);
-        Index step = 1;
-        parameters[p].stride.resize(parameters[p].shape.size());
-        for (std::size_t axis = parameters[p].shape.size(); axis-- > 0; step *= parameters[p].shape[axis]) {
-          parameters[p].stride[axis] = step;
-        }
-        // One more, so that there is memory where there are no numbers.
-        parameters[p].value = memory.emplace_back(static_cast<std::size_t>(step) + 1, A{0.5}).data();
+        const std::vector<Index>& shape = parameters[p].shape = shapes.at(next++);
+        // All rows are one, as a parameter may be as large as the scores; one more number, so that there is memory.
+        const Index last = shape.empty() ? 1 : shape.back();
+        parameters[p].stride.assign(shape.size(), 0);
+        if (!shape.empty()) parameters[p].stride.back() = 1;
+        parameters[p].value = memory.emplace_back(static_cast<std::size_t>(last) + 1, A{0.5}).data();
       }
       MadeEncoding<A>& likeness = made.emplace_back();
       whatever_numbers([&] { likeness = one.encoding->make<A>(parameters); });

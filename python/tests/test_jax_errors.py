@@ -225,6 +225,17 @@ def test_encodings_that_cannot_serve_are_refused_while_tracing(rng):
         assert str(raised.value).startswith(text)
 
 
+def test_tracing_needs_no_memory_for_parameters():
+    def call(q, k, table):
+        return attention(q, k, k, bearing.DenseBias(table), mask="none")
+
+    length = 2**20  # a bias of 4 TB
+    q, k, table = (jax.ShapeDtypeStruct(s, jnp.float32) for s in ((length, 4), (length, 4), (1, length, length)))
+    assert jax.eval_shape(call, q, k, table).shape == (length, 4)
+    with pytest.raises(bearing.ShapeError, match="DenseBias"):
+        jax.eval_shape(call, q, k, jax.ShapeDtypeStruct((1, length, 5), jnp.float32))
+
+
 def test_a_gradient_that_would_be_lost_is_refused(table, rng):
     x = jnp.ones((1, 1, 3, DIM))
 

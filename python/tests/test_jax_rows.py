@@ -91,6 +91,16 @@ def test_inputs_are_mapped_with_their_parameters(rng):
     np.testing.assert_array_equal(got, jnp.stack([jax.grad(loss)(tables[i], i) for i in range(3)]))
 
 
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "uint32", "int64", "uint64", "bfloat16", "float32"])
+def test_positions_may_be_of_any_type_of_number(dtype, table, rng):
+    x = jnp.asarray(rng.standard_normal((BATCH, HEADS, Q_LEN, DIM)))
+    at = jnp.asarray([5, 1, 120], dtype)
+    np.testing.assert_array_equal(rotate(table, x, at), rotate(table, x, np.array([5, 1, 120])))
+    if dtype in ("uint32", "uint64"):
+        far = jnp.full(Q_LEN, 2**31, dtype)  # the last there is
+        np.testing.assert_array_equal(rotate(table, x, far), rotate(table, x, np.full(Q_LEN, 2**31)))
+
+
 def test_a_spec_stands_for_its_table(rng):
     for dtype in ("float64", "float32"):
         x = jnp.asarray(rng.standard_normal((BATCH, HEADS, Q_LEN, DIM)), dtype)

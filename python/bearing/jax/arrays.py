@@ -134,7 +134,9 @@ def numbers_of(function: str, name: str, value: Any, real: bool = False) -> jax.
     """Whole numbers as int32 or int64; with `real` others too, as float32 or float64."""
     array = as_array(value)
     if jnp.issubdtype(array.dtype, jnp.integer):
-        return array if array.dtype in (jnp.int32, jnp.int64) else array.astype(jnp.int32)
+        if array.dtype in (jnp.int32, jnp.int64):
+            return array
+        return array.astype(jnp.int64 if jax.config.jax_enable_x64 else jnp.int32)
     if real and jnp.issubdtype(array.dtype, jnp.floating):
         return array if array.dtype in (jnp.float32, jnp.float64) else array.astype(jnp.float32)
     raise TypeError(f"[{function}] {name}: must be whole numbers{' or reals' if real else ''}, got {array.dtype}")
