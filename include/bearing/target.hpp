@@ -7,8 +7,9 @@
 namespace bearing {
 
 /// The SIMD instruction set that kernels use: the best that this machine has, or the one named by the environment
-/// variable BEARING_TARGET (read once, at the first call; RangeError if it names none of simd_targets()). Every result
-/// has the same bits on all of them.
+/// variable BEARING_TARGET (read once, at the first call; RangeError if it names none of simd_targets()). Rotations,
+/// tables, inputs and biases by distance have the same bits on all of them; attention, and products of queries and keys
+/// with vectors by distance, agree to rounding.
 BEARING_EXPORT std::string_view simd_target();
 
 /// All that this build holds and this machine can run, best first. The last is the one that every machine of this kind

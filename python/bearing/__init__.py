@@ -37,7 +37,8 @@ __all__ = [name for name in globals() if not name.startswith("_") and name not i
 def target() -> dict[str, str | list[str]]:
     """The SIMD instruction set that kernels use, and all that this build holds and this machine can run.
 
-    The environment variable BEARING_TARGET names another one, before the first call; results have the same bits on all.
+    The environment variable BEARING_TARGET names another one, before the first call. Results have the same bits on all,
+    but for attention and products of queries and keys with vectors by distance, which agree to rounding.
     """
     return {"used": simd_target(), "available": simd_targets()}
 
@@ -49,6 +50,9 @@ if not TYPE_CHECKING:  # type checkers would take any name for one of ours
         if name in ("torch", "jax"):
             return import_module(f"{__name__}.{name}")
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+    def __dir__() -> list[str]:
+        return [*__all__, "torch", "jax"]
 
 
 __all__ += ["target", "__version__"]

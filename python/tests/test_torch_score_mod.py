@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import Tensor
 from torch.nn.attention.flex_attention import create_block_mask, flex_attention
-from torch_cases import DIM, HEADS, shaken
+from torch_cases import DIM, HEADS, TIME, shaken
 
 BATCH, Q_LEN, K_LEN, D_MODEL = 2, 9, 12, 16
 
@@ -228,3 +228,20 @@ def test_t5s_buckets_are_whole_numbers_and_right():
 def test_what_is_no_score_modifier_is_refused_by_name(encoding, error, text):
     with pytest.raises(error, match=text):
         bt.score_mod(encoding())
+
+
+@pytest.mark.parametrize(
+    "encoding",
+    [
+        bearing.AlibiBias(bearing.Alibi.published(HEADS)),
+        bearing.AlibiShiftedBias(bearing.Alibi.published(HEADS)),
+        bearing.SandwichBias(bearing.Sandwich(heads=HEADS, dim=4)),
+    ],
+    ids=lambda encoding: type(encoding).__name__,
+)
+def test_numbers_lie_where_the_call_does(encoding):
+    """On the meta device, which like a GPU takes no tensor of the CPU along."""
+    q = torch.empty(1, HEADS, TIME, DIM, device="meta")
+    index = torch.empty((1,), dtype=torch.long, device="meta")
+    for mod in (bt.score_mod(encoding, q=q, k=q), bt.score_mod(encoding, longest=TIME, device="meta")):
+        assert mod(torch.empty((TIME,), device="meta"), index, index, index, index).device.type == "meta"

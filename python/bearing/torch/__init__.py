@@ -13,6 +13,9 @@ and ``torch.export`` take them whole, and they run on as many threads as ``torch
 devices :func:`score_mod` gives the same encodings to PyTorch's FlexAttention, in PyTorch's own operations.
 """
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from .attention import Attention, Fixed, MultiHeadAttention
 from .biases import Alibi, Fire, Forgetting, Kerple, Swin, SwinV2, T5Bias, window_positions
 from .encoding import Encoding, encoding_of
@@ -75,3 +78,11 @@ __all__ = [
     "turn",
     "window_positions",
 ]
+
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        if name == "hugging_face":  # needs transformers, which need not be there
+            return import_module(f"{__name__}.{name}")
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

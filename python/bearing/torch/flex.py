@@ -30,6 +30,7 @@ def score_mod(
     scale: float | None = None,
     soft_cap: float = 0.0,
     longest: int | None = None,
+    device: torch.device | str | None = None,
 ) -> ScoreMod:
     """A score modifier: ``flex_attention(q, k, v, score_mod=score_mod(encodings, …), block_mask=…)``.
 
@@ -40,10 +41,15 @@ def score_mod(
     q [batch, heads, q_len, dim], k [batch, kv_heads, k_len, dim]: needed by encodings that look at them, as they go
     into flex_attention. q_at, k_at: positions, an int for a cache of so many keys, or [time], [batch, time] or
     [axes, batch, time]. scale: the softmax scale, dim^-1/2 if not given. soft_cap bounds c q·k before terms are added.
-    longest: the longest distance, for Sandwich without q and k. Masks are FlexAttention's own.
+    longest: the longest distance, for Sandwich without q and k. device: where numbers go that are made here, such as
+    ALiBi's slopes; if not given, where the first tensor of this call lies. Masks are FlexAttention's own.
     """
-    call = _Call(q, k, _at(q_at), _at(k_at), scale, longest)
-    terms = [_term(form, tensors, call) for form, tensors in encodings_of(encodings)]
+    given = encodings_of(encodings)
+    if device is None:
+        tensors = [x for x in (q, k, q_at, k_at, *(t for one in given for t in one.tensors)) if isinstance(x, Tensor)]
+        device = tensors[0].device if tensors else None
+    call = _Call(q, k, _at(q_at), _at(k_at), scale, longest, device)
+    terms = [_term(form, tensors, call) for form, tensors in given]
 
     def modify(score: Tensor, b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
         if soft_cap > 0:
@@ -64,6 +70,7 @@ class _Call(NamedTuple):
     k_at: list[At]
     given_scale: float | None
     longest: int | None
+    device: torch.device | str | None
 
     def need(self, kind: str, *names: str) -> None:
         for name in names:
@@ -127,7 +134,7 @@ def _term(form: str, tensors: tuple[Tensor, ...], call: _Call) -> Term:
 
 
 def _alibi(spec: Any, settings: dict[str, Any], tensors: dict[str, Tensor], call: _Call) -> Term:
-    slopes = _slopes(spec, tensors)
+    slopes = _slopes(spec, tensors, call)
     causal = (settings.get("form") if spec is None else spec.form) == "causal"
 
     def term(b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
@@ -138,12 +145,12 @@ def _alibi(spec: Any, settings: dict[str, Any], tensors: dict[str, Tensor], call
 
 
 def _alibi_shifted(spec: Any, settings: dict[str, Any], tensors: dict[str, Tensor], call: _Call) -> Term:
-    slopes = _slopes(spec, tensors)
+    slopes = _slopes(spec, tensors, call)
     return lambda b, h, i, j: slopes[h] * call.k_at[0](b, j)
 
 
-def _slopes(spec: Any, tensors: dict[str, Tensor]) -> Tensor:
-    return tensors["slopes"] if spec is None else torch.tensor(spec.slopes)
+def _slopes(spec: Any, tensors: dict[str, Tensor], call: _Call) -> Tensor:
+    return tensors["slopes"] if spec is None else torch.tensor(spec.slopes, device=call.device)
 
 
 def _bucket_of(spec: _core.T5, like: Tensor) -> Callable[[Tensor], Tensor]:
@@ -202,11 +209,10 @@ def _sandwich(spec: Any, settings: dict[str, Any], tensors: dict[str, Tensor], c
     if longest is None:
         call.need("Sandwich (or longest, in their place)", "q", "k")
         longest = max(call.q.shape[2], call.k.shape[2])
-    device = None if call.q is None else call.q.device
     frequencies = spec.base ** (-torch.arange(0, spec.dim, 2, dtype=torch.float64) / spec.dim)
     curve = torch.cos(torch.arange(longest + 1, dtype=torch.float64)[:, None] * frequencies).sum(1)
     by_head = spec.heads / (8 * torch.arange(1, spec.heads + 1, dtype=torch.float64))
-    table = (curve[:, None] * by_head).to(device, torch.float32)
+    table = (curve[:, None] * by_head).to(call.device, torch.float32)
     return lambda b, h, i, j: table[call.distance(b, i, j).abs().clamp(max=longest), h]
 
 
