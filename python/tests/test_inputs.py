@@ -147,7 +147,7 @@ def test_a_learned_row_is_its_tables(rng):
     learned = bearing.LearnedInputs(bearing.Learned(length=8, dim=DIM, offset=2), table)
     np.testing.assert_array_equal(bearing.inputs(learned, [[0, 3], [7, 0]]), table[[[2, 5], [9, 2]]])
     for at in ([8], [-3]):
-        with pytest.raises(bearing.RangeError, match=r"^\[fill\] at: "):
+        with pytest.raises(bearing.RangeError, match=r"^\[inputs\] at: "):
             bearing.inputs(learned, at)
     d_x = rng.standard_normal((3, DIM))
     gradient = bearing.add_backward(learned, d_x, [1, 1, 0])["table"]
