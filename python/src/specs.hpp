@@ -309,7 +309,13 @@ nb::class_<Spec> spec(nb::module_& m, const char* name, const char* doc, Spec ex
       [=](const nb::dict& given) {
         nb::dict members;
         for (auto [key, value] : given) {
-          if (nb::cast<std::string>(key) != "type") members[key] = unplain(value);
+          if (nb::cast<std::string>(key) != "type") {
+            members[key] = unplain(value);
+          } else if (!value.equal(nb::str(name))) {
+            throw nb::value_error(("[" + std::string(name) + ".from_dict] type: must be '" + name + "', got " +
+                                   nb::cast<std::string>(nb::repr(value)))
+                                      .c_str());
+          }
         }
         return build(members);
       },

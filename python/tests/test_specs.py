@@ -75,6 +75,8 @@ def test_a_spec_goes_to_a_dictionary_and_back(spec):
 @each_spec
 def test_a_spec_goes_to_json_and_back(spec):
     assert type(spec).from_dict(json.loads(json.dumps(spec.to_dict()))) == spec
+    with pytest.raises(ValueError, match=r"from_dict\] type: must be '\w+', got 'Other'"):
+        type(spec).from_dict(spec.to_dict() | {"type": "Other"})
 
 
 @pytest.mark.parametrize("spec", SPECS + ROPES, ids=lambda spec: type(spec).__name__)
