@@ -140,7 +140,7 @@ def test_the_op_passes_opcheck(dtype, layout):
 
 
 def test_torch_compile_takes_it_whole_for_any_length():
-    encodings = [bt.encoding_of(bt.Rope(ROPE)), bt.encoding_of(pope().float())]
+    encodings = [bt.Rope(ROPE), bt.encoding_of(pope().float())]  # a module, and what one stands for
 
     def step(q, k, v, *state):
         given = {"mask": "causal", "q_at": PAST, "return_state": True}

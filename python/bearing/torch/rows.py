@@ -27,6 +27,7 @@ class Rope(nn.Module):
     def __init__(self, rope: _core.Rope, length: int = 2048, *, angles: str = "exact", seq_len: int = 0) -> None:
         super().__init__()
         self.table = table_form(rope, length, angles, seq_len)
+        self.form = form_of("RotaryRows", table=self.table)
 
     @classmethod
     def from_config(cls, config: Any, length: int = 2048, *, layer: int | None = None, **options: Any) -> Rope:
@@ -40,7 +41,7 @@ class Rope(nn.Module):
 
     def encoding(self) -> Encoding:
         """RoPE as one of attention's encodings: the same numbers, rotated inside."""
-        return Encoding(form_of("RotaryRows", table=self.table))
+        return Encoding(self.form)
 
     def forward(
         self, q: Tensor, k: Tensor, q_at: Positions = None, k_at: Positions = None, *, layout: Layout = "bhtd"
