@@ -12,11 +12,10 @@ import os
 import numpy as np
 import onnx
 import onnxruntime
+import peers
 import torch
 import torch._inductor.config
 from torch.nn.attention.flex_attention import create_block_mask, flex_attention
-
-import peers
 
 torch._inductor.config.compile_threads = 1  # no processes beside the one that is measured
 
@@ -31,7 +30,7 @@ def openblas_library():
     return glob.glob(os.path.join(folder, "libscipy_openblas64_*"))[0]
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def _bias(encoding, heads, length, parameters):
     """[1, heads, length, length], or None."""
     if encoding == "none":

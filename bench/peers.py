@@ -65,7 +65,7 @@ def pytorch_complex_in_place(case):
     return step, lambda _: case.x
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def _session(dtype, interleaved, threads):
     """One RotaryEmbedding node, made once per kind of case."""
     element = {"f32": onnx.TensorProto.FLOAT, "f16": onnx.TensorProto.FLOAT16}[dtype]

@@ -112,7 +112,9 @@ def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("--threads", type=int, default=1)
     arguments.add_argument("--tokens", type=int, nargs="+", default=[512, 2048])
-    arguments.add_argument("--no-flex", action="store_true", help="leave FlexAttention out, which takes time to compile")
+    arguments.add_argument(
+        "--no-flex", action="store_true", help="leave FlexAttention out, which takes time to compile"
+    )
     given = arguments.parse_args()
     torch.set_num_threads(given.threads)
     torch.set_flush_denormal(True)

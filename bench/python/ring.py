@@ -138,7 +138,15 @@ def modelled(shape: Shape, world: int, split: str, speed: dict[str, float]) -> d
 def launch(world: int, arguments: argparse.Namespace) -> dict[str, float]:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "found.json"
-        command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(world), __file__]
+        command = [
+            sys.executable,
+            "-m",
+            "torch.distributed.run",
+            "--standalone",
+            "--nproc-per-node",
+            str(world),
+            __file__,
+        ]
         command += ["--into", str(path)]
         for name in ("tokens", "heads", "kv_heads", "dim", "turns"):
             command += [f"--{name.replace('_', '-')}", str(getattr(arguments, name))]
@@ -186,7 +194,9 @@ def report(shape: Shape, one: dict[str, float], two: dict[str, float]) -> str:
     lines = [what + "RoPE, causal; one thread a process.", ""]
     lines += table("measured | 1 process | 2 processes", measured_rows(shape, one, two))
     lines += ["Modelled for more processes, each as fast as one of the two and as fast connected; zigzag:", ""]
-    head = "processes | tokens each | MB a hop | ms a hop | ms to compute a step | forward, ms | forward and backward, ms"
+    head = (
+        "processes | tokens each | MB a hop | ms a hop | ms to compute a step | forward, ms | forward and backward, ms"
+    )
     lines += table(head + " | efficiency | contiguous", modelled_rows(shape, two))
     return "\n".join(lines)
 

@@ -1,9 +1,9 @@
 """The four calls that tutorials make, on top of everything else here: NumPy's arrays, PyTorch's or JAX's.
 
-    pos_enc = sinusoidal_encoding(seq_len, d_model)
-    X = X + pos_enc
-    Q_rotated = apply_rope(Q, positions)
-    scores = Q_rotated @ K_rotated.T / sqrt(d_k) + alibi_bias(seq_len, num_heads)
+pos_enc = sinusoidal_encoding(seq_len, d_model)
+X = X + pos_enc
+Q_rotated = apply_rope(Q, positions)
+scores = Q_rotated @ K_rotated.T / sqrt(d_k) + alibi_bias(seq_len, num_heads)
 """
 
 from __future__ import annotations

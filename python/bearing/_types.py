@@ -30,10 +30,12 @@ Positions: TypeAlias = Any
 Encodings: TypeAlias = Any
 """One encoding, a list or tuple of them, or None."""
 
+
 class HasToDict(Protocol):
     """A configuration object of transformers."""
 
     def to_dict(self) -> dict[str, Any]: ...
+
 
 ConfigSource: TypeAlias = Union[str, "os.PathLike[str]", Mapping[str, Any], HasToDict]
 """A config.json's path, its members, or transformers' own object."""

@@ -259,7 +259,7 @@ def run(spec: Any, member: str, size: int, uses: Callable[[Any], Uses]) -> Itera
         start, error, text = time.perf_counter(), "", ""
         try:
             use()
-        except Exception as caught:  # noqa: BLE001 - whatever it is
+        except Exception as caught:
             error, text = type(caught).__name__, str(caught)
         yield {
             "use": f"{type(spec).__name__}.{member} = {size}, use {n}",

@@ -2,12 +2,11 @@
 
 import threading
 
+import bearing
 import jax.numpy as jnp
 import numpy as np
 import pytest
 import torch
-
-import bearing
 
 TABLE = bearing.RopeTable(bearing.Rope(head_dim=16, pairing="half"), 64)
 X = np.random.default_rng(0).standard_normal((2, 3, 5, 16), dtype=np.float32)

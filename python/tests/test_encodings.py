@@ -6,7 +6,6 @@ import pickle
 import bearing
 import numpy as np
 import pytest
-
 from support import (
     BATCH,
     DIM,

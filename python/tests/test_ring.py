@@ -9,12 +9,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import pytest
-
-torch = pytest.importorskip("torch")
-
 import bearing.torch as bt
+import pytest
 import ring_worker
+import torch
 
 worker = Path(__file__).parent / "ring_worker.py"
 worlds = (2, 4)

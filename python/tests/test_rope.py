@@ -51,7 +51,9 @@ SPECS = [
     bearing.Rope(head_dim=128, base=500_000, pairing="half", scaling=bearing.Llama3Scaling()),
     bearing.Rope(head_dim=64, rotary_dim=32, pairing="interleaved", part=bearing.RotaryPart(where="last")),
     bearing.Rope(head_dim=128, pairing="half", axes=bearing.RopeAxes.sections([16, 24, 24])),
-    bearing.Rope(head_dim=128, pairing="half", scaling=bearing.YarnScaling(factor=4.0, trained_length=32768, mscale=0.7)),
+    bearing.Rope(
+        head_dim=128, pairing="half", scaling=bearing.YarnScaling(factor=4.0, trained_length=32768, mscale=0.7)
+    ),
     bearing.Rope(head_dim=4, pairing="half", scaling=bearing.ExplicitFrequencies(inv_freq=[1.0, 0.1])),
     bearing.Rope(
         head_dim=4,
@@ -85,7 +87,7 @@ def test_a_spec_cannot_be_changed_and_has_no_default_pairing() -> None:
 
 @pytest.mark.parametrize("case", golden("hf_rope"))
 def test_frequencies_are_those_of_the_published_models(case: dict[str, Any]) -> None:
-    layer = next(l for l in bearing.read_hf_config(case["config"]).layers if l.name == "rope" and layer_fits(l, case))
+    layer = next(x for x in bearing.read_hf_config(case["config"]).layers if x.name == "rope" and layer_fits(x, case))
     frequencies = bearing.resolve(layer.encoding, seq_len=case["seq_len"] or 0)
     assert frequencies.pairing == case["layout"]
     assert frequencies.rotary_dim == case["rotary_dim"]
@@ -282,9 +284,11 @@ def test_any_shape_strides_and_positions_follow_the_formula(data: Any, pairing: 
     head_dim = 2 * pairs + data.draw(st.integers(0, 5))
     shape = data.draw(hnp.array_shapes(min_dims=1, max_dims=3, min_side=0, max_side=4))
     steps = [data.draw(st.sampled_from([1, 2, -1])) for _ in (*shape, head_dim)]
-    x = np.random.default_rng(data.draw(st.integers(0, 99))).standard_normal(
-        [n * abs(s) for n, s in zip((*shape, head_dim), steps)]
-    ).astype(dtype)[tuple(slice(None, None, s) for s in steps)]
+    x = (
+        np.random.default_rng(data.draw(st.integers(0, 99)))
+        .standard_normal([n * abs(s) for n, s in zip((*shape, head_dim), steps)])
+        .astype(dtype)[tuple(slice(None, None, s) for s in steps)]
+    )
     time_first = layout == "bthd" and x.ndim > 2
     time, batch = x.shape[-3 if time_first else -2], x.shape[0] if x.ndim == 4 else 1
     whole = data.draw(st.booleans())

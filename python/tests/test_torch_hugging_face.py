@@ -11,10 +11,9 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")
 import bearing
 import pytest
 import torch
+import transformers
 from bearing.torch import ops, rotary_angles
 from bearing.torch.hugging_face import RotaryEmbedding, replace_rotary, restore_rotary
-
-transformers = pytest.importorskip("transformers")
 
 SMALL = {
     "hidden_size": 64,

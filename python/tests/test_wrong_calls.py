@@ -107,8 +107,13 @@ def test_a_wrong_option_is_refused_by_name_and_nothing_is_written(options: Any, 
         (lambda: bearing.Rope(head_dim=8.5, pairing="half"), TypeError, r"\[Rope\] head_dim: must be int, got 8.5"),
         (lambda: bearing.Rope(head_dim=True, pairing="half"), TypeError, r"\[Rope\] head_dim: must be int, got True"),
         (lambda: bearing.Rope(head_dim=8, pairing="half", scaling=4.0), TypeError, r"\[Rope\] scaling: must be"),
-        (lambda: bearing.Rope.from_dict({"type": "Rope", "head_dim": 8, "pairing": "half", "scaling": {"type": "x"}}),
-         ValueError, "x"),
+        (
+            lambda: bearing.Rope.from_dict(
+                {"type": "Rope", "head_dim": 8, "pairing": "half", "scaling": {"type": "x"}}
+            ),
+            ValueError,
+            "x",
+        ),
         (lambda: bearing.apply_rope([1.0, 2.0]), TypeError, r"\[apply_rope\] x: must be an array"),
         (lambda: bearing.apply_rope(np.float32(1)), TypeError, r"\[apply_rope\] x: must be an array of 1 to 4 axes"),
         (lambda: bearing.alibi_bias(4, 0), bearing.RangeError, "heads"),

@@ -74,7 +74,7 @@ HWY_INLINE auto round_to_bf16_pairs(DF df, VF lower, VF upper) {
 #endif
 
 template <class DF>
-HWY_INLINE hn::VFromD<DF> load_f16(DF df, const Float16* from) {
+HWY_INLINE hn::VFromD<DF> load_f16([[maybe_unused]] DF df, const Float16* from) {
 #if BEARING_F16_BY_HAND
   HWY_ALIGN float wide[hn::MaxLanes(df)];
   for (std::size_t i = 0; i < hn::Lanes(df); ++i) wide[i] = static_cast<float>(from[i]);
@@ -87,7 +87,7 @@ HWY_INLINE hn::VFromD<DF> load_f16(DF df, const Float16* from) {
 
 /// `stream` writes past the caches, where `to` lies on a vector's border.
 template <bool stream, class DF>
-HWY_INLINE void store_f16(DF df, hn::VFromD<DF> value, Float16* to) {
+HWY_INLINE void store_f16([[maybe_unused]] DF df, hn::VFromD<DF> value, Float16* to) {
 #if BEARING_F16_BY_HAND
   HWY_ALIGN float wide[hn::MaxLanes(df)];
   hn::Store(value, df, wide);

@@ -3,7 +3,6 @@
 import json
 import math
 import re
-import struct
 import unittest
 
 import npy
@@ -302,7 +301,7 @@ class Attend(tool_test.Base):
                 result = run("attend", *self.arguments(backward, "--d-out", self.path("d_out.npy")))
                 self.assertEqual((result.returncode, result.stderr), (0, ""))
 
-                def loss():
+                def loss(text=text):
                     run("attend", *self.arguments(text))
                     return sum(w * o for w, o in zip(weight, npy.read(self.path("out.npy"))[2]))
 

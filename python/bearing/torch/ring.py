@@ -80,7 +80,7 @@ def ring_attention(
     try:
         call, tensors = _prepare(q, k, v, encodings, mask, q_at, k_at, window, scale, soft_cap, sinks, key_mask, layout,
                                  sum_gradients, out_dtype)  # fmt: skip
-    except Exception as error:  # noqa: BLE001 - whatever it is, the others must hear that this process takes no part
+    except Exception as error:
         failure = error
     try:
         shards = ring.agree(None if call is None else call.extents, {} if call is None else call.same(tensors))
