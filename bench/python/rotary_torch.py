@@ -2,8 +2,9 @@
 
     python bench/python/rotary_torch.py [--threads 1] [--compiled] [--model]
 
-Each line is one shape: microseconds of transformers' function in eager mode (and compiled), of bearing.torch.rotate and
-of bearing.rotate in place, and how many times faster bearing.torch.rotate is. Cosines and sines are made beforehand for
+Each line is one shape: microseconds of transformers' function in eager mode (and compiled), of PyTorch's complex product
+as Llama's own code has it (float32 alone, neighbours together), of bearing.torch.rotate and of bearing.rotate in place,
+and how many times faster bearing.torch.rotate is. Cosines and sines are made beforehand for
 all. Times are the least of many turns, taken in alternation; of whole models, medians of pairs.
 """
 
@@ -19,26 +20,13 @@ import bearing
 import bearing.torch as bt
 import torch
 from bearing.torch.hugging_face import replace_rotary
+from measure import least
+from torch import Tensor
 from transformers import LlamaConfig, LlamaForCausalLM
 from transformers.models.llama import modeling_llama
 
 HEADS, KV_HEADS, HEAD_DIM = 32, 8, 128
 SHAPES = [("prefill", 1, 2048), ("prefill", 1, 512), ("batch", 8, 128), ("decode", 32, 1), ("decode", 1, 1)]
-
-
-def least(calls: dict[str, Callable[[], object]], seconds: float = 1.0) -> dict[str, float]:
-    """Microseconds of each call: the least of the turns that fit the time, in alternation."""
-    for call in calls.values():
-        call()
-        call()
-    found = dict.fromkeys(calls, float("inf"))
-    end = time.perf_counter() + seconds * len(calls)
-    while time.perf_counter() < end:
-        for name, call in calls.items():
-            start = time.perf_counter()
-            call()
-            found[name] = min(found[name], 1e6 * (time.perf_counter() - start))
-    return found
 
 
 def pairs(own: Callable[[], object], ours: Callable[[], object], seconds: float = 6.0) -> tuple[float, float, float]:
@@ -57,6 +45,11 @@ def pairs(own: Callable[[], object], ours: Callable[[], object], seconds: float 
     first, second = ([1e6 * pair[i] for pair in taken[2:]] for i in (0, 1))
     ratios = [x / y for x, y in zip(first, second, strict=True)]
     return statistics.median(first), statistics.median(second), statistics.median(ratios)
+
+
+def times_complex(x: Tensor, turns: Tensor) -> Tensor:
+    """x [batch, heads, time, dim] as complex numbers, times turns [time, dim/2]."""
+    return torch.view_as_real(torch.view_as_complex(x.unflatten(-1, (-1, 2))) * turns).flatten(3)
 
 
 def rotations(dtype: torch.dtype, compiled: bool) -> None:
@@ -80,11 +73,16 @@ def rotations(dtype: torch.dtype, compiled: bool) -> None:
             "bearing": lambda: module(q, k, at),  # noqa: B023
             "in place": lambda: bearing.rotate(table, q, k, at, threads=torch.get_num_threads()),  # noqa: B023
         }
+        if dtype is torch.float32:
+            turns = torch.complex(cos[0, :, : HEAD_DIM // 2], sin[0, :, : HEAD_DIM // 2])
+            calls["complex"] = lambda: (times_complex(q, turns), times_complex(k, turns))  # noqa: B023
         if fused is not None:
             calls["compiled"] = lambda: fused(q, k, cos, sin)  # noqa: B023
         found = least(calls)
         times = "  ".join(f"{call} {found[call]:9.1f} us" for call in sorted(calls, key=list(calls).index))
-        ratios = "  ".join(f"{found[c] / found['bearing']:.2f}x {c}" for c in ("eager", "compiled") if c in found)
+        ratios = "  ".join(
+            f"{found[c] / found['bearing']:.2f}x {c}" for c in ("eager", "complex", "compiled") if c in found
+        )
         print(f"{name:8} {batch:2} x {length:4} {dtype!s:15} {times}   bearing.torch is {ratios}")
 
 
