@@ -110,6 +110,24 @@ void turn_both(const Table& table, nb::handle q, nb::handle k, nb::handle positi
   });
 }
 
+/// Whether heads and time lie in memory the other way round than the axes say, as projections leave them and a
+/// transposition of axes alone hands them on.
+bool lies_swapped(const Array& x) {
+  const std::size_t n = x.shape().size();
+  if (n < 3 || x.kind() == ArrayKind::jax) return false;  // JAX's arrays have one order
+  const auto dense = [&](bool swapped) {
+    Index step = 1;
+    for (std::size_t i = n; i-- > 0;) {
+      const std::size_t axis = swapped && (i == n - 2 || i == n - 3) ? 2 * n - 5 - i : i;
+      if (x.shape()[axis] != 1 && x.stride()[axis] != step) return false;
+      step *= x.shape()[axis];
+    }
+    return true;
+  };
+  return !dense(false) && dense(true);
+}
+
+/// The result of turning x, in x's own order of memory where that is dense: whoever reads it next reads it as it did x.
 template <Way way>
 nb::object turn_copy(const Table& table, nb::handle x, nb::handle positions, nb::handle layout, Index threads) {
   constexpr const char* function = copy_name<way>;
@@ -120,8 +138,14 @@ nb::object turn_copy(const Table& table, nb::handle x, nb::handle positions, nb:
   return with_type(array.type(), [&]<class T>() {
     const auto& rows = table.of<Compute<T>>(array.argument(), name_of(array.type()));
     const View<const T, 4> in = array.tensor<T>(time_first);
-    const NewArray made = new_array(array.kind(), array.type(), array.shape());
-    const View<T, 4> out = new_tensor<T>(made, array.shape(), time_first);
+    const bool swapped = lies_swapped(array);
+    const std::size_t n = array.shape().size();
+    std::vector<Index> shape = array.shape();
+    if (swapped) std::swap(shape[n - 2], shape[n - 3]);
+    const NewArray made = new_array(array.kind(), array.type(), shape);
+    Extents extents;
+    for (Index extent : shape) extents.push_back(extent);
+    const View<T, 4> out = new_tensor<T>(made, extents, time_first != swapped);
     {
       const nb::gil_scoped_release released;
       if constexpr (way == Way::forward)
@@ -129,7 +153,7 @@ nb::object turn_copy(const Table& table, nb::handle x, nb::handle positions, nb:
       else
         rotate_backward_to(rows, in, out, *at, on);
     }
-    return made.object;
+    return swapped ? nb::object(made.object.attr("swapaxes")(n - 3, n - 2)) : made.object;
   });
 }
 
@@ -399,7 +423,8 @@ void bind_rotations(nb::module_& m) {
         nb::kw_only(), nb::arg("layout") = "bhtd", nb::arg("threads") = 1,
         nb::sig("def rotate_to(table: RopeTable, x: ArrayLike, positions: Positions = None, *, "
                 "layout: Literal['bhtd', 'bthd'] = 'bhtd', threads: int = 1) -> Array"),
-        documented("Rotates x [batch, heads, time, head_dim] into a new array of the same kind and type."));
+        documented("Rotates x [batch, heads, time, head_dim] into a new array of the same kind, type and "
+                   "order of memory."));
   m.def("rotate_backward", turn_in_place<Way::backward>, nb::arg("table"), nb::arg("d").none(),
         nb::arg("positions") = nb::none(), nb::kw_only(), nb::arg("layout") = "bhtd", nb::arg("threads") = 1,
         nb::sig("def rotate_backward(table: RopeTable, d: Array, positions: Positions = None, *, "

@@ -104,7 +104,7 @@ def rotate(
 
     xs [batch, heads, time, head_dim]. rope: a :class:`bearing.torch.Rope` module, or a ``bearing.Rope`` or
     ``bearing.RopeTable``, for which a text is made in every call: the module keeps it. Each result is
-    new, in its tensor's type; autocast changes nothing. Differentiable any number of times in xs.
+    new, in its tensor's type and order of memory; autocast changes nothing. Differentiable any number of times in xs.
     """
     check_device("rotate", *xs)
     at, first = positions_of("rotate", "at", at, _batch(xs[0], 4))

@@ -77,7 +77,15 @@ rotate = torch.library.custom_op("bearing::rotate", rotate_now, mutates_args=())
 
 @rotate.register_fake
 def _(xs, at, first, table, layout, transposed):
-    return [x.new_empty(x.shape) for x in xs]
+    return [_in_order_of(x) for x in xs]
+
+
+def _in_order_of(x):
+    """A tensor like those that rotate_to() makes: dense, in the order of memory of one whose two axes are swapped."""
+    other = x.transpose(-3, -2) if x.dim() > 2 else x
+    if x.is_contiguous() or not other.is_contiguous():
+        return x.new_empty(x.shape)
+    return x.new_empty(other.shape).transpose(-3, -2)
 
 
 def _rotate_context(ctx, inputs, output):
