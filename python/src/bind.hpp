@@ -14,6 +14,7 @@ void bind_errors(nb::module_& m);
 void bind_target(nb::module_& m);
 void bind_rope(nb::module_& m);
 void bind_rope_tables(nb::module_& m);
+void bind_rotations(nb::module_& m);
 void bind_inputs(nb::module_& m);
 void bind_biases(nb::module_& m);
 void bind_relations(nb::module_& m);

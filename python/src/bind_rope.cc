@@ -310,6 +310,7 @@ void bind_rope(nb::module_& m) {
        Field{"gamma", &Xpos::gamma}, Field{"centre", &Xpos::centre});
   bind_frequencies(m);
   bind_rope_tables(m);
+  bind_rotations(m);
 }
 
 }  // namespace bearing::python

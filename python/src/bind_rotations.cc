@@ -1,0 +1,296 @@
+// Rotations: what a rotary table or frequencies do to queries and keys.
+
+#include <nanobind/stl/optional.h>
+
+#include <bearing/encodings/rope_gradients.hpp>
+#include <bearing/encodings/rope_rebase.hpp>
+#include <bearing/error.hpp>
+
+#include "bind.hpp"
+#include "calls.hpp"
+#include "rope_tables.hpp"
+
+namespace bearing::python {
+
+namespace {
+
+/// Several arrays that one table turns: of one type, and the table's arithmetic.
+void same_type(const Array& a, const Array& b) {
+  if (a.type() == b.type()) return;
+  b.argument().fail(std::string(name_of(a.type())) + ", as " + a.argument().name + " is", name_of(b.type()));
+}
+
+enum class Way { forward, backward };
+template <Way way>
+constexpr const char* in_place_name = way == Way::forward ? "rotate" : "rotate_backward";
+template <Way way>
+constexpr const char* copy_name = way == Way::forward ? "rotate_to" : "rotate_backward_to";
+
+template <Way way>
+void turn_in_place(const Table& table, nb::handle x, nb::handle positions, nb::handle layout, Index threads) {
+  constexpr const char* function = in_place_name<way>;
+  const Array array = Array::writable(x, {function, way == Way::forward ? "x" : "d"});
+  const PositionsArgument at(positions, {function, "positions"});
+  const bool time_first = is_time_first(function, layout);
+  const Executor on = executor_of(threads, function);
+  with_type(array.type(), [&]<class T>() {
+    const auto& rows = table.of<Compute<T>>(array.argument(), name_of(array.type()));
+    const View<T, 4> view = array.written_tensor<T>(time_first);
+    const nb::gil_scoped_release released;
+    if constexpr (way == Way::forward)
+      rotate(rows, view, *at, on);
+    else
+      rotate_backward(rows, view, *at, on);
+  });
+}
+
+void turn_both(const Table& table, nb::handle q, nb::handle k, nb::handle positions, nb::handle k_positions,
+               nb::handle layout, Index threads) {
+  const char* function = "rotate";
+  const Array qs = Array::writable(q, {function, "q"}), ks = Array::writable(k, {function, "k"});
+  same_type(qs, ks);
+  const PositionsArgument at(positions, {function, "positions"});
+  std::optional<PositionsArgument> k_at;
+  if (!k_positions.is_none()) k_at.emplace(k_positions, Argument{function, "k_positions"});
+  const bool time_first = is_time_first(function, layout);
+  const Executor on = executor_of(threads, function);
+  with_type(qs.type(), [&]<class T>() {
+    const auto& rows = table.of<Compute<T>>(qs.argument(), name_of(qs.type()));
+    const View<T, 4> q_view = qs.written_tensor<T>(time_first), k_view = ks.written_tensor<T>(time_first);
+    const nb::gil_scoped_release released;
+    rotate(rows, q_view, *at, k_view, k_at ? **k_at : *at, on);
+  });
+}
+
+/// Whether heads and time lie in memory the other way round than the axes say, as projections leave them and a
+/// transposition of axes alone hands them on.
+bool lies_swapped(const Array& x) {
+  const std::size_t n = x.shape().size();
+  if (n < 3 || x.kind() == ArrayKind::jax) return false;  // JAX's arrays have one order
+  const auto dense = [&](bool swapped) {
+    Index step = 1;
+    for (std::size_t i = n; i-- > 0;) {
+      const std::size_t axis = swapped && (i == n - 2 || i == n - 3) ? 2 * n - 5 - i : i;
+      if (x.shape()[axis] != 1 && x.stride()[axis] != step) return false;
+      step *= x.shape()[axis];
+    }
+    return true;
+  };
+  return !dense(false) && dense(true);
+}
+
+/// The result of turning x, in x's own order of memory where that is dense: whoever reads it next reads it as it did x.
+template <Way way>
+nb::object turn_copy(const Table& table, nb::handle x, nb::handle positions, nb::handle layout, Index threads) {
+  constexpr const char* function = copy_name<way>;
+  const Array array(x, {function, way == Way::forward ? "x" : "d_out"});
+  const PositionsArgument at(positions, {function, "positions"});
+  const bool time_first = is_time_first(function, layout);
+  const Executor on = executor_of(threads, function);
+  return with_type(array.type(), [&]<class T>() {
+    const auto& rows = table.of<Compute<T>>(array.argument(), name_of(array.type()));
+    const View<const T, 4> in = array.tensor<T>(time_first);
+    const bool swapped = lies_swapped(array);
+    const std::size_t n = array.shape().size();
+    std::vector<Index> shape = array.shape();
+    if (swapped) std::swap(shape[n - 2], shape[n - 3]);
+    const NewArray made = new_array(array.kind(), array.type(), shape);
+    Extents extents;
+    for (Index extent : shape) extents.push_back(extent);
+    const View<T, 4> out = new_tensor<T>(made, extents, time_first != swapped);
+    {
+      const nb::gil_scoped_release released;
+      if constexpr (way == Way::forward)
+        rotate_to(rows, in, out, *at, on);
+      else
+        rotate_backward_to(rows, in, out, *at, on);
+    }
+    return swapped ? nb::object(made.object.attr("swapaxes")(n - 3, n - 2)) : made.object;
+  });
+}
+
+void shift_keys(nb::handle frequencies, Index by, nb::handle k, nb::handle layout, Index threads) {
+  const char* function = "shift";
+  const RopeFrequencies of = frequencies_of(frequencies, {function, "frequencies"});
+  const Array keys = Array::writable(k, {function, "k"});
+  const bool time_first = is_time_first(function, layout);
+  const Executor on = executor_of(threads, function);
+  with_type(keys.type(), [&]<class T>() {
+    const View<T, 4> view = keys.written_tensor<T>(time_first);
+    const nb::gil_scoped_release released;
+    shift(of, by, view, on);
+  });
+}
+
+/// f(view, old_at, new_at, on) on the keys of a rebase().
+template <class F>
+void rebase_keys(nb::handle old_at, nb::handle new_at, nb::handle k, nb::handle layout, Index threads, const F& f) {
+  const char* function = "rebase";
+  const Array keys = Array::writable(k, {function, "k"});
+  const PositionsArgument from(old_at, {function, "old_at"}), to(new_at, {function, "new_at"});
+  const bool time_first = is_time_first(function, layout);
+  const Executor on = executor_of(threads, function);
+  with_type(keys.type(), [&]<class T>() {
+    const View<T, 4> view = keys.written_tensor<T>(time_first);
+    const nb::gil_scoped_release released;
+    f(view, *from, *to, on);
+  });
+}
+
+nb::dict parameter_gradients(nb::handle frequencies, nb::handle y, nb::handle d_y, nb::handle positions,
+                             nb::handle layout, Index threads) {
+  const char* function = "rotate_parameter_gradients";
+  const RopeFrequencies of = frequencies_of(frequencies, {function, "frequencies"});
+  const Array ys(y, {function, "y"}), d_ys(d_y, {function, "d_y"});
+  same_type(ys, d_ys);
+  const PositionsArgument at(positions, {function, "positions"});
+  const bool time_first = is_time_first(function, layout);
+  const Executor on = executor_of(threads, function);
+  std::vector<double> d_inv_freq(static_cast<std::size_t>(of.pairs()), 0.0), d_positions;
+  std::array<Index, 3> extents{};
+  double d_factor = 0;
+  with_type(ys.type(), [&]<class T>() {
+    const View<const T, 4> out = ys.tensor<T>(time_first), d_out = d_ys.tensor<T>(time_first);
+    extents = {of.axes, out.shape[0], out.shape[2]};
+    d_positions.assign(static_cast<std::size_t>(extents[0] * extents[1] * extents[2]), 0.0);
+    const RopeGradients gradients{{d_inv_freq.data(), {of.pairs()}, {1}},
+                                  dense(d_positions.data(), extents[0], extents[1], extents[2]),
+                                  &d_factor};
+    const nb::gil_scoped_release released;
+    rotate_parameter_gradients<T>(of, out, d_out, *at, gradients, on);
+  });
+  nb::dict all;
+  all["inv_freq"] = numpy_array(d_inv_freq, {of.pairs()});
+  all["positions"] = numpy_array(d_positions, {extents[0], extents[1], extents[2]});
+  all["attention_factor"] = d_factor;
+  return all;
+}
+
+nb::tuple cos_sin(nb::handle frequencies, nb::handle positions, std::optional<Index> length, nb::handle dtype,
+                  Index threads) {
+  const char* function = "cos_sin";
+  const RopeFrequencies of = frequencies_of(frequencies, {function, "frequencies"});
+  const auto type = enum_of<TableType>(dtype, {function, "dtype"}) == TableType::f64 ? DataType::f64 : DataType::f32;
+  const PositionsArgument at(positions, {function, "positions"});
+  const Index time = length ? *length : at.time();
+  if (time < 0) throw RangeError("[cos_sin] length: must be given, or positions as an array");
+  const Executor on = executor_of(threads, function);
+  const NewArray cos = new_array(ArrayKind::numpy, type, {time, of.pairs()}),
+                 sin = new_array(ArrayKind::numpy, type, {time, of.pairs()});
+  with_type(type, [&]<class T>() {
+    const auto c = view_of<T, 2>(cos, {time, of.pairs()}), s = view_of<T, 2>(sin, {time, of.pairs()});
+    const nb::gil_scoped_release released;
+    errors_as(function, "fill", [&] { fill<T>(of, *at, c, s, on); });
+  });
+  return nb::make_tuple(cos.object, sin.object);
+}
+
+constexpr const char* layout_doc =
+    "layout: 'bhtd' [batch, heads, time, dim] or 'bthd' [batch, time, heads, dim]; the first axes may be left out.\n"
+    "positions: None for 0, 1, 2, …, an int for a cache of so many tokens, or integers or reals [time], [batch, time]\n"
+    "or [axes, batch, time]. threads: 0 for all. Raises ShapeError, RangeError or TypeError, which name the argument;\n"
+    "nothing is written then.";
+
+const char* documented(const char* text) { return (new std::string(std::string(text) + "\n\n" + layout_doc))->c_str(); }
+
+}  // namespace
+
+void bind_rotations(nb::module_& m) {
+  m.def("rotate", turn_both, nb::arg("table"), nb::arg("q").none(), nb::arg("k").none(), nb::arg("positions").none(),
+        nb::kw_only(), nb::arg("k_positions") = nb::none(), nb::arg("layout") = "bhtd", nb::arg("threads") = 1,
+        nb::sig("def rotate(table: RopeTable, q: Array, k: Array, positions: Positions, *, "
+                "k_positions: Positions = None, layout: Literal['bhtd', 'bthd'] = 'bhtd', threads: int = 1) -> None"),
+        documented("Rotates queries q [batch, heads, time, head_dim] and keys k [batch, kv_heads, time, head_dim] in\n"
+                   "place, in one call. k_positions: where the keys stand, if not at `positions`."));
+  m.def("rotate", turn_in_place<Way::forward>, nb::arg("table"), nb::arg("x").none(), nb::arg("positions") = nb::none(),
+        nb::kw_only(), nb::arg("layout") = "bhtd", nb::arg("threads") = 1,
+        nb::sig("def rotate(table: RopeTable, x: Array, positions: Positions = None, *, "
+                "layout: Literal['bhtd', 'bthd'] = 'bhtd', threads: int = 1) -> None"),
+        documented("Rotates x [batch, heads, time, head_dim] in place, by its tokens' positions.\n\n"
+                   "The array must be writable: JAX's never are, rotate_to() returns a new one."));
+  m.def("rotate_to", turn_copy<Way::forward>, nb::arg("table"), nb::arg("x").none(), nb::arg("positions") = nb::none(),
+        nb::kw_only(), nb::arg("layout") = "bhtd", nb::arg("threads") = 1,
+        nb::sig("def rotate_to(table: RopeTable, x: ArrayLike, positions: Positions = None, *, "
+                "layout: Literal['bhtd', 'bthd'] = 'bhtd', threads: int = 1) -> Array"),
+        documented("Rotates x [batch, heads, time, head_dim] into a new array of the same kind, type and "
+                   "order of memory."));
+  m.def("rotate_backward", turn_in_place<Way::backward>, nb::arg("table"), nb::arg("d").none(),
+        nb::arg("positions") = nb::none(), nb::kw_only(), nb::arg("layout") = "bhtd", nb::arg("threads") = 1,
+        nb::sig("def rotate_backward(table: RopeTable, d: Array, positions: Positions = None, *, "
+                "layout: Literal['bhtd', 'bthd'] = 'bhtd', threads: int = 1) -> None"),
+        documented("The gradient of rotate(), in place: d_x = a·R(pθ)ᵀ d_y. The transpose, not the inverse."));
+  m.def("rotate_backward_to", turn_copy<Way::backward>, nb::arg("table"), nb::arg("d_out").none(),
+        nb::arg("positions") = nb::none(), nb::kw_only(), nb::arg("layout") = "bhtd", nb::arg("threads") = 1,
+        nb::sig("def rotate_backward_to(table: RopeTable, d_out: ArrayLike, positions: Positions = None, *, "
+                "layout: Literal['bhtd', 'bthd'] = 'bhtd', threads: int = 1) -> Array"),
+        documented("The gradient of rotate_to(), as a new array."));
+  m.def("shift", shift_keys, nb::arg("frequencies").none(), nb::arg("by"), nb::arg("k").none(), nb::kw_only(),
+        nb::arg("layout") = "bhtd", nb::arg("threads") = 1,
+        nb::sig("def shift(frequencies: RopeFrequencies | RopeTable | Rope, by: int, k: Array, *, "
+                "layout: Literal['bhtd', 'bthd'] = 'bhtd', threads: int = 1) -> None"),
+        "Moves cached keys k [batch, kv_heads, time, head_dim], which are rotated already, in place: each to the\n"
+        "position `by` tokens later, or earlier if negative (llama.cpp's K-shift). Exact but for the rotation's own\n"
+        "rounding. Raises ShapeError or TypeError, which name the argument; nothing is written then.");
+  m.def(
+      "rebase",
+      [](const Xpos& xpos, nb::handle old_at, nb::handle new_at, nb::handle k, nb::handle layout, Index threads) {
+        rebase_keys(old_at, new_at, k, layout, threads,
+                    [&](auto view, const Positions& from, const Positions& to, const Executor& on) {
+                      rebase(xpos, from, to, view, on);
+                    });
+      },
+      nb::arg("xpos"), nb::arg("old_at").none(), nb::arg("new_at").none(), nb::arg("k").none(), nb::kw_only(),
+      nb::arg("layout") = "bhtd", nb::arg("threads") = 1,
+      nb::sig("def rebase(xpos: Xpos, old_at: Positions, new_at: Positions, k: Array, *, "
+              "layout: Literal['bhtd', 'bthd'] = 'bhtd', threads: int = 1) -> None"),
+      "Moves cached xPos keys k [batch, kv_heads, time, head_dim] to other positions, in place; positions as in\n"
+      "rotate().");
+  m.def(
+      "rebase",
+      [](nb::handle from, nb::handle old_at, nb::handle to, nb::handle new_at, nb::handle k, nb::handle layout,
+         Index threads) {
+        const RopeFrequencies before = frequencies_of(from, {"rebase", "from_"}),
+                              after = frequencies_of(to, {"rebase", "to"});
+        rebase_keys(old_at, new_at, k, layout, threads,
+                    [&](auto view, const Positions& old_positions, const Positions& new_positions, const Executor& on) {
+                      rebase(before, old_positions, after, new_positions, view, on);
+                    });
+      },
+      nb::arg("from_").none(), nb::arg("old_at").none(), nb::arg("to").none(), nb::arg("new_at").none(),
+      nb::arg("k").none(), nb::kw_only(), nb::arg("layout") = "bhtd", nb::arg("threads") = 1,
+      nb::sig("def rebase(from_: RopeFrequencies | RopeTable | Rope, old_at: Positions, "
+              "to: RopeFrequencies | RopeTable | Rope, new_at: Positions, k: Array, *, "
+              "layout: Literal['bhtd', 'bthd'] = 'bhtd', threads: int = 1) -> None"),
+      "Moves cached keys k [batch, kv_heads, time, head_dim], which are rotated already, in place: from positions\n"
+      "old_at under one encoding to new_at under another, as if rotate() had been given those from the start.\n\n"
+      "For a chunk reused elsewhere, or for dynamic NTK or LongRoPE at another length: resolve() the same Rope with\n"
+      "two values of seq_len. Positions and layout as in rotate(); threads: 0 for all. Rounds once per call: a cache\n"
+      "that is moved very often is better rebased from a copy. Raises ShapeError for encodings of other shapes.");
+  m.def("rotate_parameter_gradients", parameter_gradients, nb::arg("frequencies").none(), nb::arg("y").none(),
+        nb::arg("d_y").none(), nb::arg("positions") = nb::none(), nb::kw_only(), nb::arg("layout") = "bhtd",
+        nb::arg("threads") = 1,
+        nb::sig("def rotate_parameter_gradients(frequencies: RopeFrequencies | RopeTable | Rope, y: ArrayLike, "
+                "d_y: ArrayLike, positions: Positions = None, *, layout: Literal['bhtd', 'bthd'] = 'bhtd', "
+                "threads: int = 1) -> dict[str, Any]"),
+        documented("The gradients of a rotation's own parameters, from what rotate() returned and its gradient, both\n"
+                   "[batch, heads, time, head_dim]: {'inv_freq': [pairs], 'positions': [axes, batch, time],\n"
+                   "'attention_factor': float}, in float64."));
+  m.def(
+      "base_gradient",
+      [](const Rope& rope, nb::handle d_inv_freq, Index seq_len) {
+        const auto d = Member<std::vector<double>>::from(d_inv_freq, {"base_gradient", "d_inv_freq"});
+        return base_gradient(rope, {d.data(), {static_cast<Index>(d.size())}, {1}}, seq_len);
+      },
+      nb::arg("rope"), nb::arg("d_inv_freq").none(), nb::arg("seq_len") = 0,
+      nb::sig("def base_gradient(rope: Rope, d_inv_freq: Sequence[float] | ArrayLike, seq_len: int = 0) -> float"),
+      "The gradient of the base, from that of the frequencies [pairs].");
+  m.def("cos_sin", cos_sin, nb::arg("frequencies").none(), nb::arg("positions") = nb::none(), nb::kw_only(),
+        nb::arg("length") = nb::none(), nb::arg("dtype") = "float32", nb::arg("threads") = 1,
+        nb::sig("def cos_sin(frequencies: RopeFrequencies | RopeTable | Rope, positions: Positions = None, *, "
+                "length: int | None = None, dtype: Literal['float32', 'float64'] = 'float32', threads: int = 1) -> "
+                "tuple[NDArray[Any], NDArray[Any]]"),
+        "cos and sin, times the attention factor, at the positions of one sequence: two new arrays [time, pairs].\n\n"
+        "length: how many tokens, where positions are not an array.");
+}
+
+}  // namespace bearing::python
