@@ -152,7 +152,7 @@ class Inspect(tool_test.Base):
         result = run("compare", *size)
         self.assertEqual(result.returncode, 0)
         self.assertIn("bearing: sinusoidal_2d is left out: compare: [Sinusoidal2d] dim: must be a positive multiple "
-                      "of 4, got 6\n", result.stderr)
+                      "of 4, at most 65536, got 6\n", result.stderr)
         self.assertNotIn("sinusoidal_2d", result.stdout)
         self.assertRegex(result.stdout, "(?m)^rope ")
         self.expect_error(2, "compare: [Sinusoidal2d] dim", "compare", "rope", "sinusoidal_2d", *size)

@@ -92,9 +92,9 @@ void check_encoding(const Options& options) {
   CheckReport report{.entry = &entry_of("check", options.encoding)};
   const inspect::SpecimenOptions asked = options.size.parse();
   with_library_errors("check", [&] {
+    report.properties = inspect::check(*report.entry, asked);  // refuses sizes that would fill the memory
     report.specimen = inspect::make(*report.entry, asked);
     report.size = report.specimen.options;  // an image's length is whole rows
-    report.properties = inspect::check(*report.entry, asked);
   });
   const std::vector<std::string> names = required(options, report.properties);
   for (inspect::Claim& claim : inspect::claims()) {
