@@ -137,6 +137,7 @@ HWY_NOINLINE void product_block(D d, Index terms, A alpha, const A* left, Index 
 template <bool Transposed, class A>
 HWY_INLINE void add_product_impl(Index rows, Index dim, Index terms, A alpha, const A* left, Index left_stride,
                                  const A* right, Index right_stride, A* out, Index out_stride) {
+  if (terms == 0) return;  // where left and right may be null
   Index first = 0;
   const auto columns = [&](auto vectors, auto d) {
     const auto block = [&](auto count, Index i) {

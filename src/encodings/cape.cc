@@ -44,7 +44,7 @@ class Motion {
   Motion(const CapeAugmentation& how, CapeSeed seed, Index sequence, Index axes)
       : how_(how), draw_(seed, sequence), axes_(axes) {
     // In integer arithmetic, because exp and log of two machines may differ in the last bit.
-    scale_ = exp(Wide(draw_(0, 1)) * log(Wide(how.max_global_scale))).convert_to<double>();
+    scale_ = exp(Wide(draw_(0, 1)) * log(Wide(how.max_global_scale))).to_double();
   }
 
   double operator()(double p, Index token, Index axis, double spacing) const {

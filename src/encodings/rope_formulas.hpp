@@ -91,7 +91,7 @@ class Base<float> {
   double ln() const { return std::log(base_); }
   float raised(Index n, Index d) const {
     const float exponent = number<float>(n) / number<float>(d);
-    return Wide(exp(ln_rounded_ * exponent)).convert_to<float>();
+    return exp(ln_rounded_ * exponent).to_float();
   }
   Base times(double x, Index n, Index d) const {
     return Base(base_ * std::pow(x, static_cast<double>(n) / static_cast<double>(d)));

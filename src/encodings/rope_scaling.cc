@@ -50,11 +50,11 @@ struct AttentionOf {
     if (y.attention_factor) return {*y.attention_factor};
     const auto m = [&](double t) { return magnitude(y.factor, t, y.mscale_slope); };
     const bool both = y.mscale.value_or(0) != 0 && y.mscale_all_dim.value_or(0) != 0;
-    return {(both ? Wide(m(*y.mscale) / m(*y.mscale_all_dim)) : m(1)).convert_to<double>()};
+    return {(both ? m(*y.mscale) / m(*y.mscale_all_dim) : m(1)).to_double()};
   }
   AttentionFactors operator()(const DeepseekYarnScaling& y) const {
     const Wide all = magnitude(y.factor, y.mscale_all_dim);
-    return {Wide(magnitude(y.factor, y.mscale) / all).convert_to<double>(), Wide(all * all).convert_to<double>()};
+    return {(magnitude(y.factor, y.mscale) / all).to_double(), (all * all).to_double()};
   }
   AttentionFactors operator()(const LongRopeScaling& l) const {
     if (l.attention_factor) return {*l.attention_factor};
@@ -62,7 +62,7 @@ struct AttentionOf {
     if (mscale) return {*mscale};
     if (l.factor <= 1) return {};
     const Wide ratio = log(Wide(l.factor)) / log(Wide(l.trained_length));
-    return {Wide(sqrt(1 + ratio)).convert_to<double>()};
+    return {sqrt(1 + ratio).to_double()};
   }
 };
 

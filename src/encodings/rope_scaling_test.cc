@@ -166,7 +166,7 @@ TEST(RopeScaling, YarnsRampEndsAreTheModels) {
                         Case{150'000, 64, 4096, 8.09, 17.40}, Case{1e4, 64, 4096, 10.47, 22.51}}) {
     const detail::Base<detail::Wide> base(c.base);
     const auto index = [&](double turns) {
-      return detail::index_of_turns(base, c.r, c.trained_length, turns).convert_to<double>();
+      return detail::index_of_turns(base, c.r, c.trained_length, turns).to_double();
     };
     EXPECT_NEAR(index(32), c.low, 0.005);
     EXPECT_NEAR(index(1), c.high, 0.005);

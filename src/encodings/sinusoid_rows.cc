@@ -36,7 +36,7 @@ RowFrequencies row_frequencies(const detail::Wide* frequencies, std::size_t pair
 
 SinusoidRows::SinusoidRows(const char* function, const std::vector<detail::Wide>& frequencies, double scale) {
   for (const detail::Wide& frequency : frequencies) {
-    const double size = std::fabs(frequency.convert_to<double>());
+    const double size = std::fabs(frequency.to_double());
     if (size <= largest_frequency && (size >= smallest_frequency || frequency == 0)) continue;
     throw RangeError(text::concat("[", function,
                                   "] frequencies: must be 0 or between 2^-800 and 2^13 radians per token, got ", size));

@@ -122,7 +122,7 @@ std::vector<SinusoidColumn> sinusoidal_columns(const Sinusoidal& spec) {
 
 std::vector<double> sinusoidal_frequencies(const Sinusoidal& spec) {
   std::vector<double> frequencies;
-  for (const Wide& omega : wide_frequencies(spec)) frequencies.push_back(omega.convert_to<double>());
+  for (const Wide& omega : wide_frequencies(spec)) frequencies.push_back(omega.to_double());
   return frequencies;
 }
 

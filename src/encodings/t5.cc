@@ -40,7 +40,7 @@ bool reaches(Index x, Index step, Index steps, Index e, Index max_distance) {
   const auto k = static_cast<unsigned>(step / shared), p = static_cast<unsigned>(steps / shared);
   if (p > 31) {
     using detail::Wide;
-    return p * Wide(log(Wide(x) / e)) >= k * Wide(log(Wide(max_distance) / e));
+    return Index{p} * log(Wide(x) / e) >= Index{k} * log(Wide(max_distance) / e);
   }
   return pow(cpp_int(x), p) * pow(cpp_int(e), k) >= pow(cpp_int(max_distance), k) * pow(cpp_int(e), p);
 }
