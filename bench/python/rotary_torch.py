@@ -61,8 +61,9 @@ def rotations(dtype: torch.dtype, compiled: bool) -> None:
     module = bt.Rope(rope, 4096)
     table = bearing.RopeTable(rope, 4096)
     apply = modeling_llama.apply_rotary_pos_emb
-    fused = torch.compile(apply, dynamic=False) if compiled else None
     for name, batch, length in SHAPES:
+        torch.compiler.reset()  # a program of its own for each shape, which would else be one too many
+        fused = torch.compile(apply, dynamic=False) if compiled else None
         # As projections leave them: token-major memory, axes (batch, heads, time, dim).
         q = torch.randn(batch, length, HEADS, HEAD_DIM).to(dtype).transpose(1, 2)
         k = torch.randn(batch, length, KV_HEADS, HEAD_DIM).to(dtype).transpose(1, 2)
