@@ -117,7 +117,7 @@ void add_decode(Index threads) {
          const AttentionMemory<float> memory(shape);
          return [=] {
            AttentionInputs<float> in = memory.inputs();
-           in.q_at = Positions(shape.k_len - 1);
+           in.q_positions = Positions(shape.k_len - 1);
            attention(in, memory.out(), {}, {}, visible_keys<float>("causal"), executor(threads));
          };
        }});

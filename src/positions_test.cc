@@ -14,7 +14,7 @@ constexpr Index smallest = std::numeric_limits<Index>::min();
 template <class Error>
 std::string refusal(const Positions& at, Index axes, Index batch, Index time) {
   try {
-    at.check("rotate", "at", axes, batch, time);
+    at.check("rotate", "positions", axes, batch, time);
   } catch (const Error& error) {
     return error.what();
   }
@@ -28,7 +28,7 @@ TEST(Positions, CountFromZeroUnlessSaidOtherwise) {
   EXPECT_EQ(at.axes(), 1);
   EXPECT_EQ(at.integer(0, 3, 17), 17);
   EXPECT_EQ(at.real(0, 3, 17), 17.0);
-  EXPECT_NO_THROW(at.check("rotate", "at", 1, 4, 4096));
+  EXPECT_NO_THROW(at.check("rotate", "positions", 1, 4, 4096));
 }
 
 TEST(Positions, AnOffsetContinuesACache) {
@@ -44,8 +44,8 @@ TEST(Positions, EverySequenceMayStartElsewhere) {
   EXPECT_EQ(at.integer(0, 0, 0), 5);
   EXPECT_EQ(at.integer(0, 1, 7), 5);
   EXPECT_EQ(at.real(0, 2, 1), 1001.0);
-  EXPECT_NO_THROW(at.check("rotate", "at", 1, 3, 1));
-  EXPECT_NO_THROW(at.check("rotate", "at", 3, 3, 4096)) << "one axis serves all three";
+  EXPECT_NO_THROW(at.check("rotate", "positions", 1, 3, 1));
+  EXPECT_NO_THROW(at.check("rotate", "positions", 3, 3, 4096)) << "one axis serves all three";
 }
 
 TEST(Positions, OneRowServesEverySequence) {
@@ -53,7 +53,7 @@ TEST(Positions, OneRowServesEverySequence) {
   const Positions at(dense(row.data(), 4));
   EXPECT_EQ(at.integer(0, 0, 3), -4);
   EXPECT_EQ(at.integer(0, 25, 3), -4);
-  EXPECT_NO_THROW(at.check("rotate", "at", 1, 26, 4));
+  EXPECT_NO_THROW(at.check("rotate", "positions", 1, 26, 4));
 }
 
 TEST(Positions, AreReadThroughStrides) {
@@ -64,7 +64,7 @@ TEST(Positions, AreReadThroughStrides) {
   const Positions backwards(View<const Index, 1>{data.data() + 4, {3}, {-2}});
   EXPECT_EQ(backwards.integer(0, 0, 0), 2);
   EXPECT_EQ(backwards.integer(0, 0, 2), 0);
-  EXPECT_NO_THROW(backwards.check("rotate", "at", 1, 1, 3));
+  EXPECT_NO_THROW(backwards.check("rotate", "positions", 1, 1, 3));
 }
 
 TEST(Positions, MayBeRealOnSeveralAxes) {
@@ -73,19 +73,19 @@ TEST(Positions, MayBeRealOnSeveralAxes) {
   EXPECT_FALSE(at.integral());
   EXPECT_EQ(at.axes(), 2);
   EXPECT_EQ(at.real(1, 0, 0), -0.25);
-  EXPECT_NO_THROW(at.check("rotate", "at", 2, 1, 2));
+  EXPECT_NO_THROW(at.check("rotate", "positions", 2, 1, 2));
 }
 
 TEST(Positions, ReachTwoToTheThirtyFirstBothWaysAndNoFarther) {
   const std::vector<Index> ends{max_position, -max_position}, past{max_position + 1, -max_position - 1};
-  EXPECT_NO_THROW(Positions(dense(ends.data(), 2)).check("rotate", "at", 1, 1, 2));
+  EXPECT_NO_THROW(Positions(dense(ends.data(), 2)).check("rotate", "positions", 1, 1, 2));
   EXPECT_EQ(refusal<RangeError>(Positions(dense(past.data(), 2)), 1, 1, 2),
-            "[rotate] at: must lie within -2^31 and 2^31, got 2147483649 at [axis 0, batch 0, time 0]");
+            "[rotate] positions: must lie within -2^31 and 2^31, got 2147483649 at [axis 0, batch 0, time 0]");
   EXPECT_EQ(refusal<RangeError>(Positions(dense(past.data() + 1, 1)), 1, 1, 1),
-            "[rotate] at: must lie within -2^31 and 2^31, got -2147483649 at [axis 0, batch 0, time 0]");
-  EXPECT_NO_THROW(Positions(max_position - 3).check("rotate", "at", 1, 1, 4));
+            "[rotate] positions: must lie within -2^31 and 2^31, got -2147483649 at [axis 0, batch 0, time 0]");
+  EXPECT_NO_THROW(Positions(max_position - 3).check("rotate", "positions", 1, 1, 4));
   EXPECT_EQ(refusal<RangeError>(Positions(max_position - 3), 1, 1, 5),
-            "[rotate] at: must lie within -2^31 and 2^31, got 2147483645 + 4 at [axis 0, batch 0, time 4]");
+            "[rotate] positions: must lie within -2^31 and 2^31, got 2147483645 + 4 at [axis 0, batch 0, time 4]");
 }
 
 TEST(Positions, ARunThatDoesNotFitInSixtyFourBitsIsRefused) {
@@ -96,45 +96,46 @@ TEST(Positions, ARunThatDoesNotFitInSixtyFourBitsIsRefused) {
   EXPECT_NE(refusal<RangeError>(Positions(1), 1, 1, largest), "accepted");
   const std::vector<Index> firsts{0, max_position - 1};
   EXPECT_EQ(refusal<RangeError>(Positions::starting_at(dense(firsts.data(), 2)), 1, 2, 3),
-            "[rotate] at: must lie within -2^31 and 2^31, got 2147483647 + 2 at [axis 0, batch 1, time 2]");
+            "[rotate] positions: must lie within -2^31 and 2^31, got 2147483647 + 2 at [axis 0, batch 1, time 2]");
 }
 
 TEST(Positions, ThatAreNoNumbersAreRefusedWithTheirPlace) {
   std::vector<double> data(2 * 2 * 3, 1.0);
   data[1 * 6 + 1 * 3 + 2] = std::numeric_limits<double>::quiet_NaN();
   EXPECT_EQ(refusal<RangeError>(Positions(dense(data.data(), 2, 2, 3)), 2, 2, 3),
-            "[rotate] at: must lie within -2^31 and 2^31, got nan at [axis 1, batch 1, time 2]");
+            "[rotate] positions: must lie within -2^31 and 2^31, got nan at [axis 1, batch 1, time 2]");
   data.back() = std::numeric_limits<double>::infinity();
   EXPECT_EQ(refusal<RangeError>(Positions(dense(data.data(), 2, 2, 3)), 2, 2, 3),
-            "[rotate] at: must lie within -2^31 and 2^31, got inf at [axis 1, batch 1, time 2]");
+            "[rotate] positions: must lie within -2^31 and 2^31, got inf at [axis 1, batch 1, time 2]");
   data.back() = -2147483648.5;
   EXPECT_EQ(refusal<RangeError>(Positions(dense(data.data(), 2, 2, 3)), 2, 2, 3),
-            "[rotate] at: must lie within -2^31 and 2^31, got -2147483648.5 at [axis 1, batch 1, time 2]");
+            "[rotate] positions: must lie within -2^31 and 2^31, got -2147483648.5 at [axis 1, batch 1, time 2]");
 }
 
 TEST(Positions, OfAnotherShapeAreRefused) {
   const std::vector<Index> data(24, 1);
   EXPECT_EQ(refusal<ShapeError>(Positions(dense(data.data(), 2, 3, 4)), 3, 3, 4),
-            "[rotate] at: must have 3 axes, or 1 for all of them, got 2");
+            "[rotate] positions: must have 3 axes, or 1 for all of them, got 2");
   EXPECT_EQ(refusal<ShapeError>(Positions(dense(data.data(), 2, 3, 4)), 1, 3, 4),
-            "[rotate] at: must have 1 axis, got 2");
+            "[rotate] positions: must have 1 axis, got 2");
   EXPECT_EQ(refusal<ShapeError>(Positions(dense(data.data(), 3, 4)), 1, 2, 4),
-            "[rotate] at: must have 2 sequences, got 3");
+            "[rotate] positions: must have 2 sequences, got 3");
   EXPECT_EQ(refusal<ShapeError>(Positions(dense(data.data(), 3, 4)), 1, 3, 5),
-            "[rotate] at: must have 5 tokens, got 4");
-  EXPECT_EQ(refusal<ShapeError>(Positions(dense(data.data(), 4)), 1, 3, 3), "[rotate] at: must have 3 tokens, got 4");
+            "[rotate] positions: must have 5 tokens, got 4");
+  EXPECT_EQ(refusal<ShapeError>(Positions(dense(data.data(), 4)), 1, 3, 3),
+            "[rotate] positions: must have 3 tokens, got 4");
   EXPECT_EQ(refusal<ShapeError>(Positions::starting_at(dense(data.data(), 2)), 1, 3, 9),
-            "[rotate] at: must have 3 sequences, got 2");
+            "[rotate] positions: must have 3 sequences, got 2");
   EXPECT_EQ(refusal<ShapeError>(Positions(View<const Index, 1>{data.data(), {-1}, {1}}), 1, 1, 2),
-            "[rotate] at: must have 2 tokens, got -1");
+            "[rotate] positions: must have 2 tokens, got -1");
 }
 
 TEST(Positions, FromNowhereAreRefusedUnlessNoneAreRead) {
   const Positions nowhere(View<const Index, 2>{nullptr, {2, 3}, {3, 1}});
-  EXPECT_EQ(refusal<ShapeError>(nowhere, 1, 2, 3), "[rotate] at: must point to positions, got null");
-  EXPECT_NO_THROW(Positions(View<const double, 2>{nullptr, {0, 3}, {3, 1}}).check("rotate", "at", 1, 0, 3));
-  EXPECT_NO_THROW(Positions(View<const double, 1>{nullptr, {0}, {1}}).check("rotate", "at", 1, 2, 0));
-  EXPECT_NO_THROW(Positions(largest).check("rotate", "at", 1, 0, 7)) << "an empty batch has no positions";
+  EXPECT_EQ(refusal<ShapeError>(nowhere, 1, 2, 3), "[rotate] positions: must point to positions, got null");
+  EXPECT_NO_THROW(Positions(View<const double, 2>{nullptr, {0, 3}, {3, 1}}).check("rotate", "positions", 1, 0, 3));
+  EXPECT_NO_THROW(Positions(View<const double, 1>{nullptr, {0}, {1}}).check("rotate", "positions", 1, 2, 0));
+  EXPECT_NO_THROW(Positions(largest).check("rotate", "positions", 1, 0, 7)) << "an empty batch has no positions";
 }
 
 }  // namespace

@@ -80,7 +80,7 @@ def measure(shape: Shape, turns: int) -> dict[str, float]:
         q, k, v = tensors(at)
 
         def forward() -> torch.Tensor:
-            return bt.ring_attention(q, k, v, rope, mask="causal", q_at=at, k_at=at)  # noqa: B023 - called here
+            return bt.ring_attention(q, k, v, rope, mask="causal", q_positions=at, k_positions=at)  # noqa: B023 - called here
 
         def both() -> None:
             forward().backward(torch.ones_like(q))  # noqa: B023

@@ -38,7 +38,7 @@ struct Window {
 template <class T>
 struct AttentionInputs {
   View<const T, 4> q, k, v;
-  Positions q_at = {}, k_at = {};  ///< with a cache of `past` keys, q_at = Positions(past)
+  Positions q_positions = {}, k_positions = {};  ///< with a cache of `past` keys, q_positions = Positions(past)
   /// A paged cache: k and v are [blocks, kv_heads, block_size, dim], and key j of sequence b is row j % block_size of
   /// block table(b, j / block_size); table [batch, blocks of a sequence], k_len = their number · block_size, and
   /// AttentionOptions::k_lengths says how many of them are there. Forward only.

@@ -47,30 +47,32 @@ struct Specimen {
   Index held = 0;         ///< numbers that stay in memory between calls: parameters and tables
   bool by_index = false;  ///< does not look at positions: token indices stand for them
 
-  std::function<void(const Positions& at, View<double, 3> rows, const Executor& on)> input_rows = {};
-  std::function<void(Side side, const Positions& at, View<const double, 4> x, View<double, 4> y, const Executor& on)>
+  std::function<void(const Positions& positions, View<double, 3> rows, const Executor& on)> input_rows = {};
+  std::function<void(Side side, const Positions& positions, View<const double, 4> x, View<double, 4> y,
+                     const Executor& on)>
       turn_rows = {};
   std::function<Index(Index dim)> out_dim = {};  ///< of turned rows; null: dim
-  std::function<void(const Positions& q_at, const Positions& k_at, View<const double, 4> q, View<const double, 4> k,
-                     View<double, 4> scores, const Executor& on)>
+  std::function<void(const Positions& q_positions, const Positions& k_positions, View<const double, 4> q,
+                     View<const double, 4> k, View<double, 4> scores, const Executor& on)>
       score_terms = {};
-  std::function<void(const Positions& q_at, const Positions& k_at, View<const double, 4> p, View<double, 4> out,
-                     const Executor& on)>
+  std::function<void(const Positions& q_positions, const Positions& k_positions, View<const double, 4> p,
+                     View<double, 4> out, const Executor& on)>
       value_terms = {};
 
   /// p(i): [1, tokens, dim].
-  BEARING_EXPORT Array inputs(const Tokens& at, const Executor& on = {}) const;
+  BEARING_EXPORT Array inputs(const Tokens& positions, const Executor& on = {}) const;
   /// T x: [heads, tokens, out_dim] of x [heads, tokens, dim].
-  BEARING_EXPORT Array turn(Side side, const Tokens& at, const Array& x, const Executor& on = {}) const;
+  BEARING_EXPORT Array turn(Side side, const Tokens& positions, const Array& x, const Executor& on = {}) const;
   /// What the score site adds, with softmax scale 1/√dim: [heads, queries, keys].
-  BEARING_EXPORT Array scores(const Tokens& q_at, const Tokens& k_at, const Array& q, const Array& k,
+  BEARING_EXPORT Array scores(const Tokens& q_positions, const Tokens& k_positions, const Array& q, const Array& k,
                               const Executor& on = {}) const;
   /// Σ_j p_ij V[ρ(i, j)]: [heads, queries, dim].
-  BEARING_EXPORT Array values(const Tokens& q_at, const Tokens& k_at, const Array& p, const Executor& on = {}) const;
+  BEARING_EXPORT Array values(const Tokens& q_positions, const Tokens& k_positions, const Array& p,
+                              const Executor& on = {}) const;
 
   /// The logits of attention: T(q + p) · T(k + p) / √dim + the score site's terms. Input encodings are added to the
   /// rows of every head, as if the projections were the identity.
-  BEARING_EXPORT Array logits(const Tokens& q_at, const Tokens& k_at, const Array& q, const Array& k,
+  BEARING_EXPORT Array logits(const Tokens& q_positions, const Tokens& k_positions, const Array& q, const Array& k,
                               const Executor& on = {}) const;
 
   /// `count` tokens in this encoding's own walk, each coordinate moved by `shift`.

@@ -43,7 +43,7 @@ enum class Normaliser {
 template <class T>
 struct LinearAttentionInputs {
   View<const T, 4> q, k, v;
-  Positions q_at = {}, k_at = {};
+  Positions q_positions = {}, k_positions = {};
 };
 
 struct LinearAttentionOptions {

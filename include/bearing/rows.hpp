@@ -56,39 +56,40 @@ struct InputEncoding {
 /// ShapeError if the last extent is not the encoding's dim, for rows without memory or that share it, RangeError for a
 /// position that it has no row for; nothing is written then.
 template <class T>
-BEARING_EXPORT void fill(const std::type_identity_t<InputEncoding<Compute<T>>>& encoding, const Positions& at,
+BEARING_EXPORT void fill(const std::type_identity_t<InputEncoding<Compute<T>>>& encoding, const Positions& positions,
                          View<T, 3> rows, const Executor& on = {});
 
 /// The same for one sequence: rows [time, dim].
 template <class T>
-void fill(const std::type_identity_t<InputEncoding<Compute<T>>>& encoding, const Positions& at, View<T, 2> rows,
+void fill(const std::type_identity_t<InputEncoding<Compute<T>>>& encoding, const Positions& positions, View<T, 2> rows,
           const Executor& on = {}) {
-  fill(encoding, at, View<T, 3>{rows.data, {1, rows.shape[0], rows.shape[1]}, {0, rows.stride[0], rows.stride[1]}}, on);
+  fill(encoding, positions,
+       View<T, 3>{rows.data, {1, rows.shape[0], rows.shape[1]}, {0, rows.stride[0], rows.stride[1]}}, on);
 }
 
 /// x [batch, time, dim] ← x + p, the sum rounded once. Errors as fill().
 template <class T>
-BEARING_EXPORT void add(const std::type_identity_t<InputEncoding<Compute<T>>>& encoding, const Positions& at,
+BEARING_EXPORT void add(const std::type_identity_t<InputEncoding<Compute<T>>>& encoding, const Positions& positions,
                         View<T, 3> x, const Executor& on = {});
 
 /// The same for one sequence: x [time, dim].
 template <class T>
-void add(const std::type_identity_t<InputEncoding<Compute<T>>>& encoding, const Positions& at, View<T, 2> x,
+void add(const std::type_identity_t<InputEncoding<Compute<T>>>& encoding, const Positions& positions, View<T, 2> x,
          const Executor& on = {}) {
-  add(encoding, at, View<T, 3>{x.data, {1, x.shape[0], x.shape[1]}, {0, x.stride[0], x.stride[1]}}, on);
+  add(encoding, positions, View<T, 3>{x.data, {1, x.shape[0], x.shape[1]}, {0, x.stride[0], x.stride[1]}}, on);
 }
 
 /// Adds the parameters' gradients, from the gradient of the rows: d_x [batch, time, dim] (x's own is d_x itself).
 /// Summed in one order: the same bits for any executor. Errors as fill().
 template <class A>
-BEARING_EXPORT void add_backward(const std::type_identity_t<InputEncoding<A>>& encoding, const Positions& at,
+BEARING_EXPORT void add_backward(const std::type_identity_t<InputEncoding<A>>& encoding, const Positions& positions,
                                  View<const A, 3> d_x, const Executor& on = {});
 
 /// The same for one sequence: d_x [time, dim].
 template <class A>
-void add_backward(const std::type_identity_t<InputEncoding<A>>& encoding, const Positions& at, View<const A, 2> d_x,
-                  const Executor& on = {}) {
-  add_backward(encoding, at,
+void add_backward(const std::type_identity_t<InputEncoding<A>>& encoding, const Positions& positions,
+                  View<const A, 2> d_x, const Executor& on = {}) {
+  add_backward(encoding, positions,
                View<const A, 3>{d_x.data, {1, d_x.shape[0], d_x.shape[1]}, {0, d_x.stride[0], d_x.stride[1]}}, on);
 }
 
@@ -137,15 +138,16 @@ struct RowEncoding {
 /// encoding does not have, for tensors without memory, for a y that overlaps x otherwise or itself, RangeError for
 /// positions that it cannot serve; nothing is written then.
 template <class T>
-BEARING_EXPORT void turn(const std::type_identity_t<RowEncoding<Compute<T>>>& encoding, Side side, const Positions& at,
-                         std::type_identity_t<View<const T, 4>> x, View<T, 4> y, const Executor& on = {});
+BEARING_EXPORT void turn(const std::type_identity_t<RowEncoding<Compute<T>>>& encoding, Side side,
+                         const Positions& positions, std::type_identity_t<View<const T, 4>> x, View<T, 4> y,
+                         const Executor& on = {});
 
 /// The gradients: d_x = Tᵀ d_y, written ([batch, heads, time, dim]); the parameters', +=. x is what turn() was given;
 /// d_x may be d_y or x itself, if it has its shape. Summed in one order: the same bits for any executor. Errors as
 /// turn().
 template <class A>
-BEARING_EXPORT void turn_backward(const std::type_identity_t<RowEncoding<A>>& encoding, Side side, const Positions& at,
-                                  std::type_identity_t<View<const A, 4>> x, std::type_identity_t<View<const A, 4>> d_y,
-                                  View<A, 4> d_x, const Executor& on = {});
+BEARING_EXPORT void turn_backward(const std::type_identity_t<RowEncoding<A>>& encoding, Side side,
+                                  const Positions& positions, std::type_identity_t<View<const A, 4>> x,
+                                  std::type_identity_t<View<const A, 4>> d_y, View<A, 4> d_x, const Executor& on = {});
 
 }  // namespace bearing

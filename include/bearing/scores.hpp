@@ -16,7 +16,7 @@ namespace bearing {
 /// only needed by encodings that look at them: both, or neither; kv_heads divides heads (grouped queries).
 template <class A>
 struct ScoreInputs {
-  Positions q_at = {}, k_at = {};
+  Positions q_positions = {}, k_positions = {};
   View<const A, 4> q = {}, k = {};
   A scale = 1;  ///< the softmax scale, for terms inside the product
 };
@@ -47,20 +47,20 @@ BEARING_EXPORT void add_scores_backward(const TermList<A>& terms, const std::typ
 /// Writes the terms' scores of encodings that look at neither queries nor keys: bias [heads, q_len, k_len], in
 /// double, float, Bfloat16 or Float16 (computed in double or float, rounded once). Errors as add_scores().
 template <class T>
-BEARING_EXPORT void bias_matrix(const std::type_identity_t<TermList<Compute<T>>>& terms, const Positions& q_at,
-                                const Positions& k_at, View<T, 3> bias, const Executor& on = {});
+BEARING_EXPORT void bias_matrix(const std::type_identity_t<TermList<Compute<T>>>& terms, const Positions& q_positions,
+                                const Positions& k_positions, View<T, 3> bias, const Executor& on = {});
 
 /// Adds every value term to out [batch, heads, q_len, value_dim], from probabilities p [batch, heads, q_len, k_len].
 /// Terms without a value site add nothing. Errors as add_scores().
 template <class A>
-BEARING_EXPORT void add_values(const TermList<A>& terms, const Positions& q_at, const Positions& k_at,
+BEARING_EXPORT void add_values(const TermList<A>& terms, const Positions& q_positions, const Positions& k_positions,
                                std::type_identity_t<View<const A, 4>> p, std::type_identity_t<View<A, 4>> out,
                                const Executor& on = {});
 
 /// The gradients of add_values(), each +=: of the parameters and of p (d_p may be empty). Errors as add_scores().
 template <class A>
-BEARING_EXPORT void add_values_backward(const TermList<A>& terms, const Positions& q_at, const Positions& k_at,
-                                        std::type_identity_t<View<const A, 4>> p,
+BEARING_EXPORT void add_values_backward(const TermList<A>& terms, const Positions& q_positions,
+                                        const Positions& k_positions, std::type_identity_t<View<const A, 4>> p,
                                         std::type_identity_t<View<const A, 4>> d_out,
                                         std::type_identity_t<View<A, 4>> d_p = {}, const Executor& on = {});
 

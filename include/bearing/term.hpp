@@ -47,8 +47,8 @@ struct Problem {
   Index q_len = 0, k_len = 0;
   Index dim = 0;        ///< of q and k; 0: no queries and keys at hand
   Index value_dim = 0;  ///< of v; 0: no values at hand
-  const Positions* q_at = nullptr;
-  const Positions* k_at = nullptr;
+  const Positions* q_positions = nullptr;
+  const Positions* k_positions = nullptr;
 };
 
 /// A rectangle of one head's scores. Element (i, j) of a score array lies at [i·stride + j].
@@ -59,9 +59,10 @@ struct Tile {
   Index rows = 0, cols = 0;  ///< its extents
   Index stride = 0;          ///< between rows of the score arrays that come with it
   /// Positions, one array per axis; axes past an input's last repeat it (text: time = height = width).
-  std::array<const double*, max_axes> q_at{};  ///< [rows] each
-  std::array<const double*, max_axes> k_at{};  ///< [cols] each
-  /// Both rise by one from token to token, on the first axis: the distance is k_at[0][0] − q_at[0][0] + j − i.
+  std::array<const double*, max_axes> q_positions{};  ///< [rows] each
+  std::array<const double*, max_axes> k_positions{};  ///< [cols] each
+  /// Both rise by one from token to token, on the first axis: the distance is k_positions[0][0] − q_positions[0][0] + j
+  /// − i.
   bool consecutive = false;
 
   Index dim = 0;  ///< of q and k

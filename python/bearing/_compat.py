@@ -81,7 +81,7 @@ def rotary_embedding(
     return table.cos, table.sin
 
 
-@_named(at="positions")
+@_named(positions="positions")
 def apply_rope(
     x: ArrayLike,
     positions: Positions = None,
@@ -114,7 +114,7 @@ def apply_rope(
     rope = _rope(int(x.shape[-1]), rotary_dim, _number("base", base), pairing)
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(x, torch.Tensor) and x.requires_grad:
-        return _of_four(import_module("bearing.torch").rotate, x, rope=rope, at=positions, layout=layout)
+        return _of_four(import_module("bearing.torch").rotate, x, rope=rope, positions=positions, layout=layout)
     jax = sys.modules.get("jax")
     if jax is not None and (isinstance(x, jax.core.Tracer) or isinstance(positions, jax.core.Tracer)):
         return import_module("bearing.jax").rotate(rope, x, positions, layout=layout, threads=threads)

@@ -48,8 +48,8 @@ struct Call {
         q(q_from, {name, "q"}),
         k(k_from, {name, "k"}),
         v(v_from, {name, "v"}),
-        q_at(named.take("q_at"), {name, "q_at"}),
-        k_at(named.take("k_at"), {name, "k_at"}),
+        q_positions(named.take("q_positions"), {name, "q_positions"}),
+        k_positions(named.take("k_positions"), {name, "k_positions"}),
         k_lengths(named.take("k_lengths"), {name, "k_lengths"}),
         q_starts(named.take("q_starts"), {name, "q_starts"}),
         k_starts(named.take("k_starts"), {name, "k_starts"}),
@@ -83,13 +83,13 @@ struct Call {
 
   template <class T>
   AttentionInputs<T> inputs() const {
-    return {q.tensor<T>(time_first), k.tensor<T>(time_first), v.tensor<T>(time_first), *q_at, *k_at,
+    return {q.tensor<T>(time_first), k.tensor<T>(time_first), v.tensor<T>(time_first), *q_positions, *k_positions,
             block_table.view<2>()};
   }
 
   const char* function;
   Array q, k, v;
-  PositionsArgument q_at, k_at;
+  PositionsArgument q_positions, k_positions;
   IndexArray k_lengths, q_starts, k_starts, block_table;
   BoolArray key_mask, visible;
   nb::object sinks;
@@ -260,7 +260,7 @@ void merge_into(nb::handle part, nb::handle part_lse, nb::handle out, nb::handle
 
 constexpr const char* options_text =
     "mask: Literal['none', 'causal', 'causal_top_left', 'causal_bottom_right'], window: tuple[int, int] | None = None, "
-    "q_at: Positions = None, k_at: Positions = None, scale: float | None = None, soft_cap: float = 0.0, "
+    "q_positions: Positions = None, k_positions: Positions = None, scale: float | None = None, soft_cap: float = 0.0, "
     "sinks: ArrayLike | None = None, k_lengths: ArrayLike | None = None, key_mask: ArrayLike | None = None, "
     "visible: ArrayLike | None = None, q_starts: ArrayLike | None = None, k_starts: ArrayLike | None = None, "
     "block_table: ArrayLike | None = None, layout: Literal['bhtd', 'bthd'] = 'bhtd', threads: int = 1";
@@ -283,7 +283,8 @@ void bind_attention(nb::module_& m) {
       "and -inf. out_dtype: float32 keeps all bits of out where q has 16, for merge().\n\n"
       "mask has no default: 'none', 'causal' by positions (so that caches and shards are right), 'causal_top_left'\n"
       "and 'causal_bottom_right' by indices. scale: c, None for 1/sqrt(dim); 1 in T5. window: (before, after) in\n"
-      "tokens, -1 for no limit; a model's sliding window of w keys is (w - 1, 0). q_at, k_at: positions, None for 0,\n"
+      "tokens, -1 for no limit; a model's sliding window of w keys is (w - 1, 0). q_positions, k_positions: positions, "
+      "None for 0,\n"
       "1, 2, ..., an int for a cache of so many keys. soft_cap bounds c q·k before terms are added. sinks [heads].\n"
       "k_lengths [batch]. key_mask [batch, k_len] and visible [batch, heads, q_len, k_len]: True may be seen.\n"
       "q_starts, k_starts [sequences + 1]: packed sequences. block_table [batch, blocks]: a paged cache. threads: 0\n"

@@ -211,7 +211,7 @@ void bind_sinusoidal_2d(nb::module_& m) {
 nb::object moved(const Cape& cape, nb::handle at, nb::handle time, std::optional<Index> batch,
                  std::optional<std::uint64_t> training) {
   const char* function = "cape_positions";
-  const PositionsArgument positions(at, {function, "at"});
+  const PositionsArgument positions(at, {function, "positions"});
   std::vector<Index> shape = extents_of(at);
   if (shape.empty()) shape = {length_of(function, "time", time, at)};
   if (batch && shape.size() < 2) shape.insert(shape.begin(), std::max(*batch, Index{0}));
@@ -254,9 +254,9 @@ void bind_cape(nb::module_& m) {
                  "Likhomanenko, Xu, Synnaeve, Collobert, Rogozhnikov 2021, arXiv 2106.03143.",
                  {}, []<class A>(const Cape& cape) { return CapeInputs<A>(cape); });
   m.def(
-      "cape_positions", moved, nb::arg("spec"), nb::arg("at") = nb::none(), nb::arg("time") = nb::none(), nb::kw_only(),
-      nb::arg("batch") = nb::none(), nb::arg("training") = nb::none(),
-      nb::sig("def cape_positions(spec: Cape, at: Positions = None, time: int | None = None, *, "
+      "cape_positions", moved, nb::arg("spec"), nb::arg("positions") = nb::none(), nb::arg("time") = nb::none(),
+      nb::kw_only(), nb::arg("batch") = nb::none(), nb::arg("training") = nb::none(),
+      nb::sig("def cape_positions(spec: Cape, positions: Positions = None, time: int | None = None, *, "
               "batch: int | None = None, training: int | None = None) -> Array"),
       "Positions for a Cape encoding, float64 [time] or [batch, time]: scaled and centred; moved too if `training` is\n"
       "given, a seed that gives the same draws on every machine. Give each step its own.");

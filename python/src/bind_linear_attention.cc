@@ -33,14 +33,14 @@ LinearAttentionOptions options_of(const char* function, nb::handle mask, nb::han
 
 /// The arrays of one call, whatever their type.
 struct Call {
-  Call(const char* name, nb::handle q_from, nb::handle k_from, nb::handle v_from, nb::handle q_positions,
-       nb::handle k_positions, nb::handle layout)
+  Call(const char* name, nb::handle q_from, nb::handle k_from, nb::handle v_from, nb::handle q_at, nb::handle k_at,
+       nb::handle layout)
       : function(name),
         q(q_from, {name, "q"}),
         k(k_from, {name, "k"}),
         v(v_from, {name, "v"}),
-        q_at(q_positions, {name, "q_at"}),
-        k_at(k_positions, {name, "k_at"}),
+        q_positions(q_at, {name, "q_positions"}),
+        k_positions(k_at, {name, "k_positions"}),
         time_first(is_time_first(name, layout)) {
     check_same_type(k, q, "q");
     check_same_type(v, q, "q");
@@ -48,12 +48,12 @@ struct Call {
 
   template <class T>
   LinearAttentionInputs<T> inputs() const {
-    return {q.tensor<T>(time_first), k.tensor<T>(time_first), v.tensor<T>(time_first), *q_at, *k_at};
+    return {q.tensor<T>(time_first), k.tensor<T>(time_first), v.tensor<T>(time_first), *q_positions, *k_positions};
   }
 
   const char* function;
   Array q, k, v;
-  PositionsArgument q_at, k_at;
+  PositionsArgument q_positions, k_positions;
   bool time_first;
 };
 
@@ -209,14 +209,15 @@ void bind_linear_attention(nb::module_& m) {
   m.def(
       "linear_attention", forward, nb::arg("q"), nb::arg("k"), nb::arg("v"), nb::arg("encodings") = nb::none(),
       nb::kw_only(), nb::arg("mask") = nb::none(), nb::arg("feature_map") = "elu_plus_one",
-      nb::arg("normaliser") = "sum", nb::arg("epsilon") = 0.0, nb::arg("q_at") = nb::none(),
-      nb::arg("k_at") = nb::none(), nb::arg("state") = nb::none(), nb::arg("return_state") = false,
+      nb::arg("normaliser") = "sum", nb::arg("epsilon") = 0.0, nb::arg("q_positions") = nb::none(),
+      nb::arg("k_positions") = nb::none(), nb::arg("state") = nb::none(), nb::arg("return_state") = false,
       nb::arg("layout") = "bhtd", nb::arg("threads") = 1,
       nb::sig("def linear_attention(q: ArrayLike, k: ArrayLike, v: ArrayLike, encodings: Encodings = None, *, "
               "mask: Literal['none', 'causal', 'causal_top_left', 'causal_bottom_right'], "
               "feature_map: Literal['elu_plus_one', 'relu', 'identity'] = 'elu_plus_one', "
-              "normaliser: Literal['sum', 'none'] = 'sum', epsilon: float = 0.0, q_at: Positions = None, "
-              "k_at: Positions = None, state: tuple[ArrayLike, ArrayLike] | None = None, return_state: bool = False, "
+              "normaliser: Literal['sum', 'none'] = 'sum', epsilon: float = 0.0, q_positions: Positions = None, "
+              "k_positions: Positions = None, state: tuple[ArrayLike, ArrayLike] | None = None, return_state: bool = "
+              "False, "
               "layout: Literal['bhtd', 'bthd'] = 'bhtd', threads: int = 1) "
               "-> Array | tuple[Array, tuple[Array, Array]]"),
       "Linear attention with rotated rows, in time linear in the lengths.\n\n"
@@ -231,14 +232,14 @@ void bind_linear_attention(nb::module_& m) {
   m.def("linear_attention_backward", backward, nb::arg("q"), nb::arg("k"), nb::arg("v"), nb::arg("d_out"),
         nb::arg("encodings") = nb::none(), nb::kw_only(), nb::arg("mask") = nb::none(),
         nb::arg("feature_map") = "elu_plus_one", nb::arg("normaliser") = "sum", nb::arg("epsilon") = 0.0,
-        nb::arg("q_at") = nb::none(), nb::arg("k_at") = nb::none(), nb::arg("start") = nb::none(),
+        nb::arg("q_positions") = nb::none(), nb::arg("k_positions") = nb::none(), nb::arg("start") = nb::none(),
         nb::arg("d_state") = nb::none(), nb::arg("layout") = "bhtd", nb::arg("threads") = 1,
         nb::sig("def linear_attention_backward(q: ArrayLike, k: ArrayLike, v: ArrayLike, d_out: ArrayLike, "
                 "encodings: Encodings = None, *, "
                 "mask: Literal['none', 'causal', 'causal_top_left', 'causal_bottom_right'], "
                 "feature_map: Literal['elu_plus_one', 'relu', 'identity'] = 'elu_plus_one', "
-                "normaliser: Literal['sum', 'none'] = 'sum', epsilon: float = 0.0, q_at: Positions = None, "
-                "k_at: Positions = None, start: tuple[ArrayLike, ArrayLike] | None = None, "
+                "normaliser: Literal['sum', 'none'] = 'sum', epsilon: float = 0.0, q_positions: Positions = None, "
+                "k_positions: Positions = None, start: tuple[ArrayLike, ArrayLike] | None = None, "
                 "d_state: tuple[ArrayLike, ArrayLike] | None = None, layout: Literal['bhtd', 'bthd'] = 'bhtd', "
                 "threads: int = 1) "
                 "-> tuple[Array, Array, Array, list[dict[str, Array]], tuple[Array, Array] | None]"),

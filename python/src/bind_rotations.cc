@@ -44,21 +44,21 @@ void turn_in_place(const Table& table, nb::handle x, nb::handle positions, nb::h
   });
 }
 
-void turn_both(const Table& table, nb::handle q, nb::handle k, nb::handle positions, nb::handle k_positions,
-               nb::handle layout, Index threads) {
+void turn_both(const Table& table, nb::handle q, nb::handle k, nb::handle positions, nb::handle k_at, nb::handle layout,
+               Index threads) {
   const char* function = "rotate";
   const Array qs = Array::writable(q, {function, "q"}), ks = Array::writable(k, {function, "k"});
   same_type(qs, ks);
   const PositionsArgument at(positions, {function, "positions"});
-  std::optional<PositionsArgument> k_at;
-  if (!k_positions.is_none()) k_at.emplace(k_positions, Argument{function, "k_positions"});
+  std::optional<PositionsArgument> k_positions;
+  if (!k_at.is_none()) k_positions.emplace(k_at, Argument{function, "k_positions"});
   const bool time_first = is_time_first(function, layout);
   const Executor on = executor_of(threads, function);
   with_type(qs.type(), [&]<class T>() {
     const auto& rows = table.of<Compute<T>>(qs.argument(), name_of(qs.type()));
     const View<T, 4> q_view = qs.written_tensor<T>(time_first), k_view = ks.written_tensor<T>(time_first);
     const nb::gil_scoped_release released;
-    rotate(rows, q_view, *at, k_view, k_at ? **k_at : *at, on);
+    rotate(rows, q_view, *at, k_view, k_positions ? **k_positions : *at, on);
   });
 }
 
@@ -122,12 +122,14 @@ void shift_keys(nb::handle frequencies, Index by, nb::handle k, nb::handle layou
   });
 }
 
-/// f(view, old_at, new_at, on) on the keys of a rebase().
+/// f(view, old_positions, new_positions, on) on the keys of a rebase().
 template <class F>
-void rebase_keys(nb::handle old_at, nb::handle new_at, nb::handle k, nb::handle layout, Index threads, const F& f) {
+void rebase_keys(nb::handle old_positions, nb::handle new_positions, nb::handle k, nb::handle layout, Index threads,
+                 const F& f) {
   const char* function = "rebase";
   const Array keys = Array::writable(k, {function, "k"});
-  const PositionsArgument from(old_at, {function, "old_at"}), to(new_at, {function, "new_at"});
+  const PositionsArgument from(old_positions, {function, "old_positions"}),
+      to(new_positions, {function, "new_positions"});
   const bool time_first = is_time_first(function, layout);
   const Executor on = executor_of(threads, function);
   with_type(keys.type(), [&]<class T>() {
@@ -233,36 +235,38 @@ void bind_rotations(nb::module_& m) {
         "rounding. Raises ShapeError or TypeError, which name the argument; nothing is written then.");
   m.def(
       "rebase",
-      [](const Xpos& xpos, nb::handle old_at, nb::handle new_at, nb::handle k, nb::handle layout, Index threads) {
-        rebase_keys(old_at, new_at, k, layout, threads,
+      [](const Xpos& xpos, nb::handle old_positions, nb::handle new_positions, nb::handle k, nb::handle layout,
+         Index threads) {
+        rebase_keys(old_positions, new_positions, k, layout, threads,
                     [&](auto view, const Positions& from, const Positions& to, const Executor& on) {
                       rebase(xpos, from, to, view, on);
                     });
       },
-      nb::arg("xpos"), nb::arg("old_at").none(), nb::arg("new_at").none(), nb::arg("k").none(), nb::kw_only(),
-      nb::arg("layout") = "bhtd", nb::arg("threads") = 1,
-      nb::sig("def rebase(xpos: Xpos, old_at: Positions, new_at: Positions, k: Array, *, "
+      nb::arg("xpos"), nb::arg("old_positions").none(), nb::arg("new_positions").none(), nb::arg("k").none(),
+      nb::kw_only(), nb::arg("layout") = "bhtd", nb::arg("threads") = 1,
+      nb::sig("def rebase(xpos: Xpos, old_positions: Positions, new_positions: Positions, k: Array, *, "
               "layout: Literal['bhtd', 'bthd'] = 'bhtd', threads: int = 1) -> None"),
       "Moves cached xPos keys k [batch, kv_heads, time, head_dim] to other positions, in place; positions as in\n"
       "rotate().");
   m.def(
       "rebase",
-      [](nb::handle from, nb::handle old_at, nb::handle to, nb::handle new_at, nb::handle k, nb::handle layout,
-         Index threads) {
+      [](nb::handle from, nb::handle old_positions, nb::handle to, nb::handle new_positions, nb::handle k,
+         nb::handle layout, Index threads) {
         const RopeFrequencies before = frequencies_of(from, {"rebase", "from_"}),
                               after = frequencies_of(to, {"rebase", "to"});
-        rebase_keys(old_at, new_at, k, layout, threads,
+        rebase_keys(old_positions, new_positions, k, layout, threads,
                     [&](auto view, const Positions& old_positions, const Positions& new_positions, const Executor& on) {
                       rebase(before, old_positions, after, new_positions, view, on);
                     });
       },
-      nb::arg("from_").none(), nb::arg("old_at").none(), nb::arg("to").none(), nb::arg("new_at").none(),
+      nb::arg("from_").none(), nb::arg("old_positions").none(), nb::arg("to").none(), nb::arg("new_positions").none(),
       nb::arg("k").none(), nb::kw_only(), nb::arg("layout") = "bhtd", nb::arg("threads") = 1,
-      nb::sig("def rebase(from_: RopeFrequencies | RopeTable | Rope, old_at: Positions, "
-              "to: RopeFrequencies | RopeTable | Rope, new_at: Positions, k: Array, *, "
+      nb::sig("def rebase(from_: RopeFrequencies | RopeTable | Rope, old_positions: Positions, "
+              "to: RopeFrequencies | RopeTable | Rope, new_positions: Positions, k: Array, *, "
               "layout: Literal['bhtd', 'bthd'] = 'bhtd', threads: int = 1) -> None"),
       "Moves cached keys k [batch, kv_heads, time, head_dim], which are rotated already, in place: from positions\n"
-      "old_at under one encoding to new_at under another, as if rotate() had been given those from the start.\n\n"
+      "old_positions under one encoding to new_positions under another, as if rotate() had been given those from the "
+      "start.\n\n"
       "For a chunk reused elsewhere, or for dynamic NTK or LongRoPE at another length: resolve() the same Rope with\n"
       "two values of seq_len. Positions and layout as in rotate(); threads: 0 for all. Rounds once per call: a cache\n"
       "that is moved very often is better rebased from a copy. Raises ShapeError for encodings of other shapes.");

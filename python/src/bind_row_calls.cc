@@ -42,7 +42,7 @@ View<T, 3> written_sequences(const Array& array) {
 nb::object inputs(const Encoding& encoding, nb::handle at, nb::handle time, nb::handle dtype, nb::handle like,
                   Index threads) {
   const char* function = "inputs";
-  const PositionsArgument positions(at, {function, "at"});
+  const PositionsArgument positions(at, {function, "positions"});
   const Index length = length_of(function, "time", time, at);
   const std::vector<Index> extents = extents_of(at);
   const bool batched = extents.size() == 2;
@@ -66,7 +66,7 @@ nb::object inputs(const Encoding& encoding, nb::handle at, nb::handle time, nb::
 
 void fill_rows(const Encoding& encoding, nb::handle at, nb::handle rows, Index threads) {
   const char* function = "fill";
-  const PositionsArgument positions(at, {function, "at"});
+  const PositionsArgument positions(at, {function, "positions"});
   const Array to = Array::writable(rows, {function, "rows"});
   const Executor on = executor_of(threads, function);
   with_type(to.type(), [&]<class T>() {
@@ -100,7 +100,7 @@ nb::object add(const Encoding& encoding, nb::handle x, nb::handle at, nb::handle
     to.emplace(Array::writable(out, {function, "out"}));
     check_same_type(*to, from, "x");
   }
-  const PositionsArgument positions(at, {function, "at"});
+  const PositionsArgument positions(at, {function, "positions"});
   const Executor on = executor_of(threads, function);
   return with_type(from.type(), [&]<class T>() -> nb::object {
     const MadeOne<Compute<T>> one(function, encoding, Wanted::values);
@@ -130,7 +130,7 @@ nb::object add(const Encoding& encoding, nb::handle x, nb::handle at, nb::handle
 nb::object add_backward(const Encoding& encoding, nb::handle d_x, nb::handle at, Index threads) {
   const char* function = "add_backward";
   const Array from(d_x, {function, "d_x"});
-  const PositionsArgument positions(at, {function, "at"});
+  const PositionsArgument positions(at, {function, "positions"});
   const Executor on = executor_of(threads, function);
   return with_arithmetic(from, [&]<class A>() -> nb::object {
     const MadeOne<A> one(function, encoding, Wanted::gradients);
@@ -153,7 +153,7 @@ nb::object turn(const Encoding& encoding, nb::handle x, nb::handle at, nb::handl
     to.emplace(Array::writable(out, {function, "out"}));
     check_same_type(*to, from, "x");
   }
-  const PositionsArgument positions(at, {function, "at"});
+  const PositionsArgument positions(at, {function, "positions"});
   const Side which = enum_of<Side>(side, {function, "side"});
   const bool time_first = is_time_first(function, layout);
   const Executor on = executor_of(threads, function);
@@ -184,7 +184,7 @@ nb::object turn_backward(const Encoding& encoding, nb::handle x, nb::handle d_y,
   const char* function = "turn_backward";
   const Array from(x, {function, "x"}), d(d_y, {function, "d_y"});
   check_same_type(d, from, "x");
-  const PositionsArgument positions(at, {function, "at"});
+  const PositionsArgument positions(at, {function, "positions"});
   const Side which = enum_of<Side>(side, {function, "side"});
   const bool time_first = is_time_first(function, layout);
   const Executor on = executor_of(threads, function);
@@ -204,41 +204,45 @@ nb::object turn_backward(const Encoding& encoding, nb::handle x, nb::handle d_y,
 }  // namespace
 
 void bind_row_calls(nb::module_& m) {
-  m.def("inputs", inputs, nb::arg("encoding"), nb::arg("at") = nb::none(), nb::arg("time") = nb::none(), nb::kw_only(),
-        nb::arg("dtype") = nb::none(), nb::arg("like") = nb::none(), nb::arg("threads") = 1,
-        nb::sig("def inputs(encoding: Encoding, at: Positions = None, time: int | None = None, *, "
+  m.def("inputs", inputs, nb::arg("encoding"), nb::arg("positions") = nb::none(), nb::arg("time") = nb::none(),
+        nb::kw_only(), nb::arg("dtype") = nb::none(), nb::arg("like") = nb::none(), nb::arg("threads") = 1,
+        nb::sig("def inputs(encoding: Encoding, positions: Positions = None, time: int | None = None, *, "
                 "dtype: DType | None = None, like: ArrayLike | None = None, threads: int = 1) -> Array"),
         "What an encoding adds to the input, as a new array: [time, dim], or [batch, time, dim] for positions of "
         "several\n"
         "sequences. time may be left out where positions are an array.\n\n"
         "dtype and like as in bias_matrix(); computed in float64 or float32, rounded once.");
-  m.def("fill", fill_rows, nb::arg("encoding"), nb::arg("at").none(), nb::arg("rows"), nb::kw_only(),
+  m.def("fill", fill_rows, nb::arg("encoding"), nb::arg("positions").none(), nb::arg("rows"), nb::kw_only(),
         nb::arg("threads") = 1,
-        nb::sig("def fill(encoding: Encoding, at: Positions, rows: ArrayLike, *, threads: int = 1) -> None"),
+        nb::sig("def fill(encoding: Encoding, positions: Positions, rows: ArrayLike, *, threads: int = 1) -> None"),
         "Writes what an encoding adds to the input to rows [time, dim] or [batch, time, dim].");
-  m.def("add", add, nb::arg("encoding"), nb::arg("x"), nb::arg("at") = nb::none(), nb::kw_only(),
-        nb::arg("out") = nb::none(), nb::arg("threads") = 1,
-        nb::sig("def add(encoding: Encoding, x: ArrayLike, at: Positions = None, *, out: ArrayLike | None = None, "
-                "threads: int = 1) -> Array"),
-        "x [time, dim] or [batch, time, dim] plus what the encoding adds to it, the sum rounded once.\n\n"
-        "A new array of x's kind and type; or `out`, which is written and may be x itself: in place, nothing copied.");
-  m.def("add_backward", add_backward, nb::arg("encoding"), nb::arg("d_x"), nb::arg("at") = nb::none(), nb::kw_only(),
-        nb::arg("threads") = 1,
-        nb::sig("def add_backward(encoding: Encoding, d_x: ArrayLike, at: Positions = None, *, threads: int = 1) "
-                "-> dict[str, Array]"),
-        "The gradients of an input encoding's parameters, by name, from those of the rows: d_x [time, dim] or\n"
-        "[batch, time, dim], float64 or float32. That of x is d_x itself.");
-  m.def("turn", turn, nb::arg("encoding"), nb::arg("x"), nb::arg("at") = nb::none(), nb::kw_only(), nb::arg("side"),
-        nb::arg("out") = nb::none(), nb::arg("layout") = "bhtd", nb::arg("threads") = 1,
-        nb::sig("def turn(encoding: Encoding, x: ArrayLike, at: Positions = None, *, side: Literal['query', 'key'], "
-                "out: ArrayLike | None = None, layout: Literal['bhtd', 'bthd'] = 'bhtd', threads: int = 1) -> Array"),
+  m.def(
+      "add", add, nb::arg("encoding"), nb::arg("x"), nb::arg("positions") = nb::none(), nb::kw_only(),
+      nb::arg("out") = nb::none(), nb::arg("threads") = 1,
+      nb::sig("def add(encoding: Encoding, x: ArrayLike, positions: Positions = None, *, out: ArrayLike | None = None, "
+              "threads: int = 1) -> Array"),
+      "x [time, dim] or [batch, time, dim] plus what the encoding adds to it, the sum rounded once.\n\n"
+      "A new array of x's kind and type; or `out`, which is written and may be x itself: in place, nothing copied.");
+  m.def(
+      "add_backward", add_backward, nb::arg("encoding"), nb::arg("d_x"), nb::arg("positions") = nb::none(),
+      nb::kw_only(), nb::arg("threads") = 1,
+      nb::sig("def add_backward(encoding: Encoding, d_x: ArrayLike, positions: Positions = None, *, threads: int = 1) "
+              "-> dict[str, Array]"),
+      "The gradients of an input encoding's parameters, by name, from those of the rows: d_x [time, dim] or\n"
+      "[batch, time, dim], float64 or float32. That of x is d_x itself.");
+  m.def("turn", turn, nb::arg("encoding"), nb::arg("x"), nb::arg("positions") = nb::none(), nb::kw_only(),
+        nb::arg("side"), nb::arg("out") = nb::none(), nb::arg("layout") = "bhtd", nb::arg("threads") = 1,
+        nb::sig(
+            "def turn(encoding: Encoding, x: ArrayLike, positions: Positions = None, *, side: Literal['query', 'key'], "
+            "out: ArrayLike | None = None, layout: Literal['bhtd', 'bthd'] = 'bhtd', threads: int = 1) -> Array"),
         "Queries or keys x [batch, heads, time, dim] as an encoding of rows turns them: [batch, heads, time, "
         "out_dim].\n\n"
         "First axes may be left out. A new array of x's kind and type; or `out`, which is written and may be x itself\n"
         "where the encoding keeps the dimension.");
-  m.def("turn_backward", turn_backward, nb::arg("encoding"), nb::arg("x"), nb::arg("d_y"), nb::arg("at") = nb::none(),
-        nb::kw_only(), nb::arg("side"), nb::arg("layout") = "bhtd", nb::arg("threads") = 1,
-        nb::sig("def turn_backward(encoding: Encoding, x: ArrayLike, d_y: ArrayLike, at: Positions = None, *, "
+  m.def("turn_backward", turn_backward, nb::arg("encoding"), nb::arg("x"), nb::arg("d_y"),
+        nb::arg("positions") = nb::none(), nb::kw_only(), nb::arg("side"), nb::arg("layout") = "bhtd",
+        nb::arg("threads") = 1,
+        nb::sig("def turn_backward(encoding: Encoding, x: ArrayLike, d_y: ArrayLike, positions: Positions = None, *, "
                 "side: Literal['query', 'key'], layout: Literal['bhtd', 'bthd'] = 'bhtd', threads: int = 1) "
                 "-> tuple[Array, dict[str, Array]]"),
         "The gradients of turn(): d_x, and the parameters' by name. x is what turn() was given, float64 or float32.");

@@ -13,7 +13,7 @@ namespace {
 nb::object matrix(nb::handle encodings, nb::handle q_at, nb::handle k_at, Index heads, nb::handle q_len,
                   nb::handle k_len, nb::handle dtype, nb::handle like, Index threads) {
   const char* function = "bias_matrix";
-  const PositionsArgument q_positions(q_at, {function, "q_at"}), k_positions(k_at, {function, "k_at"});
+  const PositionsArgument q_positions(q_at, {function, "q_positions"}), k_positions(k_at, {function, "k_positions"});
   if (heads < 1) throw RangeError("[bias_matrix] heads: must be at least 1, got " + std::to_string(heads));
   const std::array<Index, 3> shape{heads, length_of(function, "q_len", q_len, q_at),
                                    length_of(function, "k_len", k_len, k_at)};
@@ -41,8 +41,9 @@ struct QueriesAndKeys {
   }
 
   template <class A>
-  ScoreInputs<A> inputs(const Positions& q_at, const Positions& k_at, double scale, bool time_first) const {
-    ScoreInputs<A> in{q_at, k_at, {}, {}, static_cast<A>(scale)};
+  ScoreInputs<A> inputs(const Positions& q_positions, const Positions& k_positions, double scale,
+                        bool time_first) const {
+    ScoreInputs<A> in{q_positions, k_positions, {}, {}, static_cast<A>(scale)};
     if (q) in.q = q->tensor<A>(time_first);
     if (k) in.k = k->tensor<A>(time_first);
     return in;
@@ -56,7 +57,7 @@ void to_scores(nb::handle encodings, nb::handle scores, nb::handle q_at, nb::han
   const char* function = "add_scores";
   const Array to = Array::writable(scores, {function, "scores"});
   const QueriesAndKeys both(function, q, k, to, "scores");
-  const PositionsArgument q_positions(q_at, {function, "q_at"}), k_positions(k_at, {function, "k_at"});
+  const PositionsArgument q_positions(q_at, {function, "q_positions"}), k_positions(k_at, {function, "k_positions"});
   const bool time_first = is_time_first(function, layout);
   const Executor on = executor_of(threads, function);
   with_arithmetic(to, [&]<class A>() {
@@ -73,7 +74,7 @@ nb::object scores_backward(nb::handle encodings, nb::handle d_scores, nb::handle
   const char* function = "add_scores_backward";
   const Array from(d_scores, {function, "d_scores"});
   const QueriesAndKeys both(function, q, k, from, "d_scores");
-  const PositionsArgument q_positions(q_at, {function, "q_at"}), k_positions(k_at, {function, "k_at"});
+  const PositionsArgument q_positions(q_at, {function, "q_positions"}), k_positions(k_at, {function, "k_positions"});
   const bool time_first = is_time_first(function, layout);
   const Executor on = executor_of(threads, function);
   return with_arithmetic(from, [&]<class A>() -> nb::object {
@@ -103,7 +104,7 @@ void to_values(nb::handle encodings, nb::handle p, nb::handle out, nb::handle q_
   const char* function = "add_values";
   const Array from(p, {function, "p"}), to = Array::writable(out, {function, "out"});
   check_same_type(from, to, "out");
-  const PositionsArgument q_positions(q_at, {function, "q_at"}), k_positions(k_at, {function, "k_at"});
+  const PositionsArgument q_positions(q_at, {function, "q_positions"}), k_positions(k_at, {function, "k_positions"});
   const bool time_first = is_time_first(function, layout);
   const Executor on = executor_of(threads, function);
   with_arithmetic(to, [&]<class A>() {
@@ -120,7 +121,7 @@ nb::object values_backward(nb::handle encodings, nb::handle p, nb::handle d_out,
   const char* function = "add_values_backward";
   const Array weights(p, {function, "p"}), from(d_out, {function, "d_out"});
   check_same_type(weights, from, "d_out");
-  const PositionsArgument q_positions(q_at, {function, "q_at"}), k_positions(k_at, {function, "k_at"});
+  const PositionsArgument q_positions(q_at, {function, "q_positions"}), k_positions(k_at, {function, "k_positions"});
   const bool time_first = is_time_first(function, layout);
   const Executor on = executor_of(threads, function);
   return with_arithmetic(from, [&]<class A>() -> nb::object {
@@ -139,10 +140,12 @@ nb::object values_backward(nb::handle encodings, nb::handle p, nb::handle d_out,
 
 void bind_scores(nb::module_& m) {
   m.def(
-      "bias_matrix", matrix, nb::arg("encodings").none(), nb::arg("q_at") = nb::none(), nb::arg("k_at") = nb::none(),
-      nb::kw_only(), nb::arg("heads"), nb::arg("q_len") = nb::none(), nb::arg("k_len") = nb::none(),
-      nb::arg("dtype") = nb::none(), nb::arg("like") = nb::none(), nb::arg("threads") = 1,
-      nb::sig("def bias_matrix(encodings: Encodings, q_at: Positions = None, k_at: Positions = None, *, heads: int, "
+      "bias_matrix", matrix, nb::arg("encodings").none(), nb::arg("q_positions") = nb::none(),
+      nb::arg("k_positions") = nb::none(), nb::kw_only(), nb::arg("heads"), nb::arg("q_len") = nb::none(),
+      nb::arg("k_len") = nb::none(), nb::arg("dtype") = nb::none(), nb::arg("like") = nb::none(),
+      nb::arg("threads") = 1,
+      nb::sig("def bias_matrix(encodings: Encodings, q_positions: Positions = None, k_positions: Positions = None, *, "
+              "heads: int, "
               "q_len: int | None = None, k_len: int | None = None, dtype: DType | None = None, "
               "like: ArrayLike | None = None, threads: int = 1) -> Array"),
       "The scores of encodings that look at neither queries nor keys: a new array [heads, q_len, k_len].\n\n"
@@ -150,11 +153,11 @@ void bind_scores(nb::module_& m) {
       "as NumPy, PyTorch and JAX call it; like: an array whose kind and type the result gets. Without either they are\n"
       "those of the first parameter, else NumPy's float32. Computed in float64 or float32, rounded once.\n\n"
       "Raises ShapeError or RangeError if an encoding cannot serve these heads, lengths or positions.");
-  m.def("add_scores", to_scores, nb::arg("encodings").none(), nb::arg("scores"), nb::arg("q_at") = nb::none(),
-        nb::arg("k_at") = nb::none(), nb::kw_only(), nb::arg("q") = nb::none(), nb::arg("k") = nb::none(),
+  m.def("add_scores", to_scores, nb::arg("encodings").none(), nb::arg("scores"), nb::arg("q_positions") = nb::none(),
+        nb::arg("k_positions") = nb::none(), nb::kw_only(), nb::arg("q") = nb::none(), nb::arg("k") = nb::none(),
         nb::arg("scale") = 1.0, nb::arg("layout") = "bhtd", nb::arg("threads") = 1,
-        nb::sig("def add_scores(encodings: Encodings, scores: ArrayLike, q_at: Positions = None, "
-                "k_at: Positions = None, *, q: ArrayLike | None = None, k: ArrayLike | None = None, "
+        nb::sig("def add_scores(encodings: Encodings, scores: ArrayLike, q_positions: Positions = None, "
+                "k_positions: Positions = None, *, q: ArrayLike | None = None, k: ArrayLike | None = None, "
                 "scale: float = 1.0, layout: Literal['bhtd', 'bthd'] = 'bhtd', threads: int = 1) -> None"),
         "Adds every encoding's term to scores [batch, heads, q_len, k_len] in place; float64 or float32.\n\n"
         "q [batch, heads, q_len, dim] and k [batch, kv_heads, k_len, dim] are needed by encodings that look at them:\n"
@@ -163,28 +166,31 @@ void bind_scores(nb::module_& m) {
         "left out. Never copies or converts: raises TypeError for scores that cannot be written in place.");
   m.def(
       "add_scores_backward", scores_backward, nb::arg("encodings").none(), nb::arg("d_scores"),
-      nb::arg("q_at") = nb::none(), nb::arg("k_at") = nb::none(), nb::kw_only(), nb::arg("q") = nb::none(),
-      nb::arg("k") = nb::none(), nb::arg("scale") = 1.0, nb::arg("layout") = "bhtd", nb::arg("threads") = 1,
-      nb::sig("def add_scores_backward(encodings: Encodings, d_scores: ArrayLike, q_at: Positions = None, "
-              "k_at: Positions = None, *, q: ArrayLike | None = None, k: ArrayLike | None = None, "
+      nb::arg("q_positions") = nb::none(), nb::arg("k_positions") = nb::none(), nb::kw_only(),
+      nb::arg("q") = nb::none(), nb::arg("k") = nb::none(), nb::arg("scale") = 1.0, nb::arg("layout") = "bhtd",
+      nb::arg("threads") = 1,
+      nb::sig("def add_scores_backward(encodings: Encodings, d_scores: ArrayLike, q_positions: Positions = None, "
+              "k_positions: Positions = None, *, q: ArrayLike | None = None, k: ArrayLike | None = None, "
               "scale: float = 1.0, layout: Literal['bhtd', 'bthd'] = 'bhtd', threads: int = 1) "
               "-> tuple[Array | None, Array | None, list[dict[str, Array]]]"),
       "The gradients of add_scores(), from d_scores [batch, heads, q_len, k_len]: d_q and d_k (None without q and k)\n"
       "through the terms alone, and a dictionary of parameters' gradients for each encoding.");
   m.def(
-      "add_values", to_values, nb::arg("encodings").none(), nb::arg("p"), nb::arg("out"), nb::arg("q_at") = nb::none(),
-      nb::arg("k_at") = nb::none(), nb::kw_only(), nb::arg("layout") = "bhtd", nb::arg("threads") = 1,
-      nb::sig("def add_values(encodings: Encodings, p: ArrayLike, out: ArrayLike, q_at: Positions = None, "
-              "k_at: Positions = None, *, layout: Literal['bhtd', 'bthd'] = 'bhtd', threads: int = 1) -> None"),
+      "add_values", to_values, nb::arg("encodings").none(), nb::arg("p"), nb::arg("out"),
+      nb::arg("q_positions") = nb::none(), nb::arg("k_positions") = nb::none(), nb::kw_only(),
+      nb::arg("layout") = "bhtd", nb::arg("threads") = 1,
+      nb::sig("def add_values(encodings: Encodings, p: ArrayLike, out: ArrayLike, q_positions: Positions = None, "
+              "k_positions: Positions = None, *, layout: Literal['bhtd', 'bthd'] = 'bhtd', threads: int = 1) -> None"),
       "Adds every encoding's value term to out [batch, heads, q_len, value_dim] in place; float64 or float32.\n\n"
       "p [batch, heads, q_len, k_len] are probabilities; layout is out's. Encodings without a value site add nothing.");
   m.def(
       "add_values_backward", values_backward, nb::arg("encodings").none(), nb::arg("p"), nb::arg("d_out"),
-      nb::arg("q_at") = nb::none(), nb::arg("k_at") = nb::none(), nb::kw_only(), nb::arg("layout") = "bhtd",
-      nb::arg("threads") = 1,
-      nb::sig("def add_values_backward(encodings: Encodings, p: ArrayLike, d_out: ArrayLike, "
-              "q_at: Positions = None, k_at: Positions = None, *, layout: Literal['bhtd', 'bthd'] = 'bhtd', "
-              "threads: int = 1) -> tuple[Array, list[dict[str, Array]]]"),
+      nb::arg("q_positions") = nb::none(), nb::arg("k_positions") = nb::none(), nb::kw_only(),
+      nb::arg("layout") = "bhtd", nb::arg("threads") = 1,
+      nb::sig(
+          "def add_values_backward(encodings: Encodings, p: ArrayLike, d_out: ArrayLike, "
+          "q_positions: Positions = None, k_positions: Positions = None, *, layout: Literal['bhtd', 'bthd'] = 'bhtd', "
+          "threads: int = 1) -> tuple[Array, list[dict[str, Array]]]"),
       "The gradients of add_values(), from d_out [batch, heads, q_len, value_dim]: d_p, through the terms alone, and\n"
       "a dictionary of parameters' gradients for each encoding.");
 }

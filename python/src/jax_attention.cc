@@ -12,13 +12,13 @@ namespace {
 /// Arrays that attention may have beside its tensors, in this order.
 struct AttentionArrays {
   std::optional<Buffer> sinks, key_mask, visible;
-  GivenNumbers q_at, k_at, k_lengths, q_starts, k_starts, block_table;
+  GivenNumbers q_positions, k_positions, k_lengths, q_starts, k_starts, block_table;
 
   explicit AttentionArrays(Frame& frame) {
     Optional optional(frame);
     optional.take(sinks);
-    optional.take(q_at);
-    optional.take(k_at);
+    optional.take(q_positions);
+    optional.take(k_positions);
     optional.take(k_lengths);
     optional.take(key_mask);
     optional.take(visible);
@@ -31,8 +31,8 @@ struct AttentionArrays {
   AttentionInputs<T> inputs(const Frame& frame, const std::array<Buffer, 3>& qkv, Index i) const {
     AttentionInputs<T> in{tensor<const T>(frame, qkv[0], i), tensor<const T>(frame, qkv[1], i),
                           tensor<const T>(frame, qkv[2], i)};
-    in.q_at = q_at.positions(frame, i, in.q.shape[0]);
-    in.k_at = k_at.positions(frame, i, in.q.shape[0]);
+    in.q_positions = q_positions.positions(frame, i, in.q.shape[0]);
+    in.k_positions = k_positions.positions(frame, i, in.q.shape[0]);
     in.block_table = block_table.matrix(frame, i);
     return in;
   }

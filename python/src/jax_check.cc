@@ -74,21 +74,21 @@ Problem side_of(const Asked& asked, bool queries, Index dim, const Positions& at
   Problem side{.batch = asked.batch, .dim = dim};
   side.heads = side.kv_heads = queries ? asked.heads : asked.kv_heads;
   side.q_len = side.k_len = queries ? asked.q_len : asked.k_len;
-  side.q_at = side.k_at = &at;
+  side.q_positions = side.k_positions = &at;
   return side;
 }
 
 /// Encodings of rows, then all others with rows as they are turned.
 template <class A>
-void check_terms(const Asked& asked, const std::vector<MadeEncoding<A>>& made, const Positions& q_at,
-                 const Positions& k_at) {
+void check_terms(const Asked& asked, const std::vector<MadeEncoding<A>>& made, const Positions& q_positions,
+                 const Positions& k_positions) {
   Problem problem{.batch = asked.batch, .heads = asked.heads, .kv_heads = asked.kv_heads};
   problem.q_len = asked.q_len, problem.k_len = asked.k_len, problem.value_dim = asked.value_dim;
-  problem.q_at = &q_at, problem.k_at = &k_at, problem.dim = asked.dim;
+  problem.q_positions = &q_positions, problem.k_positions = &k_positions, problem.dim = asked.dim;
   for (const MadeEncoding<A>& one : made) {
     if (!one.term || one.term->turn == nullptr || !asked.of_attention()) continue;
-    check_one<A>(asked, *one.term, side_of(asked, true, problem.dim, q_at));
-    check_one<A>(asked, *one.term, side_of(asked, false, problem.dim, k_at));
+    check_one<A>(asked, *one.term, side_of(asked, true, problem.dim, q_positions));
+    check_one<A>(asked, *one.term, side_of(asked, false, problem.dim, k_positions));
     if (one.term->out_dim != nullptr) problem.dim = one.term->out_dim(one.term->self, problem.dim);
   }
   for (const MadeEncoding<A>& one : made) {
@@ -121,12 +121,12 @@ void check_kinds(const Asked& asked, const Plan& plan, const std::vector<MadeEnc
 template <class A>
 void check(const Asked& asked, const Plan& plan, const std::vector<std::vector<Index>>& shapes) {
   const Likenesses<A> like(plan, shapes);
-  const Positions q_at = positions_of(asked.q_axes, asked.batch, asked.q_len),
-                  k_at = positions_of(asked.k_axes, asked.batch, asked.k_len);
+  const Positions q_positions = positions_of(asked.q_axes, asked.batch, asked.q_len),
+                  k_positions = positions_of(asked.k_axes, asked.batch, asked.k_len);
   check_kinds(asked, plan, like.made);
-  if (!asked.of_inputs() && !asked.of_rows()) return check_terms<A>(asked, like.made, q_at, k_at);
+  if (!asked.of_inputs() && !asked.of_rows()) return check_terms<A>(asked, like.made, q_positions, k_positions);
   const MadeEncoding<A>& one = like.made.at(0);
-  const Problem side = side_of(asked, true, asked.dim, q_at);
+  const Problem side = side_of(asked, true, asked.dim, q_positions);
   if (one.input && asked.of_inputs()) check_one<A>(asked, *one.input, side);
   if (one.rows && asked.of_rows()) check_one<A>(asked, *one.rows, side);
 }

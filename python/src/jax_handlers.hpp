@@ -16,15 +16,15 @@ void attention_backward(Frame& frame);
 // part, part_lse, out, lse → out, lse
 void merge(Frame& frame);
 
-// q, k, v, [q_at, k_at, s, z], parameters → out, with `stateful` s and z
+// q, k, v, [q_positions, k_positions, s, z], parameters → out, with `stateful` s and z
 void linear_attention(Frame& frame);
-// q, k, v, d_out, [q_at, k_at, s, z, d_s, d_z], parameters → d_q, d_k, d_v, with `stateful` d_s and d_z, the
-// parameters' gradients
+// q, k, v, d_out, [q_positions, k_positions, s, z, d_s, d_z], parameters → d_q, d_k, d_v, with `stateful` d_s and d_z,
+// the parameters' gradients
 void linear_attention_backward(Frame& frame);
 
 // x, [positions] → x turned, or with `backward` turned back
 void rotate(Frame& frame);
-// k, [old_at, new_at] → k moved, or with `backward` the transpose of it
+// k, [old_positions, new_positions] → k moved, or with `backward` the transpose of it
 void rebase(Frame& frame);
 // k, by → k moved
 void shift(Frame& frame);
@@ -37,15 +37,16 @@ void inputs(Frame& frame);
 // the gradient of the rows, [at], parameters → the parameters' gradients
 void inputs_backward(Frame& frame);
 
-// [q_at, k_at], parameters → bias [heads, q_len, k_len]
+// [q_positions, k_positions], parameters → bias [heads, q_len, k_len]
 void bias_matrix(Frame& frame);
-// scores, [q, k, q_at, k_at], parameters → scores
+// scores, [q, k, q_positions, k_positions], parameters → scores
 void add_scores(Frame& frame);
-// d_scores, [q, k, q_at, k_at], parameters → d_q and d_k where there are q and k, the parameters' gradients
+// d_scores, [q, k, q_positions, k_positions], parameters → d_q and d_k where there are q and k, the parameters'
+// gradients
 void add_scores_backward(Frame& frame);
-// p, out, [q_at, k_at], parameters → out
+// p, out, [q_positions, k_positions], parameters → out
 void add_values(Frame& frame);
-// p, d_out, [q_at, k_at], parameters → d_p, the parameters' gradients
+// p, d_out, [q_positions, k_positions], parameters → d_p, the parameters' gradients
 void add_values_backward(Frame& frame);
 
 }  // namespace bearing::python::jax

@@ -46,14 +46,14 @@ struct StateBuffers {
 /// The arrays of a call, and where its state goes.
 struct Call {
   std::array<Buffer, 3> qkv;
-  GivenNumbers q_at, k_at;
+  GivenNumbers q_positions, k_positions;
 
   template <class T>
   LinearAttentionInputs<T> inputs(const Frame& frame, Index i) const {
     LinearAttentionInputs<T> in{tensor<const T>(frame, qkv[0], i), tensor<const T>(frame, qkv[1], i),
                                 tensor<const T>(frame, qkv[2], i)};
-    in.q_at = q_at.positions(frame, i, in.q.shape[0]);
-    in.k_at = k_at.positions(frame, i, in.q.shape[0]);
+    in.q_positions = q_positions.positions(frame, i, in.q.shape[0]);
+    in.k_positions = k_positions.positions(frame, i, in.q.shape[0]);
     return in;
   }
 };
@@ -64,8 +64,8 @@ void linear_attention(Frame& frame) {
   Call call{{frame.argument(), frame.argument(), frame.argument()}, {}, {}};
   StateBuffers start, after;
   Optional optional(frame);
-  optional.take(call.q_at);
-  optional.take(call.k_at);
+  optional.take(call.q_positions);
+  optional.take(call.k_positions);
   optional.take(start.s);
   optional.take(start.z);
   const Encodings encodings(frame);
@@ -88,8 +88,8 @@ void linear_attention_backward(Frame& frame) {
   const Buffer d_out = frame.argument();
   StateBuffers start, d_after, d_start;
   Optional optional(frame);
-  optional.take(call.q_at);
-  optional.take(call.k_at);
+  optional.take(call.q_positions);
+  optional.take(call.k_positions);
   optional.take(start.s);
   optional.take(start.z);
   optional.take(d_after.s);

@@ -33,10 +33,10 @@ void rotate(Frame& frame) {
 
 void rebase(Frame& frame) {
   const Buffer k = frame.argument();
-  GivenNumbers old_at, new_at;
+  GivenNumbers old_positions, new_positions;
   Optional optional(frame);
-  optional.take(old_at);
-  optional.take(new_at);
+  optional.take(old_positions);
+  optional.take(new_positions);
   const Buffer moved = frame.result();
   const Plan& plan = plans().find(frame.text("plan"));
   // The transpose turns by the same angles the other way; what it multiplies by stays.
@@ -48,8 +48,8 @@ void rebase(Frame& frame) {
     frame.each_instance(all, [&](Index i, const Executor& on) {
       copy<T>(frame, k, moved, i);
       const View<T, 4> keys = tensor<T>(frame, moved, i);
-      bearing::rebase<T>(from, old_at.positions(frame, i, keys.shape[0]), to, new_at.positions(frame, i, keys.shape[0]),
-                         keys, on);
+      bearing::rebase<T>(from, old_positions.positions(frame, i, keys.shape[0]), to,
+                         new_positions.positions(frame, i, keys.shape[0]), keys, on);
     });
   });
 }

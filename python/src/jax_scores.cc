@@ -8,17 +8,17 @@
 namespace bearing::python::jax {
 
 void bias_matrix(Frame& frame) {
-  GivenNumbers q_at, k_at;
+  GivenNumbers q_positions, k_positions;
   Optional optional(frame);
-  optional.take(q_at);
-  optional.take(k_at);
+  optional.take(q_positions);
+  optional.take(k_positions);
   const Encodings encodings(frame);
   const Buffer scores = frame.result();
   const Executor all = executor(frame, "bias_matrix");
   with_type(scores, [&]<class T>() {
     frame.each_instance(all, [&](Index i, const Executor& on) {
       const MadeTerms<Compute<T>> made(encodings, i);
-      bearing::bias_matrix<T>(made.terms, q_at.positions(frame, i, 1), k_at.positions(frame, i, 1),
+      bearing::bias_matrix<T>(made.terms, q_positions.positions(frame, i, 1), k_positions.positions(frame, i, 1),
                               view<T, 3>(frame, scores, i), on);
     });
   });
@@ -29,19 +29,19 @@ namespace {
 /// Queries and keys that scores may depend on, and where they stand.
 struct ScoreArrays {
   std::optional<Buffer> q, k;
-  GivenNumbers q_at, k_at;
+  GivenNumbers q_positions, k_positions;
 
   explicit ScoreArrays(Frame& frame) {
     Optional optional(frame);
     optional.take(q);
     optional.take(k);
-    optional.take(q_at);
-    optional.take(k_at);
+    optional.take(q_positions);
+    optional.take(k_positions);
   }
 
   template <class A>
   ScoreInputs<A> inputs(const Frame& frame, Index i, Index batch) const {
-    ScoreInputs<A> in{q_at.positions(frame, i, batch), k_at.positions(frame, i, batch), {}, {}, 1};
+    ScoreInputs<A> in{q_positions.positions(frame, i, batch), k_positions.positions(frame, i, batch), {}, {}, 1};
     if (q) in.q = tensor<const A>(frame, *q, i);
     if (k) in.k = tensor<const A>(frame, *k, i);
     in.scale = static_cast<A>(frame.number("scale"));
@@ -96,10 +96,10 @@ void add_scores_backward(Frame& frame) {
 
 void add_values(Frame& frame) {
   const Buffer p = frame.argument(), out = frame.argument();
-  GivenNumbers q_at, k_at;
+  GivenNumbers q_positions, k_positions;
   Optional optional(frame);
-  optional.take(q_at);
-  optional.take(k_at);
+  optional.take(q_positions);
+  optional.take(k_positions);
   const Encodings encodings(frame);
   const Buffer sum = frame.result();
   const Executor all = executor(frame, "add_values");
@@ -108,18 +108,18 @@ void add_values(Frame& frame) {
       const MadeTerms<A> made(encodings, i);
       copy<A>(frame, out, sum, i);
       const View<A, 4> to = tensor<A>(frame, sum, i);
-      bearing::add_values<A>(made.terms, q_at.positions(frame, i, to.shape[0]), k_at.positions(frame, i, to.shape[0]),
-                             view<const A, 4>(frame, p, i), to, on);
+      bearing::add_values<A>(made.terms, q_positions.positions(frame, i, to.shape[0]),
+                             k_positions.positions(frame, i, to.shape[0]), view<const A, 4>(frame, p, i), to, on);
     });
   });
 }
 
 void add_values_backward(Frame& frame) {
   const Buffer p = frame.argument(), d_out = frame.argument();
-  GivenNumbers q_at, k_at;
+  GivenNumbers q_positions, k_positions;
   Optional optional(frame);
-  optional.take(q_at);
-  optional.take(k_at);
+  optional.take(q_positions);
+  optional.take(k_positions);
   Encodings encodings(frame);
   const Buffer d_p = frame.result();
   clear(d_p);
@@ -130,8 +130,9 @@ void add_values_backward(Frame& frame) {
       const MadeTerms<A> made(encodings, i);
       const View<const A, 4> weights = view<const A, 4>(frame, p, i);
       const Index batch = weights.shape[0];
-      bearing::add_values_backward<A>(made.terms, q_at.positions(frame, i, batch), k_at.positions(frame, i, batch),
-                                      weights, tensor<const A>(frame, d_out, i), view<A, 4>(frame, d_p, i), on);
+      bearing::add_values_backward<A>(made.terms, q_positions.positions(frame, i, batch),
+                                      k_positions.positions(frame, i, batch), weights, tensor<const A>(frame, d_out, i),
+                                      view<A, 4>(frame, d_p, i), on);
     });
   });
 }

@@ -182,7 +182,7 @@ class Problem:
         key_mask = None if self.key_mask is None else self.key_mask[:, my_keys]
         modules = self.modules()
         out, lse = attention(
-            q, k, v, modules, q_at=self.positions(mine), k_at=self.positions(my_keys), sinks=sinks, key_mask=key_mask,
+            q, k, v, modules, q_positions=self.positions(mine), k_positions=self.positions(my_keys), sinks=sinks, key_mask=key_mask,
             return_lse=True, **self.case.options,
         )  # fmt: skip
         seen = torch.isfinite(lse)
@@ -259,7 +259,7 @@ def wrong_calls() -> dict[str, list[str]]:
     """Texts of errors, of each process."""
     last = rank == world - 1
     x, at = torch.zeros(1, 2, 3, 4), torch.arange(3)
-    given = {"mask": "causal", "q_at": at, "k_at": at}
+    given = {"mask": "causal", "q_positions": at, "k_positions": at}
     calls = {
         "keys of another dim on one process": lambda: bt.ring_attention(x, x[..., :3] if last else x, x, **given),
         "another mask on one process": lambda: bt.ring_attention(x, x, x, **given | ({"mask": "none"} if last else {})),
@@ -268,8 +268,8 @@ def wrong_calls() -> dict[str, list[str]]:
             x, x, x, bearing.AlibiBias(slopes=torch.tensor([1.0, 2.0 + last])), **given
         ),
         "no gradient on one process": lambda: bt.ring_attention(x.clone().requires_grad_(not last), x, x, **given),
-        "positions of too few tokens": lambda: bt.ring_attention(x, x, x, **given | {"k_at": at[:2]}),
-        "no positions": lambda: bt.ring_attention(x, x, x, **given | {"q_at": None}),
+        "positions of too few tokens": lambda: bt.ring_attention(x, x, x, **given | {"k_positions": at[:2]}),
+        "no positions": lambda: bt.ring_attention(x, x, x, **given | {"q_positions": None}),
         "a mask by index": lambda: bt.ring_attention(x, x, x, **given | {"mask": "causal_top_left"}),
         "an encoding by index": lambda: bt.ring_attention(x, x, x, bt.Cope(bearing.Cope(max_pos=4), 4), **given),
         "results of another type": lambda: bt.ring_attention(x, x, x, **given, out_dtype=torch.float16),
@@ -291,7 +291,14 @@ def local_shares() -> float:
     for summed in (True, False):
         bias = filled(bt.Alibi(2), torch.float64)
         out = bt.ring_attention(
-            q[:, :, at], k[:, :, at], v[:, :, at], bias, mask="none", q_at=at, k_at=at, sum_gradients=summed
+            q[:, :, at],
+            k[:, :, at],
+            v[:, :, at],
+            bias,
+            mask="none",
+            q_positions=at,
+            k_positions=at,
+            sum_gradients=summed,
         )
         out.square().sum().backward()
         grads.append(bias.slopes.grad)
@@ -307,7 +314,7 @@ def subgroups() -> float:
     q, k, v = torch.randn(3, 1, 2, 10, 8, dtype=torch.float64)
     at = bt.shard_positions(10, dist.get_world_size(group), dist.get_rank(group), "zigzag")
     q_part, k_part, v_part = (x[:, :, at].requires_grad_() for x in (q, k, v))
-    out = bt.ring_attention(q_part, k_part, v_part, mask="causal", q_at=at, k_at=at, group=group)
+    out = bt.ring_attention(q_part, k_part, v_part, mask="causal", q_positions=at, k_positions=at, group=group)
     out.square().sum().backward()
     k.requires_grad_()
     whole = bt.attention(q, k, v, mask="causal")
@@ -321,7 +328,7 @@ def peak_memory(length: int) -> dict[str, int]:
     q, k, v = (torch.ones(8, 2, len(at), 256).requires_grad_() for _ in range(3))
     before = resident("VmRSS")
     Path("/proc/self/clear_refs").write_text("5")  # the peak starts from here
-    out = bt.ring_attention(q, k, v, bt.Alibi(2), mask="none", q_at=at, k_at=at)
+    out = bt.ring_attention(q, k, v, bt.Alibi(2), mask="none", q_positions=at, k_positions=at)
     out.sum().backward()
     return {"peak": resident("VmHWM") - before, "keys": k.nbytes}
 

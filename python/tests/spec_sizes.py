@@ -34,7 +34,7 @@ ROPE = b.Rope(head_dim=DIM, pairing="half")
 
 def attended(encoding: b.Encoding, at: Any = None) -> b.Encoding:
     x = zeros(1, HEADS, TIME, DIM)
-    return b.attention(x, x, x, encoding, mask="none", q_at=at, k_at=at)
+    return b.attention(x, x, x, encoding, mask="none", q_positions=at, k_positions=at)
 
 
 def matrix(encoding: b.Encoding) -> Any:

@@ -37,8 +37,8 @@ class Example:
 
     encoding: Any
     site: str  # "scores", "rows" or "inputs"
-    q_at: Any = K_LEN - Q_LEN
-    k_at: Any = None
+    q_positions: Any = K_LEN - Q_LEN
+    k_positions: Any = None
 
 
 def grid(rng: np.random.Generator, time: int) -> np.ndarray:
@@ -59,8 +59,8 @@ def examples(rng: np.random.Generator) -> dict[str, Example]:
         return rng.uniform(0.2, 1.5, shape)
 
     b = bearing
-    two_rows = {"q_at": plane(rng, Q_LEN), "k_at": plane(rng, K_LEN)}
-    window = {"q_at": grid(rng, Q_LEN), "k_at": grid(rng, K_LEN)}
+    two_rows = {"q_positions": plane(rng, Q_LEN), "k_positions": plane(rng, K_LEN)}
+    window = {"q_positions": grid(rng, Q_LEN), "k_positions": grid(rng, K_LEN)}
     t5 = b.T5(buckets=8, max_distance=6, direction="bidirectional")
     mixed = b.RopeMixed(head_dim=DIM, pairing="half")
     fire = dict(c=[0.3], multiplier=[0.9], hidden_weight=draw(3), hidden_bias=draw(3), out_weight=draw(HEADS, 3))

@@ -108,7 +108,7 @@ def test_attention_and_its_gradients_are_the_published_ones(name):
     call = dict(
         mask="causal" if case["causal"] else "none",
         scale=case["scale"],
-        q_at=case["k_len"] - case["q_len"],
+        q_positions=case["k_len"] - case["q_len"],
         layout=layout,
     )
     out, lse = bearing.attention(q, k, v, encodings, **call, return_lse=True)
@@ -147,7 +147,7 @@ def test_query_heads_share_keys_in_order():
 def test_results_are_of_the_callers_kind_and_type(rng, kind, dtype):
     q, k, v = (as_kind(kind, x, dtype) for x in queries_and_keys(rng))
     bias = bearing.AlibiBias(bearing.Alibi.published(HEADS))
-    call = dict(mask="causal", q_at=K_LEN - Q_LEN)
+    call = dict(mask="causal", q_positions=K_LEN - Q_LEN)
     out, lse = bearing.attention(q, k, v, bias, **call, return_lse=True)
     assert (kind_of(out), out.dtype, tuple(out.shape)) == (kind, q.dtype, tuple(q.shape))
     assert kind_of(lse) == kind
@@ -170,7 +170,7 @@ def test_results_may_keep_the_bits_of_the_arithmetic(rng, kind, dtype):
     exact = [as_kind(kind, to_numpy(x), wide) for x in (q, k, v)]
     d_out = as_kind(kind, rng.standard_normal(q.shape), wide)
     bias = bearing.AlibiBias(bearing.Alibi.published(HEADS))
-    call = dict(mask="causal", q_at=K_LEN - Q_LEN)
+    call = dict(mask="causal", q_positions=K_LEN - Q_LEN)
     out, lse = bearing.attention(q, k, v, bias, **call, out_dtype=wide, return_lse=True)
     wanted, wanted_lse = bearing.attention(*exact, bias, **call, return_lse=True)
     assert (kind_of(out), type_of(out)) == (kind, wide)
@@ -254,7 +254,9 @@ def test_it_is_pytorchs_attention_with_a_mask(rng):
     bias = bearing.AlibiBias(bearing.Alibi.published(HEADS))
     matrix = bearing.bias_matrix(bias, 2, heads=HEADS, q_len=Q_LEN, k_len=K_LEN, dtype=torch.float64)
     wanted = torch.nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=matrix)
-    torch.testing.assert_close(bearing.attention(q, k, v, bias, mask="none", q_at=2), wanted, rtol=0, atol=TOLERANCE)
+    torch.testing.assert_close(
+        bearing.attention(q, k, v, bias, mask="none", q_positions=2), wanted, rtol=0, atol=TOLERANCE
+    )
 
 
 def test_parts_over_disjoint_keys_merge_to_the_whole(rng):
@@ -313,8 +315,12 @@ def test_wrong_calls_are_told_by_name(rng):
         (lambda: f(q[:, :3], k, v, mask="none"), bearing.ShapeError, "[attention] "),
         (lambda: f("q", k, v, mask="none"), TypeError, "[attention] q: must be an array"),
         (lambda: f(q.astype(int), k, v, mask="none"), TypeError, "[attention] q: must be an array of float64, float32"),
-        (lambda: f(q, k, v, mask="none", q_at=1.5), TypeError, "[attention] q_at: must be None, an int, or an array"),
-        (lambda: f(q, k, v, mask="none", q_at=2**40), bearing.RangeError, "[attention] q_at"),
+        (
+            lambda: f(q, k, v, mask="none", q_positions=1.5),
+            TypeError,
+            "[attention] q_positions: must be None, an int, or an array",
+        ),
+        (lambda: f(q, k, v, mask="none", q_positions=2**40), bearing.RangeError, "[attention] q_positions"),
         (lambda: f(q, k, v, mask="none", scale="x"), TypeError, "[attention] scale: must be float, got 'x'"),
         (lambda: f(q, k, v, mask="none", key_mask=np.ones((BATCH, K_LEN))), TypeError, "[attention] key_mask: must be"),
         (lambda: f(q, k, v, 3, mask="none"), TypeError, "[attention] encodings: must be encodings, got 3"),

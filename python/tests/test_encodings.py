@@ -29,7 +29,7 @@ def test_gradients_of_scores_are_those_of_differences(rng, name):
     example = examples(rng)[name]
     q, k, _ = queries_and_keys(rng)
     d_scores = rng.standard_normal((BATCH, HEADS, Q_LEN, K_LEN))
-    call = dict(q_at=example.q_at, k_at=example.k_at, q=q, k=k, scale=0.7)
+    call = dict(q_positions=example.q_positions, k_positions=example.k_positions, q=q, k=k, scale=0.7)
 
     def loss() -> float:
         scores = np.zeros_like(d_scores)
@@ -50,7 +50,7 @@ def test_gradients_through_attention_are_those_of_differences(rng, name):
     q, k, v = queries_and_keys(rng, kv_heads=HEADS if example.site == "rows" else KV_HEADS)
     d_out = rng.standard_normal(q.shape)
     encodings = [example.encoding]
-    call = dict(q_at=example.q_at, k_at=example.k_at, mask="none", scale=0.6)
+    call = dict(q_positions=example.q_positions, k_positions=example.k_positions, mask="none", scale=0.6)
 
     def loss() -> float:
         return float((bearing.attention(q, k, v, encodings, **call) * d_out).sum())
@@ -69,12 +69,12 @@ def test_gradients_through_attention_are_those_of_differences(rng, name):
 def test_gradients_of_turned_rows_are_those_of_differences(rng, name, side):
     example = examples(rng)[name]
     x = rng.standard_normal((BATCH, HEADS, K_LEN, DIM))
-    d_y = rng.standard_normal(bearing.turn(example.encoding, x, example.k_at, side=side).shape)
+    d_y = rng.standard_normal(bearing.turn(example.encoding, x, example.k_positions, side=side).shape)
 
     def loss() -> float:
-        return float((bearing.turn(example.encoding, x, example.k_at, side=side) * d_y).sum())
+        return float((bearing.turn(example.encoding, x, example.k_positions, side=side) * d_y).sum())
 
-    d_x, gradients = bearing.turn_backward(example.encoding, x, d_y, example.k_at, side=side)
+    d_x, gradients = bearing.turn_backward(example.encoding, x, d_y, example.k_positions, side=side)
     check_gradient(loss, x, d_x, f"{name} x")
     for parameter, value in example.encoding.parameters.items():
         check_gradient(loss, value, gradients[parameter], f"{name} {parameter}")
@@ -86,9 +86,9 @@ def test_gradients_of_inputs_are_those_of_differences(rng, name):
     d_x = rng.standard_normal((BATCH, K_LEN, DIM))
 
     def loss() -> float:
-        return float((bearing.add(example.encoding, np.zeros_like(d_x), example.k_at) * d_x).sum())
+        return float((bearing.add(example.encoding, np.zeros_like(d_x), example.k_positions) * d_x).sum())
 
-    gradients = bearing.add_backward(example.encoding, d_x, example.k_at)
+    gradients = bearing.add_backward(example.encoding, d_x, example.k_positions)
     assert gradients.keys() == example.encoding.parameters.keys()
     for parameter, value in example.encoding.parameters.items():
         check_gradient(loss, value, gradients[parameter], f"{name} {parameter}")
@@ -101,10 +101,10 @@ def test_gradients_of_value_terms_are_those_of_differences(rng):
 
     def loss() -> float:
         out = np.zeros_like(d_out)
-        bearing.add_values(term, p, out, q_at=2)
+        bearing.add_values(term, p, out, q_positions=2)
         return float((out * d_out).sum())
 
-    d_p, [gradients] = bearing.add_values_backward(term, p, d_out, q_at=2)
+    d_p, [gradients] = bearing.add_values_backward(term, p, d_out, q_positions=2)
     check_gradient(loss, p, d_p, "p")
     check_gradient(loss, term.parameters["value"], gradients["value"], "value")
     assert not gradients["key"].any()
@@ -344,7 +344,7 @@ def test_pope_doubles_the_rows(rng):
 def test_threads_change_no_bit_of_a_gradient(rng, threads):
     example = examples(rng)["DebertaTerm"]
     q, k, v = queries_and_keys(rng)
-    call = dict(q_at=example.q_at, mask="none")
+    call = dict(q_positions=example.q_positions, mask="none")
     out, lse = bearing.attention(q, k, v, example.encoding, **call, return_lse=True)
     one = bearing.attention_backward(q, k, v, out, lse, out, example.encoding, **call)
     many = bearing.attention_backward(q, k, v, out, lse, out, example.encoding, **call, threads=threads)

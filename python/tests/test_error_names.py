@@ -36,7 +36,7 @@ def calls() -> Iterator[Call]:
     scores = rows(1, HEADS, TIME, TIME)
     swin = b.SwinV2(window=b.Swin(height=3, width=2))
     network = {"w1": rows(4, 2), "b1": rows(4), "w2": rows(HEADS, 4)}
-    masked = {"q_at": at, "k_at": at, "mask": "none", "layout": "bhtd", "threads": 1}
+    masked = {"q_positions": at, "k_positions": at, "mask": "none", "layout": "bhtd", "threads": 1}
     options = masked | {
         "window": (2, 0), "scale": 1.0, "soft_cap": 2.0, "sinks": rows(HEADS), "k_lengths": np.array([TIME]),
         "key_mask": np.ones((1, TIME), bool), "visible": np.ones((1, HEADS, TIME, TIME), bool),
@@ -61,15 +61,17 @@ def calls() -> Iterator[Call]:
     linear = {"q": rows(), "k": rows(), "v": rows(), "encodings": b.RotaryRows(table), "feature_map": "elu_plus_one"}
     yield Call("linear_attention", linear | masked)
     yield Call("linear_attention_backward", linear | masked | {"d_out": rows()})
-    yield Call("add", {"encoding": sinusoids, "x": rows(TIME, DIM), "at": at, "out": rows(TIME, DIM), "threads": 1})
-    yield Call("add_backward", {"encoding": sinusoids, "d_x": rows(TIME, DIM), "at": at, "threads": 1})
-    yield Call("fill", {"encoding": sinusoids, "at": at, "rows": rows(TIME, DIM), "threads": 1})
-    yield Call("inputs", {"encoding": sinusoids, "at": at, "time": TIME, "dtype": "float32", "threads": 1})
-    yield Call("inputs", {"encoding": sinusoids, "at": at, "like": rows(1)})
-    side = {"at": at, "side": "key", "layout": "bhtd", "threads": 1}
+    yield Call(
+        "add", {"encoding": sinusoids, "x": rows(TIME, DIM), "positions": at, "out": rows(TIME, DIM), "threads": 1}
+    )
+    yield Call("add_backward", {"encoding": sinusoids, "d_x": rows(TIME, DIM), "positions": at, "threads": 1})
+    yield Call("fill", {"encoding": sinusoids, "positions": at, "rows": rows(TIME, DIM), "threads": 1})
+    yield Call("inputs", {"encoding": sinusoids, "positions": at, "time": TIME, "dtype": "float32", "threads": 1})
+    yield Call("inputs", {"encoding": sinusoids, "positions": at, "like": rows(1)})
+    side = {"positions": at, "side": "key", "layout": "bhtd", "threads": 1}
     yield Call("turn", {"encoding": pope, "x": rows(), "out": rows(1, HEADS, TIME, 2 * DIM)} | side)
     yield Call("turn_backward", {"encoding": pope, "x": rows(), "d_y": rows(1, HEADS, TIME, 2 * DIM)} | side)
-    places = {"q_at": at, "k_at": at, "threads": 1}
+    places = {"q_positions": at, "k_positions": at, "threads": 1}
     lengths = {"heads": HEADS, "q_len": TIME, "k_len": TIME}
     yield Call("bias_matrix", {"encodings": bias, "dtype": "float32"} | places | lengths)
     looking = {"q": rows(), "k": rows(), "scale": 1.0, "layout": "bhtd"} | places
@@ -83,7 +85,7 @@ def calls() -> Iterator[Call]:
     yield Call("rotate_backward", {"table": table, "d": rows()} | turned)
     yield Call("rotate_backward_to", {"table": table, "d_out": rows()} | turned)
     yield Call("shift", {"frequencies": frequencies, "by": 2, "k": rows(), "layout": "bhtd", "threads": 1})
-    moved = {"old_at": at, "new_at": at, "k": rows(), "layout": "bhtd", "threads": 1}
+    moved = {"old_positions": at, "new_positions": at, "k": rows(), "layout": "bhtd", "threads": 1}
     yield Call("rebase", {"from_": frequencies, "to": frequencies} | moved)
     xpos = b.Xpos(rope=rope)
     yield Call("rebase", {"xpos": xpos} | moved)
@@ -111,7 +113,7 @@ def calls() -> Iterator[Call]:
     yield Call("resize_grid", {"table": rows(7, DIM), "from_grid": (2, 3), "to_grid": (3, 3), "how": "cubic",
                                "prefix": 1})  # fmt: skip
     yield Call("grid_positions", {"height": 2, "width": 3, "first": 0.0, "span": 1.0})
-    yield Call("cape_positions", {"spec": b.Cape(dim=DIM), "at": at, "time": TIME, "batch": 1, "training": 7})
+    yield Call("cape_positions", {"spec": b.Cape(dim=DIM), "positions": at, "time": TIME, "batch": 1, "training": 7})
     yield Call("cape_positions", {"spec": b.Cape2d(dim=DIM), "height": 2, "width": 2, "batch": 1, "training": 7})
     yield Call("sinusoidal_columns", {"spec": sinusoids.spec})
     yield Call("sinusoidal_frequencies", {"spec": sinusoids.spec})

@@ -122,10 +122,10 @@ def test_rows_are_added_in_every_kind_and_type(rng, name, kind, dtype):
     encoding = example.encoding.replace(
         **{key: value.astype(arithmetic) for key, value in example.encoding.parameters.items()}
     )
-    exact = bearing.inputs(example.encoding, example.k_at, K_LEN, dtype="float64")
+    exact = bearing.inputs(example.encoding, example.k_positions, K_LEN, dtype="float64")
     x = as_kind(kind, rng.standard_normal((BATCH, K_LEN, DIM)), dtype)
     kept = to_numpy(x)
-    y = bearing.add(encoding, x, example.k_at)
+    y = bearing.add(encoding, x, example.k_positions)
     assert (kind_of(y), y.dtype, tuple(y.shape)) == (kind, x.dtype, (BATCH, K_LEN, DIM))
     np.testing.assert_array_equal(to_numpy(x), kept)
     # Parameters of float32 are rounded to it, angles with their frequencies; the sum is rounded once more.
@@ -135,9 +135,9 @@ def test_rows_are_added_in_every_kind_and_type(rng, name, kind, dtype):
     )
     if kind == "jax":
         with pytest.raises(TypeError, match=r"^\[add\] out: must be an array that may be written, got a JAX array"):
-            bearing.add(encoding, x, example.k_at, out=x)
+            bearing.add(encoding, x, example.k_positions, out=x)
     else:
-        assert bearing.add(encoding, x, example.k_at, out=x) is x
+        assert bearing.add(encoding, x, example.k_positions, out=x) is x
         np.testing.assert_array_equal(to_numpy(x), to_numpy(y))
 
 
@@ -146,7 +146,7 @@ def test_a_learned_row_is_its_tables(rng):
     learned = bearing.LearnedInputs(bearing.Learned(length=8, dim=DIM, offset=2), table)
     np.testing.assert_array_equal(bearing.inputs(learned, [[0, 3], [7, 0]]), table[[[2, 5], [9, 2]]])
     for at in ([8], [-3]):
-        with pytest.raises(bearing.RangeError, match=r"^\[inputs\] at: "):
+        with pytest.raises(bearing.RangeError, match=r"^\[inputs\] positions: "):
             bearing.inputs(learned, at)
     d_x = rng.standard_normal((3, DIM))
     gradient = bearing.add_backward(learned, d_x, [1, 1, 0])["table"]

@@ -29,11 +29,13 @@ def test_attention_and_its_gradients_are_those_of_bearing(name, rng):
     example = examples(rng)[name]
     q, k, v = queries_and_keys(rng, HEADS)  # as many key heads as encodings of rows have sets for
     d_out, sinks = rng.standard_normal(q.shape), rng.standard_normal(HEADS)
-    options = dict(mask="none", soft_cap=3.0, sinks=sinks, q_at=example.q_at, k_at=example.k_at)
+    options = dict(
+        mask="none", soft_cap=3.0, sinks=sinks, q_positions=example.q_positions, k_positions=example.k_positions
+    )
     out, lse = bearing.attention(q, k, v, example.encoding, **options, return_lse=True)
     *grads, d_parameters, d_sinks = bearing.attention_backward(q, k, v, out, lse, d_out, example.encoding, **options)
 
-    positions = {"q_at": example.q_at, "k_at": example.k_at}
+    positions = {"q_positions": example.q_positions, "k_positions": example.k_positions}
 
     @jax.jit
     def function(q, k, v, encoding, sinks):
@@ -56,7 +58,7 @@ def test_attention_is_what_jax_computes_from_its_formula(rng):
     table = t5_bias(rng).parameters["table"]
 
     def ours(q, k, v, table):
-        return attention(q, k, v, bearing.T5Bias(T5, table), mask="none", q_at=K_LEN - Q_LEN)
+        return attention(q, k, v, bearing.T5Bias(T5, table), mask="none", q_positions=K_LEN - Q_LEN)
 
     def plain(q, k, v, table):
         return plain_attention(q, k, v, plain_t5(table, Q_LEN, K_LEN))
@@ -74,7 +76,7 @@ def test_gradients_are_those_of_differences(rng):
 
     def function(q, k, v, table, sinks):
         return attention(
-            q, k, v, bearing.T5Bias(T5, table), mask="causal", q_at=2, sinks=sinks, soft_cap=5.0, return_lse=True
+            q, k, v, bearing.T5Bias(T5, table), mask="causal", q_positions=2, sinks=sinks, soft_cap=5.0, return_lse=True
         )
 
     check_grads(function, (q, k, v, table, sinks), order=1, modes=["rev"])
@@ -85,7 +87,7 @@ def test_gradients_flow_through_the_logarithms_of_sums(rng):
     bias = t5_bias(rng)
 
     def ours(q):
-        return attention(q, k, v, bias, mask="none", q_at=2, return_lse=True)[1].sum()
+        return attention(q, k, v, bias, mask="none", q_positions=2, return_lse=True)[1].sum()
 
     def plain(q):
         scores = jnp.einsum("bhid,bhjd->bhij", q, jnp.repeat(k, HEADS // KV_HEADS, axis=1)) / DIM**0.5
@@ -95,15 +97,17 @@ def test_gradients_flow_through_the_logarithms_of_sums(rng):
 
 
 OPTIONS = {
-    "window": dict(mask="causal", window=(1, 0), q_at=2),
+    "window": dict(mask="causal", window=(1, 0), q_positions=2),
     "scale": dict(mask="causal_top_left", scale=1.0),
     "k_lengths": dict(mask="none", k_lengths=np.array([2, 5])),
     "key_mask": dict(mask="none", key_mask=np.array([[True, False, True, True, False], [True] * 5])),
     "visible": dict(mask="none", visible=np.arange(BATCH * HEADS * Q_LEN * K_LEN).reshape(2, 4, 3, 5) % 3 > 0),
     "packed": dict(mask="causal_bottom_right", q_starts=np.array([0, 1, 3]), k_starts=np.array([0, 2, 5])),
-    "positions by sequence": dict(mask="causal", q_at=np.array([[2, 3, 4], [0, 5, 1]]), k_at=np.arange(5)),
-    "real positions": dict(mask="causal", q_at=np.array([0.5, 1.5, 4.0]), k_at=np.arange(5) * 0.75),
-    "threads": dict(mask="causal", q_at=2, threads=2),
+    "positions by sequence": dict(
+        mask="causal", q_positions=np.array([[2, 3, 4], [0, 5, 1]]), k_positions=np.arange(5)
+    ),
+    "real positions": dict(mask="causal", q_positions=np.array([0.5, 1.5, 4.0]), k_positions=np.arange(5) * 0.75),
+    "threads": dict(mask="causal", q_positions=2, threads=2),
 }
 
 
@@ -169,17 +173,17 @@ def test_sums_of_narrow_types_have_gradients_in_float32(rng):
 
 def test_without_64_bits_positions_and_sums_have_32(rng):
     q, k, v = queries_and_keys(rng)
-    wanted = bearing.attention(q, k, v, mask="causal", q_at=2)
+    wanted = bearing.attention(q, k, v, mask="causal", q_positions=2)
     with jax.enable_x64(False):
-        out, lse = attention(q, k, v, mask="causal", q_at=2, return_lse=True)
+        out, lse = attention(q, k, v, mask="causal", q_positions=2, return_lse=True)
         assert out.dtype == lse.dtype == jnp.float32
         np.testing.assert_allclose(out, wanted, rtol=0, atol=64 * ROUNDING["float32"] * np.abs(wanted).max())
-        far = bearing.jax.attention(q, k, v, mask="none", q_at=2**31 - 4, k_at=-(2**31))
+        far = bearing.jax.attention(q, k, v, mask="none", q_positions=2**31 - 4, k_positions=-(2**31))
         assert jnp.isfinite(far).all()
         with pytest.raises(
-            bearing.RangeError, match=r"\[attention\] q_at: must be a number of 32 bits, got 4294967296"
+            bearing.RangeError, match=r"\[attention\] q_positions: must be a number of 32 bits, got 4294967296"
         ):
-            attention(q, k, v, mask="none", q_at=2**32)
+            attention(q, k, v, mask="none", q_positions=2**32)
 
 
 # Paged caches
@@ -203,10 +207,10 @@ def paged(rng):
 def test_a_paged_cache_is_the_same_cache(paged):
     q, k, v, k_blocks, v_blocks, table = paged
     lengths, at = jnp.asarray([5, 3]), jnp.asarray([[4], [2]])
-    wanted = attention(q, k, v, mask="causal", q_at=at, k_lengths=lengths)
+    wanted = attention(q, k, v, mask="causal", q_positions=at, k_lengths=lengths)
     step = jax.jit(
         lambda table, lengths: attention(
-            q, k_blocks, v_blocks, mask="causal", q_at=at, k_lengths=lengths, block_table=table
+            q, k_blocks, v_blocks, mask="causal", q_positions=at, k_lengths=lengths, block_table=table
         )
     )
     np.testing.assert_array_equal(step(table, lengths), wanted)
@@ -252,7 +256,7 @@ def test_slices_of_keys_are_merged_as_if_they_had_been_one(rng):
     bias = t5_bias(rng)
 
     def part(q, k, v, bias, keys):
-        options = dict(mask="causal", q_at=1, k_at=keys.start, return_lse=True)
+        options = dict(mask="causal", q_positions=1, k_positions=keys.start, return_lse=True)
         return attention(q, k[:, :, keys], v[:, :, keys], bias, **options)
 
     def merged(q, k, v, bias):
@@ -260,7 +264,7 @@ def test_slices_of_keys_are_merged_as_if_they_had_been_one(rng):
         return merge(*late, *early)  # the first query sees no late key
 
     def whole(q, k, v, bias):
-        return attention(q, k, v, bias, mask="causal", q_at=1, return_lse=True)
+        return attention(q, k, v, bias, mask="causal", q_positions=1, return_lse=True)
 
     results, pull_back = jax.vjp(jax.jit(merged), q, k, v, bias)
     wanted, whole_back = jax.vjp(whole, q, k, v, bias)

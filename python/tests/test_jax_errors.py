@@ -54,7 +54,11 @@ def test_what_shapes_tell_is_refused_while_tracing(table, rng):
     )
     fails(TypeError, "[attention] encodings: must be encodings, got 'T5'", call(q, k, v, "T5"))
     fails(bearing.ShapeError, "[attention] sinks: must be [heads] = [4], got [3]", call(q, k, v, sinks=jnp.ones(3)))
-    fails(bearing.ShapeError, "[attention] q_at: must have 3 tokens, got 2", call(q, k, v, q_at=jnp.arange(2)))
+    fails(
+        bearing.ShapeError,
+        "[attention] q_positions: must have 3 tokens, got 2",
+        call(q, k, v, q_positions=jnp.arange(2)),
+    )
     fails(
         ValueError,
         "[attention] mask: must be one of 'none', 'causal', 'causal_top_left', 'causal_bottom_right', got 'left'",
@@ -166,7 +170,7 @@ def test_wrong_calls_of_other_functions_are_refused_while_tracing(table, rng):
         ),
         (
             shape,
-            "[rebase] new_at: must have 5 tokens, got 3",
+            "[rebase] new_positions: must have 5 tokens, got 3",
             lambda: j.rebase(table, 0, table, jnp.arange(3), k),
         ),
         (
@@ -208,7 +212,11 @@ def test_encodings_that_cannot_serve_are_refused_while_tracing(rng):
             "[linear_attention] RopeMixed: must",
             lambda: j.linear_attention(q, k, v, mixed, mask="none"),
         ),
-        (bearing.ShapeError, "[turn] at: must", lambda: j.turn(mixed, q, jnp.zeros((3, 2, 3), int), side="query")),
+        (
+            bearing.ShapeError,
+            "[turn] positions: must",
+            lambda: j.turn(mixed, q, jnp.zeros((3, 2, 3), int), side="query"),
+        ),
         (
             TypeError,
             "[turn] encoding: must be an encoding of query and key rows, got T5Bias",
@@ -252,8 +260,10 @@ def test_what_numbers_tell_is_refused_when_it_runs(rng):
     with pytest.raises(jax.errors.JaxRuntimeError, match=r"\[attention\] k_lengths: must be 0 to k_len = 5, got 6"):
         attention(q, k, v, mask="none", k_lengths=jnp.asarray([1, 6])).block_until_ready()
     learned = bearing.LearnedInputs(bearing.Learned(length=8, dim=DIM), jnp.ones((8, DIM)))
-    with pytest.raises(jax.errors.JaxRuntimeError, match=r"\[linear_attention\] k_at: must not fall from token to"):
-        bearing.jax.linear_attention(q, k, v, mask="causal", k_at=jnp.arange(5)[::-1]).block_until_ready()
+    with pytest.raises(
+        jax.errors.JaxRuntimeError, match=r"\[linear_attention\] k_positions: must not fall from token to"
+    ):
+        bearing.jax.linear_attention(q, k, v, mask="causal", k_positions=jnp.arange(5)[::-1]).block_until_ready()
     with pytest.raises(jax.errors.JaxRuntimeError, match=r"\[add\]"):
         bearing.jax.add(learned, jnp.ones((3, DIM)), 7).block_until_ready()
     # The error leaves nothing behind.

@@ -32,7 +32,7 @@ def start_of(rng, rows_dim=DIM, heads=KV_HEADS):
 def test_linear_attention_and_its_gradients_are_those_of_bearing(name, normaliser, rng):
     example = None if name is None else examples(rng)[name]
     encodings = None if example is None else example.encoding
-    at = {} if example is None else dict(q_at=example.q_at, k_at=example.k_at)
+    at = {} if example is None else dict(q_positions=example.q_positions, k_positions=example.k_positions)
     q, k, v = queries_and_keys(rng, HEADS)
     options = dict(mask="none", normaliser=normaliser, epsilon=0.25, **at)
     rows_dim = DIM * (2 if name is not None and name.startswith("Pope") else 1)
@@ -61,7 +61,7 @@ def test_linear_attention_is_what_jax_computes_from_its_formula(mask, rng):
     q, k, v = arrays(rng)
 
     def ours(q, k, v):
-        return linear_attention(q, k, v, mask=mask, q_at=2)
+        return linear_attention(q, k, v, mask=mask, q_positions=2)
 
     out, pull_back = jax.vjp(ours, q, k, v)
     wanted, plain_back = jax.vjp(lambda q, k, v: plain(q, k, v, 2, mask == "causal"), q, k, v)
@@ -78,7 +78,7 @@ def test_gradients_are_those_of_differences(rng):
 
     def function(q, k, v, offsets, state):
         encoding = bearing.PopeRows(bearing.Pope(head_dim=DIM), offsets, group=KV_HEADS)
-        options = dict(mask="causal", q_at=2, state=state, return_state=True)
+        options = dict(mask="causal", q_positions=2, state=state, return_state=True)
         return linear_attention(q[:, :KV_HEADS], k, v, encoding, **options)
 
     check_grads(function, (q, k, v, jnp.asarray(offsets), state), order=1, modes=["rev"])
@@ -93,7 +93,7 @@ def test_a_scan_that_carries_the_state_is_one_call(chunk, rng):
 
     def step(state, token):
         at, q, k, v = token
-        options = dict(mask="causal", q_at=at, k_at=at, state=state, return_state=True)
+        options = dict(mask="causal", q_positions=at, k_positions=at, state=state, return_state=True)
         out, state = linear_attention(q, k, v, rope, **options)
         return state, out
 
@@ -116,7 +116,7 @@ def test_instances_are_mapped_with_their_states(rng):
     state = tuple(jnp.asarray(np.stack([x] * 3)) * jnp.arange(1, 4).reshape(3, *[1] * x.ndim) for x in start_of(rng))
 
     def loss(q, k, v, state, at):
-        out, (s, z) = linear_attention(q, k, v, mask="causal", q_at=at, state=state, return_state=True)
+        out, (s, z) = linear_attention(q, k, v, mask="causal", q_positions=at, state=state, return_state=True)
         return (out**2).sum() + (s**2).sum() + (z**2).sum()
 
     at = jnp.asarray([2, 4, 3])
@@ -145,10 +145,10 @@ def test_narrow_types_keep_their_type_and_sums_are_float32(dtype, rng):
 @pytest.mark.parametrize("rank", [2, 3, 4])
 def test_layouts_and_ranks_give_the_same_numbers(rank, rng):
     q, k, v = (x[(0,) * (4 - rank)] for x in queries_and_keys(rng, HEADS))
-    wanted, state = linear_attention(q, k, v, mask="causal", q_at=2, return_state=True)
-    np.testing.assert_array_equal(wanted, bearing.linear_attention(q, k, v, mask="causal", q_at=2))
+    wanted, state = linear_attention(q, k, v, mask="causal", q_positions=2, return_state=True)
+    np.testing.assert_array_equal(wanted, bearing.linear_attention(q, k, v, mask="causal", q_positions=2))
     turned = [x if rank == 2 else np.moveaxis(x, -2, -3) for x in (q, k, v)]
-    out, other = linear_attention(*turned, mask="causal", q_at=2, layout="bthd", return_state=True)
+    out, other = linear_attention(*turned, mask="causal", q_positions=2, layout="bthd", return_state=True)
     np.testing.assert_array_equal(out if rank == 2 else np.moveaxis(out, -3, -2), wanted)
     jax.tree.map(np.testing.assert_array_equal, other, state)
 

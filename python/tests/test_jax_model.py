@@ -46,7 +46,7 @@ def forward(parameters, words, caches=(None, None), past=None):
         if cache is not None:
             k, v = (jax.lax.dynamic_update_slice(c, new, (0, 0, past, 0)) for c, new in zip(cache, (k, v), strict=True))
         kept.append((k, v))
-        attended = attention(q, k, v, [ROPE, layer["bias"]], mask="causal", q_at=past)
+        attended = attention(q, k, v, [ROPE, layer["bias"]], mask="causal", q_positions=past)
         x = x + jnp.moveaxis(attended, 1, 2).reshape(x.shape) @ layer["out"]
         x = x + jax.nn.gelu(norm(x) @ layer["up"]) @ layer["down"]
     return norm(x) @ parameters["read"], kept

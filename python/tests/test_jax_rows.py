@@ -47,14 +47,14 @@ def test_rotary_attention_is_rotation_then_attention(table, rng):
     q, k, v = arrays(rng)
     rope = bearing.RotaryRows(table)
     turned = [bearing.jax.rotate(table, q, 2), bearing.jax.rotate(table, k)]
-    close(attention(q, k, v, rope, mask="causal", q_at=2), attention(*turned, v, mask="causal", q_at=2))
+    close(attention(q, k, v, rope, mask="causal", q_positions=2), attention(*turned, v, mask="causal", q_positions=2))
 
 
 @pytest.mark.parametrize("name", names("rows"))
 def test_turning_and_its_gradients_are_those_of_bearing(name, rng):
     example = examples(rng)[name]
     x = rng.standard_normal((BATCH, HEADS, Q_LEN, DIM))
-    options = dict(at=example.q_at, side="key")
+    options = dict(positions=example.q_positions, side="key")
     y, pull_back = jax.vjp(jax.jit(lambda e, x: bearing.jax.turn(e, x, **options)), example.encoding, x)
     np.testing.assert_array_equal(y, bearing.turn(example.encoding, x, **options))
     d_y = rng.standard_normal(y.shape)
@@ -69,14 +69,14 @@ def test_turning_and_its_gradients_are_those_of_bearing(name, rng):
 def test_inputs_and_their_gradients_are_those_of_bearing(name, rng):
     example = examples(rng)[name]
     x = rng.standard_normal((BATCH, Q_LEN, DIM))
-    y, pull_back = jax.vjp(jax.jit(lambda e, x: bearing.jax.add(e, x, example.q_at)), example.encoding, x)
-    np.testing.assert_array_equal(y, bearing.add(example.encoding, x, example.q_at))
+    y, pull_back = jax.vjp(jax.jit(lambda e, x: bearing.jax.add(e, x, example.q_positions)), example.encoding, x)
+    np.testing.assert_array_equal(y, bearing.add(example.encoding, x, example.q_positions))
     got, got_x = pull_back(jnp.asarray(x))
     np.testing.assert_array_equal(got_x, x)
-    for parameter, wanted in bearing.add_backward(example.encoding, x, example.q_at).items():
+    for parameter, wanted in bearing.add_backward(example.encoding, x, example.q_positions).items():
         np.testing.assert_array_equal(got.parameters[parameter], wanted)
-    rows = bearing.jax.inputs(example.encoding, example.q_at, Q_LEN, dtype=jnp.float64)
-    np.testing.assert_array_equal(rows, bearing.inputs(example.encoding, example.q_at, Q_LEN, dtype="float64"))
+    rows = bearing.jax.inputs(example.encoding, example.q_positions, Q_LEN, dtype=jnp.float64)
+    np.testing.assert_array_equal(rows, bearing.inputs(example.encoding, example.q_positions, Q_LEN, dtype="float64"))
 
 
 def test_inputs_are_mapped_with_their_parameters(rng):
@@ -114,8 +114,8 @@ def test_tables_that_keep_no_rows_are_not_taken_for_each_other(rng):
         xpos = bearing.XposTable(bearing.Xpos(rope=ROPE, scale_base=scale_base), 0, dtype="float64")
         np.testing.assert_array_equal(rotate(xpos.k, x, 40), bearing.rotate_to(xpos.k, np.asarray(x), 40))
         rows = [bearing.XposRows(xpos)]
-        wanted = bearing.attention(*[np.asarray(x)] * 3, rows, mask="none", q_at=40)
-        np.testing.assert_array_equal(attention(x, x, x, rows, mask="none", q_at=40), wanted)
+        wanted = bearing.attention(*[np.asarray(x)] * 3, rows, mask="none", q_positions=40)
+        np.testing.assert_array_equal(attention(x, x, x, rows, mask="none", q_positions=40), wanted)
     for base in (10_000.0, 10_000.0 + 1e-6):  # which differ in the eleventh digit
         table = bearing.RopeTable(bearing.Rope(head_dim=DIM, base=base, pairing="half"), 0, dtype="float64")
         np.testing.assert_array_equal(rotate(table, x, 2**30), bearing.rotate_to(table, np.asarray(x), 2**30))

@@ -33,7 +33,7 @@ def test_added_scores_and_their_gradients_are_those_of_bearing(name, rng):
     example = examples(rng)[name]
     q, k, _ = queries_and_keys(rng)
     scores, d = rng.standard_normal((2, BATCH, HEADS, Q_LEN, K_LEN))
-    options = dict(q_at=example.q_at, k_at=example.k_at, scale=0.7)
+    options = dict(q_positions=example.q_positions, k_positions=example.k_positions, scale=0.7)
     wanted = scores.copy()
     bearing.add_scores(example.encoding, wanted, **options, q=q, k=k)
     d_q, d_k, d_parameters = bearing.add_scores_backward(example.encoding, d, **options, q=q, k=k)
@@ -57,7 +57,7 @@ def test_added_values_and_their_gradients_are_those_of_bearing(name, rng):
     example = examples(rng)[name]
     p = rng.uniform(0, 1, (BATCH, HEADS, Q_LEN, K_LEN))
     out, d = rng.standard_normal((2, BATCH, HEADS, Q_LEN, DIM))
-    options = dict(q_at=example.q_at, k_at=example.k_at)
+    options = dict(q_positions=example.q_positions, k_positions=example.k_positions)
     wanted = out.copy()
     bearing.add_values(example.encoding, p, wanted, **options)
     d_p, d_parameters = bearing.add_values_backward(example.encoding, p, d, **options)
@@ -83,7 +83,7 @@ def test_attention_is_scores_softmax_and_values(rng):
         return add_values(encodings, p, jnp.einsum("bhij,bhjd->bhid", p, v), 2)
 
     def whole(q, k, v, encodings):
-        return attention(q, k, v, encodings, mask="none", q_at=2)
+        return attention(q, k, v, encodings, mask="none", q_positions=2)
 
     given = (q, k, v, [shaw, t5_bias(rng)])
     (one, back), (other, other_back) = jax.vjp(jax.jit(pieces), *given), jax.vjp(whole, *given)

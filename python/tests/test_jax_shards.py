@@ -19,8 +19,8 @@ encodings = [bearing.RotaryRows(table), bearing.AlibiBias(bearing.Alibi.publishe
 
 
 def ring(q, k, v, at):
-    def part(k, v, k_at):
-        return attention(q, k, v, encodings, mask="causal", q_at=at, k_at=k_at, return_lse=True)
+    def part(k, v, k_positions):
+        return attention(q, k, v, encodings, mask="causal", q_positions=at, k_positions=k_positions, return_lse=True)
 
     other = jax.tree.map(lambda x: jax.lax.ppermute(x, "time", [(0, 1), (1, 0)]), (k, v, at))
     return merge(*part(*other), *part(k, v, at))[0]
@@ -33,7 +33,7 @@ rows = P(None, None, "time", None)
 # Foreign functions do not say along which axes their results vary.
 specs = dict(in_specs=(rows, rows, rows, P("time")), out_specs=rows, check_vma=False)
 shared = jax.jit(jax.shard_map(ring, mesh=mesh, **specs))
-whole = lambda q, k, v, at: attention(q, k, v, encodings, mask="causal", q_at=at, k_at=at)
+whole = lambda q, k, v, at: attention(q, k, v, encodings, mask="causal", q_positions=at, k_positions=at)
 gradients = lambda f: jax.grad(lambda q, k, v: (f(q, k, v, at) ** 2).sum(), (0, 1, 2))(q, k, v)
 for one, other in zip([shared(q, k, v, at), *gradients(shared)], [whole(q, k, v, at), *gradients(whole)]):
     np.testing.assert_allclose(one, other, rtol=0, atol=64 * 2.0**-53 * float(jnp.abs(other).max()))

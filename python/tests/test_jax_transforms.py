@@ -96,9 +96,9 @@ def test_new_numbers_do_not_trace_again(rng):
 def test_a_cache_is_as_long_as_a_traced_number_says(rng):
     q, k, v = arrays(rng)
     bias = bearing.AlibiBias(bearing.Alibi.published(HEADS))
-    step = jax.jit(lambda past: attention(q, k, v, bias, mask="causal", q_at=past))
+    step = jax.jit(lambda past: attention(q, k, v, bias, mask="causal", q_positions=past))
     for past in range(3):
-        np.testing.assert_array_equal(step(past), attention(q, k, v, bias, mask="causal", q_at=past))
+        np.testing.assert_array_equal(step(past), attention(q, k, v, bias, mask="causal", q_positions=past))
 
 
 def test_threads_change_no_bit(rng):
@@ -131,8 +131,8 @@ def test_encodings_are_pytrees_of_their_arrays(name, rng):
 
 
 CALLS = {
-    "attention": lambda x, n: attention(x, x, x, mask="causal", q_at=n, k_at=2 * n),
-    "linear_attention": lambda x, n: bearing.jax.linear_attention(x, x, x, mask="causal", q_at=n),
+    "attention": lambda x, n: attention(x, x, x, mask="causal", q_positions=n, k_positions=2 * n),
+    "linear_attention": lambda x, n: bearing.jax.linear_attention(x, x, x, mask="causal", q_positions=n),
     "rotate": lambda x, n: bearing.jax.rotate(bearing.Rope(head_dim=DIM, pairing="half"), x, n),
     "turn": lambda x, n: bearing.jax.turn(bearing.PopeRows(bearing.Pope(head_dim=DIM)), x, n, side="key"),
     "shift": lambda x, n: bearing.jax.shift(bearing.Rope(head_dim=DIM, pairing="half"), n, x),
@@ -216,7 +216,7 @@ def test_decoding_in_a_scan_with_a_cache_is_attention_over_all_tokens(rng):
         at, q, k, v = token
         keys, values = (jax.lax.dynamic_update_slice(c, x, (0, 0, at, 0)) for c, x in zip(cache, (k, v), strict=True))
         lengths = jnp.full(BATCH, at + 1)
-        return (keys, values), attention(q, keys, values, encodings, mask="causal", q_at=at, k_lengths=lengths)
+        return (keys, values), attention(q, keys, values, encodings, mask="causal", q_positions=at, k_lengths=lengths)
 
     # What lies behind the cache's end is never read.
     empty = tuple(jnp.full((BATCH, KV_HEADS, room, DIM), jnp.nan) for _ in range(2))
@@ -230,8 +230,10 @@ def test_sequences_of_different_lengths_decode_together(rng):
     q = jnp.asarray(rng.standard_normal((BATCH, HEADS, 1, DIM)))
     k, v = jnp.asarray(rng.standard_normal((2, BATCH, KV_HEADS, 7, DIM)))
     bias = t5_bias(rng)
-    options = dict(mask="causal", q_at=lengths[:, None] - 1, k_lengths=lengths)
+    options = dict(mask="causal", q_positions=lengths[:, None] - 1, k_lengths=lengths)
     together = jax.jit(lambda q: attention(q, k, v, bias, **options))(q)
     for b, n in enumerate(lengths):
-        alone = attention(q[b : b + 1], k[b : b + 1, :, :n], v[b : b + 1, :, :n], bias, mask="causal", q_at=n - 1)
+        alone = attention(
+            q[b : b + 1], k[b : b + 1, :, :n], v[b : b + 1, :, :n], bias, mask="causal", q_positions=n - 1
+        )
         close(together[b : b + 1], alone)

@@ -48,7 +48,7 @@ def test_linear_attention_is_the_sum_that_defines_it(rng, mask, rotated):
         turned_q = bearing.turn(rows, turned_q, past, side="query")
         turned_k = bearing.turn(rows, turned_k, side="key")
     visible = np.arange(K_LEN) <= past + np.arange(Q_LEN)[:, None] if mask == "causal" else np.ones((Q_LEN, K_LEN))
-    out = bearing.linear_attention(q, k, v, [rows] if rotated else None, mask=mask, q_at=past)
+    out = bearing.linear_attention(q, k, v, [rows] if rotated else None, mask=mask, q_positions=past)
     # Sums of 5·4 products of the order of 10, divided by sums of the order of 1.
     np.testing.assert_allclose(out, by_its_definition(q, k, v, turned_q, turned_k, visible), atol=1e-13)
 
@@ -61,7 +61,7 @@ def test_calls_that_follow_each_other_continue_as_one(rng, return_state):
     state = (np.zeros((BATCH, KV_HEADS, DIM, DIM)), np.zeros((BATCH, KV_HEADS, DIM)))
     parts = []
     for part in (slice(0, 1), slice(1, 4), slice(4, 5)):
-        call = dict(mask="causal", q_at=part.start, k_at=part.start, state=state)
+        call = dict(mask="causal", q_positions=part.start, k_positions=part.start, state=state)
         inputs = (x[:, :, part] for x in (q, k, v))
         if return_state:
             kept = [x.copy() for x in state]
@@ -88,7 +88,11 @@ def test_a_first_state_is_zeros(rng):
 @pytest.mark.parametrize("normaliser", ["sum", "none"])
 def test_gradients_are_those_of_differences(rng, name, normaliser):
     encodings = [] if name is None else [examples(rng)[name].encoding]
-    at = {} if name is None else dict(q_at=examples(rng)[name].q_at, k_at=examples(rng)[name].k_at)
+    at = (
+        {}
+        if name is None
+        else dict(q_positions=examples(rng)[name].q_positions, k_positions=examples(rng)[name].k_positions)
+    )
     q, k, v = queries_and_keys(rng, kv_heads=HEADS)
     d_out = rng.standard_normal(q.shape)
     rows_dim = 2 * DIM if name is not None and name.startswith("PopeRows") else DIM
@@ -125,11 +129,11 @@ def test_without_a_state_there_is_no_gradient_of_one(rng):
 def test_results_are_of_the_callers_kind_and_type(rng, kind, dtype):
     exact = queries_and_keys(rng)
     q, k, v = (as_kind(kind, x, dtype) for x in exact)
-    out, (s, z) = bearing.linear_attention(q, k, v, mask="causal", q_at=2, return_state=True)
+    out, (s, z) = bearing.linear_attention(q, k, v, mask="causal", q_positions=2, return_state=True)
     assert (kind_of(out), out.dtype, tuple(out.shape)) == (kind, q.dtype, tuple(q.shape))
     assert kind_of(s) == kind_of(z) == kind
     assert str(s.dtype).endswith("float64" if dtype == "float64" else "float32")
-    wanted = bearing.linear_attention(*(to_numpy(x) for x in (q, k, v)), mask="causal", q_at=2)
+    wanted = bearing.linear_attention(*(to_numpy(x) for x in (q, k, v)), mask="causal", q_positions=2)
     # Weights sum to 1 over values of the order of 1; sums in float32 are good to 2^-20, the result is rounded once.
     np.testing.assert_allclose(
         to_numpy(out), wanted, rtol=ROUNDING[dtype], atol=2.0**-18 if dtype != "float64" else 1e-13
@@ -138,8 +142,10 @@ def test_results_are_of_the_callers_kind_and_type(rng, kind, dtype):
 
 def test_either_layout_gives_the_same_numbers(rng):
     q, k, v = queries_and_keys(rng)
-    wanted = bearing.linear_attention(q, k, v, mask="causal", q_at=2)
-    swapped = bearing.linear_attention(*(x.swapaxes(1, 2) for x in (q, k, v)), mask="causal", q_at=2, layout="bthd")
+    wanted = bearing.linear_attention(q, k, v, mask="causal", q_positions=2)
+    swapped = bearing.linear_attention(
+        *(x.swapaxes(1, 2) for x in (q, k, v)), mask="causal", q_positions=2, layout="bthd"
+    )
     np.testing.assert_array_equal(swapped.swapaxes(1, 2), wanted)
 
 

@@ -40,4 +40,4 @@ def test_a_compiler_expects_that_order(x: torch.Tensor) -> None:
     table = bearing.torch.Rope(ROPE).table
     torch.library.opcheck(ops.rotate, ([x], None, 3, table, "bhtd", False))
     (turned,) = ops.rotate([x], None, 3, table, "bhtd", False)
-    torch.testing.assert_close(turned, bearing.torch.rotate(x.contiguous(), rope=ROPE, at=3), rtol=0, atol=0)
+    torch.testing.assert_close(turned, bearing.torch.rotate(x.contiguous(), rope=ROPE, positions=3), rtol=0, atol=0)

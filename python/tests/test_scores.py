@@ -178,7 +178,7 @@ def test_scores_are_added_in_place_to_any_strides(rng, dtype):
     wide = rng.standard_normal((Q_LEN, HEADS, 2 * K_LEN)).astype(dtype)
     kept = wide.copy()
     scores = wide.swapaxes(0, 1)[:, :, ::2]
-    bearing.add_scores(bias, scores, q_at=2)
+    bearing.add_scores(bias, scores, q_positions=2)
     added = bearing.bias_matrix(bias, 2, heads=HEADS, q_len=Q_LEN, k_len=K_LEN, dtype=dtype)
     np.testing.assert_array_equal(scores, kept.swapaxes(0, 1)[:, :, ::2] + added)
     np.testing.assert_array_equal(wide[:, :, 1::2], kept[:, :, 1::2])

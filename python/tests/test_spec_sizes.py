@@ -36,7 +36,7 @@ def test_every_spec_with_an_integer_is_used() -> None:
 
 def test_what_is_refused_is_refused_by_name(done: list[dict[str, Any]]) -> None:
     # The names of what follows from members: tables whose extents do not fit, positions that no row is for.
-    others = ["table", "key", "cos", "q_at, k_at"]
+    others = ["table", "key", "cos", "q_positions, k_positions"]
     for one in done:
         if not one["error"]:
             continue

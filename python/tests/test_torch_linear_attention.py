@@ -75,10 +75,10 @@ def test_values_states_and_gradients_are_those_of_the_formula(turned, options, m
     rope = bt.Rope(ROPE).double() if turned else None
 
     def turn(x, at):
-        return bt.rotate(x, rope=ROPE, at=at) if turned else x
+        return bt.rotate(x, rope=ROPE, positions=at) if turned else x
 
     def ours(q, k, v, *state):
-        given = options | {"mask": mask, "q_at": PAST}
+        given = options | {"mask": mask, "q_positions": PAST}
         return flat(bt.linear_attention(q, k, v, rope, **given, state=state, return_state=True))
 
     found, wanted = ours(*inputs), formula(*inputs, mask, **options, turn=turn)
@@ -104,7 +104,7 @@ def test_gradients_are_those_of_differences(layout, mask):
 
     def call(q, k, v, s, z, offsets):
         one = encoding._replace(tensors=(offsets,))
-        options = {"mask": mask, "q_at": PAST, "layout": layout, "return_state": True}
+        options = {"mask": mask, "q_positions": PAST, "layout": layout, "return_state": True}
         return flat(bt.linear_attention(q, k, v, one, **options, state=(s, z)))
 
     (offsets,) = encoding.tensors
@@ -116,7 +116,9 @@ def test_gradients_are_those_of_differences(layout, mask):
 def test_each_result_alone_has_its_gradients(chosen):
     def call(*inputs):
         q, k, v, *state = inputs
-        return flat(bt.linear_attention(q, k, v, mask="causal", q_at=PAST, state=state, return_state=True))[chosen]
+        return flat(bt.linear_attention(q, k, v, mask="causal", q_positions=PAST, state=state, return_state=True))[
+            chosen
+        ]
 
     inputs = *rows(), *state_of()
     wanted = torch.autograd.grad(formula(*inputs, "causal")[chosen].sum(), inputs, materialize_grads=True)
@@ -143,7 +145,7 @@ def test_torch_compile_takes_it_whole_for_any_length():
     encodings = [bt.Rope(ROPE), bt.encoding_of(pope().float())]  # a module, and what one stands for
 
     def step(q, k, v, *state):
-        given = {"mask": "causal", "q_at": PAST, "return_state": True}
+        given = {"mask": "causal", "q_positions": PAST, "return_state": True}
         return flat(bt.linear_attention(q * 2, k, v, encodings, **given, state=state))
 
     compiled = torch.compile(step, fullgraph=True, dynamic=True)
@@ -167,7 +169,7 @@ def test_parts_that_carry_the_state_are_the_whole(parts):
     outs, state, first = [], None, 0
     for length in parts:
         part = (x[:, :, first : first + length] for x in (q, k, v))
-        options = {"mask": "causal", "q_at": first, "k_at": first}
+        options = {"mask": "causal", "q_positions": first, "k_positions": first}
         out, state = bt.linear_attention(*part, rope, **options, state=state, return_state=True)
         outs.append(out)
         first += length
@@ -190,10 +192,10 @@ def test_a_state_is_only_read():
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32])
 def test_narrow_types_keep_their_type_and_sums_are_float32(dtype):
     q, k, v = rows(dtype)
-    out, state = bt.linear_attention(q, k, v, mask="causal", q_at=PAST, return_state=True)
+    out, state = bt.linear_attention(q, k, v, mask="causal", q_positions=PAST, return_state=True)
     assert out.dtype is dtype and [x.dtype for x in state] == [torch.float32] * 2
     exact = [x.detach().double().requires_grad_() for x in (q, k, v)]
-    wanted, wide_state = bt.linear_attention(*exact, mask="causal", q_at=PAST, return_state=True)
+    wanted, wide_state = bt.linear_attention(*exact, mask="causal", q_positions=PAST, return_state=True)
     # Sums in float32, good to 2^-20 of their terms' sizes, of the order of 10; the result is rounded once.
     torch.testing.assert_close(out.double(), wanted, rtol=torch.finfo(dtype).eps / 2, atol=2**-16)
     torch.testing.assert_close([x.double() for x in state], [*wide_state], rtol=0, atol=2**-16)
@@ -218,11 +220,19 @@ def test_autocast_has_it_in_its_own_type():
 def test_layouts_and_ranks_give_the_same_numbers(axes, layout):
     q, k, v = (tensor(2, HEADS, TIME, DIM).detach()[(0,) * (4 - axes)] for _ in range(3))
     at = torch.arange(TIME)[None]
-    out, (s, z) = bearing.linear_attention(q, k, v, mask="causal", q_at=PAST, k_at=PAST, return_state=True)
+    out, (s, z) = bearing.linear_attention(
+        q, k, v, mask="causal", q_positions=PAST, k_positions=PAST, return_state=True
+    )
     turned = [x.transpose(-2, -3) if layout == "bthd" and axes > 2 else x for x in (q, k, v)]
 
     def call(q, k, v):
-        given = {"mask": "causal", "q_at": at + PAST, "k_at": PAST + at, "layout": layout, "return_state": True}
+        given = {
+            "mask": "causal",
+            "q_positions": at + PAST,
+            "k_positions": PAST + at,
+            "layout": layout,
+            "return_state": True,
+        }
         return flat(bt.linear_attention(q, k, v, **given))
 
     found = call(*turned)
@@ -237,7 +247,7 @@ def test_layouts_and_ranks_give_the_same_numbers(axes, layout):
 def test_encodings_of_bearing_itself_are_taken_with_their_gradients():
     q, k, v = rows(heads=KV_HEADS)
     offsets = torch.empty(1, DIM, dtype=torch.float64).uniform_(-1, -0.1).requires_grad_()
-    given = {"mask": "causal", "q_at": PAST}
+    given = {"mask": "causal", "q_positions": PAST}
     out = bt.linear_attention(q, k, v, bearing.PopeRows(bearing.Pope(head_dim=DIM), offsets, group=KV_HEADS), **given)
     plain = bearing.PopeRows(bearing.Pope(head_dim=DIM), offsets.detach(), group=KV_HEADS)
     assert torch.equal(out, bearing.linear_attention(*(x.detach() for x in (q, k, v)), plain, **given))
@@ -272,8 +282,12 @@ def test_backward_through_the_backward_is_refused():
         ({"layout": "tbhd"}, ValueError, "layout: must be 'bhtd' or 'bthd'"),
         ({"k": torch.zeros(2, 3, 8, DIM, dtype=torch.float64)}, bearing.ShapeError, "k: must be"),
         ({"v": torch.zeros(2, KV_HEADS, 8, 3)}, TypeError, "v: must be float64, as q is"),
-        ({"q_at": torch.rand(TIME, requires_grad=True)}, TypeError, "q_at: must be a tensor without requires_grad"),
-        ({"k_at": torch.arange(3)}, bearing.ShapeError, "k_at"),
+        (
+            {"q_positions": torch.rand(TIME, requires_grad=True)},
+            TypeError,
+            "q_positions: must be a tensor without requires_grad",
+        ),
+        ({"k_positions": torch.arange(3)}, bearing.ShapeError, "k_positions"),
         ({"state": torch.zeros(2)}, TypeError, r"state: must be \(s, z\), two tensors"),
         ({"state": (torch.zeros(2, 2, 8, 3), torch.zeros(2, 2, 8))}, TypeError, "state: must be float64"),
         ({"state": (torch.zeros(DIM, 3), torch.zeros(DIM))}, bearing.ShapeError, r"state: .* got \[8, 3\] and \[8\]"),
@@ -283,7 +297,7 @@ def test_backward_through_the_backward_is_refused():
 )
 def test_wrong_arguments_are_named(change, error, text):
     q, k, v = rows()
-    given = {"q": q, "k": k, "v": v, "mask": "causal", "q_at": PAST} | change
+    given = {"q": q, "k": k, "v": v, "mask": "causal", "q_positions": PAST} | change
     with pytest.raises(error, match=rf"\[linear_attention\].*({text})"):
         bt.linear_attention(**given)
 

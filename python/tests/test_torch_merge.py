@@ -38,7 +38,9 @@ def halves(q, k, v, bias):
     """Attention over the first keys, and over the others."""
     cut, results = TIME // 2, []
     for first, keys in ((0, slice(None, cut)), (cut, slice(cut, None))):
-        results += bt.attention(q, k[:, :, keys], v[:, :, keys], bias, mask="causal", k_at=first, return_lse=True)
+        results += bt.attention(
+            q, k[:, :, keys], v[:, :, keys], bias, mask="causal", k_positions=first, return_lse=True
+        )
     return results
 
 

@@ -169,7 +169,7 @@ def test_a_cache_gives_what_the_whole_sequence_gives():
     ).double()
     q, k, v = qkv()
     whole = module(q, k, v)
-    last = module(q[:, :, 4:], k, v, q_at=4)
+    last = module(q[:, :, 4:], k, v, q_positions=4)
     torch.testing.assert_close(last, whole[:, :, 4:], rtol=0, atol=1e-14)
 
 

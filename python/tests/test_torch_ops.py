@@ -85,7 +85,9 @@ def test_grouped_queries_positions_and_packed_sequences_have_gradients():
     q, k, v = tensor(1, 4, 5, DIM), tensor(1, 2, 7, DIM), tensor(1, 2, 7, 3)
     at = torch.tensor([2, 3, 4, 5, 6])
     assert torch.autograd.gradcheck(
-        lambda q, k, v: bt.attention(q, k, v, bt.Alibi(4).double(), mask="causal", q_at=at), (q, k, v), fast_mode=True
+        lambda q, k, v: bt.attention(q, k, v, bt.Alibi(4).double(), mask="causal", q_positions=at),
+        (q, k, v),
+        fast_mode=True,
     )
     starts = torch.tensor([0, 2, 5]), torch.tensor([0, 3, 7])
     assert torch.autograd.gradcheck(
@@ -143,7 +145,7 @@ def test_one_sequence_and_one_head_need_no_axes(axes, layout):
     at = torch.arange(TIME)[None]
 
     def call(q, k, v):
-        return bt.attention(q, k, v, mask="causal", q_at=at, layout=layout, return_lse=True)
+        return bt.attention(q, k, v, mask="causal", q_positions=at, layout=layout, return_lse=True)
 
     out, lse = call(q, k, v)
     assert out.shape == q.shape
@@ -225,14 +227,14 @@ def test_rotation_gives_the_numbers_of_bearing_itself_for_every_type():
     for dtype in (torch.float32, torch.bfloat16, torch.float16):
         x = torch.randn(2, HEADS, TIME, DIM).to(dtype)
         expected = bearing.rotate_to(table, x, 5)
-        got = bt.rotate(x, rope=ROPE, at=5)
+        got = bt.rotate(x, rope=ROPE, positions=5)
         assert got.dtype is dtype and torch.equal(got, expected)
 
 
 def test_rotation_is_differentiable_twice():
     x = tensor(1, 2, TIME, DIM)
-    assert torch.autograd.gradcheck(lambda x: bt.rotate(x, rope=ROPE, at=4), (x,))
-    assert torch.autograd.gradgradcheck(lambda x: bt.rotate(x, rope=ROPE, at=4) ** 3, (x,), fast_mode=True)
+    assert torch.autograd.gradcheck(lambda x: bt.rotate(x, rope=ROPE, positions=4), (x,))
+    assert torch.autograd.gradgradcheck(lambda x: bt.rotate(x, rope=ROPE, positions=4) ** 3, (x,), fast_mode=True)
 
 
 def test_rotation_takes_any_strides_and_gives_contiguous_results():
@@ -254,7 +256,7 @@ def test_rotated_inside_attention_is_rotated_before_it():
 def test_scores_after_rotation_depend_on_the_distance_alone():
     rope = bt.Rope(ROPE)
     q, k, _ = qkv()
-    scores = [q_at @ k_at.transpose(2, 3) for q_at, k_at in (rope(q, k), rope(q, k, 1000))]
+    scores = [q_positions @ k_positions.transpose(2, 3) for q_positions, k_positions in (rope(q, k), rope(q, k, 1000))]
     torch.testing.assert_close(*scores, rtol=0, atol=1e-12)
 
 
@@ -384,7 +386,11 @@ def test_rows_that_see_no_key_have_no_gradient():
         (lambda q: bt.attention(q, q.float(), q, mask="none"), TypeError, "k: must be float64, as q is"),
         (lambda q: bt.rotate(q[..., :6], rope=ROPE), bearing.ShapeError, "rotate"),
         (lambda q: bt.rotate(q, rope=ROPE, layout="tbhd"), ValueError, "layout: must be 'bhtd' or 'bthd'"),
-        (lambda q: bt.rotate(q, rope=ROPE, at=torch.rand(TIME, requires_grad=True)), TypeError, "at: must be a tensor"),
+        (
+            lambda q: bt.rotate(q, rope=ROPE, positions=torch.rand(TIME, requires_grad=True)),
+            TypeError,
+            "positions: must be a tensor",
+        ),
         (lambda q: bt.attention(q.int(), q.int(), q.int(), mask="none"), TypeError, "q: must be an array of float64"),
         (lambda q: bt.bias_matrix(None, heads=2, q_len=3), TypeError, "k_len: must be given"),
     ],

@@ -30,8 +30,8 @@ def heads_of(rows: int, heads: int = HEADS) -> Tensor:
 
 def windows() -> dict[str, Tensor]:
     return {
-        "q_at": bt.window_positions(3, 3).expand(-1, BATCH, -1),
-        "k_at": bt.window_positions(3, 4).expand(-1, BATCH, -1),
+        "q_positions": bt.window_positions(3, 3).expand(-1, BATCH, -1),
+        "k_positions": bt.window_positions(3, 4).expand(-1, BATCH, -1),
     }
 
 
@@ -121,13 +121,13 @@ CASES = {
     "Sam": lambda: bt.Sam(bearing.Sam(height=3, width=4), DIM),
     "Forgetting": Gates,
 }
-POSITIONED = {"Swin": windows, "SwinV2": windows, "Sam": windows, "Forgetting": lambda: {"q_at": 3}}
+POSITIONED = {"Swin": windows, "SwinV2": windows, "Sam": windows, "Forgetting": lambda: {"q_positions": 3}}
 
 
 def made(name: str) -> tuple[Any, dict[str, Any]]:
     encoding = CASES[name]()
     encoding = shaken(encoding) if isinstance(encoding, torch.nn.Module) else encoding
-    return encoding, POSITIONED.get(name, lambda: {"q_at": 3})()
+    return encoding, POSITIONED.get(name, lambda: {"q_positions": 3})()
 
 
 def dense(mod: bt.ScoreMod, q: Tensor, k: Tensor, scale: float) -> Tensor:
@@ -175,11 +175,11 @@ def test_flex_attention_takes_it(name):
 def test_positions_are_tensors_as_attention_has_them():
     bias = bt.Kerple(bearing.Kerple(form="logarithmic"), HEADS)
     q, k = heads_of(Q_LEN).detach().float(), heads_of(K_LEN).detach().float()
-    q_at = torch.randint(30, (BATCH, Q_LEN))
-    k_at = torch.randint(30, (K_LEN,))
+    q_positions = torch.randint(30, (BATCH, Q_LEN))
+    k_positions = torch.randint(30, (K_LEN,))
     with torch.no_grad():
-        expected = bt.attention(q, k, k, bias, mask="none", q_at=q_at, k_at=k_at)
-        got = flex_attention(q, k, k, score_mod=bt.score_mod(bias, q_at=q_at, k_at=k_at))
+        expected = bt.attention(q, k, k, bias, mask="none", q_positions=q_positions, k_positions=k_positions)
+        got = flex_attention(q, k, k, score_mod=bt.score_mod(bias, q_positions=q_positions, k_positions=k_positions))
     torch.testing.assert_close(got, expected, rtol=0, atol=2e-5)
 
 
@@ -209,7 +209,7 @@ def test_t5s_buckets_are_whole_numbers_and_right():
     for direction in ("bidirectional", "causal"):
         spec = bearing.T5(buckets=32, max_distance=128, direction=direction)
         table = torch.arange(32.0)[:, None]
-        mod = bt.score_mod(bearing.T5Bias(spec, table), k_at=torch.arange(-300, 301))
+        mod = bt.score_mod(bearing.T5Bias(spec, table), k_positions=torch.arange(-300, 301))
         zero = torch.tensor(0)
         got = mod(torch.zeros(601), zero, zero, zero, torch.arange(601))
         assert got.tolist() == [bearing.t5_bucket(spec, d) for d in range(-300, 301)]

@@ -47,7 +47,7 @@ def of_example(example):
         rest = iter(given)
         return encoding._replace(tensors=tuple(next(rest) if t.is_floating_point() else t for t in encoding.tensors))
 
-    at = {"q_at": example.q_at, "k_at": example.k_at}
+    at = {"q_positions": example.q_positions, "k_positions": example.k_positions}
     return having, learned, {name: torch.as_tensor(x) if hasattr(x, "shape") else x for name, x in at.items()}
 
 
@@ -103,7 +103,7 @@ def test_scores_of_segments_are_bearings_with_the_gradients_of_differences():
 @pytest.mark.parametrize("layout", ["bhtd", "bthd"])
 def test_softmax_over_them_is_attention_with_its_gradients(layout):
     module, (q, k), v = shaw(), rows(), tensor(BATCH, KV_HEADS, K_LEN, VALUE_DIM)
-    learned, scale, options = tuple(module.parameters()), DIM**-0.5, {"q_at": K_LEN - Q_LEN, "layout": layout}
+    learned, scale, options = tuple(module.parameters()), DIM**-0.5, {"q_positions": K_LEN - Q_LEN, "layout": layout}
 
     def by_heads(x):
         return x.transpose(1, 2) if layout == "bthd" else x
@@ -185,10 +185,18 @@ def test_torch_compile_takes_them_whole():
         (lambda s, q, k: bt.add_scores(shaw(), s.float(), q=q, k=k), TypeError, r"add_scores\] q: must be float32"),
         (lambda s, q, k: bt.add_scores(None, s.bfloat16()), TypeError, r"add_scores\] scores: must be"),
         (lambda s, q, k: bt.add_scores(None, s, q=q, k=k, layout="t"), ValueError, r"add_scores\] layout: must be"),
-        (lambda s, q, k: bt.add_scores(None, s, s[0, 0, :, 0]), TypeError, r"add_scores\] q_at: must be a tensor"),
+        (
+            lambda s, q, k: bt.add_scores(None, s, s[0, 0, :, 0]),
+            TypeError,
+            r"add_scores\] q_positions: must be a tensor",
+        ),
         (lambda s, q, k: bt.add_values(None, s, q[:, :2]), bearing.ShapeError, r"add_values\] out: must be"),
         (lambda s, q, k: bt.add_values(None, s.float(), q), TypeError, r"add_values\] p: must be float64"),
-        (lambda s, q, k: bt.add_values(None, s, q, k_at=torch.arange(2)), bearing.ShapeError, r"add_values\] k_at"),
+        (
+            lambda s, q, k: bt.add_values(None, s, q, k_positions=torch.arange(2)),
+            bearing.ShapeError,
+            r"add_values\] k_positions",
+        ),
     ],
 )
 def test_wrong_arguments_are_named(wrong, error, text):

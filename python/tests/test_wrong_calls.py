@@ -191,7 +191,7 @@ def value():
 
 
 refused = taken = 0
-names = ["positions", "at", "layout", "threads", "mask", "dtype", "like", "side", "heads", "k_at", "q_at", "length",
+names = ["positions", "positions", "layout", "threads", "mask", "dtype", "like", "side", "heads", "k_positions", "q_positions", "length",
          "head_dim", "dim", "pairing", "spec", "table", "encoding", "axes", "scaling", "base"]
 for n in range(1000):
     function = random.choice(public)

@@ -53,7 +53,10 @@ def in_window(name: str, module: nn.Module, height: int, width: int) -> Case:
     at = bt.window_positions(height, width)
     inputs = tuple(tensor(2, HEADS, height * width, DIM) for _ in range(3))
     return Case(
-        name, shaken(module), lambda q, k, v: bt.attention(q, k, v, module, mask="none", q_at=at, k_at=at), inputs
+        name,
+        shaken(module),
+        lambda q, k, v: bt.attention(q, k, v, module, mask="none", q_positions=at, k_positions=at),
+        inputs,
     )
 
 

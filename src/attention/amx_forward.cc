@@ -37,8 +37,8 @@ AmxForward::AmxForward(const AttentionPlan<Bfloat16>& plan)
       queries_(plan.call.in.q, {}),
       keys_(plan.call.in.k, plan.call.in.block_table),
       values_(plan.call.in.v, plan.call.in.block_table),
-      query_turner_(plan.call.rows, plan.call.in.q_at, Side::query, plan.extents.rows, plan.call.in_dim),
-      key_turner_(plan.call.rows, plan.call.in.k_at, Side::key, pack_cols, plan.call.in_dim),
+      query_turner_(plan.call.rows, plan.call.in.q_positions, Side::query, plan.extents.rows, plan.call.in_dim),
+      key_turner_(plan.call.rows, plan.call.in.k_positions, Side::key, pack_cols, plan.call.in_dim),
       diagonals_(plan),
       log2_scale_(log2_scale(plan.call)) {
   const Problem& problem = plan.call.problem;

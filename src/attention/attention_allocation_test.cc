@@ -79,7 +79,7 @@ TEST(AttentionAllocation, ForwardFailsBeforeItWrites) {
     // A decode step, whose work is cut over keys.
     expect_clean_failures<float>("decode", [&](Tensors<float>& x, const Executor& on) {
       AttentionInputs<float> in = x.inputs();
-      in.q = x.rows(1), in.q_at = Positions(k_len - 1);
+      in.q = x.rows(1), in.q_positions = Positions(k_len - 1);
       attention(in, x.written(0, 1), {x.lse().data, {1, heads, 1}, {heads, 1, 1}}, terms, x.options(), on);
     });
   }

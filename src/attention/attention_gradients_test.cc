@@ -195,7 +195,7 @@ TEST(AttentionGradients, OfASliceOfKeysStartFromMergedResults) {
   for (const auto& [from, end] : {std::pair<Index, Index>{0, first}, {first, k_len}}) {
     AttentionInputs<double> in = data.inputs();
     for (View<const double, 4>* x : {&in.k, &in.v}) x->data += from * x->stride[2], x->shape[2] = end - from;
-    in.k_at = Positions(from);
+    in.k_positions = Positions(from);
     std::vector<double> d_q(d_q_sum.size()), d_k(static_cast<std::size_t>(2 * (end - from) * 8)), d_v(d_k.size());
     attention_backward(
         in, results,

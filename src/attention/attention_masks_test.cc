@@ -25,7 +25,8 @@ struct Seen {
       const Index i = row % c.q_len, h = row / c.q_len % c.heads, b = row / c.q_len / c.heads;
       Index keys = 0;
       for (Index j = 0; j < c.k_len; ++j) {
-        keys += reference::visible(c.options, data.q_at(), data.k_at(), c.q_len, c.k_len, b, h, i, j) ? 1 : 0;
+        keys +=
+            reference::visible(c.options, data.q_positions(), data.k_positions(), c.q_len, c.k_len, b, h, i, j) ? 1 : 0;
       }
       ++(keys == 0 ? nothing : keys == c.k_len ? all : some);
     }
@@ -72,15 +73,15 @@ TEST(AttentionMasks, EveryMaskWithABiasByDistance) {
 
 // What the options mean, spelt out for one row each: the keys that query 2 of 4 sees among 6.
 TEST(AttentionMasks, SayWhichKeysAQuerySees) {
-  const auto keys_of = [](const AttentionOptions<double>& options, Positions q_at = {}, Positions k_at = {},
-                          Index i = 2) {
+  const auto keys_of = [](const AttentionOptions<double>& options, Positions q_positions = {},
+                          Positions k_positions = {}, Index i = 2) {
     // Values are the keys' bits, weights are all the same: the sum tells who was there.
     const std::vector<double> q(4), k(6);
     std::vector<double> v, out(4), lse(4);
     for (int j = 0; j < 6; ++j) v.push_back(std::exp2(j));
-    attention<double>(
-        {bhtd(q.data(), 1, 1, 4, 1), bhtd(k.data(), 1, 1, 6, 1), bhtd<const double>(v.data(), 1, 1, 6, 1), q_at, k_at},
-        bhtd(out.data(), 1, 1, 4, 1), dense(lse.data(), 1, 1, 4), {}, options);
+    attention<double>({bhtd(q.data(), 1, 1, 4, 1), bhtd(k.data(), 1, 1, 6, 1), bhtd<const double>(v.data(), 1, 1, 6, 1),
+                       q_positions, k_positions},
+                      bhtd(out.data(), 1, 1, 4, 1), dense(lse.data(), 1, 1, 4), {}, options);
     const auto row = static_cast<std::size_t>(i);
     const auto bits = static_cast<unsigned>(std::lround(out[row] * std::exp(lse[row])));
     std::string keys;
@@ -138,8 +139,8 @@ TEST(AttentionMasks, SayWhichKeysAQuerySees) {
   EXPECT_EQ(keys_of(packed), "2");
   EXPECT_EQ(keys_of(packed, {}, {}, 3), "23");
 
-  const std::vector<double> q_at = {9, 9, 1.5, 9}, k_at = {1, 7, 2, 1.5, -4, 1.75};
-  const Positions q_real(dense(q_at.data(), 4)), k_real(dense(k_at.data(), 6));
+  const std::vector<double> q_positions = {9, 9, 1.5, 9}, k_positions = {1, 7, 2, 1.5, -4, 1.75};
+  const Positions q_real(dense(q_positions.data(), 4)), k_real(dense(k_positions.data(), 6));
   EXPECT_EQ(keys_of({.mask = Mask::causal}, q_real, k_real), "034");
   EXPECT_EQ(keys_of({.mask = Mask::none, .window = {.before = 1, .after = 0}}, q_real, k_real), "03");
   EXPECT_EQ(keys_of({.mask = Mask::none, .window = {.before = 0, .after = 1}}, q_real, k_real), "235");
@@ -165,22 +166,23 @@ TEST(AttentionMasks, ShardsOfAZigzagSplitMergeToTheWhole) {
     return rows;
   };
   for (Index s = 0; s < shards; ++s) {
-    const std::vector<Index> q_at = shard(s);
-    const std::vector<double> q = gather(in.q, q_at);
+    const std::vector<Index> q_positions = shard(s);
+    const std::vector<double> q = gather(in.q, q_positions);
     std::vector<double> out(q.size()), lse(static_cast<std::size_t>(part), -std::numeric_limits<double>::infinity());
     for (Index other = 0; other < shards; ++other) {
-      const std::vector<Index> k_at = shard(other);
-      const std::vector<double> k = gather(in.k, k_at), v = gather(in.v, k_at);
+      const std::vector<Index> k_positions = shard(other);
+      const std::vector<double> k = gather(in.k, k_positions), v = gather(in.v, k_positions);
       std::vector<double> some(q.size()), some_lse(lse.size());
       const auto rows = [&](const std::vector<double>& x) { return bhtd(x.data(), 1, 1, part, dim); };
-      attention<double>(
-          {rows(q), rows(k), rows(v), Positions(dense(q_at.data(), part)), Positions(dense(k_at.data(), part))},
-          bhtd(some.data(), 1, 1, part, dim), dense(some_lse.data(), 1, 1, part), {}, {.mask = Mask::causal});
+      attention<double>({rows(q), rows(k), rows(v), Positions(dense(q_positions.data(), part)),
+                         Positions(dense(k_positions.data(), part))},
+                        bhtd(some.data(), 1, 1, part, dim), dense(some_lse.data(), 1, 1, part), {},
+                        {.mask = Mask::causal});
       merge<double>(rows(some), dense<const double>(some_lse.data(), 1, 1, part), bhtd(out.data(), 1, 1, part, dim),
                     dense(lse.data(), 1, 1, part));
     }
-    for (std::size_t t = 0; t < q_at.size(); ++t) {
-      const auto at = static_cast<std::size_t>(q_at[t]);
+    for (std::size_t t = 0; t < q_positions.size(); ++t) {
+      const auto at = static_cast<std::size_t>(q_positions[t]);
       EXPECT_NEAR(lse[t], truth.lse[at], 1e-13);
       for (std::size_t d = 0; d < dim; ++d) EXPECT_NEAR(out[t * dim + d], truth.out[at * dim + d], 1e-13);
     }

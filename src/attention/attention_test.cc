@@ -322,7 +322,7 @@ TEST(Attention, RowsDoNotDependOnTheirNeighbours) {
   const auto all = data.forward({});
   for (const Index i : {0, 1, 31, 63, 64, 100, 149}) {
     AttentionInputs<float> in = data.inputs();
-    in.q.data += i * in.q.stride[2], in.q.shape[2] = 1, in.q_at = Positions(i);
+    in.q.data += i * in.q.stride[2], in.q.shape[2] = 1, in.q_positions = Positions(i);
     std::vector<float> out(8);
     attention<float>(in, bhtd(out.data(), 1, 1, 1, 8), {}, {}, {.mask = Mask::causal});
     EXPECT_TRUE(std::equal(out.begin(), out.end(), all.out.begin() + 8 * i)) << "query " << i;

@@ -120,16 +120,18 @@ TEST(AttentionWrongCalls, Inputs) {
 TEST(AttentionWrongCalls, Positions) {
   const std::vector<Index> few(2), far(2 * 5, max_position + 1);
   const std::vector<double> nan(5, std::numeric_limits<double>::quiet_NaN()), five(2 * 5 * 5);
-  expect_refused<ShapeError>([&](Call& c) { c.in.q_at = Positions(dense(few.data(), 2)); },
-                             "q_at: must have 3 tokens, got 2");
-  expect_refused<RangeError>([&](Call& c) { c.in.k_at = Positions(dense(far.data(), 2, 5)); },
-                             "k_at: must lie within -2^31 and 2^31, got 2147483649 at [axis 0, batch 0, time 0]");
-  expect_refused<RangeError>([&](Call& c) { c.in.k_at = Positions(dense(nan.data(), 5)); },
-                             "k_at: must lie within -2^31 and 2^31, got nan at [axis 0, batch 0, time 0]");
-  expect_refused<ShapeError>([&](Call& c) { c.in.k_at = Positions(dense(five.data(), 5, 2, 5)); },
-                             "k_at: must have 1 to 4 axes, got 5");
-  expect_refused<RangeError>([](Call& c) { c.in.q_at = Positions(max_position - 1); },
-                             "q_at: must lie within -2^31 and 2^31, got 2147483647 + 2 at [axis 0, batch 0, time 2]");
+  expect_refused<ShapeError>([&](Call& c) { c.in.q_positions = Positions(dense(few.data(), 2)); },
+                             "q_positions: must have 3 tokens, got 2");
+  expect_refused<RangeError>(
+      [&](Call& c) { c.in.k_positions = Positions(dense(far.data(), 2, 5)); },
+      "k_positions: must lie within -2^31 and 2^31, got 2147483649 at [axis 0, batch 0, time 0]");
+  expect_refused<RangeError>([&](Call& c) { c.in.k_positions = Positions(dense(nan.data(), 5)); },
+                             "k_positions: must lie within -2^31 and 2^31, got nan at [axis 0, batch 0, time 0]");
+  expect_refused<ShapeError>([&](Call& c) { c.in.k_positions = Positions(dense(five.data(), 5, 2, 5)); },
+                             "k_positions: must have 1 to 4 axes, got 5");
+  expect_refused<RangeError>(
+      [](Call& c) { c.in.q_positions = Positions(max_position - 1); },
+      "q_positions: must lie within -2^31 and 2^31, got 2147483647 + 2 at [axis 0, batch 0, time 2]");
 }
 
 TEST(AttentionWrongCalls, Numbers) {
@@ -239,8 +241,8 @@ TEST(AttentionWrongCalls, Encodings) {
   std::vector<float> table(32 * 4);
   const T5Bias<float> t5({.direction = T5Direction::causal}, {dense<const float>(table.data(), 32, 4)});
   const std::vector<double> half = {0, 0.5, 1};
-  expect_refused<RangeError>([&](Call& c) { c.terms = with(t5), c.in.q_at = Positions(dense(half.data(), 3)); },
-                             "q_at: must be whole numbers for T5, got 0.5 for token 1 of sequence 0");
+  expect_refused<RangeError>([&](Call& c) { c.terms = with(t5), c.in.q_positions = Positions(dense(half.data(), 3)); },
+                             "q_positions: must be whole numbers for T5, got 0.5 for token 1 of sequence 0");
   const RopeTable<float> wide(Rope{.head_dim = 16, .pairing = Pairing::half}, 8);
   const RotaryRows<float> rope(wide);
   expect_refused<ShapeError>([&](Call& c) { c.terms = with(rope); },

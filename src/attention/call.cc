@@ -15,10 +15,10 @@ AttentionCall<T>::AttentionCall(const char* name, const AttentionInputs<T>& inpu
                                 const AttentionOptions<A>& given)
     : function(name), in(inputs), options(given) {
   check_shapes();
-  problem.q_at = &in.q_at;
-  problem.k_at = &in.k_at;
-  check_positions(function, "q_at", in.q_at, problem.batch, problem.q_len);
-  check_positions(function, "k_at", in.k_at, problem.batch, problem.k_len);
+  problem.q_positions = &in.q_positions;
+  problem.k_positions = &in.k_positions;
+  check_positions(function, "q_positions", in.q_positions, problem.batch, problem.q_len);
+  check_positions(function, "k_positions", in.k_positions, problem.batch, problem.k_len);
   check_numbers();
   check_masks();
   check_starts();
@@ -157,11 +157,11 @@ void AttentionCall<T>::take(const TermList<A>& terms) {
     Problem side{.batch = problem.batch, .heads = problem.heads, .kv_heads = problem.heads};
     side.q_len = side.k_len = problem.q_len;
     side.dim = dim;
-    side.q_at = side.k_at = problem.q_at;
+    side.q_positions = side.k_positions = problem.q_positions;
     if (term.check != nullptr) term.check(term.self, function, side);
     side.heads = side.kv_heads = problem.kv_heads;
     side.q_len = side.k_len = problem.k_len;
-    side.q_at = side.k_at = problem.k_at;
+    side.q_positions = side.k_positions = problem.k_positions;
     if (term.check != nullptr) term.check(term.self, function, side);
     if (term.out_dim != nullptr) dim = term.out_dim(term.self, dim);
     add(rows, term);
@@ -185,7 +185,7 @@ bool AttentionCall<T>::by_diagonal(Index b) const {
     }
     return true;
   };
-  return consecutive(in.q_at, problem.q_len) && consecutive(in.k_at, problem.k_len);
+  return consecutive(in.q_positions, problem.q_len) && consecutive(in.k_positions, problem.k_len);
 }
 
 #define BEARING_INSTANTIATE(T) template struct AttentionCall<T>;

@@ -91,8 +91,8 @@ class DecodeWork {
         queries_(plan.call.in.q, {}),
         keys_(plan.call.in.k, plan.call.in.block_table),
         values_(plan.call.in.v, plan.call.in.block_table),
-        q_turner_(plan.call.rows, plan.call.in.q_at, Side::query, plan.call.problem.q_len, plan.call.in_dim),
-        k_turner_(plan.call.rows, plan.call.in.k_at, Side::key, keys_at_once, plan.call.in_dim),
+        q_turner_(plan.call.rows, plan.call.in.q_positions, Side::query, plan.call.problem.q_len, plan.call.in_dim),
+        k_turner_(plan.call.rows, plan.call.in.k_positions, Side::key, keys_at_once, plan.call.in_dim),
         tiles_(plan.call.acting, plan.call.problem, {plan.call.problem.q_len, plan.step}, ScoreRoom::in_place,
                RowRoom::none, RowRoom::none) {
     const AttentionCall<T>& call = plan.call;

@@ -211,7 +211,7 @@ TEST(Decode, AgreesWithTheSameQueryAmongMany) {
   double furthest = 0;
   for (Index i = 0; i < 40; ++i) {
     AttentionInputs<float> in = data.inputs();
-    in.q.data += i * in.q.stride[2], in.q.shape[2] = 1, in.q_at = Positions(860 + i);
+    in.q.data += i * in.q.stride[2], in.q.shape[2] = 1, in.q_positions = Positions(860 + i);
     std::vector<float> out(32);
     attention<float>(in, bhtd(out.data(), 1, 2, 1, 16), {}, {}, {.mask = Mask::causal});
     for (std::size_t h = 0; h < 2; ++h) {

@@ -76,7 +76,7 @@ ForwardWork<T>::ForwardWork(const AttentionPlan<T>& plan)
     : plan_(&plan),
       queries_(plan.call.in.q, {}),
       keys_(plan.call, plan.extents.cols),
-      turner_(plan.call.rows, plan.call.in.q_at, Side::query, plan.extents.rows, plan.call.in_dim),
+      turner_(plan.call.rows, plan.call.in.q_positions, Side::query, plan.extents.rows, plan.call.in_dim),
       diagonals_(plan),
       tiles_(plan.tiled ? plan.call.acting : TermList<A>{}, plan.call.problem,
              plan.tiled ? TileExtents{plan.extents.rows, plan.extents.cols} : TileExtents{0, 0}, ScoreRoom::own,

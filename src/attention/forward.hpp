@@ -41,7 +41,7 @@ template <class T, class Body>
 void over_diagonals(const AttentionCall<T>& call, Index b, const Body& body) {
   if (call.problem.q_len == 0 || call.problem.k_len == 0) return;
   const Index total = call.problem.q_len + call.problem.k_len - 1;
-  const double first = call.in.k_at.real(0, b, 0) - call.in.q_at.real(0, b, call.problem.q_len - 1);
+  const double first = call.in.k_positions.real(0, b, 0) - call.in.q_positions.real(0, b, call.problem.q_len - 1);
   std::array<double, diagonals_at_once> distances;
   for (Index x = 0; x < total; x += diagonals_at_once) {
     const Index n = std::min(diagonals_at_once, total - x);

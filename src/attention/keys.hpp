@@ -62,7 +62,7 @@ class HeadKeys {
   HeadKeys(const AttentionCall<T>& call, Index block)
       : keys_(call.in.k, call.in.block_table),
         values_(call.in.v, call.in.block_table),
-        turner_(call.rows, call.in.k_at, Side::key, turned_at_once, call.in_dim),
+        turner_(call.rows, call.in.k_positions, Side::key, turned_at_once, call.in_dim),
         k_len_(call.problem.k_len),
         dim_(call.problem.dim),
         block_(block),

@@ -43,8 +43,8 @@ class ForwardRoom {
   explicit ForwardRoom(ForwardCall<T>& of)
       : of_(of),
         call_(of.call),
-        keys_(call_, of.in.k, of.in.k_at, Side::key),
-        queries_(call_, of.in.q, of.in.q_at, Side::query),
+        keys_(call_, of.in.k, of.in.k_positions, Side::key),
+        queries_(call_, of.in.q, of.in.q_positions, Side::query),
         s_(call_.rows_dim * call_.value_dim),
         z_(2 * call_.dim),
         rows_(block_tokens * (block_tokens + call_.value_dim + call_.dim + 1)) {

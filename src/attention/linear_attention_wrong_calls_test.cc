@@ -109,18 +109,20 @@ TEST(LinearAttentionWrongCalls, Options) {
 
 TEST(LinearAttentionWrongCalls, Positions) {
   static const std::vector<Index> falling{0, 2, 1}, few{0, 1};
-  expect_wrong<RangeError>([](Calls& c) { c.in.q_at = Positions(dense(falling.data(), 3)); },
-                           "q_at: must not fall from token to token for a causal mask by position, got 1 after 2 at "
-                           "token 2 of sequence 0");
+  expect_wrong<RangeError>(
+      [](Calls& c) { c.in.q_positions = Positions(dense(falling.data(), 3)); },
+      "q_positions: must not fall from token to token for a causal mask by position, got 1 after 2 at "
+      "token 2 of sequence 0");
   static const std::vector<double> keys{0, 1, 2, 3, 2.5};
-  expect_wrong<RangeError>([](Calls& c) { c.in.k_at = Positions(dense(keys.data(), 5)); },
-                           "k_at: must not fall from token to token for a causal mask by position, got 2.5 after 3 at "
-                           "token 4 of sequence 0");
+  expect_wrong<RangeError>(
+      [](Calls& c) { c.in.k_positions = Positions(dense(keys.data(), 5)); },
+      "k_positions: must not fall from token to token for a causal mask by position, got 2.5 after 3 at "
+      "token 4 of sequence 0");
   Calls short_one;
-  short_one.in.q_at = Positions(dense(few.data(), 2));
+  short_one.in.q_positions = Positions(dense(few.data(), 2));
   EXPECT_THROW(short_one.forward(), ShapeError);
   Calls any_order;  // which masks by index, or none, do not mind
-  any_order.in.q_at = Positions(dense(falling.data(), 3));
+  any_order.in.q_positions = Positions(dense(falling.data(), 3));
   any_order.options.mask = Mask::causal_top_left;
   any_order.forward();
 }

@@ -39,7 +39,7 @@ void check_options(const char* function, const LinearAttentionOptions& options) 
 
 /// Each term serves queries, and keys as queries of their own, as turn() would ask it; dims follow from term to term.
 template <class A>
-void check_row_terms(const char* function, Call<A>& call, const Positions& q_at, const Positions& k_at) {
+void check_row_terms(const char* function, Call<A>& call, const Positions& q_positions, const Positions& k_positions) {
   call.dims.fill(0);
   call.dims[0] = call.dim;
   for (Index t = 0; t < call.terms.size; ++t) {
@@ -53,7 +53,7 @@ void check_row_terms(const char* function, Call<A>& call, const Positions& q_at,
       Problem problem{.batch = call.batch, .dim = call.dims[i]};
       problem.heads = problem.kv_heads = side == Side::query ? call.heads : call.kv_heads;
       problem.q_len = problem.k_len = side == Side::query ? call.q_len : call.k_len;
-      problem.q_at = problem.k_at = side == Side::query ? &q_at : &k_at;
+      problem.q_positions = problem.k_positions = side == Side::query ? &q_positions : &k_positions;
       if (term.check != nullptr) term.check(term.self, function, problem);
     }
     call.dims[i + 1] = term.out_dim == nullptr ? call.dims[i] : term.out_dim(term.self, call.dims[i]);
@@ -74,7 +74,7 @@ void check_sorted(const char* function, const char* argument, const Positions& a
 }
 
 template <class A>
-void count_visible(Call<A>& call, const Positions& q_at, const Positions& k_at) {
+void count_visible(Call<A>& call, const Positions& q_positions, const Positions& k_positions) {
   call.visible.resize(block_numbers(call.batch, call.q_len));
   for (Index b = 0; b < call.batch; ++b) {
     Index* visible = call.visible.data() + b * call.q_len;
@@ -85,7 +85,7 @@ void count_visible(Call<A>& call, const Positions& q_at, const Positions& k_at) 
           j = k_len;
           break;
         case Mask::causal:
-          while (j < k_len && k_at.real(0, b, j) <= q_at.real(0, b, i)) ++j;
+          while (j < k_len && k_positions.real(0, b, j) <= q_positions.real(0, b, i)) ++j;
           break;
         case Mask::causal_top_left:
           j = std::min(i + 1, k_len);
@@ -110,14 +110,14 @@ Call<Compute<T>> check_call(const char* function, const LinearAttentionInputs<T>
   call.kv_heads = in.k.shape[1], call.k_len = in.k.shape[2], call.value_dim = in.v.shape[3];
   call.terms = terms;
   check_options(function, options);
-  check_positions(function, "q_at", in.q_at, call.batch, call.q_len);
-  check_positions(function, "k_at", in.k_at, call.batch, call.k_len);
+  check_positions(function, "q_positions", in.q_positions, call.batch, call.q_len);
+  check_positions(function, "k_positions", in.k_positions, call.batch, call.k_len);
   if (options.mask == Mask::causal) {
-    check_sorted(function, "q_at", in.q_at, call.batch, call.q_len);
-    check_sorted(function, "k_at", in.k_at, call.batch, call.k_len);
+    check_sorted(function, "q_positions", in.q_positions, call.batch, call.q_len);
+    check_sorted(function, "k_positions", in.k_positions, call.batch, call.k_len);
   }
-  check_row_terms(function, call, in.q_at, in.k_at);
-  count_visible(call, in.q_at, in.k_at);
+  check_row_terms(function, call, in.q_positions, in.k_positions);
+  count_visible(call, in.q_positions, in.k_positions);
   return call;
 }
 

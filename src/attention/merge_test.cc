@@ -28,7 +28,7 @@ test::AttentionGot<T, O> slice_of(const AttentionData<T>& data, const TermList<C
   AttentionInputs<T> in = data.inputs();
   in.k.data += first * in.k.stride[2], in.k.shape[2] = end - first;
   in.v.data += first * in.v.stride[2], in.v.shape[2] = end - first;
-  in.k_at = Positions(c.k_first + first);
+  in.k_positions = Positions(c.k_first + first);
   auto options = data.options();
   if (!with_sinks) options.sinks = {};
   test::AttentionGot<T, O> got;

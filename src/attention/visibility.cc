@@ -37,8 +37,8 @@ Visibility::Visibility(const Problem& problem, const AttentionOptions<A>& option
       window_(options.window),
       q_len_(problem.q_len),
       k_len_(problem.k_len),
-      q_at_(problem.q_at),
-      k_at_(problem.k_at),
+      q_positions_(problem.q_positions),
+      k_positions_(problem.k_positions),
       k_lengths_(options.k_lengths),
       q_starts_(options.q_starts),
       k_starts_(options.k_starts),
@@ -58,10 +58,10 @@ Visibility::Visibility(const Problem& problem, const AttentionOptions<A>& option
     }
     if (!positions_count) continue;
     if (k_starts_.data == nullptr) {
-      sequence.rising = rises(*k_at_, b, sequence.keys.first, sequence.keys.end);
+      sequence.rising = rises(*k_positions_, b, sequence.keys.first, sequence.keys.end);
     } else {
       for (Index s = 0; s + 1 < k_starts_.shape[0]; ++s) {
-        sequence.rising = sequence.rising && rises(*k_at_, b, k_starts_(s), k_starts_(s + 1));
+        sequence.rising = sequence.rising && rises(*k_positions_, b, k_starts_(s), k_starts_(s + 1));
       }
     }
     sequence.holes = sequence.holes || !sequence.rising;
@@ -86,8 +86,8 @@ Index Visibility::own_column(Index b, Index i, const Pack& pack) const {
 }
 
 Columns Visibility::by_position(Index b, Index i, Columns keys) const {
-  const double m = q_at_->real(0, b, i);
-  const auto key = [&](Index j) { return k_at_->real(0, b, j); };
+  const double m = q_positions_->real(0, b, i);
+  const auto key = [&](Index j) { return k_positions_->real(0, b, j); };
   const double after = mask_ == Mask::causal ? 0 : static_cast<double>(window_.after);
   if (window_.before >= 0) {
     const double least = m - static_cast<double>(window_.before);

@@ -60,7 +60,7 @@ class Visibility {
   Mask mask_;
   Window window_;
   Index q_len_, k_len_;
-  const Positions *q_at_, *k_at_;
+  const Positions *q_positions_, *k_positions_;
   View<const Index, 1> k_lengths_, q_starts_, k_starts_;
   View<const bool, 2> key_mask_;
   View<const bool, 4> visible_;

@@ -79,7 +79,7 @@ template <class A>
 void AlibiShiftedBias<A>::add_scores(const Tile<A>& tile, A* s) const {
   const A slope = slopes_[tile.head];
   for (Index i = 0; i < tile.rows; ++i) {
-    for (Index j = 0; j < tile.cols; ++j) s[i * tile.stride + j] += slope * static_cast<A>(tile.k_at[0][j]);
+    for (Index j = 0; j < tile.cols; ++j) s[i * tile.stride + j] += slope * static_cast<A>(tile.k_positions[0][j]);
   }
 }
 
@@ -89,7 +89,7 @@ void AlibiShiftedBias<A>::add_score_grads(const Tile<A>& tile, const A* d_s, con
   double d_slope = 0;
   for (Index i = 0; i < tile.rows; ++i) {
     for (Index j = 0; j < tile.cols; ++j) {
-      d_slope += static_cast<double>(d_s[i * tile.stride + j]) * tile.k_at[0][j];
+      d_slope += static_cast<double>(d_s[i * tile.stride + j]) * tile.k_positions[0][j];
     }
   }
   grads.params[0] += static_cast<A>(d_slope);

@@ -72,8 +72,8 @@ void BertRelativeTerm<A>::check(const char* function, const Problem& problem) co
   for (Index b = 0; b < problem.batch && problem.q_len > 0 && problem.k_len > 0; ++b) {
     const auto [least, most] = relation::reach(problem, b);
     if (least < least_ || most > most_) {
-      throw RangeError(concat("[", function, "] q_at, k_at: must be less than max_position_embeddings = ", most_ + 1,
-                              " apart for BertRelative, got ", std::max(-least, most)));
+      throw RangeError(concat("[", function, "] q_positions, k_positions: must be less than max_position_embeddings = ",
+                              most_ + 1, " apart for BertRelative, got ", std::max(-least, most)));
     }
   }
 }

@@ -116,12 +116,14 @@ TEST(BertRelative, WrongCallsSayWhatMustHold) {
       [&] {
         add_scores(with(term), {{}, {}, rows(6, 4), rows(6, 4)}, dense(s.data(), 1, 1, 6, 6));
       },
-      "[add_scores] q_at, k_at: must be less than max_position_embeddings = 5 apart for BertRelative, got 5");
+      "[add_scores] q_positions, k_positions: must be less than max_position_embeddings = 5 apart for BertRelative, "
+      "got 5");
   expect_error<RangeError>(
       [&] {
         add_scores(with(term), {Positions(9), {}, rows(1, 4), rows(6, 4)}, dense(s.data(), 1, 1, 1, 6));
       },
-      "[add_scores] q_at, k_at: must be less than max_position_embeddings = 5 apart for BertRelative, got 9");
+      "[add_scores] q_positions, k_positions: must be less than max_position_embeddings = 5 apart for BertRelative, "
+      "got 9");
   expect_error<ShapeError>(
       [&] {
         add_scores(with(term), {{}, {}, rows(3, 8), rows(3, 8)}, dense(s.data(), 1, 1, 3, 3));

@@ -75,23 +75,24 @@ void check_augmentation(const CapeAugmentation& how) {
 
 }  // namespace
 
-void cape_positions(const Cape& cape, const Positions& at, View<double, 2> to, std::optional<CapeSeed> training) {
+void cape_positions(const Cape& cape, const Positions& positions, View<double, 2> to,
+                    std::optional<CapeSeed> training) {
   check_augmentation(cape.augmentation);
   if (!(cape.position_scale > 0) || !std::isfinite(cape.position_scale)) {
     throw RangeError(concat("[Cape] position_scale: must be positive and finite, got ", cape.position_scale));
   }
   check_output("cape_positions", "to", to);
   const auto [batch, time] = to.shape;
-  at.check("cape_positions", "at", 1, batch, time);
+  positions.check("cape_positions", "positions", 1, batch, time);
   for (Index b = 0; b < batch; ++b) {
     double mean = 0;
     if (cape.centre == CapeCentre::mean) {
-      for (Index t = 0; t < time; ++t) mean += at.real(0, b, t) * cape.position_scale;
+      for (Index t = 0; t < time; ++t) mean += positions.real(0, b, t) * cape.position_scale;
       mean /= static_cast<double>(time);
     }
     const Motion moved(cape.augmentation, training.value_or(CapeSeed{}), b, 1);
     for (Index t = 0; t < time; ++t) {
-      const double p = at.real(0, b, t) * cape.position_scale - mean;
+      const double p = positions.real(0, b, t) * cape.position_scale - mean;
       to(b, t) = training ? moved(p, t, 0, cape.position_scale) : p;
     }
   }
@@ -146,8 +147,9 @@ Cape2dInputs<A>::Cape2dInputs(const Cape2d& cape) : dim_(cape.dim) {
 
 template <class A>
 void Cape2dInputs<A>::check(const char* function, const Problem& problem) const {
-  if (problem.q_at->axes() == 2) return;
-  throw ShapeError(concat("[", function, "] at: must have two axes, y and x, for Cape2d, got ", problem.q_at->axes()));
+  if (problem.q_positions->axes() == 2) return;
+  throw ShapeError(
+      concat("[", function, "] positions: must have two axes, y and x, for Cape2d, got ", problem.q_positions->axes()));
 }
 
 template <class A>

@@ -207,7 +207,7 @@ TEST(Cape, WrongCallsSayWhatMustHold) {
   std::vector<float> x(8, 7.0f);
   const Cape2dInputs<float> encoding({.dim = 4});
   expect_error<ShapeError>([&] { fill<float>(encoding, {}, dense(x.data(), 2, 4)); },
-                           "[fill] at: must have two axes, y and x, for Cape2d, got 1");
+                           "[fill] positions: must have two axes, y and x, for Cape2d, got 1");
   EXPECT_EQ(x, std::vector<float>(8, 7.0f));
 }
 

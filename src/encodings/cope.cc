@@ -31,14 +31,14 @@ void CopeTerm<A>::check(const char* function, const Problem& problem) const {
     throw ShapeError(concat("[", function, "] Cope.embeddings: must be for queries and keys of ", problem.heads,
                             " heads of ", problem.dim, " features, shape is ", shape));
   }
-  const Positions& at = *problem.k_at;
+  const Positions& at = *problem.k_positions;
   if (at.is_offset()) return;
   for (Index b = 0; b < problem.batch; ++b) {
     for (Index t = 1; t < problem.k_len; ++t) {
       const double before = at.real(0, b, t - 1), here = at.real(0, b, t);
       if (here >= before) continue;
-      throw RangeError(concat("[", function, "] k_at: must not fall along a sequence for Cope, got ", here, " after ",
-                              before, " for token ", t, " of sequence ", b));
+      throw RangeError(concat("[", function, "] k_positions: must not fall along a sequence for Cope, got ", here,
+                              " after ", before, " for token ", t, " of sequence ", b));
     }
   }
 }
@@ -109,7 +109,7 @@ void CopeTerm<A>::add_scores(const Tile<A>& tile, A* s) const {
     const A *logit = w.logit + i * tile.cols, *z = w.z + i * w.max_pos;
     double position = 0;
     for (Index j = tile.cols - 1; j >= 0; --j) {
-      if (tile.k_at[0][j] > tile.q_at[0][i]) continue;
+      if (tile.k_positions[0][j] > tile.q_positions[0][i]) continue;
       position += Gate(static_cast<double>(logit[j])).open;
       const auto at = w.between(position);
       s[i * tile.stride + j] += w.score_scale * (z[at.below] + at.w * (z[at.above] - z[at.below]));
@@ -129,7 +129,7 @@ void CopeTerm<A>::add_score_grads(const Tile<A>& tile, const A* d_s, const TileG
     double position = 0;
     for (Index j = tile.cols - 1; j >= 0; --j) {
       slope[j] = 0;
-      if (tile.k_at[0][j] > tile.q_at[0][i]) continue;
+      if (tile.k_positions[0][j] > tile.q_positions[0][i]) continue;
       position += Gate(static_cast<double>(logit[j])).open;
       const auto at = w.between(position);
       const A d = w.score_scale * d_s[i * tile.stride + j];
@@ -140,7 +140,7 @@ void CopeTerm<A>::add_score_grads(const Tile<A>& tile, const A* d_s, const TileG
     // position_j = Σ_{t ≥ j} gate_t, gate = σ(logit): what the logit of key t does is summed over j ≤ t
     double d_gate = 0;
     for (Index t = 0; t < tile.cols; ++t) {
-      const bool seen = tile.k_at[0][t] <= tile.q_at[0][i];
+      const bool seen = tile.k_positions[0][t] <= tile.q_positions[0][i];
       d_gate += static_cast<double>(slope[t]);
       logit[t] = seen ? static_cast<A>(d_gate * Gate(static_cast<double>(logit[t])).slope) : A{0};
     }

@@ -95,13 +95,14 @@ TEST(Cope, AgreesWithItsReferenceInScoresAndGradients) {
 /// q, k and E of one head with one feature each.
 struct OneFeature {
   std::vector<double> q, k, e;
-  Positions q_at = {}, k_at = {};
+  Positions q_positions = {}, k_positions = {};
 
   std::vector<double> scores(const Cope& cope, double scale = 1) const {
     const auto n = [](const std::vector<double>& x) { return static_cast<Index>(x.size()); };
     const CopeTerm<double> term(cope, {dense(e.data(), 1, n(e), 1)});
     std::vector<double> s(q.size() * k.size());
-    add_scores(with(term), {q_at, k_at, bhtd(q.data(), 1, 1, n(q), 1), bhtd(k.data(), 1, 1, n(k), 1), scale},
+    add_scores(with(term),
+               {q_positions, k_positions, bhtd(q.data(), 1, 1, n(q), 1), bhtd(k.data(), 1, 1, n(k), 1), scale},
                bhtd(s.data(), 1, 1, n(q), n(k)));
     return s;
   }
@@ -146,20 +147,20 @@ TEST(Cope, ScalesAreWhereTheSpecSays) {
 
 TEST(Cope, PositionsDecideWhichKeysAreSeen) {
   // Real positions, repeated ones, queries in any order; against the reference.
-  const std::vector<double> q_at = {4.5, -1, 2, 9}, k_at = {0, 0, 2, 2.5, 4.5, 4.5, 8};
+  const std::vector<double> q_positions = {4.5, -1, 2, 9}, k_positions = {0, 0, 2, 2.5, 4.5, 4.5, 8};
   OneFeature some{{0.5, -1, 2, 1},
                   {1, -2, 0.3, 0.7, -0.1, 2, 1},
                   {1, -2, 3, 0.5},
-                  Positions(dense(q_at.data(), 4)),
-                  Positions(dense(k_at.data(), 7))};
+                  Positions(dense(q_positions.data(), 4)),
+                  Positions(dense(k_positions.data(), 7))};
   const Cope cope{.max_pos = 4};
   const std::vector<double> s = some.scores(cope, 0.7);
   for (Index i = 0; i < 4; ++i) {
     for (Index j = 0; j < 7; ++j) {
-      const double truth = reference::cope(cope, dense<const double>(some.e.data(), 1, 4, 1), 0,
-                                           dense<const double>(&some.q[static_cast<std::size_t>(i)], 1),
-                                           dense<const double>(some.k.data(), 7, 1), q_at[static_cast<std::size_t>(i)],
-                                           dense(k_at.data(), 7), j, 0.7);
+      const double truth = reference::cope(
+          cope, dense<const double>(some.e.data(), 1, 4, 1), 0,
+          dense<const double>(&some.q[static_cast<std::size_t>(i)], 1), dense<const double>(some.k.data(), 7, 1),
+          q_positions[static_cast<std::size_t>(i)], dense(k_positions.data(), 7), j, 0.7);
       EXPECT_NEAR(s[static_cast<std::size_t>(i * 7 + j)], truth, 1e-14);  // seven gates, slopes of up to 10
     }
   }
@@ -170,7 +171,7 @@ TEST(Cope, PaddingOnTheLeftChangesNothing) {
   const OneFeature bare{{1, 2, -1}, {0.5, -1, 2}, {1, 4, 9, 16}};
   OneFeature padded = bare;
   padded.k.insert(padded.k.begin(), {7, -3});
-  padded.q_at = Positions(2);
+  padded.q_positions = Positions(2);
   const std::vector<double> s = bare.scores({.max_pos = 4}), p = padded.scores({.max_pos = 4});
   for (std::size_t i = 0; i < 3; ++i) {
     for (std::size_t j = 0; j < 3; ++j) EXPECT_EQ(s[i * 3 + j], p[i * 5 + j + 2]);
@@ -267,7 +268,7 @@ TEST(Cope, WrongCallsSayWhatMustHold) {
                               bhtd<const float>(memory.data(), 1, 2, 2, 3)};
   expect_error<RangeError>(
       [&] { add_scores(with(encoding), in, scores); },
-      "[add_scores] k_at: must not fall along a sequence for Cope, got 2 after 3 for token 1 of sequence 0");
+      "[add_scores] k_positions: must not fall along a sequence for Cope, got 2 after 3 for token 1 of sequence 0");
   EXPECT_EQ(s, std::vector<float>(8, 7.0f));
 }
 

@@ -175,7 +175,7 @@ struct DebertaTerm<A>::Side {
   const std::int32_t* columns(const Tile<A>& tile, Part& part, Index i) const {
     if (tile.consecutive) return part.column.data() + (part.rows - 1 - i);
     for (Index j = 0; j < part.cols; ++j) {
-      const double distance = tile.k_at[0][part.col + j] - tile.q_at[0][part.row + i];
+      const double distance = tile.k_positions[0][part.col + j] - tile.q_positions[0][part.row + i];
       part.column[static_cast<std::size_t>(j)] = static_cast<std::int32_t>(table_row(distance) - part.low);
     }
     return part.column.data();
@@ -183,9 +183,9 @@ struct DebertaTerm<A>::Side {
 
   Part open(const Tile<A>& tile, Index row, Index col) const {
     Part part{row, col, std::min(block, tile.rows - row), std::min(block, tile.cols - col)};
-    const double *q_at = tile.q_at[0] + row, *k_at = tile.k_at[0] + col;
+    const double *q_positions = tile.q_positions[0] + row, *k_positions = tile.k_positions[0] + col;
     if (tile.consecutive) {
-      const double first = k_at[0] - q_at[part.rows - 1];
+      const double first = k_positions[0] - q_positions[part.rows - 1];
       const Index diagonals = part.rows + part.cols - 1;
       meet(part, first, first + static_cast<double>(diagonals - 1));
       for (Index d = 0; d < diagonals; ++d) {
@@ -193,8 +193,8 @@ struct DebertaTerm<A>::Side {
             static_cast<std::int32_t>(table_row(first + static_cast<double>(d)) - part.low);
       }
     } else {
-      const auto [q_low, q_high] = std::minmax_element(q_at, q_at + part.rows);
-      const auto [k_low, k_high] = std::minmax_element(k_at, k_at + part.cols);
+      const auto [q_low, q_high] = std::minmax_element(q_positions, q_positions + part.rows);
+      const auto [k_low, k_high] = std::minmax_element(k_positions, k_positions + part.cols);
       meet(part, *k_low - *q_high, *k_high - *q_low);
     }
     return part;

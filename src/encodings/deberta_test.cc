@@ -215,8 +215,9 @@ TEST(Deberta, WrongCallsSayWhatMustHold) {
                         Positions(dense(half, 2)),
                         bhtd<const float>(memory.data(), 1, 2, 2, 3),
                         bhtd<const float>(memory.data(), 1, 2, 2, 3)};
-  expect_error<RangeError>([&] { add_scores(with(encoding), in, scores); },
-                           "[add_scores] k_at: must be whole numbers for Deberta, got 0.5 for token 1 of sequence 0");
+  expect_error<RangeError>(
+      [&] { add_scores(with(encoding), in, scores); },
+      "[add_scores] k_positions: must be whole numbers for Deberta, got 0.5 for token 1 of sequence 0");
   EXPECT_EQ(s, std::vector<float>(8, 7.0f));
 }
 

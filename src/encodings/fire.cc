@@ -38,18 +38,18 @@ class Squeezed {
  public:
   Squeezed(const Tile<A>& tile, A c) : tile_(tile), c_(static_cast<double>(c)) {
     if (!tile.consecutive) return;
-    const double first = tile.k_at[0][0] - tile.q_at[0][0] - static_cast<double>(tile.rows - 1);
+    const double first = tile.k_positions[0][0] - tile.q_positions[0][0] - static_cast<double>(tile.rows - 1);
     for (Index i = 0; i < tile.rows + tile.cols - 1; ++i) put(i, first + static_cast<double>(i));
   }
 
   void begin_row(Index i) {
     if (tile_.consecutive) {
       first_ = tile_.rows - 1 - i;
-      const double before = std::ceil(tile_.q_at[0][i] - tile_.k_at[0][0]);
+      const double before = std::ceil(tile_.q_positions[0][i] - tile_.k_positions[0][0]);
       turn_ = static_cast<Index>(std::clamp(before, 0.0, static_cast<double>(tile_.cols)));
       return;
     }
-    for (Index j = 0; j < tile_.cols; ++j) put(j, tile_.k_at[0][j] - tile_.q_at[0][i]);
+    for (Index j = 0; j < tile_.cols; ++j) put(j, tile_.k_positions[0][j] - tile_.q_positions[0][i]);
   }
   /// The end of the keys from j on that all satisfy `in`, which x in one interval does. A consecutive row's distances
   /// fall up to its query and rise from there, so that they need not all be asked.
@@ -180,7 +180,7 @@ void FireBias<A>::add_scores(const Tile<A>& tile, A* s) const {
   for (Index i = 0; i < tile.rows; ++i) {
     squeezed.begin_row(i);
     const Normaliser norm(spec_, static_cast<double>(params_.c.value(0)),
-                          static_cast<double>(params_.multiplier.value(0)), tile.q_at[0][i]);
+                          static_cast<double>(params_.multiplier.value(0)), tile.q_positions[0][i]);
     const A scale = static_cast<A>(norm.value);
     const A *psi = squeezed.psi(), *ends = ends_.data();
     for (Index j = 0; j < tile.cols;) {
@@ -207,7 +207,7 @@ void FireBias<A>::add_score_grads(const Tile<A>& tile, const A* d_s, const TileG
   for (Index i = 0; i < tile.rows; ++i) {
     squeezed.begin_row(i);
     const Normaliser norm(spec_, static_cast<double>(params_.c.value(0)),
-                          static_cast<double>(params_.multiplier.value(0)), tile.q_at[0][i]);
+                          static_cast<double>(params_.multiplier.value(0)), tile.q_positions[0][i]);
     const A scale = static_cast<A>(norm.value);
     const A *psi = squeezed.psi(), *d_psi = squeezed.d_psi_d_c(), *ends = ends_.data();
     double d_psi_sum = 0, d_scale = 0;

@@ -52,7 +52,7 @@ inline void check_rows(const char* function, const char* name, const Problem& pr
     throw ShapeError(text::concat("[", function, "] ", name, ": must have a set of parameters for each of ",
                                   problem.heads, " heads, got ", sets, " sets for ", group, " heads each"));
   }
-  problem.q_at->check(function, "at", axes, problem.batch, problem.q_len);
+  problem.q_positions->check(function, "positions", axes, problem.batch, problem.q_len);
 }
 
 /// The two elements of pair i.

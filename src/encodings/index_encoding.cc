@@ -27,9 +27,9 @@ IndexInputs<A>::IndexInputs(const IndexEncoding& spec) : spec_(spec) {
 
 template <class A>
 void IndexInputs<A>::check(const char* function, const Problem& problem) const {
-  const Positions& at = *problem.q_at;
+  const Positions& at = *problem.q_positions;
   if (at.axes() != 1) {
-    throw ShapeError(concat("[", function, "] at: must have one axis for IndexEncoding, got ", at.axes()));
+    throw ShapeError(concat("[", function, "] positions: must have one axis for IndexEncoding, got ", at.axes()));
   }
   if (spec_.form != IndexForm::binary) return;
   // Positions end at 2^31: more columns than that stay 0.
@@ -38,7 +38,7 @@ void IndexInputs<A>::check(const char* function, const Problem& problem) const {
     for (Index t = 0; t < problem.q_len; ++t) {
       const double p = at.real(0, b, t);
       if (p >= 0 && p < end && p == std::floor(p)) continue;
-      throw RangeError(concat("[", function, "] at: must be whole and in [0, 2^", spec_.dim,
+      throw RangeError(concat("[", function, "] positions: must be whole and in [0, 2^", spec_.dim,
                               ") for binary with as many columns, got ", p, " at [batch ", b, ", time ", t, "]"));
     }
   }

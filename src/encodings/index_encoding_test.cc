@@ -85,13 +85,13 @@ TEST(IndexEncoding, WrongCallsSayWhatMustHold) {
   std::vector<float> x(9, 7.0f);
   expect_error<RangeError>(
       [&] { fill<float>(bits, Positions(6), dense(x.data(), 3, 3)); },
-      "[fill] at: must be whole and in [0, 2^3) for binary with as many columns, got 8 at [batch 0, time 2]");
+      "[fill] positions: must be whole and in [0, 2^3) for binary with as many columns, got 8 at [batch 0, time 2]");
   const std::vector<double> real{0, 0.5, 1}, axes(6);
   expect_error<RangeError>(
       [&] { fill<float>(bits, dense(real.data(), 3), dense(x.data(), 3, 3)); },
-      "[fill] at: must be whole and in [0, 2^3) for binary with as many columns, got 0.5 at [batch 0, time 1]");
+      "[fill] positions: must be whole and in [0, 2^3) for binary with as many columns, got 0.5 at [batch 0, time 1]");
   expect_error<ShapeError>([&] { fill<float>(bits, dense(axes.data(), 2, 1, 3), dense(x.data(), 3, 3)); },
-                           "[fill] at: must have one axis for IndexEncoding, got 2");
+                           "[fill] positions: must have one axis for IndexEncoding, got 2");
   EXPECT_EQ(x, std::vector<float>(9, 7.0f));
 }
 

@@ -40,9 +40,9 @@ LearnedInputs<A>::LearnedInputs(const Learned& spec, Param<A, 2> table) : spec_(
 
 template <class A>
 void LearnedInputs<A>::check(const char* function, const Problem& problem) const {
-  const Positions& at = *problem.q_at;
+  const Positions& at = *problem.q_positions;
   if (at.axes() != 1) {
-    throw ShapeError(concat("[", function, "] at: must have one axis for Learned, got ", at.axes()));
+    throw ShapeError(concat("[", function, "] positions: must have one axis for Learned, got ", at.axes()));
   }
   const double length = static_cast<double>(spec_.length);
   const Index padding = spec_.padding_row ? *spec_.padding_row - spec_.offset : 0;
@@ -51,7 +51,7 @@ void LearnedInputs<A>::check(const char* function, const Problem& problem) const
       const double p = at.real(0, b, t);
       const bool whole = p == std::floor(p);
       if (whole && ((p >= 0 && p < length) || (spec_.padding_row && p == static_cast<double>(padding)))) continue;
-      throw RangeError(concat("[", function, "] at: must be whole and lie in [0, ", spec_.length,
+      throw RangeError(concat("[", function, "] positions: must be whole and lie in [0, ", spec_.length,
                               "), the length of the learned table, got ", p, " at [batch ", b, ", time ", t, "]"));
     }
   }

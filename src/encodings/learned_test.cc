@@ -89,8 +89,9 @@ TEST(Learned, WrongCallsSayWhatMustHold) {
 
   const LearnedInputs<float> encoding({.length = 4, .dim = 2, .offset = 2}, {dense(table.data(), 6, 2)});
   const auto refused = [&](const Positions& at, const std::string& got) {
-    expect_error<RangeError>([&] { fill<float>(encoding, at, dense(x.data(), 2, 3, 2)); },
-                             "[fill] at: must be whole and lie in [0, 4), the length of the learned table, got " + got);
+    expect_error<RangeError>(
+        [&] { fill<float>(encoding, at, dense(x.data(), 2, 3, 2)); },
+        "[fill] positions: must be whole and lie in [0, 4), the length of the learned table, got " + got);
   };
   refused(Positions(2), "4 at [batch 0, time 2]");
   refused(Positions(-1), "-1 at [batch 0, time 0]");
@@ -98,7 +99,7 @@ TEST(Learned, WrongCallsSayWhatMustHold) {
   refused(dense(real.data(), 2, 3), "1.5 at [batch 1, time 1]");
   const std::vector<double> axes(12);
   expect_error<ShapeError>([&] { add<float>(encoding, dense(axes.data(), 2, 2, 3), dense(x.data(), 2, 3, 2)); },
-                           "[add] at: must have one axis for Learned, got 2");
+                           "[add] positions: must have one axis for Learned, got 2");
   EXPECT_EQ(x, std::vector<float>(12, 7.0f));
 }
 

@@ -35,10 +35,10 @@ void TemperatureRows<A>::check(const char* function, const Problem& problem) con
   const auto least = -static_cast<double>(temperature_.first);
   for (Index b = 0; b < problem.batch; ++b) {
     for (Index i = 0; i < problem.q_len; ++i) {
-      const double m = problem.q_at->real(0, b, i);
+      const double m = problem.q_positions->real(0, b, i);
       if (m >= least) continue;
       throw RangeError(
-          concat("[", function, "] at: temperature needs positions of at least -first = ", least, ", got ", m));
+          concat("[", function, "] positions: temperature needs positions of at least -first = ", least, ", got ", m));
     }
   }
 }

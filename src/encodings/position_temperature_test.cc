@@ -73,7 +73,7 @@ TEST(PositionTemperature, WrongCallsSayWhatMustHold) {
         turn<float>(rows, Side::query, Positions(-2), bhtd<const float>(q.data(), 1, 1, 2, 1),
                     bhtd(q.data(), 1, 1, 2, 1));
       },
-      "[turn] at: temperature needs positions of at least -first = -1, got -2");
+      "[turn] positions: temperature needs positions of at least -first = -1, got -2");
   EXPECT_EQ(q, std::vector<float>(2, 7.0f));
 }
 

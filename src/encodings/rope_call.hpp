@@ -18,7 +18,7 @@ struct RotateCall {
   struct Rebase {
     const RowFrequencies* from;
     const RowFrequencies* to;
-    Positions old_at;
+    Positions old_positions;
     double factor;  ///< a'/a
   };
   const Rebase* rebase = nullptr;

@@ -24,8 +24,8 @@ struct Pairs {
     const Index pairs = f.pairs();
     for (Index i = 0; i < pairs; ++i) {
       const Index first = f.begin + (half ? i : 2 * i), second = f.begin + (half ? i + pairs : 2 * i + 1);
-      const auto wide = [&](View<const T, 4> x, Index at) {
-        return static_cast<double>(static_cast<Compute<T>>(x(b, h, t, at)));
+      const auto wide = [&](View<const T, 4> x, Index d) {
+        return static_cast<double>(static_cast<Compute<T>>(x(b, h, t, d)));
       };
       body(i, wide(y, first), wide(y, second), wide(d_y, first), wide(d_y, second));
     }
@@ -34,7 +34,7 @@ struct Pairs {
 
 /// d/dθ and d/da: one partial sum per (batch, head), added in that order, so that threads cannot change the result.
 template <class T>
-void add_parameter_gradients(const Pairs<T>& in, const Positions& at, const RopeGradients& gradients,
+void add_parameter_gradients(const Pairs<T>& in, const Positions& positions, const RopeGradients& gradients,
                              const Executor& on) {
   const Index heads = in.y.shape[1], time = in.y.shape[2], tasks = in.y.shape[0] * heads, pairs = in.f.pairs();
   std::vector<double> sums(static_cast<std::size_t>(tasks * (pairs + 1)));
@@ -44,8 +44,8 @@ void add_parameter_gradients(const Pairs<T>& in, const Positions& at, const Rope
     const Index b = task / heads, h = task % heads;
     for (Index t = 0; t < time; ++t) {
       in.each(b, h, t, [&](Index i, double y0, double y1, double g0, double g1) {
-        const Index axis = std::min(in.f.axis[static_cast<std::size_t>(i)], at.axes() - 1);
-        d_theta[i] += at.real(axis, b, t) * (g1 * y0 - g0 * y1);
+        const Index axis = std::min(in.f.axis[static_cast<std::size_t>(i)], positions.axes() - 1);
+        d_theta[i] += positions.real(axis, b, t) * (g1 * y0 - g0 * y1);
         d_log_a += g0 * y0 + g1 * y1;
       });
     }
@@ -79,7 +79,7 @@ void add_position_gradients(const Pairs<T>& in, View<double, 3> d_positions, con
 
 template <class T>
 void rotate_parameter_gradients(const RopeFrequencies& frequencies, View<const T, 4> y, View<const T, 4> d_y,
-                                const Positions& at, const RopeGradients& gradients, const Executor& on) {
+                                const Positions& positions, const RopeGradients& gradients, const Executor& on) {
   const char* function = "rotate_parameter_gradients";
   check_frequencies(frequencies);
   check_heads(function, "y", y, frequencies.head_dim);
@@ -87,19 +87,19 @@ void rotate_parameter_gradients(const RopeFrequencies& frequencies, View<const T
     throw ShapeError(concat("[", function, "] d_y: must have the shape of y, ", y.shape, ", got ", d_y.shape));
   }
   check_heads(function, "d_y", d_y, frequencies.head_dim);
-  at.check(function, "at", frequencies.axes, y.shape[0], y.shape[2]);
+  positions.check(function, "positions", frequencies.axes, y.shape[0], y.shape[2]);
   if (gradients.inv_freq.data != nullptr && gradients.inv_freq.shape[0] != frequencies.pairs()) {
     throw ShapeError(concat("[", function, "] gradients.inv_freq: must have one element per pair, ",
                             frequencies.pairs(), ", got ", gradients.inv_freq.shape[0]));
   }
-  const std::array<Index, 3> expected{at.axes(), y.shape[0], y.shape[2]};
+  const std::array<Index, 3> expected{positions.axes(), y.shape[0], y.shape[2]};
   if (gradients.positions.data != nullptr && gradients.positions.shape != expected) {
     throw ShapeError(concat("[", function, "] gradients.positions: must have shape [axes, batch, time] = ", expected,
                             ", got ", gradients.positions.shape));
   }
   const Pairs<T> in{frequencies, y, d_y};
   if (gradients.inv_freq.data != nullptr || gradients.attention_factor != nullptr) {
-    add_parameter_gradients(in, at, gradients, on);
+    add_parameter_gradients(in, positions, gradients, on);
   }
   if (gradients.positions.data != nullptr) add_position_gradients(in, gradients.positions, on);
 }

@@ -28,18 +28,18 @@ void check_same_geometry(const RopeFrequencies& from, const RopeFrequencies& to)
 }  // namespace
 
 template <class T>
-void rebase(const RopeFrequencies& from, const Positions& old_at, const RopeFrequencies& to, const Positions& new_at,
-            View<T, 4> k, const Executor& on) {
+void rebase(const RopeFrequencies& from, const Positions& old_positions, const RopeFrequencies& to,
+            const Positions& new_positions, View<T, 4> k, const Executor& on) {
   check_same_geometry(from, to);
   check_heads("rebase", "k", View<const T, 4>(k), to.head_dim);
   check_distinct("rebase", "k", k);
-  old_at.check("rebase", "old_at", from.axes, k.shape[0], k.shape[2]);
-  new_at.check("rebase", "new_at", to.axes, k.shape[0], k.shape[2]);
+  old_positions.check("rebase", "old_positions", from.axes, k.shape[0], k.shape[2]);
+  new_positions.check("rebase", "new_positions", to.axes, k.shape[0], k.shape[2]);
   const RowFrequencies from_rows(from), to_rows(to);
-  const typename RotateCall<T>::Rebase move{&from_rows, &to_rows, old_at,
+  const typename RotateCall<T>::Rebase move{&from_rows, &to_rows, old_positions,
                                             to_rows.attention_factor / from_rows.attention_factor};
   RotateCall<T> call{.rebase = &move,
-                     .at = new_at,
+                     .at = new_positions,
                      .in = k,
                      .out = k,
                      .frequencies = &to_rows,

@@ -19,15 +19,15 @@ using test::Shape;
 
 /// What a rebase should make of cached keys, in double: turned back to position 0, then on to the new one.
 template <class T>
-std::vector<double> reference_rebase(const RopeFrequencies& from, const Positions& old_at, const RopeFrequencies& to,
-                                     const Positions& new_at, const Guarded<T>& k) {
+std::vector<double> reference_rebase(const RopeFrequencies& from, const Positions& old_positions,
+                                     const RopeFrequencies& to, const Positions& new_positions, const Guarded<T>& k) {
   RopeFrequencies back = from;
   back.attention_factor = 1 / from.attention_factor;
   std::vector<double> values = k.doubles();
   const auto [batch, heads, time, dim] = k.view().shape;
   const auto view = bhtd(values.data(), batch, heads, time, dim);
-  reference::rotate_backward(back, view, old_at, view);
-  reference::rotate(to, view, new_at, view);
+  reference::rotate_backward(back, view, old_positions, view);
+  reference::rotate(to, view, new_positions, view);
   return values;
 }
 
@@ -82,17 +82,17 @@ TEST(RopeRebase, EqualsTurningBackAndRotatingAgainForEveryMoveTypeLayoutAndTarge
         SCOPED_TRACE(std::string(move.name) + ", " + test::type_name<T>() + ", " + test::name(layout));
         const bool big = ++n % 5 == 0;
         const Shape shape{2, big ? 5 : 2, big ? 33 : 5, move.to.head_dim};
-        PositionTensor<Index> old_at(move.axes, 2, shape[2]), new_at(move.axes, 2, shape[2]);
-        old_at.fill(random, 0, 1 << 20);
-        new_at.fill(random, 0, 1 << 20);
+        PositionTensor<Index> old_positions(move.axes, 2, shape[2]), new_positions(move.axes, 2, shape[2]);
+        old_positions.fill(random, 0, 1 << 20);
+        new_positions.fill(random, 0, 1 << 20);
         Guarded<T> k(shape, layout);
         k.fill(random);
-        const auto expected = reference_rebase(move.from, old_at, move.to, new_at, k);
+        const auto expected = reference_rebase(move.from, old_positions, move.to, new_positions, k);
         std::vector<T> first;
         test::on_every_target([&] {
           Guarded<T> moved(shape, layout);
           moved.copy(k.read());
-          rebase(move.from, old_at, move.to, new_at, moved.view());
+          rebase(move.from, old_positions, move.to, new_positions, moved.view());
           EXPECT_TRUE(is_rotation(move.to, k, expected, moved));
           EXPECT_TRUE(moved.guards_intact());
           EXPECT_TRUE(moved.says_something());
@@ -113,14 +113,14 @@ TEST(RopeRebase, OfCachedKeysEqualsRotatingThemAfreshWithTheNewEncoding) {
     test::for_each_type([&](auto type) {
       using T = decltype(type);
       const Shape shape{2, 3, 9, move.to.head_dim};
-      PositionTensor<Index> old_at(move.axes, 2, 9), new_at(move.axes, 2, 9);
-      old_at.fill(random, 0, 8192);
-      new_at.fill(random, 0, 8192);
+      PositionTensor<Index> old_positions(move.axes, 2, 9), new_positions(move.axes, 2, 9);
+      old_positions.fill(random, 0, 8192);
+      new_positions.fill(random, 0, 8192);
       Guarded<T> k(shape, Layout::bthd), cached(shape, Layout::bthd), fresh(shape, Layout::bthd);
       k.fill(random);
-      rotate_to(RopeTable<Compute<T>>(move.from, 100), k.read(), cached.view(), old_at);
-      rotate_to(RopeTable<Compute<T>>(move.to, 100), k.read(), fresh.view(), new_at);
-      rebase(move.from, old_at, move.to, new_at, cached.view());
+      rotate_to(RopeTable<Compute<T>>(move.from, 100), k.read(), cached.view(), old_positions);
+      rotate_to(RopeTable<Compute<T>>(move.to, 100), k.read(), fresh.view(), new_positions);
+      rebase(move.from, old_positions, move.to, new_positions, cached.view());
       const double epsilon = std::is_same_v<T, double>    ? 1e-13
                              : std::is_same_v<T, float>   ? 9 * 0x1p-23
                              : std::is_same_v<T, Float16> ? 3 * 0x1p-11
@@ -169,19 +169,19 @@ TEST(RopeRebase, FarAndRealPositionsAreAsExactAsNearOnes) {
   for (int repeat = 0; repeat < 5; ++repeat) {
     Guarded<double> k({1, 2, 50, 64}, Layout::bhtd);
     k.fill(random);
-    PositionTensor<double> old_at(1, 1, 50), new_at(1, 1, 50);
-    old_at.fill(random, -0x1p31, 0x1p31);
-    new_at.fill(random, -0x1p31, 0x1p31);
-    const auto expected = reference_rebase(from, old_at, to, new_at, k);
+    PositionTensor<double> old_positions(1, 1, 50), new_positions(1, 1, 50);
+    old_positions.fill(random, -0x1p31, 0x1p31);
+    new_positions.fill(random, -0x1p31, 0x1p31);
+    const auto expected = reference_rebase(from, old_positions, to, new_positions, k);
     Guarded<double> moved({1, 2, 50, 64}, Layout::bhtd);
     moved.copy(k.read());
-    rebase(from, old_at, to, new_at, moved.view());
+    rebase(from, old_positions, to, new_positions, moved.view());
     EXPECT_TRUE(is_rotation(to, k, expected, moved));
     Guarded<float> narrow({1, 2, 50, 64}, Layout::bhtd), narrow_moved({1, 2, 50, 64}, Layout::bhtd);
     narrow.copy(k.read());
     narrow_moved.copy(k.read());
-    const auto narrow_expected = reference_rebase(from, old_at, to, new_at, narrow);
-    rebase(from, old_at, to, new_at, narrow_moved.view());
+    const auto narrow_expected = reference_rebase(from, old_positions, to, new_positions, narrow);
+    rebase(from, old_positions, to, new_positions, narrow_moved.view());
     EXPECT_TRUE(is_rotation(to, narrow, narrow_expected, narrow_moved));
   }
 }
@@ -227,13 +227,13 @@ TEST(RopeRebase, HasTheSameBitsForAnyNumberOfThreads) {
   for (const Move& move : moves()) {
     Guarded<float> k({3, 5, 65, move.to.head_dim}, Layout::bthd);
     k.fill(random);
-    PositionTensor<Index> old_at(move.axes, 3, 65), new_at(move.axes, 3, 65);
-    old_at.fill(random, 0, 9999);
-    new_at.fill(random, 0, 9999);
+    PositionTensor<Index> old_positions(move.axes, 3, 65), new_positions(move.axes, 3, 65);
+    old_positions.fill(random, 0, 9999);
+    new_positions.fill(random, 0, 9999);
     const auto moved = [&](const Executor& on) {
       Guarded<float> y({3, 5, 65, move.to.head_dim}, Layout::bthd);
       y.copy(k.read());
-      rebase(move.from, old_at, move.to, new_at, y.view(), on);
+      rebase(move.from, old_positions, move.to, new_positions, y.view(), on);
       return y.values();
     };
     const auto serial = moved({});

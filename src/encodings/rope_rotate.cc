@@ -14,21 +14,23 @@ namespace {
 using text::concat;
 
 template <class C>
-void check_rows(const char* function, const RopeTable<C>& table, const Positions& at, Index batch, Index time) {
+void check_rows(const char* function, const char* argument, const RopeTable<C>& table, const Positions& positions,
+                Index batch, Index time) {
   const RopeRows<C>& rows = table.rows();
   if (!rows.given && !rows.decay.any()) return;
-  for (Index axis = 0; axis < at.axes(); ++axis) {
+  for (Index axis = 0; axis < positions.axes(); ++axis) {
     for (Index b = 0; b < batch; ++b) {
       for (Index t = 0; t < time; ++t) {
-        const double p = at.real(axis, b, t);
+        const double p = positions.real(axis, b, t);
         if (rows.given &&
             !(p >= 0 && p < static_cast<double>(table.length()) && p == static_cast<double>(static_cast<Index>(p)))) {
-          throw RangeError(concat("[", function, "] at: must be a row of the given table, ",
+          throw RangeError(concat("[", function, "] ", argument, ": must be a row of the given table, ",
                                   table.length() == 0 ? concat("which has none") : concat("0 to ", table.length() - 1),
                                   ", got ", p));
         }
         if (rows.decay.any() && !rows.decay.in_range(p)) {
-          throw RangeError(concat("[", function, "] at: xPos factors must stay between 2^-100 and 2^100; position ", p,
+          throw RangeError(concat("[", function,
+                                  "] positions: xPos factors must stay between 2^-100 and 2^100; position ", p,
                                   " is too far from the centre ", rows.decay.centre));
         }
       }
@@ -131,12 +133,12 @@ void run(RotateCall<T>& call, const Executor& on) {
 namespace {
 
 struct Names {
-  const char *function, *in, *out, *at;
+  const char *function, *in, *out, *positions;
 };
 
 template <class T>
 RotateCall<T> checked_call(const Names& names, const RopeTable<Compute<T>>& table, View<const T, 4> in, View<T, 4> out,
-                           const Positions& at, bool transposed) {
+                           const Positions& positions, bool transposed) {
   const RopeFrequencies& f = table.frequencies();
   check_heads(names.function, names.in, in, f.head_dim);
   if (in.shape != out.shape) {
@@ -147,10 +149,10 @@ RotateCall<T> checked_call(const Names& names, const RopeTable<Compute<T>>& tabl
   if (!same) check_heads(names.function, names.out, View<const T, 4>(out), f.head_dim);
   check_distinct(names.function, names.out, out);
   if (!same) check_apart(names.function, names.out, in, out);
-  at.check(names.function, names.at, f.axes, in.shape[0], in.shape[2]);
-  check_rows(names.function, table, at, in.shape[0], in.shape[2]);
+  positions.check(names.function, names.positions, f.axes, in.shape[0], in.shape[2]);
+  check_rows(names.function, names.positions, table, positions, in.shape[0], in.shape[2]);
   return {.rows = &table.rows(),
-          .at = at,
+          .at = positions,
           .in = in,
           .out = out,
           .frequencies = &table.rows().frequencies,
@@ -159,27 +161,19 @@ RotateCall<T> checked_call(const Names& names, const RopeTable<Compute<T>>& tabl
           .transposed = transposed};
 }
 
-}  // namespace
+/// Rows that turn in place, and what the caller calls their positions.
+template <class T>
+struct Turned {
+  View<T, 4> x;
+  const Positions& positions;
+  const char* name;
+};
 
-template <Writable T>
-void rotate(const RopeTable<Compute<T>>& table, View<T, 4> x, const Positions& at, const Executor& on) {
-  auto call = checked_call<T>({"rotate", "x", "x", "at"}, table, x, x, at, false);
-  run(call, on);
-}
-
-template <Writable T>
-void rotate_to(const RopeTable<Compute<T>>& table, std::type_identity_t<View<const T, 4>> in, View<T, 4> out,
-               const Positions& at, const Executor& on) {
-  auto call = checked_call<T>({"rotate_to", "in", "out", "at"}, table, in, out, at, false);
-  run(call, on);
-}
-
-template <Writable T>
-void rotate(const RopeTable<Compute<T>>& table, View<T, 4> q, const Positions& q_at, View<T, 4> k,
-            const Positions& k_at, const Executor& on) {
-  auto q_call = checked_call<T>({"rotate", "q", "q", "q_at"}, table, q, q, q_at, false);
-  auto k_call = checked_call<T>({"rotate", "k", "k", "k_at"}, table, k, k, k_at, false);
-  if (q.data == k.data && q.size() > 0 && k.size() > 0) {
+template <class T>
+void rotate_both(const RopeTable<Compute<T>>& table, const Turned<T>& q, const Turned<T>& k, const Executor& on) {
+  auto q_call = checked_call<T>({"rotate", "q", "q", q.name}, table, q.x, q.x, q.positions, false);
+  auto k_call = checked_call<T>({"rotate", "k", "k", k.name}, table, k.x, k.x, k.positions, false);
+  if (q.x.data == k.x.data && q.x.size() > 0 && k.x.size() > 0) {
     throw ShapeError("[rotate] k: must be another tensor than q, got the same memory, which would turn twice");
   }
   Plan<T> q_plan(q_call, on), k_plan(k_call, on);  // both before either writes
@@ -187,21 +181,44 @@ void rotate(const RopeTable<Compute<T>>& table, View<T, 4> q, const Positions& q
   run(k_call, k_plan, on);
 }
 
+}  // namespace
+
 template <Writable T>
-void rotate(const RopeTable<Compute<T>>& table, View<T, 4> q, View<T, 4> k, const Positions& at, const Executor& on) {
-  rotate<T>(table, q, at, k, at, on);
+void rotate(const RopeTable<Compute<T>>& table, View<T, 4> x, const Positions& positions, const Executor& on) {
+  auto call = checked_call<T>({"rotate", "x", "x", "positions"}, table, x, x, positions, false);
+  run(call, on);
 }
 
 template <Writable T>
-void rotate_backward(const RopeTable<Compute<T>>& table, View<T, 4> d, const Positions& at, const Executor& on) {
-  auto call = checked_call<T>({"rotate_backward", "d", "d", "at"}, table, d, d, at, true);
+void rotate_to(const RopeTable<Compute<T>>& table, std::type_identity_t<View<const T, 4>> in, View<T, 4> out,
+               const Positions& positions, const Executor& on) {
+  auto call = checked_call<T>({"rotate_to", "in", "out", "positions"}, table, in, out, positions, false);
+  run(call, on);
+}
+
+template <Writable T>
+void rotate(const RopeTable<Compute<T>>& table, View<T, 4> q, const Positions& q_positions, View<T, 4> k,
+            const Positions& k_positions, const Executor& on) {
+  rotate_both<T>(table, {q, q_positions, "q_positions"}, {k, k_positions, "k_positions"}, on);
+}
+
+template <Writable T>
+void rotate(const RopeTable<Compute<T>>& table, View<T, 4> q, View<T, 4> k, const Positions& positions,
+            const Executor& on) {
+  rotate_both<T>(table, {q, positions, "positions"}, {k, positions, "positions"}, on);
+}
+
+template <Writable T>
+void rotate_backward(const RopeTable<Compute<T>>& table, View<T, 4> d, const Positions& positions, const Executor& on) {
+  auto call = checked_call<T>({"rotate_backward", "d", "d", "positions"}, table, d, d, positions, true);
   run(call, on);
 }
 
 template <Writable T>
 void rotate_backward_to(const RopeTable<Compute<T>>& table, std::type_identity_t<View<const T, 4>> d_out,
-                        View<T, 4> d_in, const Positions& at, const Executor& on) {
-  auto call = checked_call<T>({"rotate_backward_to", "d_out", "d_in", "at"}, table, d_out, d_in, at, true);
+                        View<T, 4> d_in, const Positions& positions, const Executor& on) {
+  auto call =
+      checked_call<T>({"rotate_backward_to", "d_out", "d_in", "positions"}, table, d_out, d_in, positions, true);
   run(call, on);
 }
 

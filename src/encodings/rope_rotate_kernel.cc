@@ -124,12 +124,12 @@ HWY_INLINE const C* natural_row(const RotateCall<T>& call, Index b, Index t, con
     if (call.rebase == nullptr) return row_at(*call.rows, p, scratch, to);
     const auto& move = *call.rebase;
     double* row = scratch.doubles();
-    difference_row(*move.to, p, *move.from, move.old_at.real(HWY_MIN(axis, move.old_at.axes() - 1), b, t), row,
-                   row + f.padded);
+    difference_row(*move.to, p, *move.from, move.old_positions.real(HWY_MIN(axis, move.old_positions.axes() - 1), b, t),
+                   row, row + f.padded);
     finish_row(row, f.padded, move.factor, to);
     return to;
   };
-  if (axes == 1 && (call.rebase == nullptr || call.rebase->old_at.axes() == 1)) return one_axis(0, out);
+  if (axes == 1 && (call.rebase == nullptr || call.rebase->old_positions.axes() == 1)) return one_axis(0, out);
   // Each pair from the row of its own axis.
   for (Index axis = 0; axis < f.axes; ++axis) {
     const C* row = one_axis(axis, scratch.natural + axis * stride);

@@ -216,20 +216,20 @@ TEST(Rotate, TenThousandScoresDependOnTheDistanceAlone) {
   Guarded<float> q({1, 1, count, dim}, Layout::bhtd), k({1, 1, count, dim}, Layout::bhtd);
   q.fill(random);
   k.fill(random);
-  PositionTensor<Index> q_at(1, 1, count), k_at(1, 1, count), q_moved(1, 1, count), k_moved(1, 1, count);
-  q_at.fill(random, 0, 1 << 17);
-  k_at.fill(random, 0, 1 << 17);
-  for (std::size_t n = 0; n < q_at.values.size(); ++n) {
+  PositionTensor<Index> q_positions(1, 1, count), k_positions(1, 1, count), q_moved(1, 1, count), k_moved(1, 1, count);
+  q_positions.fill(random, 0, 1 << 17);
+  k_positions.fill(random, 0, 1 << 17);
+  for (std::size_t n = 0; n < q_positions.values.size(); ++n) {
     const Index shift = random.integer(1, 1 << 20);
-    q_moved.values[n] = q_at.values[n] + shift;
-    k_moved.values[n] = k_at.values[n] + shift;
+    q_moved.values[n] = q_positions.values[n] + shift;
+    k_moved.values[n] = k_positions.values[n] + shift;
   }
   const auto rotated = [&](const Guarded<float>& x, const Positions& at) {
     Guarded<float> y({1, 1, count, dim}, Layout::bhtd);
     rotate_to(table, x.read(), y.view(), at);
     return y;
   };
-  const auto q_here = rotated(q, q_at), k_here = rotated(k, k_at);
+  const auto q_here = rotated(q, q_positions), k_here = rotated(k, k_positions);
   const auto q_there = rotated(q, q_moved), k_there = rotated(k, k_moved);
   double worst = 0, meaningful = 0;
   for (Index t = 0; t < count; ++t) {
@@ -320,28 +320,30 @@ TEST(Rotate, QueriesAndKeysInOneCallEqualTwoCalls) {
   test::for_each_type([&](auto type) {
     using T = decltype(type);
     const RopeTable<Compute<T>> table(rope, 20);
-    const auto compare = [&](Index q_time, const Positions& q_at, Index k_time, const Positions& k_at, bool shared) {
+    const auto compare = [&](Index q_time, const Positions& q_positions, Index k_time, const Positions& k_positions,
+                             bool shared) {
       const Shape q_shape{2, 6, q_time, 32}, k_shape{2, 2, k_time, 32};
       Guarded<T> q(q_shape, Layout::bthd), k(k_shape, Layout::padded);
       q.fill(random);
       k.fill(random);
       Guarded<T> q_alone(q_shape, Layout::bhtd), k_alone(k_shape, Layout::bhtd);
-      rotate_to(table, q.read(), q_alone.view(), q_at);
-      rotate_to(table, k.read(), k_alone.view(), k_at);
+      rotate_to(table, q.read(), q_alone.view(), q_positions);
+      rotate_to(table, k.read(), k_alone.view(), k_positions);
       test::Workers on(3);
-      shared ? rotate(table, q.view(), k.view(), q_at, on) : rotate(table, q.view(), q_at, k.view(), k_at, on);
+      shared ? rotate(table, q.view(), k.view(), q_positions, on)
+             : rotate(table, q.view(), q_positions, k.view(), k_positions, on);
       EXPECT_TRUE(test::same_bits(q.values(), q_alone.values()));
       EXPECT_TRUE(test::same_bits(k.values(), k_alone.values()));
       EXPECT_TRUE(q.guards_intact() && k.guards_intact());
     };
-    PositionTensor<Index> at(1, 2, 5), k_at(1, 2, 9);
+    PositionTensor<Index> at(1, 2, 5), k_positions(1, 2, 9);
     at.fill(random, 0, 100);
-    k_at.fill(random, 0, 100);
+    k_positions.fill(random, 0, 100);
     compare(5, Positions(7), 5, Positions(7), true);
     compare(5, at, 5, at, true);
     compare(5, Positions(30), 9, Positions(0), false);
-    compare(5, at, 9, k_at, false);
-    compare(0, Positions(0), 9, k_at, false);
+    compare(5, at, 9, k_positions, false);
+    compare(0, Positions(0), 9, k_positions, false);
   });
 }
 

@@ -294,7 +294,8 @@ RopeTable<T>& RopeTable<T>::operator=(const RopeTable& other) {
 }
 
 template <class T>
-void fill(const RopeFrequencies& frequencies, const Positions& at, View<T, 2> cos, View<T, 2> sin, const Executor& on) {
+void fill(const RopeFrequencies& frequencies, const Positions& positions, View<T, 2> cos, View<T, 2> sin,
+          const Executor& on) {
   const Index time = cos.shape[0], pairs = frequencies.pairs();
   if (cos.shape[1] != pairs) {
     throw ShapeError(text::concat("[fill] cos: must have shape [time, pairs] with ", pairs, " pairs, got ", cos.shape));
@@ -305,7 +306,7 @@ void fill(const RopeFrequencies& frequencies, const Positions& at, View<T, 2> co
   check_rows("fill", "cos", cos);
   check_rows("fill", "sin", sin);
   const RowFrequencies f(frequencies);
-  at.check("fill", "at", f.axes, 1, time);
+  positions.check("fill", "positions", f.axes, 1, time);
   const RowKernels kernels = row_kernels();
   const bool plain = cos.stride[1] == 1 && sin.stride == cos.stride;
   const Index workers = std::clamp<Index>(on.workers, 1, Index{1} << 20);
@@ -315,17 +316,17 @@ void fill(const RopeFrequencies& frequencies, const Positions& at, View<T, 2> co
   parallel(on, tasks, [&](Index task) {
     const Index first = task * chunk, last = std::min(first + chunk, time);
     if constexpr (std::is_same_v<T, float>) {
-      if (plain && at.is_offset()) {
-        return kernels.sequence_f32(f, nullptr, at.first() + first, last - first,
+      if (plain && positions.is_offset()) {
+        return kernels.sequence_f32(f, nullptr, positions.first() + first, last - first,
                                     {&cos(first, 0), &sin(first, 0), cos.stride[0], pairs, pairs});
       }
     }
     double* row = scratch.data() + task * 2 * f.padded * (f.axes + 1);
     for (Index t = first; t < last; ++t) {
-      const Index axes = std::min(f.axes, at.axes());
+      const Index axes = std::min(f.axes, positions.axes());
       for (Index axis = 0; axis < axes; ++axis) {
         double* to = row + axis * 2 * f.padded;
-        kernels.exact_row(f, at.real(axis, 0, t), to, to + f.padded);
+        kernels.exact_row(f, positions.real(axis, 0, t), to, to + f.padded);
       }
       for (Index i = 0; i < pairs; ++i) {
         const Index axis = axes == 1 ? 0 : frequencies.axis[static_cast<std::size_t>(i)];

@@ -155,43 +155,46 @@ TEST_F(WrongCalls, PositionsThatDoNotFitAreRefused) {
     return dense<const Index>(five.data(), 5);
   };
   expect({
-      {[&] { rotate(table, x(), dense(integers.data(), 4)); }, Kind::shape, "[rotate] at: must have 5 tokens, got 4"},
-      {[&] { rotate(table, x(), dense(doubles.data(), 6)); }, Kind::shape, "[rotate] at: must have 5 tokens, got 6"},
+      {[&] { rotate(table, x(), dense(integers.data(), 4)); }, Kind::shape,
+       "[rotate] positions: must have 5 tokens, got 4"},
+      {[&] { rotate(table, x(), dense(doubles.data(), 6)); }, Kind::shape,
+       "[rotate] positions: must have 5 tokens, got 6"},
       {[&] { rotate(table, x(), dense(integers.data(), 3, 5)); }, Kind::shape,
-       "[rotate] at: must have 2 sequences, got 3"},
+       "[rotate] positions: must have 2 sequences, got 3"},
       {[&] { rotate(table, x(), dense(integers.data(), 3, 2, 5)); }, Kind::shape,
-       "[rotate] at: must have 1 axis, got 3"},
+       "[rotate] positions: must have 1 axis, got 3"},
       {[&] { rotate(three_axes, x(), dense(integers.data(), 2, 2, 5)); }, Kind::shape,
-       "[rotate] at: must have 3 axes, or 1 for all of them, got 2"},
+       "[rotate] positions: must have 3 axes, or 1 for all of them, got 2"},
       {[&] { rotate(table, x(), dense<const Index>(nullptr, 5)); }, Kind::shape,
-       "[rotate] at: must point to positions, got null"},
+       "[rotate] positions: must point to positions, got null"},
       {[&] { rotate(table, x(), Positions::starting_at(dense(integers.data(), 3))); }, Kind::shape,
-       "[rotate] at: must have 2 sequences, got 3"},
+       "[rotate] positions: must have 2 sequences, got 3"},
       {[&] { rotate(table, x(), at(bad[1])); }, Kind::range,
-       "[rotate] at: must lie within -2^31 and 2^31, got nan at [axis 0, batch 0, time 3]"},
+       "[rotate] positions: must lie within -2^31 and 2^31, got nan at [axis 0, batch 0, time 3]"},
       {[&] { rotate(table, x(), at(bad[2])); }, Kind::range,
-       "[rotate] at: must lie within -2^31 and 2^31, got inf at [axis 0, batch 0, time 3]"},
+       "[rotate] positions: must lie within -2^31 and 2^31, got inf at [axis 0, batch 0, time 3]"},
       {[&] { rotate(table, x(), at(bad[3])); }, Kind::range,
-       "[rotate] at: must lie within -2^31 and 2^31, got -inf at [axis 0, batch 0, time 3]"},
+       "[rotate] positions: must lie within -2^31 and 2^31, got -inf at [axis 0, batch 0, time 3]"},
       {[&] { rotate(table, x(), at(bad[4])); }, Kind::range,
-       "[rotate] at: must lie within -2^31 and 2^31, got 2147483648.5 at [axis 0, batch 0, time 3]"},
+       "[rotate] positions: must lie within -2^31 and 2^31, got 2147483648.5 at [axis 0, batch 0, time 3]"},
       {[&] { rotate(table, x(), whole(far[1])); }, Kind::range,
-       "[rotate] at: must lie within -2^31 and 2^31, got 2147483649 at [axis 0, batch 0, time 3]"},
+       "[rotate] positions: must lie within -2^31 and 2^31, got 2147483649 at [axis 0, batch 0, time 3]"},
       {[&] { rotate(table, x(), whole(far[2])); }, Kind::range,
-       "[rotate] at: must lie within -2^31 and 2^31, got -2147483649 at [axis 0, batch 0, time 3]"},
+       "[rotate] positions: must lie within -2^31 and 2^31, got -2147483649 at [axis 0, batch 0, time 3]"},
       {[&] { rotate(table, x(), whole(far[3])); }, Kind::range,
-       "[rotate] at: must lie within -2^31 and 2^31, got 9223372036854775807 at [axis 0, batch 0, time 3]"},
+       "[rotate] positions: must lie within -2^31 and 2^31, got 9223372036854775807 at [axis 0, batch 0, time 3]"},
       {[&] { rotate(table, x(), Positions(max_position + 1)); }, Kind::range,
-       "[rotate] at: must lie within -2^31 and 2^31, got 2147483649 at [axis 0, batch 0, time 0]"},
+       "[rotate] positions: must lie within -2^31 and 2^31, got 2147483649 at [axis 0, batch 0, time 0]"},
       {[&] { rotate(table, x(), Positions(max_position - 3)); }, Kind::range,
-       "[rotate] at: must lie within -2^31 and 2^31, got 2147483645 + 4 at [axis 0, batch 0, time 4]"},
+       "[rotate] positions: must lie within -2^31 and 2^31, got 2147483645 + 4 at [axis 0, batch 0, time 4]"},
       {[&] { rotate(table, x(), Positions(-huge)); }, Kind::range,
-       "[rotate] at: must lie within -2^31 and 2^31, got -9223372036854775807 at [axis 0, batch 0, time 0]"},
+       "[rotate] positions: must lie within -2^31 and 2^31, got -9223372036854775807 at [axis 0, batch 0, time 0]"},
       {[&] {
          const Index firsts[] = {0, max_position - 3};
          rotate(table, x(), Positions::starting_at(dense(firsts, 2)));
        },
-       Kind::range, "[rotate] at: must lie within -2^31 and 2^31, got 2147483645 + 4 at [axis 0, batch 1, time 4]"},
+       Kind::range,
+       "[rotate] positions: must lie within -2^31 and 2^31, got 2147483645 + 4 at [axis 0, batch 1, time 4]"},
   });
 }
 
@@ -202,15 +205,16 @@ TEST_F(WrongCalls, RowsThatAGivenTableDoesNotHaveAreRefused) {
   const auto one = bhtd(memory.data(), 1, 1, 1, 8);
   const double half = 0.5;
   expect({
-      {[&] { rotate(given, x(), {}); }, Kind::range, "[rotate] at: must be a row of the given table, 0 to 2, got 3"},
+      {[&] { rotate(given, x(), {}); }, Kind::range,
+       "[rotate] positions: must be a row of the given table, 0 to 2, got 3"},
       {[&] { rotate(given, one, Positions(-1)); }, Kind::range,
-       "[rotate] at: must be a row of the given table, 0 to 2, got -1"},
+       "[rotate] positions: must be a row of the given table, 0 to 2, got -1"},
       {[&] { rotate(given, one, dense(&half, 1)); }, Kind::range,
-       "[rotate] at: must be a row of the given table, 0 to 2, got 0.5"},
+       "[rotate] positions: must be a row of the given table, 0 to 2, got 0.5"},
       {[&] { rotate(empty, one, {}); }, Kind::range,
-       "[rotate] at: must be a row of the given table, which has none, got 0"},
+       "[rotate] positions: must be a row of the given table, which has none, got 0"},
       {[&] { rotate_backward(given, one, Positions(3)); }, Kind::range,
-       "[rotate_backward] at: must be a row of the given table, 0 to 2, got 3"},
+       "[rotate_backward] positions: must be a row of the given table, 0 to 2, got 3"},
   });
 }
 
@@ -221,13 +225,13 @@ TEST_F(WrongCalls, QueriesAreNotTurnedWhenTheKeysAreWrong) {
       {[&] { rotate(table, x(), bhtd(memory.data() + 300, 2, 3, 5, 6), {}); }, Kind::shape,
        "[rotate] k: last extent must be head_dim = 8, got 6; shape is [2, 3, 5, 6]"},
       {[&] { rotate(table, x(), bhtd(memory.data() + 300, 2, 3, 6, 8), dense(integers.data(), 5)); }, Kind::shape,
-       "[rotate] k_at: must have 6 tokens, got 5"},
+       "[rotate] positions: must have 6 tokens, got 5"},
       {[&] { rotate(table, x(), {}, other(), dense(integers.data(), 3, 5)); }, Kind::shape,
-       "[rotate] k_at: must have 2 sequences, got 3"},
+       "[rotate] k_positions: must have 2 sequences, got 3"},
       {[&] { rotate(table, x(), Positions(max_position + 1), other(), {}); }, Kind::range,
-       "[rotate] q_at: must lie within -2^31 and 2^31, got 2147483649 at [axis 0, batch 0, time 0]"},
+       "[rotate] q_positions: must lie within -2^31 and 2^31, got 2147483649 at [axis 0, batch 0, time 0]"},
       {[&] { rotate(table, x(), {}, other(), Positions(max_position + 1)); }, Kind::range,
-       "[rotate] k_at: must lie within -2^31 and 2^31, got 2147483649 at [axis 0, batch 0, time 0]"},
+       "[rotate] k_positions: must lie within -2^31 and 2^31, got 2147483649 at [axis 0, batch 0, time 0]"},
       {[&] { rotate(table, x(), x(), {}); }, Kind::shape,
        "[rotate] k: must be another tensor than q, got the same memory, which would turn twice"},
   });
@@ -245,7 +249,7 @@ TEST_F(WrongCalls, BackwardNamesItselfAndItsArguments) {
       {[&] { rotate_backward_to(table, in(), bhtd(memory.data() + 300, 2, 3, 1, 8), {}); }, Kind::shape,
        "[rotate_backward_to] d_in: must have the shape of d_out, [2, 3, 5, 8], got [2, 3, 1, 8]"},
       {[&] { rotate_backward_to(table, in(), other(), dense(integers.data(), 6)); }, Kind::shape,
-       "[rotate_backward_to] at: must have 5 tokens, got 6"},
+       "[rotate_backward_to] positions: must have 5 tokens, got 6"},
   });
 }
 
@@ -327,13 +331,13 @@ TEST_F(WrongCalls, FillRefusesRowsThatDoNotFit) {
       {[&] { fill(f, {}, rows(0, -5), rows(100, -5)); }, Kind::shape,
        "[fill] cos: extents must not be negative, got shape [-5, 4]"},
       {[&] { fill(f, dense(integers.data(), 6), rows(0), rows(100)); }, Kind::shape,
-       "[fill] at: must have 5 tokens, got 6"},
+       "[fill] positions: must have 5 tokens, got 6"},
       {[&] { fill(f, dense(integers.data(), 2, 5), rows(0), rows(100)); }, Kind::shape,
-       "[fill] at: must have 1 sequences, got 2"},
+       "[fill] positions: must have 1 sequences, got 2"},
       {[&] { fill(three, dense(integers.data(), 2, 1, 5), rows(0), rows(100)); }, Kind::shape,
-       "[fill] at: must have 3 axes, or 1 for all of them, got 2"},
+       "[fill] positions: must have 3 axes, or 1 for all of them, got 2"},
       {[&] { fill(f, Positions(max_position), rows(0), rows(100)); }, Kind::range,
-       "[fill] at: must lie within -2^31 and 2^31, got 2147483648 + 4 at [axis 0, batch 0, time 4]"},
+       "[fill] positions: must lie within -2^31 and 2^31, got 2147483648 + 4 at [axis 0, batch 0, time 4]"},
   });
 }
 
@@ -358,9 +362,10 @@ TEST_F(WrongCalls, GradientsRefuseWhatDoesNotFitTogether) {
        "[rotate_parameter_gradients] gradients.positions: must have shape [axes, batch, time] = [1, 2, 5], got [1, 2, "
        "4]"},
       {[&] { rotate_parameter_gradients(f, y, d_y, dense(integers.data(), 4), {.inv_freq = theta(4)}); }, Kind::shape,
-       "[rotate_parameter_gradients] at: must have 5 tokens, got 4"},
+       "[rotate_parameter_gradients] positions: must have 5 tokens, got 4"},
       {[&] { rotate_parameter_gradients(f, y, d_y, Positions(huge), {.inv_freq = theta(4)}); }, Kind::range,
-       "[rotate_parameter_gradients] at: must lie within -2^31 and 2^31, got 9223372036854775807 at [axis 0, batch 0, "
+       "[rotate_parameter_gradients] positions: must lie within -2^31 and 2^31, got 9223372036854775807 at [axis 0, "
+       "batch 0, "
        "time 0]"},
   });
 }
@@ -398,11 +403,11 @@ TEST_F(WrongCalls, RebaseRefusesEncodingsOfAnotherGeometry) {
        },
        Kind::shape, "[rebase] k: no two elements may share memory, got strides [120, 0, 8, 1] for shape [2, 3, 5, 8]"},
       {[&] { rebase(f, dense(integers.data(), 4), f, {}, x()); }, Kind::shape,
-       "[rebase] old_at: must have 5 tokens, got 4"},
+       "[rebase] old_positions: must have 5 tokens, got 4"},
       {[&] { rebase(f, {}, f, dense(integers.data(), 4), x()); }, Kind::shape,
-       "[rebase] new_at: must have 5 tokens, got 4"},
+       "[rebase] new_positions: must have 5 tokens, got 4"},
       {[&] { rebase(f, {}, f, Positions(huge), x()); }, Kind::range,
-       "[rebase] new_at: must lie within -2^31 and 2^31, got 9223372036854775807 at [axis 0, batch 0, time 0]"},
+       "[rebase] new_positions: must lie within -2^31 and 2^31, got 9223372036854775807 at [axis 0, batch 0, time 0]"},
       {[&] { shift(f, max_position + 1, x()); }, Kind::range,
        "[shift] by: must lie within -2^31 and 2^31, got 2147483649 at [axis 0, batch 0, time 0]"},
       {[&] { shift(f, 1, x(7)); }, Kind::shape,
@@ -433,11 +438,11 @@ TEST_F(WrongCalls, XposRefusesNumbersThatCannotBe) {
       {table_of([](Xpos& x) { x.rope = mrope; }), Kind::shape,
        "[XposTable] rope.axes: must be one axis: xPos decays along one distance"},
       {[&] { rebase(Xpos{.rope = rope}, {}, Positions(30'000), x()); }, Kind::range,
-       "[rebase] new_at: xPos factors must stay between 2^-100 and 2^100, got a move by 30000"},
+       "[rebase] new_positions: xPos factors must stay between 2^-100 and 2^100, got a move by 30000"},
       {[&] { rebase(Xpos{.rope = rope, .gamma = nan}, {}, {}, x()); }, Kind::range,
        "[rebase] gamma: must be finite and above 0, got nan"},
       {[&] { rebase(Xpos{.rope = rope}, dense(integers.data(), 4), {}, x()); }, Kind::shape,
-       "[rebase] old_at: must have 5 tokens, got 4"},
+       "[rebase] old_positions: must have 5 tokens, got 4"},
       {[] { xpos_decay({.rope = {.head_dim = -4, .pairing = Pairing::half}}); }, Kind::shape,
        "[xpos_decay] rope.head_dim: must be between 2 and 65536, got -4"},
   });

@@ -38,7 +38,7 @@ void RotaryRows<A>::check(const char* function, const Problem& problem) const {
   }
   // A rotation of no heads checks what a rotation checks of positions.
   const View<A, 4> none{nullptr, {problem.batch, 0, problem.q_len, problem.dim}, {0, 0, problem.dim, 1}};
-  rotate(*table_, none, *problem.q_at);
+  rotate(*table_, none, *problem.q_positions);
 }
 
 template <class A>

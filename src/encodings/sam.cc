@@ -38,8 +38,8 @@ struct Band {
 
 template <class A>
 Band band_of(const Tile<A>& tile, std::size_t axis, Index extent) {
-  const auto [q_low, q_high] = std::minmax_element(tile.q_at[axis], tile.q_at[axis] + tile.rows);
-  const auto [k_low, k_high] = std::minmax_element(tile.k_at[axis], tile.k_at[axis] + tile.cols);
+  const auto [q_low, q_high] = std::minmax_element(tile.q_positions[axis], tile.q_positions[axis] + tile.rows);
+  const auto [k_low, k_high] = std::minmax_element(tile.k_positions[axis], tile.k_positions[axis] + tile.cols);
   const auto low = static_cast<Index>(*q_low - *k_high), high = static_cast<Index>(*q_high - *k_low);
   return {low + extent - 1, high - low + 1};
 }
@@ -49,8 +49,8 @@ template <class A, class Body>
 void over_cells(const Tile<A>& tile, const Sam& spec, const Band& up, const Band& across, const Body& body) {
   for (Index i = 0; i < tile.rows; ++i) {
     for (Index j = 0; j < tile.cols; ++j) {
-      body(i, j, static_cast<Index>(tile.q_at[0][i] - tile.k_at[0][j]) + spec.height - 1 - up.first,
-           static_cast<Index>(tile.q_at[1][i] - tile.k_at[1][j]) + spec.width - 1 - across.first);
+      body(i, j, static_cast<Index>(tile.q_positions[0][i] - tile.k_positions[0][j]) + spec.height - 1 - up.first,
+           static_cast<Index>(tile.q_positions[1][i] - tile.k_positions[1][j]) + spec.width - 1 - across.first);
     }
   }
 }

@@ -35,7 +35,7 @@ TEST(Sam, AgreesWithItsReference) {
       return SamTerm<A>(spec, p.param<A, 2>(0), p.param<A, 2>(1));
     };
     const auto reference = [&spec = spec](const Params& p, const Score& s) {
-      return reference::sam(spec, p.value<2>(0), p.value<2>(1), s.q, s.q_at, s.k_at);
+      return reference::sam(spec, p.value<2>(0), p.value<2>(1), s.q, s.q_positions, s.k_positions);
     };
     test::expect_reference_scores(make, params, maps(spec, dim), reference, 0x1p-46);  // sums of 2·dim products
     test::expect_gradients(make, params, maps(spec, dim), reference);

@@ -93,7 +93,7 @@ TEST(Shaw, ValueTableAloneAddsNothingToScores) {
 
 TEST(Shaw, PackedSequencesAreRunsOfTheirOwn) {
   // Three sequences in one row of tokens, the last of them counting by twos, and keys that begin elsewhere.
-  const std::vector<Index> q_at = {0, 1, 2, 3, 4, 0, 1, 2, 10, 12, 14}, k_at = {7, 8, 9, 0, 1, 2, 3, -4, -3, 12, 11};
+  const std::vector<Index> queries = {0, 1, 2, 3, 4, 0, 1, 2, 10, 12, 14}, keys = {7, 8, 9, 0, 1, 2, 3, -4, -3, 12, 11};
   const Shaw shaw{4};
   Params params = tables(shaw, 1);
   const ShawTerm<double> term(shaw, params.param<double, 3>(0), params.param<double, 3>(1));
@@ -101,17 +101,17 @@ TEST(Shaw, PackedSequencesAreRunsOfTheirOwn) {
   std::vector<double> q(11 * dim), k(11 * dim), s(121), p(121), out(11 * dim);
   for (double& x : q) x = random.uniform(-1, 1);
   for (double& x : p) x = random.uniform(0, 1);
-  const Positions q_positions(dense(q_at.data(), 11)), k_positions(dense(k_at.data(), 11));
+  const Positions q_positions(dense(queries.data(), 11)), k_positions(dense(keys.data(), 11));
   const auto rows = bhtd<const double>(q.data(), 1, 1, 11, dim);
   add_scores(with(term), {q_positions, k_positions, rows, bhtd<const double>(k.data(), 1, 1, 11, dim), 0.5},
              dense(s.data(), 1, 1, 11, 11));
   add_values(with(term), q_positions, k_positions, dense<const double>(p.data(), 1, 1, 11, 11),
              dense(out.data(), 1, 1, 11, dim));
   for (std::size_t i = 0; i < 11; ++i) {
-    const auto m = static_cast<double>(q_at[i]);
+    const auto m = static_cast<double>(queries[i]);
     std::vector<double> o(dim);
     for (std::size_t j = 0; j < 11; ++j) {
-      const auto n = static_cast<double>(k_at[j]);
+      const auto n = static_cast<double>(keys[j]);
       const View<const double, 1> q_i{&q[i * dim], {dim}, {1}};
       EXPECT_NEAR(s[i * 11 + j], reference::shaw_score(shaw, params.value<3>(0), 0, m, n, q_i, 0.5), 0x1p-48);
       for (Index d = 0; d < dim; ++d) {
@@ -220,7 +220,7 @@ TEST(Shaw, WrongCallsSayWhatMustHold) {
       [&] {
         add_scores(with(fits), {{}, Positions(dense(halves.data(), 3)), q, q}, scores);
       },
-      "[add_scores] k_at: must be whole numbers for Shaw, got 0.5 for token 1 of sequence 0");
+      "[add_scores] k_positions: must be whole numbers for Shaw, got 0.5 for token 1 of sequence 0");
   expect_error<ShapeError>(
       [&] { add_values(with(fits), {}, {}, dense<const float>(x.data(), 1, 2, 3, 3), dense(s.data(), 1, 2, 3, 3)); },
       "[add_values] Shaw.value: must have v's dim of 3, got 6");

@@ -172,8 +172,9 @@ SinusoidalInputs<A>::SinusoidalInputs(const Sinusoidal& spec, SinusoidalParams<A
 
 template <class A>
 void SinusoidalInputs<A>::check(const char* function, const Problem& problem) const {
-  if (problem.q_at->axes() == 1) return;
-  throw ShapeError(concat("[", function, "] at: must have one axis for Sinusoidal, got ", problem.q_at->axes()));
+  if (problem.q_positions->axes() == 1) return;
+  throw ShapeError(
+      concat("[", function, "] positions: must have one axis for Sinusoidal, got ", problem.q_positions->axes()));
 }
 
 template <class A>

@@ -54,9 +54,9 @@ Sinusoidal2dInputs<A>::Sinusoidal2dInputs(const Sinusoidal2d& spec) : spec_(spec
 
 template <class A>
 void Sinusoidal2dInputs<A>::check(const char* function, const Problem& problem) const {
-  if (problem.q_at->axes() == 2) return;
-  throw ShapeError(
-      concat("[", function, "] at: must have two axes, y and x, for Sinusoidal2d, got ", problem.q_at->axes()));
+  if (problem.q_positions->axes() == 2) return;
+  throw ShapeError(concat("[", function, "] positions: must have two axes, y and x, for Sinusoidal2d, got ",
+                          problem.q_positions->axes()));
 }
 
 template <class A>

@@ -85,7 +85,7 @@ TEST(Sinusoidal2d, WrongCallsSayWhatMustHold) {
   const Sinusoidal2dInputs<float> encoding(Sinusoidal2d::detr(8));
   std::vector<float> x(16, 7.0f);
   expect_error<ShapeError>([&] { fill<float>(encoding, {}, dense(x.data(), 2, 8)); },
-                           "[fill] at: must have two axes, y and x, for Sinusoidal2d, got 1");
+                           "[fill] positions: must have two axes, y and x, for Sinusoidal2d, got 1");
   EXPECT_EQ(x, std::vector<float>(16, 7.0f));
 }
 

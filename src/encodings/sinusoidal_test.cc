@@ -342,9 +342,9 @@ TEST(Sinusoidal, NothingIsWrittenWhereACallIsWrong) {
   expect_error<ShapeError>([&] { fill<float>(encoding, {}, dense(x.data(), 3, 3)); },
                            "[fill] rows: must be [batch, time, dim] with dim = 4, shape is [1, 3, 3]");
   expect_error<RangeError>([&] { add<float>(encoding, dense(at.data(), 3), dense(x.data(), 1, 3, 4)); },
-                           "[add] at: must lie within -2^31 and 2^31, got nan at [axis 0, batch 0, time 2]");
+                           "[add] positions: must lie within -2^31 and 2^31, got nan at [axis 0, batch 0, time 2]");
   expect_error<ShapeError>([&] { fill<float>(encoding, dense(both.data(), 2, 1, 3), dense(x.data(), 3, 4)); },
-                           "[fill] at: must have one axis for Sinusoidal, got 2");
+                           "[fill] positions: must have one axis for Sinusoidal, got 2");
   EXPECT_EQ(x, std::vector<float>(12, 7.0f));
 }
 

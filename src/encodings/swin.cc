@@ -54,10 +54,10 @@ namespace {
 template <class A, class Body>
 void over_rows(const Swin& spec, const Tile<A>& tile, const Body& body) {
   for (Index i = 0; i < tile.rows; ++i) {
-    const double q_at[2] = {tile.q_at[0][i], tile.q_at[1][i]};
+    const double q_positions[2] = {tile.q_positions[0][i], tile.q_positions[1][i]};
     for (Index j = 0; j < tile.cols; ++j) {
-      const double k_at[2] = {tile.k_at[0][j], tile.k_at[1][j]};
-      body(i, j, spec.row(q_at, k_at));
+      const double k_positions[2] = {tile.k_positions[0][j], tile.k_positions[1][j]};
+      body(i, j, spec.row(q_positions, k_positions));
     }
   }
 }

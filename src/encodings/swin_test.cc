@@ -63,7 +63,7 @@ TEST(Swin, AgreesWithItsReference) {
     Params params(Params::Shapes{{spec.rows(), 3}});
     const auto make = [&]<class A>(Params& p) { return SwinBias<A>(spec, p.param<A, 2>(0)); };
     const auto reference = [&](const Params& p, const Score& s) {
-      return reference::swin(spec, p.value<2>(0), s.h, s.q_at, s.k_at);
+      return reference::swin(spec, p.value<2>(0), s.h, s.q_positions, s.k_positions);
     };
     test::expect_reference_scores(make, params, windows(spec, 3), reference);
     test::expect_gradients(make, params, windows(spec, 3), reference);
@@ -91,11 +91,12 @@ TEST(Swin, WrongCallsSayWhatMustHold) {
       "[SwinBias] table: must have memory, got a null pointer; shape is [15, 2]");
   const SwinBias<float> swin(Swin{2, 3}, {dense<const float>(table.data(), 15, 2)});
   expect_error<ShapeError>([&] { bias_matrix(with(swin), {}, {}, dense(bias.data(), 2, 2, 2)); },
-                           "[bias_matrix] q_at: must have two axes, (y, x), got 1");
+                           "[bias_matrix] q_positions: must have two axes, (y, x), got 1");
   const std::vector<Index> at = {0, 1, 2, 3};
   const Positions outside(dense(at.data(), 2, 1, 2));
-  expect_error<RangeError>([&] { bias_matrix(with(swin), outside, outside, dense(bias.data(), 2, 2, 2)); },
-                           "[bias_matrix] q_at: must be a token of a grid of 2 x 3, got (1, 3) at [batch 0, time 1]");
+  expect_error<RangeError>(
+      [&] { bias_matrix(with(swin), outside, outside, dense(bias.data(), 2, 2, 2)); },
+      "[bias_matrix] q_positions: must be a token of a grid of 2 x 3, got (1, 3) at [batch 0, time 1]");
   expect_error<ShapeError>([&] { bias_matrix(with(swin), outside, outside, dense(bias.data(), 1, 2, 2)); },
                            "[bias_matrix] Swin.table: must have a column for each of 1 heads, shape is [15, 2]");
 }

@@ -242,8 +242,8 @@ TEST(T5, WrongCallsSayWhatMustHold) {
   Params params(Params::Shapes{{32, 2}, {2, 32}});
   std::vector<double> s(3 * 4, 7.0);
   const std::vector<double> halves = {0, 0.5};
-  const auto wrong = [&](const T5Bias<double>& bias, Index heads, const Positions& k_at) {
-    bias_matrix(with(bias), {}, k_at, dense(s.data(), heads, 2, 2));
+  const auto wrong = [&](const T5Bias<double>& bias, Index heads, const Positions& k_positions) {
+    bias_matrix(with(bias), {}, k_positions, dense(s.data(), heads, 2, 2));
   };
   const Param<double, 2> table = params.param<double, 2>(0), turned = params.param<double, 2>(1);
   expect_error<ShapeError>(
@@ -270,7 +270,7 @@ TEST(T5, WrongCallsSayWhatMustHold) {
       [&] {
         wrong({encoder, table}, 2, Positions(dense(halves.data(), 2)));
       },
-      "[bias_matrix] k_at: must be whole numbers for T5, got 0.5 for token 1 of sequence 0");
+      "[bias_matrix] k_positions: must be whole numbers for T5, got 0.5 for token 1 of sequence 0");
   EXPECT_EQ(s, std::vector<double>(12, 7.0));
 }
 

@@ -101,7 +101,8 @@ void TransformerXLTerm<A>::check(const char* function, const Problem& problem) c
       most = std::clamp(most, -xl_.clamp_len, xl_.clamp_len);
     }
     if (-most < first || -least > last) {
-      throw RangeError(concat("[", function, "] q_at, k_at: must meet offsets that TransformerXL.r has rows for, ",
+      throw RangeError(concat("[", function,
+                              "] q_positions, k_positions: must meet offsets that TransformerXL.r has rows for, ",
                               first, " to ", last, ", got ", -most, " to ", -least));
     }
   }

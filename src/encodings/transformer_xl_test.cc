@@ -257,12 +257,13 @@ TEST(TransformerXL, WrongCallsSayWhatMustHold) {
       [&] {
         add_scores(with(term), {{}, {}, rows(3), rows(3)}, dense(s.data(), 1, 1, 3, 3));
       },
-      "[add_scores] q_at, k_at: must meet offsets that TransformerXL.r has rows for, 0 to 4, got -2 to 2");
+      "[add_scores] q_positions, k_positions: must meet offsets that TransformerXL.r has rows for, 0 to 4, got -2 to "
+      "2");
   expect_error<RangeError>(
       [&] {
         add_scores(with(causal), {Positions(4), {}, rows(3), rows(7)}, dense(s.data(), 1, 1, 3, 7));
       },
-      "[add_scores] q_at, k_at: must meet offsets that TransformerXL.r has rows for, 0 to 4, got 0 to 6");
+      "[add_scores] q_positions, k_positions: must meet offsets that TransformerXL.r has rows for, 0 to 4, got 0 to 6");
   expect_error<ShapeError>(
       [&] {
         add_scores(with(causal),

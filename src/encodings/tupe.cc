@@ -80,8 +80,8 @@ void TupeBias<A>::check(const char* function, const Problem& problem) const {
     throw ShapeError(
         concat("[", function, "] Tupe.query: must be for ", problem.heads, " heads, shape is ", query_.value.shape));
   }
-  check_positions(function, "q_at", *problem.q_at, problem.batch, problem.q_len, length());
-  check_positions(function, "k_at", *problem.k_at, problem.batch, problem.k_len, length());
+  check_positions(function, "q_positions", *problem.q_positions, problem.batch, problem.q_len, length());
+  check_positions(function, "k_positions", *problem.k_positions, problem.batch, problem.k_len, length());
 }
 
 /// The position vectors of a tile's queries or keys.
@@ -118,17 +118,17 @@ void TupeBias<A>::theta_grads(Index head, Index row, A d_theta, A* d_query, A* d
 /// Puts [CLS]'s scores in place of what a token at 0 would have: its column, then its row.
 template <class A>
 void TupeBias<A>::add_cls(const Tile<A>& tile, A* added) const {
-  const double *q_at = tile.q_at[0], *k_at = tile.k_at[0];
-  if (std::find(k_at, k_at + tile.cols, 0.0) != k_at + tile.cols) {
+  const double *q_positions = tile.q_positions[0], *k_positions = tile.k_positions[0];
+  if (std::find(k_positions, k_positions + tile.cols, 0.0) != k_positions + tile.cols) {
     const A to_cls = theta(tile.head, 1) + (buckets_ ? bias_.value(buckets_->spec().buckets, tile.head) : A{0});
     for (Index j = 0; j < tile.cols; ++j) {
-      for (Index i = 0; k_at[j] == 0 && i < tile.rows; ++i) added[i * tile.cols + j] = to_cls;
+      for (Index i = 0; k_positions[j] == 0 && i < tile.rows; ++i) added[i * tile.cols + j] = to_cls;
     }
   }
-  if (std::find(q_at, q_at + tile.rows, 0.0) != q_at + tile.rows) {
+  if (std::find(q_positions, q_positions + tile.rows, 0.0) != q_positions + tile.rows) {
     const A from_cls = theta(tile.head, 0) + (buckets_ ? bias_.value(buckets_->spec().buckets / 2, tile.head) : A{0});
     for (Index i = 0; i < tile.rows; ++i) {
-      if (q_at[i] == 0) std::fill_n(added + i * tile.cols, tile.cols, from_cls);
+      if (q_positions[i] == 0) std::fill_n(added + i * tile.cols, tile.cols, from_cls);
     }
   }
 }
@@ -140,8 +140,8 @@ void TupeBias<A>::cls_grads(const Tile<A>& tile, A* d_added, A* d_query, A* d_ke
   for (Index i = 0; i < tile.rows; ++i) {
     A* row = d_added + i * tile.cols;
     for (Index j = 0; j < tile.cols; ++j) {
-      if (tile.q_at[0][i] != 0 && tile.k_at[0][j] != 0) continue;
-      (tile.q_at[0][i] == 0 ? d_from : d_to) += row[j];
+      if (tile.q_positions[0][i] != 0 && tile.k_positions[0][j] != 0) continue;
+      (tile.q_positions[0][i] == 0 ? d_from : d_to) += row[j];
       row[j] = 0;
     }
   }
@@ -157,12 +157,13 @@ void TupeBias<A>::add_bias(const Tile<A>& tile, A* added) const {
   const auto b = [&](double distance) { return bias_.value((*buckets_)(static_cast<Index>(distance)), tile.head); };
   if (tile.consecutive) {
     A* diagonals = added + tile.rows * tile.cols;
-    const double first = tile.k_at[0][0] - tile.q_at[0][tile.rows - 1];
+    const double first = tile.k_positions[0][0] - tile.q_positions[0][tile.rows - 1];
     for (Index d = 0; d < tile.rows + tile.cols - 1; ++d) diagonals[d] = b(first + static_cast<double>(d));
     return tiles::add_toeplitz(tile.rows, tile.cols, diagonals, added, tile.cols);
   }
   for (Index i = 0; i < tile.rows; ++i) {
-    for (Index j = 0; j < tile.cols; ++j) added[i * tile.cols + j] += b(tile.k_at[0][j] - tile.q_at[0][i]);
+    for (Index j = 0; j < tile.cols; ++j)
+      added[i * tile.cols + j] += b(tile.k_positions[0][j] - tile.q_positions[0][i]);
   }
 }
 
@@ -174,12 +175,13 @@ void TupeBias<A>::bias_grads(const Tile<A>& tile, const A* d_added, A* d_bias) c
     const Index n = tile.rows + tile.cols - 1;
     std::fill_n(diagonals, n, A{0});
     tiles::sum_diagonals(tile.rows, tile.cols, d_added, tile.cols, diagonals);
-    const double first = tile.k_at[0][0] - tile.q_at[0][tile.rows - 1];
+    const double first = tile.k_positions[0][0] - tile.q_positions[0][tile.rows - 1];
     for (Index d = 0; d < n; ++d) add(first + static_cast<double>(d), diagonals[d]);
     return;
   }
   for (Index i = 0; i < tile.rows; ++i) {
-    for (Index j = 0; j < tile.cols; ++j) add(tile.k_at[0][j] - tile.q_at[0][i], d_added[i * tile.cols + j]);
+    for (Index j = 0; j < tile.cols; ++j)
+      add(tile.k_positions[0][j] - tile.q_positions[0][i], d_added[i * tile.cols + j]);
   }
 }
 
@@ -191,8 +193,8 @@ Index TupeBias<A>::scratch_size(Index rows, Index cols) const {
 template <class A>
 void TupeBias<A>::add_scores(const Tile<A>& tile, A* s) const {
   A *added = tile.scratch, *room = added + tile.rows * tile.cols + tile.rows + tile.cols;
-  const Rows q = rows_of(query_, tile.head, tile.q_at[0], tile.rows, tile.consecutive, room);
-  const Rows k = rows_of(key_, tile.head, tile.k_at[0], tile.cols, tile.consecutive, room + tile.rows * dim());
+  const Rows q = rows_of(query_, tile.head, tile.q_positions[0], tile.rows, tile.consecutive, room);
+  const Rows k = rows_of(key_, tile.head, tile.k_positions[0], tile.cols, tile.consecutive, room + tile.rows * dim());
   tiles::multiply_nt(tile.rows, tile.cols, dim(), scale_, q.data, q.stride, k.data, k.stride, added, tile.cols);
   if (buckets_) add_bias(tile, added);
   if (untied()) add_cls(tile, added);
@@ -217,19 +219,19 @@ void TupeBias<A>::add_score_grads(const Tile<A>& tile, const A* d_s, const TileG
   const Index rows = tile.rows, cols = tile.cols;
   const auto row = [&](double position) { return (static_cast<Index>(position) + first_) * dim(); };
   if (d_query != nullptr) {
-    const Rows k = rows_of(key_, tile.head, tile.k_at[0], cols, tile.consecutive, room);
+    const Rows k = rows_of(key_, tile.head, tile.k_positions[0], cols, tile.consecutive, room);
     const Index together = tile.consecutive ? rows : 1;
     for (Index i = 0; i < rows; i += together) {
       tiles::add_multiply_nn(together, cols, dim(), scale_, d_added + i * cols, cols, k.data, k.stride,
-                             d_query + row(tile.q_at[0][i]), dim());
+                             d_query + row(tile.q_positions[0][i]), dim());
     }
   }
   if (d_key != nullptr) {
-    const Rows q = rows_of(query_, tile.head, tile.q_at[0], rows, tile.consecutive, room);
+    const Rows q = rows_of(query_, tile.head, tile.q_positions[0], rows, tile.consecutive, room);
     const Index together = tile.consecutive ? cols : 1;
     for (Index j = 0; j < cols; j += together) {
       tiles::add_multiply_tn(rows, together, dim(), scale_, d_added + j, cols, q.data, q.stride,
-                             d_key + row(tile.k_at[0][j]), dim());
+                             d_key + row(tile.k_positions[0][j]), dim());
     }
   }
 }

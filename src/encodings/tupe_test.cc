@@ -220,16 +220,18 @@ TEST(Tupe, WrongCallsSayWhatMustHold) {
   EXPECT_EQ(encoding.length(), 3);
   expect_error<ShapeError>([&] { bias_matrix(with(encoding), {}, {}, dense(s.data(), 3, 2, 2)); },
                            "[bias_matrix] Tupe.query: must be for 3 heads, shape is [2, 4, 3]");
-  expect_error<RangeError>([&] { bias_matrix(with(encoding), Positions(2), {}, dense(s.data(), 2, 2, 2)); },
-                           "[bias_matrix] q_at: must be in 0 … 2, for which Tupe has vectors, got 3 for token 1 of "
-                           "sequence 0");
-  expect_error<RangeError>([&] { bias_matrix(with(encoding), {}, Positions(-1), dense(s.data(), 2, 2, 2)); },
-                           "[bias_matrix] k_at: must be in 0 … 2, for which Tupe has vectors, got -1 for token 0 of "
-                           "sequence 0");
+  expect_error<RangeError>(
+      [&] { bias_matrix(with(encoding), Positions(2), {}, dense(s.data(), 2, 2, 2)); },
+      "[bias_matrix] q_positions: must be in 0 … 2, for which Tupe has vectors, got 3 for token 1 of "
+      "sequence 0");
+  expect_error<RangeError>(
+      [&] { bias_matrix(with(encoding), {}, Positions(-1), dense(s.data(), 2, 2, 2)); },
+      "[bias_matrix] k_positions: must be in 0 … 2, for which Tupe has vectors, got -1 for token 0 of "
+      "sequence 0");
   const double half[] = {0, 0.5};
   expect_error<RangeError>(
       [&] { bias_matrix(with(encoding), {}, Positions(dense(half, 2)), dense(s.data(), 2, 2, 2)); },
-      "[bias_matrix] k_at: must be whole numbers for Tupe, got 0.5 for token 1 of sequence 0");
+      "[bias_matrix] k_positions: must be whole numbers for Tupe, got 0.5 for token 1 of sequence 0");
   EXPECT_EQ(s, std::vector<float>(12, 7.0f));
 }
 

@@ -88,24 +88,25 @@ XposTable<T>::XposTable(const Xpos& xpos, Index length, const TableOptions& opti
     : q(one_table<T>(xpos, 1, length, options, on)), k(one_table<T>(xpos, -1, length, options, on)) {}
 
 template <class T>
-void rebase(const Xpos& xpos, const Positions& old_at, const Positions& new_at, View<T, 4> k, const Executor& on) {
+void rebase(const Xpos& xpos, const Positions& old_positions, const Positions& new_positions, View<T, 4> k,
+            const Executor& on) {
   check("rebase", xpos);
   const RopeFrequencies frequencies = resolve(xpos.rope);
   check_heads("rebase", "k", View<const T, 4>(k), frequencies.head_dim);
   check_distinct("rebase", "k", k);
   const Index batch = k.shape[0], time = k.shape[2];
-  old_at.check("rebase", "old_at", 1, batch, time);
-  new_at.check("rebase", "new_at", 1, batch, time);
+  old_positions.check("rebase", "old_positions", 1, batch, time);
+  new_positions.check("rebase", "new_positions", 1, batch, time);
   // ζ^(−(p'−c)/B)·R(p'θ) over ζ^(−(p−c)/B)·R(pθ) is the key's own row at p' − p, with the centre at 0.
   std::vector<double> moved(static_cast<std::size_t>(batch * time));
   RowDecay d = decay(xpos, -1);
   d.centre = 0;
   for (Index b = 0; b < batch; ++b) {
     for (Index t = 0; t < time; ++t) {
-      const double by = new_at.real(0, b, t) - old_at.real(0, b, t);
+      const double by = new_positions.real(0, b, t) - old_positions.real(0, b, t);
       if (!d.in_range(by)) {
         throw RangeError(
-            concat("[rebase] new_at: xPos factors must stay between 2^-100 and 2^100, got a move by ", by));
+            concat("[rebase] new_positions: xPos factors must stay between 2^-100 and 2^100, got a move by ", by));
       }
       moved[static_cast<std::size_t>(b * time + t)] = by;
     }

@@ -99,12 +99,12 @@ struct Scores {
 };
 
 template <class T>
-Scores scores(const Xpos& xpos, const Guarded<T>& q, const Guarded<T>& k, const Positions& q_at,
-              const Positions& k_at) {
+Scores scores(const Xpos& xpos, const Guarded<T>& q, const Guarded<T>& k, const Positions& q_positions,
+              const Positions& k_positions) {
   const XposTable<Compute<T>> table(xpos, 100);
   Guarded<T> q_turned(q.view().shape, Layout::bhtd), k_turned(k.view().shape, Layout::bhtd);
-  rotate_to(table.q, q.read(), q_turned.view(), q_at);
-  rotate_to(table.k, k.read(), k_turned.view(), k_at);
+  rotate_to(table.q, q.read(), q_turned.view(), q_positions);
+  rotate_to(table.k, k.read(), k_turned.view(), k_positions);
   Scores result;
   for (Index i = 0; i < q.view().shape[2]; ++i) {
     for (Index j = 0; j < k.view().shape[2]; ++j) {
@@ -207,26 +207,26 @@ TEST(Xpos, CachedKeysMoveToOtherPositions) {
     SCOPED_TRACE(test::type_name<T>());
     Guarded<T> k({2, 2, 9, 32}, Layout::bthd), cached({2, 2, 9, 32}, Layout::bthd);
     k.fill(random);
-    PositionTensor<Index> old_at(1, 2, 9), new_at(1, 2, 9);
-    old_at.fill(random, 0, 2000);
-    new_at.fill(random, 0, 2000);
+    PositionTensor<Index> old_positions(1, 2, 9), new_positions(1, 2, 9);
+    old_positions.fill(random, 0, 2000);
+    new_positions.fill(random, 0, 2000);
     // Exact in double: undone as a query's factor would, turned back, and rotated afresh.
     cached.copy(k.read());
     std::vector<double> expected = k.doubles();
     const auto view = bhtd(expected.data(), 2, 2, 9, 32);
     const auto zeta = xpos_decay(xpos);
     const RopeFrequencies f = resolve(xpos.rope);
-    reference::rotate_backward(f, view, old_at, view);
-    reference::rotate(f, view, new_at, view);
+    reference::rotate_backward(f, view, old_positions, view);
+    reference::rotate(f, view, new_positions, view);
     k.for_each([&](Index b, Index h, Index t, Index d) {
-      const double by = static_cast<double>(new_at.view()(0, b, t) - old_at.view()(0, b, t));
+      const double by = static_cast<double>(new_positions.view()(0, b, t) - old_positions.view()(0, b, t));
       view(b, h, t, d) *= std::pow(zeta[static_cast<std::size_t>(d / 2)], -by / 512);
     });
     std::vector<T> first;
     test::on_every_target([&] {
       Guarded<T> moved({2, 2, 9, 32}, Layout::bthd);
       moved.copy(k.read());
-      rebase(xpos, old_at, new_at, moved.view());
+      rebase(xpos, old_positions, new_positions, moved.view());
       EXPECT_TRUE(test::is_rotation(f, k, expected, moved));
       EXPECT_TRUE(moved.guards_intact());
       if (first.empty()) first = moved.values();

@@ -45,14 +45,15 @@ Specimen transformer_xl(const SpecimenOptions& options, bool causal) {
   const Param<double, 2> w_r = numbers->normal<2>({heads * dim, dim}, softmax_scale(dim));
   const Param<double, 2> u = numbers->normal<2>({heads, dim}, 0.1), v = numbers->normal<2>({heads, dim}, 0.1);
   Specimen specimen{.options = options, .causal = causal, .parameters = numbers->count(), .held = numbers->count()};
-  specimen.score_terms = [=, kept = numbers](const Positions& q_at, const Positions& k_at, View<const double, 4> q,
-                                             View<const double, 4> k, View<double, 4> scores, const Executor& on) {
+  specimen.score_terms = [=, kept = numbers](const Positions& q_positions, const Positions& k_positions,
+                                             View<const double, 4> q, View<const double, 4> k, View<double, 4> scores,
+                                             const Executor& on) {
     Index q_low = max_position, q_high = -max_position, k_low = max_position, k_high = -max_position;
     for (Index i = 0; i < q.shape[2]; ++i) {
-      q_low = std::min(q_low, q_at.integer(0, 0, i)), q_high = std::max(q_high, q_at.integer(0, 0, i));
+      q_low = std::min(q_low, q_positions.integer(0, 0, i)), q_high = std::max(q_high, q_positions.integer(0, 0, i));
     }
     for (Index j = 0; j < k.shape[2]; ++j) {
-      k_low = std::min(k_low, k_at.integer(0, 0, j)), k_high = std::max(k_high, k_at.integer(0, 0, j));
+      k_low = std::min(k_low, k_positions.integer(0, 0, j)), k_high = std::max(k_high, k_positions.integer(0, 0, j));
     }
     const Index first = causal ? std::max<Index>(0, q_low - k_high) : q_low - k_high;
     const TransformerXL xl{.first_offset = first, .causal = causal};
@@ -61,7 +62,9 @@ Specimen transformer_xl(const SpecimenOptions& options, bool causal) {
     const View<double, 3> r = dense(memory.data(), heads, offsets, dim);
     transformer_xl_relative<double>(xl, w_r.value, r);
     const TransformerXLTerm<double> encoding(xl, {r}, u, v);
-    add_scores(with(encoding), {.q_at = q_at, .k_at = k_at, .q = q, .k = k, .scale = softmax_scale(dim)}, scores, on);
+    add_scores(with(encoding),
+               {.q_positions = q_positions, .k_positions = k_positions, .q = q, .k = k, .scale = softmax_scale(dim)},
+               scores, on);
   };
   return specimen;
 }

@@ -107,15 +107,18 @@ void act(Specimen& specimen, std::shared_ptr<Parameters> numbers, E made) {
     }
   }
   if constexpr (ScoreTerm<E, double>) {
-    specimen.score_terms = [kept, scale](const Positions& q_at, const Positions& k_at, View<const double, 4> q,
-                                         View<const double, 4> k, View<double, 4> scores, const Executor& on) {
-      add_scores(with(kept->encoding), {.q_at = q_at, .k_at = k_at, .q = q, .k = k, .scale = scale}, scores, on);
+    specimen.score_terms = [kept, scale](const Positions& q_positions, const Positions& k_positions,
+                                         View<const double, 4> q, View<const double, 4> k, View<double, 4> scores,
+                                         const Executor& on) {
+      add_scores(with(kept->encoding),
+                 {.q_positions = q_positions, .k_positions = k_positions, .q = q, .k = k, .scale = scale}, scores, on);
     };
   }
   if constexpr (ValueTerm<E, double>) {
-    specimen.value_terms = [kept](const Positions& q_at, const Positions& k_at, View<const double, 4> p,
-                                  View<double, 4> out,
-                                  const Executor& on) { add_values(with(kept->encoding), q_at, k_at, p, out, on); };
+    specimen.value_terms = [kept](const Positions& q_positions, const Positions& k_positions, View<const double, 4> p,
+                                  View<double, 4> out, const Executor& on) {
+      add_values(with(kept->encoding), q_positions, k_positions, p, out, on);
+    };
   }
   specimen.parameters += kept->numbers->count();
   specimen.held += kept->numbers->count();

@@ -48,32 +48,32 @@ Array Specimen::turn(Side side, const Tokens& at, const Array& x, const Executor
   return y;
 }
 
-Array Specimen::scores(const Tokens& q_at, const Tokens& k_at, const Array& q, const Array& k,
+Array Specimen::scores(const Tokens& q_positions, const Tokens& k_positions, const Array& q, const Array& k,
                        const Executor& on) const {
   Array s(q.shape[0], q.shape[1], k.shape[1]);
-  score_terms(q_at.at(), k_at.at(), batch_of(q), batch_of(k), batch_of(s), on);
+  score_terms(q_positions.at(), k_positions.at(), batch_of(q), batch_of(k), batch_of(s), on);
   return s;
 }
 
-Array Specimen::values(const Tokens& q_at, const Tokens& k_at, const Array& p, const Executor& on) const {
+Array Specimen::values(const Tokens& q_positions, const Tokens& k_positions, const Array& p, const Executor& on) const {
   Array out(p.shape[0], p.shape[1], options.dim);
-  value_terms(q_at.at(), k_at.at(), batch_of(p), batch_of(out), on);
+  value_terms(q_positions.at(), k_positions.at(), batch_of(p), batch_of(out), on);
   return out;
 }
 
-Array Specimen::logits(const Tokens& q_at, const Tokens& k_at, const Array& q, const Array& k,
+Array Specimen::logits(const Tokens& q_positions, const Tokens& k_positions, const Array& q, const Array& k,
                        const Executor& on) const {
   Array x = q, y = k;
   if (input_rows) {
-    add_to_every_head(inputs(q_at, on), x);
-    add_to_every_head(inputs(k_at, on), y);
+    add_to_every_head(inputs(q_positions, on), x);
+    add_to_every_head(inputs(k_positions, on), y);
   }
   if (turn_rows) {
-    x = turn(Side::query, q_at, x, on);
-    y = turn(Side::key, k_at, y, on);
+    x = turn(Side::query, q_positions, x, on);
+    y = turn(Side::key, k_positions, y, on);
   }
   Array s(q.shape[0], q.shape[1], k.shape[1]);
-  if (score_terms) s = scores(q_at, k_at, x, y, on);
+  if (score_terms) s = scores(q_positions, k_positions, x, y, on);
   const double scale = 1 / std::sqrt(static_cast<double>(options.dim));
   for (Index h = 0; h < s.shape[0]; ++h) {
     const Array content = products(x.head(h), y.head(h));
@@ -102,7 +102,7 @@ Array mean_scores(const Specimen& specimen, Index draws, Contents contents, Keys
   const bool bare = specimen.score_terms && !specimen.input_rows && !specimen.turn_rows;
   const bool positions_only = specimen.input_rows && !specimen.turn_rows && !specimen.score_terms;
   const bool before = towards == Keys::before;
-  const Tokens q_at = specimen.tokens(1, before ? n - 1 : 0), k_at = specimen.tokens(n);
+  const Tokens q_positions = specimen.tokens(1, before ? n - 1 : 0), k_positions = specimen.tokens(n);
   Normal normal(specimen.options.seed);
   Array means(1, heads, n), keys(heads, n, dim);
   if (positions_only) draws = 1;  // nothing is drawn
@@ -114,7 +114,8 @@ Array mean_scores(const Specimen& specimen, Index draws, Contents contents, Keys
     }
     if (positions_only) q = k = Array(heads, 1, dim);
     repeat(k, keys);
-    const Array scores = bare ? specimen.scores(q_at, k_at, q, keys) : specimen.logits(q_at, k_at, q, keys);
+    const Array scores =
+        bare ? specimen.scores(q_positions, k_positions, q, keys) : specimen.logits(q_positions, k_positions, q, keys);
     for (Index h = 0; h < heads; ++h) {
       for (Index d = 0; d < n; ++d) means(0, h, d) += scores(h, 0, before ? n - 1 - d : d) / static_cast<double>(draws);
     }

@@ -28,11 +28,11 @@ Sequence sequence_of(const AttentionOptions<A>& options, Index q_len, Index k_le
 }  // namespace
 
 template <class A>
-bool visible(const AttentionOptions<A>& options, const Positions& q_at, const Positions& k_at, Index q_len, Index k_len,
-             Index b, Index h, Index i, Index j) {
+bool visible(const AttentionOptions<A>& options, const Positions& q_positions, const Positions& k_positions,
+             Index q_len, Index k_len, Index b, Index h, Index i, Index j) {
   const Sequence sequence = sequence_of(options, q_len, k_len, b, i);
   // Key minus query: by position, or as the mask by index counts, from the starts or from the ends of the sequence.
-  double distance = k_at.real(0, b, j) - q_at.real(0, b, i);
+  double distance = k_positions.real(0, b, j) - q_positions.real(0, b, i);
   const Index from_start = (j - sequence.k_first) - (i - sequence.q_first);
   const Index from_end = (j - sequence.k_end) - (i - sequence.q_end);
   if (options.mask == Mask::causal_top_left) distance = static_cast<double>(from_start);

@@ -5,11 +5,11 @@
 namespace bearing::reference {
 
 double cope_position(const Cope& cope, View<const double, 1> q, View<const double, 2> keys, double m,
-                     View<const double, 1> k_at, Index j, double scale) {
+                     View<const double, 1> k_positions, Index j, double scale) {
   const double gate_scale = cope.gate_scale == CopeScale::softmax ? scale : 1;
   double position = 0;
-  for (Index t = j; t < k_at.shape[0]; ++t) {
-    if (k_at(t) > m) continue;
+  for (Index t = j; t < k_positions.shape[0]; ++t) {
+    if (k_positions(t) > m) continue;
     double product = 0;
     for (Index d = 0; d < q.shape[0]; ++d) product += q(d) * keys(t, d);
     position += 1 / (1 + std::exp(-gate_scale * product));
@@ -18,10 +18,10 @@ double cope_position(const Cope& cope, View<const double, 1> q, View<const doubl
 }
 
 double cope(const Cope& cope, View<const double, 3> embeddings, Index h, View<const double, 1> q,
-            View<const double, 2> keys, double m, View<const double, 1> k_at, Index j, double scale) {
-  if (k_at(j) > m) return 0;
+            View<const double, 2> keys, double m, View<const double, 1> k_positions, Index j, double scale) {
+  if (k_positions(j) > m) return 0;
   const Index last = cope.max_pos - 1, table = embeddings.shape[0] == 1 ? 0 : h;
-  const double p = std::min(cope_position(cope, q, keys, m, k_at, j, scale), static_cast<double>(last));
+  const double p = std::min(cope_position(cope, q, keys, m, k_positions, j, scale), static_cast<double>(last));
   const auto below = static_cast<Index>(std::floor(p)), above = std::min(below + 1, last);
   double at_below = 0, at_above = 0;
   for (Index d = 0; d < q.shape[0]; ++d) {

@@ -113,7 +113,7 @@ class Rows {
 };
 
 bool sees(const LinearAttentionInputs<double>& in, Mask mask, Index b, Index i, Index j) {
-  if (mask == Mask::causal) return in.k_at.real(0, b, j) <= in.q_at.real(0, b, i);
+  if (mask == Mask::causal) return in.k_positions.real(0, b, j) <= in.q_positions.real(0, b, i);
   if (mask == Mask::causal_top_left) return j <= i;
   if (mask == Mask::causal_bottom_right) return j - in.k.shape[2] <= i - in.q.shape[2];
   return true;
@@ -177,8 +177,8 @@ void over_queries(const LinearAttentionInputs<double>& in, const LinearState<con
 
 void linear_attention(const LinearAttentionInputs<double>& in, View<double, 4> out, const LinearState<double>& state,
                       const TermList<double>& terms, const LinearAttentionOptions& options) {
-  const Rows q(terms, in.q, in.q_at, Side::query, options.feature_map);
-  const Rows k(terms, in.k, in.k_at, Side::key, options.feature_map);
+  const Rows q(terms, in.q, in.q_positions, Side::query, options.feature_map);
+  const Rows k(terms, in.k, in.k_positions, Side::key, options.feature_map);
   over_queries(in, {state.s, state.z}, options, q, k, [&](const Query& query) {
     const double denominator = query.denominator();
     for (Index d = 0; d < out.shape[3]; ++d) {
@@ -295,8 +295,8 @@ void add_state(const LinearState<double>& d_state, const Rows& k, Sums& sums) {
 void linear_attention_backward(const LinearAttentionInputs<double>& in, const View<const double, 4>& d_out,
                                const LinearState<const double>& start, const LinearAttentionGrads<double>& grads,
                                const TermList<double>& terms, const LinearAttentionOptions& options) {
-  Rows q(terms, in.q, in.q_at, Side::query, options.feature_map);
-  Rows k(terms, in.k, in.k_at, Side::key, options.feature_map);
+  Rows q(terms, in.q, in.q_positions, Side::query, options.feature_map);
+  Rows k(terms, in.k, in.k_positions, Side::key, options.feature_map);
   Sums sums(in, q.rows_dim());
   over_queries(in, start, options, q, k, [&](const Query& query) { add_query(query, d_out, start, sums); });
   add_state(grads.d_state, k, sums);

@@ -158,13 +158,14 @@ void rotate_matrix(const RopeFrequencies& frequencies, View<const double, 1> p, 
   }
 }
 
-void rotate(const RopeFrequencies& frequencies, View<const double, 4> x, const Positions& at, View<double, 4> y) {
-  turn_all("rotate", +1, frequencies, x, at, y);
+void rotate(const RopeFrequencies& frequencies, View<const double, 4> x, const Positions& positions,
+            View<double, 4> y) {
+  turn_all("rotate", +1, frequencies, x, positions, y);
 }
 
-void rotate_backward(const RopeFrequencies& frequencies, View<const double, 4> d_y, const Positions& at,
+void rotate_backward(const RopeFrequencies& frequencies, View<const double, 4> d_y, const Positions& positions,
                      View<double, 4> d_x) {
-  turn_all("rotate_backward", -1, frequencies, d_y, at, d_x);
+  turn_all("rotate_backward", -1, frequencies, d_y, positions, d_x);
 }
 
 void rotate_xpos(const Xpos& xpos, int exponent, View<const double, 1> p, View<const double, 1> x, View<double, 1> y) {

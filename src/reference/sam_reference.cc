@@ -3,8 +3,9 @@
 namespace bearing::reference {
 
 double sam(const Sam& spec, View<const double, 2> height_table, View<const double, 2> width_table,
-           View<const double, 1> q, const double* q_at, const double* k_at) {
-  const auto dy = static_cast<Index>(q_at[0] - k_at[0]), dx = static_cast<Index>(q_at[1] - k_at[1]);
+           View<const double, 1> q, const double* q_positions, const double* k_positions) {
+  const auto dy = static_cast<Index>(q_positions[0] - k_positions[0]),
+             dx = static_cast<Index>(q_positions[1] - k_positions[1]);
   double sum = 0;
   for (Index d = 0; d < q.shape[0]; ++d) {
     sum += q(d) * (height_table(dy + spec.height - 1, d) + width_table(dx + spec.width - 1, d));

@@ -3,13 +3,15 @@
 
 namespace bearing::reference {
 
-double swin(const Swin& spec, View<const double, 2> table, Index h, const double* q_at, const double* k_at) {
+double swin(const Swin& spec, View<const double, 2> table, Index h, const double* q_positions,
+            const double* k_positions) {
   const Index displacements = (2 * spec.height - 1) * (2 * spec.width - 1);
-  const bool from_class = q_at[0] < 0, to_class = k_at[0] < 0;
+  const bool from_class = q_positions[0] < 0, to_class = k_positions[0] < 0;
   if (from_class && to_class) return table(displacements + 2, h);
   if (to_class) return table(displacements + 1, h);
   if (from_class) return table(displacements, h);
-  const auto dy = static_cast<Index>(q_at[0] - k_at[0]), dx = static_cast<Index>(q_at[1] - k_at[1]);
+  const auto dy = static_cast<Index>(q_positions[0] - k_positions[0]),
+             dx = static_cast<Index>(q_positions[1] - k_positions[1]);
   return table((dy + spec.height - 1) * (2 * spec.width - 1) + (dx + spec.width - 1), h);
 }
 

@@ -54,8 +54,8 @@ inline void check_whole(std::string_view function, std::string_view argument, st
   }
 }
 inline void check_whole(std::string_view function, std::string_view encoding, const Problem& problem) {
-  check_whole(function, "q_at", encoding, *problem.q_at, problem.batch, problem.q_len);
-  check_whole(function, "k_at", encoding, *problem.k_at, problem.batch, problem.k_len);
+  check_whole(function, "q_positions", encoding, *problem.q_positions, problem.batch, problem.q_len);
+  check_whole(function, "k_positions", encoding, *problem.k_positions, problem.batch, problem.k_len);
 }
 
 /// Throws ShapeError unless there are queries and keys, of that dim.

@@ -37,8 +37,8 @@ inline void check_grid(const char* function, const char* argument, const Grid& g
 }
 
 inline void check_grid(const char* function, const Grid& grid, const Problem& problem) {
-  check_grid(function, "q_at", grid, *problem.q_at, problem.batch, problem.q_len);
-  check_grid(function, "k_at", grid, *problem.k_at, problem.batch, problem.k_len);
+  check_grid(function, "q_positions", grid, *problem.q_positions, problem.batch, problem.q_len);
+  check_grid(function, "k_positions", grid, *problem.k_positions, problem.batch, problem.k_len);
 }
 
 }  // namespace bearing

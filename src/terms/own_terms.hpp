@@ -40,7 +40,9 @@ struct Content {
   using Arithmetic = double;
   Strengths c;
 
-  static double place(const Tile<double>& tile, Index i, Index j) { return tile.k_at[1][j] - tile.q_at[1][i] + 1; }
+  static double place(const Tile<double>& tile, Index i, Index j) {
+    return tile.k_positions[1][j] - tile.q_positions[1][i] + 1;
+  }
   static double product(const Tile<double>& tile, Index i, Index j) {
     double sum = 0;
     for (Index d = 0; d < tile.dim; ++d) sum += tile.q[i * tile.q_stride + d] * tile.k[j * tile.k_stride + d];
@@ -79,7 +81,7 @@ struct Suffix {
   Index scratch_size(Index, Index cols) const { return cols; }
   static void sums(const Tile<double>& tile) {
     double sum = 0;
-    for (Index j = tile.cols - 1; j >= 0; --j) tile.scratch[j] = sum += tile.k_at[0][j];
+    for (Index j = tile.cols - 1; j >= 0; --j) tile.scratch[j] = sum += tile.k_positions[0][j];
   }
   void add_scores(const Tile<double>& tile, double* s) const {
     sums(tile);
@@ -112,7 +114,7 @@ struct Carried {
   Strengths c;
 
   static double vector(const Tile<double>& tile, Index i, Index j, Index d) {
-    return tile.k_at[0][j] - tile.q_at[0][i] + static_cast<double>(d);
+    return tile.k_positions[0][j] - tile.q_positions[0][i] + static_cast<double>(d);
   }
   void add_values(const Tile<double>& tile, const double* p, Index value_dim, double* o, Index o_stride) const {
     for (Index i = 0; i < tile.rows; ++i) {

@@ -12,7 +12,7 @@ Reach reach(const Problem& problem, Index b) {
     }
     return span;
   };
-  const Reach q = ends(*problem.q_at, problem.q_len), k = ends(*problem.k_at, problem.k_len);
+  const Reach q = ends(*problem.q_positions, problem.q_len), k = ends(*problem.k_positions, problem.k_len);
   return {k.least - q.most, k.most - q.least};
 }
 

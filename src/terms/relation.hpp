@@ -63,13 +63,13 @@ void over_runs(const Tile<A>& tile, const Body& body) {
     while (end < n && at[end] - at[end - 1] == 1) ++end;
     return end - first;
   };
-  const double *q_at = tile.q_at[0], *k_at = tile.k_at[0];
+  const double *q_positions = tile.q_positions[0], *k_positions = tile.k_positions[0];
   for (Index i = 0; i < tile.rows;) {
-    const Index rows = length(q_at, i, tile.rows);
+    const Index rows = length(q_positions, i, tile.rows);
     for (Index j = 0; j < tile.cols;) {
-      Run<A> run{tile, i, j, static_cast<Index>(k_at[j] - q_at[i])};
+      Run<A> run{tile, i, j, static_cast<Index>(k_positions[j] - q_positions[i])};
       run.tile.row += i, run.tile.col += j;
-      run.tile.rows = rows, run.tile.cols = length(k_at, j, tile.cols);
+      run.tile.rows = rows, run.tile.cols = length(k_positions, j, tile.cols);
       if (tile.q != nullptr) run.tile.q += i * tile.q_stride, run.tile.k += j * tile.k_stride;
       body(run);
       j += run.tile.cols;

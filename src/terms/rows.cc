@@ -15,8 +15,8 @@ using text::concat;
 namespace {
 
 template <class A, class T>
-void check_input(const char* function, const char* argument, const InputEncoding<A>& encoding, const Positions& at,
-                 View<T, 3> x) {
+void check_input(const char* function, const char* argument, const InputEncoding<A>& encoding,
+                 const Positions& positions, View<T, 3> x) {
   check_extents(function, argument, x);
   const auto [batch, time, dim] = x.shape;
   if (dim != encoding.dim) {
@@ -25,8 +25,9 @@ void check_input(const char* function, const char* argument, const InputEncoding
   }
   check_memory(function, argument, x);
   if constexpr (Writable<T>) check_distinct(function, argument, x);
-  check_positions(function, "at", at, batch, time);
-  Problem problem{.batch = batch, .q_len = time, .k_len = time, .dim = dim, .q_at = &at, .k_at = &at};
+  check_positions(function, "positions", positions, batch, time);
+  Problem problem{
+      .batch = batch, .q_len = time, .k_len = time, .dim = dim, .q_positions = &positions, .k_positions = &positions};
   if (encoding.check != nullptr) encoding.check(encoding.self, function, problem);
 }
 
@@ -38,13 +39,13 @@ struct FillRoom {
 };
 
 template <class A>
-std::vector<FillRoom<A>> fill_rooms(const InputEncoding<A>& encoding, const Positions& at, Index chunks, Index rows,
-                                    Index numbers) {
+std::vector<FillRoom<A>> fill_rooms(const InputEncoding<A>& encoding, const Positions& positions, Index chunks,
+                                    Index rows, Index numbers) {
   const Index scratch = encoding.input_scratch == nullptr ? 0 : encoding.input_scratch(encoding.self, rows);
   std::vector<FillRoom<A>> rooms;
   rooms.reserve(static_cast<std::size_t>(chunks));
   for (Index c = 0; c < chunks; ++c) {
-    rooms.push_back({{at, rows},
+    rooms.push_back({{positions, rows},
                      std::vector<A>(static_cast<std::size_t>(numbers)),
                      std::vector<double>(static_cast<std::size_t>(scratch))});
   }
@@ -64,14 +65,14 @@ Index tile_rows(const InputEncoding<A>& encoding, const Executor& on, Index batc
 /// put(row of x, stride, row of p, dim): how a row of numbers reaches x.
 template <class T, class Put>
 void write_inputs(const char* function, const char* argument, const InputEncoding<Compute<T>>& encoding,
-                  const Positions& at, View<T, 3> x, const Executor& on, bool direct, const Put& put) {
+                  const Positions& positions, View<T, 3> x, const Executor& on, bool direct, const Put& put) {
   using A = Compute<T>;
-  check_input(function, argument, encoding, at, x);
+  check_input(function, argument, encoding, positions, x);
   if (x.size() == 0) return;
   const auto [batch, time, dim] = x.shape;
   const Index rows = std::min(tile_rows(encoding, on, batch, time, direct), time);
   const Index tiles = (time + rows - 1) / rows, units = batch * tiles, chunks = chunk_count(on, units);
-  std::vector<FillRoom<A>> rooms = fill_rooms<A>(encoding, at, chunks, rows, direct ? 0 : rows * dim);
+  std::vector<FillRoom<A>> rooms = fill_rooms<A>(encoding, positions, chunks, rows, direct ? 0 : rows * dim);
   in_chunks(on, chunks, units, [&, time = time, dim = dim](Index chunk, Index unit) {
     FillRoom<A>& room = rooms[static_cast<std::size_t>(chunk)];
     RowTile tile = room.place.open(unit / tiles, 0, unit % tiles * rows, time);
@@ -94,23 +95,24 @@ void write_inputs(const char* function, const char* argument, const InputEncodin
 }  // namespace
 
 template <class T>
-void fill(const std::type_identity_t<InputEncoding<Compute<T>>>& encoding, const Positions& at, View<T, 3> rows,
+void fill(const std::type_identity_t<InputEncoding<Compute<T>>>& encoding, const Positions& positions, View<T, 3> rows,
           const Executor& on) {
   const bool direct = std::is_same_v<T, Compute<T>> && rows.stride[2] == 1;
-  write_inputs("fill", "rows", encoding, at, rows, on, direct, [](T* x, Index stride, const Compute<T>* p, Index dim) {
-    if (stride == 1) {  // apart, so that it becomes vectors
-      for (Index d = 0; d < dim; ++d) x[d] = T(p[d]);
-    } else {
-      for (Index d = 0; d < dim; ++d) x[d * stride] = T(p[d]);
-    }
-  });
+  write_inputs("fill", "rows", encoding, positions, rows, on, direct,
+               [](T* x, Index stride, const Compute<T>* p, Index dim) {
+                 if (stride == 1) {  // apart, so that it becomes vectors
+                   for (Index d = 0; d < dim; ++d) x[d] = T(p[d]);
+                 } else {
+                   for (Index d = 0; d < dim; ++d) x[d * stride] = T(p[d]);
+                 }
+               });
 }
 
 template <class T>
-void add(const std::type_identity_t<InputEncoding<Compute<T>>>& encoding, const Positions& at, View<T, 3> x,
+void add(const std::type_identity_t<InputEncoding<Compute<T>>>& encoding, const Positions& positions, View<T, 3> x,
          const Executor& on) {
   using A = Compute<T>;
-  write_inputs("add", "x", encoding, at, x, on, false, [](T* to, Index stride, const A* p, Index dim) {
+  write_inputs("add", "x", encoding, positions, x, on, false, [](T* to, Index stride, const A* p, Index dim) {
     if (stride == 1) {
       for (Index d = 0; d < dim; ++d) to[d] = T(static_cast<A>(to[d]) + p[d]);
     } else {
@@ -120,9 +122,9 @@ void add(const std::type_identity_t<InputEncoding<Compute<T>>>& encoding, const 
 }
 
 template <class A>
-void add_backward(const std::type_identity_t<InputEncoding<A>>& encoding, const Positions& at, View<const A, 3> d_x,
-                  const Executor& on) {
-  check_input("add_backward", "d_x", encoding, at, d_x);
+void add_backward(const std::type_identity_t<InputEncoding<A>>& encoding, const Positions& positions,
+                  View<const A, 3> d_x, const Executor& on) {
+  check_input("add_backward", "d_x", encoding, positions, d_x);
   if (encoding.param_size == 0 || d_x.size() == 0) return;
   // One block of gradients a sequence, added up in order; or all of them in order by the encoding itself.
   const auto [batch, time, dim] = d_x.shape;
@@ -130,7 +132,7 @@ void add_backward(const std::type_identity_t<InputEncoding<A>>& encoding, const 
   const Executor& where = encoding.grads_in_order ? Executor{} : on;
   std::vector<A> params(block_numbers(batch, size));
   const Index chunks = chunk_count(where, batch), rows = std::min(block_rows, time);
-  std::vector<FillRoom<A>> rooms = fill_rooms<A>(encoding, at, chunks, rows, rows * dim);
+  std::vector<FillRoom<A>> rooms = fill_rooms<A>(encoding, positions, chunks, rows, rows * dim);
   in_chunks(where, chunks, batch, [&, time = time, dim = dim](Index chunk, Index b) {
     FillRoom<A>& room = rooms[static_cast<std::size_t>(chunk)];
     for (Index first = 0; first < time; first += block_rows) {
@@ -157,8 +159,8 @@ struct TurnRoom {
 };
 
 template <class A>
-std::vector<TurnRoom<A>> turn_rooms(const RowEncoding<A>& encoding, const Positions& at, Index chunks, Index time,
-                                    Index dim, Index out_dim) {
+std::vector<TurnRoom<A>> turn_rooms(const RowEncoding<A>& encoding, const Positions& positions, Index chunks,
+                                    Index time, Index dim, Index out_dim) {
   std::vector<TurnRoom<A>> rooms;
   rooms.reserve(static_cast<std::size_t>(chunks));
   const Index rows = std::min(block_rows, time);
@@ -166,14 +168,15 @@ std::vector<TurnRoom<A>> turn_rooms(const RowEncoding<A>& encoding, const Positi
   const auto scratch =
       static_cast<std::size_t>(encoding.turn_scratch == nullptr ? 0 : encoding.turn_scratch(encoding.self, dim));
   for (Index c = 0; c < chunks; ++c) {
-    rooms.push_back({{at}, std::vector<A>(in), std::vector<A>(out), std::vector<A>(in), std::vector<double>(scratch)});
+    rooms.push_back(
+        {{positions}, std::vector<A>(in), std::vector<A>(out), std::vector<A>(in), std::vector<double>(scratch)});
   }
   return rooms;
 }
 
 /// `argument`: what the turned rows are called. Returns their dimension.
 template <class A, class X, class Y>
-Index check_turn(const char* function, const RowEncoding<A>& encoding, const Positions& at, View<X, 4> x,
+Index check_turn(const char* function, const RowEncoding<A>& encoding, const Positions& positions, View<X, 4> x,
                  const char* argument, View<Y, 4> y) {
   check_tensor(function, "x", x);
   const auto [batch, heads, time, dim] = x.shape;
@@ -183,9 +186,9 @@ Index check_turn(const char* function, const RowEncoding<A>& encoding, const Pos
                             "] for x with shape ", x.shape, ", got ", y.shape));
   }
   check_tensor(function, argument, y);
-  check_positions(function, "at", at, batch, time);
+  check_positions(function, "positions", positions, batch, time);
   Problem problem{.batch = batch, .heads = heads, .kv_heads = heads, .q_len = time, .k_len = time, .dim = dim};
-  problem.q_at = problem.k_at = &at;
+  problem.q_positions = problem.k_positions = &positions;
   if (encoding.check != nullptr) encoding.check(encoding.self, function, problem);
   return out_dim;
 }
@@ -212,17 +215,17 @@ void store_rows(const std::vector<A>& from, const RowTile& tile, View<T, 4> y) {
 }  // namespace
 
 template <class T>
-void turn(const std::type_identity_t<RowEncoding<Compute<T>>>& encoding, Side side, const Positions& at,
+void turn(const std::type_identity_t<RowEncoding<Compute<T>>>& encoding, Side side, const Positions& positions,
           std::type_identity_t<View<const T, 4>> x, View<T, 4> y, const Executor& on) {
   using A = Compute<T>;
-  const Index out_dim = check_turn("turn", encoding, at, x, "y", y);
+  const Index out_dim = check_turn("turn", encoding, positions, x, "y", y);
   check_distinct("turn", "y", y);
   check_apart("turn", "y", x, y);
   const auto [batch, heads, time, dim] = x.shape;
   if (x.size() == 0 && y.size() == 0) return;
   const Index blocks = (time + block_rows - 1) / block_rows, units = batch * heads * blocks;
   const Index chunks = chunk_count(on, units);
-  std::vector<TurnRoom<A>> rooms = turn_rooms<A>(encoding, at, chunks, time, dim, out_dim);
+  std::vector<TurnRoom<A>> rooms = turn_rooms<A>(encoding, positions, chunks, time, dim, out_dim);
   in_chunks(on, chunks, units, [&, heads = heads, time = time, dim = dim](Index chunk, Index unit) {
     TurnRoom<A>& room = rooms[static_cast<std::size_t>(chunk)];
     RowTile tile = room.place.open(unit / blocks / heads, unit / blocks % heads, unit % blocks * block_rows, time);
@@ -237,10 +240,10 @@ void turn(const std::type_identity_t<RowEncoding<Compute<T>>>& encoding, Side si
 }
 
 template <class A>
-void turn_backward(const std::type_identity_t<RowEncoding<A>>& encoding, Side side, const Positions& at,
+void turn_backward(const std::type_identity_t<RowEncoding<A>>& encoding, Side side, const Positions& positions,
                    std::type_identity_t<View<const A, 4>> x, std::type_identity_t<View<const A, 4>> d_y, View<A, 4> d_x,
                    const Executor& on) {
-  const Index out_dim = check_turn("turn_backward", encoding, at, x, "d_y", d_y);
+  const Index out_dim = check_turn("turn_backward", encoding, positions, x, "d_y", d_y);
   if (d_x.shape != x.shape) {
     throw ShapeError(concat("[turn_backward] d_x: must have x's shape ", x.shape, ", got ", d_x.shape));
   }
@@ -250,7 +253,7 @@ void turn_backward(const std::type_identity_t<RowEncoding<A>>& encoding, Side si
   const auto [batch, heads, time, dim] = x.shape;
   if (x.size() == 0) return;
   const Index units = batch * heads, chunks = chunk_count(on, units);
-  std::vector<TurnRoom<A>> rooms = turn_rooms<A>(encoding, at, chunks, time, dim, out_dim);
+  std::vector<TurnRoom<A>> rooms = turn_rooms<A>(encoding, positions, chunks, time, dim, out_dim);
   std::vector<A> params(block_numbers(units, encoding.param_size));
   in_chunks(on, chunks, units, [&, heads = heads, time = time, dim = dim](Index chunk, Index unit) {
     TurnRoom<A>& room = rooms[static_cast<std::size_t>(chunk)];

@@ -99,9 +99,9 @@ TEST(InputRows, WrongCallsAreRefusedBeforeAnythingIsWritten) {
   wrong({memory.data(), {2, 4, 3}, {12, 2, 1}}, {},
         "no two elements may share memory, got strides [12, 2, 1] for shape [2, 4, 3]");
   expect_error<ShapeError>([&] { fill(ramp, Positions(dense(memory.data(), 0, 2, 4)), good); },
-                           "[fill] at: must have 1 to 4 axes, got 0");
+                           "[fill] positions: must have 1 to 4 axes, got 0");
   expect_error<ShapeError>([&] { fill(ramp, Positions(dense(memory.data(), 5, 2, 4)), good); },
-                           "[fill] at: must have 1 to 4 axes, got 5");
+                           "[fill] positions: must have 1 to 4 axes, got 5");
   expect_error<ShapeError>([&] { add_backward(ramp, {}, dense<const double>(nullptr, 2, 4, 3)); },
                            "[add_backward] d_x: must have memory, got a null pointer; shape is [2, 4, 3]");
   // What is only read may share memory: one gradient for all sequences.
@@ -208,7 +208,7 @@ TEST(TurnedRows, WrongCallsAreRefusedBeforeAnythingIsWritten) {
   backward(y, bhtd(y.data + 1, 1, 2, 3, 4),
            "[turn_backward] d_x: must be the input's own view or share no memory with it, got views that overlap");
   expect_error<ShapeError>([&] { turn(twice, Side::query, Positions(dense(memory.data(), 0, 1, 3)), x, y); },
-                           "[turn] at: must have 1 to 4 axes, got 0");
+                           "[turn] positions: must have 1 to 4 axes, got 0");
 }
 
 }  // namespace

@@ -24,8 +24,8 @@ inline void check_positions(const char* function, const char* argument, const Po
 
 template <class A>
 void check_terms(const char* function, const TermList<A>& terms, const Problem& problem) {
-  check_positions(function, "q_at", *problem.q_at, problem.batch, problem.q_len);
-  check_positions(function, "k_at", *problem.k_at, problem.batch, problem.k_len);
+  check_positions(function, "q_positions", *problem.q_positions, problem.batch, problem.q_len);
+  check_positions(function, "k_positions", *problem.k_positions, problem.batch, problem.k_len);
   for (const Term<A>& term : terms) {
     if (term.check != nullptr) term.check(term.self, function, problem);
   }

@@ -24,8 +24,8 @@ bool absent(View<const A, 4> x) {
 template <class A>
 Problem problem_of(const char* function, const ScoreInputs<A>& in, const std::array<Index, 4>& scores) {
   Problem problem{scores[0], scores[1], scores[1], scores[2], scores[3]};
-  problem.q_at = &in.q_at;
-  problem.k_at = &in.k_at;
+  problem.q_positions = &in.q_positions;
+  problem.k_positions = &in.k_positions;
   if (absent(in.q) && absent(in.k)) return problem;
   if (absent(in.q) || absent(in.k)) {
     throw ShapeError(concat("[", function, "] q, k: must both be given, or neither"));
@@ -213,11 +213,11 @@ void add_scores_backward(const TermList<A>& terms, const std::type_identity_t<Sc
 }
 
 template <class T>
-void bias_matrix(const std::type_identity_t<TermList<Compute<T>>>& terms, const Positions& q_at, const Positions& k_at,
-                 View<T, 3> bias, const Executor& on) {
+void bias_matrix(const std::type_identity_t<TermList<Compute<T>>>& terms, const Positions& q_positions,
+                 const Positions& k_positions, View<T, 3> bias, const Executor& on) {
   using A = Compute<T>;
   check_output("bias_matrix", "bias", bias);
-  const ScoreInputs<A> in{q_at, k_at};
+  const ScoreInputs<A> in{q_positions, k_positions};
   const Problem problem = problem_of("bias_matrix", in, {1, bias.shape[0], bias.shape[1], bias.shape[2]});
   check_terms("bias_matrix", terms, problem);
   const TileExtents extents = tile_extents(terms, problem.q_len, problem.k_len);

@@ -28,7 +28,7 @@ constexpr double grad_tolerance = 1e-8;
 /// Positions in every form that a call may have.
 struct Place {
   const char* name;
-  Positions q_at, k_at;
+  Positions q_positions, k_positions;
 };
 
 struct Extents {
@@ -121,15 +121,15 @@ TEST(AddScores, TermsOfAllKindsAddUpForAnyPositionsLayoutsAndExecutor) {
         Tensors x(e, layout == Layout::padded ? Layout::one_head : layout, layout);
         std::vector<double> wanted;
         over(e, [&](Index b, Index h, Index i, Index j) {
-          const double distance = at(place.k_at, 0, b, j) - at(place.q_at, 0, b, i);
-          const double across = at(place.k_at, 1, b, j) - at(place.q_at, 1, b, i) + 1;
+          const double distance = at(place.k_positions, 0, b, j) - at(place.q_positions, 0, b, i);
+          const double across = at(place.k_positions, 1, b, j) - at(place.q_positions, 1, b, i) + 1;
           double sum = 0;
-          for (Index t = j; t < e.k_len; ++t) sum += at(place.k_at, 0, b, t);
+          for (Index t = j; t < e.k_len; ++t) sum += at(place.k_positions, 0, b, t);
           wanted.push_back(x.scores.view()(b, h, i, j) + near.c[h] * Near::shape(distance) +
                            content.c[h] * 0.5 * product(x, e, b, h, i, j) * across + sum);
         });
         const std::vector<double> before = x.scores.values();
-        const ScoreInputs<double> in{place.q_at, place.k_at, x.q.read(), x.k.read(), 0.5};
+        const ScoreInputs<double> in{place.q_positions, place.k_positions, x.q.read(), x.k.read(), 0.5};
         for (const Executor& on : executors) {
           std::size_t n = 0;
           x.scores.for_each([&](Index b, Index h, Index i, Index j) { x.scores.view()(b, h, i, j) = before[n++]; });
@@ -161,10 +161,10 @@ TEST(AddScores, BackwardAddsEveryGradientForAnyPositionsLayoutsAndExecutor) {
         std::vector<double> d_near(static_cast<std::size_t>(e.heads)), d_content(d_near);
         over(e, [&](Index b, Index h, Index i, Index j) {
           const double weight = x.weights.view()(b, h, i, j);
-          const double across = at(place.k_at, 1, b, j) - at(place.q_at, 1, b, i) + 1;
+          const double across = at(place.k_positions, 1, b, j) - at(place.q_positions, 1, b, i) + 1;
           const Index kv = h / (e.heads / e.kv_heads);
           d_near[static_cast<std::size_t>(h)] +=
-              weight * Near::shape(at(place.k_at, 0, b, j) - at(place.q_at, 0, b, i));
+              weight * Near::shape(at(place.k_positions, 0, b, j) - at(place.q_positions, 0, b, i));
           d_content[static_cast<std::size_t>(h)] += weight * 0.5 * product(x, e, b, h, i, j) * across;
           for (Index d = 0; d < e.dim; ++d) {
             d_q.view()(b, h, i, d) += weight * 0.5 * content.c[h] * across * x.k.view()(b, kv, j, d);
@@ -174,7 +174,7 @@ TEST(AddScores, BackwardAddsEveryGradientForAnyPositionsLayoutsAndExecutor) {
         for (const Term<double>& term : with(near, content)) EXPECT_EQ(term.param_size, 1);
         std::fill(near.c.grad.begin(), near.c.grad.end(), 0.0);
         std::fill(content.c.grad.begin(), content.c.grad.end(), 0.0);
-        const ScoreInputs<double> in{place.q_at, place.k_at, x.q.read(), x.k.read(), 0.5};
+        const ScoreInputs<double> in{place.q_positions, place.k_positions, x.q.read(), x.k.read(), 0.5};
         add_scores_backward(with(near, content, suffix), in, x.weights.read(), {x.d_q.view(), x.d_k.view()},
                             turn % 2 == 0 ? Executor(three) : test::backwards(4));
         expect_near_all(x.d_q.values(), d_q.values(), grad_tolerance);
@@ -234,23 +234,24 @@ TEST(BiasMatrix, EveryLayoutAndTypeHoldsTheTermsSum) {
       Guarded<double> bias({1, e.heads, e.q_len, e.k_len}, layout);
       const View<double, 4> v = bias.view();
       const View<double, 3> matrix{v.data, {e.heads, e.q_len, e.k_len}, {v.stride[1], v.stride[2], v.stride[3]}};
-      bias_matrix(with(near), place.q_at, place.k_at, matrix, test::backwards(2));
+      bias_matrix(with(near), place.q_positions, place.k_positions, matrix, test::backwards(2));
       for (Index h = 0; h < e.heads; ++h) {
         for (Index i = 0; i < e.q_len; ++i) {
           for (Index j = 0; j < e.k_len; ++j) {
-            ASSERT_NEAR(matrix(h, i, j), near.c[h] * Near::shape(at(place.k_at, 0, 0, j) - at(place.q_at, 0, 0, i)),
+            ASSERT_NEAR(matrix(h, i, j),
+                        near.c[h] * Near::shape(at(place.k_positions, 0, 0, j) - at(place.q_positions, 0, 0, i)),
                         score_tolerance);
           }
         }
       }
       EXPECT_TRUE(bias.guards_intact());
       const std::vector<double> alone = bias.values();
-      bias_matrix(with(suffix), place.q_at, place.k_at, matrix);
+      bias_matrix(with(suffix), place.q_positions, place.k_positions, matrix);
       std::vector<double> sum = bias.values();
       for (std::size_t n = 0; n < sum.size(); ++n) sum[n] += alone[n];
-      bias_matrix(with(near, suffix), place.q_at, place.k_at, matrix);
+      bias_matrix(with(near, suffix), place.q_positions, place.k_positions, matrix);
       expect_near_all(bias.values(), sum, 131 * score_tolerance);
-      bias_matrix(with(suffix, near), place.q_at, place.k_at, matrix);
+      bias_matrix(with(suffix, near), place.q_positions, place.k_positions, matrix);
       expect_near_all(bias.values(), sum, 131 * score_tolerance);
     }
   }
@@ -264,11 +265,11 @@ struct Call {
   View<const double, 4> k = bhtd<const double>(memory.data() + 200, 1, 1, 4, 5);
   View<double, 4> d_q = bhtd(memory.data() + 300, 1, 2, 3, 5);
   View<double, 4> d_k = bhtd(memory.data() + 400, 1, 1, 4, 5);
-  Positions q_at = {}, k_at = {};
+  Positions q_positions = {}, k_positions = {};
   Content content{Strengths(2)};
 
-  void forward() { add_scores(with(content), {q_at, k_at, q, k}, scores); }
-  void backward() { add_scores_backward(with(content), {q_at, k_at, q, k}, scores, {d_q, d_k}); }
+  void forward() { add_scores(with(content), {q_positions, k_positions, q, k}, scores); }
+  void backward() { add_scores_backward(with(content), {q_positions, k_positions, q, k}, scores, {d_q, d_k}); }
 };
 
 template <class Change>
@@ -316,10 +317,14 @@ TEST(AddScores, WrongTensorsAreRefusedBeforeAnythingIsWritten) {
 TEST(AddScores, WrongPositionsAreRefusedBeforeAnythingIsWritten) {
   const auto wrong = [](const auto& change, const char* text) { expect_refused(&Call::forward, change, text); };
   static const double zeros[40] = {};
-  wrong([](Call& c) { c.q_at = Positions(dense(zeros, 0, 1, 3)); }, "[add_scores] q_at: must have 1 to 4 axes, got 0");
-  wrong([](Call& c) { c.k_at = Positions(dense(zeros, 5, 1, 4)); }, "[add_scores] k_at: must have 1 to 4 axes, got 5");
-  wrong([](Call& c) { c.k_at = Positions(dense(zeros, 3)); }, "[add_scores] k_at: must have 4 tokens, got 3");
-  wrong([](Call& c) { c.q_at = Positions(dense(zeros, 2, 3)); }, "[add_scores] q_at: must have 1 sequences, got 2");
+  wrong([](Call& c) { c.q_positions = Positions(dense(zeros, 0, 1, 3)); },
+        "[add_scores] q_positions: must have 1 to 4 axes, got 0");
+  wrong([](Call& c) { c.k_positions = Positions(dense(zeros, 5, 1, 4)); },
+        "[add_scores] k_positions: must have 1 to 4 axes, got 5");
+  wrong([](Call& c) { c.k_positions = Positions(dense(zeros, 3)); },
+        "[add_scores] k_positions: must have 4 tokens, got 3");
+  wrong([](Call& c) { c.q_positions = Positions(dense(zeros, 2, 3)); },
+        "[add_scores] q_positions: must have 1 sequences, got 2");
 }
 
 TEST(AddScores, WrongGradientsAreRefusedBeforeAnythingIsWritten) {

@@ -42,8 +42,8 @@ class TileWork {
   TileWork(const TermList<A>& terms, const Problem& problem, TileExtents most, ScoreRoom room,
            RowRoom q_room = RowRoom::own, RowRoom k_room = RowRoom::own)
       : most_(most),
-        q_at_(size(max_axes * most.rows)),
-        k_at_(size(max_axes * most.cols)),
+        q_positions_(size(max_axes * most.rows)),
+        k_positions_(size(max_axes * most.cols)),
         distance_(size(most.rows + most.cols)),
         diagonals_(size(most.rows + most.cols)),
         scores_(room == ScoreRoom::own ? size(most.rows * most.cols) : 0),
@@ -68,8 +68,9 @@ class TileWork {
     tile.rows = std::min(most_.rows, problem.q_len - row);
     tile.cols = std::min(most_.cols, problem.k_len - col);
     tile.stride = most_.cols;
-    bool consecutive = place(*problem.q_at, b, row, tile.rows, most_.rows, q_at_, tile.q_at);
-    consecutive = place(*problem.k_at, b, col, tile.cols, most_.cols, k_at_, tile.k_at) && consecutive;
+    bool consecutive = place(*problem.q_positions, b, row, tile.rows, most_.rows, q_positions_, tile.q_positions);
+    consecutive =
+        place(*problem.k_positions, b, col, tile.cols, most_.cols, k_positions_, tile.k_positions) && consecutive;
     tile.consecutive = consecutive;
     tile.dim = problem.dim;
     tile.scratch = scratch_.data();
@@ -143,17 +144,17 @@ class TileWork {
 
   /// The distances of a consecutive tile's diagonals, in order; returns how many there are.
   Index diagonal_distances(const Tile<A>& tile) {
-    const double first = tile.k_at[0][0] - tile.q_at[0][0] - static_cast<double>(tile.rows - 1);
+    const double first = tile.k_positions[0][0] - tile.q_positions[0][0] - static_cast<double>(tile.rows - 1);
     const Index n = tile.rows + tile.cols - 1;
     for (Index i = 0; i < n; ++i) distance_[size(i)] = first + static_cast<double>(i);
     return n;
   }
   void row_distances(const Tile<A>& tile, Index i) {
-    for (Index j = 0; j < tile.cols; ++j) distance_[size(j)] = tile.k_at[0][j] - tile.q_at[0][i];
+    for (Index j = 0; j < tile.cols; ++j) distance_[size(j)] = tile.k_positions[0][j] - tile.q_positions[0][i];
   }
 
   TileExtents most_;
-  std::vector<double> q_at_, k_at_, distance_;
+  std::vector<double> q_positions_, k_positions_, distance_;
   std::vector<A> diagonals_, scores_, q_, k_, scratch_;
 };
 

@@ -36,7 +36,7 @@ void store(const A* from, Index stride, const Tile<A>& tile, Index cols, Index f
 
 /// `argument`: what the rows of values are called.
 template <class A, class O>
-Problem problem_of(const char* function, const Positions& q_at, const Positions& k_at, View<const A, 4> p,
+Problem problem_of(const char* function, const Positions& q_positions, const Positions& k_positions, View<const A, 4> p,
                    const char* argument, View<O, 4> out) {
   check_tensor(function, "p", p);
   check_tensor(function, argument, out);
@@ -47,8 +47,8 @@ Problem problem_of(const char* function, const Positions& q_at, const Positions&
   }
   Problem problem{p.shape[0], p.shape[1], p.shape[1], p.shape[2], p.shape[3]};
   problem.value_dim = out.shape[3];
-  problem.q_at = &q_at;
-  problem.k_at = &k_at;
+  problem.q_positions = &q_positions;
+  problem.k_positions = &k_positions;
   return problem;
 }
 
@@ -89,10 +89,10 @@ TermList<A> value_terms(const TermList<A>& terms) {
 }  // namespace
 
 template <class A>
-void add_values(const TermList<A>& given, const Positions& q_at, const Positions& k_at,
+void add_values(const TermList<A>& given, const Positions& q_positions, const Positions& k_positions,
                 std::type_identity_t<View<const A, 4>> p, std::type_identity_t<View<A, 4>> out, const Executor& on) {
   const char* function = "add_values";
-  const Problem problem = problem_of(function, q_at, k_at, p, "out", out);
+  const Problem problem = problem_of(function, q_positions, k_positions, p, "out", out);
   check_distinct(function, "out", out);
   check_other(function, "out", out, "p", p);
   const TermList<A> terms = value_terms(given);
@@ -110,11 +110,11 @@ void add_values(const TermList<A>& given, const Positions& q_at, const Positions
 }
 
 template <class A>
-void add_values_backward(const TermList<A>& given, const Positions& q_at, const Positions& k_at,
+void add_values_backward(const TermList<A>& given, const Positions& q_positions, const Positions& k_positions,
                          std::type_identity_t<View<const A, 4>> p, std::type_identity_t<View<const A, 4>> d_out,
                          std::type_identity_t<View<A, 4>> d_p, const Executor& on) {
   const char* function = "add_values_backward";
-  const Problem problem = problem_of(function, q_at, k_at, p, "d_out", d_out);
+  const Problem problem = problem_of(function, q_positions, k_positions, p, "d_out", d_out);
   if (d_p.data != nullptr) {
     if (d_p.shape != p.shape) {
       throw ShapeError(concat("[", function, "] d_p: must have p's shape ", p.shape, ", got ", d_p.shape));

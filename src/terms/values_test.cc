@@ -34,15 +34,15 @@ struct Tensors {
   Guarded<double> p, d_p, out;
 };
 
-double vector(const Positions& q_at, const Positions& k_at, Index b, Index i, Index j, Index d) {
-  return k_at.real(0, b, j) - q_at.real(0, b, i) + static_cast<double>(d);
+double vector(const Positions& q_positions, const Positions& k_positions, Index b, Index i, Index j, Index d) {
+  return k_positions.real(0, b, j) - q_positions.real(0, b, i) + static_cast<double>(d);
 }
 
 TEST(AddValues, TermsAddUpInEveryLayoutAndThoseOfScoresAloneAreLeftOut) {
   const Carried carried{Strengths(heads)};
   const Suffix suffix;
   const Content content{Strengths(heads)};  // would need queries and keys, but has nothing to do here
-  const Positions q_at(64), k_at;
+  const Positions q_positions(64), k_positions;
   test::Workers three(3);
   for (const Layout layout : test::writable_layouts) {
     SCOPED_TRACE(test::name(layout));
@@ -51,12 +51,12 @@ TEST(AddValues, TermsAddUpInEveryLayoutAndThoseOfScoresAloneAreLeftOut) {
     x.out.for_each([&](Index b, Index h, Index i, Index d) {
       double sum = x.out.view()(b, h, i, d), after = 0;
       for (Index j = k_len - 1; j >= 0; --j) {
-        after += k_at.real(0, b, j);
-        sum += x.p.view()(b, h, i, j) * (carried.c[h] * vector(q_at, k_at, b, i, j, d) + after);
+        after += k_positions.real(0, b, j);
+        sum += x.p.view()(b, h, i, j) * (carried.c[h] * vector(q_positions, k_positions, b, i, j, d) + after);
       }
       wanted.push_back(sum);
     });
-    add_values(with(content, carried, suffix), q_at, k_at, x.p.read(), x.out.view(), three);
+    add_values(with(content, carried, suffix), q_positions, k_positions, x.p.read(), x.out.view(), three);
     const std::vector<double> got = x.out.values();
     for (std::size_t n = 0; n < wanted.size(); ++n) ASSERT_NEAR(got[n], wanted[n], value_tolerance) << n;
     EXPECT_TRUE(x.out.guards_intact());
@@ -65,26 +65,27 @@ TEST(AddValues, TermsAddUpInEveryLayoutAndThoseOfScoresAloneAreLeftOut) {
 
 TEST(AddValues, BackwardAddsTheGradientsInEveryLayout) {
   const Carried carried{Strengths(heads)};
-  const Positions q_at(64), k_at;
+  const Positions q_positions(64), k_positions;
   for (const Layout layout : test::writable_layouts) {
     SCOPED_TRACE(test::name(layout));
     Tensors x(layout);
     std::vector<double> wanted, d_c(heads);
     x.d_p.for_each([&](Index b, Index h, Index i, Index j) {
       double sum = 0;
-      for (Index d = 0; d < dim; ++d) sum += x.out.view()(b, h, i, d) * vector(q_at, k_at, b, i, j, d);
+      for (Index d = 0; d < dim; ++d) sum += x.out.view()(b, h, i, d) * vector(q_positions, k_positions, b, i, j, d);
       wanted.push_back(x.d_p.view()(b, h, i, j) + carried.c[h] * sum);
       d_c[static_cast<std::size_t>(h)] += x.p.view()(b, h, i, j) * sum;
     });
     std::fill(carried.c.grad.begin(), carried.c.grad.end(), 0.0);
-    add_values_backward(with(carried), q_at, k_at, x.p.read(), x.out.read(), x.d_p.view(), test::backwards(2));
+    add_values_backward(with(carried), q_positions, k_positions, x.p.read(), x.out.read(), x.d_p.view(),
+                        test::backwards(2));
     const std::vector<double> got = x.d_p.values();
     for (std::size_t n = 0; n < wanted.size(); ++n) ASSERT_NEAR(got[n], wanted[n], value_tolerance) << n;
     EXPECT_TRUE(x.d_p.guards_intact());
     const std::vector<double> once = carried.c.grad;
     for (std::size_t h = 0; h < d_c.size(); ++h) EXPECT_NEAR(once[h], d_c[h], value_tolerance);
 
-    add_values_backward(with(carried), q_at, k_at, x.p.read(), x.out.read());  // d_p not wanted
+    add_values_backward(with(carried), q_positions, k_positions, x.p.read(), x.out.read());  // d_p not wanted
     for (std::size_t h = 0; h < d_c.size(); ++h) EXPECT_NEAR(carried.c.grad[h], 2 * once[h], value_tolerance);
   }
 }
@@ -143,7 +144,7 @@ TEST(AddValues, WrongCallsAreRefusedBeforeAnythingIsWritten) {
   backward(out, {out.data, d_p.shape, d_p.stride},
            "[add_values_backward] d_p: must be another tensor than d_out, got the same memory");
   expect_error<ShapeError>([&] { add_values(with(carried), Positions(dense(memory.data(), 0, 1, 3)), {}, p, out); },
-                           "[add_values] q_at: must have 1 to 4 axes, got 0");
+                           "[add_values] q_positions: must have 1 to 4 axes, got 0");
 }
 
 }  // namespace

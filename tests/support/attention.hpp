@@ -75,7 +75,7 @@ struct TurningTerm {
 /// A call of attention in double, as the reference takes it. Heads, lengths and dims are those of q, k and v.
 struct AttentionProblem {
   View<const double, 4> q, k, v;
-  Positions q_at = {}, k_at = {};
+  Positions q_positions = {}, k_positions = {};
   AttentionOptions<double> options{.mask = Mask::none};
   View<const double, 4> d_out = {};
   View<const double, 3> d_lse = {};
@@ -132,16 +132,16 @@ class TurnedRows {
 inline std::vector<double> dense_values(const TermList<double>& terms, const AttentionProblem& problem) {
   const auto [batch, heads, q_len, dim] = problem.q.shape;
   const Index k_len = problem.k.shape[2], value_dim = problem.v.shape[3], rows = batch * heads * q_len;
-  const Index axes = problem.k_at.axes();
+  const Index axes = problem.k_positions.axes();
   const bool whole = std::any_of(terms.begin(), terms.end(), [](const Term<double>& term) { return term.whole_rows; });
   std::vector<double> values = zeros(rows * k_len * value_dim);
   for (Index j = 0; j < k_len; ++j) {
     const Index keys = whole ? k_len : 1;
     std::vector<double> p = zeros(rows * keys), at;
     for (Index row = 0; row < rows; ++row) p[static_cast<std::size_t>(row * keys + (whole ? j : 0))] = 1;
-    for (Index n = 0; n < axes * batch; ++n) at.push_back(problem.k_at.real(n / batch, n % batch, j));
+    for (Index n = 0; n < axes * batch; ++n) at.push_back(problem.k_positions.real(n / batch, n % batch, j));
     const Positions alone(dense<const double>(at.data(), axes, batch, 1));
-    add_values(terms, problem.q_at, whole ? problem.k_at : alone,
+    add_values(terms, problem.q_positions, whole ? problem.k_positions : alone,
                bhtd<const double>(p.data(), batch, heads, q_len, keys),
                {values.data() + j * value_dim,
                 {batch, heads, q_len, value_dim},
@@ -183,9 +183,10 @@ inline AttentionTruth attention_truth(const AttentionProblem& problem, const Ter
     if (term.turn == nullptr) others.terms[static_cast<std::size_t>(others.size++)] = term;
     value_terms = value_terms || term.add_values != nullptr;
   }
-  const TurnedRows q(terms, Side::query, problem.q_at, problem.q), k(terms, Side::key, problem.k_at, problem.k);
+  const TurnedRows q(terms, Side::query, problem.q_positions, problem.q),
+      k(terms, Side::key, problem.k_positions, problem.k);
   const double scale = options.scale.value_or(1 / std::sqrt(static_cast<double>(std::max<Index>(dim, 1))));
-  const ScoreInputs<double> inputs{problem.q_at, problem.k_at, q.turned(), k.turned(), scale};
+  const ScoreInputs<double> inputs{problem.q_positions, problem.k_positions, q.turned(), k.turned(), scale};
   const auto like_scores = [&, b = batch, h = heads, n = q_len](std::vector<double>& x) {
     x = zeros(b * h * n * k_len);
     return bhtd(x.data(), b, h, n, k_len);
@@ -201,7 +202,7 @@ inline AttentionTruth attention_truth(const AttentionProblem& problem, const Ter
   if (value_terms) values = dense_values(others, problem);
 
   const auto sees = [&, n = q_len](Index b, Index h, Index i, Index j) {
-    return reference::visible(options, problem.q_at, problem.k_at, n, k_len, b, h, i, j);
+    return reference::visible(options, problem.q_positions, problem.k_positions, n, k_len, b, h, i, j);
   };
   reference::Attention in{q.turned(), k.turned(), problem.v,          scale, options.soft_cap, scores,
                           {},         sees,       options.sinks.value};
@@ -231,7 +232,7 @@ inline AttentionTruth attention_truth(const AttentionProblem& problem, const Ter
     };
     add_scores_backward(list, rows, d, {part(d_q, b, d_q.shape[2]), part(d_k, b, n)});
   });
-  if (value_terms) add_values_backward(others, problem.q_at, problem.k_at, p, problem.d_out);
+  if (value_terms) add_values_backward(others, problem.q_positions, problem.k_positions, p, problem.d_out);
   truth.d_q = q.backward(std::move(d_turned_q)), truth.d_k = k.backward(std::move(d_turned_k));
   return truth;
 }
@@ -242,9 +243,9 @@ struct AttentionCase {
   AttentionOptions<double> options{.mask = Mask::none};
   Place place = Place::offsets;
   Index axes = 1, q_first = 0, k_first = 0;
-  Index height = 0, width = 0;                    ///< of a grid of tokens, two axes; 0: no grid
-  std::optional<Positions> q_at = {}, k_at = {};  ///< instead of what `place` says
-  double size = 1;                                ///< of q's numbers: ±size
+  Index height = 0, width = 0;                                  ///< of a grid of tokens, two axes; 0: no grid
+  std::optional<Positions> q_positions = {}, k_positions = {};  ///< instead of what `place` says
+  double size = 1;                                              ///< of q's numbers: ±size
   Layout inputs = Layout::bhtd, outputs = Layout::bhtd;
   std::uint64_t seed = 5;
 };
@@ -318,15 +319,15 @@ class AttentionData {
   View<A, 1> sinks() { return dense(sinks_.data(), static_cast<Index>(sinks_.size())); }
   double out_weight(std::size_t x) const { return d_out64_[x]; }
   double lse_weight(std::size_t x) const { return d_lse64_[x]; }
-  Positions q_at() const { return c_.q_at.value_or(places_.q_at()); }
-  Positions k_at() const { return c_.k_at.value_or(places_.k_at()); }
-  AttentionInputs<T> inputs() const { return {q_.read(), k_.read(), v_.read(), q_at(), k_at()}; }
+  Positions q_positions() const { return c_.q_positions.value_or(places_.q_positions()); }
+  Positions k_positions() const { return c_.k_positions.value_or(places_.k_positions()); }
+  AttentionInputs<T> inputs() const { return {q_.read(), k_.read(), v_.read(), q_positions(), k_positions()}; }
   AttentionProblem problem(bool backward) const {
     AttentionProblem problem{bhtd(q64_.data(), c_.batch, c_.heads, c_.q_len, c_.dim),
                              bhtd(k64_.data(), c_.batch, c_.kv_heads, c_.k_len, c_.dim),
                              bhtd(v64_.data(), c_.batch, c_.kv_heads, c_.k_len, c_.value_dim),
-                             q_at(),
-                             k_at(),
+                             q_positions(),
+                             k_positions(),
                              c_.options};
     if (!backward) return problem;
     problem.d_out = bhtd(d_out64_.data(), c_.batch, c_.heads, c_.q_len, c_.value_dim);

@@ -36,8 +36,8 @@ class Masks {
     q_starts_ = {0, q_len / 3, q_len / 3, q_len / 2, q_len};
     k_starts_ = {0, k_len / 4, k_len / 2, k_len / 2, k_len};
     for (const Standing standing : standings) {
-      q_at_.push_back(place(standing, random, q_len, k_len));
-      k_at_.push_back(place(standing, random, k_len, k_len));
+      q_positions_.push_back(place(standing, random, q_len, k_len));
+      k_positions_.push_back(place(standing, random, k_len, k_len));
     }
   }
 
@@ -56,8 +56,8 @@ class Masks {
       return c;
     }
     const auto n = static_cast<std::size_t>(standing);
-    c.q_at = Positions(dense(q_at_[n].data(), c.batch, c.q_len));
-    c.k_at = Positions(dense(k_at_[n].data(), c.batch, c.k_len));
+    c.q_positions = Positions(dense(q_positions_[n].data(), c.batch, c.q_len));
+    c.k_positions = Positions(dense(k_positions_[n].data(), c.batch, c.k_len));
     return c;
   }
 
@@ -100,7 +100,7 @@ class Masks {
   AttentionCase c_;
   std::unique_ptr<bool[]> key_mask_, visible_;
   std::vector<Index> k_lengths_, q_starts_, k_starts_;
-  std::vector<std::vector<double>> q_at_, k_at_;
+  std::vector<std::vector<double>> q_positions_, k_positions_;
 };
 
 }  // namespace bearing::test

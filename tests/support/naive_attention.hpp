@@ -12,7 +12,7 @@ namespace bearing::test {
 struct NaiveAttention {
   View<const double, 4> q, k, v, d_out;  ///< [batch, heads or kv_heads, time, dim]
   double scale = 1;
-  Positions q_at = {}, k_at = {};
+  Positions q_positions = {}, k_positions = {};
   bool causal = false;
 
   /// Row-major [batch, heads, …], once run() is through.
@@ -33,7 +33,7 @@ struct NaiveAttention {
     const auto d_keys = bhtd(d_k.data(), batch, kv_heads, k_len, dim);
     const auto outputs = bhtd(out.data(), batch, heads, q_len, value_dim);
     const auto d_values = bhtd(d_v.data(), batch, kv_heads, k_len, value_dim);
-    const ScoreInputs<double> in{q_at, k_at, q, k, scale};
+    const ScoreInputs<double> in{q_positions, k_positions, q, k, scale};
     add_scores(terms, in, scores);
     const auto over_rows = [&, n = std::array<Index, 3>{batch, heads, q_len}, kv = kv_heads](const auto& body) {
       for (Index b = 0; b < n[0]; ++b) {
@@ -43,8 +43,8 @@ struct NaiveAttention {
       }
     };
     over_rows([&](const Place& at) { row(at, scores, d_scores, outputs, d_values); });
-    add_values(terms, q_at, k_at, scores, outputs);
-    add_values_backward(terms, q_at, k_at, scores, d_out, d_scores);  // d_p, until the next line
+    add_values(terms, q_positions, k_positions, scores, outputs);
+    add_values_backward(terms, q_positions, k_positions, scores, d_out, d_scores);  // d_p, until the next line
     over_rows([&](const Place& at) { row_grads(at, scores, d_scores, d_queries, d_keys); });
     add_scores_backward(terms, in, d_scores, {d_queries, d_keys});
   }
@@ -56,7 +56,9 @@ struct NaiveAttention {
 
   void row(const Place& at, View<double, 4> s, View<double, 4> d_p, View<double, 4> outputs, View<double, 4> d_values) {
     const auto [b, h, kv, i] = at;
-    const auto allowed = [&, b = b, i = i](Index j) { return !causal || k_at.real(0, b, j) <= q_at.real(0, b, i); };
+    const auto allowed = [&, b = b, i = i](Index j) {
+      return !causal || k_positions.real(0, b, j) <= q_positions.real(0, b, i);
+    };
     const Index k_len = k.shape[2];
     double sum = 0;
     for (Index j = 0; j < k_len; ++j) {

@@ -85,9 +85,9 @@ class Params {
 
 /// What a reference is told about one score.
 struct Score {
-  Index b, h, i, j;           ///< indices
-  double m, n;                ///< positions on the first axis
-  const double *q_at, *k_at;  ///< … and on all axes
+  Index b, h, i, j;                         ///< indices
+  double m, n;                              ///< positions on the first axis
+  const double *q_positions, *k_positions;  ///< … and on all axes
   View<const double, 1> q, k;
   double scale;
 };
@@ -116,8 +116,8 @@ class ScoreData {
     fill(q_, c.batch * c.heads * c.q_len * c.dim);
     fill(k_, c.batch * c.kv_heads * c.k_len * c.dim);
     fill(weights_, c.batch * c.heads * c.q_len * c.k_len);
-    place(random, q_at_, c.q_len, c.q_first);
-    place(random, k_at_, c.k_len, c.k_first);
+    place(random, q_positions_, c.q_len, c.q_first);
+    place(random, k_positions_, c.k_len, c.k_first);
     q32_.assign(q_.begin(), q_.end());
     k32_.assign(k_.begin(), k_.end());
     weights32_.assign(weights_.begin(), weights_.end());
@@ -126,12 +126,12 @@ class ScoreData {
     d_k.resize(k_.size());
   }
 
-  Positions q_at() const { return positions(q_at_, c_.q_len, c_.q_first); }
-  Positions k_at() const { return positions(k_at_, c_.k_len, c_.k_first); }
+  Positions q_positions() const { return positions(q_positions_, c_.q_len, c_.q_first); }
+  Positions k_positions() const { return positions(k_positions_, c_.k_len, c_.k_first); }
 
   template <class A>
   ScoreInputs<A> inputs(double scale) {
-    ScoreInputs<A> in{q_at(), k_at()};
+    ScoreInputs<A> in{q_positions(), k_positions()};
     in.scale = static_cast<A>(scale);
     if (c_.dim == 0) return in;
     if constexpr (std::is_same_v<A, double>) {
@@ -162,11 +162,11 @@ class ScoreData {
 
   /// What the reference is told of score (b, h, i, j).
   Score at(Index b, Index h, Index i, Index j, double scale) {
-    const Positions q_positions = q_at(), k_positions = k_at();
+    const Positions query = q_positions(), key = k_positions();
     for (Index axis = 0; axis < max_axes; ++axis) {
       const auto a = static_cast<std::size_t>(axis);
-      q_place_[a] = q_positions.real(std::min(axis, q_positions.axes() - 1), b, i);
-      k_place_[a] = k_positions.real(std::min(axis, k_positions.axes() - 1), b, j);
+      q_place_[a] = query.real(std::min(axis, query.axes() - 1), b, i);
+      k_place_[a] = key.real(std::min(axis, key.axes() - 1), b, j);
     }
     const Index kv = h / (c_.heads / c_.kv_heads);
     return {b,
@@ -211,7 +211,7 @@ class ScoreData {
   }
 
   ScoreCase c_;
-  std::vector<double> q_, k_, weights_, positive_weights_, q_at_, k_at_;
+  std::vector<double> q_, k_, weights_, positive_weights_, q_positions_, k_positions_;
   std::vector<float> q32_, k32_, weights32_;
   std::array<double, max_axes> q_place_{}, k_place_{};
 };

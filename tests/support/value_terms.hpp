@@ -15,7 +15,7 @@ std::vector<A> values_of(const Make& make, Params& params, const ScoreData& data
                          const Executor& on = {}) {
   std::vector<A> out(static_cast<std::size_t>(c.batch * c.heads * c.q_len * c.dim));
   const auto encoding = make.template operator()<A>(params);
-  add_values(with(encoding), data.q_at(), data.k_at(), data.template weights<A>(),
+  add_values(with(encoding), data.q_positions(), data.k_positions(), data.template weights<A>(),
              bhtd(out.data(), c.batch, c.heads, c.q_len, c.dim), on);
   return out;
 }
@@ -73,7 +73,7 @@ void expect_value_gradients(const Make& make, Params& params, const std::vector<
     over_scores(c, [&](Index b, Index h, Index i, Index j) { p.push_back(data.weight(b, h, i, j)); });
     params.clear_grads();
     const auto encoding = make.template operator()<double>(params);
-    add_values_backward(with(encoding), data.q_at(), data.k_at(), data.weights<double>(), d_out,
+    add_values_backward(with(encoding), data.q_positions(), data.k_positions(), data.weights<double>(), d_out,
                         bhtd(d_p.data(), c.batch, c.heads, c.q_len, c.k_len));
 
     const auto loss_of = [&](Index b, Index h, Index i, Index j) {  // of a unit of probability
@@ -125,8 +125,8 @@ void expect_same_value_bits_for_any_executor(const Make& make, Params& params, c
       std::vector<double> all = values_of<double>(make, params, data, c, on);
       std::vector<double> d_p(static_cast<std::size_t>(c.batch * c.heads * c.q_len * c.k_len));
       const auto encoding = make.template operator()<double>(params);
-      add_values_backward(with(encoding), data.q_at(), data.k_at(), data.weights<double>(), data.inputs<double>(1).q,
-                          bhtd(d_p.data(), c.batch, c.heads, c.q_len, c.k_len), on);
+      add_values_backward(with(encoding), data.q_positions(), data.k_positions(), data.weights<double>(),
+                          data.inputs<double>(1).q, bhtd(d_p.data(), c.batch, c.heads, c.q_len, c.k_len), on);
       all.insert(all.end(), d_p.begin(), d_p.end());
       for (std::size_t x = 0; x < params.count(); ++x) {
         all.insert(all.end(), params.grads(x).begin(), params.grads(x).end());

@@ -94,7 +94,7 @@ class Attend(tool_test.Base):
 
     def test_masks_are_by_position_or_by_index(self):
         self.expect_attention(self.attend(mask="causal"), visible=lambda h, i, j: j <= i)
-        self.expect_attention(self.attend("--q-at", "2", mask="causal"), visible=lambda h, i, j: j <= i + 2)
+        self.expect_attention(self.attend("--q-positions", "2", mask="causal"), visible=lambda h, i, j: j <= i + 2)
         self.expect_attention(self.attend("--window", "1,2"), visible=lambda h, i, j: -1 <= j - i <= 2)
         self.expect_attention(self.attend("--window", "1", mask="causal"), visible=lambda h, i, j: 0 <= i - j <= 1)
         self.q = self.tensor("q.npy", [HEADS, 2, DIM])
@@ -177,7 +177,7 @@ class Attend(tool_test.Base):
         all_rows = self.attend("--encoding", "rope:pairing=half", mask="causal")
         npy.write(self.path("q.npy"), "<f8", [HEADS, 1, DIM],
                   [x for h in range(HEADS) for x in self.q[(h * TIME + 5) * DIM : (h * TIME + 6) * DIM]])
-        last = self.attend("--encoding", "rope:pairing=half", "--q-at", "5", mask="causal")
+        last = self.attend("--encoding", "rope:pairing=half", "--q-positions", "5", mask="causal")
         wanted = [x for h in range(HEADS) for x in all_rows[(h * TIME + 5) * DIM : (h * TIME + 6) * DIM]]
         self.expect_close(last, wanted, 2.0**-45)
 
@@ -266,7 +266,7 @@ class Attend(tool_test.Base):
                           [sign * self.random.uniform(0.25, 1) for _ in range(math.prod(shape))])
 
     def arguments(self, text, *more, mask="causal-top-left"):
-        at = ("--q-at", self.path("at.npy"), "--k-at", self.path("at.npy")) if text.split(":")[0] in IMAGES else ()
+        at = ("--q-positions", self.path("at.npy"), "--k-positions", self.path("at.npy")) if text.split(":")[0] in IMAGES else ()
         return [*self.files(), "--mask", mask, "--scale", "0.5", "--seq-len", "64", "--encoding", text, *at,
                 "--out", self.path("out.npy"), *more]
 
@@ -379,7 +379,7 @@ class Attend(tool_test.Base):
             with self.subTest(str(pieces)):
                 self.expect_error(2, pieces, *arguments)
         self.tensor("q.npy", [HEADS, 2, DIM])
-        self.expect_error(2, ["--q-at must be given for 2 queries and 6 keys", "here 4 if"], *base, *out, "--mask",
+        self.expect_error(2, ["--q-positions must be given for 2 queries and 6 keys", "here 4 if"], *base, *out, "--mask",
                           "causal")
         self.assertFalse(self.path("x.npy").exists())
 
@@ -399,7 +399,7 @@ class Attend(tool_test.Base):
             ("whole.npy: must be [batch, k_len] of dtype b1", [*mask, "--key-mask", self.path("whole.npy")]),
             ("wide.npy: must be like the output", [*mask, "--d-out", self.path("wide.npy")]),
             ("[attention] k_lengths: must be 0 to k_len = 6, got 7", [*mask, "--k-lengths", "7"]),
-            ("q_at: ", [*mask, "--q-at", self.path("short.npy")]),
+            ("q_positions: ", [*mask, "--q-positions", self.path("short.npy")]),
             ("cannot be written", ["attend", *self.files(), "--mask", "none", "--out", self.path("no/x.npy")]),
         ):
             npy.write(self.path("short.npy"), "<i8", [5], range(5))

@@ -19,7 +19,7 @@ namespace {
 struct Options {
   std::string q, k, v, out, lse, d_out, d_q, d_k, d_v;
   std::vector<std::string> encodings;
-  std::string mask, window, scale, soft_cap, q_at, k_at, seq_len;
+  std::string mask, window, scale, soft_cap, q_positions, k_positions, seq_len;
   std::string k_lengths, key_mask, visible, q_starts, k_starts, block_table, sinks, d_sinks;
   std::string layout = "bhtd", threads = "1";
   bool bf16 = false, json = false;
@@ -143,9 +143,10 @@ void check_positions_given(const Options& options, const CallShape& shape) {
   const Mask mask = mask_of(options.mask);
   const bool by_position =
       mask == Mask::causal || !options.encodings.empty() || (mask == Mask::none && !options.window.empty());
-  if (!by_position || shape.q_len == shape.k_len || !options.q_at.empty() || !options.k_at.empty()) return;
+  if (!by_position || shape.q_len == shape.k_len || !options.q_positions.empty() || !options.k_positions.empty())
+    return;
   throw UsageError(
-      fmt::format("--q-at must be given for {} queries and {} keys: N if N tokens came before the first "
+      fmt::format("--q-positions must be given for {} queries and {} keys: N if N tokens came before the first "
                   "query (here {} if the queries are the last tokens)",
                   shape.q_len, shape.k_len, shape.k_len - shape.q_len));
 }
@@ -207,13 +208,16 @@ class Attend {
         v_(std::move(v)),
         visibility_(options),
         shape_(shape_of(options, q_, k_, v_, visibility_)),
-        q_at_(positions_of("--q-at", options.q_at)),
-        k_at_(positions_of("--k-at", options.k_at)) {
+        q_positions_(positions_of("--q-positions", options.q_positions)),
+        k_positions_(positions_of("--k-positions", options.k_positions)) {
     check_positions_given(options, shape_);
-    shape_.q_at = &q_at_.at, shape_.k_at = &k_at_.at;
+    shape_.q_positions = &q_positions_.at, shape_.k_positions = &k_positions_.at;
     for (const std::string& spec : options.encodings) read_encoding(spec, shape_, encodings_);
-    in_ = {
-        .q = q_.view<const T>(), .k = k_.view<const T>(), .v = v_.view<const T>(), .q_at = q_at_.at, .k_at = k_at_.at};
+    in_ = {.q = q_.view<const T>(),
+           .k = k_.view<const T>(),
+           .v = v_.view<const T>(),
+           .q_positions = q_positions_.at,
+           .k_positions = k_positions_.at};
     if (!options.block_table.empty()) {
       const NpyArray& table = visibility_.block_table;
       in_.block_table = dense(reinterpret_cast<const Index*>(table.bytes.data()), table.shape[0], table.shape[1]);
@@ -341,7 +345,7 @@ class Attend {
   Tensor q_, k_, v_;
   Visibility visibility_;
   CallShape shape_;
-  TokenPositions q_at_, k_at_;
+  TokenPositions q_positions_, k_positions_;
   CallEncodings<A> encodings_;
   AttentionInputs<T> in_;
   std::vector<A> sinks_, d_sinks_;
@@ -393,8 +397,8 @@ void add_tensor_options(CLI::App& command, Options& o) {
 
 void add_score_options(CLI::App& command, Options& o) {
   const TextOptions text(command);
-  text("--q-at", o.q_at, "N|FILE", "Position of the first query, or of all");
-  text("--k-at", o.k_at, "N|FILE", "The same of the keys (default 0)");
+  text("--q-positions", o.q_positions, "N|FILE", "Position of the first query, or of all");
+  text("--k-positions", o.k_positions, "N|FILE", "The same of the keys (default 0)");
   text("--window", o.window, "BEFORE[,AFTER]", "Sliding window, in tokens; -1: no limit");
   text("--scale", o.scale, "X", "Softmax scale (default 1/sqrt(dim))");
   text("--soft-cap", o.soft_cap, "X", "Bounds q.k by X*tanh(./X)");

@@ -79,7 +79,8 @@ Rope rope_of(SpecText& spec, const std::string& scaling, Index head_dim) {
 /// The length of the table that all positions of the call fall in; others are computed when they are met.
 Index table_length(const CallShape& call) {
   const auto end = [](const Positions& at, Index time) { return at.is_offset() ? at.first() + time : time; };
-  return std::clamp<Index>(std::max(end(*call.q_at, call.q_len), end(*call.k_at, call.k_len)), 0, max_position);
+  return std::clamp<Index>(std::max(end(*call.q_positions, call.q_len), end(*call.k_positions, call.k_len)), 0,
+                           max_position);
 }
 
 template <class A>

@@ -23,7 +23,7 @@ namespace bearing::tool {
 /// What the encodings of a call have to fit.
 struct CallShape {
   Index batch = 0, heads = 0, kv_heads = 0, q_len = 0, k_len = 0, dim = 0, value_dim = 0;
-  const Positions *q_at = nullptr, *k_at = nullptr;
+  const Positions *q_positions = nullptr, *k_positions = nullptr;
   Index seq_len = 0;      ///< for frequencies that depend on it; 0: not said
   bool backward = false;  ///< gradients are computed
 };

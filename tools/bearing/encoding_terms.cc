@@ -66,10 +66,10 @@ Param<A, 3> relative_rows(SpecReader<A>& read, TransformerXL& xl) {
   }
   const Param<A, 2> w_r =
       read.template param<2>("w_r", {{"heads dim", call.heads * call.dim}, {"d_model", Extent::any}});
-  call.q_at->check("attend", "q_at", 1, call.batch, call.q_len);
-  call.k_at->check("attend", "k_at", 1, call.batch, call.k_len);
-  const auto [q_low, q_high] = range(*call.q_at, call.batch, call.q_len);
-  const auto [k_low, k_high] = range(*call.k_at, call.batch, call.k_len);
+  call.q_positions->check("attend", "q_positions", 1, call.batch, call.q_len);
+  call.k_positions->check("attend", "k_positions", 1, call.batch, call.k_len);
+  const auto [q_low, q_high] = range(*call.q_positions, call.batch, call.q_len);
+  const auto [k_low, k_high] = range(*call.k_positions, call.batch, call.k_len);
   xl.first_offset = xl.causal ? std::max<Index>(0, q_low - k_high) : q_low - k_high;
   const std::vector<Index> shape = {call.heads, std::max<Index>(1, q_high - k_low - xl.first_offset + 1), call.dim};
   const View<A, 3> r = read.template zeros<3>(shape);

@@ -56,7 +56,7 @@ struct CapeSeed {
 /// Positions [batch, time] for a Cape encoding, to `to`: scaled and centred; moved too if a seed is given. Throws
 /// ShapeError for shapes that do not fit, RangeError for positions out of range or a spec that cannot be; nothing is
 /// written then.
-BEARING_EXPORT void cape_positions(const Cape& cape, const Positions& at, View<double, 2> to,
+BEARING_EXPORT void cape_positions(const Cape& cape, const Positions& positions, View<double, 2> to,
                                    std::optional<CapeSeed> training = {});
 
 /// 2-D, for the patches of an image at (y, x) in [−1, 1]²: cosines, then sines, of waves in C = dim/2 directions,

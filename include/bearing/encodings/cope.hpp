@@ -33,7 +33,7 @@ struct Cope {
 };
 
 /// `embeddings`: E [heads, max_pos, dim], or [1, max_pos, dim] for all heads alike (the authors' code), features side
-/// by side. Looks at q and k. Keys stand in order of their positions: k_at may repeat a position, not fall.
+/// by side. Looks at q and k. Keys stand in order of their positions: k_positions may repeat a position, not fall.
 ///
 ///     d_p_ij = d_s_ij · (z_i[f + 1] − z_i[f])     0 where p_ij is capped     d_E += d_z_i · q_i
 ///     d_g_it = Σ_{j ≤ t} d_p_ij                   into q_i and k_t through the sigmoid

@@ -154,7 +154,7 @@ class BEARING_EXPORT RopeTable {
 /// cos and sin, times the attention factor, at the given positions ([time], one sequence), written to cos and sin
 /// [time, pairs]. T: float, double (accuracy as RopeTable's), Bfloat16 or Float16 (rounded once more: ≤ 0.51 ulp).
 template <class T>
-BEARING_EXPORT void fill(const RopeFrequencies& frequencies, const Positions& at, View<T, 2> cos, View<T, 2> sin,
+BEARING_EXPORT void fill(const RopeFrequencies& frequencies, const Positions& positions, View<T, 2> cos, View<T, 2> sin,
                          const Executor& on = {});
 
 /// Rotates x [batch, heads, time, head_dim] in place. T: double, float, Bfloat16, Float16; arithmetic in double for
@@ -163,33 +163,33 @@ BEARING_EXPORT void fill(const RopeFrequencies& frequencies, const Positions& at
 /// Throws ShapeError if x's last extent is not the table's head_dim, if positions do not match x's batch and time or
 /// the table's axes; RangeError for a position past ±2^31 or past a given table. Nothing is written then.
 template <Writable T>
-BEARING_EXPORT void rotate(const RopeTable<Compute<T>>& table, View<T, 4> x, const Positions& at,
+BEARING_EXPORT void rotate(const RopeTable<Compute<T>>& table, View<T, 4> x, const Positions& positions,
                            const Executor& on = {});
 
 /// Out of place: reads `in`, writes every element of `out`. The two may be the same view, but must not overlap else.
 /// A name of its own, because two views that may both be written would read as a query and a key.
 template <Writable T>
 BEARING_EXPORT void rotate_to(const RopeTable<Compute<T>>& table, std::type_identity_t<View<const T, 4>> in,
-                              View<T, 4> out, const Positions& at, const Executor& on = {});
+                              View<T, 4> out, const Positions& positions, const Executor& on = {});
 
 /// q [batch, heads, time, head_dim] and k [batch, kv_heads, time, head_dim] in one call, at the same positions …
 template <Writable T>
-BEARING_EXPORT void rotate(const RopeTable<Compute<T>>& table, View<T, 4> q, View<T, 4> k, const Positions& at,
+BEARING_EXPORT void rotate(const RopeTable<Compute<T>>& table, View<T, 4> q, View<T, 4> k, const Positions& positions,
                            const Executor& on = {});
 
 /// … and at positions of their own.
 template <Writable T>
-BEARING_EXPORT void rotate(const RopeTable<Compute<T>>& table, View<T, 4> q, const Positions& q_at, View<T, 4> k,
-                           const Positions& k_at, const Executor& on = {});
+BEARING_EXPORT void rotate(const RopeTable<Compute<T>>& table, View<T, 4> q, const Positions& q_positions, View<T, 4> k,
+                           const Positions& k_positions, const Executor& on = {});
 
 /// The gradient: d_x = a·R(pθ)ᵀ d_y, in place (d_y in, d_x out). The transpose, not the inverse: a stays multiplied.
 /// Arguments and errors as rotate().
 template <Writable T>
-BEARING_EXPORT void rotate_backward(const RopeTable<Compute<T>>& table, View<T, 4> d, const Positions& at,
+BEARING_EXPORT void rotate_backward(const RopeTable<Compute<T>>& table, View<T, 4> d, const Positions& positions,
                                     const Executor& on = {});
 
 template <Writable T>
 BEARING_EXPORT void rotate_backward_to(const RopeTable<Compute<T>>& table, std::type_identity_t<View<const T, 4>> d_out,
-                                       View<T, 4> d_in, const Positions& at, const Executor& on = {});
+                                       View<T, 4> d_in, const Positions& positions, const Executor& on = {});
 
 }  // namespace bearing

@@ -14,12 +14,12 @@ struct RopeGradients {
 
 /// Adds the gradients of frequencies, positions and attention factor.
 ///
-/// y [batch, heads, time, head_dim] is what rotate() returned, d_y its gradient, `at` the positions it was given. With
+/// y [batch, heads, time, head_dim] is what rotate() returned, d_y its gradient, `positions` those it was given. With
 /// (y0, y1) a rotated pair and (g0, g1) its gradient, the angle's is dφ = g1·y0 − g0·y1. Summed in double in a fixed
 /// order: the same bits for any executor. Throws ShapeError on mismatched shapes; nothing is added then.
 template <class T>
 BEARING_EXPORT void rotate_parameter_gradients(const RopeFrequencies& frequencies, View<const T, 4> y,
-                                               View<const T, 4> d_y, const Positions& at,
+                                               View<const T, 4> d_y, const Positions& positions,
                                                const RopeGradients& gradients, const Executor& on = {});
 
 /// d loss / d base, from d loss / dθ: Σ_i dθ_i · ∂θ_i/∂base, through the scaling and its dependence on the base.

@@ -12,15 +12,15 @@ namespace bearing {
 /// reuse of a chunk at another place, and the switch of dynamic NTK or LongRoPE to another length (resolve() the same
 /// Rope with two values of seq_len). With several axes each pair moves by its own axis' shift.
 ///
-/// k [batch, kv_heads, time, head_dim]; `old_at` and `new_at` as for rotate(). The angle is exact (both products are
-/// reduced before they are subtracted), so the only error is the rotation's: per call at most 3 ulp of the pair's norm
-/// in float32, 1 ulp (2^-8 of the norm) in bf16. Repeated shifts add up: a cache that is shifted very often is better
-/// kept unrotated or rebased from a copy; docs/encodings/rope_rebase.md has the measured growth.
+/// k [batch, kv_heads, time, head_dim]; `old_positions` and `new_positions` as for rotate(). The angle is exact (both
+/// products are reduced before they are subtracted), so the only error is the rotation's: per call at most 3 ulp of the
+/// pair's norm in float32, 1 ulp (2^-8 of the norm) in bf16. Repeated shifts add up: a cache that is shifted very often
+/// is better kept unrotated or rebased from a copy; docs/encodings/rope_rebase.md has the measured growth.
 ///
 /// Throws ShapeError if the two encodings differ in head_dim, rotary_dim, begin, pairing or axes, or as rotate().
 template <class T>
-BEARING_EXPORT void rebase(const RopeFrequencies& from, const Positions& old_at, const RopeFrequencies& to,
-                           const Positions& new_at, View<T, 4> k, const Executor& on = {});
+BEARING_EXPORT void rebase(const RopeFrequencies& from, const Positions& old_positions, const RopeFrequencies& to,
+                           const Positions& new_positions, View<T, 4> k, const Executor& on = {});
 
 /// The K-shift: same encoding, every token moved by the same number of positions.
 template <class T>

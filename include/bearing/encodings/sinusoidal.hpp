@@ -96,9 +96,9 @@ BEARING_EXPORT double sinusoidal_base_gradient(const Sinusoidal& spec, View<cons
 
 /// The table itself: rows [time, dim] at the given positions.
 template <class T>
-void fill(const Sinusoidal& spec, const Positions& at, View<T, 2> rows, const Executor& on = {}) {
+void fill(const Sinusoidal& spec, const Positions& positions, View<T, 2> rows, const Executor& on = {}) {
   const SinusoidalInputs<Compute<T>> encoding(spec);
-  fill<T>(encoding, at, rows, on);
+  fill<T>(encoding, positions, rows, on);
 }
 
 }  // namespace bearing

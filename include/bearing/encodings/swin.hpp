@@ -24,11 +24,12 @@ struct Swin {
   /// Of the table. Throws ShapeError for a window that is not between 1 and 1,024 tokens high and wide.
   BEARING_EXPORT Index rows() const;
   /// The table's row for a query at (y, x) and a key at (y, x), both in the window.
-  Index row(const double* q_at, const double* k_at) const {
-    if (class_token == ClassToken::three_rows && (q_at[0] < 0 || k_at[0] < 0)) {
-      return table_rows() - (q_at[0] >= 0 ? 2 : k_at[0] >= 0 ? 3 : 1);
+  Index row(const double* q_positions, const double* k_positions) const {
+    if (class_token == ClassToken::three_rows && (q_positions[0] < 0 || k_positions[0] < 0)) {
+      return table_rows() - (q_positions[0] >= 0 ? 2 : k_positions[0] >= 0 ? 3 : 1);
     }
-    const auto up = static_cast<Index>(q_at[0] - k_at[0]), across = static_cast<Index>(q_at[1] - k_at[1]);
+    const auto up = static_cast<Index>(q_positions[0] - k_positions[0]),
+               across = static_cast<Index>(q_positions[1] - k_positions[1]);
     return (up + height - 1) * (2 * width - 1) + across + width - 1;
   }
   bool operator==(const Swin&) const = default;

@@ -36,9 +36,10 @@ struct BEARING_EXPORT XposTable {
 /// ζ, one per pair.
 BEARING_EXPORT std::vector<double> xpos_decay(const Xpos& xpos);
 
-/// Moves cached xPos keys from `old_at` to `new_at`, in place: ζ^(−(p'−p)/scale_base) · R((p'−p)θ). See rebase().
+/// Moves cached xPos keys from `old_positions` to `new_positions`, in place: ζ^(−(p'−p)/scale_base) · R((p'−p)θ). See
+/// rebase().
 template <class T>
-BEARING_EXPORT void rebase(const Xpos& xpos, const Positions& old_at, const Positions& new_at, View<T, 4> k,
-                           const Executor& on = {});
+BEARING_EXPORT void rebase(const Xpos& xpos, const Positions& old_positions, const Positions& new_positions,
+                           View<T, 4> k, const Executor& on = {});
 
 }  // namespace bearing

@@ -7,8 +7,8 @@ namespace bearing::reference {
 
 /// Whether query i of head h sees key j, as the options say. Positions are those on the first axis.
 template <class A>
-BEARING_EXPORT bool visible(const AttentionOptions<A>& options, const Positions& q_at, const Positions& k_at,
-                            Index q_len, Index k_len, Index b, Index h, Index i, Index j);
+BEARING_EXPORT bool visible(const AttentionOptions<A>& options, const Positions& q_positions,
+                            const Positions& k_positions, Index q_len, Index k_len, Index b, Index h, Index i, Index j);
 
 /// Attention over scores and values that are written out: q and k as they enter the product (turned).
 struct Attention {

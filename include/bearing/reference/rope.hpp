@@ -34,10 +34,10 @@ BEARING_EXPORT std::vector<double> rotation_matrix(const RopeFrequencies& freque
 
 /// rotate() and its transpose for whole tensors [batch, heads, time, head_dim], in double: the elementwise form in a
 /// loop. Errors as bearing::rotate(); the output may be the input.
-BEARING_EXPORT void rotate(const RopeFrequencies& frequencies, View<const double, 4> x, const Positions& at,
+BEARING_EXPORT void rotate(const RopeFrequencies& frequencies, View<const double, 4> x, const Positions& positions,
                            View<double, 4> y);
-BEARING_EXPORT void rotate_backward(const RopeFrequencies& frequencies, View<const double, 4> d_y, const Positions& at,
-                                    View<double, 4> d_x);
+BEARING_EXPORT void rotate_backward(const RopeFrequencies& frequencies, View<const double, 4> d_y,
+                                    const Positions& positions, View<double, 4> d_x);
 
 /// xPos on one head; `exponent` is +1 for queries and −1 for keys.
 BEARING_EXPORT void rotate_xpos(const Xpos& xpos, int exponent, View<const double, 1> p, View<const double, 1> x,

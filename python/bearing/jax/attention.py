@@ -70,8 +70,8 @@ class _Learned(NamedTuple):
 class _Given(NamedTuple):
     """What has none."""
 
-    q_at: jax.Array | None
-    k_at: jax.Array | None
+    q_positions: jax.Array | None
+    k_positions: jax.Array | None
     k_lengths: jax.Array | None
     key_mask: jax.Array | None
     visible: jax.Array | None
@@ -88,8 +88,8 @@ def attention(
     *,
     mask: Mask,
     window: tuple[int, int] | None = None,
-    q_at: Positions = None,
-    k_at: Positions = None,
+    q_positions: Positions = None,
+    k_positions: Positions = None,
     scale: float | None = None,
     soft_cap: float = 0.0,
     sinks: jax.typing.ArrayLike | None = None,
@@ -114,7 +114,7 @@ def attention(
     without the axes that q comes without. out_dtype: float32 keeps all bits of out where q has 16, for merge().
 
     encodings: one of ``bearing``'s encodings, or a list of them, whose arrays may be traced. window: (before, after)
-    in tokens, -1 for no limit. q_at, k_at: positions; a scalar, traced or not, for a cache of so many keys. soft_cap
+    in tokens, -1 for no limit. q_positions, k_positions: positions; a scalar, traced or not, for a cache of so many keys. soft_cap
     bounds c q·k before terms are added. sinks [heads]. k_lengths [batch]. key_mask [batch, k_len] and visible
     [batch, heads, q_len, k_len]: True may be seen. q_starts, k_starts [sequences + 1]: packed sequences. block_table
     [batch, blocks]: a paged cache, k [blocks, kv_heads, block_size, dim]; it needs k_lengths, and has no gradients.
@@ -130,8 +130,8 @@ def attention(
         sinks = jnp.asarray(sinks).astype(arithmetic_of(qs.dtype))
         check_shape("attention", "sinks", sinks, "[heads]", (problem.heads,))
     given = _Given(
-        q_at=positions_of("attention", "q_at", q_at, problem.q_len, problem.batch),
-        k_at=positions_of("attention", "k_at", k_at, problem.k_len, problem.batch),
+        q_positions=positions_of("attention", "q_positions", q_positions, problem.q_len, problem.batch),
+        k_positions=positions_of("attention", "k_positions", k_positions, problem.k_len, problem.batch),
         k_lengths=_lengths(k_lengths, problem, block_table),
         **_masks(key_mask, visible, problem),
         **_starts(q_starts, k_starts),
@@ -139,7 +139,7 @@ def attention(
     )
     before, after = (-1, -1) if window is None else window
     plan = plan_of("attention", encodings, qs.dtype)
-    check_encodings("attention", plan, qs.dtype, given.q_at, given.k_at, **problem._asdict())
+    check_encodings("attention", plan, qs.dtype, given.q_positions, given.k_positions, **problem._asdict())
     options = _Options(
         plan=plan.text,
         mask=mask,

@@ -95,13 +95,15 @@ def plan_of(function: str, encodings: Any, dtype: Any) -> Plan:
     return Plan(_register(tuple(static_of(encoding) for encoding in encodings)), tuple(arrays))
 
 
-def check_encodings(function: str, plan: Plan, dtype: Any, q_at: Any = None, k_at: Any = None, **extents: int) -> None:
+def check_encodings(
+    function: str, plan: Plan, dtype: Any, q_positions: Any = None, k_positions: Any = None, **extents: int
+) -> None:
     """Raises what shapes tell of a call's encodings while it is traced; what numbers tell is told when it runs.
 
     extents: batch, heads, kv_heads, q_len, k_len, dim, value_dim; those that do not matter may be left out.
     """
     asked = {"batch": 1, "heads": 1, "kv_heads": 1, "q_len": 0, "k_len": 0, "dim": 0, "value_dim": 0} | extents
-    axes = [at.shape[0] if at is not None and at.ndim == 3 else 0 for at in (q_at, k_at)]
+    axes = [at.shape[0] if at is not None and at.ndim == 3 else 0 for at in (q_positions, k_positions)]
     shapes = tuple(one.shape for one in plan.parameters)
     if all(isinstance(n, int) for shape in (*shapes, asked.values()) for n in shape):  # not symbols of a jax.export
         _check(function, plan.text, dtype == jnp.float64, shapes, (*asked.values(), *axes))

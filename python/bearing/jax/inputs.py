@@ -37,7 +37,7 @@ class _Rows(NamedTuple):
 
 def inputs(
     encoding: Any,
-    at: Positions = None,
+    positions: Positions = None,
     time: int | None = None,
     *,
     dtype: Any = jnp.float32,
@@ -47,14 +47,16 @@ def inputs(
 
     time may be left out where positions are an array. Gradients: of the encoding's parameters.
     """
-    extents = extents_of(at)
+    extents = extents_of(positions)
     length = length_of("inputs", "time", time, extents)
     batch = extents[0] if len(extents) == 2 else 1
-    result = _inputs("inputs", encoding, None, at, (batch, length, _dim(encoding)), type_of("inputs", dtype), threads)
+    result = _inputs(
+        "inputs", encoding, None, positions, (batch, length, _dim(encoding)), type_of("inputs", dtype), threads
+    )
     return result if len(extents) == 2 else result[0]
 
 
-def add(encoding: Any, x: jax.typing.ArrayLike, at: Positions = None, *, threads: int = 1) -> jax.Array:
+def add(encoding: Any, x: jax.typing.ArrayLike, positions: Positions = None, *, threads: int = 1) -> jax.Array:
     """x [time, dim] or [batch, time, dim] plus what the encoding adds to it, the sum rounded once.
 
     Gradients: of x and of the encoding's parameters.
@@ -66,43 +68,47 @@ def add(encoding: Any, x: jax.typing.ArrayLike, at: Positions = None, *, threads
     dim = _dim(encoding)
     if one.shape[2] != dim:
         raise _core.ShapeError(f"[add] x: must have a last extent of dim = {dim}, got {one.shape[2]}")
-    result = _inputs("add", encoding, one, at, one.shape, rows.dtype, threads)
+    result = _inputs("add", encoding, one, positions, one.shape, rows.dtype, threads)
     return result.reshape(rows.shape)
 
 
 def _inputs(
-    function: str, encoding: Any, x: jax.Array | None, at: Positions, shape: Any, dtype: Any, threads: int
+    function: str, encoding: Any, x: jax.Array | None, positions: Positions, shape: Any, dtype: Any, threads: int
 ) -> jax.Array:
     plan = plan_of(function, [encoding], dtype)
-    positions = positions_of(function, "at", at, shape[1], shape[0])
+    positions = positions_of(function, "positions", positions, shape[1], shape[0])
     check_encodings(function, plan, dtype, positions, batch=shape[0], q_len=shape[1], dim=shape[2])
     rows = _Rows(plan.text, threads_of(function, threads), tuple(shape), jnp.dtype(dtype))
     return _rows_compiled(rows, x, plan.parameters, positions)
 
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(0,))
-def _rows(rows: _Rows, x: jax.Array | None, parameters: Any, at: jax.Array | None) -> jax.Array:
-    optional = [x, at]
+def _rows(rows: _Rows, x: jax.Array | None, parameters: Any, positions: jax.Array | None) -> jax.Array:
+    optional = [x, positions]
     result = jax.ShapeDtypeStruct(rows.shape, rows.dtype)
     arrays = [*present(optional), *parameters]
     return ffi.call("inputs", [result], 3, arrays, given=given_bits(optional), **rows.attributes())[0]
 
 
 def _rows_backward(rows: _Rows, kept: Any, d_y: jax.Array) -> tuple[Any, Any, None]:
-    has_x, parameters, at = kept
+    has_x, parameters, positions = kept
     d_x = d_y if has_x else None
     if not parameters:
         return d_x, (), None
-    arrays = [d_y.astype(arithmetic_of(d_y.dtype)), *present([at]), *parameters]
+    arrays = [d_y.astype(arithmetic_of(d_y.dtype)), *present([positions]), *parameters]
     results = [like(one) for one in parameters]
     gradients = ffi.call(
-        "inputs_backward", results, parameters[0].ndim, arrays, given=given_bits([at]), **rows.attributes()
+        "inputs_backward", results, parameters[0].ndim, arrays, given=given_bits([positions]), **rows.attributes()
     )
     return d_x, tuple(gradients), None
 
 
 _rows.defvjp(
-    lambda rows, x, parameters, at: (_rows(rows, x, parameters, at), (x is not None, parameters, at)), _rows_backward
+    lambda rows, x, parameters, positions: (
+        _rows(rows, x, parameters, positions),
+        (x is not None, parameters, positions),
+    ),
+    _rows_backward,
 )
 _rows_compiled = jax.jit(_rows, static_argnums=0)
 

@@ -73,8 +73,8 @@ def linear_attention(
     feature_map: Literal["elu_plus_one", "relu", "identity"] = "elu_plus_one",
     normaliser: Literal["sum", "none"] = "sum",
     epsilon: float = 0.0,
-    q_at: Positions = None,
-    k_at: Positions = None,
+    q_positions: Positions = None,
+    k_positions: Positions = None,
     state: State | None = None,
     return_state: bool = False,
     layout: Layout = "bhtd",
@@ -113,8 +113,8 @@ def linear_attention(
     )
     if epsilon < 0:
         raise _core.RangeError(f"[{function}] epsilon: must be a number of at least 0, got {epsilon}")
-    q_positions = positions_of(function, "q_at", q_at, problem.q_len, problem.batch)
-    k_positions = positions_of(function, "k_at", k_at, problem.k_len, problem.batch)
+    q_positions = positions_of(function, "q_positions", q_positions, problem.q_len, problem.batch)
+    k_positions = positions_of(function, "k_positions", k_positions, problem.k_len, problem.batch)
     check_encodings(function, plan, tensors[0].dtype, q_positions, k_positions, **problem._asdict())
     learned = _Learned(*tensors, start, plan.parameters)
     stateful = shapes if start is not None or return_state else None
@@ -158,26 +158,30 @@ def _state_of(state: Any, shapes: Any, dtype: Any) -> State:
 
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(0, 1))
-def _linear(options: _Options, stateful: Any, learned: _Learned, q_at: Any, k_at: Any) -> tuple[jax.Array, Any]:
+def _linear(
+    options: _Options, stateful: Any, learned: _Learned, q_positions: Any, k_positions: Any
+) -> tuple[jax.Array, Any]:
     q, v = learned.q, learned.v
     arithmetic = arithmetic_of(q.dtype)
     results = [jax.ShapeDtypeStruct((*q.shape[:3], v.shape[3]), q.dtype)]
     results += [jax.ShapeDtypeStruct(shape, arithmetic) for shape in stateful or ()]
-    optional = [q_at, k_at, *(learned.start or (None, None))]
+    optional = [q_positions, k_positions, *(learned.start or (None, None))]
     arrays = [learned.q, learned.k, learned.v, *present(optional), *learned.parameters]
     attributes = options._asdict() | {"given": given_bits(optional), "stateful": stateful is not None}
     out, *after = ffi.call("linear_attention", results, 4, arrays, **attributes)
     return out, tuple(after) if after else None
 
 
-def _forward(options: _Options, stateful: Any, learned: _Learned, q_at: Any, k_at: Any) -> tuple[Any, Any]:
-    return _linear(options, stateful, learned, q_at, k_at), (learned, q_at, k_at)
+def _forward(
+    options: _Options, stateful: Any, learned: _Learned, q_positions: Any, k_positions: Any
+) -> tuple[Any, Any]:
+    return _linear(options, stateful, learned, q_positions, k_positions), (learned, q_positions, k_positions)
 
 
 def _backward(options: _Options, stateful: Any, kept: Any, gradients: Any) -> tuple[_Learned, None, None]:
-    learned, q_at, k_at = kept
+    learned, q_positions, k_positions = kept
     d_out, d_after = gradients
-    optional = [q_at, k_at, *(learned.start or (None, None)), *(d_after or (None, None))]
+    optional = [q_positions, k_positions, *(learned.start or (None, None)), *(d_after or (None, None))]
     arrays = [learned.q, learned.k, learned.v, d_out, *present(optional), *learned.parameters]
     results = [like(learned.q), like(learned.k), like(learned.v), *(like(one) for one in d_after or ())]
     results += [like(one) for one in learned.parameters]

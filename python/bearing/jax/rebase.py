@@ -39,9 +39,9 @@ class _Options(NamedTuple):
 @overload
 def rebase(
     from_: Frequencies,
-    old_at: Positions,
+    old_positions: Positions,
     to: Frequencies,
-    new_at: Positions,
+    new_positions: Positions,
     k: jax.typing.ArrayLike,
     *,
     layout: Layout = "bhtd",
@@ -50,8 +50,8 @@ def rebase(
 @overload
 def rebase(
     from_: _core.Xpos,
-    old_at: Positions,
-    new_at: Positions,
+    old_positions: Positions,
+    new_positions: Positions,
     k: jax.typing.ArrayLike,
     /,
     *,
@@ -60,9 +60,9 @@ def rebase(
 ) -> jax.Array: ...
 def rebase(
     from_: Any,
-    old_at: Positions,
+    old_positions: Positions,
     to: Any,
-    new_at: Any,
+    new_positions: Any,
     k: Any = None,
     *,
     layout: Layout = "bhtd",
@@ -70,18 +70,21 @@ def rebase(
 ) -> jax.Array:
     """Cached keys k [batch, kv_heads, time, head_dim], which are rotated already, at other positions: a new array.
 
-    From positions old_at under one encoding to new_at under another (a chunk reused elsewhere; dynamic NTK or LongRoPE
-    at another length), or, as ``rebase(xpos, old_at, new_at, k)``, of xPos. Linear in k, which has a gradient.
+    From positions old_positions under one encoding to new_positions under another (a chunk reused elsewhere; dynamic NTK or LongRoPE
+    at another length), or, as ``rebase(xpos, old_positions, new_positions, k)``, of xPos. Linear in k, which has a gradient.
     """
     time_first = is_time_first("rebase", layout)
     xpos = isinstance(from_, _core.Xpos)
-    given, new_at = (new_at, to) if xpos else (k, new_at)
+    given, new_positions = (new_positions, to) if xpos else (k, new_positions)
     keys = tensor_of("rebase", "k", given, time_first)
     batch, _, time, head_dim = shape_of(keys, time_first)
     before = _core.resolve(from_.rope) if xpos else _frequencies("rebase", "from_", from_)
     if head_dim != before.head_dim:
         raise _core.ShapeError(f"[rebase] k: must have a last extent of head_dim = {before.head_dim}, got {head_dim}")
-    old, new = (positions_of("rebase", n, at, time, batch) for n, at in (("old_at", old_at), ("new_at", new_at)))
+    old, new = (
+        positions_of("rebase", n, at, time, batch)
+        for n, at in (("old_positions", old_positions), ("new_positions", new_positions))
+    )
     if xpos:
         # A move is what the keys' own table does at new - old, with the centre at 0; it has no attention factor.
         text = xpos_text(from_, "float64" if arithmetic_of(keys.dtype) == jnp.float64 else "float32")

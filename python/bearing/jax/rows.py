@@ -62,8 +62,8 @@ def rotate(
         raise _core.ShapeError(
             f"[rotate] x: must have a last extent of head_dim = {table.frequencies.head_dim}, got {rows.shape[3]}"
         )
-    at = positions_of("rotate", "positions", positions, rows.shape[1 if time_first else 2], rows.shape[0])
-    turned = rotate_by(table_text(table), rows, at, time_first, threads_of("rotate", threads))
+    positions = positions_of("rotate", "positions", positions, rows.shape[1 if time_first else 2], rows.shape[0])
+    turned = rotate_by(table_text(table), rows, positions, time_first, threads_of("rotate", threads))
     return with_axes(turned, jnp.ndim(x), time_first)
 
 
@@ -72,21 +72,21 @@ def _table_of(rope: _core.Rope, dtype: str) -> _core.RopeTable:
     return _core.RopeTable(rope, 2048, dtype=dtype)
 
 
-def rotate_by(table: str, x: jax.Array, at: jax.Array | None, time_first: bool, threads: int) -> jax.Array:
+def rotate_by(table: str, x: jax.Array, positions: jax.Array | None, time_first: bool, threads: int) -> jax.Array:
     """x of four axes, turned by the table of a text."""
-    return _rotate_compiled(_Options(table, time_first, threads), False, x, at)
+    return _rotate_compiled(_Options(table, time_first, threads), False, x, positions)
 
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(0, 1))
-def _rotate(options: _Options, backward: bool, x: jax.Array, at: jax.Array | None) -> jax.Array:
-    attributes = options._asdict() | {"backward": backward, "given": given_bits([at])}
-    return ffi.call("rotate", [like(x)], 4, [x, *present([at])], **attributes)[0]
+def _rotate(options: _Options, backward: bool, x: jax.Array, positions: jax.Array | None) -> jax.Array:
+    attributes = options._asdict() | {"backward": backward, "given": given_bits([positions])}
+    return ffi.call("rotate", [like(x)], 4, [x, *present([positions])], **attributes)[0]
 
 
 # The transpose is a rotation as well, whose gradient is the rotation: any number of derivatives.
 _rotate.defvjp(
-    lambda options, backward, x, at: (_rotate(options, backward, x, at), at),
-    lambda options, backward, at, d_y: (_rotate(options, not backward, d_y, at), None),
+    lambda options, backward, x, positions: (_rotate(options, backward, x, positions), positions),
+    lambda options, backward, positions, d_y: (_rotate(options, not backward, d_y, positions), None),
 )
 _rotate_compiled = jax.jit(_rotate, static_argnums=(0, 1))
 
@@ -94,7 +94,7 @@ _rotate_compiled = jax.jit(_rotate, static_argnums=(0, 1))
 def turn(
     encoding: Any,
     x: jax.typing.ArrayLike,
-    at: Positions = None,
+    positions: Positions = None,
     *,
     side: Literal["query", "key"],
     layout: Layout = "bhtd",
@@ -108,7 +108,7 @@ def turn(
     word_of("turn", "side", side, ("query", "key"))
     rows = tensor_of("turn", "x", x, time_first)
     batch, heads, time, dim = shape_of(rows, time_first)
-    positions = positions_of("turn", "at", at, time, batch)
+    positions = positions_of("turn", "positions", positions, time, batch)
     plan = plan_of("turn", [encoding], rows.dtype)
     extents = {"batch": batch, "heads": heads, "q_len": time, "dim": dim}
     check_encodings("turn", plan, rows.dtype, positions, **extents)
@@ -118,23 +118,26 @@ def turn(
 
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(0, 1))
-def _turn(options: _Options, out_dim: int, x: jax.Array, parameters: Any, at: jax.Array | None) -> jax.Array:
+def _turn(options: _Options, out_dim: int, x: jax.Array, parameters: Any, positions: jax.Array | None) -> jax.Array:
     result = jax.ShapeDtypeStruct((*x.shape[:3], out_dim), x.dtype)
-    arrays = [x, *present([at]), *parameters]
-    return ffi.call("turn", [result], 4, arrays, given=given_bits([at]), **options._asdict())[0]
+    arrays = [x, *present([positions]), *parameters]
+    return ffi.call("turn", [result], 4, arrays, given=given_bits([positions]), **options._asdict())[0]
 
 
 def _turn_backward(options: _Options, out_dim: int, kept: Any, d_y: jax.Array) -> tuple[Any, Any, None]:
-    x, parameters, at = kept
+    x, parameters, positions = kept
     wide = x.astype(arithmetic_of(x.dtype))  # gradients are not rounded before they are added up
-    arrays = [wide, d_y.astype(wide.dtype), *present([at]), *parameters]
+    arrays = [wide, d_y.astype(wide.dtype), *present([positions]), *parameters]
     results = [like(wide), *(like(one) for one in parameters)]
-    d_x, *others = ffi.call("turn_backward", results, 4, arrays, given=given_bits([at]), **options._asdict())
+    d_x, *others = ffi.call("turn_backward", results, 4, arrays, given=given_bits([positions]), **options._asdict())
     return d_x.astype(x.dtype), tuple(others), None
 
 
 _turn.defvjp(
-    lambda options, out_dim, x, parameters, at: (_turn(options, out_dim, x, parameters, at), (x, parameters, at)),
+    lambda options, out_dim, x, parameters, positions: (
+        _turn(options, out_dim, x, parameters, positions),
+        (x, parameters, positions),
+    ),
     _turn_backward,
 )
 _turn_compiled = jax.jit(_turn, static_argnums=(0, 1))

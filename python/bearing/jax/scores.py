@@ -44,8 +44,8 @@ class _Options(NamedTuple):
 
 def bias_matrix(
     encodings: Any,
-    q_at: Positions = None,
-    k_at: Positions = None,
+    q_positions: Positions = None,
+    k_positions: Positions = None,
     *,
     heads: int,
     q_len: int | None = None,
@@ -59,15 +59,15 @@ def bias_matrix(
     """
     function = "bias_matrix"
     lengths = (
-        length_of(function, "q_len", q_len, extents_of(q_at)),
-        length_of(function, "k_len", k_len, extents_of(k_at)),
+        length_of(function, "q_len", q_len, extents_of(q_positions)),
+        length_of(function, "k_len", k_len, extents_of(k_positions)),
     )
     if operator.index(heads) < 1:
         raise _core.RangeError(f"[bias_matrix] heads: must be at least 1, got {heads}")
     kind = type_of(function, dtype)
     plan = plan_of(function, encodings, kind)
-    q_positions = positions_of(function, "q_at", q_at, lengths[0], 1)
-    k_positions = positions_of(function, "k_at", k_at, lengths[1], 1)
+    q_positions = positions_of(function, "q_positions", q_positions, lengths[0], 1)
+    k_positions = positions_of(function, "k_positions", k_positions, lengths[1], 1)
     extents = {"heads": operator.index(heads), "q_len": lengths[0], "k_len": lengths[1]}
     check_encodings(function, plan, kind, q_positions, k_positions, **extents, kv_heads=extents["heads"])
     options = _Options(plan.text, 1.0, False, threads_of(function, threads))
@@ -76,16 +76,18 @@ def bias_matrix(
 
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(0, 1, 2))
-def _matrix(options: _Options, shape: Any, kind: Any, parameters: Any, q_at: Any, k_at: Any) -> jax.Array:
-    arrays = [*present([q_at, k_at]), *parameters]
+def _matrix(options: _Options, shape: Any, kind: Any, parameters: Any, q_positions: Any, k_positions: Any) -> jax.Array:
+    arrays = [*present([q_positions, k_positions]), *parameters]
     result = jax.ShapeDtypeStruct(shape, kind)
-    return ffi.call("bias_matrix", [result], 3, arrays, given=given_bits([q_at, k_at]), **options._asdict())[0]
+    return ffi.call(
+        "bias_matrix", [result], 3, arrays, given=given_bits([q_positions, k_positions]), **options._asdict()
+    )[0]
 
 
 def _matrix_backward(options: _Options, shape: Any, kind: Any, kept: Any, d_bias: jax.Array) -> tuple[Any, None, None]:
-    parameters, q_at, k_at = kept
+    parameters, q_positions, k_positions = kept
     d_scores = d_bias.astype(arithmetic_of(kind))[None]
-    return _scores_gradients(options, d_scores, None, None, parameters, q_at, k_at)[2], None, None
+    return _scores_gradients(options, d_scores, None, None, parameters, q_positions, k_positions)[2], None, None
 
 
 _matrix.defvjp(lambda options, shape, kind, *arrays: (_matrix(options, shape, kind, *arrays), arrays), _matrix_backward)
@@ -95,8 +97,8 @@ _matrix_compiled = jax.jit(_matrix, static_argnums=(0, 1, 2))
 def add_scores(
     encodings: Any,
     scores: jax.typing.ArrayLike,
-    q_at: Positions = None,
-    k_at: Positions = None,
+    q_positions: Positions = None,
+    k_positions: Positions = None,
     *,
     q: jax.typing.ArrayLike | None = None,
     k: jax.typing.ArrayLike | None = None,
@@ -123,8 +125,8 @@ def add_scores(
         _check_rows(sums, shape_of(q_rows, time_first), shape_of(k_rows, time_first))
     plan = plan_of(function, encodings, sums.dtype)
     batch, heads, q_len, k_len = sums.shape
-    q_positions = positions_of(function, "q_at", q_at, q_len, batch)
-    k_positions = positions_of(function, "k_at", k_at, k_len, batch)
+    q_positions = positions_of(function, "q_positions", q_positions, q_len, batch)
+    k_positions = positions_of(function, "k_positions", k_positions, k_len, batch)
     extents = {"batch": batch, "heads": heads, "kv_heads": heads, "q_len": q_len, "k_len": k_len}
     if q_rows is not None:
         extents |= {"kv_heads": shape_of(k_rows, time_first)[1], "dim": q_rows.shape[3]}
@@ -148,19 +150,21 @@ def _check_rows(scores: jax.Array, q: list[int], k: list[int]) -> None:
 
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(0,))
-def _scores(options: _Options, scores: Any, q: Any, k: Any, parameters: Any, q_at: Any, k_at: Any) -> jax.Array:
-    optional = [q, k, q_at, k_at]
+def _scores(
+    options: _Options, scores: Any, q: Any, k: Any, parameters: Any, q_positions: Any, k_positions: Any
+) -> jax.Array:
+    optional = [q, k, q_positions, k_positions]
     arrays = [scores, *present(optional), *parameters]
     return ffi.call("add_scores", [like(scores)], 4, arrays, given=given_bits(optional), **options._asdict())[0]
 
 
 def _scores_gradients(
-    options: _Options, d_scores: jax.Array, q: Any, k: Any, parameters: Any, q_at: Any, k_at: Any
+    options: _Options, d_scores: jax.Array, q: Any, k: Any, parameters: Any, q_positions: Any, k_positions: Any
 ) -> tuple[Any, Any, Any]:
     wanted = [*present([q, k]), *parameters]
     if not wanted:
         return None, None, ()
-    optional = [q, k, q_at, k_at]
+    optional = [q, k, q_positions, k_positions]
     found = ffi.call(
         "add_scores_backward",
         [like(one) for one in wanted],
@@ -183,8 +187,8 @@ def add_values(
     encodings: Any,
     p: jax.typing.ArrayLike,
     out: jax.typing.ArrayLike,
-    q_at: Positions = None,
-    k_at: Positions = None,
+    q_positions: Positions = None,
+    k_positions: Positions = None,
     *,
     layout: Layout = "bhtd",
     threads: int = 1,
@@ -206,8 +210,8 @@ def add_values(
         )
     plan = plan_of(function, encodings, rows.dtype)
     batch, heads, q_len, k_len = weights.shape
-    q_positions = positions_of(function, "q_at", q_at, q_len, batch)
-    k_positions = positions_of(function, "k_at", k_at, k_len, batch)
+    q_positions = positions_of(function, "q_positions", q_positions, q_len, batch)
+    k_positions = positions_of(function, "k_positions", k_positions, k_len, batch)
     extents = {"batch": batch, "heads": heads, "kv_heads": heads, "q_len": q_len, "k_len": k_len}
     check_encodings(function, plan, rows.dtype, q_positions, k_positions, **extents, value_dim=rows.shape[3])
     options = _Options(plan.text, 1.0, time_first, threads_of(function, threads))
@@ -216,16 +220,18 @@ def add_values(
 
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(0,))
-def _values(options: _Options, p: Any, out: Any, parameters: Any, q_at: Any, k_at: Any) -> jax.Array:
-    arrays = [p, out, *present([q_at, k_at]), *parameters]
-    return ffi.call("add_values", [like(out)], 4, arrays, given=given_bits([q_at, k_at]), **options._asdict())[0]
+def _values(options: _Options, p: Any, out: Any, parameters: Any, q_positions: Any, k_positions: Any) -> jax.Array:
+    arrays = [p, out, *present([q_positions, k_positions]), *parameters]
+    return ffi.call(
+        "add_values", [like(out)], 4, arrays, given=given_bits([q_positions, k_positions]), **options._asdict()
+    )[0]
 
 
 def _values_backward(options: _Options, kept: Any, d_out: jax.Array) -> tuple[Any, ...]:
-    p, parameters, q_at, k_at = kept
+    p, parameters, q_positions, k_positions = kept
     results = [like(p), *(like(one) for one in parameters)]
-    arrays = [p, d_out, *present([q_at, k_at]), *parameters]
-    given = given_bits([q_at, k_at])
+    arrays = [p, d_out, *present([q_positions, k_positions]), *parameters]
+    given = given_bits([q_positions, k_positions])
     d_p, *others = ffi.call("add_values_backward", results, 4, arrays, given=given, **options._asdict())
     return d_p, d_out, tuple(others), None, None
 

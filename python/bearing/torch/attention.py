@@ -83,8 +83,8 @@ class Attention(nn.Module):
         k: Tensor,
         v: Tensor,
         *,
-        q_at: Positions = None,
-        k_at: Positions = None,
+        q_positions: Positions = None,
+        k_positions: Positions = None,
         more: Encodings = None,
         **given: Any,
     ) -> Tensor | tuple[Tensor, Tensor]:
@@ -93,19 +93,21 @@ class Attention(nn.Module):
         more: encodings of this call alone, such as ``Forgetting.encoding(x)``. given: k_lengths, key_mask, visible,
         q_starts, k_starts, return_lse, as in :func:`bearing.torch.attention`.
         """
-        k_positions = 0 if k_at is None and q_at is not None else k_at
+        k_positions = 0 if k_positions is None and q_positions is not None else k_positions
         options = self.options
         if options["scale"] is None:  # of the rows that come, whatever encodings make of their width
             options = options | {"scale": 1 / math.sqrt(q.shape[-1])}
         layout = options["layout"]
         for rows in self.rows:
             if isinstance(rows, Fixed):
-                q = turn(rows, q, q_at, side="query", layout=layout)
-                k = turn(rows, k, q_at if k_positions is None else k_positions, side="key", layout=layout)
+                q = turn(rows, q, q_positions, side="query", layout=layout)
+                k = turn(rows, k, q_positions if k_positions is None else k_positions, side="key", layout=layout)
             else:
-                q, k = rows(q, k, q_at, k_positions, layout=layout)
+                q, k = rows(q, k, q_positions, k_positions, layout=layout)
         encodings = [one.encoding() for one in self.scores] + encodings_of(more)
-        return attention(q, k, v, encodings, q_at=q_at, k_at=k_at, sinks=self.sinks, **options, **given)
+        return attention(
+            q, k, v, encodings, q_positions=q_positions, k_positions=k_positions, sinks=self.sinks, **options, **given
+        )
 
     def extra_repr(self) -> str:
         return ", ".join(f"{name}={value!r}" for name, value in self.options.items() if value)

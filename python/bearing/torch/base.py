@@ -52,14 +52,14 @@ class Bias(EncodingModule):
         q_len: int | None = None,
         k_len: int | None = None,
         *,
-        q_at: Positions = None,
-        k_at: Positions = None,
+        q_positions: Positions = None,
+        k_positions: Positions = None,
         dtype: torch.dtype | None = None,
     ) -> Tensor:
         """[heads, q_len, k_len], in the parameters' type if no other is asked for."""
         if dtype is None:
             dtype = next((p.dtype for p in self.parameters()), torch.float32)
-        return bias_matrix(self, q_at, k_at, heads=self.heads, q_len=q_len, k_len=k_len, dtype=dtype)
+        return bias_matrix(self, q_positions, k_positions, heads=self.heads, q_len=q_len, k_len=k_len, dtype=dtype)
 
 
 def empty(*shape: int) -> nn.Parameter:

@@ -25,8 +25,8 @@ def score_mod(
     *,
     q: Tensor | None = None,
     k: Tensor | None = None,
-    q_at: Positions = None,
-    k_at: Positions = None,
+    q_positions: Positions = None,
+    k_positions: Positions = None,
     scale: float | None = None,
     soft_cap: float = 0.0,
     longest: int | None = None,
@@ -39,16 +39,20 @@ def score_mod(
     are captured, so that FlexAttention differentiates them.
 
     q [batch, heads, q_len, dim], k [batch, kv_heads, k_len, dim]: needed by encodings that look at them, as they go
-    into flex_attention. q_at, k_at: positions, an int for a cache of so many keys, or [time], [batch, time] or
+    into flex_attention. q_positions, k_positions: positions, an int for a cache of so many keys, or [time], [batch, time] or
     [axes, batch, time]. scale: the softmax scale, dim^-1/2 if not given. soft_cap bounds c q·k before terms are added.
     longest: the longest distance, for Sandwich without q and k. device: where numbers go that are made here, such as
     ALiBi's slopes; if not given, where the first tensor of this call lies. Masks are FlexAttention's own.
     """
     given = encodings_of(encodings)
     if device is None:
-        tensors = [x for x in (q, k, q_at, k_at, *(t for one in given for t in one.tensors)) if isinstance(x, Tensor)]
+        tensors = [
+            x
+            for x in (q, k, q_positions, k_positions, *(t for one in given for t in one.tensors))
+            if isinstance(x, Tensor)
+        ]
         device = tensors[0].device if tensors else None
-    call = _Call(q, k, _at(q_at), _at(k_at), scale, longest, device)
+    call = _Call(q, k, _at(q_positions), _at(k_positions), scale, longest, device)
     terms = [_term(form, tensors, call) for form, tensors in given]
 
     def modify(score: Tensor, b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
@@ -66,8 +70,8 @@ class _Call(NamedTuple):
 
     q: Tensor | None
     k: Tensor | None
-    q_at: list[At]
-    k_at: list[At]
+    q_positions: list[At]
+    k_positions: list[At]
     given_scale: float | None
     longest: int | None
     device: torch.device | str | None
@@ -83,7 +87,7 @@ class _Call(NamedTuple):
 
     def distance(self, b: Tensor, i: Tensor, j: Tensor) -> Tensor:
         """Key minus query, on the first axis."""
-        return self.k_at[0](b, j) - self.q_at[0](b, i)
+        return self.k_positions[0](b, j) - self.q_positions[0](b, i)
 
     def by_query(self, rows: Tensor) -> Tensor:
         """q_i · rows_o: [batch, heads, q_len, offsets], of rows [offsets, dim] or [heads or 1, offsets, dim]."""
@@ -146,7 +150,7 @@ def _alibi(spec: Any, settings: dict[str, Any], tensors: dict[str, Tensor], call
 
 def _alibi_shifted(spec: Any, settings: dict[str, Any], tensors: dict[str, Tensor], call: _Call) -> Term:
     slopes = _slopes(spec, tensors, call)
-    return lambda b, h, i, j: slopes[h] * call.k_at[0](b, j)
+    return lambda b, h, i, j: slopes[h] * call.k_positions[0](b, j)
 
 
 def _slopes(spec: Any, tensors: dict[str, Tensor], call: _Call) -> Tensor:
@@ -193,7 +197,7 @@ def _fire(spec: Any, settings: dict[str, Any], tensors: dict[str, Tensor], call:
 
     def term(b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
         d = call.distance(b, i, j).abs().to(c.dtype)
-        m = call.q_at[0](b, i).to(c.dtype)
+        m = call.q_positions[0](b, i).to(c.dtype)
         x = psi(d) / (psi(torch.maximum(m, (multiplier[0] * threshold).abs())) + eps)
         # Unit by unit: score modifiers are compiled from operations on single scores.
         f = out_bias[h]
@@ -232,7 +236,7 @@ def _swin(spec: Any, settings: dict[str, Any], tensors: dict[str, Tensor], call:
     height, width, rows, with_class = spec.height, spec.width, spec.rows(), spec.class_token == "three_rows"
 
     def term(b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
-        (qy, qx), (ky, kx) = ([at(b, t) for at in axes] for axes, t in ((call.q_at, i), (call.k_at, j)))
+        (qy, qx), (ky, kx) = ([at(b, t) for at in axes] for axes, t in ((call.q_positions, i), (call.k_positions, j)))
         row = (qy - ky + height - 1) * (2 * width - 1) + qx - kx + width - 1
         if with_class:
             special = torch.where(qy >= 0, 2, torch.where(ky >= 0, 3, 1))
@@ -317,7 +321,7 @@ def _tupe(spec: Any, settings: dict[str, Any], tensors: dict[str, Tensor], call:
         return torch.where(m == 0, at_query, torch.where(n == 0, at_key, otherwise)) if untied else otherwise
 
     def term(b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
-        m, n = call.q_at[0](b, i), call.k_at[0](b, j)
+        m, n = call.q_positions[0](b, i), call.k_positions[0](b, j)
         row, col = (cls(m, n, 0, 1, at + untied) for at in (m, n))
         added = products[h, row, col]
         return added if bias is None else added + bias[cls(m, n, bins // 2, bins, bucket(n - m)), h]
@@ -331,7 +335,7 @@ def _sam(spec: Any, settings: dict[str, Any], tensors: dict[str, Tensor], call: 
     height, width = spec.height, spec.width
 
     def term(b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
-        dy, dx = (q(b, i) - k(b, j) for q, k in zip(call.q_at, call.k_at, strict=True))
+        dy, dx = (q(b, i) - k(b, j) for q, k in zip(call.q_positions, call.k_positions, strict=True))
         return by_y[b, h, i, dy + height - 1] + by_x[b, h, i, dx + width - 1]
 
     return term

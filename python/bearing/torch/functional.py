@@ -34,8 +34,8 @@ def attention(
     *,
     mask: Mask,
     window: tuple[int, int] | None = None,
-    q_at: Positions = None,
-    k_at: Positions = None,
+    q_positions: Positions = None,
+    k_positions: Positions = None,
     scale: float | None = None,
     soft_cap: float = 0.0,
     sinks: Tensor | None = None,
@@ -64,8 +64,8 @@ def attention(
     check_options(mask, window, scale, sinks)
     arithmetic = arithmetic_of(q.dtype)
     given = encodings_of(encodings)
-    q_at, q_first = positions_of("attention", "q_at", q_at, _batch(q, 4))
-    k_at, k_first = positions_of("attention", "k_at", k_at, _batch(k, 4))
+    q_positions, q_first = positions_of("attention", "q_positions", q_positions, _batch(q, 4))
+    k_positions, k_first = positions_of("attention", "k_positions", k_positions, _batch(k, 4))
     parameters = tensors_of(given, arithmetic)
     watched = ops.needs_op([q, k, v, *parameters, *([] if sinks is None else [sinks])])
     out, lse = (ops.attention if watched else ops.attention_now)(
@@ -74,8 +74,8 @@ def attention(
         v,
         parameters,
         None if sinks is None else sinks.to(arithmetic),
-        q_at,
-        k_at,
+        q_positions,
+        k_positions,
         k_lengths,
         key_mask,
         visible,
@@ -97,7 +97,7 @@ def attention(
 def rotate(
     *xs: Tensor,
     rope: RopeLike,
-    at: Positions = None,
+    positions: Positions = None,
     layout: Layout = "bhtd",
 ) -> Tensor | tuple[Tensor, ...]:
     """Rotates queries, keys or any heads by RoPE: ``rotate(q, k, rope=rope)`` gives both.
@@ -107,55 +107,55 @@ def rotate(
     new, in its tensor's type and order of memory; autocast changes nothing. Differentiable any number of times in xs.
     """
     check_device("rotate", *xs)
-    at, first = positions_of("rotate", "at", at, _batch(xs[0], 4))
+    positions, first = positions_of("rotate", "positions", positions, _batch(xs[0], 4))
     table = rope if isinstance(rope, str) else table_of_rope(rope)
     call = ops.rotate if ops.needs_op(xs) else ops.rotate_now
-    turned = call(list(xs), at, first, table, layout, False)
+    turned = call(list(xs), positions, first, table, layout, False)
     return turned[0] if len(turned) == 1 else tuple(turned)
 
 
 def turn(
     encoding: EncodingLike,
     x: Tensor,
-    at: Positions = None,
+    positions: Positions = None,
     *,
     side: Literal["query", "key"],
     layout: Layout = "bhtd",
 ) -> Tensor:
     """T x for an encoding of query and key rows; x [batch, heads, time, dim]. Gradients: of x and the parameters."""
     check_device("turn", x)
-    at, first = positions_of("turn", "at", at, _batch(x, 4))
+    positions, first = positions_of("turn", "positions", positions, _batch(x, 4))
     one = encoding_of(encoding)
-    return ops.turn(x, tensors_of([one], arithmetic_of(x.dtype)), at, first, forms_of([one]), side, layout)
+    return ops.turn(x, tensors_of([one], arithmetic_of(x.dtype)), positions, first, forms_of([one]), side, layout)
 
 
-def add(encoding: EncodingLike, x: Tensor, at: Positions = None) -> Tensor:
+def add(encoding: EncodingLike, x: Tensor, positions: Positions = None) -> Tensor:
     """x + p for an encoding of the input; x [batch, time, dim]. Gradients: of x and the parameters."""
     check_device("add", x)
-    at, first = positions_of("add", "at", at, _batch(x, 3))
+    positions, first = positions_of("add", "positions", positions, _batch(x, 3))
     one = encoding_of(encoding)
-    return ops.add(x, tensors_of([one], arithmetic_of(x.dtype)), at, first, forms_of([one]))
+    return ops.add(x, tensors_of([one], arithmetic_of(x.dtype)), positions, first, forms_of([one]))
 
 
-def add_(encoding: EncodingLike, x: Tensor, at: Positions = None) -> Tensor:
+def add_(encoding: EncodingLike, x: Tensor, positions: Positions = None) -> Tensor:
     """x += p in place, as :func:`add` otherwise; returns x.
 
     Where nobody wants gradients it needs no memory; else the sum is computed beside x and copied there.
     """
     check_device("add_", x)
-    at, first = positions_of("add_", "at", at, _batch(x, 3))
+    positions, first = positions_of("add_", "positions", positions, _batch(x, 3))
     one = encoding_of(encoding)
     parameters = tensors_of([one], arithmetic_of(x.dtype))
     if torch.is_grad_enabled() and any(t.requires_grad for t in (x, *parameters)):
-        return x.copy_(ops.add(x, parameters, at, first, forms_of([one])))
-    ops.add_(x, parameters, at, first, forms_of([one]))
+        return x.copy_(ops.add(x, parameters, positions, first, forms_of([one])))
+    ops.add_(x, parameters, positions, first, forms_of([one]))
     return x
 
 
 def bias_matrix(
     encodings: Encodings,
-    q_at: Positions = None,
-    k_at: Positions = None,
+    q_positions: Positions = None,
+    k_positions: Positions = None,
     *,
     heads: int,
     q_len: int | None = None,
@@ -167,18 +167,18 @@ def bias_matrix(
     Lengths may be left out where positions are tensors.
     """
     given = encodings_of(encodings)
-    q_at, q_first = positions_of("bias_matrix", "q_at", q_at)
-    k_at, k_first = positions_of("bias_matrix", "k_at", k_at)
+    q_positions, q_first = positions_of("bias_matrix", "q_positions", q_positions)
+    k_positions, k_first = positions_of("bias_matrix", "k_positions", k_positions)
     return ops.bias_matrix(
         tensors_of(given, arithmetic_of(dtype)),
-        q_at,
-        k_at,
+        q_positions,
+        k_positions,
         q_first,
         k_first,
         forms_of(given),
         heads,
-        _length("q_len", q_len, q_at),
-        _length("k_len", k_len, k_at),
+        _length("q_len", q_len, q_positions),
+        _length("k_len", k_len, k_positions),
         dtype,
     )
 

@@ -14,9 +14,9 @@ from .functional import Positions, add
 class Input(EncodingModule):
     """An encoding of the input."""
 
-    def forward(self, x: Tensor, at: Positions = None) -> Tensor:
+    def forward(self, x: Tensor, positions: Positions = None) -> Tensor:
         """x [batch, time, dim] plus the positions' rows; x itself is not changed."""
-        return add(self, x, at)
+        return add(self, x, positions)
 
 
 class LearnedPositions(Input):

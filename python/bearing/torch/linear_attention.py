@@ -28,8 +28,8 @@ def linear_attention(
     feature_map: Literal["elu_plus_one", "relu", "identity"] = "elu_plus_one",
     normaliser: Literal["sum", "none"] = "sum",
     epsilon: float = 0.0,
-    q_at: Positions = None,
-    k_at: Positions = None,
+    q_positions: Positions = None,
+    k_positions: Positions = None,
     state: State | None = None,
     return_state: bool = False,
     layout: Layout = "bhtd",
@@ -52,8 +52,8 @@ def linear_attention(
     """
     q, k, v = _autocast("linear_attention", q, k, v)
     given = encodings_of(encodings)
-    q_at, q_first = positions_of("linear_attention", "q_at", q_at, _batch(q, 4))
-    k_at, k_first = positions_of("linear_attention", "k_at", k_at, _batch(k, 4))
+    q_positions, q_first = positions_of("linear_attention", "q_positions", q_positions, _batch(q, 4))
+    k_positions, k_first = positions_of("linear_attention", "k_positions", k_positions, _batch(k, 4))
     parameters = tensors_of(given, arithmetic_of(q.dtype))
     s, z = _state_of(state)
     watched = needs_op([q, k, v, *parameters, *([] if state is None else state)])
@@ -64,8 +64,8 @@ def linear_attention(
         parameters,
         s,
         z,
-        q_at,
-        k_at,
+        q_positions,
+        k_positions,
         forms_of(given),
         mask,
         feature_map,
@@ -99,8 +99,8 @@ def _linear_now(
     parameters: Sequence[Tensor],
     s: Optional[Tensor],
     z: Optional[Tensor],
-    q_at: Optional[Tensor],
-    k_at: Optional[Tensor],
+    q_positions: Optional[Tensor],
+    k_positions: Optional[Tensor],
     encodings: str,
     mask: str,
     feature_map: str,
@@ -120,8 +120,8 @@ def _linear_now(
         feature_map=feature_map,
         normaliser=normaliser,
         epsilon=epsilon,
-        q_at=_at(q_at, q_first),
-        k_at=_at(k_at, k_first),
+        q_positions=_at(q_positions, q_first),
+        k_positions=_at(k_positions, k_first),
         state=_pair(s, z),
         return_state=True,
         layout=layout,
@@ -138,7 +138,7 @@ _linear = torch.library.custom_op("bearing::linear_attention", _linear_now, muta
 
 
 @_linear.register_fake
-def _(q, k, v, parameters, s, z, q_at, k_at, encodings, mask, feature_map, normaliser, epsilon, q_first, k_first,
+def _(q, k, v, parameters, s, z, q_positions, k_positions, encodings, mask, feature_map, normaliser, epsilon, q_first, k_first,
       layout):  # fmt: skip
     heads_axis = -2 if layout == "bthd" else -3
     heads = k.shape[0] if k.dim() == 4 else 1, k.shape[heads_axis] if k.dim() > 2 else 1
@@ -163,8 +163,8 @@ def _linear_backward(
     parameters: Sequence[Tensor],
     s: Optional[Tensor],
     z: Optional[Tensor],
-    q_at: Optional[Tensor],
-    k_at: Optional[Tensor],
+    q_positions: Optional[Tensor],
+    k_positions: Optional[Tensor],
     encodings: str,
     mask: str,
     feature_map: str,
@@ -185,8 +185,8 @@ def _linear_backward(
         feature_map=feature_map,
         normaliser=normaliser,
         epsilon=epsilon,
-        q_at=_at(q_at, q_first),
-        k_at=_at(k_at, k_first),
+        q_positions=_at(q_positions, q_first),
+        k_positions=_at(k_positions, k_first),
         start=_pair(s, z),
         d_state=_pair(d_s, d_z),
         layout=layout,
@@ -202,25 +202,27 @@ def _linear_backward(
 
 
 @_linear_backward.register_fake
-def _(d_out, d_s, d_z, q, k, v, parameters, s, z, q_at, k_at, encodings, mask, feature_map, normaliser, epsilon,
+def _(d_out, d_s, d_z, q, k, v, parameters, s, z, q_positions, k_positions, encodings, mask, feature_map, normaliser, epsilon,
       q_first, k_first, layout):  # fmt: skip
     return _like([q, k, v, *([] if s is None else [s, z]), *parameters])
 
 
 def _context(ctx, inputs, output):
-    q, k, v, parameters, s, z, q_at, k_at, *ctx.settings = inputs
-    ctx.save_for_backward(q, k, v, s, z, q_at, k_at, *parameters)
+    q, k, v, parameters, s, z, q_positions, k_positions, *ctx.settings = inputs
+    ctx.save_for_backward(q, k, v, s, z, q_positions, k_positions, *parameters)
     ctx.set_materialize_grads(False)
 
 
 def _backward(ctx, d_out, d_s, d_z):
-    q, k, v, s, z, q_at, k_at, *parameters = ctx.saved_tensors
+    q, k, v, s, z, q_positions, k_positions, *parameters = ctx.saved_tensors
     none = [None] * (2 + len(ctx.settings))
     if d_out is None and d_s is None and d_z is None:
         return None, None, None, [None] * len(parameters), None, None, *none
     if d_out is None:
         d_out = q.new_zeros((*q.shape[:-1], v.shape[-1]))
-    d_q, d_k, d_v, *found = _linear_backward(d_out, d_s, d_z, q, k, v, parameters, s, z, q_at, k_at, *ctx.settings)
+    d_q, d_k, d_v, *found = _linear_backward(
+        d_out, d_s, d_z, q, k, v, parameters, s, z, q_positions, k_positions, *ctx.settings
+    )
     d_start = (None, None) if s is None else (found.pop(0), found.pop(0))
     return d_q, d_k, d_v, _spread(found, parameters), *d_start, *none
 

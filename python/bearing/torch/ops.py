@@ -61,11 +61,11 @@ def _like(tensors: Sequence[Tensor]) -> list[Tensor]:
 
 
 def rotate_now(
-    xs: Sequence[Tensor], at: Optional[Tensor], first: int, table: str, layout: str, transposed: bool
+    xs: Sequence[Tensor], positions: Optional[Tensor], first: int, table: str, layout: str, transposed: bool
 ) -> list[Tensor]:
     """R x of every x, or with ``transposed`` its transpose: each is the other's gradient."""
     turn_one = _core.rotate_backward_to if transposed else _core.rotate_to
-    positions, threads = _at(at, first), torch.get_num_threads()
+    positions, threads = _at(positions, first), torch.get_num_threads()
     return [
         turn_one(table_of(table, arithmetic_of(x.dtype)), x.detach(), positions, layout=layout, threads=threads)
         for x in xs
@@ -76,7 +76,7 @@ rotate = torch.library.custom_op("bearing::rotate", rotate_now, mutates_args=())
 
 
 @rotate.register_fake
-def _(xs, at, first, table, layout, transposed):
+def _(xs, positions, first, table, layout, transposed):
     return [_in_order_of(x) for x in xs]
 
 
@@ -89,14 +89,14 @@ def _in_order_of(x):
 
 
 def _rotate_context(ctx, inputs, output):
-    _, at, first, table, layout, transposed = inputs
-    ctx.save_for_backward(at)
+    _, positions, first, table, layout, transposed = inputs
+    ctx.save_for_backward(positions)
     ctx.rest = first, table, layout, not transposed
 
 
 def _rotate_backward(ctx, d_ys):
-    (at,) = ctx.saved_tensors
-    return rotate(list(d_ys), at, *ctx.rest), None, None, None, None, None
+    (positions,) = ctx.saved_tensors
+    return rotate(list(d_ys), positions, *ctx.rest), None, None, None, None, None
 
 
 rotate.register_autograd(_rotate_backward, setup_context=_rotate_context)
@@ -111,8 +111,8 @@ def attention_now(
     v: Tensor,
     parameters: Sequence[Tensor],
     sinks: Optional[Tensor],
-    q_at: Optional[Tensor],
-    k_at: Optional[Tensor],
+    q_positions: Optional[Tensor],
+    k_positions: Optional[Tensor],
     k_lengths: Optional[Tensor],
     key_mask: Optional[Tensor],
     visible: Optional[Tensor],
@@ -136,8 +136,8 @@ def attention_now(
         build(encodings, _plain(parameters), arithmetic_of(q.dtype)),
         mask=mask,
         window=tuple(window),
-        q_at=_at(q_at, q_first),
-        k_at=_at(k_at, k_first),
+        q_positions=_at(q_positions, q_first),
+        k_positions=_at(k_positions, k_first),
         scale=scale,
         soft_cap=soft_cap,
         sinks=_optional(sinks),
@@ -158,7 +158,7 @@ attention = torch.library.custom_op("bearing::attention", attention_now, mutates
 
 
 @attention.register_fake
-def _(q, k, v, parameters, sinks, q_at, k_at, k_lengths, key_mask, visible, q_starts, k_starts, encodings, mask, window,
+def _(q, k, v, parameters, sinks, q_positions, k_positions, k_lengths, key_mask, visible, q_starts, k_starts, encodings, mask, window,
       q_first, k_first, scale, soft_cap, layout, out_dtype):  # fmt: skip
     rows = list(q.shape[:-1])
     out = q.new_empty((*rows, v.shape[-1]), dtype=out_dtype)
@@ -178,8 +178,8 @@ def attention_backward(
     v: Tensor,
     parameters: Sequence[Tensor],
     sinks: Optional[Tensor],
-    q_at: Optional[Tensor],
-    k_at: Optional[Tensor],
+    q_positions: Optional[Tensor],
+    k_positions: Optional[Tensor],
     k_lengths: Optional[Tensor],
     key_mask: Optional[Tensor],
     visible: Optional[Tensor],
@@ -205,8 +205,8 @@ def attention_backward(
         build(encodings, _plain(parameters), arithmetic_of(q.dtype)),
         mask=mask,
         window=tuple(window),
-        q_at=_at(q_at, q_first),
-        k_at=_at(k_at, k_first),
+        q_positions=_at(q_positions, q_first),
+        k_positions=_at(k_positions, k_first),
         scale=scale,
         soft_cap=soft_cap,
         sinks=_optional(sinks),
@@ -224,7 +224,7 @@ def attention_backward(
 
 
 @attention_backward.register_fake
-def _(d_out, d_lse, out, lse, q, k, v, parameters, sinks, q_at, k_at, k_lengths, key_mask, visible, q_starts, k_starts,
+def _(d_out, d_lse, out, lse, q, k, v, parameters, sinks, q_positions, k_positions, k_lengths, key_mask, visible, q_starts, k_starts,
       encodings, mask, window, q_first, k_first, scale, soft_cap, layout):  # fmt: skip
     return _like([q, k, v, *([] if sinks is None else [sinks]), *parameters])
 
@@ -256,11 +256,17 @@ attention.register_autograd(_attention_backward, setup_context=_attention_contex
 
 @torch.library.custom_op("bearing::turn", mutates_args=())
 def turn(
-    x: Tensor, parameters: Sequence[Tensor], at: Optional[Tensor], first: int, encoding: str, side: str, layout: str
+    x: Tensor,
+    parameters: Sequence[Tensor],
+    positions: Optional[Tensor],
+    first: int,
+    encoding: str,
+    side: str,
+    layout: str,
 ) -> Tensor:
     """T x."""
     (one,) = build(encoding, _plain(parameters), arithmetic_of(x.dtype))
-    return _core.turn(one, x.detach(), _at(at, first), side=side, layout=layout, threads=torch.get_num_threads())
+    return _core.turn(one, x.detach(), _at(positions, first), side=side, layout=layout, threads=torch.get_num_threads())
 
 
 def _out_dim(encoding: str, dim: int) -> int:
@@ -268,7 +274,7 @@ def _out_dim(encoding: str, dim: int) -> int:
 
 
 @turn.register_fake
-def _(x, parameters, at, first, encoding, side, layout):
+def _(x, parameters, positions, first, encoding, side, layout):
     return x.new_empty((*x.shape[:3], _out_dim(encoding, x.shape[3])))
 
 
@@ -277,7 +283,7 @@ def turn_backward(
     d_y: Tensor,
     x: Tensor,
     parameters: Sequence[Tensor],
-    at: Optional[Tensor],
+    positions: Optional[Tensor],
     first: int,
     encoding: str,
     side: str,
@@ -287,25 +293,25 @@ def turn_backward(
     arithmetic = arithmetic_of(x.dtype)
     (one,) = build(encoding, _plain(parameters), arithmetic)
     d_x, found = _core.turn_backward(
-        one, x.detach().to(arithmetic), d_y.detach().to(arithmetic), _at(at, first), side=side, layout=layout,
+        one, x.detach().to(arithmetic), d_y.detach().to(arithmetic), _at(positions, first), side=side, layout=layout,
         threads=torch.get_num_threads(),
     )  # fmt: skip
     return [d_x.to(x.dtype), *gradients(encoding, parameters, [found])]
 
 
 @turn_backward.register_fake
-def _(d_y, x, parameters, at, first, encoding, side, layout):
+def _(d_y, x, parameters, positions, first, encoding, side, layout):
     return _like([x, *parameters])
 
 
 def _turn_context(ctx, inputs, output):
-    x, parameters, at, *ctx.rest = inputs
-    ctx.save_for_backward(x, at, *parameters)
+    x, parameters, positions, *ctx.rest = inputs
+    ctx.save_for_backward(x, positions, *parameters)
 
 
 def _turn_backward(ctx, d_y):
-    x, at, *parameters = ctx.saved_tensors
-    d_x, *found = turn_backward(d_y, x, parameters, at, *ctx.rest)
+    x, positions, *parameters = ctx.saved_tensors
+    d_x, *found = turn_backward(d_y, x, parameters, positions, *ctx.rest)
     return d_x, _spread(found, parameters), None, None, None, None, None
 
 
@@ -316,54 +322,54 @@ turn.register_autograd(_turn_backward, setup_context=_turn_context)
 
 
 @torch.library.custom_op("bearing::add", mutates_args=())
-def add(x: Tensor, parameters: Sequence[Tensor], at: Optional[Tensor], first: int, encoding: str) -> Tensor:
+def add(x: Tensor, parameters: Sequence[Tensor], positions: Optional[Tensor], first: int, encoding: str) -> Tensor:
     """x + p."""
     (one,) = build(encoding, _plain(parameters), arithmetic_of(x.dtype))
-    return _core.add(one, x.detach(), _at(at, first), threads=torch.get_num_threads())
+    return _core.add(one, x.detach(), _at(positions, first), threads=torch.get_num_threads())
 
 
 @add.register_fake
-def _(x, parameters, at, first, encoding):
+def _(x, parameters, positions, first, encoding):
     return x.new_empty(x.shape)
 
 
 @torch.library.custom_op("bearing::add_", mutates_args=("x",))
-def add_(x: Tensor, parameters: Sequence[Tensor], at: Optional[Tensor], first: int, encoding: str) -> None:
+def add_(x: Tensor, parameters: Sequence[Tensor], positions: Optional[Tensor], first: int, encoding: str) -> None:
     """x += p, without gradients."""
     (one,) = build(encoding, _plain(parameters), arithmetic_of(x.dtype))
     x = x.detach()
-    _core.add(one, x, _at(at, first), out=x, threads=torch.get_num_threads())
+    _core.add(one, x, _at(positions, first), out=x, threads=torch.get_num_threads())
 
 
 @add_.register_fake
-def _(x, parameters, at, first, encoding):
+def _(x, parameters, positions, first, encoding):
     return None
 
 
 @torch.library.custom_op("bearing::add_backward", mutates_args=())
 def add_backward(
-    d_x: Tensor, parameters: Sequence[Tensor], at: Optional[Tensor], first: int, encoding: str
+    d_x: Tensor, parameters: Sequence[Tensor], positions: Optional[Tensor], first: int, encoding: str
 ) -> list[Tensor]:
     """The gradients of the parameters; x's own is d_x itself."""
     arithmetic = arithmetic_of(d_x.dtype)
     (one,) = build(encoding, _plain(parameters), arithmetic)
-    found = _core.add_backward(one, d_x.detach().to(arithmetic), _at(at, first), threads=torch.get_num_threads())
+    found = _core.add_backward(one, d_x.detach().to(arithmetic), _at(positions, first), threads=torch.get_num_threads())
     return gradients(encoding, parameters, [found])
 
 
 @add_backward.register_fake
-def _(d_x, parameters, at, first, encoding):
+def _(d_x, parameters, positions, first, encoding):
     return _like(parameters)
 
 
 def _add_context(ctx, inputs, output):
-    _, parameters, at, *ctx.rest = inputs
-    ctx.save_for_backward(at, *parameters)
+    _, parameters, positions, *ctx.rest = inputs
+    ctx.save_for_backward(positions, *parameters)
 
 
 def _add_backward(ctx, d_y):
-    at, *parameters = ctx.saved_tensors
-    found = add_backward(d_y, parameters, at, *ctx.rest) if parameters else []
+    positions, *parameters = ctx.saved_tensors
+    found = add_backward(d_y, parameters, positions, *ctx.rest) if parameters else []
     return d_y, _spread(found, parameters), None, None, None
 
 
@@ -376,8 +382,8 @@ add.register_autograd(_add_backward, setup_context=_add_context)
 @torch.library.custom_op("bearing::bias_matrix", mutates_args=())
 def bias_matrix(
     parameters: Sequence[Tensor],
-    q_at: Optional[Tensor],
-    k_at: Optional[Tensor],
+    q_positions: Optional[Tensor],
+    k_positions: Optional[Tensor],
     q_first: int,
     k_first: int,
     encodings: str,
@@ -389,8 +395,8 @@ def bias_matrix(
     """[heads, q_len, k_len]."""
     return _core.bias_matrix(
         build(encodings, _plain(parameters), arithmetic_of(dtype)),
-        _at(q_at, q_first),
-        _at(k_at, k_first),
+        _at(q_positions, q_first),
+        _at(k_positions, k_first),
         heads=heads,
         q_len=q_len,
         k_len=k_len,
@@ -400,7 +406,7 @@ def bias_matrix(
 
 
 @bias_matrix.register_fake
-def _(parameters, q_at, k_at, q_first, k_first, encodings, heads, q_len, k_len, dtype):
+def _(parameters, q_positions, k_positions, q_first, k_first, encodings, heads, q_len, k_len, dtype):
     return torch.empty((heads, q_len, k_len), dtype=dtype)
 
 
@@ -408,8 +414,8 @@ def _(parameters, q_at, k_at, q_first, k_first, encodings, heads, q_len, k_len, 
 def bias_matrix_backward(
     d_bias: Tensor,
     parameters: Sequence[Tensor],
-    q_at: Optional[Tensor],
-    k_at: Optional[Tensor],
+    q_positions: Optional[Tensor],
+    k_positions: Optional[Tensor],
     q_first: int,
     k_first: int,
     encodings: str,
@@ -419,27 +425,27 @@ def bias_matrix_backward(
     *_, found = _core.add_scores_backward(
         build(encodings, _plain(parameters), arithmetic),
         d_bias.detach().to(arithmetic),
-        _at(q_at, q_first),
-        _at(k_at, k_first),
+        _at(q_positions, q_first),
+        _at(k_positions, k_first),
         threads=torch.get_num_threads(),
     )
     return gradients(encodings, parameters, found)
 
 
 @bias_matrix_backward.register_fake
-def _(d_bias, parameters, q_at, k_at, q_first, k_first, encodings):
+def _(d_bias, parameters, q_positions, k_positions, q_first, k_first, encodings):
     return _like(parameters)
 
 
 def _bias_context(ctx, inputs, output):
-    parameters, q_at, k_at, q_first, k_first, encodings, *_ = inputs
+    parameters, q_positions, k_positions, q_first, k_first, encodings, *_ = inputs
     ctx.rest = q_first, k_first, encodings
-    ctx.save_for_backward(q_at, k_at, *parameters)
+    ctx.save_for_backward(q_positions, k_positions, *parameters)
 
 
 def _bias_backward(ctx, d_bias):
-    q_at, k_at, *parameters = ctx.saved_tensors
-    found = bias_matrix_backward(d_bias, parameters, q_at, k_at, *ctx.rest) if parameters else []
+    q_positions, k_positions, *parameters = ctx.saved_tensors
+    found = bias_matrix_backward(d_bias, parameters, q_positions, k_positions, *ctx.rest) if parameters else []
     return _spread(found, parameters), *[None] * 9
 
 

@@ -38,8 +38,8 @@ def ring_attention(
     encodings: Encodings = None,
     *,
     mask: str,
-    q_at: Positions,
-    k_at: Positions,
+    q_positions: Positions,
+    k_positions: Positions,
     window: tuple[int, int] | None = None,
     scale: float | None = None,
     soft_cap: float = 0.0,
@@ -54,7 +54,7 @@ def ring_attention(
     """:func:`bearing.torch.attention` over the sequence that the processes of a group hold together, differentiable.
 
     q [batch, heads, q_len, dim], k [batch, kv_heads, k_len, dim], v [batch, kv_heads, k_len, value_dim]: this process's
-    shard, with the positions of its tokens q_at and k_at: a tensor [time], [batch, time] or [axes, batch, time], or the
+    shard, with the positions of its tokens q_positions and k_positions: a tensor [time], [batch, time] or [axes, batch, time], or the
     first of rising ones. Shards are any tokens in any order, of any number, none included: see
     :func:`bearing.torch.shard`. Returns this process's rows of the result: what attention over all keys gives, exactly
     but for rounding.
@@ -78,7 +78,7 @@ def ring_attention(
     failure: Exception | None = None
     call, tensors = None, ()
     try:
-        call, tensors = _prepare(q, k, v, encodings, mask, q_at, k_at, window, scale, soft_cap, sinks, key_mask, layout,
+        call, tensors = _prepare(q, k, v, encodings, mask, q_positions, k_positions, window, scale, soft_cap, sinks, key_mask, layout,
                                  sum_gradients, out_dtype)  # fmt: skip
     except Exception as error:
         failure = error
@@ -96,8 +96,8 @@ def ring_attention(
 class Call(NamedTuple):
     """What is constant in a call: positions and masks of this process's shard, and options."""
 
-    q_at: Tensor
-    k_at: Tensor
+    q_positions: Tensor
+    k_positions: Tensor
     key_mask: Tensor | None
     extents: Shard
     forms: str
@@ -122,7 +122,7 @@ class Call(NamedTuple):
             "k": self._but_time(k),
             "v": self._but_time(v),
             "dtype": q.dtype,
-            "k_at": (tuple(self.k_at.shape[:-1]), self.k_at.dtype),
+            "k_positions": (tuple(self.k_positions.shape[:-1]), self.k_positions.dtype),
             "key_mask": None if self.key_mask is None else tuple(self.key_mask.shape[:-1]),
             "encodings": self.forms,
             "parameters": [(tuple(p.shape), p.requires_grad, _bits(p)) for p in parameters],
@@ -145,8 +145,8 @@ class Call(NamedTuple):
         return {
             "mask": self.mask,
             "window": self.window,
-            "q_at": self.q_at,
-            "k_at": keys.at,
+            "q_positions": self.q_positions,
+            "k_positions": keys.at,
             "scale": self.scale,
             "soft_cap": self.soft_cap,
             "sinks": None if sinks is None else sinks.detach(),
@@ -222,8 +222,8 @@ def _prepare(
     v: Tensor,
     encodings: Encodings,
     mask: str,
-    q_at: Positions,
-    k_at: Positions,
+    q_positions: Positions,
+    k_positions: Positions,
     window: tuple[int, int] | None,
     scale: float | None,
     soft_cap: float,
@@ -257,10 +257,13 @@ def _prepare(
             f"[ring_attention] out_dtype: must be {q.dtype}, as q is, or {arithmetic}, which sums are taken in, got "
             f"{out_dtype}"
         )
-    q_at, k_at = _explicit("q_at", q_at, q.shape[time]), _explicit("k_at", k_at, k.shape[time])
+    q_positions, k_positions = (
+        _explicit("q_positions", q_positions, q.shape[time]),
+        _explicit("k_positions", k_positions, k.shape[time]),
+    )
     if key_mask is not None:
         key_mask = key_mask.detach().contiguous()
-    call = Call(q_at, k_at, key_mask, Shard(Extent.of(q_at), Extent.of(k_at)), forms_of(given), mask,
+    call = Call(q_positions, k_positions, key_mask, Shard(Extent.of(q_positions), Extent.of(k_positions)), forms_of(given), mask,
                 (-1, -1) if window is None else (window[0], window[1]), scale, soft_cap, layout,
                 sum_gradients, q.dtype if out_dtype is None else out_dtype)  # fmt: skip
     sinks = None if sinks is None else sinks.to(arithmetic)
@@ -287,9 +290,9 @@ def _check(call: Call, tensors: Sequence[Tensor | None]) -> None:
     q, k, v, sinks, *parameters = tensors
     arithmetic = arithmetic_of(q.dtype)
     encodings = build(call.forms, _plain(parameters), arithmetic)
-    keys = Keys(k.detach(), v.detach(), call.k_at, call.key_mask)
+    keys = Keys(k.detach(), v.detach(), call.k_positions, call.key_mask)
     no_queries = q.detach().narrow(call.time, 0, 0)
-    options = call.options(keys) | {"q_at": call.q_at[..., :0]}
+    options = call.options(keys) | {"q_positions": call.q_positions[..., :0]}
     _core.attention(no_queries, keys.k, keys.v, encodings, **options)
     none = keys.none(call.time)
     _core.attention(q.detach(), none.k, none.v, encodings, **call.options(none, sinks))
@@ -331,7 +334,7 @@ def _forward(ring: Ring, route: Route, call: Call, tensors: Sequence[Tensor | No
     q, k, v, sinks, *parameters = tensors
     q, arithmetic = q.detach(), arithmetic_of(q.dtype)
     encodings = build(call.forms, _plain(parameters), arithmetic)
-    mine = Keys(k.detach().contiguous(), v.detach().contiguous(), call.k_at, call.key_mask)
+    mine = Keys(k.detach().contiguous(), v.detach().contiguous(), call.k_positions, call.key_mask)
     by_heads = (lambda x: x.transpose(1, 2)) if call.layout == "bthd" else (lambda x: x)
 
     def part(keys: Keys, sinks: Tensor | None = None) -> tuple[Tensor, Tensor]:
@@ -366,7 +369,7 @@ class _Sums:
         self.arithmetic = arithmetic_of(q.dtype)
         self.out, self.lse, self.d_out, self.d_lse = (None if t is None else t.detach() for t in results)
         self.q = q.detach()
-        self.mine = Keys(k.detach().contiguous(), v.detach().contiguous(), call.k_at, call.key_mask)
+        self.mine = Keys(k.detach().contiguous(), v.detach().contiguous(), call.k_positions, call.key_mask)
         self.encodings = build(call.forms, _plain(self.parameters), self.arithmetic)
         self.d_q = torch.zeros_like(self.q, dtype=self.arithmetic, memory_format=torch.contiguous_format)
         self.d_parameters = [torch.zeros_like(p) for p in self.parameters if p.is_floating_point()]

@@ -289,7 +289,7 @@ def _agrees(
         at = emission.of(points * torch.tensor([1, 2, 3, 1])[: emission.axes, None])
         expected = _matrices(apply, turn.layout, turn.head_dim, emit(module, at, layer_type))
         units = torch.eye(turn.head_dim)[None, :, None].expand(-1, -1, len(points), -1)
-        got = rotate(units, rope=table, at=emission.at(at))
+        got = rotate(units, rope=table, positions=emission.at(at))
         got = deinterleaved(got) if turn.deinterleaves else got
         allowed = FAR_TOLERANCE * max(1, int(points.max()) / FAR[-1])
         if expected is None or not torch.allclose(expected, got[0].permute(1, 2, 0), rtol=0, atol=allowed):

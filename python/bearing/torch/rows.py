@@ -44,13 +44,19 @@ class Rope(nn.Module):
         return Encoding(self.form)
 
     def forward(
-        self, q: Tensor, k: Tensor, q_at: Positions = None, k_at: Positions = None, *, layout: Layout = "bhtd"
+        self,
+        q: Tensor,
+        k: Tensor,
+        q_positions: Positions = None,
+        k_positions: Positions = None,
+        *,
+        layout: Layout = "bhtd",
     ) -> tuple[Tensor, Tensor]:
-        """q and k [batch, heads, time, head_dim], rotated; keys stand where queries do if k_at is left out."""
-        if k_at is None or k_at is q_at:
-            return rotate(q, k, rope=self.table, at=q_at, layout=layout)
-        turned = rotate(q, rope=self.table, at=q_at, layout=layout)
-        return turned, rotate(k, rope=self.table, at=k_at, layout=layout)
+        """q and k [batch, heads, time, head_dim], rotated; keys stand where queries do if k_positions is left out."""
+        if k_positions is None or k_positions is q_positions:
+            return rotate(q, k, rope=self.table, positions=q_positions, layout=layout)
+        turned = rotate(q, rope=self.table, positions=q_positions, layout=layout)
+        return turned, rotate(k, rope=self.table, positions=k_positions, layout=layout)
 
     def extra_repr(self) -> str:
         return repr(self.spec)
@@ -74,13 +80,19 @@ class Rows(EncodingModule):
         return Encoding(self.form.replace('"group": 1', f'"group": {group}'), self.parameters_of())
 
     def forward(
-        self, q: Tensor, k: Tensor, q_at: Positions = None, k_at: Positions = None, *, layout: Layout = "bhtd"
+        self,
+        q: Tensor,
+        k: Tensor,
+        q_positions: Positions = None,
+        k_positions: Positions = None,
+        *,
+        layout: Layout = "bhtd",
     ) -> tuple[Tensor, Tensor]:
-        """q and k [batch, heads, time, head_dim], turned; keys stand where queries do if k_at is left out."""
-        k_at = q_at if k_at is None else k_at
+        """q and k [batch, heads, time, head_dim], turned; keys stand where queries do if k_positions is left out."""
+        k_positions = q_positions if k_positions is None else k_positions
         axis = 2 if layout == "bthd" else 1
-        q_turned = turn(self.encoding(q.shape[axis]), q, q_at, side="query", layout=layout)
-        return q_turned, turn(self.encoding(k.shape[axis]), k, k_at, side="key", layout=layout)
+        q_turned = turn(self.encoding(q.shape[axis]), q, q_positions, side="query", layout=layout)
+        return q_turned, turn(self.encoding(k.shape[axis]), k, k_positions, side="key", layout=layout)
 
 
 class Xpos(Rows):

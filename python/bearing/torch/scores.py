@@ -20,8 +20,8 @@ from .ops import _at, _like, _optional, _plain, _spread, arithmetic_of
 def add_scores(
     encodings: Encodings,
     scores: Tensor,
-    q_at: Positions = None,
-    k_at: Positions = None,
+    q_positions: Positions = None,
+    k_positions: Positions = None,
     *,
     q: Tensor | None = None,
     k: Tensor | None = None,
@@ -38,16 +38,16 @@ def add_scores(
     if (q is None) != (k is None):
         raise _core.ShapeError("[add_scores] q, k: must both be given, or neither")
     given = encodings_of(encodings)
-    q_at, q_first = positions_of("add_scores", "q_at", q_at, _batch(scores, 4))
-    k_at, k_first = positions_of("add_scores", "k_at", k_at, _batch(scores, 4))
+    q_positions, q_first = positions_of("add_scores", "q_positions", q_positions, _batch(scores, 4))
+    k_positions, k_first = positions_of("add_scores", "k_positions", k_positions, _batch(scores, 4))
     parameters = tensors_of(given, arithmetic_of(scores.dtype))
     return _scores(
         scores,
         q,
         k,
         parameters,
-        q_at,
-        k_at,
+        q_positions,
+        k_positions,
         forms_of(given),
         q_first,
         k_first,
@@ -60,8 +60,8 @@ def add_values(
     encodings: Encodings,
     p: Tensor,
     out: Tensor,
-    q_at: Positions = None,
-    k_at: Positions = None,
+    q_positions: Positions = None,
+    k_positions: Positions = None,
     *,
     layout: Layout = "bhtd",
 ) -> Tensor:
@@ -72,10 +72,10 @@ def add_values(
     """
     check_device("add_values", p, out)
     given = encodings_of(encodings)
-    q_at, q_first = positions_of("add_values", "q_at", q_at, _batch(p, 4))
-    k_at, k_first = positions_of("add_values", "k_at", k_at, _batch(p, 4))
+    q_positions, q_first = positions_of("add_values", "q_positions", q_positions, _batch(p, 4))
+    k_positions, k_first = positions_of("add_values", "k_positions", k_positions, _batch(p, 4))
     parameters = tensors_of(given, arithmetic_of(out.dtype))
-    return _values(out, p, parameters, q_at, k_at, forms_of(given), q_first, k_first, layout)
+    return _values(out, p, parameters, q_positions, k_positions, forms_of(given), q_first, k_first, layout)
 
 
 # Scores.
@@ -87,8 +87,8 @@ def _scores(
     q: Optional[Tensor],
     k: Optional[Tensor],
     parameters: Sequence[Tensor],
-    q_at: Optional[Tensor],
-    k_at: Optional[Tensor],
+    q_positions: Optional[Tensor],
+    k_positions: Optional[Tensor],
     encodings: str,
     q_first: int,
     k_first: int,
@@ -100,8 +100,8 @@ def _scores(
     _core.add_scores(
         build(encodings, _plain(parameters), arithmetic_of(scores.dtype)),
         added,
-        _at(q_at, q_first),
-        _at(k_at, k_first),
+        _at(q_positions, q_first),
+        _at(k_positions, k_first),
         q=_optional(q),
         k=_optional(k),
         scale=scale,
@@ -112,7 +112,7 @@ def _scores(
 
 
 @_scores.register_fake
-def _(scores, q, k, parameters, q_at, k_at, encodings, q_first, k_first, scale, layout):
+def _(scores, q, k, parameters, q_positions, k_positions, encodings, q_first, k_first, scale, layout):
     return scores.new_empty(scores.shape)
 
 
@@ -122,8 +122,8 @@ def _scores_backward(
     q: Optional[Tensor],
     k: Optional[Tensor],
     parameters: Sequence[Tensor],
-    q_at: Optional[Tensor],
-    k_at: Optional[Tensor],
+    q_positions: Optional[Tensor],
+    k_positions: Optional[Tensor],
     encodings: str,
     q_first: int,
     k_first: int,
@@ -134,8 +134,8 @@ def _scores_backward(
     d_q, d_k, found = _core.add_scores_backward(
         build(encodings, _plain(parameters), arithmetic_of(d_scores.dtype)),
         d_scores.detach(),
-        _at(q_at, q_first),
-        _at(k_at, k_first),
+        _at(q_positions, q_first),
+        _at(k_positions, k_first),
         q=_optional(q),
         k=_optional(k),
         scale=scale,
@@ -149,20 +149,20 @@ def _scores_backward(
 
 
 @_scores_backward.register_fake
-def _(d_scores, q, k, parameters, q_at, k_at, encodings, q_first, k_first, scale, layout):
+def _(d_scores, q, k, parameters, q_positions, k_positions, encodings, q_first, k_first, scale, layout):
     return _like([*(() if q is None else (q, k)), *parameters])
 
 
 def _scores_context(ctx, inputs, output):
-    _, q, k, parameters, q_at, k_at, *ctx.settings = inputs
-    ctx.save_for_backward(q, k, q_at, k_at, *parameters)
+    _, q, k, parameters, q_positions, k_positions, *ctx.settings = inputs
+    ctx.save_for_backward(q, k, q_positions, k_positions, *parameters)
 
 
 def _scores_gradients(ctx, d_scores):
-    q, k, q_at, k_at, *parameters = ctx.saved_tensors
+    q, k, q_positions, k_positions, *parameters = ctx.saved_tensors
     found, d_q, d_k = [], None, None
     if q is not None or parameters:
-        found = _scores_backward(d_scores, q, k, parameters, q_at, k_at, *ctx.settings)
+        found = _scores_backward(d_scores, q, k, parameters, q_positions, k_positions, *ctx.settings)
     if q is not None:
         d_q, d_k, *found = found
     return (
@@ -185,8 +185,8 @@ def _values(
     out: Tensor,
     p: Tensor,
     parameters: Sequence[Tensor],
-    q_at: Optional[Tensor],
-    k_at: Optional[Tensor],
+    q_positions: Optional[Tensor],
+    k_positions: Optional[Tensor],
     encodings: str,
     q_first: int,
     k_first: int,
@@ -198,8 +198,8 @@ def _values(
         build(encodings, _plain(parameters), arithmetic_of(out.dtype)),
         p.detach(),
         added,
-        _at(q_at, q_first),
-        _at(k_at, k_first),
+        _at(q_positions, q_first),
+        _at(k_positions, k_first),
         layout=layout,
         threads=torch.get_num_threads(),
     )
@@ -207,7 +207,7 @@ def _values(
 
 
 @_values.register_fake
-def _(out, p, parameters, q_at, k_at, encodings, q_first, k_first, layout):
+def _(out, p, parameters, q_positions, k_positions, encodings, q_first, k_first, layout):
     return out.new_empty(out.shape)
 
 
@@ -216,8 +216,8 @@ def _values_backward(
     d_out: Tensor,
     p: Tensor,
     parameters: Sequence[Tensor],
-    q_at: Optional[Tensor],
-    k_at: Optional[Tensor],
+    q_positions: Optional[Tensor],
+    k_positions: Optional[Tensor],
     encodings: str,
     q_first: int,
     k_first: int,
@@ -228,8 +228,8 @@ def _values_backward(
         build(encodings, _plain(parameters), arithmetic_of(d_out.dtype)),
         p.detach(),
         d_out.detach(),
-        _at(q_at, q_first),
-        _at(k_at, k_first),
+        _at(q_positions, q_first),
+        _at(k_positions, k_first),
         layout=layout,
         threads=torch.get_num_threads(),
     )
@@ -237,18 +237,18 @@ def _values_backward(
 
 
 @_values_backward.register_fake
-def _(d_out, p, parameters, q_at, k_at, encodings, q_first, k_first, layout):
+def _(d_out, p, parameters, q_positions, k_positions, encodings, q_first, k_first, layout):
     return _like([p, *parameters])
 
 
 def _values_context(ctx, inputs, output):
-    _, p, parameters, q_at, k_at, *ctx.settings = inputs
-    ctx.save_for_backward(p, q_at, k_at, *parameters)
+    _, p, parameters, q_positions, k_positions, *ctx.settings = inputs
+    ctx.save_for_backward(p, q_positions, k_positions, *parameters)
 
 
 def _values_gradients(ctx, d_out):
-    p, q_at, k_at, *parameters = ctx.saved_tensors
-    d_p, *found = _values_backward(d_out, p, parameters, q_at, k_at, *ctx.settings)
+    p, q_positions, k_positions, *parameters = ctx.saved_tensors
+    d_p, *found = _values_backward(d_out, p, parameters, q_positions, k_positions, *ctx.settings)
     return d_out, d_p, _spread(found, parameters), *[None] * (2 + len(ctx.settings))
 
 
