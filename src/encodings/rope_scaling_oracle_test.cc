@@ -1,5 +1,4 @@
 #include <gtest/gtest.h>
-#include <mpfr.h>
 #include <bearing/encodings/rope.hpp>
 #include <cmath>
 #include <functional>
@@ -7,56 +6,16 @@
 #include <utility>
 #include <vector>
 
+#include "support/real.hpp"
+
 // Every formula again, in MPFR at 320 bits, written from the papers and not from the library: the frequencies must
 // agree in all the bits that three doubles hold.
 
 namespace bearing {
 namespace {
 
-/// An MPFR number of 320 bits with the operators of a number.
-class Real {
- public:
-  Real(double x = 0) {
-    mpfr_init2(value_, 320);
-    mpfr_set_d(value_, x, MPFR_RNDN);
-  }
-  Real(const Real& other) : Real() { mpfr_set(value_, other.value_, MPFR_RNDN); }
-  Real& operator=(const Real& other) {
-    mpfr_set(value_, other.value_, MPFR_RNDN);
-    return *this;
-  }
-  ~Real() { mpfr_clear(value_); }
-
-  double rounded() const { return mpfr_get_d(value_, MPFR_RNDN); }
-
-  friend Real operator+(const Real& a, const Real& b) { return made(mpfr_add, a, b); }
-  friend Real operator-(const Real& a, const Real& b) { return made(mpfr_sub, a, b); }
-  friend Real operator*(const Real& a, const Real& b) { return made(mpfr_mul, a, b); }
-  friend Real operator/(const Real& a, const Real& b) { return made(mpfr_div, a, b); }
-  friend Real pow(const Real& a, const Real& b) { return made(mpfr_pow, a, b); }
-  friend bool operator<(const Real& a, const Real& b) { return mpfr_less_p(a.value_, b.value_) != 0; }
-  friend Real log(const Real& a) {
-    Real result;
-    mpfr_log(result.value_, a.value_, MPFR_RNDN);
-    return result;
-  }
-  static Real pi() {
-    Real result;
-    mpfr_const_pi(result.value_, MPFR_RNDN);
-    return result;
-  }
-
- private:
-  template <class F>
-  static Real made(F f, const Real& a, const Real& b) {
-    Real result;
-    f(result.value_, a.value_, b.value_, MPFR_RNDN);
-    return result;
-  }
-  mpfr_t value_;
-};
-
-Real real(Index i) { return {static_cast<double>(i)}; }
+using test::Real;
+using test::real;
 
 /// What a scaling is tested with.
 struct Head {
