@@ -12,14 +12,17 @@ constexpr const char* gpt_oss_scaling =
     R"({"rope_type": "yarn", "factor": 32, "beta_fast": 32, "beta_slow": 1, "truncate": false,
         "original_max_position_embeddings": 4096})";
 constexpr const char* ministral3_scaling =
-    R"({"rope_type": "yarn", "factor": 16, "original_max_position_embeddings": 16384, "beta_fast": 32,
-        "beta_slow": 1, "mscale": 1, "mscale_all_dim": 1, "llama_4_scaling_beta": 0.1})";
+    R"({"rope_type": "yarn", "rope_theta": 1000000, "factor": 16, "original_max_position_embeddings": 16384,
+        "beta_fast": 32, "beta_slow": 1, "mscale": 1, "mscale_all_dim": 1, "llama_4_scaling_beta": 0.1})";
+constexpr const char* mistral4_scaling =
+    R"({"rope_type": "yarn", "rope_theta": 10000, "factor": 128, "original_max_position_embeddings": 8192,
+        "beta_fast": 32, "beta_slow": 1, "mscale": 1, "mscale_all_dim": 1, "llama_4_scaling_beta": 0.1})";
 constexpr const char* apertus_scaling =
-    R"({"rope_type": "llama3", "factor": 8, "original_max_position_embeddings": 8192, "low_freq_factor": 1,
-        "high_freq_factor": 4})";
+    R"({"rope_type": "llama3", "rope_theta": 12000000, "factor": 8, "original_max_position_embeddings": 8192,
+        "low_freq_factor": 1, "high_freq_factor": 4})";
 constexpr const char* cwm_scaling =
-    R"({"rope_type": "llama3", "factor": 16, "original_max_position_embeddings": 8192, "low_freq_factor": 1,
-        "high_freq_factor": 4})";
+    R"({"rope_type": "llama3", "rope_theta": 1000000, "factor": 16, "original_max_position_embeddings": 8192,
+        "low_freq_factor": 1, "high_freq_factor": 4})";
 constexpr const char* gemma4_scaling =
     R"({"sliding_attention": {"rope_type": "default", "rope_theta": 10000},
         "full_attention": {"rope_type": "proportional", "partial_rotary_factor": 0.25, "rope_theta": 1000000}})";
@@ -41,7 +44,7 @@ const Family families[] = {
     {"mistral", half, 10'000, 1, {4096, 32, 32, 8, 0, 131072}, Mix::all_slide, 0, 4096},
     {"mixtral", half, 1'000'000, 1, {4096, 32, 32, 8, 0, 131072}, Mix::all_slide},
     {"ministral", half, 10'000, 1, {4096, 32, 32, 8, 0, 131072}, Mix::all_slide, 0, 4096},
-    {"ministral3", half, 1'000'000, 1, {4096, 34, 32, 8, 128, 262144}, Mix::all_slide, 0, 0, 0, ministral3_scaling},
+    {"ministral3", half, 10'000, 1, {4096, 34, 32, 8, 128, 262144}, Mix::all_slide, 0, 0, 0, ministral3_scaling},
     {"starcoder2", half, 10'000, 1, {3072, 30, 24, 2, 0, 4096}, Mix::all_slide},
     {"granite", half, 10'000, 1, {4096, 32, 32, 0, 0, 2048}},
     {"granitemoe", half, 10'000, 1, {4096, 32, 32, 0, 0, 2048}},
@@ -123,7 +126,7 @@ const Family families[] = {
     {"falcon", half, 10'000, 1, {4544, 32, 71, 0, 0, 2048}, Mix::full, 0, 0, alibi_flag},
     {"RefinedWeb", half, 10'000, 1, {4544, 32, 71, 0, 0, 2048}, Mix::full, 0, 0, alibi_flag | remote_code},
     {"RefinedWebModel", half, 10'000, 1, {4544, 32, 71, 0, 0, 2048}, Mix::full, 0, 0, alibi_flag | remote_code},
-    {"falcon_h1", half, 100'000, 1, {4096, 32, 32, 8, 0, 8192}},
+    {"falcon_h1", half, 100'000, 1, {4096, 32, 32, 8, 0, 8192}, Mix::full, 0, 0, 0, nullptr, 10'000},
     {"stablelm", half, 10'000, 0.25, {2560, 32, 32, 32, 0, 4096}, Mix::full, 0, 0, partial_heads},
     {"stablelm_epoch", half, 10'000, 0.25, {2560, 32, 32, 32, 0, 4096}, Mix::full, 0, 0, remote_code},
     {"persimmon", half, 25'000, 0.5, {4096, 36, 64, 0, 0, 16384}, Mix::full, 0, 0, partial_heads, nullptr, 10'000},
@@ -167,11 +170,11 @@ const Family families[] = {
     {"longcat_flash", interleaved, 10'000'000, 1.0 / 3, {6144, 56, 64, 0, 192, 131072}, Mix::full, 0, 0, mla},
     {"glm4_moe_lite", interleaved, 10'000, 0.25, {2048, 47, 20, 20, 256, 202752}, Mix::full, 0, 0, mla},
     {"glm_moe_dsa", interleaved, 10'000, 0.25, {6144, 78, 64, 64, 256, 202752}, Mix::full, 0, 0, mla},
-    {"mistral4", interleaved, 10'000, 0.5, {4096, 36, 32, 32, 128, 1048576}, Mix::full, 0, 0, mla},
+    {"mistral4", interleaved, 10'000, 0.5, {4096, 36, 32, 32, 128, 1048576}, Mix::full, 0, 0, mla, mistral4_scaling},
     {"youtu", interleaved, 10'000, 1.0 / 3, {2048, 32, 16, 16, 192, 131072}, Mix::full, 0, 0, mla},
     {"minicpm3", half, 10'000, 1.0 / 3, {2560, 62, 40, 40, 96, 32768}, Mix::full, 0, 0, mla},
     // Encoders
-    {"esm", half, 10'000, 1, {768, 12, 12, 0, 0, 1026}, Mix::full, 0, 0, rotary_if_named},
+    {"esm", half, 10'000, 1, {768, 12, 12, 0, 0, 1026}, Mix::full, 0, 0, rotary_if_named | unscaled},
     {"modernbert", half, 160'000, 1, {768, 22, 12, 0, 0, 8192}, Mix::full_every_first, 3, 128, modern_bases},
     {"modernbert-decoder", half, 160'000, 1, {768, 22, 12, 0, 0, 8192}, Mix::full_every_first, 3, 128, modern_bases},
 };

@@ -43,6 +43,7 @@ enum Trait : unsigned {
   partial_heads = 32768,  ///< its code reads which part of a head turns; without this it turns whole heads, and with
                           ///< a rope_type other than default it fails where the file says otherwise
   fixed_angles = 65536,   ///< base 10000 and no scaling in its code, whatever the file says (GPT-J)
+  unscaled = 262144,      ///< its code reads the base, but no scaling (ESM)
   remote_code = 131072,   ///< not in transformers: it is not stated here which keys its code reads
 };
 

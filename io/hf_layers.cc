@@ -139,12 +139,19 @@ std::vector<std::string> read_types(const Config& config, const std::vector<Inde
     check_type(config, config.file.pointer(key) + "/" + std::to_string(i), types[i]);
     if (types[i] == "attention") types[i] = full;
   }
+  if (config.family.is(global_heads) && types.back() != full) {
+    config.file.warn(key, "the last layer sees everything, as in the model's own code, not " + types.back());
+    types.back() = full;
+  }
   return types;
 }
 
 /// What per_layer_config, an object per layer that is unlike the others, says of heads; the rest of it is not read.
-void read_layer_config(const json::Object& layer, Index& head_dim) {
+void read_layer_config(const Config& config, const json::Object& layer, Index& head_dim) {
   head_dim = layer.integer("head_dim", 2, most_head_dim).value_or(head_dim);
+  if (layer.has("head_dim") && !config.family.is(global_heads) && config.states_its_code()) {
+    layer.warn("head_dim", "counts, but " + config.code() + " has one head_dim for all layers");
+  }
   for (std::string_view key : {"sliding_window", "attention_chunk_size", "rope_parameters", "rope_scaling",
                                "rope_theta", "partial_rotary_factor"}) {
     if (layer.has(key)) layer.warn(key, "is not read for single layers: what holds for all of them counts");
@@ -166,7 +173,7 @@ std::vector<Index> read_head_dims(const Config& config) {
                                                      std::to_string(dims.size() - 1) + ", got " + json::quoted(key) +
                                                      config.defaults_among({"num_hidden_layers"}));
       }
-      if (const auto object = given->object(key)) read_layer_config(*object, dims[layer]);
+      if (const auto object = given->object(key)) read_layer_config(config, *object, dims[layer]);
     }
   } else if (config.family.is(global_heads)) {
     for (std::size_t i = 0; i < dims.size(); ++i) {

@@ -9,6 +9,8 @@ namespace {
 
 using json::Object;
 
+constexpr const char* class_default = "/(class default)";
+
 /// One dictionary per layer type? Then the members are objects; nothing says so but their names.
 bool nested(const Object& parameters, const std::string& layer_type) {
   const bool flat = !parameters.spelled({"rope_type", "type"}).empty();
@@ -58,13 +60,32 @@ void check_groups(const Config& config, const Object& dictionary) {
   }
 }
 
+/// Whether its code has rotary parameters for each layer type.
+bool groups_per_type(const Family& family) { return bases_per_type(family) || family.is(global_heads); }
+
+/// Where a family with a dictionary per layer type gets one for all, its code does less with it than it says.
+void check_flat(const Config& config, const Object& dictionary) {
+  if (!groups_per_type(config.family) || !config.states_its_code()) return;
+  if (dictionary.pointer() == "/rope_parameters") {
+    config.notes().warn(dictionary.pointer(), "one dictionary for all layers counts, but " + config.code() +
+                                                  " reads one per layer type alone");
+  } else if (dictionary.has("type") && !dictionary.has("rope_type")) {
+    dictionary.warn("type", "counts, but " + config.code() + " reads rope_type alone, and scales nothing");
+  }
+}
+
 /// Adds a dictionary, or its part for the layer type if there is one dictionary per type.
 void add(const Config& config, const Object& dictionary, const std::string& layer_type, Source& source) {
   if (!nested(dictionary, layer_type)) {
+    check_flat(config, dictionary);
     source.parameters.add(dictionary);
     return;
   }
   check_groups(config, dictionary);
+  if (!groups_per_type(config.family) && config.states_its_code()) {
+    config.notes().warn(dictionary.pointer(), "one dictionary per layer type counts, but " + config.code() +
+                                                  " has one for all layers and reads none of these");
+  }
   if (dictionary.has(layer_type)) {
     if (const auto part = filled(dictionary, layer_type)) source.parameters.add(*part);
   } else if (!bases_per_type(config.family)) {
@@ -88,7 +109,7 @@ Source find_parameters(const Config& config, const std::string& layer_type) {
   if (newer && (!older || bases_per_type(config.family))) add(config, *newer, layer_type, source);
   if (!older && !newer && config.class_scaling) {
     config.file.warn("rope_scaling", "not in the file; the default of " + config.model_type + " is used");
-    add(config, Object(config.class_scaling->root(), "/(class default)", config.notes()), layer_type, source);
+    add(config, Object(config.class_scaling->root(), class_default, config.notes()), layer_type, source);
   }
   return source;
 }
@@ -132,6 +153,11 @@ double read_base(const Config& config, const Parameters& parameters, const std::
   }
   if (const Object* part = parameters.with("rope_theta")) {
     const double base = *base_at(*part, "rope_theta");
+    if (beside != 0 && beside != base && part->pointer() == class_default) {
+      config.file.warn(key, "counts, but " + config.code() +
+                                " takes its class' dictionary as it is, with rope_theta = " + json::shortest(base));
+      return beside;
+    }
     // Files of several bases keep the older key for older readers.
     if (beside != 0 && beside != base && !bases_per_type(config.family)) {
       config.file.warn(key, json::shortest(beside) + " is ignored; " + part->pointer("rope_theta") + " = " +
@@ -262,6 +288,9 @@ RopeAxes read_axes(const Config& config, const Parameters& parameters, Index rot
 
 void warn_about_the_model(const Config& config, const Rope& rope) {
   const bool plain = rope.base == 10'000 && std::holds_alternative<NoScaling>(rope.scaling);
+  if (config.family.is(unscaled) && !std::holds_alternative<NoScaling>(rope.scaling)) {
+    config.file.warn("model_type", config.code() + " scales nothing, whatever the file says");
+  }
   if (config.family.is(fixed_angles) && !plain) {
     config.file.warn("model_type", config.code() + " has base 10000 and no scaling, whatever the file says");
   }
