@@ -17,7 +17,7 @@ constexpr int deepest_text_config = 4;
 Object language_model(Object file, std::string& model_type) {
   for (int level = 0;; ++level) {
     if (auto type = file.text("model_type")) model_type = *type;
-    const std::string_view key = file.spelled({"text_config", "llm_config", "language_config", "thinker_config"});
+    const std::string_view key = hf::counting(file, {"text_config", "llm_config", "language_config", "thinker_config"});
     if (key.empty() || level == deepest_text_config) return file;
     file = *file.object(key);
   }

@@ -1,16 +1,9 @@
 #include <gtest/gtest.h>
 #include <bearing/io.hpp>
 
-#include <cerrno>
-#include <chrono>
-#include <clocale>
 #include <cmath>
-#include <filesystem>
-#include <fstream>
-#include <locale>
-#include <set>
-#include <sstream>
 
+#include "hf_config_cases.hpp"
 #include "support/golden.hpp"
 
 #include <rapidjson/stringbuffer.h>
@@ -19,143 +12,7 @@
 namespace bearing {
 namespace {
 
-namespace fs = std::filesystem;
-
-// Sanitizers make everything several times slower; the promise of a second is for the build that people use.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr double allowed_seconds = 20;
-#elif defined(NDEBUG)
-constexpr double allowed_seconds = 1;
-#else
-constexpr double allowed_seconds = 3;
-#endif
-
-const fs::path source = BEARING_SOURCE_DIR;
-const fs::path corpus = source / "tests/corpus/hf_config";
-
-/// The rows of a tab-separated file without its comments.
-std::vector<std::vector<std::string>> table(const fs::path& path) {
-  std::ifstream file(path);
-  std::vector<std::vector<std::string>> rows;
-  for (std::string line; std::getline(file, line);) {
-    if (line.starts_with("#")) continue;
-    std::istringstream cells(line);
-    rows.emplace_back();
-    for (std::string cell; std::getline(cells, cell, '\t');) rows.back().push_back(cell);
-  }
-  return rows;
-}
-
-std::set<std::string> files_in(const fs::path& directory) {
-  std::set<std::string> names;
-  for (const auto& entry : fs::directory_iterator(directory)) names.insert(entry.path().filename());
-  return names;
-}
-
-std::string spec_text(const LayerEncoding& encoding) {
-  std::ostringstream text;
-  text.imbue(std::locale::classic());
-  if (const auto* rope = std::get_if<Rope>(&encoding)) {
-    text << (Pairing{rope->pairing} == Pairing::half ? "half " : "interleaved ");
-    text << static_cast<Index>(rope->base) << ' ' << rope->rotary_dim << '/' << rope->head_dim << ' '
-         << scaling_name(rope->scaling);
-    if (rope->part.where == RotaryPart::Where::last) text << " last";
-    if (!rope->axes.pairs.empty()) text << " axes " << rope->axes.pairs.size();
-    return text.str();
-  }
-  text << encoding_name(encoding);
-  if (const auto* alibi = std::get_if<Alibi>(&encoding)) text << ' ' << alibi->slopes.size() << ' ' << alibi->slopes[0];
-  if (const auto* t5 = std::get_if<T5>(&encoding)) {
-    text << ' ' << t5->buckets << ' ' << t5->max_distance;
-    text << (t5->direction == T5Direction::causal ? " causal" : " bidirectional");
-  }
-  if (const auto* bert = std::get_if<BertRelative>(&encoding)) {
-    text << ' ' << bert->max_position_embeddings;
-    if (bert->type == BertRelativeType::relative_key_query) text << " query";
-  }
-  if (const auto* relative = std::get_if<Wav2Vec2BertRelative>(&encoding)) {
-    text << ' ' << relative->left << ' ' << relative->right;
-  }
-  if (const auto* deberta = std::get_if<Deberta>(&encoding)) {
-    text << ' ' << deberta->max_relative_positions << ' ' << deberta->position_buckets;
-    text << (deberta->c2p ? " c2p" : "") << (deberta->p2c ? " p2c" : "");
-  }
-  if (const auto* xl = std::get_if<TransformerXL>(&encoding)) text << ' ' << xl->clamp_len;
-  if (const auto* xlnet = std::get_if<Xlnet>(&encoding)) {
-    text << ' ' << xlnet->clamp_len << (xlnet->bidirectional ? " bi" : " uni");
-  }
-  if (const auto* swin = std::get_if<Swin>(&encoding)) {
-    text << ' ' << swin->height << 'x' << swin->width;
-    if (swin->class_token == Swin::ClassToken::three_rows) text << " class";
-  }
-  if (const auto* swin = std::get_if<SwinV2>(&encoding)) {
-    text << ' ' << swin->window.height << 'x' << swin->window.width << " of " << swin->trained_height;
-  }
-  return text.str();
-}
-
-/// As the corpus' table writes a group: "32 full_attention half 500000 128/128 llama3".
-std::string described(const LayerGroup& group) {
-  std::string text = std::to_string(group.layers.size()) + ' ';
-  if (!group.layer.part.empty()) text += group.layer.part + ' ';
-  text += group.layer.type;
-  if (group.layer.window > 0) text += '@' + std::to_string(group.layer.window);
-  return text + ' ' + spec_text(group.layer.encoding);
-}
-
-/// … and an input: "input learned 1024x768", "decoder input learned 1024x1024 offset 2".
-std::string described(const ModelInput& input) {
-  std::string text = input.part + (input.part.empty() ? "" : " ") + "input " + encoding_name(input.encoding);
-  if (const auto* learned = std::get_if<Learned>(&input.encoding)) {
-    text += ' ' + std::to_string(learned->length) + 'x' + std::to_string(learned->dim);
-    if (learned->offset > 0) text += " offset " + std::to_string(learned->offset);
-    if (learned->padding_row) text += " padding " + std::to_string(*learned->padding_row);
-  }
-  if (const auto* sinusoidal = std::get_if<Sinusoidal>(&input.encoding)) {
-    text += ' ' + std::to_string(sinusoidal->dim);
-    text += sinusoidal->layout == SinusoidalLayout::tensor2tensor ? " tensor2tensor" : " concatenated";
-    if (sinusoidal->padding_position) text += " padding " + std::to_string(*sinusoidal->padding_position);
-    if (input.first_position > 0) text += " from " + std::to_string(input.first_position);
-  }
-  return text;
-}
-
-std::string described(const Model& model) {
-  std::string text;
-  for (const ModelInput& input : model.inputs) text += (text.empty() ? "" : " | ") + described(input);
-  for (const LayerGroup& group : layer_groups(model)) text += (text.empty() ? "" : " | ") + described(group);
-  return text;
-}
-
-const Rope& first_rope(const Model& model) {
-  for (const Layer& layer : model.layers) {
-    if (const auto* rope = std::get_if<Rope>(&layer.encoding)) return *rope;
-  }
-  throw std::runtime_error("no rotary layer");
-}
-
-bool warns(const Model& model, const std::string& pointer, const std::string& fragment) {
-  for (const ConfigWarning& warning : model.warnings) {
-    if (warning.pointer == pointer && warning.text.find(fragment) != std::string::npos) return true;
-  }
-  return false;
-}
-
-std::string error_of(const std::string& text) {
-  try {
-    parse_hf_config(text, "c.json");
-  } catch (const ConfigError& error) {
-    return error.what();
-  }
-  return "no error";
-}
-
-/// A small Llama with more keys, given without braces.
-std::string llama(const std::string& keys) {
-  return R"({"model_type": "llama", "hidden_size": 64, "num_attention_heads": 4, "num_hidden_layers": 2,
-             "max_position_embeddings": 128)" +
-         (keys.empty() ? "" : ", " + keys) + "}";
-}
+using namespace test;
 
 TEST(HfConfig, EveryValidFileGivesTheGroupsItsTableStates) {
   const auto rows = table(corpus / "valid.tsv");
@@ -359,103 +216,6 @@ TEST(HfConfig, ABaseOnWhichVersionsDisagreeIsPointedOut) {
   EXPECT_TRUE(warns(model, "/rope_theta", "500000 in 5.23.0"));
 }
 
-TEST(HfConfig, DuplicateKeysWarnAndTheLastCounts) {
-  const Model model = read_hf_config(corpus / "valid/duplicate_key.json");
-  EXPECT_TRUE(warns(model, "/rope_theta", "more than once"));
-  EXPECT_EQ(first_rope(model).base, 20000);
-}
-
-TEST(HfConfig, AByteOrderMarkIsSkippedWithAWarning) {
-  EXPECT_TRUE(warns(read_hf_config(corpus / "valid/byte_order_mark.json"), "", "byte order mark"));
-}
-
-TEST(HfConfig, WarningsOfAHostileFileAreBounded) {
-  std::string keys;
-  for (int i = 0; i < 900; ++i) keys += ", \"k" + std::to_string(i) + "\": 1";
-  const Model model = parse_hf_config(llama(R"("rope_scaling": {"type": "linear", "factor": 2)" + keys + "}"));
-  EXPECT_LE(model.warnings.size(), 101u);
-}
-
-TEST(HfConfig, PlacesOfSyntaxErrorsAreLineAndColumn) {
-  EXPECT_EQ(error_of("{\n  \"a\": 1,\n  \"b\" 2\n}").substr(0, 12), "c.json:3:7: ");
-  EXPECT_NE(error_of("{\"a\": [1, 2}").find("c.json:1:12: "), std::string::npos) << error_of("{\"a\": [1, 2}");
-}
-
-TEST(HfConfig, MissingFilesDirectoriesAndDevicesAreRefused) {
-  const auto error = [](const fs::path& path) -> std::string {
-    try {
-      read_hf_config(path);
-    } catch (const ConfigError& e) {
-      return e.what();
-    }
-    return "no error";
-  };
-  EXPECT_EQ(error("/nowhere/config.json"),
-            "/nowhere/config.json: must be a readable file, got: No such file or directory");
-  EXPECT_EQ(error(corpus), corpus.string() + ": must be a file, got a directory");
-  EXPECT_EQ(error("/dev/zero"), "/dev/zero: must be a regular file, got a device or pipe");
-}
-
-TEST(HfConfig, AFileOfMoreThan16MebibytesIsRefused) {
-  const fs::path path = fs::path(testing::TempDir()) / "bearing_large_config.json";
-  std::ofstream(path) << '{' << std::string((16 << 20) + 1, ' ') << '}';
-  try {
-    read_hf_config(path);
-    ADD_FAILURE() << "it was read";
-  } catch (const ConfigError& error) {
-    EXPECT_NE(std::string(error.what()).find("must be at most 16 MiB, got 16777219 bytes"), std::string::npos);
-  }
-  fs::remove(path);
-  EXPECT_NE(error_of(std::string((16 << 20) + 1, ' ')).find("must be at most 16 MiB"), std::string::npos);
-}
-
-TEST(HfConfig, HostileFilesAreRefusedWithinASecond) {
-  const std::size_t large = (16 << 20) - 1000;
-  const std::string digits(large, '9');
-  std::string values = "[";
-  while (values.size() < large) values += "1,";
-  std::string objects = "{";
-  while (objects.size() < large) objects += "\"a\":{},";
-  std::string same = "{";
-  for (int i = 0; i < 249'000; ++i) same += "\"rope_theta\":1,";
-  std::string text = llama("\"rope_theta\": 0." + digits);
-  for (const std::string& hostile :
-       {std::string(large, '['), std::string(large, '{'), values, objects, "{\"a\":" + digits + "}", "\"" + digits,
-        "{\"a\": 1e" + digits + "}", same + "\"model_type\": \"llama\"}", text}) {
-    const auto start = std::chrono::steady_clock::now();
-    const std::string error = error_of(hostile);
-    const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
-    EXPECT_LT(seconds.count(), allowed_seconds) << hostile.substr(0, 20) << " " << error.substr(0, 200);
-    EXPECT_NE(error, "no error") << hostile.substr(0, 20);
-  }
-}
-
-TEST(HfConfig, TheLargestModelIsReadWithinASecond) {
-  const auto start = std::chrono::steady_clock::now();
-  std::string types = "[\"full_attention\"";
-  for (int i = 1; i < 65536; ++i) types += i % 2 == 0 ? ", \"full_attention\"" : ", \"sliding_attention\"";
-  const Model model = parse_hf_config(R"({"model_type": "llama", "hidden_size": 64, "num_attention_heads": 4,
-      "sliding_window": 7, "num_hidden_layers": 65536, "layer_types": )" +
-                                      types + "]}");
-  EXPECT_EQ(layer_groups(model).size(), 2u);
-  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
-  EXPECT_LT(seconds.count(), allowed_seconds);
-}
-
-TEST(HfConfig, ManyLayerTypesWithManyParametersAreReadWithinASecond) {
-  std::string types, junk;
-  for (int i = 0; i < 64; ++i) types += (i == 0 ? "\"t" : ", \"t") + std::to_string(i) + "\"";
-  for (int i = 0; i < 990; ++i) junk += ", \"k" + std::to_string(i) + "\": 1";
-  const auto start = std::chrono::steady_clock::now();
-  const Model model =
-      parse_hf_config(R"({"model_type": "llama", "hidden_size": 64, "num_attention_heads": 4,
-      "num_hidden_layers": 64, "layer_types": [)" +
-                      types + R"(], "rope_scaling": {"type": "linear", "factor": 2)" + junk + "}" + junk + "}");
-  EXPECT_EQ(layer_groups(model).size(), 64u);
-  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
-  EXPECT_LT(seconds.count(), allowed_seconds);
-}
-
 TEST(HfConfig, AWarningIsGivenOnce) {
   const Model model = read_hf_config(corpus / "valid/gemma3_v5.json");
   EXPECT_TRUE(model.warnings.empty());
@@ -498,34 +258,6 @@ TEST(HfConfig, WhatTheFileCannotTellIsSaid) {
   EXPECT_TRUE(warns(read_hf_config(corpus / "valid/glm4_9b_chat_1m.json"), "/rope_ratio", "divide the positions"));
   const Model model = parse_hf_config(R"({"model_type": "nanochat", "hidden_size": 64, "num_attention_heads": 4})");
   EXPECT_TRUE(warns(model, "/model_type", "the other way round"));
-}
-
-TEST(HfConfig, NumbersDoNotDependOnTheLocale) {
-  const std::string before = std::setlocale(LC_ALL, nullptr);
-  // The C++ locale is ours to make: a comma for a point, a point between thousands.
-  struct German : std::numpunct<char> {
-    char do_decimal_point() const override { return ','; }
-    char do_thousands_sep() const override { return '.'; }
-    std::string do_grouping() const override { return "\3"; }
-  };
-  const std::locale old = std::locale::global(std::locale(std::locale::classic(), new German));
-  std::setlocale(LC_ALL, "de_DE.UTF-8");  // where it is installed
-  const std::string text = llama(R"("rope_theta": 1234567.25, "rope_scaling": {"type": "linear", "factor": 2.5})");
-  const std::string json = to_json(first_rope(parse_hf_config(text)));
-  const Rope again = parse_rope(json);
-  std::locale::global(old);
-  std::setlocale(LC_ALL, before.c_str());
-  EXPECT_EQ(json, R"({"head_dim": 16, "rotary_dim": 16, "pairing": "half", "base": 1234567.25, )"
-                  R"("scaling": {"type": "linear", "factor": 2.5}})");
-  EXPECT_EQ(again.base, 1234567.25);
-}
-
-TEST(HfConfig, ErrnoIsLeftAlone) {
-  errno = 0;
-  EXPECT_THROW(read_hf_config("/nowhere/config.json"), ConfigError);
-  EXPECT_EQ(errno, 0);
-  EXPECT_EQ(parse_hf_config(llama(R"("rope_theta": 1e-400, "rope_theta": 10000)")).layers.size(), 2u);
-  EXPECT_EQ(errno, 0);
 }
 
 }  // namespace

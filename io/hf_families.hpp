@@ -40,6 +40,11 @@ enum Trait : unsigned {
   alibi_if_large = 4096,      ///< ALiBi instead in the 13B model (Baichuan)
   rotary_if_named = 8192,     ///< only with position_embedding_type "rotary" or "rope" (ESM, Granite hybrid)
   negative_angles = 16384,    ///< rotates the other way round (nanochat)
+  partial_heads = 32768,  ///< its code reads which part of a head turns; without this it turns whole heads, and with
+                          ///< a rope_type other than default it fails where the file says otherwise
+  fixed_angles = 65536,   ///< base 10000 and no scaling in its code, whatever the file says (GPT-J)
+  unscaled = 262144,      ///< its code reads the base, but no scaling (ESM)
+  remote_code = 131072,   ///< not in transformers: it is not stated here which keys its code reads
 };
 
 /// Sizes the configuration class assumes; 0: none (kv_heads: as heads; head_dim: hidden / heads).
@@ -59,11 +64,19 @@ struct Family {
   unsigned traits = 0;
   const char* scaling = nullptr;  ///< the class' rope_scaling when the file has none, as JSON
   double newer_base = 0;          ///< where 5.23.0 assumes another base than 4.57.1
+  Index rotary_dim = 0;           ///< what turns if the file does not say, in place of a fraction (GPT-J)
 
   bool is(Trait trait) const { return (traits & trait) != 0; }
 };
 
 /// Null for a model_type that is not in the table.
 const Family* find_family(std::string_view model_type);
+
+/// Where the code of a model_type reads other spellings than the first of a list (hf_spellings.cc): those it reads as
+/// well, and those it reads instead. Words between spaces.
+struct Spellings {
+  std::string_view model_type, also, instead = {};
+};
+const Spellings* find_spellings(std::string_view model_type);
 
 }  // namespace bearing::hf

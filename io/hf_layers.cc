@@ -1,3 +1,5 @@
+#include <algorithm>
+#include <iterator>
 #include <map>
 
 #include "hf_reader.hpp"
@@ -12,10 +14,21 @@ constexpr const char* linear = "linear_attention";
 
 constexpr std::size_t most_types = 64;
 
-/// Layers that mix tokens without attention: no positions.
-bool recurrent(const std::string& type) {
-  return type == linear || type == "mamba" || type == "mamba2" || type == "conv" || type == "recurrent";
+// The words of transformers 5.23.0 and of older files.
+constexpr std::string_view attending[] = {
+    full, sliding, chunked, "attention", "window_attention", "hybrid", "hybrid_sliding",
+    // of sparse attention: which keys are seen depends on their content
+    "indexed_attention", "deepseek_sparse_attention", "qwen_sparse_attention", "compressed_sparse_attention",
+    "heavily_compressed_attention", "minimax_m3_sparse", "reference_sliding_attention"};
+constexpr std::string_view without_attention[] = {linear, "mamba", "mamba2", "conv", "recurrent", "moe"};
+
+template <std::size_t n>
+bool among(const std::string_view (&words)[n], std::string_view word) {
+  return std::find(std::begin(words), std::end(words), word) != std::end(words);
 }
+
+/// Layers that mix tokens without attention: no positions.
+bool recurrent(const std::string& type) { return among(without_attention, type); }
 
 /// "LLLG": a letter per layer, L local, G global (EXAONE 4).
 std::vector<std::string> types_by_letters(const Config& config, const std::string& letters) {
@@ -39,7 +52,8 @@ std::vector<Index> read_rotary_layers(const Config& config) {
       return {};
     }
     if (std::ssize(*given) != config.layers) {
-      config.file.wrong("no_rope_layers", std::to_string(config.layers) + " numbers, one per layer");
+      config.file.wrong("no_rope_layers", std::to_string(config.layers) + " numbers, one per layer" +
+                                              config.defaults_among({"num_hidden_layers"}));
     }
     return *given;
   }
@@ -54,8 +68,8 @@ std::vector<std::string> usual_types(const Config& config, const std::vector<Ind
   const json::Object& file = config.file;
   Index n = config.family.period;
   if (n > 0) {
-    const std::string_view key = file.spelled(
-        {"sliding_window_pattern", "_sliding_window_pattern", "global_attn_every_n_layers", "full_attention_interval"});
+    const std::string_view key = counting(config, {"sliding_window_pattern", "_sliding_window_pattern",
+                                                   "global_attn_every_n_layers", "full_attention_interval"});
     if (!key.empty() && file.find(key)->IsString()) return types_by_letters(config, *file.text(key));
     if (!key.empty()) n = *file.integer(key, 1, most_layers);
   }
@@ -100,18 +114,73 @@ std::vector<std::string> usual_types(const Config& config, const std::vector<Ind
   return types;
 }
 
+/// A misspelt word would pass for full attention. Models that are not in the table may have words of their own.
+void check_type(const Config& config, const std::string& pointer, const std::string& type) {
+  if (known_layer_type(type)) return;
+  if (config.known) {
+    config.notes().fail(pointer,
+                        "must be full_attention, sliding_attention, chunked_attention, linear_attention or "
+                        "another word that transformers knows, got " +
+                            json::quoted(type));
+  }
+  config.notes().warn(pointer, json::quoted(type) + " is not known; read as attention that sees everything");
+}
+
 std::vector<std::string> read_types(const Config& config, const std::vector<Index>& rotary) {
-  const std::string_view key = config.file.spelled({"layer_types", "layers_block_type"});
+  const std::string_view key = counting(config, {"layer_types", "layers_block_type"});
   if (key.empty()) return usual_types(config, rotary);
   auto types = *config.file.texts(key, static_cast<std::size_t>(most_layers));
   if (std::ssize(types) != config.layers) {
-    config.file.wrong(key, std::to_string(config.layers) + " strings, one per layer");
+    config.file.wrong(
+        key, std::to_string(config.layers) + " strings, one per layer" + config.defaults_among({"num_hidden_layers"}));
   }
-  for (std::string& type : types) {
-    if (type == "attention") type = full;
-    if (type.size() > 64) config.file.wrong(key, "names of at most 64 characters");
+  for (std::size_t i = 0; i < types.size(); ++i) {
+    if (types[i].size() > 64) config.file.wrong(key, "names of at most 64 characters");
+    check_type(config, config.file.pointer(key) + "/" + std::to_string(i), types[i]);
+    if (types[i] == "attention") types[i] = full;
+  }
+  if (config.family.is(global_heads) && types.back() != full) {
+    config.file.warn(key, "the last layer sees everything, as in the model's own code, not " + types.back());
+    types.back() = full;
   }
   return types;
+}
+
+/// What per_layer_config, an object per layer that is unlike the others, says of heads; the rest of it is not read.
+void read_layer_config(const Config& config, const json::Object& layer, Index& head_dim) {
+  head_dim = layer.integer("head_dim", 2, most_head_dim).value_or(head_dim);
+  if (layer.has("head_dim") && !config.family.is(global_heads) && config.states_its_code()) {
+    layer.warn("head_dim", "counts, but " + config.code() + " has one head_dim for all layers");
+  }
+  for (std::string_view key : {"sliding_window", "attention_chunk_size", "rope_parameters", "rope_scaling",
+                               "rope_theta", "partial_rotary_factor"}) {
+    if (layer.has(key)) layer.warn(key, "is not read for single layers: what holds for all of them counts");
+  }
+}
+
+/// The head_dim of each layer. Gemma 4's global layers have wider heads, and transformers 5.23.0 writes them per layer.
+std::vector<Index> read_head_dims(const Config& config) {
+  const json::Object& file = config.file;
+  std::vector<Index> dims(config.types.size(), config.head_dim);
+  const auto global = file.integer("global_head_dim", 2, most_head_dim);
+  if (const auto given = file.object("per_layer_config")) {
+    if (global) file.warn("global_head_dim", "ignored: per_layer_config is there");
+    for (std::string_view key : given->keys()) {
+      const bool digits = !key.empty() && key.size() <= 9 && key.find_first_not_of("0123456789") == key.npos;
+      const std::size_t layer = digits ? std::stoul(std::string(key)) : dims.size();
+      if (layer >= dims.size()) {
+        config.notes().fail(given->pointer(key), "must be the number of a layer, from 0 to " +
+                                                     std::to_string(dims.size() - 1) + ", got " + json::quoted(key) +
+                                                     config.defaults_among({"num_hidden_layers"}));
+      }
+      if (const auto object = given->object(key)) read_layer_config(config, *object, dims[layer]);
+    }
+  } else if (config.family.is(global_heads)) {
+    for (std::size_t i = 0; i < dims.size(); ++i) {
+      if (config.types[i] == full) dims[i] = global.value_or(512);
+    }
+  }
+  return dims;
 }
 
 Index numbers_in(const Rope& rope) {
@@ -121,30 +190,38 @@ Index numbers_in(const Rope& rope) {
 }
 
 Index window_of(const Config& config, const std::string& type) {
-  return type == sliding || type == chunked ? config.window : 0;
+  const bool slides = type == sliding || type == "hybrid_sliding" || type == "reference_sliding_attention";
+  return slides || type == chunked ? config.window : 0;
 }
 
 }  // namespace
 
-std::vector<Layer> read_layers(const Config& config) {
+bool known_layer_type(std::string_view type) { return among(attending, type) || among(without_attention, type); }
+
+std::vector<Layer> read_layers(Config& config) {
   const std::vector<Index> rotary = read_rotary_layers(config);
-  const std::vector<std::string> types = read_types(config, rotary);
+  config.types = read_types(config, rotary);
+  config.kinds.insert(config.types.begin(), config.types.end());
+  if (config.kinds.size() > most_types) config.file.wrong("layer_types", "of at most 64 kinds");
+  const std::vector<Index> head_dims = read_head_dims(config);
   // Without a window there is no sliding layer, and then all layers are rotary (EXAONE 4 1.2B).
   const bool only_sliding = config.family.is(rope_on_sliding_only) && config.window > 0;
 
-  std::map<std::string, std::optional<Rope>> by_type;
+  std::map<std::pair<std::string, Index>, std::optional<Rope>> by_type;                     // and by head_dim
+  std::map<std::pair<std::string, bool>, std::optional<PositionTemperature>> temperatures;  // and: is it rotary?
   std::vector<Layer> layers;
   Index copied = 0;  // each layer holds its own copy of per-pair factors
   for (Index i = 0; i < config.layers; ++i) {
-    const std::string& type = types[static_cast<std::size_t>(i)];
+    const auto at_layer = static_cast<std::size_t>(i);
+    const std::string& type = config.types[at_layer];
     Layer layer{.encoding = NoPosition{}, .type = type, .window = window_of(config, type)};
-    const bool without = recurrent(type) || (only_sliding && type != sliding) ||
-                         (!rotary.empty() && rotary[static_cast<std::size_t>(i)] == 0);
+    const bool without =
+        recurrent(type) || (only_sliding && type != sliding) || (!rotary.empty() && rotary[at_layer] == 0);
     if (!without) {
-      auto at = by_type.find(type);
+      const std::pair key(type, head_dims[at_layer]);
+      auto at = by_type.find(key);
       if (at == by_type.end()) {
-        if (by_type.size() == most_types) config.file.wrong("layer_types", "of at most 64 kinds");
-        at = by_type.emplace(type, read_rope(config, type)).first;
+        at = by_type.emplace(key, read_rope(config, type, key.second)).first;
       }
       if (at->second) {
         copied += numbers_in(*at->second);
@@ -153,7 +230,12 @@ std::vector<Layer> read_layers(const Config& config) {
         layer.encoding = *at->second;
       }
     }
-    if (!recurrent(type)) layer.temperature = read_temperature(config, layer);
+    if (!recurrent(type)) {
+      const std::pair key(type, std::holds_alternative<Rope>(layer.encoding));
+      auto at = temperatures.find(key);
+      if (at == temperatures.end()) at = temperatures.emplace(key, read_temperature(config, layer)).first;
+      layer.temperature = at->second;
+    }
     layers.push_back(std::move(layer));
   }
   return layers;

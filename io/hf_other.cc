@@ -53,19 +53,20 @@ void plain_layers(const Config& config, const LayerEncoding& encoding, Model& mo
     add(plain_size(file, {"decoder_layers"}, usual, most_layers), "decoder");
     return;
   }
-  const std::string_view key = file.spelled({"num_hidden_layers", "n_layer", "n_layers", "num_layers"});
+  const std::string_view key = counting(file, {"num_hidden_layers", "n_layer", "n_layers", "num_layers"});
   add(key.empty() ? 1 : *file.integer(key, 1, most_layers), "");
 }
 
 /// Sizes as far as they are given.
 void read_plain_sizes(const Config& config, Model& model) {
   const Object& file = config.file;
-  const auto size = [&](const std::vector<std::string_view>& keys) -> Index {
-    const std::string_view key = file.spelled(keys);
+  const auto size = [&](const Keys& keys) -> Index {
+    const std::string_view key = counting(file, keys);
     if (key.empty() || file.find(key)->IsArray()) return 0;  // Swin's heads are a list, one per stage
     return *file.integer(key, 1, most_heads * most_head_dim);
   };
-  model.heads = size({"num_attention_heads", "n_head", "n_heads", "num_heads", "encoder_attention_heads"});
+  model.heads = size({"num_attention_heads", "n_head", "n_heads", "num_heads"});
+  if (model.heads == 0) model.heads = size({"encoder_attention_heads"});
   const Index kv_heads = size({"num_key_value_heads", "num_kv_heads", "n_head_kv"});
   model.kv_heads = kv_heads > 0 ? kv_heads : model.heads;
   const Index hidden = size({"hidden_size", "n_embd", "d_model"});
@@ -86,8 +87,8 @@ bool has_rotary_keys(const Object& file) {
               .empty();
 }
 
-Index plain_size(const Object& file, const std::vector<std::string_view>& keys, Index usual, Index most) {
-  const std::string_view key = file.spelled(keys);
+Index plain_size(const Object& file, const Keys& keys, Index usual, Index most) {
+  const std::string_view key = counting(file, keys);
   if (!key.empty()) return *file.integer(key, 1, most);
   file.warn(keys.front(), "not in the file; " + std::to_string(usual) + " is assumed");
   return usual;

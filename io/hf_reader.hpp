@@ -1,8 +1,11 @@
 #pragma once
 
 #include <bearing/io.hpp>
+#include <functional>
 #include <memory>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "hf_families.hpp"
@@ -19,6 +22,8 @@ inline constexpr Index most_positions = max_position;
 /// Of slopes or factors in all layers together, so that a hostile file's model stays at 8 MiB of them.
 inline constexpr Index most_copied_numbers = Index{1} << 20;
 
+using Keys = std::vector<std::string_view>;
+
 /// One file's language model: the object that describes it, its row in the table, and its sizes.
 struct Config {
   json::Object file;  ///< the text_config of a multimodal file
@@ -34,14 +39,37 @@ struct Config {
   /// The class' own rope_scaling, for a file that has none; kept here because objects refer to it.
   std::shared_ptr<json::Document> class_scaling = {};
 
+  std::vector<std::string> types = {};                              ///< of all layers
+  std::set<std::string, std::less<>> kinds = {};                    ///< the different ones among them
+  std::vector<std::pair<std::string_view, Index>> from_class = {};  ///< sizes that the file does not give
+
   json::Notes& notes() const { return file.notes(); }
+
+  /// Whether the table says what the model's own code reads; and that code, for messages.
+  bool states_its_code() const { return known && !family.is(remote_code); }
+  std::string code() const;
+
+  /// " (num_hidden_layers = 30: not in the file, the default of gemma4_text)" of keys of which this is so, else "".
+  std::string defaults_among(const Keys& keys) const;
 };
+
+/// The one of several spellings that counts: what the model's own code reads, then the first of the list; "" if none is
+/// there. Warns about others that say something else (`alike` compares; null: their values), and about one that the
+/// model's code would not read.
+using Alike = std::function<bool(const json::Object& file, std::string_view key, std::string_view counting)>;
+std::string_view counting(const Config& config, const Keys& keys, const Alike& alike = {});
+
+/// The same for a file whose model's code is not looked at: the first of the list.
+std::string_view counting(const json::Object& file, const Keys& keys, const Alike& alike = {});
+
+/// Whether a word of layer_types is one that models use.
+bool known_layer_type(std::string_view type);
 
 /// heads, head_dim, layers, …: given, or the class' defaults, or derived.
 void read_sizes(Config& config);
 
 /// The rotary encoding of layers of a type; nothing if the file says that they have none.
-std::optional<Rope> read_rope(const Config& config, const std::string& layer_type);
+std::optional<Rope> read_rope(const Config& config, const std::string& layer_type, Index head_dim);
 
 /// What queries of such a layer are multiplied by, if anything.
 std::optional<PositionTemperature> read_temperature(const Config& config, const Layer& layer);
@@ -50,8 +78,8 @@ std::optional<PositionTemperature> read_temperature(const Config& config, const 
 class Parameters;
 RopeScaling read_scaling(const Config& config, const Parameters& parameters, Index rotary_dim);
 
-/// All layers: type, window and encoding.
-std::vector<Layer> read_layers(const Config& config);
+/// All layers: type, window and encoding. Fills config.types and config.kinds.
+std::vector<Layer> read_layers(Config& config);
 
 /// Whether the file has keys that only rotary models have.
 bool has_rotary_keys(const json::Object& file);
@@ -65,8 +93,7 @@ bool read_inputs(const Config& config, Model& model);
 bool read_scores(const Config& config, Model& model);
 
 /// A size of a model that is not rotary: given, or the default of its class, with a warning.
-Index plain_size(const json::Object& file, const std::vector<std::string_view>& keys, Index usual,
-                 Index most = most_heads * most_head_dim);
+Index plain_size(const json::Object& file, const Keys& keys, Index usual, Index most = most_heads * most_head_dim);
 
 /// Patches of an image, from image_size and patch_size, numbers or pairs of them.
 GridSize patch_grid(const json::Object& file, Index usual_image, Index usual_patch);

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 #include <numeric>
 
@@ -7,6 +8,8 @@ namespace bearing::hf {
 namespace {
 
 using json::Object;
+
+constexpr const char* class_default = "/(class default)";
 
 /// One dictionary per layer type? Then the members are objects; nothing says so but their names.
 bool nested(const Object& parameters, const std::string& layer_type) {
@@ -38,17 +41,50 @@ bool bases_per_type(const Family& family) {
   return family.is(local_base) || family.is(modern_bases) || family.is(scale_full_only);
 }
 
+/// Of a dictionary per layer type: what belongs to no layer type does nothing, and all of it cannot be meant.
+void check_groups(const Config& config, const Object& dictionary) {
+  const auto fits = [&](std::string_view key) { return known_layer_type(key) || config.kinds.contains(key); };
+  const auto keys = dictionary.keys();
+  const bool any = std::any_of(keys.begin(), keys.end(), fits);
+  for (std::string_view key : keys) {
+    const rapidjson::Value* value = dictionary.find(key);
+    if (value == nullptr || fits(key)) continue;
+    if (!value->IsObject()) {
+      dictionary.warn(key, "ignored: it stands beside one dictionary per layer type");
+    } else if (any) {
+      dictionary.warn(key, "ignored: no layer is of that type");
+    } else {
+      config.notes().fail(dictionary.pointer(key), "must be one of the layer types, " + config.types.front() +
+                                                       " for one, got " + json::quoted(key));
+    }
+  }
+}
+
+/// Whether its code has rotary parameters for each layer type.
+bool groups_per_type(const Family& family) { return bases_per_type(family) || family.is(global_heads); }
+
+/// Where a family with a dictionary per layer type gets one for all, its code does less with it than it says.
+void check_flat(const Config& config, const Object& dictionary) {
+  if (!groups_per_type(config.family) || !config.states_its_code()) return;
+  if (dictionary.pointer() == "/rope_parameters") {
+    config.notes().warn(dictionary.pointer(), "one dictionary for all layers counts, but " + config.code() +
+                                                  " reads one per layer type alone");
+  } else if (dictionary.has("type") && !dictionary.has("rope_type")) {
+    dictionary.warn("type", "counts, but " + config.code() + " reads rope_type alone, and scales nothing");
+  }
+}
+
 /// Adds a dictionary, or its part for the layer type if there is one dictionary per type.
 void add(const Config& config, const Object& dictionary, const std::string& layer_type, Source& source) {
   if (!nested(dictionary, layer_type)) {
+    check_flat(config, dictionary);
     source.parameters.add(dictionary);
     return;
   }
-  for (std::string_view key : dictionary.keys()) {
-    const rapidjson::Value* value = dictionary.find(key);
-    if (value != nullptr && !value->IsObject()) {
-      dictionary.warn(key, "ignored: it stands beside one dictionary per layer type");
-    }
+  check_groups(config, dictionary);
+  if (!groups_per_type(config.family) && config.states_its_code()) {
+    config.notes().warn(dictionary.pointer(), "one dictionary per layer type counts, but " + config.code() +
+                                                  " has one for all layers and reads none of these");
   }
   if (dictionary.has(layer_type)) {
     if (const auto part = filled(dictionary, layer_type)) source.parameters.add(*part);
@@ -73,7 +109,7 @@ Source find_parameters(const Config& config, const std::string& layer_type) {
   if (newer && (!older || bases_per_type(config.family))) add(config, *newer, layer_type, source);
   if (!older && !newer && config.class_scaling) {
     config.file.warn("rope_scaling", "not in the file; the default of " + config.model_type + " is used");
-    add(config, Object(config.class_scaling->root(), "/(class default)", config.notes()), layer_type, source);
+    add(config, Object(config.class_scaling->root(), class_default, config.notes()), layer_type, source);
   }
   return source;
 }
@@ -103,14 +139,25 @@ std::optional<double> base_at(const Object& object, std::string_view key) {
 
 double read_base(const Config& config, const Parameters& parameters, const std::string& layer_type) {
   const auto [keys, usual] = base_key(config, layer_type);
-  const std::string_view key = config.file.spelled(keys);
+  const std::string_view key = counting(config, keys);
   double beside = key.empty() ? 0 : base_at(config.file, key).value_or(0);  // 0: not there
-  if (beside == 0) {
-    const auto attention = config.file.object("attn_config");  // DBRX
-    if (attention) beside = base_at(*attention, "rope_theta").value_or(0);
+  if (const auto attention = config.file.object("attn_config")) {           // DBRX
+    const double inside = base_at(*attention, "rope_theta").value_or(0);
+    if (beside != 0 && inside != 0 && inside != beside) {
+      attention->warn("rope_theta", "says otherwise than /rope_theta = " + json::shortest(beside) + ", which counts");
+    } else if (beside == 0 && inside != 0 && inside != usual && config.states_its_code()) {
+      attention->warn("rope_theta",
+                      "counts, but " + config.code() + " does not read it and takes " + json::shortest(usual));
+    }
+    if (beside == 0) beside = inside;
   }
   if (const Object* part = parameters.with("rope_theta")) {
     const double base = *base_at(*part, "rope_theta");
+    if (beside != 0 && beside != base && part->pointer() == class_default) {
+      config.file.warn(key, "counts, but " + config.code() +
+                                " takes its class' dictionary as it is, with rope_theta = " + json::shortest(base));
+      return beside;
+    }
     // Files of several bases keep the older key for older readers.
     if (beside != 0 && beside != base && !bases_per_type(config.family)) {
       config.file.warn(key, json::shortest(beside) + " is ignored; " + part->pointer("rope_theta") + " = " +
@@ -129,27 +176,71 @@ double read_base(const Config& config, const Parameters& parameters, const std::
   return usual;
 }
 
-Index read_rotary_dim(const Config& config, const Parameters& parameters, Index head_dim) {
-  if (config.family.is(mla)) return config.rotary_dim;
+/// What one of these keys says, in dimensions.
+Index dimensions(const Object& part, std::string_view key, Index head_dim) {
+  if (key == "rotary_dim") {
+    const Index dim = *part.integer(key, 2, head_dim);
+    if (dim % 2 != 0) part.wrong(key, "even");
+    return dim;
+  }
+  return static_cast<Index>(std::floor(static_cast<double>(head_dim) * *part.number(key, {1e-6, 1})));
+}
+
+/// The key that says how much of a head turns, and the object that has it.
+struct Said {
+  const Object* part = nullptr;
+  std::string_view key = {};
+};
+
+Said find_fraction(const Config& config, const Parameters& parameters, Index head_dim) {
+  const Keys keys = {"partial_rotary_factor", "rotary_pct", "rope_pct", "rotary_emb_fraction", "rotary_dim"};
   const Object& file = config.file;
-  const Object* part = parameters.with("partial_rotary_factor");
-  std::string_view key = "partial_rotary_factor";
-  if (part == nullptr) {
-    key = file.spelled({"partial_rotary_factor", "rotary_pct", "rope_pct", "rotary_emb_fraction"});
-    if (!key.empty()) part = &file;
+  const auto alike = [&](const Object& object, std::string_view key, std::string_view other) {
+    return dimensions(object, key, head_dim) == dimensions(object, other, head_dim);
+  };
+  // Where its code turns whole heads, that is said for the key that counts.
+  const std::string_view key =
+      config.family.is(partial_heads) ? counting(config, keys, alike) : counting(file, keys, alike);
+  const Object* part = parameters.with(keys.front());
+  if (part == nullptr) return key.empty() ? Said{} : Said{&file, key};
+  if (!key.empty() && dimensions(file, key, head_dim) != dimensions(*part, keys.front(), head_dim)) {
+    file.warn(key, "ignored: " + part->pointer(keys.front()) + " counts");
   }
-  if (const auto given = file.integer("rotary_dim", 2, head_dim)) {
-    if (part != nullptr) file.warn("rotary_dim", "ignored: " + part->pointer(key) + " is there");
-    if (part == nullptr && *given % 2 != 0) file.wrong("rotary_dim", "even");
-    if (part == nullptr) return *given;
+  return {part, keys.front()};
+}
+
+/// A file may say that a part of the head turns where the model's own code turns all of it.
+void compare_with_its_code(const Config& config, const Parameters& parameters, const Said& said, Index dim,
+                           Index head_dim) {
+  if (said.part == nullptr || dim == head_dim || config.family.is(partial_heads) || !config.states_its_code()) return;
+  const std::string turn = std::to_string(dim) + " of " + std::to_string(head_dim) + " dimensions turn, but ";
+  const std::string all = config.family.is(fixed_angles) || parameters.type() == "default"
+                              ? " does not read it and turns all of them"
+                              : " turns whole heads and fails with it";
+  said.part->warn(said.key, turn + config.code() + all);
+}
+
+Index read_rotary_dim(const Config& config, const Parameters& parameters, Index head_dim) {
+  const Said said = find_fraction(config, parameters, head_dim);
+  if (config.family.is(mla)) {
+    if (said.part != nullptr && dimensions(*said.part, said.key, head_dim) != config.rotary_dim &&
+        dimensions(*said.part, said.key, head_dim) != head_dim) {
+      said.part->warn(said.key, "ignored: qk_rope_head_dim = " + std::to_string(config.rotary_dim) + " turns");
+    }
+    return config.rotary_dim;
   }
-  const double fraction = part == nullptr ? config.family.fraction : *part->number(key, {1e-6, 1});
-  const auto dim = static_cast<Index>(std::floor(static_cast<double>(head_dim) * fraction));
-  if (dim < 2 || dim % 2 != 0) {
-    const std::string pointer = part == nullptr ? file.pointer("head_dim") : part->pointer(key);
+  const auto usual = [&] {
+    if (config.family.rotary_dim > 0) return config.family.rotary_dim;
+    return static_cast<Index>(std::floor(static_cast<double>(head_dim) * config.family.fraction));
+  };
+  const Index dim = said.part == nullptr ? usual() : dimensions(*said.part, said.key, head_dim);
+  if (dim < 2 || dim % 2 != 0 || dim > head_dim) {
+    const std::string pointer = said.part == nullptr ? config.file.pointer("head_dim") : said.part->pointer(said.key);
     config.notes().fail(pointer, "must make an even number of at least 2 dimensions turn, got " + std::to_string(dim) +
-                                     " of " + std::to_string(head_dim));
+                                     " of " + std::to_string(head_dim) +
+                                     config.defaults_among({"head_dim", "hidden_size", "num_attention_heads"}));
   }
+  compare_with_its_code(config, parameters, said, dim, head_dim);
   return dim;
 }
 
@@ -176,7 +267,8 @@ RopeAxes read_axes(const Config& config, const Parameters& parameters, Index rot
   }
   const std::vector<Index> pairs = *part->integers("mrope_section", 4, 1, most_head_dim / 2);
   if (pairs.empty() || std::accumulate(pairs.begin(), pairs.end(), Index{0}) != rotary_dim / 2) {
-    part->wrong("mrope_section", "1 to 4 numbers of pairs that add up to " + std::to_string(rotary_dim / 2));
+    part->wrong("mrope_section", "1 to 4 numbers of pairs that add up to " + std::to_string(rotary_dim / 2) +
+                                     config.defaults_among({"head_dim", "hidden_size", "num_attention_heads"}));
   }
   if (family.is(ernie_sections)) {
     if (pairs.size() != 3 || pairs[0] != pairs[1]) part->wrong("mrope_section", "3 numbers, the first two equal");
@@ -194,7 +286,14 @@ RopeAxes read_axes(const Config& config, const Parameters& parameters, Index rot
   return axes;
 }
 
-void warn_about_the_model(const Config& config) {
+void warn_about_the_model(const Config& config, const Rope& rope) {
+  const bool plain = rope.base == 10'000 && std::holds_alternative<NoScaling>(rope.scaling);
+  if (config.family.is(unscaled) && !std::holds_alternative<NoScaling>(rope.scaling)) {
+    config.file.warn("model_type", config.code() + " scales nothing, whatever the file says");
+  }
+  if (config.family.is(fixed_angles) && !plain) {
+    config.file.warn("model_type", config.code() + " has base 10000 and no scaling, whatever the file says");
+  }
   if (config.family.is(negative_angles)) {
     config.file.warn("model_type", "turns the other way round: scores are the same, the rotated vectors are not");
   }
@@ -218,16 +317,13 @@ Pairing read_pairing(const Config& config) {
 
 }  // namespace
 
-std::optional<Rope> read_rope(const Config& config, const std::string& layer_type) {
+std::optional<Rope> read_rope(const Config& config, const std::string& layer_type, Index head_dim) {
   const Source source = find_parameters(config, layer_type);
   if (source.absent) return {};
   const Parameters& parameters = source.parameters;
 
   Rope rope{.pairing = read_pairing(config)};
-  rope.head_dim = config.head_dim;
-  if (config.family.is(global_heads) && layer_type == "full_attention") {
-    rope.head_dim = config.file.integer("global_head_dim", 2, most_head_dim).value_or(512);
-  }
+  rope.head_dim = head_dim;
   rope.base = read_base(config, parameters, layer_type);
   if (config.family.is(half_of_channels)) {  // ChatGLM stretches by its base
     const double ratio = config.file.number("rope_ratio", {1e-3, 1e6}).value_or(1);
@@ -245,7 +341,7 @@ std::optional<Rope> read_rope(const Config& config, const std::string& layer_typ
   if (config.family.is(mla)) rope.part = RotaryPart::last();
   rope.scaling = read_scaling(config, parameters, rope.rotary_dim);
   rope.axes = read_axes(config, parameters, rope.rotary_dim);
-  warn_about_the_model(config);
+  warn_about_the_model(config, rope);
   return rope;
 }
 

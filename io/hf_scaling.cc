@@ -66,6 +66,9 @@ bool common_key(std::string_view key) {
   return std::find(std::begin(keys), std::end(keys), key) != std::end(keys);
 }
 
+/// Of Phi-3's class.
+constexpr Index usual_original = 4096;
+
 /// Reads one type's parameters and remembers which it asked for: the rest does nothing, and gets a warning.
 class Reader {
  public:
@@ -114,8 +117,14 @@ class Reader {
           key, std::to_string(*top) + " counts; " + parameters_.pointer(key) + " says " + std::to_string(*inside));
     }
     if (top) return *top;
-    if (inside) return *inside;
-    if (config_.family.is(top_level_original)) return 4096;
+    if (inside) {
+      if (config_.family.is(top_level_original) && *inside != usual_original) {
+        parameters_.warn(key, std::to_string(*inside) + " counts, but " + config_.code() +
+                                  " reads this key at the top level alone and takes " + std::to_string(usual_original));
+      }
+      return *inside;
+    }
+    if (config_.family.is(top_level_original)) return usual_original;
     if (config_.positions == 0) parameters_.missing(key, "or max_position_embeddings");
     parameters_.warn(key,
                      "not in the file; max_position_embeddings = " + std::to_string(config_.positions) + " is used");
@@ -131,7 +140,10 @@ class Reader {
     const Object* part = parameters_.with(ask(key));
     if (part == nullptr) parameters_.missing(key, std::to_string(pairs) + " numbers, for rope_type " + type_);
     std::vector<double> values = *part->numbers(key, most_head_dim / 2, factor_range);
-    if (std::ssize(values) != pairs) part->wrong(key, std::to_string(pairs) + " numbers, one per pair");
+    if (std::ssize(values) != pairs) {
+      part->wrong(key, std::to_string(pairs) + " numbers, one per pair" +
+                           config_.defaults_among({"head_dim", "hidden_size", "num_attention_heads"}));
+    }
     return values;
   }
 
@@ -176,8 +188,14 @@ RopeScaling read_deepseek_yarn(const Reader& reader) {
     reader.parameters().warn("mscale",
                              "without mscale_all_dim: used here, as in DeepSeek's own code; transformers ignores it");
   }
+  if (all_dim && !mscale) {
+    reader.parameters().warn("mscale_all_dim",
+                             "without mscale: cos and sin are divided by its factor, as in DeepSeek's "
+                             "own code; transformers does not divide");
+  }
   yarn.mscale = mscale.value_or(1);
   yarn.mscale_all_dim = all_dim.value_or(0);
+  yarn.attention_factor = reader.number("attention_factor", {1e-6, 1e6});
   return yarn;
 }
 
@@ -271,7 +289,8 @@ RopeScaling read_scaling(const Config& config, const Parameters& parameters, Ind
     if (type == "longrope") return read_longrope(reader, rotary_dim);
     if (type == "llama3") return read_llama3(reader);
     if (type == "proportional") {
-      return ProportionalScaling{parameters.number("partial_rotary_factor", {0, 1}).value_or(1),
+      const auto beside = config.file.number("partial_rotary_factor", {0, 1});
+      return ProportionalScaling{parameters.number("partial_rotary_factor", {0, 1}).value_or(beside.value_or(1)),
                                  reader.factor_or_one()};
     }
     const Object* part = parameters.with("rope_type");

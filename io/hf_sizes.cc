@@ -6,22 +6,13 @@ namespace bearing::hf {
 namespace {
 
 using json::Object;
-using Keys = std::vector<std::string_view>;
-
-/// The first spelling that is there; others that are there too and say something else get a warning.
-std::optional<Index> spelled(const Object& file, const Keys& keys, Index most) {
-  const std::string_view first = file.spelled(keys);
-  if (first.empty()) return {};
-  const Index value = *file.integer(first, 1, most);
-  for (std::string_view key : keys) {
-    if (key != first && file.has(key) && *file.integer(key, 1, most) != value) {
-      file.warn(key, "says otherwise than " + std::string(first) + " = " + std::to_string(value) + ", which counts");
-    }
-  }
-  return value;
+std::optional<Index> spelled(const Config& config, const Keys& keys, Index most) {
+  const std::string_view key = counting(config, keys);
+  return key.empty() ? std::nullopt : config.file.integer(key, 1, most);
 }
 
-Index assumed(const Config& config, std::string_view key, Index value) {
+Index assumed(Config& config, std::string_view key, Index value) {
+  config.from_class.emplace_back(key, value);
   config.file.warn(key, "not in the file; " + std::to_string(value) + " is the default of " + config.model_type);
   return value;
 }
@@ -32,12 +23,14 @@ Index read_kv_heads(const Config& config) {
     if (!file.flag("new_decoder_architecture").value_or(false)) {
       return file.flag("multi_query").value_or(true) ? 1 : config.heads;
     }
-    return spelled(file, {"num_kv_heads", "n_head_kv"}, most_heads).value_or(config.heads);
+    return spelled(config, {"num_kv_heads", "n_head_kv"}, most_heads).value_or(config.heads);
   }
   if (file.flag("multi_query_attention").value_or(false)) {
     if (const auto groups = file.integer("multi_query_group_num", 1, most_heads)) return *groups;
   }
-  if (const auto given = spelled(file, {"num_key_value_heads", "num_kv_heads", "n_head_kv"}, most_heads)) return *given;
+  if (const auto given = spelled(config, {"num_key_value_heads", "num_kv_heads", "n_head_kv"}, most_heads)) {
+    return *given;
+  }
   if (const auto attention = file.object("attn_config")) {
     if (const auto given = attention->integer("kv_n_heads", 1, most_heads)) return *given;
   }
@@ -51,27 +44,39 @@ Index read_latent_head_dim(Config& config) {
   const Index usual_rotary = std::lround(static_cast<double>(shape.head_dim) * config.family.fraction);
   config.rotary_dim = config.file.integer("qk_rope_head_dim", 1, most_head_dim / 2).value_or(usual_rotary);
   if (config.rotary_dim % 2 != 0) config.file.wrong("qk_rope_head_dim", "even");
-  return config.file.integer("qk_nope_head_dim", 0, most_head_dim / 2).value_or(shape.head_dim - usual_rotary) +
-         config.rotary_dim;
+  const Index head_dim =
+      config.file.integer("qk_nope_head_dim", 0, most_head_dim / 2).value_or(shape.head_dim - usual_rotary) +
+      config.rotary_dim;
+  // Files call either size head_dim.
+  const auto said = config.file.integer("head_dim", 1, most_head_dim);
+  if (said && *said != head_dim && *said != config.rotary_dim) {
+    config.file.warn("head_dim", "ignored: heads of latent attention have qk_nope_head_dim + qk_rope_head_dim = " +
+                                     std::to_string(head_dim) + " dimensions");
+  }
+  return head_dim;
 }
 
 Index read_head_dim(Config& config) {
   const Object& file = config.file;
   if (config.family.is(mla)) return read_latent_head_dim(config);
   const Keys keys = {"head_dim", "attention_head_dim", "kv_channels"};
-  if (const auto given = spelled(file, keys, most_head_dim)) return *given;
+  if (const auto given = spelled(config, keys, most_head_dim)) return *given;
   const Shape& shape = config.family.shape;
-  if (shape.head_dim > 0 && !file.mentions("head_dim")) return shape.head_dim;
+  if (shape.head_dim > 0 && !file.mentions("head_dim")) {
+    config.from_class.emplace_back("head_dim", shape.head_dim);
+    return shape.head_dim;
+  }
 
   const Keys hidden_keys = {"hidden_size", "n_embd", "d_model", "dim"};
-  auto hidden = spelled(file, hidden_keys, most_heads * most_head_dim);
+  auto hidden = spelled(config, hidden_keys, most_heads * most_head_dim);
   if (!hidden && shape.hidden > 0) hidden = assumed(config, "hidden_size", shape.hidden);
   if (!hidden) file.missing("head_dim", "or hidden_size, to divide by the number of heads");
   if (*hidden % config.heads != 0 || *hidden / config.heads > most_head_dim) {
     const std::string_view key = file.spelled(hidden_keys);
     config.notes().fail(file.pointer(key.empty() ? "hidden_size" : key),
                         "must be a multiple of the number of heads, " + std::to_string(config.heads) +
-                            ", and give a head_dim of at most 65536, got " + std::to_string(*hidden));
+                            ", and give a head_dim of at most 65536, got " + std::to_string(*hidden) +
+                            config.defaults_among({"num_attention_heads", "hidden_size"}));
   }
   return *hidden / config.heads;
 }
@@ -81,7 +86,7 @@ Index read_head_dim(Config& config) {
 void read_sizes(Config& config) {
   const Object& file = config.file;
   const Shape& shape = config.family.shape;
-  if (const auto heads = spelled(file, {"num_attention_heads", "n_head", "n_heads", "num_heads"}, most_heads)) {
+  if (const auto heads = spelled(config, {"num_attention_heads", "n_head", "n_heads", "num_heads"}, most_heads)) {
     config.heads = *heads;
   } else if (shape.heads > 0) {
     config.heads = assumed(config, "num_attention_heads", shape.heads);
@@ -98,7 +103,7 @@ void read_sizes(Config& config) {
   }
   config.head_dim = read_head_dim(config);
 
-  if (const auto layers = spelled(file, {"num_hidden_layers", "n_layer", "n_layers", "num_layers"}, most_layers)) {
+  if (const auto layers = spelled(config, {"num_hidden_layers", "n_layer", "n_layers", "num_layers"}, most_layers)) {
     config.layers = *layers;
   } else if (shape.layers > 0) {
     config.layers = assumed(config, "num_hidden_layers", shape.layers);
@@ -106,14 +111,14 @@ void read_sizes(Config& config) {
     config.layers = 1;
     file.warn("num_hidden_layers", "not in the file; one layer is shown");
   }
-  config.positions = spelled(file,
+  config.positions = spelled(config,
                              {"max_position_embeddings", "n_positions", "max_sequence_length", "max_seq_len",
                               "seq_length", "model_max_length", "n_ctx"},
                              most_positions)
                          .value_or(shape.positions);
 
   // A null switches the window off; a missing key leaves the class' default.
-  const std::string_view key = file.spelled({"sliding_window", "attention_chunk_size", "local_attention"});
+  const std::string_view key = counting(config, {"sliding_window", "attention_chunk_size", "local_attention"});
   if (!key.empty()) {
     config.window = *file.integer(key, 0, most_positions);
   } else if (!file.mentions("sliding_window") && !file.mentions("attention_chunk_size")) {

@@ -63,6 +63,7 @@ void members(DeepseekYarnScaling& s, Visit&& visit) {
   visit("beta_slow", s.beta_slow);
   visit("mscale", s.mscale);
   visit("mscale_all_dim", s.mscale_all_dim);
+  visit("attention_factor", s.attention_factor);
 }
 template <class Visit>
 void members(LongRopeScaling& s, Visit&& visit) {

@@ -120,7 +120,8 @@ void bind_scalings(nb::module_& m) {
        DeepseekYarnScaling{}, Field{"factor", &DeepseekYarnScaling::factor},
        Field{"trained_length", &DeepseekYarnScaling::trained_length},
        Field{"beta_fast", &DeepseekYarnScaling::beta_fast}, Field{"beta_slow", &DeepseekYarnScaling::beta_slow},
-       Field{"mscale", &DeepseekYarnScaling::mscale}, Field{"mscale_all_dim", &DeepseekYarnScaling::mscale_all_dim});
+       Field{"mscale", &DeepseekYarnScaling::mscale}, Field{"mscale_all_dim", &DeepseekYarnScaling::mscale_all_dim},
+       Field{"attention_factor", &DeepseekYarnScaling::attention_factor});
   spec(m, "LongRopeScaling",
        "LongRoPE (Ding et al. 2024, arXiv 2402.13753; Phi-3): each frequency divided by its own factor, of the long\n"
        "list when the sequence is longer than the trained length, else of the short one.",

@@ -159,6 +159,8 @@ TEST(RopeResolve, RefusesFactorsThatCannotBe) {
       {yarn([](auto& y) { y.mscale_slope = nan; }), "mscale_slope: must be finite, got nan"},
       {scaled(DeepseekYarnScaling{.factor = 0, .trained_length = 9}), "factor" + positive + "0"},
       {scaled(DeepseekYarnScaling{.factor = 2, .trained_length = 9, .mscale = nan}), "mscale: must be finite, got nan"},
+      {scaled(DeepseekYarnScaling{.factor = 2, .trained_length = 9, .attention_factor = 0}),
+       "attention_factor" + positive + "0"},
       {scaled(Llama3Scaling{.factor = -8}), "factor" + positive + "-8"},
       {scaled(Llama3Scaling{.low_freq_factor = 0}), "low_freq_factor" + positive + "0"},
       {scaled(Llama3Scaling{.low_freq_factor = 5}), "high_freq_factor: must be at least low_freq_factor = 5, got 4"},

@@ -54,7 +54,8 @@ struct AttentionOf {
   }
   AttentionFactors operator()(const DeepseekYarnScaling& y) const {
     const Wide all = magnitude(y.factor, y.mscale_all_dim);
-    return {(magnitude(y.factor, y.mscale) / all).to_double(), (all * all).to_double()};
+    const double given = y.attention_factor.value_or((magnitude(y.factor, y.mscale) / all).to_double());
+    return {given, (all * all).to_double()};
   }
   AttentionFactors operator()(const LongRopeScaling& l) const {
     if (l.attention_factor) return {*l.attention_factor};
@@ -149,6 +150,7 @@ struct ScalingCheck {
     check_turns("beta_fast", s.beta_fast, "beta_slow", s.beta_slow);
     check_finite("mscale", s.mscale);
     check_finite("mscale_all_dim", s.mscale_all_dim);
+    if (s.attention_factor) check_positive("attention_factor", *s.attention_factor);
   }
   void operator()(const LongRopeScaling& s) const {
     check_length(s.trained_length);

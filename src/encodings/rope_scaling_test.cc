@@ -236,6 +236,10 @@ TEST(RopeScaling, DeepseeksFactorsAreARatioAndASquare) {
   const DeepseekYarnScaling defaults{.factor = 40, .trained_length = 4096};  // mscale 1, mscale_all_dim 0
   EXPECT_NEAR(attention_factor(defaults), 0.1 * std::log(40) + 1, 4 * DBL_EPSILON);
   EXPECT_EQ(resolve(half(64, 1e4, defaults)).softmax_scale_factor, 1);
+  DeepseekYarnScaling given = v3;
+  given.attention_factor = 1.5;
+  EXPECT_EQ(attention_factor(given), 1.5);
+  EXPECT_EQ(resolve(half(64, 1e4, given)).softmax_scale_factor, resolve(half(64, 1e4, v3)).softmax_scale_factor);
 }
 
 TEST(RopeScaling, LongRopeSwitchesPastTheTrainedLength) {

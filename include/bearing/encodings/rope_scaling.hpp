@@ -67,13 +67,14 @@ struct YarnScaling {
   bool operator==(const YarnScaling&) const = default;
 };
 
-/// YaRN as DeepSeek uses it: a = m(mscale)/m(mscale_all_dim) always, and the softmax scale is multiplied by
-/// m(mscale_all_dim)² (read it from RopeFrequencies::softmax_scale_factor; attention must apply it).
+/// YaRN as DeepSeek uses it: a = `attention_factor` if given, else m(mscale)/m(mscale_all_dim), and the softmax scale
+/// is multiplied by m(mscale_all_dim)² (read it from RopeFrequencies::softmax_scale_factor; attention must apply it).
 struct DeepseekYarnScaling {
   double factor = 1;
   Index trained_length = 0;
   double beta_fast = 32, beta_slow = 1;
   double mscale = 1, mscale_all_dim = 0;
+  std::optional<double> attention_factor = {};
   bool operator==(const DeepseekYarnScaling&) const = default;
 };
 
