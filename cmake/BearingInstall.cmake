@@ -17,7 +17,8 @@ install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/bearing DESTINATION ${CMAKE_INST
         PATTERN "*.hpp"
         PATTERN "io.hpp" EXCLUDE
         PATTERN "npy.hpp" EXCLUDE
-        PATTERN "threads.hpp" EXCLUDE)
+        PATTERN "threads.hpp" EXCLUDE
+        PATTERN "whole_files.hpp" EXCLUDE)
 
 # A static library's own needs are its user's needs at link time; a shared one keeps them to itself.
 function(install_pkgconfig name description library requires private)
@@ -48,7 +49,7 @@ endfunction()
 install_component(bearing "")
 install_pkgconfig(bearing "${PROJECT_DESCRIPTION}" bearing "" "libhwy")
 if(BEARING_BUILD_IO)
-  install_component(bearing_io -io io.hpp npy.hpp)
+  install_component(bearing_io -io io.hpp npy.hpp whole_files.hpp)
   install_pkgconfig(bearing-io "bearing: model files in, encodings out" bearing_io "bearing = ${PROJECT_VERSION}" "")
 endif()
 if(BEARING_BUILD_THREADS)

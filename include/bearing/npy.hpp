@@ -2,6 +2,7 @@
 
 #include <bearing/export.hpp>
 #include <bearing/view.hpp>
+#include <bearing/whole_files.hpp>
 #include <cstddef>
 #include <string>
 #include <vector>
@@ -29,9 +30,11 @@ struct NpyOutput {
   const void* data = nullptr;
 };
 
-/// Writes format 1.0. All files are written beside their places first and renamed when the last one is whole, so a
-/// failure leaves what was there before. Throws ConfigError if a file cannot be written, ShapeError for a dtype or a
+/// Writes format 1.0, into files that are written together. Throws as WholeFiles::add, and ShapeError for a dtype or a
 /// shape that no .npy file can have.
+BEARING_EXPORT void add_npy(WholeFiles& files, const NpyOutput& file);
+
+/// The same of all files at once: a failure leaves what was there before.
 BEARING_EXPORT void write_npy(const std::vector<NpyOutput>& files);
 BEARING_EXPORT void write_npy(const std::string& path, const std::string& dtype, const std::vector<Index>& shape,
                               const void* data);

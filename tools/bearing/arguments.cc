@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cstdlib>
+#include <limits>
 
-#include "commands.hpp"
+#include "errors.hpp"
 
 namespace bearing::tool {
 namespace {
@@ -31,11 +33,35 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
 Index parse_index(std::string_view option, std::string_view text, Index lowest, Index highest) {
   Index value = 0;
   const char* end = text.data() + text.size();
-  const auto [last, error] = std::from_chars(text.data(), end, value);
+  auto [last, error] = std::from_chars(text.data(), end, value);
+  if (error == std::errc{} && last + 1 == end) {
+    const Index unit = *last == 'k' ? Index{1} << 10 : *last == 'M' ? Index{1} << 20 : 0;
+    if (unit > 0 && std::abs(value) <= std::numeric_limits<Index>::max() / unit) value *= unit, ++last;
+  }
   if (error != std::errc{} || last != end || value < lowest || value > highest) {
     throw UsageError(fmt::format("{}: must be a whole number from {} to {}, got '{}'", option, lowest, highest, text));
   }
   return value;
+}
+
+bool is_index(std::string_view text) {
+  if (text.starts_with('-')) text.remove_prefix(1);
+  if (text.ends_with('k') || text.ends_with('M')) text.remove_suffix(1);
+  return !text.empty() && text.find_first_not_of("0123456789") == text.npos;
+}
+
+std::string either(const std::vector<std::string>& words) {
+  std::string out;
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    out += i == 0 ? "" : i + 1 < words.size() ? ", " : " or ";
+    out += words[i];
+  }
+  return out;
+}
+
+std::string without_function(const std::string& error) {
+  const std::size_t end = error.find("] ");
+  return error.starts_with('[') && end != error.npos ? error.substr(end + 2) : error;
 }
 
 std::string closest(std::string_view word, const std::vector<std::string>& known) {

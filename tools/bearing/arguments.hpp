@@ -9,8 +9,18 @@
 
 namespace bearing::tool {
 
-/// A whole number in [lowest, highest]; throws UsageError naming the option otherwise.
+/// A whole number in [lowest, highest]; k after it stands for 2^10, M for 2^20, as in lengths of contexts. Throws
+/// UsageError naming the option for anything else.
 Index parse_index(std::string_view option, std::string_view text, Index lowest, Index highest);
+
+/// Whether text is meant as a whole number, not as a file's name.
+bool is_index(std::string_view text);
+
+/// "npy, csv or text"
+std::string either(const std::vector<std::string>& words);
+
+/// A library's error without the function's name: "[resolve] base: …" → "base: …".
+std::string without_function(const std::string& error);
 
 /// The closest of the known words, or "" if none is near.
 std::string closest(std::string_view word, const std::vector<std::string>& known);

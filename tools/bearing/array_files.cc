@@ -1,9 +1,13 @@
 #include "array_files.hpp"
 
 #include <fmt/format.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <system_error>
 
 #include "arguments.hpp"
-#include "commands.hpp"
+#include "errors.hpp"
 #ifdef BEARING_TOOL_THREADS
 #include <bearing/threads.hpp>
 #endif
@@ -37,11 +41,23 @@ std::string shape_text(const std::vector<Index>& shape) { return fmt::format("[{
 
 void bad_file(const std::string& file, const std::string& text) { throw ConfigError(file + ": " + text); }
 
-bool heads_first(const std::string& layout) {
-  if (layout == "bhtd") return true;
-  if (layout == "bthd") return false;
-  throw UsageError(fmt::format("--layout: must be bhtd or bthd, got '{}'", layout));
+std::string read_stream(int stream, const std::string& name) {
+  constexpr std::size_t most = std::size_t{16} << 20;
+  std::string text;
+  std::array<char, 65536> piece;
+  while (true) {
+    const ssize_t n = ::read(stream, piece.data(), piece.size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) bad_file(name, "cannot be read: " + std::generic_category().message(errno));
+    if (n == 0) return text;
+    text.append(piece.data(), static_cast<std::size_t>(n));
+    if (text.size() > most) bad_file(name, "must have at most 16 MiB, got more");
+  }
 }
+
+std::vector<std::string> layouts() { return {"bhtd", "bthd"}; }
+
+bool heads_first(const std::string& layout) { return layout == "bhtd"; }
 
 Tensor read_tensor(const std::string& file, const TensorFormat& format) {
   Tensor x{file, read_npy(file)};
@@ -82,6 +98,12 @@ TokenPositions read_positions(const std::string& file) {
     bad_file(file, fmt::format("the dtype must be int64 or float64 (i8, f8), got {}", array.dtype));
   }
   return positions;
+}
+
+TokenPositions positions_of(const char* option, const std::string& text) {
+  if (text.empty()) return {};
+  if (is_index(text)) return {{}, Positions(parse_index(option, text, -max_position, max_position))};
+  return read_positions(text);
 }
 
 Executor executor_of(const std::string& text) {

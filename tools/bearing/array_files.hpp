@@ -21,13 +21,17 @@ std::string shape_text(const std::vector<Index>& shape);
 
 [[noreturn]] void bad_file(const std::string& file, const std::string& text);
 
+/// Everything that comes from an open file; `name` stands for it in errors. At most 16 MiB, as of any config.
+std::string read_stream(int stream, const std::string& name);
+
 /// How a tensor's file is to be read: --layout and --bf16.
 struct TensorFormat {
   bool heads_first = true;  ///< bhtd, else bthd
   bool bf16 = false;        ///< 16-bit integers are bfloat16
 };
 
-/// --layout's word; throws UsageError for another.
+/// The words of --layout, and which puts heads before time.
+std::vector<std::string> layouts();
 bool heads_first(const std::string& layout);
 
 /// A tensor from a file.
@@ -56,6 +60,9 @@ struct TokenPositions {
 
 /// int64 or float64: [time], [batch, time] or [axes, batch, time].
 TokenPositions read_positions(const std::string& file);
+
+/// The first token's position, a file of positions, or 0 for an empty text; throws UsageError naming the option.
+TokenPositions positions_of(const char* option, const std::string& text);
 
 /// --threads N, 0 for all; throws UsageError.
 Executor executor_of(const std::string& threads);

@@ -5,13 +5,14 @@
 #include <bearing/attention.hpp>
 #include <chrono>
 #include <cmath>
-#include <set>
 
 #include "arguments.hpp"
 #include "array_files.hpp"
 #include "attend_report.hpp"
+#include "command_line.hpp"
 #include "commands.hpp"
 #include "encoding_spec.hpp"
+#include "outputs.hpp"
 
 namespace bearing::tool {
 namespace {
@@ -19,12 +20,18 @@ namespace {
 struct Options {
   std::string q, k, v, out, lse, d_out, d_q, d_k, d_v;
   std::vector<std::string> encodings;
-  std::string mask, window, scale, soft_cap, q_positions, k_positions, seq_len;
+  std::string mask, window, scale, soft_cap, q_positions, k_positions, length;
   std::string k_lengths, key_mask, visible, q_starts, k_starts, block_table, sinks, d_sinks;
   std::string layout = "bhtd", threads = "1";
   bool bf16 = false, json = false;
 
   bool backward() const { return !d_out.empty(); }
+  /// Whether a spec names a file for a gradient.
+  bool parameter_grads() const {
+    return std::any_of(encodings.begin(), encodings.end(), [](const std::string& spec) {
+      return spec.find(":d_") != spec.npos || spec.find(",d_") != spec.npos;
+    });
+  }
   TensorFormat format() const { return {.heads_first = heads_first(layout), .bf16 = bf16}; }
 };
 
@@ -34,16 +41,22 @@ void check_options(const Options& options) {
   if (grads && !options.backward()) throw UsageError("--d-q, --d-k, --d-v and --d-sinks need --d-out");
   if (!options.d_sinks.empty() && options.sinks.empty()) throw UsageError("--d-sinks needs --sinks");
   if (options.q_starts.empty() != options.k_starts.empty()) throw UsageError("--q-starts and --k-starts go together");
+  if (options.backward() && !grads && !options.parameter_grads()) {
+    throw UsageError("--d-out needs --d-q, --d-k, --d-v, --d-sinks or an encoding's d_KEY=FILE: where a gradient goes");
+  }
   if (options.backward() && !options.block_table.empty()) throw UsageError("--block-table has no backward");
 }
 
+const std::vector<std::pair<const char*, Mask>>& masks() {
+  static const std::vector<std::pair<const char*, Mask>> words = {{"none", Mask::none},
+                                                                  {"causal", Mask::causal},
+                                                                  {"causal-top-left", Mask::causal_top_left},
+                                                                  {"causal-bottom-right", Mask::causal_bottom_right}};
+  return words;
+}
+
 Mask mask_of(const std::string& word) {
-  if (word == "none") return Mask::none;
-  if (word == "causal") return Mask::causal;
-  if (word == "causal-top-left") return Mask::causal_top_left;
-  if (word == "causal-bottom-right") return Mask::causal_bottom_right;
-  throw UsageError(fmt::format(
-      "--mask: must be none, causal (by position), causal-top-left or causal-bottom-right, got '{}'", word));
+  return std::find_if(masks().begin(), masks().end(), [&](const auto& mask) { return word == mask.first; })->second;
 }
 
 Window window_of(const std::string& text) {
@@ -57,7 +70,7 @@ Window window_of(const std::string& text) {
 /// Whole numbers, "3,5,8" or a file of int64.
 std::vector<Index> read_indices(const char* option, const std::string& text) {
   std::vector<Index> numbers;
-  if (text.find_first_not_of("0123456789,") == text.npos) {
+  if (is_index(text.substr(0, text.find(',')))) {
     for (std::size_t from = 0; from <= text.size();) {
       const std::size_t comma = std::min(text.find(',', from), text.size());
       numbers.push_back(parse_index(option, text.substr(from, comma - from), 0, max_position));
@@ -105,15 +118,6 @@ struct Visibility {
   }
 };
 
-/// An offset, or a file of positions.
-TokenPositions positions_of(const char* option, const std::string& text) {
-  if (text.empty()) return {};
-  if (text.find_first_not_of("-0123456789") == text.npos) {
-    return {{}, Positions(parse_index(option, text, -max_position, max_position))};
-  }
-  return read_positions(text);
-}
-
 CallShape shape_of(const Options& options, const Tensor& q, const Tensor& k, const Tensor& v,
                    const Visibility& visibility) {
   CallShape shape{.batch = q.shape[0], .heads = q.shape[1], .kv_heads = k.shape[1], .q_len = q.shape[2]};
@@ -131,10 +135,10 @@ CallShape shape_of(const Options& options, const Tensor& q, const Tensor& k, con
                          q.file, shape_text(q.array.shape), shape_text(k.array.shape)));
   }
   if (!std::equal(v.shape.begin(), v.shape.begin() + 3, k.shape.begin())) {
-    bad_file(v.file, fmt::format("must have the shape of {} but for the last extent, {}, got {}", k.file,
+    bad_file(v.file, fmt::format("must have the shape of {} except for the last extent, {}, got {}", k.file,
                                  shape_text(k.array.shape), shape_text(v.array.shape)));
   }
-  if (!options.seq_len.empty()) shape.seq_len = parse_index("--seq-len", options.seq_len, 1, max_position);
+  if (!options.length.empty()) shape.seq_len = parse_index("--length", options.length, 1, max_position);
   return shape;
 }
 
@@ -224,7 +228,9 @@ class Attend {
     }
   }
 
-  AttendReport run(const Executor& on) {
+  /// Computes, prints what `text` makes of the report, and writes.
+  void run(const Executor& on, const std::function<std::string(const AttendReport&)>& text) {
+    check_outputs();
     const AttentionOptions<A> call = options_of_call();
     Result<T> out({shape_.batch, shape_.heads, shape_.q_len, shape_.value_dim}, format_);
     std::vector<A> lse(static_cast<std::size_t>(shape_.batch * shape_.heads * shape_.q_len));
@@ -245,10 +251,10 @@ class Attend {
         bytes(q_) + bytes(k_) + bytes(v_) + static_cast<Index>(out.numbers.size() * sizeof(T) + lse.size() * sizeof(A));
     if (options_.backward()) {
       backward(call, {.out = out.view, .lse = lse_view, .d_out = {}}, report, on);
-    } else {
-      write(report);
     }
-    return report;
+    report.files = files_;
+    report.peak_bytes = peak_bytes();
+    outputs_.save(text(report));
   }
 
  private:
@@ -256,7 +262,7 @@ class Attend {
 
   void add_output(const std::string& file, const std::string& dtype, const std::vector<Index>& shape,
                   const void* data) {
-    if (!file.empty()) outputs_.push_back({file, dtype, shape, data});
+    if (!file.empty()) outputs_.add({file, dtype, shape, data});
   }
 
   std::vector<Index> lse_shape() const {
@@ -309,14 +315,13 @@ class Attend {
                                        shape_text(d_out.array.shape), d_out.array.dtype));
     }
     results.d_out = d_out.view<const T>();
-    std::vector<Result<T>> kept;
-    kept.reserve(3);
+    grads_.reserve(3);  // their views stay where they are
     const auto wanted = [&](const std::string& file, const Tensor& x) -> View<T, 4> {
       if (file.empty()) return {};
-      kept.emplace_back(x.shape, format_);
-      add_output(file, x.array.dtype, x.array.shape, kept.back().numbers.data());
+      grads_.emplace_back(x.shape, format_);
+      add_output(file, x.array.dtype, x.array.shape, grads_.back().numbers.data());
       report.tensor_bytes += bytes(x);
-      return kept.back().view;
+      return grads_.back().view;
     };
     const AttentionGrads<T> grads{
         .d_q = wanted(options_.d_q, q_), .d_k = wanted(options_.d_k, k_), .d_v = wanted(options_.d_v, v_)};
@@ -326,18 +331,21 @@ class Attend {
     for (const auto& step : encodings_.after_backward) step();
     report.backward_seconds = seconds_since(start);
     add_output(options_.d_sinks, dtype_of<A>(), {static_cast<Index>(d_sinks_.size())}, d_sinks_.data());
-    outputs_.insert(outputs_.end(), encodings_.gradients.begin(), encodings_.gradients.end());
-    write(report);
+    for (const NpyOutput& gradient : encodings_.gradients) outputs_.add(gradient);
   }
 
-  void write(AttendReport& report) {
-    report.peak_bytes = peak_bytes();
-    std::set<std::string> files;
-    for (const NpyOutput& output : outputs_) {
-      if (!files.insert(output.path).second) throw UsageError("two outputs would go to " + output.path);
-      report.files.push_back(output.path);
-    }
-    write_npy(outputs_);
+  /// Before anything is computed: no two outputs are one file. Those of options alone were looked at already.
+  void check_outputs() {
+    std::vector<std::pair<std::string, std::string>> outputs;
+    const auto add = [&](const char* option, const std::string& file) {
+      if (!file.empty()) outputs.emplace_back(option, file);
+    };
+    add("--out", options_.out), add("--lse", options_.lse);
+    add("--d-q", options_.d_q), add("--d-k", options_.d_k), add("--d-v", options_.d_v);
+    add("--d-sinks", options_.d_sinks);
+    for (const NpyOutput& gradient : encodings_.gradients) add("--encoding", gradient.path);
+    check_different(outputs);
+    for (const auto& [option, file] : outputs) files_.push_back(file);
   }
 
   const Options& options_;
@@ -349,92 +357,81 @@ class Attend {
   CallEncodings<A> encodings_;
   AttentionInputs<T> in_;
   std::vector<A> sinks_, d_sinks_;
-  std::vector<NpyOutput> outputs_;
+  std::vector<Result<T>> grads_;
+  Outputs outputs_;
+  std::vector<std::string> files_;
 };
 
 void attend_files(const Options& options) {
   check_options(options);
-  mask_of(options.mask);
   window_of(options.window);
   const Executor on = executor_of(options.threads);
   const TensorFormat format = options.format();
   Tensor q = read_tensor(options.q, format), k = read_tensor(options.k, format), v = read_tensor(options.v, format);
   const std::string dtype = q.array.dtype;
-  const auto run = [&]<class T>(T) { return Attend<T>(options, std::move(q), std::move(k), std::move(v)).run(on); };
-  const AttendReport report = options.bf16    ? run(Bfloat16{})
-                              : dtype == "f2" ? run(Float16{})
-                              : dtype == "f4" ? run(float{})
-                                              : run(double{});
-  print(options.json ? to_json(report) : to_text(report, output_style()));
+  const auto text = [&](const AttendReport& report) {
+    return options.json ? to_json(report) : to_text(report, output_style());
+  };
+  const auto run = [&]<class T>(T) { Attend<T>(options, std::move(q), std::move(k), std::move(v)).run(on, text); };
+  if (options.bf16) return run(Bfloat16{});
+  if (dtype == "f2") return run(Float16{});
+  if (dtype == "f4") return run(float{});
+  run(double{});
 }
 
-/// Adds options of text to a command.
-class TextOptions {
- public:
-  explicit TextOptions(CLI::App& command) : command_(&command) {}
-
-  CLI::Option* operator()(const char* name, std::string& value, const char* type, const char* description) const {
-    return command_->add_option(name, value, description)->type_name(type);
-  }
-
- private:
-  CLI::App* command_;
-};
-
-void add_tensor_options(CLI::App& command, Options& o) {
-  const TextOptions text(command);
-  text("--q", o.q, "FILE", "Queries: [batch, heads, q_len, dim]")->required();
-  text("--k", o.k, "FILE", "Keys: [batch, kv_heads, k_len, dim]")->required();
-  text("--v", o.v, "FILE", "Values: [batch, kv_heads, k_len, value_dim]")->required();
-  text("--mask", o.mask, "MASK", "none, causal (by position), causal-top-left or\ncausal-bottom-right (by index)")
-      ->required();
-  command.add_option("--encoding", o.encodings, "NAME or NAME:KEY=VALUE,...; several: all act")
-      ->type_name("SPEC")
-      ->allow_extra_args(false);
-  text("--out", o.out, "FILE", "Where the output goes");
-  text("--lse", o.lse, "FILE", "Where ln(sum of exp(scores)) goes");
+void add_tensor_options(Command& command, Options& o) {
+  command.input("--q", o.q, "FILE", "Queries: [batch, heads, q_len, dim]").required = true;
+  command.input("--k", o.k, "FILE", "Keys: [batch, kv_heads, k_len, dim]").required = true;
+  command.input("--v", o.v, "FILE", "Values: [batch, kv_heads, k_len, value_dim]").required = true;
+  std::vector<std::string> words;
+  for (const auto& mask : masks()) words.emplace_back(mask.first);
+  command
+      .word("--mask", o.mask, "MASK", words,
+            "none, causal (by position), causal-top-left or\ncausal-bottom-right (by index)")
+      .required = true;
+  command.options.push_back(
+      {"--encoding", "SPEC", "NAME or NAME:KEY=VALUE,...; several: all act", Takes::spec, &o.encodings});
+  command.output("-o,--out", o.out, "Where the output goes");
+  command.output("--lse", o.lse, "Where ln(sum of exp(scores)) goes");
 }
 
-void add_score_options(CLI::App& command, Options& o) {
-  const TextOptions text(command);
-  text("--q-positions", o.q_positions, "N|FILE", "Position of the first query, or of all");
-  text("--k-positions", o.k_positions, "N|FILE", "The same of the keys (default 0)");
-  text("--window", o.window, "BEFORE[,AFTER]", "Sliding window, in tokens; -1: no limit");
-  text("--scale", o.scale, "X", "Softmax scale (default 1/sqrt(dim))");
-  text("--soft-cap", o.soft_cap, "X", "Bounds q.k by X*tanh(./X)");
-  text("--k-lengths", o.k_lengths, "N,...|FILE", "Keys of each sequence; others are padding");
-  text("--key-mask", o.key_mask, "FILE", "bool [batch, k_len]: true may be seen");
-  text("--visible", o.visible, "FILE", "bool [batch, heads, q_len, k_len], or 1s");
-  text("--q-starts", o.q_starts, "N,...|FILE", "Packed sequences: 0, ..., q_len");
-  text("--k-starts", o.k_starts, "N,...|FILE", "The same of the keys");
-  text("--block-table", o.block_table, "FILE", "int64 [batch, blocks]: a paged cache");
-  text("--sinks", o.sinks, "FILE", "A sink logit for each head");
-  text("--seq-len", o.seq_len, "N", "Length for dynamic NTK and LongRoPE");
+void add_score_options(Command& command, Options& o) {
+  command.input("--q-positions", o.q_positions, "N|FILE", "Position of the first query, or of all");
+  command.input("--k-positions", o.k_positions, "N|FILE", "The same of the keys (default 0)");
+  command.text("--window", o.window, "BEFORE[,AFTER]", "Sliding window, in tokens; -1: no limit");
+  command.text("--scale", o.scale, "X", "Softmax scale (default 1/sqrt(dim))");
+  command.text("--soft-cap", o.soft_cap, "X", "Bounds q.k by X*tanh(./X)");
+  command.input("--k-lengths", o.k_lengths, "N,...|FILE", "Keys of each sequence; others are padding");
+  command.input("--key-mask", o.key_mask, "FILE", "bool [batch, k_len]: true may be seen");
+  command.input("--visible", o.visible, "FILE", "bool [batch, heads, q_len, k_len], or 1s");
+  command.input("--q-starts", o.q_starts, "N,...|FILE", "Packed sequences: 0, ..., q_len");
+  command.input("--k-starts", o.k_starts, "N,...|FILE", "The same of the keys");
+  command.input("--block-table", o.block_table, "FILE", "int64 [batch, blocks]: a paged cache");
+  command.input("--sinks", o.sinks, "FILE", "A sink logit for each head");
+  command.text("--length", o.length, "N", "Length in tokens for dynamic NTK and LongRoPE");
 }
 
-void add_backward_options(CLI::App& command, Options& o) {
-  const TextOptions text(command);
-  text("--d-out", o.d_out, "FILE", "The output's gradient: does the backward");
-  text("--d-q", o.d_q, "FILE", "Where the queries' gradient goes");
-  text("--d-k", o.d_k, "FILE", "The same of the keys'");
-  text("--d-v", o.d_v, "FILE", "The same of the values'");
-  text("--d-sinks", o.d_sinks, "FILE", "The same of the sinks'");
+void add_backward_options(Command& command, Options& o) {
+  command.input("--d-out", o.d_out, "FILE", "The output's gradient: does the backward");
+  command.output("--d-q", o.d_q, "Where the queries' gradient goes");
+  command.output("--d-k", o.d_k, "The same of the keys'");
+  command.output("--d-v", o.d_v, "The same of the values'");
+  command.output("--d-sinks", o.d_sinks, "The same of the sinks'");
 }
 
 }  // namespace
 
-Action add_attend_command(CLI::App& app) {
-  CLI::App* command = app.add_subcommand("attend", "Attention with any encodings, on .npy files");
+Command attend_command() {
   const auto o = std::make_shared<Options>();
-  add_tensor_options(*command, *o);
-  add_score_options(*command, *o);
-  add_backward_options(*command, *o);
-  const TextOptions text(*command);
-  text("--layout", o->layout, "ORDER", "bhtd (default) or bthd: b batch, h heads, t time");
-  command->add_flag("--bf16", o->bf16, "The files hold bfloat16 as uint16");
-  text("--threads", o->threads, "N", "Threads, 0 for all (default 1); same bits for any");
-  command->add_flag("--json", o->json, "JSON of a stable schema");
-  command->footer(
+  Command command{"attend", "Attention with any encodings, on .npy files"};
+  add_tensor_options(command, *o);
+  add_score_options(command, *o);
+  add_backward_options(command, *o);
+  command.word("--layout", o->layout, "ORDER", layouts(), "bhtd (default) or bthd: b batch, h heads, t time");
+  command.flag("--bf16", o->bf16, "The files hold bfloat16 as uint16");
+  command.text("--threads", o->threads, "N", "Threads, 0 for all (default 1); same bits for any");
+  command.flag("--json", o->json, "The report as JSON of a stable schema");
+  command.footer =
       "A SPEC is a name that 'bearing list' shows, with its numbers; what it learned\n"
       "comes from .npy files, and d_KEY=FILE says where KEY's gradient goes:\n"
       "  alibi    t5:table=t5.npy,d_table=d.npy    shaw:clip=16,key=k.npy,value=v.npy\n"
@@ -448,8 +445,9 @@ Action add_attend_command(CLI::App& app) {
       "                 --encoding rope:pairing=half --encoding alibi\n"
       "  bearing attend --q q.npy --k k.npy --v v.npy --mask none --scale 1 \\\n"
       "                 --encoding t5:table=t5.npy,d_table=d_t5.npy \\\n"
-      "                 --d-out d_o.npy --d-q d_q.npy --d-k d_k.npy --d-v d_v.npy");
-  return [o] { attend_files(*o); };
+      "                 --d-out d_o.npy --d-q d_q.npy --d-k d_k.npy --d-v d_v.npy";
+  command.run = [o] { attend_files(*o); };
+  return command;
 }
 
 }  // namespace bearing::tool

@@ -23,20 +23,26 @@ std::string seconds_text(double seconds) {
   return seconds < 1 ? fmt::format("{:.3g} ms", 1e3 * seconds) : fmt::format("{:.3g} s", seconds);
 }
 
+/// NumPy's f4 for people.
+std::string type_text(const std::string& dtype) {
+  return dtype == "bf16" ? "bfloat16" : dtype == "f2" ? "float16" : dtype == "f4" ? "float32" : "float64";
+}
+
 std::string limit_text(Index limit) { return limit < 0 ? "all" : grouped(limit); }
 
 }  // namespace
 
 std::string to_text(const AttendReport& report, const Style& style) {
   const CallShape& s = report.shape;
-  std::string out =
-      line(style, "queries",
-           fmt::format("batch {}, {} heads, {} tokens of {}", grouped(s.batch), s.heads, grouped(s.q_len), s.dim));
+  std::string out = line(style, "queries",
+                         fmt::format("batch {}, {} head{}, {} tokens of {}", grouped(s.batch), s.heads,
+                                     s.heads == 1 ? "" : "s", grouped(s.q_len), s.dim));
   out += line(style, "keys",
-              fmt::format("{} heads, {} tokens of {}, values of {}; {}", s.kv_heads, grouped(s.k_len), s.dim,
-                          s.value_dim, report.dtype));
+              fmt::format("{} head{}, {} tokens of {}, values of {}", s.kv_heads, s.kv_heads == 1 ? "" : "s",
+                          grouped(s.k_len), s.dim, s.value_dim));
+  out += line(style, "type", type_text(report.dtype));
   out += line(style, "encodings",
-              report.encodings.empty() ? "none" : fmt::format("{}", fmt::join(report.encodings, "; ")));
+              report.encodings.empty() ? "none" : printable(fmt::format("{}", fmt::join(report.encodings, "; "))));
   std::string mask = report.mask;
   if (report.before >= 0 || report.after >= 0) {
     mask += fmt::format(", window {} before, {} after", limit_text(report.before), limit_text(report.after));
@@ -51,7 +57,7 @@ std::string to_text(const AttendReport& report, const Style& style) {
   out += line(style, "memory",
               fmt::format("{} of tensors; the process had at most {}", bytes_text(report.tensor_bytes),
                           bytes_text(report.peak_bytes)));
-  out += line(style, "written", fmt::format("{}", fmt::join(report.files, ", ")));
+  out += line(style, "written", printable(fmt::format("{}", fmt::join(report.files, ", "))));
   if (report.blind_queries > 0) {
     out += '\n' +
            wrapped(fmt::format("{} {} no key: their output is 0, their log-sum-exp -inf.",

@@ -5,8 +5,10 @@
 
 #include "arguments.hpp"
 #include "commands.hpp"
+#include "errors.hpp"
 #include "inspect_options.hpp"
 #include "json_writer.hpp"
+#include "outputs.hpp"
 #include "properties_text.hpp"
 #include "terminal.hpp"
 #include "text_table.hpp"
@@ -18,6 +20,7 @@ struct Options {
   std::string encoding, require;
   SizeOptions size;
   bool json = false;
+  std::string out;
 };
 
 struct CheckReport {
@@ -71,18 +74,29 @@ std::string to_json(const CheckReport& report) {
   return json.text();
 }
 
-/// Names of properties that must hold: those asked for, and that results are the same again, which always must.
-std::vector<std::string> required(const Options& options, const std::vector<inspect::Property>& properties) {
-  std::vector<std::string> known, names{"deterministic"};
-  for (const inspect::Property& property : properties) known.push_back(property.name);
-  std::string rest = options.require;
-  while (!rest.empty()) {
-    const std::size_t comma = std::min(rest.find(','), rest.size());
-    names.push_back(rest.substr(0, comma));
-    rest.erase(0, comma + 1);
+/// "shift-map" of "shift map": a word for a command line.
+std::string as_word(std::string name) {
+  std::replace(name.begin(), name.end(), ' ', '-');
+  return name;
+}
+
+std::vector<std::string> property_names() {
+  // As inspect::check() names them; the tests hold the two together.
+  return {"unique", "relative",  "decay",     "extensible", "deterministic", "bounded",
+          "norm",   "symmetric", "shift-map", "parameters", "memory"};
+}
+
+/// Properties that must hold: those asked for, and that results are the same again, which always must.
+std::vector<std::string> required(const Options& options) {
+  const std::vector<std::string> known = property_names();
+  std::vector<std::string> names{"deterministic"};
+  for (std::size_t from = 0; !options.require.empty() && from <= options.require.size();) {
+    const std::size_t comma = std::min(options.require.find(',', from), options.require.size());
+    names.push_back(as_word(options.require.substr(from, comma - from)));
+    from = comma + 1;
     if (std::find(known.begin(), known.end(), names.back()) == known.end()) {
-      throw UsageError(
-          fmt::format("--require: '{}' is not a property{}", names.back(), suggestion(names.back(), known)));
+      throw UsageError(fmt::format("--require: '{}' is not a property{}; these are: {}", names.back(),
+                                   suggestion(names.back(), known), fmt::join(known, ", ")));
     }
   }
   return names;
@@ -90,21 +104,21 @@ std::vector<std::string> required(const Options& options, const std::vector<insp
 
 void check_encoding(const Options& options) {
   CheckReport report{.entry = &entry_of("check", options.encoding)};
+  const std::vector<std::string> names = required(options);
   const inspect::SpecimenOptions asked = options.size.parse();
   with_library_errors("check", [&] {
     report.properties = inspect::check(*report.entry, asked);  // refuses sizes that would fill the memory
     report.specimen = inspect::make(*report.entry, asked);
     report.size = report.specimen.options;  // an image's length is whole rows
   });
-  const std::vector<std::string> names = required(options, report.properties);
   for (inspect::Claim& claim : inspect::claims()) {
     if (claim.stem == report.entry->stem) report.claims.push_back(std::move(claim));
   }
-  print(options.json ? to_json(report) : to_text(report, output_style()));
+  deliver(options.out, options.json ? to_json(report) : to_text(report, output_style(options.out)));
   std::string failed;
   for (const inspect::Property& property : report.properties) {
     if (property.verdict == inspect::Verdict::yes) continue;
-    if (std::find(names.begin(), names.end(), property.name) == names.end()) continue;
+    if (std::find(names.begin(), names.end(), as_word(property.name)) == names.end()) continue;
     failed += fmt::format("{}{} ({})", failed.empty() ? "" : ", ", property.name, inspect::name(property.verdict));
   }
   if (!failed.empty())
@@ -113,25 +127,26 @@ void check_encoding(const Options& options) {
 
 }  // namespace
 
-Action add_check_command(CLI::App& app) {
-  CLI::App* command = app.add_subcommand("check", "Measure the properties of an encoding");
+Command check_command() {
   const auto options = std::make_shared<Options>();
-  command->add_option("ENCODING", options->encoding, "One of those that 'bearing list' shows")
-      ->required()
-      ->type_name("");
-  options->size.add_to(*command);
-  command->add_option("--require", options->require, "Properties that must hold, else exit status 1")
-      ->type_name("NAME,...");
-  command->add_flag("--json", options->json, "JSON, in full precision, of a stable schema");
-  command->footer(
+  Command command{"check", "Measure the properties of an encoding"};
+  command.options.push_back(
+      {"ENCODING", "", "One of those that 'bearing list' shows", Takes::encoding, &options->encoding, {}, true});
+  options->size.add_to(command);
+  command.options.push_back({"--require", "NAME,...", "Properties that must hold, else exit status 1", Takes::words,
+                             &options->require, property_names()});
+  command.flag("--json", options->json, "JSON, in full precision, of a stable schema");
+  command.output("-o,--out", options->out, "Where the report goes; else standard output");
+  command.footer =
       "Makes an example of the encoding and measures it: every verdict comes with its\n"
       "evidence. docs/guide/properties.md says what each property means.\n"
       "\n"
       "Examples:\n"
       "  bearing check rope\n"
       "  bearing check alibi --heads 12 --length 4096\n"
-      "  bearing check rope_yarn --require relative,norm");
-  return [options] { check_encoding(*options); };
+      "  bearing check rope_yarn --require relative,norm";
+  command.run = [options] { check_encoding(*options); };
+  return command;
 }
 
 }  // namespace bearing::tool

@@ -4,8 +4,10 @@
 #include <bearing/properties.hpp>
 
 #include "commands.hpp"
+#include "errors.hpp"
 #include "inspect_options.hpp"
 #include "json_writer.hpp"
+#include "outputs.hpp"
 #include "properties_text.hpp"
 #include "terminal.hpp"
 #include "text_table.hpp"
@@ -17,6 +19,7 @@ struct Options {
   std::vector<std::string> encodings;
   SizeOptions size;
   bool json = false;
+  std::string out;
 };
 
 struct CompareReport {
@@ -85,25 +88,26 @@ void compare_encodings(const Options& options) {
     } catch (const UsageError& error) {
       if (!options.encodings.empty()) throw;
       // Of all, those that can serve this size; the others are named where they do no harm.
-      fmt::print(stderr, "bearing: {} is left out: {}\n", entry->stem, error.what());
+      note(fmt::format("{} is left out: {}", entry->stem, error.what()));
     }
   }
   for (inspect::Claim& claim : inspect::claims()) {
     const auto shown = [&](const inspect::Entry* entry) { return entry->stem == claim.stem; };
     if (std::any_of(entries.begin(), entries.end(), shown)) report.claims.push_back(std::move(claim));
   }
-  print(options.json ? to_json(report) : to_text(report, output_style()));
+  deliver(options.out, options.json ? to_json(report) : to_text(report, output_style(options.out)));
 }
 
 }  // namespace
 
-Action add_compare_command(CLI::App& app) {
-  CLI::App* command = app.add_subcommand("compare", "Compare encodings, by measurement");
+Command compare_command() {
   const auto options = std::make_shared<Options>();
-  command->add_option("ENCODING", options->encodings, "Which ones (default: all)")->type_name("...");
-  options->size.add_to(*command);
-  command->add_flag("--json", options->json, "JSON of a stable schema");
-  command->footer(
+  Command command{"compare", "Compare encodings, by measurement"};
+  command.options.push_back({"ENCODING", "...", "Which ones (default: all)", Takes::encoding, &options->encodings});
+  options->size.add_to(command);
+  command.flag("--json", options->json, "JSON of a stable schema");
+  command.output("-o,--out", options->out, "Where the report goes; else standard output");
+  command.footer =
       "learned: how many numbers training learns. past length: what becomes of\n"
       "positions past --length. relative: logits stay when all tokens move alike.\n"
       "decay: octave maxima fall with distance. memory: how what is kept grows with\n"
@@ -111,8 +115,9 @@ Action add_compare_command(CLI::App& app) {
       "\n"
       "Examples:\n"
       "  bearing compare sinusoidal learned t5 alibi rope\n"
-      "  bearing compare --json > comparison.json");
-  return [options] { compare_encodings(*options); };
+      "  bearing compare --json > comparison.json";
+  command.run = [options] { compare_encodings(*options); };
+  return command;
 }
 
 }  // namespace bearing::tool

@@ -1,27 +1,49 @@
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <bearing/error.hpp>
+#include <cmath>
+#include <filesystem>
+#include <system_error>
 
 #include "arguments.hpp"
+#include "array_files.hpp"
 #include "commands.hpp"
 #include "config_report.hpp"
+#include "outputs.hpp"
 #include "terminal.hpp"
 
 namespace bearing::tool {
 namespace {
 
 struct Options {
-  std::string file, seq_len, layer;
+  std::vector<std::string> files;
+  std::string length, layer, out;
   bool json = false, all = false;
 };
+
+/// What a scaling by a factor reaches from the trained length; 0 where the factor does not say how far.
+Index reach_of(const RopeScaling& scaling) {
+  const auto reach = [](const auto& stretched) -> Index {
+    using Scaling = std::decay_t<decltype(stretched)>;
+    if constexpr (std::is_same_v<Scaling, YarnScaling> || std::is_same_v<Scaling, DeepseekYarnScaling> ||
+                  std::is_same_v<Scaling, NtkByPartsScaling>) {
+      const double tokens = stretched.factor * static_cast<double>(stretched.trained_length);
+      return tokens < static_cast<double>(max_position) ? static_cast<Index>(std::llround(tokens)) : max_position;
+    }
+    return 0;
+  };
+  return std::visit(reach, scaling);
+}
 
 RopeLengths lengths_of(const Model& model, const Layer& layer, const Rope& rope, Index seq_len) {
   const Index trained = model.trained_length > 0 ? model.trained_length : trained_length(rope.scaling);
   // Inside a window no two tokens are further apart than the window, however long the sequence: no new angles.
   const bool bounded = layer.window > 0 && layer.window <= trained;
   return {.trained = bounded ? 0 : trained,
-          .longest = std::max({trained, model.context_length, seq_len}),
+          .longest = std::max({trained, model.context_length, seq_len, reach_of(rope.scaling)}),
           .seq_len = seq_len};
 }
 
@@ -68,10 +90,39 @@ void add_warnings(ConfigReport& report) {
   }
 }
 
-ConfigReport make_report(const Options& options) {
+/// A file, a model's folder, or - for standard input; pipes are read as they come.
+Model read_model(const std::string& file) {
+  std::error_code ignored;
+  const std::filesystem::file_status status = std::filesystem::status(file, ignored);
+  if (file == "-") return parse_hf_config(read_stream(STDIN_FILENO, "standard input"), "standard input");
+  if (std::filesystem::is_directory(status))
+    return read_hf_config((std::filesystem::path(file) / "config.json").string());
+  if (!std::filesystem::is_fifo(status) && !std::filesystem::is_character_file(status)) return read_hf_config(file);
+  const int stream = ::open(file.c_str(), O_RDONLY | O_CLOEXEC);
+  if (stream < 0) bad_file(file, "cannot be opened: " + std::generic_category().message(errno));
+  const std::string text = read_stream(stream, file);
+  ::close(stream);
+  return parse_hf_config(text, file);
+}
+
+/// A scaling's factor and the file's lengths say how long sequences may be: two answers are worth a word.
+void add_reach(ConfigReport& report) {
+  for (const GroupReport& shown : report.groups) {
+    const Rope* rope = std::get_if<Rope>(&shown.group.layer.encoding);
+    if (rope != nullptr) report.reach = std::max(report.reach, reach_of(rope->scaling));
+  }
+  const Index stated = report.model.context_length;
+  // Factors are rounded as 40 or 8.0: a tenth more or less is the same length.
+  if (report.reach == 0 || stated == 0 || std::abs(report.reach - stated) * 10 <= stated) return;
+  report.warnings.push_back(
+      {"", fmt::format("the scaling's factor reaches {} tokens, the file states {}: the one or the other is not meant",
+                       grouped(report.reach), grouped(stated))});
+}
+
+ConfigReport make_report(const Options& options, const std::string& file) {
   ConfigReport report;
-  if (!options.seq_len.empty()) report.seq_len = parse_index("--seq-len", options.seq_len, 1, max_position);
-  report.model = read_hf_config(options.file);
+  if (!options.length.empty()) report.seq_len = parse_index("--length", options.length, 1, max_position);
+  report.model = read_model(file);
   const auto layers = static_cast<Index>(report.model.layers.size());
   Index layer = -1;
   if (!options.layer.empty()) layer = parse_index("--layer", options.layer, 0, layers - 1);
@@ -84,45 +135,66 @@ ConfigReport make_report(const Options& options) {
       shown.wavelength = wavelengths(*shown.frequencies);
     });
   }
+  add_reach(report);
   add_warnings(report);
   return report;
+}
+
+/// Of one file its report; of several texts one after the other, or a JSON array.
+std::string report_text(const Options& options) {
+  std::string out;
+  for (const std::string& file : options.files) {
+    const ConfigReport report = make_report(options, file);
+    if (!out.empty()) out += options.json ? "," : "\n";
+    out += options.json ? to_json(report)
+                        : to_text(report, output_style(options.out), options.all ? Pairs::all : Pairs::elided);
+    if (options.json) out.pop_back();  // the newline
+  }
+  if (!options.json) return out;
+  return options.files.size() == 1 ? out + '\n' : '[' + out + "]\n";
 }
 
 }  // namespace
 
 std::string ranges(const std::vector<Index>& numbers) {
+  constexpr std::size_t shortest = 4;  // "0, 2, 4" is as short as with dots
   std::string out;
   for (std::size_t i = 0; i < numbers.size();) {
-    std::size_t last = i;
-    while (last + 1 < numbers.size() && numbers[last + 1] == numbers[last] + 1) ++last;
+    // As far as the numbers go on by the same step.
+    std::size_t last = i + 1 < numbers.size() ? i + 1 : i;
+    const Index step = numbers[last] - numbers[i];
+    while (last + 1 < numbers.size() && numbers[last + 1] - numbers[last] == step) ++last;
+    const bool dots = step > 1 && last - i + 1 >= shortest;
+    if (step > 1 && !dots) last = i;
     out += fmt::format("{}{}", out.empty() ? "" : ", ", numbers[i]);
-    if (last > i) out += fmt::format("-{}", numbers[last]);
+    if (dots) out += fmt::format(", {}, ..., {}", numbers[i + 1], numbers[last]);
+    if (!dots && last > i) out += fmt::format("-{}", numbers[last]);
     i = last + 1;
   }
   return out;
 }
 
-Action add_config_command(CLI::App& app) {
-  CLI::App* command = app.add_subcommand("config", "Show what a model's config.json does with positions");
-  const auto options = std::make_shared<Options>();
-  command->add_option("FILE", options->file, "A Hugging Face config.json")->required()->type_name("");
-  command->add_option("--seq-len", options->seq_len, "Length in tokens for dynamic NTK and LongRoPE")->type_name("N");
-  command->add_option("--layer", options->layer, "Only the group of layers that holds this one")->type_name("I");
-  command->add_flag("--all", options->all, "Every pair: long tables are cut otherwise");
-  command->add_flag("--json", options->json, "JSON, in full precision, of a stable schema");
-  command->footer(
+Command config_command() {
+  const auto o = std::make_shared<Options>();
+  Command command{"config", "Show what a model's config.json does with positions"};
+  command.options.push_back(
+      {"FILE", "...", "Hugging Face config.json files, models' folders, or -", Takes::input, &o->files, {}, true});
+  command.text("--length", o->length, "N", "Length in tokens for dynamic NTK and LongRoPE");
+  command.text("--layer", o->layer, "I", "Only the group of layers that holds this one");
+  command.flag("--all", o->all, "Every pair: long tables are cut otherwise");
+  command.flag("--json", o->json, "JSON, in full precision, of a stable schema");
+  command.output("-o,--out", o->out, "Where the report goes; else standard output");
+  command.footer =
       "Prints each distinct encoding of the layers: its type, pairing, base and\n"
       "scaling, the frequency and wavelength of each pair, the factors that\n"
       "attention needs, and warnings.\n"
       "\n"
       "Examples:\n"
       "  bearing config config.json\n"
-      "  bearing config config.json --seq-len 131072 --layer 5 --all\n"
-      "  bearing config config.json --json > encoding.json");
-  return [options] {
-    const ConfigReport report = make_report(*options);
-    print(options->json ? to_json(report) : to_text(report, output_style(), options->all ? Pairs::all : Pairs::elided));
-  };
+      "  bearing config config.json --length 128k --layer 5 --all\n"
+      "  bearing config config.json --json > encoding.json";
+  command.run = [o] { deliver(o->out, report_text(*o)); };
+  return command;
 }
 
 }  // namespace bearing::tool

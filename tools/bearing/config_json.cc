@@ -125,6 +125,7 @@ std::string to_json(const ConfigReport& report) {
   json.member("head_dim", report.model.head_dim);
   json.member("trained_length", report.model.trained_length);
   json.member("context_length", report.model.context_length);
+  json.member("scaled_length", report.reach);
   json.member("seq_len", report.seq_len);
   json.key("inputs");
   json.begin_array();

@@ -21,6 +21,7 @@ struct GroupReport {
 struct ConfigReport {
   Model model;
   Index seq_len = 0;  ///< as asked for; 0: the trained length
+  Index reach = 0;    ///< trained length times the scaling's factor, where the factor means that
   std::vector<GroupReport> groups;
   std::vector<ConfigWarning> warnings;  ///< the file's, then those about the numbers
 };
@@ -32,7 +33,7 @@ std::string to_text(const ConfigReport& report, const Style& style, Pairs pairs)
 /// docs/guide/config-json-schema.md, "bearing.config/1".
 std::string to_json(const ConfigReport& report);
 
-/// {0, 1, 2, 5} → "0-2, 5".
+/// {0, 1, 2, 5} → "0-2, 5"; {0, 2, 4, 6} → "0, 2, ..., 6".
 std::string ranges(const std::vector<Index>& numbers);
 
 }  // namespace bearing::tool

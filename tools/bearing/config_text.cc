@@ -88,6 +88,9 @@ std::string wavelength_text(double tokens) {
   return tokens < 1e12 ? grouped(std::round(tokens)) : fmt::format("{:.4g}", tokens);
 }
 
+/// Six digits are for people; JSON has all.
+std::string factor_text(double factor) { return fmt::format("{:.6g}", factor); }
+
 using Cells = std::vector<std::string>;
 
 /// The rows of the table of pairs, its heading first; a long table without its middle.
@@ -152,21 +155,38 @@ std::string table_text(const std::vector<Cells>& rows, const Style& style) {
   return out;
 }
 
+/// An earlier group whose table of pairs is this one's; null if there is none.
+const GroupReport* same_table(const GroupReport& group, const ConfigReport& report) {
+  for (const GroupReport& other : report.groups) {
+    if (&other == &group) return nullptr;
+    if (!other.frequencies) continue;
+    const RopeFrequencies &a = *other.frequencies, &b = *group.frequencies;
+    if (a.inv_freq == b.inv_freq && a.change == b.change && a.axes == b.axes && a.axis == b.axis) return &other;
+  }
+  return nullptr;
+}
+
 std::string rope_text(const Rope& rope, const GroupReport& group, const ConfigReport& report, const Style& style,
                       Pairs pairs) {
   const RopeFrequencies& numbers = *group.frequencies;
   std::string out = labelled("pairing", pairing_text(rope, numbers.rotary_dim), style);
   out += labelled("dimensions", dimensions_text(numbers), style);
   if (numbers.axes > 1) out += labelled("axes", axes_text(rope.axes, numbers.axes), style);
-  out += labelled("base", grouped(rope.base), style);
+  out += labelled("base", grouped(rope.base) + " (rope_theta)", style);
   out += labelled("scaling", scaling_text(rope), style);
   if (depends_on_length(rope.scaling)) {
     const Index length = report.seq_len > 0 ? report.seq_len : trained_length(rope.scaling);
     out += labelled("numbers for", fmt::format("{} tokens", grouped(length)), style);
   }
-  out += labelled("attention factor", grouped(numbers.attention_factor), style);
-  out += labelled("softmax factor", grouped(numbers.softmax_scale_factor), style);
+  out += labelled("attention factor", factor_text(numbers.attention_factor), style);
+  out += labelled("softmax factor", factor_text(numbers.softmax_scale_factor), style);
   out += labelled("pairs", runs_text(numbers), style);
+  if (const GroupReport* other = same_table(group, report)) {
+    return out + labelled("table",
+                          "that of layer" + std::string(other->group.layers.size() == 1 ? " " : "s ") +
+                              ranges(other->group.layers),
+                          style);
+  }
   return out + '\n' + table_text(pair_rows(group, pairs), style);
 }
 
@@ -256,6 +276,9 @@ std::string to_text(const ConfigReport& report, const Style& style, Pairs pairs)
                   style);
   out += labelled("trained length", length_text(model.trained_length), style);
   out += labelled("context length", length_text(model.context_length), style);
+  if (report.reach > 0 && report.reach != model.context_length) {
+    out += labelled("scaled length", length_text(report.reach), style);
+  }
   for (const ModelInput& input : model.inputs) out += input_text(input, style);
   for (const GroupReport& group : report.groups) out += group_text(group, report, style, pairs);
   for (const ConfigWarning& warning : report.warnings) {

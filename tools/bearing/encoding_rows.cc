@@ -59,10 +59,29 @@ std::string rope_json(SpecText& spec, const std::string& scaling, Index head_dim
   json.key("scaling");
   json.begin_object();
   json.member("type", scaling);
+  if (scaling == "default") spec.finish();  // a rotation that is not scaled has no more keys
   for (const auto& [key, text] : spec.rest()) write_scaling_member(json, key, text);
   json.end_object();
   json.end_object();
   return json.text();
+}
+
+/// ": /scaling/fact: must be one of: type, factor, …" in the words of the spec.
+[[noreturn]] void refuse_scaling(SpecText& spec, std::string text) {
+  const std::string place = ": /", group = "scaling/", unknown = ": must be one of: type, ";
+  const std::size_t at = text.find(place);
+  if (at == text.npos) spec.fail(text);
+  text.erase(0, at + place.size());
+  if (text.starts_with(group)) text.erase(0, group.size());
+  const std::size_t list = text.find(unknown);
+  if (list == text.npos) spec.fail(text);
+  const std::string words = text.substr(list + unknown.size());
+  for (std::size_t from = 0; from < words.size();) {
+    const std::size_t end = std::min(words.find(", ", from), words.size());
+    spec.given(words.substr(from, end - from));
+    from = end + 2;
+  }
+  spec.unknown(text.substr(0, list));
 }
 
 Rope rope_of(SpecText& spec, const std::string& scaling, Index head_dim) {
@@ -70,9 +89,7 @@ Rope rope_of(SpecText& spec, const std::string& scaling, Index head_dim) {
   try {
     return parse_rope(rope_json(spec, scaling, head_dim), "");
   } catch (const ConfigError& error) {  // the JSON is ours, so the line in it says nothing
-    const std::string text = error.what();
-    const std::size_t at = text.find(": ");
-    spec.fail(at == text.npos ? text : text.substr(at + 2));
+    refuse_scaling(spec, error.what());
   }
 }
 
@@ -116,7 +133,7 @@ void rope(SpecReader<A>& read) {
   const Angles angles = spec.word("angles", {"exact", "as_float32"}) == "exact" ? Angles::exact : Angles::as_float32;
   const Rope made = rope_of(spec, scaling_of(spec.name()), read.call.dim);
   if (depends_on_length(made.scaling) && read.call.seq_len == 0) {
-    throw UsageError("--seq-len must be given: the frequencies of " + spec.name() + " depend on the sequence's length");
+    throw UsageError("--length must be given: the frequencies of " + spec.name() + " depend on the sequence's length");
   }
   act(read, resolve(made, read.call.seq_len, angles));
 }

@@ -22,16 +22,14 @@ const std::vector<Readable>& readable() {
 }
 
 const Readable& find_readable(const std::string& name) {
-  std::vector<std::string> names;
   for (const Readable& one : readable()) {
     if (name == one.name) return one;
-    names.push_back(one.name);
   }
   if (inspect::find(name) != nullptr) {
     throw UsageError(fmt::format(
         "--encoding: {} acts on the input: add it to what queries, keys and values are projected from", name));
   }
-  throw UsageError(fmt::format("--encoding: '{}' is not an encoding{}", name, suggestion(name, names)));
+  throw UsageError(fmt::format("--encoding: '{}' is not an encoding{}", name, suggestion(name, readable_names())));
 }
 
 /// "[buckets, heads] = [32, any]"
@@ -46,6 +44,12 @@ std::string extents_text(const Extents& extents) {
 }
 
 }  // namespace
+
+std::vector<std::string> readable_names() {
+  std::vector<std::string> names;
+  for (const Readable& one : readable()) names.push_back(one.name);
+  return names;
+}
 
 double parse_number(const std::string& option, const std::string& text) {
   double value = 0;
@@ -77,6 +81,7 @@ SpecText::SpecText(const std::string& spec) {
       fail(key + " is there twice");
     }
     values_.push_back({key, left.substr(equals + 1, comma == std::string::npos ? comma : comma - equals - 1)});
+    if (values_.back().text.empty()) fail(key + ": must not be empty");
     if (comma == std::string::npos) break;
     left.erase(0, comma + 1);
   }
@@ -137,9 +142,17 @@ std::vector<std::pair<std::string, std::string>> SpecText::rest() {
 
 void SpecText::finish() {
   for (const Value& value : values_) {
-    if (value.used) continue;
-    fail(fmt::format("'{}' is not a key{}", value.key, suggestion(value.key, known_)));
+    if (!value.used) unknown(value.key);
   }
+}
+
+void SpecText::unknown(const std::string& key) const {
+  std::vector<std::string> keys;  // each once, as they were asked for
+  for (const std::string& known : known_) {
+    if (std::find(keys.begin(), keys.end(), known) == keys.end()) keys.push_back(known);
+  }
+  fail(fmt::format("'{}' is not a key{}; it takes {}", key, suggestion(key, keys),
+                   keys.empty() ? "none" : fmt::format("{}", fmt::join(keys, ", "))));
 }
 
 std::vector<Index> fitted_shape(const std::string& what, const std::string& file, std::vector<Index> shape,
@@ -167,7 +180,7 @@ void read_encoding(const std::string& spec, const CallShape& call, CallEncodings
       one.in_float(reader);
     }
   } catch (const std::logic_error& error) {  // ShapeError, RangeError: what the numbers of the spec ask for
-    text.fail(error.what());
+    text.fail(without_function(error.what()));
   }
   text.finish();
 }

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "array_files.hpp"
-#include "commands.hpp"
+#include "errors.hpp"
 
 // An encoding on the command line: NAME, NAME:KEY=VALUE,KEY=VALUE,… or rope:JSON. Numbers and words stand in the spec,
 // what is learned in .npy files that it names; d_KEY=FILE says where a learned KEY's gradient goes.
@@ -67,6 +67,7 @@ class SpecText {
   void finish();
 
   [[noreturn]] void fail(const std::string& text) const;
+  [[noreturn]] void unknown(const std::string& key) const;
   [[noreturn]] void missing(const std::string& key, const Extents& extents) const;
 
  private:
@@ -183,6 +184,8 @@ struct Readable {
   void (*in_double)(SpecReader<double>&);
   void (*in_float)(SpecReader<float>&);
 };
+/// Names that a spec may begin with.
+std::vector<std::string> readable_names();
 void list_row_encodings(std::vector<Readable>& all);
 void list_biases(std::vector<Readable>& all);
 void list_terms(std::vector<Readable>& all);

@@ -6,7 +6,7 @@
 #include <limits>
 
 #include "arguments.hpp"
-#include "commands.hpp"
+#include "errors.hpp"
 
 namespace bearing::tool {
 namespace {
@@ -26,11 +26,11 @@ std::vector<std::string> near(const std::string& word) {
 
 }  // namespace
 
-void SizeOptions::add_to(CLI::App& command) {
-  command.add_option("--heads", heads, "Heads (default 8)")->type_name("N");
-  command.add_option("--dim", dim, "Dimensions of a head (default 64)")->type_name("N");
-  command.add_option("--length", length, "Tokens it is trained for (default 512)")->type_name("N");
-  command.add_option("--seed", seed, "Draws what would be learned (default 1)")->type_name("N");
+void SizeOptions::add_to(Command& command) {
+  command.text("--heads", heads, "N", "Heads (default 8)");
+  command.text("--dim", dim, "N", "Dimensions of a head (default 64)");
+  command.text("--length", length, "N", "Tokens it is trained for (default 512)");
+  command.text("--seed", seed, "N", "Draws what would be learned (default 1)");
 }
 
 inspect::SpecimenOptions SizeOptions::parse() const {

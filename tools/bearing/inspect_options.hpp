@@ -1,11 +1,12 @@
 #pragma once
 
-#include <CLI/App.hpp>
 #include <bearing/catalog.hpp>
 #include <stdexcept>
 #include <string>
 
-#include "commands.hpp"
+#include "arguments.hpp"
+#include "command.hpp"
+#include "errors.hpp"
 
 namespace bearing::tool {
 
@@ -13,7 +14,7 @@ namespace bearing::tool {
 struct SizeOptions {
   std::string heads, dim, length, seed;
 
-  void add_to(CLI::App& command);
+  void add_to(Command& command);
   /// Throws UsageError for a number out of range.
   inspect::SpecimenOptions parse() const;
 };
@@ -27,7 +28,7 @@ void with_library_errors(const std::string& command, const Body& body) {
   try {
     body();
   } catch (const std::logic_error& error) {  // ShapeError, RangeError
-    throw UsageError(command + ": " + error.what());
+    throw UsageError(command + ": " + without_function(error.what()));
   }
 }
 

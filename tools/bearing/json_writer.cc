@@ -2,32 +2,13 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 
+#include "utf8.hpp"
+
 namespace bearing::tool {
-namespace {
-
-/// The length of the UTF-8 sequence that text begins with, 0 if it is not one.
-std::size_t utf8_length(std::string_view text) {
-  const auto byte = [&](std::size_t i) { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0u; };
-  const auto follows = [&](std::size_t i) { return (byte(i) & 0xC0u) == 0x80u; };
-  const unsigned lead = byte(0);
-  if (lead < 0x80) return 1;
-  if (lead >= 0xC2 && lead < 0xE0 && follows(1)) return 2;
-  if (lead >= 0xE0 && lead < 0xF0 && follows(1) && follows(2)) {
-    const unsigned code = (lead & 0x0Fu) << 12 | (byte(1) & 0x3Fu) << 6;
-    return code >= 0x800 && (code < 0xD800 || code >= 0xE000) ? 3 : 0;  // no longer than needed, no surrogate
-  }
-  if (lead >= 0xF0 && lead < 0xF5 && follows(1) && follows(2) && follows(3)) {
-    const unsigned code = (lead & 0x07u) << 18 | (byte(1) & 0x3Fu) << 12;
-    return code >= 0x10000 && code < 0x110000 ? 4 : 0;
-  }
-  return 0;
-}
-
-}  // namespace
-
 void JsonWriter::separate() {
   if (after_key_) {
     after_key_ = false;
@@ -76,18 +57,17 @@ void JsonWriter::value(Index number) { raw(fmt::format("{}", number)); }
 void JsonWriter::value(std::string_view text) {
   std::string quoted = "\"";
   while (!text.empty()) {
-    const auto c = static_cast<unsigned char>(text[0]);
-    const std::size_t length = utf8_length(text);
-    if (length == 0) {
+    const Character c = first_character(text);
+    if (c.bytes == 0) {
       quoted += "\\ufffd";  // a file name need not be UTF-8, JSON must be
-    } else if (c == '"' || c == '\\') {
+    } else if (c.code == '"' || c.code == '\\') {
       quoted += {'\\', text[0]};
-    } else if (c < 0x20) {
-      quoted += fmt::format("\\u{:04x}", c);
+    } else if (is_control(c.code)) {
+      quoted += fmt::format("\\u{:04x}", static_cast<unsigned>(c.code));
     } else {
-      quoted += text.substr(0, length);
+      quoted += text.substr(0, c.bytes);
     }
-    text.remove_prefix(length == 0 ? 1 : length);
+    text.remove_prefix(std::max<std::size_t>(c.bytes, 1));
   }
   raw(quoted + '"');
 }

@@ -33,6 +33,10 @@ class JsonWriter {
   template <class T>
   void list(std::string_view name, const std::vector<T>& numbers) {
     key(name);
+    list(numbers);
+  }
+  template <class T>
+  void list(const std::vector<T>& numbers) {
     begin_array();
     ++inline_;
     for (const T& number : numbers) value(number);

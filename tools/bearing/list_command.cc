@@ -3,6 +3,7 @@
 #include "commands.hpp"
 #include "inspect_options.hpp"
 #include "json_writer.hpp"
+#include "outputs.hpp"
 #include "terminal.hpp"
 #include "text_table.hpp"
 
@@ -47,12 +48,18 @@ std::string list_text(const Style& style) {
 
 }  // namespace
 
-Action add_list_command(CLI::App& app) {
-  CLI::App* command = app.add_subcommand("list", "List the encodings: where they act and what they do");
-  const auto json = std::make_shared<bool>(false);
-  command->add_flag("--json", *json, "JSON, with titles, authors and sources");
-  command->footer("Example: bearing list --json | jq -r '.encodings[] | [.name, .source] | @tsv'");
-  return [json] { print(*json ? list_json() : list_text(output_style())); };
+Command list_command() {
+  struct Options {
+    bool json = false;
+    std::string out;
+  };
+  const auto o = std::make_shared<Options>();
+  Command command{"list", "List the encodings: where they act and what they do"};
+  command.flag("--json", o->json, "JSON, with titles, authors and sources");
+  command.output("-o,--out", o->out, "Where the list goes; else standard output");
+  command.footer = "Example: bearing list --json | jq -r '.encodings[] | [.name, .source] | @tsv'";
+  command.run = [o] { deliver(o->out, o->json ? list_json() : list_text(output_style(o->out))); };
+  return command;
 }
 
 }  // namespace bearing::tool

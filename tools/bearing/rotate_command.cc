@@ -11,14 +11,16 @@
 #include "array_files.hpp"
 #include "commands.hpp"
 #include "config_report.hpp"
+#include "errors.hpp"
+#include "outputs.hpp"
 #include "terminal.hpp"
 
 namespace bearing::tool {
 namespace {
 
 struct Options {
-  std::string config, rope, layer, seq_len;
-  std::string q, k, out_q, out_k, positions, offset;
+  std::string config, rope, layer, length;
+  std::string q, k, out_q, out_k, positions;
   std::string layout = "bhtd", threads = "1";
   bool backward = false, bf16 = false;
 };
@@ -70,20 +72,7 @@ void check_options(const Options& options) {
   if (options.q.empty() && options.k.empty()) throw UsageError("--q or --k must be given");
   if (options.q.empty() != options.out_q.empty()) throw UsageError("--q and --out-q go together");
   if (options.k.empty() != options.out_k.empty()) throw UsageError("--k and --out-k go together");
-  if (!options.out_q.empty() && options.out_q == options.out_k) {
-    throw UsageError("--out-q and --out-k must be different files");
-  }
-  if (!options.positions.empty() && !options.offset.empty()) {
-    throw UsageError("--positions and --offset exclude each other");
-  }
-  heads_first(options.layout);
   if (!options.layer.empty() && options.config.empty()) throw UsageError("--layer needs --config");
-}
-
-TokenPositions positions_of(const Options& options) {
-  if (!options.positions.empty()) return read_positions(options.positions);
-  return {{},
-          Positions(options.offset.empty() ? 0 : parse_index("--offset", options.offset, -max_position, max_position))};
 }
 
 void check_positions(const TokenPositions& positions, const Tensor& x, const RopeFrequencies& numbers,
@@ -91,9 +80,9 @@ void check_positions(const TokenPositions& positions, const Tensor& x, const Rop
   try {
     positions.at.check("rotate", "positions", numbers.axes, x.shape[0], x.shape[2]);
   } catch (const std::logic_error& error) {
-    std::string text = error.what();
-    text.erase(0, text.rfind("[rotate] ", 0) == 0 ? 9 : 0);
-    bad_file(options.positions.empty() ? "--offset" : options.positions, fmt::format("for {}: {}", x.file, text));
+    const bool number = options.positions.empty() || is_index(options.positions);
+    bad_file(number ? "--positions" : options.positions,
+             fmt::format("for {}: {}", x.file, without_function(error.what())));
   }
 }
 
@@ -108,10 +97,10 @@ void warn_about_length(const Rope& rope, Index seq_len, const TokenPositions& po
     }
   }
   if (last < static_cast<double>(trained)) return;
-  fmt::print(stderr,
-             "bearing: warning: {} depends on the sequence's length; the frequencies are those for {} tokens, but a\n"
-             "token stands at {}. Say --seq-len to get others.\n",
-             scaling_name(rope.scaling), trained, last);
+  note(
+      fmt::format("warning: {} depends on the sequence's length; the frequencies are those for {} tokens, but a\n"
+                  "token stands at {}. Say --length to get others.",
+                  scaling_name(rope.scaling), trained, last));
 }
 
 template <class T>
@@ -137,8 +126,8 @@ void rotate_tensor(const RopeFrequencies& numbers, Tensor& x, const Positions& a
 void rotate_files(const Options& options) {
   check_options(options);
   const Executor on = executor_of(options.threads);
-  const Index seq_len = options.seq_len.empty() ? 0 : parse_index("--seq-len", options.seq_len, 1, max_position);
-  const TokenPositions positions = positions_of(options);
+  const Index seq_len = options.length.empty() ? 0 : parse_index("--length", options.length, 1, max_position);
+  const TokenPositions positions = positions_of("--positions", options.positions);
   const Rope rope = options.config.empty() ? parse_rope(options.rope, "--rope") : rope_of_model(options);
   const RopeFrequencies numbers = resolve(rope, seq_len);
   std::vector<Rotated> tensors;
@@ -153,48 +142,46 @@ void rotate_files(const Options& options) {
                                     first.file, first.shape[0], first.shape[2], last.shape[0], last.shape[2]));
   }
   warn_about_length(rope, seq_len, positions, first);
-  std::vector<NpyOutput> outputs;
+  Outputs outputs;
   for (Rotated& x : tensors) {
     rotate_tensor(numbers, x, positions.at, options, on);
-    outputs.push_back({x.out, x.array.dtype, x.array.shape, x.array.bytes.data()});
+    outputs.add({x.out, x.array.dtype, x.array.shape, x.array.bytes.data()});
   }
-  write_npy(outputs);
+  outputs.save();
 }
 
 }  // namespace
 
-Action add_rotate_command(CLI::App& app) {
-  CLI::App* command = app.add_subcommand("rotate", "Rotate queries and keys in .npy files");
+Command rotate_command() {
   const auto o = std::make_shared<Options>();
-  const auto text = [&](const char* name, std::string& value, const char* type, const char* description) {
-    command->add_option(name, value, description)->type_name(type);
-  };
-  text("--config", o->config, "FILE", "A model's config.json that states the encoding");
-  text("--layer", o->layer, "I", "Which layer's encoding, where they differ");
-  text("--rope", o->rope, "JSON", "The encoding itself, without a model");
-  text("--seq-len", o->seq_len, "N", "Length in tokens for dynamic NTK and LongRoPE");
-  text("--q", o->q, "FILE", "Queries: [batch, heads, time, dim]");
-  text("--k", o->k, "FILE", "Keys: [batch, kv_heads, time, dim]");
-  text("--out-q", o->out_q, "FILE", "Where the rotated queries go");
-  text("--out-k", o->out_k, "FILE", "Where the rotated keys go");
-  text("--offset", o->offset, "N", "Position of the first token (default 0)");
-  text("--positions", o->positions, "FILE", "int64 or float64, [time] or [batch, time]; see below");
-  text("--layout", o->layout, "ORDER", "bhtd (default) or bthd: b batch, h heads, t time");
-  command->add_flag("--bf16", o->bf16, "The files hold bfloat16 as uint16");
-  command->add_flag("--backward", o->backward, "The gradient: the transpose of the rotation");
-  text("--threads", o->threads, "N", "Threads, 0 for all (default 1); same bits for any");
-  command->footer(
+  Command command{"rotate", "Rotate queries and keys in .npy files"};
+  command.input("--config", o->config, "FILE", "A model's config.json that states the encoding");
+  command.text("--layer", o->layer, "I", "Which layer's encoding, where they differ");
+  command.text("--rope", o->rope, "JSON", "The encoding itself, without a model");
+  command.text("--length", o->length, "N", "Length in tokens for dynamic NTK and LongRoPE");
+  command.input("--q", o->q, "FILE", "Queries: [batch, heads, time, dim]");
+  command.input("--k", o->k, "FILE", "Keys: [batch, kv_heads, time, dim]");
+  command.output("--out-q", o->out_q, "Where the rotated queries go");
+  command.output("--out-k", o->out_k, "Where the rotated keys go");
+  command.input("--positions", o->positions, "N|FILE",
+                "Of the first token (default 0), or of all: int64 or\nfloat64, [time] or [batch, time]; see below");
+  command.word("--layout", o->layout, "ORDER", layouts(), "bhtd (default) or bthd: b batch, h heads, t time");
+  command.flag("--bf16", o->bf16, "The files hold bfloat16 as uint16");
+  command.flag("--backward", o->backward, "The gradient: the transpose of the rotation");
+  command.text("--threads", o->threads, "N", "Threads, 0 for all (default 1); same bits for any");
+  command.footer =
       "The files are float16, float32, float64, or bfloat16 as uint16 with --bf16.\n"
       "Batch and heads may be left out: [heads, time, dim], [time, dim]. Positions of\n"
       "several axes (M-RoPE) are [axes, batch, time]. An output may replace its input.\n"
       "Nothing is written unless everything succeeded.\n"
       "\n"
       "Examples:\n"
-      "  bearing rotate --config config.json --q q.npy --k k.npy --offset 4096 \\\n"
+      "  bearing rotate --config config.json --q q.npy --k k.npy --positions 4096 \\\n"
       "                 --out-q q_rotated.npy --out-k k_rotated.npy\n"
       "  bearing rotate --rope '{\"head_dim\": 64, \"pairing\": \"half\"}' \\\n"
-      "                 --q q.npy --positions p.npy --out-q q_rotated.npy");
-  return [o] { rotate_files(*o); };
+      "                 --q q.npy --positions p.npy --out-q q_rotated.npy";
+  command.run = [o] { rotate_files(*o); };
+  return command;
 }
 
 }  // namespace bearing::tool

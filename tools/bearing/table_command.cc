@@ -1,15 +1,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <bearing/npy.hpp>
-#include <cerrno>
 #include <cmath>
-#include <fstream>
-#include <system_error>
 
 #include "arguments.hpp"
 #include "commands.hpp"
+#include "errors.hpp"
 #include "inspect_options.hpp"
+#include "json_writer.hpp"
+#include "outputs.hpp"
 #include "terminal.hpp"
 
 namespace bearing::tool {
@@ -18,14 +17,16 @@ namespace {
 using inspect::Array;
 
 struct Options {
-  std::string encoding, kind, format, out, first, head;
+  std::string encoding, kind, format, out, positions, head;
   SizeOptions size;
-  bool all = false;
+  bool all = false, json = false;
 };
 
 /// What is shown: numbers [heads, rows, columns] and what a row and a column are.
 struct Table {
   Array numbers;
+  std::string encoding, kind;
+  std::string contents;  ///< in words: where the numbers come from
   std::string row, column;
   Index first = 0;  ///< the first row's label
   bool rows_have_heads = true;
@@ -41,9 +42,6 @@ std::string kind_of(const Options& options, const inspect::Specimen& specimen) {
                      : scores              ? "scores"
                      : rows                ? "rows"
                                            : "logits";
-  if (kind != "rows" && kind != "scores" && kind != "logits") {
-    throw UsageError(fmt::format("--kind: must be rows, scores or logits, got '{}'", kind));
-  }
   if ((kind == "rows" && !rows) || (kind == "scores" && !scores)) {
     throw UsageError(
         fmt::format("table: {} has no {}: it acts on {}", options.encoding, kind, inspect::sites(specimen)));
@@ -51,10 +49,41 @@ std::string kind_of(const Options& options, const inspect::Specimen& specimen) {
   return kind;
 }
 
+/// Whether scores are other ones for queries and keys of nothing but zeros; the first query tells.
+bool look_at_content(const Array& scores, const inspect::Specimen& specimen, Index first) {
+  const auto [heads, dim, length, seed] = specimen.options;
+  const Array blank = specimen.scores(specimen.tokens(1, first), specimen.tokens(length, first), Array(heads, 1, dim),
+                                      Array(heads, length, dim));
+  for (Index h = 0; h < scores.shape[0]; ++h) {
+    for (Index j = 0; j < scores.shape[2]; ++j) {
+      if (scores(h, 0, j) != blank(h, 0, j)) return true;
+    }
+  }
+  return false;
+}
+
+/// "keys drawn from seed 1, turned": nobody is to take drawn numbers for the encoding's own.
+std::string contents_of(const std::string& kind, const inspect::Specimen& specimen, bool of_content) {
+  const auto seed = specimen.options.seed;
+  std::string out;
+  if (kind == "rows") {
+    out = specimen.input_rows ? "what is added to the input" : fmt::format("keys drawn from seed {}, turned", seed);
+  } else if (kind == "scores") {
+    out = "what is added to the scores";
+    if (of_content) out += fmt::format(", of queries and keys drawn from seed {}", seed);
+  } else {
+    out = fmt::format("scores of queries and keys drawn from seed {}", seed);
+  }
+  if (specimen.parameters > 0) out += fmt::format("; what is learned is drawn from seed {}", seed);
+  return out;
+}
+
 Table make_table(const Options& options) {
   const inspect::Entry& entry = entry_of("table", options.encoding);
   Table table;
-  if (!options.first.empty()) table.first = parse_index("--first", options.first, -max_position, max_position);
+  if (!options.positions.empty()) {
+    table.first = parse_index("--positions", options.positions, -max_position, max_position);
+  }
   with_library_errors("table", [&] {
     const inspect::SpecimenOptions asked = options.size.parse();
     const auto check_size = [&asked](Index columns) {
@@ -77,6 +106,8 @@ Table make_table(const Options& options) {
     } else {
       table.numbers = kind == "scores" ? specimen.scores(tokens, tokens, q, k) : specimen.logits(tokens, tokens, q, k);
     }
+    const bool of_content = kind == "scores" && look_at_content(table.numbers, specimen, table.first);
+    table.encoding = options.encoding, table.kind = kind, table.contents = contents_of(kind, specimen, of_content);
   });
   return table;
 }
@@ -84,17 +115,25 @@ Table make_table(const Options& options) {
 /// Four significant digits in at most ten columns.
 std::string cell(double number) { return fmt::format("{:.4g}", number); }
 
-/// One head, as many rows and columns as are readable; what is left out is counted.
+std::string counted(Index count, const char* what) {
+  return fmt::format("{} more {}{}", grouped(count), what, count == 1 ? "" : "s");
+}
+
+/// One head. On a terminal as many rows and columns as are readable, unless all are asked for; what is left out is
+/// counted.
 std::string to_text(const Table& table, Index head, const Style& style, bool all) {
   constexpr std::size_t cell_width = 11;
   constexpr Index most_rows = 24;
   const Array& x = table.numbers;
+  const bool whole = all || !style.terminal;
   const std::string heading = x.shape[0] > 1 ? fmt::format("head {} of {}; ", head, x.shape[0]) : "";
-  std::string out =
+  std::string out = wrapped(fmt::format("{}: {}", table.encoding, table.contents), style.width, 0);
+  out +=
       wrapped(fmt::format("{}{} down, {} across: [{}, {}]", heading, table.row, table.column, x.shape[1], x.shape[2]),
               style.width, 0);
   const auto fit = static_cast<Index>((style.width - 10) / cell_width);
-  const Index cols = std::min(x.shape[2], fit), rows = all ? x.shape[1] : std::min(x.shape[1], most_rows);
+  const Index cols = whole ? x.shape[2] : std::min(x.shape[2], fit);
+  const Index rows = whole ? x.shape[1] : std::min(x.shape[1], most_rows);
   std::string line = fmt::format("{:>10}", "");
   for (Index j = 0; j < cols; ++j)
     line += fmt::format("{:>{}}", j + (table.column == "key" ? table.first : 0), cell_width);
@@ -104,11 +143,10 @@ std::string to_text(const Table& table, Index head, const Style& style, bool all
     for (Index j = 0; j < cols; ++j) out += fmt::format("{:>{}}", cell(x(head, i, j)), cell_width);
     out += '\n';
   }
-  if (rows < x.shape[1] || cols < x.shape[2]) {
-    out += wrapped(fmt::format("{} more rows, {} more columns: --format csv or npy has them all", x.shape[1] - rows,
-                               x.shape[2] - cols),
-                   style.width, 0);
-  }
+  std::string left;
+  if (rows < x.shape[1]) left = counted(x.shape[1] - rows, "row");
+  if (cols < x.shape[2]) left += (left.empty() ? "" : ", ") + counted(x.shape[2] - cols, "column");
+  if (!left.empty()) out += wrapped(left + ": --all, a pipe or a file gets them all", style.width, 0);
   return out;
 }
 
@@ -129,24 +167,44 @@ std::string to_csv(const Table& table) {
   return out;
 }
 
-void write_text(const std::string& path, const std::string& text) {
-  std::ofstream file(path, std::ios::binary);
-  file << text;
-  file.close();
-  if (!file) throw std::runtime_error(path + ": cannot be written: " + std::generic_category().message(errno));
+/// All numbers, [heads][rows][columns], in full precision.
+std::string to_json(const Table& table) {
+  const Array& x = table.numbers;
+  JsonWriter json;
+  json.begin_object();
+  json.member("schema", "bearing.table/1");
+  json.member("encoding", table.encoding);
+  json.member("kind", table.kind);
+  json.member("contents", table.contents);
+  json.member("row", table.row);
+  json.member("column", table.column);
+  json.member("first", table.first);
+  json.key("numbers");
+  json.begin_array();
+  for (Index h = 0; h < x.shape[0]; ++h) {
+    json.begin_array();
+    for (Index i = 0; i < x.shape[1]; ++i) {
+      const double* row = x.values.data() + (h * x.shape[1] + i) * x.shape[2];
+      json.list(std::vector<double>(row, row + x.shape[2]));
+    }
+    json.end_array();
+  }
+  json.end_array();
+  json.end_object();
+  return json.text();
 }
 
+std::vector<std::string> formats() { return {"npy", "csv", "json", "text"}; }
+
 std::string format_of(const Options& options) {
-  if (!options.format.empty()) {
-    if (options.format != "npy" && options.format != "csv" && options.format != "text") {
-      throw UsageError(fmt::format("--format: must be npy, csv or text, got '{}'", options.format));
-    }
-    if (options.format == "npy" && options.out.empty()) throw UsageError("--format npy needs -o FILE");
-    return options.format;
+  if (options.json && !options.format.empty() && options.format != "json") {
+    throw UsageError("--json and --format " + options.format + " exclude each other");
   }
-  const std::size_t dot = options.out.rfind('.');
-  const std::string ending = dot == std::string::npos ? "" : options.out.substr(dot + 1);
-  return ending == "npy" || ending == "csv" ? ending : "text";
+  if (options.json) return "json";
+  if (options.format == "npy" && options.out.empty()) throw UsageError("--format npy needs --out FILE");
+  if (!options.format.empty()) return options.format;
+  const std::string ending = options.out.substr(options.out.rfind('.') + 1);  // npos + 1 is 0
+  return ending == "npy" || ending == "csv" || ending == "json" ? ending : "text";
 }
 
 void show_table(const Options& options) {
@@ -157,31 +215,31 @@ void show_table(const Options& options) {
   if (format == "npy") {
     const std::vector<Index> shape = table.rows_have_heads ? std::vector<Index>{x.shape[0], x.shape[1], x.shape[2]}
                                                            : std::vector<Index>{x.shape[1], x.shape[2]};
-    write_npy(options.out, "f8", shape, x.values.data());
-    return;
+    Outputs outputs;
+    outputs.add({options.out, "f8", shape, x.values.data()});
+    return outputs.save();
   }
-  const std::string text = format == "csv" ? to_csv(table) : to_text(table, head, output_style(), options.all);
-  if (options.out.empty()) {
-    print(text);
-  } else {
-    write_text(options.out, text);
-  }
+  deliver(options.out, format == "csv"    ? to_csv(table)
+                       : format == "json" ? to_json(table)
+                                          : to_text(table, head, output_style(options.out), options.all));
 }
 
 }  // namespace
 
-Action add_table_command(CLI::App& app) {
-  CLI::App* command = app.add_subcommand("table", "Print or write an encoding's table or bias matrix");
+Command table_command() {
   const auto o = std::make_shared<Options>();
-  command->add_option("ENCODING", o->encoding, "One of those that 'bearing list' shows")->required()->type_name("");
-  o->size.add_to(*command);
-  command->add_option("--first", o->first, "Position of the first token (default 0)")->type_name("N");
-  command->add_option("--kind", o->kind, "rows, scores or logits; see below")->type_name("KIND");
-  command->add_option("--head", o->head, "Which head the text shows (default 0)")->type_name("H");
-  command->add_option("--format", o->format, "npy, csv or text (default: by FILE's ending)")->type_name("FORMAT");
-  command->add_option("-o,--out", o->out, "Where to write; else standard output")->type_name("FILE");
-  command->add_flag("--all", o->all, "Text: every row");
-  command->footer(
+  Command command{"table", "Print or write an encoding's table or bias matrix"};
+  command.options.push_back(
+      {"ENCODING", "", "One of those that 'bearing list' shows", Takes::encoding, &o->encoding, {}, true});
+  o->size.add_to(command);
+  command.text("--positions", o->positions, "N", "Of the first token, the others count up (default 0)");
+  command.word("--kind", o->kind, "KIND", {"rows", "scores", "logits"}, "rows, scores or logits; see below");
+  command.text("--head", o->head, "H", "Which head the text shows (default 0)");
+  command.word("--format", o->format, "FORMAT", formats(), "npy, csv, json or text (default: by FILE's ending)");
+  command.flag("--json", o->json, "The same as --format json");
+  command.output("-o,--out", o->out, "Where to write; else standard output");
+  command.flag("--all", o->all, "Text on a terminal: every row and column");
+  command.footer =
       "rows: what is added to the input [length, dim], or seeded keys after turning\n"
       "[heads, length, dim]. scores: what the score site adds [heads, length, length];\n"
       "terms that look at queries and keys get seeded ones. logits: the whole score of\n"
@@ -191,8 +249,9 @@ Action add_table_command(CLI::App& app) {
       "Examples:\n"
       "  bearing table sinusoidal --dim 64 --length 512 -o sinusoidal.npy\n"
       "  bearing table alibi --heads 8 --length 16\n"
-      "  bearing table t5 --format csv > t5.csv");
-  return [o] { show_table(*o); };
+      "  bearing table t5 --format csv > t5.csv";
+  command.run = [o] { show_table(*o); };
+  return command;
 }
 
 }  // namespace bearing::tool

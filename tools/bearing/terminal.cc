@@ -1,6 +1,8 @@
 #include "terminal.hpp"
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <poll.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
@@ -8,9 +10,11 @@
 #include <cerrno>
 #include <charconv>
 #include <cmath>
-#include <cstdio>
 #include <cstdlib>
 #include <system_error>
+
+#include "signals.hpp"
+#include "utf8.hpp"
 
 namespace bearing::tool {
 namespace {
@@ -20,9 +24,10 @@ constexpr std::size_t narrowest = 40, widest = 160;
 
 }  // namespace
 
-Style output_style() {
+Style output_style(const std::string& out) {
   Style style;
-  const bool terminal = ::isatty(STDOUT_FILENO) == 1;
+  const bool terminal = out.empty() && ::isatty(STDOUT_FILENO) == 1;
+  style.terminal = terminal;
   const char* no_colour = std::getenv("NO_COLOR");
   const char* term = std::getenv("TERM");
   style.colour =
@@ -47,21 +52,56 @@ std::string yellow(const Style& style, std::string_view text) {
   return style.colour ? fmt::format("\x1b[33m{}\x1b[0m", text) : std::string(text);
 }
 
-void print(std::string_view text) {
-  if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() || std::fflush(stdout) != 0) {
-    throw OutputError("standard output cannot be written: " + std::generic_category().message(errno));
+void open_standard_streams() {
+  for (int stream = 0; stream <= 2; ++stream) {
+    // Opened the wrong way round, it still fails when it is used.
+    if (::fcntl(stream, F_GETFD) < 0) ::open("/dev/null", stream == 0 ? O_WRONLY : O_RDONLY);
   }
 }
 
+void print(std::string_view text) {
+  while (!text.empty()) {
+    const ssize_t n = ::write(STDOUT_FILENO, text.data(), text.size());
+    if (n >= 0) {
+      text.remove_prefix(static_cast<std::size_t>(n));
+    } else if (errno == EINTR) {
+      stop_if_interrupted();
+    } else if (errno == EAGAIN) {
+      pollfd stream{STDOUT_FILENO, POLLOUT, 0};
+      ::poll(&stream, 1, -1);
+    } else if (errno == EPIPE) {
+      throw Interrupted{SIGPIPE};  // who reads has seen enough: head, a pager that was left
+    } else {
+      throw OutputError("standard output cannot be written: " + std::generic_category().message(errno));
+    }
+  }
+}
+
+void note_line(std::string_view text) {
+  const std::string line = fmt::format("{}\n", text);
+  // There is nobody left to tell if this fails.
+  for (std::string_view left = line; !left.empty();) {
+    const ssize_t n = ::write(STDERR_FILENO, left.data(), left.size());
+    if (n <= 0) return;
+    left.remove_prefix(static_cast<std::size_t>(n));
+  }
+}
+
+void note(std::string_view text) { note_line(fmt::format("bearing: {}", text)); }
+
 std::string printable(std::string_view text) {
   std::string out;
-  for (char c : text) {
-    const auto u = static_cast<unsigned char>(c);
-    if (u < 0x20 || u == 0x7F) {
-      out += fmt::format("\\x{:02x}", u);
+  while (!text.empty()) {
+    const Character c = first_character(text);
+    const std::size_t bytes = std::max<std::size_t>(c.bytes, 1);
+    if (c.bytes == 0 || c.code == 0x7F || c.code < 0x20) {
+      out += fmt::format("\\x{:02x}", static_cast<unsigned char>(text[0]));
+    } else if (is_control(c.code)) {
+      out += fmt::format("\\u{:04x}", static_cast<unsigned>(c.code));
     } else {
-      out += c;
+      out += text.substr(0, bytes);
     }
+    text.remove_prefix(bytes);
   }
   return out;
 }

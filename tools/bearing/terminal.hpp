@@ -9,26 +9,36 @@
 
 namespace bearing::tool {
 
-/// Standard output could not be written: a full disk, a closed pipe.
+/// Standard output could not be written: a full disk, a stream that is closed.
 struct OutputError : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// How to write to standard output.
+/// How to write text for people.
 struct Style {
   std::size_t width = 80;  ///< COLUMNS if it is set, else the terminal's, else 80
+  bool terminal = false;   ///< who reads sees so much at once; a file or a pipe takes everything
   bool colour = false;     ///< only on a terminal, and not with NO_COLOR
 };
-Style output_style();
+/// Of the file `out`, or of standard output if that is empty.
+Style output_style(const std::string& out = {});
 
 /// "\x1b[1m…" if the style has colours.
 std::string bold(const Style& style, std::string_view text);
 std::string yellow(const Style& style, std::string_view text);
 
-/// Writes everything to standard output, or throws OutputError.
+/// Opens what the caller closed, so that no file takes the place of a standard stream.
+void open_standard_streams();
+
+/// Writes everything to standard output. Throws OutputError, or Interrupted by SIGPIPE where nobody reads any more.
 void print(std::string_view text);
 
-/// Text from a file, safe for a terminal: control characters as \xNN.
+/// One line to standard error, if it can be written; note() says who speaks, "bearing: …".
+void note_line(std::string_view text);
+void note(std::string_view text);
+
+/// Text from a file, safe for a terminal: control characters, marks that turn the direction of writing and bytes that
+/// are not UTF-8 as \xNN or \uNNNN.
 std::string printable(std::string_view text);
 
 /// 131072 → "131,072".

@@ -4,6 +4,7 @@
 #include <bearing/version.hpp>
 
 #include "commands.hpp"
+#include "terminal.hpp"
 
 namespace bearing::tool {
 
@@ -25,6 +26,10 @@ std::string version_text() {
       "  SIMD target  {} (this machine and build:{})\n"
       "  build        {}, {}; threads: {}\n",
       version(), simd_target(), available, compiler, BEARING_BUILD_TYPE, threads);
+}
+
+Command version_command() {
+  return {"version", "Version, SIMD target and build", "", {}, [] { print(version_text()); }};
 }
 
 }  // namespace bearing::tool
