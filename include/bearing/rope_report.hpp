@@ -46,8 +46,9 @@ struct RopeLengths {
 };
 
 /// What a careful colleague would say about the numbers, one sentence each: pairs that never completed a turn in
-/// training; angles whose float32 error exceeds bf16's rounding of a cosine (2^-9); frequencies that change with the
-/// length while cached keys do not; a factor that attention itself has to apply.
+/// training; angles whose float32 error exceeds 2^-6, eight times bf16's rounding of a cosine, which takes contexts
+/// past 131,072 tokens; frequencies that change with the length while cached keys do not; a factor that attention
+/// itself has to apply.
 BEARING_EXPORT std::vector<std::string> rope_warnings(const Rope& rope, const RopeLengths& lengths);
 
 }  // namespace bearing

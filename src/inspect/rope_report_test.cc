@@ -95,10 +95,14 @@ TEST(RopeReport, AShortModelWithFastPairsGivesNoWarning) {
 }
 
 TEST(RopeReport, WarningsNameThePairsAndTheLength) {
-  const std::vector<std::string> warnings = rope_warnings(llama2(), {.trained = 4'096, .longest = 131'072});
+  const std::vector<std::string> warnings = rope_warnings(llama2(), {.trained = 4'096, .longest = 1'048'576});
   EXPECT_EQ(warnings.size(), 2u);
   EXPECT_TRUE(any_contains(warnings, "pairs 46 to 63 (18 of 64) turn less than once within the trained 4,096 tokens"));
-  EXPECT_TRUE(any_contains(warnings, "angles computed in float32 are off by up to 0.00"));
+  EXPECT_TRUE(any_contains(warnings, "angles computed in float32 are off by up to 0.0"));
+}
+
+TEST(RopeReport, AContextThatModelsHaveTodayIsNotWarnedOfForFloat32) {
+  EXPECT_EQ(rope_warnings(llama2(), {.longest = 131'072}).size(), 0u);
 }
 
 TEST(RopeReport, OnePairIsSpokenOfInTheSingular) {

@@ -6,8 +6,8 @@ import re
 import unittest
 
 import npy
-import tool_test
-from tool_test import bfloat16, from_bfloat16, rotated, run
+import support
+from support import bfloat16, from_bfloat16, rotated, run
 
 INF = float("inf")
 HEADS, KV_HEADS, TIME, DIM = 2, 1, 6, 4
@@ -40,7 +40,7 @@ def attention(q, k, v, sizes, scale=None, bias=lambda h, i, j: 0.0, visible=lamb
     return out, lse
 
 
-class Attend(tool_test.Base):
+class Attend(support.Base):
     def setUp(self):
         super().setUp()
         self.q = self.tensor("q.npy", [HEADS, TIME, DIM])
@@ -168,9 +168,9 @@ class Attend(tool_test.Base):
             npy.write(self.path(f"{name}.npy"), "<f8", [2], [1.0, 2.5] if name == "long" else [1.0, 1.0])
         longrope = f"rope_longrope:pairing=half,trained_length=64,short_factor={self.path('short.npy')}," \
                    f"long_factor={self.path('long.npy')}"
-        self.assertNotEqual(self.attend("--encoding", longrope, "--seq-len", "64"),
-                            self.attend("--encoding", longrope, "--seq-len", "65"))
-        self.expect_error(2, "--seq-len must be given", "attend", *self.files(), "--mask", "none", "--encoding",
+        self.assertNotEqual(self.attend("--encoding", longrope, "--length", "64"),
+                            self.attend("--encoding", longrope, "--length", "65"))
+        self.expect_error(2, "--length must be given", "attend", *self.files(), "--mask", "none", "--encoding",
                           longrope, "--out", self.path("x.npy"))
 
     def test_a_decode_step_is_the_last_row(self):
@@ -267,7 +267,7 @@ class Attend(tool_test.Base):
 
     def arguments(self, text, *more, mask="causal-top-left"):
         at = ("--q-positions", self.path("at.npy"), "--k-positions", self.path("at.npy")) if text.split(":")[0] in IMAGES else ()
-        return [*self.files(), "--mask", mask, "--scale", "0.5", "--seq-len", "64", "--encoding", text, *at,
+        return [*self.files(), "--mask", mask, "--scale", "0.5", "--length", "64", "--encoding", text, *at,
                 "--out", self.path("out.npy"), *more]
 
     def test_every_encoding_can_be_built_from_what_the_errors_ask_for_and_has_its_gradients(self):
@@ -320,7 +320,8 @@ class Attend(tool_test.Base):
                      "20", "--out", self.path("out.npy"), env={"COLUMNS": "200"})
         lines = {line[:12].strip(): line[12:] for line in result.stdout.splitlines()}
         self.assertEqual(lines["queries"], "batch 1, 2 heads, 6 tokens of 4")
-        self.assertEqual(lines["keys"], "1 heads, 6 tokens of 4, values of 4; f8")
+        self.assertEqual(lines["keys"], "1 head, 6 tokens of 4, values of 4")
+        self.assertEqual(lines["type"], "float64")
         self.assertEqual(lines["encodings"], "alibi")
         self.assertEqual(lines["mask"], "causal, window 3 before, all after")
         self.assertEqual(lines["scale"], "0.5, soft cap 20")
@@ -349,10 +350,15 @@ class Attend(tool_test.Base):
         npy.write(self.path("table.npy"), "<f8", [32, HEADS], [0.0] * 64)
         for pieces, arguments in (
             ("--mask is required", [*base, *out]),
-            ("--mask: must be none, causal (by position)", [*base, *out, "--mask", "left"]),
+            ("--mask: must be none, causal, causal-top-left or causal-bottom-right, got 'left'", [*base, *out, "--mask", "left"]),
             ("--q is required", ["attend", "--mask", "none", *out]),
             ("--out is required, or --d-out with gradients", [*base, "--mask", "none"]),
             ("need --d-out", [*mask, "--d-q", "x.npy"]),
+            ("--d-out needs --d-q, --d-k, --d-v, --d-sinks or an encoding's d_KEY=FILE", [*mask, "--d-out", "x.npy"]),
+            ("'bas' is not a key; did you mean 'base'?; it takes", spec("rope:pairing=half,bas=5")),
+            ("'facto' is not a key; did you mean 'factor'?", spec("rope_yarn:pairing=half,facto=5")),
+            ("--encoding rope_yarn: trained_length: must be", spec("rope_yarn:pairing=half,factor=4")),
+            ("--encoding alibi: form: must not be empty", spec("alibi:form=")),
             ("--window: must be a whole number", [*mask, "--window", "3,x"]),
             ("--scale: must be a finite number, got 'inf'", [*mask, "--scale", "inf"]),
             ("--soft-cap: must be positive", [*mask, "--soft-cap", "-1"]),
@@ -374,7 +380,7 @@ class Attend(tool_test.Base):
              spec(f"t5:table={self.path('table.npy')}")),
             ("d_table needs --d-out", spec(f"t5:table={self.path('table.npy')},d_table=d.npy")),
             ("at most 8 encodings", [*mask, *["--encoding", "alibi"] * 9]),
-            ("two outputs would go to", [*mask, "--lse", self.path("x.npy")]),
+            ("--out and --lse must be different files", [*mask, "--lse", self.path("x.npy")]),
         ):
             with self.subTest(str(pieces)):
                 self.expect_error(2, pieces, *arguments)
@@ -398,8 +404,8 @@ class Attend(tool_test.Base):
             ("whole.npy: the dtype must be float16", [*mask, "--sinks", self.path("whole.npy")]),
             ("whole.npy: must be [batch, k_len] of dtype b1", [*mask, "--key-mask", self.path("whole.npy")]),
             ("wide.npy: must be like the output", [*mask, "--d-out", self.path("wide.npy")]),
-            ("[attention] k_lengths: must be 0 to k_len = 6, got 7", [*mask, "--k-lengths", "7"]),
-            ("q_positions: ", [*mask, "--q-positions", self.path("short.npy")]),
+            ("--k-lengths: must be 0 to k_len = 6, got 7", [*mask, "--k-lengths", "7"]),
+            ("--q-positions: ", [*mask, "--q-positions", self.path("short.npy")]),
             ("cannot be written", ["attend", *self.files(), "--mask", "none", "--out", self.path("no/x.npy")]),
         ):
             npy.write(self.path("short.npy"), "<i8", [5], range(5))

@@ -5,13 +5,13 @@ import math
 import unittest
 
 import npy
-import tool_test
-from tool_test import run
+import support
+from support import run
 
 SMALL = ("--heads", "2", "--dim", "8", "--length", "32")
 
 
-class Inspect(tool_test.Base):
+class Inspect(support.Base):
     def report(self, *arguments):
         result = run(*arguments, "--json")
         self.assertEqual((result.returncode, result.stderr), (0, ""))
@@ -25,32 +25,34 @@ class Inspect(tool_test.Base):
             ("compare: 'xxxxx' is not an encoding; 'bearing list' shows all", ["compare", "rope", "xxxxx"]),
             ("table: 'shw' is not an encoding; did you mean 'shaw'?", ["table", "shw"]),
             ("ENCODING is required", ["check"]),
-            ("check: [resolve] rotary_dim: must be even", ["check", "rope", "--dim", "7"]),
+            ("check: rotary_dim: must be even", ["check", "rope", "--dim", "7"]),
             ("--heads: must be a whole number from 1 to 1024, got '0'", ["check", "rope", "--heads", "0"]),
             ("--length: must be a whole number from 1 to 65536, got 'x'", ["compare", "--length", "x"]),
             ("--require: 'relativ' is not a property; did you mean 'relative'?",
              ["check", "nope", *SMALL, "--require", "norm,relativ"]),
             ("table: alibi has no rows: it acts on score", ["table", "alibi", "--kind", "rows"]),
             ("--kind: must be rows, scores or logits, got 'row'", ["table", "alibi", "--kind", "row"]),
-            ("--format: must be npy, csv or text, got 'png'", ["table", "alibi", "--format", "png"]),
-            ("--format npy needs -o FILE", ["table", "alibi", "--format", "npy"]),
+            ("--format: must be npy, csv, json or text, got 'png'", ["table", "alibi", "--format", "png"]),
+            ("--format npy needs --out FILE", ["table", "alibi", "--format", "npy"]),
             ("--head: must be a whole number from 0 to 1, got '2'", ["table", "alibi", *SMALL, "--head", "2"]),
             ("table: heads, length and dim ask for more than 2^27 numbers",
              ["table", "alibi", "--length", "8192"]),
-            ("table: [add_scores]", ["table", "swin", *SMALL, "--first", "-3"]),
+            ("table: ", ["table", "swin", *SMALL, "--positions", "-3"]),
             ("list: 'more' is one argument too many", ["list", "more"]),
         ):
             with self.subTest(arguments):
-                self.expect_error(2, [pieces, "See 'bearing --help'."], *arguments)
+                self.expect_error(2, [pieces, f"See 'bearing {arguments[0]} --help'."], *arguments)
 
     def test_inspection_fits_the_width_it_is_given(self):
         for width in (40, 60, 80, 120):
-            for arguments in (["list"], ["check", "t5", *SMALL], ["compare", "t5", "nope", *SMALL],
-                              ["table", "alibi", *SMALL], ["table", "sinusoidal", *SMALL]):
+            for arguments in (["list"], ["check", "t5", *SMALL], ["compare", "t5", "nope", *SMALL]):
                 result = run(*arguments, env={"COLUMNS": str(width)})
                 self.assertEqual(result.returncode, 0, result.stderr)
                 self.assertLessEqual(max(map(len, result.stdout.splitlines())), width, result.stdout)
                 self.assertTrue(result.stdout.isascii())
+            for arguments in (["table", "alibi", *SMALL], ["table", "sinusoidal", *SMALL]):
+                text = self.on_a_terminal({"COLUMNS": str(width), "NO_COLOR": "1"}, *arguments)
+                self.assertLessEqual(max(map(len, text.splitlines())), width, text)
 
     # bearing list
 
@@ -103,6 +105,7 @@ class Inspect(tool_test.Base):
         self.assertEqual(run("check", "rope", *SMALL, "--require", "relative,norm").returncode, 0)
         result = run("check", "learned", *SMALL, "--require", "unique,extensible,relative")
         self.assertEqual(result.returncode, 1)
+        self.assertEqual(run("check", "sinusoidal", *SMALL, "--require", "shift map,shift-map").returncode, 0)
         self.assertEqual(result.stderr, "bearing: learned does not have what is required: relative (no), "
                                         "extensible (no)\n")
         self.assertIn("property", result.stdout)
@@ -131,7 +134,7 @@ class Inspect(tool_test.Base):
         self.assertEqual({claim["encoding"] for claim in report["claims"]}, {"rope"})
 
     def test_the_guide_shows_what_compare_prints(self):
-        guide = (tool_test.SOURCE / "docs/guide/properties.md").read_text().splitlines()
+        guide = (support.SOURCE / "docs/guide/properties.md").read_text().splitlines()
         names = [entry["name"] for entry in self.report("list")["encodings"]]
         shown = [line.split()[0] for line in guide if line.startswith("    ") and line.strip() and
                  line.split()[0] in names]
@@ -151,11 +154,11 @@ class Inspect(tool_test.Base):
         size = ("--heads", "1", "--dim", "6", "--length", "64")
         result = run("compare", *size)
         self.assertEqual(result.returncode, 0)
-        self.assertIn("bearing: sinusoidal_2d is left out: compare: [Sinusoidal2d] dim: must be a positive multiple "
+        self.assertIn("bearing: sinusoidal_2d is left out: compare: dim: must be a positive multiple "
                       "of 4, at most 65536, got 6\n", result.stderr)
         self.assertNotIn("sinusoidal_2d", result.stdout)
         self.assertRegex(result.stdout, "(?m)^rope ")
-        self.expect_error(2, "compare: [Sinusoidal2d] dim", "compare", "rope", "sinusoidal_2d", *size)
+        self.expect_error(2, "compare: dim", "compare", "rope", "sinusoidal_2d", *size)
 
     def test_a_size_that_would_fill_the_memory_is_refused(self):
         large = ("--heads", "1024", "--dim", "4096", "--length", "65536")
@@ -175,7 +178,7 @@ class Inspect(tool_test.Base):
 
     def test_table_writes_the_sinusoidal_table(self):
         file = self.path("sinusoidal.npy")
-        result = run("table", "sinusoidal", "--dim", "8", "--length", "5", "--first", "100", "-o", file)
+        result = run("table", "sinusoidal", "--dim", "8", "--length", "5", "--positions", "100", "-o", file)
         self.assertEqual((result.returncode, result.stdout, result.stderr), (0, "", ""))
         descr, shape, got = npy.read(file)
         self.assertEqual((descr, shape), ("<f8", [5, 8]))
@@ -195,11 +198,43 @@ class Inspect(tool_test.Base):
             wanted = [-(2.0 ** (-4 * (int(head) + 1))) * abs(int(query) - key) for key in range(3)]
             self.assertEqual(list(map(float, row)), wanted)
 
-    def test_table_of_text_is_cut_and_says_so(self):
-        text = run("table", "alibi", "--heads", "2", "--length", "64", "--head", "1").stdout
+    def test_a_table_is_cut_on_a_terminal_alone_and_says_so(self):
+        size = ("--heads", "2", "--length", "64")
+        text = self.on_a_terminal({"NO_COLOR": "1", "COLUMNS": "80"}, "table", "alibi", *size, "--head", "1")
         self.assertIn("head 1 of 2; query down, key across: [64, 64]\n", text)
-        self.assertIn("40 more rows, 58 more columns: --format csv or npy has them all\n", text)
-        self.assertEqual(len(run("table", "alibi", "--length", "64", "--all").stdout.splitlines()), 67)
+        self.assertIn("40 more rows, 58 more columns: --all, a pipe or a file gets them all\n", text)
+        text = self.on_a_terminal({"NO_COLOR": "1", "COLUMNS": "80"}, "table", "alibi", "--heads", "1", "--length", "7")
+        self.assertIn("\n1 more column: --all", text)
+        whole = run("table", "alibi", *size).stdout
+        self.assertEqual(self.on_a_terminal({"NO_COLOR": "1"}, "table", "alibi", *size, "--all"), whole)
+        run("table", "alibi", *size, "-o", self.path("x.txt"))
+        self.assertEqual(self.path("x.txt").read_text(), whole)
+        self.assertEqual({len(line.split()) for line in whole.splitlines()[3:]}, {65})
+        self.assertEqual(len(whole.splitlines()), 67)
+
+    def test_a_table_says_where_its_numbers_come_from(self):
+        for contents, arguments in (
+            ("rope: keys drawn from seed 3, turned\n", ["rope", "--seed", "3"]),
+            ("sinusoidal: what is added to the input\n", ["sinusoidal"]),
+            ("learned: what is added to the input; what is learned is drawn from seed 1\n", ["learned"]),
+            ("alibi: what is added to the scores\n", ["alibi"]),
+            ("t5: what is added to the scores; what is learned is drawn from seed 1\n", ["t5"]),
+            ("shaw: what is added to the scores, of queries and keys drawn from seed 1; what\nis learned is drawn", ["shaw"]),
+            ("nope: scores of queries and keys drawn from seed 1\n", ["nope"]),
+        ):
+            text = run("table", *arguments, *SMALL).stdout
+            self.assertTrue(text.startswith(contents), text[:200])
+
+    def test_table_json_has_the_documented_members(self):
+        report = self.report("table", "alibi", "--heads", "2", "--length", "3")
+        self.assertEqual(list(report), ["schema", "encoding", "kind", "contents", "row", "column", "first", "numbers"])
+        self.assertEqual(report["numbers"][1][2], [-(2.0**-8) * 2, -(2.0**-8), 0])
+        self.assertEqual(run("table", "alibi", "--heads", "2", "--length", "3", "-o", self.path("x.json")).stdout, "")
+        self.assertEqual(json.loads(self.path("x.json").read_text()), report)
+
+    def test_every_encoding_has_a_table(self):
+        for entry in self.report("list")["encodings"]:
+            self.assertEqual(run("table", entry["name"], "--heads", "1", "--dim", "8", "--length", "16").stderr, "")
 
     def test_a_table_that_cannot_be_written_exits_with_3(self):
         for name in ("no/such.npy", "no/such.csv"):

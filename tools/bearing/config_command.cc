@@ -115,7 +115,8 @@ void add_reach(ConfigReport& report) {
   // Factors are rounded as 40 or 8.0: a tenth more or less is the same length.
   if (report.reach == 0 || stated == 0 || std::abs(report.reach - stated) * 10 <= stated) return;
   report.warnings.push_back(
-      {"", fmt::format("the scaling's factor reaches {} tokens, the file states {}: the one or the other is not meant",
+      {"", fmt::format("the scaling's factor reaches {} tokens, the file states {}: code that looks at the stated "
+                       "length alone stops there",
                        grouped(report.reach), grouped(stated))});
 }
 

@@ -1,0 +1,73 @@
+"""The completion scripts in the shells that they are for, driven by the options that `bearing help --json` lists."""
+
+import subprocess
+import unittest
+
+import support
+from support import run
+
+
+class Completion(support.Base):
+    def known_words(self):
+        """(the line so far, all words that may follow) wherever words are known."""
+        names = [entry["name"] for entry in self.listed("list", "encodings")]
+        for command, options in self.commands().items():
+            for option in options:
+                words = names if option["takes"] == "encoding" else option["words"]
+                if words:
+                    place = f"{option['name']} " if option["name"].startswith("-") else ""
+                    yield f"bearing {command} {place}", words
+
+    def shell(self, *command, script):
+        result = subprocess.run([*command, script], capture_output=True, text=True, timeout=60)
+        self.assertEqual((result.returncode, result.stderr), (0, ""))
+        return result.stdout
+
+    def asked(self, lines):
+        """What bash's function offers after each line, in the language of bash and of zsh's emulation of it."""
+        asks = "".join(f"COMP_WORDS=({line} '') COMP_CWORD={len(line.split())}; _bearing; echo \"${{COMPREPLY[*]}}\"\n"
+                       for line in lines)
+        return asks
+
+    def expect_words(self, answers, exact):
+        places = list(self.known_words())
+        self.assertEqual(len(answers), len(places) + 1)
+        self.assertEqual(set(answers[0]) - {"--help", "--version"}, set(self.commands()))
+        for (line, words), answer in zip(places, answers[1:]):
+            with self.subTest(line):
+                self.assertEqual([word for word in answer if exact is False or not word.startswith("-")], words)
+
+    def test_bash_completes_commands_options_and_words(self):
+        lines = ["bearing", *(line for line, _ in self.known_words())]
+        out = self.shell("bash", "-c", script=run("completion", "bash").stdout + self.asked(lines))
+        self.expect_words([line.split() for line in out.splitlines()], exact=True)
+
+    def test_zsh_completes_commands_options_and_words(self):
+        lines = ["bearing", *(line for line, _ in self.known_words())]
+        script = run("completion", "zsh").stdout + "setopt ksharrays shwordsplit\n" + self.asked(lines)
+        out = self.shell("zsh", "-f", "-c", script=script)
+        self.expect_words([line.split() for line in out.splitlines()], exact=True)
+
+    def test_fish_completes_commands_options_and_words_with_their_descriptions(self):
+        lines = ["bearing ", *(line for line, _ in self.known_words())]
+        script = run("completion", "fish").stdout
+        script += "".join(f"complete -C '{line}'\necho END\n" for line in lines)
+        out = self.shell("fish", "--no-config", "-c", script=script)
+        answers = [[line.split("\t")[0] for line in block.splitlines()] for block in out.split("END\n")[:-1]]
+        for (_, words), answer in zip(self.known_words(), answers[1:]):
+            self.assertEqual(sorted(word for word in answer if not word.startswith("-")), sorted(words))
+        self.assertEqual(set(answers[0]), set(self.commands()))
+        self.assertIn("config\tShow what a model's config.json does with positions\n", out)
+
+    def test_every_option_is_offered_in_every_shell(self):
+        bash, fish = run("completion", "bash").stdout, run("completion", "fish").stdout
+        for command, options in self.commands().items():
+            asks = f"COMP_WORDS=(bearing {command} --) COMP_CWORD=2; _bearing; echo \"${{COMPREPLY[*]}}\""
+            names = {option["name"] for option in options if option["name"].startswith("--")}
+            self.assertEqual(set(self.shell("bash", "-c", script=bash + asks).split()), names | {"--help"})
+            out = self.shell("fish", "--no-config", "-c", script=fish + f"complete -C 'bearing {command} --'")
+            self.assertEqual({line.split("\t")[0] for line in out.splitlines()}, names)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,202 @@
+"""Tests of `bearing config` as its users run it."""
+
+import decimal
+import json
+import math
+import os
+import pathlib
+import re
+import subprocess
+import unittest
+
+import npy
+import support
+from support import LLAMA, SMALL, SOURCE, run
+
+GOLDEN = pathlib.Path(__file__).parent / "llama-3.1-8b.txt"
+
+
+class Config(support.Base):
+    # bearing config
+
+    def test_config_of_llama_is_what_it_was(self):
+        result = run("config", LLAMA)
+        self.assertEqual((result.returncode, result.stderr), (0, ""))
+        self.assertEqual(result.stdout, GOLDEN.read_text())
+
+    def test_config_is_the_same_in_every_locale(self):
+        result = run("config", LLAMA, env={"LC_ALL": "de_DE.UTF-8"})
+        self.assertEqual(result.stdout, GOLDEN.read_text())
+
+    def test_config_fits_the_width_it_is_given(self):
+        for width in (60, 80, 100, 132):
+            for arguments in (["config", LLAMA], ["config", LLAMA, "--all"]):
+                result = run(*arguments, env={"COLUMNS": str(width)})
+                self.assertLessEqual(max(map(len, result.stdout.splitlines())), width)
+
+    def test_config_shows_every_pair_when_asked(self):
+        pairs = re.findall(r"(?<!\S)(\d+) +[\d.e-]+ +[\d.,]+ +(kept|blended|scaled)", run("config", LLAMA, "--all").stdout)
+        self.assertEqual(sorted(int(pair) for pair, _ in pairs), list(range(64)))
+        cut = run("config", LLAMA).stdout
+        self.assertIn("33 more", cut)
+        self.assertNotRegex(cut, r"(?<!\S)20 +[\d.e-]+ +[\d.,]+ +kept")
+
+    def test_config_has_no_colours_in_a_pipe_or_with_no_color(self):
+        self.assertNotIn("\x1b", run("config", LLAMA).stdout)
+        self.assertIn("\x1b[1m", self.on_a_terminal({}, "config", LLAMA))
+        self.assertNotIn("\x1b", self.on_a_terminal({"NO_COLOR": "1"}, "config", LLAMA))
+
+    def test_config_shows_layers_that_do_not_rotate(self):
+        config = dict(SMALL, model_type="smollm3", no_rope_layers=[1, 0])
+        text = run("config", self.put("nope.json", config)).stdout
+        self.assertIn("\nlayer 0: rotary\n", text)
+        self.assertIn("\nlayer 1: no encoding\n", text)
+        text = run("config", self.put("bloom.json", {"model_type": "bloom", "hidden_size": 16, "n_head": 4, "n_layer": 2})).stdout
+        self.assertIn("\nlayers 0-1: alibi\n", text)
+        self.assertIn("slopes            0.25, 0.0625, 0.015625, 0.00390625\n", text)
+
+    def test_config_shows_encoder_and_decoder_and_what_their_inputs_get(self):
+        config = {"model_type": "whisper", "d_model": 8, "encoder_layers": 2, "decoder_layers": 1, "encoder_attention_heads": 2,
+                  "max_target_positions": 32}
+        text = run("config", self.put("whisper.json", config)).stdout
+        self.assertIn("\ninput of the encoder: sinusoidal\n", text)
+        self.assertIn("layout            tensor2tensor\n", text)
+        self.assertIn("\ninput of the decoder: learned\n  length            32\n", text)
+        self.assertIn("\nencoder layers 0-1: no encoding\n", text)
+        self.assertIn("\ndecoder layer 2: no encoding\n", text)
+
+    def test_config_says_where_numbers_are_not_read(self):
+        text = run("config", self.put("sew.json", {"model_type": "sew-d", "hidden_size": 16, "num_hidden_layers": 2})).stdout
+        self.assertIn("recognised by name, its numbers are not read", text)
+
+    def test_config_can_show_one_group(self):
+        config = self.put("nope.json", dict(SMALL, model_type="smollm3", no_rope_layers=[1, 0]))
+        text = run("config", config, "--layer", "1").stdout
+        self.assertIn("layer 1: no encoding", text)
+        self.assertNotIn("layer 0", text)
+
+    def test_a_warning_names_its_layers_unless_it_is_about_all_that_rotate(self):
+        config = {**SMALL, "model_type": "gemma3_text", "head_dim": 4, "num_hidden_layers": 2, "rope_theta": 1e9,
+                  "rope_local_base_freq": 1e9, "layer_types": ["sliding_attention", "full_attention"],
+                  "sliding_window": 8, "max_position_embeddings": 131072}
+        warnings = [warning["text"] for warning in self.report(self.put("w.json", config))["warnings"]]
+        # Pair 1 has 2π·√10⁹ = 198,692 tokens; the window of layer 0 keeps it from angles that training never showed.
+        self.assertIn("layer 1: pair 1 (1 of 2) turns less than once within the trained 131,072 tokens: longer "
+                      "sequences reach angles that training at that length never showed", warnings)
+        config.update(rope_local_base_freq=1e2, rope_theta=1e2, head_dim=8,  # θ_1 = 0.316, angles to 331,590
+                      max_position_embeddings=1048576)
+        warnings = [warning["text"] for warning in self.report(self.put("w.json", config))["warnings"]]
+        self.assertEqual([text[:26] for text in warnings if "float32" in text], ["angles computed in float32"])
+
+    def test_control_characters_of_a_file_do_not_reach_the_terminal(self):
+        config = self.put("x.json", dict(SMALL, model_type="a\x1b[31mb\nc"))
+        result = run("config", config)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertNotIn("\x1b", result.stdout)
+        self.assertIn("a\\x1b[31mb\\x0ac", result.stdout)
+
+    def test_a_bad_config_exits_with_3(self):
+        self.path("bad.json").write_text('{"model_type": "llama", }')
+        self.expect_error(3, "bad.json", "config", self.path("bad.json"))
+        self.expect_error(3, "missing.json", "config", self.path("missing.json"))
+        self.expect_error(3, [str(self.directory), "config.json"], "config", self.directory)
+
+    # bearing config --json
+
+    def report(self, *arguments, **settings):
+        result = run("config", *arguments, "--json", **settings)
+        self.assertEqual((result.returncode, result.stderr), (0, ""))
+        return json.loads(result.stdout, parse_constant=lambda word: self.fail(f"{word} is not JSON"))
+
+    def test_json_has_the_documented_members(self):
+        report = self.report(LLAMA)
+        self.assertEqual(list(report), ["schema", "file", "model_type", "layers", "heads", "kv_heads", "head_dim",
+                                        "trained_length", "context_length", "scaled_length", "seq_len", "inputs", "groups", "warnings"])
+        self.assertEqual(report["schema"], "bearing.config/1")
+        self.assertEqual([report[key] for key in ("file", "model_type", "layers", "heads", "kv_heads", "head_dim")],
+                         [LLAMA, "llama", 32, 32, 8, 128])
+        self.assertEqual([report[key] for key in ("trained_length", "context_length", "seq_len")], [8192, 131072, 0])
+        (group,) = report["groups"]
+        self.assertEqual(list(group), ["layers", "part", "type", "window", "encoding", "pairing", "head_dim", "rotary_dim",
+                                       "begin", "base", "scaling", "rope", "attention_factor", "softmax_scale_factor",
+                                       "inv_freq", "wavelength", "change", "axes", "axis"])
+        self.assertEqual(group["layers"], list(range(32)))
+        self.assertEqual([group[key] for key in ("encoding", "pairing", "head_dim", "rotary_dim", "begin", "base")],
+                         ["rope", "half", 128, 128, 0, 500000])
+        self.assertEqual(group["scaling"]["type"], "llama3")
+        self.assertEqual(group["scaling"]["factor"], 8)
+        self.assertEqual((group["attention_factor"], group["softmax_scale_factor"]), (1, 1))
+        self.assertEqual([group["change"].count(word) for word in ("kept", "blended", "scaled")], [29, 6, 29])
+        self.assertEqual((group["axes"], group["axis"]), (1, [0] * 64))
+        for warning in report["warnings"]:
+            self.assertEqual(list(warning), ["pointer", "text"])
+
+    def test_json_numbers_are_exact(self):
+        (group,) = self.report(LLAMA)["groups"]
+        for i, (theta, tokens) in enumerate(zip(group["inv_freq"], group["wavelength"])):
+            base = 500000 ** (-i / 64)
+            if i < 29:
+                self.assertAlmostEqual(theta / base, 1, delta=1e-15)  # the power is within an ulp or two
+            if i > 34:
+                self.assertAlmostEqual(theta * 8 / base, 1, delta=1e-15)
+            self.assertAlmostEqual(theta * tokens / (2 * math.pi), 1, delta=1e-15)
+        # The shortest form that reads back is what Python writes too.
+        text = run("config", LLAMA, "--json").stdout
+        written = re.search(r'"inv_freq": \[(.*)\]', text).group(1).split(", ")
+        self.assertEqual(list(map(float, written)), group["inv_freq"])
+        for digits, value in zip(written, group["inv_freq"]):
+            significant = [decimal.Decimal(text).normalize().as_tuple().digits for text in (digits, repr(value))]
+            self.assertEqual(significant[0], significant[1])
+
+    def test_json_is_the_same_in_every_locale(self):
+        self.assertEqual(self.report(LLAMA), self.report(LLAMA, env={"LC_ALL": "de_DE.UTF-8"}))
+
+    def test_json_has_null_for_the_wavelength_of_a_pair_that_does_not_turn(self):
+        config = dict(SMALL, rope_parameters={"rope_type": "proportional", "rope_theta": 100.0, "partial_rotary_factor": 0.5})
+        del config["rope_theta"]
+        (group,) = self.report(self.put("p.json", config))["groups"]
+        self.assertEqual((group["inv_freq"][1], group["wavelength"][1]), (0, None))
+        self.assertIn("never", run("config", self.path("p.json")).stdout)
+
+    def test_json_names_encodings_that_are_not_rotary(self):
+        report = self.report(self.put("bloom.json", {"model_type": "bloom", "hidden_size": 16, "n_head": 4, "n_layer": 2}))
+        self.assertEqual([(group["encoding"], group["layers"]) for group in report["groups"]], [("alibi", [0, 1])])
+        self.assertEqual(report["groups"][0]["slopes"], [0.25, 0.0625, 0.015625, 0.00390625])
+
+    def test_json_has_the_members_of_specs_and_inputs(self):
+        config = {"model_type": "mpnet", "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "max_position_embeddings": 10}
+        report = self.report(self.put("mpnet.json", config))
+        self.assertEqual(report["inputs"], [{"part": "", "encoding": "learned", "first_position": 0, "length": 8, "dim": 16,
+                                             "offset": 2, "padding_row": 1}])
+        (group,) = report["groups"]
+        self.assertEqual((group["buckets"], group["max_distance"], group["direction"]), (32, 128, "bidirectional"))
+
+    def test_json_says_none_for_layers_without_an_encoding(self):
+        report = self.report(self.put("nope.json", dict(SMALL, model_type="smollm3", no_rope_layers=[1, 0])))
+        self.assertEqual([(group["encoding"], group["layers"]) for group in report["groups"]],
+                         [("rope", [0]), ("none", [1])])
+
+    def test_json_serves_other_lengths(self):
+        dynamic = dict(SMALL, rope_scaling={"type": "dynamic", "factor": 2.0})
+        config = self.put("d.json", dynamic)
+        at_rest, longer = self.report(config), self.report(config, "--length", "256")
+        self.assertEqual((at_rest["seq_len"], longer["seq_len"]), (0, 256))
+        # base · (2·256/64 − 1)^(r/(r−2)) with r = 4: 100·49, so θ_1 = 1/√4900.
+        self.assertAlmostEqual(at_rest["groups"][0]["inv_freq"][1], 0.1, delta=1e-16)
+        self.assertAlmostEqual(longer["groups"][0]["inv_freq"][1] * 70, 1, delta=1e-15)
+        self.assertTrue(any("must be rebased" in warning["text"] for warning in longer["warnings"]))
+
+    def test_the_rope_of_the_report_rotates(self):
+        """What config prints, rotate takes: the two agree with the model's own file."""
+        (group,) = self.report(LLAMA)["groups"]
+        npy.write(self.path("q.npy"), "<f4", (1, 2, 3, 128), self.values(768))
+        for name, source in (("a", ["--config", LLAMA]), ("b", ["--rope", json.dumps(group["rope"])])):
+            result = run("rotate", *source, "--q", self.path("q.npy"), "--positions", "100000", "--out-q",
+                         self.path(name + ".npy"))
+            self.assertEqual((result.returncode, result.stdout, result.stderr), (0, "", ""))
+        self.assertEqual(self.path("a.npy").read_bytes(), self.path("b.npy").read_bytes())
+        self.assertNotEqual(self.path("a.npy").read_bytes(), self.path("q.npy").read_bytes())
+
+
+if __name__ == "__main__":
+    unittest.main()
