@@ -298,7 +298,8 @@ class Attend(support.Base):
                 self.assertNotEqual(npy.read(self.path("out.npy"))[2], out)
                 outputs = {key: self.path(f"{name}.d_{key}.npy") for key in files}
                 backward = text + "".join(f",d_{key}={file}" for key, file in outputs.items())
-                result = run("attend", *self.arguments(backward, "--d-out", self.path("d_out.npy")))
+                result = run("attend", *self.arguments(backward, "--d-out", self.path("d_out.npy"), "--d-q",
+                                                      self.path("d_q.npy")))
                 self.assertEqual((result.returncode, result.stderr), (0, ""))
 
                 def loss(text=text):
@@ -403,7 +404,7 @@ class Attend(support.Base):
             ("four.npy: must have the dtype of", [*mask, "--v", self.path("four.npy")]),
             ("whole.npy: the dtype must be float16", [*mask, "--sinks", self.path("whole.npy")]),
             ("whole.npy: must be [batch, k_len] of dtype b1", [*mask, "--key-mask", self.path("whole.npy")]),
-            ("wide.npy: must be like the output", [*mask, "--d-out", self.path("wide.npy")]),
+            ("wide.npy: must be like the output", [*mask, "--d-out", self.path("wide.npy"), "--d-q", self.path("y.npy")]),
             ("--k-lengths: must be 0 to k_len = 6, got 7", [*mask, "--k-lengths", "7"]),
             ("--q-positions: ", [*mask, "--q-positions", self.path("short.npy")]),
             ("cannot be written", ["attend", *self.files(), "--mask", "none", "--out", self.path("no/x.npy")]),

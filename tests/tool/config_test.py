@@ -3,15 +3,13 @@
 import decimal
 import json
 import math
-import os
 import pathlib
 import re
-import subprocess
 import unittest
 
 import npy
 import support
-from support import LLAMA, SMALL, SOURCE, run
+from support import LLAMA, SMALL, run
 
 GOLDEN = pathlib.Path(__file__).parent / "llama-3.1-8b.txt"
 

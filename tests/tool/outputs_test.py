@@ -175,12 +175,15 @@ class Outputs(support.Base):
         self.addCleanup(os.close, full)
         ways = {"closed": os.close, "full": lambda stream: os.dup2(full, stream),
                 "broken": lambda stream: os.dup2(broken, stream)}
+        def start(arguments, way, streams):
+            return subprocess.run([COMMAND, *map(str, arguments)], cwd=support.SOURCE, capture_output=True,
+                                  preexec_fn=lambda: [ways[way](stream) for stream in streams])
+
         for command, arguments, files in self.everywhere():
             new = self.fresh(arguments, files)
             for streams, way in itertools.product(((0,), (1,), (2,), (0, 1, 2)), ways):
                 self.lay_out(files)
-                process = subprocess.run([COMMAND, *map(str, arguments)], cwd=support.SOURCE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                                         preexec_fn=lambda: [ways[way](stream) for stream in streams])
+                process = start(arguments, way, streams)
                 with self.subTest(command=command, streams=streams, way=way):
                     prints = command == "attend" and 1 in streams
                     wanted = 0 if not prints else -signal.SIGPIPE if way == "broken" else 3
@@ -196,7 +199,7 @@ class Outputs(support.Base):
 
     def test_two_outputs_that_are_one_file_are_refused_before_anything_is_written(self):
         self.path("here").symlink_to("o")
-        for command, arguments, files in self.everywhere():
+        for command, arguments, _ in self.everywhere():
             for one, other in itertools.combinations(self.outputs(command).items(), 2):
                 name = other[1].name
                 spellings = [other[1], f"{other[1].parent}/./{name}", self.path("here") / name, other[1].parent / "../o" / name]

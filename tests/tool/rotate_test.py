@@ -1,13 +1,12 @@
 """Tests of `bearing rotate` as its users run it."""
 
-import json
 import os
 import struct
 import unittest
 
 import npy
 import support
-from support import LLAMA, SMALL, SPEC, bfloat16, from_bfloat16, rotated, run
+from support import SMALL, SPEC, bfloat16, from_bfloat16, rotated, run
 
 
 class Rotate(support.Base):

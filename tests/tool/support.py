@@ -11,8 +11,6 @@ import subprocess
 import tempfile
 import unittest
 
-import npy
-
 COMMAND = os.environ["BEARING_COMMAND"]
 SOURCE = pathlib.Path(os.environ["BEARING_SOURCE_DIR"])
 LLAMA = "examples/models/llama-3.1-8b.json"
@@ -22,10 +20,13 @@ SMALL = {"model_type": "llama", "hidden_size": 16, "num_attention_heads": 4, "nu
 SPEC = '{"head_dim": 4, "pairing": "half", "base": 100}'
 
 
+def without_terminal():
+    return {key: value for key, value in os.environ.items() if key not in ("COLUMNS", "NO_COLOR")}
+
+
 def run(*arguments, **settings):
     """Runs the command in the source directory, without what the caller's terminal has set."""
-    environment = {key: value for key, value in os.environ.items() if key not in ("COLUMNS", "NO_COLOR")}
-    environment.update(settings.pop("env", {}))
+    environment = {**without_terminal(), **settings.pop("env", {})}
     settings.setdefault("stdout", subprocess.PIPE)
     return subprocess.run([COMMAND, *map(str, arguments)], stderr=subprocess.PIPE, text=True, cwd=SOURCE,
                           env=environment, timeout=60, **settings)
@@ -90,7 +91,8 @@ class Base(unittest.TestCase):
 
     def on_a_terminal(self, environment, *arguments):
         leader, follower = pty.openpty()
-        run(*arguments, stdout=follower, env={"TERM": "xterm", **environment})
+        command = subprocess.Popen([COMMAND, *map(str, arguments)], stdout=follower, cwd=SOURCE,
+                                   env={**without_terminal(), "TERM": "xterm", **environment})
         os.close(follower)
         out = b""
         try:
@@ -99,6 +101,7 @@ class Base(unittest.TestCase):
         except OSError:  # the other end is closed
             pass
         os.close(leader)
+        self.assertEqual(command.wait(timeout=60), 0)
         return out.decode().replace("\r\n", "\n")
 
     def expect_error(self, status, pieces, *arguments, **settings):
