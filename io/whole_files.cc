@@ -89,6 +89,7 @@ class WholeFiles::Pending {
     replaces_ = ::stat(target_.c_str(), &old_) == 0;
     if (replaces_ && !S_ISREG(old_.st_mode)) fail(path_, "cannot be written: it exists and is not a regular file");
     if (replaces_ && ::faccessat(AT_FDCWD, target_.c_str(), W_OK, AT_EACCESS) != 0) fail_errno(path_, cannot);
+    if (target_.empty() || target_.ends_with('/')) fail_errno(path_, cannot, ENOENT);  // no name to give it
     if (!open_unnamed() && !open_named()) fail_errno(path_, cannot);
     try {
       if (replaces_) take_mode();

@@ -5,11 +5,12 @@ import json
 import math
 import pathlib
 import re
+import subprocess
 import unittest
 
 import npy
 import support
-from support import LLAMA, SMALL, run
+from support import COMMAND, LLAMA, SMALL, SOURCE, run
 
 GOLDEN = pathlib.Path(__file__).parent / "llama-3.1-8b.txt"
 
@@ -92,6 +93,77 @@ class Config(support.Base):
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertNotIn("\x1b", result.stdout)
         self.assertIn("a\\x1b[31mb\\x0ac", result.stdout)
+
+    def test_marks_that_a_terminal_obeys_do_not_reach_it(self):
+        """C1 controls, separators, marks of direction; in the report, in JSON, in errors, in names of files."""
+        marks = "\x7f\x80\x9b\x9f\u061c\u200e\u200f\u2028\u2029\u202a\u202e\u2066\u2069"
+        config = self.put("x.json", dict(SMALL, model_type=f"a{marks}\u00e9b"))
+        for arguments in ([config], [config, "--json"]):
+            result = run("config", *arguments)
+            self.assertEqual(result.returncode, 0, result.stderr)
+            self.assertFalse(set(result.stdout) & set(marks), ascii(result.stdout))
+            self.assertIn("\\u009b", result.stdout)
+            self.assertIn("\u00e9b", result.stdout)
+        self.assertEqual(self.report(config)["model_type"], f"a{marks}\u00e9b")
+        for broken in ({"model_type": marks}, {marks: 1}, dict(SMALL, rope_scaling={"type": marks})):
+            result = run("config", self.put("y.json", broken))
+            self.assertEqual(result.returncode, 3)
+            self.assertFalse(set(result.stderr) & set(marks), ascii(result.stderr))
+        self.expect_error(3, "\\u202e", "config", self.path("\u202e.json"))
+
+    # where a config comes from
+
+    def test_a_folder_a_pipe_and_standard_input_are_read(self):
+        text = (SOURCE / LLAMA).read_text()
+        wanted = run("config", LLAMA).stdout.split("\n", 1)[1]
+        self.path("config.json").write_text(text)
+        for arguments, given in (([self.directory], None), (["-"], text), (["/dev/stdin"], text)):
+            got = run("config", *arguments, input=given)
+            self.assertEqual((got.returncode, got.stdout.split("\n", 1)[1]), (0, wanted), got.stderr)
+        shell = f'cat {SOURCE / LLAMA} | "$0" config - --json | head -c 40; "$0" config <(cat {SOURCE / LLAMA}) | tail -n +2'
+        out = subprocess.run(["bash", "-c", shell, COMMAND], capture_output=True, text=True)
+        self.assertEqual((out.stdout[-len(wanted):], out.stderr), (wanted, ""))
+        self.expect_error(3, "standard input:1:", "config", "-", input="{")
+        self.expect_error(3, "standard input: must have at most 16 MiB", "config", "-", input=" " * (17 << 20))
+
+    def test_several_files_are_reported_one_after_the_other(self):
+        other = "examples/models/smollm3-3b.json"
+        self.assertEqual(run("config", LLAMA, other).stdout, run("config", LLAMA).stdout + "\n" + run("config", other).stdout)
+        both = json.loads(run("config", LLAMA, other, "--json").stdout)
+        self.assertEqual(both, [self.report(LLAMA), self.report(other)])
+        self.expect_error(3, "none.json", "config", LLAMA, "none.json")
+
+    # what it says
+
+    def test_the_length_that_a_factor_reaches_is_said(self):
+        """YaRN by 4 from 32,768 tokens serves 131,072, whatever max_position_embeddings says."""
+        yarn = "examples/models/qwen2.5-7b-yarn.json"
+        self.assertEqual(self.report(yarn)["scaled_length"], 131072)
+        text = run("config", yarn, env={"COLUMNS": "160"}).stdout
+        self.assertIn("scaled length     131,072 tokens\n", text)
+        self.assertIn("the scaling's factor reaches 131,072 tokens, the file states 32,768", text)
+        agreeing = run("config", "examples/models/gpt-oss-20b.json").stdout
+        self.assertNotIn("scaled length", agreeing)
+        self.assertNotIn("reaches", agreeing)
+
+    def test_layers_at_even_steps_and_equal_tables_are_said_once(self):
+        text = run("config", "examples/models/gpt-oss-20b.json").stdout
+        self.assertIn("\nlayers 0, 2, ..., 22: rotary\n", text)
+        self.assertIn("\n  table             that of layers 0, 2, ..., 22\n", text)
+        self.assertEqual(text.count("rad/token"), 1)
+        self.assertEqual(run("config", "examples/models/gemma-3-4b.json").stdout.count("rad/token"), 4)  # two in two blocks
+
+    def test_factors_have_six_digits_in_prose_and_all_in_json(self):
+        text = run("config", "examples/models/deepseek-v3.json").stdout
+        self.assertIn("softmax factor    1.87385\n", text)
+        self.assertNotRegex(text, r"1\.873854")
+        (group,) = self.report("examples/models/deepseek-v3.json")["groups"]
+        self.assertEqual(f"{group['softmax_scale_factor']:.10f}", "1.8738542071")
+
+    def test_float32_angles_are_warned_of_where_contexts_are_very_long(self):
+        for length, warned in ((131072, False), (1048576, True)):
+            config = self.put("f.json", dict(SMALL, head_dim=32, rope_theta=500000.0, max_position_embeddings=length))
+            self.assertEqual("float32" in run("config", config).stdout, warned)
 
     def test_a_bad_config_exits_with_3(self):
         self.path("bad.json").write_text('{"model_type": "llama", }')
