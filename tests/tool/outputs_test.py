@@ -101,15 +101,17 @@ class Outputs(support.Base):
                 for file in files:
                     self.assertEqual(stat.S_IMODE(file.stat().st_mode), 0o640)
 
-    def faulty(self, arguments, fault, at, unnamed):
-        """Runs with the fault at the `at`-th call that writes; None once there are no so many calls."""
+    def faulty(self, arguments, fault, at, unnamed, way=signal.SIG_DFL):
+        """Runs with the fault at the `at`-th call that writes; None once there are no so many calls. Signals are
+        treated in one way, as the caller may ignore some (nohup, a job in the background)."""
         hit = self.path("hit")
         hit.unlink(missing_ok=True)
         environment = {"LD_PRELOAD": FAULTS, "BEARING_FAULT": fault, "BEARING_FAULT_AT": str(at),
                        "BEARING_FAULT_HIT": str(hit)}
         if not unnamed:
             environment["BEARING_NO_TMPFILE"] = "1"
-        result = run(*arguments, env=environment)
+        result = run(*arguments, env=environment,
+                     preexec_fn=lambda: [signal.signal(number, way) for number in SIGNALS])
         return result if hit.exists() else None
 
     def sweep(self, faults, check):
@@ -135,6 +137,13 @@ class Outputs(support.Base):
             self.expect_old_or_new(files, new, result.returncode, may_be_late=True)
 
         self.sweep([f"signal {int(number)}" for number in SIGNALS], check)
+
+    def test_a_signal_that_the_caller_ignores_is_ignored(self):
+        for _, arguments, files in self.everywhere():
+            new = self.fresh(arguments, files)
+            result = self.faulty(arguments, f"signal {int(signal.SIGHUP)}", 2, True, signal.SIG_IGN)
+            self.expect_old_or_new(files, new, result.returncode)
+            self.assertEqual(result.returncode, 0)
 
     def test_a_failure_at_any_call_leaves_all_files_as_they_were(self):
         def check(result, files, new):
