@@ -24,18 +24,20 @@ struct SpecimenOptions {
   std::uint64_t seed = 1;
 };
 
-/// Consecutive tokens with their positions: 0, 1, 2, … of a sequence, or the patches of an image, row by row.
+/// Tokens with their positions: 0, 1, 2, … of a sequence, or the patches of an image, row by row.
 class BEARING_EXPORT Tokens {
  public:
   /// `width` 0: a sequence. Else token t stands at (t / width, t % width). `shift` is added to every coordinate.
   Tokens(Index count, Index first, Index shift = 0, Index width = 0);
+  /// A sequence whose tokens stand where they are said to.
+  explicit Tokens(std::vector<Index> positions);
 
   Index count() const { return count_; }
   Positions at() const;
 
  private:
   Index count_, first_, width_;
-  std::vector<Index> coordinates_;  // [2, 1, count] of an image
+  std::vector<Index> coordinates_;  // [2, 1, count] of an image, [count] of a sequence that does not count up
 };
 
 /// An encoding with its numbers, whatever sites it acts on; what it does not have is null. All in double.

@@ -2,6 +2,7 @@
 #include <bearing/catalog.hpp>
 #include <bearing/error.hpp>
 #include <cmath>
+#include <utility>
 
 #include "text.hpp"
 
@@ -31,8 +32,11 @@ Tokens::Tokens(Index count, Index first, Index shift, Index width)
   for (Index t = 0; t < count; ++t) coordinates_.push_back((first + t) % width + shift);
 }
 
+Tokens::Tokens(std::vector<Index> positions)
+    : count_(static_cast<Index>(positions.size())), first_(0), width_(0), coordinates_(std::move(positions)) {}
+
 Positions Tokens::at() const {
-  if (width_ == 0) return Positions(first_);
+  if (width_ == 0) return coordinates_.empty() ? Positions(first_) : Positions(dense(coordinates_.data(), count_));
   return Positions(dense(coordinates_.data(), 2, 1, count_));
 }
 

@@ -228,10 +228,27 @@ class Inspect(support.Base):
 
     def test_table_json_has_the_documented_members(self):
         report = self.report("table", "alibi", "--heads", "2", "--length", "3")
-        self.assertEqual(list(report), ["schema", "encoding", "kind", "contents", "row", "column", "first", "numbers"])
+        self.assertEqual(list(report), ["schema", "encoding", "kind", "contents", "row", "column", "positions", "numbers"])
         self.assertEqual(report["numbers"][1][2], [-(2.0**-8) * 2, -(2.0**-8), 0])
         self.assertEqual(run("table", "alibi", "--heads", "2", "--length", "3", "-o", self.path("x.json")).stdout, "")
         self.assertEqual(json.loads(self.path("x.json").read_text()), report)
+
+    def test_table_takes_positions_from_a_file(self):
+        places = [7, -2, 4096]
+        npy.write(self.path("p.npy"), "<i8", [3], places)
+        report = self.report("table", "alibi", "--heads", "1", "--positions", self.path("p.npy"))
+        self.assertEqual(report["positions"], places)
+        self.assertEqual(report["numbers"], [[[-(2.0**-8) * abs(i - j) for j in places] for i in places]])
+        whole = self.report("table", "sinusoidal", "--dim", "8", "--length", "9")["numbers"][0]
+        some = self.report("table", "sinusoidal", "--dim", "8", "--positions", self.path("p.npy"))["numbers"][0]
+        self.assertEqual(some[0], whole[7])
+        self.assertEqual(self.report("table", "rope", "--dim", "8", "--heads", "1", "--length", "3", "--positions", "-2")["positions"], [-2, -1, 0])
+        self.expect_error(2, "--positions: must be a number for an encoding that goes by a grid", "table", "swin", "--positions",
+                          self.path("p.npy"))
+        npy.write(self.path("f.npy"), "<f8", [3], places)
+        self.expect_error(3, "f.npy: must be int64 (i8) of one axis, got f8 [3]", "table", "alibi", "--positions", self.path("f.npy"))
+        npy.write(self.path("none.npy"), "<i8", [0], [])
+        self.expect_error(3, "must have a position at least", "table", "alibi", "--positions", self.path("none.npy"))
 
     def test_every_encoding_has_a_table(self):
         for entry in self.report("list")["encodings"]:

@@ -100,6 +100,15 @@ TokenPositions read_positions(const std::string& file) {
   return positions;
 }
 
+std::vector<Index> read_index_file(const std::string& file) {
+  const NpyArray array = read_npy(file);
+  if (array.dtype != "i8" || array.shape.size() != 1) {
+    bad_file(file, fmt::format("must be int64 (i8) of one axis, got {} {}", array.dtype, shape_text(array.shape)));
+  }
+  const Index* from = reinterpret_cast<const Index*>(array.bytes.data());
+  return {from, from + array.shape[0]};
+}
+
 TokenPositions positions_of(const char* option, const std::string& text) {
   if (text.empty()) return {};
   if (is_index(text)) return {{}, Positions(parse_index(option, text, -max_position, max_position))};

@@ -61,6 +61,9 @@ struct TokenPositions {
 /// int64 or float64: [time], [batch, time] or [axes, batch, time].
 TokenPositions read_positions(const std::string& file);
 
+/// The numbers of a file of int64 with one axis.
+std::vector<Index> read_index_file(const std::string& file);
+
 /// The first token's position, a file of positions, or 0 for an empty text; throws UsageError naming the option.
 TokenPositions positions_of(const char* option, const std::string& text);
 

@@ -78,13 +78,7 @@ std::vector<Index> read_indices(const char* option, const std::string& text) {
     }
     return numbers;
   }
-  const NpyArray array = read_npy(text);
-  if (array.dtype != "i8" || array.shape.size() != 1) {
-    bad_file(text, fmt::format("must be int64 (i8) of one axis, got {} {}", array.dtype, shape_text(array.shape)));
-  }
-  const Index* from = reinterpret_cast<const Index*>(array.bytes.data());
-  numbers.assign(from, from + array.shape[0]);
-  return numbers;
+  return read_index_file(text);
 }
 
 template <std::size_t Rank>

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "arguments.hpp"
+#include "array_files.hpp"
 #include "commands.hpp"
 #include "errors.hpp"
 #include "inspect_options.hpp"
@@ -28,7 +29,7 @@ struct Table {
   std::string encoding, kind;
   std::string contents;  ///< in words: where the numbers come from
   std::string row, column;
-  Index first = 0;  ///< the first row's label
+  std::vector<Index> positions;  ///< the tokens': labels of rows, and of columns that are keys
   bool rows_have_heads = true;
 };
 
@@ -50,10 +51,10 @@ std::string kind_of(const Options& options, const inspect::Specimen& specimen) {
 }
 
 /// Whether scores are other ones for queries and keys of nothing but zeros; the first query tells.
-bool look_at_content(const Array& scores, const inspect::Specimen& specimen, Index first) {
-  const auto [heads, dim, length, seed] = specimen.options;
-  const Array blank = specimen.scores(specimen.tokens(1, first), specimen.tokens(length, first), Array(heads, 1, dim),
-                                      Array(heads, length, dim));
+bool look_at_content(const Array& scores, const inspect::Specimen& specimen, const inspect::Tokens& first,
+                     const inspect::Tokens& tokens) {
+  const Index heads = specimen.options.heads, dim = specimen.options.dim;
+  const Array blank = specimen.scores(first, tokens, Array(heads, 1, dim), Array(heads, tokens.count(), dim));
   for (Index h = 0; h < scores.shape[0]; ++h) {
     for (Index j = 0; j < scores.shape[2]; ++j) {
       if (scores(h, 0, j) != blank(h, 0, j)) return true;
@@ -78,42 +79,83 @@ std::string contents_of(const std::string& kind, const inspect::Specimen& specim
   return out;
 }
 
+/// Where the tokens of a table stand: counted from a number, or as a file says.
+class Place {
+ public:
+  Place(const std::string& text, Index length) : listed_(!text.empty() && !is_index(text)) {
+    if (listed_) {
+      positions_ = read_index_file(text);
+      if (positions_.empty()) bad_file(text, "must have a position at least, got none");
+    } else {
+      const Index first = text.empty() ? 0 : parse_index("--positions", text, -max_position, max_position);
+      for (Index t = 0; t < length; ++t) positions_.push_back(first + t);
+    }
+  }
+
+  const std::vector<Index>& positions() const { return positions_; }
+  Index count() const { return static_cast<Index>(positions_.size()); }
+
+  /// The first tokens.
+  inspect::Tokens tokens(const inspect::Specimen& specimen, Index count) const {
+    if (!listed_) return specimen.tokens(count, positions_.front());
+    if (specimen.width > 0 || specimen.by_index) {
+      throw UsageError("--positions: must be a number for an encoding that goes by a grid or by indices, got a file");
+    }
+    return inspect::Tokens({positions_.begin(), positions_.begin() + count});
+  }
+
+ private:
+  bool listed_;
+  std::vector<Index> positions_;
+};
+
+void fill(Table& table, const inspect::Specimen& specimen, const Place& place) {
+  const inspect::SpecimenOptions& size = specimen.options;
+  const inspect::Tokens tokens = place.tokens(specimen, place.count());
+  inspect::Normal normal(size.seed);
+  const Array q = normal.array(size.heads, place.count(), size.dim),
+              k = normal.array(size.heads, place.count(), size.dim);
+  bool of_content = false;
+  if (table.kind == "rows") {
+    table.rows_have_heads = !specimen.input_rows;
+    table.numbers = specimen.input_rows ? specimen.inputs(tokens) : specimen.turn(Side::key, tokens, k);
+  } else if (table.kind == "scores") {
+    table.numbers = specimen.scores(tokens, tokens, q, k);
+    of_content = look_at_content(table.numbers, specimen, place.tokens(specimen, 1), tokens);
+  } else {
+    table.numbers = specimen.logits(tokens, tokens, q, k);
+  }
+  table.contents = contents_of(table.kind, specimen, of_content);
+}
+
 Table make_table(const Options& options) {
   const inspect::Entry& entry = entry_of("table", options.encoding);
   Table table;
-  if (!options.positions.empty()) {
-    table.first = parse_index("--positions", options.positions, -max_position, max_position);
-  }
+  table.encoding = options.encoding;
   with_library_errors("table", [&] {
     const inspect::SpecimenOptions asked = options.size.parse();
-    const auto check_size = [&asked](Index columns) {
-      if (asked.heads * asked.length * columns <= most_numbers) return;
+    const auto check_size = [&asked](Index rows, Index columns) {
+      if (rows <= most_numbers && columns <= most_numbers && asked.heads * rows <= most_numbers / columns) return;
       throw UsageError("table: heads, length and dim ask for more than 2^27 numbers");
     };
-    check_size(asked.dim);  // queries, keys and rows have as many
+    check_size(asked.length, asked.dim);  // queries, keys and rows have as many
     const inspect::Specimen specimen = inspect::make(entry, asked);
-    const inspect::SpecimenOptions& size = specimen.options;
-    const std::string kind = kind_of(options, specimen);
-    if (kind != "rows") check_size(asked.length);
-    const inspect::Tokens tokens = specimen.tokens(size.length, table.first);
-    table.row = kind == "rows" ? "position" : "query", table.column = kind == "rows" ? "dimension" : "key";
-    inspect::Normal normal(size.seed);
-    const Array q = normal.array(size.heads, size.length, size.dim),
-                k = normal.array(size.heads, size.length, size.dim);
-    if (kind == "rows") {
-      table.rows_have_heads = !specimen.input_rows;
-      table.numbers = specimen.input_rows ? specimen.inputs(tokens) : specimen.turn(Side::key, tokens, k);
-    } else {
-      table.numbers = kind == "scores" ? specimen.scores(tokens, tokens, q, k) : specimen.logits(tokens, tokens, q, k);
-    }
-    const bool of_content = kind == "scores" && look_at_content(table.numbers, specimen, table.first);
-    table.encoding = options.encoding, table.kind = kind, table.contents = contents_of(kind, specimen, of_content);
+    const Place place(options.positions, specimen.options.length);
+    table.kind = kind_of(options, specimen);
+    table.positions = place.positions();
+    check_size(place.count(), table.kind == "rows" ? asked.dim : place.count());
+    table.row = table.kind == "rows" ? "position" : "query", table.column = table.kind == "rows" ? "dimension" : "key";
+    fill(table, specimen, place);
   });
   return table;
 }
 
 /// Four significant digits in at most ten columns.
 std::string cell(double number) { return fmt::format("{:.4g}", number); }
+
+Index column_label(const Table& table, Index j) {
+  return table.column == "key" ? table.positions[static_cast<std::size_t>(j)] : j;
+}
 
 std::string counted(Index count, const char* what) {
   return fmt::format("{} more {}{}", grouped(count), what, count == 1 ? "" : "s");
@@ -135,11 +177,10 @@ std::string to_text(const Table& table, Index head, const Style& style, bool all
   const Index cols = whole ? x.shape[2] : std::min(x.shape[2], fit);
   const Index rows = whole ? x.shape[1] : std::min(x.shape[1], most_rows);
   std::string line = fmt::format("{:>10}", "");
-  for (Index j = 0; j < cols; ++j)
-    line += fmt::format("{:>{}}", j + (table.column == "key" ? table.first : 0), cell_width);
+  for (Index j = 0; j < cols; ++j) line += fmt::format("{:>{}}", column_label(table, j), cell_width);
   out += bold(style, line) + '\n';
   for (Index i = 0; i < rows; ++i) {
-    out += fmt::format("{:>10}", i + table.first);
+    out += fmt::format("{:>10}", table.positions[static_cast<std::size_t>(i)]);
     for (Index j = 0; j < cols; ++j) out += fmt::format("{:>{}}", cell(x(head, i, j)), cell_width);
     out += '\n';
   }
@@ -154,12 +195,11 @@ std::string to_text(const Table& table, Index head, const Style& style, bool all
 std::string to_csv(const Table& table) {
   const Array& x = table.numbers;
   std::string out = fmt::format("head,{}", table.row);
-  const Index from = table.column == "key" ? table.first : 0;
-  for (Index j = 0; j < x.shape[2]; ++j) out += fmt::format(",{}", j + from);
+  for (Index j = 0; j < x.shape[2]; ++j) out += fmt::format(",{}", column_label(table, j));
   out += '\n';
   for (Index h = 0; h < x.shape[0]; ++h) {
     for (Index i = 0; i < x.shape[1]; ++i) {
-      out += fmt::format("{},{}", h, i + table.first);
+      out += fmt::format("{},{}", h, table.positions[static_cast<std::size_t>(i)]);
       for (Index j = 0; j < x.shape[2]; ++j) out += fmt::format(",{}", x(h, i, j));
       out += '\n';
     }
@@ -178,7 +218,7 @@ std::string to_json(const Table& table) {
   json.member("contents", table.contents);
   json.member("row", table.row);
   json.member("column", table.column);
-  json.member("first", table.first);
+  json.list("positions", table.positions);
   json.key("numbers");
   json.begin_array();
   for (Index h = 0; h < x.shape[0]; ++h) {
@@ -232,7 +272,7 @@ Command table_command() {
   command.options.push_back(
       {"ENCODING", "", "One of those that 'bearing list' shows", Takes::encoding, &o->encoding, {}, true});
   o->size.add_to(command);
-  command.text("--positions", o->positions, "N", "Of the first token, the others count up (default 0)");
+  command.input("--positions", o->positions, "N|FILE", "Of the first token (default 0), or of all: int64");
   command.word("--kind", o->kind, "KIND", {"rows", "scores", "logits"}, "rows, scores or logits; see below");
   command.text("--head", o->head, "H", "Which head the text shows (default 0)");
   command.word("--format", o->format, "FORMAT", formats(), "npy, csv, json or text (default: by FILE's ending)");
