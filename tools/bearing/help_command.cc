@@ -72,6 +72,7 @@ Command help_command(const std::vector<Command>& all) {
   const auto o = std::make_shared<Options>();
   Command command{"help", "This help, or that of a command"};
   std::vector<std::string> names;
+  names.reserve(all.size() + 2);
   for (const Command& one : all) names.push_back(one.name);
   names.insert(names.end(), {"help", "version"});
   command.word("COMMAND", o->command, "", names, "Whose help");
