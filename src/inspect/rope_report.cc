@@ -72,7 +72,8 @@ void warn_about_length(const Rope& rope, const RopeLengths& lengths, std::vector
 
 void warn_about_softmax(const RopeFrequencies& frequencies, std::vector<std::string>& warnings) {
   if (frequencies.softmax_scale_factor == 1) return;
-  warnings.push_back(concat("attention must multiply its softmax scale by ", rounded(frequencies.softmax_scale_factor, 6),
+  warnings.push_back(concat("attention must multiply its softmax scale by ",
+                            rounded(frequencies.softmax_scale_factor, 6),
                             ": the rotation does not contain this factor"));
 }
 
