@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import pytest
 from bearing.jax import attention, ffi
+from bearing.jax.shards import Axes
 from jax_cases import T5, arrays, t5_bias
 from support import DIM
 
@@ -293,8 +294,9 @@ def test_programs_are_the_same_in_every_process():
 def test_a_program_from_elsewhere_asks_for_its_encodings():
     x = jnp.ones((1, 1, 3, DIM))
     options = dict(time_first=False, threads=1, side="", backward=False, given=0)
+    axes = Axes(("....",), ("....",))
     with pytest.raises(jax.errors.JaxRuntimeError, match='must be known in this process, got "RopeTable:0"'):
-        ffi.call("rotate", [x], 4, [x], plan="RopeTable:0", **options)[0].block_until_ready()
+        ffi.call("rotate", [x], 4, [x], axes, plan="RopeTable:0", **options)[0].block_until_ready()
 
 
 def test_a_build_without_jax_says_how_to_get_one(monkeypatch):

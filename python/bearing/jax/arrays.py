@@ -77,6 +77,26 @@ def with_axes(array: jax.Array, rank: int, time_first: bool) -> jax.Array:
     return array[0] if rank == 3 else array
 
 
+def laid(text: str, time_first: bool) -> str:
+    """A text of axes (see shards) for (batch, heads, time, dim) in the order of a layout."""
+    return text[0] + text[2] + text[1] + text[3] if time_first else text
+
+
+def position_axes(positions: Any) -> str:
+    """What may be cut in positions."""
+    return ".b." if positions.ndim == 3 else "."
+
+
+def token_axes(*positions: Any) -> list[str]:
+    """The same where tokens are independent of each other; those that are counted must stay together."""
+    together = all(one is not None and one.ndim == 3 for one in positions)
+    return [".bt" if together else position_axes(one) for one in positions if one is not None]
+
+
+def token_letter(*positions: Any) -> str:
+    return "t" if all(one is not None and one.ndim == 3 for one in positions) else "."
+
+
 def positions_of(function: str, name: str, at: Positions, time: int, batch: int) -> Any:
     """Positions as handlers take them: None, [axes, batch or 1, time], or [1], the first of those that are counted.
 

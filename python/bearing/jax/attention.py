@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import operator
 from typing import Any, Literal, NamedTuple, get_args
 
@@ -20,8 +19,10 @@ from .arrays import (
     flags_of,
     given_bits,
     is_time_first,
+    laid,
     like,
     numbers_of,
+    position_axes,
     positions_of,
     present,
     qkv_of,
@@ -33,7 +34,8 @@ from .arrays import (
     with_axes,
     word_of,
 )
-from .encodings import arithmetic_of, check_encodings, plan_of
+from .encodings import arithmetic_of, check_encodings, parameter_axes, plan_of, serving
+from .shards import Axes
 
 Mask = Literal["none", "causal", "causal_top_left", "causal_bottom_right"]
 MASKS = get_args(Mask)
@@ -243,7 +245,37 @@ def _optional(learned: _Learned, given: _Given) -> list[jax.Array | None]:
     return [learned.sinks, *given]
 
 
-@functools.partial(jax.custom_vjp, nondiff_argnums=(0,))
+def _axes(options: _Options, learned: _Learned, given: _Given) -> dict[str, list[str]]:
+    """What may be cut in a call's arrays: batch and heads. A paged cache is whole, as any sequence may read any block."""
+    paged = given.block_table is not None
+    optional = {
+        "sinks": "h",
+        "q_positions": given.q_positions is not None and position_axes(given.q_positions),
+        "k_positions": given.k_positions is not None and position_axes(given.k_positions),
+        "k_lengths": "b",
+        "key_mask": "b.",
+        "visible": "bh..",
+        "q_starts": ".",
+        "k_starts": ".",
+        "block_table": "b.",
+    }
+    given_too = zip(optional.values(), _optional(learned, given), strict=True)
+    return {
+        "q": [laid("bh..", options.time_first)],
+        "kv": [laid(".k.." if paged else "bk..", options.time_first)] * 2,
+        "lse": ["bh."],
+        "sinks": [] if learned.sinks is None else ["h"],
+        "optional": [text for text, array in given_too if array is not None],
+        "parameters": parameter_axes(options.plan, learned.parameters),
+    }
+
+
+def _serves(options: _Options, learned: _Learned, given: _Given) -> Any:
+    problem = _problem(learned.q, learned.k, learned.v, given.block_table, options.time_first)
+    positions = given.q_positions, given.k_positions
+    return serving("attention", options.plan, learned.parameters, learned.q.dtype, *positions, **problem._asdict())
+
+
 def _attention(options: _Options, learned: _Learned, given: _Given) -> tuple[jax.Array, jax.Array]:
     q, v = learned.q, learned.v
     rows = (q.shape[0], q.shape[2], q.shape[1]) if options.time_first else q.shape[:3]
@@ -253,7 +285,13 @@ def _attention(options: _Options, learned: _Learned, given: _Given) -> tuple[jax
     ]
     optional = _optional(learned, given)
     arrays = [learned.q, learned.k, learned.v, *present(optional), *learned.parameters]
-    out, lse = ffi.call("attention", results, 4, arrays, given=given_bits(optional), **options.attributes())
+    cut = _axes(options, learned, given)
+    axes = Axes(
+        (*cut["q"], *cut["kv"], *cut["optional"], *cut["parameters"]),
+        (*cut["q"], *cut["lse"]),
+        _serves(options, learned, given),
+    )
+    out, lse = ffi.call("attention", results, 4, arrays, axes, given=given_bits(optional), **options.attributes())
     return out, lse
 
 
@@ -273,15 +311,23 @@ def _backward(options: _Options, kept: Any, gradients: Any) -> tuple[_Learned, N
     rows = [jax.ShapeDtypeStruct(x.shape, out.dtype) for x in (learned.q, learned.k, learned.v)]
     wanted = [*rows, *(like(x) for x in present([learned.sinks])), *(like(x) for x in learned.parameters)]
     arrays = [learned.q, learned.k, learned.v, out, lse, *gradients, *present(optional), *learned.parameters]
-    results = ffi.call("attention_backward", wanted, 4, arrays, given=given_bits(optional), **options.attributes())
+    cut = _axes(options, learned, given)
+    tensors = [*cut["q"], *cut["kv"]]
+    axes = Axes(
+        (*tensors, *(cut["q"] + cut["lse"]) * 2, *cut["optional"], *cut["parameters"]),
+        (*tensors, *cut["sinks"], *cut["parameters"]),
+        _serves(options, learned, given),
+        sums=True,
+    )
+    attributes = options.attributes() | {"given": given_bits(optional)}
+    results = ffi.call("attention_backward", wanted, 4, arrays, axes, **attributes)
     d_q, d_k, d_v = (d.astype(learned.q.dtype) for d in results[:3])
     others = list(results[3:])
     d_sinks = None if learned.sinks is None else others.pop(0)
     return _Learned(d_q, d_k, d_v, d_sinks, tuple(others)), None
 
 
-_attention.defvjp(_forward, _backward)
-_compiled = jax.jit(_attention, static_argnums=0)
+_compiled = ffi.differentiable(1, _attention, _forward, _backward)
 
 
 def merge(
@@ -318,10 +364,10 @@ def _sums_of(function: str, name: str, value: Any, rows: jax.Array) -> jax.Array
     return sums
 
 
-@functools.partial(jax.custom_vjp, nondiff_argnums=(0,))
 def _merge(threads: int, *arrays: jax.Array) -> tuple[jax.Array, jax.Array]:
     _, _, out, lse = arrays
-    merged, sums = ffi.call("merge", [like(out), like(lse)], 4, arrays, threads=threads)
+    axes = Axes(("bht.", "bht") * 2, ("bht.", "bht"))
+    merged, sums = ffi.call("merge", [like(out), like(lse)], 4, arrays, axes, threads=threads)
     return merged, sums
 
 
@@ -344,5 +390,4 @@ def _merge_forward(threads: int, *arrays: jax.Array) -> tuple[Any, Any]:
     return results, (*arrays, *results)
 
 
-_merge.defvjp(_merge_forward, _merge_backward)
-_merge_compiled = jax.jit(_merge, static_argnums=0)
+_merge_compiled = ffi.differentiable(1, _merge, _merge_forward, _merge_backward)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from typing import Any, NamedTuple
 
 import jax
@@ -20,9 +19,12 @@ from .arrays import (
     positions_of,
     present,
     threads_of,
+    token_axes,
+    token_letter,
     type_of,
 )
-from .encodings import arithmetic_of, check_encodings, plan_of
+from .encodings import arithmetic_of, check_encodings, parameter_axes, plan_of, serving
+from .shards import Axes
 
 
 class _Rows(NamedTuple):
@@ -82,12 +84,22 @@ def _inputs(
     return _rows_compiled(rows, x, plan.parameters, positions)
 
 
-@functools.partial(jax.custom_vjp, nondiff_argnums=(0,))
+def _axes(rows: _Rows, parameters: Any, positions: jax.Array | None) -> Axes:
+    """One tensor of rows, or its gradient, to another."""
+    text = f"b{token_letter(positions)}."
+    batch, time, dim = rows.shape
+    extents = {"batch": batch, "q_len": time, "dim": dim}
+    serves = serving("inputs", rows.plan, parameters, rows.dtype, positions, **extents)
+    return Axes((text, *token_axes(positions), *parameter_axes(rows.plan, parameters)), (text,), serves)
+
+
 def _rows(rows: _Rows, x: jax.Array | None, parameters: Any, positions: jax.Array | None) -> jax.Array:
     optional = [x, positions]
     result = jax.ShapeDtypeStruct(rows.shape, rows.dtype)
     arrays = [*present(optional), *parameters]
-    return ffi.call("inputs", [result], 3, arrays, given=given_bits(optional), **rows.attributes())[0]
+    axes = _axes(rows, parameters, positions)
+    axes = axes._replace(arrays=axes.arrays[x is None :])
+    return ffi.call("inputs", [result], 3, arrays, axes, given=given_bits(optional), **rows.attributes())[0]
 
 
 def _rows_backward(rows: _Rows, kept: Any, d_y: jax.Array) -> tuple[Any, Any, None]:
@@ -97,20 +109,22 @@ def _rows_backward(rows: _Rows, kept: Any, d_y: jax.Array) -> tuple[Any, Any, No
         return d_x, (), None
     arrays = [d_y.astype(arithmetic_of(d_y.dtype)), *present([positions]), *parameters]
     results = [like(one) for one in parameters]
-    gradients = ffi.call(
-        "inputs_backward", results, parameters[0].ndim, arrays, given=given_bits([positions]), **rows.attributes()
-    )
+    axes = _axes(rows, parameters, positions)
+    axes = axes._replace(results=axes.arrays[-len(parameters) :], sums=True)
+    attributes = rows.attributes() | {"given": given_bits([positions])}
+    gradients = ffi.call("inputs_backward", results, parameters[0].ndim, arrays, axes, **attributes)
     return d_x, tuple(gradients), None
 
 
-_rows.defvjp(
+_rows_compiled = ffi.differentiable(
+    1,
+    _rows,
     lambda rows, x, parameters, positions: (
         _rows(rows, x, parameters, positions),
         (x is not None, parameters, positions),
     ),
     _rows_backward,
 )
-_rows_compiled = jax.jit(_rows, static_argnums=0)
 
 
 def _dim(encoding: Any) -> int:

@@ -1,0 +1,122 @@
+"""Every function of bearing.jax as a call of arrays, for sweeps over the ways in which JAX looks at a call.
+
+A call is ``function(cut, whole, at)``: arrays that devices share between them, encodings, and positions. A new
+function is a line in `calls`; an encoding of `support.examples` is in it without one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import bearing
+import bearing.jax as bj
+import jax
+import jax.numpy as jnp
+import numpy as np
+from support import BATCH, DIM, HEADS, K_LEN, KV_HEADS, Q_LEN, examples
+
+
+@dataclass(frozen=True)
+class Call:
+    function: Callable[[Any, Any, Any], Any]
+    cut: Any
+    """Arrays with gradients, [batch, …]; heads are the axis after it."""
+    whole: Any = ()
+    """What has gradients too: encodings."""
+    at: Any = ()
+    """Positions and the like, without gradients: arrays [axes, batch, time], or what is not cut."""
+    of_batch: bool = False
+    """The encoding holds what goes with sequences, so that its pieces are not those of another batch."""
+    tokens: int = 0
+    """The axis of tokens in arrays and results, where tokens are independent of each other."""
+
+
+def calls(rng: np.random.Generator) -> dict[str, Call]:
+    def draw(*shape: int) -> jax.Array:
+        return jnp.asarray(rng.standard_normal(shape))
+
+    rope = bearing.Rope(head_dim=DIM, pairing="half")
+    q, k, v = draw(BATCH, HEADS, Q_LEN, DIM), draw(BATCH, KV_HEADS, K_LEN, DIM), draw(BATCH, KV_HEADS, K_LEN, DIM)
+    one_k, one_v = draw(BATCH, 1, K_LEN, DIM), draw(BATCH, 1, K_LEN, DIM)
+    rotary = bearing.RotaryRows(bearing.RopeTable(rope, 16, dtype="float64"))
+    t5 = bearing.T5Bias(bearing.T5(buckets=8, max_distance=6, direction="bidirectional"), draw(8, HEADS))
+    shaw = bearing.ShawTerm(bearing.Shaw(clip=2), draw(5, DIM), draw(5, DIM))
+    pope = bearing.PopeRows(bearing.Pope(head_dim=DIM), draw(1, DIM), group=HEADS)
+    learned = bearing.LearnedInputs(bearing.Learned(length=8, dim=DIM), draw(8, DIM))
+    scores, rows, at = draw(BATCH, HEADS, Q_LEN, K_LEN), draw(BATCH, 4, DIM), jnp.asarray([[3, 1, 0], [0, 5, 2]])
+    state = draw(BATCH, KV_HEADS, DIM, DIM), jnp.abs(draw(BATCH, KV_HEADS, DIM))
+    lengths, sees = jnp.asarray([5, 3]), jnp.asarray(rng.random((BATCH, K_LEN)) < 0.7)
+    grid = rng.random((BATCH, HEADS, Q_LEN, K_LEN)) < 0.7
+    return {
+        "attention": Call(lambda c, w, a: bj.attention(*c, mask="causal", q_positions=2), (q, k, v)),
+        "attention, one key head": Call(
+            lambda c, w, a: bj.attention(*c, w, mask="causal", q_positions=2), (q, one_k, one_v), [rotary, t5]
+        ),
+        "attention, everything": Call(
+            lambda c, w, a: bj.attention(
+                *c, w[0], mask="causal", q_positions=2, sinks=w[1], window=(3, -1), soft_cap=4.0, return_lse=True, **a
+            ),
+            (q, k, v),
+            ([rotary, t5], draw(HEADS)),
+            {"k_lengths": lengths, "key_mask": sees, "visible": jnp.asarray(grid)},
+        ),
+        "attention, bthd": Call(
+            lambda c, w, a: jnp.moveaxis(
+                bj.attention(*(jnp.moveaxis(x, 1, 2) for x in c), w, mask="none", layout="bthd"), 1, 2
+            ),
+            (q, k, v),
+            t5,
+        ),
+        "linear_attention": Call(
+            lambda c, w, a: bj.linear_attention(
+                *c[:3], w, mask="causal", state=c[3], return_state=True, q_positions=2, normaliser="none"
+            ),
+            (q, k, v, state),
+            pope,
+        ),
+        "linear_attention, one key head": Call(
+            lambda c, w, a: bj.linear_attention(*c, w, mask="causal", return_state=True), (q, one_k, one_v), rotary
+        ),
+        "merge": Call(lambda c, w, a: bj.merge(c[0], c[0][..., 0], c[1], c[1][..., 0]), (q, draw(*q.shape)), tokens=2),
+        "rotate": Call(lambda c, w, a: bj.rotate(rope, c[0], 3), (q,)),
+        "rotate, by token": Call(lambda c, w, a: bj.rotate(rope, c[0], a), (q,), (), at[None], tokens=2),
+        "turn": Call(lambda c, w, a: bj.turn(w, c[0], a, side="query"), (q,), pope, at[None], tokens=2),
+        "rebase": Call(lambda c, w, a: bj.rebase(rope, 1, rope, a, c[0]), (q,), (), at[None]),
+        "rebase, xPos": Call(lambda c, w, a: bj.rebase(bearing.Xpos(rope=rope), 1, 6, c[0]), (q,)),
+        "shift": Call(lambda c, w, a: bj.shift(rope, 4, c[0]), (q,)),
+        "inputs": Call(lambda c, w, a: bj.inputs(w, a[0], dtype=jnp.float64), (), learned, at[None]),
+        "add": Call(lambda c, w, a: bj.add(w, c[0], a[0]), (rows[:, :3],), learned, at[None]),
+        "bias_matrix": Call(
+            lambda c, w, a: bj.bias_matrix(w, heads=HEADS, q_len=3, k_len=5, dtype=jnp.float64)[None], (), t5
+        ),
+        "add_scores": Call(lambda c, w, a: bj.add_scores([w], c[0], q=c[1], k=c[2]), (scores, q, k), shaw),
+        "add_values": Call(lambda c, w, a: bj.add_values(w, *c), (jnp.abs(scores), q), shaw),
+    } | {name: _of_example(name, one, q, k, v) for name, one in examples(rng).items()}
+
+
+def _of_example(name: str, example: Any, q: jax.Array, k: jax.Array, v: jax.Array) -> Call:
+    """Attention, or an addition, with an example of an encoding."""
+    encoding = jax.tree.map(jnp.asarray, example.encoding)
+    at = [None if x is None else jnp.asarray(x) for x in (example.q_positions, example.k_positions)]
+    if example.site == "inputs":
+        return Call(lambda c, w, a: bj.add(w, c[0], a[0]), (q[:, 0],), encoding, at)
+    return Call(
+        lambda c, w, a: bj.attention(*c, w, mask="none", q_positions=a[0], k_positions=a[1]),
+        (q, k, v),
+        encoding,
+        at,
+        of_batch=name in ("ForgettingBias", "XlnetSegmentTerm"),
+    )
+
+
+def results(call: Call, function: Callable[..., Any] | None = None) -> Callable[[Any, Any], Any]:
+    """(cut, whole) → what the call gives, and its gradients for fixed weights of the results."""
+    function = call.function if function is None else function
+
+    def loss(cut: Any, whole: Any, at: Any) -> Any:
+        out = function(cut, whole, at)
+        return sum((x * jnp.cos(jnp.arange(x.size).reshape(x.shape)).astype(x.dtype)).sum() for x in jax.tree.leaves(out)), out
+
+    return lambda cut, whole, at: jax.grad(loss, (0, 1), has_aux=True)(cut, whole, at)
