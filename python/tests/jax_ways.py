@@ -15,6 +15,7 @@ import bearing.jax as bj
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.sharding import PartitionSpec
 from support import BATCH, DIM, HEADS, K_LEN, KV_HEADS, Q_LEN, examples
 
 
@@ -27,10 +28,10 @@ class Call:
     """What has gradients too: encodings."""
     at: Any = ()
     """Positions and the like, without gradients: arrays [axes, batch, time], or what is not cut."""
-    of_batch: bool = False
-    """The encoding holds what goes with sequences, so that its pieces are not those of another batch."""
-    tokens: int = 0
-    """The axis of tokens in arrays and results, where tokens are independent of each other."""
+    whole_spec: Any = PartitionSpec()
+    """How the encoding's arrays go with a batch that is cut along "b"; None where it holds sequences, and refuses."""
+    fixed_heads: bool = False
+    """Heads must stay together: an encoding has them in its spec, or keys have one."""
 
 
 def calls(rng: np.random.Generator) -> dict[str, Call]:
@@ -74,15 +75,18 @@ def calls(rng: np.random.Generator) -> dict[str, Call]:
                 *c[:3], w, mask="causal", state=c[3], return_state=True, q_positions=2, normaliser="none"
             ),
             (q, k, v, state),
-            pope,
+            rotary,
+        ),
+        "linear_attention, learned rows": Call(
+            lambda c, w, a: bj.linear_attention(*c, w, mask="none"), (q, draw(*q.shape), draw(*q.shape)), pope, fixed_heads=True
         ),
         "linear_attention, one key head": Call(
-            lambda c, w, a: bj.linear_attention(*c, w, mask="causal", return_state=True), (q, one_k, one_v), rotary
+            lambda c, w, a: bj.linear_attention(*c, w, mask="causal", return_state=True), (q, one_k, one_v), rotary, fixed_heads=True
         ),
-        "merge": Call(lambda c, w, a: bj.merge(c[0], c[0][..., 0], c[1], c[1][..., 0]), (q, draw(*q.shape)), tokens=2),
+        "merge": Call(lambda c, w, a: bj.merge(c[0], c[0][..., 0], c[1], c[1][..., 0]), (q, draw(*q.shape))),
         "rotate": Call(lambda c, w, a: bj.rotate(rope, c[0], 3), (q,)),
-        "rotate, by token": Call(lambda c, w, a: bj.rotate(rope, c[0], a), (q,), (), at[None], tokens=2),
-        "turn": Call(lambda c, w, a: bj.turn(w, c[0], a, side="query"), (q,), pope, at[None], tokens=2),
+        "rotate, by token": Call(lambda c, w, a: bj.rotate(rope, c[0], a), (q,), (), at[None]),
+        "turn": Call(lambda c, w, a: bj.turn(w, c[0], a, side="query"), (q,), pope, at[None], fixed_heads=True),
         "rebase": Call(lambda c, w, a: bj.rebase(rope, 1, rope, a, c[0]), (q,), (), at[None]),
         "rebase, xPos": Call(lambda c, w, a: bj.rebase(bearing.Xpos(rope=rope), 1, 6, c[0]), (q,)),
         "shift": Call(lambda c, w, a: bj.shift(rope, 4, c[0]), (q,)),
@@ -97,17 +101,21 @@ def calls(rng: np.random.Generator) -> dict[str, Call]:
 
 
 def _of_example(name: str, example: Any, q: jax.Array, k: jax.Array, v: jax.Array) -> Call:
-    """Attention, or an addition, with an example of an encoding."""
+    """What an example of an encoding is for: attention with it, rows that it turns, or inputs that it is added to."""
     encoding = jax.tree.map(jnp.asarray, example.encoding)
     at = [None if x is None else jnp.asarray(x) for x in (example.q_positions, example.k_positions)]
     if example.site == "inputs":
         return Call(lambda c, w, a: bj.add(w, c[0], a[0]), (q[:, 0],), encoding, at)
+    if example.site == "rows":
+        fixed = bool(encoding.parameters)
+        return Call(lambda c, w, a: bj.turn(w, c[0], a[0], side="query"), (q,), encoding, at, fixed_heads=fixed)
     return Call(
         lambda c, w, a: bj.attention(*c, w, mask="none", q_positions=a[0], k_positions=a[1]),
         (q, k, v),
         encoding,
         at,
-        of_batch=name in ("ForgettingBias", "XlnetSegmentTerm"),
+        whole_spec={"ForgettingBias": PartitionSpec("b"), "XlnetSegmentTerm": None}.get(name, PartitionSpec()),
+        fixed_heads=name in ("AlibiBias", "SandwichBias"),
     )
 
 
