@@ -16,7 +16,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.sharding import PartitionSpec
-from support import BATCH, DIM, HEADS, K_LEN, KV_HEADS, Q_LEN, examples
+from support import BATCH, DIM, HEADS, K_LEN, KV_HEADS, Q_LEN, examples, queries_and_keys
 
 
 @dataclass(frozen=True)
@@ -34,20 +34,28 @@ class Call:
     """Heads must stay together: an encoding has them in its spec, or keys have one."""
 
 
-def calls(rng: np.random.Generator) -> dict[str, Call]:
-    def draw(*shape: int) -> jax.Array:
-        return jnp.asarray(rng.standard_normal(shape))
+def calls(rng: np.random.Generator, dtype: str = "float64") -> dict[str, Call]:
+    """Functions, and then every example of an encoding."""
+    return functions(rng, dtype) | {name: _of_example(name, one, rng) for name, one in examples(rng).items()}
+
+
+def functions(rng: np.random.Generator, dtype: str = "float64") -> dict[str, Call]:
+    wide = "float64" if dtype == "float64" else "float32"
+
+    def draw(*shape: int, dtype: str = dtype) -> jax.Array:
+        return jnp.asarray(rng.standard_normal(shape), dtype)
 
     rope = bearing.Rope(head_dim=DIM, pairing="half")
     q, k, v = draw(BATCH, HEADS, Q_LEN, DIM), draw(BATCH, KV_HEADS, K_LEN, DIM), draw(BATCH, KV_HEADS, K_LEN, DIM)
     one_k, one_v = draw(BATCH, 1, K_LEN, DIM), draw(BATCH, 1, K_LEN, DIM)
-    rotary = bearing.RotaryRows(bearing.RopeTable(rope, 16, dtype="float64"))
+    rotary = bearing.RotaryRows(bearing.RopeTable(rope, 16, dtype=wide))
     t5 = bearing.T5Bias(bearing.T5(buckets=8, max_distance=6, direction="bidirectional"), draw(8, HEADS))
     shaw = bearing.ShawTerm(bearing.Shaw(clip=2), draw(5, DIM), draw(5, DIM))
     pope = bearing.PopeRows(bearing.Pope(head_dim=DIM), draw(1, DIM), group=HEADS)
     learned = bearing.LearnedInputs(bearing.Learned(length=8, dim=DIM), draw(8, DIM))
     scores, rows, at = draw(BATCH, HEADS, Q_LEN, K_LEN), draw(BATCH, 4, DIM), jnp.asarray([[3, 1, 0], [0, 5, 2]])
-    state = draw(BATCH, KV_HEADS, DIM, DIM), jnp.abs(draw(BATCH, KV_HEADS, DIM))
+    state = draw(BATCH, KV_HEADS, DIM, DIM, dtype=wide), jnp.abs(draw(BATCH, KV_HEADS, DIM, dtype=wide))
+    sums = draw(BATCH, HEADS, Q_LEN, dtype=wide), draw(BATCH, HEADS, Q_LEN, dtype=wide)
     lengths, sees = jnp.asarray([5, 3]), jnp.asarray(rng.random((BATCH, K_LEN)) < 0.7)
     grid = rng.random((BATCH, HEADS, Q_LEN, K_LEN)) < 0.7
     return {
@@ -78,30 +86,37 @@ def calls(rng: np.random.Generator) -> dict[str, Call]:
             rotary,
         ),
         "linear_attention, learned rows": Call(
-            lambda c, w, a: bj.linear_attention(*c, w, mask="none"), (q, draw(*q.shape), draw(*q.shape)), pope, fixed_heads=True
+            lambda c, w, a: bj.linear_attention(*c, w, mask="none"),
+            (q, draw(*q.shape), draw(*q.shape)),
+            pope,
+            fixed_heads=True,
         ),
         "linear_attention, one key head": Call(
-            lambda c, w, a: bj.linear_attention(*c, w, mask="causal", return_state=True), (q, one_k, one_v), rotary, fixed_heads=True
+            lambda c, w, a: bj.linear_attention(*c, w, mask="causal", return_state=True),
+            (q, one_k, one_v),
+            rotary,
+            fixed_heads=True,
         ),
-        "merge": Call(lambda c, w, a: bj.merge(c[0], c[0][..., 0], c[1], c[1][..., 0]), (q, draw(*q.shape))),
+        "merge": Call(lambda c, w, a: bj.merge(*c), (q, sums[0], draw(*q.shape), sums[1])),
         "rotate": Call(lambda c, w, a: bj.rotate(rope, c[0], 3), (q,)),
         "rotate, by token": Call(lambda c, w, a: bj.rotate(rope, c[0], a), (q,), (), at[None]),
         "turn": Call(lambda c, w, a: bj.turn(w, c[0], a, side="query"), (q,), pope, at[None], fixed_heads=True),
         "rebase": Call(lambda c, w, a: bj.rebase(rope, 1, rope, a, c[0]), (q,), (), at[None]),
         "rebase, xPos": Call(lambda c, w, a: bj.rebase(bearing.Xpos(rope=rope), 1, 6, c[0]), (q,)),
         "shift": Call(lambda c, w, a: bj.shift(rope, 4, c[0]), (q,)),
-        "inputs": Call(lambda c, w, a: bj.inputs(w, a[0], dtype=jnp.float64), (), learned, at[None]),
+        "inputs": Call(lambda c, w, a: bj.inputs(w, a[0], dtype=dtype), (), learned, at[None]),
         "add": Call(lambda c, w, a: bj.add(w, c[0], a[0]), (rows[:, :3],), learned, at[None]),
         "bias_matrix": Call(
-            lambda c, w, a: bj.bias_matrix(w, heads=HEADS, q_len=3, k_len=5, dtype=jnp.float64)[None], (), t5
+            lambda c, w, a: bj.bias_matrix(w, heads=HEADS, q_len=3, k_len=5, dtype=dtype)[None], (), t5
         ),
         "add_scores": Call(lambda c, w, a: bj.add_scores([w], c[0], q=c[1], k=c[2]), (scores, q, k), shaw),
         "add_values": Call(lambda c, w, a: bj.add_values(w, *c), (jnp.abs(scores), q), shaw),
-    } | {name: _of_example(name, one, q, k, v) for name, one in examples(rng).items()}
+    }
 
 
-def _of_example(name: str, example: Any, q: jax.Array, k: jax.Array, v: jax.Array) -> Call:
+def _of_example(name: str, example: Any, rng: np.random.Generator) -> Call:
     """What an example of an encoding is for: attention with it, rows that it turns, or inputs that it is added to."""
+    q, k, v = (jnp.asarray(x) for x in queries_and_keys(rng))
     encoding = jax.tree.map(jnp.asarray, example.encoding)
     at = [None if x is None else jnp.asarray(x) for x in (example.q_positions, example.k_positions)]
     if example.site == "inputs":
@@ -120,11 +135,14 @@ def _of_example(name: str, example: Any, q: jax.Array, k: jax.Array, v: jax.Arra
 
 
 def results(call: Call, function: Callable[..., Any] | None = None) -> Callable[[Any, Any], Any]:
-    """(cut, whole) → what the call gives, and its gradients for fixed weights of the results."""
+    """(cut, whole, at) → gradients for fixed weights of the results, and the results."""
     function = call.function if function is None else function
 
     def loss(cut: Any, whole: Any, at: Any) -> Any:
         out = function(cut, whole, at)
-        return sum((x * jnp.cos(jnp.arange(x.size).reshape(x.shape)).astype(x.dtype)).sum() for x in jax.tree.leaves(out)), out
+        return sum((x * weights(x)).sum() for x in jax.tree.leaves(out)), out
 
-    return lambda cut, whole, at: jax.grad(loss, (0, 1), has_aux=True)(cut, whole, at)
+    def weights(x: jax.Array) -> jax.Array:
+        return jnp.cos(jnp.arange(x.size).reshape(x.shape)).astype(x.dtype)
+
+    return jax.grad(loss, (0, 1), has_aux=True)

@@ -32,7 +32,7 @@ class Plan(NamedTuple):
 
 
 def register() -> None:
-    """Makes every encoding a pytree: its arrays, by name, are the leaves."""
+    """Makes every encoding a pytree: its arrays, by name, are the leaves. Specs and tables are pytrees without any."""
 
     def children(encoding: Any) -> tuple[list[tuple[Any, Any]], Static]:
         keyed = [(jax.tree_util.GetAttrKey(name), array) for name, array in encoding.parameters.items()]
@@ -43,9 +43,12 @@ def register() -> None:
         given = [() if array is None else array for array in arrays]
         return static.kind(**dict(static.arguments), **dict(zip(static.parameters, given, strict=True)))
 
+    tables = (_core.RopeTable, _core.XposTable, _core.RopeFrequencies)
     for kind in vars(_core).values():
         if inspect.isclass(kind) and issubclass(kind, _core.Encoding) and kind is not _core.Encoding:
             jax.tree_util.register_pytree_with_keys(kind, children, build)
+        elif inspect.isclass(kind) and (hasattr(kind, "replace") or kind in tables):
+            jax.tree_util.register_static(kind)
 
 
 def static_of(encoding: Any) -> Static:

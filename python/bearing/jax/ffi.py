@@ -44,6 +44,22 @@ def register() -> None:
         jax.ffi.register_ffi_target(f"bearing_{name}", handler, platform="cpu")
 
 
+def export_checks() -> list[jax.export.DisabledSafetyCheck]:
+    """What jax.export must be told to keep programs that call this library: its ``disabled_checks``.
+
+        exported = jax.export.export(function, disabled_checks=bearing.jax.export_checks())(x)
+
+    JAX asks for it as handlers may change from version to version: a program is for the version of bearing that it was
+    exported with. The process that runs it imports bearing.jax and makes the program's encodings and tables known by
+    tracing the function, or another with the same ones, once: ``jax.eval_shape(function, x)``.
+    """
+    # Loaded when it is asked for: not every program is exported.
+    from jax.export import DisabledSafetyCheck
+
+    handlers = _core._jax_handlers(interface_version()[1])
+    return [DisabledSafetyCheck.custom_call(f"bearing_{name}") for name in handlers]
+
+
 def interface_version() -> tuple[int, int]:
     """The version of XLA's foreign functions that the installed jaxlib has, as its own header says."""
     header = Path(jax.ffi.include_dir(), "xla", "ffi", "api", "c_api.h").read_text(encoding="utf-8")

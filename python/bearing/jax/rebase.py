@@ -110,7 +110,7 @@ def _rebase(options: _Options, backward: bool, k: jax.Array, old: Any, new: Any)
 _rebase_compiled = ffi.differentiable(
     2,
     _rebase,
-    lambda options, backward, k, old, new: (_rebase(options, backward, k, old, new), (old, new)),
+    lambda options, backward, k, old, new: (_rebase_compiled(options, backward, k, old, new), (old, new)),
     lambda options, backward, kept, d: (_rebase_compiled(options, not backward, d, *kept), None, None),
 )
 
@@ -140,7 +140,7 @@ def _shift(options: _Options, k: jax.Array, by: jax.Array) -> jax.Array:
 _shift_compiled = ffi.differentiable(
     1,
     _shift,
-    lambda options, k, by: (_shift(options, k, by), by),
+    lambda options, k, by: (_shift_compiled(options, k, by), by),
     lambda options, by, d: (_shift_compiled(options, d, -by), None),
 )
 

@@ -92,7 +92,7 @@ def _rotate(options: _Options, backward: bool, x: jax.Array, positions: jax.Arra
 _rotate_compiled = ffi.differentiable(
     2,
     _rotate,
-    lambda options, backward, x, positions: (_rotate(options, backward, x, positions), positions),
+    lambda options, backward, x, positions: (_rotate_compiled(options, backward, x, positions), positions),
     lambda options, backward, positions, d_y: (_rotate_compiled(options, not backward, d_y, positions), None),
 )
 
