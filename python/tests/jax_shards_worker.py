@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import AxisType, Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
-from jax_cases import close
+from jax_cases import close_trees
 from jax_ways import Call, calls, results
 
 MOVES = re.compile(r" (all-gather|all-to-all|collective-permute)(-start)?\(")
@@ -99,11 +99,6 @@ def explicit(call: Call, wanted: Any) -> None:
             assert jax.typeof(leaf).sharding.spec[0] == "b", jax.typeof(leaf)
         for leaf, given in zip(jax.tree.leaves(got[0]), jax.tree.leaves(arguments[:2]), strict=True):
             assert jax.typeof(leaf) == jax.typeof(given)
-
-
-def close_trees(got: Any, wanted: Any) -> None:
-    assert jax.tree.structure(got) == jax.tree.structure(wanted)
-    jax.tree.map(lambda one, other: close(one, other), got, wanted)
 
 
 def main(way: str) -> None:

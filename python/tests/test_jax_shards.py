@@ -13,7 +13,8 @@ import jax, jax.numpy as jnp, numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
 
 jax.config.update("jax_enable_x64", True)
-import bearing
+import bearing.jax
+import jax.export
 from bearing.jax import attention, merge
 
 mesh = Mesh(np.array(jax.devices()), ("time",))
@@ -41,6 +42,9 @@ gradients = lambda f: jax.grad(lambda q, k, v: (f(q, k, v, at) ** 2).sum(), (0, 
 for one, other in zip([shared(q, k, v, at), *gradients(shared)], [whole(q, k, v, at), *gradients(whole)]):
     np.testing.assert_allclose(one, other, rtol=0, atol=64 * 2.0**-53 * float(jnp.abs(other).max()))
 
+kept = jax.export.export(shared, disabled_checks=bearing.jax.export_checks())(q, k, v, at).serialize()
+spread = [jax.device_put(x, NamedSharding(mesh, spec)) for x, spec in zip((q, k, v, at), specs["in_specs"])]
+np.testing.assert_array_equal(jax.export.deserialize(kept).call(*spread), shared(q, k, v, at))
 print("equal")
 """
 

@@ -13,7 +13,7 @@ import jax.export
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from jax_cases import close
+from jax_cases import close_trees
 from jax_ways import Call, functions, results
 from support import ROUNDING, to_numpy
 
@@ -30,24 +30,17 @@ def wanted(name: str):
     return results(call)(call.cut, call.whole, call.at)
 
 
-def same(got, want) -> None:
-    assert jax.tree.structure(got) == jax.tree.structure(want)
-    for one, other in zip(jax.tree.leaves(got), jax.tree.leaves(want), strict=True):
-        assert one.dtype == other.dtype
-        close(one, other)
-
-
 def arguments(call: Call):
     return call.cut, call.whole, call.at
 
 
 def jit(name: str, call: Call) -> None:
-    same(jax.jit(results(call))(*arguments(call)), wanted(name))
+    close_trees(jax.jit(results(call))(*arguments(call)), wanted(name))
 
 
 def interpreted(name: str, call: Call) -> None:
     with jax.disable_jit():
-        same(results(call)(*arguments(call)), wanted(name))
+        close_trees(results(call)(*arguments(call)), wanted(name))
 
 
 def mapped(name: str, call: Call) -> None:
@@ -56,18 +49,18 @@ def mapped(name: str, call: Call) -> None:
     got = jax.jit(jax.vmap(results(call)))(*two)
     for i in range(2):
         alone = results(call)(*jax.tree.map(lambda x, i=i: x[i], two))
-        same(jax.tree.map(lambda x, i=i: x[i], got), alone)
+        close_trees(jax.tree.map(lambda x, i=i: x[i], got), alone)
 
 
 def scanned(name: str, call: Call) -> None:
     two = jax.tree.map(lambda x: jnp.stack([x, x]), arguments(call))
     _, got = jax.lax.scan(lambda carry, one: (carry, results(call)(*one)), 0, two)
     for i in range(2):
-        same(jax.tree.map(lambda x, i=i: x[i], got), wanted(name))
+        close_trees(jax.tree.map(lambda x, i=i: x[i], got), wanted(name))
 
 
 def rematerialised(name: str, call: Call) -> None:
-    same(jax.jit(results(call, jax.checkpoint(call.function)))(*arguments(call)), wanted(name))
+    close_trees(jax.jit(results(call, jax.checkpoint(call.function)))(*arguments(call)), wanted(name))
 
 
 def shapes(name: str, call: Call) -> None:
@@ -80,7 +73,7 @@ def shapes(name: str, call: Call) -> None:
 def traced(name: str, call: Call) -> None:
     jaxpr, shapes = jax.make_jaxpr(results(call), return_shape=True)(*arguments(call))
     leaves = jax.core.eval_jaxpr(jaxpr.jaxpr, jaxpr.consts, *jax.tree.leaves(arguments(call)))
-    same(jax.tree.unflatten(jax.tree.structure(shapes), leaves), wanted(name))
+    close_trees(jax.tree.unflatten(jax.tree.structure(shapes), leaves), wanted(name))
 
 
 def exported(name: str, call: Call) -> None:
@@ -89,20 +82,20 @@ def exported(name: str, call: Call) -> None:
     program = jax.jit(lambda *leaves: jax.tree.leaves(results(call)(*jax.tree.unflatten(tree, leaves))))
     kept = jax.export.export(program, disabled_checks=bearing.jax.export_checks())(*leaves).serialize()
     got = jax.export.deserialize(kept).call(*leaves)
-    same(jax.tree.unflatten(jax.tree.structure(wanted(name)), got), wanted(name))
+    close_trees(jax.tree.unflatten(jax.tree.structure(wanted(name)), got), wanted(name))
 
 
 def donated(name: str, call: Call) -> None:
     given = jax.tree.map(jnp.array, call.cut)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # JAX finds no use for some
-        same(jax.jit(results(call), donate_argnums=0)(given, call.whole, call.at), wanted(name))
+        close_trees(jax.jit(results(call), donate_argnums=0)(given, call.whole, call.at), wanted(name))
 
 
 def one_device_each(name: str, call: Call) -> None:
     one = jax.tree.map(lambda x: x[None], arguments(call))
     got = jax.pmap(results(call), devices=jax.devices()[:1])(*one)
-    same(jax.tree.map(lambda x: x[0], got), wanted(name))
+    close_trees(jax.tree.map(lambda x: x[0], got), wanted(name))
 
 
 def forward_mode(name: str, call: Call) -> None:
