@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from typing import Any, Literal, NamedTuple, get_args
 
 import jax
@@ -31,6 +30,7 @@ from .arrays import (
     tensor_of,
     threads_of,
     type_of,
+    whole_of,
     with_axes,
     word_of,
 )
@@ -129,7 +129,7 @@ def attention(
         block_table = numbers_of("attention", "block_table", block_table)
     problem = _problem(qs, ks, vs, block_table, time_first)
     if sinks is not None:
-        sinks = jnp.asarray(sinks).astype(arithmetic_of(qs.dtype))
+        sinks = numbers_of("attention", "sinks", sinks, real=True).astype(arithmetic_of(qs.dtype))
         check_shape("attention", "sinks", sinks, "[heads]", (problem.heads,))
     given = _Given(
         q_positions=positions_of("attention", "q_positions", q_positions, problem.q_len, problem.batch),
@@ -139,14 +139,14 @@ def attention(
         **_starts(q_starts, k_starts),
         block_table=block_table,
     )
-    before, after = (-1, -1) if window is None else window
+    before, after = _window_of(window)
     plan = plan_of("attention", encodings, qs.dtype)
     check_encodings("attention", plan, qs.dtype, given.q_positions, given.k_positions, **problem._asdict())
     options = _Options(
         plan=plan.text,
         mask=mask,
-        window_before=operator.index(before),
-        window_after=operator.index(after),
+        window_before=before,
+        window_after=after,
         scaled=scale is not None,
         scale=finite("attention", "scale", 1.0 if scale is None else scale),
         soft_cap=finite("attention", "soft_cap", soft_cap),
@@ -157,6 +157,14 @@ def attention(
     out, lse = _compiled(options, _Learned(qs, ks, vs, sinks, plan.parameters), given)
     out = with_axes(out, jnp.ndim(q), time_first)
     return (out, lse.reshape(lse.shape[4 - jnp.ndim(q) :])) if return_lse else out
+
+
+def _window_of(window: Any) -> tuple[int, int]:
+    if window is None:
+        return -1, -1
+    if not isinstance(window, (tuple, list)) or len(window) != 2:
+        raise TypeError(f"[attention] window: must be (before, after), got {window!r}")
+    return whole_of("attention", "window", window[0]), whole_of("attention", "window", window[1])
 
 
 class _Problem(NamedTuple):
@@ -229,15 +237,16 @@ def _masks(key_mask: Any, visible: Any, problem: _Problem) -> dict[str, jax.Arra
 def _starts(q_starts: Any, k_starts: Any) -> dict[str, jax.Array | None]:
     if q_starts is None and k_starts is None:
         return {"q_starts": None, "k_starts": None}
-    shapes = [jnp.shape(x) if x is not None else (0,) for x in (q_starts, k_starts)]
+    starts = [
+        x if x is None else numbers_of("attention", name, x)
+        for name, x in (("q_starts", q_starts), ("k_starts", k_starts))
+    ]
+    shapes = [(0,) if x is None else x.shape for x in starts]
     if shapes[0] != shapes[1] or len(shapes[0]) != 1 or shapes[0][0] < 2:
         raise _core.ShapeError(
             f"[attention] q_starts, k_starts: must both be [sequences + 1], got {list(shapes[0])} and {list(shapes[1])}"
         )
-    return {
-        "q_starts": numbers_of("attention", "q_starts", q_starts),
-        "k_starts": numbers_of("attention", "k_starts", k_starts),
-    }
+    return {"q_starts": starts[0], "k_starts": starts[1]}
 
 
 def _optional(learned: _Learned, given: _Given) -> list[jax.Array | None]:

@@ -88,7 +88,7 @@ def plan_of(function: str, encodings: Any, dtype: Any) -> Plan:
         for name, fewest, most in _core._jax_parameters(encoding):
             if name not in parameters:
                 continue
-            array = as_array(parameters[name])
+            array = as_array(function, name, parameters[name])
             if not jnp.issubdtype(array.dtype, jnp.floating):
                 raise TypeError(f"[{function}] {name}: must be an array of real numbers, got {array.dtype}")
             if not fewest <= array.ndim <= most:

@@ -49,11 +49,17 @@ def inputs(
 
     time may be left out where positions are an array. Gradients: of the encoding's parameters.
     """
-    extents = extents_of(positions)
+    extents = extents_of("inputs", "positions", positions)
     length = length_of("inputs", "time", time, extents)
     batch = extents[0] if len(extents) == 2 else 1
     result = _inputs(
-        "inputs", encoding, None, positions, (batch, length, _dim(encoding)), type_of("inputs", dtype), threads
+        "inputs",
+        encoding,
+        None,
+        positions,
+        (batch, length, _dim("inputs", encoding)),
+        type_of("inputs", dtype),
+        threads,
     )
     return result if len(extents) == 2 else result[0]
 
@@ -67,7 +73,7 @@ def add(encoding: Any, x: jax.typing.ArrayLike, positions: Positions = None, *, 
     if rows.ndim not in (2, 3):
         raise TypeError(f"[add] x: must be an array of 2 or 3 axes, got one of {rows.ndim}")
     one = rows if rows.ndim == 3 else rows[None]
-    dim = _dim(encoding)
+    dim = _dim("add", encoding)
     if one.shape[2] != dim:
         raise _core.ShapeError(f"[add] x: must have a last extent of dim = {dim}, got {one.shape[2]}")
     result = _inputs("add", encoding, one, positions, one.shape, rows.dtype, threads)
@@ -127,8 +133,8 @@ _rows_compiled = ffi.differentiable(
 )
 
 
-def _dim(encoding: Any) -> int:
+def _dim(function: str, encoding: Any) -> int:
     dim = getattr(getattr(encoding, "spec", None), "dim", None)
     if not isinstance(encoding, _core.Encoding) or dim is None:
-        raise TypeError(f"[inputs] encoding: must be an encoding of the input, got {encoding!r}")
+        raise TypeError(f"[{function}] encoding: must be an encoding of the input, got {encoding!r}")
     return dim

@@ -12,6 +12,7 @@ from . import ffi
 from .arrays import (
     Layout,
     Positions,
+    as_array,
     finite,
     given_bits,
     is_time_first,
@@ -150,7 +151,7 @@ def _state_of(state: Any, shapes: Any, dtype: Any) -> State:
         raise TypeError(f"[linear_attention] state: must be (s, z), got {state!r}")
     arrays = []
     for name, one, shape in zip("sz", state, shapes, strict=True):
-        array = jnp.asarray(one)
+        array = as_array("linear_attention", "state", one)
         if array.dtype != dtype:
             raise TypeError(f"[linear_attention] state: must be {jnp.dtype(dtype)}, got {array.dtype}")
         if array.shape != shape:

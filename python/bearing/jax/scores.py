@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from typing import Any, NamedTuple
 
 import jax
@@ -29,6 +28,7 @@ from .arrays import (
     tensor_of,
     threads_of,
     type_of,
+    whole_of,
     with_axes,
 )
 from .encodings import arithmetic_of, check_encodings, parameter_axes, plan_of, serving
@@ -61,16 +61,15 @@ def bias_matrix(
     """
     function = "bias_matrix"
     lengths = (
-        length_of(function, "q_len", q_len, extents_of(q_positions)),
-        length_of(function, "k_len", k_len, extents_of(k_positions)),
+        length_of(function, "q_len", q_len, extents_of(function, "q_positions", q_positions)),
+        length_of(function, "k_len", k_len, extents_of(function, "k_positions", k_positions)),
     )
-    if operator.index(heads) < 1:
-        raise _core.RangeError(f"[bias_matrix] heads: must be at least 1, got {heads}")
+    heads = whole_of(function, "heads", heads, 1)
     kind = type_of(function, dtype)
     plan = plan_of(function, encodings, kind)
     q_positions = positions_of(function, "q_positions", q_positions, lengths[0], 1)
     k_positions = positions_of(function, "k_positions", k_positions, lengths[1], 1)
-    extents = {"heads": operator.index(heads), "q_len": lengths[0], "k_len": lengths[1]}
+    extents = {"heads": heads, "q_len": lengths[0], "k_len": lengths[1]}
     check_encodings(function, plan, kind, q_positions, k_positions, **extents, kv_heads=extents["heads"])
     options = _Options(plan.text, 1.0, False, threads_of(function, threads))
     shape = tuple(extents.values())
