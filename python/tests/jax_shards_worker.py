@@ -12,14 +12,16 @@ from collections.abc import Callable
 from typing import Any
 
 import bearing
+import bearing.jax
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.sharding import AxisType, Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 from jax_cases import close_trees
-from jax_ways import Call, calls, results
+from jax_ways import Call, calls, functions, results
 
+BATCH_AND_HEADS = P("b", "h")
 MOVES = re.compile(r" (all-gather|all-to-all|collective-permute)(-start)?\(")
 
 
@@ -101,9 +103,74 @@ def explicit(call: Call, wanted: Any) -> None:
             assert jax.typeof(leaf) == jax.typeof(given)
 
 
-def main(way: str) -> None:
+def nested() -> dict[str, Callable[[], Any]]:
+    """Ways within ways, for attention with a bias: all give its gradients."""
+    rng = np.random.default_rng(0)
+    x, spec = jnp.asarray(rng.standard_normal((4, 4, 8, 8))), bearing.T5(direction="causal")
+    bias = bearing.T5Bias(spec, jnp.asarray(rng.standard_normal((32, 4))))
+    mesh = Mesh(np.array(jax.devices()).reshape(2, 2), ("b", "h"))
+    typed = jax.make_mesh((2, 2), ("b", "h"), axis_types=(AxisType.Explicit,) * 2)
+    mixed = jax.make_mesh((2, 2), ("b", "h"), axis_types=(AxisType.Explicit, AxisType.Auto))
+
+    def plain(x: Any, bias: Any) -> Any:
+        return bearing.jax.attention(x, x, x, bias, mask="causal")
+
+    def slope(function: Any) -> Any:
+        return jax.jit(jax.grad(lambda x, bias: (function(x, bias) ** 2).sum(), (0, 1)))
+
+    def of_batch(**options: Any) -> Any:
+        return jax.shard_map(plain, in_specs=(P("b"), P()), out_specs=P("b"), axis_names={"b"}, **options)
+
+    def scanned(x: Any, bias: Any) -> Any:
+        return jax.lax.scan(jax.checkpoint(lambda carry, _: (carry, plain(x, bias))), 0, None, length=1)[1]
+
+    mapped = jax.vmap(plain, (0, None))
+
+    def on(mesh: Mesh, function: Any, rows: P = BATCH_AND_HEADS) -> Any:
+        given = jax.device_put(x, NamedSharding(mesh, rows)), jax.device_put(bias, NamedSharding(mesh, P()))
+        if AxisType.Explicit not in mesh.axis_types:
+            return slope(function)(*given)
+        with jax.set_mesh(mesh):
+            return slope(function)(*given)
+
+    def by_pmap() -> Any:
+        d_x, d_bias = jax.pmap(slope(plain), in_axes=(0, None))(x[:, None], bias)
+        return d_x.reshape(x.shape), jax.tree.map(lambda d: d.sum(0), d_bias)
+
+    return {
+        "one device": lambda: slope(plain)(x, bias),
+        "manual batch, automatic heads": lambda: on(mesh, of_batch(mesh=mesh)),
+        "the same, unchecked": lambda: on(mesh, of_batch(mesh=mesh, check_vma=False)),
+        "manual batch, typed heads": lambda: on(typed, of_batch()),
+        "typed batch, automatic heads": lambda: on(mixed, plain),
+        "automatic, mapped": lambda: on(mesh, mapped),
+        "automatic, scanned": lambda: on(mesh, scanned),
+        "automatic, tokens cut": lambda: on(mesh, plain, P("b", None, "h")),
+        "typed, mapped": lambda: on(typed, mapped),
+        "typed, scanned": lambda: on(typed, scanned),
+        "typed, tokens cut": lambda: on(typed, plain, P("b", None, "h")),
+        "one device each": by_pmap,
+    }
+
+
+def ways_within_ways() -> None:
+    ways = nested()
+    wanted = ways["one device"]()
     problems = {}
-    every = calls(np.random.default_rng(0))
+    for name, way in ways.items():
+        try:
+            close_trees(way(), wanted)
+        except Exception as error:
+            problems[name] = f"{type(error).__name__}: {error}"[:2000]
+    print(json.dumps({"checked": len(ways), "problems": problems}))
+
+
+def main(way: str) -> None:
+    if way == "nested":
+        return ways_within_ways()
+    problems = {}
+    # What check_vma changes has nothing to do with encodings.
+    every = (functions if way == "unchecked" else calls)(np.random.default_rng(0))
     for name, call in every.items():
         wanted = jax.jit(results(call))(call.cut, call.whole, call.at)
         try:

@@ -67,10 +67,12 @@ def test_shards_of_a_sequence_are_as_one():
 WORKER = Path(__file__).with_name("jax_shards_worker.py")
 
 
-@pytest.mark.parametrize("way", ["auto", "manual", "unchecked", "explicit"])
-def test_shards_of_a_batch_are_as_one(way):
+@pytest.mark.parametrize(
+    ("way", "at_least"), [("auto", 50), ("manual", 50), ("unchecked", 15), ("explicit", 50), ("nested", 12)]
+)
+def test_shards_of_a_batch_are_as_one(way, at_least):
     """Every function and encoding, results and gradients: the worker's functions say what each way promises."""
     done = run([str(WORKER), way], 4)
     assert done.returncode == 0, done.stderr
     report = json.loads(done.stdout.splitlines()[-1])
-    assert report["problems"] == {} and report["checked"] > 40
+    assert report["problems"] == {} and report["checked"] >= at_least

@@ -136,18 +136,20 @@ def _run_explicit(
     """Under explicit sharding types tell how arrays are cut, and shard_map does it."""
     names = _explicit_axes(mesh)
     given = [_spec_of(explicit_sharding(array), array.ndim, names) for array in arrays]
-    cut = _cuts(axes, arrays, shapes, given, [()] * len(shapes), mesh)
+    cut = _cuts(axes, arrays, shapes, given, (), mesh)
     if not cut:
         return call(shapes, [_resharded(array, None, mesh) for array in arrays])
     placed = [_resharded(one, _spec(text, cut), mesh) for text, one in zip(axes.arrays, arrays, strict=True)]
-    return jax.shard_map(
+    shared = jax.shard_map(
         lambda *pieces: tuple(_piece(call, axes, shapes, cut, mesh, pieces)),
         mesh=mesh,
         in_specs=tuple(_spec(text, cut) for text in axes.arrays),
         out_specs=tuple(_spec(text, cut) for text in axes.results),
-        axis_names=names,
+        axis_names={name for names in cut.values() for name in names},
         check_vma=False,
-    )(*placed)
+    )
+    # Around this one there may be a shard_map by hand, over other axes.
+    return as_varying(shared(*placed), frozenset().union(*map(varying_of, arrays)))
 
 
 def _resharded(array: Any, spec: PartitionSpec | None, mesh: Any) -> Any:
@@ -182,9 +184,7 @@ def _run_auto(call: Callable[..., Any], axes: Axes, shapes: Sequence[Any], array
         return mesh, piece, shardings(axes.results), shardings(axes.arrays)
 
     def infer(mesh: Any, given: Any, results: Any) -> Any:  # where Shardy does not do it
-        cut = _cuts(
-            axes, given, shapes, [_spec_of(g.sharding, len(g.shape), set(mesh.axis_names)) for g in given], [], mesh
-        )
+        cut = cuts_of(mesh, given, ())
         return tuple(NamedSharding(mesh, _spec(text, cut)) for text in axes.results)
 
     rule, sizes = _rule(axes, arrays, shapes)
@@ -216,7 +216,12 @@ def _spec_of(sharding: Any, rank: int, names: set[str]) -> Spec:
 
 
 def _spec(text: str, cut: dict[str, tuple[str, ...]]) -> PartitionSpec:
-    return PartitionSpec(*(cut.get("h" if letter == "k" else letter) for letter in text))
+    return PartitionSpec(*(cut.get(letter) for letter in _letters(text)))
+
+
+def _letters(text: str) -> str:
+    """Heads of keys are cut as heads are."""
+    return text.replace("k", "h")
 
 
 def _cuts(
@@ -227,15 +232,17 @@ def _cuts(
     wanted: Sequence[Spec],
     mesh: Any,
 ) -> dict[str, tuple[str, ...]]:
-    """The mesh axes that each letter is cut along: as arrays are, or else as results are wanted."""
+    """The mesh axes that each letter is cut along: as arrays are, or else as results are wanted.
+
+    Where encodings do not serve the pieces, heads are kept together, then tokens, then the batch.
+    """
     cut: dict[str, tuple[str, ...]] = {}
     extents: dict[str, list[int]] = {}
     for text, one in zip((*axes.arrays, *axes.results), (*arrays, *shapes), strict=True):
-        for letter, extent in zip(text, one.shape, strict=True):
-            extents.setdefault("h" if letter == "k" else letter, []).append(extent)
+        for letter, extent in zip(_letters(text), one.shape, strict=True):
+            extents.setdefault(letter, []).append(extent)
     for text, spec in zip((*axes.arrays, *axes.results), (*given, *wanted), strict=False):
-        for letter, names in zip(text, spec, strict=False):
-            letter = "h" if letter == "k" else letter
+        for letter, names in zip(_letters(text), spec, strict=True):
             pieces = _pieces(names, mesh)
             taken = {name for some in cut.values() for name in some}
             even = all(extent % pieces == 0 and extent > 0 for extent in extents[letter])
@@ -258,14 +265,13 @@ def _piece(
     """One device's piece of a call; what it has only a part of is added up."""
     local = []
     for text, one in zip(axes.results, shapes, strict=True):
-        parts = [_pieces(cut.get("h" if letter == "k" else letter, ()), mesh) for letter in text]
+        parts = [_pieces(cut.get(letter, ()), mesh) for letter in _letters(text)]
         local.append(jax.ShapeDtypeStruct([n // p for n, p in zip(one.shape, parts, strict=True)], one.dtype))
     results = call(local, pieces)
     if not axes.sums:
         return list(results)
     added = []
     for text, one in zip(axes.results, results, strict=True):
-        own = {"h" if letter == "k" else letter for letter in text}
-        over = tuple(name for letter, names in cut.items() if letter not in own for name in names)
+        over = tuple(name for letter, names in cut.items() if letter not in _letters(text) for name in names)
         added.append(jax.lax.psum(one, over) if over else one)
     return added
