@@ -1,6 +1,7 @@
 // The handlers as XLA's interface takes them, and what Python tells them of: encodings, tables, frequencies.
 
 #include <atomic>
+#include <utility>
 
 #include "jax_call.hpp"
 #include "jax_handlers.hpp"
@@ -10,6 +11,16 @@ namespace bearing::python {
 namespace {
 
 namespace ffi = xla::ffi;
+
+/// An error's text in the words of bearing.jax, whose functions have the names of those that work in place.
+std::string in_words_of_jax(std::string_view text) {
+  constexpr std::pair<std::string_view, std::string_view> words[] = {
+      {"[rotate_to]", "[rotate]"}, {"[rotate_backward_to]", "[rotate_backward]"}, {"[fill]", "[inputs]"}};
+  for (const auto& [ours, theirs] : words) {
+    if (text.starts_with(ours)) return std::string(theirs).append(text.substr(ours.size()));
+  }
+  return std::string(text);
+}
 
 /// A handler of XLA's interface. The attribute `rank`: how many axes the first result has in one instance.
 template <void (*body)(Frame&)>
@@ -21,7 +32,7 @@ ffi::Error guarded(ffi::RemainingArgs args, ffi::RemainingRets results, ffi::Dic
     body(frame);
     return ffi::Error::Success();
   } catch (const std::exception& error) {
-    return ffi::Error::InvalidArgument(error.what());
+    return ffi::Error::InvalidArgument(in_words_of_jax(error.what()));
   }
 }
 

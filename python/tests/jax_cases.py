@@ -31,11 +31,27 @@ def plain_t5(table, q_len, k_len):
     return jnp.moveaxis(table[jnp.asarray(buckets)], -1, 0)
 
 
-def close(got, wanted, times: float = 1.0) -> None:
-    """Of float64 numbers that are sums of a few dozen products: 64 roundings, times what they were multiplied by."""
-    wanted = to_numpy(wanted)
-    largest = np.max(np.abs(wanted), initial=1.0)
-    np.testing.assert_allclose(to_numpy(got), wanted, rtol=0, atol=64 * times * ROUNDING["float64"] * largest)
+def close(got, wanted, times: float = 1.0, terms=None) -> None:
+    """Of float64 numbers that are sums of a few dozen products: 64 roundings of what was summed, times what that was
+    multiplied by.
+
+    terms: the magnitudes that a number sums, as an array whose sum counts. Where they are not given the largest number
+    of the array stands for them, as not all of many sums cancel; one number alone may, so that it needs them.
+    """
+    got, wanted = to_numpy(got), to_numpy(wanted)
+    assert terms is not None or wanted.size != 1, "one number may be what is left of far larger terms"
+    summed = np.max(np.abs(wanted), initial=1.0) if terms is None else np.sum(np.abs(to_numpy(terms)))
+    np.testing.assert_allclose(got, wanted, rtol=0, atol=64 * times * ROUNDING["float64"] * summed)
+
+
+def close_trees(got, wanted) -> None:
+    """The same of results and gradients of one call, which sum terms alike: of types and structures that agree too."""
+    assert jax.tree.structure(got) == jax.tree.structure(wanted)
+    pairs = list(zip(jax.tree.leaves(got), jax.tree.leaves(wanted), strict=True))
+    largest = max((np.max(np.abs(to_numpy(other)), initial=1.0) for _, other in pairs), default=1.0)
+    for one, other in pairs:
+        assert one.dtype == other.dtype
+        close(one, other, terms=largest)
 
 
 def weights(like, seed: int = 7):

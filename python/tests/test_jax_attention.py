@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from bearing.jax import attention, merge
 from jax.test_util import check_grads
-from jax_cases import T5, arrays, close, plain_attention, plain_t5, t5_bias, weights
+from jax_cases import T5, arrays, close, close_trees, plain_attention, plain_t5, t5_bias, weights
 from support import (
     BATCH,
     DIM,
@@ -45,12 +45,7 @@ def test_attention_and_its_gradients_are_those_of_bearing(name, rng):
     assert kind_of(got) == "jax"
     close(got, out)
     *got_grads, got_encoding, got_sinks = pull_back(jnp.asarray(d_out))
-    for one, wanted in zip(got_grads, grads, strict=True):
-        close(one, wanted)
-    close(got_sinks, d_sinks)
-    assert got_encoding.parameters.keys() == d_parameters[0].keys()
-    for parameter, wanted in d_parameters[0].items():
-        close(got_encoding.parameters[parameter], wanted)
+    close_trees([*got_grads, got_sinks, got_encoding.parameters], [*grads, d_sinks, d_parameters[0]])
 
 
 def test_attention_is_what_jax_computes_from_its_formula(rng):
@@ -66,8 +61,7 @@ def test_attention_is_what_jax_computes_from_its_formula(rng):
     out, pull_back = jax.vjp(ours, q, k, v, table)
     wanted, plain_back = jax.vjp(plain, q, k, v, table)
     close(out, wanted)
-    for one, other in zip(pull_back(weights(out)), plain_back(weights(out)), strict=True):
-        close(one, other)
+    close_trees(pull_back(weights(out)), plain_back(weights(out)))
 
 
 def test_gradients_are_those_of_differences(rng):

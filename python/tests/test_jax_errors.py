@@ -7,8 +7,10 @@ import bearing
 import bearing.jax
 import jax
 import jax.numpy as jnp
+import numpy as np
 import pytest
 from bearing.jax import attention, ffi
+from bearing.jax.shards import Axes
 from jax_cases import T5, arrays, t5_bias
 from support import DIM
 
@@ -190,6 +192,72 @@ def test_wrong_calls_of_other_functions_are_refused_while_tracing(table, rng):
         assert str(raised.value) == text
 
 
+def test_arguments_that_are_no_arrays_or_numbers_are_named(table):
+    q = jnp.ones((2, 4, 3, DIM))
+    j, learned = bearing.jax, bearing.LearnedInputs(bearing.Learned(length=8, dim=DIM), jnp.ones((8, DIM)))
+    array, kind = "must be an array of numbers that JAX takes, got", TypeError
+    for error, text, call in [
+        (kind, f"[attention] q: {array} None", lambda: attention(None, q, q, mask="none")),
+        (
+            kind,
+            f"[attention] k: {array} an array of object",
+            lambda: attention(q, np.asarray(q).astype(object), q, mask="none"),
+        ),
+        (kind, f"[attention] sinks: {array} 'x'", lambda: attention(q, q, q, mask="none", sinks="x")),
+        (kind, f"[attention] q_starts: {array} {{}}", lambda: attention(q, q, q, mask="none", q_starts={}, k_starts=q)),
+        (kind, f"[rotate] positions: {array} [1, [2]]", lambda: j.rotate(table, q, [1, [2]])),
+        (kind, f"[inputs] positions: {array} [1, [2]]", lambda: j.inputs(learned, [1, [2]])),
+        (
+            kind,
+            f"[linear_attention] state: {array} 's'",
+            lambda: j.linear_attention(q, q, q, mask="none", state=("s", "z")),
+        ),
+        (kind, f"[merge] part: {array} {{}}", lambda: j.merge({}, q, q, q)),
+        (kind, "[attention] window: must be (before, after), got 3", lambda: attention(q, q, q, mask="none", window=3)),
+        (
+            kind,
+            "[attention] window: must be a whole number, got 1.5",
+            lambda: attention(q, q, q, mask="none", window=(1.5, 2)),
+        ),
+        (
+            kind,
+            "[attention] scale: must be a number that is not traced, got '2'",
+            lambda: attention(q, q, q, mask="none", scale="2"),
+        ),
+        (kind, "[rotate] threads: must be a whole number, got 2.5", lambda: j.rotate(table, q, threads=2.5)),
+        (
+            bearing.RangeError,
+            "[rotate] threads: must be a number of 64 bits, got 1000",
+            lambda: j.rotate(table, q, threads=10**30),
+        ),
+        (kind, "[inputs] time: must be a whole number, got '3'", lambda: j.inputs(learned, 0, "3")),
+        (kind, "[inputs] dtype: must be float64, float32, bfloat16 or", lambda: j.inputs(learned, 0, 3, dtype="x")),
+        (kind, "[add] encoding: must be an encoding of the input, got 3", lambda: j.add(3, q[:, 0])),
+        (
+            bearing.RangeError,
+            "[bias_matrix] heads: must be at least 1, got 0",
+            lambda: j.bias_matrix(None, heads=0, q_len=1, k_len=1),
+        ),
+        (kind, "[swin_v2_table] spec: must be a SwinV2, got 3", lambda: j.swin_v2_table(3, q, q, q)),
+        (
+            bearing.RangeError,
+            "[transformer_xl_relative] offsets: must be at least 1, got 0",
+            lambda: j.transformer_xl_relative(bearing.TransformerXL(), q[0, 0], heads=1, offsets=0),
+        ),
+    ]:
+        with pytest.raises(error) as raised:
+            call()
+        assert str(raised.value).startswith(text), raised.value
+
+
+@pytest.mark.parametrize("positions", [2**31, np.uint64(2**63), np.array([0, 1, 2**63], np.uint64)])
+def test_positions_out_of_range_are_named_when_it_runs(positions, table):
+    # JAX raises a ValueError where it waits for the call, else its runtime error.
+    failures = (jax.errors.JaxRuntimeError, ValueError)
+    with pytest.raises(failures, match=r"\[rotate\] positions: must lie within -2\^31 and 2\^31, got [29]"):
+        bearing.jax.rotate(table, jnp.ones((2, 4, 3, DIM)), positions).block_until_ready()
+
+
 def test_encodings_that_cannot_serve_are_refused_while_tracing(rng):
     q, k, v = arrays(rng)
     j, bias = bearing.jax, t5_bias(rng)
@@ -293,8 +361,9 @@ def test_programs_are_the_same_in_every_process():
 def test_a_program_from_elsewhere_asks_for_its_encodings():
     x = jnp.ones((1, 1, 3, DIM))
     options = dict(time_first=False, threads=1, side="", backward=False, given=0)
+    axes = Axes(("....",), ("....",))
     with pytest.raises(jax.errors.JaxRuntimeError, match='must be known in this process, got "RopeTable:0"'):
-        ffi.call("rotate", [x], 4, [x], plan="RopeTable:0", **options)[0].block_until_ready()
+        ffi.call("rotate", [x], 4, [x], axes, plan="RopeTable:0", **options)[0].block_until_ready()
 
 
 def test_a_build_without_jax_says_how_to_get_one(monkeypatch):

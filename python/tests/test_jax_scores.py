@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from bearing.jax import add_scores, add_values, attention
 from jax.test_util import check_grads
-from jax_cases import T5, arrays, close, plain_t5, t5_bias, weights
+from jax_cases import T5, arrays, close, close_trees, plain_t5, t5_bias, weights
 from support import BATCH, DIM, HEADS, K_LEN, KV_HEADS, Q_LEN, examples, names, queries_and_keys
 
 VALUES = ["ShawTerm"]  # which act on values
@@ -88,7 +88,7 @@ def test_attention_is_scores_softmax_and_values(rng):
     given = (q, k, v, [shaw, t5_bias(rng)])
     (one, back), (other, other_back) = jax.vjp(jax.jit(pieces), *given), jax.vjp(whole, *given)
     close(one, other)
-    jax.tree.map(close, back(weights(one)), other_back(weights(one)))
+    close_trees(back(weights(one)), other_back(weights(one)))
 
 
 def test_gradients_of_added_scores_are_those_of_the_formula_and_of_differences(rng):
@@ -104,7 +104,7 @@ def test_gradients_of_added_scores_are_those_of_the_formula_and_of_differences(r
     got, back = jax.vjp(ours, scores, bias)
     wanted, plain_back = jax.vjp(plain, scores, bias)
     close(got, wanted)
-    jax.tree.map(close, back(weights(got)), plain_back(weights(got)))
+    close_trees(back(weights(got)), plain_back(weights(got)))
     shaw, p = examples(rng)["ShawTerm"].encoding, jax.nn.softmax(scores)
     out = jnp.asarray(rng.standard_normal((HEADS, Q_LEN, DIM)))
     check_grads(lambda p, out, shaw: add_values(shaw, p, out, 2), (p, out, shaw), order=1, modes=["rev"])

@@ -1,15 +1,20 @@
 """bearing.jax on several devices: a sequence shared between them, and a batch."""
 
+import json
 import os
 import subprocess
 import sys
+from pathlib import Path
+
+import pytest
 
 PROGRAM = """
 import jax, jax.numpy as jnp, numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
 
 jax.config.update("jax_enable_x64", True)
-import bearing
+import bearing.jax
+import jax.export
 from bearing.jax import attention, merge
 
 mesh = Mesh(np.array(jax.devices()), ("time",))
@@ -30,24 +35,44 @@ rng = np.random.default_rng(0)
 q, k, v = (jnp.asarray(rng.standard_normal((1, 2, 8, 4))) for _ in range(3))
 at = jnp.asarray([0, 1, 6, 7, 2, 3, 4, 5])  # the first shard has both ends
 rows = P(None, None, "time", None)
-# Foreign functions do not say along which axes their results vary.
-specs = dict(in_specs=(rows, rows, rows, P("time")), out_specs=rows, check_vma=False)
+specs = dict(in_specs=(rows, rows, rows, P("time")), out_specs=rows)
 shared = jax.jit(jax.shard_map(ring, mesh=mesh, **specs))
 whole = lambda q, k, v, at: attention(q, k, v, encodings, mask="causal", q_positions=at, k_positions=at)
 gradients = lambda f: jax.grad(lambda q, k, v: (f(q, k, v, at) ** 2).sum(), (0, 1, 2))(q, k, v)
 for one, other in zip([shared(q, k, v, at), *gradients(shared)], [whole(q, k, v, at), *gradients(whole)]):
     np.testing.assert_allclose(one, other, rtol=0, atol=64 * 2.0**-53 * float(jnp.abs(other).max()))
 
-batch = jnp.concatenate([q, k, v, q])
-call = jax.jit(lambda x: attention(x, x, x, encodings, mask="causal"))
-spread = jax.device_put(batch, NamedSharding(mesh, P("time")))
-np.testing.assert_array_equal(call(spread), call(batch))
+kept = jax.export.export(shared, disabled_checks=bearing.jax.export_checks())(q, k, v, at).serialize()
+spread = [jax.device_put(x, NamedSharding(mesh, spec)) for x, spec in zip((q, k, v, at), specs["in_specs"])]
+np.testing.assert_array_equal(jax.export.deserialize(kept).call(*spread), shared(q, k, v, at))
 print("equal")
 """
 
 
-def test_shards_of_a_sequence_or_a_batch_are_as_one():
+def run(program: list[str], devices: int) -> subprocess.CompletedProcess[str]:
+    environment = os.environ | {"XLA_FLAGS": flags_for(devices)}
+    return subprocess.run([sys.executable, *program], env=environment, capture_output=True, text=True, timeout=600)
+
+
+def flags_for(devices: int) -> str:
+    return f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count={devices}"
+
+
+def test_shards_of_a_sequence_are_as_one():
     # Twice 64 roundings of sums of a few dozen products.
-    environment = os.environ | {"XLA_FLAGS": "--xla_force_host_platform_device_count=2"}
-    done = subprocess.run([sys.executable, "-c", PROGRAM], env=environment, capture_output=True, text=True, timeout=120)
+    done = run(["-c", PROGRAM], 2)
     assert done.stdout.strip() == "equal", done.stderr
+
+
+WORKER = Path(__file__).with_name("jax_shards_worker.py")
+
+
+@pytest.mark.parametrize(
+    ("way", "at_least"), [("auto", 50), ("manual", 50), ("unchecked", 15), ("explicit", 50), ("nested", 12)]
+)
+def test_shards_of_a_batch_are_as_one(way, at_least):
+    """Every function and encoding, results and gradients: the worker's functions say what each way promises."""
+    done = run([str(WORKER), way], 4)
+    assert done.returncode == 0, done.stderr
+    report = json.loads(done.stdout.splitlines()[-1])
+    assert report["problems"] == {} and report["checked"] >= at_least

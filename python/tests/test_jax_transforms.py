@@ -1,6 +1,8 @@
 """bearing.jax under JAX's transformations: jit, vmap, scan, donation; encodings as pytrees."""
 
 import functools
+import subprocess
+import sys
 
 import bearing
 import bearing.jax
@@ -160,11 +162,62 @@ def test_a_program_serves_any_batch_when_it_is_exported(rng):
     bias = bearing.AlibiBias(bearing.Alibi.published(HEADS))
     call = jax.jit(lambda x: attention(x, x, x, bias, mask="causal"))
     shape = jax.export.symbolic_shape(f"batch, {HEADS}, {K_LEN}, {DIM}")
-    allowed = [jax.export.DisabledSafetyCheck.custom_call("bearing_attention")]
+    allowed = bearing.jax.export_checks()
     exported = jax.export.export(call, disabled_checks=allowed)(jax.ShapeDtypeStruct(shape, jnp.float64))
     for batch in (1, 3):
         x = jnp.asarray(rng.standard_normal((batch, HEADS, K_LEN, DIM)))
         np.testing.assert_array_equal(exported.call(x), call(x))
+
+
+ELSEWHERE = """
+import sys
+import bearing, bearing.jax, jax, jax.export, jax.numpy as jnp
+
+def call(x):
+    rows = bearing.RotaryRows(bearing.RopeTable(bearing.Rope(head_dim=4, pairing="half"), 16))
+    return bearing.jax.attention(x, x, x, rows, mask="causal")
+
+x = jnp.arange(24, dtype=jnp.float32).reshape(1, 2, 3, 4)
+if sys.argv[1] == "write":
+    kept = jax.export.export(jax.jit(call), disabled_checks=bearing.jax.export_checks())(x).serialize()
+    sys.stdout.buffer.write(kept)
+else:
+    program = jax.export.deserialize(bytearray(sys.stdin.buffer.read()))
+    try:
+        program.call(x).block_until_ready()
+    except jax.errors.JaxRuntimeError as error:
+        print("must be known in this process" in str(error))
+    jax.eval_shape(call, x)
+    print((program.call(x) == call(x)).all())
+"""
+
+
+def test_an_exported_program_runs_elsewhere_once_its_encodings_are_known():
+    def run(what: str, given: bytes = b"") -> bytes:
+        done = subprocess.run([sys.executable, "-c", ELSEWHERE, what], input=given, capture_output=True)
+        assert done.returncode == 0, done.stderr.decode()
+        return done.stdout
+
+    assert run("read", run("write")).split() == [b"True", b"True"]
+
+
+@pytest.mark.parametrize("what", ["table", "spec", "encoding"])
+def test_specs_tables_and_encodings_are_arguments_of_compiled_functions(what, rng):
+    spec = bearing.Rope(head_dim=DIM, pairing="half")
+    table = bearing.RopeTable(spec, 16, dtype="float64")
+    x = jnp.asarray(rng.standard_normal((BATCH, HEADS, K_LEN, DIM)))
+    given = {"table": table, "spec": spec, "encoding": bearing.RotaryRows(table)}[what]
+
+    @jax.jit
+    def function(given, x):
+        if what == "encoding":
+            return bearing.jax.turn(given, x, 2, side="key")
+        return bearing.jax.rotate(given, x, 2)
+
+    np.testing.assert_array_equal(function(given, x), bearing.jax.rotate(table, x, 2))
+    assert jax.tree.leaves(given) == [] and jax.tree.unflatten(jax.tree.structure(given), []) is not None
+    d_given, d_x = jax.grad(lambda given, x: function(given, x).sum(), (0, 1))(given, x)
+    assert type(d_given) is type(given) and d_x.shape == x.shape
 
 
 # Memory that is given away

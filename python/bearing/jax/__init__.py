@@ -11,11 +11,13 @@
 
 Encodings are ``bearing``'s own objects. Importing this module makes them pytrees, whose leaves are their arrays and
 whose specs and settings are static, so that they pass through transformations, optimisers and checkpoints like any
-other parameters. A table (:class:`bearing.RopeTable`) is static: make it once, outside of what is compiled.
+other parameters. A spec or table (:class:`bearing.RopeTable`) is static, closed over or an argument: make it once,
+outside of what is compiled, as another table is another program.
 
 Gradients: of queries, keys, values, states, sinks and all parameters, in reverse mode and once (of rotations and moved
 keys any number of times); positions have none, and asking for one is refused. vmap runs its instances in one call, each
-with its own gradients. Positions may be traced, and a call for another number runs the same program. float64 needs
+with its own gradients. Under jax.shard_map, explicit sharding and the compiler's own every device works on its part of
+the batch and of heads, and gradients of what all have are added up. Positions may be traced, and a call for another number runs the same program. float64 needs
 ``jax_enable_x64``; parameters are converted to the call's arithmetic, float64 for float64 and float32 for all other
 types. What is in place in ``bearing`` returns new arrays here.
 
@@ -27,6 +29,7 @@ from __future__ import annotations
 
 from . import encodings as _encodings
 from .attention import attention, merge
+from .ffi import export_checks
 from .inputs import add, inputs
 from .linear_attention import linear_attention
 from .rebase import rebase, shift
@@ -42,6 +45,7 @@ __all__ = [
     "add_values",
     "attention",
     "bias_matrix",
+    "export_checks",
     "inputs",
     "linear_attention",
     "merge",

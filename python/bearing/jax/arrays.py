@@ -19,16 +19,45 @@ Positions = Any
 """None for 0, 1, 2, …, an int or a scalar array for a cache of so many tokens, or an array of whole or real numbers
 [time], [batch, time] or [axes, batch, time]."""
 
+POSITION_AXES = "[time], [batch, time] or [axes, batch, time]"
+
 TYPES = (jnp.float64, jnp.float32, jnp.bfloat16, jnp.float16)
 
 
-def as_array(value: Any) -> jax.Array:
-    return value if isinstance(value, jax.Array) else jnp.asarray(value)  # asarray takes its time with those that are
+def as_array(function: str, name: str, value: Any) -> jax.Array:
+    if isinstance(value, jax.Array):  # asarray takes its time with those that are
+        return value
+    try:
+        return jnp.asarray(value)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise TypeError(
+            f"[{function}] {name}: must be an array of numbers that JAX takes, got {_brief(value)}"
+        ) from error
+
+
+def _brief(value: Any) -> str:
+    if isinstance(value, np.ndarray):
+        return f"an array of {value.dtype}"
+    text = repr(value)
+    return text if len(text) <= 200 else f"{text[:200]}…"
+
+
+def whole_of(function: str, name: str, value: Any, least: int | None = None) -> int:
+    """A static whole number."""
+    try:
+        number = operator.index(value)
+    except TypeError as error:
+        raise TypeError(f"[{function}] {name}: must be a whole number, got {_brief(value)}") from error
+    if not -(2**63) <= number < 2**63:
+        raise _core.RangeError(f"[{function}] {name}: must be a number of 64 bits, got {number}")
+    if least is not None and number < least:
+        raise _core.RangeError(f"[{function}] {name}: must be at least {least}, got {number}")
+    return number
 
 
 def array_of(function: str, name: str, value: Any) -> jax.Array:
     """An array of one of the library's types."""
-    array = as_array(value)
+    array = as_array(function, name, value)
     if array.dtype not in TYPES:
         raise TypeError(f"[{function}] {name}: must be float64, float32, bfloat16 or float16, got {array.dtype}")
     return array
@@ -77,6 +106,26 @@ def with_axes(array: jax.Array, rank: int, time_first: bool) -> jax.Array:
     return array[0] if rank == 3 else array
 
 
+def laid(text: str, time_first: bool) -> str:
+    """A text of axes (see shards) for (batch, heads, time, dim) in the order of a layout."""
+    return text[0] + text[2] + text[1] + text[3] if time_first else text
+
+
+def position_axes(positions: Any) -> str:
+    """What may be cut in positions."""
+    return ".b." if positions.ndim == 3 else "."
+
+
+def token_axes(*positions: Any) -> list[str]:
+    """The same where tokens are independent of each other; those that are counted must stay together."""
+    together = all(one is not None and one.ndim == 3 for one in positions)
+    return [".bt" if together else position_axes(one) for one in positions if one is not None]
+
+
+def token_letter(*positions: Any) -> str:
+    return "t" if all(one is not None and one.ndim == 3 for one in positions) else "."
+
+
 def positions_of(function: str, name: str, at: Positions, time: int, batch: int) -> Any:
     """Positions as handlers take them: None, [axes, batch or 1, time], or [1], the first of those that are counted.
 
@@ -90,9 +139,7 @@ def positions_of(function: str, name: str, at: Positions, time: int, batch: int)
     if array.ndim == 0:
         array = array + jnp.arange(time, dtype=array.dtype)
     if array.ndim > 3:
-        raise TypeError(
-            f"[{function}] {name}: must be [time], [batch, time] or [axes, batch, time], got {array.ndim} axes"
-        )
+        raise TypeError(f"[{function}] {name}: must be {POSITION_AXES}, got {array.ndim} axes")
     array = array.reshape((1,) * (3 - array.ndim) + array.shape)
     if array.shape[2] != time:
         raise _core.ShapeError(f"[{function}] {name}: must have {time} tokens, got {array.shape[2]}")
@@ -132,10 +179,12 @@ def _refuse(function: str, name: str, *_: Any) -> Any:
 
 def numbers_of(function: str, name: str, value: Any, real: bool = False) -> jax.Array:
     """Whole numbers as int32 or int64; with `real` others too, as float32 or float64."""
-    array = as_array(value)
+    array = as_array(function, name, value)
     if jnp.issubdtype(array.dtype, jnp.integer):
         if array.dtype in (jnp.int32, jnp.int64):
             return array
+        if array.dtype == jnp.uint64:  # which would become negative
+            array = jnp.minimum(array, np.uint64(2**63 - 1))
         return array.astype(jnp.int64 if jax.config.jax_enable_x64 else jnp.int32)
     if real and jnp.issubdtype(array.dtype, jnp.floating):
         return array if array.dtype in (jnp.float32, jnp.float64) else array.astype(jnp.float32)
@@ -143,40 +192,45 @@ def numbers_of(function: str, name: str, value: Any, real: bool = False) -> jax.
 
 
 def flags_of(function: str, name: str, value: Any) -> jax.Array:
-    array = as_array(value)
+    array = as_array(function, name, value)
     if array.dtype != jnp.bool_:
         raise TypeError(f"[{function}] {name}: must be an array of truth values, got {array.dtype}")
     return array
 
 
 def type_of(function: str, dtype: Any, name: str = "dtype") -> Any:
-    kind = jnp.dtype(dtype)
-    if kind not in TYPES:
+    try:
+        kind = jnp.dtype(dtype)
+    except TypeError:
+        kind = None
+    if dtype is None or kind not in TYPES:
         raise TypeError(f"[{function}] {name}: must be float64, float32, bfloat16 or float16, got {dtype!r}")
     if kind == jnp.float64 and not jax.config.jax_enable_x64:
         raise TypeError(f"[{function}] {name}: must be at most 32 bits wide unless jax_enable_x64 is set, got float64")
     return kind
 
 
-def extents_of(at: Positions) -> tuple[int, ...]:
+def extents_of(function: str, name: str, at: Positions) -> tuple[int, ...]:
     """The extents of positions without their axes; none unless they are an array of tokens."""
-    shape = jnp.shape(at) if at is not None else ()
+    if at is None or _is_whole(at):
+        return ()
+    shape = as_array(function, name, at).shape
+    if len(shape) > 3:
+        raise TypeError(f"[{function}] {name}: must be {POSITION_AXES}, got {len(shape)} axes")
     return shape[1:] if len(shape) == 3 else shape
 
 
 def length_of(function: str, name: str, given: int | None, extents: tuple[int, ...]) -> int:
     if given is None and not extents:
         raise TypeError(f"[{function}] {name}: must be given where positions are counted, got None")
-    length = extents[-1] if given is None else operator.index(given)
-    if length < 0:
-        raise ValueError(f"[{function}] {name}: must be at least 0, got {length}")
-    return length
+    return extents[-1] if given is None else whole_of(function, name, given, 0)
 
 
 def threads_of(function: str, threads: int) -> int:
-    if operator.index(threads) < 0:
+    number = whole_of(function, "threads", threads)
+    if number < 0:
         raise _core.RangeError(f"[{function}] threads: must be 0 (all) or more, got {threads}")
-    return operator.index(threads)
+    return number
 
 
 def check_shape(function: str, name: str, array: jax.Array, axes: str, shape: Sequence[int]) -> None:
@@ -185,9 +239,13 @@ def check_shape(function: str, name: str, array: jax.Array, axes: str, shape: Se
 
 
 def finite(function: str, name: str, value: float) -> float:
-    if not math.isfinite(value):
-        raise _core.RangeError(f"[{function}] {name}: must be finite, got {value}")
-    return float(value)
+    try:
+        number = math.fsum([value])  # refuses text, which float() reads
+    except (TypeError, ValueError, OverflowError) as error:  # of traced numbers too
+        raise TypeError(f"[{function}] {name}: must be a number that is not traced, got {_brief(value)}") from error
+    if not math.isfinite(number):
+        raise _core.RangeError(f"[{function}] {name}: must be finite, got {number}")
+    return number
 
 
 def word_of(function: str, name: str, word: str, words: Sequence[str]) -> str:

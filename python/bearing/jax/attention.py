@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import functools
-import operator
 from typing import Any, Literal, NamedTuple, get_args
 
 import jax
@@ -20,8 +18,10 @@ from .arrays import (
     flags_of,
     given_bits,
     is_time_first,
+    laid,
     like,
     numbers_of,
+    position_axes,
     positions_of,
     present,
     qkv_of,
@@ -30,10 +30,12 @@ from .arrays import (
     tensor_of,
     threads_of,
     type_of,
+    whole_of,
     with_axes,
     word_of,
 )
-from .encodings import arithmetic_of, check_encodings, plan_of
+from .encodings import arithmetic_of, check_encodings, parameter_axes, plan_of, serving
+from .shards import Axes
 
 Mask = Literal["none", "causal", "causal_top_left", "causal_bottom_right"]
 MASKS = get_args(Mask)
@@ -127,7 +129,7 @@ def attention(
         block_table = numbers_of("attention", "block_table", block_table)
     problem = _problem(qs, ks, vs, block_table, time_first)
     if sinks is not None:
-        sinks = jnp.asarray(sinks).astype(arithmetic_of(qs.dtype))
+        sinks = numbers_of("attention", "sinks", sinks, real=True).astype(arithmetic_of(qs.dtype))
         check_shape("attention", "sinks", sinks, "[heads]", (problem.heads,))
     given = _Given(
         q_positions=positions_of("attention", "q_positions", q_positions, problem.q_len, problem.batch),
@@ -137,14 +139,14 @@ def attention(
         **_starts(q_starts, k_starts),
         block_table=block_table,
     )
-    before, after = (-1, -1) if window is None else window
+    before, after = _window_of(window)
     plan = plan_of("attention", encodings, qs.dtype)
     check_encodings("attention", plan, qs.dtype, given.q_positions, given.k_positions, **problem._asdict())
     options = _Options(
         plan=plan.text,
         mask=mask,
-        window_before=operator.index(before),
-        window_after=operator.index(after),
+        window_before=before,
+        window_after=after,
         scaled=scale is not None,
         scale=finite("attention", "scale", 1.0 if scale is None else scale),
         soft_cap=finite("attention", "soft_cap", soft_cap),
@@ -155,6 +157,14 @@ def attention(
     out, lse = _compiled(options, _Learned(qs, ks, vs, sinks, plan.parameters), given)
     out = with_axes(out, jnp.ndim(q), time_first)
     return (out, lse.reshape(lse.shape[4 - jnp.ndim(q) :])) if return_lse else out
+
+
+def _window_of(window: Any) -> tuple[int, int]:
+    if window is None:
+        return -1, -1
+    if not isinstance(window, (tuple, list)) or len(window) != 2:
+        raise TypeError(f"[attention] window: must be (before, after), got {window!r}")
+    return whole_of("attention", "window", window[0]), whole_of("attention", "window", window[1])
 
 
 class _Problem(NamedTuple):
@@ -227,15 +237,16 @@ def _masks(key_mask: Any, visible: Any, problem: _Problem) -> dict[str, jax.Arra
 def _starts(q_starts: Any, k_starts: Any) -> dict[str, jax.Array | None]:
     if q_starts is None and k_starts is None:
         return {"q_starts": None, "k_starts": None}
-    shapes = [jnp.shape(x) if x is not None else (0,) for x in (q_starts, k_starts)]
+    starts = [
+        x if x is None else numbers_of("attention", name, x)
+        for name, x in (("q_starts", q_starts), ("k_starts", k_starts))
+    ]
+    shapes = [(0,) if x is None else x.shape for x in starts]
     if shapes[0] != shapes[1] or len(shapes[0]) != 1 or shapes[0][0] < 2:
         raise _core.ShapeError(
             f"[attention] q_starts, k_starts: must both be [sequences + 1], got {list(shapes[0])} and {list(shapes[1])}"
         )
-    return {
-        "q_starts": numbers_of("attention", "q_starts", q_starts),
-        "k_starts": numbers_of("attention", "k_starts", k_starts),
-    }
+    return {"q_starts": starts[0], "k_starts": starts[1]}
 
 
 def _optional(learned: _Learned, given: _Given) -> list[jax.Array | None]:
@@ -243,7 +254,37 @@ def _optional(learned: _Learned, given: _Given) -> list[jax.Array | None]:
     return [learned.sinks, *given]
 
 
-@functools.partial(jax.custom_vjp, nondiff_argnums=(0,))
+def _axes(options: _Options, learned: _Learned, given: _Given) -> dict[str, list[str]]:
+    """What may be cut in a call's arrays: batch and heads. A paged cache is whole, as any sequence may read any block."""
+    paged = given.block_table is not None
+    optional = {
+        "sinks": "h",
+        "q_positions": given.q_positions is not None and position_axes(given.q_positions),
+        "k_positions": given.k_positions is not None and position_axes(given.k_positions),
+        "k_lengths": "b",
+        "key_mask": "b.",
+        "visible": "bh..",
+        "q_starts": ".",
+        "k_starts": ".",
+        "block_table": "b.",
+    }
+    given_too = zip(optional.values(), _optional(learned, given), strict=True)
+    return {
+        "q": [laid("bh..", options.time_first)],
+        "kv": [laid(".k.." if paged else "bk..", options.time_first)] * 2,
+        "lse": ["bh."],
+        "sinks": [] if learned.sinks is None else ["h"],
+        "optional": [text for text, array in given_too if array is not None],
+        "parameters": parameter_axes(options.plan, learned.parameters),
+    }
+
+
+def _serves(options: _Options, learned: _Learned, given: _Given) -> Any:
+    problem = _problem(learned.q, learned.k, learned.v, given.block_table, options.time_first)
+    positions = given.q_positions, given.k_positions
+    return serving("attention", options.plan, learned.parameters, learned.q.dtype, *positions, **problem._asdict())
+
+
 def _attention(options: _Options, learned: _Learned, given: _Given) -> tuple[jax.Array, jax.Array]:
     q, v = learned.q, learned.v
     rows = (q.shape[0], q.shape[2], q.shape[1]) if options.time_first else q.shape[:3]
@@ -253,7 +294,13 @@ def _attention(options: _Options, learned: _Learned, given: _Given) -> tuple[jax
     ]
     optional = _optional(learned, given)
     arrays = [learned.q, learned.k, learned.v, *present(optional), *learned.parameters]
-    out, lse = ffi.call("attention", results, 4, arrays, given=given_bits(optional), **options.attributes())
+    cut = _axes(options, learned, given)
+    axes = Axes(
+        (*cut["q"], *cut["kv"], *cut["optional"], *cut["parameters"]),
+        (*cut["q"], *cut["lse"]),
+        _serves(options, learned, given),
+    )
+    out, lse = ffi.call("attention", results, 4, arrays, axes, given=given_bits(optional), **options.attributes())
     return out, lse
 
 
@@ -273,15 +320,23 @@ def _backward(options: _Options, kept: Any, gradients: Any) -> tuple[_Learned, N
     rows = [jax.ShapeDtypeStruct(x.shape, out.dtype) for x in (learned.q, learned.k, learned.v)]
     wanted = [*rows, *(like(x) for x in present([learned.sinks])), *(like(x) for x in learned.parameters)]
     arrays = [learned.q, learned.k, learned.v, out, lse, *gradients, *present(optional), *learned.parameters]
-    results = ffi.call("attention_backward", wanted, 4, arrays, given=given_bits(optional), **options.attributes())
+    cut = _axes(options, learned, given)
+    tensors = [*cut["q"], *cut["kv"]]
+    axes = Axes(
+        (*tensors, *(cut["q"] + cut["lse"]) * 2, *cut["optional"], *cut["parameters"]),
+        (*tensors, *cut["sinks"], *cut["parameters"]),
+        _serves(options, learned, given),
+        sums=True,
+    )
+    attributes = options.attributes() | {"given": given_bits(optional)}
+    results = ffi.call("attention_backward", wanted, 4, arrays, axes, **attributes)
     d_q, d_k, d_v = (d.astype(learned.q.dtype) for d in results[:3])
     others = list(results[3:])
     d_sinks = None if learned.sinks is None else others.pop(0)
     return _Learned(d_q, d_k, d_v, d_sinks, tuple(others)), None
 
 
-_attention.defvjp(_forward, _backward)
-_compiled = jax.jit(_attention, static_argnums=0)
+_compiled = ffi.differentiable(1, _attention, _forward, _backward)
 
 
 def merge(
@@ -318,10 +373,10 @@ def _sums_of(function: str, name: str, value: Any, rows: jax.Array) -> jax.Array
     return sums
 
 
-@functools.partial(jax.custom_vjp, nondiff_argnums=(0,))
 def _merge(threads: int, *arrays: jax.Array) -> tuple[jax.Array, jax.Array]:
     _, _, out, lse = arrays
-    merged, sums = ffi.call("merge", [like(out), like(lse)], 4, arrays, threads=threads)
+    axes = Axes(("bht.", "bht") * 2, ("bht.", "bht"))
+    merged, sums = ffi.call("merge", [like(out), like(lse)], 4, arrays, axes, threads=threads)
     return merged, sums
 
 
@@ -344,5 +399,4 @@ def _merge_forward(threads: int, *arrays: jax.Array) -> tuple[Any, Any]:
     return results, (*arrays, *results)
 
 
-_merge.defvjp(_merge_forward, _merge_backward)
-_merge_compiled = jax.jit(_merge, static_argnums=0)
+_merge_compiled = ffi.differentiable(1, _merge, _merge_forward, _merge_backward)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import inspect
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -32,7 +32,7 @@ class Plan(NamedTuple):
 
 
 def register() -> None:
-    """Makes every encoding a pytree: its arrays, by name, are the leaves."""
+    """Makes every encoding a pytree: its arrays, by name, are the leaves. Specs and tables are pytrees without any."""
 
     def children(encoding: Any) -> tuple[list[tuple[Any, Any]], Static]:
         keyed = [(jax.tree_util.GetAttrKey(name), array) for name, array in encoding.parameters.items()]
@@ -43,9 +43,12 @@ def register() -> None:
         given = [() if array is None else array for array in arrays]
         return static.kind(**dict(static.arguments), **dict(zip(static.parameters, given, strict=True)))
 
+    tables = (_core.RopeTable, _core.XposTable, _core.RopeFrequencies)
     for kind in vars(_core).values():
         if inspect.isclass(kind) and issubclass(kind, _core.Encoding) and kind is not _core.Encoding:
             jax.tree_util.register_pytree_with_keys(kind, children, build)
+        elif inspect.isclass(kind) and (hasattr(kind, "replace") or kind in tables):
+            jax.tree_util.register_static(kind)
 
 
 def static_of(encoding: Any) -> Static:
@@ -85,7 +88,7 @@ def plan_of(function: str, encodings: Any, dtype: Any) -> Plan:
         for name, fewest, most in _core._jax_parameters(encoding):
             if name not in parameters:
                 continue
-            array = as_array(parameters[name])
+            array = as_array(function, name, parameters[name])
             if not jnp.issubdtype(array.dtype, jnp.floating):
                 raise TypeError(f"[{function}] {name}: must be an array of real numbers, got {array.dtype}")
             if not fewest <= array.ndim <= most:
@@ -102,11 +105,17 @@ def check_encodings(
 
     extents: batch, heads, kv_heads, q_len, k_len, dim, value_dim; those that do not matter may be left out.
     """
+    shapes = tuple(one.shape for one in plan.parameters)
+    _check_shapes(function, plan.text, shapes, dtype, q_positions, k_positions, extents)
+
+
+def _check_shapes(
+    function: str, text: str, shapes: Any, dtype: Any, q_positions: Any, k_positions: Any, extents: dict[str, int]
+) -> None:
     asked = {"batch": 1, "heads": 1, "kv_heads": 1, "q_len": 0, "k_len": 0, "dim": 0, "value_dim": 0} | extents
     axes = [at.shape[0] if at is not None and at.ndim == 3 else 0 for at in (q_positions, k_positions)]
-    shapes = tuple(one.shape for one in plan.parameters)
     if all(isinstance(n, int) for shape in (*shapes, asked.values()) for n in shape):  # not symbols of a jax.export
-        _check(function, plan.text, dtype == jnp.float64, shapes, (*asked.values(), *axes))
+        _check(function, text, dtype == jnp.float64, shapes, (*asked.values(), *axes))
 
 
 @functools.lru_cache(maxsize=4096)
@@ -140,6 +149,62 @@ def frequencies_text(before: _core.RopeFrequencies, after: _core.RopeFrequencies
     return text
 
 
+# Axes of parameters that go with heads (h) or the batch (b); those of others are whole wherever a call runs.
+_AXES = {
+    "AlibiBias": {"slopes": "h"},
+    "AlibiShiftedBias": {"slopes": "h"},
+    "T5Bias": {"table": ".h"},
+    "KerpleBias": {"r1": "h", "r2": "h"},
+    "FireBias": {"out_weight": "h.", "out_bias": "h"},
+    "ForgettingBias": {"log_forget": "bh."},
+    "DenseBias": {"bias": "bh.."},
+    "SwinBias": {"table": ".h"},
+    "ShawTerm": {"key": "h..", "value": "h.."},
+    "TransformerXLTerm": {"r": "h..", "u": "h.", "v": "h."},
+    "XlnetSegmentTerm": {"seg_embed": ".h.", "r_s": "h."},
+    "DebertaTerm": {"query": "h..", "key": "h.."},
+    "TupeBias": {"query": "h..", "key": "h..", "bias": ".h"},
+    "CopeTerm": {"embeddings": "h.."},
+}
+_axes_of_plans: dict[str, tuple[str, ...]] = {}
+
+
+def parameter_axes(plan: str, parameters: Sequence[jax.Array]) -> list[str]:
+    """What may be cut in a call's parameters (see shards): as many letters as each has axes."""
+    texts = zip(_axes_of_plans[plan], parameters, strict=True)
+    return [text.rjust(array.ndim, ".")[-array.ndim or None :] for text, array in texts]
+
+
+def serving(
+    function: str,
+    plan: str,
+    parameters: Sequence[jax.Array],
+    dtype: Any,
+    q_positions: Any = None,
+    k_positions: Any = None,
+    **extents: int,
+) -> Callable[[dict[str, int]], bool]:
+    """Whether a call's encodings serve pieces of it: those with fixed heads, or sequences, refuse fewer."""
+    axes = parameter_axes(plan, parameters)
+    shapes = [one.shape for one in parameters]
+
+    def serves(pieces: dict[str, int]) -> bool:
+        def cut(n: int, letter: str) -> int:
+            return n if n == 1 else n // pieces.get(letter, 1)
+
+        own = {"batch": "b", "heads": "h", "kv_heads": "h", "q_len": "t"}
+        local = {name: cut(n, own.get(name, ".")) for name, n in extents.items()}
+        pairs = zip(shapes, axes, strict=True)
+        parts = tuple(tuple(cut(n, letter) for n, letter in zip(shape, text, strict=True)) for shape, text in pairs)
+        try:
+            _check_shapes(function, plan, parts, dtype, q_positions, k_positions, local)
+        except ValueError:
+            return False
+        return True
+
+    return serves
+
+
 # Handlers point to these encodings for as long as the process lives. They have no arrays.
 _kept: list[Any] = []
 
@@ -149,6 +214,7 @@ def _register(statics: tuple[Static, ...]) -> str:
     text = "[" + ", ".join(_text(static) for static in statics) + "]"
     bare = [s.kind(**dict(s.arguments), **dict.fromkeys(s.parameters, ())) for s in statics]
     _kept.append(bare)
+    _axes_of_plans[text] = tuple(_AXES.get(s.kind.__name__, {}).get(name, "") for s in statics for name in s.parameters)
     _core._jax_add_encodings(text, bare)
     return text
 

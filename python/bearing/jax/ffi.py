@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +15,11 @@ from .. import _core
 try:
     import jax
     import jaxlib
+    from jax.custom_batching import custom_vmap
 except ImportError as error:
     raise ImportError("bearing.jax needs JAX: pip install 'bearing-pe[jax]'") from error
+
+from .shards import Axes, as_given, as_varying, run, types_of, varying_of
 
 REBUILD = "pip install --no-build-isolation --no-binary bearing-pe --force-reinstall --no-deps bearing-pe"
 
@@ -40,6 +44,22 @@ def register() -> None:
         jax.ffi.register_ffi_target(f"bearing_{name}", handler, platform="cpu")
 
 
+def export_checks() -> list[jax.export.DisabledSafetyCheck]:
+    """What jax.export must be told to keep programs that call this library: its ``disabled_checks``.
+
+        exported = jax.export.export(function, disabled_checks=bearing.jax.export_checks())(x)
+
+    JAX asks for it as handlers may change from version to version: a program is for the version of bearing that it was
+    exported with. The process that runs it imports bearing.jax and makes the program's encodings and tables known by
+    tracing the function, or another with the same ones, once: ``jax.eval_shape(function, x)``.
+    """
+    # Loaded when it is asked for: not every program is exported.
+    from jax.export import DisabledSafetyCheck
+
+    handlers = _core._jax_handlers(interface_version()[1])
+    return [DisabledSafetyCheck.custom_call(f"bearing_{name}") for name in handlers]
+
+
 def interface_version() -> tuple[int, int]:
     """The version of XLA's foreign functions that the installed jaxlib has, as its own header says."""
     header = Path(jax.ffi.include_dir(), "xla", "ffi", "api", "c_api.h").read_text(encoding="utf-8")
@@ -47,15 +67,71 @@ def interface_version() -> tuple[int, int]:
     return int(major), int(minor)
 
 
-def call(name: str, results: Sequence[Any], rank: int, arrays: Sequence[Any], **attributes: Any) -> tuple[Any, ...]:
+def call(
+    name: str, results: Sequence[Any], rank: int, arrays: Sequence[Any], axes: Axes, **attributes: Any
+) -> tuple[Any, ...]:
     """The results of a handler for row-major arrays. rank: how many axes its first result has.
 
-    Under vmap all arrays get axes in front, of extent 1 where they are shared.
+    Under vmap all arrays get axes in front, of extent 1 where they are shared. On several devices each has the pieces
+    that `axes` allows. Not differentiable: who calls has gradients of its own.
     """
     types = {bool: np.bool_, int: np.int64, float: np.float64, str: str}
     given = {key: types[type(value)](value) for key, value in attributes.items()}
-    function = jax.ffi.ffi_call(f"bearing_{name}", tuple(results), vmap_method="expand_dims")
-    return function(*arrays, rank=np.int64(rank), **given)
+
+    def handler(shapes: Sequence[Any], arrays: Sequence[Any]) -> tuple[Any, ...]:
+        function = jax.ffi.ffi_call(f"bearing_{name}", tuple(shapes), vmap_method="expand_dims")
+        return as_varying(function(*arrays, rank=np.int64(rank), **given), frozenset().union(*map(varying_of, arrays)))
+
+    @jax.custom_jvp
+    def once(*arrays: Any) -> tuple[Any, ...]:
+        return _mapped(handler, axes, results)(*arrays)
+
+    @once.defjvp
+    def refuse(*_: Any) -> Any:
+        function = name.removesuffix("_backward")
+        raise TypeError(f"[{function}] gradients: must be taken once, in reverse mode; they have none of their own")
+
+    return once(*arrays)
+
+
+def _mapped(handler: Any, axes: Axes, results: Sequence[Any]) -> Any:
+    """The handler over all pieces, and under vmap over all instances."""
+
+    @custom_vmap
+    def function(*arrays: Any) -> tuple[Any, ...]:
+        return run(handler, axes, results, arrays)
+
+    @function.def_vmap
+    def of_instances(size: int, in_batched: Sequence[bool], *arrays: Any) -> Any:
+        shapes = [jax.ShapeDtypeStruct((size, *one.shape), one.dtype) for one in results]
+        given = [one if mapped else one[None] for one, mapped in zip(arrays, in_batched, strict=True)]
+        return _mapped(handler, axes.mapped(in_batched), shapes)(*given), (True,) * len(results)
+
+    return function
+
+
+def differentiable(
+    statics: int, function: Callable[..., Any], forward: Callable[..., Any], backward: Callable[..., Any]
+) -> Callable[..., Any]:
+    """function(*static, *arrays), compiled, with gradients: forward gives (results, kept), backward(*static, kept, d)
+    the arrays' gradients."""
+    own = jax.custom_vjp(function, nondiff_argnums=tuple(range(statics)))
+
+    def keep(*arguments: Any) -> Any:
+        results, kept = forward(*arguments)
+        return results, (kept, types_of(arguments[statics:]))
+
+    def pull_back(*arguments: Any) -> Any:
+        *static, (kept, types), d = arguments
+        return as_given(backward(*static, kept, d), types)
+
+    own.defvjp(keep, pull_back)
+
+    @functools.partial(jax.jit, static_argnums=tuple(range(statics)))
+    def compiled(*arguments: Any) -> Any:
+        return own(*arguments[:statics], *as_varying(arguments[statics:]))
+
+    return compiled
 
 
 register()

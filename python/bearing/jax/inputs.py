@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from typing import Any, NamedTuple
 
 import jax
@@ -20,9 +19,12 @@ from .arrays import (
     positions_of,
     present,
     threads_of,
+    token_axes,
+    token_letter,
     type_of,
 )
-from .encodings import arithmetic_of, check_encodings, plan_of
+from .encodings import arithmetic_of, check_encodings, parameter_axes, plan_of, serving
+from .shards import Axes
 
 
 class _Rows(NamedTuple):
@@ -47,11 +49,17 @@ def inputs(
 
     time may be left out where positions are an array. Gradients: of the encoding's parameters.
     """
-    extents = extents_of(positions)
+    extents = extents_of("inputs", "positions", positions)
     length = length_of("inputs", "time", time, extents)
     batch = extents[0] if len(extents) == 2 else 1
     result = _inputs(
-        "inputs", encoding, None, positions, (batch, length, _dim(encoding)), type_of("inputs", dtype), threads
+        "inputs",
+        encoding,
+        None,
+        positions,
+        (batch, length, _dim("inputs", encoding)),
+        type_of("inputs", dtype),
+        threads,
     )
     return result if len(extents) == 2 else result[0]
 
@@ -65,7 +73,7 @@ def add(encoding: Any, x: jax.typing.ArrayLike, positions: Positions = None, *, 
     if rows.ndim not in (2, 3):
         raise TypeError(f"[add] x: must be an array of 2 or 3 axes, got one of {rows.ndim}")
     one = rows if rows.ndim == 3 else rows[None]
-    dim = _dim(encoding)
+    dim = _dim("add", encoding)
     if one.shape[2] != dim:
         raise _core.ShapeError(f"[add] x: must have a last extent of dim = {dim}, got {one.shape[2]}")
     result = _inputs("add", encoding, one, positions, one.shape, rows.dtype, threads)
@@ -82,12 +90,22 @@ def _inputs(
     return _rows_compiled(rows, x, plan.parameters, positions)
 
 
-@functools.partial(jax.custom_vjp, nondiff_argnums=(0,))
+def _axes(rows: _Rows, parameters: Any, positions: jax.Array | None) -> Axes:
+    """One tensor of rows, or its gradient, to another."""
+    text = f"b{token_letter(positions)}."
+    batch, time, dim = rows.shape
+    extents = {"batch": batch, "q_len": time, "dim": dim}
+    serves = serving("inputs", rows.plan, parameters, rows.dtype, positions, **extents)
+    return Axes((text, *token_axes(positions), *parameter_axes(rows.plan, parameters)), (text,), serves)
+
+
 def _rows(rows: _Rows, x: jax.Array | None, parameters: Any, positions: jax.Array | None) -> jax.Array:
     optional = [x, positions]
     result = jax.ShapeDtypeStruct(rows.shape, rows.dtype)
     arrays = [*present(optional), *parameters]
-    return ffi.call("inputs", [result], 3, arrays, given=given_bits(optional), **rows.attributes())[0]
+    axes = _axes(rows, parameters, positions)
+    axes = axes._replace(arrays=axes.arrays[x is None :])
+    return ffi.call("inputs", [result], 3, arrays, axes, given=given_bits(optional), **rows.attributes())[0]
 
 
 def _rows_backward(rows: _Rows, kept: Any, d_y: jax.Array) -> tuple[Any, Any, None]:
@@ -97,24 +115,26 @@ def _rows_backward(rows: _Rows, kept: Any, d_y: jax.Array) -> tuple[Any, Any, No
         return d_x, (), None
     arrays = [d_y.astype(arithmetic_of(d_y.dtype)), *present([positions]), *parameters]
     results = [like(one) for one in parameters]
-    gradients = ffi.call(
-        "inputs_backward", results, parameters[0].ndim, arrays, given=given_bits([positions]), **rows.attributes()
-    )
+    axes = _axes(rows, parameters, positions)
+    axes = axes._replace(results=axes.arrays[-len(parameters) :], sums=True)
+    attributes = rows.attributes() | {"given": given_bits([positions])}
+    gradients = ffi.call("inputs_backward", results, parameters[0].ndim, arrays, axes, **attributes)
     return d_x, tuple(gradients), None
 
 
-_rows.defvjp(
+_rows_compiled = ffi.differentiable(
+    1,
+    _rows,
     lambda rows, x, parameters, positions: (
         _rows(rows, x, parameters, positions),
         (x is not None, parameters, positions),
     ),
     _rows_backward,
 )
-_rows_compiled = jax.jit(_rows, static_argnums=0)
 
 
-def _dim(encoding: Any) -> int:
+def _dim(function: str, encoding: Any) -> int:
     dim = getattr(getattr(encoding, "spec", None), "dim", None)
     if not isinstance(encoding, _core.Encoding) or dim is None:
-        raise TypeError(f"[inputs] encoding: must be an encoding of the input, got {encoding!r}")
+        raise TypeError(f"[{function}] encoding: must be an encoding of the input, got {encoding!r}")
     return dim

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from typing import Any, Literal, NamedTuple
 
 import jax
@@ -13,10 +12,13 @@ from . import ffi
 from .arrays import (
     Layout,
     Positions,
+    as_array,
     finite,
     given_bits,
     is_time_first,
+    laid,
     like,
+    position_axes,
     positions_of,
     present,
     qkv_of,
@@ -26,7 +28,8 @@ from .arrays import (
     word_of,
 )
 from .attention import MASKS, Mask
-from .encodings import arithmetic_of, check_encodings, plan_of, turned_dim
+from .encodings import arithmetic_of, check_encodings, parameter_axes, plan_of, serving, turned_dim
+from .shards import Axes
 
 State = tuple[jax.Array, jax.Array]
 
@@ -148,7 +151,7 @@ def _state_of(state: Any, shapes: Any, dtype: Any) -> State:
         raise TypeError(f"[linear_attention] state: must be (s, z), got {state!r}")
     arrays = []
     for name, one, shape in zip("sz", state, shapes, strict=True):
-        array = jnp.asarray(one)
+        array = as_array("linear_attention", "state", one)
         if array.dtype != dtype:
             raise TypeError(f"[linear_attention] state: must be {jnp.dtype(dtype)}, got {array.dtype}")
         if array.shape != shape:
@@ -157,7 +160,25 @@ def _state_of(state: Any, shapes: Any, dtype: Any) -> State:
     return arrays[0], arrays[1]
 
 
-@functools.partial(jax.custom_vjp, nondiff_argnums=(0, 1))
+def _axes(options: _Options, learned: _Learned, q_positions: Any, k_positions: Any) -> dict[str, list[str]]:
+    """What may be cut in a call's arrays: batch and heads, these where every piece has keys and a state of its own."""
+    problem = _problem(*(shape_of(one, options.time_first) for one in learned[:3]))
+    heads = "h" if problem.kv_heads > 1 or problem.heads == 1 else "."
+    return {
+        "q": [laid(f"b{heads}..", options.time_first)],
+        "kv": [laid("bk..", options.time_first)] * 2,
+        "positions": [position_axes(one) for one in present([q_positions, k_positions])],
+        "state": ["bk..", "bk."],
+        "parameters": parameter_axes(options.plan, learned.parameters),
+    }
+
+
+def _serves(options: _Options, learned: _Learned, q_positions: Any, k_positions: Any) -> Any:
+    problem = _problem(*(shape_of(one, options.time_first) for one in learned[:3]))
+    given = options.plan, learned.parameters, learned.q.dtype, q_positions, k_positions
+    return serving("linear_attention", *given, **problem._asdict())
+
+
 def _linear(
     options: _Options, stateful: Any, learned: _Learned, q_positions: Any, k_positions: Any
 ) -> tuple[jax.Array, Any]:
@@ -168,7 +189,13 @@ def _linear(
     optional = [q_positions, k_positions, *(learned.start or (None, None))]
     arrays = [learned.q, learned.k, learned.v, *present(optional), *learned.parameters]
     attributes = options._asdict() | {"given": given_bits(optional), "stateful": stateful is not None}
-    out, *after = ffi.call("linear_attention", results, 4, arrays, **attributes)
+    cut = _axes(options, learned, q_positions, k_positions)
+    axes = Axes(
+        (*cut["q"], *cut["kv"], *cut["positions"], *cut["state"] * (learned.start is not None), *cut["parameters"]),
+        (*cut["q"], *cut["state"] * (stateful is not None)),
+        _serves(options, learned, q_positions, k_positions),
+    )
+    out, *after = ffi.call("linear_attention", results, 4, arrays, axes, **attributes)
     return out, tuple(after) if after else None
 
 
@@ -186,7 +213,22 @@ def _backward(options: _Options, stateful: Any, kept: Any, gradients: Any) -> tu
     results = [like(learned.q), like(learned.k), like(learned.v), *(like(one) for one in d_after or ())]
     results += [like(one) for one in learned.parameters]
     attributes = options._asdict() | {"given": given_bits(optional), "stateful": stateful is not None}
-    d_q, d_k, d_v, *others = ffi.call("linear_attention_backward", results, 4, arrays, **attributes)
+    cut = _axes(options, learned, q_positions, k_positions)
+    tensors, ends = [*cut["q"], *cut["kv"]], cut["state"] * (d_after is not None)
+    axes = Axes(
+        (
+            *tensors,
+            *cut["q"],
+            *cut["positions"],
+            *cut["state"] * (learned.start is not None),
+            *ends,
+            *cut["parameters"],
+        ),
+        (*tensors, *ends, *cut["parameters"]),
+        _serves(options, learned, q_positions, k_positions),
+        sums=True,
+    )
+    d_q, d_k, d_v, *others = ffi.call("linear_attention_backward", results, 4, arrays, axes, **attributes)
     d_start = None
     if stateful is not None:
         d_s, d_z, *others = others
@@ -194,5 +236,4 @@ def _backward(options: _Options, stateful: Any, kept: Any, gradients: Any) -> tu
     return _Learned(d_q, d_k, d_v, d_start, tuple(others)), None, None
 
 
-_linear.defvjp(_forward, _backward)
-_compiled = jax.jit(_linear, static_argnums=(0, 1))
+_compiled = ffi.differentiable(2, _linear, _forward, _backward)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from typing import Any, NamedTuple, overload
 
 import jax
@@ -15,6 +14,7 @@ from .arrays import (
     Positions,
     given_bits,
     is_time_first,
+    laid,
     like,
     number_of,
     positions_of,
@@ -22,10 +22,13 @@ from .arrays import (
     shape_of,
     tensor_of,
     threads_of,
+    token_axes,
+    token_letter,
     with_axes,
 )
 from .encodings import arithmetic_of, frequencies_text, xpos_text
 from .rows import rotate_by
+from .shards import Axes
 
 Frequencies = _core.RopeFrequencies | _core.RopeTable | _core.Rope
 
@@ -97,17 +100,19 @@ def rebase(
     return with_axes(moved, jnp.ndim(given), time_first)
 
 
-@functools.partial(jax.custom_vjp, nondiff_argnums=(0, 1))
 def _rebase(options: _Options, backward: bool, k: jax.Array, old: Any, new: Any) -> jax.Array:
     attributes = options._asdict() | {"backward": backward, "given": given_bits([old, new])}
-    return ffi.call("rebase", [like(k)], 4, [k, *present([old, new])], **attributes)[0]
+    rows = laid(f"bh{token_letter(old, new)}.", options.time_first)
+    axes = Axes((rows, *token_axes(old, new)), (rows,))
+    return ffi.call("rebase", [like(k)], 4, [k, *present([old, new])], axes, **attributes)[0]
 
 
-_rebase.defvjp(
-    lambda options, backward, k, old, new: (_rebase(options, backward, k, old, new), (old, new)),
-    lambda options, backward, kept, d: (_rebase(options, not backward, d, *kept), None, None),
+_rebase_compiled = ffi.differentiable(
+    2,
+    _rebase,
+    lambda options, backward, k, old, new: (_rebase_compiled(options, backward, k, old, new), (old, new)),
+    lambda options, backward, kept, d: (_rebase_compiled(options, not backward, d, *kept), None, None),
 )
-_rebase_compiled = jax.jit(_rebase, static_argnums=(0, 1))
 
 
 def shift(
@@ -127,16 +132,17 @@ def shift(
     return with_axes(_shift_compiled(options, keys, tokens), jnp.ndim(k), time_first)
 
 
-@functools.partial(jax.custom_vjp, nondiff_argnums=(0,))
 def _shift(options: _Options, k: jax.Array, by: jax.Array) -> jax.Array:
-    return ffi.call("shift", [like(k)], 4, [k, by], **options._asdict())[0]
+    rows = laid("bht.", options.time_first)
+    return ffi.call("shift", [like(k)], 4, [k, by], Axes((rows, "."), (rows,)), **options._asdict())[0]
 
 
-_shift.defvjp(
-    lambda options, k, by: (_shift(options, k, by), by),
-    lambda options, by, d: (_shift(options, d, -by), None),
+_shift_compiled = ffi.differentiable(
+    1,
+    _shift,
+    lambda options, k, by: (_shift_compiled(options, k, by), by),
+    lambda options, by, d: (_shift_compiled(options, d, -by), None),
 )
-_shift_compiled = jax.jit(_shift, static_argnums=0)
 
 
 def _frequencies(function: str, name: str, given: Any) -> _core.RopeFrequencies:

@@ -15,16 +15,20 @@ from .arrays import (
     Positions,
     given_bits,
     is_time_first,
+    laid,
     like,
     positions_of,
     present,
     shape_of,
     tensor_of,
     threads_of,
+    token_axes,
+    token_letter,
     with_axes,
     word_of,
 )
-from .encodings import arithmetic_of, check_encodings, plan_of, table_text, turned_dim
+from .encodings import arithmetic_of, check_encodings, parameter_axes, plan_of, serving, table_text, turned_dim
+from .shards import Axes
 
 
 class _Options(NamedTuple):
@@ -77,18 +81,20 @@ def rotate_by(table: str, x: jax.Array, positions: jax.Array | None, time_first:
     return _rotate_compiled(_Options(table, time_first, threads), False, x, positions)
 
 
-@functools.partial(jax.custom_vjp, nondiff_argnums=(0, 1))
 def _rotate(options: _Options, backward: bool, x: jax.Array, positions: jax.Array | None) -> jax.Array:
     attributes = options._asdict() | {"backward": backward, "given": given_bits([positions])}
-    return ffi.call("rotate", [like(x)], 4, [x, *present([positions])], **attributes)[0]
+    rows = laid(f"bh{token_letter(positions)}.", options.time_first)
+    axes = Axes((rows, *token_axes(positions)), (rows,))
+    return ffi.call("rotate", [like(x)], 4, [x, *present([positions])], axes, **attributes)[0]
 
 
 # The transpose is a rotation as well, whose gradient is the rotation: any number of derivatives.
-_rotate.defvjp(
-    lambda options, backward, x, positions: (_rotate(options, backward, x, positions), positions),
-    lambda options, backward, positions, d_y: (_rotate(options, not backward, d_y, positions), None),
+_rotate_compiled = ffi.differentiable(
+    2,
+    _rotate,
+    lambda options, backward, x, positions: (_rotate_compiled(options, backward, x, positions), positions),
+    lambda options, backward, positions, d_y: (_rotate_compiled(options, not backward, d_y, positions), None),
 )
-_rotate_compiled = jax.jit(_rotate, static_argnums=(0, 1))
 
 
 def turn(
@@ -117,11 +123,20 @@ def turn(
     return with_axes(turned, jnp.ndim(x), time_first)
 
 
-@functools.partial(jax.custom_vjp, nondiff_argnums=(0, 1))
+def _turn_axes(options: _Options, x: jax.Array, parameters: Any, positions: jax.Array | None) -> Axes:
+    """One tensor of rows to another; the gradients' call has two of them."""
+    rows = laid(f"bh{token_letter(positions)}.", options.time_first)
+    batch, heads, time, dim = shape_of(x, options.time_first)
+    extents = {"batch": batch, "heads": heads, "q_len": time, "dim": dim}
+    arrays = (rows, *token_axes(positions), *parameter_axes(options.plan, parameters))
+    return Axes(arrays, (rows,), serving("turn", options.plan, parameters, x.dtype, positions, **extents))
+
+
 def _turn(options: _Options, out_dim: int, x: jax.Array, parameters: Any, positions: jax.Array | None) -> jax.Array:
     result = jax.ShapeDtypeStruct((*x.shape[:3], out_dim), x.dtype)
     arrays = [x, *present([positions]), *parameters]
-    return ffi.call("turn", [result], 4, arrays, given=given_bits([positions]), **options._asdict())[0]
+    axes = _turn_axes(options, x, parameters, positions)
+    return ffi.call("turn", [result], 4, arrays, axes, given=given_bits([positions]), **options._asdict())[0]
 
 
 def _turn_backward(options: _Options, out_dim: int, kept: Any, d_y: jax.Array) -> tuple[Any, Any, None]:
@@ -129,15 +144,20 @@ def _turn_backward(options: _Options, out_dim: int, kept: Any, d_y: jax.Array) -
     wide = x.astype(arithmetic_of(x.dtype))  # gradients are not rounded before they are added up
     arrays = [wide, d_y.astype(wide.dtype), *present([positions]), *parameters]
     results = [like(wide), *(like(one) for one in parameters)]
-    d_x, *others = ffi.call("turn_backward", results, 4, arrays, given=given_bits([positions]), **options._asdict())
+    axes = _turn_axes(options, x, parameters, positions)
+    rows, *others = axes.arrays
+    axes = axes._replace(arrays=(rows, *axes.arrays), results=(rows, *others[len(present([positions])) :]), sums=True)
+    attributes = options._asdict() | {"given": given_bits([positions])}
+    d_x, *others = ffi.call("turn_backward", results, 4, arrays, axes, **attributes)
     return d_x.astype(x.dtype), tuple(others), None
 
 
-_turn.defvjp(
+_turn_compiled = ffi.differentiable(
+    2,
+    _turn,
     lambda options, out_dim, x, parameters, positions: (
         _turn(options, out_dim, x, parameters, positions),
         (x, parameters, positions),
     ),
     _turn_backward,
 )
-_turn_compiled = jax.jit(_turn, static_argnums=(0, 1))

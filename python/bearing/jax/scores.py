@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import functools
-import operator
 from typing import Any, NamedTuple
 
 import jax
@@ -19,8 +17,10 @@ from .arrays import (
     finite,
     given_bits,
     is_time_first,
+    laid,
     length_of,
     like,
+    position_axes,
     positions_of,
     present,
     same_type,
@@ -28,9 +28,11 @@ from .arrays import (
     tensor_of,
     threads_of,
     type_of,
+    whole_of,
     with_axes,
 )
-from .encodings import arithmetic_of, check_encodings, plan_of
+from .encodings import arithmetic_of, check_encodings, parameter_axes, plan_of, serving
+from .shards import Axes
 
 
 class _Options(NamedTuple):
@@ -59,29 +61,36 @@ def bias_matrix(
     """
     function = "bias_matrix"
     lengths = (
-        length_of(function, "q_len", q_len, extents_of(q_positions)),
-        length_of(function, "k_len", k_len, extents_of(k_positions)),
+        length_of(function, "q_len", q_len, extents_of(function, "q_positions", q_positions)),
+        length_of(function, "k_len", k_len, extents_of(function, "k_positions", k_positions)),
     )
-    if operator.index(heads) < 1:
-        raise _core.RangeError(f"[bias_matrix] heads: must be at least 1, got {heads}")
+    heads = whole_of(function, "heads", heads, 1)
     kind = type_of(function, dtype)
     plan = plan_of(function, encodings, kind)
     q_positions = positions_of(function, "q_positions", q_positions, lengths[0], 1)
     k_positions = positions_of(function, "k_positions", k_positions, lengths[1], 1)
-    extents = {"heads": operator.index(heads), "q_len": lengths[0], "k_len": lengths[1]}
+    extents = {"heads": heads, "q_len": lengths[0], "k_len": lengths[1]}
     check_encodings(function, plan, kind, q_positions, k_positions, **extents, kv_heads=extents["heads"])
     options = _Options(plan.text, 1.0, False, threads_of(function, threads))
     shape = tuple(extents.values())
     return _matrix_compiled(options, shape, kind, plan.parameters, q_positions, k_positions)
 
 
-@functools.partial(jax.custom_vjp, nondiff_argnums=(0, 1, 2))
+def _position_axes(*positions: Any) -> list[str]:
+    return [position_axes(one) for one in present(positions)]
+
+
 def _matrix(options: _Options, shape: Any, kind: Any, parameters: Any, q_positions: Any, k_positions: Any) -> jax.Array:
     arrays = [*present([q_positions, k_positions]), *parameters]
     result = jax.ShapeDtypeStruct(shape, kind)
-    return ffi.call(
-        "bias_matrix", [result], 3, arrays, given=given_bits([q_positions, k_positions]), **options._asdict()
-    )[0]
+    given = options.plan, parameters, kind, q_positions, k_positions
+    axes = Axes(
+        (*_position_axes(q_positions, k_positions), *parameter_axes(options.plan, parameters)),
+        ("h..",),
+        serving("bias_matrix", *given, heads=shape[0], kv_heads=shape[0], q_len=shape[1], k_len=shape[2]),
+    )
+    attributes = options._asdict() | {"given": given_bits([q_positions, k_positions])}
+    return ffi.call("bias_matrix", [result], 3, arrays, axes, **attributes)[0]
 
 
 def _matrix_backward(options: _Options, shape: Any, kind: Any, kept: Any, d_bias: jax.Array) -> tuple[Any, None, None]:
@@ -90,8 +99,12 @@ def _matrix_backward(options: _Options, shape: Any, kind: Any, kept: Any, d_bias
     return _scores_gradients(options, d_scores, None, None, parameters, q_positions, k_positions)[2], None, None
 
 
-_matrix.defvjp(lambda options, shape, kind, *arrays: (_matrix(options, shape, kind, *arrays), arrays), _matrix_backward)
-_matrix_compiled = jax.jit(_matrix, static_argnums=(0, 1, 2))
+_matrix_compiled = ffi.differentiable(
+    3,
+    _matrix,
+    lambda options, shape, kind, *arrays: (_matrix(options, shape, kind, *arrays), arrays),
+    _matrix_backward,
+)
 
 
 def add_scores(
@@ -149,13 +162,30 @@ def _check_rows(scores: jax.Array, q: list[int], k: list[int]) -> None:
         )
 
 
-@functools.partial(jax.custom_vjp, nondiff_argnums=(0,))
+def _scores_axes(
+    options: _Options, scores: jax.Array, q: Any, k: Any, parameters: Any, q_positions: Any, k_positions: Any
+) -> Axes:
+    """Scores, or their gradient, and what else is given, to scores."""
+    batch, heads, q_len, k_len = scores.shape
+    extents = {"batch": batch, "heads": heads, "kv_heads": heads, "q_len": q_len, "k_len": k_len}
+    rows = []
+    if q is not None:
+        extents |= {"kv_heads": shape_of(k, options.time_first)[1], "dim": q.shape[3]}
+        rows = [laid("bh..", options.time_first), laid("bk..", options.time_first)]
+    return Axes(
+        ("bh..", *rows, *_position_axes(q_positions, k_positions), *parameter_axes(options.plan, parameters)),
+        ("bh..",),
+        serving("add_scores", options.plan, parameters, scores.dtype, q_positions, k_positions, **extents),
+    )
+
+
 def _scores(
     options: _Options, scores: Any, q: Any, k: Any, parameters: Any, q_positions: Any, k_positions: Any
 ) -> jax.Array:
     optional = [q, k, q_positions, k_positions]
     arrays = [scores, *present(optional), *parameters]
-    return ffi.call("add_scores", [like(scores)], 4, arrays, given=given_bits(optional), **options._asdict())[0]
+    axes = _scores_axes(options, scores, q, k, parameters, q_positions, k_positions)
+    return ffi.call("add_scores", [like(scores)], 4, arrays, axes, given=given_bits(optional), **options._asdict())[0]
 
 
 def _scores_gradients(
@@ -165,22 +195,26 @@ def _scores_gradients(
     if not wanted:
         return None, None, ()
     optional = [q, k, q_positions, k_positions]
+    axes = _scores_axes(options, d_scores, q, k, parameters, q_positions, k_positions)
+    rows = axes.arrays[1:3] if q is not None else ()
     found = ffi.call(
         "add_scores_backward",
         [like(one) for one in wanted],
         wanted[0].ndim,
         [d_scores, *present(optional), *parameters],
+        axes._replace(results=(*rows, *parameter_axes(options.plan, parameters)), sums=True),
         given=given_bits(optional),
         **options._asdict(),
     )
     return (None, None, tuple(found)) if q is None else (found[0], found[1], tuple(found[2:]))
 
 
-_scores.defvjp(
+_scores_compiled = ffi.differentiable(
+    1,
+    _scores,
     lambda options, scores, *others: (_scores(options, scores, *others), others),
     lambda options, others, d: (d, *_scores_gradients(options, d, *others), None, None),
 )
-_scores_compiled = jax.jit(_scores, static_argnums=0)
 
 
 def add_values(
@@ -219,25 +253,43 @@ def add_values(
     return with_axes(added, jnp.ndim(out), time_first)
 
 
-@functools.partial(jax.custom_vjp, nondiff_argnums=(0,))
+def _values_axes(options: _Options, p: Any, out: Any, parameters: Any, q_positions: Any, k_positions: Any) -> Axes:
+    """Probabilities and rows, or their gradient, to rows."""
+    batch, heads, q_len, k_len = p.shape
+    extents = {"batch": batch, "heads": heads, "kv_heads": heads, "q_len": q_len, "k_len": k_len}
+    rows = laid("bh..", options.time_first)
+    given = options.plan, parameters, p.dtype, q_positions, k_positions
+    return Axes(
+        ("bh..", rows, *_position_axes(q_positions, k_positions), *parameter_axes(options.plan, parameters)),
+        (rows,),
+        serving("add_values", *given, **extents, value_dim=out.shape[3]),
+    )
+
+
 def _values(options: _Options, p: Any, out: Any, parameters: Any, q_positions: Any, k_positions: Any) -> jax.Array:
     arrays = [p, out, *present([q_positions, k_positions]), *parameters]
-    return ffi.call(
-        "add_values", [like(out)], 4, arrays, given=given_bits([q_positions, k_positions]), **options._asdict()
-    )[0]
+    attributes = options._asdict() | {"given": given_bits([q_positions, k_positions])}
+    axes = _values_axes(options, p, out, parameters, q_positions, k_positions)
+    return ffi.call("add_values", [like(out)], 4, arrays, axes, **attributes)[0]
 
 
 def _values_backward(options: _Options, kept: Any, d_out: jax.Array) -> tuple[Any, ...]:
     p, parameters, q_positions, k_positions = kept
     results = [like(p), *(like(one) for one in parameters)]
     arrays = [p, d_out, *present([q_positions, k_positions]), *parameters]
-    given = given_bits([q_positions, k_positions])
-    d_p, *others = ffi.call("add_values_backward", results, 4, arrays, given=given, **options._asdict())
+    attributes = options._asdict() | {"given": given_bits([q_positions, k_positions])}
+    axes = _values_axes(options, p, d_out, parameters, q_positions, k_positions)
+    axes = axes._replace(results=("bh..", *parameter_axes(options.plan, parameters)), sums=True)
+    d_p, *others = ffi.call("add_values_backward", results, 4, arrays, axes, **attributes)
     return d_p, d_out, tuple(others), None, None
 
 
-_values.defvjp(lambda options, p, out, *others: (_values(options, p, out, *others), (p, *others)), _values_backward)
-_values_compiled = jax.jit(_values, static_argnums=0)
+_values_compiled = ffi.differentiable(
+    1,
+    _values,
+    lambda options, p, out, *others: (_values(options, p, out, *others), (p, *others)),
+    _values_backward,
+)
 
 
 def _unrounded(function: str, name: str, value: Any, time_first: bool = False) -> jax.Array:

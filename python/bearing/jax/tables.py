@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .. import _core
-from .arrays import array_of, same_type
+from .arrays import array_of, finite, same_type, whole_of
 from .encodings import arithmetic_of
 
 
@@ -20,6 +20,8 @@ def swin_v2_table(
 
     w1 [hidden, 2] of (y, x), b1 [hidden], w2 [heads, hidden]; the table is float64 for float64, else float32.
     """
+    if not isinstance(spec, _core.SwinV2):
+        raise TypeError(f"[swin_v2_table] spec: must be a SwinV2, got {spec!r}")
     arrays = [array_of("swin_v2_table", name, x) for name, x in (("w1", w1), ("b1", b1), ("w2", w2))]
     same_type("swin_v2_table", "b1", arrays[1], arrays[0], "w1")
     same_type("swin_v2_table", "w2", arrays[2], arrays[0], "w1")
@@ -36,7 +38,12 @@ def transformer_xl_relative(
 
     w_r [heads * dim, d_model] is r_net.weight; r is float64 for float64, else float32.
     """
-    weights = array_of("transformer_xl_relative", "w_r", w_r)
+    function = "transformer_xl_relative"
+    weights = array_of(function, "w_r", w_r)
+    heads, offsets = whole_of(function, "heads", heads, 1), whole_of(function, "offsets", offsets, 1)
+    base = finite(function, "base", base)
+    if not isinstance(spec, _core.TransformerXL):
+        raise TypeError(f"[{function}] spec: must be a TransformerXL, got {spec!r}")
     # raises what shapes tell
     _core.transformer_xl_relative(spec, np.zeros(weights.shape), heads=heads, offsets=offsets, base=base)
     weights = weights.astype(arithmetic_of(weights.dtype))
