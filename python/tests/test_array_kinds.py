@@ -165,7 +165,6 @@ KINDS = [
     Kind("datetime64", lambda x: x.astype(np.int64).view("M8[s]"), "datetime64"),
     Kind("one datetime64", lambda x: np.datetime64(1, "s"), "datetime64|one of 0"),
     Kind("one timedelta64", lambda x: np.timedelta64(1, "s"), "timedelta64|one of 0"),
-    Kind("words", lambda x: x.astype(r"U8|np.str_"), "U8"),
     Kind("records", lambda x: np.zeros(x.shape, "i4,f4"), ""),
     Kind("storage freed", without_storage, "storage"),
     Kind("storage cut", lambda x: without_storage(x, kept=1), "storage"),
