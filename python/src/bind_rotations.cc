@@ -58,6 +58,26 @@ void turn_in_place(nb::handle given, nb::handle x, nb::handle positions, nb::han
   });
 }
 
+/// body(), whose errors call positions what Python does: q's, and k's unless they have their own.
+template <class Body>
+void with_names_of_positions(bool k_has_its_own, Body&& body) {
+  const auto renamed = [&](std::string text) {
+    for (const std::string name : {"q_positions", "k_positions"}) {
+      const std::string from = "[rotate] " + name;
+      if (k_has_its_own && name == "k_positions") continue;
+      if (text.starts_with(from)) text.replace(0, from.size(), "[rotate] positions");
+    }
+    return text;
+  };
+  try {
+    body();
+  } catch (const ShapeError& error) {
+    throw ShapeError(renamed(error.what()));
+  } catch (const RangeError& error) {
+    throw RangeError(renamed(error.what()));
+  }
+}
+
 void turn_both(nb::handle given, nb::handle q, nb::handle k, nb::handle positions, nb::handle k_at, nb::handle layout,
                Index threads) {
   const char* function = "rotate";
@@ -74,7 +94,8 @@ void turn_both(nb::handle given, nb::handle q, nb::handle k, nb::handle position
     const auto& rows = table.of<Compute<T>>(qs.argument(), name_of(qs.type()));
     const View<T, 4> q_view = qs.written_tensor<T>(time_first), k_view = ks.written_tensor<T>(time_first);
     const Unlocked released;
-    rotate(rows, q_view, *at, k_view, k_positions ? **k_positions : *at, on);
+    with_names_of_positions(k_positions.has_value(),
+                            [&] { rotate(rows, q_view, *at, k_view, k_positions ? **k_positions : *at, on); });
   });
 }
 

@@ -435,3 +435,19 @@ def test_a_daemon_thread_inside_a_call_lets_the_interpreter_end(threads: int) ->
     for _ in range(3):
         done = run(LEAVE.replace("THREADS", str(threads)))
         assert (done.returncode, done.stdout, done.stderr) == (0, "left\n", "")
+
+
+def test_the_functions_of_the_library_are_here_under_their_names() -> None:
+    """But for what the guide says of Python: executors, layouts of memory, files of numbers and JSON, tools of tests."""
+    named_otherwise = {
+        "bhtd", "bthd", "threads", "parallel", "fill", "version", "encoding_name", "parse_hf_config", "parse_rope",
+        "to_json", "read_npy", "write_npy", "pair_axes", "trained_length", "name", "find", "make", "sites", "growth",
+        "mean_scores",
+    }  # fmt: skip
+    declared = set()
+    for header in (ROOT / "include" / "bearing").rglob("*.hpp"):
+        if "reference" not in header.parts and header.stem != "reference":
+            declared |= set(re.findall(r"^BEARING_EXPORT [^\n(]*?\b([a-z]\w*)\(", header.read_text(), re.MULTILINE))
+    assert len(declared) > 60
+    assert declared - set(bearing.__all__) - named_otherwise == set()
+    assert not named_otherwise & set(bearing.__all__) - {"fill"}
