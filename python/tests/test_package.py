@@ -441,7 +441,7 @@ def test_the_functions_of_the_library_are_here_under_their_names() -> None:
     """But for what the guide says of Python: executors, layouts of memory, files of numbers and JSON, tools of tests."""
     named_otherwise = {
         "bhtd", "bthd", "threads", "parallel", "fill", "version", "encoding_name", "parse_hf_config", "parse_rope",
-        "to_json", "read_npy", "write_npy", "pair_axes", "trained_length", "name", "find", "make", "sites", "growth",
+        "to_json", "read_npy", "write_npy", "pair_axes", "trained_length", "name", "find", "make", "sites", "growth", "same_file", "add_npy", "shares_memory",
         "mean_scores",
     }  # fmt: skip
     declared = set()
