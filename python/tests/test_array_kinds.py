@@ -117,6 +117,13 @@ def field(x: np.ndarray) -> np.ndarray:
     return record["x"]
 
 
+def jax_array(x: np.ndarray) -> jax.Array:
+    made = jnp.asarray(x)
+    if x.dtype.kind == "f" and made.dtype != x.dtype:  # without float64 JAX rounds
+        raise Unfit
+    return made
+
+
 def deleted(x: np.ndarray) -> jax.Array:
     made = jnp.asarray(x)
     made.delete()
@@ -144,7 +151,7 @@ KINDS = [
     Kind("torch, strided", lambda x: torch.stack([tensor(x), tensor(x)], -1)[..., 0]),
     Kind("torch, a parameter", lambda x: torch.nn.Parameter(tensor(x), requires_grad=False)),
     Kind("torch, a class of one's own", lambda x: tensor(x).as_subclass(OwnTensor)),
-    Kind("jax", jnp.asarray),
+    Kind("jax", jax_array),
     Kind("DLPack alone", lambda x: Exporter(x.copy())),
     Kind("ctypes", ctypes_array),
     Kind("memoryview", lambda x: memoryview(x.copy())),
