@@ -105,6 +105,8 @@ def apply_rope(
     axes = getattr(x, "ndim", None)
     if axes is None or not hasattr(x, "dtype"):
         raise TypeError(f"[apply_rope] x: must be an array of NumPy, PyTorch or JAX, got {type(x)}")
+    if getattr(x, "is_nested", False):  # such a tensor has no shape to ask for
+        raise TypeError("[apply_rope] x: must be an array of one shape, got a nested tensor of torch")
     if not 1 <= axes <= 4:
         raise TypeError(f"[apply_rope] x: must be an array of 1 to 4 axes, of which the last is dim, got one of {axes}")
     if axes == 1:
@@ -154,6 +156,11 @@ def _rope(head_dim: int, rotary_dim: int, base: float, pairing: str) -> _core.Ro
 @functools.lru_cache(maxsize=16)
 def _table(rope: _core.Rope, dtype: Literal["float32", "float64"]) -> _core.RopeTable:
     return _core.RopeTable(rope, 4096, dtype=dtype)
+
+
+@functools.lru_cache(maxsize=16)
+def _rotary_rows(rope: _core.Rope, dtype: Literal["float32", "float64"]) -> _core.RotaryRows:
+    return _core.RotaryRows(_table(rope, dtype))
 
 
 def _of_four(rotate: Any, x: Any, **options: Any) -> Any:

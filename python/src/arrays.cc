@@ -8,45 +8,7 @@ namespace bearing::python {
 
 namespace {
 
-bool starts_with(std::string_view text, std::string_view start) { return text.substr(0, start.size()) == start; }
-
-std::string class_of(nb::handle x) { return nb::cast<std::string>(nb::str(nb::handle(x.type()))); }
-
-ArrayKind kind_of(nb::handle x) {
-  // A handful of types ever come here; modules are asked once for each.
-  static std::vector<std::pair<PyTypeObject*, ArrayKind>> seen;
-  PyTypeObject* type = Py_TYPE(x.ptr());
-  for (const auto& [known, kind] : seen) {
-    if (known == type) return kind;
-  }
-  const auto module = nb::cast<std::string>(nb::handle(x.type()).attr("__module__"));
-  ArrayKind kind = ArrayKind::other;
-  if (starts_with(module, "numpy")) kind = ArrayKind::numpy;
-  if (starts_with(module, "torch")) kind = ArrayKind::torch;
-  if (starts_with(module, "jax")) kind = ArrayKind::jax;
-  Py_INCREF(type);  // so that no other type takes its place
-  seen.emplace_back(type, kind);
-  return kind;
-}
-
-/// NumPy's bfloat16 is ml_dtypes'; no protocol carries it, so that its bits go as integers.
-bool is_numpy_bfloat16(nb::handle x) {
-  return nb::hasattr(x, "dtype") && nb::cast<std::string>(nb::str(nb::object(x.attr("dtype")))) == "bfloat16";
-}
-
-/// Autograd refuses a backward whose saved tensors have been written since, if it is told of the writing.
-void count_write(nb::handle tensor) {
-  static const nb::handle increment_version =
-      nb::object(nb::module_::import_("torch.autograd.graph").attr("increment_version")).release();
-  increment_version(tensor);
-}
-
 constexpr const char* floating = "an array of float64, float32, bfloat16 or float16";
-
-/// The type of an array's elements, or what it is if it is none.
-std::string type_text(nb::handle x) {
-  return nb::hasattr(x, "dtype") ? nb::cast<std::string>(nb::str(nb::object(x.attr("dtype")))) : class_of(x);
-}
 
 DataType type_of(nb::dlpack::dtype type, nb::handle x, const Argument& argument) {
   if (type == nb::dtype<float>()) return DataType::f32;
@@ -63,103 +25,16 @@ const char* name_of(DataType type) {
   return names[static_cast<std::size_t>(type)];
 }
 
-void Argument::fail(const std::string& wanted, const std::string& got) const {
-  throw nb::type_error((std::string("[") + function + "] " + name + ": must be " + wanted + ", got " + got).c_str());
-}
-
-Array::Array(nb::handle from, const Argument& argument, bool write) : argument_(argument), kind_(kind_of(from)) {
-  if (kind_ != ArrayKind::numpy) {
-    take_dlpack(from, write);
-  } else if (!take_buffer(from, write, false)) {
-    if (!is_numpy_bfloat16(from)) argument.fail(floating, type_text(from));
-    take_buffer(nb::object(from.attr("view")("uint16")), write, true);
-  }
-}
-
-/// NumPy's arrays; as_bits: bfloat16, that came as integers. False for a type that the buffer protocol does not know.
-bool Array::take_buffer(nb::handle from, bool write, bool as_bits) {
-  Py_buffer buffer;
-  if (PyObject_GetBuffer(from.ptr(), &buffer, PyBUF_RECORDS_RO) != 0) {
-    PyErr_Clear();
-    return false;
-  }
-  // The object alone keeps the memory; what the buffer points to lives no longer than this function.
-  struct Release {
-    Py_buffer& buffer;
-    ~Release() { PyBuffer_Release(&buffer); }
-  } const release{buffer};
-  object_ = nb::borrow(from);
-  std::string_view format = buffer.format;
-  // Native order, said in so many words: NumPy does where elements are not aligned.
-  if (format.size() == 2 && (format[0] == '^' || format[0] == '=' || format[0] == '@')) format.remove_prefix(1);
-  if (as_bits) {
-    type_ = DataType::bf16;
-  } else if (format == "f") {
-    type_ = DataType::f32;
-  } else if (format == "d") {
-    type_ = DataType::f64;
-  } else if (format == "e") {
-    type_ = DataType::f16;
-  } else {
-    argument_.fail(floating, type_text(from));
-  }
-  if (write && buffer.readonly) argument_.fail("an array that may be written", "one that is read-only");
-  if (buffer.ndim > static_cast<int>(Extents::most)) {
-    argument_.fail("an array of at most 8 axes", "one of " + std::to_string(buffer.ndim));
-  }
-  bool aligned = reinterpret_cast<std::uintptr_t>(buffer.buf) % static_cast<std::uintptr_t>(buffer.itemsize) == 0;
-  for (int axis = 0; axis < buffer.ndim; ++axis) {
-    aligned = aligned && (buffer.strides[axis] % buffer.itemsize == 0 || buffer.shape[axis] < 2);
-    shape_.push_back(buffer.shape[axis]);
-    stride_.push_back(buffer.strides[axis] / buffer.itemsize);
-  }
-  if (!aligned && buffer.len != 0) argument_.fail("in memory that is aligned to its elements", "an array that is not");
-  data_ = buffer.buf;
-  return true;
-}
-
-/// PyTorch's, JAX's and all others.
-void Array::take_dlpack(nb::handle from, bool write) {
-  if (kind_ == ArrayKind::torch && nb::hasattr(from, "requires_grad") && nb::cast<bool>(from.attr("requires_grad"))) {
-    argument_.fail("a tensor without requires_grad: bearing.torch has the functions that keep gradients",
-                   "one that requires them");
-  }
-  if (!nb::try_cast(from, array_, false)) {
-    argument_.fail("an array (NumPy, PyTorch, JAX or DLPack)", class_of(from));
-  }
-  // A view such as z.conj().imag has its sign in a flag, which DLPack does not carry.
-  if (kind_ == ArrayKind::torch && nb::cast<bool>(from.attr("is_neg")())) {
-    argument_.fail("a tensor whose memory holds its numbers", "a negated view: resolve_neg() makes one of it");
-  }
-  if (array_.device_type() != nb::device::cpu::value) {
-    argument_.fail("in the CPU's memory",
-                   "an array on " + nb::cast<std::string>(nb::str(nb::object(from.attr("device")))));
-  }
-  type_ = type_of(array_.dtype(), from, argument_);
-  if (write) {
-    if (kind_ == ArrayKind::jax) argument_.fail("an array that may be written", "a JAX array, which never may");
-    nb::ndarray<> writable;  // PyTorch's tensors always may
-    if (kind_ != ArrayKind::torch && !nb::try_cast(from, writable, false)) {
-      argument_.fail("an array that may be written", "one that is read-only");
-    }
-    if (kind_ == ArrayKind::torch) count_write(from);
-  }
-  if (array_.ndim() > Extents::most) {
-    argument_.fail("an array of at most 8 axes", "one of " + std::to_string(array_.ndim()));
-  }
-  data_ = array_.data();
-  for (std::size_t axis = 0; axis < array_.ndim(); ++axis) {
-    shape_.push_back(static_cast<Index>(array_.shape(axis)));
-    stride_.push_back(array_.stride(axis));
-  }
-}
-
-Array::Array(nb::handle from, const Argument& argument) : Array(from, argument, false) {}
-Array Array::writable(nb::handle from, const Argument& argument) { return {from, argument, true}; }
+Array::Array(nb::handle from, const Argument& argument, Memory::Use use)
+    : argument_(argument),
+      memory_(from, argument, {"an array (NumPy, PyTorch, JAX or DLPack)", floating}, use),
+      type_(type_of(memory_.type, from, argument)) {}
+Array::Array(nb::handle from, const Argument& argument) : Array(from, argument, Memory::Use::read) {}
+Array Array::writable(nb::handle from, const Argument& argument) { return {from, argument, Memory::Use::write}; }
 
 void Array::check_rank(std::size_t rank) const {
-  if (shape_.size() == rank) return;
-  argument_.fail("an array of " + std::to_string(rank) + " axes", "one of " + std::to_string(shape_.size()));
+  if (shape().size() == rank) return;
+  argument_.fail("an array of " + std::to_string(rank) + " axes", "one of " + std::to_string(shape().size()));
 }
 
 bool is_time_first(const char* function, nb::handle layout) {
@@ -175,15 +50,15 @@ bool is_time_first(const char* function, nb::handle layout) {
 
 template <class T>
 View<const T, 4> Array::tensor(bool time_first) const {
-  const std::size_t n = shape_.size();
+  const std::size_t n = shape().size();
   if (n < 2 || n > 4)
     argument_.fail("an array of 2 to 4 axes, of which the last is dim", "one of " + std::to_string(n));
-  View<const T, 4> out{static_cast<const T*>(data_), {1, 1, 1, 1}, {0, 0, 0, 0}};
+  View<const T, 4> out{static_cast<const T*>(data()), {1, 1, 1, 1}, {0, 0, 0, 0}};
   for (std::size_t axis = 0; axis < n; ++axis) {
     std::size_t to = 4 - n + axis;
     if (time_first && n > 2 && (to == 1 || to == 2)) to = 3 - to;
-    out.shape[to] = shape_[axis];
-    out.stride[to] = stride_[axis];
+    out.shape[to] = shape()[axis];
+    out.stride[to] = stride()[axis];
   }
   return out;
 }
@@ -260,15 +135,16 @@ nb::object numpy_array(std::span<const double> values, const std::vector<Index>&
 
 namespace {
 
-bool is_integer(nb::dlpack::dtype type) {
-  return type.code == static_cast<std::uint8_t>(nb::dlpack::dtype_code::Int) ||
-         type.code == static_cast<std::uint8_t>(nb::dlpack::dtype_code::UInt);
-}
-
 /// A number in an array's clothes: NumPy's int64(3), an array or a tensor without axes.
 bool is_one_integer(nb::handle from) {
   if (PyBool_Check(from.ptr()) || !PyIndex_Check(from.ptr())) return false;
   return !nb::hasattr(from, "ndim") || nb::cast<Index>(nb::object(from.attr("ndim"))) == 0;
+}
+
+/// Lists and what else NumPy makes an array of, as that; arrays as they are.
+nb::object array_of(nb::handle from) {
+  if (nb::hasattr(from, "dtype")) return nb::borrow(from);
+  return nb::module_::import_("numpy").attr("asarray")(from);
 }
 
 }  // namespace
@@ -278,43 +154,33 @@ FlagArray<T>::FlagArray(nb::handle from, const Argument& argument) : argument_(a
   if (from.is_none()) return;
   constexpr const char* wanted =
       std::is_same_v<T, bool> ? "an array of bool on the CPU" : "an array of integers on the CPU";
-  nb::object owned = nb::borrow(from);
-  if (!nb::hasattr(from, "dtype")) owned = nb::module_::import_("numpy").attr("asarray")(from);
-  if (!nb::try_cast(owned, array_, false) || array_.device_type() != nb::device::cpu::value) {
-    argument.fail(wanted, type_text(from));
-  }
-  for (std::size_t axis = 0; axis < array_.ndim(); ++axis) {
-    shape_.push_back(static_cast<Index>(array_.shape(axis)));
-    stride_.push_back(array_.stride(axis));
-  }
-  static const T nothing{};
-  data_ = array_.size() == 0 ? &nothing : static_cast<const T*>(array_.data());
-  if (array_.dtype() == nb::dtype<T>()) return;
+  memory_.emplace(array_of(from), argument, Expected{wanted, wanted});
   if constexpr (std::is_same_v<T, Index>) {
-    if (is_integer(array_.dtype())) {
-      // PyTorch's tensors have long(), the others astype().
-      owned = nb::hasattr(owned, "astype") ? owned.attr("astype")("int64") : owned.attr("long")();
-      if (nb::try_cast(owned, array_, false)) {
-        data_ = static_cast<const T*>(array_.data());
-        for (std::size_t axis = 0; axis < array_.ndim(); ++axis) stride_[axis] = array_.stride(axis);
-        return;
-      }
+    if (auto elements = integers_of(*memory_, argument)) {
+      elements_ = std::move(*elements);
+      return;
     }
+  } else if (memory_->type == nb::dtype<T>()) {
+    elements_ = {{}, static_cast<const T*>(memory_->data), memory_->stride};
+    return;
   }
-  argument.fail(wanted, "one of " + nb::cast<std::string>(nb::str(nb::object(owned.attr("dtype")))));
+  argument.fail(wanted, "one of " + type_text(array_of(from)));
 }
 
 template <class T>
-void FlagArray<T>::check_rank(std::size_t rank) const {
-  if (shape_.size() == rank) return;
-  argument_.fail("an array of " + std::to_string(rank) + " axes", "one of " + std::to_string(shape_.size()));
+void FlagArray<T>::fail_rank(const std::string& wanted) const {
+  argument_.fail("an array of " + wanted, "one of " + std::to_string(rank()));
 }
 template class FlagArray<Index>;
 template class FlagArray<bool>;
 
 PositionsArgument::PositionsArgument(nb::handle from, const Argument& argument) {
   if (from.is_none()) return;
+  if (requires_grad(from)) {
+    argument.fail("a tensor without requires_grad: positions have no gradient here", "one that requires them");
+  }
   if (is_one_integer(from)) {
+    if (nb::hasattr(from, "dtype")) check_array(from, argument);
     Index past = 0;
     const nb::object number = nb::steal(PyNumber_Index(from.ptr()));
     if (!number.is_valid()) PyErr_Clear();
@@ -324,85 +190,43 @@ PositionsArgument::PositionsArgument(nb::handle from, const Argument& argument) 
     }
     argument.fail("None, an int that fits 64 bits, or an array", nb::cast<std::string>(nb::repr(from)));
   }
-  if (kind_of(from) == ArrayKind::torch && nb::hasattr(from, "requires_grad") &&
-      nb::cast<bool>(from.attr("requires_grad"))) {
-    argument.fail("a tensor without requires_grad: positions have no gradient here", "one that requires them");
+  constexpr const char* wanted = "None, an int, or an array [time], [batch, time] or [axes, batch, time] on the CPU";
+  const bool is_list = nb::isinstance<nb::sequence>(from) && !nb::isinstance<nb::str>(from);
+  const nb::object owned = is_list ? array_of(from) : nb::borrow(from);
+  memory_.emplace(owned, argument, Expected{wanted, "integers, float64 or float32"});
+  const std::size_t axes = memory_->shape.size();
+  if (axes < 1 || axes > 3) argument.fail(wanted, class_of(from) + " of " + std::to_string(axes) + " axes");
+  time_ = memory_->shape[axes - 1];
+  if (auto whole = integers_of(*memory_, argument)) {
+    whole_ = std::move(*whole);
+    place(whole_);
+    return;
   }
-  nb::object owned = nb::borrow(from);
-  if (nb::isinstance<nb::sequence>(from) && !nb::hasattr(from, "dtype")) {
-    owned = nb::module_::import_("numpy").attr("asarray")(from);
+  if (auto real = reals_of(*memory_)) {
+    real_ = std::move(*real);
+    place(real_);
+    return;
   }
-  if (!nb::try_cast(owned, array_, false) || array_.ndim() < 1 || array_.ndim() > 3 ||
-      array_.device_type() != nb::device::cpu::value) {
-    argument.fail("None, an int, or an array [time], [batch, time] or [axes, batch, time] on the CPU",
-                  class_of(from) + (nb::hasattr(from, "dtype") ? " of " + type_text(from) : ""));
-  }
-  const std::size_t axes = array_.ndim();
-  // Those of one sequence serve the whole batch.
-  const std::size_t n = axes == 2 && array_.shape(0) == 1 ? 1 : axes;
-  std::array<Index, 3> shape{1, 1, 1}, stride{};
-  for (std::size_t axis = 0; axis < axes; ++axis) {
-    shape[3 - axes + axis] = static_cast<Index>(array_.shape(axis));
-    stride[3 - axes + axis] = array_.stride(axis);
-  }
-  time_ = shape[2];
-  const auto place = [&]<class T>(const T* data) {
-    if constexpr (std::is_same_v<T, Index>) {
-      if (n == 1) positions_ = Positions(View<const Index, 1>{data, {shape[2]}, {stride[2]}});
-      if (n == 2) positions_ = Positions(View<const Index, 2>{data, {shape[1], shape[2]}, {stride[1], stride[2]}});
-      if (n == 3) positions_ = Positions(View<const Index, 3>{data, shape, stride});
-    } else if constexpr (std::is_same_v<T, double>) {
-      if (n == 1) positions_ = Positions(View<const double, 1>{data, {shape[2]}, {stride[2]}});
-      if (n == 2) positions_ = Positions(View<const double, 2>{data, {shape[1], shape[2]}, {stride[1], stride[2]}});
-      if (n == 3) positions_ = Positions(View<const double, 3>{data, shape, stride});
-    }
-  };
-  // Other integers and float32 are copied: positions are few.
-  const auto copy = [&]<class T, class To>(const T* data, std::vector<To>& to) {
-    for (Index a = 0; a < shape[0]; ++a) {
-      for (Index b = 0; b < shape[1]; ++b) {
-        for (Index t = 0; t < shape[2]; ++t) {
-          to.push_back(static_cast<To>(data[a * stride[0] + b * stride[1] + t * stride[2]]));
-        }
-      }
-    }
-    stride = {shape[1] * shape[2], shape[2], 1};
-    place(static_cast<const To*>(to.data()));
-  };
-  const nb::dlpack::dtype type = array_.dtype();
-  const void* data = array_.data();
-  bool taken = false;
-  const auto try_type = [&]<class T>(T, auto take, auto&... to) {
-    if (taken || type != nb::dtype<T>()) return;
-    taken = true;
-    take(static_cast<const T*>(data), to...);
-  };
-  try_type(Index{}, place);
-  try_type(double{}, place);
-  try_type(std::int32_t{}, copy, whole_);
-  try_type(std::int16_t{}, copy, whole_);
-  try_type(std::int8_t{}, copy, whole_);
-  try_type(std::uint8_t{}, copy, whole_);
-  try_type(std::uint16_t{}, copy, whole_);
-  try_type(std::uint32_t{}, copy, whole_);
-  const auto copy_if_small = [&](const std::uint64_t* from_data) {
-    for (Index a = 0; a < shape[0]; ++a) {
-      for (Index b = 0; b < shape[1]; ++b) {
-        for (Index t = 0; t < shape[2]; ++t) {
-          const std::uint64_t position = from_data[a * stride[0] + b * stride[1] + t * stride[2]];
-          if (position > INT64_MAX) argument.fail("positions that fit 64 bits with a sign", std::to_string(position));
-        }
-      }
-    }
-    copy(from_data, whole_);
-  };
-  try_type(std::uint64_t{}, copy_if_small);
-  try_type(float{}, copy, real_);
-  if (taken) return;
   const std::string name = type_text(owned);
   argument.fail(name.ends_with("float16") ? "integers, float64 or float32 (16-bit floats cannot count past 2048)"
                                           : "integers, float64 or float32",
                 name);
+}
+
+template <class T>
+void PositionsArgument::place(const Elements<T>& elements) {
+  const Extents &shape = memory_->shape, &stride = elements.stride;
+  const auto view = [&]<std::size_t n>(std::array<Index, n>, std::size_t first) {
+    View<const T, static_cast<int>(n)> out{elements.data, {}, {}};
+    std::copy_n(shape.begin() + first, n, out.shape.begin());
+    std::copy_n(stride.begin() + first, n, out.stride.begin());
+    positions_ = Positions(out);
+  };
+  const std::size_t axes = shape.size();
+  if (axes == 3) return view(std::array<Index, 3>{}, 0);
+  // Those of one sequence serve the whole batch.
+  if (axes == 1 || shape[0] == 1) return view(std::array<Index, 1>{}, axes - 1);
+  view(std::array<Index, 2>{}, 0);
 }
 
 }  // namespace bearing::python

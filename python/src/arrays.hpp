@@ -1,7 +1,6 @@
 #pragma once
 
 #include <nanobind/nanobind.h>
-#include <nanobind/ndarray.h>
 #include <nanobind/stl/string.h>
 
 #include <algorithm>
@@ -9,51 +8,26 @@
 #include <bearing/half.hpp>
 #include <bearing/positions.hpp>
 #include <bearing/view.hpp>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
+
+#include "memory.hpp"
 
 // Arrays in and out: NumPy, PyTorch, JAX and whatever speaks DLPack come in without a copy, and results leave as the
 // caller's own kind.
 
 namespace bearing::python {
 
-namespace nb = nanobind;
-
-enum class ArrayKind { numpy, torch, jax, other };
 enum class DataType { f64, f32, bf16, f16 };
 const char* name_of(DataType type);
-
-/// Extents or strides: few, and never on the heap.
-class Extents {
- public:
-  static constexpr std::size_t most = 8;
-
-  void push_back(Index extent) { values_[size_++] = extent; }
-  std::size_t size() const { return size_; }
-  Index operator[](std::size_t axis) const { return values_[axis]; }
-  const Index* begin() const { return values_.data(); }
-  const Index* end() const { return values_.data() + size_; }
-  operator std::vector<Index>() const { return {begin(), end()}; }
-
- private:
-  std::array<Index, most> values_{};
-  std::size_t size_ = 0;
-};
 
 /// To be called once, when the module is made.
 void prepare_arrays();
 
 /// Whether a `layout` argument says that time comes before heads: "bthd", not "bhtd". Throws ValueError for others.
 bool is_time_first(const char* function, nb::handle layout);
-
-/// What an array is asked for, said in errors.
-struct Argument {
-  const char* function;
-  const char* name;
-
-  [[noreturn]] void fail(const std::string& wanted, const std::string& got) const;
-};
 
 /// An array of a caller, on the CPU. Keeps it alive.
 class Array {
@@ -63,22 +37,20 @@ class Array {
   /// The same, and its memory may be written.
   static Array writable(nb::handle from, const Argument& argument);
 
-  ArrayKind kind() const { return kind_; }
+  ArrayKind kind() const { return memory_.kind; }
   DataType type() const { return type_; }
-  std::size_t rank() const { return shape_.size(); }
-  const Extents& shape() const { return shape_; }
-  const Extents& stride() const { return stride_; }
-  const void* data() const { return data_; }
+  std::size_t rank() const { return memory_.shape.size(); }
+  const Extents& shape() const { return memory_.shape; }
+  const Extents& stride() const { return memory_.stride; }
+  const void* data() const { return memory_.data; }
 
   /// Throws ValueError unless the array has so many axes, TypeError for another type.
   template <class T, int Rank>
   View<const T, Rank> view() const {
     check_rank(Rank);
-    View<const T, Rank> out{static_cast<const T*>(data_), {}, {}};
-    for (std::size_t axis = 0; axis < static_cast<std::size_t>(Rank); ++axis) {
-      out.shape[axis] = shape_[axis];
-      out.stride[axis] = stride_[axis];
-    }
+    View<const T, Rank> out{static_cast<const T*>(data()), {}, {}};
+    std::copy_n(shape().begin(), Rank, out.shape.begin());
+    std::copy_n(stride().begin(), Rank, out.stride.begin());
     return out;
   }
   template <class T, int Rank>
@@ -100,18 +72,12 @@ class Array {
   const Argument& argument() const { return argument_; }
 
  private:
-  Array(nb::handle from, const Argument& argument, bool write);
-  bool take_buffer(nb::handle from, bool write, bool as_bits);
-  void take_dlpack(nb::handle from, bool write);
+  Array(nb::handle from, const Argument& argument, Memory::Use use);
   void check_rank(std::size_t rank) const;
 
   Argument argument_;
-  ArrayKind kind_ = ArrayKind::other;
-  DataType type_ = DataType::f32;
-  nb::object object_;          ///< keeps NumPy's memory
-  nb::ndarray<nb::ro> array_;  ///< keeps that of others
-  const void* data_ = nullptr;
-  Extents shape_, stride_;
+  Memory memory_;
+  DataType type_;
 };
 
 /// An array of whole numbers (starts, lengths, a block table), or of truth values. Other integers than int64 are
@@ -124,22 +90,39 @@ class FlagArray {
   /// An empty view for None. Throws TypeError unless the array has so many axes.
   template <int Rank>
   View<const T, Rank> view() const {
-    View<const T, Rank> out;
-    if (data_ == nullptr) return out;
-    check_rank(Rank);
-    out.data = data_;
-    std::copy_n(shape_.begin(), Rank, out.shape.begin());
-    std::copy_n(stride_.begin(), Rank, out.stride.begin());
+    if (!memory_) return {};
+    if (rank() != Rank) fail_rank(std::to_string(Rank) + " axes");
+    return last_axes<Rank>();
+  }
+  /// The same for an array that may lack its first axes and have extents of 1: it serves all of a shape, as NumPy has
+  /// it.
+  template <int Rank>
+  View<const T, Rank> view(const std::array<Index, Rank>& shape) const {
+    if (!memory_) return {};
+    if (rank() > Rank) fail_rank("at most " + std::to_string(Rank) + " axes");
+    View<const T, Rank> out = last_axes<Rank>();
+    for (std::size_t axis = 0; axis < shape.size(); ++axis) {
+      if (out.shape[axis] == 1 && shape[axis] != 1) out.shape[axis] = shape[axis], out.stride[axis] = 0;
+    }
     return out;
   }
 
  private:
-  void check_rank(std::size_t rank) const;
+  std::size_t rank() const { return memory_->shape.size(); }
+  [[noreturn]] void fail_rank(const std::string& wanted) const;
+  template <int Rank>
+  View<const T, Rank> last_axes() const {
+    View<const T, Rank> out{elements_.data, {}, {}};
+    out.shape.fill(1);
+    const std::size_t missing = static_cast<std::size_t>(Rank) - rank();
+    std::copy(memory_->shape.begin(), memory_->shape.end(), out.shape.begin() + missing);
+    std::copy(elements_.stride.begin(), elements_.stride.end(), out.stride.begin() + missing);
+    return out;
+  }
 
   Argument argument_;
-  nb::ndarray<nb::ro> array_;
-  const T* data_ = nullptr;
-  std::vector<Index> shape_, stride_;
+  std::optional<Memory> memory_;
+  Elements<T> elements_;
 };
 using IndexArray = FlagArray<Index>;
 using BoolArray = FlagArray<bool>;
@@ -198,9 +181,12 @@ class PositionsArgument {
   Index time() const { return time_; }
 
  private:
-  nb::ndarray<nb::ro> array_;
-  std::vector<Index> whole_;
-  std::vector<double> real_;
+  template <class T>
+  void place(const Elements<T>& elements);
+
+  std::optional<Memory> memory_;
+  Elements<Index> whole_;
+  Elements<double> real_;
   Positions positions_;
   Index time_ = -1;
 };

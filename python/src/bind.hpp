@@ -4,6 +4,8 @@
 
 #include <bearing/executor.hpp>
 
+#include "unlocked.hpp"
+
 // The parts of the module; each source binds one subject.
 
 namespace bearing::python {

@@ -12,38 +12,38 @@ namespace bearing::python {
 
 namespace {
 
-/// The named arguments of a call; what is left when all have been taken is a mistake.
+/// The named arguments of a call. Throws TypeError for one that no call has, or these do not.
 class Named {
  public:
-  Named(const char* function, const nb::kwargs& given) : function_(function), given_(given) {}
-
-  nb::object take(const char* name) {
-    known_.emplace_back(name);
-    return given_.contains(name) ? nb::borrow(given_[name]) : nb::none();
+  Named(const char* function, const nb::kwargs& given, std::initializer_list<std::string_view> own)
+      : function_(function), given_(given) {
+    constexpr std::array<std::string_view, 15> shared{"mask",     "window",   "q_positions", "k_positions", "scale",
+                                                      "soft_cap", "sinks",    "k_lengths",   "key_mask",    "visible",
+                                                      "q_starts", "k_starts", "block_table", "layout",      "threads"};
+    for (auto [key, value] : given) {
+      const auto word = nb::cast<std::string>(key);
+      const bool known = std::find(shared.begin(), shared.end(), word) != shared.end() ||
+                         std::find(own.begin(), own.end(), word) != own.end();
+      if (!known) fail_unknown(function, word);
+    }
   }
+
+  nb::object take(const char* name) const { return given_.contains(name) ? nb::borrow(given_[name]) : nb::none(); }
   template <class T>
-  T take(const char* name, T otherwise) {
+  T take(const char* name, T otherwise) const {
     const nb::object value = take(name);
     return value.is_none() ? otherwise : Member<T>::from(value, {function_, name});
-  }
-  void finish() const {
-    for (auto [key, value] : given_) {
-      const auto word = nb::cast<std::string>(key);
-      if (std::find(known_.begin(), known_.end(), word) != known_.end()) continue;
-      throw nb::type_error((std::string("[") + function_ + "] has no argument " + word).c_str());
-    }
   }
   Argument argument(const char* name) const { return {function_, name}; }
 
  private:
   const char* function_;
   const nb::kwargs& given_;
-  std::vector<std::string> known_;
 };
 
 /// The arrays of one call, whatever their type.
 struct Call {
-  Call(const char* name, nb::handle q_from, nb::handle k_from, nb::handle v_from, Named& named)
+  Call(const char* name, nb::handle q_from, nb::handle k_from, nb::handle v_from, const Named& named)
       : function(name),
         q(q_from, {name, "q"}),
         k(k_from, {name, "k"}),
@@ -87,6 +87,14 @@ struct Call {
             block_table.view<2>()};
   }
 
+  /// [batch, heads, q_len, k_len]; a paged cache has the keys of all blocks of a sequence.
+  template <class T>
+  std::array<Index, 4> scores_of(const AttentionInputs<T>& in) const {
+    const auto &q_shape = in.q.shape, &k_shape = in.k.shape;
+    const auto blocks = static_cast<std::size_t>(in.block_table.data == nullptr ? 1 : in.block_table.shape[1]);
+    return {q_shape[0], q_shape[1], q_shape[2], static_cast<Index>(blocks * static_cast<std::size_t>(k_shape[2]))};
+  }
+
   const char* function;
   Array q, k, v;
   PositionsArgument q_positions, k_positions;
@@ -107,13 +115,14 @@ struct Options {
   AttentionOptions<A> value;
   std::optional<Array> sinks;
 
-  explicit Options(const Call& call) : value{.mask = call.mask} {
+  /// `scores`: [batch, heads, q_len, k_len] of the call.
+  Options(const Call& call, const std::array<Index, 4>& scores) : value{.mask = call.mask} {
     value.window = call.window;
     value.scale = call.scale;
     value.soft_cap = call.soft_cap;
     value.k_lengths = call.k_lengths.view<1>();
     value.key_mask = call.key_mask.view<2>();
-    value.visible = call.visible.view<4>();
+    value.visible = call.visible.view<4>(scores);
     value.q_starts = call.q_starts.view<1>();
     value.k_starts = call.k_starts.view<1>();
     if (call.sinks.is_none()) return;
@@ -165,11 +174,10 @@ View<const A, 3> sums_of(const Array& array) {
 
 nb::object forward(nb::handle q, nb::handle k, nb::handle v, nb::handle encodings, const nb::kwargs& given) {
   const char* function = "attention";
-  Named named(function, given);
+  const Named named(function, given, {"return_lse", "out_dtype"});
   const Call call(function, q, k, v, named);
   const bool return_lse = named.take<bool>("return_lse", false);
   const nb::object out_dtype = named.take("out_dtype");
-  named.finish();
   const Argument out_argument = named.argument("out_dtype");
   const DataType out_type = out_dtype.is_none() ? call.q.type() : type_named(out_argument, out_dtype);
   check_result_type(call.q, out_type, out_argument);
@@ -178,7 +186,7 @@ nb::object forward(nb::handle q, nb::handle k, nb::handle v, nb::handle encoding
     using A = Compute<T>;
     const MadeList<A> list(function, encodings, Wanted::values);
     const AttentionInputs<T> in = call.inputs<T>();
-    const Options<A> options(call);
+    const Options<A> options(call, call.scores_of(in));
     const auto& shape = in.q.shape;
     const NewTensor<O> out(call.q, out_type, call.time_first, shape[2], in.v.shape[3]);
     NewArray lse{};
@@ -188,7 +196,7 @@ nb::object forward(nb::handle q, nb::handle k, nb::handle v, nb::handle encoding
       lse_view = view_of<A, 3>(lse, {shape[0], shape[1], shape[2]});
     }
     {
-      const nb::gil_scoped_release released;
+      const Unlocked released;
       bearing::attention(in, out.tensor(), lse_view, list.terms, options.value, on);
     }
     if (!return_lse) return out.object();
@@ -200,11 +208,10 @@ nb::object forward(nb::handle q, nb::handle k, nb::handle v, nb::handle encoding
 nb::object backward(nb::handle q, nb::handle k, nb::handle v, nb::handle out, nb::handle lse, nb::handle d_out,
                     nb::handle encodings, const nb::kwargs& given) {
   const char* function = "attention_backward";
-  Named named(function, given);
+  const Named named(function, given, {"d_lse"});
   const Call call(function, q, k, v, named);
   const Array outs(out, {function, "out"}), sums(lse, {function, "lse"}), d_outs(d_out, {function, "d_out"});
   const nb::object d_lse = named.take("d_lse");
-  named.finish();
   check_result_type(call.q, outs.type(), outs.argument());
   check_same_type(d_outs, outs, "out");
   const Executor on = executor_of(call.threads, function);
@@ -213,7 +220,7 @@ nb::object backward(nb::handle q, nb::handle k, nb::handle v, nb::handle out, nb
     const bool first = call.time_first;
     const MadeList<A> list(function, encodings, Wanted::gradients);
     const AttentionInputs<T> in = call.inputs<T>();
-    Options<A> options(call);
+    Options<A> options(call, call.scores_of(in));
     AttentionResults<O> results{outs.tensor<O>(first), sums_of<A>(sums), d_outs.tensor<O>(first)};
     std::optional<Array> d_sums;
     if (!d_lse.is_none()) {
@@ -232,7 +239,7 @@ nb::object backward(nb::handle q, nb::handle k, nb::handle v, nb::handle out, nb
       d_sinks = grad.object;
     }
     {
-      const nb::gil_scoped_release released;
+      const Unlocked released;
       bearing::attention_backward<T, O>(in, results, {d_q.tensor(), d_k.tensor(), d_v.tensor()}, list.terms,
                                         options.value, on);
     }
@@ -253,7 +260,7 @@ void merge_into(nb::handle part, nb::handle part_lse, nb::handle out, nb::handle
     const auto to = outs.written_tensor<T>(false);
     const auto from_lse = sums_of<A>(part_sums), read_lse = sums_of<A>(sums);
     const View<A, 3> to_lse{const_cast<A*>(read_lse.data), read_lse.shape, read_lse.stride};
-    const nb::gil_scoped_release released;
+    const Unlocked released;
     bearing::merge<T>(from, from_lse, to, to_lse, on);
   });
 }
@@ -286,7 +293,8 @@ void bind_attention(nb::module_& m) {
       "tokens, -1 for no limit; a model's sliding window of w keys is (w - 1, 0). q_positions, k_positions: positions, "
       "None for 0,\n"
       "1, 2, ..., an int for a cache of so many keys. soft_cap bounds c q·k before terms are added. sinks [heads].\n"
-      "k_lengths [batch]. key_mask [batch, k_len] and visible [batch, heads, q_len, k_len]: True may be seen.\n"
+      "k_lengths [batch]. key_mask [batch, k_len] and visible [batch, heads, q_len, k_len], or what broadcasts to it:\n"
+      "True may be seen.\n"
       "q_starts, k_starts [sequences + 1]: packed sequences. block_table [batch, blocks]: a paged cache. threads: 0\n"
       "for all.\n\n"
       "Raises ShapeError, RangeError or TypeError, which name the argument.");

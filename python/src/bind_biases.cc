@@ -212,7 +212,8 @@ void bind_biases(nb::module_& m) {
       "A bias that someone else computed, or learns entry by entry; -inf works, so it serves as a mask too.\n\n"
       "    s_ij <- s_ij + bias[b, h, i, j]\n\n"
       "bias [batch or 1, heads or 1, q_len or 1, k_len or 1], by indices, not positions; or without its first axes.",
-      {{"bias", 4, false, 2}}, []<class A>(const Param<A, 4>& bias) { return DenseBias<A>(bias); });
+      {{"bias", 4, false, 2, "attention()'s visible"}},
+      []<class A>(const Param<A, 4>& bias) { return DenseBias<A>(bias); });
 }
 
 }  // namespace bearing::python

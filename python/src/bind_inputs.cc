@@ -51,7 +51,7 @@ nb::object resized(nb::handle table, Index rows, nb::handle how, Index prefix) {
     const View<const A, 2> in = from.view<A, 2>();
     const NewArray out = new_array(from.kind(), from.type(), {std::max(rows, Index{0}), in.shape[1]});
     {
-      const nb::gil_scoped_release released;
+      const Unlocked released;
       bearing::resize<A>(by, prefix, in, view_of<A, 2>(out, {std::max(rows, Index{0}), in.shape[1]}));
     }
     return out.object;
@@ -68,7 +68,7 @@ nb::object resized_grid(nb::handle table, Extent2 from_grid, Extent2 to_grid, nb
     const View<const A, 2> in = from.view<A, 2>();
     const NewArray out = new_array(from.kind(), from.type(), {rows, in.shape[1]});
     {
-      const nb::gil_scoped_release released;
+      const Unlocked released;
       bearing::resize_grid<A>(by, prefix, in, {from_grid.first, from_grid.second},
                               view_of<A, 2>(out, {rows, in.shape[1]}), {to_grid.first, to_grid.second});
     }

@@ -54,10 +54,11 @@ nb::list list_of(const std::vector<T>& all) {
 
 /// Anything that NumPy takes for numbers, as float64: these functions are for looking at encodings, not for speed.
 Array doubles(nb::handle from, const Argument& argument) {
+  check_array(from, argument);
   try {
     return Array(nb::object(nb::module_::import_("numpy").attr("asarray")(from, "float64")), argument);
   } catch (const nb::python_error&) {
-    argument.fail("numbers", nb::cast<std::string>(nb::repr(nb::handle(from.type()))));
+    argument.fail("numbers", class_of(from) + (nb::hasattr(from, "dtype") ? " of " + type_text(from) : ""));
   }
 }
 View<const double, 2> matrix(const Array& of) { return of.view<double, 2>(); }
@@ -65,7 +66,7 @@ View<const double, 2> matrix(const Array& of) { return of.view<double, 2>(); }
 /// What a function returns that works on C++'s own things alone, with the lock let go.
 template <class Work>
 auto unlocked(Work&& work) {
-  const nb::gil_scoped_release released;
+  const Unlocked released;
   return work();
 }
 /// [heads, rows, cols] of a specimen.

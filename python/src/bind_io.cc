@@ -34,7 +34,7 @@ Model model_from(nb::handle config, const char* function) {
   std::string name = "config";
   if (nb::isinstance<nb::str>(config) || nb::hasattr(config, "__fspath__")) {
     const auto path = nb::cast<std::string>(nb::module_::import_("os").attr("fsdecode")(config));
-    const nb::gil_scoped_release released;
+    const Unlocked released;
     return read_hf_config(path);
   }
   if (!nb::isinstance<nb::type_object>(config) && nb::hasattr(config, "to_dict")) {
@@ -49,7 +49,7 @@ Model model_from(nb::handle config, const char* function) {
   const nb::module_ builtins = nb::module_::import_("builtins");
   const auto json = nb::cast<std::string>(
       nb::module_::import_("json").attr("dumps")(members, nb::arg("default") = builtins.attr("str")));
-  const nb::gil_scoped_release released;
+  const Unlocked released;
   return parse_hf_config(json, name);
 }
 
@@ -139,6 +139,10 @@ void bind_io(nb::module_& m) {
           "layer_groups", [](const Model& self) { return tuple_of(layer_groups(self)); },
           nb::sig("def layer_groups(self) -> tuple[LayerGroup, ...]"),
           "Layers that are alike in everything, in order of their first layer.");
+  m.def(
+      "layer_groups", [](const Model& model) { return tuple_of(layer_groups(model)); }, nb::arg("model"),
+      nb::sig("def layer_groups(model: Model) -> tuple[LayerGroup, ...]"),
+      "Layers of a model that are alike in everything, in order of their first layer: model.layer_groups().");
   m.def(
       "read_hf_config", [](nb::handle config) { return model_from(config, "read_hf_config"); },
       nb::arg("config").none(), nb::sig("def read_hf_config(config: ConfigSource) -> Model"),

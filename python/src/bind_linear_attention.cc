@@ -31,6 +31,11 @@ LinearAttentionOptions options_of(const char* function, nb::handle mask, nb::han
           .epsilon = epsilon};
 }
 
+/// What a call was given beside its arguments.
+void refuse_all(const char* function, const nb::kwargs& others) {
+  for (auto [key, value] : others) fail_unknown(function, nb::cast<std::string>(key));
+}
+
 /// The arrays of one call, whatever their type.
 struct Call {
   Call(const char* name, nb::handle q_from, nb::handle k_from, nb::handle v_from, nb::handle q_at, nb::handle k_at,
@@ -144,8 +149,9 @@ struct NewState {
 
 nb::object forward(nb::handle q, nb::handle k, nb::handle v, nb::handle encodings, nb::handle mask,
                    nb::handle feature_map, nb::handle normaliser, double epsilon, nb::handle q_at, nb::handle k_at,
-                   nb::handle state, bool return_state, nb::handle layout, Index threads) {
+                   nb::handle state, bool return_state, nb::handle layout, Index threads, const nb::kwargs& others) {
   const char* function = "linear_attention";
+  refuse_all(function, others);
   const Call call(function, q, k, v, q_at, k_at, layout);
   const LinearAttentionOptions options = options_of(function, mask, feature_map, normaliser, epsilon);
   const Executor on = executor_of(threads, function);
@@ -159,7 +165,7 @@ nb::object forward(nb::handle q, nb::handle k, nb::handle v, nb::handle encoding
     std::optional<NewState<A>> made;
     if (return_state) made.emplace(call, in.k.shape, list.terms, in.v.shape[3], given);
     {
-      const nb::gil_scoped_release released;
+      const Unlocked released;
       bearing::linear_attention<T>(in, out.tensor(), made ? made->state : given.written<A>(), list.terms, options, on);
     }
     if (!return_state) return out.object();
@@ -169,8 +175,9 @@ nb::object forward(nb::handle q, nb::handle k, nb::handle v, nb::handle encoding
 
 nb::object backward(nb::handle q, nb::handle k, nb::handle v, nb::handle d_out, nb::handle encodings, nb::handle mask,
                     nb::handle feature_map, nb::handle normaliser, double epsilon, nb::handle q_at, nb::handle k_at,
-                    nb::handle start, nb::handle d_state, nb::handle layout, Index threads) {
+                    nb::handle start, nb::handle d_state, nb::handle layout, Index threads, const nb::kwargs& others) {
   const char* function = "linear_attention_backward";
+  refuse_all(function, others);
   const Call call(function, q, k, v, q_at, k_at, layout);
   const Array d(d_out, {function, "d_out"});
   check_same_type(d, call.q, "q");
@@ -195,7 +202,7 @@ nb::object backward(nb::handle q, nb::handle k, nb::handle v, nb::handle d_out, 
     }
     const View<const T, 4> d_view = d.tensor<T>(call.time_first);
     {
-      const nb::gil_scoped_release released;
+      const Unlocked released;
       bearing::linear_attention_backward<T>(in, d_view, before.view<A>(), grads, list.terms, options, on);
     }
     return nb::make_tuple(d_q.object(), d_k.object(), d_v.object(), list.gradient_arrays(),
@@ -211,7 +218,7 @@ void bind_linear_attention(nb::module_& m) {
       nb::kw_only(), nb::arg("mask") = nb::none(), nb::arg("feature_map") = "elu_plus_one",
       nb::arg("normaliser") = "sum", nb::arg("epsilon") = 0.0, nb::arg("q_positions") = nb::none(),
       nb::arg("k_positions") = nb::none(), nb::arg("state") = nb::none(), nb::arg("return_state") = false,
-      nb::arg("layout") = "bhtd", nb::arg("threads") = 1,
+      nb::arg("layout") = "bhtd", nb::arg("threads") = 1, nb::arg("others"),
       nb::sig("def linear_attention(q: ArrayLike, k: ArrayLike, v: ArrayLike, encodings: Encodings = None, *, "
               "mask: Literal['none', 'causal', 'causal_top_left', 'causal_bottom_right'], "
               "feature_map: Literal['elu_plus_one', 'relu', 'identity'] = 'elu_plus_one', "
@@ -233,7 +240,7 @@ void bind_linear_attention(nb::module_& m) {
         nb::arg("encodings") = nb::none(), nb::kw_only(), nb::arg("mask") = nb::none(),
         nb::arg("feature_map") = "elu_plus_one", nb::arg("normaliser") = "sum", nb::arg("epsilon") = 0.0,
         nb::arg("q_positions") = nb::none(), nb::arg("k_positions") = nb::none(), nb::arg("start") = nb::none(),
-        nb::arg("d_state") = nb::none(), nb::arg("layout") = "bhtd", nb::arg("threads") = 1,
+        nb::arg("d_state") = nb::none(), nb::arg("layout") = "bhtd", nb::arg("threads") = 1, nb::arg("others"),
         nb::sig("def linear_attention_backward(q: ArrayLike, k: ArrayLike, v: ArrayLike, d_out: ArrayLike, "
                 "encodings: Encodings = None, *, "
                 "mask: Literal['none', 'causal', 'causal_top_left', 'causal_bottom_right'], "

@@ -135,7 +135,7 @@ nb::object relative(const TransformerXL& xl, nb::handle w_r, Index heads, Index 
     const std::array<Index, 3> shape{heads, std::max(offsets, Index{0}), in.shape[0] / heads};
     const NewArray r = new_array(from.kind(), from.type(), {shape[0], shape[1], shape[2]});
     {
-      const nb::gil_scoped_release released;
+      const Unlocked released;
       bearing::transformer_xl_relative<A>(xl, in, view_of<A, 3>(r, shape), base);
     }
     return r.object;
@@ -151,7 +151,7 @@ nb::object relative_backward(const TransformerXL& xl, nb::handle d_r, Index d_mo
     const View<A, 2> out = view_of<A, 2>(d_w_r, shape);
     if (out.size() > 0) std::memset(d_w_r.data, 0, static_cast<std::size_t>(out.size()) * sizeof(A));
     {
-      const nb::gil_scoped_release released;
+      const Unlocked released;
       bearing::transformer_xl_relative_backward<A>(xl, in, out, base);
     }
     return d_w_r.object;

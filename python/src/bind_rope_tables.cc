@@ -22,14 +22,14 @@ Table table_from(nb::handle from, Index length, nb::handle dtype, nb::handle ang
   const auto make = [&]<class T>(T) {
     if (nb::isinstance<Rope>(from)) {
       const Rope& rope = nb::cast<const Rope&>(from);
-      const nb::gil_scoped_release released;
+      const Unlocked released;
       return std::make_shared<const RopeTable<T>>(rope, length, options, on);
     }
     RopeFrequencies frequencies = frequencies_of(from, {function, "rope"});
     if (frequencies.angles != options.angles && options.angles != Angles::exact) {
       throw nb::value_error("[RopeTable] angles: must be left to resolve() where frequencies are given");
     }
-    const nb::gil_scoped_release released;
+    const Unlocked released;
     return std::make_shared<const RopeTable<T>>(std::move(frequencies), length, options.memory, on);
   };
   if (type == TableType::f64) return {nullptr, make(double{})};
@@ -227,27 +227,29 @@ void bind_tables(nb::module_& m) {
 
 void bind_rope_tables(nb::module_& m) {
   bind_tables(m);
-  nb::class_<RotaryEncoding, Encoding>(
-      m, "RotaryRows", "RoPE as an encoding of queries and keys: attention(q, k, v, [RotaryRows(table)], mask=…).")
-      .def(
-          "__init__",
-          [](RotaryEncoding* self, nb::object table) {
-            if (!nb::isinstance<Table>(table)) {
-              Argument{"RotaryRows", "table"}.fail("a RopeTable", nb::cast<std::string>(nb::repr(table)));
-            }
-            new (self) RotaryEncoding("RotaryRows", std::move(table));
-          },
-          nb::arg("table").none(), nb::sig("def __init__(self, table: RopeTable) -> None"));
-  nb::class_<XposEncoding, Encoding>(m, "XposRows", "xPos as an encoding of queries and keys, from an XposTable.")
-      .def(
-          "__init__",
-          [](XposEncoding* self, nb::object table) {
-            if (!nb::isinstance<XposTables>(table)) {
-              Argument{"XposRows", "table"}.fail("an XposTable", nb::cast<std::string>(nb::repr(table)));
-            }
-            new (self) XposEncoding("XposRows", std::move(table));
-          },
-          nb::arg("table").none(), nb::sig("def __init__(self, table: XposTable) -> None"));
+  nb::class_<RotaryEncoding, Encoding> rotary(
+      m, "RotaryRows", "RoPE as an encoding of queries and keys: attention(q, k, v, [RotaryRows(table)], mask=…).");
+  bind_arguments(rotary, {"table"}, 0, 0);
+  rotary.def(
+      "__init__",
+      [](RotaryEncoding* self, nb::object table) {
+        if (!nb::isinstance<Table>(table)) {
+          Argument{"RotaryRows", "table"}.fail("a RopeTable", nb::cast<std::string>(nb::repr(table)));
+        }
+        new (self) RotaryEncoding("RotaryRows", std::move(table));
+      },
+      nb::arg("table").none(), nb::sig("def __init__(self, table: RopeTable) -> None"));
+  nb::class_<XposEncoding, Encoding> xpos(m, "XposRows", "xPos as an encoding of queries and keys, from an XposTable.");
+  bind_arguments(xpos, {"table"}, 0, 0);
+  xpos.def(
+      "__init__",
+      [](XposEncoding* self, nb::object table) {
+        if (!nb::isinstance<XposTables>(table)) {
+          Argument{"XposRows", "table"}.fail("an XposTable", nb::cast<std::string>(nb::repr(table)));
+        }
+        new (self) XposEncoding("XposRows", std::move(table));
+      },
+      nb::arg("table").none(), nb::sig("def __init__(self, table: XposTable) -> None"));
 }
 
 }  // namespace bearing::python

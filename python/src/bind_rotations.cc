@@ -5,6 +5,7 @@
 #include <bearing/encodings/rope_gradients.hpp>
 #include <bearing/encodings/rope_rebase.hpp>
 #include <bearing/error.hpp>
+#include <bearing/rope_report.hpp>
 
 #include "bind.hpp"
 #include "calls.hpp"
@@ -20,6 +21,17 @@ void same_type(const Array& a, const Array& b) {
   b.argument().fail(std::string(name_of(a.type())) + ", as " + a.argument().name + " is", name_of(b.type()));
 }
 
+/// The table of a call that turns x: a RopeTable as it is, a Rope's made once and kept.
+nb::object table_for(const char* function, nb::handle given, const Array& x) {
+  if (nb::isinstance<Table>(given)) return nb::borrow(given);
+  if (nb::isinstance<Rope>(given) && !depends_on_length(nb::cast<const Rope&>(given).scaling)) {
+    const DataType arithmetic = x.type() == DataType::f64 ? DataType::f64 : DataType::f32;
+    return nb::module_::import_("bearing._compat").attr("_table")(given, name_of(arithmetic));
+  }
+  Argument{function, "table"}.fail("a RopeTable, or a Rope whose frequencies are the same at every length",
+                                   nb::cast<std::string>(nb::repr(given)));
+}
+
 enum class Way { forward, backward };
 template <Way way>
 constexpr const char* in_place_name = way == Way::forward ? "rotate" : "rotate_backward";
@@ -27,16 +39,18 @@ template <Way way>
 constexpr const char* copy_name = way == Way::forward ? "rotate_to" : "rotate_backward_to";
 
 template <Way way>
-void turn_in_place(const Table& table, nb::handle x, nb::handle positions, nb::handle layout, Index threads) {
+void turn_in_place(nb::handle given, nb::handle x, nb::handle positions, nb::handle layout, Index threads) {
   constexpr const char* function = in_place_name<way>;
   const Array array = Array::writable(x, {function, way == Way::forward ? "x" : "d"});
   const PositionsArgument at(positions, {function, "positions"});
   const bool time_first = is_time_first(function, layout);
   const Executor on = executor_of(threads, function);
+  const nb::object held = table_for(function, given, array);
+  const auto& table = nb::cast<const Table&>(held);
   with_type(array.type(), [&]<class T>() {
     const auto& rows = table.of<Compute<T>>(array.argument(), name_of(array.type()));
     const View<T, 4> view = array.written_tensor<T>(time_first);
-    const nb::gil_scoped_release released;
+    const Unlocked released;
     if constexpr (way == Way::forward)
       rotate(rows, view, *at, on);
     else
@@ -44,7 +58,27 @@ void turn_in_place(const Table& table, nb::handle x, nb::handle positions, nb::h
   });
 }
 
-void turn_both(const Table& table, nb::handle q, nb::handle k, nb::handle positions, nb::handle k_at, nb::handle layout,
+/// body(), whose errors call positions what Python does: q's, and k's unless they have their own.
+template <class Body>
+void with_names_of_positions(bool k_has_its_own, Body&& body) {
+  const auto renamed = [&](std::string text) {
+    for (const std::string name : {"q_positions", "k_positions"}) {
+      const std::string from = "[rotate] " + name;
+      if (k_has_its_own && name == "k_positions") continue;
+      if (text.starts_with(from)) text.replace(0, from.size(), "[rotate] positions");
+    }
+    return text;
+  };
+  try {
+    body();
+  } catch (const ShapeError& error) {
+    throw ShapeError(renamed(error.what()));
+  } catch (const RangeError& error) {
+    throw RangeError(renamed(error.what()));
+  }
+}
+
+void turn_both(nb::handle given, nb::handle q, nb::handle k, nb::handle positions, nb::handle k_at, nb::handle layout,
                Index threads) {
   const char* function = "rotate";
   const Array qs = Array::writable(q, {function, "q"}), ks = Array::writable(k, {function, "k"});
@@ -54,11 +88,14 @@ void turn_both(const Table& table, nb::handle q, nb::handle k, nb::handle positi
   if (!k_at.is_none()) k_positions.emplace(k_at, Argument{function, "k_positions"});
   const bool time_first = is_time_first(function, layout);
   const Executor on = executor_of(threads, function);
+  const nb::object held = table_for(function, given, qs);
+  const auto& table = nb::cast<const Table&>(held);
   with_type(qs.type(), [&]<class T>() {
     const auto& rows = table.of<Compute<T>>(qs.argument(), name_of(qs.type()));
     const View<T, 4> q_view = qs.written_tensor<T>(time_first), k_view = ks.written_tensor<T>(time_first);
-    const nb::gil_scoped_release released;
-    rotate(rows, q_view, *at, k_view, k_positions ? **k_positions : *at, on);
+    const Unlocked released;
+    with_names_of_positions(k_positions.has_value(),
+                            [&] { rotate(rows, q_view, *at, k_view, k_positions ? **k_positions : *at, on); });
   });
 }
 
@@ -81,12 +118,14 @@ bool lies_swapped(const Array& x) {
 
 /// The result of turning x, in x's own order of memory where that is dense: whoever reads it next reads it as it did x.
 template <Way way>
-nb::object turn_copy(const Table& table, nb::handle x, nb::handle positions, nb::handle layout, Index threads) {
+nb::object turn_copy(nb::handle given, nb::handle x, nb::handle positions, nb::handle layout, Index threads) {
   constexpr const char* function = copy_name<way>;
   const Array array(x, {function, way == Way::forward ? "x" : "d_out"});
   const PositionsArgument at(positions, {function, "positions"});
   const bool time_first = is_time_first(function, layout);
   const Executor on = executor_of(threads, function);
+  const nb::object held = table_for(function, given, array);
+  const auto& table = nb::cast<const Table&>(held);
   return with_type(array.type(), [&]<class T>() {
     const auto& rows = table.of<Compute<T>>(array.argument(), name_of(array.type()));
     const View<const T, 4> in = array.tensor<T>(time_first);
@@ -99,7 +138,7 @@ nb::object turn_copy(const Table& table, nb::handle x, nb::handle positions, nb:
     for (Index extent : shape) extents.push_back(extent);
     const View<T, 4> out = new_tensor<T>(made, extents, time_first != swapped);
     {
-      const nb::gil_scoped_release released;
+      const Unlocked released;
       if constexpr (way == Way::forward)
         rotate_to(rows, in, out, *at, on);
       else
@@ -117,7 +156,7 @@ void shift_keys(nb::handle frequencies, Index by, nb::handle k, nb::handle layou
   const Executor on = executor_of(threads, function);
   with_type(keys.type(), [&]<class T>() {
     const View<T, 4> view = keys.written_tensor<T>(time_first);
-    const nb::gil_scoped_release released;
+    const Unlocked released;
     shift(of, by, view, on);
   });
 }
@@ -134,7 +173,7 @@ void rebase_keys(nb::handle old_positions, nb::handle new_positions, nb::handle 
   const Executor on = executor_of(threads, function);
   with_type(keys.type(), [&]<class T>() {
     const View<T, 4> view = keys.written_tensor<T>(time_first);
-    const nb::gil_scoped_release released;
+    const Unlocked released;
     f(view, *from, *to, on);
   });
 }
@@ -158,7 +197,7 @@ nb::dict parameter_gradients(nb::handle frequencies, nb::handle y, nb::handle d_
     const RopeGradients gradients{{d_inv_freq.data(), {of.pairs()}, {1}},
                                   dense(d_positions.data(), extents[0], extents[1], extents[2]),
                                   &d_factor};
-    const nb::gil_scoped_release released;
+    const Unlocked released;
     rotate_parameter_gradients<T>(of, out, d_out, *at, gradients, on);
   });
   nb::dict all;
@@ -181,13 +220,14 @@ nb::tuple cos_sin(nb::handle frequencies, nb::handle positions, std::optional<In
                  sin = new_array(ArrayKind::numpy, type, {time, of.pairs()});
   with_type(type, [&]<class T>() {
     const auto c = view_of<T, 2>(cos, {time, of.pairs()}), s = view_of<T, 2>(sin, {time, of.pairs()});
-    const nb::gil_scoped_release released;
+    const Unlocked released;
     errors_as(function, "fill", [&] { fill<T>(of, *at, c, s, on); });
   });
   return nb::make_tuple(cos.object, sin.object);
 }
 
 constexpr const char* layout_doc =
+    "table: a RopeTable; of a Rope one is made at the first call and kept.\n"
     "layout: 'bhtd' [batch, heads, time, dim] or 'bthd' [batch, time, heads, dim]; the first axes may be left out.\n"
     "positions: None for 0, 1, 2, …, an int for a cache of so many tokens, or integers or reals [time], [batch, time]\n"
     "or [axes, batch, time]. threads: 0 for all. Raises ShapeError, RangeError or TypeError, which name the argument;\n"
@@ -198,32 +238,33 @@ const char* documented(const char* text) { return (new std::string(std::string(t
 }  // namespace
 
 void bind_rotations(nb::module_& m) {
-  m.def("rotate", turn_both, nb::arg("table"), nb::arg("q").none(), nb::arg("k").none(), nb::arg("positions").none(),
-        nb::kw_only(), nb::arg("k_positions") = nb::none(), nb::arg("layout") = "bhtd", nb::arg("threads") = 1,
-        nb::sig("def rotate(table: RopeTable, q: Array, k: Array, positions: Positions, *, "
+  m.def("rotate", turn_both, nb::arg("table").none(), nb::arg("q").none(), nb::arg("k").none(),
+        nb::arg("positions").none(), nb::kw_only(), nb::arg("k_positions") = nb::none(), nb::arg("layout") = "bhtd",
+        nb::arg("threads") = 1,
+        nb::sig("def rotate(table: RopeTable | Rope, q: Array, k: Array, positions: Positions, *, "
                 "k_positions: Positions = None, layout: Literal['bhtd', 'bthd'] = 'bhtd', threads: int = 1) -> None"),
         documented("Rotates queries q [batch, heads, time, head_dim] and keys k [batch, kv_heads, time, head_dim] in\n"
                    "place, in one call. k_positions: where the keys stand, if not at `positions`."));
-  m.def("rotate", turn_in_place<Way::forward>, nb::arg("table"), nb::arg("x").none(), nb::arg("positions") = nb::none(),
-        nb::kw_only(), nb::arg("layout") = "bhtd", nb::arg("threads") = 1,
-        nb::sig("def rotate(table: RopeTable, x: Array, positions: Positions = None, *, "
+  m.def("rotate", turn_in_place<Way::forward>, nb::arg("table").none(), nb::arg("x").none(),
+        nb::arg("positions") = nb::none(), nb::kw_only(), nb::arg("layout") = "bhtd", nb::arg("threads") = 1,
+        nb::sig("def rotate(table: RopeTable | Rope, x: Array, positions: Positions = None, *, "
                 "layout: Literal['bhtd', 'bthd'] = 'bhtd', threads: int = 1) -> None"),
         documented("Rotates x [batch, heads, time, head_dim] in place, by its tokens' positions.\n\n"
                    "The array must be writable: JAX's never are, rotate_to() returns a new one."));
-  m.def("rotate_to", turn_copy<Way::forward>, nb::arg("table"), nb::arg("x").none(), nb::arg("positions") = nb::none(),
-        nb::kw_only(), nb::arg("layout") = "bhtd", nb::arg("threads") = 1,
-        nb::sig("def rotate_to(table: RopeTable, x: ArrayLike, positions: Positions = None, *, "
+  m.def("rotate_to", turn_copy<Way::forward>, nb::arg("table").none(), nb::arg("x").none(),
+        nb::arg("positions") = nb::none(), nb::kw_only(), nb::arg("layout") = "bhtd", nb::arg("threads") = 1,
+        nb::sig("def rotate_to(table: RopeTable | Rope, x: ArrayLike, positions: Positions = None, *, "
                 "layout: Literal['bhtd', 'bthd'] = 'bhtd', threads: int = 1) -> Array"),
         documented("Rotates x [batch, heads, time, head_dim] into a new array of the same kind, type and "
                    "order of memory."));
-  m.def("rotate_backward", turn_in_place<Way::backward>, nb::arg("table"), nb::arg("d").none(),
+  m.def("rotate_backward", turn_in_place<Way::backward>, nb::arg("table").none(), nb::arg("d").none(),
         nb::arg("positions") = nb::none(), nb::kw_only(), nb::arg("layout") = "bhtd", nb::arg("threads") = 1,
-        nb::sig("def rotate_backward(table: RopeTable, d: Array, positions: Positions = None, *, "
+        nb::sig("def rotate_backward(table: RopeTable | Rope, d: Array, positions: Positions = None, *, "
                 "layout: Literal['bhtd', 'bthd'] = 'bhtd', threads: int = 1) -> None"),
         documented("The gradient of rotate(), in place: d_x = a·R(pθ)ᵀ d_y. The transpose, not the inverse."));
-  m.def("rotate_backward_to", turn_copy<Way::backward>, nb::arg("table"), nb::arg("d_out").none(),
+  m.def("rotate_backward_to", turn_copy<Way::backward>, nb::arg("table").none(), nb::arg("d_out").none(),
         nb::arg("positions") = nb::none(), nb::kw_only(), nb::arg("layout") = "bhtd", nb::arg("threads") = 1,
-        nb::sig("def rotate_backward_to(table: RopeTable, d_out: ArrayLike, positions: Positions = None, *, "
+        nb::sig("def rotate_backward_to(table: RopeTable | Rope, d_out: ArrayLike, positions: Positions = None, *, "
                 "layout: Literal['bhtd', 'bthd'] = 'bhtd', threads: int = 1) -> Array"),
         documented("The gradient of rotate_to(), as a new array."));
   m.def("shift", shift_keys, nb::arg("frequencies").none(), nb::arg("by"), nb::arg("k").none(), nb::kw_only(),

@@ -15,14 +15,14 @@ struct Words<Side> {
 namespace {
 
 template <class A>
-const InputEncoding<A>& input_of(const char* function, const MadeOne<A>& one, const Encoding& encoding) {
-  if (!one.made.input) Argument{function, "encoding"}.fail("an encoding of the input", encoding.repr());
+const InputEncoding<A>& input_of(const char* function, const MadeOne<A>& one) {
+  if (!one.made.input) Argument{function, "encoding"}.fail("an encoding of the input", one.encoding().repr());
   return *one.made.input;
 }
 
 template <class A>
-const RowEncoding<A>& rows_of(const char* function, const MadeOne<A>& one, const Encoding& encoding) {
-  if (!one.made.rows) Argument{function, "encoding"}.fail("an encoding of query and key rows", encoding.repr());
+const RowEncoding<A>& rows_of(const char* function, const MadeOne<A>& one) {
+  if (!one.made.rows) Argument{function, "encoding"}.fail("an encoding of query and key rows", one.encoding().repr());
   return *one.made.rows;
 }
 
@@ -39,24 +39,25 @@ View<T, 3> written_sequences(const Array& array) {
   return {const_cast<T*>(out.data), out.shape, out.stride};
 }
 
-nb::object inputs(const Encoding& encoding, nb::handle at, nb::handle time, nb::handle dtype, nb::handle like,
+nb::object inputs(nb::handle encoding, nb::handle at, nb::handle time, nb::handle dtype, nb::handle like,
                   Index threads) {
   const char* function = "inputs";
+  const EncodingList list = encoding_of({function, "encoding"}, encoding);
   const PositionsArgument positions(at, {function, "positions"});
   const Index length = length_of(function, "time", time, at);
   const std::vector<Index> extents = extents_of(at);
   const bool batched = extents.size() == 2;
   const Index batch = batched ? extents[0] : 1;
-  const Wish wish = wish_of(function, dtype, like, nb::cast(&encoding, nb::rv_policy::reference));
+  const Wish wish = wish_of(function, dtype, like, encoding);
   const Executor on = executor_of(threads, function);
   return with_type(wish.type, [&]<class T>() {
     const MadeOne<Compute<T>> one(function, encoding, Wanted::values);
-    const auto& input = input_of(function, one, encoding);
+    const auto& input = input_of(function, one);
     std::vector<Index> shape{length, input.dim};
     if (batched) shape.insert(shape.begin(), batch);
     const NewArray rows = new_array(wish.kind, wish.type, shape);
     {
-      const nb::gil_scoped_release released;
+      const Unlocked released;
       const View<T, 3> view = view_of<T, 3>(rows, {batch, length, input.dim});
       errors_as(function, "fill", [&] { bearing::fill<T>(input, *positions, view, on); });
     }
@@ -64,16 +65,16 @@ nb::object inputs(const Encoding& encoding, nb::handle at, nb::handle time, nb::
   });
 }
 
-void fill_rows(const Encoding& encoding, nb::handle at, nb::handle rows, Index threads) {
+void fill_rows(nb::handle encoding, nb::handle at, nb::handle rows, Index threads) {
   const char* function = "fill";
   const PositionsArgument positions(at, {function, "positions"});
   const Array to = Array::writable(rows, {function, "rows"});
   const Executor on = executor_of(threads, function);
   with_type(to.type(), [&]<class T>() {
     const MadeOne<Compute<T>> one(function, encoding, Wanted::values);
-    const auto& input = input_of(function, one, encoding);
+    const auto& input = input_of(function, one);
     const View<T, 3> view = written_sequences<T>(to);
-    const nb::gil_scoped_release released;
+    const Unlocked released;
     bearing::fill<T>(input, *positions, view, on);
   });
 }
@@ -92,7 +93,7 @@ void copy(const View<const T, 3>& x, const View<T, 3>& y) {
   }
 }
 
-nb::object add(const Encoding& encoding, nb::handle x, nb::handle at, nb::handle out, Index threads) {
+nb::object add(nb::handle encoding, nb::handle x, nb::handle at, nb::handle out, Index threads) {
   const char* function = "add";
   const Array from(x, {function, "x"});
   std::optional<Array> to;
@@ -104,7 +105,7 @@ nb::object add(const Encoding& encoding, nb::handle x, nb::handle at, nb::handle
   const Executor on = executor_of(threads, function);
   return with_type(from.type(), [&]<class T>() -> nb::object {
     const MadeOne<Compute<T>> one(function, encoding, Wanted::values);
-    const auto& input = input_of(function, one, encoding);
+    const auto& input = input_of(function, one);
     const View<const T, 3> in = sequences<T>(from);
     nb::object object = nb::borrow(out);
     View<T, 3> view;
@@ -119,7 +120,7 @@ nb::object add(const Encoding& encoding, nb::handle x, nb::handle at, nb::handle
       view = view_of<T, 3>(made, in.shape);
     }
     {
-      const nb::gil_scoped_release released;
+      const Unlocked released;
       if (view.data != in.data || view.stride != in.stride) copy(in, view);
       bearing::add<T>(input, *positions, view, on);
     }
@@ -127,25 +128,25 @@ nb::object add(const Encoding& encoding, nb::handle x, nb::handle at, nb::handle
   });
 }
 
-nb::object add_backward(const Encoding& encoding, nb::handle d_x, nb::handle at, Index threads) {
+nb::object add_backward(nb::handle encoding, nb::handle d_x, nb::handle at, Index threads) {
   const char* function = "add_backward";
   const Array from(d_x, {function, "d_x"});
   const PositionsArgument positions(at, {function, "positions"});
   const Executor on = executor_of(threads, function);
   return with_arithmetic(from, [&]<class A>() -> nb::object {
     const MadeOne<A> one(function, encoding, Wanted::gradients);
-    const auto& input = input_of(function, one, encoding);
+    const auto& input = input_of(function, one);
     const View<const A, 3> view = sequences<A>(from);
     {
-      const nb::gil_scoped_release released;
+      const Unlocked released;
       bearing::add_backward<A>(input, *positions, view, on);
     }
     return one.gradient_arrays();
   });
 }
 
-nb::object turn(const Encoding& encoding, nb::handle x, nb::handle at, nb::handle side, nb::handle out,
-                nb::handle layout, Index threads) {
+nb::object turn(nb::handle encoding, nb::handle x, nb::handle at, nb::handle side, nb::handle out, nb::handle layout,
+                Index threads) {
   const char* function = "turn";
   const Array from(x, {function, "x"});
   std::optional<Array> to;
@@ -159,7 +160,7 @@ nb::object turn(const Encoding& encoding, nb::handle x, nb::handle at, nb::handl
   const Executor on = executor_of(threads, function);
   return with_type(from.type(), [&]<class T>() -> nb::object {
     const MadeOne<Compute<T>> one(function, encoding, Wanted::values);
-    const auto& rows = rows_of(function, one, encoding);
+    const auto& rows = rows_of(function, one);
     const View<const T, 4> in = from.tensor<T>(time_first);
     nb::object object = nb::borrow(out);
     View<T, 4> view;
@@ -172,14 +173,14 @@ nb::object turn(const Encoding& encoding, nb::handle x, nb::handle at, nb::handl
       view = made.tensor();
     }
     {
-      const nb::gil_scoped_release released;
+      const Unlocked released;
       bearing::turn<T>(rows, which, *positions, in, view, on);
     }
     return object;
   });
 }
 
-nb::object turn_backward(const Encoding& encoding, nb::handle x, nb::handle d_y, nb::handle at, nb::handle side,
+nb::object turn_backward(nb::handle encoding, nb::handle x, nb::handle d_y, nb::handle at, nb::handle side,
                          nb::handle layout, Index threads) {
   const char* function = "turn_backward";
   const Array from(x, {function, "x"}), d(d_y, {function, "d_y"});
@@ -190,11 +191,11 @@ nb::object turn_backward(const Encoding& encoding, nb::handle x, nb::handle d_y,
   const Executor on = executor_of(threads, function);
   return with_arithmetic(from, [&]<class A>() -> nb::object {
     const MadeOne<A> one(function, encoding, Wanted::gradients);
-    const auto& rows = rows_of(function, one, encoding);
+    const auto& rows = rows_of(function, one);
     const View<const A, 4> in = from.tensor<A>(time_first), d_out = d.tensor<A>(time_first);
     const NewTensor<A> d_x(from, time_first, in.shape[2], in.shape[3]);
     {
-      const nb::gil_scoped_release released;
+      const Unlocked released;
       bearing::turn_backward<A>(rows, which, *positions, in, d_out, d_x.tensor(), on);
     }
     return nb::make_tuple(d_x.object(), one.gradient_arrays());
@@ -204,7 +205,7 @@ nb::object turn_backward(const Encoding& encoding, nb::handle x, nb::handle d_y,
 }  // namespace
 
 void bind_row_calls(nb::module_& m) {
-  m.def("inputs", inputs, nb::arg("encoding"), nb::arg("positions") = nb::none(), nb::arg("time") = nb::none(),
+  m.def("inputs", inputs, nb::arg("encoding").none(), nb::arg("positions") = nb::none(), nb::arg("time") = nb::none(),
         nb::kw_only(), nb::arg("dtype") = nb::none(), nb::arg("like") = nb::none(), nb::arg("threads") = 1,
         nb::sig("def inputs(encoding: Encoding, positions: Positions = None, time: int | None = None, *, "
                 "dtype: DType | None = None, like: ArrayLike | None = None, threads: int = 1) -> Array"),
@@ -212,25 +213,25 @@ void bind_row_calls(nb::module_& m) {
         "several\n"
         "sequences. time may be left out where positions are an array.\n\n"
         "dtype and like as in bias_matrix(); computed in float64 or float32, rounded once.");
-  m.def("fill", fill_rows, nb::arg("encoding"), nb::arg("positions").none(), nb::arg("rows"), nb::kw_only(),
+  m.def("fill", fill_rows, nb::arg("encoding").none(), nb::arg("positions").none(), nb::arg("rows"), nb::kw_only(),
         nb::arg("threads") = 1,
         nb::sig("def fill(encoding: Encoding, positions: Positions, rows: ArrayLike, *, threads: int = 1) -> None"),
         "Writes what an encoding adds to the input to rows [time, dim] or [batch, time, dim].");
   m.def(
-      "add", add, nb::arg("encoding"), nb::arg("x"), nb::arg("positions") = nb::none(), nb::kw_only(),
+      "add", add, nb::arg("encoding").none(), nb::arg("x"), nb::arg("positions") = nb::none(), nb::kw_only(),
       nb::arg("out") = nb::none(), nb::arg("threads") = 1,
       nb::sig("def add(encoding: Encoding, x: ArrayLike, positions: Positions = None, *, out: ArrayLike | None = None, "
               "threads: int = 1) -> Array"),
       "x [time, dim] or [batch, time, dim] plus what the encoding adds to it, the sum rounded once.\n\n"
       "A new array of x's kind and type; or `out`, which is written and may be x itself: in place, nothing copied.");
   m.def(
-      "add_backward", add_backward, nb::arg("encoding"), nb::arg("d_x"), nb::arg("positions") = nb::none(),
+      "add_backward", add_backward, nb::arg("encoding").none(), nb::arg("d_x"), nb::arg("positions") = nb::none(),
       nb::kw_only(), nb::arg("threads") = 1,
       nb::sig("def add_backward(encoding: Encoding, d_x: ArrayLike, positions: Positions = None, *, threads: int = 1) "
               "-> dict[str, Array]"),
       "The gradients of an input encoding's parameters, by name, from those of the rows: d_x [time, dim] or\n"
       "[batch, time, dim], float64 or float32. That of x is d_x itself.");
-  m.def("turn", turn, nb::arg("encoding"), nb::arg("x"), nb::arg("positions") = nb::none(), nb::kw_only(),
+  m.def("turn", turn, nb::arg("encoding").none(), nb::arg("x"), nb::arg("positions") = nb::none(), nb::kw_only(),
         nb::arg("side"), nb::arg("out") = nb::none(), nb::arg("layout") = "bhtd", nb::arg("threads") = 1,
         nb::sig(
             "def turn(encoding: Encoding, x: ArrayLike, positions: Positions = None, *, side: Literal['query', 'key'], "
@@ -239,7 +240,7 @@ void bind_row_calls(nb::module_& m) {
         "out_dim].\n\n"
         "First axes may be left out. A new array of x's kind and type; or `out`, which is written and may be x itself\n"
         "where the encoding keeps the dimension.");
-  m.def("turn_backward", turn_backward, nb::arg("encoding"), nb::arg("x"), nb::arg("d_y"),
+  m.def("turn_backward", turn_backward, nb::arg("encoding").none(), nb::arg("x"), nb::arg("d_y"),
         nb::arg("positions") = nb::none(), nb::kw_only(), nb::arg("side"), nb::arg("layout") = "bhtd",
         nb::arg("threads") = 1,
         nb::sig("def turn_backward(encoding: Encoding, x: ArrayLike, d_y: ArrayLike, positions: Positions = None, *, "

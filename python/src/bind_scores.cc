@@ -23,7 +23,7 @@ nb::object matrix(nb::handle encodings, nb::handle q_at, nb::handle k_at, Index 
     const MadeList<Compute<T>> list(function, encodings, Wanted::values);
     const NewArray bias = new_array(wish.kind, wish.type, {shape[0], shape[1], shape[2]});
     {
-      const nb::gil_scoped_release released;
+      const Unlocked released;
       bearing::bias_matrix<T>(list.terms, *q_positions, *k_positions, view_of<T, 3>(bias, shape), on);
     }
     return bias.object;
@@ -64,7 +64,7 @@ void to_scores(nb::handle encodings, nb::handle scores, nb::handle q_at, nb::han
     const MadeList<A> list(function, encodings, Wanted::values);
     const auto in = both.inputs<A>(*q_positions, *k_positions, scale, time_first);
     const View<A, 4> view = to.written_tensor<A>(false);
-    const nb::gil_scoped_release released;
+    const Unlocked released;
     bearing::add_scores<A>(list.terms, in, view, on);
   });
 }
@@ -92,7 +92,7 @@ nb::object scores_backward(nb::handle encodings, nb::handle d_scores, nb::handle
     add(both.k, grads.d_k, d_k);
     {
       const View<const A, 4> view = from.tensor<A>(false);
-      const nb::gil_scoped_release released;
+      const Unlocked released;
       bearing::add_scores_backward<A>(list.terms, in, view, grads, on);
     }
     return nb::make_tuple(d_q, d_k, list.gradient_arrays());
@@ -111,7 +111,7 @@ void to_values(nb::handle encodings, nb::handle p, nb::handle out, nb::handle q_
     const MadeList<A> list(function, encodings, Wanted::values);
     const View<const A, 4> weights = from.tensor<A>(false);
     const View<A, 4> view = to.written_tensor<A>(time_first);
-    const nb::gil_scoped_release released;
+    const Unlocked released;
     bearing::add_values<A>(list.terms, *q_positions, *k_positions, weights, view, on);
   });
 }
@@ -129,7 +129,7 @@ nb::object values_backward(nb::handle encodings, nb::handle p, nb::handle d_out,
     const auto d_p = NewTensor<A>::zeros(weights, false);
     {
       const View<const A, 4> in = weights.tensor<A>(false), d = from.tensor<A>(time_first);
-      const nb::gil_scoped_release released;
+      const Unlocked released;
       bearing::add_values_backward<A>(list.terms, *q_positions, *k_positions, in, d, d_p.tensor(), on);
     }
     return nb::make_tuple(d_p.object(), list.gradient_arrays());

@@ -59,7 +59,7 @@ nb::object swin_table(const SwinV2& spec, nb::handle w1, nb::handle b1, nb::hand
     const std::array<Index, 2> shape{rows_of(spec.window), values.w2.value.shape[0]};
     const NewArray table = new_array(network.w1.kind(), network.w1.type(), {shape[0], shape[1]});
     {
-      const nb::gil_scoped_release released;
+      const Unlocked released;
       bearing::swin_v2_table<A>(spec, values, view_of<A, 2>(table, shape));
     }
     return table.object;
@@ -76,7 +76,7 @@ nb::object swin_table_backward(const SwinV2& spec, nb::handle w1, nb::handle b1,
                      d_w2 = zeros(network.w2, values.w2);
     const View<const A, 2> from = d.view<A, 2>();
     {
-      const nb::gil_scoped_release released;
+      const Unlocked released;
       bearing::swin_v2_table_backward<A>(spec, values, from);
     }
     return nb::make_tuple(d_w1, d_b1, d_w2);

@@ -55,6 +55,42 @@ void check_same_type(const Array& array, const Array& other, const char* as) {
   array.argument().fail(std::string(name_of(other.type())) + ", as " + as + " is", name_of(array.type()));
 }
 
+void fail_unknown(const char* function, const std::string& word) {
+  // What others call it, and what to write here; linear attention has the first ones only.
+  constexpr std::size_t of_linear = 5;
+  constexpr std::array<std::array<std::string_view, 2>, 23> elsewhere{{
+      {"is_causal", "mask='causal' or mask='none' says it"},
+      {"causal", "mask='causal' or mask='none' says it"},
+      {"positions", "q_positions and k_positions have them"},
+      {"q_at", "it is q_positions"},
+      {"k_at", "it is k_positions"},
+      {"attn_mask", "visible= takes truth values, a DenseBias among the encodings numbers to add"},
+      {"attention_mask", "visible= takes truth values, a DenseBias among the encodings numbers to add"},
+      {"attn_bias", "a DenseBias among the encodings takes numbers to add"},
+      {"bias", "a DenseBias among the encodings takes numbers to add"},
+      {"key_padding_mask", "key_mask= has True where a key may be seen"},
+      {"dropout_p", "nothing is dropped"},
+      {"dropout", "nothing is dropped"},
+      {"enable_gqa", "the numbers of heads say it"},
+      {"softmax_scale", "it is scale"},
+      {"sm_scale", "it is scale"},
+      {"window_size", "it is window=(before, after)"},
+      {"sliding_window", "it is window=(before, after)"},
+      {"softcap", "it is soft_cap"},
+      {"logits_soft_cap", "it is soft_cap"},
+      {"alibi_slopes", "AlibiBias(slopes=…) is an encoding"},
+      {"cu_seqlens_q", "it is q_starts"},
+      {"cu_seqlens_k", "it is k_starts"},
+      {"return_attn_probs", "return_lse gives the logarithms of the rows' sums"},
+  }};
+  std::string text = std::string("[") + function + "] has no argument " + word;
+  const bool linear = std::string_view(function).starts_with("linear");
+  for (std::size_t i = 0; i < (linear ? of_linear : elsewhere.size()); ++i) {
+    if (elsewhere[i][0] == word) text += ": " + std::string(elsewhere[i][1]);
+  }
+  throw nb::type_error(text.c_str());
+}
+
 Wish wish_of(const char* function, nb::handle dtype, nb::handle like, nb::handle encodings) {
   Wish wish{ArrayKind::numpy, DataType::f32};
   const auto as = [&](nb::handle array, const char* name) {
@@ -78,9 +114,13 @@ Wish wish_of(const char* function, nb::handle dtype, nb::handle like, nb::handle
 std::vector<Index> extents_of(nb::handle positions) {
   std::vector<Index> all;
   if (positions.is_none() || PyLong_Check(positions.ptr())) return all;
-  nb::object array = nb::borrow(positions);
-  if (!nb::hasattr(array, "shape")) array = nb::module_::import_("numpy").attr("asarray")(array);
-  for (nb::handle extent : nb::object(array.attr("shape"))) all.push_back(nb::cast<Index>(extent));
+  if (!nb::hasattr(positions, "shape") && !nb::isinstance<nb::sequence>(positions)) {
+    all = Memory(positions, {"positions", "positions"}, {"an array", "an array"}).shape;  // one that has DLPack alone
+  } else {
+    nb::object array = nb::borrow(positions);
+    if (!nb::hasattr(array, "shape")) array = nb::module_::import_("numpy").attr("asarray")(array);
+    for (nb::handle extent : nb::object(array.attr("shape"))) all.push_back(nb::cast<Index>(extent));
+  }
   if (all.size() == 3) all.erase(all.begin());
   return all;
 }

@@ -55,6 +55,9 @@ struct Wish {
 };
 Wish wish_of(const char* function, nb::handle dtype, nb::handle like, nb::handle encodings);
 
+/// Throws TypeError for the name of an argument that a function does not have, with what to write in its place.
+[[noreturn]] void fail_unknown(const char* function, const std::string& word);
+
 /// A length: as it is given, else as many as there are positions.
 Index length_of(const char* function, const char* name, nb::handle given, nb::handle positions);
 /// height·width of a grid of patches; throws ValueError for a negative extent or more than 2^31 patches.
@@ -101,11 +104,15 @@ class NewTensor {
 /// One encoding, made for a call.
 template <class A>
 struct MadeOne {
+  EncodingList list;
   std::vector<Gradient> gradients;  // before what fills them
   MadeEncoding<A> made;
 
-  MadeOne(const char* function, const Encoding& encoding, Wanted wanted)
-      : made(encoding.make<A>(encoding.memory(function, arithmetic_of<A>, wanted, gradients))) {}
+  MadeOne(const char* function, nb::handle given, Wanted wanted)
+      : list(encoding_of({function, "encoding"}, given, arithmetic_of<A>)),
+        made(encoding().template make<A>(encoding().memory(function, arithmetic_of<A>, wanted, gradients))) {}
+
+  const Encoding& encoding() const { return *list.all.front(); }
 
   nb::dict gradient_arrays() const {
     nb::dict all;

@@ -28,7 +28,9 @@ struct ParameterInfo {
   const char* name;
   std::size_t rank;
   bool optional = false;
-  std::size_t fewest = 0;  ///< axes that may be given, the first ones being left out; 0: all of them must be
+  std::size_t fewest = 0;           ///< axes that may be given, the first ones being left out; 0: all of them must be
+  const char* for_truth = nullptr;  ///< what takes the truth values that somebody may give here, for the error
+  const char* called = nullptr;     ///< in errors: as the C++ library calls it, "T5.table"
 };
 
 /// What a constructor takes beside a spec and parameters: the members of an aggregate, as spec() has them.
@@ -110,6 +112,7 @@ class Encoding {
   nb::object spec() const { return has_spec_ ? given_[0].value : nb::none(); }
   /// The array of parameter p, or None.
   const nb::object& parameter(std::size_t p) const { return given_[first_ + p].value; }
+  const std::vector<GivenArgument>& given() const { return given_; }
   /// name → array, of those that are given
   nb::dict parameters() const;
   /// name → value, of all that the constructor took
@@ -218,11 +221,17 @@ Spec spec_of(const char* name, const std::vector<GivenArgument>& given) {
   }
 }
 
+/// The parameters of an encoding, with what errors call them.
+std::vector<ParameterInfo> named_in_errors(const char* encoding, bool has_spec, std::vector<ParameterInfo> infos);
+/// Makes every argument of a type of encodings readable: bias.table. Those before `first` are so already.
+void bind_arguments(nb::handle type, const std::vector<const char*>& names, std::size_t first, std::size_t arrays);
+
 /// Binds NAME(spec, parameter, …, setting, …): encoding<T5, 2>(m, "T5Bias", doc, {{"table", 2}}, make).
 template <class Spec, int... Ranks, class Make, class S = Nothing, class... T>
-void encoding(nb::module_& m, const char* name, const char* doc, const std::vector<ParameterInfo>& infos, Make make,
-              const Settings<S, T...>& extra = Settings<>{}) {
+void encoding(nb::module_& m, const char* name, const char* doc, const std::vector<ParameterInfo>& parameters,
+              Make make, const Settings<S, T...>& extra = Settings<>{}) {
   using Bound = BoundEncoding<Spec, S, Make, Ranks...>;
+  const std::vector<ParameterInfo> infos = named_in_errors(name, !std::is_same_v<Spec, NoSpec>, parameters);
   std::vector<const char*> names;
   auto* signature = new std::string("def __init__(self");  // kept as long as the module, which is for ever
   if constexpr (!std::is_same_v<Spec, NoSpec>) {
@@ -241,43 +250,57 @@ void encoding(nb::module_& m, const char* name, const char* doc, const std::vect
     }
   });
   *signature += ") -> None";
-  nb::class_<Bound, Encoding>(m, name, doc)
-      .def(
-          "__init__",
-          [=](Bound* self, const nb::args& args, const nb::kwargs& given) {
-            std::vector<GivenArgument> arguments = arguments_of(name, names, args, given);
-            S chosen = extra.defaults;
-            std::size_t next = names.size() - sizeof...(T);
-            each(extra.fields, [&]<class M>(const Field<S, M>& one) {
-              GivenArgument& from = arguments[next++];
-              if (is_required<M> || !from.value.is_none())
-                chosen.*one.member = Member<M>::from(from.value, {name, one.name});
-              from.value = Member<M>::to(chosen.*one.member);
-            });
-            Spec spec = spec_of<Spec>(name, arguments);
-            new (self) Bound(name, infos, std::move(arguments), make, std::move(spec), std::move(chosen));
-          },
-          nb::sig(signature->c_str()));
+  nb::class_<Bound, Encoding> type(m, name, doc);
+  bind_arguments(type, names, std::is_same_v<Spec, NoSpec> ? 0 : 1, infos.size());
+  type.def(
+      "__init__",
+      [=](Bound* self, const nb::args& args, const nb::kwargs& given) {
+        std::vector<GivenArgument> arguments = arguments_of(name, names, args, given);
+        S chosen = extra.defaults;
+        std::size_t next = names.size() - sizeof...(T);
+        each(extra.fields, [&]<class M>(const Field<S, M>& one) {
+          GivenArgument& from = arguments[next++];
+          if (is_required<M> || !from.value.is_none())
+            chosen.*one.member = Member<M>::from(from.value, {name, one.name});
+          from.value = Member<M>::to(chosen.*one.member);
+        });
+        Spec spec = spec_of<Spec>(name, arguments);
+        new (self) Bound(name, infos, std::move(arguments), make, std::move(spec), std::move(chosen));
+      },
+      nb::sig(signature->c_str()));
 }
 
 /// `Encoding`, the base of them all.
 void bind_encoding(nb::module_& m);
 
-/// Several encodings of one call: from a Python list or tuple of them, one alone, or None.
-std::vector<const Encoding*> encodings_of(const char* function, nb::handle encodings);
+/// The encodings of one call, and what keeps them.
+struct EncodingList {
+  std::vector<const Encoding*> all;
+  std::vector<nb::object> kept;
+
+  auto begin() const { return all.begin(); }
+  auto end() const { return all.end(); }
+};
+
+/// From a Python list or tuple of them, one alone, or None. A RopeTable counts as RotaryRows of it, a Rope as those of
+/// a table of this arithmetic.
+EncodingList encodings_of(const char* function, nb::handle encodings, DataType arithmetic = DataType::f32);
+/// The same for an argument that is one encoding.
+EncodingList encoding_of(const Argument& argument, nb::handle encoding, DataType arithmetic = DataType::f32);
 
 /// They, made for this call.
 template <class A>
 struct MadeList {
+  EncodingList list;
   std::vector<MadeEncoding<A>> made;
   std::vector<std::vector<Gradient>> gradients;
   TermList<A> terms;
 
   MadeList(const char* function, nb::handle encodings, Wanted wanted) {
-    const std::vector<const Encoding*> all = encodings_of(function, encodings);
-    made.reserve(all.size());
-    for (const Encoding* one : all) {
-      constexpr DataType arithmetic = std::is_same_v<A, double> ? DataType::f64 : DataType::f32;
+    constexpr DataType arithmetic = std::is_same_v<A, double> ? DataType::f64 : DataType::f32;
+    list = encodings_of(function, encodings, arithmetic);
+    made.reserve(list.all.size());
+    for (const Encoding* one : list) {
       const auto memory = one->memory(function, arithmetic, wanted, gradients.emplace_back());
       made.push_back(one->make<A>(memory));
       if (!made.back().term) Argument{function, "encodings"}.fail("encodings of rows, scores or values", one->repr());

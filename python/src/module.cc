@@ -73,6 +73,21 @@ void bind_target(nb::module_& m) {
       "Makes every later call in this process use the named target: for tests and measurements.");
 }
 
+/// inspect.signature() of functions and methods, which knows none but Python's own.
+void add_signatures(const nb::module_& m) {
+  const nb::object read = nb::cpp_function(
+      [](nb::handle of) { return nb::module_::import_("bearing._signature").attr("of")(of); }, nb::arg("of"));
+  const nb::object property = nb::module_::import_("builtins").attr("property")(read);
+  const nb::object method = m.attr("Encoding").attr("replace"), maker = m.attr("Rope").attr("from_json");
+  const nb::object bound = m.attr("NoPosition")().attr("to_dict");
+  for (const nb::handle one : {nb::handle(method), nb::handle(maker), nb::handle(bound)}) {
+    PyTypeObject* type = Py_TYPE(one.ptr());
+    if (PyDict_GetItemString(type->tp_dict, "__signature__") != nullptr) continue;
+    if (PyDict_SetItemString(type->tp_dict, "__signature__", property.ptr()) != 0) throw nb::python_error();
+    PyType_Modified(type);
+  }
+}
+
 NB_MODULE(_core, m) {
   m.doc() = "Positional encodings for transformers: exact, fast, differentiable.";
   nb::set_leak_warnings(false);  // what a caller keeps until the interpreter ends is no leak, and nothing here prints
@@ -95,6 +110,7 @@ NB_MODULE(_core, m) {
   bind_jax(m);
 #endif
   bind_inspect(m);
+  add_signatures(m);
 }
 
 }  // namespace bearing::python

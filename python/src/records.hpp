@@ -21,8 +21,11 @@ struct Item {
   const char* doc;
 };
 
-/// The text of a value; of an array its shape alone.
+/// The text of a value; of an array its shape alone, of a long tuple its length.
 inline std::string short_repr(nb::handle value) {
+  if (nb::isinstance<nb::tuple>(value) && nb::len(value) > 8) {
+    return "<tuple of " + std::to_string(nb::len(value)) + ">";
+  }
   if (!nb::hasattr(value, "shape")) return nb::cast<std::string>(nb::repr(value));
   return "<array " + nb::cast<std::string>(nb::repr(nb::object(value.attr("shape")))) + ">";
 }

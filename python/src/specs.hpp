@@ -134,6 +134,9 @@ struct Member<std::optional<T>> {
   static std::string name() { return Member<T>::name() + " | None"; }
 };
 
+/// Throws TypeError for an array that cannot be read as it is: memory.hpp.
+void check_sequence(nb::handle values, const Place& at);
+
 template <class T>
 struct Member<std::vector<T>> {
   static nb::object to(const std::vector<T>& values) {
@@ -143,6 +146,7 @@ struct Member<std::vector<T>> {
   }
   static std::vector<T> from(nb::handle values, const Place& at) {
     std::vector<T> all;
+    check_sequence(values, at);
     if (!nb::isinstance<nb::sequence>(values) && !nb::hasattr(values, "__iter__")) at.fail(name(), values);
     for (nb::handle value : values) all.push_back(Member<T>::from(value, at));
     return all;
@@ -265,7 +269,18 @@ nb::class_<Spec> spec(nb::module_& m, const char* name, const char* doc, Spec ex
   });
   *signature += ") -> None";
   type.def(
-      "__init__", [=](Spec* self, const nb::kwargs& given) { new (self) Spec(build(nb::borrow<nb::dict>(given))); },
+      "__init__",
+      [=](Spec* self, const nb::args& unnamed, const nb::kwargs& given) {
+        if (unnamed.size() > 0) {
+          std::string members;
+          each(fields,
+               [&](const auto& one) { members += (members.empty() ? "" : ", ") + std::string(one.name) + "=…"; });
+          const std::string text = std::string("[") + name + "] takes its members by name, " + name + "(" + members +
+                                   "), got " + nb::cast<std::string>(nb::repr(unnamed[0])) + " without one";
+          throw nb::type_error(text.c_str());
+        }
+        new (self) Spec(build(nb::borrow<nb::dict>(given)));
+      },
       nb::sig(signature->c_str()));
   // Signatures are kept as long as the module, which is for ever.
   const auto kept = [](const std::string& text) { return (new std::string(text))->c_str(); };

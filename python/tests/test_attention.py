@@ -348,3 +348,83 @@ def test_wrong_calls_are_told_by_name(rng):
         with pytest.raises(error) as caught:
             call()
         assert str(caught.value).startswith(text)
+
+
+def test_a_mask_of_ones_own_may_lack_axes_and_have_extents_of_1(rng) -> None:
+    q, k, v = (rng.standard_normal((2, 3, 5, 8), dtype=np.float32) for _ in range(3))
+    own = rng.random((2, 3, 5, 5)) < 0.6
+    for visible in (own[0, 0], own[0, :1], own[:1, 0][:, None], own[:, :, :1], own[..., :1], own[0, 0, 0], own):
+        whole = np.ascontiguousarray(np.broadcast_to(visible, own.shape))
+        for kind in KINDS[:2]:
+            some = [as_kind(kind, x, "float32") for x in (q, k, v)]
+            np.testing.assert_array_equal(
+                to_numpy(bearing.attention(*some, mask="none", visible=visible)),
+                to_numpy(bearing.attention(*some, mask="none", visible=whole)),
+            )
+    out, lse = bearing.attention(q, k, v, mask="none", visible=own[0, 0], return_lse=True)
+    got = bearing.attention_backward(q, k, v, out, lse, out, mask="none", visible=own[0, 0])
+    whole = np.broadcast_to(own[0, 0], own.shape)
+    for a, b in zip(got[:3], bearing.attention_backward(q, k, v, out, lse, out, mask="none", visible=whole)):
+        np.testing.assert_array_equal(a, b)
+    with pytest.raises(bearing.ShapeError, match=r"\[attention\] visible: must be \[batch, heads, q_len, k_len\]"):
+        bearing.attention(q, k, v, mask="none", visible=own[0, 0, :, :4])
+    with pytest.raises(TypeError, match=r"\[attention\] visible: must be an array of at most 4 axes, got one of 5"):
+        bearing.attention(q, k, v, mask="none", visible=own[None])
+
+
+def test_a_table_or_a_rope_counts_as_rotary_rows_of_it(rng) -> None:
+    rope = bearing.Rope(head_dim=16, pairing="half")
+    dynamic = rope.replace(scaling=bearing.DynamicNtkScaling(factor=2, trained_length=8))
+    for dtype in ("float32", "float64"):
+        q, k, v = (rng.standard_normal((1, 2, 5, 16)).astype(dtype) for _ in range(3))
+        table = bearing.RopeTable(rope, 64, dtype=dtype)
+        wanted = bearing.attention(q, k, v, bearing.RotaryRows(table), mask="causal")
+        for encodings in (table, rope, [table], (rope,)):
+            np.testing.assert_array_equal(bearing.attention(q, k, v, encodings, mask="causal"), wanted)
+        np.testing.assert_array_equal(bearing.turn(rope, q, side="key"), bearing.rotate_to(rope, q))
+        np.testing.assert_array_equal(bearing.rotate_to(rope, q, 3), bearing.rotate_to(table, q, 3))
+        with pytest.raises(
+            TypeError, match=r"encodings, which RotaryRows\(RopeTable\(rope, length, seq_len=…\)\) makes"
+        ):
+            bearing.attention(q, k, v, dynamic, mask="causal")
+        with pytest.raises(TypeError, match=r"\[rotate_to\] table: must be a RopeTable, or a Rope whose frequencies"):
+            bearing.rotate_to(dynamic, q)
+
+
+@pytest.mark.parametrize(
+    ("make", "text"),
+    [
+        (lambda: bearing.T5(direction="causal"), r"T5Bias\(spec, …\) makes of it, got T5\("),
+        (lambda: bearing.Shaw(clip=3), r"ShawTerm\(spec, …\)"),
+        (lambda: bearing.resolve(bearing.Rope(head_dim=8, pairing="half")), r"RotaryRows\(RopeTable\(frequencies, len"),
+        (lambda: bearing.Xpos(rope=bearing.Rope(head_dim=8, pairing="half")), r"XposRows\(XposTable\(xpos, length\)\)"),
+    ],
+)
+def test_a_spec_in_place_of_an_encoding_is_refused_with_what_to_write(make, text) -> None:
+    x = np.ones((1, 1, 2, 8), np.float32)
+    with pytest.raises(TypeError, match=r"\[attention\] encodings: must be encodings, which " + text):
+        bearing.attention(x, x, x, make(), mask="none")
+
+
+@pytest.mark.parametrize("given", [{"mask": "causal"}, {}])
+def test_arguments_of_other_libraries_are_refused_with_what_to_write(given) -> None:
+    x = np.ones((1, 1, 2, 8), np.float32)
+    for word, text in [
+        ("is_causal", "mask='causal' or mask='none' says it"),
+        ("attn_mask", "visible= takes truth values"),
+        ("softmax_scale", "it is scale"),
+        ("q_at", "it is q_positions"),
+    ]:
+        with pytest.raises(TypeError, match=rf"\[attention\] has no argument {word}: .*{text}"):
+            bearing.attention(x, x, x, **given, **{word: True})
+    with pytest.raises(TypeError, match=r"\[linear_attention\] has no argument is_causal: mask='causal' or mask="):
+        bearing.linear_attention(x, x, x, **given, is_causal=True)
+    with pytest.raises(TypeError, match=r"\[attention\] has no argument nonsense$"):
+        bearing.attention(x, x, x, **given, nonsense=1)
+
+
+def test_truth_values_as_a_dense_bias_are_sent_to_visible() -> None:
+    x = np.ones((1, 1, 2, 8), np.float32)
+    bias = bearing.DenseBias(np.ones((2, 2), bool))
+    with pytest.raises(TypeError, match=r"\[attention\] DenseBias.bias: must be .*attention\(\)'s visible takes truth"):
+        bearing.attention(x, x, x, bias, mask="none")

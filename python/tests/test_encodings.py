@@ -276,7 +276,7 @@ def test_wrong_arguments_of_an_encoding_are_told_by_name(rng):
 
 def test_parameters_of_another_arithmetic_are_refused_by_name(rng):
     bias = bearing.T5Bias(bearing.T5(direction="causal"), rng.standard_normal((32, HEADS)))
-    text = r"^\[add_scores\] table: must be float32, the arithmetic of this call, got float64$"
+    text = r"^\[add_scores\] T5.table: must be float32, the arithmetic of this call, got float64$"
     with pytest.raises(TypeError, match=text):
         bearing.add_scores(bias, np.zeros((HEADS, 2, 2), np.float32))
 
@@ -357,3 +357,27 @@ def test_threads_change_no_bit_of_a_gradient(rng, threads):
 def test_fewer_than_no_threads_are_a_range_error():
     with pytest.raises(bearing.RangeError, match=r"^\[bias_matrix\] threads: must be 0 \(all\) or more, got -1$"):
         bearing.bias_matrix(None, heads=1, q_len=1, k_len=1, threads=-1)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_an_encoding_was_made_of_are_its_attributes(rng, name):
+    encoding = examples(rng)[name].encoding
+    for argument, value in encoding.arguments.items():
+        assert getattr(encoding, argument) is value, argument
+    with pytest.raises(AttributeError):
+        setattr(encoding, next(iter(encoding.arguments)), None)
+
+
+def test_errors_of_a_parameter_name_its_encoding(rng):
+    q, k, v = queries_and_keys(rng)
+    bias = bearing.T5Bias(bearing.T5(buckets=8, direction="causal"), np.ones((8, HEADS), np.float32))
+    with pytest.raises(
+        TypeError, match=r"\[attention\] T5.table: must be float64, the arithmetic of this call, got fl"
+    ):
+        bearing.attention(q, k, v, bias, mask="none")
+    with pytest.raises(bearing.ShapeError, match=r"\[attention\] T5.table: must be \[buckets, heads\]"):
+        bearing.attention(q, k, v, bias.replace(table=np.ones((7, HEADS))), mask="none")
+    with pytest.raises(
+        TypeError, match=r"\[inputs\] encoding: must be an encoding, which T5Bias\(spec, …\) makes of it"
+    ):
+        bearing.inputs(bias.spec, time=3)

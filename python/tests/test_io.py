@@ -31,6 +31,7 @@ def test_a_model_says_what_its_file_says(tmp_path: Path) -> None:
     assert model.inputs == () and model.context_length == 2048
     (group,) = model.layer_groups()
     assert group.layers == (0, 1, 2) and group.layer == model.layers[0]
+    assert bearing.layer_groups(model) == (group,)
 
 
 def test_a_model_becomes_json() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import inspect
 import json
 import math
 import os
@@ -377,3 +378,76 @@ def test_apply_rope_works_inside_transformations_of_jax() -> None:
 def test_apply_rope_refuses_by_name(call: Callable[[np.ndarray], object], error: type[Exception], text: str) -> None:
     with pytest.raises(error, match=r"\[apply_rope\] " + text):
         call(np.ones((4, 8), np.float32))
+
+
+# Signatures, as inspect reads them.
+
+
+def test_every_function_has_the_signature_that_help_shows() -> None:
+    for name in bearing.__all__:
+        if not callable(getattr(bearing, name)) or isinstance(getattr(bearing, name), type):
+            continue
+        assert inspect.signature(getattr(bearing, name)).return_annotation is not inspect.Signature.empty, name
+    found = inspect.signature(bearing.attention)
+    assert list(found.parameters)[:5] == ["q", "k", "v", "encodings", "mask"]
+    assert found.parameters["mask"].default is inspect.Parameter.empty
+    assert found.parameters["mask"].kind is inspect.Parameter.KEYWORD_ONLY
+    assert found.parameters["soft_cap"].default == 0.0 and found.return_annotation == "Array | tuple[Array, Array]"
+    found.bind(1, 2, 3, mask="none")
+    assert str(inspect.signature(bearing.Alibi.published)).startswith("(heads: 'int', bias_max: 'float' = 8.0")
+
+
+def test_overloads_have_the_signature_of_what_they_share() -> None:
+    assert str(inspect.signature(bearing.rotate)) == "(table: 'RopeTable | Rope', *args, **kwargs) -> 'None'"
+
+
+def test_classes_and_methods_have_signatures() -> None:
+    assert list(inspect.signature(bearing.T5).parameters) == ["buckets", "max_distance", "direction"]
+    assert inspect.signature(bearing.T5).parameters["direction"].default is inspect.Parameter.empty
+    assert list(inspect.signature(bearing.T5Bias).parameters) == ["spec", "table"]
+    assert list(inspect.signature(bearing.T5.replace).parameters) == ["self", "changes"]
+    assert list(inspect.signature(bearing.T5(direction="causal").replace).parameters) == ["changes"]
+    assert inspect.signature(bearing.RopeTable).parameters["dtype"].default == "float32"
+
+
+LEAVE = """
+import threading, time
+import numpy as np
+import bearing
+
+x = np.ones((2, 8, 512, 64), np.float32)
+
+
+def work():
+    while True:
+        bearing.attention(x, x, x, mask="none", threads=THREADS)
+
+
+for _ in range(3):
+    threading.Thread(target=work, daemon=True).start()
+time.sleep(0.3)
+print("left")
+"""
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_a_daemon_thread_inside_a_call_lets_the_interpreter_end(threads: int) -> None:
+    for _ in range(3):
+        done = run(LEAVE.replace("THREADS", str(threads)))
+        assert (done.returncode, done.stdout, done.stderr) == (0, "left\n", "")
+
+
+def test_the_functions_of_the_library_are_here_under_their_names() -> None:
+    """But for what the guide says of Python: executors, layouts of memory, files of numbers and JSON, tools of tests."""
+    named_otherwise = {
+        "bhtd", "bthd", "threads", "parallel", "fill", "version", "encoding_name", "parse_hf_config", "parse_rope",
+        "to_json", "read_npy", "write_npy", "pair_axes", "trained_length", "name", "find", "make", "sites", "growth", "same_file", "add_npy", "shares_memory",
+        "mean_scores",
+    }  # fmt: skip
+    declared = set()
+    for header in (ROOT / "include" / "bearing").rglob("*.hpp"):
+        if "reference" not in header.parts and header.stem != "reference":
+            declared |= set(re.findall(r"^BEARING_EXPORT [^\n(]*?\b([a-z]\w*)\(", header.read_text(), re.MULTILINE))
+    assert len(declared) > 60
+    assert declared - set(bearing.__all__) - named_otherwise == set()
+    assert not named_otherwise & set(bearing.__all__) - {"fill"}

@@ -407,7 +407,7 @@ def test_rows_of_a_table_serve_attention() -> None:
     got = bearing.attention(q, k, v, [bearing.RotaryRows(table)], mask="causal")
     wanted = bearing.attention(bearing.rotate_to(table, q), bearing.rotate_to(table, k), v, mask="causal")
     np.testing.assert_allclose(got, wanted, rtol=0, atol=16 * EPS * np.abs(v).max())
-    with pytest.raises(TypeError, match=r"\[RotaryRows\] table: must be a float32 table"):
+    with pytest.raises(TypeError, match=r"\[attention\] RotaryRows.table: must be float32, the arith"):
         bearing.attention(*(a.astype(np.float32) for a in (q, k, v)), [bearing.RotaryRows(table)], mask="causal")
     xpos = bearing.XposTable(bearing.Xpos(rope=bearing.Rope(head_dim=16, pairing="half")), 16, dtype="float64")
     got = bearing.attention(q, k, v, [bearing.XposRows(xpos)], mask="causal")

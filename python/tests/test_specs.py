@@ -202,3 +202,19 @@ def test_specs_have_the_methods_of_the_cpp_interface():
     assert bearing.PositionTemperature.llama4().factor(8191) == pytest.approx(1.0693147180559945, rel=1e-15)
     assert (bearing.Kerple.least, bearing.Kerple.most_power) == (0.01, 2)
     assert (bearing.Fire.initial_c, bearing.Fire.initial_multiplier) == (0.1, 1)
+
+
+@pytest.mark.parametrize("spec", SPECS, ids=lambda spec: type(spec).__name__)
+def test_members_without_a_name_are_refused_with_the_names(spec):
+    kind = type(spec)
+    names = ", ".join(f"{name}=…" for name in spec.to_dict() if name != "type")
+    with pytest.raises(TypeError) as caught:
+        kind(8)
+    assert (
+        str(caught.value) == f"[{kind.__name__}] takes its members by name, {kind.__name__}({names}), got 8 without one"
+    )
+
+
+def test_the_numbers_of_a_rotary_encoding_print_in_a_line():
+    text = repr(bearing.resolve(bearing.Rope(head_dim=128, pairing="half")))
+    assert len(text) < 400 and "inv_freq=<array (64,)>" in text and "change=<tuple of 64>" in text

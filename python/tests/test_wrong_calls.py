@@ -93,6 +93,17 @@ def test_a_wrong_option_is_refused_by_name_and_nothing_is_written(options: Any, 
     assert np.array_equal(x, before)
 
 
+def test_errors_of_rotate_say_positions_where_the_caller_does() -> None:
+    q = ones(1, 1, 2, 8)
+    for positions, error in [(np.arange(3), bearing.ShapeError), (2**40, bearing.RangeError)]:
+        with pytest.raises(error, match=r"^\[rotate\] positions: "):
+            bearing.rotate(TABLE, q, q.copy(), positions)
+    with pytest.raises(bearing.ShapeError, match=r"^\[rotate\] positions: "):
+        bearing.rotate(TABLE, q, ones(1, 1, 3, 8), np.arange(2))
+    with pytest.raises(bearing.ShapeError, match=r"^\[rotate\] k_positions: "):
+        bearing.rotate(TABLE, q, q.copy(), np.arange(2), k_positions=np.arange(3))
+
+
 @pytest.mark.parametrize(
     ("make", "error", "says"),
     [

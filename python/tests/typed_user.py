@@ -26,7 +26,7 @@ def refused() -> None:
     bearing.Rope(head_dim=16, pairing="halves")  # type: ignore[arg-type]
     bearing.T5(direction="both")  # type: ignore[arg-type]
     bearing.attention(q, k, v)  # type: ignore[call-arg]
-    bearing.rotate(rope, q)  # type: ignore[call-overload]
+    bearing.rotate(rope.scaling, q)  # type: ignore[call-overload]
     rope.base = 1e4  # type: ignore[misc]
     bearing.roate(table, q)  # type: ignore[attr-defined]
 

@@ -1,0 +1,103 @@
+#pragma once
+
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+
+#include <algorithm>
+#include <array>
+#include <bearing/view.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+// Where the elements of a caller's array lie, whatever it is: NumPy's, PyTorch's, JAX's, a buffer or DLPack.
+
+namespace bearing::python {
+
+namespace nb = nanobind;
+
+enum class ArrayKind { numpy, torch, jax, other };
+
+/// Extents or strides: few, and never on the heap.
+class Extents {
+ public:
+  static constexpr std::size_t most = 8;
+
+  void push_back(Index extent) { values_[size_++] = extent; }
+  std::size_t size() const { return size_; }
+  Index operator[](std::size_t axis) const { return values_[axis]; }
+  const Index* begin() const { return values_.data(); }
+  const Index* end() const { return values_.data() + size_; }
+  operator std::vector<Index>() const { return {begin(), end()}; }
+
+ private:
+  std::array<Index, most> values_{};
+  std::size_t size_ = 0;
+};
+
+/// What an array is asked for, said in errors.
+struct Argument {
+  const char* function;
+  const char* name;
+
+  [[noreturn]] void fail(const std::string& wanted, const std::string& got) const;
+};
+
+/// What an array must be, said in errors: any array at all, and one of its types.
+struct Expected {
+  const char* array;
+  const char* type;
+};
+
+/// The memory of an array on the CPU, which it keeps alive. Its numbers are there as they count: no sign in a flag, no
+/// mask beside them.
+struct Memory {
+  enum class Use { read, write, look };  ///< look: at what no call will read as it is, of any type
+
+  /// Throws TypeError for what is no such array, which says why.
+  Memory(nb::handle from, const Argument& argument, const Expected& wanted, Use use = Use::read);
+
+  ArrayKind kind;
+  nb::dlpack::dtype type{};    ///< 0 bits: one that no protocol knows
+  const void* data = nullptr;  ///< never null, also where there are no elements
+  Extents shape, stride;       ///< in elements
+
+  bool is_empty() const { return std::find(shape.begin(), shape.end(), 0) != shape.end(); }
+
+ private:
+  void check_mask(nb::handle from, const Argument& argument) const;
+  void take_numpy(nb::handle from, const Argument& argument, const Expected& wanted, Use use);
+  bool take_buffer(nb::handle from, const Argument& argument, Use use);
+  void take_tensor(nb::handle from, const Argument& argument, const Expected& wanted, Use use);
+  void take_dlpack(nb::handle from, const Argument& argument, const Expected& wanted, Use use);
+  void place(const Argument& argument);
+
+  nb::object object_;          // keeps NumPy's memory, and that of buffers
+  nb::ndarray<nb::ro> array_;  // keeps that of others
+};
+
+/// An array's elements as those of one type: its own memory, or a copy.
+template <class T>
+struct Elements {
+  std::vector<T> copy;
+  const T* data = nullptr;
+  Extents stride;
+};
+/// Those of an array of integers, or none of another one. What is copied of other types than int64 is the memory that
+/// they lie in, or they alone where they are fewer: never more than the caller holds, whatever a broadcast array says
+/// of its shape.
+std::optional<Elements<Index>> integers_of(const Memory& from, const Argument& argument);
+/// Those of an array of float64 or float32, in the same way.
+std::optional<Elements<double>> reals_of(const Memory& from);
+
+/// Throws TypeError for an array that cannot be read as it is; what is none is left to whoever reads it.
+void check_array(nb::handle from, const Argument& argument);
+
+/// The type of an array's elements, or what it is if it is none.
+std::string type_text(nb::handle x);
+/// The class of a value.
+std::string class_of(nb::handle x);
+bool requires_grad(nb::handle tensor);
+bool is_tensor(nb::handle x);
+
+}  // namespace bearing::python
