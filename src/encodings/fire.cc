@@ -271,6 +271,16 @@ void FireBias<A>::collect(Index, Index head, const A* d_params) const {
   }
 }
 
+template <class A>
+void FireBias<A>::borrows(MemoryList& to) const {
+  to.param("Fire.c", params_.c);
+  to.param("Fire.multiplier", params_.multiplier);
+  to.param("Fire.hidden_weight", params_.hidden_weight);
+  to.param("Fire.hidden_bias", params_.hidden_bias);
+  to.param("Fire.out_weight", params_.out_weight);
+  to.param("Fire.out_bias", params_.out_bias);
+}
+
 template class FireBias<float>;
 template class FireBias<double>;
 

@@ -148,9 +148,10 @@ RotateCall<T> checked_call(const Names& names, const RopeTable<Compute<T>>& tabl
   const bool same = in.data == out.data && in.stride == out.stride;
   if (!same) check_heads(names.function, names.out, View<const T, 4>(out), f.head_dim);
   check_distinct(names.function, names.out, out);
-  if (!same) check_apart(names.function, names.out, in, out);
+  check_same_or_apart(names.function, names.out, in, out);
   positions.check(names.function, names.positions, f.axes, in.shape[0], in.shape[2]);
   check_rows(names.function, names.positions, table, positions, in.shape[0], in.shape[2]);
+  if (!positions.is_offset()) check_apart(names.function, names.out, out, names.positions, positions.memory());
   return {.rows = &table.rows(),
           .at = positions,
           .in = in,
@@ -173,9 +174,9 @@ template <class T>
 void rotate_both(const RopeTable<Compute<T>>& table, const Turned<T>& q, const Turned<T>& k, const Executor& on) {
   auto q_call = checked_call<T>({"rotate", "q", "q", q.name}, table, q.x, q.x, q.positions, false);
   auto k_call = checked_call<T>({"rotate", "k", "k", k.name}, table, k.x, k.x, k.positions, false);
-  if (q.x.data == k.x.data && q.x.size() > 0 && k.x.size() > 0) {
-    throw ShapeError("[rotate] k: must be another tensor than q, got the same memory, which would turn twice");
-  }
+  check_apart("rotate", "k", k.x, "q", q.x);
+  if (!k.positions.is_offset()) check_apart("rotate", "q", q.x, k.name, k.positions.memory());
+  if (!q.positions.is_offset()) check_apart("rotate", "k", k.x, q.name, q.positions.memory());
   Plan<T> q_plan(q_call, on), k_plan(k_call, on);  // both before either writes
   run(q_call, q_plan, on);
   run(k_call, k_plan, on);

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "encodings/rope_rows.hpp"
+#include "tensor_checks.hpp"
 #include "text.hpp"
 
 namespace bearing {
@@ -305,8 +306,12 @@ void fill(const RopeFrequencies& frequencies, const Positions& positions, View<T
   }
   check_rows("fill", "cos", cos);
   check_rows("fill", "sin", sin);
+  check_distinct("fill", "cos", cos);
+  check_distinct("fill", "sin", sin);
   const RowFrequencies f(frequencies);
   positions.check("fill", "positions", f.axes, 1, time);
+  CallMemory memory("fill");
+  memory.reads_positions("positions", positions).writes("cos", cos).writes("sin", sin).check();
   const RowKernels kernels = row_kernels();
   const bool plain = cos.stride[1] == 1 && sin.stride == cos.stride;
   const Index workers = std::clamp<Index>(on.workers, 1, Index{1} << 20);

@@ -233,7 +233,7 @@ TEST_F(WrongCalls, QueriesAreNotTurnedWhenTheKeysAreWrong) {
       {[&] { rotate(table, x(), {}, other(), Positions(max_position + 1)); }, Kind::range,
        "[rotate] k_positions: must lie within -2^31 and 2^31, got 2147483649 at [axis 0, batch 0, time 0]"},
       {[&] { rotate(table, x(), x(), {}); }, Kind::shape,
-       "[rotate] k: must be another tensor than q, got the same memory, which would turn twice"},
+       "[rotate] k: must share no memory with q, got tensors that overlap"},
   });
 }
 

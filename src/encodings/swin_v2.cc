@@ -63,7 +63,15 @@ void check(const char* function, const char* argument, const SwinV2& spec, const
                             ", shape is ", table.shape));
   }
   check_tensor(function, argument, table);
-  if constexpr (Writable<T>) check_distinct(function, argument, table);
+  CallMemory memory(function);
+  if constexpr (Writable<T>) {
+    check_distinct(function, argument, table);
+    memory.reads("w1", network.w1.value).reads("b1", network.b1.value).reads("w2", network.w2.value);
+    memory.writes(argument, table);
+  } else {
+    memory.param("w1", network.w1).param("b1", network.b1).param("w2", network.w2).reads(argument, table);
+  }
+  memory.check();
 }
 
 /// body(row, c_y, c_x) for every displacement.

@@ -57,6 +57,7 @@ class BEARING_EXPORT BertRelativeTerm {
   void add_score_grads(const Tile<A>& tile, const A* d_s, const TileGrads<A>& grads) const;
   Index param_size() const { return table_.grad.data == nullptr ? 0 : table_.value.shape[0] * table_.value.shape[1]; }
   void collect(Index batch, Index head, const A* d_params) const;
+  void borrows(MemoryList& to) const { to.param("BertRelative.table", table_); }
   Index scratch_size(Index rows, Index cols) const;
 
  private:

@@ -75,6 +75,7 @@ class BEARING_EXPORT DebertaTerm {
   void add_score_grads(const Tile<A>& tile, const A* d_s, const TileGrads<A>& grads) const;
   Index param_size() const { return grad_size(key_) + grad_size(query_); }
   void collect(Index batch, Index head, const A* d_params) const;
+  void borrows(MemoryList& to) const { to.param("Deberta.key", key_), to.param("Deberta.query", query_); }
   Index scratch_size(Index rows, Index cols) const;
 
  private:

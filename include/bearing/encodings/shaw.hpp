@@ -47,6 +47,7 @@ class BEARING_EXPORT ShawTerm {
                        const TileGrads<A>& grads) const;
   Index param_size() const;
   void collect(Index batch, Index head, const A* d_params) const;
+  void borrows(MemoryList& to) const { to.param("Shaw.key", key_), to.param("Shaw.value", value_); }
   Index scratch_size(Index rows, Index cols) const;
 
  private:

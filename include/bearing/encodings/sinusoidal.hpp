@@ -81,6 +81,9 @@ class BEARING_EXPORT SinusoidalInputs {
   void input_grads(const RowTile& tile, const A* d_p, A* d_params) const;
   Index param_size() const;
   void collect(Index batch, Index head, const A* d_params) const;
+  void borrows(MemoryList& to) const {
+    to.param("Sinusoidal.scale", learned_.scale), to.param("Sinusoidal.frequencies", learned_.frequencies);
+  }
 
  private:
   bool is_padding(double p) const;

@@ -83,6 +83,7 @@ class BEARING_EXPORT T5Bias {
   void bias_grads(Index head, Index n, const double* distance, const A* d_b, A* d_params) const;
   Index param_size() const { return table_.grad.data == nullptr ? 0 : buckets_.spec().buckets; }
   void collect(Index batch, Index head, const A* d_params) const;
+  void borrows(MemoryList& to) const { to.param("T5.table", table_); }
 
  private:
   T5Buckets buckets_;
