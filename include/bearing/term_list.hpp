@@ -124,6 +124,14 @@ auto with(const E& first, const More&... more) {
   static_assert(sizeof...(More) < TermList<A>::most);
   return TermList<A>{{erase<A>(first), erase<A>(more)...}, 1 + static_cast<Index>(sizeof...(More))};
 }
+/// with(): none, as {} says too.
+struct NoTerms {
+  template <class A>
+  operator TermList<A>() const {
+    return {};
+  }
+};
+inline NoTerms with() { return {}; }
 template <class... E>
 requires((!std::is_lvalue_reference_v<E>) || ...) void with(E&&...) = delete;
 

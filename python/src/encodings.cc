@@ -19,14 +19,18 @@ std::vector<ParameterMemory> Encoding::memory(const char* function, DataType ari
   for (std::size_t p = 0; p < infos_.size(); ++p) {
     if (parameter(p).is_none()) continue;
     const Array array(parameter(p), {function, infos_[p].name});
+    const auto fail = [&](const std::string& wanted, const std::string& got) {
+      const std::string named =
+          std::string(name()) + "." + infos_[p].name;  // which encoding's, as there may be several
+      Argument{function, named.c_str()}.fail(wanted, got);
+    };
     if (array.type() != arithmetic) {
-      array.argument().fail(std::string(name_of(arithmetic)) + ", the arithmetic of this call", name_of(array.type()));
+      fail(std::string(name_of(arithmetic)) + ", the arithmetic of this call", name_of(array.type()));
     }
     const std::size_t most = infos_[p].rank, fewest = infos_[p].fewest == 0 ? most : infos_[p].fewest;
     if (array.rank() < fewest || array.rank() > most) {
-      array.argument().fail(
-          "an array of " + (fewest == most ? "" : std::to_string(fewest) + " to ") + std::to_string(most) + " axes",
-          "one of " + std::to_string(array.rank()));
+      fail("an array of " + (fewest == most ? "" : std::to_string(fewest) + " to ") + std::to_string(most) + " axes",
+           "one of " + std::to_string(array.rank()));
     }
     all[p] = {array.data() == nullptr ? &none_of_it : array.data(), nullptr, array.shape(), array.stride()};
     if (wanted != Wanted::gradients) continue;

@@ -276,7 +276,7 @@ def test_wrong_arguments_of_an_encoding_are_told_by_name(rng):
 
 def test_parameters_of_another_arithmetic_are_refused_by_name(rng):
     bias = bearing.T5Bias(bearing.T5(direction="causal"), rng.standard_normal((32, HEADS)))
-    text = r"^\[add_scores\] table: must be float32, the arithmetic of this call, got float64$"
+    text = r"^\[add_scores\] T5Bias\.table: must be float32, the arithmetic of this call, got float64$"
     with pytest.raises(TypeError, match=text):
         bearing.add_scores(bias, np.zeros((HEADS, 2, 2), np.float32))
 

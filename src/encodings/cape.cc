@@ -5,6 +5,7 @@
 #include "encodings/limits.hpp"
 #include "encodings/sinusoid_rows.hpp"
 #include "tensor_checks.hpp"
+#include "terms/checks.hpp"
 #include "text.hpp"
 
 namespace bearing {
@@ -151,6 +152,7 @@ Cape2dInputs<A>::Cape2dInputs(const Cape2d& cape) : dim_(cape.dim) {
 
 template <class A>
 void Cape2dInputs<A>::check(const char* function, const Problem& problem) const {
+  check_present(function, "Cape2d", along_x_ != nullptr);
   if (problem.q_positions->axes() == 2) return;
   throw ShapeError(
       concat("[", function, "] positions: must have two axes, y and x, for Cape2d, got ", problem.q_positions->axes()));

@@ -165,6 +165,7 @@ void FireBias<A>::find_lines() {
 
 template <class A>
 void FireBias<A>::check(const char* function, const Problem& problem) const {
+  check_present(function, "Fire", !made_of_.empty());
   check_params(function, spec_, params_, problem.heads);
   const auto same = [](A was, A is) { return was == is || (std::isnan(was) && std::isnan(is)); };
   const std::vector<A> is = network();

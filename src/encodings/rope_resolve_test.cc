@@ -225,10 +225,10 @@ TEST(RopeResolve, ExplicitViewsAreCheckedToo) {
     return "accepted";
   };
   EXPECT_EQ(text(dense(theta, 2)), "accepted");
-  EXPECT_EQ(text(dense(theta, 3)), "[resolve] inv_freq: must have one entry per pair, 2, got 3");
-  EXPECT_EQ(text({}), "[resolve] inv_freq: must have one entry per pair, 2, got 0");
-  EXPECT_EQ(text(dense(theta + 1, 2)), "[resolve] inv_freq[1]: must be finite, got nan");
-  EXPECT_EQ(text(dense(theta, 2), 0), "[resolve] attention_factor: must be finite and greater than 0, got 0");
+  EXPECT_EQ(text(dense(theta, 3)), "[resolve_explicit] inv_freq: must have one entry per pair, 2, got 3");
+  EXPECT_EQ(text({}), "[resolve_explicit] inv_freq: must have one entry per pair, 2, got 0");
+  EXPECT_EQ(text(dense(theta + 1, 2)), "[resolve_explicit] inv_freq[1]: must be finite, got nan");
+  EXPECT_EQ(text(dense(theta, 2), 0), "[resolve_explicit] attention_factor: must be finite and greater than 0, got 0");
 }
 
 }  // namespace

@@ -43,8 +43,10 @@ struct Deberta {
   bool operator==(const Deberta&) const = default;
 };
 
-/// The bucket of a key at a distance n − m from the query, counted as DeBERTa does: positive for keys before the query,
-/// and not clamped. With mid = B/2 and M = max_relative_positions,
+/// The bucket of a key at a distance n − m from the query: `distance` is key minus query, as everywhere here, and the
+/// bucket has the other sign, DeBERTa's own, which counts query minus key: positive for keys before the query. A port
+/// of make_log_bucket_position(relative_pos) passes −relative_pos. Not clamped. With mid = B/2 and M =
+/// max_relative_positions,
 ///
 ///     |x| ≤ mid: x        else sign(x)·(mid + ⌈ln(|x|/mid) / ln((M − 1)/mid) · (mid − 1)⌉)        x = m − n
 ///

@@ -19,6 +19,8 @@ struct Shaw {
 
   /// Of a table, 2·clip + 1. Throws RangeError for a clip below 0 or past 2^31.
   BEARING_EXPORT Index rows() const;
+  /// The row of a distance, key minus query. Throws as rows().
+  BEARING_EXPORT Index row(Index distance) const;
   bool operator==(const Shaw&) const = default;
 };
 

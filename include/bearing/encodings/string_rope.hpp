@@ -34,7 +34,7 @@ class BEARING_EXPORT CayleyStringRows {
 
   CayleyStringRows(const CayleyString& string, Param<A, 3> frequencies, Param<A, 2> skew, Index group = 1);
 
-  void check(const char* function, const Problem& problem) const { rotation_.check(function, problem); }
+  void check(const char* function, const Problem& problem) const;
   Index turn_scratch(Index dim) const { return rotation_.turn_scratch(dim) + 2 * dim; }
   void turn(const RowTile& tile, const A* x, A* y) const;
   /// dS = −2 (I + S)⁻ᵀ dP (I + S)⁻ᵀ, its skew part; d_x = Pᵀ RoPE(p)ᵀ d_y.

@@ -51,6 +51,8 @@ BEARING_EXPORT Index t5_bucket(const T5& t5, Index distance);
 class BEARING_EXPORT T5Buckets {
  public:
   explicit T5Buckets(const T5& t5) : spec_(t5), thresholds_(t5_thresholds(t5)) {}
+  T5Buckets(const T5Buckets&) = default;  // moving copies: what was moved from still serves
+  T5Buckets& operator=(const T5Buckets&) = default;
 
   Index operator()(Index distance) const { return interval(distance).bucket; }
 
