@@ -87,7 +87,7 @@ class CallMemory {
   static constexpr std::size_t few = 48;
 
   CallMemory& with(const char* name, MemoryUse use, const Memory& memory) {
-    add(name, use, memory);
+    if (memory.bytes != 0) add(name, use, memory);
     return *this;
   }
   template <bool Grads, class E>

@@ -21,11 +21,12 @@ struct Memory {
   Memory() = default;
   template <class T, int Rank>
   requires(static_cast<std::size_t>(Rank) <= most_axes) Memory(View<T, Rank> x)
-      : data(x.data), bytes(x.data == nullptr || x.size() == 0 ? 0 : static_cast<Index>(sizeof(T))) {
+      : data(x.data), bytes(x.data == nullptr ? 0 : static_cast<Index>(sizeof(T))) {
     shape.fill(1);
     for (std::size_t axis = 0; axis < static_cast<std::size_t>(Rank); ++axis) {
       shape[axis] = x.shape[axis];
       stride[axis] = x.stride[axis];
+      if (shape[axis] == 0) bytes = 0;  // whatever the others are: their product need not fit 64 bits
     }
   }
 

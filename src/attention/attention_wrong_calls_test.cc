@@ -85,6 +85,14 @@ TEST(AttentionWrongCalls, ARightOneWrites) {
   EXPECT_FALSE(backward.untouched());
 }
 
+TEST(AttentionWrongCalls, NoEncodingsAreAnEmptyListOrWith) {
+  Call braces, words;
+  attention(braces.in, braces.out, braces.lse, {}, braces.options);
+  attention(words.in, words.out, words.lse, with(), words.options);
+  EXPECT_EQ(words.written, braces.written);
+  attention_backward(words.in, words.results, words.grads, with(), words.options);
+}
+
 TEST(AttentionWrongCalls, Inputs) {
   expect_refused<ShapeError>([](Call& c) { c.in.q.shape[1] = -1; },
                              "q: extents must not be negative, got shape [2, -1, 3, 8]");
