@@ -13,7 +13,6 @@
 #include <map>
 #include <mutex>
 #include <string>
-#include <thread>
 #include <utility>
 
 namespace bearing {
@@ -59,7 +58,8 @@ tbb::task_arena* arena_of(Index workers) {
   return &arenas.try_emplace(slots, slots).first->second;
 }
 
-// The floating-point mode of the calling thread (rounding, denormals, traps), for the threads that help it.
+// The floating-point mode of the calling thread (rounding, denormals, traps). oneTBB's threads do not have it, and
+// within an arena the calling thread itself does not either.
 class CallersMode {
  public:
   CallersMode() { std::fegetenv(&mode_); }
@@ -67,7 +67,6 @@ class CallersMode {
   // body() in this mode; the thread's own returns.
   template <class Body>
   void run(const Body& body) const {
-    if (std::this_thread::get_id() == caller_) return body();
     std::fenv_t own;
     std::fegetenv(&own);
     std::fesetenv(&mode_);
@@ -77,7 +76,6 @@ class CallersMode {
 
  private:
   std::fenv_t mode_;
-  std::thread::id caller_ = std::this_thread::get_id();
 };
 
 // Whether this thread is inside a task. A nested run is serial: a thread that never waits inside a task can neither
