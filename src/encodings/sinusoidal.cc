@@ -173,7 +173,6 @@ SinusoidalInputs<A>::SinusoidalInputs(const Sinusoidal& spec, SinusoidalParams<A
 
 template <class A>
 void SinusoidalInputs<A>::check(const char* function, const Problem& problem) const {
-  check_present(function, "Sinusoidal", rows_ != nullptr);
   if (problem.q_positions->axes() == 1) return;
   throw ShapeError(
       concat("[", function, "] positions: must have one axis for Sinusoidal, got ", problem.q_positions->axes()));
