@@ -102,6 +102,13 @@ bool shares_memory(const Memory& a, const Memory& b) {
   return distances.reach(static_cast<Index>(of_b.first - of_a.first));
 }
 
+void check_bytes_apart(const char* function, const char* argument, const Memory& written, const char* than,
+                       const Memory& other) {
+  if (!shares_memory(written, other)) return;
+  throw ShapeError(
+      text::concat("[", function, "] ", argument, ": must share no memory with ", than, ", got tensors that overlap"));
+}
+
 void CallMemory::add(const char* name, MemoryUse use, const Memory& memory) {
   if (memory.bytes == 0) return;
   const Entry entry{name, use, MemoryExtent(memory), memory};

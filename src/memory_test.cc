@@ -77,6 +77,15 @@ TEST(SharesMemory, AgreesWithALookAtEveryByte) {
   EXPECT_GT(apart, 400);
 }
 
+TEST(SharesMemory, NothingSharesWithNoElements) {
+  const std::vector<float> room(100);
+  const View<const float, 2> all = dense(room.data(), 10, 10), none{room.data() + 50, {0, 10}, {10, 1}};
+  EXPECT_TRUE(shares_memory(all, all));
+  EXPECT_FALSE(shares_memory(all, none));
+  EXPECT_FALSE(shares_memory(none, none));
+  EXPECT_FALSE(shares_memory(none, View<const float, 1>{}));
+}
+
 TEST(SharesMemory, SlicesOfOneBufferLieApart) {
   constexpr Index batch = 2, time = 300, heads = 8, dim = 64;
   std::vector<float> buffer(batch * time * 3 * heads * dim);

@@ -15,27 +15,39 @@ namespace bearing {
 
 /// The memory that a tensor's elements lie in: [first, last) in bytes; empty for no elements.
 struct MemoryExtent {
-  std::uintptr_t first, last;
+  std::uintptr_t first = 0, last = 0;
 
-  explicit MemoryExtent(const Memory& of) : first(reinterpret_cast<std::uintptr_t>(of.data)), last(first) {
-    if (of.bytes == 0) return;
-    Index low = 0, high = 1;
-    for (std::size_t axis = 0; axis < Memory::most_axes; ++axis) {
-      (of.stride[axis] < 0 ? low : high) += (of.shape[axis] - 1) * of.stride[axis];
-    }
-    last += static_cast<std::uintptr_t>(high * of.bytes);
-    first += static_cast<std::uintptr_t>(low * of.bytes);
-  }
+  explicit MemoryExtent(const Memory& of) : MemoryExtent(of.data, of.bytes, of.shape, of.stride) {}
+  template <class T, int Rank>
+  explicit MemoryExtent(const View<T, Rank>& x) : MemoryExtent(x.data, Index{sizeof(T)}, x.shape, x.stride) {}
 
   bool meets(const MemoryExtent& other) const { return first < other.last && other.first < last; }
+
+ private:
+  template <std::size_t Rank>
+  MemoryExtent(const void* data, Index bytes, const std::array<Index, Rank>& shape,
+               const std::array<Index, Rank>& stride) {
+    if (data == nullptr || bytes == 0) return;
+    Index low = 0, high = 1;
+    for (std::size_t axis = 0; axis < Rank; ++axis) {
+      if (shape[axis] == 0) return;
+      (stride[axis] < 0 ? low : high) += (shape[axis] - 1) * stride[axis];
+    }
+    const auto base = reinterpret_cast<std::uintptr_t>(data);
+    first = base + static_cast<std::uintptr_t>(low * bytes);
+    last = base + static_cast<std::uintptr_t>(high * bytes);
+  }
 };
 
-/// Throws ShapeError unless a tensor that is written lies apart from another one.
-inline void check_apart(const char* function, const char* argument, const Memory& written, const char* than,
-                        const Memory& other) {
-  if (!MemoryExtent(written).meets(MemoryExtent(other)) || !shares_memory(written, other)) return;
-  throw ShapeError(
-      text::concat("[", function, "] ", argument, ": must share no memory with ", than, ", got tensors that overlap"));
+/// Throws ShapeError if tensors share memory whose extents meet.
+void check_bytes_apart(const char* function, const char* argument, const Memory& written, const char* than,
+                       const Memory& other);
+
+/// Throws ShapeError unless a tensor that is written lies apart from another one. Either is a View or a Memory.
+template <class Written, class Other>
+void check_apart(const char* function, const char* argument, const Written& written, const char* than,
+                 const Other& other) {
+  if (MemoryExtent(written).meets(MemoryExtent(other))) check_bytes_apart(function, argument, written, than, other);
 }
 
 /// Throws ShapeError unless `out` is the very view `in` or lies elsewhere.
