@@ -66,7 +66,14 @@ class CallMemory {
   explicit CallMemory(const char* function) : function_(function) {}
 
   CallMemory& reads(const char* name, const Memory& memory) { return with(name, MemoryUse::read, memory); }
-  CallMemory& writes(const char* name, const Memory& memory) { return with(name, MemoryUse::write, memory); }
+  template <class T, int Rank>
+  CallMemory& reads(const char* name, const View<T, Rank>& x) {
+    return x.data == nullptr ? *this : with(name, MemoryUse::read, x);  // most are not given: that costs nothing
+  }
+  template <class T, int Rank>
+  CallMemory& writes(const char* name, const View<T, Rank>& x) {
+    return x.data == nullptr ? *this : with(name, MemoryUse::write, x);
+  }
   CallMemory& reads_positions(const char* name, const Positions& positions) {
     return positions.is_offset() ? *this : reads(name, positions.memory());
   }
