@@ -276,6 +276,7 @@ std::string to_json(const Rope& rope) {
     writer.raw("part", window.text());
   }
   if (rope.axes != RopeAxes{}) writer.raw("axes", axes_json(rope.axes));
+  if (rope.attention_factor != 1) writer("attention_factor", rope.attention_factor);
   return writer.text();
 }
 
@@ -296,9 +297,11 @@ Rope parse_rope(std::string_view text, const std::string& name) {
   rope.part = read_part(object);
   if (const auto scaling = object.object("scaling")) rope.scaling = read_scaling(*scaling);
   if (const auto axes = object.object("axes")) rope.axes = read_axes(*axes);
+  rope.attention_factor = object.number("attention_factor", json::positive).value_or(rope.attention_factor);
 
   MemberReader reader(object);
-  for (const char* key : {"head_dim", "rotary_dim", "pairing", "base", "scaling", "part", "axes"}) reader.asked(key);
+  for (const char* key : {"head_dim", "rotary_dim", "pairing", "base", "scaling", "part", "axes", "attention_factor"})
+    reader.asked(key);
   reader.refuse_the_rest();
   // There is nowhere to put a warning, and a spec is short enough to be right.
   if (const auto warnings = notes.take(); !warnings.empty()) notes.fail(warnings[0].pointer, warnings[0].text);

@@ -9,7 +9,8 @@ namespace {
 
 bool same(const Rope& a, const Rope& b) {
   return a.head_dim == b.head_dim && a.rotary_dim == b.rotary_dim && a.base == b.base &&
-         Pairing{a.pairing} == Pairing{b.pairing} && a.scaling == b.scaling && a.part == b.part && a.axes == b.axes;
+         Pairing{a.pairing} == Pairing{b.pairing} && a.scaling == b.scaling && a.part == b.part && a.axes == b.axes &&
+         a.attention_factor == b.attention_factor;
 }
 
 Rope spec(RopeScaling scaling) {
@@ -66,6 +67,13 @@ TEST(RopeJson, EveryPartAndAxisOrderReadsBackAsItWas) {
       EXPECT_TRUE(same(parse_rope(to_json(rope)), rope)) << to_json(rope);
     }
   }
+}
+
+TEST(RopeJson, AnAttentionFactorReadsBackAsItWas) {
+  Rope rope = spec(LinearScaling{4});
+  rope.attention_factor = 1.0 / 3;
+  EXPECT_TRUE(same(parse_rope(to_json(rope)), rope)) << to_json(rope);
+  EXPECT_NE(error_of(R"({"head_dim": 8, "pairing": "half", "attention_factor": 0})"), "no error");
 }
 
 TEST(RopeJson, TheTextIsWhatTheGuideShows) {

@@ -47,6 +47,14 @@ void check_row(const Call& call, const T* row, Index stride, Index time, Index a
 
 }  // namespace
 
+Memory Positions::memory() const {
+  std::array<Index, 3> shape = shape_;
+  for (Index& extent : shape) extent = extent == any ? 1 : extent;  // whose stride is 0
+  if (kind_ == Kind::integer) return View<const Index, 3>{integer_, shape, stride_};
+  if (kind_ == Kind::real) return View<const double, 3>{real_, shape, stride_};
+  return {};
+}
+
 void Positions::check(const char* function, const char* argument, Index axes, Index batch, Index time) const {
   const Call call{function, argument};
   const bool counts_up = step_ != 0;

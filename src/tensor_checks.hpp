@@ -5,6 +5,7 @@
 #include <bearing/positions.hpp>
 #include <bearing/view.hpp>
 
+#include "overlaps.hpp"
 #include "text.hpp"
 
 // What every tensor of a caller must be, checked before anything is written.
@@ -109,45 +110,6 @@ template <class T, int Rank>
 void check_output(const char* function, const char* argument, View<T, Rank> x) {
   check_tensor(function, argument, x);
   check_distinct(function, argument, x);
-}
-
-/// Throws ShapeError if a tensor that is written starts where another one does. Tensors may well lie between each
-/// other's rows (slices of one array of queries, keys and values), so that more cannot be told from their ends.
-template <class T, class U, int Rank, int OtherRank>
-void check_other(const char* function, const char* argument, View<T, Rank> written, const char* than,
-                 View<U, OtherRank> other) {
-  if (written.size() == 0 || other.size() == 0) return;
-  if (static_cast<const void*>(written.data) != static_cast<const void*>(other.data)) return;
-  throw ShapeError(
-      text::concat("[", function, "] ", argument, ": must be another tensor than ", than, ", got the same memory"));
-}
-
-/// The memory that a view's elements lie in: [first, last) in bytes; empty for an empty view.
-struct MemoryExtent {
-  std::uintptr_t first = 0, last = 0;
-
-  template <class T, int Rank>
-  explicit MemoryExtent(View<T, Rank> x) {
-    if (x.size() == 0) return;
-    Index low = 0, high = 1;
-    for (std::size_t axis = 0; axis < static_cast<std::size_t>(Rank); ++axis) {
-      (x.stride[axis] < 0 ? low : high) += (x.shape[axis] - 1) * x.stride[axis];
-    }
-    const auto base = reinterpret_cast<std::uintptr_t>(x.data);
-    first = base + static_cast<std::uintptr_t>(low) * sizeof(T);
-    last = base + static_cast<std::uintptr_t>(high) * sizeof(T);
-  }
-};
-
-/// Throws ShapeError unless `out` is the very view `in` or lies elsewhere.
-template <class T, int Rank>
-void check_apart(const char* function, const char* argument, View<const T, Rank> in, View<T, Rank> out) {
-  if (in.data == out.data && in.shape == out.shape && in.stride == out.stride) return;
-  const MemoryExtent a(in), b(out);
-  if (a.first < b.last && b.first < a.last) {
-    throw ShapeError(text::concat("[", function, "] ", argument,
-                                  ": must be the input's own view or share no memory with it, got views that overlap"));
-  }
 }
 
 }  // namespace bearing

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <bearing/error.hpp>
 #include <bearing/view.hpp>
 #include <charconv>
 #include <string>
@@ -45,6 +46,25 @@ std::string concat(const Pieces&... pieces) {
   std::string joined;
   (append(joined, pieces), ...);
   return joined;
+}
+
+/// A text as if `function` had said it.
+inline std::string renamed(std::string_view function, std::string_view what) {
+  const std::size_t end = what.find("] ");
+  return concat("[", function, end == what.npos ? std::string_view("] ") : std::string_view(""),
+                end == what.npos ? what : what.substr(end));
+}
+
+/// Calls body(); its errors name the function that the user called, not the one that found them.
+template <class Body>
+auto in_the_name_of(std::string_view function, const Body& body) {
+  try {
+    return body();
+  } catch (const ShapeError& error) {
+    throw ShapeError(renamed(function, error.what()));
+  } catch (const RangeError& error) {
+    throw RangeError(renamed(function, error.what()));
+  }
 }
 
 }  // namespace bearing::text

@@ -1,6 +1,7 @@
 #include <bearing/error.hpp>
 #include <bearing/threads.hpp>
 
+#include <pthread.h>
 #include <sched.h>
 #include <tbb/global_control.h>
 #include <tbb/parallel_for.h>
@@ -8,6 +9,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cfenv>
 #include <map>
 #include <mutex>
 #include <string>
@@ -24,18 +26,57 @@ Index usable_cpus() {
   return std::max<Index>(1, CPU_COUNT(&cpus));
 }
 
+// oneTBB's threads are not in a child that fork() made, but its locks are, as another thread may have left them: once
+// it has run anything, a child must not touch it again.
+std::atomic<bool> used = false, forked = false;
+
+std::mutex& arenas_mutex() {
+  static std::mutex mutex;
+  return mutex;
+}
+
+void watch_forks() {
+  static const int watched = pthread_atfork([] { arenas_mutex().lock(); }, [] { arenas_mutex().unlock(); },
+                                            [] {
+                                              if (used) forked = true;
+                                              arenas_mutex().unlock();
+                                            });
+  static_cast<void>(watched);  // without memory for it forks go unnoticed
+}
+
 // oneTBB's arena for this many threads, the same one each time: entering it takes a fraction of a microsecond, making
 // one takes hundreds. It starts no thread before its first task, and is never destroyed, since executors are plain
-// values that nobody keeps count of.
-tbb::task_arena& arena_of(Index workers) {
+// values that nobody keeps count of. Null after a fork.
+tbb::task_arena* arena_of(Index workers) {
+  watch_forks();
+  const std::lock_guard lock(arenas_mutex());
+  if (forked) return nullptr;
   // Slots beyond oneTBB's own limit stay empty, and asking for them makes it print a warning.
   const auto limit = tbb::global_control::active_value(tbb::global_control::max_allowed_parallelism);
   const int slots = static_cast<int>(std::min(workers, static_cast<Index>(limit)));
-  static std::mutex mutex;
   static auto& arenas = *new std::map<int, tbb::task_arena>;
-  const std::lock_guard lock(mutex);
-  return arenas.try_emplace(slots, slots).first->second;
+  return &arenas.try_emplace(slots, slots).first->second;
 }
+
+// The floating-point mode of the calling thread (rounding, denormals, traps). oneTBB's threads do not have it, and
+// within an arena the calling thread itself does not either.
+class CallersMode {
+ public:
+  CallersMode() { std::fegetenv(&mode_); }
+
+  // body() in this mode; the thread's own returns.
+  template <class Body>
+  void run(const Body& body) const {
+    std::fenv_t own;
+    std::fegetenv(&own);
+    std::fesetenv(&mode_);
+    body();
+    std::fesetenv(&own);
+  }
+
+ private:
+  std::fenv_t mode_;
+};
 
 // Whether this thread is inside a task. A nested run is serial: a thread that never waits inside a task can neither
 // deadlock between two arenas nor pick up a stranger's task.
@@ -49,14 +90,16 @@ void run_in_arena(void* context, Index tasks, void (*task)(void* data, Index i),
     for (Index i = next++; i < tasks; i = next++) task(data, i);
     in_task = outer;
   };
-  if (!in_task) {
+  if (!in_task && context != nullptr && !forked) {
+    used = true;
     try {
+      const CallersMode mode;
       auto& arena = *static_cast<tbb::task_arena*>(context);
       arena.execute([&] {
         const Index slots = std::min<Index>(tbb::this_task_arena::max_concurrency(), tasks);
         tbb::this_task_arena::isolate([&] {
           tbb::parallel_for(
-              Index{0}, slots, [&](Index) { drain(); }, tbb::simple_partitioner());
+              Index{0}, slots, [&](Index) { mode.run(drain); }, tbb::simple_partitioner());
         });
       });
     } catch (...) {
@@ -74,7 +117,7 @@ Executor threads(Index workers) {
                      std::to_string(workers));
   }
   if (workers == 0) workers = usable_cpus();
-  return {workers, run_in_arena, &arena_of(workers)};
+  return {workers, run_in_arena, arena_of(workers)};
 }
 
 }  // namespace bearing

@@ -1,13 +1,18 @@
+#include <bearing/attention.hpp>
 #include <bearing/error.hpp>
 #include <bearing/threads.hpp>
 
 #include <dirent.h>
 #include <gtest/gtest.h>
 #include <sched.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
+#include <cfenv>
 #include <chrono>
+#include <cmath>
 #include <set>
 #include <string>
 #include <thread>
@@ -149,6 +154,92 @@ TEST(Threads, TheDefaultIsWhatTheAffinityAllows) {
   const Index workers = threads().workers;
   ASSERT_EQ(sched_setaffinity(0, sizeof all, &all), 0);
   EXPECT_EQ(workers, 1);
+}
+
+/// Two tasks of two threads, where there are two CPUs: each waits a while for the other.
+template <class Body>
+void on_two_threads(const Body& body) {
+  std::atomic<int> begun = 0;
+  parallel(threads(2), 2, [&](Index i) {
+    ++begun;
+    const auto limit = std::chrono::steady_clock::now() + std::chrono::milliseconds(200);
+    while (begun < 2 && std::chrono::steady_clock::now() < limit) std::this_thread::yield();
+    body(i);
+  });
+}
+
+TEST(Threads, WorkInTheCallersFloatingPointMode) {
+  for (const int mode : {FE_TONEAREST, FE_UPWARD, FE_DOWNWARD, FE_TOWARDZERO, FE_TONEAREST}) {
+    ASSERT_EQ(std::fesetround(mode), 0);
+    int seen[2] = {-1, -1};
+    on_two_threads([&](Index i) { seen[i] = std::fegetround(); });
+    EXPECT_EQ(std::fegetround(), mode);
+    std::fesetround(FE_TONEAREST);
+    EXPECT_EQ(seen[0], mode);
+    EXPECT_EQ(seen[1], mode);
+  }
+}
+
+#if defined(__x86_64__)
+TEST(Threads, FlushDenormalsWhereTheCallerDoes) {
+  const unsigned usual = __builtin_ia32_stmxcsr();
+  for (const unsigned flags : {0x8040u, 0u}) {  // flush to zero and denormals are zero; then as ever
+    __builtin_ia32_ldmxcsr(usual | flags);
+    unsigned seen[2] = {1, 1};
+    on_two_threads([&](Index i) { seen[i] = __builtin_ia32_stmxcsr() & 0x8040u; });
+    const unsigned after = __builtin_ia32_stmxcsr() & 0x8040u;
+    __builtin_ia32_ldmxcsr(usual);
+    EXPECT_EQ(after, flags);
+    EXPECT_EQ(seen[0], flags);
+    EXPECT_EQ(seen[1], flags);
+  }
+}
+#endif
+
+TEST(Threads, AttentionHasTheSameBitsForAnyNumberInAnyMode) {
+  constexpr Index heads = 8, time = 40, dim = 16;
+  std::vector<float> x(heads * time * dim);
+  for (std::size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(std::sin(static_cast<double>(i)));
+  const auto of = [&](Index workers) {
+    std::vector<float> out(x.size());
+    const View<const float, 4> in = bhtd<const float>(x.data(), 1, heads, time, dim);
+    attention<float>({in, in, in}, bhtd(out.data(), 1, heads, time, dim), {}, {}, {.mask = Mask::causal},
+                     threads(workers));
+    return out;
+  };
+  const std::vector<float> nearest = of(1);
+  std::fesetround(FE_UPWARD);
+  const std::vector<float> one = of(1);
+  bool same = true;
+  for (int round = 0; round < 20; ++round) same = same && of(4) == one;
+  std::fesetround(FE_TONEAREST);
+  EXPECT_TRUE(same);
+  EXPECT_NE(one, nearest);  // the mode was there
+}
+
+TEST(Threads, AChildOfForkWorksThoughAnotherThreadWasInsideACall) {
+  std::atomic<bool> done = false;
+  std::thread other([&] {
+    while (!done) parallel(threads(2), 4, [](Index) {});
+  });
+  for (int round = 0; round < 20; ++round) {
+    std::this_thread::sleep_for(std::chrono::microseconds(300 * round));
+    const pid_t child = fork();
+    ASSERT_GE(child, 0);
+    if (child == 0) {
+      alarm(20);  // a child that hangs dies of it
+      std::atomic<int> runs = 0;
+      parallel(threads(2), 50, [&](Index) { ++runs; });
+      parallel(threads(3), 50, [&](Index) { ++runs; });
+      _exit(runs == 100 ? 0 : 1);
+    }
+    int status = 0;
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+    EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
+    if (!WIFEXITED(status)) break;
+  }
+  done = true;
+  other.join();
 }
 
 TEST(Threads, ANegativeNumberIsRefused) {

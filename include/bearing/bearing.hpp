@@ -45,6 +45,7 @@
 #include <bearing/half.hpp>
 #include <bearing/inspect.hpp>
 #include <bearing/linear_attention.hpp>
+#include <bearing/memory.hpp>
 #include <bearing/positions.hpp>
 #include <bearing/properties.hpp>
 #include <bearing/reference.hpp>

@@ -7,6 +7,8 @@ namespace bearing {
 /// Where the work runs. The library starts no threads: it hands `tasks` independent tasks to `run`, which must call
 /// task(data, 0) … task(data, tasks − 1), each once, in any order, on any threads, and return when all are done.
 ///
+/// Tasks count on the floating-point mode of the thread that calls; where others run them, they should have it too.
+///
 /// The default runs them one after the other on the calling thread. Results have the same bits for every executor.
 /// `bearing/threads.hpp` has one on oneTBB; an engine passes its own pool.
 struct Executor {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <bearing/export.hpp>
+#include <bearing/memory.hpp>
 #include <bearing/view.hpp>
 #include <concepts>
 
@@ -67,6 +68,9 @@ class BEARING_EXPORT Positions {
     if (kind_ != Kind::real) return static_cast<double>(integer(axis, b, t));
     return real_[axis * stride_[0] + b * stride_[1] + t * stride_[2]];
   }
+
+  /// Where they lie; nowhere for positions that only count up from a number.
+  Memory memory() const;
 
   /// Throws ShapeError unless these are positions for `batch` sequences of `time` tokens on `axes` axes (one axis
   /// serves all of them: text), RangeError if one of them is past ±2^31 or not a number.

@@ -24,6 +24,7 @@ struct InputEncoding {
   Index dim = 0;
   Index numbers_at_once = 0;    ///< 0: 64 rows, which stay in the nearest cache
   bool grads_in_order = false;  ///< see term.hpp
+  void (*borrows)(const void*, MemoryList& to) = nullptr;
 
   template <class E>
   requires(!std::same_as<E, InputEncoding> && InputTerm<E, A>) InputEncoding(const E& encoding)
@@ -33,6 +34,9 @@ struct InputEncoding {
       check = [](const void* e, const char* function, const Problem& problem) {
         static_cast<const E*>(e)->check(function, problem);
       };
+    }
+    if constexpr (Borrower<E>) {
+      borrows = [](const void* e, MemoryList& to) { static_cast<const E*>(e)->borrows(to); };
     }
     inputs = [](const void* e, const RowTile& tile, A* p) { static_cast<const E*>(e)->inputs(tile, p); };
     if constexpr (requires { encoding.input_scratch(Index{}); }) {
@@ -103,6 +107,7 @@ struct RowEncoding {
   void (*collect)(const void*, Index batch, Index head, const A* d_params) = nullptr;
   Index (*out_dim)(const void*, Index dim) = nullptr;
   Index (*turn_scratch)(const void*, Index dim) = nullptr;
+  void (*borrows)(const void*, MemoryList& to) = nullptr;
   Index param_size = 0;
 
   template <class E>
@@ -113,6 +118,9 @@ struct RowEncoding {
       check = [](const void* e, const char* function, const Problem& problem) {
         static_cast<const E*>(e)->check(function, problem);
       };
+    }
+    if constexpr (Borrower<E>) {
+      borrows = [](const void* e, MemoryList& to) { static_cast<const E*>(e)->borrows(to); };
     }
     turn = [](const void* e, const RowTile& tile, const A* x, A* y) { static_cast<const E*>(e)->turn(tile, x, y); };
     turn_grads = [](const void* e, const RowTile& tile, const A* x, const A* d_y, A* d_x, A* d_params) {

@@ -3,6 +3,7 @@
 #include <array>
 #include <bearing/executor.hpp>
 #include <bearing/export.hpp>
+#include <bearing/memory.hpp>
 #include <bearing/positions.hpp>
 #include <bearing/view.hpp>
 #include <concepts>
@@ -26,6 +27,9 @@
 //                                                              parameters' gradient; 0 if none is wanted
 //     void collect(Index batch, Index head, const A* d) const  adds such a block into the gradients; called for every
 //                                                              batch and head in rising order, so sums have one order
+//     void borrows(MemoryList& to) const                       names the caller's memory that it refers to, so that
+//     calls
+//                                                              can refuse outputs that overlap it
 //     Index scratch_size(Index rows, Index cols) const         numbers of A that a tile of that size needs to work
 //     Index turn_scratch(Index dim) const                      doubles that turn and turn_grads need to work
 //     Index input_scratch(Index rows) const                    doubles that inputs and input_grads need
@@ -122,6 +126,12 @@ concept ScoreTerm = DistanceBias<E, A> || TileTerm<E, A>;
 template <class E, class A>
 concept ValueTerm = requires(const E& e, const Tile<A>& tile, const A* p, Index value_dim, A* o, Index o_stride) {
   e.add_values(tile, p, value_dim, o, o_stride);  // adds Σ_j p_ij V[ρ(i, j)] to o: [rows, value_dim]
+};
+
+/// Refers to memory of the caller, and says which.
+template <class E>
+concept Borrower = requires(const E& e, MemoryList& to) {
+  e.borrows(to);
 };
 
 /// Has nothing to learn from and looks at neither queries nor keys.

@@ -30,6 +30,7 @@ struct Term {
   Index (*turn_scratch)(const void*, Index dim) = nullptr;
   Index param_size = 0;
   bool whole_rows = false;
+  void (*borrows)(const void*, MemoryList& to) = nullptr;
 };
 
 template <class A, class E>
@@ -83,6 +84,9 @@ requires(ScoreTerm<E, A> || ValueTerm<E, A> || RowTerm<E, A>) Term<A> erase(cons
     };
   }
   if constexpr (requires { E::whole_rows; }) term.whole_rows = E::whole_rows;
+  if constexpr (Borrower<E>) {
+    term.borrows = [](const void* self, MemoryList& to) { static_cast<const E*>(self)->borrows(to); };
+  }
   if constexpr (RowTerm<E, A>) {
     term.turn = [](const void* self, const RowTile& tile, const A* x, A* y) {
       static_cast<const E*>(self)->turn(tile, x, y);
@@ -120,6 +124,14 @@ auto with(const E& first, const More&... more) {
   static_assert(sizeof...(More) < TermList<A>::most);
   return TermList<A>{{erase<A>(first), erase<A>(more)...}, 1 + static_cast<Index>(sizeof...(More))};
 }
+/// with(): none, as {} says too.
+struct NoTerms {
+  template <class A>
+  operator TermList<A>() const {
+    return {};
+  }
+};
+inline NoTerms with() { return {}; }
 template <class... E>
 requires((!std::is_lvalue_reference_v<E>) || ...) void with(E&&...) = delete;
 

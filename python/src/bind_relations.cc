@@ -83,7 +83,8 @@ void bind_shaw(nb::module_& m) {
        "clip\n\n"
        "Shaw, Uszkoreit, Vaswani 2018, arXiv 1803.02155.",
        Shaw{}, Field{"clip", &Shaw::clip})
-      .def("rows", &Shaw::rows, "Of the tables: 2 clip + 1.");
+      .def("rows", &Shaw::rows, "Of the tables: 2 clip + 1.")
+      .def("row", &Shaw::row, nb::arg("distance"), "The row of a distance, key minus query; far ones share the ends.");
   encoding<Shaw, 3, 3>(
       m, "ShawTerm",
       "Shaw's two sites, scores and values; either table may be left out.\n\n"
@@ -105,14 +106,18 @@ void bind_bert(nb::module_& m) {
        "Huang, Liang, Xu, Xiang 2020, arXiv 2009.13658, after Shaw, Uszkoreit, Vaswani 2018, arXiv 1803.02155.",
        BertRelative{}, Field{"max_position_embeddings", &BertRelative::max_position_embeddings},
        Field{"position_embedding_type", &BertRelative::type})
-      .def("rows", &BertRelative::rows, "Of the table: 2 max_position_embeddings - 1.");
+      .def("rows", &BertRelative::rows, "Of the table: 2 max_position_embeddings - 1.")
+      .def("row", &BertRelative::row, nb::arg("distance"),
+           "The row of a distance, key minus query. Raises RangeError for one that has none.");
   spec(m, "Wav2Vec2BertRelative",
        "Vectors by clipped distance for keys, as Wav2Vec2-BERT has them.\n\n"
        "    s_ij <- s_ij + scale q_i E[rho]        rho = clip(n - m, -left, right) + left\n\n"
        "left and right are left_max_position_embeddings and right_max_position_embeddings.\n\n"
        "After Shaw, Uszkoreit, Vaswani 2018, arXiv 1803.02155.",
        Wav2Vec2BertRelative{}, Field{"left", &Wav2Vec2BertRelative::left}, Field{"right", &Wav2Vec2BertRelative::right})
-      .def("rows", &Wav2Vec2BertRelative::rows, "Of the table: left + right + 1.");
+      .def("rows", &Wav2Vec2BertRelative::rows, "Of the table: left + right + 1.")
+      .def("row", &Wav2Vec2BertRelative::row, nb::arg("distance"),
+           "The row of a distance, key minus query; far ones share the ends.");
   encoding<std::variant<BertRelative, Wav2Vec2BertRelative>, 2>(
       m, "BertRelativeTerm",
       "BERT's or Wav2Vec2-BERT's relative keys: table [spec.rows(), dim], shared by all heads.\n\n"
@@ -242,7 +247,9 @@ void bind_deberta(nb::module_& m) {
   m.def(
       "deberta_bucket", [](const Deberta& deberta, Index distance) { return deberta_bucket(deberta, distance); },
       nb::arg("spec"), nb::arg("distance"),
-      "The bucket of a key at a distance n - m, counted as DeBERTa does: positive for keys before the query.");
+      "The bucket of a key at a distance n - m: key minus query, as everywhere here. The bucket has DeBERTa's own "
+      "sign,\n"
+      "query minus key, positive for keys before the query: make_log_bucket_position(r) is deberta_bucket(spec, -r).");
   m.def(
       "deberta_softmax_scale", [](const Deberta& deberta, Index dim) { return deberta_softmax_scale(deberta, dim); },
       nb::arg("spec"), nb::arg("dim"), "1/sqrt(dim (1 + terms)): the softmax scale of every product in the score.");

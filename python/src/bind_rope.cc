@@ -283,11 +283,11 @@ void bind_rope(nb::module_& m) {
       "pairing: which two elements turn together, 'half' (i, i + r/2: Hugging Face's rotate_half) or 'interleaved'\n"
       "(2i, 2i + 1: GPT-J, Meta's Llama weights); there is no default, a wrong guess would be silent. scaling: how\n"
       "the frequencies are stretched past the trained length. part: where in the head the turned dimensions lie.\n"
-      "axes: for positions with several coordinates.\n\n"
+      "axes: for positions with several coordinates. attention_factor: a, times what the scaling gives of its own.\n\n"
       "Immutable; compares, hashes, prints itself, goes to and from dictionaries and JSON.",
       Rope{.pairing = Pairing::half}, Field{"head_dim", &Rope::head_dim}, Field{"rotary_dim", &Rope::rotary_dim},
       Field{"base", &Rope::base}, Field{"pairing", &Rope::pairing}, Field{"scaling", &Rope::scaling},
-      Field{"part", &Rope::part}, Field{"axes", &Rope::axes})
+      Field{"part", &Rope::part}, Field{"axes", &Rope::axes}, Field{"attention_factor", &Rope::attention_factor})
       .def_static(
           "from_config", [](nb::handle config, std::optional<Index> layer) { return rope_from_config(config, layer); },
           nb::arg("config").none(), nb::arg("layer") = nb::none(),

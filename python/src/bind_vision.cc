@@ -1,5 +1,6 @@
 // Biases between the tokens of an image.
 
+#include <nanobind/stl/pair.h>
 #include <bearing/encodings/sam.hpp>
 #include <bearing/encodings/swin.hpp>
 #include <bearing/encodings/swin_v2.hpp>
@@ -83,6 +84,25 @@ nb::object swin_table_backward(const SwinV2& spec, nb::handle w1, nb::handle b1,
   });
 }
 
+using Place = std::pair<Index, Index>;  // y, x
+
+Index swin_row(const Swin& swin, const Place& q_position, const Place& k_position) {
+  static_cast<void>(swin.rows());  // refuses a window that cannot be
+  const auto check = [&](const char* argument, const Place& at) {
+    const bool inside = at.first >= 0 && at.first < swin.height && at.second >= 0 && at.second < swin.width;
+    const bool of_class = swin.class_token == Swin::ClassToken::three_rows && at == Place{-1, -1};
+    if (inside || of_class) return;
+    throw RangeError(std::string("[Swin] ") + argument + ": must be a token of a window of " +
+                     std::to_string(swin.height) + " x " + std::to_string(swin.width) + ", got (" +
+                     std::to_string(at.first) + ", " + std::to_string(at.second) + ")");
+  };
+  check("q_position", q_position);
+  check("k_position", k_position);
+  const double q[] = {static_cast<double>(q_position.first), static_cast<double>(q_position.second)};
+  const double k[] = {static_cast<double>(k_position.first), static_cast<double>(k_position.second)};
+  return swin.row(q, k);
+}
+
 }  // namespace
 
 void bind_vision(nb::module_& m) {
@@ -93,7 +113,9 @@ void bind_vision(nb::module_& m) {
        "class token has the position (-1, -1).\n\n"
        "Liu et al. 2021, arXiv 2103.14030; Bao et al. 2022, arXiv 2106.08254.",
        Swin{}, Field{"height", &Swin::height}, Field{"width", &Swin::width}, Field{"class_token", &Swin::class_token})
-      .def("rows", &Swin::rows, "Of the table: (2 height - 1)(2 width - 1), and three with a class token.");
+      .def("rows", &Swin::rows, "Of the table: (2 height - 1)(2 width - 1), and three with a class token.")
+      .def("row", swin_row, nb::arg("q_position"), nb::arg("k_position"),
+           "The table's row for a query and a key, each at (y, x); the class token is at (-1, -1).");
   encoding<Swin, 2>(
       m, "SwinBias",
       "Swin's bias, and BEiT's: table [spec.rows(), heads] (relative_position_bias_table).\n\n"
@@ -109,6 +131,14 @@ void bind_vision(nb::module_& m) {
        "Liu et al. 2022, arXiv 2111.09883.",
        SwinV2{}, Field{"window", &SwinV2::window}, Field{"trained_height", &SwinV2::trained_height},
        Field{"trained_width", &SwinV2::trained_width});
+  m.def(
+      "swin_v2_coordinates",
+      [](const SwinV2& spec) {
+        const std::vector<double> coordinates = bearing::swin_v2_coordinates(spec);
+        return numpy_array(coordinates, {static_cast<Index>(coordinates.size() / 2), 2});
+      },
+      nb::arg("spec"), nb::sig("def swin_v2_coordinates(spec: SwinV2) -> Float64Array"),
+      "What the network sees: (c(dy), c(dx)) of every displacement, query minus key, [window.rows(), 2].");
   m.def("swin_v2_table", swin_table, nb::arg("spec"), nb::arg("w1"), nb::arg("b1"), nb::arg("w2"),
         nb::sig("def swin_v2_table(spec: SwinV2, w1: ArrayLike, b1: ArrayLike, w2: ArrayLike) -> Array"),
         "The table of a SwinBias [window.rows(), heads] from the network w1 [hidden, 2] of (y, x), b1 [hidden] and w2\n"

@@ -86,6 +86,7 @@ def of_swin(swin: b.Swin) -> Uses:
 
 
 def of_swin_v2(swin: b.SwinV2) -> Uses:
+    yield lambda: b.swin_v2_coordinates(swin)
     yield lambda: b.swin_v2_table(swin, zeros(4, 2), zeros(4), zeros(HEADS, 4))
     yield lambda: b.swin_v2_table_backward(swin, zeros(4, 2), zeros(4), zeros(HEADS, 4), zeros(15, HEADS))
 
@@ -96,6 +97,7 @@ def of_sam(sam: b.Sam) -> Uses:
 
 def of_shaw(shaw: b.Shaw) -> Uses:
     yield lambda: shaw.rows()
+    yield lambda: shaw.row(1)
     yield lambda: attended(b.ShawTerm(shaw, zeros(5, DIM), zeros(5, DIM)))
 
 

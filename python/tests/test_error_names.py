@@ -121,6 +121,7 @@ def calls() -> Iterator[Call]:
     yield Call("sinusoidal_base_gradient", {"spec": sinusoids.spec, "d_frequencies": np.ones(DIM // 2)})
     yield Call("t5_thresholds", {"spec": bias.spec})
     yield Call("t5_bucket", {"spec": bias.spec, "distance": -3})
+    yield Call("swin_v2_coordinates", {"spec": swin})
     yield Call("swin_v2_table", {"spec": swin} | network)
     yield Call("swin_v2_table_backward", {"spec": swin, "d_table": rows(15, HEADS)} | network)
     xl = b.TransformerXL()

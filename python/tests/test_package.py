@@ -298,6 +298,45 @@ def test_a_forked_child_works_on() -> None:
     assert done.stdout.strip() == "forked", done.stderr
 
 
+FORK_DURING_CALLS = """
+import os, signal, threading, time
+import numpy as np
+import bearing
+
+table = bearing.RopeTable(bearing.Rope(head_dim=64, pairing="half"), 1024)
+x = np.random.default_rng(0).standard_normal((2, 8, 1024, 64), np.float32)
+wanted = bearing.rotate_to(table, x, threads=1)
+done = False
+
+def work():
+    while not done:
+        bearing.rotate_to(table, x, threads=2)
+
+other = threading.Thread(target=work)
+other.start()
+for round in range(20):
+    time.sleep(0.001 * round)
+    child = os.fork()
+    if child == 0:
+        signal.alarm(20)  # a child that hangs dies of it
+        same = all(np.array_equal(bearing.rotate_to(table, x, threads=n), wanted) for n in (2, 3))
+        os._exit(0 if same else 3)
+    _, status = os.waitpid(child, 0)
+    if status != 0:
+        done = True
+    assert status == 0, os.waitstatus_to_exitcode(status)
+done = True
+other.join()
+print("forked")
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork on this system")
+def test_a_child_works_on_though_another_thread_was_inside_a_call() -> None:
+    done = run(FORK_DURING_CALLS)
+    assert done.stdout.strip() == "forked", done.stderr
+
+
 def test_threads_that_call_at_once_get_the_results_of_one() -> None:
     rng = np.random.default_rng(7)
     table = bearing.RopeTable(bearing.Rope(head_dim=64, pairing="half"), 256)

@@ -54,6 +54,7 @@ SPECS = [
     bearing.Rope(
         head_dim=128, pairing="half", scaling=bearing.YarnScaling(factor=4.0, trained_length=32768, mscale=0.7)
     ),
+    bearing.Rope(head_dim=4, pairing="half", scaling=bearing.LinearScaling(factor=2.0), attention_factor=1.25),
     bearing.Rope(head_dim=4, pairing="half", scaling=bearing.ExplicitFrequencies(inv_freq=[1.0, 0.1])),
     bearing.Rope(
         head_dim=4,
@@ -334,6 +335,22 @@ def test_results_leave_in_the_callers_kind_and_are_the_same_bits(dtype: str) -> 
     assert torch.equal(as_torch, got)
     bearing.rotate(table, as_numpy, 7)
     assert np.array_equal(as_numpy, wanted)
+
+
+def test_queries_and_keys_that_overlap_are_refused_and_slices_of_one_buffer_are_not() -> None:
+    table = bearing.RopeTable(bearing.Rope(head_dim=8, pairing="half"), 8)
+    m = np.arange(56, dtype=np.float32).reshape(1, 1, 7, 8)
+    before = m.copy()
+    with pytest.raises(
+        bearing.ShapeError, match=r"^\[rotate\] k: must share no memory with q, got tensors that overlap$"
+    ):
+        bearing.rotate(table, m[:, :, :4], m[:, :, 2:6], 0)
+    np.testing.assert_array_equal(m, before)
+    fused = np.ones((1, 5, 3, 2, 8), np.float32)  # batch, time, (q, k, v), heads, dim
+    q, k, v = (fused[:, :, i].transpose(0, 2, 1, 3) for i in range(3))
+    bearing.rotate(table, q, k, 0)
+    np.testing.assert_array_equal(fused[:, :, 0], fused[:, :, 1])
+    np.testing.assert_array_equal(v, np.ones_like(v))
 
 
 def test_queries_and_keys_in_one_call_are_two_calls() -> None:

@@ -77,6 +77,12 @@ def test_swin_takes_the_published_rows():
         at = bearing.grid_positions(height, width)
         bias = bearing.SwinBias(spec, np.arange(float(spec.rows()))[:, None])
         np.testing.assert_array_equal(bearing.bias_matrix(bias, at, at, heads=1)[0], case["index"])
+        cells = [(y, x) for y in range(height) for x in range(width)]
+        assert [[spec.row(q, k) for k in cells] for q in cells] == case["index"]
+    with pytest.raises(
+        bearing.RangeError, match=r"^\[Swin\] k_position: must be a token of a window of 2 x 3, got \(2, 0\)"
+    ):
+        bearing.Swin(height=2, width=3).row((0, 0), (2, 0))
 
 
 def test_shaw_takes_the_published_rows(rng):

@@ -191,6 +191,10 @@ def test_specs_have_the_methods_of_the_cpp_interface():
     assert bearing.BertRelative().rows() == 1023
     assert bearing.Wav2Vec2BertRelative().rows() == 73
     assert bearing.Learned(length=512, dim=4, offset=2).rows() == 514
+    assert [bearing.Shaw(clip=3).row(n) for n in (-9, -1, 0, 9)] == [0, 2, 3, 6]
+    assert [bearing.BertRelative().row(n) for n in (-511, 0, 511)] == [1022, 511, 0]
+    assert [bearing.Wav2Vec2BertRelative().row(n) for n in (-99, 0, 99)] == [0, 64, 72]
+    assert bearing.swin_v2_coordinates(bearing.SwinV2(window=bearing.Swin(height=2, width=3))).shape == (15, 2)
     assert bearing.Deberta(position_buckets=256).span() == 256
     assert bearing.Xlnet().relative(4) == bearing.TransformerXL(first_offset=-3, causal=False)
     assert bearing.Cape(dim=4).sinusoidal() == bearing.Sinusoidal(dim=4, layout="interleaved")

@@ -18,16 +18,13 @@ void check_outputs(const AttentionCall<T>& call, View<O, 4> out, View<Compute<T>
   const Problem& p = call.problem;
   check_shape(call.function, "out", out, {p.batch, p.heads, p.q_len, p.value_dim}, "[batch, heads, q_len, value_dim]");
   check_output(call.function, "out", out);
-  check_other(call.function, "out", out, "q", call.in.q);
-  check_other(call.function, "out", out, "k", call.in.k);
-  check_other(call.function, "out", out, "v", call.in.v);
-  if (lse.data == nullptr) return;
-  check_shape(call.function, "lse", lse, {p.batch, p.heads, p.q_len}, "[batch, heads, q_len]");
-  check_output(call.function, "lse", lse);
-  check_other(call.function, "lse", lse, "q", call.in.q);
-  check_other(call.function, "lse", lse, "k", call.in.k);
-  check_other(call.function, "lse", lse, "v", call.in.v);
-  check_other(call.function, "lse", lse, "out", out);
+  if (lse.data != nullptr) {
+    check_shape(call.function, "lse", lse, {p.batch, p.heads, p.q_len}, "[batch, heads, q_len]");
+    check_output(call.function, "lse", lse);
+  }
+  CallMemory memory(call.function);
+  call.tell_memory(memory, [&](const Term<Compute<T>>& term) { memory.forward(term); });
+  memory.reads("sinks", call.options.sinks.value).writes("out", out).writes("lse", lse).check();
 }
 
 /// Divides by the sums of weights, rounds once, and stores.

@@ -22,12 +22,6 @@ void check_results(const AttentionCall<T>& call, const AttentionResults<O>& resu
   check_shape(function, "d_lse", results.d_lse, lse_shape(call), "[batch, heads, q_len]");
 }
 
-/// A tensor with one axis more, to be compared with others.
-template <class A>
-View<const A, 4> with_features(View<const A, 3> x) {
-  return {x.data, {x.shape[0], x.shape[1], x.shape[2], 1}, {x.stride[0], x.stride[1], x.stride[2], 1}};
-}
-
 /// Gradients are written while inputs are read: they must be none of these, nor each other.
 template <class T, class O>
 void check_grads(const AttentionCall<T>& call, const AttentionResults<O>& results, const AttentionGrads<O>& grads) {
@@ -39,23 +33,15 @@ void check_grads(const AttentionCall<T>& call, const AttentionResults<O>& result
                                     ", got ", grad.shape));
     }
     check_output(function, name, grad);
-    check_other(function, name, grad, "q", in.q);
-    check_other(function, name, grad, "k", in.k);
-    check_other(function, name, grad, "v", in.v);
-    check_other(function, name, grad, "out", results.out);
-    check_other(function, name, grad, "d_out", results.d_out);
-    check_other(function, name, grad, "lse", with_features(results.lse));
-    check_other(function, name, grad, "d_lse", with_features(results.d_lse));
   };
   check("d_q", grads.d_q, "q", in.q);
   check("d_k", grads.d_k, "k", in.k);
   check("d_v", grads.d_v, "v", in.v);
-  const auto apart = [&](const char* name, View<O, 4> grad, const char* than, View<O, 4> other) {
-    if (grad.data != nullptr && other.data != nullptr) check_other(function, name, grad, than, other);
-  };
-  apart("d_k", grads.d_k, "d_q", grads.d_q);
-  apart("d_v", grads.d_v, "d_q", grads.d_q);
-  apart("d_v", grads.d_v, "d_k", grads.d_k);
+  CallMemory memory(function);
+  call.tell_memory(memory, [&](const Term<Compute<T>>& term) { memory.backward(term); });
+  memory.reads("out", results.out).reads("lse", results.lse);
+  memory.reads("d_out", results.d_out).reads("d_lse", results.d_lse).param("sinks", call.options.sinks);
+  memory.writes("d_q", grads.d_q).writes("d_k", grads.d_k).writes("d_v", grads.d_v).check();
 }
 
 /// Whether a kv head's gradients should come from the same scores, which takes five products (S, dP, dQ, dK, dV), or

@@ -85,6 +85,14 @@ TEST(AttentionWrongCalls, ARightOneWrites) {
   EXPECT_FALSE(backward.untouched());
 }
 
+TEST(AttentionWrongCalls, NoEncodingsAreAnEmptyListOrWith) {
+  Call braces, words;
+  attention(braces.in, braces.out, braces.lse, {}, braces.options);
+  attention(words.in, words.out, words.lse, with(), words.options);
+  EXPECT_EQ(words.written, braces.written);
+  attention_backward(words.in, words.results, words.grads, with(), words.options);
+}
+
 TEST(AttentionWrongCalls, Inputs) {
   expect_refused<ShapeError>([](Call& c) { c.in.q.shape[1] = -1; },
                              "q: extents must not be negative, got shape [2, -1, 3, 8]");
@@ -217,15 +225,15 @@ TEST(AttentionWrongCalls, Outputs) {
       [](Call& c) { c.out.stride[0] = 0; },
       "out: no two elements may share memory, got strides [0, 18, 6, 1] for shape [2, 4, 3, 6]");
   expect_refused_forward<ShapeError>([](Call& c) { c.in.q.data = c.out.data; },
-                                     "out: must be another tensor than q, got the same memory");
+                                     "out: must share no memory with q, got tensors that overlap");
   expect_refused_forward<ShapeError>([](Call& c) { c.in.k.data = c.out.data; },
-                                     "out: must be another tensor than k, got the same memory");
+                                     "out: must share no memory with k, got tensors that overlap");
   expect_refused_forward<ShapeError>([](Call& c) { c.in.v.data = c.out.data; },
-                                     "out: must be another tensor than v, got the same memory");
+                                     "out: must share no memory with v, got tensors that overlap");
   expect_refused_forward<ShapeError>([](Call& c) { c.in.q.data = c.lse.data; },
-                                     "lse: must be another tensor than q, got the same memory");
+                                     "lse: must share no memory with q, got tensors that overlap");
   expect_refused_forward<ShapeError>([](Call& c) { c.out.data = c.lse.data; },
-                                     "lse: must be another tensor than out, got the same memory");
+                                     "lse: must share no memory with out, got tensors that overlap");
   expect_refused_forward<ShapeError>([](Call& c) { c.lse.shape[2] = 4; },
                                      "lse: must be [batch, heads, q_len] = [2, 4, 3], got [2, 4, 4]");
   expect_refused_forward<ShapeError>(
@@ -316,11 +324,11 @@ TEST(AttentionWrongCalls, GradientsOfInputs) {
       [](Call& c) { c.grads.d_k.stride[1] = 0; },
       "d_k: no two elements may share memory, got strides [80, 0, 8, 1] for shape [2, 2, 5, 8]");
   expect_refused_backward<ShapeError>([](Call& c) { c.in.q.data = c.grads.d_q.data; },
-                                      "d_q: must be another tensor than q, got the same memory");
+                                      "d_q: must share no memory with q, got tensors that overlap");
   expect_refused_backward<ShapeError>([](Call& c) { c.in.v.data = c.grads.d_v.data; },
-                                      "d_v: must be another tensor than v, got the same memory");
+                                      "d_v: must share no memory with v, got tensors that overlap");
   expect_refused_backward<ShapeError>([](Call& c) { c.grads.d_k.data = c.grads.d_q.data; },
-                                      "d_k: must be another tensor than d_q, got the same memory");
+                                      "d_k: must share no memory with d_q, got tensors that overlap");
 }
 
 TEST(AttentionWrongCalls, MergedParts) {
@@ -342,8 +350,10 @@ TEST(AttentionWrongCalls, MergedParts) {
   refused(part, View<const float, 3>{}, out, lse, "part_lse: must be [batch, heads, q_len] = [1, 2, 3], got [0, 0, 0]");
   refused(part, part_lse, bhtd<float>(nullptr, 1, 2, 3, 4), lse,
           "out: must have memory, got a null pointer; shape is [1, 2, 3, 4]");
-  refused(View<const float, 4>(out), part_lse, out, lse, "out: must be another tensor than part, got the same memory");
-  refused(part, View<const float, 3>(lse), out, lse, "lse: must be another tensor than part_lse, got the same memory");
+  refused(View<const float, 4>(out), part_lse, out, lse,
+          "out: must share no memory with part, got tensors that overlap");
+  refused(part, View<const float, 3>(lse), out, lse,
+          "lse: must share no memory with part_lse, got tensors that overlap");
   refused(part, part_lse, View<float, 4>{memory.data(), {1, 2, 3, 4}, {24, 0, 4, 1}}, lse,
           "out: no two elements may share memory, got strides [24, 0, 4, 1] for shape [1, 2, 3, 4]");
 }

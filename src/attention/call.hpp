@@ -4,6 +4,7 @@
 #include <bearing/error.hpp>
 
 #include "attention/visibility.hpp"
+#include "overlaps.hpp"
 #include "terms/score_call.hpp"
 
 // A call of attention that has been checked, and what follows from its arguments at once.
@@ -30,6 +31,19 @@ struct AttentionCall {
                 const AttentionOptions<A>& given);
 
   Index group() const { return problem.heads / std::max<Index>(problem.kv_heads, 1); }
+  /// Tells all memory that is read; parameters as a forward or a backward takes them.
+  template <class Tell>
+  void tell_memory(CallMemory& memory, const Tell& tell) const {
+    memory.reads("q", in.q).reads("k", in.k).reads("v", in.v).reads("block_table", in.block_table);
+    memory.reads_positions("q_positions", in.q_positions).reads_positions("k_positions", in.k_positions);
+    memory.reads("k_lengths", options.k_lengths).reads("key_mask", options.key_mask).reads("visible", options.visible);
+    memory.reads("q_starts", options.q_starts).reads("k_starts", options.k_starts);
+    for (const Term<A>& term : rows) tell(term);
+    for (const Term<A>& term : acting) {
+      if (term.turn == nullptr) tell(term);  // else it is among the rows
+    }
+  }
+
   /// Whether the terms' scores are a function of j − i in this sequence: positions rise by one, of queries and of keys.
   bool by_diagonal(Index b) const;
 

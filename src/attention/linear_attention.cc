@@ -189,10 +189,14 @@ void linear_attention(const LinearAttentionInputs<T>& in, View<T, 4> out,
         text::concat("[", function, "] out: must be [batch, heads, q_len, value_dim] = ", shape, ", got ", out.shape));
   }
   check_output(function, "out", out);
-  check_other(function, "out", out, "q", in.q);
-  check_other(function, "out", out, "k", in.k);
-  check_other(function, "out", out, "v", in.v);
   forward.keeps_state = check_state(function, "state", call, state);
+  CallMemory memory(function);
+  tell_memory(memory, in);
+  for (const Term<Compute<T>>& term : terms) memory.forward(term);
+  memory.writes("out", out);
+  if (forward.keeps_state) memory.writes("state.s", state.s);
+  if (forward.keeps_state && call.normalised()) memory.writes("state.z", state.z);
+  memory.check();
   if (call.batch == 0 || call.kv_heads == 0) return;
   const Index heads = call.batch * call.kv_heads;
   forward.slices = std::clamp<Index>((task_count(on, on.workers) + heads - 1) / heads, 1,

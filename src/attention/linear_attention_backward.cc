@@ -307,23 +307,19 @@ void check_grad_of(const char* function, const char* argument, View<T, 4> grad, 
 }
 
 template <class T>
-void check_grads(const char* function, const LinearAttentionInputs<T>& in, View<const T, 4> d_out,
-                 const LinearAttentionGrads<T>& grads) {
-  check_grad_of(function, "d_q", grads.d_q, "q", in.q);
-  check_grad_of(function, "d_k", grads.d_k, "k", in.k);
-  check_grad_of(function, "d_v", grads.d_v, "v", in.v);
-  const auto apart = [&](const char* argument, View<T, 4> grad) {
-    check_other(function, argument, grad, "q", in.q);
-    check_other(function, argument, grad, "k", in.k);
-    check_other(function, argument, grad, "v", in.v);
-    check_other(function, argument, grad, "d_out", d_out);
-  };
-  apart("d_q", grads.d_q);
-  apart("d_k", grads.d_k);
-  apart("d_v", grads.d_v);
-  check_other(function, "d_k", grads.d_k, "d_q", grads.d_q);
-  check_other(function, "d_v", grads.d_v, "d_q", grads.d_q);
-  check_other(function, "d_v", grads.d_v, "d_k", grads.d_k);
+void check_memory(const char* function, const BackwardCall<T>& of) {
+  using A = Compute<T>;
+  CallMemory memory(function);
+  tell_memory(memory, of.in);
+  memory.reads("d_out", of.d_out);
+  const bool sums = of.call.normalised();
+  if (of.has_start) memory.reads("start.s", of.start.s);
+  if (of.has_start && sums) memory.reads("start.z", of.start.z);
+  for (const Term<A>& term : of.call.terms) memory.backward(term);
+  memory.writes("d_q", of.grads.d_q).writes("d_k", of.grads.d_k).writes("d_v", of.grads.d_v);
+  if (of.has_d_state) memory.writes("d_state.s", of.grads.d_state.s);
+  if (of.has_d_state && sums) memory.writes("d_state.z", of.grads.d_state.z);
+  memory.check();
 }
 
 }  // namespace
@@ -343,7 +339,9 @@ void linear_attention_backward(const LinearAttentionInputs<T>& in, const std::ty
                                   ", got ", d_out.shape));
   }
   check_tensor(function, "d_out", d_out);
-  check_grads(function, in, d_out, grads);
+  check_grad_of(function, "d_q", grads.d_q, "q", in.q);
+  check_grad_of(function, "d_k", grads.d_k, "k", in.k);
+  check_grad_of(function, "d_v", grads.d_v, "v", in.v);
   const bool has_start = check_state(function, "start", call, start);
   const bool has_d_state = check_state(function, "d_state", call, grads.d_state);
   if (call.batch == 0 || call.kv_heads == 0) return;
@@ -351,6 +349,7 @@ void linear_attention_backward(const LinearAttentionInputs<T>& in, const std::ty
   ParamBlocks<A> q_params(terms, call.batch, call.heads), k_params(terms, call.batch, call.kv_heads);
   BackwardCall<T> backward{std::move(call),    in, d_out, start, grads, has_start, has_d_state, std::move(q_params),
                            std::move(k_params)};
+  check_memory(function, backward);
   std::vector<BackwardRoom<T>> rooms;
   rooms.reserve(static_cast<std::size_t>(tasks));
   for (Index task = 0; task < tasks; ++task) rooms.emplace_back(backward);

@@ -84,15 +84,15 @@ TEST(LinearAttentionWrongCalls, OutputsThatShareMemory) {
   calls = {};
   calls.in.v.data = calls.out.data;
   expect_error<ShapeError>([&] { calls.forward(); },
-                           "[linear_attention] out: must be another tensor than v, got the same memory");
+                           "[linear_attention] out: must share no memory with v, got tensors that overlap");
   Calls same;
   same.grads.d_k.data = same.grads.d_q.data;
   expect_error<ShapeError>([&] { same.backward(); },
-                           "[linear_attention_backward] d_k: must be another tensor than d_q, got the same memory");
+                           "[linear_attention_backward] d_k: must share no memory with d_q, got tensors that overlap");
   Calls own;
   own.in.k.data = own.grads.d_v.data;
   expect_error<ShapeError>([&] { own.backward(); },
-                           "[linear_attention_backward] d_v: must be another tensor than k, got the same memory");
+                           "[linear_attention_backward] d_v: must share no memory with k, got tensors that overlap");
   Calls shape;
   shape.grads.d_q.shape[2] = 2;
   expect_error<ShapeError>([&] { shape.backward(); },

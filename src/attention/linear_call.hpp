@@ -7,6 +7,7 @@
 
 #include "aligned.hpp"
 #include "attention/linear_kernels.hpp"
+#include "overlaps.hpp"
 #include "terms/score_call.hpp"
 
 // What linear attention's forward and backward share: the checked call, and rows made ready block by block.
@@ -235,6 +236,12 @@ void over_strips(Index rows, Index first, Index cols, const Index* visible, cons
     const Index seen = std::clamp<Index>(visible[i + strip - 1] - first, 0, cols);
     if (seen > 0) body(i, strip, seen);
   }
+}
+
+template <class T>
+void tell_memory(CallMemory& memory, const LinearAttentionInputs<T>& in) {
+  memory.reads("q", in.q).reads("k", in.k).reads("v", in.v);
+  memory.reads_positions("q_positions", in.q_positions).reads_positions("k_positions", in.k_positions);
 }
 
 /// Runs body(room, unit) for all units, which tasks with a room each fetch as they get to them.

@@ -51,8 +51,8 @@ void merge(View<const O, 4> part, const std::type_identity_t<View<const Compute<
   check_shape(function, "part_lse", part_lse, rows, "[batch, heads, q_len]");
   check_shape(function, "lse", lse, rows, "[batch, heads, q_len]");
   check_output(function, "lse", lse);
-  check_other(function, "out", out, "part", part);
-  check_other(function, "lse", lse, "part_lse", part_lse);
+  CallMemory memory(function);
+  memory.reads("part", part).reads("part_lse", part_lse).writes("out", out).writes("lse", lse).check();
   const Index units = rows[0] * rows[1] * rows[2];
   if (units == 0) return;
   in_chunks(on, chunk_count(on, units), units, [&](Index, Index unit) {

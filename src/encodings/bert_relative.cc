@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <bearing/encodings/bert_relative.hpp>
 #include <bearing/error.hpp>
 
@@ -39,6 +40,20 @@ Order order_of(bool query_minus_key) { return query_minus_key ? Order::query_min
 Index BertRelative::rows() const {
   check("BertRelative", *this);
   return 2 * max_position_embeddings - 1;
+}
+
+Index BertRelative::row(Index distance) const {
+  check("BertRelative", *this);
+  if (distance <= -max_position_embeddings || distance >= max_position_embeddings) {
+    throw RangeError(concat("[BertRelative] distance: must be less than max_position_embeddings = ",
+                            max_position_embeddings, " either way, got ", distance));
+  }
+  return max_position_embeddings - 1 - distance;
+}
+
+Index Wav2Vec2BertRelative::row(Index distance) const {
+  check("Wav2Vec2BertRelative", *this);
+  return std::clamp(distance, -left, right) + left;
 }
 
 Index Wav2Vec2BertRelative::rows() const {

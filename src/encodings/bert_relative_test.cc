@@ -81,6 +81,15 @@ TEST(BertRelative, RowsCountFromTheFarthestKeyAfterTheQuery) {
             (std::vector<double>{6, 7, 8, 8, 8}));
   EXPECT_EQ(rows_taken(BertRelativeTerm<double>(Wav2Vec2BertRelative{6, 2}, param), 8, 1, 5),
             (std::vector<double>{0, 0, 0, 1, 2}));
+  // The same, asked for.
+  for (Index j = 0; j < 5; ++j) {
+    EXPECT_EQ(BertRelative{5}.row(j - 4), 8 - j);
+    EXPECT_EQ((Wav2Vec2BertRelative{6, 2}.row(j - 8)), std::max<Index>(j - 2, 0));
+    EXPECT_EQ((Wav2Vec2BertRelative{6, 2}.row(j)), std::min<Index>(6 + j, 8));
+  }
+  test::expect_error<RangeError>(
+      [] { BertRelative{5}.row(-5); },
+      "[BertRelative] distance: must be less than max_position_embeddings = 5 either way, got -5");
 }
 
 TEST(BertRelative, WrongCallsSayWhatMustHold) {

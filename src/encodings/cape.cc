@@ -5,6 +5,7 @@
 #include "encodings/limits.hpp"
 #include "encodings/sinusoid_rows.hpp"
 #include "tensor_checks.hpp"
+#include "terms/checks.hpp"
 #include "text.hpp"
 
 namespace bearing {
@@ -84,6 +85,10 @@ void cape_positions(const Cape& cape, const Positions& positions, View<double, 2
   check_output("cape_positions", "to", to);
   const auto [batch, time] = to.shape;
   positions.check("cape_positions", "positions", 1, batch, time);
+  const View<double, 3> in_place{to.data, {1, batch, time}, {0, to.stride[0], to.stride[1]}};
+  if (positions.memory() != Memory(in_place)) {
+    check_apart("cape_positions", "to", to, "positions", positions.memory());
+  }
   for (Index b = 0; b < batch; ++b) {
     double mean = 0;
     if (cape.centre == CapeCentre::mean) {
@@ -147,6 +152,7 @@ Cape2dInputs<A>::Cape2dInputs(const Cape2d& cape) : dim_(cape.dim) {
 
 template <class A>
 void Cape2dInputs<A>::check(const char* function, const Problem& problem) const {
+  check_present(function, "Cape2d", along_x_ != nullptr);
   if (problem.q_positions->axes() == 2) return;
   throw ShapeError(
       concat("[", function, "] positions: must have two axes, y and x, for Cape2d, got ", problem.q_positions->axes()));

@@ -122,6 +122,7 @@ DebertaTerm<A>::DebertaTerm(const Deberta& deberta, Param<A, 3> key, Param<A, 3>
 
 template <class A>
 void DebertaTerm<A>::check(const char* function, const Problem& problem) const {
+  check_present(function, "Deberta", deberta_.position_buckets == 0 || !from_.empty());
   const auto& shape = (deberta_.c2p ? key_ : query_).value.shape;
   if (shape[0] != problem.heads || shape[2] != problem.dim) {
     throw ShapeError(concat("[", function, "] Deberta.", deberta_.c2p ? "key" : "query",

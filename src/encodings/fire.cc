@@ -165,6 +165,7 @@ void FireBias<A>::find_lines() {
 
 template <class A>
 void FireBias<A>::check(const char* function, const Problem& problem) const {
+  check_present(function, "Fire", !made_of_.empty());
   check_params(function, spec_, params_, problem.heads);
   const auto same = [](A was, A is) { return was == is || (std::isnan(was) && std::isnan(is)); };
   const std::vector<A> is = network();
@@ -269,6 +270,16 @@ void FireBias<A>::collect(Index, Index head, const A* d_params) const {
     }
     if (params_.hidden_bias.grad.data != nullptr) params_.hidden_bias.grad(u) += static_cast<A>(out * d_height);
   }
+}
+
+template <class A>
+void FireBias<A>::borrows(MemoryList& to) const {
+  to.param("Fire.c", params_.c);
+  to.param("Fire.multiplier", params_.multiplier);
+  to.param("Fire.hidden_weight", params_.hidden_weight);
+  to.param("Fire.hidden_bias", params_.hidden_bias);
+  to.param("Fire.out_weight", params_.out_weight);
+  to.param("Fire.out_bias", params_.out_bias);
 }
 
 template class FireBias<float>;

@@ -50,6 +50,7 @@ FopeRows<A>::FopeRows(const Fope& fope, Param<A, 3> cos, Param<A, 3> sin, Index 
 
 template <class A>
 void FopeRows<A>::check(const char* function, const Problem& problem) const {
+  check_present(function, "Fope", !frequencies_.empty());
   check_rows(function, "Fope", problem, fope_.head_dim, 1, cos_.value.shape[0], group_);
 }
 

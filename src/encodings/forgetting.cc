@@ -31,6 +31,7 @@ ForgettingBias<A>::ForgettingBias(Param<A, 3> log_forget, Index past)
 
 template <class A>
 void ForgettingBias<A>::check(const char* function, const Problem& problem) const {
+  check_present(function, "Forgetting", std::ssize(sums_) == log_forget_.value.size());
   check_param(function, "log_forget", log_forget_, {problem.batch, problem.heads, problem.k_len},
               "[batch, heads, k_len]");
   if (past_ < 0 || past_ != problem.k_len - problem.q_len) {

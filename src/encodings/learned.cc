@@ -133,7 +133,7 @@ void check_resize(const char* function, Interpolation how, Index prefix, View<co
   }
   check_tensor(function, "from", from);
   check_output(function, "to", to);
-  check_other(function, "to", to, "from", from);
+  check_apart(function, "to", to, "from", from);
 }
 
 template <class T>

@@ -41,6 +41,7 @@ PopeRows<A>::PopeRows(const Pope& pope, Param<A, 2> offsets, Index group)
 
 template <class A>
 void PopeRows<A>::check(const char* function, const Problem& problem) const {
+  check_present(function, "Pope", !frequencies_.empty());
   const bool given = offsets_.value.data != nullptr;
   check_rows(function, "Pope", problem, pope_.head_dim, 1, given ? offsets_.value.shape[0] : problem.heads,
              given ? group_ : 1);

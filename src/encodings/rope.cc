@@ -51,6 +51,7 @@ CheckedRope check_geometry(const Rope& rope) {
   if (pairing != Pairing::interleaved && pairing != Pairing::half) {
     refuse<ShapeError>("pairing: must be interleaved or half, got ", static_cast<Index>(pairing));
   }
+  check_positive("attention_factor", rope.attention_factor);
   checked.begin = first_turned(rope, checked.rotary_dim);
   checked.axes = pair_axes(rope.axes, checked.rotary_dim);
   return checked;
@@ -134,7 +135,7 @@ RopeFrequencies resolve(const Rope& rope, Index seq_len, Angles angles) {
   const detail::CheckedRope checked = detail::check_rope(rope, seq_len);
   RopeFrequencies out = detail::without_frequencies(rope, checked, angles);
   const detail::AttentionFactors factors = detail::attention_factors(rope.scaling, seq_len);
-  out.attention_factor = factors.attention_factor;
+  out.attention_factor = rope.attention_factor * factors.attention_factor;
   out.softmax_scale_factor = factors.softmax_scale_factor;
 
   if (const auto* given = std::get_if<ExplicitFrequencies>(&rope.scaling)) {
@@ -154,7 +155,9 @@ RopeFrequencies resolve(const Rope& rope, Index seq_len, Angles angles) {
   return out;
 }
 
-RopeFrequencies resolve_explicit(const Rope& rope, View<const double, 1> inv_freq, double attention_factor) {
+namespace {
+
+RopeFrequencies resolve_given(const Rope& rope, View<const double, 1> inv_freq, double attention_factor) {
   const detail::CheckedRope checked = detail::check_geometry(rope);
   const Index pairs = checked.rotary_dim / 2;
   if (inv_freq.data == nullptr || inv_freq.shape[0] != pairs) {
@@ -163,11 +166,17 @@ RopeFrequencies resolve_explicit(const Rope& rope, View<const double, 1> inv_fre
   }
   detail::check_positive("attention_factor", attention_factor);
   RopeFrequencies out = detail::without_frequencies(rope, checked, Angles::exact);
-  out.attention_factor = attention_factor;
+  out.attention_factor = rope.attention_factor * attention_factor;
   for (Index pair = 0; pair < pairs; ++pair) {
     detail::put(out, static_cast<std::size_t>(pair), inv_freq(pair), PairChange::kept);
   }
   return out;
+}
+
+}  // namespace
+
+RopeFrequencies resolve_explicit(const Rope& rope, View<const double, 1> inv_freq, double attention_factor) {
+  return text::in_the_name_of("resolve_explicit", [&] { return resolve_given(rope, inv_freq, attention_factor); });
 }
 
 }  // namespace bearing

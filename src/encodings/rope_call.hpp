@@ -75,6 +75,12 @@ Index scratch_size(const RotateCall<T>& call) {
 template <class T>
 void check_heads(const char* function, const char* argument, View<const T, 4> x, Index head_dim);
 
+/// Throws ShapeError for a table that was moved from, and what Positions::check() does for the table's axes; RangeError
+/// for positions that the table has no rows for.
+template <class C>
+void check_table(const char* function, const char* argument, const RopeTable<C>& table, const Positions& positions,
+                 Index batch, Index time);
+
 /// Runs a checked call in tasks on the executor.
 template <class T>
 void run(RotateCall<T>& call, const Executor& on);

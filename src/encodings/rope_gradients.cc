@@ -97,6 +97,12 @@ void rotate_parameter_gradients(const RopeFrequencies& frequencies, View<const T
     throw ShapeError(concat("[", function, "] gradients.positions: must have shape [axes, batch, time] = ", expected,
                             ", got ", gradients.positions.shape));
   }
+  if (gradients.inv_freq.data != nullptr) check_output(function, "gradients.inv_freq", gradients.inv_freq);
+  if (gradients.positions.data != nullptr) check_output(function, "gradients.positions", gradients.positions);
+  CallMemory memory(function);
+  memory.reads("y", y).reads("d_y", d_y).reads_positions("positions", positions);
+  memory.writes("gradients.inv_freq", gradients.inv_freq).writes("gradients.positions", gradients.positions);
+  memory.writes("gradients.attention_factor", dense(gradients.attention_factor, 1)).check();
   const Pairs<T> in{frequencies, y, d_y};
   if (gradients.inv_freq.data != nullptr || gradients.attention_factor != nullptr) {
     add_parameter_gradients(in, positions, gradients, on);

@@ -35,6 +35,11 @@ void rebase(const RopeFrequencies& from, const Positions& old_positions, const R
   check_distinct("rebase", "k", k);
   old_positions.check("rebase", "old_positions", from.axes, k.shape[0], k.shape[2]);
   new_positions.check("rebase", "new_positions", to.axes, k.shape[0], k.shape[2]);
+  CallMemory memory("rebase");
+  memory.reads_positions("old_positions", old_positions)
+      .reads_positions("new_positions", new_positions)
+      .writes("k", k)
+      .check();
   const RowFrequencies from_rows(from), to_rows(to);
   const typename RotateCall<T>::Rebase move{&from_rows, &to_rows, old_positions,
                                             to_rows.attention_factor / from_rows.attention_factor};

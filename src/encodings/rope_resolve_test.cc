@@ -215,6 +215,32 @@ TEST(RopeResolve, AcceptsTheLargestAndSmallestFrequencies) {
   EXPECT_EQ(resolve(scaled(ExplicitFrequencies{edges})).inv_freq, edges);
 }
 
+TEST(RopeResolve, AnAttentionFactorStandsBesideAnyScaling) {
+  for (const RopeScaling& scaling :
+       {RopeScaling{NoScaling{}}, RopeScaling{LinearScaling{2}}, RopeScaling{YarnScaling{4, 64}}}) {
+    Rope rope = scaled(scaling);
+    for (const Angles angles : {Angles::exact, Angles::as_float32}) {
+      rope.attention_factor = 1;
+      const RopeFrequencies plain = resolve(rope, 0, angles);
+      rope.attention_factor = 1.25;
+      const RopeFrequencies times = resolve(rope, 0, angles);
+      EXPECT_EQ(times.attention_factor, 1.25 * plain.attention_factor);
+      EXPECT_EQ(times.quarter_turns, plain.quarter_turns);
+    }
+  }
+  Rope rope = scaled({}, 4);
+  rope.attention_factor = 1.5;
+  const double theta[] = {1, 0.5};
+  EXPECT_EQ(resolve_explicit(rope, dense(theta, 2), 2).attention_factor, 3);
+  rope.attention_factor = 0;
+  try {
+    resolve(rope);
+    FAIL() << "accepted";
+  } catch (const RangeError& error) {
+    EXPECT_STREQ(error.what(), "[resolve] attention_factor: must be finite and greater than 0, got 0");
+  }
+}
+
 TEST(RopeResolve, ExplicitViewsAreCheckedToo) {
   const Rope rope = scaled({}, 4);
   const double theta[] = {1, 0.5, nan};
@@ -227,10 +253,10 @@ TEST(RopeResolve, ExplicitViewsAreCheckedToo) {
     return "accepted";
   };
   EXPECT_EQ(text(dense(theta, 2)), "accepted");
-  EXPECT_EQ(text(dense(theta, 3)), "[resolve] inv_freq: must have one entry per pair, 2, got 3");
-  EXPECT_EQ(text({}), "[resolve] inv_freq: must have one entry per pair, 2, got 0");
-  EXPECT_EQ(text(dense(theta + 1, 2)), "[resolve] inv_freq[1]: must be finite, got nan");
-  EXPECT_EQ(text(dense(theta, 2), 0), "[resolve] attention_factor: must be finite and greater than 0, got 0");
+  EXPECT_EQ(text(dense(theta, 3)), "[resolve_explicit] inv_freq: must have one entry per pair, 2, got 3");
+  EXPECT_EQ(text({}), "[resolve_explicit] inv_freq: must have one entry per pair, 2, got 0");
+  EXPECT_EQ(text(dense(theta + 1, 2)), "[resolve_explicit] inv_freq[1]: must be finite, got nan");
+  EXPECT_EQ(text(dense(theta, 2), 0), "[resolve_explicit] attention_factor: must be finite and greater than 0, got 0");
 }
 
 }  // namespace

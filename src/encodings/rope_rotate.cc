@@ -13,10 +13,11 @@ namespace {
 
 using text::concat;
 
+/// Of a given table, its rows; of xPos, those whose factors stay in range.
 template <class C>
 void check_rows(const char* function, const char* argument, const RopeTable<C>& table, const Positions& positions,
                 Index batch, Index time) {
-  const RopeRows<C>& rows = table.rows();
+  const RopeRows<C>& rows = table.rows(function);
   if (!rows.given && !rows.decay.any()) return;
   for (Index axis = 0; axis < positions.axes(); ++axis) {
     for (Index b = 0; b < batch; ++b) {
@@ -29,8 +30,8 @@ void check_rows(const char* function, const char* argument, const RopeTable<C>& 
                                   ", got ", p));
         }
         if (rows.decay.any() && !rows.decay.in_range(p)) {
-          throw RangeError(concat("[", function,
-                                  "] positions: xPos factors must stay between 2^-100 and 2^100; position ", p,
+          throw RangeError(concat("[", function, "] ", argument,
+                                  ": xPos factors must stay between 2^-100 and 2^100; position ", p,
                                   " is too far from the centre ", rows.decay.centre));
         }
       }
@@ -39,6 +40,16 @@ void check_rows(const char* function, const char* argument, const RopeTable<C>& 
 }
 
 }  // namespace
+
+template <class C>
+void check_table(const char* function, const char* argument, const RopeTable<C>& table, const Positions& positions,
+                 Index batch, Index time) {
+  table.rows(function);
+  positions.check(function, argument, table.frequencies().axes, batch, time);
+  check_rows(function, argument, table, positions, batch, time);
+}
+template void check_table(const char*, const char*, const RopeTable<double>&, const Positions&, Index, Index);
+template void check_table(const char*, const char*, const RopeTable<float>&, const Positions&, Index, Index);
 
 template <class T>
 void check_heads(const char* function, const char* argument, View<const T, 4> x, Index head_dim) {
@@ -140,6 +151,7 @@ template <class T>
 RotateCall<T> checked_call(const Names& names, const RopeTable<Compute<T>>& table, View<const T, 4> in, View<T, 4> out,
                            const Positions& positions, bool transposed) {
   const RopeFrequencies& f = table.frequencies();
+  table.rows(names.function);
   check_heads(names.function, names.in, in, f.head_dim);
   if (in.shape != out.shape) {
     throw ShapeError(concat("[", names.function, "] ", names.out, ": must have the shape of ", names.in, ", ", in.shape,
@@ -148,9 +160,9 @@ RotateCall<T> checked_call(const Names& names, const RopeTable<Compute<T>>& tabl
   const bool same = in.data == out.data && in.stride == out.stride;
   if (!same) check_heads(names.function, names.out, View<const T, 4>(out), f.head_dim);
   check_distinct(names.function, names.out, out);
-  if (!same) check_apart(names.function, names.out, in, out);
-  positions.check(names.function, names.positions, f.axes, in.shape[0], in.shape[2]);
-  check_rows(names.function, names.positions, table, positions, in.shape[0], in.shape[2]);
+  check_same_or_apart(names.function, names.out, in, out);
+  check_table(names.function, names.positions, table, positions, in.shape[0], in.shape[2]);
+  if (!positions.is_offset()) check_apart(names.function, names.out, out, names.positions, positions.memory());
   return {.rows = &table.rows(),
           .at = positions,
           .in = in,
@@ -173,9 +185,9 @@ template <class T>
 void rotate_both(const RopeTable<Compute<T>>& table, const Turned<T>& q, const Turned<T>& k, const Executor& on) {
   auto q_call = checked_call<T>({"rotate", "q", "q", q.name}, table, q.x, q.x, q.positions, false);
   auto k_call = checked_call<T>({"rotate", "k", "k", k.name}, table, k.x, k.x, k.positions, false);
-  if (q.x.data == k.x.data && q.x.size() > 0 && k.x.size() > 0) {
-    throw ShapeError("[rotate] k: must be another tensor than q, got the same memory, which would turn twice");
-  }
+  check_apart("rotate", "k", k.x, "q", q.x);
+  if (!k.positions.is_offset()) check_apart("rotate", "q", q.x, k.name, k.positions.memory());
+  if (!q.positions.is_offset()) check_apart("rotate", "k", k.x, q.name, q.positions.memory());
   Plan<T> q_plan(q_call, on), k_plan(k_call, on);  // both before either writes
   run(q_call, q_plan, on);
   run(k_call, k_plan, on);

@@ -4,9 +4,35 @@
 #include <cmath>
 
 #include "encodings/rope_rows.hpp"
+#include "tensor_checks.hpp"
 #include "text.hpp"
 
 namespace bearing {
+
+namespace {
+
+/// Throws unless a pair's frequency is the same in radians and in quarter turns: θ = turns·π/2, each to what its two
+/// leading doubles hold.
+void check_pair(const RopeFrequencies& f, std::size_t pair) {
+  constexpr double quarter = 0x1.921fb54442d18p+0, quarter_rest = 0x1.1a62633145c07p-54;  // π/2
+  const std::size_t pairs = f.inv_freq.size();
+  const double theta = f.inv_freq[pair], rest = f.inv_freq_rest[pair], turns = f.quarter_turns[pair];
+  const double mid = f.quarter_turns[pairs + pair], low = f.quarter_turns[2 * pairs + pair];
+  if (!(std::fabs(theta) <= 0x1p13)) {
+    throw RangeError(text::concat("[RopeFrequencies] inv_freq: must be at most 2^13 radians per token, got ", theta));
+  }
+  const double product = turns * quarter;
+  const double product_rest = std::fma(turns, quarter, -product) + (turns * quarter_rest + mid * quarter);
+  const double off = (product - theta) + (product_rest - rest);
+  // 2^-96: the roundings of the leftover, some 2^-53 · 2^-53 each, and what the third double adds.
+  const bool same = std::fabs(off) <= 0x1p-96 * std::fabs(theta) && std::fabs(mid) <= 0x1p-52 * std::fabs(turns) &&
+                    std::fabs(low) <= 0x1p-52 * std::fabs(mid);
+  if (same) return;
+  throw ShapeError(text::concat("[RopeFrequencies] quarter_turns: must be inv_freq + inv_freq_rest times 2/π, got ",
+                                turns, " for ", theta, " of pair ", static_cast<Index>(pair)));
+}
+
+}  // namespace
 
 void check_frequencies(const RopeFrequencies& f) {
   const auto must = [](bool holds, const auto&... pieces) {
@@ -34,7 +60,9 @@ void check_frequencies(const RopeFrequencies& f) {
     must(axis >= 0 && axis < f.axes, "axis: must lie between 0 and ", f.axes - 1, ", got ", axis);
   }
   for (const double theta : f.inv_freq) finite("inv_freq", theta);
+  for (const double rest : f.inv_freq_rest) finite("inv_freq_rest", rest);
   for (const double turns : f.quarter_turns) finite("quarter_turns", turns);
+  for (std::size_t pair = 0; pair < f.inv_freq.size(); ++pair) check_pair(f, pair);
   finite("attention_factor", f.attention_factor);
 }
 
@@ -217,18 +245,17 @@ RopeTable<T> RopeTable<T>::from_cos_sin(const Rope& rope, View<const T, 2> cos, 
   const Index rotary_dim = rope.rotary_dim == 0 ? rope.head_dim : rope.rotary_dim;
   shape.scaling =
       ExplicitFrequencies{std::vector<double>(static_cast<std::size_t>(std::max<Index>(0, rotary_dim / 2)))};
-  RopeFrequencies frequencies = resolve(shape);
+  RopeFrequencies frequencies = text::in_the_name_of("from_cos_sin", [&] { return resolve(shape); });
   const Index pairs = frequencies.pairs(), length = cos.shape[0];
   if (cos.shape[1] != pairs) {
-    throw ShapeError(text::concat("[RopeTable::from_cos_sin] cos: must have shape [length, pairs] with ", pairs,
-                                  " pairs, got ", cos.shape));
+    throw ShapeError(
+        text::concat("[from_cos_sin] cos: must have shape [length, pairs] with ", pairs, " pairs, got ", cos.shape));
   }
   if (sin.shape != cos.shape) {
-    throw ShapeError(
-        text::concat("[RopeTable::from_cos_sin] sin: must have the shape of cos, ", cos.shape, ", got ", sin.shape));
+    throw ShapeError(text::concat("[from_cos_sin] sin: must have the shape of cos, ", cos.shape, ", got ", sin.shape));
   }
-  check_rows("RopeTable::from_cos_sin", "cos", cos);
-  check_rows("RopeTable::from_cos_sin", "sin", sin);
+  check_rows("from_cos_sin", "cos", cos);
+  check_rows("from_cos_sin", "sin", sin);
   auto rows = std::make_unique<Rows>();
   rows->frequencies = RowFrequencies(frequencies);
   const Index padded = rows->frequencies.padded;
@@ -248,8 +275,9 @@ RopeTable<T> RopeTable<T>::from_cos_sin(const Rope& rope, View<const T, 2> cos, 
 
 template <class T>
 std::size_t RopeTable<T>::bytes() const {
-  return static_cast<std::size_t>(rows_->full.size()) * sizeof(T) +
-         static_cast<std::size_t>(rows_->fine.size() + rows_->coarse.size()) * sizeof(double);
+  const Rows& of = rows();
+  return static_cast<std::size_t>(of.full.size()) * sizeof(T) +
+         static_cast<std::size_t>(of.fine.size() + of.coarse.size()) * sizeof(double);
 }
 
 namespace {
@@ -277,6 +305,10 @@ View<const T, 2> RopeTable<T>::sin() const {
 }
 
 template <class T>
+void RopeTable<T>::refuse_moved(const char* function) {
+  throw ShapeError(text::concat("[", function, "] table: must have its rows, got one that was moved from"));
+}
+template <class T>
 RopeTable<T>::RopeTable(RopeTable&&) noexcept = default;
 template <class T>
 RopeTable<T>& RopeTable<T>::operator=(RopeTable&&) noexcept = default;
@@ -287,7 +319,7 @@ RopeTable<T>::RopeTable(const RopeTable& other)
     : frequencies_(other.frequencies_),
       length_(other.length_),
       memory_(other.memory_),
-      rows_(std::make_unique<Rows>(*other.rows_)) {}
+      rows_(std::make_unique<Rows>(other.rows())) {}
 template <class T>
 RopeTable<T>& RopeTable<T>::operator=(const RopeTable& other) {
   return *this = RopeTable(other);
@@ -305,8 +337,12 @@ void fill(const RopeFrequencies& frequencies, const Positions& positions, View<T
   }
   check_rows("fill", "cos", cos);
   check_rows("fill", "sin", sin);
+  check_distinct("fill", "cos", cos);
+  check_distinct("fill", "sin", sin);
   const RowFrequencies f(frequencies);
   positions.check("fill", "positions", f.axes, 1, time);
+  CallMemory memory("fill");
+  memory.reads_positions("positions", positions).writes("cos", cos).writes("sin", sin).check();
   const RowKernels kernels = row_kernels();
   const bool plain = cos.stride[1] == 1 && sin.stride == cos.stride;
   const Index workers = std::clamp<Index>(on.workers, 1, Index{1} << 20);

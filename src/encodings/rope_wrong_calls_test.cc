@@ -233,7 +233,7 @@ TEST_F(WrongCalls, QueriesAreNotTurnedWhenTheKeysAreWrong) {
       {[&] { rotate(table, x(), {}, other(), Positions(max_position + 1)); }, Kind::range,
        "[rotate] k_positions: must lie within -2^31 and 2^31, got 2147483649 at [axis 0, batch 0, time 0]"},
       {[&] { rotate(table, x(), x(), {}); }, Kind::shape,
-       "[rotate] k: must be another tensor than q, got the same memory, which would turn twice"},
+       "[rotate] k: must share no memory with q, got tensors that overlap"},
   });
 }
 
@@ -276,17 +276,17 @@ TEST_F(WrongCalls, TablesThatCannotBeAreRefused) {
       {[&] { compact.sin(); }, Kind::shape,
        "[RopeTable::sin] table: must be a full one (TableMemory::full), got a compact one"},
       {[&] { RopeTable<float>::from_cos_sin(rope, given(3, 5), given(3, 5)); }, Kind::shape,
-       "[RopeTable::from_cos_sin] cos: must have shape [length, pairs] with 4 pairs, got [3, 5]"},
+       "[from_cos_sin] cos: must have shape [length, pairs] with 4 pairs, got [3, 5]"},
       {[&] { RopeTable<float>::from_cos_sin(rope, given(3, 4), given(2, 4)); }, Kind::shape,
-       "[RopeTable::from_cos_sin] sin: must have the shape of cos, [3, 4], got [2, 4]"},
+       "[from_cos_sin] sin: must have the shape of cos, [3, 4], got [2, 4]"},
       {[&] { RopeTable<float>::from_cos_sin(rope, given(3, 4), dense<const float>(nullptr, 3, 4)); }, Kind::shape,
-       "[RopeTable::from_cos_sin] sin: must have memory, got a null pointer; shape is [3, 4]"},
+       "[from_cos_sin] sin: must have memory, got a null pointer; shape is [3, 4]"},
       {[&] { RopeTable<float>::from_cos_sin(rope, dense<const float>(nullptr, 3, 4), given(3, 4)); }, Kind::shape,
-       "[RopeTable::from_cos_sin] cos: must have memory, got a null pointer; shape is [3, 4]"},
+       "[from_cos_sin] cos: must have memory, got a null pointer; shape is [3, 4]"},
       {[&] { RopeTable<float>::from_cos_sin(rope, given(-3, 4), given(-3, 4)); }, Kind::shape,
-       "[RopeTable::from_cos_sin] cos: extents must not be negative, got shape [-3, 4]"},
+       "[from_cos_sin] cos: extents must not be negative, got shape [-3, 4]"},
       {[&] { RopeTable<float>::from_cos_sin(odd, given(3, 2), given(3, 2)); }, Kind::shape,
-       "[resolve] rotary_dim: must be even and between 2 and head_dim = 8, got 5"},
+       "[from_cos_sin] rotary_dim: must be even and between 2 and head_dim = 8, got 5"},
   });
 }
 
@@ -314,6 +314,25 @@ TEST_F(WrongCalls, FrequenciesThatContradictThemselvesAreRefused) {
        "[RopeFrequencies] begin: must be between 0 and head_dim - rotary_dim = 0, got 1"},
       {broken([](auto& f) { f.quarter_turns[0] = nan; }), Kind::range,
        "[RopeFrequencies] quarter_turns: must be finite, got nan"},
+      {broken([](auto& f) { f.quarter_turns[0] = 1e243; }), Kind::shape,
+       "[RopeFrequencies] quarter_turns: must be inv_freq + inv_freq_rest times 2/π, got 1e+243 for 1 of pair 0"},
+      {broken([](auto& f) { f.inv_freq[0] = 0.5; }), Kind::shape,
+       "[RopeFrequencies] quarter_turns: must be inv_freq + inv_freq_rest times 2/π, got 0.6366197723675814 for 0.5 of "
+       "pair 0"},
+      {broken([](auto& f) { f.inv_freq[0] = -1; }), Kind::shape,
+       "[RopeFrequencies] quarter_turns: must be inv_freq + inv_freq_rest times 2/π, got 0.6366197723675814 for -1 of "
+       "pair 0"},
+      {broken([](auto& f) { f.inv_freq_rest[0] = 1e-20; }), Kind::shape,
+       "[RopeFrequencies] quarter_turns: must be inv_freq + inv_freq_rest times 2/π, got 0.6366197723675814 for 1 of "
+       "pair 0"},
+      {broken([](auto& f) { f.quarter_turns[5] = 1e-20; }), Kind::shape,
+       "[RopeFrequencies] quarter_turns: must be inv_freq + inv_freq_rest times 2/π, got 0.06366197723675814 for 0.1 "
+       "of pair 1"},
+      {broken([](auto& f) { f.quarter_turns[9] = 1e-3; }), Kind::shape,
+       "[RopeFrequencies] quarter_turns: must be inv_freq + inv_freq_rest times 2/π, got 0.06366197723675814 for 0.1 "
+       "of pair 1"},
+      {broken([](auto& f) { f.inv_freq[0] = 1e300, f.quarter_turns[0] = 6e299; }), Kind::range,
+       "[RopeFrequencies] inv_freq: must be at most 2^13 radians per token, got 1e+300"},
   });
 }
 

@@ -2,6 +2,7 @@
 #include <bearing/encodings/rotary_rows.hpp>
 #include <bearing/error.hpp>
 
+#include "encodings/rope_call.hpp"
 #include "text.hpp"
 
 namespace bearing {
@@ -36,9 +37,7 @@ void RotaryRows<A>::check(const char* function, const Problem& problem) const {
     throw ShapeError(
         text::concat("[", function, "] RotaryRows: must be for rows of head_dim = ", head_dim, ", got ", problem.dim));
   }
-  // A rotation of no heads checks what a rotation checks of positions.
-  const View<A, 4> none{nullptr, {problem.batch, 0, problem.q_len, problem.dim}, {0, 0, problem.dim, 1}};
-  rotate(*table_, none, *problem.q_positions);
+  check_table(function, "positions", *table_, *problem.q_positions, problem.batch, problem.q_len);
 }
 
 template <class A>

@@ -40,6 +40,7 @@ SandwichBias<A>::SandwichBias(const Sandwich& sandwich) : heads_(sandwich.heads)
 
 template <class A>
 void SandwichBias<A>::check(const char* function, const Problem& problem) const {
+  check_present(function, "Sandwich", !theta_.empty());
   if (problem.heads == heads_) return;
   throw ShapeError(
       concat("[", function, "] Sandwich.heads: must be the ", problem.heads, " heads of the scores, got ", heads_));

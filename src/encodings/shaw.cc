@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <bearing/encodings/shaw.hpp>
 #include <bearing/error.hpp>
 
@@ -67,6 +68,11 @@ relation::Vectors<A> grads_of(const Param<A, 3>& table, Index clip, A* block) {
 Index Shaw::rows() const {
   check_clip("Shaw", clip);
   return 2 * clip + 1;
+}
+
+Index Shaw::row(Index distance) const {
+  check_clip("Shaw", clip);
+  return std::clamp(distance, -clip, clip) + clip;
 }
 
 template <class A>

@@ -132,6 +132,9 @@ TEST(Shaw, RowsAreThoseOfThePaper) {
   const auto rows = bhtd(one.data(), 1, 1, 4, 1);
   add_scores(with(term), {{}, {}, rows, rows}, dense(s.data(), 1, 1, 4, 4));
   for (std::size_t x = 0; x < 16; ++x) EXPECT_EQ(s[x], static_cast<double>(index[x]));
+  for (Index i = 0; i < 4; ++i) {
+    for (Index j = 0; j < 4; ++j) EXPECT_EQ(shaw.row(j - i), index[static_cast<std::size_t>(4 * i + j)]);
+  }
 }
 
 TEST(Shaw, AttentionIsThatOfTheDefinition) {

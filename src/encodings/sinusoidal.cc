@@ -5,6 +5,7 @@
 
 #include "encodings/limits.hpp"
 #include "encodings/sinusoid_rows.hpp"
+#include "terms/checks.hpp"
 #include "text.hpp"
 
 namespace bearing {

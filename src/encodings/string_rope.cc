@@ -90,6 +90,12 @@ void CayleyStringRows<A>::turn_grads(const RowTile& tile, const A* x, const A* d
 }
 
 template <class A>
+void CayleyStringRows<A>::check(const char* function, const Problem& problem) const {
+  check_present(function, "CayleyString", !basis_.empty());
+  rotation_.check(function, problem);
+}
+
+template <class A>
 Index CayleyStringRows<A>::param_size() const {
   return rotation_.param_size() + (skew_.grad.data == nullptr ? 0 : dim_ * dim_);
 }
@@ -145,6 +151,7 @@ CirculantStringRows<A>::CirculantStringRows(const CirculantString& string, Param
 
 template <class A>
 void CirculantStringRows<A>::check(const char* function, const Problem& problem) const {
+  check_present(function, "CirculantString", !cos_.empty());
   check_rows(function, "CirculantString", problem, string_.head_dim, string_.axes, c_.value.shape[1], group_);
 }
 

@@ -32,9 +32,7 @@ double coordinate(Index displacement, double reach) {
   return std::copysign(std::log2(1 + std::fabs(scaled)) / 3, scaled);  // log2 8 = 3
 }
 
-template <class A, class T>
-void check(const char* function, const char* argument, const SwinV2& spec, const SwinV2Network<A>& network,
-           View<T, 2> table) {
+void check_spec(const char* function, const SwinV2& spec) {
   const Swin& window = spec.window;
   const auto within = [](Index extent, Index least) { return extent >= least && extent <= largest_window; };
   if (!within(window.height, 1) || !within(window.width, 1)) {
@@ -54,6 +52,13 @@ void check(const char* function, const char* argument, const SwinV2& spec, const
                             window.height, " x ", window.width, ", got ", spec.trained_height, ", ",
                             spec.trained_width));
   }
+}
+
+template <class A, class T>
+void check(const char* function, const char* argument, const SwinV2& spec, const SwinV2Network<A>& network,
+           View<T, 2> table) {
+  check_spec(function, spec);
+  const Swin& window = spec.window;
   const Index hidden = network.b1.value.shape[0], heads = network.w2.value.shape[0];
   check_param<A, 1>(function, "b1", network.b1, {hidden}, "[hidden]");
   check_param<A, 2>(function, "w1", network.w1, {hidden, 2}, "[hidden, 2]");
@@ -63,7 +68,15 @@ void check(const char* function, const char* argument, const SwinV2& spec, const
                             ", shape is ", table.shape));
   }
   check_tensor(function, argument, table);
-  if constexpr (Writable<T>) check_distinct(function, argument, table);
+  CallMemory memory(function);
+  if constexpr (Writable<T>) {
+    check_distinct(function, argument, table);
+    memory.reads("w1", network.w1.value).reads("b1", network.b1.value).reads("w2", network.w2.value);
+    memory.writes(argument, table);
+  } else {
+    memory.param("w1", network.w1).param("b1", network.b1).param("w2", network.w2).reads(argument, table);
+  }
+  memory.check();
 }
 
 /// body(row, c_y, c_x) for every displacement.
@@ -95,6 +108,16 @@ double output(const SwinV2Network<A>& n, Index h, const std::vector<double>& hid
 }
 
 }  // namespace
+
+std::vector<double> swin_v2_coordinates(const SwinV2& spec) {
+  check_spec("swin_v2_coordinates", spec);
+  std::vector<double> coordinates;
+  over_displacements(spec, [&](Index, double y, double x) {
+    coordinates.push_back(y);
+    coordinates.push_back(x);
+  });
+  return coordinates;
+}
 
 template <class A>
 void swin_v2_table(const SwinV2& spec, const SwinV2Network<A>& network, std::type_identity_t<View<A, 2>> table) {

@@ -92,6 +92,31 @@ TEST(SwinV2, GradientsAreCentralDifferences) {
   }
 }
 
+TEST(SwinV2, CoordinatesAreWhatTheNetworkSees) {
+  // A network of one hidden unit for each side of either coordinate hands them through: z = 100·c, B = 16σ(z).
+  const SwinV2 spec{.window = {2, 3}, .trained_height = 4, .trained_width = 0};
+  const std::vector<double> c = swin_v2_coordinates(spec);
+  ASSERT_EQ(c.size(), 2 * 15U);
+  const std::vector<double> b1(4, 0.0);
+  for (std::size_t axis = 0; axis < 2; ++axis) {
+    std::vector<double> w1(8, 0.0), table(15);
+    const std::vector<double> w2{1, -1, 0, 0};
+    w1[axis] = 1, w1[2 + axis] = -1;
+    swin_v2_table<double>(spec,
+                          {{dense<const double>(w1.data(), 4, 2)},
+                           {dense<const double>(b1.data(), 4)},
+                           {dense<const double>(w2.data(), 1, 4)}},
+                          dense(table.data(), 15, 1));
+    for (std::size_t row = 0; row < 15; ++row) {
+      EXPECT_NEAR(table[row], 16 / (1 + std::exp(-c[2 * row + axis])), 0x1p-48) << row;
+    }
+  }
+  EXPECT_EQ(c[2 * 7], 0);  // no displacement
+  EXPECT_EQ(c[2 * 7 + 1], 0);
+  EXPECT_NEAR(c[2 * 14 + 1], std::log2(9.0) / 3, 0x1p-50);  // two of two: the trained window's edge
+  EXPECT_THROW(swin_v2_coordinates({.window = {0, 3}}), ShapeError);
+}
+
 TEST(SwinV2, ZeroDisplacementSeesTheOffsetsAlone) {
   Network n(5, 1);
   const SwinV2 spec{.window = {4, 4}};

@@ -83,6 +83,7 @@ Index t5_bucket(const T5& t5, Index distance) { return T5Buckets(t5)(distance); 
 
 template <class A>
 void T5Bias<A>::check(const char* function, const Problem& problem) const {
+  check_present(function, "T5", !buckets_.thresholds().empty());
   check_param(function, "T5.table", table_, {buckets_.spec().buckets, problem.heads}, "[buckets, heads]");
   check_whole(function, "T5", problem);
 }

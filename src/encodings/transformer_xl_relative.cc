@@ -4,6 +4,7 @@
 #include <cmath>
 #include <vector>
 
+#include "tensor_checks.hpp"
 #include "terms/tile_kernels.hpp"
 #include "text.hpp"
 
@@ -70,7 +71,10 @@ std::size_t size(Index n) { return static_cast<std::size_t>(n); }
 template <class A>
 void transformer_xl_relative(const TransformerXL& xl, std::type_identity_t<View<const A, 2>> w_r, View<A, 3> r,
                              double base) {
-  check("transformer_xl_relative", "r", xl, w_r.shape, r.shape, given(w_r) && given(r), base);
+  const char* function = "transformer_xl_relative";
+  check(function, "r", xl, w_r.shape, r.shape, given(w_r) && given(r), base);
+  check_distinct(function, "r", r);
+  check_apart(function, "r", r, "w_r", w_r);
   const auto [heads, offsets, dim] = r.shape;
   const Index d_model = w_r.shape[1];
   const std::vector<double> frequency = frequencies(d_model, base);
@@ -94,7 +98,10 @@ void transformer_xl_relative(const TransformerXL& xl, std::type_identity_t<View<
 template <class A>
 void transformer_xl_relative_backward(const TransformerXL& xl, std::type_identity_t<View<const A, 3>> d_r,
                                       View<A, 2> d_w_r, double base) {
-  check("transformer_xl_relative_backward", "d_r", xl, d_w_r.shape, d_r.shape, given(d_w_r) && given(d_r), base);
+  const char* function = "transformer_xl_relative_backward";
+  check(function, "d_r", xl, d_w_r.shape, d_r.shape, given(d_w_r) && given(d_r), base);
+  check_distinct(function, "d_w_r", d_w_r);
+  check_apart(function, "d_w_r", d_w_r, "d_r", d_r);
   const auto [heads, offsets, dim] = d_r.shape;
   const Index d_model = d_w_r.shape[1];
   const std::vector<double> frequency = frequencies(d_model, base);

@@ -97,6 +97,11 @@ void rebase(const Xpos& xpos, const Positions& old_positions, const Positions& n
   const Index batch = k.shape[0], time = k.shape[2];
   old_positions.check("rebase", "old_positions", 1, batch, time);
   new_positions.check("rebase", "new_positions", 1, batch, time);
+  CallMemory memory("rebase");
+  memory.reads_positions("old_positions", old_positions)
+      .reads_positions("new_positions", new_positions)
+      .writes("k", k)
+      .check();
   // ζ^(−(p'−c)/B)·R(p'θ) over ζ^(−(p−c)/B)·R(pθ) is the key's own row at p' − p, with the centre at 0.
   std::vector<double> moved(static_cast<std::size_t>(batch * time));
   RowDecay d = decay(xpos, -1);

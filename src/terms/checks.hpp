@@ -19,6 +19,12 @@ void check_grad(std::string_view function, std::string_view name, const Param<A,
                                 param.value.shape, ", got ", param.grad.shape));
 }
 
+/// Throws ShapeError for an encoding whose numbers were moved to another one.
+inline void check_present(std::string_view function, std::string_view encoding, bool present) {
+  if (present) return;
+  throw ShapeError(text::concat("[", function, "] ", encoding, ": must have its numbers, got one that was moved from"));
+}
+
 /// Throws ShapeError unless a parameter is there and has the shape that it must have, and so has its gradient.
 template <class A, int Rank>
 void check_param(std::string_view function, std::string_view name, const Param<A, Rank>& param,

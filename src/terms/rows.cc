@@ -29,6 +29,14 @@ void check_input(const char* function, const char* argument, const InputEncoding
   Problem problem{
       .batch = batch, .q_len = time, .k_len = time, .dim = dim, .q_positions = &positions, .k_positions = &positions};
   if (encoding.check != nullptr) encoding.check(encoding.self, function, problem);
+  CallMemory memory(function);
+  memory.reads_positions("positions", positions);
+  if constexpr (Writable<T>) {
+    memory.forward(encoding).writes(argument, x);
+  } else {
+    memory.backward(encoding).reads(argument, x);
+  }
+  memory.check();
 }
 
 template <class A>
@@ -220,7 +228,9 @@ void turn(const std::type_identity_t<RowEncoding<Compute<T>>>& encoding, Side si
   using A = Compute<T>;
   const Index out_dim = check_turn("turn", encoding, positions, x, "y", y);
   check_distinct("turn", "y", y);
-  check_apart("turn", "y", x, y);
+  check_same_or_apart("turn", "y", x, y);
+  CallMemory memory("turn");
+  memory.reads_positions("positions", positions).forward(encoding).writes("y", y).check();
   const auto [batch, heads, time, dim] = x.shape;
   if (x.size() == 0 && y.size() == 0) return;
   const Index blocks = (time + block_rows - 1) / block_rows, units = batch * heads * blocks;
@@ -248,8 +258,13 @@ void turn_backward(const std::type_identity_t<RowEncoding<A>>& encoding, Side si
     throw ShapeError(concat("[turn_backward] d_x: must have x's shape ", x.shape, ", got ", d_x.shape));
   }
   check_output("turn_backward", "d_x", d_x);
-  check_apart("turn_backward", "d_x", x, d_x);
-  check_apart("turn_backward", "d_x", d_y, d_x);
+  check_same_or_apart("turn_backward", "d_x", x, d_x);
+  check_same_or_apart("turn_backward", "d_x", d_y, d_x);
+  CallMemory memory("turn_backward");  // d_x may be x or d_y: once is enough, for what is apart from it
+  memory.reads_positions("positions", positions).backward(encoding).writes("d_x", d_x);
+  if (Memory(d_x) != Memory(x)) memory.reads("x", x);
+  if (Memory(d_x) != Memory(d_y)) memory.reads("d_y", d_y);
+  memory.check();
   const auto [batch, heads, time, dim] = x.shape;
   if (x.size() == 0) return;
   const Index units = batch * heads, chunks = chunk_count(on, units);

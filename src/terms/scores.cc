@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <bearing/error.hpp>
 #include <bearing/scores.hpp>
-#include <utility>
 
 #include "tensor_checks.hpp"
 #include "terms/score_call.hpp"
@@ -46,6 +45,12 @@ Problem problem_of(const char* function, const ScoreInputs<A>& in, const std::ar
   return problem;
 }
 
+template <class A>
+void tell_inputs(CallMemory& memory, const ScoreInputs<A>& in) {
+  memory.reads("q", in.q).reads("k", in.k);
+  memory.reads_positions("q_positions", in.q_positions).reads_positions("k_positions", in.k_positions);
+}
+
 /// The call's tiles of one head, row by row: body(tile) with queries, keys and scale in place.
 template <class A, class Body>
 void walk(const Problem& problem, const ScoreInputs<A>& in, TileExtents extents, TileWork<A>& work, Index b, Index h,
@@ -87,9 +92,11 @@ void add_scores(const TermList<A>& terms, const std::type_identity_t<ScoreInputs
   const char* function = "add_scores";
   check_output(function, "scores", scores);
   const Problem problem = problem_of(function, in, scores.shape);
-  check_other(function, "scores", scores, "q", in.q);
-  check_other(function, "scores", scores, "k", in.k);
   check_terms(function, terms, problem);
+  CallMemory memory(function);
+  tell_inputs(memory, in);
+  for (const Term<A>& term : terms) memory.forward(term);
+  memory.writes("scores", scores).check();
   const TileExtents extents = tile_extents(terms, problem.q_len, problem.k_len);
   const ScoreRoom room = score_room(scores.stride[3]);
   over_blocks(terms, problem, extents, on, room, [&](TileWork<A>& work, Index b, Index h, Index first, Index end) {
@@ -131,21 +138,6 @@ void check_grad(const char* function, const char* argument, View<A, 4> grad, Vie
   check_output(function, argument, grad);
 }
 
-/// Gradients are added while queries, keys and scores are read: they must be none of these, nor each other.
-template <class A>
-void check_grads(const char* function, const ScoreInputs<A>& in, View<const A, 4> d_scores,
-                 const QueryKeyGrads<A>& grads) {
-  check_grad(function, "d_q", grads.d_q, in.q);
-  check_grad(function, "d_k", grads.d_k, in.k);
-  for (const auto& [name, grad] : {std::pair{"d_q", grads.d_q}, std::pair{"d_k", grads.d_k}}) {
-    if (grad.data == nullptr) continue;
-    check_other(function, name, grad, "q", in.q);
-    check_other(function, name, grad, "k", in.k);
-    check_other(function, name, grad, "d_scores", d_scores);
-  }
-  if (grads.d_k.data != nullptr) check_other(function, "d_k", grads.d_k, "d_q", grads.d_q);
-}
-
 }  // namespace
 
 template <class A>
@@ -155,8 +147,14 @@ void add_scores_backward(const TermList<A>& terms, const std::type_identity_t<Sc
   const char* function = "add_scores_backward";
   check_tensor(function, "d_scores", d_scores);
   const Problem problem = problem_of(function, in, d_scores.shape);
-  check_grads(function, in, d_scores, grads);
+  check_grad(function, "d_q", grads.d_q, in.q);
+  check_grad(function, "d_k", grads.d_k, in.k);
   check_terms(function, terms, problem);
+  CallMemory memory(function);
+  tell_inputs(memory, in);
+  memory.reads("d_scores", d_scores);
+  for (const Term<A>& term : terms) memory.backward(term);
+  memory.writes("d_q", grads.d_q).writes("d_k", grads.d_k).check();
   if (problem.q_len <= 0 || problem.k_len <= 0) return;
   const TileExtents extents = tile_extents(terms, problem.q_len, problem.k_len);
 
@@ -220,6 +218,10 @@ void bias_matrix(const std::type_identity_t<TermList<Compute<T>>>& terms, const 
   const ScoreInputs<A> in{q_positions, k_positions};
   const Problem problem = problem_of("bias_matrix", in, {1, bias.shape[0], bias.shape[1], bias.shape[2]});
   check_terms("bias_matrix", terms, problem);
+  CallMemory memory("bias_matrix");
+  tell_inputs(memory, in);
+  for (const Term<A>& term : terms) memory.forward(term);
+  memory.writes("bias", bias).check();
   const TileExtents extents = tile_extents(terms, problem.q_len, problem.k_len);
   // An ordinary store reads the line that it is about to overwrite; a matrix beyond the caches goes past them.
   const bool stream = bias.size() * static_cast<Index>(sizeof(T)) >= Index{16} << 20;

@@ -298,7 +298,7 @@ TEST(AddScores, WrongTensorsAreRefusedBeforeAnythingIsWritten) {
   wrong([](Call& c) { c.scores.stride[3] = 0; },
         "[add_scores] scores: no two elements may share memory, got strides [24, 12, 4, 0] for shape [1, 2, 3, 4]");
   wrong([](Call& c) { c.scores.data = c.memory.data() + 200; },
-        "[add_scores] scores: must be another tensor than k, got the same memory");
+        "[add_scores] scores: must share no memory with k, got tensors that overlap");
   wrong([](Call& c) { c.k = {}; }, "[add_scores] q, k: must both be given, or neither");
   wrong([](Call& c) { c.q.data = nullptr; },
         "[add_scores] q: must have memory, got a null pointer; shape is [1, 2, 3, 5]");
@@ -337,11 +337,11 @@ TEST(AddScores, WrongGradientsAreRefusedBeforeAnythingIsWritten) {
         "[add_scores_backward] d_k: no two elements may share memory, got strides [20, 20, 0, 1] for shape [1, 1, 4, "
         "5]");
   wrong([](Call& c) { c.d_k.data = c.d_q.data; },
-        "[add_scores_backward] d_k: must be another tensor than d_q, got the same memory");
+        "[add_scores_backward] d_k: must share no memory with d_q, got tensors that overlap");
   wrong([](Call& c) { c.d_q.data = c.memory.data() + 100; },
-        "[add_scores_backward] d_q: must be another tensor than q, got the same memory");
+        "[add_scores_backward] d_q: must share no memory with q, got tensors that overlap");
   wrong([](Call& c) { c.d_k.data = c.memory.data(); },
-        "[add_scores_backward] d_k: must be another tensor than d_scores, got the same memory");
+        "[add_scores_backward] d_k: must share no memory with d_scores, got tensors that overlap");
 }
 
 TEST(AddScores, GradientsMayLieBetweenEachOtherAsInOneArrayOfAll) {

@@ -94,9 +94,12 @@ void add_values(const TermList<A>& given, const Positions& q_positions, const Po
   const char* function = "add_values";
   const Problem problem = problem_of(function, q_positions, k_positions, p, "out", out);
   check_distinct(function, "out", out);
-  check_other(function, "out", out, "p", p);
   const TermList<A> terms = value_terms(given);
   check_terms(function, terms, problem);
+  CallMemory memory(function);
+  memory.reads("p", p).reads_positions("q_positions", q_positions).reads_positions("k_positions", k_positions);
+  for (const Term<A>& term : terms) memory.forward(term);
+  memory.writes("out", out).check();
   if (terms.size == 0 || p.size() == 0 || out.size() == 0) return;
   const Index dim = problem.value_dim;
   over_heads(terms, problem, on, [&](ValueRoom<A>& room, const Tile<A>& tile) {
@@ -120,11 +123,16 @@ void add_values_backward(const TermList<A>& given, const Positions& q_positions,
       throw ShapeError(concat("[", function, "] d_p: must have p's shape ", p.shape, ", got ", d_p.shape));
     }
     check_output(function, "d_p", d_p);
-    check_other(function, "d_p", d_p, "p", p);
-    check_other(function, "d_p", d_p, "d_out", d_out);
   }
   const TermList<A> terms = value_terms(given);
   check_terms(function, terms, problem);
+  CallMemory memory(function);
+  memory.reads("p", p)
+      .reads("d_out", d_out)
+      .reads_positions("q_positions", q_positions)
+      .reads_positions("k_positions", k_positions);
+  for (const Term<A>& term : terms) memory.backward(term);
+  memory.writes("d_p", d_p).check();
   if (terms.size == 0 || p.size() == 0 || d_out.size() == 0) return;
   const Index dim = problem.value_dim;
   ParamBlocks<A> params(terms, problem.batch, problem.heads);

@@ -132,7 +132,7 @@ TEST(AddValues, WrongCallsAreRefusedBeforeAnythingIsWritten) {
   forward(p, {out.data, out.shape, {30, 0, 5, 1}},
           "[add_values] out: no two elements may share memory, got strides [30, 0, 5, 1] for shape [1, 2, 3, 5]");
   forward(p, {memory.data(), out.shape, out.stride},
-          "[add_values] out: must be another tensor than p, got the same memory");
+          "[add_values] out: must share no memory with p, got tensors that overlap");
   backward({out.data, {1, 2, 4, 5}, out.stride}, d_p,
            "[add_values_backward] d_out: must be [batch, heads, q_len, value_dim] of probabilities with shape [1, 2, "
            "3, 4], got [1, 2, 4, 5]");
@@ -142,7 +142,7 @@ TEST(AddValues, WrongCallsAreRefusedBeforeAnythingIsWritten) {
            "[add_values_backward] d_p: no two elements may share memory, got strides [24, 12, 0, 1] for shape [1, 2, "
            "3, 4]");
   backward(out, {out.data, d_p.shape, d_p.stride},
-           "[add_values_backward] d_p: must be another tensor than d_out, got the same memory");
+           "[add_values_backward] d_p: must share no memory with d_out, got tensors that overlap");
   expect_error<ShapeError>([&] { add_values(with(carried), Positions(dense(memory.data(), 0, 1, 3)), {}, p, out); },
                            "[add_values] q_positions: must have 1 to 4 axes, got 0");
 }

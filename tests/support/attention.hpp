@@ -31,6 +31,10 @@ inline double largest(const std::vector<double>& numbers) {
   return most;
 }
 
+/// Shown each encoding that add() has moved from, if set.
+template <class A>
+inline std::function<void(const Term<A>& moved_from)> see_moved_from;
+
 /// Encodings that live as long as the list that names them.
 template <class A>
 struct Made {
@@ -43,6 +47,7 @@ struct Made {
     const auto kept = std::make_shared<const E>(std::move(encoding));
     list.terms[static_cast<std::size_t>(list.size++)] = erase<A>(*kept);
     owned.push_back(kept);
+    if (see_moved_from<A>) see_moved_from<A>(erase<A>(encoding));
     return *this;
   }
   Made& add(const Made& more) {

@@ -48,6 +48,7 @@ class BEARING_EXPORT AlibiSlopes {
   bool wants_grad() const { return learned_.grad.data != nullptr; }
   void check(const char* function, const Problem& problem) const;
   void collect(Index head, A d_slope) const;
+  void borrows(MemoryList& to) const { to.param("Alibi.slopes", learned_); }
 
  private:
   std::vector<A> given_;
@@ -70,6 +71,7 @@ class BEARING_EXPORT AlibiBias {
   void bias_grads(Index head, Index n, const double* distance, const A* d_b, A* d_params) const;
   Index param_size() const { return slopes_.wants_grad() ? 1 : 0; }
   void collect(Index, Index head, const A* d_params) const { slopes_.collect(head, d_params[0]); }
+  void borrows(MemoryList& to) const { slopes_.borrows(to); }
 
  private:
   AlibiSlopes<A> slopes_;
@@ -92,6 +94,7 @@ class BEARING_EXPORT AlibiShiftedBias {
   void add_score_grads(const Tile<A>& tile, const A* d_s, const TileGrads<A>& grads) const;
   Index param_size() const { return slopes_.wants_grad() ? 1 : 0; }
   void collect(Index, Index head, const A* d_params) const { slopes_.collect(head, d_params[0]); }
+  void borrows(MemoryList& to) const { slopes_.borrows(to); }
 
  private:
   AlibiSlopes<A> slopes_;

@@ -25,6 +25,8 @@ struct BertRelative {
 
   /// Of the table, 2·max_position_embeddings − 1. Throws RangeError unless these are 1 to 2^31.
   BEARING_EXPORT Index rows() const;
+  /// The row of a distance, key minus query. Throws as rows(), RangeError for a distance that has no row.
+  BEARING_EXPORT Index row(Index distance) const;
   bool operator==(const BertRelative&) const = default;
 };
 
@@ -34,6 +36,8 @@ struct Wav2Vec2BertRelative {
 
   /// Of the table, left + right + 1. Throws RangeError unless both are 0 to 2^31.
   BEARING_EXPORT Index rows() const;
+  /// The row of a distance, key minus query: farther ones share the ends. Throws as rows().
+  BEARING_EXPORT Index row(Index distance) const;
   bool operator==(const Wav2Vec2BertRelative&) const = default;
 };
 
@@ -57,6 +61,7 @@ class BEARING_EXPORT BertRelativeTerm {
   void add_score_grads(const Tile<A>& tile, const A* d_s, const TileGrads<A>& grads) const;
   Index param_size() const { return table_.grad.data == nullptr ? 0 : table_.value.shape[0] * table_.value.shape[1]; }
   void collect(Index batch, Index head, const A* d_params) const;
+  void borrows(MemoryList& to) const { to.param("BertRelative.table", table_); }
   Index scratch_size(Index rows, Index cols) const;
 
  private:

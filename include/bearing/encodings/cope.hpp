@@ -53,6 +53,7 @@ class BEARING_EXPORT CopeTerm {
   void add_score_grads(const Tile<A>& tile, const A* d_s, const TileGrads<A>& grads) const;
   Index param_size() const { return embeddings_.grad.data == nullptr ? 0 : cope_.max_pos * embeddings_.value.shape[2]; }
   void collect(Index batch, Index head, const A* d_params) const;
+  void borrows(MemoryList& to) const { to.param("Cope.embeddings", embeddings_); }
   /// Gates and slopes of every score, z and its gradient.
   Index scratch_size(Index rows, Index cols) const { return 2 * rows * (cols + cope_.max_pos); }
 

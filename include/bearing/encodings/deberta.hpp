@@ -43,8 +43,10 @@ struct Deberta {
   bool operator==(const Deberta&) const = default;
 };
 
-/// The bucket of a key at a distance n − m from the query, counted as DeBERTa does: positive for keys before the query,
-/// and not clamped. With mid = B/2 and M = max_relative_positions,
+/// The bucket of a key at a distance n − m from the query: `distance` is key minus query, as everywhere here, and the
+/// bucket has the other sign, DeBERTa's own, which counts query minus key: positive for keys before the query. A port
+/// of make_log_bucket_position(relative_pos) passes −relative_pos. Not clamped. With mid = B/2 and M =
+/// max_relative_positions,
 ///
 ///     |x| ≤ mid: x        else sign(x)·(mid + ⌈ln(|x|/mid) / ln((M − 1)/mid) · (mid − 1)⌉)        x = m − n
 ///
@@ -75,6 +77,7 @@ class BEARING_EXPORT DebertaTerm {
   void add_score_grads(const Tile<A>& tile, const A* d_s, const TileGrads<A>& grads) const;
   Index param_size() const { return grad_size(key_) + grad_size(query_); }
   void collect(Index batch, Index head, const A* d_params) const;
+  void borrows(MemoryList& to) const { to.param("Deberta.key", key_), to.param("Deberta.query", query_); }
   Index scratch_size(Index rows, Index cols) const;
 
  private:

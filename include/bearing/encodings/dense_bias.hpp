@@ -24,6 +24,7 @@ class BEARING_EXPORT DenseBias {
   void add_score_grads(const Tile<A>& tile, const A* d_s, const TileGrads<A>& grads) const;
   Index param_size() const { return bias_.grad.data == nullptr ? 0 : bias_.value.shape[2] * bias_.value.shape[3]; }
   void collect(Index batch, Index head, const A* d_params) const;
+  void borrows(MemoryList& to) const { to.param("DenseBias.bias", bias_); }
 
  private:
   Param<A, 4> bias_;

@@ -59,6 +59,7 @@ class BEARING_EXPORT FireBias {
   /// d_c, d_multiplier, and for each line the sums of d_s and of d_s·x.
   Index param_size() const { return wants_grad_ ? 2 + 2 * lines_ : 0; }
   void collect(Index batch, Index head, const A* d_params) const;
+  void borrows(MemoryList& to) const;
   Index scratch_size(Index rows, Index cols) const { return 2 * (rows + cols); }
 
  private:

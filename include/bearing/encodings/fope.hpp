@@ -48,6 +48,7 @@ class BEARING_EXPORT FopeRows {
   void turn_grads(const RowTile& tile, const A* x, const A* d_y, A* d_x, A* d_params) const;
   Index param_size() const;
   void collect(Index batch, Index head, const A* d_params) const;
+  void borrows(MemoryList& to) const { to.param("Fope.cos", cos_), to.param("Fope.sin", sin_); }
 
  private:
   Index kept() const { return static_cast<Index>(frequencies_.size()); }

@@ -36,6 +36,7 @@ class BEARING_EXPORT ForgettingBias {
   void add_score_grads(const Tile<A>& tile, const A* d_s, const TileGrads<A>& grads) const;
   Index param_size() const { return log_forget_.grad.data == nullptr ? 0 : time_; }
   void collect(Index batch, Index head, const A* d_params) const;
+  void borrows(MemoryList& to) const { to.param("Forgetting.log_forget", log_forget_); }
   Index scratch_size(Index, Index cols) const { return cols; }
 
  private:

@@ -44,6 +44,7 @@ class BEARING_EXPORT KerpleBias {
   void bias_grads(Index head, Index n, const double* distance, const A* d_b, A* d_params) const;
   Index param_size() const { return r1_.grad.data == nullptr && r2_.grad.data == nullptr ? 0 : 2; }
   void collect(Index batch, Index head, const A* d_params) const;
+  void borrows(MemoryList& to) const { to.param("Kerple.r1", r1_), to.param("Kerple.r2", r2_); }
 
  private:
   KerpleForm form_;

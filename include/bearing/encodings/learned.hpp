@@ -41,6 +41,7 @@ class BEARING_EXPORT LearnedInputs {
   void input_grads(const RowTile& tile, const A* d_p, A* d_params) const;
   Index param_size() const { return table_.grad.data == nullptr ? 0 : 1; }
   void collect(Index, Index, const A*) const {}
+  void borrows(MemoryList& to) const { to.param("Learned.table", table_); }
 
  private:
   Learned spec_;

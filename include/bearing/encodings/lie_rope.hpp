@@ -42,6 +42,7 @@ class BEARING_EXPORT LieRopeRows {
   void turn_grads(const RowTile& tile, const A* x, const A* d_y, A* d_x, A* d_params) const;
   Index param_size() const { return generators_.grad.data == nullptr ? 0 : lie_.axes * blocks() * triangle(); }
   void collect(Index batch, Index head, const A* d_params) const;
+  void borrows(MemoryList& to) const { to.param("LieRope.generators", generators_); }
 
  private:
   Index blocks() const { return lie_.head_dim / lie_.block; }

@@ -43,6 +43,7 @@ class BEARING_EXPORT PopeRows {
   void turn_grads(const RowTile& tile, const A* x, const A* d_y, A* d_x, A* d_params) const;
   Index param_size() const { return offsets_.grad.data == nullptr ? 0 : pope_.head_dim; }
   void collect(Index batch, Index head, const A* d_params) const;
+  void borrows(MemoryList& to) const { to.param("Pope.offsets", offsets_); }
 
  private:
   double angle(const RowTile& tile, Index row, Index c) const;

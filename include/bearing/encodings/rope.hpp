@@ -52,6 +52,7 @@ struct Rope {
   RopeScaling scaling = {};
   RotaryPart part = {};
   RopeAxes axes = {};
+  double attention_factor = 1;  ///< a, times what the scaling gives of its own (YaRN and LongRoPE do)
   bool operator==(const Rope&) const = default;
 };
 
@@ -64,7 +65,9 @@ enum class Angles {
 /// Whether a scaling leaves a pair's frequency alone, divides it by the whole factor, or something between.
 enum class PairChange { kept, blended, scaled };
 
-/// A rotary encoding with its numbers, at one sequence length. Plain data: print it, compare it, or build one.
+/// A rotary encoding with its numbers, at one sequence length. Plain data: print it, compare it, or build one; from
+/// frequencies of your own, resolve_explicit() does. A frequency stands here as radians and as quarter turns, and what
+/// takes these numbers throws ShapeError unless both say the same, RangeError for more than 2^13 radians per token.
 struct RopeFrequencies {
   Index head_dim = 0, rotary_dim = 0;
   Index begin = 0;  ///< the first turned dimension
@@ -109,9 +112,9 @@ struct TableOptions {
 /// cos and sin of every pair, times the attention factor, for positions 0 … length−1. T is float or double.
 ///
 /// The length is how much is kept, not a limit: rows for other positions (longer, negative, real) are computed when
-/// they are needed, to the same accuracy: float ≤ 0.55 ulp to position 2^24 and ≤ 1 ulp to ±2^31, double ≤ 2 ulp. Only
-/// a table that was given its cos and sin knows no others.
-/// Immutable after construction: share it between threads freely.
+/// they are needed, to the same accuracy: float ≤ 0.55 ulp to position 2^24 and ≤ 1 ulp to ±2^31, double ≤ 2 ulp, in
+/// the default floating-point mode; where the thread rounds upward, say, double is off by some 1e-9. Only a table that
+/// was given its cos and sin knows no others. Immutable after construction: share it between threads freely.
 template <class T>
 class BEARING_EXPORT RopeTable {
  public:
@@ -133,7 +136,11 @@ class BEARING_EXPORT RopeTable {
   View<const T, 2> sin() const;
 
   struct Rows;  // what kernels see; src/encodings/rope_rows.hpp
-  const Rows& rows() const { return *rows_; }
+  /// Throws ShapeError, in the name of `function`, for a table that was moved from.
+  const Rows& rows(const char* function = "RopeTable") const {
+    if (rows_ == nullptr) refuse_moved(function);
+    return *rows_;
+  }
 
   RopeTable(RopeTable&&) noexcept;
   RopeTable& operator=(RopeTable&&) noexcept;
@@ -143,6 +150,7 @@ class BEARING_EXPORT RopeTable {
 
  private:
   friend struct RopeTableAccess;
+  [[noreturn]] static void refuse_moved(const char* function);
   RopeTable(RopeFrequencies frequencies, Index length, TableMemory memory, std::unique_ptr<Rows> rows);
 
   RopeFrequencies frequencies_;

@@ -48,6 +48,7 @@ class BEARING_EXPORT RopeMixedRows {
   void turn_grads(const RowTile& tile, const A* x, const A* d_y, A* d_x, A* d_params) const;
   Index param_size() const { return frequencies_.grad.data == nullptr ? 0 : mixed_.axes * pairs(); }
   void collect(Index batch, Index head, const A* d_params) const;
+  void borrows(MemoryList& to) const { to.param("RopeMixed.frequencies", frequencies_); }
 
  private:
   Index pairs() const { return mixed_.head_dim / 2; }

@@ -34,6 +34,7 @@ class BEARING_EXPORT SamTerm {
   Index scratch_size(Index rows, Index cols) const;
   Index param_size() const;
   void collect(Index batch, Index head, const A* d_params) const;
+  void borrows(MemoryList& to) const { to.param("Sam.height_table", height_), to.param("Sam.width_table", width_); }
 
  private:
   Index table_rows() const { return 2 * spec_.height - 1 + 2 * spec_.width - 1; }

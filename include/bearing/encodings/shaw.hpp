@@ -19,6 +19,8 @@ struct Shaw {
 
   /// Of a table, 2·clip + 1. Throws RangeError for a clip below 0 or past 2^31.
   BEARING_EXPORT Index rows() const;
+  /// The row of a distance, key minus query. Throws as rows().
+  BEARING_EXPORT Index row(Index distance) const;
   bool operator==(const Shaw&) const = default;
 };
 
@@ -47,6 +49,7 @@ class BEARING_EXPORT ShawTerm {
                        const TileGrads<A>& grads) const;
   Index param_size() const;
   void collect(Index batch, Index head, const A* d_params) const;
+  void borrows(MemoryList& to) const { to.param("Shaw.key", key_), to.param("Shaw.value", value_); }
   Index scratch_size(Index rows, Index cols) const;
 
  private:

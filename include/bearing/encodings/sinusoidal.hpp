@@ -73,6 +73,8 @@ class BEARING_EXPORT SinusoidalInputs {
   /// Throws as sinusoidal_columns(), ShapeError for parameters of the wrong shape, RangeError for frequencies that are
   /// not finite or above 2^13.
   explicit SinusoidalInputs(const Sinusoidal& spec, SinusoidalParams<A> learned = {});
+  SinusoidalInputs(const SinusoidalInputs&) = default;  // moving copies: what was moved from still serves
+  SinusoidalInputs& operator=(const SinusoidalInputs&) = default;
 
   Index dim() const { return spec_.dim; }
   void check(const char* function, const Problem& problem) const;
@@ -81,6 +83,9 @@ class BEARING_EXPORT SinusoidalInputs {
   void input_grads(const RowTile& tile, const A* d_p, A* d_params) const;
   Index param_size() const;
   void collect(Index batch, Index head, const A* d_params) const;
+  void borrows(MemoryList& to) const {
+    to.param("Sinusoidal.scale", learned_.scale), to.param("Sinusoidal.frequencies", learned_.frequencies);
+  }
 
  private:
   bool is_padding(double p) const;

@@ -34,13 +34,14 @@ class BEARING_EXPORT CayleyStringRows {
 
   CayleyStringRows(const CayleyString& string, Param<A, 3> frequencies, Param<A, 2> skew, Index group = 1);
 
-  void check(const char* function, const Problem& problem) const { rotation_.check(function, problem); }
+  void check(const char* function, const Problem& problem) const;
   Index turn_scratch(Index dim) const { return rotation_.turn_scratch(dim) + 2 * dim; }
   void turn(const RowTile& tile, const A* x, A* y) const;
   /// dS = −2 (I + S)⁻ᵀ dP (I + S)⁻ᵀ, its skew part; d_x = Pᵀ RoPE(p)ᵀ d_y.
   void turn_grads(const RowTile& tile, const A* x, const A* d_y, A* d_x, A* d_params) const;
   Index param_size() const;
   void collect(Index batch, Index head, const A* d_params) const;
+  void borrows(MemoryList& to) const { rotation_.borrows(to), to.param("CayleyString.skew", skew_); }
 
  private:
   void to_basis(Index set, const A* x, A* y, double* room) const;  ///< y = P x
@@ -76,6 +77,7 @@ class BEARING_EXPORT CirculantStringRows {
   void turn_grads(const RowTile& tile, const A* x, const A* d_y, A* d_x, A* d_params) const;
   Index param_size() const { return c_.grad.data == nullptr ? 0 : string_.axes * string_.head_dim; }
   void collect(Index batch, Index head, const A* d_params) const;
+  void borrows(MemoryList& to) const { to.param("CirculantString.c", c_); }
 
  private:
   Index pairs() const { return (string_.head_dim - 1) / 2; }

@@ -54,6 +54,7 @@ class BEARING_EXPORT SwinBias {
   void add_score_grads(const Tile<A>& tile, const A* d_s, const TileGrads<A>& grads) const;
   Index param_size() const { return table_.grad.data == nullptr ? 0 : spec_.rows(); }
   void collect(Index batch, Index head, const A* d_params) const;
+  void borrows(MemoryList& to) const { to.param("Swin.table", table_); }
 
  private:
   Swin spec_;

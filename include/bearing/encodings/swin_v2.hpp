@@ -2,6 +2,7 @@
 
 #include <bearing/encodings/swin.hpp>
 #include <bearing/export.hpp>
+#include <vector>
 
 // Swin V2's continuous position bias (Liu et al. 2022, arXiv 2111.09883, §3.3): the table of SwinBias is not learned
 // but computed, by a small network from the displacement on a logarithmic scale, so that it can be had for any window:
@@ -28,6 +29,10 @@ struct SwinV2Network {
   Param<A, 1> b1;
   Param<A, 2> w2;
 };
+
+/// What the network sees: (c(Δy), c(Δx)) of every displacement, query minus key, [window.rows(), 2], in the table's
+/// order. Errors as swin_v2_table().
+BEARING_EXPORT std::vector<double> swin_v2_coordinates(const SwinV2& spec);
 
 /// Writes the table [window.rows(), heads]. Throws ShapeError if shapes do not fit, if the window has class rows or is
 /// one token high or wide while no larger trained window gives the scale; nothing is written then.

@@ -51,6 +51,8 @@ BEARING_EXPORT Index t5_bucket(const T5& t5, Index distance);
 class BEARING_EXPORT T5Buckets {
  public:
   explicit T5Buckets(const T5& t5) : spec_(t5), thresholds_(t5_thresholds(t5)) {}
+  T5Buckets(const T5Buckets&) = default;  // moving copies: what was moved from still serves
+  T5Buckets& operator=(const T5Buckets&) = default;
 
   Index operator()(Index distance) const { return interval(distance).bucket; }
 
@@ -83,6 +85,7 @@ class BEARING_EXPORT T5Bias {
   void bias_grads(Index head, Index n, const double* distance, const A* d_b, A* d_params) const;
   Index param_size() const { return table_.grad.data == nullptr ? 0 : buckets_.spec().buckets; }
   void collect(Index batch, Index head, const A* d_params) const;
+  void borrows(MemoryList& to) const { to.param("T5.table", table_); }
 
  private:
   T5Buckets buckets_;

@@ -45,6 +45,9 @@ class BEARING_EXPORT TransformerXLTerm {
   void add_score_grads(const Tile<A>& tile, const A* d_s, const TileGrads<A>& grads) const;
   Index param_size() const;
   void collect(Index batch, Index head, const A* d_params) const;
+  void borrows(MemoryList& to) const {
+    to.param("TransformerXL.r", r_), to.param("TransformerXL.u", u_), to.param("TransformerXL.v", v_);
+  }
   Index scratch_size(Index rows, Index cols) const;
 
  private:

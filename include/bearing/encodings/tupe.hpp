@@ -66,6 +66,9 @@ class BEARING_EXPORT TupeBias {
   void add_score_grads(const Tile<A>& tile, const A* d_s, const TileGrads<A>& grads) const;
   Index param_size() const;
   void collect(Index batch, Index head, const A* d_params) const;
+  void borrows(MemoryList& to) const {
+    to.param("Tupe.query", query_), to.param("Tupe.key", key_), to.param("Tupe.bias", bias_);
+  }
   Index scratch_size(Index rows, Index cols) const;
 
  private:

@@ -46,6 +46,10 @@ class BEARING_EXPORT XlnetSegmentTerm {
   void add_score_grads(const Tile<A>& tile, const A* d_s, const TileGrads<A>& grads) const;
   Index param_size() const;
   void collect(Index batch, Index head, const A* d_params) const;
+  void borrows(MemoryList& to) const {
+    to.param("XlnetSegment.seg_embed", seg_embed_), to.param("XlnetSegment.r_s", r_s_);
+    to.reads("XlnetSegment.q_segments", q_segments_), to.reads("XlnetSegment.k_segments", k_segments_);
+  }
   Index scratch_size(Index rows, Index cols) const;
 
  private:

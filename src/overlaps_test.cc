@@ -1,0 +1,560 @@
+#include <gtest/gtest.h>
+#include <bearing/attention.hpp>
+#include <bearing/encodings/cape.hpp>
+#include <bearing/encodings/learned.hpp>
+#include <bearing/encodings/rope_gradients.hpp>
+#include <bearing/encodings/rope_mixed.hpp>
+#include <bearing/encodings/rope_rebase.hpp>
+#include <bearing/encodings/swin_v2.hpp>
+#include <bearing/encodings/t5.hpp>
+#include <bearing/encodings/transformer_xl.hpp>
+#include <bearing/encodings/xpos.hpp>
+#include <bearing/error.hpp>
+#include <bearing/linear_attention.hpp>
+#include <bearing/rows.hpp>
+#include <bearing/scores.hpp>
+#include <cstring>
+#include <functional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "support/attention_encodings.hpp"
+
+// Every function that writes, every pair of its arguments of which one is written: where they overlap, it is refused,
+// both are named and nothing is written.
+
+namespace bearing {
+namespace {
+
+constexpr Index batch = 2, heads = 4, time = 3, dim = 8;
+
+enum class Does { read, write };
+
+/// An argument: `count` numbers of 8 bytes, in the memory that the test chooses.
+struct Argument {
+  const char* name;
+  Index count;
+  Does does = Does::read;
+  std::vector<Index> holds = {};  ///< what it must hold for the call to be right; else all is 0
+};
+
+/// A call, given the arguments' addresses in order; each may be read as double, Index or bool.
+struct Sweep {
+  std::string name;
+  std::vector<Argument> arguments;
+  std::function<void(const std::vector<double*>&)> call;
+};
+
+class Arena {
+ public:
+  explicit Arena(const Sweep& sweep) : sweep_(sweep), memory_((sweep.arguments.size() + 2) * apart) {
+    for (std::size_t i = 0; i < sweep.arguments.size(); ++i) at_.push_back(memory_.data() + (i + 1) * apart);
+  }
+
+  double* at(std::size_t i) const { return at_[i]; }
+  void place(std::size_t i, double* where) { at_[i] = where; }
+
+  /// The text of the refusal, empty if there was none; what must be in memory is put there first.
+  std::string call() {
+    for (std::size_t i = 0; i < at_.size(); ++i) {
+      const std::vector<Index>& holds = sweep_.arguments[i].holds;
+      std::memcpy(at_[i], holds.data(), holds.size() * sizeof(Index));
+    }
+    const std::vector<double> before = memory_;
+    try {
+      sweep_.call(at_);
+    } catch (const ShapeError& error) {
+      EXPECT_EQ(std::memcmp(before.data(), memory_.data(), memory_.size() * sizeof(double)), 0) << error.what();
+      return error.what();
+    }
+    return {};
+  }
+
+ private:
+  static constexpr std::size_t apart = 4096;
+  const Sweep& sweep_;
+  std::vector<double> memory_;
+  std::vector<double*> at_;
+};
+
+void expect_all_overlaps_refused(const Sweep& sweep) {
+  SCOPED_TRACE(sweep.name);
+  Arena right(sweep);
+  ASSERT_EQ(right.call(), "");
+  for (std::size_t i = 0; i < sweep.arguments.size(); ++i) {
+    if (sweep.arguments[i].does != Does::write) continue;
+    for (std::size_t j = 0; j < sweep.arguments.size(); ++j) {
+      const Argument &written = sweep.arguments[i], &other = sweep.arguments[j];
+      if (i == j) continue;
+      for (const Index offset : {other.count - 1, 1 - written.count, (other.count - written.count) / 2}) {
+        Arena arena(sweep);
+        if (offset == 0 && written.count == other.count) continue;  // the very same view is another question
+        arena.place(i, arena.at(j) + offset);
+        const std::string text = arena.call();
+        EXPECT_NE(text.find("overlap"), std::string::npos)
+            << written.name << ", " << other.name << " moved by " << offset << ": " << (text.empty() ? "taken" : text);
+        const auto names = [&](const std::string& name) { return text.find(name) != std::string::npos; };
+        const bool in_place = text.find("the input's own view") != std::string::npos;
+        EXPECT_TRUE(in_place || (names(written.name) && names(other.name)))
+            << written.name << ", " << other.name << ": " << text;
+      }
+    }
+  }
+}
+
+View<double, 4> rows(double* at, Index of_heads = heads, Index of_time = time) {
+  return bhtd(at, batch, of_heads, of_time, dim);
+}
+View<const double, 4> read(double* at, Index of_heads = heads, Index of_time = time) {
+  return rows(at, of_heads, of_time);
+}
+Positions positions(double* at, Index of_time = time) {
+  return dense(reinterpret_cast<const Index*>(at), batch, of_time);
+}
+template <class... I>
+View<const Index, sizeof...(I)> indices(double* at, I... shape) {
+  return dense(reinterpret_cast<const Index*>(at), shape...);
+}
+template <class... I>
+View<const bool, sizeof...(I)> flags(double* at, I... shape) {
+  return dense(reinterpret_cast<const bool*>(at), shape...);
+}
+template <class... I>
+Param<double, sizeof...(I)> param(double* value, double* grad, I... shape) {
+  return {dense<const double>(value, shape...), dense(grad, shape...)};
+}
+
+constexpr Index row_count = batch * heads * time * dim, key_count = batch * 2 * 5 * dim,
+                score_count = batch * heads * time * 5;
+constexpr Index lse_count = batch * heads * time;
+
+/// The arguments of attention, forward and backward: those that both read, as many as there are.
+std::vector<Argument> attention_reads() {
+  return {{"q", row_count},
+          {"k", key_count},
+          {"v", key_count},
+          {"q_positions", batch * time},
+          {"k_positions", batch * 5},
+          {"k_lengths", batch, Does::read, {5, 5}},
+          {"key_mask", 2},
+          {"visible", score_count / 8},
+          {"q_starts", 2, Does::read, {0, 3}},
+          {"k_starts", 2, Does::read, {0, 5}},
+          {"sinks", heads},
+          {"T5.table", 32 * heads}};
+}
+AttentionInputs<double> attention_inputs(const std::vector<double*>& at) {
+  return {read(at[0]), read(at[1], 2, 5), read(at[2], 2, 5), positions(at[3]), positions(at[4], 5)};
+}
+AttentionOptions<double> attention_options(const std::vector<double*>& at, double* d_sinks) {
+  AttentionOptions<double> options{.mask = Mask::none};
+  options.k_lengths = indices(at[5], batch);
+  options.key_mask = flags(at[6], batch, 5);
+  options.visible = flags(at[7], batch, heads, time, 5);
+  options.q_starts = indices(at[8], 2);
+  options.k_starts = indices(at[9], 2);
+  options.sinks = {dense<const double>(at[10], heads), d_sinks == nullptr ? View<double, 1>{} : dense(d_sinks, heads)};
+  return options;
+}
+
+std::vector<Sweep> attention_sweeps() {
+  std::vector<Sweep> sweeps;
+  Sweep forward{"attention", attention_reads(), [](const std::vector<double*>& at) {
+                  const T5Bias<double> t5({.direction = T5Direction::causal}, {dense<const double>(at[11], 32, heads)});
+                  attention<double>(attention_inputs(at), rows(at[12]), dense(at[13], batch, heads, time), with(t5),
+                                    attention_options(at, nullptr));
+                }};
+  forward.arguments.push_back({"out", row_count, Does::write});
+  forward.arguments.push_back({"lse", lse_count, Does::write});
+  sweeps.push_back(forward);
+  sweeps.push_back({"attention, paged",
+                    {{"block_table", batch},
+                     {"k_lengths", batch, Does::read, {5, 5}},
+                     {"out", row_count, Does::write},
+                     {"q", row_count},
+                     {"k", key_count},
+                     {"v", key_count}},
+                    [](const std::vector<double*>& at) {
+                      AttentionInputs<double> in{read(at[3]), read(at[4], 2, 5), read(at[5], 2, 5)};
+                      in.block_table = indices(at[0], batch, 1);
+                      AttentionOptions<double> options{.mask = Mask::none};
+                      options.k_lengths = indices(at[1], batch);
+                      attention<double>(in, rows(at[2]), {}, {}, options);
+                    }});
+  Sweep backward{"attention_backward", attention_reads(), [](const std::vector<double*>& at) {
+                   const T5Bias<double> t5({.direction = T5Direction::causal}, param(at[11], at[12], 32, heads));
+                   const AttentionResults<double> results{read(at[14]), dense<const double>(at[15], batch, heads, time),
+                                                          read(at[16]),
+                                                          dense<const double>(at[17], batch, heads, time)};
+                   attention_backward<double>(attention_inputs(at), results,
+                                              {rows(at[18]), rows(at[19], 2, 5), rows(at[20], 2, 5)}, with(t5),
+                                              attention_options(at, at[13]));
+                 }};
+  for (const Argument& more : std::vector<Argument>{{"T5.table.grad", 32 * heads, Does::write},
+                                                    {"sinks.grad", heads, Does::write},
+                                                    {"out", row_count},
+                                                    {"lse", lse_count},
+                                                    {"d_out", row_count},
+                                                    {"d_lse", lse_count},
+                                                    {"d_q", row_count, Does::write},
+                                                    {"d_k", key_count, Does::write},
+                                                    {"d_v", key_count, Does::write}}) {
+    backward.arguments.push_back(more);
+  }
+  sweeps.push_back(backward);
+  sweeps.push_back(
+      {"merge",
+       {{"part", row_count}, {"part_lse", lse_count}, {"out", row_count, Does::write}, {"lse", lse_count, Does::write}},
+       [](const std::vector<double*>& at) {
+         merge<double>(read(at[0]), dense<const double>(at[1], batch, heads, time), rows(at[2]),
+                       dense(at[3], batch, heads, time));
+       }});
+  return sweeps;
+}
+
+LinearState<double> state(double* s, double* z) { return {dense(s, batch, 2, dim, dim), dense(z, batch, 2, dim)}; }
+constexpr Index s_count = batch * 2 * dim * dim, z_count = batch * 2 * dim;
+
+std::vector<Sweep> linear_sweeps() {
+  const std::vector<Argument> reads{{"q", row_count},           {"k", key_count},
+                                    {"v", key_count},           {"q_positions", batch * time},
+                                    {"k_positions", batch * 5}, {"RopeMixed.frequencies", dim / 2}};
+  const auto inputs = [](const std::vector<double*>& at) {
+    return LinearAttentionInputs<double>{read(at[0]), read(at[1], 2, 5), read(at[2], 2, 5), positions(at[3]),
+                                         positions(at[4], 5)};
+  };
+  // One set of frequencies serves any number of heads only as a group of them: as many keys as queries here.
+  const auto all_heads = [=](const std::vector<double*>& at) {
+    LinearAttentionInputs<double> in = inputs(at);
+    in.k.shape[1] = in.v.shape[1] = in.q.shape[1] = 2;
+    return in;
+  };
+  const RopeMixed mixed{.head_dim = dim, .axes = 1, .pairing = Pairing::half};
+  Sweep forward{"linear_attention", reads, [=](const std::vector<double*>& at) {
+                  const RopeMixedRows<double> rope(mixed, {dense<const double>(at[5], 1, 1, dim / 2)}, 2);
+                  linear_attention<double>(all_heads(at), rows(at[6], 2), state(at[7], at[8]), with(rope),
+                                           {.mask = Mask::none, .epsilon = 1});
+                }};
+  Sweep backward{"linear_attention_backward", reads, [=](const std::vector<double*>& at) {
+                   const RopeMixedRows<double> rope(mixed, param(at[5], at[6], 1, 1, dim / 2), 2);
+                   const LinearState<double> start = state(at[8], at[9]);
+                   linear_attention_backward<double>(
+                       all_heads(at), read(at[7], 2), {start.s, start.z},
+                       {rows(at[10], 2), rows(at[11], 2, 5), rows(at[12], 2, 5), state(at[13], at[14])}, with(rope),
+                       {.mask = Mask::none, .epsilon = 1});
+                 }};
+  for (Sweep* sweep : {&forward, &backward}) sweep->arguments[0].count = row_count / 2;
+  for (const Argument& more : std::vector<Argument>{
+           {"out", row_count / 2, Does::write}, {"state.s", s_count, Does::write}, {"state.z", z_count, Does::write}}) {
+    forward.arguments.push_back(more);
+  }
+  for (const Argument& more : std::vector<Argument>{{"RopeMixed.frequencies.grad", dim / 2, Does::write},
+                                                    {"d_out", row_count / 2},
+                                                    {"start.s", s_count},
+                                                    {"start.z", z_count},
+                                                    {"d_q", row_count / 2, Does::write},
+                                                    {"d_k", key_count, Does::write},
+                                                    {"d_v", key_count, Does::write},
+                                                    {"d_state.s", s_count, Does::write},
+                                                    {"d_state.z", z_count, Does::write}}) {
+    backward.arguments.push_back(more);
+  }
+  return {forward, backward};
+}
+
+std::vector<Sweep> score_sweeps() {
+  const std::vector<Argument> reads{
+      {"q_positions", batch * time}, {"k_positions", batch * 5}, {"T5.table", 32 * heads}};
+  const auto with_more = [&](std::vector<Argument> more) {
+    more.insert(more.begin(), reads.begin(), reads.end());
+    return more;
+  };
+  const auto t5_of = [](double* value, double* grad) {
+    Param<double, 2> table = param(value, grad, 32, heads);
+    if (grad == nullptr) table.grad = {};
+    return T5Bias<double>({.direction = T5Direction::causal}, table);
+  };
+  const auto shaw_of = [](double* value, double* grad) {
+    Param<double, 2> table = param(value, grad, 9, dim);
+    if (grad == nullptr) table.grad = {};
+    return ShawTerm<double>({4}, table, table);
+  };
+  const auto inputs = [](const std::vector<double*>& at, double* q, double* k) {
+    return ScoreInputs<double>{positions(at[0]), positions(at[1], 5), read(q), read(k, 2, 5)};
+  };
+  std::vector<Sweep> sweeps;
+  sweeps.push_back({"add_scores", with_more({{"q", row_count}, {"k", key_count}, {"scores", score_count, Does::write}}),
+                    [=](const std::vector<double*>& at) {
+                      const auto t5 = t5_of(at[2], nullptr);
+                      add_scores(with(t5), inputs(at, at[3], at[4]), dense(at[5], batch, heads, time, 5));
+                    }});
+  sweeps.push_back({"add_scores_backward",
+                    with_more({{"q", row_count},
+                               {"k", key_count},
+                               {"d_scores", score_count},
+                               {"T5.table.grad", 32 * heads, Does::write},
+                               {"d_q", row_count, Does::write},
+                               {"d_k", key_count, Does::write}}),
+                    [=](const std::vector<double*>& at) {
+                      const auto t5 = t5_of(at[2], at[6]);
+                      add_scores_backward(with(t5), inputs(at, at[3], at[4]),
+                                          dense<const double>(at[5], batch, heads, time, 5),
+                                          {rows(at[7]), rows(at[8], 2, 5)});
+                    }});
+  sweeps.push_back(
+      {"bias_matrix",
+       {{"q_positions", time}, {"k_positions", 5}, {"T5.table", 32 * heads}, {"bias", heads * time * 5, Does::write}},
+       [=](const std::vector<double*>& at) {
+         const auto t5 = t5_of(at[2], nullptr);
+         bias_matrix(with(t5), indices(at[0], time), indices(at[1], 5), dense(at[3], heads, time, 5));
+       }});
+  std::vector<Argument> of_values = with_more({{"p", score_count}, {"out", row_count, Does::write}});
+  of_values[2] = {"Shaw.key", 9 * dim};
+  sweeps.push_back({"add_values", of_values, [=](const std::vector<double*>& at) {
+                      const auto shaw = shaw_of(at[2], nullptr);
+                      add_values(with(shaw), positions(at[0]), positions(at[1], 5),
+                                 dense<const double>(at[3], batch, heads, time, 5), rows(at[4]));
+                    }});
+  of_values = with_more({{"p", score_count},
+                         {"d_out", row_count},
+                         {"Shaw.key.grad", 9 * dim, Does::write},
+                         {"d_p", score_count, Does::write}});
+  of_values[2] = {"Shaw.key", 9 * dim};
+  sweeps.push_back({"add_values_backward", of_values, [=](const std::vector<double*>& at) {
+                      const auto shaw = shaw_of(at[2], at[5]);  // key and value tied: they share a gradient
+                      add_values_backward(with(shaw), positions(at[0]), positions(at[1], 5),
+                                          dense<const double>(at[3], batch, heads, time, 5), read(at[4]),
+                                          dense(at[6], batch, heads, time, 5));
+                    }});
+  return sweeps;
+}
+
+std::vector<Sweep> row_sweeps() {
+  constexpr Index input_count = batch * time * dim;
+  const Argument at_positions{"positions", batch * time};
+  const auto learned = [](double* value, double* grad) {
+    Param<double, 2> table = param(value, grad, 6, dim);
+    if (grad == nullptr) table.grad = {};
+    return LearnedInputs<double>({.length = 6, .dim = dim}, table);
+  };
+  const auto turned = [](double* value, double* grad) {
+    Param<double, 3> frequencies = param(value, grad, 1, 1, dim / 2);
+    if (grad == nullptr) frequencies.grad = {};
+    return RopeMixedRows<double>({.head_dim = dim, .axes = 1, .pairing = Pairing::half}, frequencies, heads);
+  };
+  return {
+      {"fill",
+       {at_positions, {"Learned.table", 6 * dim}, {"rows", input_count, Does::write}},
+       [=](const std::vector<double*>& at) {
+         fill(learned(at[1], nullptr), positions(at[0]), dense(at[2], batch, time, dim));
+       }},
+      {"add",
+       {at_positions, {"Learned.table", 6 * dim}, {"x", input_count, Does::write}},
+       [=](const std::vector<double*>& at) {
+         add(learned(at[1], nullptr), positions(at[0]), dense(at[2], batch, time, dim));
+       }},
+      {"add_backward",
+       {at_positions, {"Learned.table", 6 * dim}, {"Learned.table.grad", 6 * dim, Does::write}, {"d_x", input_count}},
+       [=](const std::vector<double*>& at) {
+         add_backward(learned(at[1], at[2]), positions(at[0]), dense<const double>(at[3], batch, time, dim));
+       }},
+      {"turn",
+       {at_positions, {"RopeMixed.frequencies", dim / 2}, {"x", row_count}, {"y", row_count, Does::write}},
+       [=](const std::vector<double*>& at) {
+         turn<double>(turned(at[1], nullptr), Side::query, positions(at[0]), read(at[2]), rows(at[3]));
+       }},
+      {"turn_backward",
+       {at_positions,
+        {"RopeMixed.frequencies", dim / 2},
+        {"RopeMixed.frequencies.grad", dim / 2, Does::write},
+        {"x", row_count},
+        {"d_y", row_count},
+        {"d_x", row_count, Does::write}},
+       [=](const std::vector<double*>& at) {
+         turn_backward<double>(turned(at[1], at[2]), Side::query, positions(at[0]), read(at[3]), read(at[4]),
+                               rows(at[5]));
+       }},
+  };
+}
+
+std::vector<Sweep> rope_sweeps() {
+  static const Rope rope{.head_dim = dim, .pairing = Pairing::half};
+  static const RopeTable<double> table(rope, 8);
+  const Argument at_positions{"positions", batch * time};
+  std::vector<Sweep> sweeps{
+      {"rotate",
+       {at_positions, {"x", row_count, Does::write}},
+       [](const std::vector<double*>& at) { rotate(table, rows(at[1]), positions(at[0])); }},
+      {"rotate, two",
+       {at_positions, {"q", row_count, Does::write}, {"k", row_count / 2, Does::write}},
+       [](const std::vector<double*>& at) { rotate(table, rows(at[1]), rows(at[2], 2), positions(at[0])); }},
+      {"rotate, two at their own",
+       {{"q_positions", batch * time},
+        {"k_positions", batch * time},
+        {"q", row_count, Does::write},
+        {"k", row_count / 2, Does::write}},
+       [](const std::vector<double*>& at) {
+         rotate(table, rows(at[2]), positions(at[0]), rows(at[3], 2), positions(at[1]));
+       }},
+      {"rotate_to",
+       {at_positions, {"in", row_count}, {"out", row_count, Does::write}},
+       [](const std::vector<double*>& at) { rotate_to(table, read(at[1]), rows(at[2]), positions(at[0])); }},
+      {"rotate_backward",
+       {at_positions, {"d", row_count, Does::write}},
+       [](const std::vector<double*>& at) { rotate_backward(table, rows(at[1]), positions(at[0])); }},
+      {"rotate_backward_to",
+       {at_positions, {"d_out", row_count}, {"d_in", row_count, Does::write}},
+       [](const std::vector<double*>& at) { rotate_backward_to(table, read(at[1]), rows(at[2]), positions(at[0])); }},
+      {"rotate_parameter_gradients",
+       {at_positions,
+        {"y", row_count},
+        {"d_y", row_count},
+        {"gradients.inv_freq", dim / 2, Does::write},
+        {"gradients.positions", batch * time, Does::write},
+        {"gradients.attention_factor", 1, Does::write}},
+       [](const std::vector<double*>& at) {
+         rotate_parameter_gradients(table.frequencies(), read(at[1]), read(at[2]), positions(at[0]),
+                                    {dense(at[3], dim / 2), dense(at[4], 1, batch, time), at[5]});
+       }},
+      {"fill, cos and sin",
+       {{"positions", time}, {"cos", time * dim / 2, Does::write}, {"sin", time * dim / 2, Does::write}},
+       [](const std::vector<double*>& at) {
+         fill(table.frequencies(), indices(at[0], time), dense(at[1], time, dim / 2), dense(at[2], time, dim / 2));
+       }},
+      {"rebase",
+       {{"old_positions", batch * time}, {"new_positions", batch * time}, {"k", row_count, Does::write}},
+       [](const std::vector<double*>& at) {
+         rebase(table.frequencies(), positions(at[0]), table.frequencies(), positions(at[1]), rows(at[2]));
+       }},
+      {"rebase, xPos",
+       {{"old_positions", batch * time}, {"new_positions", batch * time}, {"k", row_count, Does::write}},
+       [](const std::vector<double*>& at) { rebase(Xpos{rope}, positions(at[0]), positions(at[1]), rows(at[2])); }},
+  };
+  return sweeps;
+}
+
+std::vector<Sweep> table_sweeps() {
+  return {
+      {"resize",
+       {{"from", 4 * dim}, {"to", 6 * dim, Does::write}},
+       [](const std::vector<double*>& at) {
+         resize(Interpolation::linear, 0, dense<const double>(at[0], 4, dim), dense(at[1], 6, dim));
+       }},
+      {"cape_positions",
+       {{"positions", batch * time}, {"to", batch * time, Does::write}},
+       [](const std::vector<double*>& at) {
+         cape_positions(Cape{.dim = dim}, positions(at[0]), dense(at[1], batch, time), {});
+       }},
+      {"swin_v2_table",
+       {{"w1", 10}, {"b1", 5}, {"w2", 5 * heads}, {"table", 9 * heads, Does::write}},
+       [](const std::vector<double*>& at) {
+         const SwinV2Network<double> network{param(at[0], nullptr, 5, 2), param(at[1], nullptr, 5),
+                                             param(at[2], nullptr, heads, 5)};
+         swin_v2_table(SwinV2{.window = {2, 2}}, network, dense(at[3], 9, heads));
+       }},
+      {"swin_v2_table_backward",
+       {{"w1", 10},
+        {"b1", 5},
+        {"w2", 5 * heads},
+        {"w1.grad", 10, Does::write},
+        {"b1.grad", 5, Does::write},
+        {"w2.grad", 5 * heads, Does::write},
+        {"d_table", 9 * heads}},
+       [](const std::vector<double*>& at) {
+         const SwinV2Network<double> network{param(at[0], at[3], 5, 2), param(at[1], at[4], 5),
+                                             param(at[2], at[5], heads, 5)};
+         swin_v2_table_backward(SwinV2{.window = {2, 2}}, network, dense<const double>(at[6], 9, heads));
+       }},
+      {"transformer_xl_relative",
+       {{"w_r", heads * dim * dim}, {"r", heads * 6 * dim, Does::write}},
+       [](const std::vector<double*>& at) {
+         transformer_xl_relative<double>({}, dense<const double>(at[0], heads * dim, dim), dense(at[1], heads, 6, dim));
+       }},
+      {"transformer_xl_relative_backward",
+       {{"d_r", heads * 6 * dim}, {"d_w_r", heads * dim * dim, Does::write}},
+       [](const std::vector<double*>& at) {
+         transformer_xl_relative_backward<double>({}, dense<const double>(at[0], heads, 6, dim),
+                                                  dense(at[1], heads * dim, dim));
+       }},
+  };
+}
+
+TEST(Overlaps, OfWhatAttentionWritesAreRefused) {
+  for (const Sweep& sweep : attention_sweeps()) expect_all_overlaps_refused(sweep);
+}
+TEST(Overlaps, OfWhatLinearAttentionWritesAreRefused) {
+  for (const Sweep& sweep : linear_sweeps()) expect_all_overlaps_refused(sweep);
+}
+TEST(Overlaps, OfScoresAndValuesAreRefused) {
+  for (const Sweep& sweep : score_sweeps()) expect_all_overlaps_refused(sweep);
+}
+TEST(Overlaps, OfRowsAreRefused) {
+  for (const Sweep& sweep : row_sweeps()) expect_all_overlaps_refused(sweep);
+}
+TEST(Overlaps, OfWhatARotationWritesAreRefused) {
+  for (const Sweep& sweep : rope_sweeps()) expect_all_overlaps_refused(sweep);
+}
+TEST(Overlaps, OfTablesAreRefused) {
+  for (const Sweep& sweep : table_sweeps()) expect_all_overlaps_refused(sweep);
+}
+
+TEST(Overlaps, SlicesOfOneBufferAreTaken) {
+  // What a fused projection of queries, keys and values gives: [batch, time, heads + 2 + 2, dim].
+  constexpr Index all = heads + 4, row = all * dim, sequence = time * row;
+  std::vector<double> buffer(batch * sequence, 0.25), grads(batch * sequence), out(row_count), lse(lse_count);
+  const auto slice = [&](std::vector<double>& of, Index first, Index of_heads) {
+    return View<double, 4>{of.data() + first * dim, {batch, of_heads, time, dim}, {sequence, dim, row, 1}};
+  };
+  const auto q = slice(buffer, 0, heads), k = slice(buffer, heads, 2), v = slice(buffer, heads + 2, 2);
+  const RopeTable<double> table(Rope{.head_dim = dim, .pairing = Pairing::half}, 8);
+  rotate(table, q, k, {});
+  attention<double>({q, k, v}, rows(out.data()), dense(lse.data(), batch, heads, time), {}, {.mask = Mask::causal});
+  const View<const double, 3> of_lse = dense<const double>(lse.data(), batch, heads, time);
+  attention_backward<double>({q, k, v}, {read(out.data()), of_lse, read(out.data())},
+                             {slice(grads, 0, heads), slice(grads, heads, 2), slice(grads, heads + 2, 2)}, {},
+                             {.mask = Mask::causal});
+  // The result in the queries' place of another buffer, between keys and values that stay.
+  attention<double>({slice(grads, 0, heads), k, v}, q, {}, {}, {.mask = Mask::causal});
+}
+
+TEST(Overlaps, OfTiedParametersGradientsAreSums) {
+  std::vector<double> table(9 * dim, 0.5), grad(9 * dim), apart_key(9 * dim), apart_value(9 * dim);
+  const std::vector<double> p(score_count, 0.2), ones(row_count, 1), d_scores(score_count, 1);
+  const Param<double, 2> tied = param(table.data(), grad.data(), 9, dim);
+  const auto run = [&](const Param<double, 2>& key, const Param<double, 2>& value) {
+    const ShawTerm<double> shaw({4}, key, value);
+    const ScoreInputs<double> in{
+        {}, {}, bhtd(ones.data(), batch, heads, time, dim), bhtd(ones.data(), batch, 1, 5, dim)};
+    add_scores_backward(with(shaw), in, dense(d_scores.data(), batch, heads, time, 5));
+    add_values_backward(with(shaw), {}, {}, dense(p.data(), batch, heads, time, 5),
+                        bhtd(ones.data(), batch, heads, time, dim));
+  };
+  run(tied, tied);
+  run(param(table.data(), apart_key.data(), 9, dim), param(table.data(), apart_value.data(), 9, dim));
+  for (std::size_t i = 0; i < grad.size(); ++i) EXPECT_NEAR(grad[i], apart_key[i] + apart_value[i], 1e-12);
+}
+
+TEST(Overlaps, EveryEncodingTellsWhereItsParametersAre) {
+  const test::NamedEncodings encodings;
+  for (const test::NamedEncoding& encoding : encodings.all()) {
+    SCOPED_TRACE(encoding.name);
+    const test::AttentionCase c = test::encoding_cases(encoding).front();
+    test::Params params = encoding.params(c);
+    const auto made = encoding.make<double>(params, c);
+    std::set<const void*> told;
+    MemoryList list(&told, [](void* to, const char*, MemoryUse, const Memory& memory) {
+      static_cast<std::set<const void*>*>(to)->insert(memory.data);
+    });
+    for (const Term<double>& term : made.list) {
+      if (term.borrows != nullptr) term.borrows(term.self, list);
+    }
+    for (std::size_t i = 0; i < params.count(); ++i) {
+      EXPECT_TRUE(told.contains(params.values(i).data())) << i;
+      EXPECT_TRUE(told.contains(params.grads(i).data())) << i;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace bearing
