@@ -46,8 +46,18 @@ Visibility::Visibility(const Problem& problem, const AttentionOptions<A>& option
       visible_(options.visible),
       everywhere_(options.visible.data != nullptr),
       sequences_(static_cast<std::size_t>(problem.batch)) {
-  const bool positions_count = by_position() && (mask_ == Mask::causal || window_.before >= 0 || window_.after >= 0);
+  find_runs(problem.batch);
+  // The last query sees all keys in most calls without a mask, and in causal ones.
   for (Index b = 0; b < problem.batch; ++b) {
+    Sequence& sequence = sequences_[static_cast<std::size_t>(b)];
+    const Columns last = q_len_ == 0 ? Columns{} : of(b, q_len_ - 1);
+    sequence.conceals = holes(b) || last.first > 0 || last.end < existing(b);
+  }
+}
+
+void Visibility::find_runs(Index batch) {
+  const bool positions_count = by_position() && (mask_ == Mask::causal || window_.before >= 0 || window_.after >= 0);
+  for (Index b = 0; b < batch; ++b) {
     Sequence& sequence = sequences_[static_cast<std::size_t>(b)];
     sequence.keys = {0, k_lengths_.data == nullptr ? k_len_ : k_lengths_(b)};
     if (key_mask_.data != nullptr) {
@@ -131,6 +141,36 @@ bool Visibility::anything(Index b, Index h, Index row, Index rows, Columns cols)
     }
   }
   return false;
+}
+
+bool Visibility::conceals() const {
+  return std::any_of(sequences_.begin(), sequences_.end(), [](const Sequence& s) { return s.conceals; });
+}
+
+void Visibility::mark_seen(Index b, Index h, Index heads, char* seen) const {
+  std::fill_n(seen, k_len_, char{0});
+  const bool pairs = everywhere_ || !sequences_[static_cast<std::size_t>(b)].rising;
+  for (Index i = 0; i < q_len_; ++i) {
+    const Columns keys = of(b, i);
+    if (!pairs && !keys.empty()) std::fill(seen + keys.first, seen + keys.end, char{1});
+    for (Index head = h; pairs && head < h + (everywhere_ ? heads : 1); ++head) {
+      for (Index j = keys.first; j < keys.end; ++j) {
+        if (seen[j] == 0) seen[j] = shown(b, head, i, j) ? 1 : 0;
+      }
+    }
+  }
+  for (Index j = 0; key_mask_.data != nullptr && j < k_len_; ++j) {
+    if (!key_mask_(b, j)) seen[j] = 0;
+  }
+}
+
+void Visibility::mark_tile(Index b, Index h, Index row, Index rows, Columns cols, char* seen) const {
+  for (Index i = row; i < row + rows; ++i) {
+    const Columns keys = of(b, i);
+    for (Index j = cols.first; j < cols.end; ++j) {
+      *seen++ = j >= keys.first && j < keys.end && (!holes(b) || shown(b, h, i, j)) ? 1 : 0;
+    }
+  }
 }
 
 template <class A>

@@ -316,6 +316,7 @@ class AttentionData {
   View<T, 4> q() { return q_.view(); }
   View<T, 4> k() { return k_.view(); }
   View<T, 4> v() { return v_.view(); }
+  View<T, 4> d_out() { return d_out_.view(); }
   View<A, 1> sinks() { return dense(sinks_.data(), static_cast<Index>(sinks_.size())); }
   double out_weight(std::size_t x) const { return d_out64_[x]; }
   double lse_weight(std::size_t x) const { return d_lse64_[x]; }
