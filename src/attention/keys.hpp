@@ -25,14 +25,16 @@ class HeadRows {
   /// Whether rows fall on few sets of the caches, as at strides of whole pages they do: products are 3 to 6 % slower.
   bool far_apart() const { return std::abs(x_.stride[2]) >= 4096 / static_cast<Index>(sizeof(T)); }
   bool paged() const { return table_.data != nullptr; }
+  /// Null where rows have no features, and perhaps no memory.
   const T* row(Index b, Index h, Index j) const {
+    if (dim() == 0) return nullptr;
     if (!paged()) return &x_(b, h, j, Index{0});
     const Index block_size = x_.shape[2];
     return &x_(table_(b, j / block_size), h, j % block_size, Index{0});
   }
   /// Rows from j on that row_stride() leads to.
   Index run(Index j) const { return paged() ? x_.shape[2] - j % x_.shape[2] : x_.shape[2] - j; }
-  Index row_stride() const { return x_.stride[2]; }
+  Index row_stride() const { return dim() == 0 ? 0 : x_.stride[2]; }
   /// Whether a row holds wild numbers.
   bool wild(Index b, Index h, Index j) const { return bearing::wild(row(b, h, j), dim(), x_.stride[3]); }
 

@@ -64,7 +64,7 @@ inline Index block_rows(Index first, Index time) { return std::min(block_tokens,
 /// to [rows, cols] = columns [col, col + cols) of a tensor's rows.
 template <class T>
 void load(View<const T, 4> x, Index b, Index h, Index first, Index rows, Index col, Index cols, Compute<T>* to) {
-  for (Index i = 0; i < rows; ++i, to += cols) {
+  for (Index i = 0; cols > 0 && i < rows; ++i, to += cols) {
     const T* from = &x(b, h, first + i, col);
     const Index stride = x.stride[3];
     if (stride != 1 && cols > 1) {
@@ -91,7 +91,7 @@ void load(View<const T, 4> x, Part part, Index b, Index h, Index first, Index ro
 /// … and back, rounded once.
 template <class T>
 void store(const Compute<T>* from, Index rows, Index col, Index cols, View<T, 4> x, Index b, Index h, Index first) {
-  for (Index i = 0; i < rows; ++i, from += cols) {
+  for (Index i = 0; cols > 0 && i < rows; ++i, from += cols) {
     T* to = &x(b, h, first + i, col);
     const Index stride = x.stride[3];
     if (stride != 1 && cols > 1) {
