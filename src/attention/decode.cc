@@ -114,6 +114,7 @@ class DecodeWork {
     if (copy_keys_) k_rows_ = zeros((call.distances_only ? keys_at_once : plan.step) * problem.dim);
     const bool gaps = std::find(plan.gaps.begin(), plan.gaps.end(), 1) != plan.gaps.end();
     if (copy_values_ || gaps) v_rows_ = zeros(keys_at_once * problem.value_dim);
+    if (gaps) before_ = zeros(plan.rows * plan.out_stride());
     scores_ = zeros(plan.rows * plan.step);
     rescale_.resize(size(plan.rows));
     sees_.resize(size(q_len));
@@ -277,20 +278,20 @@ class DecodeWork {
     }
   }
 
-  /// Whether a key is among the columns whose value must be cleared. Only one without any weight can be, so that no
-  /// value that counts is read twice.
-  bool clears(Columns cols) {
-    for (Index j = cols.first; plan_->gaps[size(b_)] != 0 && j < cols.end; ++j) {
-      bool weight = false;
-      for (Index r = 0; r < plan_->rows; ++r) weight = weight || scores_[r * plan_->step + j - cols.first] != 0;
-      if (!weight && values_.wild(b_, kv_head_, j) && hidden_(j)) return true;
-    }
-    return false;
+  /// Hidden keys weigh 0, which silences nearly all that their values may hold: only where a result shows that it did
+  /// not, the step is done again with zeros in their place.
+  void weighted_values(Columns cols, A* out) {
+    if (plan_->gaps[size(b_)] == 0) return add_values(cols, out, false);
+    const Index numbers = plan_->rows * plan_->out_stride();
+    std::copy_n(out, numbers, before_.data());
+    add_values(cols, out, false);
+    if (!wild(out, numbers)) return;
+    std::copy_n(before_.data(), numbers, out);
+    add_values(cols, out, true);
   }
 
-  void weighted_values(Columns cols, A* out) {
+  void add_values(Columns cols, A* out, bool clear) {
     const Index n = cols.end - cols.first, value_dim = plan_->call.problem.value_dim;
-    const bool clear = clears(cols);
     if (!copy_values_ && !clear) {
       return each_run(values_, cols, [&](Index j, Index some, const T* row) {
         attend::add_weighted<T>(plan_->rows, some, value_dim, scores_.data() + j, plan_->step, row,
@@ -313,7 +314,7 @@ class DecodeWork {
   TileWork<A> tiles_;
   bool copy_keys_ = false, copy_values_ = false;
   Index q_stride_ = 0, b_ = -1, kv_head_ = -1;
-  AlignedArray<A> q_, loaded_, turned_, k_rows_, v_rows_, scores_, result_;
+  AlignedArray<A> q_, loaded_, turned_, k_rows_, v_rows_, scores_, result_, before_;
   std::vector<A> rescale_;
   std::vector<Columns> sees_;
   std::vector<Index> row_first_, row_end_;

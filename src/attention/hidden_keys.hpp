@@ -1,9 +1,8 @@
 #pragma once
 
 #include <algorithm>
-#include <bearing/half.hpp>
-#include <bit>
 #include <cstdint>
+#include <cstring>
 #include <vector>
 
 #include "attention/visibility.hpp"
@@ -14,32 +13,26 @@
 
 namespace bearing {
 
-/// The bits of a number, its exponent's upper two ones if it is wild.
-template <class T>
-auto wild_bits(T x) {
-  if constexpr (sizeof(T) == 8) {
-    const auto bits = std::bit_cast<std::uint64_t>(x);
-    return bits & (bits << 1) & std::uint64_t{1} << 62;
-  } else if constexpr (sizeof(T) == 4) {
-    const auto bits = std::bit_cast<std::uint32_t>(x);
-    return bits & (bits << 1) & std::uint32_t{1} << 30;
-  } else {
-    const std::uint32_t bits = x.bits;
-    return bits & (bits << 1) & std::uint32_t{1} << 14;
-  }
-}
-
 /// Whether any of n numbers is NaN, infinite or so large that products of it may be: from 2^65 on, float64 2^513,
-/// float16 512. No branch within, so that it becomes vectors.
+/// float16 512. Those are the ones whose exponent has its upper two bits set. They are looked for in words of 64 bits.
 template <class T>
 bool wild(const T* x, Index n, Index step = 1) {
-  decltype(wild_bits(T())) any = 0;
-  if (step == 1) {
-    for (Index d = 0; d < n; ++d) any |= wild_bits(x[d]);
-  } else {
-    for (Index d = 0; d < n; ++d) any |= wild_bits(x[d * step]);
+  constexpr Index in_word = 8 / static_cast<Index>(sizeof(T));
+  constexpr std::uint64_t each = sizeof(T) == 8 ? 1 : sizeof(T) == 4 ? 0x0000'0001'0000'0001 : 0x0001'0001'0001'0001;
+  constexpr std::uint64_t upper = each << (8 * sizeof(T) - 2);
+  std::uint64_t any = 0;
+  Index d = 0;
+  for (; step == 1 && d + in_word <= n; d += in_word) {
+    std::uint64_t word;
+    std::memcpy(&word, x + d, sizeof(word));
+    any |= word & (word << 1);
   }
-  return any != 0;
+  for (; d < n; ++d) {
+    std::uint64_t word = 0;
+    std::memcpy(&word, x + d * step, sizeof(T));
+    any |= word & (word << 1);
+  }
+  return (any & upper) != 0;
 }
 
 /// A worker's answer to the question whether any query sees a key of the kv head that is open.

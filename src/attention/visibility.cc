@@ -47,12 +47,20 @@ Visibility::Visibility(const Problem& problem, const AttentionOptions<A>& option
       everywhere_(options.visible.data != nullptr),
       sequences_(static_cast<std::size_t>(problem.batch)) {
   find_runs(problem.batch);
-  // The last query sees all keys in most calls without a mask, and in causal ones.
   for (Index b = 0; b < problem.batch; ++b) {
-    Sequence& sequence = sequences_[static_cast<std::size_t>(b)];
-    const Columns last = q_len_ == 0 ? Columns{} : of(b, q_len_ - 1);
-    sequence.conceals = holes(b) || last.first > 0 || last.end < existing(b);
+    sequences_[static_cast<std::size_t>(b)].conceals = holes(b) || !shows_all(b);
   }
+}
+
+/// Whether the first and the last query show that all keys are seen: for sure where there is no mask, or a causal one;
+/// with a window, where runs of keys move on by one from query to query.
+bool Visibility::shows_all(Index b) const {
+  if (q_len_ == 0) return existing(b) == 0;
+  const Columns first = of(b, 0), last = of(b, q_len_ - 1);
+  if (last.first <= 0 && last.end >= existing(b)) return true;
+  const bool steady = q_starts_.data == nullptr && !first.empty() && !last.empty() &&
+                      (!by_position() || (q_positions_->is_offset() && k_positions_->is_offset()));
+  return steady && first.first <= 0 && last.end >= existing(b);
 }
 
 void Visibility::find_runs(Index batch) {

@@ -57,6 +57,7 @@ class Visibility {
   };
 
   void find_runs(Index batch);
+  bool shows_all(Index b) const;
   /// Whether a query sees a key among of(b, i).
   bool shown(Index b, Index h, Index i, Index j) const;
   Pack pack_of(Index i) const;
