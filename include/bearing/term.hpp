@@ -74,6 +74,8 @@ struct Tile {
   const A *q = nullptr, *k = nullptr;
   Index q_stride = 0, k_stride = 0;
   A scale = 1;  ///< the softmax scale; scores are final logits, so a term inside the product multiplies by it itself
+  /// [rows, cols] 0 where a mask hides a key from a query, for encodings that look at whole rows; null: nothing does.
+  const char* seen = nullptr;
   A* scratch = nullptr;  ///< [scratch_size(rows, cols)] to use freely
 };
 

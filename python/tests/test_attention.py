@@ -280,6 +280,46 @@ def test_no_tokens_are_no_rows():
     assert not d_q.any() and d_k.shape == d_v.shape == (HEADS, 0, DIM) and gradients == []
 
 
+LEARNED_ROWS = {
+    "rope mixed": lambda rng: bearing.RopeMixedRows(
+        bearing.RopeMixed(head_dim=8, pairing="half", axes=1), np.ones((1, 1, 4))
+    ),
+    "pope": lambda rng: bearing.PopeRows(bearing.Pope(head_dim=8), -np.ones((1, 8))),
+    "lie": lambda rng: bearing.LieRopeRows(
+        bearing.LieRope(head_dim=8, axes=1, block=4), rng.standard_normal((1, 1, 2, 6)) / 4
+    ),
+    "fope": lambda rng: bearing.FopeRows(
+        bearing.Fope(head_dim=8, kept=2, pairing="half"), *rng.standard_normal((2, 1, 2, 3))
+    ),
+    "circulant": lambda rng: bearing.CirculantStringRows(
+        bearing.CirculantString(head_dim=8, axes=1), rng.standard_normal((1, 1, 8)) / 8
+    ),
+    "cope": lambda rng: bearing.CopeTerm(bearing.Cope(max_pos=4), rng.standard_normal((1, 4, 8))),
+}
+
+
+@pytest.mark.parametrize("hidden", [np.nan, np.inf, 3e38])
+@pytest.mark.parametrize("name", LEARNED_ROWS)
+def test_what_nobody_sees_reaches_no_gradient(rng, name, hidden):
+    def results(value):
+        q, k, v, g = np.random.default_rng(0).standard_normal((4, 1, 1, 8, 8))
+        k[0, 0, 5:] = v[0, 0, 5:] = value
+        shown = np.arange(8) < 5
+        for mask in [{"k_lengths": np.array([5])}, {"key_mask": shown[None]}, {"visible": shown[None, None, None]}]:
+            kw = {"mask": "none", **mask}
+            if "visible" in kw:
+                kw["visible"] = np.broadcast_to(kw["visible"], (1, 1, 8, 8))
+            encoding = LEARNED_ROWS[name](np.random.default_rng(1))
+            out, lse = bearing.attention(q, k, v, encoding, return_lse=True, **kw)
+            *grads, d_encodings, _ = bearing.attention_backward(q, k, v, out, lse, g, encoding, **kw)
+            yield [out, lse, *grads, *d_encodings[0].values()]
+
+    for got, wanted in zip(results(hidden), results(0.5), strict=True):
+        for array, same in zip(got, wanted, strict=True):
+            assert np.isfinite(same).all()
+            np.testing.assert_array_equal(array, same)
+
+
 def test_sinks_take_their_share_and_have_a_gradient(rng):
     q, k, v = queries_and_keys(rng)
     sinks = rng.standard_normal(HEADS)

@@ -34,6 +34,7 @@ bool AmxForward::serves(const AttentionPlan<Bfloat16>& plan) {
 AmxForward::AmxForward(const AttentionPlan<Bfloat16>& plan)
     : plan_(&plan),
       kernel_(amx::kernel()),
+      hidden_(plan.visibility, plan.call.problem),
       queries_(plan.call.in.q, {}),
       keys_(plan.call.in.k, plan.call.in.block_table),
       values_(plan.call.in.v, plan.call.in.block_table),
@@ -97,6 +98,7 @@ void AmxForward::open_head(Index b, Index h) {
   if (b == b_ && h == h_) return;
   if (b != b_ || h / group != h_ / group) std::fill(ready_.begin(), ready_.end(), 0);
   b_ = b, h_ = h;
+  hidden_.open(b, h / group);
   if (bias_.empty()) return;
   diagonals_.open(b, h);
   const float* natural = diagonals_.at(plan_->call.problem.q_len - 1, 0);
@@ -139,7 +141,15 @@ void AmxForward::ready(Columns cols) {
   }
 }
 
-/// Keys that do not exist are zeros: what lies in their place may be anything.
+bool AmxForward::packs_direct(const HeadRows<Bfloat16>& rows, Index first, Index n) {
+  bool direct = rows.plain() && !rows.paged();
+  for (Index j = first; direct && hidden_.any() && j < first + n; ++j) {
+    direct = !(rows.wild(b_, h_ / plan_->call.group(), j) && hidden_(j));
+  }
+  return direct;
+}
+
+/// Keys that do not exist, or that nobody sees, are zeros: what lies in their place may be anything.
 void AmxForward::pack_block(Index first) {
   const AttentionCall<Bfloat16>& call = plan_->call;
   const Columns exist = plan_->visibility.keys(b_);
@@ -147,23 +157,25 @@ void AmxForward::pack_block(Index first) {
   const Index dim = call.problem.dim, value_dim = call.problem.value_dim, kv_head = h_ / call.group();
   Bfloat16* keys = packed_keys_.data() + amx::packed_at(first, dim);
   Bfloat16* values = packed_values_.data() + amx::packed_at(first, value_dim);
-  const auto direct = [&](const HeadRows<Bfloat16>& rows) { return begin == first && rows.plain() && !rows.paged(); };
 
-  if (direct(keys_) && !key_turner_.turns()) {
+  if (begin == first && !key_turner_.turns() && packs_direct(keys_, first, n)) {
     amx::pack_keys(n, dim, keys_.row(b_, kv_head, first), keys_.row_stride(), keys);
   } else {
     std::vector<float>& rows = key_turner_.turns() ? turned_ : loaded_;
     float* to = rows.data() + (begin - first) * dim;
-    keys_.load(b_, kv_head, begin, n, key_turner_.turns() ? loaded_.data() : to);
+    float* in = key_turner_.turns() ? loaded_.data() : to;
+    keys_.load(b_, kv_head, begin, n, in);
+    hidden_.clear(begin, n, call.in_dim, in);
     if (key_turner_.turns()) key_turner_.turn(b_, kv_head, begin, n, loaded_.data(), call.in_dim, to);
     std::fill(rows.data(), to, 0.0f);
     amx::pack_keys(end - first, dim, rows.data(), dim, keys);
   }
-  if (direct(values_)) {
+  if (begin == first && packs_direct(values_, first, n)) {
     amx::pack_values(n, value_dim, values_.row(b_, kv_head, first), values_.row_stride(), values);
   } else {
     float* to = loaded_.data() + (begin - first) * value_dim;
     values_.load(b_, kv_head, begin, n, to);
+    hidden_.clear(begin, n, value_dim, to);
     std::fill(loaded_.data(), to, 0.0f);
     amx::pack_values(end - first, value_dim, loaded_.data(), value_dim, values);
   }

@@ -28,9 +28,12 @@ class AmxForward {
   /// Packs the keys and values of these columns, if that was not done before.
   void ready(Columns cols);
   void pack_block(Index first);
+  /// Whether rows are packed where they lie: none among them must be cleared.
+  bool packs_direct(const HeadRows<Bfloat16>& rows, Index first, Index n);
 
   const AttentionPlan<Bfloat16>* plan_;
   attend::amx::Kernel kernel_;
+  HiddenKeys hidden_;
   HeadRows<Bfloat16> queries_, keys_, values_;
   RowTurner<float> query_turner_, key_turner_;
   Diagonals<Bfloat16> diagonals_;

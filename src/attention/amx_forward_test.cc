@@ -6,6 +6,7 @@
 #include <bearing/encodings/t5.hpp>
 
 #include "support/attention.hpp"
+#include "support/hidden.hpp"
 
 // attention() of bfloat16 as it is on a machine with matrix tiles; here they are plain loops.
 
@@ -157,6 +158,24 @@ TEST(AmxForward, WhatLiesWhereNoKeyIsDoesNotMatter) {
   attention<Bfloat16>({rows(q, q_len), rows(k, k_len), rows(v, k_len)}, bhtd(out.data(), 1, 1, q_len, dim), {}, {},
                       options);
   for (const Bfloat16 x : out) EXPECT_EQ(x, Bfloat16(1.0f));
+}
+
+TEST(AmxForward, NorWhatLiesWhereNobodyLooks) {
+  const test::Hiding hiding(1, 2, 70, 150);
+  const Forced forced(amx::attend_block_emulated);
+  const RopeTable<float> table(Rope{.head_dim = 32, .pairing = Pairing::half}, 256);
+  const RotaryRows<float> rope(table);
+  for (const TermList<float>& terms : {TermList<float>{}, with(rope)}) {
+    hiding.each(tiles_case(70, 150), test::Serves::any, [&](const char* way, const AttentionCase& c) {
+      const auto clean = AttentionData<Bfloat16>(c).forward<float>(terms);
+      for (const Bfloat16 number : test::garbage<Bfloat16>()) {
+        AttentionData<Bfloat16> data(c);
+        ASSERT_GT(test::poison(data, number), 0);
+        EXPECT_TRUE(test::same_bits(data.forward<float>(terms).out, clean.out))
+            << "hidden by " << way << ", where " << test::to_double(number) << " lies";
+      }
+    });
+  }
 }
 
 TEST(AmxForward, PagedKeysAreThoseOfOneRow) {

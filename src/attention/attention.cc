@@ -33,7 +33,7 @@ void store(const FinishedRows<A>& rows, View<O, 4> out, View<A, 3> lse) {
   const Index value_dim = out.shape[3], step = out.stride[3];
   for (Index i = 0; i < rows.rows; ++i) {
     const A divisor = rows.divisor[i], sum = rows.sum[i], *from = rows.out + i * value_dim;
-    O* to = &out(rows.b, rows.h, rows.row + i, Index{0});
+    O* to = value_dim == 0 ? nullptr : &out(rows.b, rows.h, rows.row + i, Index{0});
     if (sum == 0) {  // no key
       for (Index d = 0; d < value_dim; ++d) to[d * step] = O(A{0});
     } else if (step == 1) {  // apart, so that it becomes vectors

@@ -194,6 +194,44 @@ TEST(AttentionBackward, NothingToDoIsDone) {
   }
 }
 
+TEST(AttentionBackward, WhatHasNoFeaturesNeedsNoMemory) {
+  // Null, with strides of any size: no reference to null, and no step from it, as the sanitizer would see.
+  constexpr Index heads = 2;
+  const auto check = [&]<class T>(T, Index q_len, Index k_len, Index dim, Index value_dim, Mask mask) {
+    using A = Compute<T>;
+    std::vector<T> memory(static_cast<std::size_t>(heads * k_len * 8), T(0.5f)), written(3 * memory.size());
+    const auto rows = [&](T* data, Index time, Index features) {
+      return View<T, 4>{
+          features == 0 ? nullptr : data, {1, heads, time, features}, {heads * k_len * 8, k_len * 8, 8, 1}};
+    };
+    T *const out = written.data(), *const d_k = out + memory.size(), *const d_v = d_k + memory.size();
+    std::vector<A> lse(static_cast<std::size_t>(heads * q_len));
+    const AttentionInputs<T> in{rows(memory.data(), q_len, dim), rows(memory.data(), k_len, dim),
+                                rows(memory.data(), k_len, value_dim), Positions(k_len - q_len)};
+    attention<T>(in, rows(out, q_len, value_dim), dense(lse.data(), 1, heads, q_len), {}, {.mask = mask});
+    for (const A x : lse) EXPECT_TRUE(std::isfinite(x));
+    attention_backward<T>(in,
+                          {rows(out, q_len, value_dim), dense<const A>(lse.data(), 1, heads, q_len),
+                           rows(memory.data(), q_len, value_dim)},
+                          {{}, rows(d_k, k_len, dim), rows(d_v, k_len, value_dim)}, {}, {.mask = mask});
+    // Every row of values weighs what its keys do: together as much as there are queries, of half each. bfloat16
+    // rounds each to 2^-9 of itself.
+    double sum = 0;
+    for (Index j = 0; value_dim > 0 && j < k_len; ++j) sum += test::to_double(d_v[j * 8]);
+    const double all = value_dim > 0 ? 0.5 * static_cast<double>(q_len) : 0;
+    EXPECT_NEAR(sum, all, 0x1p-8 * all);
+  };
+  for (const auto& [q_len, k_len] : {std::pair<Index, Index>{3, 4}, {40, 70}, {1, 300}}) {  // and a decode step
+    for (const auto& [dim, value_dim] : {std::pair<Index, Index>{0, 4}, {4, 0}, {0, 0}}) {
+      for (const Mask mask : {Mask::none, Mask::causal}) {
+        SCOPED_TRACE(std::to_string(q_len) + " queries, dims " + std::to_string(dim) + " " + std::to_string(value_dim));
+        check(0.0f, q_len, k_len, dim, value_dim, mask);
+        check(Bfloat16(), q_len, k_len, dim, value_dim, mask);
+      }
+    }
+  }
+}
+
 TEST(AttentionBackward, WithoutKeysPositionsAndParametersAreLeftAlone) {
   // Keys have positions in a view of nothing, which must not be read for the distances of no diagonal.
   std::vector<float> q(3 * 4, 1), d_q(q), lse(3, -std::numeric_limits<float>::infinity()), slope{0.5f}, d_slope{2};

@@ -109,6 +109,7 @@ void BackwardPlan<T, O>::collect() {
 template <class T, class O>
 BackwardWork<T, O>::BackwardWork(BackwardPlan<T, O>& plan, Units units)
     : plan_(&plan),
+      hidden_(plan.scores.visibility, plan.scores.call.problem),
       q_rows_(plan.scores.call.in.q, {}),
       k_rows_(plan.scores.call.in.k, {}),
       v_rows_(plan.scores.call.in.v, {}),
@@ -129,11 +130,12 @@ BackwardWork<T, O>::BackwardWork(BackwardPlan<T, O>& plan, Units units)
   direct_q_ = same && contiguous(call.in.q);
   direct_d_out_ = same_results && contiguous(plan.results.d_out);
   direct_out_ = same_results && out_rows_.plain();
-  direct_k_ = same && !turns && (call.whole_rows ? k_rows_.plain() : contiguous(call.in.k));
+  direct_k_ = same && !turns && !plan.scores.visibility.conceals() &&
+              (call.whole_rows ? k_rows_.plain() : contiguous(call.in.k));
   direct_v_ = same && v_rows_.plain();
-  q_in_.resize(size_if(!direct_q_, rows * call.in_dim));
+  q_in_ = AlignedArray<A>(rows * call.in_dim);
   q_turned_.resize(size_if(turns, rows * dim));
-  d_out_in_.resize(size_if(!direct_d_out_, rows * value_dim));
+  d_out_in_ = AlignedArray<A>(rows * value_dim);
   d_q_.resize(size_if(plan.want_q, rows * dim));
   for (std::vector<A>* numbers : {&along_, &log2_sum_}) numbers->resize(size(rows));
   sees_.resize(size(rows));
@@ -202,7 +204,10 @@ template <class T, class O>
 void BackwardWork<T, O>::open_rows() {
   const AttentionCall<T>& call = plan_->scores.call;
   const Index dim = call.problem.dim, value_dim = call.problem.value_dim;
-  q_ = q_in_rows_ = read(q_rows_, direct_q_, b_, h_, row_, rows_, q_in_.data());
+  q_in_rows_ = read(q_rows_, direct_q_, b_, h_, row_, rows_, q_in_.data());
+  d_out_ = read(d_out_rows_, direct_d_out_, b_, h_, row_, rows_, d_out_in_.data());
+  clear_blind_rows();
+  q_ = q_in_rows_;
   if (q_turner_.turns()) {
     for (Index i = 0; i < rows_; i += run_rows) {
       q_turner_.turn(b_, h_, row_ + i, std::min(run_rows, rows_ - i), q_ + i * call.in_dim, call.in_dim,
@@ -210,7 +215,6 @@ void BackwardWork<T, O>::open_rows() {
     }
     q_ = q_turned_.data();
   }
-  d_out_ = read(d_out_rows_, direct_d_out_, b_, h_, row_, rows_, d_out_in_.data());
   // D_i = d_o_i·o_i − d_lse_i
   for (Index i = 0; i < rows_; i += run_rows) {
     const Index n = std::min(run_rows, rows_ - i);
@@ -224,6 +228,24 @@ void BackwardWork<T, O>::open_rows() {
     if (d_lse.data != nullptr) along_[size(i)] -= d_lse(b_, h_, row_ + i);
   }
   if (want_q_) std::fill(d_q_.begin(), d_q_.end(), A{0});
+}
+
+/// Queries that see nothing count for nothing, whatever they and their gradients hold: wild ones become zeros.
+template <class T, class O>
+void BackwardWork<T, O>::clear_blind_rows() {
+  const Visibility& visibility = plan_->scores.visibility;
+  const Index dim = q_rows_.dim(), value_dim = d_out_rows_.dim();
+  for (Index i = 0; i < rows_; ++i) {
+    const Columns sees = sees_[size(i)];
+    if (!sees.empty() && !visibility.holes(b_)) continue;
+    if (!wild(q_in_rows_ + i * dim, dim) && !wild(d_out_ + i * value_dim, value_dim)) continue;
+    if (visibility.anything(b_, h_, row_ + i, 1, sees)) continue;
+    if (q_in_rows_ != q_in_.data()) std::copy_n(q_in_rows_, rows_ * dim, q_in_.data());
+    if (d_out_ != d_out_in_.data()) std::copy_n(d_out_, rows_ * value_dim, d_out_in_.data());
+    q_in_rows_ = q_in_.data(), d_out_ = d_out_in_.data();
+    std::fill_n(q_in_.data() + i * dim, dim, A{0});
+    std::fill_n(d_out_in_.data() + i * value_dim, value_dim, A{0});
+  }
 }
 
 /// The rows' gradients go back through their encodings, to the caller.
@@ -265,6 +287,7 @@ void BackwardWork<T, O>::open_keys(Index first) {
   const Index kv_head = h_ / call.group(), dim = call.problem.dim, value_dim = call.problem.value_dim;
   if (keys_b_ == b_ && kv_head_ == kv_head && keys_first_ == first) return;
   keys_b_ = b_, kv_head_ = kv_head, keys_first_ = first;
+  hidden_.open(b_, kv_head);
   const Index end = std::min(first + plan_->cols, plan_->scores.visibility.existing(b_));
   k_first_ = call.whole_rows ? 0 : first;
   k_stride_ = direct_k_ ? k_rows_.row_stride() : dim;
@@ -272,7 +295,9 @@ void BackwardWork<T, O>::open_keys(Index first) {
   for (Index j = first; j < end; j += run_rows) {
     const Index n = std::min(run_rows, end - j);
     A* room = k_turned_.data() + (j - k_first_) * (direct_k_ ? 0 : dim);
-    const A* rows = read(k_rows_, direct_k_, b_, kv_head, j, n, k_turner_.turns() ? k_in_.data() : room);
+    A* in = k_turner_.turns() ? k_in_.data() : room;
+    const A* rows = read(k_rows_, direct_k_, b_, kv_head, j, n, in);
+    hidden_.clear(j, n, call.in_dim, in);
     if (k_turner_.turns()) k_turner_.turn(b_, kv_head, j, n, rows, call.in_dim, room), rows = room;
     attend::pack(n, dim, rows, k_stride_, packed_k_.data() + (j - first) * dim);
     const A* values = read(v_rows_, direct_v_, b_, kv_head, j, n, v_in_.data());
@@ -302,7 +327,8 @@ void BackwardWork<T, O>::open_key_grads(Index b, Index kv_head, Index first, Ind
 template <class T, class O>
 void BackwardWork<T, O>::close_key_grads(Index b, Index kv_head, Index first, Index end) {
   const AttentionCall<T>& call = plan_->scores.call;
-  const Index dim = call.problem.dim;
+  const Index dim = call.problem.dim, existing = plan_->scores.visibility.existing(b);
+  hidden_.open(b, kv_head);
   for (Index j = first; j < end; j += run_rows) {
     const Index n = std::min(run_rows, end - j);
     if (d_v_.data != nullptr && !direct_d_v_) store(d_v_.row(j), d_v_.stride, n, plan_->grads.d_v, b, kv_head, j);
@@ -311,10 +337,15 @@ void BackwardWork<T, O>::close_key_grads(Index b, Index kv_head, Index first, In
       if (!direct_d_k_) store(d_k_.row(j), d_k_.stride, n, plan_->grads.d_k, b, kv_head, j);
       continue;
     }
-    for (Index i = 0; i < n; ++i) std::copy_n(d_k_.row(j + i), dim, run_in_.data() + i * dim);
-    const A* x = read(k_rows_, false, b, kv_head, j, n, k_in_.data());
-    k_turner_.turn_grads(b, kv_head, j, n, x, run_in_.data(), run_out_.data(),
-                         [&](Index t) { return plan_->k_blocks.block(b, kv_head, t); });
+    const Index there = std::clamp<Index>(existing - j, 0, n);  // and behind them padding, which turns nothing
+    for (Index i = 0; i < there; ++i) std::copy_n(d_k_.row(j + i), dim, run_in_.data() + i * dim);
+    const A* x = read(k_rows_, false, b, kv_head, j, there, k_in_.data());
+    hidden_.clear(j, there, call.in_dim, k_in_.data());
+    if (there > 0) {
+      k_turner_.turn_grads(b, kv_head, j, there, x, run_in_.data(), run_out_.data(),
+                           [&](Index t) { return plan_->k_blocks.block(b, kv_head, t); });
+    }
+    std::fill_n(run_out_.data() + there * call.in_dim, (n - there) * call.in_dim, A{0});
     store(run_out_.data(), call.in_dim, n, plan_->grads.d_k, b, kv_head, j);
   }
   d_k_ = d_v_ = {};

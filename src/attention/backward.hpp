@@ -97,6 +97,7 @@ class BackwardWork {
   /// Which keys each query of a block sees; returns those between the first and the last.
   Columns see(Index row);
   void open_rows();
+  void clear_blind_rows();
   void close_rows();
   void add_sinks();
   void open_keys(Index first);
@@ -130,6 +131,7 @@ class BackwardWork {
   bool sums_diagonals() const { return want_params_ && !d_diagonals_.empty() && !tiled(); }
 
   BackwardPlan<T, O>* plan_;
+  HiddenKeys hidden_;
   HeadRows<T> q_rows_, k_rows_, v_rows_;
   HeadRows<O> out_rows_, d_out_rows_;
   bool direct_q_, direct_k_, direct_v_, direct_out_, direct_d_out_;  ///< used where they lie
@@ -141,7 +143,8 @@ class BackwardWork {
   Index b_ = -1, h_ = -1, row_ = 0, rows_ = 0;
   bool want_q_ = false, want_params_ = false;
   const A *q_in_rows_ = nullptr, *q_ = nullptr, *d_out_ = nullptr;
-  std::vector<A> q_in_, q_turned_, d_out_in_, d_q_, along_, log2_sum_;
+  AlignedArray<A> q_in_, d_out_in_;  ///< room where rows are not used where they lie, or are cleared
+  std::vector<A> q_turned_, d_q_, along_, log2_sum_;
   std::vector<Columns> sees_;
 
   // The block of keys.

@@ -185,6 +185,10 @@ void BackwardWork<T, O>::whole_tile(const Slab& slab) {
   tile.q = q_ + slab.row * dim, tile.q_stride = dim;
   tile.k = k_ + (slab.origin - k_first_) * k_stride_, tile.k_stride = k_stride_;
   tile.scale = call.scale;
+  if (call.whole_rows) {
+    visibility.mark_tile(b_, h_, row_ + slab.row, slab.rows, slab.cols, tiles_.seen());
+    tile.seen = tiles_.seen();
+  }
   TileGrads<A> grads{.d_q = want_q_ ? d_q_.data() + slab.row * dim : nullptr,
                      .d_k = d_k_.data == nullptr ? nullptr : d_k_.row(slab.origin),
                      .d_q_stride = dim,

@@ -37,6 +37,7 @@ struct DecodePlan {
   Index step;                 ///< keys whose scores are held at once
   Index slices;               ///< of the keys of a kv head
   std::vector<Columns> seen;  ///< [batch] keys that any query sees
+  std::vector<char> gaps;     ///< [batch] whether keys among them may be hidden from all
 
   /// Throws std::bad_alloc.
   explicit DecodePlan(const AttentionCall<T>& of)
@@ -49,11 +50,15 @@ struct DecodePlan {
     slices = std::clamp<Index>(256 / heads, 1, std::max<Index>(problem.k_len / 512, 1));
     slices = std::max<Index>(1, std::min(slices, most / (heads * result_size())));
     seen.resize(size(problem.batch), {problem.k_len, 0});
+    gaps.resize(size(problem.batch));
     for (Index b = 0; b < problem.batch; ++b) {
       Columns& all = seen[size(b)];
+      gaps[size(b)] = visibility.holes(b);
       for (Index i = 0; i < problem.q_len; ++i) {
         const Columns row = visibility.of(b, i);
-        if (!row.empty()) all = {std::min(all.first, row.first), std::max(all.end, row.end)};
+        if (row.empty()) continue;
+        if (!all.empty() && (row.first > all.end || row.end < all.first)) gaps[size(b)] = 1;
+        all = {std::min(all.first, row.first), std::max(all.end, row.end)};
       }
     }
   }
@@ -88,6 +93,7 @@ class DecodeWork {
   /// Throws std::bad_alloc; nothing below does.
   explicit DecodeWork(const DecodePlan<T>& plan)
       : plan_(&plan),
+        hidden_(plan.visibility, plan.call.problem),
         queries_(plan.call.in.q, {}),
         keys_(plan.call.in.k, plan.call.in.block_table),
         values_(plan.call.in.v, plan.call.in.block_table),
@@ -106,7 +112,9 @@ class DecodeWork {
     loaded_ = zeros(std::max(q_len, copy_keys_ ? keys_at_once : 0) * call.in_dim);
     turned_ = zeros(q_turner_.turns() ? q_len * problem.dim : 0);
     if (copy_keys_) k_rows_ = zeros((call.distances_only ? keys_at_once : plan.step) * problem.dim);
-    if (copy_values_) v_rows_ = zeros(keys_at_once * problem.value_dim);
+    const bool gaps = std::find(plan.gaps.begin(), plan.gaps.end(), 1) != plan.gaps.end();
+    if (copy_values_ || gaps) v_rows_ = zeros(keys_at_once * problem.value_dim);
+    if (gaps) before_ = zeros(plan.rows * plan.out_stride());
     scores_ = zeros(plan.rows * plan.step);
     rescale_.resize(size(plan.rows));
     sees_.resize(size(q_len));
@@ -145,6 +153,7 @@ class DecodeWork {
   void open(Index b, Index kv_head) {
     if (b == b_ && kv_head == kv_head_) return;
     b_ = b, kv_head_ = kv_head;
+    hidden_.open(b, kv_head);
     const Index dim = plan_->call.problem.dim;
     for (Index g = 0; g < group(); ++g) {
       const Index h = kv_head * group() + g;
@@ -269,9 +278,21 @@ class DecodeWork {
     }
   }
 
+  /// Hidden keys weigh 0, which silences nearly all that their values may hold: only where a result shows that it did
+  /// not, the step is done again with zeros in their place.
   void weighted_values(Columns cols, A* out) {
+    if (plan_->gaps[size(b_)] == 0) return add_values(cols, out, false);
+    const Index numbers = plan_->rows * plan_->out_stride();
+    std::copy_n(out, numbers, before_.data());
+    add_values(cols, out, false);
+    if (!wild(out, numbers)) return;
+    std::copy_n(before_.data(), numbers, out);
+    add_values(cols, out, true);
+  }
+
+  void add_values(Columns cols, A* out, bool clear) {
     const Index n = cols.end - cols.first, value_dim = plan_->call.problem.value_dim;
-    if (!copy_values_) {
+    if (!copy_values_ && !clear) {
       return each_run(values_, cols, [&](Index j, Index some, const T* row) {
         attend::add_weighted<T>(plan_->rows, some, value_dim, scores_.data() + j, plan_->step, row,
                                 values_.row_stride(), out, plan_->out_stride());
@@ -280,18 +301,20 @@ class DecodeWork {
     for (Index j = 0; j < n; j += keys_at_once) {
       const Index some = std::min(keys_at_once, n - j);
       values_.load(b_, kv_head_, cols.first + j, some, v_rows_.data());
+      if (clear) hidden_.clear(cols.first + j, some, value_dim, v_rows_.data());
       attend::add_weighted<A>(plan_->rows, some, value_dim, scores_.data() + j, plan_->step, v_rows_.data(), value_dim,
                               out, plan_->out_stride());
     }
   }
 
   const DecodePlan<T>* plan_;
+  HiddenKeys hidden_;
   HeadRows<T> queries_, keys_, values_;
   RowTurner<A> q_turner_, k_turner_;
   TileWork<A> tiles_;
   bool copy_keys_ = false, copy_values_ = false;
   Index q_stride_ = 0, b_ = -1, kv_head_ = -1;
-  AlignedArray<A> q_, loaded_, turned_, k_rows_, v_rows_, scores_, result_;
+  AlignedArray<A> q_, loaded_, turned_, k_rows_, v_rows_, scores_, result_, before_;
   std::vector<A> rescale_;
   std::vector<Columns> sees_;
   std::vector<Index> row_first_, row_end_;

@@ -75,7 +75,7 @@ template <class T>
 ForwardWork<T>::ForwardWork(const AttentionPlan<T>& plan)
     : plan_(&plan),
       queries_(plan.call.in.q, {}),
-      keys_(plan.call, plan.extents.cols),
+      keys_(plan.call, plan.visibility, plan.extents.cols),
       turner_(plan.call.rows, plan.call.in.q_positions, Side::query, plan.extents.rows, plan.call.in_dim),
       diagonals_(plan),
       tiles_(plan.tiled ? plan.call.acting : TermList<A>{}, plan.call.problem,
@@ -190,7 +190,7 @@ void ForwardWork<T>::absorb(Index i, Index n, Index col, Columns cols, A* s, Ind
                     .rescale = rescale_.data() + i});
   const Index value_dim = plan_->call.problem.value_dim;
   attend::accumulate(n, cols.first - col, cols.end - col, value_dim, s, stride, rescale_.data() + i, keys_.values(col),
-                     keys_.value_stride(), out_.data() + i * value_dim, value_dim);
+                     keys_.value_stride(col), out_.data() + i * value_dim, value_dim);
 }
 
 template <class T>
@@ -231,6 +231,10 @@ void ForwardWork<T>::whole_tile(Columns cols) {
   tile.q = q_, tile.q_stride = q_stride_;
   tile.k = keys_.rows(cols.first, tile.cols, tiles_.k_rows(), tile.k_stride);
   tile.scale = call.scale;
+  if (call.whole_rows) {
+    plan_->visibility.mark_tile(b_, h_, row_, rows_, cols, tiles_.seen());
+    tile.seen = tiles_.seen();
+  }
   A* s = tiles_.scores();
   attend::scores(rows_, 0, tile.cols, call.problem.dim, call.scale, q_, q_stride_, keys_.packed(cols.first), s,
                  tile.stride);

@@ -21,6 +21,7 @@ inline constexpr int block_rows = 6;
 template <class A>
 HWY_INLINE void pack_impl(Index cols, Index dim, const A* rows, Index stride, A* packed) {
   const Index width = panel_lanes<A>();
+  if (dim == 0) return;  // and rows may be null
   for (Index first = 0; first < cols; first += width, packed += width * dim) {
     Index j = 0;
     for (; j + 4 <= width && first + j + 4 <= cols; j += 4) {

@@ -75,8 +75,9 @@ class ForwardRoom {
     b_ = b, kv_ = kv, seen_ = 0;
     col_ = of_.slice_start(slice);
     cols_ = of_.slice_start(slice + 1) - col_;
-    keys_.open(b);
-    queries_.open(b);
+    // Every query sees what a state holds, and it takes up every key.
+    keys_.open(b, of_.keeps_state ? Part{0, call_.k_len} : seen_keys(call_, b));
+    queries_.open(b, of_.keeps_state ? Part{0, call_.q_len} : seeing_queries(call_, b));
     std::fill_n(s_.data(), call_.rows_dim * cols_, A{0});
     std::fill_n(z_.data(), call_.dim, A{0});
     if (!of_.keeps_state) return;
@@ -97,8 +98,9 @@ class ForwardRoom {
   }
 
   const Block<A>& key_block(Index first) {
-    return keys_.get(kv_, first,
-                     [&](Block<A>& block) { load(of_.in.v, b_, kv_, first, block.rows, col_, cols_, block.values); });
+    return keys_.get(kv_, first, [&](Block<A>& block) {
+      load(of_.in.v, keys_.part(), b_, kv_, first, block.rows, col_, cols_, block.values);
+    });
   }
 
   /// S and z take up all whole blocks of keys below `end`.

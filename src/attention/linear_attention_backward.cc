@@ -88,15 +88,16 @@ class BackwardRoom {
   }
 
   void open() {
-    keys_.open(b_);
-    queries_.open(b_);
+    keys_.open(b_, of_.has_d_state ? Part{0, call_.k_len} : seen_keys(call_, b_));
+    queries_.open(b_, of_.has_start ? Part{0, call_.q_len} : seeing_queries(call_, b_));
     std::fill_n(s_.data(), s_.size(), A{0});
     std::fill_n(z_.data(), dim_, A{0});
   }
 
   const Block<A>& key_block(Index first) {
-    return keys_.get(kv_, first,
-                     [&](Block<A>& block) { load(of_.in.v, b_, kv_, first, block.rows, 0, value_dim_, block.values); });
+    return keys_.get(kv_, first, [&](Block<A>& block) {
+      load(of_.in.v, keys_.part(), b_, kv_, first, block.rows, 0, value_dim_, block.values);
+    });
   }
 
   Index absorb_keys(Index first) {
@@ -131,8 +132,9 @@ class BackwardRoom {
 
   void query_grads(Index g, Index seen, Index first, Index rows, const Index* visible) {
     const Index head = kv_ * call_.group() + g;
-    const Block<A>& block = queries_.get(
-        head, first, [&](Block<A>& made) { load(of_.d_out, b_, head, first, made.rows, 0, value_dim_, made.values); });
+    const Block<A>& block = queries_.get(head, first, [&](Block<A>& made) {
+      load(of_.d_out, queries_.part(), b_, head, first, made.rows, 0, value_dim_, made.values);
+    });
     A* sums = d_turned_.data();  // g_i
     std::fill_n(sums, rows * rows_dim_, A{0});
     tiles::add_multiply_nn(rows, value_dim_, rows_dim_, A{1}, block.values, value_dim_, s_.data(), rows_dim_, sums,
@@ -214,7 +216,7 @@ class BackwardRoom {
   const Block<A>& query_block(Index g, Index first) {
     const Index head = kv_ * call_.group() + g;
     return queries_.get(head, first, [&](Block<A>& block) {
-      load(of_.d_out, b_, head, first, block.rows, 0, value_dim_, block.values);
+      load(of_.d_out, queries_.part(), b_, head, first, block.rows, 0, value_dim_, block.values);
       for (Index i = 0; i < block.rows; ++i) {
         scale(value_dim_, inverse_[g * call_.q_len + first + i], block.values + i * value_dim_);
       }

@@ -405,6 +405,27 @@ TEST(LinearAttention, NothingToDoIsDone) {
   }
 }
 
+TEST(LinearAttention, WhatHasNoFeaturesNeedsNoMemory) {
+  // Null, with strides of any size: no reference to null, and no step from it, as the sanitizer would see.
+  constexpr Index time = 70;
+  for (const auto& [dim, value_dim] : {std::pair<Index, Index>{0, 4}, {4, 0}, {0, 0}}) {
+    std::vector<float> memory(time * 8, 0.5f), written(4 * memory.size(), 7);
+    const auto rows = [&](float* data, Index features) {
+      return View<float, 4>{features == 0 ? nullptr : data, {1, 1, time, features}, {time * 8, time * 8, 8, 1}};
+    };
+    const LinearAttentionInputs<float> in{rows(memory.data(), dim), rows(memory.data(), dim),
+                                          rows(memory.data(), value_dim)};
+    float *const out = written.data(), *const d_q = out + memory.size(), *const d_v = d_q + 2 * memory.size();
+    linear_attention<float>(in, rows(out, value_dim), {}, {}, {.mask = Mask::causal});
+    linear_attention_backward<float>(in, rows(memory.data(), value_dim), {},
+                                     {rows(d_q, dim), rows(d_q + memory.size(), dim), rows(d_v, value_dim)}, {},
+                                     {.mask = Mask::causal});
+    EXPECT_EQ(out[0], value_dim == 0 ? 7 : 0);  // no features, no product, no denominator
+    EXPECT_EQ(d_q[0], dim == 0 ? 7 : 0);
+    EXPECT_EQ(d_v[0], value_dim == 0 ? 7 : 0);
+  }
+}
+
 TEST(LinearAttention, RowsThatSeeNoKeyAreZeroAndHaveNoGradient) {
   LinearCase c{
       .heads = 1, .kv_heads = 1, .q_len = 4, .k_len = 6, .dim = 4, .value_dim = 3, .mask = Mask::causal, .k_first = 2};

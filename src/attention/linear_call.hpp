@@ -34,6 +34,21 @@ struct Call {
   const Index* visible_of(Index b) const { return visible.data() + b * q_len; }
 };
 
+/// Rows [first, end) of a side, which take part in what a call computes; all others may hold anything. Queries that see
+/// no key come first, keys that no query sees last.
+struct Part {
+  Index first = 0, end = 0;
+};
+template <class A>
+Part seeing_queries(const Call<A>& call, Index b) {
+  const Index* visible = call.visible_of(b);
+  return {std::upper_bound(visible, visible + call.q_len, Index{0}) - visible, call.q_len};
+}
+template <class A>
+Part seen_keys(const Call<A>& call, Index b) {
+  return {0, call.q_len == 0 ? 0 : call.visible_of(b)[call.q_len - 1]};
+}
+
 /// Throws what linear_attention() throws for inputs, terms and options.
 template <class T>
 Call<Compute<T>> check_call(const char* function, const LinearAttentionInputs<T>& in, const TermList<Compute<T>>& terms,
@@ -50,7 +65,7 @@ inline Index block_rows(Index first, Index time) { return std::min(block_tokens,
 /// to [rows, cols] = columns [col, col + cols) of a tensor's rows.
 template <class T>
 void load(View<const T, 4> x, Index b, Index h, Index first, Index rows, Index col, Index cols, Compute<T>* to) {
-  for (Index i = 0; i < rows; ++i, to += cols) {
+  for (Index i = 0; cols > 0 && i < rows; ++i, to += cols) {
     const T* from = &x(b, h, first + i, col);
     const Index stride = x.stride[3];
     if (stride != 1 && cols > 1) {
@@ -63,10 +78,21 @@ void load(View<const T, 4> x, Index b, Index h, Index first, Index rows, Index c
   }
 }
 
+/// … zeros for those that take no part.
+template <class T>
+void load(View<const T, 4> x, Part part, Index b, Index h, Index first, Index rows, Index col, Index cols,
+          Compute<T>* to) {
+  const Index from = std::clamp<Index>(part.first - first, 0, rows),
+              end = std::clamp<Index>(part.end - first, from, rows);
+  std::fill_n(to, from * cols, Compute<T>{0});
+  load(x, b, h, first + from, end - from, col, cols, to + from * cols);
+  std::fill_n(to + end * cols, (rows - end) * cols, Compute<T>{0});
+}
+
 /// … and back, rounded once.
 template <class T>
 void store(const Compute<T>* from, Index rows, Index col, Index cols, View<T, 4> x, Index b, Index h, Index first) {
-  for (Index i = 0; i < rows; ++i, from += cols) {
+  for (Index i = 0; cols > 0 && i < rows; ++i, from += cols) {
     T* to = &x(b, h, first + i, col);
     const Index stride = x.stride[3];
     if (stride != 1 && cols > 1) {
@@ -187,8 +213,8 @@ class Blocks {
   }
 
   /// Forgets what it has: another unit begins.
-  void open(Index b) {
-    b_ = b;
+  void open(Index b, Part part) {
+    b_ = b, part_ = part;
     for (Block<A>& slot : slots_) slot.head = -1;
   }
 
@@ -200,7 +226,7 @@ class Blocks {
     slot.head = head;
     slot.first = first;
     slot.rows = block_rows(first, x_.shape[2]);
-    load(x_, b_, head, first, slot.rows, 0, call_.dim, raw_.data());
+    load(x_, part_, b_, head, first, slot.rows, 0, call_.dim, raw_.data());
     features(call_.options.feature_map, slot.rows * call_.dim, raw_.data(), slot.features);
     turner_.turn(b_, head, first, slot.rows, slot.features, slot.turned);
     values(slot);
@@ -208,11 +234,13 @@ class Blocks {
   }
 
   Turner<A>& turner() { return turner_; }
+  Part part() const { return part_; }
 
  private:
   const Call<A>& call_;
   View<const T, 4> x_;
   Index b_ = 0;
+  Part part_;
   Turner<A> turner_;
   AlignedArray<A> raw_, memory_;
   std::array<Block<A>, 2> slots_{};

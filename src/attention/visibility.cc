@@ -46,8 +46,26 @@ Visibility::Visibility(const Problem& problem, const AttentionOptions<A>& option
       visible_(options.visible),
       everywhere_(options.visible.data != nullptr),
       sequences_(static_cast<std::size_t>(problem.batch)) {
-  const bool positions_count = by_position() && (mask_ == Mask::causal || window_.before >= 0 || window_.after >= 0);
+  find_runs(problem.batch);
   for (Index b = 0; b < problem.batch; ++b) {
+    sequences_[static_cast<std::size_t>(b)].conceals = holes(b) || !shows_all(b);
+  }
+}
+
+/// Whether the first and the last query show that all keys are seen: for sure where there is no mask, or a causal one;
+/// with a window, where runs of keys move on by one from query to query.
+bool Visibility::shows_all(Index b) const {
+  if (q_len_ == 0) return existing(b) == 0;
+  const Columns first = of(b, 0), last = of(b, q_len_ - 1);
+  if (last.first <= 0 && last.end >= existing(b)) return true;
+  const bool steady = q_starts_.data == nullptr && !first.empty() && !last.empty() &&
+                      (!by_position() || (q_positions_->is_offset() && k_positions_->is_offset()));
+  return steady && first.first <= 0 && last.end >= existing(b);
+}
+
+void Visibility::find_runs(Index batch) {
+  const bool positions_count = by_position() && (mask_ == Mask::causal || window_.before >= 0 || window_.after >= 0);
+  for (Index b = 0; b < batch; ++b) {
     Sequence& sequence = sequences_[static_cast<std::size_t>(b)];
     sequence.keys = {0, k_lengths_.data == nullptr ? k_len_ : k_lengths_(b)};
     if (key_mask_.data != nullptr) {
@@ -131,6 +149,36 @@ bool Visibility::anything(Index b, Index h, Index row, Index rows, Columns cols)
     }
   }
   return false;
+}
+
+bool Visibility::conceals() const {
+  return std::any_of(sequences_.begin(), sequences_.end(), [](const Sequence& s) { return s.conceals; });
+}
+
+void Visibility::mark_seen(Index b, Index h, Index heads, char* seen) const {
+  std::fill_n(seen, k_len_, char{0});
+  const bool pairs = everywhere_ || !sequences_[static_cast<std::size_t>(b)].rising;
+  for (Index i = 0; i < q_len_; ++i) {
+    const Columns keys = of(b, i);
+    if (!pairs && !keys.empty()) std::fill(seen + keys.first, seen + keys.end, char{1});
+    for (Index head = h; pairs && head < h + (everywhere_ ? heads : 1); ++head) {
+      for (Index j = keys.first; j < keys.end; ++j) {
+        if (seen[j] == 0) seen[j] = shown(b, head, i, j) ? 1 : 0;
+      }
+    }
+  }
+  for (Index j = 0; key_mask_.data != nullptr && j < k_len_; ++j) {
+    if (!key_mask_(b, j)) seen[j] = 0;
+  }
+}
+
+void Visibility::mark_tile(Index b, Index h, Index row, Index rows, Columns cols, char* seen) const {
+  for (Index i = row; i < row + rows; ++i) {
+    const Columns keys = of(b, i);
+    for (Index j = cols.first; j < cols.end; ++j) {
+      *seen++ = j >= keys.first && j < keys.end && (!holes(b) || shown(b, h, i, j)) ? 1 : 0;
+    }
+  }
 }
 
 template <class A>

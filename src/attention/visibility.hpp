@@ -29,6 +29,13 @@ class Visibility {
   Index existing(Index b) const { return k_lengths_.data == nullptr ? k_len_ : k_lengths_(b); }
   /// Whether keys inside of() may be hidden from a query.
   bool holes(Index b) const { return everywhere_ || sequences_[static_cast<std::size_t>(b)].holes; }
+  /// Whether there may be keys that exist and that no query sees; of any sequence.
+  bool conceals(Index b) const { return sequences_[static_cast<std::size_t>(b)].conceals; }
+  bool conceals() const;
+  /// seen [k_len]: whether any query of heads h … h + heads − 1 sees a key.
+  void mark_seen(Index b, Index h, Index heads, char* seen) const;
+  /// seen [rows, cols of them]: which keys each query sees.
+  void mark_tile(Index b, Index h, Index row, Index rows, Columns cols, char* seen) const;
   /// Whether a query sees a key, by definition.
   bool sees(Index b, Index h, Index i, Index j) const;
   /// Whether any query of a tile sees any of its keys.
@@ -42,12 +49,15 @@ class Visibility {
     Columns keys;        ///< those that exist and that key_mask shows at all
     bool rising = true;  ///< positions of keys never fall, within each packed sequence
     bool holes = false;  ///< keys inside are hidden
+    bool conceals = false;
   };
   /// A packed sequence's queries and keys.
   struct Pack {
     Index q_first, q_end, k_first, k_end;
   };
 
+  void find_runs(Index batch);
+  bool shows_all(Index b) const;
   /// Whether a query sees a key among of(b, i).
   bool shown(Index b, Index h, Index i, Index j) const;
   Pack pack_of(Index i) const;

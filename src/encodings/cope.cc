@@ -45,6 +45,13 @@ void CopeTerm<A>::check(const char* function, const Problem& problem) const {
 
 namespace {
 
+/// Whether key j's gate is there for query i: the key is not after it, and no mask hides it.
+template <class A>
+bool counts(const Tile<A>& tile, Index i, Index j) {
+  return tile.k_positions[0][j] <= tile.q_positions[0][i] &&
+         (tile.seen == nullptr || tile.seen[i * tile.cols + j] != 0);
+}
+
 /// A gate and its slope. In double, and with nothing beyond e^±700, which no gate shows: exp() must not overflow, and a
 /// slope of nearly 0 keeps its digits.
 struct Gate {
@@ -109,7 +116,7 @@ void CopeTerm<A>::add_scores(const Tile<A>& tile, A* s) const {
     const A *logit = w.logit + i * tile.cols, *z = w.z + i * w.max_pos;
     double position = 0;
     for (Index j = tile.cols - 1; j >= 0; --j) {
-      if (tile.k_positions[0][j] > tile.q_positions[0][i]) continue;
+      if (!counts(tile, i, j)) continue;
       position += Gate(static_cast<double>(logit[j])).open;
       const auto at = w.between(position);
       s[i * tile.stride + j] += w.score_scale * (z[at.below] + at.w * (z[at.above] - z[at.below]));
@@ -129,7 +136,7 @@ void CopeTerm<A>::add_score_grads(const Tile<A>& tile, const A* d_s, const TileG
     double position = 0;
     for (Index j = tile.cols - 1; j >= 0; --j) {
       slope[j] = 0;
-      if (tile.k_positions[0][j] > tile.q_positions[0][i]) continue;
+      if (!counts(tile, i, j)) continue;
       position += Gate(static_cast<double>(logit[j])).open;
       const auto at = w.between(position);
       const A d = w.score_scale * d_s[i * tile.stride + j];
@@ -140,9 +147,8 @@ void CopeTerm<A>::add_score_grads(const Tile<A>& tile, const A* d_s, const TileG
     // position_j = Σ_{t ≥ j} gate_t, gate = σ(logit): what the logit of key t does is summed over j ≤ t
     double d_gate = 0;
     for (Index t = 0; t < tile.cols; ++t) {
-      const bool seen = tile.k_positions[0][t] <= tile.q_positions[0][i];
       d_gate += static_cast<double>(slope[t]);
-      logit[t] = seen ? static_cast<A>(d_gate * Gate(static_cast<double>(logit[t])).slope) : A{0};
+      logit[t] = counts(tile, i, t) ? static_cast<A>(d_gate * Gate(static_cast<double>(logit[t])).slope) : A{0};
     }
   }
   const A* d_logit = w.logit;

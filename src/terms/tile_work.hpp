@@ -51,6 +51,7 @@ class TileWork {
         k_(k_room == RowRoom::own ? size(most.cols * problem.dim) : 0) {
     Index scratch = 0;
     for (const Term<A>& term : terms) {
+      if (term.whole_rows) seen_.resize(size(most.rows * most.cols));
       if (term.scratch_size != nullptr) scratch = std::max(scratch, term.scratch_size(term.self, most.rows, most.cols));
     }
     scratch_.resize(size(scratch));
@@ -58,6 +59,8 @@ class TileWork {
 
   /// ScoreRoom::own
   A* scores() { return scores_.data(); }
+  /// [rows, cols] for terms that look at whole rows
+  char* seen() { return seen_.data(); }
   /// [rows, dim], [cols, dim]
   A* q_rows() { return q_.data(); }
   A* k_rows() { return k_.data(); }
@@ -156,6 +159,7 @@ class TileWork {
   TileExtents most_;
   std::vector<double> q_positions_, k_positions_, distance_;
   std::vector<A> diagonals_, scores_, q_, k_, scratch_;
+  std::vector<char> seen_;
 };
 
 }  // namespace bearing

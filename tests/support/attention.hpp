@@ -155,25 +155,38 @@ inline std::vector<double> dense_values(const TermList<double>& terms, const Att
   return values;
 }
 
-/// body(terms, inputs, scores, first sequence, keys) for what add_scores() is to be asked: all sequences at once; but
-/// of terms that look at whole rows, sequence by sequence, the keys that exist, for others must not enter their sums.
-template <class Body>
-void over_existing(const TermList<double>& terms, const AttentionProblem& problem, const ScoreInputs<double>& inputs,
-                   View<double, 4> scores, const Body& body) {
-  TermList<double> whole, others;
+/// A list's terms that look at whole rows, or the others.
+inline TermList<double> terms_that(const TermList<double>& terms, bool whole_rows) {
+  TermList<double> some;
   for (const Term<double>& term : terms) {
-    TermList<double>& list = term.whole_rows && problem.options.k_lengths.data != nullptr ? whole : others;
-    list.terms[static_cast<std::size_t>(list.size++)] = term;
+    if (term.whole_rows == whole_rows) some.terms[static_cast<std::size_t>(some.size++)] = term;
   }
-  body(others, inputs, scores, Index{0}, scores.shape[3]);
-  for (Index b = 0; whole.size > 0 && b < scores.shape[0]; ++b) {
-    ScoreInputs<double> in = inputs;
-    const Index n = problem.options.k_lengths(b);
-    in.q.data += b * in.q.stride[0], in.k.data += b * in.k.stride[0];
-    in.q.shape[0] = in.k.shape[0] = 1, in.k.shape[2] = n;
-    View<double, 4> s = scores;
-    s.data += b * s.stride[0], s.shape[0] = 1, s.shape[3] = n;
-    body(whole, in, s, b, n);
+  return some;
+}
+
+/// body(tile, key head) for the tile of all keys that exist of each head: for terms that look at whole rows, and must
+/// be told what masks hide.
+template <class Sees, class Body>
+void over_whole_rows(const AttentionProblem& problem, const ScoreInputs<double>& in, const Term<double>& term,
+                     const Sees& sees, const Body& body) {
+  const auto [batch, heads, q_len, dim] = in.q.shape;
+  for (Index b = 0; b < batch; ++b) {
+    const auto& lengths = problem.options.k_lengths;
+    const Index n = lengths.data == nullptr ? in.k.shape[2] : lengths(b);
+    std::vector<double> q_positions, k_positions, scratch;
+    for (Index i = 0; i < q_len; ++i) q_positions.push_back(in.q_positions.real(0, b, i));
+    for (Index j = 0; j < n; ++j) k_positions.push_back(in.k_positions.real(0, b, j));
+    if (term.scratch_size != nullptr) scratch = zeros(term.scratch_size(term.self, q_len, n));
+    for (Index h = 0; h < heads; ++h) {
+      const Index kv_head = h * in.k.shape[1] / heads;
+      std::vector<char> seen;
+      for (Index x = 0; x < q_len * n; ++x) seen.push_back(sees(b, h, x / n, x % n) ? 1 : 0);
+      Tile<double> tile{.batch = b, .head = h, .rows = q_len, .cols = n, .stride = in.k.shape[2], .dim = dim};
+      tile.q_positions.fill(q_positions.data()), tile.k_positions.fill(k_positions.data());
+      tile.q = &in.q(b, h, 0, 0), tile.q_stride = dim, tile.k = &in.k(b, kv_head, 0, 0), tile.k_stride = dim;
+      tile.scale = in.scale, tile.seen = seen.data(), tile.scratch = scratch.data();
+      if (n > 0) body(tile, kv_head);
+    }
   }
 }
 
@@ -202,13 +215,17 @@ inline AttentionTruth attention_truth(const AttentionProblem& problem, const Ter
   };
   std::vector<double> added, values;
   const View<double, 4> scores = like_scores(added);
-  over_existing(others, problem, inputs, scores,
-                [](const auto& list, const auto& rows, const auto& s, auto, auto) { add_scores(list, rows, s); });
-  if (value_terms) values = dense_values(others, problem);
-
   const auto sees = [&, n = q_len](Index b, Index h, Index i, Index j) {
     return reference::visible(options, problem.q_positions, problem.k_positions, n, k_len, b, h, i, j);
   };
+  const TermList<double> whole = terms_that(others, true), tiled = terms_that(others, false);
+  add_scores(tiled, inputs, scores);
+  for (const Term<double>& term : whole) {
+    over_whole_rows(problem, inputs, term, sees, [&](const Tile<double>& tile, Index) {
+      term.add_scores(term.self, tile, &scores(tile.batch, tile.head, 0, 0));
+    });
+  }
+  if (value_terms) values = dense_values(others, problem);
   reference::Attention in{q.turned(), k.turned(), problem.v,          scale, options.soft_cap, scores,
                           {},         sees,       options.sinks.value};
   if (value_terms) in.values = dense<const double>(values.data(), batch, heads, q_len, k_len, value_dim);
@@ -230,13 +247,17 @@ inline AttentionTruth attention_truth(const AttentionProblem& problem, const Ter
   reference::attention_backward(in, problem.d_out, problem.d_lse,
                                 {d_q, d_k, bhtd(truth.d_v.data(), batch, kv_heads, k_len, value_dim), d_s,
                                  dense(truth.d_sinks.data(), static_cast<Index>(truth.d_sinks.size()))});
-  over_existing(others, problem, inputs, d_s, [&](const auto& list, const auto& rows, const auto& d, Index b, Index n) {
-    const auto part = [&](View<double, 4> x, Index first, Index time) {
-      x.data += first * x.stride[0], x.shape[0] = d.shape[0], x.shape[2] = time;
-      return x;
-    };
-    add_scores_backward(list, rows, d, {part(d_q, b, d_q.shape[2]), part(d_k, b, n)});
-  });
+  add_scores_backward(tiled, inputs, d_s, {d_q, d_k});
+  for (const Term<double>& term : whole) {
+    if (term.add_score_grads == nullptr) continue;
+    over_whole_rows(problem, inputs, term, sees, [&](const Tile<double>& tile, Index kv_head) {
+      std::vector<double> params = zeros(term.param_size);
+      term.add_score_grads(term.self, tile, &d_s(tile.batch, tile.head, 0, 0),
+                           {term.param_size > 0 ? params.data() : nullptr, &d_q(tile.batch, tile.head, 0, 0),
+                            &d_k(tile.batch, kv_head, 0, 0), tile.dim, tile.dim});
+      if (term.param_size > 0) term.collect(term.self, tile.batch, tile.head, params.data());
+    });
+  }
   if (value_terms) add_values_backward(others, problem.q_positions, problem.k_positions, p, problem.d_out);
   truth.d_q = q.backward(std::move(d_turned_q)), truth.d_k = k.backward(std::move(d_turned_k));
   return truth;
@@ -321,6 +342,7 @@ class AttentionData {
   View<T, 4> q() { return q_.view(); }
   View<T, 4> k() { return k_.view(); }
   View<T, 4> v() { return v_.view(); }
+  View<T, 4> d_out() { return d_out_.view(); }
   View<A, 1> sinks() { return dense(sinks_.data(), static_cast<Index>(sinks_.size())); }
   double out_weight(std::size_t x) const { return d_out64_[x]; }
   double lse_weight(std::size_t x) const { return d_lse64_[x]; }

@@ -11,11 +11,11 @@
 //     s_ij ← s_ij + (1 − w)·z_i[f] + w·z_i[f + 1]          f = ⌊p_ij⌋, w = p_ij − f, z_i = score_scale · q_i·E
 //
 // E [max_pos, dim] are learned embeddings of whole positions. Keys after the query (n > m) count nothing and get 0:
-// they are meant to be masked. No other mask reaches the gates. Padding on the left stands before all keys and so in
-// nobody's sum; padding on the right stands after the query.
+// they are meant to be masked. attention() closes the gates of all keys that it hides from a query, by whatever mask:
+// they count no more than if they were not there. add_scores() knows of no mask but the causal one.
 //
 // The paper's equations leave all scales out; its code (appendix B) takes the gates from q·k after the softmax scale,
-// and adds z without it. That is the default here. The code also lets every mask close gates; here the causal one does.
+// and adds z without it. That is the default here. The code also lets every mask close gates, as attention() does here.
 
 namespace bearing {
 
