@@ -24,7 +24,7 @@ struct ScoreRows {
   A* d_bias = nullptr;  ///< null, or d_bias[j − i] += the gradient of column j of row i, for all of a seen panel
 };
 
-/// s ← 2^(log2_scale · (s + bias) − log2_sum). Probabilities below √2 times the smallest normal number are 0.
+/// s ← 2^(log2_scale · (s + bias) − log2_sum). Those below least_exponent are 0.
 template <class A>
 void probabilities(const ScoreRows<A>& rows);
 

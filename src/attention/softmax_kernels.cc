@@ -24,9 +24,9 @@ HWY_INLINE Vector<A> tanh(Vector<A> z) {
   using E = Exponential<A>;
   const Tag<A> d;
   const auto minus_two_log2e = hn::Set(d, A(-2 * 1.4426950408889634074));
-  Vector<A> f, half_power;
-  split<A>(at_least<A>(hn::Set(d, E::lowest), hn::Mul(minus_two_log2e, hn::Abs(z))), f, half_power);
-  const auto power = hn::Add(half_power, half_power);
+  Vector<A> f, part;
+  split<A>(at_least<A>(hn::Set(d, E::lowest), hn::Mul(minus_two_log2e, hn::Abs(z))), f, part);
+  const auto power = hn::Mul(hn::Set(d, E::unit), part);
   const auto e = hn::MulAdd(power, hn::Mul(f, polynomial<A>(f, E::expm1)), hn::Sub(power, hn::Set(d, A{1})));
   return hn::CopySign(hn::Div(e, hn::Add(hn::Set(d, A{2}), e)), z);
 }
