@@ -1,8 +1,6 @@
 #include <gtest/gtest.h>
 #include <bearing/encodings/alibi.hpp>
-#include <bearing/linear_attention.hpp>
 
-#include "attention/linear_cases.hpp"
 #include "support/attention.hpp"
 #include "support/environment.hpp"
 #include "support/targets.hpp"
