@@ -19,12 +19,13 @@ struct ScoreRows {
   Index stride = 0;
   A log2_scale = 1;             ///< log2(e), times what the scores lack
   const A* bias = nullptr;      ///< null, or row i takes bias[j − i] for column j, all of a seen panel
-  const A* log2_sum = nullptr;  ///< [rows] log2(e) · lse; finite where a row sees anything
+  const A* origin = nullptr;    ///< null, or [rows] what is taken from scores first
+  const A* log2_sum = nullptr;  ///< [rows] log2(e) · lse, less what `origin` took; finite where a row sees anything
   const A* along = nullptr;     ///< [rows] d_o·o − d_lse
   A* d_bias = nullptr;  ///< null, or d_bias[j − i] += the gradient of column j of row i, for all of a seen panel
 };
 
-/// s ← 2^(log2_scale · (s + bias) − log2_sum). Those below least_exponent are 0.
+/// s ← 2^(log2_scale · (s + bias − origin) − log2_sum), 1 at most. Those below least_exponent are 0.
 template <class A>
 void probabilities(const ScoreRows<A>& rows);
 
