@@ -5,9 +5,9 @@
 #include "support/targets.hpp"
 #include "support/workers.hpp"
 
-// Masks that are large numbers in place of −∞. A score x + m is m itself where |x| is below half a unit of m: what such
-// a mask hides whole has the same probability for every key. In double that is so from −1e20 on, so the reference is
-// given ±1e20 for masks of every arithmetic, and rounds its scores as that arithmetic does.
+// Masks that are −∞, or large numbers in its place. A score x + m is m itself where |x| is below half a unit of m: what
+// such a mask hides whole has the same probability for every key. In double that is so from −1e20 on, so the reference
+// is given ±1e20 for masks of every arithmetic, and rounds its scores as that arithmetic does.
 
 namespace bearing {
 namespace {
@@ -28,14 +28,16 @@ const NamedEncodings& encodings() {
 /// `low`: far enough below the scores of a test. A unit of −1e9 is 64, one of −1e12 is 65,536.
 template <class A>
 std::vector<A> masks(float low = -1e9f) {
-  if constexpr (std::is_same_v<A, float>) return {low, std::numeric_limits<float>::lowest(), 1e30f};
+  if constexpr (std::is_same_v<A, float>)
+    return {low, std::numeric_limits<float>::lowest(), -std::numeric_limits<float>::infinity(), 1e30f};
   if constexpr (std::is_same_v<A, double>) {
-    return {-1e20, std::numeric_limits<float>::lowest(), std::numeric_limits<double>::lowest(), 1e200};
+    return {-1e20, std::numeric_limits<float>::lowest(), std::numeric_limits<double>::lowest(),
+            -std::numeric_limits<double>::infinity(), 1e200};
   }
 }
 
 /// What the reference is given for a mask.
-double exact(double mask) { return mask < 0 ? -1e20 : 1e20; }
+double exact(double mask) { return std::isinf(mask) ? mask : std::copysign(1e20, mask); }
 
 /// m for all keys in the first row, in the last, and in one between; for the first keys in others, as for padding.
 template <class A>
