@@ -234,25 +234,38 @@ double largest_of_slice(const AttentionData<float>& data, const test::AttentionG
   return most;
 }
 
-TEST(FiniteMasks, OfSlicesLeaveTheOthersTheirShareAndStayBounded) {
-  AttentionCase c{.q_len = 20, .k_len = 64};
-  const AttentionData<float> data(c);
-  const auto free = data.forward({});
+/// The results of two slices with the same numbers, and those merged.
+void merge_with_itself(test::AttentionGot<float, float>& got) {
+  const auto part = got;
+  merge<float>(bhtd<const float>(part.out.data(), 1, 2, 20, 8), dense<const float>(part.lse.data(), 1, 2, 20),
+               bhtd(got.out.data(), 1, 2, 20, 8), dense(got.lse.data(), 1, 2, 20));
+  for (std::size_t x = 0; x < got.out.size(); ++x) EXPECT_NEAR(got.out[x], part.out[x], 1e-6);
+}
+
+TEST(FiniteMasks, OfSlicesLeaveTheOthersTheirShare) {
+  const AttentionCase far{.q_len = 20, .k_len = 64, .q_first = 1000};  // beyond the wall
+  const AttentionData<float> data(far);
+  const Wall<float> high{-8192}, low{-1e9f}, lowest{std::numeric_limits<float>::lowest()};
+  auto got = data.forward(with(high));
+  // The results are those of other keys, which are less hidden: these here have no part in them.
+  EXPECT_EQ(largest_of_slice(data, got, 0, 64, with(low)), 0);
+  EXPECT_EQ(largest_of_slice(data, got, 0, 64, with(lowest)), 0);
+  // Another slice with the same weights: half is left, except for eight units of 2^-24 in an lse of 8192.
+  const double whole = largest_of_slice(data, got, 0, 64, with(high));
+  merge_with_itself(got);
+  EXPECT_NEAR(largest_of_slice(data, got, 0, 64, with(high)), whole / 2, whole / 2 * 8 * 0x1p-24 * 8192);
+}
+
+TEST(FiniteMasks, OfSlicesStayBounded) {
+  // How a row is shared between two slices that are hidden whole is lost. No probability is above 1, nor any NaN.
+  const AttentionCase far{.q_len = 20, .k_len = 64, .q_first = 1000};
+  const AttentionData<float> data(far);
   for (const float mask : {-1e9f, std::numeric_limits<float>::lowest()}) {
     const Wall<float> wall{mask};
-    // The rows' results are those of other keys, which nothing hides: these here have no part in them.
-    AttentionCase far = c;
-    far.q_first = 1000;
-    EXPECT_EQ(largest_of_slice(AttentionData<float>(far), free, 0, 64, with(wall)), 0);
-    // Two slices hidden whole: how the row is shared between them is lost, and no probability is above 1.
-    const AttentionData<float> hidden(far);
-    auto got = hidden.forward(with(wall));
-    const auto part = got;
-    merge<float>(bhtd<const float>(part.out.data(), 1, 2, 20, 8), dense<const float>(part.lse.data(), 1, 2, 20),
-                 bhtd(got.out.data(), 1, 2, 20, 8), dense(got.lse.data(), 1, 2, 20));
-    for (std::size_t x = 0; x < got.out.size(); ++x) EXPECT_NEAR(got.out[x], part.out[x], 1e-6);
-    for (std::size_t x = 0; x < got.lse.size(); ++x) EXPECT_EQ(got.lse[x], part.lse[x]);
-    EXPECT_LE(largest_of_slice(hidden, got, 0, 64, with(wall)), 20.001);
+    auto got = data.forward(with(wall));
+    merge_with_itself(got);
+    for (const float lse : got.lse) EXPECT_EQ(lse, mask);
+    EXPECT_LE(largest_of_slice(data, got, 0, 64, with(wall)), 20);
   }
 }
 
