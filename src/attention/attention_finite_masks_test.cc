@@ -269,6 +269,25 @@ TEST(FiniteMasks, OfSlicesStayBounded) {
   }
 }
 
+TEST(FiniteMasks, RaiseNoFlagThatMayTrap) {
+  AttentionCase c{.q_len = 40, .k_len = 300};
+  const AttentionCase step{.q_len = 2, .k_len = 300};
+  for (const float mask : masks<float>()) {
+    for (const AttentionCase& one : {c, step}) {
+      const AttentionData<float> data(one);
+      MaskData<float> rows(one, mask);
+      const auto bias = rows.bias();
+      const Wall<float> wall{mask};
+      test::on_every_target([&] {
+        std::feclearexcept(FE_ALL_EXCEPT);
+        (void)data.backward(with(bias));
+        (void)data.backward(with(wall));
+        EXPECT_EQ(std::fetestexcept(FE_INVALID | FE_DIVBYZERO | FE_OVERFLOW), 0) << mask;
+      });
+    }
+  }
+}
+
 TEST(FiniteMasks, LetNoProbabilityExceedOne) {
   // Whatever lse is given: here one that is far too low.
   const AttentionCase c{.q_len = 20, .k_len = 64};

@@ -235,8 +235,8 @@ void BackwardWork<T, O>::open_rows() {
   for (Index i = 0; i < rows_; ++i) {
     const A row_lse = lse(b_, h_, row_ + i);
     const bool anchored = is_anchored(row_lse);
-    const Anchor<A> at =
-        anchored ? plan_->anchor(b_, h_, row_ + i) : Anchor<A>{0, row_lse * std::numbers::log2e_v<A>, 0};
+    const Anchor<A> at = anchored ? plan_->anchor(b_, h_, row_ + i)
+                                  : Anchor<A>{0, std::min(row_lse, 2 * largest_lse<A>) * std::numbers::log2e_v<A>, 0};
     anchored_ = anchored_ || anchored;
     log2_sum_[size(i)] = at.log2_sum;
     if (!origin_.empty()) origin_[size(i)] = at.origin;

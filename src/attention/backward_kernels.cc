@@ -43,31 +43,32 @@ template <bool Biased, bool Anchored, class A>
 HWY_NOINLINE void probability_row(A* s, const A* bias, Index first, Index end, A scale, A origin, A log2_sum) {
   const Tag<A> d;
   const auto scales = hn::Set(d, scale), origins = hn::Set(d, origin), sums = hn::Set(d, log2_sum);
+  const auto least = hn::Set(d, (Exponential<A>::lowest + log2_sum) / scale);
   for (Index j = first; j < end; j += panel_lanes<A>()) {
 #pragma GCC unroll 4
     for (int x = 0; x < panel_vectors; ++x) {
       const Index at = j + x * lanes<A>();
       auto score = hn::LoadU(d, s + at);
       if constexpr (Biased) score = hn::Add(score, hn::LoadU(d, bias + at));
-      if constexpr (Anchored) score = hn::Sub(score, origins);
-      hn::StoreU(exp2<A>(hn::Min(hn::Zero(d), hn::MulSub(scales, score, sums))), d, s + at);
+      if constexpr (Anchored) score = hn::Min(hn::Zero(d), hn::Sub(score, origins));  // more in columns without a key
+      hn::StoreU(exp2<A>(hn::Min(hn::Zero(d), hn::MulSub(scales, at_least<A>(least, score), sums))), d, s + at);
     }
   }
 }
 
 template <class A>
 HWY_INLINE void probabilities_impl(const ScoreRows<A>& rows) {
-  const auto over_rows = [&](auto biased, auto anchored) HWY_ATTR {
-    over_seen_panels(rows, rows.s, [&](Index i, Index first, Index end) HWY_ATTR {
-      const A* bias = biased ? rows.bias - i : nullptr;
-      probability_row<biased, anchored>(rows.s + i * rows.stride, bias, first, end, rows.log2_scale,
-                                        anchored ? rows.origin[i] : A{0}, rows.log2_sum[i]);
-    });
-  };
-  const std::true_type yes;
-  const std::false_type no;
-  if (rows.bias == nullptr) return rows.origin == nullptr ? over_rows(no, no) : over_rows(no, yes);
-  rows.origin == nullptr ? over_rows(yes, no) : over_rows(yes, yes);
+  over_seen_panels(rows, rows.s, [&](Index i, Index first, Index end) {
+    const A origin = rows.origin == nullptr ? A{0} : rows.origin[i];
+    const auto row = [&](auto biased, auto anchored) HWY_ATTR {
+      probability_row<biased, anchored>(rows.s + i * rows.stride, biased ? rows.bias - i : nullptr, first, end,
+                                        rows.log2_scale, origin, rows.log2_sum[i]);
+    };
+    const std::true_type yes;
+    const std::false_type no;
+    if (rows.bias == nullptr) return origin == 0 ? row(no, no) : row(no, yes);
+    origin == 0 ? row(yes, no) : row(yes, yes);
+  });
 }
 
 template <bool Biased, class A>

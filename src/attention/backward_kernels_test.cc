@@ -75,7 +75,7 @@ void expect_scores(bool biased, bool anchored) {
   const std::vector<Index> first = {0, 3, panel + 1, 5}, last = {end, panel + 2, 2 * panel, 5};  // the last: nothing
   std::vector<A> s = numbers<A>(rows * cols, 4), d_p = numbers<A>(rows * cols, 5);
   const std::vector<A> sum = numbers<A>(rows, 6), along = numbers<A>(rows, 7), bias = numbers<A>(rows + cols, 8),
-                       origin = numbers<A>(rows, 9);
+                       origin = {0, 4, 5, 6};
   s[0] = -1000;  // far below the normal range
   std::vector<A> d_bias(static_cast<std::size_t>(rows + cols));
   const std::vector<A> s_before = s, d_p_before = d_p;

@@ -29,6 +29,9 @@ struct AttentionCall {
   AttentionCall(const char* name, const AttentionInputs<T>& inputs, const TermList<A>& terms,
                 const AttentionOptions<A>& given);
 
+  /// Whether scores that are products alone may be multiplied by the scale with their exponents, which spares a pass:
+  /// it must keep their order, and a weight's exponent over it be no infinity.
+  bool late_scale() const { return scale > A{0x1p-60}; }
   Index group() const { return problem.heads / std::max<Index>(problem.kv_heads, 1); }
   /// Whether the terms' scores are a function of j − i in this sequence: positions rise by one, of queries and of keys.
   bool by_diagonal(Index b) const;

@@ -80,13 +80,14 @@ HWY_INLINE void split(Vector<A> x, Vector<A>& f, Vector<A>& power) {
   power = hn::BitCast(d, hn::ShiftLeft<E::mantissa_bits>(hn::BitCast(du, shifted)));
 }
 
-/// 2^x for x ≤ 1 or so.
+/// 2^x for x from `lowest` on, or less by rounding: its callers see to that before they multiply, for −1.7 times the
+/// type's lowest number, a common mask, would overflow.
 template <class A>
 HWY_INLINE Vector<A> exp2(Vector<A> x) {
   using E = Exponential<A>;
   const Tag<A> d;
   Vector<A> f, power;
-  split<A>(at_least<A>(hn::Set(d, E::lowest), x), f, power);
+  split<A>(x, f, power);
   return hn::Mul(power, hn::MulAdd(f, polynomial<A>(f, E::exp2, E::unit / 2), hn::Set(d, E::unit)));
 }
 

@@ -54,7 +54,7 @@ struct Strip {
   const Index *row_first = nullptr, *row_end = nullptr;  ///< [rows] the columns that each row sees, within these
   A* s = nullptr;
   Index stride = 0;
-  A log2_scale = 1;         ///< > 0: log2(e), times what alpha left out
+  A log2_scale = 1;         ///< > 2^-100: log2(e), times what alpha left out
   const A* bias = nullptr;  ///< null, or row i takes bias[j − i] for column j; finite or −∞ in all of a seen panel
   A *max = nullptr, *sum = nullptr;  ///< [rows] −∞ and 0 before the first keys
   A* rescale = nullptr;              ///< [rows] out: 2^(log2_scale · (old max − new max)), 1 where nothing changed

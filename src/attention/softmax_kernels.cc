@@ -89,7 +89,7 @@ HWY_NOINLINE A largest(A* row, const A* bias, Index cols) {
 template <class A>
 HWY_NOINLINE A exponentials(A* row, Index cols, A scale, A max) {
   const Tag<A> d;
-  const auto scales = hn::Set(d, scale), most = hn::Set(d, max);
+  const auto scales = hn::Set(d, scale), most = hn::Set(d, max), least = hn::Set(d, Exponential<A>::lowest / scale);
   Vector<A> sum[panel_vectors];
 #pragma GCC unroll 4
   for (int x = 0; x < panel_vectors; ++x) sum[x] = hn::Zero(d);
@@ -97,7 +97,7 @@ HWY_NOINLINE A exponentials(A* row, Index cols, A scale, A max) {
 #pragma GCC unroll 4
     for (int x = 0; x < panel_vectors; ++x) {
       const Index at = j + x * lanes<A>();
-      const auto weight = exp2<A>(hn::Mul(scales, hn::Sub(hn::LoadU(d, row + at), most)));
+      const auto weight = exp2<A>(hn::Mul(scales, at_least<A>(least, hn::Sub(hn::LoadU(d, row + at), most))));
       hn::StoreU(weight, d, row + at);
       sum[x] = hn::Add(sum[x], weight);
     }
@@ -144,8 +144,9 @@ HWY_INLINE void open_row(const Strip<A>& strip, Index i) {
     if (here > before) max = here;
   }
   const Tag<A> d;
+  const auto down = at_least<A>(hn::Set(d, Exponential<A>::lowest / strip.log2_scale), hn::Set(d, before - max));
   strip.max[i] = max;
-  strip.rescale[i] = before == max ? A{1} : hn::GetLane(exp2<A>(hn::Set(d, strip.log2_scale * (before - max))));
+  strip.rescale[i] = before == max ? A{1} : hn::GetLane(exp2<A>(hn::Mul(hn::Set(d, strip.log2_scale), down)));
 }
 
 /// First what is largest in each row, then the exponentials, which would wait for their own row's.
