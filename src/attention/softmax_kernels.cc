@@ -143,10 +143,12 @@ HWY_INLINE void open_row(const Strip<A>& strip, Index i) {
                                          : largest<true>(row, strip.bias + (seen_first - i), seen_end - seen_first);
     if (here > before) max = here;
   }
+  strip.max[i] = max;
+  strip.rescale[i] = 1;
+  if (before == max) return;
   const Tag<A> d;
   const auto down = at_least<A>(hn::Set(d, Exponential<A>::lowest / strip.log2_scale), hn::Set(d, before - max));
-  strip.max[i] = max;
-  strip.rescale[i] = before == max ? A{1} : hn::GetLane(exp2<A>(hn::Mul(hn::Set(d, strip.log2_scale), down)));
+  strip.rescale[i] = hn::GetLane(exp2<A>(hn::Mul(hn::Set(d, strip.log2_scale), down)));
 }
 
 /// First what is largest in each row, then the exponentials, which would wait for their own row's.
