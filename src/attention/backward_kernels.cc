@@ -40,10 +40,10 @@ HWY_INLINE void over_seen_panels(const ScoreRows<A>& rows, A* cleared, const Bod
 }
 
 template <bool Biased, bool Anchored, class A>
-HWY_NOINLINE void probability_row(A* s, const A* bias, Index first, Index end, A scale, A origin, A log2_sum) {
+HWY_NOINLINE void probability_row(A* s, const A* bias, Index first, Index end, A scale, A least, A origin, A log2_sum) {
   const Tag<A> d;
   const auto scales = hn::Set(d, scale), origins = hn::Set(d, origin), sums = hn::Set(d, log2_sum);
-  const auto least = hn::Set(d, (Exponential<A>::lowest + log2_sum) / scale);
+  const auto lowest = hn::Set(d, least);
   for (Index j = first; j < end; j += panel_lanes<A>()) {
 #pragma GCC unroll 4
     for (int x = 0; x < panel_vectors; ++x) {
@@ -51,18 +51,20 @@ HWY_NOINLINE void probability_row(A* s, const A* bias, Index first, Index end, A
       auto score = hn::LoadU(d, s + at);
       if constexpr (Biased) score = hn::Add(score, hn::LoadU(d, bias + at));
       if constexpr (Anchored) score = hn::Min(hn::Zero(d), hn::Sub(score, origins));  // more in columns without a key
-      hn::StoreU(exp2<A>(hn::Min(hn::Zero(d), hn::MulSub(scales, at_least<A>(least, score), sums))), d, s + at);
+      hn::StoreU(exp2<A>(hn::Min(hn::Zero(d), hn::MulSub(scales, at_least<A>(lowest, score), sums))), d, s + at);
     }
   }
 }
 
 template <class A>
 HWY_INLINE void probabilities_impl(const ScoreRows<A>& rows) {
+  const A part = 1 / rows.log2_scale;
   over_seen_panels(rows, rows.s, [&](Index i, Index first, Index end) {
+    const A least = part * (Exponential<A>::lowest + rows.log2_sum[i]);
     const A origin = rows.origin == nullptr ? A{0} : rows.origin[i];
     const auto row = [&](auto biased, auto anchored) HWY_ATTR {
       probability_row<biased, anchored>(rows.s + i * rows.stride, biased ? rows.bias - i : nullptr, first, end,
-                                        rows.log2_scale, origin, rows.log2_sum[i]);
+                                        rows.log2_scale, least, origin, rows.log2_sum[i]);
     };
     const std::true_type yes;
     const std::false_type no;
