@@ -209,6 +209,7 @@ void BackwardWork<T, O>::open_queries() {
   const AttentionCall<T>& call = plan_->scores.call;
   const Index dim = call.problem.dim;
   q_ = q_in_rows_ = read(q_rows_, direct_q_, b_, h_, row_, rows_, q_in_.data());
+  d_out_ = read(d_out_rows_, direct_d_out_, b_, h_, row_, rows_, d_out_in_.data());
   if (q_turner_.turns()) {
     for (Index i = 0; i < rows_; i += run_rows) {
       q_turner_.turn(b_, h_, row_ + i, std::min(run_rows, rows_ - i), q_ + i * call.in_dim, call.in_dim,
@@ -222,7 +223,6 @@ template <class T, class O>
 void BackwardWork<T, O>::open_rows() {
   open_queries();
   const Index value_dim = plan_->scores.call.problem.value_dim;
-  d_out_ = read(d_out_rows_, direct_d_out_, b_, h_, row_, rows_, d_out_in_.data());
   // D_i = d_o_i·o_i − d_lse_i
   for (Index i = 0; i < rows_; i += run_rows) {
     const Index n = std::min(run_rows, rows_ - i);
