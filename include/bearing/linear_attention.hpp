@@ -66,7 +66,7 @@ struct LinearState {
 /// out [batch, heads, q_len, value_dim]. `state`, unless it is left empty, is updated in place by all keys of this
 /// call: calls that follow each other, a token or thousands at a time, continue as if they had been one.
 ///
-/// A query that sees no key, or whose denominator is 0 as all products have underflown: out 0. `terms` may hold row
+/// A query that sees no key, or whose denominator is 0 as its products have underflown: out 0. `terms` may hold row
 /// encodings only; they are asked to serve `heads` heads of queries and `kv_heads` heads of keys.
 ///
 /// Throws ShapeError for shapes that do not fit each other, terms that act elsewhere, tensors without memory and

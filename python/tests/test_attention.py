@@ -259,6 +259,25 @@ def test_it_is_pytorchs_attention_with_a_mask(rng):
     )
 
 
+@pytest.mark.parametrize("hidden", [-1e9, np.finfo(np.float32).min, 1e30])
+def test_a_row_that_a_finite_mask_hides_whole_has_pytorchs_gradients(rng, hidden):
+    q, k, v = (torch.from_numpy(x.astype(np.float32)) for x in queries_and_keys(rng, kv_heads=HEADS))
+    mask = torch.zeros(1, 1, Q_LEN, K_LEN)
+    mask[..., 0, :] = float(hidden)
+    leaves = [x.clone().requires_grad_() for x in (q, k, v)]
+    scores = leaves[0] @ leaves[1].mT / DIM**0.5 + mask
+    wanted = scores.softmax(-1) @ leaves[2]
+    d_out = torch.ones_like(wanted)
+    wanted.backward(d_out)
+    bias = bearing.DenseBias(mask)
+    out, lse = bearing.attention(q, k, v, bias, mask="none", return_lse=True)
+    # Some tens of roundings of 2^-24 of numbers of the order of 10.
+    torch.testing.assert_close(out, wanted, rtol=0, atol=1e-5)
+    grads = bearing.attention_backward(q, k, v, out, lse, d_out, bias, mask="none")
+    for got, leaf in zip(grads[:3], leaves, strict=True):
+        torch.testing.assert_close(got, leaf.grad, rtol=0, atol=1e-5)
+
+
 def test_parts_over_disjoint_keys_merge_to_the_whole(rng):
     q, k, v = queries_and_keys(rng)
     whole, whole_lse = bearing.attention(q, k, v, mask="none", return_lse=True)

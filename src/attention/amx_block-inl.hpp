@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "attention/amx_kernels.hpp"
+#include "attention/kernels.hpp"
 
 // The block kernel, over two policies. Tiles: sums of 32 × 32 products that stay in place while products are added,
 //
@@ -97,9 +98,8 @@ BEARING_TILE_CODE inline bool advance(Tiles& tiles, Product& p) {
   return true;
 }
 
-/// 2^x for x ≤ 0 or little above; 0 below twice the least normal number, so that no result is denormal. The polynomial,
-/// of least relative error on [−½, ½], is off by 7.5e-5 of the result, a twenty-sixth of what rounding to bfloat16 may
-/// add.
+/// 2^x for x ≤ 0 or little above; 0 below least_exponent. The polynomial, of least relative error on [−½, ½], is off
+/// by 7.5e-5 of the result, a twenty-sixth of what rounding to bfloat16 may add.
 template <class Lanes>
 BEARING_TILE_CODE inline typename Lanes::Floats power_of_two(typename Lanes::Floats x) {
   const auto magic = Lanes::all(0x1.8p23f);  // pushes what follows the point out
@@ -108,7 +108,7 @@ BEARING_TILE_CODE inline typename Lanes::Floats power_of_two(typename Lanes::Flo
   auto p = Lanes::multiply_add(Lanes::all(0x1.c3f76p-5f), f, Lanes::all(0x1.f0de1ap-3f));
   p = Lanes::multiply_add(p, f, Lanes::all(0x1.62f31ap-1f));
   p = Lanes::multiply_add(p, f, Lanes::all(0x1.fff692p-1f));
-  return Lanes::unless_less(x, Lanes::all(-125), Lanes::raise(p, shifted));
+  return Lanes::unless_less(x, Lanes::all(least_exponent<float>), Lanes::raise(p, shifted));
 }
 
 /// One row of scores, which becomes its weights.
@@ -176,9 +176,10 @@ BEARING_TILE_CODE inline float weigh_row(const WeightRow& row) {
     sum = Lanes::add(sum, Lanes::add(low, high));
     rounded_sum = Lanes::narrow(row.s + j / 2, low, high, rounded_sum);
   }
-  // A power of two, and 0 below the normal range.
+  // A power of two, and 0 below what weights can be.
   const float down = old - max;
-  const float rescale = down >= -126 ? std::bit_cast<float>((127 + static_cast<std::int32_t>(down)) << 23) : 0;
+  const float rescale =
+      down >= least_exponent<float> ? std::bit_cast<float>((127 + static_cast<std::int32_t>(down)) << 23) : 0;
   *row.max = max;
   *row.sum = *row.sum * rescale + Lanes::sum_of(sum);
   *row.rounded_sum = *row.rounded_sum * rescale + Lanes::sum_of(rounded_sum);

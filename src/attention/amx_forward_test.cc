@@ -249,5 +249,31 @@ TEST(AmxForward, LeavesOtherCallsToTheFloatKernels) {
   expect_float(c, with(bias));  // distances that are no function of j − i
 }
 
+/// −1e9 for all keys: a mask that hides rows whole.
+struct Hidden {
+  using Arithmetic = float;
+  static constexpr bool constant = true;
+
+  void bias(Index, Index n, const double*, float* b) const { std::fill_n(b, n, -1e9f); }
+};
+
+TEST(AmxForward, RowsThatAFiniteMaskHidesHaveTheirGradients) {
+  // Scores are −1e9 each, and weights alike: the gradient of every value is that of the outputs over the
+  // number of keys, off by the roundings of 64 sums in float.
+  AttentionCase c = tiles_case(64, 96);
+  c.heads = c.kv_heads = 1;
+  const AttentionData<Bfloat16> data(c);
+  const Hidden hidden;
+  const Forced forced(amx::attend_block_emulated);
+  const auto got = data.backward<float>(with(hidden));
+  for (Index d = 0; d < c.value_dim; ++d) {
+    double mean = 0;
+    for (Index i = 0; i < c.q_len; ++i) mean += data.out_weight(static_cast<std::size_t>(i * c.value_dim + d)) / 96;
+    for (Index j = 0; j < c.k_len; ++j) {
+      EXPECT_NEAR(got.d_v[static_cast<std::size_t>(j * c.value_dim + d)], mean, 64 * 2e-6);
+    }
+  }
+}
+
 }  // namespace
 }  // namespace bearing

@@ -77,6 +77,13 @@ void run(BackwardPlan<T, O>& plan, const Executor& on) {
   for (Index w = 0; w < worker_total; ++w) {
     workers.emplace_back(plan, joined ? Work::Units::together : Work::Units::apart);
   }
+  if (!plan.anchors.empty()) {
+    const Index blocks = plan.row_blocks();
+    share_units(on, workers, problem.batch * problem.heads * blocks, [&](Work& work, Index unit) {
+      const Index head = unit / blocks;
+      work.anchors(head / problem.heads, head % problem.heads, unit % blocks * plan.rows);
+    });
+  }
   share_units(on, workers, units, [&](Work& work, Index unit) {
     if (joined) return work.head(unit / problem.kv_heads, unit % problem.kv_heads);
     if (unit < query_units) {

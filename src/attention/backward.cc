@@ -88,6 +88,11 @@ BackwardPlan<T, O>::BackwardPlan(const AttentionCall<T>& call, const AttentionRe
   want_k = grads.d_k.data != nullptr || k_params;
   want_v = grads.d_v.data != nullptr;
   if (call.options.sinks.grad.data != nullptr) d_sinks.resize(size(problem.batch * problem.heads * row_blocks()));
+  const Index lses = problem.batch * problem.heads * problem.q_len;
+  for (Index x = 0; x < lses && anchors.empty(); ++x) {
+    const Index head = x / problem.q_len, i = x % problem.q_len;
+    if (is_anchored(from.lse(head / problem.heads, head % problem.heads, i))) anchors.resize(size(lses));
+  }
 }
 
 template <class T, class O>
@@ -138,6 +143,7 @@ BackwardWork<T, O>::BackwardWork(BackwardPlan<T, O>& plan, Units units)
   d_out_in_ = AlignedArray<A>(rows * value_dim);
   d_q_.resize(size_if(plan.want_q, rows * dim));
   for (std::vector<A>* numbers : {&along_, &log2_sum_}) numbers->resize(size(rows));
+  origin_.resize(size_if(!plan.anchors.empty(), rows));
   sees_.resize(size(rows));
   row_first_.resize(size(plan.slab)), row_end_.resize(size(plan.slab));
   k_in_.resize(size(run_rows * call.in_dim));
@@ -201,9 +207,9 @@ Columns BackwardWork<T, O>::see(Index row) {
 }
 
 template <class T, class O>
-void BackwardWork<T, O>::open_rows() {
+void BackwardWork<T, O>::open_queries() {
   const AttentionCall<T>& call = plan_->scores.call;
-  const Index dim = call.problem.dim, value_dim = call.problem.value_dim;
+  const Index dim = call.problem.dim;
   q_in_rows_ = read(q_rows_, direct_q_, b_, h_, row_, rows_, q_in_.data());
   d_out_ = read(d_out_rows_, direct_d_out_, b_, h_, row_, rows_, d_out_in_.data());
   clear_blind_rows();
@@ -215,6 +221,12 @@ void BackwardWork<T, O>::open_rows() {
     }
     q_ = q_turned_.data();
   }
+}
+
+template <class T, class O>
+void BackwardWork<T, O>::open_rows() {
+  open_queries();
+  const Index value_dim = plan_->scores.call.problem.value_dim;
   // D_i = d_o_i·o_i − d_lse_i
   for (Index i = 0; i < rows_; i += run_rows) {
     const Index n = std::min(run_rows, rows_ - i);
@@ -223,8 +235,15 @@ void BackwardWork<T, O>::open_rows() {
                          direct_out_ ? out_rows_.row_stride() : value_dim, along_.data() + i);
   }
   const View<const A, 3>&lse = plan_->results.lse, &d_lse = plan_->results.d_lse;
+  anchored_ = false;
   for (Index i = 0; i < rows_; ++i) {
-    log2_sum_[size(i)] = lse(b_, h_, row_ + i) * std::numbers::log2e_v<A>;
+    const A row_lse = lse(b_, h_, row_ + i);
+    const bool anchored = is_anchored(row_lse);
+    const Anchor<A> at = anchored ? plan_->anchor(b_, h_, row_ + i)
+                                  : Anchor<A>{0, std::min(row_lse, 2 * largest_lse<A>) * std::numbers::log2e_v<A>, 0};
+    anchored_ = anchored_ || anchored;
+    log2_sum_[size(i)] = at.log2_sum;
+    if (!origin_.empty()) origin_[size(i)] = at.origin;
     if (d_lse.data != nullptr) along_[size(i)] -= d_lse(b_, h_, row_ + i);
   }
   if (want_q_) std::fill(d_q_.begin(), d_q_.end(), A{0});
@@ -275,8 +294,11 @@ void BackwardWork<T, O>::add_sinks() {
   for (Index i = 0; i < rows_; ++i) {
     const double lse = static_cast<double>(plan_->results.lse(b_, h_, row_ + i));
     if (std::max(sink, lse) == -std::numeric_limits<double>::infinity()) continue;
-    // Within what exp() can do without an error.
-    sum -= std::exp(std::clamp(sink - lse, -700.0, 700.0)) * static_cast<double>(along_[size(i)]);
+    const bool anchored = is_anchored(plan_->results.lse(b_, h_, row_ + i));
+    // Not below what exp() can do without an error.
+    const double p = anchored ? static_cast<double>(plan_->anchor(b_, h_, row_ + i).sink)
+                              : std::exp(std::clamp(sink - lse, -700.0, 0.0));
+    sum -= p * static_cast<double>(along_[size(i)]);
   }
   plan_->d_sinks[size((b_ * problem.heads + h_) * plan_->row_blocks() + row_ / plan_->rows)] = sum;
 }
@@ -369,7 +391,7 @@ void BackwardWork<T, O>::block(Index row) {
   const Index width = plan_->tile_cols;
   for (Index col = all.first / width * width; col < all.end; col += width) {
     const Columns cols = meeting(col, all);
-    if (!cols.empty()) meet(cols);
+    if (!cols.empty()) meet(cols, Products::all);
   }
   close_rows();
 }
@@ -414,7 +436,7 @@ void BackwardWork<T, O>::key_block(Index b, Index kv_head, Index col) {
       const Columns cols = meeting(col, see(row));
       if (cols.empty()) continue;
       open_rows();
-      meet(cols);
+      meet(cols, Products::all);
     }
   }
   close_key_grads(b, kv_head, col, end);

@@ -1,6 +1,8 @@
 #pragma once
 
 #include <bearing/attention.hpp>
+#include <cmath>
+#include <limits>
 #include <vector>
 
 #include "attention/backward_kernels.hpp"
@@ -17,10 +19,30 @@
 //
 //     P = exp(S − lse)    dS = P ∘ (dO Vᵀ − D)    D_i = d_o_i·o_i − d_lse_i
 //
-// and dQ += c dS K, dK += c dSᵀ Q, dV += Pᵀ dO. Every gradient is summed over the same slabs and blocks in the same
-// order, whether queries' and keys' gradients are computed together or apart, so that it has the same bits.
+// and dQ += c dS K, dK += c dSᵀ Q, dV += Pᵀ dO. Where lse is too large to hold the logarithm of a sum, the row's
+// largest score and its sum are found again before, and take its place. Every gradient is summed over the same slabs
+// and blocks in the same order, whether queries' and keys' gradients are computed together or apart, so that it has the
+// same bits.
 
 namespace bearing {
+
+/// Rows whose |lse| is above this are anchored. Rounding it moves their probabilities by 2^-12 and more, in double by
+/// 2^-33; ordinary logits and biases by distance do not come near.
+template <class A>
+inline constexpr A largest_lse = sizeof(A) == sizeof(float) ? A{0x1p12} : A{0x1p20};
+
+/// Whether a row is anchored: one that a finite mask, say −1e9, hides whole.
+template <class A>
+bool is_anchored(A lse) {
+  return std::abs(lse) > largest_lse<A> && std::abs(lse) <= std::numeric_limits<A>::max();
+}
+
+/// What takes the place of a row's lse: P = 2^(log2(e) · (S − origin) − log2_sum).
+template <class A>
+struct Anchor {
+  A origin, log2_sum;  ///< origin in the units that scores have before they are weighed
+  A sink;              ///< the sink's probability
+};
 
 /// What all workers of a call share. O: of results and gradients.
 template <class T, class O>
@@ -41,12 +63,17 @@ struct BackwardPlan {
   bool score_params, q_params, k_params;  ///< parameters of terms, and of row encodings, want gradients
   /// Of terms; of row encodings, by what turns: queries [batch, heads], keys [batch, kv_heads].
   ParamBlocks<A> term_blocks, q_blocks, k_blocks;
-  std::vector<double> d_sinks;  ///< [batch, heads, blocks of queries]; empty: not wanted
+  std::vector<double> d_sinks;     ///< [batch, heads, blocks of queries]; empty: not wanted
+  std::vector<Anchor<A>> anchors;  ///< [batch, heads, q_len]; empty where no row is anchored
 
   Index row_blocks() const { return (scores.call.problem.q_len + rows - 1) / rows; }
   Index key_blocks() const { return (scores.call.problem.k_len + cols - 1) / cols; }
   bool query_side() const { return want_q || score_params || !d_sinks.empty(); }
   bool key_side() const { return want_k || want_v; }
+  Anchor<A>& anchor(Index b, Index h, Index i) {
+    const Problem& problem = scores.call.problem;
+    return anchors[static_cast<std::size_t>((b * problem.heads + h) * problem.q_len + i)];
+  }
   /// Adds the parameters' and sinks' gradients to the caller's, in one order.
   void collect();
 };
@@ -72,6 +99,8 @@ class BackwardWork {
   /// Throws std::bad_alloc; nothing below does.
   BackwardWork(BackwardPlan<T, O>& plan, Units units);
 
+  /// Finds the anchors of a block of queries, where they are wanted. All come before any of what follows.
+  void anchors(Index b, Index h, Index row);
   /// All gradients of a kv head, and of the queries that look at it.
   void head(Index b, Index kv_head);
   /// The gradients of all queries of a head, and of parameters.
@@ -90,6 +119,8 @@ class BackwardWork {
     Columns cols;
     Index origin;
   };
+  /// What is computed of a tile: scores alone, or the gradients of probabilities too.
+  enum class Products { scores, all };
 
   void open_head(Index b, Index h);
   void close_head();
@@ -98,7 +129,9 @@ class BackwardWork {
   Columns see(Index row);
   void open_rows();
   void clear_blind_rows();
+  void open_queries();
   void close_rows();
+  Anchor<A> anchor(Index i) const;
   void add_sinks();
   void open_keys(Index first);
   /// Sums over queries start at 0, and are stored.
@@ -107,12 +140,18 @@ class BackwardWork {
   /// The keys from `col` on that the block of queries, which sees `all`, works on at once; maybe none.
   Columns meeting(Index col, Columns all) const;
 
-  void meet(Columns cols);
+  /// The block of queries and these keys: their gradients, or what their scores add to the rows' sums.
+  void meet(Columns cols, Products wanted);
+  void weigh(const Slab& slab);
   /// Scores by products and diagonals alone, strip by strip.
   void strips(const Slab& slab);
   /// The same with terms that act on tiles.
   void whole_tile(const Slab& slab);
-  void strip_products(const Slab& slab, Index row, Index rows, Columns seen);
+  void strip_scores(const Slab& slab, Index row, Index rows, Columns seen, Products wanted);
+  Tile<A> tile_scores(const Slab& slab, Products wanted);
+  template <class Body>
+  void over_tile_strips(const Slab& slab, const Body& body);
+  void strip_products(const Slab& slab, Index row, Index rows, Columns seen, Products wanted);
   void cap(const Slab& slab, Index row, Index rows, Columns seen);
   void apply_slopes(const Slab& slab, Index row, Index rows);
   void query_products(const Slab& slab, Index row, Index rows, Columns seen);
@@ -143,8 +182,9 @@ class BackwardWork {
   Index b_ = -1, h_ = -1, row_ = 0, rows_ = 0;
   bool want_q_ = false, want_params_ = false;
   const A *q_in_rows_ = nullptr, *q_ = nullptr, *d_out_ = nullptr;
+  bool anchored_ = false;            ///< any row of the block
   AlignedArray<A> q_in_, d_out_in_;  ///< room where rows are not used where they lie, or are cleared
-  std::vector<A> q_turned_, d_q_, along_, log2_sum_;
+  std::vector<A> q_turned_, d_q_, along_, log2_sum_, origin_;
   std::vector<Columns> sees_;
 
   // The block of keys.

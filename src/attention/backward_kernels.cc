@@ -39,32 +39,37 @@ HWY_INLINE void over_seen_panels(const ScoreRows<A>& rows, A* cleared, const Bod
   }
 }
 
-template <bool Biased, class A>
-HWY_NOINLINE void probability_row(A* s, const A* bias, Index first, Index end, A scale, A log2_sum) {
+template <bool Biased, bool Anchored, class A>
+HWY_NOINLINE void probability_row(A* s, const A* bias, Index first, Index end, A scale, A least, A origin, A log2_sum) {
   const Tag<A> d;
-  // An exponent beyond would leave the range: of sums that are not those of these scores.
-  const auto most = hn::Set(d, A{std::numeric_limits<A>::max_exponent - 2});
-  const auto scales = hn::Set(d, scale), sums = hn::Set(d, log2_sum);
+  const auto scales = hn::Set(d, scale), origins = hn::Set(d, origin), sums = hn::Set(d, log2_sum);
+  const auto lowest = hn::Set(d, least);
   for (Index j = first; j < end; j += panel_lanes<A>()) {
 #pragma GCC unroll 4
     for (int x = 0; x < panel_vectors; ++x) {
       const Index at = j + x * lanes<A>();
       auto score = hn::LoadU(d, s + at);
       if constexpr (Biased) score = hn::Add(score, hn::LoadU(d, bias + at));
-      hn::StoreU(exp2<A>(hn::Min(most, hn::MulSub(scales, score, sums))), d, s + at);
+      if constexpr (Anchored) score = hn::Min(hn::Zero(d), hn::Sub(score, origins));  // more in columns without a key
+      hn::StoreU(exp2<A>(hn::Min(hn::Zero(d), hn::MulSub(scales, at_least<A>(lowest, score), sums))), d, s + at);
     }
   }
 }
 
 template <class A>
 HWY_INLINE void probabilities_impl(const ScoreRows<A>& rows) {
+  const A part = 1 / rows.log2_scale;
   over_seen_panels(rows, rows.s, [&](Index i, Index first, Index end) {
-    A* s = rows.s + i * rows.stride;
-    if (rows.bias == nullptr) {
-      probability_row<false>(s, rows.bias, first, end, rows.log2_scale, rows.log2_sum[i]);
-    } else {
-      probability_row<true>(s, rows.bias - i, first, end, rows.log2_scale, rows.log2_sum[i]);
-    }
+    const A least = part * (Exponential<A>::lowest + rows.log2_sum[i]);
+    const A origin = rows.origin == nullptr ? A{0} : rows.origin[i];
+    const auto row = [&](auto biased, auto anchored) HWY_ATTR {
+      probability_row<biased, anchored>(rows.s + i * rows.stride, biased ? rows.bias - i : nullptr, first, end,
+                                        rows.log2_scale, least, origin, rows.log2_sum[i]);
+    };
+    const std::true_type yes;
+    const std::false_type no;
+    if (rows.bias == nullptr) return origin == 0 ? row(no, no) : row(no, yes);
+    origin == 0 ? row(yes, no) : row(yes, yes);
   });
 }
 

@@ -17,14 +17,15 @@ struct ScoreRows {
   const Index *row_first = nullptr, *row_end = nullptr;  ///< [rows] the columns that each row sees
   A *s = nullptr, *d_p = nullptr;
   Index stride = 0;
-  A log2_scale = 1;             ///< log2(e), times what the scores lack
-  const A* bias = nullptr;      ///< null, or row i takes bias[j − i] for column j, all of a seen panel
-  const A* log2_sum = nullptr;  ///< [rows] log2(e) · lse; finite where a row sees anything
+  A log2_scale = 1;           ///< > 2^-100: log2(e), times what the scores lack
+  const A* bias = nullptr;    ///< null, or row i takes bias[j − i] for column j, all of a seen panel
+  const A* origin = nullptr;  ///< null, or [rows] what is taken from scores first: 0, or no less than any that is seen
+  const A* log2_sum = nullptr;  ///< [rows] log2(e) · lse, less what `origin` took; finite where a row sees anything
   const A* along = nullptr;     ///< [rows] d_o·o − d_lse
   A* d_bias = nullptr;  ///< null, or d_bias[j − i] += the gradient of column j of row i, for all of a seen panel
 };
 
-/// s ← 2^(log2_scale · (s + bias) − log2_sum). Probabilities below √2 times the smallest normal number are 0.
+/// s ← 2^(log2_scale · (s + bias − origin) − log2_sum), 1 at most. Those below least_exponent are 0.
 template <class A>
 void probabilities(const ScoreRows<A>& rows);
 

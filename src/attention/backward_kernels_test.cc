@@ -70,11 +70,12 @@ TEST(BackwardKernels, ProductsOfEverySizeAndNothingBeside) {
 }
 
 template <class A>
-void expect_scores(bool biased) {
+void expect_scores(bool biased, bool anchored) {
   const Index panel = attend::panel_width<A>(), rows = 4, cols = 3 * panel, end = cols - 1;
   const std::vector<Index> first = {0, 3, panel + 1, 5}, last = {end, panel + 2, 2 * panel, 5};  // the last: nothing
   std::vector<A> s = numbers<A>(rows * cols, 4), d_p = numbers<A>(rows * cols, 5);
-  const std::vector<A> sum = numbers<A>(rows, 6), along = numbers<A>(rows, 7), bias = numbers<A>(rows + cols, 8);
+  const std::vector<A> sum = numbers<A>(rows, 6), along = numbers<A>(rows, 7), bias = numbers<A>(rows + cols, 8),
+                       origin = {0, 4, 5, 6};
   s[0] = -1000;  // far below the normal range
   std::vector<A> d_bias(static_cast<std::size_t>(rows + cols));
   const std::vector<A> s_before = s, d_p_before = d_p;
@@ -88,6 +89,7 @@ void expect_scores(bool biased) {
                              .stride = cols,
                              .log2_scale = A(1.5),
                              .bias = biased ? bias.data() + rows - 1 : nullptr,
+                             .origin = anchored ? origin.data() : nullptr,
                              .log2_sum = sum.data(),
                              .along = along.data(),
                              .d_bias = biased ? d_bias.data() + rows - 1 : nullptr};
@@ -103,8 +105,9 @@ void expect_scores(bool biased) {
         ASSERT_TRUE(s[at] == 0 && d_p[at] == 0) << "hidden: " << i << ' ' << j;
         continue;
       }
+      const double start = anchored ? static_cast<double>(origin[row]) : 0;
       const double score = static_cast<double>(s_before[at]) + (biased ? static_cast<double>(bias[diagonal]) : 0);
-      const double p = at == 0 ? 0 : std::exp2(1.5 * score - static_cast<double>(sum[row]));
+      const double p = at == 0 ? 0 : std::exp2(std::min(1.5 * (score - start) - static_cast<double>(sum[row]), 0.0));
       const double d_s = p * (static_cast<double>(d_p_before[at]) - static_cast<double>(along[row]));
       d_bias_wanted[diagonal] += d_s;
       // An exponent of at most 4 and a polynomial's last unit; then two roundings more of numbers below 2.
@@ -120,8 +123,10 @@ void expect_scores(bool biased) {
 TEST(BackwardKernels, ProbabilitiesAndTheirGradientsWhereRowsSee) {
   test::on_every_target([] {
     for (const bool biased : {false, true}) {
-      expect_scores<float>(biased);
-      expect_scores<double>(biased);
+      for (const bool anchored : {false, true}) {
+        expect_scores<float>(biased, anchored);
+        expect_scores<double>(biased, anchored);
+      }
     }
   });
 }

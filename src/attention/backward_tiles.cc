@@ -21,7 +21,7 @@ constexpr Index chunk = 24;
 }  // namespace
 
 template <class T, class O>
-void BackwardWork<T, O>::meet(Columns cols) {
+void BackwardWork<T, O>::meet(Columns cols, Products wanted) {
   const Index panel = attend::panel_width<A>();
   for (Index i = 0; i < rows_; i += plan_->slab) {
     Slab slab{i, std::min(plan_->slab, rows_ - i), cols, 0};
@@ -30,6 +30,10 @@ void BackwardWork<T, O>::meet(Columns cols) {
     if (!tiled()) slab.cols = seen;
     slab.cols.first = slab.cols.first / panel * panel;
     slab.origin = slab.cols.first;
+    if (wanted == Products::scores) {
+      weigh(slab);
+      continue;
+    }
     if (tiled()) {
       whole_tile(slab);
     } else {
@@ -61,18 +65,20 @@ Columns BackwardWork<T, O>::rows_that_see(const Slab& slab, Columns cols) const 
 template <class T, class O>
 bool BackwardWork<T, O>::products_alone() const {
   const AttentionCall<T>& call = plan_->scores.call;
-  return call.acting.size == 0 && !(call.options.soft_cap > 0) && !plan_->scores.visibility.holes(b_);
+  return call.acting.size == 0 && !(call.options.soft_cap > 0) && !plan_->scores.visibility.holes(b_) &&
+         call.late_scale();
 }
 
 /// S = c Q Kᵀ and dP = dO Vᵀ of a strip, for columns in the block of keys that is open.
 template <class T, class O>
-void BackwardWork<T, O>::strip_products(const Slab& slab, Index row, Index rows, Columns seen) {
+void BackwardWork<T, O>::strip_products(const Slab& slab, Index row, Index rows, Columns seen, Products wanted) {
   const AttentionCall<T>& call = plan_->scores.call;
   const Index panel = attend::panel_width<A>(), dim = call.problem.dim, value_dim = call.problem.value_dim;
   const Index origin = std::max(slab.origin, keys_first_), packed = origin - keys_first_;
   const Index first = (seen.first - origin) / panel * panel, end = seen.end - origin;
   attend::scores(rows, first, end, dim, products_alone() ? A{1} : call.scale, q_ + row * dim, dim,
                  packed_k_.data() + packed * dim, at(s_, slab, row, origin), stride_);
+  if (wanted == Products::scores) return;
   attend::scores(rows, first, end, value_dim, A{1}, d_out_ + row * value_dim, value_dim,
                  packed_v_.data() + packed * value_dim, at(d_p_, slab, row, origin), stride_);
 }
@@ -122,26 +128,31 @@ attend::ScoreRows<Compute<T>> BackwardWork<T, O>::score_rows(const Slab& slab, I
           .d_p = at(d_p_, slab, row, slab.origin),
           .stride = stride_,
           .log2_scale = (products_alone() ? plan_->scores.call.scale : A{1}) * std::numbers::log2e_v<A>,
+          .origin = anchored_ ? origin_.data() + row : nullptr,
           .log2_sum = log2_sum_.data() + row,
           .along = along_.data() + row};
 }
 
 template <class T, class O>
+void BackwardWork<T, O>::strip_scores(const Slab& slab, Index row, Index rows, Columns seen, Products wanted) {
+  if (seen.empty()) return;
+  const Visibility& visibility = plan_->scores.visibility;
+  strip_products(slab, row, rows, seen, wanted);
+  cap(slab, row, rows, seen);
+  if (visibility.holes(b_)) {
+    visibility.hide(b_, h_, row_ + row, rows, seen, at(s_, slab, row, seen.first), stride_);
+  }
+}
+
+template <class T, class O>
 void BackwardWork<T, O>::strips(const Slab& slab) {
   const Index strip = attend::strip_rows<A>(), end = slab.row + slab.rows;
-  const Visibility& visibility = plan_->scores.visibility;
   open_keys(slab.origin / plan_->cols * plan_->cols);
   if (sums_diagonals()) std::fill(slab_diagonals_.begin(), slab_diagonals_.end(), A{0});
   for (Index row = slab.row; row < end; row += strip) {
     const Index rows = std::min(strip, end - row);
     const Columns seen = seen_by(row, rows, slab.cols);
-    if (!seen.empty()) {
-      strip_products(slab, row, rows, seen);
-      cap(slab, row, rows, seen);
-      if (visibility.holes(b_)) {
-        visibility.hide(b_, h_, row_ + row, rows, seen, at(s_, slab, row, seen.first), stride_);
-      }
-    }
+    strip_scores(slab, row, rows, seen, Products::all);
     attend::ScoreRows<A> scores = score_rows(slab, row, rows);
     scores.bias = diagonals_.at(row_ + row, slab.origin);
     if (sums_diagonals()) scores.d_bias = slab_diagonals_.data() + (end - 1 - row);
@@ -153,6 +164,41 @@ void BackwardWork<T, O>::strips(const Slab& slab) {
   if (sums_diagonals()) add_diagonals(slab);
 }
 
+/// The rows' largest scores and sums take up a slab, if it has an anchored row.
+template <class T, class O>
+void BackwardWork<T, O>::weigh(const Slab& slab) {
+  const Index end = slab.row + slab.rows;
+  bool wanted = false;
+  for (Index i = slab.row; i < end; ++i) wanted = wanted || is_anchored(plan_->results.lse(b_, h_, row_ + i));
+  if (!wanted) return;
+  const auto take = [&](Index row, Index rows, const A* bias) {
+    const attend::ScoreRows<A> scores = score_rows(slab, row, rows);
+    attend::weigh<A>({.rows = rows,
+                      .first = scores.first,
+                      .end = scores.end,
+                      .row_first = scores.row_first,
+                      .row_end = scores.row_end,
+                      .s = scores.s,
+                      .stride = scores.stride,
+                      .log2_scale = scores.log2_scale,
+                      .bias = bias,
+                      .max = origin_.data() + row,
+                      .sum = log2_sum_.data() + row,
+                      .rescale = along_.data() + row});
+  };
+  if (tiled()) {
+    tile_scores(slab, Products::scores);
+    return take(slab.row, slab.rows, nullptr);
+  }
+  open_keys(slab.origin / plan_->cols * plan_->cols);
+  const Index strip = attend::strip_rows<A>();
+  for (Index row = slab.row; row < end; row += strip) {
+    const Index rows = std::min(strip, end - row);
+    strip_scores(slab, row, rows, seen_by(row, rows, slab.cols), Products::scores);
+    take(row, rows, diagonals_.at(row_ + row, slab.origin));
+  }
+}
+
 /// A slab's sums come to those of the head: its diagonal 0 is that of its last row and first column.
 template <class T, class O>
 void BackwardWork<T, O>::add_diagonals(const Slab& slab) {
@@ -161,23 +207,25 @@ void BackwardWork<T, O>::add_diagonals(const Slab& slab) {
   for (Index x = 0; x < n; ++x) to[x] += slab_diagonals_[size(x)];
 }
 
+/// body(row, rows, cols) for the slab's strips and what each block of keys, which is then open, has of its columns.
 template <class T, class O>
-void BackwardWork<T, O>::whole_tile(const Slab& slab) {
+template <class Body>
+void BackwardWork<T, O>::over_tile_strips(const Slab& slab, const Body& body) {
+  const Index strip = attend::strip_rows<A>(), width = plan_->cols, end = slab.row + slab.rows;
+  for (Index col = slab.origin / width * width; col < slab.cols.end; col += width) {
+    open_keys(col);
+    const Columns cols = common(slab.cols, {col, col + width});
+    for (Index row = slab.row; row < end; row += strip) body(row, std::min(strip, end - row), cols);
+  }
+}
+
+/// Scores of a whole tile, with terms that look at all of it. Returns the tile that they were given.
+template <class T, class O>
+Tile<Compute<T>> BackwardWork<T, O>::tile_scores(const Slab& slab, Products wanted) {
   const AttentionCall<T>& call = plan_->scores.call;
   const Visibility& visibility = plan_->scores.visibility;
-  const Index strip = attend::strip_rows<A>(), width = plan_->cols, end = slab.row + slab.rows;
-  const Index dim = call.problem.dim, value_dim = call.problem.value_dim;
-  const auto over_strips = [&](const auto& body) {
-    for (Index row = slab.row; row < end; row += strip) body(row, std::min(strip, end - row));
-  };
-  const auto over_blocks = [&](const auto& body) {
-    for (Index col = slab.origin / width * width; col < slab.cols.end; col += width) {
-      open_keys(col);
-      const Columns cols = common(slab.cols, {col, col + width});
-      over_strips([&](Index row, Index rows) { body(row, rows, cols); });
-    }
-  };
-  over_blocks([&](Index row, Index rows, Columns cols) { strip_products(slab, row, rows, cols); });
+  const Index dim = call.problem.dim;
+  over_tile_strips(slab, [&](Index row, Index rows, Columns cols) { strip_products(slab, row, rows, cols, wanted); });
   cap(slab, slab.row, slab.rows, slab.cols);
 
   Tile<A> tile = tiles_.open(call.problem, b_, h_, row_ + slab.row, slab.origin);
@@ -189,6 +237,18 @@ void BackwardWork<T, O>::whole_tile(const Slab& slab) {
     visibility.mark_tile(b_, h_, row_ + slab.row, slab.rows, slab.cols, tiles_.seen());
     tile.seen = tiles_.seen();
   }
+  for (const Term<A>& term : call.acting) tiles_.add(term, tile, s_.data());
+  if (visibility.holes(b_)) {
+    visibility.hide(b_, h_, row_ + slab.row, slab.rows, slab.cols, s_.data(), stride_);
+  }
+  return tile;
+}
+
+template <class T, class O>
+void BackwardWork<T, O>::whole_tile(const Slab& slab) {
+  const AttentionCall<T>& call = plan_->scores.call;
+  const Index dim = call.problem.dim, value_dim = call.problem.value_dim;
+  const Tile<A> tile = tile_scores(slab, Products::all);
   TileGrads<A> grads{.d_q = want_q_ ? d_q_.data() + slab.row * dim : nullptr,
                      .d_k = d_k_.data == nullptr ? nullptr : d_k_.row(slab.origin),
                      .d_q_stride = dim,
@@ -199,10 +259,6 @@ void BackwardWork<T, O>::whole_tile(const Slab& slab) {
       body(call.acting.terms[size(t)]);
     }
   };
-  over_terms([&](const Term<A>& term) { tiles_.add(term, tile, s_.data()); });
-  if (visibility.holes(b_)) {
-    visibility.hide(b_, h_, row_ + slab.row, slab.rows, slab.cols, s_.data(), stride_);
-  }
   const attend::ScoreRows<A> scores = score_rows(slab, slab.row, slab.rows);
   attend::probabilities(scores);
   over_terms([&](const Term<A>& term) {
@@ -213,7 +269,7 @@ void BackwardWork<T, O>::whole_tile(const Slab& slab) {
   attend::score_grads(scores);
   over_terms([&](const Term<A>& term) { tiles_.add_grads(term, tile, d_p_.data(), grads); });
   apply_slopes(slab, slab.row, slab.rows);
-  over_blocks([&](Index row, Index rows, Columns cols) { query_products(slab, row, rows, cols); });
+  over_tile_strips(slab, [&](Index row, Index rows, Columns cols) { query_products(slab, row, rows, cols); });
 }
 
 /// dQ += c dX K
@@ -253,7 +309,7 @@ void BackwardWork<T, O>::key_products(const Slab& slab) {
   }
 }
 
-#define BEARING_INSTANTIATE(T, O) template void BackwardWork<T, O>::meet(Columns);
+#define BEARING_INSTANTIATE(T, O) template void BackwardWork<T, O>::meet(Columns, Products);
 BEARING_INSTANTIATE(double, double)
 BEARING_INSTANTIATE(float, float)
 BEARING_INSTANTIATE(Bfloat16, Bfloat16)

@@ -30,6 +30,9 @@ struct AttentionCall {
   AttentionCall(const char* name, const AttentionInputs<T>& inputs, const TermList<A>& terms,
                 const AttentionOptions<A>& given);
 
+  /// Whether scores that are products alone may be multiplied by the scale with their exponents, which spares a pass:
+  /// it must keep their order, and a weight's exponent over it be no infinity.
+  bool late_scale() const { return scale > A{0x1p-60}; }
   Index group() const { return problem.heads / std::max<Index>(problem.kv_heads, 1); }
   /// Tells all memory that is read; parameters as a forward or a backward takes them.
   template <class Tell>

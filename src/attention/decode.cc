@@ -334,8 +334,7 @@ void finish(const DecodePlan<T>& plan, Index b, Index kv_head, Compute<T>* memor
     const auto slice = [&](Index n) { return SliceResult<A>(plan, memory + n * plan.result_size()); };
     A max = sink;
     for (Index n = 0; n < plan.slices; ++n) max = std::max(max, slice(n).max[r]);
-    // Shares below the normal range are 0: exp() would leave an errno.
-    constexpr A least = (std::numeric_limits<A>::min_exponent - 1) * std::numbers::ln2_v<A>;
+    constexpr A least = attend::least_exponent<A> * std::numbers::ln2_v<A>;
     const auto share = [&](A of) { return of == none || of - max < least ? A{0} : std::exp(of - max); };
     A* row = slice(0).out + r * plan.out_stride();
     A sum = share(sink), first = share(slice(0).max[r]);

@@ -8,6 +8,7 @@
 
 #include <hwy/highway.h>
 
+#include "attention/kernels.hpp"
 #include "attention/panels-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -17,8 +18,8 @@ template <class A>
 using Vector = hn::Vec<Tag<A>>;
 
 // 2^x is 2^n · 2^f with n the nearest integer and f the rest in [−1/2, 1/2]. Adding `shift` to x rounds it: the sum's
-// low bits hold n plus a bias that makes them, moved up, the number 2^(n − 1); x is held above `lowest`, where they are
-// all zero, so that what would be denormal is exactly 0.
+// low bits hold n less `lowest`, which moved up are the number 2^n / unit; x is held above `lowest`, where they are all
+// zero, so that what is below is exactly 0.
 //
 //     2 · 2^f = 2 + f · exp2(f)     2^f − 1 = f · expm1(f)
 //
@@ -27,7 +28,7 @@ template <class A>
 struct Exponential;
 template <>
 struct Exponential<float> {
-  static constexpr float shift = 0x1.8p23f + 126, lowest = -126;
+  static constexpr float lowest = least_exponent<float>, shift = 0x1.8p23f - lowest, unit = 0x1p63f;  // 127 + lowest
   static constexpr int mantissa_bits = 23;
   static constexpr float exp2[] = {0x1.62e42ap+0f, 0x1.ebf9bcp-2f, 0x1.c6b752p-4f, 0x1.3cea68p-6f, 0x1.5bba44p-9f};
   static constexpr float expm1[] = {0x1.62e430p-1f, 0x1.ebfbdep-3f,  0x1.c6af6ep-5f,
@@ -35,7 +36,7 @@ struct Exponential<float> {
 };
 template <>
 struct Exponential<double> {
-  static constexpr double shift = 0x1.8p52 + 1022, lowest = -1022;
+  static constexpr double lowest = least_exponent<double>, shift = 0x1.8p52 - lowest, unit = 0x1p511;
   static constexpr int mantissa_bits = 52;
   static constexpr double exp2[] = {0x1.62e42fefa39efp+0,  0x1.ebfbdff82c5a4p-2,  0x1.c6b08d7049fe9p-4,
                                     0x1.3b2ab6fba0141p-6,  0x1.5d87fe78cd5bdp-9,  0x1.4309130ed212cp-12,
@@ -47,12 +48,13 @@ struct Exponential<double> {
                                      0x1.e4cfae597a2e1p-28, 0x1.e9ebc1b5e2d26p-32, 0x1.c3bd5d1e60ec9p-36};
 };
 
+/// `times` a power of two, which costs nothing.
 template <class A, int Terms>
-HWY_INLINE Vector<A> polynomial(Vector<A> x, const A (&factor)[Terms]) {
+HWY_INLINE Vector<A> polynomial(Vector<A> x, const A (&factor)[Terms], A times = 1) {
   const Tag<A> d;
-  Vector<A> sum = hn::Set(d, factor[Terms - 1]);
+  Vector<A> sum = hn::Set(d, times * factor[Terms - 1]);
 #pragma GCC unroll 12
-  for (int i = Terms - 2; i >= 0; --i) sum = hn::MulAdd(sum, x, hn::Set(d, factor[i]));
+  for (int i = Terms - 2; i >= 0; --i) sum = hn::MulAdd(sum, x, hn::Set(d, times * factor[i]));
   return sum;
 }
 
@@ -66,7 +68,7 @@ HWY_INLINE Vector<A> at_least(Vector<A> low, Vector<A> x) {
 #endif
 }
 
-/// x = n + f; power = 2^(n − 1), or 0 at `lowest`.
+/// x = n + f; power = 2^n / unit, or 0 at `lowest`.
 template <class A>
 HWY_INLINE void split(Vector<A> x, Vector<A>& f, Vector<A>& power) {
   using E = Exponential<A>;
@@ -78,14 +80,15 @@ HWY_INLINE void split(Vector<A> x, Vector<A>& f, Vector<A>& power) {
   power = hn::BitCast(d, hn::ShiftLeft<E::mantissa_bits>(hn::BitCast(du, shifted)));
 }
 
-/// 2^x for x ≤ 1 or so.
+/// 2^x for x from `lowest` on, or less by rounding: its callers see to that before they multiply, for −1.7 times the
+/// type's lowest number, a common mask, would overflow.
 template <class A>
 HWY_INLINE Vector<A> exp2(Vector<A> x) {
   using E = Exponential<A>;
   const Tag<A> d;
   Vector<A> f, power;
-  split<A>(at_least<A>(hn::Set(d, E::lowest), x), f, power);
-  return hn::Mul(power, hn::MulAdd(f, polynomial<A>(f, E::exp2), hn::Set(d, A{2})));
+  split<A>(x, f, power);
+  return hn::Mul(power, hn::MulAdd(f, polynomial<A>(f, E::exp2, E::unit / 2), hn::Set(d, E::unit)));
 }
 
 }  // namespace bearing::attend::HWY_NAMESPACE

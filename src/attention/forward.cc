@@ -159,13 +159,13 @@ FinishedRows<Compute<T>> ForwardWork<T>::block(Index b, Index h, Index row) {
 }
 
 /// What products are multiplied by before they are weighed; weigh() multiplies by the rest. Nothing, if scores are
-/// products alone: that spares a pass. It must be positive.
+/// products alone: that spares a pass.
 template <class T>
 Compute<T> ForwardWork<T>::alpha() const {
   const AttentionCall<T>& call = plan_->call;
   const bool products_alone = call.acting.size == 0 && !(call.options.soft_cap > 0) &&
                               call.options.sinks.value.data == nullptr && !plan_->visibility.holes(b_);
-  return products_alone && call.scale > 0 ? A{1} : call.scale;
+  return products_alone && call.late_scale() ? A{1} : call.scale;
 }
 
 template <class T>

@@ -14,6 +14,15 @@
 
 namespace bearing::attend {
 
+/// Weights, probabilities and shares below 2^least_exponent, or √2 times that, count as 0: half of the exponents that a
+/// normal number can have. Nothing is lost: of 2^31 keys, together less than 2^-33 of the largest value, where float
+/// has a unit of 2^-24 (double: 2^-481). And no sum is denormal, which would cost 150 times another on some machines: a
+/// weight that is kept is a multiple of 2^(-64 - 23); values that are multiples of 2^-39, as all from 2^-16 on are,
+/// make products and sums that are multiples of 2^-126: 0, or normal. (double: 2^(-512 - 52) and 2^-458.) Of smaller
+/// values such a sum takes 2^46 products that cancel.
+template <class A>
+inline constexpr int least_exponent = sizeof(A) == sizeof(float) ? -64 : -512;
+
 /// Columns of a panel: a power of two, at most 64.
 template <class A>
 Index panel_width();
@@ -45,14 +54,14 @@ struct Strip {
   const Index *row_first = nullptr, *row_end = nullptr;  ///< [rows] the columns that each row sees, within these
   A* s = nullptr;
   Index stride = 0;
-  A log2_scale = 1;         ///< > 0: log2(e), times what alpha left out
+  A log2_scale = 1;         ///< > 2^-100: log2(e), times what alpha left out
   const A* bias = nullptr;  ///< null, or row i takes bias[j − i] for column j; finite or −∞ in all of a seen panel
   A *max = nullptr, *sum = nullptr;  ///< [rows] −∞ and 0 before the first keys
   A* rescale = nullptr;              ///< [rows] out: 2^(log2_scale · (old max − new max)), 1 where nothing changed
 };
 
 /// s ← weights, 0 in hidden columns, for [first, end) and the rest of the last panel; max, sum and rescale follow.
-/// Weights below √2 times the smallest normal number are 0: denormal ones would cost a hundred times their products.
+/// Those below least_exponent are 0.
 template <class A>
 void weigh(const Strip<A>& strip);
 

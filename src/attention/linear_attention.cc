@@ -161,8 +161,8 @@ class ForwardRoom {
     for (Index i = 0; i < rows; ++i) {
       const A denominator = denominators_[i] + static_cast<A>(call_.options.epsilon);
       A* row = numerators_ + i * cols_;
-      if (denominator == 0) std::fill_n(row, cols_, A{0});
-      for (Index d = 0; denominator != 0 && d < cols_; ++d) row[d] /= denominator;
+      const bool vanishes = inverse_of(denominator) == 0;
+      for (Index d = 0; d < cols_; ++d) row[d] = vanishes ? A{0} : row[d] / denominator;
     }
   }
 

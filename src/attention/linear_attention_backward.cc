@@ -170,8 +170,7 @@ class BackwardRoom {
     }
     row_products(rows, dim_, block.features, sums_.data(), products_.data());
     for (Index i = 0; i < rows; ++i) {
-      const A n = products_[i] + static_cast<A>(call_.options.epsilon);
-      inverse[i] = n == 0 ? A{0} : 1 / n;
+      inverse[i] = inverse_of(products_[i] + static_cast<A>(call_.options.epsilon));
       scale(rows_dim_, inverse[i], d_turned_.data() + i * rows_dim_);
     }
     row_products(rows, rows_dim_, block.turned, d_turned_.data(), products_.data());

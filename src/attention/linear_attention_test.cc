@@ -9,6 +9,7 @@
 #include <numbers>
 
 #include "attention/linear_cases.hpp"
+#include "support/environment.hpp"
 #include "support/targets.hpp"
 #include "support/terms.hpp"
 #include "support/workers.hpp"
@@ -452,6 +453,52 @@ TEST(LinearAttention, UnderflownDenominatorsGiveZeroUnlessEpsilonIsThere) {
     for (const float d : d_q) EXPECT_EQ(d, 0);
     for (const float d : d_k) EXPECT_EQ(d, 0);
   }
+}
+
+TEST(LinearAttention, DenominatorsBelowTheNormalRangeGiveZeroAndNoNaN) {
+  // Products of e^-44 each: some are denormal, and 1 over their sum would be infinite.
+  const std::vector<float> q(4, -44.0f), k(8, -44.0f), v(4, 3.0f), d_out(2, 1.0f);
+  std::vector<float> out(2, 7.0f), d_q(4, 7.0f), d_k(8, 7.0f), d_v(4, 7.0f);
+  const LinearAttentionInputs<float> in{bhtd(q.data(), 1, 1, 1, 4), bhtd(k.data(), 1, 1, 2, 4),
+                                        bhtd(v.data(), 1, 1, 2, 2)};
+  const LinearAttentionOptions options{.mask = Mask::none};
+  linear_attention<float>(in, bhtd(out.data(), 1, 1, 1, 2), {}, {}, options);
+  linear_attention_backward<float>(
+      in, bhtd(d_out.data(), 1, 1, 1, 2), {},
+      {bhtd(d_q.data(), 1, 1, 1, 4), bhtd(d_k.data(), 1, 1, 2, 4), bhtd(d_v.data(), 1, 1, 2, 2)}, {}, options);
+  for (const auto* numbers : {&out, &d_q, &d_k, &d_v}) {
+    for (const float x : *numbers) EXPECT_EQ(x, 0);
+  }
+}
+
+TEST(LinearAttention, NoDenormalNumberComesUp) {
+  // Features from e^-30 on: their products, and these times values and gradients, are far above the normal range's end.
+  for (const Mask mask : {Mask::none, Mask::causal}) {
+    LinearCase c{.q_len = 4096, .k_len = 4096, .dim = 64, .value_dim = 64, .mask = mask};
+    LinearData<float> data(c);
+    test::Random random(7);
+    for (auto* x : {&data.q, &data.k}) {
+      x->for_each([&](Index b, Index h, Index t, Index d) {
+        x->view()(b, h, t, d) = static_cast<float>(random.uniform(-30, 2));
+      });
+    }
+    EXPECT_FALSE(test::meets_denormals([&] { (void)data.forward({}); }));
+    EXPECT_FALSE(test::meets_denormals([&] { data.backward({}); }));
+  }
+  // Nor in a feature, whatever it is of: here the only factor that is not 1.
+  const std::vector<float> one(4000, 1.0f);
+  const float zero = 0;
+  std::vector<float> k;
+  for (int i = 0; i < 4000; ++i) k.push_back(2 - 0.03125f * static_cast<float>(i));
+  float out = 0;
+  test::on_every_target([&] {
+    EXPECT_FALSE(test::meets_denormals([&] {
+      linear_attention<float>(
+          {bhtd(&zero, 1, 1, 1, 1), bhtd<const float>(k.data(), 1, 1, 4000, 1), bhtd(one.data(), 1, 1, 4000, 1)},
+          bhtd(&out, 1, 1, 1, 1), {}, {}, {.mask = Mask::none});
+    }));
+    EXPECT_NEAR(out, 1, 1e-6);
+  });
 }
 
 TEST(LinearAttention, NotANumberStaysInItsRow) {

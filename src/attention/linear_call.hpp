@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <atomic>
 #include <bearing/linear_attention.hpp>
+#include <cmath>
+#include <limits>
 #include <vector>
 
 #include "aligned.hpp"
@@ -57,6 +59,14 @@ Call<Compute<T>> check_call(const char* function, const LinearAttentionInputs<T>
 /// Throws ShapeError unless a state is empty or has its shapes and memory. Whether it is there.
 template <class A, class S>
 bool check_state(const char* function, const char* argument, const Call<A>& call, const LinearState<S>& state);
+
+/// 1 over a denominator. One so small that products below the normal range took its digits, or that its inverse leaves
+/// no room to multiply, counts as 0, and its inverse too.
+template <class A>
+A inverse_of(A denominator) {
+  constexpr A least = std::numeric_limits<A>::min() / std::numeric_limits<A>::epsilon();
+  return std::abs(denominator) < least ? A{0} : 1 / denominator;
+}
 
 /// The blocks of a sequence: block r has tokens [64r, 64r + 64) of it.
 inline Index block_start(Index token) { return token / block_tokens * block_tokens; }

@@ -3,6 +3,7 @@
 #include "attention/linear_kernels.hpp"
 
 #include <limits>
+#include <numbers>
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "attention/linear_kernels.cc"
@@ -41,14 +42,15 @@ HWY_INLINE void map_row(Index n, const A* from, A* to, const Body& body) {
 template <class A>
 HWY_INLINE void features_impl(FeatureMap map, Index n, const A* x, A* f) {
   const Tag<A> d;
-  const auto zero = hn::Zero(d), one = hn::Set(d, A{1}), least = hn::Set(d, std::numeric_limits<A>::min());
+  const auto zero = hn::Zero(d), one = hn::Set(d, A{1});
+  const auto least = hn::Set(d, std::numeric_limits<A>::min_exponent * std::numbers::ln2_v<A>);
   if (map == FeatureMap::identity) return map_row(n, x, f, [](Index, auto v) { return v; });
   if (map == FeatureMap::relu) {  // a NaN stays one
     return map_row(n, x, f, [&](Index, auto v) { return hn::IfThenElse(hn::Le(v, zero), zero, v); });
   }
   map_row(n, x, f, [&](Index, auto v) {
-    const auto power = hn::Exp(d, hn::Min(v, zero));
-    const auto below = hn::IfThenElse(hn::Ge(power, least), power, zero);
+    const auto power = hn::Exp(d, hn::Max(hn::Min(v, zero), least));
+    const auto below = hn::IfThenElse(hn::Ge(v, least), power, zero);
     // Neither above 0 nor below: not a number.
     return hn::IfThenElse(hn::Gt(v, zero), hn::Add(v, one), hn::IfThenElse(hn::Le(v, zero), below, v));
   });

@@ -9,7 +9,8 @@
 
 namespace bearing::linear {
 
-/// f = φ(x). What would be below the normal range is 0: denormal numbers would cost a hundred times their products.
+/// f = φ(x). What would be below twice the least normal number is 0: denormal numbers would cost a hundred times their
+/// products.
 template <class A>
 void features(FeatureMap map, Index n, const A* x, A* f);
 

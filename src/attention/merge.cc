@@ -5,6 +5,7 @@
 #include <numbers>
 
 #include "attention/decode_kernels.hpp"
+#include "attention/kernels.hpp"
 #include "tensor_checks.hpp"
 #include "terms/score_call.hpp"
 
@@ -23,8 +24,7 @@ void merge_row(View<const O, 4> part, Compute<O> part_lse, View<O, 4> out, Compu
     lse = part_lse;
     return;
   }
-  // Shares below the normal range are 0: exp() would leave an errno, and denormal factors take their time.
-  constexpr A least = (std::numeric_limits<A>::min_exponent - 1) * std::numbers::ln2_v<A>;
+  constexpr A least = attend::least_exponent<A> * std::numbers::ln2_v<A>;
   const auto share = [](A x) { return x < least ? A{0} : std::exp(x); };
   const A most = std::max(lse, part_lse), ours = share(lse - most), theirs = share(part_lse - most);
   const A sum = ours + theirs, our_share = ours / sum, their_share = theirs / sum;

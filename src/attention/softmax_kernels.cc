@@ -24,9 +24,9 @@ HWY_INLINE Vector<A> tanh(Vector<A> z) {
   using E = Exponential<A>;
   const Tag<A> d;
   const auto minus_two_log2e = hn::Set(d, A(-2 * 1.4426950408889634074));
-  Vector<A> f, half_power;
-  split<A>(at_least<A>(hn::Set(d, E::lowest), hn::Mul(minus_two_log2e, hn::Abs(z))), f, half_power);
-  const auto power = hn::Add(half_power, half_power);
+  Vector<A> f, part;
+  split<A>(at_least<A>(hn::Set(d, E::lowest), hn::Mul(minus_two_log2e, hn::Abs(z))), f, part);
+  const auto power = hn::Mul(hn::Set(d, E::unit), part);
   const auto e = hn::MulAdd(power, hn::Mul(f, polynomial<A>(f, E::expm1)), hn::Sub(power, hn::Set(d, A{1})));
   return hn::CopySign(hn::Div(e, hn::Add(hn::Set(d, A{2}), e)), z);
 }
@@ -85,11 +85,12 @@ HWY_NOINLINE A largest(A* row, const A* bias, Index cols) {
   return largest_lane<A>(most[0]);
 }
 
-/// row ← 2^(scale · (row − max)); returns their sum. Each vector of a panel has a sum of its own.
+/// row ← 2^(scale · (row − max)), from `lowest` differences on; returns their sum. Each vector of a panel has a sum of
+/// its own.
 template <class A>
-HWY_NOINLINE A exponentials(A* row, Index cols, A scale, A max) {
+HWY_NOINLINE A exponentials(A* row, Index cols, A scale, A lowest, A max) {
   const Tag<A> d;
-  const auto scales = hn::Set(d, scale), most = hn::Set(d, max);
+  const auto scales = hn::Set(d, scale), most = hn::Set(d, max), least = hn::Set(d, lowest);
   Vector<A> sum[panel_vectors];
 #pragma GCC unroll 4
   for (int x = 0; x < panel_vectors; ++x) sum[x] = hn::Zero(d);
@@ -97,7 +98,7 @@ HWY_NOINLINE A exponentials(A* row, Index cols, A scale, A max) {
 #pragma GCC unroll 4
     for (int x = 0; x < panel_vectors; ++x) {
       const Index at = j + x * lanes<A>();
-      const auto weight = exp2<A>(hn::Mul(scales, hn::Sub(hn::LoadU(d, row + at), most)));
+      const auto weight = exp2<A>(hn::Mul(scales, at_least<A>(least, hn::Sub(hn::LoadU(d, row + at), most))));
       hn::StoreU(weight, d, row + at);
       sum[x] = hn::Add(sum[x], weight);
     }
@@ -123,7 +124,7 @@ HWY_INLINE Index panel_after(Index j) {
 
 /// Makes row i's hidden columns 0, or −∞ in panels where it sees others; its max and rescale follow.
 template <class A>
-HWY_INLINE void open_row(const Strip<A>& strip, Index i) {
+HWY_INLINE void open_row(const Strip<A>& strip, Index i, A lowest) {
   constexpr A infinity = std::numeric_limits<A>::infinity();
   const Index first = panel_before<A>(strip.first), end = panel_after<A>(strip.end);
   const Index row_first = strip.row_first[i], row_end = strip.row_end[i];
@@ -143,21 +144,25 @@ HWY_INLINE void open_row(const Strip<A>& strip, Index i) {
                                          : largest<true>(row, strip.bias + (seen_first - i), seen_end - seen_first);
     if (here > before) max = here;
   }
-  const Tag<A> d;
   strip.max[i] = max;
-  strip.rescale[i] = before == max ? A{1} : hn::GetLane(exp2<A>(hn::Set(d, strip.log2_scale * (before - max))));
+  strip.rescale[i] = 1;
+  if (before == max) return;
+  const Tag<A> d;
+  const auto down = at_least<A>(hn::Set(d, lowest), hn::Set(d, before - max));
+  strip.rescale[i] = hn::GetLane(exp2<A>(hn::Mul(hn::Set(d, strip.log2_scale), down)));
 }
 
 /// First what is largest in each row, then the exponentials, which would wait for their own row's.
 template <class A>
 HWY_INLINE void weigh_impl(const Strip<A>& strip) {
-  for (Index i = 0; i < strip.rows; ++i) open_row(strip, i);
+  const A lowest = Exponential<A>::lowest / strip.log2_scale;
+  for (Index i = 0; i < strip.rows; ++i) open_row(strip, i, lowest);
   for (Index i = 0; i < strip.rows; ++i) {
     if (strip.row_first[i] >= strip.row_end[i]) continue;
     const Index first = panel_before<A>(strip.row_first[i]), end = panel_after<A>(strip.row_end[i]);
     const A max = strip.max[i];
     const A origin = max == -std::numeric_limits<A>::infinity() ? A{0} : max;  // −∞ less −∞ is no number
-    const A sum = exponentials(strip.s + i * strip.stride + first, end - first, strip.log2_scale, origin);
+    const A sum = exponentials(strip.s + i * strip.stride + first, end - first, strip.log2_scale, lowest, origin);
     strip.sum[i] = strip.rescale[i] * strip.sum[i] + sum;
   }
 }
