@@ -34,7 +34,7 @@ def t5_bias(dtype=torch.float64):
 def attention_arguments(sinks=None, key_mask=None, layout="bhtd", dtype=torch.float64):
     encoding, table = t5_bias(bearing.torch.ops.arithmetic_of(dtype))
     q, k, v = (x.detach().to(dtype).requires_grad_() for x in qkv())
-    masks = [sinks, None, None, None, key_mask, None, None, None]
+    masks = [sinks, None, None, None, key_mask, None, None, None, None]
     constants = f"[{encoding.form}]", "causal", [-1, -1], 0, 0, None, 0.0, layout
     return q, k, v, [table], *masks, *constants, bearing.torch.ops.arithmetic_of(dtype)
 
@@ -159,8 +159,10 @@ def test_one_sequence_and_one_head_need_no_axes(axes, layout):
 def test_the_op_of_rotation_passes_opcheck():
     table = forms.table_form(ROPE, 16)
     q, k = tensor(2, 4, TIME, DIM), tensor(2, 2, TIME, DIM, dtype=torch.float32)
-    torch.library.opcheck(torch.ops.bearing.rotate.default, ([q, k], None, 3, table, "bhtd", False))
-    torch.library.opcheck(torch.ops.bearing.rotate.default, ([q], torch.arange(TIME), 0, table, "bhtd", True))
+    torch.library.opcheck(torch.ops.bearing.rotate.default, ([q, k], None, 3, table, "bhtd", False, None, None))
+    torch.library.opcheck(
+        torch.ops.bearing.rotate.default, ([q], torch.arange(TIME), 0, table, "bhtd", True, None, None)
+    )
 
 
 def test_the_ops_of_rows_inputs_and_biases_pass_opcheck():
@@ -365,7 +367,7 @@ def test_forms_are_plain_json():
 def test_backward_through_the_backward_is_refused():
     q, k, v = qkv()
     (d_q,) = torch.autograd.grad(bt.attention(q, k, v, mask="none").square().sum(), (q,), create_graph=True)
-    with pytest.raises((RuntimeError, NotImplementedError), match="attention_backward"):
+    with pytest.raises((RuntimeError, NotImplementedError), match=r"\[attention\] has no second derivatives"):
         d_q.sum().backward()
 
 

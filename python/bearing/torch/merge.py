@@ -6,8 +6,8 @@ import torch
 from torch import Tensor
 
 from .. import _core
+from .dispatch import Op, needs_op
 from .functional import check_device
-from .ops import needs_op
 
 
 def merge(part: Tensor, part_lse: Tensor, out: Tensor, lse: Tensor) -> tuple[Tensor, Tensor]:
@@ -38,7 +38,7 @@ def _merge_now(part: Tensor, part_lse: Tensor, out: Tensor, lse: Tensor) -> tupl
     return merged, sums
 
 
-_merge = torch.library.custom_op("bearing::merge", _merge_now, mutates_args=())
+_merge = Op("merge", _merge_now)
 
 
 @_merge.register_fake

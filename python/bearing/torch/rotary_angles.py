@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from .. import _core
 from . import ops
+from .dispatch import needs_op
 from .encoding import table_of
 from .functional import check_device
 from .rotary_probe import ROWS, Apply, Emission, Turn, deinterleaved, emit, for_length
@@ -210,12 +211,12 @@ class Plan(NamedTuple):
         table = self.table
         if length is not TRAINED:
             table = for_length(table, angles.kind.trained_length, length.rows, length.seq_len)
-        if ops.needs_op(xs):
+        if needs_op(xs):
             at = _spread(angles.at, xs[0].shape[0])
-            turned = ops.rotate(xs, at, 0, table, self.layout, False)
+            turned = ops.rotate(xs, at, 0, table, self.layout, False, None, None)
             if length.long is None:
                 return turned
-            short = ops.rotate(xs, at, 0, self.table, self.layout, False)
+            short = ops.rotate(xs, at, 0, self.table, self.layout, False, None, None)
             return [torch.where(length.long, x, y) for x, y in zip(turned, short, strict=True)]
         if sum(x.numel() for x in xs) > FEW or xs[0].dtype is not xs[-1].dtype:
             return ops.rotate_now(xs, _spread(angles.at, xs[0].shape[0]), 0, table, self.layout, False)
