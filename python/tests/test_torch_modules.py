@@ -291,3 +291,18 @@ def test_a_layer_gives_its_logarithms_too():
     out, lse = layer(torch.randn(2, 5, 16), return_lse=True)
     assert out.shape == (2, 5, 16) and lse.shape == (2, 4, 5)
     assert "mask='causal'" in repr(layer) and "heads=8" in repr(bt.Alibi(8))
+
+
+@pytest.mark.filterwarnings("ignore:.*quantiz.*:DeprecationWarning", "ignore:.*reduce_range.*:UserWarning")
+@pytest.mark.parametrize("case", [c for c in CASES if c.name not in ("Rope", "Xpos")], ids=lambda case: case.name)
+def test_linear_layers_may_be_swapped_for_quantised_ones(case):
+    """All that a module reads of a linear layer is what it gives when it is called."""
+    module = copy.deepcopy(case.module).float()
+    heads = bearing.torch.Encoding
+    swapped = torch.ao.quantization.quantize_dynamic(module, {torch.nn.Linear}, dtype=torch.qint8)
+    more = {"Forgetting": (torch.randn(2, TIME, 12),), "XlnetSegments": (torch.zeros(2, TIME, dtype=torch.long),) * 2}
+    encodings = [one.encoding(*more.get(case.name, ())) for one in (module, swapped)]
+    assert all(isinstance(one, heads) for one in encodings)
+    for own, got in zip(*(one.tensors for one in encodings), strict=True):
+        # Weights and inputs in 8 bits; sums of a dozen products, then at most a sigmoid times 16.
+        torch.testing.assert_close(got, own, rtol=0.2, atol=0.2 * own.abs().max().item() if own.numel() else 0)

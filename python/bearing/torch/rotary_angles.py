@@ -219,7 +219,7 @@ class Plan(NamedTuple):
             short = ops.rotate(xs, at, 0, self.table, self.layout, False, None, None)
             return [torch.where(length.long, x, y) for x, y in zip(turned, short, strict=True)]
         if sum(x.numel() for x in xs) > FEW or xs[0].dtype is not xs[-1].dtype:
-            return ops.rotate_now(xs, _spread(angles.at, xs[0].shape[0]), 0, table, self.layout, False)
+            return ops.rotate_now(xs, _spread(angles.at, xs[0].shape[0]), 0, table, self.layout, False, None, None)
         # In place on copies, as one call: what calls cost is more than what so few numbers do.
         turned = [x.clone() for x in xs]
         numbers = table_of(table, ops.arithmetic_of(xs[0].dtype))
