@@ -16,8 +16,11 @@ from typing import NamedTuple
 import torch
 import torch.distributed as dist
 from torch import Tensor
+from torch._subclasses.fake_tensor import FakeTensor
+from torch.fx.experimental.proxy_tensor import get_proxy_mode
 
 from .. import _core
+from .dispatch import is_transformed
 from .encoding import Encodings, build, encodings_of, forms_of, gradients, tensors_of
 from .functional import Layout, Positions, _autocast, positions_of
 from .ops import _plain, _spread, arithmetic_of
@@ -78,6 +81,7 @@ def ring_attention(
     failure: Exception | None = None
     call, tensors = None, ()
     try:
+        _check_watchers(q)
         call, tensors = _prepare(q, k, v, encodings, mask, q_positions, k_positions, window, scale, soft_cap, sinks, key_mask, layout,
                                  sum_gradients, out_dtype)  # fmt: skip
     except Exception as error:
@@ -91,6 +95,15 @@ def ring_attention(
     route = Route(ring, shards, call.mask, call.window)
     out, lse = RingAttention.apply(ring, route, call, *tensors)
     return (out, lse) if return_lse else out
+
+
+def _check_watchers(q: Tensor) -> None:
+    """RuntimeError for what would lose the messages between processes, or derivatives."""
+    if is_transformed() or torch.jit.is_tracing() or get_proxy_mode() is not None or isinstance(q, FakeTensor):
+        raise RuntimeError(
+            "[ring_attention] runs eagerly alone, with autograd: it can neither be traced, nor be given to torch.func "
+            "or forward-mode derivatives, as processes exchange messages within it"
+        )
 
 
 class Call(NamedTuple):

@@ -49,6 +49,25 @@ SIZES: dict[str, Any] = {
 FILLED = ("head_dim", "vocab_size")
 
 
+# What else the models in a folder need to be small, or to run.
+SPECIAL: dict[str, dict[str, Any]] = {
+    "bamba": {"attn_layer_indices": [1]},
+    "deepseek_v2": {"num_experts_per_tok": 2},
+    "dots1": {"n_routed_experts": 4, "num_experts_per_tok": 2, "n_shared_experts": 1},
+    "gemma3n": {
+        "num_hidden_layers": 3,
+        "layer_types": ["sliding_attention", "full_attention", "full_attention"],
+        "num_kv_shared_layers": 1,
+        "activation_sparsity_pattern": [0.0] * 3,
+        "intermediate_size": [96] * 3,
+    },
+    "lfm2_moe": {"layer_types": ["conv", "full_attention"], "num_dense_layers": 1},
+    "step3p7": {"sliding_window": 8},
+    "zaya": {"num_experts_per_tok": 1},
+}
+MOST = 6_000_000  # parameters: what is larger is not small
+
+
 @functools.cache
 def types() -> list[str]:
     """The folders of transformers' models whose code has a class of a rotary embedding of its own."""
@@ -66,8 +85,51 @@ def modeling(kind: str) -> Iterator[Any]:
         yield importlib.import_module(f"transformers.models.{kind}.{file.stem}")
 
 
+def own_rotaries(kind: str) -> set[str]:
+    """The rotary embeddings that a folder's code defines."""
+    return {
+        name
+        for file in (FOLDER / kind).glob("modeling_*.py")
+        for name in re.findall(r"^class (\w*Rotary\w*)\(", file.read_text(), re.MULTILINE)
+    }
+
+
+def models(kind: str) -> Iterator[tuple[nn.Module, dict[str, Any]]]:
+    """Models in a folder that run, with what they take, until each of its rotary embeddings was in one of them: those
+    that generate first, then parts before what is made of them."""
+    covered: set[str] = set()
+    for one in sorted(classes(kind), key=lambda one: not one.__name__.endswith("ForCausalLM")):
+        try:
+            made = config(one.config_class, SPECIAL.get(kind, {}))
+            with torch.device("meta"):
+                empty = one(made)
+        except Exception:  # whatever a config or a model of other sizes says
+            continue
+        inside = rotaries(empty)
+        if inside <= covered or sum(p.numel() for p in empty.parameters()) > MOST:
+            continue
+        torch.manual_seed(0)
+        model = one(made).eval()
+        given = taken(model)
+        if given is not None:
+            covered |= inside
+            yield model, given
+
+
+def taken(model: nn.Module) -> dict[str, Any] | None:
+    """What a model runs on, found by trying."""
+    for given in ways(model):
+        try:
+            with torch.no_grad():
+                run(model, given)
+        except Exception:  # it takes something else
+            continue
+        return given
+    return None
+
+
 def classes(kind: str) -> list[type]:
-    """The models in a folder, in the order in which the code has them: parts before what is made of them."""
+    """The models in a folder, in the order in which the code has them."""
     return [
         one
         for home in modeling(kind)
@@ -81,10 +143,12 @@ def classes(kind: str) -> list[type]:
 
 def config(made_of: type, special: dict[str, Any]) -> Any:
     """A small config of a class, with what is special about its model."""
-    return made_of(**shrunk(made_of, special))
+    kind = made_of.__module__.split(".")[-2]
+    sections = any("mrope_section" in file.read_text() for file in (FOLDER / kind).glob("modeling_*.py"))
+    return made_of(**shrunk(made_of, special, sections))
 
 
-def shrunk(made_of: type, special: dict[str, Any]) -> dict[str, Any]:
+def shrunk(made_of: type, special: dict[str, Any], sections: bool) -> dict[str, Any]:
     usual = made_of()
     members: dict[str, Any] = {}
     own = {name: value for name, value in vars(usual).items() if not name.startswith("_")}
@@ -92,7 +156,7 @@ def shrunk(made_of: type, special: dict[str, Any]) -> dict[str, Any]:
     kept = kept_layers(own, layers)
     for name, value in own.items():
         if isinstance(value, transformers.PretrainedConfig):
-            members[name] = {"model_type": value.model_type} | shrunk(type(value), special.get(name, {}))
+            members[name] = {"model_type": value.model_type} | shrunk(type(value), special.get(name, {}), sections)
         elif name == "num_key_value_heads" and value is None:
             members[name] = 4
         elif isinstance(value, list) and layers and len(value) == layers and layers > 2:
@@ -110,7 +174,7 @@ def shrunk(made_of: type, special: dict[str, Any]) -> dict[str, Any]:
         members["head_dim"] = SIZES["qk_rope_head_dim"]
     rope = own.get("rope_parameters")
     if isinstance(rope, dict):
-        members["rope_parameters"] = shrunk_rope(rope)
+        members["rope_parameters"] = shrunk_rope(rope, sections and "vocab_size" in own)
     return members | {
         name: value
         for name, value in special.items()
@@ -127,16 +191,16 @@ def kept_layers(own: dict[str, Any], layers: int | None) -> list[int]:
     return first if len(first) > 1 else [0, 1]
 
 
-def shrunk_rope(rope: dict[str, Any]) -> dict[str, Any]:
+def shrunk_rope(rope: dict[str, Any], sections: bool) -> dict[str, Any]:
+    """For heads of 16; with the pairs of each coordinate, where the model's code asks for them."""
     if any(isinstance(value, dict) for value in rope.values()):
-        return {name: shrunk_rope(value) if isinstance(value, dict) else value for name, value in rope.items()}
+        return {n: shrunk_rope(value, sections) if isinstance(value, dict) else value for n, value in rope.items()}
     made = dict(rope)
-    if made.get("mrope_section") is not None:
-        pairs = int(8 * made.get("partial_rotary_factor", 1.0))
+    pairs = int(8 * (made.get("partial_rotary_factor") or 1.0))
+    if made.get("mrope_section") is not None or (sections and pairs > 2):
         made["mrope_section"] = [pairs - 2 * (pairs // 3), pairs // 3, pairs // 3]
     for name in ("short_factor", "long_factor"):
         if made.get(name) is not None:
-            pairs = int(8 * made.get("partial_rotary_factor", 1.0))
             made[name] = list(made[name])[:pairs]
     return made
 
