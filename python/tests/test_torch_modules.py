@@ -241,6 +241,40 @@ def test_tables_serve_as_encodings_too():
     )
 
 
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
+def test_given_tables_rotate_as_bearing_itself(dtype):
+    """Of cosines and sines alone, of which no text can be made."""
+    spec = bearing.Rope(head_dim=DIM, rotary_dim=4, pairing="interleaved", part=bearing.RotaryPart(where="last"))
+    cos, sin = torch.rand(2, TIME, 2, dtype=bearing.torch.ops.arithmetic_of(dtype))
+    table = bearing.RopeTable.from_cos_sin(spec, cos, sin)
+    x = torch.randn(2, HEADS, TIME, DIM).to(dtype)
+    wanted = bearing.rotate_to(table, x, None)
+    assert torch.equal(bt.rotate(x, rope=table), wanted)
+    leaf = x.clone().requires_grad_()
+    turned = bt.rotate(leaf, rope=table)
+    assert torch.equal(turned, wanted)
+    turned.backward(x)
+    assert torch.equal(leaf.grad, bearing.rotate_backward_to(table, x, None))
+    rows = bearing.RotaryRows(table)
+    inside = bt.attention(leaf, x, x, rows, mask="causal")
+    assert torch.equal(inside, bearing.attention(x, x, x, rows, mask="causal"))
+    inside.sum().backward()
+    learned = bt.Attention([rows], mask="causal")
+    assert {name for name, _ in learned.named_buffers()} == {"rows.0.tensor_0", "rows.0.tensor_1"}
+    torch.testing.assert_close(learned(x, x, x), inside.detach(), rtol=2**-7, atol=2**-7)  # turned first, and rounded
+
+
+def test_given_tables_of_another_type_are_converted_and_others_positions_refused():
+    table = bearing.RopeTable.from_cos_sin(bearing.Rope(head_dim=4, pairing="half"), torch.rand(3, 2), torch.rand(3, 2))
+    x = torch.randn(1, 1, 3, 4, dtype=torch.float64)
+    exact = bearing.RopeTable.from_cos_sin(
+        bearing.Rope(head_dim=4, pairing="half"), torch.tensor(table.cos).double(), torch.tensor(table.sin).double()
+    )
+    assert torch.equal(bt.rotate(x, rope=table), bearing.rotate_to(exact, x, None))
+    with pytest.raises(bearing.RangeError):
+        bt.rotate(x, rope=table, positions=1)
+
+
 def test_parameters_in_own_encodings_are_learned():
     table = torch.nn.Parameter(torch.zeros(32, HEADS))
     module = bt.Attention(bearing.T5Bias(bearing.T5(direction="causal"), table), mask="causal")

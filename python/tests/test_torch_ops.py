@@ -419,3 +419,37 @@ def test_modes_and_compilers_see_the_ops():
     assert "bearing.attention.default" in targets and "bearing.rotate.default" in targets
     with torch.no_grad():
         assert torch.equal(graph(x), bt.rotate(bt.attention(x, x, x, mask="causal"), rope=ROPE))
+
+
+def paged(k, table, size):
+    """Keys [batch, heads, k_len, dim] in blocks [blocks, heads, size, dim], as a table places them."""
+    blocks = k.new_zeros(int(table.max()) + 1, k.shape[1], size, k.shape[3])
+    for b, row in enumerate(table):
+        for i, block in enumerate(row):
+            blocks[block] = k[b, :, i * size : (i + 1) * size]
+    return blocks
+
+
+@pytest.mark.parametrize("way", ["eager", "compile", "vmap"])
+def test_a_paged_cache_gives_what_a_whole_one_gives(way):
+    q, (k, v) = torch.randn(2, HEADS, 1, DIM), torch.randn(2, 2, HEADS, 8, DIM)
+    table, lengths = torch.tensor([[3, 0], [1, 4]]), torch.tensor([7, 5])
+    cache, alibi = (paged(k, table, 4), paged(v, table, 4)), bt.Alibi(HEADS)
+
+    def call(q):
+        return bt.attention(
+            q, *cache, alibi, mask="none", q_positions=8, k_lengths=lengths, block_table=table
+        )
+
+    with torch.no_grad():
+        wanted = bt.attention(q, k, v, alibi, mask="none", q_positions=8, k_lengths=lengths)
+        if way == "compile":
+            got = torch.compile(call, fullgraph=True, backend="aot_eager")(q)
+        else:
+            got = torch.func.vmap(call)(q[None])[0] if way == "vmap" else call(q)
+    assert torch.equal(got, wanted)
+    text = r"\[attention\] block_table: must not be given where gradients are wanted"
+    with pytest.raises(bearing.ShapeError, match=text):
+        call(q.requires_grad_())
+    with pytest.raises(bearing.ShapeError, match=text):
+        torch.func.grad(lambda q: bt.attention(q, *cache, mask="none", block_table=table).sum())(q.detach())

@@ -156,7 +156,11 @@ def add_(encoding: EncodingLike, x: Tensor, positions: Positions = None) -> Tens
     positions, first = positions_of("add_", "positions", positions, _batch(x, 3))
     one = encoding_of(encoding)
     parameters = tensors_of([one], arithmetic_of(x.dtype))
-    if is_transformed() or (torch.is_grad_enabled() and any(t.requires_grad for t in (x, *parameters))):
+    if (
+        is_transformed()
+        or torch.jit.is_tracing()
+        or (torch.is_grad_enabled() and any(t.requires_grad for t in (x, *parameters)))
+    ):
         return x.copy_(ops.add(x, parameters, positions, first, forms_of([one])))
     ops.add_(x, parameters, positions, first, forms_of([one]))
     return x

@@ -77,11 +77,11 @@ def ring_attention(
     or out to out_dtype, which may be torch.float32. Shards that no further process sees go no further. Results have the
     same bits every time. An argument that is refused on one process raises on all of them.
     """
+    _check_watchers(q)
     ring = Ring(group)
     failure: Exception | None = None
     call, tensors = None, ()
     try:
-        _check_watchers(q)
         call, tensors = _prepare(q, k, v, encodings, mask, q_positions, k_positions, window, scale, soft_cap, sinks, key_mask, layout,
                                  sum_gradients, out_dtype)  # fmt: skip
     except Exception as error:

@@ -23,7 +23,7 @@ SIZES: dict[str, Any] = {
     **dict.fromkeys(["num_hidden_layers", "n_layers", "n_layer", "num_layers", "depth"], 2),
     **dict.fromkeys(["vocab_size", "text_vocab_size", "vocab_size_per_layer_input"], 128),
     **dict.fromkeys(["num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts"], 4),
-    **dict.fromkeys(["num_experts_per_tok", "moe_topk", "moe_k", "moe_top_k"], 2),
+    **dict.fromkeys(["num_experts_per_tok", "num_experts_per_token", "moe_topk", "moe_k", "moe_top_k"], 2),
     **dict.fromkeys(["n_group", "topk_group", "num_expert_group", "n_groups"], 1),
     **dict.fromkeys(["qk_rope_head_dim"], 8),
     **dict.fromkeys(["qk_nope_head_dim", "v_head_dim", "kv_lora_rank", "head_dim", "projection_dim"], 16),
@@ -52,8 +52,24 @@ FILLED = ("head_dim", "vocab_size")
 # What else the models in a folder need to be small, or to run.
 SPECIAL: dict[str, dict[str, Any]] = {
     "bamba": {"attn_layer_indices": [1]},
+    "chameleon": {"vocabulary_map": {"<image>": 5}},
+    "clvp": {"projection_dim": 64},
+    "cohere_compass": {
+        "rope_parameters": {
+            kind: {"rope_type": "default", "rope_theta": 1e4, "mrope_section": [4, 2, 2]}
+            for kind in ("sliding_attention", "full_attention")
+        }
+    },
+    "deepseek_ocr2": {"mlp_layer_types": ["dense", "sparse"]},
     "deepseek_v2": {"num_experts_per_tok": 2},
     "dots1": {"n_routed_experts": 4, "num_experts_per_tok": 2, "n_shared_experts": 1},
+    "dots3_note": {"adapter_in_dim": 64, "adapter_input_size": 64},
+    "eomt_dinov3": {"num_blocks": 1},
+    "ernie4_5_vl_moe": {
+        "moe_intermediate_size": [16, 16],
+        "rope_parameters": {"rope_type": "default", "rope_theta": 1e4, "mrope_section": [3, 3, 2]},
+    },
+    "esm": {"position_embedding_type": "rotary", "mask_token_id": 3},
     "gemma3n": {
         "num_hidden_layers": 3,
         "layer_types": ["sliding_attention", "full_attention", "full_attention"],
@@ -61,11 +77,29 @@ SPECIAL: dict[str, dict[str, Any]] = {
         "activation_sparsity_pattern": [0.0] * 3,
         "intermediate_size": [96] * 3,
     },
+    "gradium_phonon_tts": {"condition_dim": 64},
+    "granitemoehybrid": {"position_embedding_type": "rope", "layer_types": ["mamba", "attention"]},
+    "inkling2": {"text_hidden_size": 64},
     "lfm2_moe": {"layer_types": ["conv", "full_attention"], "num_dense_layers": 1},
+    "longcat_flash": {"expert_ffn_hidden_size": 16},
+    "pocket_tts": {"condition_dim": 64},
+    "qwen2_vl": {"embed_dim": 64},
+    "qwen4_exp": {
+        "indexer_n_heads": 4,
+        "indexer_kv_heads": 1,
+        "indexer_head_dim": 16,
+        "indexer_budget": 64,
+        "indexer_compress_ratio": 4,
+    },
+    "recurrent_gemma": {"num_hidden_layers": 3},
+    "seamless_m4t": {"position_embeddings_type": "rotary"},
     "step3p7": {"sliding_window": 8},
+    "wav2vec2_bert": {"position_embeddings_type": "rotary"},
+    "wav2vec2_conformer": {"position_embeddings_type": "rotary"},
+    "zamba2": {"use_mem_rope": True, "layers_block_type": ["mamba", "hybrid"]},
     "zaya": {"num_experts_per_tok": 1},
 }
-MOST = 6_000_000  # parameters: what is larger is not small
+MOST = 40_000_000  # parameters: what is larger is not small
 
 
 @functools.cache
@@ -156,7 +190,7 @@ def shrunk(made_of: type, special: dict[str, Any], sections: bool) -> dict[str, 
     kept = kept_layers(own, layers)
     for name, value in own.items():
         if isinstance(value, transformers.PretrainedConfig):
-            members[name] = {"model_type": value.model_type} | shrunk(type(value), special.get(name, {}), sections)
+            members[name] = {"model_type": value.model_type} | shrunk(type(value), special, sections)
         elif name == "num_key_value_heads" and value is None:
             members[name] = 4
         elif isinstance(value, list) and layers and len(value) == layers and layers > 2:
@@ -175,11 +209,7 @@ def shrunk(made_of: type, special: dict[str, Any], sections: bool) -> dict[str, 
     rope = own.get("rope_parameters")
     if isinstance(rope, dict):
         members["rope_parameters"] = shrunk_rope(rope, sections and "vocab_size" in own)
-    return members | {
-        name: value
-        for name, value in special.items()
-        if not isinstance(members.get(name), dict) or name == "rope_parameters"
-    }
+    return members | {name: value for name, value in special.items() if name in own}
 
 
 def kept_layers(own: dict[str, Any], layers: int | None) -> list[int]:
@@ -215,7 +245,10 @@ def ways(model: nn.Module) -> Iterator[dict[str, Any]]:
         getattr(vision, name, None) for name in ("in_channels", "num_channels", "temporal_patch_size", "patch_size")
     ]
     channels = numbers[0] if isinstance(numbers[0], int) else numbers[1] or 3
-    temporal, patch = numbers[2] or 1, numbers[3] if isinstance(numbers[3], int) else 4
+    temporal, patch = (
+        numbers[2] or getattr(vision, "patch_temporal", 1),
+        numbers[3] if isinstance(numbers[3], int) else 4,
+    )
     patches = torch.randn(64, channels * temporal * patch * patch)
     grid = torch.tensor([[1, 8, 8]])
     own = {
@@ -237,6 +270,12 @@ def ways(model: nn.Module) -> Iterator[dict[str, Any]]:
     yield {"inputs_embeds": rows}
     yield {"inputs_embeds": rows, "position_ids": torch.arange(12)[None].expand(2, -1)}
     yield {"hidden_states": rows}
+    yield {"input_ids": ids, "pixel_values": image[None].expand(2, -1, -1, -1, -1)}
+    spots = torch.cartesian_prod(torch.arange(8), torch.arange(8))
+    yield {"pixel_values": torch.randn(1, 64, channels * patch * patch), "pixel_position_ids": spots[None]}
+    yield {"past_values": torch.randn(2, 64), "past_values_padding": torch.zeros(2, 64, dtype=torch.long)}
+    yield {"noise_embeds": rows, "context_hidden_states": rows}
+    yield {"input_values": torch.randn(1, 1, 6400), "input_features": torch.randn(1, 20, 160)}
     yield {"input_features": torch.randn(1, 64, 128)}
     yield {"input_features": torch.randn(1, 128, 64)}
     yield {"input_features": torch.randn(1, 64, 80)}
