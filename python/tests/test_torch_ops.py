@@ -437,9 +437,7 @@ def test_a_paged_cache_gives_what_a_whole_one_gives(way):
     cache, alibi = (paged(k, table, 4), paged(v, table, 4)), bt.Alibi(HEADS)
 
     def call(q):
-        return bt.attention(
-            q, *cache, alibi, mask="none", q_positions=8, k_lengths=lengths, block_table=table
-        )
+        return bt.attention(q, *cache, alibi, mask="none", q_positions=8, k_lengths=lengths, block_table=table)
 
     with torch.no_grad():
         wanted = bt.attention(q, k, v, alibi, mask="none", q_positions=8, k_lengths=lengths)
