@@ -8,12 +8,13 @@ transformations of ``torch.func`` and forward-mode derivatives have no door in c
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, get_args, get_type_hints
 
 import torch
 from torch import Tensor
 from torch.autograd import forward_ad
 from torch.utils._python_dispatch import is_in_torch_dispatch_mode
+from torch.utils._pytree import tree_leaves
 
 _C = torch._C
 
@@ -46,7 +47,7 @@ class Op:
 
     def __init__(self, name: str, now: Callable[..., Any]) -> None:
         self.name = name.removesuffix("_backward")
-        self.now = now
+        self.plain = now
         self.custom = torch.library.custom_op(f"bearing::{name}", now, mutates_args=())
         self.tangent: Callable[..., Any] | None = None
         self.register_autograd(self._once, setup_context=lambda ctx, inputs, output: None)
@@ -64,9 +65,24 @@ class Op:
         """``tangent(ctx, *tangents)``: that of the output, of those of the arguments, each of them or None."""
         self.tangent = tangent
 
+    def now(self, *args: Any) -> Any:
+        """The work without the op, where :func:`needs_op` says that nobody watches."""
+        try:
+            return self.plain(*args)
+        except (TypeError, RuntimeError) as error:
+            self._explain(args, error)
+            raise
+
     def __call__(self, *args: Any) -> Any:
         if torch.compiler.is_compiling():
             return self.custom(*args)
+        try:
+            return self._watched(*args)
+        except (TypeError, RuntimeError) as error:
+            self._explain(args, error)
+            raise
+
+    def _watched(self, *args: Any) -> Any:
         if _C._is_tracing() and torch.onnx.is_in_onnx_export():
             raise RuntimeError(
                 f"[{self.name}] cannot be exported to ONNX, which has no such operator: export with dynamo=True and a "
@@ -77,11 +93,55 @@ class Op:
         call = _Call(self, args)
         return call.shaped(_Transformed.apply(call, *call.flat))
 
+    def _explain(self, args: Sequence[Any], error: Exception) -> None:
+        """Raises what is wrong with an argument in the caller's words, if it is of another type than it must be."""
+        if str(error).startswith("["):
+            return
+        for (name, hint), value in zip(get_type_hints(self.plain).items(), args, strict=False):
+            wanted = _unlike(hint, value)
+            if wanted:
+                got = f"a tensor of {value.layout}" if isinstance(value, Tensor) else repr(value)
+                raise TypeError(f"[{self.name}] {_WORDS.get(name, name)}: must be {wanted}, got {got}") from error
+        devices = {x.device for x in tree_leaves(args) if isinstance(x, Tensor)}
+        if len(devices) > 1:
+            raise TypeError(
+                f"[{self.name}] tensors: must be on one device, got {' and '.join(map(str, devices))}"
+            ) from error
+
     def _once(self, ctx: Any, *grads: Any) -> Any:
         raise RuntimeError(
             f"[{self.name}] has no second derivatives: differentiate it once, without create_graph, "
             "and give torch.func.grad, hessian and the like no function that differentiates it again"
         )
+
+
+_WORDS = {"first": "positions", "q_first": "q_positions", "k_first": "k_positions"}
+_KINDS: dict[Any, tuple[Any, str]] = {
+    str: (str, "a word"),
+    float: ((float, int), "a number"),
+    int: (int, "a whole number of 64 bits"),
+    bool: (bool, "True or False"),
+    torch.dtype: (torch.dtype, "a torch.dtype"),
+    Tensor: (Tensor, "a dense tensor"),
+}
+
+
+def _unlike(hint: Any, value: Any) -> str:
+    """What the value must be, if it is not of that type; nothing if it is."""
+    inner = get_args(hint)
+    if type(None) in inner:
+        wanted = "" if value is None else _unlike(inner[0], value)
+        return wanted and f"{wanted} or None"
+    if inner:
+        fits = isinstance(value, (list, tuple)) and not any(_unlike(inner[0], one) for one in value)
+        return "" if fits else f"a list, each of it {_KINDS[inner[0]][1]}"
+    kind, wanted = _KINDS[hint]
+    fits = isinstance(value, kind)
+    if fits and kind is Tensor:
+        fits = value.layout is torch.strided
+    if fits and kind is int:
+        fits = -(2**63) <= value < 2**63
+    return "" if fits else wanted
 
 
 class _Call:

@@ -205,7 +205,12 @@ def spec_of_table(form: str) -> _core.Rope:
 @functools.lru_cache(maxsize=64)
 def table_of(form: str, arithmetic: torch.dtype) -> _core.RopeTable:
     """The table of a text. Kept, as layers and steps ask for the same one again and again."""
-    members = json.loads(form)
+    try:
+        members = json.loads(form)
+    except ValueError:
+        raise TypeError(
+            f"[rotate] rope: must be a bearing.torch.Rope, or a Rope or RopeTable of bearing, got {form!r}"
+        ) from None
     dtype = "float64" if arithmetic is torch.float64 else "float32"
     if "frequencies" in members:
         frequencies = _core._frequencies(*members["frequencies"])

@@ -45,6 +45,15 @@ def score_mod(
     longest: the longest distance, for Sandwich without q and k. device: where numbers go that are made here, such as
     ALiBi's slopes; if not given, where the first tensor of this call lies. Masks are FlexAttention's own.
     """
+    for name, x in (("q", q), ("k", k)):
+        if not (x is None or isinstance(x, Tensor)):
+            raise TypeError(f"[score_mod] {name}: must be a tensor or None, got {type(x)}")
+    for name, x in (("q_positions", q_positions), ("k_positions", k_positions)):
+        if not (x is None or isinstance(x, (Tensor, int, torch.SymInt))):
+            raise TypeError(f"[score_mod] {name}: must be a tensor, an int or None, got {type(x)}")
+    for name, x in (("scale", scale), ("soft_cap", soft_cap)):
+        if not (isinstance(x, (float, int)) or (name == "scale" and x is None)):
+            raise TypeError(f"[score_mod] {name}: must be a number, got {type(x)}")
     given = encodings_of(encodings)
     numbers = [x for x in (q, k, *(t for one in given for t in one.tensors)) if isinstance(x, Tensor)]
     if device is None:

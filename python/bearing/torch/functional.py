@@ -208,8 +208,13 @@ def positions_of(function: str, name: str, positions: Positions, batch: int = 1)
             positions = positions.expand(*positions.shape[:-2], batch, -1)
         return positions, 0
     if isinstance(positions, (int, torch.SymInt)):
+        if type(positions) is int and positions.bit_length() > 63:
+            raise TypeError(f"[{function}] {name}: must be a whole number of 64 bits, got {positions}")
         return None, positions
-    return torch.as_tensor(positions), 0
+    try:
+        return torch.as_tensor(positions), 0
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise TypeError(f"[{function}] {name}: must be a tensor, an int or None, got {type(positions)}") from error
 
 
 def _batch(x: Tensor, axes: int) -> int:

@@ -58,7 +58,7 @@ def linear_attention(
     parameters = tensors_of(given, arithmetic_of(q.dtype))
     s, z = _state_of(state)
     watched = needs_op([q, k, v, *parameters, *([] if state is None else state)])
-    out, *after = (_linear if watched else _linear_now)(
+    out, *after = (_linear if watched else _linear.now)(
         q,
         k,
         v,

@@ -24,7 +24,7 @@ def merge(part: Tensor, part_lse: Tensor, out: Tensor, lse: Tensor) -> tuple[Ten
     for name, x in (("part_lse", part_lse), ("lse", lse)):
         _check_shape(name, x, out.shape[:-1], "[batch, heads, q_len]")
     watched = needs_op([part, part_lse, out, lse])
-    return (_merge if watched else _merge_now)(part, part_lse, out, lse)
+    return (_merge if watched else _merge.now)(part, part_lse, out, lse)
 
 
 def _check_shape(name: str, x: Tensor, shape: torch.Size, wanted: str) -> None:

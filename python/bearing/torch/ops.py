@@ -74,6 +74,7 @@ def _table(table: str, x: Tensor, cos: Tensor | None, sin: Tensor | None) -> _co
 
 
 rotate = Op("rotate", rotate_now)
+rotate_now = rotate.now
 
 
 @rotate.register_fake
@@ -170,6 +171,7 @@ def attention_now(
 
 
 attention = Op("attention", attention_now)
+attention_now = attention.now
 
 
 @attention.register_fake
