@@ -268,7 +268,7 @@ def test_threads_follow_pytorchs_and_change_no_bit():
 def test_backward_through_the_backward_is_refused():
     q, k, v = rows()
     (d_q,) = torch.autograd.grad(bt.linear_attention(q, k, v, mask="none").square().sum(), q, create_graph=True)
-    with pytest.raises((RuntimeError, NotImplementedError), match="linear_attention_backward"):
+    with pytest.raises((RuntimeError, NotImplementedError), match=r"\[linear_attention\] has no second derivatives"):
         d_q.sum().backward()
 
 

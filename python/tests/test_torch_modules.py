@@ -41,14 +41,6 @@ def test_every_parameter_gets_a_gradient(case):
         assert parameter.grad is not None and parameter.grad.any(), name
 
 
-def test_torch_compile_takes_the_module_whole(case):
-    expected = case.call(*case.inputs)
-    torch._dynamo.reset()
-    compiled = torch.compile(case.call, fullgraph=True, backend="aot_eager")(*case.inputs)
-    # The same kernels and PyTorch's own operations around them, in float64.
-    torch.testing.assert_close(compiled, expected, rtol=0, atol=1e-12)
-
-
 def test_modules_can_be_copied_and_saved(case):
     file = io.BytesIO()
     torch.save(case.module.state_dict(), file)
@@ -241,6 +233,40 @@ def test_tables_serve_as_encodings_too():
     )
 
 
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
+def test_given_tables_rotate_as_bearing_itself(dtype):
+    """Of cosines and sines alone, of which no text can be made."""
+    spec = bearing.Rope(head_dim=DIM, rotary_dim=4, pairing="interleaved", part=bearing.RotaryPart(where="last"))
+    cos, sin = torch.rand(2, TIME, 2, dtype=bearing.torch.ops.arithmetic_of(dtype))
+    table = bearing.RopeTable.from_cos_sin(spec, cos, sin)
+    x = torch.randn(2, HEADS, TIME, DIM).to(dtype)
+    wanted = bearing.rotate_to(table, x, None)
+    assert torch.equal(bt.rotate(x, rope=table), wanted)
+    leaf = x.clone().requires_grad_()
+    turned = bt.rotate(leaf, rope=table)
+    assert torch.equal(turned, wanted)
+    turned.backward(x)
+    assert torch.equal(leaf.grad, bearing.rotate_backward_to(table, x, None))
+    rows = bearing.RotaryRows(table)
+    inside = bt.attention(leaf, x, x, rows, mask="causal")
+    assert torch.equal(inside, bearing.attention(x, x, x, rows, mask="causal"))
+    inside.sum().backward()
+    learned = bt.Attention([rows], mask="causal")
+    assert {name for name, _ in learned.named_buffers()} == {"rows.0.tensor_0", "rows.0.tensor_1"}
+    torch.testing.assert_close(learned(x, x, x), inside.detach(), rtol=2**-7, atol=2**-7)  # turned first, and rounded
+
+
+def test_given_tables_of_another_type_are_converted_and_others_positions_refused():
+    table = bearing.RopeTable.from_cos_sin(bearing.Rope(head_dim=4, pairing="half"), torch.rand(3, 2), torch.rand(3, 2))
+    x = torch.randn(1, 1, 3, 4, dtype=torch.float64)
+    exact = bearing.RopeTable.from_cos_sin(
+        bearing.Rope(head_dim=4, pairing="half"), torch.tensor(table.cos).double(), torch.tensor(table.sin).double()
+    )
+    assert torch.equal(bt.rotate(x, rope=table), bearing.rotate_to(exact, x, None))
+    with pytest.raises(bearing.RangeError):
+        bt.rotate(x, rope=table, positions=1)
+
+
 def test_parameters_in_own_encodings_are_learned():
     table = torch.nn.Parameter(torch.zeros(32, HEADS))
     module = bt.Attention(bearing.T5Bias(bearing.T5(direction="causal"), table), mask="causal")
@@ -291,3 +317,18 @@ def test_a_layer_gives_its_logarithms_too():
     out, lse = layer(torch.randn(2, 5, 16), return_lse=True)
     assert out.shape == (2, 5, 16) and lse.shape == (2, 4, 5)
     assert "mask='causal'" in repr(layer) and "heads=8" in repr(bt.Alibi(8))
+
+
+@pytest.mark.filterwarnings("ignore:.*quantiz.*:DeprecationWarning", "ignore:.*reduce_range.*:UserWarning")
+@pytest.mark.parametrize("case", [c for c in CASES if c.name not in ("Rope", "Xpos")], ids=lambda case: case.name)
+def test_linear_layers_may_be_swapped_for_quantised_ones(case):
+    """All that a module reads of a linear layer is what it gives when it is called."""
+    module = copy.deepcopy(case.module).float()
+    heads = bearing.torch.Encoding
+    swapped = torch.ao.quantization.quantize_dynamic(module, {torch.nn.Linear}, dtype=torch.qint8)
+    more = {"Forgetting": (torch.randn(2, TIME, 12),), "XlnetSegments": (torch.zeros(2, TIME, dtype=torch.long),) * 2}
+    encodings = [one.encoding(*more.get(case.name, ())) for one in (module, swapped)]
+    assert all(isinstance(one, heads) for one in encodings)
+    for own, got in zip(*(one.tensors for one in encodings), strict=True):
+        # Weights and inputs in 8 bits; sums of a dozen products, then at most a sigmoid times 16.
+        torch.testing.assert_close(got, own, rtol=0.2, atol=0.2 * own.abs().max().item() if own.numel() else 0)

@@ -149,8 +149,7 @@ def test_a_score_modifier_gives_attentions_numbers_and_gradients(name, kv_heads)
     p = torch.softmax(dense(mod, q, k, 0.3), dim=-1)
     got = p @ v.repeat_interleave(HEADS // kv_heads, dim=1)
 
-    # Both in float64 but for tables that a modifier captures in float32 (Sandwich, published slopes): 2^-24 of them.
-    tolerance = 1e-6 if isinstance(encoding, bearing.Encoding) else 1e-12
+    tolerance = 1e-12  # all in float64
     torch.testing.assert_close(got, expected, rtol=0, atol=tolerance)
     weights = torch.randn_like(got)
     for a, b in zip(*(torch.autograd.grad((x * weights).sum(), tensors) for x in (got, expected)), strict=True):

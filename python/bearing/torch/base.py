@@ -62,6 +62,21 @@ class Bias(EncodingModule):
         return bias_matrix(self, q_positions, k_positions, heads=self.heads, q_len=q_len, k_len=k_len, dtype=dtype)
 
 
+class Weights(nn.Module):
+    """The numbers of a linear layer that nobody calls, as an op reads them; they start as PyTorch's.
+
+    It is no nn.Linear: what swaps those in a model (quantisation, adapters) leaves modules with other numbers.
+    """
+
+    def __init__(self, inputs: int, outputs: int) -> None:
+        super().__init__()
+        self.weight, self.bias = empty(outputs, inputs), empty(outputs)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        nn.Linear.reset_parameters(self)  # reads weight and bias alone
+
+
 def empty(*shape: int) -> nn.Parameter:
     """A parameter that its module's reset_parameters() fills."""
     return nn.Parameter(torch.empty(shape))

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from .. import _core
-from .base import Bias, EncodingModule, empty, normal
+from .base import Bias, EncodingModule, Weights, empty, normal
 from .encoding import Encoding
 
 
@@ -105,8 +105,8 @@ class Fire(Bias):
         super().__init__("FireBias", spec, names)
         self.heads = heads
         self.c, self.multiplier = empty(1), empty(1)
-        self.hidden = nn.Linear(1, spec.mlp_width)
-        self.out = nn.Linear(spec.mlp_width, heads)
+        self.hidden = Weights(1, spec.mlp_width)
+        self.out = Weights(spec.mlp_width, heads)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -164,7 +164,10 @@ class SwinV2(Bias):
 
     def table(self) -> Tensor:
         """``16 sigmoid(w2 relu(w1 c + b1))`` of every displacement: [window.rows(), heads]."""
-        return 16 * torch.sigmoid(self.out(F.relu(self.hidden(self.displacements.to(self.out.weight.dtype)))))
+        dtype = next(
+            (p.dtype for p in self.parameters()), torch.float32
+        )  # layers may be quantised ones, which have none
+        return 16 * torch.sigmoid(self.out(F.relu(self.hidden(self.displacements.to(dtype)))))
 
     def encoding(self) -> Encoding:
         return Encoding(self.form, (self.table(),))

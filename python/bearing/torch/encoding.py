@@ -96,7 +96,12 @@ def gradients(forms: str, tensors: Sequence[Tensor], found: Sequence[dict[str, T
     """The gradients of those tensors that have any, from a dictionary for each encoding."""
     names = [name for form in json.loads(forms) for name in form["tensors"]]
     owners = [one for form, one in zip(json.loads(forms), found, strict=True) for _ in form["tensors"]]
-    return [one[name] for name, one, t in zip(names, owners, tensors, strict=True) if t.is_floating_point()]
+    # The cosines and sines of a given table have none.
+    return [
+        one[name] if name in one else torch.zeros_like(t)
+        for name, one, t in zip(names, owners, tensors, strict=True)
+        if t.is_floating_point()
+    ]
 
 
 def _from_core(encoding: _core.Encoding) -> Encoding:
@@ -112,6 +117,9 @@ def _from_core(encoding: _core.Encoding) -> Encoding:
             tensors[name] = torch.as_tensor(value)
         elif isinstance(value, (bool, int, float, str)):
             settings[name] = value
+        elif isinstance(value, _core.RopeTable) and is_given(value):
+            spec = geometry_of(value)
+            tensors["cos"], tensors["sin"] = numbers_of(value)
         elif isinstance(value, _core.RopeTable):
             settings[name] = text_of_table(value)
         elif isinstance(value, _core.XposTable):
@@ -132,6 +140,9 @@ def _makers(forms: str, arithmetic: torch.dtype) -> list[tuple[Callable[..., _co
 
 
 def _maker(form: dict[str, Any], arithmetic: torch.dtype) -> tuple[Callable[..., _core.Encoding], tuple[str, ...]]:
+    if form["kind"] == "RotaryRows" and "spec" in form:
+        rope = _spec(form["spec"])
+        return (lambda cos, sin: _core.RotaryRows(_core.RopeTable.from_cos_sin(rope, cos, sin))), ("cos", "sin")
     if form["kind"] == "RotaryRows":
         rows = _core.RotaryRows(table_of(form["settings"]["table"], arithmetic))
         return (lambda: rows), ()
@@ -149,8 +160,39 @@ def table_form(rope: _core.Rope, length: int, angles: str = "exact", seq_len: in
     return json.dumps({"rope": rope.to_dict(), "length": length, "angles": angles, "seq_len": seq_len})
 
 
+def is_given(table: _core.RopeTable) -> bool:
+    """Whether it was made from_cos_sin: of numbers that no text holds."""
+    try:
+        table.__reduce__()
+    except TypeError:
+        return True
+    return False
+
+
+def numbers_of(table: _core.RopeTable) -> tuple[Tensor, Tensor]:
+    """Copies of cos and sin."""
+    return torch.tensor(table.cos), torch.tensor(table.sin)
+
+
+def geometry_of(table: _core.RopeTable) -> _core.Rope:
+    """Which elements of a head it turns, as from_cos_sin takes it."""
+    of = table.frequencies
+    part = _core.RotaryPart(where="window", begin=of.begin)
+    return _core.Rope(head_dim=of.head_dim, rotary_dim=of.rotary_dim, pairing=of.pairing, part=part)
+
+
+def geometry_form(table: _core.RopeTable) -> str:
+    """The text of a table that gets its cosines and sines from tensors."""
+    return json.dumps({"rope": geometry_of(table).to_dict()})
+
+
+def table_of_numbers(form: str, cos: Tensor, sin: Tensor, arithmetic: torch.dtype) -> _core.RopeTable:
+    """The table of such a text."""
+    return _core.RopeTable.from_cos_sin(spec_of_table(form), cos.detach().to(arithmetic), sin.detach().to(arithmetic))
+
+
 def text_of_table(table: _core.RopeTable) -> str:
-    """The text of a table that is there already; one of cos and sin alone has none."""
+    """The text of a table that is there already, and not given."""
     frequencies, length, _, memory = table.__reduce__()[1]
     return json.dumps({"frequencies": frequencies.__reduce__()[1], "length": length, "memory": memory})
 
@@ -163,7 +205,12 @@ def spec_of_table(form: str) -> _core.Rope:
 @functools.lru_cache(maxsize=64)
 def table_of(form: str, arithmetic: torch.dtype) -> _core.RopeTable:
     """The table of a text. Kept, as layers and steps ask for the same one again and again."""
-    members = json.loads(form)
+    try:
+        members = json.loads(form)
+    except ValueError:
+        raise TypeError(
+            f"[rotate] rope: must be a bearing.torch.Rope, or a Rope or RopeTable of bearing, got {form!r}"
+        ) from None
     dtype = "float64" if arithmetic is torch.float64 else "float32"
     if "frequencies" in members:
         frequencies = _core._frequencies(*members["frequencies"])

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from .. import _core
-from .encoding import Encodings, encodings_of, spec_of
+from .encoding import Encodings, encodings_of, spec_of, tensors_of
 from .functional import Positions
+from .ops import arithmetic_of
 
 ScoreMod = Callable[[Tensor, Tensor, Tensor, Tensor, Tensor], Tensor]
 # What an encoding adds to the score of query i and key j of head h in sequence b.
@@ -44,16 +45,22 @@ def score_mod(
     longest: the longest distance, for Sandwich without q and k. device: where numbers go that are made here, such as
     ALiBi's slopes; if not given, where the first tensor of this call lies. Masks are FlexAttention's own.
     """
+    for name, x in (("q", q), ("k", k)):
+        if not (x is None or isinstance(x, Tensor)):
+            raise TypeError(f"[score_mod] {name}: must be a tensor or None, got {type(x)}")
+    for name, x in (("q_positions", q_positions), ("k_positions", k_positions)):
+        if not (x is None or isinstance(x, (Tensor, int, torch.SymInt))):
+            raise TypeError(f"[score_mod] {name}: must be a tensor, an int or None, got {type(x)}")
+    for name, x in (("scale", scale), ("soft_cap", soft_cap)):
+        if not (isinstance(x, (float, int)) or (name == "scale" and x is None)):
+            raise TypeError(f"[score_mod] {name}: must be a number, got {type(x)}")
     given = encodings_of(encodings)
+    numbers = [x for x in (q, k, *(t for one in given for t in one.tensors)) if isinstance(x, Tensor)]
     if device is None:
-        tensors = [
-            x
-            for x in (q, k, q_positions, k_positions, *(t for one in given for t in one.tensors))
-            if isinstance(x, Tensor)
-        ]
+        tensors = [*numbers, *(x for x in (q_positions, k_positions) if isinstance(x, Tensor))]
         device = tensors[0].device if tensors else None
-    call = _Call(q, k, _at(q_positions), _at(k_positions), scale, longest, device)
-    terms = [_term(form, tensors, call) for form, tensors in given]
+    call = _Call(q, k, _at(q_positions), _at(k_positions), scale, longest, device, _arithmetic(q, numbers))
+    terms = [_term(one.form, tensors_of([one], call.dtype), call) for one in given]
 
     def modify(score: Tensor, b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
         if soft_cap > 0:
@@ -63,6 +70,14 @@ def score_mod(
         return score
 
     return modify
+
+
+def _arithmetic(q: Tensor | None, numbers: Sequence[Tensor]) -> torch.dtype:
+    """That of attention over q; without q the widest of what is given."""
+    if q is not None:
+        return arithmetic_of(q.dtype)
+    kinds = [arithmetic_of(x.dtype) for x in numbers if x.is_floating_point()]
+    return torch.float64 if torch.float64 in kinds else torch.float32
 
 
 class _Call(NamedTuple):
@@ -75,6 +90,7 @@ class _Call(NamedTuple):
     given_scale: float | None
     longest: int | None
     device: torch.device | str | None
+    dtype: torch.dtype
 
     def need(self, kind: str, *names: str) -> None:
         for name in names:
@@ -125,7 +141,7 @@ def _of_sequence(positions: Tensor) -> At:
 # Closures hold plain numbers of their specs alone: compilers do not look into specs.
 
 
-def _term(form: str, tensors: tuple[Tensor, ...], call: _Call) -> Term:
+def _term(form: str, tensors: Sequence[Tensor], call: _Call) -> Term:
     members = json.loads(form)
     kind = members["kind"]
     if kind not in _TERMS:
@@ -154,7 +170,7 @@ def _alibi_shifted(spec: Any, settings: dict[str, Any], tensors: dict[str, Tenso
 
 
 def _slopes(spec: Any, tensors: dict[str, Tensor], call: _Call) -> Tensor:
-    return tensors["slopes"] if spec is None else torch.tensor(spec.slopes, device=call.device)
+    return tensors["slopes"] if spec is None else torch.tensor(spec.slopes, device=call.device, dtype=call.dtype)
 
 
 def _bucket_of(spec: _core.T5, like: Tensor) -> Callable[[Tensor], Tensor]:
@@ -216,7 +232,7 @@ def _sandwich(spec: Any, settings: dict[str, Any], tensors: dict[str, Tensor], c
     frequencies = spec.base ** (-torch.arange(0, spec.dim, 2, dtype=torch.float64) / spec.dim)
     curve = torch.cos(torch.arange(longest + 1, dtype=torch.float64)[:, None] * frequencies).sum(1)
     by_head = spec.heads / (8 * torch.arange(1, spec.heads + 1, dtype=torch.float64))
-    table = (curve[:, None] * by_head).to(call.device, torch.float32)
+    table = (curve[:, None] * by_head).to(call.device, call.dtype)
     return lambda b, h, i, j: table[call.distance(b, i, j).abs().clamp(max=longest), h]
 
 

@@ -9,12 +9,16 @@ from torch import Tensor
 
 from .. import _core
 from . import ops
+from .dispatch import is_transformed, needs_op
 from .encoding import (
     EncodingLike,
     Encodings,
     encoding_of,
     encodings_of,
     forms_of,
+    geometry_form,
+    is_given,
+    numbers_of,
     table_form,
     tensors_of,
     text_of_table,
@@ -44,6 +48,7 @@ def attention(
     visible: Tensor | None = None,
     q_starts: Tensor | None = None,
     k_starts: Tensor | None = None,
+    block_table: Tensor | None = None,
     layout: Layout = "bhtd",
     out_dtype: torch.dtype | None = None,
     return_lse: bool = False,
@@ -58,7 +63,8 @@ def attention(
 
     Under autocast q, k and v are cast to its type, as in PyTorch's own attention, unless they are float64; sums and
     parameters stay float32. Returns out, contiguous, and with return_lse the logarithms of the rows' sums
-    [batch, heads, q_len] in float64 or float32. out_dtype: torch.float32 keeps all bits of out where q has 16.
+    [batch, heads, q_len] in float64 or float32. out_dtype: torch.float32 keeps all bits of out where q has 16. With
+    block_table [batch, blocks], of a paged cache k and v [blocks, kv_heads, block_size, …], nothing has gradients.
     """
     q, k, v = _autocast("attention", q, k, v)
     check_options(mask, window, scale, sinks)
@@ -67,7 +73,10 @@ def attention(
     q_positions, q_first = positions_of("attention", "q_positions", q_positions, _batch(q, 4))
     k_positions, k_first = positions_of("attention", "k_positions", k_positions, _batch(k, 4))
     parameters = tensors_of(given, arithmetic)
-    watched = ops.needs_op([q, k, v, *parameters, *([] if sinks is None else [sinks])])
+    watching = [q, k, v, *parameters, *([] if sinks is None else [sinks])]
+    watched = needs_op(watching)
+    if block_table is not None and torch.is_grad_enabled() and any(t.requires_grad for t in watching):
+        raise _core.ShapeError(ops.PAGED)
     out, lse = (ops.attention if watched else ops.attention_now)(
         q,
         k,
@@ -81,6 +90,7 @@ def attention(
         visible,
         q_starts,
         k_starts,
+        block_table,
         forms_of(given),
         mask,
         [-1, -1] if window is None else [window[0], window[1]],
@@ -103,14 +113,14 @@ def rotate(
     """Rotates queries, keys or any heads by RoPE: ``rotate(q, k, rope=rope)`` gives both.
 
     xs [batch, heads, time, head_dim]. rope: a :class:`bearing.torch.Rope` module, or a ``bearing.Rope`` or
-    ``bearing.RopeTable``, for which a text is made in every call: the module keeps it. Each result is
-    new, in its tensor's type and order of memory; autocast changes nothing. Differentiable any number of times in xs.
+    ``bearing.RopeTable``, for which a text is made in every call (of one made ``from_cos_sin`` a copy): the module keeps
+    it. Each result is new, in its tensor's type and order of memory; autocast changes nothing. Differentiable any number of times in xs.
     """
     check_device("rotate", *xs)
     positions, first = positions_of("rotate", "positions", positions, _batch(xs[0], 4))
-    table = rope if isinstance(rope, str) else table_of_rope(rope)
-    call = ops.rotate if ops.needs_op(xs) else ops.rotate_now
-    turned = call(list(xs), positions, first, table, layout, False)
+    table, cos, sin = (rope, None, None) if isinstance(rope, str) else table_of_rope(rope)
+    call = ops.rotate if needs_op(xs) else ops.rotate_now
+    turned = call(list(xs), positions, first, table, layout, False, cos, sin)
     return turned[0] if len(turned) == 1 else tuple(turned)
 
 
@@ -146,7 +156,11 @@ def add_(encoding: EncodingLike, x: Tensor, positions: Positions = None) -> Tens
     positions, first = positions_of("add_", "positions", positions, _batch(x, 3))
     one = encoding_of(encoding)
     parameters = tensors_of([one], arithmetic_of(x.dtype))
-    if torch.is_grad_enabled() and any(t.requires_grad for t in (x, *parameters)):
+    if (
+        is_transformed()
+        or torch.jit.is_tracing()
+        or (torch.is_grad_enabled() and any(t.requires_grad for t in (x, *parameters)))
+    ):
         return x.copy_(ops.add(x, parameters, positions, first, forms_of([one])))
     ops.add_(x, parameters, positions, first, forms_of([one]))
     return x
@@ -194,8 +208,13 @@ def positions_of(function: str, name: str, positions: Positions, batch: int = 1)
             positions = positions.expand(*positions.shape[:-2], batch, -1)
         return positions, 0
     if isinstance(positions, (int, torch.SymInt)):
+        if type(positions) is int and positions.bit_length() > 63:
+            raise TypeError(f"[{function}] {name}: must be a whole number of 64 bits, got {positions}")
         return None, positions
-    return torch.as_tensor(positions), 0
+    try:
+        return torch.as_tensor(positions), 0
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise TypeError(f"[{function}] {name}: must be a tensor, an int or None, got {type(positions)}") from error
 
 
 def _batch(x: Tensor, axes: int) -> int:
@@ -215,15 +234,18 @@ def check_device(function: str, *tensors: Tensor) -> None:
             )
 
 
-def table_of_rope(rope: RopeLike) -> str:
-    """The table of a module; of a spec one of 2,048 rows, as others are computed when they are needed."""
+def table_of_rope(rope: RopeLike) -> tuple[str, Tensor | None, Tensor | None]:
+    """The table of a module; of a spec one of 2,048 rows, as others are computed when they are needed. With cos and sin
+    if they were given."""
     if isinstance(rope, _core.RopeTable):
-        return text_of_table(rope)
+        if is_given(rope):
+            return geometry_form(rope), *numbers_of(rope)
+        return text_of_table(rope), None, None
     if isinstance(rope, _core.Rope):
-        return table_form(rope, 2048)
+        return table_form(rope, 2048), None, None
     if not hasattr(rope, "table"):
         raise TypeError(f"[rotate] rope: must be a bearing.torch.Rope, or a Rope or RopeTable of bearing, got {rope!r}")
-    return rope.table
+    return rope.table, None, None
 
 
 def _autocast(function: str, *tensors: Tensor) -> tuple[Tensor, ...]:

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from .. import _core
 from .rotary_angles import TRAINED, Angles, Cosines, Kind, Length, taking_angles
-from .rotary_probe import ROWS, Apply, apply_of, emission_of, turn_of
+from .rotary_probe import REFUSALS, ROWS, Apply, Emission, apply_of, emissions_of, turn_of
 
 Model = TypeVar("Model", bound=nn.Module)
 
@@ -45,12 +45,23 @@ def replace_rotary(model: Model, *, angles: str = "as_float32") -> Model:
     replacements: dict[nn.Module, RotaryEmbedding] = {}
     for name, module in own.items():
         if module not in replacements:
-            replacements[module] = RotaryEmbedding(module, different, angles, name)
+            replacements[module] = _replacement(module, different, angles, name)
     for name, module in own.items():
         model.set_submodule(name, replacements[module])
     for (home, name), apply in functions.items():
         _dispatch(home, name, apply)
     return model
+
+
+def _replacement(original: nn.Module, functions: list[Apply], angles: str, name: str) -> RotaryEmbedding:
+    try:
+        return RotaryEmbedding(original, functions, angles, name)
+    except REFUSALS as error:
+        if str(error).startswith("[replace_rotary]"):
+            raise
+        raise ValueError(
+            f"[replace_rotary] model: {type(original).__name__} ({name}) cannot be replaced: measuring it failed: {error}"
+        ) from error
 
 
 def restore_rotary(model: Model) -> Model:
@@ -68,9 +79,18 @@ class RotaryEmbedding(nn.Module):
         super().__init__()
         with torch.device("cpu"), torch.no_grad():
             self.kinds = _kinds(original, functions, angles, name)
-        self.longest = {layer_type: kind.trained_length for layer_type, kind in self.kinds.items()}
+        self.longest = {layer_type: kinds[0].trained_length for layer_type, kinds in self.kinds.items()}
         self.original: nn.Module
         object.__setattr__(self, "original", original)  # no module of this one: names in the model's state stay
+
+    def __getattr__(self, name: str) -> Any:
+        """Whatever else a model asks of its embedding, such as its config, the original has."""
+        try:
+            return super().__getattr__(name)
+        except AttributeError:
+            if name.startswith("__") or "original" not in self.__dict__:
+                raise
+        return getattr(self.original, name)
 
     def _apply(self, function: Any, recurse: bool = True) -> RotaryEmbedding:
         self.original._apply(function, recurse)
@@ -84,7 +104,9 @@ class RotaryEmbedding(nn.Module):
 
     def forward(self, x: Tensor, position_ids: Tensor, layer_type: str | None = None) -> Any:
         """What attention layers hand on as cos and sin, or as one complex tensor."""
-        kind = self.kinds[layer_type]
+        kind = next((kind for kind in self.kinds[layer_type] if kind.emission.takes(position_ids)), None)
+        if kind is None:  # as no model of transformers has them: its own numbers
+            return self.original(x, position_ids) if layer_type is None else self.original(x, position_ids, layer_type)
         at = kind.emission.at(position_ids)
         length = self._length(kind, layer_type, at) if kind.trained_length else TRAINED
         cosines = Cosines(self.original, (position_ids, layer_type, x.new_empty(0)))
@@ -108,7 +130,7 @@ class RotaryEmbedding(nn.Module):
         return Length(seq_len if at.shape[-1] > 1 else 1, longest)
 
 
-def _kinds(original: nn.Module, functions: list[Apply], angles: str, name: str) -> dict[str | None, Kind]:
+def _kinds(original: nn.Module, functions: list[Apply], angles: str, name: str) -> dict[str | None, list[Kind]]:
     """What an embedding does in layers of each type, or ValueError that says why it cannot be replaced."""
     refused = f"[replace_rotary] model: {type(original).__name__} ({name}) cannot be replaced: it "
     parameters = list(inspect.signature(type(original).forward).parameters)[1:]
@@ -123,32 +145,40 @@ def _kinds(original: nn.Module, functions: list[Apply], angles: str, name: str) 
         raise ValueError(f"{refused}has no frequencies inv_freq")
     kinds = {}
     for layer_type in types or [None]:
-        emission = emission_of(_fresh(original), layer_type)
-        if emission is None:
+        emissions = emissions_of(_fresh(original), layer_type)
+        if not emissions:
             raise ValueError(
                 f"{refused}takes neither positions [batch, time] nor coordinates [axes, batch, time] or [time, axes]"
             )
-        known = _known(original.config, layer_type) if hasattr(original, "config") else None
-        scaling = None if known is None else known.scaling
-        grows, switches = isinstance(scaling, _core.DynamicNtkScaling), isinstance(scaling, _core.LongRopeScaling)
-        rope_type = getattr(original, "rope_type", "default")
-        if not isinstance(rope_type, str):
-            rope_type = rope_type.get(layer_type, " ".join(rope_type.values()))
-        if ("dynamic" in rope_type) != grows or ("longrope" in rope_type) != switches:
-            raise ValueError(f"{refused}changes with the length, as {rope_type}, otherwise than its config says")
-        trained = scaling.trained_length if grows or switches else 0
-        turns = {}
-        for apply in functions:
-            turn = turn_of(_fresh(original), layer_type, emission, apply, known, angles, trained)
-            if turn is not None:
-                turns[apply.key] = turn
-        if not turns:
+        found = [_kind(original, functions, angles, layer_type, emission, refused) for emission in emissions]
+        kinds[layer_type] = [kind for kind in found if kind is not None]
+        if not kinds[layer_type]:
             raise ValueError(
                 f"[replace_rotary] model: {type(original).__name__} ({name}) cannot be replaced: no function of the "
                 "model turns pairs of a head by positions times its frequencies"
             )
-        kinds[layer_type] = Kind(emission, turns, grows, switches, trained, {})
     return kinds
+
+
+def _kind(
+    original: nn.Module, functions: list[Apply], angles: str, layer_type: str | None, emission: Emission, refused: str
+) -> Kind | None:
+    """What an embedding does with positions of one form; None if no function of the model turns by them."""
+    known = _known(original.config, layer_type) if hasattr(original, "config") else None
+    scaling = None if known is None else known.scaling
+    grows, switches = isinstance(scaling, _core.DynamicNtkScaling), isinstance(scaling, _core.LongRopeScaling)
+    rope_type = getattr(original, "rope_type", "default")
+    if not isinstance(rope_type, str):
+        rope_type = rope_type.get(layer_type, " ".join(rope_type.values()))
+    if ("dynamic" in rope_type) != grows or ("longrope" in rope_type) != switches:
+        raise ValueError(f"{refused}changes with the length, as {rope_type}, otherwise than its config says")
+    trained = scaling.trained_length if grows or switches else 0
+    turns = {}
+    for apply in functions:
+        turn = turn_of(_fresh(original), layer_type, emission, apply, known, angles, trained)
+        if turn is not None:
+            turns[apply.key] = turn
+    return Kind(emission, turns, grows, switches, trained, {}) if turns else None
 
 
 def _fresh(original: nn.Module) -> nn.Module:

@@ -9,9 +9,10 @@ import torch
 from torch import Tensor
 
 from .. import _core
+from .dispatch import Op, needs_op, op
 from .encoding import Encodings, build, encodings_of, forms_of, gradients, tensors_of
 from .functional import Layout, Mask, Positions, _autocast, _batch, positions_of
-from .ops import _at, _like, _optional, _plain, _spread, arithmetic_of, needs_op
+from .ops import _at, _like, _optional, _plain, _spread, arithmetic_of
 
 # ruff: noqa: UP045  (torch.library reads annotations at run time: Optional[Tensor] on every Python)
 
@@ -57,7 +58,7 @@ def linear_attention(
     parameters = tensors_of(given, arithmetic_of(q.dtype))
     s, z = _state_of(state)
     watched = needs_op([q, k, v, *parameters, *([] if state is None else state)])
-    out, *after = (_linear if watched else _linear_now)(
+    out, *after = (_linear if watched else _linear.now)(
         q,
         k,
         v,
@@ -134,7 +135,7 @@ def _pair(s: Tensor | None, z: Tensor | None) -> tuple[Tensor | None, Tensor | N
     return None if s is None and z is None else (_optional(s), _optional(z))
 
 
-_linear = torch.library.custom_op("bearing::linear_attention", _linear_now, mutates_args=())
+_linear = Op("linear_attention", _linear_now)
 
 
 @_linear.register_fake
@@ -152,7 +153,7 @@ def _(q, k, v, parameters, s, z, q_positions, k_positions, encodings, mask, feat
     )
 
 
-@torch.library.custom_op("bearing::linear_attention_backward", mutates_args=())
+@op("linear_attention_backward")
 def _linear_backward(
     d_out: Tensor,
     d_s: Optional[Tensor],

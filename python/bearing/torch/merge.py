@@ -6,8 +6,8 @@ import torch
 from torch import Tensor
 
 from .. import _core
+from .dispatch import Op, needs_op
 from .functional import check_device
-from .ops import needs_op
 
 
 def merge(part: Tensor, part_lse: Tensor, out: Tensor, lse: Tensor) -> tuple[Tensor, Tensor]:
@@ -24,7 +24,7 @@ def merge(part: Tensor, part_lse: Tensor, out: Tensor, lse: Tensor) -> tuple[Ten
     for name, x in (("part_lse", part_lse), ("lse", lse)):
         _check_shape(name, x, out.shape[:-1], "[batch, heads, q_len]")
     watched = needs_op([part, part_lse, out, lse])
-    return (_merge if watched else _merge_now)(part, part_lse, out, lse)
+    return (_merge if watched else _merge.now)(part, part_lse, out, lse)
 
 
 def _check_shape(name: str, x: Tensor, shape: torch.Size, wanted: str) -> None:
@@ -38,7 +38,7 @@ def _merge_now(part: Tensor, part_lse: Tensor, out: Tensor, lse: Tensor) -> tupl
     return merged, sums
 
 
-_merge = torch.library.custom_op("bearing::merge", _merge_now, mutates_args=())
+_merge = Op("merge", _merge_now)
 
 
 @_merge.register_fake

@@ -13,10 +13,10 @@ from typing import Optional
 
 import torch
 from torch import Tensor
-from torch.utils._python_dispatch import is_in_torch_dispatch_mode
 
 from .. import _core
-from .encoding import build, gradients, table_of
+from .dispatch import Op, op
+from .encoding import build, gradients, table_of, table_of_numbers
 
 # ruff: noqa: UP045  (torch.library reads annotations at run time: Optional[Tensor] on every Python)
 
@@ -24,15 +24,6 @@ from .encoding import build, gradients, table_of
 def arithmetic_of(dtype: torch.dtype) -> torch.dtype:
     """float64 for float64, else float32."""
     return torch.float64 if dtype is torch.float64 else torch.float32
-
-
-def needs_op(tensors: Sequence[Tensor]) -> bool:
-    """Whether somebody watches: autograd, a compiler, a mode. If nobody does, an op's work can be done without the op,
-    which takes several times as long as turning one token."""
-    if torch.compiler.is_compiling() or is_in_torch_dispatch_mode():
-        return True
-    grad = torch.is_grad_enabled()
-    return any(type(t) not in (Tensor, torch.nn.Parameter) or (grad and t.requires_grad) for t in tensors)
 
 
 def _at(positions: Tensor | None, first: int) -> Tensor | int:
@@ -61,22 +52,33 @@ def _like(tensors: Sequence[Tensor]) -> list[Tensor]:
 
 
 def rotate_now(
-    xs: Sequence[Tensor], positions: Optional[Tensor], first: int, table: str, layout: str, transposed: bool
+    xs: Sequence[Tensor],
+    positions: Optional[Tensor],
+    first: int,
+    table: str,
+    layout: str,
+    transposed: bool,
+    cos: Optional[Tensor],
+    sin: Optional[Tensor],
 ) -> list[Tensor]:
-    """R x of every x, or with ``transposed`` its transpose: each is the other's gradient."""
+    """R x of every x, or with ``transposed`` its transpose: each is the other's gradient. cos and sin: the numbers of a
+    table that is made of them."""
     turn_one = _core.rotate_backward_to if transposed else _core.rotate_to
     positions, threads = _at(positions, first), torch.get_num_threads()
-    return [
-        turn_one(table_of(table, arithmetic_of(x.dtype)), x.detach(), positions, layout=layout, threads=threads)
-        for x in xs
-    ]
+    return [turn_one(_table(table, x, cos, sin), x.detach(), positions, layout=layout, threads=threads) for x in xs]
 
 
-rotate = torch.library.custom_op("bearing::rotate", rotate_now, mutates_args=())
+def _table(table: str, x: Tensor, cos: Tensor | None, sin: Tensor | None) -> _core.RopeTable:
+    arithmetic = arithmetic_of(x.dtype)
+    return table_of(table, arithmetic) if cos is None else table_of_numbers(table, cos, sin, arithmetic)
+
+
+rotate = Op("rotate", rotate_now)
+rotate_now = rotate.now
 
 
 @rotate.register_fake
-def _(xs, positions, first, table, layout, transposed):
+def _(xs, positions, first, table, layout, transposed, cos, sin):
     return [_in_order_of(x) for x in xs]
 
 
@@ -89,17 +91,29 @@ def _in_order_of(x):
 
 
 def _rotate_context(ctx, inputs, output):
-    _, positions, first, table, layout, transposed = inputs
-    ctx.save_for_backward(positions)
-    ctx.rest = first, table, layout, not transposed
+    _, positions, first, table, layout, transposed, cos, sin = inputs
+    ctx.save_for_backward(positions, cos, sin)
+    ctx.save_for_forward(positions, cos, sin)
+    ctx.rest = first, table, layout, transposed
+
+
+def _rotated(ctx, xs, transposed):
+    positions, cos, sin = ctx.saved_tensors
+    *rest, before = ctx.rest
+    return rotate(list(xs), positions, *rest, before != transposed, cos, sin)
 
 
 def _rotate_backward(ctx, d_ys):
-    (positions,) = ctx.saved_tensors
-    return rotate(list(d_ys), positions, *ctx.rest), None, None, None, None, None
+    return _rotated(ctx, d_ys, True), *[None] * 7
+
+
+def _rotate_tangent(ctx, xs, *_):
+    """Rotations are linear: a tangent turns as what it belongs to."""
+    return None if any(x is None for x in xs) else _rotated(ctx, xs, False)
 
 
 rotate.register_autograd(_rotate_backward, setup_context=_rotate_context)
+rotate.register_tangent(_rotate_tangent)
 
 
 # Attention.
@@ -118,6 +132,7 @@ def attention_now(
     visible: Optional[Tensor],
     q_starts: Optional[Tensor],
     k_starts: Optional[Tensor],
+    block_table: Optional[Tensor],
     encodings: str,
     mask: str,
     window: Sequence[int],
@@ -146,6 +161,7 @@ def attention_now(
         visible=visible,
         q_starts=q_starts,
         k_starts=k_starts,
+        block_table=block_table,
         layout=layout,
         threads=torch.get_num_threads(),
         out_dtype=out_dtype,
@@ -154,12 +170,13 @@ def attention_now(
     return out, lse
 
 
-attention = torch.library.custom_op("bearing::attention", attention_now, mutates_args=())
+attention = Op("attention", attention_now)
+attention_now = attention.now
 
 
 @attention.register_fake
-def _(q, k, v, parameters, sinks, q_positions, k_positions, k_lengths, key_mask, visible, q_starts, k_starts, encodings, mask, window,
-      q_first, k_first, scale, soft_cap, layout, out_dtype):  # fmt: skip
+def _(q, k, v, parameters, sinks, q_positions, k_positions, k_lengths, key_mask, visible, q_starts, k_starts, block_table, encodings,
+      mask, window, q_first, k_first, scale, soft_cap, layout, out_dtype):  # fmt: skip
     rows = list(q.shape[:-1])
     out = q.new_empty((*rows, v.shape[-1]), dtype=out_dtype)
     if layout == "bthd" and len(rows) > 1:
@@ -167,7 +184,7 @@ def _(q, k, v, parameters, sinks, q_positions, k_positions, k_lengths, key_mask,
     return out, q.new_empty(rows, dtype=arithmetic_of(q.dtype))
 
 
-@torch.library.custom_op("bearing::attention_backward", mutates_args=())
+@op("attention_backward")
 def attention_backward(
     d_out: Tensor,
     d_lse: Optional[Tensor],
@@ -231,30 +248,36 @@ def _(d_out, d_lse, out, lse, q, k, v, parameters, sinks, q_positions, k_positio
 
 def _attention_context(ctx, inputs, output):
     q, k, v, parameters, *rest = inputs
-    tensors, ctx.settings = rest[:8], rest[8:-1]  # sinks, positions, masks; then what is constant, but for out's type
+    # Sinks, positions, masks, a paged cache; then what is constant, except for out's type.
+    tensors, ctx.settings = rest[:9], rest[9:-1]
     ctx.save_for_backward(*output, q, k, v, *tensors, *parameters)
     ctx.set_materialize_grads(False)
 
 
 def _attention_backward(ctx, d_out, d_lse):
     out, lse, q, k, v, *rest = ctx.saved_tensors
-    tensors, parameters = rest[:8], rest[8:]
+    (sinks, *masks, block_table), parameters = rest[:9], rest[9:]
+    none = [None] * (9 + len(ctx.settings))
     if d_out is None and d_lse is None:
-        return (None, None, None, [None] * len(parameters), *[None] * (9 + len(ctx.settings)))
+        return None, None, None, [None] * len(parameters), None, *none
+    if block_table is not None:
+        raise _core.ShapeError(PAGED)
     d_out = torch.zeros_like(out) if d_out is None else d_out
-    found = attention_backward(d_out, d_lse, out, lse, q, k, v, parameters, *tensors, *ctx.settings)
-    d_q, d_k, d_v, *found = found
-    d_sinks = None if tensors[0] is None else found.pop(0)
-    return (d_q, d_k, d_v, _spread(found, parameters), d_sinks, *[None] * (8 + len(ctx.settings)))
+    d_q, d_k, d_v, *found = attention_backward(
+        d_out, d_lse, out, lse, q, k, v, parameters, sinks, *masks, *ctx.settings
+    )
+    d_sinks = None if sinks is None else found.pop(0)
+    return d_q, d_k, d_v, _spread(found, parameters), d_sinks, *none
 
 
+PAGED = "[attention] block_table: must not be given where gradients are wanted, as a paged cache has none"
 attention.register_autograd(_attention_backward, setup_context=_attention_context)
 
 
 # Query and key rows with parameters of their own.
 
 
-@torch.library.custom_op("bearing::turn", mutates_args=())
+@op("turn")
 def turn(
     x: Tensor,
     parameters: Sequence[Tensor],
@@ -278,7 +301,7 @@ def _(x, parameters, positions, first, encoding, side, layout):
     return x.new_empty((*x.shape[:3], _out_dim(encoding, x.shape[3])))
 
 
-@torch.library.custom_op("bearing::turn_backward", mutates_args=())
+@op("turn_backward")
 def turn_backward(
     d_y: Tensor,
     x: Tensor,
@@ -321,7 +344,7 @@ turn.register_autograd(_turn_backward, setup_context=_turn_context)
 # Encodings of the input.
 
 
-@torch.library.custom_op("bearing::add", mutates_args=())
+@op("add")
 def add(x: Tensor, parameters: Sequence[Tensor], positions: Optional[Tensor], first: int, encoding: str) -> Tensor:
     """x + p."""
     (one,) = build(encoding, _plain(parameters), arithmetic_of(x.dtype))
@@ -346,7 +369,7 @@ def _(x, parameters, positions, first, encoding):
     return None
 
 
-@torch.library.custom_op("bearing::add_backward", mutates_args=())
+@op("add_backward")
 def add_backward(
     d_x: Tensor, parameters: Sequence[Tensor], positions: Optional[Tensor], first: int, encoding: str
 ) -> list[Tensor]:
@@ -379,7 +402,7 @@ add.register_autograd(_add_backward, setup_context=_add_context)
 # The matrix of a bias.
 
 
-@torch.library.custom_op("bearing::bias_matrix", mutates_args=())
+@op("bias_matrix")
 def bias_matrix(
     parameters: Sequence[Tensor],
     q_positions: Optional[Tensor],
@@ -410,7 +433,7 @@ def _(parameters, q_positions, k_positions, q_first, k_first, encodings, heads, 
     return torch.empty((heads, q_len, k_len), dtype=dtype)
 
 
-@torch.library.custom_op("bearing::bias_matrix_backward", mutates_args=())
+@op("bias_matrix_backward")
 def bias_matrix_backward(
     d_bias: Tensor,
     parameters: Sequence[Tensor],

@@ -16,8 +16,11 @@ from typing import NamedTuple
 import torch
 import torch.distributed as dist
 from torch import Tensor
+from torch._subclasses.fake_tensor import FakeTensor
+from torch.fx.experimental.proxy_tensor import get_proxy_mode
 
 from .. import _core
+from .dispatch import is_transformed
 from .encoding import Encodings, build, encodings_of, forms_of, gradients, tensors_of
 from .functional import Layout, Positions, _autocast, positions_of
 from .ops import _plain, _spread, arithmetic_of
@@ -74,6 +77,7 @@ def ring_attention(
     or out to out_dtype, which may be torch.float32. Shards that no further process sees go no further. Results have the
     same bits every time. An argument that is refused on one process raises on all of them.
     """
+    _check_watchers(q)
     ring = Ring(group)
     failure: Exception | None = None
     call, tensors = None, ()
@@ -91,6 +95,15 @@ def ring_attention(
     route = Route(ring, shards, call.mask, call.window)
     out, lse = RingAttention.apply(ring, route, call, *tensors)
     return (out, lse) if return_lse else out
+
+
+def _check_watchers(q: Tensor) -> None:
+    """RuntimeError for what would lose the messages between processes, or derivatives."""
+    if is_transformed() or torch.jit.is_tracing() or get_proxy_mode() is not None or isinstance(q, FakeTensor):
+        raise RuntimeError(
+            "[ring_attention] runs eagerly alone, with autograd: it can neither be traced, nor be given to torch.func "
+            "or forward-mode derivatives, as processes exchange messages within it"
+        )
 
 
 class Call(NamedTuple):

@@ -12,9 +12,10 @@ from torch import Tensor, nn
 
 from .. import _core
 from . import ops
+from .dispatch import needs_op
 from .encoding import table_of
 from .functional import check_device
-from .rotary_probe import ROWS, Apply, Emission, Turn, deinterleaved, emit, for_length
+from .rotary_probe import ROWS, Apply, Emission, Turn, deinterleaved, emit, first_axes, for_length
 
 FEW = 2**15  # numbers, of some tokens: they fit the nearest caches
 
@@ -183,6 +184,7 @@ class Plan(NamedTuple):
     table: str
     layout: str
     deinterleaves: bool
+    axes: int  # of positions
 
     def serves(self, args: Sequence[Any]) -> bool:
         """Whether these are tensors to turn, and one embedding's cosines and sines for them."""
@@ -210,21 +212,26 @@ class Plan(NamedTuple):
         table = self.table
         if length is not TRAINED:
             table = for_length(table, angles.kind.trained_length, length.rows, length.seq_len)
-        if ops.needs_op(xs):
-            at = _spread(angles.at, xs[0].shape[0])
-            turned = ops.rotate(xs, at, 0, table, self.layout, False)
+        if needs_op(xs):
+            at = self._at(angles, xs[0].shape[0])
+            turned = ops.rotate(xs, at, 0, table, self.layout, False, None, None)
             if length.long is None:
                 return turned
-            short = ops.rotate(xs, at, 0, self.table, self.layout, False)
+            short = ops.rotate(xs, at, 0, self.table, self.layout, False, None, None)
             return [torch.where(length.long, x, y) for x, y in zip(turned, short, strict=True)]
         if sum(x.numel() for x in xs) > FEW or xs[0].dtype is not xs[-1].dtype:
-            return ops.rotate_now(xs, _spread(angles.at, xs[0].shape[0]), 0, table, self.layout, False)
+            return ops.rotate_now(xs, self._at(angles, xs[0].shape[0]), 0, table, self.layout, False, None, None)
         # In place on copies, as one call: what calls cost is more than what so few numbers do.
         turned = [x.clone() for x in xs]
         numbers = table_of(table, ops.arithmetic_of(xs[0].dtype))
-        at = angles.one if xs[0].shape[0] == 1 else _spread(angles.at, xs[0].shape[0])
+        at = angles.one if isinstance(angles.one, int) else self._at(angles, xs[0].shape[0])
         _core.rotate(numbers, *turned, at, layout=self.layout, threads=torch.get_num_threads())
         return turned
+
+    def _at(self, angles: Angles, batch: int) -> Tensor:
+        """Positions for so many sequences."""
+        at = first_axes(angles.at, self.axes)
+        return at.expand(*at.shape[:-2], batch, -1) if at.dim() > 1 and at.shape[-2] != batch else at
 
 
 def _plan(apply: Apply, called: dict[str, Any]) -> Plan | None:
@@ -240,7 +247,7 @@ def _plan(apply: Apply, called: dict[str, Any]) -> Plan | None:
     if table is None or xs[0].dim() not in (3, 4):
         return None
     check_device("rotate", *(x for x in xs if isinstance(x, Tensor)))
-    plan = Plan(len(xs), len(apply.marks), xs[0].shape[-1], table, layout, turn.deinterleaves)
+    plan = Plan(len(xs), len(apply.marks), xs[0].shape[-1], table, layout, turn.deinterleaves, turn.axes)
     return plan if angles.place == 0 and plan.serves([*xs, angles, *other]) else None
 
 
@@ -249,8 +256,3 @@ def _suits(x: Tensor, at: Tensor | None, layout: str) -> bool:
     if at is None or x.shape[-2 if layout == "bhtd" else -3] != at.shape[-1]:
         return False
     return at.dim() == 1 or at.shape[-2] == 1 or (x.dim() == 4 and x.shape[0] == at.shape[-2])
-
-
-def _spread(at: Tensor, batch: int) -> Tensor:
-    """Positions of one sequence for a whole batch."""
-    return at.expand(*at.shape[:-2], batch, -1) if at.dim() > 1 and at.shape[-2] != batch else at

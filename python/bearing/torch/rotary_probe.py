@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from .. import _core
-from .encoding import table_form
+from .encoding import table_form, table_of
 from .functional import rotate
 
 ROWS = 2048  # of a table: rows for other positions are computed when they are needed
@@ -48,6 +48,15 @@ class Emission(NamedTuple):
             "ta": points.t(),
             "bta": points.t()[None],
         }[self.order]
+
+    def takes(self, position_ids: Tensor) -> bool:
+        """Whether a call's positions have the axes of this way."""
+        shape = position_ids.shape
+        if self.order == "bt":
+            return len(shape) <= 2
+        if self.order == "abt":
+            return len(shape) == 2 or (len(shape) == 3 and shape[0] in (1, self.axes))
+        return len(shape) == len(self.order) and shape[-1] == self.axes
 
     def at(self, position_ids: Tensor) -> Tensor:
         """Positions as bearing takes them: [time], [batch, time] or [axes, batch, time]."""
@@ -81,6 +90,11 @@ class Turn(NamedTuple):
     partial: bool  # whether heads may be wider: what follows, or precedes, passes through
     deinterleaves: bool  # whether neighbours turn together but are returned in halves
     layout: str
+
+    @property
+    def axes(self) -> int:
+        """Of positions, the first ones: those behind turn nothing."""
+        return table_of(self.table, torch.float32).frequencies.axes
 
     def table_of(self, head_dim: int) -> str | None:
         """The table for heads of so many dimensions."""
@@ -123,21 +137,29 @@ def emit(
     return found if isinstance(found, tuple) else (found,)
 
 
-def emission_of(module: nn.Module, layer_type: str | None) -> Emission | None:
-    """How the embedding takes positions, found by trying; None if in no way that is known here."""
+def emissions_of(module: nn.Module, layer_type: str | None) -> list[Emission]:
+    """The ways in which the embedding takes positions, found by trying; none if in no way that is known here.
+
+    One, except where coordinates come last: such an embedding may take two of them and three, as its model has them.
+    """
     ways = [(axes, "abt", (axes, 6, 5)) for axes in (3, 2, 4)]
-    for axes, order, shape in [
-        *ways,
-        (1, "bt", (6, 5)),
-        (2, "ta", (5, 2)),
-        (2, "bta", (6, 5, 2)),
-    ]:
-        try:
-            cos = emit(module, torch.ones(shape, dtype=torch.long), layer_type)[0]
-        except REFUSALS:
-            continue
-        if cos.shape[:-1] in [(5,), (1, 5)] if order == "ta" else cos.shape[:-1] == (6, 5):
-            return Emission(axes, order, cos.dim(), cos.shape[-1], cos.is_complex())
+    for axes, order, shape in [*ways, (1, "bt", (6, 5))]:
+        found = _emission(module, layer_type, axes, order, shape)
+        if found is not None:
+            return [found]
+    last = [(2, "ta", (5, 2)), (3, "ta", (5, 3)), (2, "bta", (6, 5, 2)), (3, "bta", (6, 5, 3))]
+    return [found for way in last if (found := _emission(module, layer_type, *way)) is not None]
+
+
+def _emission(
+    module: nn.Module, layer_type: str | None, axes: int, order: str, shape: tuple[int, ...]
+) -> Emission | None:
+    try:
+        cos = emit(module, torch.ones(shape, dtype=torch.long), layer_type)[0]
+    except REFUSALS:
+        return None
+    if cos.shape[:-1] in [(5,), (1, 5)] if order == "ta" else cos.shape[:-1] == (6, 5):
+        return Emission(axes, order, cos.dim(), cos.shape[-1], cos.is_complex())
     return None
 
 
@@ -182,7 +204,8 @@ class Geometry(NamedTuple):
 def _shapes(emission: Emission, apply: Apply) -> Iterator[tuple[str, int, int]]:
     layouts = ["bhtd", "bthd"] if apply.axis is None else [apply.layout(emission.dims, apply.axis)]
     for layout, turned, more in itertools.product(layouts, (emission.width, 2 * emission.width), (4, 0)):
-        yield layout, turned, turned + more
+        if turned % 2 == 0:
+            yield layout, turned, turned + more
 
 
 def _geometries(rotary_dim: int, head_dim: int) -> Iterator[Geometry]:
@@ -289,12 +312,17 @@ def _agrees(
         at = emission.of(points * torch.tensor([1, 2, 3, 1])[: emission.axes, None])
         expected = _matrices(apply, turn.layout, turn.head_dim, emit(module, at, layer_type))
         units = torch.eye(turn.head_dim)[None, :, None].expand(-1, -1, len(points), -1)
-        got = rotate(units, rope=table, positions=emission.at(at))
+        got = rotate(units, rope=table, positions=first_axes(emission.at(at), turn.axes))
         got = deinterleaved(got) if turn.deinterleaves else got
         allowed = FAR_TOLERANCE * max(1, int(points.max()) / FAR[-1])
         if expected is None or not torch.allclose(expected, got[0].permute(1, 2, 0), rtol=0, atol=allowed):
             return False
     return True
+
+
+def first_axes(at: Tensor, axes: int) -> Tensor:
+    """Positions [axes, batch, time] without the axes that turn nothing; others as they are."""
+    return at[:axes] if at.dim() == 3 and at.shape[0] > axes else at
 
 
 def for_length(table: str, trained_length: int, rows: int, seq_len: int) -> str:

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from .. import _core
+from .dispatch import op
 from .encoding import Encodings, build, encodings_of, forms_of, gradients, tensors_of
 from .functional import Layout, Positions, _batch, check_device, positions_of
 from .ops import _at, _like, _optional, _plain, _spread, arithmetic_of
@@ -81,7 +82,7 @@ def add_values(
 # Scores.
 
 
-@torch.library.custom_op("bearing::add_scores", mutates_args=())
+@op("add_scores")
 def _scores(
     scores: Tensor,
     q: Optional[Tensor],
@@ -116,7 +117,7 @@ def _(scores, q, k, parameters, q_positions, k_positions, encodings, q_first, k_
     return scores.new_empty(scores.shape)
 
 
-@torch.library.custom_op("bearing::add_scores_backward", mutates_args=())
+@op("add_scores_backward")
 def _scores_backward(
     d_scores: Tensor,
     q: Optional[Tensor],
@@ -180,7 +181,7 @@ _scores.register_autograd(_scores_gradients, setup_context=_scores_context)
 # Values.
 
 
-@torch.library.custom_op("bearing::add_values", mutates_args=())
+@op("add_values")
 def _values(
     out: Tensor,
     p: Tensor,
@@ -211,7 +212,7 @@ def _(out, p, parameters, q_positions, k_positions, encodings, q_first, k_first,
     return out.new_empty(out.shape)
 
 
-@torch.library.custom_op("bearing::add_values_backward", mutates_args=())
+@op("add_values_backward")
 def _values_backward(
     d_out: Tensor,
     p: Tensor,

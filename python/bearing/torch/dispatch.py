@@ -1,0 +1,229 @@
+"""Who looks at a call, and how a custom op is reached for each of them.
+
+Nobody: the work is done without the op. Autograd, compilers, tracers and dispatch modes: the op itself. The
+transformations of ``torch.func`` and forward-mode derivatives have no door in custom ops: they get a
+``torch.autograd.Function`` around the op.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, get_args, get_type_hints
+
+import torch
+from torch import Tensor
+from torch.autograd import forward_ad
+from torch.utils._python_dispatch import is_in_torch_dispatch_mode
+from torch.utils._pytree import tree_leaves
+
+_C = torch._C
+
+
+def needs_op(tensors: Sequence[Tensor]) -> bool:
+    """Whether somebody watches: autograd, a compiler, a tracer, a mode, a transformation. If nobody does, an op's work
+    can be done without the op, which takes several times as long as turning one token."""
+    if torch.compiler.is_compiling() or is_in_torch_dispatch_mode() or _C._is_tracing() or is_transformed():
+        return True
+    grad = torch.is_grad_enabled()
+    for t in tensors:
+        if type(t) not in _PLAIN or t.is_meta or (grad and t.requires_grad):
+            return True
+    return False
+
+
+_PLAIN = (Tensor, torch.nn.Parameter)
+
+
+def is_transformed() -> bool:
+    """Whether a transformation of torch.func is at work, or a level of forward-mode derivatives."""
+    return _C._are_functorch_transforms_active() or forward_ad._current_level >= 0
+
+
+class Op:
+    """A functional custom op ``bearing::name``. Its arguments are tensors, lists of tensors and constants.
+
+    Without :meth:`register_autograd` its gradients have none of their own, and their backward says so.
+    """
+
+    def __init__(self, name: str, now: Callable[..., Any]) -> None:
+        self.name = name.removesuffix("_backward")
+        self.plain = now
+        self.custom = torch.library.custom_op(f"bearing::{name}", now, mutates_args=())
+        self.tangent: Callable[..., Any] | None = None
+        self.register_autograd(self._once, setup_context=lambda ctx, inputs, output: None)
+
+    def register_fake(self, fake: Callable[..., Any]) -> None:
+        """What comes out for tensors without numbers."""
+        self.custom.register_fake(fake)
+
+    def register_autograd(self, backward: Callable[..., Any], *, setup_context: Callable[..., None]) -> None:
+        """As the custom op's own method takes them."""
+        self.backward, self.setup_context = backward, setup_context
+        self.custom.register_autograd(backward, setup_context=setup_context)
+
+    def register_tangent(self, tangent: Callable[..., Any]) -> None:
+        """``tangent(ctx, *tangents)``: that of the output, of those of the arguments, each of them or None."""
+        self.tangent = tangent
+
+    def now(self, *args: Any) -> Any:
+        """The work without the op, where :func:`needs_op` says that nobody watches."""
+        try:
+            return self.plain(*args)
+        except (TypeError, RuntimeError) as error:
+            self._explain(args, error)
+            raise
+
+    def __call__(self, *args: Any) -> Any:
+        if torch.compiler.is_compiling():
+            return self.custom(*args)
+        try:
+            return self._watched(*args)
+        except (TypeError, RuntimeError) as error:
+            self._explain(args, error)
+            raise
+
+    def _watched(self, *args: Any) -> Any:
+        if _C._is_tracing() and torch.onnx.is_in_onnx_export():
+            raise RuntimeError(
+                f"[{self.name}] cannot be exported to ONNX, which has no such operator: export with dynamo=True and a "
+                f"custom_translation_table for torch.ops.bearing.{self.name}.default, or restore_rotary(model) first"
+            )
+        if not is_transformed():
+            return self.custom(*args)
+        call = _Call(self, args)
+        return call.shaped(_Transformed.apply(call, *call.flat))
+
+    def _explain(self, args: Sequence[Any], error: Exception) -> None:
+        """Raises what is wrong with an argument in the caller's words, if it is of another type than it must be."""
+        if str(error).startswith("["):
+            return
+        for (name, hint), value in zip(get_type_hints(self.plain).items(), args, strict=False):
+            wanted = _unlike(hint, value)
+            if wanted:
+                got = f"a tensor of {value.layout}" if isinstance(value, Tensor) else repr(value)
+                raise TypeError(f"[{self.name}] {_WORDS.get(name, name)}: must be {wanted}, got {got}") from error
+        devices = {x.device for x in tree_leaves(args) if isinstance(x, Tensor)}
+        if len(devices) > 1:
+            raise TypeError(
+                f"[{self.name}] tensors: must be on one device, got {' and '.join(map(str, devices))}"
+            ) from error
+
+    def _once(self, ctx: Any, *grads: Any) -> Any:
+        raise RuntimeError(
+            f"[{self.name}] has no second derivatives: differentiate it once, without create_graph, "
+            "and give torch.func.grad, hessian and the like no function that differentiates it again"
+        )
+
+
+_WORDS = {"first": "positions", "q_first": "q_positions", "k_first": "k_positions"}
+_KINDS: dict[Any, tuple[Any, str]] = {
+    str: (str, "a word"),
+    float: ((float, int), "a number"),
+    int: (int, "a whole number of 64 bits"),
+    bool: (bool, "True or False"),
+    torch.dtype: (torch.dtype, "a torch.dtype"),
+    Tensor: (Tensor, "a dense tensor"),
+}
+
+
+def _unlike(hint: Any, value: Any) -> str:
+    """What the value must be, if it is not of that type; nothing if it is."""
+    inner = get_args(hint)
+    if type(None) in inner:
+        wanted = "" if value is None else _unlike(inner[0], value)
+        return wanted and f"{wanted} or None"
+    if inner:
+        fits = isinstance(value, (list, tuple)) and not any(_unlike(inner[0], one) for one in value)
+        return "" if fits else f"a list, each of it {_KINDS[inner[0]][1]}"
+    kind, wanted = _KINDS[hint]
+    fits = isinstance(value, kind)
+    if fits and kind is Tensor:
+        fits = value.layout is torch.strided
+    if fits and kind is int:
+        fits = -(2**63) <= value < 2**63
+    return "" if fits else wanted
+
+
+class _Call:
+    """The arguments of a call as one flat list, and the way back."""
+
+    def __init__(self, op: Op, args: Sequence[Any]) -> None:
+        self.op = op
+        self.counts: list[int | None] = []  # of tensors in an argument that is a list of them
+        self.flat: list[Any] = []
+        self.output: type | None = None
+        for one in args:
+            several = isinstance(one, (list, tuple)) and all(isinstance(x, Tensor) for x in one)
+            self.counts.append(len(one) if several else None)
+            self.flat.extend(one if several else [one])
+
+    def nested(self, flat: Sequence[Any]) -> list[Any]:
+        """Flat values as the arguments are."""
+        rest = iter(flat)
+        return [next(rest) if count is None else [next(rest) for _ in range(count)] for count in self.counts]
+
+    def flattened(self, nested: Sequence[Any]) -> list[Any]:
+        """The way back; None stands for a list of None."""
+        flat: list[Any] = []
+        for count, one in zip(self.counts, nested, strict=True):
+            flat.extend([one] if count is None else [None] * count if one is None else one)
+        return flat
+
+    def several(self, output: Any) -> tuple[Any, ...]:
+        """What the op gives, or tangents of that, as a tuple."""
+        self.output = type(output)
+        return tuple(output) if isinstance(output, (list, tuple)) else (output,)
+
+    def shaped(self, outputs: tuple[Any, ...]) -> Any:
+        """The tuple as the op gives it."""
+        if self.output is list:
+            return list(outputs)
+        return outputs if self.output is tuple else outputs[0]
+
+
+class _Transformed(torch.autograd.Function):
+    """(call, flat arguments…) -> the op's outputs."""
+
+    @staticmethod
+    def forward(call, *flat):
+        return call.several(call.op.custom(*call.nested(flat)))
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        call, *flat = inputs
+        ctx.call = call
+        call.op.setup_context(ctx, call.nested(flat), call.shaped(output))
+
+    @staticmethod
+    def backward(ctx, *grads):
+        call = ctx.call
+        grads = (list(grads),) if call.output is list else grads
+        found = call.op.backward(ctx, *grads)
+        return None, *call.flattened(found if isinstance(found, tuple) else (found,))
+
+    @staticmethod
+    def jvp(ctx, _, *tangents):
+        call = ctx.call
+        found = None
+        if call.op.tangent is not None:
+            found = call.op.tangent(ctx, *call.nested(tangents))
+        if found is None:
+            raise RuntimeError(
+                f"[{call.op.name}] has no forward-mode derivatives of these arguments (torch.func.jvp, jacfwd, "
+                "torch.autograd.forward_ad): take reverse mode, as backward(), torch.func.vjp, grad and jacrev do"
+            )
+        return call.several(found)
+
+    @staticmethod
+    def vmap(info, in_dims, call, *flat):
+        """Call by call: an op has no axis more for those of vmap, and each of them may have its own arguments."""
+        results = []
+        for i in range(info.batch_size):
+            one = [x.select(dim, i) if isinstance(dim, int) else x for x, dim in zip(flat, in_dims[1:], strict=True)]
+            results.append(call.several(call.op(*call.nested(one))))
+        return tuple(torch.stack(column) for column in zip(*results, strict=True)), (0,) * len(results[0])
+
+
+def op(name: str) -> Callable[[Callable[..., Any]], Op]:
+    """The function as a custom op of that name."""
+    return lambda now: Op(name, now)

@@ -1,0 +1,117 @@
+"""Every argument of bearing.torch's functions as something that it must not be: an error of bearing's own, which names the
+function and the argument, with gradients and without."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import bearing
+import bearing.torch as bt
+import pytest
+import torch
+
+HEADS, TIME, DIM = 4, 6, 8
+ROPE = bt.Rope(bearing.Rope(head_dim=DIM, pairing="half"))
+T5 = bt.T5Bias(bearing.T5(buckets=8, max_distance=16, direction="causal"), HEADS)
+LEARNED = bt.LearnedPositions(bearing.Learned(length=9, dim=DIM))
+POPE = bt.Pope(bearing.Pope(head_dim=DIM), HEADS)
+SHAW = bt.Shaw(bearing.Shaw(clip=3), DIM)
+
+
+def rows(*more: int, wanted: bool) -> torch.Tensor:
+    return torch.randn(2, HEADS, TIME, *more, requires_grad=wanted)
+
+
+def calls(wanted: bool) -> dict[str, tuple[Any, dict[str, Any]]]:
+    """Right calls, with every argument by its name."""
+    q = rows(DIM, wanted=wanted)
+    at = {"q_positions": torch.arange(TIME), "k_positions": 0}
+    masks = {"k_lengths": torch.tensor([3, 4]), "key_mask": torch.ones(2, TIME, dtype=torch.bool)}
+    options = {"mask": "causal", "window": (3, -1), "scale": 0.3, "soft_cap": 1.0, "out_dtype": torch.float32}
+    given = {"q": q, "k": q, "v": q}
+    return {
+        "attention": (bt.attention, given | {"encodings": T5, "sinks": torch.zeros(HEADS)} | at | masks | options),
+        "linear_attention": (
+            bt.linear_attention,
+            given
+            | at
+            | {"mask": "causal", "feature_map": "relu", "normaliser": "sum", "epsilon": 0.1, "layout": "bhtd"},
+        ),
+        "rotate": (
+            lambda x, **rest: bt.rotate(x, **rest),
+            {"x": q, "rope": ROPE, "positions": torch.arange(TIME), "layout": "bhtd"},
+        ),
+        "merge": (
+            bt.merge,
+            {"part": q, "part_lse": rows(wanted=wanted), "out": rows(DIM, wanted=wanted), "lse": rows(wanted=False)},
+        ),
+        "turn": (bt.turn, {"encoding": POPE, "x": q, "positions": 3, "side": "key", "layout": "bhtd"}),
+        "add": (bt.add, {"encoding": LEARNED, "x": torch.randn(2, TIME, DIM), "positions": 2}),
+        "add_": (bt.add_, {"encoding": LEARNED, "x": torch.randn(2, TIME, DIM), "positions": 2}),
+        "bias_matrix": (
+            bt.bias_matrix,
+            {"encodings": T5, "heads": HEADS, "q_len": 4, "k_len": 5, "dtype": torch.float32},
+        ),
+        "add_scores": (
+            bt.add_scores,
+            {"encodings": SHAW, "scores": rows(TIME, wanted=wanted), "q": q, "k": q, "scale": 1.0, "layout": "bhtd"}
+            | at,
+        ),
+        "add_values": (
+            bt.add_values,
+            {"encodings": SHAW, "p": rows(TIME, wanted=wanted), "out": q, "layout": "bhtd"} | at,
+        ),
+        "score_mod": (bt.score_mod, {"encodings": T5, "q": q, "k": q, "scale": 1.0, "soft_cap": 1.0} | at),
+    }
+
+
+WRONG = [object(), "x", 2**70, [1, "x"], math.nan, torch.zeros(7), torch.zeros(2, 3).to_sparse(), b"x"]
+
+
+@pytest.mark.parametrize("wanted", [True, False], ids=["with gradients", "without"])
+@pytest.mark.parametrize("name", calls(False))
+def test_a_wrong_argument_is_named(name, wanted):
+    torch.manual_seed(1)
+    with torch.set_grad_enabled(wanted):
+        call, right = calls(wanted)[name]
+        call(**right)
+        for argument in right:
+            refused = 0
+            for wrong in WRONG:
+                try:
+                    call(**(right | {argument: wrong}))
+                except (TypeError, ValueError) as error:
+                    assert str(error).startswith("["), (argument, wrong, error)
+                    refused += 1
+            assert refused >= 4, argument
+
+
+@pytest.mark.parametrize(
+    ("wrong", "text"),
+    [
+        (lambda q: bt.rotate(q, rope=ROPE, layout=None), r"\[rotate\] layout: must be a word, got None"),
+        (lambda q: bt.rotate(q, rope="x"), r"\[rotate\] rope: must be a bearing.torch.Rope, .* got 'x'"),
+        (lambda q: bt.rotate(q, rope=ROPE, positions="x"), r"\[rotate\] positions: must be a tensor, an int or None"),
+        (lambda q: bt.attention(q, q, q, mask="none", scale="x"), r"\[attention\] scale: must be (a number|float)"),
+        (
+            lambda q: bt.attention(q, q, q, mask="none", q_positions=2**70),
+            r"\[attention\] q_positions: must be a whole",
+        ),
+        (
+            lambda q: bt.attention(q, q, q, mask="none", visible=[1, "x"]),
+            r"\[attention\] visible: must be (a dense tensor|an array)",
+        ),
+        (lambda q: bt.turn(POPE, q, side=1), r"\[turn\] side: must be a word, got 1"),
+        (lambda q: bt.bias_matrix(T5, heads=None, q_len=1, k_len=1), r"\[bias_matrix\] heads: must be a whole number"),
+        (
+            lambda q: bt.add_scores(SHAW, q[..., :6].to_sparse(), q=q, k=q),
+            r"scores: must be a dense tensor, got a tensor of",
+        ),
+        (lambda q: bt.score_mod(T5, q_positions=1.5), r"\[score_mod\] q_positions: must be a tensor, an int or None"),
+    ],
+)
+@pytest.mark.parametrize("wanted", [True, False], ids=["with gradients", "without"])
+def test_the_callers_word_is_used(wrong, text, wanted):
+    with pytest.raises(TypeError, match=text):
+        wrong(torch.randn(2, HEADS, TIME, DIM, requires_grad=wanted))
