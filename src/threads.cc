@@ -30,26 +30,21 @@ Index usable_cpus() {
 // it has run anything, a child must not touch it again.
 std::atomic<bool> used = false, forked = false;
 
-std::mutex& arenas_mutex() {
-  static std::mutex mutex;
-  return mutex;
-}
+std::mutex arenas_mutex;
 
-void watch_forks() {
-  static const int watched = pthread_atfork([] { arenas_mutex().lock(); }, [] { arenas_mutex().unlock(); },
-                                            [] {
-                                              if (used) forked = true;
-                                              arenas_mutex().unlock();
-                                            });
-  static_cast<void>(watched);  // without memory for it forks go unnoticed
-}
+// Asked for when the library is loaded: in a first call, another thread could fork just then. Without memory for it
+// forks go unnoticed.
+[[maybe_unused]] const int watched_forks = pthread_atfork([] { arenas_mutex.lock(); }, [] { arenas_mutex.unlock(); },
+                                                          [] {
+                                                            if (used) forked = true;
+                                                            arenas_mutex.unlock();
+                                                          });
 
 // oneTBB's arena for this many threads, the same one each time: entering it takes a fraction of a microsecond, making
 // one takes hundreds. It starts no thread before its first task, and is never destroyed, since executors are plain
 // values that nobody keeps count of. Null after a fork.
 tbb::task_arena* arena_of(Index workers) {
-  watch_forks();
-  const std::lock_guard lock(arenas_mutex());
+  const std::lock_guard lock(arenas_mutex);
   if (forked) return nullptr;
   // Slots beyond oneTBB's own limit stay empty, and asking for them makes it print a warning.
   const auto limit = tbb::global_control::active_value(tbb::global_control::max_allowed_parallelism);
