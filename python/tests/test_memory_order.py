@@ -38,6 +38,6 @@ def test_the_result_has_the_order_of_the_input(shape: tuple[int, ...], layout: s
 )
 def test_a_compiler_expects_that_order(x: torch.Tensor) -> None:
     table = bearing.torch.Rope(ROPE).table
-    torch.library.opcheck(ops.rotate, ([x], None, 3, table, "bhtd", False))
-    (turned,) = ops.rotate([x], None, 3, table, "bhtd", False)
+    torch.library.opcheck(torch.ops.bearing.rotate.default, ([x], None, 3, table, "bhtd", False, None, None))
+    (turned,) = ops.rotate([x], None, 3, table, "bhtd", False, None, None)
     torch.testing.assert_close(turned, bearing.torch.rotate(x.contiguous(), rope=ROPE, positions=3), rtol=0, atol=0)
