@@ -238,7 +238,7 @@ TEST(AttentionMasks, RowsThatSeeNothingAreZeroAndNeverNaN) {
   in.k.data = k.data(), in.v.data = v.data();
   std::vector<double> out(q_len * 8), lse(q_len);
   attention<double>(in, bhtd(out.data(), 1, 1, q_len, 8), dense(lse.data(), 1, 1, q_len), {}, data.options());
-  test::expect_close(out, truth.out, truth.score_size, k_len, "out");
+  test::expect_close(out, truth.out, truth.score_size, k_len, "out", truth.sizes.out);
 }
 
 }  // namespace
