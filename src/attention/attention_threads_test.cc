@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 #include <thread>
 
+#include "attention/linear_cases.hpp"
 #include "support/attention_encodings.hpp"
 #include "support/workers.hpp"
 
@@ -87,6 +88,25 @@ TEST(AttentionOnThreads, ADecodeStepGivesTheBitsOfOneThread) {
       c.q_first = 3000 - q_len, c.options.mask = Mask::causal;
       expect_bits_of_one_thread<float>(encoding, c);
       expect_bits_of_one_thread<Float16>(encoding, c);
+    }
+  }
+}
+
+TEST(AttentionOnThreads, LinearAttentionGivesTheBitsOfOneThread) {
+  for (const Mask mask : {Mask::none, Mask::causal}) {
+    test::LinearData<float> data({.batch = 2,
+                                  .heads = 4,
+                                  .kv_heads = 2,
+                                  .q_len = 200,
+                                  .k_len = 200,
+                                  .dim = 10,
+                                  .value_dim = 37,
+                                  .mask = mask,
+                                  .rope = true});
+    const std::vector<float> alone = data.all_bits({});
+    for (const Index workers : {2, 5}) {
+      test::Workers threads(workers);
+      EXPECT_TRUE(test::same_bits(data.all_bits(threads), alone)) << workers << " threads";
     }
   }
 }

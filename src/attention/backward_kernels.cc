@@ -105,11 +105,19 @@ HWY_INLINE void score_grads_impl(const ScoreRows<A>& rows) {
   });
 }
 
+// Of the scalar target GCC 12 makes vectors by itself, and fills their unused halves from the row after the last one,
+// where memory may end.
+#if HWY_TARGET == HWY_SCALAR && HWY_COMPILER_GCC_ACTUAL
+#define BEARING_OWN_VECTORS __attribute__((optimize("no-tree-vectorize")))
+#else
+#define BEARING_OWN_VECTORS
+#endif
+
 /// out [Rows, Vectors of D] += alpha · Σ_t left(i, t) · right[t]; left(i, t) is left[i·stride + t], or its transpose.
 /// Not inlined: GCC at -O3 then keeps all sums in registers.
 template <bool Transposed, int Rows, int Vectors, class D, class A>
-HWY_NOINLINE void product_block(D d, Index terms, A alpha, const A* left, Index left_stride, const A* right,
-                                Index right_stride, A* out, Index out_stride) {
+HWY_NOINLINE BEARING_OWN_VECTORS void product_block(D d, Index terms, A alpha, const A* left, Index left_stride,
+                                                    const A* right, Index right_stride, A* out, Index out_stride) {
   const Index n = static_cast<Index>(hn::Lanes(d));
   hn::Vec<D> sum[Rows][Vectors];
 #pragma GCC unroll 8
@@ -191,6 +199,7 @@ HWY_INLINE void row_products_impl(Index rows, Index dim, const A* a, Index a_str
 BEARING_BACKWARD_KERNELS(f32, float)
 BEARING_BACKWARD_KERNELS(f64, double)
 #undef BEARING_BACKWARD_KERNELS
+#undef BEARING_OWN_VECTORS
 
 }  // namespace bearing::attend::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();

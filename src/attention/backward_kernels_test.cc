@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "attention/kernels.hpp"
+#include "support/edge.hpp"
 #include "support/random.hpp"
 #include "support/targets.hpp"
 
@@ -63,6 +64,28 @@ TEST(BackwardKernels, ProductsOfEverySizeAndNothingBeside) {
         for (const Index terms : {0, 1, 17, 72}) {
           expect_products<float>(rows, dim, terms);
           expect_products<double>(rows, dim, terms);
+        }
+      }
+    }
+  });
+}
+
+template <class A>
+void expect_nothing_read_past(Index rows, Index dim, Index terms) {
+  // Rows side by side, so that the last number of each operand is the last of its memory.
+  test::AtTheEdge<A> left(numbers<A>(rows * terms, 1)), right(numbers<A>(terms * dim, 2));
+  test::AtTheEdge<A> out(std::vector<A>(static_cast<std::size_t>(rows * dim)));
+  attend::add_product<A>(rows, dim, terms, A(1), left.data(), terms, right.data(), dim, out.data(), dim);
+  attend::add_transposed_product<A>(rows, dim, terms, A(1), left.data(), rows, right.data(), dim, out.data(), dim);
+}
+
+TEST(BackwardKernels, ReadNothingPastTheirRows) {
+  test::on_every_target([] {
+    for (const Index rows : {1, 2, 6, 7}) {
+      for (const Index dim : {1, 2, 7, 8, 33}) {
+        for (const Index terms : {1, 2, 17}) {
+          expect_nothing_read_past<float>(rows, dim, terms);
+          expect_nothing_read_past<double>(rows, dim, terms);
         }
       }
     }

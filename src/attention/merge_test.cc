@@ -59,7 +59,7 @@ void expect_whole(const AttentionCase& c, const std::vector<Index>& borders) {
     merge_into(c, all.out, all.lse, part.out, part.lse);
   }
   const auto truth = test::attention_truth(data.problem(false), with(alibi_in_double));
-  test::expect_close(all.out, truth.out, truth.score_size, c.k_len, "merged out of " + describe(c));
+  test::expect_close(all.out, truth.out, truth.score_size, c.k_len, "merged out of " + describe(c), truth.sizes.out);
   test::expect_close(all.lse, truth.lse, truth.score_size, c.k_len, "merged lse of " + describe(c), 1);
 }
 

@@ -93,7 +93,7 @@ void expect_paged(const AttentionCase& c, Index block_size, const TermList<Compu
   const auto truth = test::attention_truth(data.problem(false), terms_in_double);
   const auto got = Paged<T>(data, block_size).forward(data, terms);
   const std::string what = describe(c) + ", blocks of " + std::to_string(block_size);
-  test::expect_close(got.out, truth.out, truth.score_size, c.k_len, "out of " + what);
+  test::expect_close(got.out, truth.out, truth.score_size, c.k_len, "out of " + what, truth.sizes.out);
   test::expect_close(got.lse, truth.lse, truth.score_size, c.k_len, "lse of " + what, 1);
 }
 

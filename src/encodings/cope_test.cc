@@ -163,7 +163,8 @@ TEST(Cope, PositionsDecideWhichKeysAreSeen) {
           cope, dense<const double>(some.e.data(), 1, 4, 1), 0,
           dense<const double>(&some.q[static_cast<std::size_t>(i)], 1), dense<const double>(some.k.data(), 7, 1),
           q_positions[static_cast<std::size_t>(i)], dense(k_positions.data(), 7), j, 0.7);
-      EXPECT_NEAR(s[static_cast<std::size_t>(i * 7 + j)], truth, 1e-14);  // seven gates, slopes of up to 10
+      // Seven gates of at most 1, their sum rounded seven times and each of them twice; slopes of up to 10.
+      EXPECT_NEAR(s[static_cast<std::size_t>(i * 7 + j)], truth, 9 * 7 * 10 * 0x1p-53);
     }
   }
   EXPECT_EQ(std::count(s.begin() + 7, s.begin() + 14, 0.0), 7);  // before all keys

@@ -96,6 +96,18 @@ TEST(Deberta, AgreesWithItsReferenceInScoresAndGradients) {
   }
 }
 
+TEST(Deberta, LongSumsAreRoundedByTheSizeOfTheirTerms) {
+  // 4,096 products of both signs, some of whose sums nearly vanish: relative to such a sum the rounding is anything.
+  const Index wide = 4096;
+  const Deberta deberta{.max_relative_positions = 3};
+  Params params(Params::Shapes{{heads, 2 * deberta.span(), wide}, {heads, 2 * deberta.span(), wide}});
+  const auto make = [&deberta]<class A>(Params& p) { return term<A>(deberta, p); };
+  const auto reference = [&deberta](const Params& p, const Score& s) {
+    return reference::deberta(deberta, p.value<3>(0), p.value<3>(1), s.h, s.q, s.k, s.m, s.n, s.scale);
+  };
+  test::expect_reference_scores(make, params, {{1, heads, heads, 9, 9, wide}}, reference);
+}
+
 TEST(Deberta, OneIndexIsTheOtherWithTheTableTurnedAround) {
   // paper: row clamp(−x + span), code: row clamp(x + span); apart from the ends they mirror each other.
   const Deberta code{.max_relative_positions = 8, .c2p = false};

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <vector>
 
+#include "support/edge.hpp"
 #include "support/random.hpp"
 #include "support/targets.hpp"
 
@@ -180,6 +181,28 @@ std::vector<Band> bands(Index rows, Index cols) {
           {n, 1, n},         {-5, 1, n},
           {0, n, rows},      {n / 3, n - n / 3, 2},
           {n / 4, 1, n},     {0, 1, 0}};
+}
+
+template <class A>
+void expect_nothing_read_past(Index m, Index n, Index dim) {
+  const auto numbers = [](Index count) { return std::vector<A>(static_cast<std::size_t>(count), A(0.5)); };
+  test::AtTheEdge<A> a(numbers(m * dim)), b(numbers(n * dim)), c(numbers(m * n));
+  multiply_nt<A>(m, n, dim, A(1), a.data(), dim, b.data(), dim, c.data(), n);
+  add_multiply_nn<A>(m, n, dim, A(1), c.data(), n, b.data(), dim, a.data(), dim);
+  add_multiply_tn<A>(m, n, dim, A(1), c.data(), n, a.data(), dim, b.data(), dim);
+}
+
+TEST(TileKernels, ReadNothingPastTheirRows) {
+  on_every_target([] {
+    for (const Index m : {1, 2, 5, 9}) {
+      for (const Index n : {1, 2, 7, 33}) {
+        for (const Index dim : {1, 2, 6, 17}) {
+          expect_nothing_read_past<float>(m, n, dim);
+          expect_nothing_read_past<double>(m, n, dim);
+        }
+      }
+    }
+  });
 }
 
 template <class A>

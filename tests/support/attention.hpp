@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "support/attention_sizes.hpp"
 #include "support/guarded.hpp"
 #include "support/random.hpp"
 #include "support/terms.hpp"
@@ -91,6 +92,7 @@ struct AttentionTruth {
   std::vector<double> out, lse, p;
   std::vector<double> d_q, d_k, d_v, d_sinks;
   double score_size = 0;  ///< the largest visible score
+  AttentionSizes sizes;   ///< of what is summed
 };
 
 /// A query's or a key's rows before and after every row encoding.
@@ -238,6 +240,7 @@ inline AttentionTruth attention_truth(const AttentionProblem& problem, const Ter
     const double lse = truth.lse[x / static_cast<std::size_t>(k_len)];
     if (truth.p[x] > 0x1p-40) truth.score_size = std::max(truth.score_size, std::abs(lse + std::log(truth.p[x])));
   }
+  truth.sizes = attention_sizes(in, problem.d_out, problem.d_lse, truth.p);
   if (problem.d_out.data == nullptr && problem.d_lse.data == nullptr) return truth;
 
   std::vector<double> d_scores, d_turned_q, d_turned_k;
@@ -416,7 +419,8 @@ class AttentionData {
   std::vector<A> d_lse_, sinks_;
 };
 
-/// How far a result in O may lie from the truth. `most`: the largest number of the tensor.
+/// How far a result in O may lie from the truth. `most`: the largest number of the tensor, or the largest size of what
+/// one of them is summed of.
 ///
 /// double: 2^-53 for each of some hundred roundings that scores of the size S, weights and their sums go through, and
 /// far below 1e-10. float: the promise is 2e-6 of the maximum (1e-5 beyond 1,024 keys) for scores of some units, which
@@ -451,7 +455,7 @@ void expect_attention(const AttentionData<T>& data, const AttentionTruth& truth,
                       const TermList<Compute<T>>& terms = {}) {
   const AttentionCase& c = data.the_case();
   const auto got = data.template forward<O>(terms);
-  expect_close(got.out, truth.out, truth.score_size, c.k_len, "out of " + describe(c));
+  expect_close(got.out, truth.out, truth.score_size, c.k_len, "out of " + describe(c), truth.sizes.out);
   expect_close(got.lse, truth.lse, truth.score_size, c.k_len, "lse of " + describe(c), 1);
 }
 
@@ -463,18 +467,18 @@ void expect_attention(const AttentionCase& c) {
 
 /// … and attention_backward() the gradients of q, k, v and the sinks. Those of parameters are the caller's to compare.
 ///
-/// A gradient sums as many products as a row of attention does, of numbers that have its errors, and subtracts
-/// d_o·o from d_o·v: it may lose two bits more, of the largest of its tensor or of 1 (d_out's size) where all cancel.
+/// A gradient sums products of two numbers that have the errors of a row of attention: one bit more, of the size of
+/// what is summed.
 template <class T, class O = T>
 void expect_attention_gradients(const AttentionData<T>& data, const AttentionTruth& truth,
                                 const TermList<Compute<T>>& terms = {}) {
   const AttentionCase& c = data.the_case();
   const auto got = data.template backward<O>(terms);
-  const double size = 4 * std::max(4.0, truth.score_size);
-  expect_close(got.d_q, truth.d_q, size, c.k_len, "d_q of " + describe(c), 0.1);
-  expect_close(got.d_k, truth.d_k, size, c.k_len, "d_k of " + describe(c), 0.1);
-  expect_close(got.d_v, truth.d_v, size, c.k_len, "d_v of " + describe(c), 0.1);
-  expect_close(got.d_sinks, truth.d_sinks, size, c.k_len, "d_sinks of " + describe(c), 0.1);
+  const double size = 2 * std::max(4.0, truth.score_size);
+  expect_close(got.d_q, truth.d_q, size, c.k_len, "d_q of " + describe(c), truth.sizes.d_q);
+  expect_close(got.d_k, truth.d_k, size, c.k_len, "d_k of " + describe(c), truth.sizes.d_k);
+  expect_close(got.d_v, truth.d_v, size, c.k_len, "d_v of " + describe(c), truth.sizes.d_v);
+  expect_close(got.d_sinks, truth.d_sinks, size, c.k_len, "d_sinks of " + describe(c), truth.sizes.d_sinks);
 }
 
 template <class T, class O = T>

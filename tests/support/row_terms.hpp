@@ -5,6 +5,7 @@
 #include <bearing/rows.hpp>
 #include <cmath>
 #include <cstring>
+#include <numeric>
 #include <string>
 #include <vector>
 
@@ -60,6 +61,11 @@ class RowData {
     if (c_.place == Place::offsets && c_.axes == 1) return Positions(c_.first);
     return Positions(dense(at_.data(), c_.axes, c_.batch, c_.time));
   }
+  /// … of token t alone.
+  Positions at(Index t) const {
+    if (c_.place == Place::offsets && c_.axes == 1) return Positions(c_.first + t);
+    return Positions(View<const double, 3>{at_.data() + t, {c_.axes, c_.batch, 1}, {c_.batch * c_.time, c_.time, 1}});
+  }
   template <class A>
   View<const A, 4> x() const {
     return view<A>(x_, x32_, c_.dim);
@@ -96,6 +102,7 @@ class RowData {
   }
 
   std::vector<double>& x_values() { return x_; }
+  const std::vector<double>& x_values() const { return x_; }
   const std::vector<double>& weight_values() const { return weights_; }
 
  private:
@@ -132,6 +139,16 @@ Index out_dim_of(const E& encoding, Index dim) {
   return dim;
 }
 
+/// The norm of every row of `dim` numbers, once for each of its `out_dim` results.
+inline std::vector<double> norms(const std::vector<double>& rows, Index dim, Index out_dim) {
+  std::vector<double> sizes;
+  for (auto row = rows.begin(); row != rows.end(); row += dim) {
+    const double norm = std::sqrt(std::inner_product(row, row + dim, row, 0.0));
+    sizes.insert(sizes.end(), static_cast<std::size_t>(out_dim), norm);
+  }
+  return sizes;
+}
+
 template <class A, class Make>
 std::vector<A> rows_of(const Make& make, Params& params, const RowCase& c, const RowData& data,
                        const Executor& on = {}) {
@@ -147,19 +164,20 @@ RowData row_data(const Make& make, Params& params, const RowCase& c) {
 }
 
 /// Angles are sums of products of positions below 2^7 with frequencies of some units: 2^-53 of them is 2^-45, and rows
-/// of elements below 1 move by no more than that times their norm. In float, where angles and sums are double, a row
-/// of `dim` elements is rounded a few times: 2^-21.
+/// move by no more than that times their norm, which is the size of what a result is summed of, however small it is.
+/// In float, where angles and sums are double, a row of `dim` elements is rounded a few times: 2^-21.
 template <class Make, class Reference>
 void expect_reference_rows(const Make& make, Params& params, const std::vector<RowCase>& cases,
                            const Reference& reference, double tolerance = 0x1p-42, double float_tolerance = 0x1p-21) {
   for (const RowCase& c : cases) {
     const RowData data = row_data(make, params, c);
     const std::vector<double> truth = data.reference(params, reference);
+    const std::vector<double> row_norms = norms(data.x_values(), c.dim, data.out_dim());
     on_every_target([&] {
       const std::vector<double> y64 = rows_of<double>(make, params, c, data);
       const std::vector<float> y32 = rows_of<float>(make, params, c, data);
       for (std::size_t x = 0; x < truth.size(); ++x) {
-        const double size = std::max(1.0, std::abs(truth[x]));
+        const double size = std::max({1.0, std::abs(truth[x]), row_norms[x]});
         ASSERT_NEAR(y64[x], truth[x], tolerance * size) << "double, element " << x << ", time " << c.time;
         ASSERT_NEAR(static_cast<double>(y32[x]), truth[x], float_tolerance * size) << "float, element " << x;
       }
@@ -218,27 +236,54 @@ void expect_row_gradients(const Make& make, Params& params, const std::vector<Ro
   }
 }
 
-/// Gradients in float are those in double, to 2^-18 of their largest: float rounds to 2^-24, and sums over some
-/// hundred rows of both signs lose a few bits more.
+/// The size of what is summed in each parameter's gradient: the largest element of what every token gives by itself,
+/// added up. The sum itself may cancel to nothing.
+template <class Make>
+std::vector<double> param_gradient_sizes(const Make& make, Params& params, const RowCase& c, const RowData& data) {
+  std::vector<double> sizes(params.count());
+  const auto encoding = make.template operator()<double>(params);
+  std::vector<double> room;
+  for (Index t = 0; t < c.time; ++t) {
+    const auto alone = [&](auto rows) {
+      rows.data += t * rows.stride[2], rows.shape[2] = 1;
+      return rows;
+    };
+    params.clear_grads();
+    turn_backward<double>(encoding, c.side, data.at(t), alone(data.x<double>()), alone(data.weights<double>()),
+                          alone(data.like_x(room)));
+    for (std::size_t p = 0; p < params.count(); ++p) {
+      double largest = 0;
+      for (const double g : params.grads(p)) largest = std::max(largest, std::abs(g));
+      sizes[p] += largest;
+    }
+  }
+  return sizes;
+}
+
+/// Gradients in float are those in double, to 2^-18 of the size of what is summed: float rounds to 2^-24, and sums over
+/// some hundred rows of both signs lose a few bits more. Of d_x, that size is the norm of d_y's row.
 template <class Make>
 void expect_float_row_gradients(const Make& make, Params& params, const std::vector<RowCase>& cases) {
   for (const RowCase& c : cases) {
     const RowData data = row_data(make, params, c);
+    const std::vector<double> sizes = param_gradient_sizes(make, params, c, data);
     const std::vector<double> d_x = backward_of<double>(make, params, c, data);
     const std::vector<float> d_x32 = backward_of<float>(make, params, c, data);
     std::ignore = backward_of<double>(make, params, c, data);
     std::vector<std::vector<double>> grads;
     for (std::size_t p = 0; p < params.count(); ++p) grads.push_back(params.grads(p));
     std::ignore = backward_of<float>(make, params, c, data);
-    const auto compare = [&](const std::vector<double>& f64, const std::vector<float>& f32) {
-      double largest = 1;
-      for (const double g : f64) largest = std::max(largest, std::abs(g));
+    const auto compare = [&](const std::vector<double>& f64, const std::vector<float>& f32, const auto& size) {
       for (std::size_t x = 0; x < f64.size(); ++x) {
-        ASSERT_NEAR(static_cast<double>(f32[x]), f64[x], 0x1p-18 * largest) << "element " << x << ", time " << c.time;
+        ASSERT_NEAR(static_cast<double>(f32[x]), f64[x], 0x1p-18 * std::max({1.0, std::abs(f64[x]), size(x)}))
+            << "element " << x << ", time " << c.time;
       }
     };
-    compare(d_x, d_x32);
-    for (std::size_t p = 0; p < params.count(); ++p) compare(grads[p], params.float_grads(p));
+    const std::vector<double> row_norms = norms(data.weight_values(), data.out_dim(), c.dim);
+    compare(d_x, d_x32, [&](std::size_t x) { return row_norms[x]; });
+    for (std::size_t p = 0; p < params.count(); ++p) {
+      compare(grads[p], params.float_grads(p), [&](std::size_t) { return sizes[p]; });
+    }
   }
 }
 

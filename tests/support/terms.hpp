@@ -1,6 +1,7 @@
 #pragma once
 
 #include <gtest/gtest.h>
+#include <algorithm>
 #include <bearing/scores.hpp>
 #include <cmath>
 #include <cstring>
@@ -37,6 +38,18 @@ class Params {
       grads_.emplace_back(size);
       float_grads_.emplace_back(size);
     }
+  }
+
+  /// The same without signs, for sizes of what is summed. Parameters of one sign cancel nothing and keep it.
+  Params absolute() const {
+    Params positive = *this;
+    for (std::size_t p = 0; p < count(); ++p) {
+      const auto [low, high] = std::minmax_element(values_[p].begin(), values_[p].end());
+      if (values_[p].empty() || *low >= 0 || *high <= 0) continue;
+      for (double& x : positive.values_[p]) x = std::abs(x);
+      for (float& x : positive.floats_[p]) x = std::abs(x);
+    }
+    return positive;
   }
 
   std::size_t count() const { return values_.size(); }
@@ -121,9 +134,20 @@ class ScoreData {
     q32_.assign(q_.begin(), q_.end());
     k32_.assign(k_.begin(), k_.end());
     weights32_.assign(weights_.begin(), weights_.end());
-    for (const double w : weights_) positive_weights_.push_back(std::abs(w));
     d_q.resize(q_.size());
     d_k.resize(k_.size());
+  }
+
+  /// The same places with queries, keys and weights without signs, for sizes of what is summed.
+  ScoreData absolute() const {
+    ScoreData positive = *this;
+    for (auto* numbers : {&positive.q_, &positive.k_, &positive.weights_}) {
+      for (double& x : *numbers) x = std::abs(x);
+    }
+    for (auto* numbers : {&positive.q32_, &positive.k32_, &positive.weights32_}) {
+      for (float& x : *numbers) x = std::abs(x);
+    }
+    return positive;
   }
 
   Positions q_positions() const { return positions(q_positions_, c_.q_len, c_.q_first); }
@@ -150,9 +174,6 @@ class ScoreData {
     } else {
       return bhtd<const float>(weights32_.data(), c_.batch, c_.heads, c_.q_len, c_.k_len);
     }
-  }
-  View<const double, 4> positive_weights() const {
-    return bhtd<const double>(positive_weights_.data(), c_.batch, c_.heads, c_.q_len, c_.k_len);
   }
   QueryKeyGrads<double> grads() {
     if (c_.dim == 0) return {};
@@ -211,7 +232,7 @@ class ScoreData {
   }
 
   ScoreCase c_;
-  std::vector<double> q_, k_, weights_, positive_weights_, q_positions_, k_positions_;
+  std::vector<double> q_, k_, weights_, q_positions_, k_positions_;
   std::vector<float> q32_, k32_, weights32_;
   std::array<double, max_axes> q_place_{}, k_place_{};
 };
@@ -252,22 +273,29 @@ std::vector<A> scores_of(const Make& make, Params& params, ScoreData& data, cons
   return s;
 }
 
-/// Double to `tolerance` relative to `size` (1 and the score's own), float to that times 2^29.
+/// Double to `tolerance`, float to that times 2^29, relative to the size of what is summed. For that stand 1, the score
+/// and the score of the same numbers without signs: products that cancel are rounded by their own size, and every
+/// instruction set adds them in another order. 2^-48 is 32 roundings, more than the features of a test's rows.
 template <class Make, class Reference>
 void expect_reference_scores(const Make& make, Params& params, const std::vector<ScoreCase>& cases,
                              const Reference& reference, double tolerance = 0x1p-48) {
   const double scale = 0.375;
+  Params positive_params = params.absolute();
   for (const ScoreCase& c : cases) {
-    ScoreData data(c);
+    ScoreData data(c), positive = data.absolute();
+    std::vector<double> truth, size;
+    over_scores(c, [&](Index b, Index h, Index i, Index j) {
+      truth.push_back(reference(params, data.at(b, h, i, j, scale)));
+      const double unsigned_score = reference(positive_params, positive.at(b, h, i, j, scale));
+      size.push_back(std::max({1.0, std::abs(truth.back()), std::abs(unsigned_score)}));
+    });
     on_every_target([&] {
       const std::vector<double> s64 = scores_of<double>(make, params, data, c, scale);
       const std::vector<float> s32 = scores_of<float>(make, params, data, c, scale);
       std::size_t x = 0;
       over_scores(c, [&](Index b, Index h, Index i, Index j) {
-        const double truth = reference(params, data.at(b, h, i, j, scale));
-        const double size = std::max(1.0, std::abs(truth));
-        ASSERT_NEAR(s64[x], truth, tolerance * size) << "double, score " << b << ' ' << h << ' ' << i << ' ' << j;
-        ASSERT_NEAR(static_cast<double>(s32[x]), truth, 0x1p29 * tolerance * size)
+        ASSERT_NEAR(s64[x], truth[x], tolerance * size[x]) << "double, score " << b << ' ' << h << ' ' << i << ' ' << j;
+        ASSERT_NEAR(static_cast<double>(s32[x]), truth[x], 0x1p29 * tolerance * size[x])
             << "float, score " << b << ' ' << h << ' ' << i << ' ' << j;
         ++x;
       });
@@ -324,26 +352,34 @@ void expect_gradients(const Make& make, Params& params, const std::vector<ScoreC
   }
 }
 
-/// Gradients in float are those in double, within 2^-18 of the size of what was summed, for which the gradient of
-/// all-positive weights stands: float rounds to 2^-24, and sums of sums of thousands lose a few bits more.
+/// Gradients in float are those in double, within 2^-18 of the size of what was summed, for which stand the gradients
+/// of the same weights without signs, and of weights, queries, keys and parameters without signs: float rounds to
+/// 2^-24, and sums of sums of thousands lose a few bits more.
 template <class Make>
 void expect_float_gradients(const Make& make, Params& params, const std::vector<ScoreCase>& cases,
                             double tolerance = 0x1p-18) {
+  Params positive_params = params.absolute();
   for (const ScoreCase& c : cases) {
-    ScoreData data(c);
+    ScoreData data(c), positive = data.absolute();
     const auto encoding64 = make.template operator()<double>(params);
-    params.clear_grads();
-    add_scores_backward(with(encoding64), data.inputs<double>(0.375), data.positive_weights());
-    std::vector<std::vector<double>> sizes;
-    for (std::size_t p = 0; p < params.count(); ++p) sizes.push_back(params.grads(p));
-    params.clear_grads();
-    add_scores_backward(with(encoding64), data.inputs<double>(0.375), data.weights<double>());
+    const auto grads_of = [&](const auto& encoding, Params& of, const auto& inputs, const auto& weights) {
+      of.clear_grads();
+      add_scores_backward(with(encoding), inputs, weights);
+      std::vector<std::vector<double>> grads;
+      for (std::size_t p = 0; p < of.count(); ++p) grads.push_back(of.grads(p));
+      return grads;
+    };
+    const auto sizes = grads_of(encoding64, params, data.inputs<double>(0.375), positive.weights<double>());
+    const auto positive_encoding = make.template operator()<double>(positive_params);
+    const auto unsigned_sizes =
+        grads_of(positive_encoding, positive_params, positive.inputs<double>(0.375), positive.weights<double>());
+    const auto truths = grads_of(encoding64, params, data.inputs<double>(0.375), data.weights<double>());
     const auto encoding32 = make.template operator()<float>(params);
     add_scores_backward(with(encoding32), data.inputs<float>(0.375), data.weights<float>());
     for (std::size_t p = 0; p < params.count(); ++p) {
-      for (std::size_t x = 0; x < params.grads(p).size(); ++x) {
-        const double truth = params.grads(p)[x];
-        const double size = std::max({1.0, std::abs(truth), std::abs(sizes[p][x])});
+      for (std::size_t x = 0; x < truths[p].size(); ++x) {
+        const double truth = truths[p][x];
+        const double size = std::max({1.0, std::abs(truth), std::abs(sizes[p][x]), std::abs(unsigned_sizes[p][x])});
         ASSERT_NEAR(static_cast<double>(params.float_grads(p)[x]), truth, tolerance * size)
             << "parameter " << p << " element " << x;
       }
