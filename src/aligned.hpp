@@ -6,6 +6,7 @@
 #include <limits>
 #include <memory>
 #include <new>
+#include <vector>
 
 #ifdef __linux__
 #include <sys/mman.h>
@@ -64,5 +65,27 @@ class AlignedArray {
   Index size_ = 0;
   std::size_t align_ = 64;
 };
+
+/// An allocator on 64-byte borders, so that no vector of the widest kind lies across two cache lines.
+template <class T>
+struct AlignedAllocator {
+  using value_type = T;
+  static constexpr std::align_val_t border{64};
+
+  AlignedAllocator() = default;
+  template <class U>
+  AlignedAllocator(const AlignedAllocator<U>&) {}
+
+  T* allocate(std::size_t n) {
+    if (n > std::numeric_limits<std::size_t>::max() / sizeof(T)) throw std::bad_array_new_length();
+    return static_cast<T*>(::operator new(n * sizeof(T), border));
+  }
+  void deallocate(T* data, std::size_t) { ::operator delete(data, border); }
+  bool operator==(const AlignedAllocator&) const = default;
+};
+
+/// A std::vector whose numbers begin on a 64-byte border.
+template <class T>
+using AlignedVector = std::vector<T, AlignedAllocator<T>>;
 
 }  // namespace bearing

@@ -5,6 +5,7 @@
 #include <bearing/attention.hpp>
 #include <vector>
 
+#include "aligned.hpp"
 #include "attention/call.hpp"
 #include "attention/keys.hpp"
 #include "attention/row_turner.hpp"
@@ -112,7 +113,8 @@ class ForwardWork {
   RowTurner<A> turner_;
   Diagonals<T> diagonals_;
   TileWork<A> tiles_;
-  std::vector<A> loaded_, turned_, scores_, out_, max_, sum_, rescale_;
+  AlignedVector<A> loaded_, turned_, scores_, out_;
+  std::vector<A> max_, sum_, rescale_;
   std::vector<Columns> sees_;
   std::vector<Index> row_first_, row_end_;
   Index b_ = 0, h_ = 0, row_ = 0, rows_ = 0;

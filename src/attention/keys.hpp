@@ -180,7 +180,7 @@ class HeadKeys {
   bool direct_values_, conceals_, cleared_ = false;
   Index b_ = -1, kv_head_ = -1;
   Index copied_block_ = -1;  ///< whose values are in cleared_values_
-  std::vector<A> packed_, copied_, loaded_, turned_;
+  AlignedVector<A> packed_, copied_, loaded_, turned_;
   AlignedArray<A> cleared_values_;
   std::vector<State> ready_;
 };
