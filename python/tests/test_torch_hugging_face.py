@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import importlib
 import os
 import sys
 
@@ -12,7 +13,7 @@ import bearing
 import pytest
 import torch
 import transformers
-from bearing.torch import ops, rotary_angles
+from bearing.torch import rotary_angles
 from bearing.torch.hugging_face import RotaryEmbedding, replace_rotary, restore_rotary
 
 SMALL = {
@@ -134,7 +135,7 @@ def make(name: str) -> torch.nn.Module:
     config = getattr(transformers, f"{kind}Config")
     if name in TOWERS:
         homes = {"Qwen2VLVision": "Qwen2Vision", "Qwen2_5_VLVision": "Qwen2_5_Vision"}
-        home = sys.modules[config.__module__.replace("configuration", "modeling")]
+        home = importlib.import_module(config.__module__.replace("configuration", "modeling"))
         model = getattr(home, f"{homes[name]}TransformerPretrainedModel" if name in homes else f"{kind}Model")
         return model(config(**TOWERS[name])).eval()
     if name in COORDINATES:
@@ -175,21 +176,6 @@ def assert_as_near(ours, own, exact):
     """Ours is at most twice as far from the same model in float64 as the model's own float32 is."""
     error, own_error = ((x.double() - exact).abs().max().item() for x in (ours, own))
     assert own_error > 0 and error <= 2 * own_error
-
-
-@pytest.fixture
-def rotations(monkeypatch):
-    """A list with an entry for each call that bearing has turned."""
-    calls = []
-    for owner, name in ((ops, "rotate"), (ops, "rotate_now"), (bearing._core, "rotate")):
-        own = getattr(owner, name)
-
-        def counting(*args, own=own, **rest):
-            calls.append(1)
-            return own(*args, **rest)
-
-        monkeypatch.setattr(owner, name, counting)
-    return calls
 
 
 @pytest.mark.parametrize("name", ALL)

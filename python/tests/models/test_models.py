@@ -12,12 +12,10 @@ from pathlib import Path
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 sys.path.insert(0, str(Path(__file__).parent))
 
-import bearing
 import pytest
 import small
 import torch
 import transformers
-from bearing.torch import ops
 from bearing.torch.hugging_face import RotaryEmbedding, replace_rotary, restore_rotary
 
 transformers.logging.set_verbosity_error()
@@ -94,21 +92,6 @@ def one_thread():
     torch.set_num_threads(1)
     yield
     torch.set_num_threads(threads)
-
-
-@pytest.fixture
-def rotations(monkeypatch):
-    """A list with an entry for each call that bearing has turned."""
-    calls = []
-    for owner, name in ((ops, "rotate"), (ops, "rotate_now"), (bearing._core, "rotate")):
-        own = getattr(owner, name)
-
-        def counting(*args, own=own, **rest):
-            calls.append(1)
-            return own(*args, **rest)
-
-        monkeypatch.setattr(owner, name, counting)
-    return calls
 
 
 @pytest.mark.parametrize("kind", small.types())
