@@ -165,7 +165,11 @@ class BackwardWork {
     return scores.data() + (row - slab.row) * stride_ + col - slab.origin;
   }
   /// Whether scores are products and nothing else, which need not be multiplied by the scale one by one.
-  bool products_alone() const;
+  bool products_alone() const {
+    const AttentionCall<T>& call = plan_->scores.call;
+    return call.acting.size == 0 && !(call.options.soft_cap > 0) && !plan_->scores.visibility.holes(b_) &&
+           call.late_scale();
+  }
   bool tiled() const { return plan_->scores.by_diagonal[static_cast<std::size_t>(b_)] == 0; }
   bool sums_diagonals() const { return want_params_ && !d_diagonals_.empty() && !tiled(); }
 

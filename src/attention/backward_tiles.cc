@@ -62,13 +62,6 @@ Columns BackwardWork<T, O>::rows_that_see(const Slab& slab, Columns cols) const 
   return rows;
 }
 
-template <class T, class O>
-bool BackwardWork<T, O>::products_alone() const {
-  const AttentionCall<T>& call = plan_->scores.call;
-  return call.acting.size == 0 && !(call.options.soft_cap > 0) && !plan_->scores.visibility.holes(b_) &&
-         call.late_scale();
-}
-
 /// S = c Q Kᵀ and dP = dO Vᵀ of a strip, for columns in the block of keys that is open.
 template <class T, class O>
 void BackwardWork<T, O>::strip_products(const Slab& slab, Index row, Index rows, Columns seen, Products wanted) {

@@ -184,6 +184,7 @@ HWY_INLINE void multiply_panel(Index rows, Index width, Index terms, A alpha, Fa
 template <class A>
 HWY_INLINE void add_combinations(Index rows, Index dim, Index terms, A alpha, const Factors<A>& left, const A* right,
                                  Index right_stride, A* out, Index out_stride) {
+  if (rows == 0) return;  // and out may be null
   HWY_ALIGN A panel[most_terms * panel_room<A>];
   for (Index first = 0; first < terms; first += most_terms) {
     const Index run = HWY_MIN(most_terms, terms - first);
