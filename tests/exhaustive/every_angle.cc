@@ -138,26 +138,26 @@ int run(const std::string& config, const std::string& path, const Walk& asked) {
   const auto size = static_cast<std::size_t>(rows_at_once * f.pairs());
   std::vector<Room> rooms(static_cast<std::size_t>(workers), Room{std::vector<float>(size), std::vector<float>(size)});
 
-  std::vector<Index> todo;
+  std::vector<Index> remaining;
   for (Index first = asked.from; first < asked.to; first += chunk) {
-    if (!results.done.contains(first)) todo.push_back(first);
+    if (!results.done.contains(first)) remaining.push_back(first);
   }
   const auto begun = std::chrono::steady_clock::now();
-  for (std::size_t i = 0; i < todo.size(); i += static_cast<std::size_t>(workers)) {
-    const auto count = std::min(static_cast<std::size_t>(workers), todo.size() - i);
+  for (std::size_t i = 0; i < remaining.size(); i += static_cast<std::size_t>(workers)) {
+    const auto count = std::min(static_cast<std::size_t>(workers), remaining.size() - i);
     std::vector<Found> found(count);
     parallel(on, static_cast<Index>(count), [&](Index n) {
       const auto k = static_cast<std::size_t>(n);
-      found[k] = walk(f, step, todo[i + k], std::min(todo[i + k] + chunk, asked.to), rooms[k]);
+      found[k] = walk(f, step, remaining[i + k], std::min(remaining[i + k] + chunk, asked.to), rooms[k]);
     });
     for (std::size_t k = 0; k < count; ++k) {
-      const Index end = std::min(todo[i + k] + chunk, asked.to);
-      results.done[todo[i + k]] = {end, found[k]};
-      file << line_of(todo[i + k], end, found[k]);
+      const Index end = std::min(remaining[i + k] + chunk, asked.to);
+      results.done[remaining[i + k]] = {end, found[k]};
+      file << line_of(remaining[i + k], end, found[k]);
     }
     if (!file.flush()) throw std::runtime_error(path + ": cannot be written");
     const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - begun;
-    const double share = static_cast<double>(i + count) / static_cast<double>(todo.size());
+    const double share = static_cast<double>(i + count) / static_cast<double>(remaining.size());
     std::fprintf(stderr, "\r%5.1f %%, %.0f s left ", share * 100, passed.count() * (1 / share - 1));
   }
   std::fputc('\n', stderr);
