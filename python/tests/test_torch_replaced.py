@@ -9,9 +9,9 @@ import pytest
 import torch
 import transformers
 from bearing.torch.hugging_face import replace_rotary
-from test_torch_hugging_face import GROUPED, SMALL, llama, one_thread, outputs, rotations, tokens
+from test_torch_hugging_face import GROUPED, SMALL, llama, one_thread, outputs, tokens
 
-__all__ = ["one_thread", "rotations"]  # fixtures
+__all__ = ["one_thread"]  # a fixture
 
 
 class Logits(torch.nn.Module):
