@@ -109,6 +109,7 @@ class BEARING_EXPORT Normal {
  public:
   explicit Normal(std::uint64_t seed) : state_(seed) {}
   double operator()();
+  double uniform();  ///< from 0 to 1, without 1
   Array array(Index heads, Index rows, Index cols);
 
  private:

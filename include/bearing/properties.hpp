@@ -41,7 +41,7 @@ struct Property {
 ///     memory                  numbers that stay in memory, and how they grow with the length
 ///
 /// Throws what make() throws for options that the encoding cannot serve, RangeError for heads·dim·length above 2^24.
-BEARING_EXPORT std::vector<Property> check(const Entry& entry, const SpecimenOptions& options = {});
+BEARING_EXPORT std::vector<Property> check(const Description& entry, const SpecimenOptions& options = {});
 
 /// How a count grows, from its increments between a length, four times and sixteen times that: "O(1)", "O(log L)",
 /// "O(sqrt L)", "O(L)", "O(L^2)", else "grows".
@@ -57,7 +57,7 @@ struct Comparison {
   Index parameters = 0;
 };
 /// Throws as check().
-BEARING_EXPORT Comparison compare(const Entry& entry, const SpecimenOptions& options = {});
+BEARING_EXPORT Comparison compare(const Description& entry, const SpecimenOptions& options = {});
 
 /// Something that is often said of an encoding, and what measuring it gives.
 struct Claim {

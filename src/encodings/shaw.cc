@@ -2,6 +2,7 @@
 #include <bearing/encodings/shaw.hpp>
 #include <bearing/error.hpp>
 
+#include "describe/describer.hpp"
 #include "terms/relation.hpp"
 #include "text.hpp"
 
@@ -190,5 +191,40 @@ Index ShawTerm<A>::scratch_size(Index rows, Index cols) const {
 
 template class ShawTerm<float>;
 template class ShawTerm<double>;
+
+void describe_shaw(Describer& to) {
+  to.home("shaw", {"Shaw et al.", 2018, "arXiv 1803.02155"});
+  to.record("Shaw", Shaw{},
+            "Relative position representations: a learned vector for each clipped distance, added to keys and to "
+            "values.\n\n"
+            "    s_ij <- s_ij + scale q_i K[rho]      o_i <- o_i + sum_j p_ij V[rho]\n"
+            "    rho = clip(n - m, -clip, clip) + clip\n\n"
+            "Shaw, Uszkoreit, Vaswani 2018, arXiv 1803.02155.")
+      .member("clip", &Shaw::clip, "Farther distances share the last row: the paper's k.")
+      .method("rows", &Shaw::rows, {}, "Of the tables: 2 clip + 1.")
+      .method("row", &Shaw::row, {"distance"}, "The row of a distance, key minus query; far ones share the ends.");
+  to.encoding<Shaw, 3, 3>(
+        "ShawTerm",
+        "Shaw's two sites, scores and values; either table may be left out.\n\n"
+        "    s_ij <- s_ij + scale q_i K[rho]      o_i <- o_i + sum_j p_ij V[rho]\n"
+        "    rho = clip(n - m, -clip, clip) + clip\n\n"
+        "key, value [2 clip + 1, dim], shared by all heads, or [heads, 2 clip + 1, dim]; row 0 is for keys `clip` or\n"
+        "more before the query. Positions are whole numbers.\n\nShaw, Uszkoreit, Vaswani 2018, arXiv 1803.02155.",
+        {Parameter("key", {or_one("heads"), {"2 clip + 1", &Shaw::rows}, "dim"}, "Vectors that meet the query.")
+             .starts(glorot())
+             .draws(normal(1))
+             .may_be_left_out(),
+         Parameter("value", {or_one("heads"), {"2 clip + 1", &Shaw::rows}, "value_dim"},
+                   "Vectors that join the values.")
+             .starts(glorot())
+             .draws(normal(1))
+             .may_be_left_out()},
+        make_with_spec<ShawTerm>)
+      .form(Form::rows_by_index)
+      .reads_content()
+      .called("shaw", "Shaw's relative positions", "vectors per distance meet queries, and join values",
+              [](const ExampleSize&) { return Shaw{}; })
+      .also({"shaw_relative", "relative_position_representations"});
+}
 
 }  // namespace bearing

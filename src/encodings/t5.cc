@@ -6,6 +6,7 @@
 #include <limits>
 #include <numeric>
 
+#include "describe/describer.hpp"
 #include "numeric/wide.hpp"
 #include "terms/checks.hpp"
 #include "text.hpp"
@@ -125,5 +126,50 @@ void T5Bias<A>::collect(Index, Index head, const A* d_params) const {
 
 template class T5Bias<float>;
 template class T5Bias<double>;
+
+template <>
+struct describe::Words<T5Direction> {
+  static constexpr const char* all[] = {"bidirectional", "causal"};
+};
+
+void describe_t5(Describer& to) {
+  to.home("t5", {"Raffel et al.", 2020, "arXiv 1910.10683"});
+  to.record("T5", T5{.direction = T5Direction::bidirectional},
+            "T5's relative bias: distances fall into buckets, exact near the query and logarithmically wider further "
+            "on.\n\n"
+            "    s_ij <- s_ij + table[bucket(n - m), h]\n\n"
+            "for a query at m, a key at n and head h, with a learned table [buckets, heads]: T5Bias.\n\n"
+            "T5 does not divide its scores by the root of dim: give attention() scale=1.\n\n"
+            "    t5 = bearing.T5(direction='bidirectional')\n"
+            "    out = bearing.attention(q, k, v, [bearing.T5Bias(t5, table)], mask='none', scale=1.0)\n\n"
+            "Raffel et al. 2020, arXiv 1910.10683.")
+      .member("buckets", &T5::buckets, "Of both sides together (a config's relative_attention_num_buckets).")
+      .member("max_distance", &T5::max_distance,
+              "Keys so many tokens away and further share the last bucket (relative_attention_max_distance).")
+      .member("direction", &T5::direction,
+              "'bidirectional' in encoders, whose later half of the buckets is for keys after the query; 'causal' in "
+              "decoders, where those share the bucket of distance 0 and are meant to be masked.");
+  to.encoding<T5, 2>("T5Bias",
+                     "T5's bias: table [buckets, heads], in most files called relative_attention_bias.weight.\n\n"
+                     "    s_ij <- s_ij + table[bucket(n - m), h]\n\n"
+                     "Positions are whole numbers. The first layer owns the table and all layers add it: add up their\n"
+                     "gradients.\n\nRaffel et al. 2020, arXiv 1910.10683.",
+                     {Parameter("table", {"buckets", "heads"}, "A number for each bucket and head.")
+                          .starts(constant(0))
+                          .draws(normal(1))},
+                     make_with_spec<T5Bias>)
+      .form(Form::distance)
+      .softmax_scale([](const T5&, Index) { return 1.0; })
+      .causal([](const T5& t5) { return t5.direction == T5Direction::causal; })
+      .called("t5", "T5 buckets, both directions", "a learned bias per range of distance",
+              [](const ExampleSize&) { return T5{.direction = T5Direction::bidirectional}; })
+      .also({"t5_bidirectional"})
+      .called("t5_causal", "T5 buckets, causal", "T5 buckets of a decoder",
+              [](const ExampleSize&) { return T5{.direction = T5Direction::causal}; });
+  to.function(
+      "t5_thresholds", t5_thresholds, {"spec"},
+      "The least |distance| of each bucket of one side, rising: buckets/2 numbers for both sides, buckets for one.");
+  to.function("t5_bucket", t5_bucket, {"spec", "distance"}, "The bucket of a distance, key minus query.");
+}
 
 }  // namespace bearing

@@ -34,24 +34,6 @@ Specimen make_alibi_learned(const SpecimenOptions& options) {
   return specimen_of(options, numbers, AlibiBias<double>(positive(options, numbers, 0.0625)));
 }
 
-template <T5Direction direction>
-Specimen make_t5(const SpecimenOptions& options) {
-  const Numbers numbers = numbers_of(options);
-  const T5 t5{.direction = direction};
-  Specimen specimen =
-      specimen_of(options, numbers, T5Bias<double>(t5, numbers->normal<2>({t5.buckets, options.heads}, 1)));
-  specimen.causal = direction == T5Direction::causal;
-  return specimen;
-}
-
-template <KerpleForm form>
-Specimen make_kerple(const SpecimenOptions& options) {
-  const Numbers numbers = numbers_of(options);
-  const Param<double, 1> r1 = positive(options, numbers, 0.5), r2 = positive(options, numbers, 0.25);
-  numbers->map(r2, [](double x) { return std::min(x, Kerple::most_power); });
-  return specimen_of(options, numbers, KerpleBias<double>({.form = form}, r1, r2));
-}
-
 Specimen make_fire(const SpecimenOptions& options) {
   const Numbers numbers = numbers_of(options);
   const Fire fire;
@@ -136,36 +118,26 @@ Specimen make_swin_v2(const SpecimenOptions& options) {
 
 }  // namespace
 
-void list_biases(std::vector<Entry>& all) {
+void list_biases(std::vector<Description>& all) {
   constexpr const char* press = "Press et al.";
-  constexpr const char* raffel = "Raffel et al.";
-  constexpr const char* chi = "Chi et al.";
   constexpr const char* swin = "Liu et al.";
-  all.insert(all.end(), {{"alibi", "ALiBi", press, 2022, "arXiv 2108.12409", "a score loses in proportion to distance",
-                          make_alibi},
-                         {"alibi_learned", "ALiBi with learned slopes", press, 2022, "arXiv 2108.12409",
-                          "ALiBi at rates that are learned", make_alibi_learned},
-                         {"t5", "T5 buckets, both directions", raffel, 2020, "arXiv 1910.10683",
-                          "a learned bias per range of distance", make_t5<T5Direction::bidirectional>},
-                         {"t5_causal", "T5 buckets, causal", raffel, 2020, "arXiv 1910.10683",
-                          "T5 buckets of a decoder", make_t5<T5Direction::causal>},
-                         {"kerple_log", "KERPLE, logarithmic", chi, 2022, "arXiv 2205.09921",
-                          "a score loses by the logarithm of distance", make_kerple<KerpleForm::logarithmic>},
-                         {"kerple_power", "KERPLE, power", chi, 2022, "arXiv 2205.09921",
-                          "a score loses by a power of distance", make_kerple<KerpleForm::power>},
-                         {"fire", "FIRE", "Li et al.", 2023, "arXiv 2310.04418",
-                          "a network of the distance within the length", make_fire},
-                         {"sandwich", "Sandwich", "Chi et al.", 2023, "arXiv 2212.10356",
-                          "products of sinusoids, as a bias", make_sandwich},
-                         {"forgetting", "forgetting attention", "Lin et al.", 2025, "arXiv 2503.02130",
-                          "a score loses what tokens between forget", make_forgetting},
-                         {"dense_bias", "dense bias", "-", 0, "-", "any matrix", make_dense_bias},
-                         {"swin", "Swin's window table", swin, 2021, "arXiv 2103.14030",
-                          "a learned bias per offset in a window", make_swin<Swin::ClassToken::none>},
-                         {"beit", "BEiT's table", "Bao et al.", 2022, "arXiv 2106.08254",
-                          "Swin's table with rows for the class token", make_swin<Swin::ClassToken::three_rows>},
-                         {"swin_v2", "Swin V2's network", "Liu et al.", 2022, "arXiv 2111.09883",
-                          "a network of the logarithm of the offset", make_swin_v2}});
+  all.insert(all.end(), {entry("alibi", "ALiBi", press, 2022, "arXiv 2108.12409",
+                               "a score loses in proportion to distance", make_alibi),
+                         entry("alibi_learned", "ALiBi with learned slopes", press, 2022, "arXiv 2108.12409",
+                               "ALiBi at rates that are learned", make_alibi_learned),
+                         entry("fire", "FIRE", "Li et al.", 2023, "arXiv 2310.04418",
+                               "a network of the distance within the length", make_fire),
+                         entry("sandwich", "Sandwich", "Chi et al.", 2023, "arXiv 2212.10356",
+                               "products of sinusoids, as a bias", make_sandwich),
+                         entry("forgetting", "forgetting attention", "Lin et al.", 2025, "arXiv 2503.02130",
+                               "a score loses what tokens between forget", make_forgetting),
+                         entry("dense_bias", "dense bias", "-", 0, "-", "any matrix", make_dense_bias),
+                         entry("swin", "Swin's window table", swin, 2021, "arXiv 2103.14030",
+                               "a learned bias per offset in a window", make_swin<Swin::ClassToken::none>),
+                         entry("beit", "BEiT's table", "Bao et al.", 2022, "arXiv 2106.08254",
+                               "Swin's table with rows for the class token", make_swin<Swin::ClassToken::three_rows>),
+                         entry("swin_v2", "Swin V2's network", "Liu et al.", 2022, "arXiv 2111.09883",
+                               "a network of the logarithm of the offset", make_swin_v2)});
 }
 
 }  // namespace bearing::inspect

@@ -69,26 +69,27 @@ Specimen make_index(const SpecimenOptions& options) {
 
 }  // namespace
 
-void list_inputs(std::vector<Entry>& all) {
+void list_inputs(std::vector<Description>& all) {
   constexpr const char* vaswani = "Vaswani et al.";
   constexpr const char* cape = "Likhomanenko et al.";
   using enum SinusoidalLayout;
-  all.insert(all.end(),
-             {{"learned", "learned positions", "Gehring et al.", 2017, "arXiv 1705.03122",
-               "a learned row for each position", make_learned},
-              {"sinusoidal", "sinusoidal", vaswani, 2017, "arXiv 1706.03762", "sines and cosines of the position",
-               make_sinusoidal<interleaved>},
-              {"sinusoidal_tensor2tensor", "sinusoidal, tensor2tensor's", vaswani, 2017, "arXiv 1706.03762",
-               "sines, then cosines, at slightly other frequencies", make_sinusoidal<tensor2tensor>},
-              {"sinusoidal_2d", "sinusoidal on two axes", "Carion et al.", 2020, "arXiv 2005.12872",
-               "half of the columns for each coordinate", make_sinusoidal_2d},
-              {"cape", "CAPE", cape, 2021, "arXiv 2106.03143", "sinusoids of positions that training moves", make_cape},
-              {"cape_2d", "CAPE on two axes", cape, 2021, "arXiv 2106.03143", "waves in many directions of an image",
-               make_cape_2d},
-              {"index", "index", "-", 0, "-", "the position itself, in every column", make_index<IndexForm::index>},
-              {"index_normalised", "normalised index", "-", 0, "-", "the position over the length",
-               make_index<IndexForm::normalised>},
-              {"index_binary", "binary index", "-", 0, "-", "the position's bits", make_index<IndexForm::binary>}});
+  all.insert(
+      all.end(),
+      {entry("learned", "learned positions", "Gehring et al.", 2017, "arXiv 1705.03122",
+             "a learned row for each position", make_learned),
+       entry("sinusoidal", "sinusoidal", vaswani, 2017, "arXiv 1706.03762", "sines and cosines of the position",
+             make_sinusoidal<interleaved>),
+       entry("sinusoidal_tensor2tensor", "sinusoidal, tensor2tensor's", vaswani, 2017, "arXiv 1706.03762",
+             "sines, then cosines, at slightly other frequencies", make_sinusoidal<tensor2tensor>),
+       entry("sinusoidal_2d", "sinusoidal on two axes", "Carion et al.", 2020, "arXiv 2005.12872",
+             "half of the columns for each coordinate", make_sinusoidal_2d),
+       entry("cape", "CAPE", cape, 2021, "arXiv 2106.03143", "sinusoids of positions that training moves", make_cape),
+       entry("cape_2d", "CAPE on two axes", cape, 2021, "arXiv 2106.03143", "waves in many directions of an image",
+             make_cape_2d),
+       entry("index", "index", "-", 0, "-", "the position itself, in every column", make_index<IndexForm::index>),
+       entry("index_normalised", "normalised index", "-", 0, "-", "the position over the length",
+             make_index<IndexForm::normalised>),
+       entry("index_binary", "binary index", "-", 0, "-", "the position's bits", make_index<IndexForm::binary>)});
 }
 
 }  // namespace bearing::inspect

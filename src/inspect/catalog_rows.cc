@@ -28,12 +28,6 @@ Param<double, 3> mixed_frequencies(const SpecimenOptions& options, const Numbers
   return {learned};
 }
 
-Specimen make_rope_mixed(const SpecimenOptions& options) {
-  const auto numbers = std::make_shared<Parameters>(options.seed);
-  const RopeMixed mixed{.head_dim = options.dim, .pairing = Pairing::interleaved};
-  return grid_rows(options, numbers, RopeMixedRows<double>(mixed, mixed_frequencies(options, numbers, mixed)));
-}
-
 Specimen make_cayley_string(const SpecimenOptions& options) {
   const auto numbers = std::make_shared<Parameters>(options.seed);
   const RopeMixed mixed{.head_dim = options.dim, .pairing = Pairing::interleaved};
@@ -97,22 +91,20 @@ Specimen make_temperature(const SpecimenOptions& options) {
 
 }  // namespace
 
-void list_rows(std::vector<Entry>& all) {
+void list_rows(std::vector<Description>& all) {
   constexpr const char* schenck = "Schenck et al.";
-  all.insert(all.end(), {{"rope_mixed", "RoPE-Mixed", "Heo et al.", 2024, "arXiv 2403.13298",
-                          "turns pairs by a learned mix of coordinates", make_rope_mixed},
-                         {"lie_rope", "LieRE", "Ostmeier et al.", 2024, "arXiv 2406.10322",
-                          "turns by the exponential of learned generators", make_lie_rope},
-                         {"cayley_string", "Cayley-STRING", schenck, 2025, "arXiv 2502.02562",
-                          "RoPE-Mixed in a learned basis", make_cayley_string},
-                         {"circulant_string", "Circulant-STRING", schenck, 2025, "arXiv 2502.02562",
-                          "turns by commuting, circulant generators", make_circulant_string},
-                         {"fope", "FoPE", "Hua et al.", 2024, "arXiv 2412.17739", "RoPE with a Fourier series per pair",
-                          make_fope},
-                         {"pope", "PoPE", "Gopalakrishnan et al.", 2025, "arXiv 2509.10534",
-                          "content gives lengths, position gives angles", make_pope},
-                         {"position_temperature", "position temperature", "Nakanishi", 2025, "arXiv 2501.19399",
-                          "queries grow with the logarithm of position", make_temperature}});
+  all.insert(all.end(), {entry("lie_rope", "LieRE", "Ostmeier et al.", 2024, "arXiv 2406.10322",
+                               "turns by the exponential of learned generators", make_lie_rope),
+                         entry("cayley_string", "Cayley-STRING", schenck, 2025, "arXiv 2502.02562",
+                               "RoPE-Mixed in a learned basis", make_cayley_string),
+                         entry("circulant_string", "Circulant-STRING", schenck, 2025, "arXiv 2502.02562",
+                               "turns by commuting, circulant generators", make_circulant_string),
+                         entry("fope", "FoPE", "Hua et al.", 2024, "arXiv 2412.17739",
+                               "RoPE with a Fourier series per pair", make_fope),
+                         entry("pope", "PoPE", "Gopalakrishnan et al.", 2025, "arXiv 2509.10534",
+                               "content gives lengths, position gives angles", make_pope),
+                         entry("position_temperature", "position temperature", "Nakanishi", 2025, "arXiv 2501.19399",
+                               "queries grow with the logarithm of position", make_temperature)});
 }
 
 }  // namespace bearing::inspect

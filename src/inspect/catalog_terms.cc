@@ -16,13 +16,6 @@
 namespace bearing::inspect {
 namespace {
 
-Specimen make_shaw(const SpecimenOptions& options) {
-  const Numbers numbers = numbers_of(options);
-  const Shaw shaw;
-  const Param<double, 2> key = numbers->normal<2>({shaw.rows(), options.dim}, 1);
-  return specimen_of(options, numbers, ShawTerm<double>(shaw, key, numbers->normal<2>({shaw.rows(), options.dim}, 1)));
-}
-
 template <BertRelativeType type>
 Specimen make_bert(const SpecimenOptions& options) {
   const Numbers numbers = numbers_of(options);
@@ -133,34 +126,31 @@ Specimen make_sam(const SpecimenOptions& options) {
 
 }  // namespace
 
-void list_terms(std::vector<Entry>& all) {
-  constexpr const char* shaw = "Shaw et al.";
+void list_terms(std::vector<Description>& all) {
   constexpr const char* huang = "Huang et al.";
   constexpr const char* he = "He et al.";
   constexpr const char* ke = "Ke et al.";
   all.insert(
       all.end(),
-      {{"shaw", "Shaw's relative positions", shaw, 2018, "arXiv 1803.02155",
-        "vectors per distance meet queries, and join values", make_shaw},
-       {"bert_relative_key", "BERT, relative_key", huang, 2020, "arXiv 2009.13658", "vectors per distance meet queries",
-        make_bert<BertRelativeType::relative_key>},
-       {"bert_relative_key_query", "BERT, relative_key_query", huang, 2020, "arXiv 2009.13658",
-        "vectors per distance meet queries and keys", make_bert<BertRelativeType::relative_key_query>},
-       {"wav2vec2_bert", "Wav2Vec2-BERT, relative_key", "Seamless team", 2023, "arXiv 2312.05187",
-        "vectors per distance, clipped, meet queries", make_wav2vec2_bert},
-       {"transformer_xl", "Transformer-XL", "Dai et al.", 2019, "arXiv 1901.02860",
-        "projected sinusoids of the distance meet queries", make_transformer_xl},
-       {"xlnet", "XLNet", "Yang et al.", 2019, "arXiv 1906.08237", "Transformer-XL's term, for keys on both sides",
-        make_xlnet},
-       {"deberta", "DeBERTa", he, 2021, "arXiv 2006.03654", "content meets distance both ways", make_deberta<0>},
-       {"deberta_v2", "DeBERTa v2 and v3", he, 2021, "arXiv 2006.03654", "DeBERTa with buckets of distance",
-        make_deberta<256>},
-       {"tupe", "TUPE-A", ke, 2021, "arXiv 2006.15595", "position meets position, apart from words", make_tupe<0>},
-       {"tupe_r", "TUPE-R", ke, 2021, "arXiv 2006.15595", "TUPE with T5 buckets", make_tupe<32>},
-       {"cope", "CoPE", "Golovneva et al.", 2024, "arXiv 2405.18719", "positions counted by gates of the content",
-        make_cope},
-       {"sam", "SAM's decomposed table", "Li et al.", 2022, "arXiv 2112.01526",
-        "vectors per row and column offset meet queries", make_sam}});
+      {entry("bert_relative_key", "BERT, relative_key", huang, 2020, "arXiv 2009.13658",
+             "vectors per distance meet queries", make_bert<BertRelativeType::relative_key>),
+       entry("bert_relative_key_query", "BERT, relative_key_query", huang, 2020, "arXiv 2009.13658",
+             "vectors per distance meet queries and keys", make_bert<BertRelativeType::relative_key_query>),
+       entry("wav2vec2_bert", "Wav2Vec2-BERT, relative_key", "Seamless team", 2023, "arXiv 2312.05187",
+             "vectors per distance, clipped, meet queries", make_wav2vec2_bert),
+       entry("transformer_xl", "Transformer-XL", "Dai et al.", 2019, "arXiv 1901.02860",
+             "projected sinusoids of the distance meet queries", make_transformer_xl),
+       entry("xlnet", "XLNet", "Yang et al.", 2019, "arXiv 1906.08237", "Transformer-XL's term, for keys on both sides",
+             make_xlnet),
+       entry("deberta", "DeBERTa", he, 2021, "arXiv 2006.03654", "content meets distance both ways", make_deberta<0>),
+       entry("deberta_v2", "DeBERTa v2 and v3", he, 2021, "arXiv 2006.03654", "DeBERTa with buckets of distance",
+             make_deberta<256>),
+       entry("tupe", "TUPE-A", ke, 2021, "arXiv 2006.15595", "position meets position, apart from words", make_tupe<0>),
+       entry("tupe_r", "TUPE-R", ke, 2021, "arXiv 2006.15595", "TUPE with T5 buckets", make_tupe<32>),
+       entry("cope", "CoPE", "Golovneva et al.", 2024, "arXiv 2405.18719", "positions counted by gates of the content",
+             make_cope),
+       entry("sam", "SAM's decomposed table", "Li et al.", 2022, "arXiv 2112.01526",
+             "vectors per row and column offset meet queries", make_sam)});
 }
 
 }  // namespace bearing::inspect

@@ -42,16 +42,16 @@ TEST(Catalog, EveryHeaderOfAnEncodingHasAnEntry) {
 
 TEST(Catalog, NamesAreUniqueAndFound) {
   std::set<std::string> names;
-  for (const Entry& entry : catalog()) {
-    EXPECT_TRUE(names.insert(entry.stem).second) << entry.stem;
-    EXPECT_EQ(find(entry.stem), &entry);
+  for (const Description& entry : catalog()) {
+    EXPECT_TRUE(names.insert(entry.name).second) << entry.name;
+    EXPECT_EQ(find(entry.name), &entry);
   }
   EXPECT_EQ(find("nothing"), nullptr);
 }
 
 TEST(Catalog, EveryExampleRunsAtItsSites) {
-  for (const Entry& entry : catalog()) {
-    SCOPED_TRACE(entry.stem);
+  for (const Description& entry : catalog()) {
+    SCOPED_TRACE(entry.name);
     const Specimen specimen = make(entry, small);
     const Tokens at = specimen.tokens(small.length);
     Normal normal(1);
@@ -69,8 +69,8 @@ TEST(Catalog, EveryExampleRunsAtItsSites) {
 }
 
 TEST(Catalog, SeedsDrawWhatIsLearnedAndNothingElse) {
-  for (const Entry& entry : catalog()) {
-    SCOPED_TRACE(entry.stem);
+  for (const Description& entry : catalog()) {
+    SCOPED_TRACE(entry.name);
     SpecimenOptions other = small;
     other.seed = 6;
     const Specimen one = make(entry, small), two = make(entry, other);
@@ -79,7 +79,7 @@ TEST(Catalog, SeedsDrawWhatIsLearnedAndNothingElse) {
     Normal normal(1);
     const Array q = normal.array(3, 16, 8), k = normal.array(3, 16, 8);
     const bool same = one.logits(at, at, q, k).values == two.logits(at, at, q, k).values;
-    if (std::string(entry.stem) == "forgetting") continue;  // its gates are data
+    if (std::string(entry.name) == "forgetting") continue;  // its gates are data
     EXPECT_EQ(same, one.parameters == 0);
   }
 }

@@ -28,14 +28,14 @@ constexpr std::array<Printed, 5> printed = {{{"sinusoidal", false, "moderate", f
 Verdict agrees(bool same) { return same ? Verdict::yes : Verdict::no; }
 
 /// Growth of what is held with the length and with the dimension: "O(L*d)".
-std::string held_growth(const Entry& entry) {
+std::string held_growth(const Description& entry) {
   const auto held = [&](Index length, Index dim) { return make(entry, {.dim = dim, .length = length}).held; };
   std::string by_length = growth(held(64, 64), held(256, 64), held(1024, 64));
   if (by_length == "O(L)") return held(256, 128) == 2 * held(256, 64) ? "O(L*d)" : "O(L)";
   return by_length;
 }
 
-Claim memory_claim(const Printed& row, const Entry& entry) {
+Claim memory_claim(const Printed& row, const Description& entry) {
   const std::string measured = held_growth(entry);
   const Index held = make(entry).held;
   std::string text =
@@ -61,7 +61,7 @@ Claim extrapolation_claim(const Printed& row, const Probe& probe) {
 std::vector<Claim> table_claims() {
   std::vector<Claim> all;
   for (const Printed& row : printed) {
-    const Entry& entry = *find(row.stem);
+    const Description& entry = *find(row.stem);
     const Probe probe(entry, {});
     const Property relative = check_relative(probe);
     const Index parameters = probe.specimen.parameters;

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "inspect/example.hpp"
 #include "text.hpp"
 
 // How the catalog's examples are made: parameters drawn from a seed, and an encoding of any sites behind the functions
@@ -135,18 +136,18 @@ Specimen specimen_of(const SpecimenOptions& options, const Numbers& numbers, E e
   return specimen;
 }
 
-/// The side of a square of `length` patches, at least 1.
-inline Index square_side(Index length) {
-  Index side = 1;
-  while ((side + 1) * (side + 1) <= length) ++side;
-  return side;
+inline Description entry(const char* stem, const char* title, const char* authors, int year, const char* source,
+                         const char* does, Specimen (*make)(const SpecimenOptions&)) {
+  Description one{stem, {}, title, does, {authors, year, source}, stem};
+  one.specimen = [make](const SpecimenOptions& options, const Record&) { return make(options); };
+  return one;
 }
 
 // The rows of the catalog, by site; each appends its own.
-void list_inputs(std::vector<Entry>& all);
-void list_rope(std::vector<Entry>& all);
-void list_rows(std::vector<Entry>& all);
-void list_biases(std::vector<Entry>& all);
-void list_terms(std::vector<Entry>& all);
+void list_inputs(std::vector<Description>& all);
+void list_rope(std::vector<Description>& all);
+void list_rows(std::vector<Description>& all);
+void list_biases(std::vector<Description>& all);
+void list_terms(std::vector<Description>& all);
 
 }  // namespace bearing::inspect

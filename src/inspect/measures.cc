@@ -121,15 +121,17 @@ Correlations correlations(View<const double, 2> words, View<const double, 2> pos
           products(position_q.head(0), word_k.head(0)), products(position_q.head(0), position_k.head(0))};
 }
 
+double Normal::uniform() {  // splitmix64's steps: any seed will do, 0 too
+  state_ += 0x9E3779B97F4A7C15u;
+  std::uint64_t z = state_;
+  z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
+  z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
+  return static_cast<double>((z ^ (z >> 31)) >> 11) * 0x1p-53;
+}
+
 double Normal::operator()() {
   double sum = -6;
-  for (int i = 0; i < 12; ++i) {  // splitmix64's steps: any seed will do, 0 too
-    state_ += 0x9E3779B97F4A7C15u;
-    std::uint64_t z = state_;
-    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
-    z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
-    sum += static_cast<double>((z ^ (z >> 31)) >> 11) * 0x1p-53;
-  }
+  for (int i = 0; i < 12; ++i) sum += uniform();
   return sum;
 }
 

@@ -37,7 +37,7 @@ void put_columns(const Array& from, Index first_column, Array& to) {  // [heads,
 
 }  // namespace
 
-Probe::Probe(const Entry& entry, const SpecimenOptions& options)
+Probe::Probe(const Description& entry, const SpecimenOptions& options)
     : specimen(make(entry, options)),
       input_only(specimen.input_rows && !specimen.turn_rows && !specimen.score_terms),
       score_only(!specimen.input_rows && !specimen.turn_rows) {}

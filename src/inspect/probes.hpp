@@ -9,7 +9,7 @@ namespace bearing::inspect {
 
 /// An example with content drawn from its seed.
 struct Probe {
-  Probe(const Entry& entry, const SpecimenOptions& options);
+  Probe(const Description& entry, const SpecimenOptions& options);
 
   Specimen specimen;
   bool input_only = false;  ///< acts on the input and nowhere else
@@ -48,15 +48,15 @@ std::string brief(double number);
 // The checks; each measures one property.
 Property check_unique(const Probe& probe);
 Property check_relative(const Probe& probe);
-Property check_decay(const Entry& entry, const SpecimenOptions& options);
+Property check_decay(const Description& entry, const SpecimenOptions& options);
 Property check_extensible(const Probe& probe);
-Property check_deterministic(const Entry& entry, const Probe& probe);
+Property check_deterministic(const Description& entry, const Probe& probe);
 Property check_bounded(const Probe& probe);
 Property check_norm(const Probe& probe);
 Property check_symmetric(const Probe& probe);
 Property check_shift_map(const Probe& probe);
-Property check_parameters(const Entry& entry, const SpecimenOptions& options);
-Property check_memory(const Entry& entry, const SpecimenOptions& options);
+Property check_parameters(const Description& entry, const SpecimenOptions& options);
+Property check_memory(const Description& entry, const SpecimenOptions& options);
 
 /// What happens past the length.
 struct PastLength {

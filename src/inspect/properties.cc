@@ -15,7 +15,7 @@ namespace {
 /// Squares of powers of two, so that an image's grid is whole.
 constexpr std::array<Index, 3> lengths = {64, 256, 1024};
 
-std::array<Index, 3> counts(const Entry& entry, SpecimenOptions options, Index Specimen::*count) {
+std::array<Index, 3> counts(const Description& entry, SpecimenOptions options, Index Specimen::*count) {
   std::array<Index, 3> all{};
   for (std::size_t i = 0; i < 3; ++i) {
     options.length = lengths[i];
@@ -24,7 +24,8 @@ std::array<Index, 3> counts(const Entry& entry, SpecimenOptions options, Index S
   return all;
 }
 
-Property count_property(const char* name, const Entry& entry, const SpecimenOptions& options, Index Specimen::*count) {
+Property count_property(const char* name, const Description& entry, const SpecimenOptions& options,
+                        Index Specimen::*count) {
   const Index here = make(entry, options).*count;
   const std::array<Index, 3> at = counts(entry, options, count);
   const std::string order = growth(at[0], at[1], at[2]);
@@ -73,15 +74,15 @@ std::string growth(Index at_length, Index at_fourfold, Index at_sixteenfold) {
   return near(1) ? "O(log L)" : near(2) ? "O(sqrt L)" : near(4) ? "O(L)" : near(16) ? "O(L^2)" : "grows";
 }
 
-Property check_parameters(const Entry& entry, const SpecimenOptions& options) {
+Property check_parameters(const Description& entry, const SpecimenOptions& options) {
   return count_property("parameters", entry, options, &Specimen::parameters);
 }
 
-Property check_memory(const Entry& entry, const SpecimenOptions& options) {
+Property check_memory(const Description& entry, const SpecimenOptions& options) {
   return count_property("memory", entry, options, &Specimen::held);
 }
 
-std::vector<Property> check(const Entry& entry, const SpecimenOptions& options) {
+std::vector<Property> check(const Description& entry, const SpecimenOptions& options) {
   check_size("check", options);
   const Probe probe(entry, options);
   return {check_unique(probe),
@@ -97,12 +98,12 @@ std::vector<Property> check(const Entry& entry, const SpecimenOptions& options) 
           check_memory(entry, options)};
 }
 
-Comparison compare(const Entry& entry, const SpecimenOptions& options) {
+Comparison compare(const Description& entry, const SpecimenOptions& options) {
   check_size("compare", options);
   const Probe probe(entry, options);
   const Property extensible = check_extensible(probe);
   const std::array<Index, 3> held = counts(entry, options, &Specimen::held);
-  return {.stem = entry.stem,
+  return {.stem = entry.name,
           .sites = sites(probe.specimen),
           .learnable = probe.specimen.parameters > 0,
           .extensible = extensible.verdict,

@@ -13,7 +13,7 @@ using test::expect_error;
 
 constexpr SpecimenOptions small = {.heads = 4, .dim = 16, .length = 64, .seed = 1};
 
-std::map<std::string, Property> checked(const Entry& entry, const SpecimenOptions& options = small) {
+std::map<std::string, Property> checked(const Description& entry, const SpecimenOptions& options = small) {
   std::map<std::string, Property> all;
   for (const Property& property : check(entry, options)) all.emplace(property.name, property);
   return all;
@@ -23,9 +23,9 @@ std::map<std::string, Property> checked(const char* stem, const SpecimenOptions&
 }
 
 TEST(Properties, ResultsOfEveryEncodingAreDeterministic) {
-  for (const Entry& entry : catalog()) {
+  for (const Description& entry : catalog()) {
     const Property p = checked(entry, {.heads = 2, .dim = 8, .length = 100}).at("deterministic");
-    EXPECT_EQ(p.verdict, Verdict::yes) << entry.stem << ": " << p.evidence;
+    EXPECT_EQ(p.verdict, Verdict::yes) << entry.name << ": " << p.evidence;
   }
 }
 

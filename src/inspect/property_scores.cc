@@ -129,7 +129,7 @@ struct Decays {
 
 }  // namespace
 
-Property check_decay(const Entry& entry, const SpecimenOptions& options) {
+Property check_decay(const Description& entry, const SpecimenOptions& options) {
   constexpr Index draws = 16;
   constexpr int seeds = 3;
   Decays before, after;
@@ -190,7 +190,7 @@ Property check_symmetric(const Probe& probe) {
   return {"symmetric", verdict, evidence, off};
 }
 
-Property check_deterministic(const Entry& entry, const Probe& probe) {
+Property check_deterministic(const Description& entry, const Probe& probe) {
   const SpecimenOptions& o = probe.options();
   const Index count = std::min<Index>(o.length, 96);  // more than one tile
   const Executor three{3, execute_backwards, nullptr}, one{1, execute_backwards, nullptr};

@@ -24,7 +24,7 @@ struct Options {
 };
 
 struct CheckReport {
-  const inspect::Entry* entry = nullptr;
+  const Description* entry = nullptr;
   inspect::SpecimenOptions size = {};
   inspect::Specimen specimen = {};
   std::vector<inspect::Property> properties = {};
@@ -32,9 +32,11 @@ struct CheckReport {
 };
 
 std::string to_text(const CheckReport& report, const Style& style) {
-  const inspect::Entry& entry = *report.entry;
-  const std::string source = entry.year > 0 ? fmt::format(" ({} {}, {})", entry.authors, entry.year, entry.source) : "";
-  std::string out = wrapped(fmt::format("{}: {}{}", entry.stem, entry.title, source), style.width, 0);
+  const Description& entry = *report.entry;
+  const std::string source =
+      entry.paper.year > 0 ? fmt::format(" ({} {}, {})", entry.paper.authors, entry.paper.year, entry.paper.source)
+                           : "";
+  std::string out = wrapped(fmt::format("{}: {}{}", entry.name, entry.title, source), style.width, 0);
   out += wrapped(fmt::format("acts on: {}; {} heads of {}, length {}, seed {}", inspect::sites(report.specimen),
                              report.size.heads, report.size.dim, report.size.length, report.size.seed),
                  style.width, 0);
@@ -51,7 +53,7 @@ std::string to_json(const CheckReport& report) {
   JsonWriter json;
   json.begin_object();
   json.member("schema", "bearing.check/1");
-  json.member("encoding", report.entry->stem);
+  json.member("encoding", report.entry->name);
   json.member("sites", inspect::sites(report.specimen));
   json.member("causal", report.specimen.causal);
   json.member("heads", report.size.heads);
@@ -112,7 +114,7 @@ void check_encoding(const Options& options) {
     report.size = report.specimen.options;  // an image's length is whole rows
   });
   for (inspect::Claim& claim : inspect::claims()) {
-    if (claim.stem == report.entry->stem) report.claims.push_back(std::move(claim));
+    if (claim.stem == report.entry->name) report.claims.push_back(std::move(claim));
   }
   deliver(options.out, options.json ? to_json(report) : to_text(report, output_style(options.out)));
   std::string failed;

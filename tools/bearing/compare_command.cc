@@ -77,22 +77,22 @@ std::string to_json(const CompareReport& report) {
 
 void compare_encodings(const Options& options) {
   CompareReport report{.size = options.size.parse()};
-  std::vector<const inspect::Entry*> entries;
+  std::vector<const Description*> entries;
   for (const std::string& stem : options.encodings) entries.push_back(&entry_of("compare", stem));
   if (entries.empty()) {
-    for (const inspect::Entry& entry : inspect::catalog()) entries.push_back(&entry);
+    for (const Description& entry : inspect::catalog()) entries.push_back(&entry);
   }
-  for (const inspect::Entry* entry : entries) {
+  for (const Description* entry : entries) {
     try {
       with_library_errors("compare", [&] { report.rows.push_back(inspect::compare(*entry, report.size)); });
     } catch (const UsageError& error) {
       if (!options.encodings.empty()) throw;
       // Of all, those that can serve this size; the others are named where they do no harm.
-      note(fmt::format("{} is left out: {}", entry->stem, error.what()));
+      note(fmt::format("{} is left out: {}", entry->name, error.what()));
     }
   }
   for (inspect::Claim& claim : inspect::claims()) {
-    const auto shown = [&](const inspect::Entry* entry) { return entry->stem == claim.stem; };
+    const auto shown = [&](const Description* entry) { return entry->name == claim.stem; };
     if (std::any_of(entries.begin(), entries.end(), shown)) report.claims.push_back(std::move(claim));
   }
   deliver(options.out, options.json ? to_json(report) : to_text(report, output_style(options.out)));

@@ -1,0 +1,28 @@
+#include "describe/describer.hpp"
+
+// One line for each page of docs/encodings/, in the order of the sites: input, query/key, score, none.
+#define BEARING_ENCODINGS(DESCRIBE) \
+  DESCRIBE(rope_mixed)              \
+  DESCRIBE(t5)                      \
+  DESCRIBE(kerple)                  \
+  DESCRIBE(shaw)
+
+namespace bearing {
+
+#define BEARING_DECLARE(NAME) void describe_##NAME(Describer& to);
+BEARING_ENCODINGS(BEARING_DECLARE)
+
+const Registry& registry() {
+  static const Registry all = [] {
+    Registry made;
+    Describer to(made);
+    to.settings("Grouped", Grouped{})
+        .member("group", &Grouped::group, "Heads that share a set of parameters: head h uses set h / group.");
+#define BEARING_DESCRIBE(NAME) describe_##NAME(to);
+    BEARING_ENCODINGS(BEARING_DESCRIBE)
+    return made;
+  }();
+  return all;
+}
+
+}  // namespace bearing
