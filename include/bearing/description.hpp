@@ -230,6 +230,7 @@ struct EncodingInfo {
   bool whole_rows = false;     ///< its tiles span all keys
   bool by_index = false;       ///< counts tokens; does not look at positions
   bool grouped = false;        ///< the setting `group` says how many heads share a set of parameters
+  bool by_hand = false;        ///< doors that hold tables have a class of their own for it: RoPE and xPos
   bool reads_content = false;  ///< the score looks at queries or keys
   std::function<bool(const Record& spec)> causal = {};  ///< meant for keys up to the query; null: no
   std::function<double(const Record& spec, Index dim)> softmax_scale = {};  ///< null: 1/√dim

@@ -241,6 +241,7 @@ class EncodingDescriber {
 
   EncodingDescriber& form(Form form) { return info_.form = form, *this; }
   EncodingDescriber& by_index() { return info_.by_index = true, *this; }
+  EncodingDescriber& by_hand() { return info_.by_hand = true, *this; }
   EncodingDescriber& reads_content() { return info_.reads_content = true, *this; }
   /// f(const Spec&) → bool.
   template <class F>

@@ -2,6 +2,7 @@
 
 // One line for each page of docs/encodings/, in the order of the sites: input, query/key, score, none.
 #define BEARING_ENCODINGS(DESCRIBE) \
+  DESCRIBE(rope)                    \
   DESCRIBE(rope_mixed)              \
   DESCRIBE(t5)                      \
   DESCRIBE(kerple)                  \

@@ -125,22 +125,24 @@ TEST(Properties, NopeHasNothingToMeasure) {
 
 /// ALiBi with something wrong in it.
 template <class Spoil>
-Entry spoiled(Spoil) {
-  return {"spoiled", "spoiled", "-", 0, "-", "-", [](const SpecimenOptions& options) {
-            Specimen specimen{.options = options};
-            specimen.score_terms = [](const Positions& q_positions, const Positions& k_positions, View<const double, 4>,
-                                      View<const double, 4>, View<double, 4> scores, const Executor& on) {
-              for (Index h = 0; h < scores.shape[1]; ++h) {
-                for (Index i = 0; i < scores.shape[2]; ++i) {
-                  for (Index j = 0; j < scores.shape[3]; ++j) {
-                    const double m = q_positions.real(0, 0, i), n = k_positions.real(0, 0, j);
-                    scores(0, h, i, j) += -std::abs(m - n) + Spoil{}(m, n, on);
-                  }
-                }
-              }
-            };
-            return specimen;
-          }};
+Description spoiled(Spoil) {
+  Description made{"spoiled", {}, "spoiled", "-", {"-", 0, "-"}, "-"};
+  made.specimen = [](const SpecimenOptions& options, const Record&) {
+    Specimen specimen{.options = options};
+    specimen.score_terms = [](const Positions& q_positions, const Positions& k_positions, View<const double, 4>,
+                              View<const double, 4>, View<double, 4> scores, const Executor& on) {
+      for (Index h = 0; h < scores.shape[1]; ++h) {
+        for (Index i = 0; i < scores.shape[2]; ++i) {
+          for (Index j = 0; j < scores.shape[3]; ++j) {
+            const double m = q_positions.real(0, 0, i), n = k_positions.real(0, 0, j);
+            scores(0, h, i, j) += -std::abs(m - n) + Spoil{}(m, n, on);
+          }
+        }
+      }
+    };
+    return specimen;
+  };
+  return made;
 }
 
 TEST(Properties, ChecksSeeWhatIsWrong) {
