@@ -2,6 +2,11 @@
 
 // One line for each page of docs/encodings/, in the order of the sites: input, query/key, score, none.
 #define BEARING_ENCODINGS(DESCRIBE) \
+  DESCRIBE(learned)                 \
+  DESCRIBE(sinusoidal)              \
+  DESCRIBE(sinusoidal_2d)           \
+  DESCRIBE(cape)                    \
+  DESCRIBE(index_encoding)          \
   DESCRIBE(rope)                    \
   DESCRIBE(rope_mixed)              \
   DESCRIBE(t5)                      \

@@ -12,7 +12,6 @@ Specimen make_nope(const SpecimenOptions& options) { return {.options = options}
 
 std::vector<Description> all_entries() {
   std::vector<Description> all = registry().descriptions();
-  list_inputs(all);
   list_rows(all);
   list_biases(all);
   list_terms(all);
