@@ -9,8 +9,15 @@
   DESCRIBE(index_encoding)          \
   DESCRIBE(rope)                    \
   DESCRIBE(rope_mixed)              \
+  DESCRIBE(alibi)                   \
   DESCRIBE(t5)                      \
   DESCRIBE(kerple)                  \
+  DESCRIBE(fire)                    \
+  DESCRIBE(sandwich)                \
+  DESCRIBE(forgetting)              \
+  DESCRIBE(dense_bias)              \
+  DESCRIBE(swin)                    \
+  DESCRIBE(swin_v2)                 \
   DESCRIBE(shaw)
 
 namespace bearing {

@@ -13,7 +13,6 @@ Specimen make_nope(const SpecimenOptions& options) { return {.options = options}
 std::vector<Description> all_entries() {
   std::vector<Description> all = registry().descriptions();
   list_rows(all);
-  list_biases(all);
   list_terms(all);
   all.push_back(entry("nope", "NoPE: no encoding", "Haviv et al.", 2022, "arXiv 2203.16634",
                       "nothing: the causal mask alone tells order", make_nope));

@@ -145,7 +145,6 @@ inline Description entry(const char* stem, const char* title, const char* author
 
 // The rows of the catalog, by site; each appends its own.
 void list_rows(std::vector<Description>& all);
-void list_biases(std::vector<Description>& all);
 void list_terms(std::vector<Description>& all);
 
 }  // namespace bearing::inspect
