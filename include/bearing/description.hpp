@@ -84,8 +84,8 @@ enum class Kind { truth, whole, number, word, list, record, tensor, positions };
 struct ValueType {
   Kind kind = Kind::number;
   bool optional = false;                      ///< may be nothing
-  std::vector<std::string> words = {};             ///< of a word
-  std::vector<ValueType> items = {};               ///< of a list: one, the type of each
+  std::vector<std::string> words = {};        ///< of a word
+  std::vector<ValueType> items = {};          ///< of a list: one, the type of each
   std::vector<std::type_index> records = {};  ///< of a record: the types that will do
   int rank = 0;                               ///< of a tensor; 0: any
 };
@@ -155,6 +155,8 @@ struct Extent {
   std::function<Index(const Record& spec, const Sizes& sizes)> size;
   std::string member =
       {};  ///< the spec's member that it is, if it is one: a door may read the member from an array's shape
+  /// Its size where it is any: what models have; null: the caller must say.
+  std::function<Index(const Record& spec, const Sizes& sizes)> usual = {};
   bool or_one = false;  ///< 1 will do for all; as the first axis it may then be left out
 };
 
@@ -173,11 +175,12 @@ struct Rule {
 struct ParameterInfo {
   std::string name, text;
   std::vector<Extent> extents;
-  Rule start;               ///< where training starts, as the authors have it
-  Rule drawn;               ///< what a trained one may look like, for examples
-  bool optional = false;    ///< may be left out
-  bool indices = false;     ///< whole numbers, without a gradient
-  bool learned = true;      ///< false: the model computes it for each call
+  Rule start;                                           ///< where training starts, as the authors have it
+  Rule drawn;                                           ///< what a trained one may look like, for examples
+  bool optional = false;                                ///< may be left out
+  bool indices = false;                                 ///< whole numbers, without a gradient
+  bool learned = true;                                  ///< false: the model computes it for each call
+  std::function<bool(const Record& spec)> wanted = {};  ///< whether a spec has it at all; null: always
   std::string for_truth{};  ///< what takes the truth values that somebody may give here, for the error
 
   BEARING_EXPORT std::size_t fewest() const;  ///< axes that must be given

@@ -40,6 +40,8 @@ struct NamedExtent : Extent {
   template <class F>
   requires std::is_class_v<F> NamedExtent(const char* called, F f) : Extent{called, std::move(f)} {}
 
+  NamedExtent(const char* called, Index (*f)(const Record&, const Sizes&)) : Extent{called, f} {}
+
   static Extent named(const char* called);
 };
 /// 1 will do for all of them.
@@ -60,6 +62,12 @@ struct Parameter : ParameterInfo {
   Parameter& starts(Rule rule) { return start = std::move(rule), *this; }
   Parameter& draws(Rule rule) { return drawn = std::move(rule), *this; }
   Parameter& may_be_left_out() { return optional = true, *this; }
+  /// Only specs of which it is true have it: f(const Record&).
+  template <class F>
+  Parameter& only_if(F f) {
+    wanted = f;
+    return may_be_left_out();
+  }
   /// Whole numbers, which the caller gives.
   Parameter& of_indices() { return indices = true, learned = false, *this; }
   /// The model computes it for each call.

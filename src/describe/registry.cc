@@ -9,6 +9,11 @@
   DESCRIBE(index_encoding)          \
   DESCRIBE(rope)                    \
   DESCRIBE(rope_mixed)              \
+  DESCRIBE(lie_rope)                \
+  DESCRIBE(string_rope)             \
+  DESCRIBE(fope)                    \
+  DESCRIBE(pope)                    \
+  DESCRIBE(position_temperature)    \
   DESCRIBE(alibi)                   \
   DESCRIBE(t5)                      \
   DESCRIBE(kerple)                  \
@@ -18,7 +23,14 @@
   DESCRIBE(dense_bias)              \
   DESCRIBE(swin)                    \
   DESCRIBE(swin_v2)                 \
-  DESCRIBE(shaw)
+  DESCRIBE(shaw)                    \
+  DESCRIBE(bert_relative)           \
+  DESCRIBE(transformer_xl)          \
+  DESCRIBE(xlnet)                   \
+  DESCRIBE(deberta)                 \
+  DESCRIBE(tupe)                    \
+  DESCRIBE(cope)                    \
+  DESCRIBE(sam)
 
 namespace bearing {
 
@@ -33,6 +45,9 @@ const Registry& registry() {
         .member("group", &Grouped::group, "Heads that share a set of parameters: head h uses set h / group.");
 #define BEARING_DESCRIBE(NAME) describe_##NAME(to);
     BEARING_ENCODINGS(BEARING_DESCRIBE)
+    to.home("nope", {"Haviv et al.", 2022, "arXiv 2203.16634"});
+    to.name({"nope", {"none"}, "NoPE: no encoding", "nothing: the causal mask alone tells order", {}, {}}).specimen =
+        [](const ExampleSize& size, const Record&) { return inspect::Specimen{.options = size}; };
     return made;
   }();
   return all;

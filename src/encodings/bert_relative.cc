@@ -2,6 +2,7 @@
 #include <bearing/encodings/bert_relative.hpp>
 #include <bearing/error.hpp>
 
+#include "describe/describer.hpp"
 #include "terms/relation.hpp"
 #include "text.hpp"
 
@@ -151,5 +152,75 @@ Index BertRelativeTerm<A>::scratch_size(Index rows, Index cols) const {
 
 template class BertRelativeTerm<float>;
 template class BertRelativeTerm<double>;
+
+template <>
+struct describe::Words<BertRelativeType> {
+  static constexpr const char* all[] = {"relative_key", "relative_key_query"};
+};
+
+namespace {
+
+void describe_records(Describer& to) {
+  to.record("BertRelative", BertRelative{},
+            "Vectors by distance for keys alone, as Hugging Face's BERT has them (position_embedding_type).\n\n"
+            "    s_ij <- s_ij + scale q_i E[rho]  (+ scale k_j E[rho] for relative_key_query)\n"
+            "    rho = m - n + max_position_embeddings - 1\n\n"
+            "Huang, Liang, Xu, Xiang 2020, arXiv 2009.13658, after Shaw, Uszkoreit, Vaswani 2018, arXiv 1803.02155.")
+      .member("max_position_embeddings", &BertRelative::max_position_embeddings, "Positions that the table serves.")
+      .member("position_embedding_type", &BertRelative::type, "Whether the vectors meet queries alone, or keys too.")
+      .method("rows", &BertRelative::rows, {}, "Of the table: 2 max_position_embeddings - 1.")
+      .method("row", &BertRelative::row, {"distance"},
+              "The row of a distance, key minus query. Raises RangeError for one that has none.");
+  to.record("Wav2Vec2BertRelative", Wav2Vec2BertRelative{},
+            "Vectors by clipped distance for keys, as Wav2Vec2-BERT has them.\n\n"
+            "    s_ij <- s_ij + scale q_i E[rho]        rho = clip(n - m, -left, right) + left\n\n"
+            "After Shaw, Uszkoreit, Vaswani 2018, arXiv 1803.02155.")
+      .member("left", &Wav2Vec2BertRelative::left, "A config's left_max_position_embeddings.")
+      .member("right", &Wav2Vec2BertRelative::right, "A config's right_max_position_embeddings.")
+      .method("rows", &Wav2Vec2BertRelative::rows, {}, "Of the table: left + right + 1.")
+      .method("row", &Wav2Vec2BertRelative::row, {"distance"},
+              "The row of a distance, key minus query; far ones share the ends.");
+}
+
+using Either = std::variant<BertRelative, Wav2Vec2BertRelative>;
+
+Index rows_of(const Record& spec, const Sizes&) {
+  return std::visit([](const auto& bert) { return bert.rows(); }, ValueOf<Either>::from(spec));
+}
+
+}  // namespace
+
+void describe_bert_relative(Describer& to) {
+  to.home("bert_relative", {"Huang et al.", 2020, "arXiv 2009.13658"});
+  describe_records(to);
+  const auto of_type = [](BertRelativeType type) {
+    return
+        [type](const ExampleSize& size) { return BertRelative{.max_position_embeddings = size.length, .type = type}; };
+  };
+  to.encoding<Either, 2>("BertRelativeTerm",
+                         "BERT's or Wav2Vec2-BERT's relative keys: table [spec.rows(), dim], shared by all heads.\n\n"
+                         "    s_ij <- s_ij + scale q_i E[rho]  (+ scale k_j E[rho] for relative_key_query)\n\n"
+                         "Positions are whole numbers; BERT's nearer to each other than max_position_embeddings.\n\n"
+                         "Huang, Liang, Xu, Xiang 2020, arXiv 2009.13658.",
+                         {Parameter("table", {{"spec.rows()", rows_of}, "dim"}, "A vector for each distance.")
+                              .starts(normal(0.02))
+                              .draws(normal(1))},
+                         []<class A>(const Either& either, const Param<A, 2>& table) {
+                           return std::visit([&](const auto& bert) { return BertRelativeTerm<A>(bert, table); },
+                                             either);
+                         })
+      .form(Form::rows_by_index)
+      .reads_content()
+      .called("bert_relative_key", "BERT, relative_key", "vectors per distance meet queries",
+              of_type(BertRelativeType::relative_key))
+      .also({"relative_key"})
+      .called("bert_relative_key_query", "BERT, relative_key_query", "vectors per distance meet queries and keys",
+              of_type(BertRelativeType::relative_key_query))
+      .also({"relative_key_query"})
+      .called("wav2vec2_bert", "Wav2Vec2-BERT, relative_key", "vectors per distance, clipped, meet queries",
+              [](const ExampleSize&) { return Wav2Vec2BertRelative{}; })
+      .published({"Seamless team", 2023, "arXiv 2312.05187"})
+      .also({"wav2vec2_bert_relative"});
+}
 
 }  // namespace bearing

@@ -3,6 +3,7 @@
 #include <bearing/error.hpp>
 #include <cmath>
 
+#include "describe/describer.hpp"
 #include "terms/checks.hpp"
 #include "terms/tile_kernels.hpp"
 #include "text.hpp"
@@ -334,5 +335,60 @@ Index DebertaTerm<A>::scratch_size(Index rows, Index cols) const {
 
 template class DebertaTerm<float>;
 template class DebertaTerm<double>;
+
+template <>
+struct describe::Words<DebertaIndex> {
+  static constexpr const char* all[] = {"code", "paper"};
+};
+
+void describe_deberta(Describer& to) {
+  to.home("deberta", {"He et al.", 2021, "arXiv 2006.03654"});
+  to.record(
+        "Deberta", Deberta{},
+        "DeBERTa's disentangled attention: content meets position twice, as query (c2p) and as key (p2c).\n\n"
+        "    s_ij <- s_ij + scale [q_i Kr[d] + k_j Qr[d']]        d = clamp(bucket(m - n) + span, 0, 2 span - 1)\n\n"
+        "He, Liu, Gao, Chen 2021, arXiv 2006.03654; v3: arXiv 2111.09543.")
+      .member("max_relative_positions", &Deberta::max_relative_positions,
+              "Where a config says -1, its max_position_embeddings.")
+      .member("position_buckets", &Deberta::position_buckets, "0 for none (-1 in a config).")
+      .member("c2p", &Deberta::c2p, "Whether content meets position as query.")
+      .member("p2c", &Deberta::p2c, "Whether content meets position as key.")
+      .member("index", &Deberta::index, "'code' takes d' = d, as models were trained, 'paper' the bucket of n - m.")
+      .method("span", &Deberta::span, {}, "Half the rows of the tables.");
+  const NamedExtent rows("2 span", [](const Record& spec, const Sizes&) { return 2 * spec.as<Deberta>()->span(); });
+  const auto buckets = [](Index count) {
+    return [count](const ExampleSize&) { return Deberta{.position_buckets = count}; };
+  };
+  to.encoding<Deberta, 3, 3>(
+        "DebertaTerm",
+        "Both of DeBERTa's terms.\n\n"
+        "    s_ij <- s_ij + scale [q_i Kr[d] + k_j Qr[d']]\n\n"
+        "key is Kr, query is Qr, [heads, 2 spec.span(), dim]: the relative embeddings after their projections; None "
+        "for a\n"
+        "term that the spec switches off. scale is the caller's: deberta_softmax_scale(spec, dim).\n\n"
+        "He, Liu, Gao, Chen 2021, arXiv 2006.03654.",
+        {Parameter("key", {"heads", rows, "dim"}, "Kr: relative embeddings, projected as keys.")
+             .starts(normal(0.02))
+             .draws(normal(1))
+             .may_be_left_out(),
+         Parameter("query", {"heads", rows, "dim"}, "Qr: relative embeddings, projected as queries.")
+             .starts(normal(0.02))
+             .draws(normal(1))
+             .may_be_left_out()},
+        make_with_spec<DebertaTerm>)
+      .form(Form::rows_by_index)
+      .reads_content()
+      .softmax_scale(deberta_softmax_scale)
+      .called("deberta", "DeBERTa", "content meets distance both ways", buckets(0))
+      .called("deberta_v2", "DeBERTa v2 and v3", "DeBERTa with buckets of distance", buckets(256))
+      .also({"deberta_v3"});
+  to.function(
+      "deberta_bucket", deberta_bucket, {"spec", "distance"},
+      "The bucket of a key at a distance n - m: key minus query, as everywhere here. The bucket has DeBERTa's own\n"
+      "sign, query minus key, positive for keys before the query: make_log_bucket_position(r) is\n"
+      "deberta_bucket(spec, -r).");
+  to.function("deberta_softmax_scale", deberta_softmax_scale, {"spec", "dim"},
+              "1/sqrt(dim (1 + terms)): the softmax scale of every product in the score.");
+}
 
 }  // namespace bearing

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <numbers>
 
+#include "describe/describer.hpp"
 #include "encodings/head_sets.hpp"
 
 namespace bearing {
@@ -92,5 +93,36 @@ void PopeRows<A>::collect(Index, Index head, const A* d_params) const {
 
 template class PopeRows<float>;
 template class PopeRows<double>;
+
+void describe_pope(Describer& to) {
+  to.home("pope", {"Gopalakrishnan et al.", 2025, "arXiv 2509.10534"});
+  to.record(
+        "Pope", Pope{},
+        "PoPE, polar coordinates: each element's length from the content alone, its angle from the position alone.\n\n"
+        "    score = sum_c softplus(q_c) softplus(k_c) cos((n - m) w_c + delta_c),   w_c = base^(-c/head_dim)\n\n"
+        "Gopalakrishnan, Csordas, Schmidhuber, Mozer 2025, arXiv 2509.10534.")
+      .member("head_dim", &Pope::head_dim, "Of a head.")
+      .member("base", &Pope::base, "Of the frequencies.");
+  const Rule drawn{"negative, in radians", [](const Filling& all) {
+                     normal(1).fill(all);
+                     for (double& number : all.numbers) number = -std::abs(number);
+                   }};
+  to.encoding_with<Pope, Grouped, 2>(
+        "PopeRows",
+        "PoPE: rows [head_dim] become [2 head_dim], cos and sin of element c at 2c and 2c + 1.\n\n"
+        "    q_c at m -> softplus(q_c) (cos m w_c, sin m w_c)\n"
+        "    k_c at n -> softplus(k_c) (cos(n w_c + delta_c), sin(n w_c + delta_c))\n\n"
+        "offsets: delta [sets, head_dim], held within [-2 pi, 0], or None for 0. Head h uses set h / group, as in\n"
+        "RopeMixedRows.\n\nGopalakrishnan, Csordas, Schmidhuber, Mozer 2025, arXiv 2509.10534.",
+        {Parameter("offsets", {"sets", "head_dim"}, "delta, in radians.")
+             .starts(constant(0))
+             .draws(drawn)
+             .may_be_left_out()},
+        make_grouped<PopeRows>)
+      .out_dim([](const Pope&, Index dim) { return 2 * dim; })
+      .called("pope", "PoPE", "content gives lengths, position gives angles",
+              [](const ExampleSize& size) { return Pope{.head_dim = size.dim}; })
+      .also({"polar"});
+}
 
 }  // namespace bearing

@@ -2,6 +2,7 @@
 #include <bearing/encodings/sam.hpp>
 #include <bearing/error.hpp>
 
+#include "describe/describer.hpp"
 #include "tensor_checks.hpp"
 #include "terms/grid.hpp"
 #include "terms/tile_kernels.hpp"
@@ -139,5 +140,40 @@ void SamTerm<A>::collect(Index, Index, const A* d_params) const {
 
 template class SamTerm<float>;
 template class SamTerm<double>;
+
+void describe_sam(Describer& to) {
+  to.home("sam", {"Li et al.", 2022, "arXiv 2112.01526"});
+  to.record("Sam", Sam{},
+            "Decomposed relative position embeddings, of MViTv2, ViTDet and Segment Anything.\n\n"
+            "    s_ij <- s_ij + q_i (R_h[y_i - y_j] + R_w[x_i - x_j])\n\n"
+            "The query enters without the softmax scale.\n\nLi et al. 2022, arXiv 2112.01526.")
+      .member("height", &Sam::height, "Of the map that attention sees, in patches.")
+      .member("width", &Sam::width, "Of the same.");
+  const auto offsets = [](const char* name, Index Sam::*side) {
+    return NamedExtent(name, [side](const Record& spec, const Sizes&) { return 2 * (spec.as<Sam>()->*side) - 1; });
+  };
+  to.encoding<Sam, 2, 2>(
+        "SamTerm",
+        "Segment Anything's term: height_table [2 height - 1, dim], width_table [2 width - 1, dim], for all heads.\n\n"
+        "    s_ij <- s_ij + q_i (R_h[y_i - y_j] + R_w[x_i - x_j])\n\n"
+        "Row 0 is for -(height - 1), query minus key. Positions [2, batch, time], y then x, from 0.\n\n"
+        "Li et al. 2022, arXiv 2112.01526.",
+        {Parameter("height_table", {offsets("2 height - 1", &Sam::height), "dim"}, "A vector for each offset of rows.")
+             .starts(constant(0))
+             .draws(normal(0.1)),
+         Parameter("width_table", {offsets("2 width - 1", &Sam::width), "dim"}, "A vector for each offset of columns.")
+             .starts(constant(0))
+             .draws(normal(0.1))},
+        make_with_spec<SamTerm>)
+      .form(Form::rows_by_index)
+      .reads_content()
+      .width([](const Sam& sam, Index) { return sam.width; })
+      .called("sam", "SAM's decomposed table", "vectors per row and column offset meet queries",
+              [](const ExampleSize& size) {
+                const Index side = inspect::square_side(size.length);
+                return Sam{.height = side, .width = side};
+              })
+      .also({"mvitv2", "vitdet"});
+}
 
 }  // namespace bearing

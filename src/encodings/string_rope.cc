@@ -3,6 +3,7 @@
 #include <cmath>
 #include <numbers>
 
+#include "describe/describer.hpp"
 #include "encodings/head_sets.hpp"
 #include "numeric/matrix_exp.hpp"
 
@@ -274,5 +275,79 @@ void CirculantStringRows<A>::collect(Index, Index head, const A* d_params) const
 BEARING_INSTANTIATE(float)
 BEARING_INSTANTIATE(double)
 #undef BEARING_INSTANTIATE
+
+namespace {
+
+void describe_cayley(Describer& to) {
+  to.record("CayleyString", CayleyString{{.pairing = Pairing::interleaved}},
+            "Cayley-STRING: RoPE-Mixed in a learned orthogonal basis.\n\n"
+            "    R(p) = RoPE(p) P,   P = (I - S)(I + S)^-1,   S skew-symmetric\n\n"
+            "Schenck et al. 2025, arXiv 2502.02562.")
+      .member("rope", &CayleyString::rope, "The rotation in that basis.");
+  // RoPE-Mixed's start, and the basis that there is.
+  const Rule start{"as RoPE-Mixed's", [](const Filling& all) {
+                     const Record mixed = Record::of(all.spec.as<CayleyString>()->rope);
+                     const EncodingInfo& rows = *registry().encoding("RopeMixedRows");
+                     rows.parameters[0].start.fill({all.numbers, all.extents, mixed, all.seed});
+                   }};
+  const auto dim = [](const Record& spec) { return spec.as<CayleyString>()->rope.head_dim; };
+  to.encoding_with<CayleyString, Grouped, 3, 2>(
+        "CayleyStringRows",
+        "Cayley-STRING with frequencies [axes, sets, head_dim/2] and skew [sets, head_dim (head_dim - 1)/2].\n\n"
+        "    R(p) = RoPE(p) P,   P = (I - S)(I + S)^-1\n\n"
+        "skew is S's strict upper triangle, row by row. Head h uses set h / group, as in RopeMixedRows.\n\n"
+        "Schenck et al. 2025, arXiv 2502.02562.",
+        {Parameter("frequencies",
+                   {{"axes", [](const Record& spec, const Sizes&) { return spec.as<CayleyString>()->rope.axes; }},
+                    "sets",
+                    {"head_dim/2", [dim](const Record& spec, const Sizes&) { return dim(spec) / 2; }}},
+                   "Radians per unit of position.")
+             .starts(start)
+             .draws(start),
+         Parameter("skew",
+                   {"sets",
+                    {"head_dim(head_dim - 1)/2",
+                     [dim](const Record& spec, const Sizes&) { return dim(spec) * (dim(spec) - 1) / 2; }}},
+                   "S's strict upper triangle, row by row.")
+             .starts(constant(0))
+             .draws(normal(0.1))},
+        make_grouped<CayleyStringRows>)
+      .width([](const CayleyString&, Index length) { return inspect::square_side(length); })
+      .called(
+          "cayley_string", "Cayley-STRING", "RoPE-Mixed in a learned basis",
+          [](const ExampleSize& size) { return CayleyString{{.head_dim = size.dim, .pairing = Pairing::interleaved}}; })
+      .also({"string_cayley"});
+}
+
+void describe_circulant(Describer& to) {
+  to.record("CirculantString", CirculantString{},
+            "Circulant-STRING: commuting generators that are circulant.\n\n"
+            "    R(p) = exp(sum_axis p_axis L_axis),   L = C - C^T,   C[i][j] = c[(i - j) mod head_dim]\n\n"
+            "Schenck et al. 2025, arXiv 2502.02562.")
+      .member("head_dim", &CirculantString::head_dim, "Of a head; at most 1024.")
+      .member("axes", &CirculantString::axes, "Of a position.");
+  to.encoding_with<CirculantString, Grouped, 3>(
+        "CirculantStringRows",
+        "Circulant-STRING with c [axes, sets, head_dim]; only its odd part c[k] - c[head_dim - k] matters.\n\n"
+        "    R(p) = exp(sum_axis p_axis L_axis),   L = C - C^T,   C[i][j] = c[(i - j) mod head_dim]\n\n"
+        "Head h uses set h / group, as in RopeMixedRows.\n\nSchenck et al. 2025, arXiv 2502.02562.",
+        {Parameter("c", {"axes", "sets", "head_dim"},
+                   "First rows of the circulant matrices, of which the odd part matters.")
+             .starts(normal(0.02))
+             .draws(normal(0.02))},
+        make_grouped<CirculantStringRows>)
+      .width([](const CirculantString&, Index length) { return inspect::square_side(length); })
+      .called("circulant_string", "Circulant-STRING", "turns by commuting, circulant generators",
+              [](const ExampleSize& size) { return CirculantString{.head_dim = size.dim}; })
+      .also({"string_circulant"});
+}
+
+}  // namespace
+
+void describe_string_rope(Describer& to) {
+  to.home("string_rope", {"Schenck et al.", 2025, "arXiv 2502.02562"});
+  describe_cayley(to);
+  describe_circulant(to);
+}
 
 }  // namespace bearing

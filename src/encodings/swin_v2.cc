@@ -275,7 +275,8 @@ void describe_swin_v2(Describer& to) {
       "swin_v2_table_backward().");
   to.function("swin_v2_table_backward", table_gradients, {"spec", "w1", "b1", "w2", "d_table"},
               "The network's gradients d_w1, d_b1, d_w2, from the table's.", "tuple[Array, Array, Array]");
-  Description& name = to.name({"swin_v2", {"swinv2"}, "Swin V2's network", "a network of the logarithm of the offset", {}, {}});
+  Description& name =
+      to.name({"swin_v2", {"swinv2"}, "Swin V2's network", "a network of the logarithm of the offset", {}, {}});
   name.specimen = [](const ExampleSize& size, const Record&) { return swin_v2_example(size, {}); };
 }
 

@@ -1,7 +1,10 @@
 #include <bearing/encodings/transformer_xl.hpp>
 #include <bearing/error.hpp>
+#include <bearing/scores.hpp>
 #include <utility>
 
+#include "describe/describer.hpp"
+#include "describe/tensors.hpp"
 #include "terms/relation.hpp"
 #include "text.hpp"
 
@@ -200,5 +203,118 @@ Index TransformerXLTerm<A>::scratch_size(Index rows, Index cols) const {
 
 template class TransformerXLTerm<float>;
 template class TransformerXLTerm<double>;
+
+namespace {
+
+Tensor relative_rows(const TransformerXL& xl, const Tensor& w_r, Index heads, Index offsets, double base) {
+  if (heads < 1) throw RangeError(text::concat("[transformer_xl_relative] heads: must be at least 1, got ", heads));
+  return describe::in_arithmetic_of("[transformer_xl_relative] w_r", w_r, [&]<class A>() {
+    const View<const A, 2> from = describe::view_of<A, 2>("[transformer_xl_relative] w_r", w_r);
+    describe::NewTensor<A, 3> r({heads, std::max(offsets, Index{0}), from.shape[0] / heads});
+    transformer_xl_relative<A>(xl, from, r.view, base);
+    return r.tensor;
+  });
+}
+
+Tensor relative_rows_backward(const TransformerXL& xl, const Tensor& d_r, Index d_model, double base) {
+  return describe::in_arithmetic_of("[transformer_xl_relative_backward] d_r", d_r, [&]<class A>() {
+    const View<const A, 3> from = describe::view_of<A, 3>("[transformer_xl_relative_backward] d_r", d_r);
+    describe::NewTensor<A, 2> d_w_r({from.shape[0] * from.shape[2], std::max(d_model, Index{0})});
+    transformer_xl_relative_backward<A>(xl, from, d_w_r.view, base);
+    return d_w_r.tensor;
+  });
+}
+
+/// The first and the last position of a row of tokens.
+std::pair<Index, Index> range_of(const Positions& at, Index time) {
+  std::pair<Index, Index> range{max_position, -max_position};
+  for (Index t = 0; t < time; ++t) {
+    const Index position = at.integer(0, 0, t);
+    range = {std::min(range.first, position), std::max(range.second, position)};
+  }
+  return range;
+}
+
+/// r is computed for the offsets that a call needs, as a model does. Where an encoding projects vectors of the model's
+/// width, the example's model is one head wide.
+inspect::Specimen xl_example(const ExampleSize& size, const TransformerXL& spec) {
+  const Index heads = size.heads, dim = size.dim;
+  const double scale = 1 / std::sqrt(static_cast<double>(dim));
+  struct Numbers {
+    std::vector<double> w_r, u, v;
+  };
+  const auto drawn = [&](Index count, double deviation, std::uint64_t seed) {
+    std::vector<double> numbers(static_cast<std::size_t>(count));
+    normal(deviation).fill({numbers, {}, {}, seed});
+    return numbers;
+  };
+  const auto numbers = std::make_shared<const Numbers>(Numbers{drawn(heads * dim * dim, scale, size.seed),
+                                                               drawn(heads * dim, 0.1, size.seed + 1),
+                                                               drawn(heads * dim, 0.1, size.seed + 2)});
+  inspect::Specimen specimen{.options = size, .causal = spec.causal};
+  specimen.parameters = specimen.held = heads * dim * (dim + 2);
+  specimen.score_terms = [=](const Positions& q_positions, const Positions& k_positions, View<const double, 4> q,
+                             View<const double, 4> k, View<double, 4> scores, const Executor& on) {
+    const auto [q_low, q_high] = range_of(q_positions, q.shape[2]);
+    const auto [k_low, k_high] = range_of(k_positions, k.shape[2]);
+    TransformerXL xl = spec;
+    xl.first_offset = spec.causal ? std::max<Index>(0, q_low - k_high) : q_low - k_high;
+    describe::NewTensor<double, 3> r({heads, std::max<Index>(1, q_high - k_low - xl.first_offset + 1), dim});
+    transformer_xl_relative<double>(xl, dense<const double>(numbers->w_r.data(), heads * dim, dim), r.view);
+    const TransformerXLTerm<double> encoding(xl, {r.view}, {dense<const double>(numbers->u.data(), heads, dim)},
+                                             {dense<const double>(numbers->v.data(), heads, dim)});
+    add_scores(with(encoding), {.q_positions = q_positions, .k_positions = k_positions, .q = q, .k = k, .scale = scale},
+               scores, on);
+  };
+  return specimen;
+}
+
+}  // namespace
+
+void describe_transformer_xl(Describer& to) {
+  to.home("transformer_xl", {"Dai et al.", 2019, "arXiv 1901.02860"});
+  to.record("TransformerXL", TransformerXL{},
+            "Transformer-XL's relative encoding.\n\n"
+            "    s_ij = scale [q_i k_j + u k_j + (q_i + v) r_{m-n}]\n"
+            "    r_d = W_R [sin(d w) | cos(d w)],  w_i = base^(-2i/D)\n\n"
+            "Dai, Yang, Yang, Carbonell, Le, Salakhutdinov 2019, arXiv 1901.02860.")
+      .member("first_offset", &TransformerXL::first_offset,
+              "Of r's first row, query minus key; negative where keys come after queries.")
+      .member("clamp_len", &TransformerXL::clamp_len,
+              "Offsets beyond +-clamp_len count as +-clamp_len; 0: they do not.")
+      .member("causal", &TransformerXL::causal, "Whether nothing is added to keys after the query.");
+  to.encoding<TransformerXL, 3, 2, 2>(
+        "TransformerXLTerm",
+        "What Transformer-XL adds to scale q_i k_j: its terms (b), (c) and (d).\n\n"
+        "    s_ij <- s_ij + scale [u k_j + (q_i + v) r_{m-n}]\n\n"
+        "r [heads, offsets, dim], row o for the offset first_offset + o, from transformer_xl_relative() or elsewhere; "
+        "u, v\n"
+        "[heads, dim], in the files r_w_bias and r_r_bias. Offsets are query minus key.\n\n"
+        "Dai, Yang, Yang, Carbonell, Le, Salakhutdinov 2019, arXiv 1901.02860.",
+        {Parameter("r", {"heads", any("offsets"), "dim"}, "The projected sinusoids of every offset.")
+             .starts(normal(0.02)),
+         Parameter("u", {"heads", "dim"}, "What meets keys in place of the query: r_w_bias.").starts(normal(0.02)),
+         Parameter("v", {"heads", "dim"}, "What is added to the query: r_r_bias.").starts(normal(0.02))},
+        make_with_spec<TransformerXLTerm>)
+      .form(Form::rows_by_index)
+      .reads_content()
+      .causal([](const TransformerXL& xl) { return xl.causal; })
+      .called("transformer_xl", "Transformer-XL", "projected sinusoids of the distance meet queries",
+              [](const ExampleSize&) { return TransformerXL{}; })
+      .also({"txl"})
+      .example(xl_example)
+      .called("xlnet", "XLNet", "Transformer-XL's term, for keys on both sides",
+              [](const ExampleSize&) { return TransformerXL{.causal = false}; })
+      .published({"Yang et al.", 2019, "arXiv 1906.08237"})
+      .example(xl_example);
+  to.function(
+      "transformer_xl_relative", relative_rows,
+      {"spec", "w_r", Argument("heads").named(), Argument("offsets").named(), Argument("base", 10'000.0).named()},
+      "r [heads, offsets, dim] of a TransformerXLTerm: sinusoids [sin | cos] of the offsets times w_r [heads dim,\n"
+      "d_model] (r_net.weight), float64 or float32.");
+  to.function("transformer_xl_relative_backward", relative_rows_backward,
+              {"spec", "d_r", Argument("d_model").named(), Argument("base", 10'000.0).named()},
+              "The gradient of w_r [heads dim, d_model], from that of r [heads, offsets, dim].");
+}
 
 }  // namespace bearing

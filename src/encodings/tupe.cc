@@ -3,6 +3,7 @@
 #include <bearing/error.hpp>
 #include <cmath>
 
+#include "describe/describer.hpp"
 #include "terms/checks.hpp"
 #include "terms/tile_kernels.hpp"
 #include "text.hpp"
@@ -254,5 +255,91 @@ void TupeBias<A>::collect(Index, Index head, const A* d_params) const {
 
 template class TupeBias<float>;
 template class TupeBias<double>;
+
+template <>
+struct describe::Words<TupeCls> {
+  static constexpr const char* all[] = {"untied", "tied"};
+};
+
+namespace {
+
+/// p U by head, rows [heads, time, dim], of p [time, dim] and U [dim, heads dim]; both normal.
+void project(const Filling& all, std::span<const double> p, std::span<const double> u) {
+  const Index heads = all.extents[0], time = all.extents[1], dim = all.extents[2];
+  for (Index h = 0; h < heads; ++h) {
+    for (Index t = 0; t < time; ++t) {
+      for (Index d = 0; d < dim; ++d) {
+        double sum = 0;
+        for (Index c = 0; c < dim; ++c) {
+          sum += p[static_cast<std::size_t>(t * dim + c)] * u[static_cast<std::size_t>((c * heads + h) * dim + d)];
+        }
+        all.numbers[static_cast<std::size_t>((h * time + t) * dim + d)] = sum;
+      }
+    }
+  }
+}
+
+/// Projected vectors of a model that is one head wide: both projections see the same positions.
+Rule projected(std::uint64_t which) {
+  return {"projections of the same normal vectors", [which](const Filling& all) {
+            const auto drawn = [](Index count, double deviation, std::uint64_t seed) {
+              std::vector<double> numbers(static_cast<std::size_t>(count));
+              normal(deviation).fill({numbers, {}, {}, seed});
+              return numbers;
+            };
+            const Index heads = all.extents[0], time = all.extents[1], dim = all.extents[2];
+            const std::uint64_t seed = all.seed - which;  // of the first parameter
+            const double scale = 1 / std::sqrt(static_cast<double>(dim));
+            project(all, drawn(time * dim, 1, seed), drawn(dim * heads * dim, scale, seed + 100 + which));
+          }};
+}
+
+}  // namespace
+
+void describe_tupe(Describer& to) {
+  to.home("tupe", {"Ke et al.", 2021, "arXiv 2006.15595"});
+  to.record("Tupe", Tupe{},
+            "TUPE, untied positional encoding: word meets word, position meets position, and the two never mix.\n\n"
+            "    s_ij <- s_ij + (p_m U_Q)(p_n U_K)/sqrt(2d) [+ b_h(bucket(n - m))]        TUPE-A [TUPE-R]\n\n"
+            "Ke, He, Liu 2021, arXiv 2006.15595.")
+      .member("rel_pos_bins", &Tupe::rel_pos_bins, "0 for TUPE-A, 32 in TUPE-R.")
+      .member("max_rel_pos", &Tupe::max_rel_pos, "Keys so many tokens away and further share the last bucket.")
+      .member("cls", &Tupe::cls,
+              "'untied': the token at position 0 is [CLS], and has two numbers per head instead of positions.");
+  const auto untied = [](const Record& spec) { return spec.as<Tupe>()->cls == TupeCls::untied ? Index{1} : Index{0}; };
+  const NamedExtent time("length, and 1 with [CLS] untied", [untied](const Record& spec, const Sizes& sizes) {
+    return sizes.length == 0 ? Extent::any : sizes.length + untied(spec);
+  });
+  const NamedExtent bins("rel_pos_bins, and 1 with [CLS] untied", [untied](const Record& spec, const Sizes&) {
+    return spec.as<Tupe>()->rel_pos_bins + untied(spec);
+  });
+  const auto with_bins = [](Index count) {
+    return [count](const ExampleSize&) { return Tupe{.rel_pos_bins = count}; };
+  };
+  to.encoding<Tupe, 3, 3, 2>(
+        "TupeBias",
+        "TUPE's term, for whole positions 0 ... length - 1.\n\n"
+        "    s_ij <- s_ij + (p_m U_Q)(p_n U_K)/sqrt(2d) [+ b_h(bucket(n - m))]\n\n"
+        "query, key [heads, length + 1, dim] ([heads, length, dim] if [CLS] is tied): the projected position vectors.\n"
+        "bias [rel_pos_bins + 1, heads] ([rel_pos_bins, heads]) in TUPE-R, else None.\n\n"
+        "Ke, He, Liu 2021, arXiv 2006.15595.",
+        {Parameter("query", {"heads", time, "dim"}, "Position vectors, projected as queries.")
+             .starts(normal(0.02))
+             .draws(projected(0)),
+         Parameter("key", {"heads", time, "dim"}, "Position vectors, projected as keys.")
+             .starts(normal(0.02))
+             .draws(projected(1)),
+         Parameter("bias", {bins, "heads"}, "A number for each bucket and head, in TUPE-R.")
+             .starts(normal(0.02))
+             .draws(normal(1))
+             .only_if([](const Record& spec) { return spec.as<Tupe>()->rel_pos_bins > 0; })},
+        make_with_spec<TupeBias>)
+      .form(Form::positions)
+      .softmax_scale([](const Tupe&, Index dim) { return tupe_softmax_scale(dim); })
+      .called("tupe", "TUPE-A", "position meets position, apart from words", with_bins(0))
+      .also({"tupe_a"})
+      .called("tupe_r", "TUPE-R", "TUPE with T5 buckets", with_bins(32));
+  to.function("tupe_softmax_scale", tupe_softmax_scale, {"dim"}, "1/sqrt(2 dim), for words as for positions.");
+}
 
 }  // namespace bearing

@@ -1,6 +1,7 @@
 #include <bearing/encodings/xlnet.hpp>
 #include <bearing/error.hpp>
 
+#include "describe/describer.hpp"
 #include "terms/relation.hpp"
 #include "text.hpp"
 
@@ -130,5 +131,39 @@ Index XlnetSegmentTerm<A>::scratch_size(Index rows, Index) const {
 
 template class XlnetSegmentTerm<float>;
 template class XlnetSegmentTerm<double>;
+
+void describe_xlnet(Describer& to) {
+  to.home("xlnet", {"Yang et al.", 2019, "arXiv 1906.08237"});
+  to.record("Xlnet", Xlnet{},
+            "XLNet: Transformer-XL's encoding with offsets both ways, and a term by segment.\n\n"
+            "    s_ij = scale [q_i k_j + u k_j + (q_i + v) r_{m-n} + (q_i + r_s) seg_same(i, j)]\n\n"
+            "Yang, Dai, Yang, Carbonell, Salakhutdinov, Le 2019, arXiv 1906.08237.")
+      .member("clamp_len", &Xlnet::clamp_len, "Offsets beyond +-clamp_len count as it; 0 for none (a config's -1).")
+      .member("bidirectional", &Xlnet::bidirectional, "Whether a config's attn_type is 'bi'.")
+      .method(
+          "relative", &Xlnet::relative, {"q_len"},
+          "The spec of the TransformerXLTerm for q_len new tokens; its r has q_len + k_len - 1 rows if bidirectional,\n"
+          "else k_len.");
+  to.encoding<NoSpec, 3, 2, -2, -2>(
+        "XlnetSegmentTerm",
+        "XLNet's term by segment.\n\n"
+        "    s_ij <- s_ij + scale (q_i + r_s) seg_embed[0 if i and j are of the same segment, else 1]\n\n"
+        "seg_embed [2, heads, dim], r_s [heads, dim], q_segments and k_segments whole numbers [batch, tokens], "
+        "copied.\n\n"
+        "Yang, Dai, Yang, Carbonell, Salakhutdinov, Le 2019, arXiv 1906.08237.",
+        {Parameter("seg_embed", {{"2", [](const Record&, const Sizes&) { return Index{2}; }}, "heads", "dim"},
+                   "The same segment's vector, and the other's.")
+             .starts(normal(0.02)),
+         Parameter("r_s", {"heads", "dim"}, "What is added to the query.").starts(normal(0.02)),
+         Parameter("q_segments", {"batch", "q_len"}, "The segment of each query.").of_indices(),
+         Parameter("k_segments", {"batch", "k_len"}, "The segment of each key.").of_indices()},
+        []<class A>(const Param<A, 3>& seg_embed, const Param<A, 2>& r_s, const View<const Index, 2>& q_segments,
+                    const View<const Index, 2>& k_segments) {
+          return XlnetSegmentTerm<A>(seg_embed, r_s, q_segments, k_segments);
+        })
+      .form(Form::rows_by_index)
+      .reads_content()
+      .by_index();
+}
 
 }  // namespace bearing

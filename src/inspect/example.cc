@@ -27,6 +27,7 @@ std::vector<Index> shape_of(const EncodingInfo& info, const ParameterInfo& param
   for (const Extent& extent : parameter.extents) {
     Index size = extent.or_one ? 1 : extent.size(spec, sizes);
     if (size == Extent::any && extent.name == "sets") size = sizes.heads;
+    if (size == Extent::any && extent.usual) size = extent.usual(spec, sizes);
     if (size < 0) {
       throw std::logic_error(
           text::concat("[", info.name, "] ", parameter.name, ": must have extents that sizes tell, got ", extent.name));
@@ -107,7 +108,8 @@ Specimen example_of(const Description& description, const SpecimenOptions& optio
   std::vector<ParameterMemory> parameters;
   for (std::size_t p = 0; p < info.parameters.size(); ++p) {
     const ParameterInfo& parameter = info.parameters[p];
-    const bool drawn = parameter.drawn.fill && !(info.spec_optional && spec);
+    const bool drawn =
+        parameter.drawn.fill && !(info.spec_optional && spec) && (!parameter.wanted || parameter.wanted(spec));
     parameters.push_back(drawn ? draw(info, parameter, spec, options, options.seed + p, *numbers) : ParameterMemory{});
     if (!drawn) continue;
     const auto count = static_cast<Index>(numbers->parameters.back().size());
