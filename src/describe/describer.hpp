@@ -346,10 +346,9 @@ class Describer {
   /// What constructors take after the parameters.
   template <class S>
   RecordDescriber<S> settings(const char* name, S initial) {
-    RecordType type{name, "", typeid(S), std::any(std::move(initial)), {}, {}, {}, {}, {}};
-    type.is_setting = true;
-    to_.records_.push_back(std::move(type));
-    return RecordDescriber<S>(to_.records_.back());
+    RecordDescriber<S> made = record(name, std::move(initial), "");
+    to_.records_.back().is_setting = true;
+    return made;
   }
 
   /// make.template operator()<A>(spec, parameters…) → the encoding; Ranks: a parameter's axes, negative for whole
