@@ -5,6 +5,7 @@
 #include <bearing/attention.hpp>
 #include <bearing/catalog.hpp>
 #include <bearing/encodings/alibi.hpp>
+#include <bearing/encodings/angle_rows.hpp>
 #include <bearing/encodings/bert_relative.hpp>
 #include <bearing/encodings/cape.hpp>
 #include <bearing/encodings/cope.hpp>

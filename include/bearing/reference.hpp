@@ -4,6 +4,7 @@
 // read what an encoding does.
 
 #include <bearing/reference/alibi.hpp>
+#include <bearing/reference/angle_rows.hpp>
 #include <bearing/reference/attention.hpp>
 #include <bearing/reference/bert_relative.hpp>
 #include <bearing/reference/cape.hpp>

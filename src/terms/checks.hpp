@@ -29,9 +29,10 @@ inline void check_present(std::string_view function, std::string_view encoding, 
 template <class A, int Rank>
 void check_param(std::string_view function, std::string_view name, const Param<A, Rank>& param,
                  const std::type_identity_t<std::array<Index, Rank>>& shape, std::string_view axes) {
-  if (param.value.data == nullptr || param.value.shape != shape) {
+  const bool missing = param.value.data == nullptr && (param.value.size() > 0 || param.value.shape != shape);
+  if (missing || param.value.shape != shape) {
     throw ShapeError(text::concat("[", function, "] ", name, ": must be ", axes, " = ", shape, ", got ",
-                                  param.value.data == nullptr ? "nothing" : text::concat("shape ", param.value.shape)));
+                                  missing ? "nothing" : text::concat("shape ", param.value.shape)));
   }
   check_grad(function, name, param);
 }

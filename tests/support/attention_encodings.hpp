@@ -1,6 +1,7 @@
 #pragma once
 
 #include <bearing/encodings/alibi.hpp>
+#include <bearing/encodings/angle_rows.hpp>
 #include <bearing/encodings/bert_relative.hpp>
 #include <bearing/encodings/cope.hpp>
 #include <bearing/encodings/deberta.hpp>
@@ -40,7 +41,14 @@ inline constexpr Index encoding_positions = 480;  ///< whole positions that tabl
 inline constexpr Index grid_height = 5, grid_width = 7;
 
 /// What positions an encoding serves.
-enum class Serves { any, whole, rising, grid, three_axes };
+enum class Serves {
+  any,
+  tokens,  ///< any: it counts tokens, and queries are the last of those that the keys are
+  whole,
+  rising,
+  grid,
+  three_axes
+};
 
 struct NamedEncoding {
   std::string name;
@@ -144,7 +152,7 @@ class NamedEncodings {
         },
         []<class A>(Params& p, auto&) { return DenseBias<A>(p.param<A, 4>(0)); });
     add_for_case(
-        "forgetting", Serves::any,
+        "forgetting", Serves::tokens,
         [](const AttentionCase& c) {
           return Params::Shapes{{c.batch, H, c.k_len}};
         },
@@ -203,6 +211,16 @@ class NamedEncodings {
   }
 
   void add_rows() {
+    add_for_case(
+        "angles of tokens, grouped", Serves::tokens,
+        [](const AttentionCase& c) {
+          return Params::Shapes{{c.batch, c.kv_heads, c.k_len, D / 2}};
+        },
+        []<class A>(Params& p, const AttentionCase& c) {
+          return AngleRows<A>({.head_dim = D, .pairing = Pairing::half}, p.param<A, 4>(0),
+                              {.group = c.heads / c.kv_heads, .past = c.k_len - c.q_len});
+        },
+        -4, 4);
     kv_heads_ = H;  // parameters of rows are one set for all heads, of queries as of keys
     add_made("rope", Serves::any, {}, []<class A>(Params&, auto&) {
       return with_table<A, RotaryRows>(RopeTable<A>(Rope{.head_dim = D, .pairing = Pairing::half}, 64));
@@ -219,6 +237,17 @@ class NamedEncodings {
       return with_table<A, XposRows>(
           XposTable<A>({.rope = {.head_dim = D, .pairing = Pairing::interleaved}, .centre = 200}, 600));
     });
+    add_for_case(
+        "angles of tokens, some pairs for all heads", Serves::tokens,
+        [](const AttentionCase& c) {
+          return Params::Shapes{{1, 1, c.k_len, 2}};
+        },
+        []<class A>(Params& p, const AttentionCase& c) {
+          return AngleRows<A>(
+              {.head_dim = D, .rotary_dim = 4, .pairing = Pairing::interleaved, .part = RotaryPart::window(2)},
+              p.param<A, 4>(0), {.past = c.k_len - c.q_len});
+        },
+        -4, 4);
     add("rope-mixed", Serves::any, {{1, 1, D / 2}}, []<class A>(Params& p, auto&) {
       return RopeMixedRows<A>({.head_dim = D, .axes = 1, .pairing = Pairing::half}, p.param<A, 3>(0), H);
     });

@@ -1,0 +1,133 @@
+#include <algorithm>
+#include <bearing/encodings/angle_rows.hpp>
+#include <cmath>
+
+#include "encodings/head_sets.hpp"
+#include "encodings/rotary_window.hpp"
+
+namespace bearing {
+
+using text::concat;
+
+namespace {
+
+/// Where index i of an axis is kept.
+Index at(Index extent, Index i) { return extent == 1 ? 0 : i; }
+
+/// cos and sin of an angle as it is given.
+template <class A>
+struct Turn {
+  explicit Turn(A angle)
+      : cos(static_cast<A>(std::cos(static_cast<double>(angle)))),
+        sin(static_cast<A>(std::sin(static_cast<double>(angle)))) {}
+  A cos, sin;
+};
+
+}  // namespace
+
+template <class A>
+AngleRows<A>::AngleRows(const GivenAngles& spec, Param<A, 4> angles, const AngleUse& use)
+    : spec_(spec), angles_(angles), use_(use) {
+  const RotaryWindow window = rotary_window("AngleRows", spec.head_dim, spec.rotary_dim, spec.pairing, spec.part);
+  spec_.rotary_dim = window.dim;
+  begin_ = window.begin;
+  const std::array<Index, 4>& shape = angles.value.shape;
+  check_extents("AngleRows", "angles", angles.value);
+  check_set("AngleRows", "angles", angles, {shape[0], shape[1], shape[2], window.dim / 2},
+            "[batch or 1, heads or 1, time, rotary_dim/2]");
+  if (use.group < 1) throw ShapeError(concat("[AngleRows] group: must be at least 1, got ", use.group));
+  if (use.past < 0 || use.past > shape[2]) {
+    throw ShapeError(
+        concat("[AngleRows] past: must be between 0 and the angles' time of ", shape[2], ", got ", use.past));
+  }
+}
+
+template <class A>
+void AngleRows<A>::check(const char* function, const Problem& problem) const {
+  if (problem.dim != spec_.head_dim) {
+    throw ShapeError(concat("[", function, "] x: last extent must be GivenAngles.head_dim = ", spec_.head_dim, ", got ",
+                            problem.dim));
+  }
+  const std::array<Index, 4>& shape = angles_.value.shape;
+  const auto fits = [&](const AngleUse& use) {
+    const bool batch = shape[0] == 1 || shape[0] == problem.batch, time = shape[2] == use.past + problem.q_len;
+    return batch && time && (shape[1] == 1 || shape[1] * use.group == problem.heads);
+  };
+  const bool queries = problem.side != Side::key && fits(use_), keys = problem.side != Side::query && fits({});
+  if (queries || keys) return;
+  const AngleUse use = problem.side == Side::key ? AngleUse{} : use_;
+  throw ShapeError(concat("[", function, "] GivenAngles.angles: must be [batch or 1, heads or 1, time, pairs] for ",
+                          problem.batch, " sequences, ", problem.heads, " heads in groups of ", use.group, " and ",
+                          use.past, " + ", problem.q_len, " tokens, got shape ", shape));
+}
+
+template <class A>
+void AngleRows<A>::turn(const RowTile& tile, const A* x, A* y) const {
+  const Index b = at(angles_.value.shape[0], tile.batch);
+  const bool queries = tile.side == Side::query;
+  const Index h = at(angles_.value.shape[1], tile.head / (queries ? use_.group : 1));
+  const Index first = tile.row + (queries ? use_.past : 0), end = begin_ + spec_.rotary_dim;
+  for (Index r = 0; r < tile.rows; ++r) {
+    const A* in = x + r * tile.x_stride;
+    A* out = y + r * tile.y_stride;
+    if (in != out) {
+      std::copy(in, in + begin_, out);
+      std::copy(in + end, in + spec_.head_dim, out + end);
+    }
+    for (Index i = 0; i < pairs(); ++i) {
+      const Turn<A> by(angles_.value(b, h, first + r, i));
+      const auto [u, v] = pair_place(spec_.pairing, pairs(), i);
+      const A x_u = in[begin_ + u], x_v = in[begin_ + v];
+      out[begin_ + u] = x_u * by.cos - x_v * by.sin;
+      out[begin_ + v] = x_u * by.sin + x_v * by.cos;
+    }
+  }
+}
+
+template <class A>
+void AngleRows<A>::turn_grads(const RowTile& tile, const A* x, const A* d_y, A* d_x, A* d_params) const {
+  const Index b = at(angles_.value.shape[0], tile.batch);
+  const bool queries = tile.side == Side::query;
+  const Index h = at(angles_.value.shape[1], tile.head / (queries ? use_.group : 1));
+  const Index first = tile.row + (queries ? use_.past : 0), end = begin_ + spec_.rotary_dim;
+  const bool learn = d_params != nullptr && angles_.grad.data != nullptr;
+  A* d_angles = !learn ? nullptr : queries || use_.group == 1 ? d_params : d_params + block();
+  for (Index r = 0; r < tile.rows; ++r) {
+    const A *in = x + r * tile.x_stride, *d_out = d_y + r * tile.y_stride;
+    A* d_in = d_x + r * tile.x_stride;
+    std::copy(d_out, d_out + begin_, d_in);
+    std::copy(d_out + end, d_out + spec_.head_dim, d_in + end);
+    for (Index i = 0; i < pairs(); ++i) {
+      const Turn<A> by(angles_.value(b, h, first + r, i));
+      const auto [pair_u, pair_v] = pair_place(spec_.pairing, pairs(), i);
+      const Index u = begin_ + pair_u, v = begin_ + pair_v;
+      const A d_u = d_out[u] * by.cos + d_out[v] * by.sin, d_v = d_out[v] * by.cos - d_out[u] * by.sin;
+      // A turn by dφ moves (u, v) by dφ·(−v, u), before as after the rotation.
+      if (learn) d_angles[(first + r) * pairs() + i] += d_v * in[u] - d_u * in[v];
+      d_in[u] = d_u;
+      d_in[v] = d_v;
+    }
+  }
+}
+
+template <class A>
+void AngleRows<A>::add(Index batch, Index head, const A* d_params) const {
+  const View<A, 4>& grad = angles_.grad;
+  const Index b = at(grad.shape[0], batch), h = at(grad.shape[1], head);
+  for (Index t = 0; t < grad.shape[2]; ++t) {
+    for (Index i = 0; i < pairs(); ++i) grad(b, h, t, i) += d_params[t * pairs() + i];
+  }
+}
+
+template <class A>
+void AngleRows<A>::collect(Index batch, Index head, const A* d_params) const {
+  add(batch, head / use_.group, d_params);
+  // The second block is of keys, of which there are fewer heads than queries can have: the others have none.
+  const Index sets = angles_.grad.shape[1];
+  if (use_.group > 1 && (sets == 1 || head < sets)) add(batch, head, d_params + block());
+}
+
+template class AngleRows<float>;
+template class AngleRows<double>;
+
+}  // namespace bearing
