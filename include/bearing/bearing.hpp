@@ -14,6 +14,7 @@
 #include <bearing/encodings/fire.hpp>
 #include <bearing/encodings/fope.hpp>
 #include <bearing/encodings/forgetting.hpp>
+#include <bearing/encodings/gated_t5.hpp>
 #include <bearing/encodings/index_encoding.hpp>
 #include <bearing/encodings/kerple.hpp>
 #include <bearing/encodings/learned.hpp>
@@ -37,6 +38,7 @@
 #include <bearing/encodings/swin.hpp>
 #include <bearing/encodings/swin_v2.hpp>
 #include <bearing/encodings/t5.hpp>
+#include <bearing/encodings/t5_axis.hpp>
 #include <bearing/encodings/transformer_xl.hpp>
 #include <bearing/encodings/tupe.hpp>
 #include <bearing/encodings/xlnet.hpp>

@@ -47,13 +47,13 @@ void check_features(std::string_view function, std::string_view name, const Para
   check_grad(function, name, param);
 }
 
-/// Throws RangeError unless positions on the first axis are whole numbers.
+/// Throws RangeError unless positions on an axis are whole numbers.
 inline void check_whole(std::string_view function, std::string_view argument, std::string_view encoding,
-                        const Positions& at, Index batch, Index time) {
+                        const Positions& at, Index batch, Index time, Index axis = 0) {
   if (at.integral()) return;
   for (Index b = 0; b < batch; ++b) {
     for (Index t = 0; t < time; ++t) {
-      const double p = at.real(0, b, t);
+      const double p = at.real(axis, b, t);
       if (p == std::floor(p)) continue;
       throw RangeError(text::concat("[", function, "] ", argument, ": must be whole numbers for ", encoding, ", got ",
                                     p, " for token ", t, " of sequence ", b));

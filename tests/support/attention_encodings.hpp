@@ -9,6 +9,7 @@
 #include <bearing/encodings/fire.hpp>
 #include <bearing/encodings/fope.hpp>
 #include <bearing/encodings/forgetting.hpp>
+#include <bearing/encodings/gated_t5.hpp>
 #include <bearing/encodings/kerple.hpp>
 #include <bearing/encodings/lie_rope.hpp>
 #include <bearing/encodings/pope.hpp>
@@ -21,6 +22,7 @@
 #include <bearing/encodings/string_rope.hpp>
 #include <bearing/encodings/swin.hpp>
 #include <bearing/encodings/t5.hpp>
+#include <bearing/encodings/t5_axis.hpp>
 #include <bearing/encodings/transformer_xl.hpp>
 #include <bearing/encodings/tupe.hpp>
 #include <bearing/encodings/xlnet.hpp>
@@ -124,6 +126,20 @@ class NamedEncodings {
     add("t5, causal", Serves::whole, {{8, H}}, []<class A>(Params& p, auto&) {
       return T5Bias<A>({.buckets = 8, .max_distance = 20, .direction = T5Direction::causal}, p.param<A, 2>(0));
     });
+    add("t5, on a grid's columns", Serves::grid, {{8, H}}, []<class A>(Params& p, auto&) {
+      return T5AxisBias<A>(
+          {.buckets = 8, .max_distance = 6, .direction = T5Direction::bidirectional, .axis = 1, .scale = 0.5},
+          p.param<A, 2>(0));
+    });
+    add_for_case(
+        "t5, gated", Serves::whole,
+        [](const AttentionCase& c) {
+          return Params::Shapes{{32, H}, {c.batch, H, c.q_len}};
+        },
+        []<class A>(Params& p, auto&) {
+          return GatedT5Bias<A>({.buckets = 32, .max_distance = 128, .direction = T5Direction::bidirectional},
+                                p.param<A, 2>(0), p.param<A, 3>(1));
+        });
     for (const KerpleForm form : {KerpleForm::logarithmic, KerpleForm::power}) {
       add(
           form == KerpleForm::power ? "kerple, power" : "kerple, logarithmic", Serves::any, {{H}, {H}},
