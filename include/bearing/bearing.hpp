@@ -14,6 +14,7 @@
 #include <bearing/encodings/fire.hpp>
 #include <bearing/encodings/fope.hpp>
 #include <bearing/encodings/forgetting.hpp>
+#include <bearing/encodings/fourier.hpp>
 #include <bearing/encodings/gated_t5.hpp>
 #include <bearing/encodings/index_encoding.hpp>
 #include <bearing/encodings/kerple.hpp>
