@@ -1,7 +1,9 @@
 #include <algorithm>
 #include <bearing/encodings/angle_rows.hpp>
+#include <bearing/rows.hpp>
 #include <cmath>
 
+#include "describe/describer.hpp"
 #include "encodings/head_sets.hpp"
 #include "encodings/rotary_window.hpp"
 
@@ -129,5 +131,74 @@ void AngleRows<A>::collect(Index batch, Index head, const A* d_params) const {
 
 template class AngleRows<float>;
 template class AngleRows<double>;
+
+namespace {
+
+/// Angles of a model that turns some tokens by more than RoPE's step, others by less.
+inspect::Specimen angles_example(const ExampleSize& size, const GivenAngles& spec) {
+  inspect::Specimen specimen{.options = size, .by_index = true};
+  const Index dim = spec.rotary_dim == 0 ? spec.head_dim : spec.rotary_dim, pairs = dim / 2;
+  specimen.turn_rows = [spec, size, dim, pairs](Side side, const Positions& tokens, View<const double, 4> x,
+                                                View<double, 4> y, const Executor& on) {
+    const Index heads = x.shape[1], time = x.shape[2];
+    inspect::Array angles(heads, time, pairs);
+    for (Index h = 0; h < heads; ++h) {
+      for (Index t = 0; t < time; ++t) {
+        const double p = tokens.real(0, 0, t), place = p + std::sin(p + static_cast<double>(h)) / 2;
+        for (Index i = 0; i < pairs; ++i) {
+          angles(h, t, i) = place * std::pow(10'000.0, -2 * static_cast<double>(i) / static_cast<double>(dim));
+        }
+      }
+    }
+    const AngleRows<double> rows(spec, {dense<const double>(angles.values.data(), 1, heads, time, pairs)});
+    bearing::turn<double>(rows, side, tokens, x, y, on);
+  };
+  return specimen;
+}
+
+}  // namespace
+
+void describe_angle_rows(Describer& to) {
+  to.home("angle_rows", {"Movahedi et al.", 2025, "arXiv 2511.17388"});
+  to.record("GivenAngles", GivenAngles{.pairing = Pairing::half},
+            "Which dimensions turn where the model gives the angles: AngleRows.\n\n"
+            "Movahedi et al. 2025, arXiv 2511.17388 (Selective RoPE); Veisi et al. 2025, arXiv 2507.23083 (CARoPE).")
+      .member("head_dim", &GivenAngles::head_dim, "Of a head.")
+      .member("rotary_dim", &GivenAngles::rotary_dim, "How many dimensions turn, even; 0: the whole head.")
+      .member("pairing", &GivenAngles::pairing, "Which dimensions form a pair.")
+      .member("part", &GivenAngles::part, "Which part of the head turns.");
+  to.settings("AngleUse", AngleUse{})
+      .member("group", &AngleUse::group, "Query heads for each head of angles: query head h uses h / group.")
+      .member("past", &AngleUse::past, "Tokens before the first query.");
+  to.encoding_with<GivenAngles, AngleUse, 4>(
+        "AngleRows",
+        "Query and key rows turn by angles that the model gives for each token, head and pair.\n\n"
+        "    (u, v) <- (u cos phi - v sin phi, u sin phi + v cos phi),   phi = angles[b, h, t, pair]\n\n"
+        "angles [batch or 1, heads or 1, time, rotary_dim/2], in radians: in most models a running sum over the "
+        "tokens.\n"
+        "Counts tokens, not positions: key j turns by the angles of token j, query i by those of token past + i.\n\n"
+        "Movahedi et al. 2025, arXiv 2511.17388; Veisi et al. 2025, arXiv 2507.23083; Zhang et al. 2025, arXiv "
+        "2512.07805.",
+        {Parameter("angles",
+                   {or_one("batch"),
+                    or_one("sets"),
+                    any("time"),
+                    {"rotary_dim/2",
+                     [](const Record& spec, const Sizes&) {
+                       const GivenAngles& of = *spec.as<GivenAngles>();
+                       return (of.rotary_dim == 0 ? of.head_dim : of.rotary_dim) / 2;
+                     }}},
+                   "Radians, of each token, head and pair.")
+             .computed()
+             .starts(constant(0))},
+        []<class A>(const GivenAngles& spec, const AngleUse& use, const Param<A, 4>& angles) {
+          return AngleRows<A>(spec, angles, use);
+        })
+      .by_index()
+      .called("angle_rows", "angles of the model", "turns pairs by angles that the data decide",
+              [](const ExampleSize& size) { return GivenAngles{.head_dim = size.dim, .pairing = Pairing::half}; })
+      .also({"selective_rope", "carope"})
+      .example(angles_example);
+}
 
 }  // namespace bearing

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <numbers>
 
+#include "describe/describer.hpp"
 #include "encodings/head_sets.hpp"
 
 namespace bearing {
@@ -160,5 +161,67 @@ void FourierInputs<A>::collect(Index, Index, const A* d_params) const {
 
 template class FourierInputs<float>;
 template class FourierInputs<double>;
+
+template <>
+struct describe::Words<FourierUnit> {
+  static constexpr const char* all[] = {"radians", "half_turns", "turns"};
+};
+template <>
+struct describe::Words<FourierLayout> {
+  static constexpr const char* all[] = {"sines_first", "cosines_first", "interleaved"};
+};
+template <>
+struct describe::Words<FourierCoordinates> {
+  static constexpr const char* all[] = {"left_out", "first"};
+};
+
+void describe_fourier(Describer& to) {
+  to.home("fourier", {"Tancik et al.", 2020, "arXiv 2006.10739"});
+  to.record("Fourier", Fourier{.unit = FourierUnit::turns, .layout = FourierLayout::sines_first},
+            "Fourier features: sines and cosines of a token's coordinates in given, random or learned directions.\n\n"
+            "    phi_f = unit sum_axis B[f, axis] p_axis          x <- x + scale [sin phi | cos phi]\n\n"
+            "Mildenhall et al. 2020, arXiv 2003.08934 (NeRF); Tancik et al. 2020, arXiv 2006.10739; Kirillov et al. "
+            "2023, arXiv 2304.02643 (SAM); Jaegle et al. 2021, arXiv 2107.14795 (Perceiver IO); Li et al. 2021, arXiv "
+            "2106.02795.")
+      .member("axes", &Fourier::axes, "Coordinates of a token.")
+      .member("frequencies", &Fourier::frequencies, "Rows of B.")
+      .member("unit", &Fourier::unit, "What a product of frequency and coordinate counts.")
+      .member("layout", &Fourier::layout, "Columns: all sines, all cosines, or by turns.")
+      .member("coordinates", &Fourier::coordinates, "Whether the coordinates themselves are the first columns.")
+      .member("scale", &Fourier::scale, "Of sines and cosines.")
+      .method("dim", &Fourier::dim, {}, "Columns: 2 frequencies, and the coordinates.")
+      .maker("nerf", &Fourier::nerf, {"axes", "octaves"}, "NeRF's, with fourier_octaves().")
+      .maker("sam", &Fourier::sam, {"frequencies"},
+             "SAM's prompts: B is the file's matrix transposed, coordinates go from -1 to 1.")
+      .maker("perceiver", &Fourier::perceiver, {"axes", "bands"}, "Perceiver's, with fourier_bands().")
+      .maker("learned", &Fourier::learned, {"axes", "dim"}, "Of Li et al.: dim/2 learned frequencies.");
+  to.encoding<Fourier, 2>("FourierInputs",
+                          "Fourier features with their frequencies B [frequencies, axes].\n\n"
+                          "    phi_f = unit sum_axis B[f, axis] p_axis          x <- x + scale [sin phi | cos phi]\n\n"
+                          "Tancik et al. 2020, arXiv 2006.10739; Li et al. 2021, arXiv 2106.02795.",
+                          {Parameter("frequencies", {"frequencies", "axes"}, "A direction for each sine and cosine.")
+                               .starts(normal(1))
+                               .draws(normal(1))},
+                          make_with_spec<FourierInputs>)
+      .width([](const Fourier& spec, Index length) { return spec.axes == 2 ? inspect::square_side(length) : 0; })
+      .called("fourier", "Fourier features", "sines and cosines of coordinates in many directions",
+              [](const ExampleSize& size) { return Fourier::learned(2, size.dim); })
+      .also({"fourier_features", "random_fourier_features", "learnable_fourier_features"});
+  to.function(
+      "fourier_octaves",
+      [](Index axes, Index octaves) {
+        return Tensor{{axes * octaves, axes}, fourier_octaves(axes, octaves)};
+      },
+      {"axes", "octaves"}, "NeRF's frequencies [axes octaves, axes]: 1, 2, 4, ... for each axis; float64.");
+  to.function(
+      "fourier_bands",
+      [](const std::vector<double>& resolutions, Index bands) {
+        const auto axes = static_cast<Index>(resolutions.size());
+        return Tensor{{axes * bands, axes}, fourier_bands(resolutions, bands)};
+      },
+      {"resolutions", "bands"},
+      "Perceiver's frequencies [axes bands, axes]: from 1 to half of its resolution for each axis, in even steps; "
+      "float64.");
+}
 
 }  // namespace bearing

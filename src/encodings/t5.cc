@@ -143,11 +143,6 @@ void T5Bias<A>::collect(Index, Index head, const A* d_params) const {
 template class T5Bias<float>;
 template class T5Bias<double>;
 
-template <>
-struct describe::Words<T5Direction> {
-  static constexpr const char* all[] = {"bidirectional", "causal"};
-};
-
 void describe_t5(Describer& to) {
   to.home("t5", {"Raffel et al.", 2020, "arXiv 1910.10683"});
   to.record("T5", T5{.direction = T5Direction::bidirectional},

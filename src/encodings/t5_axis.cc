@@ -1,6 +1,7 @@
 #include <bearing/encodings/t5_axis.hpp>
 #include <cmath>
 
+#include "describe/describer.hpp"
 #include "encodings/t5_tiles.hpp"
 
 namespace bearing {
@@ -66,5 +67,40 @@ void T5AxisBias<A>::collect(Index, Index head, const A* d_params) const {
 
 template class T5AxisBias<float>;
 template class T5AxisBias<double>;
+
+void describe_t5_axis(Describer& to) {
+  to.home("t5_axis", {"Xu et al.", 2021, "arXiv 2012.14740"});
+  to.record("T5Axis", T5Axis{.direction = T5Direction::bidirectional, .axis = 0},
+            "T5's buckets of one axis of positions that have several: a token's index in the text, its place on the "
+            "page.\n\n"
+            "    s_ij <- s_ij + scale table[bucket(multiplier (n_axis - m_axis)), h]\n\n"
+            "Xu et al. 2021, arXiv 2012.14740 (LayoutLMv2); Huang et al. 2022, arXiv 2204.08387 (LayoutLMv3); Tang et "
+            "al. 2023, arXiv 2212.02623 (UDOP).")
+      .member("buckets", &T5Axis::buckets, "Of both sides together (rel_pos_bins, rel_2d_pos_bins).")
+      .member("max_distance", &T5Axis::max_distance,
+              "Keys so far away and further share the last bucket (max_rel_pos, max_rel_2d_pos).")
+      .member("direction", &T5Axis::direction, "'bidirectional' in all documents' models.")
+      .member("axis", &T5Axis::axis, "Of the positions, 0 the first.")
+      .member("multiplier", &T5Axis::multiplier,
+              "Of a difference of positions, before it is cut to a whole number: 100 in UDOP.")
+      .member("scale", &T5Axis::scale, "Of the table's numbers: 1 over the root of head_dim in LayoutLMv3.");
+  to.encoding<T5Axis, 2>("T5AxisBias",
+                         "T5's bias on one axis: table [buckets, heads]. One for each axis; they add up.\n\n"
+                         "    s_ij <- s_ij + scale table[bucket(multiplier (n_axis - m_axis)), h]\n\n"
+                         "Positions on the axis are whole numbers, unless the multiplier is other than 1.\n\n"
+                         "Xu et al. 2021, arXiv 2012.14740; Huang et al. 2022, arXiv 2204.08387.",
+                         {Parameter("table", {"buckets", "heads"}, "A number for each bucket and head.")
+                              .starts(constant(0))
+                              .draws(normal(1))},
+                         make_with_spec<T5AxisBias>)
+      .form(Form::dense)
+      .causal([](const T5Axis& spec) { return spec.direction == T5Direction::causal; })
+      .width([](const T5Axis& spec, Index length) { return spec.axis == 1 ? inspect::square_side(length) : 0; })
+      .called("t5_axis", "T5 buckets on one axis", "a learned bias per range of distance along one axis",
+              [](const ExampleSize&) {
+                return T5Axis{.buckets = 64, .max_distance = 256, .direction = T5Direction::bidirectional, .axis = 1};
+              })
+      .also({"layoutlm_bias"});
+}
 
 }  // namespace bearing
