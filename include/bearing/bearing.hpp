@@ -5,6 +5,7 @@
 #include <bearing/attention.hpp>
 #include <bearing/catalog.hpp>
 #include <bearing/encodings/alibi.hpp>
+#include <bearing/encodings/angle_rows.hpp>
 #include <bearing/encodings/bert_relative.hpp>
 #include <bearing/encodings/cape.hpp>
 #include <bearing/encodings/cope.hpp>
@@ -13,6 +14,8 @@
 #include <bearing/encodings/fire.hpp>
 #include <bearing/encodings/fope.hpp>
 #include <bearing/encodings/forgetting.hpp>
+#include <bearing/encodings/fourier.hpp>
+#include <bearing/encodings/gated_t5.hpp>
 #include <bearing/encodings/index_encoding.hpp>
 #include <bearing/encodings/kerple.hpp>
 #include <bearing/encodings/learned.hpp>
@@ -36,6 +39,7 @@
 #include <bearing/encodings/swin.hpp>
 #include <bearing/encodings/swin_v2.hpp>
 #include <bearing/encodings/t5.hpp>
+#include <bearing/encodings/t5_axis.hpp>
 #include <bearing/encodings/transformer_xl.hpp>
 #include <bearing/encodings/tupe.hpp>
 #include <bearing/encodings/xlnet.hpp>

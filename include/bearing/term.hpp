@@ -7,6 +7,7 @@
 #include <bearing/positions.hpp>
 #include <bearing/view.hpp>
 #include <concepts>
+#include <optional>
 
 // The contract. An encoding is defined by where it acts, and has the members of its sites and nothing else:
 //
@@ -45,6 +46,9 @@ namespace bearing {
 
 inline constexpr Index max_axes = 4;
 
+/// Queries turn by m_i, keys by n_j; some encodings treat them differently.
+enum class Side { query, key };
+
 /// What an encoding is asked to serve. An extent that does not matter or is not known is 0.
 struct Problem {
   Index batch = 1, heads = 1, kv_heads = 1;
@@ -53,6 +57,8 @@ struct Problem {
   Index value_dim = 0;  ///< of v; 0: no values at hand
   const Positions* q_positions = nullptr;
   const Positions* k_positions = nullptr;
+  /// Whose rows are to be turned: `heads` of `q_len` each. Empty: not known, or scores, values or the input.
+  std::optional<Side> side = {};
 };
 
 /// A rectangle of one head's scores. Element (i, j) of a score array lies at [i·stride + j].
@@ -86,9 +92,6 @@ struct TileGrads {
   A *d_q = nullptr, *d_k = nullptr;  ///< [rows, dim], [cols, dim]
   Index d_q_stride = 0, d_k_stride = 0;
 };
-
-/// Queries turn by m_i, keys by n_j; some encodings treat them differently.
-enum class Side { query, key };
 
 /// Rows of one head's queries or keys, or of the input (head 0).
 struct RowTile {

@@ -158,10 +158,12 @@ void AttentionCall<T>::take(const TermList<A>& terms) {
     side.q_len = side.k_len = problem.q_len;
     side.dim = dim;
     side.q_positions = side.k_positions = problem.q_positions;
+    side.side = Side::query;
     if (term.check != nullptr) term.check(term.self, function, side);
     side.heads = side.kv_heads = problem.kv_heads;
     side.q_len = side.k_len = problem.k_len;
     side.q_positions = side.k_positions = problem.k_positions;
+    side.side = Side::key;
     if (term.check != nullptr) term.check(term.self, function, side);
     if (term.out_dim != nullptr) dim = term.out_dim(term.self, dim);
     add(rows, term);

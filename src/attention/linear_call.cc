@@ -54,6 +54,7 @@ void check_row_terms(const char* function, Call<A>& call, const Positions& q_pos
       problem.heads = problem.kv_heads = side == Side::query ? call.heads : call.kv_heads;
       problem.q_len = problem.k_len = side == Side::query ? call.q_len : call.k_len;
       problem.q_positions = problem.k_positions = side == Side::query ? &q_positions : &k_positions;
+      problem.side = side;
       if (term.check != nullptr) term.check(term.self, function, problem);
     }
     call.dims[i + 1] = term.out_dim == nullptr ? call.dims[i] : term.out_dim(term.self, call.dims[i]);

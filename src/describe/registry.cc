@@ -7,6 +7,7 @@
   DESCRIBE(sinusoidal_2d)           \
   DESCRIBE(cape)                    \
   DESCRIBE(index_encoding)          \
+  DESCRIBE(fourier)                 \
   DESCRIBE(rope)                    \
   DESCRIBE(rope_mixed)              \
   DESCRIBE(lie_rope)                \
@@ -14,8 +15,11 @@
   DESCRIBE(fope)                    \
   DESCRIBE(pope)                    \
   DESCRIBE(position_temperature)    \
+  DESCRIBE(angle_rows)              \
   DESCRIBE(alibi)                   \
   DESCRIBE(t5)                      \
+  DESCRIBE(t5_axis)                 \
+  DESCRIBE(gated_t5)                \
   DESCRIBE(kerple)                  \
   DESCRIBE(fire)                    \
   DESCRIBE(sandwich)                \

@@ -2,6 +2,7 @@
 
 #include <bearing/encodings/rope.hpp>
 #include <bearing/encodings/sinusoidal.hpp>
+#include <bearing/encodings/t5.hpp>
 
 #include "describe/values.hpp"
 
@@ -18,6 +19,11 @@ template <>
 struct Words<SinusoidalLayout> {
   static constexpr const char* all[] = {"interleaved", "concatenated", "tensor2tensor", "cos_first",
                                         "cos_first_shifted"};
+};
+
+template <>
+struct Words<T5Direction> {
+  static constexpr const char* all[] = {"bidirectional", "causal"};
 };
 
 }  // namespace bearing::describe

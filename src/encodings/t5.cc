@@ -68,6 +68,22 @@ std::vector<Index> t5_thresholds(const T5& t5) {
   return thresholds;
 }
 
+T5Buckets::T5Buckets(const T5& t5) : spec_(t5), thresholds_(t5_thresholds(t5)) {
+  // The last of them begins the last bucket, or these are 8 KiB and what lies further on is searched.
+  constexpr Index most = 1024;
+  for (Index x = 0, bucket = 0; x <= std::min(thresholds_.back(), most - 1); ++x) {
+    while (bucket + 1 < std::ssize(thresholds_) && thresholds_[static_cast<std::size_t>(bucket + 1)] <= x) ++bucket;
+    near_.push_back(bucket);
+  }
+}
+
+Index T5Buckets::operator()(Index distance) const {
+  if (spec_.direction == T5Direction::causal && distance > 0) distance = 0;
+  const auto size = static_cast<std::uint64_t>(distance), x = distance < 0 ? 0 - size : size;
+  if (x >= near_.size()) return interval(distance).bucket;
+  return near_[x] + (distance > 0 ? std::ssize(thresholds_) : 0);
+}
+
 T5Buckets::Interval T5Buckets::interval(Index distance) const {
   constexpr Index far = std::numeric_limits<Index>::max();
   const bool causal = spec_.direction == T5Direction::causal;
@@ -126,11 +142,6 @@ void T5Bias<A>::collect(Index, Index head, const A* d_params) const {
 
 template class T5Bias<float>;
 template class T5Bias<double>;
-
-template <>
-struct describe::Words<T5Direction> {
-  static constexpr const char* all[] = {"bidirectional", "causal"};
-};
 
 void describe_t5(Describer& to) {
   to.home("t5", {"Raffel et al.", 2020, "arXiv 1910.10683"});

@@ -184,8 +184,8 @@ std::vector<TurnRoom<A>> turn_rooms(const RowEncoding<A>& encoding, const Positi
 
 /// `argument`: what the turned rows are called. Returns their dimension.
 template <class A, class X, class Y>
-Index check_turn(const char* function, const RowEncoding<A>& encoding, const Positions& positions, View<X, 4> x,
-                 const char* argument, View<Y, 4> y) {
+Index check_turn(const char* function, const RowEncoding<A>& encoding, Side side, const Positions& positions,
+                 View<X, 4> x, const char* argument, View<Y, 4> y) {
   check_tensor(function, "x", x);
   const auto [batch, heads, time, dim] = x.shape;
   const Index out_dim = encoding.out_dim == nullptr ? dim : encoding.out_dim(encoding.self, dim);
@@ -197,6 +197,7 @@ Index check_turn(const char* function, const RowEncoding<A>& encoding, const Pos
   check_positions(function, "positions", positions, batch, time);
   Problem problem{.batch = batch, .heads = heads, .kv_heads = heads, .q_len = time, .k_len = time, .dim = dim};
   problem.q_positions = problem.k_positions = &positions;
+  problem.side = side;
   if (encoding.check != nullptr) encoding.check(encoding.self, function, problem);
   return out_dim;
 }
@@ -226,7 +227,7 @@ template <class T>
 void turn(const std::type_identity_t<RowEncoding<Compute<T>>>& encoding, Side side, const Positions& positions,
           std::type_identity_t<View<const T, 4>> x, View<T, 4> y, const Executor& on) {
   using A = Compute<T>;
-  const Index out_dim = check_turn("turn", encoding, positions, x, "y", y);
+  const Index out_dim = check_turn("turn", encoding, side, positions, x, "y", y);
   check_distinct("turn", "y", y);
   check_same_or_apart("turn", "y", x, y);
   CallMemory memory("turn");
@@ -253,7 +254,7 @@ template <class A>
 void turn_backward(const std::type_identity_t<RowEncoding<A>>& encoding, Side side, const Positions& positions,
                    std::type_identity_t<View<const A, 4>> x, std::type_identity_t<View<const A, 4>> d_y, View<A, 4> d_x,
                    const Executor& on) {
-  const Index out_dim = check_turn("turn_backward", encoding, positions, x, "d_y", d_y);
+  const Index out_dim = check_turn("turn_backward", encoding, side, positions, x, "d_y", d_y);
   if (d_x.shape != x.shape) {
     throw ShapeError(concat("[turn_backward] d_x: must have x's shape ", x.shape, ", got ", d_x.shape));
   }

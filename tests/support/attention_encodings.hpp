@@ -1,6 +1,7 @@
 #pragma once
 
 #include <bearing/encodings/alibi.hpp>
+#include <bearing/encodings/angle_rows.hpp>
 #include <bearing/encodings/bert_relative.hpp>
 #include <bearing/encodings/cope.hpp>
 #include <bearing/encodings/deberta.hpp>
@@ -8,6 +9,7 @@
 #include <bearing/encodings/fire.hpp>
 #include <bearing/encodings/fope.hpp>
 #include <bearing/encodings/forgetting.hpp>
+#include <bearing/encodings/gated_t5.hpp>
 #include <bearing/encodings/kerple.hpp>
 #include <bearing/encodings/lie_rope.hpp>
 #include <bearing/encodings/pope.hpp>
@@ -20,6 +22,7 @@
 #include <bearing/encodings/string_rope.hpp>
 #include <bearing/encodings/swin.hpp>
 #include <bearing/encodings/t5.hpp>
+#include <bearing/encodings/t5_axis.hpp>
 #include <bearing/encodings/transformer_xl.hpp>
 #include <bearing/encodings/tupe.hpp>
 #include <bearing/encodings/xlnet.hpp>
@@ -40,7 +43,14 @@ inline constexpr Index encoding_positions = 480;  ///< whole positions that tabl
 inline constexpr Index grid_height = 5, grid_width = 7;
 
 /// What positions an encoding serves.
-enum class Serves { any, whole, rising, grid, three_axes };
+enum class Serves {
+  any,
+  tokens,  ///< any: it counts tokens, and queries are the last of those that the keys are
+  whole,
+  rising,
+  grid,
+  three_axes
+};
 
 struct NamedEncoding {
   std::string name;
@@ -116,6 +126,20 @@ class NamedEncodings {
     add("t5, causal", Serves::whole, {{8, H}}, []<class A>(Params& p, auto&) {
       return T5Bias<A>({.buckets = 8, .max_distance = 20, .direction = T5Direction::causal}, p.param<A, 2>(0));
     });
+    add("t5, on a grid's columns", Serves::grid, {{8, H}}, []<class A>(Params& p, auto&) {
+      return T5AxisBias<A>(
+          {.buckets = 8, .max_distance = 6, .direction = T5Direction::bidirectional, .axis = 1, .scale = 0.5},
+          p.param<A, 2>(0));
+    });
+    add_for_case(
+        "t5, gated", Serves::whole,
+        [](const AttentionCase& c) {
+          return Params::Shapes{{32, H}, {c.batch, H, c.q_len}};
+        },
+        []<class A>(Params& p, auto&) {
+          return GatedT5Bias<A>({.buckets = 32, .max_distance = 128, .direction = T5Direction::bidirectional},
+                                p.param<A, 2>(0), p.param<A, 3>(1));
+        });
     for (const KerpleForm form : {KerpleForm::logarithmic, KerpleForm::power}) {
       add(
           form == KerpleForm::power ? "kerple, power" : "kerple, logarithmic", Serves::any, {{H}, {H}},
@@ -144,7 +168,7 @@ class NamedEncodings {
         },
         []<class A>(Params& p, auto&) { return DenseBias<A>(p.param<A, 4>(0)); });
     add_for_case(
-        "forgetting", Serves::any,
+        "forgetting", Serves::tokens,
         [](const AttentionCase& c) {
           return Params::Shapes{{c.batch, H, c.k_len}};
         },
@@ -203,6 +227,16 @@ class NamedEncodings {
   }
 
   void add_rows() {
+    add_for_case(
+        "angles of tokens, grouped", Serves::tokens,
+        [](const AttentionCase& c) {
+          return Params::Shapes{{c.batch, c.kv_heads, c.k_len, D / 2}};
+        },
+        []<class A>(Params& p, const AttentionCase& c) {
+          return AngleRows<A>({.head_dim = D, .pairing = Pairing::half}, p.param<A, 4>(0),
+                              {.group = c.heads / c.kv_heads, .past = c.k_len - c.q_len});
+        },
+        -4, 4);
     kv_heads_ = H;  // parameters of rows are one set for all heads, of queries as of keys
     add_made("rope", Serves::any, {}, []<class A>(Params&, auto&) {
       return with_table<A, RotaryRows>(RopeTable<A>(Rope{.head_dim = D, .pairing = Pairing::half}, 64));
@@ -219,6 +253,17 @@ class NamedEncodings {
       return with_table<A, XposRows>(
           XposTable<A>({.rope = {.head_dim = D, .pairing = Pairing::interleaved}, .centre = 200}, 600));
     });
+    add_for_case(
+        "angles of tokens, some pairs for all heads", Serves::tokens,
+        [](const AttentionCase& c) {
+          return Params::Shapes{{1, 1, c.k_len, 2}};
+        },
+        []<class A>(Params& p, const AttentionCase& c) {
+          return AngleRows<A>(
+              {.head_dim = D, .rotary_dim = 4, .pairing = Pairing::interleaved, .part = RotaryPart::window(2)},
+              p.param<A, 4>(0), {.past = c.k_len - c.q_len});
+        },
+        -4, 4);
     add("rope-mixed", Serves::any, {{1, 1, D / 2}}, []<class A>(Params& p, auto&) {
       return RopeMixedRows<A>({.head_dim = D, .axes = 1, .pairing = Pairing::half}, p.param<A, 3>(0), H);
     });

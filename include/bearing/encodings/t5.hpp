@@ -50,11 +50,11 @@ BEARING_EXPORT Index t5_bucket(const T5& t5, Index distance);
 /// The buckets of a spec, with the thresholds found once. Errors as t5_thresholds().
 class BEARING_EXPORT T5Buckets {
  public:
-  explicit T5Buckets(const T5& t5) : spec_(t5), thresholds_(t5_thresholds(t5)) {}
+  explicit T5Buckets(const T5& t5);
   T5Buckets(const T5Buckets&) = default;  // moving copies: what was moved from still serves
   T5Buckets& operator=(const T5Buckets&) = default;
 
-  Index operator()(Index distance) const { return interval(distance).bucket; }
+  Index operator()(Index distance) const;
 
   /// A bucket and the distances around `distance` that share it: all of first … last.
   struct Interval {
@@ -68,6 +68,7 @@ class BEARING_EXPORT T5Buckets {
  private:
   T5 spec_;
   std::vector<Index> thresholds_;
+  std::vector<Index> near_;  ///< the buckets of |distance| 0, 1, …, looked up rather than searched
 };
 
 /// T5's bias, for whole positions. Used with positions that are not whole it throws RangeError, with a table that does
