@@ -35,6 +35,8 @@ class BEARING_EXPORT Tokens {
 
   Index count() const { return count_; }
   Positions at() const;
+  /// Every token `times` times, one after the other.
+  Tokens repeated(Index times) const;
 
  private:
   Index count_, first_, width_;
@@ -110,7 +112,7 @@ enum class Keys {
 /// alone are taken without content, biases without the product of the contents. decay() says what such a curve does.
 /// Throws RangeError for draws < 1.
 BEARING_EXPORT Array mean_scores(const Specimen& specimen, Index draws, Contents contents = Contents::alike,
-                                 Keys keys = Keys::before);
+                                 Keys keys = Keys::before, const Executor& on = {});
 
 /// "input", "query/key", "score", "score, value", "none": from what the example has.
 BEARING_EXPORT std::string sites(const Specimen& specimen);

@@ -26,6 +26,14 @@ LieRope checked(LieRope lie) {
   return lie;
 }
 
+bool same_position(const RowTile& tile, Index one, Index other, Index axes) {
+  for (Index axis = 0; axis < axes; ++axis) {
+    const double* at = tile.at[static_cast<std::size_t>(axis)];
+    if (at[one] != at[other]) return false;
+  }
+  return true;
+}
+
 }  // namespace
 
 template <class A>
@@ -62,12 +70,14 @@ template <class A>
 void LieRopeRows<A>::turn(const RowTile& tile, const A* x, A* y) const {
   const Index n = lie_.block;
   double *m = tile.scratch, *f = m + n * n, *work = f + n * n, *before = work + n * n;
-  for (Index r = 0; r < tile.rows; ++r) {
-    for (Index block = 0; block < blocks(); ++block) {
+  for (Index block = 0; block < blocks(); ++block) {
+    for (Index r = 0; r < tile.rows; ++r) {
       const A* in = x + r * tile.x_stride + block * n;
       A* out = y + r * tile.y_stride + block * n;
-      exponent(tile, r, block, 1, m);
-      exp_minus_identity(n, m, f, work);
+      if (r == 0 || !same_position(tile, r - 1, r, lie_.axes)) {
+        exponent(tile, r, block, 1, m);
+        exp_minus_identity(n, m, f, work);
+      }
       std::copy_n(in, n, before);  // y may be x
       for (Index i = 0; i < n; ++i) {
         double turned = before[i];

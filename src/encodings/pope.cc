@@ -59,11 +59,19 @@ double PopeRows<A>::angle(const RowTile& tile, Index row, Index c) const {
 
 template <class A>
 void PopeRows<A>::turn(const RowTile& tile, const A* x, A* y) const {
+  double *cos = tile.scratch, *sin = cos + tile.dim;
   for (Index r = 0; r < tile.rows; ++r) {
+    if (r == 0 || tile.at[0][r] != tile.at[0][r - 1]) {
+      for (Index c = 0; c < tile.dim; ++c) {
+        const double phi = angle(tile, r, c);
+        cos[c] = std::cos(phi);
+        sin[c] = std::sin(phi);
+      }
+    }
     for (Index c = 0; c < tile.dim; ++c) {
-      const double radius = softplus(static_cast<double>(x[r * tile.x_stride + c])), phi = angle(tile, r, c);
-      y[r * tile.y_stride + 2 * c] = static_cast<A>(radius * std::cos(phi));
-      y[r * tile.y_stride + 2 * c + 1] = static_cast<A>(radius * std::sin(phi));
+      const double radius = softplus(static_cast<double>(x[r * tile.x_stride + c]));
+      y[r * tile.y_stride + 2 * c] = static_cast<A>(radius * cos[c]);
+      y[r * tile.y_stride + 2 * c + 1] = static_cast<A>(radius * sin[c]);
     }
   }
 }

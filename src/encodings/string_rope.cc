@@ -177,9 +177,9 @@ void CirculantStringRows<A>::to_fourier(const A* x, double* z) const {
   const double pair = std::sqrt(2 / static_cast<double>(n)), one = std::sqrt(1 / static_cast<double>(n));
   for (Index f = 1; f <= pairs(); ++f) {
     double u = 0, v = 0;
-    for (Index j = 0; j < n; ++j) {
-      u += wave(cos_, f * j) * static_cast<double>(x[j]);
-      v -= wave(sin_, f * j) * static_cast<double>(x[j]);
+    for (Index j = 0, at = 0; j < n; ++j, at = after(at, f)) {
+      u += cos_[static_cast<std::size_t>(at)] * static_cast<double>(x[j]);
+      v -= sin_[static_cast<std::size_t>(at)] * static_cast<double>(x[j]);
     }
     z[2 * f - 2] = pair * u;
     z[2 * f - 1] = pair * v;
@@ -198,7 +198,9 @@ void CirculantStringRows<A>::from_fourier(const double* z, A* x) const {
   const double pair = std::sqrt(2 / static_cast<double>(n)), one = std::sqrt(1 / static_cast<double>(n));
   for (Index j = 0; j < n; ++j) {
     double sum = 0;
-    for (Index f = 1; f <= pairs(); ++f) sum += wave(cos_, f * j) * z[2 * f - 2] - wave(sin_, f * j) * z[2 * f - 1];
+    for (Index f = 1, at = j; f <= pairs(); ++f, at = after(at, j)) {
+      sum += cos_[static_cast<std::size_t>(at)] * z[2 * f - 2] - sin_[static_cast<std::size_t>(at)] * z[2 * f - 1];
+    }
     sum *= pair;
     sum += one * z[2 * pairs()];
     if (n % 2 == 0) sum += (j % 2 == 1 ? -one : one) * z[n - 1];

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <array>
 
 #include "inspect/claims.hpp"
@@ -58,21 +59,27 @@ Claim extrapolation_claim(const Printed& row, const Probe& probe) {
 
 }  // namespace
 
-std::vector<Claim> table_claims() {
-  std::vector<Claim> all;
+std::vector<const char*> table_stems(const std::string* stem) {
+  std::vector<const char*> all;
   for (const Printed& row : printed) {
-    const Description& entry = *find(row.stem);
-    const Probe probe(entry, {});
-    const Property relative = check_relative(probe);
-    const Index parameters = probe.specimen.parameters;
-    all.push_back({row.stem, row.learnable ? "learnable" : "not learnable", agrees(row.learnable == (parameters > 0)),
-                   concat(parameters, " learned numbers"), static_cast<double>(parameters)});
-    all.push_back(extrapolation_claim(row, probe));
-    all.push_back({row.stem, row.relative ? "relative" : "not relative",
-                   agrees(row.relative == (relative.verdict == Verdict::yes)), relative.evidence, relative.number});
-    all.push_back(memory_claim(row, entry));
+    if (stem == nullptr || *stem == row.stem) all.push_back(row.stem);
   }
   return all;
+}
+
+std::vector<Claim> table_claims(const std::string& stem) {
+  const Printed& row =
+      *std::find_if(printed.begin(), printed.end(), [&](const Printed& one) { return one.stem == stem; });
+  const Description& entry = *find(row.stem);
+  const Probe probe(entry, {});
+  const Property relative = check_relative(probe);
+  const Index parameters = probe.specimen.parameters;
+  return {{row.stem, row.learnable ? "learnable" : "not learnable", agrees(row.learnable == (parameters > 0)),
+           concat(parameters, " learned numbers"), static_cast<double>(parameters)},
+          extrapolation_claim(row, probe),
+          {row.stem, row.relative ? "relative" : "not relative",
+           agrees(row.relative == (relative.verdict == Verdict::yes)), relative.evidence, relative.number},
+          memory_claim(row, entry)};
 }
 
 }  // namespace bearing::inspect

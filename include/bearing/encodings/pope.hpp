@@ -37,6 +37,7 @@ class BEARING_EXPORT PopeRows {
   PopeRows(const Pope& pope, Param<A, 2> offsets, Index group = 1);
 
   Index out_dim(Index dim) const { return 2 * dim; }
+  Index turn_scratch(Index dim) const { return 2 * dim; }
   void check(const char* function, const Problem& problem) const;
   void turn(const RowTile& tile, const A* x, A* y) const;
   /// d softplus(x) = logistic(x); dδ_c is the torque of d_y on y.

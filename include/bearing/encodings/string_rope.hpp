@@ -85,6 +85,10 @@ class BEARING_EXPORT CirculantStringRows {
   double wave(const std::vector<double>& of, Index k) const {
     return of[static_cast<std::size_t>(k % string_.head_dim)];
   }
+  /// at + step on the circle of head_dim places, both below head_dim: a division would cost more than the rest
+  Index after(Index at, Index step) const {
+    return at + step < string_.head_dim ? at + step : at + step - string_.head_dim;
+  }
   double phase(const RowTile& tile, Index row, const double* omega) const;
   void find_frequencies(Index head, double* omega) const;  ///< [axes, pairs]
   void to_fourier(const A* x, double* z) const;            ///< z = F x, F orthogonal
