@@ -7,6 +7,7 @@
 #include <bearing/encodings/alibi.hpp>
 #include <bearing/encodings/angle_rows.hpp>
 #include <bearing/encodings/bert_relative.hpp>
+#include <bearing/encodings/bucket_bias.hpp>
 #include <bearing/encodings/cape.hpp>
 #include <bearing/encodings/cope.hpp>
 #include <bearing/encodings/deberta.hpp>
@@ -50,10 +51,12 @@
 #include <bearing/inspect.hpp>
 #include <bearing/linear_attention.hpp>
 #include <bearing/memory.hpp>
+#include <bearing/param_block.hpp>
 #include <bearing/positions.hpp>
 #include <bearing/properties.hpp>
 #include <bearing/reference.hpp>
 #include <bearing/rows.hpp>
+#include <bearing/rows_by_index.hpp>
 #include <bearing/scores.hpp>
 #include <bearing/target.hpp>
 #include <bearing/term.hpp>

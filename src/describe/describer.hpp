@@ -70,6 +70,8 @@ struct Parameter : ParameterInfo {
   }
   /// Whole numbers, which the caller gives.
   Parameter& of_indices() { return indices = true, learned = false, *this; }
+  /// The same of 32 bits.
+  Parameter& of_narrow_indices() { return narrow_indices = true, of_indices(); }
   /// The model computes it for each call.
   Parameter& computed() { return learned = false, *this; }
   Parameter& truth_goes_to(const char* what) { return for_truth = what, *this; }
@@ -137,16 +139,21 @@ struct FromMemory<Param<A, Rank>> {
     return out;
   }
 };
-template <int Rank>
-struct FromMemory<View<const Index, Rank>> {
-  static View<const Index, Rank> of(const ParameterMemory& memory) {
-    return FromMemory<Param<Index, Rank>>::of(memory).value;
-  }
+template <std::integral I, int Rank>
+struct FromMemory<View<const I, Rank>> {
+  static View<const I, Rank> of(const ParameterMemory& memory) { return FromMemory<Param<I, Rank>>::of(memory).value; }
 };
-/// Ranks in encoding<…>: n > 0 numbers of n axes, n < 0 whole numbers of −n axes.
+/// Ranks in encoding<…>: n > 0 numbers of n axes, n < 0 whole numbers of −n axes, narrow<n> 32-bit ones of n axes.
 template <class A, int Rank>
-using Given = typename std::conditional_t<(Rank > 0), std::type_identity<Param<A, (Rank > 0 ? Rank : 1)>>,
-                                          std::type_identity<View<const Index, (Rank < 0 ? -Rank : 1)>>>::type;
+struct GivenOf : std::type_identity<Param<A, Rank>> {};
+template <class A, int Rank>
+requires(Rank<0 && Rank> - 100) struct GivenOf<A, Rank> : std::type_identity<View<const Index, -Rank>> {
+};
+template <class A, int Rank>
+requires(Rank <= -100) struct GivenOf<A, Rank> : std::type_identity<View<const std::int32_t, -Rank - 100>> {
+};
+template <class A, int Rank>
+using Given = typename GivenOf<A, Rank>::type;
 
 template <class A, class E>
 Made<A> made_of(E encoding) {
@@ -411,6 +418,10 @@ class Describer {
   std::string home_;
   Paper paper_;
 };
+
+/// A parameter of whole numbers of 32 bits.
+template <int Rank>
+inline constexpr int narrow = -100 - Rank;
 
 /// Makes Encoding<A>(spec, parameters…).
 template <template <class> class Encoding>

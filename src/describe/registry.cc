@@ -26,6 +26,7 @@
   DESCRIBE(forgetting)              \
   DESCRIBE(dense_bias)              \
   DESCRIBE(swin)                    \
+  DESCRIBE(bucket_bias)             \
   DESCRIBE(swin_v2)                 \
   DESCRIBE(shaw)                    \
   DESCRIBE(bert_relative)           \
