@@ -50,6 +50,7 @@
 #include <bearing/inspect.hpp>
 #include <bearing/linear_attention.hpp>
 #include <bearing/memory.hpp>
+#include <bearing/param_block.hpp>
 #include <bearing/positions.hpp>
 #include <bearing/properties.hpp>
 #include <bearing/reference.hpp>

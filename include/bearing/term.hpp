@@ -24,13 +24,15 @@
 // not compile. Only a value site has its backward in any case, for p. Beside them an encoding may have
 //
 //     void check(const char* function, const Problem&) const   throws if it cannot serve; called once, before any work
-//     Index param_size() const                                 numbers in one batch and head's block of the
-//                                                              parameters' gradient; 0 if none is wanted
-//     void collect(Index batch, Index head, const A* d) const  adds such a block into the gradients; called for every
-//                                                              batch and head in rising order, so sums have one order
+//     ParamBlock grad_block(Index batch, Index head) const     what a batch and head own of the parameters' gradients
+//                                                              (param_block.hpp); their block is added to it
+//     Index param_size() const                                 in place of grad_block, where a block is no copy of the
+//                                                              gradients: numbers in it; 0 if none is wanted
+//     void collect(Index batch, Index head, const A* d) const  and adds such a block into the gradients. Blocks are
+//                                                              added by batch and head in rising order, so that sums
+//                                                              have one order
 //     void borrows(MemoryList& to) const                       names the caller's memory that it refers to, so that
-//     calls
-//                                                              can refuse outputs that overlap it
+//                                                              calls can refuse outputs that overlap it
 //     Index scratch_size(Index rows, Index cols) const         numbers of A that a tile of that size needs to work
 //     Index turn_scratch(Index dim) const                      doubles that turn and turn_grads need to work
 //     Index input_scratch(Index rows) const                    doubles that inputs and input_grads need

@@ -49,11 +49,6 @@ void AlibiSlopes<A>::check(const char* function, const Problem& problem) const {
   }
 }
 
-template <class A>
-void AlibiSlopes<A>::collect(Index head, A d_slope) const {
-  learned_.grad(head) += d_slope;
-}
-
 namespace {
 
 /// What one unit of slope does at a distance; 0 − 0 is 0, where −0 would look odd in a matrix.

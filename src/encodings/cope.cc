@@ -170,13 +170,6 @@ void CopeTerm<A>::add_score_grads(const Tile<A>& tile, const A* d_s, const TileG
   }
 }
 
-template <class A>
-void CopeTerm<A>::collect(Index, Index head, const A* d_params) const {
-  for (Index p = 0; p < cope_.max_pos; ++p) {
-    for (Index d = 0; d < embeddings_.grad.shape[2]; ++d) embeddings_.grad(table(head), p, d) += *d_params++;
-  }
-}
-
 template class CopeTerm<float>;
 template class CopeTerm<double>;
 

@@ -61,15 +61,6 @@ void DenseBias<A>::add_score_grads(const Tile<A>& tile, const A* d_s, const Tile
   }
 }
 
-template <class A>
-void DenseBias<A>::collect(Index batch, Index head, const A* d_params) const {
-  const View<A, 4>& grad = bias_.grad;
-  const Index b = at(grad.shape[0], batch), h = at(grad.shape[1], head);
-  for (Index i = 0; i < grad.shape[2]; ++i) {
-    for (Index j = 0; j < grad.shape[3]; ++j) grad(b, h, i, j) += d_params[i * grad.shape[3] + j];
-  }
-}
-
 template class DenseBias<float>;
 template class DenseBias<double>;
 

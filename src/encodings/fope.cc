@@ -96,8 +96,7 @@ template <class A>
 void FopeRows<A>::turn_grads(const RowTile& tile, const A* x, const A* d_y, A* d_x, A* d_params) const {
   const Index pairs = fope_.head_dim / 2;
   double *waves = tile.scratch, *turns = waves + 2 * kept();
-  A* d_cos = d_params == nullptr || cos_.grad.data == nullptr ? nullptr : d_params;
-  A* d_sin = d_params == nullptr || sin_.grad.data == nullptr ? nullptr : d_params + param_size() - kept() * mixed();
+  const auto [d_cos, d_sin] = grad_block(0, tile.head).split(d_params);
   for (Index r = 0; r < tile.rows; ++r) {
     series(tile.head, tile.at[0][r], waves, turns);
     const A *in = x + r * tile.x_stride, *d_out = d_y + r * tile.y_stride;
@@ -114,22 +113,6 @@ void FopeRows<A>::turn_grads(const RowTile& tile, const A* x, const A* d_y, A* d
       }
       d_in[u] = g_u * cos + g_v * sin;
       d_in[v] = g_v * cos - g_u * sin;
-    }
-  }
-}
-
-template <class A>
-Index FopeRows<A>::param_size() const {
-  const Index one = kept() * mixed();
-  return (cos_.grad.data == nullptr ? 0 : one) + (sin_.grad.data == nullptr ? 0 : one);
-}
-
-template <class A>
-void FopeRows<A>::collect(Index, Index head, const A* d_params) const {
-  for (const Param<A, 3>* param : {&cos_, &sin_}) {
-    if (param->grad.data == nullptr) continue;
-    for (Index k = 0; k < kept(); ++k) {
-      for (Index i = 0; i < mixed(); ++i) param->grad(head / group_, k, i) += *d_params++;
     }
   }
 }

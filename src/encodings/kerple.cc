@@ -65,14 +65,9 @@ void KerpleBias<A>::bias_grads(Index head, Index n, const double* distance, cons
       d_r2 -= d * r1 * power * std::log(x);
     }
   }
-  d_params[0] += static_cast<A>(d_r1);
-  d_params[1] += static_cast<A>(d_r2);
-}
-
-template <class A>
-void KerpleBias<A>::collect(Index, Index head, const A* d_params) const {
-  if (r1_.grad.data != nullptr) r1_.grad(head) += d_params[0];
-  if (r2_.grad.data != nullptr) r2_.grad(head) += d_params[1];
+  const auto [to_r1, to_r2] = grad_block(0, head).split(d_params);
+  if (to_r1 != nullptr) *to_r1 += static_cast<A>(d_r1);
+  if (to_r2 != nullptr) *to_r2 += static_cast<A>(d_r2);
 }
 
 template class KerpleBias<float>;

@@ -131,15 +131,6 @@ void LieRopeRows<A>::add_generator_grads(const RowTile& tile, Index row, Index b
   }
 }
 
-template <class A>
-void LieRopeRows<A>::collect(Index, Index head, const A* d_params) const {
-  for (Index axis = 0; axis < lie_.axes; ++axis) {
-    for (Index block = 0; block < blocks(); ++block) {
-      for (Index t = 0; t < triangle(); ++t) generators_.grad(head / group_, axis, block, t) += *d_params++;
-    }
-  }
-}
-
 template class LieRopeRows<float>;
 template class LieRopeRows<double>;
 

@@ -94,11 +94,6 @@ void PopeRows<A>::turn_grads(const RowTile& tile, const A* x, const A* d_y, A* d
   }
 }
 
-template <class A>
-void PopeRows<A>::collect(Index, Index head, const A* d_params) const {
-  for (Index c = 0; c < pope_.head_dim; ++c) offsets_.grad(head / group_, c) += d_params[c];
-}
-
 template class PopeRows<float>;
 template class PopeRows<double>;
 

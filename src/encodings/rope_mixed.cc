@@ -116,13 +116,6 @@ double RopeMixedRows<A>::phase(const RowTile& tile, Index set, Index row, Index 
   return angle;
 }
 
-template <class A>
-void RopeMixedRows<A>::collect(Index, Index head, const A* d_params) const {
-  for (Index axis = 0; axis < mixed_.axes; ++axis) {
-    for (Index i = 0; i < pairs(); ++i) frequencies_.grad(axis, head / group_, i) += d_params[axis * pairs() + i];
-  }
-}
-
 template class RopeMixedRows<float>;
 template class RopeMixedRows<double>;
 

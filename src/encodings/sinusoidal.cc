@@ -98,7 +98,7 @@ std::vector<Wide> wide_frequencies(const Sinusoidal& spec, const Param<A, 1>& le
 
 template <class A>
 void check_param(const char* name, const Param<A, 1>& param, Index size) {
-  if (param.value.data == nullptr) return;
+  if (param.value.data == nullptr && param.grad.data == nullptr) return;
   if (param.value.shape[0] != size) {
     throw ShapeError(concat("[SinusoidalInputs] ", name, ": must have shape [", size, "], got ", param.value.shape));
   }
@@ -228,19 +228,6 @@ void SinusoidalInputs<A>::inputs(const RowTile& tile, A* p) const {
       for (Index d = 0; d < spec_.dim; ++d) row[d] *= scale;
     }
   }
-}
-
-template <class A>
-Index SinusoidalInputs<A>::param_size() const {
-  const bool scale = learned_.scale.grad.data != nullptr, frequencies = learned_.frequencies.grad.data != nullptr;
-  return (scale ? 1 : 0) + (frequencies ? rows_->pairs() : 0);
-}
-
-template <class A>
-void SinusoidalInputs<A>::collect(Index, Index, const A* d_params) const {
-  if (learned_.scale.grad.data != nullptr) learned_.scale.grad(0) += *d_params++;
-  if (learned_.frequencies.grad.data == nullptr) return;
-  for (Index i = 0; i < rows_->pairs(); ++i) learned_.frequencies.grad(i) += d_params[i];
 }
 
 template <class A>

@@ -73,7 +73,7 @@ void CayleyStringRows<A>::turn_grads(const RowTile& tile, const A* x, const A* d
   for (Index r = 0; r < tile.rows; ++r) to_basis(set, x + r * tile.x_stride, d_x + r * tile.x_stride, room);
   rotation_.turn_grads(inner, d_x, d_y, d_x, d_params);
   const double* basis = basis_.data() + set * dim_ * dim_;
-  A* d_basis = d_params == nullptr || skew_.grad.data == nullptr ? nullptr : d_params + rotation_.param_size();
+  A* d_basis = d_params == nullptr || skew_.grad.data == nullptr ? nullptr : d_params + bearing::param_size(rotation_);
   for (Index r = 0; r < tile.rows; ++r) {
     const A* in = x + r * tile.x_stride;
     A* d_in = d_x + r * tile.x_stride;
@@ -98,17 +98,18 @@ void CayleyStringRows<A>::check(const char* function, const Problem& problem) co
 
 template <class A>
 Index CayleyStringRows<A>::param_size() const {
-  return rotation_.param_size() + (skew_.grad.data == nullptr ? 0 : dim_ * dim_);
+  return bearing::param_size(rotation_) + (skew_.grad.data == nullptr ? 0 : dim_ * dim_);
 }
 
 template <class A>
 void CayleyStringRows<A>::collect(Index batch, Index head, const A* d_params) const {
-  if (rotation_.param_size() > 0) rotation_.collect(batch, head, d_params);
+  const auto rotation = rotation_.grad_block(batch, head);
+  rotation.collect(d_params);
   if (skew_.grad.data == nullptr) return;
   // dP = −2 (I + S)⁻¹ dS (I + S)⁻¹, so with Q = (I + S)⁻¹ the gradient of S is −2 QᵀGQᵀ, of which the skew part counts.
   const Index set = head / group_, size = dim_ * dim_;
   const double* q = inverse_.data() + set * size;
-  const A* g = d_params + rotation_.param_size();
+  const A* g = d_params + rotation.size();
   std::vector<double> half(static_cast<std::size_t>(size)), d_s(half.size());
   const auto at = [this](Index i, Index j) { return static_cast<std::size_t>(i * dim_ + j); };
   for (Index k = 0; k < dim_; ++k) {
@@ -262,13 +263,6 @@ double CirculantStringRows<A>::phase(const RowTile& tile, Index row, const doubl
     angle += tile.at[static_cast<std::size_t>(axis)][row] * omega[axis * pairs()];
   }
   return angle;
-}
-
-template <class A>
-void CirculantStringRows<A>::collect(Index, Index head, const A* d_params) const {
-  for (Index axis = 0; axis < string_.axes; ++axis) {
-    for (Index k = 0; k < string_.head_dim; ++k) c_.grad(axis, head / group_, k) += *d_params++;
-  }
 }
 
 #define BEARING_INSTANTIATE(A)        \

@@ -76,11 +76,6 @@ void SwinBias<A>::add_score_grads(const Tile<A>& tile, const A* d_s, const TileG
   over_rows(spec_, tile, [&](Index i, Index j, Index row) { grads.params[row] += d_s[i * tile.stride + j]; });
 }
 
-template <class A>
-void SwinBias<A>::collect(Index, Index head, const A* d_params) const {
-  for (Index row = 0; row < spec_.rows(); ++row) table_.grad(row, head) += d_params[row];
-}
-
 template class SwinBias<float>;
 template class SwinBias<double>;
 

@@ -135,11 +135,6 @@ void T5Bias<A>::bias_grads(Index, Index n, const double* distance, const A* d_b,
   });
 }
 
-template <class A>
-void T5Bias<A>::collect(Index, Index head, const A* d_params) const {
-  for (Index u = 0; u < buckets_.spec().buckets; ++u) table_.grad(u, head) += d_params[u];
-}
-
 template class T5Bias<float>;
 template class T5Bias<double>;
 

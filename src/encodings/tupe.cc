@@ -19,12 +19,6 @@ double tupe_softmax_scale(Index dim) {
 
 namespace {
 
-template <class A, int Rank>
-Index grad_size(const Param<A, Rank>& table) {
-  if (table.grad.data == nullptr) return 0;
-  return Rank == 3 ? table.grad.shape[1] * table.grad.shape[Rank - 1] : table.grad.shape[0];
-}
-
 template <class A>
 void check_vectors(const char* name, const Param<A, 3>& table, Index least) {
   const auto& [data, shape, stride] = table.value;
@@ -207,9 +201,7 @@ void TupeBias<A>::add_scores(const Tile<A>& tile, A* s) const {
 template <class A>
 void TupeBias<A>::add_score_grads(const Tile<A>& tile, const A* d_s, const TileGrads<A>& grads) const {
   if (grads.params == nullptr) return;
-  A* d_query = grad_size(query_) > 0 ? grads.params : nullptr;
-  A* d_key = grad_size(key_) > 0 ? grads.params + grad_size(query_) : nullptr;
-  A* d_bias = grad_size(bias_) > 0 ? grads.params + grad_size(query_) + grad_size(key_) : nullptr;
+  const auto [d_query, d_key, d_bias] = grad_block(0, tile.head).split(grads.params);
 
   A *d_added = tile.scratch, *room = d_added + tile.rows * tile.cols + tile.rows + tile.cols;
   for (Index i = 0; i < tile.rows; ++i) std::copy_n(d_s + i * tile.stride, tile.cols, d_added + i * tile.cols);
@@ -235,22 +227,6 @@ void TupeBias<A>::add_score_grads(const Tile<A>& tile, const A* d_s, const TileG
                              d_key + row(tile.k_positions[0][j]), dim());
     }
   }
-}
-
-template <class A>
-Index TupeBias<A>::param_size() const {
-  return grad_size(query_) + grad_size(key_) + grad_size(bias_);
-}
-
-template <class A>
-void TupeBias<A>::collect(Index, Index head, const A* d_params) const {
-  for (const Param<A, 3>* table : {&query_, &key_}) {
-    if (table->grad.data == nullptr) continue;
-    for (Index r = 0; r < table->grad.shape[1]; ++r) {
-      for (Index d = 0; d < dim(); ++d) table->grad(head, r, d) += *d_params++;
-    }
-  }
-  for (Index u = 0; u < grad_size(bias_); ++u) bias_.grad(u, head) += d_params[u];
 }
 
 template class TupeBias<float>;

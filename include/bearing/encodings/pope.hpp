@@ -1,6 +1,7 @@
 #pragma once
 
 #include <bearing/export.hpp>
+#include <bearing/param_block.hpp>
 #include <bearing/term.hpp>
 #include <vector>
 
@@ -42,8 +43,7 @@ class BEARING_EXPORT PopeRows {
   void turn(const RowTile& tile, const A* x, A* y) const;
   /// d softplus(x) = logistic(x); dδ_c is the torque of d_y on y.
   void turn_grads(const RowTile& tile, const A* x, const A* d_y, A* d_x, A* d_params) const;
-  Index param_size() const { return offsets_.grad.data == nullptr ? 0 : pope_.head_dim; }
-  void collect(Index batch, Index head, const A* d_params) const;
+  auto grad_block(Index, Index head) const { return ParamBlock(slice(offsets_.grad, 0, head / group_)); }
   void borrows(MemoryList& to) const { to.param("Pope.offsets", offsets_); }
 
  private:

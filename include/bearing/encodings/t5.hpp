@@ -1,6 +1,7 @@
 #pragma once
 
 #include <bearing/export.hpp>
+#include <bearing/param_block.hpp>
 #include <bearing/term.hpp>
 #include <vector>
 
@@ -84,8 +85,7 @@ class BEARING_EXPORT T5Bias {
   void check(const char* function, const Problem& problem) const;
   void bias(Index head, Index n, const double* distance, A* b) const;
   void bias_grads(Index head, Index n, const double* distance, const A* d_b, A* d_params) const;
-  Index param_size() const { return table_.grad.data == nullptr ? 0 : buckets_.spec().buckets; }
-  void collect(Index batch, Index head, const A* d_params) const;
+  auto grad_block(Index, Index head) const { return ParamBlock(slice(table_.grad, 1, head)); }
   void borrows(MemoryList& to) const { to.param("T5.table", table_); }
 
  private:
