@@ -55,6 +55,7 @@
 #include <bearing/properties.hpp>
 #include <bearing/reference.hpp>
 #include <bearing/rows.hpp>
+#include <bearing/rows_by_index.hpp>
 #include <bearing/scores.hpp>
 #include <bearing/target.hpp>
 #include <bearing/term.hpp>

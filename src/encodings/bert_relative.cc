@@ -3,12 +3,12 @@
 #include <bearing/error.hpp>
 
 #include "describe/describer.hpp"
+#include "terms/checks.hpp"
 #include "terms/relation.hpp"
 #include "text.hpp"
 
 namespace bearing {
 
-using relation::Order;
 using text::concat;
 
 namespace {
@@ -33,8 +33,6 @@ void check_table(const Param<A, 2>& table, const char* rows_are, Index rows) {
   }
   check_features("BertRelativeTerm", "table", table);
 }
-
-Order order_of(bool query_minus_key) { return query_minus_key ? Order::query_minus_key : Order::key_minus_query; }
 
 }  // namespace
 
@@ -63,28 +61,35 @@ Index Wav2Vec2BertRelative::rows() const {
 }
 
 template <class A>
-BertRelativeTerm<A>::BertRelativeTerm(const BertRelative& bert, Param<A, 2> table)
-    : query_minus_key_(true), with_keys_(bert.type == BertRelativeType::relative_key_query), table_(table) {
+BertRelativeTerm<A>::BertRelativeTerm(const BertRelative& bert, Param<A, 2> table) : clipped_(false), table_(table) {
   bearing::check("BertRelativeTerm", bert);
   least_ = 1 - bert.max_position_embeddings;
   most_ = bert.max_position_embeddings - 1;
   check_table(table, "2 max_position_embeddings - 1", bert.rows());
+  const IndexMap map{.zero = most_, .step = -1, .least = least_, .most = most_};
+  const Index in_table = grad_block(0, 0).offsets()[0];
+  terms_.add({.operand = Side::query, .table = relation::shared(table.value), .map = map, .table_block = in_table});
+  if (bert.type == BertRelativeType::relative_key) return;
+  terms_.add({.operand = Side::key, .table = relation::shared(table.value), .map = map, .table_block = in_table});
 }
 
 template <class A>
 BertRelativeTerm<A>::BertRelativeTerm(const Wav2Vec2BertRelative& clipped, Param<A, 2> table)
-    : query_minus_key_(false), with_keys_(false), table_(table) {
+    : clipped_(true), table_(table) {
   bearing::check("BertRelativeTerm", clipped);
   least_ = -clipped.left;
   most_ = clipped.right;
   check_table(table, "left + right + 1", clipped.rows());
+  terms_.add({.table = relation::shared(table.value),
+              .map = {.zero = clipped.left, .least = least_, .most = most_},
+              .table_block = grad_block(0, 0).offsets()[0]});
 }
 
 template <class A>
 void BertRelativeTerm<A>::check(const char* function, const Problem& problem) const {
   check_whole(function, "BertRelative", problem);
   check_dim(function, "BertRelative.table", table_.value.shape[1], problem);
-  if (!query_minus_key_) return;  // clipped: every distance has a row
+  if (clipped_) return;  // every distance has a row
   for (Index b = 0; b < problem.batch && problem.q_len > 0 && problem.k_len > 0; ++b) {
     const auto [least, most] = relation::reach(problem, b);
     if (least < least_ || most > most_) {
@@ -96,58 +101,17 @@ void BertRelativeTerm<A>::check(const char* function, const Problem& problem) co
 
 template <class A>
 void BertRelativeTerm<A>::add_scores(const Tile<A>& tile, A* s) const {
-  const auto vectors = relation::vectors(table_.value, least_, most_, order_of(query_minus_key_));
-  relation::over_runs(tile, [&](const relation::Run<A>& run) {
-    const relation::Meeting met = relation::meet(run, vectors);
-    A* to = s + run.i * tile.stride + run.j;
-    relation::add_query_scores(run, met, {run.tile.q, run.tile.q_stride}, vectors, to, tile.scratch);
-    if (!with_keys_) return;
-    const Index width = met.band.width;
-    tiles::multiply_nt(run.tile.cols, width, tile.dim, tile.scale, run.tile.k, tile.k_stride, vectors.at(met.least),
-                       vectors.step, tile.scratch, width);
-    tiles::add_key_band(run.tile.rows, run.tile.cols, met.band, tile.scratch, width, to, tile.stride);
-  });
+  relation::add_scores(rows_by_index(), tile, s);
 }
 
 template <class A>
 void BertRelativeTerm<A>::add_score_grads(const Tile<A>& tile, const A* d_s, const TileGrads<A>& grads) const {
-  const Order order = order_of(query_minus_key_);
-  const auto vectors = relation::vectors(table_.value, least_, most_, order);
-  relation::Vectors<A> d_vectors;
-  if (grads.params != nullptr) {
-    d_vectors =
-        relation::vectors(dense(grads.params, table_.value.shape[0], table_.value.shape[1]), least_, most_, order);
-  }
-  relation::over_runs(tile, [&](const relation::Run<A>& run) {
-    const relation::Meeting met = relation::meet(run, vectors);
-    const A* from = d_s + run.i * tile.stride + run.j;
-    A* d_q = grads.d_q == nullptr ? nullptr : grads.d_q + run.i * grads.d_q_stride;
-    relation::add_query_score_grads(run, met, {run.tile.q, run.tile.q_stride}, vectors, from, {d_q, grads.d_q_stride},
-                                    d_vectors, tile.scratch);
-    if (!with_keys_) return;
-    const Index cols = run.tile.cols, width = met.band.width;
-    std::fill_n(tile.scratch, cols * width, A{0});
-    tiles::scatter_key_band(run.tile.rows, cols, met.band, from, tile.stride, tile.scratch, width);
-    if (grads.d_k != nullptr) {  // d_k_j += scale Σ_i dS_ij E[ρ]
-      tiles::add_multiply_nn(cols, width, tile.dim, tile.scale, tile.scratch, width, vectors.at(met.least),
-                             vectors.step, grads.d_k + run.j * grads.d_k_stride, grads.d_k_stride);
-    }
-    if (d_vectors.first != nullptr) {  // dE[ρ] += scale Σ dS_ij k_j
-      tiles::add_multiply_tn(cols, width, tile.dim, tile.scale, tile.scratch, width, run.tile.k, tile.k_stride,
-                             d_vectors.at(met.least), d_vectors.step);
-    }
-  });
-}
-
-template <class A>
-void BertRelativeTerm<A>::collect(Index, Index, const A* d_params) const {
-  relation::collect_rows(d_params, table_.grad);
+  relation::add_score_grads(rows_by_index(), tile, d_s, grads);
 }
 
 template <class A>
 Index BertRelativeTerm<A>::scratch_size(Index rows, Index cols) const {
-  const Index operands = with_keys_ ? std::max(rows, cols) : rows;
-  return operands * std::min(rows + cols - 1, table_.value.shape[0]);
+  return relation::scratch_size(rows_by_index(), rows, cols);
 }
 
 template class BertRelativeTerm<float>;

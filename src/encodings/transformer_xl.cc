@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <bearing/encodings/transformer_xl.hpp>
 #include <bearing/error.hpp>
 #include <bearing/scores.hpp>
@@ -5,63 +6,13 @@
 
 #include "describe/describer.hpp"
 #include "describe/tensors.hpp"
+#include "terms/checks.hpp"
 #include "terms/relation.hpp"
 #include "text.hpp"
 
 namespace bearing {
 
-using relation::LaterKeys;
-using relation::Order;
-using relation::Run;
-using relation::Vectors;
 using text::concat;
-
-namespace {
-
-/// The distances that have rows of their own: offset first_offset + o is the distance −first_offset − o.
-struct Ends {
-  Index least, most;
-};
-Ends ends_of(const TransformerXL& xl, Index rows) {
-  Ends ends{-xl.first_offset - rows + 1, -xl.first_offset};
-  if (xl.clamp_len > 0) ends = {std::max(ends.least, -xl.clamp_len), std::min(ends.most, xl.clamp_len)};
-  return ends;
-}
-
-/// A head's vectors in rising order of the distance, from rows in rising order of the offset.
-template <class T>
-Vectors<T> vectors_of(const TransformerXL& xl, View<T, 2> r) {
-  const auto [least, most] = ends_of(xl, r.shape[0]);
-  auto all = relation::vectors(r, -xl.first_offset - r.shape[0] + 1, -xl.first_offset, Order::query_minus_key);
-  return {all.at(least), all.step, least, most};
-}
-
-LaterKeys later_keys(const TransformerXL& xl) { return xl.causal ? LaterKeys::left_out : LaterKeys::met; }
-
-template <class A>
-Index grad_size(const Param<A, 3>& r) {
-  return r.grad.data == nullptr ? 0 : r.value.shape[1] * r.value.shape[2];
-}
-template <class A>
-Index grad_size(const Param<A, 2>& bias) {
-  return bias.grad.data == nullptr ? 0 : bias.value.shape[1];
-}
-
-/// to_i = from_i + v
-template <class A>
-void add_vector(Index rows, Index dim, const A* from, Index stride, const A* v, A* to) {
-  for (Index i = 0; i < rows; ++i) {
-    for (Index d = 0; d < dim; ++d) to[i * dim + d] = from[i * stride + d] + v[d];
-  }
-}
-
-/// How many keys of a run's row i the term reaches.
-template <class A>
-Index reached(const Run<A>& run, const tiles::Band& band, Index i) {
-  return std::clamp<Index>(band.end - (run.tile.rows - 1 - i), 0, run.tile.cols);
-}
-
-}  // namespace
 
 template <class A>
 TransformerXLTerm<A>::TransformerXLTerm(const TransformerXL& xl, Param<A, 3> r, Param<A, 2> u, Param<A, 2> v)
@@ -84,6 +35,24 @@ TransformerXLTerm<A>::TransformerXLTerm(const TransformerXL& xl, Param<A, 3> r, 
   check_features("TransformerXLTerm", "r", r);
   check_features("TransformerXLTerm", "u", u);
   check_features("TransformerXLTerm", "v", v);
+  const auto [in_r, in_u, in_v] = grad_block(0, 0).offsets();
+  const Index last = xl.causal ? 0 : IndexMap::farthest;  // a distance
+  // Row o is for the distance −first_offset − o.
+  IndexMap by_offset{.zero = -xl.first_offset,
+                     .step = -1,
+                     .least = -xl.first_offset - r.value.shape[1] + 1,
+                     .most = -xl.first_offset,
+                     .to = last};
+  if (xl.clamp_len > 0) {
+    by_offset.least = std::max(by_offset.least, -xl.clamp_len);
+    by_offset.most = std::min(by_offset.most, xl.clamp_len);
+  }
+  terms_.add({.table = r.value, .shift = v.value, .map = by_offset, .table_block = in_r, .shift_block = in_v});
+  // u is a table of one row, which all keys meet.
+  terms_.add({.operand = Side::key,
+              .table = relation::one_row(u.value),
+              .map = {.least = 0, .most = 0, .to = last},
+              .table_block = in_u});
 }
 
 template <class A>
@@ -113,92 +82,17 @@ void TransformerXLTerm<A>::check(const char* function, const Problem& problem) c
 
 template <class A>
 void TransformerXLTerm<A>::add_scores(const Tile<A>& tile, A* s) const {
-  const auto r = vectors_of(xl_, relation::table_of(r_.value, tile.head));
-  const A *u = &u_.value(tile.head, Index{0}), *v = &v_.value(tile.head, Index{0});
-  A* q_v = tile.scratch;                // q_i + v: [rows, dim]
-  A* u_k = q_v + tile.rows * tile.dim;  // scale · u·k_j: [cols]
-  A* room = u_k + tile.cols;
-  relation::over_runs(tile, [&](const Run<A>& run) {
-    const auto met = relation::meet(run, r, later_keys(xl_));
-    const auto [rows, cols] = std::pair(run.tile.rows, run.tile.cols);
-    if (met.band.end <= 0) return;
-    A* to = s + run.i * tile.stride + run.j;
-    add_vector(rows, tile.dim, run.tile.q, tile.q_stride, v, q_v);
-    relation::add_query_scores(run, met, {q_v, tile.dim}, r, to, room);
-    tiles::multiply_nt(Index{1}, cols, tile.dim, tile.scale, u, tile.dim, run.tile.k, tile.k_stride, u_k, cols);
-    for (Index i = 0; i < rows; ++i) {
-      const Index n = reached(run, met.band, i);
-      tiles::add_toeplitz(Index{1}, n, u_k, to + i * tile.stride, tile.stride);
-    }
-  });
+  relation::add_scores(rows_by_index(), tile, s);
 }
 
 template <class A>
 void TransformerXLTerm<A>::add_score_grads(const Tile<A>& tile, const A* d_s, const TileGrads<A>& grads) const {
-  const Index dim = tile.dim;
-  const auto r = vectors_of(xl_, relation::table_of(r_.value, tile.head));
-  const A *u = &u_.value(tile.head, Index{0}), *v = &v_.value(tile.head, Index{0});
-  // The block of gradients: r's, then u's, then v's, those that are wanted.
-  auto next = [at = grads.params](Index size) mutable -> A* {
-    return at == nullptr || size == 0 ? nullptr : std::exchange(at, at + size);
-  };
-  Vectors<A> d_r;
-  if (A* rows_of_r = next(grad_size(r_)); rows_of_r != nullptr) {
-    d_r = vectors_of(xl_, dense(rows_of_r, r_.value.shape[1], r_.value.shape[2]));
-  }
-  A *d_u = next(grad_size(u_)), *d_v = next(grad_size(v_));
-  A *q_v = tile.scratch, *d_q_v = q_v + tile.rows * dim, *sums = d_q_v + tile.rows * dim, *room = sums + tile.cols;
-
-  relation::over_runs(tile, [&](const Run<A>& run) {
-    const auto met = relation::meet(run, r, later_keys(xl_));
-    const auto [rows, cols] = std::pair(run.tile.rows, run.tile.cols);
-    if (met.band.end <= 0) return;
-    const A* from = d_s + run.i * tile.stride + run.j;
-    // s_ij += scale (q_i + v)·r: q_i and v have the same gradient, v's summed over rows.
-    add_vector(rows, dim, run.tile.q, tile.q_stride, v, q_v);
-    const bool wanted = grads.d_q != nullptr || d_v != nullptr;
-    std::fill_n(d_q_v, rows * dim, A{0});
-    relation::add_query_score_grads(run, met, {q_v, dim}, r, from, {wanted ? d_q_v : nullptr, dim}, d_r, room);
-    for (Index i = 0; i < rows; ++i) {
-      for (Index d = 0; d < dim; ++d) {
-        if (grads.d_q != nullptr) grads.d_q[(run.i + i) * grads.d_q_stride + d] += d_q_v[i * dim + d];
-        if (d_v != nullptr) d_v[d] += d_q_v[i * dim + d];
-      }
-    }
-    // s_ij += scale u·k_j: only the sums over rows matter.
-    if (d_u == nullptr && grads.d_k == nullptr) return;
-    std::fill_n(sums, cols, A{0});
-    for (Index i = 0; i < rows; ++i) {
-      tiles::sum_diagonals(Index{1}, reached(run, met.band, i), from + i * tile.stride, tile.stride, sums);
-    }
-    if (d_u != nullptr) {
-      tiles::add_multiply_nn(Index{1}, cols, dim, tile.scale, sums, cols, run.tile.k, tile.k_stride, d_u, dim);
-    }
-    if (grads.d_k != nullptr) {
-      tiles::add_multiply_tn(Index{1}, cols, dim, tile.scale, sums, cols, u, dim, grads.d_k + run.j * grads.d_k_stride,
-                             grads.d_k_stride);
-    }
-  });
-}
-
-template <class A>
-Index TransformerXLTerm<A>::param_size() const {
-  return grad_size(r_) + grad_size(u_) + grad_size(v_);
-}
-
-template <class A>
-void TransformerXLTerm<A>::collect(Index, Index head, const A* d_params) const {
-  if (r_.grad.data != nullptr) relation::collect_rows(d_params, relation::table_of(r_.grad, head));
-  d_params += grad_size(r_);
-  for (const Param<A, 2>* bias : {&u_, &v_}) {
-    for (Index d = 0; d < grad_size(*bias); ++d) bias->grad(head, d) += d_params[d];
-    d_params += grad_size(*bias);
-  }
+  relation::add_score_grads(rows_by_index(), tile, d_s, grads);
 }
 
 template <class A>
 Index TransformerXLTerm<A>::scratch_size(Index rows, Index cols) const {
-  return 2 * rows * r_.value.shape[2] + cols + relation::product_size(rows, cols, r_.value.shape[1]);
+  return relation::scratch_size(rows_by_index(), rows, cols);
 }
 
 template class TransformerXLTerm<float>;

@@ -1,7 +1,7 @@
 #pragma once
 
 #include <bearing/export.hpp>
-#include <bearing/term.hpp>
+#include <bearing/rows_by_index.hpp>
 
 // Relative position representations (Shaw, Uszkoreit, Vaswani 2018, arXiv 1803.02155, equations 3 and 4): a learned
 // vector for each distance is added to the key, another to the value, after their projections,
@@ -47,14 +47,19 @@ class BEARING_EXPORT ShawTerm {
   void add_values(const Tile<A>& tile, const A* p, Index value_dim, A* o, Index o_stride) const;
   void add_value_grads(const Tile<A>& tile, const A* p, Index value_dim, const A* d_o, Index d_o_stride, A* d_p,
                        const TileGrads<A>& grads) const;
-  Index param_size() const;
-  void collect(Index batch, Index head, const A* d_params) const;
+  auto grad_block(Index, Index head) const {
+    return ParamBlock(slice(key_.grad, 0, head), slice(value_.grad, 0, head));
+  }
+  /// What the terms are, of scores and of values.
+  const RowsByIndexList<A>& rows_by_index() const { return scores_; }
+  const RowsByIndexList<A>& values_by_index() const { return values_; }
   void borrows(MemoryList& to) const { to.param("Shaw.key", key_), to.param("Shaw.value", value_); }
   Index scratch_size(Index rows, Index cols) const;
 
  private:
-  Index clip_;
+  Shaw shaw_;
   Param<A, 3> key_, value_;
+  RowsByIndexList<A> scores_, values_;
 };
 
 }  // namespace bearing
