@@ -48,6 +48,7 @@ Index Shaw::rows() const {
 
 Index Shaw::row(Index distance) const {
   check_clip("Shaw", clip);
+  if (outside == ShawOutside::zero && (distance < -clip || distance > clip)) return -1;
   return std::clamp(distance, -clip, clip) + clip;
 }
 
@@ -65,7 +66,8 @@ ShawTerm<A>::ShawTerm(const Shaw& shaw, Param<A, 3> key, Param<A, 3> value) : sh
   check_table("key", key_, shaw.rows());
   check_table("value", value_, shaw.rows());
   const auto [in_key, in_value] = grad_block(0, 0).offsets();
-  const IndexMap map{.zero = shaw.clip, .least = -shaw.clip, .most = shaw.clip};
+  IndexMap map{.zero = shaw.clip, .least = -shaw.clip, .most = shaw.clip};
+  if (shaw.outside == ShawOutside::zero) map.from = -shaw.clip, map.to = shaw.clip;
   if (key.value.data != nullptr) scores_.add({.table = key.value, .map = map, .table_block = in_key});
   if (value.value.data != nullptr) values_.add({.table = value.value, .map = map, .table_block = in_value});
 }

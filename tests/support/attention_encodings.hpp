@@ -191,6 +191,9 @@ class NamedEncodings {
         []<class A>(Params& p, auto&) { return ShawTerm<A>({4}, p.param<A, 2>(0), p.param<A, 2>(1)); });
     add("shaw, a table for each head", Serves::whole, {{H, 129, D}, {H, 129, D}},
         []<class A>(Params& p, auto&) { return ShawTerm<A>({64}, p.param<A, 3>(0), p.param<A, 3>(1)); });
+    add("shaw, zero outside its window", Serves::whole, {{9, D}, {9, D}}, []<class A>(Params& p, auto&) {
+      return ShawTerm<A>({4, ShawOutside::zero}, p.param<A, 2>(0), p.param<A, 2>(1));
+    });
     add("transformer-xl", Serves::whole, {{H, 2 * P, D}, {H, D}, {H, D}}, []<class A>(Params& p, auto&) {
       return TransformerXLTerm<A>({.first_offset = -encoding_positions, .causal = false}, p.param<A, 3>(0),
                                   p.param<A, 2>(1), p.param<A, 2>(2));

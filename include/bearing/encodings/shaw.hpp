@@ -12,14 +12,23 @@
 // query, row clip for the query's own place, row 2·clip for keys `clip` or more after it. The paper lets heads share
 // the tables. BERT's `relative_key`, which counts the other way, is in bert_relative.hpp.
 
+// VITS has the same tables and no vectors outside the window: `outside` says so.
+
 namespace bearing {
 
+/// What distances beyond ±clip have.
+enum class ShawOutside {
+  clip,  ///< the first and the last row, as in the paper
+  zero,  ///< nothing: the term ends at the window, as in VITS
+};
+
 struct Shaw {
-  Index clip = 16;  ///< the paper's k: farther distances share the last row
+  Index clip = 16;  ///< the paper's k; VITS's window_size
+  ShawOutside outside = ShawOutside::clip;
 
   /// Of a table, 2·clip + 1. Throws RangeError for a clip below 0 or past 2^31.
   BEARING_EXPORT Index rows() const;
-  /// The row of a distance, key minus query. Throws as rows().
+  /// The row of a distance, key minus query; −1 outside the window, where that is zero. Throws as rows().
   BEARING_EXPORT Index row(Index distance) const;
   bool operator==(const Shaw&) const = default;
 };
