@@ -7,6 +7,7 @@
 #include <bearing/encodings/alibi.hpp>
 #include <bearing/encodings/angle_rows.hpp>
 #include <bearing/encodings/bert_relative.hpp>
+#include <bearing/encodings/bucket_bias.hpp>
 #include <bearing/encodings/cape.hpp>
 #include <bearing/encodings/cope.hpp>
 #include <bearing/encodings/deberta.hpp>

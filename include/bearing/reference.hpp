@@ -7,6 +7,7 @@
 #include <bearing/reference/angle_rows.hpp>
 #include <bearing/reference/attention.hpp>
 #include <bearing/reference/bert_relative.hpp>
+#include <bearing/reference/bucket_bias.hpp>
 #include <bearing/reference/cape.hpp>
 #include <bearing/reference/cope.hpp>
 #include <bearing/reference/deberta.hpp>

@@ -3,6 +3,7 @@
 #include <bearing/encodings/alibi.hpp>
 #include <bearing/encodings/angle_rows.hpp>
 #include <bearing/encodings/bert_relative.hpp>
+#include <bearing/encodings/bucket_bias.hpp>
 #include <bearing/encodings/cope.hpp>
 #include <bearing/encodings/deberta.hpp>
 #include <bearing/encodings/dense_bias.hpp>
@@ -167,6 +168,31 @@ class NamedEncodings {
           return Params::Shapes{{1, 1, 1, c.k_len}};
         },
         []<class A>(Params& p, auto&) { return DenseBias<A>(p.param<A, 4>(0)); });
+    add("bucket bias", Serves::any, {{6, H}}, []<class A>(Params& p, const AttentionCase& c) {
+      static const std::vector<std::int32_t> index = [] {
+        std::vector<std::int32_t> some;
+        Random random(43);
+        for (Index n = 0; n < encoding_positions * encoding_positions; ++n) {
+          some.push_back(static_cast<std::int32_t>(random.integer(-1, 5)));
+        }
+        return some;
+      }();
+      return BucketBias<A>(dense(index.data(), 1, 1, c.q_len, c.k_len), p.param<A, 2>(0));
+    });
+    add("bucket bias, differences", Serves::any, {{6, H}}, []<class A>(Params& p, const AttentionCase& c) {
+      static const std::vector<Index> numbers = [] {
+        std::vector<Index> some;
+        Random random(44);
+        for (Index n = 0; n < 4 * encoding_positions; ++n) some.push_back(random.integer(0, 7));
+        return some;
+      }();
+      const auto tokens = [&](Index time, Index from) {
+        return BucketTokens{dense(numbers.data() + from, c.batch, time),
+                            dense(numbers.data() + 2 * from, c.batch, time)};
+      };
+      return BucketBias<A>({.clip = 2, .pairs = BucketPairs::same_group}, p.param<A, 2>(0), tokens(c.q_len, 3),
+                           tokens(c.k_len, 5));
+    });
     add_for_case(
         "forgetting", Serves::tokens,
         [](const AttentionCase& c) {
