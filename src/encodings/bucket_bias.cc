@@ -40,9 +40,13 @@ Index BucketDifference::rows() const {
 template <class A>
 BucketBias<A>::BucketBias(View<const std::int32_t, 4> index, Param<A, 2> table)
     : by_(By::index), table_(table), index_(index) {
-  check_table(table);
-  check_tensor("BucketBias", "index", index);
-  check_index();
+  check_index(index);
+}
+
+template <class A>
+BucketBias<A>::BucketBias(View<const Index, 4> index, Param<A, 2> table)
+    : by_(By::wide_index), table_(table), wide_index_(index) {
+  check_index(index);
 }
 
 template <class A>
@@ -60,13 +64,16 @@ BucketBias<A>::BucketBias(const BucketDifference& difference, Param<A, 2> table,
 }
 
 template <class A>
-void BucketBias<A>::check_index() const {
-  const auto [batch, heads, q_len, k_len] = index_.shape;
+template <class I>
+void BucketBias<A>::check_index(const View<const I, 4>& index) const {
+  check_table(table_);
+  check_tensor("BucketBias", "index", index);
+  const auto [batch, heads, q_len, k_len] = index.shape;
   for (Index b = 0; b < batch; ++b) {
     for (Index h = 0; h < heads; ++h) {
       for (Index i = 0; i < q_len; ++i) {
         for (Index j = 0; j < k_len; ++j) {
-          const Index row = index_(b, h, i, j);
+          const Index row = index(b, h, i, j);
           if (row >= none && row < table_.value.shape[0]) continue;
           throw RangeError(concat("[BucketBias] index: must be -1 (nothing) to ", table_.value.shape[0] - 1,
                                   ", the last row of the table, got ", row, " at [batch ", b, ", head ", h, ", query ",
@@ -105,9 +112,9 @@ void BucketBias<A>::check(const char* function, const Problem& problem) const {
     throw ShapeError(concat("[", function, "] BucketBias.table: must have a column for each of ", problem.heads,
                             " heads, shape is ", table_.value.shape));
   }
-  if (by_ == By::index) {
+  if (by_ != By::difference) {
     const std::array<Index, 4> all = {problem.batch, problem.heads, problem.q_len, problem.k_len};
-    const auto& shape = index_.shape;
+    const std::array<Index, 4> shape = index_shape();
     const bool fits = (shape[0] == 1 || shape[0] == all[0]) && (shape[1] == 1 || shape[1] == all[1]) &&
                       shape[2] == all[2] && shape[3] == all[3];
     if (fits) return;
@@ -126,8 +133,10 @@ void BucketBias<A>::check(const char* function, const Problem& problem) const {
 
 template <class A>
 Index BucketBias<A>::row(Index batch, Index head, Index i, Index j) const {
-  if (by_ == By::index) {
-    const Index row = index_(at(index_.shape[0], batch), at(index_.shape[1], head), i, j);
+  if (by_ != By::difference) {
+    const std::array<Index, 4> shape = index_shape();
+    const Index b = at(shape[0], batch), h = at(shape[1], head);
+    const Index row = by_ == By::index ? index_(b, h, i, j) : wide_index_(b, h, i, j);
     return row < table_.value.shape[0] ? row : none;  // whoever wrote to the index since, it reads no other memory
   }
   const Index b_i = at(queries_.attribute.shape[0], batch), b_j = at(keys_.attribute.shape[0], batch);
@@ -165,7 +174,7 @@ void BucketBias<A>::add_score_grads(const Tile<A>& tile, const A* d_s, const Til
 template <class A>
 void BucketBias<A>::borrows(MemoryList& to) const {
   to.param("BucketBias.table", table_);
-  to.reads("BucketBias.index", index_);
+  to.reads("BucketBias.index", index_), to.reads("BucketBias.index", wide_index_);
   to.reads("BucketBias.queries.attribute", queries_.attribute), to.reads("BucketBias.queries.group", queries_.group);
   to.reads("BucketBias.keys.attribute", keys_.attribute), to.reads("BucketBias.keys.group", keys_.group);
 }

@@ -60,8 +60,9 @@ class BEARING_EXPORT BucketBias {
   using Arithmetic = A;
   static constexpr std::int32_t none = -1;  ///< in an index: nothing is added
 
-  /// By an index [batch or 1, heads or 1, q_len, k_len] of rows of the table.
+  /// By an index [batch or 1, heads or 1, q_len, k_len] of rows of the table, in 32 bits or in 64.
   BucketBias(View<const std::int32_t, 4> index, Param<A, 2> table);
+  BucketBias(View<const Index, 4> index, Param<A, 2> table);
   /// By a difference of attributes.
   BucketBias(const BucketDifference& difference, Param<A, 2> table, const BucketTokens& queries,
              const BucketTokens& keys);
@@ -73,17 +74,20 @@ class BEARING_EXPORT BucketBias {
   void borrows(MemoryList& to) const;
 
  private:
-  void check_index() const;
+  template <class I>
+  void check_index(const View<const I, 4>& index) const;
+  std::array<Index, 4> index_shape() const { return by_ == By::index ? index_.shape : wide_index_.shape; }
   void check_tokens(const char* name, const BucketTokens& tokens) const;
   Index row(Index batch, Index head, Index i, Index j) const;
   template <class Body>
   void over_rows(const Tile<A>& tile, const Body& body) const;
 
-  enum class By { index, difference };
+  enum class By { index, wide_index, difference };
 
   By by_;
   Param<A, 2> table_;
   View<const std::int32_t, 4> index_{};
+  View<const Index, 4> wide_index_{};
   BucketDifference difference_{};
   BucketTokens queries_{}, keys_{};
 };
