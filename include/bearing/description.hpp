@@ -179,7 +179,6 @@ struct ParameterInfo {
   Rule drawn;                                           ///< what a trained one may look like, for examples
   bool optional = false;                                ///< may be left out
   bool indices = false;                                 ///< whole numbers, without a gradient
-  bool narrow_indices = false;                          ///< whole numbers of 32 bits
   bool learned = true;                                  ///< false: the model computes it for each call
   std::function<bool(const Record& spec)> wanted = {};  ///< whether a spec has it at all; null: always
   std::string for_truth{};  ///< what takes the truth values that somebody may give here, for the error

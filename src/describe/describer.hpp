@@ -70,8 +70,6 @@ struct Parameter : ParameterInfo {
   }
   /// Whole numbers, which the caller gives.
   Parameter& of_indices() { return indices = true, learned = false, *this; }
-  /// The same of 32 bits.
-  Parameter& of_narrow_indices() { return narrow_indices = true, of_indices(); }
   /// The model computes it for each call.
   Parameter& computed() { return learned = false, *this; }
   Parameter& truth_goes_to(const char* what) { return for_truth = what, *this; }
@@ -143,7 +141,7 @@ template <std::integral I, int Rank>
 struct FromMemory<View<const I, Rank>> {
   static View<const I, Rank> of(const ParameterMemory& memory) { return FromMemory<Param<I, Rank>>::of(memory).value; }
 };
-/// Ranks in encoding<…>: n > 0 numbers of n axes, n < 0 whole numbers of −n axes, narrow<n> 32-bit ones of n axes.
+/// Ranks in encoding<…>: n > 0 numbers of n axes, n < 0 whole numbers of −n axes.
 template <class A, int Rank>
 struct GivenOf : std::type_identity<Param<A, Rank>> {};
 template <class A, int Rank>
@@ -418,10 +416,6 @@ class Describer {
   std::string home_;
   Paper paper_;
 };
-
-/// A parameter of whole numbers of 32 bits.
-template <int Rank>
-inline constexpr int narrow = -100 - Rank;
 
 /// Makes Encoding<A>(spec, parameters…).
 template <template <class> class Encoding>
