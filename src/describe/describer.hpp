@@ -148,9 +148,6 @@ template <class A, int Rank>
 requires(Rank<0 && Rank> - 100) struct GivenOf<A, Rank> : std::type_identity<View<const Index, -Rank>> {
 };
 template <class A, int Rank>
-requires(Rank <= -100) struct GivenOf<A, Rank> : std::type_identity<View<const std::int32_t, -Rank - 100>> {
-};
-template <class A, int Rank>
 using Given = typename GivenOf<A, Rank>::type;
 
 template <class A, class E>

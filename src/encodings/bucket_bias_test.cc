@@ -39,14 +39,11 @@ TEST(BucketBias, AnIndexAgreesWithItsReferenceHoweverItIsBroadcast) {
           return reference::bucket_bias(p.value<2>(0), s.h, row);
         };
         test::expect_reference_scores(make, params, {c}, reference, 0);  // a copy
-<<<<<<< HEAD
-=======
         const std::vector<Index> wide(index.begin(), index.end());
         const auto wide_view = dense<const Index>(wide.data(), batch, heads, c.q_len, c.k_len);
         const auto make_wide = [&]<class A>(Params& p) { return BucketBias<A>(wide_view, p.param<A, 2>(0)); };
         test::expect_reference_scores(make_wide, params, {c}, reference, 0);
         test::expect_gradients(make_wide, params, {c}, reference);
->>>>>>> relations
         test::expect_gradients(make, params, {c}, reference);
         test::expect_float_gradients(make, params, {c});
         test::expect_same_bits_for_any_executor(make, params, {c});

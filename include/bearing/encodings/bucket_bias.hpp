@@ -60,14 +60,9 @@ class BEARING_EXPORT BucketBias {
   using Arithmetic = A;
   static constexpr std::int32_t none = -1;  ///< in an index: nothing is added
 
-<<<<<<< HEAD
-  /// By an index [batch or 1, heads or 1, q_len, k_len] of rows of the table.
-  BucketBias(View<const std::int32_t, 4> index, Param<A, 2> table);
-=======
   /// By an index [batch or 1, heads or 1, q_len, k_len] of rows of the table, in 32 bits or in 64.
   BucketBias(View<const std::int32_t, 4> index, Param<A, 2> table);
   BucketBias(View<const Index, 4> index, Param<A, 2> table);
->>>>>>> relations
   /// By a difference of attributes.
   BucketBias(const BucketDifference& difference, Param<A, 2> table, const BucketTokens& queries,
              const BucketTokens& keys);
@@ -79,31 +74,20 @@ class BEARING_EXPORT BucketBias {
   void borrows(MemoryList& to) const;
 
  private:
-<<<<<<< HEAD
-  void check_index() const;
-=======
   template <class I>
   void check_index(const View<const I, 4>& index) const;
   std::array<Index, 4> index_shape() const { return by_ == By::index ? index_.shape : wide_index_.shape; }
->>>>>>> relations
   void check_tokens(const char* name, const BucketTokens& tokens) const;
   Index row(Index batch, Index head, Index i, Index j) const;
   template <class Body>
   void over_rows(const Tile<A>& tile, const Body& body) const;
 
-<<<<<<< HEAD
-  enum class By { index, difference };
-=======
   enum class By { index, wide_index, difference };
->>>>>>> relations
 
   By by_;
   Param<A, 2> table_;
   View<const std::int32_t, 4> index_{};
-<<<<<<< HEAD
-=======
   View<const Index, 4> wide_index_{};
->>>>>>> relations
   BucketDifference difference_{};
   BucketTokens queries_{}, keys_{};
 };
