@@ -244,12 +244,12 @@ void project(const Filling& all, std::span<const double> p, std::span<const doub
   const Index heads = all.extents[0], time = all.extents[1], dim = all.extents[2];
   for (Index h = 0; h < heads; ++h) {
     for (Index t = 0; t < time; ++t) {
-      for (Index d = 0; d < dim; ++d) {
-        double sum = 0;
-        for (Index c = 0; c < dim; ++c) {
-          sum += p[static_cast<std::size_t>(t * dim + c)] * u[static_cast<std::size_t>((c * heads + h) * dim + d)];
-        }
-        all.numbers[static_cast<std::size_t>((h * time + t) * dim + d)] = sum;
+      double* row = all.numbers.data() + (h * time + t) * dim;
+      std::fill_n(row, dim, 0.0);
+      for (Index c = 0; c < dim; ++c) {  // side by side in memory, and each sum still in order
+        const double times = p[static_cast<std::size_t>(t * dim + c)];
+        const double* of = u.data() + (c * heads + h) * dim;
+        for (Index d = 0; d < dim; ++d) row[d] += times * of[d];
       }
     }
   }
