@@ -14,6 +14,15 @@ function(bearing_defaults target)
   endif()
 endfunction()
 
+# bearing_objects(NAME SOURCES … PRIVATE …): a part of the library, compiled once for all that link it.
+function(bearing_objects target)
+  cmake_parse_arguments(arg "" "" "SOURCES;PRIVATE" ${ARGN})
+  add_library(${target} OBJECT ${arg_SOURCES})
+  bearing_defaults(${target})
+  target_include_directories(${target} PUBLIC ${PROJECT_SOURCE_DIR}/include PRIVATE ${PROJECT_SOURCE_DIR}/src)
+  target_link_libraries(${target} PRIVATE ${arg_PRIVATE})
+endfunction()
+
 # bearing_library(NAME SOURCES … PUBLIC … PRIVATE …): the library target `NAME` with the alias and export name
 # bearing::EXPORT.
 function(bearing_library target)
