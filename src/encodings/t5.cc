@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <bearing/encodings/t5.hpp>
 #include <bearing/error.hpp>
-#include <boost/multiprecision/cpp_int.hpp>
 #include <cmath>
 #include <limits>
 #include <numeric>
@@ -36,14 +35,13 @@ Index buckets_of_a_side(const T5& t5) {
 /// if D/e is a fraction to the power of p, whose numerator to that power divides D: for p ≤ 31 then. Up to there whole
 /// numbers decide; beyond, where they would grow to millions of bits, logarithms of 192 bits tell the sides apart.
 bool reaches(Index x, Index step, Index steps, Index e, Index max_distance) {
-  using boost::multiprecision::cpp_int;
   const Index shared = std::gcd(step, steps);
   const auto k = static_cast<unsigned>(step / shared), p = static_cast<unsigned>(steps / shared);
   if (p > 31) {
     using detail::Wide;
     return Index{p} * log(Wide(x) / e) >= Index{k} * log(Wide(max_distance) / e);
   }
-  return pow(cpp_int(x), p) * pow(cpp_int(e), k) >= pow(cpp_int(max_distance), k) * pow(cpp_int(e), p);
+  return detail::at_least({x, p}, {e, k}, {max_distance, k}, {e, p});
 }
 
 }  // namespace

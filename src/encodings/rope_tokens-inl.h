@@ -1,15 +1,17 @@
-// A rotation's tokens: find or make each one's row, then turn its heads. One version per SIMD target.
-
-#undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "encodings/rope_rotate_kernel.cc"
-#include <hwy/foreach_target.h>  // IWYU pragma: keep
+// A rotation's tokens: find or make each one's row, then turn its heads. Included once per SIMD target, by one source
+// for each element type.
+#if defined(BEARING_ROPE_TOKENS_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef BEARING_ROPE_TOKENS_INL_H_
+#undef BEARING_ROPE_TOKENS_INL_H_
+#else
+#define BEARING_ROPE_TOKENS_INL_H_
+#endif
 
 #include <cstring>
 
 #include "encodings/rope_angles-inl.h"
 #include "encodings/rope_apply-inl.h"
 #include "encodings/rope_call.hpp"
-#include "simd/target.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace bearing::HWY_NAMESPACE {
@@ -107,15 +109,11 @@ HWY_INLINE const C* row_at(const RopeRows<C>& rows, double p, const Scratch<C>& 
   return out;
 }
 
-/// The natural row of token t of sequence b: in the table, or made in `out`.
+/// The natural row of token t of sequence b where it is no row of the table. Out of line, as what it costs is making
+/// rows.
 template <class T, class C = Compute<T>>
-HWY_INLINE const C* natural_row(const RotateCall<T>& call, Index b, Index t, const Scratch<C>& scratch, C* out) {
+HWY_NOINLINE const C* other_row(const RotateCall<T>& call, Index b, Index t, const Scratch<C>& scratch, C* out) {
   const RowFrequencies& f = *call.frequencies;
-  if (call.rebase == nullptr && call.at.axes() == 1 &&
-      call.at.integral()) {  // by far the commonest: a row of the table
-    const Index p = call.at.integer(0, b, t);
-    if (p >= 0 && p < call.rows->length) return call.rows->full.data() + p * 2 * f.padded;
-  }
   const Index axes = HWY_MIN(f.axes, call.at.axes());
   const hn::CappedTag<C, 16> d;
   const Index stride = 2 * f.padded;
@@ -143,6 +141,17 @@ HWY_INLINE const C* natural_row(const RotateCall<T>& call, Index b, Index t, con
     }
   }
   return out;
+}
+
+/// The natural row of token t of sequence b: in the table, or made in `out`.
+template <class T, class C = Compute<T>>
+HWY_INLINE const C* natural_row(const RotateCall<T>& call, Index b, Index t, const Scratch<C>& scratch, C* out) {
+  if (call.rebase == nullptr && call.at.axes() == 1 &&
+      call.at.integral()) {  // by far the commonest: a row of the table
+    const Index p = call.at.integer(0, b, t);
+    if (p >= 0 && p < call.rows->length) return call.rows->full.data() + p * 2 * call.frequencies->padded;
+  }
+  return other_row(call, b, t, scratch, out);
 }
 
 /// Elements of a head that do not turn, when the output is another tensor.
@@ -264,47 +273,7 @@ HWY_INLINE void rotate_any(const RotateCall<T>& call, Index first, Index last, I
   }
 }
 
-void rotate_f64(const RotateCall<double>& call, Index first, Index last, Index head, Index head_end, double* scratch) {
-  rotate_any(call, first, last, head, head_end, scratch);
-}
-void rotate_f32(const RotateCall<float>& call, Index first, Index last, Index head, Index head_end, float* scratch) {
-  rotate_any(call, first, last, head, head_end, scratch);
-}
-void rotate_bf16(const RotateCall<Bfloat16>& call, Index first, Index last, Index head, Index head_end,
-                 float* scratch) {
-  rotate_any(call, first, last, head, head_end, scratch);
-}
-void rotate_f16(const RotateCall<Float16>& call, Index first, Index last, Index head, Index head_end, float* scratch) {
-  rotate_any(call, first, last, head, head_end, scratch);
-}
-
 }  // namespace bearing::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
-#if HWY_ONCE
-namespace bearing {
-
-HWY_EXPORT(rotate_f64);
-HWY_EXPORT(rotate_f32);
-HWY_EXPORT(rotate_bf16);
-HWY_EXPORT(rotate_f16);
-
-template <>
-RotateKernel<double> rotate_kernel<double>() {
-  return BEARING_DISPATCH(rotate_f64);
-}
-template <>
-RotateKernel<float> rotate_kernel<float>() {
-  return BEARING_DISPATCH(rotate_f32);
-}
-template <>
-RotateKernel<Bfloat16> rotate_kernel<Bfloat16>() {
-  return BEARING_DISPATCH(rotate_bf16);
-}
-template <>
-RotateKernel<Float16> rotate_kernel<Float16>() {
-  return BEARING_DISPATCH(rotate_f16);
-}
-
-}  // namespace bearing
 #endif
