@@ -57,6 +57,15 @@ void store(const A* from, Index stride, Index n, View<T, 4> to, Index b, Index h
   }
 }
 
+/// Whether a worker keeps a head's turned keys, which every block of queries asks for again: where there are no sums of
+/// d_k beside them, or where 4 MiB hold them.
+template <class T, class O>
+bool keeps_turned(const BackwardPlan<T, O>& plan, bool direct_d_k) {
+  constexpr Index most = (Index{4} << 20) / static_cast<Index>(sizeof(Compute<T>));
+  const Problem& problem = plan.scores.call.problem;
+  return direct_d_k || !plan.want_k || problem.k_len * problem.dim <= most;
+}
+
 }  // namespace
 
 // A block of keys, and one of queries, fill 128 KiB for each of their arrays, so that all of them stay in a second
@@ -138,6 +147,11 @@ BackwardWork<T, O>::BackwardWork(BackwardPlan<T, O>& plan, Units units)
   direct_k_ = same && !turns && !plan.scores.visibility.conceals() &&
               (call.whole_rows ? k_rows_.plain() : contiguous(call.in.k));
   direct_v_ = same && v_rows_.plain();
+  const auto takes = [](View<O, 4> x) {
+    return same_results && x.data != nullptr && (x.stride[3] == 1 || x.shape[3] == 1);
+  };
+  direct_d_k_ = takes(plan.grads.d_k) && dim == call.in_dim;
+  direct_d_v_ = takes(plan.grads.d_v);
   q_in_ = AlignedArray<A>(rows * call.in_dim);
   q_turned_.resize(size_if(turns, rows * dim));
   d_out_in_ = AlignedArray<A>(rows * value_dim);
@@ -147,15 +161,12 @@ BackwardWork<T, O>::BackwardWork(BackwardPlan<T, O>& plan, Units units)
   sees_.resize(size(rows));
   row_first_.resize(size(plan.slab)), row_end_.resize(size(plan.slab));
   k_in_.resize(size(run_rows * call.in_dim));
-  k_turned_.resize(size_if(!direct_k_, plan.tile_cols * dim));
+  keeps_keys_ = call.whole_rows || (turns && keeps_turned(plan, direct_d_k_));
+  k_turned_.resize(size_if(!direct_k_, (keeps_keys_ ? round_up(problem.k_len, run_rows) : plan.cols) * dim));
+  turned_blocks_.resize(size_if(keeps_keys_ && !direct_k_, plan.key_blocks()));
   v_in_.resize(size_if(!direct_v_, run_rows * value_dim));
   packed_k_.resize(size(plan.cols * dim));
   packed_v_.resize(size(plan.cols * value_dim));
-  const auto takes = [](View<O, 4> x) {
-    return same_results && x.data != nullptr && (x.stride[3] == 1 || x.shape[3] == 1);
-  };
-  direct_d_k_ = takes(plan.grads.d_k) && dim == call.in_dim;
-  direct_d_v_ = takes(plan.grads.d_v);
   const Index keys = units == Units::together ? problem.k_len : plan.cols;
   d_k_sums_.resize(size_if(plan.want_k && !direct_d_k_, keys * dim));
   d_v_sums_.resize(size_if(plan.want_v && !direct_d_v_, keys * value_dim));
@@ -308,24 +319,45 @@ void BackwardWork<T, O>::open_keys(Index first) {
   const AttentionCall<T>& call = plan_->scores.call;
   const Index kv_head = h_ / call.group(), dim = call.problem.dim, value_dim = call.problem.value_dim;
   if (keys_b_ == b_ && kv_head_ == kv_head && keys_first_ == first) return;
+  if (keys_b_ != b_ || kv_head_ != kv_head) std::fill(turned_blocks_.begin(), turned_blocks_.end(), char{0});
   keys_b_ = b_, kv_head_ = kv_head, keys_first_ = first;
   hidden_.open(b_, kv_head);
   const Index end = std::min(first + plan_->cols, plan_->scores.visibility.existing(b_));
-  k_first_ = call.whole_rows ? 0 : first;
+  k_first_ = keeps_keys_ ? 0 : first;
   k_stride_ = direct_k_ ? k_rows_.row_stride() : dim;
   k_ = direct_k_ ? read(k_rows_, true, b_, kv_head, k_first_, Index{0}, k_turned_.data()) : k_turned_.data();
   for (Index j = first; j < end; j += run_rows) {
     const Index n = std::min(run_rows, end - j);
-    A* room = k_turned_.data() + (j - k_first_) * (direct_k_ ? 0 : dim);
-    A* in = k_turner_.turns() ? k_in_.data() : room;
-    const A* rows = read(k_rows_, direct_k_, b_, kv_head, j, n, in);
-    hidden_.clear(j, n, call.in_dim, in);
-    if (k_turner_.turns()) k_turner_.turn(b_, kv_head, j, n, rows, call.in_dim, room), rows = room;
-    attend::pack(n, dim, rows, k_stride_, packed_k_.data() + (j - first) * dim);
+    attend::pack(n, dim, ready_keys(j, n), k_stride_, packed_k_.data() + (j - first) * dim);
     const A* values = read(v_rows_, direct_v_, b_, kv_head, j, n, v_in_.data());
     attend::pack(n, value_dim, values, direct_v_ ? v_rows_.row_stride() : value_dim,
                  packed_v_.data() + (j - first) * value_dim);
   }
+  if (!turned_blocks_.empty()) turned_blocks_[size(first / plan_->cols)] = 1;
+}
+
+/// Rows of the head's keys as they enter products; what is kept of them was made once.
+template <class T, class O>
+const Compute<T>* BackwardWork<T, O>::ready_keys(Index j, Index n) {
+  const Index in_dim = plan_->scores.call.in_dim, dim = plan_->scores.call.problem.dim;
+  A* const room = k_turned_.data() + (direct_k_ ? 0 : (j - k_first_) * dim);
+  if (!turned_blocks_.empty() && turned_blocks_[size(j / plan_->cols)] != 0) return room;
+  if (k_turner_.turns()) {
+    k_turner_.turn(keys_b_, kv_head_, j, n, unturned_keys(j, n), in_dim, room);
+    return room;
+  }
+  const A* rows = read(k_rows_, direct_k_, keys_b_, kv_head_, j, n, room);
+  hidden_.clear(j, n, in_dim, room);
+  return rows;
+}
+
+/// Rows of keys as they come, for encodings that turn them.
+template <class T, class O>
+const Compute<T>* BackwardWork<T, O>::unturned_keys(Index j, Index n) {
+  const bool direct = std::is_same_v<T, A> && contiguous(plan_->scores.call.in.k) && !hidden_.any();
+  const A* rows = read(k_rows_, direct, hidden_.batch(), hidden_.kv_head(), j, n, k_in_.data());
+  hidden_.clear(j, n, plan_->scores.call.in_dim, k_in_.data());
+  return rows;
 }
 
 template <class T, class O>
@@ -360,11 +392,11 @@ void BackwardWork<T, O>::close_key_grads(Index b, Index kv_head, Index first, In
       continue;
     }
     const Index there = std::clamp<Index>(existing - j, 0, n);  // and behind them padding, which turns nothing
-    for (Index i = 0; i < there; ++i) std::copy_n(d_k_.row(j + i), dim, run_in_.data() + i * dim);
-    const A* x = read(k_rows_, false, b, kv_head, j, there, k_in_.data());
-    hidden_.clear(j, there, call.in_dim, k_in_.data());
+    const A* d_rows = d_k_.row(j);
+    for (Index i = 0; d_k_.stride != dim && i < there; ++i) std::copy_n(d_k_.row(j + i), dim, run_in_.data() + i * dim);
+    if (d_k_.stride != dim) d_rows = run_in_.data();
     if (there > 0) {
-      k_turner_.turn_grads(b, kv_head, j, there, x, run_in_.data(), run_out_.data(),
+      k_turner_.turn_grads(b, kv_head, j, there, unturned_keys(j, there), d_rows, run_out_.data(),
                            [&](Index t) { return plan_->k_blocks.block(b, kv_head, t); });
     }
     std::fill_n(run_out_.data() + there * call.in_dim, (n - there) * call.in_dim, A{0});

@@ -134,6 +134,8 @@ class BackwardWork {
   Anchor<A> anchor(Index i) const;
   void add_sinks();
   void open_keys(Index first);
+  const A* ready_keys(Index j, Index n);
+  const A* unturned_keys(Index j, Index n);
   /// Sums over queries start at 0, and are stored.
   void open_key_grads(Index b, Index kv_head, Index first, Index end);
   void close_key_grads(Index b, Index kv_head, Index first, Index end);
@@ -195,7 +197,9 @@ class BackwardWork {
   Index keys_b_ = -1, kv_head_ = -1, keys_first_ = -1;
   const A* k_ = nullptr;  ///< rows from key k_first_ on
   Index k_stride_ = 0, k_first_ = 0;
+  bool keeps_keys_;  ///< k_turned_ has all keys of the head, those of turned_blocks_ ready
   std::vector<A> k_in_, k_turned_, v_in_, packed_k_, packed_v_;
+  std::vector<char> turned_blocks_;
   bool direct_d_k_, direct_d_v_;
   GradRows<A> d_k_, d_v_;
   std::vector<A> d_k_sums_, d_v_sums_;

@@ -49,6 +49,9 @@ class HiddenKeys {
     b_ = b, kv_head_ = kv_head, known_ = false;
   }
 
+  /// What is open.
+  Index batch() const { return b_; }
+  Index kv_head() const { return kv_head_; }
   /// Whether there may be any among the keys that exist.
   bool any() const { return visibility_->conceals(b_); }
 

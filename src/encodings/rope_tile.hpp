@@ -5,8 +5,8 @@
 
 #include "encodings/rope_rows.hpp"
 
-// The rotation's door for tiles: rows of one head, which somebody else has checked. Attention comes through it, block by
-// block.
+// The rotation's door for tiles: rows of one head, which somebody else has checked. Attention comes through it, block
+// by block.
 
 namespace bearing {
 

@@ -20,32 +20,31 @@ HWY_NOINLINE const C* made_row(const RopeRows<C>& rows, const TurnedTile<C>& til
   const RowFrequencies& f = rows.frequencies;
   double* exact = tile.scratch;
   C *blend = reinterpret_cast<C*>(exact + 2 * f.padded), *natural = blend + 2 * f.padded;
-  const auto one_axis = [&](Index axis, C* to) HWY_ATTR {
-    return row_at(rows, tile.at[static_cast<std::size_t>(axis)][r], exact, to);
-  };
+  const auto one_axis = [&](Index axis, C* to)
+                            HWY_ATTR { return row_at(rows, tile.at[static_cast<std::size_t>(axis)][r], exact, to); };
   if (f.axes == 1 || tile.at[1] == tile.at[0]) return one_axis(0, blend);
   mix_axes(f, one_axis, natural, blend);
   return blend;
 }
 
-/// One line, interleaved pairing, natural order: u c − v s, u s + v c.
+/// One line, interleaved pairing, natural order: u c − v s, u s + v c. In vectors to the last pair: from a loop over
+/// single numbers GCC 12 makes fused products, even with -ffp-contract=off.
 template <class C>
 HWY_INLINE void interleaved_line(const Row<C>& l, const C* in, C* out) {
-  Index i = 0;
-#if HWY_TARGET != HWY_SCALAR
-  const hn::CappedTag<C, 16> d;
-  const Index lanes = static_cast<Index>(hn::Lanes(d));
-  const auto sign = hn::Set(d, l.negative_sin ? C(-0.0) : C(0.0));
-  for (; i + lanes <= l.pairs; i += lanes) {
-    hn::VFromD<decltype(d)> u, v;
-    hn::LoadInterleaved2(d, in + 2 * i, u, v);
-    const auto c = hn::LoadU(d, l.cos + i), s = hn::Xor(hn::LoadU(d, l.sin + i), sign);
-    hn::StoreInterleaved2(hn::Sub(hn::Mul(u, c), hn::Mul(v, s)), hn::Add(hn::Mul(u, s), hn::Mul(v, c)), d, out + 2 * i);
-  }
-#endif
-  if (i < l.pairs) {
-    scalar_interleaved_line(Row<C>{l.cos + i, l.sin + i, l.negative_sin, l.pairs - i}, in + 2 * i, out + 2 * i);
-  }
+  const C sign = l.negative_sin ? C(-0.0) : C(0.0);
+  over_range<C, 1>(l.pairs, [&](auto d, Index i) HWY_ATTR {
+    const auto c = hn::LoadU(d, l.cos + i), s = hn::Xor(hn::LoadU(d, l.sin + i), hn::Set(d, sign));
+    if constexpr (hn::MaxLanes(decltype(d)()) == 1) {
+      const auto u = hn::LoadU(d, in + 2 * i), v = hn::LoadU(d, in + 2 * i + 1);
+      hn::StoreU(hn::Sub(hn::Mul(u, c), hn::Mul(v, s)), d, out + 2 * i);
+      hn::StoreU(hn::Add(hn::Mul(u, s), hn::Mul(v, c)), d, out + 2 * i + 1);
+    } else {
+      hn::VFromD<decltype(d)> u, v;
+      hn::LoadInterleaved2(d, in + 2 * i, u, v);
+      const auto x = hn::Sub(hn::Mul(u, c), hn::Mul(v, s)), y = hn::Add(hn::Mul(u, s), hn::Mul(v, c));
+      hn::StoreInterleaved2(x, y, d, out + 2 * i);
+    }
+  });
 }
 
 template <class C>
