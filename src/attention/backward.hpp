@@ -44,17 +44,26 @@ struct Anchor {
   A sink;              ///< the sink's probability
 };
 
-/// What all workers of a call share. O: of results and gradients.
-template <class T, class O>
+/// What the forward left and what came back, of any type of numbers.
+template <class A>
+struct BackwardResults {
+  HeadRows<A> out, d_out;
+  View<const A, 3> lse, d_lse;
+};
+template <class A>
+struct BackwardGrads {
+  ResultRows<A> d_q, d_k, d_v;
+};
+
+/// What all workers of a call share.
+template <class A>
 struct BackwardPlan {
-  using A = Compute<T>;
-
   /// Throws std::bad_alloc.
-  BackwardPlan(const AttentionCall<T>& call, const AttentionResults<O>& from, const AttentionGrads<O>& to);
+  BackwardPlan(const AttentionCall<A>& call, const BackwardResults<A>& from, const BackwardGrads<A>& to);
 
-  const AttentionResults<O>& results;
-  const AttentionGrads<O>& grads;
-  AttentionPlan<T> scores;
+  BackwardResults<A> results;
+  BackwardGrads<A> grads;
+  AttentionPlan<A> scores;
   Index rows;                   ///< queries of a block
   Index slab;                   ///< rows whose scores are at hand at once
   Index cols;                   ///< keys of a block: whole panels and whole runs of rows that are turned at once
@@ -89,15 +98,14 @@ struct GradRows {
 
 /// One worker's memory, and the backward of units of work in it. Where a sum of gradients has one order over a whole
 /// head, as those of parameters have, the head is the unit.
-template <class T, class O>
+template <class A>
 class BackwardWork {
  public:
-  using A = Compute<T>;
   /// Whether gradients of queries and keys come from the same scores, or each from its own.
   enum class Units { together, apart };
 
   /// Throws std::bad_alloc; nothing below does.
-  BackwardWork(BackwardPlan<T, O>& plan, Units units);
+  BackwardWork(BackwardPlan<A>& plan, Units units);
 
   /// Finds the anchors of a block of queries, where they are wanted. All come before any of what follows.
   void anchors(Index b, Index h, Index row);
@@ -168,20 +176,19 @@ class BackwardWork {
   }
   /// Whether scores are products and nothing else, which need not be multiplied by the scale one by one.
   bool products_alone() const {
-    const AttentionCall<T>& call = plan_->scores.call;
+    const AttentionCall<A>& call = plan_->scores.call;
     return call.acting.size == 0 && !(call.options.soft_cap > 0) && !plan_->scores.visibility.holes(b_) &&
            call.late_scale();
   }
   bool tiled() const { return plan_->scores.by_diagonal[static_cast<std::size_t>(b_)] == 0; }
   bool sums_diagonals() const { return want_params_ && !d_diagonals_.empty() && !tiled(); }
 
-  BackwardPlan<T, O>* plan_;
+  BackwardPlan<A>* plan_;
   HiddenKeys hidden_;
-  HeadRows<T> q_rows_, k_rows_, v_rows_;
-  HeadRows<O> out_rows_, d_out_rows_;
+  HeadRows<A> q_rows_, k_rows_, v_rows_, out_rows_, d_out_rows_;
   bool direct_q_, direct_k_, direct_v_, direct_out_, direct_d_out_;  ///< used where they lie
   RowTurner<A> q_turner_, k_turner_;
-  Diagonals<T> diagonals_;
+  Diagonals<A> diagonals_;
   TileWork<A> tiles_;
 
   // The block of queries.
