@@ -75,7 +75,7 @@ ForwardWork<A>::ForwardWork(const AttentionPlan<A>& plan)
     : plan_(&plan),
       queries_(plan.call.q),
       keys_(plan.call, plan.visibility, plan.extents.cols),
-      turner_(plan.call.rows, *plan.call.problem.q_positions, Side::query, plan.extents.rows, plan.call.in_dim),
+      turner_(plan.call.rows, *plan.call.problem.q_positions, Side::query, block_rows, plan.call.in_dim),
       diagonals_(plan),
       tiles_(plan.tiled ? plan.call.acting : TermList<A>{}, plan.call.problem,
              plan.tiled ? TileExtents{plan.extents.rows, plan.extents.cols} : TileExtents{0, 0}, ScoreRoom::own,
@@ -99,16 +99,14 @@ void ForwardWork<A>::open_rows(Index b, Index h, Index row) {
   keys_.open(b, h / call.group());
   diagonals_.open(b, h);
   b_ = b, h_ = h, row_ = row, rows_ = std::min(plan_->extents.rows, call.problem.q_len - row);
-  if (loaded_.empty()) {
-    q_ = queries_.row(b, h, row), q_stride_ = queries_.row_stride();
-  } else {
-    queries_.load(b, h, row, rows_, loaded_.data());
-    q_ = loaded_.data(), q_stride_ = call.in_dim;
+  const auto read = [&](Index i, Index n) { return queries_.read(loaded_.empty(), b, h, row + i, n, loaded_.data()); };
+  q_stride_ = loaded_.empty() ? queries_.row_stride() : call.in_dim;
+  if (!turner_.turns()) return void(q_ = read(0, rows_));
+  for (Index i = 0; i < rows_; i += block_rows) {  // each is turned while it is near
+    const Index n = std::min(block_rows, rows_ - i);
+    turner_.turn(b, h, row + i, n, read(i, n), q_stride_, turned_.data() + i * call.problem.dim);
   }
-  if (turner_.turns()) {
-    turner_.turn(b, h, row, rows_, q_, q_stride_, turned_.data());
-    q_ = turned_.data(), q_stride_ = call.problem.dim;
-  }
+  q_ = turned_.data(), q_stride_ = call.problem.dim;
 }
 
 template <class A>

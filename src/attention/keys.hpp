@@ -23,7 +23,7 @@ class HeadKeys {
       : hidden_(visibility, call.problem),
         keys_(call.k),
         values_(call.v),
-        turner_(call.rows, *call.problem.k_positions, Side::key, turned_at_once, call.in_dim),
+        turner_(call.rows, *call.problem.k_positions, Side::key, block_rows, call.in_dim),
         k_len_(call.problem.k_len),
         dim_(call.problem.dim),
         block_(block),
@@ -34,8 +34,8 @@ class HeadKeys {
     const Index width = attend::panel_width<A>(), columns = (k_len_ + width - 1) / width * width;
     packed_.resize(size(columns * dim_));
     if (!direct_values_) copied_.resize(size(k_len_ * values_.dim()));
-    loaded_.resize(size(turned_at_once * keys_.dim()));
-    turned_.resize(size(turned_at_once * dim_));
+    loaded_.resize(size(block_rows * keys_.dim()));
+    turned_.resize(size(block_rows * dim_));
     ready_.resize(size((k_len_ + block - 1) / block));
   }
 
@@ -79,16 +79,15 @@ class HeadKeys {
       return keys_.row(b_, kv_head_, first);
     }
     stride = dim_;
-    for (Index j = 0; j < n; j += turned_at_once) {
-      const Index some = std::min(turned_at_once, n - j);
-      std::copy_n(turned_rows(first + j, some), some * dim_, room + j * dim_);
+    for (Index j = 0; j < n; j += block_rows) {
+      const Index some = std::min(block_rows, n - j);
+      const KeyRows made = turned_rows(first + j, some);
+      for (Index i = 0; i < some; ++i) std::copy_n(made.rows + i * made.stride, dim_, room + (j + i) * dim_);
     }
     return room;
   }
 
  private:
-  /// Rows that are turned at once: a multiple of every panel's width.
-  static constexpr Index turned_at_once = 64;
   /// From so many on, a copy of values that lie far apart costs less than it saves.
   static constexpr Index many_queries = 64;
   /// How a block was read: cleared, if hidden keys in it were made zeros.
@@ -100,9 +99,10 @@ class HeadKeys {
   /// Returns whether hidden keys were cleared, or values that are used where they lie would have to be.
   bool read(Index first, Index end) {
     cleared_ = false;
-    for (Index j = first; j < end; j += turned_at_once) {
-      const Index n = std::min(turned_at_once, end - j);
-      attend::pack(n, dim_, turned_rows(j, n), dim_, packed(j));
+    for (Index j = first; j < end; j += block_rows) {
+      const Index n = std::min(block_rows, end - j);
+      const KeyRows made = turned_rows(j, n);
+      attend::pack(n, dim_, made.rows, made.stride, packed(j));
       if (!direct_values_) {
         A* values = copied_.data() + j * values_.dim();
         values_.load(b_, kv_head_, j, n, values);
@@ -114,12 +114,19 @@ class HeadKeys {
     return cleared_;
   }
 
-  const A* turned_rows(Index first, Index n) {
-    keys_.load(b_, kv_head_, first, n, loaded_.data());
-    cleared_ = hidden_.clear(first, n, keys_.dim(), loaded_.data()) || cleared_;
-    if (!turner_.turns()) return loaded_.data();
-    turner_.turn(b_, kv_head_, first, n, loaded_.data(), keys_.dim(), turned_.data());
-    return turned_.data();
+  struct KeyRows {
+    const A* rows;
+    Index stride;
+  };
+
+  KeyRows turned_rows(Index first, Index n) {
+    const bool direct = keys_.same() && keys_.plain() && !keys_.paged() && !hidden_.any();
+    const KeyRows from{keys_.read(direct, b_, kv_head_, first, n, loaded_.data()),
+                       direct ? keys_.row_stride() : keys_.dim()};
+    if (!direct) cleared_ = hidden_.clear(first, n, keys_.dim(), loaded_.data()) || cleared_;
+    if (!turner_.turns()) return from;
+    turner_.turn(b_, kv_head_, first, n, from.rows, from.stride, turned_.data());
+    return {turned_.data(), dim_};
   }
 
   HiddenKeys hidden_;

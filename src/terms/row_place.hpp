@@ -10,7 +10,8 @@
 
 namespace bearing {
 
-/// Rows that a task holds at once: 64 of some hundred numbers stay in the nearest cache.
+/// Rows that a task holds at once: 64 of some hundred numbers stay in the nearest cache. A multiple of every panel's
+/// width.
 inline constexpr Index block_rows = 64;
 
 /// Positions of a block of tokens.
