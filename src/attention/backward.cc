@@ -50,8 +50,8 @@ BackwardPlan<A>::BackwardPlan(const AttentionCall<A>& call, const BackwardResult
   const Problem& problem = call.problem;
   const Index numbers = Index{128} * 1024 / static_cast<Index>(sizeof(A));
   const Index features = std::max({problem.dim, call.in_dim, problem.value_dim, Index{1}});
-  const Index all_cols = round_up(std::max<Index>(problem.k_len, 1), block_rows);
-  cols = std::min(std::clamp<Index>(numbers / features / block_rows * block_rows, block_rows, 256), all_cols);
+  const Index all_cols = round_up(std::max<Index>(problem.k_len, 1), rows_at_once);
+  cols = std::min(std::clamp<Index>(numbers / features / rows_at_once * rows_at_once, rows_at_once, 256), all_cols);
   tile_cols = call.whole_rows ? all_cols : cols;
   slab = 6 * attend::strip_rows<A>();
   if (call.whole_rows) slab = std::clamp<Index>(65536 / all_cols / 4 * 4, 4, slab);
@@ -94,9 +94,9 @@ BackwardWork<A>::BackwardWork(BackwardPlan<A>& plan, Units units)
       v_rows_(plan.scores.call.v),
       out_rows_(plan.results.out),
       d_out_rows_(plan.results.d_out),
-      q_turner_(plan.scores.call.rows, *plan.scores.call.problem.q_positions, Side::query, block_rows,
+      q_turner_(plan.scores.call.rows, *plan.scores.call.problem.q_positions, Side::query, rows_at_once,
                 plan.scores.call.in_dim),
-      k_turner_(plan.scores.call.rows, *plan.scores.call.problem.k_positions, Side::key, block_rows,
+      k_turner_(plan.scores.call.rows, *plan.scores.call.problem.k_positions, Side::key, rows_at_once,
                 plan.scores.call.in_dim),
       diagonals_(plan.scores),
       tiles_(plan.scores.tiled ? plan.scores.call.acting : TermList<A>{}, plan.scores.call.problem,
@@ -123,11 +123,11 @@ BackwardWork<A>::BackwardWork(BackwardPlan<A>& plan, Units units)
   origin_.resize(size_if(!plan.anchors.empty(), rows));
   sees_.resize(size(rows));
   row_first_.resize(size(plan.slab)), row_end_.resize(size(plan.slab));
-  k_in_.resize(size(block_rows * call.in_dim));
+  k_in_.resize(size(rows_at_once * call.in_dim));
   keeps_keys_ = call.whole_rows || (turns && keeps_turned(plan, direct_d_k_));
-  k_turned_.resize(size_if(!direct_k_, (keeps_keys_ ? round_up(problem.k_len, block_rows) : plan.cols) * dim));
+  k_turned_.resize(size_if(!direct_k_, (keeps_keys_ ? round_up(problem.k_len, rows_at_once) : plan.cols) * dim));
   turned_blocks_.resize(size_if(keeps_keys_ && !direct_k_, plan.key_blocks()));
-  v_in_.resize(size_if(!direct_v_, block_rows * value_dim));
+  v_in_.resize(size_if(!direct_v_, rows_at_once * value_dim));
   packed_k_.resize(size(plan.cols * dim));
   packed_v_.resize(size(plan.cols * value_dim));
   const Index keys = units == Units::together ? problem.k_len : plan.cols;
@@ -139,8 +139,8 @@ BackwardWork<A>::BackwardWork(BackwardPlan<A>& plan, Units units)
   const bool diagonals = plan.score_params && call.distances_only;
   slab_diagonals_.resize(size_if(diagonals, plan.slab + plan.tile_cols + attend::panel_width<A>()));
   d_diagonals_.resize(size_if(diagonals, problem.q_len + problem.k_len));
-  run_in_.resize(size(block_rows * std::max(dim, value_dim)));
-  run_out_.resize(size_if(turns, block_rows * call.in_dim));
+  run_in_.resize(size(rows_at_once * std::max(dim, value_dim)));
+  run_out_.resize(size_if(turns, rows_at_once * call.in_dim));
 }
 
 template <class A>
@@ -189,8 +189,8 @@ void BackwardWork<A>::open_queries() {
   clear_blind_rows();
   q_ = q_in_rows_;
   if (q_turner_.turns()) {
-    for (Index i = 0; i < rows_; i += block_rows) {
-      q_turner_.turn(b_, h_, row_ + i, std::min(block_rows, rows_ - i), q_ + i * call.in_dim, call.in_dim,
+    for (Index i = 0; i < rows_; i += rows_at_once) {
+      q_turner_.turn(b_, h_, row_ + i, std::min(rows_at_once, rows_ - i), q_ + i * call.in_dim, call.in_dim,
                      q_turned_.data() + i * dim);
     }
     q_ = q_turned_.data();
@@ -202,8 +202,8 @@ void BackwardWork<A>::open_rows() {
   open_queries();
   const Index value_dim = plan_->scores.call.problem.value_dim;
   // D_i = d_o_i·o_i − d_lse_i
-  for (Index i = 0; i < rows_; i += block_rows) {
-    const Index n = std::min(block_rows, rows_ - i);
+  for (Index i = 0; i < rows_; i += rows_at_once) {
+    const Index n = std::min(rows_at_once, rows_ - i);
     const A* out = out_rows_.read(direct_out_, b_, h_, row_ + i, n, run_in_.data());
     attend::row_products(n, value_dim, d_out_ + i * value_dim, value_dim, out,
                          direct_out_ ? out_rows_.row_stride() : value_dim, along_.data() + i);
@@ -246,8 +246,8 @@ template <class A>
 void BackwardWork<A>::close_rows() {
   const AttentionCall<A>& call = plan_->scores.call;
   add_sinks();
-  for (Index i = 0; want_q_ && i < rows_; i += block_rows) {
-    const Index n = std::min(block_rows, rows_ - i);
+  for (Index i = 0; want_q_ && i < rows_; i += rows_at_once) {
+    const Index n = std::min(rows_at_once, rows_ - i);
     const A* d_rows = d_q_.data() + i * call.problem.dim;
     if (q_turner_.turns()) {
       q_turner_.turn_grads(b_, h_, row_ + i, n, q_in_rows_ + i * call.in_dim, d_rows, run_out_.data(),
@@ -289,8 +289,8 @@ void BackwardWork<A>::open_keys(Index first) {
   k_first_ = keeps_keys_ ? 0 : first;
   k_stride_ = direct_k_ ? k_rows_.row_stride() : dim;
   k_ = direct_k_ ? k_rows_.read(true, b_, kv_head, k_first_, Index{0}, k_turned_.data()) : k_turned_.data();
-  for (Index j = first; j < end; j += block_rows) {
-    const Index n = std::min(block_rows, end - j);
+  for (Index j = first; j < end; j += rows_at_once) {
+    const Index n = std::min(rows_at_once, end - j);
     attend::pack(n, dim, ready_keys(j, n), k_stride_, packed_k_.data() + (j - first) * dim);
     const A* values = v_rows_.read(direct_v_, b_, kv_head, j, n, v_in_.data());
     attend::pack(n, value_dim, values, direct_v_ ? v_rows_.row_stride() : value_dim,
@@ -344,8 +344,8 @@ void BackwardWork<A>::close_key_grads(Index b, Index kv_head, Index first, Index
   const AttentionCall<A>& call = plan_->scores.call;
   const Index dim = call.problem.dim, existing = plan_->scores.visibility.existing(b);
   hidden_.open(b, kv_head);
-  for (Index j = first; j < end; j += block_rows) {
-    const Index n = std::min(block_rows, end - j);
+  for (Index j = first; j < end; j += rows_at_once) {
+    const Index n = std::min(rows_at_once, end - j);
     if (d_v_.data != nullptr && !direct_d_v_) plan_->grads.d_v.store(d_v_.row(j), d_v_.stride, n, b, kv_head, j);
     if (d_k_.data == nullptr) continue;
     if (!k_turner_.turns()) {

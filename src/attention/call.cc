@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "tensor_checks.hpp"
+#include "terms/row_place.hpp"
 #include "text.hpp"
 
 namespace bearing {
@@ -182,13 +183,7 @@ void AttentionCall<A>::take(const TermList<A>& terms) {
 
 template <class A>
 bool AttentionCall<A>::by_diagonal(Index b) const {
-  const auto consecutive = [&](const Positions& at, Index time) {
-    for (Index t = 1; !at.is_offset() && t < time; ++t) {
-      if (at.real(0, b, t) - at.real(0, b, t - 1) != 1) return false;
-    }
-    return true;
-  };
-  return consecutive(*problem.q_positions, problem.q_len) && consecutive(*problem.k_positions, problem.k_len);
+  return rise_by_one(*problem.q_positions, b, problem.q_len) && rise_by_one(*problem.k_positions, b, problem.k_len);
 }
 
 template struct AttentionCall<float>;

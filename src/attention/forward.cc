@@ -75,7 +75,7 @@ ForwardWork<A>::ForwardWork(const AttentionPlan<A>& plan)
     : plan_(&plan),
       queries_(plan.call.q),
       keys_(plan.call, plan.visibility, plan.extents.cols),
-      turner_(plan.call.rows, *plan.call.problem.q_positions, Side::query, block_rows, plan.call.in_dim),
+      turner_(plan.call.rows, *plan.call.problem.q_positions, Side::query, rows_at_once, plan.call.in_dim),
       diagonals_(plan),
       tiles_(plan.tiled ? plan.call.acting : TermList<A>{}, plan.call.problem,
              plan.tiled ? TileExtents{plan.extents.rows, plan.extents.cols} : TileExtents{0, 0}, ScoreRoom::own,
@@ -102,8 +102,8 @@ void ForwardWork<A>::open_rows(Index b, Index h, Index row) {
   const auto read = [&](Index i, Index n) { return queries_.read(loaded_.empty(), b, h, row + i, n, loaded_.data()); };
   q_stride_ = loaded_.empty() ? queries_.row_stride() : call.in_dim;
   if (!turner_.turns()) return void(q_ = read(0, rows_));
-  for (Index i = 0; i < rows_; i += block_rows) {  // each is turned while it is near
-    const Index n = std::min(block_rows, rows_ - i);
+  for (Index i = 0; i < rows_; i += rows_at_once) {  // each is turned while it is near
+    const Index n = std::min(rows_at_once, rows_ - i);
     turner_.turn(b, h, row + i, n, read(i, n), q_stride_, turned_.data() + i * call.problem.dim);
   }
   q_ = turned_.data(), q_stride_ = call.problem.dim;

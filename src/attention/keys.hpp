@@ -23,7 +23,7 @@ class HeadKeys {
       : hidden_(visibility, call.problem),
         keys_(call.k),
         values_(call.v),
-        turner_(call.rows, *call.problem.k_positions, Side::key, block_rows, call.in_dim),
+        turner_(call.rows, *call.problem.k_positions, Side::key, rows_at_once, call.in_dim),
         k_len_(call.problem.k_len),
         dim_(call.problem.dim),
         block_(block),
@@ -34,8 +34,8 @@ class HeadKeys {
     const Index width = attend::panel_width<A>(), columns = (k_len_ + width - 1) / width * width;
     packed_.resize(size(columns * dim_));
     if (!direct_values_) copied_.resize(size(k_len_ * values_.dim()));
-    loaded_.resize(size(block_rows * keys_.dim()));
-    turned_.resize(size(block_rows * dim_));
+    loaded_.resize(size(rows_at_once * keys_.dim()));
+    turned_.resize(size(rows_at_once * dim_));
     ready_.resize(size((k_len_ + block - 1) / block));
   }
 
@@ -79,8 +79,8 @@ class HeadKeys {
       return keys_.row(b_, kv_head_, first);
     }
     stride = dim_;
-    for (Index j = 0; j < n; j += block_rows) {
-      const Index some = std::min(block_rows, n - j);
+    for (Index j = 0; j < n; j += rows_at_once) {
+      const Index some = std::min(rows_at_once, n - j);
       const KeyRows made = turned_rows(first + j, some);
       for (Index i = 0; i < some; ++i) std::copy_n(made.rows + i * made.stride, dim_, room + (j + i) * dim_);
     }
@@ -99,8 +99,8 @@ class HeadKeys {
   /// Returns whether hidden keys were cleared, or values that are used where they lie would have to be.
   bool read(Index first, Index end) {
     cleared_ = false;
-    for (Index j = first; j < end; j += block_rows) {
-      const Index n = std::min(block_rows, end - j);
+    for (Index j = first; j < end; j += rows_at_once) {
+      const Index n = std::min(rows_at_once, end - j);
       const KeyRows made = turned_rows(j, n);
       attend::pack(n, dim_, made.rows, made.stride, packed(j));
       if (!direct_values_) {
