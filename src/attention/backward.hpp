@@ -174,12 +174,7 @@ class BackwardWork {
   A* at(std::vector<A>& scores, const Slab& slab, Index row, Index col) {
     return scores.data() + (row - slab.row) * stride_ + col - slab.origin;
   }
-  /// Whether scores are products and nothing else, which need not be multiplied by the scale one by one.
-  bool products_alone() const {
-    const AttentionCall<A>& call = plan_->scores.call;
-    return call.acting.size == 0 && !(call.options.soft_cap > 0) && !plan_->scores.visibility.holes(b_) &&
-           call.late_scale();
-  }
+  bool products_alone() const { return plan_->scores.products_alone(b_); }
   bool tiled() const { return plan_->scores.by_diagonal[static_cast<std::size_t>(b_)] == 0; }
   bool sums_diagonals() const { return want_params_ && !d_diagonals_.empty() && !tiled(); }
 

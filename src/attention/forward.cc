@@ -159,9 +159,7 @@ FinishedRows<A> ForwardWork<A>::block(Index b, Index h, Index row) {
 template <class A>
 A ForwardWork<A>::alpha() const {
   const AttentionCall<A>& call = plan_->call;
-  const bool products_alone = call.acting.size == 0 && !(call.options.soft_cap > 0) &&
-                              call.options.sinks.value.data == nullptr && !plan_->visibility.holes(b_);
-  return products_alone && call.late_scale() ? A{1} : call.scale;
+  return plan_->products_alone(b_) && call.options.sinks.value.data == nullptr ? A{1} : call.scale;
 }
 
 template <class A>

@@ -29,6 +29,11 @@ struct AttentionPlan {
   /// Throws std::bad_alloc.
   explicit AttentionPlan(const AttentionCall<A>& of);
 
+  /// Whether scores of a sequence are products and nothing else, which need not be multiplied by the scale one by one.
+  bool products_alone(Index b) const {
+    return call.acting.size == 0 && !(call.options.soft_cap > 0) && !visibility.holes(b) && call.late_scale();
+  }
+
   const AttentionCall<A>& call;
   Visibility visibility;
   std::vector<char> by_diagonal;  ///< [batch] terms add a function of j − i, or nothing

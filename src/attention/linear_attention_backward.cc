@@ -153,8 +153,7 @@ class BackwardRoom {
       });
     }
     divide(g, first, rows, block);
-    queries_.turner().turn_grads(b_, head, first, rows, block.features, sums, d_features_.data(),
-                                 [&](Index t) { return of_.q_params.block(b_, head, t); });
+    queries_.turn_grads(block, sums, d_features_.data(), [&](Index t) { return of_.q_params.block(b_, head, t); });
     if (!of_.grads.d_q.given()) return;
     for (Index i = 0; call_.normalised() && i < rows; ++i) {
       add_scaled(dim_, d_denominator_[g * call_.q_len + first + i], sums_.data() + i * dim_,
@@ -254,8 +253,8 @@ class BackwardRoom {
       const Index from = block_start(end - 1);
       for (Index g = 0; g < call_.group(); ++g) add_products(g, from, end - from, visible + from, keys);
     }
-    keys_.turner().turn_grads(b_, kv_, first, keys.rows, keys.features, d_turned_.data(), d_features_.data(),
-                              [&](Index t) { return of_.k_params.block(b_, kv_, t); });
+    keys_.turn_grads(keys, d_turned_.data(), d_features_.data(),
+                     [&](Index t) { return of_.k_params.block(b_, kv_, t); });
     of_.grads.d_v.store(d_values_.data(), value_dim_, keys.rows, b_, kv_, first);
     if (!of_.grads.d_k.given()) return;
     if (call_.normalised()) add_rows(1, keys.rows * dim_, sums_.data(), d_features_.data());

@@ -133,12 +133,21 @@ class Blocks {
     slot.rows = block_rows(first, x_.shape()[2]);
     load(x_, part_, b_, head, first, slot.rows, 0, call_.dim, raw_.data());
     features(call_.options.feature_map, slot.rows * call_.dim, raw_.data(), slot.features);
-    turner_.turn(b_, head, first, slot.rows, slot.features, call_.dim, slot.turned);
+    if (turner_.turns()) {
+      turner_.turn(b_, head, first, slot.rows, slot.features, call_.dim, slot.turned);
+    } else {
+      std::copy_n(slot.features, slot.rows * call_.dim, slot.turned);
+    }
     values(slot);
     return slot;
   }
 
-  RowTurner<A>& turner() { return turner_; }
+  /// d_features [rows, dim] from those of the block's turned rows; params(t): where term t's gradient is added.
+  template <class Params>
+  void turn_grads(const Block<A>& block, const A* d_turned, A* d_features, const Params& params) {
+    if (!turner_.turns()) return void(std::copy_n(d_turned, block.rows * call_.dim, d_features));
+    turner_.turn_grads(b_, block.head, block.first, block.rows, block.features, d_turned, d_features, params);
+  }
   Part part() const { return part_; }
 
  private:

@@ -34,8 +34,6 @@ class RowTurner {
   /// y [n, turned dim] ← x [n, dim], tokens first … first + n − 1 of a head; n ≤ most, y not x. A copy, where none
   /// turns.
   void turn(Index b, Index h, Index first, Index n, const A* x, Index x_stride, A* y) {
-    for (Index i = 0; !turns() && i < n; ++i) std::copy_n(x + i * x_stride, dims_[0], y + i * dims_[0]);
-    if (!turns()) return;
     RowTile tile = open(b, h, first, n);
     turn_some(tile, count_, x, x_stride, y);
   }
@@ -44,7 +42,6 @@ class RowTurner {
   /// is neither of the others.
   template <class Params>
   void turn_grads(Index b, Index h, Index first, Index n, const A* x, const A* d_y, A* d_x, const Params& params) {
-    if (!turns()) return void(std::copy_n(d_y, n * dims_[0], d_x));
     RowTile tile = open(b, h, first, n);
     for (std::size_t t = count_; t-- > 0;) {
       const Term<A>& term = rows_->terms[t];
