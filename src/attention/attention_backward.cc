@@ -74,7 +74,7 @@ void run(BackwardPlan<A>& plan, const Executor& on) {
   const Index worker_total = worker_count(on, units);
   workers.reserve(static_cast<std::size_t>(worker_total));
   for (Index w = 0; w < worker_total; ++w) {
-    workers.emplace_back(plan, joined ? Work::Units::together : Work::Units::apart);
+    workers.emplace_back(plan, joined ? BackwardUnits::together : BackwardUnits::apart);
   }
   if (!plan.anchors.empty()) {
     const Index blocks = plan.row_blocks();

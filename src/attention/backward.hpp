@@ -87,6 +87,9 @@ struct BackwardPlan {
   void collect();
 };
 
+/// Whether gradients of queries and keys come from the same scores, or each from its own.
+enum class BackwardUnits { together, apart };
+
 /// Where gradients of keys or values are summed.
 template <class A>
 struct GradRows {
@@ -96,16 +99,58 @@ struct GradRows {
   A* row(Index j) const { return data + (j - first) * stride; }
 };
 
+/// A worker's block of keys and values, made ready for products, and where their gradients are summed.
+template <class A>
+class BackwardKeys {
+ public:
+  /// Throws std::bad_alloc; nothing below does.
+  BackwardKeys(BackwardPlan<A>& plan, BackwardUnits units);
+
+  /// Makes the block ready that starts at key `first`.
+  void open(Index b, Index kv_head, Index first);
+  /// The open block's first key, and the panels from key j on, a multiple of the panel's width.
+  Index first() const { return first_; }
+  const A* packed(Index j) const { return packed_k_.data() + (j - first_) * plan_->scores.call.problem.dim; }
+  const A* packed_values(Index j) const {
+    return packed_v_.data() + (j - first_) * plan_->scores.call.problem.value_dim;
+  }
+  /// Rows as they enter products, of all blocks that were opened where terms look at whole rows.
+  const A* row(Index j) const { return k_ + (j - k_first_) * k_stride_; }
+  Index row_stride() const { return k_stride_; }
+
+  /// Sums over queries start at 0, go back through the keys' encodings, and are stored.
+  void open_grads(Index b, Index kv_head, Index first, Index end);
+  void close_grads(Index b, Index kv_head, Index first, Index end);
+  const GradRows<A>& d_k() const { return d_k_; }
+  const GradRows<A>& d_v() const { return d_v_; }
+
+ private:
+  const A* ready(Index j, Index n);
+  const A* unturned(Index j, Index n);
+
+  BackwardPlan<A>* plan_;
+  HiddenKeys hidden_;
+  HeadRows<A> k_rows_, v_rows_;
+  RowTurner<A> turner_;
+  bool direct_k_, direct_v_, direct_d_k_, direct_d_v_;  ///< used where they lie
+  bool keeps_keys_;                                     ///< k_turned_ has a head's keys, those of turned_blocks_ ready
+  Index b_ = -1, kv_head_ = -1, first_ = -1;
+  const A* k_ = nullptr;  ///< rows from key k_first_ on
+  Index k_stride_ = 0, k_first_ = 0;
+  std::vector<A> k_in_, k_turned_, v_in_, packed_k_, packed_v_;
+  std::vector<char> turned_blocks_;
+  GradRows<A> d_k_, d_v_;
+  std::vector<A> d_k_sums_, d_v_sums_;
+  std::vector<A> run_in_, run_out_;  ///< rows on their way back through encodings
+};
+
 /// One worker's memory, and the backward of units of work in it. Where a sum of gradients has one order over a whole
 /// head, as those of parameters have, the head is the unit.
 template <class A>
 class BackwardWork {
  public:
-  /// Whether gradients of queries and keys come from the same scores, or each from its own.
-  enum class Units { together, apart };
-
   /// Throws std::bad_alloc; nothing below does.
-  BackwardWork(BackwardPlan<A>& plan, Units units);
+  BackwardWork(BackwardPlan<A>& plan, BackwardUnits units);
 
   /// Finds the anchors of a block of queries, where they are wanted. All come before any of what follows.
   void anchors(Index b, Index h, Index row);
@@ -141,12 +186,8 @@ class BackwardWork {
   void close_rows();
   Anchor<A> anchor(Index i) const;
   void add_sinks();
-  void open_keys(Index first);
-  const A* ready_keys(Index j, Index n);
-  const A* unturned_keys(Index j, Index n);
-  /// Sums over queries start at 0, and are stored.
-  void open_key_grads(Index b, Index kv_head, Index first, Index end);
-  void close_key_grads(Index b, Index kv_head, Index first, Index end);
+  /// The block of keys that has column `col`.
+  void open_keys(Index col) { keys_.open(b_, h_ / plan_->scores.call.group(), col / plan_->cols * plan_->cols); }
   /// The keys from `col` on that the block of queries, which sees `all`, works on at once; maybe none.
   Columns meeting(Index col, Columns all) const;
 
@@ -179,10 +220,10 @@ class BackwardWork {
   bool sums_diagonals() const { return want_params_ && !d_diagonals_.empty() && !tiled(); }
 
   BackwardPlan<A>* plan_;
-  HiddenKeys hidden_;
-  HeadRows<A> q_rows_, k_rows_, v_rows_, out_rows_, d_out_rows_;
-  bool direct_q_, direct_k_, direct_v_, direct_out_, direct_d_out_;  ///< used where they lie
-  RowTurner<A> q_turner_, k_turner_;
+  HeadRows<A> q_rows_, out_rows_, d_out_rows_;
+  bool direct_q_, direct_out_, direct_d_out_;  ///< used where they lie
+  RowTurner<A> q_turner_;
+  BackwardKeys<A> keys_;
   Diagonals<A> diagonals_;
   TileWork<A> tiles_;
 
@@ -194,17 +235,6 @@ class BackwardWork {
   AlignedArray<A> q_in_, d_out_in_;  ///< room where rows are not used where they lie, or are cleared
   std::vector<A> q_turned_, d_q_, along_, log2_sum_, origin_;
   std::vector<Columns> sees_;
-
-  // The block of keys.
-  Index keys_b_ = -1, kv_head_ = -1, keys_first_ = -1;
-  const A* k_ = nullptr;  ///< rows from key k_first_ on
-  Index k_stride_ = 0, k_first_ = 0;
-  bool keeps_keys_;  ///< k_turned_ has all keys of the head, those of turned_blocks_ ready
-  std::vector<A> k_in_, k_turned_, v_in_, packed_k_, packed_v_;
-  std::vector<char> turned_blocks_;
-  bool direct_d_k_, direct_d_v_;
-  GradRows<A> d_k_, d_v_;
-  std::vector<A> d_k_sums_, d_v_sums_;
 
   // The slab.
   Index stride_;  ///< between rows of scores

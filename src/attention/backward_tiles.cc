@@ -67,13 +67,13 @@ template <class A>
 void BackwardWork<A>::strip_products(const Slab& slab, Index row, Index rows, Columns seen, Products wanted) {
   const AttentionCall<A>& call = plan_->scores.call;
   const Index panel = attend::panel_width<A>(), dim = call.problem.dim, value_dim = call.problem.value_dim;
-  const Index origin = std::max(slab.origin, keys_first_), packed = origin - keys_first_;
+  const Index origin = std::max(slab.origin, keys_.first());
   const Index first = (seen.first - origin) / panel * panel, end = seen.end - origin;
-  attend::scores(rows, first, end, dim, products_alone() ? A{1} : call.scale, q_ + row * dim, dim,
-                 packed_k_.data() + packed * dim, at(s_, slab, row, origin), stride_);
+  attend::scores(rows, first, end, dim, products_alone() ? A{1} : call.scale, q_ + row * dim, dim, keys_.packed(origin),
+                 at(s_, slab, row, origin), stride_);
   if (wanted == Products::scores) return;
-  attend::scores(rows, first, end, value_dim, A{1}, d_out_ + row * value_dim, value_dim,
-                 packed_v_.data() + packed * value_dim, at(d_p_, slab, row, origin), stride_);
+  attend::scores(rows, first, end, value_dim, A{1}, d_out_ + row * value_dim, value_dim, keys_.packed_values(origin),
+                 at(d_p_, slab, row, origin), stride_);
 }
 
 /// s = cap · tanh(x / cap), and its slope 1 − (s / cap)², for whole panels.
@@ -140,7 +140,7 @@ void BackwardWork<A>::strip_scores(const Slab& slab, Index row, Index rows, Colu
 template <class A>
 void BackwardWork<A>::strips(const Slab& slab) {
   const Index strip = attend::strip_rows<A>(), end = slab.row + slab.rows;
-  open_keys(slab.origin / plan_->cols * plan_->cols);
+  open_keys(slab.origin);
   if (sums_diagonals()) std::fill(slab_diagonals_.begin(), slab_diagonals_.end(), A{0});
   for (Index row = slab.row; row < end; row += strip) {
     const Index rows = std::min(strip, end - row);
@@ -183,7 +183,7 @@ void BackwardWork<A>::weigh(const Slab& slab) {
     tile_scores(slab, Products::scores);
     return take(slab.row, slab.rows, nullptr);
   }
-  open_keys(slab.origin / plan_->cols * plan_->cols);
+  open_keys(slab.origin);
   const Index strip = attend::strip_rows<A>();
   for (Index row = slab.row; row < end; row += strip) {
     const Index rows = std::min(strip, end - row);
@@ -224,7 +224,7 @@ Tile<A> BackwardWork<A>::tile_scores(const Slab& slab, Products wanted) {
   Tile<A> tile = tiles_.open(call.problem, b_, h_, row_ + slab.row, slab.origin);
   tile.rows = slab.rows, tile.cols = slab.cols.end - slab.origin, tile.stride = stride_;
   tile.q = q_ + slab.row * dim, tile.q_stride = dim;
-  tile.k = k_ + (slab.origin - k_first_) * k_stride_, tile.k_stride = k_stride_;
+  tile.k = keys_.row(slab.origin), tile.k_stride = keys_.row_stride();
   tile.scale = call.scale;
   if (call.whole_rows) {
     visibility.mark_tile(b_, h_, row_ + slab.row, slab.rows, slab.cols, tiles_.seen());
@@ -243,9 +243,9 @@ void BackwardWork<A>::whole_tile(const Slab& slab) {
   const Index dim = call.problem.dim, value_dim = call.problem.value_dim;
   const Tile<A> tile = tile_scores(slab, Products::all);
   TileGrads<A> grads{.d_q = want_q_ ? d_q_.data() + slab.row * dim : nullptr,
-                     .d_k = d_k_.data == nullptr ? nullptr : d_k_.row(slab.origin),
+                     .d_k = keys_.d_k().data == nullptr ? nullptr : keys_.d_k().row(slab.origin),
                      .d_q_stride = dim,
-                     .d_k_stride = d_k_.stride};
+                     .d_k_stride = keys_.d_k().stride};
   const auto over_terms = [&](const auto& body) {
     for (Index t = 0; t < call.acting.size; ++t) {
       grads.params = want_params_ ? plan_->term_blocks.block(b_, h_, t) : nullptr;
@@ -271,13 +271,13 @@ void BackwardWork<A>::query_products(const Slab& slab, Index row, Index rows, Co
   if (!want_q_) return;
   const Index dim = plan_->scores.call.problem.dim;
   attend::add_product(rows, dim, seen.end - seen.first, plan_->scores.call.scale, at(d_p_, slab, row, seen.first),
-                      stride_, k_ + (seen.first - k_first_) * k_stride_, k_stride_, d_q_.data() + row * dim, dim);
+                      stride_, keys_.row(seen.first), keys_.row_stride(), d_q_.data() + row * dim, dim);
 }
 
 /// dV += Pᵀ dO and dK += c dXᵀ Q, where a row sees a column.
 template <class A>
 void BackwardWork<A>::key_products(const Slab& slab) {
-  if (d_k_.data == nullptr && d_v_.data == nullptr) return;
+  if (keys_.d_k().data == nullptr && keys_.d_v().data == nullptr) return;
   const AttentionCall<A>& call = plan_->scores.call;
   const Index dim = call.problem.dim, value_dim = call.problem.value_dim;
   const auto same_rows = [&](Columns x, Index col) {
@@ -290,13 +290,14 @@ void BackwardWork<A>::key_products(const Slab& slab) {
     while (end < slab.cols.end && same_rows(rows, end)) end += chunk;
     end = std::min(end, slab.cols.end);
     const Index cols = end - col, n = rows.end - rows.first;
-    if (n > 0 && d_v_.data != nullptr) {
+    if (n > 0 && keys_.d_v().data != nullptr) {
       attend::add_transposed_product(cols, value_dim, n, A{1}, at(s_, slab, rows.first, col), stride_,
-                                     d_out_ + rows.first * value_dim, value_dim, d_v_.row(col), d_v_.stride);
+                                     d_out_ + rows.first * value_dim, value_dim, keys_.d_v().row(col),
+                                     keys_.d_v().stride);
     }
-    if (n > 0 && d_k_.data != nullptr) {
+    if (n > 0 && keys_.d_k().data != nullptr) {
       attend::add_transposed_product(cols, dim, n, call.scale, at(d_p_, slab, rows.first, col), stride_,
-                                     q_ + rows.first * dim, dim, d_k_.row(col), d_k_.stride);
+                                     q_ + rows.first * dim, dim, keys_.d_k().row(col), keys_.d_k().stride);
     }
     col = end;
   }
