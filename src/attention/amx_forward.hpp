@@ -4,7 +4,7 @@
 
 #include "aligned.hpp"
 #include "attention/amx_kernels.hpp"
-#include "attention/forward.hpp"
+#include "attention/softmax_forward.hpp"
 
 namespace bearing {
 

@@ -4,10 +4,10 @@
 #include <limits>
 
 #include "attention/amx_forward.hpp"
-#include "attention/call.hpp"
+#include "attention/attention_call.hpp"
 #include "attention/decode.hpp"
-#include "attention/forward.hpp"
-#include "attention/schedule.hpp"
+#include "attention/shared/schedule.hpp"
+#include "attention/softmax_forward.hpp"
 #include "tensor_checks.hpp"
 
 namespace bearing {

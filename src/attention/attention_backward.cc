@@ -1,9 +1,9 @@
 #include <algorithm>
 #include <bearing/attention.hpp>
 
+#include "attention/attention_call.hpp"
 #include "attention/backward.hpp"
-#include "attention/call.hpp"
-#include "attention/schedule.hpp"
+#include "attention/shared/schedule.hpp"
 #include "tensor_checks.hpp"
 #include "text.hpp"
 

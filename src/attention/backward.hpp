@@ -5,12 +5,12 @@
 #include <limits>
 #include <vector>
 
+#include "attention/attention_call.hpp"
 #include "attention/backward_kernels.hpp"
-#include "attention/call.hpp"
-#include "attention/forward.hpp"
-#include "attention/keys.hpp"
-#include "attention/row_turner.hpp"
-#include "attention/visibility.hpp"
+#include "attention/packed_keys.hpp"
+#include "attention/shared/row_turner.hpp"
+#include "attention/shared/visibility.hpp"
+#include "attention/softmax_forward.hpp"
 #include "terms/score_call.hpp"
 #include "terms/tile_work.hpp"
 

@@ -9,11 +9,11 @@
 #include "aligned.hpp"
 #include "attention/decode_kernels.hpp"
 #include "attention/kernels.hpp"
-#include "attention/keys.hpp"
-#include "attention/row_turner.hpp"
-#include "attention/schedule.hpp"
+#include "attention/packed_keys.hpp"
+#include "attention/shared/row_turner.hpp"
+#include "attention/shared/schedule.hpp"
 #include "attention/shared/share.hpp"
-#include "attention/visibility.hpp"
+#include "attention/shared/visibility.hpp"
 #include "terms/tile_work.hpp"
 
 namespace bearing {

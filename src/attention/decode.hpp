@@ -2,7 +2,7 @@
 
 #include <bearing/attention.hpp>
 
-#include "attention/call.hpp"
+#include "attention/attention_call.hpp"
 
 // A few queries against a long cache: there, reading keys and values is all the work. All rows that share a kv head
 // read them together, once, where they lie; keys are cut into slices for the workers, whose results are merged.

@@ -8,9 +8,9 @@
 
 #include "aligned.hpp"
 #include "attention/linear_kernels.hpp"
-#include "attention/row_turner.hpp"
-#include "attention/schedule.hpp"
 #include "attention/shared/head_rows.hpp"
+#include "attention/shared/row_turner.hpp"
+#include "attention/shared/schedule.hpp"
 #include "overlaps.hpp"
 #include "terms/score_call.hpp"
 

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "attention/shared/stored_numbers.hpp"
-#include "attention/visibility.hpp"
+#include "attention/shared/visibility.hpp"
 
 // What nobody sees may hold anything. Most of it is never read, and a weight of 0 silences what is: except numbers that
 // make 0 · x, or a sum on the way there, no number. Rows with such numbers, and they alone, are worth the question

@@ -6,10 +6,10 @@
 #include <vector>
 
 #include "aligned.hpp"
-#include "attention/call.hpp"
-#include "attention/keys.hpp"
-#include "attention/row_turner.hpp"
-#include "attention/visibility.hpp"
+#include "attention/attention_call.hpp"
+#include "attention/packed_keys.hpp"
+#include "attention/shared/row_turner.hpp"
+#include "attention/shared/visibility.hpp"
 #include "terms/tile_work.hpp"
 
 namespace bearing {

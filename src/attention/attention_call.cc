@@ -1,4 +1,4 @@
-#include "attention/call.hpp"
+#include "attention/attention_call.hpp"
 
 #include <algorithm>
 #include <cmath>

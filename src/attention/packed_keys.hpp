@@ -4,11 +4,11 @@
 #include <vector>
 
 #include "aligned.hpp"
-#include "attention/call.hpp"
-#include "attention/hidden_keys.hpp"
+#include "attention/attention_call.hpp"
 #include "attention/kernels.hpp"
-#include "attention/row_turner.hpp"
 #include "attention/shared/head_rows.hpp"
+#include "attention/shared/hidden_keys.hpp"
+#include "attention/shared/row_turner.hpp"
 
 namespace bearing {
 

@@ -1,4 +1,4 @@
-#include "attention/forward.hpp"
+#include "attention/softmax_forward.hpp"
 
 #include <algorithm>
 #include <array>

@@ -4,7 +4,7 @@
 #include <bearing/error.hpp>
 
 #include "attention/shared/head_rows.hpp"
-#include "attention/visibility.hpp"
+#include "attention/shared/visibility.hpp"
 #include "overlaps.hpp"
 #include "terms/score_call.hpp"
 
