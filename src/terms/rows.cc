@@ -66,8 +66,8 @@ template <class A>
 Index tile_rows(const InputEncoding<A>& encoding, const Executor& on, Index batch, Index time, bool direct) {
   const Index numbers = direct ? encoding.numbers_at_once : std::min(encoding.numbers_at_once, Index{1} << 19);
   const Index share = on.run == nullptr ? time : time * batch / std::max<Index>(on.workers, 1);
-  const Index rows = std::min(numbers / encoding.dim, (share + block_rows - 1) / block_rows * block_rows);
-  return std::max(block_rows, rows / block_rows * block_rows);
+  const Index rows = std::min(numbers / encoding.dim, (share + rows_at_once - 1) / rows_at_once * rows_at_once);
+  return std::max(rows_at_once, rows / rows_at_once * rows_at_once);
 }
 
 /// put(row of x, stride, row of p, dim): how a row of numbers reaches x.
@@ -139,11 +139,11 @@ void add_backward(const std::type_identity_t<InputEncoding<A>>& encoding, const 
   const Index size = encoding.grads_in_order ? 0 : encoding.param_size;
   const Executor& where = encoding.grads_in_order ? Executor{} : on;
   std::vector<A> params(block_numbers(batch, size));
-  const Index chunks = chunk_count(where, batch), rows = std::min(block_rows, time);
+  const Index chunks = chunk_count(where, batch), rows = std::min(rows_at_once, time);
   std::vector<FillRoom<A>> rooms = fill_rooms<A>(encoding, positions, chunks, rows, rows * dim);
   in_chunks(where, chunks, batch, [&, time = time, dim = dim](Index chunk, Index b) {
     FillRoom<A>& room = rooms[static_cast<std::size_t>(chunk)];
-    for (Index first = 0; first < time; first += block_rows) {
+    for (Index first = 0; first < time; first += rows_at_once) {
       RowTile tile = room.place.open(b, 0, first, time);
       tile.dim = tile.y_stride = dim;
       tile.scratch = room.scratch.data();
@@ -171,7 +171,7 @@ std::vector<TurnRoom<A>> turn_rooms(const RowEncoding<A>& encoding, const Positi
                                     Index time, Index dim, Index out_dim) {
   std::vector<TurnRoom<A>> rooms;
   rooms.reserve(static_cast<std::size_t>(chunks));
-  const Index rows = std::min(block_rows, time);
+  const Index rows = std::min(rows_at_once, time);
   const auto in = static_cast<std::size_t>(rows * dim), out = static_cast<std::size_t>(rows * out_dim);
   const auto scratch =
       static_cast<std::size_t>(encoding.turn_scratch == nullptr ? 0 : encoding.turn_scratch(encoding.self, dim));
@@ -234,12 +234,12 @@ void turn(const std::type_identity_t<RowEncoding<Compute<T>>>& encoding, Side si
   memory.reads_positions("positions", positions).forward(encoding).writes("y", y).check();
   const auto [batch, heads, time, dim] = x.shape;
   if (x.size() == 0 && y.size() == 0) return;
-  const Index blocks = (time + block_rows - 1) / block_rows, units = batch * heads * blocks;
+  const Index blocks = (time + rows_at_once - 1) / rows_at_once, units = batch * heads * blocks;
   const Index chunks = chunk_count(on, units);
   std::vector<TurnRoom<A>> rooms = turn_rooms<A>(encoding, positions, chunks, time, dim, out_dim);
   in_chunks(on, chunks, units, [&, heads = heads, time = time, dim = dim](Index chunk, Index unit) {
     TurnRoom<A>& room = rooms[static_cast<std::size_t>(chunk)];
-    RowTile tile = room.place.open(unit / blocks / heads, unit / blocks % heads, unit % blocks * block_rows, time);
+    RowTile tile = room.place.open(unit / blocks / heads, unit / blocks % heads, unit % blocks * rows_at_once, time);
     tile.side = side;
     tile.dim = tile.x_stride = dim;
     tile.y_stride = out_dim;
@@ -273,7 +273,7 @@ void turn_backward(const std::type_identity_t<RowEncoding<A>>& encoding, Side si
   std::vector<A> params(block_numbers(units, encoding.param_size));
   in_chunks(on, chunks, units, [&, heads = heads, time = time, dim = dim](Index chunk, Index unit) {
     TurnRoom<A>& room = rooms[static_cast<std::size_t>(chunk)];
-    for (Index first = 0; first < time; first += block_rows) {
+    for (Index first = 0; first < time; first += rows_at_once) {
       RowTile tile = room.place.open(unit / heads, unit % heads, first, time);
       tile.side = side;
       tile.dim = tile.x_stride = dim;

@@ -1,39 +1,16 @@
 #pragma once
 
 #include <algorithm>
-#include <cstdint>
-#include <cstring>
 #include <vector>
 
-#include "attention/visibility.hpp"
+#include "attention/shared/stored_numbers.hpp"
+#include "attention/shared/visibility.hpp"
 
 // What nobody sees may hold anything. Most of it is never read, and a weight of 0 silences what is: except numbers that
 // make 0 · x, or a sum on the way there, no number. Rows with such numbers, and they alone, are worth the question
 // whether anybody sees them; those that nobody does are read as zeros.
 
 namespace bearing {
-
-/// Whether any of n numbers is NaN, infinite or so large that products of it may be: from 2^65 on, float64 2^513,
-/// float16 512. Those are the ones whose exponent has its upper two bits set. They are looked for in words of 64 bits.
-template <class T>
-bool wild(const T* x, Index n, Index step = 1) {
-  constexpr Index in_word = 8 / static_cast<Index>(sizeof(T));
-  constexpr std::uint64_t each = sizeof(T) == 8 ? 1 : sizeof(T) == 4 ? 0x0000'0001'0000'0001 : 0x0001'0001'0001'0001;
-  constexpr std::uint64_t upper = each << (8 * sizeof(T) - 2);
-  std::uint64_t any = 0;
-  Index d = 0;
-  for (; step == 1 && d + in_word <= n; d += in_word) {
-    std::uint64_t word;
-    std::memcpy(&word, x + d, sizeof(word));
-    any |= word & (word << 1);
-  }
-  for (; d < n; ++d) {
-    std::uint64_t word = 0;
-    std::memcpy(&word, x + d * step, sizeof(T));
-    any |= word & (word << 1);
-  }
-  return (any & upper) != 0;
-}
 
 /// A worker's answer to the question whether any query sees a key of the kv head that is open.
 class HiddenKeys {
@@ -49,6 +26,9 @@ class HiddenKeys {
     b_ = b, kv_head_ = kv_head, known_ = false;
   }
 
+  /// What is open.
+  Index batch() const { return b_; }
+  Index kv_head() const { return kv_head_; }
   /// Whether there may be any among the keys that exist.
   bool any() const { return visibility_->conceals(b_); }
 

@@ -1,4 +1,4 @@
-#include "attention/visibility.hpp"
+#include "attention/shared/visibility.hpp"
 
 #include <algorithm>
 #include <limits>

@@ -6,10 +6,10 @@
 #include <vector>
 
 #include "aligned.hpp"
-#include "attention/call.hpp"
-#include "attention/keys.hpp"
-#include "attention/row_turner.hpp"
-#include "attention/visibility.hpp"
+#include "attention/attention_call.hpp"
+#include "attention/packed_keys.hpp"
+#include "attention/shared/row_turner.hpp"
+#include "attention/shared/visibility.hpp"
 #include "terms/tile_work.hpp"
 
 namespace bearing {
@@ -24,12 +24,17 @@ struct BlockExtents {
 inline constexpr Index diagonals_at_once = 1024;
 
 /// What all workers of a call share.
-template <class T>
+template <class A>
 struct AttentionPlan {
   /// Throws std::bad_alloc.
-  explicit AttentionPlan(const AttentionCall<T>& of);
+  explicit AttentionPlan(const AttentionCall<A>& of);
 
-  const AttentionCall<T>& call;
+  /// Whether scores of a sequence are products and nothing else, which need not be multiplied by the scale one by one.
+  bool products_alone(Index b) const {
+    return call.acting.size == 0 && !(call.options.soft_cap > 0) && !visibility.holes(b) && call.late_scale();
+  }
+
+  const AttentionCall<A>& call;
   Visibility visibility;
   std::vector<char> by_diagonal;  ///< [batch] terms add a function of j − i, or nothing
   bool tiled = false;             ///< terms of some sequence need whole tiles
@@ -38,11 +43,12 @@ struct AttentionPlan {
 
 /// body(x, n, distances) for runs x … x + n − 1 of a score matrix's diagonals, each j − i + q_len − 1, with their n
 /// distances, where positions rise by one.
-template <class T, class Body>
-void over_diagonals(const AttentionCall<T>& call, Index b, const Body& body) {
+template <class A, class Body>
+void over_diagonals(const AttentionCall<A>& call, Index b, const Body& body) {
   if (call.problem.q_len == 0 || call.problem.k_len == 0) return;
   const Index total = call.problem.q_len + call.problem.k_len - 1;
-  const double first = call.in.k_positions.real(0, b, 0) - call.in.q_positions.real(0, b, call.problem.q_len - 1);
+  const double first =
+      call.problem.k_positions->real(0, b, 0) - call.problem.q_positions->real(0, b, call.problem.q_len - 1);
   std::array<double, diagonals_at_once> distances;
   for (Index x = 0; x < total; x += diagonals_at_once) {
     const Index n = std::min(diagonals_at_once, total - x);
@@ -52,12 +58,10 @@ void over_diagonals(const AttentionCall<T>& call, Index b, const Body& body) {
 }
 
 /// A call's biases by distance for one head, added up along the diagonals of its whole score matrix.
-template <class T>
+template <class A>
 class Diagonals {
  public:
-  using A = Compute<T>;
-
-  explicit Diagonals(const AttentionPlan<T>& plan);
+  explicit Diagonals(const AttentionPlan<A>& plan);
 
   /// Computes them, where the plan says that there are any.
   void open(Index b, Index h);
@@ -67,7 +71,7 @@ class Diagonals {
   }
 
  private:
-  const AttentionPlan<T>* plan_;
+  const AttentionPlan<A>* plan_;
   bool present_ = false;
   Index b_ = -1, h_ = -1;
   std::vector<A> sums_;
@@ -78,18 +82,17 @@ class Diagonals {
 template <class A>
 struct FinishedRows {
   Index b, h, row, rows;
-  const A *out, *divisor, *max, *sum;  ///< [rows, value_dim], [rows] each
+  A* out;                        ///< [rows, value_dim], the worker's own
+  const A *divisor, *max, *sum;  ///< [rows] each
   A max_scale;
 };
 
 /// One worker's memory, and the forward of a block of queries in it.
-template <class T>
+template <class A>
 class ForwardWork {
  public:
-  using A = Compute<T>;
-
   /// Throws std::bad_alloc; nothing below does.
-  explicit ForwardWork(const AttentionPlan<T>& plan);
+  explicit ForwardWork(const AttentionPlan<A>& plan);
 
   /// Queries row … row + extents.rows − 1 of a head, over all the keys that they see.
   FinishedRows<A> block(Index b, Index h, Index row);
@@ -107,11 +110,11 @@ class ForwardWork {
   void absorb(Index i, Index n, Index col, Columns cols, A* s, Index stride, A rest, const A* bias);
   A alpha() const;
 
-  const AttentionPlan<T>* plan_;
-  HeadRows<T> queries_;
-  HeadKeys<T> keys_;
+  const AttentionPlan<A>* plan_;
+  HeadRows<A> queries_;
+  HeadKeys<A> keys_;
   RowTurner<A> turner_;
-  Diagonals<T> diagonals_;
+  Diagonals<A> diagonals_;
   TileWork<A> tiles_;
   AlignedVector<A> loaded_, turned_, scores_, out_;
   std::vector<A> max_, sum_, rescale_;

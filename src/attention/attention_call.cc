@@ -1,63 +1,65 @@
-#include "attention/call.hpp"
+#include "attention/attention_call.hpp"
 
 #include <algorithm>
 #include <cmath>
 
 #include "tensor_checks.hpp"
+#include "terms/row_place.hpp"
 #include "text.hpp"
 
 namespace bearing {
 
 using text::concat;
 
+template <class A>
 template <class T>
-AttentionCall<T>::AttentionCall(const char* name, const AttentionInputs<T>& inputs, const TermList<A>& terms,
+AttentionCall<A>::AttentionCall(const char* name, const AttentionInputs<T>& inputs, const TermList<A>& terms,
                                 const AttentionOptions<A>& given)
-    : function(name), in(inputs), options(given) {
+    : function(name), q(inputs.q), k(inputs.k, inputs.block_table), v(inputs.v, inputs.block_table), options(given) {
+  check_tensor(function, "q", inputs.q);
+  check_tensor(function, "k", inputs.k);
+  check_tensor(function, "v", inputs.v);
   check_shapes();
-  problem.q_positions = &in.q_positions;
-  problem.k_positions = &in.k_positions;
-  check_positions(function, "q_positions", in.q_positions, problem.batch, problem.q_len);
-  check_positions(function, "k_positions", in.k_positions, problem.batch, problem.k_len);
+  problem.q_positions = &inputs.q_positions;
+  problem.k_positions = &inputs.k_positions;
+  check_positions(function, "q_positions", inputs.q_positions, problem.batch, problem.q_len);
+  check_positions(function, "k_positions", inputs.k_positions, problem.batch, problem.k_len);
   check_numbers();
   check_masks();
   check_starts();
   take(terms);
 }
 
-template <class T>
-void AttentionCall<T>::check_shapes() {
-  check_tensor(function, "q", in.q);
-  check_tensor(function, "k", in.k);
-  check_tensor(function, "v", in.v);
-  const bool paged = in.block_table.data != nullptr;
-  problem.batch = in.q.shape[0], problem.heads = in.q.shape[1], problem.q_len = in.q.shape[2];
-  problem.kv_heads = in.k.shape[1], problem.k_len = in.k.shape[2], problem.value_dim = in.v.shape[3];
-  in_dim = in.q.shape[3];
-  const Index blocks = paged ? in.k.shape[0] : problem.batch;
+template <class A>
+void AttentionCall<A>::check_shapes() {
+  const bool paged = k.paged();
+  problem.batch = q.shape()[0], problem.heads = q.shape()[1], problem.q_len = q.shape()[2];
+  problem.kv_heads = k.shape()[1], problem.k_len = k.shape()[2], problem.value_dim = v.shape()[3];
+  in_dim = q.shape()[3];
+  const Index blocks = paged ? k.shape()[0] : problem.batch;
   const char* axes = paged ? "[blocks, kv_heads, block_size, dim]" : "[batch, kv_heads, k_len, dim]";
   const bool grouped = problem.kv_heads > 0 ? problem.heads % problem.kv_heads == 0 : problem.heads == 0;
-  if (in.k.shape[0] != blocks || in.k.shape[3] != in_dim || !grouped) {
+  if (k.shape()[0] != blocks || k.shape()[3] != in_dim || !grouped) {
     throw ShapeError(concat("[", function, "] k: must be ", axes, ", kv_heads a divisor of heads, for queries [batch, ",
-                            "heads, q_len, dim] = ", in.q.shape, ", got ", in.k.shape));
+                            "heads, q_len, dim] = ", q.shape(), ", got ", k.shape()));
   }
-  if (!std::equal(in.v.shape.begin(), in.v.shape.begin() + 3, in.k.shape.begin())) {
+  if (!std::equal(v.shape().begin(), v.shape().begin() + 3, k.shape().begin())) {
     throw ShapeError(
-        concat("[", function, "] v: must have the first three extents of k, ", in.k.shape, ", got ", in.v.shape));
+        concat("[", function, "] v: must have the first three extents of k, ", k.shape(), ", got ", v.shape()));
   }
   if (paged) check_paged();
-  if (paged) problem.k_len = in.block_table.shape[1] * in.k.shape[2];
+  if (paged) problem.k_len = k.table().shape[1] * k.shape()[2];
 }
 
-template <class T>
-void AttentionCall<T>::check_paged() const {
-  const auto& table = in.block_table;
+template <class A>
+void AttentionCall<A>::check_paged() const {
+  const auto& table = k.table();
   check_tensor(function, "block_table", table);
   if (table.shape[0] != problem.batch) {
     throw ShapeError(concat("[", function, "] block_table: must be [batch, blocks of a sequence] with batch = ",
                             problem.batch, ", got ", table.shape));
   }
-  const Index block_size = in.k.shape[2];
+  const Index block_size = k.shape()[2];
   if (block_size < 1 || table.shape[1] > max_position / block_size) {
     throw ShapeError(concat("[", function, "] block_table: blocks must have rows, of all at most 2^31, got ",
                             table.shape[1], " blocks of ", block_size));
@@ -66,15 +68,15 @@ void AttentionCall<T>::check_paged() const {
   for (Index b = 0; b < problem.batch; ++b) {
     const Index present = std::clamp<Index>(options.k_lengths(b), 0, table.shape[1] * block_size);
     for (Index n = 0; n < (present + block_size - 1) / block_size; ++n) {
-      if (table(b, n) >= 0 && table(b, n) < in.k.shape[0]) continue;
-      throw RangeError(concat("[", function, "] block_table: must name one of ", in.k.shape[0], " blocks, got ",
+      if (table(b, n) >= 0 && table(b, n) < k.shape()[0]) continue;
+      throw RangeError(concat("[", function, "] block_table: must name one of ", k.shape()[0], " blocks, got ",
                               table(b, n), " for block ", n, " of sequence ", b));
     }
   }
 }
 
-template <class T>
-void AttentionCall<T>::check_numbers() {
+template <class A>
+void AttentionCall<A>::check_numbers() {
   const double c = options.scale ? *options.scale : 1 / std::sqrt(static_cast<double>(std::max<Index>(in_dim, 1)));
   scale = static_cast<A>(c);
   if (!std::isfinite(scale)) throw RangeError(concat("[", function, "] scale: must be finite, got ", c));
@@ -103,8 +105,8 @@ void AttentionCall<T>::check_numbers() {
   }
 }
 
-template <class T>
-void AttentionCall<T>::check_masks() const {
+template <class A>
+void AttentionCall<A>::check_masks() const {
   if (options.k_lengths.data != nullptr) {
     check_shape(function, "k_lengths", options.k_lengths, {problem.batch}, "[batch]");
     for (Index b = 0; b < problem.batch; ++b) {
@@ -113,7 +115,7 @@ void AttentionCall<T>::check_masks() const {
       throw RangeError(
           concat("[", function, "] k_lengths: must be 0 to k_len = ", problem.k_len, ", got ", n, " for sequence ", b));
     }
-  } else if (in.block_table.data != nullptr) {
+  } else if (k.paged()) {
     throw ShapeError(concat("[", function, "] k_lengths: must be given for a paged cache"));
   }
   if (options.key_mask.data != nullptr) {
@@ -125,8 +127,8 @@ void AttentionCall<T>::check_masks() const {
   }
 }
 
-template <class T>
-void AttentionCall<T>::check_starts() const {
+template <class A>
+void AttentionCall<A>::check_starts() const {
   if (options.q_starts.data == nullptr && options.k_starts.data == nullptr) return;
   if (options.q_starts.data == nullptr || options.k_starts.data == nullptr ||
       options.q_starts.shape != options.k_starts.shape || options.q_starts.shape[0] < 2) {
@@ -146,8 +148,8 @@ void AttentionCall<T>::check_starts() const {
   check("k_starts", options.k_starts, "k_len", problem.k_len);
 }
 
-template <class T>
-void AttentionCall<T>::take(const TermList<A>& terms) {
+template <class A>
+void AttentionCall<A>::take(const TermList<A>& terms) {
   Index dim = in_dim;
   const auto add = [](TermList<A>& list, const Term<A>& term) {
     list.terms[static_cast<std::size_t>(list.size++)] = term;
@@ -179,22 +181,17 @@ void AttentionCall<T>::take(const TermList<A>& terms) {
   }
 }
 
-template <class T>
-bool AttentionCall<T>::by_diagonal(Index b) const {
-  const auto consecutive = [&](const Positions& at, Index time) {
-    for (Index t = 1; !at.is_offset() && t < time; ++t) {
-      if (at.real(0, b, t) - at.real(0, b, t - 1) != 1) return false;
-    }
-    return true;
-  };
-  return consecutive(in.q_positions, problem.q_len) && consecutive(in.k_positions, problem.k_len);
+template <class A>
+bool AttentionCall<A>::by_diagonal(Index b) const {
+  return rise_by_one(*problem.q_positions, b, problem.q_len) && rise_by_one(*problem.k_positions, b, problem.k_len);
 }
 
-#define BEARING_INSTANTIATE(T) template struct AttentionCall<T>;
-BEARING_INSTANTIATE(double)
-BEARING_INSTANTIATE(float)
-BEARING_INSTANTIATE(Bfloat16)
-BEARING_INSTANTIATE(Float16)
+template struct AttentionCall<float>;
+template struct AttentionCall<double>;
+#define BEARING_INSTANTIATE(T)                                                              \
+  template AttentionCall<Compute<T>>::AttentionCall(const char*, const AttentionInputs<T>&, \
+                                                    const TermList<Compute<T>>&, const AttentionOptions<Compute<T>>&);
+BEARING_EACH_NUMBER(BEARING_INSTANTIATE)
 #undef BEARING_INSTANTIATE
 
 }  // namespace bearing

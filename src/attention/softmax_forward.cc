@@ -1,4 +1,4 @@
-#include "attention/forward.hpp"
+#include "attention/softmax_forward.hpp"
 
 #include <algorithm>
 #include <array>
@@ -21,9 +21,8 @@ Index whole_panels(Index columns) {
 
 /// A block of keys and values fills some 256 KiB, which stays in the second cache while the rows of a block pass by.
 /// Tiles that terms work on are smaller, for their scores stay there too; some terms need all keys at once.
-template <class T>
-BlockExtents extents_of(const AttentionCall<T>& call, bool tiled) {
-  using A = Compute<T>;
+template <class A>
+BlockExtents extents_of(const AttentionCall<A>& call, bool tiled) {
   const Problem& problem = call.problem;
   const Index most_cols = whole_panels<A>(std::max<Index>(problem.k_len, 1));
   if (call.whole_rows) return {std::clamp<Index>(131072 / std::max<Index>(most_cols, 1), 4, 64), most_cols};
@@ -35,8 +34,8 @@ BlockExtents extents_of(const AttentionCall<T>& call, bool tiled) {
 
 }  // namespace
 
-template <class T>
-AttentionPlan<T>::AttentionPlan(const AttentionCall<T>& of)
+template <class A>
+AttentionPlan<A>::AttentionPlan(const AttentionCall<A>& of)
     : call(of), visibility(of.problem, of.options), by_diagonal(size(of.problem.batch)), extents{} {
   for (Index b = 0; b < call.problem.batch; ++b) {
     by_diagonal[size(b)] = call.acting.size == 0 || (call.distances_only && call.by_diagonal(b));
@@ -45,18 +44,18 @@ AttentionPlan<T>::AttentionPlan(const AttentionCall<T>& of)
   extents = extents_of(call, tiled);
 }
 
-template <class T>
-Diagonals<T>::Diagonals(const AttentionPlan<T>& plan) : plan_(&plan) {
-  const AttentionCall<T>& call = plan.call;
+template <class A>
+Diagonals<A>::Diagonals(const AttentionPlan<A>& plan) : plan_(&plan) {
+  const AttentionCall<A>& call = plan.call;
   const bool any = std::find(plan.by_diagonal.begin(), plan.by_diagonal.end(), 1) != plan.by_diagonal.end();
   if (call.acting.size == 0 || call.problem.k_len == 0 || !any) return;
   const Index n = call.problem.q_len + call.problem.k_len - 1;
   sums_.resize(size(n + attend::panel_width<A>()));  // kernels read whole panels
 }
 
-template <class T>
-void Diagonals<T>::open(Index b, Index h) {
-  const AttentionCall<T>& call = plan_->call;
+template <class A>
+void Diagonals<A>::open(Index b, Index h) {
+  const AttentionCall<A>& call = plan_->call;
   present_ = !sums_.empty() && plan_->by_diagonal[size(b)] != 0;
   if (!present_ || (b == b_ && h == h_)) return;
   b_ = b, h_ = h;
@@ -71,19 +70,19 @@ void Diagonals<T>::open(Index b, Index h) {
   });
 }
 
-template <class T>
-ForwardWork<T>::ForwardWork(const AttentionPlan<T>& plan)
+template <class A>
+ForwardWork<A>::ForwardWork(const AttentionPlan<A>& plan)
     : plan_(&plan),
-      queries_(plan.call.in.q, {}),
+      queries_(plan.call.q),
       keys_(plan.call, plan.visibility, plan.extents.cols),
-      turner_(plan.call.rows, plan.call.in.q_positions, Side::query, plan.extents.rows, plan.call.in_dim),
+      turner_(plan.call.rows, *plan.call.problem.q_positions, Side::query, rows_at_once, plan.call.in_dim),
       diagonals_(plan),
       tiles_(plan.tiled ? plan.call.acting : TermList<A>{}, plan.call.problem,
              plan.tiled ? TileExtents{plan.extents.rows, plan.extents.cols} : TileExtents{0, 0}, ScoreRoom::own,
              RowRoom::none, keys_.direct_rows() ? RowRoom::none : RowRoom::own) {
-  const AttentionCall<T>& call = plan.call;
+  const AttentionCall<A>& call = plan.call;
   const Index rows = plan.extents.rows;
-  const bool direct = std::is_same_v<T, A> && queries_.plain() && !queries_.far_apart();
+  const bool direct = queries_.same() && queries_.plain() && !queries_.far_apart();
   if (!direct) loaded_.resize(size(rows * call.in_dim));
   if (turner_.turns()) turned_.resize(size(rows * call.problem.dim));
   scores_.resize(size(std::min(attend::strip_rows<A>(), rows) * plan.extents.cols));
@@ -94,27 +93,24 @@ ForwardWork<T>::ForwardWork(const AttentionPlan<T>& plan)
   row_end_.resize(size(rows));
 }
 
-template <class T>
-void ForwardWork<T>::open_rows(Index b, Index h, Index row) {
-  const AttentionCall<T>& call = plan_->call;
+template <class A>
+void ForwardWork<A>::open_rows(Index b, Index h, Index row) {
+  const AttentionCall<A>& call = plan_->call;
   keys_.open(b, h / call.group());
   diagonals_.open(b, h);
   b_ = b, h_ = h, row_ = row, rows_ = std::min(plan_->extents.rows, call.problem.q_len - row);
-  if constexpr (std::is_same_v<T, A>) {
-    if (loaded_.empty()) q_ = queries_.row(b, h, row), q_stride_ = queries_.row_stride();
+  const auto read = [&](Index i, Index n) { return queries_.read(loaded_.empty(), b, h, row + i, n, loaded_.data()); };
+  q_stride_ = loaded_.empty() ? queries_.row_stride() : call.in_dim;
+  if (!turner_.turns()) return void(q_ = read(0, rows_));
+  for (Index i = 0; i < rows_; i += rows_at_once) {  // each is turned while it is near
+    const Index n = std::min(rows_at_once, rows_ - i);
+    turner_.turn(b, h, row + i, n, read(i, n), q_stride_, turned_.data() + i * call.problem.dim);
   }
-  if (!loaded_.empty()) {
-    queries_.load(b, h, row, rows_, loaded_.data());
-    q_ = loaded_.data(), q_stride_ = call.in_dim;
-  }
-  if (turner_.turns()) {
-    turner_.turn(b, h, row, rows_, q_, q_stride_, turned_.data());
-    q_ = turned_.data(), q_stride_ = call.problem.dim;
-  }
+  q_ = turned_.data(), q_stride_ = call.problem.dim;
 }
 
-template <class T>
-Columns ForwardWork<T>::see() {
+template <class A>
+Columns ForwardWork<A>::see() {
   Columns all{plan_->call.problem.k_len, 0};
   for (Index i = 0; i < rows_; ++i) {
     Columns& row = sees_[size(i)];
@@ -125,8 +121,8 @@ Columns ForwardWork<T>::see() {
   return all;
 }
 
-template <class T>
-void ForwardWork<T>::begin() {
+template <class A>
+void ForwardWork<A>::begin() {
   const auto& sinks = plan_->call.options.sinks.value;
   const A sink = sinks.data == nullptr ? -std::numeric_limits<A>::infinity() : sinks(h_);
   const A sum = sink == -std::numeric_limits<A>::infinity() ? A{0} : A{1};
@@ -135,12 +131,12 @@ void ForwardWork<T>::begin() {
   std::fill(out_.begin(), out_.end(), A{0});
 }
 
-template <class T>
-FinishedRows<Compute<T>> ForwardWork<T>::block(Index b, Index h, Index row) {
+template <class A>
+FinishedRows<A> ForwardWork<A>::block(Index b, Index h, Index row) {
   open_rows(b, h, row);
   begin();
   const Columns all = see();
-  const AttentionCall<T>& call = plan_->call;
+  const AttentionCall<A>& call = plan_->call;
   const Index width = plan_->extents.cols;
   for (Index col = all.first / width * width; col < all.end; col += width) {
     const Columns cols{std::max(col, all.first), std::min(col + width, all.end)};
@@ -160,16 +156,14 @@ FinishedRows<Compute<T>> ForwardWork<T>::block(Index b, Index h, Index row) {
 
 /// What products are multiplied by before they are weighed; weigh() multiplies by the rest. Nothing, if scores are
 /// products alone: that spares a pass.
-template <class T>
-Compute<T> ForwardWork<T>::alpha() const {
-  const AttentionCall<T>& call = plan_->call;
-  const bool products_alone = call.acting.size == 0 && !(call.options.soft_cap > 0) &&
-                              call.options.sinks.value.data == nullptr && !plan_->visibility.holes(b_);
-  return products_alone && call.late_scale() ? A{1} : call.scale;
+template <class A>
+A ForwardWork<A>::alpha() const {
+  const AttentionCall<A>& call = plan_->call;
+  return plan_->products_alone(b_) && call.options.sinks.value.data == nullptr ? A{1} : call.scale;
 }
 
-template <class T>
-void ForwardWork<T>::absorb(Index i, Index n, Index col, Columns cols, A* s, Index stride, A rest, const A* bias) {
+template <class A>
+void ForwardWork<A>::absorb(Index i, Index n, Index col, Columns cols, A* s, Index stride, A rest, const A* bias) {
   const Index panel = attend::panel_width<A>();
   for (Index r = 0; r < n; ++r) {
     const Columns& sees = sees_[size(i + r)];
@@ -193,9 +187,9 @@ void ForwardWork<T>::absorb(Index i, Index n, Index col, Columns cols, A* s, Ind
                      keys_.value_stride(col), out_.data() + i * value_dim, value_dim);
 }
 
-template <class T>
-void ForwardWork<T>::strips(Index col, Columns cols) {
-  const AttentionCall<T>& call = plan_->call;
+template <class A>
+void ForwardWork<A>::strips(Index col, Columns cols) {
+  const AttentionCall<A>& call = plan_->call;
   const Index strip = attend::strip_rows<A>(), stride = plan_->extents.cols, panel = attend::panel_width<A>();
   const A product_scale = alpha(), rest = product_scale == call.scale ? A{1} : call.scale;
   for (Index i = 0; i < rows_; i += strip) {
@@ -221,9 +215,9 @@ void ForwardWork<T>::strips(Index col, Columns cols) {
   }
 }
 
-template <class T>
-void ForwardWork<T>::whole_tile(Columns cols) {
-  const AttentionCall<T>& call = plan_->call;
+template <class A>
+void ForwardWork<A>::whole_tile(Columns cols) {
+  const AttentionCall<A>& call = plan_->call;
   const Index panel = attend::panel_width<A>();
   cols.first = cols.first / panel * panel;
   Tile<A> tile = tiles_.open(call.problem, b_, h_, row_, cols.first);
@@ -253,14 +247,12 @@ void ForwardWork<T>::whole_tile(Columns cols) {
   }
 }
 
-#define BEARING_INSTANTIATE(T)      \
-  template struct AttentionPlan<T>; \
-  template class Diagonals<T>;      \
-  template class ForwardWork<T>;
+#define BEARING_INSTANTIATE(A)      \
+  template struct AttentionPlan<A>; \
+  template class Diagonals<A>;      \
+  template class ForwardWork<A>;
 BEARING_INSTANTIATE(double)
 BEARING_INSTANTIATE(float)
-BEARING_INSTANTIATE(Bfloat16)
-BEARING_INSTANTIATE(Float16)
 #undef BEARING_INSTANTIATE
 
 }  // namespace bearing

@@ -31,7 +31,8 @@ class RowTurner {
   /// Whether rows change at all.
   bool turns() const { return count_ > 0; }
 
-  /// y [n, turned dim] ← x [n, dim], tokens first … first + n − 1 of a head; n ≤ most, y not x.
+  /// y [n, turned dim] ← x [n, dim], tokens first … first + n − 1 of a head; n ≤ most, y not x. A copy, where none
+  /// turns.
   void turn(Index b, Index h, Index first, Index n, const A* x, Index x_stride, A* y) {
     RowTile tile = open(b, h, first, n);
     turn_some(tile, count_, x, x_stride, y);

@@ -3,7 +3,8 @@
 #include <bearing/attention.hpp>
 #include <bearing/error.hpp>
 
-#include "attention/visibility.hpp"
+#include "attention/shared/head_rows.hpp"
+#include "attention/shared/visibility.hpp"
 #include "overlaps.hpp"
 #include "terms/score_call.hpp"
 
@@ -11,12 +12,10 @@
 
 namespace bearing {
 
-template <class T>
+template <class A>
 struct AttentionCall {
-  using A = Compute<T>;
-
   const char* function;
-  const AttentionInputs<T>& in;
+  HeadRows<A> q, k, v;
   const AttentionOptions<A>& options;
   Problem problem;  ///< its dim is the turned rows', which enter the product
   Index in_dim;     ///< of q and k as they come
@@ -27,6 +26,7 @@ struct AttentionCall {
   bool whole_rows = false;
 
   /// Throws what attention() says. Allocates nothing but error texts.
+  template <class T>
   AttentionCall(const char* name, const AttentionInputs<T>& inputs, const TermList<A>& terms,
                 const AttentionOptions<A>& given);
 
@@ -37,8 +37,8 @@ struct AttentionCall {
   /// Tells all memory that is read; parameters as a forward or a backward takes them.
   template <class Tell>
   void tell_memory(CallMemory& memory, const Tell& tell) const {
-    memory.reads("q", in.q).reads("k", in.k).reads("v", in.v).reads("block_table", in.block_table);
-    memory.reads_positions("q_positions", in.q_positions).reads_positions("k_positions", in.k_positions);
+    memory.reads("q", q.memory()).reads("k", k.memory()).reads("v", v.memory()).reads("block_table", k.table());
+    memory.reads_positions("q_positions", *problem.q_positions).reads_positions("k_positions", *problem.k_positions);
     memory.reads("k_lengths", options.k_lengths).reads("key_mask", options.key_mask).reads("visible", options.visible);
     memory.reads("q_starts", options.q_starts).reads("k_starts", options.k_starts);
     for (const Term<A>& term : rows) tell(term);
@@ -60,14 +60,14 @@ struct AttentionCall {
 };
 
 /// [batch, heads, q_len, value_dim]
-template <class T>
-std::array<Index, 4> out_shape(const AttentionCall<T>& call) {
+template <class A>
+std::array<Index, 4> out_shape(const AttentionCall<A>& call) {
   const Problem& p = call.problem;
   return {p.batch, p.heads, p.q_len, p.value_dim};
 }
 /// [batch, heads, q_len]
-template <class T>
-std::array<Index, 3> lse_shape(const AttentionCall<T>& call) {
+template <class A>
+std::array<Index, 3> lse_shape(const AttentionCall<A>& call) {
   const Problem& p = call.problem;
   return {p.batch, p.heads, p.q_len};
 }
