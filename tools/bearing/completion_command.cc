@@ -5,7 +5,6 @@
 #include <memory>
 
 #include "commands.hpp"
-#include "encoding_spec.hpp"
 #include "errors.hpp"
 #include "outputs.hpp"
 
@@ -16,10 +15,12 @@ using Words = std::vector<std::string>;
 
 /// What an option's value may begin with; empty for files, numbers and the like.
 Words words_of(const Option& option) {
-  if (option.takes == Takes::spec) return readable_names();
-  if (option.takes != Takes::encoding) return option.words;
+  if (option.takes != Takes::spec && option.takes != Takes::encoding) return option.words;
   Words names;
-  for (const Description& entry : inspect::catalog()) names.emplace_back(entry.name);
+  for (const Description& entry : inspect::catalog()) {
+    const EncodingInfo* info = entry.encoding;  // what acts on the input alone is nothing that attention takes
+    if (option.takes == Takes::encoding || info == nullptr || !info->inputs) names.push_back(entry.name);
+  }
   return names;
 }
 
