@@ -10,30 +10,6 @@ namespace {
 
 bool same(const Value& a, const Value& b) { return json::text_of(a) == json::text_of(b); }
 
-/// What a name stands for in a member, if it is that which tells it from the encoding's other names: `t5_causal` and
-/// `t5` have another direction each, `rope` and `rope_yarn` another type of scaling. Examples choose other things too,
-/// which are nobody's business but theirs.
-std::optional<Value> stands_for(const Description& name, const MemberInfo& member,
-                                const inspect::SpecimenOptions& size) {
-  const Record own = name.spec(size);
-  const Value value = own.get(member.name);
-  const Record* record = std::get_if<Record>(&value);
-  for (const Description& other : inspect::catalog()) {
-    if (other.encoding != name.encoding || name.encoding == nullptr || &other == &name || !other.spec) continue;
-    const Record theirs = other.spec(size);
-    if (&theirs.type() != &own.type()) continue;
-    const Value their_value = theirs.get(member.name);
-    const Record* their_record = std::get_if<Record>(&their_value);
-    if (record != nullptr && their_record != nullptr && &record->type() != &their_record->type()) {
-      return record->type().make();
-    }
-    if (record == nullptr || &record->type() == &their_record->type()) {
-      if (!same(value, their_value)) return value;
-    }
-  }
-  return {};
-}
-
 inspect::SpecimenOptions size_of(const Sizes& sizes) {
   inspect::SpecimenOptions size;
   if (sizes.heads > 0) size.heads = sizes.heads;
@@ -66,6 +42,27 @@ void add_keys_of(const Record& record, std::vector<std::string>& to) {
 }
 
 }  // namespace
+
+std::optional<Value> stands_for(const Description& name, const MemberInfo& member,
+                                const inspect::SpecimenOptions& size) {
+  const Record own = name.spec(size);
+  const Value value = own.get(member.name);
+  const Record* record = std::get_if<Record>(&value);
+  for (const Description& other : inspect::catalog()) {
+    if (other.encoding != name.encoding || name.encoding == nullptr || &other == &name || !other.spec) continue;
+    const Record theirs = other.spec(size);
+    if (&theirs.type() != &own.type()) continue;
+    const Value their_value = theirs.get(member.name);
+    const Record* their_record = std::get_if<Record>(&their_value);
+    if (record != nullptr && their_record != nullptr && &record->type() != &their_record->type()) {
+      return record->type().make();
+    }
+    if (record == nullptr || &record->type() == &their_record->type()) {
+      if (!same(value, their_value)) return value;
+    }
+  }
+  return {};
+}
 
 std::vector<std::string> keys_of(const Record& spec) {
   std::vector<std::string> keys;

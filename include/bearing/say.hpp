@@ -79,6 +79,12 @@ BEARING_EXPORT std::vector<Said> say_encodings(const std::string& text);
 /// The name that a spec's encoding has in the catalog; null if it has none.
 BEARING_EXPORT const Description* description_of(const Record& spec);
 
+/// What a name stands for in a member, if it is that which tells it from the encoding's other names: `t5_causal` and
+/// `t5` have another direction each, `rope` and `rope_yarn` another type of scaling. What else an example
+/// chooses does not count.
+BEARING_EXPORT std::optional<Value> stands_for(const Description& name, const MemberInfo& member,
+                                               const inspect::SpecimenOptions& size = {});
+
 /// The keys that say a record: its members, and those of the records in it.
 BEARING_EXPORT std::vector<std::string> keys_of(const Record& spec);
 

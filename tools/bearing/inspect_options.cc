@@ -10,6 +10,15 @@
 #include "terminal.hpp"
 
 namespace bearing::tool {
+namespace {
+
+/// A name is shown as the catalog has it.
+Subject subject_from(const Said& said) {
+  const bool name = inspect::find(said.text()) != nullptr;
+  return {name ? said.description().name : said.text(), said.as_description(), said.sizes()};
+}
+
+}  // namespace
 
 void SizeOptions::add_to(Command& command) {
   command.text("--heads", heads, "N", "Heads (default 8, or the model's)");
@@ -39,22 +48,13 @@ inspect::SpecimenOptions SizeOptions::parse(const Sizes& model) const {
 std::vector<Subject> subjects_of(const std::string& command, const std::string& text) {
   return with_library_errors(command, [&] {
     std::vector<Subject> subjects;
-    for (const Said& said : say_encodings(text)) {
-      subjects.push_back({said.text(), said.as_description(), said.sizes()});
-    }
+    for (const Said& said : say_encodings(text)) subjects.push_back(subject_from(said));
     return subjects;
   });
 }
 
 Subject subject_of(const std::string& command, const std::string& text) {
-  return with_library_errors(command, [&] {
-    const Said said = say_encoding(text);
-    return Subject{said.text(), said.as_description(), said.sizes()};
-  });
-}
-
-const Description& entry_of(const std::string& command, const std::string& name) {
-  return with_library_errors(command, [&]() -> const Description& { return say_encoding(name).description(); });
+  return with_library_errors(command, [&] { return subject_from(say_encoding(text)); });
 }
 
 inspect::SpecimenOptions measured_size(const Subject& subject, const SizeOptions& asked) {

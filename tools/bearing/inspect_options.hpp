@@ -12,6 +12,10 @@
 
 namespace bearing::tool {
 
+/// What the help says of an argument that is an encoding.
+inline constexpr const char* encoding_help =
+    "A name of 'bearing list', NAME:KEY=VALUE,..., JSON,\na file of JSON or @config.json#LAYER";
+
 /// The size of an example, as the command line gives it: --heads, --dim, --length, --seed.
 struct SizeOptions {
   std::string heads, dim, length, seed;
@@ -32,9 +36,6 @@ struct Subject {
 std::vector<Subject> subjects_of(const std::string& command, const std::string& text);
 /// The same, of which there must be one.
 Subject subject_of(const std::string& command, const std::string& text);
-
-/// The description alone, of a name.
-const Description& entry_of(const std::string& command, const std::string& name);
 
 /// The size of a measurement: a model's, made smaller where it is too much and the command line does not ask for it;
 /// a note says so.

@@ -269,8 +269,7 @@ void show_table(const Options& options) {
 Command table_command() {
   const auto o = std::make_shared<Options>();
   Command command{"table", "Print or write an encoding's table or bias matrix"};
-  command.options.push_back(
-      {"ENCODING", "", "One of those that 'bearing list' shows", Takes::encoding, &o->encoding, {}, true});
+  command.options.push_back({"ENCODING", "", encoding_help, Takes::encoding, &o->encoding, {}, true});
   o->size.add_to(command);
   command.input("--positions", o->positions, "N|FILE", "Of the first token (default 0), or of all: int64");
   command.word("--kind", o->kind, "KIND", {"rows", "scores", "logits"}, "rows, scores or logits; see below");
