@@ -229,9 +229,10 @@ class Attend(support.Base):
 
     def built(self, name):
         """A spec of an encoding, made of nothing but what error messages ask for; and its parameters' files."""
-        keys = {"height": "2", "width": "3", "trained_length": "64", "first": "0", "pairing": "half", "factor": "2"}
+        keys = {"height": "2", "width": "3", "trained_length": "64", "first": "0", "pairing": "half", "factor": "2",
+                "direction": "bidirectional", "axis": "0"}
         sizes = {"axes": 2 if name in IMAGES else 1, "sets": HEADS, "hidden": 5, "d_model": 8, "mixed": 1, "buckets": 32,
-                 "mlp_width": 32, "length, and 1 with [CLS] untied": TIME + 1, "max_pos": 5}
+                 "mlp_width": 32, "time": TIME, "length, and 1 with [CLS] untied": TIME + 1, "max_pos": 5}
         spec, files = {}, {}
         if name in ("deberta", "deberta_v2"):
             spec["max_relative_positions"] = "8"
@@ -255,7 +256,7 @@ class Attend(support.Base):
             key, names, extents = re.search(r"(\w+)(?:=FILE is missing: a .npy file of| must be) \[(.*)\] = \[(.*?)\]",
                                             result.stderr).groups()
             self.assertEqual(result.returncode, 3 if key in spec else 2, result.stderr)
-            shape = [sizes[name] if size == "any" else int(size.split()[0])
+            shape = [sizes[name] if size.split()[0] == "any" else int(size.split()[0])
                      for name, size in zip(re.split(", (?!and)", names), extents.split(", "))]
             spec[key] = files[key] = self.path(f"{name}.{key}.npy")
             if key.endswith("segments"):

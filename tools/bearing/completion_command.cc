@@ -40,7 +40,7 @@ std::vector<std::pair<std::string, Words>> keys_of(const Description& entry) {
   };
   if (entry.spec) add(add, entry.spec({}));
   if (entry.encoding == nullptr) return keys;
-  if (entry.encoding->settings != nullptr) add(add, entry.encoding->settings->make());
+  if (!entry.encoding->by_hand && entry.encoding->settings != nullptr) add(add, entry.encoding->settings->make());
   for (const ParameterInfo& parameter : entry.encoding->parameters) keys.emplace_back(parameter.name, Words{});
   return keys;
 }

@@ -67,7 +67,7 @@ inspect::SpecimenOptions measured_size(const Subject& subject, const SizeOptions
   if (heads_alike && asked.heads.empty())
     size.heads = std::clamp<Index>(most / (size.dim * size.length), 1, size.heads);
   if (asked.length.empty()) size.length = std::clamp<Index>(most / (size.dim * size.heads), 1, size.length);
-  if (size.length < whole.length || size.length < subject.model.length) {
+  if (asked.length.empty() && size.length < std::max(whole.length, subject.model.length)) {
     note(fmt::format("{}: measured over {} of its {} tokens; --heads and --length say otherwise", subject.text,
                      grouped(size.length), grouped(std::max(whole.length, subject.model.length))));
   }

@@ -55,7 +55,8 @@ std::vector<ShownMember> members_of(const Description& entry) {
     }
   };
   if (entry.spec) add(entry.spec(small).type(), true);
-  if (entry.encoding != nullptr && entry.encoding->settings != nullptr) add(*entry.encoding->settings, false);
+  const EncodingInfo* info = entry.encoding;
+  if (info != nullptr && !info->by_hand && info->settings != nullptr) add(*info->settings, false);
   return shown;
 }
 
