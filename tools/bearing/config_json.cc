@@ -98,7 +98,7 @@ void write_group(JsonWriter& json, const GroupReport& group) {
 std::string to_json(const ConfigReport& report) {
   JsonWriter json;
   json.begin_object();
-  json.member("schema", "bearing.config/1");
+  json.member("schema", "bearing.config/2");
   json.member("file", std::string_view(report.model.file));
   json.member("model_type", std::string_view(report.model.model_type));
   json.member("layers", static_cast<Index>(report.model.layers.size()));

@@ -47,7 +47,7 @@ enum class Pairs { elided, all };
 
 std::string to_text(const ConfigReport& report, const Style& style, Pairs pairs);
 
-/// docs/guide/config-json-schema.md, "bearing.config/1".
+/// docs/guide/config-json-schema.md, "bearing.config/2".
 std::string to_json(const ConfigReport& report);
 
 /// {0, 1, 2, 5} → "0-2, 5"; {0, 2, 4, 6} → "0, 2, ..., 6".
