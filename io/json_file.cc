@@ -116,11 +116,6 @@ std::string printable(std::string_view text) {
   return out;
 }
 
-std::string in_range(Range range) {
-  if (range.least == positive.least) return "a number above 0";
-  return "a number from " + shortest(range.least) + " to " + shortest(range.most);
-}
-
 /// The library leaves errno as it found it.
 struct KeepErrno {
   int saved = errno;
@@ -250,7 +245,10 @@ std::string found(const rapidjson::Value& value) {
   return shortest(value.GetDouble());
 }
 
-namespace {
+std::string in_range(Range range) {
+  if (range.least == positive.least) return "a number above 0";
+  return "a number from " + shortest(range.least) + " to " + shortest(range.most);
+}
 
 std::optional<double> as_number(const rapidjson::Value& value, Range range) {
   if (!value.IsNumber()) return {};
@@ -259,7 +257,6 @@ std::optional<double> as_number(const rapidjson::Value& value, Range range) {
   return number;
 }
 
-/// A whole number may be written as 10000.0.
 std::optional<Index> as_integer(const rapidjson::Value& value, Index least, Index most) {
   if (value.IsInt64()) {
     const Index n = value.GetInt64();
@@ -270,11 +267,9 @@ std::optional<Index> as_integer(const rapidjson::Value& value, Index least, Inde
   return static_cast<Index>(*number);
 }
 
-std::string whole(Index least, Index most) {
+std::string in_range(Index least, Index most) {
   return "a whole number from " + std::to_string(least) + " to " + std::to_string(most);
 }
-
-}  // namespace
 
 Object::Object(const rapidjson::Value& value, std::string pointer, Notes& notes)
     : value_(&value), pointer_(std::move(pointer)), notes_(&notes) {
@@ -354,7 +349,7 @@ std::optional<Index> Object::integer(std::string_view key, Index least, Index mo
   const rapidjson::Value* value = find(key);
   if (value == nullptr) return {};
   const auto number = as_integer(*value, least, most);
-  if (!number) wrong(key, whole(least, most));
+  if (!number) wrong(key, in_range(least, most));
   return number;
 }
 
@@ -411,7 +406,7 @@ std::optional<std::vector<Index>> Object::integers(std::string_view key, std::si
     const auto number = as_integer(entry, least, most);
     if (!number) {
       notes_->fail(pointer(key) + "/" + std::to_string(out.size()),
-                   "must be " + whole(least, most) + ", got " + found(entry));
+                   "must be " + in_range(least, most) + ", got " + found(entry));
     }
     out.push_back(*number);
   }

@@ -64,6 +64,14 @@ struct Range {
   double least, most;
 };
 inline constexpr Range positive{1e-300, 1e300};
+inline constexpr Range finite{-1e300, 1e300};
+
+/// Nothing unless the value is a number in range; a whole number may be written as 10000.0.
+std::optional<double> as_number(const rapidjson::Value& value, Range range);
+std::optional<Index> as_integer(const rapidjson::Value& value, Index least, Index most);
+/// "a number above 0", "a whole number from 0 to 7"
+std::string in_range(Range range);
+std::string in_range(Index least, Index most);
 
 /// An object of a file, with its JSON pointer. A member that is null counts as absent; of two members with one name
 /// the last counts, as in Python. A value of the wrong type or out of range throws ConfigError.

@@ -96,7 +96,7 @@ TEST(RopeJson, HeadDimAndPairingAreEnough) {
 TEST(RopeJson, MistakesAreNamed) {
   const std::pair<const char*, const char*> mistakes[] = {
       {R"([])", "rope: must be an object, got an array of 0"},
-      {R"({"head_dim": 64})", "rope: /pairing: must be there (\"half\" or \"interleaved\"), got nothing"},
+      {R"({"head_dim": 64})", "rope: /pairing: must be there (\"interleaved\" or \"half\"), got nothing"},
       {R"({"pairing": "half"})", "rope: /head_dim: must be there (a whole number from 2 to 65536), got nothing"},
       {R"({"head_dim": 64, "pairing": "neox"})", "/pairing: must be \"interleaved\" or \"half\", got \"neox\""},
       {R"({"head_dim": 64, "pairing": true})", "/pairing: must be a string, got true"},
@@ -105,7 +105,8 @@ TEST(RopeJson, MistakesAreNamed) {
       {R"({"head_dim": 64, "rotary_dim": 31, "pairing": "half"})", "/rotary_dim: must be even, got 31"},
       {R"({"head_dim": 64, "pairing": "half", "base": 0})", "/base: must be a number above 0, got 0"},
       {R"({"head_dim": 64, "pairing": "half", "base": NaN})", "/base: must be a number above 0, got nan"},
-      {R"({"head_dim": 64, "pairing": "half", "theta": 1})", "/theta: must be one of: head_dim, rotary_dim, pairing"},
+      {R"({"head_dim": 64, "pairing": "half", "theta": 1})",
+       "/theta: must be one of: head_dim, rotary_dim, base, pairing"},
       {R"({"head_dim": 64, "pairing": "half", "base": 5, "base": 6})", "/base: the key is there more than once"},
       {R"({"head_dim": 64, "pairing": "half", "scaling": {}})", "/scaling/type: must be there"},
       {R"({"head_dim": 64, "pairing": "half", "scaling": "llama3"})", "/scaling: must be an object"},

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <bearing/description.hpp>
 #include <bearing/encodings/alibi.hpp>
 #include <bearing/encodings/bert_relative.hpp>
 #include <bearing/encodings/deberta.hpp>
@@ -97,6 +98,14 @@ struct LayerGroup {
   Layer layer;
 };
 BEARING_EXPORT std::vector<LayerGroup> layer_groups(const Model& model);
+
+/// A record as JSON, {"type": "T5", "buckets": 32, …}, and back. Every member is written, in the shortest form that
+/// reads back; a member that is not there has its default. `among`: the types that will do (none: all that are
+/// described); where that is one, "type" may be left out. Throws RangeError for a number that is not finite,
+/// ConfigError as read_hf_config does.
+BEARING_EXPORT std::string to_json(const Record& record);
+BEARING_EXPORT Record parse_record(std::string_view json, const std::string& name = "record",
+                                   const std::vector<const RecordType*>& among = {});
 
 /// A rotary spec as JSON, and back: {"head_dim": 128, "pairing": "half", "base": 500000, "scaling": {"type": "llama3",
 /// …}}. Numbers are written in the shortest form that reads back; docs/guide/rope-json.md lists the keys. parse_rope

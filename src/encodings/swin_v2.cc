@@ -223,9 +223,8 @@ Value table_gradients(const SwinV2& spec, const Tensor& w1, const Tensor& b1, co
 }
 
 /// Learned numbers of the network, drawn; the table that it makes is what the example holds.
-inspect::Specimen swin_v2_example(const ExampleSize& size, NoSpec) {
-  const Index side = inspect::square_side(size.length), hidden = 512;
-  const SwinV2 spec{.window = {.height = side, .width = side}, .trained_height = 8, .trained_width = 8};
+inspect::Specimen swin_v2_example(const ExampleSize& size, const SwinV2& spec) {
+  const Index hidden = 512;
   const auto drawn = [seed = size.seed](std::vector<Index> shape, double deviation) {
     Index count = 1;
     for (const Index extent : shape) count *= extent;
@@ -241,7 +240,7 @@ inspect::Specimen swin_v2_example(const ExampleSize& size, NoSpec) {
     Made<double> made;
   };
   const auto kept = std::make_shared<const Kept>(Kept{table, describe::made_of<double>(encoding)});
-  inspect::Specimen specimen{.options = size, .width = side};
+  inspect::Specimen specimen{.options = size, .width = spec.window.width};
   inspect::act(specimen, *registry().encoding("SwinBias"), {}, kept->made, kept);
   specimen.parameters = hidden * (2 + 1 + size.heads);
   specimen.held = specimen.parameters + table->shape[0] * table->shape[1];
@@ -277,7 +276,13 @@ void describe_swin_v2(Describer& to) {
               "The network's gradients d_w1, d_b1, d_w2, from the table's.", "tuple[Array, Array, Array]");
   Description& name =
       to.name({"swin_v2", {"swinv2"}, "Swin V2's network", "a network of the logarithm of the offset", {}, {}});
-  name.specimen = [](const ExampleSize& size, const Record&) { return swin_v2_example(size, {}); };
+  name.spec = [](const ExampleSize& size) {
+    const Index side = inspect::square_side(size.length);
+    return Record::of(SwinV2{.window = {.height = side, .width = side}, .trained_height = 8, .trained_width = 8});
+  };
+  name.specimen = [spec = name.spec](const ExampleSize& size, const Record& given) {
+    return swin_v2_example(size, *(given ? given : spec(size)).as<SwinV2>());
+  };
 }
 
 }  // namespace bearing

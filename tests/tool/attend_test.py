@@ -229,9 +229,10 @@ class Attend(support.Base):
 
     def built(self, name):
         """A spec of an encoding, made of nothing but what error messages ask for; and its parameters' files."""
-        keys = {"height": "2", "width": "3", "trained_length": "64", "first": "0", "pairing": "half", "factor": "2"}
-        sizes = {"axes": 2 if name in IMAGES else 1, "sets": HEADS, "hidden": 5, "d_model": 8, "mixed": 1,
-                 "length + 1": TIME + 1, "max_pos": 5, "dim": DIM}
+        keys = {"height": "2", "width": "3", "trained_length": "64", "first": "0", "pairing": "half", "factor": "2",
+                "direction": "bidirectional", "axis": "0"}
+        sizes = {"axes": 2 if name in IMAGES else 1, "sets": HEADS, "hidden": 5, "d_model": 8, "mixed": 1, "buckets": 32,
+                 "mlp_width": 32, "time": TIME, "length, and 1 with [CLS] untied": TIME + 1, "max_pos": 5}
         spec, files = {}, {}
         if name in ("deberta", "deberta_v2"):
             spec["max_relative_positions"] = "8"
@@ -247,16 +248,16 @@ class Attend(support.Base):
             result = run("attend", *self.arguments(text))
             if result.returncode == 0:
                 return text, files
-            asked = re.search(rf"--encoding {name}: (\w+)(=FILE|=N| must be given)", result.stderr)
+            asked = re.search(rf"--encoding {name}: ([\w, ]+)(=FILE| must be given|: must be)", result.stderr)
             if asked and asked.group(2) != "=FILE":
-                self.assertNotIn(asked.group(1), spec)
-                spec[asked.group(1)] = keys[asked.group(1)]
+                key = next(key for key in asked.group(1).split(", ") if key not in spec)
+                spec[key] = keys[key]
                 continue
             key, names, extents = re.search(r"(\w+)(?:=FILE is missing: a .npy file of| must be) \[(.*)\] = \[(.*?)\]",
                                             result.stderr).groups()
             self.assertEqual(result.returncode, 3 if key in spec else 2, result.stderr)
-            shape = [sizes[name] if size == "any" else int(size.split()[0])
-                     for name, size in zip(names.split(", "), extents.split(", "))]
+            shape = [sizes[name] if size.split()[0] == "any" else int(size.split()[0])
+                     for name, size in zip(re.split(", (?!and)", names), extents.split(", "))]
             spec[key] = files[key] = self.path(f"{name}.{key}.npy")
             if key.endswith("segments"):
                 npy.write(files.pop(key), "<i8", shape, [self.random.randrange(2) for _ in range(math.prod(shape))])
@@ -282,7 +283,7 @@ class Attend(support.Base):
             name = entry["name"]
             with self.subTest(name):
                 if entry["sites"] == "input":
-                    self.expect_error(2, f"--encoding: {name} acts on the input", "attend", *self.arguments(name))
+                    self.expect_error(2, f"--encoding {name}: acts on the input", "attend", *self.arguments(name))
                     continue
                 if name.startswith("rope_") and name in SCALINGS:
                     text = f"{name}:pairing=half{SCALINGS[name].format(self.directory)}"
@@ -366,17 +367,17 @@ class Attend(support.Base):
             ("--layout: must be bhtd or bthd", [*mask, "--layout", "thd"]),
             ("--q-starts and --k-starts go together", [*mask, "--q-starts", "0,6"]),
             ("'alibo' is not an encoding; did you mean 'alibi'?", spec("alibo")),
-            ("sinusoidal acts on the input", spec("sinusoidal")),
-            ("--encoding t5: table=FILE is missing: a .npy file of [buckets, heads] = [32, 2]", spec("t5")),
+            ("--encoding sinusoidal: acts on the input", spec("sinusoidal")),
+            ("--encoding t5: table=FILE is missing: a .npy file of [buckets, heads] = [any, 2]", spec("t5")),
             ("'tables' is not a key", spec("t5:tables=x.npy")),
             ("--encoding alibi: 'forms' is not a key; did you mean 'form'?", spec("alibi:forms=causal")),
-            ("form must be symmetric or causal or shifted, got 'x'", spec("alibi:form=x")),
+            ("form: must be symmetric or causal, got 'x'", spec("alibi:form=x")),
             ("must be followed by KEY=VALUE,KEY=VALUE,..., got 'half'", spec("rope:half")),
             ("form is there twice", spec("alibi:form=causal,form=causal")),
-            ("only rope takes JSON", spec("alibi:{}")),
-            ("pairing must be given, there is no default: half or interleaved", spec("rope:base=100")),
+            ("nope: has no spec that JSON could say", spec("nope:{}")),
+            ("pairing must be given, there is no default: interleaved or half", spec("rope:base=100")),
             ("--encoding rope_yarn: ", spec("rope_yarn:pairing=half,fact=4")),
-            ("buckets: must be a whole number from 1", spec("t5:buckets=0")),
+            ("[buckets, heads] = [0, 2]", spec("t5:buckets=0")),
             ("--scale must be given with t5, which was published with 1; 1/sqrt(dim) is 0.5",
              spec(f"t5:table={self.path('table.npy')}")),
             ("d_table needs --d-out", spec(f"t5:table={self.path('table.npy')},d_table=d.npy")),
@@ -392,12 +393,12 @@ class Attend(support.Base):
 
     def test_wrong_attend_files_exit_with_3(self):
         mask = ["attend", *self.files(), "--mask", "none", "--out", self.path("x.npy")]
-        self.tensor("t5.npy", [31, HEADS])
+        self.tensor("t5.npy", [32, HEADS + 1])
         self.tensor("wide.npy", [KV_HEADS, TIME, DIM + 1])
         self.tensor("four.npy", [KV_HEADS, TIME, DIM], "<f4")
         npy.write(self.path("whole.npy"), "<i8", [6], range(6))
         for pieces, arguments in (
-            ("t5.npy: t5's table must be [buckets, heads] = [32, 2], got [31, 2]",
+            ("t5.npy: t5's table must be [buckets, heads] = [any, 2], got [32, 3]",
              [*mask, "--scale", "1", "--encoding", f"t5:table={self.path('t5.npy')}"]),
             ("none.npy: cannot be", [*mask, "--encoding", f"t5:table={self.path('none.npy')}"]),
             ("wide.npy: must have the batch and dim of", [*mask, "--k", self.path("wide.npy")]),

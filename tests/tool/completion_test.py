@@ -59,6 +59,19 @@ class Completion(support.Base):
         self.assertEqual(set(answers[0]), set(self.commands()))
         self.assertIn("config\tShow what a model's config.json does with positions\n", out)
 
+    def test_bash_completes_an_encodings_keys_and_their_words(self):
+        script = run("completion", "bash").stdout
+        for line, here, wanted in (
+            ("bearing check t5:", ":", ["buckets=", "max_distance=", "direction=", "table="]),
+            ("bearing check t5:bu", "bu", ["buckets="]),
+            ("bearing attend --encoding t5:buckets=64,di", "64,di", ["64,direction="]),
+            ("bearing table t5:direction=c", "c", ["causal"]),
+            ("bearing table t5:direction=", "=", ["bidirectional", "causal"]),
+        ):
+            asks = f"COMP_LINE='{line}' COMP_POINT={len(line)} COMP_WORDS=(bearing check '{here}') COMP_CWORD=2; _bearing; " \
+                   "echo \"${COMPREPLY[*]}\""
+            self.assertEqual(self.shell("bash", "-c", script=script + asks).split(), wanted)
+
     def test_every_option_is_offered_in_every_shell(self):
         bash, fish = run("completion", "bash").stdout, run("completion", "fish").stdout
         for command, options in self.commands().items():

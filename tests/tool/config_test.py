@@ -182,7 +182,7 @@ class Config(support.Base):
         report = self.report(LLAMA)
         self.assertEqual(list(report), ["schema", "file", "model_type", "layers", "heads", "kv_heads", "head_dim",
                                         "trained_length", "context_length", "scaled_length", "seq_len", "inputs", "groups", "warnings"])
-        self.assertEqual(report["schema"], "bearing.config/1")
+        self.assertEqual(report["schema"], "bearing.config/2")
         self.assertEqual([report[key] for key in ("file", "model_type", "layers", "heads", "kv_heads", "head_dim")],
                          [LLAMA, "llama", 32, 32, 8, 128])
         self.assertEqual([report[key] for key in ("trained_length", "context_length", "seq_len")], [8192, 131072, 0])

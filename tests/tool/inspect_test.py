@@ -38,7 +38,11 @@ class Inspect(support.Base):
             ("table: heads, length and dim ask for more than 2^27 numbers",
              ["table", "alibi", "--length", "8192"]),
             ("table: ", ["table", "swin", *SMALL, "--positions", "-3"]),
-            ("list: 'more' is one argument too many", ["list", "more"]),
+            ("list: 'more' is not an encoding", ["list", "more"]),
+            ("check: t5: 'bucket' is not a key; did you mean 'buckets'?", ["check", "t5:bucket=3"]),
+            ("check: t5: 'table' is not a key; did you", ["check", "t5:table=t5.npy"]),
+            ("table: @examples/models/gemma-3-4b.json says several: must be one of @examples/models/gemma-3-4b.json#0, ",
+             ["table", "@examples/models/gemma-3-4b.json"]),
         ):
             with self.subTest(arguments):
                 self.expect_error(2, [pieces, f"See 'bearing {arguments[0]} --help'."], *arguments)
@@ -70,9 +74,48 @@ class Inspect(support.Base):
         self.assertEqual(report["schema"], "bearing.list/1")
         for entry in report["encodings"]:
             self.assertEqual(list(entry), ["name", "title", "authors", "year", "source", "does", "sites", "learned",
-                                           "causal"])
+                                           "causal", "aliases", "page", "form", "members", "parameters"])
         (alibi,) = [entry for entry in report["encodings"] if entry["name"] == "alibi"]
         self.assertEqual((alibi["source"], alibi["sites"], alibi["learned"]), ("arXiv 2108.12409", "score", False))
+
+    def test_list_says_what_is_known_of_an_encoding(self):
+        text = run("list", "T5-causal").stdout
+        for line in (r"t5_causal: T5 buckets, causal \(Raffel et al\. 2020, arXiv 1910\.10683\)", "acts on: score; form: distance; causal",
+                     r"buckets +32 +", r"direction +causal +bidirectional or causal\.", r"table +\[buckets, heads\]\. .* Starts at 0\."):
+            self.assertRegex(text, rf"(?m)^{line}")
+        self.assertRegex(run("list", "rope").stdout, r"(?m)^pairing\n  default: must be given\n")
+        (alibi,) = self.report("list", "alibi")["encodings"]
+        self.assertEqual([member["name"] for member in alibi["members"]][:2], ["slopes", "form"])
+        self.assertEqual(alibi["members"][1]["words"], ["symmetric", "causal"])
+        (shaw,) = self.report("list", "shaw:clip=3")["encodings"]
+        self.assertEqual([(one["name"], one["extents"], one["optional"]) for one in shaw["parameters"]],
+                         [("key", ["heads", "2 clip + 1", "dim"], True), ("value", ["heads", "2 clip + 1", "value_dim"], True)])
+
+    def test_an_encoding_is_said_alike_everywhere(self):
+        size = ("--heads", "2", "--dim", "8", "--length", "32")
+        by_key = self.report("table", "rope:base=100", *size)["numbers"]
+        self.assertNotEqual(by_key, self.report("table", "rope", *size)["numbers"])
+        spec = '{"head_dim": 8, "pairing": "half", "base": 100}'
+        self.path("rope.json").write_text(spec)
+        for text in (f"rope:{spec}", spec, self.path("rope.json"), "RoPE:base=100"):
+            self.assertEqual(self.report("table", text, *size)["numbers"], by_key)
+        rows = self.report("compare", "t5:buckets=4", "t5", *size)["encodings"]
+        self.assertEqual([(row["name"], row["parameters"]) for row in rows], [("t5:buckets=4", 8), ("t5", 64)])
+        report = self.report("check", "ALIBI", *size)
+        self.assertEqual(report["encoding"], "alibi")
+
+    def test_a_model_is_measured_at_its_sizes(self):
+        config = self.put("config.json", {**support.SMALL, "max_position_embeddings": 128})
+        report = self.report("check", f"@{config}")
+        self.assertEqual([report[key] for key in ("encoding", "heads", "dim", "length")], [f"@{config}", 4, 4, 128])
+        self.assertEqual(self.report("check", f"@{config}", "--length", "32")["length"], 32)
+        rows = self.report("compare", f"@{config}", "alibi")
+        self.assertEqual([rows[key] for key in ("heads", "dim", "length")], [4, 4, 128])
+        kinds = self.report("check", "@examples/models/gemma-3-4b.json", "--heads", "1", "--length", "32")
+        self.assertEqual([kind["encoding"] for kind in kinds],
+                         [f"@examples/models/gemma-3-4b.json#{layer}" for layer in (0, 5)])
+        result = run("compare", "@examples/models/llama-3.1-8b.json", "--dim", "128", "--heads", "512")
+        self.assertRegex(result.stderr, r"^bearing: @\S+: measured over 256 of its 8,192 tokens; --heads and --length say")
 
     # bearing check
 

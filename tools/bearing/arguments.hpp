@@ -22,8 +22,8 @@ std::string either(const std::vector<std::string>& words);
 /// A library's error without the function's name: "[resolve] base: …" → "base: …".
 std::string without_function(const std::string& error);
 
-/// The closest of the known words, or "" if none is near.
-std::string closest(std::string_view word, const std::vector<std::string>& known);
+/// "2", "1e-3": throws UsageError naming the option for anything else, and for what is not finite.
+double parse_number(const std::string& option, const std::string& text);
 
 /// "; did you mean 'config'?", or "".
 std::string suggestion(std::string_view word, const std::vector<std::string>& known);

@@ -12,6 +12,7 @@
 #include "command_line.hpp"
 #include "commands.hpp"
 #include "encoding_spec.hpp"
+#include "errors.hpp"
 #include "outputs.hpp"
 
 namespace bearing::tool {

@@ -26,7 +26,7 @@ struct Options {
 };
 
 struct CheckReport {
-  const Description* entry = nullptr;
+  Subject subject;
   inspect::SpecimenOptions size = {};
   inspect::Specimen specimen = {};
   std::vector<inspect::Property> properties = {};
@@ -34,11 +34,11 @@ struct CheckReport {
 };
 
 std::string to_text(const CheckReport& report, const Style& style) {
-  const Description& entry = *report.entry;
+  const Description& entry = report.subject.description;
   const std::string source =
       entry.paper.year > 0 ? fmt::format(" ({} {}, {})", entry.paper.authors, entry.paper.year, entry.paper.source)
                            : "";
-  std::string out = wrapped(fmt::format("{}: {}{}", entry.name, entry.title, source), style.width, 0);
+  std::string out = wrapped(fmt::format("{}: {}{}", report.subject.text, entry.title, source), style.width, 0);
   out += wrapped(fmt::format("acts on: {}; {} heads of {}, length {}, seed {}", inspect::sites(report.specimen),
                              report.size.heads, report.size.dim, report.size.length, report.size.seed),
                  style.width, 0);
@@ -55,7 +55,7 @@ std::string to_json(const CheckReport& report) {
   JsonWriter json;
   json.begin_object();
   json.member("schema", "bearing.check/1");
-  json.member("encoding", report.entry->name);
+  json.member("encoding", std::string_view(report.subject.text));
   json.member("sites", inspect::sites(report.specimen));
   json.member("causal", report.specimen.causal);
   json.member("heads", report.size.heads);
@@ -106,36 +106,58 @@ std::vector<std::string> required(const Options& options) {
   return names;
 }
 
-std::vector<inspect::Property> measure(const Description& entry, const inspect::SpecimenOptions& size,
+std::vector<inspect::Property> measure(const Subject& subject, const inspect::SpecimenOptions& size,
                                        const Executor& on) {
   Progress progress;
   const std::size_t steps = property_names().size() + 1;  // the examples come first
   std::size_t step = 0;
-  return inspect::check(entry, size, on, [&](const char* begins) {
-    progress.show(fmt::format("{}: {} ({} of {})", entry.name, begins, ++step, steps));
+  return inspect::check(subject.description, size, on, [&](const char* begins) {
+    progress.show(fmt::format("{}: {} ({} of {})", subject.text, begins, ++step, steps));
   });
 }
 
-void check_encoding(const Options& options) {
-  CheckReport report{.entry = &entry_of("check", options.encoding)};
-  const std::vector<std::string> names = required(options);
-  const inspect::SpecimenOptions asked = options.size.parse();
-  const Executor on = executor_of(options.threads);
+CheckReport check_subject(Subject subject, const Options& options, const Executor& on) {
+  CheckReport report{.subject = std::move(subject)};
+  const inspect::SpecimenOptions asked = measured_size(report.subject, options.size);
   with_library_errors("check", [&] {
-    report.properties = measure(*report.entry, asked, on);  // refuses sizes that would fill the memory
-    report.specimen = inspect::make(*report.entry, asked);
+    report.properties = measure(report.subject, asked, on);  // refuses sizes that would fill the memory
+    report.specimen = inspect::make(report.subject.description, asked);
     report.size = report.specimen.options;  // an image's length is whole rows
   });
-  report.claims = inspect::claims(report.entry->name, on);
-  deliver(options.out, options.json ? to_json(report) : to_text(report, output_style(options.out)));
-  std::string failed;
-  for (const inspect::Property& property : report.properties) {
-    if (property.verdict == inspect::Verdict::yes) continue;
-    if (std::find(names.begin(), names.end(), as_word(property.name)) == names.end()) continue;
-    failed += fmt::format("{}{} ({})", failed.empty() ? "" : ", ", property.name, inspect::name(property.verdict));
+  report.claims = inspect::claims(report.subject.description.name, on);
+  return report;
+}
+
+/// Of one encoding its report; of several texts one after the other, or a JSON array.
+std::string reports_text(const std::vector<CheckReport>& reports, const Options& options) {
+  std::string out;
+  for (const CheckReport& report : reports) {
+    if (!out.empty()) out += options.json ? "," : "\n";
+    out += options.json ? to_json(report) : to_text(report, output_style(options.out));
+    if (options.json) out.pop_back();  // the newline
   }
-  if (!failed.empty())
-    throw CheckFailed(fmt::format("{} does not have what is required: {}", options.encoding, failed));
+  if (!options.json) return out;
+  return reports.size() == 1 ? out + '\n' : '[' + out + "]\n";
+}
+
+void check_encoding(const Options& options) {
+  const std::vector<std::string> names = required(options);
+  const Executor on = executor_of(options.threads);
+  std::vector<CheckReport> reports;
+  for (Subject& subject : subjects_of("check", options.encoding)) {
+    reports.push_back(check_subject(std::move(subject), options, on));
+  }
+  deliver(options.out, reports_text(reports, options));
+  for (const CheckReport& report : reports) {
+    std::string failed;
+    for (const inspect::Property& property : report.properties) {
+      if (property.verdict == inspect::Verdict::yes) continue;
+      if (std::find(names.begin(), names.end(), as_word(property.name)) == names.end()) continue;
+      failed += fmt::format("{}{} ({})", failed.empty() ? "" : ", ", property.name, inspect::name(property.verdict));
+    }
+    if (failed.empty()) continue;
+    throw CheckFailed(fmt::format("{} does not have what is required: {}", report.subject.text, failed));
+  }
 }
 
 }  // namespace
@@ -143,8 +165,7 @@ void check_encoding(const Options& options) {
 Command check_command() {
   const auto options = std::make_shared<Options>();
   Command command{"check", "Measure the properties of an encoding"};
-  command.options.push_back(
-      {"ENCODING", "", "One of those that 'bearing list' shows", Takes::encoding, &options->encoding, {}, true});
+  command.options.push_back({"ENCODING", "", encoding_help, Takes::encoding, &options->encoding, {}, true});
   options->size.add_to(command);
   command.options.push_back({"--require", "NAME,...", "Properties that must hold, else exit status 1", Takes::words,
                              &options->require, property_names()});
@@ -158,6 +179,7 @@ Command check_command() {
       "Examples:\n"
       "  bearing check rope\n"
       "  bearing check alibi --heads 12 --length 4096\n"
+      "  bearing check @config.json                      # a model, at its sizes\n"
       "  bearing check rope_yarn --require relative,norm";
   command.run = [options] { check_encoding(*options); };
   return command;

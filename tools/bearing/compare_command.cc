@@ -86,16 +86,17 @@ struct Measured {
 };
 
 /// The encodings run side by side; one alone cuts its own work.
-std::vector<Measured> measure(const std::vector<const Description*>& entries, const inspect::SpecimenOptions& size,
+std::vector<Measured> measure(const std::vector<Subject>& subjects, const std::vector<inspect::SpecimenOptions>& sizes,
                               const Executor& on) {
-  std::vector<Measured> all(entries.size());
+  std::vector<Measured> all(subjects.size());
   Progress progress;
   std::atomic<std::size_t> done = 0;
-  parallel(on, static_cast<Index>(entries.size()), [&](Index task) noexcept {
+  parallel(on, static_cast<Index>(subjects.size()), [&](Index task) noexcept {
     const auto i = static_cast<std::size_t>(task);
     try {
-      with_library_errors("compare", [&] { all[i].row = inspect::compare(*entries[i], size, on); });
-      progress.show(fmt::format("{} ({} of {})", entries[i]->name, ++done, entries.size()));
+      with_library_errors("compare", [&] { all[i].row = inspect::compare(subjects[i].description, sizes[i], on); });
+      all[i].row.stem = subjects[i].text;
+      progress.show(fmt::format("{} ({} of {})", subjects[i].text, ++done, subjects.size()));
     } catch (...) {
       all[i].error = std::current_exception();
     }
@@ -103,28 +104,42 @@ std::vector<Measured> measure(const std::vector<const Description*>& entries, co
   return all;
 }
 
-void compare_encodings(const Options& options) {
-  CompareReport report{.size = options.size.parse()};
-  const Executor on = executor_of(options.threads);
-  std::vector<const Description*> entries;
-  for (const std::string& stem : options.encodings) entries.push_back(&entry_of("compare", stem));
-  if (entries.empty()) {
-    for (const Description& entry : inspect::catalog()) entries.push_back(&entry);
+std::vector<Subject> asked_subjects(const Options& options) {
+  std::vector<Subject> subjects;
+  for (const std::string& text : options.encodings) {
+    for (Subject& subject : subjects_of("compare", text)) subjects.push_back(std::move(subject));
   }
-  std::vector<Measured> measured = measure(entries, report.size, on);
-  for (std::size_t i = 0; i < entries.size(); ++i) {
+  if (!options.encodings.empty()) return subjects;
+  for (const Description& one : inspect::catalog()) subjects.push_back({one.name, one});
+  return subjects;
+}
+
+void compare_encodings(const Options& options) {
+  const Executor on = executor_of(options.threads);
+  std::vector<Subject> subjects = asked_subjects(options);
+  // What no model's file says has the size of the first one that a file says.
+  const auto model =
+      std::find_if(subjects.begin(), subjects.end(), [](const Subject& one) { return one.model.dim > 0; });
+  std::vector<inspect::SpecimenOptions> sizes;
+  CompareReport report{.size = model == subjects.end() ? options.size.parse() : measured_size(*model, options.size)};
+  for (const Subject& one : subjects) {
+    const bool own = one.model.dim > 0 && &one != &*model;
+    sizes.push_back(own ? measured_size(one, options.size) : report.size);
+  }
+  std::vector<Measured> measured = measure(subjects, sizes, on);
+  for (std::size_t i = 0; i < subjects.size(); ++i) {
     try {
       if (measured[i].error) std::rethrow_exception(measured[i].error);
       report.rows.push_back(std::move(measured[i].row));
     } catch (const UsageError& error) {
       if (!options.encodings.empty()) throw;
       // Of all, those that can serve this size; the others are named where they do no harm.
-      note(fmt::format("{} is left out: {}", entries[i]->name, error.what()));
+      note(fmt::format("{} is left out: {}", subjects[i].text, error.what()));
     }
   }
   for (inspect::Claim& claim : inspect::claims(on)) {
-    const auto shown = [&](const Description* entry) { return entry->name == claim.stem; };
-    if (std::any_of(entries.begin(), entries.end(), shown)) report.claims.push_back(std::move(claim));
+    const auto shown = [&](const Subject& subject) { return subject.description.name == claim.stem; };
+    if (std::any_of(subjects.begin(), subjects.end(), shown)) report.claims.push_back(std::move(claim));
   }
   deliver(options.out, options.json ? to_json(report) : to_text(report, output_style(options.out)));
 }
@@ -134,7 +149,8 @@ void compare_encodings(const Options& options) {
 Command compare_command() {
   const auto options = std::make_shared<Options>();
   Command command{"compare", "Compare encodings, by measurement"};
-  command.options.push_back({"ENCODING", "...", "Which ones (default: all)", Takes::encoding, &options->encodings});
+  command.options.push_back(
+      {"ENCODING", "...", "Which ones, as check takes them (default: all)", Takes::encoding, &options->encodings});
   options->size.add_to(command);
   command.text("--threads", options->threads, "N", "Threads, 0 for all (default 1); same report for any");
   command.flag("--json", options->json, "JSON of a stable schema");
@@ -147,6 +163,7 @@ Command compare_command() {
       "\n"
       "Examples:\n"
       "  bearing compare sinusoidal learned t5 alibi rope\n"
+      "  bearing compare rope:base=500000 @config.json alibi\n"
       "  bearing compare --json > comparison.json";
   command.run = [options] { compare_encodings(*options); };
   return command;

@@ -5,7 +5,6 @@
 #include <memory>
 
 #include "commands.hpp"
-#include "encoding_spec.hpp"
 #include "errors.hpp"
 #include "outputs.hpp"
 
@@ -16,11 +15,62 @@ using Words = std::vector<std::string>;
 
 /// What an option's value may begin with; empty for files, numbers and the like.
 Words words_of(const Option& option) {
-  if (option.takes == Takes::spec) return readable_names();
-  if (option.takes != Takes::encoding) return option.words;
+  if (option.takes != Takes::spec && option.takes != Takes::encoding) return option.words;
   Words names;
-  for (const Description& entry : inspect::catalog()) names.emplace_back(entry.name);
+  for (const Description& entry : inspect::catalog()) {
+    const EncodingInfo* info = entry.encoding;  // what acts on the input alone is nothing that attention takes
+    if (option.takes == Takes::encoding || info == nullptr || !info->inputs) names.push_back(entry.name);
+  }
   return names;
+}
+
+bool takes_encoding(const Option& option) { return option.takes == Takes::spec || option.takes == Takes::encoding; }
+
+/// The keys of an encoding, and what may stand for each.
+std::vector<std::pair<std::string, Words>> keys_of(const Description& entry) {
+  std::vector<std::pair<std::string, Words>> keys;
+  const auto add = [&](const auto& self, const Record& record) -> void {
+    for (const MemberInfo& member : record.type().members) {
+      Words words = member.type.words;
+      if (member.type.kind == Kind::truth) words = {"true", "false"};
+      keys.emplace_back(member.name, words);
+      const Value value = record.get(member.name);
+      if (const Record* inner = std::get_if<Record>(&value); inner != nullptr && *inner) self(self, *inner);
+    }
+  };
+  if (entry.spec) add(add, entry.spec({}));
+  if (entry.encoding == nullptr) return keys;
+  if (!entry.encoding->by_hand && entry.encoding->settings != nullptr) add(add, entry.encoding->settings->make());
+  for (const ParameterInfo& parameter : entry.encoding->parameters) keys.emplace_back(parameter.name, Words{});
+  return keys;
+}
+
+/// bash: what may stand after "NAME:" and after "NAME:KEY=", by patterns of "NAME KEY".
+std::string key_cases() {
+  std::string cases;
+  for (const Description& entry : inspect::catalog()) {
+    Words names;
+    for (const auto& [key, words] : keys_of(entry)) {
+      if (std::find(names.begin(), names.end(), key + '=') != names.end()) continue;
+      names.push_back(key + '=');
+      if (!words.empty())
+        cases += fmt::format("      '{} {}') words='{}' ;;\n", entry.name, key, fmt::join(words, " "));
+    }
+    if (!names.empty()) cases += fmt::format("      '{} ') words='{}' ;;\n", entry.name, fmt::join(names, " "));
+  }
+  return cases;
+}
+
+/// fish: NAME:KEY= and NAME:KEY=WORD, all of them.
+Words key_words() {
+  Words all;
+  for (const Description& entry : inspect::catalog()) {
+    for (const auto& [key, words] : keys_of(entry)) {
+      all.push_back(fmt::format("{}:{}=", entry.name, key));
+      for (const std::string& word : words) all.push_back(all.back().substr(0, all.back().find('=') + 1) + word);
+    }
+  }
+  return all;
 }
 
 bool is_file(const Option& option) { return option.takes == Takes::input || option.takes == Takes::output; }
@@ -60,12 +110,22 @@ std::string bash_script(const std::vector<Command>& all) {
   return fmt::format(
       "_bearing() {{\n"
       "  local words='{}' here=${{COMP_WORDS[COMP_CWORD]}}\n"
+      "  local all=${{COMP_LINE:0:${{COMP_POINT:-0}}}}; all=${{all##* }}\n"
+      "  if [ \"${{all#*:}}\" != \"$all\" ]; then  # an encoding's keys: NAME:KEY=WORD,KEY=\n"
+      "    local name=${{all%%:*}} part=${{all#*:}} key=; part=${{part##*,}}; words=\n"
+      "    if [ \"${{part#*=}}\" != \"$part\" ]; then key=${{part%%=*}} part=${{part#*=}}; fi\n"
+      "    case \"$name $key\" in\n{}    esac\n"
+      "    case \"$here\" in :|=) here= ;; esac  # the shell breaks words at these\n"
+      "    COMPREPLY=($(compgen -P \"${{here%\"$part\"}}\" -W \"$words\" -- \"$part\"))\n"
+      "    [ -n \"$key\" ] || compopt -o nospace 2> /dev/null\n"
+      "    return\n"
+      "  fi\n"
       "  if [ \"$COMP_CWORD\" -gt 1 ]; then case \"${{COMP_WORDS[1]}} ${{COMP_WORDS[COMP_CWORD-1]}}\" in\n{}  esac; "
       "fi\n"
       "  COMPREPLY=($(compgen -W \"$words\" -- \"$here\"))\n"
       "}}\n"
       "complete -o default -F _bearing bearing\n",
-      fmt::join(names, " "), cases);
+      fmt::join(names, " "), key_cases(), cases);
 }
 
 /// In fish's single quotes.
@@ -90,11 +150,16 @@ std::string fish_option(const Command& command, const Option& option) {
     line += " -F";
   }
   if (!words.empty()) line += fmt::format(" -a '{}'", fmt::join(words, " "));
-  return line + " -d " + fish_quoted(option.help) + '\n';
+  line += " -d " + fish_quoted(option.help) + '\n';
+  if (!takes_encoding(option)) return line;
+  return line + fmt::format(
+                    "complete -c bearing -n '__fish_seen_subcommand_from {}; and string match -q \"*:*\" -- "
+                    "(commandline -ct)' -a \"$__bearing_keys\"\n",
+                    command.name);
 }
 
 std::string fish_script(const std::vector<Command>& all) {
-  std::string script = "complete -c bearing -f\n";
+  std::string script = fmt::format("set -g __bearing_keys '{}'\ncomplete -c bearing -f\n", fmt::join(key_words(), " "));
   for (const Command& command : all) {
     script += fmt::format("complete -c bearing -n __fish_use_subcommand -a {} -d {}\n", command.name,
                           fish_quoted(command.summary));

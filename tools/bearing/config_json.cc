@@ -1,7 +1,8 @@
+#include <rapidjson/document.h>
+
 #include "config_report.hpp"
 #include "json_writer.hpp"
-#include "scaling_members.hpp"
-#include "spec_members.hpp"
+#include "record_text.hpp"
 
 namespace bearing::tool {
 namespace {
@@ -43,7 +44,8 @@ void write_rope(JsonWriter& json, const Rope& rope, const GroupReport& group) {
   json.member("rotary_dim", numbers.rotary_dim);
   json.member("begin", numbers.begin);
   json.member("base", rope.base);
-  const rapidjson::Document spec = spec_members(rope);
+  rapidjson::Document spec;
+  spec.Parse<rapidjson::kParseFullPrecisionFlag>(to_json(rope).c_str());
   json.key("scaling");
   if (spec.HasMember("scaling")) {
     write_value(json, spec["scaling"]);
@@ -65,28 +67,12 @@ void write_rope(JsonWriter& json, const Rope& rope, const GroupReport& group) {
   json.list("axis", numbers.axis);
 }
 
-void write_members(JsonWriter& json, const std::vector<SpecMember>& members) {
-  for (const SpecMember& member : members) {
-    if (const auto* numbers = std::get_if<std::vector<double>>(&member.value)) {
-      json.list(member.name, *numbers);
-    } else if (const auto* word = std::get_if<std::string>(&member.value)) {
-      json.member(member.name, std::string_view(*word));
-    } else if (const auto* truth = std::get_if<bool>(&member.value)) {
-      json.member(member.name, *truth);
-    } else if (const auto* count = std::get_if<Index>(&member.value)) {
-      json.member(member.name, *count);
-    } else {
-      json.member(member.name, std::get<double>(member.value));
-    }
-  }
-}
-
 void write_input(JsonWriter& json, const ModelInput& input) {
   json.begin_object();
   json.member("part", std::string_view(input.part));
   json.member("encoding", std::string_view(encoding_name(input.encoding)));
   json.member("first_position", input.first_position);
-  write_members(json, members_of(input.encoding));
+  write_members(json, record_of(input.encoding));
   json.end_object();
 }
 
@@ -99,14 +85,10 @@ void write_group(JsonWriter& json, const GroupReport& group) {
   json.member("window", layer.window);
   json.member("encoding", std::string_view(encoding_name(layer.encoding)));
   if (const Rope* rope = std::get_if<Rope>(&layer.encoding)) write_rope(json, *rope, group);
-  write_members(json, members_of(layer.encoding));
+  write_members(json, record_of(layer.encoding));
   if (layer.temperature) {
     json.key("temperature");
-    json.begin_object();
-    json.member("beta", layer.temperature->beta);
-    json.member("length", layer.temperature->length);
-    json.member("first", Index{layer.temperature->first});
-    json.end_object();
+    write_value(json, Record::of(*layer.temperature));
   }
   json.end_object();
 }
@@ -116,7 +98,7 @@ void write_group(JsonWriter& json, const GroupReport& group) {
 std::string to_json(const ConfigReport& report) {
   JsonWriter json;
   json.begin_object();
-  json.member("schema", "bearing.config/1");
+  json.member("schema", "bearing.config/2");
   json.member("file", std::string_view(report.model.file));
   json.member("model_type", std::string_view(report.model.model_type));
   json.member("layers", static_cast<Index>(report.model.layers.size()));

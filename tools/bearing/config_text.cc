@@ -5,8 +5,7 @@
 #include <cmath>
 
 #include "config_report.hpp"
-#include "scaling_members.hpp"
-#include "spec_members.hpp"
+#include "record_text.hpp"
 #include "terminal.hpp"
 
 namespace bearing::tool {
@@ -38,23 +37,20 @@ std::string dimensions_text(const RopeFrequencies& numbers) {
                      numbers.head_dim);
 }
 
-/// "factor 8", "truncate false", "short_factor (48 numbers)"
-std::string member_text(const std::string& name, const rapidjson::Value& value) {
-  if (value.IsArray()) return fmt::format("{} ({} numbers)", name, value.Size());
-  if (value.IsBool()) return fmt::format("{} {}", name, value.GetBool());
-  if (value.IsString()) return fmt::format("{} {}", name, value.GetString());
-  return value.IsNumber() ? fmt::format("{} {}", name, grouped(value.GetDouble())) : name;
+/// "factor 8", "truncate no", "short_factor (48 numbers)"
+std::string member_text(const std::string& name, const Value& value) {
+  const Values* all = std::get_if<Values>(&value);
+  return all != nullptr ? fmt::format("{} ({} numbers)", name, all->size()) : name + ' ' + value_text(value);
 }
 
 std::string scaling_text(const Rope& rope) {
   std::string out = std::holds_alternative<NoScaling>(rope.scaling) ? "none" : scaling_name(rope.scaling);
-  const rapidjson::Document spec = spec_members(rope);
-  if (!spec.HasMember("scaling")) return out;
+  const Record scaling = std::get<Record>(Record::of(rope).get("scaling"));
   const char* separator = ": ";
-  for (const auto& member : spec["scaling"].GetObject()) {
-    const std::string name = member.name.GetString();
-    if (name == "type") continue;
-    out += separator + member_text(name, member.value);
+  for (const MemberInfo& member : scaling.type().members) {
+    const Value value = scaling.get(member.name);
+    if (std::holds_alternative<std::monostate>(value)) continue;
+    out += separator + member_text(member.name, value);
     separator = ", ";
   }
   return out;
@@ -190,25 +186,20 @@ std::string rope_text(const Rope& rope, const GroupReport& group, const ConfigRe
   return out + '\n' + table_text(pair_rows(group, pairs), style);
 }
 
-std::string member_text(const SpecMember& member) {
-  if (const auto* numbers = std::get_if<std::vector<double>>(&member.value)) {
-    std::string all;
-    for (const double number : *numbers) all += (all.empty() ? "" : ", ") + grouped(number);
-    return all;
-  }
-  if (const auto* word = std::get_if<std::string>(&member.value)) return *word;
-  if (const auto* truth = std::get_if<bool>(&member.value)) return *truth ? "yes" : "no";
-  if (const auto* count = std::get_if<Index>(&member.value)) return grouped(*count);
-  return grouped(std::get<double>(member.value));
-}
-
-/// One line for each number or word of a spec; JSON's names with blanks.
-std::string members_text(const std::vector<SpecMember>& members, const Style& style) {
+/// One line for each member of a spec, and of a spec in it; JSON's names with blanks.
+std::string members_text(const Record& record, const Style& style) {
   std::string out;
-  for (const SpecMember& member : members) {
+  if (!record) return out;
+  for (const MemberInfo& member : record.type().members) {
+    const Value value = record.get(member.name);
+    if (std::holds_alternative<std::monostate>(value)) continue;
+    if (const Record* inner = std::get_if<Record>(&value)) {
+      out += members_text(*inner, style);
+      continue;
+    }
     std::string name = member.name;
     std::replace(name.begin(), name.end(), '_', ' ');
-    out += labelled(name.c_str(), member_text(member), style);
+    out += labelled(name.c_str(), value_text(value), style);
   }
   return out;
 }
@@ -221,7 +212,7 @@ std::string input_text(const ModelInput& input, const Style& style) {
   if (std::holds_alternative<OtherEncoding>(input.encoding)) {
     return out + labelled("positions", "recognised by name, its numbers are not read", style);
   }
-  return out + members_text(members_of(input.encoding), style);
+  return out + members_text(record_of(input.encoding), style);
 }
 
 std::string temperature_text(const PositionTemperature& t) {
@@ -253,7 +244,7 @@ std::string group_text(const GroupReport& group, const ConfigReport& report, con
     return out + labelled("positions", "none (NoPE): queries and keys are used as they are", style);
   }
   if (none) return out + labelled("positions", "none of its own: they are in the input", style);
-  return out + members_text(members_of(layer.encoding), style);
+  return out + members_text(record_of(layer.encoding), style);
 }
 
 std::string length_text(Index tokens) { return tokens > 0 ? grouped(tokens) + " tokens" : "not stated"; }

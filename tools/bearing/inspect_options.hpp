@@ -1,8 +1,10 @@
 #pragma once
 
 #include <bearing/catalog.hpp>
+#include <bearing/say.hpp>
 #include <stdexcept>
 #include <string>
+#include <vector>
 
 #include "arguments.hpp"
 #include "command.hpp"
@@ -10,23 +12,40 @@
 
 namespace bearing::tool {
 
+/// What the help says of an argument that is an encoding.
+inline constexpr const char* encoding_help =
+    "A name of 'bearing list', NAME:KEY=VALUE,..., JSON,\na file of JSON or @config.json#LAYER";
+
 /// The size of an example, as the command line gives it: --heads, --dim, --length, --seed.
 struct SizeOptions {
   std::string heads, dim, length, seed;
 
   void add_to(Command& command);
-  /// Throws UsageError for a number out of range.
-  inspect::SpecimenOptions parse() const;
+  /// What is not given is the model's, where that is known. Throws UsageError for a number out of range.
+  inspect::SpecimenOptions parse(const Sizes& model = {}) const;
 };
 
-/// The catalog's entry of that name; UsageError naming the nearest ones if there is none.
-const Description& entry_of(const std::string& command, const std::string& stem);
+/// An encoding that a command looks at: what was said of it, and the size of its examples.
+struct Subject {
+  std::string text;  ///< as it was said
+  Description description;
+  Sizes model = {};  ///< where a model's file says it
+};
+
+/// What a text says: one encoding, or each kind of a model's layers once. Throws UsageError.
+std::vector<Subject> subjects_of(const std::string& command, const std::string& text);
+/// The same, of which there must be one.
+Subject subject_of(const std::string& command, const std::string& text);
+
+/// The size of a measurement: a model's, made smaller where it is too much and the command line does not ask for it;
+/// a note says so.
+inspect::SpecimenOptions measured_size(const Subject& subject, const SizeOptions& asked);
 
 /// Calls body(); what the library refuses (an odd dimension, say) is a wrong command line.
 template <class Body>
-void with_library_errors(const std::string& command, const Body& body) {
+decltype(auto) with_library_errors(const std::string& command, const Body& body) {
   try {
-    body();
+    return body();
   } catch (const std::logic_error& error) {  // ShapeError, RangeError
     throw UsageError(command + ": " + without_function(error.what()));
   }

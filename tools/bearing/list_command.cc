@@ -1,9 +1,13 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "commands.hpp"
+#include "errors.hpp"
 #include "inspect_options.hpp"
 #include "json_writer.hpp"
 #include "outputs.hpp"
+#include "record_text.hpp"
 #include "terminal.hpp"
 #include "text_table.hpp"
 
@@ -13,24 +17,122 @@ namespace {
 /// Small: what a list shows does not depend on the size.
 constexpr inspect::SpecimenOptions small = {.heads = 2, .dim = 16, .length = 16};
 
-std::string list_json() {
+const char* form_word(Form form) {
+  switch (form) {
+    case Form::distance:
+      return "distance";
+    case Form::grid:
+      return "grid";
+    case Form::rows_by_index:
+      return "rows by index";
+    case Form::positions:
+      return "positions";
+    case Form::per_query:
+      return "per query";
+    case Form::running_sum:
+      return "running sum";
+    case Form::dense:
+      return "dense";
+    case Form::none:
+      break;
+  }
+  return "none";
+}
+
+/// A member of the spec or a setting, as a list shows it.
+struct ShownMember {
+  const MemberInfo* info;
+  Value value;            ///< what it is if nobody says it; nothing where it must be given
+  bool required = false;  ///< neither has it a default, nor does the name stand for one
+};
+
+std::vector<ShownMember> members_of(const Description& entry) {
+  std::vector<ShownMember> shown;
+  const auto add = [&](const RecordType& type, bool of_spec) {
+    for (const MemberInfo& member : type.members) {
+      const auto fixed = of_spec ? stands_for(entry, member) : std::nullopt;
+      shown.push_back({&member, fixed ? *fixed : type.otherwise(member), member.required && !fixed});
+    }
+  };
+  if (entry.spec) add(entry.spec(small).type(), true);
+  const EncodingInfo* info = entry.encoding;
+  if (info != nullptr && !info->by_hand && info->settings != nullptr) add(*info->settings, false);
+  return shown;
+}
+
+std::string extents_text(const ParameterInfo& parameter) {
+  std::vector<std::string> names;
+  for (const Extent& extent : parameter.extents) names.push_back(extent.name + (extent.or_one ? " or 1" : ""));
+  return fmt::format("[{}]", fmt::join(names, ", "));
+}
+
+void write_list(JsonWriter& json, const char* key, const std::vector<std::string>& words) {
+  json.key(key);
+  json.begin_array();
+  for (const std::string& word : words) json.value(std::string_view(word));
+  json.end_array();
+}
+
+void write_members_of(JsonWriter& json, const Description& entry) {
+  json.key("members");
+  json.begin_array();
+  for (const ShownMember& member : members_of(entry)) {
+    json.begin_object();
+    json.member("name", std::string_view(member.info->name));
+    json.member("type", std::string_view(type_text(member.info->type)));
+    write_list(json, "words", member.info->type.words);
+    json.member("required", member.required);
+    json.key("default");
+    write_value(json, member.value);
+    json.member("does", std::string_view(member.info->text));
+    json.end_object();
+  }
+  json.end_array();
+}
+
+void write_parameters_of(JsonWriter& json, const Description& entry) {
+  json.key("parameters");
+  json.begin_array();
+  for (const ParameterInfo& parameter :
+       entry.encoding == nullptr ? std::vector<ParameterInfo>{} : entry.encoding->parameters) {
+    json.begin_object();
+    json.member("name", std::string_view(parameter.name));
+    json.key("extents");
+    json.begin_array();
+    for (const Extent& extent : parameter.extents) json.value(std::string_view(extent.name));
+    json.end_array();
+    json.member("optional", parameter.optional);
+    json.member("learned", parameter.learned);
+    json.member("start", std::string_view(parameter.start.text));
+    json.member("does", std::string_view(parameter.text));
+    json.end_object();
+  }
+  json.end_array();
+}
+
+std::string list_json(const std::vector<const Description*>& entries) {
   JsonWriter json;
   json.begin_object();
   json.member("schema", "bearing.list/1");
   json.key("encodings");
   json.begin_array();
-  for (const Description& entry : inspect::catalog()) {
-    const inspect::Specimen specimen = inspect::make(entry, small);
+  for (const Description* entry : entries) {
+    const inspect::Specimen specimen = inspect::make(*entry, small);
     json.begin_object();
-    json.member("name", entry.name);
-    json.member("title", entry.title);
-    json.member("authors", entry.paper.authors);
-    json.member("year", Index{entry.paper.year});
-    json.member("source", entry.paper.source);
-    json.member("does", entry.does);
+    json.member("name", entry->name);
+    json.member("title", entry->title);
+    json.member("authors", entry->paper.authors);
+    json.member("year", Index{entry->paper.year});
+    json.member("source", entry->paper.source);
+    json.member("does", entry->does);
     json.member("sites", inspect::sites(specimen));
     json.member("learned", specimen.parameters > 0);
     json.member("causal", specimen.causal);
+    write_list(json, "aliases", entry->aliases);
+    json.member("page", std::string_view(entry->home));
+    json.member("form", form_word(entry->encoding == nullptr ? Form::none : entry->encoding->form));
+    write_members_of(json, *entry);
+    write_parameters_of(json, *entry);
     json.end_object();
   }
   json.end_array();
@@ -38,27 +140,92 @@ std::string list_json() {
   return json.text();
 }
 
-std::string list_text(const Style& style) {
+std::string list_text(const std::vector<const Description*>& entries, const Style& style) {
   std::vector<std::vector<std::string>> rows;
-  for (const Description& entry : inspect::catalog()) {
-    rows.push_back({entry.name, inspect::sites(inspect::make(entry, small)), entry.does});
+  for (const Description* entry : entries) {
+    rows.push_back({entry->name, inspect::sites(inspect::make(*entry, small)), entry->does});
   }
   return text_table({"encoding", "acts on", "what it does"}, rows, style);
+}
+
+/// Everything that is known of one encoding, but what it measures.
+std::string entry_text(const Description& entry, const Style& style) {
+  const Paper& paper = entry.paper;
+  const std::string source = paper.year > 0 ? fmt::format(" ({} {}, {})", paper.authors, paper.year, paper.source) : "";
+  std::string out = wrapped(fmt::format("{}: {}{}", entry.name, entry.title, source), style.width, 0);
+  out += wrapped(entry.does, style.width, 0);
+  const inspect::Specimen specimen = inspect::make(entry, small);
+  std::string facts = "acts on: " + inspect::sites(specimen);
+  if (entry.encoding != nullptr && entry.encoding->form != Form::none) {
+    facts += fmt::format("; form: {}", form_word(entry.encoding->form));
+  }
+  out += wrapped(facts + (specimen.causal ? "; causal" : ""), style.width, 0);
+  if (!entry.aliases.empty()) out += wrapped(fmt::format("also: {}", fmt::join(entry.aliases, ", ")), style.width, 0);
+  std::vector<std::vector<std::string>> rows;
+  for (const ShownMember& member : members_of(entry)) {
+    const std::string value = member.required ? "must be given" : value_text(member.value);
+    const std::string words = member.info->type.words.empty() ? "" : type_text(member.info->type) + ". ";
+    rows.push_back({member.info->name, value.empty() ? "-" : value, words + member.info->text});
+  }
+  if (!rows.empty()) out += '\n' + text_table({"key", "default", "what it is"}, rows, style);
+  rows.clear();
+  for (const ParameterInfo& parameter :
+       entry.encoding == nullptr ? std::vector<ParameterInfo>{} : entry.encoding->parameters) {
+    std::string text =
+        extents_text(parameter) + (parameter.optional ? ", may be left out" : "") + ". " + parameter.text;
+    if (!parameter.start.text.empty()) text += " Starts " + parameter.start.text + ".";
+    rows.push_back({parameter.name, text});
+  }
+  if (!rows.empty()) out += '\n' + text_table({"parameter", "what it is"}, rows, style);
+  return out;
+}
+
+struct Options {
+  std::vector<std::string> encodings;
+  bool json = false;
+  std::string out;
+};
+
+std::string listed(const Options& options) {
+  std::vector<const Description*> entries;
+  for (const std::string& text : options.encodings) {
+    with_library_errors("list", [&] {
+      for (const Said& said : say_encodings(text)) {
+        said.as_description();  // refuses keys that are none
+        entries.push_back(&said.description());
+      }
+    });
+  }
+  const Style style = output_style(options.out);
+  if (!entries.empty() && !options.json) {
+    std::string out;
+    for (const Description* entry : entries) out += (out.empty() ? "" : "\n") + entry_text(*entry, style);
+    return out;
+  }
+  if (entries.empty()) {
+    for (const Description& entry : inspect::catalog()) entries.push_back(&entry);
+  }
+  return options.json ? list_json(entries) : list_text(entries, style);
 }
 
 }  // namespace
 
 Command list_command() {
-  struct Options {
-    bool json = false;
-    std::string out;
-  };
   const auto o = std::make_shared<Options>();
-  Command command{"list", "List the encodings: where they act and what they do"};
-  command.flag("--json", o->json, "JSON, with titles, authors and sources");
+  Command command{"list", "List the encodings, or what is known of some"};
+  command.options.push_back(
+      {"ENCODING", "...", "Which ones, as check takes them (default: all)", Takes::encoding, &o->encodings});
+  command.flag("--json", o->json, "JSON, with keys, parameters and sources");
   command.output("-o,--out", o->out, "Where the list goes; else standard output");
-  command.footer = "Example: bearing list --json | jq -r '.encodings[] | [.name, .source] | @tsv'";
-  command.run = [o] { deliver(o->out, o->json ? list_json() : list_text(output_style(o->out))); };
+  command.footer =
+      "Of an encoding that is named: its keys with words and defaults, and its\n"
+      "parameters with their extents and how they start.\n"
+      "\n"
+      "Examples:\n"
+      "  bearing list\n"
+      "  bearing list t5\n"
+      "  bearing list --json | jq -r '.encodings[] | [.name, .source] | @tsv'";
+  command.run = [o] { deliver(o->out, listed(*o)); };
   return command;
 }
 

@@ -129,17 +129,17 @@ void fill(Table& table, const inspect::Specimen& specimen, const Place& place) {
 }
 
 Table make_table(const Options& options) {
-  const Description& entry = entry_of("table", options.encoding);
+  const Subject subject = subject_of("table", options.encoding);
   Table table;
-  table.encoding = options.encoding;
+  table.encoding = subject.text;
   with_library_errors("table", [&] {
-    const inspect::SpecimenOptions asked = options.size.parse();
+    const inspect::SpecimenOptions asked = options.size.parse(subject.model);
     const auto check_size = [&asked](Index rows, Index columns) {
       if (rows <= most_numbers && columns <= most_numbers && asked.heads * rows <= most_numbers / columns) return;
       throw UsageError("table: heads, length and dim ask for more than 2^27 numbers");
     };
     check_size(asked.length, asked.dim);  // queries, keys and rows have as many
-    const inspect::Specimen specimen = inspect::make(entry, asked);
+    const inspect::Specimen specimen = inspect::make(subject.description, asked);
     const Place place(options.positions, specimen.options.length);
     table.kind = kind_of(options, specimen);
     table.positions = place.positions();
@@ -269,8 +269,7 @@ void show_table(const Options& options) {
 Command table_command() {
   const auto o = std::make_shared<Options>();
   Command command{"table", "Print or write an encoding's table or bias matrix"};
-  command.options.push_back(
-      {"ENCODING", "", "One of those that 'bearing list' shows", Takes::encoding, &o->encoding, {}, true});
+  command.options.push_back({"ENCODING", "", encoding_help, Takes::encoding, &o->encoding, {}, true});
   o->size.add_to(command);
   command.input("--positions", o->positions, "N|FILE", "Of the first token (default 0), or of all: int64");
   command.word("--kind", o->kind, "KIND", {"rows", "scores", "logits"}, "rows, scores or logits; see below");

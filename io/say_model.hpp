@@ -1,0 +1,12 @@
+#pragma once
+
+#include <bearing/say.hpp>
+#include <string>
+#include <vector>
+
+namespace bearing::say {
+
+/// What "@FILE", "@FILE#3" or "@FILE#input" says, the @ left out; keys may follow after a colon.
+std::vector<Said> said_by_model(const std::string& text);
+
+}  // namespace bearing::say
