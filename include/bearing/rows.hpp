@@ -130,10 +130,10 @@ struct RowEncoding {
       collect = collect_params<A, E>;
     }
     if constexpr (requires { encoding.out_dim(Index{}); }) {
-      out_dim = [](const void* e, Index dim) { return static_cast<const E*>(e)->out_dim(dim); };
+      out_dim = [](const void* e, Index of_dim) { return static_cast<const E*>(e)->out_dim(of_dim); };
     }
     if constexpr (requires { encoding.turn_scratch(Index{}); }) {
-      turn_scratch = [](const void* e, Index dim) { return static_cast<const E*>(e)->turn_scratch(dim); };
+      turn_scratch = [](const void* e, Index of_dim) { return static_cast<const E*>(e)->turn_scratch(of_dim); };
     }
   }
 };

@@ -94,10 +94,10 @@ requires(ScoreTerm<E, A> || ValueTerm<E, A> || RowTerm<E, A>) Term<A> erase(cons
       static_cast<const E*>(self)->turn_grads(tile, x, d_y, d_x, d_params);
     };
     if constexpr (requires { encoding.out_dim(Index{}); }) {
-      term.out_dim = [](const void* self, Index dim) { return static_cast<const E*>(self)->out_dim(dim); };
+      term.out_dim = [](const void* self, Index of_dim) { return static_cast<const E*>(self)->out_dim(of_dim); };
     }
     if constexpr (requires { encoding.turn_scratch(Index{}); }) {
-      term.turn_scratch = [](const void* self, Index dim) { return static_cast<const E*>(self)->turn_scratch(dim); };
+      term.turn_scratch = [](const void* self, Index of_dim) { return static_cast<const E*>(self)->turn_scratch(of_dim); };
     }
   }
   return term;
