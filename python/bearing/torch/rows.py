@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from .. import _core
 from .base import EncodingModule, empty
-from .encoding import Encoding, form_of, spec_of_table, table_form
+from .encoding import Encoding, form_of, grouped, spec_of_table, table_form
 from .functional import Layout, Positions, rotate, turn
 
 
@@ -77,7 +77,7 @@ class Rows(EncodingModule):
     def encoding(self, heads: int | None = None) -> Encoding:
         """For that many heads: as many as there are sets if it is left out."""
         group = 1 if heads is None else heads // self.sets
-        return Encoding(self.form.replace('"group": 1', f'"group": {group}'), self.parameters_of())
+        return Encoding(grouped(self.form, int(group)), self.parameters_of())
 
     def forward(
         self,

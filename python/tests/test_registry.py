@@ -1,0 +1,134 @@
+"""What the library describes, as Python has it: every spec, function and encoding, without a line for any of them."""
+
+from __future__ import annotations
+
+import copy
+import inspect
+import json
+import pickle
+import zlib
+from typing import Any
+
+import bearing
+import numpy as np
+import pytest
+from bearing import _core
+
+SPECS = [
+    kind
+    for kind in vars(bearing).values()
+    if isinstance(kind, type) and issubclass(kind, bearing.Spec) and kind is not bearing.Spec
+]
+ENCODINGS = [
+    kind
+    for kind in vars(bearing).values()
+    if isinstance(kind, type) and issubclass(kind, bearing.Encoding) and kind is not bearing.Encoding
+]
+HEADS, TIME, DIM = 4, 4, 8
+SIZES = {"batch": 1, "heads": HEADS, "kv_heads": HEADS, "q_len": TIME, "k_len": TIME, "dim": DIM, "value_dim": DIM}
+
+each_spec = pytest.mark.parametrize("kind", SPECS, ids=lambda kind: kind.__name__)
+each_encoding = pytest.mark.parametrize("kind", ENCODINGS, ids=lambda kind: kind.__name__)
+
+
+def of(annotation: str) -> Any:
+    """A value of a type, as a signature has it."""
+    if annotation.startswith("Literal["):
+        return annotation.removeprefix("Literal[").split(",")[0].strip("]' ")
+    if hasattr(bearing, annotation):
+        return made(getattr(bearing, annotation))
+    return {"int": 4, "float": 1.5, "bool": False, "str": "x", "Sequence[float]": [0.5, 0.25]}[annotation]
+
+
+def made(kind: type) -> Any:
+    """A spec with its defaults, and with something where a member must be given."""
+    asked = inspect.signature(kind).parameters.values()
+    given = {one.name: of(one.annotation.split(" | ")[0]) for one in asked if one.default is one.empty}
+    return kind(**given)
+
+
+def numbers(kind: str, spec: Any) -> dict[str, np.ndarray]:
+    """A parameter's numbers where training starts; without those that a spec stands in for, or has no rows of."""
+    found = {}
+    for name, info in _core._traits(kind)["parameters"].items():
+        sizes = zip(info["extents"], _core._extents(kind, spec, name, SIZES), strict=True)
+        shape = [{"sets": HEADS, "offsets": TIME}.get(extent, 3) if size is None else size for extent, size in sizes]
+        if info["indices"]:
+            found[name] = np.zeros(shape, np.int64)
+        elif not info["optional"] or (0 not in shape and kind not in ("AlibiBias", "AlibiShiftedBias") or spec is None):
+            found[name] = _core._start(kind, spec, name, shape, zlib.crc32(name.encode()))
+    return found
+
+
+def test_the_registry_is_not_empty():
+    assert len(SPECS) > 30 and len(ENCODINGS) > 25
+
+
+@each_spec
+def test_every_member_method_and_constant_of_a_spec_has_a_text(kind):
+    assert len(kind.__doc__) > 20
+    for name, member in vars(kind).items():
+        if not name.startswith("_"):
+            text = kind.__doc__ if isinstance(member, (int, float)) else member.__doc__
+            assert len(text or "") > 3 and (not isinstance(member, (int, float)) or f"{name}:" in text), name
+
+
+@each_spec
+def test_a_spec_goes_everywhere_and_back(kind):
+    spec = made(kind)
+    assert kind.from_dict(json.loads(json.dumps(spec.to_dict()))) == spec
+    assert pickle.loads(pickle.dumps(spec)) == spec
+    assert eval(repr(spec), vars(bearing)) == spec
+    assert copy.copy(spec) is spec and spec.replace() == spec and hash(spec.replace()) == hash(spec)
+
+
+@each_spec
+def test_a_spec_refuses_what_is_no_member(kind):
+    with pytest.raises(AttributeError):
+        made(kind).height_and_width = 1
+    with pytest.raises(TypeError, match="has no height_and_width; it has "):
+        made(kind).replace(height_and_width=1)
+
+
+@each_encoding
+def test_every_parameter_of_an_encoding_has_a_text(kind):
+    for name in inspect.signature(kind).parameters:
+        assert name in ("spec", "table", "scale") or f"{name}:" in kind.__doc__, name
+        if name in _core._traits(kind.__name__)["parameters"]:
+            assert f"\n{name}: " in kind.__doc__, name
+
+
+@pytest.mark.parametrize(("name", "kind", "spec"), _core._named(HEADS, DIM, TIME), ids=lambda one: str(one)[:24])
+def test_every_encoding_is_made_from_its_start_and_called(name, kind, spec):
+    assert name in {entry.stem for entry in bearing.catalog()}
+    traits = _core._traits(kind)
+    if kind == "RotaryRows" or kind == "XposRows":
+        table = bearing.RopeTable if kind == "RotaryRows" else bearing.XposTable
+        encoding = getattr(bearing, kind)(table(spec, TIME, dtype="float64"))
+    else:
+        given = {} if spec is None else {"spec": spec}
+        encoding = getattr(bearing, kind)(**given, **numbers(kind, spec))
+    on_grid = bearing.Specimen(name, heads=HEADS, dim=DIM, length=TIME).width > 0
+    at = np.array([[[0, 0, 1, 1]], [[0, 1, 0, 1]]]) if on_grid else None
+    if traits["inputs"]:
+        x = np.zeros((1, TIME, DIM))
+        assert np.isfinite(bearing.add(encoding, x, at)).all()
+        return
+    q, k, v = np.random.default_rng(3).standard_normal((3, 1, HEADS, TIME, DIM))
+    out = bearing.attention(q, k, v, [encoding], q_positions=at, k_positions=at, mask="causal")
+    assert out.shape == q.shape and np.isfinite(out).all()
+    if traits["rows"]:
+        turned = bearing.turn(encoding, q, at, side="query")
+        assert turned.shape[-1] == _core._out_dim(kind, spec, DIM)
+
+
+def test_functions_refuse_arguments_by_name():
+    t5 = bearing.T5(direction="causal")
+    with pytest.raises(TypeError, match=r"^\[t5_bucket\] distance: must be int, got 1.5$"):
+        bearing.t5_bucket(t5, 1.5)
+    with pytest.raises(TypeError, match=r"^\[t5_bucket\] spec: must be T5, got 3$"):
+        bearing.t5_bucket(3, 1)
+    with pytest.raises(TypeError, match=r"^\[t5_bucket\] has no argument at; it takes \(spec, distance\)$"):
+        bearing.t5_bucket(t5, at=1)
+    with pytest.raises(TypeError, match=r"^\[t5_bucket\] distance: must be given, got None$"):
+        bearing.t5_bucket(t5)
