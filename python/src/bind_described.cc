@@ -47,10 +47,10 @@ nb::dict traits(const std::string& kind) {
   const EncodingInfo& info = info_of(kind);
   nb::dict all, parameters;
   for (const ParameterInfo& one : info.parameters) {
-    nb::list extents;
-    for (const Extent& extent : one.extents) extents.append(extent.name);
+    nb::list extents, or_one;
+    for (const Extent& extent : one.extents) extents.append(extent.name), or_one.append(extent.or_one);
     nb::dict of;
-    of["extents"] = nb::tuple(extents), of["optional"] = one.optional;
+    of["extents"] = nb::tuple(extents), of["or_one"] = nb::tuple(or_one), of["optional"] = one.optional;
     of["learned"] = one.learned, of["indices"] = one.indices;
     parameters[one.name.c_str()] = of;
   }
@@ -82,7 +82,8 @@ nb::list extents(const std::string& kind, nb::handle spec, const std::string& pa
   const Record record = record_or_none(spec);
   nb::list all;
   for (const Extent& one : parameter_of(info_of(kind), parameter).extents) {
-    const Index size = one.size(record, sizes_of(sizes));
+    Index size = one.size(record, sizes_of(sizes));
+    if (size == Extent::any && one.usual) size = one.usual(record, sizes_of(sizes));
     all.append(size == Extent::any ? nb::none() : nb::object(nb::int_(size)));
   }
   return all;

@@ -9,6 +9,7 @@ import bearing
 import bearing.torch as bt
 import pytest
 import torch
+from bearing import _core
 from torch_cases import DIM, HEADS, TIME, Case, cases, qkv
 
 CASES = cases()
@@ -57,11 +58,56 @@ def test_modules_can_be_copied_and_saved(case):
 def test_every_class_with_parameters_is_among_the_cases():
     modules = {name for name in bt.__all__ if isinstance(getattr(bt, name), type)} - {
         "Attention",
+        "Described",
         "Encoding",
         "Fixed",
         "MultiHeadAttention",
     }
     assert modules == {type(case.module).__name__ for case in CASES}
+
+
+def of_scores() -> list[tuple[str, str, object]]:
+    """Encodings of scores whose parameters are all learned, by name."""
+    found = []
+    for name, kind, spec in _core._named(HEADS, DIM, TIME):
+        traits = _core._traits(kind)
+        learned = [one["learned"] for one in traits["parameters"].values()]
+        if traits["scores"] and learned and all(learned) and kind != "DenseBias" and name != "alibi":
+            found.append((name, kind, spec))
+    return found
+
+
+@pytest.mark.parametrize(("name", "kind", "spec"), of_scores(), ids=lambda one: str(one)[:24])
+def test_any_encoding_of_the_library_is_a_module(name, kind, spec):
+    optional = {p for p, one in _core._traits(kind)["parameters"].items() if one["optional"]}
+    without = optional if kind in ("TupeBias",) else ()
+    sizes = {
+        "heads": HEADS,
+        "dim": DIM,
+        "value_dim": DIM,
+        "length": TIME,
+        "q_len": TIME,
+        "k_len": TIME,
+        "offsets": TIME,
+    }
+    module = bt.Described(kind, spec, without=without, **sizes)
+    with torch.no_grad():
+        for parameter in module.parameters():
+            if not parameter.any():
+                parameter.uniform_(0.1, 1)
+    at = bt.window_positions(2, 3) if hasattr(spec, "width") else None
+    out = bt.attention(*qkv(), module.double(), mask="causal", q_positions=at, k_positions=at)
+    out.square().sum().backward()
+    for parameter in module.parameters():
+        assert torch.isfinite(parameter.grad).all()
+    again = bt.Described(kind, spec, without=without, **sizes).double()
+    again.load_state_dict(module.state_dict())
+    assert all(torch.equal(a, b) for a, b in zip(module.parameters(), again.parameters(), strict=True))
+
+
+def test_a_described_module_asks_for_the_sizes_that_it_needs():
+    with pytest.raises(TypeError, match=r"^\[KerpleBias\] heads: must be given, as r1 has that extent$"):
+        bt.Described("KerpleBias", bearing.Kerple(form="power"))
 
 
 def test_a_module_says_what_it_is():

@@ -44,6 +44,11 @@ def form_of(kind: str, spec: Any = None, tensors: Sequence[str] = (), **settings
 @torch.compiler.assume_constant_result
 def grouped(form: str, group: int) -> str:
     """The form for heads of which `group` share a set of parameters; as it is for an encoding without such sets."""
+    return _grouped(form, group)
+
+
+@functools.lru_cache(maxsize=256)
+def _grouped(form: str, group: int) -> str:
     members = json.loads(form)
     if "group" not in members["settings"]:
         return form
