@@ -205,9 +205,12 @@ struct DescribedClass : EncodingClass {
 
   std::string signature() const {
     std::string text = "def __init__(self";
+    bool may_be_left_out = false;
     const auto add = [&](const std::string& name, const ValueType& type, std::optional<Value> otherwise) {
       if (type.optional && !otherwise) otherwise.emplace();
       text += ", " + signature_of(name, type, otherwise);
+      if (may_be_left_out && !otherwise) text += " = ...";  // it is given by name where those before it are not
+      may_be_left_out = may_be_left_out || otherwise;
     };
     if (has_spec) add("spec", spec_type(), {});
     for (const ParameterInfo& one : info->parameters) {

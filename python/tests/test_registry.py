@@ -13,12 +13,9 @@ import bearing
 import numpy as np
 import pytest
 from bearing import _core
+from support import described_specs, made
 
-SPECS = [
-    kind
-    for kind in vars(bearing).values()
-    if isinstance(kind, type) and issubclass(kind, bearing.Spec) and kind is not bearing.Spec
-]
+SPECS = described_specs()
 ENCODINGS = [
     kind
     for kind in vars(bearing).values()
@@ -31,32 +28,40 @@ each_spec = pytest.mark.parametrize("kind", SPECS, ids=lambda kind: kind.__name_
 each_encoding = pytest.mark.parametrize("kind", ENCODINGS, ids=lambda kind: kind.__name__)
 
 
-def of(annotation: str) -> Any:
-    """A value of a type, as a signature has it."""
-    if annotation.startswith("Literal["):
-        return annotation.removeprefix("Literal[").split(",")[0].strip("]' ")
-    if hasattr(bearing, annotation):
-        return made(getattr(bearing, annotation))
-    return {"int": 4, "float": 1.5, "bool": False, "str": "x", "Sequence[float]": [0.5, 0.25]}[annotation]
-
-
-def made(kind: type) -> Any:
-    """A spec with its defaults, and with something where a member must be given."""
-    asked = inspect.signature(kind).parameters.values()
-    given = {one.name: of(one.annotation.split(" | ")[0]) for one in asked if one.default is one.empty}
-    return kind(**given)
-
-
 def numbers(kind: str, spec: Any) -> dict[str, np.ndarray]:
-    """A parameter's numbers where training starts; without those that a spec stands in for, or has no rows of."""
+    """A parameter's numbers where training starts."""
     found = {}
     for name, info in _core._traits(kind)["parameters"].items():
         sizes = zip(info["extents"], _core._extents(kind, spec, name, SIZES), strict=True)
-        shape = [{"sets": HEADS, "offsets": TIME}.get(extent, 3) if size is None else size for extent, size in sizes]
+        others = {"sets": HEADS, "offsets": 2 * TIME, "time": TIME}
+        shape = [others.get(extent, TIME + 1) if size is None else size for extent, size in sizes]
         if info["indices"]:
             found[name] = np.zeros(shape, np.int64)
-        elif not info["optional"] or (0 not in shape and kind not in ("AlibiBias", "AlibiShiftedBias") or spec is None):
+        else:
             found[name] = _core._start(kind, spec, name, shape, zlib.crc32(name.encode()))
+    return found
+
+
+def ways(kind: str, spec: Any) -> list[Any]:
+    """An encoding with all of its parameters, and with those alone that must be given."""
+    given, all_of_them = {} if spec is None else {"spec": spec}, numbers(kind, spec)
+    optional = {name for name, info in _core._traits(kind)["parameters"].items() if info["optional"]}
+    first = [name for name in optional if name in ("index", "slopes")]  # one of which must be there
+    sets = [all_of_them, {n: x for n, x in all_of_them.items() if n not in optional}]
+    sets += [{n: x for n, x in all_of_them.items() if n not in optional or n in first}]
+    return [getattr(bearing, kind)(**given, **one) for one in sets]
+
+
+def served(kind: str, spec: Any, call: Any) -> list[Any]:
+    """What those ways give that the encoding serves: at least one."""
+    found = []
+    for encoding in ways(kind, spec):
+        try:
+            found.append(call(encoding))
+        except bearing.ShapeError as error:
+            refused = error
+    if not found:
+        raise refused
     return found
 
 
@@ -70,7 +75,7 @@ def test_every_member_method_and_constant_of_a_spec_has_a_text(kind):
     for name, member in vars(kind).items():
         if not name.startswith("_"):
             text = kind.__doc__ if isinstance(member, (int, float)) else member.__doc__
-            assert len(text or "") > 3 and (not isinstance(member, (int, float)) or f"{name}:" in text), name
+            assert text and (not isinstance(member, (int, float)) or f"{name}:" in text), name
 
 
 @each_spec
@@ -102,24 +107,25 @@ def test_every_parameter_of_an_encoding_has_a_text(kind):
 def test_every_encoding_is_made_from_its_start_and_called(name, kind, spec):
     assert name in {entry.stem for entry in bearing.catalog()}
     traits = _core._traits(kind)
-    if kind == "RotaryRows" or kind == "XposRows":
-        table = bearing.RopeTable if kind == "RotaryRows" else bearing.XposTable
-        encoding = getattr(bearing, kind)(table(spec, TIME, dtype="float64"))
-    else:
-        given = {} if spec is None else {"spec": spec}
-        encoding = getattr(bearing, kind)(**given, **numbers(kind, spec))
+    if hasattr(spec, "first_offset"):
+        spec = spec.replace(first_offset=1 - TIME)
     on_grid = bearing.Specimen(name, heads=HEADS, dim=DIM, length=TIME).width > 0
     at = np.array([[[0, 0, 1, 1]], [[0, 1, 0, 1]]]) if on_grid else None
-    if traits["inputs"]:
-        x = np.zeros((1, TIME, DIM))
-        assert np.isfinite(bearing.add(encoding, x, at)).all()
-        return
     q, k, v = np.random.default_rng(3).standard_normal((3, 1, HEADS, TIME, DIM))
-    out = bearing.attention(q, k, v, [encoding], q_positions=at, k_positions=at, mask="causal")
-    assert out.shape == q.shape and np.isfinite(out).all()
-    if traits["rows"]:
-        turned = bearing.turn(encoding, q, at, side="query")
-        assert turned.shape[-1] == _core._out_dim(kind, spec, DIM)
+
+    def call(encoding: Any) -> np.ndarray:
+        if traits["inputs"]:
+            return bearing.add(encoding, np.zeros((1, TIME, DIM)), at)
+        if traits["rows"]:
+            assert bearing.turn(encoding, q, at, side="query").shape[-1] == _core._out_dim(kind, spec, DIM)
+        return bearing.attention(q, k, v, [encoding], q_positions=at, k_positions=at, mask="causal")
+
+    if kind in ("RotaryRows", "XposRows"):
+        table = bearing.RopeTable if kind == "RotaryRows" else bearing.XposTable
+        found = [call(getattr(bearing, kind)(table(spec, TIME, dtype="float64")))]
+    else:
+        found = served(kind, spec, call)
+    assert all(np.isfinite(one).all() for one in found)
 
 
 def test_functions_refuse_arguments_by_name():

@@ -82,6 +82,10 @@ class Described(EncodingModule):
                 parameter.copy_(torch.as_tensor(_core._start(self.kind, self.spec, name, list(parameter.shape), seed)))
 
     def encoding(self, **given: Tensor) -> Encoding:
+        """``given``: what the model computes for this call, by name."""
+        for name in self._names:
+            if name not in given and not hasattr(self, name):
+                raise TypeError(f"[{self.kind}] {name}: must be given to encoding(), as it is computed for each call")
         return Encoding(self.form, tuple(given[n] if n in given else getattr(self, n) for n in self._names))
 
 
