@@ -14,15 +14,11 @@ namespace nb = nanobind;
 
 void bind_errors(nb::module_& m);
 void bind_target(nb::module_& m);
+void bind_described(nb::module_& m);
 void bind_rope(nb::module_& m);
 void bind_rope_tables(nb::module_& m);
 void bind_rotations(nb::module_& m);
-void bind_inputs(nb::module_& m);
-void bind_biases(nb::module_& m);
-void bind_relations(nb::module_& m);
-void bind_rows(nb::module_& m);
 void bind_row_calls(nb::module_& m);
-void bind_vision(nb::module_& m);
 void bind_scores(nb::module_& m);
 void bind_attention(nb::module_& m);
 void bind_linear_attention(nb::module_& m);

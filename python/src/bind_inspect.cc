@@ -107,14 +107,14 @@ void def_of_entry(nb::module_& m, const char* name, const char* returns, const c
 }
 
 void bind_catalog(nb::module_& m) {
-  
-  record<Entry>(m, "CatalogEntry", "One encoding of the library.",
-                {{"stem", "str", [](const Description& e) { return text(e.stem); }, "Names it in check() and the others."},
-                 {"title", "str", [](const Description& e) { return text(e.title); }, "Its name in full."},
-                 {"authors", "str", [](const Description& e) { return text(e.authors); }, "Who published it."},
-                 {"year", "int", [](const Description& e) { return number(e.year); }, "When."},
-                 {"source", "str", [](const Description& e) { return text(e.source); }, "Where: an arXiv number, mostly."},
-                 {"does", "str", [](const Description& e) { return text(e.does); }, "What it does, in a few words."}});
+  record<Description>(
+      m, "CatalogEntry", "One encoding of the library.",
+      {{"stem", "str", [](const Description& e) { return text(e.name); }, "Names it in check() and the others."},
+       {"title", "str", [](const Description& e) { return text(e.title); }, "Its name in full."},
+       {"authors", "str", [](const Description& e) { return text(e.paper.authors); }, "Who published it."},
+       {"year", "int", [](const Description& e) { return number(e.paper.year); }, "When."},
+       {"source", "str", [](const Description& e) { return text(e.paper.source); }, "Where: an arXiv number, mostly."},
+       {"does", "str", [](const Description& e) { return text(e.does); }, "What it does, in a few words."}});
   m.def(
       "catalog", [] { return list_of(inspect::catalog()); }, nb::sig("def catalog() -> list[CatalogEntry]"),
       "Every encoding of the library, in the order of the sites: input, query and key, score, none.");
@@ -401,9 +401,7 @@ void bind_rope_report(nb::module_& m) {
         "below `length`.");
   m.def(
       "depends_on_length",
-      [](nb::handle scaling) {
-        return depends_on_length(Member<RopeScaling>::from(scaling, {"depends_on_length", "scaling"}));
-      },
+      [](nb::handle scaling) { return depends_on_length(scaling_of(scaling, "depends_on_length")); },
       nb::arg("scaling").none(), "Whether the frequencies depend on the sequence's length: dynamic NTK and LongRoPE.");
   m.def(
       "rope_warnings",

@@ -12,11 +12,6 @@ namespace bearing::python {
 
 namespace {
 
-template <class Variant>
-nb::object one_of(const Variant& encoding) {
-  return std::visit([](const auto& one) { return nb::cast(one); }, encoding);
-}
-
 /// One object for each, in a tuple.
 template <class T>
 nb::object tuple_of(const std::vector<T>& all) {
@@ -53,26 +48,61 @@ Model model_from(nb::handle config, const char* function) {
   return parse_hf_config(json, name);
 }
 
+template <class S>
+bool equal(const std::any& a, const std::any& b) {
+  return std::any_cast<const S&>(a) == std::any_cast<const S&>(b);
+}
+
+// What a file may say in place of an encoding that the library describes.
+
+const RecordType& no_position() {
+  static const RecordType type{.name = "NoPosition",
+                               .text = "A layer without any positional encoding.",
+                               .type = typeid(NoPosition),
+                               .initial = NoPosition{},
+                               .members = {},
+                               .equal = equal<NoPosition>};
+  return type;
+}
+
+const RecordType& other_encoding() {
+  static const RecordType type{
+      .name = "OtherEncoding",
+      .text = "An encoding that is recognised, but whose numbers are not read: its name.",
+      .type = typeid(OtherEncoding),
+      .initial = OtherEncoding{},
+      .members = {{.name = "name",
+                   .text = "As the file has it.",
+                   .type = {.kind = Kind::word},
+                   .get = [](const std::any& of) -> Value { return std::any_cast<const OtherEncoding&>(of).name; },
+                   .set =
+                       [](std::any& of, const Value& value) {
+                         std::any_cast<OtherEncoding&>(of).name = std::get<std::string>(value);
+                       }}},
+      .equal = equal<OtherEncoding>};
+  return type;
+}
+
 void bind_layers(nb::module_& m) {
-  spec(m, "NoPosition", "A layer without any positional encoding of its own.", NoPosition{});
-  spec(m, "OtherEncoding", "An encoding that is recognised, but whose numbers are not read: its name.", OtherEncoding{},
-       Field{"name", &OtherEncoding::name});
-  record<Layer>(m, "Layer", "What one layer of a model does with positions.",
-                {{"encoding", "Any", [](const Layer& l) { return one_of(l.encoding); },
-                  "A spec: Rope, Alibi, T5, …, NoPosition or OtherEncoding."},
-                 {"name", "str", [](const Layer& l) { return text(encoding_name(l.encoding)); },
-                  "The encoding's name in the literature: 'rope', 'alibi', 't5', …; 'none'."},
-                 {"type", "str", [](const Layer& l) { return text(l.type); },
-                  "The file's word: full_attention, sliding_attention, …"},
-                 {"window", "int", [](const Layer& l) { return number(l.window); },
-                  "Sliding window or chunk in tokens; 0: none."},
-                 {"part", "str", [](const Layer& l) { return text(l.part); },
-                  "'encoder' or 'decoder' of a model that has both, else ''."},
-                 {"temperature", "Any",
-                  [](const Layer& l) -> nb::object { return l.temperature ? nb::cast(*l.temperature) : nb::none(); },
-                  "What queries are multiplied by (Llama 4, Ministral 3), or None."}});
+  bind_record(m, no_position());
+  bind_record(m, other_encoding());
+  record<Layer>(
+      m, "Layer", "What one layer of a model does with positions.",
+      {{"encoding", "Any", [](const Layer& l) { return object_of_spec(l.encoding); },
+        "A spec: Rope, Alibi, T5, …, NoPosition or OtherEncoding."},
+       {"name", "str", [](const Layer& l) { return text(encoding_name(l.encoding)); },
+        "The encoding's name in the literature: 'rope', 'alibi', 't5', …; 'none'."},
+       {"type", "str", [](const Layer& l) { return text(l.type); },
+        "The file's word: full_attention, sliding_attention, …"},
+       {"window", "int", [](const Layer& l) { return number(l.window); },
+        "Sliding window or chunk in tokens; 0: none."},
+       {"part", "str", [](const Layer& l) { return text(l.part); },
+        "'encoder' or 'decoder' of a model that has both, else ''."},
+       {"temperature", "Any",
+        [](const Layer& l) -> nb::object { return l.temperature ? object_of_spec(*l.temperature) : nb::none(); },
+        "What queries are multiplied by (Llama 4, Ministral 3), or None."}});
   record<ModelInput>(m, "ModelInput", "What is added to the input of a model.",
-                     {{"encoding", "Any", [](const ModelInput& i) { return one_of(i.encoding); },
+                     {{"encoding", "Any", [](const ModelInput& i) { return object_of_spec(i.encoding); },
                        "A spec: Learned, Sinusoidal or OtherEncoding."},
                       {"name", "str", [](const ModelInput& i) { return text(encoding_name(i.encoding)); },
                        "The encoding's name in the literature."},

@@ -20,10 +20,9 @@ Table table_from(nb::handle from, Index length, nb::handle dtype, nb::handle ang
                              enum_of<TableMemory>(memory, {function, "memory"})};
   const Executor on = executor_of(threads, function);
   const auto make = [&]<class T>(T) {
-    if (nb::isinstance<Rope>(from)) {
-      const Rope& rope = nb::cast<const Rope&>(from);
+    if (const auto* rope = spec_as<Rope>(from)) {
       const Unlocked released;
-      return std::make_shared<const RopeTable<T>>(rope, length, options, on);
+      return std::make_shared<const RopeTable<T>>(*rope, length, options, on);
     }
     RopeFrequencies frequencies = frequencies_of(from, {function, "rope"});
     if (frequencies.angles != options.angles && options.angles != Angles::exact) {
@@ -62,19 +61,19 @@ nb::object rows_of(nb::handle self, const Which& which) {
 template <class Tables, template <class> class Rows>
 class TableEncoding final : public Encoding {
  public:
-  TableEncoding(const char* name, nb::object table)
-      : Encoding(name, {}, {{"table", table}}, false), tables_(nb::cast<const Tables&>(table)) {}
+  TableEncoding(const EncodingClass& of, nb::object table)
+      : Encoding(of, {{"table", table}}), tables_(nb::cast<const Tables&>(table)) {}
 
-  MadeEncoding<float> make_f32(std::span<const ParameterMemory>) const override {
+ private:
+  Made<float> make_f32(std::span<const ParameterMemory>) const override {
     if (!tables_.f32) fail("a float32 table in this call", "float64");
     return made(tables_.f32);
   }
-  MadeEncoding<double> make_f64(std::span<const ParameterMemory>) const override {
+  Made<double> make_f64(std::span<const ParameterMemory>) const override {
     if (!tables_.f64) fail("a float64 table in this call", "float32");
     return made(tables_.f64);
   }
 
- private:
   [[noreturn]] void fail(const char* wanted, const char* got) const { Argument{name(), "table"}.fail(wanted, got); }
 
   template <class T>
@@ -86,7 +85,7 @@ class TableEncoding final : public Encoding {
       Rows<A> rows;
     };
     const auto kept = std::make_shared<const Kept>(Kept{table, Rows<A>(*table)});
-    MadeEncoding<A> out{kept, {}, {}, {}};
+    Made<A> out{kept, {}, {}, {}};
     out.term = erase<A>(kept->rows);
     out.rows.emplace(kept->rows);
     return out;
@@ -236,7 +235,8 @@ void bind_rope_tables(nb::module_& m) {
         if (!nb::isinstance<Table>(table)) {
           Argument{"RotaryRows", "table"}.fail("a RopeTable", nb::cast<std::string>(nb::repr(table)));
         }
-        new (self) RotaryEncoding("RotaryRows", std::move(table));
+        static const EncodingClass of{"RotaryRows", {}};
+        new (self) RotaryEncoding(of, std::move(table));
       },
       nb::arg("table").none(), nb::sig("def __init__(self, table: RopeTable) -> None"));
   nb::class_<XposEncoding, Encoding> xpos(m, "XposRows", "xPos as an encoding of queries and keys, from an XposTable.");
@@ -247,7 +247,8 @@ void bind_rope_tables(nb::module_& m) {
         if (!nb::isinstance<XposTables>(table)) {
           Argument{"XposRows", "table"}.fail("an XposTable", nb::cast<std::string>(nb::repr(table)));
         }
-        new (self) XposEncoding("XposRows", std::move(table));
+        static const EncodingClass of{"XposRows", {}};
+        new (self) XposEncoding(of, std::move(table));
       },
       nb::arg("table").none(), nb::sig("def __init__(self, table: XposTable) -> None"));
 }

@@ -24,7 +24,7 @@ void same_type(const Array& a, const Array& b) {
 /// The table of a call that turns x: a RopeTable as it is, a Rope's made once and kept.
 nb::object table_for(const char* function, nb::handle given, const Array& x) {
   if (nb::isinstance<Table>(given)) return nb::borrow(given);
-  if (nb::isinstance<Rope>(given) && !depends_on_length(nb::cast<const Rope&>(given).scaling)) {
+  if (const auto* rope = spec_as<Rope>(given); rope != nullptr && !depends_on_length(rope->scaling)) {
     const DataType arithmetic = x.type() == DataType::f64 ? DataType::f64 : DataType::f32;
     return nb::module_::import_("bearing._compat").attr("_table")(given, name_of(arithmetic));
   }

@@ -20,7 +20,7 @@ ArrayKind kind_of_module(nb::handle x) {
 nb::object first_parameter(const char* function, nb::handle encodings) {
   for (const Encoding* one : encodings_of(function, encodings)) {
     for (std::size_t p = 0; p < one->infos().size(); ++p) {
-      if (!one->parameter(p).is_none()) return one->parameter(p);
+      if (one->reads(p)) return one->parameter(p);
     }
   }
   return nb::none();

@@ -106,7 +106,7 @@ template <class A>
 struct MadeOne {
   EncodingList list;
   std::vector<Gradient> gradients;  // before what fills them
-  MadeEncoding<A> made;
+  Made<A> made;
 
   MadeOne(const char* function, nb::handle given, Wanted wanted)
       : list(encoding_of({function, "encoding"}, given, arithmetic_of<A>)),

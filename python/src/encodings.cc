@@ -4,7 +4,9 @@
 #include <cstring>
 #include <string_view>
 
+#include "classes.hpp"
 #include "rope_tables.hpp"
+#include "values.hpp"
 
 namespace bearing::python {
 
@@ -29,55 +31,84 @@ void check_table(const char* function, const Encoding& encoding, DataType arithm
   }
 }
 
+void check_axes(const ArrayInfo& info, std::size_t rank, const Argument& argument) {
+  const std::size_t most = info.rank, fewest = info.fewest == 0 ? most : info.fewest;
+  if (rank >= fewest && rank <= most) return;
+  argument.fail(
+      "an array of " + (fewest == most ? "" : std::to_string(fewest) + " to ") + std::to_string(most) + " axes",
+      "one of " + std::to_string(rank));
+}
+
+ParameterMemory memory_of(const Tensor& numbers) {
+  const auto& all = std::get<std::vector<Index>>(numbers.numbers);
+  ParameterMemory memory{all.data(), nullptr, numbers.shape, numbers.shape};
+  Index step = 1;
+  for (std::size_t axis = numbers.shape.size(); axis-- > 0; step *= numbers.shape[axis]) memory.stride[axis] = step;
+  return memory;
+}
+
 }  // namespace
 
-std::vector<ParameterInfo> named_in_errors(const char* encoding, bool has_spec, std::vector<ParameterInfo> infos) {
-  std::string_view owner = encoding;
-  for (const std::string_view site : {"Inputs", "Rows", "Bias", "Term"}) {
-    if (has_spec && owner.ends_with(site)) owner.remove_suffix(site.size());
-  }
-  // Kept as long as the module, which is for ever.
-  for (ParameterInfo& one : infos) one.called = (new std::string(std::string(owner) + "." + one.name))->c_str();
-  return infos;
-}
-
 void bind_arguments(nb::handle type, const std::vector<const char*>& names, std::size_t first, std::size_t arrays) {
-  const nb::object property = nb::module_::import_("builtins").attr("property");
   for (std::size_t i = first; i < names.size(); ++i) {
     const bool is_array = i < first + arrays;
-    const auto* signature = new std::string(std::string("def ") + names[i] + "(self) -> Any");
-    const nb::object get =
-        nb::cpp_function([i](const Encoding& self) { return self.given()[i].value; }, nb::scope(type),
-                         nb::name(names[i]), nb::is_method(), nb::sig(signature->c_str()),
-                         is_array ? "The array that was given, or None." : "What was given.");
-    nb::setattr(type, names[i], property(get));
+    def_property(
+        type, names[i], [i](const Encoding& self) { return self.given()[i].value; },
+        kept(std::string("def ") + names[i] + "(self) -> Any"),
+        is_array ? "The array that was given, or None." : "What was given.");
   }
 }
 
-Encoding::Encoding(const char* name, std::vector<ParameterInfo> infos, std::vector<GivenArgument> given, bool has_spec)
-    : name_(name), infos_(std::move(infos)), given_(std::move(given)), has_spec_(has_spec), first_(has_spec ? 1 : 0) {
-  for (std::size_t p = 0; p < infos_.size(); ++p) {
-    if (!infos_[p].optional && parameter(p).is_none()) Argument{name_, infos_[p].name}.fail("given", "None");
+Encoding::Encoding(const EncodingClass& of, std::vector<GivenArgument> given, Record spec, Record settings)
+    : of_(of),
+      given_(std::move(given)),
+      spec_(std::move(spec)),
+      settings_(std::move(settings)),
+      whole_numbers_(of.arrays.size()) {
+  for (std::size_t p = 0; p < infos().size(); ++p) {
+    const ArrayInfo& info = infos()[p];
+    nb::object& value = given_[(of.has_spec ? 1 : 0) + p].value;
+    if (value.is_none()) {
+      if (!info.optional) Argument{name(), info.name}.fail("given", "None");
+    } else if (info.indices) {
+      whole_numbers_[p] = whole_numbers(value, {name(), info.name});
+      check_axes(info, whole_numbers_[p].shape.size(), {name(), info.name});
+      value = nested(whole_numbers_[p]);
+    }
   }
 }
+
+template <class A>
+Made<A> Encoding::made_or_kept(std::span<const ParameterMemory> given, std::optional<Made<A>>& kept) const {
+  std::vector<ParameterMemory> all(given.begin(), given.end());
+  all.resize(infos().size());
+  bool reads_any = false;
+  for (std::size_t p = 0; p < all.size(); ++p) {
+    reads_any = reads_any || all[p].value != nullptr;
+    if (infos()[p].indices && !parameter(p).is_none()) all[p] = memory_of(whole_numbers_[p]);
+  }
+  if (reads_any) return of_.info->template make<A>()(spec_, settings_, all);
+  // Without parameters it is the same for all calls, of all threads: made once, as exact tables take their time.
+  const std::lock_guard lock(mutex_);
+  if (!kept) kept = of_.info->template make<A>()(spec_, settings_, all);
+  return *kept;
+}
+template Made<float> Encoding::made_or_kept(std::span<const ParameterMemory>, std::optional<Made<float>>&) const;
+template Made<double> Encoding::made_or_kept(std::span<const ParameterMemory>, std::optional<Made<double>>&) const;
 
 std::vector<ParameterMemory> Encoding::memory(const char* function, DataType arithmetic, Wanted wanted,
                                               std::vector<Gradient>& gradients) const {
-  if (infos_.empty()) check_table(function, *this, arithmetic);
-  std::vector<ParameterMemory> all(infos_.size());
-  for (std::size_t p = 0; p < infos_.size(); ++p) {
-    if (parameter(p).is_none()) continue;
-    check_no_truth(parameter(p), {function, infos_[p].called}, infos_[p].for_truth);
-    const Array array(parameter(p), {function, infos_[p].called});
+  if (infos().empty()) check_table(function, *this, arithmetic);
+  std::vector<ParameterMemory> all(infos().size());
+  for (std::size_t p = 0; p < infos().size(); ++p) {
+    if (!reads(p)) continue;
+    const ArrayInfo& info = infos()[p];
+    check_no_truth(parameter(p), {function, info.called}, info.for_truth);
+    const Array array(parameter(p), {function, info.called});
     if (array.type() != arithmetic) {
       array.argument().fail(std::string(name_of(arithmetic)) + ", the arithmetic of this call", name_of(array.type()));
     }
-    const std::size_t most = infos_[p].rank, fewest = infos_[p].fewest == 0 ? most : infos_[p].fewest;
-    if (array.rank() < fewest || array.rank() > most) {
-      array.argument().fail(
-          "an array of " + (fewest == most ? "" : std::to_string(fewest) + " to ") + std::to_string(most) + " axes",
-          "one of " + std::to_string(array.rank()));
-    }
+    check_axes(info, array.rank(), array.argument());
     all[p] = {array.data(), nullptr, array.shape(), array.stride()};
     if (wanted != Wanted::gradients) continue;
     const NewArray grad = new_array(array.kind(), array.type(), array.shape());
@@ -85,18 +116,18 @@ std::vector<ParameterMemory> Encoding::memory(const char* function, DataType ari
     for (const Index extent : array.shape()) bytes *= static_cast<std::size_t>(extent);
     std::memset(grad.data, 0, bytes);
     all[p].grad = grad.data;
-    gradients.push_back({infos_[p].name, grad.object});
+    gradients.push_back({info.name, grad.object});
   }
   return all;
 }
 
 std::string Encoding::repr() const {
-  std::string text = std::string(name_) + "(";
+  std::string text = std::string(name()) + "(";
   for (std::size_t i = 0; i < given_.size(); ++i) {
     const auto& [name, value] = given_[i];
     if (value.is_none()) continue;
     if (text.back() != '(') text += ", ";
-    const bool is_spec = has_spec_ && i == 0;
+    const bool is_spec = of_.has_spec && i == 0;
     if (!is_spec) text += std::string(name) + "=";
     const bool is_array = nb::hasattr(value, "shape");
     text += is_array ? "<" + nb::cast<std::string>(nb::repr(nb::tuple(nb::object(value.attr("shape"))))) + ">"
@@ -107,8 +138,8 @@ std::string Encoding::repr() const {
 
 nb::dict Encoding::parameters() const {
   nb::dict all;
-  for (std::size_t p = 0; p < infos_.size(); ++p) {
-    if (!parameter(p).is_none()) all[infos_[p].name] = parameter(p);
+  for (std::size_t p = 0; p < infos().size(); ++p) {
+    if (reads(p)) all[infos()[p].name] = parameter(p);
   }
   return all;
 }
@@ -150,28 +181,103 @@ void bind_encoding(nb::module_& m) {
           nb::sig("def __reduce__(self) -> tuple[Any, ...]"));
 }
 
-std::vector<GivenArgument> arguments_of(const char* name, std::span<const char* const> names, const nb::args& args,
-                                        const nb::kwargs& given) {
-  const auto fail = [&](const std::string& text) {
-    throw nb::type_error((std::string("[") + name + "] " + text).c_str());
-  };
-  std::vector<GivenArgument> all;
-  std::string list;
-  for (const char* one : names) {
-    all.push_back({one, nb::none()});
-    list += (list.empty() ? "" : ", ") + std::string(one);
+namespace {
+
+/// What a described encoding's class is, kept as long as the module, which is for ever.
+struct DescribedClass : EncodingClass {
+  explicit DescribedClass(const EncodingInfo& from) : EncodingClass{from.name.c_str(), {}, !from.specs.empty(), &from} {
+    if (has_spec) names.push_back("spec");
+    for (const ParameterInfo& one : from.parameters) {
+      names.push_back(one.name.c_str());
+      const std::size_t rank = one.extents.size(), fewest = std::max(one.fewest(), std::min<std::size_t>(rank, 2));
+      const char* truth = one.for_truth.empty() ? nullptr : one.for_truth.c_str();
+      arrays.push_back({names.back(), rank, one.optional, fewest, truth, called(one.name), one.indices});
+    }
+    if (from.settings == nullptr) return;
+    for (const MemberInfo& one : from.settings->members) names.push_back(one.name.c_str());
   }
-  if (args.size() > names.size()) fail("takes (" + list + "), got " + std::to_string(args.size()) + " arguments");
-  for (std::size_t i = 0; i < args.size(); ++i) all[i].value = nb::borrow(args[i]);
-  for (auto [key, value] : given) {
-    const auto word = nb::cast<std::string>(key);
-    std::size_t i = 0;
-    while (i < names.size() && word != names[i]) ++i;
-    if (i == names.size()) fail("has no argument " + word + "; it takes (" + list + ")");
-    if (i < args.size()) fail("got its argument " + word + " twice");
-    all[i].value = nb::borrow(value);
+
+  ValueType spec_type() const {
+    ValueType type{.kind = Kind::record, .optional = info->spec_optional};
+    for (const RecordType* one : info->specs) type.records.push_back(one->type);
+    return type;
   }
-  return all;
+
+  std::string signature() const {
+    std::string text = "def __init__(self";
+    bool may_be_left_out = false;
+    const auto add = [&](const std::string& name, const ValueType& type, std::optional<Value> otherwise) {
+      if (type.optional && !otherwise) otherwise.emplace();
+      text += ", " + signature_of(name, type, otherwise);
+      if (may_be_left_out && !otherwise) text += " = ...";  // it is given by name where those before it are not
+      may_be_left_out = may_be_left_out || otherwise;
+    };
+    if (has_spec) add("spec", spec_type(), {});
+    for (const ParameterInfo& one : info->parameters) {
+      add(one.name, {.kind = Kind::tensor, .optional = one.optional}, {});
+    }
+    if (info->settings != nullptr) {
+      for (const MemberInfo& one : info->settings->members) {
+        add(one.name, one.type, one.required ? std::optional<Value>() : info->settings->otherwise(one));
+      }
+    }
+    return text + ") -> None";
+  }
+
+  std::string doc() const {
+    std::vector<DocumentedItem> items;
+    for (const ParameterInfo& one : info->parameters) items.push_back({one.name, one.text});
+    if (info->settings != nullptr) {
+      for (const MemberInfo& one : info->settings->members) items.push_back({one.name, one.text});
+    }
+    return with_items(info->text, items);
+  }
+
+  std::vector<const char*> names;  ///< of the constructor's arguments
+
+ private:
+  /// "T5.table", as the C++ library calls it.
+  const char* called(const std::string& parameter) const {
+    std::string_view owner = name;
+    for (const std::string_view site : {"Inputs", "Rows", "Bias", "Term"}) {
+      if (has_spec && owner.ends_with(site)) owner.remove_suffix(site.size());
+    }
+    return kept(std::string(owner) + "." + parameter);
+  }
+};
+
+void make_encoding(Encoding* self, const DescribedClass& of, const nb::args& args, const nb::kwargs& named) {
+  std::vector<GivenArgument> given = arguments_of(of.name, of.names, args, named);
+  Record spec;
+  if (of.has_spec) {
+    const Value found = value_of(given[0].value, of.spec_type(), {of.name, "spec"});
+    if (const Record* record = std::get_if<Record>(&found)) spec = *record;
+  }
+  Record settings;
+  if (of.info->settings != nullptr) {
+    settings = of.info->settings->make();
+    std::size_t next = of.names.size() - settings.type().members.size();
+    for (const MemberInfo& one : settings.type().members) {
+      nb::object& value = given[next++].value;
+      if (one.required || !value.is_none()) {
+        settings.set(one.name, value_of(value, one.type, {of.name, one.name.c_str()}));
+      }
+      value = object_of(settings.get(one.name));
+    }
+  }
+  new (self) Encoding(of, std::move(given), std::move(spec), std::move(settings));
+}
+
+}  // namespace
+
+void bind_encoding(nb::module_& m, const EncodingInfo& info) {
+  const auto& of = *new DescribedClass(info);
+  const nb::object type = make_class(m, nb::type<Encoding>(), info.name, of.doc());
+  bind_arguments(type, of.names, of.has_spec ? 1 : 0, of.arrays.size());
+  def_method(
+      type, "__init__",
+      [&of](Encoding* self, const nb::args& args, const nb::kwargs& named) { make_encoding(self, of, args, named); },
+      nb::sig(kept(of.signature())));
 }
 
 namespace {
@@ -194,7 +300,8 @@ std::string made_from(nb::handle given) {
 /// RotaryRows of a table, or of a Rope whose frequencies are the same at every length; none of anything else.
 nb::object rotary_rows(nb::handle given, DataType arithmetic) {
   if (nb::isinstance<Table>(given)) return nb::module_::import_("bearing._core").attr("RotaryRows")(given);
-  if (!nb::isinstance<Rope>(given) || depends_on_length(nb::cast<const Rope&>(given).scaling)) return {};
+  const auto* rope = spec_as<Rope>(given);
+  if (rope == nullptr || depends_on_length(rope->scaling)) return {};
   return nb::module_::import_("bearing._compat").attr("_rotary_rows")(given, name_of(arithmetic));
 }
 

@@ -221,13 +221,13 @@ class Encodings {
   }
 
   template <class A>
-  MadeEncoding<A> make(std::size_t e, Index i) const {
+  Made<A> make(std::size_t e, Index i) const {
     const Encoding& encoding = *plan_.encodings[e].encoding;
     std::vector<ParameterMemory> memory(values_[e].size());
     for (std::size_t p = 0; p < memory.size(); ++p) {
       if (!values_[e][p]) continue;
       const Buffer& value = *values_[e][p];
-      const ParameterInfo& info = encoding.infos()[p];
+      const ArrayInfo& info = encoding.infos()[p];
       if (value.type() != type_of<A> || value.shape().size() > info.rank) {
         throw ShapeError(std::string("[") + encoding.name() + "] " + info.name + ": must be as it was traced");
       }
@@ -252,7 +252,7 @@ class Encodings {
 /// All of them as terms, made for one instance.
 template <class A>
 struct MadeTerms {
-  std::vector<MadeEncoding<A>> made;
+  std::vector<Made<A>> made;
   TermList<A> terms;
 
   MadeTerms(const Encodings& encodings, Index i) {

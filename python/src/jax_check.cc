@@ -32,7 +32,7 @@ Positions positions_of(Index axes, Index batch, Index time) {
 template <class A>
 struct Likenesses {
   std::vector<std::vector<A>> memory;
-  std::vector<MadeEncoding<A>> made;
+  std::vector<Made<A>> made;
 
   Likenesses(const Plan& plan, const std::vector<std::vector<Index>>& shapes) {
     std::size_t next = 0;
@@ -47,7 +47,7 @@ struct Likenesses {
         if (!shape.empty()) parameters[p].stride.back() = 1;
         parameters[p].value = memory.emplace_back(static_cast<std::size_t>(last) + 1, A{0.5}).data();
       }
-      MadeEncoding<A>& likeness = made.emplace_back();
+      Made<A>& likeness = made.emplace_back();
       whatever_numbers([&] { likeness = one.encoding->make<A>(parameters); });
     }
   }
@@ -81,18 +81,18 @@ Problem side_of(const Asked& asked, bool queries, Index dim, const Positions& at
 
 /// Encodings of rows, then all others with rows as they are turned.
 template <class A>
-void check_terms(const Asked& asked, const std::vector<MadeEncoding<A>>& made, const Positions& q_positions,
+void check_terms(const Asked& asked, const std::vector<Made<A>>& made, const Positions& q_positions,
                  const Positions& k_positions) {
   Problem problem{.batch = asked.batch, .heads = asked.heads, .kv_heads = asked.kv_heads};
   problem.q_len = asked.q_len, problem.k_len = asked.k_len, problem.value_dim = asked.value_dim;
   problem.q_positions = &q_positions, problem.k_positions = &k_positions, problem.dim = asked.dim;
-  for (const MadeEncoding<A>& one : made) {
+  for (const Made<A>& one : made) {
     if (!one.term || one.term->turn == nullptr || !asked.of_attention()) continue;
     check_one<A>(asked, *one.term, side_of(asked, true, problem.dim, q_positions));
     check_one<A>(asked, *one.term, side_of(asked, false, problem.dim, k_positions));
     if (one.term->out_dim != nullptr) problem.dim = one.term->out_dim(one.term->self, problem.dim);
   }
-  for (const MadeEncoding<A>& one : made) {
+  for (const Made<A>& one : made) {
     if (!one.term) continue;
     const bool value = one.term->add_values != nullptr;
     const bool score = one.term->bias != nullptr || one.term->add_scores != nullptr;
@@ -103,7 +103,7 @@ void check_terms(const Asked& asked, const std::vector<MadeEncoding<A>>& made, c
 
 /// Refuses encodings that act elsewhere than a function wants.
 template <class A>
-void check_kinds(const Asked& asked, const Plan& plan, const std::vector<MadeEncoding<A>>& made) {
+void check_kinds(const Asked& asked, const Plan& plan, const std::vector<Made<A>>& made) {
   const auto refuse = [&](const char* argument, const char* wanted, std::size_t e) {
     Argument{asked.name(), argument}.fail(wanted, plan.encodings[e].encoding->name());
   };
@@ -126,7 +126,7 @@ void check(const Asked& asked, const Plan& plan, const std::vector<std::vector<I
                   k_positions = positions_of(asked.k_axes, asked.batch, asked.k_len);
   check_kinds(asked, plan, like.made);
   if (!asked.of_inputs() && !asked.of_rows()) return check_terms<A>(asked, like.made, q_positions, k_positions);
-  const MadeEncoding<A>& one = like.made.at(0);
+  const Made<A>& one = like.made.at(0);
   Problem side = side_of(asked, true, asked.dim, q_positions);
   side.side.reset();  // the call itself knows
   if (one.input && asked.of_inputs()) check_one<A>(asked, *one.input, side);

@@ -68,7 +68,7 @@ void add_encodings(const std::string& text, const nb::list& encodings) {
   for (nb::handle one : encodings) {
     const auto* encoding = nb::cast<const Encoding*>(one);
     std::vector<bool> given;
-    for (std::size_t p = 0; p < encoding->infos().size(); ++p) given.push_back(!encoding->parameter(p).is_none());
+    for (std::size_t p = 0; p < encoding->infos().size(); ++p) given.push_back(encoding->reads(p));
     plan.encodings.push_back({encoding, std::move(given)});
   }
   plans().add(text, std::move(plan));
@@ -129,7 +129,7 @@ void bind_jax(nb::module_& m) {
       "_jax_parameters",
       [](const Encoding& encoding) {
         nb::list all;
-        for (const ParameterInfo& info : encoding.infos()) {
+        for (const ArrayInfo& info : encoding.infos()) {
           all.append(nb::make_tuple(info.name, info.fewest == 0 ? info.rank : info.fewest, info.rank));
         }
         return all;

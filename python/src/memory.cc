@@ -6,7 +6,7 @@
 #include <optional>
 #include <string_view>
 
-#include "specs.hpp"
+#include "members.hpp"
 
 namespace bearing::python {
 

@@ -9,8 +9,7 @@
 
 #include "arrays.hpp"
 #include "bind.hpp"
-#include "encodings.hpp"
-#include "specs.hpp"
+#include "members.hpp"
 
 namespace bearing::python {
 
@@ -94,13 +93,8 @@ NB_MODULE(_core, m) {
   prepare_arrays();
   bind_errors(m);
   bind_target(m);
-  bind_encoding(m);
+  bind_described(m);
   bind_rope(m);
-  bind_inputs(m);
-  bind_biases(m);
-  bind_vision(m);
-  bind_relations(m);
-  bind_rows(m);
   bind_row_calls(m);
   bind_scores(m);
   bind_attention(m);

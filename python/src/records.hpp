@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "specs.hpp"
+#include "members.hpp"
 
 // Results as Python sees them: objects with read-only members, that print themselves, compare, and become
 // dictionaries. Unlike specs they are never made from Python, nor from a pickle, but for those that say how.

@@ -76,6 +76,9 @@ struct XposTables {
 /// length.
 RopeFrequencies frequencies_of(nb::handle from, const Argument& argument);
 
+/// One of RoPE's scalings.
+RopeScaling scaling_of(nb::handle from, const char* function);
+
 /// The rotary encoding of a model's file: of the layer, or of all layers that have one, which must then be the same.
 Rope rope_from_config(nb::handle config, std::optional<Index> layer);
 

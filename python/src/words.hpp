@@ -4,7 +4,7 @@
 #include <bearing/encodings/rope.hpp>
 #include <bearing/encodings/sinusoidal.hpp>
 
-#include "specs.hpp"
+#include "members.hpp"
 
 // Words of enumerations that several sources share.
 

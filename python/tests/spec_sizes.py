@@ -195,6 +195,16 @@ def of_xpos(rope: b.Rope) -> Uses:
 CASES: list[tuple[Any, Callable[[Any], Uses]]] = [
     (b.T5(direction="causal"), of_t5),
     (b.T5(direction="bidirectional"), of_t5),
+    (b.T5Axis(direction="causal", axis=1),
+     lambda spec: iter([lambda: attended(b.T5AxisBias(spec, zeros(32, HEADS)), PLACES)])),
+    (b.GatedT5(buckets=32, direction="bidirectional"),
+     lambda spec: iter([lambda: attended(b.GatedT5Bias(spec, zeros(32, HEADS), zeros(1, HEADS, TIME)))])),
+    (b.BucketDifference(clip=2), lambda spec: iter([lambda: attended(
+        b.BucketBias(spec, zeros(6, HEADS), q_attribute=[[0, 1, 2]], k_attribute=[[0, 1, 2]]))])),
+    (b.Fourier(axes=2, frequencies=4, unit="turns", layout="sines_first"),
+     lambda spec: iter([lambda: added(b.FourierInputs(spec, zeros(4, 2)), PLACES)])),
+    (b.GivenAngles(head_dim=DIM, rotary_dim=DIM, pairing="half"),
+     lambda spec: iter([lambda: attended(b.AngleRows(spec, zeros(1, HEADS, TIME, DIM // 2)))])),
     (b.Fire(mlp_width=3), of_fire),
     (b.Sandwich(heads=HEADS, dim=DIM), of_sandwich),
     (b.Swin(height=3, width=2), of_swin),

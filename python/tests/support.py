@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -96,9 +97,16 @@ def examples(rng: np.random.Generator) -> dict[str, Example]:
             b.Tupe(rel_pos_bins=8, max_rel_pos=6), draw(HEADS, K_LEN + 1, 3), draw(HEADS, K_LEN + 1, 3), draw(9, HEADS)
         ),
         "CopeTerm": b.CopeTerm(b.Cope(max_pos=3), draw(HEADS, 3, DIM)),
+        "GatedT5Bias": b.GatedT5Bias(
+            b.GatedT5(buckets=8, max_distance=6, direction="bidirectional"), draw(8, HEADS), draw(BATCH, HEADS, Q_LEN)
+        ),
+        "BucketBias": b.BucketBias(table=draw(3, HEADS), index=rng.integers(-1, 3, (1, 1, Q_LEN, K_LEN))),
     }
     vision = {
         "SwinBias": b.SwinBias(b.Swin(height=3, width=2), draw(15, HEADS)),
+        "T5AxisBias": b.T5AxisBias(
+            b.T5Axis(buckets=8, max_distance=6, direction="bidirectional", axis=1), draw(8, HEADS)
+        ),
         "SamTerm": b.SamTerm(b.Sam(height=3, width=2), draw(5, DIM), draw(3, DIM)),
     }
     flat_rows = {
@@ -131,6 +139,9 @@ def examples(rng: np.random.Generator) -> dict[str, Example]:
     plane_inputs = {
         "Sinusoidal2dInputs": b.Sinusoidal2dInputs(b.Sinusoidal2d.detr(DIM)),
         "Cape2dInputs": b.Cape2dInputs(b.Cape2d(dim=DIM)),
+        "FourierInputs": b.FourierInputs(
+            b.Fourier(axes=2, frequencies=DIM // 2, unit="radians", layout="sines_first"), draw(DIM // 2, 2)
+        ),
     }
     return (
         {name: Example(one, "scores") for name, one in score.items()}
@@ -140,6 +151,27 @@ def examples(rng: np.random.Generator) -> dict[str, Example]:
         | {name: Example(one, "inputs") for name, one in inputs.items()}
         | {name: Example(one, "inputs", **two_rows) for name, one in plane_inputs.items()}
     )
+
+
+def made(kind: type) -> Any:
+    """A spec with its defaults, and with something where a member must be given."""
+    asked = inspect.signature(kind).parameters.values()
+    return kind(**{one.name: _value(one.annotation.split(" | ")[0]) for one in asked if one.default is one.empty})
+
+
+def _value(annotation: str) -> Any:
+    """Of a type, as a signature has it."""
+    if annotation.startswith("Literal["):
+        return annotation.removeprefix("Literal[").split(",")[0].strip("]' ")
+    if hasattr(bearing, annotation):
+        return made(getattr(bearing, annotation))
+    return {"int": 4, "float": 1.5, "bool": False, "str": "x", "Sequence[float]": [0.5, 0.25]}[annotation]
+
+
+def described_specs() -> list[type]:
+    """Every class of specs."""
+    found = [one for one in vars(bearing).values() if isinstance(one, type) and issubclass(one, bearing.Spec)]
+    return [one for one in found if one is not bearing.Spec]
 
 
 NAMES = list(examples(np.random.default_rng(0)))

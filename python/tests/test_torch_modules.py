@@ -9,7 +9,8 @@ import bearing
 import bearing.torch as bt
 import pytest
 import torch
-from torch_cases import DIM, HEADS, TIME, Case, cases, qkv
+from bearing import _core
+from torch_cases import DIM, HEADS, TIME, Case, cases, qkv, shaken
 
 CASES = cases()
 
@@ -57,11 +58,50 @@ def test_modules_can_be_copied_and_saved(case):
 def test_every_class_with_parameters_is_among_the_cases():
     modules = {name for name in bt.__all__ if isinstance(getattr(bt, name), type)} - {
         "Attention",
+        "Described",
         "Encoding",
         "Fixed",
         "MultiHeadAttention",
     }
     assert modules == {type(case.module).__name__ for case in CASES}
+
+
+def of_scores() -> list[tuple[str, str, object]]:
+    """Encodings of scores whose parameters are all learned, by name."""
+    found = []
+    for name, kind, spec in _core._named(HEADS, DIM, 4):
+        traits = _core._traits(kind)
+        learned = [one["learned"] for one in traits["parameters"].values()]
+        if traits["scores"] and learned and all(learned) and kind != "DenseBias" and name != "alibi":
+            found.append((name, kind, spec))
+    return found
+
+
+@pytest.mark.parametrize(("name", "kind", "spec"), of_scores(), ids=lambda one: str(one)[:24])
+def test_any_encoding_of_the_library_is_a_module(name, kind, spec):
+    if hasattr(spec, "first_offset"):
+        spec = spec.replace(first_offset=-3)
+    optional = {p for p, one in _core._traits(kind)["parameters"].items() if one["optional"]}
+    without = optional if kind == "TupeBias" and spec.rel_pos_bins == 0 else ()
+    sizes = {"heads": HEADS, "dim": DIM, "value_dim": DIM, "q_len": 4, "k_len": 4, "offsets": 8}
+    for parameter, one in _core._traits(kind)["parameters"].items():
+        found = zip(one["extents"], _core._extents(kind, spec, parameter, sizes), strict=True)
+        sizes |= {extent: 5 for extent, size in found if size is None and extent not in sizes}
+    module = shaken(bt.Described(kind, spec, without=without, **sizes))
+    on_grid = bearing.Specimen(name, heads=HEADS, dim=DIM, length=4).width > 0
+    at = bt.window_positions(2, 2) if on_grid else None
+    q, k, v = (torch.randn(2, HEADS, 4, DIM, dtype=torch.float64) for _ in range(3))
+    bt.attention(q, k, v, module, mask="causal", q_positions=at, k_positions=at).square().sum().backward()
+    for parameter in module.parameters():
+        assert torch.isfinite(parameter.grad).all()
+    again = bt.Described(kind, spec, without=without, **sizes).double()
+    again.load_state_dict(module.state_dict())
+    assert all(torch.equal(a, b) for a, b in zip(module.parameters(), again.parameters(), strict=True))
+
+
+def test_a_described_module_asks_for_the_sizes_that_it_needs():
+    with pytest.raises(TypeError, match=r"^\[KerpleBias\] heads: must be given, as r1 has that extent$"):
+        bt.Described("KerpleBias", bearing.Kerple(form="power"))
 
 
 def test_a_module_says_what_it_is():

@@ -187,10 +187,10 @@ namespace {
 constexpr const char* function_name = "[swin_v2_table] ";
 
 template <class A>
-SwinV2Network<A> network_of(const Tensor& w1, const Tensor& b1, const Tensor& w2) {
-  return {{describe::view_of<A, 2>("[swin_v2_table] w1", w1)},
-          {describe::view_of<A, 1>("[swin_v2_table] b1", b1)},
-          {describe::view_of<A, 2>("[swin_v2_table] w2", w2)}};
+SwinV2Network<A> network_of(const std::string& function, const Tensor& w1, const Tensor& b1, const Tensor& w2) {
+  return {{describe::view_of<A, 2>((function + " w1").c_str(), w1)},
+          {describe::view_of<A, 1>((function + " b1").c_str(), b1)},
+          {describe::view_of<A, 2>((function + " w2").c_str(), w2)}};
 }
 
 /// 0 for a window that has no table: swin_v2_table() says so.
@@ -204,7 +204,7 @@ Index rows_of(const Swin& window) {
 
 Tensor table_of(const SwinV2& spec, const Tensor& w1, const Tensor& b1, const Tensor& w2) {
   return describe::in_arithmetic_of("[swin_v2_table] w1", w1, [&]<class A>() {
-    const SwinV2Network<A> network = network_of<A>(w1, b1, w2);
+    const SwinV2Network<A> network = network_of<A>("[swin_v2_table]", w1, b1, w2);
     describe::NewTensor<A, 2> table({rows_of(spec.window), network.w2.value.shape[0]});
     swin_v2_table<A>(spec, network, table.view);
     return table.tensor;
@@ -213,7 +213,7 @@ Tensor table_of(const SwinV2& spec, const Tensor& w1, const Tensor& b1, const Te
 
 Value table_gradients(const SwinV2& spec, const Tensor& w1, const Tensor& b1, const Tensor& w2, const Tensor& d_table) {
   return describe::in_arithmetic_of("[swin_v2_table_backward] w1", w1, [&]<class A>() -> Value {
-    SwinV2Network<A> network = network_of<A>(w1, b1, w2);
+    SwinV2Network<A> network = network_of<A>("[swin_v2_table_backward]", w1, b1, w2);
     describe::NewTensor<A, 2> d_w1(network.w1.value.shape), d_w2(network.w2.value.shape);
     describe::NewTensor<A, 1> d_b1(network.b1.value.shape);
     network.w1.grad = d_w1.view, network.b1.grad = d_b1.view, network.w2.grad = d_w2.view;

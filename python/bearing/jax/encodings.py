@@ -64,7 +64,7 @@ def arithmetic_of(dtype: Any) -> Any:
 def turned_dim(encodings: Any, dim: int) -> int:
     """How long rows of `dim` are when encodings have turned them."""
     for encoding in listed(encodings):
-        dim *= 2 if isinstance(encoding, _core.PopeRows) else 1
+        dim = _core._out_dim(type(encoding).__name__, encoding.spec, dim)
     return dim
 
 
@@ -149,23 +149,6 @@ def frequencies_text(before: _core.RopeFrequencies, after: _core.RopeFrequencies
     return text
 
 
-# Axes of parameters that go with heads (h) or the batch (b); those of others are whole wherever a call runs.
-_AXES = {
-    "AlibiBias": {"slopes": "h"},
-    "AlibiShiftedBias": {"slopes": "h"},
-    "T5Bias": {"table": ".h"},
-    "KerpleBias": {"r1": "h", "r2": "h"},
-    "FireBias": {"out_weight": "h.", "out_bias": "h"},
-    "ForgettingBias": {"log_forget": "bh."},
-    "DenseBias": {"bias": "bh.."},
-    "SwinBias": {"table": ".h"},
-    "ShawTerm": {"key": "h..", "value": "h.."},
-    "TransformerXLTerm": {"r": "h..", "u": "h.", "v": "h."},
-    "XlnetSegmentTerm": {"seg_embed": ".h.", "r_s": "h."},
-    "DebertaTerm": {"query": "h..", "key": "h.."},
-    "TupeBias": {"query": "h..", "key": "h..", "bias": ".h"},
-    "CopeTerm": {"embeddings": "h.."},
-}
 _axes_of_plans: dict[str, tuple[str, ...]] = {}
 
 
@@ -214,9 +197,15 @@ def _register(statics: tuple[Static, ...]) -> str:
     text = "[" + ", ".join(_text(static) for static in statics) + "]"
     bare = [s.kind(**dict(s.arguments), **dict.fromkeys(s.parameters, ())) for s in statics]
     _kept.append(bare)
-    _axes_of_plans[text] = tuple(_AXES.get(s.kind.__name__, {}).get(name, "") for s in statics for name in s.parameters)
+    _axes_of_plans[text] = tuple(_axes_of(s.kind.__name__, name) for s in statics for name in s.parameters)
     _core._jax_add_encodings(text, bare)
     return text
+
+
+def _axes_of(kind: str, parameter: str) -> str:
+    """Axes that go with heads (h) or the batch (b); others are whole wherever a call runs."""
+    letters = {"heads": "h", "batch": "b"}
+    return "".join([letters.get(name, ".") for name in _core._traits(kind)["parameters"][parameter]["extents"]])
 
 
 def _text(static: Static) -> str:

@@ -17,6 +17,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from .attention import Attention, Fixed, MultiHeadAttention
+from .base import Described
 from .biases import Alibi, Fire, Forgetting, Kerple, Swin, SwinV2, T5Bias, window_positions
 from .encoding import Encoding, encoding_of
 from .flex import ScoreMod, score_mod
@@ -38,6 +39,7 @@ __all__ = [
     "CirculantString",
     "Cope",
     "Deberta",
+    "Described",
     "Encoding",
     "Fire",
     "Fixed",

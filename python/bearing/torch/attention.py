@@ -120,9 +120,8 @@ def _module_of(encoding: EncodingLike) -> nn.Module:
         raise TypeError(
             f"[Attention] encodings: must be modules of bearing.torch or encodings of bearing, got {encoding}"
         )
-    needed = [
-        p.name for p in inspect.signature(encoding.encoding).parameters.values() if p.default is inspect.Parameter.empty
-    ]
+    asked = inspect.signature(encoding.encoding).parameters.values()
+    needed = [p.name for p in asked if p.default is p.empty and p.kind is not p.VAR_KEYWORD]
     if needed:
         kind = type(encoding).__name__
         raise TypeError(

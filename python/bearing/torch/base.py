@@ -8,7 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from .encoding import Encoding, form_of, spec_of
+from .. import _core
+from .encoding import Encoding, form_of, spec_of, traits_of
 from .functional import Positions, bias_matrix
 
 
@@ -37,6 +38,76 @@ class EncodingModule(nn.Module):
     def extra_repr(self) -> str:
         spec = self.spec
         return "" if spec is None else repr(spec)
+
+
+class Described(EncodingModule):
+    """Any encoding of the library as a module, made from what the library says of it.
+
+        kerple = bt.Described("KerpleBias", bearing.Kerple(form="power"), heads=8)
+
+    Parameters have the encoding's names and extents, and start as its authors have it, from numbers that
+    ``torch.manual_seed`` rules. sizes: extents that the spec does not tell (heads, dim, sets, ...); a first axis that
+    may be left out is, if its size is not given. without: parameters to leave out; settings: what the encoding takes
+    beside them. What a model computes for each call is given to ``encoding(name=tensor)``.
+    """
+
+    def __init__(
+        self,
+        kind: str,
+        spec: Any = None,
+        *,
+        without: Sequence[str] = (),
+        settings: dict[str, Any] | None = None,
+        **sizes: int,
+    ) -> None:
+        traits = traits_of(kind)
+        names = [name for name in traits["parameters"] if name not in without]
+        # Heads share one set of parameters each, until encoding() is told of more heads than sets.
+        shared = {"group": 1} if traits["grouped"] else {}
+        super().__init__(kind, spec, names, **shared, **(settings or {}))
+        self.kind, self._names = kind, tuple(names)
+        for name in without:
+            self.register_parameter(name, None)
+        for name in names:
+            if traits["parameters"][name]["learned"]:
+                self.register_parameter(name, empty(*_shape(kind, spec, name, sizes)))
+        Described.reset_parameters(self)
+
+    @torch.no_grad()
+    def reset_parameters(self) -> None:
+        for name in self._names:
+            parameter = getattr(self, name, None)
+            if parameter is not None:
+                seed = int(torch.randint(2**62, (), device="cpu"))
+                parameter.copy_(torch.as_tensor(_core._start(self.kind, self.spec, name, list(parameter.shape), seed)))
+
+    def encoding(self, **given: Tensor) -> Encoding:
+        """``given``: what the model computes for this call, by name."""
+        for name in self._names:
+            if name not in given and not hasattr(self, name):
+                raise TypeError(f"[{self.kind}] {name}: must be given to encoding(), as it is computed for each call")
+        return Encoding(self.form, tuple(given[n] if n in given else getattr(self, n) for n in self._names))
+
+
+def _shape(kind: str, spec: Any, parameter: str, sizes: dict[str, int]) -> list[int]:
+    """The extents of a parameter, without the first axis where it may be left out and nobody gives its size."""
+    shape: list[int] = []
+    known = {name: size for name, size in sizes.items() if name in _SIZES}
+    of = traits_of(kind)["parameters"][parameter]
+    found = _core._extents(kind, spec, parameter, known)
+    for name, or_one, size in zip(of["extents"], of["or_one"], found, strict=True):
+        size = sizes.get(name, size)
+        if size is None and or_one:
+            if shape:
+                shape.append(1)
+        elif size is None:
+            raise TypeError(f"[{kind}] {name}: must be given, as {parameter} has that extent")
+        else:
+            shape.append(size)
+    return shape
+
+
+_SIZES = ("batch", "heads", "kv_heads", "q_len", "k_len", "dim", "value_dim", "length")
 
 
 class Bias(EncodingModule):

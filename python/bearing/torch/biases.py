@@ -9,11 +9,11 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from .. import _core
-from .base import Bias, EncodingModule, Weights, empty, normal
+from .base import Bias, Described, EncodingModule, Weights, empty, normal
 from .encoding import Encoding
 
 
-class T5Bias(Bias):
+class T5Bias(Described, Bias):
     """T5's bias: ``table[bucket(n - m), h]``, table [buckets, heads].
 
     Starts as in Hugging Face's T5: normal, of standard deviation d_model^-1/2; without d_model at 0. T5 does not divide
@@ -24,19 +24,15 @@ class T5Bias(Bias):
     """
 
     def __init__(self, spec: _core.T5, heads: int, d_model: int | None = None) -> None:
-        super().__init__("T5Bias", spec, ["table"])
+        super().__init__("T5Bias", spec, heads=heads)
         self.heads, self.d_model = heads, d_model
-        self.table = empty(spec.buckets, heads)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
         normal(self.table, std=0 if self.d_model is None else self.d_model**-0.5)
 
-    def encoding(self) -> Encoding:
-        return Encoding(self.form, (self.table,))
 
-
-class Alibi(Bias):
+class Alibi(Described, Bias):
     """ALiBi with learned slopes [heads], which start at the published ones.
 
     ``s_ij <- s_ij - slope_h |n - m|``; form "causal": keys after the query get 0. For slopes that are not learned give
@@ -46,20 +42,11 @@ class Alibi(Bias):
     """
 
     def __init__(self, heads: int, form: str = "symmetric") -> None:
-        super().__init__("AlibiBias", None, ["slopes"], form=form)
+        super().__init__("AlibiBias", heads=heads, settings={"form": form})
         self.heads = heads
-        self.slopes = empty(heads)
-        self.reset_parameters()
-
-    @torch.no_grad()
-    def reset_parameters(self) -> None:
-        self.slopes.copy_(torch.tensor(_core.Alibi.published(self.heads).slopes))
-
-    def encoding(self) -> Encoding:
-        return Encoding(self.form, (self.slopes,))
 
 
-class Kerple(Bias):
+class Kerple(Described, Bias):
     """KERPLE's kernels, with r1 and r2 [heads].
 
     Starts as in the authors' code: r1 uniform in [0, 2), r2 in [0, 1) for the logarithmic kernel; for the power the
@@ -70,26 +57,15 @@ class Kerple(Bias):
     """
 
     def __init__(self, spec: _core.Kerple, heads: int) -> None:
-        super().__init__("KerpleBias", spec, ["r1", "r2"])
+        super().__init__("KerpleBias", spec, heads=heads)
         self.heads = heads
-        self.power = spec.form == "power"
-        self.most = (math.inf, _core.Kerple.most_power if self.power else math.inf)
-        self.r1, self.r2 = empty(heads), empty(heads)
-        self.reset_parameters()
-
-    def reset_parameters(self) -> None:
-        nn.init.uniform_(self.r1, 0, 1 if self.power else 2)
-        nn.init.uniform_(self.r2, 0, 2 if self.power else 1)
-        self.clamp()
+        self.most = (math.inf, _core.Kerple.most_power if spec.form == "power" else math.inf)
 
     @torch.no_grad()
     def clamp(self) -> None:
         """Holds the parameters where the kernel is positive definite."""
         for parameter, most in zip((self.r1, self.r2), self.most, strict=True):
             parameter.clamp_(_core.Kerple.least, most)
-
-    def encoding(self) -> Encoding:
-        return Encoding(self.form, (self.r1, self.r2))
 
 
 class Fire(Bias):
@@ -120,7 +96,7 @@ class Fire(Bias):
         )
 
 
-class Swin(Bias):
+class Swin(Described, Bias):
     """Swin's bias by displacement in a window, and BEiT's: table [spec.rows(), heads].
 
     Positions [2, batch, time], y then x: :func:`window_positions`. Starts as in Swin: normal, of standard deviation
@@ -130,16 +106,8 @@ class Swin(Bias):
     """
 
     def __init__(self, spec: _core.Swin, heads: int) -> None:
-        super().__init__("SwinBias", spec, ["table"])
+        super().__init__("SwinBias", spec, heads=heads)
         self.heads = heads
-        self.table = empty(spec.rows(), heads)
-        self.reset_parameters()
-
-    def reset_parameters(self) -> None:
-        nn.init.trunc_normal_(self.table, std=0.02)
-
-    def encoding(self) -> Encoding:
-        return Encoding(self.form, (self.table,))
 
 
 class SwinV2(Bias):

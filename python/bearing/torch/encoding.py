@@ -41,9 +41,38 @@ def form_of(kind: str, spec: Any = None, tensors: Sequence[str] = (), **settings
     return json.dumps(members | ({} if spec is None else {"spec": spec.to_dict()}))
 
 
+@torch.compiler.assume_constant_result
+def grouped(form: str, group: int) -> str:
+    """The form for heads of which `group` share a set of parameters; as it is for an encoding without such sets."""
+    return _grouped(form, group)
+
+
+@functools.lru_cache(maxsize=256)
+def _grouped(form: str, group: int) -> str:
+    members = json.loads(form)
+    if "group" not in members["settings"]:
+        return form
+    members["settings"]["group"] = group
+    return json.dumps(members)
+
+
 def spec_of(form: str) -> Any:
     """The spec in a form, or None."""
     return _spec(json.loads(form).get("spec"))
+
+
+@functools.cache
+def traits_of(kind: str) -> dict[str, Any]:
+    """What the library says of an encoding."""
+    return _core._traits(kind)
+
+
+def turned_dim(forms: str, dim: int) -> int:
+    """How long rows of `dim` are when the encodings of a call have turned them."""
+    for form in json.loads(forms):
+        if traits_of(form["kind"])["changes_dim"]:
+            dim = _core._out_dim(form["kind"], _spec(form.get("spec")), int(dim))
+    return dim
 
 
 def encoding_of(encoding: EncodingLike) -> Encoding:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import torch
 from torch import Tensor
 
 from .. import _core
-from .base import EncodingModule, empty, normal
-from .encoding import Encoding
+from .base import Described
 from .functional import Positions, add
 
 
-class Input(EncodingModule):
+class Input(Described):
     """An encoding of the input."""
 
     def forward(self, x: Tensor, positions: Positions = None) -> Tensor:
@@ -29,19 +27,7 @@ class LearnedPositions(Input):
     """
 
     def __init__(self, spec: _core.Learned) -> None:
-        super().__init__("LearnedInputs", spec, ["table"])
-        self.table = empty(spec.rows(), spec.dim)
-        self.reset_parameters()
-
-    @torch.no_grad()
-    def reset_parameters(self) -> None:
-        normal(self.table)
-        padding = self.spec.padding_row
-        if padding is not None:
-            self.table[padding] = 0
-
-    def encoding(self) -> Encoding:
-        return Encoding(self.form, (self.table,))
+        super().__init__("LearnedInputs", spec)
 
 
 class Sinusoidal(Input):
@@ -53,18 +39,5 @@ class Sinusoidal(Input):
     """
 
     def __init__(self, spec: _core.Sinusoidal, *, learn_scale: bool = False, learn_frequencies: bool = False) -> None:
-        names = [name for name, wanted in (("scale", learn_scale), ("frequencies", learn_frequencies)) if wanted]
-        super().__init__("SinusoidalInputs", spec, names)
-        self.scale = empty(1) if learn_scale else None
-        self.frequencies = empty(len(_core.sinusoidal_frequencies(spec))) if learn_frequencies else None
-        self.reset_parameters()
-
-    @torch.no_grad()
-    def reset_parameters(self) -> None:
-        if self.scale is not None:
-            self.scale.fill_(self.spec.dim**-0.5)
-        if self.frequencies is not None:
-            self.frequencies.copy_(torch.tensor(list(_core.sinusoidal_frequencies(self.spec))))
-
-    def encoding(self) -> Encoding:
-        return Encoding(self.form, tuple(p for p in (self.scale, self.frequencies) if p is not None))
+        wanted = {"scale": learn_scale, "frequencies": learn_frequencies}
+        super().__init__("SinusoidalInputs", spec, without=[name for name, one in wanted.items() if not one])

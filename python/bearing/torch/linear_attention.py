@@ -10,7 +10,7 @@ from torch import Tensor
 
 from .. import _core
 from .dispatch import Op, needs_op, op
-from .encoding import Encodings, build, encodings_of, forms_of, gradients, tensors_of
+from .encoding import Encodings, build, encodings_of, forms_of, gradients, tensors_of, turned_dim
 from .functional import Layout, Mask, Positions, _autocast, _batch, positions_of
 from .ops import _at, _like, _optional, _plain, _spread, arithmetic_of
 
@@ -144,11 +144,10 @@ def _(q, k, v, parameters, s, z, q_positions, k_positions, encodings, mask, feat
     heads_axis = -2 if layout == "bthd" else -3
     heads = k.shape[0] if k.dim() == 4 else 1, k.shape[heads_axis] if k.dim() > 2 else 1
     dim = k.shape[-1]
-    rows_dim = dim * 2 ** encodings.count('"kind": "PopeRows"')  # which have two numbers for one
     arithmetic = arithmetic_of(q.dtype)
     return (
         q.new_empty((*q.shape[:-1], v.shape[-1])),
-        q.new_empty((*heads, rows_dim, v.shape[-1]), dtype=arithmetic),
+        q.new_empty((*heads, turned_dim(encodings, dim), v.shape[-1]), dtype=arithmetic),
         q.new_empty((*heads, dim), dtype=arithmetic),
     )
 

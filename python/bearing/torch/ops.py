@@ -16,7 +16,7 @@ from torch import Tensor
 
 from .. import _core
 from .dispatch import Op, op
-from .encoding import build, gradients, table_of, table_of_numbers
+from .encoding import build, gradients, table_of, table_of_numbers, turned_dim
 
 # ruff: noqa: UP045  (torch.library reads annotations at run time: Optional[Tensor] on every Python)
 
@@ -292,13 +292,9 @@ def turn(
     return _core.turn(one, x.detach(), _at(positions, first), side=side, layout=layout, threads=torch.get_num_threads())
 
 
-def _out_dim(encoding: str, dim: int) -> int:
-    return 2 * dim if '"kind": "PopeRows"' in encoding else dim
-
-
 @turn.register_fake
 def _(x, parameters, positions, first, encoding, side, layout):
-    return x.new_empty((*x.shape[:3], _out_dim(encoding, x.shape[3])))
+    return x.new_empty((*x.shape[:3], turned_dim(encoding, x.shape[3])))
 
 
 @op("turn_backward")

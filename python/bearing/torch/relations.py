@@ -6,11 +6,11 @@ import torch
 from torch import Tensor, nn
 
 from .. import _core
-from .base import Bias, EncodingModule, empty, normal
+from .base import Bias, Described, EncodingModule, empty, normal
 from .encoding import Encoding
 
 
-class Shaw(EncodingModule):
+class Shaw(Described):
     """Relative position representations: a vector for each clipped distance, added to keys and to values.
 
     key, value [2 clip + 1, dim], shared by all heads. They start Glorot-uniform, as in Tensor2Tensor. value_dim: of the
@@ -20,21 +20,11 @@ class Shaw(EncodingModule):
     """
 
     def __init__(self, spec: _core.Shaw, dim: int, value_dim: int | None = None, values: bool = True) -> None:
-        super().__init__("ShawTerm", spec, ["key", "value"] if values else ["key"])
-        self.key = empty(spec.rows(), dim)
-        self.value = empty(spec.rows(), value_dim or dim) if values else None
-        self.reset_parameters()
-
-    def reset_parameters(self) -> None:
-        nn.init.xavier_uniform_(self.key)
-        if self.value is not None:
-            nn.init.xavier_uniform_(self.value)
-
-    def encoding(self) -> Encoding:
-        return Encoding(self.form, (self.key,) if self.value is None else (self.key, self.value))
+        without = () if values else ("value",)
+        super().__init__("ShawTerm", spec, without=without, dim=dim, value_dim=value_dim or dim)
 
 
-class BertRelative(EncodingModule):
+class BertRelative(Described):
     """BERT's and Wav2Vec2-BERT's vectors by distance: table [spec.rows(), dim], shared by all heads.
 
     Starts normal, of standard deviation 0.02 (initializer_range).
@@ -43,15 +33,7 @@ class BertRelative(EncodingModule):
     """
 
     def __init__(self, spec: _core.BertRelative | _core.Wav2Vec2BertRelative, dim: int) -> None:
-        super().__init__("BertRelativeTerm", spec, ["table"])
-        self.table = empty(spec.rows(), dim)
-        self.reset_parameters()
-
-    def reset_parameters(self) -> None:
-        normal(self.table)
-
-    def encoding(self) -> Encoding:
-        return Encoding(self.form, (self.table,))
+        super().__init__("BertRelativeTerm", spec, dim=dim)
 
 
 class TransformerXL(EncodingModule):
@@ -97,7 +79,7 @@ def _offset_sinusoids(spec: _core.TransformerXL, d_model: int, offsets: int, bas
     return torch.cat([angles.sin(), angles.cos()], dim=1)
 
 
-class XlnetSegments(EncodingModule):
+class XlnetSegments(Described):
     """XLNet's term by segment: ``scale (q_i + r_s) seg_embed[0 if i and j are of the same segment, else 1]``.
 
     seg_embed [2, heads, dim], r_s [heads, dim]; ``encoding(q_segments, k_segments)`` of whole numbers [batch, tokens].
@@ -107,16 +89,10 @@ class XlnetSegments(EncodingModule):
     """
 
     def __init__(self, heads: int, dim: int) -> None:
-        super().__init__("XlnetSegmentTerm", None, ["seg_embed", "r_s", "q_segments", "k_segments"])
-        self.seg_embed = empty(2, heads, dim)
-        self.r_s = empty(heads, dim)
-        self.reset_parameters()
-
-    def reset_parameters(self) -> None:
-        normal(self.seg_embed, self.r_s)
+        super().__init__("XlnetSegmentTerm", heads=heads, dim=dim)
 
     def encoding(self, q_segments: Tensor, k_segments: Tensor) -> Encoding:
-        return Encoding(self.form, (self.seg_embed, self.r_s, q_segments.long(), k_segments.long()))
+        return super().encoding(q_segments=q_segments.long(), k_segments=k_segments.long())
 
 
 class Deberta(EncodingModule):
@@ -179,7 +155,7 @@ class Tupe(Bias):
         return Encoding(self.form, tables if self.bias is None else (*tables, self.bias))
 
 
-class Cope(EncodingModule):
+class Cope(Described):
     """CoPE: a position counts those tokens that the query cares to count. embeddings [1, max_pos, dim], for all heads.
 
     Starts at 0, as in the paper's code.
@@ -188,18 +164,10 @@ class Cope(EncodingModule):
     """
 
     def __init__(self, spec: _core.Cope, dim: int, heads: int = 1) -> None:
-        super().__init__("CopeTerm", spec, ["embeddings"])
-        self.embeddings = empty(heads, spec.max_pos, dim)
-        self.reset_parameters()
-
-    def reset_parameters(self) -> None:
-        nn.init.zeros_(self.embeddings)
-
-    def encoding(self) -> Encoding:
-        return Encoding(self.form, (self.embeddings,))
+        super().__init__("CopeTerm", spec, heads=heads, dim=dim)
 
 
-class Sam(EncodingModule):
+class Sam(Described):
     """Decomposed relative positions of Segment Anything: height_table [2 height - 1, dim], width_table alike.
 
     Positions [2, batch, time], y then x: :func:`bearing.torch.window_positions`. Starts at 0, as in the authors' code.
@@ -208,17 +176,7 @@ class Sam(EncodingModule):
     """
 
     def __init__(self, spec: _core.Sam, dim: int) -> None:
-        super().__init__("SamTerm", spec, ["height_table", "width_table"])
-        self.height_table = empty(2 * spec.height - 1, dim)
-        self.width_table = empty(2 * spec.width - 1, dim)
-        self.reset_parameters()
-
-    def reset_parameters(self) -> None:
-        nn.init.zeros_(self.height_table)
-        nn.init.zeros_(self.width_table)
-
-    def encoding(self) -> Encoding:
-        return Encoding(self.form, (self.height_table, self.width_table))
+        super().__init__("SamTerm", spec, dim=dim)
 
 
 def _reset(*projections: nn.Linear | None) -> None:

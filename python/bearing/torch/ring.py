@@ -21,13 +21,10 @@ from torch.fx.experimental.proxy_tensor import get_proxy_mode
 
 from .. import _core
 from .dispatch import is_transformed
-from .encoding import Encodings, build, encodings_of, forms_of, gradients, tensors_of
+from .encoding import Encodings, build, encodings_of, forms_of, gradients, tensors_of, traits_of
 from .functional import Layout, Positions, _autocast, positions_of
 from .ops import _plain, _spread, arithmetic_of
 from .ring_group import Extent, Pending, Refused, Ring, Shard
-
-# These look at a token's place in its tensor, or at all keys at once: a part of the keys does not tell them enough.
-by_index = ("CopeTerm", "DenseBias", "ForgettingBias", "XlnetSegmentTerm")
 
 # Tags of messages; tensors of one message count up from them.
 _keys_tag, _sums_tag, _home_tag = 0, 10, 20
@@ -260,10 +257,10 @@ def _prepare(
             raise TypeError(f"[ring_attention] {name}: must be {q.dtype}, as q, got {x.dtype}")
     given = encodings_of(encodings)
     for one in given:
-        if json.loads(one.form)["kind"] in by_index:
-            raise ValueError(
-                f"[ring_attention] encodings: must go by position, got {json.loads(one.form)['kind']}, which counts tokens"
-            )
+        kind = json.loads(one.form)["kind"]
+        # A part of the keys does not tell enough of a token's place in its tensor, nor of all keys at once.
+        if traits_of(kind)["by_index"] or traits_of(kind)["whole_rows"]:
+            raise ValueError(f"[ring_attention] encodings: must go by position, got {kind}, which counts tokens")
     arithmetic, time = arithmetic_of(q.dtype), 1 if layout == "bthd" else 2
     if out_dtype not in (None, q.dtype, arithmetic):
         raise TypeError(

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor, nn
 
 from .. import _core
-from .base import EncodingModule, empty
-from .encoding import Encoding, form_of, spec_of_table, table_form
+from .base import Described
+from .encoding import Encoding, form_of, grouped, spec_of_table, table_form
 from .functional import Layout, Positions, rotate, turn
 
 
@@ -62,22 +62,20 @@ class Rope(nn.Module):
         return repr(self.spec)
 
 
-class Rows(EncodingModule):
+class Rows(Described):
     """An encoding of rows with parameters: ``sets`` of them, shared evenly by the heads.
 
     With grouped queries there are as many sets as key heads, or fewer.
     """
 
-    sets: int
-
-    def parameters_of(self) -> tuple[Tensor, ...]:
-        """The tensors of the encoding, in the form's order."""
-        raise NotImplementedError
+    def __init__(self, kind: str, spec: Any, sets: int, **settings: Any) -> None:
+        super().__init__(kind, spec, settings=settings, sets=sets)
+        self.sets = sets
 
     def encoding(self, heads: int | None = None) -> Encoding:
         """For that many heads: as many as there are sets if it is left out."""
-        group = 1 if heads is None else heads // self.sets
-        return Encoding(self.form.replace('"group": 1', f'"group": {group}'), self.parameters_of())
+        one = super().encoding()
+        return one if heads is None else Encoding(grouped(one.form, int(heads // self.sets)), one.tensors)
 
     def forward(
         self,
@@ -105,11 +103,7 @@ class Xpos(Rows):
     """
 
     def __init__(self, spec: _core.Xpos, length: int = 2048) -> None:
-        super().__init__("XposRows", spec, length=length)
-        self.sets = 1
-
-    def parameters_of(self) -> tuple[Tensor, ...]:
-        return ()
+        super().__init__("XposRows", spec, 1, length=length)
 
 
 class RopeMixed(Rows):
@@ -122,17 +116,14 @@ class RopeMixed(Rows):
     """
 
     def __init__(self, spec: _core.RopeMixed, heads: int, base: float = 10.0) -> None:
-        super().__init__("RopeMixedRows", spec, ["frequencies"], group=1)
-        self.sets, self.base = heads, base
-        self.frequencies = empty(spec.axes, heads, spec.head_dim // 2)
-        self.reset_parameters()
+        super().__init__("RopeMixedRows", spec, heads)
+        self.base = base
+        if base != 10.0:
+            self.reset_parameters()
 
     @torch.no_grad()
     def reset_parameters(self) -> None:
         self.frequencies.copy_(_mixed_frequencies(self.spec, self.sets, self.base))
-
-    def parameters_of(self) -> tuple[Tensor, ...]:
-        return (self.frequencies,)
 
 
 def _mixed_frequencies(spec: _core.RopeMixed, heads: int, base: float) -> Tensor:
@@ -151,20 +142,15 @@ class CayleyString(Rows):
     """
 
     def __init__(self, spec: _core.CayleyString, heads: int, base: float = 10.0) -> None:
-        super().__init__("CayleyStringRows", spec, ["frequencies", "skew"], group=1)
-        self.sets, self.base = heads, base
-        dim = spec.rope.head_dim
-        self.frequencies = empty(spec.rope.axes, heads, dim // 2)
-        self.skew = empty(heads, dim * (dim - 1) // 2)
-        self.reset_parameters()
+        super().__init__("CayleyStringRows", spec, heads)
+        self.base = base
+        if base != 10.0:
+            self.reset_parameters()
 
     @torch.no_grad()
     def reset_parameters(self) -> None:
         self.frequencies.copy_(_mixed_frequencies(self.spec.rope, self.sets, self.base))
         self.skew.zero_()
-
-    def parameters_of(self) -> tuple[Tensor, ...]:
-        return self.frequencies, self.skew
 
 
 class CirculantString(Rows):
@@ -174,17 +160,12 @@ class CirculantString(Rows):
     """
 
     def __init__(self, spec: _core.CirculantString, heads: int, std: float = 0.02) -> None:
-        super().__init__("CirculantStringRows", spec, ["c"], group=1)
-        self.sets = heads
+        super().__init__("CirculantStringRows", spec, heads)
         self.std = std
-        self.c = empty(spec.axes, heads, spec.head_dim)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
         nn.init.normal_(self.c, 0, self.std)
-
-    def parameters_of(self) -> tuple[Tensor, ...]:
-        return (self.c,)
 
 
 class LieRope(Rows):
@@ -194,18 +175,7 @@ class LieRope(Rows):
     """
 
     def __init__(self, spec: _core.LieRope, heads: int) -> None:
-        super().__init__("LieRopeRows", spec, ["generators"], group=1)
-        self.sets = heads
-        block = spec.block or spec.head_dim
-        shape = (heads, spec.axes, spec.head_dim // block, block * (block - 1) // 2)
-        self.generators = empty(*shape)
-        self.reset_parameters()
-
-    def reset_parameters(self) -> None:
-        nn.init.uniform_(self.generators, 0, 2 * math.pi)
-
-    def parameters_of(self) -> tuple[Tensor, ...]:
-        return (self.generators,)
+        super().__init__("LieRopeRows", spec, heads)
 
 
 class Fope(Rows):
@@ -217,11 +187,8 @@ class Fope(Rows):
     """
 
     def __init__(self, spec: _core.Fope, heads: int, gain: float = 0.3) -> None:
-        super().__init__("FopeRows", spec, ["cos", "sin"], group=1)
-        self.sets = heads
+        super().__init__("FopeRows", spec, heads)
         self.gain = gain
-        kept = len(_core.fope_frequencies(spec))
-        self.cos, self.sin = empty(heads, kept, kept), empty(heads, kept, kept)
         self.reset_parameters()
 
     @torch.no_grad()
@@ -229,9 +196,6 @@ class Fope(Rows):
         kept = self.cos.shape[-1]
         for coefficients in (self.cos, self.sin):
             coefficients.normal_(0, self.gain / math.sqrt(kept)).add_(torch.eye(kept, device=coefficients.device))
-
-    def parameters_of(self) -> tuple[Tensor, ...]:
-        return self.cos, self.sin
 
 
 class Pope(Rows):
@@ -241,13 +205,4 @@ class Pope(Rows):
     """
 
     def __init__(self, spec: _core.Pope, heads: int) -> None:
-        super().__init__("PopeRows", spec, ["offsets"], group=1)
-        self.sets = heads
-        self.offsets = empty(heads, spec.head_dim)
-        self.reset_parameters()
-
-    def reset_parameters(self) -> None:
-        nn.init.zeros_(self.offsets)
-
-    def parameters_of(self) -> tuple[Tensor, ...]:
-        return (self.offsets,)
+        super().__init__("PopeRows", spec, heads)

@@ -1,0 +1,198 @@
+#include "specs.hpp"
+
+#include <map>
+#include <stdexcept>
+
+#include "classes.hpp"
+#include "functions.hpp"
+#include "values.hpp"
+
+namespace bearing::python {
+
+namespace {
+
+struct SpecClass {
+  const RecordType* type;
+  nb::handle made;  // kept as long as the module, which is for ever
+};
+
+std::map<std::type_index, SpecClass>& classes() {
+  static auto& all = *new std::map<std::type_index, SpecClass>;
+  return all;
+}
+
+[[noreturn]] void fail(const RecordType& type, const std::string& text) {
+  throw nb::type_error(("[" + type.name + "] " + text).c_str());
+}
+
+std::string names(const RecordType& type, const char* after = "") {
+  std::string all;
+  for (const MemberInfo& one : type.members) all += (all.empty() ? "" : ", ") + one.name + after;
+  return all;
+}
+
+/// From members by name.
+Record built(const RecordType& type, const nb::dict& given) {
+  Record made = type.make();
+  std::size_t used = 0;
+  for (const MemberInfo& one : type.members) {
+    if (given.contains(one.name.c_str())) {
+      ++used;
+      made.set(one.name, value_of(given[one.name.c_str()], one.type, {type.name.c_str(), one.name.c_str()}));
+    } else if (one.required) {
+      fail(type, one.name + ": must be given, one of " + python_type(one.type) + "; a wrong guess would be silent");
+    }
+  }
+  if (used == given.size()) return made;
+  for (auto [key, unused] : given) {
+    const auto word = nb::cast<std::string>(key);
+    if (type.member(word) == nullptr) fail(type, "has no " + word + "; it has " + names(type));
+  }
+  return made;
+}
+
+nb::object member_of(const Record& record, const MemberInfo& member) { return object_of(record.get(member.name)); }
+
+std::string repr(const Record& record) {
+  std::string text = record.type().name + "(";
+  for (const MemberInfo& one : record.type().members) {
+    if (text.back() != '(') text += ", ";
+    text += one.name + "=" + nb::cast<std::string>(nb::repr(member_of(record, one)));
+  }
+  return text + ")";
+}
+
+nb::dict to_dict(const Spec& self) {
+  nb::dict all;
+  all["type"] = self.record.type().name;
+  for (const MemberInfo& one : self.record.type().members) all[one.name.c_str()] = plain(member_of(self.record, one));
+  return all;
+}
+
+Record from_dict(const RecordType& type, const nb::dict& given) {
+  nb::dict members;
+  for (auto [key, value] : given) {
+    if (nb::cast<std::string>(key) != "type") {
+      members[key] = unplain(value);
+    } else if (!value.equal(nb::str(type.name.c_str()))) {
+      throw nb::value_error(("[" + type.name + ".from_dict] type: must be '" + type.name + "', got " +
+                             nb::cast<std::string>(nb::repr(value)))
+                                .c_str());
+    }
+  }
+  return built(type, members);
+}
+
+std::string constructor_signature(const RecordType& type) {
+  std::string text = "def __init__(self";
+  if (!type.members.empty()) text += ", *";
+  for (const MemberInfo& one : type.members) {
+    const auto otherwise = one.required ? std::optional<Value>() : type.otherwise(one);
+    text += ", " + signature_of(one.name, one.type, otherwise);
+  }
+  return text + ") -> None";
+}
+
+/// What a member's type is called where it is read: sequences are held as tuples.
+std::string held(const ValueType& type) {
+  if (type.kind != Kind::list || type.items.size() > 1) return python_type(type);
+  return "tuple[" + held(type.items[0]) + ", ...]" + (type.optional ? " | None" : "");
+}
+
+void def_members(nb::handle made, const RecordType& type) {
+  for (const MemberInfo& one : type.members) {
+    def_property(
+        made, one.name.c_str(), [&one](const Spec& self) { return member_of(self.record, one); },
+        kept("def " + one.name + "(self) -> " + held(one.type)), one.text.c_str());
+  }
+  for (const ConstantInfo& one : type.constants) nb::setattr(made, one.name.c_str(), object_of(one.value));
+  for (const FunctionInfo& one : type.methods) def_function(made, one, FunctionKind::method);
+  for (const FunctionInfo& one : type.makers) def_function(made, one, FunctionKind::maker);
+}
+
+std::string doc_of(const RecordType& type) {
+  std::vector<DocumentedItem> items;
+  for (const MemberInfo& one : type.members) items.push_back({one.name, one.text});
+  for (const ConstantInfo& one : type.constants) items.push_back({one.name, one.text});
+  return with_items(type.text, items);
+}
+
+}  // namespace
+
+nb::handle class_of_records(std::type_index type) {
+  const auto found = classes().find(type);
+  if (found == classes().end()) throw std::logic_error("[bearing] spec: must be of a type that is described");
+  return found->second.made;
+}
+
+const Record* record_of(nb::handle from) {
+  return nb::isinstance<Spec>(from) ? &nb::cast<const Spec&>(from).record : nullptr;
+}
+
+nb::object spec_object(Record record) {
+  nb::object made = nb::inst_alloc(class_of_records(record.type().type));
+  new (nb::inst_ptr<Spec>(made)) Spec{std::move(record)};
+  nb::inst_mark_ready(made);
+  return made;
+}
+
+nb::object spec_object(std::type_index type, std::any value) {
+  class_of_records(type);
+  return spec_object(Record(*classes().find(type)->second.type, std::move(value)));
+}
+
+void bind_spec(nb::module_& m) {
+  nb::class_<Spec> type(m, "Spec",
+                        "What a paper or a config says of an encoding, without its numbers: an immutable value that\n"
+                        "compares, hashes, prints itself, and goes to and from dictionaries.");
+  type.def(
+      "__repr__", [](const Spec& self) { return repr(self.record); }, nb::sig("def __repr__(self) -> str"));
+  type.def(
+      "__eq__",
+      [](const Spec& self, nb::handle other) {
+        const Record* record = record_of(other);
+        return record != nullptr && self.record == *record;
+      },
+      nb::arg("other").none(), nb::sig("def __eq__(self, other: object, /) -> bool"));
+  type.def(
+      "__hash__", [](const Spec& self) { return nb::hash(nb::str(repr(self.record).c_str())); },
+      nb::sig("def __hash__(self) -> int"));
+  type.def("to_dict", to_dict, nb::sig("def to_dict(self) -> dict[str, Any]"),
+           "The members in plain Python types, and the type's name: what JSON can hold.");
+  copies_are_itself(type);
+  type.def(
+      "__reduce__",
+      [](nb::handle self) { return made_by("spec", nb::handle(self.type()), nb::object(self.attr("to_dict")())); },
+      nb::sig("def __reduce__(self) -> tuple[Any, ...]"));
+}
+
+void bind_record(nb::module_& m, const RecordType& type) {
+  const nb::object made = make_class(m, nb::type<Spec>(), type.name, doc_of(type));
+  classes().insert({type.type, {&type, nb::object(made).release()}});
+  def_method(
+      made, "__init__",
+      [&type](Spec* self, const nb::args& unnamed, const nb::kwargs& given) {
+        if (unnamed.size() > 0) {
+          fail(type, "takes its members by name, " + type.name + "(" + names(type, "=…") + "), got " +
+                         nb::cast<std::string>(nb::repr(unnamed[0])) + " without one");
+        }
+        new (self) Spec{built(type, nb::borrow<nb::dict>(given))};
+      },
+      nb::sig(kept(constructor_signature(type))));
+  def_members(made, type);
+  nb::cpp_function([&type](const nb::dict& given) { return spec_object(from_dict(type, given)); }, nb::scope(made),
+                   nb::name("from_dict"), nb::arg("members"),
+                   nb::sig(kept("def from_dict(members: dict[str, Any]) -> " + type.name)),
+                   "The spec that to_dict() came from.");
+  def_method(
+      made, "replace",
+      [&type](const Spec& self, const nb::kwargs& given) {
+        nb::dict members;
+        for (const MemberInfo& one : type.members) members[one.name.c_str()] = member_of(self.record, one);
+        for (auto [key, value] : given) members[key] = value;
+        return spec_object(built(type, members));
+      },
+      nb::sig(kept("def replace(self, **changes: Any) -> " + type.name)), "A copy with some members changed.");
+}
+
+}  // namespace bearing::python
