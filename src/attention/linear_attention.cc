@@ -121,27 +121,14 @@ class ForwardRoom {
 
   /// sums_[i] = Σ φ(k_j) over the keys that row i sees.
   void sum_up(Index rows, const Index* visible) {
-    A* sum = z_.data() + call_.dim;
-    std::fill_n(sum, call_.dim, A{0});
-    Index next = seen_;
-    for (Index i = 0; i < rows; ++i) {
-      while (next < visible[i]) {
-        const Block<A>& block = key_block(block_start(next));
-        const Index more = std::min(visible[i], block.first + block.rows) - next;
-        add_rows(more, call_.dim, block.features + (next - block.first) * call_.dim, sum);
-        next += more;
-      }
-      A* to = sums_ + i * call_.dim;
-      std::copy_n(z_.data(), call_.dim, to);
-      add_rows(1, call_.dim, sum, to);
-    }
+    sum_seen(rows, visible, seen_, call_.dim, z_.data(), sums_,
+             [&](Index first) -> const Block<A>& { return key_block(first); });
   }
 
   void attend(Index head, Index first, Index rows, const Index* visible) {
     const Block<A>& block = queries_.get(head, first, [](Block<A>&) {});
-    std::fill_n(numerators_, rows * cols_, A{0});
-    tiles::add_multiply_nn(rows, call_.rows_dim, cols_, A{1}, block.turned, call_.rows_dim, s_.data(), cols_,
-                           numerators_, cols_);
+    tiles::multiply_nn(rows, call_.rows_dim, cols_, A{1}, block.turned, call_.rows_dim, s_.data(), cols_, numerators_,
+                       cols_);
     for (Index from = seen_; from < visible[rows - 1]; from += block_tokens) {
       const Block<A>& keys = key_block(from);
       over_strips(rows, from, keys.rows, visible, [&](Index i, Index strip, Index seen) {
@@ -159,11 +146,9 @@ class ForwardRoom {
   void normalise(const Block<A>& block, Index rows) {
     row_products(rows, call_.dim, block.features, sums_, denominators_);
     for (Index i = 0; i < rows; ++i) {
-      const A denominator = denominators_[i] + static_cast<A>(call_.options.epsilon);
-      A* row = numerators_ + i * cols_;
-      const bool vanishes = inverse_of(denominator) == 0;
-      for (Index d = 0; d < cols_; ++d) row[d] = vanishes ? A{0} : row[d] / denominator;
+      denominators_[i] = inverse_of(denominators_[i] + static_cast<A>(call_.options.epsilon));
     }
+    scale_rows(rows, cols_, denominators_, numerators_);
   }
 
   ForwardCall<T>& of_;

@@ -80,10 +80,10 @@ void load(View<const T, 4> x, Index b, Index h, Index first, Index rows, Index c
     const Index stride = x.stride[3];
     if (stride != 1 && cols > 1) {
       for (Index d = 0; d < cols; ++d) to[d] = static_cast<Compute<T>>(from[d * stride]);
-    } else if constexpr (std::is_same_v<T, Float16>) {
-      widen(cols, from, to);
+    } else if constexpr (std::is_same_v<T, Compute<T>>) {
+      std::copy_n(from, cols, to);
     } else {
-      for (Index d = 0; d < cols; ++d) to[d] = static_cast<Compute<T>>(from[d]);
+      widen(cols, from, to);
     }
   }
 }
@@ -107,10 +107,10 @@ void store(const Compute<T>* from, Index rows, Index col, Index cols, View<T, 4>
     const Index stride = x.stride[3];
     if (stride != 1 && cols > 1) {
       for (Index d = 0; d < cols; ++d) to[d * stride] = T(from[d]);
-    } else if constexpr (std::is_same_v<T, Float16>) {
-      narrow(cols, from, to);
+    } else if constexpr (std::is_same_v<T, Compute<T>>) {
+      std::copy_n(from, cols, to);
     } else {
-      for (Index d = 0; d < cols; ++d) to[d] = T(from[d]);
+      narrow(cols, from, to);
     }
   }
 }
@@ -211,14 +211,15 @@ class Blocks {
   using A = Compute<T>;
 
   Blocks(const Call<A>& call, View<const T, 4> x, const Positions& at, Side side)
-      : call_(call), x_(x), turner_(call, at, side), raw_(block_tokens * call.dim) {
-    const Index each = call.dim + call.rows_dim + call.value_dim;
+      : call_(call), x_(x), turner_(call, at, side) {
+    const Index turned_dim = call.terms.size > 0 ? call.rows_dim : 0;  // or turned rows are the features
+    const Index each = call.dim + turned_dim + call.value_dim;
     memory_ = AlignedArray<A>(2 * block_tokens * each);
     for (Index s = 0; s < 2; ++s) {
       Block<A>& slot = slots_[static_cast<std::size_t>(s)];
       slot.features = memory_.data() + s * block_tokens * each;
-      slot.turned = slot.features + block_tokens * call.dim;
-      slot.values = slot.turned + block_tokens * call.rows_dim;
+      slot.turned = turned_dim > 0 ? slot.features + block_tokens * call.dim : slot.features;
+      slot.values = slot.features + block_tokens * (call.dim + turned_dim);
     }
   }
 
@@ -236,9 +237,9 @@ class Blocks {
     slot.head = head;
     slot.first = first;
     slot.rows = block_rows(first, x_.shape[2]);
-    load(x_, part_, b_, head, first, slot.rows, 0, call_.dim, raw_.data());
-    features(call_.options.feature_map, slot.rows * call_.dim, raw_.data(), slot.features);
-    turner_.turn(b_, head, first, slot.rows, slot.features, slot.turned);
+    load(x_, part_, b_, head, first, slot.rows, 0, call_.dim, slot.features);
+    features(call_.options.feature_map, slot.rows * call_.dim, slot.features, slot.features);
+    if (call_.terms.size > 0) turner_.turn(b_, head, first, slot.rows, slot.features, slot.turned);
     values(slot);
     return slot;
   }
@@ -252,9 +253,29 @@ class Blocks {
   Index b_ = 0;
   Part part_;
   Turner<A> turner_;
-  AlignedArray<A> raw_, memory_;
+  AlignedArray<A> memory_;
   std::array<Block<A>, 2> slots_{};
 };
+
+/// sums_i = z_i, which is `z` and the features of the keys from `next` on that row i sees; behind z is room for a sum.
+template <class A, class KeyBlock>
+void sum_seen(Index rows, const Index* visible, Index next, Index dim, A* z, A* sums, const KeyBlock& key_block) {
+  A* sum = z + dim;
+  std::fill_n(sum, dim, A{0});
+  for (Index i = 0; i < rows;) {
+    const Block<A>* block = next < visible[i] ? &key_block(block_start(next)) : nullptr;
+    const Index end = block == nullptr ? next : block->first + block->rows;
+    const auto from = [&]() -> const A* {
+      return block == nullptr ? nullptr : block->features + (next - block->first) * dim;
+    };
+    const Index served = std::upper_bound(visible + i, visible + rows, end) - (visible + i);
+    running_sums(served, dim, next, visible + i, from(), z, sum, sums + i * dim);
+    i += served;
+    if (served > 0) next = std::max(next, visible[i - 1]);
+    if (i < rows && next < end) add_rows(end - next, dim, from(), sum);
+    if (i < rows) next = end;
+  }
+}
 
 /// s[i][j] = 0 for the keys j of a block, counted from `first`, that a row does not see.
 template <class A>
