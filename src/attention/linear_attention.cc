@@ -99,7 +99,11 @@ class ForwardRoom {
 
   const Block<A>& key_block(Index first) {
     return keys_.get(kv_, first, [&](Block<A>& block) {
+      block.values_in_place = cols_ > 0 ? in_place(of_.in.v, keys_.part(), b_, kv_, first, block.rows, col_) : nullptr;
+      block.value_stride = block.values_in_place != nullptr ? of_.in.v.stride[2] : cols_;
+      if (block.values_in_place != nullptr) return;
       load(of_.in.v, keys_.part(), b_, kv_, first, block.rows, col_, cols_, block.values);
+      block.values_in_place = block.values;
     });
   }
 
@@ -107,8 +111,8 @@ class ForwardRoom {
   void absorb(Index end) {
     while (seen_ < end && seen_ + block_rows(seen_, call_.k_len) <= end) {
       const Block<A>& block = key_block(seen_);
-      tiles::add_multiply_tn(block.rows, call_.rows_dim, cols_, A{1}, block.turned, call_.rows_dim, block.values, cols_,
-                             s_.data(), cols_);
+      tiles::add_multiply_tn(block.rows, call_.rows_dim, cols_, A{1}, block.turned, call_.rows_dim,
+                             block.values_in_place, block.value_stride, s_.data(), cols_);
       if (call_.normalised()) {
         A* sum = z_.data() + call_.dim;
         std::fill_n(sum, call_.dim, A{0});
@@ -127,28 +131,31 @@ class ForwardRoom {
 
   void attend(Index head, Index first, Index rows, const Index* visible) {
     const Block<A>& block = queries_.get(head, first, [](Block<A>&) {});
-    tiles::multiply_nn(rows, call_.rows_dim, cols_, A{1}, block.turned, call_.rows_dim, s_.data(), cols_, numerators_,
-                       cols_);
+    A* const out = cols_ > 0 ? in_place(of_.out, b_, head, first, col_) : nullptr;
+    A* const numerators = out != nullptr ? out : numerators_;
+    const Index stride = out != nullptr ? of_.out.stride[2] : cols_;
+    tiles::multiply_nn(rows, call_.rows_dim, cols_, A{1}, block.turned, call_.rows_dim, s_.data(), cols_, numerators,
+                       stride);
     for (Index from = seen_; from < visible[rows - 1]; from += block_tokens) {
       const Block<A>& keys = key_block(from);
       over_strips(rows, from, keys.rows, visible, [&](Index i, Index strip, Index seen) {
         tiles::multiply_nt(strip, seen, call_.rows_dim, A{1}, block.turned + i * call_.rows_dim, call_.rows_dim,
                            keys.turned, call_.rows_dim, scores_, block_tokens);
         hide(strip, from, seen, visible + i, scores_);
-        tiles::add_multiply_nn(strip, seen, cols_, A{1}, scores_, block_tokens, keys.values, cols_,
-                               numerators_ + i * cols_, cols_);
+        tiles::add_multiply_nn(strip, seen, cols_, A{1}, scores_, block_tokens, keys.values_in_place, keys.value_stride,
+                               numerators + i * stride, stride);
       });
     }
-    if (call_.normalised()) normalise(block, rows);
-    store(numerators_, rows, col_, cols_, of_.out, b_, head, first);
+    if (call_.normalised()) normalise(block, rows, numerators, stride);
+    if (out == nullptr) store(numerators_, rows, col_, cols_, of_.out, b_, head, first);
   }
 
-  void normalise(const Block<A>& block, Index rows) {
+  void normalise(const Block<A>& block, Index rows, A* numerators, Index stride) {
     row_products(rows, call_.dim, block.features, sums_, denominators_);
     for (Index i = 0; i < rows; ++i) {
       denominators_[i] = inverse_of(denominators_[i] + static_cast<A>(call_.options.epsilon));
     }
-    scale_rows(rows, cols_, denominators_, numerators_);
+    scale_rows(rows, cols_, denominators_, numerators, stride);
   }
 
   ForwardCall<T>& of_;

@@ -160,7 +160,7 @@ class BackwardRoom {
     for (Index i = 0; i < rows; ++i) {
       inverse[i] = inverse_of(products_[i] + static_cast<A>(call_.options.epsilon));
     }
-    scale_rows(rows, rows_dim_, inverse, d_turned_.data());
+    scale_rows(rows, rows_dim_, inverse, d_turned_.data(), rows_dim_);
     row_products(rows, rows_dim_, block.turned, d_turned_.data(), products_.data());
     for (Index i = 0; i < rows; ++i) d_n[i] = -products_[i] * inverse[i];
   }
@@ -199,7 +199,7 @@ class BackwardRoom {
     const Index head = kv_ * call_.group() + g;
     return queries_.get(head, first, [&](Block<A>& block) {
       load(of_.d_out, queries_.part(), b_, head, first, block.rows, 0, value_dim_, block.values);
-      scale_rows(block.rows, value_dim_, inverse_.data() + g * call_.q_len + first, block.values);
+      scale_rows(block.rows, value_dim_, inverse_.data() + g * call_.q_len + first, block.values, value_dim_);
     });
   }
 

@@ -19,8 +19,8 @@ namespace bearing::linear {
 /// Tokens of a block, and rows of the strips that a causal block's products are cut into. A token costs
 /// 2·dim·value_dim multiplications for the sums and about block/2·(dim + value_dim) within its block; larger blocks
 /// make better products, smaller ones fewer.
-inline constexpr Index block_tokens = 64;
-inline constexpr Index strip_rows = 32;
+inline constexpr Index block_tokens = 32;
+inline constexpr Index strip_rows = 16;
 
 template <class A>
 struct Call {
@@ -68,7 +68,7 @@ A inverse_of(A denominator) {
   return std::abs(denominator) < least ? A{0} : 1 / denominator;
 }
 
-/// The blocks of a sequence: block r has tokens [64r, 64r + 64) of it.
+/// The blocks of a sequence: block r has tokens [32r, 32r + 32) of it.
 inline Index block_start(Index token) { return token / block_tokens * block_tokens; }
 inline Index block_rows(Index first, Index time) { return std::min(block_tokens, time - first); }
 
@@ -97,6 +97,24 @@ void load(View<const T, 4> x, Part part, Index b, Index h, Index first, Index ro
   std::fill_n(to, from * cols, Compute<T>{0});
   load(x, b, h, first + from, end - from, col, cols, to + from * cols);
   std::fill_n(to + end * cols, (rows - end) * cols, Compute<T>{0});
+}
+
+/// Where rows may be read as they lie, from column col on: numbers of the arithmetic's type side by side, of rows that
+/// all take part; else null.
+template <class T>
+const Compute<T>* in_place(View<const T, 4> x, Part part, Index b, Index h, Index first, Index rows, Index col) {
+  if constexpr (std::is_same_v<T, Compute<T>>) {
+    if (x.stride[3] == 1 && part.first <= first && first + rows <= part.end) return &x(b, h, first, col);
+  }
+  return nullptr;
+}
+/// … and written.
+template <class T>
+Compute<T>* in_place(View<T, 4> x, Index b, Index h, Index first, Index col) {
+  if constexpr (std::is_same_v<T, Compute<T>>) {
+    if (x.stride[3] == 1) return &x(b, h, first, col);
+  }
+  return nullptr;
 }
 
 /// … and back, rounded once.
@@ -202,6 +220,8 @@ template <class A>
 struct Block {
   Index head = -1, first = -1, rows = 0;
   A *features = nullptr, *turned = nullptr, *values = nullptr;  ///< [rows, dim], [rows, rows_dim], [rows, value_dim]
+  const A* values_in_place = nullptr;                           ///< null, or where values lie, value_stride apart
+  Index value_stride = 0;
 };
 
 /// The last two blocks of one side's rows: a causal pass asks for each block twice, and for two in turn.
@@ -237,8 +257,10 @@ class Blocks {
     slot.head = head;
     slot.first = first;
     slot.rows = block_rows(first, x_.shape[2]);
-    load(x_, part_, b_, head, first, slot.rows, 0, call_.dim, slot.features);
-    features(call_.options.feature_map, slot.rows * call_.dim, slot.features, slot.features);
+    const A* raw = in_place(x_, part_, b_, head, first, slot.rows, 0);
+    if (x_.stride[2] != call_.dim) raw = nullptr;
+    if (raw == nullptr) load(x_, part_, b_, head, first, slot.rows, 0, call_.dim, slot.features);
+    features(call_.options.feature_map, slot.rows * call_.dim, raw == nullptr ? slot.features : raw, slot.features);
     if (call_.terms.size > 0) turner_.turn(b_, head, first, slot.rows, slot.features, slot.turned);
     values(slot);
     return slot;

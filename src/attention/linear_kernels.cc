@@ -5,6 +5,7 @@
 #include <iterator>
 #include <limits>
 #include <numbers>
+#include <type_traits>
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "attention/linear_kernels.cc"
@@ -87,11 +88,10 @@ void features(FeatureMap map, Index n, const A* x, A* f) {
   if (map == FeatureMap::relu) {  // a NaN stays one
     return map_row(n, x, f, [&](Index, auto v) { return hn::IfThenElse(hn::Le(v, zero), zero, v); });
   }
-  map_row(n, x, f, [&](Index, auto v) HWY_ATTR {
-    const auto power = exponential<A>(attend::HWY_NAMESPACE::at_least<A>(least, hn::Min(v, zero)));
-    const auto below = hn::IfThenElse(hn::Ge(v, least), power, zero);
-    // Neither above 0 nor below: not a number.
-    return hn::IfThenElse(hn::Gt(v, zero), hn::Add(v, one), hn::IfThenElse(hn::Le(v, zero), below, v));
+  map_row(n, x, f, [&](Index, auto v) HWY_ATTR {  // a NaN stays one, as no comparison with it holds
+    const auto power = exponential<A>(attend::HWY_NAMESPACE::at_least<A>(least, v));  // above 0 whatever it may be
+    const auto below = hn::IfThenZeroElse(hn::Lt(v, least), power);
+    return hn::IfThenElse(hn::Gt(v, zero), hn::Add(v, one), below);
   });
 }
 
@@ -154,26 +154,38 @@ void row_products(Index rows, Index dim, const A* a, const A* b, A* products) {
 
 template <class A>
 void running_sums(Index rows, Index dim, Index next, const Index* ends, const A* x, const A* base, A* sum, A* to) {
-  const auto column = [&](auto d, Index j) HWY_ATTR {
-    auto here = hn::LoadU(d, sum + j);
-    const auto before = hn::LoadU(d, base + j);
+  Index j = 0;
+  const auto columns = [&](auto d, auto vectors) HWY_ATTR {
+    constexpr int Vectors = decltype(vectors)::value;
+    const Index n = static_cast<Index>(hn::Lanes(d));
+    hn::Vec<decltype(d)> here[Vectors], before[Vectors];
+#pragma GCC unroll 4
+    for (int v = 0; v < Vectors; ++v)
+      here[v] = hn::LoadU(d, sum + j + v * n), before[v] = hn::LoadU(d, base + j + v * n);
     const A* row = x + j;
     Index at = next;
     for (Index i = 0; i < rows; ++i) {
-      for (; at < ends[i]; ++at, row += dim) here = hn::Add(here, hn::LoadU(d, row));
-      hn::StoreU(hn::Add(before, here), d, to + i * dim + j);
+      for (; at < ends[i]; ++at, row += dim) {
+#pragma GCC unroll 4
+        for (int v = 0; v < Vectors; ++v) here[v] = hn::Add(here[v], hn::LoadU(d, row + v * n));
+      }
+#pragma GCC unroll 4
+      for (int v = 0; v < Vectors; ++v) hn::StoreU(hn::Add(before[v], here[v]), d, to + i * dim + j + v * n);
     }
-    hn::StoreU(here, d, sum + j);
+#pragma GCC unroll 4
+    for (int v = 0; v < Vectors; ++v) hn::StoreU(here[v], d, sum + j + v * n);
+    j += Vectors * n;
   };
-  Index j = 0;
-  for (; j + lanes<A>() <= dim; j += lanes<A>()) column(Tag<A>(), j);
-  for (; j < dim; ++j) column(hn::CappedTag<A, 1>(), j);
+  const std::integral_constant<int, 1> one;
+  while (j + 4 * lanes<A>() <= dim) columns(Tag<A>(), std::integral_constant<int, 4>());
+  while (j + lanes<A>() <= dim) columns(Tag<A>(), one);
+  while (j < dim) columns(hn::CappedTag<A, 1>(), one);
 }
 
 template <class A>
-void scale_rows(Index rows, Index dim, const A* factors, A* x) {
+void scale_rows(Index rows, Index dim, const A* factors, A* x, Index stride) {
   const Tag<A> d;
-  for (Index i = 0; i < rows; ++i, x += dim) {
+  for (Index i = 0; i < rows; ++i, x += stride) {
     const A factor = factors[i];
     const auto times = hn::Set(d, factor);
     const auto none = hn::Eq(times, hn::Zero(d));
@@ -218,7 +230,8 @@ BEARING_KERNEL(void, running_sums,
                (Index rows, Index dim, Index next, const Index* ends, const A* x, const A* base, A* sum, A* to),
                (rows, dim, next, ends, x, base, sum, to))
 BEARING_KERNEL(void, add_scaled, (Index n, A factor, const A* x, A* y), (n, factor, x, y))
-BEARING_KERNEL(void, scale_rows, (Index rows, Index dim, const A* factors, A* x), (rows, dim, factors, x))
+BEARING_KERNEL(void, scale_rows, (Index rows, Index dim, const A* factors, A* x, Index stride),
+               (rows, dim, factors, x, stride))
 BEARING_KERNEL(void, row_products, (Index rows, Index dim, const A* a, const A* b, A* products),
                (rows, dim, a, b, products))
 

@@ -26,9 +26,9 @@ void add_rows(Index rows, Index dim, const A* x, A* sum);
 template <class A>
 void running_sums(Index rows, Index dim, Index next, const Index* ends, const A* x, const A* base, A* sum, A* to);
 
-/// x_i *= factor_i of rows [rows, dim]; a factor of 0 makes zeros, even of infinities.
+/// x_i *= factor_i of rows of dim numbers; a factor of 0 makes zeros, even of infinities.
 template <class A>
-void scale_rows(Index rows, Index dim, const A* factors, A* x);
+void scale_rows(Index rows, Index dim, const A* factors, A* x, Index stride);
 
 /// y += factor · x
 template <class A>

@@ -231,8 +231,8 @@ void multiply_nt(Index m, Index n, Index dim, A alpha, const A* a, Index a_strid
     Index first = 0;
     do {  // once at least: an empty sum is 0
       const Index run = HWY_MIN(most_terms, dim - first);
-      simd::HWY_NAMESPACE::transpose(width, run, b + j * b_stride + first, b_stride, 2 * lanes<A>(), panel,
-                                     panel_room<A>);
+      simd::HWY_NAMESPACE::transpose(width, run, b + j * b_stride + first, b_stride,
+                                     width <= lanes<A>() ? lanes<A>() : 2 * lanes<A>(), panel, panel_room<A>);
       multiply_panel(m, width, run, simd::HWY_NAMESPACE::Rows<A>{a + first, a_stride}, panel, panel_room<A>,
                      Put<A>{alpha, c + j, c_stride, first > 0});
       first += run;
