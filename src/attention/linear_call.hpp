@@ -220,7 +220,7 @@ template <class A>
 struct Block {
   Index head = -1, first = -1, rows = 0;
   A *features = nullptr, *turned = nullptr, *values = nullptr;  ///< [rows, dim], [rows, rows_dim], [rows, value_dim]
-  const A* values_in_place = nullptr;                           ///< null, or where values lie, value_stride apart
+  const A* values_in_place = nullptr;                           ///< `values`, or the tensor's; value_stride apart
   Index value_stride = 0;
 };
 
