@@ -14,6 +14,29 @@ function(bearing_defaults target)
   endif()
 endfunction()
 
+# bearing_precompile(TARGET HEADER …): parses these headers, and the standard ones that most sources include, once. Not under
+# a compiler cache, which keeps each result instead, and whose builds see that every source includes what it needs.
+set(precompile ${PROJECT_IS_TOP_LEVEL})
+if(CMAKE_CXX_COMPILER_LAUNCHER)
+  set(precompile OFF)
+endif()
+option(BEARING_PRECOMPILED_HEADERS "Precompile headers; by default where no compiler launcher is set" ${precompile})
+function(bearing_precompile target)
+  if(BEARING_PRECOMPILED_HEADERS)
+    target_precompile_headers(${target} PRIVATE <algorithm> <array> <cmath> <cstdint> <cstring> <functional> <limits> <map>
+      <memory> <numeric> <optional> <string> <string_view> <utility> <variant> <vector> ${ARGN})
+  endif()
+endfunction()
+
+# bearing_objects(NAME SOURCES … PRIVATE …): a part of the library, compiled once for all that link it.
+function(bearing_objects target)
+  cmake_parse_arguments(arg "" "" "SOURCES;PRIVATE" ${ARGN})
+  add_library(${target} OBJECT ${arg_SOURCES})
+  bearing_defaults(${target})
+  target_include_directories(${target} PUBLIC ${PROJECT_SOURCE_DIR}/include PRIVATE ${PROJECT_SOURCE_DIR}/src)
+  target_link_libraries(${target} PRIVATE ${arg_PRIVATE})
+endfunction()
+
 # bearing_library(NAME SOURCES … PUBLIC … PRIVATE …): the library target `NAME` with the alias and export name
 # bearing::EXPORT.
 function(bearing_library target)

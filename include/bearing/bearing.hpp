@@ -5,7 +5,9 @@
 #include <bearing/attention.hpp>
 #include <bearing/catalog.hpp>
 #include <bearing/encodings/alibi.hpp>
+#include <bearing/encodings/angle_rows.hpp>
 #include <bearing/encodings/bert_relative.hpp>
+#include <bearing/encodings/bucket_bias.hpp>
 #include <bearing/encodings/cape.hpp>
 #include <bearing/encodings/cope.hpp>
 #include <bearing/encodings/deberta.hpp>
@@ -13,6 +15,8 @@
 #include <bearing/encodings/fire.hpp>
 #include <bearing/encodings/fope.hpp>
 #include <bearing/encodings/forgetting.hpp>
+#include <bearing/encodings/fourier.hpp>
+#include <bearing/encodings/gated_t5.hpp>
 #include <bearing/encodings/index_encoding.hpp>
 #include <bearing/encodings/kerple.hpp>
 #include <bearing/encodings/learned.hpp>
@@ -36,6 +40,7 @@
 #include <bearing/encodings/swin.hpp>
 #include <bearing/encodings/swin_v2.hpp>
 #include <bearing/encodings/t5.hpp>
+#include <bearing/encodings/t5_axis.hpp>
 #include <bearing/encodings/transformer_xl.hpp>
 #include <bearing/encodings/tupe.hpp>
 #include <bearing/encodings/xlnet.hpp>
@@ -46,10 +51,12 @@
 #include <bearing/inspect.hpp>
 #include <bearing/linear_attention.hpp>
 #include <bearing/memory.hpp>
+#include <bearing/param_block.hpp>
 #include <bearing/positions.hpp>
 #include <bearing/properties.hpp>
 #include <bearing/reference.hpp>
 #include <bearing/rows.hpp>
+#include <bearing/rows_by_index.hpp>
 #include <bearing/scores.hpp>
 #include <bearing/target.hpp>
 #include <bearing/term.hpp>

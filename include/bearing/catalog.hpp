@@ -1,5 +1,6 @@
 #pragma once
 
+#include <bearing/description.hpp>
 #include <bearing/executor.hpp>
 #include <bearing/export.hpp>
 #include <bearing/inspect.hpp>
@@ -34,6 +35,8 @@ class BEARING_EXPORT Tokens {
 
   Index count() const { return count_; }
   Positions at() const;
+  /// Every token `times` times, one after the other.
+  Tokens repeated(Index times) const;
 
  private:
   Index count_, first_, width_;
@@ -81,26 +84,16 @@ struct Specimen {
   Tokens tokens(Index count, Index first = 0, Index shift = 0) const { return {count, first, shift, width}; }
 };
 
-/// One encoding of the library.
-struct Entry {
-  const char* stem;  ///< names its header, source and page
-  const char* title;
-  const char* authors;
-  int year;
-  const char* source;  ///< "arXiv 2104.09864", or where it was published
-  const char* does;    ///< in a few words
-  Specimen (*make_unchecked)(const SpecimenOptions& options);
-};
+/// All encodings, in the order of the sites: input, query/key, score, none.
+BEARING_EXPORT const std::vector<Description>& catalog();
 
-/// In the order of the sites: input, query/key, score, none.
-BEARING_EXPORT const std::vector<Entry>& catalog();
+/// Null if there is none of that name or alias.
+BEARING_EXPORT const Description* find(std::string_view name);
 
-/// Null if there is none of that stem.
-BEARING_EXPORT const Entry* find(const std::string& stem);
-
-/// An example. Throws RangeError for heads, dim or length outside 1 … 2^20 and for one that would learn more than 2^27
-/// numbers, and what the encoding's own constructors throw (an odd dim, say).
-BEARING_EXPORT Specimen make(const Entry& entry, const SpecimenOptions& options = {});
+/// An example; `spec`: what it is an example of, else what the name stands for, at these sizes. Throws RangeError for
+/// heads, dim or length outside 1 … 2^20 and for one that would hold more than 2^27 numbers, and what the encoding's
+/// own constructors throw (an odd dim, say).
+BEARING_EXPORT Specimen make(const Description& entry, const SpecimenOptions& options = {}, const Record& spec = {});
 
 /// What the content of query and key is, in mean_scores().
 enum class Contents {
@@ -119,7 +112,7 @@ enum class Keys {
 /// alone are taken without content, biases without the product of the contents. decay() says what such a curve does.
 /// Throws RangeError for draws < 1.
 BEARING_EXPORT Array mean_scores(const Specimen& specimen, Index draws, Contents contents = Contents::alike,
-                                 Keys keys = Keys::before);
+                                 Keys keys = Keys::before, const Executor& on = {});
 
 /// "input", "query/key", "score", "score, value", "none": from what the example has.
 BEARING_EXPORT std::string sites(const Specimen& specimen);

@@ -109,9 +109,20 @@ class BEARING_EXPORT Normal {
  public:
   explicit Normal(std::uint64_t seed) : state_(seed) {}
   double operator()();
+  /// From 0 to 1, without 1: splitmix64's steps; any seed will do, 0 too.
+  double uniform() {
+    state_ += step;
+    std::uint64_t z = state_;
+    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
+    z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
+    return static_cast<double>(static_cast<std::int64_t>((z ^ (z >> 31)) >> 11)) * 0x1p-53;
+  }
+  /// Leaves out the next `count` numbers.
+  void skip(Index count) { state_ += 12 * static_cast<std::uint64_t>(count) * step; }
   Array array(Index heads, Index rows, Index cols);
 
  private:
+  static constexpr std::uint64_t step = 0x9E3779B97F4A7C15u;
   std::uint64_t state_;
 };
 

@@ -1,7 +1,9 @@
 #pragma once
 
 #include <bearing/catalog.hpp>
+#include <bearing/executor.hpp>
 #include <bearing/export.hpp>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -40,8 +42,12 @@ struct Property {
 ///     parameters              what training learns: how many numbers, and how they grow with the length
 ///     memory                  numbers that stay in memory, and how they grow with the length
 ///
-/// Throws what make() throws for options that the encoding cannot serve, RangeError for heads·dim·length above 2^24.
-BEARING_EXPORT std::vector<Property> check(const Entry& entry, const SpecimenOptions& options = {});
+/// The work runs on `on`; results are the same for every executor. `begins`, if there is one, is told what is measured
+/// next, on the calling thread: "examples", then the names above. Throws what make() throws for options that the
+/// encoding cannot serve, RangeError for heads·dim·length above 2^24.
+BEARING_EXPORT std::vector<Property> check(const Description& entry, const SpecimenOptions& options = {},
+                                           const Executor& on = {},
+                                           const std::function<void(const char* step)>& begins = {});
 
 /// How a count grows, from its increments between a length, four times and sixteen times that: "O(1)", "O(log L)",
 /// "O(sqrt L)", "O(L)", "O(L^2)", else "grows".
@@ -57,7 +63,8 @@ struct Comparison {
   Index parameters = 0;
 };
 /// Throws as check().
-BEARING_EXPORT Comparison compare(const Entry& entry, const SpecimenOptions& options = {});
+BEARING_EXPORT Comparison compare(const Description& entry, const SpecimenOptions& options = {},
+                                  const Executor& on = {});
 
 /// Something that is often said of an encoding, and what measuring it gives.
 struct Claim {
@@ -69,6 +76,9 @@ struct Claim {
 };
 
 /// Measures all of them, in the catalog's order.
-BEARING_EXPORT std::vector<Claim> claims();
+BEARING_EXPORT std::vector<Claim> claims(const Executor& on = {});
+
+/// Those about one encoding; none for most.
+BEARING_EXPORT std::vector<Claim> claims(const std::string& stem, const Executor& on = {});
 
 }  // namespace bearing::inspect

@@ -4,8 +4,10 @@
 // read what an encoding does.
 
 #include <bearing/reference/alibi.hpp>
+#include <bearing/reference/angle_rows.hpp>
 #include <bearing/reference/attention.hpp>
 #include <bearing/reference/bert_relative.hpp>
+#include <bearing/reference/bucket_bias.hpp>
 #include <bearing/reference/cape.hpp>
 #include <bearing/reference/cope.hpp>
 #include <bearing/reference/deberta.hpp>
@@ -13,6 +15,8 @@
 #include <bearing/reference/fire.hpp>
 #include <bearing/reference/fope.hpp>
 #include <bearing/reference/forgetting.hpp>
+#include <bearing/reference/fourier.hpp>
+#include <bearing/reference/gated_t5.hpp>
 #include <bearing/reference/index_encoding.hpp>
 #include <bearing/reference/kerple.hpp>
 #include <bearing/reference/learned.hpp>
@@ -30,6 +34,7 @@
 #include <bearing/reference/string_rope.hpp>
 #include <bearing/reference/swin.hpp>
 #include <bearing/reference/t5.hpp>
+#include <bearing/reference/t5_axis.hpp>
 #include <bearing/reference/transformer_xl.hpp>
 #include <bearing/reference/tupe.hpp>
 #include <bearing/reference/xlnet.hpp>

@@ -3,6 +3,7 @@
 #include <bearing/executor.hpp>
 #include <bearing/export.hpp>
 #include <bearing/half.hpp>
+#include <bearing/param_block.hpp>
 #include <bearing/positions.hpp>
 #include <bearing/term.hpp>
 #include <type_traits>
@@ -48,10 +49,8 @@ struct InputEncoding {
       input_grads = [](const void* e, const RowTile& tile, const A* d_p, A* d_params) {
         static_cast<const E*>(e)->input_grads(tile, d_p, d_params);
       };
-      param_size = encoding.param_size();
-      collect = [](const void* e, Index batch, Index head, const A* d_params) {
-        static_cast<const E*>(e)->collect(batch, head, d_params);
-      };
+      param_size = bearing::param_size(encoding);
+      collect = collect_params<A, E>;
     }
   }
 };
@@ -126,11 +125,9 @@ struct RowEncoding {
     turn_grads = [](const void* e, const RowTile& tile, const A* x, const A* d_y, A* d_x, A* d_params) {
       static_cast<const E*>(e)->turn_grads(tile, x, d_y, d_x, d_params);
     };
-    if constexpr (requires { encoding.param_size(); }) {
-      param_size = encoding.param_size();
-      collect = [](const void* e, Index batch, Index head, const A* d_params) {
-        static_cast<const E*>(e)->collect(batch, head, d_params);
-      };
+    if constexpr (HasParams<E>) {
+      param_size = bearing::param_size(encoding);
+      collect = collect_params<A, E>;
     }
     if constexpr (requires { encoding.out_dim(Index{}); }) {
       out_dim = [](const void* e, Index dim) { return static_cast<const E*>(e)->out_dim(dim); };

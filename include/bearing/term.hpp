@@ -7,6 +7,7 @@
 #include <bearing/positions.hpp>
 #include <bearing/view.hpp>
 #include <concepts>
+#include <optional>
 
 // The contract. An encoding is defined by where it acts, and has the members of its sites and nothing else:
 //
@@ -23,13 +24,15 @@
 // not compile. Only a value site has its backward in any case, for p. Beside them an encoding may have
 //
 //     void check(const char* function, const Problem&) const   throws if it cannot serve; called once, before any work
-//     Index param_size() const                                 numbers in one batch and head's block of the
-//                                                              parameters' gradient; 0 if none is wanted
-//     void collect(Index batch, Index head, const A* d) const  adds such a block into the gradients; called for every
-//                                                              batch and head in rising order, so sums have one order
+//     ParamBlock grad_block(Index batch, Index head) const     what a batch and head own of the parameters' gradients
+//                                                              (param_block.hpp); their block is added to it
+//     Index param_size() const                                 in place of grad_block, where a block is no copy of the
+//                                                              gradients: numbers in it; 0 if none is wanted
+//     void collect(Index batch, Index head, const A* d) const  and adds such a block into the gradients. Blocks are
+//                                                              added by batch and head in rising order, so that sums
+//                                                              have one order
 //     void borrows(MemoryList& to) const                       names the caller's memory that it refers to, so that
-//     calls
-//                                                              can refuse outputs that overlap it
+//                                                              calls can refuse outputs that overlap it
 //     Index scratch_size(Index rows, Index cols) const         numbers of A that a tile of that size needs to work
 //     Index turn_scratch(Index dim) const                      doubles that turn and turn_grads need to work
 //     Index input_scratch(Index rows) const                    doubles that inputs and input_grads need
@@ -45,6 +48,9 @@ namespace bearing {
 
 inline constexpr Index max_axes = 4;
 
+/// Queries turn by m_i, keys by n_j; some encodings treat them differently.
+enum class Side { query, key };
+
 /// What an encoding is asked to serve. An extent that does not matter or is not known is 0.
 struct Problem {
   Index batch = 1, heads = 1, kv_heads = 1;
@@ -53,6 +59,8 @@ struct Problem {
   Index value_dim = 0;  ///< of v; 0: no values at hand
   const Positions* q_positions = nullptr;
   const Positions* k_positions = nullptr;
+  /// Whose rows are to be turned: `heads` of `q_len` each. Empty: not known, or scores, values or the input.
+  std::optional<Side> side = {};
 };
 
 /// A rectangle of one head's scores. Element (i, j) of a score array lies at [i·stride + j].
@@ -86,9 +94,6 @@ struct TileGrads {
   A *d_q = nullptr, *d_k = nullptr;  ///< [rows, dim], [cols, dim]
   Index d_q_stride = 0, d_k_stride = 0;
 };
-
-/// Queries turn by m_i, keys by n_j; some encodings treat them differently.
-enum class Side { query, key };
 
 /// Rows of one head's queries or keys, or of the input (head 0).
 struct RowTile {

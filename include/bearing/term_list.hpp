@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <bearing/param_block.hpp>
 #include <bearing/term.hpp>
 #include <concepts>
 #include <type_traits>
@@ -72,11 +73,9 @@ requires(ScoreTerm<E, A> || ValueTerm<E, A> || RowTerm<E, A>) Term<A> erase(cons
       };
     }
   }
-  if constexpr (requires { encoding.param_size(); }) {
-    term.param_size = encoding.param_size();
-    term.collect = [](const void* self, Index batch, Index head, const A* d_params) {
-      static_cast<const E*>(self)->collect(batch, head, d_params);
-    };
+  if constexpr (HasParams<E>) {
+    term.param_size = param_size(encoding);
+    term.collect = collect_params<A, E>;
   }
   if constexpr (requires { encoding.scratch_size(Index{}, Index{}); }) {
     term.scratch_size = [](const void* self, Index rows, Index cols) {

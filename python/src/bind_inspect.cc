@@ -82,8 +82,8 @@ inspect::Array cube(nb::handle from, const Argument& argument) {
   return all;
 }
 
-const inspect::Entry& entry_of(const std::string& stem, const char* function) {
-  if (const inspect::Entry* found = inspect::find(stem)) return *found;
+const Description& entry_of(const std::string& stem, const char* function) {
+  if (const Description* found = inspect::find(stem)) return *found;
   throw RangeError(std::string("[") + function + "] stem: must be one of catalog(), got '" + stem + "'");
 }
 
@@ -107,14 +107,14 @@ void def_of_entry(nb::module_& m, const char* name, const char* returns, const c
 }
 
 void bind_catalog(nb::module_& m) {
-  using inspect::Entry;
+  
   record<Entry>(m, "CatalogEntry", "One encoding of the library.",
-                {{"stem", "str", [](const Entry& e) { return text(e.stem); }, "Names it in check() and the others."},
-                 {"title", "str", [](const Entry& e) { return text(e.title); }, "Its name in full."},
-                 {"authors", "str", [](const Entry& e) { return text(e.authors); }, "Who published it."},
-                 {"year", "int", [](const Entry& e) { return number(e.year); }, "When."},
-                 {"source", "str", [](const Entry& e) { return text(e.source); }, "Where: an arXiv number, mostly."},
-                 {"does", "str", [](const Entry& e) { return text(e.does); }, "What it does, in a few words."}});
+                {{"stem", "str", [](const Description& e) { return text(e.stem); }, "Names it in check() and the others."},
+                 {"title", "str", [](const Description& e) { return text(e.title); }, "Its name in full."},
+                 {"authors", "str", [](const Description& e) { return text(e.authors); }, "Who published it."},
+                 {"year", "int", [](const Description& e) { return number(e.year); }, "When."},
+                 {"source", "str", [](const Description& e) { return text(e.source); }, "Where: an arXiv number, mostly."},
+                 {"does", "str", [](const Description& e) { return text(e.does); }, "What it does, in a few words."}});
   m.def(
       "catalog", [] { return list_of(inspect::catalog()); }, nb::sig("def catalog() -> list[CatalogEntry]"),
       "Every encoding of the library, in the order of the sites: input, query and key, score, none.");
@@ -131,7 +131,7 @@ void bind_catalog(nb::module_& m) {
   def_of_entry(m, "check", "list[Property]",
                "Measures the properties of one encoding of catalog(): unique, relative, decay, extensible,\n"
                "deterministic, bounded, norm, symmetric, shift map, parameters, memory; each with its evidence.",
-               [](const Entry& entry, const SpecimenOptions& options) {
+               [](const Description& entry, const SpecimenOptions& options) {
                  return list_of(unlocked([&] { return inspect::check(entry, options); }));
                });
 
@@ -151,7 +151,7 @@ void bind_catalog(nb::module_& m) {
        {"parameters", "int", [](const Comparison& c) { return number(c.parameters); },
         "How many numbers training learns."}});
   def_of_entry(m, "compare", "Comparison", "One row of the comparison of encodings, for one of catalog().",
-               [](const Entry& entry, const SpecimenOptions& options) {
+               [](const Description& entry, const SpecimenOptions& options) {
                  return unlocked([&] { return inspect::compare(entry, options); });
                });
 

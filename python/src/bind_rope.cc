@@ -15,15 +15,6 @@
 #include "rope_tables.hpp"
 #include "specs.hpp"
 
-namespace bearing {
-
-// Specs compare; the library itself never needs to.
-static bool operator==(const Xpos& a, const Xpos& b) {
-  return a.rope == b.rope && a.scale_base == b.scale_base && a.gamma == b.gamma && a.centre == b.centre;
-}
-
-}  // namespace bearing
-
 namespace bearing::python {
 
 template <>

@@ -75,6 +75,7 @@ Problem side_of(const Asked& asked, bool queries, Index dim, const Positions& at
   side.heads = side.kv_heads = queries ? asked.heads : asked.kv_heads;
   side.q_len = side.k_len = queries ? asked.q_len : asked.k_len;
   side.q_positions = side.k_positions = &at;
+  side.side = queries ? Side::query : Side::key;
   return side;
 }
 
@@ -126,7 +127,8 @@ void check(const Asked& asked, const Plan& plan, const std::vector<std::vector<I
   check_kinds(asked, plan, like.made);
   if (!asked.of_inputs() && !asked.of_rows()) return check_terms<A>(asked, like.made, q_positions, k_positions);
   const MadeEncoding<A>& one = like.made.at(0);
-  const Problem side = side_of(asked, true, asked.dim, q_positions);
+  Problem side = side_of(asked, true, asked.dim, q_positions);
+  side.side.reset();  // the call itself knows
   if (one.input && asked.of_inputs()) check_one<A>(asked, *one.input, side);
   if (one.rows && asked.of_rows()) check_one<A>(asked, *one.rows, side);
 }

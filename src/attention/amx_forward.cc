@@ -18,28 +18,33 @@ constexpr Index pack_cols = 128;
 
 std::size_t size(Index n) { return static_cast<std::size_t>(n); }
 
-float log2_scale(const AttentionCall<Bfloat16>& call) { return call.scale * std::numbers::log2e_v<float>; }
+const Bfloat16* bf16_row(const HeadRows<float>& rows, Index b, Index h, Index j) {
+  return static_cast<const Bfloat16*>(rows.address(b, h, j));
+}
+
+float log2_scale(const AttentionCall<float>& call) { return call.scale * std::numbers::log2e_v<float>; }
 
 }  // namespace
 
-bool AmxForward::serves(const AttentionPlan<Bfloat16>& plan) {
-  const AttentionCall<Bfloat16>& call = plan.call;
-  if (amx::kernel() == nullptr || plan.tiled || call.options.soft_cap > 0) return false;
+bool AmxForward::serves(const AttentionPlan<float>& plan) {
+  const AttentionCall<float>& call = plan.call;
+  if (call.q.type() != NumberType::bf16 || amx::kernel() == nullptr || plan.tiled || call.options.soft_cap > 0)
+    return false;
   for (Index b = 0; b < call.problem.batch; ++b) {
     if (plan.visibility.holes(b)) return false;
   }
   return call.problem.q_len >= least_queries && amx::usable(call.problem.dim, call.problem.value_dim, log2_scale(call));
 }
 
-AmxForward::AmxForward(const AttentionPlan<Bfloat16>& plan)
+AmxForward::AmxForward(const AttentionPlan<float>& plan)
     : plan_(&plan),
       kernel_(amx::kernel()),
       hidden_(plan.visibility, plan.call.problem),
-      queries_(plan.call.in.q, {}),
-      keys_(plan.call.in.k, plan.call.in.block_table),
-      values_(plan.call.in.v, plan.call.in.block_table),
-      query_turner_(plan.call.rows, plan.call.in.q_positions, Side::query, plan.extents.rows, plan.call.in_dim),
-      key_turner_(plan.call.rows, plan.call.in.k_positions, Side::key, pack_cols, plan.call.in_dim),
+      queries_(plan.call.q),
+      keys_(plan.call.k),
+      values_(plan.call.v),
+      query_turner_(plan.call.rows, *plan.call.problem.q_positions, Side::query, plan.extents.rows, plan.call.in_dim),
+      key_turner_(plan.call.rows, *plan.call.problem.k_positions, Side::key, pack_cols, plan.call.in_dim),
       diagonals_(plan),
       log2_scale_(log2_scale(plan.call)) {
   const Problem& problem = plan.call.problem;
@@ -108,7 +113,7 @@ void AmxForward::open_head(Index b, Index h) {
 void AmxForward::open_queries(Index b, Index h, Index row, Index rows) {
   const Index dim = plan_->call.problem.dim;
   if (!query_turner_.turns() && queries_.plain()) {
-    amx::pack_queries(rows, dim, queries_.row(b, h, row), queries_.row_stride(), q_.data());
+    amx::pack_queries(rows, dim, bf16_row(queries_, b, h, row), queries_.row_stride(), q_.data());
     return;
   }
   queries_.load(b, h, row, rows, loaded_.data());
@@ -141,7 +146,7 @@ void AmxForward::ready(Columns cols) {
   }
 }
 
-bool AmxForward::packs_direct(const HeadRows<Bfloat16>& rows, Index first, Index n) {
+bool AmxForward::packs_direct(const HeadRows<float>& rows, Index first, Index n) {
   bool direct = rows.plain() && !rows.paged();
   for (Index j = first; direct && hidden_.any() && j < first + n; ++j) {
     direct = !(rows.wild(b_, h_ / plan_->call.group(), j) && hidden_(j));
@@ -151,7 +156,7 @@ bool AmxForward::packs_direct(const HeadRows<Bfloat16>& rows, Index first, Index
 
 /// Keys that do not exist, or that nobody sees, are zeros: what lies in their place may be anything.
 void AmxForward::pack_block(Index first) {
-  const AttentionCall<Bfloat16>& call = plan_->call;
+  const AttentionCall<float>& call = plan_->call;
   const Columns exist = plan_->visibility.keys(b_);
   const Index begin = std::max(first, exist.first), end = std::min(first + pack_cols, exist.end), n = end - begin;
   const Index dim = call.problem.dim, value_dim = call.problem.value_dim, kv_head = h_ / call.group();
@@ -159,7 +164,7 @@ void AmxForward::pack_block(Index first) {
   Bfloat16* values = packed_values_.data() + amx::packed_at(first, value_dim);
 
   if (begin == first && !key_turner_.turns() && packs_direct(keys_, first, n)) {
-    amx::pack_keys(n, dim, keys_.row(b_, kv_head, first), keys_.row_stride(), keys);
+    amx::pack_keys(n, dim, bf16_row(keys_, b_, kv_head, first), keys_.row_stride(), keys);
   } else {
     std::vector<float>& rows = key_turner_.turns() ? turned_ : loaded_;
     float* to = rows.data() + (begin - first) * dim;
@@ -171,7 +176,7 @@ void AmxForward::pack_block(Index first) {
     amx::pack_keys(end - first, dim, rows.data(), dim, keys);
   }
   if (begin == first && packs_direct(values_, first, n)) {
-    amx::pack_values(n, value_dim, values_.row(b_, kv_head, first), values_.row_stride(), values);
+    amx::pack_values(n, value_dim, bf16_row(values_, b_, kv_head, first), values_.row_stride(), values);
   } else {
     float* to = loaded_.data() + (begin - first) * value_dim;
     values_.load(b_, kv_head, begin, n, to);

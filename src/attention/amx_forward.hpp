@@ -4,7 +4,7 @@
 
 #include "aligned.hpp"
 #include "attention/amx_kernels.hpp"
-#include "attention/forward.hpp"
+#include "attention/softmax_forward.hpp"
 
 namespace bearing {
 
@@ -13,10 +13,10 @@ class AmxForward {
  public:
   /// Whether the machine has tiles and a call is one for them: logits are products, and biases by distance at most;
   /// what a query sees has no holes; dims are whole tiles; and there are queries enough.
-  static bool serves(const AttentionPlan<Bfloat16>& plan);
+  static bool serves(const AttentionPlan<float>& plan);
 
   /// Throws std::bad_alloc; nothing below does.
-  explicit AmxForward(const AttentionPlan<Bfloat16>& plan);
+  explicit AmxForward(const AttentionPlan<float>& plan);
 
   /// Queries row … row + extents.rows − 1 of a head, over all the keys that they see.
   FinishedRows<float> block(Index b, Index h, Index row);
@@ -29,14 +29,14 @@ class AmxForward {
   void ready(Columns cols);
   void pack_block(Index first);
   /// Whether rows are packed where they lie: none among them must be cleared.
-  bool packs_direct(const HeadRows<Bfloat16>& rows, Index first, Index n);
+  bool packs_direct(const HeadRows<float>& rows, Index first, Index n);
 
-  const AttentionPlan<Bfloat16>* plan_;
+  const AttentionPlan<float>* plan_;
   attend::amx::Kernel kernel_;
   HiddenKeys hidden_;
-  HeadRows<Bfloat16> queries_, keys_, values_;
+  HeadRows<float> queries_, keys_, values_;
   RowTurner<float> query_turner_, key_turner_;
-  Diagonals<Bfloat16> diagonals_;
+  Diagonals<float> diagonals_;
   float log2_scale_;
   AlignedArray<Bfloat16> q_, packed_keys_, packed_values_;
   AlignedArray<float> out_, scratch_;

@@ -1,20 +1,21 @@
+#include <algorithm>
 #include <bearing/attention.hpp>
 #include <cmath>
 #include <limits>
 
 #include "attention/amx_forward.hpp"
-#include "attention/call.hpp"
+#include "attention/attention_call.hpp"
 #include "attention/decode.hpp"
-#include "attention/forward.hpp"
-#include "attention/schedule.hpp"
+#include "attention/shared/schedule.hpp"
+#include "attention/softmax_forward.hpp"
 #include "tensor_checks.hpp"
 
 namespace bearing {
 
 namespace {
 
-template <class T, class O>
-void check_outputs(const AttentionCall<T>& call, View<O, 4> out, View<Compute<T>, 3> lse) {
+template <class A, class O>
+void check_outputs(const AttentionCall<A>& call, View<O, 4> out, View<A, 3> lse) {
   const Problem& p = call.problem;
   check_shape(call.function, "out", out, {p.batch, p.heads, p.q_len, p.value_dim}, "[batch, heads, q_len, value_dim]");
   check_output(call.function, "out", out);
@@ -23,33 +24,32 @@ void check_outputs(const AttentionCall<T>& call, View<O, 4> out, View<Compute<T>
     check_output(call.function, "lse", lse);
   }
   CallMemory memory(call.function);
-  call.tell_memory(memory, [&](const Term<Compute<T>>& term) { memory.forward(term); });
+  call.tell_memory(memory, [&](const Term<A>& term) { memory.forward(term); });
   memory.reads("sinks", call.options.sinks.value).writes("out", out).writes("lse", lse).check();
 }
 
 /// Divides by the sums of weights, rounds once, and stores.
-template <class A, class O>
-void store(const FinishedRows<A>& rows, View<O, 4> out, View<A, 3> lse) {
-  const Index value_dim = out.shape[3], step = out.stride[3];
+template <class A>
+void store(const FinishedRows<A>& rows, const ResultRows<A>& out, View<A, 3> lse) {
+  const Index value_dim = out.dim();
   for (Index i = 0; i < rows.rows; ++i) {
-    const A divisor = rows.divisor[i], sum = rows.sum[i], *from = rows.out + i * value_dim;
-    O* to = value_dim == 0 ? nullptr : &out(rows.b, rows.h, rows.row + i, Index{0});
+    const A divisor = rows.divisor[i], sum = rows.sum[i];
+    A* row = rows.out + i * value_dim;
     if (sum == 0) {  // no key
-      for (Index d = 0; d < value_dim; ++d) to[d * step] = O(A{0});
-    } else if (step == 1) {  // apart, so that it becomes vectors
-      for (Index d = 0; d < value_dim; ++d) to[d] = O(from[d] / divisor);
+      std::fill_n(row, value_dim, A{0});
     } else {
-      for (Index d = 0; d < value_dim; ++d) to[d * step] = O(from[d] / divisor);
+      for (Index d = 0; d < value_dim; ++d) row[d] /= divisor;
     }
     if (lse.data == nullptr) continue;
     lse(rows.b, rows.h, rows.row + i) =
         sum == 0 ? -std::numeric_limits<A>::infinity() : rows.max_scale * rows.max[i] + std::log(sum);
   }
+  out.store(rows.out, value_dim, rows.rows, rows.b, rows.h, rows.row);
 }
 
 /// Work: a worker's memory, and its forward of a block of queries.
-template <class Work, class T, class O>
-void run(const AttentionPlan<T>& plan, View<O, 4> out, View<Compute<T>, 3> lse, const Executor& on) {
+template <class Work, class A>
+void run(const AttentionPlan<A>& plan, const ResultRows<A>& out, View<A, 3> lse, const Executor& on) {
   const Problem& problem = plan.call.problem;
   // A unit is all queries of a kv head, whose keys are packed once; or fewer, if there are not enough for all workers.
   const Index blocks = (problem.q_len + plan.extents.rows - 1) / plan.extents.rows;
@@ -69,24 +69,29 @@ void run(const AttentionPlan<T>& plan, View<O, 4> out, View<Compute<T>, 3> lse, 
   });
 }
 
+template <class A>
+void attend_checked(const AttentionCall<A>& call, const ResultRows<A>& out, View<A, 3> lse, const Executor& on) {
+  const Problem& problem = call.problem;
+  if (problem.batch == 0 || problem.heads == 0 || problem.q_len == 0) return;
+  if (problem.value_dim == 0 && lse.data == nullptr) return;  // and nothing bounds how many rows there are
+  if (decodes(call)) return decode(call, out, lse, on);
+  const AttentionPlan<A> plan(call);
+  if constexpr (std::is_same_v<A, float>) {
+    if (AmxForward::serves(plan)) return run<AmxForward>(plan, out, lse, on);
+  }
+  run<ForwardWork<A>>(plan, out, lse, on);
+}
+
 }  // namespace
 
 template <class T, class O>
 void attention(const AttentionInputs<T>& in, View<O, 4> out, const std::type_identity_t<View<Compute<T>, 3>>& lse,
                const std::type_identity_t<TermList<Compute<T>>>& terms,
                const std::type_identity_t<AttentionOptions<Compute<T>>>& options, const Executor& on) {
-  const AttentionCall<T> call("attention", in, terms, options);
+  using A = Compute<T>;
+  const AttentionCall<A> call("attention", in, terms, options);
   check_outputs(call, out, lse);
-  const Problem& problem = call.problem;
-  if (problem.batch == 0 || problem.heads == 0 || problem.q_len == 0) return;
-  if (problem.value_dim == 0 && lse.data == nullptr) return;  // and nothing bounds how many rows there are
-  if (decodes(call)) return decode(call, out, lse, on);
-  const AttentionPlan<T> plan(call);
-
-  if constexpr (std::is_same_v<T, Bfloat16>) {
-    if (AmxForward::serves(plan)) return run<AmxForward>(plan, out, lse, on);
-  }
-  run<ForwardWork<T>>(plan, out, lse, on);
+  attend_checked(call, ResultRows<A>(out), lse, on);
 }
 
 #define BEARING_INSTANTIATE(T, O)                                                  \
@@ -94,12 +99,7 @@ void attention(const AttentionInputs<T>& in, View<O, 4> out, const std::type_ide
                                 const std::type_identity_t<View<Compute<T>, 3>>&,  \
                                 const std::type_identity_t<TermList<Compute<T>>>&, \
                                 const std::type_identity_t<AttentionOptions<Compute<T>>>&, const Executor&);
-BEARING_INSTANTIATE(double, double)
-BEARING_INSTANTIATE(float, float)
-BEARING_INSTANTIATE(Bfloat16, Bfloat16)
-BEARING_INSTANTIATE(Bfloat16, float)
-BEARING_INSTANTIATE(Float16, Float16)
-BEARING_INSTANTIATE(Float16, float)
+BEARING_EACH_NUMBER_AND_RESULT(BEARING_INSTANTIATE)
 #undef BEARING_INSTANTIATE
 
 }  // namespace bearing

@@ -1,9 +1,9 @@
 #include <algorithm>
 #include <bearing/attention.hpp>
 
+#include "attention/attention_call.hpp"
 #include "attention/backward.hpp"
-#include "attention/call.hpp"
-#include "attention/schedule.hpp"
+#include "attention/shared/schedule.hpp"
 #include "tensor_checks.hpp"
 #include "text.hpp"
 
@@ -13,8 +13,8 @@ namespace {
 
 constexpr const char* function = "attention_backward";
 
-template <class T, class O>
-void check_results(const AttentionCall<T>& call, const AttentionResults<O>& results) {
+template <class A, class O>
+void check_results(const AttentionCall<A>& call, const AttentionResults<O>& results) {
   check_shape(function, "out", results.out, out_shape(call), "[batch, heads, q_len, value_dim]");
   check_shape(function, "lse", results.lse, lse_shape(call), "[batch, heads, q_len]");
   check_shape(function, "d_out", results.d_out, out_shape(call), "[batch, heads, q_len, value_dim]");
@@ -23,22 +23,21 @@ void check_results(const AttentionCall<T>& call, const AttentionResults<O>& resu
 }
 
 /// Gradients are written while inputs are read: they must be none of these, nor each other.
-template <class T, class O>
-void check_grads(const AttentionCall<T>& call, const AttentionResults<O>& results, const AttentionGrads<O>& grads) {
-  const AttentionInputs<T>& in = call.in;
-  const auto check = [&](const char* name, View<O, 4> grad, const char* of, View<const T, 4> input) {
+template <class A, class O>
+void check_grads(const AttentionCall<A>& call, const AttentionResults<O>& results, const AttentionGrads<O>& grads) {
+  const auto check = [&](const char* name, View<O, 4> grad, const char* of, const HeadRows<A>& input) {
     if (grad.data == nullptr) return;
-    if (grad.shape != input.shape) {
-      throw ShapeError(text::concat("[", function, "] ", name, ": must have the shape of ", of, ", ", input.shape,
+    if (grad.shape != input.shape()) {
+      throw ShapeError(text::concat("[", function, "] ", name, ": must have the shape of ", of, ", ", input.shape(),
                                     ", got ", grad.shape));
     }
     check_output(function, name, grad);
   };
-  check("d_q", grads.d_q, "q", in.q);
-  check("d_k", grads.d_k, "k", in.k);
-  check("d_v", grads.d_v, "v", in.v);
+  check("d_q", grads.d_q, "q", call.q);
+  check("d_k", grads.d_k, "k", call.k);
+  check("d_v", grads.d_v, "v", call.v);
   CallMemory memory(function);
-  call.tell_memory(memory, [&](const Term<Compute<T>>& term) { memory.backward(term); });
+  call.tell_memory(memory, [&](const Term<A>& term) { memory.backward(term); });
   memory.reads("out", results.out).reads("lse", results.lse);
   memory.reads("d_out", results.d_out).reads("d_lse", results.d_lse).param("sinks", call.options.sinks);
   memory.writes("d_q", grads.d_q).writes("d_k", grads.d_k).writes("d_v", grads.d_v).check();
@@ -47,8 +46,8 @@ void check_grads(const AttentionCall<T>& call, const AttentionResults<O>& result
 /// Whether a kv head's gradients should come from the same scores, which takes five products (S, dP, dQ, dK, dV), or
 /// those of queries and those of keys each from their own: seven, for S and dP come twice, but in pieces enough for any
 /// number of workers. Together is as fast where the last round of heads leaves few enough workers idle.
-template <class T, class O>
-bool together(const BackwardPlan<T, O>& plan, const Executor& on) {
+template <class A>
+bool together(const BackwardPlan<A>& plan, const Executor& on) {
   if (!plan.key_side()) return false;
   if (plan.scores.call.whole_rows) return true;  // no block of keys knows its scores alone
   if (!plan.query_side()) return false;
@@ -58,9 +57,9 @@ bool together(const BackwardPlan<T, O>& plan, const Executor& on) {
   return 5 * rounds * workers <= 7 * heads;
 }
 
-template <class T, class O>
-void run(BackwardPlan<T, O>& plan, const Executor& on) {
-  using Work = BackwardWork<T, O>;
+template <class A>
+void run(BackwardPlan<A>& plan, const Executor& on) {
+  using Work = BackwardWork<A>;
   const Problem& problem = plan.scores.call.problem;
   const bool joined = together(plan, on);
   // Where a sum over all of a head has one order, its blocks are no units of their own.
@@ -75,7 +74,7 @@ void run(BackwardPlan<T, O>& plan, const Executor& on) {
   const Index worker_total = worker_count(on, units);
   workers.reserve(static_cast<std::size_t>(worker_total));
   for (Index w = 0; w < worker_total; ++w) {
-    workers.emplace_back(plan, joined ? Work::Units::together : Work::Units::apart);
+    workers.emplace_back(plan, joined ? BackwardUnits::together : BackwardUnits::apart);
   }
   if (!plan.anchors.empty()) {
     const Index blocks = plan.row_blocks();
@@ -107,10 +106,12 @@ void attention_backward(const AttentionInputs<T>& in, const std::type_identity_t
                                   "] block_table: must be empty, a paged cache has no gradients; shape is ",
                                   in.block_table.shape));
   }
-  const AttentionCall<T> call(function, in, terms, options);
+  using A = Compute<T>;
+  const AttentionCall<A> call(function, in, terms, options);
   check_results(call, results);
   check_grads(call, results, grads);
-  BackwardPlan<T, O> plan(call, results, grads);
+  BackwardPlan<A> plan(call, {HeadRows<A>(results.out), HeadRows<A>(results.d_out), results.lse, results.d_lse},
+                       {ResultRows<A>(grads.d_q), ResultRows<A>(grads.d_k), ResultRows<A>(grads.d_v)});
   run(plan, on);
   plan.collect();
 }
@@ -120,12 +121,7 @@ void attention_backward(const AttentionInputs<T>& in, const std::type_identity_t
                                          const std::type_identity_t<AttentionGrads<O>>&,                              \
                                          const std::type_identity_t<TermList<Compute<T>>>&,                           \
                                          const std::type_identity_t<AttentionOptions<Compute<T>>>&, const Executor&);
-BEARING_INSTANTIATE(double, double)
-BEARING_INSTANTIATE(float, float)
-BEARING_INSTANTIATE(Bfloat16, Bfloat16)
-BEARING_INSTANTIATE(Bfloat16, float)
-BEARING_INSTANTIATE(Float16, Float16)
-BEARING_INSTANTIATE(Float16, float)
+BEARING_EACH_NUMBER_AND_RESULT(BEARING_INSTANTIATE)
 #undef BEARING_INSTANTIATE
 
 }  // namespace bearing

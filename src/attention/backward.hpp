@@ -5,12 +5,12 @@
 #include <limits>
 #include <vector>
 
+#include "attention/attention_call.hpp"
 #include "attention/backward_kernels.hpp"
-#include "attention/call.hpp"
-#include "attention/forward.hpp"
-#include "attention/keys.hpp"
-#include "attention/row_turner.hpp"
-#include "attention/visibility.hpp"
+#include "attention/packed_keys.hpp"
+#include "attention/shared/row_turner.hpp"
+#include "attention/shared/visibility.hpp"
+#include "attention/softmax_forward.hpp"
 #include "terms/score_call.hpp"
 #include "terms/tile_work.hpp"
 
@@ -44,17 +44,26 @@ struct Anchor {
   A sink;              ///< the sink's probability
 };
 
-/// What all workers of a call share. O: of results and gradients.
-template <class T, class O>
+/// What the forward left and what came back, of any type of numbers.
+template <class A>
+struct BackwardResults {
+  HeadRows<A> out, d_out;
+  View<const A, 3> lse, d_lse;
+};
+template <class A>
+struct BackwardGrads {
+  ResultRows<A> d_q, d_k, d_v;
+};
+
+/// What all workers of a call share.
+template <class A>
 struct BackwardPlan {
-  using A = Compute<T>;
-
   /// Throws std::bad_alloc.
-  BackwardPlan(const AttentionCall<T>& call, const AttentionResults<O>& from, const AttentionGrads<O>& to);
+  BackwardPlan(const AttentionCall<A>& call, const BackwardResults<A>& from, const BackwardGrads<A>& to);
 
-  const AttentionResults<O>& results;
-  const AttentionGrads<O>& grads;
-  AttentionPlan<T> scores;
+  BackwardResults<A> results;
+  BackwardGrads<A> grads;
+  AttentionPlan<A> scores;
   Index rows;                   ///< queries of a block
   Index slab;                   ///< rows whose scores are at hand at once
   Index cols;                   ///< keys of a block: whole panels and whole runs of rows that are turned at once
@@ -78,6 +87,9 @@ struct BackwardPlan {
   void collect();
 };
 
+/// Whether gradients of queries and keys come from the same scores, or each from its own.
+enum class BackwardUnits { together, apart };
+
 /// Where gradients of keys or values are summed.
 template <class A>
 struct GradRows {
@@ -87,17 +99,58 @@ struct GradRows {
   A* row(Index j) const { return data + (j - first) * stride; }
 };
 
+/// A worker's block of keys and values, made ready for products, and where their gradients are summed.
+template <class A>
+class BackwardKeys {
+ public:
+  /// Throws std::bad_alloc; nothing below does.
+  BackwardKeys(BackwardPlan<A>& plan, BackwardUnits units);
+
+  /// Makes the block ready that starts at key `first`.
+  void open(Index b, Index kv_head, Index first);
+  /// The open block's first key, and the panels from key j on, a multiple of the panel's width.
+  Index first() const { return first_; }
+  const A* packed(Index j) const { return packed_k_.data() + (j - first_) * plan_->scores.call.problem.dim; }
+  const A* packed_values(Index j) const {
+    return packed_v_.data() + (j - first_) * plan_->scores.call.problem.value_dim;
+  }
+  /// Rows as they enter products, of all blocks that were opened where terms look at whole rows.
+  const A* row(Index j) const { return k_ + (j - k_first_) * k_stride_; }
+  Index row_stride() const { return k_stride_; }
+
+  /// Sums over queries start at 0, go back through the keys' encodings, and are stored.
+  void open_grads(Index b, Index kv_head, Index first, Index end);
+  void close_grads(Index b, Index kv_head, Index first, Index end);
+  const GradRows<A>& d_k() const { return d_k_; }
+  const GradRows<A>& d_v() const { return d_v_; }
+
+ private:
+  const A* ready(Index j, Index n);
+  const A* unturned(Index j, Index n);
+
+  BackwardPlan<A>* plan_;
+  HiddenKeys hidden_;
+  HeadRows<A> k_rows_, v_rows_;
+  RowTurner<A> turner_;
+  bool direct_k_, direct_v_, direct_d_k_, direct_d_v_;  ///< used where they lie
+  bool keeps_keys_;                                     ///< k_turned_ has a head's keys, those of turned_blocks_ ready
+  Index b_ = -1, kv_head_ = -1, first_ = -1;
+  const A* k_ = nullptr;  ///< rows from key k_first_ on
+  Index k_stride_ = 0, k_first_ = 0;
+  std::vector<A> k_in_, k_turned_, v_in_, packed_k_, packed_v_;
+  std::vector<char> turned_blocks_;
+  GradRows<A> d_k_, d_v_;
+  std::vector<A> d_k_sums_, d_v_sums_;
+  std::vector<A> run_in_, run_out_;  ///< rows on their way back through encodings
+};
+
 /// One worker's memory, and the backward of units of work in it. Where a sum of gradients has one order over a whole
 /// head, as those of parameters have, the head is the unit.
-template <class T, class O>
+template <class A>
 class BackwardWork {
  public:
-  using A = Compute<T>;
-  /// Whether gradients of queries and keys come from the same scores, or each from its own.
-  enum class Units { together, apart };
-
   /// Throws std::bad_alloc; nothing below does.
-  BackwardWork(BackwardPlan<T, O>& plan, Units units);
+  BackwardWork(BackwardPlan<A>& plan, BackwardUnits units);
 
   /// Finds the anchors of a block of queries, where they are wanted. All come before any of what follows.
   void anchors(Index b, Index h, Index row);
@@ -133,10 +186,8 @@ class BackwardWork {
   void close_rows();
   Anchor<A> anchor(Index i) const;
   void add_sinks();
-  void open_keys(Index first);
-  /// Sums over queries start at 0, and are stored.
-  void open_key_grads(Index b, Index kv_head, Index first, Index end);
-  void close_key_grads(Index b, Index kv_head, Index first, Index end);
+  /// The block of keys that has column `col`.
+  void open_keys(Index col) { keys_.open(b_, h_ / plan_->scores.call.group(), col / plan_->cols * plan_->cols); }
   /// The keys from `col` on that the block of queries, which sees `all`, works on at once; maybe none.
   Columns meeting(Index col, Columns all) const;
 
@@ -164,22 +215,16 @@ class BackwardWork {
   A* at(std::vector<A>& scores, const Slab& slab, Index row, Index col) {
     return scores.data() + (row - slab.row) * stride_ + col - slab.origin;
   }
-  /// Whether scores are products and nothing else, which need not be multiplied by the scale one by one.
-  bool products_alone() const {
-    const AttentionCall<T>& call = plan_->scores.call;
-    return call.acting.size == 0 && !(call.options.soft_cap > 0) && !plan_->scores.visibility.holes(b_) &&
-           call.late_scale();
-  }
+  bool products_alone() const { return plan_->scores.products_alone(b_); }
   bool tiled() const { return plan_->scores.by_diagonal[static_cast<std::size_t>(b_)] == 0; }
   bool sums_diagonals() const { return want_params_ && !d_diagonals_.empty() && !tiled(); }
 
-  BackwardPlan<T, O>* plan_;
-  HiddenKeys hidden_;
-  HeadRows<T> q_rows_, k_rows_, v_rows_;
-  HeadRows<O> out_rows_, d_out_rows_;
-  bool direct_q_, direct_k_, direct_v_, direct_out_, direct_d_out_;  ///< used where they lie
-  RowTurner<A> q_turner_, k_turner_;
-  Diagonals<T> diagonals_;
+  BackwardPlan<A>* plan_;
+  HeadRows<A> q_rows_, out_rows_, d_out_rows_;
+  bool direct_q_, direct_out_, direct_d_out_;  ///< used where they lie
+  RowTurner<A> q_turner_;
+  BackwardKeys<A> keys_;
+  Diagonals<A> diagonals_;
   TileWork<A> tiles_;
 
   // The block of queries.
@@ -190,15 +235,6 @@ class BackwardWork {
   AlignedArray<A> q_in_, d_out_in_;  ///< room where rows are not used where they lie, or are cleared
   std::vector<A> q_turned_, d_q_, along_, log2_sum_, origin_;
   std::vector<Columns> sees_;
-
-  // The block of keys.
-  Index keys_b_ = -1, kv_head_ = -1, keys_first_ = -1;
-  const A* k_ = nullptr;  ///< rows from key k_first_ on
-  Index k_stride_ = 0, k_first_ = 0;
-  std::vector<A> k_in_, k_turned_, v_in_, packed_k_, packed_v_;
-  bool direct_d_k_, direct_d_v_;
-  GradRows<A> d_k_, d_v_;
-  std::vector<A> d_k_sums_, d_v_sums_;
 
   // The slab.
   Index stride_;  ///< between rows of scores

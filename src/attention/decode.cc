@@ -9,10 +9,11 @@
 #include "aligned.hpp"
 #include "attention/decode_kernels.hpp"
 #include "attention/kernels.hpp"
-#include "attention/keys.hpp"
-#include "attention/row_turner.hpp"
-#include "attention/schedule.hpp"
-#include "attention/visibility.hpp"
+#include "attention/packed_keys.hpp"
+#include "attention/shared/row_turner.hpp"
+#include "attention/shared/schedule.hpp"
+#include "attention/shared/share.hpp"
+#include "attention/shared/visibility.hpp"
 #include "terms/tile_work.hpp"
 
 namespace bearing {
@@ -26,12 +27,39 @@ constexpr Index keys_at_once = 64;
 std::size_t size(Index n) { return static_cast<std::size_t>(n); }
 Index up(Index n, Index step) { return (n + step - 1) / step * step; }
 
-/// How a call is cut, by its shapes and by which keys are seen.
-template <class T>
-struct DecodePlan {
-  using A = Compute<T>;
+/// What reads a cache of one type of numbers.
+template <class A>
+struct CacheKernels {
+  void (*dots)(Index rows, Index keys, Index dim, A alpha, const A* q, Index q_stride, const void* k, Index k_stride,
+               A* s, Index stride);
+  void (*add_weighted)(Index rows, Index keys, Index value_dim, const A* p, Index stride, const void* v, Index v_stride,
+                       A* out, Index out_stride);
+};
 
-  const AttentionCall<T>& call;
+template <class T>
+constexpr CacheKernels<Compute<T>> cache_kernels_of{
+    [](Index rows, Index keys, Index dim, Compute<T> alpha, const Compute<T>* q, Index q_stride, const void* k,
+       Index k_stride, Compute<T>* s, Index stride) {
+      attend::dots<T>(rows, keys, dim, alpha, q, q_stride, static_cast<const T*>(k), k_stride, s, stride);
+    },
+    [](Index rows, Index keys, Index value_dim, const Compute<T>* p, Index stride, const void* v, Index v_stride,
+       Compute<T>* out, Index out_stride) {
+      attend::add_weighted<T>(rows, keys, value_dim, p, stride, static_cast<const T*>(v), v_stride, out, out_stride);
+    }};
+
+template <class A>
+const CacheKernels<A>& cache_kernels(const HeadRows<A>& rows) {
+  if constexpr (std::is_same_v<A, float>) {
+    if (rows.type() == NumberType::bf16) return cache_kernels_of<Bfloat16>;
+    if (rows.type() == NumberType::f16) return cache_kernels_of<Float16>;
+  }
+  return cache_kernels_of<A>;
+}
+
+/// How a call is cut, by its shapes and by which keys are seen.
+template <class A>
+struct DecodePlan {
+  const AttentionCall<A>& call;
   Visibility visibility;
   Index rows;                 ///< queries of all heads that share a kv head
   Index step;                 ///< keys whose scores are held at once
@@ -40,7 +68,7 @@ struct DecodePlan {
   std::vector<char> gaps;     ///< [batch] whether keys among them may be hidden from all
 
   /// Throws std::bad_alloc.
-  explicit DecodePlan(const AttentionCall<T>& of)
+  explicit DecodePlan(const AttentionCall<A>& of)
       : call(of), visibility(of.problem, of.options), rows(of.group() * of.problem.q_len) {
     const Problem& problem = call.problem;
     step = std::min(std::clamp<Index>(8192 / rows / keys_at_once * keys_at_once, 128, 1024),
@@ -80,32 +108,32 @@ template <class A>
 struct SliceResult {
   A *out, *max, *sum;
 
-  template <class T>
-  SliceResult(const DecodePlan<T>& plan, A* memory)
+  SliceResult(const DecodePlan<A>& plan, A* memory)
       : out(memory), max(memory + plan.rows * plan.out_stride()), sum(max + plan.rows) {}
 };
 
-template <class T>
+template <class A>
 class DecodeWork {
  public:
-  using A = Compute<T>;
-
   /// Throws std::bad_alloc; nothing below does.
-  explicit DecodeWork(const DecodePlan<T>& plan)
+  explicit DecodeWork(const DecodePlan<A>& plan)
       : plan_(&plan),
         hidden_(plan.visibility, plan.call.problem),
-        queries_(plan.call.in.q, {}),
-        keys_(plan.call.in.k, plan.call.in.block_table),
-        values_(plan.call.in.v, plan.call.in.block_table),
-        q_turner_(plan.call.rows, plan.call.in.q_positions, Side::query, plan.call.problem.q_len, plan.call.in_dim),
-        k_turner_(plan.call.rows, plan.call.in.k_positions, Side::key, keys_at_once, plan.call.in_dim),
+        queries_(plan.call.q),
+        keys_(plan.call.k),
+        values_(plan.call.v),
+        stored_(cache_kernels(keys_)),
+        own_(cache_kernels_of<A>),
+        q_turner_(plan.call.rows, *plan.call.problem.q_positions, Side::query, plan.call.problem.q_len,
+                  plan.call.in_dim),
+        k_turner_(plan.call.rows, *plan.call.problem.k_positions, Side::key, keys_at_once, plan.call.in_dim),
         tiles_(plan.call.acting, plan.call.problem, {plan.call.problem.q_len, plan.step}, ScoreRoom::in_place,
                RowRoom::none, RowRoom::none) {
-    const AttentionCall<T>& call = plan.call;
+    const AttentionCall<A>& call = plan.call;
     const Problem& problem = call.problem;
     const Index q_len = problem.q_len;
     q_stride_ = attend::padded<A>(problem.dim);
-    const bool rows_in_a = !call.distances_only && (!std::is_same_v<T, A> || keys_.paged());
+    const bool rows_in_a = !call.distances_only && (!keys_.same() || keys_.paged());
     copy_keys_ = !keys_.plain() || k_turner_.turns() || rows_in_a;
     copy_values_ = !values_.plain();
     q_ = zeros(plan.rows * q_stride_);
@@ -175,7 +203,7 @@ class DecodeWork {
 
   /// Takes up the keys of a step.
   void keys(Columns cols, const SliceResult<A>& to) {
-    const AttentionCall<T>& call = plan_->call;
+    const AttentionCall<A>& call = plan_->call;
     const Index n = cols.end - cols.first, value_dim = call.problem.value_dim, out_stride = plan_->out_stride();
     A* s = scores_.data();
     products(cols);
@@ -213,9 +241,7 @@ class DecodeWork {
     tile.scale = plan_->call.scale;
     if (!plan_->call.distances_only) {
       tile.k = k_rows_.data(), tile.k_stride = problem.dim;
-      if constexpr (std::is_same_v<T, A>) {
-        if (!copy_keys_) tile.k = keys_.row(b_, kv_head_, cols.first), tile.k_stride = keys_.row_stride();
-      }
+      if (!copy_keys_) tile.k = keys_.row(b_, kv_head_, cols.first), tile.k_stride = keys_.row_stride();
     }
     for (Index g = 0; g < group(); ++g) {
       tile.head = kv_head_ * group() + g;
@@ -226,21 +252,21 @@ class DecodeWork {
 
   /// body(j, n, row) for runs of rows: those of key cols.first + j on, n of them, row_stride() apart.
   template <class Body>
-  void each_run(const HeadRows<T>& rows, Columns cols, const Body& body) {
+  void each_run(const HeadRows<A>& rows, Columns cols, const Body& body) {
     for (Index j = cols.first; j < cols.end;) {
       const Index n = std::min(rows.run(j), cols.end - j);
-      body(j - cols.first, n, rows.row(b_, kv_head_, j));
+      body(j - cols.first, n, rows.address(b_, kv_head_, j));
       j += n;
     }
   }
 
   void products(Columns cols) {
-    const AttentionCall<T>& call = plan_->call;
+    const AttentionCall<A>& call = plan_->call;
     const Index n = cols.end - cols.first, dim = call.problem.dim;
     if (!copy_keys_) {
-      return each_run(keys_, cols, [&](Index j, Index some, const T* row) {
-        attend::dots<T>(plan_->rows, some, dim, call.scale, q_.data(), q_stride_, row, keys_.row_stride(),
-                        scores_.data() + j, plan_->step);
+      return each_run(keys_, cols, [&](Index j, Index some, const void* row) {
+        stored_.dots(plan_->rows, some, dim, call.scale, q_.data(), q_stride_, row, keys_.row_stride(),
+                     scores_.data() + j, plan_->step);
       });
     }
     for (Index j = 0; j < n; j += keys_at_once) {
@@ -248,8 +274,7 @@ class DecodeWork {
       A* rows = k_rows_.data() + (call.distances_only ? 0 : j * dim);
       keys_.load(b_, kv_head_, cols.first + j, some, k_turner_.turns() ? loaded_.data() : rows);
       if (k_turner_.turns()) k_turner_.turn(b_, kv_head_, cols.first + j, some, loaded_.data(), call.in_dim, rows);
-      attend::dots<A>(plan_->rows, some, dim, call.scale, q_.data(), q_stride_, rows, dim, scores_.data() + j,
-                      plan_->step);
+      own_.dots(plan_->rows, some, dim, call.scale, q_.data(), q_stride_, rows, dim, scores_.data() + j, plan_->step);
     }
   }
 
@@ -293,23 +318,24 @@ class DecodeWork {
   void add_values(Columns cols, A* out, bool clear) {
     const Index n = cols.end - cols.first, value_dim = plan_->call.problem.value_dim;
     if (!copy_values_ && !clear) {
-      return each_run(values_, cols, [&](Index j, Index some, const T* row) {
-        attend::add_weighted<T>(plan_->rows, some, value_dim, scores_.data() + j, plan_->step, row,
-                                values_.row_stride(), out, plan_->out_stride());
+      return each_run(values_, cols, [&](Index j, Index some, const void* row) {
+        stored_.add_weighted(plan_->rows, some, value_dim, scores_.data() + j, plan_->step, row, values_.row_stride(),
+                             out, plan_->out_stride());
       });
     }
     for (Index j = 0; j < n; j += keys_at_once) {
       const Index some = std::min(keys_at_once, n - j);
       values_.load(b_, kv_head_, cols.first + j, some, v_rows_.data());
       if (clear) hidden_.clear(cols.first + j, some, value_dim, v_rows_.data());
-      attend::add_weighted<A>(plan_->rows, some, value_dim, scores_.data() + j, plan_->step, v_rows_.data(), value_dim,
-                              out, plan_->out_stride());
+      own_.add_weighted(plan_->rows, some, value_dim, scores_.data() + j, plan_->step, v_rows_.data(), value_dim, out,
+                        plan_->out_stride());
     }
   }
 
-  const DecodePlan<T>* plan_;
+  const DecodePlan<A>* plan_;
   HiddenKeys hidden_;
-  HeadRows<T> queries_, keys_, values_;
+  HeadRows<A> queries_, keys_, values_;
+  const CacheKernels<A>&stored_, &own_;  ///< for rows where they lie, and for copies
   RowTurner<A> q_turner_, k_turner_;
   TileWork<A> tiles_;
   bool copy_keys_ = false, copy_values_ = false;
@@ -321,10 +347,8 @@ class DecodeWork {
 };
 
 /// Merges the results of all slices of a kv head into the first one's, in order, and stores them.
-template <class T, class O>
-void finish(const DecodePlan<T>& plan, Index b, Index kv_head, Compute<T>* memory, View<O, 4> out,
-            View<Compute<T>, 3> lse) {
-  using A = Compute<T>;
+template <class A>
+void finish(const DecodePlan<A>& plan, Index b, Index kv_head, A* memory, const ResultRows<A>& out, View<A, 3> lse) {
   constexpr A none = -std::numeric_limits<A>::infinity();
   const Index q_len = plan.call.problem.q_len, value_dim = plan.call.problem.value_dim;
   const auto& sinks = plan.call.options.sinks.value;
@@ -334,8 +358,7 @@ void finish(const DecodePlan<T>& plan, Index b, Index kv_head, Compute<T>* memor
     const auto slice = [&](Index n) { return SliceResult<A>(plan, memory + n * plan.result_size()); };
     A max = sink;
     for (Index n = 0; n < plan.slices; ++n) max = std::max(max, slice(n).max[r]);
-    constexpr A least = attend::least_exponent<A> * std::numbers::ln2_v<A>;
-    const auto share = [&](A of) { return of == none || of - max < least ? A{0} : std::exp(of - max); };
+    const auto share = [&](A of) { return of == none ? A{0} : attend::share(of - max); };
     A* row = slice(0).out + r * plan.out_stride();
     A sum = share(sink), first = share(slice(0).max[r]);
     sum += first * slice(0).sum[r];
@@ -345,7 +368,8 @@ void finish(const DecodePlan<T>& plan, Index b, Index kv_head, Compute<T>* memor
       attend::blend<A>(value_dim, first, row, factor, slice(n).out + r * plan.out_stride());
       sum += factor * slice(n).sum[r];
     }
-    for (Index d = 0; d < value_dim; ++d) out(b, h, i, d) = O(sum == 0 ? A{0} : row[d] / sum);
+    for (Index d = 0; d < value_dim; ++d) row[d] = sum == 0 ? A{0} : row[d] / sum;
+    out.store(row, value_dim, 1, b, h, i);
     if (lse.data != nullptr) lse(b, h, i) = sum == 0 ? none : max + std::log(sum);
   }
 }
@@ -354,23 +378,22 @@ void finish(const DecodePlan<T>& plan, Index b, Index kv_head, Compute<T>* memor
 
 /// Measured: packing keys pays from some 24 queries of a head on; it serves one head at a time, so that for a few
 /// queries it pays never, however many heads share them.
-template <class T>
-bool decodes(const AttentionCall<T>& call) {
+template <class A>
+bool decodes(const AttentionCall<A>& call) {
   const Index q_len = call.problem.q_len, rows = call.group() * q_len;
   return !call.whole_rows && call.problem.k_len >= 256 && rows <= (q_len <= 4 ? 256 : 24);
 }
 
-template <class T, class O>
-void decode(const AttentionCall<T>& call, View<O, 4> out, View<Compute<T>, 3> lse, const Executor& on) {
-  using A = Compute<T>;
-  const DecodePlan<T> plan(call);
+template <class A>
+void decode(const AttentionCall<A>& call, const ResultRows<A>& out, View<A, 3> lse, const Executor& on) {
+  const DecodePlan<A> plan(call);
   const Index kv_heads = call.problem.kv_heads, slices = plan.slices, units = plan.units();
   AlignedArray<A> results(slices == 1 ? 0 : units * plan.result_size());
-  std::vector<DecodeWork<T>> workers;
+  std::vector<DecodeWork<A>> workers;
   const Index worker_total = worker_count(on, units);
   workers.reserve(size(worker_total));
   for (Index w = 0; w < worker_total; ++w) workers.emplace_back(plan);
-  share_units(on, workers, units, [&](DecodeWork<T>& work, Index unit) {
+  share_units(on, workers, units, [&](DecodeWork<A>& work, Index unit) {
     const Index head = unit / slices, b = head / kv_heads, kv_head = head % kv_heads;
     A* memory = slices == 1 ? work.result() : results.data() + unit * plan.result_size();
     work.slice(b, kv_head, unit % slices, SliceResult<A>(plan, memory));
@@ -383,20 +406,11 @@ void decode(const AttentionCall<T>& call, View<O, 4> out, View<Compute<T>, 3> ls
   });
 }
 
-#define BEARING_INSTANTIATE(T, O) \
-  template void decode<T, O>(const AttentionCall<T>&, View<O, 4>, View<Compute<T>, 3>, const Executor&);
-BEARING_INSTANTIATE(double, double)
-BEARING_INSTANTIATE(float, float)
-BEARING_INSTANTIATE(Bfloat16, Bfloat16)
-BEARING_INSTANTIATE(Bfloat16, float)
-BEARING_INSTANTIATE(Float16, Float16)
-BEARING_INSTANTIATE(Float16, float)
-#undef BEARING_INSTANTIATE
-#define BEARING_INSTANTIATE(T) template bool decodes<T>(const AttentionCall<T>&);
+#define BEARING_INSTANTIATE(A)                       \
+  template bool decodes<A>(const AttentionCall<A>&); \
+  template void decode<A>(const AttentionCall<A>&, const ResultRows<A>&, View<A, 3>, const Executor&);
 BEARING_INSTANTIATE(double)
 BEARING_INSTANTIATE(float)
-BEARING_INSTANTIATE(Bfloat16)
-BEARING_INSTANTIATE(Float16)
 #undef BEARING_INSTANTIATE
 
 }  // namespace bearing

@@ -18,13 +18,11 @@ namespace {
 /// element's sum has one order, so its bits do not depend on the cut.
 constexpr Index least_columns = 32;
 
-template <class T>
+template <class A>
 struct ForwardCall {
-  using A = Compute<T>;
-
   Call<A> call;
-  const LinearAttentionInputs<T>& in;
-  View<T, 4> out;
+  Inputs<A> in;
+  ResultRows<A> out;
   LinearState<A> state;
   bool keeps_state;
   Index slices = 1;
@@ -34,13 +32,11 @@ struct ForwardCall {
 };
 
 /// What a task works with.
-template <class T>
+template <class A>
 class ForwardRoom {
  public:
-  using A = Compute<T>;
-
   /// Throws std::bad_alloc; nothing below does.
-  explicit ForwardRoom(ForwardCall<T>& of)
+  explicit ForwardRoom(ForwardCall<A>& of)
       : of_(of),
         call_(of.call),
         keys_(call_, of.in.k, of.in.k_positions, Side::key),
@@ -99,11 +95,12 @@ class ForwardRoom {
 
   const Block<A>& key_block(Index first) {
     return keys_.get(kv_, first, [&](Block<A>& block) {
-      block.values_in_place = cols_ > 0 ? in_place(of_.in.v, keys_.part(), b_, kv_, first, block.rows, col_) : nullptr;
-      block.value_stride = block.values_in_place != nullptr ? of_.in.v.stride[2] : cols_;
-      if (block.values_in_place != nullptr) return;
-      load(of_.in.v, keys_.part(), b_, kv_, first, block.rows, col_, cols_, block.values);
-      block.values_in_place = block.values;
+      const A* direct = cols_ > 0 ? in_place(of_.in.v, keys_.part(), b_, kv_, first, block.rows) : nullptr;
+      block.values_in_place = direct != nullptr ? direct + col_ : block.values;
+      block.value_stride = direct != nullptr ? of_.in.v.row_stride() : cols_;
+      if (direct == nullptr) {
+        load(of_.in.v, keys_.part(), b_, kv_, first, block.rows, col_, cols_, block.values);
+      }
     });
   }
 
@@ -131,9 +128,9 @@ class ForwardRoom {
 
   void attend(Index head, Index first, Index rows, const Index* visible) {
     const Block<A>& block = queries_.get(head, first, [](Block<A>&) {});
-    A* const out = cols_ > 0 ? in_place(of_.out, b_, head, first, col_) : nullptr;
-    A* const numerators = out != nullptr ? out : numerators_;
-    const Index stride = out != nullptr ? of_.out.stride[2] : cols_;
+    const bool direct = cols_ > 0 && of_.out.direct();
+    A* const numerators = direct ? of_.out.row(b_, head, first) + col_ : numerators_;
+    const Index stride = direct ? of_.out.row_stride() : cols_;
     tiles::multiply_nn(rows, call_.rows_dim, cols_, A{1}, block.turned, call_.rows_dim, s_.data(), cols_, numerators,
                        stride);
     for (Index from = seen_; from < visible[rows - 1]; from += block_tokens) {
@@ -147,7 +144,7 @@ class ForwardRoom {
       });
     }
     if (call_.normalised()) normalise(block, rows, numerators, stride);
-    if (out == nullptr) store(numerators_, rows, col_, cols_, of_.out, b_, head, first);
+    if (!direct) of_.out.store(numerators_, cols_, rows, col_, cols_, b_, head, first);
   }
 
   void normalise(const Block<A>& block, Index rows, A* numerators, Index stride) {
@@ -158,14 +155,35 @@ class ForwardRoom {
     scale_rows(rows, cols_, denominators_, numerators, stride);
   }
 
-  ForwardCall<T>& of_;
+  ForwardCall<A>& of_;
   const Call<A>& call_;
-  Blocks<T> keys_, queries_;
+  Blocks<A> keys_, queries_;
   AlignedArray<A> s_, z_, rows_;  // z_: z, and the sum over a block
   A *scores_, *numerators_, *sums_, *denominators_;
   Index b_ = 0, kv_ = 0, col_ = 0, cols_ = 0;
   Index seen_ = 0;  // keys that S and z hold
 };
+
+template <class A>
+void run(ForwardCall<A>& forward, const Executor& on) {
+  const Call<A>& call = forward.call;
+  const Index heads = call.batch * call.kv_heads;
+  const Index workers = on.run == nullptr ? 1 : on.workers;
+  forward.slices = std::clamp<Index>((worker_count(on, workers) + heads - 1) / heads, 1,
+                                     std::max<Index>(call.value_dim / least_columns, 1));
+  if (forward.keeps_state && call.normalised()) {
+    for (Index h = 0; h < heads; ++h) {
+      for (Index d = 0; d < call.dim; ++d) {
+        forward.z_before.push_back(forward.state.z(h / call.kv_heads, h % call.kv_heads, d));
+      }
+    }
+  }
+  std::vector<ForwardRoom<A>> rooms;
+  const Index units = heads * forward.slices, tasks = worker_count(on, units);
+  rooms.reserve(static_cast<std::size_t>(tasks));
+  for (Index task = 0; task < tasks; ++task) rooms.emplace_back(forward);
+  share_units(on, rooms, units, [](ForwardRoom<A>& room, Index unit) { room.run(unit); });
+}
 
 }  // namespace
 
@@ -175,8 +193,9 @@ void linear_attention(const LinearAttentionInputs<T>& in, View<T, 4> out,
                       const std::type_identity_t<TermList<Compute<T>>>& terms, const LinearAttentionOptions& options,
                       const Executor& on) {
   const char* function = "linear_attention";
-  ForwardCall<T> forward{check_call(function, in, terms, options), in, out, state, false};
-  const Call<Compute<T>>& call = forward.call;
+  using A = Compute<T>;
+  ForwardCall<A> forward{check_call(function, in, terms, options), Inputs<A>(in), ResultRows<A>(out), state, false};
+  const Call<A>& call = forward.call;
   const std::array<Index, 4> shape{call.batch, call.heads, call.q_len, call.value_dim};
   if (out.shape != shape) {
     throw ShapeError(
@@ -185,37 +204,20 @@ void linear_attention(const LinearAttentionInputs<T>& in, View<T, 4> out,
   check_output(function, "out", out);
   forward.keeps_state = check_state(function, "state", call, state);
   CallMemory memory(function);
-  tell_memory(memory, in);
-  for (const Term<Compute<T>>& term : terms) memory.forward(term);
+  tell_memory(memory, forward.in);
+  for (const Term<A>& term : terms) memory.forward(term);
   memory.writes("out", out);
   if (forward.keeps_state) memory.writes("state.s", state.s);
   if (forward.keeps_state && call.normalised()) memory.writes("state.z", state.z);
   memory.check();
   if (call.batch == 0 || call.kv_heads == 0) return;
-  const Index heads = call.batch * call.kv_heads;
-  forward.slices = std::clamp<Index>((task_count(on, on.workers) + heads - 1) / heads, 1,
-                                     std::max<Index>(call.value_dim / least_columns, 1));
-  if (forward.keeps_state && call.normalised()) {
-    for (Index h = 0; h < heads; ++h) {
-      for (Index d = 0; d < call.dim; ++d) {
-        forward.z_before.push_back(state.z(h / call.kv_heads, h % call.kv_heads, d));
-      }
-    }
-  }
-  std::vector<ForwardRoom<T>> rooms;
-  const Index units = heads * forward.slices, tasks = task_count(on, units);
-  rooms.reserve(static_cast<std::size_t>(tasks));
-  for (Index task = 0; task < tasks; ++task) rooms.emplace_back(forward);
-  over_units(on, rooms, units, [](ForwardRoom<T>& room, Index unit) { room.run(unit); });
+  run(forward, on);
 }
 
 #define BEARING_INSTANTIATE(T)                                                                                   \
   template void linear_attention<T>(const LinearAttentionInputs<T>&, View<T, 4>, const LinearState<Compute<T>>&, \
                                     const TermList<Compute<T>>&, const LinearAttentionOptions&, const Executor&);
-BEARING_INSTANTIATE(double)
-BEARING_INSTANTIATE(float)
-BEARING_INSTANTIATE(Bfloat16)
-BEARING_INSTANTIATE(Float16)
+BEARING_EACH_NUMBER(BEARING_INSTANTIATE)
 #undef BEARING_INSTANTIATE
 
 }  // namespace bearing

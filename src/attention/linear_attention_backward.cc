@@ -20,27 +20,30 @@ using namespace linear;
 
 namespace {
 
-template <class T>
-struct BackwardCall {
-  using A = Compute<T>;
+/// Gradients of inputs, of any type of numbers, and of the state.
+template <class A>
+struct Grads {
+  ResultRows<A> d_q, d_k, d_v;
+  LinearState<A> d_state;
+};
 
+template <class A>
+struct BackwardCall {
   Call<A> call;
-  const LinearAttentionInputs<T>& in;
-  View<const T, 4> d_out;
+  Inputs<A> in;
+  HeadRows<A> d_out;
   LinearState<const A> start;
-  LinearAttentionGrads<T> grads;
+  Grads<A> grads;
   bool has_start = false, has_d_state = false;
   ParamBlocks<A> q_params, k_params;
 };
 
 /// What a task works with.
-template <class T>
+template <class A>
 class BackwardRoom {
  public:
-  using A = Compute<T>;
-
   /// Throws std::bad_alloc; nothing below does.
-  explicit BackwardRoom(BackwardCall<T>& of)
+  explicit BackwardRoom(BackwardCall<A>& of)
       : of_(of),
         call_(of.call),
         dim_(call_.dim),
@@ -138,14 +141,14 @@ class BackwardRoom {
       });
     }
     divide(g, first, rows, block);
-    queries_.turner().turn_grads(b_, head, first, rows, block.features, sums, d_features_.data(), of_.q_params);
-    if (of_.grads.d_q.data == nullptr) return;
+    queries_.turn_grads(block, sums, d_features_.data(), [&](Index t) { return of_.q_params.block(b_, head, t); });
+    if (!of_.grads.d_q.given()) return;
     for (Index i = 0; call_.normalised() && i < rows; ++i) {
       add_scaled(dim_, d_denominator_[g * call_.q_len + first + i], sums_.data() + i * dim_,
                  d_features_.data() + i * dim_);
     }
     finish(block, rows, d_features_.data());
-    store(d_features_.data(), rows, 0, dim_, of_.grads.d_q, b_, head, first);
+    of_.grads.d_q.store(d_features_.data(), dim_, rows, b_, head, first);
   }
 
   /// 1/n_i and d_n_i of a block; d_turned_ from g_i to d_a_i.
@@ -230,13 +233,13 @@ class BackwardRoom {
       const Index from = block_start(end - 1);
       for (Index g = 0; g < call_.group(); ++g) add_products(g, from, end - from, visible + from, keys);
     }
-    keys_.turner().turn_grads(b_, kv_, first, keys.rows, keys.features, d_turned_.data(), d_features_.data(),
-                              of_.k_params);
-    if (of_.grads.d_v.data != nullptr) store(d_values_.data(), keys.rows, 0, value_dim_, of_.grads.d_v, b_, kv_, first);
-    if (of_.grads.d_k.data == nullptr) return;
+    keys_.turn_grads(keys, d_turned_.data(), d_features_.data(),
+                     [&](Index t) { return of_.k_params.block(b_, kv_, t); });
+    of_.grads.d_v.store(d_values_.data(), value_dim_, keys.rows, b_, kv_, first);
+    if (!of_.grads.d_k.given()) return;
     if (call_.normalised()) add_rows(1, keys.rows * dim_, sums_.data(), d_features_.data());
     finish(keys, keys.rows, d_features_.data());
-    store(d_features_.data(), keys.rows, 0, dim_, of_.grads.d_k, b_, kv_, first);
+    of_.grads.d_k.store(d_features_.data(), dim_, keys.rows, b_, kv_, first);
   }
 
   /// What the queries of a block that see only some of a block of keys add to their gradients.
@@ -266,10 +269,10 @@ class BackwardRoom {
     }
   }
 
-  BackwardCall<T>& of_;
+  BackwardCall<A>& of_;
   const Call<A>& call_;
   Index dim_, rows_dim_, value_dim_;
-  Blocks<T> keys_, queries_;
+  Blocks<A> keys_, queries_;
   AlignedArray<A> s_, z_;                    // carried sums; behind z_ a sum within blocks
   AlignedArray<A> inverse_, d_denominator_;  // [group, q_len]
   AlignedArray<A> scores_, sums_, d_features_, d_turned_, d_values_, products_;
@@ -287,19 +290,18 @@ void check_grad_of(const char* function, const char* argument, View<T, 4> grad, 
   check_output(function, argument, grad);
 }
 
-template <class T>
-void check_memory(const char* function, const BackwardCall<T>& of) {
-  using A = Compute<T>;
+template <class A, class T>
+void check_memory(const char* function, const BackwardCall<A>& of, const LinearAttentionGrads<T>& grads) {
   CallMemory memory(function);
   tell_memory(memory, of.in);
-  memory.reads("d_out", of.d_out);
+  memory.reads("d_out", of.d_out.memory());
   const bool sums = of.call.normalised();
   if (of.has_start) memory.reads("start.s", of.start.s);
   if (of.has_start && sums) memory.reads("start.z", of.start.z);
   for (const Term<A>& term : of.call.terms) memory.backward(term);
-  memory.writes("d_q", of.grads.d_q).writes("d_k", of.grads.d_k).writes("d_v", of.grads.d_v);
-  if (of.has_d_state) memory.writes("d_state.s", of.grads.d_state.s);
-  if (of.has_d_state && sums) memory.writes("d_state.z", of.grads.d_state.z);
+  memory.writes("d_q", grads.d_q).writes("d_k", grads.d_k).writes("d_v", grads.d_v);
+  if (of.has_d_state) memory.writes("d_state.s", grads.d_state.s);
+  if (of.has_d_state && sums) memory.writes("d_state.z", grads.d_state.z);
   memory.check();
 }
 
@@ -326,15 +328,23 @@ void linear_attention_backward(const LinearAttentionInputs<T>& in, const std::ty
   const bool has_start = check_state(function, "start", call, start);
   const bool has_d_state = check_state(function, "d_state", call, grads.d_state);
   if (call.batch == 0 || call.kv_heads == 0) return;
-  const Index units = call.batch * call.kv_heads, tasks = task_count(on, units);
+  const Index units = call.batch * call.kv_heads, tasks = worker_count(on, units);
   ParamBlocks<A> q_params(terms, call.batch, call.heads), k_params(terms, call.batch, call.kv_heads);
-  BackwardCall<T> backward{std::move(call),    in, d_out, start, grads, has_start, has_d_state, std::move(q_params),
-                           std::move(k_params)};
-  check_memory(function, backward);
-  std::vector<BackwardRoom<T>> rooms;
+  BackwardCall<A> backward{
+      .call = std::move(call),
+      .in = Inputs<A>(in),
+      .d_out = HeadRows<A>(d_out),
+      .start = start,
+      .grads = {ResultRows<A>(grads.d_q), ResultRows<A>(grads.d_k), ResultRows<A>(grads.d_v), grads.d_state},
+      .has_start = has_start,
+      .has_d_state = has_d_state,
+      .q_params = std::move(q_params),
+      .k_params = std::move(k_params)};
+  check_memory(function, backward, grads);
+  std::vector<BackwardRoom<A>> rooms;
   rooms.reserve(static_cast<std::size_t>(tasks));
   for (Index task = 0; task < tasks; ++task) rooms.emplace_back(backward);
-  over_units(on, rooms, units, [](BackwardRoom<T>& room, Index unit) { room.run(unit); });
+  share_units(on, rooms, units, [](BackwardRoom<A>& room, Index unit) { room.run(unit); });
   backward.q_params.collect();
   backward.k_params.collect();
 }
@@ -343,10 +353,7 @@ void linear_attention_backward(const LinearAttentionInputs<T>& in, const std::ty
   template void linear_attention_backward<T>(                                                         \
       const LinearAttentionInputs<T>&, const View<const T, 4>&, const LinearState<const Compute<T>>&, \
       const LinearAttentionGrads<T>&, const TermList<Compute<T>>&, const LinearAttentionOptions&, const Executor&);
-BEARING_INSTANTIATE(double)
-BEARING_INSTANTIATE(float)
-BEARING_INSTANTIATE(Bfloat16)
-BEARING_INSTANTIATE(Float16)
+BEARING_EACH_NUMBER(BEARING_INSTANTIATE)
 #undef BEARING_INSTANTIATE
 
 }  // namespace bearing

@@ -112,6 +112,7 @@ TEST(LinearAttentionHidden, NothingThatLiesThereReachesAnyResultOfAnyEncoding) {
     if (!turns_only(encoding)) continue;
     ++count;
     for (const LinearCase& c : cases) {
+      if (encoding.serves == test::Serves::tokens && c.q_len > c.k_len) continue;
       expect_unseen<double>(encoding, c);
       expect_unseen<float>(encoding, c);
       expect_unseen<Bfloat16>(encoding, c);

@@ -37,28 +37,27 @@ void check_options(const char* function, const LinearAttentionOptions& options) 
   }
 }
 
-/// Each term serves queries, and keys as queries of their own, as turn() would ask it; dims follow from term to term.
+/// Each term serves queries, and keys as queries of their own, as turn() would ask it; the dimension follows from term
+/// to term.
 template <class A>
 void check_row_terms(const char* function, Call<A>& call, const Positions& q_positions, const Positions& k_positions) {
-  call.dims.fill(0);
-  call.dims[0] = call.dim;
+  call.rows_dim = call.dim;
   for (Index t = 0; t < call.terms.size; ++t) {
-    const auto i = static_cast<std::size_t>(t);
-    const Term<A>& term = call.terms.terms[i];
+    const Term<A>& term = call.terms.terms[static_cast<std::size_t>(t)];
     if (term.turn == nullptr || term.bias != nullptr || term.add_scores != nullptr || term.add_values != nullptr) {
       throw ShapeError(concat("[", function, "] terms: must all be row encodings, there are no scores to add to, got ",
                               "one that acts elsewhere as number ", t + 1, " of ", call.terms.size));
     }
     for (const Side side : {Side::query, Side::key}) {
-      Problem problem{.batch = call.batch, .dim = call.dims[i]};
+      Problem problem{.batch = call.batch, .dim = call.rows_dim};
       problem.heads = problem.kv_heads = side == Side::query ? call.heads : call.kv_heads;
       problem.q_len = problem.k_len = side == Side::query ? call.q_len : call.k_len;
       problem.q_positions = problem.k_positions = side == Side::query ? &q_positions : &k_positions;
+      problem.side = side;
       if (term.check != nullptr) term.check(term.self, function, problem);
     }
-    call.dims[i + 1] = term.out_dim == nullptr ? call.dims[i] : term.out_dim(term.self, call.dims[i]);
+    if (term.out_dim != nullptr) call.rows_dim = term.out_dim(term.self, call.rows_dim);
   }
-  call.rows_dim = call.dims[static_cast<std::size_t>(call.terms.size)];
 }
 
 void check_sorted(const char* function, const char* argument, const Positions& at, Index batch, Index time) {
@@ -146,10 +145,7 @@ bool check_state(const char* function, const char* argument, const Call<A>& call
 #define BEARING_INSTANTIATE(T)                                                                                       \
   template Call<Compute<T>> check_call<T>(const char*, const LinearAttentionInputs<T>&, const TermList<Compute<T>>&, \
                                           const LinearAttentionOptions&);
-BEARING_INSTANTIATE(double)
-BEARING_INSTANTIATE(float)
-BEARING_INSTANTIATE(Bfloat16)
-BEARING_INSTANTIATE(Float16)
+BEARING_EACH_NUMBER(BEARING_INSTANTIATE)
 #undef BEARING_INSTANTIATE
 
 #define BEARING_INSTANTIATE(A)                                                                      \

@@ -2,10 +2,9 @@
 #include <bearing/attention.hpp>
 #include <cmath>
 #include <limits>
-#include <numbers>
 
 #include "attention/decode_kernels.hpp"
-#include "attention/kernels.hpp"
+#include "attention/shared/share.hpp"
 #include "tensor_checks.hpp"
 #include "terms/score_call.hpp"
 
@@ -24,9 +23,7 @@ void merge_row(View<const O, 4> part, Compute<O> part_lse, View<O, 4> out, Compu
     lse = part_lse;
     return;
   }
-  constexpr A least = attend::least_exponent<A> * std::numbers::ln2_v<A>;
-  const auto share = [](A x) { return x < least ? A{0} : std::exp(x); };
-  const A most = std::max(lse, part_lse), ours = share(lse - most), theirs = share(part_lse - most);
+  const A most = std::max(lse, part_lse), ours = attend::share(lse - most), theirs = attend::share(part_lse - most);
   const A sum = ours + theirs, our_share = ours / sum, their_share = theirs / sum;
   if (value_dim > 0 && out.stride[3] == 1 && part.stride[3] == 1) {
     attend::blend<O>(value_dim, our_share, &out(b, h, i, Index{0}), their_share, &part(b, h, i, Index{0}));

@@ -3,6 +3,7 @@
 #include <bit>
 #include <cmath>
 
+#include "describe/describer.hpp"
 #include "text.hpp"
 
 namespace bearing {
@@ -46,11 +47,6 @@ void AlibiSlopes<A>::check(const char* function, const Problem& problem) const {
     throw ShapeError(concat("[", function, "] Alibi.slopes.grad: must have the shape of the slopes, ",
                             learned_.value.shape, ", got ", learned_.grad.shape));
   }
-}
-
-template <class A>
-void AlibiSlopes<A>::collect(Index head, A d_slope) const {
-  learned_.grad(head) += d_slope;
 }
 
 namespace {
@@ -102,5 +98,99 @@ void AlibiShiftedBias<A>::add_score_grads(const Tile<A>& tile, const A* d_s, con
 BEARING_INSTANTIATE(float)
 BEARING_INSTANTIATE(double)
 #undef BEARING_INSTANTIATE
+
+template <>
+struct describe::Words<AlibiForm> {
+  static constexpr const char* all[] = {"symmetric", "causal"};
+};
+
+namespace {
+
+struct LearnedAlibi {
+  AlibiForm form = AlibiForm::symmetric;
+  bool operator==(const LearnedAlibi&) const = default;
+};
+
+/// Slopes come from a spec or from an array, one of them.
+void check_slopes(const char* encoding, bool spec, bool slopes) {
+  if (spec != slopes) return;
+  throw ShapeError(text::concat("[", encoding, "] slopes: must be given, in a spec or as an array, got ",
+                                spec ? "both" : "neither"));
+}
+
+struct MakeAlibi {
+  template <class A>
+  AlibiBias<A> operator()(const std::optional<Alibi>& alibi, const LearnedAlibi& learned,
+                          const Param<A, 1>& slopes) const {
+    check_slopes("AlibiBias", alibi.has_value(), slopes.value.data != nullptr);
+    if (alibi && learned.form != LearnedAlibi{}.form && learned.form != alibi->form) {
+      throw ConfigError("[AlibiBias] form: must be the spec's where one is given: spec.replace(form='causal')");
+    }
+    return alibi ? AlibiBias<A>(*alibi) : AlibiBias<A>(slopes, learned.form);
+  }
+};
+struct MakeShifted {
+  template <class A>
+  AlibiShiftedBias<A> operator()(const std::optional<Alibi>& alibi, const Param<A, 1>& slopes) const {
+    check_slopes("AlibiShiftedBias", alibi.has_value(), slopes.value.data != nullptr);
+    return alibi ? AlibiShiftedBias<A>(*alibi) : AlibiShiftedBias<A>(slopes);
+  }
+};
+
+Parameter slopes_parameter() {
+  const Rule published{"at the published slopes", [](const Filling& all) {
+                         const std::vector<double> slopes = Alibi::published(all.extents[0]).slopes;
+                         std::copy(slopes.begin(), slopes.end(), all.numbers.begin());
+                       }};
+  return Parameter("slopes", {"heads"}, "What a score loses per token, for each head.")
+      .starts(published)
+      .draws(positive(0.0625))
+      .may_be_left_out();
+}
+
+}  // namespace
+
+void describe_alibi(Describer& to) {
+  to.home("alibi", {"Press et al.", 2022, "arXiv 2108.12409"});
+  to.record("Alibi", Alibi{},
+            "ALiBi, attention with linear biases: a score loses in proportion to its distance, at its head's rate.\n\n"
+            "    s_ij <- s_ij - slope_h |n - m|        slope_h = 2^(-8h/H), h = 1 ... H, for H a power of two\n\n"
+            "Press, Smith, Lewis 2022, arXiv 2108.12409.")
+      .member("slopes", &Alibi::slopes,
+              "[heads], positive for decay: Alibi.published(heads) has those that models were trained with.")
+      .member("form", &Alibi::form,
+              "Keys after the query: 'symmetric' ones lose like those before, 'causal' ones get 0.")
+      .maker("published", &Alibi::published, {"heads", {"bias_max", 8.0}, {"times", 1.0}},
+             "The published slopes for a number of heads, a power of two or not.\n\n"
+             "bias_max is the 8 in the exponent (MPT's alibi_bias_max); times multiplies all of them: Falcon adds its\n"
+             "bias before the softmax scale, so that its slopes are these times that scale.");
+  to.settings("LearnedAlibi", LearnedAlibi{})
+      .member("form", &LearnedAlibi::form, "As the spec's, for slopes that are learned.");
+  const auto heads = [](const std::optional<Alibi>& alibi) {
+    return alibi ? static_cast<Index>(alibi->slopes.size()) : Index{0};
+  };
+  to.encoding_with<std::optional<Alibi>, LearnedAlibi, 1>(
+        "AlibiBias",
+        "ALiBi as a bias by distance, with a spec's slopes or learned ones [heads].\n\n"
+        "    s_ij <- s_ij - slope_h |n - m|        form='causal': slope_h min(n - m, 0)\n\n"
+        "AlibiBias(Alibi.published(8)), or AlibiBias(slopes=array, form='causal'). Real positions too.\n\n"
+        "Press, Smith, Lewis 2022, arXiv 2108.12409.",
+        {slopes_parameter()}, MakeAlibi{})
+      .form(Form::distance)
+      .tables(heads)
+      .called("alibi", "ALiBi", "a score loses in proportion to distance",
+              [](const ExampleSize& size) { return Alibi::published(size.heads); })
+      .called("alibi_learned", "ALiBi with learned slopes", "ALiBi at rates that are learned");
+  to.encoding<std::optional<Alibi>, 1>(
+        "AlibiShiftedBias",
+        "ALiBi's row-shifted form, as BLOOM and MPT have it, with a spec's slopes or learned ones [heads].\n\n"
+        "    s_ij <- s_ij + slope_h n\n\n"
+        "It differs from the causal form by one number along a row, which softmax does not see, though the logarithms\n"
+        "of its sums do. With left padding, give positions that count real tokens only.\n\n"
+        "Press, Smith, Lewis 2022, arXiv 2108.12409.",
+        {slopes_parameter()}, MakeShifted{})
+      .form(Form::positions)
+      .tables(heads);
+}
 
 }  // namespace bearing

@@ -2,12 +2,13 @@
 #include <bearing/encodings/bert_relative.hpp>
 #include <bearing/error.hpp>
 
+#include "describe/describer.hpp"
+#include "terms/checks.hpp"
 #include "terms/relation.hpp"
 #include "text.hpp"
 
 namespace bearing {
 
-using relation::Order;
 using text::concat;
 
 namespace {
@@ -32,8 +33,6 @@ void check_table(const Param<A, 2>& table, const char* rows_are, Index rows) {
   }
   check_features("BertRelativeTerm", "table", table);
 }
-
-Order order_of(bool query_minus_key) { return query_minus_key ? Order::query_minus_key : Order::key_minus_query; }
 
 }  // namespace
 
@@ -62,28 +61,35 @@ Index Wav2Vec2BertRelative::rows() const {
 }
 
 template <class A>
-BertRelativeTerm<A>::BertRelativeTerm(const BertRelative& bert, Param<A, 2> table)
-    : query_minus_key_(true), with_keys_(bert.type == BertRelativeType::relative_key_query), table_(table) {
+BertRelativeTerm<A>::BertRelativeTerm(const BertRelative& bert, Param<A, 2> table) : clipped_(false), table_(table) {
   bearing::check("BertRelativeTerm", bert);
   least_ = 1 - bert.max_position_embeddings;
   most_ = bert.max_position_embeddings - 1;
   check_table(table, "2 max_position_embeddings - 1", bert.rows());
+  const IndexMap map{.zero = most_, .step = -1, .least = least_, .most = most_};
+  const Index in_table = grad_block(0, 0).offsets()[0];
+  terms_.add({.operand = Side::query, .table = relation::shared(table.value), .map = map, .table_block = in_table});
+  if (bert.type == BertRelativeType::relative_key) return;
+  terms_.add({.operand = Side::key, .table = relation::shared(table.value), .map = map, .table_block = in_table});
 }
 
 template <class A>
 BertRelativeTerm<A>::BertRelativeTerm(const Wav2Vec2BertRelative& clipped, Param<A, 2> table)
-    : query_minus_key_(false), with_keys_(false), table_(table) {
+    : clipped_(true), table_(table) {
   bearing::check("BertRelativeTerm", clipped);
   least_ = -clipped.left;
   most_ = clipped.right;
   check_table(table, "left + right + 1", clipped.rows());
+  terms_.add({.table = relation::shared(table.value),
+              .map = {.zero = clipped.left, .least = least_, .most = most_},
+              .table_block = grad_block(0, 0).offsets()[0]});
 }
 
 template <class A>
 void BertRelativeTerm<A>::check(const char* function, const Problem& problem) const {
   check_whole(function, "BertRelative", problem);
   check_dim(function, "BertRelative.table", table_.value.shape[1], problem);
-  if (!query_minus_key_) return;  // clipped: every distance has a row
+  if (clipped_) return;  // every distance has a row
   for (Index b = 0; b < problem.batch && problem.q_len > 0 && problem.k_len > 0; ++b) {
     const auto [least, most] = relation::reach(problem, b);
     if (least < least_ || most > most_) {
@@ -95,61 +101,90 @@ void BertRelativeTerm<A>::check(const char* function, const Problem& problem) co
 
 template <class A>
 void BertRelativeTerm<A>::add_scores(const Tile<A>& tile, A* s) const {
-  const auto vectors = relation::vectors(table_.value, least_, most_, order_of(query_minus_key_));
-  relation::over_runs(tile, [&](const relation::Run<A>& run) {
-    const relation::Meeting met = relation::meet(run, vectors);
-    A* to = s + run.i * tile.stride + run.j;
-    relation::add_query_scores(run, met, {run.tile.q, run.tile.q_stride}, vectors, to, tile.scratch);
-    if (!with_keys_) return;
-    const Index width = met.band.width;
-    tiles::multiply_nt(run.tile.cols, width, tile.dim, tile.scale, run.tile.k, tile.k_stride, vectors.at(met.least),
-                       vectors.step, tile.scratch, width);
-    tiles::add_key_band(run.tile.rows, run.tile.cols, met.band, tile.scratch, width, to, tile.stride);
-  });
+  relation::add_scores(rows_by_index(), tile, s);
 }
 
 template <class A>
 void BertRelativeTerm<A>::add_score_grads(const Tile<A>& tile, const A* d_s, const TileGrads<A>& grads) const {
-  const Order order = order_of(query_minus_key_);
-  const auto vectors = relation::vectors(table_.value, least_, most_, order);
-  relation::Vectors<A> d_vectors;
-  if (grads.params != nullptr) {
-    d_vectors =
-        relation::vectors(dense(grads.params, table_.value.shape[0], table_.value.shape[1]), least_, most_, order);
-  }
-  relation::over_runs(tile, [&](const relation::Run<A>& run) {
-    const relation::Meeting met = relation::meet(run, vectors);
-    const A* from = d_s + run.i * tile.stride + run.j;
-    A* d_q = grads.d_q == nullptr ? nullptr : grads.d_q + run.i * grads.d_q_stride;
-    relation::add_query_score_grads(run, met, {run.tile.q, run.tile.q_stride}, vectors, from, {d_q, grads.d_q_stride},
-                                    d_vectors, tile.scratch);
-    if (!with_keys_) return;
-    const Index cols = run.tile.cols, width = met.band.width;
-    std::fill_n(tile.scratch, cols * width, A{0});
-    tiles::scatter_key_band(run.tile.rows, cols, met.band, from, tile.stride, tile.scratch, width);
-    if (grads.d_k != nullptr) {  // d_k_j += scale Σ_i dS_ij E[ρ]
-      tiles::add_multiply_nn(cols, width, tile.dim, tile.scale, tile.scratch, width, vectors.at(met.least),
-                             vectors.step, grads.d_k + run.j * grads.d_k_stride, grads.d_k_stride);
-    }
-    if (d_vectors.first != nullptr) {  // dE[ρ] += scale Σ dS_ij k_j
-      tiles::add_multiply_tn(cols, width, tile.dim, tile.scale, tile.scratch, width, run.tile.k, tile.k_stride,
-                             d_vectors.at(met.least), d_vectors.step);
-    }
-  });
-}
-
-template <class A>
-void BertRelativeTerm<A>::collect(Index, Index, const A* d_params) const {
-  relation::collect_rows(d_params, table_.grad);
+  relation::add_score_grads(rows_by_index(), tile, d_s, grads);
 }
 
 template <class A>
 Index BertRelativeTerm<A>::scratch_size(Index rows, Index cols) const {
-  const Index operands = with_keys_ ? std::max(rows, cols) : rows;
-  return operands * std::min(rows + cols - 1, table_.value.shape[0]);
+  return relation::scratch_size(rows_by_index(), rows, cols);
 }
 
 template class BertRelativeTerm<float>;
 template class BertRelativeTerm<double>;
+
+template <>
+struct describe::Words<BertRelativeType> {
+  static constexpr const char* all[] = {"relative_key", "relative_key_query"};
+};
+
+namespace {
+
+void describe_records(Describer& to) {
+  to.record("BertRelative", BertRelative{},
+            "Vectors by distance for keys alone, as Hugging Face's BERT has them (position_embedding_type).\n\n"
+            "    s_ij <- s_ij + scale q_i E[rho]  (+ scale k_j E[rho] for relative_key_query)\n"
+            "    rho = m - n + max_position_embeddings - 1\n\n"
+            "Huang, Liang, Xu, Xiang 2020, arXiv 2009.13658, after Shaw, Uszkoreit, Vaswani 2018, arXiv 1803.02155.")
+      .member("max_position_embeddings", &BertRelative::max_position_embeddings, "Positions that the table serves.")
+      .member("position_embedding_type", &BertRelative::type, "Whether the vectors meet queries alone, or keys too.")
+      .method("rows", &BertRelative::rows, {}, "Of the table: 2 max_position_embeddings - 1.")
+      .method("row", &BertRelative::row, {"distance"},
+              "The row of a distance, key minus query. Raises RangeError for one that has none.");
+  to.record("Wav2Vec2BertRelative", Wav2Vec2BertRelative{},
+            "Vectors by clipped distance for keys, as Wav2Vec2-BERT has them.\n\n"
+            "    s_ij <- s_ij + scale q_i E[rho]        rho = clip(n - m, -left, right) + left\n\n"
+            "After Shaw, Uszkoreit, Vaswani 2018, arXiv 1803.02155.")
+      .member("left", &Wav2Vec2BertRelative::left, "A config's left_max_position_embeddings.")
+      .member("right", &Wav2Vec2BertRelative::right, "A config's right_max_position_embeddings.")
+      .method("rows", &Wav2Vec2BertRelative::rows, {}, "Of the table: left + right + 1.")
+      .method("row", &Wav2Vec2BertRelative::row, {"distance"},
+              "The row of a distance, key minus query; far ones share the ends.");
+}
+
+using Either = std::variant<BertRelative, Wav2Vec2BertRelative>;
+
+Index rows_of(const Record& spec, const Sizes&) {
+  return std::visit([](const auto& bert) { return bert.rows(); }, ValueOf<Either>::from(spec));
+}
+
+}  // namespace
+
+void describe_bert_relative(Describer& to) {
+  to.home("bert_relative", {"Huang et al.", 2020, "arXiv 2009.13658"});
+  describe_records(to);
+  const auto of_type = [](BertRelativeType type) {
+    return
+        [type](const ExampleSize& size) { return BertRelative{.max_position_embeddings = size.length, .type = type}; };
+  };
+  to.encoding<Either, 2>("BertRelativeTerm",
+                         "BERT's or Wav2Vec2-BERT's relative keys: table [spec.rows(), dim], shared by all heads.\n\n"
+                         "    s_ij <- s_ij + scale q_i E[rho]  (+ scale k_j E[rho] for relative_key_query)\n\n"
+                         "Positions are whole numbers; BERT's nearer to each other than max_position_embeddings.\n\n"
+                         "Huang, Liang, Xu, Xiang 2020, arXiv 2009.13658.",
+                         {Parameter("table", {{"spec.rows()", rows_of}, "dim"}, "A vector for each distance.")
+                              .starts(normal(0.02))
+                              .draws(normal(1))},
+                         []<class A>(const Either& either, const Param<A, 2>& table) {
+                           return std::visit([&](const auto& bert) { return BertRelativeTerm<A>(bert, table); },
+                                             either);
+                         })
+      .form(Form::rows_by_index)
+      .reads_content()
+      .called("bert_relative_key", "BERT, relative_key", "vectors per distance meet queries",
+              of_type(BertRelativeType::relative_key))
+      .also({"relative_key"})
+      .called("bert_relative_key_query", "BERT, relative_key_query", "vectors per distance meet queries and keys",
+              of_type(BertRelativeType::relative_key_query))
+      .also({"relative_key_query"})
+      .called("wav2vec2_bert", "Wav2Vec2-BERT, relative_key", "vectors per distance, clipped, meet queries",
+              [](const ExampleSize&) { return Wav2Vec2BertRelative{}; })
+      .published({"Seamless team", 2023, "arXiv 2312.05187"})
+      .also({"wav2vec2_bert_relative"});
+}
 
 }  // namespace bearing

@@ -2,6 +2,8 @@
 #include <bearing/error.hpp>
 #include <cmath>
 
+#include "describe/describer.hpp"
+#include "describe/tensors.hpp"
 #include "encodings/limits.hpp"
 #include "encodings/sinusoid_rows.hpp"
 #include "tensor_checks.hpp"
@@ -178,5 +180,127 @@ void Cape2dInputs<A>::inputs(const RowTile& tile, A* p) const {
 
 template class Cape2dInputs<float>;
 template class Cape2dInputs<double>;
+
+template <>
+struct describe::Words<CapeCentre> {
+  static constexpr const char* all[] = {"none", "mean"};
+};
+
+namespace {
+
+std::optional<CapeSeed> seed_of(std::optional<Index> training) {
+  if (!training) return std::nullopt;
+  return CapeSeed{static_cast<std::uint64_t>(*training)};
+}
+
+/// Positions [time] or [batch, time]: an array, or counted from a number.
+Tensor moved(const Cape& cape, const describe::GivenPositions& at, std::optional<Index> time,
+             std::optional<Index> batch, std::optional<Index> training) {
+  std::vector<Index> shape = at.shape();
+  if (shape.empty()) {
+    if (!time) throw ShapeError("[cape_positions] time: must be given where positions are counted, got None");
+    if (*time < 0) throw RangeError(text::concat("[cape_positions] time: must be at least 0, got ", *time));
+    shape = {*time};
+  }
+  if (batch && shape.size() < 2) shape.insert(shape.begin(), std::max(*batch, Index{0}));
+  describe::NewTensor<double, 2> rows({shape.size() == 2 ? shape[0] : 1, shape.back()});
+  cape_positions(cape, at.positions(), rows.view, seed_of(training));
+  rows.tensor.shape = shape;
+  return rows.tensor;
+}
+
+Tensor moved_2d(const Cape2d& cape, Index height, Index width, Index batch, std::optional<Index> training) {
+  constexpr Index most = Index{1} << 31;
+  if (height < 0 || width < 0 || (width > 0 && height > most / width)) {
+    throw ShapeError(text::concat("[cape_positions] height, width: must be of at most 2^31 patches, got (", height,
+                                  ", ", width, ")"));
+  }
+  describe::NewTensor<double, 3> rows({2, std::max(batch, Index{0}), height * width});
+  cape_positions(cape, height, width, rows.view, seed_of(training));
+  return rows.tensor;
+}
+
+void describe_records(Describer& to) {
+  to.record("CapeAugmentation", CapeAugmentation{},
+            "How far CAPE's training moves positions.\n\n"
+            "Likhomanenko, Xu, Synnaeve, Collobert, Rogozhnikov 2021, arXiv 2106.03143.")
+      .member("max_global_shift", &CapeAugmentation::max_global_shift, "Of all positions together.")
+      .member("max_local_shift", &CapeAugmentation::max_local_shift,
+              "Of each, in units of the distance between neighbours; 0.5 keeps their order.")
+      .member("max_global_scale", &CapeAugmentation::max_global_scale,
+              "What all are multiplied by at most, at least 1.");
+  to.record("Cape", Cape{},
+            "CAPE, continuous augmented positional embeddings: sinusoids of positions that training moves about.\n\n"
+            "    p <- position_scale p - mean          always\n"
+            "    p <- (p + D + e_t) l                  in training\n\n"
+            "D uniform in +-max_global_shift, e_t in +-max_local_shift spacing, ln l in +-ln max_global_scale.\n"
+            "cape_positions() makes the positions, CapeInputs the rows.\n\n"
+            "Likhomanenko, Xu, Synnaeve, Collobert, Rogozhnikov 2021, arXiv 2106.03143.")
+      .member("dim", &Cape::dim, "Of a row.")
+      .member("augmentation", &Cape::augmentation, "How far training moves positions.")
+      .member("centre", &Cape::centre, "'mean': positions are counted from their mean.")
+      .member("position_scale", &Cape::position_scale, "Multiplies positions first.")
+      .member("frequency_scale", &Cape::frequency_scale, "Above 1 where positions are seconds rather than tokens.")
+      .member("base", &Cape::base, "The longest wavelength is 2 pi times this.")
+      .method("sinusoidal", &Cape::sinusoidal, {}, "The sinusoids that its positions go into.");
+  to.record("Cape2d", Cape2d{},
+            "CAPE for the patches of an image at (y, x) in [-1, 1]^2: waves in C = dim/2 directions.\n\n"
+            "    cos pi(u_j x + v_j y), sin ...      u_j = r_j cos j,  v_j = r_j sin j,  r_j = 10^(j/(C-1))\n\n"
+            "Likhomanenko, Xu, Synnaeve, Collobert, Rogozhnikov 2021, arXiv 2106.03143.")
+      .member("dim", &Cape2d::dim, "Of a row; even, at least 4.")
+      .member("augmentation", &Cape2d::augmentation, "How far training moves positions.");
+}
+
+/// Patches at (y, x) of a grid, from -1 to 1 within the length.
+inspect::Specimen grid_example(const ExampleSize& size, const Cape2d& cape) {
+  inspect::Specimen specimen{.options = size, .width = inspect::square_side(size.length)};
+  const auto encoding = std::make_shared<const Cape2dInputs<double>>(cape);
+  const double half = std::max(0.5, static_cast<double>(specimen.width - 1) / 2);
+  specimen.input_rows = [encoding, half](const Positions& at, View<double, 3> rows, const Executor& on) {
+    const Index time = rows.shape[1];
+    std::vector<double> coordinates(static_cast<std::size_t>(2 * time));
+    for (Index axis = 0; axis < 2; ++axis) {
+      for (Index t = 0; t < time; ++t) {
+        coordinates[static_cast<std::size_t>(axis * time + t)] = at.real(axis, 0, t) / half - 1;
+      }
+    }
+    fill<double>(*encoding, Positions(dense<const double>(coordinates.data(), 2, 1, time)), rows, on);
+  };
+  return specimen;
+}
+
+}  // namespace
+
+void describe_cape(Describer& to) {
+  to.home("cape", {"Likhomanenko et al.", 2021, "arXiv 2106.03143"});
+  describe_records(to);
+  to.encoding<Cape>("CapeInputs",
+                    "The sinusoids of cape_positions(); nothing to learn.\n\n"
+                    "Likhomanenko, Xu, Synnaeve, Collobert, Rogozhnikov 2021, arXiv 2106.03143.",
+                    {}, make_with_spec<CapeInputs>)
+      // As evaluation has it: nothing is moved, and positions count from the first token.
+      .called("cape", "CAPE", "sinusoids of positions that training moves",
+              [](const ExampleSize& size) { return Cape{.dim = size.dim, .centre = CapeCentre::none}; });
+  to.encoding<Cape2d>("Cape2dInputs",
+                      "The waves of a Cape2d at its cape_positions(); nothing to learn.\n\n"
+                      "Likhomanenko, Xu, Synnaeve, Collobert, Rogozhnikov 2021, arXiv 2106.03143.",
+                      {}, make_with_spec<Cape2dInputs>)
+      .called("cape_2d", "CAPE on two axes", "waves in many directions of an image",
+              [](const ExampleSize& size) { return Cape2d{.dim = size.dim}; })
+      .example(grid_example);
+  to.function(
+      "cape_positions", moved,
+      {"spec",
+       {"positions", Value{}},
+       {"time", Value{}},
+       Argument("batch", Value{}).named(),
+       Argument("training", Value{}).named()},
+      "Positions for a Cape encoding, float64 [time] or [batch, time]: scaled and centred; moved too if `training` is\n"
+      "given, a seed that gives the same draws on every machine. Give each step its own.");
+  to.function(
+      "cape_positions", moved_2d,
+      {"spec", "height", "width", Argument("batch", Index{1}).named(), Argument("training", Value{}).named()},
+      "Positions of a grid's patches, row by row, for a Cape2d encoding: float64 [2, batch, height width], y then x.");
+}
 
 }  // namespace bearing

@@ -3,6 +3,7 @@
 #include <bearing/error.hpp>
 #include <cmath>
 
+#include "describe/describer.hpp"
 #include "terms/checks.hpp"
 #include "terms/tile_kernels.hpp"
 #include "text.hpp"
@@ -169,14 +170,43 @@ void CopeTerm<A>::add_score_grads(const Tile<A>& tile, const A* d_s, const TileG
   }
 }
 
-template <class A>
-void CopeTerm<A>::collect(Index, Index head, const A* d_params) const {
-  for (Index p = 0; p < cope_.max_pos; ++p) {
-    for (Index d = 0; d < embeddings_.grad.shape[2]; ++d) embeddings_.grad(table(head), p, d) += *d_params++;
-  }
-}
-
 template class CopeTerm<float>;
 template class CopeTerm<double>;
+
+template <>
+struct describe::Words<CopeScale> {
+  static constexpr const char* all[] = {"softmax", "one"};
+};
+
+void describe_cope(Describer& to) {
+  to.home("cope", {"Golovneva et al.", 2024, "arXiv 2405.18719"});
+  to.record("Cope", Cope{},
+            "CoPE, contextual position encoding: a position counts those tokens that the query cares to count.\n\n"
+            "    g_it = sigmoid(gate_scale q_i k_t)      p_ij = min(sum_{t >= j, n_t <= m} g_it, max_pos - 1)\n"
+            "    s_ij <- s_ij + (1 - w) z_i[f] + w z_i[f + 1]     f = floor(p_ij), w = p_ij - f, z_i = score_scale q_i "
+            "E\n\n"
+            "Golovneva, Wang, Weston, Sukhbaatar 2024, arXiv 2405.18719.")
+      .member("max_pos", &Cope::max_pos, "Rows of E; positions are capped at max_pos - 1.")
+      .member("gate_scale", &Cope::gate_scale, "What the gates' products are multiplied by; as in the paper's code.")
+      .member("score_scale", &Cope::score_scale, "What the products with E are multiplied by; as in the paper's code.");
+  to.encoding<Cope, 3>("CopeTerm",
+                       "CoPE's term: embeddings [heads, max_pos, dim], or [1, max_pos, dim] for all heads alike.\n\n"
+                       "    s_ij <- s_ij + (1 - w) z_i[f] + w z_i[f + 1]     z_i = score_scale q_i E\n\n"
+                       "Keys stand in order of their positions; those after the query count nothing and get 0.\n\n"
+                       "Golovneva, Wang, Weston, Sukhbaatar 2024, arXiv 2405.18719.",
+                       {Parameter("embeddings", {or_one("heads"), "max_pos", "dim"}, "E: a vector for each count.")
+                            .starts(constant(0))
+                            .draws({"normal, of standard deviation 1/sqrt(dim)",
+                                    [](const Filling& all) {
+                                      normal(1 / std::sqrt(static_cast<double>(all.extents[2]))).fill(all);
+                                    }})},
+                       make_with_spec<CopeTerm>)
+      .form(Form::running_sum)
+      .reads_content()
+      .by_index()
+      .causal()
+      .called("cope", "CoPE", "positions counted by gates of the content",
+              [](const ExampleSize&) { return Cope{.max_pos = 64}; });
+}
 
 }  // namespace bearing

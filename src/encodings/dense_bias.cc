@@ -1,5 +1,7 @@
 #include <bearing/encodings/dense_bias.hpp>
+#include <bearing/scores.hpp>
 
+#include "describe/describer.hpp"
 #include "terms/checks.hpp"
 
 namespace bearing {
@@ -59,16 +61,55 @@ void DenseBias<A>::add_score_grads(const Tile<A>& tile, const A* d_s, const Tile
   }
 }
 
-template <class A>
-void DenseBias<A>::collect(Index batch, Index head, const A* d_params) const {
-  const View<A, 4>& grad = bias_.grad;
-  const Index b = at(grad.shape[0], batch), h = at(grad.shape[1], head);
-  for (Index i = 0; i < grad.shape[2]; ++i) {
-    for (Index j = 0; j < grad.shape[3]; ++j) grad(b, h, i, j) += d_params[i * grad.shape[3] + j];
-  }
-}
-
 template class DenseBias<float>;
 template class DenseBias<double>;
+
+namespace {
+
+/// A learned matrix [heads, length, length]; fewer queries are the last, fewer keys the first.
+inspect::Specimen dense_example(const ExampleSize& size, NoSpec) {
+  inspect::Specimen specimen{.options = size, .by_index = true};
+  const Index length = size.length;
+  if (length > (Index{1} << 27) / length / size.heads) {
+    throw RangeError(text::concat("[make] heads, dim, length: must ask for at most 2^27 numbers in a table, got ",
+                                  std::vector<Index>{1, size.heads, length, length}));
+  }
+  const auto numbers =
+      std::make_shared<const inspect::Array>(inspect::Normal(size.seed).array(size.heads, length, length));
+  specimen.parameters = specimen.held = size.heads * length * length;
+  specimen.score_terms = [numbers, length, heads = size.heads](const Positions&, const Positions&,
+                                                               View<const double, 4> q, View<const double, 4> k,
+                                                               View<double, 4> scores, const Executor& on) {
+    View<const double, 4> part = bhtd<const double>(numbers->values.data(), 1, heads, length, length);
+    if (k.shape[2] <= length) {
+      part.data += (k.shape[2] - q.shape[2]) * part.stride[2];
+      part.shape[2] = q.shape[2], part.shape[3] = k.shape[2];
+    }
+    const DenseBias<double> encoding(Param<double, 4>{part});
+    add_scores(with(encoding), {}, scores, on);
+  };
+  return specimen;
+}
+
+}  // namespace
+
+void describe_dense_bias(Describer& to) {
+  to.home("dense_bias", {"-", 0, "-"});
+  to.encoding<NoSpec, 4>(
+        "DenseBias",
+        "A bias that someone else computed, or learns entry by entry; -inf works, so it serves as a mask too.\n\n"
+        "    s_ij <- s_ij + bias[b, h, i, j]\n\n"
+        "bias [batch or 1, heads or 1, q_len or 1, k_len or 1], by indices, not positions; or without its first axes.",
+        {Parameter("bias", {or_one("batch"), or_one("heads"), or_one("q_len"), or_one("k_len")},
+                   "What is added to each score.")
+             .starts(constant(0))
+             .truth_goes_to("attention()'s visible")},
+        []<class A>(const Param<A, 4>& bias) { return DenseBias<A>(bias); })
+      .form(Form::dense)
+      .by_index()
+      .called("dense_bias", "dense bias", "any matrix")
+      .also({"bias_matrix"})
+      .example(dense_example);
+}
 
 }  // namespace bearing

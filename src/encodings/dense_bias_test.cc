@@ -54,7 +54,7 @@ TEST(DenseBias, AMaskIsAddedAsItIs) {
   std::vector<float> s(4, 3.0f);
   add_scores(with(bias), {}, bhtd(s.data(), 1, 1, 2, 2));
   EXPECT_EQ(s, (std::vector<float>{3, -INFINITY, 3, 3}));
-  EXPECT_EQ(bias.param_size(), 0);
+  EXPECT_EQ(bias.grad_block(0, 0).size(), 0);
 }
 
 TEST(DenseBias, WrongCallsSayWhatMustHold) {

@@ -4,6 +4,7 @@
 #include <limits>
 #include <numeric>
 
+#include "describe/describer.hpp"
 #include "terms/checks.hpp"
 
 namespace bearing {
@@ -284,5 +285,56 @@ void FireBias<A>::borrows(MemoryList& to) const {
 
 template class FireBias<float>;
 template class FireBias<double>;
+
+void describe_fire(Describer& to) {
+  to.home("fire", {"Li et al.", 2023, "arXiv 2310.04418"});
+  to.record("Fire", Fire{},
+            "FIRE, functional interpolation: a small network of the distance, squeezed into the length seen so far.\n\n"
+            "    s_ij <- s_ij + f_h(psi(|m - n|) / (psi(max(m, L)) + eps)),   psi(d) = ln(|c d| + 1)\n"
+            "    f_h(x) = out_bias_h + sum_u out_weight_hu max(hidden_weight_u x + hidden_bias_u, 0)\n"
+            "    L = |multiplier threshold|\n\n"
+            "Li, You, Guruganesh et al. 2023, arXiv 2310.04418.")
+      .member("mlp_width", &Fire::mlp_width, "Units of the network.")
+      .member("threshold", &Fire::threshold, "Where L starts, in tokens.")
+      .member("eps", &Fire::eps, "What keeps the divisor above 0.")
+      .constant("initial_c", Fire::initial_c, "Where c starts, as the authors have it: 0.1.")
+      .constant("initial_multiplier", Fire::initial_multiplier, "Where the threshold's multiplier starts: 1.");
+  // The layers start as PyTorch's linear ones: uniform within 1/sqrt(inputs).
+  const auto layer = [](auto inputs) {
+    return Rule{"uniform within 1/sqrt(inputs), as PyTorch's linear layers", [inputs](const Filling& all) {
+                  const double most = 1 / std::sqrt(static_cast<double>(inputs(*all.spec.as<Fire>())));
+                  uniform(-most, most).fill(all);
+                }};
+  };
+  const auto one = [](const Fire&) { return Index{1}; };
+  const auto width = [](const Fire& fire) { return fire.mlp_width; };
+  const NamedExtent single("1", [](const Record&, const Sizes&) { return Index{1}; });
+  to.encoding<Fire, 1, 1, 1, 1, 2, 1>(
+        "FireBias",
+        "FIRE's bias. Depends on where the query stands, not on the distance alone; real positions too.\n\n"
+        "    s_ij <- s_ij + f_h(psi(|m - n|) / (psi(max(m, L)) + eps)),   psi(d) = ln(|c d| + 1)\n\n"
+        "c [1], multiplier [1], hidden_weight [mlp_width], hidden_bias [mlp_width], out_weight [heads, mlp_width],\n"
+        "out_bias [heads].\n\nLi, You, Guruganesh et al. 2023, arXiv 2310.04418.",
+        {Parameter("c", {single}, "What a distance is multiplied by.")
+             .starts(constant(Fire::initial_c))
+             .draws(constant(Fire::initial_c)),
+         Parameter("multiplier", {single}, "What the threshold is multiplied by.")
+             .starts(constant(Fire::initial_multiplier))
+             .draws(constant(Fire::initial_multiplier)),
+         Parameter("hidden_weight", {"mlp_width"}, "The hidden layer's weights.").starts(layer(one)).draws(normal(1)),
+         Parameter("hidden_bias", {"mlp_width"}, "The hidden layer's biases.").starts(layer(one)).draws(normal(0.5)),
+         Parameter("out_weight", {"heads", "mlp_width"}, "The output's weights.")
+             .starts(layer(width))
+             .draws(normal(0.25)),
+         Parameter("out_bias", {"heads"}, "The output's biases.").starts(layer(width)).draws(normal(0.25))},
+        []<class A>(const Fire& fire, const Param<A, 1>& c, const Param<A, 1>& multiplier,
+                    const Param<A, 1>& hidden_weight, const Param<A, 1>& hidden_bias, const Param<A, 2>& out_weight,
+                    const Param<A, 1>& out_bias) {
+          return FireBias<A>(fire, {c, multiplier, hidden_weight, hidden_bias, out_weight, out_bias});
+        })
+      .form(Form::per_query)
+      .causal()
+      .called("fire", "FIRE", "a network of the distance within the length", [](const ExampleSize&) { return Fire{}; });
+}
 
 }  // namespace bearing

@@ -2,6 +2,7 @@
 #include <cmath>
 #include <numbers>
 
+#include "describe/describer.hpp"
 #include "encodings/head_sets.hpp"
 
 namespace bearing {
@@ -95,8 +96,7 @@ template <class A>
 void FopeRows<A>::turn_grads(const RowTile& tile, const A* x, const A* d_y, A* d_x, A* d_params) const {
   const Index pairs = fope_.head_dim / 2;
   double *waves = tile.scratch, *turns = waves + 2 * kept();
-  A* d_cos = d_params == nullptr || cos_.grad.data == nullptr ? nullptr : d_params;
-  A* d_sin = d_params == nullptr || sin_.grad.data == nullptr ? nullptr : d_params + param_size() - kept() * mixed();
+  const auto [d_cos, d_sin] = grad_block(0, tile.head).split(d_params);
   for (Index r = 0; r < tile.rows; ++r) {
     series(tile.head, tile.at[0][r], waves, turns);
     const A *in = x + r * tile.x_stride, *d_out = d_y + r * tile.y_stride;
@@ -117,23 +117,61 @@ void FopeRows<A>::turn_grads(const RowTile& tile, const A* x, const A* d_y, A* d
   }
 }
 
-template <class A>
-Index FopeRows<A>::param_size() const {
-  const Index one = kept() * mixed();
-  return (cos_.grad.data == nullptr ? 0 : one) + (sin_.grad.data == nullptr ? 0 : one);
-}
-
-template <class A>
-void FopeRows<A>::collect(Index, Index head, const A* d_params) const {
-  for (const Param<A, 3>* param : {&cos_, &sin_}) {
-    if (param->grad.data == nullptr) continue;
-    for (Index k = 0; k < kept(); ++k) {
-      for (Index i = 0; i < mixed(); ++i) param->grad(head / group_, k, i) += *d_params++;
-    }
-  }
-}
-
 template class FopeRows<float>;
 template class FopeRows<double>;
+
+namespace {
+
+/// The identity, which is RoPE, and a little of the other frequencies.
+Rule around_identity(double gain, bool by_size) {
+  return {by_size ? "at the identity, and Glorot-normal numbers times 0.3" : "around the identity",
+          [gain, by_size](const Filling& all) {
+            const Index rows = all.extents[1], cols = all.extents[2];
+            normal(by_size ? gain / std::sqrt(static_cast<double>(rows)) : gain).fill(all);
+            for (std::size_t i = 0; i < all.numbers.size(); ++i) {
+              const Index at = static_cast<Index>(i) % (rows * cols);
+              if (at / cols == at % cols) all.numbers[i] += 1;
+            }
+          }};
+}
+
+}  // namespace
+
+void describe_fope(Describer& to) {
+  to.home("fope", {"Hua et al.", 2024, "arXiv 2412.17739"});
+  to.record("Fope", Fope{.pairing = Pairing::half},
+            "FoPE, Fourier position embedding: each pair turns by a Fourier series instead of one frequency.\n\n"
+            "    cos'_d(p) = sum_D cos(p w_D) C[head, D, d]     sin'_d(p) = sum_D sin(p w_D) S[head, D, d]\n\n"
+            "Pairs past the mixed ones pass through.\n\nHua et al. 2024, arXiv 2412.17739.")
+      .member("head_dim", &Fope::head_dim, "Of a head.")
+      .member("base", &Fope::base, "Of the frequencies, as RoPE's.")
+      .member("trained_length", &Fope::trained_length, "Frequencies are kept that complete a turn within it.")
+      .member("kept", &Fope::kept, "How many of the fastest frequencies are kept instead; 0: as trained_length has it.")
+      .member("pairing", &Fope::pairing, "Which two elements turn together; half in vLLM.");
+  const NamedExtent kept("kept frequencies", [](const Record& spec, const Sizes&) {
+    return static_cast<Index>(fope_frequencies(*spec.as<Fope>()).size());
+  });
+  NamedExtent mixed = any("mixed");
+  mixed.usual = kept.size;
+  to.encoding_with<Fope, Grouped, 3, 3>(
+        "FopeRows",
+        "FoPE with its coefficients C and S: cos, sin [sets, kept, mixed], taken as they are.\n\n"
+        "    (u, v) <- (u cos' - v sin', u sin' + v cos')\n\n"
+        "kept is as many as fope_frequencies(spec) has, mixed at most head_dim/2. Head h uses set h / group, as in\n"
+        "RopeMixedRows: the published models have one set per key head.\n\nHua et al. 2024, arXiv 2412.17739.",
+        {Parameter("cos", {"sets", kept, mixed}, "C.")
+             .starts(around_identity(0.3, true))
+             .draws(around_identity(0.02, false)),
+         Parameter("sin", {"sets", kept, mixed}, "S.")
+             .starts(around_identity(0.3, true))
+             .draws(around_identity(0.02, false))},
+        make_grouped<FopeRows>)
+      .called("fope", "FoPE", "RoPE with a Fourier series per pair",
+              [](const ExampleSize& size) {  // the fastest pair's turn takes 2 pi tokens
+                return Fope{
+                    .head_dim = size.dim, .trained_length = std::max<Index>(7, size.length), .pairing = Pairing::half};
+              });
+  to.function("fope_frequencies", fope_frequencies, {"spec"}, "The frequencies that are kept, the fastest first.");
+}
 
 }  // namespace bearing

@@ -1,7 +1,9 @@
 #include <algorithm>
 #include <bearing/encodings/forgetting.hpp>
+#include <bearing/scores.hpp>
 #include <cmath>
 
+#include "describe/describer.hpp"
 #include "terms/checks.hpp"
 
 namespace bearing {
@@ -98,5 +100,57 @@ void ForgettingBias<A>::collect(Index batch, Index head, const A* d_params) cons
 
 template class ForgettingBias<float>;
 template class ForgettingBias<double>;
+
+namespace {
+
+struct Past {
+  Index past = 0;
+  bool operator==(const Past&) const = default;
+};
+
+/// Gates of as many tokens as there are keys, the same for the same token; about 0.98.
+inspect::Specimen forgetting_example(const ExampleSize& size, NoSpec) {
+  inspect::Specimen specimen{.options = size, .causal = true, .by_index = true};
+  specimen.score_terms = [size](const Positions&, const Positions&, View<const double, 4> q, View<const double, 4> k,
+                                View<double, 4> scores, const Executor& on) {
+    const Index time = k.shape[2];
+    inspect::Array log_forget(1, size.heads, time);
+    for (Index h = 0; h < size.heads; ++h) {
+      inspect::Normal normal_number(size.seed + 1000 * static_cast<std::uint64_t>(h));
+      for (Index t = 0; t < time; ++t) log_forget(0, h, t) = -std::log1p(std::exp(-4 - normal_number()));
+    }
+    const View<const double, 3> values = dense<const double>(log_forget.values.data(), 1, size.heads, time);
+    const ForgettingBias<double> encoding({values}, time - q.shape[2]);
+    add_scores(with(encoding), {}, scores, on);
+  };
+  return specimen;
+}
+
+}  // namespace
+
+void describe_forgetting(Describer& to) {
+  to.home("forgetting", {"Lin et al.", 2025, "arXiv 2503.02130"});
+  to.settings("Past", Past{}).member("past", &Past::past, "Tokens before the first query.");
+  to.encoding_with<NoSpec, Past, 3>(
+        "ForgettingBias",
+        "Forgetting attention, or data-dependent ALiBi: a score loses by all that was forgotten since its key.\n\n"
+        "    s_ij <- s_ij + sum_{t = j+1 ... i} log_forget_t\n\n"
+        "log_forget [batch, heads, time]: ln f of every key token, f in (0, 1) computed by the model. Counts tokens, "
+        "not\n"
+        "positions: queries are the last of them, the first one after `past` others. Keys after the query get 0.\n\n"
+        "Lin, Nikishin, He, Courville 2025, arXiv 2503.02130.",
+        {Parameter("log_forget", {"batch", "heads", "k_len"}, "The logarithm of every token's gate.")
+             .computed()
+             .starts(constant(-0.0067))},
+        []<class A>(const Past& past, const Param<A, 3>& log_forget) {
+          return ForgettingBias<A>(log_forget, past.past);
+        })
+      .form(Form::running_sum)
+      .by_index()
+      .causal()
+      .called("forgetting", "forgetting attention", "a score loses what tokens between forget")
+      .also({"forgetting_transformer", "fox", "data_dependent_alibi"})
+      .example(forgetting_example);
+}
 
 }  // namespace bearing

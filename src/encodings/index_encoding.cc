@@ -3,6 +3,7 @@
 #include <bearing/error.hpp>
 #include <cmath>
 
+#include "describe/describer.hpp"
 #include "text.hpp"
 
 namespace bearing {
@@ -61,5 +62,34 @@ void IndexInputs<A>::inputs(const RowTile& tile, A* p) const {
 
 template class IndexInputs<float>;
 template class IndexInputs<double>;
+
+template <>
+struct describe::Words<IndexForm> {
+  static constexpr const char* all[] = {"index", "normalised", "binary"};
+};
+
+void describe_index_encoding(Describer& to) {
+  to.home("index_encoding", {"-", 0, "-"});
+  to.record("IndexEncoding", IndexEncoding{.form = IndexForm::index},
+            "The encodings that come to mind first, to be measured against.\n\n"
+            "    index        x_p <- x_p + p                  grows without bound\n"
+            "    normalised   x_p <- x_p + p/(length - 1)     the same number means another place at another length\n"
+            "    binary       x_p <- x_p + bits of p          neighbours may differ in every bit")
+      .member("dim", &IndexEncoding::dim, "Of a row.")
+      .member("form", &IndexEncoding::form, "Which of the three.")
+      .member("length", &IndexEncoding::length, "For normalised only: positions 0 ... length - 1 become 0 ... 1.");
+  const auto of_form = [](IndexForm form) {
+    return [form](const ExampleSize& size) {
+      const Index length = form == IndexForm::normalised ? std::max<Index>(2, size.length) : 0;
+      return IndexEncoding{.dim = size.dim, .form = form, .length = length};
+    };
+  };
+  to.encoding<IndexEncoding>("IndexInputs",
+                             "index and normalised: the same number in every column; binary: bit d of p in column d.",
+                             {}, make_with_spec<IndexInputs>)
+      .called("index", "index", "the position itself, in every column", of_form(IndexForm::index))
+      .called("index_normalised", "normalised index", "the position over the length", of_form(IndexForm::normalised))
+      .called("index_binary", "binary index", "the position's bits", of_form(IndexForm::binary));
+}
 
 }  // namespace bearing

@@ -2,6 +2,7 @@
 #include <cmath>
 #include <limits>
 
+#include "describe/describer.hpp"
 #include "terms/checks.hpp"
 #include "text.hpp"
 
@@ -64,17 +65,59 @@ void KerpleBias<A>::bias_grads(Index head, Index n, const double* distance, cons
       d_r2 -= d * r1 * power * std::log(x);
     }
   }
-  d_params[0] += static_cast<A>(d_r1);
-  d_params[1] += static_cast<A>(d_r2);
-}
-
-template <class A>
-void KerpleBias<A>::collect(Index, Index head, const A* d_params) const {
-  if (r1_.grad.data != nullptr) r1_.grad(head) += d_params[0];
-  if (r2_.grad.data != nullptr) r2_.grad(head) += d_params[1];
+  const auto [to_r1, to_r2] = grad_block(0, head).split(d_params);
+  if (to_r1 != nullptr) *to_r1 += static_cast<A>(d_r1);
+  if (to_r2 != nullptr) *to_r2 += static_cast<A>(d_r2);
 }
 
 template class KerpleBias<float>;
 template class KerpleBias<double>;
+
+template <>
+struct describe::Words<KerpleForm> {
+  static constexpr const char* all[] = {"logarithmic", "power"};
+};
+
+void describe_kerple(Describer& to) {
+  to.home("kerple", {"Chi et al.", 2022, "arXiv 2205.09921"});
+  to.record(
+        "Kerple", Kerple{KerpleForm::logarithmic},
+        "KERPLE, kernelised relative positions: a score loses by a kernel of the distance with two learned numbers.\n\n"
+        "    logarithmic   s_ij <- s_ij - r1_h ln(1 + r2_h |n - m|)\n"
+        "    power         s_ij <- s_ij - r1_h |n - m|^r2_h              (ALiBi is r2 = 1)\n\n"
+        "Chi, Fan, Ramadge, Rudnicky 2022, arXiv 2205.09921.")
+      .member("form", &Kerple::form, "The kernel.")
+      .constant("least", Kerple::least, "Of r1 and r2, after an optimiser's step: 0.01.")
+      .constant("most_power", Kerple::most_power,
+                "Of r2 in the power form: beyond 2 the kernel is not positive definite.");
+  // The authors' code draws what multiplies a distance from U(0, 1), the other number from U(0, 2).
+  const auto start = [](KerpleForm wide) {
+    return Rule{"uniform, as in the authors' code", [wide](const Filling& all) {
+                  const bool power = all.spec.as<Kerple>()->form == KerpleForm::power;
+                  uniform(0, power == (wide == KerpleForm::power) ? 2 : 1).fill(all);
+                  for (double& number : all.numbers) number = std::max(number, Kerple::least);
+                }};
+  };
+  to.encoding<Kerple, 1, 1>("KerpleBias",
+                            "KERPLE as a bias by distance: r1, r2 [heads], positive. Real positions too.\n\n"
+                            "    logarithmic   s_ij <- s_ij - r1_h ln(1 + r2_h |n - m|)\n"
+                            "    power         s_ij <- s_ij - r1_h |n - m|^r2_h\n\n"
+                            "Keeping parameters within Kerple.least and Kerple.most_power after an optimiser's step is "
+                            "left to the caller.\n\n"
+                            "Chi, Fan, Ramadge, Rudnicky 2022, arXiv 2205.09921.",
+                            {Parameter("r1", {"heads"}, "What multiplies the kernel.")
+                                 .starts(start(KerpleForm::logarithmic))
+                                 .draws(positive(0.5)),
+                             Parameter("r2", {"heads"}, "What multiplies the distance, or its power.")
+                                 .starts(start(KerpleForm::power))
+                                 .draws(positive(0.25, Kerple::most_power))},
+                            make_with_spec<KerpleBias>)
+      .form(Form::distance)
+      .called("kerple_log", "KERPLE, logarithmic", "a score loses by the logarithm of distance",
+              [](const ExampleSize&) { return Kerple{KerpleForm::logarithmic}; })
+      .also({"kerple"})
+      .called("kerple_power", "KERPLE, power", "a score loses by a power of distance",
+              [](const ExampleSize&) { return Kerple{KerpleForm::power}; });
+}
 
 }  // namespace bearing

@@ -65,7 +65,7 @@ TEST(Kerple, OneGradientMayBeWantedWithoutTheOther) {
   EXPECT_EQ(params.grads(1), expected);
   EXPECT_NE(expected[0], 0);
   EXPECT_EQ(params.grads(0), std::vector<double>(2, 0.0));
-  EXPECT_EQ(KerpleBias<double>({KerpleForm::power}, {r1.value}, {r2.value}).param_size(), 0);
+  EXPECT_EQ(KerpleBias<double>({KerpleForm::power}, {r1.value}, {r2.value}).grad_block(0, 0).size(), 0);
 }
 
 TEST(Kerple, ParametersThatAnOptimiserTookTooFarAreRefused) {

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <vector>
 
+#include "describe/describer.hpp"
+#include "describe/tensors.hpp"
 #include "tensor_checks.hpp"
 #include "text.hpp"
 
@@ -194,5 +196,91 @@ void resize_grid(Interpolation how, Index prefix, std::type_identity_t<View<cons
 BEARING_INSTANTIATE(float)
 BEARING_INSTANTIATE(double)
 #undef BEARING_INSTANTIATE
+
+template <>
+struct describe::Words<Interpolation> {
+  static constexpr const char* all[] = {"linear", "cubic"};
+};
+
+namespace {
+
+Tensor resized(const Tensor& table, Index rows, Interpolation how, Index prefix) {
+  return describe::in_arithmetic_of("[resize] table", table, [&]<class A>() {
+    const View<const A, 2> from = describe::view_of<A, 2>("[resize] table", table);
+    describe::NewTensor<A, 2> to({std::max(rows, Index{0}), from.shape[1]});
+    resize<A>(how, prefix, from, to.view);
+    return to.tensor;
+  });
+}
+
+GridSize grid_of(const char* argument, const std::pair<Index, Index>& sides) {
+  const auto [height, width] = sides;
+  constexpr Index most = Index{1} << 31;
+  if (height < 0 || width < 0 || (width > 0 && height > most / width)) {
+    throw ShapeError(text::concat("[resize_grid] ", argument,
+                                  ": must be (height, width) of at most 2^31 patches, got (", height, ", ", width,
+                                  ")"));
+  }
+  return {height, width};
+}
+
+using Sides = std::pair<Index, Index>;
+
+Tensor resized_grid(const Tensor& table, const Sides& from_grid, const Sides& to_grid, Interpolation how,
+                    Index prefix) {
+  const GridSize before = grid_of("from_grid", from_grid), after = grid_of("to_grid", to_grid);
+  return describe::in_arithmetic_of("[resize_grid] table", table, [&]<class A>() {
+    const View<const A, 2> from = describe::view_of<A, 2>("[resize_grid] table", table);
+    const Index kept = std::clamp(prefix, Index{0}, from.shape[0]);
+    describe::NewTensor<A, 2> to({kept + after.height * after.width, from.shape[1]});
+    resize_grid<A>(how, prefix, from, before, to.view, after);
+    return to.tensor;
+  });
+}
+
+}  // namespace
+
+void describe_learned(Describer& to) {
+  to.home("learned", {"Gehring et al.", 2017, "arXiv 1705.03122"});
+  to.record("Learned", Learned{},
+            "A learned row for every position.\n\n"
+            "    x_p <- x_p + table[p + offset]\n\n"
+            "Gehring et al. 2017, arXiv 1705.03122; BERT, GPT-2, ViT.")
+      .member("length", &Learned::length, "Positions are 0 ... length - 1.")
+      .member("dim", &Learned::dim, "Of a row.")
+      .member("offset", &Learned::offset, "Rows before position 0's: 2 in OPT and BART, padding_idx + 1 in RoBERTa.")
+      .member("padding_row", &Learned::padding_row, "A row that gets no gradient: 1 in RoBERTa.")
+      .method("rows", &Learned::rows, {}, "Of the table, as a model's file has it: length + offset.");
+  const Rule start{"normal, of standard deviation 0.02, as in BERT and GPT-2; the row of padding at 0",
+                   [](const Filling& all) {
+                     normal(0.02).fill(all);
+                     const auto& padding = all.spec.as<Learned>()->padding_row;
+                     if (!padding) return;
+                     const auto dim = static_cast<std::size_t>(all.extents[1]);
+                     const auto row = all.numbers.subspan(static_cast<std::size_t>(*padding) * dim, dim);
+                     std::fill(row.begin(), row.end(), 0);
+                   }};
+  to.encoding<Learned, 2>("LearnedInputs",
+                          "Learned positions: table [length + offset, dim].\n\n"
+                          "    x_p <- x_p + table[p + offset]\n\n"
+                          "A position that has no row is a RangeError.\n\nGehring et al. 2017, arXiv 1705.03122.",
+                          {Parameter("table", {{"length + offset", &Learned::rows}, "dim"}, "A row for each position.")
+                               .starts(start)
+                               .draws(normal(0.02))},
+                          make_with_spec<LearnedInputs>)
+      .called("learned", "learned positions", "a learned row for each position",
+              [](const ExampleSize& size) { return Learned{.length = size.length, .dim = size.dim}; })
+      .also({"learned_absolute", "absolute"});
+  to.function(
+      "resize", resized, {"table", "rows", Argument("how").named(), Argument("prefix", Index{0}).named()},
+      "A table [rows, dim] of positions for another length: a new array; float64 or float32.\n\n"
+      "The first `prefix` rows are copied, the others resampled, with samples at the rows' centres (align_corners\n"
+      "False). cubic is what ViT, DeiT, DINO and BEiT code uses. No antialiasing.");
+  to.function(
+      "resize_grid", resized_grid,
+      {"table", "from_grid", "to_grid", Argument("how").named(), Argument("prefix", Index{0}).named()},
+      "resize() for the table of a grid's patches [prefix + height width, dim], row by row, along both sides.\n\n"
+      "Grids are (height, width).");
+}
 
 }  // namespace bearing

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <bearing/encodings/lie_rope.hpp>
 
+#include "describe/describer.hpp"
 #include "encodings/head_sets.hpp"
 #include "numeric/matrix_exp.hpp"
 
@@ -23,6 +24,14 @@ LieRope checked(LieRope lie) {
   }
   check_axes("LieRopeRows", lie.axes);
   return lie;
+}
+
+bool same_position(const RowTile& tile, Index one, Index other, Index axes) {
+  for (Index axis = 0; axis < axes; ++axis) {
+    const double* at = tile.at[static_cast<std::size_t>(axis)];
+    if (at[one] != at[other]) return false;
+  }
+  return true;
 }
 
 }  // namespace
@@ -61,12 +70,14 @@ template <class A>
 void LieRopeRows<A>::turn(const RowTile& tile, const A* x, A* y) const {
   const Index n = lie_.block;
   double *m = tile.scratch, *f = m + n * n, *work = f + n * n, *before = work + n * n;
-  for (Index r = 0; r < tile.rows; ++r) {
-    for (Index block = 0; block < blocks(); ++block) {
+  for (Index block = 0; block < blocks(); ++block) {
+    for (Index r = 0; r < tile.rows; ++r) {
       const A* in = x + r * tile.x_stride + block * n;
       A* out = y + r * tile.y_stride + block * n;
-      exponent(tile, r, block, 1, m);
-      exp_minus_identity(n, m, f, work);
+      if (r == 0 || !same_position(tile, r - 1, r, lie_.axes)) {
+        exponent(tile, r, block, 1, m);
+        exp_minus_identity(n, m, f, work);
+      }
       std::copy_n(in, n, before);  // y may be x
       for (Index i = 0; i < n; ++i) {
         double turned = before[i];
@@ -120,16 +131,48 @@ void LieRopeRows<A>::add_generator_grads(const RowTile& tile, Index row, Index b
   }
 }
 
-template <class A>
-void LieRopeRows<A>::collect(Index, Index head, const A* d_params) const {
-  for (Index axis = 0; axis < lie_.axes; ++axis) {
-    for (Index block = 0; block < blocks(); ++block) {
-      for (Index t = 0; t < triangle(); ++t) generators_.grad(head / group_, axis, block, t) += *d_params++;
-    }
-  }
-}
-
 template class LieRopeRows<float>;
 template class LieRopeRows<double>;
+
+void describe_lie_rope(Describer& to) {
+  to.home("lie_rope", {"Ostmeier et al.", 2024, "arXiv 2406.10322"});
+  to.record("LieRope", LieRope{},
+            "LieRE: a position picks a rotation of the whole head, or of each block of it, out of a learned family.\n\n"
+            "    R(p) = exp(sum_axis p_axis A_axis),   A skew-symmetric\n\n"
+            "Ostmeier et al. 2024, arXiv 2406.10322.")
+      .member("head_dim", &LieRope::head_dim, "Of a head.")
+      .member("axes", &LieRope::axes, "Of a position.")
+      .member("block", &LieRope::block,
+              "Divides head_dim and is at most 128; 0: the whole head, as in the authors' code.");
+  const auto block_of = [](const Record& spec) {
+    const auto& lie = *spec.as<LieRope>();
+    return std::max<Index>(1, lie.block == 0 ? lie.head_dim : lie.block);
+  };
+  to.encoding_with<LieRope, Grouped, 4>(
+        "LieRopeRows",
+        "LieRE with generators [sets, axes, head_dim/block, block (block - 1)/2]: strict upper triangles, row by "
+        "row.\n\n"
+        "    R(p) = exp(sum_axis p_axis A_axis)\n\n"
+        "Head h uses set h / group, as in RopeMixedRows.\n\nOstmeier et al. 2024, arXiv 2406.10322.",
+        {Parameter(
+             "generators",
+             {"sets",
+              "axes",
+              {"head_dim/block",
+               [block_of](const Record& spec, const Sizes&) { return spec.as<LieRope>()->head_dim / block_of(spec); }},
+              {"block(block - 1)/2",
+               [block_of](const Record& spec, const Sizes&) { return block_of(spec) * (block_of(spec) - 1) / 2; }}},
+             "Strict upper triangles of A, row by row.")
+             .starts(uniform(0, 2 * std::numbers::pi))
+             .draws(normal(0.1))},
+        make_grouped<LieRopeRows>)
+      .width([](const LieRope&, Index length) { return inspect::square_side(length); })
+      // Blocks of 4, not the authors' 8, where the head allows it: a matrix exponential per token takes its time.
+      .called("lie_rope", "LieRE", "turns by the exponential of learned generators",
+              [](const ExampleSize& size) {
+                return LieRope{.head_dim = size.dim, .block = size.dim % 4 == 0 ? Index{4} : size.dim};
+              })
+      .also({"liere"});
+}
 
 }  // namespace bearing

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <numbers>
 
+#include "describe/describer.hpp"
 #include "encodings/head_sets.hpp"
 
 namespace bearing {
@@ -58,11 +59,19 @@ double PopeRows<A>::angle(const RowTile& tile, Index row, Index c) const {
 
 template <class A>
 void PopeRows<A>::turn(const RowTile& tile, const A* x, A* y) const {
+  double *cos = tile.scratch, *sin = cos + tile.dim;
   for (Index r = 0; r < tile.rows; ++r) {
+    if (r == 0 || tile.at[0][r] != tile.at[0][r - 1]) {
+      for (Index c = 0; c < tile.dim; ++c) {
+        const double phi = angle(tile, r, c);
+        cos[c] = std::cos(phi);
+        sin[c] = std::sin(phi);
+      }
+    }
     for (Index c = 0; c < tile.dim; ++c) {
-      const double radius = softplus(static_cast<double>(x[r * tile.x_stride + c])), phi = angle(tile, r, c);
-      y[r * tile.y_stride + 2 * c] = static_cast<A>(radius * std::cos(phi));
-      y[r * tile.y_stride + 2 * c + 1] = static_cast<A>(radius * std::sin(phi));
+      const double radius = softplus(static_cast<double>(x[r * tile.x_stride + c]));
+      y[r * tile.y_stride + 2 * c] = static_cast<A>(radius * cos[c]);
+      y[r * tile.y_stride + 2 * c + 1] = static_cast<A>(radius * sin[c]);
     }
   }
 }
@@ -85,12 +94,38 @@ void PopeRows<A>::turn_grads(const RowTile& tile, const A* x, const A* d_y, A* d
   }
 }
 
-template <class A>
-void PopeRows<A>::collect(Index, Index head, const A* d_params) const {
-  for (Index c = 0; c < pope_.head_dim; ++c) offsets_.grad(head / group_, c) += d_params[c];
-}
-
 template class PopeRows<float>;
 template class PopeRows<double>;
+
+void describe_pope(Describer& to) {
+  to.home("pope", {"Gopalakrishnan et al.", 2025, "arXiv 2509.10534"});
+  to.record(
+        "Pope", Pope{},
+        "PoPE, polar coordinates: each element's length from the content alone, its angle from the position alone.\n\n"
+        "    score = sum_c softplus(q_c) softplus(k_c) cos((n - m) w_c + delta_c),   w_c = base^(-c/head_dim)\n\n"
+        "Gopalakrishnan, Csordas, Schmidhuber, Mozer 2025, arXiv 2509.10534.")
+      .member("head_dim", &Pope::head_dim, "Of a head.")
+      .member("base", &Pope::base, "Of the frequencies.");
+  const Rule drawn{"negative, in radians", [](const Filling& all) {
+                     normal(1).fill(all);
+                     for (double& number : all.numbers) number = -std::abs(number);
+                   }};
+  to.encoding_with<Pope, Grouped, 2>(
+        "PopeRows",
+        "PoPE: rows [head_dim] become [2 head_dim], cos and sin of element c at 2c and 2c + 1.\n\n"
+        "    q_c at m -> softplus(q_c) (cos m w_c, sin m w_c)\n"
+        "    k_c at n -> softplus(k_c) (cos(n w_c + delta_c), sin(n w_c + delta_c))\n\n"
+        "offsets: delta [sets, head_dim], held within [-2 pi, 0], or None for 0. Head h uses set h / group, as in\n"
+        "RopeMixedRows.\n\nGopalakrishnan, Csordas, Schmidhuber, Mozer 2025, arXiv 2509.10534.",
+        {Parameter("offsets", {"sets", "head_dim"}, "delta, in radians.")
+             .starts(constant(0))
+             .draws(drawn)
+             .may_be_left_out()},
+        make_grouped<PopeRows>)
+      .out_dim([](const Pope&, Index dim) { return 2 * dim; })
+      .called("pope", "PoPE", "content gives lengths, position gives angles",
+              [](const ExampleSize& size) { return Pope{.head_dim = size.dim}; })
+      .also({"polar"});
+}
 
 }  // namespace bearing

@@ -2,6 +2,7 @@
 #include <bearing/error.hpp>
 #include <cmath>
 
+#include "describe/describer.hpp"
 #include "text.hpp"
 
 namespace bearing {
@@ -61,5 +62,34 @@ void TemperatureRows<A>::turn_grads(const RowTile& tile, const A*, const A* d_y,
 
 template class TemperatureRows<float>;
 template class TemperatureRows<double>;
+
+void describe_position_temperature(Describer& to) {
+  to.home("position_temperature", {"Nakanishi", 2025, "arXiv 2501.19399"});
+  to.record("PositionTemperature", PositionTemperature{.first = 0},
+            "Attention temperature by position: queries far into the sequence grow with the logarithm of their "
+            "position.\n\n"
+            "    q_i <- q_i (1 + beta ln(1 + floor((m_i + first) / length)))\n\n"
+            "It orders nothing: it goes beside RoPE, or beside nothing.\n\nNakanishi 2025, arXiv 2501.19399; Llama 4.")
+      .member("beta", &PositionTemperature::beta, "By how much queries grow.")
+      .member("length", &PositionTemperature::length,
+              "Tokens per step: the factor is 1 for the first `length` of them.")
+      .member("first", &PositionTemperature::first, "What position 0 counts as: 1 in Llama 4, 0 in Ministral 3.")
+      .maker("llama4", &PositionTemperature::llama4, {{"attn_scale", 0.1}, {"floor_scale", 8192.0}},
+             "attn_scale and floor_scale of a Llama 4 config.")
+      .maker("ministral3", &PositionTemperature::ministral3, {"original_length", {"beta", 0.1}},
+             "original_max_position_embeddings and llama_4_scaling_beta of a Ministral 3 or Mistral 4 config.")
+      .method("factor", &PositionTemperature::factor, {"m"}, "The factor of a query at position m.");
+  to.encoding<PositionTemperature>(
+        "TemperatureRows",
+        "The temperature as an encoding of rows: multiplies queries, copies keys. Positions count tokens from 0 on.\n\n"
+        "    q_i <- q_i (1 + beta ln(1 + floor((m_i + first) / length)))\n\nNakanishi 2025, arXiv 2501.19399.",
+        {}, make_with_spec<TemperatureRows>)
+      .causal()
+      .called("position_temperature", "position temperature", "queries grow with the logarithm of position",
+              [](const ExampleSize& size) {
+                return PositionTemperature::ministral3(std::max(1.0, static_cast<double>(size.length) / 4));
+              })
+      .also({"temperature", "ssmax", "llama4_temperature"});
+}
 
 }  // namespace bearing

@@ -5,6 +5,7 @@
 
 #include "encodings/limits.hpp"
 #include "encodings/rope_formulas.hpp"
+#include "encodings/rotary_window.hpp"
 #include "text.hpp"
 
 namespace bearing {
@@ -20,39 +21,14 @@ template <class Error, class... Pieces>
   throw Error(text::concat("[resolve] ", pieces...));
 }
 
-Index first_turned(const Rope& rope, Index rotary_dim) {
-  const RotaryPart& part = rope.part;
-  const Index room = rope.head_dim - rotary_dim;
-  if (part.where == RotaryPart::Where::window) {
-    if (part.begin < 0 || part.begin > room) {
-      refuse<ShapeError>("part.begin: must be between 0 and head_dim - rotary_dim = ", room, ", got ", part.begin);
-    }
-    return part.begin;
-  }
-  if (part.begin != 0) {
-    refuse<ShapeError>("part.begin: must be 0 unless the part is a window, got ", part.begin);
-  }
-  return part.where == RotaryPart::Where::last ? room : 0;
-}
-
 }  // namespace
 
 CheckedRope check_geometry(const Rope& rope) {
-  if (rope.head_dim < 2 || rope.head_dim > largest_dim) {
-    refuse<ShapeError>("head_dim: must be between 2 and ", largest_dim, ", got ", rope.head_dim);
-  }
+  const RotaryWindow window = rotary_window("resolve", rope.head_dim, rope.rotary_dim, rope.pairing, rope.part);
   CheckedRope checked;
-  checked.rotary_dim = rope.rotary_dim == 0 ? rope.head_dim : rope.rotary_dim;
-  if (checked.rotary_dim < 2 || checked.rotary_dim % 2 != 0 || checked.rotary_dim > rope.head_dim) {
-    refuse<ShapeError>("rotary_dim: must be even and between 2 and head_dim = ", rope.head_dim, ", got ",
-                       checked.rotary_dim);
-  }
-  const Pairing pairing = rope.pairing;
-  if (pairing != Pairing::interleaved && pairing != Pairing::half) {
-    refuse<ShapeError>("pairing: must be interleaved or half, got ", static_cast<Index>(pairing));
-  }
+  checked.rotary_dim = window.dim;
+  checked.begin = window.begin;
   check_positive("attention_factor", rope.attention_factor);
-  checked.begin = first_turned(rope, checked.rotary_dim);
   checked.axes = pair_axes(rope.axes, checked.rotary_dim);
   return checked;
 }

@@ -335,8 +335,10 @@ HWY_INLINE void bf16_lines_avx512(const Lines<Bfloat16>& l) {
 #endif
 }
 
+/// Turns a run of lines. Out of line, as it is most of what there is to compile and serves several callers; by value,
+/// so that what the loops read stays in registers.
 template <RowOrder order, bool stream, class T>
-HWY_INLINE void apply(const Lines<T>& l) {
+HWY_NOINLINE void apply(const Lines<T> l) {
   if constexpr (std::is_same_v<T, Bfloat16> && HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3) {
     if (l.avx512_bf16) return bf16_lines_avx512<stream>(l);
   }

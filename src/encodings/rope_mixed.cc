@@ -3,6 +3,7 @@
 #include <cmath>
 #include <numbers>
 
+#include "describe/describer.hpp"
 #include "encodings/head_sets.hpp"
 
 namespace bearing {
@@ -115,14 +116,60 @@ double RopeMixedRows<A>::phase(const RowTile& tile, Index set, Index row, Index 
   return angle;
 }
 
-template <class A>
-void RopeMixedRows<A>::collect(Index, Index head, const A* d_params) const {
-  for (Index axis = 0; axis < mixed_.axes; ++axis) {
-    for (Index i = 0; i < pairs(); ++i) frequencies_.grad(axis, head / group_, i) += d_params[axis * pairs() + i];
-  }
-}
-
 template class RopeMixedRows<float>;
 template class RopeMixedRows<double>;
+
+void describe_rope_mixed(Describer& to) {
+  to.home("rope_mixed", {"Heo et al.", 2024, "arXiv 2403.13298"});
+  to.record("RopeMixed", RopeMixed{.pairing = Pairing::interleaved},
+            "RoPE-Mixed: each pair of each head turns by an angle that all coordinates of the position share in.\n\n"
+            "    phi = sum_axis p_axis f[axis, head, pair]\n\n"
+            "Heo, Park, Han, Yun 2024, arXiv 2403.13298.")
+      .member("head_dim", &RopeMixed::head_dim, "Of a head; even, all of it turns.")
+      .member("axes", &RopeMixed::axes, "Of a position.")
+      .member("pairing", &RopeMixed::pairing, "'interleaved' in the authors' code.");
+  // The authors' start: in directions drawn per head for two axes; as RoPE's on each axis else.
+  const Rule start{"as in the authors' code, in directions drawn per head", [](const Filling& all) {
+                     const RopeMixed& mixed = *all.spec.as<RopeMixed>();
+                     const Index heads = all.extents[1], pairs = all.extents[2];
+                     if (mixed.axes == 2) {
+                       const std::vector<double> numbers = rope_mixed_frequencies(mixed, heads, all.seed);
+                       std::copy(numbers.begin(), numbers.end(), all.numbers.begin());
+                       return;
+                     }
+                     for (std::size_t i = 0; i < all.numbers.size(); ++i) {
+                       const Index pair = static_cast<Index>(i) % pairs;
+                       all.numbers[i] = std::pow(10, -static_cast<double>(pair) / static_cast<double>(pairs));
+                     }
+                   }};
+  to.encoding_with<RopeMixed, Grouped, 3>(
+        "RopeMixedRows",
+        "RoPE-Mixed with its frequencies [axes, sets, head_dim/2], radians per unit of position.\n\n"
+        "    (u, v) <- (u cos phi - v sin phi, u sin phi + v cos phi),   phi = sum_axis p_axis f[axis, head, pair]\n\n"
+        "Head h uses set h / group: with grouped queries, keys take group 1 and queries the number of query heads per\n"
+        "key head; one set for all heads: group = heads.\n\nHeo, Park, Han, Yun 2024, arXiv 2403.13298.",
+        {Parameter(
+             "frequencies",
+             {"axes",
+              "sets",
+              {"head_dim/2", [](const Record& spec, const Sizes&) { return spec.as<RopeMixed>()->head_dim / 2; }}},
+             "Radians per unit of position.")
+             .starts(start)
+             .draws(start)},
+        make_grouped<RopeMixedRows>)
+      .width([](const RopeMixed&, Index length) { return inspect::square_side(length); })
+      .called("rope_mixed", "RoPE-Mixed", "turns pairs by a learned mix of coordinates",
+              [](const ExampleSize& size) { return RopeMixed{.head_dim = size.dim, .pairing = Pairing::interleaved}; })
+      .also({"rope-mixed", "RoPE-Mixed"});
+  to.function(
+      "rope_mixed_frequencies",
+      [](const RopeMixed& mixed, Index heads, Index seed, double base) {
+        return Tensor{{mixed.axes, heads, mixed.head_dim / 2},
+                      rope_mixed_frequencies(mixed, heads, static_cast<std::uint64_t>(seed), base)};
+      },
+      {"spec", "heads", "seed", {"base", 10.0}},
+      "The authors' start for two axes: frequencies [2, heads, head_dim/2] in directions drawn per head; float64.\n\n"
+      "The same seed gives the same numbers on every machine.");
+}
 
 }  // namespace bearing

@@ -40,8 +40,8 @@ TEST(RotaryRows, AgreeWithTheReferenceOfRope) {
 
 // The contract is only another door: turn() and rotate() give the same bits, forward and backward, on every target.
 template <class T>
-void expect_bits_of_rotate(const Rope& rope, const RowCase& c) {
-  const RopeTable<Compute<T>> table(rope, 40);
+void expect_bits_of_rotate(const Rope& rope, const RowCase& c, TableMemory memory) {
+  const RopeTable<Compute<T>> table(rope, 40, {.memory = memory});
   const RotaryRows<Compute<T>> rows(table);
   const test::RowData data(c, c.dim);
   std::vector<T> x, by_turn, by_rotate;
@@ -60,12 +60,16 @@ void expect_bits_of_rotate(const Rope& rope, const RowCase& c) {
 }
 
 TEST(RotaryRows, HaveTheBitsOfRotate) {
-  for (const Rope& rope : ropes()) {
+  std::vector<Rope> all = ropes();
+  all.push_back({.head_dim = 86, .pairing = Pairing::interleaved});  // 43 pairs: vectors of every width
+  for (const Rope& rope : all) {
     for (const RowCase& c : test::row_cases(2, rope.head_dim, resolve(rope).axes)) {
       if (c.time == 0) continue;
-      expect_bits_of_rotate<double>(rope, c);
-      expect_bits_of_rotate<float>(rope, c);
-      expect_bits_of_rotate<Bfloat16>(rope, c);
+      for (const TableMemory memory : {TableMemory::full, TableMemory::compact}) {
+        expect_bits_of_rotate<double>(rope, c, memory);
+        expect_bits_of_rotate<float>(rope, c, memory);
+        expect_bits_of_rotate<Bfloat16>(rope, c, memory);
+      }
     }
   }
 }

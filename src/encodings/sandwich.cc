@@ -3,6 +3,7 @@
 #include <bearing/encodings/sandwich.hpp>
 #include <cmath>
 
+#include "describe/describer.hpp"
 #include "encodings/limits.hpp"
 #include "terms/checks.hpp"
 
@@ -80,5 +81,25 @@ void SandwichBias<A>::bias(Index head, Index n, const double* distance, A* b) co
 
 template class SandwichBias<float>;
 template class SandwichBias<double>;
+
+void describe_sandwich(Describer& to) {
+  to.home("sandwich", {"Chi et al.", 2023, "arXiv 2212.10356"});
+  to.record("Sandwich", Sandwich{},
+            "Sandwich: what sinusoidal encodings of query and key would contribute to each other's product.\n\n"
+            "    s_ij <- s_ij + H/(8h) sum_i cos((n - m) base^(-2i/dim)),   i = 0 ... dim/2 - 1, h = 1 ... H\n\n"
+            "Chi, Fan, Rudnicky, Ramadge 2023, arXiv 2212.10356.")
+      .member("heads", &Sandwich::heads, "H.")
+      .member("dim", &Sandwich::dim, "Of the sinusoids, even; it need not be the model's.")
+      .member("base", &Sandwich::base, "The longest wavelength is 2 pi times this.");
+  to.encoding<Sandwich>(
+        "SandwichBias",
+        "Sandwich as a bias by distance; nothing to learn. Real positions too, whole ones much faster.\n\n"
+        "    s_ij <- s_ij + H/(8h) sum_i cos((n - m) base^(-2i/dim))\n\n"
+        "Chi, Fan, Rudnicky, Ramadge 2023, arXiv 2212.10356.",
+        {}, make_with_spec<SandwichBias>)
+      .form(Form::distance)
+      .called("sandwich", "Sandwich", "products of sinusoids, as a bias",
+              [](const ExampleSize& size) { return Sandwich{.heads = size.heads}; });
+}
 
 }  // namespace bearing

@@ -21,6 +21,14 @@ using test::Score;
 // Clips of nothing but the query's own place, within a tile, near its size, and beyond every distance of the cases.
 const std::vector<Index> clips = {0, 3, 50, 300};
 
+/// Each of them both ways, the widest once: nothing lies outside it.
+std::vector<Shaw> specs() {
+  std::vector<Shaw> specs;
+  for (const Index clip : clips) specs.push_back({clip});
+  for (const Index clip : {0, 3, 50}) specs.push_back({clip, ShawOutside::zero});
+  return specs;
+}
+
 constexpr Index heads = 2, dim = 6;
 
 Params tables(const Shaw& shaw, Index count, Index features = dim) {
@@ -28,9 +36,8 @@ Params tables(const Shaw& shaw, Index count, Index features = dim) {
 }
 
 TEST(Shaw, KeysAgreeWithTheirReference) {
-  for (const Index clip : clips) {
+  for (const Shaw& shaw : specs()) {
     for (const Index count : {Index{1}, heads}) {
-      const Shaw shaw{clip};
       Params params = tables(shaw, count);
       const auto make = [&]<class A>(Params& p) { return ShawTerm<A>(shaw, p.param<A, 3>(0), p.param<A, 3>(1)); };
       const auto reference = [&](const Params& p, const Score& s) {
@@ -46,9 +53,8 @@ TEST(Shaw, KeysAgreeWithTheirReference) {
 }
 
 TEST(Shaw, ValuesAgreeWithTheirReference) {
-  for (const Index clip : clips) {
+  for (const Shaw& shaw : specs()) {
     for (const Index count : {Index{1}, heads}) {
-      const Shaw shaw{clip};
       Params params = tables(shaw, count);
       const auto make = [&]<class A>(Params& p) { return ShawTerm<A>(shaw, p.param<A, 3>(0), p.param<A, 3>(1)); };
       const auto reference = [&](const Params& p, const Score& s, Index d) {
@@ -58,6 +64,37 @@ TEST(Shaw, ValuesAgreeWithTheirReference) {
       test::expect_reference_values(make, params, cases, reference);
       test::expect_value_gradients(make, params, cases, reference);
       test::expect_same_value_bits_for_any_executor(make, params, cases);
+    }
+  }
+}
+
+TEST(Shaw, NothingIsAddedOutsideAWindowOfZeros) {
+  // VITS: a window of 4, of scores and values. Consecutive tokens, across tiles, and shuffled ones, score by score.
+  const Shaw vits{4, ShawOutside::zero};
+  EXPECT_EQ(vits.rows(), 9);
+  EXPECT_EQ(vits.row(4), 8);
+  EXPECT_EQ(vits.row(5), -1);
+  EXPECT_EQ(vits.row(-5), -1);
+  const Index time = 150;
+  const std::vector<double> table(9 * 2, 1), q(time * 2, 1), p(time * time, 1);
+  const ShawTerm<double> term(vits, Param<double, 2>{dense(table.data(), 9, 2)},
+                              Param<double, 2>{dense(table.data(), 9, 2)});
+  std::vector<Index> positions(time);
+  for (const Index step : {1, 37}) {
+    for (Index t = 0; t < time; ++t) positions[static_cast<std::size_t>(t)] = step * t % time;
+    const Positions at(dense(positions.data(), time));
+    std::vector<double> s(time * time, -5), o(time * 2);
+    add_scores(with(term), {at, at, bhtd(q.data(), 1, 1, time, 2), bhtd(q.data(), 1, 1, time, 2), 0.5},
+               dense(s.data(), 1, 1, time, time));
+    add_values(with(term), at, at, dense(p.data(), 1, 1, time, time), bhtd(o.data(), 1, 1, time, 2));
+    for (Index i = 0; i < time; ++i) {
+      const Index m = positions[static_cast<std::size_t>(i)];
+      for (Index j = 0; j < time; ++j) {
+        const bool near = std::abs(positions[static_cast<std::size_t>(j)] - m) <= 4;
+        ASSERT_EQ(s[static_cast<std::size_t>(i * time + j)], near ? -4 : -5) << i << ' ' << j;
+      }
+      const auto met = static_cast<double>(std::min(m, Index{4}) + 1 + std::min(time - 1 - m, Index{4}));
+      ASSERT_EQ(o[static_cast<std::size_t>(2 * i + 1)], met);
     }
   }
 }

@@ -3,6 +3,8 @@
 #include <bearing/error.hpp>
 #include <cmath>
 
+#include "describe/describer.hpp"
+#include "describe/tensors.hpp"
 #include "encodings/limits.hpp"
 #include "encodings/sinusoid_rows.hpp"
 #include "terms/checks.hpp"
@@ -96,7 +98,7 @@ std::vector<Wide> wide_frequencies(const Sinusoidal& spec, const Param<A, 1>& le
 
 template <class A>
 void check_param(const char* name, const Param<A, 1>& param, Index size) {
-  if (param.value.data == nullptr) return;
+  if (param.value.data == nullptr && param.grad.data == nullptr) return;
   if (param.value.shape[0] != size) {
     throw ShapeError(concat("[SinusoidalInputs] ", name, ": must have shape [", size, "], got ", param.value.shape));
   }
@@ -229,19 +231,6 @@ void SinusoidalInputs<A>::inputs(const RowTile& tile, A* p) const {
 }
 
 template <class A>
-Index SinusoidalInputs<A>::param_size() const {
-  const bool scale = learned_.scale.grad.data != nullptr, frequencies = learned_.frequencies.grad.data != nullptr;
-  return (scale ? 1 : 0) + (frequencies ? rows_->pairs() : 0);
-}
-
-template <class A>
-void SinusoidalInputs<A>::collect(Index, Index, const A* d_params) const {
-  if (learned_.scale.grad.data != nullptr) learned_.scale.grad(0) += *d_params++;
-  if (learned_.frequencies.grad.data == nullptr) return;
-  for (Index i = 0; i < rows_->pairs(); ++i) learned_.frequencies.grad(i) += d_params[i];
-}
-
-template <class A>
 void SinusoidalInputs<A>::input_grads(const RowTile& tile, const A* d_p, A* d_params) const {
   const Geometry g = geometry(spec_.layout, spec_.dim);
   const bool of_scale = learned_.scale.grad.data != nullptr, of_frequencies = learned_.frequencies.grad.data != nullptr;
@@ -273,5 +262,96 @@ void SinusoidalInputs<A>::input_grads(const RowTile& tile, const A* d_p, A* d_pa
 
 template class SinusoidalInputs<float>;
 template class SinusoidalInputs<double>;
+
+template <>
+struct describe::Words<SinusoidPart> {
+  static constexpr const char* all[] = {"sine", "cosine", "zero"};
+};
+
+namespace {
+
+/// (pair, part) of each column.
+Value columns_of(const Sinusoidal& spec) {
+  Values all;
+  for (const SinusoidColumn& column : sinusoidal_columns(spec)) {
+    all.emplace_back(Values{column.pair, ValueOf<SinusoidPart>::to(column.part)});
+  }
+  return all;
+}
+
+void describe_functions(Describer& to) {
+  to.function("sinusoidal_columns", columns_of, {"spec"}, "What each column holds: (pair, 'sine', 'cosine' or 'zero').",
+              "list[tuple[int, str]]");
+  to.function(
+      "sinusoidal_frequencies", [](const Sinusoidal& spec) { return describe::doubles(sinusoidal_frequencies(spec)); },
+      {"spec"}, "w of every pair, radians per token, float64 [pairs].");
+  to.function("sinusoidal_column_order", sinusoidal_column_order, {"from_layout", "to_layout", "dim"},
+              "The permutation between two layouts of the same numbers: column c of to_layout is column order[c] of\n"
+              "from_layout.\n\nRaises ShapeError where the exponents differ: no permutation helps then.");
+  to.function(
+      "sinusoidal_base_gradient",
+      [](const Sinusoidal& spec, const Tensor& d_frequencies) {
+        return sinusoidal_base_gradient(
+            spec, describe::view_of<double, 1>("[sinusoidal_base_gradient] d_frequencies", d_frequencies));
+      },
+      {"spec", "d_frequencies"}, "The base's gradient from that of the frequencies, float64 [pairs].");
+}
+
+}  // namespace
+
+void describe_sinusoidal(Describer& to) {
+  to.home("sinusoidal", {"Vaswani et al.", 2017, "arXiv 1706.03762"});
+  to.record(
+        "Sinusoidal", Sinusoidal{.layout = SinusoidalLayout::interleaved},
+        "Sinusoidal encoding of the input: sines and cosines of the position times a row of frequencies.\n\n"
+        "    x_p <- x_p + [sin p w_0, cos p w_0, sin p w_1, cos p w_1, ...]        w_i = base^(-2i/dim)\n\n"
+        "layout has no default, as implementations agree neither on the order of the columns nor on the exponent:\n\n"
+        "    interleaved        [scsc]   2i/dim       the paper; DistilBERT, XLM, Flaubert\n"
+        "    concatenated       [ss|cc]  2i/dim       Transformer-XL, Marian, Pegasus\n"
+        "    tensor2tensor      [ss|cc]  i/(h-1)      fairseq, M2M100, Whisper, MLX; h is dim/2\n"
+        "    cos_first          [cc|ss]  i/h          DiT, diffusers with flip_sin_to_cos\n"
+        "    cos_first_shifted  [cc|ss]  i/(h-1)      diffusers with downscale_freq_shift 1\n\n"
+        "Vaswani et al. 2017, arXiv 1706.03762.")
+      .member("dim", &Sinusoidal::dim, "Of a row.")
+      .member("base", &Sinusoidal::base, "The longest wavelength is 2 pi times this, or a little less.")
+      .member("layout", &Sinusoidal::layout, "The order of the columns, and the exponent.")
+      .member("frequency_scale", &Sinusoidal::frequency_scale, "Multiplies every w.")
+      .member("scale", &Sinusoidal::scale, "Multiplies every sine and cosine.")
+      .member("padding_position", &Sinusoidal::padding_position, "Its row is 0.");
+  const Rule scale{"at dim^-1/2, as in x-transformers", [](const Filling& all) {
+                     constant(1 / std::sqrt(static_cast<double>(all.spec.as<Sinusoidal>()->dim))).fill(all);
+                   }};
+  const Rule frequencies{"at the spec's", [](const Filling& all) {
+                           const std::vector<double> w = sinusoidal_frequencies(*all.spec.as<Sinusoidal>());
+                           std::copy(w.begin(), w.end(), all.numbers.begin());
+                         }};
+  const auto pairs = [](const Record& spec, const Sizes&) {
+    return static_cast<Index>(sinusoidal_frequencies(*spec.as<Sinusoidal>()).size());
+  };
+  const auto of_layout = [](SinusoidalLayout layout) {
+    return [layout](const ExampleSize& size) { return Sinusoidal{.dim = size.dim, .layout = layout}; };
+  };
+  to.encoding<Sinusoidal, 1, 1>(
+        "SinusoidalInputs",
+        "The sinusoids of a spec, exact: those of the real numbers p and w, rounded. Real positions too.\n\n"
+        "    x_p <- x_p + scale [sin p w_0, cos p w_0, ...]\n\n"
+        "What may be learned: scale [1], beside the spec's, and frequencies [pairs], in place of the spec's.\n\n"
+        "Vaswani et al. 2017, arXiv 1706.03762.",
+        {Parameter("scale", {{"1", [](const Record&, const Sizes&) { return Index{1}; }}},
+                   "Multiplies all, beside the spec's.")
+             .starts(scale)
+             .may_be_left_out(),
+         Parameter("frequencies", {{"pairs", pairs}}, "Radians per token, in place of the spec's.")
+             .starts(frequencies)
+             .may_be_left_out()},
+        []<class A>(const Sinusoidal& spec, const Param<A, 1>& learned_scale, const Param<A, 1>& learned_frequencies) {
+          return SinusoidalInputs<A>(spec, {learned_scale, learned_frequencies});
+        })
+      .called("sinusoidal", "sinusoidal", "sines and cosines of the position", of_layout(SinusoidalLayout::interleaved))
+      .also({"sincos", "sinusoidal_interleaved"})
+      .called("sinusoidal_tensor2tensor", "sinusoidal, tensor2tensor's",
+              "sines, then cosines, at slightly other frequencies", of_layout(SinusoidalLayout::tensor2tensor));
+  describe_functions(to);
+}
 
 }  // namespace bearing

@@ -2,6 +2,7 @@
 #include <bearing/error.hpp>
 #include <cmath>
 
+#include "describe/describer.hpp"
 #include "encodings/limits.hpp"
 #include "tensor_checks.hpp"
 #include "text.hpp"
@@ -73,5 +74,43 @@ void Sinusoidal2dInputs<A>::inputs(const RowTile& tile, A* p) const {
 
 template class Sinusoidal2dInputs<float>;
 template class Sinusoidal2dInputs<double>;
+
+template <>
+struct describe::Words<FirstHalf> {
+  static constexpr const char* all[] = {"y", "x"};
+};
+
+void describe_sinusoidal_2d(Describer& to) {
+  to.home("sinusoidal_2d", {"Carion et al.", 2020, "arXiv 2005.12872"});
+  to.record("Sinusoidal2d", Sinusoidal2d{.first = FirstHalf::y, .layout = SinusoidalLayout::interleaved},
+            "Sinusoidal encoding of an image's patches: half of the columns encode one coordinate, half the other.\n\n"
+            "    DETR  [y: s c s c ... | x: s c s c ...]        MAE  [x: s s ... c c ... | y: s s ... c c ...]\n\n"
+            "Carion et al. 2020, arXiv 2005.12872; He et al. 2021, arXiv 2111.06377.")
+      .member("dim", &Sinusoidal2d::dim, "Of a row; a multiple of 4.")
+      .member("base", &Sinusoidal2d::base, "The longest wavelength is 2 pi times this.")
+      .member("first", &Sinusoidal2d::first, "Whose half comes first.")
+      .member("layout", &Sinusoidal2d::layout, "Of each half.")
+      .maker("detr", &Sinusoidal2d::detr, {"dim", {"temperature", 10'000.0}},
+             "As DETR and its successors have it: y first, interleaved.")
+      .maker("mae", &Sinusoidal2d::mae, {"dim"}, "As MAE and MoCo v3 have it: x first, sines then cosines.");
+  to.encoding<Sinusoidal2d>(
+        "Sinusoidal2dInputs",
+        "Sinusoids of two coordinates; positions [2, batch, time], y then x, as grid_positions() makes\n"
+        "them.\n\nCarion et al. 2020, arXiv 2005.12872; He et al. 2021, arXiv 2111.06377.",
+        {}, make_with_spec<Sinusoidal2dInputs>)
+      .width([](const Sinusoidal2d&, Index length) { return inspect::square_side(length); })
+      .called("sinusoidal_2d", "sinusoidal on two axes", "half of the columns for each coordinate",
+              [](const ExampleSize& size) { return Sinusoidal2d::detr(size.dim); });
+  to.function(
+      "grid_positions",
+      [](Index height, Index width, double first, double span) {
+        return Tensor{{2, 1, height * width}, grid_positions({height, width, first, span})};
+      },
+      {"height", "width", {"first", 0.0}, {"span", 0.0}},
+      "Positions of a grid's patches, row by row: float64 [2, 1, height width], y then x.\n\n"
+      "first is that of the first row and column: 0 in MAE, 1 in DETR, 0.5 in Deformable DETR. With a span, "
+      "coordinates\n"
+      "are divided by height and width and multiplied by it: 2 pi in DETR.");
+}
 
 }  // namespace bearing

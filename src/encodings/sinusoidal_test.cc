@@ -203,7 +203,7 @@ TEST(Sinusoidal, OnlyWhatIsWantedGetsAGradient) {
   test::expect_input_gradients(make, params, {c},
                                [&](const Params& p, const InputPoint& x) { return reference(p, x); });
   EXPECT_EQ(params.grads(1), std::vector<double>(4));
-  EXPECT_EQ(SinusoidalInputs<double>(spec).param_size(), 0);
+  EXPECT_EQ(SinusoidalInputs<double>(spec).grad_block(0, 0).size(), 0);
   add_backward<double>(SinusoidalInputs<double>(spec), data.at(), data.weights<double>());  // nothing to add to
 }
 

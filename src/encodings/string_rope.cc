@@ -3,6 +3,7 @@
 #include <cmath>
 #include <numbers>
 
+#include "describe/describer.hpp"
 #include "encodings/head_sets.hpp"
 #include "numeric/matrix_exp.hpp"
 
@@ -72,7 +73,7 @@ void CayleyStringRows<A>::turn_grads(const RowTile& tile, const A* x, const A* d
   for (Index r = 0; r < tile.rows; ++r) to_basis(set, x + r * tile.x_stride, d_x + r * tile.x_stride, room);
   rotation_.turn_grads(inner, d_x, d_y, d_x, d_params);
   const double* basis = basis_.data() + set * dim_ * dim_;
-  A* d_basis = d_params == nullptr || skew_.grad.data == nullptr ? nullptr : d_params + rotation_.param_size();
+  A* d_basis = d_params == nullptr || skew_.grad.data == nullptr ? nullptr : d_params + bearing::param_size(rotation_);
   for (Index r = 0; r < tile.rows; ++r) {
     const A* in = x + r * tile.x_stride;
     A* d_in = d_x + r * tile.x_stride;
@@ -97,17 +98,18 @@ void CayleyStringRows<A>::check(const char* function, const Problem& problem) co
 
 template <class A>
 Index CayleyStringRows<A>::param_size() const {
-  return rotation_.param_size() + (skew_.grad.data == nullptr ? 0 : dim_ * dim_);
+  return bearing::param_size(rotation_) + (skew_.grad.data == nullptr ? 0 : dim_ * dim_);
 }
 
 template <class A>
 void CayleyStringRows<A>::collect(Index batch, Index head, const A* d_params) const {
-  if (rotation_.param_size() > 0) rotation_.collect(batch, head, d_params);
+  const auto rotation = rotation_.grad_block(batch, head);
+  rotation.collect(d_params);
   if (skew_.grad.data == nullptr) return;
   // dP = −2 (I + S)⁻¹ dS (I + S)⁻¹, so with Q = (I + S)⁻¹ the gradient of S is −2 QᵀGQᵀ, of which the skew part counts.
   const Index set = head / group_, size = dim_ * dim_;
   const double* q = inverse_.data() + set * size;
-  const A* g = d_params + rotation_.param_size();
+  const A* g = d_params + rotation.size();
   std::vector<double> half(static_cast<std::size_t>(size)), d_s(half.size());
   const auto at = [this](Index i, Index j) { return static_cast<std::size_t>(i * dim_ + j); };
   for (Index k = 0; k < dim_; ++k) {
@@ -176,9 +178,9 @@ void CirculantStringRows<A>::to_fourier(const A* x, double* z) const {
   const double pair = std::sqrt(2 / static_cast<double>(n)), one = std::sqrt(1 / static_cast<double>(n));
   for (Index f = 1; f <= pairs(); ++f) {
     double u = 0, v = 0;
-    for (Index j = 0; j < n; ++j) {
-      u += wave(cos_, f * j) * static_cast<double>(x[j]);
-      v -= wave(sin_, f * j) * static_cast<double>(x[j]);
+    for (Index j = 0, at = 0; j < n; ++j, at = after(at, f)) {
+      u += cos_[static_cast<std::size_t>(at)] * static_cast<double>(x[j]);
+      v -= sin_[static_cast<std::size_t>(at)] * static_cast<double>(x[j]);
     }
     z[2 * f - 2] = pair * u;
     z[2 * f - 1] = pair * v;
@@ -197,7 +199,9 @@ void CirculantStringRows<A>::from_fourier(const double* z, A* x) const {
   const double pair = std::sqrt(2 / static_cast<double>(n)), one = std::sqrt(1 / static_cast<double>(n));
   for (Index j = 0; j < n; ++j) {
     double sum = 0;
-    for (Index f = 1; f <= pairs(); ++f) sum += wave(cos_, f * j) * z[2 * f - 2] - wave(sin_, f * j) * z[2 * f - 1];
+    for (Index f = 1, at = j; f <= pairs(); ++f, at = after(at, j)) {
+      sum += cos_[static_cast<std::size_t>(at)] * z[2 * f - 2] - sin_[static_cast<std::size_t>(at)] * z[2 * f - 1];
+    }
     sum *= pair;
     sum += one * z[2 * pairs()];
     if (n % 2 == 0) sum += (j % 2 == 1 ? -one : one) * z[n - 1];
@@ -261,18 +265,85 @@ double CirculantStringRows<A>::phase(const RowTile& tile, Index row, const doubl
   return angle;
 }
 
-template <class A>
-void CirculantStringRows<A>::collect(Index, Index head, const A* d_params) const {
-  for (Index axis = 0; axis < string_.axes; ++axis) {
-    for (Index k = 0; k < string_.head_dim; ++k) c_.grad(axis, head / group_, k) += *d_params++;
-  }
-}
-
 #define BEARING_INSTANTIATE(A)        \
   template class CayleyStringRows<A>; \
   template class CirculantStringRows<A>;
 BEARING_INSTANTIATE(float)
 BEARING_INSTANTIATE(double)
 #undef BEARING_INSTANTIATE
+
+namespace {
+
+void describe_cayley(Describer& to) {
+  to.record("CayleyString", CayleyString{{.pairing = Pairing::interleaved}},
+            "Cayley-STRING: RoPE-Mixed in a learned orthogonal basis.\n\n"
+            "    R(p) = RoPE(p) P,   P = (I - S)(I + S)^-1,   S skew-symmetric\n\n"
+            "Schenck et al. 2025, arXiv 2502.02562.")
+      .member("rope", &CayleyString::rope, "The rotation in that basis.");
+  // RoPE-Mixed's start, and the basis that there is.
+  const Rule start{"as RoPE-Mixed's", [](const Filling& all) {
+                     const Record mixed = Record::of(all.spec.as<CayleyString>()->rope);
+                     const EncodingInfo& rows = *registry().encoding("RopeMixedRows");
+                     rows.parameters[0].start.fill({all.numbers, all.extents, mixed, all.seed});
+                   }};
+  const auto dim = [](const Record& spec) { return spec.as<CayleyString>()->rope.head_dim; };
+  to.encoding_with<CayleyString, Grouped, 3, 2>(
+        "CayleyStringRows",
+        "Cayley-STRING with frequencies [axes, sets, head_dim/2] and skew [sets, head_dim (head_dim - 1)/2].\n\n"
+        "    R(p) = RoPE(p) P,   P = (I - S)(I + S)^-1\n\n"
+        "skew is S's strict upper triangle, row by row. Head h uses set h / group, as in RopeMixedRows.\n\n"
+        "Schenck et al. 2025, arXiv 2502.02562.",
+        {Parameter("frequencies",
+                   {{"axes", [](const Record& spec, const Sizes&) { return spec.as<CayleyString>()->rope.axes; }},
+                    "sets",
+                    {"head_dim/2", [dim](const Record& spec, const Sizes&) { return dim(spec) / 2; }}},
+                   "Radians per unit of position.")
+             .starts(start)
+             .draws(start),
+         Parameter("skew",
+                   {"sets",
+                    {"head_dim(head_dim - 1)/2",
+                     [dim](const Record& spec, const Sizes&) { return dim(spec) * (dim(spec) - 1) / 2; }}},
+                   "S's strict upper triangle, row by row.")
+             .starts(constant(0))
+             .draws(normal(0.1))},
+        make_grouped<CayleyStringRows>)
+      .width([](const CayleyString&, Index length) { return inspect::square_side(length); })
+      .called(
+          "cayley_string", "Cayley-STRING", "RoPE-Mixed in a learned basis",
+          [](const ExampleSize& size) { return CayleyString{{.head_dim = size.dim, .pairing = Pairing::interleaved}}; })
+      .also({"string_cayley"});
+}
+
+void describe_circulant(Describer& to) {
+  to.record("CirculantString", CirculantString{},
+            "Circulant-STRING: commuting generators that are circulant.\n\n"
+            "    R(p) = exp(sum_axis p_axis L_axis),   L = C - C^T,   C[i][j] = c[(i - j) mod head_dim]\n\n"
+            "Schenck et al. 2025, arXiv 2502.02562.")
+      .member("head_dim", &CirculantString::head_dim, "Of a head; at most 1024.")
+      .member("axes", &CirculantString::axes, "Of a position.");
+  to.encoding_with<CirculantString, Grouped, 3>(
+        "CirculantStringRows",
+        "Circulant-STRING with c [axes, sets, head_dim]; only its odd part c[k] - c[head_dim - k] matters.\n\n"
+        "    R(p) = exp(sum_axis p_axis L_axis),   L = C - C^T,   C[i][j] = c[(i - j) mod head_dim]\n\n"
+        "Head h uses set h / group, as in RopeMixedRows.\n\nSchenck et al. 2025, arXiv 2502.02562.",
+        {Parameter("c", {"axes", "sets", "head_dim"},
+                   "First rows of the circulant matrices, of which the odd part matters.")
+             .starts(normal(0.02))
+             .draws(normal(0.02))},
+        make_grouped<CirculantStringRows>)
+      .width([](const CirculantString&, Index length) { return inspect::square_side(length); })
+      .called("circulant_string", "Circulant-STRING", "turns by commuting, circulant generators",
+              [](const ExampleSize& size) { return CirculantString{.head_dim = size.dim}; })
+      .also({"string_circulant"});
+}
+
+}  // namespace
+
+void describe_string_rope(Describer& to) {
+  to.home("string_rope", {"Schenck et al.", 2025, "arXiv 2502.02562"});
+  describe_cayley(to);
+  describe_circulant(to);
+}
 
 }  // namespace bearing

@@ -1,6 +1,7 @@
 #include <bearing/encodings/swin.hpp>
 #include <bearing/error.hpp>
 
+#include "describe/describer.hpp"
 #include "encodings/limits.hpp"
 #include "tensor_checks.hpp"
 #include "terms/grid.hpp"
@@ -75,12 +76,71 @@ void SwinBias<A>::add_score_grads(const Tile<A>& tile, const A* d_s, const TileG
   over_rows(spec_, tile, [&](Index i, Index j, Index row) { grads.params[row] += d_s[i * tile.stride + j]; });
 }
 
-template <class A>
-void SwinBias<A>::collect(Index, Index head, const A* d_params) const {
-  for (Index row = 0; row < spec_.rows(); ++row) table_.grad(row, head) += d_params[row];
-}
-
 template class SwinBias<float>;
 template class SwinBias<double>;
+
+template <>
+struct describe::Words<Swin::ClassToken> {
+  static constexpr const char* all[] = {"none", "three_rows"};
+};
+
+namespace {
+
+using Place = std::pair<Index, Index>;  // y, x
+
+Index row_of(const Swin& swin, const Place& q_position, const Place& k_position) {
+  static_cast<void>(swin.rows());  // refuses a window that cannot be
+  const auto check = [&](const char* argument, const Place& at) {
+    const bool inside = at.first >= 0 && at.first < swin.height && at.second >= 0 && at.second < swin.width;
+    const bool of_class = swin.class_token == Swin::ClassToken::three_rows && at == Place{-1, -1};
+    if (inside || of_class) return;
+    throw RangeError(text::concat("[Swin] ", argument, ": must be a token of a window of ", swin.height, " x ",
+                                  swin.width, ", got (", at.first, ", ", at.second, ")"));
+  };
+  check("q_position", q_position);
+  check("k_position", k_position);
+  const double q[] = {static_cast<double>(q_position.first), static_cast<double>(q_position.second)};
+  const double k[] = {static_cast<double>(k_position.first), static_cast<double>(k_position.second)};
+  return swin.row(q, k);
+}
+
+}  // namespace
+
+void describe_swin(Describer& to) {
+  to.home("swin", {"Liu et al.", 2021, "arXiv 2103.14030"});
+  to.record("Swin", Swin{},
+            "Swin's relative position bias: inside a window every displacement has a learned number per head.\n\n"
+            "    s_ij <- s_ij + B_h[y_i - y_j, x_i - x_j]\n\n"
+            "Liu et al. 2021, arXiv 2103.14030; Bao et al. 2022, arXiv 2106.08254.")
+      .member("height", &Swin::height, "Of a window in tokens; BEiT: of the image in patches.")
+      .member("width", &Swin::width, "Of the same.")
+      .member("class_token", &Swin::class_token, "'three_rows' is BEiT: its class token has the position (-1, -1).")
+      .method("rows", &Swin::rows, {}, "Of the table: (2 height - 1)(2 width - 1), and three with a class token.")
+      .method("row", row_of, {"q_position", "k_position"},
+              "The table's row for a query and a key, each at (y, x); the class token is at (-1, -1).");
+  const auto square = [](Swin::ClassToken class_token) {
+    return [class_token](const ExampleSize& size) {
+      const Index side = inspect::square_side(size.length);
+      return Swin{.height = side, .width = side, .class_token = class_token};
+    };
+  };
+  to.encoding<Swin, 2>(
+        "SwinBias",
+        "Swin's bias, and BEiT's: table [spec.rows(), heads] (relative_position_bias_table).\n\n"
+        "    s_ij <- s_ij + table[(dy + height - 1)(2 width - 1) + dx + width - 1, h],   d = query - key\n\n"
+        "Positions [2, batch, time], y then x, counted from 0 within the window.\n\n"
+        "Liu et al. 2021, arXiv 2103.14030.",
+        {Parameter("table", {{"(2 height - 1)(2 width - 1), and 3 with a class token", &Swin::rows}, "heads"},
+                   "A number for each displacement and head.")
+             .starts(truncated_normal(0.02))
+             .draws(normal(1))},
+        make_with_spec<SwinBias>)
+      .form(Form::grid)
+      .width([](const Swin& swin, Index) { return swin.width; })
+      .called("swin", "Swin's window table", "a learned bias per offset in a window", square(Swin::ClassToken::none))
+      .called("beit", "BEiT's table", "Swin's table with rows for the class token",
+              square(Swin::ClassToken::three_rows))
+      .published({"Bao et al.", 2022, "arXiv 2106.08254"});
+}
 
 }  // namespace bearing

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <vector>
 
+#include "describe/describer.hpp"
+#include "describe/tensors.hpp"
 #include "encodings/limits.hpp"
 #include "tensor_checks.hpp"
 #include "terms/checks.hpp"
@@ -179,5 +181,103 @@ void swin_v2_table_backward(const SwinV2& spec, const SwinV2Network<A>& network,
 BEARING_INSTANTIATE(float)
 BEARING_INSTANTIATE(double)
 #undef BEARING_INSTANTIATE
+
+namespace {
+
+constexpr const char* function_name = "[swin_v2_table] ";
+
+template <class A>
+SwinV2Network<A> network_of(const Tensor& w1, const Tensor& b1, const Tensor& w2) {
+  return {{describe::view_of<A, 2>("[swin_v2_table] w1", w1)},
+          {describe::view_of<A, 1>("[swin_v2_table] b1", b1)},
+          {describe::view_of<A, 2>("[swin_v2_table] w2", w2)}};
+}
+
+/// 0 for a window that has no table: swin_v2_table() says so.
+Index rows_of(const Swin& window) {
+  try {
+    return window.rows();
+  } catch (const ShapeError&) {
+    return 0;
+  }
+}
+
+Tensor table_of(const SwinV2& spec, const Tensor& w1, const Tensor& b1, const Tensor& w2) {
+  return describe::in_arithmetic_of("[swin_v2_table] w1", w1, [&]<class A>() {
+    const SwinV2Network<A> network = network_of<A>(w1, b1, w2);
+    describe::NewTensor<A, 2> table({rows_of(spec.window), network.w2.value.shape[0]});
+    swin_v2_table<A>(spec, network, table.view);
+    return table.tensor;
+  });
+}
+
+Value table_gradients(const SwinV2& spec, const Tensor& w1, const Tensor& b1, const Tensor& w2, const Tensor& d_table) {
+  return describe::in_arithmetic_of("[swin_v2_table_backward] w1", w1, [&]<class A>() -> Value {
+    SwinV2Network<A> network = network_of<A>(w1, b1, w2);
+    describe::NewTensor<A, 2> d_w1(network.w1.value.shape), d_w2(network.w2.value.shape);
+    describe::NewTensor<A, 1> d_b1(network.b1.value.shape);
+    network.w1.grad = d_w1.view, network.b1.grad = d_b1.view, network.w2.grad = d_w2.view;
+    swin_v2_table_backward<A>(spec, network, describe::view_of<A, 2>("[swin_v2_table_backward] d_table", d_table));
+    return Values{d_w1.tensor, d_b1.tensor, d_w2.tensor};
+  });
+}
+
+/// Learned numbers of the network, drawn; the table that it makes is what the example holds.
+inspect::Specimen swin_v2_example(const ExampleSize& size, NoSpec) {
+  const Index side = inspect::square_side(size.length), hidden = 512;
+  const SwinV2 spec{.window = {.height = side, .width = side}, .trained_height = 8, .trained_width = 8};
+  const auto drawn = [seed = size.seed](std::vector<Index> shape, double deviation) {
+    Index count = 1;
+    for (const Index extent : shape) count *= extent;
+    std::vector<double> numbers(static_cast<std::size_t>(count));
+    normal(deviation).fill({numbers, shape, {}, seed + static_cast<std::uint64_t>(shape.size())});
+    return Tensor{std::move(shape), std::move(numbers)};
+  };
+  const Tensor w1 = drawn({hidden, 2}, 1), b1 = drawn({hidden}, 1), w2 = drawn({size.heads, hidden}, 0.05);
+  const auto table = std::make_shared<const Tensor>(table_of(spec, w1, b1, w2));
+  const SwinBias<double> encoding(spec.window, {describe::view_of<double, 2>(function_name, *table)});
+  struct Kept {
+    std::shared_ptr<const Tensor> table;
+    Made<double> made;
+  };
+  const auto kept = std::make_shared<const Kept>(Kept{table, describe::made_of<double>(encoding)});
+  inspect::Specimen specimen{.options = size, .width = side};
+  inspect::act(specimen, *registry().encoding("SwinBias"), {}, kept->made, kept);
+  specimen.parameters = hidden * (2 + 1 + size.heads);
+  specimen.held = specimen.parameters + table->shape[0] * table->shape[1];
+  return specimen;
+}
+
+}  // namespace
+
+void describe_swin_v2(Describer& to) {
+  to.home("swin_v2", {"Liu et al.", 2022, "arXiv 2111.09883"});
+  to.record("SwinV2", SwinV2{},
+            "Swin V2's continuous position bias: SwinBias's table, computed by a small network of the displacement.\n\n"
+            "    c(d) = sign(d) log2(1 + 8|d|/(W - 1)) / log2 8,   B = 16 sigmoid(w2 relu(w1 (c(dy), c(dx)) + b1))\n\n"
+            "Liu et al. 2022, arXiv 2111.09883.")
+      .member("window", &SwinV2::window, "The window of the table.")
+      .member("trained_height", &SwinV2::trained_height,
+              "W of the first axis: the window that it was trained with; 0: this one.")
+      .member("trained_width", &SwinV2::trained_width, "The same of the second axis.");
+  to.function(
+      "swin_v2_coordinates",
+      [](const SwinV2& spec) {
+        std::vector<double> coordinates = swin_v2_coordinates(spec);
+        const auto rows = static_cast<Index>(coordinates.size() / 2);
+        return Tensor{{rows, 2}, std::move(coordinates)};
+      },
+      {"spec"}, "What the network sees: (c(dy), c(dx)) of every displacement, query minus key, [window.rows(), 2].");
+  to.function(
+      "swin_v2_table", table_of, {"spec", "w1", "b1", "w2"},
+      "The table of a SwinBias [window.rows(), heads] from the network w1 [hidden, 2] of (y, x), b1 [hidden] and w2\n"
+      "[heads, hidden]. float64 or float32. Make it once per step, and give the table's gradient to\n"
+      "swin_v2_table_backward().");
+  to.function("swin_v2_table_backward", table_gradients, {"spec", "w1", "b1", "w2", "d_table"},
+              "The network's gradients d_w1, d_b1, d_w2, from the table's.", "tuple[Array, Array, Array]");
+  Description& name =
+      to.name({"swin_v2", {"swinv2"}, "Swin V2's network", "a network of the logarithm of the offset", {}, {}});
+  name.specimen = [](const ExampleSize& size, const Record&) { return swin_v2_example(size, {}); };
+}
 
 }  // namespace bearing

@@ -1,11 +1,11 @@
 #include <algorithm>
 #include <bearing/encodings/t5.hpp>
 #include <bearing/error.hpp>
-#include <boost/multiprecision/cpp_int.hpp>
 #include <cmath>
 #include <limits>
 #include <numeric>
 
+#include "describe/describer.hpp"
 #include "numeric/wide.hpp"
 #include "terms/checks.hpp"
 #include "text.hpp"
@@ -35,14 +35,13 @@ Index buckets_of_a_side(const T5& t5) {
 /// if D/e is a fraction to the power of p, whose numerator to that power divides D: for p ≤ 31 then. Up to there whole
 /// numbers decide; beyond, where they would grow to millions of bits, logarithms of 192 bits tell the sides apart.
 bool reaches(Index x, Index step, Index steps, Index e, Index max_distance) {
-  using boost::multiprecision::cpp_int;
   const Index shared = std::gcd(step, steps);
   const auto k = static_cast<unsigned>(step / shared), p = static_cast<unsigned>(steps / shared);
   if (p > 31) {
     using detail::Wide;
     return Index{p} * log(Wide(x) / e) >= Index{k} * log(Wide(max_distance) / e);
   }
-  return pow(cpp_int(x), p) * pow(cpp_int(e), k) >= pow(cpp_int(max_distance), k) * pow(cpp_int(e), p);
+  return detail::at_least({x, p}, {e, k}, {max_distance, k}, {e, p});
 }
 
 }  // namespace
@@ -65,6 +64,22 @@ std::vector<Index> t5_thresholds(const T5& t5) {
     thresholds[static_cast<std::size_t>(e + step)] = x;
   }
   return thresholds;
+}
+
+T5Buckets::T5Buckets(const T5& t5) : spec_(t5), thresholds_(t5_thresholds(t5)) {
+  // The last of them begins the last bucket, or these are 8 KiB and what lies further on is searched.
+  constexpr Index most = 1024;
+  for (Index x = 0, bucket = 0; x <= std::min(thresholds_.back(), most - 1); ++x) {
+    while (bucket + 1 < std::ssize(thresholds_) && thresholds_[static_cast<std::size_t>(bucket + 1)] <= x) ++bucket;
+    near_.push_back(bucket);
+  }
+}
+
+Index T5Buckets::operator()(Index distance) const {
+  if (spec_.direction == T5Direction::causal && distance > 0) distance = 0;
+  const auto size = static_cast<std::uint64_t>(distance), x = distance < 0 ? 0 - size : size;
+  if (x >= near_.size()) return interval(distance).bucket;
+  return near_[x] + (distance > 0 ? std::ssize(thresholds_) : 0);
 }
 
 T5Buckets::Interval T5Buckets::interval(Index distance) const {
@@ -118,12 +133,47 @@ void T5Bias<A>::bias_grads(Index, Index n, const double* distance, const A* d_b,
   });
 }
 
-template <class A>
-void T5Bias<A>::collect(Index, Index head, const A* d_params) const {
-  for (Index u = 0; u < buckets_.spec().buckets; ++u) table_.grad(u, head) += d_params[u];
-}
-
 template class T5Bias<float>;
 template class T5Bias<double>;
+
+void describe_t5(Describer& to) {
+  to.home("t5", {"Raffel et al.", 2020, "arXiv 1910.10683"});
+  to.record("T5", T5{.direction = T5Direction::bidirectional},
+            "T5's relative bias: distances fall into buckets, exact near the query and logarithmically wider further "
+            "on.\n\n"
+            "    s_ij <- s_ij + table[bucket(n - m), h]\n\n"
+            "for a query at m, a key at n and head h, with a learned table [buckets, heads]: T5Bias.\n\n"
+            "T5 does not divide its scores by the root of dim: give attention() scale=1.\n\n"
+            "    t5 = bearing.T5(direction='bidirectional')\n"
+            "    out = bearing.attention(q, k, v, [bearing.T5Bias(t5, table)], mask='none', scale=1.0)\n\n"
+            "Raffel et al. 2020, arXiv 1910.10683.")
+      .member("buckets", &T5::buckets, "Of both sides together (a config's relative_attention_num_buckets).")
+      .member("max_distance", &T5::max_distance,
+              "Keys so many tokens away and further share the last bucket (relative_attention_max_distance).")
+      .member("direction", &T5::direction,
+              "'bidirectional' in encoders, whose later half of the buckets is for keys after the query; 'causal' in "
+              "decoders, where those share the bucket of distance 0 and are meant to be masked.");
+  to.encoding<T5, 2>("T5Bias",
+                     "T5's bias: table [buckets, heads], in most files called relative_attention_bias.weight.\n\n"
+                     "    s_ij <- s_ij + table[bucket(n - m), h]\n\n"
+                     "Positions are whole numbers. The first layer owns the table and all layers add it: add up their\n"
+                     "gradients.\n\nRaffel et al. 2020, arXiv 1910.10683.",
+                     {Parameter("table", {"buckets", "heads"}, "A number for each bucket and head.")
+                          .starts(constant(0))
+                          .draws(normal(1))},
+                     make_with_spec<T5Bias>)
+      .form(Form::distance)
+      .softmax_scale([](const T5&, Index) { return 1.0; })
+      .causal([](const T5& t5) { return t5.direction == T5Direction::causal; })
+      .called("t5", "T5 buckets, both directions", "a learned bias per range of distance",
+              [](const ExampleSize&) { return T5{.direction = T5Direction::bidirectional}; })
+      .also({"t5_bidirectional"})
+      .called("t5_causal", "T5 buckets, causal", "T5 buckets of a decoder",
+              [](const ExampleSize&) { return T5{.direction = T5Direction::causal}; });
+  to.function(
+      "t5_thresholds", t5_thresholds, {"spec"},
+      "The least |distance| of each bucket of one side, rising: buckets/2 numbers for both sides, buckets for one.");
+  to.function("t5_bucket", t5_bucket, {"spec", "distance"}, "The bucket of a distance, key minus query.");
+}
 
 }  // namespace bearing

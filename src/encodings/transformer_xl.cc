@@ -1,64 +1,18 @@
+#include <algorithm>
 #include <bearing/encodings/transformer_xl.hpp>
 #include <bearing/error.hpp>
+#include <bearing/scores.hpp>
 #include <utility>
 
+#include "describe/describer.hpp"
+#include "describe/tensors.hpp"
+#include "terms/checks.hpp"
 #include "terms/relation.hpp"
 #include "text.hpp"
 
 namespace bearing {
 
-using relation::LaterKeys;
-using relation::Order;
-using relation::Run;
-using relation::Vectors;
 using text::concat;
-
-namespace {
-
-/// The distances that have rows of their own: offset first_offset + o is the distance −first_offset − o.
-struct Ends {
-  Index least, most;
-};
-Ends ends_of(const TransformerXL& xl, Index rows) {
-  Ends ends{-xl.first_offset - rows + 1, -xl.first_offset};
-  if (xl.clamp_len > 0) ends = {std::max(ends.least, -xl.clamp_len), std::min(ends.most, xl.clamp_len)};
-  return ends;
-}
-
-/// A head's vectors in rising order of the distance, from rows in rising order of the offset.
-template <class T>
-Vectors<T> vectors_of(const TransformerXL& xl, View<T, 2> r) {
-  const auto [least, most] = ends_of(xl, r.shape[0]);
-  auto all = relation::vectors(r, -xl.first_offset - r.shape[0] + 1, -xl.first_offset, Order::query_minus_key);
-  return {all.at(least), all.step, least, most};
-}
-
-LaterKeys later_keys(const TransformerXL& xl) { return xl.causal ? LaterKeys::left_out : LaterKeys::met; }
-
-template <class A>
-Index grad_size(const Param<A, 3>& r) {
-  return r.grad.data == nullptr ? 0 : r.value.shape[1] * r.value.shape[2];
-}
-template <class A>
-Index grad_size(const Param<A, 2>& bias) {
-  return bias.grad.data == nullptr ? 0 : bias.value.shape[1];
-}
-
-/// to_i = from_i + v
-template <class A>
-void add_vector(Index rows, Index dim, const A* from, Index stride, const A* v, A* to) {
-  for (Index i = 0; i < rows; ++i) {
-    for (Index d = 0; d < dim; ++d) to[i * dim + d] = from[i * stride + d] + v[d];
-  }
-}
-
-/// How many keys of a run's row i the term reaches.
-template <class A>
-Index reached(const Run<A>& run, const tiles::Band& band, Index i) {
-  return std::clamp<Index>(band.end - (run.tile.rows - 1 - i), 0, run.tile.cols);
-}
-
-}  // namespace
 
 template <class A>
 TransformerXLTerm<A>::TransformerXLTerm(const TransformerXL& xl, Param<A, 3> r, Param<A, 2> u, Param<A, 2> v)
@@ -81,6 +35,24 @@ TransformerXLTerm<A>::TransformerXLTerm(const TransformerXL& xl, Param<A, 3> r, 
   check_features("TransformerXLTerm", "r", r);
   check_features("TransformerXLTerm", "u", u);
   check_features("TransformerXLTerm", "v", v);
+  const auto [in_r, in_u, in_v] = grad_block(0, 0).offsets();
+  const Index last = xl.causal ? 0 : IndexMap::farthest;  // a distance
+  // Row o is for the distance −first_offset − o.
+  IndexMap by_offset{.zero = -xl.first_offset,
+                     .step = -1,
+                     .least = -xl.first_offset - r.value.shape[1] + 1,
+                     .most = -xl.first_offset,
+                     .to = last};
+  if (xl.clamp_len > 0) {
+    by_offset.least = std::max(by_offset.least, -xl.clamp_len);
+    by_offset.most = std::min(by_offset.most, xl.clamp_len);
+  }
+  terms_.add({.table = r.value, .shift = v.value, .map = by_offset, .table_block = in_r, .shift_block = in_v});
+  // u is a table of one row, which all keys meet.
+  terms_.add({.operand = Side::key,
+              .table = relation::one_row(u.value),
+              .map = {.least = 0, .most = 0, .to = last},
+              .table_block = in_u});
 }
 
 template <class A>
@@ -110,95 +82,133 @@ void TransformerXLTerm<A>::check(const char* function, const Problem& problem) c
 
 template <class A>
 void TransformerXLTerm<A>::add_scores(const Tile<A>& tile, A* s) const {
-  const auto r = vectors_of(xl_, relation::table_of(r_.value, tile.head));
-  const A *u = &u_.value(tile.head, Index{0}), *v = &v_.value(tile.head, Index{0});
-  A* q_v = tile.scratch;                // q_i + v: [rows, dim]
-  A* u_k = q_v + tile.rows * tile.dim;  // scale · u·k_j: [cols]
-  A* room = u_k + tile.cols;
-  relation::over_runs(tile, [&](const Run<A>& run) {
-    const auto met = relation::meet(run, r, later_keys(xl_));
-    const auto [rows, cols] = std::pair(run.tile.rows, run.tile.cols);
-    if (met.band.end <= 0) return;
-    A* to = s + run.i * tile.stride + run.j;
-    add_vector(rows, tile.dim, run.tile.q, tile.q_stride, v, q_v);
-    relation::add_query_scores(run, met, {q_v, tile.dim}, r, to, room);
-    tiles::multiply_nt(Index{1}, cols, tile.dim, tile.scale, u, tile.dim, run.tile.k, tile.k_stride, u_k, cols);
-    for (Index i = 0; i < rows; ++i) {
-      const Index n = reached(run, met.band, i);
-      tiles::add_toeplitz(Index{1}, n, u_k, to + i * tile.stride, tile.stride);
-    }
-  });
+  relation::add_scores(rows_by_index(), tile, s);
 }
 
 template <class A>
 void TransformerXLTerm<A>::add_score_grads(const Tile<A>& tile, const A* d_s, const TileGrads<A>& grads) const {
-  const Index dim = tile.dim;
-  const auto r = vectors_of(xl_, relation::table_of(r_.value, tile.head));
-  const A *u = &u_.value(tile.head, Index{0}), *v = &v_.value(tile.head, Index{0});
-  // The block of gradients: r's, then u's, then v's, those that are wanted.
-  auto next = [at = grads.params](Index size) mutable -> A* {
-    return at == nullptr || size == 0 ? nullptr : std::exchange(at, at + size);
-  };
-  Vectors<A> d_r;
-  if (A* rows_of_r = next(grad_size(r_)); rows_of_r != nullptr) {
-    d_r = vectors_of(xl_, dense(rows_of_r, r_.value.shape[1], r_.value.shape[2]));
-  }
-  A *d_u = next(grad_size(u_)), *d_v = next(grad_size(v_));
-  A *q_v = tile.scratch, *d_q_v = q_v + tile.rows * dim, *sums = d_q_v + tile.rows * dim, *room = sums + tile.cols;
-
-  relation::over_runs(tile, [&](const Run<A>& run) {
-    const auto met = relation::meet(run, r, later_keys(xl_));
-    const auto [rows, cols] = std::pair(run.tile.rows, run.tile.cols);
-    if (met.band.end <= 0) return;
-    const A* from = d_s + run.i * tile.stride + run.j;
-    // s_ij += scale (q_i + v)·r: q_i and v have the same gradient, v's summed over rows.
-    add_vector(rows, dim, run.tile.q, tile.q_stride, v, q_v);
-    const bool wanted = grads.d_q != nullptr || d_v != nullptr;
-    std::fill_n(d_q_v, rows * dim, A{0});
-    relation::add_query_score_grads(run, met, {q_v, dim}, r, from, {wanted ? d_q_v : nullptr, dim}, d_r, room);
-    for (Index i = 0; i < rows; ++i) {
-      for (Index d = 0; d < dim; ++d) {
-        if (grads.d_q != nullptr) grads.d_q[(run.i + i) * grads.d_q_stride + d] += d_q_v[i * dim + d];
-        if (d_v != nullptr) d_v[d] += d_q_v[i * dim + d];
-      }
-    }
-    // s_ij += scale u·k_j: only the sums over rows matter.
-    if (d_u == nullptr && grads.d_k == nullptr) return;
-    std::fill_n(sums, cols, A{0});
-    for (Index i = 0; i < rows; ++i) {
-      tiles::sum_diagonals(Index{1}, reached(run, met.band, i), from + i * tile.stride, tile.stride, sums);
-    }
-    if (d_u != nullptr) {
-      tiles::add_multiply_nn(Index{1}, cols, dim, tile.scale, sums, cols, run.tile.k, tile.k_stride, d_u, dim);
-    }
-    if (grads.d_k != nullptr) {
-      tiles::add_multiply_tn(Index{1}, cols, dim, tile.scale, sums, cols, u, dim, grads.d_k + run.j * grads.d_k_stride,
-                             grads.d_k_stride);
-    }
-  });
-}
-
-template <class A>
-Index TransformerXLTerm<A>::param_size() const {
-  return grad_size(r_) + grad_size(u_) + grad_size(v_);
-}
-
-template <class A>
-void TransformerXLTerm<A>::collect(Index, Index head, const A* d_params) const {
-  if (r_.grad.data != nullptr) relation::collect_rows(d_params, relation::table_of(r_.grad, head));
-  d_params += grad_size(r_);
-  for (const Param<A, 2>* bias : {&u_, &v_}) {
-    for (Index d = 0; d < grad_size(*bias); ++d) bias->grad(head, d) += d_params[d];
-    d_params += grad_size(*bias);
-  }
+  relation::add_score_grads(rows_by_index(), tile, d_s, grads);
 }
 
 template <class A>
 Index TransformerXLTerm<A>::scratch_size(Index rows, Index cols) const {
-  return 2 * rows * r_.value.shape[2] + cols + relation::product_size(rows, cols, r_.value.shape[1]);
+  return relation::scratch_size(rows_by_index(), rows, cols);
 }
 
 template class TransformerXLTerm<float>;
 template class TransformerXLTerm<double>;
+
+namespace {
+
+Tensor relative_rows(const TransformerXL& xl, const Tensor& w_r, Index heads, Index offsets, double base) {
+  if (heads < 1) throw RangeError(text::concat("[transformer_xl_relative] heads: must be at least 1, got ", heads));
+  return describe::in_arithmetic_of("[transformer_xl_relative] w_r", w_r, [&]<class A>() {
+    const View<const A, 2> from = describe::view_of<A, 2>("[transformer_xl_relative] w_r", w_r);
+    describe::NewTensor<A, 3> r({heads, std::max(offsets, Index{0}), from.shape[0] / heads});
+    transformer_xl_relative<A>(xl, from, r.view, base);
+    return r.tensor;
+  });
+}
+
+Tensor relative_rows_backward(const TransformerXL& xl, const Tensor& d_r, Index d_model, double base) {
+  return describe::in_arithmetic_of("[transformer_xl_relative_backward] d_r", d_r, [&]<class A>() {
+    const View<const A, 3> from = describe::view_of<A, 3>("[transformer_xl_relative_backward] d_r", d_r);
+    describe::NewTensor<A, 2> d_w_r({from.shape[0] * from.shape[2], std::max(d_model, Index{0})});
+    transformer_xl_relative_backward<A>(xl, from, d_w_r.view, base);
+    return d_w_r.tensor;
+  });
+}
+
+/// The first and the last position of a row of tokens.
+std::pair<Index, Index> range_of(const Positions& at, Index time) {
+  std::pair<Index, Index> range{max_position, -max_position};
+  for (Index t = 0; t < time; ++t) {
+    const Index position = at.integer(0, 0, t);
+    range = {std::min(range.first, position), std::max(range.second, position)};
+  }
+  return range;
+}
+
+/// r is computed for the offsets that a call needs, as a model does. Where an encoding projects vectors of the model's
+/// width, the example's model is one head wide.
+inspect::Specimen xl_example(const ExampleSize& size, const TransformerXL& spec) {
+  const Index heads = size.heads, dim = size.dim;
+  const double scale = 1 / std::sqrt(static_cast<double>(dim));
+  struct Numbers {
+    std::vector<double> w_r, u, v;
+  };
+  const auto drawn = [&](Index count, double deviation, std::uint64_t seed) {
+    std::vector<double> numbers(static_cast<std::size_t>(count));
+    normal(deviation).fill({numbers, {}, {}, seed});
+    return numbers;
+  };
+  const auto numbers = std::make_shared<const Numbers>(Numbers{drawn(heads * dim * dim, scale, size.seed),
+                                                               drawn(heads * dim, 0.1, size.seed + 1),
+                                                               drawn(heads * dim, 0.1, size.seed + 2)});
+  inspect::Specimen specimen{.options = size, .causal = spec.causal};
+  specimen.parameters = specimen.held = heads * dim * (dim + 2);
+  specimen.score_terms = [=](const Positions& q_positions, const Positions& k_positions, View<const double, 4> q,
+                             View<const double, 4> k, View<double, 4> scores, const Executor& on) {
+    const auto [q_low, q_high] = range_of(q_positions, q.shape[2]);
+    const auto [k_low, k_high] = range_of(k_positions, k.shape[2]);
+    TransformerXL xl = spec;
+    xl.first_offset = spec.causal ? std::max<Index>(0, q_low - k_high) : q_low - k_high;
+    describe::NewTensor<double, 3> r({heads, std::max<Index>(1, q_high - k_low - xl.first_offset + 1), dim});
+    transformer_xl_relative<double>(xl, dense<const double>(numbers->w_r.data(), heads * dim, dim), r.view);
+    const TransformerXLTerm<double> encoding(xl, {r.view}, {dense<const double>(numbers->u.data(), heads, dim)},
+                                             {dense<const double>(numbers->v.data(), heads, dim)});
+    add_scores(with(encoding), {.q_positions = q_positions, .k_positions = k_positions, .q = q, .k = k, .scale = scale},
+               scores, on);
+  };
+  return specimen;
+}
+
+}  // namespace
+
+void describe_transformer_xl(Describer& to) {
+  to.home("transformer_xl", {"Dai et al.", 2019, "arXiv 1901.02860"});
+  to.record("TransformerXL", TransformerXL{},
+            "Transformer-XL's relative encoding.\n\n"
+            "    s_ij = scale [q_i k_j + u k_j + (q_i + v) r_{m-n}]\n"
+            "    r_d = W_R [sin(d w) | cos(d w)],  w_i = base^(-2i/D)\n\n"
+            "Dai, Yang, Yang, Carbonell, Le, Salakhutdinov 2019, arXiv 1901.02860.")
+      .member("first_offset", &TransformerXL::first_offset,
+              "Of r's first row, query minus key; negative where keys come after queries.")
+      .member("clamp_len", &TransformerXL::clamp_len,
+              "Offsets beyond +-clamp_len count as +-clamp_len; 0: they do not.")
+      .member("causal", &TransformerXL::causal, "Whether nothing is added to keys after the query.");
+  to.encoding<TransformerXL, 3, 2, 2>(
+        "TransformerXLTerm",
+        "What Transformer-XL adds to scale q_i k_j: its terms (b), (c) and (d).\n\n"
+        "    s_ij <- s_ij + scale [u k_j + (q_i + v) r_{m-n}]\n\n"
+        "r [heads, offsets, dim], row o for the offset first_offset + o, from transformer_xl_relative() or elsewhere; "
+        "u, v\n"
+        "[heads, dim], in the files r_w_bias and r_r_bias. Offsets are query minus key.\n\n"
+        "Dai, Yang, Yang, Carbonell, Le, Salakhutdinov 2019, arXiv 1901.02860.",
+        {Parameter("r", {"heads", any("offsets"), "dim"}, "The projected sinusoids of every offset.")
+             .starts(normal(0.02)),
+         Parameter("u", {"heads", "dim"}, "What meets keys in place of the query: r_w_bias.").starts(normal(0.02)),
+         Parameter("v", {"heads", "dim"}, "What is added to the query: r_r_bias.").starts(normal(0.02))},
+        make_with_spec<TransformerXLTerm>)
+      .form(Form::rows_by_index)
+      .reads_content()
+      .causal([](const TransformerXL& xl) { return xl.causal; })
+      .called("transformer_xl", "Transformer-XL", "projected sinusoids of the distance meet queries",
+              [](const ExampleSize&) { return TransformerXL{}; })
+      .also({"txl"})
+      .example(xl_example)
+      .called("xlnet", "XLNet", "Transformer-XL's term, for keys on both sides",
+              [](const ExampleSize&) { return TransformerXL{.causal = false}; })
+      .published({"Yang et al.", 2019, "arXiv 1906.08237"})
+      .example(xl_example);
+  to.function(
+      "transformer_xl_relative", relative_rows,
+      {"spec", "w_r", Argument("heads").named(), Argument("offsets").named(), Argument("base", 10'000.0).named()},
+      "r [heads, offsets, dim] of a TransformerXLTerm: sinusoids [sin | cos] of the offsets times w_r [heads dim,\n"
+      "d_model] (r_net.weight), float64 or float32.");
+  to.function("transformer_xl_relative_backward", relative_rows_backward,
+              {"spec", "d_r", Argument("d_model").named(), Argument("base", 10'000.0).named()},
+              "The gradient of w_r [heads dim, d_model], from that of r [heads, offsets, dim].");
+}
 
 }  // namespace bearing

@@ -3,6 +3,7 @@
 #include <bearing/error.hpp>
 #include <cmath>
 
+#include "describe/describer.hpp"
 #include "terms/checks.hpp"
 #include "terms/tile_kernels.hpp"
 #include "text.hpp"
@@ -17,12 +18,6 @@ double tupe_softmax_scale(Index dim) {
 }
 
 namespace {
-
-template <class A, int Rank>
-Index grad_size(const Param<A, Rank>& table) {
-  if (table.grad.data == nullptr) return 0;
-  return Rank == 3 ? table.grad.shape[1] * table.grad.shape[Rank - 1] : table.grad.shape[0];
-}
 
 template <class A>
 void check_vectors(const char* name, const Param<A, 3>& table, Index least) {
@@ -206,9 +201,7 @@ void TupeBias<A>::add_scores(const Tile<A>& tile, A* s) const {
 template <class A>
 void TupeBias<A>::add_score_grads(const Tile<A>& tile, const A* d_s, const TileGrads<A>& grads) const {
   if (grads.params == nullptr) return;
-  A* d_query = grad_size(query_) > 0 ? grads.params : nullptr;
-  A* d_key = grad_size(key_) > 0 ? grads.params + grad_size(query_) : nullptr;
-  A* d_bias = grad_size(bias_) > 0 ? grads.params + grad_size(query_) + grad_size(key_) : nullptr;
+  const auto [d_query, d_key, d_bias] = grad_block(0, tile.head).split(grads.params);
 
   A *d_added = tile.scratch, *room = d_added + tile.rows * tile.cols + tile.rows + tile.cols;
   for (Index i = 0; i < tile.rows; ++i) std::copy_n(d_s + i * tile.stride, tile.cols, d_added + i * tile.cols);
@@ -236,23 +229,93 @@ void TupeBias<A>::add_score_grads(const Tile<A>& tile, const A* d_s, const TileG
   }
 }
 
-template <class A>
-Index TupeBias<A>::param_size() const {
-  return grad_size(query_) + grad_size(key_) + grad_size(bias_);
-}
-
-template <class A>
-void TupeBias<A>::collect(Index, Index head, const A* d_params) const {
-  for (const Param<A, 3>* table : {&query_, &key_}) {
-    if (table->grad.data == nullptr) continue;
-    for (Index r = 0; r < table->grad.shape[1]; ++r) {
-      for (Index d = 0; d < dim(); ++d) table->grad(head, r, d) += *d_params++;
-    }
-  }
-  for (Index u = 0; u < grad_size(bias_); ++u) bias_.grad(u, head) += d_params[u];
-}
-
 template class TupeBias<float>;
 template class TupeBias<double>;
+
+template <>
+struct describe::Words<TupeCls> {
+  static constexpr const char* all[] = {"untied", "tied"};
+};
+
+namespace {
+
+/// p U by head, rows [heads, time, dim], of p [time, dim] and U [dim, heads dim]; both normal.
+void project(const Filling& all, std::span<const double> p, std::span<const double> u) {
+  const Index heads = all.extents[0], time = all.extents[1], dim = all.extents[2];
+  for (Index h = 0; h < heads; ++h) {
+    for (Index t = 0; t < time; ++t) {
+      double* row = all.numbers.data() + (h * time + t) * dim;
+      std::fill_n(row, dim, 0.0);
+      for (Index c = 0; c < dim; ++c) {  // side by side in memory, and each sum still in order
+        const double times = p[static_cast<std::size_t>(t * dim + c)];
+        const double* of = u.data() + (c * heads + h) * dim;
+        for (Index d = 0; d < dim; ++d) row[d] += times * of[d];
+      }
+    }
+  }
+}
+
+/// Projected vectors of a model that is one head wide: both projections see the same positions.
+Rule projected(std::uint64_t which) {
+  return {"projections of the same normal vectors", [which](const Filling& all) {
+            const auto drawn = [](Index count, double deviation, std::uint64_t seed) {
+              std::vector<double> numbers(static_cast<std::size_t>(count));
+              normal(deviation).fill({numbers, {}, {}, seed});
+              return numbers;
+            };
+            const Index heads = all.extents[0], time = all.extents[1], dim = all.extents[2];
+            const std::uint64_t seed = all.seed - which;  // of the first parameter
+            const double scale = 1 / std::sqrt(static_cast<double>(dim));
+            project(all, drawn(time * dim, 1, seed), drawn(dim * heads * dim, scale, seed + 100 + which));
+          }};
+}
+
+}  // namespace
+
+void describe_tupe(Describer& to) {
+  to.home("tupe", {"Ke et al.", 2021, "arXiv 2006.15595"});
+  to.record("Tupe", Tupe{},
+            "TUPE, untied positional encoding: word meets word, position meets position, and the two never mix.\n\n"
+            "    s_ij <- s_ij + (p_m U_Q)(p_n U_K)/sqrt(2d) [+ b_h(bucket(n - m))]        TUPE-A [TUPE-R]\n\n"
+            "Ke, He, Liu 2021, arXiv 2006.15595.")
+      .member("rel_pos_bins", &Tupe::rel_pos_bins, "0 for TUPE-A, 32 in TUPE-R.")
+      .member("max_rel_pos", &Tupe::max_rel_pos, "Keys so many tokens away and further share the last bucket.")
+      .member("cls", &Tupe::cls,
+              "'untied': the token at position 0 is [CLS], and has two numbers per head instead of positions.");
+  const auto untied = [](const Record& spec) { return spec.as<Tupe>()->cls == TupeCls::untied ? Index{1} : Index{0}; };
+  const NamedExtent time("length, and 1 with [CLS] untied", [untied](const Record& spec, const Sizes& sizes) {
+    return sizes.length == 0 ? Extent::any : sizes.length + untied(spec);
+  });
+  const NamedExtent bins("rel_pos_bins, and 1 with [CLS] untied", [untied](const Record& spec, const Sizes&) {
+    return spec.as<Tupe>()->rel_pos_bins + untied(spec);
+  });
+  const auto with_bins = [](Index count) {
+    return [count](const ExampleSize&) { return Tupe{.rel_pos_bins = count}; };
+  };
+  to.encoding<Tupe, 3, 3, 2>(
+        "TupeBias",
+        "TUPE's term, for whole positions 0 ... length - 1.\n\n"
+        "    s_ij <- s_ij + (p_m U_Q)(p_n U_K)/sqrt(2d) [+ b_h(bucket(n - m))]\n\n"
+        "query, key [heads, length + 1, dim] ([heads, length, dim] if [CLS] is tied): the projected position vectors.\n"
+        "bias [rel_pos_bins + 1, heads] ([rel_pos_bins, heads]) in TUPE-R, else None.\n\n"
+        "Ke, He, Liu 2021, arXiv 2006.15595.",
+        {Parameter("query", {"heads", time, "dim"}, "Position vectors, projected as queries.")
+             .starts(normal(0.02))
+             .draws(projected(0)),
+         Parameter("key", {"heads", time, "dim"}, "Position vectors, projected as keys.")
+             .starts(normal(0.02))
+             .draws(projected(1)),
+         Parameter("bias", {bins, "heads"}, "A number for each bucket and head, in TUPE-R.")
+             .starts(normal(0.02))
+             .draws(normal(1))
+             .only_if([](const Record& spec) { return spec.as<Tupe>()->rel_pos_bins > 0; })},
+        make_with_spec<TupeBias>)
+      .form(Form::positions)
+      .softmax_scale([](const Tupe&, Index dim) { return tupe_softmax_scale(dim); })
+      .called("tupe", "TUPE-A", "position meets position, apart from words", with_bins(0))
+      .also({"tupe_a"})
+      .called("tupe_r", "TUPE-R", "TUPE with T5 buckets", with_bins(32));
+  to.function("tupe_softmax_scale", tupe_softmax_scale, {"dim"}, "1/sqrt(2 dim), for words as for positions.");
+}
 
 }  // namespace bearing

@@ -42,16 +42,16 @@ TEST(Catalog, EveryHeaderOfAnEncodingHasAnEntry) {
 
 TEST(Catalog, NamesAreUniqueAndFound) {
   std::set<std::string> names;
-  for (const Entry& entry : catalog()) {
-    EXPECT_TRUE(names.insert(entry.stem).second) << entry.stem;
-    EXPECT_EQ(find(entry.stem), &entry);
+  for (const Description& entry : catalog()) {
+    EXPECT_TRUE(names.insert(entry.name).second) << entry.name;
+    EXPECT_EQ(find(entry.name), &entry);
   }
   EXPECT_EQ(find("nothing"), nullptr);
 }
 
 TEST(Catalog, EveryExampleRunsAtItsSites) {
-  for (const Entry& entry : catalog()) {
-    SCOPED_TRACE(entry.stem);
+  for (const Description& entry : catalog()) {
+    SCOPED_TRACE(entry.name);
     const Specimen specimen = make(entry, small);
     const Tokens at = specimen.tokens(small.length);
     Normal normal(1);
@@ -69,8 +69,8 @@ TEST(Catalog, EveryExampleRunsAtItsSites) {
 }
 
 TEST(Catalog, SeedsDrawWhatIsLearnedAndNothingElse) {
-  for (const Entry& entry : catalog()) {
-    SCOPED_TRACE(entry.stem);
+  for (const Description& entry : catalog()) {
+    SCOPED_TRACE(entry.name);
     SpecimenOptions other = small;
     other.seed = 6;
     const Specimen one = make(entry, small), two = make(entry, other);
@@ -79,7 +79,7 @@ TEST(Catalog, SeedsDrawWhatIsLearnedAndNothingElse) {
     Normal normal(1);
     const Array q = normal.array(3, 16, 8), k = normal.array(3, 16, 8);
     const bool same = one.logits(at, at, q, k).values == two.logits(at, at, q, k).values;
-    if (std::string(entry.stem) == "forgetting") continue;  // its gates are data
+    if (std::string(entry.name) == "forgetting") continue;  // its gates are data
     EXPECT_EQ(same, one.parameters == 0);
   }
 }
@@ -114,6 +114,50 @@ TEST(Catalog, MeanScoreOfARotationIsItsSumOfCosines) {
   EXPECT_EQ(mean_scores(make(*find("alibi"), small), 1)(0, 0, 15), -15 * Alibi::published(3).slopes[0]);
   expect_error<RangeError>([] { mean_scores(make(*find("rope"), small), 0); },
                            "[mean_scores] draws: must be at least 1, got 0");
+}
+
+TEST(Catalog, MeanScoresAreTheMeanOfLogits) {
+  // 40 draws are more than stand side by side, 70 tokens more than a block of keys.
+  const SpecimenOptions odd{.heads = 2, .dim = 6, .length = 70, .seed = 3};
+  for (const char* stem :
+       {"rope", "pope", "lie_rope", "circulant_string", "xlnet", "swin", "dense_bias", "cope", "nope"}) {
+    SCOPED_TRACE(stem);
+    const Specimen specimen = make(*find(stem), odd);
+    const Index n = specimen.width > 0 ? specimen.width : specimen.options.length;
+    const Tokens keys_at = specimen.tokens(n);
+    const bool bare = specimen.score_terms && !specimen.turn_rows;
+    for (const Keys towards : {Keys::before, Keys::after}) {
+      const Array means = mean_scores(specimen, 40, Contents::independent, towards);
+      const bool before = towards == Keys::before;
+      Normal normal(odd.seed);
+      Array wanted(1, 2, n);
+      for (Index draw = 0; draw < 40; ++draw) {
+        const Array q = normal.array(2, 1, 6), k = normal.array(2, 1, 6);
+        Array keys(2, n, 6);
+        for (Index h = 0; h < 2; ++h) {
+          for (Index e = 0; e < n * 6; ++e) keys(h, e / 6, e % 6) = k(h, 0, e % 6);
+        }
+        const Tokens at = specimen.tokens(1, before ? n - 1 : 0);
+        const Array s = bare ? specimen.scores(at, keys_at, q, keys) : specimen.logits(at, keys_at, q, keys);
+        for (Index h = 0; h < 2; ++h) {
+          for (Index j = 0; j < n; ++j) wanted(0, h, before ? n - 1 - j : j) += s(h, 0, j) / 40;
+        }
+      }
+      // Sums of 40 numbers far below 100.
+      for (std::size_t e = 0; e < wanted.values.size(); ++e) EXPECT_NEAR(means.values[e], wanted.values[e], 1e-12);
+    }
+  }
+}
+
+TEST(Catalog, TokensAreRepeatedWhereTheyStand) {
+  const Tokens line = Tokens(2, 5).repeated(3), grid = Tokens(3, 3, 1, 4).repeated(2);
+  ASSERT_EQ(line.count(), 6);
+  for (Index t = 0; t < 6; ++t) EXPECT_EQ(line.at().integer(0, 0, t), 5 + t / 3);
+  ASSERT_EQ(grid.count(), 6);
+  for (Index t = 0; t < 6; ++t) {
+    EXPECT_EQ(grid.at().integer(0, 0, t), (3 + t / 2) / 4 + 1);
+    EXPECT_EQ(grid.at().integer(1, 0, t), (3 + t / 2) % 4 + 1);
+  }
 }
 
 TEST(Catalog, SitesAreNamed) {

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 #include <bearing/encodings/alibi.hpp>
 #include <bearing/encodings/sinusoidal.hpp>
 #include <bearing/encodings/t5.hpp>
@@ -9,6 +10,7 @@
 
 #include "inspect/claims.hpp"
 #include "inspect/probes.hpp"
+#include "inspect/tasks.hpp"
 #include "text.hpp"
 
 // What introductions to positional encodings often say, each measured here.
@@ -195,16 +197,50 @@ Claim rotations_compose() {
                concat("1024 pairs of positions: off by at most ", brief(off)), off);
 }
 
-}  // namespace
+/// Whom a claim is about, and how it is measured.
+struct Said {
+  const char* stem;
+  Claim (*measure)();
+};
 
-std::vector<Claim> claims() {
-  std::vector<Claim> all = {
-      similarity_decreases(), similarity_is_symmetric(),   shift_is_a_sine(),   code_with_pi(),
-      first_pairs_are_slow(), longest_wavelength(),        t5_exact_to_eight(), alibi_formula(),
-      rotations_compose(),    rotation_is_its_transpose(), slowest_of_llama3(), example_frequencies()};
-  const std::vector<Claim> table = table_claims();
-  all.insert(all.end(), table.begin(), table.end());
+constexpr std::array<Said, 12> said = {{{"sinusoidal", similarity_decreases},
+                                        {"sinusoidal", similarity_is_symmetric},
+                                        {"sinusoidal", shift_is_a_sine},
+                                        {"sinusoidal", code_with_pi},
+                                        {"sinusoidal", first_pairs_are_slow},
+                                        {"sinusoidal", longest_wavelength},
+                                        {"t5", t5_exact_to_eight},
+                                        {"alibi", alibi_formula},
+                                        {"rope", rotations_compose},
+                                        {"rope", rotation_is_its_transpose},
+                                        {"rope", slowest_of_llama3},
+                                        {"rope", example_frequencies}}};
+
+/// Those about `stem`; about any, where that is null.
+std::vector<Claim> measured(const std::string* stem, const Executor& on) {
+  std::vector<const Said*> wanted;
+  for (const Said& one : said) {
+    if (stem == nullptr || *stem == one.stem) wanted.push_back(&one);
+  }
+  const std::vector<const char*> rows = table_stems(stem);
+  std::vector<Claim> all(wanted.size());
+  std::vector<std::vector<Claim>> table(rows.size());
+  each(on, static_cast<Index>(wanted.size() + rows.size()), [&](Index task) {
+    const auto i = static_cast<std::size_t>(task);
+    if (i < rows.size()) {
+      table[i] = table_claims(rows[i]);
+    } else {
+      all[i - rows.size()] = wanted[i - rows.size()]->measure();
+    }
+  });
+  for (const std::vector<Claim>& row : table) all.insert(all.end(), row.begin(), row.end());
   return all;
 }
+
+}  // namespace
+
+std::vector<Claim> claims(const Executor& on) { return measured(nullptr, on); }
+
+std::vector<Claim> claims(const std::string& stem, const Executor& on) { return measured(&stem, on); }
 
 }  // namespace bearing::inspect

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <array>
 
 #include "inspect/claims.hpp"
@@ -28,14 +29,14 @@ constexpr std::array<Printed, 5> printed = {{{"sinusoidal", false, "moderate", f
 Verdict agrees(bool same) { return same ? Verdict::yes : Verdict::no; }
 
 /// Growth of what is held with the length and with the dimension: "O(L*d)".
-std::string held_growth(const Entry& entry) {
+std::string held_growth(const Description& entry) {
   const auto held = [&](Index length, Index dim) { return make(entry, {.dim = dim, .length = length}).held; };
   std::string by_length = growth(held(64, 64), held(256, 64), held(1024, 64));
   if (by_length == "O(L)") return held(256, 128) == 2 * held(256, 64) ? "O(L*d)" : "O(L)";
   return by_length;
 }
 
-Claim memory_claim(const Printed& row, const Entry& entry) {
+Claim memory_claim(const Printed& row, const Description& entry) {
   const std::string measured = held_growth(entry);
   const Index held = make(entry).held;
   std::string text =
@@ -58,21 +59,27 @@ Claim extrapolation_claim(const Printed& row, const Probe& probe) {
 
 }  // namespace
 
-std::vector<Claim> table_claims() {
-  std::vector<Claim> all;
+std::vector<const char*> table_stems(const std::string* stem) {
+  std::vector<const char*> all;
   for (const Printed& row : printed) {
-    const Entry& entry = *find(row.stem);
-    const Probe probe(entry, {});
-    const Property relative = check_relative(probe);
-    const Index parameters = probe.specimen.parameters;
-    all.push_back({row.stem, row.learnable ? "learnable" : "not learnable", agrees(row.learnable == (parameters > 0)),
-                   concat(parameters, " learned numbers"), static_cast<double>(parameters)});
-    all.push_back(extrapolation_claim(row, probe));
-    all.push_back({row.stem, row.relative ? "relative" : "not relative",
-                   agrees(row.relative == (relative.verdict == Verdict::yes)), relative.evidence, relative.number});
-    all.push_back(memory_claim(row, entry));
+    if (stem == nullptr || *stem == row.stem) all.push_back(row.stem);
   }
   return all;
+}
+
+std::vector<Claim> table_claims(const std::string& stem) {
+  const Printed& row =
+      *std::find_if(printed.begin(), printed.end(), [&](const Printed& one) { return one.stem == stem; });
+  const Description& entry = *find(row.stem);
+  const Probe probe(entry, {});
+  const Property relative = check_relative(probe);
+  const Index parameters = probe.specimen.parameters;
+  return {{row.stem, row.learnable ? "learnable" : "not learnable", agrees(row.learnable == (parameters > 0)),
+           concat(parameters, " learned numbers"), static_cast<double>(parameters)},
+          extrapolation_claim(row, probe),
+          {row.stem, row.relative ? "relative" : "not relative",
+           agrees(row.relative == (relative.verdict == Verdict::yes)), relative.evidence, relative.number},
+          memory_claim(row, entry)};
 }
 
 }  // namespace bearing::inspect

@@ -3,6 +3,7 @@
 #include <bearing/inspect.hpp>
 #include <cmath>
 
+#include "inspect/dots.hpp"
 #include "text.hpp"
 
 namespace bearing::inspect {
@@ -10,12 +11,6 @@ namespace bearing::inspect {
 using text::concat;
 
 namespace {
-
-double dot(const double* x, Index x_step, const double* y, Index y_step, Index n) {
-  double sum = 0;
-  for (Index d = 0; d < n; ++d) sum += x[d * x_step] * y[d * y_step];
-  return sum;
-}
 
 /// x w: [1, rows, w's columns]; x itself where there is no w.
 Array projected(const char* function, const char* argument, View<const double, 2> x, View<const double, 2> w) {
@@ -26,8 +21,11 @@ Array projected(const char* function, const char* argument, View<const double, 2
   }
   Array y(1, x.shape[0], w.data == nullptr ? dim : w.shape[1]);
   for (Index i = 0; i < y.shape[1]; ++i) {
-    for (Index d = 0; d < y.shape[2]; ++d) {
-      y(0, i, d) = w.data == nullptr ? x(i, d) : dot(&x(i, 0), x.stride[1], &w(0, d), w.stride[0], dim);
+    if (w.data != nullptr) {
+      const View<const double, 2> columns{w.data, {w.shape[1], dim}, {w.stride[1], w.stride[0]}};
+      dots(row(x, i), columns, [&](Index d, double sum) { y(0, i, d) = sum; });
+    } else {
+      for (Index d = 0; d < dim; ++d) y(0, i, d) = x(i, d);
     }
   }
   return y;
@@ -58,9 +56,7 @@ Array products(View<const double, 2> x, View<const double, 2> y) {
   }
   Array all(1, x.shape[0], y.shape[0]);
   for (Index i = 0; i < x.shape[0]; ++i) {
-    for (Index j = 0; j < y.shape[0]; ++j) {
-      all(0, i, j) = dot(x.data + i * x.stride[0], x.stride[1], y.data + j * y.stride[0], y.stride[1], x.shape[1]);
-    }
+    dots(row(x, i), y, [&](Index j, double product) { all(0, i, j) = product; });
   }
   return all;
 }
@@ -123,13 +119,7 @@ Correlations correlations(View<const double, 2> words, View<const double, 2> pos
 
 double Normal::operator()() {
   double sum = -6;
-  for (int i = 0; i < 12; ++i) {  // splitmix64's steps: any seed will do, 0 too
-    state_ += 0x9E3779B97F4A7C15u;
-    std::uint64_t z = state_;
-    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
-    z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
-    sum += static_cast<double>((z ^ (z >> 31)) >> 11) * 0x1p-53;
-  }
+  for (int i = 0; i < 12; ++i) sum += uniform();
   return sum;
 }
 

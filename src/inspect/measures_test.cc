@@ -33,6 +33,13 @@ TEST(Measures, SimilarityOfTwoRows) {
                            "[similarity] y: must have the length of x, 2, got 3");
 }
 
+TEST(Measures, SkippedNumbersAreThoseThatWouldHaveCome) {
+  Normal one(7), other(7);
+  for (int i = 0; i < 5; ++i) one();
+  other.skip(5);
+  EXPECT_EQ(one(), other());
+}
+
 TEST(Measures, SumOfCosinesRisesAtHalfOfTheSteps) {
   const RopeFrequencies numbers = resolve({.head_dim = 128, .pairing = Pairing::half});
   const Decay d = decay(rotation_similarity(numbers, 4097));

@@ -4,7 +4,9 @@
 #include <bearing/error.hpp>
 #include <charconv>
 #include <cmath>
-#include <limits>
+#include <utility>
+
+#include "inspect/tasks.hpp"
 
 namespace bearing::inspect {
 namespace {
@@ -12,17 +14,22 @@ namespace {
 /// Seeds of contents are far from those of parameters.
 constexpr std::uint64_t content_seed = 0x636F6E74656E7400u;
 
-/// Scores of the last of first + count tokens for the first `count` of them, by rising distance: [heads, count].
-Array scores_by_distance(const Probe& probe, Index first, Index count) {
+/// Rows at once: with 8 heads of 64 they are half a MiB.
+constexpr Index most_block = 128;
+
+/// Scores of the last of first + count tokens for keys at the distances first + from, … , `rows` of them: [heads,
+/// rows].
+Array scores_by_distance(const Probe& probe, const Walk& walk, Index from, Index rows) {
   const Specimen& specimen = probe.specimen;
-  const Index last = first + count - 1;
+  const Index last = walk.first + walk.count - 1, nearest = walk.count - 1 - from;
   // Where token indices stand for positions there is no way to skip tokens.
-  const Index keys = specimen.by_index ? last + 1 : count;
-  const Array scores =
-      specimen.scores(specimen.tokens(1, last), specimen.tokens(keys), probe.alike(1), probe.alike(keys, 1));
-  Array by_distance(1, scores.shape[0], count);
+  const bool all = specimen.by_index;
+  const Tokens keys = all ? specimen.tokens(last + 1) : specimen.tokens(rows, nearest - rows + 1);
+  const Array scores = specimen.scores(specimen.tokens(1, last), keys, probe.alike(1), probe.alike(keys.count(), 1));
+  const Index column = all ? nearest : rows - 1;
+  Array by_distance(1, scores.shape[0], rows);
   for (Index h = 0; h < scores.shape[0]; ++h) {
-    for (Index r = 0; r < count; ++r) by_distance(0, h, r) = scores(h, 0, count - 1 - r);
+    for (Index r = 0; r < rows; ++r) by_distance(0, h, r) = scores(h, 0, column - r);
   }
   return by_distance;
 }
@@ -37,7 +44,7 @@ void put_columns(const Array& from, Index first_column, Array& to) {  // [heads,
 
 }  // namespace
 
-Probe::Probe(const Entry& entry, const SpecimenOptions& options)
+Probe::Probe(const Description& entry, const SpecimenOptions& options)
     : specimen(make(entry, options)),
       input_only(specimen.input_rows && !specimen.turn_rows && !specimen.score_terms),
       score_only(!specimen.input_rows && !specimen.turn_rows) {}
@@ -59,24 +66,40 @@ Array Probe::various(Index count, std::uint64_t which) const {
   return Normal(content_seed + 1000 * which + options().seed).array(options().heads, count, options().dim);
 }
 
-Array values_at(const Probe& probe, Index first, Index count) {
+Array Probe::various(Index count, Index from, Index rows) const {
+  Array all(options().heads, rows, options().dim);
+  const Index row = options().dim;
+  Normal normal(content_seed + options().seed);
+  for (Index h = 0; h < all.shape[0]; ++h) {
+    normal.skip(from * row);
+    for (Index e = 0; e < rows * row; ++e) all.values[static_cast<std::size_t>(h * rows * row + e)] = normal();
+    normal.skip((count - from - rows) * row);
+  }
+  return all;
+}
+
+Index Probe::block(Index count) const {
+  // Where token indices stand for positions, a part of the scores costs as much as all.
+  return specimen.by_index ? count : most_block;
+}
+
+Array values_at(const Probe& probe, const Walk& walk, Index from, Index rows) {
   const Specimen& specimen = probe.specimen;
+  const Tokens at = specimen.tokens(rows, walk.first + from);
   std::vector<Array> parts;
-  if (specimen.input_rows) parts.push_back(specimen.inputs(specimen.tokens(count, first)));
+  if (specimen.input_rows) parts.push_back(specimen.inputs(at));
   if (specimen.turn_rows) {
-    for (const Side side : {Side::query, Side::key}) {
-      parts.push_back(specimen.turn(side, specimen.tokens(count, first), probe.alike(count)));
-    }
+    const Array x = probe.alike(rows);
+    for (const Side side : {Side::query, Side::key}) parts.push_back(specimen.turn(side, at, x));
   }
   if (specimen.score_terms) {
-    const Array scores = scores_by_distance(probe, first, count);
-    Array column(scores.shape[1], count, 1);
-    column.values = scores.values;
-    parts.push_back(std::move(column));
+    Array scores = scores_by_distance(probe, walk, from, rows);
+    scores.shape = {scores.shape[1], rows, 1};
+    parts.push_back(std::move(scores));
   }
   Index features = 0;
   for (const Array& part : parts) features += part.shape[0] * part.shape[2];
-  Array all(1, count, features);
+  Array all(1, rows, features);
   Index column = 0;
   for (const Array& part : parts) {
     put_columns(part, column, all);
@@ -85,26 +108,42 @@ Array values_at(const Probe& probe, Index first, Index count) {
   return all;
 }
 
-double magnitude(const Probe& probe, Index first, Index count) {
+Array values_at(const Probe& probe, Index first, Index count) { return values_at(probe, {first, count}, 0, count); }
+
+namespace {
+
+double magnitude(const Probe& probe, const Walk& walk, Index from, Index rows) {
   const Specimen& specimen = probe.specimen;
+  const Tokens at = specimen.tokens(rows, walk.first + from);
   double most = 0;
   if (specimen.input_rows) {
-    const Array rows = specimen.inputs(specimen.tokens(count, first));
-    for (Index t = 0; t < count; ++t) most = std::max(most, row_norm(rows.head(0), t));
+    const Array p = specimen.inputs(at);
+    for (Index t = 0; t < rows; ++t) most = std::max(most, row_norm(p.head(0), t));
   }
   if (specimen.turn_rows) {
-    const Array x = probe.various(count);
+    const Array x = probe.various(walk.count, from, rows);
     for (const Side side : {Side::query, Side::key}) {
-      const Array y = specimen.turn(side, specimen.tokens(count, first), x);
+      const Array y = specimen.turn(side, at, x);
       for (Index h = 0; h < x.shape[0]; ++h) {
-        for (Index t = 0; t < count; ++t) most = std::max(most, row_norm(y.head(h), t) / row_norm(x.head(h), t));
+        for (Index t = 0; t < rows; ++t) most = std::max(most, row_norm(y.head(h), t) / row_norm(x.head(h), t));
       }
     }
   }
   if (specimen.score_terms) {
-    for (double score : scores_by_distance(probe, first, count).values) most = std::max(most, std::abs(score));
+    for (double score : scores_by_distance(probe, walk, from, rows).values) most = std::max(most, std::abs(score));
   }
   return most;
+}
+
+}  // namespace
+
+double magnitude(const Probe& probe, Index first, Index count, const Executor& on) {
+  const Index block = probe.block(count);
+  std::vector<double> most(static_cast<std::size_t>((count + block - 1) / block));
+  each_block(on, count, block, [&](Index b, Index from, Index rows) {
+    most[static_cast<std::size_t>(b)] = magnitude(probe, {first, count}, from, rows);
+  });
+  return *std::max_element(most.begin(), most.end());
 }
 
 double row_norm(View<const double, 2> rows, Index i) {

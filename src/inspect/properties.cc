@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "inspect/probes.hpp"
+#include "inspect/tasks.hpp"
 #include "text.hpp"
 
 namespace bearing::inspect {
@@ -15,18 +16,7 @@ namespace {
 /// Squares of powers of two, so that an image's grid is whole.
 constexpr std::array<Index, 3> lengths = {64, 256, 1024};
 
-std::array<Index, 3> counts(const Entry& entry, SpecimenOptions options, Index Specimen::*count) {
-  std::array<Index, 3> all{};
-  for (std::size_t i = 0; i < 3; ++i) {
-    options.length = lengths[i];
-    all[i] = make(entry, options).*count;
-  }
-  return all;
-}
-
-Property count_property(const char* name, const Entry& entry, const SpecimenOptions& options, Index Specimen::*count) {
-  const Index here = make(entry, options).*count;
-  const std::array<Index, 3> at = counts(entry, options, count);
+Property count_property(const char* name, Index here, const std::array<Index, 3>& at) {
   const std::string order = growth(at[0], at[1], at[2]);
   const std::string grows = order == "grows" ? order : concat("grows as ", order);
   return {name, here > 0 ? Verdict::yes : Verdict::no,
@@ -37,7 +27,7 @@ Property count_property(const char* name, const Entry& entry, const SpecimenOpti
           static_cast<double>(here)};
 }
 
-/// Some ten arrays of this many numbers are alive at once.
+/// A few arrays of this many numbers are alive at once.
 constexpr double most_numbers = 0x1p24;
 
 void check_size(const char* function, const SpecimenOptions& o) {
@@ -73,41 +63,74 @@ std::string growth(Index at_length, Index at_fourfold, Index at_sixteenfold) {
   return near(1) ? "O(log L)" : near(2) ? "O(sqrt L)" : near(4) ? "O(L)" : near(16) ? "O(L^2)" : "grows";
 }
 
-Property check_parameters(const Entry& entry, const SpecimenOptions& options) {
-  return count_property("parameters", entry, options, &Specimen::parameters);
+Examples::Examples(const Description& entry, const SpecimenOptions& options, const Executor& on)
+    : probe(entry, options) {
+  constexpr Index seeds = 3;
+  other_seeds.resize(probe.specimen.parameters > 0 ? seeds - 1 : 0);
+  const Index others = static_cast<Index>(other_seeds.size()), sizes = static_cast<Index>(lengths.size());
+  each(on, sizes + others, [&](Index task) {
+    SpecimenOptions changed = options;
+    if (task < sizes) {  // the largest first, as others can then run beside it
+      const auto i = static_cast<std::size_t>(sizes - 1 - task);
+      changed.length = lengths[i];
+      const Specimen specimen = make(entry, changed);
+      counts.parameters[i] = specimen.parameters, counts.held[i] = specimen.held;
+    } else {
+      const Index other = task - sizes;
+      changed.seed += static_cast<std::uint64_t>(other + 1);
+      other_seeds[static_cast<std::size_t>(other)] = make(entry, changed);
+    }
+  });
 }
 
-Property check_memory(const Entry& entry, const SpecimenOptions& options) {
-  return count_property("memory", entry, options, &Specimen::held);
+Property check_parameters(const Examples& examples) {
+  return count_property("parameters", examples.probe.specimen.parameters, examples.counts.parameters);
 }
 
-std::vector<Property> check(const Entry& entry, const SpecimenOptions& options) {
+Property check_memory(const Examples& examples) {
+  return count_property("memory", examples.probe.specimen.held, examples.counts.held);
+}
+
+std::vector<Property> check(const Description& entry, const SpecimenOptions& options, const Executor& on,
+                            const std::function<void(const char* step)>& begins) {
   check_size("check", options);
-  const Probe probe(entry, options);
-  return {check_unique(probe),
-          check_relative(probe),
-          check_decay(entry, options),
-          check_extensible(probe),
-          check_deterministic(entry, probe),
-          check_bounded(probe),
-          check_norm(probe),
-          check_symmetric(probe),
-          check_shift_map(probe),
-          check_parameters(entry, options),
-          check_memory(entry, options)};
+  const auto begin = [&](const char* step) {
+    if (begins) begins(step);
+  };
+  begin("examples");
+  const Examples examples(entry, options, on);
+  const Probe& probe = examples.probe;
+  std::vector<Property> all;
+  const auto measure = [&](const char* name, auto&& property) {
+    begin(name);
+    all.push_back(property());
+  };
+  measure("unique", [&] { return check_unique(probe, on); });
+  measure("relative", [&] { return check_relative(probe); });
+  measure("decay", [&] { return check_decay(examples, on); });
+  measure("extensible", [&] { return check_extensible(probe, on); });
+  measure("deterministic", [&] { return check_deterministic(entry, probe); });
+  measure("bounded", [&] { return check_bounded(probe, on); });
+  measure("norm", [&] { return check_norm(probe, on); });
+  measure("symmetric", [&] { return check_symmetric(probe); });
+  measure("shift map", [&] { return check_shift_map(probe); });
+  measure("parameters", [&] { return check_parameters(examples); });
+  measure("memory", [&] { return check_memory(examples); });
+  return all;
 }
 
-Comparison compare(const Entry& entry, const SpecimenOptions& options) {
+Comparison compare(const Description& entry, const SpecimenOptions& options, const Executor& on) {
   check_size("compare", options);
-  const Probe probe(entry, options);
-  const Property extensible = check_extensible(probe);
-  const std::array<Index, 3> held = counts(entry, options, &Specimen::held);
-  return {.stem = entry.stem,
+  const Examples examples(entry, options, on);
+  const Probe& probe = examples.probe;
+  const Property extensible = check_extensible(probe, on);
+  const std::array<Index, 3>& held = examples.counts.held;
+  return {.stem = entry.name,
           .sites = sites(probe.specimen),
           .learnable = probe.specimen.parameters > 0,
           .extensible = extensible.verdict,
           .relative = check_relative(probe).verdict,
-          .decay = check_decay(entry, options).verdict,
+          .decay = check_decay(examples, on).verdict,
           .past_length = extensible.evidence.substr(0, extensible.evidence.find(':')),
           .memory = held[2] == 0 ? "none" : growth(held[0], held[1], held[2]),
           .parameters = probe.specimen.parameters};

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <map>
 
+#include "inspect/probes.hpp"
 #include "support/errors.hpp"
 
 namespace bearing::inspect {
@@ -13,7 +14,7 @@ using test::expect_error;
 
 constexpr SpecimenOptions small = {.heads = 4, .dim = 16, .length = 64, .seed = 1};
 
-std::map<std::string, Property> checked(const Entry& entry, const SpecimenOptions& options = small) {
+std::map<std::string, Property> checked(const Description& entry, const SpecimenOptions& options = small) {
   std::map<std::string, Property> all;
   for (const Property& property : check(entry, options)) all.emplace(property.name, property);
   return all;
@@ -23,9 +24,9 @@ std::map<std::string, Property> checked(const char* stem, const SpecimenOptions&
 }
 
 TEST(Properties, ResultsOfEveryEncodingAreDeterministic) {
-  for (const Entry& entry : catalog()) {
+  for (const Description& entry : catalog()) {
     const Property p = checked(entry, {.heads = 2, .dim = 8, .length = 100}).at("deterministic");
-    EXPECT_EQ(p.verdict, Verdict::yes) << entry.stem << ": " << p.evidence;
+    EXPECT_EQ(p.verdict, Verdict::yes) << entry.name << ": " << p.evidence;
   }
 }
 
@@ -125,22 +126,24 @@ TEST(Properties, NopeHasNothingToMeasure) {
 
 /// ALiBi with something wrong in it.
 template <class Spoil>
-Entry spoiled(Spoil) {
-  return {"spoiled", "spoiled", "-", 0, "-", "-", [](const SpecimenOptions& options) {
-            Specimen specimen{.options = options};
-            specimen.score_terms = [](const Positions& q_positions, const Positions& k_positions, View<const double, 4>,
-                                      View<const double, 4>, View<double, 4> scores, const Executor& on) {
-              for (Index h = 0; h < scores.shape[1]; ++h) {
-                for (Index i = 0; i < scores.shape[2]; ++i) {
-                  for (Index j = 0; j < scores.shape[3]; ++j) {
-                    const double m = q_positions.real(0, 0, i), n = k_positions.real(0, 0, j);
-                    scores(0, h, i, j) += -std::abs(m - n) + Spoil{}(m, n, on);
-                  }
-                }
-              }
-            };
-            return specimen;
-          }};
+Description spoiled(Spoil) {
+  Description made{"spoiled", {}, "spoiled", "-", {"-", 0, "-"}, "-"};
+  made.specimen = [](const SpecimenOptions& options, const Record&) {
+    Specimen specimen{.options = options};
+    specimen.score_terms = [](const Positions& q_positions, const Positions& k_positions, View<const double, 4>,
+                              View<const double, 4>, View<double, 4> scores, const Executor& on) {
+      for (Index h = 0; h < scores.shape[1]; ++h) {
+        for (Index i = 0; i < scores.shape[2]; ++i) {
+          for (Index j = 0; j < scores.shape[3]; ++j) {
+            const double m = q_positions.real(0, 0, i), n = k_positions.real(0, 0, j);
+            scores(0, h, i, j) += -std::abs(m - n) + Spoil{}(m, n, on);
+          }
+        }
+      }
+    };
+    return specimen;
+  };
+  return made;
 }
 
 TEST(Properties, ChecksSeeWhatIsWrong) {
@@ -162,6 +165,79 @@ TEST(Properties, ChecksSeeWhatIsWrong) {
   EXPECT_EQ(checked(spoiled(by_workers)).at("deterministic").verdict, Verdict::no);
 }
 
+TEST(Properties, EveryBlockOfPositionsIsLookedAt) {
+  // A length of several blocks; something is wrong with the last distances alone.
+  const SpecimenOptions several{.heads = 2, .dim = 8, .length = 400};
+  const auto right = [](double, double, const Executor&) { return 0.0; };
+  auto p = checked(spoiled(right), several);
+  EXPECT_EQ(p.at("unique").number, 400);
+  EXPECT_EQ(p.at("bounded").evidence.find("largest score 399 within"), 0u) << p.at("bounded").evidence;
+  EXPECT_EQ(p.at("decay").verdict, Verdict::yes);
+  const auto repeats = [](double m, double n, const Executor&) { return std::abs(m - n) == 399 ? 398.0 : 0.0; };
+  p = checked(spoiled(repeats), several);
+  EXPECT_EQ(p.at("unique").number, 399);
+  EXPECT_NE(p.at("unique").evidence.find("; 1 and 399 are the same"), std::string::npos) << p.at("unique").evidence;
+  EXPECT_EQ(p.at("decay").verdict, Verdict::no);
+  const auto large = [](double m, double n, const Executor&) { return m - n == 399 ? -1e6 : 0.0; };
+  EXPECT_EQ(checked(spoiled(large), several).at("bounded").number, 1000399);
+}
+
+TEST(Properties, ABlockIsAPartOfItsWalk) {
+  const SpecimenOptions odd{.heads = 2, .dim = 6, .length = 36, .seed = 2};
+  for (const char* stem : {"rope", "pope", "learned", "fire", "swin", "xlnet", "cope", "dense_bias"}) {
+    SCOPED_TRACE(stem);
+    const Probe probe(*find(stem), odd);
+    const Walk walk{5, 20};
+    const Array all = values_at(probe, walk.first, walk.count), part = values_at(probe, walk, 13, 4);
+    ASSERT_EQ(part.shape, (std::array<Index, 3>{1, 4, all.shape[2]}));
+    for (Index r = 0; r < 4; ++r) {
+      for (Index c = 0; c < all.shape[2]; ++c) EXPECT_NEAR(part(0, r, c), all(0, 13 + r, c), 1e-13);
+    }
+    const Array contents = probe.various(walk.count), some = probe.various(walk.count, 13, 4);
+    for (Index h = 0; h < 2; ++h) {
+      for (Index e = 0; e < 4 * 6; ++e) EXPECT_EQ(some(h, e / 6, e % 6), contents(h, 13 + e / 6, e % 6));
+    }
+  }
+}
+
+TEST(Properties, AnyExecutorGivesTheSameReport) {
+  const Executor backwards{3, [](void*, Index tasks, void (*task)(void*, Index), void* data) {
+                             for (Index i = tasks; i-- > 0;) task(data, i);
+                           }};
+  const SpecimenOptions several{.heads = 2, .dim = 16, .length = 300};
+  for (const Description& entry : catalog()) {
+    SCOPED_TRACE(entry.name);
+    std::vector<std::string> steps;
+    const std::vector<Property> one = check(entry, several);
+    const std::vector<Property> other =
+        check(entry, several, backwards, [&](const char* step) { steps.emplace_back(step); });
+    ASSERT_EQ(one.size(), other.size());
+    ASSERT_EQ(steps.size(), one.size() + 1);
+    EXPECT_EQ(steps[0], "examples");
+    for (std::size_t i = 0; i < one.size(); ++i) {
+      EXPECT_EQ(one[i].name, other[i].name);
+      EXPECT_EQ(one[i].name, steps[i + 1]);
+      EXPECT_EQ(one[i].evidence, other[i].evidence);
+      EXPECT_TRUE(one[i].number == other[i].number || std::isnan(one[i].number));
+    }
+    const Comparison row = compare(entry, several, backwards);
+    EXPECT_EQ(row.decay, one[2].verdict);
+    EXPECT_EQ(row.extensible, one[3].verdict);
+  }
+}
+
+TEST(Properties, ErrorsComeThroughAnExecutor) {
+  Description refuses{"refuses", {}, "refuses", "-", {"-", 0, "-"}, "-"};
+  refuses.specimen = [](const SpecimenOptions& options, const Record&) {
+    if (options.length == 256) throw ShapeError("[refuses] length: must not be 256");
+    return Specimen{.options = options};
+  };
+  const Executor eager{2, [](void*, Index tasks, void (*task)(void*, Index), void* data) {
+                         for (Index i = 0; i < tasks; ++i) task(data, i);
+                       }};
+  expect_error<ShapeError>([&] { check(refuses, small, eager); }, "[refuses] length: must not be 256");
+}
+
 TEST(Properties, GrowthIsReadFromIncrements) {
   EXPECT_EQ(growth(7, 7, 7), "O(1)");
   EXPECT_EQ(growth(64 + 3, 256 + 3, 1024 + 3), "O(L)");
@@ -180,6 +256,16 @@ TEST(Properties, ComparisonIsTheChecksInShort) {
   EXPECT_EQ(row.relative, Verdict::yes);
   EXPECT_EQ(row.memory, "O(1)");
   EXPECT_EQ(compare(*find("nope"), small).memory, "none");
+}
+
+TEST(Properties, ClaimsAboutOneEncodingAreThoseOfAll) {
+  std::map<std::string, std::vector<std::string>> by_stem;
+  for (const Claim& claim : claims()) by_stem[claim.stem].push_back(claim.says + claim.measured);
+  for (const Description& entry : catalog()) {
+    std::vector<std::string> its;
+    for (const Claim& claim : claims(entry.name)) its.push_back(claim.says + claim.measured);
+    EXPECT_EQ(its, by_stem[entry.name]) << entry.name;
+  }
 }
 
 TEST(Properties, ClaimsAreMeasured) {

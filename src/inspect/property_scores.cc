@@ -28,10 +28,16 @@ Tokens movable(const Probe& probe, Index count, Index shift) {
   return {count, 0, shift, width > 0 ? std::max<Index>(1, width / 2) : 0};
 }
 
-Seen see(const Probe& probe, Index count, Index shift) {
+/// Of queries and keys.
+struct Rows {
+  Array q, k;
+};
+
+Seen see(const Probe& probe, const Rows& x, Index shift) {
   const Specimen& specimen = probe.specimen;
+  const Index count = x.q.shape[1];
   const Tokens at = movable(probe, count, shift);
-  Seen seen{specimen.logits(at, at, probe.various(count), probe.various(count, 1)), {}};
+  Seen seen{specimen.logits(at, at, x.q, x.k), {}};
   if (specimen.value_terms) {
     Array p(probe.options().heads, count, count);
     for (double& weight : p.values) weight = 1 / static_cast<double>(count);
@@ -41,13 +47,13 @@ Seen see(const Probe& probe, Index count, Index shift) {
 }
 
 /// Whether logits change when queries move and keys do not.
-bool looks_at_positions(const Probe& probe, Index count) {
+bool looks_at_positions(const Probe& probe, const Rows& x, const Array& logits) {
   const Specimen& s = probe.specimen;
-  const Array q = probe.various(count), k = probe.various(count, 1);
+  const Index count = x.q.shape[1];
   const Tokens at = movable(probe, count, 0);
   for (const Index shift : {Index{1}, (s.width > 0 ? s.width : s.options.length) / 2}) {
     const Tokens moved = movable(probe, count, shift);
-    if (change(s.logits(at, at, q, k), s.logits(moved, at, q, k), s.causal).most > 0) return true;
+    if (change(logits, s.logits(moved, at, x.q, x.k), s.causal).most > 0) return true;
   }
   return false;
 }
@@ -71,16 +77,17 @@ Property check_relative(const Probe& probe) {
   if (specimen.by_index) {
     return {"relative", Verdict::not_applicable, "depends on the order of tokens, not on positions", nan};
   }
-  if (!looks_at_positions(probe, count)) {
+  const Rows contents{probe.various(count), probe.various(count, 1)};
+  const Seen here = see(probe, contents, 0);
+  if (!looks_at_positions(probe, contents, here.logits)) {
     return {"relative", Verdict::not_applicable, "logits do not depend on positions", nan};
   }
-  const Seen here = see(probe, count, 0);
   double worst = 0;
   Index moved = 0, farthest = 0;
   for (const Index shift : {Index{1}, reach / 4, reach / 2, 2 * reach}) {  // past the length too, where there is a past
     Seen there;
     try {
-      there = see(probe, count, shift);
+      there = see(probe, contents, shift);
     } catch (const std::logic_error&) {
       continue;
     }
@@ -129,22 +136,19 @@ struct Decays {
 
 }  // namespace
 
-Property check_decay(const Entry& entry, const SpecimenOptions& options) {
+Property check_decay(const Examples& examples, const Executor& on) {
   constexpr Index draws = 16;
-  constexpr int seeds = 3;
   Decays before, after;
-  bool learns = false, causal = false;
-  for (int s = 0; s < seeds; ++s) {
-    SpecimenOptions with_seed = options;
-    with_seed.seed += static_cast<std::uint64_t>(s);
-    const Probe probe(entry, with_seed);
-    if (probe.line() < 4) return {"decay", Verdict::not_applicable, "too short a line of tokens", nan};
-    learns = learns || probe.specimen.parameters > 0;
-    causal = probe.specimen.causal;
-    before.add(mean_scores(probe.specimen, draws));
-    if (!causal) after.add(mean_scores(probe.specimen, draws, Contents::alike, Keys::after));
-    if (!learns) break;
-  }
+  const bool causal = examples.probe.specimen.causal, learns = examples.probe.specimen.parameters > 0;
+  if (examples.probe.line() < 4) return {"decay", Verdict::not_applicable, "too short a line of tokens", nan};
+  const auto add = [&](const Specimen& specimen) {
+    const std::vector<Keys> towards = causal ? std::vector{Keys::before} : std::vector{Keys::before, Keys::after};
+    const std::vector<Array> means = mean_scores(specimen, draws, Contents::alike, towards, on);
+    before.add(means.front());
+    if (!causal) after.add(means.back());
+  };
+  add(examples.probe.specimen);
+  for (const Specimen& specimen : examples.other_seeds) add(specimen);
   if (before.flat && after.flat) return {"decay", Verdict::no, "the same at every distance", 0};
   const Index falling = before.falling + after.falling, curves = before.curves + after.curves;
   const Verdict verdict = falling == curves ? Verdict::yes
@@ -155,7 +159,8 @@ Property check_decay(const Entry& entry, const SpecimenOptions& options) {
   const std::string where = causal ? concat(fall(before), " heads")
                                    : concat(fall(before), " heads before the query, ", fall(after), " after it");
   return {"decay", verdict,
-          concat("octave maxima fall in ", where, learns ? " (3 seeds)" : "", ", by ",
+          concat("octave maxima fall in ", where,
+                 learns ? concat(" (", static_cast<Index>(examples.other_seeds.size()) + 1, " seeds)") : "", ", by ",
                  brief((before.drop + after.drop) / static_cast<double>(curves)), " on average; the curves rise at ",
                  before.rises + after.rises, " of ", before.steps + after.steps, " steps and are negative at ",
                  before.negative + after.negative),
@@ -190,7 +195,7 @@ Property check_symmetric(const Probe& probe) {
   return {"symmetric", verdict, evidence, off};
 }
 
-Property check_deterministic(const Entry& entry, const Probe& probe) {
+Property check_deterministic(const Description& entry, const Probe& probe) {
   const SpecimenOptions& o = probe.options();
   const Index count = std::min<Index>(o.length, 96);  // more than one tile
   const Executor three{3, execute_backwards, nullptr}, one{1, execute_backwards, nullptr};

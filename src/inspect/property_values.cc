@@ -1,12 +1,12 @@
 #include <algorithm>
-#include <bearing/half.hpp>
-#include <bit>
 #include <cmath>
 #include <limits>
-#include <map>
 #include <stdexcept>
+#include <utility>
 
+#include "inspect/distinct.hpp"
 #include "inspect/probes.hpp"
+#include "inspect/tasks.hpp"
 #include "text.hpp"
 
 // Properties of what a position becomes: unique, extensible, bounded, norm, shift map.
@@ -19,25 +19,6 @@ namespace {
 
 constexpr double nan = std::numeric_limits<double>::quiet_NaN();
 
-/// Rows that are the same after rounding: how many differ, and the first two that do not.
-struct Distinct {
-  Index count = 0, one = -1, other = -1;
-};
-
-template <class Round>
-Distinct distinct_rows(const Array& rows, Round&& round) {
-  std::map<std::vector<double>, Index> seen;
-  Distinct d;
-  for (Index r = 0; r < rows.shape[1]; ++r) {
-    std::vector<double> row;
-    for (Index c = 0; c < rows.shape[2]; ++c) row.push_back(round(rows(0, r, c)));
-    const auto [same, added] = seen.emplace(std::move(row), r);
-    if (!added && d.one < 0) d.one = same->second, d.other = r;
-  }
-  d.count = static_cast<Index>(seen.size());
-  return d;
-}
-
 bool silent(const Array& values) { return values.shape[2] == 0; }
 
 bool all_the_same(const Array& values, const Array& last) {
@@ -49,17 +30,36 @@ bool all_the_same(const Array& values, const Array& last) {
   return true;
 }
 
-/// The range of each feature within the length, widened by a hundredth: whole positions miss the very ends of a wave.
+/// The range of each feature.
 struct Ranges {
   std::vector<double> least, most;
 
-  explicit Ranges(const Array& values) {
-    for (Index c = 0; c < values.shape[2]; ++c) {
-      double low = values(0, 0, c), high = low;
-      for (Index r = 1; r < values.shape[1]; ++r) {
-        low = std::min(low, values(0, r, c)), high = std::max(high, values(0, r, c));
+  void add(const Array& values) {
+    const auto features = static_cast<std::size_t>(values.shape[2]);
+    if (least.empty()) {
+      least.assign(values.values.begin(), values.values.begin() + values.shape[2]);
+      most = least;
+    }
+    for (Index r = 0; r < values.shape[1]; ++r) {
+      const double* row = values.values.data() + r * values.shape[2];
+      for (std::size_t c = 0; c < features; ++c) {
+        least[c] = std::min(least[c], row[c]), most[c] = std::max(most[c], row[c]);
       }
-      least.push_back(low - (high - low) / 100), most.push_back(high + (high - low) / 100);
+    }
+  }
+  void add(const Ranges& other) {
+    const auto features = static_cast<Index>(other.least.size());
+    for (const std::vector<double>* ends : {&other.least, &other.most}) {
+      Array row(1, 1, features);
+      row.values = *ends;
+      add(row);
+    }
+  }
+  /// By a hundredth: whole positions miss the very ends of a wave.
+  void widen() {
+    for (std::size_t c = 0; c < least.size(); ++c) {
+      const double more = (most[c] - least[c]) / 100;
+      least[c] -= more, most[c] += more;
     }
   }
   Index outside(const Array& values) const {
@@ -76,6 +76,19 @@ struct Ranges {
   }
 };
 
+/// Of all positions within the length.
+Ranges ranges_within(const Probe& probe, const Executor& on) {
+  const Index length = probe.options().length, block = probe.block(length);
+  std::vector<Ranges> parts(static_cast<std::size_t>((length + block - 1) / block));
+  each_block(on, length, block, [&](Index b, Index from, Index rows) {
+    parts[static_cast<std::size_t>(b)].add(values_at(probe, {0, length}, from, rows));
+  });
+  Ranges all;
+  for (const Ranges& part : parts) all.add(part);
+  all.widen();
+  return all;
+}
+
 /// An error's text without its "[function] ".
 std::string reason(const std::exception& error) {
   const std::string text = error.what();
@@ -85,15 +98,20 @@ std::string reason(const std::exception& error) {
 
 }  // namespace
 
-Property check_unique(const Probe& probe) {
+Property check_unique(const Probe& probe, const Executor& on) {
   const Index n = probe.options().length;
-  const Array values = values_at(probe, 0, n);
   const char* what = probe.specimen.score_terms && probe.score_only ? "distances" : "positions";
-  if (silent(values)) return {"unique", Verdict::no, "no position has a value", 1};
-  const Distinct f64 = distinct_rows(values, [](double x) { return x; });
-  const Distinct f32 = distinct_rows(values, [](double x) { return static_cast<double>(static_cast<float>(x)); });
-  const Distinct bf16 = distinct_rows(
-      values, [](double x) { return static_cast<double>(static_cast<float>(Bfloat16(static_cast<float>(x)))); });
+  if (silent(values_at(probe, 0, 1))) return {"unique", Verdict::no, "no position has a value", 1};
+  std::array<std::vector<Digest>, 3> rounded;
+  rounded.fill(std::vector<Digest>(static_cast<std::size_t>(n)));
+  each_block(on, n, probe.block(n), [&](Index, Index from, Index rows) {
+    const Array values = values_at(probe, {0, n}, from, rows);
+    for (Index r = 0; r < rows; ++r) {
+      const std::array<Digest, 3> of_row = digests(values, r);
+      for (std::size_t i = 0; i < 3; ++i) rounded[i][static_cast<std::size_t>(from + r)] = of_row[i];
+    }
+  });
+  const Distinct f64 = distinct(rounded[0]), f32 = distinct(rounded[1]), bf16 = distinct(rounded[2]);
   std::string evidence = concat(n, " ", what, ": ", f64.count, " values in float64, ", f32.count, " in float32, ",
                                 bf16.count, " in bfloat16");
   const Distinct& first = f32.one >= 0 ? f32 : bf16;
@@ -103,12 +121,11 @@ Property check_unique(const Probe& probe) {
   return {"unique", f32.count == n ? Verdict::yes : Verdict::no, evidence, static_cast<double>(f32.count)};
 }
 
-PastLength past_length(const Probe& probe) {
+PastLength past_length(const Probe& probe, const Executor& on) {
   const Index length = probe.options().length, window = std::min<Index>(length, 64);
-  const Array within = values_at(probe, 0, length);
-  if (silent(within)) return {"nothing", "positions change nothing, near or far", 0};
+  if (silent(values_at(probe, 0, 1))) return {"nothing", "positions change nothing, near or far", 0};
   const Array last = values_at(probe, length - 1, 1);
-  const Ranges ranges(within);
+  const Ranges ranges = ranges_within(probe, on);
   PastLength past;
   std::string seen;
   bool clamped = true;
@@ -134,21 +151,21 @@ PastLength past_length(const Probe& probe) {
   return past;
 }
 
-Property check_extensible(const Probe& probe) {
-  const PastLength past = past_length(probe);
+Property check_extensible(const Probe& probe, const Executor& on) {
+  const PastLength past = past_length(probe, on);
   const Verdict verdict = past.what == "error"           ? Verdict::no
                           : past.what == "unseen values" ? Verdict::partly
                                                          : Verdict::yes;
   return {"extensible", verdict, past.what + ": " + past.evidence, past.unseen};
 }
 
-Property check_bounded(const Probe& probe) {
+Property check_bounded(const Probe& probe, const Executor& on) {
   const Index length = probe.options().length;
   if (silent(values_at(probe, 0, 1))) return {"bounded", Verdict::not_applicable, "nothing to bound", nan};
-  const double within = magnitude(probe, 0, length);
+  const double within = magnitude(probe, 0, length, on);
   const char* what = probe.specimen.score_terms ? "score" : probe.specimen.turn_rows ? "factor of a norm" : "norm";
   try {
-    const double far = magnitude(probe, 16 * length, std::min<Index>(length, 64));
+    const double far = magnitude(probe, 16 * length, std::min<Index>(length, 64), on);
     const bool grows = far > 1.01 * within;
     return {"bounded", grows ? Verdict::no : Verdict::yes,
             concat("largest ", what, " ", brief(within), " within L = ", length, ", ", brief(far), " at 16L"),
@@ -159,26 +176,36 @@ Property check_bounded(const Probe& probe) {
   }
 }
 
-Property check_norm(const Probe& probe) {
+namespace {
+
+/// The least and the largest factor by which norms of the rows from … are multiplied.
+std::pair<double, double> norm_factors(const Probe& probe, Index from, Index rows) {
   const Specimen& specimen = probe.specimen;
-  if (probe.score_only) return {"norm", Verdict::not_applicable, "leaves queries and keys as they are", nan};
-  const Index n = probe.options().length;
-  const Array x = probe.various(n);
-  double least = std::numeric_limits<double>::infinity(), most = 0;
+  const Array x = probe.various(probe.options().length, from, rows);
+  std::pair<double, double> range{std::numeric_limits<double>::infinity(), 0};
   for (const Side side : {Side::query, Side::key}) {
-    Array y = x;
-    if (specimen.input_rows) {
-      const Array p = specimen.inputs(specimen.tokens(n));
-      for (std::size_t e = 0; e < y.values.size(); ++e) y.values[e] += p.values[e % p.values.size()];
-    }
-    if (specimen.turn_rows) y = specimen.turn(side, specimen.tokens(n), y);
+    const Array y = placed(specimen, side, specimen.tokens(rows, from), x);
     for (Index h = 0; h < x.shape[0]; ++h) {
-      for (Index t = 0; t < n; ++t) {
+      for (Index t = 0; t < rows; ++t) {
         const double ratio = row_norm(y.head(h), t) / row_norm(x.head(h), t);
-        least = std::min(least, ratio), most = std::max(most, ratio);
+        range = {std::min(range.first, ratio), std::max(range.second, ratio)};
       }
     }
   }
+  return range;
+}
+
+}  // namespace
+
+Property check_norm(const Probe& probe, const Executor& on) {
+  if (probe.score_only) return {"norm", Verdict::not_applicable, "leaves queries and keys as they are", nan};
+  const Index n = probe.options().length, block = probe.block(n);
+  std::vector<std::pair<double, double>> parts(static_cast<std::size_t>((n + block - 1) / block));
+  each_block(on, n, block, [&](Index b, Index from, Index rows) {
+    parts[static_cast<std::size_t>(b)] = norm_factors(probe, from, rows);
+  });
+  auto [least, most] = parts.front();
+  for (const auto& [low, high] : parts) least = std::min(least, low), most = std::max(most, high);
   // A norm of dim products, each rounded a few times: far below 2^-40.
   const double off = std::max(std::abs(least - 1), std::abs(most - 1));
   if (off < 0x1p-40) {

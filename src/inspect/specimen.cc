@@ -4,7 +4,7 @@
 #include <cmath>
 #include <utility>
 
-#include "text.hpp"
+#include "inspect/probes.hpp"
 
 namespace bearing::inspect {
 
@@ -40,6 +40,18 @@ Positions Tokens::at() const {
   return Positions(dense(coordinates_.data(), 2, 1, count_));
 }
 
+Tokens Tokens::repeated(Index times) const {
+  Tokens all(std::vector<Index>{});
+  all.count_ = count_ * times, all.width_ = width_;
+  for (Index axis = 0; axis < (width_ == 0 ? 1 : 2); ++axis) {
+    for (Index t = 0; t < count_; ++t) {
+      const Index at = coordinates_.empty() ? first_ + t : coordinates_[static_cast<std::size_t>(axis * count_ + t)];
+      all.coordinates_.insert(all.coordinates_.end(), static_cast<std::size_t>(times), at);
+    }
+  }
+  return all;
+}
+
 Array Specimen::inputs(const Tokens& at, const Executor& on) const {
   Array rows(1, at.count(), options.dim);
   input_rows(at.at(), View<double, 3>{rows.values.data(), rows.shape, {0, options.dim, 1}}, on);
@@ -65,17 +77,14 @@ Array Specimen::values(const Tokens& q_positions, const Tokens& k_positions, con
   return out;
 }
 
+Array placed(const Specimen& specimen, Side side, const Tokens& at, Array x, const Executor& on) {
+  if (specimen.input_rows) add_to_every_head(specimen.inputs(at, on), x);
+  return specimen.turn_rows ? specimen.turn(side, at, x, on) : x;
+}
+
 Array Specimen::logits(const Tokens& q_positions, const Tokens& k_positions, const Array& q, const Array& k,
                        const Executor& on) const {
-  Array x = q, y = k;
-  if (input_rows) {
-    add_to_every_head(inputs(q_positions, on), x);
-    add_to_every_head(inputs(k_positions, on), y);
-  }
-  if (turn_rows) {
-    x = turn(Side::query, q_positions, x, on);
-    y = turn(Side::key, k_positions, y, on);
-  }
+  const Array x = placed(*this, Side::query, q_positions, q, on), y = placed(*this, Side::key, k_positions, k, on);
   Array s(q.shape[0], q.shape[1], k.shape[1]);
   if (score_terms) s = scores(q_positions, k_positions, x, y, on);
   const double scale = 1 / std::sqrt(static_cast<double>(options.dim));
@@ -86,45 +95,6 @@ Array Specimen::logits(const Tokens& q_positions, const Tokens& k_positions, con
     }
   }
   return s;
-}
-
-namespace {
-
-/// Every key of a head gets the content of row 0.
-void repeat(const Array& one, Array& all) {
-  for (Index h = 0; h < all.shape[0]; ++h) {
-    for (Index t = 0; t < all.shape[1]; ++t) std::copy_n(&one.head(h)(0, 0), all.shape[2], &all(h, t, 0));
-  }
-}
-
-}  // namespace
-
-Array mean_scores(const Specimen& specimen, Index draws, Contents contents, Keys towards) {
-  if (draws < 1) throw RangeError(text::concat("[mean_scores] draws: must be at least 1, got ", draws));
-  const Index n = specimen.width > 0 ? specimen.width : specimen.options.length;
-  const Index heads = specimen.options.heads, dim = specimen.options.dim;
-  const bool bare = specimen.score_terms && !specimen.input_rows && !specimen.turn_rows;
-  const bool positions_only = specimen.input_rows && !specimen.turn_rows && !specimen.score_terms;
-  const bool before = towards == Keys::before;
-  const Tokens q_positions = specimen.tokens(1, before ? n - 1 : 0), k_positions = specimen.tokens(n);
-  Normal normal(specimen.options.seed);
-  Array means(1, heads, n), keys(heads, n, dim);
-  if (positions_only) draws = 1;  // nothing is drawn
-  for (Index draw = 0; draw < draws; ++draw) {
-    Array q = normal.array(heads, 1, dim), k = normal.array(heads, 1, dim);
-    if (contents == Contents::alike) {
-      for (double& value : q.values) value = std::copysign(1, value);
-      k = q;
-    }
-    if (positions_only) q = k = Array(heads, 1, dim);
-    repeat(k, keys);
-    const Array scores =
-        bare ? specimen.scores(q_positions, k_positions, q, keys) : specimen.logits(q_positions, k_positions, q, keys);
-    for (Index h = 0; h < heads; ++h) {
-      for (Index d = 0; d < n; ++d) means(0, h, d) += scores(h, 0, before ? n - 1 - d : d) / static_cast<double>(draws);
-    }
-  }
-  return means;
 }
 
 std::string sites(const Specimen& specimen) {

@@ -1,6 +1,7 @@
 #include "numeric/matrix_exp.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 namespace bearing {
@@ -10,14 +11,23 @@ namespace {
 /// Of the power series. With the norm scaled below 1/16 the first term left out is 16^-9/9!, 2^-54.
 constexpr int degree = 8;
 
-/// out += factor · a b
+/// out += factor · a b. Four columns at a time stay in registers, whatever n is: most blocks have four.
 void add_product(Index n, double factor, const double* a, const double* b, double* out) {
+  constexpr Index side = 4;
   for (Index i = 0; i < n; ++i) {
     double* row = out + i * n;
-    for (Index k = 0; k < n; ++k) {
-      const double times = factor * a[i * n + k];
-      const double* other = b + k * n;
-      for (Index j = 0; j < n; ++j) row[j] += times * other[j];
+    Index j = 0;
+    for (; j + side <= n; j += side) {
+      std::array<double, side> sum{};
+      std::copy_n(row + j, side, sum.begin());
+      for (Index k = 0; k < n; ++k) {
+        const double times = factor * a[i * n + k];
+        for (Index c = 0; c < side; ++c) sum[static_cast<std::size_t>(c)] += times * b[k * n + j + c];
+      }
+      std::copy_n(sum.begin(), side, row + j);
+    }
+    for (; j < n; ++j) {
+      for (Index k = 0; k < n; ++k) row[j] += factor * a[i * n + k] * b[k * n + j];
     }
   }
 }

@@ -2,6 +2,7 @@
 
 #include <boost/math/constants/constants.hpp>
 #include <boost/multiprecision/cpp_bin_float.hpp>
+#include <boost/multiprecision/cpp_int.hpp>
 #include <new>
 #include <type_traits>
 
@@ -62,6 +63,12 @@ Wide floor(const Wide& a) { return wide(floor(of(a))); }
 Wide ceil(const Wide& a) { return wide(ceil(of(a))); }
 
 Wide wide_pi() { return wide(boost::math::constants::pi<WideNumber::Type>()); }
+
+bool at_least(WholePower a, WholePower b, WholePower c, WholePower d) {
+  using boost::multiprecision::cpp_int;
+  const auto value = [](WholePower x) -> cpp_int { return pow(cpp_int(x.base), x.exponent); };
+  return value(a) * value(b) >= value(c) * value(d);
+}
 
 ThreeDoubles three_doubles(const Wide& w) {
   ThreeDoubles sum;

@@ -52,6 +52,15 @@ Wide ceil(const Wide& a);
 
 Wide wide_pi();
 
+/// A whole number to a power.
+struct WholePower {
+  std::int64_t base;
+  unsigned exponent;
+};
+
+/// a·b ≥ c·d, exactly, however many bits that takes.
+bool at_least(WholePower a, WholePower b, WholePower c, WholePower d);
+
 /// A number as an unevaluated sum of three doubles, largest first; each is the rest rounded to nearest.
 struct ThreeDoubles {
   double hi = 0, mid = 0, lo = 0;

@@ -1,10 +1,13 @@
 #include <algorithm>
 #include <bearing/reference/shaw.hpp>
+#include <cstdlib>
 
 namespace bearing::reference {
 
 double shaw_value(const Shaw& shaw, View<const double, 3> value, Index h, double m, double n, Index d) {
-  const Index row = std::clamp(static_cast<Index>(n - m), -shaw.clip, shaw.clip) + shaw.clip;
+  const auto distance = static_cast<Index>(n - m);
+  if (shaw.outside == ShawOutside::zero && std::abs(distance) > shaw.clip) return 0;
+  const Index row = std::clamp(distance, -shaw.clip, shaw.clip) + shaw.clip;
   return value(value.shape[0] == 1 ? 0 : h, row, d);
 }
 

@@ -29,9 +29,10 @@ inline void check_present(std::string_view function, std::string_view encoding, 
 template <class A, int Rank>
 void check_param(std::string_view function, std::string_view name, const Param<A, Rank>& param,
                  const std::type_identity_t<std::array<Index, Rank>>& shape, std::string_view axes) {
-  if (param.value.data == nullptr || param.value.shape != shape) {
+  const bool missing = param.value.data == nullptr && (param.value.size() > 0 || param.value.shape != shape);
+  if (missing || param.value.shape != shape) {
     throw ShapeError(text::concat("[", function, "] ", name, ": must be ", axes, " = ", shape, ", got ",
-                                  param.value.data == nullptr ? "nothing" : text::concat("shape ", param.value.shape)));
+                                  missing ? "nothing" : text::concat("shape ", param.value.shape)));
   }
   check_grad(function, name, param);
 }
@@ -46,13 +47,13 @@ void check_features(std::string_view function, std::string_view name, const Para
   check_grad(function, name, param);
 }
 
-/// Throws RangeError unless positions on the first axis are whole numbers.
+/// Throws RangeError unless positions on an axis are whole numbers.
 inline void check_whole(std::string_view function, std::string_view argument, std::string_view encoding,
-                        const Positions& at, Index batch, Index time) {
+                        const Positions& at, Index batch, Index time, Index axis = 0) {
   if (at.integral()) return;
   for (Index b = 0; b < batch; ++b) {
     for (Index t = 0; t < time; ++t) {
-      const double p = at.real(0, b, t);
+      const double p = at.real(axis, b, t);
       if (p == std::floor(p)) continue;
       throw RangeError(text::concat("[", function, "] ", argument, ": must be whole numbers for ", encoding, ", got ",
                                     p, " for token ", t, " of sequence ", b));

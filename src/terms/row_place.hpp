@@ -10,38 +10,55 @@
 
 namespace bearing {
 
-/// Rows that a task holds at once: 64 of some hundred numbers stay in the nearest cache.
-inline constexpr Index block_rows = 64;
+/// Rows that a task holds at once: 64 of some hundred numbers stay in the nearest cache. A multiple of every panel's
+/// width.
+inline constexpr Index rows_at_once = 64;
+
+/// Where tokens stand, one array per axis; axes past the last repeat it.
+using PlaceAxes = std::array<const double*, max_axes>;
+
+/// Tokens first … first + n − 1 of sequence b; `memory` has `most` numbers for each axis.
+inline PlaceAxes place_tokens(const Positions& at, Index b, Index first, Index n, Index most, double* memory) {
+  PlaceAxes axes{};
+  for (Index axis = 0; axis < max_axes; ++axis) {
+    const Index from = std::min(axis, at.axes() - 1);
+    double* to = memory + from * most;
+    for (Index i = 0; axis == from && i < n; ++i) to[i] = at.real(axis, b, first + i);
+    axes[static_cast<std::size_t>(axis)] = to;
+  }
+  return axes;
+}
+
+/// Whether positions rise by one from token to token.
+inline bool rise_by_one(const double* at, Index n) {
+  for (Index i = 1; i < n; ++i) {
+    if (at[i] - at[i - 1] != 1) return false;
+  }
+  return true;
+}
+/// … of a whole sequence, on the first axis
+inline bool rise_by_one(const Positions& at, Index b, Index time) {
+  for (Index t = 1; !at.is_offset() && t < time; ++t) {
+    if (at.real(0, b, t) - at.real(0, b, t - 1) != 1) return false;
+  }
+  return true;
+}
 
 /// Positions of a block of tokens.
 class RowPlace {
  public:
-  RowPlace(const Positions& at, Index rows = block_rows)
+  RowPlace(const Positions& at, Index rows = rows_at_once)
       : at_(at), rows_(rows), memory_(static_cast<std::size_t>(at.axes() * rows)) {}
 
   RowTile open(Index b, Index h, Index first, Index time) {
     RowTile tile{b, h, first, std::min(rows_, time - first)};
-    for (Index axis = 0; axis < max_axes; ++axis) {
-      const Index from = std::min(axis, at_.axes() - 1);
-      double* row = memory_.data() + from * rows_;
-      if (axis == from) {
-        for (Index i = 0; i < tile.rows; ++i) row[i] = at_.real(axis, b, first + i);
-      }
-      tile.at[static_cast<std::size_t>(axis)] = row;
-    }
-    tile.consecutive = at_.axes() == 1 && rise_by_one(tile.at[0], tile.rows);
+    tile.at = place_tokens(at_, b, first, tile.rows, rows_, memory_.data());
+    const bool whole = tile.rows == 0 || tile.at[0][0] == std::floor(tile.at[0][0]);
+    tile.consecutive = at_.axes() == 1 && whole && rise_by_one(tile.at[0], tile.rows);
     return tile;
   }
 
  private:
-  static bool rise_by_one(const double* at, Index rows) {
-    if (rows > 0 && at[0] != std::floor(at[0])) return false;
-    for (Index i = 1; i < rows; ++i) {
-      if (at[i] != at[0] + static_cast<double>(i)) return false;
-    }
-    return true;
-  }
-
   const Positions& at_;
   Index rows_;
   std::vector<double> memory_;

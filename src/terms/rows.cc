@@ -66,8 +66,8 @@ template <class A>
 Index tile_rows(const InputEncoding<A>& encoding, const Executor& on, Index batch, Index time, bool direct) {
   const Index numbers = direct ? encoding.numbers_at_once : std::min(encoding.numbers_at_once, Index{1} << 19);
   const Index share = on.run == nullptr ? time : time * batch / std::max<Index>(on.workers, 1);
-  const Index rows = std::min(numbers / encoding.dim, (share + block_rows - 1) / block_rows * block_rows);
-  return std::max(block_rows, rows / block_rows * block_rows);
+  const Index rows = std::min(numbers / encoding.dim, (share + rows_at_once - 1) / rows_at_once * rows_at_once);
+  return std::max(rows_at_once, rows / rows_at_once * rows_at_once);
 }
 
 /// put(row of x, stride, row of p, dim): how a row of numbers reaches x.
@@ -139,11 +139,11 @@ void add_backward(const std::type_identity_t<InputEncoding<A>>& encoding, const 
   const Index size = encoding.grads_in_order ? 0 : encoding.param_size;
   const Executor& where = encoding.grads_in_order ? Executor{} : on;
   std::vector<A> params(block_numbers(batch, size));
-  const Index chunks = chunk_count(where, batch), rows = std::min(block_rows, time);
+  const Index chunks = chunk_count(where, batch), rows = std::min(rows_at_once, time);
   std::vector<FillRoom<A>> rooms = fill_rooms<A>(encoding, positions, chunks, rows, rows * dim);
   in_chunks(where, chunks, batch, [&, time = time, dim = dim](Index chunk, Index b) {
     FillRoom<A>& room = rooms[static_cast<std::size_t>(chunk)];
-    for (Index first = 0; first < time; first += block_rows) {
+    for (Index first = 0; first < time; first += rows_at_once) {
       RowTile tile = room.place.open(b, 0, first, time);
       tile.dim = tile.y_stride = dim;
       tile.scratch = room.scratch.data();
@@ -171,7 +171,7 @@ std::vector<TurnRoom<A>> turn_rooms(const RowEncoding<A>& encoding, const Positi
                                     Index time, Index dim, Index out_dim) {
   std::vector<TurnRoom<A>> rooms;
   rooms.reserve(static_cast<std::size_t>(chunks));
-  const Index rows = std::min(block_rows, time);
+  const Index rows = std::min(rows_at_once, time);
   const auto in = static_cast<std::size_t>(rows * dim), out = static_cast<std::size_t>(rows * out_dim);
   const auto scratch =
       static_cast<std::size_t>(encoding.turn_scratch == nullptr ? 0 : encoding.turn_scratch(encoding.self, dim));
@@ -184,8 +184,8 @@ std::vector<TurnRoom<A>> turn_rooms(const RowEncoding<A>& encoding, const Positi
 
 /// `argument`: what the turned rows are called. Returns their dimension.
 template <class A, class X, class Y>
-Index check_turn(const char* function, const RowEncoding<A>& encoding, const Positions& positions, View<X, 4> x,
-                 const char* argument, View<Y, 4> y) {
+Index check_turn(const char* function, const RowEncoding<A>& encoding, Side side, const Positions& positions,
+                 View<X, 4> x, const char* argument, View<Y, 4> y) {
   check_tensor(function, "x", x);
   const auto [batch, heads, time, dim] = x.shape;
   const Index out_dim = encoding.out_dim == nullptr ? dim : encoding.out_dim(encoding.self, dim);
@@ -197,6 +197,7 @@ Index check_turn(const char* function, const RowEncoding<A>& encoding, const Pos
   check_positions(function, "positions", positions, batch, time);
   Problem problem{.batch = batch, .heads = heads, .kv_heads = heads, .q_len = time, .k_len = time, .dim = dim};
   problem.q_positions = problem.k_positions = &positions;
+  problem.side = side;
   if (encoding.check != nullptr) encoding.check(encoding.self, function, problem);
   return out_dim;
 }
@@ -226,19 +227,19 @@ template <class T>
 void turn(const std::type_identity_t<RowEncoding<Compute<T>>>& encoding, Side side, const Positions& positions,
           std::type_identity_t<View<const T, 4>> x, View<T, 4> y, const Executor& on) {
   using A = Compute<T>;
-  const Index out_dim = check_turn("turn", encoding, positions, x, "y", y);
+  const Index out_dim = check_turn("turn", encoding, side, positions, x, "y", y);
   check_distinct("turn", "y", y);
   check_same_or_apart("turn", "y", x, y);
   CallMemory memory("turn");
   memory.reads_positions("positions", positions).forward(encoding).writes("y", y).check();
   const auto [batch, heads, time, dim] = x.shape;
   if (x.size() == 0 && y.size() == 0) return;
-  const Index blocks = (time + block_rows - 1) / block_rows, units = batch * heads * blocks;
+  const Index blocks = (time + rows_at_once - 1) / rows_at_once, units = batch * heads * blocks;
   const Index chunks = chunk_count(on, units);
   std::vector<TurnRoom<A>> rooms = turn_rooms<A>(encoding, positions, chunks, time, dim, out_dim);
   in_chunks(on, chunks, units, [&, heads = heads, time = time, dim = dim](Index chunk, Index unit) {
     TurnRoom<A>& room = rooms[static_cast<std::size_t>(chunk)];
-    RowTile tile = room.place.open(unit / blocks / heads, unit / blocks % heads, unit % blocks * block_rows, time);
+    RowTile tile = room.place.open(unit / blocks / heads, unit / blocks % heads, unit % blocks * rows_at_once, time);
     tile.side = side;
     tile.dim = tile.x_stride = dim;
     tile.y_stride = out_dim;
@@ -253,7 +254,7 @@ template <class A>
 void turn_backward(const std::type_identity_t<RowEncoding<A>>& encoding, Side side, const Positions& positions,
                    std::type_identity_t<View<const A, 4>> x, std::type_identity_t<View<const A, 4>> d_y, View<A, 4> d_x,
                    const Executor& on) {
-  const Index out_dim = check_turn("turn_backward", encoding, positions, x, "d_y", d_y);
+  const Index out_dim = check_turn("turn_backward", encoding, side, positions, x, "d_y", d_y);
   if (d_x.shape != x.shape) {
     throw ShapeError(concat("[turn_backward] d_x: must have x's shape ", x.shape, ", got ", d_x.shape));
   }
@@ -272,7 +273,7 @@ void turn_backward(const std::type_identity_t<RowEncoding<A>>& encoding, Side si
   std::vector<A> params(block_numbers(units, encoding.param_size));
   in_chunks(on, chunks, units, [&, heads = heads, time = time, dim = dim](Index chunk, Index unit) {
     TurnRoom<A>& room = rooms[static_cast<std::size_t>(chunk)];
-    for (Index first = 0; first < time; first += block_rows) {
+    for (Index first = 0; first < time; first += rows_at_once) {
       RowTile tile = room.place.open(unit / heads, unit % heads, first, time);
       tile.side = side;
       tile.dim = tile.x_stride = dim;

@@ -84,7 +84,7 @@ void add_band(Index rows, Index cols, const Band& band, const A* u, Index u_stri
     const BandRow row = band_row(rows, cols, band, i);
     const A* from = u + i * u_stride;
     A* to = s + i * stride;
-    if (row.rise > 0) add_number(row.rise, from[0], to);
+    if (row.rise > row.begin) add_number(row.rise - row.begin, from[0], to + row.begin);
     if (row.fall > row.rise) add_row(row.fall - row.rise, from + row.first, to + row.rise);
     if (row.end > row.fall) add_number(row.end - row.fall, from[band.width - 1], to + row.fall);
   }
@@ -96,7 +96,7 @@ void scatter_band(Index rows, Index cols, const Band& band, const A* d_s, Index 
     const BandRow row = band_row(rows, cols, band, i);
     const A* from = d_s + i * stride;
     A* to = d_u + i * u_stride;
-    if (row.rise > 0) to[0] += sum_row(row.rise, from);
+    if (row.rise > row.begin) to[0] += sum_row(row.rise - row.begin, from + row.begin);
     if (row.fall > row.rise) add_row(row.fall - row.rise, from + row.rise, to + row.first);
     if (row.end > row.fall) to[band.width - 1] += sum_row(row.end - row.fall, from + row.fall);
   }
@@ -296,27 +296,12 @@ BEARING_KERNEL(void, add_multiply_tn,
                (m, n, dim, alpha, c, c_stride, a, a_stride, b, b_stride))
 
 template <class A>
-void add_gathered(Index rows, Index cols, const A* u, Index u_stride, const std::int32_t* column, A* s, Index stride) {
-  for (Index i = 0; i < rows; ++i) {
-    const std::int32_t* at = column + (rows - 1 - i);
-    for (Index j = 0; j < cols; ++j) s[i * stride + j] += u[i * u_stride + at[j]];
-  }
-}
-template <class A>
-void scatter(Index rows, Index cols, const A* d_s, Index stride, const std::int32_t* column, A* d_u, Index u_stride) {
-  for (Index i = 0; i < rows; ++i) {
-    const std::int32_t* at = column + (rows - 1 - i);
-    for (Index j = 0; j < cols; ++j) d_u[i * u_stride + at[j]] += d_s[i * stride + j];
-  }
-}
-
-template <class A>
 void add_key_band(Index rows, Index cols, const Band& band, const A* w, Index w_stride, A* s, Index stride) {
   for (Index i = 0; i < rows; ++i) {
     const BandRow row = band_row(rows, cols, band, i);
     const A *first = w, *last = w + band.width - 1;
     A* to = s + i * stride;
-    for (Index j = 0; j < row.rise; ++j) to[j] += first[j * w_stride];
+    for (Index j = row.begin; j < row.rise; ++j) to[j] += first[j * w_stride];
     for (Index j = row.rise; j < row.fall; ++j) to[j] += w[j * w_stride + row.first + j - row.rise];
     for (Index j = row.fall; j < row.end; ++j) to[j] += last[j * w_stride];
   }
@@ -327,16 +312,14 @@ void scatter_key_band(Index rows, Index cols, const Band& band, const A* d_s, In
     const BandRow row = band_row(rows, cols, band, i);
     const A* from = d_s + i * stride;
     A *first = d_w, *last = d_w + band.width - 1;
-    for (Index j = 0; j < row.rise; ++j) first[j * w_stride] += from[j];
+    for (Index j = row.begin; j < row.rise; ++j) first[j * w_stride] += from[j];
     for (Index j = row.rise; j < row.fall; ++j) d_w[j * w_stride + row.first + j - row.rise] += from[j];
     for (Index j = row.fall; j < row.end; ++j) last[j * w_stride] += from[j];
   }
 }
 
-#define BEARING_INSTANTIATE(A)                                                                  \
-  template void add_gathered<A>(Index, Index, const A*, Index, const std::int32_t*, A*, Index); \
-  template void scatter<A>(Index, Index, const A*, Index, const std::int32_t*, A*, Index);      \
-  template void add_key_band<A>(Index, Index, const Band&, const A*, Index, A*, Index);         \
+#define BEARING_INSTANTIATE(A)                                                          \
+  template void add_key_band<A>(Index, Index, const Band&, const A*, Index, A*, Index); \
   template void scatter_key_band<A>(Index, Index, const Band&, const A*, Index, A*, Index);
 BEARING_INSTANTIATE(float)
 BEARING_INSTANTIATE(double)

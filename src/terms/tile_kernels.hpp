@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <bearing/view.hpp>
-#include <cstdint>
 
 // What scores and values of every encoding are made of, one kernel per instruction set. A tile has `rows` rows of
 // `cols` scores, `stride` apart; its rows + cols − 1 diagonals are numbered by j − i + rows − 1. A: float or double.
@@ -24,33 +23,26 @@ void put_toeplitz(Index rows, Index cols, const A* diagonals, A* s, Index stride
 template <class A>
 void sum_diagonals(Index rows, Index cols, const A* s, Index stride, A* diagonals);
 
-/// s[i][j] += u[i·u_stride + column[j − i + rows − 1]]: a band of products, gathered by distance
-template <class A>
-void add_gathered(Index rows, Index cols, const A* u, Index u_stride, const std::int32_t* column, A* s, Index stride);
-
-/// d_u[i·u_stride + column[j − i + rows − 1]] += d_s[i][j]: the transpose of add_gathered
-template <class A>
-void scatter(Index rows, Index cols, const A* d_s, Index stride, const std::int32_t* column, A* d_u, Index u_stride);
-
-/// Which column of a band of products each diagonal of a tile takes: column(x) for diagonal x; those from `end` on take
-/// none. What is gathered by distance, where distances beyond the table's ends count as its ends.
+/// Which column of a band of products each diagonal of a tile takes: column(x) for diagonal x; those before `begin` and
+/// from `end` on take none. What is gathered by distance, where distances beyond the table's ends count as its ends.
 struct Band {
-  Index low, width, end;
+  Index low, width, end, begin = 0;
 
   Index column(Index diagonal) const { return std::clamp<Index>(diagonal - low, 0, width - 1); }
 };
 
-/// The columns j of row i in three parts: [0, rise) have the first column of the band, [rise, fall) one each from
+/// The columns j of row i in three parts: [begin, rise) have the first column of the band, [rise, fall) one each from
 /// `first` on, [fall, end) the last.
 struct BandRow {
-  Index rise, fall, end, first;
+  Index begin, rise, fall, end, first;
 };
 inline BandRow band_row(Index rows, Index cols, const Band& band, Index i) {
   const Index diagonal = rows - 1 - i;
   const auto within = [](Index x, Index low, Index high) { return std::max(low, std::min(x, high)); };
   const Index end = within(band.end - diagonal, 0, cols);
-  const Index rise = within(band.low - diagonal, 0, end);
-  return {rise, within(band.low + band.width - diagonal, rise, end), end, diagonal + rise - band.low};
+  const Index begin = within(band.begin - diagonal, 0, end);
+  const Index rise = within(band.low - diagonal, begin, end);
+  return {begin, rise, within(band.low + band.width - diagonal, rise, end), end, diagonal + rise - band.low};
 }
 
 /// s[i][j] += u[i·u_stride + column(j − i + rows − 1)]: u holds products of queries

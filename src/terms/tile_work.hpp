@@ -4,6 +4,7 @@
 #include <bearing/term_list.hpp>
 #include <vector>
 
+#include "terms/row_place.hpp"
 #include "terms/tile_kernels.hpp"
 
 // A task's own memory for tiles, and what is done with a term on one tile, whatever kind of term it is.
@@ -71,10 +72,9 @@ class TileWork {
     tile.rows = std::min(most_.rows, problem.q_len - row);
     tile.cols = std::min(most_.cols, problem.k_len - col);
     tile.stride = most_.cols;
-    bool consecutive = place(*problem.q_positions, b, row, tile.rows, most_.rows, q_positions_, tile.q_positions);
-    consecutive =
-        place(*problem.k_positions, b, col, tile.cols, most_.cols, k_positions_, tile.k_positions) && consecutive;
-    tile.consecutive = consecutive;
+    tile.q_positions = place_tokens(*problem.q_positions, b, row, tile.rows, most_.rows, q_positions_.data());
+    tile.k_positions = place_tokens(*problem.k_positions, b, col, tile.cols, most_.cols, k_positions_.data());
+    tile.consecutive = rise_by_one(tile.q_positions[0], tile.rows) && rise_by_one(tile.k_positions[0], tile.cols);
     tile.dim = problem.dim;
     tile.scratch = scratch_.data();
     return tile;
@@ -128,22 +128,6 @@ class TileWork {
   }
 
   static std::size_t size(Index n) { return static_cast<std::size_t>(std::max<Index>(n, 0)); }
-
-  static bool place(const Positions& at, Index b, Index first, Index n, Index most, std::vector<double>& memory,
-                    std::array<const double*, max_axes>& axes) {
-    for (Index axis = 0; axis < max_axes; ++axis) {
-      if (axis >= at.axes()) {
-        axes[static_cast<std::size_t>(axis)] = axes[static_cast<std::size_t>(at.axes() - 1)];
-        continue;
-      }
-      double* row = memory.data() + axis * most;
-      for (Index i = 0; i < n; ++i) row[i] = at.real(axis, b, first + i);
-      axes[static_cast<std::size_t>(axis)] = row;
-    }
-    bool consecutive = true;
-    for (Index i = 1; i < n; ++i) consecutive = consecutive && axes[0][i] - axes[0][i - 1] == 1;
-    return consecutive;
-  }
 
   /// The distances of a consecutive tile's diagonals, in order; returns how many there are.
   Index diagonal_distances(const Tile<A>& tile) {

@@ -1,13 +1,16 @@
 #pragma once
 
 #include <bearing/encodings/alibi.hpp>
+#include <bearing/encodings/angle_rows.hpp>
 #include <bearing/encodings/bert_relative.hpp>
+#include <bearing/encodings/bucket_bias.hpp>
 #include <bearing/encodings/cope.hpp>
 #include <bearing/encodings/deberta.hpp>
 #include <bearing/encodings/dense_bias.hpp>
 #include <bearing/encodings/fire.hpp>
 #include <bearing/encodings/fope.hpp>
 #include <bearing/encodings/forgetting.hpp>
+#include <bearing/encodings/gated_t5.hpp>
 #include <bearing/encodings/kerple.hpp>
 #include <bearing/encodings/lie_rope.hpp>
 #include <bearing/encodings/pope.hpp>
@@ -20,6 +23,7 @@
 #include <bearing/encodings/string_rope.hpp>
 #include <bearing/encodings/swin.hpp>
 #include <bearing/encodings/t5.hpp>
+#include <bearing/encodings/t5_axis.hpp>
 #include <bearing/encodings/transformer_xl.hpp>
 #include <bearing/encodings/tupe.hpp>
 #include <bearing/encodings/xlnet.hpp>
@@ -40,7 +44,14 @@ inline constexpr Index encoding_positions = 480;  ///< whole positions that tabl
 inline constexpr Index grid_height = 5, grid_width = 7;
 
 /// What positions an encoding serves.
-enum class Serves { any, whole, rising, grid, three_axes };
+enum class Serves {
+  any,
+  tokens,  ///< any: it counts tokens, and queries are the last of those that the keys are
+  whole,
+  rising,
+  grid,
+  three_axes
+};
 
 struct NamedEncoding {
   std::string name;
@@ -116,6 +127,20 @@ class NamedEncodings {
     add("t5, causal", Serves::whole, {{8, H}}, []<class A>(Params& p, auto&) {
       return T5Bias<A>({.buckets = 8, .max_distance = 20, .direction = T5Direction::causal}, p.param<A, 2>(0));
     });
+    add("t5, on a grid's columns", Serves::grid, {{8, H}}, []<class A>(Params& p, auto&) {
+      return T5AxisBias<A>(
+          {.buckets = 8, .max_distance = 6, .direction = T5Direction::bidirectional, .axis = 1, .scale = 0.5},
+          p.param<A, 2>(0));
+    });
+    add_for_case(
+        "t5, gated", Serves::whole,
+        [](const AttentionCase& c) {
+          return Params::Shapes{{32, H}, {c.batch, H, c.q_len}};
+        },
+        []<class A>(Params& p, auto&) {
+          return GatedT5Bias<A>({.buckets = 32, .max_distance = 128, .direction = T5Direction::bidirectional},
+                                p.param<A, 2>(0), p.param<A, 3>(1));
+        });
     for (const KerpleForm form : {KerpleForm::logarithmic, KerpleForm::power}) {
       add(
           form == KerpleForm::power ? "kerple, power" : "kerple, logarithmic", Serves::any, {{H}, {H}},
@@ -143,8 +168,33 @@ class NamedEncodings {
           return Params::Shapes{{1, 1, 1, c.k_len}};
         },
         []<class A>(Params& p, auto&) { return DenseBias<A>(p.param<A, 4>(0)); });
+    add("bucket bias", Serves::any, {{6, H}}, []<class A>(Params& p, const AttentionCase& c) {
+      static const std::vector<std::int32_t> index = [] {
+        std::vector<std::int32_t> some;
+        Random random(43);
+        for (Index n = 0; n < encoding_positions * encoding_positions; ++n) {
+          some.push_back(static_cast<std::int32_t>(random.integer(-1, 5)));
+        }
+        return some;
+      }();
+      return BucketBias<A>(dense(index.data(), 1, 1, c.q_len, c.k_len), p.param<A, 2>(0));
+    });
+    add("bucket bias, differences", Serves::any, {{6, H}}, []<class A>(Params& p, const AttentionCase& c) {
+      static const std::vector<Index> numbers = [] {
+        std::vector<Index> some;
+        Random random(44);
+        for (Index n = 0; n < 4 * encoding_positions; ++n) some.push_back(random.integer(0, 7));
+        return some;
+      }();
+      const auto tokens = [&](Index time, Index from) {
+        return BucketTokens{dense(numbers.data() + from, c.batch, time),
+                            dense(numbers.data() + 2 * from, c.batch, time)};
+      };
+      return BucketBias<A>({.clip = 2, .pairs = BucketPairs::same_group}, p.param<A, 2>(0), tokens(c.q_len, 3),
+                           tokens(c.k_len, 5));
+    });
     add_for_case(
-        "forgetting", Serves::any,
+        "forgetting", Serves::tokens,
         [](const AttentionCase& c) {
           return Params::Shapes{{c.batch, H, c.k_len}};
         },
@@ -167,6 +217,9 @@ class NamedEncodings {
         []<class A>(Params& p, auto&) { return ShawTerm<A>({4}, p.param<A, 2>(0), p.param<A, 2>(1)); });
     add("shaw, a table for each head", Serves::whole, {{H, 129, D}, {H, 129, D}},
         []<class A>(Params& p, auto&) { return ShawTerm<A>({64}, p.param<A, 3>(0), p.param<A, 3>(1)); });
+    add("shaw, zero outside its window", Serves::whole, {{9, D}, {9, D}}, []<class A>(Params& p, auto&) {
+      return ShawTerm<A>({4, ShawOutside::zero}, p.param<A, 2>(0), p.param<A, 2>(1));
+    });
     add("transformer-xl", Serves::whole, {{H, 2 * P, D}, {H, D}, {H, D}}, []<class A>(Params& p, auto&) {
       return TransformerXLTerm<A>({.first_offset = -encoding_positions, .causal = false}, p.param<A, 3>(0),
                                   p.param<A, 2>(1), p.param<A, 2>(2));
@@ -203,6 +256,16 @@ class NamedEncodings {
   }
 
   void add_rows() {
+    add_for_case(
+        "angles of tokens, grouped", Serves::tokens,
+        [](const AttentionCase& c) {
+          return Params::Shapes{{c.batch, c.kv_heads, c.k_len, D / 2}};
+        },
+        []<class A>(Params& p, const AttentionCase& c) {
+          return AngleRows<A>({.head_dim = D, .pairing = Pairing::half}, p.param<A, 4>(0),
+                              {.group = c.heads / c.kv_heads, .past = c.k_len - c.q_len});
+        },
+        -4, 4);
     kv_heads_ = H;  // parameters of rows are one set for all heads, of queries as of keys
     add_made("rope", Serves::any, {}, []<class A>(Params&, auto&) {
       return with_table<A, RotaryRows>(RopeTable<A>(Rope{.head_dim = D, .pairing = Pairing::half}, 64));
@@ -219,6 +282,17 @@ class NamedEncodings {
       return with_table<A, XposRows>(
           XposTable<A>({.rope = {.head_dim = D, .pairing = Pairing::interleaved}, .centre = 200}, 600));
     });
+    add_for_case(
+        "angles of tokens, some pairs for all heads", Serves::tokens,
+        [](const AttentionCase& c) {
+          return Params::Shapes{{1, 1, c.k_len, 2}};
+        },
+        []<class A>(Params& p, const AttentionCase& c) {
+          return AngleRows<A>(
+              {.head_dim = D, .rotary_dim = 4, .pairing = Pairing::interleaved, .part = RotaryPart::window(2)},
+              p.param<A, 4>(0), {.past = c.k_len - c.q_len});
+        },
+        -4, 4);
     add("rope-mixed", Serves::any, {{1, 1, D / 2}}, []<class A>(Params& p, auto&) {
       return RopeMixedRows<A>({.head_dim = D, .axes = 1, .pairing = Pairing::half}, p.param<A, 3>(0), H);
     });

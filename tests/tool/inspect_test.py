@@ -175,6 +175,28 @@ class Inspect(support.Base):
                 report = self.report("check", entry["name"], "--heads", "1", "--dim", "8", "--length", length)
                 self.assertEqual(len(report["properties"]), 11)
 
+    def test_reports_are_the_same_for_any_number_of_threads(self):
+        for arguments in (["check", "pope", *SMALL], ["compare", "rope", "t5", "cope", "swin", *SMALL]):
+            one = self.report(*arguments)
+            for threads in ("0", "1", "2", "5"):
+                self.assertEqual(self.report(*arguments, "--threads", threads), one)
+        for command in ("check", "compare"):
+            self.expect_error(2, "--threads: must be a whole number from 0 to 1024, got '-1'",
+                              command, "rope", "--threads", "-1")
+
+    def test_a_terminal_shows_how_far_the_work_is_and_keeps_nothing_of_it(self):
+        for arguments, shown in (
+            (["check", "rope", *SMALL], ["rope: examples (1 of 12)", "rope: decay (4 of 12)", "rope: memory (12 of 12)"]),
+            (["compare", "rope", "t5", *SMALL], ["rope (1 of 2)", "t5 (2 of 2)"]),
+        ):
+            text = self.on_a_terminal({}, *arguments, stream="stderr")
+            self.assertEqual([text.count(line) for line in shown], [1] * len(shown), text)
+            lines = text.split("\r\x1b[K")
+            self.assertEqual((lines[0], lines[-1]), ("", ""))
+            self.assertNotIn("\n", text)
+            self.assertEqual(self.on_a_terminal({"TERM": "dumb"}, *arguments, stream="stderr"), "")
+        self.assertEqual(run("compare", "rope", "t5", *SMALL).stderr, "")
+
     # bearing table
 
     def test_table_writes_the_sinusoidal_table(self):

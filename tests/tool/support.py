@@ -89,9 +89,11 @@ class Base(unittest.TestCase):
     def values(self, count):
         return [struct.unpack("<f", struct.pack("<f", self.random.gauss(0, 1)))[0] for _ in range(count)]
 
-    def on_a_terminal(self, environment, *arguments):
+    def on_a_terminal(self, environment, *arguments, stream="stdout"):
+        """What the command writes to a stream that is a terminal; the other one is none."""
         leader, follower = pty.openpty()
-        command = subprocess.Popen([COMMAND, *map(str, arguments)], stdout=follower, cwd=SOURCE,
+        streams = {"stdout": subprocess.DEVNULL, "stderr": None, stream: follower}
+        command = subprocess.Popen([COMMAND, *map(str, arguments)], **streams, cwd=SOURCE,
                                    env={**without_terminal(), "TERM": "xterm", **environment})
         os.close(follower)
         out = b""

@@ -4,11 +4,13 @@
 #include <bearing/properties.hpp>
 
 #include "arguments.hpp"
+#include "array_files.hpp"
 #include "commands.hpp"
 #include "errors.hpp"
 #include "inspect_options.hpp"
 #include "json_writer.hpp"
 #include "outputs.hpp"
+#include "progress.hpp"
 #include "properties_text.hpp"
 #include "terminal.hpp"
 #include "text_table.hpp"
@@ -20,11 +22,11 @@ struct Options {
   std::string encoding, require;
   SizeOptions size;
   bool json = false;
-  std::string out;
+  std::string out, threads = "1";
 };
 
 struct CheckReport {
-  const inspect::Entry* entry = nullptr;
+  const Description* entry = nullptr;
   inspect::SpecimenOptions size = {};
   inspect::Specimen specimen = {};
   std::vector<inspect::Property> properties = {};
@@ -32,9 +34,11 @@ struct CheckReport {
 };
 
 std::string to_text(const CheckReport& report, const Style& style) {
-  const inspect::Entry& entry = *report.entry;
-  const std::string source = entry.year > 0 ? fmt::format(" ({} {}, {})", entry.authors, entry.year, entry.source) : "";
-  std::string out = wrapped(fmt::format("{}: {}{}", entry.stem, entry.title, source), style.width, 0);
+  const Description& entry = *report.entry;
+  const std::string source =
+      entry.paper.year > 0 ? fmt::format(" ({} {}, {})", entry.paper.authors, entry.paper.year, entry.paper.source)
+                           : "";
+  std::string out = wrapped(fmt::format("{}: {}{}", entry.name, entry.title, source), style.width, 0);
   out += wrapped(fmt::format("acts on: {}; {} heads of {}, length {}, seed {}", inspect::sites(report.specimen),
                              report.size.heads, report.size.dim, report.size.length, report.size.seed),
                  style.width, 0);
@@ -51,7 +55,7 @@ std::string to_json(const CheckReport& report) {
   JsonWriter json;
   json.begin_object();
   json.member("schema", "bearing.check/1");
-  json.member("encoding", report.entry->stem);
+  json.member("encoding", report.entry->name);
   json.member("sites", inspect::sites(report.specimen));
   json.member("causal", report.specimen.causal);
   json.member("heads", report.size.heads);
@@ -102,18 +106,27 @@ std::vector<std::string> required(const Options& options) {
   return names;
 }
 
+std::vector<inspect::Property> measure(const Description& entry, const inspect::SpecimenOptions& size,
+                                       const Executor& on) {
+  Progress progress;
+  const std::size_t steps = property_names().size() + 1;  // the examples come first
+  std::size_t step = 0;
+  return inspect::check(entry, size, on, [&](const char* begins) {
+    progress.show(fmt::format("{}: {} ({} of {})", entry.name, begins, ++step, steps));
+  });
+}
+
 void check_encoding(const Options& options) {
   CheckReport report{.entry = &entry_of("check", options.encoding)};
   const std::vector<std::string> names = required(options);
   const inspect::SpecimenOptions asked = options.size.parse();
+  const Executor on = executor_of(options.threads);
   with_library_errors("check", [&] {
-    report.properties = inspect::check(*report.entry, asked);  // refuses sizes that would fill the memory
+    report.properties = measure(*report.entry, asked, on);  // refuses sizes that would fill the memory
     report.specimen = inspect::make(*report.entry, asked);
     report.size = report.specimen.options;  // an image's length is whole rows
   });
-  for (inspect::Claim& claim : inspect::claims()) {
-    if (claim.stem == report.entry->stem) report.claims.push_back(std::move(claim));
-  }
+  report.claims = inspect::claims(report.entry->name, on);
   deliver(options.out, options.json ? to_json(report) : to_text(report, output_style(options.out)));
   std::string failed;
   for (const inspect::Property& property : report.properties) {
@@ -135,6 +148,7 @@ Command check_command() {
   options->size.add_to(command);
   command.options.push_back({"--require", "NAME,...", "Properties that must hold, else exit status 1", Takes::words,
                              &options->require, property_names()});
+  command.text("--threads", options->threads, "N", "Threads, 0 for all (default 1); same report for any");
   command.flag("--json", options->json, "JSON, in full precision, of a stable schema");
   command.output("-o,--out", options->out, "Where the report goes; else standard output");
   command.footer =

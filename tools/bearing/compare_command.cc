@@ -1,13 +1,17 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
 #include <bearing/properties.hpp>
+#include <exception>
 
+#include "array_files.hpp"
 #include "commands.hpp"
 #include "errors.hpp"
 #include "inspect_options.hpp"
 #include "json_writer.hpp"
 #include "outputs.hpp"
+#include "progress.hpp"
 #include "properties_text.hpp"
 #include "terminal.hpp"
 #include "text_table.hpp"
@@ -19,7 +23,7 @@ struct Options {
   std::vector<std::string> encodings;
   SizeOptions size;
   bool json = false;
-  std::string out;
+  std::string out, threads = "1";
 };
 
 struct CompareReport {
@@ -75,24 +79,51 @@ std::string to_json(const CompareReport& report) {
   return json.text();
 }
 
+/// A row, or why there is none.
+struct Measured {
+  inspect::Comparison row = {};
+  std::exception_ptr error = {};
+};
+
+/// The encodings run side by side; one alone cuts its own work.
+std::vector<Measured> measure(const std::vector<const Description*>& entries, const inspect::SpecimenOptions& size,
+                              const Executor& on) {
+  std::vector<Measured> all(entries.size());
+  Progress progress;
+  std::atomic<std::size_t> done = 0;
+  parallel(on, static_cast<Index>(entries.size()), [&](Index task) noexcept {
+    const auto i = static_cast<std::size_t>(task);
+    try {
+      with_library_errors("compare", [&] { all[i].row = inspect::compare(*entries[i], size, on); });
+      progress.show(fmt::format("{} ({} of {})", entries[i]->name, ++done, entries.size()));
+    } catch (...) {
+      all[i].error = std::current_exception();
+    }
+  });
+  return all;
+}
+
 void compare_encodings(const Options& options) {
   CompareReport report{.size = options.size.parse()};
-  std::vector<const inspect::Entry*> entries;
+  const Executor on = executor_of(options.threads);
+  std::vector<const Description*> entries;
   for (const std::string& stem : options.encodings) entries.push_back(&entry_of("compare", stem));
   if (entries.empty()) {
-    for (const inspect::Entry& entry : inspect::catalog()) entries.push_back(&entry);
+    for (const Description& entry : inspect::catalog()) entries.push_back(&entry);
   }
-  for (const inspect::Entry* entry : entries) {
+  std::vector<Measured> measured = measure(entries, report.size, on);
+  for (std::size_t i = 0; i < entries.size(); ++i) {
     try {
-      with_library_errors("compare", [&] { report.rows.push_back(inspect::compare(*entry, report.size)); });
+      if (measured[i].error) std::rethrow_exception(measured[i].error);
+      report.rows.push_back(std::move(measured[i].row));
     } catch (const UsageError& error) {
       if (!options.encodings.empty()) throw;
       // Of all, those that can serve this size; the others are named where they do no harm.
-      note(fmt::format("{} is left out: {}", entry->stem, error.what()));
+      note(fmt::format("{} is left out: {}", entries[i]->name, error.what()));
     }
   }
-  for (inspect::Claim& claim : inspect::claims()) {
-    const auto shown = [&](const inspect::Entry* entry) { return entry->stem == claim.stem; };
+  for (inspect::Claim& claim : inspect::claims(on)) {
+    const auto shown = [&](const Description* entry) { return entry->name == claim.stem; };
     if (std::any_of(entries.begin(), entries.end(), shown)) report.claims.push_back(std::move(claim));
   }
   deliver(options.out, options.json ? to_json(report) : to_text(report, output_style(options.out)));
@@ -105,6 +136,7 @@ Command compare_command() {
   Command command{"compare", "Compare encodings, by measurement"};
   command.options.push_back({"ENCODING", "...", "Which ones (default: all)", Takes::encoding, &options->encodings});
   options->size.add_to(command);
+  command.text("--threads", options->threads, "N", "Threads, 0 for all (default 1); same report for any");
   command.flag("--json", options->json, "JSON of a stable schema");
   command.output("-o,--out", options->out, "Where the report goes; else standard output");
   command.footer =

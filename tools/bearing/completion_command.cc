@@ -19,7 +19,7 @@ Words words_of(const Option& option) {
   if (option.takes == Takes::spec) return readable_names();
   if (option.takes != Takes::encoding) return option.words;
   Words names;
-  for (const inspect::Entry& entry : inspect::catalog()) names.emplace_back(entry.stem);
+  for (const Description& entry : inspect::catalog()) names.emplace_back(entry.name);
   return names;
 }
 

@@ -14,7 +14,7 @@ namespace {
 /// Names that contain the word or that it contains, and the closest one; at most four.
 std::vector<std::string> near(const std::string& word) {
   std::vector<std::string> all, found;
-  for (const inspect::Entry& entry : inspect::catalog()) all.push_back(entry.stem);
+  for (const Description& entry : inspect::catalog()) all.push_back(entry.name);
   const std::string best = closest(word, all);
   if (!best.empty()) found.push_back(best);
   for (const std::string& stem : all) {
@@ -44,8 +44,8 @@ inspect::SpecimenOptions SizeOptions::parse() const {
   return size;
 }
 
-const inspect::Entry& entry_of(const std::string& command, const std::string& stem) {
-  if (const inspect::Entry* entry = inspect::find(stem)) return *entry;
+const Description& entry_of(const std::string& command, const std::string& stem) {
+  if (const Description* entry = inspect::find(stem)) return *entry;
   const std::vector<std::string> names = near(stem);
   const std::string hint =
       names.empty() ? "; 'bearing list' shows all" : fmt::format("; did you mean '{}'?", fmt::join(names, "', '"));

@@ -20,7 +20,7 @@ struct SizeOptions {
 };
 
 /// The catalog's entry of that name; UsageError naming the nearest ones if there is none.
-const inspect::Entry& entry_of(const std::string& command, const std::string& stem);
+const Description& entry_of(const std::string& command, const std::string& stem);
 
 /// Calls body(); what the library refuses (an odd dimension, say) is a wrong command line.
 template <class Body>

@@ -19,14 +19,14 @@ std::string list_json() {
   json.member("schema", "bearing.list/1");
   json.key("encodings");
   json.begin_array();
-  for (const inspect::Entry& entry : inspect::catalog()) {
+  for (const Description& entry : inspect::catalog()) {
     const inspect::Specimen specimen = inspect::make(entry, small);
     json.begin_object();
-    json.member("name", entry.stem);
+    json.member("name", entry.name);
     json.member("title", entry.title);
-    json.member("authors", entry.authors);
-    json.member("year", Index{entry.year});
-    json.member("source", entry.source);
+    json.member("authors", entry.paper.authors);
+    json.member("year", Index{entry.paper.year});
+    json.member("source", entry.paper.source);
     json.member("does", entry.does);
     json.member("sites", inspect::sites(specimen));
     json.member("learned", specimen.parameters > 0);
@@ -40,8 +40,8 @@ std::string list_json() {
 
 std::string list_text(const Style& style) {
   std::vector<std::vector<std::string>> rows;
-  for (const inspect::Entry& entry : inspect::catalog()) {
-    rows.push_back({entry.stem, inspect::sites(inspect::make(entry, small)), entry.does});
+  for (const Description& entry : inspect::catalog()) {
+    rows.push_back({entry.name, inspect::sites(inspect::make(entry, small)), entry.does});
   }
   return text_table({"encoding", "acts on", "what it does"}, rows, style);
 }

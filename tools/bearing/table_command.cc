@@ -129,7 +129,7 @@ void fill(Table& table, const inspect::Specimen& specimen, const Place& place) {
 }
 
 Table make_table(const Options& options) {
-  const inspect::Entry& entry = entry_of("table", options.encoding);
+  const Description& entry = entry_of("table", options.encoding);
   Table table;
   table.encoding = options.encoding;
   with_library_errors("table", [&] {

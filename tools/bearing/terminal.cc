@@ -77,15 +77,16 @@ void print(std::string_view text) {
   }
 }
 
-void note_line(std::string_view text) {
-  const std::string line = fmt::format("{}\n", text);
+void note_piece(std::string_view text) {
   // There is nobody left to tell if this fails.
-  for (std::string_view left = line; !left.empty();) {
-    const ssize_t n = ::write(STDERR_FILENO, left.data(), left.size());
+  while (!text.empty()) {
+    const ssize_t n = ::write(STDERR_FILENO, text.data(), text.size());
     if (n <= 0) return;
-    left.remove_prefix(static_cast<std::size_t>(n));
+    text.remove_prefix(static_cast<std::size_t>(n));
   }
 }
+
+void note_line(std::string_view text) { note_piece(fmt::format("{}\n", text)); }
 
 void note(std::string_view text) { note_line(fmt::format("bearing: {}", text)); }
 

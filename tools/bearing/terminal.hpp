@@ -33,7 +33,8 @@ void open_standard_streams();
 /// Writes everything to standard output. Throws OutputError, or Interrupted by SIGPIPE where nobody reads any more.
 void print(std::string_view text);
 
-/// One line to standard error, if it can be written; note() says who speaks, "bearing: …".
+/// Text to standard error, if it can be written: a piece of a line, a line; note() says who speaks, "bearing: …".
+void note_piece(std::string_view text);
 void note_line(std::string_view text);
 void note(std::string_view text);
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <bearing/export.hpp>
+#include <bearing/param_block.hpp>
 #include <bearing/term.hpp>
 #include <vector>
 
@@ -47,7 +48,7 @@ class BEARING_EXPORT AlibiSlopes {
   }
   bool wants_grad() const { return learned_.grad.data != nullptr; }
   void check(const char* function, const Problem& problem) const;
-  void collect(Index head, A d_slope) const;
+  auto grad_block(Index head) const { return ParamBlock(slice(learned_.grad, 0, head)); }
   void borrows(MemoryList& to) const { to.param("Alibi.slopes", learned_); }
 
  private:
@@ -69,8 +70,7 @@ class BEARING_EXPORT AlibiBias {
   void check(const char* function, const Problem& problem) const { slopes_.check(function, problem); }
   void bias(Index head, Index n, const double* distance, A* b) const;
   void bias_grads(Index head, Index n, const double* distance, const A* d_b, A* d_params) const;
-  Index param_size() const { return slopes_.wants_grad() ? 1 : 0; }
-  void collect(Index, Index head, const A* d_params) const { slopes_.collect(head, d_params[0]); }
+  auto grad_block(Index, Index head) const { return slopes_.grad_block(head); }
   void borrows(MemoryList& to) const { slopes_.borrows(to); }
 
  private:
@@ -92,8 +92,7 @@ class BEARING_EXPORT AlibiShiftedBias {
   void check(const char* function, const Problem& problem) const { slopes_.check(function, problem); }
   void add_scores(const Tile<A>& tile, A* s) const;
   void add_score_grads(const Tile<A>& tile, const A* d_s, const TileGrads<A>& grads) const;
-  Index param_size() const { return slopes_.wants_grad() ? 1 : 0; }
-  void collect(Index, Index head, const A* d_params) const { slopes_.collect(head, d_params[0]); }
+  auto grad_block(Index, Index head) const { return slopes_.grad_block(head); }
   void borrows(MemoryList& to) const { slopes_.borrows(to); }
 
  private:

@@ -1,7 +1,7 @@
 #pragma once
 
 #include <bearing/export.hpp>
-#include <bearing/term.hpp>
+#include <bearing/rows_by_index.hpp>
 
 // Vectors by distance for keys alone, as Hugging Face's BERT has them (position_embedding_type `relative_key`, after
 // Shaw et al. 2018, and `relative_key_query`, method 4 of Huang, Liang, Xu, Xiang 2020, arXiv 2009.13658) and, with
@@ -59,15 +59,17 @@ class BEARING_EXPORT BertRelativeTerm {
   void check(const char* function, const Problem& problem) const;
   void add_scores(const Tile<A>& tile, A* s) const;
   void add_score_grads(const Tile<A>& tile, const A* d_s, const TileGrads<A>& grads) const;
-  Index param_size() const { return table_.grad.data == nullptr ? 0 : table_.value.shape[0] * table_.value.shape[1]; }
-  void collect(Index batch, Index head, const A* d_params) const;
+  auto grad_block(Index, Index) const { return ParamBlock(table_.grad); }
+  /// What the term is.
+  const RowsByIndexList<A>& rows_by_index() const { return terms_; }
   void borrows(MemoryList& to) const { to.param("BertRelative.table", table_); }
   Index scratch_size(Index rows, Index cols) const;
 
  private:
   Index least_ = 0, most_ = 0;  // distances, key minus query, of the table's ends
-  bool query_minus_key_, with_keys_;
+  bool clipped_;
   Param<A, 2> table_;
+  RowsByIndexList<A> terms_;
 };
 
 }  // namespace bearing

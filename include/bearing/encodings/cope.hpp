@@ -1,6 +1,7 @@
 #pragma once
 
 #include <bearing/export.hpp>
+#include <bearing/param_block.hpp>
 #include <bearing/term.hpp>
 
 // CoPE, contextual position encoding (Golovneva, Wang, Weston, Sukhbaatar 2024, arXiv 2405.18719): a position is not a
@@ -51,8 +52,7 @@ class BEARING_EXPORT CopeTerm {
   void check(const char* function, const Problem& problem) const;
   void add_scores(const Tile<A>& tile, A* s) const;
   void add_score_grads(const Tile<A>& tile, const A* d_s, const TileGrads<A>& grads) const;
-  Index param_size() const { return embeddings_.grad.data == nullptr ? 0 : cope_.max_pos * embeddings_.value.shape[2]; }
-  void collect(Index batch, Index head, const A* d_params) const;
+  auto grad_block(Index, Index head) const { return ParamBlock(slice(embeddings_.grad, 0, head)); }
   void borrows(MemoryList& to) const { to.param("Cope.embeddings", embeddings_); }
   /// Gates and slopes of every score, z and its gradient.
   Index scratch_size(Index rows, Index cols) const { return 2 * rows * (cols + cope_.max_pos); }

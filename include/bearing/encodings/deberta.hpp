@@ -1,7 +1,8 @@
 #pragma once
 
 #include <bearing/export.hpp>
-#include <bearing/term.hpp>
+#include <bearing/rows_by_index.hpp>
+#include <memory>
 #include <vector>
 
 // DeBERTa's disentangled attention (He, Liu, Gao, Chen 2021, arXiv 2006.03654; v3: 2111.09543): content meets position
@@ -75,23 +76,20 @@ class BEARING_EXPORT DebertaTerm {
   void check(const char* function, const Problem& problem) const;
   void add_scores(const Tile<A>& tile, A* s) const;
   void add_score_grads(const Tile<A>& tile, const A* d_s, const TileGrads<A>& grads) const;
-  Index param_size() const { return grad_size(key_) + grad_size(query_); }
-  void collect(Index batch, Index head, const A* d_params) const;
+  auto grad_block(Index, Index head) const {
+    return ParamBlock(slice(key_.grad, 0, head), slice(query_.grad, 0, head));
+  }
+  /// What the term is.
+  const RowsByIndexList<A>& rows_by_index() const { return terms_; }
   void borrows(MemoryList& to) const { to.param("Deberta.key", key_), to.param("Deberta.query", query_); }
   Index scratch_size(Index rows, Index cols) const;
 
  private:
-  struct Side;
-  static Index grad_size(const Param<A, 3>& table) {
-    return table.grad.data == nullptr ? 0 : table.grad.shape[1] * table.grad.shape[2];
-  }
-  /// The row of a table at x = m − n.
-  Index row(Index x) const;
-  std::array<Side, 2> sides(const Tile<A>& tile, const TileGrads<A>& grads) const;
-
   Deberta deberta_;
-  std::vector<Index> from_;  ///< from_[i]: the least |x| whose bucket is mid + 1 + i or more
+  /// The least |x| whose bucket is mid + 1 + i or more; shared by copies, whose terms refer to it.
+  std::shared_ptr<const std::vector<Index>> from_;
   Param<A, 3> key_, query_;
+  RowsByIndexList<A> terms_;
 };
 
 }  // namespace bearing

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <bearing/export.hpp>
+#include <bearing/param_block.hpp>
 #include <bearing/term.hpp>
 
 // A bias that someone else computed, or learns entry by entry: s_ij ← s_ij + bias[b, h, i, j].
@@ -22,8 +23,7 @@ class BEARING_EXPORT DenseBias {
   void check(const char* function, const Problem& problem) const;
   void add_scores(const Tile<A>& tile, A* s) const;
   void add_score_grads(const Tile<A>& tile, const A* d_s, const TileGrads<A>& grads) const;
-  Index param_size() const { return bias_.grad.data == nullptr ? 0 : bias_.value.shape[2] * bias_.value.shape[3]; }
-  void collect(Index batch, Index head, const A* d_params) const;
+  auto grad_block(Index batch, Index head) const { return ParamBlock(slice(slice(bias_.grad, 0, batch), 0, head)); }
   void borrows(MemoryList& to) const { to.param("DenseBias.bias", bias_); }
 
  private:

@@ -2,6 +2,7 @@
 
 #include <bearing/encodings/rope.hpp>
 #include <bearing/export.hpp>
+#include <bearing/param_block.hpp>
 #include <bearing/term.hpp>
 #include <vector>
 
@@ -46,8 +47,9 @@ class BEARING_EXPORT FopeRows {
   Index turn_scratch(Index) const { return 2 * kept() + 2 * mixed(); }
   void turn(const RowTile& tile, const A* x, A* y) const;
   void turn_grads(const RowTile& tile, const A* x, const A* d_y, A* d_x, A* d_params) const;
-  Index param_size() const;
-  void collect(Index batch, Index head, const A* d_params) const;
+  auto grad_block(Index, Index head) const {
+    return ParamBlock(slice(cos_.grad, 0, head / group_), slice(sin_.grad, 0, head / group_));
+  }
   void borrows(MemoryList& to) const { to.param("Fope.cos", cos_), to.param("Fope.sin", sin_); }
 
  private:

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <bearing/export.hpp>
+#include <bearing/param_block.hpp>
 #include <bearing/term.hpp>
 
 // KERPLE, kernelised relative positions (Chi, Fan, Ramadge, Rudnicky 2022, arXiv 2205.09921): a score loses by a
@@ -42,8 +43,7 @@ class BEARING_EXPORT KerpleBias {
   void check(const char* function, const Problem& problem) const;
   void bias(Index head, Index n, const double* distance, A* b) const;
   void bias_grads(Index head, Index n, const double* distance, const A* d_b, A* d_params) const;
-  Index param_size() const { return r1_.grad.data == nullptr && r2_.grad.data == nullptr ? 0 : 2; }
-  void collect(Index batch, Index head, const A* d_params) const;
+  auto grad_block(Index, Index head) const { return ParamBlock(slice(r1_.grad, 0, head), slice(r2_.grad, 0, head)); }
   void borrows(MemoryList& to) const { to.param("Kerple.r1", r1_), to.param("Kerple.r2", r2_); }
 
  private:

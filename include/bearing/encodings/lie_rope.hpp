@@ -1,6 +1,7 @@
 #pragma once
 
 #include <bearing/export.hpp>
+#include <bearing/param_block.hpp>
 #include <bearing/term.hpp>
 
 // LieRE (Ostmeier et al. 2024, "LieRE: Lie rotational positional encodings", arXiv 2406.10322): a token's position
@@ -40,8 +41,7 @@ class BEARING_EXPORT LieRopeRows {
   Index turn_scratch(Index) const { return 6 * lie_.block * lie_.block + lie_.block; }
   void turn(const RowTile& tile, const A* x, A* y) const;
   void turn_grads(const RowTile& tile, const A* x, const A* d_y, A* d_x, A* d_params) const;
-  Index param_size() const { return generators_.grad.data == nullptr ? 0 : lie_.axes * blocks() * triangle(); }
-  void collect(Index batch, Index head, const A* d_params) const;
+  auto grad_block(Index, Index head) const { return ParamBlock(slice(generators_.grad, 0, head / group_)); }
   void borrows(MemoryList& to) const { to.param("LieRope.generators", generators_); }
 
  private:

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <bearing/export.hpp>
+#include <bearing/param_block.hpp>
 #include <bearing/term.hpp>
 #include <vector>
 
@@ -37,12 +38,12 @@ class BEARING_EXPORT PopeRows {
   PopeRows(const Pope& pope, Param<A, 2> offsets, Index group = 1);
 
   Index out_dim(Index dim) const { return 2 * dim; }
+  Index turn_scratch(Index dim) const { return 2 * dim; }
   void check(const char* function, const Problem& problem) const;
   void turn(const RowTile& tile, const A* x, A* y) const;
   /// d softplus(x) = logistic(x); dδ_c is the torque of d_y on y.
   void turn_grads(const RowTile& tile, const A* x, const A* d_y, A* d_x, A* d_params) const;
-  Index param_size() const { return offsets_.grad.data == nullptr ? 0 : pope_.head_dim; }
-  void collect(Index batch, Index head, const A* d_params) const;
+  auto grad_block(Index, Index head) const { return ParamBlock(slice(offsets_.grad, 0, head / group_)); }
   void borrows(MemoryList& to) const { to.param("Pope.offsets", offsets_); }
 
  private:

@@ -2,6 +2,7 @@
 
 #include <bearing/encodings/rope.hpp>
 #include <bearing/export.hpp>
+#include <bearing/param_block.hpp>
 #include <bearing/term.hpp>
 #include <vector>
 
@@ -46,8 +47,7 @@ class BEARING_EXPORT RopeMixedRows {
   void turn(const RowTile& tile, const A* x, A* y) const;
   /// ∂y/∂φ is y turned by a right angle; df[axis] = Σ p_axis dφ; d_x = R(φ)ᵀ d_y.
   void turn_grads(const RowTile& tile, const A* x, const A* d_y, A* d_x, A* d_params) const;
-  Index param_size() const { return frequencies_.grad.data == nullptr ? 0 : mixed_.axes * pairs(); }
-  void collect(Index batch, Index head, const A* d_params) const;
+  auto grad_block(Index, Index head) const { return ParamBlock(slice(frequencies_.grad, 1, head / group_)); }
   void borrows(MemoryList& to) const { to.param("RopeMixed.frequencies", frequencies_); }
 
  private:

@@ -22,6 +22,7 @@ class BEARING_EXPORT RotaryRows {
 
   /// Throws what rotate() throws for these positions and this dimension.
   void check(const char* function, const Problem& problem) const;
+  Index turn_scratch(Index dim) const;
   void turn(const RowTile& tile, const A* x, A* y) const;
   /// d_x = a·R(pθ)ᵀ d_y. The table's own parameters have their gradients in rope_gradients.hpp.
   void turn_grads(const RowTile& tile, const A* x, const A* d_y, A* d_x, A* d_params) const;
@@ -40,6 +41,7 @@ class BEARING_EXPORT XposRows {
   explicit XposRows(XposTable<A>&&) = delete;
 
   void check(const char* function, const Problem& problem) const;
+  Index turn_scratch(Index dim) const { return q_.turn_scratch(dim); }
   void turn(const RowTile& tile, const A* x, A* y) const { of(tile.side).turn(tile, x, y); }
   void turn_grads(const RowTile& tile, const A* x, const A* d_y, A* d_x, A* d_params) const {
     of(tile.side).turn_grads(tile, x, d_y, d_x, d_params);

@@ -1,7 +1,7 @@
 #pragma once
 
 #include <bearing/export.hpp>
-#include <bearing/term.hpp>
+#include <bearing/rows_by_index.hpp>
 
 // Decomposed relative position embeddings (MViTv2: Li et al. 2022, arXiv 2112.01526, §4.1; used by ViTDet and Segment
 // Anything): a displacement's vector is the sum of one for its height and one for its width, and meets the query,
@@ -32,15 +32,15 @@ class BEARING_EXPORT SamTerm {
   void add_scores(const Tile<A>& tile, A* s) const;
   void add_score_grads(const Tile<A>& tile, const A* d_s, const TileGrads<A>& grads) const;
   Index scratch_size(Index rows, Index cols) const;
-  Index param_size() const;
-  void collect(Index batch, Index head, const A* d_params) const;
+  auto grad_block(Index, Index) const { return ParamBlock(height_.grad, width_.grad); }
+  /// What the term is.
+  const RowsByIndexList<A>& rows_by_index() const { return terms_; }
   void borrows(MemoryList& to) const { to.param("Sam.height_table", height_), to.param("Sam.width_table", width_); }
 
  private:
-  Index table_rows() const { return 2 * spec_.height - 1 + 2 * spec_.width - 1; }
-
   Sam spec_;
   Param<A, 2> height_, width_;
+  RowsByIndexList<A> terms_;
 };
 
 }  // namespace bearing

@@ -1,7 +1,7 @@
 #pragma once
 
 #include <bearing/export.hpp>
-#include <bearing/term.hpp>
+#include <bearing/rows_by_index.hpp>
 
 // Relative position representations (Shaw, Uszkoreit, Vaswani 2018, arXiv 1803.02155, equations 3 and 4): a learned
 // vector for each distance is added to the key, another to the value, after their projections,
@@ -12,14 +12,23 @@
 // query, row clip for the query's own place, row 2·clip for keys `clip` or more after it. The paper lets heads share
 // the tables. BERT's `relative_key`, which counts the other way, is in bert_relative.hpp.
 
+// VITS has the same tables and no vectors outside the window: `outside` says so.
+
 namespace bearing {
 
+/// What distances beyond ±clip have.
+enum class ShawOutside {
+  clip,  ///< the first and the last row, as in the paper
+  zero,  ///< nothing: the term ends at the window, as in VITS
+};
+
 struct Shaw {
-  Index clip = 16;  ///< the paper's k: farther distances share the last row
+  Index clip = 16;  ///< the paper's k; VITS's window_size
+  ShawOutside outside = ShawOutside::clip;
 
   /// Of a table, 2·clip + 1. Throws RangeError for a clip below 0 or past 2^31.
   BEARING_EXPORT Index rows() const;
-  /// The row of a distance, key minus query. Throws as rows().
+  /// The row of a distance, key minus query; −1 outside the window, where that is zero. Throws as rows().
   BEARING_EXPORT Index row(Index distance) const;
   bool operator==(const Shaw&) const = default;
 };
@@ -47,14 +56,19 @@ class BEARING_EXPORT ShawTerm {
   void add_values(const Tile<A>& tile, const A* p, Index value_dim, A* o, Index o_stride) const;
   void add_value_grads(const Tile<A>& tile, const A* p, Index value_dim, const A* d_o, Index d_o_stride, A* d_p,
                        const TileGrads<A>& grads) const;
-  Index param_size() const;
-  void collect(Index batch, Index head, const A* d_params) const;
+  auto grad_block(Index, Index head) const {
+    return ParamBlock(slice(key_.grad, 0, head), slice(value_.grad, 0, head));
+  }
+  /// What the terms are, of scores and of values.
+  const RowsByIndexList<A>& rows_by_index() const { return scores_; }
+  const RowsByIndexList<A>& values_by_index() const { return values_; }
   void borrows(MemoryList& to) const { to.param("Shaw.key", key_), to.param("Shaw.value", value_); }
   Index scratch_size(Index rows, Index cols) const;
 
  private:
-  Index clip_;
+  Shaw shaw_;
   Param<A, 3> key_, value_;
+  RowsByIndexList<A> scores_, values_;
 };
 
 }  // namespace bearing

@@ -81,8 +81,7 @@ class BEARING_EXPORT SinusoidalInputs {
   void inputs(const RowTile& tile, A* p) const;
   /// dscale = Σ dx·p/scale,  dω_i = Σ_p p·(d_sin·cos pω_i − d_cos·sin pω_i), scaled
   void input_grads(const RowTile& tile, const A* d_p, A* d_params) const;
-  Index param_size() const;
-  void collect(Index batch, Index head, const A* d_params) const;
+  auto grad_block(Index, Index) const { return ParamBlock(learned_.scale.grad, learned_.frequencies.grad); }
   void borrows(MemoryList& to) const {
     to.param("Sinusoidal.scale", learned_.scale), to.param("Sinusoidal.frequencies", learned_.frequencies);
   }

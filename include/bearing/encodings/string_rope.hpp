@@ -2,6 +2,7 @@
 
 #include <bearing/encodings/rope_mixed.hpp>
 #include <bearing/export.hpp>
+#include <bearing/param_block.hpp>
 #include <bearing/term.hpp>
 #include <vector>
 
@@ -75,8 +76,7 @@ class BEARING_EXPORT CirculantStringRows {
   Index turn_scratch(Index) const { return 2 * string_.axes * pairs() + 2 * string_.head_dim; }
   void turn(const RowTile& tile, const A* x, A* y) const;
   void turn_grads(const RowTile& tile, const A* x, const A* d_y, A* d_x, A* d_params) const;
-  Index param_size() const { return c_.grad.data == nullptr ? 0 : string_.axes * string_.head_dim; }
-  void collect(Index batch, Index head, const A* d_params) const;
+  auto grad_block(Index, Index head) const { return ParamBlock(slice(c_.grad, 1, head / group_)); }
   void borrows(MemoryList& to) const { to.param("CirculantString.c", c_); }
 
  private:
@@ -84,6 +84,10 @@ class BEARING_EXPORT CirculantStringRows {
   /// cos or sin of 2πk/head_dim for any k ≥ 0
   double wave(const std::vector<double>& of, Index k) const {
     return of[static_cast<std::size_t>(k % string_.head_dim)];
+  }
+  /// at + step on the circle of head_dim places, both below head_dim: a division would cost more than the rest
+  Index after(Index at, Index step) const {
+    return at + step < string_.head_dim ? at + step : at + step - string_.head_dim;
   }
   double phase(const RowTile& tile, Index row, const double* omega) const;
   void find_frequencies(Index head, double* omega) const;  ///< [axes, pairs]

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <bearing/export.hpp>
+#include <bearing/param_block.hpp>
 #include <bearing/term.hpp>
 
 // Swin's relative position bias (Liu et al. 2021, arXiv 2103.14030, eq. 4): inside a window of height × width tokens
@@ -52,8 +53,7 @@ class BEARING_EXPORT SwinBias {
   void check(const char* function, const Problem& problem) const;
   void add_scores(const Tile<A>& tile, A* s) const;
   void add_score_grads(const Tile<A>& tile, const A* d_s, const TileGrads<A>& grads) const;
-  Index param_size() const { return table_.grad.data == nullptr ? 0 : spec_.rows(); }
-  void collect(Index batch, Index head, const A* d_params) const;
+  auto grad_block(Index, Index head) const { return ParamBlock(slice(table_.grad, 1, head)); }
   void borrows(MemoryList& to) const { to.param("Swin.table", table_); }
 
  private:

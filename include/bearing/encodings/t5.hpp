@@ -1,6 +1,7 @@
 #pragma once
 
 #include <bearing/export.hpp>
+#include <bearing/param_block.hpp>
 #include <bearing/term.hpp>
 #include <vector>
 
@@ -50,11 +51,11 @@ BEARING_EXPORT Index t5_bucket(const T5& t5, Index distance);
 /// The buckets of a spec, with the thresholds found once. Errors as t5_thresholds().
 class BEARING_EXPORT T5Buckets {
  public:
-  explicit T5Buckets(const T5& t5) : spec_(t5), thresholds_(t5_thresholds(t5)) {}
+  explicit T5Buckets(const T5& t5);
   T5Buckets(const T5Buckets&) = default;  // moving copies: what was moved from still serves
   T5Buckets& operator=(const T5Buckets&) = default;
 
-  Index operator()(Index distance) const { return interval(distance).bucket; }
+  Index operator()(Index distance) const;
 
   /// A bucket and the distances around `distance` that share it: all of first … last.
   struct Interval {
@@ -68,6 +69,7 @@ class BEARING_EXPORT T5Buckets {
  private:
   T5 spec_;
   std::vector<Index> thresholds_;
+  std::vector<Index> near_;  ///< the buckets of |distance| 0, 1, …, looked up rather than searched
 };
 
 /// T5's bias, for whole positions. Used with positions that are not whole it throws RangeError, with a table that does
@@ -83,8 +85,7 @@ class BEARING_EXPORT T5Bias {
   void check(const char* function, const Problem& problem) const;
   void bias(Index head, Index n, const double* distance, A* b) const;
   void bias_grads(Index head, Index n, const double* distance, const A* d_b, A* d_params) const;
-  Index param_size() const { return table_.grad.data == nullptr ? 0 : buckets_.spec().buckets; }
-  void collect(Index batch, Index head, const A* d_params) const;
+  auto grad_block(Index, Index head) const { return ParamBlock(slice(table_.grad, 1, head)); }
   void borrows(MemoryList& to) const { to.param("T5.table", table_); }
 
  private:

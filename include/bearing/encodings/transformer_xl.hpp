@@ -1,7 +1,7 @@
 #pragma once
 
 #include <bearing/export.hpp>
-#include <bearing/term.hpp>
+#include <bearing/rows_by_index.hpp>
 
 // Transformer-XL's relative encoding (Dai, Yang, Yang, Carbonell, Le, Salakhutdinov 2019, arXiv 1901.02860, §3.3):
 //
@@ -43,8 +43,11 @@ class BEARING_EXPORT TransformerXLTerm {
   void check(const char* function, const Problem& problem) const;
   void add_scores(const Tile<A>& tile, A* s) const;
   void add_score_grads(const Tile<A>& tile, const A* d_s, const TileGrads<A>& grads) const;
-  Index param_size() const;
-  void collect(Index batch, Index head, const A* d_params) const;
+  auto grad_block(Index, Index head) const {
+    return ParamBlock(slice(r_.grad, 0, head), slice(u_.grad, 0, head), slice(v_.grad, 0, head));
+  }
+  /// What the term is.
+  const RowsByIndexList<A>& rows_by_index() const { return terms_; }
   void borrows(MemoryList& to) const {
     to.param("TransformerXL.r", r_), to.param("TransformerXL.u", u_), to.param("TransformerXL.v", v_);
   }
@@ -54,6 +57,7 @@ class BEARING_EXPORT TransformerXLTerm {
   TransformerXL xl_;
   Param<A, 3> r_;
   Param<A, 2> u_, v_;
+  RowsByIndexList<A> terms_;
 };
 
 /// Writes r [heads, offsets, dim], row o for the offset first_offset + o (clamped): the sinusoids [sin | cos] of that

@@ -2,6 +2,7 @@
 
 #include <bearing/encodings/t5.hpp>
 #include <bearing/export.hpp>
+#include <bearing/param_block.hpp>
 #include <bearing/term.hpp>
 #include <optional>
 
@@ -64,8 +65,9 @@ class BEARING_EXPORT TupeBias {
   void check(const char* function, const Problem& problem) const;
   void add_scores(const Tile<A>& tile, A* s) const;
   void add_score_grads(const Tile<A>& tile, const A* d_s, const TileGrads<A>& grads) const;
-  Index param_size() const;
-  void collect(Index batch, Index head, const A* d_params) const;
+  auto grad_block(Index, Index head) const {
+    return ParamBlock(slice(query_.grad, 0, head), slice(key_.grad, 0, head), slice(bias_.grad, 1, head));
+  }
   void borrows(MemoryList& to) const {
     to.param("Tupe.query", query_), to.param("Tupe.key", key_), to.param("Tupe.bias", bias_);
   }

@@ -44,8 +44,11 @@ class BEARING_EXPORT XlnetSegmentTerm {
   void check(const char* function, const Problem& problem) const;
   void add_scores(const Tile<A>& tile, A* s) const;
   void add_score_grads(const Tile<A>& tile, const A* d_s, const TileGrads<A>& grads) const;
-  Index param_size() const;
-  void collect(Index batch, Index head, const A* d_params) const;
+  auto grad_block(Index, Index head) const {
+    return ParamBlock(slice(seg_embed_.grad, 1, head), slice(r_s_.grad, 0, head));
+  }
+  /// What the term is.
+  const RowsByIndexList<A>& rows_by_index() const { return terms_; }
   void borrows(MemoryList& to) const {
     to.param("XlnetSegment.seg_embed", seg_embed_), to.param("XlnetSegment.r_s", r_s_);
     to.reads("XlnetSegment.q_segments", q_segments_), to.reads("XlnetSegment.k_segments", k_segments_);
@@ -53,12 +56,10 @@ class BEARING_EXPORT XlnetSegmentTerm {
   Index scratch_size(Index rows, Index cols) const;
 
  private:
-  template <class Each>
-  void over_rows(const Tile<A>& tile, const Each& each) const;
-
   Param<A, 3> seg_embed_;
   Param<A, 2> r_s_;
   View<const Index, 2> q_segments_, k_segments_;
+  RowsByIndexList<A> terms_;
 };
 
 }  // namespace bearing

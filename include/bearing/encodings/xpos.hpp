@@ -19,6 +19,7 @@ struct Xpos {
   double scale_base = 512;
   double gamma = 0.4;
   double centre = 0;  ///< tokens
+  bool operator==(const Xpos&) const = default;
 };
 
 /// cos and sin with the decay multiplied in, one table for queries and one for keys. Use them with rotate() and

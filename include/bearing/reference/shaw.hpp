@@ -4,7 +4,8 @@
 
 namespace bearing::reference {
 
-/// What Shaw's keys add to head h's score of a query q at m and a key at n: scale · q · key[ρ], ρ = clip(n − m) + clip.
+/// What Shaw's keys add to head h's score of a query q at m and a key at n: scale · q · key[ρ], ρ = clip(n − m) + clip;
+/// nothing outside the window where the spec says so.
 /// Tables are [heads or 1, 2·clip + 1, dim].
 BEARING_EXPORT double shaw_score(const Shaw& shaw, View<const double, 3> key, Index h, double m, double n,
                                  View<const double, 1> q, double scale);

@@ -1,0 +1,202 @@
+#include "attention/shared/visibility.hpp"
+
+#include <algorithm>
+#include <limits>
+
+namespace bearing {
+
+namespace {
+
+/// The first of [first, end) for which `past` holds; it holds for all after it.
+template <class Past>
+Index first_where(Index first, Index end, const Past& past) {
+  while (first < end) {
+    const Index middle = first + (end - first) / 2;
+    if (past(middle)) {
+      end = middle;
+    } else {
+      first = middle + 1;
+    }
+  }
+  return first;
+}
+
+bool rises(const Positions& at, Index b, Index first, Index end) {
+  if (at.is_offset()) return true;
+  for (Index j = first + 1; j < end; ++j) {
+    if (at.real(0, b, j) < at.real(0, b, j - 1)) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+template <class A>
+Visibility::Visibility(const Problem& problem, const AttentionOptions<A>& options)
+    : mask_(options.mask),
+      window_(options.window),
+      q_len_(problem.q_len),
+      k_len_(problem.k_len),
+      q_positions_(problem.q_positions),
+      k_positions_(problem.k_positions),
+      k_lengths_(options.k_lengths),
+      q_starts_(options.q_starts),
+      k_starts_(options.k_starts),
+      key_mask_(options.key_mask),
+      visible_(options.visible),
+      everywhere_(options.visible.data != nullptr),
+      sequences_(static_cast<std::size_t>(problem.batch)) {
+  find_runs(problem.batch);
+  for (Index b = 0; b < problem.batch; ++b) {
+    sequences_[static_cast<std::size_t>(b)].conceals = holes(b) || !shows_all(b);
+  }
+}
+
+/// Whether the first and the last query show that all keys are seen: for sure where there is no mask, or a causal one;
+/// with a window, where runs of keys move on by one from query to query.
+bool Visibility::shows_all(Index b) const {
+  if (q_len_ == 0) return existing(b) == 0;
+  const Columns first = of(b, 0), last = of(b, q_len_ - 1);
+  if (last.first <= 0 && last.end >= existing(b)) return true;
+  const bool steady = q_starts_.data == nullptr && !first.empty() && !last.empty() &&
+                      (!by_position() || (q_positions_->is_offset() && k_positions_->is_offset()));
+  return steady && first.first <= 0 && last.end >= existing(b);
+}
+
+void Visibility::find_runs(Index batch) {
+  const bool positions_count = by_position() && (mask_ == Mask::causal || window_.before >= 0 || window_.after >= 0);
+  for (Index b = 0; b < batch; ++b) {
+    Sequence& sequence = sequences_[static_cast<std::size_t>(b)];
+    sequence.keys = {0, k_lengths_.data == nullptr ? k_len_ : k_lengths_(b)};
+    if (key_mask_.data != nullptr) {
+      Columns& keys = sequence.keys;
+      while (!keys.empty() && !key_mask_(b, keys.first)) ++keys.first;
+      while (!keys.empty() && !key_mask_(b, keys.end - 1)) --keys.end;
+      for (Index j = keys.first; j < keys.end; ++j) sequence.holes = sequence.holes || !key_mask_(b, j);
+    }
+    if (!positions_count) continue;
+    if (k_starts_.data == nullptr) {
+      sequence.rising = rises(*k_positions_, b, sequence.keys.first, sequence.keys.end);
+    } else {
+      for (Index s = 0; s + 1 < k_starts_.shape[0]; ++s) {
+        sequence.rising = sequence.rising && rises(*k_positions_, b, k_starts_(s), k_starts_(s + 1));
+      }
+    }
+    sequence.holes = sequence.holes || !sequence.rising;
+  }
+}
+
+Visibility::Pack Visibility::pack_of(Index i) const {
+  if (q_starts_.data == nullptr) return {0, q_len_, 0, k_len_};
+  const Index s = first_where(1, q_starts_.shape[0] - 1, [&](Index n) { return q_starts_(n) > i; }) - 1;
+  return {q_starts_(s), q_starts_(s + 1), k_starts_(s), k_starts_(s + 1)};
+}
+
+Columns Visibility::pack_keys(Index b, const Pack& pack) const {
+  const Columns keys = sequences_[static_cast<std::size_t>(b)].keys;
+  return {std::max(keys.first, pack.k_first), std::min(keys.end, pack.k_end)};
+}
+
+Index Visibility::own_column(Index b, Index i, const Pack& pack) const {
+  if (mask_ == Mask::causal_top_left) return i - pack.q_first + pack.k_first;
+  const Index existing = k_lengths_.data == nullptr ? k_len_ : k_lengths_(b);
+  return i - pack.q_end + std::max(pack.k_first, std::min(pack.k_end, existing));
+}
+
+Columns Visibility::by_position(Index b, Index i, Columns keys) const {
+  const double m = q_positions_->real(0, b, i);
+  const auto key = [&](Index j) { return k_positions_->real(0, b, j); };
+  const double after = mask_ == Mask::causal ? 0 : static_cast<double>(window_.after);
+  if (window_.before >= 0) {
+    const double least = m - static_cast<double>(window_.before);
+    keys.first = first_where(keys.first, keys.end, [&](Index j) { return key(j) >= least; });
+  }
+  if (mask_ == Mask::causal || window_.after >= 0) {
+    keys.end = first_where(keys.first, keys.end, [&](Index j) { return key(j) > m + after; });
+  }
+  return keys;
+}
+
+Columns Visibility::of(Index b, Index i) const {
+  const Pack pack = pack_of(i);
+  Columns keys = pack_keys(b, pack);
+  if (by_position()) {
+    return sequences_[static_cast<std::size_t>(b)].rising && !keys.empty() ? by_position(b, i, keys) : keys;
+  }
+  const Index own = own_column(b, i, pack);
+  if (window_.before >= 0) keys.first = std::max(keys.first, own - std::min(window_.before, k_len_ + q_len_));
+  keys.end = std::min(keys.end, own + 1);  // window_.after adds nothing to a causal mask
+  return keys;
+}
+
+bool Visibility::sees(Index b, Index h, Index i, Index j) const {
+  const Columns keys = of(b, i);
+  return j >= keys.first && j < keys.end && shown(b, h, i, j);
+}
+
+bool Visibility::shown(Index b, Index h, Index i, Index j) const {
+  if (key_mask_.data != nullptr && !key_mask_(b, j)) return false;
+  if (visible_.data != nullptr && !visible_(b, h, i, j)) return false;
+  if (by_position() && !sequences_[static_cast<std::size_t>(b)].rising) return !by_position(b, i, {j, j + 1}).empty();
+  return true;
+}
+
+bool Visibility::anything(Index b, Index h, Index row, Index rows, Columns cols) const {
+  for (Index i = row; i < row + rows; ++i) {
+    const Columns keys = of(b, i);
+    for (Index j = std::max(cols.first, keys.first); j < std::min(cols.end, keys.end); ++j) {
+      if (shown(b, h, i, j)) return true;
+    }
+  }
+  return false;
+}
+
+bool Visibility::conceals() const {
+  return std::any_of(sequences_.begin(), sequences_.end(), [](const Sequence& s) { return s.conceals; });
+}
+
+void Visibility::mark_seen(Index b, Index h, Index heads, char* seen) const {
+  std::fill_n(seen, k_len_, char{0});
+  const bool pairs = everywhere_ || !sequences_[static_cast<std::size_t>(b)].rising;
+  for (Index i = 0; i < q_len_; ++i) {
+    const Columns keys = of(b, i);
+    if (!pairs && !keys.empty()) std::fill(seen + keys.first, seen + keys.end, char{1});
+    for (Index head = h; pairs && head < h + (everywhere_ ? heads : 1); ++head) {
+      for (Index j = keys.first; j < keys.end; ++j) {
+        if (seen[j] == 0) seen[j] = shown(b, head, i, j) ? 1 : 0;
+      }
+    }
+  }
+  for (Index j = 0; key_mask_.data != nullptr && j < k_len_; ++j) {
+    if (!key_mask_(b, j)) seen[j] = 0;
+  }
+}
+
+void Visibility::mark_tile(Index b, Index h, Index row, Index rows, Columns cols, char* seen) const {
+  for (Index i = row; i < row + rows; ++i) {
+    const Columns keys = of(b, i);
+    for (Index j = cols.first; j < cols.end; ++j) {
+      *seen++ = j >= keys.first && j < keys.end && (!holes(b) || shown(b, h, i, j)) ? 1 : 0;
+    }
+  }
+}
+
+template <class A>
+void Visibility::hide(Index b, Index h, Index row, Index rows, Columns cols, A* s, Index stride) const {
+  for (Index i = 0; i < rows; ++i) {
+    const Columns keys = of(b, row + i);
+    for (Index j = cols.first; j < cols.end; ++j) {
+      const bool seen = j >= keys.first && j < keys.end && shown(b, h, row + i, j);
+      if (!seen) s[i * stride + j - cols.first] = -std::numeric_limits<A>::infinity();
+    }
+  }
+}
+
+#define BEARING_INSTANTIATE(A)                                                 \
+  template Visibility::Visibility(const Problem&, const AttentionOptions<A>&); \
+  template void Visibility::hide(Index, Index, Index, Index, Columns, A*, Index) const;
+BEARING_INSTANTIATE(float)
+BEARING_INSTANTIATE(double)
+#undef BEARING_INSTANTIATE
+
+}  // namespace bearing

@@ -1,0 +1,444 @@
+#pragma once
+
+#include <bearing/catalog.hpp>
+#include <bearing/description.hpp>
+#include <tuple>
+#include <utility>
+
+#include "describe/rules.hpp"
+#include "describe/values.hpp"
+#include "describe/words.hpp"
+#include "inspect/example.hpp"
+
+// What an encoding's source says of it. One function for each page of docs/encodings/, which registry.cc calls:
+//
+//     void describe_kerple(Describer& to) {
+//       to.record("Kerple", Kerple{KerpleForm::logarithmic}, "KERPLE, …").member("form", &Kerple::form, "The kernel.");
+//       to.encoding<Kerple, 1, 1>("KerpleBias", "KERPLE as a bias by distance …",
+//                                 {Parameter("r1", {"heads"}, "…").starts(…).drawn(…), …}, make_with_spec<KerpleBias>)
+//           .form(Form::distance)
+//           .called("kerple_log", "KERPLE, logarithmic", "…", [](const auto&) { return Kerple{…}; });
+//     }
+
+namespace bearing {
+
+using describe::constant, describe::glorot, describe::normal, describe::positive, describe::truncated_normal,
+    describe::uniform, describe::ValueOf;
+
+/// The spec of an encoding that has none, the settings of one without any.
+struct NoSpec {};
+struct NoSettings {};
+
+// Extents: by name ("heads", a size of the call, or a member of the spec), or by name and a function of the spec.
+
+struct NamedExtent : Extent {
+  NamedExtent(const char* called) : Extent(named(called)) {}
+  template <class S>
+  NamedExtent(const char* called, Index (S::*f)() const)
+      : NamedExtent(called, [f](const Record& spec, const Sizes&) { return (spec.as<S>()->*f)(); }) {}
+  /// f(const Record& spec, const Sizes&) → Index.
+  template <class F>
+  requires std::is_class_v<F> NamedExtent(const char* called, F f) : Extent{called, std::move(f)} {}
+
+  NamedExtent(const char* called, Index (*f)(const Record&, const Sizes&)) : Extent{called, f} {}
+
+  static Extent named(const char* called);
+};
+/// 1 will do for all of them.
+inline NamedExtent or_one(NamedExtent extent) {
+  extent.or_one = true;
+  return extent;
+}
+/// A size that the caller chooses.
+inline NamedExtent any(const char* name) {
+  return {name, [](const Record&, const Sizes&) { return Extent::any; }};
+}
+
+struct Parameter : ParameterInfo {
+  Parameter(const char* called, std::vector<NamedExtent> axes, const char* about) {
+    name = called, text = about;
+    for (NamedExtent& axis : axes) extents.push_back(std::move(axis));
+  }
+  Parameter& starts(Rule rule) { return start = std::move(rule), *this; }
+  Parameter& draws(Rule rule) { return drawn = std::move(rule), *this; }
+  Parameter& may_be_left_out() { return optional = true, *this; }
+  /// Only specs of which it is true have it: f(const Record&).
+  template <class F>
+  Parameter& only_if(F f) {
+    wanted = f;
+    return may_be_left_out();
+  }
+  /// Whole numbers, which the caller gives.
+  Parameter& of_indices() { return indices = true, learned = false, *this; }
+  /// The model computes it for each call.
+  Parameter& computed() { return learned = false, *this; }
+  Parameter& truth_goes_to(const char* what) { return for_truth = what, *this; }
+};
+
+/// An argument of a described function.
+struct Argument {
+  std::string name;
+  std::optional<Value> otherwise = {};
+  bool by_name = false;
+
+  Argument(const char* called) : name(called) {}
+  template <class T>
+  Argument(const char* called, T value) : name(called), otherwise(ValueOf<T>::to(value)) {}
+  Argument& named() { return by_name = true, *this; }
+};
+
+namespace describe {
+
+template <class F>
+struct Signature : Signature<decltype(&F::operator())> {};
+template <class R, class... T>
+struct Signature<R (*)(T...)> {
+  using Result = R;
+  using Arguments = std::tuple<std::remove_cvref_t<T>...>;
+};
+template <class C, class R, class... T>
+struct Signature<R (C::*)(T...) const> : Signature<R (*)(T...)> {};
+
+template <class F>
+FunctionInfo function_info(const char* name, F f, std::vector<Argument> arguments, const char* text,
+                           std::string result) {
+  using Types = typename Signature<F>::Arguments;
+  using R = std::remove_cvref_t<typename Signature<F>::Result>;
+  FunctionInfo info{name, text, {}, ValueOf<R>::type(), std::move(result), {}};
+  [&]<std::size_t... I>(std::index_sequence<I...>) {
+    (info.arguments.push_back({arguments[I].name, ValueOf<std::tuple_element_t<I, Types>>::type(),
+                               arguments[I].otherwise, arguments[I].by_name}),
+     ...);
+    info.call = [f](const Values& values) -> Value {
+      return ValueOf<R>::to(f(ValueOf<std::tuple_element_t<I, Types>>::from(values[I])...));
+    };
+  }
+  (std::make_index_sequence<std::tuple_size_v<Types>>());
+  return info;
+}
+
+/// A parameter's memory as the encoding's constructor takes it.
+template <class P>
+struct FromMemory;
+template <class A, int Rank>
+struct FromMemory<Param<A, Rank>> {
+  static Param<A, Rank> of(const ParameterMemory& memory) {
+    Param<A, Rank> out;
+    if (memory.value == nullptr) return out;
+    const std::size_t missing = static_cast<std::size_t>(Rank) - memory.shape.size();
+    out.value.data = static_cast<const A*>(memory.value);
+    out.value.shape.fill(1);
+    std::copy(memory.shape.begin(), memory.shape.end(), out.value.shape.begin() + missing);
+    std::copy(memory.stride.begin(), memory.stride.end(), out.value.stride.begin() + missing);
+    if (memory.grad == nullptr) return out;
+    out.grad = {static_cast<A*>(memory.grad), out.value.shape, {}};
+    Index step = 1;
+    for (std::size_t axis = Rank; axis-- > 0; step *= out.grad.shape[axis]) out.grad.stride[axis] = step;
+    return out;
+  }
+};
+template <std::integral I, int Rank>
+struct FromMemory<View<const I, Rank>> {
+  static View<const I, Rank> of(const ParameterMemory& memory) { return FromMemory<Param<I, Rank>>::of(memory).value; }
+};
+/// Ranks in encoding<…>: n > 0 numbers of n axes, n < 0 whole numbers of −n axes.
+template <class A, int Rank>
+struct GivenOf : std::type_identity<Param<A, Rank>> {};
+template <class A, int Rank>
+requires(Rank<0 && Rank> - 100) struct GivenOf<A, Rank> : std::type_identity<View<const Index, -Rank>> {
+};
+template <class A, int Rank>
+using Given = typename GivenOf<A, Rank>::type;
+
+template <class A, class E>
+Made<A> made_of(E encoding) {
+  const auto kept = std::make_shared<const E>(std::move(encoding));
+  Made<A> out{kept, {}, {}, {}};
+  if constexpr (ScoreTerm<E, A> || ValueTerm<E, A> || RowTerm<E, A>) out.term = erase<A>(*kept);
+  if constexpr (InputTerm<E, A>) out.input.emplace(*kept);
+  if constexpr (RowTerm<E, A>) out.rows.emplace(*kept);
+  return out;
+}
+
+template <class T>
+inline constexpr bool is_optional = false;
+template <class T>
+inline constexpr bool is_optional<std::optional<T>> = true;
+
+/// The spec as a maker takes it.
+template <class Spec>
+Spec spec_from(const Record& record) {
+  if constexpr (std::is_same_v<Spec, NoSpec> || std::is_same_v<Spec, NoSettings>) {
+    return {};
+  } else if constexpr (is_optional<Spec>) {
+    return record ? Spec(ValueOf<typename Spec::value_type>::from(record)) : Spec();
+  } else {
+    return ValueOf<Spec>::from(record);
+  }
+}
+
+/// make(spec, settings, parameters…), without those that there are none of.
+template <class A, class Spec, class Settings, int... Ranks, class Make>
+auto call_maker(const Make& make, const Record& spec, const Record& settings, std::span<const ParameterMemory> memory) {
+  return [&]<std::size_t... P>(std::index_sequence<P...>) {
+    const auto with_parameters = [&](const auto&... first) {
+      return make.template operator()<A>(first..., FromMemory<Given<A, Ranks>>::of(memory[P])...);
+    };
+    constexpr bool has_spec = !std::is_same_v<Spec, NoSpec>, has_settings = !std::is_same_v<Settings, NoSettings>;
+    if constexpr (has_spec && has_settings)
+      return with_parameters(spec_from<Spec>(spec), spec_from<Settings>(settings));
+    else if constexpr (has_spec)
+      return with_parameters(spec_from<Spec>(spec));
+    else if constexpr (has_settings)
+      return with_parameters(spec_from<Settings>(settings));
+    else
+      return with_parameters();
+  }
+  (std::make_index_sequence<sizeof...(Ranks)>());
+}
+
+}  // namespace describe
+
+template <class S>
+class RecordDescriber {
+ public:
+  explicit RecordDescriber(RecordType& type) : type_(type) {}
+
+  template <class M>
+  RecordDescriber& member(const char* name, M S::*at, const char* text) {
+    MemberInfo info{name, text, ValueOf<M>::type(), describe::is_required<M>, {}, {}};
+    info.get = [at](const std::any& of) -> Value { return ValueOf<M>::to(std::any_cast<S>(&of)->*at); };
+    info.set = [at](std::any& of, const Value& value) { std::any_cast<S>(&of)->*at = ValueOf<M>::from(value); };
+    type_.members.push_back(std::move(info));
+    return *this;
+  }
+  /// f(const S&, …): a member function or any other.
+  template <class F>
+  RecordDescriber& method(const char* name, F f, std::vector<Argument> arguments, const char* text,
+                          std::string result = "") {
+    arguments.insert(arguments.begin(), "self");
+    type_.methods.push_back(describe::function_info(name, f, std::move(arguments), text, std::move(result)));
+    return *this;
+  }
+  template <class R, class... T>
+  RecordDescriber& method(const char* name, R (S::*f)(T...) const, std::vector<Argument> arguments, const char* text) {
+    return method(
+        name, [f](const S& self, T... given) { return (self.*f)(given...); }, std::move(arguments), text);
+  }
+  /// f(…) → S.
+  template <class F>
+  RecordDescriber& maker(const char* name, F f, std::vector<Argument> arguments, const char* text) {
+    type_.makers.push_back(describe::function_info(name, f, std::move(arguments), text, ""));
+    return *this;
+  }
+  RecordDescriber& constant(const char* name, Value value, const char* text) {
+    type_.constants.push_back({name, text, std::move(value)});
+    return *this;
+  }
+
+ private:
+  RecordType& type_;
+};
+
+/// An example's size, for what a name stands for.
+using ExampleSize = inspect::SpecimenOptions;
+
+template <class Spec>
+class EncodingDescriber {
+ public:
+  EncodingDescriber(EncodingInfo& info, std::vector<Description>& names, const Paper& paper, const std::string& home)
+      : info_(info), names_(names), paper_(paper), home_(home) {}
+
+  EncodingDescriber& form(Form form) { return info_.form = form, *this; }
+  EncodingDescriber& by_index() { return info_.by_index = true, *this; }
+  EncodingDescriber& by_hand() { return info_.by_hand = true, *this; }
+  EncodingDescriber& reads_content() { return info_.reads_content = true, *this; }
+  /// f(const Spec&) → bool.
+  template <class F>
+  EncodingDescriber& causal(F f) {
+    info_.causal = [f](const Record& spec) { return f(describe::spec_from<Spec>(spec)); };
+    return *this;
+  }
+  EncodingDescriber& causal() {
+    info_.causal = [](const Record&) { return true; };
+    return *this;
+  }
+  /// f(const Spec&, Index dim) → double.
+  template <class F>
+  EncodingDescriber& softmax_scale(F f) {
+    info_.softmax_scale = [f](const Record& spec, Index dim) { return f(describe::spec_from<Spec>(spec), dim); };
+    return *this;
+  }
+  template <class F>
+  EncodingDescriber& out_dim(F f) {
+    info_.out_dim = [f](const Record& spec, Index dim) { return f(describe::spec_from<Spec>(spec), dim); };
+    return *this;
+  }
+  /// f(const Spec&, Index length) → Index: of the grid that so many tokens form.
+  template <class F>
+  EncodingDescriber& width(F f) {
+    info_.width = [f](const Record& spec, Index length) { return f(describe::spec_from<Spec>(spec), length); };
+    return *this;
+  }
+  template <class F>
+  EncodingDescriber& tables(F f) {
+    info_.tables = [f](const Record& spec) { return f(describe::spec_from<Spec>(spec)); };
+    return *this;
+  }
+  /// A name, with the spec that it stands for: spec(const ExampleSize&) → Spec, of a model of that size.
+  template <class F>
+  EncodingDescriber& called(const char* name, const char* title, const char* does, F spec) {
+    Description& one = add(name, title, does);
+    one.spec = [spec](const ExampleSize& size) { return Record::of(spec(size)); };
+    return *this;
+  }
+  /// The same without a spec.
+  EncodingDescriber& called(const char* name, const char* title, const char* does) {
+    add(name, title, does);
+    return *this;
+  }
+  /// Other spellings of the last name.
+  EncodingDescriber& also(std::vector<std::string> aliases) {
+    names_.back().aliases = std::move(aliases);
+    return *this;
+  }
+  /// The last name was published elsewhere.
+  EncodingDescriber& published(Paper paper) {
+    names_.back().paper = std::move(paper);
+    return *this;
+  }
+  /// The last name's example is no plain one: make(const ExampleSize&, const Spec&) → Specimen.
+  template <class F>
+  EncodingDescriber& example(F make) {
+    names_.back().specimen = [make, of = names_.back().spec](const ExampleSize& size, const Record& spec) {
+      return make(size, describe::spec_from<Spec>(spec || !of ? spec : of(size)));
+    };
+    return *this;
+  }
+
+ private:
+  Description& add(const char* name, const char* title, const char* does) {
+    Description one{name, {}, title, does, paper_, home_, &info_};
+    names_.push_back(std::move(one));
+    return names_.back();
+  }
+
+  EncodingInfo& info_;
+  std::vector<Description>& names_;
+  const Paper& paper_;
+  const std::string& home_;
+};
+
+/// Fills the registry; one source's descriptions after the other's.
+class Describer {
+ public:
+  explicit Describer(Registry& to) : to_(to) {}
+
+  /// Of what follows: the header's, source's and page's name, and who published it.
+  void home(const char* stem, Paper paper) { home_ = stem, paper_ = std::move(paper); }
+
+  /// A type of specs. `initial` has the defaults, and anything where a member must be given.
+  template <class S>
+  RecordDescriber<S> record(const char* name, S initial, const char* text) {
+    RecordType type{name, text, typeid(S), std::any(std::move(initial)), {}, {}, {}, {}, {}};
+    type.equal = [](const std::any& a, const std::any& b) { return *std::any_cast<S>(&a) == *std::any_cast<S>(&b); };
+    to_.records_.push_back(std::move(type));
+    return RecordDescriber<S>(to_.records_.back());
+  }
+  /// What constructors take after the parameters.
+  template <class S>
+  RecordDescriber<S> settings(const char* name, S initial) {
+    RecordDescriber<S> made = record(name, std::move(initial), "");
+    to_.records_.back().is_setting = true;
+    return made;
+  }
+
+  /// make.template operator()<A>(spec, parameters…) → the encoding; Ranks: a parameter's axes, negative for whole
+  /// numbers.
+  template <class Spec, int... Ranks, class Make>
+  EncodingDescriber<Spec> encoding(const char* name, const char* text, std::vector<ParameterInfo> parameters,
+                                   Make make) {
+    return encoding_with<Spec, NoSettings, Ranks...>(name, text, std::move(parameters), make);
+  }
+  /// The same with settings between the two.
+  template <class Spec, class Settings, int... Ranks, class Make>
+  EncodingDescriber<Spec> encoding_with(const char* name, const char* text, std::vector<ParameterInfo> parameters,
+                                        Make make) {
+    EncodingInfo& info = to_.encodings_.emplace_back();
+    info.name = name, info.text = text, info.parameters = std::move(parameters);
+    add_specs<Spec>(info);
+    if constexpr (!std::is_same_v<Settings, NoSettings>) {
+      info.settings = to_.record(typeid(Settings));
+      info.grouped = info.settings->member("group") != nullptr;
+    }
+    info.make_f32 = maker<float, Spec, Settings, Ranks...>(make);
+    info.make_f64 = maker<double, Spec, Settings, Ranks...>(make);
+    using E = decltype(describe::call_maker<double, Spec, Settings, Ranks...>(make, {}, {}, {}));
+    info.inputs = InputTerm<E, double>, info.rows = RowTerm<E, double>;
+    info.scores = ScoreTerm<E, double>, info.values = ValueTerm<E, double>;
+    if constexpr (requires { E::whole_rows; }) info.whole_rows = E::whole_rows;
+    return {info, to_.descriptions_, paper_, home_};
+  }
+
+  /// A function that belongs to the module.
+  template <class F>
+  void function(const char* name, F f, std::vector<Argument> arguments, const char* text, std::string result = "") {
+    to_.functions_.push_back(describe::function_info(name, f, std::move(arguments), text, std::move(result)));
+  }
+
+  /// A name for what is no encoding of this list: made by hand.
+  Description& name(Description one) {
+    if (one.home.empty()) one.home = home_;
+    if (one.paper.authors.empty()) one.paper = paper_;
+    return to_.descriptions_.emplace_back(std::move(one));
+  }
+
+ private:
+  template <class A, class Spec, class Settings, int... Ranks, class Make>
+  static EncodingInfo::Make<A> maker(Make make) {
+    return [make](const Record& spec, const Record& settings, std::span<const ParameterMemory> memory) {
+      return describe::made_of<A>(describe::call_maker<A, Spec, Settings, Ranks...>(make, spec, settings, memory));
+    };
+  }
+  template <class Spec>
+  void add_specs(EncodingInfo& info) {
+    if constexpr (!std::is_same_v<Spec, NoSpec>) {
+      const ValueType type = ValueOf<Spec>::type();
+      info.spec_optional = type.optional;
+      for (const std::type_index one : type.records) info.specs.push_back(to_.record(one));
+    }
+  }
+
+  Registry& to_;
+  std::string home_;
+  Paper paper_;
+};
+
+/// Makes Encoding<A>(spec, parameters…).
+template <template <class> class Encoding>
+struct MakeWithSpec {
+  template <class A, class... Arguments>
+  Encoding<A> operator()(const Arguments&... arguments) const {
+    return Encoding<A>(arguments...);
+  }
+};
+template <template <class> class Encoding>
+inline constexpr MakeWithSpec<Encoding> make_with_spec{};
+
+/// Head h uses set h / group of the parameters.
+struct Grouped {
+  Index group = 1;
+  bool operator==(const Grouped&) const = default;
+};
+/// Makes Encoding<A>(spec, parameters…, group).
+template <template <class> class Encoding>
+struct MakeGrouped {
+  template <class A, class Spec, class... Parameters>
+  Encoding<A> operator()(const Spec& spec, const Grouped& by, const Parameters&... parameters) const {
+    return Encoding<A>(spec, parameters..., by.group);
+  }
+};
+template <template <class> class Encoding>
+inline constexpr MakeGrouped<Encoding> make_grouped{};
+
+}  // namespace bearing

@@ -1,0 +1,126 @@
+#include "inspect/example.hpp"
+
+#include <bearing/error.hpp>
+#include <bearing/rows.hpp>
+#include <bearing/scores.hpp>
+#include <cmath>
+#include <deque>
+
+#include "text.hpp"
+
+namespace bearing::inspect {
+namespace {
+
+/// 2^27, 1 GiB: more is likely a typing error.
+constexpr Index most_numbers = Index{1} << 27;
+
+/// Numbers that live as long as an example.
+struct Numbers {
+  std::deque<std::vector<double>> parameters;
+  Made<double> made;
+};
+
+std::vector<Index> shape_of(const EncodingInfo& info, const ParameterInfo& parameter, const Record& spec,
+                            const Sizes& sizes) {
+  std::vector<Index> shape;
+  Index count = 1;
+  for (const Extent& extent : parameter.extents) {
+    Index size = extent.or_one ? 1 : extent.size(spec, sizes);
+    if (size == Extent::any && extent.name == "sets") size = sizes.heads;
+    if (size == Extent::any && extent.usual) size = extent.usual(spec, sizes);
+    if (size < 0) {
+      throw std::logic_error(
+          text::concat("[", info.name, "] ", parameter.name, ": must have extents that sizes tell, got ", extent.name));
+    }
+    shape.push_back(size);
+    if (size > 0 && count > most_numbers / size) {
+      throw RangeError(
+          text::concat("[make] heads, dim, length: must ask for at most 2^27 numbers in a table, got ", shape));
+    }
+    count *= size;
+  }
+  return shape;
+}
+
+/// A parameter's numbers, drawn; not given where its description does not draw it.
+ParameterMemory draw(const EncodingInfo& info, const ParameterInfo& parameter, const Record& spec,
+                     const SpecimenOptions& options, std::uint64_t seed, Numbers& numbers) {
+  if (!parameter.drawn.fill) return {};
+  const Sizes sizes{.batch = 1,
+                    .heads = options.heads,
+                    .kv_heads = options.heads,
+                    .dim = options.dim,
+                    .value_dim = options.dim,
+                    .length = options.length};
+  ParameterMemory memory{nullptr, nullptr, shape_of(info, parameter, spec, sizes), {}};
+  Index count = 1;
+  memory.stride.resize(memory.shape.size());
+  for (std::size_t axis = memory.shape.size(); axis-- > 0; count *= memory.shape[axis]) memory.stride[axis] = count;
+  std::vector<double>& all = numbers.parameters.emplace_back(static_cast<std::size_t>(count));
+  parameter.drawn.fill({all, memory.shape, spec, seed});
+  memory.value = all.data();
+  return memory;
+}
+
+}  // namespace
+
+void act(Specimen& specimen, const EncodingInfo& info, const Record& spec, const Made<double>& made,
+         std::shared_ptr<const void> kept) {
+  const double scale = 1 / std::sqrt(static_cast<double>(specimen.options.dim));
+  if (info.inputs) {
+    specimen.input_rows = [kept, encoding = *made.input](const Positions& at, View<double, 3> rows,
+                                                         const Executor& on) { fill<double>(encoding, at, rows, on); };
+  }
+  if (info.rows) {
+    specimen.turn_rows = [kept, encoding = *made.rows](Side side, const Positions& at, View<const double, 4> x,
+                                                       View<double, 4> y, const Executor& on) {
+      turn<double>(encoding, side, at, x, y, on);
+    };
+    if (info.out_dim) {
+      specimen.out_dim = [spec, out_dim = info.out_dim](Index dim) { return out_dim(spec, dim); };
+    }
+  }
+  TermList<double> terms;
+  if (made.term) terms.terms[0] = *made.term, terms.size = 1;
+  if (info.scores) {
+    specimen.score_terms = [kept, terms, scale](const Positions& q_positions, const Positions& k_positions,
+                                                View<const double, 4> q, View<const double, 4> k,
+                                                View<double, 4> scores, const Executor& on) {
+      add_scores(terms, {.q_positions = q_positions, .k_positions = k_positions, .q = q, .k = k, .scale = scale},
+                 scores, on);
+    };
+  }
+  if (info.values) {
+    specimen.value_terms = [kept, terms](const Positions& q_positions, const Positions& k_positions,
+                                         View<const double, 4> p, View<double, 4> out, const Executor& on) {
+      add_values(terms, q_positions, k_positions, p, out, on);
+    };
+  }
+}
+
+Specimen example_of(const Description& description, const SpecimenOptions& options, const Record& given) {
+  const EncodingInfo& info = *description.encoding;
+  const Record spec = given || !description.spec ? given : description.spec(options);
+  Specimen specimen{.options = options, .by_index = info.by_index};
+  if (info.causal) specimen.causal = info.causal(spec);
+  if (info.width) specimen.width = info.width(spec, options.length);
+  const auto numbers = std::make_shared<Numbers>();
+  std::vector<ParameterMemory> parameters;
+  for (std::size_t p = 0; p < info.parameters.size(); ++p) {
+    const ParameterInfo& parameter = info.parameters[p];
+    const bool drawn =
+        parameter.drawn.fill && !(info.spec_optional && spec) && (!parameter.wanted || parameter.wanted(spec));
+    parameters.push_back(drawn ? draw(info, parameter, spec, options, options.seed + p, *numbers) : ParameterMemory{});
+    if (!drawn) continue;
+    const auto count = static_cast<Index>(numbers->parameters.back().size());
+    specimen.held += count;
+    if (parameter.learned) specimen.parameters += count;
+  }
+  if (info.tables && spec) specimen.held += info.tables(spec);
+  numbers->made = info.make<double>()(spec, info.settings == nullptr ? Record{} : info.settings->make(), parameters);
+  const Made<double> made = numbers->made;
+  act(specimen, info, spec, made, numbers);
+  return specimen;
+}
+
+}  // namespace bearing::inspect
