@@ -12,7 +12,8 @@
 
 #include "attention/exponential-inl.h"
 #include "attention/panels-inl.h"
-#include "simd/target.hpp"
+#include "simd/dispatch.hpp"
+#include "simd/products-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace bearing::attend::HWY_NAMESPACE {
@@ -57,7 +58,7 @@ HWY_NOINLINE void probability_row(A* s, const A* bias, Index first, Index end, A
 }
 
 template <class A>
-HWY_INLINE void probabilities_impl(const ScoreRows<A>& rows) {
+void probabilities(const ScoreRows<A>& rows) {
   const A part = 1 / rows.log2_scale;
   over_seen_panels(rows, rows.s, [&](Index i, Index first, Index end) {
     const A least = part * (Exponential<A>::lowest + rows.log2_sum[i]);
@@ -93,7 +94,7 @@ HWY_NOINLINE void score_grad_row(const A* p, A* d_p, A* d_bias, Index first, Ind
 }
 
 template <class A>
-HWY_INLINE void score_grads_impl(const ScoreRows<A>& rows) {
+void score_grads(const ScoreRows<A>& rows) {
   over_seen_panels(rows, rows.d_p, [&](Index i, Index first, Index end) {
     const A* p = rows.s + i * rows.stride;
     A* d_p = rows.d_p + i * rows.stride;
@@ -105,63 +106,32 @@ HWY_INLINE void score_grads_impl(const ScoreRows<A>& rows) {
   });
 }
 
-// Of the scalar target GCC 12 makes vectors by itself, and fills their unused halves from the row after the last one,
-// where memory may end.
-#if HWY_TARGET == HWY_SCALAR && HWY_COMPILER_GCC_ACTUAL
-#define BEARING_OWN_VECTORS __attribute__((optimize("no-tree-vectorize")))
-#else
-#define BEARING_OWN_VECTORS
-#endif
+/// out += alpha · sum
+template <class A>
+struct Added {
+  A alpha;
+  A* out;
+  Index stride;
 
-/// out [Rows, Vectors of D] += alpha · Σ_t left(i, t) · right[t]; left(i, t) is left[i·stride + t], or its transpose.
-/// Not inlined: GCC at -O3 then keeps all sums in registers.
-template <bool Transposed, int Rows, int Vectors, class D, class A>
-HWY_NOINLINE BEARING_OWN_VECTORS void product_block(D d, Index terms, A alpha, const A* left, Index left_stride,
-                                                    const A* right, Index right_stride, A* out, Index out_stride) {
-  const Index n = static_cast<Index>(hn::Lanes(d));
-  hn::Vec<D> sum[Rows][Vectors];
-#pragma GCC unroll 8
-  for (int i = 0; i < Rows; ++i) {
-#pragma GCC unroll 4
-    for (int x = 0; x < Vectors; ++x) sum[i][x] = hn::Zero(d);
+  template <class D, class V>
+  HWY_INLINE void operator()(D d, Index i, Index x, V sum) const {
+    A* to = out + i * stride + x;
+    hn::StoreU(hn::MulAdd(hn::Set(d, alpha), sum, hn::LoadU(d, to)), d, to);
   }
-  for (Index t = 0; t < terms; ++t, right += right_stride) {
-    hn::Vec<D> rows[Vectors];
-#pragma GCC unroll 4
-    for (int x = 0; x < Vectors; ++x) rows[x] = hn::LoadU(d, right + x * n);
-#pragma GCC unroll 8
-    for (int i = 0; i < Rows; ++i) {
-      const auto factor = hn::Set(d, Transposed ? left[t * left_stride + i] : left[i * left_stride + t]);
-#pragma GCC unroll 4
-      for (int x = 0; x < Vectors; ++x) sum[i][x] = hn::MulAdd(factor, rows[x], sum[i][x]);
-    }
-  }
-  const auto scale = hn::Set(d, alpha);
-#pragma GCC unroll 8
-  for (int i = 0; i < Rows; ++i) {
-#pragma GCC unroll 4
-    for (int x = 0; x < Vectors; ++x) {
-      A* to = out + i * out_stride + x * n;
-      hn::StoreU(hn::MulAdd(scale, sum[i][x], hn::LoadU(d, to)), d, to);
-    }
-  }
-}
+};
 
-template <bool Transposed, class A>
-HWY_INLINE void add_product_impl(Index rows, Index dim, Index terms, A alpha, const A* left, Index left_stride,
-                                 const A* right, Index right_stride, A* out, Index out_stride) {
+/// left: Rows or Columns
+template <class Left, class A>
+HWY_INLINE void add_any_product(Index rows, Index dim, Index terms, A alpha, const Left& left, const A* right,
+                                Index right_stride, A* out, Index out_stride) {
   if (terms == 0) return;  // where left and right may be null
   Index first = 0;
-  const auto columns = [&](auto vectors, auto d) {
-    const auto block = [&](auto count, Index i) {
-      product_block<Transposed, decltype(count)::value, decltype(vectors)::value>(
-          d, terms, alpha, left + (Transposed ? i : i * left_stride), left_stride, right + first, right_stride,
-          out + i * out_stride + first, out_stride);
-    };
-    Index i = 0;
-    for (; i + product_rows <= rows; i += product_rows) block(std::integral_constant<int, product_rows>(), i);
-    for (; i + 2 <= rows; i += 2) block(std::integral_constant<int, 2>(), i);
-    if (i < rows) block(std::integral_constant<int, 1>(), i);
+  const auto columns = [&](auto vectors, auto d) HWY_ATTR {
+    simd::HWY_NAMESPACE::in_row_blocks<product_rows>(rows, [&](auto count, Index i) HWY_ATTR {
+      simd::HWY_NAMESPACE::product_block<decltype(count)::value, decltype(vectors)::value>(
+          d, terms, left.from(i, 0), right + first, right_stride,
+          Added<A>{alpha, out + i * out_stride + first, out_stride});
+    });
     first += static_cast<Index>(hn::Lanes(d)) * decltype(vectors)::value;
   };
   while (first + panel_lanes<A>() <= dim) columns(std::integral_constant<int, panel_vectors>(), Tag<A>());
@@ -170,8 +140,21 @@ HWY_INLINE void add_product_impl(Index rows, Index dim, Index terms, A alpha, co
 }
 
 template <class A>
-HWY_INLINE void row_products_impl(Index rows, Index dim, const A* a, Index a_stride, const A* b, Index b_stride,
-                                  A* out) {
+void add_product(Index rows, Index dim, Index terms, A alpha, const A* left, Index left_stride, const A* right,
+                 Index right_stride, A* out, Index out_stride) {
+  add_any_product(rows, dim, terms, alpha, simd::HWY_NAMESPACE::Rows<A>{left, left_stride}, right, right_stride, out,
+                  out_stride);
+}
+
+template <class A>
+void add_transposed_product(Index rows, Index dim, Index terms, A alpha, const A* left, Index left_stride,
+                            const A* right, Index right_stride, A* out, Index out_stride) {
+  add_any_product(rows, dim, terms, alpha, simd::HWY_NAMESPACE::Columns<A>{left, left_stride}, right, right_stride, out,
+                  out_stride);
+}
+
+template <class A>
+void row_products(Index rows, Index dim, const A* a, Index a_stride, const A* b, Index b_stride, A* out) {
   const Tag<A> d;
   for (Index i = 0; i < rows; ++i, a += a_stride, b += b_stride) {
     auto sum = hn::Zero(d);
@@ -182,81 +165,25 @@ HWY_INLINE void row_products_impl(Index rows, Index dim, const A* a, Index a_str
   }
 }
 
-#define BEARING_BACKWARD_KERNELS(SUFFIX, A)                                                                           \
-  void probabilities_##SUFFIX(const ScoreRows<A>& rows) { probabilities_impl(rows); }                                 \
-  void score_grads_##SUFFIX(const ScoreRows<A>& rows) { score_grads_impl(rows); }                                     \
-  void add_product_##SUFFIX(Index rows, Index dim, Index terms, A alpha, const A* left, Index left_stride,            \
-                            const A* right, Index right_stride, A* out, Index out_stride) {                           \
-    add_product_impl<false>(rows, dim, terms, alpha, left, left_stride, right, right_stride, out, out_stride);        \
-  }                                                                                                                   \
-  void add_transposed_product_##SUFFIX(Index rows, Index dim, Index terms, A alpha, const A* left, Index left_stride, \
-                                       const A* right, Index right_stride, A* out, Index out_stride) {                \
-    add_product_impl<true>(rows, dim, terms, alpha, left, left_stride, right, right_stride, out, out_stride);         \
-  }                                                                                                                   \
-  void row_products_##SUFFIX(Index rows, Index dim, const A* a, Index a_stride, const A* b, Index b_stride, A* out) { \
-    row_products_impl(rows, dim, a, a_stride, b, b_stride, out);                                                      \
-  }
-BEARING_BACKWARD_KERNELS(f32, float)
-BEARING_BACKWARD_KERNELS(f64, double)
-#undef BEARING_BACKWARD_KERNELS
-#undef BEARING_OWN_VECTORS
-
 }  // namespace bearing::attend::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace bearing::attend {
 
-#define BEARING_BACKWARD_DISPATCH(NAME)                 \
-  HWY_EXPORT(NAME##_f32);                               \
-  HWY_EXPORT(NAME##_f64);                               \
-  template <class A, class... Arguments>                \
-  void dispatch_##NAME(const Arguments&... arguments) { \
-    if constexpr (sizeof(A) == sizeof(float)) {         \
-      BEARING_DISPATCH(NAME##_f32)(arguments...);       \
-    } else {                                            \
-      BEARING_DISPATCH(NAME##_f64)(arguments...);       \
-    }                                                   \
-  }
-BEARING_BACKWARD_DISPATCH(probabilities)
-BEARING_BACKWARD_DISPATCH(score_grads)
-BEARING_BACKWARD_DISPATCH(add_product)
-BEARING_BACKWARD_DISPATCH(add_transposed_product)
-BEARING_BACKWARD_DISPATCH(row_products)
-#undef BEARING_BACKWARD_DISPATCH
-
-template <class A>
-void probabilities(const ScoreRows<A>& rows) {
-  dispatch_probabilities<A>(rows);
-}
-template <class A>
-void score_grads(const ScoreRows<A>& rows) {
-  dispatch_score_grads<A>(rows);
-}
-template <class A>
-void add_product(Index rows, Index dim, Index terms, A alpha, const A* left, Index left_stride, const A* right,
-                 Index right_stride, A* out, Index out_stride) {
-  dispatch_add_product<A>(rows, dim, terms, alpha, left, left_stride, right, right_stride, out, out_stride);
-}
-template <class A>
-void add_transposed_product(Index rows, Index dim, Index terms, A alpha, const A* left, Index left_stride,
-                            const A* right, Index right_stride, A* out, Index out_stride) {
-  dispatch_add_transposed_product<A>(rows, dim, terms, alpha, left, left_stride, right, right_stride, out, out_stride);
-}
-template <class A>
-void row_products(Index rows, Index dim, const A* a, Index a_stride, const A* b, Index b_stride, A* out) {
-  dispatch_row_products<A>(rows, dim, a, a_stride, b, b_stride, out);
-}
-
-#define BEARING_INSTANTIATE(A)                                                                                  \
-  template void probabilities<A>(const ScoreRows<A>&);                                                          \
-  template void score_grads<A>(const ScoreRows<A>&);                                                            \
-  template void add_product<A>(Index, Index, Index, A, const A*, Index, const A*, Index, A*, Index);            \
-  template void add_transposed_product<A>(Index, Index, Index, A, const A*, Index, const A*, Index, A*, Index); \
-  template void row_products<A>(Index, Index, const A*, Index, const A*, Index, A*);
-BEARING_INSTANTIATE(float)
-BEARING_INSTANTIATE(double)
-#undef BEARING_INSTANTIATE
+BEARING_KERNEL(void, probabilities, (const ScoreRows<A>& rows), (rows))
+BEARING_KERNEL(void, score_grads, (const ScoreRows<A>& rows), (rows))
+BEARING_KERNEL(void, add_product,
+               (Index rows, Index dim, Index terms, A alpha, const A* left, Index left_stride, const A* right,
+                Index right_stride, A* out, Index out_stride),
+               (rows, dim, terms, alpha, left, left_stride, right, right_stride, out, out_stride))
+BEARING_KERNEL(void, add_transposed_product,
+               (Index rows, Index dim, Index terms, A alpha, const A* left, Index left_stride, const A* right,
+                Index right_stride, A* out, Index out_stride),
+               (rows, dim, terms, alpha, left, left_stride, right, right_stride, out, out_stride))
+BEARING_KERNEL(void, row_products,
+               (Index rows, Index dim, const A* a, Index a_stride, const A* b, Index b_stride, A* out),
+               (rows, dim, a, a_stride, b, b_stride, out))
 
 }  // namespace bearing::attend
 #endif

@@ -10,8 +10,8 @@
 #include <algorithm>
 #include <type_traits>
 
-#include "simd/lanes-inl.h"
-#include "simd/target.hpp"
+#include "simd/dispatch.hpp"
+#include "simd/products-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace bearing::attend::HWY_NAMESPACE {
@@ -30,21 +30,9 @@ HWY_INLINE Index lanes() {
 // Sums that are held in registers: 16 of 32, 8 of 16.
 inline constexpr int most_sums = HWY_ARCH_X86 && HWY_TARGET >= HWY_AVX2 ? 8 : 16;
 
-template <class D>
-HWY_INLINE hn::VFromD<D> load(D d, const hn::TFromD<D>* from) {
-  return hn::LoadU(d, from);
-}
-template <class D>
-HWY_INLINE hn::VFromD<D> load(D d, const Bfloat16* from) {
-  const hn::RebindToUnsigned<D> wide;
-  const hn::Rebind<std::uint16_t, D> narrow;
-  const auto bits = hn::LoadU(narrow, reinterpret_cast<const std::uint16_t*>(from));
-  return hn::BitCast(d, hn::ShiftLeft<16>(hn::PromoteTo(wide, bits)));
-}
-template <class D>
-HWY_INLINE hn::VFromD<D> load(D d, const Float16* from) {
-  return simd::HWY_NAMESPACE::load_f16(d, from);
-}
+using simd::HWY_NAMESPACE::in_row_blocks;
+using simd::HWY_NAMESPACE::load;
+using simd::HWY_NAMESPACE::store;
 
 /// n < lanes numbers and zeros; nothing past them is touched.
 template <class D, class T>
@@ -150,20 +138,9 @@ HWY_NOINLINE void dot_one(Index dim, A alpha, const A* q, Index q_stride, const 
   }
 }
 
-/// body(count, i) for blocks of `Most`, 2 and 1 rows from row i on.
-template <int Most, class Body>
-HWY_INLINE void in_row_blocks(Index rows, const Body& body) {
-  Index i = 0;
-  if constexpr (Most > 2) {
-    for (; i + Most <= rows; i += Most) body(std::integral_constant<int, Most>(), i);
-  }
-  for (; i + 2 <= rows; i += 2) body(std::integral_constant<int, 2>(), i);
-  if (i < rows) body(std::integral_constant<int, 1>(), i);
-}
-
-template <class T, class A>
-HWY_INLINE void dots_impl(Index rows, Index keys, Index dim, A alpha, const A* q, Index q_stride, const T* k,
-                          Index k_stride, A* s, Index stride) {
+template <class T, class A = Compute<T>>
+void dots(Index rows, Index keys, Index dim, Compute<T> alpha, const Compute<T>* q, Index q_stride, const T* k,
+          Index k_stride, Compute<T>* s, Index stride) {
   Index j = 0;
   for (; j + 4 <= keys; j += 4) {
     in_row_blocks<most_sums / 4>(rows, [&](auto count, Index i) HWY_ATTR {
@@ -212,9 +189,9 @@ HWY_NOINLINE void weighted_block(Index keys, Index some, const A* p, Index strid
 inline constexpr Index values_at_once = 16;
 
 /// Blocks hold the sums of whole rows of values where they can, so that these are read in one stream.
-template <class T, class A>
-HWY_INLINE void add_weighted_impl(Index rows, Index keys, Index value_dim, const A* p, Index stride, const T* v,
-                                  Index v_stride, A* out, Index out_stride) {
+template <class T, class A = Compute<T>>
+void add_weighted(Index rows, Index keys, Index value_dim, const Compute<T>* p, Index stride, const T* v,
+                  Index v_stride, Compute<T>* out, Index out_stride) {
   for (Index j = 0; j < keys; j += values_at_once, v += values_at_once * v_stride) {
     const Index n = std::min(values_at_once, keys - j);
     in_row_blocks<2>(rows, [&](auto count, Index i) HWY_ATTR {
@@ -234,30 +211,8 @@ HWY_INLINE void add_weighted_impl(Index rows, Index keys, Index value_dim, const
   }
 }
 
-template <class D>
-HWY_INLINE void store(D d, hn::VFromD<D> value, hn::TFromD<D>* to) {
-  hn::StoreU(value, d, to);
-}
-template <class D>
-HWY_INLINE void store(D d, hn::VFromD<D> value, Bfloat16* to) {
-  (void)d;
-  const hn::RebindToUnsigned<D> wide;
-  const hn::Rebind<std::uint16_t, D> narrow;
-  const auto bits = hn::BitCast(wide, value);
-  const auto odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(wide, 1u));
-  const auto rounded = hn::ShiftRight<16>(hn::Add(bits, hn::Add(odd, hn::Set(wide, 0x7FFFu))));
-  const auto quiet = hn::Or(hn::ShiftRight<16>(bits), hn::Set(wide, 0x40u));
-  const auto number = hn::RebindMask(wide, hn::Eq(value, value));
-  hn::StoreU(hn::DemoteTo(narrow, hn::BitCast(hn::RebindToSigned<D>(), hn::IfThenElse(number, rounded, quiet))), narrow,
-             reinterpret_cast<std::uint16_t*>(to));
-}
-template <class D>
-HWY_INLINE void store(D d, hn::VFromD<D> value, Float16* to) {
-  simd::HWY_NAMESPACE::store_f16<false>(d, value, to);
-}
-
-template <class T, class A>
-HWY_INLINE void blend_impl(Index n, A ours, T* out, A theirs, const T* part) {
+template <class T, class A = Compute<T>>
+void blend(Index n, Compute<T> ours, T* out, Compute<T> theirs, const T* part) {
   const Tag<A> d;
   const auto mine = hn::Set(d, ours), other = hn::Set(d, theirs);
   Index x = 0;
@@ -271,75 +226,22 @@ HWY_INLINE void blend_impl(Index n, A ours, T* out, A theirs, const T* part) {
   }
 }
 
-#define BEARING_DECODE_KERNELS(SUFFIX, T, A)                                                                \
-  void dots_##SUFFIX(Index rows, Index keys, Index dim, A alpha, const A* q, Index q_stride, const T* k,    \
-                     Index k_stride, A* s, Index stride) {                                                  \
-    dots_impl(rows, keys, dim, alpha, q, q_stride, k, k_stride, s, stride);                                 \
-  }                                                                                                         \
-  void add_weighted_##SUFFIX(Index rows, Index keys, Index value_dim, const A* p, Index stride, const T* v, \
-                             Index v_stride, A* out, Index out_stride) {                                    \
-    add_weighted_impl(rows, keys, value_dim, p, stride, v, v_stride, out, out_stride);                      \
-  }                                                                                                         \
-  void blend_##SUFFIX(Index n, A ours, T* out, A theirs, const T* part) { blend_impl(n, ours, out, theirs, part); }
-BEARING_DECODE_KERNELS(f64, double, double)
-BEARING_DECODE_KERNELS(f32, float, float)
-BEARING_DECODE_KERNELS(bf16, Bfloat16, float)
-BEARING_DECODE_KERNELS(f16, Float16, float)
-#undef BEARING_DECODE_KERNELS
-
 }  // namespace bearing::attend::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace bearing::attend {
 
-#define BEARING_DECODE_DISPATCH(NAME)                   \
-  HWY_EXPORT(NAME##_f64);                               \
-  HWY_EXPORT(NAME##_f32);                               \
-  HWY_EXPORT(NAME##_bf16);                              \
-  HWY_EXPORT(NAME##_f16);                               \
-  template <class T, class... Arguments>                \
-  void dispatch_##NAME(const Arguments&... arguments) { \
-    if constexpr (std::is_same_v<T, double>) {          \
-      BEARING_DISPATCH(NAME##_f64)(arguments...);       \
-    } else if constexpr (std::is_same_v<T, float>) {    \
-      BEARING_DISPATCH(NAME##_f32)(arguments...);       \
-    } else if constexpr (std::is_same_v<T, Bfloat16>) { \
-      BEARING_DISPATCH(NAME##_bf16)(arguments...);      \
-    } else {                                            \
-      BEARING_DISPATCH(NAME##_f16)(arguments...);       \
-    }                                                   \
-  }
-BEARING_DECODE_DISPATCH(dots)
-BEARING_DECODE_DISPATCH(add_weighted)
-BEARING_DECODE_DISPATCH(blend)
-#undef BEARING_DECODE_DISPATCH
-
-template <class T>
-void dots(Index rows, Index keys, Index dim, Compute<T> alpha, const Compute<T>* q, Index q_stride, const T* k,
-          Index k_stride, Compute<T>* s, Index stride) {
-  dispatch_dots<T>(rows, keys, dim, alpha, q, q_stride, k, k_stride, s, stride);
-}
-template <class T>
-void add_weighted(Index rows, Index keys, Index value_dim, const Compute<T>* p, Index stride, const T* v,
-                  Index v_stride, Compute<T>* out, Index out_stride) {
-  dispatch_add_weighted<T>(rows, keys, value_dim, p, stride, v, v_stride, out, out_stride);
-}
-template <class T>
-void blend(Index n, Compute<T> ours, T* out, Compute<T> theirs, const T* part) {
-  dispatch_blend<T>(n, ours, out, theirs, part);
-}
-
-#define BEARING_INSTANTIATE(T)                                                                                       \
-  template void dots<T>(Index, Index, Index, Compute<T>, const Compute<T>*, Index, const T*, Index, Compute<T>*,     \
-                        Index);                                                                                      \
-  template void add_weighted<T>(Index, Index, Index, const Compute<T>*, Index, const T*, Index, Compute<T>*, Index); \
-  template void blend<T>(Index, Compute<T>, T*, Compute<T>, const T*);
-BEARING_INSTANTIATE(double)
-BEARING_INSTANTIATE(float)
-BEARING_INSTANTIATE(Bfloat16)
-BEARING_INSTANTIATE(Float16)
-#undef BEARING_INSTANTIATE
+BEARING_STORED_KERNEL(void, dots,
+                      (Index rows, Index keys, Index dim, Compute<T> alpha, const Compute<T>* q, Index q_stride,
+                       const T* k, Index k_stride, Compute<T>* s, Index stride),
+                      (rows, keys, dim, alpha, q, q_stride, k, k_stride, s, stride))
+BEARING_STORED_KERNEL(void, add_weighted,
+                      (Index rows, Index keys, Index value_dim, const Compute<T>* p, Index stride, const T* v,
+                       Index v_stride, Compute<T>* out, Index out_stride),
+                      (rows, keys, value_dim, p, stride, v, v_stride, out, out_stride))
+BEARING_STORED_KERNEL(void, blend, (Index n, Compute<T> ours, T* out, Compute<T> theirs, const T* part),
+                      (n, ours, out, theirs, part))
 
 }  // namespace bearing::attend
 #endif

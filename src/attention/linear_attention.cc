@@ -95,7 +95,12 @@ class ForwardRoom {
 
   const Block<A>& key_block(Index first) {
     return keys_.get(kv_, first, [&](Block<A>& block) {
-      load(of_.in.v, keys_.part(), b_, kv_, first, block.rows, col_, cols_, block.values);
+      const A* direct = cols_ > 0 ? in_place(of_.in.v, keys_.part(), b_, kv_, first, block.rows) : nullptr;
+      block.values_in_place = direct != nullptr ? direct + col_ : block.values;
+      block.value_stride = direct != nullptr ? of_.in.v.row_stride() : cols_;
+      if (direct == nullptr) {
+        load(of_.in.v, keys_.part(), b_, kv_, first, block.rows, col_, cols_, block.values);
+      }
     });
   }
 
@@ -103,8 +108,8 @@ class ForwardRoom {
   void absorb(Index end) {
     while (seen_ < end && seen_ + block_rows(seen_, call_.k_len) <= end) {
       const Block<A>& block = key_block(seen_);
-      tiles::add_multiply_tn(block.rows, call_.rows_dim, cols_, A{1}, block.turned, call_.rows_dim, block.values, cols_,
-                             s_.data(), cols_);
+      tiles::add_multiply_tn(block.rows, call_.rows_dim, cols_, A{1}, block.turned, call_.rows_dim,
+                             block.values_in_place, block.value_stride, s_.data(), cols_);
       if (call_.normalised()) {
         A* sum = z_.data() + call_.dim;
         std::fill_n(sum, call_.dim, A{0});
@@ -117,49 +122,37 @@ class ForwardRoom {
 
   /// sums_[i] = Σ φ(k_j) over the keys that row i sees.
   void sum_up(Index rows, const Index* visible) {
-    A* sum = z_.data() + call_.dim;
-    std::fill_n(sum, call_.dim, A{0});
-    Index next = seen_;
-    for (Index i = 0; i < rows; ++i) {
-      while (next < visible[i]) {
-        const Block<A>& block = key_block(block_start(next));
-        const Index more = std::min(visible[i], block.first + block.rows) - next;
-        add_rows(more, call_.dim, block.features + (next - block.first) * call_.dim, sum);
-        next += more;
-      }
-      A* to = sums_ + i * call_.dim;
-      std::copy_n(z_.data(), call_.dim, to);
-      add_rows(1, call_.dim, sum, to);
-    }
+    sum_seen(rows, visible, seen_, call_.dim, z_.data(), sums_,
+             [&](Index first) -> const Block<A>& { return key_block(first); });
   }
 
   void attend(Index head, Index first, Index rows, const Index* visible) {
     const Block<A>& block = queries_.get(head, first, [](Block<A>&) {});
-    std::fill_n(numerators_, rows * cols_, A{0});
-    tiles::add_multiply_nn(rows, call_.rows_dim, cols_, A{1}, block.turned, call_.rows_dim, s_.data(), cols_,
-                           numerators_, cols_);
+    const bool direct = cols_ > 0 && of_.out.direct();
+    A* const numerators = direct ? of_.out.row(b_, head, first) + col_ : numerators_;
+    const Index stride = direct ? of_.out.row_stride() : cols_;
+    tiles::multiply_nn(rows, call_.rows_dim, cols_, A{1}, block.turned, call_.rows_dim, s_.data(), cols_, numerators,
+                       stride);
     for (Index from = seen_; from < visible[rows - 1]; from += block_tokens) {
       const Block<A>& keys = key_block(from);
       over_strips(rows, from, keys.rows, visible, [&](Index i, Index strip, Index seen) {
         tiles::multiply_nt(strip, seen, call_.rows_dim, A{1}, block.turned + i * call_.rows_dim, call_.rows_dim,
                            keys.turned, call_.rows_dim, scores_, block_tokens);
         hide(strip, from, seen, visible + i, scores_);
-        tiles::add_multiply_nn(strip, seen, cols_, A{1}, scores_, block_tokens, keys.values, cols_,
-                               numerators_ + i * cols_, cols_);
+        tiles::add_multiply_nn(strip, seen, cols_, A{1}, scores_, block_tokens, keys.values_in_place, keys.value_stride,
+                               numerators + i * stride, stride);
       });
     }
-    if (call_.normalised()) normalise(block, rows);
-    of_.out.store(numerators_, cols_, rows, col_, cols_, b_, head, first);
+    if (call_.normalised()) normalise(block, rows, numerators, stride);
+    if (!direct) of_.out.store(numerators_, cols_, rows, col_, cols_, b_, head, first);
   }
 
-  void normalise(const Block<A>& block, Index rows) {
+  void normalise(const Block<A>& block, Index rows, A* numerators, Index stride) {
     row_products(rows, call_.dim, block.features, sums_, denominators_);
     for (Index i = 0; i < rows; ++i) {
-      const A denominator = denominators_[i] + static_cast<A>(call_.options.epsilon);
-      A* row = numerators_ + i * cols_;
-      const bool vanishes = inverse_of(denominator) == 0;
-      for (Index d = 0; d < cols_; ++d) row[d] = vanishes ? A{0} : row[d] / denominator;
+      denominators_[i] = inverse_of(denominators_[i] + static_cast<A>(call_.options.epsilon));
     }
+    scale_rows(rows, cols_, denominators_, numerators, stride);
   }
 
   ForwardCall<A>& of_;

@@ -118,19 +118,8 @@ class BackwardRoom {
 
   /// sums_[i] = z_i
   void sum_up(Index seen, Index rows, const Index* visible) {
-    A* sum = z_.data() + dim_;
-    std::fill_n(sum, dim_, A{0});
-    Index next = seen;
-    for (Index i = 0; i < rows; ++i) {
-      while (next < visible[i]) {
-        const Block<A>& block = key_block(block_start(next));
-        const Index more = std::min(visible[i], block.first + block.rows) - next;
-        add_rows(more, dim_, block.features + (next - block.first) * dim_, sum);
-        next += more;
-      }
-      std::copy_n(z_.data(), dim_, sums_.data() + i * dim_);
-      add_rows(1, dim_, sum, sums_.data() + i * dim_);
-    }
+    sum_seen(rows, visible, seen, dim_, z_.data(), sums_.data(),
+             [&](Index first) -> const Block<A>& { return key_block(first); });
   }
 
   void query_grads(Index g, Index seen, Index first, Index rows, const Index* visible) {
@@ -139,9 +128,8 @@ class BackwardRoom {
       load(of_.d_out, queries_.part(), b_, head, first, made.rows, 0, value_dim_, made.values);
     });
     A* sums = d_turned_.data();  // g_i
-    std::fill_n(sums, rows * rows_dim_, A{0});
-    tiles::add_multiply_nn(rows, value_dim_, rows_dim_, A{1}, block.values, value_dim_, s_.data(), rows_dim_, sums,
-                           rows_dim_);
+    tiles::multiply_nn(rows, value_dim_, rows_dim_, A{1}, block.values, value_dim_, s_.data(), rows_dim_, sums,
+                       rows_dim_);
     for (Index from = seen; from < visible[rows - 1]; from += block_tokens) {
       const Block<A>& keys = key_block(from);
       over_strips(rows, from, keys.rows, visible, [&](Index i, Index strip, Index cols) {
@@ -174,15 +162,10 @@ class BackwardRoom {
     row_products(rows, dim_, block.features, sums_.data(), products_.data());
     for (Index i = 0; i < rows; ++i) {
       inverse[i] = inverse_of(products_[i] + static_cast<A>(call_.options.epsilon));
-      scale(rows_dim_, inverse[i], d_turned_.data() + i * rows_dim_);
     }
+    scale_rows(rows, rows_dim_, inverse, d_turned_.data(), rows_dim_);
     row_products(rows, rows_dim_, block.turned, d_turned_.data(), products_.data());
     for (Index i = 0; i < rows; ++i) d_n[i] = -products_[i] * inverse[i];
-  }
-
-  static void scale(Index n, A factor, A* x) {
-    if (factor == 0) return void(std::fill_n(x, n, A{0}));  // even of infinities
-    for (Index d = 0; d < n; ++d) x[d] *= factor;
   }
 
   /// Through the feature map.
@@ -219,9 +202,7 @@ class BackwardRoom {
     const Index head = kv_ * call_.group() + g;
     return queries_.get(head, first, [&](Block<A>& block) {
       load(of_.d_out, queries_.part(), b_, head, first, block.rows, 0, value_dim_, block.values);
-      for (Index i = 0; i < block.rows; ++i) {
-        scale(value_dim_, inverse_[g * call_.q_len + first + i], block.values + i * value_dim_);
-      }
+      scale_rows(block.rows, value_dim_, inverse_.data() + g * call_.q_len + first, block.values, value_dim_);
     });
   }
 
@@ -243,9 +224,8 @@ class BackwardRoom {
 
   void key_grads(Index first, Index rest, const Index* visible) {
     const Block<A>& keys = key_block(first);
-    std::fill_n(d_values_.data(), keys.rows * value_dim_, A{0});
-    tiles::add_multiply_nn(keys.rows, rows_dim_, value_dim_, A{1}, keys.turned, rows_dim_, s_.data(), value_dim_,
-                           d_values_.data(), value_dim_);
+    tiles::multiply_nn(keys.rows, rows_dim_, value_dim_, A{1}, keys.turned, rows_dim_, s_.data(), value_dim_,
+                       d_values_.data(), value_dim_);
     tiles::multiply_nt(keys.rows, rows_dim_, value_dim_, A{1}, keys.values, value_dim_, s_.data(), value_dim_,
                        d_turned_.data(), rows_dim_);
     for (Index j = 0; j < keys.rows; ++j) std::copy_n(z_.data(), dim_, sums_.data() + j * dim_);

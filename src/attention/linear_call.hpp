@@ -21,8 +21,8 @@ namespace bearing::linear {
 /// Tokens of a block, and rows of the strips that a causal block's products are cut into. A token costs
 /// 2·dim·value_dim multiplications for the sums and about block/2·(dim + value_dim) within its block; larger blocks
 /// make better products, smaller ones fewer.
-inline constexpr Index block_tokens = 64;
-inline constexpr Index strip_rows = 32;
+inline constexpr Index block_tokens = 32;
+inline constexpr Index strip_rows = 16;
 
 template <class A>
 struct Call {
@@ -69,7 +69,7 @@ A inverse_of(A denominator) {
   return std::abs(denominator) < least ? A{0} : 1 / denominator;
 }
 
-/// The blocks of a sequence: block r has tokens [64r, 64r + 64) of it.
+/// The blocks of a sequence: block r has tokens [32r, 32r + 32) of it.
 inline Index block_start(Index token) { return token / block_tokens * block_tokens; }
 inline Index block_rows(Index first, Index time) { return std::min(block_tokens, time - first); }
 
@@ -94,11 +94,21 @@ void load(const HeadRows<A>& x, Part part, Index b, Index h, Index first, Index 
   std::fill_n(to + end * cols, (rows - end) * cols, A{0});
 }
 
+/// Where rows may be read as they lie: numbers of the arithmetic's type side by side, of rows that all take part; else
+/// null.
+template <class A>
+const A* in_place(const HeadRows<A>& x, Part part, Index b, Index h, Index first, Index rows) {
+  const bool all = part.first <= first && first + rows <= part.end;
+  return all && x.same() && x.plain() ? x.row(b, h, first) : nullptr;
+}
+
 /// One block of queries or keys, ready for products: their features, the turned features, and rows beside them.
 template <class A>
 struct Block {
   Index head = -1, first = -1, rows = 0;
   A *features = nullptr, *turned = nullptr, *values = nullptr;  ///< [rows, dim], [rows, rows_dim], [rows, value_dim]
+  const A* values_in_place = nullptr;                           ///< `values`, or the tensor's; value_stride apart
+  Index value_stride = 0;
 };
 
 /// The last two blocks of one side's rows: a causal pass asks for each block twice, and for two in turn.
@@ -106,14 +116,15 @@ template <class A>
 class Blocks {
  public:
   Blocks(const Call<A>& call, const HeadRows<A>& x, const Positions& at, Side side)
-      : call_(call), x_(x), turner_(call.terms, at, side, block_tokens, call.dim), raw_(block_tokens * call.dim) {
-    const Index each = call.dim + call.rows_dim + call.value_dim;
+      : call_(call), x_(x), turner_(call.terms, at, side, block_tokens, call.dim) {
+    const Index turned_dim = turner_.turns() ? call.rows_dim : 0;  // or turned rows are the features
+    const Index each = call.dim + turned_dim + call.value_dim;
     memory_ = AlignedArray<A>(2 * block_tokens * each);
     for (Index s = 0; s < 2; ++s) {
       Block<A>& slot = slots_[static_cast<std::size_t>(s)];
       slot.features = memory_.data() + s * block_tokens * each;
-      slot.turned = slot.features + block_tokens * call.dim;
-      slot.values = slot.turned + block_tokens * call.rows_dim;
+      slot.turned = turned_dim > 0 ? slot.features + block_tokens * call.dim : slot.features;
+      slot.values = slot.features + block_tokens * (call.dim + turned_dim);
     }
   }
 
@@ -131,13 +142,10 @@ class Blocks {
     slot.head = head;
     slot.first = first;
     slot.rows = block_rows(first, x_.shape()[2]);
-    load(x_, part_, b_, head, first, slot.rows, 0, call_.dim, raw_.data());
-    features(call_.options.feature_map, slot.rows * call_.dim, raw_.data(), slot.features);
-    if (turner_.turns()) {
-      turner_.turn(b_, head, first, slot.rows, slot.features, call_.dim, slot.turned);
-    } else {
-      std::copy_n(slot.features, slot.rows * call_.dim, slot.turned);
-    }
+    const A* raw = x_.contiguous() ? in_place(x_, part_, b_, head, first, slot.rows) : nullptr;
+    if (raw == nullptr) load(x_, part_, b_, head, first, slot.rows, 0, call_.dim, slot.features);
+    features(call_.options.feature_map, slot.rows * call_.dim, raw == nullptr ? slot.features : raw, slot.features);
+    if (turner_.turns()) turner_.turn(b_, head, first, slot.rows, slot.features, call_.dim, slot.turned);
     values(slot);
     return slot;
   }
@@ -156,9 +164,29 @@ class Blocks {
   Index b_ = 0;
   Part part_;
   RowTurner<A> turner_;
-  AlignedArray<A> raw_, memory_;
+  AlignedArray<A> memory_;
   std::array<Block<A>, 2> slots_{};
 };
+
+/// sums_i = z_i, which is `z` and the features of the keys from `next` on that row i sees; behind z is room for a sum.
+template <class A, class KeyBlock>
+void sum_seen(Index rows, const Index* visible, Index next, Index dim, A* z, A* sums, const KeyBlock& key_block) {
+  A* sum = z + dim;
+  std::fill_n(sum, dim, A{0});
+  for (Index i = 0; i < rows;) {
+    const Block<A>* block = next < visible[i] ? &key_block(block_start(next)) : nullptr;
+    const Index end = block == nullptr ? next : block->first + block->rows;
+    const auto from = [&]() -> const A* {
+      return block == nullptr ? nullptr : block->features + (next - block->first) * dim;
+    };
+    const Index served = std::upper_bound(visible + i, visible + rows, end) - (visible + i);
+    running_sums(served, dim, next, visible + i, from(), z, sum, sums + i * dim);
+    i += served;
+    if (served > 0) next = std::max(next, visible[i - 1]);
+    if (i < rows && next < end) add_rows(end - next, dim, from(), sum);
+    if (i < rows) next = end;
+  }
+}
 
 /// s[i][j] = 0 for the keys j of a block, counted from `first`, that a row does not see.
 template <class A>

@@ -358,7 +358,7 @@ inline void expect_chunked_gradients(const LinearCase& c, const std::vector<Inde
   expect_rounded(pieces.d_v, whole.d_v, 2 * bounds.d_v, "d_v");
 }
 
-/// Lengths about a block of 64 tokens, dimensions about a vector, grouped queries, every mask and feature map.
+/// Lengths about two blocks of 32 tokens, dimensions about a vector, grouped queries, every mask and feature map.
 inline std::vector<LinearCase> linear_cases() {
   std::vector<LinearCase> cases;
   for (const Index time : {1, 2, 63, 64, 65, 129}) {

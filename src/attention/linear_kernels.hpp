@@ -22,6 +22,14 @@ void feature_grads(FeatureMap map, Index n, const A* f, const A* d_f, A* d_x);
 template <class A>
 void add_rows(Index rows, Index dim, const A* x, A* sum);
 
+/// to_i = base + sum, after sum += the rows of x below ends[i]; x starts at row `next`, and ends never fall.
+template <class A>
+void running_sums(Index rows, Index dim, Index next, const Index* ends, const A* x, const A* base, A* sum, A* to);
+
+/// x_i *= factor_i of rows of dim numbers; a factor of 0 makes zeros, even of infinities.
+template <class A>
+void scale_rows(Index rows, Index dim, const A* factors, A* x, Index stride);
+
 /// y += factor · x
 template <class A>
 void add_scaled(Index n, A factor, const A* x, A* y);
@@ -32,7 +40,9 @@ void row_products(Index rows, Index dim, const A* a, const A* b, A* products);
 
 /// Numbers side by side, exactly.
 void widen(Index n, const Float16* from, float* to);
+void widen(Index n, const Bfloat16* from, float* to);
 /// … rounded to nearest even
 void narrow(Index n, const float* from, Float16* to);
+void narrow(Index n, const float* from, Bfloat16* to);
 
 }  // namespace bearing::linear

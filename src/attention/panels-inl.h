@@ -9,16 +9,13 @@
 #include <hwy/highway.h>
 #include <bearing/view.hpp>
 
+#include "simd/lanes-inl.h"
+
 HWY_BEFORE_NAMESPACE();
 namespace bearing::attend::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
-
-template <class A>
-using Tag = hn::ScalableTag<A>;
-template <class A>
-HWY_INLINE Index lanes() {
-  return static_cast<Index>(hn::Lanes(Tag<A>()));
-}
+using simd::HWY_NAMESPACE::lanes;
+using simd::HWY_NAMESPACE::Tag;
 
 /// Vectors of a panel. Blocks of 6 rows by 4 vectors, their sums and operands, fill 32 registers; 6 by 2 fill 16.
 inline constexpr int panel_vectors = HWY_ARCH_X86 && HWY_TARGET >= HWY_AVX2 ? 2 : 4;

@@ -13,7 +13,7 @@
 
 #include "attention/exponential-inl.h"
 #include "attention/panels-inl.h"
-#include "simd/target.hpp"
+#include "simd/dispatch.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace bearing::attend::HWY_NAMESPACE {
@@ -32,7 +32,7 @@ HWY_INLINE Vector<A> tanh(Vector<A> z) {
 }
 
 template <class A>
-HWY_INLINE void cap_impl(Index rows, Index first, Index end, A cap, A* s, Index stride) {
+void cap(Index rows, Index first, Index end, A cap, A* s, Index stride) {
   const Tag<A> d;
   const auto to_cap = hn::Set(d, cap), from_cap = hn::Set(d, A{1} / cap);
   for (Index i = 0; i < rows; ++i) {
@@ -154,7 +154,7 @@ HWY_INLINE void open_row(const Strip<A>& strip, Index i, A lowest) {
 
 /// First what is largest in each row, then the exponentials, which would wait for their own row's.
 template <class A>
-HWY_INLINE void weigh_impl(const Strip<A>& strip) {
+void weigh(const Strip<A>& strip) {
   const A lowest = Exponential<A>::lowest / strip.log2_scale;
   for (Index i = 0; i < strip.rows; ++i) open_row(strip, i, lowest);
   for (Index i = 0; i < strip.rows; ++i) {
@@ -167,46 +167,15 @@ HWY_INLINE void weigh_impl(const Strip<A>& strip) {
   }
 }
 
-void cap_f32(Index rows, Index first, Index end, float cap, float* s, Index stride) {
-  cap_impl(rows, first, end, cap, s, stride);
-}
-void cap_f64(Index rows, Index first, Index end, double cap, double* s, Index stride) {
-  cap_impl(rows, first, end, cap, s, stride);
-}
-void weigh_f32(const Strip<float>& strip) { weigh_impl(strip); }
-void weigh_f64(const Strip<double>& strip) { weigh_impl(strip); }
-
 }  // namespace bearing::attend::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace bearing::attend {
-HWY_EXPORT(cap_f32);
-HWY_EXPORT(cap_f64);
-HWY_EXPORT(weigh_f32);
-HWY_EXPORT(weigh_f64);
 
-template <class A>
-void cap(Index rows, Index first, Index end, A cap, A* s, Index stride) {
-  if constexpr (sizeof(A) == sizeof(float)) {
-    BEARING_DISPATCH(cap_f32)(rows, first, end, cap, s, stride);
-  } else {
-    BEARING_DISPATCH(cap_f64)(rows, first, end, cap, s, stride);
-  }
-}
-template <class A>
-void weigh(const Strip<A>& strip) {
-  if constexpr (sizeof(A) == sizeof(float)) {
-    BEARING_DISPATCH(weigh_f32)(strip);
-  } else {
-    BEARING_DISPATCH(weigh_f64)(strip);
-  }
-}
-
-template void cap<float>(Index, Index, Index, float, float*, Index);
-template void cap<double>(Index, Index, Index, double, double*, Index);
-template void weigh<float>(const Strip<float>&);
-template void weigh<double>(const Strip<double>&);
+BEARING_KERNEL(void, cap, (Index rows, Index first, Index end, A cap, A* s, Index stride),
+               (rows, first, end, cap, s, stride))
+BEARING_KERNEL(void, weigh, (const Strip<A>& strip), (strip))
 
 }  // namespace bearing::attend
 #endif

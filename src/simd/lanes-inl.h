@@ -9,10 +9,19 @@
 
 #include <hwy/highway.h>
 #include <bearing/half.hpp>
+#include <bearing/view.hpp>
+#include <cstdint>
 
 HWY_BEFORE_NAMESPACE();
 namespace bearing::simd::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
+
+template <class A>
+using Tag = hn::ScalableTag<A>;
+template <class A>
+HWY_INLINE Index lanes() {
+  return static_cast<Index>(hn::Lanes(Tag<A>()));
+}
 
 /// a·b as the unevaluated sum of the rounded product and its error, both exact: with one fused operation, or by
 /// Dekker's splitting into halves of 26 bits where there is none. Either way the same two numbers.
@@ -100,6 +109,46 @@ HWY_INLINE void store_f16([[maybe_unused]] DF df, hn::VFromD<DF> value, Float16*
     hn::StoreU(hn::DemoteTo(dh, value), dh, reinterpret_cast<hwy::float16_t*>(to));
   }
 #endif
+}
+
+/// Numbers as they are stored, widened to those of D.
+template <class D>
+HWY_INLINE hn::VFromD<D> load(D d, const hn::TFromD<D>* from) {
+  return hn::LoadU(d, from);
+}
+template <class D>
+HWY_INLINE hn::VFromD<D> load(D d, const Bfloat16* from) {
+  const hn::RebindToUnsigned<D> wide;
+  const hn::Rebind<std::uint16_t, D> narrow;
+  const auto bits = hn::LoadU(narrow, reinterpret_cast<const std::uint16_t*>(from));
+  return hn::BitCast(d, hn::ShiftLeft<16>(hn::PromoteTo(wide, bits)));
+}
+template <class D>
+HWY_INLINE hn::VFromD<D> load(D d, const Float16* from) {
+  return load_f16(d, from);
+}
+
+/// … and back, rounded to nearest even; NaNs stay NaNs.
+template <class D>
+HWY_INLINE void store(D d, hn::VFromD<D> value, hn::TFromD<D>* to) {
+  hn::StoreU(value, d, to);
+}
+template <class D>
+HWY_INLINE void store(D d, hn::VFromD<D> value, Bfloat16* to) {
+  (void)d;
+  const hn::RebindToUnsigned<D> wide;
+  const hn::Rebind<std::uint16_t, D> narrow;
+  const auto bits = hn::BitCast(wide, value);
+  const auto odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(wide, 1u));
+  const auto rounded = hn::ShiftRight<16>(hn::Add(bits, hn::Add(odd, hn::Set(wide, 0x7FFFu))));
+  const auto quiet = hn::Or(hn::ShiftRight<16>(bits), hn::Set(wide, 0x40u));
+  const auto number = hn::RebindMask(wide, hn::Eq(value, value));
+  hn::StoreU(hn::DemoteTo(narrow, hn::BitCast(hn::RebindToSigned<D>(), hn::IfThenElse(number, rounded, quiet))), narrow,
+             reinterpret_cast<std::uint16_t*>(to));
+}
+template <class D>
+HWY_INLINE void store(D d, hn::VFromD<D> value, Float16* to) {
+  store_f16<false>(d, value, to);
 }
 
 }  // namespace bearing::simd::HWY_NAMESPACE

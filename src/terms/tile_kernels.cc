@@ -11,18 +11,14 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "simd/target.hpp"
+#include "simd/dispatch.hpp"
+#include "simd/products-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace bearing::tiles::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
-
-template <class A>
-using Tag = hn::ScalableTag<A>;
-template <class A>
-HWY_INLINE Index lanes() {
-  return static_cast<Index>(hn::Lanes(Tag<A>()));
-}
+using simd::HWY_NAMESPACE::lanes;
+using simd::HWY_NAMESPACE::Tag;
 
 /// to[j] += from[j]
 template <class A>
@@ -35,12 +31,12 @@ HWY_INLINE void add_row(Index n, const A* from, A* to) {
 }
 
 template <class A>
-HWY_INLINE void add_toeplitz_impl(Index rows, Index cols, const A* diagonals, A* s, Index stride) {
+void add_toeplitz(Index rows, Index cols, const A* diagonals, A* s, Index stride) {
   for (Index i = 0; i < rows; ++i) add_row(cols, diagonals + (rows - 1 - i), s + i * stride);
 }
 
 template <class A>
-HWY_INLINE void put_toeplitz_impl(Index rows, Index cols, const A* diagonals, A* s, Index stride, bool stream) {
+void put_toeplitz(Index rows, Index cols, const A* diagonals, A* s, Index stride, bool stream) {
   const Tag<A> d;
   for (Index i = 0; i < rows; ++i) {
     const A* from = diagonals + (rows - 1 - i);
@@ -58,7 +54,7 @@ HWY_INLINE void put_toeplitz_impl(Index rows, Index cols, const A* diagonals, A*
 }
 
 template <class A>
-HWY_INLINE void sum_diagonals_impl(Index rows, Index cols, const A* s, Index stride, A* diagonals) {
+void sum_diagonals(Index rows, Index cols, const A* s, Index stride, A* diagonals) {
   for (Index i = 0; i < rows; ++i) add_row(cols, s + i * stride, diagonals + (rows - 1 - i));
 }
 
@@ -83,8 +79,7 @@ HWY_INLINE A sum_row(Index n, const A* from) {
 }
 
 template <class A>
-HWY_INLINE void add_band_impl(Index rows, Index cols, const Band& band, const A* u, Index u_stride, A* s,
-                              Index stride) {
+void add_band(Index rows, Index cols, const Band& band, const A* u, Index u_stride, A* s, Index stride) {
   for (Index i = 0; i < rows; ++i) {
     const BandRow row = band_row(rows, cols, band, i);
     const A* from = u + i * u_stride;
@@ -96,8 +91,7 @@ HWY_INLINE void add_band_impl(Index rows, Index cols, const Band& band, const A*
 }
 
 template <class A>
-HWY_INLINE void scatter_band_impl(Index rows, Index cols, const Band& band, const A* d_s, Index stride, A* d_u,
-                                  Index u_stride) {
+void scatter_band(Index rows, Index cols, const Band& band, const A* d_s, Index stride, A* d_u, Index u_stride) {
   for (Index i = 0; i < rows; ++i) {
     const BandRow row = band_row(rows, cols, band, i);
     const A* from = d_s + i * stride;
@@ -119,81 +113,62 @@ inline constexpr int block_rows = HWY_ARCH_X86 && HWY_TARGET >= HWY_AVX2 ? 4 : 8
 template <class A>
 inline constexpr Index panel_room = 2 * static_cast<Index>(hn::MaxLanes(Tag<A>()));
 
-/// An operand that enters element by element: factor(i, t) = data[i·row + t·term].
+/// out (+)= alpha · sum
 template <class A>
-struct Factors {
-  const A* data;
-  Index row, term;
+struct Put {
+  A alpha;
+  A* out;
+  Index stride;
+  bool add;
+
+  template <class D, class V>
+  HWY_INLINE void operator()(D d, Index i, Index x, V sum) const {
+    A* to = out + i * stride + x;
+    const auto scaled = hn::Mul(hn::Set(d, alpha), sum);
+    hn::StoreU(add ? hn::Add(hn::LoadU(d, to), scaled) : scaled, d, to);
+  }
 };
 
-/// out [Rows, 2 vectors] (+)= alpha · Σ_t factor(i, t) · right[t], t < terms. Not inlined: GCC at -O3 then keeps all
-/// of it in registers, which is a quarter faster.
-template <int Rows, class A>
-HWY_NOINLINE void multiply_block(Index terms, A alpha, const Factors<A>& left, const A* right, Index right_stride,
-                                 A* out, Index out_stride, bool add) {
-  const Tag<A> d;
-  hn::Vec<Tag<A>> low[Rows], high[Rows];
-#pragma GCC unroll 8
-  for (int i = 0; i < Rows; ++i) low[i] = high[i] = hn::Zero(d);
-  for (Index t = 0; t < terms; ++t) {
-    const auto right_low = hn::LoadU(d, right + t * right_stride);
-    const auto right_high = hn::LoadU(d, right + t * right_stride + lanes<A>());
-#pragma GCC unroll 8
-    for (int i = 0; i < Rows; ++i) {
-      const auto factor = hn::Set(d, left.data[i * left.row + t * left.term]);
-      low[i] = hn::MulAdd(factor, right_low, low[i]);
-      high[i] = hn::MulAdd(factor, right_high, high[i]);
-    }
-  }
-  const auto scale = hn::Set(d, alpha);
-#pragma GCC unroll 8
-  for (int i = 0; i < Rows; ++i) {
-    A *to_low = out + i * out_stride, *to_high = to_low + lanes<A>();
-    const auto from_low = hn::Mul(scale, low[i]), from_high = hn::Mul(scale, high[i]);
-    hn::StoreU(add ? hn::Add(hn::LoadU(d, to_low), from_low) : from_low, d, to_low);
-    hn::StoreU(add ? hn::Add(hn::LoadU(d, to_high), from_high) : from_high, d, to_high);
-  }
-}
-
-/// The same for any number of rows and `width` columns of a panel, which may lack some of two vectors.
-template <class A>
-HWY_INLINE void multiply_panel(Index rows, Index width, Index terms, A alpha, Factors<A> left, const A* right,
-                               Index right_stride, A* out, Index out_stride, bool add) {
-  const bool whole = width == 2 * lanes<A>();
+/// Any number of rows and `width` columns of a panel; right's rows are that of a whole vector, or of two.
+template <class Left, class A>
+HWY_INLINE void multiply_panel(Index rows, Index width, Index terms, const Left& left, const A* right,
+                               Index right_stride, const Put<A>& put) {
   HWY_ALIGN A room[block_rows * panel_room<A>];
-  const auto block = [&](auto count, Index i) {
-    constexpr int Rows = decltype(count)::value;
-    const Factors<A> from{left.data + i * left.row, left.row, left.term};
-    A* to = out + i * out_stride;
-    if (whole) return multiply_block<Rows>(terms, alpha, from, right, right_stride, to, out_stride, add);
-    multiply_block<Rows>(terms, alpha, from, right, right_stride, room, panel_room<A>, false);
+  const auto block = [&](auto count, auto vectors, Index i) HWY_ATTR {
+    constexpr int Rows = decltype(count)::value, Vectors = decltype(vectors)::value;
+    A* to = put.out + i * put.stride;
+    const auto multiply = [&](const Put<A>& finish) HWY_ATTR {
+      simd::HWY_NAMESPACE::product_block<Rows, Vectors>(Tag<A>(), terms, left.from(i, 0), right, right_stride, finish);
+    };
+    if (width == Vectors * lanes<A>()) return multiply({put.alpha, to, put.stride, put.add});
+    multiply({put.alpha, room, panel_room<A>, false});
     for (int y = 0; y < Rows; ++y) {
       for (Index x = 0; x < width; ++x) {
-        A& element = to[y * out_stride + x];
-        element = add ? element + room[y * panel_room<A> + x] : room[y * panel_room<A> + x];
+        A& element = to[y * put.stride + x];
+        element = put.add ? element + room[y * panel_room<A> + x] : room[y * panel_room<A> + x];
       }
     }
   };
-  Index i = 0;
-  for (; i + block_rows <= rows; i += block_rows) block(std::integral_constant<int, block_rows>(), i);
-  for (; i + 2 <= rows; i += 2) block(std::integral_constant<int, 2>(), i);
-  if (i < rows) block(std::integral_constant<int, 1>(), i);
+  simd::HWY_NAMESPACE::in_row_blocks<block_rows>(rows, [&](auto count, Index i) HWY_ATTR {
+    if (width <= lanes<A>()) return block(count, std::integral_constant<int, 1>(), i);
+    block(count, std::integral_constant<int, 2>(), i);
+  });
 }
 
-/// out [rows, dim] += alpha · Σ_t factor(i, t) · right[t]: right's rows are panels as they are, but for the last.
-template <class A>
-HWY_INLINE void add_combinations(Index rows, Index dim, Index terms, A alpha, const Factors<A>& left, const A* right,
-                                 Index right_stride, A* out, Index out_stride) {
+/// out [rows, dim] (+)= alpha · Σ_t left.at(i, t) · right[t]: right's rows are panels as they are, except the last.
+template <class Left, class A>
+HWY_INLINE void combine(Index rows, Index dim, Index terms, const Left& left, const A* right, Index right_stride,
+                        const Put<A>& put) {
   if (rows == 0) return;  // and out may be null
   HWY_ALIGN A panel[most_terms * panel_room<A>];
-  for (Index first = 0; first < terms; first += most_terms) {
+  Index first = 0;
+  do {  // once at least: an empty sum is 0
     const Index run = HWY_MIN(most_terms, terms - first);
-    const Factors<A> from{left.data + first * left.term, left.row, left.term};
     for (Index x = 0; x < dim; x += 2 * lanes<A>()) {
       const Index width = HWY_MIN(2 * lanes<A>(), dim - x);
       const A* columns = right + first * right_stride + x;
       Index stride = right_stride;
-      if (width < 2 * lanes<A>()) {
+      if (width % lanes<A>() != 0) {
         for (Index t = 0; t < run; ++t) {
           for (Index y = 0; y < 2 * lanes<A>(); ++y)
             panel[t * panel_room<A> + y] = y < width ? columns[t * stride + y] : A{0};
@@ -201,25 +176,11 @@ HWY_INLINE void add_combinations(Index rows, Index dim, Index terms, A alpha, co
         columns = panel;
         stride = panel_room<A>;
       }
-      multiply_panel(rows, width, run, alpha, from, columns, stride, out + x, out_stride, true);
+      multiply_panel(rows, width, run, left.from(0, first), columns, stride,
+                     Put<A>{put.alpha, put.out + x, put.stride, put.add || first > 0});
     }
-  }
-}
-
-/// panel[t][j] = b[j][t], zeros where b has no more rows.
-template <class A>
-HWY_INLINE void transpose_panel(Index width, Index terms, const A* b, Index b_stride, A* panel) {
-  Index j = 0;
-  for (; j + 4 <= width; j += 4) {
-    const A *b0 = b + j * b_stride, *b1 = b0 + b_stride, *b2 = b1 + b_stride, *b3 = b2 + b_stride;
-    for (Index t = 0; t < terms; ++t) {
-      A* to = panel + t * panel_room<A> + j;
-      to[0] = b0[t], to[1] = b1[t], to[2] = b2[t], to[3] = b3[t];
-    }
-  }
-  for (; j < 2 * lanes<A>(); ++j) {
-    for (Index t = 0; t < terms; ++t) panel[t * panel_room<A> + j] = j < width ? b[j * b_stride + t] : A{0};
-  }
+    first += run;
+  } while (first < terms);
 }
 
 /// Products of one row with `Columns` rows that are `dim` long.
@@ -257,8 +218,8 @@ HWY_INLINE void multiply_few(Index m, Index n, Index dim, A alpha, const A* a, I
 }
 
 template <class A>
-HWY_INLINE void multiply_nt_impl(Index m, Index n, Index dim, A alpha, const A* a, Index a_stride, const A* b,
-                                 Index b_stride, A* c, Index c_stride) {
+void multiply_nt(Index m, Index n, Index dim, A alpha, const A* a, Index a_stride, const A* b, Index b_stride, A* c,
+                 Index c_stride) {
   if (m < few || n < few) return multiply_few(m, n, dim, alpha, a, a_stride, b, b_stride, c, c_stride);
   HWY_ALIGN A panel[most_terms * panel_room<A>];
   for (Index j = 0; j < n; j += 2 * lanes<A>()) {
@@ -270,58 +231,34 @@ HWY_INLINE void multiply_nt_impl(Index m, Index n, Index dim, A alpha, const A* 
     Index first = 0;
     do {  // once at least: an empty sum is 0
       const Index run = HWY_MIN(most_terms, dim - first);
-      transpose_panel(width, run, b + j * b_stride + first, b_stride, panel);
-      multiply_panel(m, width, run, alpha, Factors<A>{a + first, a_stride, 1}, panel, panel_room<A>, c + j, c_stride,
-                     first > 0);
+      simd::HWY_NAMESPACE::transpose(width, run, b + j * b_stride + first, b_stride,
+                                     width <= lanes<A>() ? lanes<A>() : 2 * lanes<A>(), panel, panel_room<A>);
+      multiply_panel(m, width, run, simd::HWY_NAMESPACE::Rows<A>{a + first, a_stride}, panel, panel_room<A>,
+                     Put<A>{alpha, c + j, c_stride, first > 0});
       first += run;
     } while (first < dim);
   }
 }
 
 template <class A>
-HWY_INLINE void add_multiply_nn_impl(Index m, Index n, Index dim, A alpha, const A* c, Index c_stride, const A* b,
-                                     Index b_stride, A* a, Index a_stride) {
-  add_combinations(m, dim, n, alpha, Factors<A>{c, c_stride, 1}, b, b_stride, a, a_stride);
+void multiply_nn(Index m, Index n, Index dim, A alpha, const A* c, Index c_stride, const A* b, Index b_stride, A* a,
+                 Index a_stride) {
+  combine(m, dim, n, simd::HWY_NAMESPACE::Rows<A>{c, c_stride}, b, b_stride, Put<A>{alpha, a, a_stride, false});
 }
 
 template <class A>
-HWY_INLINE void add_multiply_tn_impl(Index m, Index n, Index dim, A alpha, const A* c, Index c_stride, const A* a,
-                                     Index a_stride, A* b, Index b_stride) {
-  add_combinations(n, dim, m, alpha, Factors<A>{c, 1, c_stride}, a, a_stride, b, b_stride);
+void add_multiply_nn(Index m, Index n, Index dim, A alpha, const A* c, Index c_stride, const A* b, Index b_stride, A* a,
+                     Index a_stride) {
+  if (n == 0) return;  // and c and b may be null
+  combine(m, dim, n, simd::HWY_NAMESPACE::Rows<A>{c, c_stride}, b, b_stride, Put<A>{alpha, a, a_stride, true});
 }
 
-#define BEARING_TILE_KERNELS(SUFFIX, A)                                                                              \
-  void add_toeplitz_##SUFFIX(Index rows, Index cols, const A* diagonals, A* s, Index stride) {                       \
-    add_toeplitz_impl(rows, cols, diagonals, s, stride);                                                             \
-  }                                                                                                                  \
-  void put_toeplitz_##SUFFIX(Index rows, Index cols, const A* diagonals, A* s, Index stride, bool stream) {          \
-    put_toeplitz_impl(rows, cols, diagonals, s, stride, stream);                                                     \
-  }                                                                                                                  \
-  void sum_diagonals_##SUFFIX(Index rows, Index cols, const A* s, Index stride, A* diagonals) {                      \
-    sum_diagonals_impl(rows, cols, s, stride, diagonals);                                                            \
-  }                                                                                                                  \
-  void add_band_##SUFFIX(Index rows, Index cols, const Band& band, const A* u, Index u_stride, A* s, Index stride) { \
-    add_band_impl(rows, cols, band, u, u_stride, s, stride);                                                         \
-  }                                                                                                                  \
-  void scatter_band_##SUFFIX(Index rows, Index cols, const Band& band, const A* d_s, Index stride, A* d_u,           \
-                             Index u_stride) {                                                                       \
-    scatter_band_impl(rows, cols, band, d_s, stride, d_u, u_stride);                                                 \
-  }                                                                                                                  \
-  void multiply_nt_##SUFFIX(Index m, Index n, Index dim, A alpha, const A* a, Index a_stride, const A* b,            \
-                            Index b_stride, A* c, Index c_stride) {                                                  \
-    multiply_nt_impl(m, n, dim, alpha, a, a_stride, b, b_stride, c, c_stride);                                       \
-  }                                                                                                                  \
-  void add_multiply_nn_##SUFFIX(Index m, Index n, Index dim, A alpha, const A* c, Index c_stride, const A* b,        \
-                                Index b_stride, A* a, Index a_stride) {                                              \
-    add_multiply_nn_impl(m, n, dim, alpha, c, c_stride, b, b_stride, a, a_stride);                                   \
-  }                                                                                                                  \
-  void add_multiply_tn_##SUFFIX(Index m, Index n, Index dim, A alpha, const A* c, Index c_stride, const A* a,        \
-                                Index a_stride, A* b, Index b_stride) {                                              \
-    add_multiply_tn_impl(m, n, dim, alpha, c, c_stride, a, a_stride, b, b_stride);                                   \
-  }
-BEARING_TILE_KERNELS(f32, float)
-BEARING_TILE_KERNELS(f64, double)
-#undef BEARING_TILE_KERNELS
+template <class A>
+void add_multiply_tn(Index m, Index n, Index dim, A alpha, const A* c, Index c_stride, const A* a, Index a_stride, A* b,
+                     Index b_stride) {
+  if (m == 0) return;  // and c and a may be null
+  combine(n, dim, m, simd::HWY_NAMESPACE::Columns<A>{c, c_stride}, a, a_stride, Put<A>{alpha, b, b_stride, true});
+}
 
 }  // namespace bearing::tiles::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -329,62 +266,34 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace bearing::tiles {
 
-#define BEARING_TILE_DISPATCH(NAME, ...)                \
-  HWY_EXPORT(NAME##_f32);                               \
-  HWY_EXPORT(NAME##_f64);                               \
-  template <class A, class... Arguments>                \
-  void dispatch_##NAME(const Arguments&... arguments) { \
-    if constexpr (sizeof(A) == sizeof(float)) {         \
-      BEARING_DISPATCH(NAME##_f32)(arguments...);       \
-    } else {                                            \
-      BEARING_DISPATCH(NAME##_f64)(arguments...);       \
-    }                                                   \
-  }
-BEARING_TILE_DISPATCH(add_toeplitz)
-BEARING_TILE_DISPATCH(put_toeplitz)
-BEARING_TILE_DISPATCH(sum_diagonals)
-BEARING_TILE_DISPATCH(add_band)
-BEARING_TILE_DISPATCH(scatter_band)
-BEARING_TILE_DISPATCH(multiply_nt)
-BEARING_TILE_DISPATCH(add_multiply_nn)
-BEARING_TILE_DISPATCH(add_multiply_tn)
-#undef BEARING_TILE_DISPATCH
-
-template <class A>
-void add_toeplitz(Index rows, Index cols, const A* diagonals, A* s, Index stride) {
-  dispatch_add_toeplitz<A>(rows, cols, diagonals, s, stride);
-}
-template <class A>
-void put_toeplitz(Index rows, Index cols, const A* diagonals, A* s, Index stride, bool stream) {
-  dispatch_put_toeplitz<A>(rows, cols, diagonals, s, stride, stream);
-}
-template <class A>
-void sum_diagonals(Index rows, Index cols, const A* s, Index stride, A* diagonals) {
-  dispatch_sum_diagonals<A>(rows, cols, s, stride, diagonals);
-}
-template <class A>
-void add_band(Index rows, Index cols, const Band& band, const A* u, Index u_stride, A* s, Index stride) {
-  dispatch_add_band<A>(rows, cols, band, u, u_stride, s, stride);
-}
-template <class A>
-void scatter_band(Index rows, Index cols, const Band& band, const A* d_s, Index stride, A* d_u, Index u_stride) {
-  dispatch_scatter_band<A>(rows, cols, band, d_s, stride, d_u, u_stride);
-}
-template <class A>
-void multiply_nt(Index m, Index n, Index dim, A alpha, const A* a, Index a_stride, const A* b, Index b_stride, A* c,
-                 Index c_stride) {
-  dispatch_multiply_nt<A>(m, n, dim, alpha, a, a_stride, b, b_stride, c, c_stride);
-}
-template <class A>
-void add_multiply_nn(Index m, Index n, Index dim, A alpha, const A* c, Index c_stride, const A* b, Index b_stride, A* a,
-                     Index a_stride) {
-  dispatch_add_multiply_nn<A>(m, n, dim, alpha, c, c_stride, b, b_stride, a, a_stride);
-}
-template <class A>
-void add_multiply_tn(Index m, Index n, Index dim, A alpha, const A* c, Index c_stride, const A* a, Index a_stride, A* b,
-                     Index b_stride) {
-  dispatch_add_multiply_tn<A>(m, n, dim, alpha, c, c_stride, a, a_stride, b, b_stride);
-}
+BEARING_KERNEL(void, add_toeplitz, (Index rows, Index cols, const A* diagonals, A* s, Index stride),
+               (rows, cols, diagonals, s, stride))
+BEARING_KERNEL(void, put_toeplitz, (Index rows, Index cols, const A* diagonals, A* s, Index stride, bool stream),
+               (rows, cols, diagonals, s, stride, stream))
+BEARING_KERNEL(void, sum_diagonals, (Index rows, Index cols, const A* s, Index stride, A* diagonals),
+               (rows, cols, s, stride, diagonals))
+BEARING_KERNEL(void, add_band,
+               (Index rows, Index cols, const Band& band, const A* u, Index u_stride, A* s, Index stride),
+               (rows, cols, band, u, u_stride, s, stride))
+BEARING_KERNEL(void, scatter_band,
+               (Index rows, Index cols, const Band& band, const A* d_s, Index stride, A* d_u, Index u_stride),
+               (rows, cols, band, d_s, stride, d_u, u_stride))
+BEARING_KERNEL(void, multiply_nt,
+               (Index m, Index n, Index dim, A alpha, const A* a, Index a_stride, const A* b, Index b_stride, A* c,
+                Index c_stride),
+               (m, n, dim, alpha, a, a_stride, b, b_stride, c, c_stride))
+BEARING_KERNEL(void, multiply_nn,
+               (Index m, Index n, Index dim, A alpha, const A* c, Index c_stride, const A* b, Index b_stride, A* a,
+                Index a_stride),
+               (m, n, dim, alpha, c, c_stride, b, b_stride, a, a_stride))
+BEARING_KERNEL(void, add_multiply_nn,
+               (Index m, Index n, Index dim, A alpha, const A* c, Index c_stride, const A* b, Index b_stride, A* a,
+                Index a_stride),
+               (m, n, dim, alpha, c, c_stride, b, b_stride, a, a_stride))
+BEARING_KERNEL(void, add_multiply_tn,
+               (Index m, Index n, Index dim, A alpha, const A* c, Index c_stride, const A* a, Index a_stride, A* b,
+                Index b_stride),
+               (m, n, dim, alpha, c, c_stride, a, a_stride, b, b_stride))
 
 template <class A>
 void add_key_band(Index rows, Index cols, const Band& band, const A* w, Index w_stride, A* s, Index stride) {
@@ -409,17 +318,9 @@ void scatter_key_band(Index rows, Index cols, const Band& band, const A* d_s, In
   }
 }
 
-#define BEARING_INSTANTIATE(A)                                                                           \
-  template void add_toeplitz<A>(Index, Index, const A*, A*, Index);                                      \
-  template void put_toeplitz<A>(Index, Index, const A*, A*, Index, bool);                                \
-  template void sum_diagonals<A>(Index, Index, const A*, Index, A*);                                     \
-  template void add_band<A>(Index, Index, const Band&, const A*, Index, A*, Index);                      \
-  template void scatter_band<A>(Index, Index, const Band&, const A*, Index, A*, Index);                  \
-  template void add_key_band<A>(Index, Index, const Band&, const A*, Index, A*, Index);                  \
-  template void scatter_key_band<A>(Index, Index, const Band&, const A*, Index, A*, Index);              \
-  template void multiply_nt<A>(Index, Index, Index, A, const A*, Index, const A*, Index, A*, Index);     \
-  template void add_multiply_nn<A>(Index, Index, Index, A, const A*, Index, const A*, Index, A*, Index); \
-  template void add_multiply_tn<A>(Index, Index, Index, A, const A*, Index, const A*, Index, A*, Index);
+#define BEARING_INSTANTIATE(A)                                                          \
+  template void add_key_band<A>(Index, Index, const Band&, const A*, Index, A*, Index); \
+  template void scatter_key_band<A>(Index, Index, const Band&, const A*, Index, A*, Index);
 BEARING_INSTANTIATE(float)
 BEARING_INSTANTIATE(double)
 #undef BEARING_INSTANTIATE

@@ -66,6 +66,11 @@ template <class A>
 void multiply_nt(Index m, Index n, Index dim, A alpha, const A* a, Index a_stride, const A* b, Index b_stride, A* c,
                  Index c_stride);
 
+/// a [m, dim] = alpha · c [m, n] · b [n, dim]
+template <class A>
+void multiply_nn(Index m, Index n, Index dim, A alpha, const A* c, Index c_stride, const A* b, Index b_stride, A* a,
+                 Index a_stride);
+
 /// a [m, dim] += alpha · c [m, n] · b [n, dim]
 template <class A>
 void add_multiply_nn(Index m, Index n, Index dim, A alpha, const A* c, Index c_stride, const A* b, Index b_stride, A* a,
