@@ -172,6 +172,7 @@ void bind_encoding(nb::module_& m) {
             for (auto [key, value] : given) all[key] = value;
             return nb::object(nb::handle(self.type())(**all));
           },
+          nb::sig("def replace(self, **changes: Any) -> Any"),
           "A copy with some arguments changed: bias.replace(table=new_table).")
       .def(
           "__reduce__",

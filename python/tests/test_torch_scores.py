@@ -10,7 +10,7 @@ from support import BATCH, DIM, HEADS, K_LEN, KV_HEADS, Q_LEN, examples, names
 
 VALUE_DIM = DIM
 # XLNet's segments are a module's: bearing's own object keeps them as plain numbers.
-NAMES = [name for name in names("scores") if name != "XlnetSegmentTerm"]
+NAMES = names("scores")
 
 
 @pytest.fixture(autouse=True)

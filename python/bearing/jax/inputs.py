@@ -137,4 +137,4 @@ def _dim(function: str, encoding: Any) -> int:
     dim = getattr(getattr(encoding, "spec", None), "dim", None)
     if not isinstance(encoding, _core.Encoding) or dim is None:
         raise TypeError(f"[{function}] encoding: must be an encoding of the input, got {encoding!r}")
-    return dim
+    return dim() if callable(dim) else dim  # what follows from other members is a method

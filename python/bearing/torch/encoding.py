@@ -144,6 +144,8 @@ def _from_core(encoding: _core.Encoding) -> Encoding:
             tensors[name] = value
         elif hasattr(value, "__array__"):
             tensors[name] = torch.as_tensor(value)
+        elif traits_of(type(encoding).__name__)["parameters"].get(name, {}).get("indices"):
+            tensors[name] = torch.tensor(value)
         elif isinstance(value, (bool, int, float, str)):
             settings[name] = value
         elif isinstance(value, _core.RopeTable) and is_given(value):
