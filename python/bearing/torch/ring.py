@@ -61,7 +61,7 @@ def ring_attention(
 
     Every process of the group calls it, with the same encodings, parameters and options; and the backward, too. mask:
     "none" or "causal", by position. key_mask [batch, k_len]: of this shard's keys. Encodings go by position; those that
-    count tokens (DenseBias, ForgettingBias, XlnetSegmentTerm, CopeTerm) are refused.
+    count tokens in place of positions are refused.
 
     Gradients of q, k and v are this shard's, of the sum of all processes' losses. Those of sinks and of the encodings'
     parameters, of which each process holds a copy, are summed over the group in rank order, so that all have the same
