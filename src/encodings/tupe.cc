@@ -270,6 +270,16 @@ Rule projected(std::uint64_t which) {
           }};
 }
 
+/// A model learns the vectors and both projections, and holds what they make as well.
+inspect::Specimen counted_example(const ExampleSize& size, const Tupe& tupe) {
+  inspect::Specimen specimen = inspect::example_of(*registry().find("tupe"), size, Record::of(tupe));
+  const Index vectors = size.length + (tupe.cls == TupeCls::untied ? 1 : 0);
+  const Index learned = vectors * size.dim + 2 * size.dim * size.heads * size.dim;
+  specimen.parameters += learned - 2 * size.heads * vectors * size.dim;
+  specimen.held += learned;
+  return specimen;
+}
+
 }  // namespace
 
 void describe_tupe(Describer& to) {
@@ -314,7 +324,9 @@ void describe_tupe(Describer& to) {
       .softmax_scale([](const Tupe&, Index dim) { return tupe_softmax_scale(dim); })
       .called("tupe", "TUPE-A", "position meets position, apart from words", with_bins(0))
       .also({"tupe_a"})
-      .called("tupe_r", "TUPE-R", "TUPE with T5 buckets", with_bins(32));
+      .example(counted_example)
+      .called("tupe_r", "TUPE-R", "TUPE with T5 buckets", with_bins(32))
+      .example(counted_example);
   to.function("tupe_softmax_scale", tupe_softmax_scale, {"dim"}, "1/sqrt(2 dim), for words as for positions.");
 }
 
