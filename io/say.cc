@@ -169,6 +169,12 @@ Record Said::complete(const Sizes& call) {
   const inspect::SpecimenOptions size = size_of(call);
   if (spec_ || !description_->spec) {
     Record spec = spec_;
+    const EncodingInfo* info = description_->encoding;
+    if (!spec && info != nullptr && !info->specs.empty()) {  // one that may be left out: its keys ask for it
+      const Record made = info->specs[0]->make();
+      const auto asks = [&](const Key& key) { return !key.used && made.type().member(key.name) != nullptr; };
+      if (std::any_of(keys_.begin(), keys_.end(), asks)) spec = made;
+    }
     if (spec) apply(spec), fill_sizes(spec, call);
     return spec;
   }

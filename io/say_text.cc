@@ -24,7 +24,7 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
   return row.back();
 }
 
-/// "'alibi', 'alibi_learned'": the closest name, and names that the word is a part of or that begin it; at most four.
+/// "'rope', 'rope_yarn'": the closest name, and names that the word is a part of or that begin it; at most four.
 std::string near(const std::string& word) {
   std::vector<std::string> all, found;
   for (const Description& one : inspect::catalog()) all.push_back(one.name);

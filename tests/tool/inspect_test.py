@@ -40,7 +40,7 @@ class Inspect(support.Base):
             ("table: ", ["table", "swin", *SMALL, "--positions", "-3"]),
             ("list: 'more' is not an encoding", ["list", "more"]),
             ("check: t5: 'bucket' is not a key; did you mean 'buckets'?", ["check", "t5:bucket=3"]),
-            ("check: t5: 'table' is not a key; did you", ["check", "t5:table=t5.npy"]),
+            ("check: t5: 'table' is not a key; it takes buckets, max_distance, direction", ["check", "t5:table=t5.npy"]),
             ("table: @examples/models/gemma-3-4b.json says several: must be one of @examples/models/gemma-3-4b.json#0, ",
              ["table", "@examples/models/gemma-3-4b.json"]),
         ):
@@ -83,7 +83,7 @@ class Inspect(support.Base):
         for line in (r"t5_causal: T5 buckets, causal \(Raffel et al\. 2020, arXiv 1910\.10683\)", "acts on: score; form: distance; causal",
                      r"buckets +32 +", r"direction +causal +bidirectional or causal\.", r"table +\[buckets, heads\]\. .* Starts at 0\."):
             self.assertRegex(text, rf"(?m)^{line}")
-        self.assertRegex(run("list", "rope").stdout, r"(?m)^pairing\n  default: must be given\n")
+        self.assertRegex(run("list", "rope").stdout, r"(?m)^pairing +must be given +interleaved or half\.")
         (alibi,) = self.report("list", "alibi")["encodings"]
         self.assertEqual([member["name"] for member in alibi["members"]][:2], ["slopes", "form"])
         self.assertEqual(alibi["members"][1]["words"], ["symmetric", "causal"])

@@ -35,13 +35,15 @@ void read_described(Said& said, const CallShape& call, CallEncodings<A>& into) {
   Record settings = info.settings == nullptr ? Record{} : settings_of(said, info, call, given);
   Record spec = said.complete(read.sizes());
   said.finish();
-  if (info.spec_optional && read.has_files()) spec = {};  // the parameters say it
+  const auto said_by_file = [&](const ParameterInfo& one) {
+    return read.has_file(one) && spec && spec.type().member(one.name) != nullptr;
+  };
+  if (info.spec_optional && std::any_of(info.parameters.begin(), info.parameters.end(), said_by_file)) spec = {};
   std::vector<ParameterMemory> parameters;
   for (const ParameterInfo& parameter : info.parameters) {
-    const bool wanted = !(info.spec_optional && spec) && (!parameter.wanted || parameter.wanted(spec));
-    parameters.push_back(
-        wanted ? read.memory(parameter, spec, parameter.optional && !parameter.wanted && !info.spec_optional)
-               : ParameterMemory{});
+    const bool wanted = !parameter.wanted || parameter.wanted(spec);
+    const bool optional = info.spec_optional && spec ? true : parameter.optional && !parameter.wanted;
+    parameters.push_back(wanted ? read.memory(parameter, spec, optional) : ParameterMemory{});
   }
   const Index sets = read.met("sets");
   if (info.grouped && sets > 0 && std::find(given.begin(), given.end(), "group") == given.end()) {

@@ -29,8 +29,8 @@ void ParameterReader<A>::ask_for(const ParameterInfo& parameter) {
 }
 
 template <class A>
-bool ParameterReader<A>::has_files() const {
-  return std::any_of(files_.begin(), files_.end(), [](const auto& one) { return one.second.value.has_value(); });
+bool ParameterReader<A>::has_file(const ParameterInfo& parameter) const {
+  return files_.at(parameter.name).value.has_value();
 }
 
 template <class A>

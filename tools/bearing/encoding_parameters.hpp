@@ -19,7 +19,7 @@ class ParameterReader {
   /// Takes the parameter's keys from the text: KEY=FILE and d_KEY=FILE.
   void ask_for(const ParameterInfo& parameter);
   /// Whether the text names a file for a parameter that was asked for.
-  bool has_files() const;
+  bool has_file(const ParameterInfo& parameter) const;
   /// What extents may depend on.
   const Sizes& sizes() const { return sizes_; }
 
