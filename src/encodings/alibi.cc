@@ -190,7 +190,9 @@ void describe_alibi(Describer& to) {
         "Press, Smith, Lewis 2022, arXiv 2108.12409.",
         {slopes_parameter()}, MakeShifted{})
       .form(Form::positions)
-      .tables(heads);
+      .tables(heads)
+      .called("alibi_shifted", "ALiBi, shifted by row", "ALiBi as BLOOM and MPT add it: by the key's place",
+              [](const ExampleSize& size) { return Alibi::published(size.heads); });
 }
 
 }  // namespace bearing

@@ -13,7 +13,39 @@ DOORS = ["tools", "python/src", "python/bearing", "tests/support", "bench", "io"
 BY_HAND = re.compile(r"^io/hf_|_test\.cc$|^bench/.*peers")
 ROPE = {"rope_description.cc"}
 # Doors that still name encodings, and how many times; a number only ever falls.
-STILL: dict[str, int] = {}
+STILL: dict[str, int] = {
+    "bench/attention_cases.cc": 1,
+    "bench/attention_models.cc": 12,
+    "bench/attention_models.hpp": 1,
+    "bench/input_cases.cc": 4,
+    "bench/python/attention_torch.py": 10,
+    "bench/relation_cases.cc": 6,
+    "bench/score_cases.cc": 8,
+    "bench/score_models.hpp": 3,
+    "python/bearing/__init__.py": 6,
+    "python/bearing/_compat.py": 6,
+    "python/bearing/jax/__init__.py": 7,
+    "python/bearing/jax/tables.py": 20,
+    "python/bearing/torch/__init__.py": 42,
+    "python/bearing/torch/attention.py": 1,
+    "python/bearing/torch/base.py": 2,
+    "python/bearing/torch/biases.py": 32,
+    "python/bearing/torch/encoding.py": 1,
+    "python/bearing/torch/flex.py": 30,
+    "python/bearing/torch/inputs.py": 5,
+    "python/bearing/torch/relations.py": 27,
+    "python/bearing/torch/rows.py": 21,
+    "python/src/bind_attention.cc": 1,
+    "python/src/bind_io.cc": 4,
+    "python/src/calls.cc": 5,
+    "python/src/encodings.cc": 1,
+    "python/src/encodings.hpp": 1,
+    "tests/support/attention_encodings.hpp": 62,
+    "tools/bearing/config_text.cc": 1,
+    "tools/bearing/encoding_computed.cc": 14,
+    "tools/bearing/encoding_spec.cc": 1,
+    "tools/bearing/encoding_spec.hpp": 1,
+}
 
 
 def names() -> set[str]:
@@ -36,7 +68,11 @@ def main() -> int:
     for door in DOORS:
         for file in sorted((root / door).rglob("*")):
             place = file.relative_to(root).as_posix()
-            if file.suffix not in {".cc", ".hpp", ".py", ".h", ".txt"} or BY_HAND.search(place) or "__pycache__" in place:
+            if (
+                file.suffix not in {".cc", ".hpp", ".py", ".h", ".txt"}
+                or BY_HAND.search(place)
+                or "__pycache__" in place
+            ):
                 continue
             found = word.findall(file.read_text())
             if found:
