@@ -97,7 +97,9 @@ requires(ScoreTerm<E, A> || ValueTerm<E, A> || RowTerm<E, A>) Term<A> erase(cons
       term.out_dim = [](const void* self, Index of_dim) { return static_cast<const E*>(self)->out_dim(of_dim); };
     }
     if constexpr (requires { encoding.turn_scratch(Index{}); }) {
-      term.turn_scratch = [](const void* self, Index of_dim) { return static_cast<const E*>(self)->turn_scratch(of_dim); };
+      term.turn_scratch = [](const void* self, Index of_dim) {
+        return static_cast<const E*>(self)->turn_scratch(of_dim);
+      };
     }
   }
   return term;
