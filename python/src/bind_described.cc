@@ -4,6 +4,7 @@
 #include <nanobind/stl/vector.h>
 
 #include <bearing/catalog.hpp>
+#include <bearing/say.hpp>
 
 #include "bind.hpp"
 #include "encodings.hpp"
@@ -101,6 +102,21 @@ nb::object start(const std::string& kind, nb::handle spec, const std::string& pa
   return numpy_array(numbers, shape);
 }
 
+/// The spec of what a text says, of a model of that size.
+nb::object said(nb::handle text, Index heads, Index dim) {
+  std::string given;
+  if (!nb::try_cast(text, given)) {
+    Argument{"encoding", "text"}.fail("the name of an encoding", nb::cast<std::string>(nb::repr(text)));
+  }
+  Said one = say_encoding(given);
+  const Sizes& model = one.sizes();
+  const Record spec = one.complete(
+      {.heads = heads > 0 ? heads : model.heads, .dim = dim > 0 ? dim : model.dim, .length = model.length});
+  one.finish();
+  if (!spec) one.fail("has no spec: make its encoding");
+  return spec_object(spec);
+}
+
 }  // namespace
 
 void bind_described(nb::module_& m) {
@@ -118,6 +134,13 @@ void bind_described(nb::module_& m) {
         std::any_of(one + 1, functions.end(), [&](const FunctionInfo& other) { return other.name == one->name; });
     def_function(m, *one, FunctionKind::plain, others_follow);
   }
+  m.def("encoding", said, nb::arg("text").none(), nb::kw_only(), nb::arg("heads") = 0, nb::arg("dim") = 0,
+        nb::sig("def encoding(text: str, *, heads: int = 0, dim: int = 0) -> Spec"),
+        "The spec of an encoding that is said as the command takes it.\n\n"
+        "    bearing.encoding('t5:buckets=64,direction=causal')      a name, and members of its spec\n"
+        "    bearing.encoding('rope:{\"head_dim\": 128, \"pairing\": \"half\"}')    its spec as JSON\n"
+        "    bearing.encoding('@config.json#3')                      layer 3 of a model's file\n\n"
+        "heads and dim of a head: for members that are these, where the text does not give them; 0: not said.");
   m.def("_traits", traits, nb::arg("kind"), "What is described of an encoding, beside its spec and texts.");
   m.def("_named", named, nb::arg("heads"), nb::arg("dim"), nb::arg("length"),
         "(name, encoding, spec) of all encodings that have a name, for a model of that size.");

@@ -119,6 +119,7 @@ def calls() -> Iterator[Call]:
     yield Call("sinusoidal_frequencies", {"spec": sinusoids.spec})
     yield Call("sinusoidal_column_order", {"from_layout": "interleaved", "to_layout": "concatenated", "dim": DIM})
     yield Call("sinusoidal_base_gradient", {"spec": sinusoids.spec, "d_frequencies": np.ones(DIM // 2)})
+    yield Call("encoding", {"text": "t5:direction=causal", "heads": HEADS, "dim": 8})
     yield Call("t5_thresholds", {"spec": bias.spec})
     yield Call("t5_bucket", {"spec": bias.spec, "distance": -3})
     yield Call("swin_v2_coordinates", {"spec": swin})

@@ -3,6 +3,7 @@
 import copy
 import json
 import pickle
+from pathlib import Path
 
 import bearing
 import pytest
@@ -224,3 +225,14 @@ def test_members_without_a_name_are_refused_with_the_names(spec):
 def test_the_numbers_of_a_rotary_encoding_print_in_a_line():
     text = repr(bearing.resolve(bearing.Rope(head_dim=128, pairing="half")))
     assert len(text) < 400 and "inv_freq=<array (64,)>" in text and "change=<tuple of 64>" in text
+
+
+def test_an_encoding_is_said_as_the_command_takes_it(tmp_path: Path) -> None:
+    assert bearing.encoding("T5-causal:buckets=64") == bearing.T5(buckets=64, direction="causal")
+    assert bearing.encoding("rope:pairing=half", dim=64) == bearing.Rope(head_dim=64, pairing="half")
+    spec = bearing.Kerple(form="power")
+    file = tmp_path / "kerple.json"
+    file.write_text(json.dumps(spec.to_dict()))
+    assert bearing.encoding(str(file)) == spec
+    with pytest.raises(bearing.ShapeError, match=r"\[encoding\] 't6' is not an encoding; did you mean 't5'\?"):
+        bearing.encoding("t6")
