@@ -53,7 +53,7 @@ Record spec_of(const Record& record) {
 /// What a model says of a layer or its input; nothing where its numbers are not read.
 class Sayings {
  public:
-  Sayings(const Model& model, const Place& place) : model_(model), place_(place) {}
+  explicit Sayings(const Place& place) : place_(place) {}
 
   template <class Spec>
   void add(const std::string& part, const Spec& spec, Sizes sizes) {
@@ -85,7 +85,6 @@ class Sayings {
     all_.push_back(std::move(said));
   }
 
-  const Model& model_;
   const Place& place_;
   std::string others_;
   std::vector<Said> all_;
@@ -96,7 +95,7 @@ class Sayings {
 std::vector<Said> said_by_model(const std::string& text) {
   const Place place(text);
   const Model model = model_of(place.file);
-  Sayings sayings(model, place);
+  Sayings sayings(place);
   const Sizes sizes = sizes_of(model);
   const bool input = place.part == "input", all = place.part.empty();
   Index layer = -1;

@@ -138,8 +138,8 @@ namespace {
 inspect::Specimen angles_example(const ExampleSize& size, const GivenAngles& spec) {
   inspect::Specimen specimen{.options = size, .by_index = true};
   const Index dim = spec.rotary_dim == 0 ? spec.head_dim : spec.rotary_dim, pairs = dim / 2;
-  specimen.turn_rows = [spec, size, dim, pairs](Side side, const Positions& tokens, View<const double, 4> x,
-                                                View<double, 4> y, const Executor& on) {
+  specimen.turn_rows = [spec, dim, pairs](Side side, const Positions& tokens, View<const double, 4> x,
+                                          View<double, 4> y, const Executor& on) {
     const Index heads = x.shape[1], time = x.shape[2];
     inspect::Array angles(heads, time, pairs);
     for (Index h = 0; h < heads; ++h) {

@@ -236,8 +236,9 @@ Rope axial(const ExampleSize& size) {
   return rope;
 }
 
-Specimen turned_by(const ExampleSize& size, std::shared_ptr<const RopeTable<double>> q,
-                   std::shared_ptr<const RopeTable<double>> k) {
+using Shared = std::shared_ptr<const RopeTable<double>>;
+
+Specimen turned_by(const ExampleSize& size, const Shared& q, const Shared& k) {
   Specimen specimen{.options = size};
   specimen.turn_rows = [q, k](Side side, const Positions& at, View<const double, 4> x, View<double, 4> y,
                               const Executor& on) { rotate_to<double>(side == Side::query ? *q : *k, x, y, at, on); };
@@ -294,10 +295,11 @@ void name_ropes(EncodingDescriber<Rope> rope) {
   rope.called("rope_high_frequency", "RoPE, high frequencies only", "RoPE without pairs that complete no turn",
               scaled<NoScaling>)
       .published({"Chen et al.", 2024, "arXiv 2410.21216"})
-      .example(example_of([](RopeFrequencies f, const ExampleSize& size) { return high_frequency(f, size.length); }))
+      .example(example_of(
+          [](RopeFrequencies f, const ExampleSize& size) { return high_frequency(std::move(f), size.length); }))
       .called("rope_negative_angle", "RoPE, negative angle", "RoPE that turns the other way", scaled<NoScaling>)
       .published({"Karpathy", 2025, "karpathy/nanochat"})
-      .example(example_of([](RopeFrequencies f, const ExampleSize&) { return negative_angle(f); }));
+      .example(example_of([](RopeFrequencies f, const ExampleSize&) { return negative_angle(std::move(f)); }));
 }
 
 void describe_xpos(Describer& to) {
@@ -313,7 +315,7 @@ void describe_xpos(Describer& to) {
       .published({"Sun et al.", 2022, "arXiv 2212.10554"})
       .example([](const ExampleSize& size, const Xpos& xpos) {
         const auto tables = std::make_shared<const XposTable<double>>(xpos, size.length);
-        Specimen specimen = turned_by(size, {tables, &tables->q}, {tables, &tables->k});
+        Specimen specimen = turned_by(size, Shared(tables, &tables->q), Shared(tables, &tables->k));
         specimen.causal = true;
         return specimen;
       });

@@ -65,7 +65,7 @@ ParameterMemory draw(const EncodingInfo& info, const ParameterInfo& parameter, c
 }  // namespace
 
 void act(Specimen& specimen, const EncodingInfo& info, const Record& spec, const Made<double>& made,
-         std::shared_ptr<const void> kept) {
+         const std::shared_ptr<const void>& kept) {
   const double scale = 1 / std::sqrt(static_cast<double>(specimen.options.dim));
   if (info.inputs) {
     specimen.input_rows = [kept, encoding = *made.input](const Positions& at, View<double, 3> rows,

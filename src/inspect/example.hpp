@@ -18,6 +18,6 @@ Specimen example_of(const Description& description, const SpecimenOptions& optio
 
 /// The same of an encoding with a spec and parameters that the caller has; `kept` lives as long as the specimen.
 void act(Specimen& specimen, const EncodingInfo& info, const Record& spec, const Made<double>& made,
-         std::shared_ptr<const void> kept);
+         const std::shared_ptr<const void>& kept);
 
 }  // namespace bearing::inspect

@@ -21,7 +21,7 @@ class Inspect(support.Base):
 
     def test_inspection_of_what_is_not_there_exits_with_2(self):
         for pieces, arguments in (
-            ("check: 'alib' is not an encoding; did you mean 'alibi', 'alibi_learned'?", ["check", "alib"]),
+            ("check: 'alib' is not an encoding; did you mean 'alibi', 'alibi_learned', 'alibi_shifted'?", ["check", "alib"]),
             ("compare: 'xxxxx' is not an encoding; 'bearing list' shows all", ["compare", "rope", "xxxxx"]),
             ("table: 'shw' is not an encoding; did you mean 'shaw'?", ["table", "shw"]),
             ("ENCODING is required", ["check"]),

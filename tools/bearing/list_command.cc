@@ -142,6 +142,7 @@ std::string list_json(const std::vector<const Description*>& entries) {
 
 std::string list_text(const std::vector<const Description*>& entries, const Style& style) {
   std::vector<std::vector<std::string>> rows;
+  rows.reserve(entries.size());
   for (const Description* entry : entries) {
     rows.push_back({entry->name, inspect::sites(inspect::make(*entry, small)), entry->does});
   }
