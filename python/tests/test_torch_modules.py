@@ -72,7 +72,13 @@ def of_scores() -> list[tuple[str, str, object]]:
     for name, kind, spec in _core._named(HEADS, DIM, 4):
         traits = _core._traits(kind)
         learned = [one["learned"] for one in traits["parameters"].values()]
-        if traits["scores"] and learned and all(learned) and kind != "DenseBias" and name not in ("alibi", "alibi_shifted"):
+        if (
+            traits["scores"]
+            and learned
+            and all(learned)
+            and kind != "DenseBias"
+            and name not in ("alibi", "alibi_shifted")
+        ):
             found.append((name, kind, spec))
     return found
 
