@@ -19,10 +19,10 @@
 // What every encoding says of itself, once, in its source: names, members, parameters, sites, the form of its score,
 // examples. Doors (the command, JSON, Python, tests) read it here and need no line for any encoding:
 //
-//     const Description& t5 = find_description("t5");
+//     const Description& t5 = *registry().find("t5");
 //     Record spec = t5.encoding->specs[0]->make();              // T5{}, whatever T5 is
 //     spec.set("buckets", Index{64});
-//     const Made<float> bias = t5.encoding->make<float>(spec, {}, parameters);
+//     const Made<float> bias = t5.encoding->make<float>()(spec, {}, parameters);
 
 namespace bearing {
 
