@@ -162,7 +162,7 @@ void running_sums(Index rows, Index dim, Index next, const Index* ends, const A*
 #pragma GCC unroll 4
     for (int v = 0; v < Vectors; ++v)
       here[v] = hn::LoadU(d, sum + j + v * n), before[v] = hn::LoadU(d, base + j + v * n);
-    const A* row = x + j;
+    const A* row = x == nullptr ? x : x + j;  // without any key there are no features
     Index at = next;
     for (Index i = 0; i < rows; ++i) {
       for (; at < ends[i]; ++at, row += dim) {

@@ -166,7 +166,7 @@ HWY_INLINE void combine(Index rows, Index dim, Index terms, const Left& left, co
     const Index run = HWY_MIN(most_terms, terms - first);
     for (Index x = 0; x < dim; x += 2 * lanes<A>()) {
       const Index width = HWY_MIN(2 * lanes<A>(), dim - x);
-      const A* columns = right + first * right_stride + x;
+      const A* columns = terms == 0 ? right : right + first * right_stride + x;  // null, perhaps, where there are none
       Index stride = right_stride;
       if (width % lanes<A>() != 0) {
         for (Index t = 0; t < run; ++t) {
