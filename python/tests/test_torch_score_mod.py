@@ -105,6 +105,7 @@ CASES = {
     "Swin": lambda: bt.Swin(bearing.Swin(height=3, width=4), HEADS),
     "SwinV2": lambda: bt.SwinV2(bearing.SwinV2(window=bearing.Swin(height=3, width=4)), HEADS, 5),
     "Shaw": lambda: bt.Shaw(bearing.Shaw(clip=4), DIM, values=False),
+    "Shaw, a window": lambda: bt.Shaw(bearing.Shaw(clip=4, outside="zero"), DIM, values=False),
     "Bert": lambda: bert(position_embedding_type="relative_key"),
     "BertBoth": lambda: bert(position_embedding_type="relative_key_query"),
     "Wav2Vec2Bert": lambda: bt.BertRelative(bearing.Wav2Vec2BertRelative(left=5, right=3), DIM),

@@ -267,8 +267,14 @@ def _shaw(spec: Any, settings: dict[str, Any], tensors: dict[str, Tensor], call:
         raise ValueError("[score_mod] encodings: must act on scores alone, got Shaw with a table of values")
     call.need("Shaw", "q")
     scores = call.scale * call.by_query(tensors["key"])
-    clip = spec.clip
-    return lambda b, h, i, j: scores[b, h, i, call.distance(b, i, j).clamp(-clip, clip) + clip]
+    clip, ends = spec.clip, spec.outside == "zero"
+
+    def term(b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
+        d = call.distance(b, i, j)
+        added = scores[b, h, i, d.clamp(-clip, clip) + clip]
+        return torch.where(d.abs() > clip, 0.0, added) if ends else added
+
+    return term
 
 
 def _bert(spec: Any, settings: dict[str, Any], tensors: dict[str, Tensor], call: _Call) -> Term:
