@@ -125,15 +125,6 @@ std::vector<Index> extents_of(nb::handle positions) {
   return all;
 }
 
-Index patches_of(const Argument& argument, Index height, Index width) {
-  constexpr Index most = Index{1} << 31;
-  if (height >= 0 && width >= 0 && (width == 0 || height <= most / width)) return height * width;
-  const std::string text = std::string("[") + argument.function + "] " + argument.name +
-                           ": must be (height, width) of at most 2^31 patches, got (" + std::to_string(height) + ", " +
-                           std::to_string(width) + ")";
-  throw nb::value_error(text.c_str());
-}
-
 Index length_of(const char* function, const char* name, nb::handle given, nb::handle positions) {
   if (!given.is_none()) {
     const auto length = Member<Index>::from(given, {function, name});

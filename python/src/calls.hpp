@@ -60,8 +60,6 @@ Wish wish_of(const char* function, nb::handle dtype, nb::handle like, nb::handle
 
 /// A length: as it is given, else as many as there are positions.
 Index length_of(const char* function, const char* name, nb::handle given, nb::handle positions);
-/// height·width of a grid of patches; throws ValueError for a negative extent or more than 2^31 patches.
-Index patches_of(const Argument& argument, Index height, Index width);
 /// The extents of positions [time], [batch, time] or [axes, batch, time] without their axes; none for None or an int.
 std::vector<Index> extents_of(nb::handle positions);
 

@@ -14,11 +14,6 @@ using text::concat;
 
 namespace {
 
-void check_clip(const char* function, Index clip) {
-  if (clip >= 0 && clip <= max_position) return;
-  throw RangeError(concat("[", function, "] clip: must be 0 to 2^31, got ", clip));
-}
-
 /// Where index i of an axis is kept.
 Index at(Index extent, Index i) { return extent == 1 ? 0 : i; }
 

@@ -210,8 +210,7 @@ Tensor moved(const Cape& cape, const describe::GivenPositions& at, std::optional
 }
 
 Tensor moved_2d(const Cape2d& cape, Index height, Index width, Index batch, std::optional<Index> training) {
-  constexpr Index most = Index{1} << 31;
-  if (height < 0 || width < 0 || (width > 0 && height > most / width)) {
+  if (!countable_grid(height, width)) {
     throw ShapeError(text::concat("[cape_positions] height, width: must be of at most 2^31 patches, got (", height,
                                   ", ", width, ")"));
   }

@@ -215,8 +215,7 @@ Tensor resized(const Tensor& table, Index rows, Interpolation how, Index prefix)
 
 GridSize grid_of(const char* argument, const std::pair<Index, Index>& sides) {
   const auto [height, width] = sides;
-  constexpr Index most = Index{1} << 31;
-  if (height < 0 || width < 0 || (width > 0 && height > most / width)) {
+  if (!countable_grid(height, width)) {
     throw ShapeError(text::concat("[resize_grid] ", argument,
                                   ": must be (height, width) of at most 2^31 patches, got (", height, ", ", width,
                                   ")"));

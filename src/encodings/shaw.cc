@@ -13,11 +13,6 @@ using text::concat;
 
 namespace {
 
-void check_clip(const char* function, Index clip) {
-  if (clip >= 0 && clip <= max_position) return;
-  throw RangeError(concat("[", function, "] clip: must be 0 to 2^31, got ", clip));
-}
-
 template <class A>
 void check_table(const char* argument, const Param<A, 3>& table, Index rows) {
   if (table.value.data == nullptr) {

@@ -104,7 +104,8 @@ void describe_sinusoidal_2d(Describer& to) {
   to.function(
       "grid_positions",
       [](Index height, Index width, double first, double span) {
-        return Tensor{{2, 1, height * width}, grid_positions({height, width, first, span})};
+        std::vector<double> positions = grid_positions({height, width, first, span});  // refuses a grid that cannot be
+        return Tensor{{2, 1, height * width}, std::move(positions)};
       },
       {"height", "width", {"first", 0.0}, {"span", 0.0}},
       "Positions of a grid's patches, row by row: float64 [2, 1, height width], y then x.\n\n"

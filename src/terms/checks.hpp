@@ -19,6 +19,12 @@ void check_grad(std::string_view function, std::string_view name, const Param<A,
                                 param.value.shape, ", got ", param.grad.shape));
 }
 
+/// Throws RangeError for a distance at which a window cannot end.
+inline void check_clip(const char* function, Index clip) {
+  if (clip >= 0 && clip <= max_position) return;
+  throw RangeError(text::concat("[", function, "] clip: must be 0 to 2^31, got ", clip));
+}
+
 /// Throws ShapeError for an encoding whose numbers were moved to another one.
 inline void check_present(std::string_view function, std::string_view encoding, bool present) {
   if (present) return;
