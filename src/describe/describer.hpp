@@ -131,9 +131,7 @@ struct FromMemory<Param<A, Rank>> {
     std::copy(memory.shape.begin(), memory.shape.end(), out.value.shape.begin() + missing);
     std::copy(memory.stride.begin(), memory.stride.end(), out.value.stride.begin() + missing);
     if (memory.grad == nullptr) return out;
-    out.grad = {static_cast<A*>(memory.grad), out.value.shape, {}};
-    Index step = 1;
-    for (std::size_t axis = Rank; axis-- > 0; step *= out.grad.shape[axis]) out.grad.stride[axis] = step;
+    out.grad = row_major(static_cast<A*>(memory.grad), out.value.shape);
     return out;
   }
 };

@@ -25,6 +25,13 @@ inline Rule normal(double deviation, double mean = 0) {
           }};
 }
 
+/// Numbers of that rule, for examples that fill arrays by themselves.
+inline std::vector<double> normals(Index count, double deviation, std::uint64_t seed) {
+  std::vector<double> numbers(static_cast<std::size_t>(count));
+  normal(deviation).fill({numbers, {}, {}, seed});
+  return numbers;
+}
+
 /// Normal, drawn again where it is further than two deviations from 0.
 inline Rule truncated_normal(double deviation) {
   return {text::concat("normal, of standard deviation ", deviation, ", cut off at two of them"),

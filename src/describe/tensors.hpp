@@ -1,5 +1,7 @@
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <bearing/description.hpp>
 #include <bearing/error.hpp>
 #include <string>
@@ -19,23 +21,18 @@ View<const A, Rank> view_of(const char* argument, const Tensor& tensor) {
   if (tensor.shape.size() != Rank) {
     throw ShapeError(text::concat(argument, ": must have ", Index{Rank}, " axes, got shape ", tensor.shape));
   }
-  View<const A, Rank> view{numbers->data(), {}, {}};
-  Index step = 1;
-  for (std::size_t axis = Rank; axis-- > 0; step *= view.shape[axis]) {
-    view.shape[axis] = tensor.shape[axis], view.stride[axis] = step;
-  }
-  return view;
+  std::array<Index, Rank> shape{};
+  std::copy_n(tensor.shape.begin(), Rank, shape.begin());
+  return row_major(numbers->data(), shape);
 }
 
 /// A new array of zeros, and its view.
 template <class A, int Rank>
 struct NewTensor {
   explicit NewTensor(std::array<Index, Rank> shape) : tensor{{shape.begin(), shape.end()}, {}} {
-    Index step = 1;
-    view.shape = shape;
-    for (std::size_t axis = Rank; axis-- > 0; step *= shape[axis]) view.stride[axis] = step;
+    view = row_major(static_cast<A*>(nullptr), shape);
     std::vector<A>& numbers =
-        tensor.numbers.template emplace<std::vector<A>>(static_cast<std::size_t>(std::max<Index>(step, 0)));
+        tensor.numbers.template emplace<std::vector<A>>(static_cast<std::size_t>(std::max<Index>(view.size(), 0)));
     view.data = numbers.data();
   }
 

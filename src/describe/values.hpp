@@ -1,15 +1,23 @@
 #pragma once
 
+#include <array>
 #include <bearing/description.hpp>
 #include <concepts>
 #include <stdexcept>
 #include <string>
+#include <tuple>
 #include <type_traits>
 #include <utility>
 
 // Between the types of C++ and Value, both ways.
 
 namespace bearing::describe {
+
+/// A view of numbers that lie row by row.
+template <class T, std::size_t Rank>
+View<T, static_cast<int>(Rank)> row_major(T* data, const std::array<Index, Rank>& shape) {
+  return std::apply([data](auto... extent) { return dense(data, extent...); }, shape);
+}
 
 /// The words of an enumeration, in the order of its values: specialise with `static constexpr const char* all[] = {…}`.
 template <class E>

@@ -208,8 +208,7 @@ inspect::Specimen ring_example(const ExampleSize& size, const MaybeDifference&) 
   const Index length = size.length, rows = length / 2 + 1;
   inspect::Specimen specimen{.options = size, .by_index = true};
   specimen.parameters = specimen.held = rows * size.heads;
-  const auto table = std::make_shared<std::vector<double>>(static_cast<std::size_t>(rows * size.heads));
-  normal(1).fill({*table, {}, {}, size.seed});
+  const auto table = std::make_shared<const std::vector<double>>(describe::normals(rows * size.heads, 1, size.seed));
   specimen.score_terms = [table, length, rows, heads = size.heads](const Positions&, const Positions&,
                                                                    View<const double, 4> q, View<const double, 4> k,
                                                                    View<double, 4> scores, const Executor& on) {

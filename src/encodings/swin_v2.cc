@@ -184,8 +184,6 @@ BEARING_INSTANTIATE(double)
 
 namespace {
 
-constexpr const char* function_name = "[swin_v2_table] ";
-
 template <class A>
 SwinV2Network<A> network_of(const std::string& function, const Tensor& w1, const Tensor& b1, const Tensor& w2) {
   return {{describe::view_of<A, 2>((function + " w1").c_str(), w1)},
@@ -228,13 +226,12 @@ inspect::Specimen swin_v2_example(const ExampleSize& size, const SwinV2& spec) {
   const auto drawn = [seed = size.seed](std::vector<Index> shape, double deviation) {
     Index count = 1;
     for (const Index extent : shape) count *= extent;
-    std::vector<double> numbers(static_cast<std::size_t>(count));
-    normal(deviation).fill({numbers, shape, {}, seed + static_cast<std::uint64_t>(shape.size())});
-    return Tensor{std::move(shape), std::move(numbers)};
+    const std::uint64_t own = seed + static_cast<std::uint64_t>(shape.size());
+    return Tensor{std::move(shape), describe::normals(count, deviation, own)};
   };
   const Tensor w1 = drawn({hidden, 2}, 1), b1 = drawn({hidden}, 1), w2 = drawn({size.heads, hidden}, 0.05);
   const auto table = std::make_shared<const Tensor>(table_of(spec, w1, b1, w2));
-  const SwinBias<double> encoding(spec.window, {describe::view_of<double, 2>(function_name, *table)});
+  const SwinBias<double> encoding(spec.window, {describe::view_of<double, 2>("[swin_v2_table] table", *table)});
   struct Kept {
     std::shared_ptr<const Tensor> table;
     Made<double> made;

@@ -137,14 +137,9 @@ inspect::Specimen xl_example(const ExampleSize& size, const TransformerXL& spec)
   struct Numbers {
     std::vector<double> w_r, u, v;
   };
-  const auto drawn = [&](Index count, double deviation, std::uint64_t seed) {
-    std::vector<double> numbers(static_cast<std::size_t>(count));
-    normal(deviation).fill({numbers, {}, {}, seed});
-    return numbers;
-  };
-  const auto numbers = std::make_shared<const Numbers>(Numbers{drawn(heads * dim * dim, scale, size.seed),
-                                                               drawn(heads * dim, 0.1, size.seed + 1),
-                                                               drawn(heads * dim, 0.1, size.seed + 2)});
+  const auto numbers = std::make_shared<const Numbers>(Numbers{describe::normals(heads * dim * dim, scale, size.seed),
+                                                               describe::normals(heads * dim, 0.1, size.seed + 1),
+                                                               describe::normals(heads * dim, 0.1, size.seed + 2)});
   inspect::Specimen specimen{.options = size, .causal = spec.causal};
   specimen.parameters = specimen.held = heads * dim * (dim + 2);
   specimen.score_terms = [=](const Positions& q_positions, const Positions& k_positions, View<const double, 4> q,

@@ -258,15 +258,11 @@ void project(const Filling& all, std::span<const double> p, std::span<const doub
 /// Projected vectors of a model that is one head wide: both projections see the same positions.
 Rule projected(std::uint64_t which) {
   return {"projections of the same normal vectors", [which](const Filling& all) {
-            const auto drawn = [](Index count, double deviation, std::uint64_t seed) {
-              std::vector<double> numbers(static_cast<std::size_t>(count));
-              normal(deviation).fill({numbers, {}, {}, seed});
-              return numbers;
-            };
             const Index heads = all.extents[0], time = all.extents[1], dim = all.extents[2];
             const std::uint64_t seed = all.seed - which;  // of the first parameter
             const double scale = 1 / std::sqrt(static_cast<double>(dim));
-            project(all, drawn(time * dim, 1, seed), drawn(dim * heads * dim, scale, seed + 100 + which));
+            project(all, describe::normals(time * dim, 1, seed),
+                    describe::normals(dim * heads * dim, scale, seed + 100 + which));
           }};
 }
 
