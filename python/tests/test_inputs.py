@@ -240,3 +240,9 @@ def test_a_grids_table_is_resized_as_pytorch_does(rng):
         bearing.resize_grid(table, (3, 3), (5, 6), how="cubic", prefix=2)
     with pytest.raises(ValueError, match="how: must be one of 'linear', 'cubic', got 'area'"):
         bearing.resize(table, 3, how="area")
+
+
+def test_a_table_whose_size_does_not_fit_64_bits_is_refused():
+    """(2^61 + 1) rows of 8 are 8 numbers, counted in 64 bits."""
+    with pytest.raises(MemoryError):
+        bearing.resize(np.ones((4, 8)), 2**61 + 1, how="linear")

@@ -4,6 +4,7 @@
 #include <array>
 #include <bearing/description.hpp>
 #include <bearing/error.hpp>
+#include <new>
 #include <string>
 
 #include "describe/values.hpp"
@@ -26,14 +27,26 @@ View<const A, Rank> view_of(const char* argument, const Tensor& tensor) {
   return row_major(numbers->data(), shape);
 }
 
+/// How many numbers an array of that shape has; none where an extent is negative, which the function that fills it
+/// refuses. Throws std::bad_alloc for more bytes than can be counted.
+template <class A, std::size_t Rank>
+std::size_t count_of(const std::array<Index, Rank>& shape) {
+  if (*std::min_element(shape.begin(), shape.end()) <= 0) return 0;
+  constexpr Index most = (Index{1} << 60) / static_cast<Index>(sizeof(A));
+  Index count = 1;
+  for (const Index extent : shape) {
+    if (extent > most / count) throw std::bad_alloc();
+    count *= extent;
+  }
+  return static_cast<std::size_t>(count);
+}
+
 /// A new array of zeros, and its view.
 template <class A, int Rank>
 struct NewTensor {
   explicit NewTensor(std::array<Index, Rank> shape) : tensor{{shape.begin(), shape.end()}, {}} {
-    view = row_major(static_cast<A*>(nullptr), shape);
-    std::vector<A>& numbers =
-        tensor.numbers.template emplace<std::vector<A>>(static_cast<std::size_t>(std::max<Index>(view.size(), 0)));
-    view.data = numbers.data();
+    std::vector<A>& numbers = tensor.numbers.template emplace<std::vector<A>>(count_of<A>(shape));
+    view = row_major(numbers.data(), shape);
   }
 
   Tensor tensor;
