@@ -6,8 +6,8 @@
 
 #include "support/errors.hpp"
 #include "support/guarded.hpp"
+#include "support/own_terms.hpp"
 #include "support/workers.hpp"
-#include "terms/own_terms.hpp"
 
 namespace bearing {
 namespace {

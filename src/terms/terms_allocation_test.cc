@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "support/failing_allocation.hpp"
+#include "support/own_terms.hpp"
 #include "support/workers.hpp"
-#include "terms/own_terms.hpp"
 
 namespace bearing {
 namespace {

@@ -135,7 +135,7 @@ class BEARING_EXPORT RopeTable {
   View<const T, 2> cos() const;
   View<const T, 2> sin() const;
 
-  struct Rows;  // what kernels see; src/encodings/rope_rows.hpp
+  struct Rows;  // what kernels see; src/encodings/rotary/rope_rows.hpp
   /// Throws ShapeError, in the name of `function`, for a table that was moved from.
   const Rows& rows(const char* function = "RopeTable") const {
     if (rows_ == nullptr) refuse_moved(function);

@@ -60,7 +60,7 @@ struct SinusoidalParams {
   Param<A, 1> frequencies = {};  ///< [pairs], in place of the spec's; read once, when the encoding is made
 };
 
-class SinusoidRows;  // exact sines and cosines: src/encodings/sinusoid_rows.hpp
+class SinusoidRows;  // exact sines and cosines: src/encodings/input/sinusoid_rows.hpp
 
 /// The encoding. Values are those of the real numbers p and ω (150 bits), rounded: float ≤ 0.55 ulp to position 2^24
 /// and ≤ 1 ulp to ±2^31, double ≤ 2 ulp, before a scale other than 1 adds its own rounding. Real positions too.

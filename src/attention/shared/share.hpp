@@ -3,7 +3,7 @@
 #include <cmath>
 #include <numbers>
 
-#include "attention/kernels.hpp"
+#include "attention/softmax/softmax_kernels.hpp"
 
 namespace bearing::attend {
 

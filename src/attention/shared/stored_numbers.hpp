@@ -3,7 +3,7 @@
 #include <bearing/half.hpp>
 #include <cstring>
 
-#include "attention/linear_kernels.hpp"
+#include "attention/linear/linear_kernels.hpp"
 
 // Numbers as they lie in memory: of any type outside, A = float or double inside. What attention does with their type
 // is here, behind a table of functions, so that all else is compiled for A alone.

@@ -1,0 +1,49 @@
+#pragma once
+
+#include <vector>
+
+#include "aligned.hpp"
+#include "attention/amx/amx_kernels.hpp"
+#include "attention/softmax/softmax_forward.hpp"
+
+namespace bearing {
+
+/// ForwardWork of bfloat16 on matrix tiles: one worker's memory, and the forward of a block of queries in it.
+class AmxForward {
+ public:
+  /// Whether the machine has tiles and a call is one for them: logits are products, and biases by distance at most;
+  /// what a query sees has no holes; dims are whole tiles; and there are queries enough.
+  static bool serves(const AttentionPlan<float>& plan);
+
+  /// Throws std::bad_alloc; nothing below does.
+  explicit AmxForward(const AttentionPlan<float>& plan);
+
+  /// Queries row … row + extents.rows − 1 of a head, over all the keys that they see.
+  FinishedRows<float> block(Index b, Index h, Index row);
+
+ private:
+  void open_head(Index b, Index h);
+  void open_queries(Index b, Index h, Index row, Index rows);
+  void begin(Index h, Index rows);
+  /// Packs the keys and values of these columns, if that was not done before.
+  void ready(Columns cols);
+  void pack_block(Index first);
+  /// Whether rows are packed where they lie: none among them must be cleared.
+  bool packs_direct(const HeadRows<float>& rows, Index first, Index n);
+
+  const AttentionPlan<float>* plan_;
+  attend::amx::Kernel kernel_;
+  HiddenKeys hidden_;
+  HeadRows<float> queries_, keys_, values_;
+  RowTurner<float> query_turner_, key_turner_;
+  Diagonals<float> diagonals_;
+  float log2_scale_;
+  AlignedArray<Bfloat16> q_, packed_keys_, packed_values_;
+  AlignedArray<float> out_, scratch_;
+  std::vector<float> loaded_, turned_, bias_, max_, sum_, rounded_sum_;
+  std::vector<Index> row_first_, row_end_;
+  std::vector<char> ready_;
+  Index b_ = -1, h_ = -1;
+};
+
+}  // namespace bearing

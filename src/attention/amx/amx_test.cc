@@ -1,0 +1,454 @@
+#include "attention/amx/amx_kernels.hpp"
+
+#include <gtest/gtest.h>
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <iostream>
+#include <limits>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "aligned.hpp"
+#include "attention/amx/amx_emulated.hpp"
+#include "simd/target.hpp"
+#include "support/amx_trap.hpp"
+#include "support/random.hpp"
+
+#define BEARING_TILE_CODE
+#include "attention/amx/amx_block-inl.hpp"
+
+// The block kernel with tiles in plain loops against the definition in double; the vectors of AVX-512 and the
+// instructions themselves against that, bit by bit.
+
+namespace bearing::attend::amx {
+namespace {
+
+using test::Random;
+
+constexpr float infinity = std::numeric_limits<float>::infinity();
+constexpr std::size_t at(Index i) { return static_cast<std::size_t>(i); }
+
+struct Named {
+  const char* name;
+  Kernel kernel;
+  bool tiles = false;  ///< the machine's own
+};
+
+/// Those that any machine can run, and what this one can.
+std::vector<Named> kernels() {
+  std::vector<Named> all = {{"emulated", attend_block_emulated}};
+#if defined(__x86_64__)
+  if (simd::has_avx512_bf16()) all.push_back({"emulated tiles, AVX-512", attend_block_emulated_avx512});
+  if (simd::has_amx_bf16()) all.push_back({"AMX", attend_block, true});
+#endif
+  return all;
+}
+
+/// A problem of one head, and a place for results.
+struct Head {
+  Index rows, cols, dim, value_dim;
+  std::vector<Bfloat16> q, k, v;
+  std::vector<Index> first, end;
+  std::vector<float> bias = {};  ///< of distance j − i, from −rows + 1 on; in units of log2
+  float scale = 0.125f;
+
+  Head(Index m, Index n, Index d, Index e, std::uint64_t seed, double range = 1)
+      : rows(m), cols(n), dim(d), value_dim(e), q(at(m * d)), k(at(n * d)), v(at(n * e)), first(at(m)), end(at(m), n) {
+    Random random(seed);
+    for (Bfloat16& x : q) x = Bfloat16(static_cast<float>(random.uniform(-range, range)));
+    for (Bfloat16& x : k) x = Bfloat16(static_cast<float>(random.uniform(-range, range)));
+    for (Bfloat16& x : v) x = Bfloat16(static_cast<float>(random.uniform(-1, 1)));
+  }
+  void causal() {
+    for (Index i = 0; i < rows; ++i) end[at(i)] = std::clamp<Index>(i + 1 + cols - rows, 0, cols);
+  }
+  void window(Index width) {
+    causal();
+    for (Index i = 0; i < rows; ++i) first[at(i)] = std::max<Index>(end[at(i)] - width, 0);
+  }
+  template <class F>
+  void bias_by_distance(const F& f) {
+    for (Index n = -rows + 1; n < cols; ++n) bias.push_back(static_cast<float>(f(n)));
+  }
+  double score(Index i, Index j) const {
+    double s = 0;
+    for (Index d = 0; d < dim; ++d) {
+      s += static_cast<double>(static_cast<float>(q[at(i * dim + d)])) * static_cast<float>(k[at(j * dim + d)]);
+    }
+    return s * scale + (bias.empty() ? 0 : bias[at(j - i + rows - 1)]);
+  }
+};
+
+struct Result {
+  AlignedArray<float> out;
+  std::vector<float> max, sum, rounded_sum;
+};
+
+/// Columns in pieces that end at `cuts` and at the last column.
+Result run(const Head& head, Kernel kernel, std::vector<Index> cuts = {}) {
+  AlignedArray<Bfloat16> q(padded(head.rows) * head.dim), keys(padded(head.cols) * head.dim),
+      values(padded(head.cols) * head.value_dim);
+  AlignedArray<float> scratch(scratch_size);
+  pack_queries(head.rows, head.dim, head.q.data(), head.dim, q.data());
+  pack_keys(head.cols, head.dim, head.k.data(), head.dim, keys.data());
+  pack_values(head.cols, head.value_dim, head.v.data(), head.value_dim, values.data());
+  Result r{AlignedArray<float>(padded(head.rows) * head.value_dim), std::vector<float>(at(head.rows), -infinity),
+           std::vector<float>(at(head.rows)), std::vector<float>(at(head.rows))};
+  std::fill_n(r.out.data(), r.out.size(), 0.0f);
+  Block block{.rows = head.rows,
+              .dim = head.dim,
+              .value_dim = head.value_dim,
+              .q = q.data(),
+              .keys = keys.data(),
+              .values = values.data(),
+              .row_first = head.first.data(),
+              .row_end = head.end.data(),
+              .scale = head.scale,
+              .bias = head.bias.empty() ? nullptr : head.bias.data() + head.rows - 1,
+              .max = r.max.data(),
+              .sum = r.sum.data(),
+              .rounded_sum = r.rounded_sum.data(),
+              .out = r.out.data(),
+              .scratch = scratch.data()};
+  cuts.push_back(head.cols);
+  for (Index cut : cuts) {
+    block.end = cut;
+    kernel(block);
+    block.first = cut;
+  }
+  return r;
+}
+
+template <class A>
+void expect_same_bits(const A& a, const A& b, Index n, const char* what) {
+  EXPECT_EQ(std::memcmp(a.data(), b.data(), at(n) * sizeof(float)), 0) << what;
+}
+void expect_same_bits(const Result& a, const Result& b) {
+  expect_same_bits(a.out, b.out, a.out.size(), "out");
+  expect_same_bits(a.max, b.max, static_cast<Index>(a.max.size()), "max");
+  expect_same_bits(a.sum, b.sum, static_cast<Index>(a.sum.size()), "sum");
+  expect_same_bits(a.rounded_sum, b.rounded_sum, static_cast<Index>(a.rounded_sum.size()), "rounded sum");
+}
+
+/// Each weight is off by a factor 1 + ε at most: 2^-9 from rounding to bfloat16, 7.5e-5 from the polynomial, and ln 2
+/// times what its exponent is off by. That is a float's product of `dim` features, whose two chains and three sums are
+/// off by at most (dim/2 + 3)·2^-24 of the sum of magnitudes, and five roundings at the size of the logit, the maximum
+/// or the bias. The mean of values in [−1, 1] with such weights is off by at most 2ε/(1 − ε); and float's sums over
+/// `cols` products, of values and of weights, and the vectors' own, by cols·2^-24 each.
+/// The sum is of weights before they are rounded: it is off by a factor 1 + η at most, η their ε without 2^-9 and
+/// cols·2^-24 for float's sum; its logarithm by −log2(1 − η).
+void expect_exact(const Head& head, const Result& r) {
+  std::vector<double> s(at(head.cols));
+  for (Index i = 0; i < head.rows; ++i) {
+    double highest = -infinity, size = 0, products = 0;
+    for (Index j = head.first[at(i)]; j < head.end[at(i)]; ++j) {
+      s[at(j)] = head.score(i, j);
+      highest = std::max(highest, s[at(j)]);
+      double magnitudes = 0;
+      for (Index d = 0; d < head.dim; ++d) {
+        magnitudes += std::abs(static_cast<double>(static_cast<float>(head.q[at(i * head.dim + d)])) *
+                               static_cast<float>(head.k[at(j * head.dim + d)]));
+      }
+      products = std::max(products, magnitudes * head.scale);
+      if (!head.bias.empty() && std::isfinite(head.bias[at(j - i + head.rows - 1)]))
+        size = std::max(size, std::abs(static_cast<double>(head.bias[at(j - i + head.rows - 1)])));
+    }
+    const float* out = r.out.data() + i * head.value_dim;
+    if (highest == -infinity) {
+      EXPECT_EQ(r.sum[at(i)], 0);
+      EXPECT_EQ(r.rounded_sum[at(i)], 0);
+      EXPECT_EQ(r.max[at(i)], -infinity);
+      for (Index d = 0; d < head.value_dim; ++d) EXPECT_EQ(out[d], 0);
+      continue;
+    }
+    const double exponent = (static_cast<double>(head.dim) / 2 + 8) * products + 5 * (size + 1);
+    const double unrounded = 7.5e-5 + std::log(2) * exponent * 0x1p-24, weight = 0x1p-9 + unrounded;
+    const double sums = static_cast<double>(head.cols) * 0x1p-24, bound = 2 * weight / (1 - weight) + 2 * sums;
+    double sum = 0;
+    std::vector<double> mean(at(head.value_dim));
+    for (Index j = head.first[at(i)]; j < head.end[at(i)]; ++j) {
+      const double p = std::exp2(s[at(j)] - highest);
+      sum += p;
+      for (Index d = 0; d < head.value_dim; ++d)
+        mean[at(d)] += p * static_cast<float>(head.v[at(j * head.value_dim + d)]);
+    }
+    EXPECT_EQ(r.max[at(i)], std::ceil(r.max[at(i)]));
+    const double log_sum = static_cast<double>(r.max[at(i)]) + std::log2(static_cast<double>(r.sum[at(i)]));
+    ASSERT_NEAR(log_sum, highest + std::log2(sum), -std::log2(1 - unrounded - sums)) << "row " << i;
+    for (Index d = 0; d < head.value_dim; ++d)
+      ASSERT_NEAR(out[d] / r.rounded_sum[at(i)], mean[at(d)] / sum, bound) << i << " " << d;
+  }
+}
+
+/// Same bits; but a processor's own tiles are held to the bound alone, as it may sum in another order than its manual.
+void expect_exact_everywhere(const Head& head) {
+  const Result plain = run(head, attend_block_emulated);
+  expect_exact(head, plain);
+  for (const Named& each : kernels()) {
+    SCOPED_TRACE(each.name);
+    const Result r = run(head, each.kernel);
+    each.tiles ? expect_exact(head, r) : expect_same_bits(r, plain);
+  }
+}
+
+void set(TileRegister& tile, int row, int lane, float low, float high) {
+  tile.lanes[row][lane] =
+      static_cast<std::uint32_t>(Bfloat16(low).bits) | static_cast<std::uint32_t>(Bfloat16(high).bits) << 16;
+}
+float got(const TileRegister& tile, int row, int lane) { return std::bit_cast<float>(tile.lanes[row][lane]); }
+
+TEST(AmxTest, TilesMultiplyAsTheInstructionDoes) {
+  TileRegister a, b, c;
+  set(a, 3, 0, 2, 3);
+  set(b, 0, 5, 5, 7);
+  set(a, 3, 15, -1, 4);
+  set(b, 15, 5, 8, 0.5f);
+  c.lanes[3][5] = std::bit_cast<std::uint32_t>(100.0f);
+  multiply_tiles(c, a, b);
+  EXPECT_EQ(got(c, 3, 5), 100 + 2 * 5 + 3 * 7 - 8 + 2);
+  EXPECT_EQ(got(c, 3, 4), 0);
+  EXPECT_EQ(got(c, 4, 5), 0);
+}
+
+TEST(AmxTest, TilesSumEvenAndOddFeaturesApart) {
+  // Even: 2^24, then 1, which is half a unit and rounds to even: 2^24. Odd: 1 + 1. Together 2^24 + 2; then c = 1 is
+  // half a unit again, and rounds up to the even 2^24 + 4. One chain, or one that starts with c, would end elsewhere.
+  TileRegister a, b, c;
+  set(a, 0, 0, 0x1p12f, 1);
+  set(b, 0, 0, 0x1p12f, 1);
+  set(a, 0, 1, 1, 1);
+  set(b, 1, 0, 1, 1);
+  c.lanes[0][0] = std::bit_cast<std::uint32_t>(1.0f);
+  multiply_tiles(c, a, b);
+  EXPECT_EQ(got(c, 0, 0), 0x1p24f + 4);
+}
+
+TEST(AmxTest, TilesTakeAndGiveDenormalNumbersAsZero) {
+  TileRegister a, b, c;
+  set(a, 0, 0, 0x1p-127f, 0);  // comes in as 0
+  set(b, 0, 0, 0x1p100f, 0);
+  set(a, 1, 0, 0x1p-64f, 0);  // the product 2^-127 goes out as 0, and the next one finds nothing to add to
+  set(b, 0, 1, 0x1p-63f, 0);
+  set(a, 1, 1, 0x1p-63f, 0);
+  set(b, 1, 1, 0x1p-63f, 0);
+  c.lanes[2][2] = 1;  // the least denormal number in c
+  multiply_tiles(c, a, b);
+  EXPECT_EQ(c.lanes[0][0], 0u);
+  EXPECT_EQ(got(c, 1, 1), 0x1p-126f);
+  EXPECT_EQ(c.lanes[2][2], 0u);
+}
+
+TEST(AmxTest, PowersOfTwoAreWithinTheirBound) {
+  // The polynomial's 7.5e-5, and float's rounding of three sums and of three coefficients, each at most 2^-24 of
+  // about 1.
+  double worst = 0;
+  for (double x = -64; x <= 1; x += 0x1p-10) {
+    const float p = power_of_two<PlainLanes>(PlainLanes::all(static_cast<float>(x))).lane[0];
+    worst = std::max(worst, std::abs(p / std::exp2(x) - 1));
+  }
+  EXPECT_LE(worst, 7.5e-5 + 6 * 0x1p-24);
+  for (const float x : {-64.01f, -1e4f, -1e30f, -infinity}) {
+    EXPECT_EQ(power_of_two<PlainLanes>(PlainLanes::all(x)).lane[0], 0) << x;
+  }
+  EXPECT_TRUE(std::isnan(power_of_two<PlainLanes>(PlainLanes::all(std::nanf(""))).lane[0]));
+}
+
+TEST(AmxTest, PackedKeysAndValuesHoldEveryNumberInItsPlaceAndZerosElsewhere) {
+  for (Index cols : {1, 2, 15, 16, 17, 31, 32, 33, 64, 65, 129}) {
+    for (Index dim : {32, 96}) {
+      const Index stride = dim + 3;
+      std::vector<Bfloat16> rows(at(cols * stride));
+      std::vector<float> wide(rows.size());
+      Random random(static_cast<std::uint64_t>(cols * dim));
+      for (std::size_t i = 0; i < rows.size(); ++i) {
+        wide[i] = static_cast<float>(random.uniform(-1, 1));
+        rows[i] = Bfloat16(wide[i]);
+      }
+      const std::size_t size = at(padded(cols) * dim);
+      std::vector<Bfloat16> keys(size), values(size), rounded(size);
+      pack_keys(cols, dim, rows.data(), stride, keys.data());
+      pack_values(cols, dim, rows.data(), stride, values.data());
+      for (Index j = 0; j < padded(cols); ++j) {
+        for (Index d = 0; d < dim; ++d) {
+          const Bfloat16 want = j < cols ? rows[at(j * stride + d)] : Bfloat16();
+          const Index in_keys = ((j / 16 * (dim / 32) + d / 32) * 16 + d % 32 / 2) * 32 + j % 16 * 2 + d % 2;
+          const Index in_values = ((j / 32 * (dim / 16) + d / 16) * 16 + j % 32 / 2) * 32 + d % 16 * 2 + j % 2;
+          ASSERT_EQ(keys[at(in_keys)].bits, want.bits) << j << " " << d;
+          ASSERT_EQ(values[at(in_values)].bits, want.bits) << j << " " << d;
+        }
+      }
+      const auto same = [](Bfloat16 x, Bfloat16 y) { return x.bits == y.bits; };
+      pack_keys(cols, dim, wide.data(), stride, rounded.data());
+      EXPECT_TRUE(std::equal(keys.begin(), keys.end(), rounded.begin(), same));
+      pack_values(cols, dim, wide.data(), stride, rounded.data());
+      EXPECT_TRUE(std::equal(values.begin(), values.end(), rounded.begin(), same));
+    }
+  }
+}
+
+TEST(AmxTest, AgreesWithTheDefinitionAtSizesAroundTiles) {
+  std::uint64_t seed = 0;
+  for (Index cols : {1, 7, 8, 9, 15, 16, 17, 31, 33, 63, 65, 127, 129, 300}) {
+    SCOPED_TRACE(cols);
+    expect_exact_everywhere(Head(1 + cols % 40, cols, 32, 32, ++seed, 4));
+  }
+  for (Index rows : {1, 31, 32, 33, 70}) {
+    SCOPED_TRACE(rows);
+    expect_exact_everywhere(Head(rows, 150, 64, 32, ++seed));
+    expect_exact_everywhere(Head(rows, 40, 32, 96, ++seed));
+  }
+  expect_exact_everywhere(Head(40, 140, 256, 256, ++seed));
+}
+
+TEST(AmxTest, HidesWhatMasksHide) {
+  for (Index rows : {40, 150}) {
+    Head head(rows, 150, 32, 32, 3, 4);
+    head.causal();
+    expect_exact_everywhere(head);
+    head.window(37);
+    expect_exact_everywhere(head);
+    head.bias_by_distance([](Index n) { return std::sin(static_cast<double>(n)); });
+    expect_exact_everywhere(head);
+  }
+}
+
+TEST(AmxTest, AddsBiasesByDistance) {
+  Head alibi(70, 600, 32, 32, 5, 2);
+  alibi.bias_by_distance([](Index n) { return -0.7 * static_cast<double>(std::abs(n)); });  // far keys underflow
+  expect_exact_everywhere(alibi);
+  Head hidden(70, 200, 32, 32, 6, 2);
+  hidden.bias_by_distance([](Index n) { return n % 3 == 0 || n > 100 ? -infinity : 1.0f; });
+  expect_exact_everywhere(hidden);
+}
+
+TEST(AmxTest, RowsThatSeeNothingAreZero) {
+  Head head(70, 200, 32, 32, 7);
+  for (Index i = 0; i < head.rows; ++i) {
+    if (i % 3 != 0) head.first[at(i)] = head.end[at(i)] = i % 5 == 0 ? 0 : 60;
+  }
+  expect_exact_everywhere(head);
+  std::fill(head.end.begin(), head.end.end(), 0);
+  std::fill(head.first.begin(), head.first.end(), 0);
+  expect_exact_everywhere(head);
+  Head biased(33, 140, 32, 32, 8);
+  biased.bias_by_distance([](Index) { return -infinity; });
+  expect_exact_everywhere(biased);
+}
+
+TEST(AmxTest, LargeLogitsChooseOneKey) {
+  // Logits of ±1e4, apart by thousands: the weights are one 1 and zeros, so that values come out as they went in.
+  Head head(40, 160, 32, 32, 9);
+  for (Bfloat16& x : head.q) x = Bfloat16(0.0f);
+  for (Bfloat16& x : head.k) x = Bfloat16(0.0f);
+  for (Index i = 0; i < head.rows; ++i) head.q[at(i * head.dim + i % 32)] = Bfloat16(1.0f);
+  for (Index j = 0; j < head.cols; ++j) {
+    for (Index d = 0; d < head.dim; ++d) head.k[at(j * head.dim + d)] = Bfloat16(j == 3 * d + 5 ? 8e4f : -8e4f);
+  }
+  for (const Named& each : kernels()) {
+    const Result r = run(head, each.kernel);
+    for (Index i = 0; i < head.rows; ++i) {
+      const Bfloat16* v = head.v.data() + (3 * (i % 32) + 5) * head.value_dim;
+      for (Index d = 0; d < head.value_dim; ++d) {
+        ASSERT_EQ(r.out[i * head.value_dim + d] / r.rounded_sum[at(i)], static_cast<float>(v[d])) << each.name;
+      }
+    }
+  }
+}
+
+TEST(AmxTest, EqualScoresGiveTheMeanAsExactlyAsFloatHasIt) {
+  // Weights are 1 and exact: what is left is float's sum of 300 numbers below 1, and one division.
+  Head head(33, 300, 32, 64, 10);
+  for (Bfloat16& x : head.q) x = Bfloat16(0.0f);
+  for (const Named& each : kernels()) {
+    const Result r = run(head, each.kernel);
+    for (Index d = 0; d < head.value_dim; ++d) {
+      double mean = 0;
+      for (Index j = 0; j < head.cols; ++j) mean += static_cast<float>(head.v[at(j * head.value_dim + d)]) / 300.0;
+      for (Index i = 0; i < head.rows; ++i) {
+        ASSERT_EQ(r.rounded_sum[at(i)], 300);
+        ASSERT_NEAR(r.out[i * head.value_dim + d] / 300, mean, 301 * 0x1p-24) << each.name;
+      }
+    }
+  }
+}
+
+TEST(AmxTest, RowsHaveTheSameBitsInAnyCompany) {
+  Head all(70, 300, 32, 32, 11, 3);
+  all.window(90);
+  const Result together = run(all, attend_block_emulated);
+  for (Index row : {0, 31, 32, 50, 69}) {
+    Head alone(1, 300, 32, 32, 11);
+    std::copy_n(all.q.begin() + row * 32, 32, alone.q.begin());
+    alone.k = all.k, alone.v = all.v;
+    alone.first[0] = all.first[at(row)], alone.end[0] = all.end[at(row)];
+    const Result r = run(alone, attend_block_emulated);
+    EXPECT_EQ(r.sum[0], together.sum[at(row)]);
+    EXPECT_EQ(r.rounded_sum[0], together.rounded_sum[at(row)]);
+    EXPECT_EQ(std::memcmp(r.out.data(), together.out.data() + row * 32, 32 * sizeof(float)), 0) << row;
+  }
+}
+
+TEST(AmxTest, ColumnsInPiecesGoOnWhereTheOthersEnded) {
+  Head head(40, 300, 32, 32, 12, 3);
+  head.bias_by_distance([](Index n) { return 0.01 * static_cast<double>(n); });  // maxima rise from piece to piece
+  const Result whole = run(head, attend_block_emulated);
+  expect_same_bits(run(head, attend_block_emulated, {128, 256}), whole);
+  expect_exact(head, run(head, attend_block_emulated, {1, 50, 100, 131, 260}));
+}
+
+#if defined(__x86_64__)
+
+/// Says what ran: a test that runs nothing must not look like one that did.
+void report(const std::string& what) { std::cout << "[   AMX    ] " << what << std::endl; }
+
+TEST(AmxTest, AmxInstructionsEqualTheirEmulation) {
+  std::vector<Head> heads = {Head(33, 150, 64, 32, 21, 2), Head(70, 300, 32, 64, 22), Head(40, 70, 128, 128, 23)};
+  heads[1].window(90);
+  heads[2].bias_by_distance([](Index n) { return -0.1 * static_cast<double>(std::abs(n)); });
+  if (simd::has_amx_bf16()) {
+    report("the instructions ran on this machine's tiles");
+    EXPECT_EQ(kernel(), attend_block);
+    for (const Head& head : heads) expect_exact(head, run(head, attend_block));
+    return;
+  }
+  EXPECT_EQ(kernel(), nullptr) << "without AMX the float kernels serve";
+#if defined(__linux__)
+  if (simd::has_avx512_bf16()) {
+    report("no AMX here: its instructions were trapped and done in software; the vectors ran on this machine");
+    test::AmxTrap trap;
+    for (const Head& head : heads) expect_same_bits(run(head, attend_block), run(head, attend_block_emulated));
+    EXPECT_GT(trap.products(), 0);
+    EXPECT_EQ(trap.configured(), 3);
+    EXPECT_EQ(trap.released(), 3);
+    return;
+  }
+#endif
+  report("neither AMX nor AVX-512's bfloat16 here: nothing of it ran, and dispatch was seen to choose float");
+}
+
+#endif
+
+TEST(AmxTest, ServesWholeTilesAndPositiveScales) {
+  EXPECT_TRUE(usable(64, 128, 0.125f));
+  EXPECT_TRUE(usable(256, 32, 1));
+  EXPECT_FALSE(usable(48, 64, 1));
+  EXPECT_FALSE(usable(64, 8, 1));
+  EXPECT_FALSE(usable(288, 64, 1));
+  EXPECT_FALSE(usable(64, 64, -1));
+  EXPECT_FALSE(usable(64, 64, 0));
+  EXPECT_FALSE(usable(64, 64, infinity));
+}
+
+TEST(AmxTest, ATestsChoiceOfKernelHoldsUntilItIsTakenBack) {
+  const Kernel before = kernel();
+  force_kernel(attend_block_emulated);
+  EXPECT_EQ(kernel(), attend_block_emulated);
+  force_kernel(std::nullopt);
+  EXPECT_EQ(kernel(), before);
+}
+
+}  // namespace
+}  // namespace bearing::attend::amx

@@ -1,0 +1,518 @@
+#include <gtest/gtest.h>
+#include <atomic>
+#include <bearing/encodings/rope_mixed.hpp>
+#include <bearing/encodings/rotary_rows.hpp>
+#include <bearing/linear_attention.hpp>
+#include <bearing/reference/linear_attention.hpp>
+#include <cmath>
+#include <limits>
+#include <numbers>
+
+#include "support/environment.hpp"
+#include "support/linear_cases.hpp"
+#include "support/own_terms.hpp"
+#include "support/targets.hpp"
+#include "support/terms.hpp"
+#include "support/workers.hpp"
+
+namespace bearing {
+namespace {
+
+using test::Layout;
+using test::LinearCase;
+using test::LinearData;
+using test::Params;
+
+constexpr double pi = std::numbers::pi;
+
+// ---- The formula
+
+/// One query at position m and one key at n, both 0 in all features, so that φ is 1: the weight is the mean of
+/// cos((m − n)θ) over the pairs.
+double weight_of_one_key(double m, double n) {
+  const RopeTable<double> table(Rope{.head_dim = 4, .base = 100, .pairing = Pairing::interleaved}, 8);
+  const RotaryRows<double> rope(table);
+  const std::vector<double> zeros(4), value{1};
+  std::vector<double> out(1);
+  linear_attention<double>(
+      {bhtd(zeros.data(), 1, 1, 1, 4), bhtd(zeros.data(), 1, 1, 1, 4), bhtd(value.data(), 1, 1, 1, 1),
+       Positions(dense<const double>(&m, 1)), Positions(dense<const double>(&n, 1))},
+      bhtd(out.data(), 1, 1, 1, 1), {}, with(rope), {.mask = Mask::none});
+  return out[0];
+}
+
+TEST(LinearAttention, NumeratorIsRotatedAndDenominatorIsNot) {
+  // θ = 1 and 100^(-1/2) = 0.1. Four products of numbers below 1, rounded to 2^-53 each.
+  EXPECT_NEAR(weight_of_one_key(0, 0), 1, 0x1p-50);
+  EXPECT_NEAR(weight_of_one_key(2, 0), (std::cos(2.0) + std::cos(0.2)) / 2, 0x1p-50);
+  EXPECT_NEAR(weight_of_one_key(2, 7), (std::cos(5.0) + std::cos(0.5)) / 2, 0x1p-50);
+  // No sum to 1, and negative here: half a turn of one pair, four tenths of the other's quarter.
+  EXPECT_NEAR(weight_of_one_key(10 * pi + pi, 0), (std::cos(11 * pi) + std::cos(1.1 * pi)) / 2, 0x1p-46);
+  EXPECT_LT(weight_of_one_key(11 * pi, 0), -0.9);
+}
+
+TEST(LinearAttention, WithoutEncodingsWeightsSumToOne) {
+  for (const Mask mask : {Mask::none, Mask::causal}) {
+    LinearCase c{.q_len = 130, .k_len = 130, .mask = mask};
+    LinearData<double> data(c);
+    data.set_values(1);
+    for (const double o : data.forward({})) EXPECT_NEAR(o, 1, 0x1p-44);  // 130 and 6 sums, rounded to 2^-53 each
+  }
+}
+
+TEST(LinearAttention, FeatureMapsAreWhatTheySay) {
+  // One key with one feature and a query of 1, whose φ is 2 or 1: without normaliser o = φ(q) φ(k) v.
+  const auto product = [](FeatureMap map, double k) {
+    const double q = 1, v = 1;
+    double out = 0;
+    linear_attention<double>({bhtd(&q, 1, 1, 1, 1), bhtd(&k, 1, 1, 1, 1), bhtd(&v, 1, 1, 1, 1)}, bhtd(&out, 1, 1, 1, 1),
+                             {}, {}, {.mask = Mask::none, .feature_map = map, .normaliser = Normaliser::none});
+    return out;
+  };
+  test::on_every_target([&] {
+    for (const double k : {-700.0, -20.0, -1.0, -0.1, -1e-9, 0.0, 1e-9, 0.5, 3.0, 1e6}) {
+      // An exponential to an ulp or two.
+      EXPECT_NEAR(product(FeatureMap::elu_plus_one, k), 2 * (k > 0 ? k + 1 : std::exp(k)),
+                  2 * 0x1p-51 * (k > 0 ? k + 1 : std::exp(k)));
+      EXPECT_EQ(product(FeatureMap::relu, k), std::max(k, 0.0));
+      EXPECT_EQ(product(FeatureMap::identity, k), k);
+    }
+  });
+}
+
+// ---- Agreement with the reference
+
+TEST(LinearAttention, AgreesWithTheReferenceAtBlocksEdges) {
+  for (const LinearCase& c : test::linear_cases()) {
+    SCOPED_TRACE(test::describe(c));
+    test::expect_linear_attention<double>(c);
+    test::expect_linear_attention<float>(c);
+  }
+}
+
+TEST(LinearAttention, SixteenBitTypesRoundResultsOnce) {
+  for (const LinearCase& c : test::linear_cases()) {
+    if (c.batch == 1) continue;
+    SCOPED_TRACE(test::describe(c));
+    test::expect_linear_attention<Bfloat16>(c);
+    test::expect_linear_attention<Float16>(c);
+  }
+}
+
+TEST(LinearAttention, AgreesOnEveryTarget) {
+  const LinearCase c{.batch = 2,
+                     .heads = 4,
+                     .kv_heads = 2,
+                     .q_len = 70,
+                     .k_len = 135,
+                     .dim = 10,
+                     .value_dim = 37,
+                     .mask = Mask::causal,
+                     .q_first = 60,
+                     .rope = true};
+  test::on_every_target([&] {
+    test::expect_linear_attention<double>(c);
+    test::expect_linear_attention<float>(c);
+    test::expect_linear_attention<Bfloat16>(c);
+    test::expect_linear_attention<Float16>(c);
+  });
+}
+
+TEST(LinearAttention, TakesAnyStrides) {
+  for (const Layout layout : test::writable_layouts) {
+    LinearCase c{.batch = 2,
+                 .heads = 4,
+                 .kv_heads = 2,
+                 .q_len = 66,
+                 .k_len = 66,
+                 .dim = 6,
+                 .value_dim = 5,
+                 .mask = Mask::causal,
+                 .rope = true};
+    SCOPED_TRACE(test::name(layout));
+    c.inputs = layout;
+    test::expect_linear_attention<float>(c);
+    c.inputs = Layout::bhtd;
+    c.outputs = layout;
+    test::expect_linear_attention<float>(c);
+    test::expect_linear_attention<Float16>(c);
+  }
+  LinearCase shared{.batch = 2, .heads = 4, .kv_heads = 2, .q_len = 66, .k_len = 66, .mask = Mask::causal};
+  shared.inputs = Layout::one_head;
+  test::expect_linear_attention<double>(shared);
+}
+
+TEST(LinearAttention, FloatKeepsFiveDigitsOver32768Keys) {
+  LinearCase c{.batch = 1,
+               .heads = 1,
+               .kv_heads = 1,
+               .q_len = 32'768,
+               .k_len = 32'768,
+               .dim = 64,
+               .value_dim = 64,
+               .mask = Mask::causal,
+               .rope = true};
+  LinearData<float> f32(c);
+  LinearData<double> f64(c, f32);
+  const std::vector<double> truth = f64.forward(f64.terms()), got = f32.forward(f32.terms());
+  double largest = 0, error = 0;
+  for (std::size_t x = 0; x < truth.size(); ++x) {
+    largest = std::max(largest, std::abs(truth[x]));
+    error = std::max(error, std::abs(truth[x] - got[x]));
+  }
+  EXPECT_LE(error, 1e-5 * largest);
+}
+
+// ---- Gradients
+
+TEST(LinearAttentionBackward, GivesCentralDifferencesOfTheReference) {
+  for (const Mask mask : {Mask::none, Mask::causal, Mask::causal_top_left, Mask::causal_bottom_right}) {
+    for (const FeatureMap map : {FeatureMap::elu_plus_one, FeatureMap::relu, FeatureMap::identity}) {
+      LinearCase c{.batch = 2,
+                   .heads = 4,
+                   .kv_heads = 2,
+                   .q_len = 5,
+                   .k_len = 7,
+                   .dim = 4,
+                   .value_dim = 3,
+                   .mask = mask,
+                   .q_first = 2,
+                   .map = map,
+                   .rope = true};
+      if (map == FeatureMap::relu) c.epsilon = 0.25;
+      if (map == FeatureMap::identity) c.normaliser = Normaliser::none;
+      SCOPED_TRACE(test::describe(c));
+      test::expect_central_differences(c);
+    }
+  }
+  LinearCase blocks{.heads = 2,
+                    .kv_heads = 1,
+                    .q_len = 66,
+                    .k_len = 67,
+                    .dim = 4,
+                    .value_dim = 2,
+                    .mask = Mask::causal,
+                    .rope = true};
+  test::expect_central_differences(blocks);
+}
+
+TEST(LinearAttentionBackward, AgreesWithTheReferenceAtBlocksEdges) {
+  for (const LinearCase& c : test::linear_cases()) {
+    SCOPED_TRACE(test::describe(c));
+    test::expect_linear_gradients<double>(c);
+    if (c.map != FeatureMap::relu) test::expect_linear_gradients<float>(c);  // whose slope jumps where rounding decides
+  }
+}
+
+TEST(LinearAttentionBackward, AgreesOnEveryTarget) {
+  const LinearCase c{.batch = 2,
+                     .heads = 4,
+                     .kv_heads = 2,
+                     .q_len = 70,
+                     .k_len = 135,
+                     .dim = 10,
+                     .value_dim = 37,
+                     .mask = Mask::causal,
+                     .q_first = 60,
+                     .rope = true};
+  test::on_every_target([&] {
+    test::expect_linear_gradients<double>(c);
+    test::expect_linear_gradients<float>(c);
+  });
+}
+
+TEST(LinearAttentionBackward, SixteenBitTypesAndStrides) {
+  for (const Layout layout : test::writable_layouts) {
+    LinearCase c{.batch = 2,
+                 .heads = 4,
+                 .kv_heads = 2,
+                 .q_len = 66,
+                 .k_len = 66,
+                 .dim = 6,
+                 .value_dim = 5,
+                 .mask = Mask::causal,
+                 .rope = true};
+    SCOPED_TRACE(test::name(layout));
+    c.inputs = c.outputs = layout;
+    test::expect_linear_gradients<double>(c);
+    test::expect_linear_gradients<Bfloat16>(c);
+    test::expect_linear_gradients<Float16>(c);
+  }
+}
+
+TEST(LinearAttentionBackward, GradientOfValuesIsTheAdjoint) {
+  // o is linear in v: ⟨o(v), w⟩ = ⟨v, d_v(w)⟩, two sums of some thousand products, which may cancel: 10^4 roundings of
+  // the sizes of all of them.
+  const LinearCase c{.batch = 2,
+                     .heads = 4,
+                     .kv_heads = 2,
+                     .q_len = 129,
+                     .k_len = 129,
+                     .dim = 8,
+                     .value_dim = 9,
+                     .mask = Mask::causal,
+                     .rope = true};
+  LinearData<double> data(c);
+  const std::vector<double> out = data.forward(data.terms());
+  data.backward(data.terms());
+  double forward = 0, backward = 0, size = 0;
+  const std::vector<double> w = data.d_out.doubles(), v = data.v.doubles(), d_v = data.d_v.doubles();
+  for (std::size_t x = 0; x < out.size(); ++x) forward += out[x] * w[x], size += std::abs(out[x] * w[x]);
+  for (std::size_t x = 0; x < v.size(); ++x) backward += v[x] * d_v[x], size += std::abs(v[x] * d_v[x]);
+  EXPECT_NEAR(forward, backward, 0x1p-53 * 10'000 * size);
+}
+
+TEST(LinearAttentionBackward, WhatIsLeftNullIsNotComputedAndChangesNothing) {
+  const LinearCase c{.q_len = 70, .k_len = 70, .mask = Mask::causal, .rope = true};
+  LinearData<double> all(c);
+  all.backward(all.terms());
+  for (int kept = 0; kept < 3; ++kept) {
+    LinearData<double> one(c);
+    LinearAttentionGrads<double> grads;
+    if (kept == 0) grads.d_q = one.d_q.view();
+    if (kept == 1) grads.d_k = one.d_k.view();
+    if (kept == 2) grads.d_v = one.d_v.view();
+    linear_attention_backward<double>(one.inputs(), one.d_out.read(), {}, grads, one.terms(), c.options());
+    EXPECT_EQ(kept == 0, one.d_q.values() == all.d_q.values());
+    EXPECT_EQ(kept == 1, one.d_k.values() == all.d_k.values());
+    EXPECT_EQ(kept == 2, one.d_v.values() == all.d_v.values());
+  }
+}
+
+TEST(LinearAttentionBackward, AddsParametersGradientsOfQueriesAndKeys) {
+  // An encoding with a number per head that doubles the rows, then one that turns those by learned frequencies.
+  LinearCase c{.batch = 2,
+               .heads = 2,
+               .kv_heads = 2,
+               .q_len = 66,
+               .k_len = 66,
+               .dim = 4,
+               .value_dim = 3,
+               .mask = Mask::causal,
+               .q_first = 1,
+               .k_first = 1};
+  c.epsilon = 0.5;
+  test::Twice twice{test::Strengths(2)};
+  for (double& strength : twice.c.value) strength *= 0x1p-6;  // it multiplies positions
+  Params params(Params::Shapes{{1, 2, 4}}, -0.2, 0.2);
+  const RopeMixedRows<double> mixed({.head_dim = 8, .axes = 1, .pairing = Pairing::half}, params.param<double, 3>(0));
+  LinearData<double> data(c);
+  data.backward(with(twice, mixed));
+  const auto differences = [&](std::vector<double>& values, const std::vector<double>& grads) {
+    for (std::size_t x = 0; x < values.size(); ++x) {
+      const double slope = data.slope_of(values[x], with(twice, mixed));
+      EXPECT_NEAR(grads[x], slope, 1e-8 + 1e-6 * std::abs(slope)) << x;
+      EXPECT_NE(grads[x], 0);
+    }
+  };
+  const std::vector<double> d_strengths = twice.c.grad, d_frequencies = params.grads(0);
+  differences(twice.c.value, d_strengths);
+  differences(params.values(0), d_frequencies);
+  data.backward(with(twice, mixed));  // they are added: a few roundings of what is there
+  EXPECT_NEAR(twice.c.grad[1], 2 * d_strengths[1], 0x1p-48 * std::abs(d_strengths[1]));
+  EXPECT_NEAR(params.grads(0)[3], 2 * d_frequencies[3], 0x1p-48 * std::abs(d_frequencies[3]));
+}
+
+TEST(LinearAttention, RowsDimMayDifferFromDim) {
+  LinearCase c{
+      .batch = 2, .heads = 2, .kv_heads = 2, .q_len = 70, .k_len = 70, .dim = 5, .value_dim = 3, .mask = Mask::causal};
+  test::Twice twice{test::Strengths(2)};
+  for (double& strength : twice.c.value) strength *= 0x1p-6;
+  LinearData<double> data(c);
+  const std::vector<double> truth = data.reference(with(twice)), got = data.forward(with(twice));
+  for (std::size_t x = 0; x < truth.size(); ++x) EXPECT_NEAR(got[x], truth[x], 1e-12);
+}
+
+// ---- Executors
+
+TEST(LinearAttention, HasTheSameBitsForAnyExecutor) {
+  for (const Index kv_heads : {1, 2}) {
+    const LinearCase c{.batch = 1,
+                       .heads = 2,
+                       .kv_heads = kv_heads,
+                       .q_len = 140,
+                       .k_len = 140,
+                       .dim = 6,
+                       .value_dim = 200,
+                       .mask = Mask::causal,
+                       .rope = true};
+    LinearData<float> alone(c);
+    const std::vector<float> once = alone.all_bits({});
+    for (const Index count : {1, 2, 3, 7, 16}) {
+      test::Workers workers(count);
+      LinearData<float> data(c);
+      EXPECT_TRUE(test::same_bits(once, data.all_bits(workers))) << count << " workers";
+      LinearData<float> reversed(c);
+      EXPECT_TRUE(test::same_bits(once, reversed.all_bits(test::backwards(count)))) << count << " backwards";
+    }
+  }
+}
+
+/// Counts rows; turns nothing.
+struct Counting {
+  using Arithmetic = double;
+  mutable std::atomic<Index> turned{0}, back{0};
+  void turn(const RowTile& tile, const double* x, double* y) const {
+    turned += tile.rows;
+    std::copy_n(x, tile.rows * tile.dim, y);
+  }
+  void turn_grads(const RowTile& tile, const double*, const double* d_y, double* d_x, double*) const {
+    back += tile.rows;
+    std::copy_n(d_y, tile.rows * tile.dim, d_x);
+  }
+};
+
+TEST(LinearAttention, LooksAtEachRowOnceAndTwiceBackwards) {
+  // What is done for a row within its block is bounded by the block; so time is linear if blocks are not made again.
+  for (const Mask mask : {Mask::none, Mask::causal, Mask::causal_bottom_right}) {
+    for (const Index time : {64, 1000}) {
+      LinearCase c{
+          .heads = 1, .kv_heads = 1, .q_len = time, .k_len = time + 10, .dim = 2, .value_dim = 2, .mask = mask};
+      c.q_first = 10;
+      LinearData<double> data(c);
+      Counting forward, backward;
+      data.forward(with(forward));
+      EXPECT_EQ(forward.turned, 2 * time + 10);
+      data.backward(with(backward));
+      EXPECT_EQ(backward.turned, 2 * (2 * time + 10));
+      EXPECT_EQ(backward.back, 2 * time + 10);
+    }
+  }
+}
+
+// ---- Edges
+
+TEST(LinearAttention, NothingToDoIsDone) {
+  for (const std::array<Index, 7>& n : std::vector<std::array<Index, 7>>{{0, 2, 1, 3, 3, 4, 2},
+                                                                         {1, 0, 0, 3, 3, 4, 2},
+                                                                         {1, 2, 1, 0, 3, 4, 2},
+                                                                         {1, 2, 1, 3, 0, 4, 2},
+                                                                         {1, 2, 1, 3, 3, 4, 0},
+                                                                         {1, 2, 1, 3, 3, 0, 2},
+                                                                         {1, 0, 2, 3, 3, 4, 2}}) {
+    const LinearCase c{.batch = n[0],
+                       .heads = n[1],
+                       .kv_heads = n[2],
+                       .q_len = n[3],
+                       .k_len = n[4],
+                       .dim = n[5],
+                       .value_dim = n[6],
+                       .mask = Mask::causal};
+    LinearData<float> data(c);
+    const std::vector<double> out = data.forward({});
+    data.backward({});
+    if (c.k_len == 0 || c.dim == 0) {
+      for (const double o : out) EXPECT_EQ(o, 0);
+    }
+  }
+}
+
+TEST(LinearAttention, WhatHasNoFeaturesNeedsNoMemory) {
+  // Null, with strides of any size: no reference to null, and no step from it, as the sanitizer would see.
+  constexpr Index time = 70;
+  for (const auto& [dim, value_dim] : {std::pair<Index, Index>{0, 4}, {4, 0}, {0, 0}}) {
+    std::vector<float> memory(time * 8, 0.5f), written(4 * memory.size(), 7);
+    const auto rows = [&](float* data, Index features) {
+      return View<float, 4>{features == 0 ? nullptr : data, {1, 1, time, features}, {time * 8, time * 8, 8, 1}};
+    };
+    const LinearAttentionInputs<float> in{rows(memory.data(), dim), rows(memory.data(), dim),
+                                          rows(memory.data(), value_dim)};
+    float *const out = written.data(), *const d_q = out + memory.size(), *const d_v = d_q + 2 * memory.size();
+    linear_attention<float>(in, rows(out, value_dim), {}, {}, {.mask = Mask::causal});
+    linear_attention_backward<float>(in, rows(memory.data(), value_dim), {},
+                                     {rows(d_q, dim), rows(d_q + memory.size(), dim), rows(d_v, value_dim)}, {},
+                                     {.mask = Mask::causal});
+    EXPECT_EQ(out[0], value_dim == 0 ? 7 : 0);  // no features, no product, no denominator
+    EXPECT_EQ(d_q[0], dim == 0 ? 7 : 0);
+    EXPECT_EQ(d_v[0], value_dim == 0 ? 7 : 0);
+  }
+}
+
+TEST(LinearAttention, RowsThatSeeNoKeyAreZeroAndHaveNoGradient) {
+  LinearCase c{
+      .heads = 1, .kv_heads = 1, .q_len = 4, .k_len = 6, .dim = 4, .value_dim = 3, .mask = Mask::causal, .k_first = 2};
+  LinearData<double> data(c);
+  const std::vector<double> out = data.forward({});
+  data.backward({});
+  const std::vector<double> d_q = data.d_q.doubles();
+  for (std::size_t x = 0; x < 2 * 3; ++x) EXPECT_EQ(out[x], 0);
+  for (std::size_t x = 0; x < 2 * 4; ++x) EXPECT_EQ(d_q[x], 0);
+  for (std::size_t x = 2 * 3; x < out.size(); ++x) EXPECT_NE(out[x], 0);
+}
+
+TEST(LinearAttention, UnderflownDenominatorsGiveZeroUnlessEpsilonIsThere) {
+  const std::vector<float> q(4, -200.0f), k(8, 0.5f), v(4, 3.0f), d_out(2, 1.0f);
+  std::vector<float> out(2, 7.0f), d_q(4, 7.0f), d_k(8, 7.0f);
+  const LinearAttentionInputs<float> in{bhtd(q.data(), 1, 1, 1, 4), bhtd(k.data(), 1, 1, 2, 4),
+                                        bhtd(v.data(), 1, 1, 2, 2)};
+  for (const double epsilon : {0.0, 1e-6}) {
+    const LinearAttentionOptions options{.mask = Mask::none, .epsilon = epsilon};
+    linear_attention<float>(in, bhtd(out.data(), 1, 1, 1, 2), {}, {}, options);
+    LinearAttentionGrads<float> grads{bhtd(d_q.data(), 1, 1, 1, 4), bhtd(d_k.data(), 1, 1, 2, 4), {}};
+    linear_attention_backward<float>(in, bhtd(d_out.data(), 1, 1, 1, 2), {}, grads, {}, options);
+    for (const float o : out) EXPECT_EQ(o, 0);
+    for (const float d : d_q) EXPECT_EQ(d, 0);
+    for (const float d : d_k) EXPECT_EQ(d, 0);
+  }
+}
+
+TEST(LinearAttention, DenominatorsBelowTheNormalRangeGiveZeroAndNoNaN) {
+  // Products of e^-44 each: some are denormal, and 1 over their sum would be infinite.
+  const std::vector<float> q(4, -44.0f), k(8, -44.0f), v(4, 3.0f), d_out(2, 1.0f);
+  std::vector<float> out(2, 7.0f), d_q(4, 7.0f), d_k(8, 7.0f), d_v(4, 7.0f);
+  const LinearAttentionInputs<float> in{bhtd(q.data(), 1, 1, 1, 4), bhtd(k.data(), 1, 1, 2, 4),
+                                        bhtd(v.data(), 1, 1, 2, 2)};
+  const LinearAttentionOptions options{.mask = Mask::none};
+  linear_attention<float>(in, bhtd(out.data(), 1, 1, 1, 2), {}, {}, options);
+  linear_attention_backward<float>(
+      in, bhtd(d_out.data(), 1, 1, 1, 2), {},
+      {bhtd(d_q.data(), 1, 1, 1, 4), bhtd(d_k.data(), 1, 1, 2, 4), bhtd(d_v.data(), 1, 1, 2, 2)}, {}, options);
+  for (const auto* numbers : {&out, &d_q, &d_k, &d_v}) {
+    for (const float x : *numbers) EXPECT_EQ(x, 0);
+  }
+}
+
+TEST(LinearAttention, NoDenormalNumberComesUp) {
+  // Features from e^-30 on: their products, and these times values and gradients, are far above the normal range's end.
+  for (const Mask mask : {Mask::none, Mask::causal}) {
+    LinearCase c{.q_len = 4096, .k_len = 4096, .dim = 64, .value_dim = 64, .mask = mask};
+    LinearData<float> data(c);
+    test::Random random(7);
+    for (auto* x : {&data.q, &data.k}) {
+      x->for_each([&](Index b, Index h, Index t, Index d) {
+        x->view()(b, h, t, d) = static_cast<float>(random.uniform(-30, 2));
+      });
+    }
+    EXPECT_FALSE(test::meets_denormals([&] { (void)data.forward({}); }));
+    EXPECT_FALSE(test::meets_denormals([&] { data.backward({}); }));
+  }
+  // Nor in a feature, whatever it is of: here the only factor that is not 1.
+  const std::vector<float> one(4000, 1.0f);
+  const float zero = 0;
+  std::vector<float> k;
+  for (int i = 0; i < 4000; ++i) k.push_back(2 - 0.03125f * static_cast<float>(i));
+  float out = 0;
+  test::on_every_target([&] {
+    EXPECT_FALSE(test::meets_denormals([&] {
+      linear_attention<float>(
+          {bhtd(&zero, 1, 1, 1, 1), bhtd<const float>(k.data(), 1, 1, 4000, 1), bhtd(one.data(), 1, 1, 4000, 1)},
+          bhtd(&out, 1, 1, 1, 1), {}, {}, {.mask = Mask::none});
+    }));
+    EXPECT_NEAR(out, 1, 1e-6);
+  });
+}
+
+TEST(LinearAttention, NotANumberStaysInItsRow) {
+  LinearCase c{.heads = 1, .kv_heads = 1, .q_len = 5, .k_len = 5, .dim = 4, .value_dim = 3, .mask = Mask::causal};
+  for (const FeatureMap map : {FeatureMap::elu_plus_one, FeatureMap::relu}) {
+    c.map = map;
+    c.epsilon = 1;
+    LinearData<double> data(c);
+    data.q.view()(0, 0, 2, 1) = std::numeric_limits<double>::quiet_NaN();
+    const std::vector<double> out = data.forward({});
+    for (std::size_t x = 0; x < out.size(); ++x) EXPECT_EQ(std::isnan(out[x]), x / 3 == 2) << x;
+  }
+}
+
+}  // namespace
+}  // namespace bearing

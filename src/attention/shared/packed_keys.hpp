@@ -1,0 +1,144 @@
+#pragma once
+
+#include <bearing/attention.hpp>
+#include <vector>
+
+#include "aligned.hpp"
+#include "attention/shared/head_rows.hpp"
+#include "attention/shared/hidden_keys.hpp"
+#include "attention/shared/row_turner.hpp"
+#include "attention/softmax/attention_call.hpp"
+#include "attention/softmax/softmax_kernels.hpp"
+
+namespace bearing {
+
+/// A worker's keys and values of one kv head, made ready block by block as they are first asked for: keys turned and
+/// packed for products; values as rows of A, the caller's own where they are that already. Hidden keys with wild
+/// numbers are zeros, in copies.
+template <class A>
+class HeadKeys {
+ public:
+  /// `block`: keys in a block, whole panels. Throws std::bad_alloc; nothing below does.
+  HeadKeys(const AttentionCall<A>& call, const Visibility& visibility, Index block)
+      : hidden_(visibility, call.problem),
+        keys_(call.k),
+        values_(call.v),
+        turner_(call.rows, *call.problem.k_positions, Side::key, rows_at_once, call.in_dim),
+        k_len_(call.problem.k_len),
+        dim_(call.problem.dim),
+        block_(block),
+        direct_values_(values_.same() && values_.plain() && !values_.paged() &&
+                       !(values_.far_apart() && call.problem.q_len >= many_queries)),
+        conceals_(visibility.conceals()),
+        cleared_values_(direct_values_ && conceals_ ? block * values_.dim() : 0) {
+    const Index width = attend::panel_width<A>(), columns = (k_len_ + width - 1) / width * width;
+    packed_.resize(size(columns * dim_));
+    if (!direct_values_) copied_.resize(size(k_len_ * values_.dim()));
+    loaded_.resize(size(rows_at_once * keys_.dim()));
+    turned_.resize(size(rows_at_once * dim_));
+    ready_.resize(size((k_len_ + block - 1) / block));
+  }
+
+  void open(Index b, Index kv_head) {
+    if (b == b_ && kv_head == kv_head_) return;
+    b_ = b, kv_head_ = kv_head, copied_block_ = -1;
+    hidden_.open(b, kv_head);
+    std::fill(ready_.begin(), ready_.end(), State::unread);
+  }
+
+  /// Makes the block that starts at key `first` ready, of which keys from `end` on do not exist.
+  void ready(Index first, Index end) {
+    State& state = ready_[size(first / block_)];
+    end = std::min({end, first + block_, k_len_});
+    if (state == State::unread) state = read(first, end) ? State::cleared : State::as_it_is;
+    if (!direct_values_ || state != State::cleared || copied_block_ == first) return;
+    copied_block_ = first;
+    values_.load(b_, kv_head_, first, end - first, cleared_values_.data());
+    hidden_.clear(first, end - first, values_.dim(), cleared_values_.data());
+  }
+
+  /// The panel of a key; a multiple of the panel's width.
+  A* packed(Index j) { return packed_.data() + j * dim_; }
+  /// Rows of values of the block that was made ready last.
+  const A* values(Index j) const {
+    if (copied_block_ == j / block_ * block_) return cleared_values_.data() + (j - copied_block_) * values_.dim();
+    if (direct_values_) return values_.row(b_, kv_head_, j);
+    return copied_.data() + j * values_.dim();
+  }
+  Index value_stride(Index j) const {
+    return direct_values_ && copied_block_ != j / block_ * block_ ? values_.row_stride() : values_.dim();
+  }
+
+  /// Whether rows() needs no room.
+  bool direct_rows() const { return rows_as_they_are() && !conceals_; }
+  /// Rows [n, dim] as they enter the product, for terms that look at them: the caller's own where they are that
+  /// already, else made again, in `room`.
+  const A* rows(Index first, Index n, A* room, Index& stride) {
+    if (rows_as_they_are() && ready_[size(first / block_)] != State::cleared) {
+      stride = keys_.row_stride();
+      return keys_.row(b_, kv_head_, first);
+    }
+    stride = dim_;
+    for (Index j = 0; j < n; j += rows_at_once) {
+      const Index some = std::min(rows_at_once, n - j);
+      const KeyRows made = turned_rows(first + j, some);
+      for (Index i = 0; i < some; ++i) std::copy_n(made.rows + i * made.stride, dim_, room + (j + i) * dim_);
+    }
+    return room;
+  }
+
+ private:
+  /// From so many on, a copy of values that lie far apart costs less than it saves.
+  static constexpr Index many_queries = 64;
+  /// How a block was read: cleared, if hidden keys in it were made zeros.
+  enum class State : char { unread, as_it_is, cleared };
+  static std::size_t size(Index n) { return static_cast<std::size_t>(n); }
+
+  bool rows_as_they_are() const { return keys_.same() && !turner_.turns() && keys_.plain() && !keys_.paged(); }
+
+  /// Returns whether hidden keys were cleared, or values that are used where they lie would have to be.
+  bool read(Index first, Index end) {
+    cleared_ = false;
+    for (Index j = first; j < end; j += rows_at_once) {
+      const Index n = std::min(rows_at_once, end - j);
+      const KeyRows made = turned_rows(j, n);
+      attend::pack(n, dim_, made.rows, made.stride, packed(j));
+      if (!direct_values_) {
+        A* values = copied_.data() + j * values_.dim();
+        values_.load(b_, kv_head_, j, n, values);
+        hidden_.clear(j, n, values_.dim(), values);
+      } else if (hidden_.any()) {
+        for (Index i = j; i < j + n; ++i) cleared_ = cleared_ || (values_.wild(b_, kv_head_, i) && hidden_(i));
+      }
+    }
+    return cleared_;
+  }
+
+  struct KeyRows {
+    const A* rows;
+    Index stride;
+  };
+
+  KeyRows turned_rows(Index first, Index n) {
+    const bool direct = keys_.same() && keys_.plain() && !keys_.paged() && !hidden_.any();
+    const KeyRows from{keys_.read(direct, b_, kv_head_, first, n, loaded_.data()),
+                       direct ? keys_.row_stride() : keys_.dim()};
+    if (!direct) cleared_ = hidden_.clear(first, n, keys_.dim(), loaded_.data()) || cleared_;
+    if (!turner_.turns()) return from;
+    turner_.turn(b_, kv_head_, first, n, from.rows, from.stride, turned_.data());
+    return {turned_.data(), dim_};
+  }
+
+  HiddenKeys hidden_;
+  HeadRows<A> keys_, values_;
+  RowTurner<A> turner_;
+  Index k_len_, dim_, block_;
+  bool direct_values_, conceals_, cleared_ = false;
+  Index b_ = -1, kv_head_ = -1;
+  Index copied_block_ = -1;  ///< whose values are in cleared_values_
+  AlignedVector<A> packed_, copied_, loaded_, turned_;
+  AlignedArray<A> cleared_values_;
+  std::vector<State> ready_;
+};
+
+}  // namespace bearing

@@ -1,0 +1,105 @@
+#include <algorithm>
+#include <bearing/attention.hpp>
+#include <cmath>
+#include <limits>
+
+#include "attention/amx/amx_forward.hpp"
+#include "attention/decode/decode.hpp"
+#include "attention/shared/schedule.hpp"
+#include "attention/softmax/attention_call.hpp"
+#include "attention/softmax/softmax_forward.hpp"
+#include "tensor_checks.hpp"
+
+namespace bearing {
+
+namespace {
+
+template <class A, class O>
+void check_outputs(const AttentionCall<A>& call, View<O, 4> out, View<A, 3> lse) {
+  const Problem& p = call.problem;
+  check_shape(call.function, "out", out, {p.batch, p.heads, p.q_len, p.value_dim}, "[batch, heads, q_len, value_dim]");
+  check_output(call.function, "out", out);
+  if (lse.data != nullptr) {
+    check_shape(call.function, "lse", lse, {p.batch, p.heads, p.q_len}, "[batch, heads, q_len]");
+    check_output(call.function, "lse", lse);
+  }
+  CallMemory memory(call.function);
+  call.tell_memory(memory, [&](const Term<A>& term) { memory.forward(term); });
+  memory.reads("sinks", call.options.sinks.value).writes("out", out).writes("lse", lse).check();
+}
+
+/// Divides by the sums of weights, rounds once, and stores.
+template <class A>
+void store(const FinishedRows<A>& rows, const ResultRows<A>& out, View<A, 3> lse) {
+  const Index value_dim = out.dim();
+  for (Index i = 0; i < rows.rows; ++i) {
+    const A divisor = rows.divisor[i], sum = rows.sum[i];
+    A* row = rows.out + i * value_dim;
+    if (sum == 0) {  // no key
+      std::fill_n(row, value_dim, A{0});
+    } else {
+      for (Index d = 0; d < value_dim; ++d) row[d] /= divisor;
+    }
+    if (lse.data == nullptr) continue;
+    lse(rows.b, rows.h, rows.row + i) =
+        sum == 0 ? -std::numeric_limits<A>::infinity() : rows.max_scale * rows.max[i] + std::log(sum);
+  }
+  out.store(rows.out, value_dim, rows.rows, rows.b, rows.h, rows.row);
+}
+
+/// Work: a worker's memory, and its forward of a block of queries.
+template <class Work, class A>
+void run(const AttentionPlan<A>& plan, const ResultRows<A>& out, View<A, 3> lse, const Executor& on) {
+  const Problem& problem = plan.call.problem;
+  // A unit is all queries of a kv head, whose keys are packed once; or fewer, if there are not enough for all workers.
+  const Index blocks = (problem.q_len + plan.extents.rows - 1) / plan.extents.rows;
+  const Index heads = problem.batch * problem.kv_heads, head_blocks = plan.call.group() * blocks;
+  const Index wanted = on.run == nullptr ? 1 : 4 * std::clamp<Index>(on.workers, 1, Index{1} << 20);
+  const Index pieces = std::clamp<Index>((wanted + heads - 1) / heads, 1, head_blocks), units = heads * pieces;
+  std::vector<Work> workers;
+  const Index worker_total = worker_count(on, units);
+  workers.reserve(static_cast<std::size_t>(worker_total));
+  for (Index w = 0; w < worker_total; ++w) workers.emplace_back(plan);
+  share_units(on, workers, units, [&](Work& work, Index unit) {
+    const Index head = unit / pieces, piece = unit % pieces;
+    const Index b = head / problem.kv_heads, kv_head = head % problem.kv_heads;
+    for (Index n = piece * head_blocks / pieces; n < (piece + 1) * head_blocks / pieces; ++n) {
+      store(work.block(b, kv_head * plan.call.group() + n / blocks, n % blocks * plan.extents.rows), out, lse);
+    }
+  });
+}
+
+template <class A>
+void attend_checked(const AttentionCall<A>& call, const ResultRows<A>& out, View<A, 3> lse, const Executor& on) {
+  const Problem& problem = call.problem;
+  if (problem.batch == 0 || problem.heads == 0 || problem.q_len == 0) return;
+  if (problem.value_dim == 0 && lse.data == nullptr) return;  // and nothing bounds how many rows there are
+  if (decodes(call)) return decode(call, out, lse, on);
+  const AttentionPlan<A> plan(call);
+  if constexpr (std::is_same_v<A, float>) {
+    if (AmxForward::serves(plan)) return run<AmxForward>(plan, out, lse, on);
+  }
+  run<ForwardWork<A>>(plan, out, lse, on);
+}
+
+}  // namespace
+
+template <class T, class O>
+void attention(const AttentionInputs<T>& in, View<O, 4> out, const std::type_identity_t<View<Compute<T>, 3>>& lse,
+               const std::type_identity_t<TermList<Compute<T>>>& terms,
+               const std::type_identity_t<AttentionOptions<Compute<T>>>& options, const Executor& on) {
+  using A = Compute<T>;
+  const AttentionCall<A> call("attention", in, terms, options);
+  check_outputs(call, out, lse);
+  attend_checked(call, ResultRows<A>(out), lse, on);
+}
+
+#define BEARING_INSTANTIATE(T, O)                                                  \
+  template void attention<T, O>(const AttentionInputs<T>&, View<O, 4>,             \
+                                const std::type_identity_t<View<Compute<T>, 3>>&,  \
+                                const std::type_identity_t<TermList<Compute<T>>>&, \
+                                const std::type_identity_t<AttentionOptions<Compute<T>>>&, const Executor&);
+BEARING_EACH_NUMBER_AND_RESULT(BEARING_INSTANTIATE)
+#undef BEARING_INSTANTIATE
+
+}  // namespace bearing

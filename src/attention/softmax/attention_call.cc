@@ -1,0 +1,197 @@
+#include "attention/softmax/attention_call.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "tensor_checks.hpp"
+#include "terms/row_place.hpp"
+#include "text.hpp"
+
+namespace bearing {
+
+using text::concat;
+
+template <class A>
+template <class T>
+AttentionCall<A>::AttentionCall(const char* name, const AttentionInputs<T>& inputs, const TermList<A>& terms,
+                                const AttentionOptions<A>& given)
+    : function(name), q(inputs.q), k(inputs.k, inputs.block_table), v(inputs.v, inputs.block_table), options(given) {
+  check_tensor(function, "q", inputs.q);
+  check_tensor(function, "k", inputs.k);
+  check_tensor(function, "v", inputs.v);
+  check_shapes();
+  problem.q_positions = &inputs.q_positions;
+  problem.k_positions = &inputs.k_positions;
+  check_positions(function, "q_positions", inputs.q_positions, problem.batch, problem.q_len);
+  check_positions(function, "k_positions", inputs.k_positions, problem.batch, problem.k_len);
+  check_numbers();
+  check_masks();
+  check_starts();
+  take(terms);
+}
+
+template <class A>
+void AttentionCall<A>::check_shapes() {
+  const bool paged = k.paged();
+  problem.batch = q.shape()[0], problem.heads = q.shape()[1], problem.q_len = q.shape()[2];
+  problem.kv_heads = k.shape()[1], problem.k_len = k.shape()[2], problem.value_dim = v.shape()[3];
+  in_dim = q.shape()[3];
+  const Index blocks = paged ? k.shape()[0] : problem.batch;
+  const char* axes = paged ? "[blocks, kv_heads, block_size, dim]" : "[batch, kv_heads, k_len, dim]";
+  const bool grouped = problem.kv_heads > 0 ? problem.heads % problem.kv_heads == 0 : problem.heads == 0;
+  if (k.shape()[0] != blocks || k.shape()[3] != in_dim || !grouped) {
+    throw ShapeError(concat("[", function, "] k: must be ", axes, ", kv_heads a divisor of heads, for queries [batch, ",
+                            "heads, q_len, dim] = ", q.shape(), ", got ", k.shape()));
+  }
+  if (!std::equal(v.shape().begin(), v.shape().begin() + 3, k.shape().begin())) {
+    throw ShapeError(
+        concat("[", function, "] v: must have the first three extents of k, ", k.shape(), ", got ", v.shape()));
+  }
+  if (paged) check_paged();
+  if (paged) problem.k_len = k.table().shape[1] * k.shape()[2];
+}
+
+template <class A>
+void AttentionCall<A>::check_paged() const {
+  const auto& table = k.table();
+  check_tensor(function, "block_table", table);
+  if (table.shape[0] != problem.batch) {
+    throw ShapeError(concat("[", function, "] block_table: must be [batch, blocks of a sequence] with batch = ",
+                            problem.batch, ", got ", table.shape));
+  }
+  const Index block_size = k.shape()[2];
+  if (block_size < 1 || table.shape[1] > max_position / block_size) {
+    throw ShapeError(concat("[", function, "] block_table: blocks must have rows, of all at most 2^31, got ",
+                            table.shape[1], " blocks of ", block_size));
+  }
+  if (options.k_lengths.data == nullptr || options.k_lengths.shape[0] != problem.batch) return;  // said elsewhere
+  for (Index b = 0; b < problem.batch; ++b) {
+    const Index present = std::clamp<Index>(options.k_lengths(b), 0, table.shape[1] * block_size);
+    for (Index n = 0; n < (present + block_size - 1) / block_size; ++n) {
+      if (table(b, n) >= 0 && table(b, n) < k.shape()[0]) continue;
+      throw RangeError(concat("[", function, "] block_table: must name one of ", k.shape()[0], " blocks, got ",
+                              table(b, n), " for block ", n, " of sequence ", b));
+    }
+  }
+}
+
+template <class A>
+void AttentionCall<A>::check_numbers() {
+  const double c = options.scale ? *options.scale : 1 / std::sqrt(static_cast<double>(std::max<Index>(in_dim, 1)));
+  scale = static_cast<A>(c);
+  if (!std::isfinite(scale)) throw RangeError(concat("[", function, "] scale: must be finite, got ", c));
+  const double most = static_cast<double>(std::numeric_limits<A>::max());
+  if (!(options.soft_cap >= 0 && options.soft_cap <= most)) {
+    throw RangeError(concat("[", function, "] soft_cap: must be positive, or 0 for none, got ", options.soft_cap));
+  }
+  if (options.soft_cap > 0 && options.soft_cap < static_cast<double>(std::numeric_limits<A>::min())) {
+    throw RangeError(concat("[", function, "] soft_cap: must be a normal number, got ", options.soft_cap));
+  }
+  if (options.sinks.value.data != nullptr) {
+    check_shape(function, "sinks", options.sinks.value, {problem.heads}, "[heads]");
+    for (Index h = 0; h < problem.heads; ++h) {
+      const A sink = options.sinks.value(h);
+      if (sink < std::numeric_limits<A>::infinity()) continue;
+      throw RangeError(
+          concat("[", function, "] sinks: must be finite or −∞, got ", static_cast<double>(sink), " for head ", h));
+    }
+  }
+  if (options.sinks.grad.data != nullptr) {
+    if (options.sinks.value.data == nullptr || options.sinks.grad.shape != options.sinks.value.shape) {
+      throw ShapeError(concat("[", function, "] sinks.grad: must have the shape of the sinks, ",
+                              options.sinks.value.shape, ", got ", options.sinks.grad.shape));
+    }
+    check_output(function, "sinks.grad", options.sinks.grad);
+  }
+}
+
+template <class A>
+void AttentionCall<A>::check_masks() const {
+  if (options.k_lengths.data != nullptr) {
+    check_shape(function, "k_lengths", options.k_lengths, {problem.batch}, "[batch]");
+    for (Index b = 0; b < problem.batch; ++b) {
+      const Index n = options.k_lengths(b);
+      if (n >= 0 && n <= problem.k_len) continue;
+      throw RangeError(
+          concat("[", function, "] k_lengths: must be 0 to k_len = ", problem.k_len, ", got ", n, " for sequence ", b));
+    }
+  } else if (k.paged()) {
+    throw ShapeError(concat("[", function, "] k_lengths: must be given for a paged cache"));
+  }
+  if (options.key_mask.data != nullptr) {
+    check_shape(function, "key_mask", options.key_mask, {problem.batch, problem.k_len}, "[batch, k_len]");
+  }
+  if (options.visible.data != nullptr) {
+    check_shape(function, "visible", options.visible, {problem.batch, problem.heads, problem.q_len, problem.k_len},
+                "[batch, heads, q_len, k_len]");
+  }
+}
+
+template <class A>
+void AttentionCall<A>::check_starts() const {
+  if (options.q_starts.data == nullptr && options.k_starts.data == nullptr) return;
+  if (options.q_starts.data == nullptr || options.k_starts.data == nullptr ||
+      options.q_starts.shape != options.k_starts.shape || options.q_starts.shape[0] < 2) {
+    throw ShapeError(concat("[", function, "] q_starts, k_starts: must both be [sequences + 1], got ",
+                            options.q_starts.shape, " and ", options.k_starts.shape));
+  }
+  const auto check = [&](const char* argument, View<const Index, 1> starts, const char* of, Index length) {
+    check_tensor(function, argument, starts);
+    const Index n = starts.shape[0];
+    bool rising = starts(0) == 0 && starts(n - 1) == length;
+    for (Index s = 0; s + 1 < n; ++s) rising = rising && starts(s) <= starts(s + 1);
+    if (rising) return;
+    throw RangeError(concat("[", function, "] ", argument, ": must rise from 0 to ", of, " = ", length, ", got ",
+                            starts(0), " to ", starts(n - 1)));
+  };
+  check("q_starts", options.q_starts, "q_len", problem.q_len);
+  check("k_starts", options.k_starts, "k_len", problem.k_len);
+}
+
+template <class A>
+void AttentionCall<A>::take(const TermList<A>& terms) {
+  Index dim = in_dim;
+  const auto add = [](TermList<A>& list, const Term<A>& term) {
+    list.terms[static_cast<std::size_t>(list.size++)] = term;
+  };
+  for (const Term<A>& term : terms) {
+    if (term.turn == nullptr) continue;
+    Problem side{.batch = problem.batch, .heads = problem.heads, .kv_heads = problem.heads};
+    side.q_len = side.k_len = problem.q_len;
+    side.dim = dim;
+    side.q_positions = side.k_positions = problem.q_positions;
+    side.side = Side::query;
+    if (term.check != nullptr) term.check(term.self, function, side);
+    side.heads = side.kv_heads = problem.kv_heads;
+    side.q_len = side.k_len = problem.k_len;
+    side.q_positions = side.k_positions = problem.k_positions;
+    side.side = Side::key;
+    if (term.check != nullptr) term.check(term.self, function, side);
+    if (term.out_dim != nullptr) dim = term.out_dim(term.self, dim);
+    add(rows, term);
+  }
+  problem.dim = dim;
+  for (const Term<A>& term : terms) {
+    const bool score = term.bias != nullptr || term.add_scores != nullptr, value = term.add_values != nullptr;
+    if (!score && !value) continue;
+    if (term.check != nullptr) term.check(term.self, function, problem);
+    distances_only = distances_only && term.bias != nullptr && !value;
+    whole_rows = whole_rows || term.whole_rows;
+    add(acting, term);
+  }
+}
+
+template <class A>
+bool AttentionCall<A>::by_diagonal(Index b) const {
+  return rise_by_one(*problem.q_positions, b, problem.q_len) && rise_by_one(*problem.k_positions, b, problem.k_len);
+}
+
+template struct AttentionCall<float>;
+template struct AttentionCall<double>;
+#define BEARING_INSTANTIATE(T)                                                              \
+  template AttentionCall<Compute<T>>::AttentionCall(const char*, const AttentionInputs<T>&, \
+                                                    const TermList<Compute<T>>&, const AttentionOptions<Compute<T>>&);
+BEARING_EACH_NUMBER(BEARING_INSTANTIATE)
+#undef BEARING_INSTANTIATE
+
+}  // namespace bearing

@@ -1,0 +1,129 @@
+#include <gtest/gtest.h>
+#include <thread>
+
+#include "support/attention_encodings.hpp"
+#include "support/linear_cases.hpp"
+#include "support/workers.hpp"
+
+// Attention on real threads, for ThreadSanitizer to watch, and for the bits to be those of one thread.
+
+namespace bearing {
+namespace {
+
+using test::AttentionCase;
+using test::AttentionData;
+using test::NamedEncoding;
+using test::NamedEncodings;
+using test::Params;
+
+const NamedEncodings& encodings() {
+  static const NamedEncodings all;
+  return all;
+}
+
+/// Everything that a call computes, parameters' gradients too.
+template <class T>
+struct Everything {
+  test::AttentionGot<T, T> got;
+  std::vector<std::vector<Compute<T>>> params;
+
+  bool same_bits_as(const Everything& other) const {
+    bool same = got.same_bits_as(other.got) && params.size() == other.params.size();
+    for (std::size_t p = 0; same && p < params.size(); ++p) same = test::same_bits(params[p], other.params[p]);
+    return same;
+  }
+};
+
+template <class T>
+Everything<T> run(const NamedEncoding& encoding, const AttentionCase& c, const Executor& on) {
+  using A = Compute<T>;
+  Params params = encoding.params(c);
+  const auto made = encoding.make<A>(params, c);
+  Everything<T> all{AttentionData<T>(c).backward(made.list, on), {}};
+  for (std::size_t p = 0; p < params.count(); ++p) {
+    if constexpr (std::is_same_v<A, double>) all.params.push_back(params.grads(p));
+    if constexpr (std::is_same_v<A, float>) all.params.push_back(params.float_grads(p));
+  }
+  return all;
+}
+
+template <class T>
+void expect_bits_of_one_thread(const NamedEncoding& encoding, const AttentionCase& c) {
+  SCOPED_TRACE(encoding.name + ", " + describe(c));
+  const Everything<T> alone = run<T>(encoding, c, {});
+  EXPECT_TRUE(run<T>(encoding, c, {}).same_bits_as(alone)) << "the same call twice";
+  for (const Index workers : {2, 3, 7, 16}) {
+    test::Workers threads(workers);
+    EXPECT_TRUE(run<T>(encoding, c, threads).same_bits_as(alone)) << workers << " threads";
+  }
+  for (const Index workers : {1, 5}) {
+    EXPECT_TRUE(run<T>(encoding, c, test::backwards(workers)).same_bits_as(alone)) << workers << " tasks backwards";
+  }
+}
+
+/// Tokens enough for several blocks, in groups of two heads, under sinks and a causal mask with a window.
+AttentionCase many(const NamedEncoding& encoding) {
+  static const std::vector<double> sinks = {0.5, -1, 2, 0};
+  AttentionCase c{.batch = 2, .heads = 4, .kv_heads = encoding.kv_heads, .q_len = 210, .k_len = 300, .q_first = 90};
+  c.options = {.mask = Mask::causal, .window = {.before = 200, .after = -1}, .soft_cap = 5};
+  c.options.sinks = {dense(sinks.data(), 4)};
+  return c;
+}
+
+TEST(AttentionOnThreads, GivesTheBitsOfOneThread) {
+  for (const char* name : {"nothing", "alibi", "rope, t5 and shaw", "dense", "cope"}) {
+    const NamedEncoding& encoding = encodings().find(name);
+    expect_bits_of_one_thread<float>(encoding, many(encoding));
+  }
+  const NamedEncoding& mixed = encodings().find("alibi, kerple and rope-mixed");
+  expect_bits_of_one_thread<double>(mixed, many(mixed));
+  expect_bits_of_one_thread<Bfloat16>(encodings().find("t5"), many(encodings().find("t5")));
+}
+
+TEST(AttentionOnThreads, ADecodeStepGivesTheBitsOfOneThread) {
+  for (const char* name : {"nothing", "alibi", "rope"}) {
+    const NamedEncoding& encoding = encodings().find(name);
+    for (const Index q_len : {1, 3}) {
+      AttentionCase c{.batch = 1, .heads = 4, .kv_heads = encoding.kv_heads, .q_len = q_len, .k_len = 3000};
+      c.q_first = 3000 - q_len, c.options.mask = Mask::causal;
+      expect_bits_of_one_thread<float>(encoding, c);
+      expect_bits_of_one_thread<Float16>(encoding, c);
+    }
+  }
+}
+
+TEST(AttentionOnThreads, LinearAttentionGivesTheBitsOfOneThread) {
+  for (const Mask mask : {Mask::none, Mask::causal}) {
+    test::LinearData<float> data({.batch = 2,
+                                  .heads = 4,
+                                  .kv_heads = 2,
+                                  .q_len = 200,
+                                  .k_len = 200,
+                                  .dim = 10,
+                                  .value_dim = 37,
+                                  .mask = mask,
+                                  .rope = true});
+    const std::vector<float> alone = data.all_bits({});
+    for (const Index workers : {2, 5}) {
+      test::Workers threads(workers);
+      EXPECT_TRUE(test::same_bits(data.all_bits(threads), alone)) << workers << " threads";
+    }
+  }
+}
+
+TEST(AttentionOnThreads, EncodingsAreSharedByCallsAtOnce) {
+  const NamedEncoding& encoding = encodings().find("rope, t5 and shaw");
+  AttentionCase c{.heads = 4, .kv_heads = encoding.kv_heads, .q_len = 40, .k_len = 40};
+  Params params = encoding.params(c);
+  const auto made = encoding.make<float>(params, c);
+  const AttentionData<float> data(c);
+  const auto alone = data.forward(made.list);
+  std::vector<test::AttentionGot<float, float>> got(8);
+  std::vector<std::thread> threads;
+  for (auto& each : got) threads.emplace_back([&] { each = data.forward(made.list); });
+  for (std::thread& thread : threads) thread.join();
+  for (const auto& each : got) EXPECT_TRUE(each.same_bits_as(alone));
+}
+
+}  // namespace
+}  // namespace bearing

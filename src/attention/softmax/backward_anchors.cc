@@ -1,0 +1,84 @@
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numbers>
+
+#include "attention/softmax/backward.hpp"
+#include "attention/softmax/softmax_kernels.hpp"
+
+// Rows whose lse is too large to tell a sum. A mask of −1e9 that hides a row whole leaves lse = −1e9 + ln n, which is
+// −1e9 in float: exp(s − lse) is off by a factor of up to e^32. So the largest score m and Σ exp(s − m) are found
+// again, in the same scores that probabilities are computed from, which are exp(s − m) / Σ exp(s − m) then, and never
+// above 1.
+
+namespace bearing {
+
+namespace {
+
+std::size_t size(Index n) { return static_cast<std::size_t>(n); }
+
+/// Below any logarithm of a weight, and far from the end of the range.
+constexpr double most = 4096;
+
+/// a − b, within ±most: numbers at both ends of the range have no difference in it.
+double ahead(double a, double b) { return 2 * std::clamp(a / 2 - b / 2, -most / 2, most / 2); }
+
+/// exp(−x), x ≥ 0, which leaves no errno.
+double decay(double x) { return x < 700 ? std::exp(-x) : 0; }
+
+}  // namespace
+
+/// Of a row whose largest score and sum are known. The lse given may be of more keys than this call's: of results that
+/// were merged. Then their share is left to the others, as far as lse can tell: it has been through four roundings of
+/// its own size where it was computed (bias, scale, sum; on matrix tiles a conversion to log2 and back more), and as
+/// many here.
+template <class A>
+Anchor<A> BackwardWork<A>::anchor(Index i) const {
+  const AttentionCall<A>& call = plan_->scores.call;
+  constexpr double nothing = -std::numeric_limits<double>::infinity();
+  const auto lse = static_cast<double>(plan_->results.lse(b_, h_, row_ + i));
+  const auto& sinks = call.options.sinks.value;
+  const double sink = sinks.data == nullptr ? nothing : static_cast<double>(sinks(h_));
+  const double largest = static_cast<double>(origin_[size(i)]), sum = static_cast<double>(log2_sum_[size(i)]);
+  const double unit = products_alone() ? static_cast<double>(call.scale) : 1;
+  const double keys = largest == nothing ? nothing : unit * largest, top = std::max(keys, sink);
+  if (top == nothing) return {0, static_cast<A>(most), 0};  // all that this call has is hidden
+  const double above_keys = keys == nothing ? most : ahead(top, keys);
+  const double above_sink = sink == nothing ? most : ahead(top, sink);
+  const double total = sum * decay(above_keys) + (sink == nothing ? 0 : decay(above_sink));
+  const double others = ahead(lse, top) - std::log(total);
+  const double rounding = 4 * static_cast<double>(std::numeric_limits<A>::epsilon()) * std::abs(lse);
+  const double left = others > rounding ? others : 0;
+  const double below = (above_keys + left) * std::numbers::log2e + std::log2(total);
+  const double share = sink == nothing ? 0 : decay(above_sink + left) / total;
+  return {keys == nothing ? A{0} : origin_[size(i)], static_cast<A>(below), static_cast<A>(share)};
+}
+
+template <class A>
+void BackwardWork<A>::anchors(Index b, Index h, Index row) {
+  open_head(b, h);
+  const Columns all = see(row);
+  const auto wanted = [&](Index i) { return is_anchored(plan_->results.lse(b, h, row + i)); };
+  bool any = false;
+  for (Index i = 0; i < rows_; ++i) any = any || wanted(i);
+  if (!any) return;
+  open_queries();
+  anchored_ = false;
+  std::fill_n(origin_.begin(), rows_, -std::numeric_limits<A>::infinity());
+  std::fill_n(log2_sum_.begin(), rows_, A{0});
+  const Index width = plan_->tile_cols;
+  for (Index col = all.first / width * width; col < all.end; col += width) {
+    const Columns cols = meeting(col, all);
+    if (!cols.empty()) meet(cols, Products::scores);
+  }
+  for (Index i = 0; i < rows_; ++i) {
+    if (wanted(i)) plan_->anchor(b, h, row + i) = anchor(i);
+  }
+}
+
+#define BEARING_INSTANTIATE(A) template void BackwardWork<A>::anchors(Index, Index, Index);
+BEARING_INSTANTIATE(double)
+BEARING_INSTANTIATE(float)
+#undef BEARING_INSTANTIATE
+
+}  // namespace bearing

@@ -1,0 +1,66 @@
+#include "encodings/input/sinusoid_rows.hpp"
+
+#include <bearing/error.hpp>
+#include <cmath>
+
+#include "text.hpp"
+
+namespace bearing {
+namespace {
+
+// The limits of the rotary frequencies, for the same reasons (rope.cc).
+constexpr double largest_frequency = 0x1p13, smallest_frequency = 0x1p-800;
+
+RowFrequencies row_frequencies(const detail::Wide* frequencies, std::size_t pairs, double scale) {
+  RopeFrequencies f{.head_dim = static_cast<Index>(2 * pairs),
+                    .rotary_dim = static_cast<Index>(2 * pairs),
+                    .pairing = Pairing::half,
+                    .attention_factor = scale,
+                    .inv_freq = std::vector<double>(pairs),
+                    .inv_freq_rest = std::vector<double>(pairs),
+                    .axis = std::vector<Index>(pairs),
+                    .quarter_turns = std::vector<double>(3 * pairs)};
+  for (std::size_t i = 0; i < pairs; ++i) {
+    const detail::ThreeDoubles radians = detail::three_doubles(frequencies[i]);
+    const detail::ThreeDoubles turns = detail::three_doubles(frequencies[i] * 2 / detail::wide_pi());
+    f.inv_freq[i] = radians.hi;
+    f.inv_freq_rest[i] = radians.mid;
+    f.quarter_turns[i] = turns.hi;
+    f.quarter_turns[pairs + i] = turns.mid;
+    f.quarter_turns[2 * pairs + i] = turns.lo;
+  }
+  return RowFrequencies(f);
+}
+
+}  // namespace
+
+SinusoidRows::SinusoidRows(const char* function, const std::vector<detail::Wide>& frequencies, double scale) {
+  for (const detail::Wide& frequency : frequencies) {
+    const double size = std::fabs(frequency.to_double());
+    if (size <= largest_frequency && (size >= smallest_frequency || frequency == 0)) continue;
+    throw RangeError(text::concat("[", function,
+                                  "] frequencies: must be 0 or between 2^-800 and 2^13 radians per token, got ", size));
+  }
+  whole_ = row_frequencies(frequencies.data(), frequencies.size(), scale);
+  for (std::size_t first = 0; first < frequencies.size(); first += block_pairs) {
+    const std::size_t count = std::min<std::size_t>(block_pairs, frequencies.size() - first);
+    blocks_.push_back(row_frequencies(frequencies.data() + first, count, scale));
+  }
+}
+
+void SinusoidRows::row(double p, Index block, double* cos, double* sin) const {
+  row_kernels().exact_row(blocks_[static_cast<std::size_t>(block)], p, cos, sin);
+}
+
+void SinusoidRows::prepare_sequences() {
+  constexpr Index most = Index{1} << 13;  // 4 MiB; rows that wide are few in a table that fits in memory
+  if (pairs() > most) return;
+  steps_ = AlignedArray<double>(steps_size(whole_.padded));
+  row_kernels().prepare_steps(whole_, steps_.data());
+}
+
+void SinusoidRows::sequence(Index first, Index count, const RowsOut& to) const {
+  row_kernels().sequence_f32(whole_, steps_.data(), first, count, to);
+}
+
+}  // namespace bearing

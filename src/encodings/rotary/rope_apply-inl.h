@@ -1,0 +1,402 @@
+// Turning heads by a row that is ready: the inner loops. Included once per SIMD target.
+//
+// A row comes in the order in which a loop wants it (RowOrder), so that the loop itself is loads, two products, a sum
+// and a store. Rows are made once per token and serve all of its heads.
+#if defined(BEARING_ROPE_APPLY_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef BEARING_ROPE_APPLY_INL_H_
+#undef BEARING_ROPE_APPLY_INL_H_
+#else
+#define BEARING_ROPE_APPLY_INL_H_
+#endif
+
+#include <hwy/cache_control.h>
+
+#include "encodings/rotary/rope_bf16_avx512.hpp"
+#include "encodings/rotary/rope_call.hpp"
+#include "simd/lanes-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace bearing::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+namespace lanes = simd::HWY_NAMESPACE;
+
+enum class RowOrder {
+  natural,  ///< c0 c1 c2 …, s0 s1 s2 …
+  doubled,  ///< c0 c0 c1 c1 …, −s0 s0 −s1 s1 …: interleaved pairs, whole vectors at a time
+  split,    ///< per vector pair, the even ones first: two bfloat16 in a 32-bit lane, half pairing
+};
+
+template <class T>
+constexpr RowOrder row_order(Pairing pairing) {
+  constexpr bool bf16 = std::is_same_v<T, Bfloat16>;
+  constexpr bool one_lane = HWY_TARGET == HWY_SCALAR;  // no neighbour to swap with
+  if (pairing == Pairing::interleaved) return bf16 || one_lane ? RowOrder::natural : RowOrder::doubled;
+  return bf16 ? RowOrder::split : RowOrder::natural;
+}
+
+/// Heads of several tokens; a head of a token is a line, with `pairs` pairs to turn. Tokens are the outer loop: a row
+/// is loaded once for all the heads of its token.
+template <class T>
+struct Lines {
+  const Compute<T>* const* cos;  ///< [tokens]
+  const Compute<T>* const* sin;
+  bool negative_sin;  ///< natural order only; the other orders have the sign in the row
+  Pairing pairing;
+  const T* in;
+  T* out;
+  Index in_token, out_token, in_head, out_head;  ///< strides
+  Index tokens, heads, pairs;
+  bool avx512_bf16;   ///< bfloat16 by AVX-512's own conversion
+  bool from_memory;   ///< not in a cache: each line should be read from its first to its last byte
+  bool heads_inside;  ///< heads are nearer in memory than tokens
+  const T* next;      ///< where the walk goes on after the last token, to fetch ahead; null: do not
+
+  const T* line_in(Index token, Index head) const { return in + token * in_token + head * in_head; }
+  T* line_out(Index token, Index head) const { return out + token * out_token + head * out_head; }
+};
+
+/// body(d, i) for every vector of a range of n numbers, with whole vectors first, then of 4, then of `least` (1 or 2).
+template <class C, std::size_t least, class Body>
+HWY_INLINE void over_range(Index n, const Body& body) {
+  const hn::CappedTag<C, 16> full;
+  const Index width = static_cast<Index>(hn::Lanes(full));
+  Index i = 0;
+  for (; i + width <= n; i += width) body(full, i);
+  if (i == n) return;
+  const hn::CappedTag<C, 4> four;
+  const Index narrow = static_cast<Index>(hn::Lanes(four));
+  for (; i + narrow <= n; i += narrow) body(four, i);
+  const hn::CappedTag<C, least> last;
+  for (; i < n; i += static_cast<Index>(hn::Lanes(last))) body(last, i);
+}
+
+template <class D, class T>
+HWY_INLINE hn::VFromD<D> load(D d, const T* from) {
+  if constexpr (std::is_same_v<T, Float16>) {
+    return lanes::load_f16(d, from);
+  } else {
+    return hn::LoadU(d, from);
+  }
+}
+
+template <bool stream, class D, class T>
+HWY_INLINE void store(D d, hn::VFromD<D> value, T* to) {
+  if constexpr (std::is_same_v<T, Float16>) {
+    lanes::store_f16<stream>(d, value, to);
+  } else if constexpr (stream && hn::MaxLanes(D()) * sizeof(T) >= 16) {
+    hn::Stream(value, d, to);
+  } else {
+    hn::StoreU(value, d, to);
+  }
+}
+
+/// Reads a line that is about to turn from its first byte to its last. A loop that reads both halves of a head at once
+/// shows memory two interwoven streams, which costs some processors (Zen 4) three quarters of their bandwidth.
+template <class T>
+HWY_INLINE void touch_in_order(const Lines<T>& l, Index token, Index head) {
+  const volatile char* now = reinterpret_cast<const volatile char*>(l.line_in(token, head));
+  for (Index byte = 0; byte < 2 * l.pairs * static_cast<Index>(sizeof(T)); byte += 64) (void)now[byte];
+}
+
+/// Asks for the line that comes 4 KiB later, where the hardware's own prefetch would stop at the border of a page. That
+/// is another head of the token, or of the next one, or the same head of a later token, whichever lies there.
+template <class T>
+HWY_INLINE void prefetch_ahead(const Lines<T>& l, Index token, Index head) {
+  const Index bytes = 2 * l.pairs * static_cast<Index>(sizeof(T)), ahead = HWY_MAX(1, 4096 / bytes);
+  Index later = l.heads_inside ? token : token + ahead, other = l.heads_inside ? head + ahead : head;
+  for (; other >= l.heads; other -= l.heads) ++later;
+  const T* from =
+      later < l.tokens ? l.line_in(later, other) : l.next + (later - l.tokens) * l.in_token + other * l.in_head;
+  for (Index byte = 0; byte < bytes; byte += 64) hwy::Prefetch(reinterpret_cast<const char*>(from) + byte);
+}
+
+/// One row's cos and sin, as a line needs them.
+template <class T>
+struct Row {
+  const Compute<T>* cos;
+  const Compute<T>* sin;
+  bool negative_sin;
+  Index pairs;
+};
+
+/// One line, half pairing, natural order: (u, v) ← (u c − v s, u s + v c).
+template <bool stream, class T>
+HWY_INLINE void half_line(const Row<T>& l, const T* in, T* out) {
+  using C = Compute<T>;
+  const C sign = l.negative_sin ? C(-0.0) : C(0.0);
+  over_range<C, 1>(l.pairs, [&](auto d, Index i) HWY_ATTR {
+    const auto c = hn::LoadU(d, l.cos + i), s = hn::Xor(hn::LoadU(d, l.sin + i), hn::Set(d, sign));
+    const auto u = load(d, in + i), v = load(d, in + l.pairs + i);
+    store<stream>(d, hn::Sub(hn::Mul(u, c), hn::Mul(v, s)), out + i);
+    store<stream>(d, hn::Add(hn::Mul(u, s), hn::Mul(v, c)), out + l.pairs + i);
+  });
+}
+
+/// One line, interleaved pairing, doubled order: x c + swapped(x) s.
+template <bool stream, class T>
+HWY_INLINE void doubled_line(const Row<T>& l, const T* in, T* out) {
+  over_range<Compute<T>, 2>(2 * l.pairs, [&](auto d, Index i) HWY_ATTR {
+    const auto x = load(d, in + i);
+    const auto turned =
+        hn::Add(hn::Mul(x, hn::LoadU(d, l.cos + i)), hn::Mul(hn::Reverse2(d, x), hn::LoadU(d, l.sin + i)));
+    store<stream>(d, turned, out + i);
+  });
+}
+
+/// Two bfloat16 in each 32-bit lane, as float32: the lower one shifted up, the upper one with the lower masked off.
+template <class DF>
+struct Bf16Pair {
+  hn::VFromD<DF> lower, upper;
+};
+
+template <class DF>
+HWY_INLINE Bf16Pair<DF> load_bf16_pairs(DF df, const Bfloat16* from) {
+  const hn::RebindToUnsigned<DF> du;
+  const auto both = hn::LoadU(du, reinterpret_cast<const std::uint32_t*>(from));
+  return {hn::BitCast(df, hn::ShiftLeft<16>(both)), hn::BitCast(df, hn::And(both, hn::Set(du, 0xFFFF'0000u)))};
+}
+
+template <bool stream, class DF>
+HWY_INLINE void store_bf16_pairs(DF df, hn::VFromD<DF> lower, hn::VFromD<DF> upper, Bfloat16* to) {
+  const hn::RebindToUnsigned<DF> du;
+  store<stream>(du, lanes::round_to_bf16_pairs(df, lower, upper), reinterpret_cast<std::uint32_t*>(to));
+}
+
+/// One line of bfloat16, interleaved pairing: a lane is a pair.
+template <bool stream>
+HWY_INLINE void bf16_interleaved_line(const Row<Bfloat16>& l, const Bfloat16* in, Bfloat16* out) {
+  const float sign = l.negative_sin ? -0.0f : 0.0f;
+  over_range<float, 1>(l.pairs, [&](auto d, Index i) HWY_ATTR {
+    const auto c = hn::LoadU(d, l.cos + i), s = hn::Xor(hn::LoadU(d, l.sin + i), hn::Set(d, sign));
+    const auto x = load_bf16_pairs(d, in + 2 * i);
+    store_bf16_pairs<stream>(d, hn::Sub(hn::Mul(x.lower, c), hn::Mul(x.upper, s)),
+                             hn::Add(hn::Mul(x.lower, s), hn::Mul(x.upper, c)), out + 2 * i);
+  });
+}
+
+/// One line of bfloat16, half pairing, split order: a lane holds two neighbours of the same half.
+template <bool stream>
+HWY_INLINE void bf16_half_line(const Row<Bfloat16>& l, const Bfloat16* in, Bfloat16* out) {
+  const Bfloat16* in_v = in + l.pairs;
+  Bfloat16* out_v = out + l.pairs;
+  over_range<float, 1>(l.pairs / 2, [&](auto d, Index lane) HWY_ATTR {
+    const Index i = 2 * lane, odd = i + static_cast<Index>(hn::Lanes(d));
+    const auto u = load_bf16_pairs(d, in + i), v = load_bf16_pairs(d, in_v + i);
+    const auto c0 = hn::LoadU(d, l.cos + i), s0 = hn::LoadU(d, l.sin + i);
+    const auto c1 = hn::LoadU(d, l.cos + odd), s1 = hn::LoadU(d, l.sin + odd);
+    store_bf16_pairs<stream>(d, hn::Sub(hn::Mul(u.lower, c0), hn::Mul(v.lower, s0)),
+                             hn::Sub(hn::Mul(u.upper, c1), hn::Mul(v.upper, s1)), out + i);
+    store_bf16_pairs<stream>(d, hn::Add(hn::Mul(u.lower, s0), hn::Mul(v.lower, c0)),
+                             hn::Add(hn::Mul(u.upper, s1), hn::Mul(v.upper, c1)), out_v + i);
+  });
+  if (l.pairs % 2 != 0) {
+    const Index i = l.pairs - 1;
+    const float c = l.cos[i], s = l.sin[i], u = static_cast<float>(in[i]), v = static_cast<float>(in_v[i]);
+    out[i] = Bfloat16(u * c - v * s);
+    out_v[i] = Bfloat16(u * s + v * c);
+  }
+}
+
+/// One line, interleaved pairing, natural order, where vectors have one lane.
+template <class T>
+HWY_INLINE void scalar_interleaved_line(const Row<T>& l, const T* in, T* out) {
+  using C = Compute<T>;
+  for (Index i = 0; i < l.pairs; ++i) {
+    const C u = static_cast<C>(in[2 * i]), v = static_cast<C>(in[2 * i + 1]);
+    const C c = l.cos[i], s = l.negative_sin ? -l.sin[i] : l.sin[i];
+    out[2 * i] = static_cast<T>(u * c - v * s);
+    out[2 * i + 1] = static_cast<T>(u * s + v * c);
+  }
+}
+
+template <RowOrder order, bool stream, class T>
+HWY_INLINE void one_line(const Row<T>& row, Pairing pairing, const T* in, T* out) {
+  if constexpr (std::is_same_v<T, Bfloat16>) {
+    if constexpr (order == RowOrder::split) {
+      bf16_half_line<stream>(row, in, out);
+    } else {
+      bf16_interleaved_line<stream>(row, in, out);
+    }
+  } else if constexpr (order == RowOrder::doubled) {
+    doubled_line<stream>(row, in, out);
+  } else if (HWY_TARGET == HWY_SCALAR && pairing == Pairing::interleaved) {
+    scalar_interleaved_line(row, in, out);
+  } else {
+    half_line<stream>(row, in, out);
+  }
+}
+
+// Where there are 32 vector registers and a whole line's cos and sin fit in 16 of them, they stay there for all heads.
+#undef BEARING_ROW_IN_REGISTERS
+#if HWY_TARGET <= HWY_AVX3 && HWY_ARCH_X86
+#define BEARING_ROW_IN_REGISTERS 1
+#else
+#define BEARING_ROW_IN_REGISTERS 0
+#endif
+
+#if BEARING_ROW_IN_REGISTERS
+/// A row of exactly `vectors` vectors of cos and as many of sin.
+template <class C, int vectors>
+struct RowInRegisters {
+  hn::VFromD<hn::ScalableTag<C>> c[vectors], s[vectors];
+
+  HWY_INLINE void load(const C* cos, const C* sin, bool negative_sin) {
+    const hn::ScalableTag<C> d;
+    const auto sign = hn::Set(d, negative_sin ? C(-0.0) : C(0.0));
+#pragma GCC unroll 8
+    for (int v = 0; v < vectors; ++v) {
+      c[v] = hn::LoadU(d, cos + v * hn::MaxLanes(d));
+      s[v] = hn::Xor(hn::LoadU(d, sin + v * hn::MaxLanes(d)), sign);
+    }
+  }
+};
+
+/// A line, or as much of it as there is of the row.
+template <RowOrder order, bool stream, int vectors, class T>
+HWY_INLINE void turn_line(const RowInRegisters<Compute<T>, vectors>& row, Index pairs, const T* in, T* out) {
+  const hn::ScalableTag<Compute<T>> d;
+  constexpr Index lanes = hn::MaxLanes(d);
+  // All loads in order, then all stores: two interwoven streams would halve what the memory gives.
+  hn::VFromD<decltype(d)> y[2 * vectors];
+  if constexpr (order == RowOrder::doubled) {
+    (void)pairs;
+    for (int k = 0; k < vectors; ++k) {
+      const auto x = load(d, in + k * lanes);
+      y[k] = hn::Add(hn::Mul(x, row.c[k]), hn::Mul(hn::Reverse2(d, x), row.s[k]));
+    }
+    for (int k = 0; k < vectors; ++k) store<stream>(d, y[k], out + k * lanes);
+  } else {
+    for (int k = 0; k < vectors; ++k) y[k] = load(d, in + k * lanes);
+    for (int k = 0; k < vectors; ++k) y[vectors + k] = load(d, in + pairs + k * lanes);
+    for (int k = 0; k < vectors; ++k) {
+      const auto u = y[k], v = y[vectors + k];
+      y[k] = hn::Sub(hn::Mul(u, row.c[k]), hn::Mul(v, row.s[k]));
+      y[vectors + k] = hn::Add(hn::Mul(u, row.s[k]), hn::Mul(v, row.c[k]));
+    }
+    for (int k = 0; k < vectors; ++k) store<stream>(d, y[k], out + k * lanes);
+    for (int k = 0; k < vectors; ++k) store<stream>(d, y[vectors + k], out + pairs + k * lanes);
+  }
+}
+
+/// Rows of `vectors` vectors of cos and as many of sin.
+template <RowOrder order, int vectors, bool stream, class T>
+HWY_INLINE void lines_with_row_in_registers(const Lines<T>& l) {
+  constexpr Index lanes = hn::MaxLanes(hn::ScalableTag<Compute<T>>()),
+                  pairs = order == RowOrder::doubled ? vectors * lanes / 2 : vectors * lanes;
+  const bool negative_sin = l.negative_sin && order == RowOrder::natural;
+  for (Index token = 0; token < l.tokens; ++token) {
+    RowInRegisters<Compute<T>, vectors> row;
+    row.load(l.cos[token], l.sin[token], negative_sin);
+    for (Index head = 0; head < l.heads; ++head) {
+      if (l.next != nullptr) prefetch_ahead(l, token, head);
+      turn_line<order, stream, vectors>(row, pairs, l.line_in(token, head), l.line_out(token, head));
+    }
+  }
+}
+
+/// Rows of a multiple of that, part by part. For heads in a cache, which is as fast in any order.
+template <RowOrder order, int vectors, bool stream, class T>
+HWY_INLINE void lines_in_parts(const Lines<T>& l) {
+  constexpr Index part = vectors * hn::MaxLanes(hn::ScalableTag<Compute<T>>());
+  const Index numbers = order == RowOrder::doubled ? 2 * l.pairs : l.pairs;
+  const bool negative_sin = l.negative_sin && order == RowOrder::natural;
+  for (Index token = 0; token < l.tokens; ++token) {
+    for (Index i = 0; i < numbers; i += part) {
+      RowInRegisters<Compute<T>, vectors> row;
+      row.load(l.cos[token] + i, l.sin[token] + i, negative_sin);
+      for (Index head = 0; head < l.heads; ++head) {
+        turn_line<order, stream, vectors>(row, l.pairs, l.line_in(token, head) + i, l.line_out(token, head) + i);
+      }
+    }
+  }
+}
+#endif
+
+/// Lines of bfloat16 by the instruction for it.
+template <bool stream>
+HWY_INLINE void bf16_lines_avx512(const Lines<Bfloat16>& l) {
+#if HWY_ARCH_X86
+  const auto turn_lines = l.pairing == Pairing::half ? turn_bf16_half_avx512 : turn_bf16_interleaved_avx512;
+  const bool touch = l.from_memory && l.pairing == Pairing::half && l.pairs != 64;  // which is loaded in order anyway
+  const Index at_once = touch || l.next != nullptr ? 4 : l.heads;  // lines to fetch before they are turned
+  for (Index token = 0; token < l.tokens; ++token) {
+    for (Index head = 0; head < l.heads; head += at_once) {
+      const Index count = HWY_MIN(at_once, l.heads - head);
+      for (Index soon = head; soon < head + count; ++soon) {
+        if (touch) touch_in_order(l, token, soon);
+        if (l.next != nullptr) prefetch_ahead(l, token, soon);
+      }
+      turn_lines({l.cos[token], l.sin[token], l.negative_sin, stream, l.line_in(token, head), l.line_out(token, head),
+                  l.in_head, l.out_head, count, l.pairs});
+    }
+  }
+#else
+  (void)l;
+#endif
+}
+
+/// Turns a run of lines. Out of line, as it is most of what there is to compile and serves several callers; by value,
+/// so that what the loops read stays in registers.
+template <RowOrder order, bool stream, class T>
+HWY_NOINLINE void apply(const Lines<T> l) {
+  if constexpr (std::is_same_v<T, Bfloat16> && HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3) {
+    if (l.avx512_bf16) return bf16_lines_avx512<stream>(l);
+  }
+#if BEARING_ROW_IN_REGISTERS
+  if constexpr (!std::is_same_v<T, Bfloat16>) {
+    constexpr Index lanes = hn::MaxLanes(hn::ScalableTag<Compute<T>>());
+    const Index numbers = order == RowOrder::doubled ? 2 * l.pairs : l.pairs;
+    if (numbers == 4 * lanes) return lines_with_row_in_registers<order, 4, stream>(l);
+    if (numbers == 8 * lanes) return lines_with_row_in_registers<order, 8, stream>(l);
+    if (numbers % (8 * lanes) == 0 && !l.from_memory) return lines_in_parts<order, 8, stream>(l);
+  }
+#endif
+  const bool touch = l.from_memory && l.pairing == Pairing::half;
+  for (Index token = 0; token < l.tokens; ++token) {
+    const Row<T> row{l.cos[token], l.sin[token], l.negative_sin, l.pairs};
+    for (Index head = 0; head < l.heads; ++head) {
+      if (touch) touch_in_order(l, token, head);
+      if (l.next != nullptr) prefetch_ahead(l, token, head);
+      one_line<order, stream>(row, l.pairing, l.line_in(token, head), l.line_out(token, head));
+    }
+  }
+}
+
+/// Writes a natural row [cos padded, sin padded] in the order that the loop wants, with the sign of sin put in.
+template <RowOrder order, class C>
+HWY_INLINE void lay_out(const C* cos, const C* sin, bool negative_sin, Index padded, Index pairs, C* out_cos,
+                        C* out_sin) {
+  const hn::CappedTag<C, 16> d;  // padded is a multiple of its lanes
+  const auto sign = hn::Set(d, negative_sin ? C(-0.0) : C(0.0));
+  const auto minus = hn::Set(d, C(-0.0));
+  if constexpr (order == RowOrder::doubled) {
+    (void)pairs;
+    for (Index i = 0; i < padded; i += static_cast<Index>(hn::Lanes(d))) {
+      const auto c = hn::LoadU(d, cos + i), s = hn::Xor(hn::LoadU(d, sin + i), sign);
+      hn::StoreInterleaved2(c, c, d, out_cos + 2 * i);
+      hn::StoreInterleaved2(hn::Xor(s, minus), s, d, out_sin + 2 * i);
+    }
+  } else {
+    (void)minus;
+    over_range<C, 1>(pairs / 2, [&](auto e, Index lane) HWY_ATTR {
+      const Index i = 2 * lane, odd = i + static_cast<Index>(hn::Lanes(e));
+      hn::VFromD<decltype(e)> even_part, odd_part;
+      hn::LoadInterleaved2(e, cos + i, even_part, odd_part);
+      hn::StoreU(even_part, e, out_cos + i);
+      hn::StoreU(odd_part, e, out_cos + odd);
+      hn::LoadInterleaved2(e, sin + i, even_part, odd_part);
+      const auto flip = hn::Set(e, negative_sin ? C(-0.0) : C(0.0));
+      hn::StoreU(hn::Xor(even_part, flip), e, out_sin + i);
+      hn::StoreU(hn::Xor(odd_part, flip), e, out_sin + odd);
+    });
+    if (pairs % 2 != 0) {
+      out_cos[pairs - 1] = cos[pairs - 1];
+      out_sin[pairs - 1] = negative_sin ? -sin[pairs - 1] : sin[pairs - 1];
+    }
+  }
+}
+
+}  // namespace bearing::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif

@@ -1,0 +1,192 @@
+#include "encodings/rotary/rope_bf16_avx512.hpp"
+
+#include <bearing/encodings/rope.hpp>
+
+// AVX-512 BF16 rounds two vectors of float32 to one of bfloat16 in one instruction, to nearest even, but takes and
+// gives subnormal numbers as zero. Where a zero comes out of a number that was not, its pairs are done again in the
+// ordinary way, so that the bits are those of the other targets.
+
+#if defined(__x86_64__)
+
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"  // GCC 12's own header starts some vectors undefined
+#pragma GCC diagnostic ignored "-Wuninitialized"
+#endif
+#include <immintrin.h>
+
+#define BEARING_AVX512_BF16 __attribute__((target("avx512f,avx512bw,avx512vl,avx512dq,avx512bf16")))
+
+namespace bearing {
+namespace {
+
+/// The lower and the upper one of the two numbers in each 32-bit lane, as float32.
+BEARING_AVX512_BF16 inline __m512 lower(__m512i both) { return _mm512_castsi512_ps(_mm512_slli_epi32(both, 16)); }
+BEARING_AVX512_BF16 inline __m512 upper(__m512i both) {
+  return _mm512_castsi512_ps(_mm512_and_si512(both, _mm512_set1_epi32(static_cast<int>(0xFFFF'0000u))));
+}
+
+BEARING_AVX512_BF16 inline __m512i lanes_in_turn() {  // 0, 16, 1, 17, …
+  const __m512i even = _mm512_set_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0);
+  return _mm512_or_si512(even, _mm512_slli_epi32(_mm512_add_epi32(even, _mm512_set1_epi32(16)), 16));
+}
+
+/// Back into lanes of two. The conversion puts all lower ones before all upper ones; here they take turns.
+BEARING_AVX512_BF16 inline __m512i together(__m512 low, __m512 high) {
+  return _mm512_permutexvar_epi16(lanes_in_turn(), reinterpret_cast<__m512i>(_mm512_cvtne2ps_pbh(high, low)));
+}
+
+template <bool stream>
+BEARING_AVX512_BF16 inline void put(Bfloat16* to, __m512i value) {
+  if constexpr (stream) {
+    _mm512_stream_si512(reinterpret_cast<__m512i*>(to), value);
+  } else {
+    _mm512_storeu_si512(to, value);
+  }
+}
+
+/// cos and sin of 16·n pairs, sin with its sign.
+template <int n>
+struct Row {
+  __m512 c[n], s[n];
+
+  BEARING_AVX512_BF16 inline Row(const float* cos, const float* sin, bool negative_sin) {
+    const __m512 sign = _mm512_set1_ps(negative_sin ? -0.0f : 0.0f);
+#pragma GCC unroll 4
+    for (int k = 0; k < n; ++k) {
+      c[k] = _mm512_loadu_ps(cos + 16 * k);
+      s[k] = _mm512_xor_ps(_mm512_loadu_ps(sin + 16 * k), sign);
+    }
+  }
+};
+
+/// Where 16·n pairs lie: half of the vectors in each of two runs, which are u and v, or one behind the other.
+struct Place {
+  const Bfloat16* in[2];
+  Bfloat16* out[2];
+};
+
+/// Sixteen pairs: (u c − v s, u s + v c), each product and sum rounded.
+BEARING_AVX512_BF16 inline void turn(__m512 u, __m512 v, __m512 c, __m512 s, __m512& out_u, __m512& out_v) {
+  out_u = _mm512_sub_ps(_mm512_mul_ps(u, c), _mm512_mul_ps(v, s));
+  out_v = _mm512_add_ps(_mm512_mul_ps(u, s), _mm512_mul_ps(v, c));
+}
+
+/// A few pairs in vectors of float32: what becomes the lower and the upper ones of each vector of bfloat16.
+template <int n>
+struct Turned {
+  __m512 low[n], high[n];
+};
+
+template <Pairing pairing, int n>
+BEARING_AVX512_BF16 inline Turned<n> turned(const Row<n>& row, const Place& at) {
+  constexpr int half = n / 2;
+  __m512i x[n];
+#pragma GCC unroll 4
+  for (int k = 0; k < n; ++k) x[k] = _mm512_loadu_si512(at.in[k / half] + k % half * 32);
+  Turned<n> y;
+  if constexpr (pairing == Pairing::half) {  // a lane holds two neighbours of u or of v; rows are in split order
+#pragma GCC unroll 4
+    for (int k = 0; k < half; ++k) {
+      const __m512i u = x[k], v = x[half + k];
+      turn(lower(u), lower(v), row.c[2 * k], row.s[2 * k], y.low[k], y.low[half + k]);
+      turn(upper(u), upper(v), row.c[2 * k + 1], row.s[2 * k + 1], y.high[k], y.high[half + k]);
+    }
+  } else {  // a lane is a pair
+#pragma GCC unroll 4
+    for (int k = 0; k < n; ++k) turn(lower(x[k]), upper(x[k]), row.c[k], row.s[k], y.low[k], y.high[k]);
+  }
+  return y;
+}
+
+/// Where pairs i, i + 1, … of a line lie, 16·n of them.
+template <Pairing pairing, int n>
+BEARING_AVX512_BF16 inline Place place(const Bf16Lines& l, Index head, Index i) {
+  const Index first = pairing == Pairing::half ? i : 2 * i, other = pairing == Pairing::half ? l.pairs : 16 * n;
+  const Bfloat16* in = l.in + head * l.in_head + first;
+  Bfloat16* out = l.out + head * l.out_head + first;
+  return {{in, in + other}, {out, out + other}};
+}
+
+/// Their row. Split order has its sign already.
+template <Pairing pairing, int n>
+BEARING_AVX512_BF16 inline Row<n> row_of(const Bf16Lines& l, Index i) {
+  return Row<n>(l.cos + i, l.sin + i, pairing == Pairing::interleaved && l.negative_sin);
+}
+
+/// Pairs among which there are zeros. If one is a subnormal number, turns all of them with the ordinary rounding and
+/// says so. Rarely needed, so it starts anew: nothing has to be kept for it.
+template <Pairing pairing, int n>
+[[gnu::noinline]] BEARING_AVX512_BF16 bool turn_subnormal(const Bf16Lines& l, Index head, Index i) {
+  const Place at = place<pairing, n>(l, head, i);
+  const Turned<n> y = turned<pairing>(row_of<pairing, n>(l, i), at);
+  constexpr int subnormal = 0x20;
+  int found = 0;
+  for (int k = 0; k < n; ++k) {
+    found |= _mm512_fpclass_ps_mask(y.low[k], subnormal) | _mm512_fpclass_ps_mask(y.high[k], subnormal);
+  }
+  if (found == 0) return false;
+  for (int k = 0; k < n; ++k) {
+    alignas(64) float low[16], high[16];
+    _mm512_store_ps(low, y.low[k]);
+    _mm512_store_ps(high, y.high[k]);
+    Bfloat16* out = at.out[k / (n / 2)] + k % (n / 2) * 32;
+    for (int lane = 0; lane < 16; ++lane) {
+      out[2 * lane] = Bfloat16(low[lane]);
+      out[2 * lane + 1] = Bfloat16(high[lane]);
+    }
+  }
+  return true;
+}
+
+template <Pairing pairing, bool stream, int n>
+BEARING_AVX512_BF16 inline void turn_pairs(const Bf16Lines& l, Index head, Index i, const Row<n>& row) {
+  const Place at = place<pairing, n>(l, head, i);
+  const Turned<n> y = turned<pairing>(row, at);
+  const __m512i magnitude = _mm512_set1_epi16(0x7FFF);
+  __m512i packed[n];
+  __mmask32 nonzero = ~__mmask32{0};
+#pragma GCC unroll 4
+  for (int k = 0; k < n; ++k) {
+    packed[k] = together(y.low[k], y.high[k]);
+    nonzero = _mm512_mask_test_epi16_mask(nonzero, packed[k], magnitude);
+  }
+  if (__builtin_expect(nonzero != ~__mmask32{0}, 0) && turn_subnormal<pairing, n>(l, head, i)) return;
+#pragma GCC unroll 4
+  for (int k = 0; k < n; ++k) put<stream>(at.out[k / (n / 2)] + k % (n / 2) * 32, packed[k]);
+}
+
+/// Lines of 16·n pairs: their row stays in registers.
+template <Pairing pairing, bool stream, int n>
+BEARING_AVX512_BF16 inline void short_lines(const Bf16Lines& l) {
+  const Row<n> row = row_of<pairing, n>(l, 0);
+  for (Index head = 0; head < l.heads; ++head) turn_pairs<pairing, stream, n>(l, head, 0, row);
+}
+
+/// Lines of any number of pairs, 32 at a time.
+template <Pairing pairing, bool stream>
+BEARING_AVX512_BF16 inline void long_lines(const Bf16Lines& l) {
+  for (Index head = 0; head < l.heads; ++head) {
+    for (Index i = 0; i < l.pairs; i += 32) turn_pairs<pairing, stream, 2>(l, head, i, row_of<pairing, 2>(l, i));
+  }
+}
+
+template <Pairing pairing, bool stream>
+BEARING_AVX512_BF16 inline void lines(const Bf16Lines& l) {
+  if (l.pairs == 64) return short_lines<pairing, stream, 4>(l);
+  if (l.pairs == 32) return short_lines<pairing, stream, 2>(l);
+  long_lines<pairing, stream>(l);
+}
+
+}  // namespace
+
+BEARING_AVX512_BF16 void turn_bf16_half_avx512(const Bf16Lines& l) {
+  l.stream ? lines<Pairing::half, true>(l) : lines<Pairing::half, false>(l);
+}
+
+BEARING_AVX512_BF16 void turn_bf16_interleaved_avx512(const Bf16Lines& l) {
+  l.stream ? lines<Pairing::interleaved, true>(l) : lines<Pairing::interleaved, false>(l);
+}
+
+}  // namespace bearing
+
+#endif

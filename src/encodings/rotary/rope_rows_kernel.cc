@@ -1,0 +1,382 @@
+// Rows of cos and sin: one at any position, and long runs of consecutive ones. One version per SIMD target.
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "encodings/rotary/rope_rows_kernel.cc"
+#include <hwy/foreach_target.h>  // IWYU pragma: keep
+
+#include <hwy/cache_control.h>
+
+#include <cmath>
+#include <cstring>
+
+#include "encodings/rotary/rope_angles-inl.h"
+#include "encodings/rotary/rope_rows.hpp"
+#include "simd/target.hpp"
+
+HWY_BEFORE_NAMESPACE();
+namespace bearing::HWY_NAMESPACE {
+
+/// 2·lanes values in double as one vector of float.
+struct Twice {
+  WideVec lower, upper;
+};
+
+/// cos and sin of two vectors of pairs.
+struct Point {
+  Twice cos, sin;
+};
+
+/// The pairs from `column` on of the row at a position, with the attention factor.
+HWY_INLINE Point exact_point(const RowFrequencies& f, Index position, Index column) {
+  const WideTag d;
+  const WideVec a = hn::Set(d, f.attention_factor);
+  const double p = static_cast<double>(position);
+  WideVec cos0, sin0, cos1, sin1;  // no empty Point: its implicit constructor would be one of the build's own target
+  exact_pairs(f, p, column, cos0, sin0);
+  exact_pairs(f, p, column + static_cast<Index>(hn::Lanes(d)), cos1, sin1);
+  return {{hn::Mul(cos0, a), hn::Mul(cos1, a)}, {hn::Mul(sin0, a), hn::Mul(sin1, a)}};
+}
+
+/// Writes as many pairs from `column` on of one row as it has room for.
+HWY_INLINE void put_some(const RowsOut& to, const Point& x, Index row, Index column) {
+  const WideTag d;
+  const hn::Rebind<float, WideTag> d32;
+  const Index lanes = static_cast<Index>(hn::Lanes(d)), step = to.in_turn ? 2 : 1;
+  HWY_ALIGN float numbers[2 * hn::MaxLanes(d)];
+  const auto put = [&](const Twice& part, Index room, float* first) HWY_ATTR {
+    hn::StoreU(hn::DemoteTo(d32, part.lower), d32, numbers);
+    hn::StoreU(hn::DemoteTo(d32, part.upper), d32, numbers + lanes);
+    float* const at = first + row * to.stride + column * step;
+    for (Index i = 0; i < HWY_MIN(room - column, 2 * lanes); ++i) at[i * step] = numbers[i];
+  };
+  put(x.cos, to.cosines, to.cos);
+  put(x.sin, to.sines, to.sin);
+}
+
+constexpr Index column_block = steps_pairs;  // whose near steps stay in the first cache: 17·2·64·8 bytes
+
+/// Fills a table of points with the row at p, times a factor.
+HWY_INLINE void put_points(const RowFrequencies& f, double p, double factor, Index column, Index width, double* to) {
+  const WideTag d;
+  const WideVec a = hn::Set(d, factor);
+  for (Index i = 0; i < width; i += static_cast<Index>(hn::Lanes(d))) {
+    WideVec c, s;
+    exact_pairs(f, p, column + i, c, s);
+    hn::Store(hn::Mul(c, a), d, to + i);
+    hn::Store(hn::Mul(s, a), d, to + column_block + i);
+  }
+}
+
+/// The steps of the pairs from `column` on.
+HWY_INLINE void put_steps(const RowFrequencies& f, Index far, Index column, double* to) {
+  const Index width = HWY_MIN(column_block, f.padded - column);
+  for (Index k = 0; k < steps_near; ++k, to += 2 * column_block) {
+    put_points(f, static_cast<double>(k), 1, column, width, to);
+  }
+  for (Index k = 1; k <= far; ++k, to += 2 * column_block) {
+    put_points(f, static_cast<double>(k * 2 * (steps_near - 1)), 1, column, width, to);
+  }
+}
+
+void prepare_steps(const RowFrequencies& f, double* steps) {
+  for (Index column = 0; column < f.padded; column += column_block, steps += steps_block) {
+    put_steps(f, steps_far, column, steps);
+  }
+}
+
+#if HWY_TARGET != HWY_SCALAR
+// A run of rows is built in groups of 512. The first anchor of a group is evaluated exactly; the anchors of its 16
+// blocks follow from it, and the rows of a block (anchor ± k) from its anchor, by the addition theorem. Where the
+// result is too close to a rounding boundary of float to be sure, the exact evaluation decides: the same bits as for a
+// single row, at any position.
+constexpr Index reach = steps_near - 1;  // rows on either side of an anchor
+constexpr Index block = 2 * reach;       // rows −reach … reach − 1
+constexpr Index group_blocks = steps_far + 1;
+
+using FloatTag = hn::Repartition<float, WideTag>;  // twice the lanes of double
+
+struct Run {
+  const RowFrequencies& frequencies;
+  const double* steps;  ///< prepared, or null
+  const RowsOut& to;
+
+  /// Whether a row has room for the vector of pairs from `column` on.
+  bool whole(Index column) const {
+    return column + static_cast<Index>(hn::Lanes(FloatTag())) <= HWY_MIN(to.cosines, to.sines);
+  }
+};
+
+// Errors in units of 2^-53 times the attention factor's magnitude. An exact value times the factor: 0.8 + 1. A turn by
+// an exact point: √2 times the error of what is turned, √2·0.8 for the point, 1 for the rounding of both products and 1
+// for their sum (fused or not). Two turns: 5.7, then 11.2. Together with the exact evaluation's own: 13.0, below 2^4.
+constexpr double turned_error = 0x1p-49;
+
+/// Says which doubles their error may round to another float, at the price of some that it may not. It looks at two of
+/// the four 16-bit words of a double, side by side in one comparison. The highest tells whether |x| is below 2^-12 of
+/// the factor. In larger ones the error is less than 13·2^12 < 2^16 units of the last place, so it matters only where
+/// the lower 29 bits, of which the second word has 13, are that close to their middle. One vector in a hundred is.
+struct Doubt {
+  using Tag = hn::Repartition<std::int16_t, WideTag>;
+  using Words = hn::VFromD<Tag>;
+  Words offset, mask, limit;
+
+  explicit HWY_INLINE Doubt(double factor) {
+    const double small = 0x1p-12 * std::abs(factor);
+    std::uint64_t bits;
+    std::memcpy(&bits, &small, sizeof bits);
+    offset = words(0, 0x10000 - 0xFFF);
+    mask = words(0x7FFF, 0x1FFF);
+    limit = words((bits >> 48) + 1, 2);
+  }
+
+  static HWY_INLINE Words words(std::uint64_t upper, std::uint64_t lower) {
+    return hn::BitCast(
+        Tag(), hn::Set(hn::Repartition<std::uint32_t, WideTag>(), static_cast<std::uint32_t>(upper << 16 | lower)));
+  }
+
+  /// Below `limit` where there is doubt. Distances of many vectors are put to one test by their minimum.
+  HWY_INLINE Words distance(const Twice& x) const {
+    const auto two = hn::ConcatOdd(Tag(), hn::BitCast(Tag(), x.upper), hn::BitCast(Tag(), x.lower));
+    return hn::And(hn::Add(two, offset), mask);
+  }
+
+  HWY_INLINE bool any(Words distance) const { return !hn::AllFalse(Tag(), hn::Lt(distance, limit)); }
+};
+
+template <bool stream, class D32>
+HWY_INLINE void put(D32 d32, hn::VFromD<D32> value, float* to) {
+  if constexpr (stream) {
+    hn::Stream(value, d32, to);
+  } else {
+    hn::StoreU(value, d32, to);
+  }
+}
+
+/// Rounds to float and writes: half a vector at a time, which saves the joining, where a half fills a 128-bit store.
+template <bool stream>
+HWY_INLINE void put(const Twice& x, float* to) {
+  const FloatTag d32;
+  const hn::Half<FloatTag> half;
+  const auto lower = hn::DemoteTo(half, x.lower), upper = hn::DemoteTo(half, x.upper);
+  if constexpr (hn::MaxLanes(half) >= 4) {
+    put<stream>(half, lower, to);
+    put<stream>(half, upper, to + hn::Lanes(half));
+  } else {
+    put<stream>(d32, hn::Combine(d32, upper, lower), to);
+  }
+}
+
+/// Writes whole vectors of cos and sin to where the row and column begin.
+template <bool stream>
+struct Apart {
+  static constexpr Index step = 1;
+
+  HWY_INLINE void operator()(const Twice& cos, const Twice& sin, float* cos_to, float* sin_to) const {
+    put<stream>(cos, cos_to);
+    put<stream>(sin, sin_to);
+  }
+};
+
+/// The same for sin, cos, sin, cos, …
+template <bool stream>
+struct InTurn {
+  static constexpr Index step = 2;
+  using Order = decltype(hn::SetTableIndices(FloatTag(), static_cast<const std::int32_t*>(nullptr)));
+  Order order;
+
+  HWY_INLINE InTurn() {
+    const std::int32_t lanes = static_cast<std::int32_t>(hn::Lanes(FloatTag()));
+    HWY_ALIGN std::int32_t from[hn::MaxLanes(FloatTag())];
+    for (std::int32_t i = 0; i < lanes; ++i) from[i] = i / 2 + (i % 2 == 0 ? 0 : lanes / 2);
+    order = hn::SetTableIndices(FloatTag(), from);
+  }
+
+  HWY_INLINE void operator()(const Twice& cos, const Twice& sin, float*, float* to) const {
+    put_half(cos.lower, sin.lower, to);
+    put_half(cos.upper, sin.upper, to + hn::Lanes(FloatTag()));
+  }
+
+  HWY_INLINE void put_half(WideVec cos, WideVec sin, float* to) const {
+    const FloatTag d32;
+    const hn::Half<FloatTag> half;
+    const auto both = hn::Combine(d32, hn::DemoteTo(half, cos), hn::DemoteTo(half, sin));
+    put<stream>(d32, hn::TableLookupLanes(both, order), to);
+  }
+};
+
+// In a table of points the sin stand `column_block` after the cos.
+HWY_INLINE Point load_point(const double* from) {
+  const WideTag d;
+  const Index lanes = static_cast<Index>(hn::Lanes(d));
+  return {{hn::Load(d, from), hn::Load(d, from + lanes)},
+          {hn::Load(d, from + column_block), hn::Load(d, from + column_block + lanes)}};
+}
+
+HWY_INLINE void store_point(const Point& x, double* to) {
+  const WideTag d;
+  const Index lanes = static_cast<Index>(hn::Lanes(d));
+  hn::Store(x.cos.lower, d, to);
+  hn::Store(x.cos.upper, d, to + lanes);
+  hn::Store(x.sin.lower, d, to + column_block);
+  hn::Store(x.sin.upper, d, to + column_block + lanes);
+}
+
+/// A point turned by an angle to either side.
+struct Turned {
+  Point back, forth;
+};
+
+HWY_INLINE Turned turned(const Point& at, const Point& by) {
+  const auto part = [](WideVec c, WideVec s, WideVec by_c, WideVec by_s, WideVec* to) HWY_ATTR {
+    const WideVec cos = hn::Mul(c, by_c), sin = hn::Mul(s, by_c);
+    to[0] = hn::MulAdd(s, by_s, cos);
+    to[1] = hn::NegMulAdd(c, by_s, sin);
+    to[2] = hn::NegMulAdd(s, by_s, cos);
+    to[3] = hn::MulAdd(c, by_s, sin);
+  };
+  WideVec lower[4], upper[4];
+  part(at.cos.lower, at.sin.lower, by.cos.lower, by.sin.lower, lower);
+  part(at.cos.upper, at.sin.upper, by.cos.upper, by.sin.upper, upper);
+  return {{{lower[0], upper[0]}, {lower[1], upper[1]}}, {{lower[2], upper[2]}, {lower[3], upper[3]}}};
+}
+
+/// Writes what has a doubtful value or little room: as it is if the error turns out not to matter, else exactly. Whole
+/// vectors go the way of all others: a store into the caches would fetch the line that the others write past them.
+template <class Put>
+HWY_INLINE void put_carefully(const Run& run, const Put& put, Point x, Index position, Index row, Index column) {
+  const hn::Half<FloatTag> half;
+  const WideVec error = hn::Set(WideTag(), turned_error * std::abs(run.frequencies.attention_factor));
+  bool unsure = false;
+  for (const WideVec& value : {x.cos.lower, x.cos.upper, x.sin.lower, x.sin.upper}) {
+    rounded_if_sure(half, value, error, unsure);
+  }
+  if (unsure) x = exact_point(run.frequencies, position, column);
+  if (!run.whole(column)) return put_some(run.to, x, row, column);
+  const Index at = row * run.to.stride + column * Put::step;
+  put(x.cos, x.sin, run.to.cos + at, run.to.sin + at);
+}
+
+/// The rows k before and k after the anchor, which is row `row`, with care.
+template <class Put>
+HWY_NOINLINE void put_rows_carefully(const Run& run, Put put, const double* anchor, const double* step, Index k,
+                                     Index position, Index row, Index column) {
+  const Turned x = turned(load_point(anchor), load_point(step));
+  put_carefully(run, put, x.back, position - k, row - k, column);
+  if (k < reach) put_carefully(run, put, x.forth, position + k, row + k, column);
+}
+
+/// The block of rows around `position`, which is row `row`. `steps` has the points of 0 … reach. Pairs by pairs, so
+/// that the anchor stays in registers; what is written is whole cache lines all the same.
+template <class Put>
+HWY_INLINE void put_block(const Run& run, Put put, const double* steps, const double* anchor, Index column, Index width,
+                          Index position, Index row) {
+  const Index lanes = static_cast<Index>(hn::Lanes(FloatTag())), stride = run.to.stride;
+  const Doubt doubt(run.frequencies.attention_factor);
+  for (Index i = 0; i < width; i += lanes) {
+    const Point at = load_point(anchor + i);
+    const bool whole = run.whole(column + i);
+    float* const cos = run.to.cos + row * stride + (column + i) * Put::step;
+    float* const sin = run.to.sin + row * stride + (column + i) * Put::step;
+    for (Index k = 0; k <= reach; ++k) {
+      const double* step = steps + k * 2 * column_block;
+      const Turned x = turned(at, load_point(step + i));
+      const auto distance = hn::Min(hn::Min(doubt.distance(x.back.cos), doubt.distance(x.back.sin)),
+                                    hn::Min(doubt.distance(x.forth.cos), doubt.distance(x.forth.sin)));
+      if (HWY_UNLIKELY(!whole || doubt.any(distance))) {
+        put_rows_carefully(run, put, anchor + i, step + i, k, position, row, column + i);
+        continue;
+      }
+      put(x.back.cos, x.back.sin, cos - k * stride, sin - k * stride);
+      if (k == reach) continue;  // the next block has it
+      put(x.forth.cos, x.forth.sin, cos + k * stride, sin + k * stride);
+    }
+  }
+}
+
+/// Whole blocks of rows; returns how many rows they hold.
+template <class Put>
+HWY_INLINE Index put_blocks(const Run& run, const Put& put, Index first, Index count) {
+  const RowFrequencies& f = run.frequencies;
+  const Index lanes = static_cast<Index>(hn::Lanes(FloatTag()));
+  const Index blocks = count / block;
+  HWY_ALIGN double own_steps[steps_block];
+  HWY_ALIGN double start[2 * column_block], anchor[2 * column_block];
+  for (Index column = 0; column < f.padded; column += column_block) {
+    const Index width = HWY_MIN(column_block, f.padded - column);
+    const double* near = own_steps;
+    if (run.steps != nullptr) {
+      near = run.steps + column / column_block * steps_block;
+    } else {
+      put_steps(f, HWY_MIN(blocks - 1, steps_far), column, own_steps);
+    }
+    for (Index n = 0; n < blocks; ++n) {
+      const Index row = n * block + reach, k = n % group_blocks;
+      if (k == 0) put_points(f, static_cast<double>(first + row), f.attention_factor, column, width, start);
+      const double* far = near + (reach + k) * 2 * column_block;
+      for (Index i = 0; i < width; i += lanes) {
+        const Point from = load_point(start + i);
+        store_point(k == 0 ? from : turned(from, load_point(far + i)).forth, anchor + i);
+      }
+      put_block(run, put, near, anchor, column, width, first + row, row);
+    }
+  }
+  return blocks * block;
+}
+
+#endif  // HWY_TARGET != HWY_SCALAR
+
+void sequence_f32(const RowFrequencies& f, [[maybe_unused]] const double* steps, Index first, Index count,
+                  const RowsOut& to) {
+  Index done = 0;
+#if HWY_TARGET != HWY_SCALAR
+  // Factors far from 1 could make floats below the normal range, whose rounding is not where Doubt looks.
+  const double factor = std::abs(f.attention_factor);
+  const bool normal = factor > 0x1p-100 && factor < 0x1p100;
+  if (f.angles == Angles::exact && normal && count >= 2 * block) {
+    const auto aligned = [](const float* p) HWY_ATTR { return reinterpret_cast<std::uintptr_t>(p) % 64 == 0; };
+    // From 4 MiB up the rows would only push other data out of the caches; write past them.
+    const bool stream = count * f.padded >= (Index{1} << 19) && to.stride % row_padding == 0 && aligned(to.sin) &&
+                        (to.in_turn || aligned(to.cos));
+    const Run run{f, steps, to};
+    const auto blocks = [&](const auto& put) HWY_ATTR { done = put_blocks(run, put, first, count); };
+    if (to.in_turn) {
+      stream ? blocks(InTurn<true>()) : blocks(InTurn<false>());
+    } else {
+      stream ? blocks(Apart<true>()) : blocks(Apart<false>());
+    }
+    if (stream) hwy::FlushStream();
+  }
+#endif
+  const Index lanes = static_cast<Index>(hn::Lanes(WideTag()));
+  for (Index row = done; row < count; ++row) {
+    for (Index column = 0; column < f.pairs; column += 2 * lanes) {
+      put_some(to, exact_point(f, first + row, column), row, column);
+    }
+  }
+}
+
+void exact_row_out(const RowFrequencies& f, double p, double* cos, double* sin) { exact_row(f, p, cos, sin); }
+
+void difference_row_out(const RowFrequencies& to, double p_to, const RowFrequencies& from, double p_from, double* cos,
+                        double* sin) {
+  difference_row(to, p_to, from, p_from, cos, sin);
+}
+
+}  // namespace bearing::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace bearing {
+
+HWY_EXPORT(prepare_steps);
+HWY_EXPORT(sequence_f32);
+HWY_EXPORT(exact_row_out);
+HWY_EXPORT(difference_row_out);
+
+RowKernels row_kernels() {
+  return {BEARING_DISPATCH(prepare_steps), BEARING_DISPATCH(sequence_f32), BEARING_DISPATCH(exact_row_out),
+          BEARING_DISPATCH(difference_row_out)};
+}
+
+}  // namespace bearing
+#endif

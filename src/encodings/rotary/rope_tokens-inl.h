@@ -1,0 +1,191 @@
+// A rotation's tokens: find or make each one's row, then turn its heads. Included once per SIMD target, by one source
+// for each element type.
+#if defined(BEARING_ROPE_TOKENS_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef BEARING_ROPE_TOKENS_INL_H_
+#undef BEARING_ROPE_TOKENS_INL_H_
+#else
+#define BEARING_ROPE_TOKENS_INL_H_
+#endif
+
+#include <cstring>
+
+#include "encodings/rotary/rope_apply-inl.h"
+#include "encodings/rotary/rope_call.hpp"
+#include "encodings/rotary/rope_row_at-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace bearing::HWY_NAMESPACE {
+
+/// Where a task puts what it makes. Sizes as scratch_size() says.
+template <class C>
+struct Scratch {
+  C* laid_out;  ///< the rows of a block
+  C* natural;   ///< [4][2·padded] one for each axis
+  C* blend;     ///< [2·padded]
+  C* exact;     ///< room for [2·padded] doubles
+  C* line;      ///< [head_dim]
+
+  Scratch(C* from, Index padded, Index block_numbers)
+      : laid_out(from),
+        natural(laid_out + block_numbers),
+        blend(natural + 4 * 2 * padded),
+        exact(blend + 2 * padded),
+        line(exact + 4 * padded) {}
+  double* doubles() const { return reinterpret_cast<double*>(exact); }
+};
+
+/// The natural row of token t of sequence b where it is no row of the table. Out of line, as what it costs is making
+/// rows.
+template <class T, class C = Compute<T>>
+HWY_NOINLINE const C* other_row(const RotateCall<T>& call, Index b, Index t, const Scratch<C>& scratch, C* out) {
+  const RowFrequencies& f = *call.frequencies;
+  const Index axes = HWY_MIN(f.axes, call.at.axes());
+  const auto one_axis = [&](Index axis, C* to) HWY_ATTR -> const C* {
+    const double p = call.at.real(HWY_MIN(axis, axes - 1), b, t);
+    if (call.rebase == nullptr) return row_at(*call.rows, p, scratch.doubles(), to);
+    const auto& move = *call.rebase;
+    double* row = scratch.doubles();
+    difference_row(*move.to, p, *move.from, move.old_positions.real(HWY_MIN(axis, move.old_positions.axes() - 1), b, t),
+                   row, row + f.padded);
+    finish_row(row, f.padded, move.factor, to);
+    return to;
+  };
+  if (axes == 1 && (call.rebase == nullptr || call.rebase->old_positions.axes() == 1)) return one_axis(0, out);
+  mix_axes(f, one_axis, scratch.natural, out);
+  return out;
+}
+
+/// The natural row of token t of sequence b: in the table, or made in `out`.
+template <class T, class C = Compute<T>>
+HWY_INLINE const C* natural_row(const RotateCall<T>& call, Index b, Index t, const Scratch<C>& scratch, C* out) {
+  if (call.rebase == nullptr && call.at.axes() == 1 &&
+      call.at.integral()) {  // by far the commonest: a row of the table
+    const Index p = call.at.integer(0, b, t);
+    if (p >= 0 && p < call.rows->length) return call.rows->full.data() + p * 2 * call.frequencies->padded;
+  }
+  return other_row(call, b, t, scratch, out);
+}
+
+/// Elements of a head that do not turn, when the output is another tensor.
+template <class T>
+HWY_INLINE void copy_rest(const RotateCall<T>& call, const T* in, T* out) {
+  const Index end = call.begin + 2 * call.frequencies->pairs;
+  if (call.begin > 0) std::memcpy(out, in, static_cast<std::size_t>(call.begin) * sizeof(T));
+  if (end < call.in.shape[3]) {
+    std::memcpy(out + end, in + end, static_cast<std::size_t>(call.in.shape[3] - end) * sizeof(T));
+  }
+}
+
+/// Turns a run of lines, whatever the strides; where a head is not contiguous, through a copy that is.
+template <RowOrder order, bool stream, class T, class C = Compute<T>>
+HWY_INLINE void turn(const RotateCall<T>& call, Lines<T> lines, const Scratch<C>& scratch) {
+  const Index head_dim = call.in.shape[3], in_step = call.in.stride[3], out_step = call.out.stride[3];
+  const Index rest = head_dim - 2 * lines.pairs;
+  if (in_step == 1 && out_step == 1) {
+    if (rest > 0 && !call.in_place()) {
+      for (Index t = 0; t < lines.tokens; ++t) {
+        for (Index h = 0; h < lines.heads; ++h) copy_rest(call, lines.line_in(t, h), lines.line_out(t, h));
+      }
+    }
+    lines.in += call.begin;
+    lines.out += call.begin;
+    if (lines.next != nullptr) lines.next += call.begin;
+    apply<order, stream>(lines);
+    return;
+  }
+  T* copy = reinterpret_cast<T*>(scratch.line);
+  for (Index t = 0; t < lines.tokens; ++t) {
+    for (Index h = 0; h < lines.heads; ++h) {
+      const T* from = lines.line_in(t, h);
+      T* to = lines.line_out(t, h);
+      for (Index i = 0; i < head_dim; ++i) copy[i] = from[i * in_step];
+      Lines<T> one = lines;
+      one.cos += t;
+      one.sin += t;
+      one.in = one.out = copy + call.begin;
+      one.tokens = one.heads = 1;
+      one.from_memory = false;
+      one.next = nullptr;
+      apply<order, false>(one);
+      for (Index i = 0; i < head_dim; ++i) to[i * out_step] = copy[i];
+    }
+  }
+}
+
+/// The row of a token in the order the loops want: in the table, or in `room` [row_numbers].
+template <RowOrder order, class T, class C = Compute<T>>
+HWY_INLINE void ready_row(const RotateCall<T>& call, Index b, Index t, const Scratch<C>& scratch, C* room,
+                          const C*& cos, const C*& sin) {
+  const Index padded = call.frequencies->padded;
+  if constexpr (order == RowOrder::natural) {
+    cos = natural_row(call, b, t, scratch, room);
+    sin = cos + padded;
+  } else {
+    const C* row = natural_row(call, b, t, scratch, scratch.blend);
+    const Index to_sin = (order == RowOrder::doubled ? 2 : 1) * padded;
+    lay_out<order>(row, row + padded, call.transposed, padded, call.frequencies->pairs, room, room + to_sin);
+    cos = room;
+    sin = room + to_sin;
+  }
+}
+
+template <RowOrder order, bool stream, class T>
+HWY_INLINE void rotate_tokens(const RotateCall<T>& call, Index first, Index last, Index head, Index head_end,
+                              Compute<T>* memory) {
+  using C = Compute<T>;
+  const Index padded = call.frequencies->padded, pairs = call.frequencies->pairs, time = call.in.shape[2];
+  const bool by_token = heads_inside(call);
+  const Index block = block_tokens(call), row_size = row_numbers(call),
+              group = by_token ? head_end - head : heads_at_once;
+  const Scratch<C> scratch(memory, padded, block * row_size);
+  const C* cos[most_block_tokens];
+  const C* sin[most_block_tokens];
+  Index b = first / time, t = first % time;
+  for (Index left = last - first; left > 0;) {
+    const Index count = HWY_MIN(HWY_MIN(block, left), time - t);
+    for (Index j = 0; j < count; ++j) {
+      ready_row<order>(call, b, t + j, scratch, scratch.laid_out + j * row_size, cos[j], sin[j]);
+    }
+    // Where the next block starts; after the last one, anywhere in the tensor will do.
+    const bool ends = t + count == time;
+    const Index later_b = ends && b + 1 < call.in.shape[0] ? b + 1 : b, later_t = ends ? 0 : t + count;
+    for (Index h = head; h < head_end; h += group) {
+      const T* next = h + group < head_end ? &call.in(b, h + group, t, 0) : &call.in(later_b, head, later_t, 0);
+      turn<order, stream>(call,
+                          Lines<T>{cos, sin, call.transposed, call.pairing, &call.in(b, h, t, 0), &call.out(b, h, t, 0),
+                                   call.in.stride[2], call.out.stride[2], call.in.stride[1], call.out.stride[1], count,
+                                   HWY_MIN(group, head_end - h), pairs, call.avx512_bf16, call.from_memory, by_token,
+                                   call.prefetch ? next : nullptr},
+                          scratch);
+    }
+    left -= count;
+    b = later_b;
+    t = later_t;
+  }
+  if constexpr (stream) hwy::FlushStream();
+}
+
+template <class T>
+HWY_INLINE void rotate_any(const RotateCall<T>& call, Index first, Index last, Index head, Index head_end,
+                           Compute<T>* scratch) {
+  const auto with = [&](auto order, auto stream) HWY_ATTR {
+    rotate_tokens<decltype(order)::value, decltype(stream)::value>(call, first, last, head, head_end, scratch);
+  };
+  const auto either = [&](auto order) HWY_ATTR {
+    if (call.stream) {
+      with(order, std::true_type{});
+    } else {
+      with(order, std::false_type{});
+    }
+  };
+  if (call.pairing == Pairing::interleaved) {
+    either(std::integral_constant<RowOrder, row_order<T>(Pairing::interleaved)>{});
+  } else {
+    either(std::integral_constant<RowOrder, row_order<T>(Pairing::half)>{});
+  }
+}
+
+}  // namespace bearing::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif
