@@ -5,10 +5,10 @@
 #include <tuple>
 #include <utility>
 
+#include "describe/example.hpp"
 #include "describe/rules.hpp"
 #include "describe/values.hpp"
 #include "describe/words.hpp"
-#include "inspect/example.hpp"
 
 // What an encoding's source says of it. One function for each page of docs/encodings/, which registry.cc calls:
 //

@@ -1,6 +1,6 @@
 #include <bearing/error.hpp>
 
-#include "inspect/example.hpp"
+#include "describe/example.hpp"
 #include "text.hpp"
 
 namespace bearing::inspect {

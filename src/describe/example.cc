@@ -1,4 +1,4 @@
-#include "inspect/example.hpp"
+#include "describe/example.hpp"
 
 #include <bearing/error.hpp>
 #include <bearing/rows.hpp>
