@@ -104,8 +104,8 @@ HWY_INLINE void store_blocks(D d, hn::Vec<D> v, A* to, Index step) {
 
 /// to[t][j] = from[j][t], four rows j of `terms` numbers.
 template <class A>
-HWY_INLINE void transpose_four(Index terms, const A* from, Index from_stride, A* to, Index to_stride) {
-  const A *row0 = from, *row1 = row0 + from_stride, *row2 = row1 + from_stride, *row3 = row2 + from_stride;
+HWY_INLINE void transpose_four(Index terms, const A* row0, const A* row1, const A* row2, const A* row3, A* to,
+                               Index to_stride) {
   Index t = 0;
 #if HWY_TARGET != HWY_SCALAR && !HWY_HAVE_SCALABLE
   const Tag<A> d;
@@ -144,10 +144,20 @@ HWY_INLINE void transpose_four(Index terms, const A* from, Index from_stride, A*
 template <class A>
 HWY_INLINE void transpose(Index rows, Index terms, const A* from, Index from_stride, Index width, A* to,
                           Index to_stride) {
+  const auto row = [&](Index j) { return from + HWY_MIN(j, rows - 1) * from_stride; };
   Index j = 0;
-  for (; j + 4 <= rows; j += 4) transpose_four(terms, from + j * from_stride, from_stride, to + j, to_stride);
-  for (; j < width; ++j) {
-    for (Index t = 0; t < terms; ++t) to[t * to_stride + j] = j < rows ? from[j * from_stride + t] : A{0};
+  for (; j < rows && j + 4 <= width; j += 4) {  // the last may be the last row again, which zeros replace
+    transpose_four(terms, row(j), row(j + 1), row(j + 2), row(j + 3), to + j, to_stride);
+  }
+  for (; j < rows; ++j) {
+    for (Index t = 0; t < terms; ++t) to[t * to_stride + j] = from[j * from_stride + t];
+  }
+  for (Index t = 0; t < terms && rows < width; ++t) {
+    A* column = to + t * to_stride;
+    Index x = rows;
+    for (; x < width && x % lanes<A>() != 0; ++x) column[x] = A{0};
+    for (; x + lanes<A>() <= width; x += lanes<A>()) hn::StoreU(hn::Zero(Tag<A>()), Tag<A>(), column + x);
+    for (; x < width; ++x) column[x] = A{0};
   }
 }
 

@@ -376,12 +376,13 @@ void finish(const DecodePlan<A>& plan, Index b, Index kv_head, A* memory, const 
 
 }  // namespace
 
-/// Measured: packing keys pays from some 24 queries of a head on; it serves one head at a time, so that for a few
-/// queries it pays never, however many heads share them.
+/// Measured: packing keys pays from some 24 queries of a head on, and over fewer than 256 keys from some 5 on; it
+/// serves one head at a time, so that for fewer queries it never pays, however many heads share them.
 template <class A>
 bool decodes(const AttentionCall<A>& call) {
   const Index q_len = call.problem.q_len, rows = call.group() * q_len;
-  return !call.whole_rows && call.problem.k_len >= 256 && rows <= (q_len <= 4 ? 256 : 24);
+  if (call.whole_rows || call.problem.k_len == 0) return false;
+  return q_len <= 4 ? rows <= 256 : rows <= 24 && call.problem.k_len >= 256;
 }
 
 template <class A>
