@@ -16,19 +16,22 @@ namespace {
 class Named {
  public:
   Named(const char* function, const nb::kwargs& given, std::initializer_list<std::string_view> own)
-      : function_(function), given_(given) {
-    constexpr std::array<std::string_view, 15> shared{"mask",     "window",   "q_positions", "k_positions", "scale",
-                                                      "soft_cap", "sinks",    "k_lengths",   "key_mask",    "visible",
-                                                      "q_starts", "k_starts", "block_table", "layout",      "threads"};
-    for (auto [key, value] : given) {
-      const auto word = nb::cast<std::string>(key);
-      const bool known = std::find(shared.begin(), shared.end(), word) != shared.end() ||
-                         std::find(own.begin(), own.end(), word) != own.end();
-      if (!known) fail_unknown(function, word);
+      : function_(function) {
+    Py_ssize_t at = 0;
+    PyObject *key = nullptr, *value = nullptr;
+    while (PyDict_Next(given.ptr(), &at, &key, &value) != 0) {
+      const std::size_t i = index_of(key);
+      const bool known = i < shared || (i < names.size() && std::find(own.begin(), own.end(), names[i]) != own.end());
+      if (!known) fail_unknown(function, nb::cast<std::string>(nb::handle(key)));
+      values_[i] = value;
     }
   }
 
-  nb::object take(const char* name) const { return given_.contains(name) ? nb::borrow(given_[name]) : nb::none(); }
+  nb::object take(const char* name) const {
+    const auto found = std::find(names.begin(), names.end(), std::string_view(name));
+    const nb::handle value = values_[static_cast<std::size_t>(found - names.begin())];
+    return value.is_valid() ? nb::borrow(value) : nb::none();
+  }
   template <class T>
   T take(const char* name, T otherwise) const {
     const nb::object value = take(name);
@@ -37,8 +40,26 @@ class Named {
   Argument argument(const char* name) const { return {function_, name}; }
 
  private:
+  static constexpr std::size_t shared = 15;
+  static constexpr std::array<std::string_view, 18> names{
+      "mask",    "window",   "q_positions", "k_positions", "scale",  "soft_cap", "sinks", "k_lengths", "key_mask",
+      "visible", "q_starts", "k_starts",    "block_table", "layout", "threads",  "d_lse", "out_dtype", "return_lse"};
+
+  /// Its place in `names`, or their number. Names in a program's text are interned, so that most are found by address.
+  static std::size_t index_of(PyObject* key) {
+    static const auto interned = [] {
+      std::array<PyObject*, names.size()> all{};
+      for (std::size_t i = 0; i < names.size(); ++i) all[i] = PyUnicode_InternFromString(names[i].data());
+      return all;
+    }();
+    const auto found = std::find(interned.begin(), interned.end(), key);
+    if (found != interned.end()) return static_cast<std::size_t>(found - interned.begin());
+    const auto text = nb::cast<std::string>(nb::handle(key));
+    return static_cast<std::size_t>(std::find(names.begin(), names.end(), text) - names.begin());
+  }
+
   const char* function_;
-  const nb::kwargs& given_;
+  std::array<nb::handle, names.size()> values_{};
 };
 
 /// The arrays of one call, whatever their type.

@@ -80,6 +80,17 @@ nb::dlpack::dtype type_of_format(const char* text, Py_ssize_t bytes) {
   return {};
 }
 
+PyObject* checked(PyObject* made) {
+  if (made == nullptr) throw nb::python_error();
+  return made;
+}
+/// Names of a tensor's members, made once: text that is made anew for each call is not found by its address.
+nb::handle interned(const char* name) { return PyUnicode_InternFromString(name); }
+nb::object member(nb::handle of, nb::handle name) { return nb::steal(checked(PyObject_GetAttr(of.ptr(), name.ptr()))); }
+nb::object ask(nb::handle of, nb::handle name) {
+  return nb::steal(checked(PyObject_CallMethodNoArgs(of.ptr(), name.ptr())));
+}
+
 /// Why a tensor's memory cannot be had: what it is beside its class.
 std::string tensor_text(nb::handle x) {
   std::string text = class_of(x);
@@ -200,16 +211,19 @@ void Memory::take_tensor(nb::handle from, const Argument& argument, const Expect
   bool negated = false;
   Index offset = 0, bytes = 0;
   try {
-    if (nb::cast<bool>(from.attr("requires_grad"))) {
+    static const nb::handle with_grad = interned("requires_grad"), on_cpu = interned("is_cpu"),
+                            is_neg = interned("is_neg"), storage_offset = interned("storage_offset"),
+                            untyped_storage = interned("untyped_storage"), nbytes = interned("nbytes");
+    if (nb::cast<bool>(member(from, with_grad))) {
       argument.fail("a tensor without requires_grad: bearing.torch has the functions that keep gradients",
                     "one that requires them");
     }
-    if (!nb::cast<bool>(from.attr("is_cpu"))) {
+    if (!nb::cast<bool>(member(from, on_cpu))) {
       argument.fail("in the CPU's memory", "an array on " + text_of(nb::object(from.attr("device"))));
     }
-    negated = nb::cast<bool>(from.attr("is_neg")());
-    offset = nb::cast<Index>(from.attr("storage_offset")());
-    bytes = nb::cast<Index>(from.attr("untyped_storage")().attr("nbytes")());
+    negated = nb::cast<bool>(ask(from, is_neg));
+    offset = nb::cast<Index>(ask(from, storage_offset));
+    bytes = nb::cast<Index>(ask(ask(from, untyped_storage), nbytes));
     const nb::object capsule = to_dlpack(from);
     if (!nb::try_cast(capsule, array_, false)) argument.fail(wanted.array, tensor_text(from));
   } catch (const nb::python_error&) {

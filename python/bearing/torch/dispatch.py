@@ -42,13 +42,15 @@ def is_transformed() -> bool:
 class Op:
     """A functional custom op ``bearing::name``. Its arguments are tensors, lists of tensors and constants.
 
-    Without :meth:`register_autograd` its gradients have none of their own, and their backward says so.
+    Without :meth:`register_autograd` its gradients have none of their own, and their backward says so. apart: an
+    argument of ``now``, the last and a truth value, that the op does not have: its default is the op's.
     """
 
-    def __init__(self, name: str, now: Callable[..., Any]) -> None:
+    def __init__(self, name: str, now: Callable[..., Any], apart: str = "") -> None:
         self.name = name.removesuffix("_backward")
         self.plain = now
-        self.custom = torch.library.custom_op(f"bearing::{name}", now, mutates_args=())
+        schema = torch.library.infer_schema(now, mutates_args=()).replace(f", bool {apart}=True)", ")")
+        self.custom = torch.library.custom_op(f"bearing::{name}", now, mutates_args=(), schema=schema)
         self.tangent: Callable[..., Any] | None = None
         self.register_autograd(self._once, setup_context=lambda ctx, inputs, output: None)
 

@@ -186,6 +186,7 @@ def _maker(form: dict[str, Any], arithmetic: torch.dtype) -> tuple[Callable[...,
     return functools.partial(getattr(_core, form["kind"]), **given), tuple(form["tensors"])
 
 
+@functools.lru_cache(maxsize=64)
 def table_form(rope: _core.Rope, length: int, angles: str = "exact", seq_len: int = 0) -> str:
     """The text that stands for a table: ``bearing.RopeTable(rope, length, angles=…, seq_len=…)``."""
     return json.dumps({"rope": rope.to_dict(), "length": length, "angles": angles, "seq_len": seq_len})
@@ -260,5 +261,6 @@ def xpos_table_of(spec: str, length: int, arithmetic: torch.dtype) -> _core.Xpos
 
 # Nothing of the extension outlives the interpreter.
 atexit.register(_makers.cache_clear)
+atexit.register(table_form.cache_clear)
 atexit.register(table_of.cache_clear)
 atexit.register(xpos_table_of.cache_clear)

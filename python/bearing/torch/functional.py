@@ -77,7 +77,7 @@ def attention(
     watched = needs_op(watching)
     if block_table is not None and torch.is_grad_enabled() and any(t.requires_grad for t in watching):
         raise _core.ShapeError(ops.PAGED)
-    out, lse = (ops.attention if watched else ops.attention_now)(
+    call = (
         q,
         k,
         v,
@@ -101,6 +101,7 @@ def attention(
         layout,
         q.dtype if out_dtype is None else out_dtype,
     )
+    out, lse = ops.attention(*call) if watched else ops.attention_now(*call, return_lse)
     return (out, lse) if return_lse else out
 
 
@@ -225,6 +226,8 @@ def _batch(x: Tensor, axes: int) -> int:
 def check_device(function: str, *tensors: Tensor) -> None:
     """TypeError unless they are tensors on the CPU (or nowhere at all)."""
     for t in tensors:
+        if type(t) is Tensor and t.is_cpu:
+            continue
         if not isinstance(getattr(t, "device", None), torch.device):
             raise TypeError(f"[{function}] must be given tensors, got {type(t)}: bearing.{function} takes other arrays")
         if t.device.type not in ("cpu", "meta"):

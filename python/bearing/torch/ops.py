@@ -26,16 +26,21 @@ def arithmetic_of(dtype: torch.dtype) -> torch.dtype:
     return torch.float64 if dtype is torch.float64 else torch.float32
 
 
+def _bare(tensor: Tensor) -> Tensor:
+    """Without its history; itself if it has none, as a new tensor takes longer than the question."""
+    return tensor.detach() if tensor.requires_grad else tensor
+
+
 def _at(positions: Tensor | None, first: int) -> Tensor | int:
-    return first if positions is None else positions.detach()
+    return first if positions is None else _bare(positions)
 
 
 def _plain(tensors: Sequence[Tensor]) -> list[Tensor]:
-    return [t.detach() for t in tensors]
+    return [_bare(t) for t in tensors]
 
 
 def _optional(tensor: Tensor | None) -> Tensor | None:
-    return None if tensor is None else tensor.detach()
+    return None if tensor is None else _bare(tensor)
 
 
 def _spread(found: Sequence[Tensor], tensors: Sequence[Tensor]) -> list[Tensor | None]:
@@ -65,7 +70,7 @@ def rotate_now(
     table that is made of them."""
     turn_one = _core.rotate_backward_to if transposed else _core.rotate_to
     positions, threads = _at(positions, first), torch.get_num_threads()
-    return [turn_one(_table(table, x, cos, sin), x.detach(), positions, layout=layout, threads=threads) for x in xs]
+    return [turn_one(_table(table, x, cos, sin), _bare(x), positions, layout=layout, threads=threads) for x in xs]
 
 
 def _table(table: str, x: Tensor, cos: Tensor | None, sin: Tensor | None) -> _core.RopeTable:
@@ -142,12 +147,13 @@ def attention_now(
     soft_cap: float,
     layout: str,
     out_dtype: torch.dtype,
+    return_lse: bool = True,
 ) -> tuple[Tensor, Tensor]:
-    """out and the logarithms of the rows' sums."""
-    out, lse = _core.attention(
-        q.detach(),
-        k.detach(),
-        v.detach(),
+    """out and the logarithms of the rows' sums, which a call that nobody watches may leave out."""
+    found = _core.attention(
+        _bare(q),
+        _bare(k),
+        _bare(v),
         build(encodings, _plain(parameters), arithmetic_of(q.dtype)),
         mask=mask,
         window=tuple(window),
@@ -165,12 +171,12 @@ def attention_now(
         layout=layout,
         threads=torch.get_num_threads(),
         out_dtype=out_dtype,
-        return_lse=True,
+        return_lse=return_lse,
     )
-    return out, lse
+    return found if return_lse else (found, None)
 
 
-attention = Op("attention", attention_now)
+attention = Op("attention", attention_now, apart="return_lse")
 attention_now = attention.now
 
 
