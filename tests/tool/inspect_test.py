@@ -117,6 +117,21 @@ class Inspect(support.Base):
         result = run("compare", "@examples/models/llama-3.1-8b.json", "--dim", "128", "--heads", "512")
         self.assertRegex(result.stderr, r"^bearing: @\S+: measured over 256 of its 8,192 tokens; --heads and --length say")
 
+    def test_list_prints_tables_in_markdown_whose_links_lead_to_pages(self):
+        entries = self.report("list")["encodings"]
+        rows = run("list", "--markdown", "names").stdout.splitlines()
+        self.assertEqual(len(rows), 2 + len(entries))
+        self.assertEqual(rows[:2], ["| encoding | name | acts on | what it does | paper |", "|---|---|---|---|---|"])
+        for row, entry in zip(rows[2:], entries):
+            self.assertTrue(row.startswith(f"| [{entry['title']}](docs/encodings/{entry['page']}.md) | `{entry['name']}` | "))
+            self.assertTrue((support.SOURCE / "docs/encodings" / f"{entry['page']}.md").is_file(), row)
+        pages = run("list", "--markdown", "pages", "--pages", "encodings").stdout
+        self.assertEqual(pages.count("\n"), 2 + len({entry["page"] for entry in entries}))
+        self.assertIn("| [alibi](encodings/alibi.md) | ALiBi; ALiBi with learned slopes; ALiBi, shifted by row | score |\n", pages)
+        self.assertEqual(run("list", "t5", "--markdown", "names").stdout.count("\n"), 3)
+        self.expect_error(2, "--pages needs --markdown", "list", "--pages", "encodings")
+        self.expect_error(2, "--json and --markdown exclude each other", "list", "--json", "--markdown", "names")
+
     # bearing check
 
     def test_check_shows_verdicts_with_evidence(self):
@@ -177,17 +192,12 @@ class Inspect(support.Base):
         self.assertEqual([row["name"] for row in report["encodings"]], ["rope", "nope"])
         self.assertEqual({claim["encoding"] for claim in report["claims"]}, {"rope"})
 
-    def test_the_guide_shows_what_compare_prints(self):
-        guide = (support.SOURCE / "docs/guide/properties.md").read_text().splitlines()
-        names = [entry["name"] for entry in self.report("list")["encodings"]]
-        shown = [line.split()[0] for line in guide if line.startswith("    ") and line.strip() and
-                 line.split()[0] in names]
-        self.assertEqual(shown, names)
-        some = ("learned", "sinusoidal", "rope", "xpos", "alibi", "t5", "fire", "shaw", "nope")
-        for line in run("compare", *some).stdout.splitlines():
-            if line.split()[:1] and line.split()[0] in some:
-                self.assertEqual([row.split() for row in guide if row.split()[:1] == line.split()[:1]][:1],
-                                 [line.split()])
+    def test_compare_prints_its_table_in_markdown(self):
+        lines = run("compare", "t5", "rope", *SMALL, "--markdown").stdout.splitlines()
+        self.assertEqual(lines[0], "| encoding | learned | past length | relative | decay | memory |")
+        self.assertEqual(lines[1], "|---|---|---|---|---|---|")
+        self.assertEqual([line.split(" | ")[0] for line in lines[2:]], ["| t5", "| rope"])
+        self.expect_error(2, "--json and --markdown exclude each other", "compare", "t5", "--markdown", "--json")
 
     def test_compare_takes_all_when_none_is_named(self):
         report = self.report("compare", "--heads", "2", "--dim", "8", "--length", "16")
