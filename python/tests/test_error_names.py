@@ -139,8 +139,8 @@ def calls() -> Iterator[Call]:
     yield Call("fourier_octaves", {"axes": 2, "octaves": 3})
     yield Call("fourier_bands", {"resolutions": [8.0, 4.0], "bands": 3})
     size = {"heads": 2, "dim": DIM, "length": 16, "seed": 1}
-    yield Call("check", {"stem": "alibi"} | size)
-    yield Call("compare", {"stem": "alibi"} | size)
+    yield Call("check", {"encoding": "alibi"} | size)
+    yield Call("compare", {"encoding": "alibi"} | size)
     yield Call("similarity", {"x": rows(DIM), "y": rows(DIM)})
     yield Call("products", pair)
     yield Call("decay", {"curve": np.linspace(1, 0, 9)})
@@ -178,8 +178,8 @@ WRONG = [
 SPECS = {type(one).__name__ for one in WRONG if hasattr(one, "from_dict")}
 CHECKS_OF_ROPE = {"resolve", "xpos_decay"}
 MADE_OF = {
-    "check": {"make"},
-    "compare": {"make"},
+    "check": {"make", "encoding", "fope_frequencies"},
+    "compare": {"make", "encoding", "fope_frequencies"},
     "rotary_embedding": {"__init__"},
     "alibi_bias": {"published"},
     "RopeTable": {"__init__"},
