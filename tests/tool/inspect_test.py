@@ -132,6 +132,28 @@ class Inspect(support.Base):
         self.expect_error(2, "--pages needs --markdown", "list", "--pages", "encodings")
         self.expect_error(2, "--json and --markdown exclude each other", "list", "--json", "--markdown", "names")
 
+    def test_every_encoding_is_known_to_every_door(self):
+        """Besides: its six files (registry_test), JSON (say_test), Python (test_registry.py)."""
+        entries = self.report("list")["encodings"]
+        names = [entry["name"] for entry in entries]
+        told = run("list", *names).stdout
+        scripts = {shell: run("completion", shell).stdout for shell in ("bash", "zsh", "fish")}
+        readme, index, properties = ((support.SOURCE / page).read_text()
+                                     for page in ("README.md", "docs/README.md", "docs/guide/properties.md"))
+        self.assertEqual([row["name"] for row in self.report("compare", *names, "--heads", "2", "--dim", "8", "--length", "16")
+                          ["encodings"]], names)
+        for entry in entries:
+            name, page = entry["name"], entry["page"]
+            with self.subTest(name):
+                self.assertRegex(told, rf"(?m)^{name}: ")
+                for shell, script in scripts.items():
+                    self.assertRegex(script, rf"[ ']{name}[ ']", shell)
+                    if entry["members"]:
+                        self.assertIn(f"'{name} ')" if shell != "fish" else f"case '{name} '", script, shell)
+                self.assertIn(f"(docs/encodings/{page}.md) | `{name}` |", readme)
+                self.assertIn(f"| [{page}](encodings/{page}.md) |", index)
+                self.assertIn(f"\n| {name} |", properties)
+
     # bearing check
 
     def test_check_shows_verdicts_with_evidence(self):
