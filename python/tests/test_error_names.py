@@ -177,9 +177,10 @@ WRONG = [
 # encoding for measuring says so; nanobind has its own names for constructors.
 SPECS = {type(one).__name__ for one in WRONG if hasattr(one, "from_dict")}
 CHECKS_OF_ROPE = {"resolve", "xpos_decay"}
+EXAMPLES = {"make", *b.__all__}
 MADE_OF = {
-    "check": {"make", "encoding", "fope_frequencies"},
-    "compare": {"make", "encoding", "fope_frequencies"},
+    "check": EXAMPLES,
+    "compare": EXAMPLES,
     "rotary_embedding": {"__init__"},
     "alibi_bias": {"published"},
     "RopeTable": {"__init__"},
