@@ -120,18 +120,19 @@ class Inspect(support.Base):
 
     def test_list_prints_tables_in_markdown_whose_links_lead_to_pages(self):
         entries = self.report("list")["encodings"]
-        rows = run("list", "--markdown", "names").stdout.splitlines()
+        rows = run("list", "--markdown").stdout.splitlines()
         self.assertEqual(len(rows), 2 + len(entries))
         self.assertEqual(rows[:2], ["| encoding | name | acts on | what it does | paper |", "|---|---|---|---|---|"])
         for row, entry in zip(rows[2:], entries):
             self.assertTrue(row.startswith(f"| [{entry['title']}](docs/encodings/{entry['page']}.md) | `{entry['name']}` | "))
             self.assertTrue((support.SOURCE / "docs/encodings" / f"{entry['page']}.md").is_file(), row)
-        pages = run("list", "--markdown", "pages", "--pages", "encodings").stdout
+        pages = run("list", "--markdown", "--by", "page", "--pages", "encodings").stdout
         self.assertEqual(pages.count("\n"), 2 + len({entry["page"] for entry in entries}))
         self.assertIn("| [alibi](encodings/alibi.md) | ALiBi; ALiBi with learned slopes; ALiBi, shifted by row | score |\n", pages)
-        self.assertEqual(run("list", "t5", "--markdown", "names").stdout.count("\n"), 3)
+        self.assertEqual(run("list", "t5", "--markdown", "--by", "name").stdout.count("\n"), 3)
         self.expect_error(2, "--pages needs --markdown", "list", "--pages", "encodings")
-        self.expect_error(2, "--json and --markdown exclude each other", "list", "--json", "--markdown", "names")
+        self.expect_error(2, "--by needs --markdown", "list", "--by", "page")
+        self.expect_error(2, "--json and --markdown exclude each other", "list", "--json", "--markdown")
 
     def test_every_encoding_is_known_to_every_door(self):
         """Besides: its six files (registry_test), JSON (say_test), Python (test_registry.py)."""

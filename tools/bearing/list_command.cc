@@ -214,13 +214,14 @@ std::string entry_text(const Description& entry, const Style& style) {
 
 struct Options {
   std::vector<std::string> encodings;
-  bool json = false;
-  std::string markdown, pages, out;
+  bool json = false, markdown = false;
+  std::string by, pages, out;
 };
 
 std::string listed(const Options& options) {
-  if (options.json && !options.markdown.empty()) throw UsageError("--json and --markdown exclude each other");
-  if (!options.pages.empty() && options.markdown.empty()) throw UsageError("--pages needs --markdown");
+  if (options.json && options.markdown) throw UsageError("--json and --markdown exclude each other");
+  if (!options.markdown && !options.by.empty()) throw UsageError("--by needs --markdown");
+  if (!options.markdown && !options.pages.empty()) throw UsageError("--pages needs --markdown");
   std::vector<const Description*> entries;
   for (const std::string& text : options.encodings) {
     with_library_errors("list", [&] {
@@ -231,7 +232,7 @@ std::string listed(const Options& options) {
     });
   }
   const Style style = output_style(options.out);
-  if (!entries.empty() && !options.json && options.markdown.empty()) {
+  if (!entries.empty() && !options.json && !options.markdown) {
     std::string out;
     for (const Description* entry : entries) out += (out.empty() ? "" : "\n") + entry_text(*entry, style);
     return out;
@@ -241,8 +242,8 @@ std::string listed(const Options& options) {
   }
   if (options.json) return list_json(entries);
   const std::string pages = options.pages.empty() ? "docs/encodings" : options.pages;
-  if (options.markdown == "names") return markdown_names(entries, pages);
-  return options.markdown == "pages" ? markdown_pages(entries, pages) : list_text(entries, style);
+  if (!options.markdown) return list_text(entries, style);
+  return options.by == "page" ? markdown_pages(entries, pages) : markdown_names(entries, pages);
 }
 
 }  // namespace
@@ -253,8 +254,8 @@ Command list_command() {
   command.options.push_back(
       {"ENCODING", "...", "Which ones, as check takes them (default: all)", Takes::encoding, &o->encodings});
   command.flag("--json", o->json, "JSON, with keys, parameters and sources");
-  command.word("--markdown", o->markdown, "KIND", {"names", "pages"},
-               "A table in Markdown, with a row for each name or for\neach page of the documentation");
+  command.flag("--markdown", o->markdown, "A table in Markdown, with links to the pages");
+  command.word("--by", o->by, "WHAT", {"name", "page"}, "What has a row of --markdown (default: each name)");
   command.text("--pages", o->pages, "DIR", "Where the pages lie to which --markdown links (default\ndocs/encodings)");
   command.output("-o,--out", o->out, "Where the list goes; else standard output");
   command.footer =
