@@ -18,13 +18,18 @@ inspect::SpecimenOptions size_of(const Sizes& sizes) {
   return size;
 }
 
+/// The size of a model that members of that name are; null: none.
+Index Sizes::*size_called(const std::string& name) {
+  if (name == "heads") return &Sizes::heads;
+  return name == "dim" || name == "head_dim" ? &Sizes::dim : nullptr;
+}
+
 /// The members that are the call's, where they have no default.
 void fill_sizes(Record& record, const Sizes& sizes) {
   for (const MemberInfo& member : record.type().members) {
     Value value = record.get(member.name);
-    const Index size = member.name == "heads"                              ? sizes.heads
-                       : member.name == "dim" || member.name == "head_dim" ? sizes.dim
-                                                                           : 0;
+    const auto which = size_called(member.name);
+    const Index size = which == nullptr ? 0 : sizes.*which;
     if (size > 0 && same(value, Index{0})) record.set(member.name, size);
     if (Record* inner = std::get_if<Record>(&value); inner != nullptr && *inner) {
       fill_sizes(*inner, sizes);
@@ -78,6 +83,25 @@ bool set_member(Record& spec, const std::string& name, const Value& value) {
     if (inner != nullptr && *inner && set_member(*inner, name, value)) return spec.set(member.name, *inner), true;
   }
   return false;
+}
+
+std::string Said::shown() const { return inspect::find(text_) != nullptr ? description_->name : text_; }
+
+Sizes Said::sizes() const {
+  Sizes all = sizes_;
+  if (all.heads > 0 || all.dim > 0) return all;
+  const auto read = [&](const auto& self, const Record& record) -> void {
+    for (const MemberInfo& member : record.type().members) {
+      const Value value = record.get(member.name);
+      if (const Record* inner = std::get_if<Record>(&value); inner != nullptr && *inner) self(self, *inner);
+      const auto which = member.name == "length" ? &Sizes::length : size_called(member.name);
+      const bool ours = spec_ || gives(member.name);
+      if (which == nullptr || !ours || !same(member.get(record.type().initial), Index{0})) continue;
+      all.*which = std::get<Index>(value);
+    }
+  };
+  if (const Record record = Said(*this).example({})) read(read, record);
+  return all;
 }
 
 void Said::fail(const std::string& what) const {
@@ -149,6 +173,7 @@ Record Said::example(const inspect::SpecimenOptions& size) {
   const bool has_length = spec_ && sizes_.length > 0 && spec.type().member("length") != nullptr;
   if (has_length && same(spec.get("length"), sizes_.length)) spec.set("length", size.length);
   apply(spec);
+  fill_sizes(spec, {.heads = size.heads, .dim = size.dim});
   return spec;
 }
 
@@ -220,6 +245,34 @@ void Said::finish() const {
     fail("'" + key.name + "' is not a key" + (meant.empty() ? "" : "; did you mean '" + meant + "'?") + "; it takes " +
          (list.empty() ? "none" : list));
   }
+}
+
+Said say_encoding(const Record& spec) {
+  const Description* description = description_of(spec);
+  if (description == nullptr) throw ConfigError("[encoding] " + spec.type().name + " is no encoding by itself");
+  return {description->name, *description, spec};
+}
+
+inspect::SpecimenOptions example_size(const Sizes& asked, const Sizes& said) {
+  inspect::SpecimenOptions size;
+  const auto set = [](Index& to, Index asked_for, Index given, Index most) {
+    if (asked_for > 0 || given > 0) to = asked_for > 0 ? asked_for : std::min(given, most);
+  };
+  set(size.heads, asked.heads, said.heads, largest_example.heads);
+  set(size.dim, asked.dim, said.dim, largest_example.dim);
+  set(size.length, asked.length, said.length, largest_example.length);
+  return size;
+}
+
+inspect::SpecimenOptions measured_size(const Description& description, const Sizes& asked, const Sizes& said) {
+  constexpr Index most = Index{1} << 24;  // what a measurement takes: inspect::check()
+  inspect::SpecimenOptions size = example_size(asked, said);
+  if (said.heads == 0 && said.dim == 0) return size;
+  const EncodingInfo* info = description.encoding;
+  const bool heads_alike = info != nullptr && !info->scores && !info->values && info->parameters.empty();
+  if (heads_alike && asked.heads == 0) size.heads = std::clamp<Index>(most / (size.dim * size.length), 1, size.heads);
+  if (asked.length == 0) size.length = std::clamp<Index>(most / (size.dim * size.heads), 1, size.length);
+  return size;
 }
 
 const Description* description_of(const Record& spec) {

@@ -193,6 +193,31 @@ TEST(Say, ModelsHaveTheirOwnSizes) {
   }
 }
 
+TEST(Say, ASpecSaysItsOwnSizes) {
+  const auto dim_of = [](const Said& said) { return example_size({}, said.sizes()).dim; };
+  EXPECT_EQ(dim_of(say_encoding(R"(rope:{"head_dim": 128, "pairing": "half"})")), 128);
+  EXPECT_EQ(dim_of(say_encoding("xpos:head_dim=32")), 32);
+  EXPECT_EQ(dim_of(say_encoding(Record::of(Rope{.head_dim = 16, .pairing = Pairing::half}))), 16);
+  EXPECT_EQ(dim_of(say_encoding("rope:base=100")), 64);
+  EXPECT_EQ(dim_of(say_encoding("sandwich:dim=96")), 64);  // of its sinusoids; nobody has to say it
+  EXPECT_EQ(example_size({}, say_encoding("sandwich:heads=3").sizes()).heads, 3);
+  EXPECT_EQ(example_size({}, say_encoding("learned:length=100").sizes()).length, 100);
+  EXPECT_EQ(example_size({.dim = 8}, say_encoding("rope:head_dim=128").sizes()).dim, 8);
+  EXPECT_EQ(say_encoding(Record::of(Rope{.pairing = Pairing::half})).example({.dim = 8}).as<Rope>()->head_dim, 8);
+  EXPECT_THROW(say_encoding(Record::of(YarnScaling{})), ConfigError);
+}
+
+TEST(Say, AMeasurementTakesNoMoreOfAModelThanItCan) {
+  const Description& rope = *inspect::find("rope");
+  const Sizes model{.heads = 32, .dim = 128, .length = 131072};
+  const inspect::SpecimenOptions size = measured_size(rope, {}, model);
+  EXPECT_EQ(size.heads, 2);  // alike in all heads: fewer do
+  EXPECT_EQ(size.heads * size.dim * size.length, Index{1} << 24);
+  EXPECT_EQ(measured_size(rope, {.heads = 32, .length = 512}, model).heads, 32);
+  EXPECT_EQ(measured_size(*inspect::find("t5"), {}, model).heads, 32);
+  EXPECT_EQ(measured_size(*inspect::find("t5"), {}, model).length, 4096);
+}
+
 TEST(Say, LayersOfSeveralKindsAreSaidOnceEach) {
   const File file("say_test_layers.json",
                   R"({"model_type": "gemma3_text", "hidden_size": 64, "num_attention_heads": 8, "head_dim": 8,

@@ -272,12 +272,13 @@ struct Description {
   std::vector<std::string> aliases;  ///< other spellings
   std::string title, does;           ///< "T5 buckets, causal"; what it does, in a few words
   Paper paper;
-  std::string home;                        ///< its header, source and page: "t5"
+  std::string home;                        ///< its header and source: "t5"
   const EncodingInfo* encoding = nullptr;  ///< null: none
   /// The spec of a model of that size, with what the name stands for.
   std::function<Record(const inspect::SpecimenOptions&)> spec = {};
   /// An example; `spec` may be empty, for the one above. Throws what the encoding's constructors throw.
   std::function<inspect::Specimen(const inspect::SpecimenOptions&, const Record& spec)> specimen = {};
+  std::string page = {};  ///< docs/encodings/PAGE.md: "t5"
 
   /// By name or alias, in any case, with - and spaces as _.
   BEARING_EXPORT bool is(std::string_view name) const;

@@ -28,9 +28,11 @@ class BEARING_EXPORT Said {
       : text_(std::move(text)), description_(&description), spec_(std::move(spec)), sizes_(sizes) {}
 
   const std::string& text() const { return text_; }
+  /// The text, a name as the catalog has it.
+  std::string shown() const;
   const Description& description() const { return *description_; }
-  /// Of the model, where a model's file said it; 0 where nobody did.
-  const Sizes& sizes() const { return sizes_; }
+  /// Of the model, where a model's file said it, else what the spec has (head_dim, heads, length); 0 where nobody did.
+  Sizes sizes() const;
 
   /// What the text gives for a key that is none of the spec's: a parameter's file, a setting.
   std::optional<std::string> take(const std::string& key);
@@ -39,7 +41,8 @@ class BEARING_EXPORT Said {
   /// Whether the text gives a member of the spec. JSON and models give all.
   bool gives(std::string_view member) const;
 
-  /// The spec of an example of that size: what the name stands for, with what the text gives. Empty if it has none.
+  /// The spec of an example of that size: what the name stands for, with what the text gives; members named head_dim,
+  /// dim and heads that nobody gives are the example's. Empty if it has none.
   Record example(const inspect::SpecimenOptions& size);
   /// The spec of a model: defaults, what the name stands for and what the text gives; members named head_dim, dim and
   /// heads that have no default are the call's. Refuses to choose what must be given.
@@ -73,8 +76,22 @@ class BEARING_EXPORT Said {
 /// Throws ConfigError for a model's file whose layers are of several kinds: "say which layer".
 BEARING_EXPORT Said say_encoding(const std::string& text);
 
-/// The same, with every kind of a model's layers, and of what is on its input, once.
+/// An encoding that is given as its spec. Throws ConfigError for a record that is no encoding's.
+BEARING_EXPORT Said say_encoding(const Record& spec);
+
+/// The same as the first, with every kind of a model's layers, and of what is on its input, once.
 BEARING_EXPORT std::vector<Said> say_encodings(const std::string& text);
+
+/// As large as an example can be that takes its size from a model.
+inline constexpr inspect::SpecimenOptions largest_example = {.heads = 1024, .dim = 4096, .length = 65536};
+
+/// The size of an example: what is asked for, else what was said, else the default. 0: nothing.
+BEARING_EXPORT inspect::SpecimenOptions example_size(const Sizes& asked, const Sizes& said);
+
+/// The same of an example that is measured: what was said, made smaller where measuring it takes too much and nobody
+/// asks for it.
+BEARING_EXPORT inspect::SpecimenOptions measured_size(const Description& description, const Sizes& asked,
+                                                      const Sizes& said);
 
 /// The name that a spec's encoding has in the catalog; null if it has none.
 BEARING_EXPORT const Description* description_of(const Record& spec);

@@ -5,13 +5,13 @@
     rope = bearing.Rope.from_config("config.json")             # or bearing.Rope(head_dim=128, base=500_000, pairing="half")
     table = bearing.RopeTable(rope, 8192)                      # cos and sin, each rounded once
     bearing.rotate(table, q, k, None)                          # in place; q, k [batch, heads, time, head_dim]
-    out = bearing.attention(q, k, v, [bearing.AlibiBias(bearing.Alibi.published(8))], mask="causal")
+    out = bearing.attention(q, k, v, [bearing.RotaryRows(table)], mask="causal")
 
 Arrays are NumPy's, PyTorch's, JAX's or whatever speaks DLPack, in the CPU's memory: float64, float32, bfloat16 or
-float16. They come in without a copy, and results leave in the caller's own kind. Specs (Rope, Alibi, T5, …) are
-immutable values that compare, hash, print themselves and go to and from dictionaries; encodings (RotaryRows, AlibiBias,
-T5Bias, …) are specs with their numbers. In their formulas m is the position of a query, n that of a key, i and j are
-their indices and h is the head. Wrong arguments raise ShapeError, RangeError, ConfigError (all of them
+float16. They come in without a copy, and results leave in the caller's own kind. Specs (Rope and every other ``Spec``)
+are immutable values that compare, hash, print themselves and go to and from dictionaries; encodings (RotaryRows and
+every other ``Encoding``) are specs with their numbers. ``catalog()`` lists them. In their formulas m is the position of
+a query, n that of a key, i and j are their indices and h is the head. Wrong arguments raise ShapeError, RangeError, ConfigError (all of them
 ValueErrors) or TypeError, whose texts read "[function] argument: what must hold, got what".
 
 ``bearing.torch`` has modules and differentiable functions, ``bearing.jax`` functions for jit, grad and vmap.

@@ -46,6 +46,13 @@ def _named(**arguments: str) -> Callable[[Function], Function]:
     return decorate
 
 
+@functools.cache
+def _classes(name: str) -> tuple[Any, Any]:
+    """The spec's class and the encoding's of a name of the catalog."""
+    kind, spec = next((kind, spec) for one, kind, spec in _core._named(1, 4, 1) if one == name)
+    return type(spec), getattr(_core, kind)
+
+
 @_named(time="seq_len", dim="d_model")
 def sinusoidal_encoding(
     seq_len: int,
@@ -61,12 +68,12 @@ def sinusoidal_encoding(
 
         PE(p, 2i) = sin(p · base^(−2i/d_model)),   PE(p, 2i + 1) = cos(p · base^(−2i/d_model))
 
-    Each number is rounded once from the real one. layout: the paper's columns; the others are listed at
-    ``bearing.Sinusoidal``. NumPy's float32, or another dtype; ``like=X`` gives X's kind and type, so that X + the table
-    stays a tensor of its own.
+    Each number is rounded once from the real one. layout: the paper's columns, or what others made of them. NumPy's
+    float32, or another dtype; ``like=X`` gives X's kind and type, so that X + the table is a tensor as X is.
     """
-    spec = _core.Sinusoidal(dim=d_model, base=base, layout=layout)
-    return _core.inputs(_core.SinusoidalInputs(spec), time=seq_len, dtype=dtype, like=like, threads=threads)
+    spec, rows = _classes("sinusoidal")
+    encoding = rows(spec(dim=d_model, base=base, layout=layout))
+    return _core.inputs(encoding, time=seq_len, dtype=dtype, like=like, threads=threads)
 
 
 @_named(length="seq_len", head_dim="dim", rotary_dim="dim")
@@ -140,9 +147,10 @@ def alibi_bias(
 
     for a power of two; for other numbers of heads the published slopes. To be added to the scaled scores. form:
     'causal' gives keys after the query 0. NumPy's float32, or another dtype; ``like=scores`` gives their kind and type.
-    ``attention(q, k, v, [AlibiBias(...)], mask='causal')`` never makes this matrix.
+    ``attention()`` takes the encoding itself and never makes this matrix.
     """
-    encoding = _core.AlibiBias(_core.Alibi.published(num_heads).replace(form=form))
+    spec, bias = _classes("alibi")
+    encoding = bias(spec.published(num_heads).replace(form=form))
     return _core.bias_matrix(
         encoding, heads=num_heads, q_len=seq_len, k_len=seq_len, dtype=dtype, like=like, threads=threads
     )

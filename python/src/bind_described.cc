@@ -4,7 +4,6 @@
 #include <nanobind/stl/vector.h>
 
 #include <bearing/catalog.hpp>
-#include <bearing/say.hpp>
 
 #include "bind.hpp"
 #include "encodings.hpp"
@@ -104,11 +103,7 @@ nb::object start(const std::string& kind, nb::handle spec, const std::string& pa
 
 /// The spec of what a text says, of a model of that size.
 nb::object said(nb::handle text, Index heads, Index dim) {
-  std::string given;
-  if (!nb::try_cast(text, given)) {
-    Argument{"encoding", "text"}.fail("the name of an encoding", nb::cast<std::string>(nb::repr(text)));
-  }
-  Said one = say_encoding(given);
+  Said one = said_by(text, {"encoding", "text"});
   const Sizes& model = one.sizes();
   const Record spec = one.complete(
       {.heads = heads > 0 ? heads : model.heads, .dim = dim > 0 ? dim : model.dim, .length = model.length});
@@ -135,8 +130,8 @@ void bind_described(nb::module_& m) {
     def_function(m, *one, FunctionKind::plain, others_follow);
   }
   m.def("encoding", said, nb::arg("text").none(), nb::kw_only(), nb::arg("heads") = 0, nb::arg("dim") = 0,
-        nb::sig("def encoding(text: str, *, heads: int = 0, dim: int = 0) -> Spec"),
-        "The spec of an encoding that is said as the command takes it.\n\n"
+        nb::sig("def encoding(text: str | Spec, *, heads: int = 0, dim: int = 0) -> Spec"),
+        "The spec of an encoding that is said as the command takes it, or as a spec.\n\n"
         "    bearing.encoding('t5:buckets=64,direction=causal')      a name, and members of its spec\n"
         "    bearing.encoding('rope:{\"head_dim\": 128, \"pairing\": \"half\"}')    its spec as JSON\n"
         "    bearing.encoding('@config.json#3')                      layer 3 of a model's file\n\n"

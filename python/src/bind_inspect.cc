@@ -82,28 +82,36 @@ inspect::Array cube(nb::handle from, const Argument& argument) {
   return all;
 }
 
-const Description& entry_of(const std::string& stem, const char* function) {
-  if (const Description* found = inspect::find(stem)) return *found;
-  throw RangeError(std::string("[") + function + "] stem: must be one of catalog(), got '" + stem + "'");
-}
+/// Of an example; None: what the encoding says, else the usual size.
+constexpr const char* sizes_sig =
+    "heads: int | None = None, dim: int | None = None, length: int | None = None, seed: int = 1";
+struct ExampleSizes {
+  std::optional<Index> heads, dim, length;
+  std::uint64_t seed;
 
-constexpr const char* options_sig = "heads: int = 8, dim: int = 64, length: int = 512, seed: int = 1";
-SpecimenOptions options_of(Index heads, Index dim, Index length, std::uint64_t seed) {
-  return {heads, dim, length, seed};
-}
+  Sizes asked() const { return {.heads = heads.value_or(0), .dim = dim.value_or(0), .length = length.value_or(0)}; }
+  /// What is given counts, so that the library refuses what is none.
+  SpecimenOptions over(SpecimenOptions size) const {
+    return {heads.value_or(size.heads), dim.value_or(size.dim), length.value_or(size.length), seed};
+  }
+};
 
-/// def(name, f(entry, options)) for functions of one entry of the catalog.
+/// def(name, f(description, size, name as it was said)) for functions of one encoding.
 template <class F>
-void def_of_entry(nb::module_& m, const char* name, const char* returns, const char* doc, const F& f) {
-  const auto* signature = new std::string(std::string("def ") + name + "(stem: str, *, " + options_sig + ") -> " +
-                                          returns);  // kept as long as the module
+void def_of_encoding(nb::module_& m, const char* name, const char* returns, const char* doc, const F& f) {
+  const auto* signature = new std::string(std::string("def ") + name + "(encoding: str | Spec, *, " + sizes_sig +
+                                          ") -> " + returns);  // kept as long as the module
   m.def(
       name,
-      [name, f](const std::string& stem, Index heads, Index dim, Index length, std::uint64_t seed) {
-        return f(entry_of(stem, name), options_of(heads, dim, length, seed));
+      [name, f](nb::handle encoding, std::optional<Index> heads, std::optional<Index> dim, std::optional<Index> length,
+                std::uint64_t seed) {
+        const Said said = said_by(encoding, {name, "encoding"});
+        const Description description = said.as_description();
+        const ExampleSizes sizes{heads, dim, length, seed};
+        return f(description, sizes.over(measured_size(description, sizes.asked(), said.sizes())), said.shown());
       },
-      nb::arg("stem"), nb::kw_only(), nb::arg("heads") = 8, nb::arg("dim") = 64, nb::arg("length") = 512,
-      nb::arg("seed") = 1, nb::sig(signature->c_str()), doc);
+      nb::arg("encoding").none(), nb::kw_only(), nb::arg("heads") = nb::none(), nb::arg("dim") = nb::none(),
+      nb::arg("length") = nb::none(), nb::arg("seed") = 1, nb::sig(signature->c_str()), doc);
 }
 
 void bind_catalog(nb::module_& m) {
@@ -128,12 +136,18 @@ void bind_catalog(nb::module_& m) {
        {"evidence", "str", [](const Property& p) { return text(p.evidence); }, "One sentence with numbers."},
        {"number", "float", [](const Property& p) { return real(p.number); },
         "The one that decided; nan if none did."}});
-  def_of_entry(m, "check", "list[Property]",
-               "Measures the properties of one encoding of catalog(): unique, relative, decay, extensible,\n"
-               "deterministic, bounded, norm, symmetric, shift map, parameters, memory; each with its evidence.",
-               [](const Description& entry, const SpecimenOptions& options) {
-                 return list_of(unlocked([&] { return inspect::check(entry, options); }));
-               });
+  def_of_encoding(
+      m, "check", "list[Property]",
+      "Measures the properties of an encoding: unique, relative, decay, extensible, deterministic, bounded, norm,\n"
+      "symmetric, shift map, parameters, memory; each with its evidence.\n\n"
+      "    bearing.check('t5:buckets=64')       a name of catalog(), with members of its spec\n"
+      "    bearing.check('@config.json#3')      layer 3 of a model's file, at the model's sizes\n"
+      "    bearing.check(bearing.Rope(head_dim=128, pairing='half'))\n\n"
+      "encoding: a spec, or text as encoding() takes it. heads, dim and length of the example: what it says of them,\n"
+      "else 8, 64 and 512; of a model as much as can be measured. seed draws what would be learned.",
+      [](const Description& entry, const SpecimenOptions& size, const std::string&) {
+        return list_of(unlocked([&] { return inspect::check(entry, size); }));
+      });
 
   using inspect::Comparison;
   record<Comparison>(
@@ -150,10 +164,15 @@ void bind_catalog(nb::module_& m) {
        {"memory", "str", [](const Comparison& c) { return text(c.memory); }, "Growth of what is held: 'O(L)', …"},
        {"parameters", "int", [](const Comparison& c) { return number(c.parameters); },
         "How many numbers training learns."}});
-  def_of_entry(m, "compare", "Comparison", "One row of the comparison of encodings, for one of catalog().",
-               [](const Description& entry, const SpecimenOptions& options) {
-                 return unlocked([&] { return inspect::compare(entry, options); });
-               });
+  def_of_encoding(
+      m, "compare", "Comparison",
+      "The row of an encoding in the comparison of encodings. It is said, and its example has the size, as\n"
+      "check() has it.",
+      [](const Description& entry, const SpecimenOptions& size, const std::string& shown) {
+        Comparison row = unlocked([&] { return inspect::compare(entry, size); });
+        row.stem = shown;
+        return row;
+      });
 
   using inspect::Claim;
   record<Claim>(m, "Claim", "Something that is often said of an encoding, and what measuring it gives.",
@@ -170,18 +189,24 @@ void bind_catalog(nb::module_& m) {
 void bind_specimen(nb::module_& m) {
   using inspect::Specimen;
   using inspect::Tokens;
-  nb::class_<Specimen>(m, "Specimen",
-                       "An example of one encoding of catalog(), behind one interface, all in float64. Tokens are\n"
-                       "consecutive, from `first` on: 0, 1, 2, …, or the patches of an image, row by row.")
+  const auto* signature = new std::string(std::string("def __init__(self, encoding: str | Spec, *, ") + sizes_sig +
+                                          ") -> None");  // kept as long as the module
+  nb::class_<Specimen>(
+      m, "Specimen",
+      "An example of an encoding, behind one interface, all in float64. It is said, and has its size,\n"
+      "as check() has it. Tokens are consecutive, from `first` on: 0, 1, 2, …, or the patches of an\n"
+      "image, row by row.")
       .def(
           "__init__",
-          [](Specimen* self, const std::string& stem, Index heads, Index dim, Index length, std::uint64_t seed) {
-            new (self) Specimen(inspect::make(entry_of(stem, "Specimen"), options_of(heads, dim, length, seed)));
+          [](Specimen* self, nb::handle encoding, std::optional<Index> heads, std::optional<Index> dim,
+             std::optional<Index> length, std::uint64_t seed) {
+            const Said said = said_by(encoding, {"Specimen", "encoding"});
+            const ExampleSizes sizes{heads, dim, length, seed};
+            new (self)
+                Specimen(inspect::make(said.as_description(), sizes.over(example_size(sizes.asked(), said.sizes()))));
           },
-          nb::arg("stem"), nb::kw_only(), nb::arg("heads") = 8, nb::arg("dim") = 64, nb::arg("length") = 512,
-          nb::arg("seed") = 1,
-          nb::sig("def __init__(self, stem: str, *, heads: int = 8, dim: int = 64, length: int = 512, seed: int = 1) "
-                  "-> None"))
+          nb::arg("encoding").none(), nb::kw_only(), nb::arg("heads") = nb::none(), nb::arg("dim") = nb::none(),
+          nb::arg("length") = nb::none(), nb::arg("seed") = 1, nb::sig(signature->c_str()))
       .def_prop_ro("sites", &inspect::sites, "'input', 'query/key', 'score', 'score, value' or 'none'.")
       .def_ro("width", &Specimen::width, "Of an image's grid; 0: it serves sequences.")
       .def_ro("causal", &Specimen::causal, "Meant for keys up to the query only.")

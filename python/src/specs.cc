@@ -136,6 +136,13 @@ nb::object spec_object(Record record) {
   return made;
 }
 
+Said said_by(nb::handle from, const Argument& argument) {
+  if (const Record* spec = record_of(from)) return say_encoding(*spec);
+  std::string text;
+  if (!nb::try_cast(from, text)) argument.fail("an encoding's name or spec", nb::cast<std::string>(nb::repr(from)));
+  return say_encoding(text);
+}
+
 nb::object spec_object(std::type_index type, std::any value) {
   class_of_records(type);
   return spec_object(Record(*classes().find(type)->second.type, std::move(value)));

@@ -6,6 +6,7 @@
 #include <bearing/description.hpp>
 #include <bearing/encodings/rope.hpp>
 #include <bearing/encodings/xpos.hpp>
+#include <bearing/say.hpp>
 #include <typeindex>
 #include <utility>
 #include <variant>
@@ -16,6 +17,8 @@
 // and from dictionaries. A class for each type of records that the library describes.
 
 namespace bearing::python {
+
+struct Argument;
 
 /// A spec as Python holds it.
 struct Spec {
@@ -32,6 +35,8 @@ nb::handle class_of_records(std::type_index type);
 /// Its record; null for what is no spec.
 const Record* record_of(nb::handle from);
 nb::object spec_object(Record record);
+/// An encoding in any way to say it: text as the command takes it, or a spec.
+Said said_by(nb::handle from, const Argument& argument);
 
 /// The spec of a C++ type; null for what is none.
 template <class S>

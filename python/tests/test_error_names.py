@@ -139,8 +139,8 @@ def calls() -> Iterator[Call]:
     yield Call("fourier_octaves", {"axes": 2, "octaves": 3})
     yield Call("fourier_bands", {"resolutions": [8.0, 4.0], "bands": 3})
     size = {"heads": 2, "dim": DIM, "length": 16, "seed": 1}
-    yield Call("check", {"stem": "alibi"} | size)
-    yield Call("compare", {"stem": "alibi"} | size)
+    yield Call("check", {"encoding": "alibi"} | size)
+    yield Call("compare", {"encoding": "alibi"} | size)
     yield Call("similarity", {"x": rows(DIM), "y": rows(DIM)})
     yield Call("products", pair)
     yield Call("decay", {"curve": np.linspace(1, 0, 9)})
@@ -177,9 +177,10 @@ WRONG = [
 # encoding for measuring says so; nanobind has its own names for constructors.
 SPECS = {type(one).__name__ for one in WRONG if hasattr(one, "from_dict")}
 CHECKS_OF_ROPE = {"resolve", "xpos_decay"}
+EXAMPLES = {"make", *b.__all__}
 MADE_OF = {
-    "check": {"make"},
-    "compare": {"make"},
+    "check": EXAMPLES,
+    "compare": EXAMPLES,
     "rotary_embedding": {"__init__"},
     "alibi_bias": {"published"},
     "RopeTable": {"__init__"},

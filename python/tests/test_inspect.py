@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import bearing
 import numpy as np
 import pytest
 
+ROOT = Path(__file__).parents[2]
 EPS = np.finfo(np.float64).eps
 
 
@@ -33,8 +37,67 @@ def test_a_comparison_is_a_row_of_the_table() -> None:
     row = bearing.compare("t5", heads=4, dim=16, length=64)
     assert row.stem == "t5" and row.sites == "score" and row.learnable and row.past_length == "seen values"
     assert row.memory == "O(1)" and row.parameters == 32 * 4
-    with pytest.raises(bearing.RangeError, match=r"\[compare\] stem: must be one of catalog\(\), got 'no such'"):
-        bearing.compare("no such")
+
+
+SMALL = {"heads": 2, "dim": 8, "length": 32}
+WIDE = bearing.T5(buckets=8, direction="causal")
+
+
+def ways_to_say(tmp_path: Path) -> list[Any]:
+    file = tmp_path / "t5.json"
+    file.write_text(json.dumps({"type": "T5", "buckets": 8, "direction": "causal"}))
+    text = file.read_text()
+    return [WIDE, "T5-causal:buckets=8", text, f"t5_causal:{text}", str(file)]
+
+
+def test_an_encoding_is_said_in_every_way_and_measured_alike(tmp_path: Path) -> None:
+    wanted = bearing.check(WIDE, **SMALL)
+    assert {p.name: p.number for p in wanted}["parameters"] == 16
+    row = bearing.compare(WIDE, **SMALL)
+    assert row.stem == "t5_causal" and row.parameters == 16
+    for said in ways_to_say(tmp_path):
+        assert bearing.check(said, **SMALL) == wanted, said
+        assert bearing.compare(said, **SMALL).parameters == 16
+        assert bearing.Specimen(said, **SMALL).parameters == 16
+        assert bearing.encoding(said) == WIDE
+    assert bearing.compare("T5-causal", **SMALL).stem == "t5_causal"
+    assert bearing.compare("t5:buckets=8", **SMALL).stem == "t5:buckets=8"
+
+
+def test_a_models_encoding_is_measured_at_its_sizes() -> None:
+    llama = f"@{ROOT / 'examples/models/llama-3.1-8b.json'}"
+    specimen = bearing.Specimen(llama, length=16)
+    assert specimen.turn(np.zeros((32, 4, 128))).shape == (32, 4, 128)
+    norm = {p.name: p for p in bearing.check(llama, heads=1, length=64)}["norm"]
+    assert norm.verdict == "yes"
+    gemma = f"@{ROOT / 'examples/models/gemma-3-4b.json'}"
+    with pytest.raises(bearing.ShapeError, match=r"says several: must be one of .*#0, "):
+        bearing.check(gemma)
+    assert bearing.compare(f"{gemma}#0", heads=1, length=32).sites == "query/key"
+
+
+def test_a_spec_is_measured_at_its_own_size() -> None:
+    rope = bearing.Rope(head_dim=12, pairing="half")
+    for said in (rope, "rope:head_dim=12", bearing.Xpos(rope=rope)):
+        assert bearing.Specimen(said, heads=1, length=4).turn(np.zeros((1, 2, 12))).shape == (1, 2, 12)
+    with pytest.raises(ValueError, match="head_dim = 12"):
+        bearing.check(rope, dim=8, heads=1, length=4)
+
+
+@pytest.mark.parametrize("call", [bearing.check, bearing.compare, bearing.Specimen, bearing.encoding])
+def test_what_says_no_encoding_is_refused_by_every_function_alike(call: Callable[[Any], object]) -> None:
+    for said, error, text in (
+        ("t6", bearing.ShapeError, r"\[encoding\] 't6' is not an encoding; did you mean 't5'"),
+        ("t5:bucket=3", bearing.ShapeError, r"\[encoding\] t5: 'bucket' is not a key; did you mean 'buckets'\?"),
+        ('{"type": "T5"}', bearing.ConfigError, "/direction: must be there"),
+        ("no.json", bearing.ConfigError, "no.json: must be a readable file"),
+        ("@no/config.json", bearing.ConfigError, "must be a readable file"),
+        (bearing.LinearScaling(factor=2), bearing.ConfigError, r"\[encoding\] LinearScaling is no encoding by itself"),
+        (3, TypeError, rf"\[{call.__name__}\] \w+: must be an encoding's name or spec, got 3"),
+        (None, TypeError, "must be an encoding's name or spec, got None"),
+    ):
+        with pytest.raises(error, match=text):
+            call(said)
 
 
 def test_claims_are_measured() -> None:

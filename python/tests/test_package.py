@@ -66,6 +66,15 @@ def test_every_public_name_is_in_the_stub_with_its_text() -> None:
         assert all(len(text) > 10 for text in found), name
 
 
+def test_what_bearing_jax_finds_by_itself_is_in_its_stub() -> None:
+    folder = PACKAGE / "jax" / "layers"
+    stub = ast.parse((folder / "__init__.pyi").read_text())
+    read = {node.module for node in stub.body if isinstance(node, ast.ImportFrom)}
+    assert read == {file.stem for file in folder.glob("[a-z]*.py")} != set()
+    assert {"swin_v2_table", "transformer_xl_relative"} < set(bearing.jax.__all__)
+    assert all(callable(getattr(bearing.jax, name)) for name in bearing.jax.__all__)
+
+
 def test_a_strict_type_checker_takes_what_users_write_and_refuses_what_is_wrong(tmp_path: Path) -> None:
     program = Path(__file__).with_name("typed_user.py")
     mypy = [sys.executable, "-m", "mypy", "--strict", "--cache-dir", str(tmp_path), "--config-file", os.devnull]
@@ -482,7 +491,7 @@ def test_the_functions_of_the_library_are_here_under_their_names() -> None:
         "bhtd", "bthd", "threads", "parallel", "fill", "version", "encoding_name", "parse_hf_config", "parse_rope",
         "to_json", "read_npy", "write_npy", "pair_axes", "trained_length", "name", "find", "make", "sites", "growth", "same_file", "add_npy", "shares_memory",
         "mean_scores", "registry", "python_type", "wavlm_gate", "wavlm_gate_backward", "parse_record", "closest",
-        "say_encoding", "say_encodings", "description_of", "keys_of", "set_member", "stands_for",
+        "say_encoding", "say_encodings", "example_size", "measured_size", "description_of", "keys_of", "set_member", "stands_for",
     }  # fmt: skip
     declared = set()
     for header in (ROOT / "include" / "bearing").rglob("*.hpp"):

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import bearing
+import bearing.jax
 import numpy as np
 from numpy.typing import NDArray
 
@@ -28,6 +29,8 @@ def refused() -> None:
     bearing.attention(q, k, v)  # type: ignore[call-arg]
     bearing.rotate(rope.scaling, q)  # type: ignore[call-overload]
     rope.base = 1e4  # type: ignore[misc]
+    bearing.check(3)  # type: ignore[arg-type]
+    bearing.jax.swin_v2_tabel(1)  # type: ignore[attr-defined]
     bearing.roate(table, q)  # type: ignore[attr-defined]
 
 
@@ -50,8 +53,15 @@ scores: NDArray[np.float32] = bearing.bias_matrix(bias, heads=2, q_len=4, k_len=
 
 # Inspection.
 report: list[bearing.Property] = bearing.check("alibi", length=64)
+report += bearing.check(rope, heads=1, length=16)
 verdicts: dict[str, str] = {one.name: one.verdict for one in report}
 decays: bool = bearing.decay(bearing.rotation_similarity(table, 64)).decays
+
+# Files of bearing.jax.layers.
+network = bearing.jax.swin_v2_table(
+    bearing.SwinV2(window=bearing.Swin(height=2, width=2)), *(np.ones(s) for s in ((4, 2), 4, (2, 4)))
+)
+assert network.shape == (9, 2)
 
 # Model files.
 try:

@@ -300,6 +300,11 @@ class EncodingDescriber {
     names_.back().aliases = std::move(aliases);
     return *this;
   }
+  /// The last name has another page than its home's.
+  EncodingDescriber& page(const char* stem) {
+    names_.back().page = stem;
+    return *this;
+  }
   /// The last name was published elsewhere.
   EncodingDescriber& published(Paper paper) {
     names_.back().paper = std::move(paper);
@@ -317,6 +322,7 @@ class EncodingDescriber {
  private:
   Description& add(const char* name, const char* title, const char* does) {
     Description one{name, {}, title, does, paper_, home_, &info_};
+    one.page = home_;
     names_.push_back(std::move(one));
     return names_.back();
   }
@@ -387,6 +393,7 @@ class Describer {
   /// A name for what is no encoding of this list: made by hand.
   Description& name(Description one) {
     if (one.home.empty()) one.home = home_;
+    if (one.page.empty()) one.page = one.home;
     if (one.paper.authors.empty()) one.paper = paper_;
     return to_.descriptions_.emplace_back(std::move(one));
   }

@@ -29,8 +29,8 @@ std::vector<Index> shape_of(const EncodingInfo& info, const ParameterInfo& param
     if (size == Extent::any && extent.name == "sets") size = sizes.heads;
     if (size == Extent::any && extent.usual) size = extent.usual(spec, sizes);
     if (size < 0) {
-      throw std::logic_error(
-          text::concat("[", info.name, "] ", parameter.name, ": must have extents that sizes tell, got ", extent.name));
+      throw ShapeError(text::concat("[", info.name, "] ", parameter.name, ": must have extents of 0 or more, got ",
+                                    extent.name, " = ", size));
     }
     shape.push_back(size);
     if (size > 0 && count > most_numbers / size) {

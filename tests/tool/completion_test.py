@@ -59,18 +59,46 @@ class Completion(support.Base):
         self.assertEqual(set(answers[0]), set(self.commands()))
         self.assertIn("config\tShow what a model's config.json does with positions\n", out)
 
+    KEYS = (
+        ("bearing check t5:", ["buckets=", "max_distance=", "direction=", "table="]),
+        ("bearing check t5:bu", ["buckets="]),
+        ("bearing attend --encoding t5:buckets=64,di", ["direction="]),
+        ("bearing table t5:direction=c", ["causal"]),
+        ("bearing table t5:direction=", ["bidirectional", "causal"]),
+        ("bearing check rope:pairing=half,angles", []),
+    )
+
     def test_bash_completes_an_encodings_keys_and_their_words(self):
         script = run("completion", "bash").stdout
-        for line, here, wanted in (
-            ("bearing check t5:", ":", ["buckets=", "max_distance=", "direction=", "table="]),
-            ("bearing check t5:bu", "bu", ["buckets="]),
-            ("bearing attend --encoding t5:buckets=64,di", "64,di", ["64,direction="]),
-            ("bearing table t5:direction=c", "c", ["causal"]),
-            ("bearing table t5:direction=", "=", ["bidirectional", "causal"]),
-        ):
-            asks = f"COMP_LINE='{line}' COMP_POINT={len(line)} COMP_WORDS=(bearing check '{here}') COMP_CWORD=2; _bearing; " \
-                   "echo \"${COMPREPLY[*]}\""
-            self.assertEqual(self.shell("bash", "-c", script=script + asks).split(), wanted)
+        for line, wanted in self.KEYS:
+            begun = line.split(":")[1]
+            broken = begun.split("=")[-1] or (begun and "=") or ":"  # bash breaks words at : and =
+            before = broken[:broken.rfind(",") + 1]
+            asks = f"COMP_LINE='{line}' COMP_POINT={len(line)} COMP_WORDS=(bearing check '{broken}') COMP_CWORD=2; " \
+                   "_bearing; echo \"${COMPREPLY[*]}\""
+            with self.subTest(line):
+                self.assertEqual(self.shell("bash", "-c", script=script + asks).split(), [before + one for one in wanted])
+
+    def test_zsh_completes_keys_and_leaves_no_space_where_a_value_is_to_follow(self):
+        script = run("completion", "zsh").stdout + "setopt ksharrays shwordsplit\n"
+        for line, wanted in self.KEYS:
+            word = line.split()[-1]
+            asks = f"COMP_LINE='{line}' COMP_POINT={len(line)} COMP_WORDS=({line}) COMP_CWORD={len(line.split()) - 1}; " \
+                   "_bearing_zsh; printf '%s\\n' \"${COMPREPLY[@]}\""
+            before = word[:max(word.rfind(mark) for mark in ":,=") + 1]
+            with self.subTest(line):
+                out = self.shell("zsh", "-f", "-c", script=script + asks).splitlines()
+                out = [one for one in out if one and one.startswith(word)]  # which zsh does where keys are pressed
+                self.assertEqual(out, [before + one + ("" if one.endswith("=") else " ") for one in wanted])
+
+    def test_fish_completes_an_encodings_keys_and_their_words(self):
+        script = run("completion", "fish").stdout
+        for line, wanted in self.KEYS:
+            word = line.split()[-1]
+            before = word[:max(word.rfind(mark) for mark in ":,=") + 1]
+            with self.subTest(line):
+                out = self.shell("fish", "--no-config", "-c", script=script + f"complete -C '{line}'")
+                self.assertEqual(sorted(one.split("\t")[0] for one in out.splitlines()), sorted(before + one for one in wanted))
 
     def test_every_option_is_offered_in_every_shell(self):
         bash, fish = run("completion", "bash").stdout, run("completion", "fish").stdout

@@ -40,6 +40,7 @@ class Inspect(support.Base):
             ("table: ", ["table", "swin", *SMALL, "--positions", "-3"]),
             ("list: 'more' is not an encoding", ["list", "more"]),
             ("check: t5: 'bucket' is not a key; did you mean 'buckets'?", ["check", "t5:bucket=3"]),
+            ("check: table: must have extents of 0 or more, got buckets = -1", ["check", "t5:buckets=-1"]),
             ("check: t5: 'table' is not a key; it takes buckets, max_distance, direction", ["check", "t5:table=t5.npy"]),
             ("table: @examples/models/gemma-3-4b.json says several: must be one of @examples/models/gemma-3-4b.json#0, ",
              ["table", "@examples/models/gemma-3-4b.json"]),
@@ -117,6 +118,44 @@ class Inspect(support.Base):
         result = run("compare", "@examples/models/llama-3.1-8b.json", "--dim", "128", "--heads", "512")
         self.assertRegex(result.stderr, r"^bearing: @\S+: measured over 256 of its 8,192 tokens; --heads and --length say")
 
+    def test_list_prints_tables_in_markdown_whose_links_lead_to_pages(self):
+        entries = self.report("list")["encodings"]
+        rows = run("list", "--markdown").stdout.splitlines()
+        self.assertEqual(len(rows), 2 + len(entries))
+        self.assertEqual(rows[:2], ["| encoding | name | acts on | what it does | paper |", "|---|---|---|---|---|"])
+        for row, entry in zip(rows[2:], entries):
+            self.assertTrue(row.startswith(f"| [{entry['title']}](docs/encodings/{entry['page']}.md) | `{entry['name']}` | "))
+            self.assertTrue((support.SOURCE / "docs/encodings" / f"{entry['page']}.md").is_file(), row)
+        pages = run("list", "--markdown", "--by", "page", "--pages", "encodings").stdout
+        self.assertEqual(pages.count("\n"), 2 + len({entry["page"] for entry in entries}))
+        self.assertIn("| [alibi](encodings/alibi.md) | ALiBi; ALiBi with learned slopes; ALiBi, shifted by row | score |\n", pages)
+        self.assertEqual(run("list", "t5", "--markdown", "--by", "name").stdout.count("\n"), 3)
+        self.expect_error(2, "--pages needs --markdown", "list", "--pages", "encodings")
+        self.expect_error(2, "--by needs --markdown", "list", "--by", "page")
+        self.expect_error(2, "--json and --markdown exclude each other", "list", "--json", "--markdown")
+
+    def test_every_encoding_is_known_to_every_door(self):
+        """Besides: its six files (registry_test), JSON (say_test), Python (test_registry.py)."""
+        entries = self.report("list")["encodings"]
+        names = [entry["name"] for entry in entries]
+        told = run("list", *names).stdout
+        scripts = {shell: run("completion", shell).stdout for shell in ("bash", "zsh", "fish")}
+        readme, index, properties = ((support.SOURCE / page).read_text()
+                                     for page in ("README.md", "docs/README.md", "docs/guide/properties.md"))
+        self.assertEqual([row["name"] for row in self.report("compare", *names, "--heads", "2", "--dim", "8", "--length", "16")
+                          ["encodings"]], names)
+        for entry in entries:
+            name, page = entry["name"], entry["page"]
+            with self.subTest(name):
+                self.assertRegex(told, rf"(?m)^{name}: ")
+                for shell, script in scripts.items():
+                    self.assertRegex(script, rf"[ ']{name}[ ']", shell)
+                    if entry["members"]:
+                        self.assertIn(f"'{name} ')" if shell != "fish" else f"case '{name} '", script, shell)
+                self.assertIn(f"(docs/encodings/{page}.md) | `{name}` |", readme)
+                self.assertIn(f"| [{page}](encodings/{page}.md) |", index)
+                self.assertIn(f"\n| {name} |", properties)
+
     # bearing check
 
     def test_check_shows_verdicts_with_evidence(self):
@@ -177,17 +216,12 @@ class Inspect(support.Base):
         self.assertEqual([row["name"] for row in report["encodings"]], ["rope", "nope"])
         self.assertEqual({claim["encoding"] for claim in report["claims"]}, {"rope"})
 
-    def test_the_guide_shows_what_compare_prints(self):
-        guide = (support.SOURCE / "docs/guide/properties.md").read_text().splitlines()
-        names = [entry["name"] for entry in self.report("list")["encodings"]]
-        shown = [line.split()[0] for line in guide if line.startswith("    ") and line.strip() and
-                 line.split()[0] in names]
-        self.assertEqual(shown, names)
-        some = ("learned", "sinusoidal", "rope", "xpos", "alibi", "t5", "fire", "shaw", "nope")
-        for line in run("compare", *some).stdout.splitlines():
-            if line.split()[:1] and line.split()[0] in some:
-                self.assertEqual([row.split() for row in guide if row.split()[:1] == line.split()[:1]][:1],
-                                 [line.split()])
+    def test_compare_prints_its_table_in_markdown(self):
+        lines = run("compare", "t5", "rope", *SMALL, "--markdown").stdout.splitlines()
+        self.assertEqual(lines[0], "| encoding | learned | past length | relative | decay | memory |")
+        self.assertEqual(lines[1], "|---|---|---|---|---|---|")
+        self.assertEqual([line.split(" | ")[0] for line in lines[2:]], ["| t5", "| rope"])
+        self.expect_error(2, "--json and --markdown exclude each other", "compare", "t5", "--markdown", "--json")
 
     def test_compare_takes_all_when_none_is_named(self):
         report = self.report("compare", "--heads", "2", "--dim", "8", "--length", "16")

@@ -22,7 +22,7 @@ namespace {
 struct Options {
   std::vector<std::string> encodings;
   SizeOptions size;
-  bool json = false;
+  bool json = false, markdown = false;
   std::string out, threads = "1";
 };
 
@@ -32,16 +32,22 @@ struct CompareReport {
   std::vector<inspect::Claim> claims = {};
 };
 
-std::string to_text(const CompareReport& report, const Style& style) {
-  std::string out = wrapped(fmt::format("{} heads of {}, length {}, seed {}", report.size.heads, report.size.dim,
-                                        report.size.length, report.size.seed),
-                            style.width, 0);
+std::vector<std::string> headings() { return {"encoding", "learned", "past length", "relative", "decay", "memory"}; }
+
+std::vector<std::vector<std::string>> rows_of(const CompareReport& report) {
   std::vector<std::vector<std::string>> rows;
   for (const inspect::Comparison& row : report.rows) {
     rows.push_back({row.stem, row.learnable ? grouped(row.parameters) : "-", row.past_length,
                     inspect::name(row.relative), inspect::name(row.decay), row.memory});
   }
-  out += '\n' + text_table({"encoding", "learned", "past length", "relative", "decay", "memory"}, rows, style);
+  return rows;
+}
+
+std::string to_text(const CompareReport& report, const Style& style) {
+  std::string out = wrapped(fmt::format("{} heads of {}, length {}, seed {}", report.size.heads, report.size.dim,
+                                        report.size.length, report.size.seed),
+                            style.width, 0);
+  out += '\n' + text_table(headings(), rows_of(report), style);
   std::vector<inspect::Claim> wrong;
   for (const inspect::Claim& claim : report.claims) {
     if (claim.holds == inspect::Verdict::no) wrong.push_back(claim);
@@ -114,7 +120,13 @@ std::vector<Subject> asked_subjects(const Options& options) {
   return subjects;
 }
 
+std::string to_report(const CompareReport& report, const Options& options) {
+  if (options.markdown) return markdown_table(headings(), rows_of(report));
+  return options.json ? to_json(report) : to_text(report, output_style(options.out));
+}
+
 void compare_encodings(const Options& options) {
+  if (options.json && options.markdown) throw UsageError("--json and --markdown exclude each other");
   const Executor on = executor_of(options.threads);
   std::vector<Subject> subjects = asked_subjects(options);
   // What no model's file says has the size of the first one that a file says.
@@ -141,7 +153,7 @@ void compare_encodings(const Options& options) {
     const auto shown = [&](const Subject& subject) { return subject.description.name == claim.stem; };
     if (std::any_of(subjects.begin(), subjects.end(), shown)) report.claims.push_back(std::move(claim));
   }
-  deliver(options.out, options.json ? to_json(report) : to_text(report, output_style(options.out)));
+  deliver(options.out, to_report(report, options));
 }
 
 }  // namespace
@@ -154,6 +166,7 @@ Command compare_command() {
   options->size.add_to(command);
   command.text("--threads", options->threads, "N", "Threads, 0 for all (default 1); same report for any");
   command.flag("--json", options->json, "JSON of a stable schema");
+  command.flag("--markdown", options->markdown, "The table alone, in Markdown");
   command.output("-o,--out", options->out, "Where the report goes; else standard output");
   command.footer =
       "learned: how many numbers training learns. past length: what becomes of\n"

@@ -45,32 +45,20 @@ std::vector<std::pair<std::string, Words>> keys_of(const Description& entry) {
   return keys;
 }
 
-/// bash: what may stand after "NAME:" and after "NAME:KEY=", by patterns of "NAME KEY".
-std::string key_cases() {
+/// What may stand after "NAME:" and after "NAME:KEY=", by patterns of "NAME KEY" as a shell writes its cases.
+template <class Case>
+std::string key_cases(const Case& written) {
   std::string cases;
   for (const Description& entry : inspect::catalog()) {
     Words names;
     for (const auto& [key, words] : keys_of(entry)) {
       if (std::find(names.begin(), names.end(), key + '=') != names.end()) continue;
       names.push_back(key + '=');
-      if (!words.empty())
-        cases += fmt::format("      '{} {}') words='{}' ;;\n", entry.name, key, fmt::join(words, " "));
+      if (!words.empty()) cases += written(entry.name + ' ' + key, fmt::format("{}", fmt::join(words, " ")));
     }
-    if (!names.empty()) cases += fmt::format("      '{} ') words='{}' ;;\n", entry.name, fmt::join(names, " "));
+    if (!names.empty()) cases += written(entry.name + ' ', fmt::format("{}", fmt::join(names, " ")));
   }
   return cases;
-}
-
-/// fish: NAME:KEY= and NAME:KEY=WORD, all of them.
-Words key_words() {
-  Words all;
-  for (const Description& entry : inspect::catalog()) {
-    for (const auto& [key, words] : keys_of(entry)) {
-      all.push_back(fmt::format("{}:{}=", entry.name, key));
-      for (const std::string& word : words) all.push_back(all.back().substr(0, all.back().find('=') + 1) + word);
-    }
-  }
-  return all;
 }
 
 bool is_file(const Option& option) { return option.takes == Takes::input || option.takes == Takes::output; }
@@ -92,7 +80,11 @@ Words words_of(const Command& command) {
 }
 
 /// Names of commands and options, and words, hold nothing that a shell would read as more than text.
-std::string bash_script(const std::vector<Command>& all) {
+std::string bash_case(const std::string& pattern, const std::string& words) {
+  return fmt::format("      '{}') words='{}' ;;\n", pattern, words);
+}
+
+std::string bash_function(const std::vector<Command>& all) {
   std::string cases;
   Words names = {"--help", "--version"};
   for (const Command& command : all) {
@@ -123,9 +115,21 @@ std::string bash_script(const std::vector<Command>& all) {
       "  if [ \"$COMP_CWORD\" -gt 1 ]; then case \"${{COMP_WORDS[1]}} ${{COMP_WORDS[COMP_CWORD-1]}}\" in\n{}  esac; "
       "fi\n"
       "  COMPREPLY=($(compgen -W \"$words\" -- \"$here\"))\n"
-      "}}\n"
-      "complete -o default -F _bearing bearing\n",
-      fmt::join(names, " "), key_cases(), cases);
+      "}}\n",
+      fmt::join(names, " "), key_cases(bash_case), cases);
+}
+
+/// Its emulation of bash's completion knows no `compopt`: a word ends in a space unless a value is to follow.
+std::string zsh_script(const std::vector<Command>& all) {
+  return "autoload -U +X compinit && compinit\nautoload -U +X bashcompinit && bashcompinit\n" + bash_function(all) +
+         "_bearing_zsh() {\n"
+         "  _bearing\n"
+         "  local i\n"
+         "  for ((i = 0; i < ${#COMPREPLY[@]}; ++i)); do\n"
+         "    case \"${COMPREPLY[$i]}\" in *=) ;; *) COMPREPLY[$i]=\"${COMPREPLY[$i]} \" ;; esac\n"
+         "  done\n"
+         "}\n"
+         "complete -o default -o nospace -F _bearing_zsh bearing\n";
 }
 
 /// In fish's single quotes.
@@ -149,17 +153,35 @@ std::string fish_option(const Command& command, const Option& option) {
   } else if (is_file(option)) {
     line += " -F";
   }
-  if (!words.empty()) line += fmt::format(" -a '{}'", fmt::join(words, " "));
-  line += " -d " + fish_quoted(option.help) + '\n';
-  if (!takes_encoding(option)) return line;
-  return line + fmt::format(
-                    "complete -c bearing -n '__fish_seen_subcommand_from {}; and string match -q \"*:*\" -- "
-                    "(commandline -ct)' -a \"$__bearing_keys\"\n",
-                    command.name);
+  std::string choices = fmt::format("{}", fmt::join(words, " "));
+  if (takes_encoding(option)) choices += " (__bearing_keys)";
+  if (!choices.empty()) line += fmt::format(" -a '{}'", choices);
+  return line + " -d " + fish_quoted(option.help) + '\n';
+}
+
+/// What is begun of NAME:KEY=WORD,KEY=, with each key or word that may follow.
+std::string fish_keys() {
+  const auto written = [](const std::string& pattern, const std::string& words) {
+    return fmt::format("    case '{}'\n      set words {}\n", pattern, words);
+  };
+  return "function __bearing_keys\n"
+         "  set -l all (commandline -ct)\n"
+         "  string match -q '*:*' -- $all; or return\n"
+         "  set -l name (string replace -r ':.*' '' -- $all)\n"
+         "  set -l before (string replace -r '[^:,=]*$' '' -- $all)\n"
+         "  set -l key (string match -r '([^:,=]*)=$' -- $before)[2]\n"
+         "  set -l words\n"
+         "  switch \"$name $key\"\n" +
+         key_cases(written) +
+         "  end\n"
+         "  for word in $words\n"
+         "    echo $before$word\n"
+         "  end\n"
+         "end\n";
 }
 
 std::string fish_script(const std::vector<Command>& all) {
-  std::string script = fmt::format("set -g __bearing_keys '{}'\ncomplete -c bearing -f\n", fmt::join(key_words(), " "));
+  std::string script = fish_keys() + "complete -c bearing -f\n";
   for (const Command& command : all) {
     script += fmt::format("complete -c bearing -n __fish_use_subcommand -a {} -d {}\n", command.name,
                           fish_quoted(command.summary));
@@ -180,8 +202,10 @@ Command completion_command(const std::vector<Command>& all) {
   command.output("-o,--out", o->out, "Where the script goes; else standard output");
   command.footer = "Example: bearing completion bash > /etc/bash_completion.d/bearing";
   command.run = [o, &all] {
-    const std::string zsh = "autoload -U +X compinit && compinit\nautoload -U +X bashcompinit && bashcompinit\n";
-    deliver(o->out, o->shell == "fish" ? fish_script(all) : (o->shell == "zsh" ? zsh : "") + bash_script(all));
+    const std::string bash = "complete -o default -F _bearing bearing\n";
+    deliver(o->out, o->shell == "fish"  ? fish_script(all)
+                    : o->shell == "zsh" ? zsh_script(all)
+                                        : bash_function(all) + bash);
   };
   return command;
 }

@@ -21,15 +21,19 @@ struct SizeOptions {
   std::string heads, dim, length, seed;
 
   void add_to(Command& command);
-  /// What is not given is the model's, where that is known. Throws UsageError for a number out of range.
-  inspect::SpecimenOptions parse(const Sizes& model = {}) const;
+  /// What is given; 0: nothing. Throws UsageError for a number out of range.
+  Sizes asked() const;
+  /// The size, with the seed that is given.
+  inspect::SpecimenOptions seeded(inspect::SpecimenOptions size) const;
+  /// What is not given is the model's, or what the spec says. Throws as asked().
+  inspect::SpecimenOptions parse(const Sizes& said = {}) const;
 };
 
 /// An encoding that a command looks at: what was said of it, and the size of its examples.
 struct Subject {
   std::string text;  ///< as it was said
   Description description;
-  Sizes model = {};  ///< where a model's file says it
+  Sizes model = {};  ///< where a model's file or the spec says it
 };
 
 /// What a text says: one encoding, or each kind of a model's layers once. Throws UsageError.
@@ -39,7 +43,7 @@ Subject subject_of(const std::string& command, const std::string& text);
 
 /// The size of a measurement: a model's, made smaller where it is too much and the command line does not ask for it;
 /// a note says so.
-inspect::SpecimenOptions measured_size(const Subject& subject, const SizeOptions& asked);
+inspect::SpecimenOptions measured_size(const Subject& subject, const SizeOptions& options);
 
 /// Calls body(); what the library refuses (an odd dimension, say) is a wrong command line.
 template <class Body>

@@ -129,7 +129,7 @@ std::string list_json(const std::vector<const Description*>& entries) {
     json.member("learned", specimen.parameters > 0);
     json.member("causal", specimen.causal);
     write_list(json, "aliases", entry->aliases);
-    json.member("page", std::string_view(entry->home));
+    json.member("page", std::string_view(entry->page));
     json.member("form", form_word(entry->encoding == nullptr ? Form::none : entry->encoding->form));
     write_members_of(json, *entry);
     write_parameters_of(json, *entry);
@@ -149,10 +149,41 @@ std::string list_text(const std::vector<const Description*>& entries, const Styl
   return text_table({"encoding", "acts on", "what it does"}, rows, style);
 }
 
+using Rows = std::vector<std::vector<std::string>>;
+
+std::string paper_text(const Paper& paper) {
+  return paper.year > 0 ? fmt::format("{} {}, {}", paper.authors, paper.year, paper.source) : "";
+}
+
+/// A row for each name, in Markdown; `pages`: the folder of the pages.
+std::string markdown_names(const std::vector<const Description*>& entries, const std::string& pages) {
+  Rows rows;
+  for (const Description* entry : entries) {
+    const std::string sites = inspect::sites(inspect::make(*entry, small));
+    rows.push_back({fmt::format("[{}]({}/{}.md)", entry->title, pages, entry->page), fmt::format("`{}`", entry->name),
+                    sites, entry->does, paper_text(entry->paper)});
+  }
+  return markdown_table({"encoding", "name", "acts on", "what it does", "paper"}, rows);
+}
+
+/// A row for each page, with the titles of what stands on it.
+std::string markdown_pages(const std::vector<const Description*>& entries, const std::string& pages) {
+  Rows rows;
+  for (const Description* entry : entries) {
+    const std::string link = fmt::format("[{0}]({1}/{0}.md)", entry->page, pages);
+    const auto row = std::find_if(rows.begin(), rows.end(), [&](const auto& one) { return one[0] == link; });
+    if (row == rows.end()) {
+      rows.push_back({link, entry->title, inspect::sites(inspect::make(*entry, small))});
+    } else {
+      (*row)[1] += "; " + entry->title;
+    }
+  }
+  return markdown_table({"page", "encodings", "acts on"}, rows);
+}
+
 /// Everything that is known of one encoding, but what it measures.
 std::string entry_text(const Description& entry, const Style& style) {
-  const Paper& paper = entry.paper;
-  const std::string source = paper.year > 0 ? fmt::format(" ({} {}, {})", paper.authors, paper.year, paper.source) : "";
+  const std::string source = entry.paper.year > 0 ? fmt::format(" ({})", paper_text(entry.paper)) : "";
   std::string out = wrapped(fmt::format("{}: {}{}", entry.name, entry.title, source), style.width, 0);
   out += wrapped(entry.does, style.width, 0);
   const inspect::Specimen specimen = inspect::make(entry, small);
@@ -183,11 +214,14 @@ std::string entry_text(const Description& entry, const Style& style) {
 
 struct Options {
   std::vector<std::string> encodings;
-  bool json = false;
-  std::string out;
+  bool json = false, markdown = false;
+  std::string by, pages, out;
 };
 
 std::string listed(const Options& options) {
+  if (options.json && options.markdown) throw UsageError("--json and --markdown exclude each other");
+  if (!options.markdown && !options.by.empty()) throw UsageError("--by needs --markdown");
+  if (!options.markdown && !options.pages.empty()) throw UsageError("--pages needs --markdown");
   std::vector<const Description*> entries;
   for (const std::string& text : options.encodings) {
     with_library_errors("list", [&] {
@@ -198,7 +232,7 @@ std::string listed(const Options& options) {
     });
   }
   const Style style = output_style(options.out);
-  if (!entries.empty() && !options.json) {
+  if (!entries.empty() && !options.json && !options.markdown) {
     std::string out;
     for (const Description* entry : entries) out += (out.empty() ? "" : "\n") + entry_text(*entry, style);
     return out;
@@ -206,7 +240,10 @@ std::string listed(const Options& options) {
   if (entries.empty()) {
     for (const Description& entry : inspect::catalog()) entries.push_back(&entry);
   }
-  return options.json ? list_json(entries) : list_text(entries, style);
+  if (options.json) return list_json(entries);
+  const std::string pages = options.pages.empty() ? "docs/encodings" : options.pages;
+  if (!options.markdown) return list_text(entries, style);
+  return options.by == "page" ? markdown_pages(entries, pages) : markdown_names(entries, pages);
 }
 
 }  // namespace
@@ -217,6 +254,9 @@ Command list_command() {
   command.options.push_back(
       {"ENCODING", "...", "Which ones, as check takes them (default: all)", Takes::encoding, &o->encodings});
   command.flag("--json", o->json, "JSON, with keys, parameters and sources");
+  command.flag("--markdown", o->markdown, "A table in Markdown, with links to the pages");
+  command.word("--by", o->by, "WHAT", {"name", "page"}, "What has a row of --markdown (default: each name)");
+  command.text("--pages", o->pages, "DIR", "Where the pages lie to which --markdown links (default\ndocs/encodings)");
   command.output("-o,--out", o->out, "Where the list goes; else standard output");
   command.footer =
       "Of an encoding that is named: its keys with words and defaults, and its\n"

@@ -45,4 +45,24 @@ std::string text_table(const Row& headings, const std::vector<Row>& rows, const 
   return out;
 }
 
+std::string markdown_table(const Row& headings, const std::vector<Row>& rows) {
+  const auto line = [](const Row& row) {
+    std::string out = "|";
+    for (const std::string& cell : row) {
+      out += ' ';
+      for (const char c : cell) {
+        if (c == '|') out += '\\';  // else it would end the cell
+        out += c;
+      }
+      out += " |";
+    }
+    return out + '\n';
+  };
+  std::string out = line(headings) + '|';
+  for (std::size_t c = 0; c < headings.size(); ++c) out += "---|";
+  out += '\n';
+  for (const Row& row : rows) out += line(row);
+  return out;
+}
+
 }  // namespace bearing::tool

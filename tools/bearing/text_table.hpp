@@ -12,4 +12,7 @@ namespace bearing::tool {
 std::string text_table(const std::vector<std::string>& headings, const std::vector<std::vector<std::string>>& rows,
                        const Style& style);
 
+/// The same in Markdown.
+std::string markdown_table(const std::vector<std::string>& headings, const std::vector<std::vector<std::string>>& rows);
+
 }  // namespace bearing::tool

@@ -6,8 +6,8 @@
     def loss(bias, q, k, v):
         return bearing.jax.attention(q, k, v, [bias], mask="causal").sum()
 
-    bias = bearing.T5Bias(bearing.T5(direction="causal"), table)      # a pytree: its table is a leaf
-    d_bias = jax.grad(loss)(bias, q, k, v)                            # a bearing.T5Bias of gradients
+    # bias, one of bearing's encodings, is a pytree: its arrays are the leaves
+    d_bias = jax.grad(loss)(bias, q, k, v)                            # an encoding of the same class, of gradients
 
 Encodings are ``bearing``'s own objects. Importing this module makes them pytrees, whose leaves are their arrays and
 whose specs and settings are static, so that they pass through transformations, optimisers and checkpoints like any
@@ -28,14 +28,15 @@ numbers can tell (a position that a table has no row for) when it runs, as JAX's
 from __future__ import annotations
 
 from . import encodings as _encodings
+from . import layers as _layers
 from .attention import attention, merge
 from .ffi import export_checks
 from .inputs import add, inputs
+from .layers import *
 from .linear_attention import linear_attention
 from .rebase import rebase, shift
 from .rows import rotate, turn
 from .scores import add_scores, add_values, bias_matrix
-from .tables import swin_v2_table, transformer_xl_relative
 
 _encodings.register()
 
@@ -52,7 +53,6 @@ __all__ = [
     "rebase",
     "rotate",
     "shift",
-    "swin_v2_table",
-    "transformer_xl_relative",
     "turn",
 ]
+__all__ += _layers.__all__

@@ -266,3 +266,8 @@ def present(arrays: Sequence[Any]) -> list[Any]:
 
 def like(array: jax.Array) -> jax.ShapeDtypeStruct:
     return jax.ShapeDtypeStruct(array.shape, array.dtype)
+
+
+def times(rows: np.ndarray | jax.Array, matrix: jax.Array) -> jax.Array:
+    """rows · matrixᵀ in the matrix's type."""
+    return jnp.matmul(jnp.asarray(rows, matrix.dtype), matrix.T, precision="highest")

@@ -195,6 +195,7 @@ void describe_transformer_xl(Describer& to) {
       .called("xlnet", "XLNet", "Transformer-XL's term, for keys on both sides",
               [](const ExampleSize&) { return TransformerXL{.causal = false}; })
       .published({"Yang et al.", 2019, "arXiv 1906.08237"})
+      .page("xlnet")
       .example(xl_example);
   to.function(
       "transformer_xl_relative", relative_rows,

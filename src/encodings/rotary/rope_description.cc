@@ -262,11 +262,11 @@ auto example_of(Change change) {
 void name_ropes(EncodingDescriber<Rope> rope) {
   const auto plain = example_of([](RopeFrequencies f, const ExampleSize&) { return f; });
   const auto name = [&](const char* called, const char* title, const char* does, auto spec, Paper paper) {
-    rope.called(called, title, does, spec).published(std::move(paper)).example(plain);
+    rope.called(called, title, does, spec).published(std::move(paper)).page("rope_scaling").example(plain);
   };
   const Paper su = {"Su et al.", 2021, "arXiv 2104.09864"};
   name("rope", "RoPE", "turns pairs by position times frequency", scaled<NoScaling>, su);
-  rope.also({"rotary", "roformer"});
+  rope.page("rope").also({"rotary", "roformer"});
   name("rope_linear", "RoPE, position interpolation", "RoPE with all frequencies divided", scaled<LinearScaling>,
        {"Chen et al.", 2023, "arXiv 2306.15595"});
   rope.also({"position_interpolation"});
@@ -292,13 +292,16 @@ void name_ropes(EncodingDescriber<Rope> rope) {
   rope.also({"p_rope"});
   name("rope_axial", "RoPE on two axes", "RoPE with half of the pairs for each coordinate", axial,
        {"Heo et al.", 2024, "arXiv 2403.13298"});
+  rope.page("rope_axes");
   rope.called("rope_high_frequency", "RoPE, high frequencies only", "RoPE without pairs that complete no turn",
               scaled<NoScaling>)
       .published({"Chen et al.", 2024, "arXiv 2410.21216"})
+      .page("hope")
       .example(example_of(
           [](RopeFrequencies f, const ExampleSize& size) { return high_frequency(std::move(f), size.length); }))
       .called("rope_negative_angle", "RoPE, negative angle", "RoPE that turns the other way", scaled<NoScaling>)
       .published({"Karpathy", 2025, "karpathy/nanochat"})
+      .page("rope_variants")
       .example(example_of([](RopeFrequencies f, const ExampleSize&) { return negative_angle(std::move(f)); }));
 }
 
@@ -313,6 +316,7 @@ void describe_xpos(Describer& to) {
       .called("xpos", "xPos", "RoPE whose pairs shrink with distance",
               [](const ExampleSize& size) { return Xpos{.rope = rope_of(size)}; })
       .published({"Sun et al.", 2022, "arXiv 2212.10554"})
+      .page("xpos")
       .example([](const ExampleSize& size, const Xpos& xpos) {
         const auto tables = std::make_shared<const XposTable<double>>(xpos, size.length);
         Specimen specimen = turned_by(size, Shared(tables, &tables->q), Shared(tables, &tables->k));
