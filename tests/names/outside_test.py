@@ -12,6 +12,8 @@ root = pathlib.Path(sys.argv[1])
 DOORS = ["tools", "python/src", "python/bearing", "tests/support", "bench", "io"]
 BY_HAND = re.compile(r"^io/hf_|_test\.cc$|^bench/.*peers")
 ROPE = {"rope_description.cc"}
+# A file of these may name the encoding whose page it is called like.
+LAYERS = "python/bearing/torch/layers"
 # Doors that still name encodings, and how many times; a number only ever falls.
 STILL: dict[str, int] = {
     "bench/attention_cases.cc": 1,
@@ -26,15 +28,6 @@ STILL: dict[str, int] = {
     "python/bearing/_compat.py": 6,
     "python/bearing/jax/__init__.py": 7,
     "python/bearing/jax/tables.py": 20,
-    "python/bearing/torch/__init__.py": 42,
-    "python/bearing/torch/attention.py": 1,
-    "python/bearing/torch/base.py": 2,
-    "python/bearing/torch/biases.py": 32,
-    "python/bearing/torch/encoding.py": 1,
-    "python/bearing/torch/flex.py": 30,
-    "python/bearing/torch/inputs.py": 5,
-    "python/bearing/torch/relations.py": 27,
-    "python/bearing/torch/rows.py": 21,
     "python/src/bind_attention.cc": 1,
     "python/src/bind_io.cc": 4,
     "python/src/calls.cc": 5,
@@ -48,22 +41,26 @@ STILL: dict[str, int] = {
 }
 
 
-def names() -> set[str]:
-    """Classes (T5, T5Bias) and the functions and names that have an underscore (t5_bucket, kerple_log)."""
-    found: set[str] = set()
+def names() -> dict[str, set[str]]:
+    """By page, classes (T5, T5Bias) and the functions and names that have an underscore (t5_bucket, kerple_log)."""
+    all_of_them: dict[str, set[str]] = {}
     for source in (root / "src/encodings").rglob("*.cc"):
         if source.name in ROPE:
             continue
         text = source.read_text()
+        home = re.search(r'to\.home\("(\w+)"', text)
+        found = all_of_them.setdefault(home[1] if home else source.stem, set())
         foot = text[text.find("void describe_") :] if "void describe_" in text else ""
         found |= set(re.findall(r'to\.record\(\s*"(\w+)"', text))
         found |= set(re.findall(r'to\.encoding(?:_with)?<[^(]*>\(\s*"(\w+)"', text))
         found |= {name for name in re.findall(r'(?:function|called)\(\s*"(\w+)"', foot) if "_" in name}
-    return found
+    return all_of_them
 
 
 def main() -> int:
-    word = re.compile(r"\b(" + "|".join(sorted(names(), key=len, reverse=True)) + r")\b")
+    known = names()
+    every = set().union(*known.values())
+    word = re.compile(r"\b(" + "|".join(sorted(every, key=len, reverse=True)) + r")\b")
     counts: dict[str, list[str]] = {}
     for door in DOORS:
         for file in sorted((root / door).rglob("*")):
@@ -74,7 +71,8 @@ def main() -> int:
                 or "__pycache__" in place
             ):
                 continue
-            found = word.findall(file.read_text())
+            own = known.get(file.stem, set()) if file.parent == root / LAYERS else set()
+            found = [name for name in word.findall(file.read_text()) if name not in own]
             if found:
                 counts[place] = found
     wrong = 0
