@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterator
+from textwrap import indent
 from typing import Any, NamedTuple
 
 from . import _core
@@ -143,10 +144,10 @@ def stub(layers: dict[str, list[str]]) -> str:
 def _stub_of(one: ModuleInfo) -> Iterator[str]:
     bases = one.base if one.base == "Described" else f"Described, {one.base}" if one.base == "Bias" else one.base
     yield f"class {one.name}({bases}):"
-    yield f'    """{one.text}"""'
+    yield indent(f'r"""{one.text}\n"""', "    ")
     for argument in one.arguments:
         if argument.role in ("size", "start") and argument.name not in one.parameters:
-            yield f"    {argument.name}: {argument.annotation}"
+            yield f"    {argument.name}: {argument.annotation.removesuffix(' | None')}"
     for name in one.parameters:
         yield f"    {name}: nn.Parameter"
     yield f"    def __init__({_listed(one.arguments)}) -> None: ..."

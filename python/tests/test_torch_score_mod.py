@@ -88,6 +88,37 @@ class Dense(torch.nn.Module):
         return bt.encoding_of(bearing.DenseBias(self.bias))
 
 
+class Given(torch.nn.Module):
+    """A module, and what a model computes for it."""
+
+    def __init__(self, module: bt.Described, *given: Tensor) -> None:
+        super().__init__()
+        self.module, self.given = module, given
+
+    def encoding(self) -> bt.Encoding:
+        return self.module.encoding(*self.given)
+
+
+def buckets() -> Given:
+    index = torch.randint(-1, 5, (BATCH, HEADS, Q_LEN, K_LEN))
+    return Given(bt.BucketBias(HEADS, rows=5), index)
+
+
+def differences() -> Given:
+    which = torch.randint(9, (BATCH, K_LEN))
+    module = bt.BucketBias(HEADS, spec=bearing.BucketDifference(clip=3))
+    return Given(module, None, which[:, :Q_LEN], which)
+
+
+def gated() -> Given:
+    module = bt.GatedT5(bearing.GatedT5(**T5, direction="bidirectional"), HEADS)
+    return Given(module, torch.randn(BATCH, HEADS, Q_LEN, dtype=torch.float64))
+
+
+def one_axis() -> bt.T5Axis:
+    return bt.T5Axis(bearing.T5Axis(**T5, direction="bidirectional", axis=1, scale=0.5), HEADS)
+
+
 T5 = {"buckets": 8, "max_distance": 9}
 CASES = {
     "Alibi": lambda: bt.Alibi(HEADS),
@@ -121,8 +152,12 @@ CASES = {
     "TupeTied": lambda: tupe(rel_pos_bins=8, cls="tied"),
     "Sam": lambda: bt.Sam(bearing.Sam(height=3, width=4), DIM),
     "Forgetting": Gates,
+    "GatedT5": gated,
+    "T5Axis": one_axis,
+    "BucketBias": buckets,
+    "BucketDifference": differences,
 }
-POSITIONED = {"Swin": windows, "SwinV2": windows, "Sam": windows, "Forgetting": lambda: {"q_positions": 3}}
+POSITIONED = {"Swin": windows, "SwinV2": windows, "Sam": windows, "T5Axis": windows}
 
 
 def made(name: str) -> tuple[Any, dict[str, Any]]:
@@ -138,9 +173,7 @@ def dense(mod: bt.ScoreMod, q: Tensor, k: Tensor, scale: float) -> Tensor:
     return mod(scale * q @ k.transpose(2, 3), b, h, i, j)
 
 
-@pytest.mark.parametrize("name", CASES)
-@pytest.mark.parametrize("kv_heads", [HEADS, 2])
-def test_a_score_modifier_gives_attentions_numbers_and_gradients(name, kv_heads):
+def check(name: str, kv_heads: int) -> None:
     encoding, at = made(name)
     q, k, v = heads_of(Q_LEN), heads_of(K_LEN, kv_heads), heads_of(K_LEN, kv_heads)
     tensors = [q, k, v, *(encoding.parameters() if isinstance(encoding, torch.nn.Module) else [])]
@@ -158,6 +191,19 @@ def test_a_score_modifier_gives_attentions_numbers_and_gradients(name, kv_heads)
 
 
 @pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("kv_heads", [HEADS, 2])
+def test_a_score_modifier_gives_attentions_numbers_and_gradients(name, kv_heads):
+    check(name, kv_heads)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_forms_alone_give_them_too(name, monkeypatch):
+    """As an encoding has it that nobody wrote a formula for."""
+    monkeypatch.setattr(bt.flex, "scores", dict)
+    check(name, HEADS)
+
+
+@pytest.mark.parametrize("name", CASES)
 def test_flex_attention_takes_it(name):
     encoding, at = made(name)
     if isinstance(encoding, torch.nn.Module):
@@ -165,6 +211,8 @@ def test_flex_attention_takes_it(name):
     q, k, v = (x.detach().float() for x in (heads_of(Q_LEN), heads_of(K_LEN), heads_of(K_LEN)))
     if name == "Forgetting":
         encoding.x = encoding.x.float()
+    if isinstance(encoding, Given):
+        encoding.given = tuple(x.float() if x is not None and x.is_floating_point() else x for x in encoding.given)
     with torch.no_grad():
         expected = bt.attention(q, k, v, encoding, mask="none", **at)
         got = flex_attention(q, k, v, score_mod=bt.score_mod(encoding, q=q, k=k, **at))

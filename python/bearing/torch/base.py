@@ -69,11 +69,11 @@ class Described(EncodingModule):
         shared = {"group": 1} if traits["grouped"] else {}
         super().__init__(kind, spec, names, **(shared | (settings or {})))
         self.kind, self._names, self._start = kind, tuple(names), start or {}
-        for name, of in traits["parameters"].items():
-            if name in names and of["learned"]:
-                self.register_parameter(name, empty(*_shape(kind, spec, name, sizes)))
-            elif of["learned"]:
-                self.register_parameter(name, None)
+        of = traits["parameters"]
+        # What encoding() asks for: its name, whether it may be left out, whether it counts.
+        self._asked = tuple((n, of[n]["optional"], of[n]["indices"]) for n in names if not of[n]["learned"])
+        for name in (name for name in of if of[name]["learned"]):
+            self.register_parameter(name, empty(*_shape(kind, spec, name, sizes)) if name in names else None)
         Described.reset_parameters(self)
 
     @torch.no_grad()
@@ -88,16 +88,20 @@ class Described(EncodingModule):
 
     def encoding(self, *given: Tensor, **named: Tensor | None) -> Encoding:
         """What the model computes for this call, in the encoding's order or by name."""
-        of = traits_of(self.kind)["parameters"]
-        asked = [name for name in self._names if not of[name]["learned"]]
-        if len(given) > len(asked):
-            raise TypeError(f"[{self.kind}] encoding: must be given {', '.join(asked) or 'nothing'}, got {len(given)}")
+        if not self._asked and not given and not named:
+            return Encoding(self.form, tuple(getattr(self, name) for name in self._names))
+        others = [name for name in named if name not in self._names]
+        if len(given) > len(self._asked) or others:
+            wanted = ", ".join(name for name, _, _ in self._asked) or "nothing"
+            raise TypeError(f"[{self.kind}] encoding: must be given {wanted}, got {others or len(given)}")
         found: dict[str, Any] = {name: getattr(self, name, None) for name in self._names}
-        found |= dict(zip(asked, given, strict=False)) | named
-        for name in asked:
-            if found[name] is None and not of[name]["optional"]:
+        for (name, _, _), tensor in zip(self._asked, given, strict=False):
+            found[name] = tensor
+        found |= named
+        for name, optional, indices in self._asked:
+            if found[name] is None and not optional:
                 raise TypeError(f"[{self.kind}] {name}: must be given to encoding(), as it is computed for each call")
-            if of[name]["indices"] and isinstance(found[name], Tensor):
+            if indices and isinstance(found[name], Tensor):
                 found[name] = found[name].long()
         there = {name: tensor for name, tensor in found.items() if tensor is not None}
         form = self.form if len(there) == len(self._names) else of_tensors(self.form, tuple(there))

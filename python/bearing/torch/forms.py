@@ -27,7 +27,7 @@ def by_form(form: str, kind: str, spec: Any, named: dict[str, Tensor], call: Cal
     _refuse(kind, name, traits, named)
     extents = {p: of["extents"] for p, of in traits["parameters"].items() if p in named}
     for parameter, names in extents.items():
-        if names == ("batch", "heads", "q_len", "k_len"):
+        if names == ("batch", "heads", "q_len", "k_len") and not traits["parameters"][parameter]["indices"]:
             return _matrix(named[parameter])
     own = _Own(form, name, spec, named, extents, call)
     if traits["form"] == "rows_by_index":

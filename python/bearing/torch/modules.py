@@ -98,5 +98,6 @@ _classes = classes()
 for _info in modules():
     if _info.name not in _classes:
         _classes[_info.name] = _made(_info)
+_classes = dict(sorted(_classes.items()))
 globals().update(_classes)
-__all__ = [*sorted(_classes)]
+__all__ = list(_classes)
