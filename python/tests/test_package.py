@@ -66,6 +66,22 @@ def test_every_public_name_is_in_the_stub_with_its_text() -> None:
         assert all(len(text) > 10 for text in found), name
 
 
+def test_modules_of_pytorch_have_the_stub_that_they_are_made_with() -> None:
+    import bearing.torch as bt
+
+    stub = ast.parse((PACKAGE / "torch" / "modules.pyi").read_text())
+    classes = {node.name: node for node in stub.body if isinstance(node, ast.ClassDef)}
+    imported = {one.name for node in stub.body if isinstance(node, ast.ImportFrom) for one in node.names if one.asname}
+    assert not classes.keys() & imported and classes.keys() | imported == set(bt.modules.__all__)
+    for name, node in classes.items():
+        made = getattr(bt, name)
+        assert (ast.get_docstring(node) or "").strip() == inspect.getdoc(made) and len(made.__doc__) > 20, name
+        assert [ast.unparse(base) for base in node.bases] == [base.__name__ for base in made.__bases__], name
+        (init,) = [one for one in node.body if isinstance(one, ast.FunctionDef) and one.name == "__init__"]
+        asked = [one.arg for one in (*init.args.args, *init.args.kwonlyargs)]
+        assert asked == ["self", *inspect.signature(made).parameters], name
+
+
 def test_a_strict_type_checker_takes_what_users_write_and_refuses_what_is_wrong(tmp_path: Path) -> None:
     program = Path(__file__).with_name("typed_user.py")
     mypy = [sys.executable, "-m", "mypy", "--strict", "--cache-dir", str(tmp_path), "--config-file", os.devnull]

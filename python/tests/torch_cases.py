@@ -157,7 +157,7 @@ def of_description(info: ModuleInfo, name: str, spec: Any) -> Case:
         if not left_out or parameter == "index":
             found = zip(of["extents"], _core._extents(info.kind, spec, parameter, {}), strict=True)
             shape = [sizes[extent] if size is None else size for extent, size in found]
-            given.append(torch.zeros(shape, dtype=torch.int64) if of["indices"] else -tensor(*shape).detach().abs())
+            given.append(torch.randint(2, shape) if of["indices"] else -tensor(*shape).detach().abs())
     at = bt.window_positions(2, 2) if bearing.Specimen(name, heads=HEADS, dim=DIM, length=4).width else None
     if traits["inputs"]:
         x = tensor(1, 4, spec.dim() if callable(spec.dim) else spec.dim)
