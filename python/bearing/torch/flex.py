@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
+from .. import _core
 from .encoding import Encodings, encodings_of, spec_of, tensors_of
 from .forms import by_form
 from .functional import Positions
@@ -47,6 +48,8 @@ def score_mod(
     for name, x in (("q", q), ("k", k)):
         if not (x is None or isinstance(x, Tensor)):
             raise TypeError(f"[score_mod] {name}: must be a tensor or None, got {type(x)}")
+        if x is not None and x.dim() != 4:
+            raise _core.ShapeError(f"[score_mod] {name}: must be [batch, heads, time, dim], shape is {list(x.shape)}")
     for name, x in (("q_positions", q_positions), ("k_positions", k_positions)):
         if not (x is None or isinstance(x, (Tensor, int, torch.SymInt))):
             raise TypeError(f"[score_mod] {name}: must be a tensor, an int or None, got {type(x)}")

@@ -16,8 +16,8 @@ from .encoding import Encoding, build, traits_of
 from .score_call import Call, Term
 from .scores import add_scores
 
-# Rows that are picked by distance take four bytes each: so many distances are served where nothing tells the longest.
-_FARTHEST = 2**17
+# Tables by distance reach so far where nothing tells the longest distance, and no further than `_MOST`: 32 MiB of rows.
+_FARTHEST, _MOST = 2**17, 2**22
 
 
 def by_form(form: str, kind: str, spec: Any, named: dict[str, Tensor], call: Call) -> Term:
@@ -119,14 +119,27 @@ def _picked(own: _Own, parameter: str, by_index: bool) -> Term:
     return _from_table(own, parameter, _matrix(own.scores(own.numbered(parameter, heads), heads).to(torch.int32)))
 
 
+def _distances(own: _Own, otherwise: int | None) -> Tensor:
+    """Those of a table: from the longest one before a query to the longest one after it."""
+    found = own.call.farthest()
+    farthest = otherwise if found is None else found
+    if farthest is None:
+        raise TypeError(
+            f"[score_mod] q, k (or longest, in their place): must be given, as {own.name} becomes a table by distance"
+        )
+    if not 0 <= farthest <= _MOST:
+        raise _core.RangeError(
+            f"[score_mod] longest, q_positions, k_positions: must be of distances up to {_MOST}, as {own.name} becomes "
+            f"a table by distance, got {farthest}"
+        )
+    return torch.arange(-farthest, farthest + 1)
+
+
 def _picked_by_distance(own: _Own, parameter: str) -> Term:
     """Rows of a table that distances pick."""
-    farthest = own.call.farthest()
-    farthest = _FARTHEST if farthest is None else farthest
-    at = torch.arange(-farthest, farthest + 1)
-    rows = own.rows_at(parameter, (1, 1, 1, len(at)), 0, at).flatten()
-    distance = own.call.distance()
-    return _from_table(own, parameter, lambda b, h, i, j: rows[distance(b, i, j) + farthest])
+    at, distance = _distances(own, _FARTHEST), own.call.distance()
+    rows, zero = own.rows_at(parameter, (1, 1, 1, len(at)), 0, at).flatten(), len(at) // 2
+    return _from_table(own, parameter, lambda b, h, i, j: rows[distance(b, i, j) + zero])
 
 
 def _from_table(own: _Own, parameter: str, row: Term) -> Term:
@@ -137,15 +150,9 @@ def _from_table(own: _Own, parameter: str, row: Term) -> Term:
 
 def _by_distance(own: _Own) -> Term:
     """A table by distance of every head, by the library."""
-    farthest = own.call.farthest()
-    if farthest is None:
-        raise TypeError(
-            f"[score_mod] q, k (or longest, in their place): must be given, as {own.name} becomes a table by distance"
-        )
-    at = torch.arange(-farthest, farthest + 1)
-    table = own.made((1, own.heads(), 1, len(at)), 0, at)[0, :, 0]
-    distance = own.call.distance()
-    return lambda b, h, i, j: table[h, distance(b, i, j) + farthest]
+    at, distance = _distances(own, None), own.call.distance()
+    table, zero = own.made((1, own.heads(), 1, len(at)), 0, at)[0, :, 0], len(at) // 2
+    return lambda b, h, i, j: table[h, distance(b, i, j) + zero]
 
 
 def _by_positions(own: _Own) -> Term:
