@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterator
-from textwrap import indent
 from typing import Any, NamedTuple
 
 from . import _core
@@ -125,42 +124,3 @@ def _text(traits: dict[str, Any]) -> str:
 
 
 _COMPUTED = " Given to encoding()."
-
-
-# The stub of bearing.torch.modules, for type checkers.
-
-
-def stub(layers: dict[str, list[str]]) -> str:
-    """Classes that are made from descriptions; layers: those that have a file of their own, by the file."""
-    own = {name for names in layers.values() for name in names}
-    made = [one for one in modules() if one.name not in own]
-    lines = ["from typing import Any, Literal", "", "from torch import Tensor, nn", "", "from .. import _core"]
-    lines += ["from .base import Bias, Described, Input, Rows", "from .encoding import Encoding"]
-    lines += [f"from .layers.{file} import {name} as {name}" for file, names in layers.items() for name in names]
-    lines += ["", f"__all__ = {sorted([*own, *(one.name for one in made)])!r}"]
-    return "\n".join([*lines, *(line for one in made for line in ("", *_stub_of(one))), ""])
-
-
-def _stub_of(one: ModuleInfo) -> Iterator[str]:
-    bases = one.base if one.base == "Described" else f"Described, {one.base}" if one.base == "Bias" else one.base
-    yield f"class {one.name}({bases}):"
-    yield indent(f'r"""{one.text}\n"""', "    ")
-    for argument in one.arguments:
-        if argument.role in ("size", "start") and argument.name not in one.parameters:
-            yield f"    {argument.name}: {argument.annotation.removesuffix(' | None')}"
-    for name in one.parameters:
-        yield f"    {name}: nn.Parameter"
-    yield f"    def __init__({_listed(one.arguments)}) -> None: ..."
-    if one.given:
-        asked = ", ".join(f"{name}: Tensor" + (" | None = None" if optional else "") for name, optional in one.given)
-        yield f"    def encoding(self, {asked}) -> Encoding: ...  # type: ignore[override]"
-
-
-def _listed(arguments: tuple[Argument, ...]) -> str:
-    texts, named = ["self"], False
-    for one in arguments:
-        if one.by_name and not named:
-            texts.append("*")
-            named = True
-        texts.append(f"{one.name}: {one.annotation}" + ("" if one.default is MISSING else f" = {one.default!r}"))
-    return ", ".join(texts)

@@ -37,7 +37,7 @@ def score_mod(
     of rows turn q and k before; terms of values, and scores that look at the tokens between, are no functions of one
     score and are refused. Parameters are captured, so that FlexAttention differentiates them. An encoding without a
     formula here becomes numbers that the library makes on the CPU when the modifier is made: rows to pick, or a table
-    by distance or by position, or else a matrix [batch or 1, heads, q_len, k_len].
+    by distance, or else a matrix [batch or 1, heads, q_len, k_len].
 
     q [batch, heads, q_len, dim], k [batch, kv_heads, k_len, dim]: needed by encodings that look at them, as they go
     into flex_attention. q_positions, k_positions: positions, an int for a cache of so many keys, or [time], [batch, time] or

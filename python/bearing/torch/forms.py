@@ -1,6 +1,6 @@
 """Scores of encodings in PyTorch's own operations, by the form that their description names: no encoding has a line here.
 
-The library itself makes the numbers, on the CPU: rows that are picked, tables by distance or by position, whole matrices.
+The library itself makes the numbers, on the CPU: rows that are picked, tables by distance, whole matrices.
 """
 
 from __future__ import annotations
@@ -40,8 +40,6 @@ def by_form(form: str, kind: str, spec: Any, named: dict[str, Tensor], call: Cal
     picked = [p for p in named if traits["parameters"][p]["picked"]]
     if traits["form"] == "distance" and not call.is_real:
         return _picked_by_distance(own, picked[0]) if picked else _by_distance(own)
-    if traits["form"] == "positions" and not call.is_real and not traits["by_index"]:
-        return _by_positions(own)
     return _picked(own, picked[0], traits["by_index"]) if picked else _matrix(own.scores())
 
 
@@ -153,18 +151,6 @@ def _by_distance(own: _Own) -> Term:
     at, distance = _distances(own, None), own.call.distance()
     table, zero = own.made((1, own.heads(), 1, len(at)), 0, at)[0, :, 0], len(at) // 2
     return lambda b, h, i, j: table[h, distance(b, i, j) + zero]
-
-
-def _by_positions(own: _Own) -> Term:
-    """A table by the two positions of every head, by the library."""
-    reach = own.call.reach()
-    if reach is None:
-        raise TypeError(f"[score_mod] q, k: must be given, as {own.name} becomes a table by their positions")
-    q_first, q_last, k_first, k_last = reach
-    shape = (1, own.heads(), q_last - q_first + 1, k_last - k_first + 1)
-    table = own.made(shape, torch.arange(q_first, q_last + 1), torch.arange(k_first, k_last + 1))[0]
-    (m, *_), (n, *_) = own.call.q_positions, own.call.k_positions
-    return lambda b, h, i, j: table[h, m(b, i) - q_first, n(b, j) - k_first]
 
 
 # Products with rows that an index picks.

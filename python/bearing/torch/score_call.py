@@ -69,17 +69,15 @@ class Call(NamedTuple):
         found = [_length(x, at) for x, at in ((self.q, self.q_given), (self.k, self.k_given))]
         return None if None in found else (found[0], found[1])
 
-    def reach(self) -> tuple[int, int, int, int] | None:
-        """The least and the most position of queries, then of keys, on the first axis, where something tells them."""
-        found = [_range(x, at) for x, at in ((self.q, self.q_given), (self.k, self.k_given))]
-        return None if None in found else (*found[0], *found[1])
-
     def farthest(self) -> int | None:
         """The longest distance, where something tells it."""
         if self.longest is not None:
             return self.longest
-        reach = self.reach()
-        return None if reach is None else max(abs(reach[3] - reach[0]), abs(reach[2] - reach[1]))
+        found = [_range(x, at) for x, at in ((self.q, self.q_given), (self.k, self.k_given))]
+        if None in found:
+            return None
+        (q_least, q_most), (k_least, k_most) = found
+        return max(abs(k_most - q_least), abs(k_least - q_most))
 
 
 def _length(x: Tensor | None, at: Positions) -> int | None:
@@ -87,6 +85,7 @@ def _length(x: Tensor | None, at: Positions) -> int | None:
 
 
 def _range(x: Tensor | None, at: Positions) -> tuple[int, int] | None:
+    """The least and the most position, on the first axis."""
     if isinstance(at, Tensor):
         first = at[0] if at.dim() == 3 else at
         return None if at.device.type == "meta" or not at.numel() else (int(first.amin()), int(first.amax()))
