@@ -293,3 +293,14 @@ def test_numbers_lie_where_the_call_does(encoding):
     index = torch.empty((1,), dtype=torch.long, device="meta")
     for mod in (bt.score_mod(encoding, q=q, k=q), bt.score_mod(encoding, longest=TIME, device="meta")):
         assert mod(torch.empty((TIME,), device="meta"), index, index, index, index).device.type == "meta"
+
+
+@pytest.mark.parametrize(
+    "name", [*"T5 Alibi Kerple Fire Shaw Bert TransformerXL DebertaBuckets TupeBuckets".split(), "Shaw, a window"]
+)
+def test_parameters_stay_where_they_lie(name):
+    """No number of a learned parameter is asked for when the modifier is made: on a GPU, nothing waits for it."""
+    q = torch.empty(1, HEADS, TIME, DIM, device="meta")
+    index = torch.empty((1,), dtype=torch.long, device="meta")
+    mod = bt.score_mod(CASES[name]().to("meta"), q=q, k=q)
+    assert mod(torch.empty((TIME,), device="meta"), index, index, index, index).device.type == "meta"
