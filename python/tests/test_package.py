@@ -82,8 +82,9 @@ def test_modules_of_pytorch_have_the_stub_that_they_are_made_with() -> None:
         assert asked == ["self", *inspect.signature(made).parameters], name
 
 
-def test_a_strict_type_checker_takes_what_users_write_and_refuses_what_is_wrong(tmp_path: Path) -> None:
-    program = Path(__file__).with_name("typed_user.py")
+@pytest.mark.parametrize("name", ["typed_user.py", "typed_torch_user.py"])
+def test_a_strict_type_checker_takes_what_users_write_and_refuses_what_is_wrong(name: str, tmp_path: Path) -> None:
+    program = Path(__file__).with_name(name)
     mypy = [sys.executable, "-m", "mypy", "--strict", "--cache-dir", str(tmp_path), "--config-file", os.devnull]
     checked = subprocess.run([*mypy, str(program)], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert checked.returncode == 0, checked.stdout + checked.stderr
