@@ -9,6 +9,7 @@
 #include <bearing/say.hpp>
 #include <cstdlib>
 #include <functional>
+#include <type_traits>
 
 #include "bind.hpp"
 #include "encodings.hpp"
@@ -121,6 +122,7 @@ nb::object place_of(const View<const T, Rank>& view, const Encoding& encoding,
                     const std::vector<ParameterMemory>& memory) {
   if (view.data == nullptr) return nb::none();
   for (std::size_t p = 0; p < memory.size(); ++p) {
+    if (encoding.infos()[p].indices != std::is_same_v<T, Index>) continue;
     const auto* first = static_cast<const T*>(memory[p].value);
     Index count = 1;
     for (const Index extent : memory[p].shape) count *= extent;

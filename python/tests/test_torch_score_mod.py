@@ -8,6 +8,7 @@ import bearing
 import bearing.torch as bt
 import pytest
 import torch
+from bearing import _core
 from torch import Tensor
 from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 from torch_cases import DIM, HEADS, TIME, shaken
@@ -304,3 +305,14 @@ def test_parameters_stay_where_they_lie(name):
     index = torch.empty((1,), dtype=torch.long, device="meta")
     mod = bt.score_mod(CASES[name]().to("meta"), q=q, k=q)
     assert mod(torch.empty((TIME,), device="meta"), index, index, index, index).device.type == "meta"
+
+
+def test_parts_of_parameters_are_told_by_where_they_lie():
+    """Whatever memory arrays get: whole numbers lie beside the numbers of parameters."""
+    for i in range(300):
+        heads, dim = 1 + i % 5, 4 + i % 9
+        vectors = torch.empty(2, heads, dim), torch.empty(heads, dim)
+        segments = torch.zeros(2, 3, dtype=torch.int64), torch.zeros(2, 4, dtype=torch.int64)
+        (one,) = _core._rows_by_index(bearing.XlnetSegmentTerm(*vectors, *segments))
+        assert one["table"] == ("seg_embed", 0, (heads, 2, dim), (dim, heads * dim, 1))
+        assert [one[part][0] for part in ("shift", "q_segments", "k_segments")] == ["r_s", "q_segments", "k_segments"]
