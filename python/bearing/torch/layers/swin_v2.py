@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -33,7 +31,9 @@ class SwinV2(Bias):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        self.displacements.copy_(_displacements(self.spec, *self.trained))
+        height, width = self.trained
+        spec = _core.SwinV2(window=self.spec, trained_height=height, trained_width=width)
+        self.displacements.copy_(torch.as_tensor(_core.swin_v2_coordinates(spec)))
 
     def table(self) -> Tensor:
         """``16 sigmoid(w2 relu(w1 c + b1))`` of every displacement: [window.rows(), heads]."""
@@ -44,12 +44,3 @@ class SwinV2(Bias):
 
     def encoding(self) -> Encoding:
         return Encoding(self.form, (self.table(),))
-
-
-def _displacements(window: Any, *trained: int) -> Tensor:
-    """``sign(d) log2(1 + 8 |d|/(W - 1)) / log2 8`` of every displacement (dy, dx) in the window: [rows, 2]."""
-    axes = []
-    for size, before in zip((window.height, window.width), trained, strict=True):
-        d = torch.arange(1 - size, size, dtype=torch.float64)
-        axes.append(d.sign() * torch.log2(1 + 8 * d.abs() / ((before or size) - 1)) / 3)
-    return torch.cartesian_prod(*axes)
