@@ -3,6 +3,7 @@
 #include <any>
 #include <bearing/export.hpp>
 #include <bearing/rows.hpp>
+#include <bearing/rows_by_index.hpp>
 #include <bearing/term_list.hpp>
 #include <cstdint>
 #include <deque>
@@ -166,20 +167,25 @@ struct Filling {
   std::span<const Index> extents;
   const Record& spec;
   std::uint64_t seed;
+  std::optional<double> number = {};  ///< the rule's, where somebody chose it
 };
 struct Rule {
   std::string text;  ///< "normal, of standard deviation 0.02"
   std::function<void(const Filling&)> fill;
+  std::string number = {};  ///< what a number is called that a caller may choose: "base"; empty: there is none
+  double otherwise = 0;     ///< that number where nobody chooses it
 };
 
 struct ParameterInfo {
   std::string name, text;
   std::vector<Extent> extents;
-  Rule start;                                           ///< where training starts, as the authors have it
-  Rule drawn;                                           ///< what a trained one may look like, for examples
-  bool optional = false;                                ///< may be left out
-  bool indices = false;                                 ///< whole numbers, without a gradient
-  bool learned = true;                                  ///< false: the model computes it for each call
+  Rule start;                ///< where training starts, as the authors have it
+  Rule drawn;                ///< what a trained one may look like, for examples
+  bool optional = false;     ///< may be left out
+  bool indices = false;      ///< whole numbers, without a gradient
+  bool learned = true;       ///< false: the model computes it for each call
+  bool beside_spec = false;  ///< the spec says it already, and it may be learned all the same
+  bool picked = false;       ///< [rows, heads], and a score is one of its numbers as it is, or 0
   std::function<bool(const Record& spec)> wanted = {};  ///< whether a spec has it at all; null: always
   std::string for_truth{};  ///< what takes the truth values that somebody may give here, for the error
 
@@ -212,6 +218,7 @@ struct Made {
   std::optional<Term<A>> term;  ///< query and key rows, scores and values
   std::optional<InputEncoding<A>> input;
   std::optional<RowEncoding<A>> rows;
+  const RowsByIndexList<A>* rows_by_index = nullptr;  ///< its score as data, where its form is Form::rows_by_index
 };
 
 /// An encoding: a class of the library.
@@ -219,7 +226,8 @@ struct EncodingInfo {
   template <class A>
   using Make = std::function<Made<A>(const Record& spec, const Record& settings, std::span<const ParameterMemory>)>;
 
-  std::string name;  ///< as in C++: "T5Bias"
+  std::string name;         ///< as in C++: "T5Bias"
+  std::string module = {};  ///< what a class that learns its parameters is called; empty: as its spec, or as it is
   std::string text;
   std::vector<const RecordType*> specs;  ///< any of them will do; none: it has no spec
   bool spec_optional = false;

@@ -1,5 +1,6 @@
 #include "encodings.hpp"
 
+#include <algorithm>
 #include <bearing/rope_report.hpp>
 #include <cstring>
 #include <string_view>
@@ -78,15 +79,19 @@ Encoding::Encoding(const EncodingClass& of, std::vector<GivenArgument> given, Re
   }
 }
 
-template <class A>
-Made<A> Encoding::made_or_kept(std::span<const ParameterMemory> given, std::optional<Made<A>>& kept) const {
+std::vector<ParameterMemory> Encoding::with_whole_numbers(std::span<const ParameterMemory> given) const {
   std::vector<ParameterMemory> all(given.begin(), given.end());
   all.resize(infos().size());
-  bool reads_any = false;
   for (std::size_t p = 0; p < all.size(); ++p) {
-    reads_any = reads_any || all[p].value != nullptr;
     if (infos()[p].indices && !parameter(p).is_none()) all[p] = memory_of(whole_numbers_[p]);
   }
+  return all;
+}
+
+template <class A>
+Made<A> Encoding::made_or_kept(std::span<const ParameterMemory> given, std::optional<Made<A>>& kept) const {
+  const std::vector<ParameterMemory> all = with_whole_numbers(given);
+  const bool reads_any = std::any_of(given.begin(), given.end(), [](const auto& one) { return one.value != nullptr; });
   if (reads_any) return of_.info->template make<A>()(spec_, settings_, all);
   // Without parameters it is the same for all calls, of all threads: made once, as exact tables take their time.
   const std::lock_guard lock(mutex_);

@@ -71,6 +71,9 @@ class Encoding {
   std::vector<ParameterMemory> memory(const char* function, DataType arithmetic, Wanted wanted,
                                       std::vector<Gradient>& gradients) const;
 
+  /// That, and the memory of whole numbers, which are copies.
+  std::vector<ParameterMemory> with_whole_numbers(std::span<const ParameterMemory> given) const;
+
   const EncodingClass& of() const { return of_; }
   const std::vector<ArrayInfo>& infos() const { return of_.arrays; }
   const char* name() const { return of_.name; }

@@ -66,6 +66,22 @@ def test_every_public_name_is_in_the_stub_with_its_text() -> None:
         assert all(len(text) > 10 for text in found), name
 
 
+def test_modules_of_pytorch_have_the_stub_that_they_are_made_with() -> None:
+    import bearing.torch as bt
+
+    stub = ast.parse((PACKAGE / "torch" / "modules.pyi").read_text())
+    classes = {node.name: node for node in stub.body if isinstance(node, ast.ClassDef)}
+    imported = {one.name for node in stub.body if isinstance(node, ast.ImportFrom) for one in node.names if one.asname}
+    assert not classes.keys() & imported and classes.keys() | imported == set(bt.modules.__all__)
+    for name, node in classes.items():
+        made = getattr(bt, name)
+        assert (ast.get_docstring(node) or "").strip() == inspect.getdoc(made) and len(made.__doc__) > 20, name
+        assert [ast.unparse(base) for base in node.bases] == [base.__name__ for base in made.__bases__], name
+        (init,) = [one for one in node.body if isinstance(one, ast.FunctionDef) and one.name == "__init__"]
+        asked = [one.arg for one in (*init.args.args, *init.args.kwonlyargs)]
+        assert asked == ["self", *inspect.signature(made).parameters], name
+
+
 def test_what_bearing_jax_finds_by_itself_is_in_its_stub() -> None:
     folder = PACKAGE / "jax" / "layers"
     stub = ast.parse((folder / "__init__.pyi").read_text())
@@ -75,8 +91,22 @@ def test_what_bearing_jax_finds_by_itself_is_in_its_stub() -> None:
     assert all(callable(getattr(bearing.jax, name)) for name in bearing.jax.__all__)
 
 
-def test_a_strict_type_checker_takes_what_users_write_and_refuses_what_is_wrong(tmp_path: Path) -> None:
-    program = Path(__file__).with_name("typed_user.py")
+def test_every_public_name_is_in_the_stub_with_its_text() -> None:
+    assert (PACKAGE / "py.typed").exists()
+    stub = ast.parse((PACKAGE / "_core.pyi").read_text())
+    texts: dict[str, list[str]] = {}  # of a function with overloads each one's
+    for node in stub.body:
+        if isinstance(node, ast.ClassDef | ast.FunctionDef):
+            texts.setdefault(node.name, []).append(ast.get_docstring(node) or "")
+    public = {name for name in dir(bearing._core) if not name.startswith("_")}
+    assert set(texts) == public
+    for name, found in texts.items():
+        assert all(len(text) > 10 for text in found), name
+
+
+@pytest.mark.parametrize("name", ["typed_user.py", "typed_torch_user.py"])
+def test_a_strict_type_checker_takes_what_users_write_and_refuses_what_is_wrong(name: str, tmp_path: Path) -> None:
+    program = Path(__file__).with_name(name)
     mypy = [sys.executable, "-m", "mypy", "--strict", "--cache-dir", str(tmp_path), "--config-file", os.devnull]
     checked = subprocess.run([*mypy, str(program)], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert checked.returncode == 0, checked.stdout + checked.stderr
@@ -491,7 +521,7 @@ def test_the_functions_of_the_library_are_here_under_their_names() -> None:
         "bhtd", "bthd", "threads", "parallel", "fill", "version", "encoding_name", "parse_hf_config", "parse_rope",
         "to_json", "read_npy", "write_npy", "pair_axes", "trained_length", "name", "find", "make", "sites", "growth", "same_file", "add_npy", "shares_memory",
         "mean_scores", "registry", "python_type", "wavlm_gate", "wavlm_gate_backward", "parse_record", "closest",
-        "say_encoding", "say_encodings", "example_size", "measured_size", "description_of", "keys_of", "set_member", "stands_for",
+        "say_encoding", "say_encodings", "description_of", "keys_of", "set_member", "stands_for",
     }  # fmt: skip
     declared = set()
     for header in (ROOT / "include" / "bearing").rglob("*.hpp"):

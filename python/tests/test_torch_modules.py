@@ -372,8 +372,8 @@ def test_linear_layers_may_be_swapped_for_quantised_ones(case):
     module = copy.deepcopy(case.module).float()
     heads = bearing.torch.Encoding
     swapped = torch.ao.quantization.quantize_dynamic(module, {torch.nn.Linear}, dtype=torch.qint8)
-    more = {"Forgetting": (torch.randn(2, TIME, 12),), "XlnetSegments": (torch.zeros(2, TIME, dtype=torch.long),) * 2}
-    encodings = [one.encoding(*more.get(case.name, ())) for one in (module, swapped)]
+    given = [x.float() if x.is_floating_point() else x for x in case.given]
+    encodings = [one.encoding(*given) for one in (module, swapped)]
     assert all(isinstance(one, heads) for one in encodings)
     for own, got in zip(*(one.tensors for one in encodings), strict=True):
         # Weights and inputs in 8 bits; sums of a dozen products, then at most a sigmoid times 16.

@@ -8,6 +8,7 @@ import bearing
 import bearing.torch as bt
 import pytest
 import torch
+from bearing import _core
 from torch import Tensor
 from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 from torch_cases import DIM, HEADS, TIME, shaken
@@ -88,6 +89,37 @@ class Dense(torch.nn.Module):
         return bt.encoding_of(bearing.DenseBias(self.bias))
 
 
+class Given(torch.nn.Module):
+    """A module, and what a model computes for it."""
+
+    def __init__(self, module: bt.Described, *given: Tensor) -> None:
+        super().__init__()
+        self.module, self.given = module, given
+
+    def encoding(self) -> bt.Encoding:
+        return self.module.encoding(*self.given)
+
+
+def buckets() -> Given:
+    index = torch.randint(-1, 5, (BATCH, HEADS, Q_LEN, K_LEN))
+    return Given(bt.BucketBias(HEADS, rows=5), index)
+
+
+def differences() -> Given:
+    which = torch.randint(9, (BATCH, K_LEN))
+    module = bt.BucketBias(HEADS, spec=bearing.BucketDifference(clip=3))
+    return Given(module, None, which[:, :Q_LEN], which)
+
+
+def gated() -> Given:
+    module = bt.GatedT5(bearing.GatedT5(**T5, direction="bidirectional"), HEADS)
+    return Given(module, torch.randn(BATCH, HEADS, Q_LEN, dtype=torch.float64))
+
+
+def one_axis() -> bt.T5Axis:
+    return bt.T5Axis(bearing.T5Axis(**T5, direction="bidirectional", axis=1, scale=0.5), HEADS)
+
+
 T5 = {"buckets": 8, "max_distance": 9}
 CASES = {
     "Alibi": lambda: bt.Alibi(HEADS),
@@ -121,8 +153,12 @@ CASES = {
     "TupeTied": lambda: tupe(rel_pos_bins=8, cls="tied"),
     "Sam": lambda: bt.Sam(bearing.Sam(height=3, width=4), DIM),
     "Forgetting": Gates,
+    "GatedT5": gated,
+    "T5Axis": one_axis,
+    "BucketBias": buckets,
+    "BucketDifference": differences,
 }
-POSITIONED = {"Swin": windows, "SwinV2": windows, "Sam": windows, "Forgetting": lambda: {"q_positions": 3}}
+POSITIONED = {"Swin": windows, "SwinV2": windows, "Sam": windows, "T5Axis": windows}
 
 
 def made(name: str) -> tuple[Any, dict[str, Any]]:
@@ -138,9 +174,7 @@ def dense(mod: bt.ScoreMod, q: Tensor, k: Tensor, scale: float) -> Tensor:
     return mod(scale * q @ k.transpose(2, 3), b, h, i, j)
 
 
-@pytest.mark.parametrize("name", CASES)
-@pytest.mark.parametrize("kv_heads", [HEADS, 2])
-def test_a_score_modifier_gives_attentions_numbers_and_gradients(name, kv_heads):
+def check(name: str, kv_heads: int) -> None:
     encoding, at = made(name)
     q, k, v = heads_of(Q_LEN), heads_of(K_LEN, kv_heads), heads_of(K_LEN, kv_heads)
     tensors = [q, k, v, *(encoding.parameters() if isinstance(encoding, torch.nn.Module) else [])]
@@ -158,6 +192,19 @@ def test_a_score_modifier_gives_attentions_numbers_and_gradients(name, kv_heads)
 
 
 @pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("kv_heads", [HEADS, 2])
+def test_a_score_modifier_gives_attentions_numbers_and_gradients(name, kv_heads):
+    check(name, kv_heads)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_forms_alone_give_them_too(name, monkeypatch):
+    """As an encoding has it that nobody wrote a formula for."""
+    monkeypatch.setattr(bt.flex, "scores", dict)
+    check(name, HEADS)
+
+
+@pytest.mark.parametrize("name", CASES)
 def test_flex_attention_takes_it(name):
     encoding, at = made(name)
     if isinstance(encoding, torch.nn.Module):
@@ -165,6 +212,8 @@ def test_flex_attention_takes_it(name):
     q, k, v = (x.detach().float() for x in (heads_of(Q_LEN), heads_of(K_LEN), heads_of(K_LEN)))
     if name == "Forgetting":
         encoding.x = encoding.x.float()
+    if isinstance(encoding, Given):
+        encoding.given = tuple(x.float() if x is not None and x.is_floating_point() else x for x in encoding.given)
     with torch.no_grad():
         expected = bt.attention(q, k, v, encoding, mask="none", **at)
         got = flex_attention(q, k, v, score_mod=bt.score_mod(encoding, q=q, k=k, **at))
@@ -245,3 +294,25 @@ def test_numbers_lie_where_the_call_does(encoding):
     index = torch.empty((1,), dtype=torch.long, device="meta")
     for mod in (bt.score_mod(encoding, q=q, k=q), bt.score_mod(encoding, longest=TIME, device="meta")):
         assert mod(torch.empty((TIME,), device="meta"), index, index, index, index).device.type == "meta"
+
+
+@pytest.mark.parametrize(
+    "name", [*"T5 Alibi Kerple Fire Shaw Bert TransformerXL DebertaBuckets TupeBuckets".split(), "Shaw, a window"]
+)
+def test_parameters_stay_where_they_lie(name):
+    """No number of a learned parameter is asked for when the modifier is made: on a GPU, nothing waits for it."""
+    q = torch.empty(1, HEADS, TIME, DIM, device="meta")
+    index = torch.empty((1,), dtype=torch.long, device="meta")
+    mod = bt.score_mod(CASES[name]().to("meta"), q=q, k=q)
+    assert mod(torch.empty((TIME,), device="meta"), index, index, index, index).device.type == "meta"
+
+
+def test_parts_of_parameters_are_told_by_where_they_lie():
+    """Whatever memory arrays get: whole numbers lie beside the numbers of parameters."""
+    for i in range(300):
+        heads, dim = 1 + i % 5, 4 + i % 9
+        vectors = torch.empty(2, heads, dim), torch.empty(heads, dim)
+        segments = torch.zeros(2, 3, dtype=torch.int64), torch.zeros(2, 4, dtype=torch.int64)
+        (one,) = _core._rows_by_index(bearing.XlnetSegmentTerm(*vectors, *segments))
+        assert one["table"] == ("seg_embed", 0, (heads, 2, dim), (dim, heads * dim, 1))
+        assert [one[part][0] for part in ("shift", "q_segments", "k_segments")] == ["r_s", "q_segments", "k_segments"]

@@ -13,6 +13,7 @@ import bearing
 import bearing.torch as bt
 import pytest
 import torch
+from bearing.torch.base import Input
 from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.autograd import forward_ad
@@ -111,7 +112,7 @@ OWN = {"rotate, spec", "rotate, given table", "attention, rows", "score_mod"}
 LINEAR = {"rotate", "rotate, spec", "rotate, at positions", "rotate, given table", "module Rope"}
 # What is refused, by an error of ours: everything but what is named here.
 FORWARD = LINEAR | PURE
-TWICE = FORWARD | {"merge", "module LearnedPositions", "module Sinusoidal"}  # of the modules in their inputs
+TWICE = FORWARD | {"merge", *(f"module {case.name}" for case in CASES if isinstance(case.module, Input))}
 
 
 @pytest.fixture(autouse=True)

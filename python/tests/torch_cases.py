@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import bearing
 import bearing.torch as bt
 import torch
+from bearing import _core
+from bearing._modules import ModuleInfo, modules
 from torch import Tensor, nn
 
 HEADS, TIME, DIM, D_MODEL = 4, 6, 8, 12
@@ -20,6 +22,7 @@ class Case(NamedTuple):
     module: nn.Module
     call: Callable[..., Tensor]
     inputs: tuple[Tensor, ...]
+    given: tuple[Tensor, ...] = ()  # what its encoding() asks for
 
 
 def tensor(*shape: int, dtype: torch.dtype = torch.float64) -> Tensor:
@@ -86,6 +89,7 @@ def relations() -> Iterator[Case]:
         segments,
         lambda q, k, v: bt.attention(q, k, v, segments.encoding(which, which), mask="none"),
         qkv(),
+        (which, which),
     )
 
 
@@ -106,6 +110,7 @@ def biases() -> Iterator[Case]:
         forgetting,
         lambda q, k, v, x: bt.attention(q, k, v, forgetting.encoding(x), mask="causal"),
         (*qkv(), x),
+        (x.detach(),),
     )
 
 
@@ -132,6 +137,43 @@ def inputs() -> Iterator[Case]:
     yield Case("Sinusoidal", sinusoidal, lambda x: sinusoidal(x, 3), (x,))
 
 
+def others(known: set[str]) -> Iterator[Case]:
+    """Every other module that is made from a description, of its first example: four tokens, on a grid or in a row."""
+    examples = {kind: (name, spec) for name, kind, spec in reversed(_core._named(HEADS, DIM, 4))}
+    for info in modules():
+        if info.name not in known:
+            yield of_description(info, *examples[info.kind])
+
+
+def of_description(info: ModuleInfo, name: str, spec: Any) -> Case:
+    traits = _core._traits(info.kind)
+    sizes = {"batch": 1, "heads": HEADS, "sets": 1, "q_len": 4, "k_len": 4, "time": 4, "rows": 3}
+    takes = {one.name for one in info.arguments}
+    own = {"spec": spec} if spec is not None and not traits["spec_optional"] else {}
+    module = shaken(getattr(bt, info.name)(**own, **{n: size for n, size in sizes.items() if n in takes - {"batch"}}))
+    given = []
+    for parameter, left_out in info.given:
+        of = traits["parameters"][parameter]
+        if not left_out or parameter == "index":
+            found = zip(of["extents"], _core._extents(info.kind, spec, parameter, {}), strict=True)
+            shape = [sizes[extent] if size is None else size for extent, size in found]
+            given.append(torch.randint(2, shape) if of["indices"] else -tensor(*shape).detach().abs())
+    at = bt.window_positions(2, 2) if bearing.Specimen(name, heads=HEADS, dim=DIM, length=4).width else None
+    if traits["inputs"]:
+        x = tensor(1, 4, spec.dim() if callable(spec.dim) else spec.dim)
+        return Case(info.name, module, lambda x: bt.add(module, x, at), (x,))
+    rows = tuple(tensor(1, HEADS, 4, DIM) for _ in range(3))
+    if traits["rows"] and not given:
+        return Case(info.name, module, lambda q, k: torch.cat(module(q, k, at), 1), rows[:2])
+
+    def call(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        encoding = module.encoding(*given)
+        return bt.attention(q, k, v, encoding, mask="causal", q_positions=at, k_positions=at)
+
+    return Case(info.name, module, call, rows, tuple(given))
+
+
 def cases() -> list[Case]:
     torch.manual_seed(7)
-    return [*biases(), *relations(), *rows(), *inputs()]
+    found = [*biases(), *relations(), *rows(), *inputs()]
+    return [*found, *others({type(case.module).__name__ for case in found})]

@@ -49,6 +49,12 @@ inline NamedExtent or_one(NamedExtent extent) {
   extent.or_one = true;
   return extent;
 }
+/// f(const Record& spec, const Sizes&) → Index: its size where a caller says none.
+template <class F>
+NamedExtent usually(NamedExtent extent, F f) {
+  extent.usual = f;
+  return extent;
+}
 /// A size that the caller chooses.
 inline NamedExtent any(const char* name) {
   return {name, [](const Record&, const Sizes&) { return Extent::any; }};
@@ -70,6 +76,10 @@ struct Parameter : ParameterInfo {
   }
   /// Whole numbers, which the caller gives.
   Parameter& of_indices() { return indices = true, learned = false, *this; }
+  /// The spec says it already, and it may be learned all the same.
+  Parameter& may_be_learned() { return beside_spec = true, may_be_left_out(); }
+  /// [rows, heads]: a score is one of its numbers as it is, or 0.
+  Parameter& is_picked_from() { return picked = true, *this; }
   /// The model computes it for each call.
   Parameter& computed() { return learned = false, *this; }
   Parameter& truth_goes_to(const char* what) { return for_truth = what, *this; }
@@ -151,10 +161,12 @@ using Given = typename GivenOf<A, Rank>::type;
 template <class A, class E>
 Made<A> made_of(E encoding) {
   const auto kept = std::make_shared<const E>(std::move(encoding));
-  Made<A> out{kept, {}, {}, {}};
+  Made<A> out;
+  out.encoding = kept;
   if constexpr (ScoreTerm<E, A> || ValueTerm<E, A> || RowTerm<E, A>) out.term = erase<A>(*kept);
   if constexpr (InputTerm<E, A>) out.input.emplace(*kept);
   if constexpr (RowTerm<E, A>) out.rows.emplace(*kept);
+  if constexpr (requires { kept->rows_by_index(); }) out.rows_by_index = &kept->rows_by_index();
   return out;
 }
 
@@ -248,6 +260,8 @@ class EncodingDescriber {
       : info_(info), names_(names), paper_(paper), home_(home) {}
 
   EncodingDescriber& form(Form form) { return info_.form = form, *this; }
+  /// What a class that learns its parameters is called.
+  EncodingDescriber& module(const char* name) { return info_.module = name, *this; }
   EncodingDescriber& by_index() { return info_.by_index = true, *this; }
   EncodingDescriber& by_hand() { return info_.by_hand = true, *this; }
   EncodingDescriber& reads_content() { return info_.reads_content = true, *this; }

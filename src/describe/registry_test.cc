@@ -144,6 +144,12 @@ void make_from_start(const Description& description) {
     parameter.start.fill({again, one.shape, spec, 7});
     EXPECT_EQ(start, again) << info.name << "." << parameter.name << ": the same seed gives the same numbers";
     for (const double number : start) ASSERT_TRUE(std::isfinite(number)) << info.name << "." << parameter.name;
+    if (const Rule& rule = parameter.start; !rule.number.empty()) {
+      rule.fill({again, one.shape, spec, 7, rule.otherwise});
+      EXPECT_EQ(start, again) << info.name << "." << parameter.name << ": " << rule.number << " where nobody says it";
+      rule.fill({again, one.shape, spec, 7, rule.otherwise + 1});
+      EXPECT_NE(start, again) << info.name << "." << parameter.name << ": " << rule.number << " is the caller's";
+    }
     one.value = numbers.emplace_back(start.begin(), start.end()).data();
   }
   const Made<A> made = info.make<A>()(spec, info.settings == nullptr ? Record{} : info.settings->make(), memory);
@@ -151,6 +157,7 @@ void make_from_start(const Description& description) {
   EXPECT_EQ(made.input.has_value(), info.inputs);
   EXPECT_EQ(made.rows.has_value(), info.rows);
   EXPECT_EQ(made.term.has_value(), info.rows || info.scores || info.values);
+  EXPECT_EQ(made.rows_by_index != nullptr, info.form == Form::rows_by_index);
 }
 
 TEST(Registry, EveryEncodingIsMadeFromWhereTrainingStarts) {

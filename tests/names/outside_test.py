@@ -1,8 +1,7 @@
 """An encoding's name stands in its files and nowhere else: the doors read descriptions.
 
 Usage: outside_test.py ROOT. RoPE is left out, whose tables and rotations the doors make by hand, and so are the readers of
-models' files (io/hf_*), which say what a family's config means. layers/HOME.py of bearing.torch and bearing.jax holds the
-names of that home alone.
+models' files (io/hf_*), which say what a family's config means.
 """
 
 import pathlib
@@ -13,6 +12,8 @@ root = pathlib.Path(sys.argv[1])
 DOORS = ["tools", "python/src", "python/bearing", "tests/support", "bench", "io"]
 BY_HAND = re.compile(r"^io/hf_|_test\.cc$|^bench/.*peers")
 ROPE = {"rope_description.cc"}
+# A file of these may name the encoding whose page it is called like.
+LAYERS = {root / "python/bearing/torch/layers", root / "python/bearing/jax/layers"}
 # Doors that still name encodings, and how many times; a number only ever falls.
 STILL: dict[str, int] = {
     "bench/attention_cases.cc": 1,
@@ -23,15 +24,6 @@ STILL: dict[str, int] = {
     "bench/relation_cases.cc": 6,
     "bench/score_cases.cc": 8,
     "bench/score_models.hpp": 3,
-    "python/bearing/torch/__init__.py": 42,
-    "python/bearing/torch/attention.py": 1,
-    "python/bearing/torch/base.py": 2,
-    "python/bearing/torch/biases.py": 32,
-    "python/bearing/torch/encoding.py": 1,
-    "python/bearing/torch/flex.py": 30,
-    "python/bearing/torch/inputs.py": 5,
-    "python/bearing/torch/relations.py": 27,
-    "python/bearing/torch/rows.py": 21,
     "python/src/bind_attention.cc": 1,
     "python/src/bind_io.cc": 4,
     "python/src/calls.cc": 5,
@@ -45,26 +37,26 @@ STILL: dict[str, int] = {
 }
 
 
-LAYER = re.compile(r"python/bearing/(torch|jax)/layers/([a-z]\w*)\.py$")
-
-
-def names(home: str = "*") -> set[str]:
-    """Classes (T5, T5Bias) and the functions and names that have an underscore (t5_bucket, kerple_log), of one source or
-    of all."""
-    found: set[str] = set()
-    for source in (root / "src/encodings").rglob(f"{home}.cc"):
+def names() -> dict[str, set[str]]:
+    """By page, classes (T5, T5Bias) and the functions and names that have an underscore (t5_bucket, kerple_log)."""
+    all_of_them: dict[str, set[str]] = {}
+    for source in (root / "src/encodings").rglob("*.cc"):
         if source.name in ROPE:
             continue
         text = source.read_text()
+        home = re.search(r'to\.home\("(\w+)"', text)
+        found = all_of_them.setdefault(home[1] if home else source.stem, set())
         foot = text[text.find("void describe_") :] if "void describe_" in text else ""
         found |= set(re.findall(r'to\.record\(\s*"(\w+)"', text))
         found |= set(re.findall(r'to\.encoding(?:_with)?<[^(]*>\(\s*"(\w+)"', text))
         found |= {name for name in re.findall(r'(?:function|called)\(\s*"(\w+)"', foot) if "_" in name}
-    return found
+    return all_of_them
 
 
 def main() -> int:
-    word = re.compile(r"\b(" + "|".join(sorted(names(), key=len, reverse=True)) + r")\b")
+    known = names()
+    every = set().union(*known.values())
+    word = re.compile(r"\b(" + "|".join(sorted(every, key=len, reverse=True)) + r")\b")
     counts: dict[str, list[str]] = {}
     for door in DOORS:
         for file in sorted((root / door).rglob("*")):
@@ -75,8 +67,7 @@ def main() -> int:
                 or "__pycache__" in place
             ):
                 continue
-            layer = LAYER.search(place)
-            own = names(layer[2]) if layer else set()
+            own = known.get(file.stem, set()) if file.parent in LAYERS else set()
             found = [name for name in word.findall(file.read_text()) if name not in own]
             if found:
                 counts[place] = found

@@ -2,11 +2,12 @@
 
     import bearing, bearing.torch as bt
 
-    bias = bt.T5Bias(bearing.T5(direction="causal"), heads=8, d_model=512)
-    out = bt.attention(q, k, v, bias, mask="causal", scale=1.0)
-
     rope = bt.Rope.from_config("config.json")
     q, k = rope(q, k)
+    layer = bt.MultiHeadAttention(512, heads=8, encodings=[rope], mask="causal")
+
+Every encoding has a module that learns its parameters, called like its spec: it takes the spec, and the sizes that the
+spec does not tell (heads, dim).
 
 Functions and modules run on the CPU, as functional custom ops under ``torch.ops.bearing``: autograd, ``torch.compile``
 and ``torch.export`` take them whole, and they run on as many threads as ``torch.get_num_threads()`` says. On other
@@ -16,52 +17,28 @@ devices :func:`score_mod` gives the same encodings to PyTorch's FlexAttention, i
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from . import modules as _modules
 from .attention import Attention, Fixed, MultiHeadAttention
 from .base import Described
-from .biases import Alibi, Fire, Forgetting, Kerple, Swin, SwinV2, T5Bias, window_positions
 from .encoding import Encoding, encoding_of
 from .flex import ScoreMod, score_mod
-from .functional import add, add_, attention, bias_matrix, rotate, turn
-from .inputs import LearnedPositions, Sinusoidal
+from .functional import add, add_, attention, bias_matrix, rotate, turn, window_positions
 from .linear_attention import linear_attention
 from .merge import merge
-from .relations import BertRelative, Cope, Deberta, Sam, Shaw, TransformerXL, Tupe, XlnetSegments
+from .modules import *
 from .ring import ring_attention
-from .rows import CayleyString, CirculantString, Fope, LieRope, Pope, Rope, RopeMixed, Xpos
+from .rows import Rope, Xpos
 from .scores import add_scores, add_values
 from .shards import shard, shard_positions
 
 __all__ = [
-    "Alibi",
     "Attention",
-    "BertRelative",
-    "CayleyString",
-    "CirculantString",
-    "Cope",
-    "Deberta",
     "Described",
     "Encoding",
-    "Fire",
     "Fixed",
-    "Fope",
-    "Forgetting",
-    "Kerple",
-    "LearnedPositions",
-    "LieRope",
     "MultiHeadAttention",
-    "Pope",
     "Rope",
-    "RopeMixed",
-    "Sam",
     "ScoreMod",
-    "Shaw",
-    "Sinusoidal",
-    "Swin",
-    "SwinV2",
-    "T5Bias",
-    "TransformerXL",
-    "Tupe",
-    "XlnetSegments",
     "Xpos",
     "add",
     "add_",
@@ -80,6 +57,7 @@ __all__ = [
     "turn",
     "window_positions",
 ]
+__all__ += _modules.__all__
 
 
 if not TYPE_CHECKING:

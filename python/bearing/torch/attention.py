@@ -12,10 +12,10 @@ import torch
 from torch import Tensor, nn
 
 from .._core import ShapeError
-from .base import EncodingModule
-from .encoding import Encoding, EncodingLike, Encodings, encoding_of, encodings_of
+from .base import EncodingModule, Rows
+from .encoding import Encoding, EncodingLike, Encodings, encoding_of, encodings_of, traits_of
 from .functional import Layout, Mask, Positions, attention, check_options, turn
-from .rows import Rope, Rows
+from .rows import Rope
 
 
 class Fixed(EncodingModule):
@@ -50,9 +50,9 @@ class Fixed(EncodingModule):
 class Attention(nn.Module):
     """Scaled attention with a list of encodings; nothing is projected.
 
-    encodings: modules of this package or ``bearing``'s own encodings. Those of rows (Rope, RopeMixed, …) turn queries
+    encodings: modules of this package or ``bearing``'s own encodings. Those of rows (Rope, …) turn queries
     and keys first, in their order; the others act on scores and values. The parameters of all are this module's. What
-    needs more than queries and keys (Forgetting, XlnetSegments) is given to each call as ``more``. mask, window, scale
+    needs more than queries and keys, such as gates or segments, is given to each call as ``more``. mask, window, scale
     and soft_cap as in :func:`bearing.torch.attention`. sinks: a number of heads, each of which then learns a logit that
     takes part in the sum and has no value; they start at 0.
     """
@@ -90,7 +90,7 @@ class Attention(nn.Module):
     ) -> Tensor | tuple[Tensor, Tensor]:
         """q [batch, heads, q_len, dim], k and v [batch, kv_heads, k_len, …]: what attention() takes and gives.
 
-        more: encodings of this call alone, such as ``Forgetting.encoding(x)``. given: k_lengths, key_mask, visible,
+        more: encodings of this call alone, such as ``gates.encoding(x)``. given: k_lengths, key_mask, visible,
         q_starts, k_starts, return_lse, as in :func:`bearing.torch.attention`.
         """
         k_positions = 0 if k_positions is None and q_positions is not None else k_positions
@@ -121,7 +121,7 @@ def _module_of(encoding: EncodingLike) -> nn.Module:
             f"[Attention] encodings: must be modules of bearing.torch or encodings of bearing, got {encoding}"
         )
     asked = inspect.signature(encoding.encoding).parameters.values()
-    needed = [p.name for p in asked if p.default is p.empty and p.kind is not p.VAR_KEYWORD]
+    needed = [p.name for p in asked if p.default is p.empty and p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
     if needed:
         kind = type(encoding).__name__
         raise TypeError(
@@ -132,7 +132,7 @@ def _module_of(encoding: EncodingLike) -> nn.Module:
 
 
 def _is_of_rows(module: nn.Module) -> bool:
-    return isinstance(module, (Rope, Rows)) or (isinstance(module, Fixed) and module.kind.endswith("Rows"))
+    return isinstance(module, (Rope, Rows)) or (isinstance(module, Fixed) and traits_of(module.kind)["rows"])
 
 
 class MultiHeadAttention(nn.Module):

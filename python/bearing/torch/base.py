@@ -9,8 +9,8 @@ import torch
 from torch import Tensor, nn
 
 from .. import _core
-from .encoding import Encoding, form_of, spec_of, traits_of
-from .functional import Positions, bias_matrix
+from .encoding import Encoding, form_of, grouped, of_tensors, spec_of, traits_of
+from .functional import Layout, Positions, add, bias_matrix, turn
 
 
 class EncodingModule(nn.Module):
@@ -43,12 +43,13 @@ class EncodingModule(nn.Module):
 class Described(EncodingModule):
     """Any encoding of the library as a module, made from what the library says of it.
 
-        kerple = bt.Described("KerpleBias", bearing.Kerple(form="power"), heads=8)
+        bias = bt.Described(kind, spec, heads=8)       kind: the name of its class in bearing
 
     Parameters have the encoding's names and extents, and start as its authors have it, from numbers that
     ``torch.manual_seed`` rules. sizes: extents that the spec does not tell (heads, dim, sets, ...); a first axis that
     may be left out is, if its size is not given. without: parameters to leave out; settings: what the encoding takes
-    beside them. What a model computes for each call is given to ``encoding(name=tensor)``.
+    beside them; start: numbers of the rules by which parameters start. What a model computes for each call is given to
+    ``encoding(name=tensor)``, or in the encoding's order.
     """
 
     def __init__(
@@ -58,19 +59,21 @@ class Described(EncodingModule):
         *,
         without: Sequence[str] = (),
         settings: dict[str, Any] | None = None,
+        start: dict[str, float | None] | None = None,
         **sizes: int,
     ) -> None:
         traits = traits_of(kind)
-        names = [name for name in traits["parameters"] if name not in without]
+        _check_spec(kind, spec, traits)
+        names = [name for name in _core._wanted(kind, spec) if name not in without]
         # Heads share one set of parameters each, until encoding() is told of more heads than sets.
         shared = {"group": 1} if traits["grouped"] else {}
-        super().__init__(kind, spec, names, **shared, **(settings or {}))
-        self.kind, self._names = kind, tuple(names)
-        for name in without:
-            self.register_parameter(name, None)
-        for name in names:
-            if traits["parameters"][name]["learned"]:
-                self.register_parameter(name, empty(*_shape(kind, spec, name, sizes)))
+        super().__init__(kind, spec, names, **(shared | (settings or {})))
+        self.kind, self._names, self._start = kind, tuple(names), start or {}
+        of = traits["parameters"]
+        # What encoding() asks for: its name, whether it may be left out, whether it counts.
+        self._asked = tuple((n, of[n]["optional"], of[n]["indices"]) for n in names if not of[n]["learned"])
+        for name in (name for name in of if of[name]["learned"]):
+            self.register_parameter(name, empty(*_shape(kind, spec, name, sizes)) if name in names else None)
         Described.reset_parameters(self)
 
     @torch.no_grad()
@@ -78,15 +81,39 @@ class Described(EncodingModule):
         for name in self._names:
             parameter = getattr(self, name, None)
             if parameter is not None:
+                number = self._start.get(traits_of(self.kind)["parameters"][name]["start"][1])
                 seed = int(torch.randint(2**62, (), device="cpu"))
-                parameter.copy_(torch.as_tensor(_core._start(self.kind, self.spec, name, list(parameter.shape), seed)))
+                drawn = _core._start(self.kind, self.spec, name, list(parameter.shape), seed, number)
+                parameter.copy_(torch.as_tensor(drawn))
 
-    def encoding(self, **given: Tensor) -> Encoding:
-        """``given``: what the model computes for this call, by name."""
-        for name in self._names:
-            if name not in given and not hasattr(self, name):
+    def encoding(self, *given: Tensor, **named: Tensor | None) -> Encoding:
+        """What the model computes for this call, in the encoding's order or by name."""
+        if not self._asked and not given and not named:
+            return Encoding(self.form, tuple(getattr(self, name) for name in self._names))
+        others = [name for name in named if name not in self._names]
+        if len(given) > len(self._asked) or others:
+            wanted = ", ".join(name for name, _, _ in self._asked) or "nothing"
+            raise TypeError(f"[{self.kind}] encoding: must be given {wanted}, got {others or len(given)}")
+        found: dict[str, Any] = {name: getattr(self, name, None) for name in self._names}
+        for (name, _, _), tensor in zip(self._asked, given, strict=False):
+            found[name] = tensor
+        found |= named
+        for name, optional, indices in self._asked:
+            if found[name] is None and not optional:
                 raise TypeError(f"[{self.kind}] {name}: must be given to encoding(), as it is computed for each call")
-        return Encoding(self.form, tuple(given[n] if n in given else getattr(self, n) for n in self._names))
+            if indices and isinstance(found[name], Tensor):
+                found[name] = found[name].long()
+        there = {name: tensor for name, tensor in found.items() if tensor is not None}
+        form = self.form if len(there) == len(self._names) else of_tensors(self.form, tuple(there))
+        return Encoding(form, tuple(there.values()))
+
+
+def _check_spec(kind: str, spec: Any, traits: dict[str, Any]) -> None:
+    if spec is None and (traits["spec_optional"] or not traits["specs"]):
+        return
+    if type(spec).__name__ not in traits["specs"]:
+        wanted = " or ".join(traits["specs"]) or "None"
+        raise TypeError(f"[{kind}] spec: must be {wanted}, got {spec!r}")
 
 
 def _shape(kind: str, spec: Any, parameter: str, sizes: dict[str, int]) -> list[int]:
@@ -133,6 +160,45 @@ class Bias(EncodingModule):
         return bias_matrix(self, q_positions, k_positions, heads=self.heads, q_len=q_len, k_len=k_len, dtype=dtype)
 
 
+class Input(Described):
+    """An encoding of the input."""
+
+    def forward(self, x: Tensor, positions: Positions = None) -> Tensor:
+        """x [batch, time, dim] plus the positions' rows; x itself is not changed."""
+        return add(self, x, positions)
+
+
+class Rows(Described):
+    """An encoding of rows with parameters: ``sets`` of them, shared evenly by the heads.
+
+    With grouped queries there are as many sets as key heads, or fewer.
+    """
+
+    def __init__(self, kind: str, spec: Any, sets: int, **settings: Any) -> None:
+        super().__init__(kind, spec, settings=settings, sets=sets)
+        self.sets = sets
+
+    def encoding(self, heads: int | None = None) -> Encoding:
+        """For that many heads: as many as there are sets if it is left out."""
+        one = super().encoding()
+        return one if heads is None else Encoding(grouped(one.form, int(heads // self.sets)), one.tensors)
+
+    def forward(
+        self,
+        q: Tensor,
+        k: Tensor,
+        q_positions: Positions = None,
+        k_positions: Positions = None,
+        *,
+        layout: Layout = "bhtd",
+    ) -> tuple[Tensor, Tensor]:
+        """q and k [batch, heads, time, head_dim], turned; keys stand where queries do if k_positions is left out."""
+        k_positions = q_positions if k_positions is None else k_positions
+        axis = 2 if layout == "bthd" else 1
+        q_turned = turn(self.encoding(q.shape[axis]), q, q_positions, side="query", layout=layout)
+        return q_turned, turn(self.encoding(k.shape[axis]), k, k_positions, side="key", layout=layout)
+
+
 class Weights(nn.Module):
     """The numbers of a linear layer that nobody calls, as an op reads them; they start as PyTorch's.
 
@@ -158,3 +224,17 @@ def normal(*parameters: nn.Parameter | None, std: float = 0.02) -> None:
     for parameter in parameters:
         if parameter is not None:
             nn.init.normal_(parameter, 0, std)
+
+
+def reset_linear(*projections: nn.Linear | None) -> None:
+    """Weights as normal() has them, biases at 0."""
+    for linear in projections:
+        if linear is not None:
+            normal(linear.weight)
+            if linear.bias is not None:
+                nn.init.zeros_(linear.bias)
+
+
+def by_head(rows: Tensor, heads: int) -> Tensor:
+    """[rows, heads * dim] as [heads, rows, dim]."""
+    return rows.unflatten(-1, (heads, -1)).transpose(0, 1).contiguous()

@@ -56,6 +56,17 @@ def _grouped(form: str, group: int) -> str:
     return json.dumps(members)
 
 
+@torch.compiler.assume_constant_result
+def of_tensors(form: str, names: tuple[str, ...]) -> str:
+    """The form for those tensors alone."""
+    return _of_tensors(form, names)
+
+
+@functools.lru_cache(maxsize=256)
+def _of_tensors(form: str, names: tuple[str, ...]) -> str:
+    return json.dumps(json.loads(form) | {"tensors": list(names)})
+
+
 def spec_of(form: str) -> Any:
     """The spec in a form, or None."""
     return _spec(json.loads(form).get("spec"))
@@ -86,8 +97,8 @@ def encoding_of(encoding: EncodingLike) -> Encoding:
         return _from_core(encoding)
     if not hasattr(encoding, "encoding"):
         raise TypeError(
-            "[attention] encodings: must be modules of bearing.torch or encodings of bearing, such as T5Bias(spec, "
-            f"table) or RotaryRows(table), got {encoding!r}"
+            "[attention] encodings: must be modules of bearing.torch or encodings of bearing, such as "
+            f"RotaryRows(table), got {encoding!r}"
         )
     return encoding.encoding()
 

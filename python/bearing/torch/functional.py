@@ -286,3 +286,8 @@ class HasTable:
 
 
 RopeLike = Union["_core.Rope", "_core.RopeTable", HasTable, str]
+
+
+def window_positions(height: int, width: int) -> Tensor:
+    """Positions of a window's tokens, row by row: [2, 1, height * width], y then x."""
+    return torch.cartesian_prod(torch.arange(height), torch.arange(width)).T.contiguous().unsqueeze(1)

@@ -189,18 +189,19 @@ void describe_cope(Describer& to) {
       .member("max_pos", &Cope::max_pos, "Rows of E; positions are capped at max_pos - 1.")
       .member("gate_scale", &Cope::gate_scale, "What the gates' products are multiplied by; as in the paper's code.")
       .member("score_scale", &Cope::score_scale, "What the products with E are multiplied by; as in the paper's code.");
-  to.encoding<Cope, 3>("CopeTerm",
-                       "CoPE's term: embeddings [heads, max_pos, dim], or [1, max_pos, dim] for all heads alike.\n\n"
-                       "    s_ij <- s_ij + (1 - w) z_i[f] + w z_i[f + 1]     z_i = score_scale q_i E\n\n"
-                       "Keys stand in order of their positions; those after the query count nothing and get 0.\n\n"
-                       "Golovneva, Wang, Weston, Sukhbaatar 2024, arXiv 2405.18719.",
-                       {Parameter("embeddings", {or_one("heads"), "max_pos", "dim"}, "E: a vector for each count.")
-                            .starts(constant(0))
-                            .draws({"normal, of standard deviation 1/sqrt(dim)",
-                                    [](const Filling& all) {
-                                      normal(1 / std::sqrt(static_cast<double>(all.extents[2]))).fill(all);
-                                    }})},
-                       make_with_spec<CopeTerm>)
+  const auto one = [](const Record&, const Sizes&) { return Index{1}; };
+  to.encoding<Cope, 3>(
+        "CopeTerm",
+        "CoPE's term: embeddings [heads, max_pos, dim], or [1, max_pos, dim] for all heads alike.\n\n"
+        "    s_ij <- s_ij + (1 - w) z_i[f] + w z_i[f + 1]     z_i = score_scale q_i E\n\n"
+        "Keys stand in order of their positions; those after the query count nothing and get 0.\n\n"
+        "Golovneva, Wang, Weston, Sukhbaatar 2024, arXiv 2405.18719.",
+        {Parameter("embeddings", {usually(or_one("heads"), one), "max_pos", "dim"}, "E: a vector for each count.")
+             .starts(constant(0))
+             .draws(
+                 {"normal, of standard deviation 1/sqrt(dim)",
+                  [](const Filling& all) { normal(1 / std::sqrt(static_cast<double>(all.extents[2]))).fill(all); }})},
+        make_with_spec<CopeTerm>)
       .form(Form::running_sum)
       .reads_content()
       .by_index()

@@ -131,6 +131,7 @@ void describe_shaw(Describer& to) {
       .member("outside", &Shaw::outside, "What farther distances have: the last row, or nothing.")
       .method("rows", &Shaw::rows, {}, "Of the tables: 2 clip + 1.")
       .method("row", &Shaw::row, {"distance"}, "The row of a distance, key minus query; far ones share the ends.");
+  const auto dim = [](const Record&, const Sizes& of) { return of.dim == 0 ? Extent::any : of.dim; };
   to.encoding<Shaw, 3, 3>(
         "ShawTerm",
         "Shaw's two sites, scores and values; either table may be left out.\n\n"
@@ -142,7 +143,7 @@ void describe_shaw(Describer& to) {
              .starts(glorot())
              .draws(normal(1))
              .may_be_left_out(),
-         Parameter("value", {or_one("heads"), {"2 clip + 1", &Shaw::rows}, "value_dim"},
+         Parameter("value", {or_one("heads"), {"2 clip + 1", &Shaw::rows}, usually("value_dim", dim)},
                    "Vectors that join the values.")
              .starts(glorot())
              .draws(normal(1))

@@ -145,7 +145,7 @@ Parameter slopes_parameter() {
   return Parameter("slopes", {"heads"}, "What a score loses per token, for each head.")
       .starts(published)
       .draws(positive(0.0625))
-      .may_be_left_out();
+      .only_if([](const Record& spec) { return !spec; });
 }
 
 }  // namespace

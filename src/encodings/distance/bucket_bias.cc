@@ -252,7 +252,9 @@ void describe_bucket_bias(Describer& to) {
         "a\n"
         "spec, attributes of the tokens [batch or 1, tokens], and groups where pairs are told apart by them.\n\n"
         "Ying et al. 2021, arXiv 2106.05234; Graham et al. 2021, arXiv 2104.01136; AlphaFold 3.",
-        {Parameter("table", {{"rows", rows}, "heads"}, "A number for each bucket and head.").starts(normal(0.02)),
+        {Parameter("table", {{"rows", rows}, "heads"}, "A number for each bucket and head.")
+             .starts(normal(0.02))
+             .is_picked_from(),
          Parameter("index", {or_one("batch"), or_one("heads"), "q_len", "k_len"}, "The bucket of each pair.")
              .of_indices()
              .may_be_left_out(),

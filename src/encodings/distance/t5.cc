@@ -153,16 +153,24 @@ void describe_t5(Describer& to) {
       .member("direction", &T5::direction,
               "'bidirectional' in encoders, whose later half of the buckets is for keys after the query; 'causal' in "
               "decoders, where those share the bucket of distance 0 and are meant to be masked.");
+  const Rule start{"normal, of standard deviation d_model^-1/2, as in Hugging Face's T5; at 0 without d_model",
+                   [](const Filling& all) {
+                     const double d_model = all.number.value_or(0);
+                     describe::normal(d_model > 0 ? 1 / std::sqrt(d_model) : 0).fill(all);
+                   },
+                   "d_model"};
   to.encoding<T5, 2>("T5Bias",
                      "T5's bias: table [buckets, heads], in most files called relative_attention_bias.weight.\n\n"
                      "    s_ij <- s_ij + table[bucket(n - m), h]\n\n"
                      "Positions are whole numbers. The first layer owns the table and all layers add it: add up their\n"
                      "gradients.\n\nRaffel et al. 2020, arXiv 1910.10683.",
                      {Parameter("table", {"buckets", "heads"}, "A number for each bucket and head.")
-                          .starts(constant(0))
-                          .draws(normal(1))},
+                          .starts(start)
+                          .draws(normal(1))
+                          .is_picked_from()},
                      make_with_spec<T5Bias>)
       .form(Form::distance)
+      .module("T5Bias")
       .softmax_scale([](const T5&, Index) { return 1.0; })
       .causal([](const T5& t5) { return t5.direction == T5Direction::causal; })
       .called("t5", "T5 buckets, both directions", "a learned bias per range of distance",

@@ -133,7 +133,8 @@ void describe_swin(Describer& to) {
         {Parameter("table", {{"(2 height - 1)(2 width - 1), and 3 with a class token", &Swin::rows}, "heads"},
                    "A number for each displacement and head.")
              .starts(truncated_normal(0.02))
-             .draws(normal(1))},
+             .draws(normal(1))
+             .is_picked_from()},
         make_with_spec<SwinBias>)
       .form(Form::grid)
       .width([](const Swin& swin, Index) { return swin.width; })

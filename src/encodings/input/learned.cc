@@ -267,6 +267,7 @@ void describe_learned(Describer& to) {
                                .starts(start)
                                .draws(normal(0.02))},
                           make_with_spec<LearnedInputs>)
+      .module("LearnedPositions")
       .called("learned", "learned positions", "a learned row for each position",
               [](const ExampleSize& size) { return Learned{.length = size.length, .dim = size.dim}; })
       .also({"learned_absolute", "absolute"});

@@ -340,10 +340,10 @@ void describe_sinusoidal(Describer& to) {
         {Parameter("scale", {{"1", [](const Record&, const Sizes&) { return Index{1}; }}},
                    "Multiplies all, beside the spec's.")
              .starts(scale)
-             .may_be_left_out(),
+             .may_be_learned(),
          Parameter("frequencies", {{"pairs", pairs}}, "Radians per token, in place of the spec's.")
              .starts(frequencies)
-             .may_be_left_out()},
+             .may_be_learned()},
         []<class A>(const Sinusoidal& spec, const Param<A, 1>& learned_scale, const Param<A, 1>& learned_frequencies) {
           return SinusoidalInputs<A>(spec, {learned_scale, learned_frequencies});
         })

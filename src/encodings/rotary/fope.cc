@@ -123,16 +123,18 @@ template class FopeRows<double>;
 namespace {
 
 /// The identity, which is RoPE, and a little of the other frequencies.
-Rule around_identity(double gain, bool by_size) {
-  return {by_size ? "at the identity, and Glorot-normal numbers times 0.3" : "around the identity",
-          [gain, by_size](const Filling& all) {
+Rule around_identity(double otherwise, bool by_size) {
+  return {by_size ? "at the identity, which is RoPE, and Glorot-normal numbers times gain" : "around the identity",
+          [otherwise, by_size](const Filling& all) {
+            const double gain = all.number.value_or(otherwise);
             const Index rows = all.extents[1], cols = all.extents[2];
             normal(by_size ? gain / std::sqrt(static_cast<double>(rows)) : gain).fill(all);
             for (std::size_t i = 0; i < all.numbers.size(); ++i) {
               const Index at = static_cast<Index>(i) % (rows * cols);
               if (at / cols == at % cols) all.numbers[i] += 1;
             }
-          }};
+          },
+          by_size ? "gain" : "", otherwise};
 }
 
 }  // namespace
@@ -151,8 +153,7 @@ void describe_fope(Describer& to) {
   const NamedExtent kept("kept frequencies", [](const Record& spec, const Sizes&) {
     return static_cast<Index>(fope_frequencies(*spec.as<Fope>()).size());
   });
-  NamedExtent mixed = any("mixed");
-  mixed.usual = kept.size;
+  const NamedExtent mixed = usually(any("mixed"), kept.size);
   to.encoding_with<Fope, Grouped, 3, 3>(
         "FopeRows",
         "FoPE with its coefficients C and S: cos, sin [sets, kept, mixed], taken as they are.\n\n"

@@ -129,19 +129,22 @@ void describe_rope_mixed(Describer& to) {
       .member("axes", &RopeMixed::axes, "Of a position.")
       .member("pairing", &RopeMixed::pairing, "'interleaved' in the authors' code.");
   // The authors' start: in directions drawn per head for two axes; as RoPE's on each axis else.
-  const Rule start{"as in the authors' code, in directions drawn per head", [](const Filling& all) {
+  const Rule start{"as in the authors' code: of that base, on two axes in directions drawn per head",
+                   [](const Filling& all) {
                      const RopeMixed& mixed = *all.spec.as<RopeMixed>();
+                     const double base = all.number.value_or(10);
                      const Index heads = all.extents[1], pairs = all.extents[2];
                      if (mixed.axes == 2) {
-                       const std::vector<double> numbers = rope_mixed_frequencies(mixed, heads, all.seed);
+                       const std::vector<double> numbers = rope_mixed_frequencies(mixed, heads, all.seed, base);
                        std::copy(numbers.begin(), numbers.end(), all.numbers.begin());
                        return;
                      }
                      for (std::size_t i = 0; i < all.numbers.size(); ++i) {
                        const Index pair = static_cast<Index>(i) % pairs;
-                       all.numbers[i] = std::pow(10, -static_cast<double>(pair) / static_cast<double>(pairs));
+                       all.numbers[i] = std::pow(base, -static_cast<double>(pair) / static_cast<double>(pairs));
                      }
-                   }};
+                   },
+                   "base", 10};
   to.encoding_with<RopeMixed, Grouped, 3>(
         "RopeMixedRows",
         "RoPE-Mixed with its frequencies [axes, sets, head_dim/2], radians per unit of position.\n\n"

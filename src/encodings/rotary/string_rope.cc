@@ -281,11 +281,13 @@ void describe_cayley(Describer& to) {
             "Schenck et al. 2025, arXiv 2502.02562.")
       .member("rope", &CayleyString::rope, "The rotation in that basis.");
   // RoPE-Mixed's start, and the basis that there is.
-  const Rule start{"as RoPE-Mixed's", [](const Filling& all) {
+  const Rule start{"as RoPE-Mixed's",
+                   [](const Filling& all) {
                      const Record mixed = Record::of(all.spec.as<CayleyString>()->rope);
                      const EncodingInfo& rows = *registry().encoding("RopeMixedRows");
-                     rows.parameters[0].start.fill({all.numbers, all.extents, mixed, all.seed});
-                   }};
+                     rows.parameters[0].start.fill({all.numbers, all.extents, mixed, all.seed, all.number});
+                   },
+                   "base", 10};
   const auto dim = [](const Record& spec) { return spec.as<CayleyString>()->rope.head_dim; };
   to.encoding_with<CayleyString, Grouped, 3, 2>(
         "CayleyStringRows",
@@ -322,6 +324,8 @@ void describe_circulant(Describer& to) {
             "Schenck et al. 2025, arXiv 2502.02562.")
       .member("head_dim", &CirculantString::head_dim, "Of a head; at most 1024.")
       .member("axes", &CirculantString::axes, "Of a position.");
+  const Rule start{"normal, of standard deviation std",
+                   [](const Filling& all) { normal(all.number.value_or(0.02)).fill(all); }, "std", 0.02};
   to.encoding_with<CirculantString, Grouped, 3>(
         "CirculantStringRows",
         "Circulant-STRING with c [axes, sets, head_dim]; only its odd part c[k] - c[head_dim - k] matters.\n\n"
@@ -329,7 +333,7 @@ void describe_circulant(Describer& to) {
         "Head h uses set h / group, as in RopeMixedRows.\n\nSchenck et al. 2025, arXiv 2502.02562.",
         {Parameter("c", {"axes", "sets", "head_dim"},
                    "First rows of the circulant matrices, of which the odd part matters.")
-             .starts(normal(0.02))
+             .starts(start)
              .draws(normal(0.02))},
         make_grouped<CirculantStringRows>)
       .width([](const CirculantString&, Index length) { return inspect::square_side(length); })

@@ -1,0 +1,29 @@
+"""What encodings have in files of their own: modules whose parameters a network computes for each call, and scores in
+PyTorch's own operations.
+
+A file is called like the encoding's page, and found by its name alone. ``__all__`` has its modules; ``SCORES``, if it
+is there, what :func:`bearing.torch.score_mod` adds for an encoding, in place of what its form gives.
+"""
+
+from __future__ import annotations
+
+import functools
+from importlib import import_module
+from pkgutil import iter_modules
+from types import ModuleType
+from typing import Any
+
+
+@functools.cache
+def _files() -> tuple[ModuleType, ...]:
+    return tuple(import_module(f"{__name__}.{file.name}") for file in iter_modules(__path__))
+
+
+def classes() -> dict[str, type]:
+    """The modules of all files, by name."""
+    return {name: getattr(file, name) for file in _files() for name in file.__all__}
+
+
+def scores() -> dict[str, Any]:
+    """What is added to a score, by the encoding's name."""
+    return {kind: term for file in _files() for kind, term in getattr(file, "SCORES", {}).items()}

@@ -1,0 +1,39 @@
+"""DeBERTa: relative embeddings, projected as keys and as queries."""
+
+from __future__ import annotations
+
+from torch import nn
+
+from ... import _core
+from ..base import EncodingModule, by_head, empty, normal, reset_linear
+from ..encoding import Encoding
+
+__all__ = ["Deberta"]
+
+
+class Deberta(EncodingModule):
+    """DeBERTa's disentangled attention: content meets position as query (c2p) and as key (p2c).
+
+    embeddings [2 spec.span(), d_model] and their projections key (pos_proj, or the layer's own key projection when it
+    is shared) and query (pos_q_proj). All start normal, of standard deviation 0.02, biases at 0. Give attention
+    ``scale=bearing.deberta_softmax_scale(spec, dim)``.
+
+    He, Liu, Gao, Chen 2021, arXiv 2006.03654.
+    """
+
+    def __init__(self, spec: _core.Deberta, heads: int, dim: int, d_model: int) -> None:
+        names = [name for name, wanted in (("key", spec.c2p), ("query", spec.p2c)) if wanted]
+        super().__init__("DebertaTerm", spec, names)
+        self.heads = heads
+        self.embeddings = empty(2 * spec.span(), d_model)
+        self.key = nn.Linear(d_model, heads * dim, bias=False) if spec.c2p else None
+        self.query = nn.Linear(d_model, heads * dim) if spec.p2c else None
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        normal(self.embeddings)
+        reset_linear(self.key, self.query)
+
+    def encoding(self) -> Encoding:
+        tables = [by_head(one(self.embeddings), self.heads) for one in (self.key, self.query) if one is not None]
+        return Encoding(self.form, tuple(tables))

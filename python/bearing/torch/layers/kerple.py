@@ -1,0 +1,50 @@
+"""KERPLE, whose parameters stay where the kernel is positive definite."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ... import _core
+from ..base import Bias, Described
+from ..score_call import Call, Term
+
+__all__ = ["Kerple"]
+
+
+class Kerple(Described, Bias):
+    """KERPLE's kernels, with r1 and r2 [heads].
+
+    Starts as in the authors' code: r1 uniform in [0, 2), r2 in [0, 1) for the logarithmic kernel; for the power the
+    exponent r2 in [0, 2), r1 in [0, 1). Both at least ``Kerple.least``: call :meth:`clamp` after each step of an
+    optimiser, as that code does.
+
+    Chi, Fan, Ramadge, Rudnicky 2022, arXiv 2205.09921.
+    """
+
+    def __init__(self, spec: _core.Kerple, heads: int) -> None:
+        super().__init__("KerpleBias", spec, heads=heads)
+        self.heads = heads
+        self.most = (math.inf, _core.Kerple.most_power if spec.form == "power" else math.inf)
+
+    @torch.no_grad()
+    def clamp(self) -> None:
+        """Holds the parameters where the kernel is positive definite."""
+        for parameter, most in zip((self.r1, self.r2), self.most, strict=True):
+            parameter.clamp_(_core.Kerple.least, most)
+
+
+def _scores(spec: _core.Kerple, settings: dict[str, Any], tensors: dict[str, Tensor], call: Call) -> Term:
+    r1, r2, power, distance = tensors["r1"], tensors["r2"], spec.form == "power", call.distance()
+
+    def term(b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
+        d = distance(b, i, j).abs().to(r1.dtype)
+        return -r1[h] * (d ** r2[h] if power else torch.log1p(r2[h] * d))
+
+    return term
+
+
+SCORES = {"KerpleBias": _scores}

@@ -1,0 +1,46 @@
+"""SwinV2: the network that computes a window's table."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from ... import _core
+from ..base import Bias
+from ..encoding import Encoding
+
+__all__ = ["SwinV2"]
+
+
+class SwinV2(Bias):
+    """SwinV2's continuous bias: the table of a window, computed by a network 2 -> hidden -> heads.
+
+    Positions [2, batch, time], y then x: :func:`window_positions`. Layers start as PyTorch's linear ones.
+
+    Liu et al. 2022, arXiv 2111.09883.
+    """
+
+    def __init__(self, spec: _core.SwinV2, heads: int, hidden: int = 512) -> None:
+        super().__init__(type(spec.window).__name__ + "Bias", spec.window, ["table"])
+        self.heads = heads
+        self.hidden = nn.Linear(2, hidden)
+        self.out = nn.Linear(hidden, heads, bias=False)
+        self.trained = spec.trained_height, spec.trained_width
+        self.register_buffer("displacements", torch.empty(spec.window.rows(), 2, dtype=torch.float64), persistent=False)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        height, width = self.trained
+        spec = _core.SwinV2(window=self.spec, trained_height=height, trained_width=width)
+        self.displacements.copy_(torch.as_tensor(_core.swin_v2_coordinates(spec)))
+
+    def table(self) -> Tensor:
+        """``16 sigmoid(w2 relu(w1 c + b1))`` of every displacement: [window.rows(), heads]."""
+        dtype = next(
+            (p.dtype for p in self.parameters()), torch.float32
+        )  # layers may be quantised ones, which have none
+        return 16 * torch.sigmoid(self.out(F.relu(self.hidden(self.displacements.to(dtype)))))
+
+    def encoding(self) -> Encoding:
+        return Encoding(self.form, (self.table(),))

@@ -1,0 +1,55 @@
+"""Transformer-XL: sinusoids of the offsets, projected for every head."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from ... import _core
+from ..base import EncodingModule, empty, normal
+from ..encoding import Encoding
+
+__all__ = ["TransformerXL"]
+
+
+class TransformerXL(EncodingModule):
+    """Transformer-XL's terms (b), (c) and (d): ``scale [u k_j + (q_i + v) W_R R_{m-n}]``.
+
+    u, v [heads, dim] are the files' r_w_bias and r_r_bias, ``w_r`` the projection r_net [heads * dim, d_model].
+    offsets: how many rows r has, the first for spec.first_offset: q_len + memory for causal models. All start normal,
+    of standard deviation 0.02, as in the authors' code.
+
+    Dai, Yang, Yang, Carbonell, Le, Salakhutdinov 2019, arXiv 1901.02860.
+    """
+
+    def __init__(
+        self, spec: _core.TransformerXL, heads: int, dim: int, d_model: int, offsets: int, base: float = 10_000.0
+    ) -> None:
+        super().__init__("TransformerXLTerm", spec, ["r", "u", "v"])
+        self.heads, self.base = heads, base
+        self.u, self.v = empty(heads, dim), empty(heads, dim)
+        self.w_r = empty(heads * dim, d_model)
+        self.register_buffer("sinusoids", torch.empty(offsets, d_model, dtype=torch.float64), persistent=False)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        normal(self.u, self.v, self.w_r)
+        offsets, d_model = self.sinusoids.shape
+        self.sinusoids.copy_(_offset_sinusoids(self.spec, d_model, offsets, self.base))
+
+    def r(self) -> Tensor:
+        """The projected sinusoids of every offset: [heads, offsets, dim]."""
+        r = self.sinusoids.to(self.w_r.dtype) @ self.w_r.T
+        return r.unflatten(1, (self.heads, -1)).transpose(0, 1).contiguous()
+
+    def encoding(self) -> Encoding:
+        return Encoding(self.form, (self.r(), self.u, self.v))
+
+
+def _offset_sinusoids(spec: _core.TransformerXL, d_model: int, offsets: int, base: float) -> Tensor:
+    at = torch.arange(spec.first_offset, spec.first_offset + offsets, dtype=torch.float64)
+    if spec.clamp_len > 0:
+        at = at.clamp(-spec.clamp_len, spec.clamp_len)
+    frequencies = base ** (-torch.arange(0, d_model, 2, dtype=torch.float64) / d_model)
+    angles = at[:, None] * frequencies
+    return torch.cat([angles.sin(), angles.cos()], dim=1)
