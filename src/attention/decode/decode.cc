@@ -8,7 +8,8 @@
 
 #include "aligned.hpp"
 #include "attention/decode/decode_kernels.hpp"
-#include "attention/shared/packed_keys.hpp"
+#include "attention/shared/extents.hpp"
+#include "attention/shared/hidden_keys.hpp"
 #include "attention/shared/row_turner.hpp"
 #include "attention/shared/schedule.hpp"
 #include "attention/shared/share.hpp"
@@ -23,9 +24,6 @@ namespace {
 /// Keys that are turned or copied at once, to be read again from the nearest cache. Also what slices are multiples of:
 /// whole panels on every machine.
 constexpr Index keys_at_once = 64;
-
-std::size_t size(Index n) { return static_cast<std::size_t>(n); }
-Index up(Index n, Index step) { return (n + step - 1) / step * step; }
 
 /// What reads a cache of one type of numbers.
 template <class A>
@@ -72,7 +70,7 @@ struct DecodePlan {
       : call(of), visibility(of.problem, of.options), rows(of.group() * of.problem.q_len) {
     const Problem& problem = call.problem;
     step = std::min(std::clamp<Index>(8192 / rows / keys_at_once * keys_at_once, 128, 1024),
-                    up(problem.k_len, keys_at_once));
+                    round_up(problem.k_len, keys_at_once));
     // Enough for all workers of a large machine, of at least 512 keys each; and their results take 1 MiB at most.
     const Index heads = problem.batch * problem.kv_heads, most = (Index{1} << 20) / static_cast<Index>(sizeof(A));
     slices = std::clamp<Index>(256 / heads, 1, std::max<Index>(problem.k_len / 512, 1));
@@ -95,7 +93,7 @@ struct DecodePlan {
   Columns slice(Index b, Index n) const {
     const Columns all = seen[size(b)];
     if (all.empty()) return {};
-    const Index length = up((all.end - all.first + slices - 1) / slices, keys_at_once);
+    const Index length = round_up(pieces(all.end - all.first, slices), keys_at_once);
     return {all.first + n * length, std::min(all.first + (n + 1) * length, all.end)};
   }
   Index out_stride() const { return attend::padded<A>(call.problem.value_dim); }
@@ -389,10 +387,7 @@ void decode(const AttentionCall<A>& call, const ResultRows<A>& out, View<A, 3> l
   const DecodePlan<A> plan(call);
   const Index kv_heads = call.problem.kv_heads, slices = plan.slices, units = plan.units();
   AlignedArray<A> results(slices == 1 ? 0 : units * plan.result_size());
-  std::vector<DecodeWork<A>> workers;
-  const Index worker_total = worker_count(on, units);
-  workers.reserve(size(worker_total));
-  for (Index w = 0; w < worker_total; ++w) workers.emplace_back(plan);
+  std::vector<DecodeWork<A>> workers = make_workers<DecodeWork<A>>(on, units, plan);
   share_units(on, workers, units, [&](DecodeWork<A>& work, Index unit) {
     const Index head = unit / slices, b = head / kv_heads, kv_head = head % kv_heads;
     A* memory = slices == 1 ? work.result() : results.data() + unit * plan.result_size();

@@ -1,4 +1,5 @@
 #include "attention/softmax/backward.hpp"
+#include "attention/shared/extents.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -13,10 +14,6 @@
 namespace bearing {
 
 namespace {
-
-std::size_t size(Index n) { return static_cast<std::size_t>(n); }
-std::size_t size_if(bool wanted, Index n) { return wanted ? size(n) : 0; }
-Index round_up(Index n, Index to) { return (n + to - 1) / to * to; }
 
 template <class A>
 bool any_params(const TermList<A>& terms) {

@@ -3,6 +3,7 @@
 #include <limits>
 #include <numbers>
 
+#include "attention/shared/extents.hpp"
 #include "attention/softmax/backward.hpp"
 #include "attention/softmax/softmax_kernels.hpp"
 
@@ -14,8 +15,6 @@
 namespace bearing {
 
 namespace {
-
-std::size_t size(Index n) { return static_cast<std::size_t>(n); }
 
 /// Below any logarithm of a weight, and far from the end of the range.
 constexpr double most = 4096;

@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "attention/shared/extents.hpp"
 #include "attention/softmax/backward.hpp"
 #include "attention/softmax/softmax_kernels.hpp"
 
@@ -8,9 +9,6 @@
 namespace bearing {
 
 namespace {
-
-std::size_t size(Index n) { return static_cast<std::size_t>(n); }
-std::size_t size_if(bool wanted, Index n) { return wanted ? size(n) : 0; }
 
 /// Whether a worker keeps a head's turned keys, which every block of queries asks for again: where there are no sums of
 /// d_k beside them, or where 4 MiB hold them.

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <numbers>
 
+#include "attention/shared/extents.hpp"
 #include "attention/softmax/backward.hpp"
 #include "attention/softmax/backward_kernels.hpp"
 #include "attention/softmax/softmax_kernels.hpp"
@@ -10,8 +11,6 @@
 namespace bearing {
 
 namespace {
-
-std::size_t size(Index n) { return static_cast<std::size_t>(n); }
 
 Columns common(Columns x, Columns y) { return {std::max(x.first, y.first), std::min(x.end, y.end)}; }
 

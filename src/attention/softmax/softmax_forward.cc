@@ -5,18 +5,16 @@
 #include <limits>
 #include <numbers>
 
+#include "attention/shared/extents.hpp"
 #include "attention/softmax/softmax_kernels.hpp"
 
 namespace bearing {
 
 namespace {
 
-std::size_t size(Index n) { return static_cast<std::size_t>(n); }
-
 template <class A>
 Index whole_panels(Index columns) {
-  const Index width = attend::panel_width<A>();
-  return (columns + width - 1) / width * width;
+  return round_up(columns, attend::panel_width<A>());
 }
 
 /// A block of keys and values fills some 256 KiB, which stays in the second cache while the rows of a block pass by.
