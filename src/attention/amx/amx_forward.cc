@@ -69,11 +69,11 @@ FinishedRows<float> AmxForward::block(Index b, Index h, Index row) {
   open_head(b, h);
   open_queries(b, h, row, rows);
   begin(h, rows);
-  Columns all{problem.k_len, 0};
+  Columns all;
   for (Index i = 0; i < rows; ++i) {
     const Columns sees = plan_->visibility.of(b, row + i);
     row_first_[size(i)] = sees.first, row_end_[size(i)] = sees.end;
-    if (!sees.empty()) all = {std::min(all.first, sees.first), std::max(all.end, sees.end)};
+    all.reach_over(sees);
   }
   if (!all.empty()) {
     ready(all);

@@ -75,7 +75,7 @@ struct DecodePlan {
     const Index heads = problem.batch * problem.kv_heads, most = (Index{1} << 20) / static_cast<Index>(sizeof(A));
     slices = std::clamp<Index>(256 / heads, 1, std::max<Index>(problem.k_len / 512, 1));
     slices = std::max<Index>(1, std::min(slices, most / (heads * result_size())));
-    seen.resize(size(problem.batch), {problem.k_len, 0});
+    seen.resize(size(problem.batch));
     gaps.resize(size(problem.batch));
     for (Index b = 0; b < problem.batch; ++b) {
       Columns& all = seen[size(b)];
@@ -84,7 +84,7 @@ struct DecodePlan {
         const Columns row = visibility.of(b, i);
         if (row.empty()) continue;
         if (!all.empty() && (row.first > all.end || row.end < all.first)) gaps[size(b)] = 1;
-        all = {std::min(all.first, row.first), std::max(all.end, row.end)};
+        all.reach_over(row);
       }
     }
   }
@@ -126,7 +126,8 @@ class DecodeWork {
                   plan.call.in_dim),
         k_turner_(plan.call.rows, *plan.call.problem.k_positions, Side::key, keys_at_once, plan.call.in_dim),
         tiles_(plan.call.acting, plan.call.problem, {plan.call.problem.q_len, plan.step}, ScoreRoom::in_place,
-               RowRoom::none, RowRoom::none) {
+               RowRoom::none, RowRoom::none),
+        runs_(plan.rows) {
     const AttentionCall<A>& call = plan.call;
     const Problem& problem = call.problem;
     const Index q_len = problem.q_len;
@@ -144,8 +145,6 @@ class DecodeWork {
     scores_ = zeros(plan.rows * plan.step);
     rescale_.resize(size(plan.rows));
     sees_.resize(size(q_len));
-    row_first_.resize(size(plan.rows));
-    row_end_.resize(size(plan.rows));
     result_ = zeros(plan.slices == 1 ? plan.result_size() : 0);
   }
 
@@ -277,16 +276,12 @@ class DecodeWork {
   }
 
   void weigh(Columns cols, const SliceResult<A>& to) {
-    for (Index r = 0; r < plan_->rows; ++r) {
-      const Columns sees = sees_[size(r % q_len())];
-      row_first_[size(r)] = std::clamp(sees.first, cols.first, cols.end) - cols.first;
-      row_end_[size(r)] = std::clamp(sees.end, cols.first, cols.end) - cols.first;
-    }
+    for (Index r = 0; r < plan_->rows; ++r) runs_.put(r, sees_[size(r % q_len())], cols, cols.first);
     attend::weigh<A>({.rows = plan_->rows,
                       .first = 0,
                       .end = cols.end - cols.first,
-                      .row_first = row_first_.data(),
-                      .row_end = row_end_.data(),
+                      .row_first = runs_.first.data(),
+                      .row_end = runs_.end.data(),
                       .s = scores_.data(),
                       .stride = plan_->step,
                       .log2_scale = std::numbers::log2e_v<A>,
@@ -341,7 +336,7 @@ class DecodeWork {
   AlignedArray<A> q_, loaded_, turned_, k_rows_, v_rows_, scores_, result_, before_;
   std::vector<A> rescale_;
   std::vector<Columns> sees_;
-  std::vector<Index> row_first_, row_end_;
+  RowRuns runs_;
 };
 
 /// Merges the results of all slices of a kv head into the first one's, in order, and stores them.
