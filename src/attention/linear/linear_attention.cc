@@ -2,6 +2,7 @@
 
 #include "attention/linear/linear_call.hpp"
 #include "attention/shared/extents.hpp"
+#include "simd/prefetch.hpp"
 #include "terms/tile_kernels.hpp"
 
 // Forward: the keys' blocks in order. A block of queries takes from S what all of its queries see in whole blocks of
@@ -98,6 +99,10 @@ class ForwardRoom {
       const A* direct = cols_ > 0 ? in_place(call_.v, keys_.part(), b_, kv_, first, block.rows) : nullptr;
       block.values_in_place = direct != nullptr ? direct + col_ : block.values;
       block.value_stride = direct != nullptr ? call_.v.row_stride() : cols_;
+      if (direct != nullptr) {
+        const Index next = block_rows(first + block.rows, call_.problem.k_len), stride = block.value_stride;
+        simd::prefetch_rows(block.values_in_place, block.rows * stride, next, cols_, stride);
+      }
       if (direct == nullptr) {
         load(call_.v, keys_.part(), b_, kv_, first, block.rows, col_, cols_, block.values);
       }
@@ -126,6 +131,10 @@ class ForwardRoom {
     const bool direct = cols_ > 0 && of_.out.direct();
     A* const numerators = direct ? of_.out.row(b_, head, first) + col_ : numerators_;
     const Index stride = direct ? of_.out.row_stride() : cols_;
+    if (direct) {
+      const Index next = block_rows(first + rows, call_.problem.q_len);
+      simd::prefetch_rows<simd::Use::write>(numerators, rows * stride, next, cols_, stride);
+    }
     tiles::multiply_nn(rows, rows_dim_, cols_, A{1}, block.turned, rows_dim_, s_.data(), cols_, numerators, stride);
     for (Index from = seen_; from < visible[rows - 1]; from += block_tokens) {
       const Block<A>& keys = key_block(from);
