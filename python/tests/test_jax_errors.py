@@ -95,14 +95,13 @@ def test_wrong_calls_of_other_functions_are_refused_while_tracing(table, rng):
     for error, text, call in [
         (
             shape,
-            "[linear_attention] k: must be [batch, kv_heads, k_len, dim] with q's batch and dim and kv_heads that "
-            "divide its heads, q has shape [2, 4, 3, 4], got [2, 3, 5, 4]",
+            "[linear_attention] k: must be [batch, kv_heads, k_len, dim], kv_heads a divisor of heads, for queries "
+            "[batch, heads, q_len, dim] = [2, 4, 3, 4], got [2, 3, 5, 4]",
             lambda: linear(q, jnp.ones((2, 3, 5, 4)), v, mask="none"),
         ),
         (
             shape,
-            "[linear_attention] v: must be [batch, kv_heads, k_len, value_dim] for k with shape [2, 2, 5, 4], "
-            "got [2, 2, 3, 4]",
+            "[linear_attention] v: must have the first three extents of k, [2, 2, 5, 4], got [2, 2, 3, 4]",
             lambda: linear(q, k, v[:, :, :3], mask="none"),
         ),
         (kind, "[linear_attention] state: must be (s, z), got 3", lambda: linear(q, k, v, mask="none", state=3)),

@@ -59,8 +59,8 @@ HWY_INLINE void in_row_blocks(Index rows, const Body& body) {
 /// element is the sum of its products in rising order, whatever block it falls in. Not inlined: GCC at -O3 then keeps
 /// all sums in registers, which is a quarter faster.
 template <int Rows, int Vectors, class D, class Left, class A, class Finish>
-HWY_NOINLINE BEARING_OWN_VECTORS void product_block(D d, Index terms, const Left& left, const A* right,
-                                                    Index right_stride, const Finish& finish) {
+HWY_NOINLINE BEARING_OWN_VECTORS void product_block(D d, Index terms, Left left, const A* right, Index right_stride,
+                                                    Finish finish) {
   const Index n = static_cast<Index>(hn::Lanes(d));
   hn::Vec<D> sum[Rows][Vectors];
 #pragma GCC unroll 8

@@ -31,6 +31,11 @@ void check_terms(const char* function, const TermList<A>& terms, const Problem& 
   }
 }
 
+/// How many tasks an executor runs at once.
+inline Index workers_of(const Executor& on) {
+  return on.run == nullptr ? Index{1} : std::clamp<Index>(on.workers, 1, Index{1} << 20);
+}
+
 /// body(chunk, unit) for all units, in chunks that each run in order on one thread; `chunks` of them.
 template <class Body>
 void in_chunks(const Executor& on, Index chunks, Index units, Body&& body) {
@@ -40,7 +45,7 @@ void in_chunks(const Executor& on, Index chunks, Index units, Body&& body) {
   });
 }
 inline Index chunk_count(const Executor& on, Index units) {
-  return std::min(units, on.run == nullptr ? Index{1} : 4 * std::clamp<Index>(on.workers, 1, Index{1} << 20));
+  return std::min(units, on.run == nullptr ? Index{1} : 4 * workers_of(on));
 }
 
 /// Throws std::bad_alloc where blocks · size numbers could not even be counted.

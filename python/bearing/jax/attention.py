@@ -180,20 +180,24 @@ class _Problem(NamedTuple):
 def _problem(q: jax.Array, k: jax.Array, v: jax.Array, block_table: jax.Array | None, time_first: bool) -> _Problem:
     """The call's extents, if its tensors fit each other."""
     q_shape, k_shape, v_shape = (shape_of(x, time_first) for x in (q, k, v))
-    grouped = q_shape[1] % k_shape[1] == 0 if k_shape[1] > 0 else q_shape[1] == 0
-    blocks = q_shape[0] if block_table is None else k_shape[0]
-    if k_shape[0] != blocks or k_shape[3] != q_shape[3] or not grouped:
-        axes = "[batch, kv_heads, k_len, dim]" if block_table is None else "[blocks, kv_heads, block_size, dim]"
-        raise _core.ShapeError(
-            f"[attention] k: must be {axes}, kv_heads a divisor of heads, for queries "
-            f"[batch, heads, q_len, dim] = {q_shape}, got {k_shape}"
-        )
-    if v_shape[:3] != k_shape[:3]:
-        raise _core.ShapeError(f"[attention] v: must have the first three extents of k, {k_shape}, got {v_shape}")
+    check_fit("attention", q_shape, k_shape, v_shape, paged=block_table is not None)
     k_len = k_shape[2]
     if block_table is not None:
         k_len *= _blocks_of(block_table, q_shape[0])
     return _Problem(q_shape[0], q_shape[1], k_shape[1], q_shape[2], k_len, q_shape[3], v_shape[3])
+
+
+def check_fit(function: str, q: list[int], k: list[int], v: list[int], *, paged: bool = False) -> None:
+    """Raise ShapeError unless queries, keys and values fit each other, as every kind of attention wants them."""
+    grouped = q[1] % k[1] == 0 if k[1] > 0 else q[1] == 0
+    if (not paged and k[0] != q[0]) or k[3] != q[3] or not grouped:
+        axes = "[blocks, kv_heads, block_size, dim]" if paged else "[batch, kv_heads, k_len, dim]"
+        raise _core.ShapeError(
+            f"[{function}] k: must be {axes}, kv_heads a divisor of heads, for queries "
+            f"[batch, heads, q_len, dim] = {q}, got {k}"
+        )
+    if v[:3] != k[:3]:
+        raise _core.ShapeError(f"[{function}] v: must have the first three extents of k, {k}, got {v}")
 
 
 def _blocks_of(block_table: jax.Array, batch: int) -> int:

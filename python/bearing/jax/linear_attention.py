@@ -27,7 +27,7 @@ from .arrays import (
     with_axes,
     word_of,
 )
-from .attention import MASKS, Mask
+from .attention import MASKS, Mask, check_fit
 from .encodings import arithmetic_of, check_encodings, parameter_axes, plan_of, serving, turned_dim
 from .shards import Axes
 
@@ -128,16 +128,7 @@ def linear_attention(
 
 def _problem(q: list[int], k: list[int], v: list[int]) -> _Problem:
     """The call's extents, if its tensors fit each other."""
-    grouped = q[1] % k[1] == 0 if k[1] > 0 else q[1] == 0
-    if k[0] != q[0] or k[3] != q[3] or not grouped:
-        raise _core.ShapeError(
-            "[linear_attention] k: must be [batch, kv_heads, k_len, dim] with q's batch and dim and kv_heads that "
-            f"divide its heads, q has shape {q}, got {k}"
-        )
-    if v[:3] != k[:3]:
-        raise _core.ShapeError(
-            f"[linear_attention] v: must be [batch, kv_heads, k_len, value_dim] for k with shape {k}, got {v}"
-        )
+    check_fit("linear_attention", q, k, v)
     return _Problem(q[0], q[1], k[1], q[2], k[2], q[3], v[3])
 
 

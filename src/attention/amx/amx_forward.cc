@@ -5,6 +5,8 @@
 #include <limits>
 #include <numbers>
 
+#include "attention/shared/extents.hpp"
+
 namespace bearing {
 
 namespace amx = attend::amx;
@@ -15,8 +17,6 @@ namespace {
 constexpr Index least_queries = amx::strip_rows;
 /// Keys that are packed at once; whole tiles.
 constexpr Index pack_cols = 128;
-
-std::size_t size(Index n) { return static_cast<std::size_t>(n); }
 
 const Bfloat16* bf16_row(const HeadRows<float>& rows, Index b, Index h, Index j) {
   return static_cast<const Bfloat16*>(rows.address(b, h, j));
@@ -60,7 +60,7 @@ AmxForward::AmxForward(const AttentionPlan<float>& plan)
   if (plan.call.acting.size > 0 && problem.k_len > 0) bias_.resize(size(problem.q_len + problem.k_len - 1));
   max_.resize(size(rows)), sum_.resize(size(rows)), rounded_sum_.resize(size(rows));
   row_first_.resize(size(rows)), row_end_.resize(size(rows));
-  ready_.resize(size((problem.k_len + pack_cols - 1) / pack_cols));
+  ready_.resize(size(pieces(problem.k_len, pack_cols)));
 }
 
 FinishedRows<float> AmxForward::block(Index b, Index h, Index row) {
@@ -69,11 +69,11 @@ FinishedRows<float> AmxForward::block(Index b, Index h, Index row) {
   open_head(b, h);
   open_queries(b, h, row, rows);
   begin(h, rows);
-  Columns all{problem.k_len, 0};
+  Columns all;
   for (Index i = 0; i < rows; ++i) {
     const Columns sees = plan_->visibility.of(b, row + i);
     row_first_[size(i)] = sees.first, row_end_[size(i)] = sees.end;
-    if (!sees.empty()) all = {std::min(all.first, sees.first), std::max(all.end, sees.end)};
+    all.reach_over(sees);
   }
   if (!all.empty()) {
     ready(all);

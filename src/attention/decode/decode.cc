@@ -8,7 +8,8 @@
 
 #include "aligned.hpp"
 #include "attention/decode/decode_kernels.hpp"
-#include "attention/shared/packed_keys.hpp"
+#include "attention/shared/extents.hpp"
+#include "attention/shared/hidden_keys.hpp"
 #include "attention/shared/row_turner.hpp"
 #include "attention/shared/schedule.hpp"
 #include "attention/shared/share.hpp"
@@ -23,9 +24,6 @@ namespace {
 /// Keys that are turned or copied at once, to be read again from the nearest cache. Also what slices are multiples of:
 /// whole panels on every machine.
 constexpr Index keys_at_once = 64;
-
-std::size_t size(Index n) { return static_cast<std::size_t>(n); }
-Index up(Index n, Index step) { return (n + step - 1) / step * step; }
 
 /// What reads a cache of one type of numbers.
 template <class A>
@@ -72,12 +70,12 @@ struct DecodePlan {
       : call(of), visibility(of.problem, of.options), rows(of.group() * of.problem.q_len) {
     const Problem& problem = call.problem;
     step = std::min(std::clamp<Index>(8192 / rows / keys_at_once * keys_at_once, 128, 1024),
-                    up(problem.k_len, keys_at_once));
+                    round_up(problem.k_len, keys_at_once));
     // Enough for all workers of a large machine, of at least 512 keys each; and their results take 1 MiB at most.
     const Index heads = problem.batch * problem.kv_heads, most = (Index{1} << 20) / static_cast<Index>(sizeof(A));
     slices = std::clamp<Index>(256 / heads, 1, std::max<Index>(problem.k_len / 512, 1));
     slices = std::max<Index>(1, std::min(slices, most / (heads * result_size())));
-    seen.resize(size(problem.batch), {problem.k_len, 0});
+    seen.resize(size(problem.batch));
     gaps.resize(size(problem.batch));
     for (Index b = 0; b < problem.batch; ++b) {
       Columns& all = seen[size(b)];
@@ -86,7 +84,7 @@ struct DecodePlan {
         const Columns row = visibility.of(b, i);
         if (row.empty()) continue;
         if (!all.empty() && (row.first > all.end || row.end < all.first)) gaps[size(b)] = 1;
-        all = {std::min(all.first, row.first), std::max(all.end, row.end)};
+        all.reach_over(row);
       }
     }
   }
@@ -95,7 +93,7 @@ struct DecodePlan {
   Columns slice(Index b, Index n) const {
     const Columns all = seen[size(b)];
     if (all.empty()) return {};
-    const Index length = up((all.end - all.first + slices - 1) / slices, keys_at_once);
+    const Index length = round_up(pieces(all.end - all.first, slices), keys_at_once);
     return {all.first + n * length, std::min(all.first + (n + 1) * length, all.end)};
   }
   Index out_stride() const { return attend::padded<A>(call.problem.value_dim); }
@@ -128,7 +126,8 @@ class DecodeWork {
                   plan.call.in_dim),
         k_turner_(plan.call.rows, *plan.call.problem.k_positions, Side::key, keys_at_once, plan.call.in_dim),
         tiles_(plan.call.acting, plan.call.problem, {plan.call.problem.q_len, plan.step}, ScoreRoom::in_place,
-               RowRoom::none, RowRoom::none) {
+               RowRoom::none, RowRoom::none),
+        runs_(plan.rows) {
     const AttentionCall<A>& call = plan.call;
     const Problem& problem = call.problem;
     const Index q_len = problem.q_len;
@@ -146,8 +145,6 @@ class DecodeWork {
     scores_ = zeros(plan.rows * plan.step);
     rescale_.resize(size(plan.rows));
     sees_.resize(size(q_len));
-    row_first_.resize(size(plan.rows));
-    row_end_.resize(size(plan.rows));
     result_ = zeros(plan.slices == 1 ? plan.result_size() : 0);
   }
 
@@ -279,16 +276,12 @@ class DecodeWork {
   }
 
   void weigh(Columns cols, const SliceResult<A>& to) {
-    for (Index r = 0; r < plan_->rows; ++r) {
-      const Columns sees = sees_[size(r % q_len())];
-      row_first_[size(r)] = std::clamp(sees.first, cols.first, cols.end) - cols.first;
-      row_end_[size(r)] = std::clamp(sees.end, cols.first, cols.end) - cols.first;
-    }
+    for (Index r = 0; r < plan_->rows; ++r) runs_.put(r, sees_[size(r % q_len())], cols, cols.first);
     attend::weigh<A>({.rows = plan_->rows,
                       .first = 0,
                       .end = cols.end - cols.first,
-                      .row_first = row_first_.data(),
-                      .row_end = row_end_.data(),
+                      .row_first = runs_.first.data(),
+                      .row_end = runs_.end.data(),
                       .s = scores_.data(),
                       .stride = plan_->step,
                       .log2_scale = std::numbers::log2e_v<A>,
@@ -343,7 +336,7 @@ class DecodeWork {
   AlignedArray<A> q_, loaded_, turned_, k_rows_, v_rows_, scores_, result_, before_;
   std::vector<A> rescale_;
   std::vector<Columns> sees_;
-  std::vector<Index> row_first_, row_end_;
+  RowRuns runs_;
 };
 
 /// Merges the results of all slices of a kv head into the first one's, in order, and stores them.
@@ -390,10 +383,7 @@ void decode(const AttentionCall<A>& call, const ResultRows<A>& out, View<A, 3> l
   const DecodePlan<A> plan(call);
   const Index kv_heads = call.problem.kv_heads, slices = plan.slices, units = plan.units();
   AlignedArray<A> results(slices == 1 ? 0 : units * plan.result_size());
-  std::vector<DecodeWork<A>> workers;
-  const Index worker_total = worker_count(on, units);
-  workers.reserve(size(worker_total));
-  for (Index w = 0; w < worker_total; ++w) workers.emplace_back(plan);
+  std::vector<DecodeWork<A>> workers = make_workers<DecodeWork<A>>(on, units, plan);
   share_units(on, workers, units, [&](DecodeWork<A>& work, Index unit) {
     const Index head = unit / slices, b = head / kv_heads, kv_head = head % kv_heads;
     A* memory = slices == 1 ? work.result() : results.data() + unit * plan.result_size();

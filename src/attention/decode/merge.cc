@@ -5,6 +5,7 @@
 
 #include "attention/decode/decode_kernels.hpp"
 #include "attention/shared/share.hpp"
+#include "attention/shared/stored_numbers.hpp"
 #include "tensor_checks.hpp"
 #include "terms/score_call.hpp"
 
@@ -62,10 +63,7 @@ void merge(View<const O, 4> part, const std::type_identity_t<View<const Compute<
   template void merge<O>(View<const O, 4>, const std::type_identity_t<View<const Compute<O>, 3>>&,           \
                          std::type_identity_t<View<O, 4>>, const std::type_identity_t<View<Compute<O>, 3>>&, \
                          const Executor&);
-BEARING_INSTANTIATE(double)
-BEARING_INSTANTIATE(float)
-BEARING_INSTANTIATE(Bfloat16)
-BEARING_INSTANTIATE(Float16)
+BEARING_EACH_NUMBER(BEARING_INSTANTIATE)
 #undef BEARING_INSTANTIATE
 
 }  // namespace bearing

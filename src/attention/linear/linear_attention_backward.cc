@@ -1,9 +1,7 @@
 #include <bearing/linear_attention.hpp>
 
 #include "attention/linear/linear_call.hpp"
-#include "tensor_checks.hpp"
 #include "terms/tile_kernels.hpp"
-#include "text.hpp"
 
 // Backward, two passes. With a_i = T φ(q_i), b_j = T φ(k_j), n_i the denominator and z_i = Σ φ(k_j) of what i sees:
 //
@@ -30,7 +28,6 @@ struct Grads {
 template <class A>
 struct BackwardCall {
   Call<A> call;
-  Inputs<A> in;
   HeadRows<A> d_out;
   LinearState<const A> start;
   Grads<A> grads;
@@ -46,15 +43,15 @@ class BackwardRoom {
   explicit BackwardRoom(BackwardCall<A>& of)
       : of_(of),
         call_(of.call),
-        dim_(call_.dim),
-        rows_dim_(call_.rows_dim),
-        value_dim_(call_.value_dim),
-        keys_(call_, of.in.k, of.in.k_positions, Side::key),
-        queries_(call_, of.in.q, of.in.q_positions, Side::query),
+        dim_(call_.in_dim),
+        rows_dim_(call_.problem.dim),
+        value_dim_(call_.problem.value_dim),
+        keys_(call_, Side::key),
+        queries_(call_, Side::query),
         s_(rows_dim_ * value_dim_),
         z_(2 * dim_),
-        inverse_(call_.group() * call_.q_len),
-        d_denominator_(call_.group() * call_.q_len),
+        inverse_(call_.group() * call_.problem.q_len),
+        d_denominator_(call_.group() * call_.problem.q_len),
         scores_(block_tokens * block_tokens),
         sums_(block_tokens * dim_),
         d_features_(block_tokens * dim_),
@@ -64,7 +61,7 @@ class BackwardRoom {
 
   /// One key head of one sequence, and all query heads that read it.
   void run(Index unit) {
-    b_ = unit / call_.kv_heads, kv_ = unit % call_.kv_heads;
+    b_ = unit / call_.problem.kv_heads, kv_ = unit % call_.problem.kv_heads;
     run_forward();
     run_reverse();
   }
@@ -82,24 +79,25 @@ class BackwardRoom {
     }
     const Index* visible = call_.visible_of(b_);
     Index seen = 0;
-    for (Index first = 0; first < call_.q_len; first += block_tokens) {
-      const Index rows = block_rows(first, call_.q_len);
-      while (seen < visible[first] && seen + block_rows(seen, call_.k_len) <= visible[first]) seen += absorb_keys(seen);
+    for (Index first = 0; first < call_.problem.q_len; first += block_tokens) {
+      const Index rows = block_rows(first, call_.problem.q_len);
+      while (seen < visible[first] && seen + block_rows(seen, call_.problem.k_len) <= visible[first])
+        seen += absorb_keys(seen);
       if (call_.normalised()) sum_up(seen, rows, visible + first);
       for (Index g = 0; g < call_.group(); ++g) query_grads(g, seen, first, rows, visible + first);
     }
   }
 
   void open() {
-    keys_.open(b_, of_.has_d_state ? Part{0, call_.k_len} : seen_keys(call_, b_));
-    queries_.open(b_, of_.has_start ? Part{0, call_.q_len} : seeing_queries(call_, b_));
+    keys_.open(b_, of_.has_d_state ? Part{0, call_.problem.k_len} : seen_keys(call_, b_));
+    queries_.open(b_, of_.has_start ? Part{0, call_.problem.q_len} : seeing_queries(call_, b_));
     std::fill_n(s_.data(), s_.size(), A{0});
     std::fill_n(z_.data(), dim_, A{0});
   }
 
   const Block<A>& key_block(Index first) {
     return keys_.get(kv_, first, [&](Block<A>& block) {
-      load(of_.in.v, keys_.part(), b_, kv_, first, block.rows, 0, value_dim_, block.values);
+      load(call_.v, keys_.part(), b_, kv_, first, block.rows, 0, value_dim_, block.values);
     });
   }
 
@@ -107,12 +105,7 @@ class BackwardRoom {
     const Block<A>& block = key_block(first);
     tiles::add_multiply_tn(block.rows, value_dim_, rows_dim_, A{1}, block.values, value_dim_, block.turned, rows_dim_,
                            s_.data(), rows_dim_);
-    if (call_.normalised()) {
-      A* sum = z_.data() + dim_;
-      std::fill_n(sum, dim_, A{0});
-      add_rows(block.rows, dim_, block.features, sum);
-      add_rows(1, dim_, sum, z_.data());
-    }
+    if (call_.normalised()) take_up(block, dim_, z_.data());
     return block.rows;
   }
 
@@ -144,7 +137,7 @@ class BackwardRoom {
     queries_.turn_grads(block, sums, d_features_.data(), [&](Index t) { return of_.q_params.block(b_, head, t); });
     if (!of_.grads.d_q.given()) return;
     for (Index i = 0; call_.normalised() && i < rows; ++i) {
-      add_scaled(dim_, d_denominator_[g * call_.q_len + first + i], sums_.data() + i * dim_,
+      add_scaled(dim_, d_denominator_[g * call_.problem.q_len + first + i], sums_.data() + i * dim_,
                  d_features_.data() + i * dim_);
     }
     finish(block, rows, d_features_.data());
@@ -153,18 +146,19 @@ class BackwardRoom {
 
   /// 1/n_i and d_n_i of a block; d_turned_ from g_i to d_a_i.
   void divide(Index g, Index first, Index rows, const Block<A>& block) {
-    A *inverse = inverse_.data() + g * call_.q_len + first, *d_n = d_denominator_.data() + g * call_.q_len + first;
+    A *inverse = inverse_.data() + g * call_.problem.q_len + first,
+      *d_n = d_denominator_.data() + g * call_.problem.q_len + first;
     if (!call_.normalised()) {
       std::fill_n(inverse, rows, A{1});
       std::fill_n(d_n, rows, A{0});
       return;
     }
-    row_products(rows, dim_, block.features, sums_.data(), products_.data());
+    attend::row_products(rows, dim_, block.features, dim_, sums_.data(), dim_, products_.data());
     for (Index i = 0; i < rows; ++i) {
       inverse[i] = inverse_of(products_[i] + static_cast<A>(call_.options.epsilon));
     }
     scale_rows(rows, rows_dim_, inverse, d_turned_.data(), rows_dim_);
-    row_products(rows, rows_dim_, block.turned, d_turned_.data(), products_.data());
+    attend::row_products(rows, rows_dim_, block.turned, rows_dim_, d_turned_.data(), rows_dim_, products_.data());
     for (Index i = 0; i < rows; ++i) d_n[i] = -products_[i] * inverse[i];
   }
 
@@ -184,8 +178,8 @@ class BackwardRoom {
       for (Index d = 0; call_.normalised() && d < dim_; ++d) z_[d] = of_.grads.d_state.z(b_, kv_, d);
     }
     const Index* visible = call_.visible_of(b_);
-    Index rest = call_.q_len;  // queries below it are not in R and y yet
-    for (Index end = call_.k_len; end > 0; end = block_start(end - 1)) {
+    Index rest = call_.problem.q_len;  // queries below it are not in R and y yet
+    for (Index end = call_.problem.k_len; end > 0; end = block_start(end - 1)) {
       while (rest > 0 && visible[block_start(rest - 1)] >= end) rest = absorb_queries(block_start(rest - 1));
       key_grads(block_start(end - 1), rest, visible);
     }
@@ -202,7 +196,7 @@ class BackwardRoom {
     const Index head = kv_ * call_.group() + g;
     return queries_.get(head, first, [&](Block<A>& block) {
       load(of_.d_out, queries_.part(), b_, head, first, block.rows, 0, value_dim_, block.values);
-      scale_rows(block.rows, value_dim_, inverse_.data() + g * call_.q_len + first, block.values, value_dim_);
+      scale_rows(block.rows, value_dim_, inverse_.data() + g * call_.problem.q_len + first, block.values, value_dim_);
     });
   }
 
@@ -215,7 +209,7 @@ class BackwardRoom {
       A* sum = z_.data() + dim_;
       std::fill_n(sum, dim_, A{0});
       for (Index i = 0; i < block.rows; ++i) {
-        add_scaled(dim_, d_denominator_[g * call_.q_len + first + i], block.features + i * dim_, sum);
+        add_scaled(dim_, d_denominator_[g * call_.problem.q_len + first + i], block.features + i * dim_, sum);
       }
       add_rows(1, dim_, sum, z_.data());
     }
@@ -263,7 +257,7 @@ class BackwardRoom {
     std::fill_n(sum, dim_, A{0});
     for (Index j = keys.rows, i = rows; j-- > 0;) {
       for (; i > 0 && visible[i - 1] > keys.first + j; --i) {
-        add_scaled(dim_, d_denominator_[g * call_.q_len + from + i - 1], block.features + (i - 1) * dim_, sum);
+        add_scaled(dim_, d_denominator_[g * call_.problem.q_len + from + i - 1], block.features + (i - 1) * dim_, sum);
       }
       add_rows(1, dim_, sum, sums_.data() + j * dim_);
     }
@@ -279,26 +273,15 @@ class BackwardRoom {
   Index b_ = 0, kv_ = 0;
 };
 
-/// A gradient that is wanted has the shape of its tensor and memory of its own.
-template <class T>
-void check_grad_of(const char* function, const char* argument, View<T, 4> grad, const char* of, View<const T, 4> x) {
-  if (grad.data == nullptr) return;
-  if (grad.shape != x.shape) {
-    throw ShapeError(
-        text::concat("[", function, "] ", argument, ": must have ", of, "'s shape ", x.shape, ", got ", grad.shape));
-  }
-  check_output(function, argument, grad);
-}
-
 template <class A, class T>
-void check_memory(const char* function, const BackwardCall<A>& of, const LinearAttentionGrads<T>& grads) {
-  CallMemory memory(function);
-  tell_memory(memory, of.in);
+void check_memory(const BackwardCall<A>& of, const TermList<A>& terms, const LinearAttentionGrads<T>& grads) {
+  CallMemory memory(of.call.function);
+  of.call.tell_inputs(memory);
   memory.reads("d_out", of.d_out.memory());
   const bool sums = of.call.normalised();
   if (of.has_start) memory.reads("start.s", of.start.s);
   if (of.has_start && sums) memory.reads("start.z", of.start.z);
-  for (const Term<A>& term : of.call.terms) memory.backward(term);
+  for (const Term<A>& term : terms) memory.backward(term);
   memory.writes("d_q", grads.d_q).writes("d_k", grads.d_k).writes("d_v", grads.d_v);
   if (of.has_d_state) memory.writes("d_state.s", grads.d_state.s);
   if (of.has_d_state && sums) memory.writes("d_state.z", grads.d_state.z);
@@ -314,36 +297,26 @@ void linear_attention_backward(const LinearAttentionInputs<T>& in, const std::ty
                                const std::type_identity_t<TermList<Compute<T>>>& terms,
                                const LinearAttentionOptions& options, const Executor& on) {
   using A = Compute<T>;
-  const char* function = "linear_attention_backward";
-  Call<A> call = check_call(function, in, terms, options);
-  const std::array<Index, 4> shape{call.batch, call.heads, call.q_len, call.value_dim};
-  if (d_out.shape != shape) {
-    throw ShapeError(text::concat("[", function, "] d_out: must be [batch, heads, q_len, value_dim] = ", shape,
-                                  ", got ", d_out.shape));
-  }
-  check_tensor(function, "d_out", d_out);
-  check_grad_of(function, "d_q", grads.d_q, "q", in.q);
-  check_grad_of(function, "d_k", grads.d_k, "k", in.k);
-  check_grad_of(function, "d_v", grads.d_v, "v", in.v);
-  const bool has_start = check_state(function, "start", call, start);
-  const bool has_d_state = check_state(function, "d_state", call, grads.d_state);
-  if (call.batch == 0 || call.kv_heads == 0) return;
-  const Index units = call.batch * call.kv_heads, tasks = worker_count(on, units);
-  ParamBlocks<A> q_params(terms, call.batch, call.heads), k_params(terms, call.batch, call.kv_heads);
+  Call<A> call("linear_attention_backward", in, terms, options);
+  call.check_like_out("d_out", d_out);
+  call.check_grad_of("q", call.q, "d_q", grads.d_q);
+  call.check_grad_of("k", call.k, "d_k", grads.d_k);
+  call.check_grad_of("v", call.v, "d_v", grads.d_v);
+  const bool has_start = call.check_state("start", start), has_d_state = call.check_state("d_state", grads.d_state);
+  const Index batch = call.problem.batch, heads = call.problem.heads, kv_heads = call.problem.kv_heads;
+  if (batch == 0 || kv_heads == 0) return;
   BackwardCall<A> backward{
       .call = std::move(call),
-      .in = Inputs<A>(in),
       .d_out = HeadRows<A>(d_out),
       .start = start,
       .grads = {ResultRows<A>(grads.d_q), ResultRows<A>(grads.d_k), ResultRows<A>(grads.d_v), grads.d_state},
       .has_start = has_start,
       .has_d_state = has_d_state,
-      .q_params = std::move(q_params),
-      .k_params = std::move(k_params)};
-  check_memory(function, backward, grads);
-  std::vector<BackwardRoom<A>> rooms;
-  rooms.reserve(static_cast<std::size_t>(tasks));
-  for (Index task = 0; task < tasks; ++task) rooms.emplace_back(backward);
+      .q_params = ParamBlocks<A>(terms, batch, heads),
+      .k_params = ParamBlocks<A>(terms, batch, kv_heads)};
+  check_memory(backward, terms, grads);
+  const Index units = batch * kv_heads;
+  std::vector<BackwardRoom<A>> rooms = make_workers<BackwardRoom<A>>(on, units, backward);
   share_units(on, rooms, units, [](BackwardRoom<A>& room, Index unit) { room.run(unit); });
   backward.q_params.collect();
   backward.k_params.collect();

@@ -55,18 +55,16 @@ TEST(LinearAttentionWrongCalls, RightOnesPass) {
 
 TEST(LinearAttentionWrongCalls, Shapes) {
   expect_wrong<ShapeError>([](Calls& c) { c.in.k.shape[3] = 3; },
-                           "k: must be [batch, kv_heads, k_len, dim] with q's batch and dim and kv_heads that divide "
-                           "its heads, q has shape [1, 4, 3, 2], got [1, 2, 5, 3]");
+                           "k: must be [batch, kv_heads, k_len, dim], kv_heads a divisor of heads, for queries "
+                           "[batch, heads, q_len, dim] = [1, 4, 3, 2], got [1, 2, 5, 3]");
   expect_wrong<ShapeError>([](Calls& c) { c.in.k.shape[1] = 3; },
-                           "k: must be [batch, kv_heads, k_len, dim] with q's batch and dim and kv_heads that divide "
-                           "its heads, q has shape [1, 4, 3, 2], got [1, 3, 5, 2]");
+                           "k: must be [batch, kv_heads, k_len, dim], kv_heads a divisor of heads, for queries "
+                           "[batch, heads, q_len, dim] = [1, 4, 3, 2], got [1, 3, 5, 2]");
   expect_wrong<ShapeError>([](Calls& c) { c.in.k.shape[1] = 0; },
-                           "k: must be [batch, kv_heads, k_len, dim] with q's batch and dim and kv_heads that divide "
-                           "its heads, q has shape [1, 4, 3, 2], got [1, 0, 5, 2]");
-  expect_wrong<ShapeError>(
-      [](Calls& c) { c.in.v.shape[2] = 4; },
-      "v: must be [batch, kv_heads, k_len, value_dim] for k with shape [1, 2, 5, 2], got [1, 2, 4, "
-      "3]");
+                           "k: must be [batch, kv_heads, k_len, dim], kv_heads a divisor of heads, for queries "
+                           "[batch, heads, q_len, dim] = [1, 4, 3, 2], got [1, 0, 5, 2]");
+  expect_wrong<ShapeError>([](Calls& c) { c.in.v.shape[2] = 4; },
+                           "v: must have the first three extents of k, [1, 2, 5, 2], got [1, 2, 4, 3]");
   expect_wrong<ShapeError>([](Calls& c) { c.out.shape[3] = 2; },
                            "out: must be [batch, heads, q_len, value_dim] = [1, 4, 3, 3], got [1, 4, 3, 2]");
   expect_wrong<ShapeError>([](Calls& c) { c.in.q.shape[2] = -1; },
@@ -96,7 +94,7 @@ TEST(LinearAttentionWrongCalls, OutputsThatShareMemory) {
   Calls shape;
   shape.grads.d_q.shape[2] = 2;
   expect_error<ShapeError>([&] { shape.backward(); },
-                           "[linear_attention_backward] d_q: must have q's shape [1, 4, 3, 2], got [1, 4, 2, 2]");
+                           "[linear_attention_backward] d_q: must have the shape of q, [1, 4, 3, 2], got [1, 4, 2, 2]");
 }
 
 TEST(LinearAttentionWrongCalls, Options) {

@@ -8,11 +8,10 @@
 
 #include "aligned.hpp"
 #include "attention/linear/linear_kernels.hpp"
-#include "attention/shared/head_rows.hpp"
+#include "attention/shared/checked_inputs.hpp"
+#include "attention/shared/row_kernels.hpp"
 #include "attention/shared/row_turner.hpp"
 #include "attention/shared/schedule.hpp"
-#include "overlaps.hpp"
-#include "terms/score_call.hpp"
 
 // What linear attention's forward and backward share: the checked call, and rows made ready block by block.
 
@@ -24,17 +23,25 @@ namespace bearing::linear {
 inline constexpr Index block_tokens = 32;
 inline constexpr Index strip_rows = 16;
 
+/// A call of linear attention that has been checked.
 template <class A>
-struct Call {
-  Index batch = 0, heads = 0, kv_heads = 0, q_len = 0, k_len = 0;
-  Index dim = 0, rows_dim = 0, value_dim = 0;
+struct Call : CheckedInputs<A> {
   LinearAttentionOptions options;
-  TermList<A> terms = {};
-  std::vector<Index> visible = {};  ///< [batch, q_len] queries see keys below this; never falls
+  std::vector<Index> visible;  ///< [batch, q_len] queries see keys below this; never falls
 
-  Index group() const { return heads / kv_heads; }
+  /// Throws what linear_attention() throws for inputs, terms and options.
+  template <class T>
+  Call(const char* function, const LinearAttentionInputs<T>& in, const TermList<A>& terms,
+       const LinearAttentionOptions& given);
+
   bool normalised() const { return options.normaliser == Normaliser::sum; }
-  const Index* visible_of(Index b) const { return visible.data() + b * q_len; }
+  const Index* visible_of(Index b) const { return visible.data() + b * this->problem.q_len; }
+  /// Throws ShapeError unless a state is empty or has its shapes and memory. Whether it is there.
+  template <class S>
+  bool check_state(const char* argument, const LinearState<S>& state) const;
+
+ private:
+  void count_visible();
 };
 
 /// Rows [first, end) of a side, which take part in what a call computes; all others may hold anything. Queries that see
@@ -44,22 +51,13 @@ struct Part {
 };
 template <class A>
 Part seeing_queries(const Call<A>& call, Index b) {
-  const Index* visible = call.visible_of(b);
-  return {std::upper_bound(visible, visible + call.q_len, Index{0}) - visible, call.q_len};
+  const Index *visible = call.visible_of(b), q_len = call.problem.q_len;
+  return {std::upper_bound(visible, visible + q_len, Index{0}) - visible, q_len};
 }
 template <class A>
 Part seen_keys(const Call<A>& call, Index b) {
-  return {0, call.q_len == 0 ? 0 : call.visible_of(b)[call.q_len - 1]};
+  return {0, call.problem.q_len == 0 ? 0 : call.visible_of(b)[call.problem.q_len - 1]};
 }
-
-/// Throws what linear_attention() throws for inputs, terms and options.
-template <class T>
-Call<Compute<T>> check_call(const char* function, const LinearAttentionInputs<T>& in, const TermList<Compute<T>>& terms,
-                            const LinearAttentionOptions& options);
-
-/// Throws ShapeError unless a state is empty or has its shapes and memory. Whether it is there.
-template <class A, class S>
-bool check_state(const char* function, const char* argument, const Call<A>& call, const LinearState<S>& state);
 
 /// 1 over a denominator. One so small that products below the normal range took its digits, or that its inverse leaves
 /// no room to multiply, counts as 0, and its inverse too.
@@ -72,17 +70,6 @@ A inverse_of(A denominator) {
 /// The blocks of a sequence: block r has tokens [32r, 32r + 32) of it.
 inline Index block_start(Index token) { return token / block_tokens * block_tokens; }
 inline Index block_rows(Index first, Index time) { return std::min(block_tokens, time - first); }
-
-/// What a call reads, of any type of numbers.
-template <class A>
-struct Inputs {
-  HeadRows<A> q, k, v;
-  const Positions &q_positions, &k_positions;
-
-  template <class T>
-  explicit Inputs(const LinearAttentionInputs<T>& in)
-      : q(in.q), k(in.k), v(in.v), q_positions(in.q_positions), k_positions(in.k_positions) {}
-};
 
 /// to [rows, cols] = columns [col, col + cols) of a tensor's rows; zeros for those that take no part.
 template <class A>
@@ -115,16 +102,19 @@ struct Block {
 template <class A>
 class Blocks {
  public:
-  Blocks(const Call<A>& call, const HeadRows<A>& x, const Positions& at, Side side)
-      : call_(call), x_(x), turner_(call.terms, at, side, block_tokens, call.dim) {
-    const Index turned_dim = turner_.turns() ? call.rows_dim : 0;  // or turned rows are the features
-    const Index each = call.dim + turned_dim + call.value_dim;
+  Blocks(const Call<A>& call, Side side)
+      : call_(call),
+        x_(side == Side::query ? call.q : call.k),
+        turner_(call.rows, side == Side::query ? *call.problem.q_positions : *call.problem.k_positions, side,
+                block_tokens, call.in_dim) {
+    const Index dim = call.in_dim, turned_dim = turner_.turns() ? call.problem.dim : 0;  // or they are the features
+    const Index each = dim + turned_dim + call.problem.value_dim;
     memory_ = AlignedArray<A>(2 * block_tokens * each);
     for (Index s = 0; s < 2; ++s) {
       Block<A>& slot = slots_[static_cast<std::size_t>(s)];
       slot.features = memory_.data() + s * block_tokens * each;
-      slot.turned = turned_dim > 0 ? slot.features + block_tokens * call.dim : slot.features;
-      slot.values = slot.features + block_tokens * (call.dim + turned_dim);
+      slot.turned = turned_dim > 0 ? slot.features + block_tokens * dim : slot.features;
+      slot.values = slot.features + block_tokens * (dim + turned_dim);
     }
   }
 
@@ -143,9 +133,9 @@ class Blocks {
     slot.first = first;
     slot.rows = block_rows(first, x_.shape()[2]);
     const A* raw = x_.contiguous() ? in_place(x_, part_, b_, head, first, slot.rows) : nullptr;
-    if (raw == nullptr) load(x_, part_, b_, head, first, slot.rows, 0, call_.dim, slot.features);
-    features(call_.options.feature_map, slot.rows * call_.dim, raw == nullptr ? slot.features : raw, slot.features);
-    if (turner_.turns()) turner_.turn(b_, head, first, slot.rows, slot.features, call_.dim, slot.turned);
+    if (raw == nullptr) load(x_, part_, b_, head, first, slot.rows, 0, call_.in_dim, slot.features);
+    features(call_.options.feature_map, slot.rows * call_.in_dim, raw == nullptr ? slot.features : raw, slot.features);
+    if (turner_.turns()) turner_.turn(b_, head, first, slot.rows, slot.features, call_.in_dim, slot.turned);
     values(slot);
     return slot;
   }
@@ -153,7 +143,7 @@ class Blocks {
   /// d_features [rows, dim] from those of the block's turned rows; params(t): where term t's gradient is added.
   template <class Params>
   void turn_grads(const Block<A>& block, const A* d_turned, A* d_features, const Params& params) {
-    if (!turner_.turns()) return void(std::copy_n(d_turned, block.rows * call_.dim, d_features));
+    if (!turner_.turns()) return void(std::copy_n(d_turned, block.rows * call_.in_dim, d_features));
     turner_.turn_grads(b_, block.head, block.first, block.rows, block.features, d_turned, d_features, params);
   }
   Part part() const { return part_; }
@@ -167,6 +157,15 @@ class Blocks {
   AlignedArray<A> memory_;
   std::array<Block<A>, 2> slots_{};
 };
+
+/// z += the features of a block's keys, which are added up first: behind z is room for their sum.
+template <class A>
+void take_up(const Block<A>& block, Index dim, A* z) {
+  A* sum = z + dim;
+  std::fill_n(sum, dim, A{0});
+  add_rows(block.rows, dim, block.features, sum);
+  add_rows(1, dim, sum, z);
+}
 
 /// sums_i = z_i, which is `z` and the features of the keys from `next` on that row i sees; behind z is room for a sum.
 template <class A, class KeyBlock>
@@ -206,12 +205,6 @@ void over_strips(Index rows, Index first, Index cols, const Index* visible, cons
     const Index seen = std::clamp<Index>(visible[i + strip - 1] - first, 0, cols);
     if (seen > 0) body(i, strip, seen);
   }
-}
-
-template <class A>
-void tell_memory(CallMemory& memory, const Inputs<A>& in) {
-  memory.reads("q", in.q.memory()).reads("k", in.k.memory()).reads("v", in.v.memory());
-  memory.reads_positions("q_positions", in.q_positions).reads_positions("k_positions", in.k_positions);
 }
 
 }  // namespace bearing::linear

@@ -16,6 +16,7 @@
 #include "attention/shared/exponential-inl.h"
 #include "simd/dispatch.hpp"
 #include "simd/lanes-inl.h"
+#include "simd/prefetch.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace bearing::linear::HWY_NAMESPACE {
@@ -23,12 +24,16 @@ namespace hn = hwy::HWY_NAMESPACE;
 using simd::HWY_NAMESPACE::lanes;
 using simd::HWY_NAMESPACE::Tag;
 
-/// to = body(from) vector by vector; the last one is filled up with zeros.
+/// to = body(from) vector by vector; the last one is filled up with zeros. The n numbers after these, mostly the next
+/// block's, are asked for: without that, half of the time of φ is spent waiting for memory.
 template <class A, class Body>
 HWY_INLINE void map_row(Index n, const A* from, A* to, const Body& body) {
   const Tag<A> d;
   Index j = 0;
-  for (; j + lanes<A>() <= n; j += lanes<A>()) hn::StoreU(body(j, hn::LoadU(d, from + j)), d, to + j);
+  for (; j + lanes<A>() <= n; j += lanes<A>()) {
+    simd::prefetch(from, n + j);
+    hn::StoreU(body(j, hn::LoadU(d, from + j)), d, to + j);
+  }
   if (j == n) return;
   HWY_ALIGN A room[hn::MaxLanes(d)] = {};
   for (Index x = j; x < n; ++x) room[x - j] = from[x];
@@ -138,21 +143,6 @@ void add_rows(Index rows, Index dim, const A* x, A* sum) {
 }
 
 template <class A>
-void row_products(Index rows, Index dim, const A* a, const A* b, A* products) {
-  const Tag<A> d;
-  for (Index i = 0; i < rows; ++i) {
-    auto sum = hn::Zero(d);
-    Index j = 0;
-    for (; j + lanes<A>() <= dim; j += lanes<A>()) {
-      sum = hn::MulAdd(hn::LoadU(d, a + i * dim + j), hn::LoadU(d, b + i * dim + j), sum);
-    }
-    A total = hn::GetLane(hn::SumOfLanes(d, sum));
-    for (; j < dim; ++j) total += a[i * dim + j] * b[i * dim + j];
-    products[i] = total;
-  }
-}
-
-template <class A>
 void running_sums(Index rows, Index dim, Index next, const Index* ends, const A* x, const A* base, A* sum, A* to) {
   Index j = 0;
   const auto columns = [&](auto d, auto vectors) HWY_ATTR {
@@ -197,26 +187,6 @@ void scale_rows(Index rows, Index dim, const A* factors, A* x, Index stride) {
   }
 }
 
-template <class H>
-HWY_INLINE void widen_any(Index n, const H* from, float* to) {
-  const Tag<float> d;
-  Index j = 0;
-  for (; j + lanes<float>() <= n; j += lanes<float>()) hn::StoreU(simd::HWY_NAMESPACE::load(d, from + j), d, to + j);
-  for (; j < n; ++j) to[j] = static_cast<float>(from[j]);
-}
-void widen_f16(Index n, const Float16* from, float* to) { widen_any(n, from, to); }
-void widen_bf16(Index n, const Bfloat16* from, float* to) { widen_any(n, from, to); }
-
-template <class H>
-HWY_INLINE void narrow_any(Index n, const float* from, H* to) {
-  const Tag<float> d;
-  Index j = 0;
-  for (; j + lanes<float>() <= n; j += lanes<float>()) simd::HWY_NAMESPACE::store(d, hn::LoadU(d, from + j), to + j);
-  for (; j < n; ++j) to[j] = H(from[j]);
-}
-void narrow_f16(Index n, const float* from, Float16* to) { narrow_any(n, from, to); }
-void narrow_bf16(Index n, const float* from, Bfloat16* to) { narrow_any(n, from, to); }
-
 }  // namespace bearing::linear::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
@@ -232,17 +202,6 @@ BEARING_KERNEL(void, running_sums,
 BEARING_KERNEL(void, add_scaled, (Index n, A factor, const A* x, A* y), (n, factor, x, y))
 BEARING_KERNEL(void, scale_rows, (Index rows, Index dim, const A* factors, A* x, Index stride),
                (rows, dim, factors, x, stride))
-BEARING_KERNEL(void, row_products, (Index rows, Index dim, const A* a, const A* b, A* products),
-               (rows, dim, a, b, products))
-
-HWY_EXPORT(widen_f16);
-HWY_EXPORT(widen_bf16);
-HWY_EXPORT(narrow_f16);
-HWY_EXPORT(narrow_bf16);
-void widen(Index n, const Float16* from, float* to) { BEARING_DISPATCH(widen_f16)(n, from, to); }
-void widen(Index n, const Bfloat16* from, float* to) { BEARING_DISPATCH(widen_bf16)(n, from, to); }
-void narrow(Index n, const float* from, Float16* to) { BEARING_DISPATCH(narrow_f16)(n, from, to); }
-void narrow(Index n, const float* from, Bfloat16* to) { BEARING_DISPATCH(narrow_bf16)(n, from, to); }
 
 }  // namespace bearing::linear
 #endif

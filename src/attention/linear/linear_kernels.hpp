@@ -1,9 +1,8 @@
 #pragma once
 
-#include <bearing/half.hpp>
 #include <bearing/linear_attention.hpp>
 
-// What linear attention does to single rows, one kernel per instruction set; its products are those of
+// What linear attention alone does to single rows, one kernel per instruction set; its products are those of
 // tile_kernels.hpp. A: float or double. Calls with the same numbers have the same bits; instruction sets agree to
 // rounding.
 
@@ -33,16 +32,5 @@ void scale_rows(Index rows, Index dim, const A* factors, A* x, Index stride);
 /// y += factor · x
 template <class A>
 void add_scaled(Index n, A factor, const A* x, A* y);
-
-/// products[i] = a_i·b_i of rows [rows, dim]
-template <class A>
-void row_products(Index rows, Index dim, const A* a, const A* b, A* products);
-
-/// Numbers side by side, exactly.
-void widen(Index n, const Float16* from, float* to);
-void widen(Index n, const Bfloat16* from, float* to);
-/// … rounded to nearest even
-void narrow(Index n, const float* from, Float16* to);
-void narrow(Index n, const float* from, Bfloat16* to);
 
 }  // namespace bearing::linear

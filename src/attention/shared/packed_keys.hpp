@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "aligned.hpp"
+#include "attention/shared/extents.hpp"
 #include "attention/shared/head_rows.hpp"
 #include "attention/shared/hidden_keys.hpp"
 #include "attention/shared/row_turner.hpp"
@@ -31,12 +32,11 @@ class HeadKeys {
                        !(values_.far_apart() && call.problem.q_len >= many_queries)),
         conceals_(visibility.conceals()),
         cleared_values_(direct_values_ && conceals_ ? block * values_.dim() : 0) {
-    const Index width = attend::panel_width<A>(), columns = (k_len_ + width - 1) / width * width;
-    packed_.resize(size(columns * dim_));
+    packed_.resize(size(round_up(k_len_, attend::panel_width<A>()) * dim_));
     if (!direct_values_) copied_.resize(size(k_len_ * values_.dim()));
     loaded_.resize(size(rows_at_once * keys_.dim()));
     turned_.resize(size(rows_at_once * dim_));
-    ready_.resize(size((k_len_ + block - 1) / block));
+    ready_.resize(size(pieces(k_len_, block)));
   }
 
   void open(Index b, Index kv_head) {
@@ -92,7 +92,6 @@ class HeadKeys {
   static constexpr Index many_queries = 64;
   /// How a block was read: cleared, if hidden keys in it were made zeros.
   enum class State : char { unread, as_it_is, cleared };
-  static std::size_t size(Index n) { return static_cast<std::size_t>(n); }
 
   bool rows_as_they_are() const { return keys_.same() && !turner_.turns() && keys_.plain() && !keys_.paged(); }
 

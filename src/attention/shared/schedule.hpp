@@ -5,11 +5,19 @@
 #include <bearing/executor.hpp>
 #include <vector>
 
+#include "terms/score_call.hpp"
+
 namespace bearing {
 
-/// How many workers, each with memory of its own, a call of so many units can use.
-inline Index worker_count(const Executor& on, Index units) {
-  return std::min(units, on.run == nullptr ? Index{1} : std::clamp<Index>(on.workers, 1, Index{1} << 20));
+/// Workers for a call of so many units, as many as it can use: each has memory of its own, and is made of `from`.
+/// Throws std::bad_alloc.
+template <class Worker, class... From>
+std::vector<Worker> make_workers(const Executor& on, Index units, From&... from) {
+  std::vector<Worker> workers;
+  const Index count = std::min(units, workers_of(on));
+  workers.reserve(static_cast<std::size_t>(count));
+  for (Index w = 0; w < count; ++w) workers.emplace_back(from...);
+  return workers;
 }
 
 /// body(worker, unit) for all units, in `workers` tasks that take the next one as they get ready: units need not cost

@@ -3,7 +3,7 @@
 #include <bearing/half.hpp>
 #include <cstring>
 
-#include "attention/linear/linear_kernels.hpp"
+#include "attention/shared/row_kernels.hpp"
 
 // Numbers as they lie in memory: of any type outside, A = float or double inside. What attention does with their type
 // is here, behind a table of functions, so that all else is compiled for A alone.
@@ -68,8 +68,8 @@ void load(const void* from, Index stride, Index step, Index rows, Index n, Compu
   for (Index i = 0; n > 0 && i < rows; ++i, row += stride, to += n) {
     if (step != 1 && n > 1) {
       for (Index d = 0; d < n; ++d) to[d] = static_cast<A>(row[d * step]);
-    } else if constexpr (requires { linear::widen(n, row, to); }) {
-      linear::widen(n, row, to);
+    } else if constexpr (requires { attend::widen(n, row, to); }) {
+      attend::widen(n, row, to);
     } else {
       for (Index d = 0; d < n; ++d) to[d] = static_cast<A>(row[d]);
     }
@@ -82,8 +82,8 @@ void store(const Compute<T>* from, Index from_stride, Index rows, Index n, void*
   for (Index i = 0; n > 0 && i < rows; ++i, from += from_stride, row += stride) {
     if (step != 1 && n > 1) {
       for (Index d = 0; d < n; ++d) row[d * step] = T(from[d]);
-    } else if constexpr (requires { linear::narrow(n, from, row); }) {
-      linear::narrow(n, from, row);
+    } else if constexpr (requires { attend::narrow(n, from, row); }) {
+      attend::narrow(n, from, row);
     } else {
       for (Index d = 0; d < n; ++d) row[d] = T(from[d]);
     }

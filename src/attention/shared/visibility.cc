@@ -1,6 +1,7 @@
 #include "attention/shared/visibility.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 namespace bearing {
@@ -106,14 +107,20 @@ Index Visibility::own_column(Index b, Index i, const Pack& pack) const {
 Columns Visibility::by_position(Index b, Index i, Columns keys) const {
   const double m = q_positions_->real(0, b, i);
   const auto key = [&](Index j) { return k_positions_->real(0, b, j); };
-  const double after = mask_ == Mask::causal ? 0 : static_cast<double>(window_.after);
-  if (window_.before >= 0) {
-    const double least = m - static_cast<double>(window_.before);
-    keys.first = first_where(keys.first, keys.end, [&](Index j) { return key(j) >= least; });
+  const double least = m - static_cast<double>(window_.before);
+  const double most = m + (mask_ == Mask::causal ? 0 : static_cast<double>(window_.after));
+  const bool starts = window_.before >= 0, ends = mask_ == Mask::causal || window_.after >= 0;
+  if (k_positions_->is_offset() && m == std::floor(m)) {  // whole numbers: nothing is rounded
+    const auto column = [&](double j) {
+      return static_cast<Index>(std::clamp(j, static_cast<double>(keys.first), static_cast<double>(keys.end)));
+    };
+    const double origin = key(0);
+    if (starts) keys.first = column(least - origin);
+    if (ends) keys.end = column(most - origin + 1);
+    return keys;
   }
-  if (mask_ == Mask::causal || window_.after >= 0) {
-    keys.end = first_where(keys.first, keys.end, [&](Index j) { return key(j) > m + after; });
-  }
+  if (starts) keys.first = first_where(keys.first, keys.end, [&](Index j) { return key(j) >= least; });
+  if (ends) keys.end = first_where(keys.first, keys.end, [&](Index j) { return key(j) > most; });
   return keys;
 }
 

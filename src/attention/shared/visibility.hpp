@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <bearing/attention.hpp>
 #include <bearing/term.hpp>
 #include <vector>
@@ -11,6 +12,24 @@ struct Columns {
   Index first = 0, end = 0;
 
   bool empty() const { return first >= end; }
+  /// Grows to reach over others.
+  void reach_over(Columns others) {
+    if (others.empty()) return;
+    *this = empty() ? others : Columns{std::min(first, others.first), std::max(end, others.end)};
+  }
+};
+inline Columns common(Columns x, Columns y) { return {std::max(x.first, y.first), std::min(x.end, y.end)}; }
+
+/// The columns that each row of a strip sees, as kernels take them.
+struct RowRuns {
+  std::vector<Index> first, end;  ///< [rows]
+
+  explicit RowRuns(Index rows) : first(static_cast<std::size_t>(rows)), end(first) {}
+  /// Of the columns `among`, counted from `origin`.
+  void put(Index row, Columns sees, Columns among, Index origin) {
+    first[static_cast<std::size_t>(row)] = std::clamp(sees.first, among.first, among.end) - origin;
+    end[static_cast<std::size_t>(row)] = std::clamp(sees.end, among.first, among.end) - origin;
+  }
 };
 
 /// Which keys a query sees, of all that masks, windows, packing and padding say together. What a query sees lies in one

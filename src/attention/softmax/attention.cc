@@ -5,6 +5,7 @@
 
 #include "attention/amx/amx_forward.hpp"
 #include "attention/decode/decode.hpp"
+#include "attention/shared/extents.hpp"
 #include "attention/shared/schedule.hpp"
 #include "attention/softmax/attention_call.hpp"
 #include "attention/softmax/softmax_forward.hpp"
@@ -16,11 +17,9 @@ namespace {
 
 template <class A, class O>
 void check_outputs(const AttentionCall<A>& call, View<O, 4> out, View<A, 3> lse) {
-  const Problem& p = call.problem;
-  check_shape(call.function, "out", out, {p.batch, p.heads, p.q_len, p.value_dim}, "[batch, heads, q_len, value_dim]");
-  check_output(call.function, "out", out);
+  call.check_like_out("out", out);
   if (lse.data != nullptr) {
-    check_shape(call.function, "lse", lse, {p.batch, p.heads, p.q_len}, "[batch, heads, q_len]");
+    check_shape(call.function, "lse", lse, call.lse_shape(), "[batch, heads, q_len]");
     check_output(call.function, "lse", lse);
   }
   CallMemory memory(call.function);
@@ -52,18 +51,15 @@ template <class Work, class A>
 void run(const AttentionPlan<A>& plan, const ResultRows<A>& out, View<A, 3> lse, const Executor& on) {
   const Problem& problem = plan.call.problem;
   // A unit is all queries of a kv head, whose keys are packed once; or fewer, if there are not enough for all workers.
-  const Index blocks = (problem.q_len + plan.extents.rows - 1) / plan.extents.rows;
+  const Index blocks = pieces(problem.q_len, plan.extents.rows);
   const Index heads = problem.batch * problem.kv_heads, head_blocks = plan.call.group() * blocks;
-  const Index wanted = on.run == nullptr ? 1 : 4 * std::clamp<Index>(on.workers, 1, Index{1} << 20);
-  const Index pieces = std::clamp<Index>((wanted + heads - 1) / heads, 1, head_blocks), units = heads * pieces;
-  std::vector<Work> workers;
-  const Index worker_total = worker_count(on, units);
-  workers.reserve(static_cast<std::size_t>(worker_total));
-  for (Index w = 0; w < worker_total; ++w) workers.emplace_back(plan);
+  const Index wanted = on.run == nullptr ? 1 : 4 * workers_of(on);
+  const Index parts = std::clamp<Index>(pieces(wanted, heads), 1, head_blocks), units = heads * parts;
+  std::vector<Work> workers = make_workers<Work>(on, units, plan);
   share_units(on, workers, units, [&](Work& work, Index unit) {
-    const Index head = unit / pieces, piece = unit % pieces;
+    const Index head = unit / parts, part = unit % parts;
     const Index b = head / problem.kv_heads, kv_head = head % problem.kv_heads;
-    for (Index n = piece * head_blocks / pieces; n < (piece + 1) * head_blocks / pieces; ++n) {
+    for (Index n = part * head_blocks / parts; n < (part + 1) * head_blocks / parts; ++n) {
       store(work.block(b, kv_head * plan.call.group() + n / blocks, n % blocks * plan.extents.rows), out, lse);
     }
   });

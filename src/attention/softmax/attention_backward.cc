@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <bearing/attention.hpp>
 
+#include "attention/shared/extents.hpp"
 #include "attention/shared/schedule.hpp"
 #include "attention/softmax/attention_call.hpp"
 #include "attention/softmax/backward.hpp"
@@ -15,27 +16,19 @@ constexpr const char* function = "attention_backward";
 
 template <class A, class O>
 void check_results(const AttentionCall<A>& call, const AttentionResults<O>& results) {
-  check_shape(function, "out", results.out, out_shape(call), "[batch, heads, q_len, value_dim]");
-  check_shape(function, "lse", results.lse, lse_shape(call), "[batch, heads, q_len]");
-  check_shape(function, "d_out", results.d_out, out_shape(call), "[batch, heads, q_len, value_dim]");
+  call.check_like_out("out", results.out);
+  check_shape(function, "lse", results.lse, call.lse_shape(), "[batch, heads, q_len]");
+  call.check_like_out("d_out", results.d_out);
   if (results.d_lse.data == nullptr) return;
-  check_shape(function, "d_lse", results.d_lse, lse_shape(call), "[batch, heads, q_len]");
+  check_shape(function, "d_lse", results.d_lse, call.lse_shape(), "[batch, heads, q_len]");
 }
 
 /// Gradients are written while inputs are read: they must be none of these, nor each other.
 template <class A, class O>
 void check_grads(const AttentionCall<A>& call, const AttentionResults<O>& results, const AttentionGrads<O>& grads) {
-  const auto check = [&](const char* name, View<O, 4> grad, const char* of, const HeadRows<A>& input) {
-    if (grad.data == nullptr) return;
-    if (grad.shape != input.shape()) {
-      throw ShapeError(text::concat("[", function, "] ", name, ": must have the shape of ", of, ", ", input.shape(),
-                                    ", got ", grad.shape));
-    }
-    check_output(function, name, grad);
-  };
-  check("d_q", grads.d_q, "q", call.q);
-  check("d_k", grads.d_k, "k", call.k);
-  check("d_v", grads.d_v, "v", call.v);
+  call.check_grad_of("q", call.q, "d_q", grads.d_q);
+  call.check_grad_of("k", call.k, "d_k", grads.d_k);
+  call.check_grad_of("v", call.v, "d_v", grads.d_v);
   CallMemory memory(function);
   call.tell_memory(memory, [&](const Term<A>& term) { memory.backward(term); });
   memory.reads("out", results.out).reads("lse", results.lse);
@@ -52,8 +45,7 @@ bool together(const BackwardPlan<A>& plan, const Executor& on) {
   if (plan.scores.call.whole_rows) return true;  // no block of keys knows its scores alone
   if (!plan.query_side()) return false;
   const Index heads = plan.scores.call.problem.batch * plan.scores.call.problem.kv_heads;
-  const Index workers = on.run == nullptr ? 1 : std::clamp<Index>(on.workers, 1, Index{1} << 20);
-  const Index rounds = (heads + workers - 1) / workers;
+  const Index workers = workers_of(on), rounds = pieces(heads, workers);
   return 5 * rounds * workers <= 7 * heads;
 }
 
@@ -70,12 +62,8 @@ void run(BackwardPlan<A>& plan, const Executor& on) {
   const Index key_units = plan.key_side() && !joined ? kv_units * k_blocks : 0;
   const Index units = joined ? kv_units : query_units + key_units;
 
-  std::vector<Work> workers;
-  const Index worker_total = worker_count(on, units);
-  workers.reserve(static_cast<std::size_t>(worker_total));
-  for (Index w = 0; w < worker_total; ++w) {
-    workers.emplace_back(plan, joined ? BackwardUnits::together : BackwardUnits::apart);
-  }
+  const BackwardUnits kind = joined ? BackwardUnits::together : BackwardUnits::apart;
+  std::vector<Work> workers = make_workers<Work>(on, units, plan, kind);
   if (!plan.anchors.empty()) {
     const Index blocks = plan.row_blocks();
     share_units(on, workers, problem.batch * problem.heads * blocks, [&](Work& work, Index unit) {

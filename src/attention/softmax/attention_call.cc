@@ -15,55 +15,19 @@ template <class A>
 template <class T>
 AttentionCall<A>::AttentionCall(const char* name, const AttentionInputs<T>& inputs, const TermList<A>& terms,
                                 const AttentionOptions<A>& given)
-    : function(name), q(inputs.q), k(inputs.k, inputs.block_table), v(inputs.v, inputs.block_table), options(given) {
-  check_tensor(function, "q", inputs.q);
-  check_tensor(function, "k", inputs.k);
-  check_tensor(function, "v", inputs.v);
-  check_shapes();
-  problem.q_positions = &inputs.q_positions;
-  problem.k_positions = &inputs.k_positions;
-  check_positions(function, "q_positions", inputs.q_positions, problem.batch, problem.q_len);
-  check_positions(function, "k_positions", inputs.k_positions, problem.batch, problem.k_len);
+    : CheckedInputs<A>(name, inputs), options(given) {
+  if (k.paged()) check_blocks();
   check_numbers();
   check_masks();
   check_starts();
   take(terms);
 }
 
+/// Throws RangeError unless the table names blocks of the cache wherever keys exist.
 template <class A>
-void AttentionCall<A>::check_shapes() {
-  const bool paged = k.paged();
-  problem.batch = q.shape()[0], problem.heads = q.shape()[1], problem.q_len = q.shape()[2];
-  problem.kv_heads = k.shape()[1], problem.k_len = k.shape()[2], problem.value_dim = v.shape()[3];
-  in_dim = q.shape()[3];
-  const Index blocks = paged ? k.shape()[0] : problem.batch;
-  const char* axes = paged ? "[blocks, kv_heads, block_size, dim]" : "[batch, kv_heads, k_len, dim]";
-  const bool grouped = problem.kv_heads > 0 ? problem.heads % problem.kv_heads == 0 : problem.heads == 0;
-  if (k.shape()[0] != blocks || k.shape()[3] != in_dim || !grouped) {
-    throw ShapeError(concat("[", function, "] k: must be ", axes, ", kv_heads a divisor of heads, for queries [batch, ",
-                            "heads, q_len, dim] = ", q.shape(), ", got ", k.shape()));
-  }
-  if (!std::equal(v.shape().begin(), v.shape().begin() + 3, k.shape().begin())) {
-    throw ShapeError(
-        concat("[", function, "] v: must have the first three extents of k, ", k.shape(), ", got ", v.shape()));
-  }
-  if (paged) check_paged();
-  if (paged) problem.k_len = k.table().shape[1] * k.shape()[2];
-}
-
-template <class A>
-void AttentionCall<A>::check_paged() const {
+void AttentionCall<A>::check_blocks() const {
   const auto& table = k.table();
-  check_tensor(function, "block_table", table);
-  if (table.shape[0] != problem.batch) {
-    throw ShapeError(concat("[", function, "] block_table: must be [batch, blocks of a sequence] with batch = ",
-                            problem.batch, ", got ", table.shape));
-  }
   const Index block_size = k.shape()[2];
-  if (block_size < 1 || table.shape[1] > max_position / block_size) {
-    throw ShapeError(concat("[", function, "] block_table: blocks must have rows, of all at most 2^31, got ",
-                            table.shape[1], " blocks of ", block_size));
-  }
   if (options.k_lengths.data == nullptr || options.k_lengths.shape[0] != problem.batch) return;  // said elsewhere
   for (Index b = 0; b < problem.batch; ++b) {
     const Index present = std::clamp<Index>(options.k_lengths(b), 0, table.shape[1] * block_size);
@@ -77,7 +41,8 @@ void AttentionCall<A>::check_paged() const {
 
 template <class A>
 void AttentionCall<A>::check_numbers() {
-  const double c = options.scale ? *options.scale : 1 / std::sqrt(static_cast<double>(std::max<Index>(in_dim, 1)));
+  const auto dim = static_cast<double>(std::max<Index>(this->in_dim, 1));
+  const double c = options.scale ? *options.scale : 1 / std::sqrt(dim);
   scale = static_cast<A>(c);
   if (!std::isfinite(scale)) throw RangeError(concat("[", function, "] scale: must be finite, got ", c));
   const double most = static_cast<double>(std::numeric_limits<A>::max());
@@ -150,34 +115,14 @@ void AttentionCall<A>::check_starts() const {
 
 template <class A>
 void AttentionCall<A>::take(const TermList<A>& terms) {
-  Index dim = in_dim;
-  const auto add = [](TermList<A>& list, const Term<A>& term) {
-    list.terms[static_cast<std::size_t>(list.size++)] = term;
-  };
-  for (const Term<A>& term : terms) {
-    if (term.turn == nullptr) continue;
-    Problem side{.batch = problem.batch, .heads = problem.heads, .kv_heads = problem.heads};
-    side.q_len = side.k_len = problem.q_len;
-    side.dim = dim;
-    side.q_positions = side.k_positions = problem.q_positions;
-    side.side = Side::query;
-    if (term.check != nullptr) term.check(term.self, function, side);
-    side.heads = side.kv_heads = problem.kv_heads;
-    side.q_len = side.k_len = problem.k_len;
-    side.q_positions = side.k_positions = problem.k_positions;
-    side.side = Side::key;
-    if (term.check != nullptr) term.check(term.self, function, side);
-    if (term.out_dim != nullptr) dim = term.out_dim(term.self, dim);
-    add(rows, term);
-  }
-  problem.dim = dim;
+  this->turn_by(terms);
   for (const Term<A>& term : terms) {
     const bool score = term.bias != nullptr || term.add_scores != nullptr, value = term.add_values != nullptr;
     if (!score && !value) continue;
     if (term.check != nullptr) term.check(term.self, function, problem);
     distances_only = distances_only && term.bias != nullptr && !value;
     whole_rows = whole_rows || term.whole_rows;
-    add(acting, term);
+    acting.terms[static_cast<std::size_t>(acting.size++)] = term;
   }
 }
 

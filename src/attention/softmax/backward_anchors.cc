@@ -4,7 +4,6 @@
 #include <numbers>
 
 #include "attention/softmax/backward.hpp"
-#include "attention/softmax/softmax_kernels.hpp"
 
 // Rows whose lse is too large to tell a sum. A mask of −1e9 that hides a row whole leaves lse = −1e9 + ln n, which is
 // −1e9 in float: exp(s − lse) is off by a factor of up to e^32. So the largest score m and Σ exp(s − m) are found
@@ -15,8 +14,6 @@ namespace bearing {
 
 namespace {
 
-std::size_t size(Index n) { return static_cast<std::size_t>(n); }
-
 /// Below any logarithm of a weight, and far from the end of the range.
 constexpr double most = 4096;
 
@@ -26,21 +23,19 @@ double ahead(double a, double b) { return 2 * std::clamp(a / 2 - b / 2, -most / 
 /// exp(−x), x ≥ 0, which leaves no errno.
 double decay(double x) { return x < 700 ? std::exp(-x) : 0; }
 
-}  // namespace
-
 /// Of a row whose largest score and sum are known. The lse given may be of more keys than this call's: of results that
 /// were merged. Then their share is left to the others, as far as lse can tell: it has been through four roundings of
 /// its own size where it was computed (bias, scale, sum; on matrix tiles a conversion to log2 and back more), and as
 /// many here.
 template <class A>
-Anchor<A> BackwardWork<A>::anchor(Index i) const {
-  const AttentionCall<A>& call = plan_->scores.call;
+Anchor<A> anchor_of(const AttentionPlan<A>& plan, BackwardQueries<A>& queries, Index i) {
   constexpr double nothing = -std::numeric_limits<double>::infinity();
-  const auto lse = static_cast<double>(plan_->results.lse(b_, h_, row_ + i));
-  const auto& sinks = call.options.sinks.value;
-  const double sink = sinks.data == nullptr ? nothing : static_cast<double>(sinks(h_));
-  const double largest = static_cast<double>(origin_[size(i)]), sum = static_cast<double>(log2_sum_[size(i)]);
-  const double unit = products_alone() ? static_cast<double>(call.scale) : 1;
+  const RowNumbers<A> numbers = queries.numbers(i);
+  const auto lse = static_cast<double>(queries.lse(i));
+  const auto& sinks = plan.call.options.sinks.value;
+  const double sink = sinks.data == nullptr ? nothing : static_cast<double>(sinks(queries.h()));
+  const double largest = static_cast<double>(*numbers.origin), sum = static_cast<double>(*numbers.log2_sum);
+  const double unit = static_cast<double>(plan.scale_factors(queries.b()).logits);
   const double keys = largest == nothing ? nothing : unit * largest, top = std::max(keys, sink);
   if (top == nothing) return {0, static_cast<A>(most), 0};  // all that this call has is hidden
   const double above_keys = keys == nothing ? most : ahead(top, keys);
@@ -51,28 +46,28 @@ Anchor<A> BackwardWork<A>::anchor(Index i) const {
   const double left = others > rounding ? others : 0;
   const double below = (above_keys + left) * std::numbers::log2e + std::log2(total);
   const double share = sink == nothing ? 0 : decay(above_sink + left) / total;
-  return {keys == nothing ? A{0} : origin_[size(i)], static_cast<A>(below), static_cast<A>(share)};
+  return {keys == nothing ? A{0} : *numbers.origin, static_cast<A>(below), static_cast<A>(share)};
 }
+
+}  // namespace
 
 template <class A>
 void BackwardWork<A>::anchors(Index b, Index h, Index row) {
-  open_head(b, h);
-  const Columns all = see(row);
-  const auto wanted = [&](Index i) { return is_anchored(plan_->results.lse(b, h, row + i)); };
-  bool any = false;
-  for (Index i = 0; i < rows_; ++i) any = any || wanted(i);
-  if (!any) return;
-  open_queries();
-  anchored_ = false;
-  std::fill_n(origin_.begin(), rows_, -std::numeric_limits<A>::infinity());
-  std::fill_n(log2_sum_.begin(), rows_, A{0});
-  const Index width = plan_->tile_cols;
+  BackwardQueries<A>& queries = parts_.queries;
+  const Columns all = queries.see(b, h, row);
+  if (!queries.any_anchored()) return;
+  open_head(b, h, false);
+  queries.open();
+  const RowNumbers<A> numbers = queries.numbers(0);
+  std::fill_n(numbers.origin, queries.rows(), -std::numeric_limits<A>::infinity());
+  std::fill_n(numbers.log2_sum, queries.rows(), A{0});
+  const Index width = parts_.plan->tile_cols;
   for (Index col = all.first / width * width; col < all.end; col += width) {
-    const Columns cols = meeting(col, all);
-    if (!cols.empty()) meet(cols, Products::scores);
+    const Columns cols = queries.meeting(col, all);
+    if (!cols.empty()) add_weights(parts_, cols);
   }
-  for (Index i = 0; i < rows_; ++i) {
-    if (wanted(i)) plan_->anchor(b, h, row + i) = anchor(i);
+  for (Index i = 0; i < queries.rows(); ++i) {
+    if (queries.anchored(i)) parts_.plan->anchor(b, h, row + i) = anchor_of(parts_.plan->scores, queries, i);
   }
 }
 

@@ -153,18 +153,6 @@ void add_transposed_product(Index rows, Index dim, Index terms, A alpha, const A
                   out_stride);
 }
 
-template <class A>
-void row_products(Index rows, Index dim, const A* a, Index a_stride, const A* b, Index b_stride, A* out) {
-  const Tag<A> d;
-  for (Index i = 0; i < rows; ++i, a += a_stride, b += b_stride) {
-    auto sum = hn::Zero(d);
-    Index x = 0;
-    for (; x + lanes<A>() <= dim; x += lanes<A>()) sum = hn::MulAdd(hn::LoadU(d, a + x), hn::LoadU(d, b + x), sum);
-    out[i] = hn::GetLane(hn::SumOfLanes(d, sum));
-    for (; x < dim; ++x) out[i] += a[x] * b[x];
-  }
-}
-
 }  // namespace bearing::attend::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
@@ -181,9 +169,6 @@ BEARING_KERNEL(void, add_transposed_product,
                (Index rows, Index dim, Index terms, A alpha, const A* left, Index left_stride, const A* right,
                 Index right_stride, A* out, Index out_stride),
                (rows, dim, terms, alpha, left, left_stride, right, right_stride, out, out_stride))
-BEARING_KERNEL(void, row_products,
-               (Index rows, Index dim, const A* a, Index a_stride, const A* b, Index b_stride, A* out),
-               (rows, dim, a, a_stride, b, b_stride, out))
 
 }  // namespace bearing::attend
 #endif

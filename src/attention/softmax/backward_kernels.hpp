@@ -43,8 +43,4 @@ template <class A>
 void add_transposed_product(Index rows, Index dim, Index terms, A alpha, const A* left, Index left_stride,
                             const A* right, Index right_stride, A* out, Index out_stride);
 
-/// out_i = a_i · b_i, rows of dim numbers
-template <class A>
-void row_products(Index rows, Index dim, const A* a, Index a_stride, const A* b, Index b_stride, A* out);
-
 }  // namespace bearing::attend

@@ -5,6 +5,7 @@
 #include <limits>
 #include <vector>
 
+#include "attention/shared/row_kernels.hpp"
 #include "attention/softmax/softmax_kernels.hpp"
 #include "support/edge.hpp"
 #include "support/random.hpp"

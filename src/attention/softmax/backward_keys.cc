@@ -1,6 +1,7 @@
+#include "attention/softmax/backward_keys.hpp"
+
 #include <algorithm>
 
-#include "attention/softmax/backward.hpp"
 #include "attention/softmax/softmax_kernels.hpp"
 
 // A worker's keys and values in the backward: rows come in, turned and packed; sums of gradients go out.
@@ -8,9 +9,6 @@
 namespace bearing {
 
 namespace {
-
-std::size_t size(Index n) { return static_cast<std::size_t>(n); }
-std::size_t size_if(bool wanted, Index n) { return wanted ? size(n) : 0; }
 
 /// Whether a worker keeps a head's turned keys, which every block of queries asks for again: where there are no sums of
 /// d_k beside them, or where 4 MiB hold them.
@@ -39,7 +37,7 @@ BackwardKeys<A>::BackwardKeys(BackwardPlan<A>& plan, BackwardUnits units)
   direct_d_k_ = plan.grads.d_k.direct() && dim == call.in_dim;
   direct_d_v_ = plan.grads.d_v.direct();
   keeps_keys_ = call.whole_rows || (turner_.turns() && keeps_turned(plan, direct_d_k_));
-  const Index kept = keeps_keys_ ? (k_len + rows_at_once - 1) / rows_at_once * rows_at_once : plan.cols;
+  const Index kept = keeps_keys_ ? round_up(k_len, rows_at_once) : plan.cols;
   k_in_.resize(size(rows_at_once * call.in_dim));
   k_turned_.resize(size_if(!direct_k_, kept * dim));
   turned_blocks_.resize(size_if(keeps_keys_ && !direct_k_, plan.key_blocks()));

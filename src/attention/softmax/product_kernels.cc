@@ -29,29 +29,43 @@ void pack(Index cols, Index dim, const A* rows, Index stride, A* packed) {
   }
 }
 
-/// s = alpha · sum
+/// s = sum …
 template <class A>
-struct Scaled {
-  A alpha;
+struct Stored {
   A* s;
   Index stride;
 
   template <class D, class V>
   HWY_INLINE void operator()(D d, Index i, Index x, V sum) const {
-    hn::StoreU(alpha == A{1} ? sum : hn::Mul(hn::Set(d, alpha), sum), d, s + i * stride + x);
+    hn::StoreU(sum, d, s + i * stride + x);
+  }
+};
+/// … or alpha · sum
+template <class A>
+struct Scaled {
+  A alpha;
+  Stored<A> to;
+
+  template <class D, class V>
+  HWY_INLINE void operator()(D d, Index i, Index x, V sum) const {
+    to(d, i, x, hn::Mul(hn::Set(d, alpha), sum));
   }
 };
 
 template <class A>
 void scores(Index rows, Index first, Index end, Index dim, A alpha, const A* q, Index q_stride, const A* packed, A* s,
             Index stride) {
-  for (Index j = first & -panel_lanes<A>(); j < end; j += panel_lanes<A>()) {
-    simd::HWY_NAMESPACE::in_row_blocks<block_rows>(rows, [&](auto count, Index i) HWY_ATTR {
-      simd::HWY_NAMESPACE::product_block<decltype(count)::value, panel_vectors>(
-          Tag<A>(), dim, simd::HWY_NAMESPACE::Rows<A>{q + i * q_stride, q_stride}, packed + j * dim, panel_lanes<A>(),
-          Scaled<A>{alpha, s + i * stride + j, stride});
-    });
-  }
+  const auto panels = [&](const auto& finish) HWY_ATTR {
+    for (Index j = first & -panel_lanes<A>(); j < end; j += panel_lanes<A>()) {
+      simd::HWY_NAMESPACE::in_row_blocks<block_rows>(rows, [&](auto count, Index i) HWY_ATTR {
+        simd::HWY_NAMESPACE::product_block<decltype(count)::value, panel_vectors>(
+            Tag<A>(), dim, simd::HWY_NAMESPACE::Rows<A>{q + i * q_stride, q_stride}, packed + j * dim, panel_lanes<A>(),
+            finish(Stored<A>{s + i * stride + j, stride}));
+      });
+    }
+  };
+  if (alpha == A{1}) return panels([](const Stored<A>& to) { return to; });
+  panels([&](const Stored<A>& to) { return Scaled<A>{alpha, to}; });
 }
 
 /// out = rescale · out + sum

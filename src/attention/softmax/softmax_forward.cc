@@ -5,18 +5,16 @@
 #include <limits>
 #include <numbers>
 
+#include "attention/shared/extents.hpp"
 #include "attention/softmax/softmax_kernels.hpp"
 
 namespace bearing {
 
 namespace {
 
-std::size_t size(Index n) { return static_cast<std::size_t>(n); }
-
 template <class A>
 Index whole_panels(Index columns) {
-  const Index width = attend::panel_width<A>();
-  return (columns + width - 1) / width * width;
+  return round_up(columns, attend::panel_width<A>());
 }
 
 /// A block of keys and values fills some 256 KiB, which stays in the second cache while the rows of a block pass by.
@@ -36,10 +34,10 @@ BlockExtents extents_of(const AttentionCall<A>& call, bool tiled) {
 
 template <class A>
 AttentionPlan<A>::AttentionPlan(const AttentionCall<A>& of)
-    : call(of), visibility(of.problem, of.options), by_diagonal(size(of.problem.batch)), extents{} {
+    : call(of), visibility(of.problem, of.options), extents{}, diagonal_(size(of.problem.batch)) {
   for (Index b = 0; b < call.problem.batch; ++b) {
-    by_diagonal[size(b)] = call.acting.size == 0 || (call.distances_only && call.by_diagonal(b));
-    tiled = tiled || by_diagonal[size(b)] == 0;
+    diagonal_[size(b)] = call.acting.size == 0 || (call.distances_only && call.by_diagonal(b));
+    tiled = tiled || !by_diagonal(b);
   }
   extents = extents_of(call, tiled);
 }
@@ -47,7 +45,8 @@ AttentionPlan<A>::AttentionPlan(const AttentionCall<A>& of)
 template <class A>
 Diagonals<A>::Diagonals(const AttentionPlan<A>& plan) : plan_(&plan) {
   const AttentionCall<A>& call = plan.call;
-  const bool any = std::find(plan.by_diagonal.begin(), plan.by_diagonal.end(), 1) != plan.by_diagonal.end();
+  bool any = false;
+  for (Index b = 0; b < call.problem.batch; ++b) any = any || plan.by_diagonal(b);
   if (call.acting.size == 0 || call.problem.k_len == 0 || !any) return;
   const Index n = call.problem.q_len + call.problem.k_len - 1;
   sums_.resize(size(n + attend::panel_width<A>()));  // kernels read whole panels
@@ -56,7 +55,7 @@ Diagonals<A>::Diagonals(const AttentionPlan<A>& plan) : plan_(&plan) {
 template <class A>
 void Diagonals<A>::open(Index b, Index h) {
   const AttentionCall<A>& call = plan_->call;
-  present_ = !sums_.empty() && plan_->by_diagonal[size(b)] != 0;
+  present_ = !sums_.empty() && plan_->by_diagonal(b);
   if (!present_ || (b == b_ && h == h_)) return;
   b_ = b, h_ = h;
   over_diagonals(call, b, [&](Index x, Index n, const double* distances) {
@@ -79,7 +78,8 @@ ForwardWork<A>::ForwardWork(const AttentionPlan<A>& plan)
       diagonals_(plan),
       tiles_(plan.tiled ? plan.call.acting : TermList<A>{}, plan.call.problem,
              plan.tiled ? TileExtents{plan.extents.rows, plan.extents.cols} : TileExtents{0, 0}, ScoreRoom::own,
-             RowRoom::none, keys_.direct_rows() ? RowRoom::none : RowRoom::own) {
+             RowRoom::none, keys_.direct_rows() ? RowRoom::none : RowRoom::own),
+      runs_(plan.extents.rows) {
   const AttentionCall<A>& call = plan.call;
   const Index rows = plan.extents.rows;
   const bool direct = queries_.same() && queries_.plain() && !queries_.far_apart();
@@ -89,8 +89,6 @@ ForwardWork<A>::ForwardWork(const AttentionPlan<A>& plan)
   out_.resize(size(rows * call.problem.value_dim));
   for (std::vector<A>* row_numbers : {&max_, &sum_, &rescale_}) row_numbers->resize(size(rows));
   sees_.resize(size(rows));
-  row_first_.resize(size(rows));
-  row_end_.resize(size(rows));
 }
 
 template <class A>
@@ -111,12 +109,10 @@ void ForwardWork<A>::open_rows(Index b, Index h, Index row) {
 
 template <class A>
 Columns ForwardWork<A>::see() {
-  Columns all{plan_->call.problem.k_len, 0};
+  Columns all;
   for (Index i = 0; i < rows_; ++i) {
-    Columns& row = sees_[size(i)];
-    row = plan_->visibility.of(b_, row_ + i);
-    if (row.empty()) continue;
-    all = {std::min(all.first, row.first), std::max(all.end, row.end)};
+    sees_[size(i)] = plan_->visibility.of(b_, row_ + i);
+    all.reach_over(sees_[size(i)]);
   }
   return all;
 }
@@ -136,7 +132,6 @@ FinishedRows<A> ForwardWork<A>::block(Index b, Index h, Index row) {
   open_rows(b, h, row);
   begin();
   const Columns all = see();
-  const AttentionCall<A>& call = plan_->call;
   const Index width = plan_->extents.cols;
   for (Index col = all.first / width * width; col < all.end; col += width) {
     const Columns cols{std::max(col, all.first), std::min(col + width, all.end)};
@@ -144,40 +139,34 @@ FinishedRows<A> ForwardWork<A>::block(Index b, Index h, Index row) {
     if (holes && !plan_->visibility.anything(b, h, row, rows_, cols)) continue;
     const Index existing = plan_->visibility.existing(b);
     keys_.ready(col, existing);
-    if (plan_->by_diagonal[size(b)] != 0) {
+    if (plan_->by_diagonal(b)) {
       strips(col, cols);
     } else {
       whole_tile(plan_->call.whole_rows ? Columns{0, existing} : cols);  // hidden keys too take part in running sums
     }
   }
-  return {
-      b, h, row, rows_, out_.data(), sum_.data(), max_.data(), sum_.data(), alpha() == call.scale ? A{1} : call.scale};
+  return {b, h, row, rows_, out_.data(), sum_.data(), max_.data(), sum_.data(), scale_factors().logits};
 }
 
-/// What products are multiplied by before they are weighed; weigh() multiplies by the rest. Nothing, if scores are
-/// products alone: that spares a pass.
+/// A sink is a logit, and the first of a row's largest scores.
 template <class A>
-A ForwardWork<A>::alpha() const {
-  const AttentionCall<A>& call = plan_->call;
-  return plan_->products_alone(b_) && call.options.sinks.value.data == nullptr ? A{1} : call.scale;
+ScaleFactors<A> ForwardWork<A>::scale_factors() const {
+  if (plan_->call.options.sinks.value.data != nullptr) return {plan_->call.scale, 1};
+  return plan_->scale_factors(b_);
 }
 
 template <class A>
-void ForwardWork<A>::absorb(Index i, Index n, Index col, Columns cols, A* s, Index stride, A rest, const A* bias) {
+void ForwardWork<A>::absorb(Index i, Index n, Index col, Columns cols, A* s, Index stride, A unit, const A* bias) {
   const Index panel = attend::panel_width<A>();
-  for (Index r = 0; r < n; ++r) {
-    const Columns& sees = sees_[size(i + r)];
-    row_first_[size(r)] = std::clamp(sees.first, cols.first, cols.end) - col;
-    row_end_[size(r)] = std::clamp(sees.end, cols.first, cols.end) - col;
-  }
+  for (Index r = 0; r < n; ++r) runs_.put(r, sees_[size(i + r)], cols, col);
   attend::weigh<A>({.rows = n,
                     .first = (cols.first - col) / panel * panel,
                     .end = cols.end - col,
-                    .row_first = row_first_.data(),
-                    .row_end = row_end_.data(),
+                    .row_first = runs_.first.data(),
+                    .row_end = runs_.end.data(),
                     .s = s,
                     .stride = stride,
-                    .log2_scale = rest * std::numbers::log2e_v<A>,
+                    .log2_scale = unit * std::numbers::log2e_v<A>,
                     .bias = bias,
                     .max = max_.data() + i,
                     .sum = sum_.data() + i,
@@ -191,18 +180,15 @@ template <class A>
 void ForwardWork<A>::strips(Index col, Columns cols) {
   const AttentionCall<A>& call = plan_->call;
   const Index strip = attend::strip_rows<A>(), stride = plan_->extents.cols, panel = attend::panel_width<A>();
-  const A product_scale = alpha(), rest = product_scale == call.scale ? A{1} : call.scale;
+  const ScaleFactors<A> scale = scale_factors();
   for (Index i = 0; i < rows_; i += strip) {
     const Index n = std::min(strip, rows_ - i);
-    Columns seen{cols.end, cols.first};
-    for (Index r = i; r < i + n; ++r) {
-      if (sees_[size(r)].empty()) continue;
-      seen = {std::min(seen.first, sees_[size(r)].first), std::max(seen.end, sees_[size(r)].end)};
-    }
-    seen = {std::max(seen.first, cols.first), std::min(seen.end, cols.end)};
+    Columns seen;
+    for (Index r = i; r < i + n; ++r) seen.reach_over(sees_[size(r)]);
+    seen = common(seen, cols);
     if (seen.empty()) continue;
     A* s = scores_.data();
-    attend::scores(n, (seen.first - col) / panel * panel, seen.end - col, call.problem.dim, product_scale,
+    attend::scores(n, (seen.first - col) / panel * panel, seen.end - col, call.problem.dim, scale.products,
                    q_ + i * q_stride_, q_stride_, keys_.packed(col), s, stride);
     if (call.options.soft_cap > 0) {
       attend::cap(n, (seen.first - col) / panel * panel, seen.end - col, static_cast<A>(call.options.soft_cap), s,
@@ -211,7 +197,7 @@ void ForwardWork<A>::strips(Index col, Columns cols) {
     if (plan_->visibility.holes(b_)) {
       plan_->visibility.hide(b_, h_, row_ + i, n, seen, s + (seen.first - col), stride);
     }
-    absorb(i, n, col, seen, s, stride, rest, diagonals_.at(row_ + i, col));
+    absorb(i, n, col, seen, s, stride, scale.logits, diagonals_.at(row_ + i, col));
   }
 }
 

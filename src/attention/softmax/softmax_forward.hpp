@@ -23,22 +23,33 @@ struct BlockExtents {
 /// Diagonals whose biases, or their gradients, are asked for at once.
 inline constexpr Index diagonals_at_once = 1024;
 
+/// The scale in two factors: products are multiplied by the one, and logits are what is weighed times the other.
+template <class A>
+struct ScaleFactors {
+  A products, logits;
+};
+
 /// What all workers of a call share.
 template <class A>
 struct AttentionPlan {
   /// Throws std::bad_alloc.
   explicit AttentionPlan(const AttentionCall<A>& of);
 
-  /// Whether scores of a sequence are products and nothing else, which need not be multiplied by the scale one by one.
-  bool products_alone(Index b) const {
-    return call.acting.size == 0 && !(call.options.soft_cap > 0) && !visibility.holes(b) && call.late_scale();
+  /// Weighing takes the scale, which spares a pass, where scores of a sequence are products and nothing else.
+  ScaleFactors<A> scale_factors(Index b) const {
+    const bool alone = call.acting.size == 0 && !(call.options.soft_cap > 0) && !visibility.holes(b);
+    return alone && call.late_scale() ? ScaleFactors<A>{1, call.scale} : ScaleFactors<A>{call.scale, 1};
   }
+  /// Whether terms add a function of j − i in a sequence, or nothing: they need no tiles.
+  bool by_diagonal(Index b) const { return diagonal_[static_cast<std::size_t>(b)] != 0; }
 
   const AttentionCall<A>& call;
   Visibility visibility;
-  std::vector<char> by_diagonal;  ///< [batch] terms add a function of j − i, or nothing
-  bool tiled = false;             ///< terms of some sequence need whole tiles
+  bool tiled = false;  ///< terms of some sequence need whole tiles
   BlockExtents extents;
+
+ private:
+  std::vector<char> diagonal_;  ///< [batch]
 };
 
 /// body(x, n, distances) for runs x … x + n − 1 of a score matrix's diagonals, each j − i + q_len − 1, with their n
@@ -106,9 +117,9 @@ class ForwardWork {
   void strips(Index col, Columns cols);
   /// The same with terms that act on tiles.
   void whole_tile(Columns cols);
-  /// Rows i … i + n − 1 of the block take up scores s, whose column 0 is key `col`; rest · (s + bias) are logits.
-  void absorb(Index i, Index n, Index col, Columns cols, A* s, Index stride, A rest, const A* bias);
-  A alpha() const;
+  /// Rows i … i + n − 1 of the block take up scores s, whose column 0 is key `col`; unit · (s + bias) are logits.
+  void absorb(Index i, Index n, Index col, Columns cols, A* s, Index stride, A unit, const A* bias);
+  ScaleFactors<A> scale_factors() const;
 
   const AttentionPlan<A>* plan_;
   HeadRows<A> queries_;
@@ -119,7 +130,7 @@ class ForwardWork {
   AlignedVector<A> loaded_, turned_, scores_, out_;
   std::vector<A> max_, sum_, rescale_;
   std::vector<Columns> sees_;
-  std::vector<Index> row_first_, row_end_;
+  RowRuns runs_;
   Index b_ = 0, h_ = 0, row_ = 0, rows_ = 0;
   const A* q_ = nullptr;
   Index q_stride_ = 0;

@@ -1,0 +1,29 @@
+#pragma once
+
+#include <bearing/view.hpp>
+#include <cstdint>
+
+namespace bearing::simd {
+
+enum class Use { read, write };
+
+/// Asks for the cache line of from[n], which will be used soon. It may lie behind the end of the memory: nothing is
+/// read.
+template <Use use = Use::read, class A>
+inline void prefetch([[maybe_unused]] const A* from, [[maybe_unused]] Index n) {
+#if defined(__GNUC__)
+  const auto address = reinterpret_cast<std::uintptr_t>(from) + static_cast<std::uintptr_t>(n) * sizeof(A);
+  __builtin_prefetch(reinterpret_cast<const void*>(address), use == Use::write ? 1 : 0);
+#endif
+}
+
+/// … of rows of `cols` numbers that lie `stride` apart, the first of them at from[first].
+template <Use use = Use::read, class A>
+void prefetch_rows(const A* from, Index first, Index rows, Index cols, Index stride) {
+  constexpr Index line = 64 / static_cast<Index>(sizeof(A));
+  for (Index i = 0; i < rows; ++i) {
+    for (Index d = 0; d < cols; d += line) prefetch<use>(from, first + i * stride + d);
+  }
+}
+
+}  // namespace bearing::simd
