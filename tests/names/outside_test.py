@@ -35,16 +35,7 @@ STILL: dict[str, int] = {
     "python/bearing/torch/inputs.py": 5,
     "python/bearing/torch/relations.py": 27,
     "python/bearing/torch/rows.py": 21,
-    "python/src/bind_attention.cc": 1,
-    "python/src/bind_io.cc": 4,
-    "python/src/calls.cc": 5,
-    "python/src/encodings.cc": 1,
-    "python/src/encodings.hpp": 1,
     "tests/support/attention_encodings.hpp": 62,
-    "tools/bearing/config_text.cc": 1,
-    "tools/bearing/encoding_computed.cc": 14,
-    "tools/bearing/encoding_spec.cc": 1,
-    "tools/bearing/encoding_spec.hpp": 1,
 }
 
 

@@ -119,6 +119,33 @@ Tensor relative_rows_backward(const TransformerXL& xl, const Tensor& d_r, Index 
   });
 }
 
+/// The spec of r for the distances of a call: r begins with the first offset.
+TransformerXL for_distances(TransformerXL xl, const DistanceRange& met) {
+  xl.first_offset = xl.causal ? std::max<Index>(0, -met.most) : -met.most;
+  return xl;
+}
+
+/// Of r, from the first offset to the last.
+Index offsets_of(const TransformerXL& xl, const DistanceRange& met) {
+  return std::max<Index>(1, -met.least - xl.first_offset + 1);
+}
+
+TransformerXL spec_for(const ComputedCall& call) {
+  return for_distances(*call.spec.as<TransformerXL>(), call.distances);
+}
+
+/// r from w_r.
+ComputedInfo computed_rows() {
+  const auto heads_times_dim = [](const Record&, const Sizes& sizes) { return sizes.heads * sizes.dim; };
+  return {.gives = "r",
+          .from = {Parameter("w_r", {{"heads dim", heads_times_dim}, any("d_model")},
+                             "The projection of the offsets' sinusoids: r_net.weight.")
+                       .starts(normal(0.02))},
+          .by_distance = true,
+          .encoding_spec = [](const ComputedCall& call) { return Record::of(spec_for(call)); },
+          .any_extent = [](const ComputedCall& call) { return offsets_of(spec_for(call), call.distances); }};
+}
+
 /// The first and the last position of a row of tokens.
 std::pair<Index, Index> range_of(const Positions& at, Index time) {
   std::pair<Index, Index> range{max_position, -max_position};
@@ -146,9 +173,9 @@ inspect::Specimen xl_example(const ExampleSize& size, const TransformerXL& spec)
                              View<const double, 4> k, View<double, 4> scores, const Executor& on) {
     const auto [q_low, q_high] = range_of(q_positions, q.shape[2]);
     const auto [k_low, k_high] = range_of(k_positions, k.shape[2]);
-    TransformerXL xl = spec;
-    xl.first_offset = spec.causal ? std::max<Index>(0, q_low - k_high) : q_low - k_high;
-    describe::NewTensor<double, 3> r({heads, std::max<Index>(1, q_high - k_low - xl.first_offset + 1), dim});
+    const DistanceRange met{k_low - q_high, k_high - q_low};
+    const TransformerXL xl = for_distances(spec, met);
+    describe::NewTensor<double, 3> r({heads, offsets_of(xl, met), dim});
     transformer_xl_relative<double>(xl, dense<const double>(numbers->w_r.data(), heads * dim, dim), r.view);
     const TransformerXLTerm<double> encoding(xl, {r.view}, {dense<const double>(numbers->u.data(), heads, dim)},
                                              {dense<const double>(numbers->v.data(), heads, dim)});
@@ -188,6 +215,14 @@ void describe_transformer_xl(Describer& to) {
       .form(Form::rows_by_index)
       .reads_content()
       .causal([](const TransformerXL& xl) { return xl.causal; })
+      .computes<3, 2>(
+          computed_rows(),
+          []<class A>(const ComputedCall& call, const View<A, 3>& r, const Param<A, 2>& w_r) {
+            transformer_xl_relative<A>(spec_for(call), w_r.value, r);
+          },
+          []<class A>(const ComputedCall& call, const View<const A, 3>& d_r, const Param<A, 2>& w_r) {
+            transformer_xl_relative_backward<A>(spec_for(call), d_r, w_r.grad);
+          })
       .called("transformer_xl", "Transformer-XL", "projected sinusoids of the distance meet queries",
               [](const ExampleSize&) { return TransformerXL{}; })
       .also({"txl"})

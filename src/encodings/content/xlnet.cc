@@ -101,7 +101,8 @@ void describe_xlnet(Describer& to) {
         })
       .form(Form::rows_by_index)
       .reads_content()
-      .by_index();
+      .by_index()
+      .beside("xlnet");
 }
 
 }  // namespace bearing
