@@ -300,7 +300,7 @@ def _transformer_xl(spec: Any, settings: dict[str, Any], tensors: dict[str, Tens
     r, u, v = tensors["r"], tensors["u"], tensors["v"]
     by_offset = call.scale * (call.by_query(r) + (v.unsqueeze(1) @ r.transpose(1, 2)))
     by_key = call.scale * call.by_key(u.unsqueeze(1)).squeeze(-1)
-    first, last, clamp_len, causal = spec.first_offset, r.shape[1] - 1, spec.clamp_len, spec.causal
+    first, last, clamp_len, causal = spec.first_offset, r.shape[1] - 1, spec.clamp_len, spec.direction == "causal"
 
     def term(b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
         offset = -call.distance(b, i, j)
@@ -316,8 +316,8 @@ def _deberta(spec: Any, settings: dict[str, Any], tensors: dict[str, Tensor], ca
     span, most = spec.span(), spec.max_relative_positions
     buckets = [_core.deberta_bucket(spec, -x) + span for x in range(-most, most + 1)]
     row_of = torch.tensor(buckets, device=call.q.device).clamp(0, 2 * span - 1)
-    c2p = call.scale * call.by_query(tensors["key"]) if spec.c2p else None
-    p2c = call.scale * call.by_key(tensors["query"]) if spec.p2c else None
+    c2p = call.scale * call.by_query(tensors["key"]) if spec.terms != "p2c" else None
+    p2c = call.scale * call.by_key(tensors["query"]) if spec.terms != "c2p" else None
     as_code = spec.index == "code"
 
     def term(b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:

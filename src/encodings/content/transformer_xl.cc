@@ -6,6 +6,7 @@
 
 #include "describe/describer.hpp"
 #include "describe/tensors.hpp"
+#include "encodings/content/transformer_xl_words.hpp"
 #include "terms/checks.hpp"
 #include "terms/relation.hpp"
 #include "text.hpp"
@@ -36,7 +37,7 @@ TransformerXLTerm<A>::TransformerXLTerm(const TransformerXL& xl, Param<A, 3> r, 
   check_features("TransformerXLTerm", "u", u);
   check_features("TransformerXLTerm", "v", v);
   const auto [in_r, in_u, in_v] = grad_block(0, 0).offsets();
-  const Index last = xl.causal ? 0 : IndexMap::farthest;  // a distance
+  const Index last = xl.direction == TransformerXLDirection::causal ? 0 : IndexMap::farthest;  // a distance
   // Row o is for the distance −first_offset − o.
   IndexMap by_offset{.zero = -xl.first_offset,
                      .step = -1,
@@ -66,7 +67,7 @@ void TransformerXLTerm<A>::check(const char* function, const Problem& problem) c
   const Index first = xl_.first_offset, last = first + r_.value.shape[1] - 1;
   for (Index b = 0; b < problem.batch && problem.q_len > 0 && problem.k_len > 0; ++b) {
     auto [least, most] = relation::reach(problem, b);
-    if (xl_.causal) most = std::min<Index>(most, 0);
+    if (xl_.direction == TransformerXLDirection::causal) most = std::min<Index>(most, 0);
     if (least > most) continue;  // all keys come after all queries
     if (xl_.clamp_len > 0) {
       least = std::clamp(least, -xl_.clamp_len, xl_.clamp_len);
@@ -119,9 +120,11 @@ Tensor relative_rows_backward(const TransformerXL& xl, const Tensor& d_r, Index 
   });
 }
 
+bool is_causal(const TransformerXL& xl) { return xl.direction == TransformerXLDirection::causal; }
+
 /// The spec of r for the distances of a call: r begins with the first offset.
 TransformerXL for_distances(TransformerXL xl, const DistanceRange& met) {
-  xl.first_offset = xl.causal ? std::max<Index>(0, -met.most) : -met.most;
+  xl.first_offset = is_causal(xl) ? std::max<Index>(0, -met.most) : -met.most;
   return xl;
 }
 
@@ -167,7 +170,7 @@ inspect::Specimen xl_example(const ExampleSize& size, const TransformerXL& spec)
   const auto numbers = std::make_shared<const Numbers>(Numbers{describe::normals(heads * dim * dim, scale, size.seed),
                                                                describe::normals(heads * dim, 0.1, size.seed + 1),
                                                                describe::normals(heads * dim, 0.1, size.seed + 2)});
-  inspect::Specimen specimen{.options = size, .causal = spec.causal};
+  inspect::Specimen specimen{.options = size, .causal = is_causal(spec)};
   specimen.parameters = specimen.held = heads * dim * (dim + 2);
   specimen.score_terms = [=](const Positions& q_positions, const Positions& k_positions, View<const double, 4> q,
                              View<const double, 4> k, View<double, 4> scores, const Executor& on) {
@@ -198,7 +201,7 @@ void describe_transformer_xl(Describer& to) {
               "Of r's first row, query minus key; negative where keys come after queries.")
       .member("clamp_len", &TransformerXL::clamp_len,
               "Offsets beyond +-clamp_len count as +-clamp_len; 0: they do not.")
-      .member("causal", &TransformerXL::causal, "Whether nothing is added to keys after the query.");
+      .member("direction", &TransformerXL::direction, "'causal' adds nothing to scores of keys after the query.");
   to.encoding<TransformerXL, 3, 2, 2>(
         "TransformerXLTerm",
         "What Transformer-XL adds to scale q_i k_j: its terms (b), (c) and (d).\n\n"
@@ -214,7 +217,7 @@ void describe_transformer_xl(Describer& to) {
         make_with_spec<TransformerXLTerm>)
       .form(Form::rows_by_index)
       .reads_content()
-      .causal([](const TransformerXL& xl) { return xl.causal; })
+      .causal(is_causal)
       .computes<3, 2>(
           computed_rows(),
           []<class A>(const ComputedCall& call, const View<A, 3>& r, const Param<A, 2>& w_r) {
@@ -228,7 +231,7 @@ void describe_transformer_xl(Describer& to) {
       .also({"txl"})
       .example(xl_example)
       .called("xlnet", "XLNet", "Transformer-XL's term, for keys on both sides",
-              [](const ExampleSize&) { return TransformerXL{.causal = false}; })
+              [](const ExampleSize&) { return TransformerXL{.direction = TransformerXLDirection::bidirectional}; })
       .published({"Yang et al.", 2019, "arXiv 1906.08237"})
       .example(xl_example);
   to.function(
