@@ -1,5 +1,7 @@
 #include "calls.hpp"
 
+#include <algorithm>
+#include <bearing/description.hpp>
 #include <string_view>
 
 namespace bearing::python {

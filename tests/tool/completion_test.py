@@ -66,6 +66,8 @@ class Completion(support.Base):
             ("bearing check t5:bu", "bu", ["buckets="]),
             ("bearing attend --encoding t5:buckets=64,di", "64,di", ["64,direction="]),
             ("bearing table t5:direction=c", "c", ["causal"]),
+            ("bearing attend --encoding swin_v2:w", "w", ["window=", "width=", "w1=", "w2="]),
+            ("bearing attend --encoding xlnet:seg", "seg", ["seg_embed="]),
             ("bearing table t5:direction=", "=", ["bidirectional", "causal"]),
         ):
             asks = f"COMP_LINE='{line}' COMP_POINT={len(line)} COMP_WORDS=(bearing check '{here}') COMP_CWORD=2; _bearing; " \

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <iterator>
 
 #include "encoding_computed.hpp"
 #include "errors.hpp"
