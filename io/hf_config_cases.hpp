@@ -59,18 +59,18 @@ inline std::string spec_text(const LayerEncoding& encoding) {
   }
   if (const auto* bert = std::get_if<BertRelative>(&encoding)) {
     text << ' ' << bert->max_position_embeddings;
-    if (bert->type == BertRelativeType::relative_key_query) text << " query";
+    if (bert->position_embedding_type == BertRelativeType::relative_key_query) text << " query";
   }
   if (const auto* relative = std::get_if<Wav2Vec2BertRelative>(&encoding)) {
     text << ' ' << relative->left << ' ' << relative->right;
   }
   if (const auto* deberta = std::get_if<Deberta>(&encoding)) {
     text << ' ' << deberta->max_relative_positions << ' ' << deberta->position_buckets;
-    text << (deberta->c2p ? " c2p" : "") << (deberta->p2c ? " p2c" : "");
+    text << (deberta->c2p() ? " c2p" : "") << (deberta->p2c() ? " p2c" : "");
   }
   if (const auto* xl = std::get_if<TransformerXL>(&encoding)) text << ' ' << xl->clamp_len;
   if (const auto* xlnet = std::get_if<Xlnet>(&encoding)) {
-    text << ' ' << xlnet->clamp_len << (xlnet->bidirectional ? " bi" : " uni");
+    text << ' ' << xlnet->clamp_len << (xlnet->direction == TransformerXLDirection::bidirectional ? " bi" : " uni");
   }
   if (const auto* swin = std::get_if<Swin>(&encoding)) {
     text << ' ' << swin->height << 'x' << swin->width;

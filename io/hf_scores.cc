@@ -107,7 +107,7 @@ bool read_bert_relative(const Config& config, Model& model) {
     file.wrong("position_embedding_type", "absolute, relative_key or relative_key_query");
   }
   BertRelative bert{.max_position_embeddings = plain_size(file, {"max_position_embeddings"}, 512)};
-  if (type == "relative_key_query") bert.type = BertRelativeType::relative_key_query;
+  if (type == "relative_key_query") bert.position_embedding_type = BertRelativeType::relative_key_query;
   all_layers(model, layers_of(file, 12), bert);
   return true;
 }
@@ -146,7 +146,7 @@ void read_deberta(const Config& config, Model& model) {
   const bool v1 = config.model_type == "deberta";
   const Index layers = layers_of(file, v1 ? 12 : 24);
   if (!file.flag("relative_attention").value_or(false)) return all_layers(model, layers, NoPosition{});
-  Deberta deberta{.c2p = false, .p2c = false};
+  Deberta deberta;
   const Index most = file.integer("max_relative_positions", -1, most_positions).value_or(-1);
   deberta.max_relative_positions = most >= 1 ? most : plain_size(file, {"max_position_embeddings"}, 512);
   if (!v1) deberta.position_buckets = std::max<Index>(file.integer("position_buckets", -1, 65'536).value_or(0), 0);
@@ -158,11 +158,10 @@ void read_deberta(const Config& config, Model& model) {
                           std::to_string(deberta.max_relative_positions - 1) + ", got " +
                           std::to_string(deberta.position_buckets));
   }
-  for (const std::string& term : deberta_terms(file)) {
-    if (term == "c2p") deberta.c2p = true;
-    if (term == "p2c") deberta.p2c = true;
-  }
-  if (!deberta.c2p && !deberta.p2c) {
+  const std::vector<std::string> terms = deberta_terms(file);
+  const auto has = [&](const char* term) { return std::find(terms.begin(), terms.end(), term) != terms.end(); };
+  deberta.terms = has("c2p") ? has("p2c") ? DebertaTerms::both : DebertaTerms::c2p : DebertaTerms::p2c;
+  if (!has("c2p") && !has("p2c")) {
     file.warn("pos_att_type", "neither c2p nor p2c: relative_attention adds nothing to the scores");
     return all_layers(model, layers, NoPosition{});
   }
@@ -186,7 +185,7 @@ void read_xlnet(const Config& config, Model& model) {
   xlnet.clamp_len = std::max<Index>(file.integer("clamp_len", -1, most_positions).value_or(-1), 0);
   const std::string type = file.text("attn_type").value_or("bi");
   if (type != "bi" && type != "uni") file.wrong("attn_type", "bi or uni");
-  xlnet.bidirectional = type == "bi";
+  xlnet.direction = type == "bi" ? TransformerXLDirection::bidirectional : TransformerXLDirection::causal;
   if (file.flag("bi_data").value_or(false)) file.warn("bi_data", "is not read: both directions share the encoding");
   all_layers(model, layers_of(file, 24), xlnet);
 }

@@ -187,7 +187,8 @@ struct ParameterInfo {
   bool beside_spec = false;  ///< the spec says it already, and it may be learned all the same
   bool picked = false;       ///< [rows, heads], and a score is one of its numbers as it is, or 0
   std::function<bool(const Record& spec)> wanted = {};  ///< whether a spec has it at all; null: always
-  std::string for_truth{};  ///< what takes the truth values that somebody may give here, for the error
+  std::string for_truth{};                  ///< what takes the truth values that somebody may give here, for the error
+  std::vector<std::string> elsewhere = {};  ///< other libraries' arguments of attention that take the same
 
   BEARING_EXPORT std::size_t fewest() const;  ///< axes that must be given
 };
@@ -259,6 +260,59 @@ struct EncodingInfo {
   }
 };
 
+/// Distances that a call meets, key minus query, in whole positions.
+struct DistanceRange {
+  Index least = 0, most = 0;
+};
+
+/// A call that a parameter is computed for.
+struct ComputedCall {
+  Record spec;  ///< of the description
+  Sizes sizes;
+  DistanceRange distances;
+};
+
+/// A parameter of an encoding that is computed for each call, from others that are learned in its place: the table of
+/// Swin V2 from its network, the rows of Transformer-XL from their projection.
+struct ComputedInfo {
+  template <class A>
+  using Compute = std::function<void(const ComputedCall&, std::span<const ParameterMemory> from, A* numbers)>;
+  template <class A>
+  using Backward = std::function<void(const ComputedCall&, std::span<const ParameterMemory> from, const A* d_numbers)>;
+
+  const EncodingInfo* encoding = nullptr;  ///< whose parameter it is
+  std::string gives;                       ///< the parameter's name
+  std::vector<ParameterInfo> from;         ///< what it is computed from; no extent of theirs is a member of the spec
+  bool by_distance = false;                ///< it depends on the distances of the call
+  std::function<Record(const ComputedCall&)> encoding_spec = {};  ///< null: the description's
+  std::function<Index(const ComputedCall&)> any_extent = {};      ///< what an extent is that may be any
+  Compute<float> compute_f32 = {};                                ///< writes the parameter's numbers, row-major
+  Compute<double> compute_f64 = {};
+  Backward<float> backward_f32 = {};  ///< adds to the gradients of `from`, from that of the parameter
+  Backward<double> backward_f64 = {};
+
+  BEARING_EXPORT const ParameterInfo& parameter() const;
+  /// The spec of the encoding.
+  BEARING_EXPORT Record spec_of(const ComputedCall& call) const;
+  /// Of the parameter. An extent is less than 1 where the spec does not tell it.
+  BEARING_EXPORT std::vector<Index> shape(const ComputedCall& call) const;
+
+  template <class A>
+  const Compute<A>& compute() const {
+    if constexpr (std::is_same_v<A, double>)
+      return compute_f64;
+    else
+      return compute_f32;
+  }
+  template <class A>
+  const Backward<A>& backward() const {
+    if constexpr (std::is_same_v<A, double>)
+      return backward_f64;
+    else
+      return backward_f32;
+  }
+};
+
 /// Who published an encoding.
 struct Paper {
   std::string authors;
@@ -286,8 +340,13 @@ struct Description {
   std::function<Record(const inspect::SpecimenOptions&)> spec = {};
   /// An example; `spec` may be empty, for the one above. Throws what the encoding's constructors throw.
   std::function<inspect::Specimen(const inspect::SpecimenOptions&, const Record& spec)> specimen = {};
-  std::string page = {};  ///< docs/encodings/PAGE.md: "t5"
+  std::string page = {};                         ///< docs/encodings/PAGE.md: "t5"
+  const ComputedInfo* computed = nullptr;        ///< null: nothing is computed
+  std::vector<const EncodingInfo*> beside = {};  ///< other terms of the same model, where their parameters are given
 
+  /// All that a model of that name may hold: what the encoding has, what is learned in place of what is computed, and
+  /// what the terms beside it have.
+  BEARING_EXPORT std::vector<const ParameterInfo*> parameters() const;
   /// By name or alias, in any case, with - and spaces as _.
   BEARING_EXPORT bool is(std::string_view name) const;
 };
@@ -299,6 +358,7 @@ class BEARING_EXPORT Registry {
   const std::vector<Description>& descriptions() const { return descriptions_; }
   const std::deque<RecordType>& records() const { return records_; }
   const std::deque<EncodingInfo>& encodings() const { return encodings_; }
+  const std::deque<ComputedInfo>& computed() const { return computed_; }
   /// Functions that belong to no record alone.
   const std::deque<FunctionInfo>& functions() const { return functions_; }
 
@@ -315,6 +375,7 @@ class BEARING_EXPORT Registry {
   std::vector<Description> descriptions_;
   std::deque<RecordType> records_;
   std::deque<EncodingInfo> encodings_;
+  std::deque<ComputedInfo> computed_;
   std::deque<FunctionInfo> functions_;
 };
 

@@ -310,7 +310,7 @@ void bind_attention(nb::module_& m) {
       "of the rows' sums [batch, heads, q_len], without the axes that q comes without. A query that sees no key: 0\n"
       "and -inf. out_dtype: float32 keeps all bits of out where q has 16, for merge().\n\n"
       "mask has no default: 'none', 'causal' by positions (so that caches and shards are right), 'causal_top_left'\n"
-      "and 'causal_bottom_right' by indices. scale: c, None for 1/sqrt(dim); 1 in T5. window: (before, after) in\n"
+      "and 'causal_bottom_right' by indices. scale: c, None for 1/sqrt(dim). window: (before, after) in\n"
       "tokens, -1 for no limit; a model's sliding window of w keys is (w - 1, 0). q_positions, k_positions: positions, "
       "None for 0,\n"
       "1, 2, ..., an int for a cache of so many keys. soft_cap bounds c q·k before terms are added. sinks [heads].\n"

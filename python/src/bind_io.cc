@@ -89,7 +89,7 @@ void bind_layers(nb::module_& m) {
   record<Layer>(
       m, "Layer", "What one layer of a model does with positions.",
       {{"encoding", "Any", [](const Layer& l) { return object_of_spec(l.encoding); },
-        "A spec: Rope, Alibi, T5, …, NoPosition or OtherEncoding."},
+        "The spec of an encoding, NoPosition or OtherEncoding."},
        {"name", "str", [](const Layer& l) { return text(encoding_name(l.encoding)); },
         "The encoding's name in the literature: 'rope', 'alibi', 't5', …; 'none'."},
        {"type", "str", [](const Layer& l) { return text(l.type); },
@@ -103,7 +103,7 @@ void bind_layers(nb::module_& m) {
         "What queries are multiplied by (Llama 4, Ministral 3), or None."}});
   record<ModelInput>(m, "ModelInput", "What is added to the input of a model.",
                      {{"encoding", "Any", [](const ModelInput& i) { return object_of_spec(i.encoding); },
-                       "A spec: Learned, Sinusoidal or OtherEncoding."},
+                       "The spec of an encoding of inputs, or OtherEncoding."},
                       {"name", "str", [](const ModelInput& i) { return text(encoding_name(i.encoding)); },
                        "The encoding's name in the literature."},
                       {"part", "str", [](const ModelInput& i) { return text(i.part); }, "As a layer's."},

@@ -1,5 +1,7 @@
 #include "calls.hpp"
 
+#include <algorithm>
+#include <bearing/description.hpp>
 #include <string_view>
 
 namespace bearing::python {
@@ -55,19 +57,27 @@ void check_same_type(const Array& array, const Array& other, const char* as) {
   array.argument().fail(std::string(name_of(other.type())) + ", as " + as + " is", name_of(array.type()));
 }
 
+/// What others give attention under that name, and an encoding here; "" if it is nothing of theirs.
+std::string parameter_called(const std::string& word) {
+  for (const EncodingInfo& encoding : registry().encodings()) {
+    for (const ParameterInfo& one : encoding.parameters) {
+      if (std::ranges::find(one.elsewhere, word) == one.elsewhere.end()) continue;
+      const std::string truth = one.for_truth.empty() ? "" : "; " + one.for_truth + " takes truth values";
+      return ": " + encoding.name + "(" + one.name + "=…) among the encodings takes it" + truth;
+    }
+  }
+  return "";
+}
+
 void fail_unknown(const char* function, const std::string& word) {
   // What others call it, and what to write here; linear attention has the first ones only.
   constexpr std::size_t of_linear = 5;
-  constexpr std::array<std::array<std::string_view, 2>, 23> elsewhere{{
+  constexpr std::array<std::array<std::string_view, 2>, 18> elsewhere{{
       {"is_causal", "mask='causal' or mask='none' says it"},
       {"causal", "mask='causal' or mask='none' says it"},
       {"positions", "q_positions and k_positions have them"},
       {"q_at", "it is q_positions"},
       {"k_at", "it is k_positions"},
-      {"attn_mask", "visible= takes truth values, a DenseBias among the encodings numbers to add"},
-      {"attention_mask", "visible= takes truth values, a DenseBias among the encodings numbers to add"},
-      {"attn_bias", "a DenseBias among the encodings takes numbers to add"},
-      {"bias", "a DenseBias among the encodings takes numbers to add"},
       {"key_padding_mask", "key_mask= has True where a key may be seen"},
       {"dropout_p", "nothing is dropped"},
       {"dropout", "nothing is dropped"},
@@ -78,7 +88,6 @@ void fail_unknown(const char* function, const std::string& word) {
       {"sliding_window", "it is window=(before, after)"},
       {"softcap", "it is soft_cap"},
       {"logits_soft_cap", "it is soft_cap"},
-      {"alibi_slopes", "AlibiBias(slopes=…) is an encoding"},
       {"cu_seqlens_q", "it is q_starts"},
       {"cu_seqlens_k", "it is k_starts"},
       {"return_attn_probs", "return_lse gives the logarithms of the rows' sums"},
@@ -88,6 +97,7 @@ void fail_unknown(const char* function, const std::string& word) {
   for (std::size_t i = 0; i < (linear ? of_linear : elsewhere.size()); ++i) {
     if (elsewhere[i][0] == word) text += ": " + std::string(elsewhere[i][1]);
   }
+  if (!linear) text += parameter_called(word);
   throw nb::type_error(text.c_str());
 }
 

@@ -242,7 +242,7 @@ struct DescribedClass : EncodingClass {
   std::vector<const char*> names;  ///< of the constructor's arguments
 
  private:
-  /// "T5.table", as the C++ library calls it.
+  /// "Encoding.parameter", as the C++ library calls it.
   const char* called(const std::string& parameter) const {
     std::string_view owner = name;
     for (const std::string_view site : {"Inputs", "Rows", "Bias", "Term"}) {

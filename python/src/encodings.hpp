@@ -30,7 +30,7 @@ struct ArrayInfo {
   bool optional = false;
   std::size_t fewest = 0;           ///< axes that may be given, the first ones being left out; 0: all of them must be
   const char* for_truth = nullptr;  ///< what takes the truth values that somebody may give here, for the error
-  const char* called = nullptr;     ///< in errors: as the C++ library calls it, "T5.table"
+  const char* called = nullptr;     ///< in errors: "Encoding.parameter", as the C++ library calls it
   bool indices = false;             ///< whole numbers, which are copied
 };
 

@@ -470,7 +470,9 @@ def test_arguments_of_other_libraries_are_refused_with_what_to_write(given) -> N
     x = np.ones((1, 1, 2, 8), np.float32)
     for word, text in [
         ("is_causal", "mask='causal' or mask='none' says it"),
-        ("attn_mask", "visible= takes truth values"),
+        ("attn_mask", "visible takes truth values"),
+        ("bias", r"DenseBias\(bias=…\) among the encodings takes it"),
+        ("alibi_slopes", r"AlibiBias\(slopes=…\) among the encodings takes it$"),
         ("softmax_scale", "it is scale"),
         ("q_at", "it is q_positions"),
     ]:

@@ -125,6 +125,9 @@ def calls() -> Iterator[Call]:
     yield Call("swin_v2_coordinates", {"spec": swin})
     yield Call("swin_v2_table", {"spec": swin} | network)
     yield Call("swin_v2_table_backward", {"spec": swin, "d_table": rows(15, HEADS)} | network)
+    gate = {"x": rows(), "weight": rows(8, DIM), "bias": rows(8), "constant": rows(HEADS)}
+    yield Call("wavlm_gate", gate)
+    yield Call("wavlm_gate_backward", gate | {"d_gate": rows(1, HEADS, TIME)})
     xl = b.TransformerXL()
     yield Call("transformer_xl_relative", {"spec": xl, "w_r": rows(HEADS * DIM, 6), "heads": HEADS, "offsets": TIME,
                                            "base": 100.0})  # fmt: skip

@@ -176,7 +176,7 @@ def test_swin_v2s_table_and_its_gradients_are_those_of_bearing(spec, rng):
     "spec",
     [
         bearing.TransformerXL(),
-        bearing.TransformerXL(first_offset=-3, clamp_len=2, causal=False),
+        bearing.TransformerXL(first_offset=-3, clamp_len=2, direction="bidirectional"),
     ],
 )
 def test_transformer_xls_rows_and_their_gradient_are_those_of_bearing(spec, rng):

@@ -127,6 +127,59 @@ def test_swin_v2_makes_a_table_and_takes_its_gradient(rng):
         assert gradients[index].flat[0] == pytest.approx(((up - down) * d_table).sum() / 2e-6, abs=1e-6)
 
 
+def wavlm_parameters(rng):
+    return rng.standard_normal((8, DIM)), rng.standard_normal(8), 1 + rng.standard_normal(HEADS)
+
+
+@pytest.mark.parametrize(("dtype", "rounding"), [("float64", 2.0**-44), ("float32", 2.0**-17)])
+def test_the_gate_of_wavlm_is_its_formula_and_gates_the_bias(rng, dtype, rounding):
+    x = rng.standard_normal((BATCH, HEADS, Q_LEN, DIM)).astype(dtype)
+    weight, bias, constant = (one.astype(dtype) for one in wavlm_parameters(rng))
+    gate = bearing.wavlm_gate(x, weight, bias, constant)
+    assert (gate.shape, gate.dtype) == ((BATCH, HEADS, Q_LEN), np.dtype(dtype))
+    sums = (x.astype("float64") @ weight.T.astype("float64") + bias).reshape(BATCH, HEADS, Q_LEN, 2, 4).sum(-1)
+    r, s = np.moveaxis(1 / (1 + np.exp(-sums)), -1, 0)
+    # The sum of 4 (DIM + 1) products of numbers up to 4, times constants up to 4; a result below 8 is rounded once.
+    np.testing.assert_allclose(gate, r * (s * constant[:, None].astype("float64") - 1) + 2, atol=rounding)
+    table = rng.standard_normal((8, HEADS)).astype(dtype)
+    spec = bearing.GatedT5(buckets=8, direction="bidirectional")
+    places = {"heads": HEADS, "q_len": Q_LEN, "k_len": K_LEN, "dtype": dtype}
+    plain = bearing.bias_matrix(bearing.T5Bias(bearing.T5(buckets=8, direction="bidirectional"), table), **places)
+    scores = np.zeros((BATCH, HEADS, Q_LEN, K_LEN), dtype)
+    bearing.add_scores(bearing.GatedT5Bias(spec, table, gate), scores)
+    np.testing.assert_allclose(scores, gate[..., None] * plain, rtol=2.0**-22)
+
+
+def test_the_gradients_of_the_gate_of_wavlm_are_central_differences(rng):
+    given = [rng.standard_normal((BATCH, HEADS, Q_LEN, DIM)), *wavlm_parameters(rng)]
+    d_gate = rng.standard_normal((BATCH, HEADS, Q_LEN))
+    gradients = bearing.wavlm_gate_backward(*given, d_gate)
+    assert [one.shape for one in gradients] == [one.shape for one in given]
+    for index, value in enumerate(given):
+        for at in (0, value.size // 2, value.size - 1):
+            step = np.zeros_like(value)
+            step.flat[at] = 1e-5
+            moved = [[a + sign * step if i == index else a for i, a in enumerate(given)] for sign in (1, -1)]
+            up, down = (bearing.wavlm_gate(*all_of_it) for all_of_it in moved)
+            # Rounding of sums of the order of 100 over a step of 1e-5, and a third derivative of a hundred times 1e-11.
+            assert gradients[index].flat[at] == pytest.approx(((up - down) * d_gate).sum() / 2e-5, abs=1e-7)
+
+
+def test_the_gate_of_wavlm_refuses_shapes_and_types_that_do_not_fit(rng):
+    x, (weight, bias, constant) = rng.standard_normal((1, HEADS, 3, DIM)), wavlm_parameters(rng)
+    for call, text in [
+        (lambda: bearing.wavlm_gate(x[0], weight, bias, constant), "x: must have 4 axes"),
+        (lambda: bearing.wavlm_gate(x, weight[:7], bias, constant), "weight: must be"),
+        (lambda: bearing.wavlm_gate(x, weight, bias, constant[:1]), "constant: must be"),
+    ]:
+        with pytest.raises(bearing.ShapeError, match=rf"^\[wavlm_gate\] {text}"):
+            call()
+    with pytest.raises(TypeError, match=r"^\[wavlm_gate\] bias: must be float64, as x is, got float32$"):
+        bearing.wavlm_gate(x, weight, bias.astype("float32"), constant)
+    with pytest.raises(bearing.ShapeError, match=r"^\[wavlm_gate_backward\] d_gate: must be"):
+        bearing.wavlm_gate_backward(x, weight, bias, constant, np.ones((1, HEADS, 4)))
+
+
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("dtype", TYPES)
 def test_a_matrix_is_of_the_kind_and_type_of_like(kind, dtype):

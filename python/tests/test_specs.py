@@ -19,9 +19,9 @@ SPECS = [
     bearing.Shaw(clip=4),
     bearing.BertRelative(max_position_embeddings=128, position_embedding_type="relative_key_query"),
     bearing.Wav2Vec2BertRelative(left=8, right=2),
-    bearing.TransformerXL(first_offset=-2, clamp_len=40, causal=False),
-    bearing.Xlnet(clamp_len=7, bidirectional=False),
-    bearing.Deberta(max_relative_positions=256, position_buckets=64, c2p=False, index="paper"),
+    bearing.TransformerXL(first_offset=-2, clamp_len=40, direction="bidirectional"),
+    bearing.Xlnet(clamp_len=7, direction="causal"),
+    bearing.Deberta(max_relative_positions=256, position_buckets=64, terms="p2c", index="paper"),
     bearing.Tupe(rel_pos_bins=32, max_rel_pos=64, cls="tied"),
     bearing.Cope(max_pos=12, gate_scale="one", score_scale="softmax"),
     bearing.RopeMixed(head_dim=8, axes=3, pairing="half"),
@@ -163,7 +163,10 @@ def test_replace_gives_a_copy_with_a_member_changed():
         (lambda: bearing.T5(direction="causal", buckets=1.5), "[T5] buckets: must be int, got 1.5"),
         (lambda: bearing.T5(direction="causal", buckets=True), "[T5] buckets: must be int, got True"),
         (lambda: bearing.Pope(base="a"), "[Pope] base: must be float, got 'a'"),
-        (lambda: bearing.Deberta(c2p=3), "[Deberta] c2p: must be bool, got 3"),
+        (
+            lambda: bearing.YarnScaling(factor=2, trained_length=16, truncate=3),
+            "[YarnScaling] truncate: must be bool, got 3",
+        ),
         (lambda: bearing.Alibi(slopes=3), "[Alibi] slopes: must be Sequence[float], got 3"),
         (lambda: bearing.Alibi(slopes=["x"]), "[Alibi] slopes: must be float, got 'x'"),
         (lambda: bearing.SwinV2(window=3), "[SwinV2] window: must be Swin, got 3"),
@@ -199,7 +202,7 @@ def test_specs_have_the_methods_of_the_cpp_interface():
     assert [bearing.Wav2Vec2BertRelative().row(n) for n in (-99, 0, 99)] == [0, 64, 72]
     assert bearing.swin_v2_coordinates(bearing.SwinV2(window=bearing.Swin(height=2, width=3))).shape == (15, 2)
     assert bearing.Deberta(position_buckets=256).span() == 256
-    assert bearing.Xlnet().relative(4) == bearing.TransformerXL(first_offset=-3, causal=False)
+    assert bearing.Xlnet().relative(4) == bearing.TransformerXL(first_offset=-3, direction="bidirectional")
     assert bearing.Cape(dim=4).sinusoidal() == bearing.Sinusoidal(dim=4, layout="interleaved")
     assert bearing.Sinusoidal2d.detr(8) == bearing.Sinusoidal2d(dim=8, first="y", layout="interleaved")
     assert bearing.Sinusoidal2d.mae(8) == bearing.Sinusoidal2d(dim=8, first="x", layout="concatenated")

@@ -131,7 +131,7 @@ def test_alibi_starts_at_the_published_slopes():
 
 
 def test_transformer_xls_rows_are_those_of_bearing_itself():
-    spec = bearing.TransformerXL(first_offset=-3, clamp_len=5, causal=False)
+    spec = bearing.TransformerXL(first_offset=-3, clamp_len=5, direction="bidirectional")
     module = bt.TransformerXL(spec, HEADS, DIM, 12, offsets=12).double()
     d = (
         torch.arange(-3, 9, dtype=torch.float64).clamp(-5, 5)[:, None]

@@ -36,8 +36,8 @@ def windows() -> dict[str, Tensor]:
     }
 
 
-def xl(causal: bool, clamp_len: int = 0) -> bt.TransformerXL:
-    spec = bearing.TransformerXL(first_offset=-K_LEN, clamp_len=clamp_len, causal=causal)
+def xl(direction: str, clamp_len: int = 0) -> bt.TransformerXL:
+    spec = bearing.TransformerXL(first_offset=-K_LEN, clamp_len=clamp_len, direction=direction)
     return bt.TransformerXL(spec, HEADS, DIM, D_MODEL, offsets=2 * K_LEN + 4)
 
 
@@ -141,13 +141,13 @@ CASES = {
     "Bert": lambda: bert(position_embedding_type="relative_key"),
     "BertBoth": lambda: bert(position_embedding_type="relative_key_query"),
     "Wav2Vec2Bert": lambda: bt.BertRelative(bearing.Wav2Vec2BertRelative(left=5, right=3), DIM),
-    "TransformerXL": lambda: xl(causal=True),
-    "TransformerXLBothWays": lambda: xl(causal=False, clamp_len=6),
+    "TransformerXL": lambda: xl(direction="causal"),
+    "TransformerXLBothWays": lambda: xl(direction="bidirectional", clamp_len=6),
     "Xlnet": Segments,
     "Deberta": lambda: deberta(),
     "DebertaBuckets": lambda: deberta(position_buckets=6),
     "DebertaPaper": lambda: deberta(position_buckets=6, index="paper"),
-    "DebertaOne": lambda: deberta(p2c=False),
+    "DebertaOne": lambda: deberta(terms="c2p"),
     "Tupe": lambda: tupe(),
     "TupeBuckets": lambda: tupe(rel_pos_bins=8),
     "TupeTied": lambda: tupe(rel_pos_bins=8, cls="tied"),

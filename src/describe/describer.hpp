@@ -82,6 +82,8 @@ struct Parameter : ParameterInfo {
   Parameter& is_picked_from() { return picked = true, *this; }
   /// The model computes it for each call.
   Parameter& computed() { return learned = false, *this; }
+  /// Other libraries' attention takes it as an argument of that name.
+  Parameter& elsewhere_called(std::vector<std::string> arguments) { return elsewhere = std::move(arguments), *this; }
   Parameter& truth_goes_to(const char* what) { return for_truth = what, *this; }
 };
 
@@ -207,6 +209,29 @@ auto call_maker(const Make& make, const Record& spec, const Record& settings, st
   (std::make_index_sequence<sizeof...(Ranks)>());
 }
 
+/// Adds how a parameter is computed: compute.operator()<A>(call, View<A, Rank> numbers, Param<A, FromRanks>…) and
+/// backward.operator()<A>(call, View<const A, Rank> d_numbers, Param<A, FromRanks>…).
+template <int Rank, int... FromRanks, class Compute, class Backward>
+const ComputedInfo& add_computed(std::deque<ComputedInfo>& to, ComputedInfo added, Compute compute, Backward backward) {
+  ComputedInfo& info = to.emplace_back(std::move(added));  // it stays where it is
+  const auto of = [&info]<class A, class F>(std::type_identity<A>, F f) {
+    return [&info, f](const ComputedCall& call, std::span<const ParameterMemory> from, A* numbers) {
+      std::array<Index, Rank> shape{};
+      std::ranges::copy(info.shape(call), shape.begin());
+      [&]<std::size_t... P>(std::index_sequence<P...>) {
+        f.template operator()<std::remove_const_t<A>>(
+            call, row_major(numbers, shape), FromMemory<Param<std::remove_const_t<A>, FromRanks>>::of(from[P])...);
+      }
+      (std::make_index_sequence<sizeof...(FromRanks)>());
+    };
+  };
+  info.compute_f32 = of(std::type_identity<float>{}, compute);
+  info.compute_f64 = of(std::type_identity<double>{}, compute);
+  info.backward_f32 = of(std::type_identity<const float>{}, backward);
+  info.backward_f64 = of(std::type_identity<const double>{}, backward);
+  return info;
+}
+
 }  // namespace describe
 
 template <class S>
@@ -256,8 +281,9 @@ using ExampleSize = inspect::SpecimenOptions;
 template <class Spec>
 class EncodingDescriber {
  public:
-  EncodingDescriber(EncodingInfo& info, std::vector<Description>& names, const Paper& paper, const std::string& home)
-      : info_(info), names_(names), paper_(paper), home_(home) {}
+  EncodingDescriber(EncodingInfo& info, std::vector<Description>& names, std::deque<ComputedInfo>& computed,
+                    const Paper& paper, const std::string& home)
+      : info_(info), names_(names), all_computed_(computed), paper_(paper), home_(home) {}
 
   EncodingDescriber& form(Form form) { return info_.form = form, *this; }
   /// What a class that learns its parameters is called.
@@ -295,6 +321,20 @@ class EncodingDescriber {
   template <class F>
   EncodingDescriber& tables(F f) {
     info_.tables = [f](const Record& spec) { return f(describe::spec_from<Spec>(spec)); };
+    return *this;
+  }
+  /// The names that follow compute a parameter: `info` without its functions; Ranks as of describe::add_computed().
+  template <int Rank, int... FromRanks, class Compute, class Backward>
+  EncodingDescriber& computes(ComputedInfo info, Compute compute, Backward backward) {
+    info.encoding = &info_;
+    computed_ = &describe::add_computed<Rank, FromRanks...>(all_computed_, std::move(info), compute, backward);
+    return *this;
+  }
+  /// The models of a name that was described before have this term too, where its parameters are given.
+  EncodingDescriber& beside(std::string_view name) {
+    for (Description& one : names_) {
+      if (one.name == name) one.beside.push_back(&info_);
+    }
     return *this;
   }
   /// A name, with the spec that it stands for: spec(const ExampleSize&) → Spec, of a model of that size.
@@ -337,12 +377,15 @@ class EncodingDescriber {
   Description& add(const char* name, const char* title, const char* does) {
     Description one{name, {}, title, does, paper_, home_, &info_};
     one.page = home_;
+    one.computed = computed_;
     names_.push_back(std::move(one));
     return names_.back();
   }
 
   EncodingInfo& info_;
   std::vector<Description>& names_;
+  std::deque<ComputedInfo>& all_computed_;
+  const ComputedInfo* computed_ = nullptr;
   const Paper& paper_;
   const std::string& home_;
 };
@@ -395,13 +438,21 @@ class Describer {
     info.inputs = InputTerm<E, double>, info.rows = RowTerm<E, double>;
     info.scores = ScoreTerm<E, double>, info.values = ValueTerm<E, double>;
     if constexpr (requires { E::whole_rows; }) info.whole_rows = E::whole_rows;
-    return {info, to_.descriptions_, paper_, home_};
+    return {info, to_.descriptions_, to_.computed_, paper_, home_};
   }
 
   /// A function that belongs to the module.
   template <class F>
   void function(const char* name, F f, std::vector<Argument> arguments, const char* text, std::string result = "") {
     to_.functions_.push_back(describe::function_info(name, f, std::move(arguments), text, std::move(result)));
+  }
+
+  /// What computes a parameter of an encoding that was described before, from a spec of another type: `info` without
+  /// its functions.
+  template <int Rank, int... FromRanks, class Compute, class Backward>
+  const ComputedInfo& computed(const char* encoding, ComputedInfo info, Compute compute, Backward backward) {
+    info.encoding = to_.encoding(encoding);
+    return describe::add_computed<Rank, FromRanks...>(to_.computed_, std::move(info), compute, backward);
   }
 
   /// A name for what is no encoding of this list: made by hand.

@@ -98,6 +98,20 @@ std::size_t ParameterInfo::fewest() const {
   return axes;
 }
 
+const ParameterInfo& ComputedInfo::parameter() const { return *named(encoding->parameters, gives); }
+
+Record ComputedInfo::spec_of(const ComputedCall& call) const { return encoding_spec ? encoding_spec(call) : call.spec; }
+
+std::vector<Index> ComputedInfo::shape(const ComputedCall& call) const {
+  const Record spec = spec_of(call);
+  std::vector<Index> shape;
+  for (const Extent& extent : parameter().extents) {
+    const Index size = extent.size(spec, call.sizes);
+    shape.push_back(size == Extent::any && any_extent ? any_extent(call) : size);
+  }
+  return shape;
+}
+
 const RecordType* Registry::record(std::string_view name) const { return named(records_, name); }
 
 const RecordType* Registry::record(std::type_index type) const {
@@ -112,6 +126,23 @@ bool Description::is(std::string_view other) const {
   return plain_name(name) == wanted || std::any_of(aliases.begin(), aliases.end(), [&](const std::string& alias) {
            return plain_name(alias) == wanted;
          });
+}
+
+std::vector<const ParameterInfo*> Description::parameters() const {
+  std::vector<const ParameterInfo*> all;
+  const EncodingInfo* info = computed == nullptr ? encoding : computed->encoding;
+  if (info == nullptr) return all;
+  for (const ParameterInfo& parameter : info->parameters) {
+    const bool is_computed = computed != nullptr && parameter.name == computed->gives;
+    if (is_computed) {
+      for (const ParameterInfo& learned : computed->from) all.push_back(&learned);
+    }
+    if (!is_computed || encoding != nullptr) all.push_back(&parameter);
+  }
+  for (const EncodingInfo* other : beside) {
+    for (const ParameterInfo& parameter : other->parameters) all.push_back(&parameter);
+  }
+  return all;
 }
 
 const Description* Registry::find(std::string_view name) const {

@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <bearing/catalog.hpp>
 #include <bearing/description.hpp>
 #include <bearing/error.hpp>
@@ -167,6 +168,161 @@ TEST(Registry, EveryEncodingIsMadeFromWhereTrainingStarts) {
     make_from_start<float>(description);
     make_from_start<double>(description);
   }
+}
+
+/// A parameter's numbers, drawn, with a gradient that has 1 everywhere; extents of any size are 4.
+struct DrawnParameter {
+  std::vector<double> numbers, gradient;
+  ParameterMemory memory;
+
+  DrawnParameter(std::vector<Index> shape, std::uint64_t seed) {
+    memory.shape = std::move(shape), memory.stride.resize(memory.shape.size());
+    Index count = 1;
+    for (std::size_t axis = memory.shape.size(); axis-- > 0; count *= memory.shape[axis]) memory.stride[axis] = count;
+    inspect::Normal draw(seed);
+    for (Index i = 0; i < count; ++i) numbers.push_back(draw() / 2);
+    gradient.assign(numbers.size(), 1);
+    memory.value = numbers.data(), memory.grad = gradient.data();
+  }
+  static std::vector<Index> shape(const ParameterInfo& parameter, const Record& spec, const Sizes& sizes) {
+    std::vector<Index> shape;
+    for (const Extent& extent : parameter.extents) {
+      const Index size = extent.size(spec, sizes);
+      shape.push_back(size == Extent::any ? 4 : size);
+    }
+    return shape;
+  }
+};
+
+/// A description that computes a parameter, in a small call.
+struct ComputedCase {
+  const ComputedInfo& info;
+  ComputedCall call;
+  std::deque<DrawnParameter> from;
+  std::vector<double> weight;  ///< of the computed numbers in the loss
+
+  explicit ComputedCase(const Description& description)
+      : info(*description.computed),
+        call{description.spec({.heads = 2, .dim = 8, .length = 16}),
+             {.batch = 1, .heads = 2, .kv_heads = 2, .q_len = 4, .k_len = 5, .dim = 8, .value_dim = 8, .length = 16},
+             {-4, 3}} {
+    for (const ParameterInfo& one : info.from) {
+      from.emplace_back(DrawnParameter::shape(one, call.spec, call.sizes), from.size() + 1);
+    }
+    Index count = 1;
+    for (const Index extent : info.shape(call)) count *= extent;
+    inspect::Normal draw(9);
+    for (Index i = 0; i < count; ++i) weight.push_back(draw());
+  }
+  std::vector<ParameterMemory> memory() const {
+    std::vector<ParameterMemory> all;
+    for (const DrawnParameter& one : from) all.push_back(one.memory);
+    return all;
+  }
+  std::vector<double> numbers() const {
+    std::vector<double> all(weight.size(), NAN);
+    info.compute<double>()(call, memory(), all.data());
+    return all;
+  }
+  /// Σ weight · number, and the same of their sizes.
+  std::pair<double, double> loss() const {
+    const std::vector<double> all = numbers();
+    std::pair<double, double> sums{0, 0};
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      sums.first += weight[i] * all[i], sums.second += std::abs(weight[i] * all[i]);
+    }
+    return sums;
+  }
+};
+
+TEST(Registry, WhatIsComputedIsDescribed) {
+  for (const Description& description : registry().descriptions()) {
+    if (description.computed == nullptr) continue;
+    SCOPED_TRACE(description.name);
+    const ComputedCase one(description);
+    EXPECT_EQ(one.info.parameter().name, one.info.gives);
+    EXPECT_TRUE(description.encoding == nullptr || description.encoding == one.info.encoding);
+    const std::vector<const ParameterInfo*> all = description.parameters();
+    for (const ParameterInfo& learned : one.info.from) {
+      EXPECT_TRUE(learned.learned && !learned.text.empty() && learned.start.fill != nullptr) << learned.name;
+      EXPECT_EQ(std::count(all.begin(), all.end(), &learned), 1) << learned.name;
+      for (const Extent& extent : learned.extents) {
+        EXPECT_EQ(one.call.spec.type().member(extent.name), nullptr) << extent.name << ": a file would say it too late";
+      }
+    }
+    for (const EncodingInfo* beside : description.beside) EXPECT_TRUE(beside->scores) << beside->name;
+  }
+}
+
+TEST(Registry, TheEncodingTakesWhatIsComputed) {
+  for (const Description& description : registry().descriptions()) {
+    if (description.computed == nullptr) continue;
+    SCOPED_TRACE(description.name);
+    const ComputedCase one(description);
+    std::deque<DrawnParameter> others;
+    std::vector<ParameterMemory> parameters;
+    const Record spec = one.info.spec_of(one.call);
+    for (const ParameterInfo& parameter : one.info.encoding->parameters) {
+      const bool computed = parameter.name == one.info.gives;
+      others.emplace_back(computed ? one.info.shape(one.call) : DrawnParameter::shape(parameter, spec, one.call.sizes),
+                          1);
+      if (computed) others.back().numbers = one.numbers();
+      others.back().memory.value = others.back().numbers.data();
+      parameters.push_back(others.back().memory);
+    }
+    const Made<double> made = one.info.encoding->make<double>()(spec, {}, parameters);
+    EXPECT_TRUE(made.term.has_value());
+  }
+}
+
+TEST(Registry, WhatIsComputedInFloatIsTheSameToRounding) {
+  for (const Description& description : registry().descriptions()) {
+    if (description.computed == nullptr) continue;
+    SCOPED_TRACE(description.name);
+    ComputedCase one(description);
+    std::deque<std::vector<float>> narrow;
+    std::vector<ParameterMemory> memory = one.memory();
+    for (std::size_t p = 0; p < memory.size(); ++p) {
+      std::vector<double>& numbers = one.from[p].numbers;
+      narrow.emplace_back(numbers.begin(), numbers.end());
+      std::copy(narrow.back().begin(), narrow.back().end(), numbers.begin());  // the same numbers in both
+      memory[p].value = narrow.back().data(), memory[p].grad = nullptr;
+    }
+    const std::vector<double> wanted = one.numbers();
+    std::vector<float> got(wanted.size(), NAN);
+    one.info.compute<float>()(one.call, memory, got.data());
+    // Sums of a few products of sizes about 1, times at most 4: some 2^-24 each.
+    for (std::size_t i = 0; i < got.size(); ++i) EXPECT_NEAR(static_cast<double>(got[i]), wanted[i], 0x1p-18);
+  }
+}
+
+TEST(Registry, GradientsOfWhatIsComputedAreCentralDifferences) {
+  int checked = 0;
+  for (const Description& description : registry().descriptions()) {
+    if (description.computed == nullptr) continue;
+    SCOPED_TRACE(description.name);
+    ++checked;
+    ComputedCase one(description);
+    one.info.backward<double>()(one.call, one.memory(), one.weight.data());
+    for (std::size_t p = 0; p < one.from.size(); ++p) {
+      SCOPED_TRACE(one.info.from[p].name);
+      DrawnParameter& parameter = one.from[p];
+      double most = 0;
+      for (std::size_t i = 0; i < parameter.numbers.size(); ++i) {
+        const double kept = parameter.numbers[i], step = 1e-5;
+        parameter.numbers[i] = kept + step;
+        const auto [above, size] = one.loss();
+        parameter.numbers[i] = kept - step;
+        const double slope = (above - one.loss().first) / (2 * step);
+        parameter.numbers[i] = kept;
+        // Off by step²/6 of a third derivative of a few hundred, and by the sums' rounding over the step.
+        EXPECT_NEAR(parameter.gradient[i] - 1, slope, 1e-8 + size * 0x1p-48 / step) << i;
+        most = std::max(most, std::abs(slope));
+      }
+      EXPECT_GT(most, 1e-3);
+    }
+  }
+  EXPECT_GT(checked, 0);
 }
 
 TEST(Registry, ASpecOfTheCallersIsMadeAnExample) {

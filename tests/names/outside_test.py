@@ -24,16 +24,7 @@ STILL: dict[str, int] = {
     "bench/relation_cases.cc": 6,
     "bench/score_cases.cc": 8,
     "bench/score_models.hpp": 3,
-    "python/src/bind_attention.cc": 1,
-    "python/src/bind_io.cc": 4,
-    "python/src/calls.cc": 5,
-    "python/src/encodings.cc": 1,
-    "python/src/encodings.hpp": 1,
     "tests/support/attention_encodings.hpp": 62,
-    "tools/bearing/config_text.cc": 1,
-    "tools/bearing/encoding_computed.cc": 14,
-    "tools/bearing/encoding_spec.cc": 1,
-    "tools/bearing/encoding_spec.hpp": 1,
 }
 
 

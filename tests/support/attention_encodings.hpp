@@ -221,8 +221,9 @@ class NamedEncodings {
       return ShawTerm<A>({4, ShawOutside::zero}, p.param<A, 2>(0), p.param<A, 2>(1));
     });
     add("transformer-xl", Serves::whole, {{H, 2 * P, D}, {H, D}, {H, D}}, []<class A>(Params& p, auto&) {
-      return TransformerXLTerm<A>({.first_offset = -encoding_positions, .causal = false}, p.param<A, 3>(0),
-                                  p.param<A, 2>(1), p.param<A, 2>(2));
+      return TransformerXLTerm<A>(
+          {.first_offset = -encoding_positions, .direction = TransformerXLDirection::bidirectional}, p.param<A, 3>(0),
+          p.param<A, 2>(1), p.param<A, 2>(2));
     });
     add("transformer-xl, causal and clamped", Serves::whole, {{H, 31, D}, {H, D}, {H, D}},
         []<class A>(Params& p, auto&) {
@@ -242,9 +243,9 @@ class NamedEncodings {
       return DebertaTerm<A>({.max_relative_positions = 32, .position_buckets = 8}, p.param<A, 3>(0), p.param<A, 3>(1));
     });
     add("bert, relative_key_query", Serves::whole, {{2 * P - 1, D}}, []<class A>(Params& p, auto&) {
-      return BertRelativeTerm<A>(
-          BertRelative{.max_position_embeddings = encoding_positions, .type = BertRelativeType::relative_key_query},
-          p.param<A, 2>(0));
+      return BertRelativeTerm<A>(BertRelative{.max_position_embeddings = encoding_positions,
+                                              .position_embedding_type = BertRelativeType::relative_key_query},
+                                 p.param<A, 2>(0));
     });
     add("wav2vec2-bert", Serves::whole, {{73, D}},
         []<class A>(Params& p, auto&) { return BertRelativeTerm<A>(Wav2Vec2BertRelative{}, p.param<A, 2>(0)); });

@@ -351,6 +351,13 @@ class Attend(support.Base):
         mask = [*base, "--mask", "none", *out]
         spec = lambda text: [*mask, "--encoding", text]
         npy.write(self.path("table.npy"), "<f8", [32, HEADS], [0.0] * 64)
+        npy.write(self.path("real.npy"), "<f8", [TIME], [0.5] * TIME)
+        npy.write(self.path("far.npy"), "<i8", [TIME], [2**30 * (t == 1) for t in range(TIME)])
+        self.tensor("w_r.npy", [HEADS * DIM, 2])
+        self.tensor("bias.npy", [HEADS, DIM])
+        self.tensor("segments.npy", [2, HEADS, DIM])
+        projected = ",".join(f"{key}={self.path(file)}" for key, file in
+                             (("w_r", "w_r.npy"), ("u", "bias.npy"), ("v", "bias.npy")))
         for pieces, arguments in (
             ("--mask is required", [*base, *out]),
             ("--mask: must be none, causal, causal-top-left or causal-bottom-right, got 'left'", [*base, *out, "--mask", "left"]),
@@ -381,6 +388,17 @@ class Attend(support.Base):
             ("[buckets, heads] = [0, 2]", spec("t5:buckets=0")),
             ("--scale must be given with t5, which was published with 1; 1/sqrt(dim) is 0.5",
              spec(f"t5:table={self.path('table.npy')}")),
+            ("--encoding swin_v2: height must be given, there is no default", spec("swin_v2:width=3")),
+            ("--encoding swin_v2: w1=FILE is missing: a .npy file of [hidden, axes] = [any, 2]",
+             spec("swin_v2:height=2,width=3")),
+            ("--encoding swin_v2: 'table' is not a key; it takes w1, d_w1, b1", spec("swin_v2:table=x.npy")),
+            ("--encoding xlnet: w_r=FILE is missing: a .npy file of [heads dim, d_model] = [8, any]", spec("xlnet")),
+            ("--encoding xlnet: r_s=FILE is missing", spec(f"xlnet:{projected},seg_embed={self.path('segments.npy')}")),
+            ("--encoding transformer_xl: 'seg_embed' is not a key", spec("transformer_xl:seg_embed=x.npy")),
+            ("--encoding xlnet: needs whole positions",
+             [*spec(f"xlnet:{projected}"), "--q-positions", self.path("real.npy")]),
+            ("--encoding xlnet: asks for a table of more than 2^31 numbers",
+             [*spec(f"xlnet:{projected}"), "--q-positions", self.path("far.npy")]),
             ("d_table needs --d-out", spec(f"t5:table={self.path('table.npy')},d_table=d.npy")),
             ("at most 8 encodings", [*mask, *["--encoding", "alibi"] * 9]),
             ("--out and --lse must be different files", [*mask, "--lse", self.path("x.npy")]),

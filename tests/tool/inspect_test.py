@@ -92,6 +92,15 @@ class Inspect(support.Base):
         self.assertEqual([(one["name"], one["extents"], one["optional"]) for one in shaw["parameters"]],
                          [("key", ["heads", "2 clip + 1", "dim"], True), ("value", ["heads", "2 clip + 1", "value_dim"], True)])
 
+    def test_list_says_what_a_parameter_is_computed_from_and_what_stands_beside_it(self):
+        for name, wanted in (
+            ("swin_v2", [("w1", False), ("b1", False), ("w2", False)]),
+            ("xlnet", [("w_r", False), ("r", True), ("u", False), ("v", False), ("seg_embed", True), ("r_s", True),
+                       ("q_segments", True), ("k_segments", True)]),
+        ):
+            (entry,) = self.report("list", name)["encodings"]
+            self.assertEqual([(one["name"], one["optional"]) for one in entry["parameters"]], wanted)
+
     def test_an_encoding_is_said_alike_everywhere(self):
         size = ("--heads", "2", "--dim", "8", "--length", "32")
         by_key = self.report("table", "rope:base=100", *size)["numbers"]

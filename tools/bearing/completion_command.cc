@@ -39,9 +39,9 @@ std::vector<std::pair<std::string, Words>> keys_of(const Description& entry) {
     }
   };
   if (entry.spec) add(add, entry.spec({}));
-  if (entry.encoding == nullptr) return keys;
-  if (!entry.encoding->by_hand && entry.encoding->settings != nullptr) add(add, entry.encoding->settings->make());
-  for (const ParameterInfo& parameter : entry.encoding->parameters) keys.emplace_back(parameter.name, Words{});
+  const EncodingInfo* info = entry.encoding;
+  if (info != nullptr && !info->by_hand && info->settings != nullptr) add(add, info->settings->make());
+  for (const ParameterInfo* parameter : entry.parameters()) keys.emplace_back(parameter->name, Words{});
   return keys;
 }
 

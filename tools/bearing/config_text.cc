@@ -215,11 +215,6 @@ std::string input_text(const ModelInput& input, const Style& style) {
   return out + members_text(record_of(input.encoding), style);
 }
 
-std::string temperature_text(const PositionTemperature& t) {
-  return fmt::format("queries times 1 + {}·ln(1 + floor({}/{}))", grouped(t.beta), t.first == 0 ? "p" : "(p + 1)",
-                     grouped(t.length));
-}
-
 std::string group_text(const GroupReport& group, const ConfigReport& report, const Style& style, Pairs pairs) {
   const Layer& layer = group.group.layer;
   const Rope* rope = std::get_if<Rope>(&layer.encoding);
@@ -235,7 +230,7 @@ std::string group_text(const GroupReport& group, const ConfigReport& report, con
   std::string attention = printable(layer.type);
   if (layer.window > 0) attention += fmt::format(", window {}", grouped(layer.window));
   out += labelled("attention", attention, style);
-  if (layer.temperature) out += labelled("temperature", temperature_text(*layer.temperature), style);
+  if (layer.temperature) out += labelled("temperature", "queries times " + layer.temperature->formula(), style);
   if (rope != nullptr) return out + rope_text(*rope, group, report, style, pairs);
   if (std::holds_alternative<OtherEncoding>(layer.encoding)) {
     return out + labelled("positions", "not rotary: recognised by name, its numbers are not read", style);

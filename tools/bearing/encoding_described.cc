@@ -1,6 +1,7 @@
 #include <algorithm>
+#include <iterator>
 
-#include "encoding_parameters.hpp"
+#include "encoding_computed.hpp"
 #include "errors.hpp"
 
 // An encoding and its parameters: what they are called, which extents they have and what these depend on, the
@@ -21,16 +22,39 @@ Record settings_of(Said& said, const EncodingInfo& info, const CallShape& call, 
   return settings;
 }
 
+/// Other terms of the same model, of which the text gives a parameter.
+std::vector<const EncodingInfo*> terms_beside(const Said& said) {
+  std::vector<const EncodingInfo*> given;
+  std::ranges::copy_if(said.description().beside, std::back_inserter(given), [&](const EncodingInfo* info) {
+    return std::ranges::any_of(info->parameters, [&](const auto& parameter) { return said.gives(parameter.name); });
+  });
+  return given;
+}
+
+template <class A>
+void act(const EncodingInfo& info, const Record& spec, const Record& settings,
+         const std::vector<ParameterMemory>& parameters, CallEncodings<A>& into) {
+  const Made<A> made = info.make<A>()(spec, settings, parameters);
+  into.objects.push_back(made.encoding);
+  add_term(into, made.term.value());
+}
+
 }  // namespace
 
 template <class A>
 void read_described(Said& said, const CallShape& call, CallEncodings<A>& into) {
-  const EncodingInfo& info = *said.description().encoding;
+  const ComputedInfo* computed = computed_of(said);
+  const EncodingInfo& info = computed == nullptr ? *said.description().encoding : *computed->encoding;
   if (!info.rows && !info.scores && !info.values) {
     said.fail("acts on the input: add it to what queries, keys and values are projected from");
   }
   ParameterReader<A> read(said, call, into);
-  for (const ParameterInfo& parameter : info.parameters) read.ask_for(parameter);
+  const auto is_computed = [&](const ParameterInfo& one) { return computed != nullptr && one.name == computed->gives; };
+  for (const ParameterInfo& parameter : info.parameters) {
+    read.ask_for(is_computed(parameter) ? std::span(computed->from) : std::span(&parameter, 1));
+  }
+  const std::vector<const EncodingInfo*> beside = terms_beside(said);
+  for (const EncodingInfo* term : beside) read.ask_for(term->parameters);
   std::vector<std::string> given;
   Record settings = info.settings == nullptr ? Record{} : settings_of(said, info, call, given);
   Record spec = said.complete(read.sizes());
@@ -39,11 +63,15 @@ void read_described(Said& said, const CallShape& call, CallEncodings<A>& into) {
     return read.has_file(one) && spec && spec.type().member(one.name) != nullptr;
   };
   if (info.spec_optional && std::any_of(info.parameters.begin(), info.parameters.end(), said_by_file)) spec = {};
+  const ParameterMemory numbers =
+      computed == nullptr ? ParameterMemory{} : compute(said, call, *computed, read, spec, into);
   std::vector<ParameterMemory> parameters;
   for (const ParameterInfo& parameter : info.parameters) {
     const bool wanted = !parameter.wanted || parameter.wanted(spec);
     const bool optional = info.spec_optional && spec ? true : parameter.optional && !parameter.wanted;
-    parameters.push_back(wanted ? read.memory(parameter, spec, optional) : ParameterMemory{});
+    parameters.push_back(is_computed(parameter) ? numbers
+                         : wanted               ? read.memory(parameter, spec, optional)
+                                                : ParameterMemory{});
   }
   const Index sets = read.met("sets");
   if (info.grouped && sets > 0 && std::find(given.begin(), given.end(), "group") == given.end()) {
@@ -52,9 +80,13 @@ void read_described(Said& said, const CallShape& call, CallEncodings<A>& into) {
   if (info.softmax_scale) {
     into.own_scales.emplace_back(said.description().name, info.softmax_scale(spec, std::max<Index>(call.dim, 1)));
   }
-  const Made<A> made = info.make<A>()(spec, settings, parameters);
-  into.objects.push_back(made.encoding);
-  add_term(into, made.term.value());
+  act(info, spec, settings, parameters, into);
+  for (const EncodingInfo* term : beside) {
+    std::vector<ParameterMemory> of_term;
+    Record none;
+    for (const ParameterInfo& parameter : term->parameters) of_term.push_back(read.memory(parameter, none));
+    act(*term, none, {}, of_term, into);
+  }
 }
 
 template void read_described(Said&, const CallShape&, CallEncodings<double>&);

@@ -8,6 +8,13 @@
 
 namespace bearing::tool {
 
+std::vector<Index> row_major_strides(const std::vector<Index>& shape) {
+  std::vector<Index> strides(shape.size());
+  Index step = 1;
+  for (std::size_t axis = shape.size(); axis-- > 0; step *= shape[axis]) strides[axis] = step;
+  return strides;
+}
+
 template <class A>
 ParameterReader<A>::ParameterReader(Said& said, const CallShape& call, CallEncodings<A>& into)
     : said_(said),
@@ -22,15 +29,18 @@ ParameterReader<A>::ParameterReader(Said& said, const CallShape& call, CallEncod
              .value_dim = call.value_dim} {}
 
 template <class A>
-void ParameterReader<A>::ask_for(const ParameterInfo& parameter) {
-  Files& files = files_[parameter.name];
-  files.value = said_.take(parameter.name);
-  if (!parameter.indices) files.gradient = said_.take("d_" + parameter.name);
+void ParameterReader<A>::ask_for(std::span<const ParameterInfo> parameters) {
+  for (const ParameterInfo& parameter : parameters) {
+    Files& files = files_[parameter.name];
+    files.value = said_.take(parameter.name);
+    if (!parameter.indices) files.gradient = said_.take("d_" + parameter.name);
+  }
 }
 
 template <class A>
 bool ParameterReader<A>::has_file(const ParameterInfo& parameter) const {
-  return files_.at(parameter.name).value.has_value();
+  const auto found = files_.find(parameter.name);
+  return found != files_.end() && found->second.value.has_value();
 }
 
 template <class A>
@@ -64,10 +74,23 @@ void ParameterReader<A>::ask_for_members(const Extent& extent, const Record& spe
 template <class A>
 Index ParameterReader<A>::size(const Extent& extent, const Record& spec) const {
   if (readable(extent, spec)) return Extent::any;
-  const Index size = extent.size(spec, sizes_);
+  const auto told = [&] {
+    try {
+      return extent.size(spec, sizes_);
+    } catch (const ShapeError&) {
+      ask_for_members(extent, spec);
+      throw;
+    }
+  };
+  const Index size = told();
   if (size < 1) ask_for_members(extent, spec);
   if (size == Extent::any && met_.contains(extent.name)) return met_.at(extent.name);
   return size;
+}
+
+template <class A>
+void ParameterReader<A>::check_extents(const ParameterInfo& parameter, const Record& spec) const {
+  for (const Extent& extent : parameter.extents) size(extent, spec);
 }
 
 /// "[buckets, heads] = [any, 2]"
@@ -122,9 +145,9 @@ ParameterMemory ParameterReader<A>::memory(const ParameterInfo& parameter, Recor
   const NpyArray array = read_npy(file);
   if (parameter.indices && array.dtype != "i8") bad_file(file, "the dtype must be int64 (i8), got " + array.dtype);
   ParameterMemory memory{nullptr, nullptr, fitted_shape(parameter, file, array.shape, spec), {}};
-  memory.stride.resize(memory.shape.size());
+  memory.stride = row_major_strides(memory.shape);
   Index count = 1;
-  for (std::size_t axis = memory.shape.size(); axis-- > 0; count *= memory.shape[axis]) memory.stride[axis] = count;
+  for (const Index extent : memory.shape) count *= extent;
   if (parameter.indices) {
     const Index* from = reinterpret_cast<const Index*>(array.bytes.data());
     memory.value = into_.indices.emplace_back(from, from + count).data();

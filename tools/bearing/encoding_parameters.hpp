@@ -11,13 +11,16 @@
 
 namespace bearing::tool {
 
+/// Of numbers that lie row by row.
+std::vector<Index> row_major_strides(const std::vector<Index>& shape);
+
 template <class A>
 class ParameterReader {
  public:
   ParameterReader(Said& said, const CallShape& call, CallEncodings<A>& into);
 
-  /// Takes the parameter's keys from the text: KEY=FILE and d_KEY=FILE.
-  void ask_for(const ParameterInfo& parameter);
+  /// Takes the parameters' keys from the text: KEY=FILE and d_KEY=FILE.
+  void ask_for(std::span<const ParameterInfo> parameters);
   /// Whether the text names a file for a parameter that was asked for.
   bool has_file(const ParameterInfo& parameter) const;
   /// What extents may depend on.
@@ -27,6 +30,8 @@ class ParameterReader {
   /// from the file's shape. Throws ShapeError where there has to be a file, naming its shape, ConfigError for a file of
   /// another one.
   ParameterMemory memory(const ParameterInfo& parameter, Record& spec, bool optional = false);
+  /// Throws where the spec does not tell the extents of a parameter that no file holds.
+  void check_extents(const ParameterInfo& parameter, const Record& spec) const;
   /// The size of an extent in the files; 0 if none has it.
   Index met(const std::string& extent) const;
 

@@ -19,12 +19,10 @@ namespace {
 
 template <class A>
 void read(Said& said, const CallShape& call, CallEncodings<A>& into) {
-  const EncodingInfo* info = said.description().encoding;
-  if (said.description().name == "swin_v2") return read_swin_v2(said, call, into);
-  if (info == nullptr) return said.finish();  // it does nothing
-  if (info->by_hand) return read_rope(said, call, into);
-  const bool projected = info->name == "TransformerXLTerm" && !said.gives("r");
-  if (projected) return read_transformer_xl(said, call, into);
+  const Description& description = said.description();
+  const EncodingInfo* info = description.encoding;
+  if (info == nullptr && description.computed == nullptr) return said.finish();  // it does nothing
+  if (info != nullptr && info->by_hand) return read_rope(said, call, into);
   read_described(said, call, into);
 }
 

@@ -52,10 +52,4 @@ void read_described(Said& said, const CallShape& call, CallEncodings<A>& into);
 template <class A>
 void read_rope(Said& said, const CallShape& call, CallEncodings<A>& into);
 
-/// Swin V2 with its network; Transformer-XL and XLNet with the projection w_r, and XLNet's segments.
-template <class A>
-void read_swin_v2(Said& said, const CallShape& call, CallEncodings<A>& into);
-template <class A>
-void read_transformer_xl(Said& said, const CallShape& call, CallEncodings<A>& into);
-
 }  // namespace bearing::tool

@@ -66,6 +66,15 @@ std::string extents_text(const ParameterInfo& parameter) {
   return fmt::format("[{}]", fmt::join(names, ", "));
 }
 
+/// Not in every model: it is computed there, or belongs to a term beside the encoding.
+bool may_be_left_out(const Description& entry, const ParameterInfo& parameter) {
+  const auto has = [&](const EncodingInfo* info) {
+    return std::ranges::any_of(info->parameters, [&](const ParameterInfo& one) { return &one == &parameter; });
+  };
+  const bool computed = entry.computed != nullptr && &entry.computed->parameter() == &parameter;
+  return parameter.optional || computed || std::ranges::any_of(entry.beside, has);
+}
+
 void write_list(JsonWriter& json, const char* key, const std::vector<std::string>& words) {
   json.key(key);
   json.begin_array();
@@ -93,18 +102,17 @@ void write_members_of(JsonWriter& json, const Description& entry) {
 void write_parameters_of(JsonWriter& json, const Description& entry) {
   json.key("parameters");
   json.begin_array();
-  for (const ParameterInfo& parameter :
-       entry.encoding == nullptr ? std::vector<ParameterInfo>{} : entry.encoding->parameters) {
+  for (const ParameterInfo* parameter : entry.parameters()) {
     json.begin_object();
-    json.member("name", std::string_view(parameter.name));
+    json.member("name", std::string_view(parameter->name));
     json.key("extents");
     json.begin_array();
-    for (const Extent& extent : parameter.extents) json.value(std::string_view(extent.name));
+    for (const Extent& extent : parameter->extents) json.value(std::string_view(extent.name));
     json.end_array();
-    json.member("optional", parameter.optional);
-    json.member("learned", parameter.learned);
-    json.member("start", std::string_view(parameter.start.text));
-    json.member("does", std::string_view(parameter.text));
+    json.member("optional", may_be_left_out(entry, *parameter));
+    json.member("learned", parameter->learned);
+    json.member("start", std::string_view(parameter->start.text));
+    json.member("does", std::string_view(parameter->text));
     json.end_object();
   }
   json.end_array();
@@ -201,12 +209,11 @@ std::string entry_text(const Description& entry, const Style& style) {
   }
   if (!rows.empty()) out += '\n' + text_table({"key", "default", "what it is"}, rows, style);
   rows.clear();
-  for (const ParameterInfo& parameter :
-       entry.encoding == nullptr ? std::vector<ParameterInfo>{} : entry.encoding->parameters) {
-    std::string text =
-        extents_text(parameter) + (parameter.optional ? ", may be left out" : "") + ". " + parameter.text;
-    if (!parameter.start.text.empty()) text += " Starts " + parameter.start.text + ".";
-    rows.push_back({parameter.name, text});
+  for (const ParameterInfo* parameter : entry.parameters()) {
+    std::string text = extents_text(*parameter) + (may_be_left_out(entry, *parameter) ? ", may be left out" : "") +
+                       ". " + parameter->text;
+    if (!parameter->start.text.empty()) text += " Starts " + parameter->start.text + ".";
+    rows.push_back({parameter->name, text});
   }
   if (!rows.empty()) out += '\n' + text_table({"parameter", "what it is"}, rows, style);
   return out;

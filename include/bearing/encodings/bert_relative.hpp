@@ -21,7 +21,7 @@ enum class BertRelativeType { relative_key, relative_key_query };
 
 struct BertRelative {
   Index max_position_embeddings = 512;
-  BertRelativeType type = BertRelativeType::relative_key;
+  BertRelativeType position_embedding_type = BertRelativeType::relative_key;
 
   /// Of the table, 2·max_position_embeddings − 1. Throws RangeError unless these are 1 to 2^31.
   BEARING_EXPORT Index rows() const;

@@ -31,14 +31,23 @@ enum class DebertaIndex {
   paper,  ///< that of bucket(n − m)
 };
 
+/// Which terms there are: a config's pos_att_type.
+enum class DebertaTerms {
+  both,
+  c2p,  ///< content meets position as query
+  p2c,  ///< content meets position as key
+};
+
 /// What a config states: relative_attention's max_relative_positions (where it is −1, max_position_embeddings),
 /// position_buckets (where it is −1, 0) and pos_att_type.
 struct Deberta {
   Index max_relative_positions = 512;
   Index position_buckets = 0;  ///< 0: none, as in v1; 256 in v2 and v3
-  bool c2p = true, p2c = true;
+  DebertaTerms terms = DebertaTerms::both;
   DebertaIndex index = DebertaIndex::code;
 
+  bool c2p() const { return terms != DebertaTerms::p2c; }
+  bool p2c() const { return terms != DebertaTerms::c2p; }
   /// Half the rows of the tables.
   Index span() const { return position_buckets > 0 ? position_buckets : max_relative_positions; }
   bool operator==(const Deberta&) const = default;

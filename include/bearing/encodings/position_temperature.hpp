@@ -2,6 +2,7 @@
 
 #include <bearing/export.hpp>
 #include <bearing/term.hpp>
+#include <string>
 
 // Attention temperature by position: queries far into the sequence are multiplied by a factor that grows with the
 // logarithm of their position, so that softmax stays sharp over more and more keys (Nakanishi 2025, arXiv 2501.19399,
@@ -31,6 +32,8 @@ struct PositionTemperature {
 
   /// The factor of a query at position m ≥ −first; RangeError for others.
   BEARING_EXPORT double factor(double m) const;
+  /// The factor at position p, in words: "1 + 0.1·ln(1 + floor(p/8192))".
+  BEARING_EXPORT std::string formula() const;
 };
 
 /// The temperature as an encoding of rows: turns queries, copies keys. Needs positions that count tokens from 0 on

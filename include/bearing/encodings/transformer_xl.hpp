@@ -16,10 +16,16 @@
 
 namespace bearing {
 
+/// Which keys the term adds to.
+enum class TransformerXLDirection {
+  bidirectional,  ///< all
+  causal,         ///< those up to the query: it adds nothing to scores of keys after it, which are to be masked
+};
+
 struct TransformerXL {
   Index first_offset = 0;  ///< of r's first row; negative where keys come after queries
   Index clamp_len = 0;     ///< offsets beyond ±clamp_len count as ±clamp_len; 0: they do not
-  bool causal = true;      ///< the term adds nothing to scores of keys after the query, which are to be masked
+  TransformerXLDirection direction = TransformerXLDirection::causal;
 
   bool operator==(const TransformerXL&) const = default;
 };

@@ -16,13 +16,14 @@
 namespace bearing {
 
 struct Xlnet {
-  Index clamp_len = 0;        ///< 0: none (the config says −1)
-  bool bidirectional = true;  ///< attn_type: `bi` is true, `uni` false
+  Index clamp_len = 0;                                                       ///< 0: none (the config says −1)
+  TransformerXLDirection direction = TransformerXLDirection::bidirectional;  ///< attn_type: `bi`; `uni` is causal
 
   /// Offsets from that of the first of q_len new tokens to the last of them, 1 − q_len, on; r then has one row for each
   /// up to the oldest key, k_len − 1: q_len + k_len − 1 rows if bidirectional, else k_len from offset 0.
   TransformerXL relative(Index q_len) const {
-    return {.first_offset = bidirectional ? 1 - q_len : 0, .clamp_len = clamp_len, .causal = !bidirectional};
+    const bool both = direction == TransformerXLDirection::bidirectional;
+    return {.first_offset = both ? 1 - q_len : 0, .clamp_len = clamp_len, .direction = direction};
   }
   bool operator==(const Xlnet&) const = default;
 };

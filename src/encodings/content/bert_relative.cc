@@ -69,7 +69,7 @@ BertRelativeTerm<A>::BertRelativeTerm(const BertRelative& bert, Param<A, 2> tabl
   const IndexMap map{.zero = most_, .step = -1, .least = least_, .most = most_};
   const Index in_table = grad_block(0, 0).offsets()[0];
   terms_.add({.operand = Side::query, .table = relation::shared(table.value), .map = map, .table_block = in_table});
-  if (bert.type == BertRelativeType::relative_key) return;
+  if (bert.position_embedding_type == BertRelativeType::relative_key) return;
   terms_.add({.operand = Side::key, .table = relation::shared(table.value), .map = map, .table_block = in_table});
 }
 
@@ -131,7 +131,8 @@ void describe_records(Describer& to) {
             "    rho = m - n + max_position_embeddings - 1\n\n"
             "Huang, Liang, Xu, Xiang 2020, arXiv 2009.13658, after Shaw, Uszkoreit, Vaswani 2018, arXiv 1803.02155.")
       .member("max_position_embeddings", &BertRelative::max_position_embeddings, "Positions that the table serves.")
-      .member("position_embedding_type", &BertRelative::type, "Whether the vectors meet queries alone, or keys too.")
+      .member("position_embedding_type", &BertRelative::position_embedding_type,
+              "Whether the vectors meet queries alone, or keys too.")
       .method("rows", &BertRelative::rows, {}, "Of the table: 2 max_position_embeddings - 1.")
       .method("row", &BertRelative::row, {"distance"},
               "The row of a distance, key minus query. Raises RangeError for one that has none.");
@@ -158,8 +159,9 @@ void describe_bert_relative(Describer& to) {
   to.home("bert_relative", {"Huang et al.", 2020, "arXiv 2009.13658"});
   describe_records(to);
   const auto of_type = [](BertRelativeType type) {
-    return
-        [type](const ExampleSize& size) { return BertRelative{.max_position_embeddings = size.length, .type = type}; };
+    return [type](const ExampleSize& size) {
+      return BertRelative{.max_position_embeddings = size.length, .position_embedding_type = type};
+    };
   };
   to.encoding<Either, 2>("BertRelativeTerm",
                          "BERT's or Wav2Vec2-BERT's relative keys: table [spec.rows(), dim], shared by all heads.\n\n"

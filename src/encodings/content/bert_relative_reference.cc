@@ -9,7 +9,7 @@ double bert_relative(const BertRelative& bert, View<const double, 2> table, doub
   double product = 0;
   for (Index d = 0; d < q.shape[0]; ++d) {
     product += q(d) * table(row, d);
-    if (bert.type == BertRelativeType::relative_key_query) product += k(d) * table(row, d);
+    if (bert.position_embedding_type == BertRelativeType::relative_key_query) product += k(d) * table(row, d);
   }
   return scale * product;
 }

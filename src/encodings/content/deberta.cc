@@ -98,7 +98,7 @@ Index deberta_bucket(const Deberta& deberta, Index distance) {
 
 double deberta_softmax_scale(const Deberta& deberta, Index dim) {
   if (dim < 1) throw RangeError(concat("[deberta_softmax_scale] dim: must be at least 1, got ", dim));
-  const Index products = 1 + (deberta.c2p ? 1 : 0) + (deberta.p2c ? 1 : 0);
+  const Index products = 1 + (deberta.c2p() ? 1 : 0) + (deberta.p2c() ? 1 : 0);
   return 1 / std::sqrt(static_cast<double>(dim * products));
 }
 
@@ -106,12 +106,9 @@ template <class A>
 DebertaTerm<A>::DebertaTerm(const Deberta& deberta, Param<A, 3> key, Param<A, 3> query)
     : deberta_(deberta), key_(key), query_(query) {
   check_spec("DebertaTerm", deberta);
-  if (!deberta.c2p && !deberta.p2c) {
-    throw RangeError("[DebertaTerm] c2p, p2c: one of them must be on, got neither");
-  }
-  check_table("key", key, deberta.c2p, 2 * deberta.span());
-  check_table("query", query, deberta.p2c, 2 * deberta.span());
-  if (deberta.c2p && deberta.p2c && key.value.shape != query.value.shape) {
+  check_table("key", key, deberta.c2p(), 2 * deberta.span());
+  check_table("query", query, deberta.p2c(), 2 * deberta.span());
+  if (deberta.c2p() && deberta.p2c() && key.value.shape != query.value.shape) {
     throw ShapeError(concat("[DebertaTerm] key, query: must have the same shape, got ", key.value.shape, " and ",
                             query.value.shape));
   }
@@ -126,16 +123,16 @@ DebertaTerm<A>::DebertaTerm(const Deberta& deberta, Param<A, 3> key, Param<A, 3>
   }
   IndexMap of_keys = code;
   if (deberta.index == DebertaIndex::paper) of_keys.step = 1, of_keys.least = -span, of_keys.most = span - 1;
-  if (deberta.c2p) terms_.add({.table = key.value, .map = code, .table_block = in_key});
-  if (deberta.p2c) terms_.add({.operand = Side::key, .table = query.value, .map = of_keys, .table_block = in_query});
+  if (deberta.c2p()) terms_.add({.table = key.value, .map = code, .table_block = in_key});
+  if (deberta.p2c()) terms_.add({.operand = Side::key, .table = query.value, .map = of_keys, .table_block = in_query});
 }
 
 template <class A>
 void DebertaTerm<A>::check(const char* function, const Problem& problem) const {
   check_present(function, "Deberta", deberta_.position_buckets == 0 || from_ != nullptr);
-  const auto& shape = (deberta_.c2p ? key_ : query_).value.shape;
+  const auto& shape = (deberta_.c2p() ? key_ : query_).value.shape;
   if (shape[0] != problem.heads || shape[2] != problem.dim) {
-    throw ShapeError(concat("[", function, "] Deberta.", deberta_.c2p ? "key" : "query",
+    throw ShapeError(concat("[", function, "] Deberta.", deberta_.c2p() ? "key" : "query",
                             ": must be for queries and keys of ", problem.heads, " heads of ", problem.dim,
                             " features, shape is ", shape));
   }
@@ -161,6 +158,11 @@ template class DebertaTerm<float>;
 template class DebertaTerm<double>;
 
 template <>
+struct describe::Words<DebertaTerms> {
+  static constexpr const char* all[] = {"both", "c2p", "p2c"};
+};
+
+template <>
 struct describe::Words<DebertaIndex> {
   static constexpr const char* all[] = {"code", "paper"};
 };
@@ -175,8 +177,7 @@ void describe_deberta(Describer& to) {
       .member("max_relative_positions", &Deberta::max_relative_positions,
               "Where a config says -1, its max_position_embeddings.")
       .member("position_buckets", &Deberta::position_buckets, "0 for none (-1 in a config).")
-      .member("c2p", &Deberta::c2p, "Whether content meets position as query.")
-      .member("p2c", &Deberta::p2c, "Whether content meets position as key.")
+      .member("terms", &Deberta::terms, "'c2p': content meets position as query, 'p2c': as key, or 'both'.")
       .member("index", &Deberta::index, "'code' takes d' = d, as models were trained, 'paper' the bucket of n - m.")
       .method("span", &Deberta::span, {}, "Half the rows of the tables.");
   const NamedExtent rows("2 span", [](const Record& spec, const Sizes&) { return 2 * spec.as<Deberta>()->span(); });

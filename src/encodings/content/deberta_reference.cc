@@ -26,8 +26,8 @@ double deberta(const Deberta& deberta, View<const double, 3> key, View<const dou
                View<const double, 1> q, View<const double, 1> k, double m, double n, double scale) {
   double sum = 0;
   for (Index d = 0; d < q.shape[0]; ++d) {
-    if (deberta.c2p) sum += q(d) * key(h, row(deberta, m - n), d);
-    if (deberta.p2c) sum += k(d) * query(h, row(deberta, deberta.index == DebertaIndex::code ? m - n : n - m), d);
+    if (deberta.c2p()) sum += q(d) * key(h, row(deberta, m - n), d);
+    if (deberta.p2c()) sum += k(d) * query(h, row(deberta, deberta.index == DebertaIndex::code ? m - n : n - m), d);
   }
   return scale * sum;
 }

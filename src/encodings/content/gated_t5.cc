@@ -94,6 +94,8 @@ inspect::Specimen gated_example(const ExampleSize& size, const GatedT5& spec) {
 
 }  // namespace
 
+void describe_wavlm_gate(Describer& to);  // beside the formula, in wavlm_gate.cc
+
 void describe_gated_t5(Describer& to) {
   to.home("gated_t5", {"Chen et al.", 2022, "arXiv 2110.13900"});
   to.record("GatedT5", GatedT5{.direction = T5Direction::bidirectional},
@@ -127,6 +129,7 @@ void describe_gated_t5(Describer& to) {
               [](const ExampleSize&) { return GatedT5{.direction = T5Direction::bidirectional}; })
       .also({"wavlm"})
       .example(gated_example);
+  describe_wavlm_gate(to);
 }
 
 }  // namespace bearing

@@ -6,6 +6,7 @@
 
 #include "describe/describer.hpp"
 #include "describe/tensors.hpp"
+#include "encodings/content/transformer_xl_words.hpp"
 #include "terms/checks.hpp"
 #include "terms/relation.hpp"
 #include "text.hpp"
@@ -36,7 +37,7 @@ TransformerXLTerm<A>::TransformerXLTerm(const TransformerXL& xl, Param<A, 3> r, 
   check_features("TransformerXLTerm", "u", u);
   check_features("TransformerXLTerm", "v", v);
   const auto [in_r, in_u, in_v] = grad_block(0, 0).offsets();
-  const Index last = xl.causal ? 0 : IndexMap::farthest;  // a distance
+  const Index last = xl.direction == TransformerXLDirection::causal ? 0 : IndexMap::farthest;  // a distance
   // Row o is for the distance −first_offset − o.
   IndexMap by_offset{.zero = -xl.first_offset,
                      .step = -1,
@@ -66,7 +67,7 @@ void TransformerXLTerm<A>::check(const char* function, const Problem& problem) c
   const Index first = xl_.first_offset, last = first + r_.value.shape[1] - 1;
   for (Index b = 0; b < problem.batch && problem.q_len > 0 && problem.k_len > 0; ++b) {
     auto [least, most] = relation::reach(problem, b);
-    if (xl_.causal) most = std::min<Index>(most, 0);
+    if (xl_.direction == TransformerXLDirection::causal) most = std::min<Index>(most, 0);
     if (least > most) continue;  // all keys come after all queries
     if (xl_.clamp_len > 0) {
       least = std::clamp(least, -xl_.clamp_len, xl_.clamp_len);
@@ -119,6 +120,35 @@ Tensor relative_rows_backward(const TransformerXL& xl, const Tensor& d_r, Index 
   });
 }
 
+bool is_causal(const TransformerXL& xl) { return xl.direction == TransformerXLDirection::causal; }
+
+/// The spec of r for the distances of a call: r begins with the first offset.
+TransformerXL for_distances(TransformerXL xl, const DistanceRange& met) {
+  xl.first_offset = is_causal(xl) ? std::max<Index>(0, -met.most) : -met.most;
+  return xl;
+}
+
+/// Of r, from the first offset to the last.
+Index offsets_of(const TransformerXL& xl, const DistanceRange& met) {
+  return std::max<Index>(1, -met.least - xl.first_offset + 1);
+}
+
+TransformerXL spec_for(const ComputedCall& call) {
+  return for_distances(*call.spec.as<TransformerXL>(), call.distances);
+}
+
+/// r from w_r.
+ComputedInfo computed_rows() {
+  const auto heads_times_dim = [](const Record&, const Sizes& sizes) { return sizes.heads * sizes.dim; };
+  return {.gives = "r",
+          .from = {Parameter("w_r", {{"heads dim", heads_times_dim}, any("d_model")},
+                             "The projection of the offsets' sinusoids: r_net.weight.")
+                       .starts(normal(0.02))},
+          .by_distance = true,
+          .encoding_spec = [](const ComputedCall& call) { return Record::of(spec_for(call)); },
+          .any_extent = [](const ComputedCall& call) { return offsets_of(spec_for(call), call.distances); }};
+}
+
 /// The first and the last position of a row of tokens.
 std::pair<Index, Index> range_of(const Positions& at, Index time) {
   std::pair<Index, Index> range{max_position, -max_position};
@@ -140,15 +170,15 @@ inspect::Specimen xl_example(const ExampleSize& size, const TransformerXL& spec)
   const auto numbers = std::make_shared<const Numbers>(Numbers{describe::normals(heads * dim * dim, scale, size.seed),
                                                                describe::normals(heads * dim, 0.1, size.seed + 1),
                                                                describe::normals(heads * dim, 0.1, size.seed + 2)});
-  inspect::Specimen specimen{.options = size, .causal = spec.causal};
+  inspect::Specimen specimen{.options = size, .causal = is_causal(spec)};
   specimen.parameters = specimen.held = heads * dim * (dim + 2);
   specimen.score_terms = [=](const Positions& q_positions, const Positions& k_positions, View<const double, 4> q,
                              View<const double, 4> k, View<double, 4> scores, const Executor& on) {
     const auto [q_low, q_high] = range_of(q_positions, q.shape[2]);
     const auto [k_low, k_high] = range_of(k_positions, k.shape[2]);
-    TransformerXL xl = spec;
-    xl.first_offset = spec.causal ? std::max<Index>(0, q_low - k_high) : q_low - k_high;
-    describe::NewTensor<double, 3> r({heads, std::max<Index>(1, q_high - k_low - xl.first_offset + 1), dim});
+    const DistanceRange met{k_low - q_high, k_high - q_low};
+    const TransformerXL xl = for_distances(spec, met);
+    describe::NewTensor<double, 3> r({heads, offsets_of(xl, met), dim});
     transformer_xl_relative<double>(xl, dense<const double>(numbers->w_r.data(), heads * dim, dim), r.view);
     const TransformerXLTerm<double> encoding(xl, {r.view}, {dense<const double>(numbers->u.data(), heads, dim)},
                                              {dense<const double>(numbers->v.data(), heads, dim)});
@@ -171,7 +201,7 @@ void describe_transformer_xl(Describer& to) {
               "Of r's first row, query minus key; negative where keys come after queries.")
       .member("clamp_len", &TransformerXL::clamp_len,
               "Offsets beyond +-clamp_len count as +-clamp_len; 0: they do not.")
-      .member("causal", &TransformerXL::causal, "Whether nothing is added to keys after the query.");
+      .member("direction", &TransformerXL::direction, "'causal' adds nothing to scores of keys after the query.");
   to.encoding<TransformerXL, 3, 2, 2>(
         "TransformerXLTerm",
         "What Transformer-XL adds to scale q_i k_j: its terms (b), (c) and (d).\n\n"
@@ -187,13 +217,21 @@ void describe_transformer_xl(Describer& to) {
         make_with_spec<TransformerXLTerm>)
       .form(Form::rows_by_index)
       .reads_content()
-      .causal([](const TransformerXL& xl) { return xl.causal; })
+      .causal(is_causal)
+      .computes<3, 2>(
+          computed_rows(),
+          []<class A>(const ComputedCall& call, const View<A, 3>& r, const Param<A, 2>& w_r) {
+            transformer_xl_relative<A>(spec_for(call), w_r.value, r);
+          },
+          []<class A>(const ComputedCall& call, const View<const A, 3>& d_r, const Param<A, 2>& w_r) {
+            transformer_xl_relative_backward<A>(spec_for(call), d_r, w_r.grad);
+          })
       .called("transformer_xl", "Transformer-XL", "projected sinusoids of the distance meet queries",
               [](const ExampleSize&) { return TransformerXL{}; })
       .also({"txl"})
       .example(xl_example)
       .called("xlnet", "XLNet", "Transformer-XL's term, for keys on both sides",
-              [](const ExampleSize&) { return TransformerXL{.causal = false}; })
+              [](const ExampleSize&) { return TransformerXL{.direction = TransformerXLDirection::bidirectional}; })
       .published({"Yang et al.", 2019, "arXiv 1906.08237"})
       .page("xlnet")
       .example(xl_example);

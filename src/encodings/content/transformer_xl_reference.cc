@@ -7,7 +7,7 @@ namespace bearing::reference {
 double transformer_xl(const TransformerXL& xl, View<const double, 3> r, View<const double, 2> u,
                       View<const double, 2> v, Index h, double m, double n, View<const double, 1> q,
                       View<const double, 1> k, double scale) {
-  if (xl.causal && n > m) return 0;
+  if (xl.direction == TransformerXLDirection::causal && n > m) return 0;
   auto offset = static_cast<Index>(m - n);
   if (xl.clamp_len > 0) offset = std::clamp(offset, -xl.clamp_len, xl.clamp_len);
   double sum = 0;

@@ -27,9 +27,9 @@ const std::vector<Variant> variants = {
     {{}, 200},
     {{.first_offset = -5}, 180},
     {{.clamp_len = 7}, 8},
-    {{.first_offset = -200, .causal = false}, 400},
-    {{.first_offset = -9, .clamp_len = 9, .causal = false}, 19},
-    {{.first_offset = -12, .clamp_len = 10, .causal = false}, 30},
+    {{.first_offset = -200, .direction = TransformerXLDirection::bidirectional}, 400},
+    {{.first_offset = -9, .clamp_len = 9, .direction = TransformerXLDirection::bidirectional}, 19},
+    {{.first_offset = -12, .clamp_len = 10, .direction = TransformerXLDirection::bidirectional}, 30},
 };
 
 TEST(TransformerXL, AgreesWithItsReference) {
@@ -249,7 +249,7 @@ TEST(TransformerXL, WrongCallsSayWhatMustHold) {
                            "[TransformerXLTerm] u, v: must be [heads, dim] = [1, 4] like r, shapes are [1, 4] and "
                            "[2, 4]");
 
-  const TransformerXLTerm<float> term({.causal = false}, r(1, 5), bias(1), bias(1)),
+  const TransformerXLTerm<float> term({.direction = TransformerXLDirection::bidirectional}, r(1, 5), bias(1), bias(1)),
       causal({}, r(1, 5), bias(1), bias(1));
   std::vector<float> x(1000), s(64, 7.0f);
   const auto rows = [&](Index time) { return bhtd<const float>(x.data(), 1, 1, time, 4); };

@@ -1,8 +1,11 @@
 #include <array>
 #include <bearing/encodings/gated_t5.hpp>
 #include <cmath>
+#include <string>
 #include <vector>
 
+#include "describe/describer.hpp"
+#include "describe/tensors.hpp"
 #include "overlaps.hpp"
 #include "tensor_checks.hpp"
 #include "terms/checks.hpp"
@@ -184,5 +187,52 @@ void wavlm_gate_backward(const WavlmGate<A>& by, std::type_identity_t<View<const
 BEARING_INSTANTIATE(float)
 BEARING_INSTANTIATE(double)
 #undef BEARING_INSTANTIATE
+
+namespace {
+
+template <class A>
+WavlmGate<A> gate_of(const std::string& function, const Tensor& weight, const Tensor& bias, const Tensor& constant) {
+  return {{describe::view_of<A, 2>((function + " weight").c_str(), weight)},
+          {describe::view_of<A, 1>((function + " bias").c_str(), bias)},
+          {describe::view_of<A, 1>((function + " constant").c_str(), constant)}};
+}
+
+Tensor gate(const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& constant) {
+  const std::string function = "[wavlm_gate]";
+  return describe::in_arithmetic_of((function + " x").c_str(), x, [&]<class A>() {
+    const View<const A, 4> rows = describe::view_of<A, 4>((function + " x").c_str(), x);
+    describe::NewTensor<A, 3> gate({rows.shape[0], rows.shape[1], rows.shape[2]});
+    wavlm_gate<A>(gate_of<A>(function, weight, bias, constant), rows, gate.view);
+    return gate.tensor;
+  });
+}
+
+Value gate_gradients(const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& constant,
+                     const Tensor& d_gate) {
+  const std::string function = "[wavlm_gate_backward]";
+  return describe::in_arithmetic_of((function + " x").c_str(), x, [&]<class A>() -> Value {
+    const View<const A, 4> rows = describe::view_of<A, 4>((function + " x").c_str(), x);
+    WavlmGate<A> by = gate_of<A>(function, weight, bias, constant);
+    describe::NewTensor<A, 4> d_x(rows.shape);
+    describe::NewTensor<A, 2> d_weight(by.weight.value.shape);
+    describe::NewTensor<A, 1> d_bias(by.bias.value.shape), d_constant(by.constant.value.shape);
+    by.weight.grad = d_weight.view, by.bias.grad = d_bias.view, by.constant.grad = d_constant.view;
+    wavlm_gate_backward<A>(by, rows, describe::view_of<A, 3>((function + " d_gate").c_str(), d_gate), d_x.view);
+    return Values{d_x.tensor, d_weight.tensor, d_bias.tensor, d_constant.tensor};
+  });
+}
+
+}  // namespace
+
+void describe_wavlm_gate(Describer& to) {
+  to.function(
+      "wavlm_gate", gate, {"x", "weight", "bias", "constant"},
+      "WavLM's gate [batch, heads, time] of a GatedT5Bias, from the layer's input cut into heads, x [batch,\n"
+      "heads, time, head_dim], and gru_rel_pos_linear's weight [8, head_dim] and bias [8], gru_rel_pos_const\n"
+      "[heads] as constant. float64 or float32; sums are double.\n\n"
+      "    gate = r (s constant - 1) + 2        r, s: sigmoids of sums of the first and the last four of the 8");
+  to.function("wavlm_gate_backward", gate_gradients, {"x", "weight", "bias", "constant", "d_gate"},
+              "The gradients d_x, d_weight, d_bias, d_constant, from the gate's.", "tuple[Array, Array, Array, Array]");
+}
 
 }  // namespace bearing

@@ -2,6 +2,7 @@
 #include <bearing/error.hpp>
 
 #include "describe/describer.hpp"
+#include "encodings/content/transformer_xl_words.hpp"
 #include "terms/checks.hpp"
 #include "terms/relation.hpp"
 #include "text.hpp"
@@ -77,7 +78,8 @@ void describe_xlnet(Describer& to) {
             "    s_ij = scale [q_i k_j + u k_j + (q_i + v) r_{m-n} + (q_i + r_s) seg_same(i, j)]\n\n"
             "Yang, Dai, Yang, Carbonell, Salakhutdinov, Le 2019, arXiv 1906.08237.")
       .member("clamp_len", &Xlnet::clamp_len, "Offsets beyond +-clamp_len count as it; 0 for none (a config's -1).")
-      .member("bidirectional", &Xlnet::bidirectional, "Whether a config's attn_type is 'bi'.")
+      .member("direction", &Xlnet::direction,
+              "'bidirectional' where a config's attn_type is 'bi', 'causal' where it is 'uni'.")
       .method(
           "relative", &Xlnet::relative, {"q_len"},
           "The spec of the TransformerXLTerm for q_len new tokens; its r has q_len + k_len - 1 rows if bidirectional,\n"
@@ -102,7 +104,8 @@ void describe_xlnet(Describer& to) {
       .form(Form::rows_by_index)
       .reads_content()
       .by_index()
-      .module("XlnetSegments");
+      .module("XlnetSegments")
+      .beside("xlnet");
 }
 
 }  // namespace bearing

@@ -119,8 +119,8 @@ TEST(Xlnet, OffsetsAreThoseOfTheAuthorsShift) {
 }
 
 TEST(Xlnet, OneDirectionIsTransformerXL) {
-  EXPECT_EQ((Xlnet{.clamp_len = 9, .bidirectional = false}.relative(4)), (TransformerXL{0, 9, true}));
-  EXPECT_EQ((Xlnet{}.relative(4)), (TransformerXL{-3, 0, false}));
+  EXPECT_EQ((Xlnet{.clamp_len = 9, .direction = TransformerXLDirection::causal}.relative(4)), (TransformerXL{0, 9}));
+  EXPECT_EQ((Xlnet{}.relative(4)), (TransformerXL{-3, 0, TransformerXLDirection::bidirectional}));
 }
 
 TEST(XlnetSegment, WrongCallsSayWhatMustHold) {

@@ -175,7 +175,7 @@ void describe_alibi(Describer& to) {
         "    s_ij <- s_ij - slope_h |n - m|        form='causal': slope_h min(n - m, 0)\n\n"
         "AlibiBias(Alibi.published(8)), or AlibiBias(slopes=array, form='causal'). Real positions too.\n\n"
         "Press, Smith, Lewis 2022, arXiv 2108.12409.",
-        {slopes_parameter()}, MakeAlibi{})
+        {slopes_parameter().elsewhere_called({"alibi_slopes"})}, MakeAlibi{})
       .form(Form::distance)
       .tables(heads)
       .called("alibi", "ALiBi", "a score loses in proportion to distance",

@@ -103,6 +103,7 @@ void describe_dense_bias(Describer& to) {
         {Parameter("bias", {or_one("batch"), or_one("heads"), or_one("q_len"), or_one("k_len")},
                    "What is added to each score.")
              .starts(constant(0))
+             .elsewhere_called({"attn_bias", "bias", "attn_mask", "attention_mask"})
              .truth_goes_to("attention()'s visible")},
         []<class A>(const Param<A, 4>& bias) { return DenseBias<A>(bias); })
       .form(Form::dense)

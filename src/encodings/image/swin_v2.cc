@@ -244,6 +244,28 @@ inspect::Specimen swin_v2_example(const ExampleSize& size, const SwinV2& spec) {
   return specimen;
 }
 
+/// The bias's table from the network.
+const ComputedInfo& describe_network(Describer& to) {
+  const NamedExtent axes("axes", [](const Record&, const Sizes&) { return Index{2}; });
+  NamedExtent hidden = any("hidden");
+  hidden.usual = [](const Record&, const Sizes&) { return Index{512}; };
+  return to.computed<2, 2, 1, 2>(
+      "SwinBias",
+      {.gives = "table",
+       .from = {Parameter("w1", {hidden, axes}, "The first layer, of (y, x).").starts(truncated_normal(0.02)),
+                Parameter("b1", {hidden}, "What is added to its units.").starts(constant(0)),
+                Parameter("w2", {"heads", hidden}, "The second layer.").starts(truncated_normal(0.02))},
+       .encoding_spec = [](const ComputedCall& call) { return Record::of(call.spec.as<SwinV2>()->window); }},
+      []<class A>(const ComputedCall& call, const View<A, 2>& table, const Param<A, 2>& w1, const Param<A, 1>& b1,
+                  const Param<A, 2>& w2) {
+        swin_v2_table<A>(*call.spec.as<SwinV2>(), {w1, b1, w2}, table);
+      },
+      []<class A>(const ComputedCall& call, const View<const A, 2>& d_table, const Param<A, 2>& w1,
+                  const Param<A, 1>& b1, const Param<A, 2>& w2) {
+        swin_v2_table_backward<A>(*call.spec.as<SwinV2>(), {w1, b1, w2}, d_table);
+      });
+}
+
 }  // namespace
 
 void describe_swin_v2(Describer& to) {
@@ -277,6 +299,7 @@ void describe_swin_v2(Describer& to) {
     const Index side = inspect::square_side(size.length);
     return Record::of(SwinV2{.window = {.height = side, .width = side}, .trained_height = 8, .trained_width = 8});
   };
+  name.computed = &describe_network(to);
   name.specimen = [spec = name.spec](const ExampleSize& size, const Record& given) {
     return swin_v2_example(size, *(given ? given : spec(size)).as<SwinV2>());
   };

@@ -17,6 +17,14 @@ double PositionTemperature::factor(double m) const {
   return 1 + beta * std::log1p(std::floor((m + static_cast<double>(first)) / length));
 }
 
+std::string PositionTemperature::formula() const {
+  const Index counted_from = first;
+  const std::string place = counted_from == 0  ? "p"
+                            : counted_from > 0 ? concat("(p + ", counted_from, ")")
+                                               : concat("(p - ", -counted_from, ")");
+  return concat("1 + ", beta, "·ln(1 + floor(", place, "/", length, "))");
+}
+
 template <class A>
 TemperatureRows<A>::TemperatureRows(const PositionTemperature& temperature) : temperature_(temperature) {
   if (!std::isfinite(temperature.beta)) {
@@ -78,7 +86,8 @@ void describe_position_temperature(Describer& to) {
              "attn_scale and floor_scale of a Llama 4 config.")
       .maker("ministral3", &PositionTemperature::ministral3, {"original_length", {"beta", 0.1}},
              "original_max_position_embeddings and llama_4_scaling_beta of a Ministral 3 or Mistral 4 config.")
-      .method("factor", &PositionTemperature::factor, {"m"}, "The factor of a query at position m.");
+      .method("factor", &PositionTemperature::factor, {"m"}, "The factor of a query at position m.")
+      .method("formula", &PositionTemperature::formula, {}, "The factor at position p, in words.");
   to.encoding<PositionTemperature>(
         "TemperatureRows",
         "The temperature as an encoding of rows: multiplies queries, copies keys. Positions count tokens from 0 on.\n\n"

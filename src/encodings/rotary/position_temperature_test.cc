@@ -40,6 +40,12 @@ TEST(PositionTemperature, Ministral3CountsFromZero) {
   EXPECT_NE(t, PositionTemperature::llama4(0.1, 16'384));
 }
 
+TEST(PositionTemperature, SaysItsFormula) {
+  EXPECT_EQ(PositionTemperature::llama4().formula(), "1 + 0.1·ln(1 + floor((p + 1)/8192))");
+  EXPECT_EQ(PositionTemperature::ministral3(16384, 0.25).formula(), "1 + 0.25·ln(1 + floor(p/16384))");
+  EXPECT_EQ((PositionTemperature{.length = 2.5, .first = -3}.formula()), "1 + 0.1·ln(1 + floor((p - 3)/2.5))");
+}
+
 // What models compute in float32. Positions below 2^24 and lengths that are powers of two divide exactly; the
 // logarithm, the product and the sum are rounded, each by half an ulp of a number below 2: 3·2^-24.
 TEST(PositionTemperature, IsWhatModelsComputeInFloat) {

@@ -22,12 +22,12 @@ class Deberta(EncodingModule):
     """
 
     def __init__(self, spec: _core.Deberta, heads: int, dim: int, d_model: int) -> None:
-        names = [name for name, wanted in (("key", spec.c2p), ("query", spec.p2c)) if wanted]
+        names = [name for name, wanted in (("key", spec.terms != "p2c"), ("query", spec.terms != "c2p")) if wanted]
         super().__init__("DebertaTerm", spec, names)
         self.heads = heads
         self.embeddings = empty(2 * spec.span(), d_model)
-        self.key = nn.Linear(d_model, heads * dim, bias=False) if spec.c2p else None
-        self.query = nn.Linear(d_model, heads * dim) if spec.p2c else None
+        self.key = nn.Linear(d_model, heads * dim, bias=False) if spec.terms != "p2c" else None
+        self.query = nn.Linear(d_model, heads * dim) if spec.terms != "c2p" else None
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
