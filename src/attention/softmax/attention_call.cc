@@ -65,6 +65,7 @@ void AttentionCall<A>::check_paged() const {
                             table.shape[1], " blocks of ", block_size));
   }
   if (options.k_lengths.data == nullptr || options.k_lengths.shape[0] != problem.batch) return;  // said elsewhere
+  check_host(function, "k_lengths", options.k_lengths.device);
   for (Index b = 0; b < problem.batch; ++b) {
     const Index present = std::clamp<Index>(options.k_lengths(b), 0, table.shape[1] * block_size);
     for (Index n = 0; n < (present + block_size - 1) / block_size; ++n) {
