@@ -94,6 +94,10 @@ class Distances {
 
 }  // namespace
 
+void refuse_device(std::string_view function, std::string_view argument, const Device& device) {
+  throw ShapeError(text::concat("[", function, "] ", argument, ": must lie in host memory, got memory on ", device));
+}
+
 bool shares_memory(const Memory& a, const Memory& b) {
   if (a.device != b.device && !(a.device.is_host() && b.device.is_host())) return false;
   const MemoryExtent of_a(a), of_b(b);

@@ -50,11 +50,13 @@ void check_extents(const char* function, const char* argument, View<T, Rank> x) 
   }
 }
 
+/// Out of line, so that a check is a comparison.
+[[noreturn]] void refuse_device(std::string_view function, std::string_view argument, const Device& device);
+
 /// Throws ShapeError for memory that the host cannot read as it is. Whatever a caller gives passes here or in
 /// CallMemory before it is read.
 inline void check_host(std::string_view function, std::string_view argument, const Device& device) {
-  if (device.is_host()) return;
-  throw ShapeError(text::concat("[", function, "] ", argument, ": must lie in host memory, got memory on ", device));
+  if (!device.is_host()) refuse_device(function, argument, device);
 }
 
 /// Throws ShapeError unless a tensor that has elements has memory for them on the host, and they can be counted.

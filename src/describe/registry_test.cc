@@ -1,4 +1,5 @@
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 
 #include <algorithm>
 #include <bearing/catalog.hpp>
@@ -8,6 +9,7 @@
 #include <filesystem>
 #include <fstream>
 #include <set>
+#include <utility>
 
 // What the descriptions say of the encodings: whole, true to the files that there are, and enough to make each of them.
 
@@ -126,6 +128,12 @@ TEST(Registry, MembersAreReadAndWritten) {
   }
 }
 
+/// Memory whose reading ends the process, as a GPU's would.
+const void* unreadable() {
+  static void* const page = mmap(nullptr, std::size_t{1} << 24, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  return page;
+}
+
 /// All memory that an encoding refers to.
 template <class A>
 std::vector<Memory> memory_of(const Made<A>& made) {
@@ -195,9 +203,10 @@ void make_from_start(const Description& description) {
   for (std::size_t p = 0; p < memory.size(); ++p) {
     const auto is = [&](const Memory& one) { return one.data == memory[p].value; };
     if (memory[p].value == nullptr || std::none_of(used.begin(), used.end(), is)) continue;
+    const void* const value = std::exchange(memory[p].value, unreadable());
     memory[p].device = {Device::Kind::cuda, 1};
     EXPECT_TRUE(refuses_or_tells<A>(info, spec, memory)) << info.name << "." << info.parameters[p].name;
-    memory[p].device = {};
+    memory[p].device = {}, memory[p].value = value;
   }
 }
 
