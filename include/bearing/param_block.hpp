@@ -4,8 +4,9 @@
 #include <bearing/view.hpp>
 #include <cstddef>
 
-// Where an encoding's backward adds to its parameters: one block of numbers for each batch and head, so that tasks do
-// not meet, added to the gradients when all are done. A block is as large as what its head owns of each gradient.
+// Where an encoding's backward adds its parameters' gradients: one block of numbers for each batch and head, so that no
+// two tasks write to one place. When all tasks are done the blocks are added to the gradients. A block has a place for
+// each number of the gradients that belongs to its head.
 
 namespace bearing {
 
@@ -22,8 +23,8 @@ requires(Rank > 0) constexpr View<T, Rank - 1> slice(const View<T, Rank>& x, std
   return rest;
 }
 
-/// The block of one batch and head: what they own of each gradient, one after another, row by row. An empty gradient
-/// (null data) is not wanted and takes no room.
+/// The block of one batch and head: their part of each gradient, one after another, row by row. An empty gradient (null
+/// data) is not computed and takes no room.
 template <class A, std::size_t Parts>
 class ParamBlock {
  public:
@@ -39,7 +40,7 @@ class ParamBlock {
     return n;
   }
 
-  /// Where each gradient's numbers begin in a block; null where it is not wanted, or the block is null.
+  /// Where each gradient's numbers begin in a block; null where it is not computed, or the block is null.
   template <class T>
   std::array<T*, Parts> split(T* block) const {
     std::array<T*, Parts> begin{};
@@ -50,7 +51,7 @@ class ParamBlock {
     return begin;
   }
 
-  /// Where each gradient's numbers begin, counted from the block's first; −1 where it is not wanted.
+  /// Where each gradient's numbers begin, counted from the block's first; −1 where it is not computed.
   std::array<Index, Parts> offsets() const {
     std::array<Index, Parts> begin{};
     Index next = 0;

@@ -10,8 +10,8 @@ namespace bearing {
 /// The largest position, either way: |p| ≤ 2^31.
 inline constexpr Index max_position = Index{1} << 31;
 
-/// Where each token stands. Positions are always given, never assumed from an array index: packed batches, caches,
-/// left padding, sharded sequences and images all need just that.
+/// Where each token stands. Positions are always given, never taken from an array's index, because in packed batches,
+/// caches, left padding, sharded sequences and images the two differ.
 ///
 ///     Positions{}                          0, 1, 2, … in every sequence
 ///     Positions(past)                      past, past + 1, … in every sequence (a cache of `past` keys)
@@ -20,7 +20,8 @@ inline constexpr Index max_position = Index{1} << 31;
 ///
 /// Values are int64 or double (real positions: seconds, normalised coordinates, augmented positions), in any order,
 /// repeated or negative, up to ±2^31. With several axes (M-RoPE: time, height, width; an image: its two coordinates)
-/// the first extent is the axis. Refers to the caller's memory, which must outlive the call it is passed to.
+/// the first extent is the axis. Positions refer to the caller's memory, which must outlive the call they are passed
+/// to.
 class BEARING_EXPORT Positions {
  public:
   Positions(Index first = 0) : first_(first) {}

@@ -85,14 +85,14 @@ constexpr View<T, 4> bthd(T* data, Index batch, Index time, Index heads, Index d
   return {data, {batch, heads, time, dim}, {time * heads * dim, dim, heads * dim, 1}};
 }
 
-/// A parameter and where its gradient is added; an empty grad (null data) means that none is wanted.
+/// A parameter and where its gradient is added (+=). With an empty grad (null data) no gradient is computed.
 template <class T, int Rank>
 struct Param {
   View<const T, Rank> value;
   View<T, Rank> grad = {};
 };
 
-/// A member that must be written: leaving it out of an initialiser does not compile.
+/// A member without a default: an initialiser that leaves it out does not compile.
 template <class T>
 class Required {
  public:

@@ -152,7 +152,7 @@ Memory::Memory(nb::handle from, const Argument& argument, const Expected& wanted
 
 void Memory::check_mask(nb::handle from, const Argument& argument) const {
   if (!nb::cast<bool>(nb::module_::import_("numpy").attr("ma").attr("is_masked")(from))) return;
-  argument.fail("an array without masked elements, whose mask nothing would heed (filled() makes one of it)",
+  argument.fail("an array without masked elements, as the mask would be ignored (filled() makes one of it)",
                 "one with some");
 }
 

@@ -38,7 +38,7 @@ template <class A, class... Sizes>
 auto zeros(Said& said, CallEncodings<A>& into, Sizes... sizes) {
   Index count = 1;
   for (const Index size : {sizes...}) {
-    if (size > 0 && count > (Index{1} << 31) / size) said.fail("asks for a table of more than 2^31 numbers");
+    if (size > 0 && count > (Index{1} << 31) / size) said.fail("needs a table of more than 2^31 numbers");
     count *= size;
   }
   return dense(into.numbers.emplace_back(static_cast<std::size_t>(count)).data(), sizes...);

@@ -181,14 +181,15 @@ struct describe::Words<CopeScale> {
 void describe_cope(Describer& to) {
   to.home("cope", {"Golovneva et al.", 2024, "arXiv 2405.18719"});
   to.record("Cope", Cope{},
-            "CoPE, contextual position encoding: a position counts those tokens that the query cares to count.\n\n"
+            "CoPE, contextual position encoding: a position counts the tokens that count for the query.\n\n"
             "    g_it = sigmoid(gate_scale q_i k_t)      p_ij = min(sum_{t >= j, n_t <= m} g_it, max_pos - 1)\n"
             "    s_ij <- s_ij + (1 - w) z_i[f] + w z_i[f + 1]     f = floor(p_ij), w = p_ij - f, z_i = score_scale q_i "
             "E\n\n"
             "Golovneva, Wang, Weston, Sukhbaatar 2024, arXiv 2405.18719.")
       .member("max_pos", &Cope::max_pos, "Rows of E; positions are capped at max_pos - 1.")
-      .member("gate_scale", &Cope::gate_scale, "What the gates' products are multiplied by; as in the paper's code.")
-      .member("score_scale", &Cope::score_scale, "What the products with E are multiplied by; as in the paper's code.");
+      .member("gate_scale", &Cope::gate_scale, "The factor of the gates' products; the default is the paper's code's.")
+      .member("score_scale", &Cope::score_scale,
+              "The factor of the products with E; the default is the paper's code's.");
   to.encoding<Cope, 3>("CopeTerm",
                        "CoPE's term: embeddings [heads, max_pos, dim], or [1, max_pos, dim] for all heads alike.\n\n"
                        "    s_ij <- s_ij + (1 - w) z_i[f] + w z_i[f + 1]     z_i = score_scale q_i E\n\n"
