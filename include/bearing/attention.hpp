@@ -24,13 +24,14 @@ namespace bearing {
 /// Which keys a query sees, before windows, padding and packing.
 enum class Mask {
   none,                 ///< all of them
-  causal,               ///< those at n_j ≤ m_i, on the first axis: by position, so that caches and shards are right
+  causal,               ///< those at n_j ≤ m_i, on the first axis: by position, which is right for caches and shards
   causal_top_left,      ///< j ≤ i: by index, the first query sees one key
   causal_bottom_right,  ///< j − k_len ≤ i − q_len: by index, the last query sees all keys
 };
 
-/// A sliding window: a query sees keys at distances −before … after; negative: no limit. By position, or by index where
-/// the mask is. A model's `sliding_window` of w keys, the query's own among them, is {.before = w − 1, .after = 0}.
+/// A sliding window: a query sees keys at distances −before … after; a negative number sets no limit. Distances are
+/// those of positions, or of indices if the mask is one by index. A model's `sliding_window` of w keys, which counts
+/// the query's own place, is {.before = w − 1, .after = 0}.
 struct Window {
   Index before = -1, after = -1;
 };
@@ -39,9 +40,9 @@ template <class T>
 struct AttentionInputs {
   View<const T, 4> q, k, v;
   Positions q_positions = {}, k_positions = {};  ///< with a cache of `past` keys, q_positions = Positions(past)
-  /// A paged cache: k and v are [blocks, kv_heads, block_size, dim], and key j of sequence b is row j % block_size of
-  /// block table(b, j / block_size); table [batch, blocks of a sequence], k_len = their number · block_size, and
-  /// AttentionOptions::k_lengths says how many of them are there. Forward only.
+  /// A paged cache: k and v are [blocks, kv_heads, block_size, dim], the table is [batch, blocks of a sequence], and
+  /// key j of sequence b is row j % block_size of block table(b, j / block_size). k_len is blocks of a sequence ·
+  /// block_size; AttentionOptions::k_lengths must say how many keys each sequence has. Forward only.
   View<const Index, 2> block_table = {};
 };
 
@@ -52,22 +53,26 @@ struct AttentionOptions {
   Window window = {};
   std::optional<double> scale = {};     ///< c; 1/√dim if empty. T5: 1
   double soft_cap = 0;                  ///< bounds c·q·k, before terms are added; 0: no bound
-  Param<A, 1> sinks = {};               ///< [heads] a logit that takes part in the sum and has no value
-  View<const Index, 1> k_lengths = {};  ///< [batch] keys past it do not exist (padding on the right)
+  Param<A, 1> sinks = {};               ///< [heads] a logit that is part of the sum Σ_j exp(s_ij), and has no value
+  View<const Index, 1> k_lengths = {};  ///< [batch] how many keys a sequence has; those after them are padding
   View<const bool, 2> key_mask = {};    ///< [batch, k_len] true: may be seen
   View<const bool, 4> visible = {};     ///< [batch, heads, q_len, k_len] true: may be seen; strides may be 0
-  /// Packed sequences (cu_seqlens), for each of the batch: sequence s has queries q_starts[s] … q_starts[s + 1] − 1 and
-  /// keys k_starts[s] … k_starts[s + 1] − 1, and sees no other. [sequences + 1] each, from 0 to q_len and k_len. Masks
-  /// by index count from its starts.
+  /// Packed sequences (cu_seqlens), the same for all of the batch: sequence s has queries q_starts[s] … q_starts[s + 1]
+  /// − 1 and keys k_starts[s] … k_starts[s + 1] − 1, and its queries see no other keys. Both are [sequences + 1] and
+  /// rise from 0 to q_len and k_len. Masks by index count from the sequence's starts.
   View<const Index, 1> q_starts = {}, k_starts = {};
 };
 
-/// out [batch, heads, q_len, value_dim] and, unless it is left empty, lse [batch, heads, q_len], the natural logarithm
-/// of Σ_j exp(s_ij), sinks included. A query that sees no key: out 0, lse −∞, or its sink. O is T, or its arithmetic
-/// type: partial results, to be merged, keep all bits.
+/// Attention: writes out [batch, heads, q_len, value_dim] and, unless it is left empty, lse [batch, heads, q_len], the
+/// natural logarithm of Σ_j exp(s_ij), sinks included. A query that sees no key has out 0, and lse −∞ or its sink. O is
+/// T, or T's arithmetic type: then partial results that are to be merged lose no bits.
 ///
-/// Bfloat16 on a machine with matrix tiles (AMX) may round weights, and turned rows, to bfloat16 for their products:
-/// out is off by at most 0.0041 of the largest |v| then, lse by 1e-4, a turned row's logits by 2^-8 of |c|·|q|·|k|.
+///     RopeTable<float> table(Rope{.head_dim = 64, .pairing = Pairing::half}, 4'096);
+///     const RotaryRows<float> rope(table);
+///     attention<float>({q, k, v}, out, lse, with(rope), {.mask = Mask::causal});
+///
+/// Bfloat16 on a machine with matrix tiles (AMX) may round weights and turned rows to bfloat16 for their products: out
+/// is then off by at most 0.0041 of the largest |v|, lse by 1e-4, and a turned row's logits by 2^-8 of |c|·|q|·|k|.
 ///
 /// Throws ShapeError for shapes that do not fit each other, tensors without memory and outputs that share it,
 /// RangeError for positions, options and encodings that cannot serve; nothing is written then.
@@ -78,8 +83,8 @@ BEARING_EXPORT void attention(const AttentionInputs<T>& in, View<O, 4> out,
                               const std::type_identity_t<AttentionOptions<Compute<T>>>& options,
                               const Executor& on = {});
 
-/// What a backward starts from: attention()'s results and their gradients, out and d_out of the type O that out had. Of
-/// a slice of keys whose results were merged: the merged ones, as out and lse enter only as the row's sums.
+/// What a backward starts from: attention()'s results and their gradients; out and d_out have the type O that out had.
+/// For a slice of the keys whose results were merged, give the merged results: out and lse are the sums of whole rows.
 template <class O>
 struct AttentionResults {
   View<const O, 4> out;
@@ -99,8 +104,8 @@ struct AttentionGrads {
 ///     d_s_ij = p_ij (d_o_i·(v_j + V[ρ]) − d_o_i·o_i + d_lse_i)     p_ij recomputed from lse
 ///     d_q_i  = Σ_j c·cap'(x_ij)·d_s_ij·k_j                         d_k_j, d_v_j alike, in one order of summing
 ///
-/// O is T, or its arithmetic type: gradients of a slice of keys, to be added up, keep all bits. Errors as attention();
-/// a paged cache is refused.
+/// O is T, or T's arithmetic type: then gradients of slices of the keys, which are to be added up, lose no bits. Errors
+/// as attention(); a paged cache is refused with a ShapeError.
 template <class T, class O = T>
 BEARING_EXPORT void attention_backward(const AttentionInputs<T>& in,
                                        const std::type_identity_t<AttentionResults<O>>& results,
@@ -113,8 +118,10 @@ BEARING_EXPORT void attention_backward(const AttentionInputs<T>& in,
 ///
 ///     lse' = ln(exp lse + exp part_lse),   out' = exp(lse − lse')·out + exp(part_lse − lse')·part
 ///
-/// Rows without any key (−∞) leave the other side as it is. In a fixed order of merges: the same bits. Sinks belong to
-/// one of the parts only. Throws ShapeError for shapes that differ or memory that is missing or shared.
+/// part and out are [batch, heads, q_len, value_dim], part_lse and lse [batch, heads, q_len]. A row without any key
+/// (lse −∞) leaves the other side as it is. The same merges in the same order give the same bits. Give sinks to one of
+/// the parts only. Throws ShapeError for shapes that differ or memory that is missing or shared; nothing is written
+/// then.
 template <class O>
 BEARING_EXPORT void merge(View<const O, 4> part, const std::type_identity_t<View<const Compute<O>, 3>>& part_lse,
                           std::type_identity_t<View<O, 4>> out, const std::type_identity_t<View<Compute<O>, 3>>& lse,

@@ -4,6 +4,7 @@
 
 #include <bearing/attention.hpp>
 #include <bearing/catalog.hpp>
+#include <bearing/device.hpp>
 #include <bearing/encodings/alibi.hpp>
 #include <bearing/encodings/angle_rows.hpp>
 #include <bearing/encodings/bert_relative.hpp>

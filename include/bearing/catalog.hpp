@@ -12,12 +12,12 @@
 #include <string>
 #include <vector>
 
-// Every encoding of the library, each with an example of itself behind one interface: what `bearing list`, `check`,
-// `compare` and `table` work on.
+// Every encoding of the library, each with an example behind one interface. `bearing list`, `check`, `compare` and
+// `table` work on these.
 
 namespace bearing::inspect {
 
-/// How large an example is. `seed` draws what would be learned.
+/// How large an example is. Parameters that a model would learn are drawn with `seed`.
 struct SpecimenOptions {
   Index heads = 8;
   Index dim = 64;      ///< of a head; of the input for encodings that are added there
@@ -30,7 +30,7 @@ class BEARING_EXPORT Tokens {
  public:
   /// `width` 0: a sequence. Else token t stands at (t / width, t % width). `shift` is added to every coordinate.
   Tokens(Index count, Index first, Index shift = 0, Index width = 0);
-  /// A sequence whose tokens stand where they are said to.
+  /// A sequence whose tokens stand at these positions.
   explicit Tokens(std::vector<Index> positions);
 
   Index count() const { return count_; }
@@ -50,7 +50,7 @@ struct Specimen {
   bool causal = false;    ///< meant for keys up to the query only
   Index parameters = 0;   ///< numbers that training learns
   Index held = 0;         ///< numbers that stay in memory between calls: parameters and tables
-  bool by_index = false;  ///< does not look at positions: token indices stand for them
+  bool by_index = false;  ///< does not look at positions, but at the tokens' indices
 
   std::function<void(const Positions& positions, View<double, 3> rows, const Executor& on)> input_rows = {};
   std::function<void(Side side, const Positions& positions, View<const double, 4> x, View<double, 4> y,
@@ -80,7 +80,7 @@ struct Specimen {
   BEARING_EXPORT Array logits(const Tokens& q_positions, const Tokens& k_positions, const Array& q, const Array& k,
                               const Executor& on = {}) const;
 
-  /// `count` tokens in this encoding's own walk, each coordinate moved by `shift`.
+  /// `count` tokens as this encoding takes them, a sequence or an image's patches; each coordinate moved by `shift`.
   Tokens tokens(Index count, Index first = 0, Index shift = 0) const { return {count, first, shift, width}; }
 };
 
@@ -90,9 +90,9 @@ BEARING_EXPORT const std::vector<Description>& catalog();
 /// Null if there is none of that name or alias.
 BEARING_EXPORT const Description* find(std::string_view name);
 
-/// An example; `spec`: what it is an example of, else what the name stands for, at these sizes. Throws RangeError for
-/// heads, dim or length outside 1 … 2^20 and for one that would hold more than 2^27 numbers, and what the encoding's
-/// own constructors throw (an odd dim, say).
+/// An example of `spec`, or of what the name stands for at these sizes if `spec` is empty. Throws RangeError for heads,
+/// dim or length outside 1 … 2^20 and for an example that would hold more than 2^27 numbers, and what the encoding's
+/// constructors throw (for an odd dim, say).
 BEARING_EXPORT Specimen make(const Description& entry, const SpecimenOptions& options = {}, const Record& spec = {});
 
 /// What the content of query and key is, in mean_scores().
@@ -101,20 +101,20 @@ enum class Contents {
   independent,  ///< normal numbers, drawn apart for query and key
 };
 
-/// Where the keys of mean_scores() stand. What depends on distance in one direction may not in the other.
+/// Where the keys of mean_scores() stand. An encoding may depend on distance in one direction only.
 enum class Keys {
   before,  ///< before the query, which is the last token
   after,   ///< after the query, which is the first one
 };
 
-/// What attention gives a key k tokens from the query, k = 0 … n − 1 in column k, the mean over `draws` contents:
-/// [1, heads, n]. n is the length, or the width of an image's grid (its tokens stand in a row). Encodings of the input
-/// alone are taken without content, biases without the product of the contents. decay() says what such a curve does.
-/// Throws RangeError for draws < 1.
+/// The score of a key k tokens from the query, in column k = 0 … n − 1, the mean over `draws` contents: [1, heads, n].
+/// n is the length, or the width of an image's grid (its tokens stand side by side). For an encoding of the input there
+/// is no content, for a bias no product of contents. decay() says how such a curve falls. Throws RangeError for draws
+/// < 1.
 BEARING_EXPORT Array mean_scores(const Specimen& specimen, Index draws, Contents contents = Contents::alike,
                                  Keys keys = Keys::before, const Executor& on = {});
 
-/// "input", "query/key", "score", "score, value", "none": from what the example has.
+/// The sites that the example acts on: "input", "query/key", "score", "score, value" or "none".
 BEARING_EXPORT std::string sites(const Specimen& specimen);
 
 }  // namespace bearing::inspect

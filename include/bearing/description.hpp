@@ -66,7 +66,7 @@ class BEARING_EXPORT Record {
   std::any value_;
 };
 
-/// Numbers of an array, row-major: what functions of a description take and give.
+/// Numbers of an array, row-major: arguments and results of a description's functions.
 struct Tensor {
   std::vector<Index> shape;
   std::variant<std::vector<double>, std::vector<float>, std::vector<Index>> numbers;
@@ -78,13 +78,13 @@ struct Value : std::variant<std::monostate, bool, Index, double, std::string, Va
   using variant::variant;
 };
 
-/// What a Value is to be.
+/// The kind of a Value.
 enum class Kind { truth, whole, number, word, list, record, tensor, positions };
 
 /// A type of values, for doors that convert to it and for signatures.
 struct ValueType {
   Kind kind = Kind::number;
-  bool optional = false;                      ///< may be nothing
+  bool optional = false;                      ///< may be empty
   std::vector<std::string> words = {};        ///< of a word
   std::vector<ValueType> items = {};          ///< of a list: one, the type of each
   std::vector<std::type_index> records = {};  ///< of a record: the types that will do
@@ -102,7 +102,7 @@ struct MemberInfo {
 struct ArgumentInfo {
   std::string name;
   ValueType type;
-  std::optional<Value> otherwise;  ///< nothing: it must be given
+  std::optional<Value> otherwise;  ///< the default; empty: it must be given
   bool by_name = false;            ///< is given by name only
 };
 
@@ -116,7 +116,7 @@ struct FunctionInfo {
   std::function<Value(const Values&)> call;  ///< of as many values as there are arguments
 };
 
-/// A number that a paper fixes.
+/// A number that a paper states.
 struct ConstantInfo {
   std::string name, text;
   Value value;
@@ -136,7 +136,7 @@ struct RecordType {
   bool is_setting = false;  ///< no spec, but what a constructor takes after the parameters
 
   Record make() const { return {*this, initial}; }
-  /// A member's default. Nothing if it is required.
+  /// A member's default; an empty value if it is required.
   Value otherwise(const MemberInfo& member) const { return member.required ? Value{} : member.get(initial); }
   /// Null if it has none of that name.
   BEARING_EXPORT const MemberInfo* member(std::string_view called) const;
@@ -156,9 +156,9 @@ struct Extent {
   std::function<Index(const Record& spec, const Sizes& sizes)> size;
   std::string member =
       {};  ///< the spec's member that it is, if it is one: a door may read the member from an array's shape
-  /// Its size where it is any: what models have; null: the caller must say.
+  /// Its usual size in models, where it may be any; null: the caller must give it.
   std::function<Index(const Record& spec, const Sizes& sizes)> usual = {};
-  bool or_one = false;  ///< 1 will do for all; as the first axis it may then be left out
+  bool or_one = false;  ///< 1 is allowed and serves all; as the first axis it may then be left out
 };
 
 /// Numbers for a parameter.
@@ -193,7 +193,8 @@ struct ParameterInfo {
   BEARING_EXPORT std::size_t fewest() const;  ///< axes that must be given
 };
 
-/// How a score depends on where its tokens stand: what another backend has to know to serve it.
+/// How a score depends on where its tokens stand. Another backend needs no more to serve it than this and the
+/// parameters.
 enum class Form {
   none,           ///< nothing is added to scores
   distance,       ///< a function of key minus query
@@ -210,9 +211,10 @@ struct ParameterMemory {
   const void* value = nullptr;
   void* grad = nullptr;  ///< row-major; null: not wanted
   std::vector<Index> shape, stride;
+  Device device{};  ///< of both
 };
 
-/// An encoding made from its description. What it lacks is empty.
+/// An encoding made from its description. Sites that it lacks are empty.
 template <class A>
 struct Made {
   std::shared_ptr<const void> encoding;
@@ -230,7 +232,7 @@ struct EncodingInfo {
   std::string name;         ///< as in C++: "T5Bias"
   std::string module = {};  ///< what a class that learns its parameters is called; empty: as its spec, or as it is
   std::string text;
-  std::vector<const RecordType*> specs;  ///< any of them will do; none: it has no spec
+  std::vector<const RecordType*> specs;  ///< any of them is taken; none: it has no spec
   bool spec_optional = false;
   const RecordType* settings = nullptr;
   std::vector<ParameterInfo> parameters;
@@ -242,7 +244,7 @@ struct EncodingInfo {
   bool whole_rows = false;     ///< its tiles span all keys
   bool by_index = false;       ///< counts tokens; does not look at positions
   bool grouped = false;        ///< the setting `group` says how many heads share a set of parameters
-  bool by_hand = false;        ///< doors that hold tables have a class of their own for it: RoPE and xPos
+  bool by_hand = false;        ///< doors that hold tables have a separate class for it: RoPE and xPos
   bool reads_content = false;  ///< the score looks at queries or keys
   std::function<bool(const Record& spec)> causal = {};  ///< meant for keys up to the query; null: no
   std::function<double(const Record& spec, Index dim)> softmax_scale = {};  ///< null: 1/√dim
@@ -328,7 +330,7 @@ struct SpecimenOptions;
 /// What Python calls a type: "int", "Sequence[float]", "Literal['half', 'interleaved']".
 BEARING_EXPORT std::string python_type(const ValueType& type);
 
-/// A name under which an encoding can be asked for, with the values of its spec's members that the name stands for.
+/// A name of an encoding, and the values of its spec's members that the name stands for.
 struct Description {
   std::string name;                  ///< "t5_causal"
   std::vector<std::string> aliases;  ///< other spellings

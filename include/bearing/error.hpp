@@ -8,7 +8,8 @@ namespace bearing {
 // Every function checks its arguments before it writes anything: after an exception the outputs are as they were.
 // The texts read "[function] argument: what must hold, got what".
 
-/// A tensor, head or table of the wrong shape, stride, pairing or aliasing, or a spec that contradicts itself.
+/// A tensor, head or table of the wrong shape, stride or pairing, that overlaps with another one, or that lies where
+/// the host cannot read it; or a spec that contradicts itself.
 struct BEARING_EXPORT ShapeError : std::invalid_argument {
   using std::invalid_argument::invalid_argument;
 };
@@ -18,7 +19,8 @@ struct BEARING_EXPORT RangeError : std::out_of_range {
   using std::out_of_range::out_of_range;
 };
 
-/// A model's file that cannot be read: names the file, line and column or JSON pointer, what was found and wanted.
+/// A file that cannot be read or written. The text names the file, the line and column or the JSON pointer, what must
+/// hold and what was found.
 struct BEARING_EXPORT ConfigError : std::runtime_error {
   using std::runtime_error::runtime_error;
 };

@@ -4,13 +4,14 @@
 
 namespace bearing {
 
-/// Where the work runs. The library starts no threads: it hands `tasks` independent tasks to `run`, which must call
-/// task(data, 0) … task(data, tasks − 1), each once, in any order, on any threads, and return when all are done.
+/// Where the work runs. The library starts no threads: it cuts the work into `tasks` independent tasks and calls `run`,
+/// which must call task(data, 0) … task(data, tasks − 1), each once, in any order, on any threads, and return when all
+/// are done.
 ///
-/// Tasks count on the floating-point mode of the thread that calls; where others run them, they should have it too.
+/// Tasks need the floating-point mode of the calling thread (rounding, denormals): threads that run them must have it.
 ///
 /// The default runs them one after the other on the calling thread. Results have the same bits for every executor.
-/// `bearing/threads.hpp` has one on oneTBB; an engine passes its own pool.
+/// `bearing/threads.hpp` makes an executor on oneTBB; an engine passes its thread pool.
 struct Executor {
   /// How many tasks can usefully run at once; work is cut into about this many pieces.
   Index workers = 1;

@@ -14,7 +14,7 @@
 
 namespace bearing::inspect {
 
-/// Numbers in rows: [heads, rows, cols], row-major. What belongs to no head has one.
+/// Numbers [heads, rows, cols], row-major. heads is 1 for what belongs to no head.
 struct Array {
   std::array<Index, 3> shape{};
   std::vector<double> values;
@@ -45,16 +45,16 @@ BEARING_EXPORT Similarity similarity(View<const double, 1> x, View<const double,
 /// x_i · y_j of every two rows: [1, rows of x, rows of y]. Throws ShapeError unless the rows are of one length.
 BEARING_EXPORT Array products(View<const double, 2> x, View<const double, 2> y);
 
-/// a² Σ_i cos(kθ_i) for k = 0 … length − 1: what a rotary encoding leaves of the product of a query and a key that are
-/// alike and have a pair of norm 1 in every plane; of sinusoidal encodings it is the product of two positions k apart.
-/// Frequencies of several axes turn together, as they do for text. Throws RangeError for a length below 0.
+/// a² Σ_i cos(kθ_i) for k = 0 … length − 1: the product of a query and an equal key k tokens away, all of whose pairs
+/// have norm 1, under a rotary encoding. For sinusoidal encodings it is the product of two positions k apart.
+/// Frequencies of several axes turn together, as they do for text. Throws RangeError for a length below 0 or past 2^31.
 BEARING_EXPORT std::vector<double> rotation_similarity(const RopeFrequencies& frequencies, Index length);
 
-/// A curve over distance 0, 1, 2, …, and what its maxima do.
+/// A curve over distances 0, 1, 2, …, and how its maxima fall.
 struct Decay {
   std::vector<double> curve;
   std::vector<double> envelope;  ///< max of the curve from here on: it never rises
-  /// The curve's maximum over distances [2^j, 2^(j+1)), j = 0, 1, …: the last one may be cut short.
+  /// The curve's maximum over distances [2^j, 2^(j+1)), j = 0, 1, …; the curve may end within the last octave.
   std::vector<double> octaves;
   Index rises = 0;     ///< steps k ≥ 1 with curve[k] > curve[k − 1]
   Index negative = 0;  ///< distances k ≥ 1 with curve[k] < 0
@@ -70,13 +70,13 @@ struct LinearMap {
   Array map;            ///< [1, dim, dim]
   Index rank = 0;       ///< of the rows that it was fitted to
   double fitted = 0;    ///< the largest |x · map − y| of those rows
-  double held_out = 0;  ///< the same of rows that it has not seen; NaN if there are none
+  double held_out = 0;  ///< the same of rows that it was not fitted to; NaN if there are none
 };
 
-/// The map that carries the row at p to the row at p + offset for all p at once, by least squares with column pivoting
-/// over even p, judged on the odd ones between them. rows [time, dim]: row p is PE(p). Half as many rows as dim are
-/// always fitted exactly, so a map says something only where `held_out` is small. Throws ShapeError unless
-/// 0 ≤ offset < time.
+/// The linear map from the row at p to the row at p + offset, one for all p: fitted to even p by least squares with
+/// column pivoting, and tried on odd p. rows [time, dim]: row p is PE(p). A fit of few rows is always exact, so only a
+/// small `held_out` shows that there is such a map. Throws ShapeError unless 0 ≤ offset < time, or for rows without
+/// memory.
 BEARING_EXPORT LinearMap shift_map(View<const double, 2> rows, Index offset);
 
 /// M_φ of one pair in closed form: (sin, cos)(p + φ) = M_φ · (sin, cos)(p), [[cos ωφ, sin ωφ], [−sin ωφ, cos ωφ]].
@@ -89,7 +89,7 @@ struct Run {
   bool operator==(const Run&) const = default;
 };
 
-/// The bucket map of a bias that is given for distances first, first + 1, …: where it is constant.
+/// The bucket map of a bias: the runs of equal values. `values` are those at distances first, first + 1, ….
 BEARING_EXPORT std::vector<Run> runs(View<const double, 1> values, Index first);
 
 /// The four parts of (w_i + p_i) W_q · (w_j + p_j) W_k that TUPE draws apart (Ke, He, Liu 2021, arXiv 2006.15595,
@@ -99,7 +99,7 @@ struct Correlations {
 };
 
 /// words and positions [time, dim]; w_q and w_k [dim, head_dim], both empty (null data) for the identity. Throws
-/// ShapeError unless they fit.
+/// ShapeError for shapes that do not fit each other.
 BEARING_EXPORT Correlations correlations(View<const double, 2> words, View<const double, 2> positions,
                                          View<const double, 2> w_q = {}, View<const double, 2> w_k = {});
 
@@ -109,7 +109,7 @@ class BEARING_EXPORT Normal {
  public:
   explicit Normal(std::uint64_t seed) : state_(seed) {}
   double operator()();
-  /// From 0 to 1, without 1: splitmix64's steps; any seed will do, 0 too.
+  /// A number in [0, 1), by splitmix64; any seed is allowed, 0 too.
   double uniform() {
     state_ += step;
     std::uint64_t z = state_;
@@ -117,7 +117,7 @@ class BEARING_EXPORT Normal {
     z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
     return static_cast<double>(static_cast<std::int64_t>((z ^ (z >> 31)) >> 11)) * 0x1p-53;
   }
-  /// Leaves out the next `count` numbers.
+  /// Skips the next `count` numbers.
   void skip(Index count) { state_ += 12 * static_cast<std::uint64_t>(count) * step; }
   Array array(Index heads, Index rows, Index cols);
 

@@ -24,18 +24,18 @@
 
 namespace bearing {
 
-/// A layer without any positional encoding of its own (NoPE, or one on the input).
+/// A layer without a positional encoding: NoPE, or the model has one on its input.
 struct NoPosition {
   bool operator==(const NoPosition&) const = default;
 };
 
-/// An encoding that is recognised but whose numbers are not read: its name in the literature ("sinusoidal", …).
+/// An encoding that is recognised, but its numbers are not read. It has a name in the literature ("sinusoidal", …).
 struct OtherEncoding {
   std::string name;
   bool operator==(const OtherEncoding&) const = default;
 };
 
-/// What a layer's attention does with positions. Learned numbers are not in a config: a spec says which there are.
+/// What a layer's attention does with positions. A config holds no learned numbers: the spec says which ones there are.
 using LayerEncoding = std::variant<NoPosition, Rope, Alibi, T5, BertRelative, Wav2Vec2BertRelative, Deberta,
                                    TransformerXL, Xlnet, Swin, SwinV2, OtherEncoding>;
 
@@ -58,11 +58,11 @@ struct ModelInput {
   Index first_position = 0;  ///< of the first token: 2 in fairseq's sinusoidal tables
 };
 
-/// The encoding's name in the literature: "rope", "alibi", "t5", …; "none" for NoPosition. The stem of its page.
+/// The encoding's name in the literature: "rope", "alibi", "t5", …; "none" for NoPosition. Its page has the same name.
 BEARING_EXPORT std::string encoding_name(const LayerEncoding& encoding);
 BEARING_EXPORT std::string encoding_name(const InputSpec& encoding);
 
-/// Something in the file that a careful colleague would point out.
+/// Something in the file that may be a mistake, or that the model's users should know.
 struct ConfigWarning {
   std::string pointer;  ///< JSON pointer of the key, "" for the whole file
   std::string text;
@@ -73,10 +73,10 @@ struct Model {
   std::string file;
   std::string model_type;
   Index heads = 0, kv_heads = 0;
-  Index head_dim = 0;                   ///< dimensions of a query or key head
-  Index trained_length = 0;             ///< before any stretching; 0 if the file does not say
-  Index context_length = 0;             ///< what the model promises (max_position_embeddings); 0 if nobody says
-  std::vector<Layer> layers;            ///< one per layer, at least one; the encoder's first
+  Index head_dim = 0;         ///< dimensions of a query or key head
+  Index trained_length = 0;   ///< before any stretching; 0 if the file does not say
+  Index context_length = 0;   ///< what the model promises (max_position_embeddings); 0 if the file does not say
+  std::vector<Layer> layers;  ///< one per layer, at least one; the encoder's first
   std::vector<ModelInput> inputs = {};  ///< none for a model that only acts in its layers
   std::vector<ConfigWarning> warnings;
 };

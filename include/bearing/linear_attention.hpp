@@ -13,13 +13,13 @@
 //
 //     o_i = Σ_j (T φ(q_i))·(T φ(k_j)) v_j / (Σ_j φ(q_i)·φ(k_j) + epsilon)      φ(x) = elu(x) + 1
 //
-// over the keys that query i sees. Row encodings T turn what the numerator multiplies; the denominator stays as it is,
-// so that it cannot vanish: weights then do not sum to 1, and may be negative. Without encodings this is ordinary
-// linear attention.
+// over the keys that query i sees. Row encodings T turn the rows that the numerator multiplies. The denominator is not
+// turned, so that it cannot vanish; therefore weights do not sum to 1 and may be negative. Without encodings this is
+// ordinary linear attention.
 //
-// The keys that all queries to come will see are kept as two sums, S = Σ_j (T φ(k_j)) v_jᵀ and z = Σ_j φ(k_j). Time is
-// O((q_len + k_len)·dim·value_dim) a head, memory beyond the arguments O(dim·value_dim) a worker and O(q_len) a
-// sequence, with the backward O(q_len) a head.
+// Keys that all later queries see are kept as two sums, S = Σ_j (T φ(k_j)) v_jᵀ and z = Σ_j φ(k_j). A head takes time
+// O((q_len + k_len)·dim·value_dim). Memory beyond the arguments is O(dim·value_dim) for each worker and O(q_len) for
+// each sequence, in the backward O(q_len) for each head.
 //
 // q [batch, heads, q_len, dim], k [batch, kv_heads, k_len, dim], v [batch, kv_heads, k_len, value_dim]; query head h
 // reads key head h / (heads / kv_heads). All strides are free. Types: double, float, Bfloat16, Float16; sums are
@@ -47,27 +47,27 @@ struct LinearAttentionInputs {
 };
 
 struct LinearAttentionOptions {
-  /// Mask::causal, by position, wants positions on the first axis that never fall from token to token.
+  /// With Mask::causal, which goes by position, positions on the first axis must never fall from token to token.
   Required<Mask> mask;
   FeatureMap feature_map = FeatureMap::elu_plus_one;
   Normaliser normaliser = Normaliser::sum;
   double epsilon = 0;  ///< at least 0
 };
 
-/// What is left of the keys of earlier calls, all of which a query sees whatever the mask: zeros before the first.
-/// A: the arithmetic, double for double, else float; const where it is only read. rows_dim is the dimension of turned
-/// rows: dim, unless an encoding changes it.
+/// The sums over the keys of earlier calls; a query sees all of these keys, whatever the mask. Before the first call
+/// they are zeros. A is the arithmetic: double for double, else float; const where the state is only read. rows_dim is
+/// the dimension of turned rows: dim, unless an encoding changes it.
 template <class A>
 struct LinearState {
   View<A, 4> s = {};  ///< [batch, kv_heads, rows_dim, value_dim] Σ_j (T φ(k_j)) v_jᵀ
-  View<A, 3> z = {};  ///< [batch, kv_heads, dim] Σ_j φ(k_j); not looked at with Normaliser::none
+  View<A, 3> z = {};  ///< [batch, kv_heads, dim] Σ_j φ(k_j); not used with Normaliser::none
 };
 
-/// out [batch, heads, q_len, value_dim]. `state`, unless it is left empty, is updated in place by all keys of this
-/// call: calls that follow each other, a token or thousands at a time, continue as if they had been one.
+/// Writes out [batch, heads, q_len, value_dim]. All keys of this call are added to `state`, unless it is left empty:
+/// calls one after another, each of a token or of thousands, give what one call would have given.
 ///
-/// A query that sees no key, or whose denominator is 0 as its products have underflown: out 0. `terms` may hold row
-/// encodings only; they are asked to serve `heads` heads of queries and `kv_heads` heads of keys.
+/// out is 0 for a query that sees no key, or whose denominator is 0 because its products have underflown. `terms` may
+/// hold row encodings only; they must serve `heads` heads of queries and `kv_heads` heads of keys.
 ///
 /// Throws ShapeError for shapes that do not fit each other, terms that act elsewhere, tensors without memory and
 /// outputs that share it, RangeError for positions, options and encodings that cannot serve; nothing is written then.
@@ -91,7 +91,7 @@ struct LinearAttentionGrads {
 ///     d_q by a pass over the keys in order, with S and z; d_k and d_v by one in reverse, with
 ///     R = Σ_i (T φ(q_i)) d_o_iᵀ / den_i and y = Σ_i d_den_i φ(q_i), d_den_i = −d_o_i·o_i / den_i
 ///
-/// Nothing of the forward is needed. Errors as linear_attention().
+/// It needs no result of the forward. Errors as linear_attention().
 template <class T>
 BEARING_EXPORT void linear_attention_backward(const LinearAttentionInputs<T>& in,
                                               const std::type_identity_t<View<const T, 4>>& d_out,

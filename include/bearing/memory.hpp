@@ -5,11 +5,11 @@
 #include <bearing/view.hpp>
 #include <cstddef>
 
-// Where tensors lie in memory: what is written must lie apart from all else that a call is given.
+// Where tensors lie in memory. A call refuses tensors to write that overlap with any other tensor of the call.
 
 namespace bearing {
 
-/// The place of a tensor, whatever its type.
+/// The place of a tensor of any type.
 struct Memory {
   static constexpr std::size_t most_axes = 4;
 
@@ -17,11 +17,12 @@ struct Memory {
   Index bytes = 0;                       ///< of one element; 0: no elements
   std::array<Index, most_axes> shape{};  ///< unused axes have an extent of 1
   std::array<Index, most_axes> stride{};
+  Device device{};
 
   Memory() = default;
   template <class T, int Rank>
   requires(static_cast<std::size_t>(Rank) <= most_axes) Memory(View<T, Rank> x)
-      : data(x.data), bytes(x.data == nullptr ? 0 : static_cast<Index>(sizeof(T))) {
+      : data(x.data), bytes(x.data == nullptr ? 0 : static_cast<Index>(sizeof(T))), device(x.device) {
     shape.fill(1);
     for (std::size_t axis = 0; axis < static_cast<std::size_t>(Rank); ++axis) {
       shape[axis] = x.shape[axis];
@@ -33,9 +34,9 @@ struct Memory {
   bool operator==(const Memory&) const = default;
 };
 
-/// Whether two tensors have a byte in common. Exact: rows of one may lie between rows of the other, as queries and keys
-/// in one buffer of a fused projection do. Takes time that does not depend on the extents, except for strides that fit
-/// each other nowhere; where 100,000 steps do not tell, the answer is yes.
+/// Whether two tensors have a byte in common. The answer is exact: rows of one may lie between rows of the other, as
+/// queries and keys of a fused projection do. The time does not depend on the extents, except for strides that have no
+/// common divisor; where 100,000 steps do not decide, the answer is yes.
 BEARING_EXPORT bool shares_memory(const Memory& a, const Memory& b);
 
 /// What a call does with a tensor.
@@ -45,7 +46,7 @@ enum class MemoryUse {
   add,  ///< += to the gradient of a parameter; tied parameters may share one, if it is the very same view
 };
 
-/// Takes what an encoding tells of the memory that it refers to.
+/// A list to which an encoding adds the memory that it refers to.
 class MemoryList {
  public:
   using Add = void (*)(void* to, const char* name, MemoryUse use, const Memory& memory);

@@ -18,8 +18,8 @@ struct NpyArray {
 
 /// Reads a little-endian, C-order .npy file of plain numbers (or of raw bytes of a fixed size, "V2": what bfloat16
 /// arrays are saved as). The header is parsed, never evaluated; its length, the shape's product and the file's size are
-/// checked before anything is allocated. Throws ConfigError naming the file, the byte, what was found and what was
-/// wanted.
+/// checked before anything is allocated. Throws ConfigError, which names the file, the byte, what must hold and what
+/// was found.
 BEARING_EXPORT NpyArray read_npy(const std::string& path);
 
 /// One file to write: `data` holds the elements in C order.
@@ -30,11 +30,11 @@ struct NpyOutput {
   const void* data = nullptr;
 };
 
-/// Writes format 1.0, into files that are written together. Throws as WholeFiles::add, and ShapeError for a dtype or a
-/// shape that no .npy file can have.
+/// Adds an .npy file of format 1.0 to files that are written together. Throws as WholeFiles::add, and ShapeError for a
+/// dtype or a shape that no .npy file can have.
 BEARING_EXPORT void add_npy(WholeFiles& files, const NpyOutput& file);
 
-/// The same of all files at once: a failure leaves what was there before.
+/// Writes all of them at once: after a failure the old files are as they were.
 BEARING_EXPORT void write_npy(const std::vector<NpyOutput>& files);
 BEARING_EXPORT void write_npy(const std::string& path, const std::string& dtype, const std::vector<Index>& shape,
                               const void* data);

@@ -4,15 +4,16 @@
 #include <bearing/view.hpp>
 #include <cstddef>
 
-// Where an encoding's backward adds to its parameters: one block of numbers for each batch and head, so that tasks do
-// not meet, added to the gradients when all are done. A block is as large as what its head owns of each gradient.
+// Where an encoding's backward adds its parameters' gradients: one block of numbers for each batch and head, so that no
+// two tasks write to one place. When all tasks are done the blocks are added to the gradients. A block has a place for
+// each number of the gradients that belongs to its head.
 
 namespace bearing {
 
 /// x at one index of an axis, without that axis. An extent of 1 serves every index: all heads share it.
 template <class T, int Rank>
 requires(Rank > 0) constexpr View<T, Rank - 1> slice(const View<T, Rank>& x, std::size_t axis, Index index) {
-  View<T, Rank - 1> rest{x.data, {}, {}};
+  View<T, Rank - 1> rest{x.data, {}, {}, x.device};
   for (std::size_t from = 0, to = 0; from < Rank; ++from) {
     if (from == axis) continue;
     rest.shape[to] = x.shape[from];
@@ -22,8 +23,8 @@ requires(Rank > 0) constexpr View<T, Rank - 1> slice(const View<T, Rank>& x, std
   return rest;
 }
 
-/// The block of one batch and head: what they own of each gradient, one after another, row by row. An empty gradient
-/// (null data) is not wanted and takes no room.
+/// The block of one batch and head: their part of each gradient, one after another, row by row. An empty gradient (null
+/// data) is not computed and takes no room.
 template <class A, std::size_t Parts>
 class ParamBlock {
  public:
@@ -39,7 +40,7 @@ class ParamBlock {
     return n;
   }
 
-  /// Where each gradient's numbers begin in a block; null where it is not wanted, or the block is null.
+  /// Where each gradient's numbers begin in a block; null where it is not computed, or the block is null.
   template <class T>
   std::array<T*, Parts> split(T* block) const {
     std::array<T*, Parts> begin{};
@@ -50,7 +51,7 @@ class ParamBlock {
     return begin;
   }
 
-  /// Where each gradient's numbers begin, counted from the block's first; −1 where it is not wanted.
+  /// Where each gradient's numbers begin, counted from the block's first; −1 where it is not computed.
   std::array<Index, Parts> offsets() const {
     std::array<Index, Parts> begin{};
     Index next = 0;
@@ -76,7 +77,7 @@ class ParamBlock {
   /// As a view of three axes, the first ones of extent 1.
   template <int Rank>
   static View<A, 3> part(const View<A, Rank>& grad) {
-    View<A, 3> part{grad.data, {1, 1, 1}, {}};
+    View<A, 3> part{grad.data, {1, 1, 1}, {}, grad.device};
     for (std::size_t axis = 0; axis < Rank; ++axis) {
       part.shape[axis + 3 - Rank] = grad.shape[axis];
       part.stride[axis + 3 - Rank] = grad.stride[axis];

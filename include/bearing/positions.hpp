@@ -10,8 +10,8 @@ namespace bearing {
 /// The largest position, either way: |p| ≤ 2^31.
 inline constexpr Index max_position = Index{1} << 31;
 
-/// Where each token stands. Positions are always given, never assumed from an array index: packed batches, caches,
-/// left padding, sharded sequences and images all need just that.
+/// Where each token stands. Positions are always given, never taken from an array's index, because in packed batches,
+/// caches, left padding, sharded sequences and images the two differ.
 ///
 ///     Positions{}                          0, 1, 2, … in every sequence
 ///     Positions(past)                      past, past + 1, … in every sequence (a cache of `past` keys)
@@ -20,7 +20,8 @@ inline constexpr Index max_position = Index{1} << 31;
 ///
 /// Values are int64 or double (real positions: seconds, normalised coordinates, augmented positions), in any order,
 /// repeated or negative, up to ±2^31. With several axes (M-RoPE: time, height, width; an image: its two coordinates)
-/// the first extent is the axis. Refers to the caller's memory, which must outlive the call it is passed to.
+/// the first extent is the axis. Positions refer to the caller's memory, which must outlive the call they are passed
+/// to.
 class BEARING_EXPORT Positions {
  public:
   Positions(Index first = 0) : first_(first) {}
@@ -28,16 +29,16 @@ class BEARING_EXPORT Positions {
   template <class T>
   requires std::same_as<std::remove_const_t<T>, Index> || std::same_as < std::remove_const_t<T>,
   double > Positions(View<T, 1> per_token)
-      : Positions(View<const T, 3>{per_token.data, {1, any, per_token.shape[0]}, {0, 0, per_token.stride[0]}}) {}
+      : Positions(View<const T, 3>{
+            per_token.data, {1, any, per_token.shape[0]}, {0, 0, per_token.stride[0]}, per_token.device}) {}
   template <class T>
   requires std::same_as<std::remove_const_t<T>, Index> || std::same_as < std::remove_const_t<T>,
-  double > Positions(View<T, 2> per_token)
-      : Positions(View<const T, 3>{per_token.data,
-                                   {1, per_token.shape[0], per_token.shape[1]},
-                                   {0, per_token.stride[0], per_token.stride[1]}}) {}
+  double > Positions(View<T, 2> per_token) : Positions(batch_of_one(per_token)) {}
   template <class T>
   requires std::same_as<std::remove_const_t<T>, Index> || std::same_as < std::remove_const_t<T>,
-  double > Positions(View<T, 3> per_token) : shape_(per_token.shape), stride_(per_token.stride) {
+  double > Positions(View<T, 3> per_token)
+      : shape_(per_token.shape),
+  stride_(per_token.stride), device_(per_token.device) {
     if constexpr (std::same_as<std::remove_const_t<T>, Index>) {
       kind_ = Kind::integer, integer_ = per_token.data;
     } else {
@@ -47,7 +48,7 @@ class BEARING_EXPORT Positions {
 
   /// Sequence b starts at firsts[b] and counts up: a decode step over sequences of different lengths.
   static Positions starting_at(View<const Index, 1> firsts) {
-    Positions at(View<const Index, 3>{firsts.data, {1, firsts.shape[0], any}, {0, firsts.stride[0], 0}});
+    Positions at(View<const Index, 3>{firsts.data, {1, firsts.shape[0], any}, {0, firsts.stride[0], 0}, firsts.device});
     at.step_ = 1;
     return at;
   }
@@ -73,7 +74,7 @@ class BEARING_EXPORT Positions {
   Memory memory() const;
 
   /// Throws ShapeError unless these are positions for `batch` sequences of `time` tokens on `axes` axes (one axis
-  /// serves all of them: text), RangeError if one of them is past ±2^31 or not a number.
+  /// serves all of them: text) and the host can read them, RangeError if one of them is past ±2^31 or not a number.
   void check(const char* function, const char* argument, Index axes, Index batch, Index time) const;
 
  private:
@@ -85,6 +86,7 @@ class BEARING_EXPORT Positions {
   const Index* integer_ = nullptr;
   const double* real_ = nullptr;
   std::array<Index, 3> shape_{1, any, any}, stride_{};
+  Device device_{};
 };
 
 }  // namespace bearing

@@ -15,7 +15,7 @@ enum class Verdict {
   yes,
   no,
   partly,          ///< the evidence says how far
-  learned,         ///< not by itself: it depends on what is learned (the example's numbers are drawn at random)
+  learned,         ///< depends on what training learns (the example's numbers are drawn at random)
   not_applicable,  ///< the encoding does nothing that the question is about
 };
 
@@ -30,27 +30,27 @@ struct Property {
 
 /// All properties of one encoding, in a fixed order:
 ///
-///     unique                  every position (of a bias: every distance) has a value of its own in float32
-///     relative                logits stay when all positions move by the same amount
-///     decay                   the maxima over octaves of distance fall, to both sides unless it is causal
-///     extensible              positions past the length: error, clamped, within the seen range, or unseen values
-///     deterministic           the same bits again, and on executors that cut the work otherwise
+///     unique                  no two positions (for a bias: no two distances) have the same value in float32
+///     relative                logits stay the same when all positions move by the same amount
+///     decay                   the maxima over octaves of distance fall, on both sides unless it is causal
+///     extensible              what positions past the length give: error, clamped, seen values, or unseen values
+///     deterministic           a second call gives the same bits, and so does an executor that cuts the work otherwise
 ///     bounded                 values do not grow past the length
 ///     norm                    rows keep their norm
-///     symmetric               a key after the query counts as one before it
+///     symmetric               a key after the query gets the same as one as far before it
 ///     shift map               PE(p + φ) is one linear map of PE(p) for all p
 ///     parameters              what training learns: how many numbers, and how they grow with the length
 ///     memory                  numbers that stay in memory, and how they grow with the length
 ///
-/// The work runs on `on`; results are the same for every executor. `begins`, if there is one, is told what is measured
-/// next, on the calling thread: "examples", then the names above. Throws what make() throws for options that the
-/// encoding cannot serve, RangeError for heads·dim·length above 2^24.
+/// The work runs on `on`; results are the same for every executor. `begins`, if given, is called on the calling thread
+/// before each step, with its name: "examples", then the names above. Throws what make() throws for options that the
+/// encoding cannot serve, and RangeError for heads·dim·length above 2^24.
 BEARING_EXPORT std::vector<Property> check(const Description& entry, const SpecimenOptions& options = {},
                                            const Executor& on = {},
                                            const std::function<void(const char* step)>& begins = {});
 
-/// How a count grows, from its increments between a length, four times and sixteen times that: "O(1)", "O(log L)",
-/// "O(sqrt L)", "O(L)", "O(L^2)", else "grows".
+/// How a count grows with the length L, from the counts at a length, at four times and at sixteen times that length:
+/// "O(1)", "O(log L)", "O(sqrt L)", "O(L)", "O(L^2)", else "grows".
 BEARING_EXPORT std::string growth(Index at_length, Index at_fourfold, Index at_sixteenfold);
 
 /// A row of the comparison of encodings.
@@ -59,14 +59,14 @@ struct Comparison {
   bool learnable = false;
   Verdict extensible, relative, decay;
   std::string past_length;  ///< "error", "clamped", "seen values", "unseen values"
-  std::string memory;       ///< growth of what is held with the length
+  std::string memory;       ///< how the numbers that stay in memory grow with the length
   Index parameters = 0;
 };
 /// Throws as check().
 BEARING_EXPORT Comparison compare(const Description& entry, const SpecimenOptions& options = {},
                                   const Executor& on = {});
 
-/// Something that is often said of an encoding, and what measuring it gives.
+/// Something that is often said of an encoding, and what was measured.
 struct Claim {
   std::string stem;
   std::string says;

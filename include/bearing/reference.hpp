@@ -1,7 +1,7 @@
 #pragma once
 
-// Every operation again, in double, scalar and as obvious as can be: what kernels are compared with, and the place to
-// read what an encoding does.
+// Every operation again, in double, scalar and as obvious as can be. Kernels are compared with these, and here one
+// reads what an encoding does. Arguments are checked only where a comment says so; all memory must be the host's.
 
 #include <bearing/reference/alibi.hpp>
 #include <bearing/reference/angle_rows.hpp>

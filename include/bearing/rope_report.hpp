@@ -9,7 +9,7 @@
 
 namespace bearing {
 
-/// 2π/|θ|, the tokens that a pair takes for one turn; [pairs]. Infinity for a pair that does not turn.
+/// 2π/|θ|, how many tokens a pair needs for one turn; [pairs]. Infinity for a pair that does not turn.
 BEARING_EXPORT std::vector<double> wavelengths(const RopeFrequencies& frequencies);
 
 /// Neighbouring pairs that a scaling treats alike: first … last, both included.
@@ -23,7 +23,7 @@ BEARING_EXPORT std::vector<PairRun> pair_runs(const RopeFrequencies& frequencies
 /// The pairs that turn, but less than once in `length` tokens (wavelength > length), in order.
 BEARING_EXPORT std::vector<Index> unfinished_pairs(const RopeFrequencies& frequencies, Index length);
 
-/// How far an angle is off, where, and in which pair.
+/// The error of an angle, and the pair and position where it occurs.
 struct AngleError {
   double radians = 0;
   Index pair = 0, position = 0;
@@ -45,10 +45,9 @@ struct RopeLengths {
   Index seq_len = 0;  ///< for resolve()
 };
 
-/// What a careful colleague would say about the numbers, one sentence each: pairs that never completed a turn in
-/// training; angles whose float32 error exceeds 2^-6, eight times bf16's rounding of a cosine, which takes contexts
-/// past 131,072 tokens; frequencies that change with the length while cached keys do not; a factor that attention
-/// itself has to apply.
+/// Warnings about the numbers, one sentence each: pairs that never completed a turn in training; angles whose float32
+/// error exceeds 2^-6, eight times bf16's rounding of a cosine, which happens in contexts past 131,072 tokens;
+/// frequencies that change with the length while cached keys do not; a factor that attention has to apply.
 BEARING_EXPORT std::vector<std::string> rope_warnings(const Rope& rope, const RopeLengths& lengths);
 
 }  // namespace bearing

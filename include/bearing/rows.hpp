@@ -12,7 +12,7 @@
 
 namespace bearing {
 
-/// An encoding of rows behind a pointer and a table of functions, as Term is for scores.
+/// An encoding of the input behind a pointer and a table of functions, as Term is for scores.
 template <class A>
 struct InputEncoding {
   const void* self = nullptr;
@@ -56,8 +56,8 @@ struct InputEncoding {
 };
 
 /// Writes p(i) for every token to rows [batch, time, dim], in double, float, Bfloat16 or Float16; any strides. Throws
-/// ShapeError if the last extent is not the encoding's dim, for rows without memory or that share it, RangeError for a
-/// position that it has no row for; nothing is written then.
+/// ShapeError if the last extent is not the encoding's dim, or if rows have no memory or share it; RangeError for a
+/// position that the encoding cannot serve. Nothing is written then.
 template <class T>
 BEARING_EXPORT void fill(const std::type_identity_t<InputEncoding<Compute<T>>>& encoding, const Positions& positions,
                          View<T, 3> rows, const Executor& on = {});
@@ -66,8 +66,7 @@ BEARING_EXPORT void fill(const std::type_identity_t<InputEncoding<Compute<T>>>& 
 template <class T>
 void fill(const std::type_identity_t<InputEncoding<Compute<T>>>& encoding, const Positions& positions, View<T, 2> rows,
           const Executor& on = {}) {
-  fill(encoding, positions,
-       View<T, 3>{rows.data, {1, rows.shape[0], rows.shape[1]}, {0, rows.stride[0], rows.stride[1]}}, on);
+  fill(encoding, positions, batch_of_one(rows), on);
 }
 
 /// x [batch, time, dim] ← x + p, the sum rounded once. Errors as fill().
@@ -79,11 +78,11 @@ BEARING_EXPORT void add(const std::type_identity_t<InputEncoding<Compute<T>>>& e
 template <class T>
 void add(const std::type_identity_t<InputEncoding<Compute<T>>>& encoding, const Positions& positions, View<T, 2> x,
          const Executor& on = {}) {
-  add(encoding, positions, View<T, 3>{x.data, {1, x.shape[0], x.shape[1]}, {0, x.stride[0], x.stride[1]}}, on);
+  add(encoding, positions, batch_of_one(x), on);
 }
 
-/// Adds the parameters' gradients, from the gradient of the rows: d_x [batch, time, dim] (x's own is d_x itself).
-/// Summed in one order: the same bits for any executor. Errors as fill().
+/// Adds to the parameters' gradients, from d_x [batch, time, dim], the gradient of the sum. (The gradient of x is d_x
+/// as it is.) Sums are taken in one order: the same bits for any executor. Errors as fill().
 template <class A>
 BEARING_EXPORT void add_backward(const std::type_identity_t<InputEncoding<A>>& encoding, const Positions& positions,
                                  View<const A, 3> d_x, const Executor& on = {});
@@ -92,8 +91,7 @@ BEARING_EXPORT void add_backward(const std::type_identity_t<InputEncoding<A>>& e
 template <class A>
 void add_backward(const std::type_identity_t<InputEncoding<A>>& encoding, const Positions& positions,
                   View<const A, 2> d_x, const Executor& on = {}) {
-  add_backward(encoding, positions,
-               View<const A, 3>{d_x.data, {1, d_x.shape[0], d_x.shape[1]}, {0, d_x.stride[0], d_x.stride[1]}}, on);
+  add_backward(encoding, positions, batch_of_one(d_x), on);
 }
 
 /// An encoding of query and key rows.
@@ -139,17 +137,17 @@ struct RowEncoding {
 };
 
 /// y [batch, heads, time, out_dim] ← T x, x [batch, heads, time, dim]: queries or keys, as `side` says; any strides.
-/// y may be x itself where the encoding keeps the dimension. Throws ShapeError for heads, dimensions or axes that the
-/// encoding does not have, for tensors without memory, for a y that overlaps x otherwise or itself, RangeError for
-/// positions that it cannot serve; nothing is written then.
+/// y may be the view x itself if the encoding keeps the dimension; any other overlap is refused. Throws ShapeError for
+/// heads, dimensions or axes that the encoding does not have, for tensors without memory and for a y whose elements
+/// share memory; RangeError for positions that the encoding cannot serve. Nothing is written then.
 template <class T>
 BEARING_EXPORT void turn(const std::type_identity_t<RowEncoding<Compute<T>>>& encoding, Side side,
                          const Positions& positions, std::type_identity_t<View<const T, 4>> x, View<T, 4> y,
                          const Executor& on = {});
 
-/// The gradients: d_x = Tᵀ d_y, written ([batch, heads, time, dim]); the parameters', +=. x is what turn() was given;
-/// d_x may be d_y or x itself, if it has its shape. Summed in one order: the same bits for any executor. Errors as
-/// turn().
+/// The gradients of turn(): writes d_x = Tᵀ d_y [batch, heads, time, dim] and adds to the parameters' gradients (+=). x
+/// is what turn() was given. d_x may be the view d_y or x itself, if the shapes are equal. Sums are taken in one order:
+/// the same bits for any executor. Errors as turn().
 template <class A>
 BEARING_EXPORT void turn_backward(const std::type_identity_t<RowEncoding<A>>& encoding, Side side,
                                   const Positions& positions, std::type_identity_t<View<const A, 4>> x,

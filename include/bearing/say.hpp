@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-// One way to say an encoding, for people: the command takes it everywhere, Python in encoding(). Link `bearing::io`.
+// One way to say an encoding in words. The command takes it everywhere, Python in encoding(). Link `bearing::io`.
 //
 //     t5                           a name of the catalog or an alias, in any case
 //     t5:buckets=64                … with members of its spec; lists are 1:2:3 or a .npy file
@@ -20,8 +20,8 @@
 
 namespace bearing {
 
-/// An encoding, as somebody said it. What is wrong with it is a ShapeError "[encoding] NAME: …", or a ConfigError where
-/// a file or JSON is wrong.
+/// An encoding as a text says it. Errors are a ShapeError "[encoding] NAME: …", or a ConfigError where a file or JSON
+/// is wrong.
 class BEARING_EXPORT Said {
  public:
   Said(std::string text, const Description& description, Record spec = {}, Sizes sizes = {})
@@ -31,27 +31,28 @@ class BEARING_EXPORT Said {
   /// The text, a name as the catalog has it.
   std::string shown() const;
   const Description& description() const { return *description_; }
-  /// Of the model, where a model's file said it, else what the spec has (head_dim, heads, length); 0 where nobody did.
+  /// Sizes of the model, where a model's file gives them, else those of the spec (head_dim, heads, length); else 0.
   Sizes sizes() const;
 
-  /// What the text gives for a key that is none of the spec's: a parameter's file, a setting.
+  /// The value that the text gives for a key that is no member of the spec: a parameter's file, a setting.
   std::optional<std::string> take(const std::string& key);
   /// The same as a value of that type; `otherwise` if the text does not give it.
   Value take(const std::string& key, const ValueType& type, const Value& otherwise);
   /// Whether the text gives a member of the spec. JSON and models give all.
   bool gives(std::string_view member) const;
 
-  /// The spec of an example of that size: what the name stands for, with what the text gives; members named head_dim,
-  /// dim and heads that nobody gives are the example's. Empty if it has none.
+  /// The spec of an example of that size: what the name stands for, with the members that the text gives; members named
+  /// head_dim, dim and heads that it does not give come from the example. Empty if the encoding has no spec.
   Record example(const inspect::SpecimenOptions& size);
-  /// The spec of a model: defaults, what the name stands for and what the text gives; members named head_dim, dim and
-  /// heads that have no default are the call's. Refuses to choose what must be given.
+  /// The spec of a model: defaults, what the name stands for, and the members that the text gives. Members named
+  /// head_dim, dim and heads that have no default come from the call. Throws ShapeError if another member without a
+  /// default is missing.
   Record complete(const Sizes& call);
   /// The description with that spec for its examples. Throws as finish() does.
   Description as_description() const;
-  /// Gives the record what the text says of its members, and of those of the records in it.
+  /// Sets the record's members, and those of the records in it, that the text gives.
   void apply(Record& to);
-  /// Throws unless every key was one of the spec's, or taken.
+  /// Throws unless every key was a member of the spec, or was taken.
   void finish() const;
 
   /// Adds KEY=VALUE,…
@@ -61,7 +62,7 @@ class BEARING_EXPORT Said {
  private:
   struct Key {
     std::string name, text;
-    bool used = false;   ///< somebody asked for it
+    bool used = false;   ///< it was looked up
     bool taken = false;  ///< it is no member of the spec
   };
 
@@ -96,19 +97,19 @@ BEARING_EXPORT inspect::SpecimenOptions measured_size(const Description& descrip
 /// The name that a spec's encoding has in the catalog; null if it has none.
 BEARING_EXPORT const Description* description_of(const Record& spec);
 
-/// What a name stands for in a member, if it is that which tells it from the encoding's other names: `t5_causal` and
-/// `t5` have another direction each, `rope` and `rope_yarn` another type of scaling. What else an example
-/// chooses does not count.
+/// The value of a member that a name stands for, if the encoding's names differ in it: `t5_causal` and `t5` differ in
+/// direction, `rope` and `rope_yarn` in the type of scaling. Nothing for members in which they agree, whatever an
+/// example has there.
 BEARING_EXPORT std::optional<Value> stands_for(const Description& name, const MemberInfo& member,
                                                const inspect::SpecimenOptions& size = {});
 
 /// The keys that say a record: its members, and those of the records in it.
 BEARING_EXPORT std::vector<std::string> keys_of(const Record& spec);
 
-/// Sets a member of the spec, or of a record in it. False if none is called so.
+/// Sets a member of the spec, or of a record in it. False if there is no member of that name.
 BEARING_EXPORT bool set_member(Record& spec, const std::string& name, const Value& value);
 
-/// The one of the known words that a slip of the fingers makes of it; "" if none is near.
+/// The known word that is nearest to a mistyped one; "" if none is near.
 BEARING_EXPORT std::string closest(std::string_view word, const std::vector<std::string>& known);
 
 }  // namespace bearing

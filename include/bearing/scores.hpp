@@ -7,13 +7,13 @@
 #include <bearing/term_list.hpp>
 #include <type_traits>
 
-// Scores and values of any encodings over whole tensors, forward and backward: for those who want the matrix. Memory
-// beyond the arguments is linear in the lengths. A decode step is the same call with one query, at its position.
+// What encodings add to whole matrices of scores and to values, forward and backward. Memory beyond the arguments is
+// linear in the lengths. A decode step is the same call with one query, at its position.
 
 namespace bearing {
 
 /// What scores depend on beside the encodings. q [batch, heads, q_len, dim] and k [batch, kv_heads, k_len, dim] are
-/// only needed by encodings that look at them: both, or neither; kv_heads divides heads (grouped queries).
+/// needed only by encodings that look at them: give both, or neither. kv_heads divides heads (grouped queries).
 template <class A>
 struct ScoreInputs {
   Positions q_positions = {}, k_positions = {};
@@ -30,7 +30,7 @@ BEARING_EXPORT void add_scores(const TermList<A>& terms, const std::type_identit
                                std::type_identity_t<View<A, 4>> scores, const Executor& on = {});
 
 /// Where add_scores_backward() adds the gradients of queries and keys, with their shapes; what is left null is not
-/// computed. They may be slices of one array, but not be q, k or each other.
+/// computed. They may be slices of one array; they must not overlap with q, k or each other.
 template <class A>
 struct QueryKeyGrads {
   View<A, 4> d_q = {}, d_k = {};
@@ -44,7 +44,7 @@ BEARING_EXPORT void add_scores_backward(const TermList<A>& terms, const std::typ
                                         const std::type_identity_t<QueryKeyGrads<A>>& grads = {},
                                         const Executor& on = {});
 
-/// Writes the terms' scores of encodings that look at neither queries nor keys: bias [heads, q_len, k_len], in
+/// Writes what encodings add to scores, if they look at neither queries nor keys: bias [heads, q_len, k_len], in
 /// double, float, Bfloat16 or Float16 (computed in double or float, rounded once). Errors as add_scores().
 template <class T>
 BEARING_EXPORT void bias_matrix(const std::type_identity_t<TermList<Compute<T>>>& terms, const Positions& q_positions,

@@ -12,8 +12,8 @@ namespace bearing {
 /// with vectors by distance, agree to rounding.
 BEARING_EXPORT std::string_view simd_target();
 
-/// All that this build holds and this machine can run, best first. The last is the one that every machine of this kind
-/// runs: on x86-64 the scalar one, on arm64 NEON.
+/// The instruction sets that this build has and this machine can run, best first. The last is one that every machine of
+/// the architecture runs: scalar on x86-64, NEON on arm64.
 BEARING_EXPORT std::vector<std::string_view> simd_targets();
 
 /// Makes every later call in this process use the named target. Throws RangeError for one that is not in

@@ -9,7 +9,7 @@
 #include <concepts>
 #include <optional>
 
-// The contract. An encoding is defined by where it acts, and has the members of its sites and nothing else:
+// The contract. An encoding is defined by where it acts: it has the members of its sites and nothing else.
 //
 //     site       what it does                          forward      backward
 //     input      x_i ← x_i + p(i)                      inputs       input_grads
@@ -19,47 +19,49 @@
 //     value      o_i ← o_i + Σ_j p_ij V[ρ(i, j)]       add_values   add_value_grads
 //
 // m_i is a query's position, n_j a key's. A distance is always key minus query: n − m. A is the arithmetic: float or
-// double. Backward members add to the gradients of an encoding's parameters; an encoding that has none to add to, and
-// does not look at q and k, says `static constexpr bool constant = true` instead of writing one: leaving both out does
-// not compile. Only a value site has its backward in any case, for p. Beside them an encoding may have
+// double. Backward members add to the gradients of an encoding's parameters. An encoding that has no parameters and
+// does not look at q and k has `static constexpr bool constant = true` in place of a backward; without either it does
+// not compile. A value site always has its backward, for the gradient of p.
+// These members are optional:
 //
 //     void check(const char* function, const Problem&) const   throws if it cannot serve; called once, before any work
 //     ParamBlock grad_block(Index batch, Index head) const     what a batch and head own of the parameters' gradients
 //                                                              (param_block.hpp); their block is added to it
 //     Index param_size() const                                 in place of grad_block, where a block is no copy of the
-//                                                              gradients: numbers in it; 0 if none is wanted
-//     void collect(Index batch, Index head, const A* d) const  and adds such a block into the gradients. Blocks are
-//                                                              added by batch and head in rising order, so that sums
-//                                                              have one order
+//                                                              gradients: how many numbers it has; 0 if no gradient is
+//                                                              computed
+//     void collect(Index batch, Index head, const A* d) const  goes with param_size: adds a block to the gradients.
+//                                                              Blocks are added in rising order of batch and head, so
+//                                                              that sums are always taken in one order
 //     void borrows(MemoryList& to) const                       names the caller's memory that it refers to, so that
-//                                                              calls can refuse outputs that overlap it
-//     Index scratch_size(Index rows, Index cols) const         numbers of A that a tile of that size needs to work
-//     Index turn_scratch(Index dim) const                      doubles that turn and turn_grads need to work
-//     Index input_scratch(Index rows) const                    doubles that inputs and input_grads need
-//     static constexpr Index numbers_at_once = n               inputs likes to write tiles of up to n numbers
-//     static constexpr bool grads_in_order = true              input_grads adds to the gradients itself, with d_params
-//                                                              null: called in one order, one call at a time
+//                                                              calls can refuse outputs that overlap with it
+//     Index scratch_size(Index rows, Index cols) const         numbers of A that it works with on a tile of that size
+//     Index turn_scratch(Index dim) const                      doubles that turn and turn_grads work with
+//     Index input_scratch(Index rows) const                    doubles that inputs and input_grads work with
+//     static constexpr Index numbers_at_once = n               inputs is called with tiles of up to n numbers
+//     static constexpr bool grads_in_order = true              input_grads adds to the gradients itself (d_params is
+//                                                              null): it is called in one order, one call at a time
 //     static constexpr bool whole_rows = true                  its tiles must span all keys: CoPE's running sums
 //
-// A bias is asked for all distances between the first and the last, those that no query sees among them: finite or −∞.
-// All members are const and, but for check, noexcept in spirit: they run in parallel tasks and must not throw.
+// bias is called with every distance from the smallest to the largest, also with those that no query sees; it must give
+// a finite number or −∞ for each. All members are const. All except check run in parallel tasks and must not throw.
 
 namespace bearing {
 
 inline constexpr Index max_axes = 4;
 
-/// Queries turn by m_i, keys by n_j; some encodings treat them differently.
+/// Whose rows are turned: queries by m_i, or keys by n_j. Some encodings treat the two differently.
 enum class Side { query, key };
 
-/// What an encoding is asked to serve. An extent that does not matter or is not known is 0.
+/// The call that an encoding is to serve. An extent that does not matter or is not known is 0.
 struct Problem {
   Index batch = 1, heads = 1, kv_heads = 1;
   Index q_len = 0, k_len = 0;
-  Index dim = 0;        ///< of q and k; 0: no queries and keys at hand
-  Index value_dim = 0;  ///< of v; 0: no values at hand
+  Index dim = 0;        ///< of q and k; 0: the call has no queries and keys
+  Index value_dim = 0;  ///< of v; 0: the call has no values
   const Positions* q_positions = nullptr;
   const Positions* k_positions = nullptr;
-  /// Whose rows are to be turned: `heads` of `q_len` each. Empty: not known, or scores, values or the input.
+  /// Whose rows are to be turned: `q_len` rows of each of `heads` heads. Empty: not known, or nothing is turned.
   std::optional<Side> side = {};
 };
 
@@ -78,16 +80,17 @@ struct Tile {
   bool consecutive = false;
 
   Index dim = 0;  ///< of q and k
-  /// Rows as they enter the product (rotated, if they are): [rows, dim], [cols, dim]; null: not at hand.
+  /// Rows as they enter the product (rotated, if they are): [rows, dim], [cols, dim]; null: the call has none.
   const A *q = nullptr, *k = nullptr;
   Index q_stride = 0, k_stride = 0;
-  A scale = 1;  ///< the softmax scale; scores are final logits, so a term inside the product multiplies by it itself
-  /// [rows, cols] 0 where a mask hides a key from a query, for encodings that look at whole rows; null: nothing does.
+  A scale = 1;  ///< the softmax scale. Scores are final logits: a term inside the product must multiply by it itself
+  /// [rows, cols] 0 where a mask hides a key from a query, for encodings that look at whole rows; null: no key is
+  /// hidden.
   const char* seen = nullptr;
   A* scratch = nullptr;  ///< [scratch_size(rows, cols)] to use freely
 };
 
-/// Where a tile's backward adds: everything here is +=. Null: not wanted.
+/// Where a tile's backward adds its gradients: everything here is +=. Null: not computed.
 template <class A>
 struct TileGrads {
   A* params = nullptr;               ///< [param_size()] of this batch and head
@@ -95,7 +98,7 @@ struct TileGrads {
   Index d_q_stride = 0, d_k_stride = 0;
 };
 
-/// Rows of one head's queries or keys, or of the input (head 0).
+/// Some rows of one head's queries or keys, or of the input (head 0).
 struct RowTile {
   Index batch = 0, head = 0;
   Index row = 0, rows = 0;                   ///< the first one's index in its sequence, and how many
@@ -135,19 +138,19 @@ concept ValueTerm = requires(const E& e, const Tile<A>& tile, const A* p, Index 
   e.add_values(tile, p, value_dim, o, o_stride);  // adds Σ_j p_ij V[ρ(i, j)] to o: [rows, value_dim]
 };
 
-/// Refers to memory of the caller, and says which.
+/// An encoding that refers to memory of the caller, and says to which.
 template <class E>
 concept Borrower = requires(const E& e, MemoryList& to) {
   e.borrows(to);
 };
 
-/// Has nothing to learn from and looks at neither queries nor keys.
+/// An encoding without parameters that looks at neither queries nor keys.
 template <class E>
 concept Constant = requires {
   requires E::constant;
 };
 
-/// Through a value site the probabilities have gradients, whether it has something to learn or not.
+/// A value site always has a backward: the probabilities have gradients through it, even where nothing is learned.
 template <class E, class A>
 concept ValueDifferentiable =
     !ValueTerm<E, A> || requires(const E& e, const Tile<A>& tile, const A* p, Index value_dim, const A* d_o,
@@ -167,7 +170,7 @@ concept Differentiable = ValueDifferentiable<E, A> &&
                                    const TileGrads<A>& grads) { e.add_score_grads(tile, d_s, grads); }) &&
       (!RowTerm<E, A> ||
        requires(const E& e, const RowTile& tile, const A* x, const A* d_y, A* d_x, A* d_params) {
-         e.turn_grads(tile, x, d_y, d_x, d_params);  // d_x = Tᵀ d_y (x_stride apart); d_params +=, null: not wanted
+         e.turn_grads(tile, x, d_y, d_x, d_params);  // d_x = Tᵀ d_y (x_stride apart); d_params +=, null: not computed
        }) &&
       (!InputTerm<E, A> || requires(const E& e, const RowTile& tile, const A* d_p, A* d_params) {
         e.input_grads(tile, d_p, d_params);  // d_p: [rows, dim], y_stride apart

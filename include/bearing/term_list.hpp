@@ -10,8 +10,7 @@
 
 namespace bearing {
 
-/// An encoding behind a pointer and a table of functions: erased once per tile, which costs nothing measurable.
-/// Made by with(); members that the encoding lacks are null.
+/// An encoding behind a pointer and a table of functions. with() makes it; members that the encoding lacks are null.
 template <class A>
 struct Term {
   const void* self = nullptr;
@@ -105,8 +104,8 @@ requires(ScoreTerm<E, A> || ValueTerm<E, A> || RowTerm<E, A>) Term<A> erase(cons
   return term;
 }
 
-/// A list of encodings that act on query and key rows, scores and values, in order. Refers to them: they must outlive
-/// it.
+/// A list of encodings that act on query and key rows, scores and values, in order. It refers to the encodings, which
+/// must outlive it.
 template <class A>
 struct TermList {
   static constexpr Index most = 8;
@@ -117,7 +116,7 @@ struct TermList {
   const Term<A>* end() const { return terms.data() + size; }
 };
 
-/// with(t5, shaw): the encodings of one call. Temporaries are refused: name them, so that they outlive it.
+/// with(t5, shaw): the encodings of one call. A temporary does not compile: name it, so that it outlives the call.
 template <class E, class... More>
 auto with(const E& first, const More&... more) {
   using A = typename E::Arithmetic;

@@ -7,15 +7,15 @@ namespace bearing {
 
 /// An executor on oneTBB's pool that uses up to `workers` threads, the caller's included. Link `bearing::threads`.
 ///
-/// It is the last argument of every call that takes one:
+/// An executor is the last argument of every call that takes one:
 ///
 ///     const bearing::Executor on = bearing::threads(8);
 ///     bearing::rotate(table, q, k, {}, on);
-///     bearing::attention({q, k, v}, out, lse, with(rope), {.mask = bearing::Mask::causal}, on);
+///     bearing::attention<float>({q, k, v}, out, lse, with(rope), {.mask = bearing::Mask::causal}, on);
 ///
 /// Its threads work in the floating-point mode of the thread that calls (rounding, flushing of denormals, traps), so
-/// that results have the same bits for any number of them in any mode. A child of fork() whose parent had used an
-/// executor runs all tasks on the thread that calls: the parent's threads are not there, and its locks may be held.
+/// that results have the same bits for any number of threads in any mode. After fork() the parent's threads are gone
+/// and its locks may be held: a child whose parent had used an executor runs all tasks on the calling thread.
 ///
 /// workers = 0 takes as many as the process may use (its CPU affinity). Throws RangeError for a negative number.
 BEARING_EXPORT Executor threads(Index workers = 0);

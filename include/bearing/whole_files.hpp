@@ -14,12 +14,12 @@ namespace bearing {
 /// not tell them apart. Throws ConfigError for a loop of links.
 BEARING_EXPORT bool same_file(const std::string& a, const std::string& b);
 
-/// Files that are written together. add() writes a file where nobody sees it, commit() puts all of them in their
-/// places. Until then what was there is there still, and where the system can (Linux' O_TMPFILE) nothing is left
-/// behind, however the process ends; elsewhere a file .bearing-* in the folder goes with this object.
+/// Files that are written together. add() writes a file where it has no name yet, commit() puts all of them in their
+/// places. Until then the old files stay as they are. Where the system can (Linux' O_TMPFILE) nothing is left behind,
+/// however the process ends; elsewhere a file .bearing-* in the folder is removed with this object.
 ///
-/// A file that is replaced hands on its mode, and its owner where that is allowed. Symbolic links are followed; of a
-/// file with several hard links this name gets the new contents, the others keep the old.
+/// A new file gets the mode of the file that it replaces, and its owner where that is allowed. Symbolic links are
+/// followed; of a file with several hard links this name gets the new contents, the others keep the old.
 class BEARING_EXPORT WholeFiles {
  public:
   /// `between` is called before each piece of at most 1 MiB is written; what it throws ends the writing.

@@ -437,7 +437,7 @@ void bind_rope_report(nb::module_& m) {
       },
       nb::arg("rope"), nb::kw_only(), nb::arg("trained") = 0, nb::arg("longest") = 0, nb::arg("seq_len") = 0,
       nb::sig("def rope_warnings(rope: Rope, *, trained: int = 0, longest: int = 0, seq_len: int = 0) -> list[str]"),
-      "What a careful colleague would say about the numbers, one sentence each. Lengths in tokens; 0: not known.");
+      "Warnings about the numbers, one sentence each. Lengths in tokens; 0: not known.");
 }
 
 }  // namespace

@@ -109,7 +109,7 @@ void bind_layers(nb::module_& m) {
                       {"part", "str", [](const ModelInput& i) { return text(i.part); }, "As a layer's."},
                       {"first_position", "int", [](const ModelInput& i) { return number(i.first_position); },
                        "Of the first token: 2 in fairseq's sinusoidal tables."}});
-  record<ConfigWarning>(m, "ConfigWarning", "Something in a file that a careful colleague would point out.",
+  record<ConfigWarning>(m, "ConfigWarning", "Something in a file that may be a mistake, or that users should know.",
                         {{"pointer", "str", [](const ConfigWarning& w) { return text(w.pointer); },
                           "JSON pointer of the key, '' for the whole file."},
                          {"text", "str", [](const ConfigWarning& w) { return text(w.text); }, "What it is."}});
@@ -158,13 +158,13 @@ void bind_io(nb::module_& m) {
        {"trained_length", "int", [](const Model& x) { return number(x.trained_length); },
         "Tokens, before any stretching; 0 if the file does not say."},
        {"context_length", "int", [](const Model& x) { return number(x.context_length); },
-        "Tokens that the model promises; 0 if nobody says."},
+        "Tokens that the model promises; 0 if the file does not say."},
        {"layers", "tuple[Layer, ...]", [](const Model& x) { return tuple_of(x.layers); },
         "One per layer; the encoder's first."},
        {"inputs", "tuple[ModelInput, ...]", [](const Model& x) { return tuple_of(x.inputs); },
         "What is added to the input."},
        {"warnings", "tuple[ConfigWarning, ...]", [](const Model& x) { return tuple_of(x.warnings); },
-        "What a careful colleague would point out."}})
+        "Warnings about the file."}})
       .def(
           "layer_groups", [](const Model& self) { return tuple_of(layer_groups(self)); },
           nb::sig("def layer_groups(self) -> tuple[LayerGroup, ...]"),

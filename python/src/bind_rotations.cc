@@ -272,7 +272,7 @@ void bind_rotations(nb::module_& m) {
         nb::sig("def shift(frequencies: RopeFrequencies | RopeTable | Rope, by: int, k: Array, *, "
                 "layout: Literal['bhtd', 'bthd'] = 'bhtd', threads: int = 1) -> None"),
         "Moves cached keys k [batch, kv_heads, time, head_dim], which are rotated already, in place: each to the\n"
-        "position `by` tokens later, or earlier if negative (llama.cpp's K-shift). Exact but for the rotation's own\n"
+        "position `by` tokens later, or earlier if negative (llama.cpp's K-shift). Exact except for the rotation's\n"
         "rounding. Raises ShapeError or TypeError, which name the argument; nothing is written then.");
   m.def(
       "rebase",

@@ -35,7 +35,7 @@ std::vector<Index> shape_of(const EncodingInfo& info, const ParameterInfo& param
     shape.push_back(size);
     if (size > 0 && count > most_numbers / size) {
       throw RangeError(
-          text::concat("[make] heads, dim, length: must ask for at most 2^27 numbers in a table, got ", shape));
+          text::concat("[make] heads, dim, length: must make tables of at most 2^27 numbers, got ", shape));
     }
     count *= size;
   }

@@ -187,7 +187,7 @@ TEST(Catalog, WrongSizesAreRefused) {
   EXPECT_THROW(make(*find("rope"), {.dim = 7}), ShapeError);
   expect_error<RangeError>(
       [] { make(*find("dense_bias"), {.length = 65'536}); },
-      "[make] heads, dim, length: must ask for at most 2^27 numbers in a table, got [1, 8, 65536, 65536]");
+      "[make] heads, dim, length: must make tables of at most 2^27 numbers, got [1, 8, 65536, 65536]");
   EXPECT_THROW(make(*find("sinusoidal_2d"), {.dim = 6}), ShapeError);
 }
 

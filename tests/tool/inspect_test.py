@@ -35,7 +35,7 @@ class Inspect(support.Base):
             ("--format: must be npy, csv, json or text, got 'png'", ["table", "alibi", "--format", "png"]),
             ("--format npy needs --out FILE", ["table", "alibi", "--format", "npy"]),
             ("--head: must be a whole number from 0 to 1, got '2'", ["table", "alibi", *SMALL, "--head", "2"]),
-            ("table: heads, length and dim ask for more than 2^27 numbers",
+            ("table: heads, length and dim make more than 2^27 numbers",
              ["table", "alibi", "--length", "8192"]),
             ("table: ", ["table", "swin", *SMALL, "--positions", "-3"]),
             ("list: 'more' is not an encoding", ["list", "more"]),

@@ -29,7 +29,7 @@ template <class A>
 A* zeros(Said& said, const std::vector<Index>& shape, CallEncodings<A>& into) {
   Index count = 1;
   for (const Index size : shape) {
-    if (size > 0 && count > (Index{1} << 31) / size) said.fail("asks for a table of more than 2^31 numbers");
+    if (size > 0 && count > (Index{1} << 31) / size) said.fail("needs a table of more than 2^31 numbers");
     count *= size;
   }
   return into.numbers.emplace_back(static_cast<std::size_t>(count)).data();

@@ -136,7 +136,7 @@ Table make_table(const Options& options) {
     const inspect::SpecimenOptions asked = options.size.parse(subject.model);
     const auto check_size = [&asked](Index rows, Index columns) {
       if (rows <= most_numbers && columns <= most_numbers && asked.heads * rows <= most_numbers / columns) return;
-      throw UsageError("table: heads, length and dim ask for more than 2^27 numbers");
+      throw UsageError("table: heads, length and dim make more than 2^27 numbers");
     };
     check_size(asked.length, asked.dim);  // queries, keys and rows have as many
     const inspect::Specimen specimen = inspect::make(subject.description, asked);

@@ -5,8 +5,8 @@
 #include <bearing/term.hpp>
 #include <vector>
 
-// ALiBi, attention with linear biases (Press, Smith, Lewis 2022, arXiv 2108.12409): a score loses in proportion to its
-// distance, at a rate of the head's own,
+// ALiBi, attention with linear biases (Press, Smith, Lewis 2022, arXiv 2108.12409): a score falls in proportion to the
+// distance, at a rate that each head has,
 //
 //     s_ij ← s_ij − slope_h · |n − m|        slope_h = 2^(−8h/H), h = 1 … H, for H a power of two
 //
@@ -16,9 +16,9 @@
 
 namespace bearing {
 
-/// What becomes of keys after the query.
+/// What keys after the query get.
 enum class AlibiForm {
-  symmetric,  ///< −slope·|n − m|: they lose like those before; the same as `causal` under a causal mask
+  symmetric,  ///< −slope·|n − m|, like keys before it; under a causal mask the same as `causal`
   causal,     ///< slope·min(n − m, 0): they get 0, and are meant to be masked
 };
 
@@ -56,8 +56,8 @@ class BEARING_EXPORT AlibiSlopes {
   Param<A, 1> learned_{};
 };
 
-/// ALiBi as a bias by distance; serves real positions too. A spec's slopes must be finite (RangeError); as many as
-/// there are heads (ShapeError, when it is used).
+/// ALiBi as a bias by distance, for whole and real positions. Throws RangeError for slopes that are not finite; a call
+/// throws ShapeError unless there are as many slopes as heads.
 template <class A>
 class BEARING_EXPORT AlibiBias {
  public:
@@ -78,9 +78,9 @@ class BEARING_EXPORT AlibiBias {
   AlibiForm form_;
 };
 
-/// The row-shifted form, slope_h·n: it differs from the causal one by slope_h·m along a whole row, which softmax does
-/// not see, though the log-sum-exp does: partial results of the two forms must not be merged. BLOOM's and MPT's form;
-/// with left padding, give positions that count real tokens only, as BLOOM does.
+/// The row-shifted form, slope_h·n, of BLOOM and MPT. A whole row differs from the causal form by slope_h·m: softmax
+/// gives the same, but the log-sum-exp differs, so partial results of the two forms must not be merged. With left
+/// padding, give positions that count real tokens only, as BLOOM does.
 template <class A>
 class BEARING_EXPORT AlibiShiftedBias {
  public:

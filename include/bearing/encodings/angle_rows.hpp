@@ -4,8 +4,7 @@
 #include <bearing/export.hpp>
 #include <bearing/term.hpp>
 
-// Angles that the data decide: the model computes an angle for each token, head and pair, and query and key rows turn
-// by them,
+// Angles that the model computes from its data, one for each token, head and pair; query and key rows turn by them,
 //
 //     (u, v) ← (u cos φ − v sin φ, u sin φ + v cos φ)              φ = angles[b, h, t, pair]
 //
@@ -14,7 +13,7 @@
 // In every published form φ is a running sum over the tokens, φ_t = Σ_{s ≤ t} g(x_s), so that a score depends on what
 // lies between the key and the query: Selective RoPE (Movahedi, Carstensen, Afzal, Hutter, Orvieto, Cevher 2025, arXiv
 // 2511.17388), CARoPE (Veisi et al. 2025, arXiv 2507.23083), the contextual form of GRAPE (Zhang et al. 2025, arXiv
-// 2512.07805). They differ in g alone, which belongs to the model: its running sum takes d_angles back to it. With
+// 2512.07805). They differ in g alone, which the model computes: it takes d_angles back through its running sum. With
 // φ = p·θ_i it is RoPE.
 
 namespace bearing {
@@ -28,24 +27,24 @@ struct GivenAngles {
   bool operator==(const GivenAngles&) const = default;
 };
 
-/// Which tokens and heads have which angles. Key row j of head h turns by the angles of token j and head h; query row i
-/// of head h by those of token past + i and head h / group.
+/// Which angles a token and head have. Key row j of head h turns by the angles of token j and head h; query row i of
+/// head h turns by those of token past + i and head h / group.
 struct AngleUse {
   Index group = 1;  ///< query heads for each head of angles: heads / kv_heads with grouped queries
   Index past = 0;   ///< tokens before the first query: those of a cache
   bool operator==(const AngleUse&) const = default;
 };
 
-/// Counts tokens, not positions. Queries and keys share the angles: attention reads each where it needs it.
+/// The rotation by given angles. It counts tokens, not positions; queries and keys share the angles.
 template <class A>
 class BEARING_EXPORT AngleRows {
  public:
   using Arithmetic = A;
 
   /// angles [batch or 1, heads or 1, time, rotary_dim/2] in radians, any strides; an extent of 1 serves all sequences
-  /// or heads. cos and sin are those of the number that is given, however large it is, worked out in double. Throws
-  /// ShapeError for a spec that cannot be, angles of other pairs, and a gradient of another shape or that shares
-  /// memory.
+  /// or heads. cos and sin of an angle are computed in double, however large it is. Throws ShapeError for a spec that
+  /// contradicts itself, for angles of another number of pairs, and for a gradient of another shape or whose elements
+  /// share memory.
   AngleRows(const GivenAngles& spec, Param<A, 4> angles, const AngleUse& use = {});
 
   /// Throws ShapeError for another head_dim, and unless there are angles for each sequence, head and token: `time` is

@@ -12,8 +12,8 @@
 //     BERT                ρ = m − n + max_position_embeddings − 1      query minus key; nothing is clipped
 //     Wav2Vec2-BERT       ρ = clip(n − m, −left, right) + left         key minus query
 //
-// One table serves all heads. BERT's rows count queries minus keys: the files' tables are taken as they are, and read
-// backwards here. BERT knows no distance of max_position_embeddings or more: that is a RangeError, not a clipped row.
+// One table serves all heads. BERT's rows count query minus key: tables of model files are taken as they are, and read
+// backwards here. BERT has no row for a distance of max_position_embeddings or more: that is a RangeError, not clipped.
 
 namespace bearing {
 
@@ -23,7 +23,7 @@ struct BertRelative {
   Index max_position_embeddings = 512;
   BertRelativeType position_embedding_type = BertRelativeType::relative_key;
 
-  /// Of the table, 2·max_position_embeddings − 1. Throws RangeError unless these are 1 to 2^31.
+  /// Rows of the table, 2·max_position_embeddings − 1. Throws RangeError unless max_position_embeddings is 1 to 2^31.
   BEARING_EXPORT Index rows() const;
   /// The row of a distance, key minus query. Throws as rows(), RangeError for a distance that has no row.
   BEARING_EXPORT Index row(Index distance) const;
@@ -34,15 +34,15 @@ struct BertRelative {
 struct Wav2Vec2BertRelative {
   Index left = 64, right = 8;
 
-  /// Of the table, left + right + 1. Throws RangeError unless both are 0 to 2^31.
+  /// Rows of the table, left + right + 1. Throws RangeError unless both are 0 to 2^31.
   BEARING_EXPORT Index rows() const;
   /// The row of a distance, key minus query: farther ones share the ends. Throws as rows().
   BEARING_EXPORT Index row(Index distance) const;
   bool operator==(const Wav2Vec2BertRelative&) const = default;
 };
 
-/// Either of them, with its table [rows(), dim], shared by all heads; a row's features lie side by side. Positions must
-/// be whole numbers, in any order.
+/// The term of either spec, with its table [rows(), dim], which all heads share; a row's features lie side by side.
+/// Positions must be whole numbers, in any order.
 ///
 ///     ∂E[ρ] = scale · Σ dS_ij (q_i + k_j)      ∂q_i = scale · Σ_j dS_ij E[ρ]      ∂k_j = scale · Σ_i dS_ij E[ρ]
 ///

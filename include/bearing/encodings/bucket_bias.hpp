@@ -5,7 +5,7 @@
 #include <bearing/term.hpp>
 #include <cstdint>
 
-// A learned number for each head and bucket of token pairs, where the pairs' buckets are given, not worked out from
+// A learned number for each head and bucket of token pairs. The buckets of pairs are given; they do not come from
 // positions:
 //
 //     s_ij ← s_ij + table[index[i, j], h]
@@ -21,7 +21,7 @@ namespace bearing {
 enum class BucketPairs {
   all,
   same_group,   ///< those of one group: residues of one chain
-  other_group,  ///< those of different groups: chains, which a chain has no difference to itself from
+  other_group,  ///< those of different groups: two chains, as a chain has no difference to itself
 };
 
 /// The row of two tokens by their attribute a:
@@ -32,28 +32,28 @@ struct BucketDifference {
   Index clip = 32;  ///< AlphaFold 3: 32 for residues and tokens, 2 for chains
   BucketPairs pairs = BucketPairs::all;
 
-  /// Of the table: 2·clip + 1, and one for pairs without a difference, if there may be any. Throws RangeError for a
-  /// clip below 0 or past 2^31.
+  /// Rows of the table: 2·clip + 1, and one more for pairs without a difference, if there can be any. Throws RangeError
+  /// for a clip below 0 or past 2^31.
   BEARING_EXPORT Index rows() const;
   bool operator==(const BucketDifference&) const = default;
 };
 
-/// What the tokens of queries or of keys have, [batch or 1, tokens] each; groups only where pairs are told apart by
+/// Attributes of the tokens of queries or of keys, [batch or 1, tokens]; groups are given only if BucketPairs needs
 /// them.
 struct BucketTokens {
   View<const Index, 2> attribute;
   View<const Index, 2> group = {};
 };
 
-/// The bias with its table [rows, heads]; strides express a table of [heads, rows]. Tokens are looked up by their
-/// index in the sequence, never by position. Attributes and indices are read where they lie, for as long as the bias is
-/// used; they are checked once, when it is made.
+/// The bias with its table [rows, heads]; a table [heads, rows] is passed with its strides. Tokens go by their index in
+/// the sequence, never by position. Attributes and indices stay in the caller's memory, which must outlive the bias;
+/// they are checked once, by the constructor.
 ///
 ///     d_table[r, h] += Σ d_s_ij over all pairs of bucket r
 ///
-/// Throws ShapeError for a table of other extents or none, for groups that are missing or superfluous; RangeError for
-/// an index without a row, for attributes beyond ±2^31; when it is used, ShapeError for other heads, batches or
-/// lengths.
+/// Throws ShapeError for a table that is missing or has other extents, for groups that are missing or not needed;
+/// RangeError for an index without a row, for attributes beyond ±2^31. A call throws ShapeError for other heads,
+/// batches or lengths.
 template <class A>
 class BEARING_EXPORT BucketBias {
  public:

@@ -3,7 +3,8 @@
 #include <bearing/encodings/sinusoidal.hpp>
 
 // CAPE, continuous augmented positional embeddings (Likhomanenko, Xu, Synnaeve, Collobert, Rogozhnikov 2021,
-// arXiv 2106.03143): sinusoids of positions that training moves about, so that the model learns to look at differences.
+// arXiv 2106.03143): sinusoids of positions that are moved at random in training, so that the model learns to look at
+// differences.
 //
 //     p ← position_scale·p − mean          always, the mean over the sequence's tokens or 0
 //     p ← (p + Δ + ε_t)·λ                  in training: first shift, then scale
@@ -53,9 +54,9 @@ struct CapeSeed {
   std::uint64_t value = 0;
 };
 
-/// Positions [batch, time] for a Cape encoding, to `to`: scaled and centred; moved too if a seed is given. Throws
-/// ShapeError for shapes that do not fit, RangeError for positions out of range or a spec that cannot be; nothing is
-/// written then.
+/// Writes positions for a Cape encoding to `to` [batch, time]: scaled and centred, and moved as well if a seed is
+/// given. Throws ShapeError for shapes that do not fit, RangeError for positions out of range or a spec out of range;
+/// nothing is written then.
 BEARING_EXPORT void cape_positions(const Cape& cape, const Positions& positions, View<double, 2> to,
                                    std::optional<CapeSeed> training = {});
 
@@ -63,16 +64,16 @@ BEARING_EXPORT void cape_positions(const Cape& cape, const Positions& positions,
 ///
 ///     cos π(u_j·x + v_j·y), sin …       u_j = ρ_j cos j,  v_j = ρ_j sin j,  ρ_j = 10^(j/(C−1)),  j in radians
 ///
-/// An implementation in the wild has ρ_j = 10^((j+1)/C) instead.
+/// One published implementation has ρ_j = 10^((j+1)/C) instead.
 struct Cape2d {
   Index dim = 0;  ///< even, at least 4
   CapeAugmentation augmentation = {};
   bool operator==(const Cape2d&) const = default;
 };
 
-/// Positions of a height × width grid's patches, row by row, to `to` [2, batch, height·width], y then x: linear from −1
-/// to 1 along either side (a single patch: 0); moved if a seed is given, ε in units of the distance between neighbours
-/// along its axis. Errors as cape_positions() above.
+/// Writes the positions of a height × width grid's patches, row by row, to `to` [2, batch, height·width], y then x:
+/// linear from −1 to 1 along either side (a single patch: 0), and moved as well if a seed is given, ε in units of the
+/// distance between neighbours along its axis. Errors as cape_positions() above.
 BEARING_EXPORT void cape_positions(const Cape2d& cape, Index height, Index width, View<double, 3> to,
                                    std::optional<CapeSeed> training = {});
 
@@ -100,7 +101,7 @@ class BEARING_EXPORT Cape2dInputs {
 
  private:
   Index dim_;
-  std::shared_ptr<const SinusoidRows> along_x_, along_y_;
+  std::shared_ptr<const Sinusoids> along_x_, along_y_;
 };
 
 }  // namespace bearing

@@ -5,7 +5,7 @@
 #include <bearing/term.hpp>
 
 // CoPE, contextual position encoding (Golovneva, Wang, Weston, Sukhbaatar 2024, arXiv 2405.18719): a position is not a
-// count of tokens but of those tokens that the query cares to count (words, sentences, …). For a query at m,
+// count of all tokens, but of those that count for the query (words, sentences, …). For a query at m,
 //
 //     g_it = σ(gate_scale · q_i·k_t)                       how much key t counts, for keys at n_t ≤ m
 //     p_ij = min(Σ_{t ≥ j, n_t ≤ m} g_it, max_pos − 1)     the key's position: all that counts from it to the query
@@ -13,7 +13,7 @@
 //
 // E [max_pos, dim] are learned embeddings of whole positions. Keys after the query (n > m) count nothing and get 0:
 // they are meant to be masked. attention() closes the gates of all keys that it hides from a query, by whatever mask:
-// they count no more than if they were not there. add_scores() knows of no mask but the causal one.
+// they count no more than if they were not there. add_scores() has no mask except the causal one.
 //
 // The paper's equations leave all scales out; its code (appendix B) takes the gates from q·k after the softmax scale,
 // and adds z without it. That is the default here. The code also lets every mask close gates, as attention() does here.

@@ -14,14 +14,13 @@
 // the caller's products (with share_att_key, they are the content's own). They, the layer norm over the embeddings
 // (norm_rel_ebd) and the sharing of one embedding by all layers belong to the model: add up the layers' gradients.
 //
-// The paper counts query minus key; a distance of this library is key minus query, and is turned round inside.
+// The paper counts query minus key; a distance of this library is key minus query, and its sign is changed inside.
 //
-// v1 has no buckets: bucket(x) = x, span = max_relative_positions. v2 and v3 have position_buckets B: distances up to
-// B/2 have buckets of their own, those up to max_relative_positions share the rest by logarithm, and span = B.
+// v1 has no buckets: bucket(x) = x, span = max_relative_positions. v2 and v3 have position_buckets B: each distance up
+// to B/2 has one bucket, those up to max_relative_positions share the rest by logarithm, and span = B.
 //
-// Implementations disagree with the paper on δ': the paper takes the distance from the other end, bucket(n − m), as
-// position-to-content has the key look at the query; the authors' code and Hugging Face's take δ' = δ. Models were
-// trained with the code.
+// Implementations disagree with the paper on δ': the paper takes the distance as the key sees it, bucket(n − m); the
+// authors' code and Hugging Face's take δ' = δ. Models were trained with the code.
 
 namespace bearing {
 
@@ -53,9 +52,9 @@ struct Deberta {
   bool operator==(const Deberta&) const = default;
 };
 
-/// The bucket of a key at a distance n − m from the query: `distance` is key minus query, as everywhere here, and the
-/// bucket has the other sign, DeBERTa's own, which counts query minus key: positive for keys before the query. A port
-/// of make_log_bucket_position(relative_pos) passes −relative_pos. Not clamped. With mid = B/2 and M =
+/// The bucket of a key at distance n − m from the query. `distance` is key minus query, as everywhere here; the bucket
+/// has the other sign, as DeBERTa counts query minus key: it is positive for keys before the query. Code that called
+/// make_log_bucket_position(relative_pos) passes −relative_pos. The bucket is not clamped. With mid = B/2 and M =
 /// max_relative_positions,
 ///
 ///     |x| ≤ mid: x        else sign(x)·(mid + ⌈ln(|x|/mid) / ln((M − 1)/mid) · (mid − 1)⌉)        x = m − n
@@ -63,12 +62,12 @@ struct Deberta {
 /// Throws RangeError for a spec that DebertaTerm refuses, or a distance beyond 2^32.
 BEARING_EXPORT Index deberta_bucket(const Deberta& deberta, Index distance);
 
-/// 1/√(dim·(1 + terms)): the softmax scale of every product in the score, q·k included. It is the caller's to give, in
-/// ScoreInputs::scale. Throws RangeError for dim < 1.
+/// 1/√(dim·(1 + terms)): the softmax scale of every product in the score, q·k included. The caller passes it, as
+/// ScoreInputs::scale or AttentionOptions::scale. Throws RangeError for dim < 1.
 BEARING_EXPORT double deberta_softmax_scale(const Deberta& deberta, Index dim);
 
-/// Both terms. `key` is Kr and `query` Qr, [heads, 2·span, dim], features side by side; that of a term that the spec
-/// switches off is left empty ({}). Looks at q and k.
+/// Both terms. `key` is Kr and `query` Qr, [heads, 2·span, dim], features side by side; the table of a term that the
+/// spec switches off is left empty ({}). The term looks at q and k.
 ///
 ///     d_Kr[δ] += scale · Σ d_s_ij q_i        d_q_i += scale · Σ d_s_ij Kr[δ]        and so for Qr and k
 ///

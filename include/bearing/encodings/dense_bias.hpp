@@ -4,19 +4,20 @@
 #include <bearing/param_block.hpp>
 #include <bearing/term.hpp>
 
-// A bias that someone else computed, or learns entry by entry: s_ij ← s_ij + bias[b, h, i, j].
+// A bias that is given as a matrix, computed elsewhere or learned entry by entry: s_ij ← s_ij + bias[b, h, i, j].
 
 namespace bearing {
 
-/// By indices, not positions. An extent of 1 serves all sequences, heads, queries or keys. Masks work too: −inf is
-/// added as it is. For its gradient a call keeps one [q_len, k_len] (1 where the bias has 1) per sequence and head.
+/// It goes by indices, not positions. An extent of 1 serves all sequences, heads, queries or keys. −inf is added as it
+/// is, so that a bias may also be a mask. For its gradient a call keeps [q_len, k_len] numbers (1 where the bias has 1)
+/// for each sequence and head.
 template <class A>
 class BEARING_EXPORT DenseBias {
  public:
   using Arithmetic = A;
 
-  /// bias [batch or 1, heads or 1, q_len or 1, k_len or 1], any strides. Its gradient is the scores', summed over what
-  /// shares an entry.
+  /// bias [batch or 1, heads or 1, q_len or 1, k_len or 1], any strides. Its gradient is that of the scores, summed
+  /// over the scores that share an entry.
   explicit DenseBias(Param<A, 4> bias) : bias_(bias) {}
 
   /// Throws ShapeError for another shape, of the bias or its gradient.

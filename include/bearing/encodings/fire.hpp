@@ -11,8 +11,9 @@
 //     f_h(x) = out_bias_h + Σ_u out_weight_hu · max(hidden_weight_u·x + hidden_bias_u, 0),   L = |L_multiplier ·
 //     threshold|
 //
-// Learned: c, L_multiplier and the network, which all heads share but for its last layer. x lies in [0, 1] for keys not
-// after the query, however long the sequence. It depends on where the query stands, not on the distance alone.
+// Learned: c, L_multiplier and the network, which all heads share except its last layer. x lies in [0, 1] for keys that
+// are not after the query, however long the sequence. The bias depends on where the query stands, not on distance
+// alone.
 //
 // This is the paper's own code (appendix). Forks differ: min(m, L) for max, a difference for the quotient, no + 1
 // inside the logarithm, no biases, more layers; and eps stands outside the logarithm.
@@ -40,17 +41,17 @@ struct FireParams {
   Param<A, 1> out_bias;       ///< [heads]
 };
 
-/// FIRE on tiles; serves real positions too. Keeps lines of the network that it was made with: make it anew after each
-/// step of an optimiser. A call that finds another network throws ShapeError. Gradients where the function has a
-/// corner: a hidden unit at exactly 0 is off, m = L counts as m, and |c·d| has slope 0 at c = 0.
+/// FIRE on tiles, for whole and real positions. It keeps the lines of the network that it was made with: make a new one
+/// after each step of an optimiser. A call that finds other numbers in the network throws ShapeError. Gradients where
+/// the function has a corner: a hidden unit at exactly 0 is off, m = L counts as m, and |c·d| has slope 0 at c = 0.
 template <class A>
 class BEARING_EXPORT FireBias {
  public:
   using Arithmetic = A;
 
-  /// Reads the network once, here. f_h is a line between the points where a hidden unit goes on or off, and evaluated
-  /// as such. Throws ShapeError for parameters whose shapes do not fit the spec or each other, RangeError for a spec
-  /// without units, or with a threshold or an eps that is not positive and finite.
+  /// Reads the network once, here. Between the points where a hidden unit goes on or off f_h is a line, and is
+  /// evaluated as one. Throws ShapeError for parameters whose shapes do not fit the spec or each other, RangeError for
+  /// a spec without units, or with a threshold or an eps that is not positive and finite.
   FireBias(const Fire& fire, const FireParams<A>& params);
 
   void check(const char* function, const Problem& problem) const;

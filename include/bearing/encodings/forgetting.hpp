@@ -5,20 +5,21 @@
 #include <vector>
 
 // Forgetting attention (Lin, Nikishin, He, Courville 2025, arXiv 2503.02130), also called data-dependent ALiBi: each
-// token says, per head, how much of what came before it is kept, and a score loses by all that was forgotten since,
+// token has, per head, a gate f that says how much of what came before it is kept, and a score falls by the gates after
+// the key,
 //
 //     s_ij ← s_ij + Σ_{t = j+1 … i} ln f_t = s_ij + c_i − c_j        c the running sum of ln f
 //
 // with f = σ(w·x + b) in (0, 1), computed by the model. Equal f everywhere is ALiBi with slope −ln f. Causal: keys
 // after the query get 0, and are meant to be masked.
 //
-// It counts tokens, not positions: key j is token j, and queries are the last of the tokens, the first of them after
-// `past` others (a decode step over a cache).
+// It counts tokens, not positions: key j is token j, and the queries are the last tokens; `past` tokens come before the
+// first query (those of a cache, in a decode step).
 
 namespace bearing {
 
-/// Keeps the sums of gates that it was made with: make it anew for each batch of gates, in a training loop for each
-/// step. A call that finds other gates than it was made with throws ShapeError.
+/// It keeps the sums of the gates that it was made with: make a new one for each batch of gates, in training for each
+/// step. A call that finds other numbers in the gates throws ShapeError.
 template <class A>
 class BEARING_EXPORT ForgettingBias {
  public:

@@ -3,13 +3,13 @@
 #include <bearing/rows.hpp>
 #include <vector>
 
-// Fourier features of coordinates: sines and cosines of given, random or learned frequencies, each of which looks along
-// a direction of its own,
+// Fourier features of coordinates: sines and cosines of given, random or learned frequencies, each along another
+// direction,
 //
-//     φ_f = unit · Σ_axis B[f, axis] p_axis          x ← x + scale · [sin φ | cos φ], the coordinates themselves before
-//                                                    them if asked for
+//     φ_f = unit · Σ_axis B[f, axis] p_axis          x ← x + scale · [sin φ | cos φ], with the coordinates themselves
+//                                                    before them if the spec says so
 //
-// Who has them, and how:
+// The forms in use:
 //
 //     NeRF (Mildenhall et al. 2020, arXiv 2003.08934)       π 2^k for each axis, sine and cosine in turn
 //     random (Tancik et al. 2020, arXiv 2006.10739)         2π B, B normal; SAM's prompts (Kirillov et al. 2023, arXiv
@@ -26,7 +26,7 @@
 
 namespace bearing {
 
-/// What a product of frequency and coordinate counts.
+/// The unit of the product of frequency and coordinate.
 enum class FourierUnit {
   radians,     ///< φ = B p
   half_turns,  ///< φ = π B p

@@ -7,8 +7,8 @@
 //
 //     s_ij ← s_ij + gate[b, h, i] · table[bucket(n − m), h]
 //
-// WavLM: 320 buckets to distance 800, bidirectional; one table for all layers, a gate for each. The gate comes from the
-// layer's input x, before q is projected, from the head's slice of its features:
+// WavLM has 320 buckets to distance 800, bidirectional; all layers share one table, and each has its gate. The gate is
+// computed from the layer's input x before the projection, from the head's slice of the features:
 //
 //     r = σ(Σ_{u < 4} (W x + w)_u),  s = σ(Σ_{4 ≤ u < 8} (W x + w)_u)          W [8, head_dim], shared by the heads
 //     gate = r (s c_h − 1) + 2
@@ -24,7 +24,7 @@ struct GatedT5 {
   bool operator==(const GatedT5&) const = default;
 };
 
-/// Positions as T5Bias; gates go by index: row i of the queries has gate i.
+/// Positions as for T5Bias. Gates go by index: query i has gate i.
 template <class A>
 class BEARING_EXPORT GatedT5Bias {
  public:
@@ -70,8 +70,8 @@ struct WavlmGate {
 template <class A>
 BEARING_EXPORT void wavlm_gate(const WavlmGate<A>& by, std::type_identity_t<View<const A, 4>> x, View<A, 3> gate);
 
-/// Its gradients: the parameters' are added to, d_x [batch, heads, time, head_dim] is added to as well, as x has other
-/// uses; null: not wanted. Errors as wavlm_gate().
+/// The gradients of wavlm_gate(), each +=: of the parameters and of x, d_x [batch, heads, time, head_dim] (null: not
+/// computed), from d_gate [batch, heads, time]. Errors as wavlm_gate().
 template <class A>
 BEARING_EXPORT void wavlm_gate_backward(const WavlmGate<A>& by, std::type_identity_t<View<const A, 4>> x,
                                         std::type_identity_t<View<const A, 3>> d_gate, View<A, 4> d_x);

@@ -2,7 +2,7 @@
 
 #include <bearing/rows.hpp>
 
-// The encodings that come to mind first, and why there are others: they are here to be measured against.
+// The encodings that one thinks of first. Their faults are why there are others; they are here to be compared with.
 //
 //     index        x_p ← x_p + p                  grows without bound
 //     normalised   x_p ← x_p + p/(length − 1)     the same number means another place at another length
@@ -19,8 +19,8 @@ struct IndexEncoding {
   bool operator==(const IndexEncoding&) const = default;
 };
 
-/// index and normalised put the same number in every column; binary puts bit d of p, 0 or 1, in column d. Real
-/// positions too, but for binary. Has no parameters.
+/// index and normalised put the same number in every column; binary puts bit d of p, 0 or 1, in column d. Positions may
+/// be real numbers, except for binary. It has no parameters.
 template <class A>
 class BEARING_EXPORT IndexInputs {
  public:

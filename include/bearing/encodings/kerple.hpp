@@ -4,16 +4,16 @@
 #include <bearing/param_block.hpp>
 #include <bearing/term.hpp>
 
-// KERPLE, kernelised relative positions (Chi, Fan, Ramadge, Rudnicky 2022, arXiv 2205.09921): a score loses by a
-// conditionally positive definite kernel of the distance, with two learned numbers per head,
+// KERPLE, kernelised relative positions (Chi, Fan, Ramadge, Rudnicky 2022, arXiv 2205.09921): a conditionally positive
+// definite kernel of the distance is subtracted from the score, with two learned numbers per head,
 //
 //     logarithmic  s_ij ← s_ij − r1_h · ln(1 + r2_h · |n − m|)
 //     power        s_ij ← s_ij − r1_h · |n − m|^r2_h                (ALiBi is r2 = 1)
 //
 // The authors' code calls them p, a (logarithmic) and a, p (power), draws what multiplies a distance from U(0, 1) and
 // the other from U(0, 2), and before every forward pass sets parameters that an optimiser took too far back to `least`
-// and `most_power`; that is no part of the function, its gradient does not see it, and it is left to the caller. Their
-// optional multiplicative kernel ("wei") is not here: it multiplies whole scores rather than adding to them.
+// and `most_power`. The clipping is no part of the function or of its gradient: the caller does it. The code's optional
+// multiplicative kernel ("wei") is not here, because it multiplies whole scores.
 
 namespace bearing {
 
@@ -28,8 +28,8 @@ struct Kerple {
   bool operator==(const Kerple&) const = default;
 };
 
-/// KERPLE as a bias by distance; serves real positions too. Used with parameters that are not one for each head, it
-/// throws ShapeError; with one that is not positive, or a power past `most_power`, RangeError.
+/// KERPLE as a bias by distance, for whole and real positions. A call throws ShapeError unless there is one of each
+/// parameter for each head, and RangeError for one that is not positive or a power past `most_power`.
 template <class A>
 class BEARING_EXPORT KerpleBias {
  public:

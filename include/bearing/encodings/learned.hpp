@@ -7,19 +7,19 @@
 //
 //     x_p ← x_p + table[p + offset]          d_table[p + offset] += d_x_p
 //
-// There is no row past the trained length, so none is made up: a position that has no row is a RangeError.
+// There is no row past the trained length: a position without a row is a RangeError.
 
 namespace bearing {
 
 struct Learned {
   Index length = 0;  ///< positions 0 … length − 1
   Index dim = 0;
-  Index offset = 0;  ///< rows before position 0's: 2 in OPT and BART, padding_idx + 1 in RoBERTa, ESM and CamemBERT
-  /// A row that is for padding: position padding_row − offset reaches it, and it gets no gradient. 1 in RoBERTa.
+  Index offset = 0;  ///< the row of position 0: 2 in OPT and BART, padding_idx + 1 in RoBERTa, ESM and CamemBERT
+  /// A row for padding: position padding_row − offset has it, and it gets no gradient. 1 in RoBERTa.
   std::optional<Index> padding_row = {};
 
-  /// Of the table, as a model's file has it: RoBERTa's 514 are two more than its length of 512. Throws RangeError
-  /// unless length and offset are 0 to 2^31.
+  /// Rows of the table, length + offset, as in a model's file: RoBERTa's 514 are two more than its length of 512.
+  /// Throws RangeError unless length and offset are 0 to 2^31.
   BEARING_EXPORT Index rows() const;
   bool operator==(const Learned&) const = default;
 };
@@ -35,7 +35,7 @@ class BEARING_EXPORT LearnedInputs {
   LearnedInputs(const Learned& spec, Param<A, 2> table);
 
   Index dim() const { return spec_.dim; }
-  /// RangeError for a position without a row, real or past the length, saying both.
+  /// Throws RangeError for a position that is not whole, or for which the table has no row.
   void check(const char* function, const Problem& problem) const;
   void inputs(const RowTile& tile, A* p) const;
   void input_grads(const RowTile& tile, const A* d_p, A* d_params) const;
@@ -48,17 +48,17 @@ class BEARING_EXPORT LearnedInputs {
   Param<A, 2> table_;
 };
 
-/// How values between rows are made when a table is resized. Samples lie at the rows' centres: row i of n stands for
-/// (i + ½)/n of the whole (align_corners=False), and beyond the edge the edge's row continues.
+/// How numbers between rows are found when a table is resized. Samples lie at the rows' centres: row i of n lies at
+/// (i + ½)/n of the whole (align_corners=False). Beyond an edge the row at the edge is repeated.
 enum class Interpolation {
   linear,  ///< between the two neighbours
   cubic,   ///< four neighbours, a = −0.75 (Keys 1981 with PyTorch's a): what ViT, DeiT, DINO and BEiT code uses
 };
 
-/// A table for another length. The first `prefix` rows (offset, padding, class token) are copied; the others are
-/// resampled from from.shape[0] − prefix to to.shape[0] − prefix rows. from [rows, dim], to [new_rows, dim]; they must
-/// not overlap. Sums in double, rounded once. No antialiasing. Throws ShapeError for shapes that do not fit; nothing is
-/// written then. T: float, double.
+/// Writes a table of another length: from [rows, dim], to [new_rows, dim], which must not overlap. The first `prefix`
+/// rows (offset, padding, class token) are copied; the others are resampled from rows − prefix to new_rows − prefix.
+/// Sums are taken in double and rounded once; there is no antialiasing. T: float, double. Throws ShapeError for shapes
+/// that do not fit; nothing is written then.
 template <class T>
 BEARING_EXPORT void resize(Interpolation how, Index prefix, std::type_identity_t<View<const T, 2>> from, View<T, 2> to);
 
@@ -68,9 +68,9 @@ struct GridSize {
   bool operator==(const GridSize&) const = default;
 };
 
-/// The same for a table of a grid's patches, row by row, after `prefix` rows of class and other tokens, along height
-/// and width: from [prefix + from_grid, dim], to [prefix + to_grid, dim]. The ratio is from/to in each direction, as
-/// with PyTorch's `size=`; code that passes `scale_factor=` (DINO) samples at slightly other places.
+/// The same along height and width, for a table of a grid's patches, row by row, after `prefix` rows of class and other
+/// tokens: from [prefix + from_grid's patches, dim], to [prefix + to_grid's patches, dim]. The ratio is from/to in each
+/// direction, as with PyTorch's `size=`; code that passes `scale_factor=` (DINO) samples at slightly other places.
 template <class T>
 BEARING_EXPORT void resize_grid(Interpolation how, Index prefix, std::type_identity_t<View<const T, 2>> from,
                                 GridSize from_grid, View<T, 2> to, GridSize to_grid);

@@ -11,7 +11,7 @@
 //
 // RoPE-Mixed is the case of blocks of 2 (with f = −a: a turns clockwise). R is orthogonal, so norms are kept. With one
 // axis the score depends on the distance alone: R(m)ᵀR(n) = R(n − m). With more it does so only if the A commute, which
-// nothing makes them do: LieRE is an absolute encoding with a tendency, string_rope.hpp has the exactly relative ones.
+// nothing enforces: LieRE is not exactly relative. The encodings of string_rope.hpp are.
 //
 // The exponential is computed in double, for every token, by scaling and squaring; its gradient is the exact Fréchet
 // derivative. One token costs some 10 + log2(size of the angles) products of block×block matrices, three times as many

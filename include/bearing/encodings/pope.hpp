@@ -14,7 +14,7 @@
 //
 //     score  =  Σ_c softplus(q_c) softplus(k_c) cos((n − m)θ_c + δ_c)
 //
-// Twice as many frequencies as RoPE, rows twice as wide, scores that depend on the distance alone.
+// It has twice as many frequencies as RoPE, turned rows are twice as wide, and scores depend on the distance alone.
 
 namespace bearing {
 
@@ -26,9 +26,9 @@ struct Pope {
 };
 
 /// Rows [head_dim] → [2·head_dim]: cos and sin of element c at 2c and 2c + 1. Offsets δ [sets, head_dim] turn keys
-/// only; without them they are 0. A δ outside [−2π, 0] counts as the nearer end and has gradient 0. Head h uses set
-/// h / group (see RopeMixedRows). Throws ShapeError for parameters that do not fit, RangeError for a base that is not
-/// finite and above 0.
+/// only; if they are not given they are 0. A δ outside [−2π, 0] counts as the nearer end and has gradient 0. Head h
+/// uses set h / group (see RopeMixedRows). Throws ShapeError for parameters that do not fit, RangeError for a base that
+/// is not finite and above 0.
 template <class A>
 class BEARING_EXPORT PopeRows {
  public:

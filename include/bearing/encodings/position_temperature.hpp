@@ -10,8 +10,8 @@
 //
 //     q_i ← q_i · (1 + beta · ln(1 + ⌊(m_i + first) / length⌋))
 //
-// Keys stay as they are. It orders nothing: it goes beside RoPE (Ministral 3, Mistral 4: every layer) or beside nothing
-// (Llama 4: the layers without RoPE only).
+// Keys stay as they are. It does not tell the order of tokens: Ministral 3 and Mistral 4 use it with RoPE in every
+// layer, Llama 4 alone in the layers without RoPE.
 
 namespace bearing {
 

@@ -14,9 +14,10 @@
 // Rotary position encoding (Su et al. 2021, arXiv 2104.09864): each pair (u, v) of a query's or key's head is turned
 // by the token's position p times the pair's frequency θ,
 //
-//     (u, v) ← a · (u cos pθ − v sin pθ,  u sin pθ + v cos pθ),        a: attention factor, 1 but for YaRN and LongRoPE
+//     (u, v) ← a · (u cos pθ − v sin pθ,  u sin pθ + v cos pθ)        a: attention factor, 1 except YaRN and LongRoPE
 //
-// so that the product of a query at m with a key at n depends on n − m alone. In three steps, each a value:
+// so that the product of a query at m with a key at n depends on n − m alone.
+// In three steps:
 //
 //     Rope rope{.head_dim = 128, .base = 500'000, .pairing = Pairing::half};      what a config states
 //     RopeTable<float> table(rope, 131'072);                                      its cos and sin, exact
@@ -24,11 +25,11 @@
 
 namespace bearing {
 
-/// Which two elements of a head turn together. There is no default anywhere: at position 0 both agree, later they
+/// Which two elements of a head turn together. There is no default: at position 0 both pairings agree, elsewhere they
 /// give different models, and no error would tell.
 enum class Pairing {
   interleaved,  ///< (2i, 2i+1)  [cscscscs]: GPT-J, Meta's Llama weights, Cohere, GLM, DeepSeek, ERNIE 4.5
-  half,         ///< (i, i+r/2)  [ccccssss]: GPT-NeoX and Hugging Face's rotate_half; Llama, Qwen, Gemma, Phi there
+  half,         ///< (i, i+r/2)  [ccccssss]: GPT-NeoX and Hugging Face's rotate_half (Llama, Qwen, Gemma, Phi)
 };
 
 /// Which part of the head turns: rotary_dim dimensions from `begin`. The others pass through.
@@ -52,22 +53,23 @@ struct Rope {
   RopeScaling scaling = {};
   RotaryPart part = {};
   RopeAxes axes = {};
-  double attention_factor = 1;  ///< a, times what the scaling gives of its own (YaRN and LongRoPE do)
+  double attention_factor = 1;  ///< a; multiplied by the scaling's factor (YaRN and LongRoPE have one)
   bool operator==(const Rope&) const = default;
 };
 
 /// How angles are computed.
 enum class Angles {
   exact,       ///< position·θ as real numbers, θ to 150 bits; cos and sin rounded once
-  as_float32,  ///< frequencies, product and cos rounded to float32 in Hugging Face's order: what models trained with
+  as_float32,  ///< frequencies, product and cos rounded to float32 in Hugging Face's order, as in training
 };
 
 /// Whether a scaling leaves a pair's frequency alone, divides it by the whole factor, or something between.
 enum class PairChange { kept, blended, scaled };
 
-/// A rotary encoding with its numbers, at one sequence length. Plain data: print it, compare it, or build one; from
-/// frequencies of your own, resolve_explicit() does. A frequency stands here as radians and as quarter turns, and what
-/// takes these numbers throws ShapeError unless both say the same, RangeError for more than 2^13 radians per token.
+/// A rotary encoding with its numbers, at one sequence length. It is plain data, to print, to compare or to build:
+/// resolve() makes it from a spec, resolve_explicit() from frequencies. Each frequency is held twice, in radians and in
+/// quarter turns. Functions that take it throw ShapeError unless the two agree, and RangeError for more than 2^13
+/// radians per token.
 struct RopeFrequencies {
   Index head_dim = 0, rotary_dim = 0;
   Index begin = 0;  ///< the first turned dimension
@@ -93,13 +95,14 @@ struct RopeFrequencies {
 /// too large rotary_dim, wrong number of factors), RangeError for a number that cannot be (base ≤ 0, factor NaN).
 BEARING_EXPORT RopeFrequencies resolve(const Rope& rope, Index seq_len = 0, Angles angles = Angles::exact);
 
-/// The same for frequencies that are given as doubles: θ is taken as exactly inv_freq.
+/// The same for frequencies that are given: inv_freq [pairs], radians per token, each taken as exactly that double. The
+/// spec's base and scaling are not used. Throws as resolve(), and ShapeError unless there is one for each pair.
 BEARING_EXPORT RopeFrequencies resolve_explicit(const Rope& rope, View<const double, 1> inv_freq,
                                                 double attention_factor = 1);
 
-/// How many rows a table keeps.
+/// How much a table keeps.
 enum class TableMemory {
-  full,     ///< one row per position: length · rotary_dim numbers
+  full,     ///< cos and sin of every position: length · rotary_dim numbers
   compact,  ///< two short tables, combined by the addition theorem in double: under 1 MiB, same accuracy bounds
 };
 
@@ -111,10 +114,10 @@ struct TableOptions {
 
 /// cos and sin of every pair, times the attention factor, for positions 0 … length−1. T is float or double.
 ///
-/// The length is how much is kept, not a limit: rows for other positions (longer, negative, real) are computed when
-/// they are needed, to the same accuracy: float ≤ 0.55 ulp to position 2^24 and ≤ 1 ulp to ±2^31, double ≤ 2 ulp, in
-/// the default floating-point mode; where the thread rounds upward, say, double is off by some 1e-9. Only a table that
-/// was given its cos and sin knows no others. Immutable after construction: share it between threads freely.
+/// The length says how much is kept. It is no limit: cos and sin at other positions (longer, negative, real) are
+/// computed when they are needed, to the same accuracy: float ≤ 0.55 ulp to position 2^24 and ≤ 1 ulp to ±2^31, double
+/// ≤ 2 ulp, in the default floating-point mode (if the thread rounds upward, say, double is off by some 1e-9). Only a
+/// table from from_cos_sin() has no other positions. A table does not change after construction: threads may share it.
 template <class T>
 class BEARING_EXPORT RopeTable {
  public:
@@ -129,17 +132,17 @@ class BEARING_EXPORT RopeTable {
   const RopeFrequencies& frequencies() const { return frequencies_; }
   Index length() const { return length_; }
   TableMemory memory() const { return memory_; }
-  std::size_t bytes() const;  ///< memory held by the rows
+  std::size_t bytes() const;  ///< memory that its numbers take
 
   /// [length, pairs]; only of a full table (ShapeError otherwise).
   View<const T, 2> cos() const;
   View<const T, 2> sin() const;
 
-  struct Rows;  // what kernels see; src/encodings/rotary/rope_rows.hpp
+  struct Phases;  // what kernels see; src/encodings/rotary/rope_phases.hpp
   /// Throws ShapeError, in the name of `function`, for a table that was moved from.
-  const Rows& rows(const char* function = "RopeTable") const {
-    if (rows_ == nullptr) refuse_moved(function);
-    return *rows_;
+  const Phases& phases(const char* function = "RopeTable") const {
+    if (phases_ == nullptr) refuse_moved(function);
+    return *phases_;
   }
 
   RopeTable(RopeTable&&) noexcept;
@@ -151,22 +154,32 @@ class BEARING_EXPORT RopeTable {
  private:
   friend struct RopeTableAccess;
   [[noreturn]] static void refuse_moved(const char* function);
-  RopeTable(RopeFrequencies frequencies, Index length, TableMemory memory, std::unique_ptr<Rows> rows);
+  RopeTable(RopeFrequencies frequencies, Index length, TableMemory memory, std::unique_ptr<Phases> phases);
 
   RopeFrequencies frequencies_;
   Index length_ = 0;
   TableMemory memory_ = TableMemory::full;
-  std::unique_ptr<Rows> rows_;
+  std::unique_ptr<Phases> phases_;
 };
 
-/// cos and sin, times the attention factor, at the given positions ([time], one sequence), written to cos and sin
-/// [time, pairs]. T: float, double (accuracy as RopeTable's), Bfloat16 or Float16 (rounded once more: ≤ 0.51 ulp).
+/// Writes cos and sin [time, pairs], times the attention factor, at the given positions ([time], one sequence). T:
+/// float, double (accuracy as RopeTable's), Bfloat16 or Float16 (rounded once more: ≤ 0.51 ulp). Throws ShapeError for
+/// shapes that do not fit and memory that is missing or shared, RangeError as rotate(); nothing is written then.
 template <class T>
 BEARING_EXPORT void fill(const RopeFrequencies& frequencies, const Positions& positions, View<T, 2> cos, View<T, 2> sin,
                          const Executor& on = {});
 
-/// Rotates x [batch, heads, time, head_dim] in place. T: double, float, Bfloat16, Float16; arithmetic in double for
-/// double, else float, each product and sum rounded once. Any strides, but no two elements of x may share memory.
+/// Rotates x [batch, heads, time, head_dim] in place.
+///
+///     const RopeTable<float> table(Rope{.head_dim = 64, .pairing = Pairing::half}, 4'096);
+///     rotate(table, x, {});                                          positions 0, 1, 2, … of every sequence
+///     rotate(table, q, k, Positions(past));                          queries and keys of a decode step
+///     rotate(table, q, q_positions, k, k_positions);                 each at its positions
+///     rotate_to(table, in, out, {});                                 from one tensor to another
+///     rotate_backward(table, d_x, {});                               the gradient, with the same positions
+///
+/// T: double, float, Bfloat16, Float16; arithmetic in double for double, else float, each product and sum rounded once.
+/// Strides are free, but no two elements of x may share memory.
 ///
 /// Throws ShapeError if x's last extent is not the table's head_dim, if positions do not match x's batch and time or
 /// the table's axes; RangeError for a position past ±2^31 or past a given table. Nothing is written then.
@@ -174,28 +187,31 @@ template <Writable T>
 BEARING_EXPORT void rotate(const RopeTable<Compute<T>>& table, View<T, 4> x, const Positions& positions,
                            const Executor& on = {});
 
-/// Out of place: reads `in`, writes every element of `out`. The two may be the same view, but must not overlap else.
-/// A name of its own, because two views that may both be written would read as a query and a key.
+/// Out of place: reads `in`, writes every element of `out`, which has the same shape. The two may be the same view; any
+/// other overlap is refused. It has another name, because rotate() with two views takes them as a query and a key.
+/// Otherwise as rotate().
 template <Writable T>
 BEARING_EXPORT void rotate_to(const RopeTable<Compute<T>>& table, std::type_identity_t<View<const T, 4>> in,
                               View<T, 4> out, const Positions& positions, const Executor& on = {});
 
-/// q [batch, heads, time, head_dim] and k [batch, kv_heads, time, head_dim] in one call, at the same positions …
+/// Rotates q [batch, heads, time, head_dim] and k [batch, kv_heads, time, head_dim] in one call, at the same positions.
+/// Otherwise as rotate() above.
 template <Writable T>
 BEARING_EXPORT void rotate(const RopeTable<Compute<T>>& table, View<T, 4> q, View<T, 4> k, const Positions& positions,
                            const Executor& on = {});
 
-/// … and at positions of their own.
+/// The same, where queries and keys have different positions, and perhaps different lengths.
 template <Writable T>
 BEARING_EXPORT void rotate(const RopeTable<Compute<T>>& table, View<T, 4> q, const Positions& q_positions, View<T, 4> k,
                            const Positions& k_positions, const Executor& on = {});
 
-/// The gradient: d_x = a·R(pθ)ᵀ d_y, in place (d_y in, d_x out). The transpose, not the inverse: a stays multiplied.
-/// Arguments and errors as rotate().
+/// The gradient of rotate(): d_x = a·R(pθ)ᵀ d_y, in place (d holds d_y before and d_x after). It is the transpose, not
+/// the inverse: a is multiplied in as in rotate(). Arguments and errors as rotate().
 template <Writable T>
 BEARING_EXPORT void rotate_backward(const RopeTable<Compute<T>>& table, View<T, 4> d, const Positions& positions,
                                     const Executor& on = {});
 
+/// The gradient of rotate_to(): reads d_out, writes d_in. Arguments and errors as rotate_to().
 template <Writable T>
 BEARING_EXPORT void rotate_backward_to(const RopeTable<Compute<T>>& table, std::type_identity_t<View<const T, 4>> d_out,
                                        View<T, 4> d_in, const Positions& positions, const Executor& on = {});

@@ -5,7 +5,7 @@
 
 namespace bearing {
 
-/// Where the gradients of a rotation's own parameters are added (+=); what is left null is not computed.
+/// Where the gradients of a rotation's parameters are added (+=); what is left null is not computed.
 struct RopeGradients {
   View<double, 1> inv_freq = {};       ///< [pairs] d loss / dθ_i: Σ p·dφ over all rotated pairs i
   View<double, 3> positions = {};      ///< [axes, batch, time] d loss / dp: Σ_i θ_i dφ_i

@@ -7,13 +7,13 @@
 #include <vector>
 
 // RoPE-Mixed (Heo, Park, Han, Yun 2024, "Rotary position embedding for vision transformer", arXiv 2403.13298): each
-// pair of each head turns by an angle that all coordinates of the token's position share in,
+// pair of each head turns by an angle that depends on all coordinates of the token's position,
 //
 //     φ = Σ_axis p_axis · f[axis, head, pair]
 //
-// with the frequencies f learned, so that pairs can look along diagonals, which axial RoPE cannot. Relative: the score
-// depends on the difference of the positions, axis by axis. Frequencies are those of one layer; the authors learn each
-// layer's own.
+// with learned frequencies f, so that a pair can turn along a diagonal, which is not possible in axial RoPE. It is
+// relative: the score depends on the differences of the positions on each axis. An encoding holds the frequencies of
+// one layer; in the authors' models each layer learns its frequencies.
 
 namespace bearing {
 
@@ -25,16 +25,16 @@ struct RopeMixed {
   bool operator==(const RopeMixed&) const = default;
 };
 
-/// The authors' start for two axes: frequencies [2, heads, head_dim/2], for pair i of the first half
-/// base^(−4i/head_dim) in a direction α drawn per head (x = cos α, y = sin α), for pair i of the second half the same
-/// at a right angle. The same seed gives the same numbers on every machine. Throws ShapeError unless head_dim is a
+/// Where the authors start with two axes: frequencies [2, heads, head_dim/2]. Pair i of the first half has
+/// base^(−4i/head_dim) in a direction α that is drawn per head (x = cos α, y = sin α), pair i of the second half the
+/// same at a right angle. The same seed gives the same numbers on every machine. Throws ShapeError unless head_dim is a
 /// multiple of 4 and there are two axes, RangeError for heads < 1 or a base that is not finite and above 0.
 BEARING_EXPORT std::vector<double> rope_mixed_frequencies(const RopeMixed& mixed, Index heads, std::uint64_t seed,
                                                           double base = 10);
 
-/// Frequencies [axes, sets, head_dim/2], in radians per unit of position. Head h uses set h / group: with grouped
-/// queries, keys take group 1 and queries the number of query heads per key head; one set for all heads, group = heads.
-/// Throws ShapeError for a spec or parameters that do not fit each other.
+/// Frequencies [axes, sets, head_dim/2], in radians per unit of position. Head h uses set h / group. With grouped
+/// queries, encode keys with group 1 and queries with group = query heads per key head; for one set for all heads,
+/// group = heads. Throws ShapeError for a spec or parameters that do not fit each other.
 template <class A>
 class BEARING_EXPORT RopeMixedRows {
  public:

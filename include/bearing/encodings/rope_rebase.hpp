@@ -10,7 +10,7 @@ namespace bearing {
 /// A cached key is k_cached = a·R(pθ)k; the same key as the new encoding would have cached it is
 /// (a'/a)·R(p'θ' − pθ)·k_cached. That one operation is llama.cpp's K-shift, the re-indexing of attention sinks, the
 /// reuse of a chunk at another place, and the switch of dynamic NTK or LongRoPE to another length (resolve() the same
-/// Rope with two values of seq_len). With several axes each pair moves by its own axis' shift.
+/// Rope with two values of seq_len). With several axes each pair moves by the shift of its axis.
 ///
 /// k [batch, kv_heads, time, head_dim]; `old_positions` and `new_positions` as for rotate(). The angle is exact (both
 /// products are reduced before they are subtracted), so the only error is the rotation's: per call at most 3 ulp of the
@@ -22,7 +22,8 @@ template <class T>
 BEARING_EXPORT void rebase(const RopeFrequencies& from, const Positions& old_positions, const RopeFrequencies& to,
                            const Positions& new_positions, View<T, 4> k, const Executor& on = {});
 
-/// The K-shift: same encoding, every token moved by the same number of positions.
+/// The K-shift: k [batch, kv_heads, time, head_dim] in place, with the same encoding, every token moved by `by`
+/// positions. Throws ShapeError as rebase(), RangeError for |by| > 2^31.
 template <class T>
 BEARING_EXPORT void shift(const RopeFrequencies& frequencies, Index by, View<T, 4> k, const Executor& on = {});
 

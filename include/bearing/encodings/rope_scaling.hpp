@@ -119,11 +119,11 @@ using RopeScaling = std::variant<NoScaling, LinearScaling, NtkScaling, DynamicNt
                                  NtkByPartsScaling, YarnScaling, DeepseekYarnScaling, LongRopeScaling, Llama3Scaling,
                                  ProportionalScaling, ExplicitFrequencies, FrequencyDivisors>;
 
-/// The name that Hugging Face's files use where there is one ("default", "linear", "dynamic", "yarn", "longrope",
-/// "llama3", "proportional"), else ours: "ntk", "alpha", "ntk-by-parts", "deepseek-yarn", "explicit", "divisors".
+/// The name in Hugging Face's files, if there is one ("default", "linear", "dynamic", "yarn", "longrope", "llama3",
+/// "proportional"), else this library's: "ntk", "alpha", "ntk-by-parts", "deepseek-yarn", "explicit", "divisors".
 BEARING_EXPORT const char* scaling_name(const RopeScaling& scaling);
 
-/// The length the scaling says the model was trained on before it was stretched; 0 where it says nothing.
+/// The length that the model was trained on before it was stretched, as the scaling states it; 0 if it states none.
 BEARING_EXPORT Index trained_length(const RopeScaling& scaling);
 
 }  // namespace bearing

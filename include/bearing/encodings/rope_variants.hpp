@@ -3,8 +3,8 @@
 #include <bearing/encodings/rope.hpp>
 #include <bearing/export.hpp>
 
-// Encodings that are RoPE with other frequencies: worked out once, they cost nothing more, and keep every accuracy
-// bound.
+// Encodings that are RoPE with other frequencies. These are computed once; rotations cost the same as RoPE's and have
+// the same accuracy.
 //
 //     RopeTable<float> table(high_frequency(resolve(rope), 4'096), 131'072);
 

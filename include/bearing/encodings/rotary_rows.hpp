@@ -5,13 +5,13 @@
 #include <bearing/export.hpp>
 #include <bearing/term.hpp>
 
-// RoPE and xPos behind the contract of row encodings (term.hpp), for code that takes any of them. The numbers are those
-// of rotate() and rotate_backward(), bit for bit; to rotate whole tensors, those two are the faster way.
+// RoPE and xPos behind the contract of row encodings (term.hpp), for attention and other code that takes any encoding.
+// The numbers are those of rotate() and rotate_backward(), bit for bit; these two rotate whole tensors faster.
 
 namespace bearing {
 
 /// Every encoding that is a RopeTable: RoPE, its scalings, M-RoPE and other multi-axis forms, partial rotation.
-/// Refers to the table, which must outlive it.
+/// It refers to the table, which must outlive it.
 template <class A>
 class BEARING_EXPORT RotaryRows {
  public:

@@ -4,13 +4,14 @@
 #include <bearing/rows_by_index.hpp>
 
 // Decomposed relative position embeddings (MViTv2: Li et al. 2022, arXiv 2112.01526, §4.1; used by ViTDet and Segment
-// Anything): a displacement's vector is the sum of one for its height and one for its width, and meets the query,
+// Anything): the vector of a displacement is one for its height plus one for its width; the query is multiplied with
+// it,
 //
 //     s_ij ← s_ij + q_i · (R_h[y_i − y_j] + R_w[x_i − x_j])
 //
-// with tables R_h [2·height − 1, dim], R_w [2·width − 1, dim] shared by all heads; row 0 is −(height − 1), query minus
-// key. The query enters *without* the softmax scale, as in the authors' code. Positions have two axes, (y, x), from 0.
-// Tables for another size are resized linearly along their rows before they get here.
+// with tables R_h [2·height − 1, dim], R_w [2·width − 1, dim], which all heads share; row 0 is for −(height − 1), query
+// minus key. The product is *not* multiplied by the softmax scale, as in the authors' code. Positions have two axes,
+// (y, x), from 0. Tables of another size must be resized before, linearly along their rows: resize().
 
 namespace bearing {
 

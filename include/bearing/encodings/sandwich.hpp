@@ -4,8 +4,8 @@
 #include <bearing/term.hpp>
 #include <vector>
 
-// Sandwich (Chi, Fan, Rudnicky, Ramadge 2023, arXiv 2212.10356): what sinusoidal encodings of query and key would
-// contribute to each other's product, and nothing to learn,
+// Sandwich (Chi, Fan, Rudnicky, Ramadge 2023, arXiv 2212.10356): the product of the sinusoidal encodings of query and
+// key, without anything to learn,
 //
 //     s_ij ← s_ij + H/(8h) · Σ_i cos((n − m) · base^(−2i/dim)),   i = 0 … dim/2 − 1, h = 1 … H
 //
@@ -21,9 +21,9 @@ struct Sandwich {
   bool operator==(const Sandwich&) const = default;
 };
 
-/// Sandwich as a bias by distance; serves real positions too, whole distances much faster. Throws ShapeError for a dim
-/// that is odd, below 2 or past 65,536, RangeError for heads < 1 or base ≤ 0; used with other than the spec's heads,
-/// ShapeError.
+/// Sandwich as a bias by distance, for whole and real positions; whole distances are much faster. Throws ShapeError for
+/// a dim that is odd, below 2 or past 65,536, RangeError for heads < 1 or base ≤ 0; a call throws ShapeError for
+/// another number of heads than the spec's.
 template <class A>
 class BEARING_EXPORT SandwichBias {
  public:

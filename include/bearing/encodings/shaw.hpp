@@ -9,26 +9,26 @@
 //     s_ij ← s_ij + scale · q_i · K[ρ]      o_i ← o_i + Σ_j p_ij V[ρ]      ρ = clip(n − m, −clip, clip) + clip
 //
 // The distance is key minus query, as in the paper and in tensor2tensor: row 0 is for keys `clip` or more before the
-// query, row clip for the query's own place, row 2·clip for keys `clip` or more after it. The paper lets heads share
-// the tables. BERT's `relative_key`, which counts the other way, is in bert_relative.hpp.
-
-// VITS has the same tables and no vectors outside the window: `outside` says so.
+// query, row clip for a key at the query's place, row 2·clip for keys `clip` or more after it. In the paper all heads
+// share the tables. BERT's `relative_key`, which counts the other way, is in bert_relative.hpp.
+//
+// VITS has the same tables, but no vectors outside the window: ShawOutside::zero.
 
 namespace bearing {
 
-/// What distances beyond ±clip have.
+/// What is added for distances beyond ±clip.
 enum class ShawOutside {
-  clip,  ///< the first and the last row, as in the paper
-  zero,  ///< nothing: the term ends at the window, as in VITS
+  clip,  ///< the first or the last row, as in the paper
+  zero,  ///< nothing, as in VITS
 };
 
 struct Shaw {
   Index clip = 16;  ///< the paper's k; VITS's window_size
   ShawOutside outside = ShawOutside::clip;
 
-  /// Of a table, 2·clip + 1. Throws RangeError for a clip below 0 or past 2^31.
+  /// Rows of a table, 2·clip + 1. Throws RangeError for a clip below 0 or past 2^31.
   BEARING_EXPORT Index rows() const;
-  /// The row of a distance, key minus query; −1 outside the window, where that is zero. Throws as rows().
+  /// The row of a distance, key minus query; −1 outside the window with ShawOutside::zero. Throws as rows().
   BEARING_EXPORT Index row(Index distance) const;
   bool operator==(const Shaw&) const = default;
 };
@@ -36,12 +36,13 @@ struct Shaw {
 /// Shaw's two sites. Tables are [2·clip + 1, dim], shared by all heads, or [heads, 2·clip + 1, dim] (an extent of 1:
 /// shared); dim is q's for keys, v's for values; a row's features lie side by side. Either table may be left out.
 ///
-/// Positions must be whole numbers, in any order; a tile multiplies the queries with the vectors of the distances that
-/// it meets, and gathers: no array over queries, keys and features.
+/// Positions must be whole numbers, in any order. A tile multiplies its queries with the vectors of the distances that
+/// occur in it, and gathers: there is no array over queries, keys and features.
 ///
 ///     ∂K[ρ] = scale · Σ dS_ij q_i      ∂V[ρ] = Σ p_ij dO_i      ∂q_i = scale · Σ dS_ij K[ρ]      ∂p_ij = dO_i · V[ρ]
 ///
-/// Throws RangeError for clip < 0, ShapeError for tables of other extents; check() adds heads, dim and positions.
+/// Throws RangeError for clip < 0, ShapeError for tables of other extents; a call throws ShapeError for other heads or
+/// another dim, and RangeError for positions that are not whole.
 template <class A>
 class BEARING_EXPORT ShawTerm {
  public:

@@ -10,8 +10,8 @@
 //
 //     x_p ← x_p + [sin pω_0, cos pω_0, sin pω_1, cos pω_1, …]        ω_i = base^(−2i/dim) radians per token
 //
-// That is the paper. Implementations agree neither on the order of the columns nor on the exponent; a table of another
-// layout has the same shape and trains as well, but a trained model needs its own.
+// That is the paper. Implementations differ in the order of the columns and in the exponent. A table of another layout
+// has the same shape and trains as well, but a trained model needs the layout that it was trained with.
 
 namespace bearing {
 
@@ -49,18 +49,18 @@ BEARING_EXPORT std::vector<SinusoidColumn> sinusoidal_columns(const Sinusoidal& 
 BEARING_EXPORT std::vector<double> sinusoidal_frequencies(const Sinusoidal& spec);
 
 /// The permutation between two layouts of the same numbers: column c of `to` is column order[c] of `from`. Apply it to
-/// the columns of whatever was trained on the table (token embeddings, the weights that read the sum), and the model
-/// computes the same with the other layout. Throws ShapeError where the exponents differ: no permutation helps then.
+/// the columns of all that was trained with the table (token embeddings, the weights that read the sum): then the model
+/// computes the same with the other layout. Throws ShapeError if the exponents differ, as then there is no permutation.
 BEARING_EXPORT std::vector<Index> sinusoidal_column_order(SinusoidalLayout from, SinusoidalLayout to, Index dim);
 
-/// What may be learned; a Param without value is not.
+/// Parameters that may be learned; an empty Param is not.
 template <class A>
 struct SinusoidalParams {
   Param<A, 1> scale = {};        ///< [1], beside the spec's scale (x-transformers, which starts it at dim^−½)
   Param<A, 1> frequencies = {};  ///< [pairs], in place of the spec's; read once, when the encoding is made
 };
 
-class SinusoidRows;  // exact sines and cosines: src/encodings/input/sinusoid_rows.hpp
+class Sinusoids;  // exact sines and cosines: src/encodings/input/sinusoids.hpp
 
 /// The encoding. Values are those of the real numbers p and ω (150 bits), rounded: float ≤ 0.55 ulp to position 2^24
 /// and ≤ 1 ulp to ±2^31, double ≤ 2 ulp, before a scale other than 1 adds its own rounding. Real positions too.
@@ -92,10 +92,11 @@ class BEARING_EXPORT SinusoidalInputs {
 
   Sinusoidal spec_;
   SinusoidalParams<A> learned_;
-  std::shared_ptr<const SinusoidRows> rows_;
+  std::shared_ptr<const Sinusoids> sinusoids_;
 };
 
-/// dbase from the gradient of the frequencies: Σ_i dω_i·∂ω_i/∂base. d_frequencies [pairs].
+/// The gradient of the base, from that of the frequencies: Σ_i dω_i·∂ω_i/∂base. d_frequencies [pairs]. Errors as
+/// sinusoidal_columns(), and ShapeError unless there is one for each pair.
 BEARING_EXPORT double sinusoidal_base_gradient(const Sinusoidal& spec, View<const double, 1> d_frequencies);
 
 /// The table itself: rows [time, dim] at the given positions.

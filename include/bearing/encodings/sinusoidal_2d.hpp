@@ -22,11 +22,11 @@ struct Sinusoidal2d {
   Required<SinusoidalLayout> layout;  ///< of each half
   bool operator==(const Sinusoidal2d&) const = default;
 
-  /// As DETR (temperature 10,000) and its successors have it: y first, interleaved.
+  /// The layout of DETR (temperature 10,000) and its successors: y first, interleaved.
   static Sinusoidal2d detr(Index dim, double temperature = 10'000) {
     return {dim, temperature, FirstHalf::y, SinusoidalLayout::interleaved};
   }
-  /// As MAE and MoCo v3 have it: x first, sines then cosines.
+  /// The layout of MAE and MoCo v3: x first, sines then cosines.
   static Sinusoidal2d mae(Index dim) { return {dim, 10'000, FirstHalf::x, SinusoidalLayout::concatenated}; }
 };
 

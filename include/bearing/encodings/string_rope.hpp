@@ -14,8 +14,8 @@
 //     Circulant-STRING   L_axis = C_axis − C_axisᵀ,   C circulant: C[i][j] = c[(i − j) mod head_dim]
 //
 // Every STRING is RoPE-Mixed in another basis (their theorem 3.4): Cayley-STRING learns the basis, Circulant-STRING
-// takes the Fourier basis. With softmax attention P could be absorbed in the projections; learned apart, it trains
-// better, say the authors.
+// takes the Fourier basis. With softmax attention P could be part of the projections; the authors report that it trains
+// better as a separate parameter.
 
 namespace bearing {
 
@@ -26,7 +26,7 @@ struct CayleyString {
 };
 
 /// Frequencies [axes, sets, head_dim/2] and S [sets, head_dim·(head_dim−1)/2], its strict upper triangle row by row;
-/// head h uses set h / group (see RopeMixedRows). P is worked out here, in double: construct anew when S has changed.
+/// head h uses set h / group (see RopeMixedRows). The constructor computes P, in double: make a new one when S changes.
 /// Throws ShapeError for a spec or parameters that do not fit each other.
 template <class A>
 class BEARING_EXPORT CayleyStringRows {

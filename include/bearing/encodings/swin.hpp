@@ -12,8 +12,8 @@
 // kept as a table [(2·height − 1)·(2·width − 1), heads] whose row is (Δy + height − 1)·(2·width − 1) + Δx + width − 1,
 // with Δ = query − key. Positions have two axes, (y, x), counted from 0 within the window.
 //
-// BEiT (Bao et al. 2022, arXiv 2106.08254) has the same table over the whole image and three rows more for its class
-// token: from class to token, from token to class, from class to class, in this order.
+// BEiT (Bao et al. 2022, arXiv 2106.08254) has the same table over the whole image, with three more rows for its class
+// token: query class and key token, query token and key class, both class, in this order.
 
 namespace bearing {
 
@@ -22,7 +22,7 @@ struct Swin {
   /// Whether the table ends in BEiT's three rows. The class token then has the position (−1, −1).
   enum class ClassToken { none, three_rows } class_token = ClassToken::none;
 
-  /// Of the table. Throws ShapeError for a window that is not between 1 and 1,024 tokens high and wide.
+  /// Rows of the table. Throws ShapeError for a window that is not between 1 and 1,024 tokens high and wide.
   BEARING_EXPORT Index rows() const;
   /// The table's row for a query at (y, x) and a key at (y, x), both in the window.
   Index row(const double* q_positions, const double* k_positions) const {

@@ -4,15 +4,15 @@
 #include <bearing/export.hpp>
 #include <vector>
 
-// Swin V2's continuous position bias (Liu et al. 2022, arXiv 2111.09883, §3.3): the table of SwinBias is not learned
-// but computed, by a small network from the displacement on a logarithmic scale, so that it can be had for any window:
+// Swin V2's continuous position bias (Liu et al. 2022, arXiv 2111.09883, §3.3): a small network computes the table of
+// SwinBias from displacements on a logarithmic scale, so that there is a table for any window:
 //
 //     c(Δ) = sign(Δ) · log2(1 + 8·|Δ|/(W − 1)) / log2 8          per axis; W: the window that it was trained with
 //     B[Δy, Δx] = 16 · σ( w2 · relu(w1 · (c(Δy), c(Δx)) + b1) )
 //
-// Make the table once per step and layer, hand it to SwinBias with a gradient, and give that gradient back. The paper
-// has no 16·σ; the authors' code does, and models are trained with it. Swin V2's cosine attention and its learned logit
-// scale are not part of the encoding.
+// Make the table once per step and layer, pass it to SwinBias with a gradient, then pass that gradient to
+// swin_v2_table_backward(). The paper has no 16·σ; the authors' code has it, and models are trained with it. Swin V2's
+// cosine attention and its learned logit scale are not part of the encoding.
 
 namespace bearing {
 
@@ -34,13 +34,14 @@ struct SwinV2Network {
 /// order. Errors as swin_v2_table().
 BEARING_EXPORT std::vector<double> swin_v2_coordinates(const SwinV2& spec);
 
-/// Writes the table [window.rows(), heads]. Throws ShapeError if shapes do not fit, if the window has class rows or is
-/// one token high or wide while no larger trained window gives the scale; nothing is written then.
+/// Writes the table [window.rows(), heads]. Throws ShapeError if shapes do not fit, if the window has rows for a class
+/// token, or if it is one token high or wide and no larger trained window gives the scale; nothing is written then.
 template <class A>
 BEARING_EXPORT void swin_v2_table(const SwinV2& spec, const SwinV2Network<A>& network,
                                   std::type_identity_t<View<A, 2>> table);
 
-/// Adds to the network's gradients, from the table's.
+/// Adds to the network's gradients, from d_table [window.rows(), heads], the table's gradient. Errors as
+/// swin_v2_table().
 template <class A>
 BEARING_EXPORT void swin_v2_table_backward(const SwinV2& spec, const SwinV2Network<A>& network,
                                            std::type_identity_t<View<const A, 2>> d_table);

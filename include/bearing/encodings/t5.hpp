@@ -10,14 +10,14 @@
 //
 //     s_ij ← s_ij + table[bucket(n − m), h]
 //
-// Of N' buckets (half of them for each side when both count, all for the keys before when only they do) the first
-// e = N'/2 hold one distance each: exact for |n − m| < e. Distance x ≥ e falls into
+// Of the N' buckets of a side (half of all buckets if bidirectional, else all of them) the first e = N'/2 hold one
+// distance each: exact for |n − m| < e. Distance x ≥ e falls into
 //
 //     min(N' − 1, e + ⌊(N' − e) · ln(x/e) / ln(max_distance/e)⌋)
 //
-// Buckets of keys after the query follow those before; the first of them is for distance 0 and stays unused. The
-// logarithm's steps meet whole distances exactly (16, 32 and 64 of T5's own numbers), where one that is computed falls
-// to either side; here thresholds are found in whole numbers.
+// Buckets of keys after the query come after those of keys before it; the first of them is for distance 0 and stays
+// unused. Some steps of the logarithm lie exactly on whole distances (16, 32 and 64 with T5's numbers), where a
+// computed logarithm may fall to either side; here thresholds are found in whole numbers.
 //
 // T5 does not divide its scores by √dim: the softmax scale is 1. The first layer owns the table and all layers add it:
 // call the backward for each layer, and the table's gradient is their sum.
@@ -25,7 +25,7 @@
 namespace bearing {
 
 enum class T5Direction {
-  bidirectional,  ///< encoders: keys after the query have buckets of their own
+  bidirectional,  ///< encoders: half of the buckets are for keys after the query
   causal,         ///< decoders: keys after the query share the bucket of distance 0, and are meant to be masked
 };
 
@@ -37,8 +37,8 @@ struct T5 {
   bool operator==(const T5&) const = default;
 };
 
-/// The least |distance| of each bucket of one side, rising: [buckets/2] for both sides, [buckets] for one. Where two
-/// are equal the first of these buckets is never used.
+/// The least |distance| of each bucket of one side, rising: [buckets/2] if bidirectional, else [buckets]. Where two are
+/// equal the first of these buckets is never used.
 ///
 /// Throws RangeError for a side without two buckets, a max_distance not past the exact half, or numbers beyond 2^20
 /// buckets and 2^31 tokens.
@@ -72,8 +72,8 @@ class BEARING_EXPORT T5Buckets {
   std::vector<Index> near_;  ///< the buckets of |distance| 0, 1, …, looked up rather than searched
 };
 
-/// T5's bias, for whole positions. Used with positions that are not whole it throws RangeError, with a table that does
-/// not have one row per bucket and one column per head ShapeError.
+/// T5's bias, for whole positions. A call throws RangeError for positions that are not whole, and ShapeError for a
+/// table that does not have one row per bucket and one column per head.
 template <class A>
 class BEARING_EXPORT T5Bias {
  public:

@@ -2,8 +2,8 @@
 
 #include <bearing/encodings/t5.hpp>
 
-// T5's buckets of one axis of positions that have several: documents, whose tokens have a place in the text and a box
-// on the page. One such bias for each axis; they add up:
+// T5's buckets on one axis of positions that have several, as in documents, whose tokens have a place in the text and a
+// box on the page. Each axis has one such bias, and they add up:
 //
 //     s_ij ← s_ij + scale · table[bucket(⌊multiplier · (n_axis − m_axis)⌋), h]          ⌊ ⌋ cuts towards zero
 //
@@ -27,9 +27,8 @@ struct T5Axis {
   bool operator==(const T5Axis&) const = default;
 };
 
-/// Used with positions that lack the axis it throws ShapeError; with positions on it that are not whole RangeError,
-/// unless the multiplier is other than 1; with a table that does not have one row per bucket and one column per head
-/// ShapeError.
+/// A call throws ShapeError for positions that lack the axis, and for a table that does not have one row per bucket and
+/// one column per head; RangeError for positions on the axis that are not whole, if the multiplier is 1.
 template <class A>
 class BEARING_EXPORT T5AxisBias {
  public:

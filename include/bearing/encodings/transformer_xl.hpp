@@ -8,11 +8,12 @@
 //     s_ij = scale · [ q_i·k_j + u·k_j + (q_i + v)·r_{m−n} ]        r_δ = W_R [sin(δω) | cos(δω)],  ω_i = base^(−2i/D)
 //
 // The term adds what follows q_i·k_j; scale multiplies all of it. The offset δ = m − n is query minus key, as in the
-// paper: the one place in this library where rows are named so. u and v act on a head's k and r directly; texts that
-// write uᵀ W_q follow a slip that RoFormer's paper spread. Tokens of a memory are keys at earlier positions, no more.
+// paper; only this encoding names its rows by it. u and v are multiplied with a head's k and r directly; texts that
+// write uᵀ W_q repeat a mistake in RoFormer's paper. Tokens of a memory are keys at earlier positions, and nothing
+// else.
 //
-// The authors' code shifts a matrix to line rows up with offsets, which leaves other rows' values at keys after the
-// query, under the mask. Here every score is the formula's.
+// The authors' code shifts a matrix so that rows meet their offsets. At keys after the query it leaves numbers of other
+// rows, which the mask hides. Here every score is the formula's.
 
 namespace bearing {
 
@@ -37,8 +38,8 @@ struct TransformerXL {
 ///     ∂u = scale Σ dS_ij k_j      ∂v = scale Σ dS_ij r_{m−n}      ∂r_δ = scale Σ_{m−n=δ} dS_ij (q_i + v)
 ///     ∂q_i = scale Σ_j dS_ij r_{m−n}      ∂k_j = scale Σ_i dS_ij u
 ///
-/// Throws RangeError for clamp_len < 0, ShapeError for parameters that do not fit one another; check() adds heads and
-/// dim, and RangeError for positions that are not whole numbers or that meet an offset without a row.
+/// Throws RangeError for clamp_len < 0, ShapeError for parameters that do not fit one another; a call throws ShapeError
+/// for other heads or another dim, and RangeError for positions that are not whole or whose offset has no row.
 template <class A>
 class BEARING_EXPORT TransformerXLTerm {
  public:
@@ -73,7 +74,8 @@ template <class A>
 BEARING_EXPORT void transformer_xl_relative(const TransformerXL& xl, std::type_identity_t<View<const A, 2>> w_r,
                                             View<A, 3> r, double base = 10'000);
 
-/// Its gradient: d_w_r [heads · dim, d_model] += Σ_offsets d_r ⊗ sinusoids. Errors as above.
+/// The gradient of transformer_xl_relative(): d_w_r [heads · dim, d_model] += Σ_offsets d_r ⊗ sinusoids, from d_r
+/// [heads, offsets, dim]. Errors as transformer_xl_relative().
 template <class A>
 BEARING_EXPORT void transformer_xl_relative_backward(const TransformerXL& xl,
                                                      std::type_identity_t<View<const A, 3>> d_r, View<A, 2> d_w_r,

@@ -6,8 +6,8 @@
 #include <bearing/term.hpp>
 #include <optional>
 
-// TUPE, untied positional encoding (Ke, He, Liu 2021, arXiv 2006.15595): word meets word, position meets position, each
-// through projections of its own, and the two never mix,
+// TUPE, untied positional encoding (Ke, He, Liu 2021, arXiv 2006.15595): words are multiplied with words, and positions
+// with positions, each through separate projections,
 //
 //     s_ij = q_i·k_j/√(2d) + (p_m U_Q)·(p_n U_K)/√(2d) [ + b_h(bucket(n − m)) ]        TUPE-A  [TUPE-R]
 //
@@ -16,21 +16,22 @@
 //
 // p U_Q and p U_K are the position vectors after layer norm and projection: the caller's product.
 //
-// [CLS], the token at position 0, stands for the whole sequence and has no place in it. Untied, all its scores are two
-// numbers per head: θ1 for what it says to others, θ2 for what others say to it,
+// [CLS], the token at position 0, stands for the whole sequence and has no place in it. Untied, its scores are two
+// numbers per head: θ1 where it is the query, θ2 where it is the key,
 //
 //     m = 0: θ1        else n = 0: θ2        so θ1 for [CLS] with itself
 //
-// As in the authors' code they come from the tables: θ1 is the product of the rows 0, θ2 that of the rows 1, and the
-// token at position p ≥ 1 has row p + 1, so tables have a row more than there are positions. In TUPE-R the bias table
-// then has a row more than buckets: its last is for keys at 0, and row buckets/2, which T5's function never gives, for
-// the query at 0. A comment in the authors' code names the two the other way round; we follow the code.
+// As in the authors' code they come from the tables: θ1 is the product of the two rows 0, θ2 that of the two rows 1,
+// and the token at position p ≥ 1 has row p + 1, so tables have one row more than there are positions. In TUPE-R the
+// bias table then has one row more than buckets: its last row is for keys at 0, and row buckets/2, which T5's function
+// never gives, for the query at 0. A comment in the authors' code names the two the other way round; we follow the
+// code.
 
 namespace bearing {
 
 enum class TupeCls {
-  untied,  ///< the token at position 0 is [CLS] and has θ1, θ2
-  tied,    ///< it is a token like others
+  untied,  ///< the token at position 0 is [CLS], whose scores are θ1 and θ2
+  tied,    ///< the token at position 0 is a token like others
 };
 
 /// The names of the authors' code. Buckets are those of T5, in both directions.
@@ -59,7 +60,7 @@ class BEARING_EXPORT TupeBias {
 
   TupeBias(const Tupe& tupe, Param<A, 3> query, Param<A, 3> key, Param<A, 2> bias = {});
 
-  /// How many positions there are vectors for.
+  /// How many positions have vectors.
   Index length() const { return query_.value.shape[1] - first_; }
 
   void check(const char* function, const Problem& problem) const;

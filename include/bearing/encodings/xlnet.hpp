@@ -9,9 +9,9 @@
 //
 //     σ = 0: tokens i and j are of the same segment, 1: of different ones
 //
-// which segment each is does not matter. The first three are TransformerXLTerm with the spec below; r_w_bias is u,
-// r_r_bias is v, r_s_bias is r_s. Its projection `r` is [d_model, heads, dim]: the transpose of W_R, which strides
-// express.
+// and which segments these are does not matter. The terms with u, v and r are TransformerXLTerm with the spec below.
+// r_w_bias is u, r_r_bias is v, r_s_bias is r_s. XLNet's projection `r` is [d_model, heads, dim], the transpose of W_R:
+// pass it with its strides.
 
 namespace bearing {
 
@@ -19,8 +19,9 @@ struct Xlnet {
   Index clamp_len = 0;                                                       ///< 0: none (the config says −1)
   TransformerXLDirection direction = TransformerXLDirection::bidirectional;  ///< attn_type: `bi`; `uni` is causal
 
-  /// Offsets from that of the first of q_len new tokens to the last of them, 1 − q_len, on; r then has one row for each
-  /// up to the oldest key, k_len − 1: q_len + k_len − 1 rows if bidirectional, else k_len from offset 0.
+  /// The Transformer-XL spec for q_len new tokens. If bidirectional, offsets begin at 1 − q_len (the first query and
+  /// the last key) and end at k_len − 1 (the last query and the oldest key): r has q_len + k_len − 1 rows. Else r has
+  /// k_len rows from offset 0.
   TransformerXL relative(Index q_len) const {
     const bool both = direction == TransformerXLDirection::bidirectional;
     return {.first_offset = both ? 1 - q_len : 0, .clamp_len = clamp_len, .direction = direction};
@@ -33,7 +34,8 @@ struct Xlnet {
 ///
 ///     ∂seg_σ = scale Σ dS_ij (q_i + r_s)      ∂r_s = ∂q summed over i      ∂q_i = scale Σ_j dS_ij seg_σ
 ///
-/// Throws ShapeError for parameters that do not fit one another; check() adds heads, dim, batch and lengths.
+/// Throws ShapeError for parameters that do not fit one another; a call throws it for other heads, another dim, other
+/// batches or lengths.
 template <class A>
 class BEARING_EXPORT XlnetSegmentTerm {
  public:

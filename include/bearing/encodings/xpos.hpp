@@ -10,8 +10,8 @@ namespace bearing {
 ///     q at m: ζ_i^(+(m − centre)/scale_base) · R(mθ_i) q        ζ_i = (2i/r + gamma) / (1 + gamma)
 ///     k at n: ζ_i^(−(n − centre)/scale_base) · R(nθ_i) k
 ///
-/// For causal attention: with n > m the score would grow. The centre cancels in every score as long as queries and
-/// keys share it, cached ones included; it only keeps the two factors within range. State one and keep it.
+/// It is meant for causal attention: with n > m the score would grow. The centre cancels in every score as long as
+/// queries and keys share it, cached ones included; it only keeps the two factors within range. Choose one and keep it.
 /// Where implementations disagree: torchscale, flash-attention and lucidrains each take the centre from the length of
 /// the current call, so that keys cached by an earlier call no longer fit.
 struct Xpos {
@@ -26,7 +26,7 @@ struct Xpos {
 /// rotate_backward() as any RopeTable: rotate(xpos.q, q, at); rotate(xpos.k, k, at).
 ///
 /// In float the factors must stay finite: RangeError if ζ_0^(±(p − centre)/scale_base) leaves [2^-100, 2^100] for a
-/// position of the table, or for one that a rotation is asked for.
+/// position of the table, or for one that is passed to a rotation.
 template <class T>
 struct BEARING_EXPORT XposTable {
   XposTable(const Xpos& xpos, Index length, const TableOptions& options = {}, const Executor& on = {});

@@ -132,19 +132,19 @@ void describe_records(Describer& to) {
             "Huang, Liang, Xu, Xiang 2020, arXiv 2009.13658, after Shaw, Uszkoreit, Vaswani 2018, arXiv 1803.02155.")
       .member("max_position_embeddings", &BertRelative::max_position_embeddings, "Positions that the table serves.")
       .member("position_embedding_type", &BertRelative::position_embedding_type,
-              "Whether the vectors meet queries alone, or keys too.")
-      .method("rows", &BertRelative::rows, {}, "Of the table: 2 max_position_embeddings - 1.")
+              "Whether queries alone are multiplied with the vectors, or keys too.")
+      .method("rows", &BertRelative::rows, {}, "Rows of the table: 2 max_position_embeddings - 1.")
       .method("row", &BertRelative::row, {"distance"},
-              "The row of a distance, key minus query. Raises RangeError for one that has none.");
+              "The row of a distance, key minus query. Raises RangeError for a distance without a row.");
   to.record("Wav2Vec2BertRelative", Wav2Vec2BertRelative{},
             "Vectors by clipped distance for keys, as Wav2Vec2-BERT has them.\n\n"
             "    s_ij <- s_ij + scale q_i E[rho]        rho = clip(n - m, -left, right) + left\n\n"
             "After Shaw, Uszkoreit, Vaswani 2018, arXiv 1803.02155.")
       .member("left", &Wav2Vec2BertRelative::left, "A config's left_max_position_embeddings.")
       .member("right", &Wav2Vec2BertRelative::right, "A config's right_max_position_embeddings.")
-      .method("rows", &Wav2Vec2BertRelative::rows, {}, "Of the table: left + right + 1.")
+      .method("rows", &Wav2Vec2BertRelative::rows, {}, "Rows of the table: left + right + 1.")
       .method("row", &Wav2Vec2BertRelative::row, {"distance"},
-              "The row of a distance, key minus query; far ones share the ends.");
+              "The row of a distance, key minus query; farther ones share the last rows.");
 }
 
 using Either = std::variant<BertRelative, Wav2Vec2BertRelative>;
@@ -166,7 +166,7 @@ void describe_bert_relative(Describer& to) {
   to.encoding<Either, 2>("BertRelativeTerm",
                          "BERT's or Wav2Vec2-BERT's relative keys: table [spec.rows(), dim], shared by all heads.\n\n"
                          "    s_ij <- s_ij + scale q_i E[rho]  (+ scale k_j E[rho] for relative_key_query)\n\n"
-                         "Positions are whole numbers; BERT's nearer to each other than max_position_embeddings.\n\n"
+                         "Positions are whole numbers; for BERT they differ by less than max_position_embeddings.\n\n"
                          "Huang, Liang, Xu, Xiang 2020, arXiv 2009.13658.",
                          {Parameter("table", {{"spec.rows()", rows_of}, "dim"}, "A vector for each distance.")
                               .starts(normal(0.02))

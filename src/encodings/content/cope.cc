@@ -17,7 +17,7 @@ CopeTerm<A>::CopeTerm(const Cope& cope, Param<A, 3> embeddings) : cope_(cope), e
   if (cope.max_pos < 1 || cope.max_pos > max_position) {
     throw RangeError(concat("[CopeTerm] max_pos: must be 1 to 2^31, got ", cope.max_pos));
   }
-  const auto& [data, shape, stride] = embeddings.value;
+  const auto& [data, shape, stride, device] = embeddings.value;
   if (data == nullptr || shape[0] < 1 || shape[1] != cope.max_pos || shape[2] < 1 || (stride[2] != 1 && shape[2] > 1)) {
     throw ShapeError(concat("[CopeTerm] embeddings: must be [heads or 1, max_pos = ", cope.max_pos,
                             ", dim] with features side by side, got shape ", shape, ", strides ", stride));
@@ -181,14 +181,15 @@ struct describe::Words<CopeScale> {
 void describe_cope(Describer& to) {
   to.home("cope", {"Golovneva et al.", 2024, "arXiv 2405.18719"});
   to.record("Cope", Cope{},
-            "CoPE, contextual position encoding: a position counts those tokens that the query cares to count.\n\n"
+            "CoPE, contextual position encoding: a position counts the tokens that count for the query.\n\n"
             "    g_it = sigmoid(gate_scale q_i k_t)      p_ij = min(sum_{t >= j, n_t <= m} g_it, max_pos - 1)\n"
             "    s_ij <- s_ij + (1 - w) z_i[f] + w z_i[f + 1]     f = floor(p_ij), w = p_ij - f, z_i = score_scale q_i "
             "E\n\n"
             "Golovneva, Wang, Weston, Sukhbaatar 2024, arXiv 2405.18719.")
       .member("max_pos", &Cope::max_pos, "Rows of E; positions are capped at max_pos - 1.")
-      .member("gate_scale", &Cope::gate_scale, "What the gates' products are multiplied by; as in the paper's code.")
-      .member("score_scale", &Cope::score_scale, "What the products with E are multiplied by; as in the paper's code.");
+      .member("gate_scale", &Cope::gate_scale, "The factor of the gates' products; the default is the paper's code's.")
+      .member("score_scale", &Cope::score_scale,
+              "The factor of the products with E; the default is the paper's code's.");
   const auto one = [](const Record&, const Sizes&) { return Index{1}; };
   to.encoding<Cope, 3>(
         "CopeTerm",

@@ -171,13 +171,14 @@ void describe_deberta(Describer& to) {
   to.home("deberta", {"He et al.", 2021, "arXiv 2006.03654"});
   to.record(
         "Deberta", Deberta{},
-        "DeBERTa's disentangled attention: content meets position twice, as query (c2p) and as key (p2c).\n\n"
+        "DeBERTa's disentangled attention: content times positions twice, as query (c2p) and as key (p2c).\n\n"
         "    s_ij <- s_ij + scale [q_i Kr[d] + k_j Qr[d']]        d = clamp(bucket(m - n) + span, 0, 2 span - 1)\n\n"
         "He, Liu, Gao, Chen 2021, arXiv 2006.03654; v3: arXiv 2111.09543.")
       .member("max_relative_positions", &Deberta::max_relative_positions,
-              "Where a config says -1, its max_position_embeddings.")
+              "If a config has -1, its max_position_embeddings.")
       .member("position_buckets", &Deberta::position_buckets, "0 for none (-1 in a config).")
-      .member("terms", &Deberta::terms, "'c2p': content meets position as query, 'p2c': as key, or 'both'.")
+      .member("terms", &Deberta::terms,
+              "'c2p': the query's content is multiplied with positions, 'p2c': the key's, or 'both'.")
       .member("index", &Deberta::index, "'code' takes d' = d, as models were trained, 'paper' the bucket of n - m.")
       .method("span", &Deberta::span, {}, "Half the rows of the tables.");
   const NamedExtent rows("2 span", [](const Record& spec, const Sizes&) { return 2 * spec.as<Deberta>()->span(); });
@@ -190,7 +191,7 @@ void describe_deberta(Describer& to) {
         "    s_ij <- s_ij + scale [q_i Kr[d] + k_j Qr[d']]\n\n"
         "key is Kr, query is Qr, [heads, 2 spec.span(), dim]: the relative embeddings after their projections; None "
         "for a\n"
-        "term that the spec switches off. scale is the caller's: deberta_softmax_scale(spec, dim).\n\n"
+        "term that the spec switches off. The caller passes scale: deberta_softmax_scale(spec, dim).\n\n"
         "He, Liu, Gao, Chen 2021, arXiv 2006.03654.",
         {Parameter("key", {"heads", rows, "dim"}, "Kr: relative embeddings, projected as keys.")
              .starts(normal(0.02))

@@ -133,7 +133,7 @@ void describe_forgetting(Describer& to) {
   to.settings("Past", Past{}).member("past", &Past::past, "Tokens before the first query.");
   to.encoding_with<NoSpec, Past, 3>(
         "ForgettingBias",
-        "Forgetting attention, or data-dependent ALiBi: a score loses by all that was forgotten since its key.\n\n"
+        "Forgetting attention, or data-dependent ALiBi: a score falls by the gates of the tokens after its key.\n\n"
         "    s_ij <- s_ij + sum_{t = j+1 ... i} log_forget_t\n\n"
         "log_forget [batch, heads, time]: ln f of every key token, f in (0, 1) computed by the model. Counts tokens, "
         "not\n"

@@ -102,7 +102,7 @@ void describe_gated_t5(Describer& to) {
             "T5's bias with a gate for each query and head: GatedT5Bias.\n\n"
             "    s_ij <- s_ij + gate[b, h, i] table[bucket(n - m), h]\n\n"
             "Chen et al. 2022, arXiv 2110.13900 (WavLM).")
-      .member("buckets", &GatedT5::buckets, "Of both sides together (a config's num_buckets).")
+      .member("buckets", &GatedT5::buckets, "Buckets of both sides together (a config's num_buckets).")
       .member("max_distance", &GatedT5::max_distance,
               "Keys so many tokens away and further share the last bucket (max_bucket_distance).")
       .member("direction", &GatedT5::direction, "'bidirectional' in WavLM.");
@@ -119,7 +119,7 @@ void describe_gated_t5(Describer& to) {
         {Parameter("table", {"buckets", "heads"}, "A number for each bucket and head.")
              .starts(constant(0))
              .draws(normal(1)),
-         Parameter("gate", {or_one("batch"), "heads", "q_len"}, "What each query's biases are multiplied with.")
+         Parameter("gate", {or_one("batch"), "heads", "q_len"}, "The factor of each query's biases.")
              .computed()
              .starts(constant(1))},
         make_with_spec<GatedT5Bias>)

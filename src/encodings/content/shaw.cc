@@ -128,9 +128,10 @@ void describe_shaw(Describer& to) {
             "    rho = clip(n - m, -clip, clip) + clip\n\n"
             "Shaw, Uszkoreit, Vaswani 2018, arXiv 1803.02155.")
       .member("clip", &Shaw::clip, "Farther distances share the last row, or none: the paper's k.")
-      .member("outside", &Shaw::outside, "What farther distances have: the last row, or nothing.")
+      .member("outside", &Shaw::outside, "What is added for farther distances: the last row, or nothing.")
       .method("rows", &Shaw::rows, {}, "Of the tables: 2 clip + 1.")
-      .method("row", &Shaw::row, {"distance"}, "The row of a distance, key minus query; far ones share the ends.");
+      .method("row", &Shaw::row, {"distance"},
+              "The row of a distance, key minus query; farther ones share the last rows.");
   const auto dim = [](const Record&, const Sizes& of) { return of.dim == 0 ? Extent::any : of.dim; };
   to.encoding<Shaw, 3, 3>(
         "ShawTerm",
@@ -144,7 +145,7 @@ void describe_shaw(Describer& to) {
              .draws(normal(1))
              .may_be_left_out(),
          Parameter("value", {or_one("heads"), {"2 clip + 1", &Shaw::rows}, usually("value_dim", dim)},
-                   "Vectors that join the values.")
+                   "Vectors that are added to the values.")
              .starts(glorot())
              .draws(normal(1))
              .may_be_left_out()},

@@ -198,9 +198,8 @@ void describe_transformer_xl(Describer& to) {
             "    r_d = W_R [sin(d w) | cos(d w)],  w_i = base^(-2i/D)\n\n"
             "Dai, Yang, Yang, Carbonell, Le, Salakhutdinov 2019, arXiv 1901.02860.")
       .member("first_offset", &TransformerXL::first_offset,
-              "Of r's first row, query minus key; negative where keys come after queries.")
-      .member("clamp_len", &TransformerXL::clamp_len,
-              "Offsets beyond +-clamp_len count as +-clamp_len; 0: they do not.")
+              "The offset of r's first row, query minus key; negative if keys come after queries.")
+      .member("clamp_len", &TransformerXL::clamp_len, "Offsets beyond +-clamp_len count as +-clamp_len; 0: no limit.")
       .member("direction", &TransformerXL::direction, "'causal' adds nothing to scores of keys after the query.");
   to.encoding<TransformerXL, 3, 2, 2>(
         "TransformerXLTerm",
@@ -212,8 +211,8 @@ void describe_transformer_xl(Describer& to) {
         "Dai, Yang, Yang, Carbonell, Le, Salakhutdinov 2019, arXiv 1901.02860.",
         {Parameter("r", {"heads", any("offsets"), "dim"}, "The projected sinusoids of every offset.")
              .starts(normal(0.02)),
-         Parameter("u", {"heads", "dim"}, "What meets keys in place of the query: r_w_bias.").starts(normal(0.02)),
-         Parameter("v", {"heads", "dim"}, "What is added to the query: r_r_bias.").starts(normal(0.02))},
+         Parameter("u", {"heads", "dim"}, "Multiplied with keys in place of the query: r_w_bias.").starts(normal(0.02)),
+         Parameter("v", {"heads", "dim"}, "Added to the query: r_r_bias.").starts(normal(0.02))},
         make_with_spec<TransformerXLTerm>)
       .form(Form::rows_by_index)
       .reads_content()

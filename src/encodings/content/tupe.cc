@@ -21,7 +21,7 @@ namespace {
 
 template <class A>
 void check_vectors(const char* name, const Param<A, 3>& table, Index least) {
-  const auto& [data, shape, stride] = table.value;
+  const auto& [data, shape, stride, device] = table.value;
   if (data == nullptr || shape[0] < 1 || shape[1] < least || shape[2] < 1 || (stride[2] != 1 && shape[2] > 1)) {
     throw ShapeError(concat("[TupeBias] ", name, ": must be [heads, rows, dim] of at least ", least,
                             " rows with features side by side, got shape ", shape, ", strides ", stride));
@@ -281,7 +281,7 @@ inspect::Specimen counted_example(const ExampleSize& size, const Tupe& tupe) {
 void describe_tupe(Describer& to) {
   to.home("tupe", {"Ke et al.", 2021, "arXiv 2006.15595"});
   to.record("Tupe", Tupe{},
-            "TUPE, untied positional encoding: word meets word, position meets position, and the two never mix.\n\n"
+            "TUPE, untied positional encoding: words times words, positions times positions, never mixed.\n\n"
             "    s_ij <- s_ij + (p_m U_Q)(p_n U_K)/sqrt(2d) [+ b_h(bucket(n - m))]        TUPE-A [TUPE-R]\n\n"
             "Ke, He, Liu 2021, arXiv 2006.15595.")
       .member("rel_pos_bins", &Tupe::rel_pos_bins, "0 for TUPE-A, 32 in TUPE-R.")

@@ -77,7 +77,8 @@ void describe_xlnet(Describer& to) {
             "XLNet: Transformer-XL's encoding with offsets both ways, and a term by segment.\n\n"
             "    s_ij = scale [q_i k_j + u k_j + (q_i + v) r_{m-n} + (q_i + r_s) seg_same(i, j)]\n\n"
             "Yang, Dai, Yang, Carbonell, Salakhutdinov, Le 2019, arXiv 1906.08237.")
-      .member("clamp_len", &Xlnet::clamp_len, "Offsets beyond +-clamp_len count as it; 0 for none (a config's -1).")
+      .member("clamp_len", &Xlnet::clamp_len,
+              "Offsets beyond +-clamp_len count as +-clamp_len; 0: no limit (a config's -1).")
       .member("direction", &Xlnet::direction,
               "'bidirectional' where a config's attn_type is 'bi', 'causal' where it is 'uni'.")
       .method(
@@ -92,7 +93,7 @@ void describe_xlnet(Describer& to) {
         "copied.\n\n"
         "Yang, Dai, Yang, Carbonell, Salakhutdinov, Le 2019, arXiv 1906.08237.",
         {Parameter("seg_embed", {{"2", [](const Record&, const Sizes&) { return Index{2}; }}, "heads", "dim"},
-                   "The same segment's vector, and the other's.")
+                   "The vectors of tokens of the same segment, and of different ones.")
              .starts(normal(0.02)),
          Parameter("r_s", {"heads", "dim"}, "What is added to the query.").starts(normal(0.02)),
          Parameter("q_segments", {"batch", "q_len"}, "The segment of each query.").of_indices(),

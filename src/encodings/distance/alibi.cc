@@ -153,19 +153,19 @@ Parameter slopes_parameter() {
 void describe_alibi(Describer& to) {
   to.home("alibi", {"Press et al.", 2022, "arXiv 2108.12409"});
   to.record("Alibi", Alibi{},
-            "ALiBi, attention with linear biases: a score loses in proportion to its distance, at its head's rate.\n\n"
+            "ALiBi, attention with linear biases: a score falls in proportion to the distance, at the head's rate.\n\n"
             "    s_ij <- s_ij - slope_h |n - m|        slope_h = 2^(-8h/H), h = 1 ... H, for H a power of two\n\n"
             "Press, Smith, Lewis 2022, arXiv 2108.12409.")
       .member("slopes", &Alibi::slopes,
               "[heads], positive for decay: Alibi.published(heads) has those that models were trained with.")
       .member("form", &Alibi::form,
-              "Keys after the query: 'symmetric' ones lose like those before, 'causal' ones get 0.")
+              "Keys after the query get the same as those before it ('symmetric'), or 0 ('causal').")
       .maker("published", &Alibi::published, {"heads", {"bias_max", 8.0}, {"times", 1.0}},
              "The published slopes for a number of heads, a power of two or not.\n\n"
              "bias_max is the 8 in the exponent (MPT's alibi_bias_max); times multiplies all of them: Falcon adds its\n"
              "bias before the softmax scale, so that its slopes are these times that scale.");
   to.settings("LearnedAlibi", LearnedAlibi{})
-      .member("form", &LearnedAlibi::form, "As the spec's, for slopes that are learned.");
+      .member("form", &LearnedAlibi::form, "As Alibi.form, for slopes that are learned.");
   const auto heads = [](const std::optional<Alibi>& alibi) {
     return alibi ? static_cast<Index>(alibi->slopes.size()) : Index{0};
   };
@@ -183,10 +183,10 @@ void describe_alibi(Describer& to) {
       .called("alibi_learned", "ALiBi with learned slopes", "ALiBi at rates that are learned");
   to.encoding<std::optional<Alibi>, 1>(
         "AlibiShiftedBias",
-        "ALiBi's row-shifted form, as BLOOM and MPT have it, with a spec's slopes or learned ones [heads].\n\n"
+        "ALiBi's row-shifted form of BLOOM and MPT, with a spec's slopes or learned ones [heads].\n\n"
         "    s_ij <- s_ij + slope_h n\n\n"
-        "It differs from the causal form by one number along a row, which softmax does not see, though the logarithms\n"
-        "of its sums do. With left padding, give positions that count real tokens only.\n\n"
+        "It differs from the causal form by one number along a row: softmax gives the same, but the logarithms of its\n"
+        "sums differ. With left padding, give positions that count real tokens only.\n\n"
         "Press, Smith, Lewis 2022, arXiv 2108.12409.",
         {slopes_parameter()}, MakeShifted{})
       .form(Form::positions)

@@ -237,10 +237,10 @@ void describe_bucket_bias(Describer& to) {
             "    row = 2 clip + 1                                 for pairs that have no difference\n\n"
             "Abramson et al. 2024, AlphaFold 3, Algorithm 3 of the supplement.")
       .member("clip", &BucketDifference::clip,
-              "Larger differences count as it: 32 for residues and tokens, 2 for chains.")
+              "Larger differences count as this one: 32 for residues and tokens, 2 for chains.")
       .member("pairs", &BucketDifference::pairs, "Which pairs have a difference; the others share the last row.")
       .method("rows", &BucketDifference::rows, {},
-              "Of the table: 2 clip + 1, and one for pairs without a difference, if there may be any.");
+              "Rows of the table: 2 clip + 1, and one more for pairs without a difference, if there can be any.");
   const auto rows = [](const Record& spec, const Sizes&) {
     return spec ? spec.as<BucketDifference>()->rows() : Extent::any;
   };

@@ -71,7 +71,7 @@ inspect::Specimen dense_example(const ExampleSize& size, NoSpec) {
   inspect::Specimen specimen{.options = size, .by_index = true};
   const Index length = size.length;
   if (length > (Index{1} << 27) / length / size.heads) {
-    throw RangeError(text::concat("[make] heads, dim, length: must ask for at most 2^27 numbers in a table, got ",
+    throw RangeError(text::concat("[make] heads, dim, length: must make tables of at most 2^27 numbers, got ",
                                   std::vector<Index>{1, size.heads, length, length}));
   }
   const auto numbers =
@@ -97,7 +97,7 @@ void describe_dense_bias(Describer& to) {
   to.home("dense_bias", {"-", 0, "-"});
   to.encoding<NoSpec, 4>(
         "DenseBias",
-        "A bias that someone else computed, or learns entry by entry; -inf works, so it serves as a mask too.\n\n"
+        "A bias that is given as a matrix, computed elsewhere or learned; with -inf it may also be a mask.\n\n"
         "    s_ij <- s_ij + bias[b, h, i, j]\n\n"
         "bias [batch or 1, heads or 1, q_len or 1, k_len or 1], by indices, not positions; or without its first axes.",
         {Parameter("bias", {or_one("batch"), or_one("heads"), or_one("q_len"), or_one("k_len")},

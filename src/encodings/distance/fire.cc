@@ -289,7 +289,7 @@ template class FireBias<double>;
 void describe_fire(Describer& to) {
   to.home("fire", {"Li et al.", 2023, "arXiv 2310.04418"});
   to.record("Fire", Fire{},
-            "FIRE, functional interpolation: a small network of the distance, squeezed into the length seen so far.\n\n"
+            "FIRE, functional interpolation: a small network of the distance, divided by the length so far.\n\n"
             "    s_ij <- s_ij + f_h(psi(|m - n|) / (psi(max(m, L)) + eps)),   psi(d) = ln(|c d| + 1)\n"
             "    f_h(x) = out_bias_h + sum_u out_weight_hu max(hidden_weight_u x + hidden_bias_u, 0)\n"
             "    L = |multiplier threshold|\n\n"
@@ -297,7 +297,7 @@ void describe_fire(Describer& to) {
       .member("mlp_width", &Fire::mlp_width, "Units of the network.")
       .member("threshold", &Fire::threshold, "Where L starts, in tokens.")
       .member("eps", &Fire::eps, "What keeps the divisor above 0.")
-      .constant("initial_c", Fire::initial_c, "Where c starts, as the authors have it: 0.1.")
+      .constant("initial_c", Fire::initial_c, "Where c starts in the authors' code: 0.1.")
       .constant("initial_multiplier", Fire::initial_multiplier, "Where the threshold's multiplier starts: 1.");
   // The layers start as PyTorch's linear ones: uniform within 1/sqrt(inputs).
   const auto layer = [](auto inputs) {
@@ -311,7 +311,7 @@ void describe_fire(Describer& to) {
   const NamedExtent single("1", [](const Record&, const Sizes&) { return Index{1}; });
   to.encoding<Fire, 1, 1, 1, 1, 2, 1>(
         "FireBias",
-        "FIRE's bias. Depends on where the query stands, not on the distance alone; real positions too.\n\n"
+        "FIRE's bias. It depends on where the query stands, not on the distance alone; real positions too.\n\n"
         "    s_ij <- s_ij + f_h(psi(|m - n|) / (psi(max(m, L)) + eps)),   psi(d) = ln(|c d| + 1)\n\n"
         "c [1], multiplier [1], hidden_weight [mlp_width], hidden_bias [mlp_width], out_weight [heads, mlp_width],\n"
         "out_bias [heads].\n\nLi, You, Guruganesh et al. 2023, arXiv 2310.04418.",

@@ -82,7 +82,7 @@ void describe_kerple(Describer& to) {
   to.home("kerple", {"Chi et al.", 2022, "arXiv 2205.09921"});
   to.record(
         "Kerple", Kerple{KerpleForm::logarithmic},
-        "KERPLE, kernelised relative positions: a score loses by a kernel of the distance with two learned numbers.\n\n"
+        "KERPLE, kernelised relative positions: a kernel of the distance, with two learned numbers, is subtracted.\n\n"
         "    logarithmic   s_ij <- s_ij - r1_h ln(1 + r2_h |n - m|)\n"
         "    power         s_ij <- s_ij - r1_h |n - m|^r2_h              (ALiBi is r2 = 1)\n\n"
         "Chi, Fan, Ramadge, Rudnicky 2022, arXiv 2205.09921.")

@@ -85,7 +85,7 @@ template class SandwichBias<double>;
 void describe_sandwich(Describer& to) {
   to.home("sandwich", {"Chi et al.", 2023, "arXiv 2212.10356"});
   to.record("Sandwich", Sandwich{},
-            "Sandwich: what sinusoidal encodings of query and key would contribute to each other's product.\n\n"
+            "Sandwich: the product of the sinusoidal encodings of query and key.\n\n"
             "    s_ij <- s_ij + H/(8h) sum_i cos((n - m) base^(-2i/dim)),   i = 0 ... dim/2 - 1, h = 1 ... H\n\n"
             "Chi, Fan, Rudnicky, Ramadge 2023, arXiv 2212.10356.")
       .member("heads", &Sandwich::heads, "H.")

@@ -147,7 +147,7 @@ void describe_t5(Describer& to) {
             "    t5 = bearing.T5(direction='bidirectional')\n"
             "    out = bearing.attention(q, k, v, [bearing.T5Bias(t5, table)], mask='none', scale=1.0)\n\n"
             "Raffel et al. 2020, arXiv 1910.10683.")
-      .member("buckets", &T5::buckets, "Of both sides together (a config's relative_attention_num_buckets).")
+      .member("buckets", &T5::buckets, "Buckets of both sides together (a config's relative_attention_num_buckets).")
       .member("max_distance", &T5::max_distance,
               "Keys so many tokens away and further share the last bucket (relative_attention_max_distance).")
       .member("direction", &T5::direction,

@@ -76,14 +76,14 @@ void describe_t5_axis(Describer& to) {
             "    s_ij <- s_ij + scale table[bucket(multiplier (n_axis - m_axis)), h]\n\n"
             "Xu et al. 2021, arXiv 2012.14740 (LayoutLMv2); Huang et al. 2022, arXiv 2204.08387 (LayoutLMv3); Tang et "
             "al. 2023, arXiv 2212.02623 (UDOP).")
-      .member("buckets", &T5Axis::buckets, "Of both sides together (rel_pos_bins, rel_2d_pos_bins).")
+      .member("buckets", &T5Axis::buckets, "Buckets of both sides together (rel_pos_bins, rel_2d_pos_bins).")
       .member("max_distance", &T5Axis::max_distance,
               "Keys so far away and further share the last bucket (max_rel_pos, max_rel_2d_pos).")
-      .member("direction", &T5Axis::direction, "'bidirectional' in all documents' models.")
-      .member("axis", &T5Axis::axis, "Of the positions, 0 the first.")
+      .member("direction", &T5Axis::direction, "'bidirectional' in all models of documents.")
+      .member("axis", &T5Axis::axis, "The axis of the positions; 0 is the first.")
       .member("multiplier", &T5Axis::multiplier,
-              "Of a difference of positions, before it is cut to a whole number: 100 in UDOP.")
-      .member("scale", &T5Axis::scale, "Of the table's numbers: 1 over the root of head_dim in LayoutLMv3.");
+              "The factor of a difference of positions, before it is cut to a whole number: 100 in UDOP.")
+      .member("scale", &T5Axis::scale, "The factor of the table's numbers: 1 over the root of head_dim in LayoutLMv3.");
   to.encoding<T5Axis, 2>("T5AxisBias",
                          "T5's bias on one axis: table [buckets, heads]. One for each axis; they add up.\n\n"
                          "    s_ij <- s_ij + scale table[bucket(multiplier (n_axis - m_axis)), h]\n\n"

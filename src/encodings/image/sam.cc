@@ -85,8 +85,8 @@ void describe_sam(Describer& to) {
   to.record("Sam", Sam{},
             "Decomposed relative position embeddings, of MViTv2, ViTDet and Segment Anything.\n\n"
             "    s_ij <- s_ij + q_i (R_h[y_i - y_j] + R_w[x_i - x_j])\n\n"
-            "The query enters without the softmax scale.\n\nLi et al. 2022, arXiv 2112.01526.")
-      .member("height", &Sam::height, "Of the map that attention sees, in patches.")
+            "The product is not multiplied by the softmax scale.\n\nLi et al. 2022, arXiv 2112.01526.")
+      .member("height", &Sam::height, "The extent of the map that attention sees, in patches.")
       .member("width", &Sam::width, "Of the same.");
   const auto offsets = [](const char* name, Index Sam::*side) {
     return NamedExtent(name, [side](const Record& spec, const Sizes&) { return 2 * (spec.as<Sam>()->*side) - 1; });

@@ -4,7 +4,7 @@
 
 #include "describe/describer.hpp"
 #include "describe/tensors.hpp"
-#include "encodings/input/sinusoid_rows.hpp"
+#include "encodings/input/sinusoids.hpp"
 #include "encodings/limits.hpp"
 #include "tensor_checks.hpp"
 #include "terms/checks.hpp"
@@ -87,8 +87,7 @@ void cape_positions(const Cape& cape, const Positions& positions, View<double, 2
   check_output("cape_positions", "to", to);
   const auto [batch, time] = to.shape;
   positions.check("cape_positions", "positions", 1, batch, time);
-  const View<double, 3> in_place{to.data, {1, batch, time}, {0, to.stride[0], to.stride[1]}};
-  if (positions.memory() != Memory(in_place)) {
+  if (positions.memory() != Memory(batch_of_one(to))) {
     check_apart("cape_positions", "to", to, "positions", positions.memory());
   }
   for (Index b = 0; b < batch; ++b) {
@@ -148,8 +147,8 @@ Cape2dInputs<A>::Cape2dInputs(const Cape2d& cape) : dim_(cape.dim) {
     u.push_back(rho * cos(Wide(j)));
     v.push_back(rho * sin(Wide(j)));
   }
-  along_x_ = std::make_shared<const SinusoidRows>("Cape2dInputs", u, 1);
-  along_y_ = std::make_shared<const SinusoidRows>("Cape2dInputs", v, 1);
+  along_x_ = std::make_shared<const Sinusoids>("Cape2dInputs", u, 1);
+  along_y_ = std::make_shared<const Sinusoids>("Cape2dInputs", v, 1);
 }
 
 template <class A>
@@ -162,13 +161,13 @@ void Cape2dInputs<A>::check(const char* function, const Problem& problem) const 
 
 template <class A>
 void Cape2dInputs<A>::inputs(const RowTile& tile, A* p) const {
-  constexpr Index pairs = SinusoidRows::block_pairs;
+  constexpr Index pairs = Sinusoids::block_pairs;
   alignas(64) double cos_x[pairs], sin_x[pairs], cos_y[pairs], sin_y[pairs];
   for (Index r = 0; r < tile.rows; ++r) {
     A *cosine = p + r * tile.y_stride, *sine = cosine + dim_ / 2;
     for (Index block = 0; block < along_x_->blocks(); ++block) {
-      along_x_->row(tile.at[1][r], block, cos_x, sin_x);
-      along_y_->row(tile.at[0][r], block, cos_y, sin_y);
+      along_x_->phases(tile.at[1][r], block, cos_x, sin_x);
+      along_y_->phases(tile.at[0][r], block, cos_y, sin_y);
       for (Index i = 0; i < along_x_->block_size(block); ++i) {
         const Index j = block * pairs + i;
         cosine[j] = static_cast<A>(cos_x[i] * cos_y[i] - sin_x[i] * sin_y[i]);

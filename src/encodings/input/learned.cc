@@ -247,9 +247,9 @@ void describe_learned(Describer& to) {
             "Gehring et al. 2017, arXiv 1705.03122; BERT, GPT-2, ViT.")
       .member("length", &Learned::length, "Positions are 0 ... length - 1.")
       .member("dim", &Learned::dim, "Of a row.")
-      .member("offset", &Learned::offset, "Rows before position 0's: 2 in OPT and BART, padding_idx + 1 in RoBERTa.")
+      .member("offset", &Learned::offset, "The row of position 0: 2 in OPT and BART, padding_idx + 1 in RoBERTa.")
       .member("padding_row", &Learned::padding_row, "A row that gets no gradient: 1 in RoBERTa.")
-      .method("rows", &Learned::rows, {}, "Of the table, as a model's file has it: length + offset.");
+      .method("rows", &Learned::rows, {}, "Rows of the table, as in a model's file: length + offset.");
   const Rule start{"normal, of standard deviation 0.02, as in BERT and GPT-2; the row of padding at 0",
                    [](const Filling& all) {
                      normal(0.02).fill(all);

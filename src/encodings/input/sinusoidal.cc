@@ -5,8 +5,9 @@
 
 #include "describe/describer.hpp"
 #include "describe/tensors.hpp"
-#include "encodings/input/sinusoid_rows.hpp"
+#include "encodings/input/sinusoids.hpp"
 #include "encodings/limits.hpp"
+#include "tensor_checks.hpp"
 #include "terms/checks.hpp"
 #include "text.hpp"
 
@@ -102,6 +103,7 @@ void check_param(const char* name, const Param<A, 1>& param, Index size) {
   if (param.value.shape[0] != size) {
     throw ShapeError(concat("[SinusoidalInputs] ", name, ": must have shape [", size, "], got ", param.value.shape));
   }
+  check_host("SinusoidalInputs", name, param.value.device);
   if (param.grad.data != nullptr && param.grad.shape != param.value.shape) {
     throw ShapeError(concat("[SinusoidalInputs] ", name, ".grad: must have the shape of the value, ", param.value.shape,
                             ", got ", param.grad.shape));
@@ -152,6 +154,7 @@ double sinusoidal_base_gradient(const Sinusoidal& spec, View<const double, 1> d_
     throw ShapeError(
         concat("[sinusoidal_base_gradient] d_frequencies: must have shape [", pairs, "], got ", d_frequencies.shape));
   }
+  check_tensor("sinusoidal_base_gradient", "d_frequencies", d_frequencies);
   const Geometry g = geometry(spec.layout, spec.dim);
   double d_base = 0;
   for (Index i = 0; i < pairs; ++i) {
@@ -167,10 +170,10 @@ SinusoidalInputs<A>::SinusoidalInputs(const Sinusoidal& spec, SinusoidalParams<A
   check_spec(spec);
   check_param("scale", learned.scale, 1);
   check_param("frequencies", learned.frequencies, geometry(spec.layout, spec.dim).pairs());
-  auto rows =
-      std::make_shared<SinusoidRows>("SinusoidalInputs", wide_frequencies(spec, learned.frequencies), spec.scale);
-  if constexpr (std::is_same_v<A, float>) rows->prepare_sequences();
-  rows_ = std::move(rows);
+  auto sinusoids =
+      std::make_shared<Sinusoids>("SinusoidalInputs", wide_frequencies(spec, learned.frequencies), spec.scale);
+  if constexpr (std::is_same_v<A, float>) sinusoids->prepare_sequences();
+  sinusoids_ = std::move(sinusoids);
 }
 
 template <class A>
@@ -187,14 +190,14 @@ bool SinusoidalInputs<A>::is_padding(double p) const {
 
 namespace {
 
-constexpr Index block_pairs = SinusoidRows::block_pairs;
+constexpr Index block_pairs = Sinusoids::block_pairs;
 /// One row at p, exact, scaled and put in order.
 template <class A>
-void put_row(const SinusoidRows& rows, const Geometry& g, double scale, double p, A* to) {
+void put_embedding(const Sinusoids& sinusoids, const Geometry& g, double scale, double p, A* to) {
   alignas(64) double cos[block_pairs], sin[block_pairs];
-  for (Index block = 0; block < rows.blocks(); ++block) {
-    rows.row(p, block, cos, sin);
-    const Index first = block * block_pairs, count = rows.block_size(block);
+  for (Index block = 0; block < sinusoids.blocks(); ++block) {
+    sinusoids.phases(p, block, cos, sin);
+    const Index first = block * block_pairs, count = sinusoids.block_size(block);
     const Index sines = std::min(count, g.sines - first), cosines = std::min(count, g.cosines - first);
     A *sine = to + g.sine + first * g.step, *cosine = to + g.cosine + first * g.step;
     for (Index i = 0; i < sines; ++i) sine[i * g.step] = static_cast<A>(sin[i] * scale);
@@ -212,8 +215,8 @@ void SinusoidalInputs<A>::inputs(const RowTile& tile, A* p) const {
   if constexpr (std::is_same_v<A, float>) {
     run = tile.consecutive && tile.rows > 0;
     if (run) {
-      rows_->sequence(static_cast<Index>(at[0]), tile.rows,
-                      {p + g.cosine, p + g.sine, tile.y_stride, g.cosines, g.sines, g.step == 2});
+      sinusoids_->sequence(static_cast<Index>(at[0]), tile.rows,
+                           {p + g.cosine, p + g.sine, tile.y_stride, g.cosines, g.sines, g.step == 2});
     }
   }
   const A scale = learned_scale();
@@ -221,7 +224,7 @@ void SinusoidalInputs<A>::inputs(const RowTile& tile, A* p) const {
   if (done) return;  // not once more through a large table
   for (Index r = 0; r < tile.rows; ++r) {
     A* row = p + r * tile.y_stride;
-    if (!run) put_row(*rows_, g, spec_.scale, at[r], row);
+    if (!run) put_embedding(*sinusoids_, g, spec_.scale, at[r], row);
     std::fill(row + g.sines + g.cosines, row + spec_.dim, A(0));
     if (is_padding(at[r])) std::fill(row, row + spec_.dim, A(0));
     if (scale != 1) {
@@ -238,13 +241,13 @@ void SinusoidalInputs<A>::input_grads(const RowTile& tile, const A* d_p, A* d_pa
   double d_scale = 0;
   A* d_frequencies = d_params + (of_scale ? 1 : 0);
   alignas(64) double cos[block_pairs], sin[block_pairs], d_omega[block_pairs];
-  for (Index block = 0; block < rows_->blocks(); ++block) {
-    const Index first = block * block_pairs, count = rows_->block_size(block);
+  for (Index block = 0; block < sinusoids_->blocks(); ++block) {
+    const Index first = block * block_pairs, count = sinusoids_->block_size(block);
     std::fill(d_omega, d_omega + count, 0.0);
     for (Index r = 0; r < tile.rows; ++r) {
       const double at = tile.at[0][r];
       if (is_padding(at)) continue;
-      rows_->row(at, block, cos, sin);
+      sinusoids_->phases(at, block, cos, sin);
       const A* d_row = d_p + r * tile.y_stride;
       for (Index i = 0; i < count; ++i) {
         const Index pair = first + i;
@@ -287,7 +290,7 @@ void describe_functions(Describer& to) {
       {"spec"}, "w of every pair, radians per token, float64 [pairs].");
   to.function("sinusoidal_column_order", sinusoidal_column_order, {"from_layout", "to_layout", "dim"},
               "The permutation between two layouts of the same numbers: column c of to_layout is column order[c] of\n"
-              "from_layout.\n\nRaises ShapeError where the exponents differ: no permutation helps then.");
+              "from_layout.\n\nRaises ShapeError if the exponents differ: then there is no permutation.");
   to.function(
       "sinusoidal_base_gradient",
       [](const Sinusoidal& spec, const Tensor& d_frequencies) {
@@ -301,17 +304,16 @@ void describe_functions(Describer& to) {
 
 void describe_sinusoidal(Describer& to) {
   to.home("sinusoidal", {"Vaswani et al.", 2017, "arXiv 1706.03762"});
-  to.record(
-        "Sinusoidal", Sinusoidal{.layout = SinusoidalLayout::interleaved},
-        "Sinusoidal encoding of the input: sines and cosines of the position times a row of frequencies.\n\n"
-        "    x_p <- x_p + [sin p w_0, cos p w_0, sin p w_1, cos p w_1, ...]        w_i = base^(-2i/dim)\n\n"
-        "layout has no default, as implementations agree neither on the order of the columns nor on the exponent:\n\n"
-        "    interleaved        [scsc]   2i/dim       the paper; DistilBERT, XLM, Flaubert\n"
-        "    concatenated       [ss|cc]  2i/dim       Transformer-XL, Marian, Pegasus\n"
-        "    tensor2tensor      [ss|cc]  i/(h-1)      fairseq, M2M100, Whisper, MLX; h is dim/2\n"
-        "    cos_first          [cc|ss]  i/h          DiT, diffusers with flip_sin_to_cos\n"
-        "    cos_first_shifted  [cc|ss]  i/(h-1)      diffusers with downscale_freq_shift 1\n\n"
-        "Vaswani et al. 2017, arXiv 1706.03762.")
+  to.record("Sinusoidal", Sinusoidal{.layout = SinusoidalLayout::interleaved},
+            "Sinusoidal encoding of the input: sines and cosines of the position times a row of frequencies.\n\n"
+            "    x_p <- x_p + [sin p w_0, cos p w_0, sin p w_1, cos p w_1, ...]        w_i = base^(-2i/dim)\n\n"
+            "layout has no default, as implementations differ in the order of the columns and in the exponent:\n\n"
+            "    interleaved        [scsc]   2i/dim       the paper; DistilBERT, XLM, Flaubert\n"
+            "    concatenated       [ss|cc]  2i/dim       Transformer-XL, Marian, Pegasus\n"
+            "    tensor2tensor      [ss|cc]  i/(h-1)      fairseq, M2M100, Whisper, MLX; h is dim/2\n"
+            "    cos_first          [cc|ss]  i/h          DiT, diffusers with flip_sin_to_cos\n"
+            "    cos_first_shifted  [cc|ss]  i/(h-1)      diffusers with downscale_freq_shift 1\n\n"
+            "Vaswani et al. 2017, arXiv 1706.03762.")
       .member("dim", &Sinusoidal::dim, "Of a row.")
       .member("base", &Sinusoidal::base, "The longest wavelength is 2 pi times this, or a little less.")
       .member("layout", &Sinusoidal::layout, "The order of the columns, and the exponent.")

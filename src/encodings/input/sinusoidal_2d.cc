@@ -91,8 +91,8 @@ void describe_sinusoidal_2d(Describer& to) {
       .member("first", &Sinusoidal2d::first, "Whose half comes first.")
       .member("layout", &Sinusoidal2d::layout, "Of each half.")
       .maker("detr", &Sinusoidal2d::detr, {"dim", {"temperature", 10'000.0}},
-             "As DETR and its successors have it: y first, interleaved.")
-      .maker("mae", &Sinusoidal2d::mae, {"dim"}, "As MAE and MoCo v3 have it: x first, sines then cosines.");
+             "The layout of DETR and its successors: y first, interleaved.")
+      .maker("mae", &Sinusoidal2d::mae, {"dim"}, "The layout of MAE and MoCo v3: x first, sines then cosines.");
   to.encoding<Sinusoidal2d>(
         "Sinusoidal2dInputs",
         "Sinusoids of two coordinates; positions [2, batch, time], y then x, as grid_positions() makes\n"

@@ -176,7 +176,7 @@ void describe_angle_rows(Describer& to) {
         "    (u, v) <- (u cos phi - v sin phi, u sin phi + v cos phi),   phi = angles[b, h, t, pair]\n\n"
         "angles [batch or 1, heads or 1, time, rotary_dim/2], in radians: in most models a running sum over the "
         "tokens.\n"
-        "Counts tokens, not positions: key j turns by the angles of token j, query i by those of token past + i.\n\n"
+        "It counts tokens, not positions: key j turns by the angles of token j, query i by those of token past + i.\n\n"
         "Movahedi et al. 2025, arXiv 2511.17388; Veisi et al. 2025, arXiv 2507.23083; Zhang et al. 2025, arXiv "
         "2512.07805.",
         {Parameter("angles",

@@ -146,9 +146,9 @@ void describe_fope(Describer& to) {
             "    cos'_d(p) = sum_D cos(p w_D) C[head, D, d]     sin'_d(p) = sum_D sin(p w_D) S[head, D, d]\n\n"
             "Pairs past the mixed ones pass through.\n\nHua et al. 2024, arXiv 2412.17739.")
       .member("head_dim", &Fope::head_dim, "Of a head.")
-      .member("base", &Fope::base, "Of the frequencies, as RoPE's.")
+      .member("base", &Fope::base, "The base of the frequencies, as in RoPE.")
       .member("trained_length", &Fope::trained_length, "Frequencies are kept that complete a turn within it.")
-      .member("kept", &Fope::kept, "How many of the fastest frequencies are kept instead; 0: as trained_length has it.")
+      .member("kept", &Fope::kept, "How many of the fastest frequencies are kept instead; 0: those of trained_length.")
       .member("pairing", &Fope::pairing, "Which two elements turn together; half in vLLM.");
   const NamedExtent kept("kept frequencies", [](const Record& spec, const Sizes&) {
     return static_cast<Index>(fope_frequencies(*spec.as<Fope>()).size());

@@ -77,7 +77,8 @@ void describe_position_temperature(Describer& to) {
             "Attention temperature by position: queries far into the sequence grow with the logarithm of their "
             "position.\n\n"
             "    q_i <- q_i (1 + beta ln(1 + floor((m_i + first) / length)))\n\n"
-            "It orders nothing: it goes beside RoPE, or beside nothing.\n\nNakanishi 2025, arXiv 2501.19399; Llama 4.")
+            "It does not tell the order of tokens; models use it with RoPE, or in layers without an encoding.\n\n"
+            "Nakanishi 2025, arXiv 2501.19399; Llama 4.")
       .member("beta", &PositionTemperature::beta, "By how much queries grow.")
       .member("length", &PositionTemperature::length,
               "Tokens per step: the factor is 1 for the first `length` of them.")

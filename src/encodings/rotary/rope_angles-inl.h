@@ -11,7 +11,7 @@
 #define BEARING_ROPE_ANGLES_INL_H_
 #endif
 
-#include "encodings/rotary/rope_rows.hpp"
+#include "encodings/rotary/rope_phases.hpp"
 #include "simd/lanes-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -20,7 +20,7 @@ namespace hn = hwy::HWY_NAMESPACE;
 using simd::HWY_NAMESPACE::two_product;
 using simd::HWY_NAMESPACE::two_sum;
 
-using WideTag = hn::CappedTag<double, 8>;  // divides row_padding
+using WideTag = hn::CappedTag<double, 8>;  // divides pair_padding
 using WideVec = hn::VFromD<WideTag>;
 
 /// An angle reduced to [−1/2, 1/2] quarter turns around the n-th: high + low. The lowest bits of `turns` are n.
@@ -108,7 +108,7 @@ HWY_INLINE void cos_sin(const Reduced& angle, WideVec& cos, WideVec& sin) {
 }
 
 /// The angles p·θ of pairs i … i + lanes − 1. As float32, in Hugging Face's order: float(p)·float(θ), rounded to float.
-HWY_INLINE Reduced reduced_angle(const RowFrequencies& f, double p, Index i) {
+HWY_INLINE Reduced reduced_angle(const PhaseFrequencies& f, double p, Index i) {
   const WideTag d;
   const double* t = f.quarter_turns.data() + i;
   if (f.angles == Angles::exact) {
@@ -122,8 +122,8 @@ HWY_INLINE Reduced reduced_angle(const RowFrequencies& f, double p, Index i) {
   return reduce(angle, two_over_pi[0], two_over_pi[1], two_over_pi[2]);
 }
 
-/// cos and sin of pairs i … i + lanes − 1 of the row at p, without the attention factor.
-HWY_INLINE void exact_pairs(const RowFrequencies& f, double p, Index i, WideVec& cos, WideVec& sin) {
+/// cos and sin of pairs i … i + lanes − 1 at p, without the attention factor.
+HWY_INLINE void exact_pairs(const PhaseFrequencies& f, double p, Index i, WideVec& cos, WideVec& sin) {
   cos_sin(reduced_angle(f, p, i), cos, sin);
   if (f.angles == Angles::exact) return;
   const WideTag d;
@@ -132,8 +132,8 @@ HWY_INLINE void exact_pairs(const RowFrequencies& f, double p, Index i, WideVec&
   sin = hn::PromoteTo(d, hn::DemoteTo(d32, sin));
 }
 
-/// The whole row at p, [padded], without the attention factor.
-HWY_INLINE void exact_row(const RowFrequencies& f, double p, double* cos, double* sin) {
+/// All phases at p, [padded], without the attention factor.
+HWY_INLINE void exact_phases(const PhaseFrequencies& f, double p, double* cos, double* sin) {
   const WideTag d;
   for (Index i = 0; i < f.padded; i += static_cast<Index>(hn::Lanes(d))) {
     WideVec c, s;
@@ -144,8 +144,8 @@ HWY_INLINE void exact_row(const RowFrequencies& f, double p, double* cos, double
 }
 
 /// The angle p_to·θ_to − p_from·θ_from, pair by pair.
-HWY_INLINE void difference_row(const RowFrequencies& to, double p_to, const RowFrequencies& from, double p_from,
-                               double* cos, double* sin) {
+HWY_INLINE void difference_phases(const PhaseFrequencies& to, double p_to, const PhaseFrequencies& from, double p_from,
+                                  double* cos, double* sin) {
   const WideTag d;
   for (Index i = 0; i < to.padded; i += static_cast<Index>(hn::Lanes(d))) {
     WideVec c, s;

@@ -1,7 +1,7 @@
-// Turning heads by a row that is ready: the inner loops. Included once per SIMD target.
+// Turning heads by phases that are ready: the inner loops. Included once per SIMD target.
 //
-// A row comes in the order in which a loop wants it (RowOrder), so that the loop itself is loads, two products, a sum
-// and a store. Rows are made once per token and serve all of its heads.
+// Phases come in the order that a loop needs (PhaseOrder), so that the loop itself is loads, two products, a sum and a
+// store. They are made once per token and serve all of its heads.
 #if defined(BEARING_ROPE_APPLY_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef BEARING_ROPE_APPLY_INL_H_
 #undef BEARING_ROPE_APPLY_INL_H_
@@ -20,27 +20,27 @@ namespace bearing::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 namespace lanes = simd::HWY_NAMESPACE;
 
-enum class RowOrder {
+enum class PhaseOrder {
   natural,  ///< c0 c1 c2 …, s0 s1 s2 …
   doubled,  ///< c0 c0 c1 c1 …, −s0 s0 −s1 s1 …: interleaved pairs, whole vectors at a time
   split,    ///< per vector pair, the even ones first: two bfloat16 in a 32-bit lane, half pairing
 };
 
 template <class T>
-constexpr RowOrder row_order(Pairing pairing) {
+constexpr PhaseOrder phase_order(Pairing pairing) {
   constexpr bool bf16 = std::is_same_v<T, Bfloat16>;
   constexpr bool one_lane = HWY_TARGET == HWY_SCALAR;  // no neighbour to swap with
-  if (pairing == Pairing::interleaved) return bf16 || one_lane ? RowOrder::natural : RowOrder::doubled;
-  return bf16 ? RowOrder::split : RowOrder::natural;
+  if (pairing == Pairing::interleaved) return bf16 || one_lane ? PhaseOrder::natural : PhaseOrder::doubled;
+  return bf16 ? PhaseOrder::split : PhaseOrder::natural;
 }
 
-/// Heads of several tokens; a head of a token is a line, with `pairs` pairs to turn. Tokens are the outer loop: a row
-/// is loaded once for all the heads of its token.
+/// Heads of several tokens; a head of a token is a line, with `pairs` pairs to turn. Tokens are the outer loop:
+/// phases are loaded once for all the heads of a token.
 template <class T>
 struct Lines {
   const Compute<T>* const* cos;  ///< [tokens]
   const Compute<T>* const* sin;
-  bool negative_sin;  ///< natural order only; the other orders have the sign in the row
+  bool negative_sin;  ///< natural order only; the other orders have the sign in the phases
   Pairing pairing;
   const T* in;
   T* out;
@@ -110,9 +110,9 @@ HWY_INLINE void prefetch_ahead(const Lines<T>& l, Index token, Index head) {
   for (Index byte = 0; byte < bytes; byte += 64) hwy::Prefetch(reinterpret_cast<const char*>(from) + byte);
 }
 
-/// One row's cos and sin, as a line needs them.
+/// A token's cos and sin, as a line needs them.
 template <class T>
-struct Row {
+struct Phases {
   const Compute<T>* cos;
   const Compute<T>* sin;
   bool negative_sin;
@@ -121,7 +121,7 @@ struct Row {
 
 /// One line, half pairing, natural order: (u, v) ← (u c − v s, u s + v c).
 template <bool stream, class T>
-HWY_INLINE void half_line(const Row<T>& l, const T* in, T* out) {
+HWY_INLINE void half_line(const Phases<T>& l, const T* in, T* out) {
   using C = Compute<T>;
   const C sign = l.negative_sin ? C(-0.0) : C(0.0);
   over_range<C, 1>(l.pairs, [&](auto d, Index i) HWY_ATTR {
@@ -134,7 +134,7 @@ HWY_INLINE void half_line(const Row<T>& l, const T* in, T* out) {
 
 /// One line, interleaved pairing, doubled order: x c + swapped(x) s.
 template <bool stream, class T>
-HWY_INLINE void doubled_line(const Row<T>& l, const T* in, T* out) {
+HWY_INLINE void doubled_line(const Phases<T>& l, const T* in, T* out) {
   over_range<Compute<T>, 2>(2 * l.pairs, [&](auto d, Index i) HWY_ATTR {
     const auto x = load(d, in + i);
     const auto turned =
@@ -164,7 +164,7 @@ HWY_INLINE void store_bf16_pairs(DF df, hn::VFromD<DF> lower, hn::VFromD<DF> upp
 
 /// One line of bfloat16, interleaved pairing: a lane is a pair.
 template <bool stream>
-HWY_INLINE void bf16_interleaved_line(const Row<Bfloat16>& l, const Bfloat16* in, Bfloat16* out) {
+HWY_INLINE void bf16_interleaved_line(const Phases<Bfloat16>& l, const Bfloat16* in, Bfloat16* out) {
   const float sign = l.negative_sin ? -0.0f : 0.0f;
   over_range<float, 1>(l.pairs, [&](auto d, Index i) HWY_ATTR {
     const auto c = hn::LoadU(d, l.cos + i), s = hn::Xor(hn::LoadU(d, l.sin + i), hn::Set(d, sign));
@@ -176,7 +176,7 @@ HWY_INLINE void bf16_interleaved_line(const Row<Bfloat16>& l, const Bfloat16* in
 
 /// One line of bfloat16, half pairing, split order: a lane holds two neighbours of the same half.
 template <bool stream>
-HWY_INLINE void bf16_half_line(const Row<Bfloat16>& l, const Bfloat16* in, Bfloat16* out) {
+HWY_INLINE void bf16_half_line(const Phases<Bfloat16>& l, const Bfloat16* in, Bfloat16* out) {
   const Bfloat16* in_v = in + l.pairs;
   Bfloat16* out_v = out + l.pairs;
   over_range<float, 1>(l.pairs / 2, [&](auto d, Index lane) HWY_ATTR {
@@ -199,7 +199,7 @@ HWY_INLINE void bf16_half_line(const Row<Bfloat16>& l, const Bfloat16* in, Bfloa
 
 /// One line, interleaved pairing, natural order, where vectors have one lane.
 template <class T>
-HWY_INLINE void scalar_interleaved_line(const Row<T>& l, const T* in, T* out) {
+HWY_INLINE void scalar_interleaved_line(const Phases<T>& l, const T* in, T* out) {
   using C = Compute<T>;
   for (Index i = 0; i < l.pairs; ++i) {
     const C u = static_cast<C>(in[2 * i]), v = static_cast<C>(in[2 * i + 1]);
@@ -209,20 +209,20 @@ HWY_INLINE void scalar_interleaved_line(const Row<T>& l, const T* in, T* out) {
   }
 }
 
-template <RowOrder order, bool stream, class T>
-HWY_INLINE void one_line(const Row<T>& row, Pairing pairing, const T* in, T* out) {
+template <PhaseOrder order, bool stream, class T>
+HWY_INLINE void one_line(const Phases<T>& phases, Pairing pairing, const T* in, T* out) {
   if constexpr (std::is_same_v<T, Bfloat16>) {
-    if constexpr (order == RowOrder::split) {
-      bf16_half_line<stream>(row, in, out);
+    if constexpr (order == PhaseOrder::split) {
+      bf16_half_line<stream>(phases, in, out);
     } else {
-      bf16_interleaved_line<stream>(row, in, out);
+      bf16_interleaved_line<stream>(phases, in, out);
     }
-  } else if constexpr (order == RowOrder::doubled) {
-    doubled_line<stream>(row, in, out);
+  } else if constexpr (order == PhaseOrder::doubled) {
+    doubled_line<stream>(phases, in, out);
   } else if (HWY_TARGET == HWY_SCALAR && pairing == Pairing::interleaved) {
-    scalar_interleaved_line(row, in, out);
+    scalar_interleaved_line(phases, in, out);
   } else {
-    half_line<stream>(row, in, out);
+    half_line<stream>(phases, in, out);
   }
 }
 
@@ -235,9 +235,9 @@ HWY_INLINE void one_line(const Row<T>& row, Pairing pairing, const T* in, T* out
 #endif
 
 #if BEARING_ROW_IN_REGISTERS
-/// A row of exactly `vectors` vectors of cos and as many of sin.
+/// Exactly `vectors` vectors of cos and as many of sin.
 template <class C, int vectors>
-struct RowInRegisters {
+struct PhasesInRegisters {
   hn::VFromD<hn::ScalableTag<C>> c[vectors], s[vectors];
 
   HWY_INLINE void load(const C* cos, const C* sin, bool negative_sin) {
@@ -251,18 +251,18 @@ struct RowInRegisters {
   }
 };
 
-/// A line, or as much of it as there is of the row.
-template <RowOrder order, bool stream, int vectors, class T>
-HWY_INLINE void turn_line(const RowInRegisters<Compute<T>, vectors>& row, Index pairs, const T* in, T* out) {
+/// A line, or as much of it as there are phases for.
+template <PhaseOrder order, bool stream, int vectors, class T>
+HWY_INLINE void turn_line(const PhasesInRegisters<Compute<T>, vectors>& phases, Index pairs, const T* in, T* out) {
   const hn::ScalableTag<Compute<T>> d;
   constexpr Index lanes = hn::MaxLanes(d);
   // All loads in order, then all stores: two interwoven streams would halve what the memory gives.
   hn::VFromD<decltype(d)> y[2 * vectors];
-  if constexpr (order == RowOrder::doubled) {
+  if constexpr (order == PhaseOrder::doubled) {
     (void)pairs;
     for (int k = 0; k < vectors; ++k) {
       const auto x = load(d, in + k * lanes);
-      y[k] = hn::Add(hn::Mul(x, row.c[k]), hn::Mul(hn::Reverse2(d, x), row.s[k]));
+      y[k] = hn::Add(hn::Mul(x, phases.c[k]), hn::Mul(hn::Reverse2(d, x), phases.s[k]));
     }
     for (int k = 0; k < vectors; ++k) store<stream>(d, y[k], out + k * lanes);
   } else {
@@ -270,42 +270,42 @@ HWY_INLINE void turn_line(const RowInRegisters<Compute<T>, vectors>& row, Index 
     for (int k = 0; k < vectors; ++k) y[vectors + k] = load(d, in + pairs + k * lanes);
     for (int k = 0; k < vectors; ++k) {
       const auto u = y[k], v = y[vectors + k];
-      y[k] = hn::Sub(hn::Mul(u, row.c[k]), hn::Mul(v, row.s[k]));
-      y[vectors + k] = hn::Add(hn::Mul(u, row.s[k]), hn::Mul(v, row.c[k]));
+      y[k] = hn::Sub(hn::Mul(u, phases.c[k]), hn::Mul(v, phases.s[k]));
+      y[vectors + k] = hn::Add(hn::Mul(u, phases.s[k]), hn::Mul(v, phases.c[k]));
     }
     for (int k = 0; k < vectors; ++k) store<stream>(d, y[k], out + k * lanes);
     for (int k = 0; k < vectors; ++k) store<stream>(d, y[vectors + k], out + pairs + k * lanes);
   }
 }
 
-/// Rows of `vectors` vectors of cos and as many of sin.
-template <RowOrder order, int vectors, bool stream, class T>
+/// Lines with `vectors` vectors of cos and as many of sin.
+template <PhaseOrder order, int vectors, bool stream, class T>
 HWY_INLINE void lines_with_row_in_registers(const Lines<T>& l) {
   constexpr Index lanes = hn::MaxLanes(hn::ScalableTag<Compute<T>>()),
-                  pairs = order == RowOrder::doubled ? vectors * lanes / 2 : vectors * lanes;
-  const bool negative_sin = l.negative_sin && order == RowOrder::natural;
+                  pairs = order == PhaseOrder::doubled ? vectors * lanes / 2 : vectors * lanes;
+  const bool negative_sin = l.negative_sin && order == PhaseOrder::natural;
   for (Index token = 0; token < l.tokens; ++token) {
-    RowInRegisters<Compute<T>, vectors> row;
-    row.load(l.cos[token], l.sin[token], negative_sin);
+    PhasesInRegisters<Compute<T>, vectors> phases;
+    phases.load(l.cos[token], l.sin[token], negative_sin);
     for (Index head = 0; head < l.heads; ++head) {
       if (l.next != nullptr) prefetch_ahead(l, token, head);
-      turn_line<order, stream, vectors>(row, pairs, l.line_in(token, head), l.line_out(token, head));
+      turn_line<order, stream, vectors>(phases, pairs, l.line_in(token, head), l.line_out(token, head));
     }
   }
 }
 
-/// Rows of a multiple of that, part by part. For heads in a cache, which is as fast in any order.
-template <RowOrder order, int vectors, bool stream, class T>
+/// Lines with a multiple of that, part by part. For heads in a cache, which is as fast in any order.
+template <PhaseOrder order, int vectors, bool stream, class T>
 HWY_INLINE void lines_in_parts(const Lines<T>& l) {
   constexpr Index part = vectors * hn::MaxLanes(hn::ScalableTag<Compute<T>>());
-  const Index numbers = order == RowOrder::doubled ? 2 * l.pairs : l.pairs;
-  const bool negative_sin = l.negative_sin && order == RowOrder::natural;
+  const Index numbers = order == PhaseOrder::doubled ? 2 * l.pairs : l.pairs;
+  const bool negative_sin = l.negative_sin && order == PhaseOrder::natural;
   for (Index token = 0; token < l.tokens; ++token) {
     for (Index i = 0; i < numbers; i += part) {
-      RowInRegisters<Compute<T>, vectors> row;
-      row.load(l.cos[token] + i, l.sin[token] + i, negative_sin);
+      PhasesInRegisters<Compute<T>, vectors> phases;
+      phases.load(l.cos[token] + i, l.sin[token] + i, negative_sin);
       for (Index head = 0; head < l.heads; ++head) {
-        turn_line<order, stream, vectors>(row, l.pairs, l.line_in(token, head) + i, l.line_out(token, head) + i);
+        turn_line<order, stream, vectors>(phases, l.pairs, l.line_in(token, head) + i, l.line_out(token, head) + i);
       }
     }
   }
@@ -337,7 +337,7 @@ HWY_INLINE void bf16_lines_avx512(const Lines<Bfloat16>& l) {
 
 /// Turns a run of lines. Out of line, as it is most of what there is to compile and serves several callers; by value,
 /// so that what the loops read stays in registers.
-template <RowOrder order, bool stream, class T>
+template <PhaseOrder order, bool stream, class T>
 HWY_NOINLINE void apply(const Lines<T> l) {
   if constexpr (std::is_same_v<T, Bfloat16> && HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3) {
     if (l.avx512_bf16) return bf16_lines_avx512<stream>(l);
@@ -345,7 +345,7 @@ HWY_NOINLINE void apply(const Lines<T> l) {
 #if BEARING_ROW_IN_REGISTERS
   if constexpr (!std::is_same_v<T, Bfloat16>) {
     constexpr Index lanes = hn::MaxLanes(hn::ScalableTag<Compute<T>>());
-    const Index numbers = order == RowOrder::doubled ? 2 * l.pairs : l.pairs;
+    const Index numbers = order == PhaseOrder::doubled ? 2 * l.pairs : l.pairs;
     if (numbers == 4 * lanes) return lines_with_row_in_registers<order, 4, stream>(l);
     if (numbers == 8 * lanes) return lines_with_row_in_registers<order, 8, stream>(l);
     if (numbers % (8 * lanes) == 0 && !l.from_memory) return lines_in_parts<order, 8, stream>(l);
@@ -353,23 +353,23 @@ HWY_NOINLINE void apply(const Lines<T> l) {
 #endif
   const bool touch = l.from_memory && l.pairing == Pairing::half;
   for (Index token = 0; token < l.tokens; ++token) {
-    const Row<T> row{l.cos[token], l.sin[token], l.negative_sin, l.pairs};
+    const Phases<T> phases{l.cos[token], l.sin[token], l.negative_sin, l.pairs};
     for (Index head = 0; head < l.heads; ++head) {
       if (touch) touch_in_order(l, token, head);
       if (l.next != nullptr) prefetch_ahead(l, token, head);
-      one_line<order, stream>(row, l.pairing, l.line_in(token, head), l.line_out(token, head));
+      one_line<order, stream>(phases, l.pairing, l.line_in(token, head), l.line_out(token, head));
     }
   }
 }
 
-/// Writes a natural row [cos padded, sin padded] in the order that the loop wants, with the sign of sin put in.
-template <RowOrder order, class C>
+/// Writes natural phases [cos padded, sin padded] in the order that the loop needs, with the sign of sin put in.
+template <PhaseOrder order, class C>
 HWY_INLINE void lay_out(const C* cos, const C* sin, bool negative_sin, Index padded, Index pairs, C* out_cos,
                         C* out_sin) {
   const hn::CappedTag<C, 16> d;  // padded is a multiple of its lanes
   const auto sign = hn::Set(d, negative_sin ? C(-0.0) : C(0.0));
   const auto minus = hn::Set(d, C(-0.0));
-  if constexpr (order == RowOrder::doubled) {
+  if constexpr (order == PhaseOrder::doubled) {
     (void)pairs;
     for (Index i = 0; i < padded; i += static_cast<Index>(hn::Lanes(d))) {
       const auto c = hn::LoadU(d, cos + i), s = hn::Xor(hn::LoadU(d, sin + i), sign);

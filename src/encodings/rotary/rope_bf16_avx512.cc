@@ -46,10 +46,10 @@ BEARING_AVX512_BF16 inline void put(Bfloat16* to, __m512i value) {
 
 /// cos and sin of 16·n pairs, sin with its sign.
 template <int n>
-struct Row {
+struct Phases {
   __m512 c[n], s[n];
 
-  BEARING_AVX512_BF16 inline Row(const float* cos, const float* sin, bool negative_sin) {
+  BEARING_AVX512_BF16 inline Phases(const float* cos, const float* sin, bool negative_sin) {
     const __m512 sign = _mm512_set1_ps(negative_sin ? -0.0f : 0.0f);
 #pragma GCC unroll 4
     for (int k = 0; k < n; ++k) {
@@ -78,22 +78,22 @@ struct Turned {
 };
 
 template <Pairing pairing, int n>
-BEARING_AVX512_BF16 inline Turned<n> turned(const Row<n>& row, const Place& at) {
+BEARING_AVX512_BF16 inline Turned<n> turned(const Phases<n>& phases, const Place& at) {
   constexpr int half = n / 2;
   __m512i x[n];
 #pragma GCC unroll 4
   for (int k = 0; k < n; ++k) x[k] = _mm512_loadu_si512(at.in[k / half] + k % half * 32);
   Turned<n> y;
-  if constexpr (pairing == Pairing::half) {  // a lane holds two neighbours of u or of v; rows are in split order
+  if constexpr (pairing == Pairing::half) {  // a lane holds two neighbours of u or of v; phases are in split order
 #pragma GCC unroll 4
     for (int k = 0; k < half; ++k) {
       const __m512i u = x[k], v = x[half + k];
-      turn(lower(u), lower(v), row.c[2 * k], row.s[2 * k], y.low[k], y.low[half + k]);
-      turn(upper(u), upper(v), row.c[2 * k + 1], row.s[2 * k + 1], y.high[k], y.high[half + k]);
+      turn(lower(u), lower(v), phases.c[2 * k], phases.s[2 * k], y.low[k], y.low[half + k]);
+      turn(upper(u), upper(v), phases.c[2 * k + 1], phases.s[2 * k + 1], y.high[k], y.high[half + k]);
     }
   } else {  // a lane is a pair
 #pragma GCC unroll 4
-    for (int k = 0; k < n; ++k) turn(lower(x[k]), upper(x[k]), row.c[k], row.s[k], y.low[k], y.high[k]);
+    for (int k = 0; k < n; ++k) turn(lower(x[k]), upper(x[k]), phases.c[k], phases.s[k], y.low[k], y.high[k]);
   }
   return y;
 }
@@ -107,10 +107,10 @@ BEARING_AVX512_BF16 inline Place place(const Bf16Lines& l, Index head, Index i) 
   return {{in, in + other}, {out, out + other}};
 }
 
-/// Their row. Split order has its sign already.
+/// Their phases. Split order has the sign already.
 template <Pairing pairing, int n>
-BEARING_AVX512_BF16 inline Row<n> row_of(const Bf16Lines& l, Index i) {
-  return Row<n>(l.cos + i, l.sin + i, pairing == Pairing::interleaved && l.negative_sin);
+BEARING_AVX512_BF16 inline Phases<n> phases_of(const Bf16Lines& l, Index i) {
+  return Phases<n>(l.cos + i, l.sin + i, pairing == Pairing::interleaved && l.negative_sin);
 }
 
 /// Pairs among which there are zeros. If one is a subnormal number, turns all of them with the ordinary rounding and
@@ -118,7 +118,7 @@ BEARING_AVX512_BF16 inline Row<n> row_of(const Bf16Lines& l, Index i) {
 template <Pairing pairing, int n>
 [[gnu::noinline]] BEARING_AVX512_BF16 bool turn_subnormal(const Bf16Lines& l, Index head, Index i) {
   const Place at = place<pairing, n>(l, head, i);
-  const Turned<n> y = turned<pairing>(row_of<pairing, n>(l, i), at);
+  const Turned<n> y = turned<pairing>(phases_of<pairing, n>(l, i), at);
   constexpr int subnormal = 0x20;
   int found = 0;
   for (int k = 0; k < n; ++k) {
@@ -139,9 +139,9 @@ template <Pairing pairing, int n>
 }
 
 template <Pairing pairing, bool stream, int n>
-BEARING_AVX512_BF16 inline void turn_pairs(const Bf16Lines& l, Index head, Index i, const Row<n>& row) {
+BEARING_AVX512_BF16 inline void turn_pairs(const Bf16Lines& l, Index head, Index i, const Phases<n>& phases) {
   const Place at = place<pairing, n>(l, head, i);
-  const Turned<n> y = turned<pairing>(row, at);
+  const Turned<n> y = turned<pairing>(phases, at);
   const __m512i magnitude = _mm512_set1_epi16(0x7FFF);
   __m512i packed[n];
   __mmask32 nonzero = ~__mmask32{0};
@@ -155,18 +155,18 @@ BEARING_AVX512_BF16 inline void turn_pairs(const Bf16Lines& l, Index head, Index
   for (int k = 0; k < n; ++k) put<stream>(at.out[k / (n / 2)] + k % (n / 2) * 32, packed[k]);
 }
 
-/// Lines of 16·n pairs: their row stays in registers.
+/// Lines of 16·n pairs: their phases stay in registers.
 template <Pairing pairing, bool stream, int n>
 BEARING_AVX512_BF16 inline void short_lines(const Bf16Lines& l) {
-  const Row<n> row = row_of<pairing, n>(l, 0);
-  for (Index head = 0; head < l.heads; ++head) turn_pairs<pairing, stream, n>(l, head, 0, row);
+  const Phases<n> phases = phases_of<pairing, n>(l, 0);
+  for (Index head = 0; head < l.heads; ++head) turn_pairs<pairing, stream, n>(l, head, 0, phases);
 }
 
 /// Lines of any number of pairs, 32 at a time.
 template <Pairing pairing, bool stream>
 BEARING_AVX512_BF16 inline void long_lines(const Bf16Lines& l) {
   for (Index head = 0; head < l.heads; ++head) {
-    for (Index i = 0; i < l.pairs; i += 32) turn_pairs<pairing, stream, 2>(l, head, i, row_of<pairing, 2>(l, i));
+    for (Index i = 0; i < l.pairs; i += 32) turn_pairs<pairing, stream, 2>(l, head, i, phases_of<pairing, 2>(l, i));
   }
 }
 

@@ -5,7 +5,8 @@
 
 namespace bearing {
 
-/// Heads of one token; the row in the order that Highway's loops take it: the fields as in Lines (rope_apply-inl.h).
+/// Heads of one token; the phases in the order that Highway's loops take them: the fields as in Lines
+/// (rope_apply-inl.h).
 struct Bf16Lines {
   const float* cos;
   const float* sin;

@@ -4,7 +4,7 @@
 #include <bearing/encodings/rope.hpp>
 #include <type_traits>
 
-#include "encodings/rotary/rope_rows.hpp"
+#include "encodings/rotary/rope_phases.hpp"
 #include "tensor_checks.hpp"
 
 // What a rotation's kernel is given: checked arguments, no spec.
@@ -13,11 +13,11 @@ namespace bearing {
 
 template <class T>
 struct RotateCall {
-  /// The rows; null for a rebase, whose rows are the difference of two angles.
-  const RopeRows<Compute<T>>* rows = nullptr;
+  /// The table's; null for a rebase, whose phases are those of the difference of two angles.
+  const RopePhases<Compute<T>>* phases = nullptr;
   struct Rebase {
-    const RowFrequencies* from;
-    const RowFrequencies* to;
+    const PhaseFrequencies* from;
+    const PhaseFrequencies* to;
     Positions old_positions;
     double factor;  ///< a'/a
   };
@@ -26,7 +26,7 @@ struct RotateCall {
   Positions at;
   View<const T, 4> in;  ///< [batch, heads, time, head_dim]
   View<T, 4> out;       ///< may be the same memory as `in`
-  const RowFrequencies* frequencies = nullptr;
+  const PhaseFrequencies* frequencies = nullptr;
   Index begin = 0;  ///< the first turned dimension
   Pairing pairing;
   bool transposed = false;   ///< R(−pθ): the gradient
@@ -38,37 +38,38 @@ struct RotateCall {
   bool in_place() const { return in.data == out.data; }
 };
 
-/// Whether heads are nearer in memory than tokens: they are then the inner loop, with one row at a time.
+/// Whether heads are nearer in memory than tokens: they are then the inner loop, with the phases of one token at a
+/// time.
 template <class T>
 bool heads_inside(const RotateCall<T>& call) {
   const auto distance = [](Index stride) { return stride < 0 ? -stride : stride; };
   return distance(call.in.stride[1]) <= distance(call.in.stride[2]) || call.in.shape[1] == 1 || call.in.shape[2] == 1;
 }
 
-/// Tokens whose rows are ready at once: one where heads are nearer. Else a stretch that groups of heads walk through,
-/// long enough for the memory to stream; its rows, up to 512 KiB for heads of 128, stay in a cache of the core.
+/// Tokens whose phases are ready at once: one where heads are nearer. Else a stretch that groups of heads walk through,
+/// long enough for the memory to stream; their phases, up to 512 KiB for heads of 128, stay in a cache of the core.
 inline constexpr Index most_block_tokens = 512;
 template <class T>
 Index block_tokens(const RotateCall<T>& call) {
   return heads_inside(call) ? 1 : std::min(call.in.shape[2], most_block_tokens);
 }
 
-/// Heads that are walked through together where they lie further apart than tokens: each row is loaded once for them.
+/// Heads that are walked through together where they lie further apart than tokens: phases are loaded once for them.
 inline constexpr Index heads_at_once = 8;
 
-/// Numbers of a row in the order that the loops want: cos and sin, each written twice for interleaved pairs.
+/// Numbers of a token's phases in the order of the loops: cos and sin, each written twice for interleaved pairs.
 template <class T>
-Index row_numbers(const RotateCall<T>& call) {
+Index phase_numbers(const RotateCall<T>& call) {
   const bool doubled = call.pairing == Pairing::interleaved && !std::is_same_v<T, Bfloat16>;
   return (doubled ? 4 : 2) * call.frequencies->padded;
 }
 
-/// Numbers of scratch that one task needs: the rows of a block; a natural row for each of up to 4 axes and their blend;
-/// a row in double; one head.
+/// Numbers of scratch that one task needs: the phases of a block; natural phases for each of up to 4 axes and their
+/// blend; phases in double; one head.
 template <class T>
 Index scratch_size(const RotateCall<T>& call) {
   const Index padded = call.frequencies->padded;
-  return block_tokens(call) * row_numbers(call) + 5 * 2 * padded + 4 * padded + call.in.shape[3] + 64;
+  return block_tokens(call) * phase_numbers(call) + 5 * 2 * padded + 4 * padded + call.in.shape[3] + 64;
 }
 
 /// Throws ShapeError unless x is [batch, heads, time, head_dim] with the frequencies' head_dim.
@@ -76,7 +77,7 @@ template <class T>
 void check_heads(const char* function, const char* argument, View<const T, 4> x, Index head_dim);
 
 /// Throws ShapeError for a table that was moved from, and what Positions::check() does for the table's axes; RangeError
-/// for positions that the table has no rows for.
+/// for positions that the table does not have.
 template <class C>
 void check_table(const char* function, const char* argument, const RopeTable<C>& table, const Positions& positions,
                  Index batch, Index time);

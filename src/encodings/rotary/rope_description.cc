@@ -90,7 +90,7 @@ void describe_yarn(Describer& to) {
       .member("mscale_all_dim", &YarnScaling::mscale_all_dim, "With mscale: the attention factor's denominator.")
       .member("mscale_slope", &YarnScaling::mscale_slope, "What the factor's logarithm is multiplied by.");
   to.record("DeepseekYarnScaling", DeepseekYarnScaling{},
-            "YaRN as DeepSeek has it: attention must multiply its softmax scale by\n"
+            "YaRN as in DeepSeek: attention must multiply its softmax scale by\n"
             "RopeFrequencies.softmax_scale_factor.")
       .member("factor", &DeepseekYarnScaling::factor, factor_text)
       .member("trained_length", &DeepseekYarnScaling::trained_length, length_text)
@@ -137,7 +137,7 @@ void describe_geometry(Describer& to) {
         "Use the named forms: sections (M-RoPE of Qwen2-VL), interleaved (Qwen3-VL), axial (2-D: Qwen2-VL's vision\n"
         "tower, DINOv3), strided (Pixtral), listed (any order). RopeAxes() is one axis for every pair.")
       .member("pairs", &RopeAxes::pairs, "Pairs per axis; of a listed form the axis of each pair.")
-      .member("order", &RopeAxes::order, "How the pairs are dealt out to the axes.")
+      .member("order", &RopeAxes::order, "How the pairs are divided among the axes.")
       .member("frequencies", &RopeAxes::frequencies, "Whether axes share the head's frequencies or start afresh.")
       .maker("sections", RopeAxes::sections, {"pairs"},
              "M-RoPE (Wang et al. 2024, arXiv 2409.12191): axis a turns the next pairs[a] pairs; the frequencies\n"
@@ -165,7 +165,7 @@ void describe_spec(Describer& to) {
             "    bearing.rotate(table, q, k, None)             # in place; q, k [batch, heads, time, head_dim]\n\n"
             "Immutable; compares, hashes, prints itself, goes to and from dictionaries and JSON.")
       .member("head_dim", &Rope::head_dim, "Dimensions of a head.")
-      .member("rotary_dim", &Rope::rotary_dim, "How many of them turn, even; 0: all.")
+      .member("rotary_dim", &Rope::rotary_dim, "How many of its dimensions turn, even; 0: all.")
       .member("base", &Rope::base, "A config's rope_theta.")
       .member("pairing", &Rope::pairing,
               "Which two elements turn together: 'half' (i, i + r/2: Hugging Face's rotate_half) or 'interleaved' (2i, "
@@ -173,13 +173,13 @@ void describe_spec(Describer& to) {
       .member("scaling", &Rope::scaling, "How the frequencies are stretched past the trained length.")
       .member("part", &Rope::part, "Where in the head the turned dimensions lie.")
       .member("axes", &Rope::axes, "For positions with several coordinates.")
-      .member("attention_factor", &Rope::attention_factor, "a, times what the scaling gives.");
+      .member("attention_factor", &Rope::attention_factor, "a; multiplied by the factor of the scaling.");
   to.record(
         "Xpos", Xpos{.rope = {.pairing = Pairing::half}},
         "xPos (Sun et al. 2022, arXiv 2212.10554): RoPE whose pairs also shrink with distance. For causal "
         "attention.\n\n"
         "    q at m: ζ_i^((m − centre)/scale_base) R(mθ_i) q,   k at n: ζ_i^(−(n − centre)/scale_base) R(nθ_i) k\n\n"
-        "with ζ_i = (2i/r + gamma)/(1 + gamma). centre in tokens: state one and keep it, so that cached keys fit.")
+        "with ζ_i = (2i/r + gamma)/(1 + gamma). centre in tokens: choose one and keep it, so that cached keys fit.")
       .member("rope", &Xpos::rope, "The rotation.")
       .member("scale_base", &Xpos::scale_base, "Tokens over which a pair shrinks by its ζ.")
       .member("gamma", &Xpos::gamma, "What keeps the first pair's ζ above 0.")
@@ -334,7 +334,8 @@ void describe_rope(Describer& to) {
   describe_other_scalings(to);
   describe_geometry(to);
   describe_spec(to);
-  to.settings("TableLength", TableLength{}).member("length", &TableLength::length, "Rows of the table that are kept.");
+  to.settings("TableLength", TableLength{})
+      .member("length", &TableLength::length, "Positions whose cos and sin are kept.");
   name_ropes(to.encoding_with<Rope, TableLength>("RotaryRows", "RoPE as an encoding of queries and keys.", {},
                                                  []<class A>(const Rope& rope, const TableLength& kept) {
                                                    return WithTable<RopeTable<A>, RotaryRows<A>>(

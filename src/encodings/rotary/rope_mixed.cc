@@ -122,10 +122,10 @@ template class RopeMixedRows<double>;
 void describe_rope_mixed(Describer& to) {
   to.home("rope_mixed", {"Heo et al.", 2024, "arXiv 2403.13298"});
   to.record("RopeMixed", RopeMixed{.pairing = Pairing::interleaved},
-            "RoPE-Mixed: each pair of each head turns by an angle that all coordinates of the position share in.\n\n"
+            "RoPE-Mixed: each pair of each head turns by an angle that depends on all coordinates of the position.\n\n"
             "    phi = sum_axis p_axis f[axis, head, pair]\n\n"
             "Heo, Park, Han, Yun 2024, arXiv 2403.13298.")
-      .member("head_dim", &RopeMixed::head_dim, "Of a head; even, all of it turns.")
+      .member("head_dim", &RopeMixed::head_dim, "Dimensions of a head, even; all of them turn.")
       .member("axes", &RopeMixed::axes, "Of a position.")
       .member("pairing", &RopeMixed::pairing, "'interleaved' in the authors' code.");
   // The authors' start: in directions drawn per head for two axes; as RoPE's on each axis else.
@@ -149,8 +149,8 @@ void describe_rope_mixed(Describer& to) {
         "RopeMixedRows",
         "RoPE-Mixed with its frequencies [axes, sets, head_dim/2], radians per unit of position.\n\n"
         "    (u, v) <- (u cos phi - v sin phi, u sin phi + v cos phi),   phi = sum_axis p_axis f[axis, head, pair]\n\n"
-        "Head h uses set h / group: with grouped queries, keys take group 1 and queries the number of query heads per\n"
-        "key head; one set for all heads: group = heads.\n\nHeo, Park, Han, Yun 2024, arXiv 2403.13298.",
+        "Head h uses set h / group: with grouped queries, group is 1 for keys and the number of query heads per key\n"
+        "head for queries; one set for all heads: group = heads.\n\nHeo, Park, Han, Yun 2024, arXiv 2403.13298.",
         {Parameter(
              "frequencies",
              {"axes",

@@ -40,14 +40,14 @@ void rebase(const RopeFrequencies& from, const Positions& old_positions, const R
       .reads_positions("new_positions", new_positions)
       .writes("k", k)
       .check();
-  const RowFrequencies from_rows(from), to_rows(to);
-  const typename RotateCall<T>::Rebase move{&from_rows, &to_rows, old_positions,
-                                            to_rows.attention_factor / from_rows.attention_factor};
+  const PhaseFrequencies from_phases(from), to_phases(to);
+  const typename RotateCall<T>::Rebase move{&from_phases, &to_phases, old_positions,
+                                            to_phases.attention_factor / from_phases.attention_factor};
   RotateCall<T> call{.rebase = &move,
                      .at = new_positions,
                      .in = k,
                      .out = k,
-                     .frequencies = &to_rows,
+                     .frequencies = &to_phases,
                      .begin = to.begin,
                      .pairing = to.pairing};
   run(call, on);
@@ -62,12 +62,12 @@ void shift(const RopeFrequencies& frequencies, Index by, View<T, 4> k, const Exe
   // R((p + by)θ − pθ) = R(by·θ), the same for every token; the attention factor is in the keys already.
   RopeFrequencies turn = frequencies;
   turn.attention_factor = 1;
-  const RopeTable<Compute<T>> rows(std::move(turn), 0);
-  RotateCall<T> call{.rows = &rows.rows(),
+  const RopeTable<Compute<T>> table(std::move(turn), 0);
+  RotateCall<T> call{.phases = &table.phases(),
                      .at = everywhere,
                      .in = k,
                      .out = k,
-                     .frequencies = &rows.rows().frequencies,
+                     .frequencies = &table.phases().frequencies,
                      .begin = frequencies.begin,
                      .pairing = frequencies.pairing};
   run(call, on);

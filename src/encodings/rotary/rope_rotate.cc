@@ -13,26 +13,26 @@ namespace {
 
 using text::concat;
 
-/// Of a given table, its rows; of xPos, those whose factors stay in range.
+/// Throws RangeError for positions that a given table does not have, or at which xPos' factors leave their range.
 template <class C>
 void check_rows(const char* function, const char* argument, const RopeTable<C>& table, const Positions& positions,
                 Index batch, Index time) {
-  const RopeRows<C>& rows = table.rows(function);
-  if (!rows.given && !rows.decay.any()) return;
+  const RopePhases<C>& phases = table.phases(function);
+  if (!phases.given && !phases.decay.any()) return;
   for (Index axis = 0; axis < positions.axes(); ++axis) {
     for (Index b = 0; b < batch; ++b) {
       for (Index t = 0; t < time; ++t) {
         const double p = positions.real(axis, b, t);
-        if (rows.given &&
+        if (phases.given &&
             !(p >= 0 && p < static_cast<double>(table.length()) && p == static_cast<double>(static_cast<Index>(p)))) {
-          throw RangeError(concat("[", function, "] ", argument, ": must be a row of the given table, ",
+          throw RangeError(concat("[", function, "] ", argument, ": must be a position of the given table, ",
                                   table.length() == 0 ? concat("which has none") : concat("0 to ", table.length() - 1),
                                   ", got ", p));
         }
-        if (rows.decay.any() && !rows.decay.in_range(p)) {
+        if (phases.decay.any() && !phases.decay.in_range(p)) {
           throw RangeError(concat("[", function, "] ", argument,
                                   ": xPos factors must stay between 2^-100 and 2^100; position ", p,
-                                  " is too far from the centre ", rows.decay.centre));
+                                  " is too far from the centre ", phases.decay.centre));
         }
       }
     }
@@ -44,7 +44,7 @@ void check_rows(const char* function, const char* argument, const RopeTable<C>& 
 template <class C>
 void check_table(const char* function, const char* argument, const RopeTable<C>& table, const Positions& positions,
                  Index batch, Index time) {
-  table.rows(function);
+  table.phases(function);
   positions.check(function, argument, table.frequencies().axes, batch, time);
   check_rows(function, argument, table, positions, batch, time);
 }
@@ -151,7 +151,7 @@ template <class T>
 RotateCall<T> checked_call(const Names& names, const RopeTable<Compute<T>>& table, View<const T, 4> in, View<T, 4> out,
                            const Positions& positions, bool transposed) {
   const RopeFrequencies& f = table.frequencies();
-  table.rows(names.function);
+  table.phases(names.function);
   check_heads(names.function, names.in, in, f.head_dim);
   if (in.shape != out.shape) {
     throw ShapeError(concat("[", names.function, "] ", names.out, ": must have the shape of ", names.in, ", ", in.shape,
@@ -163,11 +163,11 @@ RotateCall<T> checked_call(const Names& names, const RopeTable<Compute<T>>& tabl
   check_same_or_apart(names.function, names.out, in, out);
   check_table(names.function, names.positions, table, positions, in.shape[0], in.shape[2]);
   if (!positions.is_offset()) check_apart(names.function, names.out, out, names.positions, positions.memory());
-  return {.rows = &table.rows(),
+  return {.phases = &table.phases(),
           .at = positions,
           .in = in,
           .out = out,
-          .frequencies = &table.rows().frequencies,
+          .frequencies = &table.phases().frequencies,
           .begin = f.begin,
           .pairing = f.pairing,
           .transposed = transposed};

@@ -3,7 +3,7 @@
 #include <bearing/error.hpp>
 #include <cmath>
 
-#include "encodings/rotary/rope_rows.hpp"
+#include "encodings/rotary/rope_phases.hpp"
 #include "tensor_checks.hpp"
 #include "text.hpp"
 
@@ -73,22 +73,9 @@ const RopeFrequencies& checked(const RopeFrequencies& frequencies) {
   return frequencies;
 }
 
-/// Throws ShapeError unless cos or sin has no negative extent, and memory if it has elements.
-template <class T>
-void check_rows(const char* function, const char* argument, View<T, 2> rows) {
-  if (rows.shape[0] < 0) {
-    throw ShapeError(
-        text::concat("[", function, "] ", argument, ": extents must not be negative, got shape ", rows.shape));
-  }
-  if (rows.data == nullptr && rows.shape[0] > 0) {
-    throw ShapeError(
-        text::concat("[", function, "] ", argument, ": must have memory, got a null pointer; shape is ", rows.shape));
-  }
-}
-
 }  // namespace
 
-RowFrequencies::RowFrequencies(const RopeFrequencies& from)
+PhaseFrequencies::PhaseFrequencies(const RopeFrequencies& from)
     : pairs(checked(from).pairs()),
       padded(padded_pairs(from.pairs())),
       axes(from.axes),
@@ -123,113 +110,115 @@ Index checked_length(Index length, Index padded, std::size_t size) {
   if (length < 0 || length > max_position) {
     throw RangeError(text::concat("[RopeTable] length: must be between 0 and 2^31, got ", length));
   }
-  const Index row = 2 * padded * static_cast<Index>(size);
-  if (row > 0 && length > (Index{1} << 48) / row) {
-    throw RangeError(text::concat("[RopeTable] length: must fit in memory, got ", length, " rows of ", row, " bytes"));
+  const Index bytes = 2 * padded * static_cast<Index>(size);
+  if (bytes > 0 && length > (Index{1} << 48) / bytes) {
+    throw RangeError(
+        text::concat("[RopeTable] length: must fit in memory, got ", length, " positions of ", bytes, " bytes"));
   }
   return length;
 }
 
-/// Rows first … first + count − 1 to cos + i·stride and sin + i·stride, [padded] each; `row` [2·padded] is scratch.
+/// Phases at first … first + count − 1 to cos + i·stride and sin + i·stride, [padded] each; `one` [2·padded] is
+/// scratch.
 template <class T>
-void fill_sequence(const RowFrequencies& f, const RowDecay& decay, Index first, Index count, T* cos, T* sin,
-                   Index stride, double* row) {
-  const RowKernels kernels = row_kernels();
+void fill_sequence(const PhaseFrequencies& f, const PhaseDecay& decay, Index first, Index count, T* cos, T* sin,
+                   Index stride, double* one) {
+  const PhaseKernels kernels = phase_kernels();
   if constexpr (std::is_same_v<T, float>) {
     if (!decay.any()) return kernels.sequence_f32(f, nullptr, first, count, {cos, sin, stride, f.padded, f.padded});
   }
   for (Index r = 0; r < count; ++r) {
     const double p = static_cast<double>(first + r);
-    kernels.exact_row(f, p, row, row + f.padded);
-    if (decay.any()) decay.apply(p, row, row + f.padded);
+    kernels.exact_phases(f, p, one, one + f.padded);
+    if (decay.any()) decay.apply(p, one, one + f.padded);
     for (Index i = 0; i < f.padded; ++i) {
-      cos[r * stride + i] = static_cast<T>(row[i] * f.attention_factor);
-      sin[r * stride + i] = static_cast<T>(row[f.padded + i] * f.attention_factor);
+      cos[r * stride + i] = static_cast<T>(one[i] * f.attention_factor);
+      sin[r * stride + i] = static_cast<T>(one[f.padded + i] * f.attention_factor);
     }
   }
 }
 
 }  // namespace
 
-/// Builds the rows; a friend, so that the header shows none of it.
+/// Builds the phases; a friend, so that the header shows none of it.
 struct RopeTableAccess {
   template <class T>
-  static std::unique_ptr<RopeRows<T>> build(const RopeFrequencies& from, const RowDecay& decay, Index length,
-                                            TableMemory memory, const Executor& on) {
-    auto rows = std::make_unique<RopeRows<T>>();
-    rows->frequencies = RowFrequencies(from);
-    rows->decay = decay;
+  static std::unique_ptr<RopePhases<T>> build(const RopeFrequencies& from, const PhaseDecay& decay, Index length,
+                                              TableMemory memory, const Executor& on) {
+    auto phases = std::make_unique<RopePhases<T>>();
+    phases->frequencies = PhaseFrequencies(from);
+    phases->decay = decay;
     if (memory == TableMemory::full) {
-      build_full<T>(*rows, length, on);
-    } else if (from.angles == Angles::exact && !rows->decay.any() && std::is_same_v<T, float>) {
-      build_compact<T>(*rows, length, on);
-    }  // else every row is computed when it is needed: no memory at all
-    return rows;
+      build_full<T>(*phases, length, on);
+    } else if (from.angles == Angles::exact && !phases->decay.any() && std::is_same_v<T, float>) {
+      build_compact<T>(*phases, length, on);
+    }  // else phases are computed when they are needed: no memory at all
+    return phases;
   }
 
   template <class T>
-  static void build_full(RopeRows<T>& rows, Index length, const Executor& on) {
-    const Index padded = rows.frequencies.padded;
-    rows.full = AlignedArray<T>(checked_length(length, padded, sizeof(T)) * 2 * padded);
-    // About 4 MiB a task, in whole blocks of rows, so that each task may write past the caches.
+  static void build_full(RopePhases<T>& phases, Index length, const Executor& on) {
+    const Index padded = phases.frequencies.padded;
+    phases.full = AlignedArray<T>(checked_length(length, padded, sizeof(T)) * 2 * padded);
+    // About 4 MiB a task, in whole blocks of positions, so that each task may write past the caches.
     const Index wanted = (Index{4} << 20) / (2 * padded * static_cast<Index>(sizeof(T)));
     const Index chunk = on.workers < 2 ? length : std::max<Index>(512, wanted / 32 * 32);
     const Index tasks = length == 0 ? 0 : (length + chunk - 1) / chunk;
     AlignedArray<double> scratch(tasks * 2 * padded);
     parallel(on, tasks, [&](Index task) {
       const Index first = task * chunk, count = std::min(chunk, length - first);
-      T* cos = rows.full.data() + first * 2 * padded;
-      fill_sequence<T>(rows.frequencies, rows.decay, first, count, cos, cos + padded, 2 * padded,
+      T* cos = phases.full.data() + first * 2 * padded;
+      fill_sequence<T>(phases.frequencies, phases.decay, first, count, cos, cos + padded, 2 * padded,
                        scratch.data() + task * 2 * padded);
     });
-    rows.length = length;
+    phases.length = length;
   }
 
-  /// Two short tables: 0 … fine_rows−1, and the multiples of fine_rows up to the length, as far as less than 1 MiB
+  /// Two short tables: 0 … fine_count−1, and the multiples of fine_count up to the length, as far as less than 1 MiB
   /// goes.
   template <class T>
-  static void build_compact(RopeRows<T>& rows, Index length, const Executor&) {
-    const RowFrequencies& f = rows.frequencies;
-    const Index fine = compact_fine_rows(f.padded);
+  static void build_compact(RopePhases<T>& phases, Index length, const Executor&) {
+    const PhaseFrequencies& f = phases.frequencies;
+    const Index fine = compact_fine_count(f.padded);
     const Index coarse = std::min(fine - 1, (checked_length(length, f.padded, sizeof(T)) + fine - 1) / fine);
     if (2 * fine * f.padded * 16 > (Index{1} << 20) || coarse == 0) return;
-    rows.fine = AlignedArray<double>(fine * 2 * f.padded);
-    rows.coarse = AlignedArray<double>(coarse * 2 * f.padded);
-    const RowKernels kernels = row_kernels();
-    const auto put = [&](AlignedArray<double>& table, Index row, Index position) {
-      double* cos = table.data() + row * 2 * f.padded;
-      kernels.exact_row(f, static_cast<double>(position), cos, cos + f.padded);
+    phases.fine = AlignedArray<double>(fine * 2 * f.padded);
+    phases.coarse = AlignedArray<double>(coarse * 2 * f.padded);
+    const PhaseKernels kernels = phase_kernels();
+    const auto put = [&](AlignedArray<double>& table, Index i, Index position) {
+      double* cos = table.data() + i * 2 * f.padded;
+      kernels.exact_phases(f, static_cast<double>(position), cos, cos + f.padded);
     };
-    for (Index row = 0; row < fine; ++row) put(rows.fine, row, row);
-    for (Index row = 0; row < coarse; ++row) put(rows.coarse, row, row * fine);
-    rows.fine_rows = fine;
-    rows.coarse_rows = coarse;
+    for (Index i = 0; i < fine; ++i) put(phases.fine, i, i);
+    for (Index i = 0; i < coarse; ++i) put(phases.coarse, i, i * fine);
+    phases.fine_count = fine;
+    phases.coarse_count = coarse;
   }
 
   template <class T>
-  static RopeTable<T> make(RopeFrequencies frequencies, RowDecay decay, Index length, TableMemory memory,
+  static RopeTable<T> make(RopeFrequencies frequencies, PhaseDecay decay, Index length, TableMemory memory,
                            const Executor& on) {
-    auto rows = build<T>(frequencies, std::move(decay), length, memory, on);
-    return RopeTable<T>(std::move(frequencies), length, memory, std::move(rows));
+    auto phases = build<T>(frequencies, std::move(decay), length, memory, on);
+    return RopeTable<T>(std::move(frequencies), length, memory, std::move(phases));
   }
 };
 
 template <class T>
-RopeTable<T> table_with_decay(RopeFrequencies frequencies, RowDecay decay, Index length, TableMemory memory,
+RopeTable<T> table_with_decay(RopeFrequencies frequencies, PhaseDecay decay, Index length, TableMemory memory,
                               const Executor& on) {
   return RopeTableAccess::make<T>(std::move(frequencies), std::move(decay), length, memory, on);
 }
 
 template <class T>
-RopeTable<T>::RopeTable(RopeFrequencies frequencies, Index length, TableMemory memory, std::unique_ptr<Rows> rows)
-    : frequencies_(std::move(frequencies)), length_(length), memory_(memory), rows_(std::move(rows)) {}
+RopeTable<T>::RopeTable(RopeFrequencies frequencies, Index length, TableMemory memory, std::unique_ptr<Phases> phases)
+    : frequencies_(std::move(frequencies)), length_(length), memory_(memory), phases_(std::move(phases)) {}
 
 template <class T>
 RopeTable<T>::RopeTable(RopeFrequencies frequencies, Index length, TableMemory memory, const Executor& on)
     : frequencies_(std::move(frequencies)), length_(length), memory_(memory) {
   check_frequencies(frequencies_);
   checked_length(length, padded_pairs(frequencies_.pairs()), sizeof(T));
-  rows_ = RopeTableAccess::build<T>(frequencies_, {}, length, memory, on);
+  phases_ = RopeTableAccess::build<T>(frequencies_, {}, length, memory, on);
 }
 
 template <class T>
@@ -240,7 +229,7 @@ RopeTable<T>::RopeTable(const Rope& rope, Index length, const TableOptions& opti
 
 template <class T>
 RopeTable<T> RopeTable<T>::from_cos_sin(const Rope& rope, View<const T, 2> cos, View<const T, 2> sin) {
-  // The numbers stand in the rows; frequencies of 0 are only there to carry the geometry.
+  // The numbers stand in the phases; frequencies of 0 are only there to carry the geometry.
   Rope shape = rope;
   const Index rotary_dim = rope.rotary_dim == 0 ? rope.head_dim : rope.rotary_dim;
   shape.scaling =
@@ -254,28 +243,28 @@ RopeTable<T> RopeTable<T>::from_cos_sin(const Rope& rope, View<const T, 2> cos, 
   if (sin.shape != cos.shape) {
     throw ShapeError(text::concat("[from_cos_sin] sin: must have the shape of cos, ", cos.shape, ", got ", sin.shape));
   }
-  check_rows("from_cos_sin", "cos", cos);
-  check_rows("from_cos_sin", "sin", sin);
-  auto rows = std::make_unique<Rows>();
-  rows->frequencies = RowFrequencies(frequencies);
-  const Index padded = rows->frequencies.padded;
-  rows->full = AlignedArray<T>(checked_length(length, padded, sizeof(T)) * 2 * padded);
+  check_tensor("from_cos_sin", "cos", cos);
+  check_tensor("from_cos_sin", "sin", sin);
+  auto phases = std::make_unique<Phases>();
+  phases->frequencies = PhaseFrequencies(frequencies);
+  const Index padded = phases->frequencies.padded;
+  phases->full = AlignedArray<T>(checked_length(length, padded, sizeof(T)) * 2 * padded);
   // A NaN's payload would take part in the rounding to bfloat16; the plain one does not.
   const auto plain = [](T x) { return std::isnan(x) ? std::numeric_limits<T>::quiet_NaN() : x; };
   for (Index p = 0; p < length; ++p) {
     for (Index i = 0; i < padded; ++i) {
-      rows->full[p * 2 * padded + i] = i < pairs ? plain(cos(p, i)) : T(1);
-      rows->full[p * 2 * padded + padded + i] = i < pairs ? plain(sin(p, i)) : T(0);
+      phases->full[p * 2 * padded + i] = i < pairs ? plain(cos(p, i)) : T(1);
+      phases->full[p * 2 * padded + padded + i] = i < pairs ? plain(sin(p, i)) : T(0);
     }
   }
-  rows->length = length;
-  rows->given = true;
-  return RopeTable(std::move(frequencies), length, TableMemory::full, std::move(rows));
+  phases->length = length;
+  phases->given = true;
+  return RopeTable(std::move(frequencies), length, TableMemory::full, std::move(phases));
 }
 
 template <class T>
 std::size_t RopeTable<T>::bytes() const {
-  const Rows& of = rows();
+  const Phases& of = phases();
   return static_cast<std::size_t>(of.full.size()) * sizeof(T) +
          static_cast<std::size_t>(of.fine.size() + of.coarse.size()) * sizeof(double);
 }
@@ -288,8 +277,8 @@ View<const T, 2> part_of_table(const RopeTable<T>& table, const char* name, Inde
     throw ShapeError(
         text::concat("[RopeTable::", name, "] table: must be a full one (TableMemory::full), got a compact one"));
   }
-  const Index padded = table.rows().frequencies.padded;
-  return {table.rows().full.data() + part * padded, {table.length(), table.frequencies().pairs()}, {2 * padded, 1}};
+  const Index padded = table.phases().frequencies.padded;
+  return {table.phases().full.data() + part * padded, {table.length(), table.frequencies().pairs()}, {2 * padded, 1}};
 }
 
 }  // namespace
@@ -306,7 +295,7 @@ View<const T, 2> RopeTable<T>::sin() const {
 
 template <class T>
 void RopeTable<T>::refuse_moved(const char* function) {
-  throw ShapeError(text::concat("[", function, "] table: must have its rows, got one that was moved from"));
+  throw ShapeError(text::concat("[", function, "] table: must have its numbers, got one that was moved from"));
 }
 template <class T>
 RopeTable<T>::RopeTable(RopeTable&&) noexcept = default;
@@ -319,7 +308,7 @@ RopeTable<T>::RopeTable(const RopeTable& other)
     : frequencies_(other.frequencies_),
       length_(other.length_),
       memory_(other.memory_),
-      rows_(std::make_unique<Rows>(other.rows())) {}
+      phases_(std::make_unique<Phases>(other.phases())) {}
 template <class T>
 RopeTable<T>& RopeTable<T>::operator=(const RopeTable& other) {
   return *this = RopeTable(other);
@@ -335,15 +324,13 @@ void fill(const RopeFrequencies& frequencies, const Positions& positions, View<T
   if (sin.shape != cos.shape) {
     throw ShapeError(text::concat("[fill] sin: must have the shape of cos, ", cos.shape, ", got ", sin.shape));
   }
-  check_rows("fill", "cos", cos);
-  check_rows("fill", "sin", sin);
-  check_distinct("fill", "cos", cos);
-  check_distinct("fill", "sin", sin);
-  const RowFrequencies f(frequencies);
+  check_output("fill", "cos", cos);
+  check_output("fill", "sin", sin);
+  const PhaseFrequencies f(frequencies);
   positions.check("fill", "positions", f.axes, 1, time);
   CallMemory memory("fill");
   memory.reads_positions("positions", positions).writes("cos", cos).writes("sin", sin).check();
-  const RowKernels kernels = row_kernels();
+  const PhaseKernels kernels = phase_kernels();
   const bool plain = cos.stride[1] == 1 && sin.stride == cos.stride;
   const Index workers = std::clamp<Index>(on.workers, 1, Index{1} << 20);
   const Index chunk = std::max<Index>(64, workers < 2 ? time : (time / (4 * workers) + 31) / 32 * 32);
@@ -357,16 +344,16 @@ void fill(const RopeFrequencies& frequencies, const Positions& positions, View<T
                                     {&cos(first, 0), &sin(first, 0), cos.stride[0], pairs, pairs});
       }
     }
-    double* row = scratch.data() + task * 2 * f.padded * (f.axes + 1);
+    double* one = scratch.data() + task * 2 * f.padded * (f.axes + 1);
     for (Index t = first; t < last; ++t) {
       const Index axes = std::min(f.axes, positions.axes());
       for (Index axis = 0; axis < axes; ++axis) {
-        double* to = row + axis * 2 * f.padded;
-        kernels.exact_row(f, positions.real(axis, 0, t), to, to + f.padded);
+        double* to = one + axis * 2 * f.padded;
+        kernels.exact_phases(f, positions.real(axis, 0, t), to, to + f.padded);
       }
       for (Index i = 0; i < pairs; ++i) {
         const Index axis = axes == 1 ? 0 : frequencies.axis[static_cast<std::size_t>(i)];
-        const double* from = row + axis * 2 * f.padded + i;
+        const double* from = one + axis * 2 * f.padded + i;
         using C = Compute<T>;
         cos(t, i) = static_cast<T>(static_cast<C>(from[0] * f.attention_factor));
         sin(t, i) = static_cast<T>(static_cast<C>(from[f.padded] * f.attention_factor));
@@ -377,8 +364,8 @@ void fill(const RopeFrequencies& frequencies, const Positions& positions, View<T
 
 template class RopeTable<float>;
 template class RopeTable<double>;
-template RopeTable<float> table_with_decay(RopeFrequencies, RowDecay, Index, TableMemory, const Executor&);
-template RopeTable<double> table_with_decay(RopeFrequencies, RowDecay, Index, TableMemory, const Executor&);
+template RopeTable<float> table_with_decay(RopeFrequencies, PhaseDecay, Index, TableMemory, const Executor&);
+template RopeTable<double> table_with_decay(RopeFrequencies, PhaseDecay, Index, TableMemory, const Executor&);
 template void fill(const RopeFrequencies&, const Positions&, View<double, 2>, View<double, 2>, const Executor&);
 template void fill(const RopeFrequencies&, const Positions&, View<float, 2>, View<float, 2>, const Executor&);
 template void fill(const RopeFrequencies&, const Positions&, View<Bfloat16, 2>, View<Bfloat16, 2>, const Executor&);

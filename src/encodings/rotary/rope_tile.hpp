@@ -3,9 +3,9 @@
 #include <bearing/encodings/rope.hpp>
 #include <bearing/term.hpp>
 
-#include "encodings/rotary/rope_rows.hpp"
+#include "encodings/rotary/rope_phases.hpp"
 
-// The rotation's door for tiles: rows of one head, which somebody else has checked. Attention comes through it, block
+// The rotation's door for tiles: rows of one head, which are checked before. Attention comes through it, block
 // by block.
 
 namespace bearing {
@@ -22,10 +22,10 @@ struct TurnedTile {
   double* scratch;          ///< [turn_rows_scratch]
 };
 
-/// Doubles that turn_rows() needs: to make a row, a natural row for each of up to 4 axes and their blend.
+/// Doubles that turn_rows() needs: to make phases, natural ones for each of up to 4 axes and their blend.
 inline Index turn_rows_scratch(Index padded) { return 2 * padded + 5 * 2 * padded; }
 
-/// out ← a·R(pθ) in, with the bits of rotate(). Rows of the table are read where they lie; others are made. Allocates
+/// out ← a·R(pθ) in, with the bits of rotate(). The table's phases are read where they lie; others are made. Allocates
 /// nothing. C: float, double.
 template <class C>
 void turn_rows(const RopeTable<C>& table, const TurnedTile<C>& tile) noexcept;

@@ -7,21 +7,22 @@
 #include <cstring>
 
 #include "encodings/rotary/rope_apply-inl.h"
-#include "encodings/rotary/rope_row_at-inl.h"
+#include "encodings/rotary/rope_phases_at-inl.h"
 #include "encodings/rotary/rope_tile.hpp"
 #include "simd/target.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace bearing::HWY_NAMESPACE {
 
-/// A natural row that is not in the table, or is of several axes.
+/// Natural phases that are not in the table, or are of several axes.
 template <class C>
-HWY_NOINLINE const C* made_row(const RopeRows<C>& rows, const TurnedTile<C>& tile, Index r) {
-  const RowFrequencies& f = rows.frequencies;
+HWY_NOINLINE const C* made_phases(const RopePhases<C>& phases, const TurnedTile<C>& tile, Index r) {
+  const PhaseFrequencies& f = phases.frequencies;
   double* exact = tile.scratch;
   C *blend = reinterpret_cast<C*>(exact + 2 * f.padded), *natural = blend + 2 * f.padded;
-  const auto one_axis = [&](Index axis, C* to)
-                            HWY_ATTR { return row_at(rows, tile.at[static_cast<std::size_t>(axis)][r], exact, to); };
+  const auto one_axis = [&](Index axis, C* to) HWY_ATTR {
+    return phases_at(phases, tile.at[static_cast<std::size_t>(axis)][r], exact, to);
+  };
   if (f.axes == 1 || tile.at[1] == tile.at[0]) return one_axis(0, blend);
   mix_axes(f, one_axis, natural, blend);
   return blend;
@@ -30,7 +31,7 @@ HWY_NOINLINE const C* made_row(const RopeRows<C>& rows, const TurnedTile<C>& til
 /// One line, interleaved pairing, natural order: u c − v s, u s + v c. In vectors to the last pair: from a loop over
 /// single numbers GCC 12 makes fused products, even with -ffp-contract=off.
 template <class C>
-HWY_INLINE void interleaved_line(const Row<C>& l, const C* in, C* out) {
+HWY_INLINE void interleaved_line(const Phases<C>& l, const C* in, C* out) {
   const C sign = l.negative_sin ? C(-0.0) : C(0.0);
   over_range<C, 1>(l.pairs, [&](auto d, Index i) HWY_ATTR {
     const auto c = hn::LoadU(d, l.cos + i), s = hn::Xor(hn::LoadU(d, l.sin + i), hn::Set(d, sign));
@@ -49,18 +50,18 @@ HWY_INLINE void interleaved_line(const Row<C>& l, const C* in, C* out) {
 
 template <class C>
 HWY_INLINE void turn_rows_of(const RopeTable<C>& table, const TurnedTile<C>& tile) {
-  const RopeRows<C>& rows = table.rows();
-  const RowFrequencies& f = rows.frequencies;
+  const RopePhases<C>& phases = table.phases();
+  const PhaseFrequencies& f = phases.frequencies;
   const RopeFrequencies& spec = table.frequencies();
-  const Index begin = spec.begin, end = begin + 2 * f.pairs, rest = spec.head_dim - end, row_size = 2 * f.padded;
+  const Index begin = spec.begin, end = begin + 2 * f.pairs, rest = spec.head_dim - end, phase_size = 2 * f.padded;
   const bool one_axis = f.axes == 1 || tile.at[1] == tile.at[0], interleaved = spec.pairing == Pairing::interleaved;
-  const C* full = rows.full.data();
+  const C* full = phases.full.data();
   for (Index r = 0; r < tile.rows; ++r) {
     const double p = tile.at[0][r];
     const Index whole = static_cast<Index>(p);
-    const bool kept = one_axis && static_cast<double>(whole) == p && whole >= 0 && whole < rows.length;
-    const C* cos = kept ? full + whole * row_size : made_row(rows, tile, r);
-    const Row<C> row{cos, cos + f.padded, tile.transposed, f.pairs};
+    const bool kept = one_axis && static_cast<double>(whole) == p && whole >= 0 && whole < phases.length;
+    const C* cos = kept ? full + whole * phase_size : made_phases(phases, tile, r);
+    const Phases<C> one{cos, cos + f.padded, tile.transposed, f.pairs};
     const C* in = tile.in + r * tile.in_stride;
     C* out = tile.out + r * tile.out_stride;
     if (in != out) {
@@ -68,9 +69,9 @@ HWY_INLINE void turn_rows_of(const RopeTable<C>& table, const TurnedTile<C>& til
       if (rest > 0) std::memcpy(out + end, in + end, static_cast<std::size_t>(rest) * sizeof(C));
     }
     if (interleaved) {
-      interleaved_line(row, in + begin, out + begin);
+      interleaved_line(one, in + begin, out + begin);
     } else {
-      half_line<false>(row, in + begin, out + begin);
+      half_line<false>(one, in + begin, out + begin);
     }
   }
 }

@@ -1,5 +1,5 @@
-// A rotation's tokens: find or make each one's row, then turn its heads. Included once per SIMD target, by one source
-// for each element type.
+// A rotation's tokens: find or make each one's phases, then turn its heads. Included once per SIMD target, by one
+// source for each element type.
 #if defined(BEARING_ROPE_TOKENS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef BEARING_ROPE_TOKENS_INL_H_
 #undef BEARING_ROPE_TOKENS_INL_H_
@@ -11,7 +11,7 @@
 
 #include "encodings/rotary/rope_apply-inl.h"
 #include "encodings/rotary/rope_call.hpp"
-#include "encodings/rotary/rope_row_at-inl.h"
+#include "encodings/rotary/rope_phases_at-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace bearing::HWY_NAMESPACE {
@@ -19,7 +19,7 @@ namespace bearing::HWY_NAMESPACE {
 /// Where a task puts what it makes. Sizes as scratch_size() says.
 template <class C>
 struct Scratch {
-  C* laid_out;  ///< the rows of a block
+  C* laid_out;  ///< the phases of a block
   C* natural;   ///< [4][2·padded] one for each axis
   C* blend;     ///< [2·padded]
   C* exact;     ///< room for [2·padded] doubles
@@ -34,20 +34,21 @@ struct Scratch {
   double* doubles() const { return reinterpret_cast<double*>(exact); }
 };
 
-/// The natural row of token t of sequence b where it is no row of the table. Out of line, as what it costs is making
-/// rows.
+/// The natural phases of token t of sequence b where the table does not have them. Out of line, as making them is what
+/// costs time.
 template <class T, class C = Compute<T>>
 HWY_NOINLINE const C* other_row(const RotateCall<T>& call, Index b, Index t, const Scratch<C>& scratch, C* out) {
-  const RowFrequencies& f = *call.frequencies;
+  const PhaseFrequencies& f = *call.frequencies;
   const Index axes = HWY_MIN(f.axes, call.at.axes());
   const auto one_axis = [&](Index axis, C* to) HWY_ATTR -> const C* {
     const double p = call.at.real(HWY_MIN(axis, axes - 1), b, t);
-    if (call.rebase == nullptr) return row_at(*call.rows, p, scratch.doubles(), to);
+    if (call.rebase == nullptr) return phases_at(*call.phases, p, scratch.doubles(), to);
     const auto& move = *call.rebase;
-    double* row = scratch.doubles();
-    difference_row(*move.to, p, *move.from, move.old_positions.real(HWY_MIN(axis, move.old_positions.axes() - 1), b, t),
-                   row, row + f.padded);
-    finish_row(row, f.padded, move.factor, to);
+    double* phases = scratch.doubles();
+    difference_phases(*move.to, p, *move.from,
+                      move.old_positions.real(HWY_MIN(axis, move.old_positions.axes() - 1), b, t), phases,
+                      phases + f.padded);
+    finish_phases(phases, f.padded, move.factor, to);
     return to;
   };
   if (axes == 1 && (call.rebase == nullptr || call.rebase->old_positions.axes() == 1)) return one_axis(0, out);
@@ -55,13 +56,12 @@ HWY_NOINLINE const C* other_row(const RotateCall<T>& call, Index b, Index t, con
   return out;
 }
 
-/// The natural row of token t of sequence b: in the table, or made in `out`.
+/// The natural phases of token t of sequence b: in the table, or made in `out`.
 template <class T, class C = Compute<T>>
-HWY_INLINE const C* natural_row(const RotateCall<T>& call, Index b, Index t, const Scratch<C>& scratch, C* out) {
-  if (call.rebase == nullptr && call.at.axes() == 1 &&
-      call.at.integral()) {  // by far the commonest: a row of the table
+HWY_INLINE const C* natural_phases(const RotateCall<T>& call, Index b, Index t, const Scratch<C>& scratch, C* out) {
+  if (call.rebase == nullptr && call.at.axes() == 1 && call.at.integral()) {  // by far the commonest: in the table
     const Index p = call.at.integer(0, b, t);
-    if (p >= 0 && p < call.rows->length) return call.rows->full.data() + p * 2 * call.frequencies->padded;
+    if (p >= 0 && p < call.phases->length) return call.phases->full.data() + p * 2 * call.frequencies->padded;
   }
   return other_row(call, b, t, scratch, out);
 }
@@ -77,7 +77,7 @@ HWY_INLINE void copy_rest(const RotateCall<T>& call, const T* in, T* out) {
 }
 
 /// Turns a run of lines, whatever the strides; where a head is not contiguous, through a copy that is.
-template <RowOrder order, bool stream, class T, class C = Compute<T>>
+template <PhaseOrder order, bool stream, class T, class C = Compute<T>>
 HWY_INLINE void turn(const RotateCall<T>& call, Lines<T> lines, const Scratch<C>& scratch) {
   const Index head_dim = call.in.shape[3], in_step = call.in.stride[3], out_step = call.out.stride[3];
   const Index rest = head_dim - 2 * lines.pairs;
@@ -112,39 +112,39 @@ HWY_INLINE void turn(const RotateCall<T>& call, Lines<T> lines, const Scratch<C>
   }
 }
 
-/// The row of a token in the order the loops want: in the table, or in `room` [row_numbers].
-template <RowOrder order, class T, class C = Compute<T>>
+/// The phases of a token in the order of the loops: in the table, or in `room` [phase_numbers].
+template <PhaseOrder order, class T, class C = Compute<T>>
 HWY_INLINE void ready_row(const RotateCall<T>& call, Index b, Index t, const Scratch<C>& scratch, C* room,
                           const C*& cos, const C*& sin) {
   const Index padded = call.frequencies->padded;
-  if constexpr (order == RowOrder::natural) {
-    cos = natural_row(call, b, t, scratch, room);
+  if constexpr (order == PhaseOrder::natural) {
+    cos = natural_phases(call, b, t, scratch, room);
     sin = cos + padded;
   } else {
-    const C* row = natural_row(call, b, t, scratch, scratch.blend);
-    const Index to_sin = (order == RowOrder::doubled ? 2 : 1) * padded;
-    lay_out<order>(row, row + padded, call.transposed, padded, call.frequencies->pairs, room, room + to_sin);
+    const C* phases = natural_phases(call, b, t, scratch, scratch.blend);
+    const Index to_sin = (order == PhaseOrder::doubled ? 2 : 1) * padded;
+    lay_out<order>(phases, phases + padded, call.transposed, padded, call.frequencies->pairs, room, room + to_sin);
     cos = room;
     sin = room + to_sin;
   }
 }
 
-template <RowOrder order, bool stream, class T>
+template <PhaseOrder order, bool stream, class T>
 HWY_INLINE void rotate_tokens(const RotateCall<T>& call, Index first, Index last, Index head, Index head_end,
                               Compute<T>* memory) {
   using C = Compute<T>;
   const Index padded = call.frequencies->padded, pairs = call.frequencies->pairs, time = call.in.shape[2];
   const bool by_token = heads_inside(call);
-  const Index block = block_tokens(call), row_size = row_numbers(call),
+  const Index block = block_tokens(call), phase_size = phase_numbers(call),
               group = by_token ? head_end - head : heads_at_once;
-  const Scratch<C> scratch(memory, padded, block * row_size);
+  const Scratch<C> scratch(memory, padded, block * phase_size);
   const C* cos[most_block_tokens];
   const C* sin[most_block_tokens];
   Index b = first / time, t = first % time;
   for (Index left = last - first; left > 0;) {
     const Index count = HWY_MIN(HWY_MIN(block, left), time - t);
     for (Index j = 0; j < count; ++j) {
-      ready_row<order>(call, b, t + j, scratch, scratch.laid_out + j * row_size, cos[j], sin[j]);
+      ready_row<order>(call, b, t + j, scratch, scratch.laid_out + j * phase_size, cos[j], sin[j]);
     }
     // Where the next block starts; after the last one, anywhere in the tensor will do.
     const bool ends = t + count == time;
@@ -179,9 +179,9 @@ HWY_INLINE void rotate_any(const RotateCall<T>& call, Index first, Index last, I
     }
   };
   if (call.pairing == Pairing::interleaved) {
-    either(std::integral_constant<RowOrder, row_order<T>(Pairing::interleaved)>{});
+    either(std::integral_constant<PhaseOrder, phase_order<T>(Pairing::interleaved)>{});
   } else {
-    either(std::integral_constant<RowOrder, row_order<T>(Pairing::half)>{});
+    either(std::integral_constant<PhaseOrder, phase_order<T>(Pairing::half)>{});
   }
 }
 

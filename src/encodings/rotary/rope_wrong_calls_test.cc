@@ -206,15 +206,15 @@ TEST_F(WrongCalls, RowsThatAGivenTableDoesNotHaveAreRefused) {
   const double half = 0.5;
   expect({
       {[&] { rotate(given, x(), {}); }, Kind::range,
-       "[rotate] positions: must be a row of the given table, 0 to 2, got 3"},
+       "[rotate] positions: must be a position of the given table, 0 to 2, got 3"},
       {[&] { rotate(given, one, Positions(-1)); }, Kind::range,
-       "[rotate] positions: must be a row of the given table, 0 to 2, got -1"},
+       "[rotate] positions: must be a position of the given table, 0 to 2, got -1"},
       {[&] { rotate(given, one, dense(&half, 1)); }, Kind::range,
-       "[rotate] positions: must be a row of the given table, 0 to 2, got 0.5"},
+       "[rotate] positions: must be a position of the given table, 0 to 2, got 0.5"},
       {[&] { rotate(empty, one, {}); }, Kind::range,
-       "[rotate] positions: must be a row of the given table, which has none, got 0"},
+       "[rotate] positions: must be a position of the given table, which has none, got 0"},
       {[&] { rotate_backward(given, one, Positions(3)); }, Kind::range,
-       "[rotate_backward] positions: must be a row of the given table, 0 to 2, got 3"},
+       "[rotate_backward] positions: must be a position of the given table, 0 to 2, got 3"},
   });
 }
 
@@ -266,7 +266,7 @@ TEST_F(WrongCalls, TablesThatCannotBeAreRefused) {
       {[&] { RopeTable<float>(rope, huge); }, Kind::range,
        "[RopeTable] length: must be between 0 and 2^31, got 9223372036854775807"},
       {[&] { RopeTable<double>(Rope{.head_dim = 65'536, .pairing = Pairing::half}, max_position); }, Kind::range,
-       "[RopeTable] length: must fit in memory, got 2147483648 rows of 524288 bytes"},
+       "[RopeTable] length: must fit in memory, got 2147483648 positions of 524288 bytes"},
       {[&] { RopeTable<float>(odd, 10); }, Kind::shape,
        "[resolve] rotary_dim: must be even and between 2 and head_dim = 8, got 5"},
       {[&] { RopeTable<float>(rope, 10, {.seq_len = -1}); }, Kind::range,

@@ -4,14 +4,14 @@
 
 #include "encodings/limits.hpp"
 #include "encodings/rotary/rope_call.hpp"
-#include "encodings/rotary/rope_rows.hpp"
+#include "encodings/rotary/rope_phases.hpp"
 #include "text.hpp"
 
 namespace bearing {
 
 using text::concat;
 
-void RowDecay::apply(double p, double* cos, double* sin) const {
+void PhaseDecay::apply(double p, double* cos, double* sin) const {
   const double exponent = sign * (p - centre) / scale_base;
   for (std::size_t i = 0; i < log2_zeta.size(); ++i) {
     const double factor = std::exp2(exponent * log2_zeta[i]);
@@ -20,7 +20,7 @@ void RowDecay::apply(double p, double* cos, double* sin) const {
   }
 }
 
-bool RowDecay::in_range(double p) const {
+bool PhaseDecay::in_range(double p) const {
   // ζ grows with the pair, so the first pair's factor is the extreme one.
   return log2_zeta.empty() || std::fabs((p - centre) / scale_base * log2_zeta.front()) <= 100;
 }
@@ -57,8 +57,8 @@ void check(const char* function, const Xpos& xpos) {
   }
 }
 
-RowDecay decay(const Xpos& xpos, double sign) {
-  RowDecay d{{}, xpos.centre, xpos.scale_base, sign};
+PhaseDecay decay(const Xpos& xpos, double sign) {
+  PhaseDecay d{{}, xpos.centre, xpos.scale_base, sign};
   const std::vector<double> zeta = xpos_decay(xpos);
   d.log2_zeta.resize(static_cast<std::size_t>(padded_pairs(static_cast<Index>(zeta.size()))));
   for (std::size_t i = 0; i < zeta.size(); ++i) d.log2_zeta[i] = std::log2(zeta[i]);
@@ -68,7 +68,7 @@ RowDecay decay(const Xpos& xpos, double sign) {
 template <class T>
 RopeTable<T> one_table(const Xpos& xpos, double sign, Index length, const TableOptions& options, const Executor& on) {
   check("XposTable", xpos);
-  RowDecay d = decay(xpos, sign);
+  PhaseDecay d = decay(xpos, sign);
   if (length > 0) {
     for (const double p : {0.0, static_cast<double>(length - 1)}) {
       if (!d.in_range(p)) {
@@ -102,9 +102,9 @@ void rebase(const Xpos& xpos, const Positions& old_positions, const Positions& n
       .reads_positions("new_positions", new_positions)
       .writes("k", k)
       .check();
-  // ζ^(−(p'−c)/B)·R(p'θ) over ζ^(−(p−c)/B)·R(pθ) is the key's own row at p' − p, with the centre at 0.
+  // ζ^(−(p'−c)/B)·R(p'θ) over ζ^(−(p−c)/B)·R(pθ) is the key's phase at p' − p, with the centre at 0.
   std::vector<double> moved(static_cast<std::size_t>(batch * time));
-  RowDecay d = decay(xpos, -1);
+  PhaseDecay d = decay(xpos, -1);
   d.centre = 0;
   for (Index b = 0; b < batch; ++b) {
     for (Index t = 0; t < time; ++t) {
@@ -118,12 +118,12 @@ void rebase(const Xpos& xpos, const Positions& old_positions, const Positions& n
   }
   RopeFrequencies turn = frequencies;
   turn.attention_factor = 1;
-  const auto rows = table_with_decay<Compute<T>>(std::move(turn), std::move(d), 0, TableMemory::full, on);
-  RotateCall<T> call{.rows = &rows.rows(),
+  const auto table = table_with_decay<Compute<T>>(std::move(turn), std::move(d), 0, TableMemory::full, on);
+  RotateCall<T> call{.phases = &table.phases(),
                      .at = dense<const double>(moved.data(), batch, time),
                      .in = k,
                      .out = k,
-                     .frequencies = &rows.rows().frequencies,
+                     .frequencies = &table.phases().frequencies,
                      .begin = frequencies.begin,
                      .pairing = frequencies.pairing};
   run(call, on);

@@ -1,4 +1,4 @@
-#include "encodings/input/sinusoid_rows.hpp"
+#include "encodings/input/sinusoids.hpp"
 
 #include <bearing/error.hpp>
 #include <cmath>
@@ -11,7 +11,7 @@ namespace {
 // The limits of the rotary frequencies, for the same reasons (rope.cc).
 constexpr double largest_frequency = 0x1p13, smallest_frequency = 0x1p-800;
 
-RowFrequencies row_frequencies(const detail::Wide* frequencies, std::size_t pairs, double scale) {
+PhaseFrequencies row_frequencies(const detail::Wide* frequencies, std::size_t pairs, double scale) {
   RopeFrequencies f{.head_dim = static_cast<Index>(2 * pairs),
                     .rotary_dim = static_cast<Index>(2 * pairs),
                     .pairing = Pairing::half,
@@ -29,12 +29,12 @@ RowFrequencies row_frequencies(const detail::Wide* frequencies, std::size_t pair
     f.quarter_turns[pairs + i] = turns.mid;
     f.quarter_turns[2 * pairs + i] = turns.lo;
   }
-  return RowFrequencies(f);
+  return PhaseFrequencies(f);
 }
 
 }  // namespace
 
-SinusoidRows::SinusoidRows(const char* function, const std::vector<detail::Wide>& frequencies, double scale) {
+Sinusoids::Sinusoids(const char* function, const std::vector<detail::Wide>& frequencies, double scale) {
   for (const detail::Wide& frequency : frequencies) {
     const double size = std::fabs(frequency.to_double());
     if (size <= largest_frequency && (size >= smallest_frequency || frequency == 0)) continue;
@@ -48,19 +48,19 @@ SinusoidRows::SinusoidRows(const char* function, const std::vector<detail::Wide>
   }
 }
 
-void SinusoidRows::row(double p, Index block, double* cos, double* sin) const {
-  row_kernels().exact_row(blocks_[static_cast<std::size_t>(block)], p, cos, sin);
+void Sinusoids::phases(double p, Index block, double* cos, double* sin) const {
+  phase_kernels().exact_phases(blocks_[static_cast<std::size_t>(block)], p, cos, sin);
 }
 
-void SinusoidRows::prepare_sequences() {
+void Sinusoids::prepare_sequences() {
   constexpr Index most = Index{1} << 13;  // 4 MiB; rows that wide are few in a table that fits in memory
   if (pairs() > most) return;
   steps_ = AlignedArray<double>(steps_size(whole_.padded));
-  row_kernels().prepare_steps(whole_, steps_.data());
+  phase_kernels().prepare_steps(whole_, steps_.data());
 }
 
-void SinusoidRows::sequence(Index first, Index count, const RowsOut& to) const {
-  row_kernels().sequence_f32(whole_, steps_.data(), first, count, to);
+void Sinusoids::sequence(Index first, Index count, const PhasesOut& to) const {
+  phase_kernels().sequence_f32(whole_, steps_.data(), first, count, to);
 }
 
 }  // namespace bearing

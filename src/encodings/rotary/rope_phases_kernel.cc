@@ -1,7 +1,8 @@
-// Rows of cos and sin: one at any position, and long runs of consecutive ones. One version per SIMD target.
+// Phases, cos and sin: at any position, and in long runs at consecutive ones. A row is the phases of one position of a
+// run. One version per SIMD target.
 
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "encodings/rotary/rope_rows_kernel.cc"
+#define HWY_TARGET_INCLUDE "encodings/rotary/rope_phases_kernel.cc"
 #include <hwy/foreach_target.h>  // IWYU pragma: keep
 
 #include <hwy/cache_control.h>
@@ -10,7 +11,7 @@
 #include <cstring>
 
 #include "encodings/rotary/rope_angles-inl.h"
-#include "encodings/rotary/rope_rows.hpp"
+#include "encodings/rotary/rope_phases.hpp"
 #include "simd/target.hpp"
 
 HWY_BEFORE_NAMESPACE();
@@ -27,7 +28,7 @@ struct Point {
 };
 
 /// The pairs from `column` on of the row at a position, with the attention factor.
-HWY_INLINE Point exact_point(const RowFrequencies& f, Index position, Index column) {
+HWY_INLINE Point exact_point(const PhaseFrequencies& f, Index position, Index column) {
   const WideTag d;
   const WideVec a = hn::Set(d, f.attention_factor);
   const double p = static_cast<double>(position);
@@ -38,7 +39,7 @@ HWY_INLINE Point exact_point(const RowFrequencies& f, Index position, Index colu
 }
 
 /// Writes as many pairs from `column` on of one row as it has room for.
-HWY_INLINE void put_some(const RowsOut& to, const Point& x, Index row, Index column) {
+HWY_INLINE void put_some(const PhasesOut& to, const Point& x, Index row, Index column) {
   const WideTag d;
   const hn::Rebind<float, WideTag> d32;
   const Index lanes = static_cast<Index>(hn::Lanes(d)), step = to.in_turn ? 2 : 1;
@@ -56,7 +57,7 @@ HWY_INLINE void put_some(const RowsOut& to, const Point& x, Index row, Index col
 constexpr Index column_block = steps_pairs;  // whose near steps stay in the first cache: 17·2·64·8 bytes
 
 /// Fills a table of points with the row at p, times a factor.
-HWY_INLINE void put_points(const RowFrequencies& f, double p, double factor, Index column, Index width, double* to) {
+HWY_INLINE void put_points(const PhaseFrequencies& f, double p, double factor, Index column, Index width, double* to) {
   const WideTag d;
   const WideVec a = hn::Set(d, factor);
   for (Index i = 0; i < width; i += static_cast<Index>(hn::Lanes(d))) {
@@ -68,7 +69,7 @@ HWY_INLINE void put_points(const RowFrequencies& f, double p, double factor, Ind
 }
 
 /// The steps of the pairs from `column` on.
-HWY_INLINE void put_steps(const RowFrequencies& f, Index far, Index column, double* to) {
+HWY_INLINE void put_steps(const PhaseFrequencies& f, Index far, Index column, double* to) {
   const Index width = HWY_MIN(column_block, f.padded - column);
   for (Index k = 0; k < steps_near; ++k, to += 2 * column_block) {
     put_points(f, static_cast<double>(k), 1, column, width, to);
@@ -78,7 +79,7 @@ HWY_INLINE void put_steps(const RowFrequencies& f, Index far, Index column, doub
   }
 }
 
-void prepare_steps(const RowFrequencies& f, double* steps) {
+void prepare_steps(const PhaseFrequencies& f, double* steps) {
   for (Index column = 0; column < f.padded; column += column_block, steps += steps_block) {
     put_steps(f, steps_far, column, steps);
   }
@@ -96,9 +97,9 @@ constexpr Index group_blocks = steps_far + 1;
 using FloatTag = hn::Repartition<float, WideTag>;  // twice the lanes of double
 
 struct Run {
-  const RowFrequencies& frequencies;
+  const PhaseFrequencies& frequencies;
   const double* steps;  ///< prepared, or null
-  const RowsOut& to;
+  const PhasesOut& to;
 
   /// Whether a row has room for the vector of pairs from `column` on.
   bool whole(Index column) const {
@@ -296,7 +297,7 @@ HWY_INLINE void put_block(const Run& run, Put put, const double* steps, const do
 /// Whole blocks of rows; returns how many rows they hold.
 template <class Put>
 HWY_INLINE Index put_blocks(const Run& run, const Put& put, Index first, Index count) {
-  const RowFrequencies& f = run.frequencies;
+  const PhaseFrequencies& f = run.frequencies;
   const Index lanes = static_cast<Index>(hn::Lanes(FloatTag()));
   const Index blocks = count / block;
   HWY_ALIGN double own_steps[steps_block];
@@ -325,8 +326,8 @@ HWY_INLINE Index put_blocks(const Run& run, const Put& put, Index first, Index c
 
 #endif  // HWY_TARGET != HWY_SCALAR
 
-void sequence_f32(const RowFrequencies& f, [[maybe_unused]] const double* steps, Index first, Index count,
-                  const RowsOut& to) {
+void sequence_f32(const PhaseFrequencies& f, [[maybe_unused]] const double* steps, Index first, Index count,
+                  const PhasesOut& to) {
   Index done = 0;
 #if HWY_TARGET != HWY_SCALAR
   // Factors far from 1 could make floats below the normal range, whose rounding is not where Doubt looks.
@@ -335,7 +336,7 @@ void sequence_f32(const RowFrequencies& f, [[maybe_unused]] const double* steps,
   if (f.angles == Angles::exact && normal && count >= 2 * block) {
     const auto aligned = [](const float* p) HWY_ATTR { return reinterpret_cast<std::uintptr_t>(p) % 64 == 0; };
     // From 4 MiB up the rows would only push other data out of the caches; write past them.
-    const bool stream = count * f.padded >= (Index{1} << 19) && to.stride % row_padding == 0 && aligned(to.sin) &&
+    const bool stream = count * f.padded >= (Index{1} << 19) && to.stride % pair_padding == 0 && aligned(to.sin) &&
                         (to.in_turn || aligned(to.cos));
     const Run run{f, steps, to};
     const auto blocks = [&](const auto& put) HWY_ATTR { done = put_blocks(run, put, first, count); };
@@ -355,11 +356,11 @@ void sequence_f32(const RowFrequencies& f, [[maybe_unused]] const double* steps,
   }
 }
 
-void exact_row_out(const RowFrequencies& f, double p, double* cos, double* sin) { exact_row(f, p, cos, sin); }
+void exact_row_out(const PhaseFrequencies& f, double p, double* cos, double* sin) { exact_phases(f, p, cos, sin); }
 
-void difference_row_out(const RowFrequencies& to, double p_to, const RowFrequencies& from, double p_from, double* cos,
-                        double* sin) {
-  difference_row(to, p_to, from, p_from, cos, sin);
+void difference_row_out(const PhaseFrequencies& to, double p_to, const PhaseFrequencies& from, double p_from,
+                        double* cos, double* sin) {
+  difference_phases(to, p_to, from, p_from, cos, sin);
 }
 
 }  // namespace bearing::HWY_NAMESPACE
@@ -373,7 +374,7 @@ HWY_EXPORT(sequence_f32);
 HWY_EXPORT(exact_row_out);
 HWY_EXPORT(difference_row_out);
 
-RowKernels row_kernels() {
+PhaseKernels phase_kernels() {
   return {BEARING_DISPATCH(prepare_steps), BEARING_DISPATCH(sequence_f32), BEARING_DISPATCH(exact_row_out),
           BEARING_DISPATCH(difference_row_out)};
 }
