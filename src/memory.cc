@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "overlaps.hpp"
+#include "tensor_checks.hpp"
 
 namespace bearing {
 
@@ -94,6 +95,7 @@ class Distances {
 }  // namespace
 
 bool shares_memory(const Memory& a, const Memory& b) {
+  if (a.device != b.device && !(a.device.is_host() && b.device.is_host())) return false;
   const MemoryExtent of_a(a), of_b(b);
   if (!of_a.meets(of_b)) return false;
   Distances distances;
@@ -111,6 +113,9 @@ void check_bytes_apart(const char* function, const char* argument, const Memory&
 
 void CallMemory::add(const char* name, MemoryUse use, const Memory& memory) {
   if (memory.bytes == 0) return;
+  if (!memory.device.is_host()) {
+    check_host(function_, text::concat(name, use == MemoryUse::add ? ".grad" : ""), memory.device);
+  }
   const Entry entry{name, use, MemoryExtent(memory), memory};
   if (count_ < few) {
     new (&entries_[count_]) Entry(entry);

@@ -9,7 +9,8 @@
 
 #include "text.hpp"
 
-// Whether what a call writes lies apart from all else that it is given. Every public function that writes asks here.
+// Whether what a call is given lies in host memory, and what it writes apart from all else. Every public function that
+// writes tells CallMemory of all its tensors.
 
 namespace bearing {
 
@@ -59,8 +60,8 @@ void check_same_or_apart(const char* function, const char* argument, View<const 
                                 ": must be the input's own view or share no memory with it, got views that overlap"));
 }
 
-/// All memory of a call, to be checked pair by pair. Tensors that are not given take no part. Allocates nothing for up
-/// to 48 tensors.
+/// All memory of a call, to be checked pair by pair; ShapeError for a tensor that does not lie on the host. Tensors
+/// that are not given take no part. Allocates nothing for up to 48 tensors.
 class CallMemory {
  public:
   explicit CallMemory(const char* function) : function_(function) {}

@@ -22,7 +22,7 @@
 #include "support/attention_encodings.hpp"
 
 // Every function that writes, every pair of its arguments of which one is written: where they overlap, it is refused,
-// both are named and nothing is written.
+// both are named and nothing is written. And every one of its arguments in another device's memory.
 
 namespace bearing {
 namespace {
@@ -30,6 +30,7 @@ namespace {
 constexpr Index batch = 2, heads = 4, time = 3, dim = 8;
 
 enum class Does { read, write };
+enum class Is { tensor, pointer };  ///< a pointer has no device
 
 /// An argument: `count` numbers of 8 bytes, in the memory that the test chooses.
 struct Argument {
@@ -37,29 +38,38 @@ struct Argument {
   Index count;
   Does does = Does::read;
   std::vector<Index> holds = {};  ///< what it must hold for the call to be right; else all is 0
+  Is is = Is::tensor;
 };
 
-/// A call, given the arguments' addresses in order; each may be read as double, Index or bool.
+/// Where a call is told that an argument lies; may be read as double, Index or bool.
+struct Place {
+  double* data = nullptr;
+  Device device{};
+};
+
+/// A call, given the arguments' places in order.
 struct Sweep {
   std::string name;
   std::vector<Argument> arguments;
-  std::function<void(const std::vector<double*>&)> call;
+  std::function<void(const std::vector<Place>&)> call;
 };
 
 class Arena {
  public:
   explicit Arena(const Sweep& sweep) : sweep_(sweep), memory_((sweep.arguments.size() + 2) * apart) {
-    for (std::size_t i = 0; i < sweep.arguments.size(); ++i) at_.push_back(memory_.data() + (i + 1) * apart);
+    for (std::size_t i = 0; i < sweep.arguments.size(); ++i) at_.push_back({memory_.data() + (i + 1) * apart});
   }
 
-  double* at(std::size_t i) const { return at_[i]; }
-  void place(std::size_t i, double* where) { at_[i] = where; }
+  double* at(std::size_t i) const { return at_[i].data; }
+  void place(std::size_t i, double* where) { at_[i].data = where; }
+  /// Says so, but the memory stays where it is.
+  void place_on(std::size_t i, Device device) { at_[i].device = device; }
 
   /// The text of the refusal, empty if there was none; what must be in memory is put there first.
   std::string call() {
     for (std::size_t i = 0; i < at_.size(); ++i) {
       const std::vector<Index>& holds = sweep_.arguments[i].holds;
-      std::memcpy(at_[i], holds.data(), holds.size() * sizeof(Index));
+      std::memcpy(at_[i].data, holds.data(), holds.size() * sizeof(Index));
     }
     const std::vector<double> before = memory_;
     try {
@@ -75,7 +85,7 @@ class Arena {
   static constexpr std::size_t apart = 4096;
   const Sweep& sweep_;
   std::vector<double> memory_;
-  std::vector<double*> at_;
+  std::vector<Place> at_;
 };
 
 void expect_all_overlaps_refused(const Sweep& sweep) {
@@ -103,25 +113,30 @@ void expect_all_overlaps_refused(const Sweep& sweep) {
   }
 }
 
-View<double, 4> rows(double* at, Index of_heads = heads, Index of_time = time) {
-  return bhtd(at, batch, of_heads, of_time, dim);
+using bearing::dense;
+template <class T = double, class... I>
+View<T, sizeof...(I)> dense(const Place& at, I... shape) {
+  View<T, sizeof...(I)> view = bearing::dense(reinterpret_cast<T*>(at.data), shape...);
+  view.device = at.device;
+  return view;
 }
-View<const double, 4> read(double* at, Index of_heads = heads, Index of_time = time) {
+View<double, 4> rows(const Place& at, Index of_heads = heads, Index of_time = time) {
+  return dense(at, batch, of_heads, of_time, dim);
+}
+View<const double, 4> read(const Place& at, Index of_heads = heads, Index of_time = time) {
   return rows(at, of_heads, of_time);
 }
-Positions positions(double* at, Index of_time = time) {
-  return dense(reinterpret_cast<const Index*>(at), batch, of_time);
+Positions positions(const Place& at, Index of_time = time) { return dense<const Index>(at, batch, of_time); }
+template <class... I>
+View<const Index, sizeof...(I)> indices(const Place& at, I... shape) {
+  return dense<const Index>(at, shape...);
 }
 template <class... I>
-View<const Index, sizeof...(I)> indices(double* at, I... shape) {
-  return dense(reinterpret_cast<const Index*>(at), shape...);
+View<const bool, sizeof...(I)> flags(const Place& at, I... shape) {
+  return dense<const bool>(at, shape...);
 }
 template <class... I>
-View<const bool, sizeof...(I)> flags(double* at, I... shape) {
-  return dense(reinterpret_cast<const bool*>(at), shape...);
-}
-template <class... I>
-Param<double, sizeof...(I)> param(double* value, double* grad, I... shape) {
+Param<double, sizeof...(I)> param(const Place& value, const Place& grad, I... shape) {
   return {dense<const double>(value, shape...), dense(grad, shape...)};
 }
 
@@ -144,26 +159,27 @@ std::vector<Argument> attention_reads() {
           {"sinks", heads},
           {"T5.table", 32 * heads}};
 }
-AttentionInputs<double> attention_inputs(const std::vector<double*>& at) {
+AttentionInputs<double> attention_inputs(const std::vector<Place>& at) {
   return {read(at[0]), read(at[1], 2, 5), read(at[2], 2, 5), positions(at[3]), positions(at[4], 5)};
 }
-AttentionOptions<double> attention_options(const std::vector<double*>& at, double* d_sinks) {
+AttentionOptions<double> attention_options(const std::vector<Place>& at, const Place& d_sinks) {
   AttentionOptions<double> options{.mask = Mask::none};
   options.k_lengths = indices(at[5], batch);
   options.key_mask = flags(at[6], batch, 5);
   options.visible = flags(at[7], batch, heads, time, 5);
   options.q_starts = indices(at[8], 2);
   options.k_starts = indices(at[9], 2);
-  options.sinks = {dense<const double>(at[10], heads), d_sinks == nullptr ? View<double, 1>{} : dense(d_sinks, heads)};
+  options.sinks = {dense<const double>(at[10], heads),
+                   d_sinks.data == nullptr ? View<double, 1>{} : dense(d_sinks, heads)};
   return options;
 }
 
 std::vector<Sweep> attention_sweeps() {
   std::vector<Sweep> sweeps;
-  Sweep forward{"attention", attention_reads(), [](const std::vector<double*>& at) {
+  Sweep forward{"attention", attention_reads(), [](const std::vector<Place>& at) {
                   const T5Bias<double> t5({.direction = T5Direction::causal}, {dense<const double>(at[11], 32, heads)});
                   attention<double>(attention_inputs(at), rows(at[12]), dense(at[13], batch, heads, time), with(t5),
-                                    attention_options(at, nullptr));
+                                    attention_options(at, {}));
                 }};
   forward.arguments.push_back({"out", row_count, Does::write});
   forward.arguments.push_back({"lse", lse_count, Does::write});
@@ -175,14 +191,14 @@ std::vector<Sweep> attention_sweeps() {
                      {"q", row_count},
                      {"k", key_count},
                      {"v", key_count}},
-                    [](const std::vector<double*>& at) {
+                    [](const std::vector<Place>& at) {
                       AttentionInputs<double> in{read(at[3]), read(at[4], 2, 5), read(at[5], 2, 5)};
                       in.block_table = indices(at[0], batch, 1);
                       AttentionOptions<double> options{.mask = Mask::none};
                       options.k_lengths = indices(at[1], batch);
                       attention<double>(in, rows(at[2]), {}, {}, options);
                     }});
-  Sweep backward{"attention_backward", attention_reads(), [](const std::vector<double*>& at) {
+  Sweep backward{"attention_backward", attention_reads(), [](const std::vector<Place>& at) {
                    const T5Bias<double> t5({.direction = T5Direction::causal}, param(at[11], at[12], 32, heads));
                    const AttentionResults<double> results{read(at[14]), dense<const double>(at[15], batch, heads, time),
                                                           read(at[16]),
@@ -206,37 +222,39 @@ std::vector<Sweep> attention_sweeps() {
   sweeps.push_back(
       {"merge",
        {{"part", row_count}, {"part_lse", lse_count}, {"out", row_count, Does::write}, {"lse", lse_count, Does::write}},
-       [](const std::vector<double*>& at) {
+       [](const std::vector<Place>& at) {
          merge<double>(read(at[0]), dense<const double>(at[1], batch, heads, time), rows(at[2]),
                        dense(at[3], batch, heads, time));
        }});
   return sweeps;
 }
 
-LinearState<double> state(double* s, double* z) { return {dense(s, batch, 2, dim, dim), dense(z, batch, 2, dim)}; }
+LinearState<double> state(const Place& s, const Place& z) {
+  return {dense(s, batch, 2, dim, dim), dense(z, batch, 2, dim)};
+}
 constexpr Index s_count = batch * 2 * dim * dim, z_count = batch * 2 * dim;
 
 std::vector<Sweep> linear_sweeps() {
   const std::vector<Argument> reads{{"q", row_count},           {"k", key_count},
                                     {"v", key_count},           {"q_positions", batch * time},
                                     {"k_positions", batch * 5}, {"RopeMixed.frequencies", dim / 2}};
-  const auto inputs = [](const std::vector<double*>& at) {
+  const auto inputs = [](const std::vector<Place>& at) {
     return LinearAttentionInputs<double>{read(at[0]), read(at[1], 2, 5), read(at[2], 2, 5), positions(at[3]),
                                          positions(at[4], 5)};
   };
   // One set of frequencies serves any number of heads only as a group of them: as many keys as queries here.
-  const auto all_heads = [=](const std::vector<double*>& at) {
+  const auto all_heads = [=](const std::vector<Place>& at) {
     LinearAttentionInputs<double> in = inputs(at);
     in.k.shape[1] = in.v.shape[1] = in.q.shape[1] = 2;
     return in;
   };
   const RopeMixed mixed{.head_dim = dim, .axes = 1, .pairing = Pairing::half};
-  Sweep forward{"linear_attention", reads, [=](const std::vector<double*>& at) {
+  Sweep forward{"linear_attention", reads, [=](const std::vector<Place>& at) {
                   const RopeMixedRows<double> rope(mixed, {dense<const double>(at[5], 1, 1, dim / 2)}, 2);
                   linear_attention<double>(all_heads(at), rows(at[6], 2), state(at[7], at[8]), with(rope),
                                            {.mask = Mask::none, .epsilon = 1});
                 }};
-  Sweep backward{"linear_attention_backward", reads, [=](const std::vector<double*>& at) {
+  Sweep backward{"linear_attention_backward", reads, [=](const std::vector<Place>& at) {
                    const RopeMixedRows<double> rope(mixed, param(at[5], at[6], 1, 1, dim / 2), 2);
                    const LinearState<double> start = state(at[8], at[9]);
                    linear_attention_backward<double>(
@@ -270,23 +288,23 @@ std::vector<Sweep> score_sweeps() {
     more.insert(more.begin(), reads.begin(), reads.end());
     return more;
   };
-  const auto t5_of = [](double* value, double* grad) {
+  const auto t5_of = [](const Place& value, const Place& grad) {
     Param<double, 2> table = param(value, grad, 32, heads);
-    if (grad == nullptr) table.grad = {};
+    if (grad.data == nullptr) table.grad = {};
     return T5Bias<double>({.direction = T5Direction::causal}, table);
   };
-  const auto shaw_of = [](double* value, double* grad) {
+  const auto shaw_of = [](const Place& value, const Place& grad) {
     Param<double, 2> table = param(value, grad, 9, dim);
-    if (grad == nullptr) table.grad = {};
+    if (grad.data == nullptr) table.grad = {};
     return ShawTerm<double>({4}, table, table);
   };
-  const auto inputs = [](const std::vector<double*>& at, double* q, double* k) {
+  const auto inputs = [](const std::vector<Place>& at, const Place& q, const Place& k) {
     return ScoreInputs<double>{positions(at[0]), positions(at[1], 5), read(q), read(k, 2, 5)};
   };
   std::vector<Sweep> sweeps;
   sweeps.push_back({"add_scores", with_more({{"q", row_count}, {"k", key_count}, {"scores", score_count, Does::write}}),
-                    [=](const std::vector<double*>& at) {
-                      const auto t5 = t5_of(at[2], nullptr);
+                    [=](const std::vector<Place>& at) {
+                      const auto t5 = t5_of(at[2], {});
                       add_scores(with(t5), inputs(at, at[3], at[4]), dense(at[5], batch, heads, time, 5));
                     }});
   sweeps.push_back({"add_scores_backward",
@@ -296,7 +314,7 @@ std::vector<Sweep> score_sweeps() {
                                {"T5.table.grad", 32 * heads, Does::write},
                                {"d_q", row_count, Does::write},
                                {"d_k", key_count, Does::write}}),
-                    [=](const std::vector<double*>& at) {
+                    [=](const std::vector<Place>& at) {
                       const auto t5 = t5_of(at[2], at[6]);
                       add_scores_backward(with(t5), inputs(at, at[3], at[4]),
                                           dense<const double>(at[5], batch, heads, time, 5),
@@ -305,14 +323,14 @@ std::vector<Sweep> score_sweeps() {
   sweeps.push_back(
       {"bias_matrix",
        {{"q_positions", time}, {"k_positions", 5}, {"T5.table", 32 * heads}, {"bias", heads * time * 5, Does::write}},
-       [=](const std::vector<double*>& at) {
-         const auto t5 = t5_of(at[2], nullptr);
+       [=](const std::vector<Place>& at) {
+         const auto t5 = t5_of(at[2], {});
          bias_matrix(with(t5), indices(at[0], time), indices(at[1], 5), dense(at[3], heads, time, 5));
        }});
   std::vector<Argument> of_values = with_more({{"p", score_count}, {"out", row_count, Does::write}});
   of_values[2] = {"Shaw.key", 9 * dim};
-  sweeps.push_back({"add_values", of_values, [=](const std::vector<double*>& at) {
-                      const auto shaw = shaw_of(at[2], nullptr);
+  sweeps.push_back({"add_values", of_values, [=](const std::vector<Place>& at) {
+                      const auto shaw = shaw_of(at[2], {});
                       add_values(with(shaw), positions(at[0]), positions(at[1], 5),
                                  dense<const double>(at[3], batch, heads, time, 5), rows(at[4]));
                     }});
@@ -321,7 +339,7 @@ std::vector<Sweep> score_sweeps() {
                          {"Shaw.key.grad", 9 * dim, Does::write},
                          {"d_p", score_count, Does::write}});
   of_values[2] = {"Shaw.key", 9 * dim};
-  sweeps.push_back({"add_values_backward", of_values, [=](const std::vector<double*>& at) {
+  sweeps.push_back({"add_values_backward", of_values, [=](const std::vector<Place>& at) {
                       const auto shaw = shaw_of(at[2], at[5]);  // key and value tied: they share a gradient
                       add_values_backward(with(shaw), positions(at[0]), positions(at[1], 5),
                                           dense<const double>(at[3], batch, heads, time, 5), read(at[4]),
@@ -333,36 +351,36 @@ std::vector<Sweep> score_sweeps() {
 std::vector<Sweep> row_sweeps() {
   constexpr Index input_count = batch * time * dim;
   const Argument at_positions{"positions", batch * time};
-  const auto learned = [](double* value, double* grad) {
+  const auto learned = [](const Place& value, const Place& grad) {
     Param<double, 2> table = param(value, grad, 6, dim);
-    if (grad == nullptr) table.grad = {};
+    if (grad.data == nullptr) table.grad = {};
     return LearnedInputs<double>({.length = 6, .dim = dim}, table);
   };
-  const auto turned = [](double* value, double* grad) {
+  const auto turned = [](const Place& value, const Place& grad) {
     Param<double, 3> frequencies = param(value, grad, 1, 1, dim / 2);
-    if (grad == nullptr) frequencies.grad = {};
+    if (grad.data == nullptr) frequencies.grad = {};
     return RopeMixedRows<double>({.head_dim = dim, .axes = 1, .pairing = Pairing::half}, frequencies, heads);
   };
   return {
       {"fill",
        {at_positions, {"Learned.table", 6 * dim}, {"rows", input_count, Does::write}},
-       [=](const std::vector<double*>& at) {
-         fill(learned(at[1], nullptr), positions(at[0]), dense(at[2], batch, time, dim));
+       [=](const std::vector<Place>& at) {
+         fill(learned(at[1], {}), positions(at[0]), dense(at[2], batch, time, dim));
        }},
       {"add",
        {at_positions, {"Learned.table", 6 * dim}, {"x", input_count, Does::write}},
-       [=](const std::vector<double*>& at) {
-         add(learned(at[1], nullptr), positions(at[0]), dense(at[2], batch, time, dim));
+       [=](const std::vector<Place>& at) {
+         add(learned(at[1], {}), positions(at[0]), dense(at[2], batch, time, dim));
        }},
       {"add_backward",
        {at_positions, {"Learned.table", 6 * dim}, {"Learned.table.grad", 6 * dim, Does::write}, {"d_x", input_count}},
-       [=](const std::vector<double*>& at) {
+       [=](const std::vector<Place>& at) {
          add_backward(learned(at[1], at[2]), positions(at[0]), dense<const double>(at[3], batch, time, dim));
        }},
       {"turn",
        {at_positions, {"RopeMixed.frequencies", dim / 2}, {"x", row_count}, {"y", row_count, Does::write}},
-       [=](const std::vector<double*>& at) {
-         turn<double>(turned(at[1], nullptr), Side::query, positions(at[0]), read(at[2]), rows(at[3]));
+       [=](const std::vector<Place>& at) {
+         turn<double>(turned(at[1], {}), Side::query, positions(at[0]), read(at[2]), rows(at[3]));
        }},
       {"turn_backward",
        {at_positions,
@@ -371,7 +389,7 @@ std::vector<Sweep> row_sweeps() {
         {"x", row_count},
         {"d_y", row_count},
         {"d_x", row_count, Does::write}},
-       [=](const std::vector<double*>& at) {
+       [=](const std::vector<Place>& at) {
          turn_backward<double>(turned(at[1], at[2]), Side::query, positions(at[0]), read(at[3]), read(at[4]),
                                rows(at[5]));
        }},
@@ -385,51 +403,51 @@ std::vector<Sweep> rope_sweeps() {
   std::vector<Sweep> sweeps{
       {"rotate",
        {at_positions, {"x", row_count, Does::write}},
-       [](const std::vector<double*>& at) { rotate(table, rows(at[1]), positions(at[0])); }},
+       [](const std::vector<Place>& at) { rotate(table, rows(at[1]), positions(at[0])); }},
       {"rotate, two",
        {at_positions, {"q", row_count, Does::write}, {"k", row_count / 2, Does::write}},
-       [](const std::vector<double*>& at) { rotate(table, rows(at[1]), rows(at[2], 2), positions(at[0])); }},
+       [](const std::vector<Place>& at) { rotate(table, rows(at[1]), rows(at[2], 2), positions(at[0])); }},
       {"rotate, two at their own",
        {{"q_positions", batch * time},
         {"k_positions", batch * time},
         {"q", row_count, Does::write},
         {"k", row_count / 2, Does::write}},
-       [](const std::vector<double*>& at) {
+       [](const std::vector<Place>& at) {
          rotate(table, rows(at[2]), positions(at[0]), rows(at[3], 2), positions(at[1]));
        }},
       {"rotate_to",
        {at_positions, {"in", row_count}, {"out", row_count, Does::write}},
-       [](const std::vector<double*>& at) { rotate_to(table, read(at[1]), rows(at[2]), positions(at[0])); }},
+       [](const std::vector<Place>& at) { rotate_to(table, read(at[1]), rows(at[2]), positions(at[0])); }},
       {"rotate_backward",
        {at_positions, {"d", row_count, Does::write}},
-       [](const std::vector<double*>& at) { rotate_backward(table, rows(at[1]), positions(at[0])); }},
+       [](const std::vector<Place>& at) { rotate_backward(table, rows(at[1]), positions(at[0])); }},
       {"rotate_backward_to",
        {at_positions, {"d_out", row_count}, {"d_in", row_count, Does::write}},
-       [](const std::vector<double*>& at) { rotate_backward_to(table, read(at[1]), rows(at[2]), positions(at[0])); }},
+       [](const std::vector<Place>& at) { rotate_backward_to(table, read(at[1]), rows(at[2]), positions(at[0])); }},
       {"rotate_parameter_gradients",
        {at_positions,
         {"y", row_count},
         {"d_y", row_count},
         {"gradients.inv_freq", dim / 2, Does::write},
         {"gradients.positions", batch * time, Does::write},
-        {"gradients.attention_factor", 1, Does::write}},
-       [](const std::vector<double*>& at) {
+        {"gradients.attention_factor", 1, Does::write, {}, Is::pointer}},
+       [](const std::vector<Place>& at) {
          rotate_parameter_gradients(table.frequencies(), read(at[1]), read(at[2]), positions(at[0]),
-                                    {dense(at[3], dim / 2), dense(at[4], 1, batch, time), at[5]});
+                                    {dense(at[3], dim / 2), dense(at[4], 1, batch, time), at[5].data});
        }},
       {"fill, cos and sin",
        {{"positions", time}, {"cos", time * dim / 2, Does::write}, {"sin", time * dim / 2, Does::write}},
-       [](const std::vector<double*>& at) {
+       [](const std::vector<Place>& at) {
          fill(table.frequencies(), indices(at[0], time), dense(at[1], time, dim / 2), dense(at[2], time, dim / 2));
        }},
       {"rebase",
        {{"old_positions", batch * time}, {"new_positions", batch * time}, {"k", row_count, Does::write}},
-       [](const std::vector<double*>& at) {
+       [](const std::vector<Place>& at) {
          rebase(table.frequencies(), positions(at[0]), table.frequencies(), positions(at[1]), rows(at[2]));
        }},
       {"rebase, xPos",
        {{"old_positions", batch * time}, {"new_positions", batch * time}, {"k", row_count, Does::write}},
-       [](const std::vector<double*>& at) { rebase(Xpos{rope}, positions(at[0]), positions(at[1]), rows(at[2])); }},
+       [](const std::vector<Place>& at) { rebase(Xpos{rope}, positions(at[0]), positions(at[1]), rows(at[2])); }},
   };
   return sweeps;
 }
@@ -438,19 +456,18 @@ std::vector<Sweep> table_sweeps() {
   return {
       {"resize",
        {{"from", 4 * dim}, {"to", 6 * dim, Does::write}},
-       [](const std::vector<double*>& at) {
+       [](const std::vector<Place>& at) {
          resize(Interpolation::linear, 0, dense<const double>(at[0], 4, dim), dense(at[1], 6, dim));
        }},
       {"cape_positions",
        {{"positions", batch * time}, {"to", batch * time, Does::write}},
-       [](const std::vector<double*>& at) {
+       [](const std::vector<Place>& at) {
          cape_positions(Cape{.dim = dim}, positions(at[0]), dense(at[1], batch, time), {});
        }},
       {"swin_v2_table",
        {{"w1", 10}, {"b1", 5}, {"w2", 5 * heads}, {"table", 9 * heads, Does::write}},
-       [](const std::vector<double*>& at) {
-         const SwinV2Network<double> network{param(at[0], nullptr, 5, 2), param(at[1], nullptr, 5),
-                                             param(at[2], nullptr, heads, 5)};
+       [](const std::vector<Place>& at) {
+         const SwinV2Network<double> network{param(at[0], {}, 5, 2), param(at[1], {}, 5), param(at[2], {}, heads, 5)};
          swin_v2_table(SwinV2{.window = {2, 2}}, network, dense(at[3], 9, heads));
        }},
       {"swin_v2_table_backward",
@@ -461,19 +478,19 @@ std::vector<Sweep> table_sweeps() {
         {"b1.grad", 5, Does::write},
         {"w2.grad", 5 * heads, Does::write},
         {"d_table", 9 * heads}},
-       [](const std::vector<double*>& at) {
+       [](const std::vector<Place>& at) {
          const SwinV2Network<double> network{param(at[0], at[3], 5, 2), param(at[1], at[4], 5),
                                              param(at[2], at[5], heads, 5)};
          swin_v2_table_backward(SwinV2{.window = {2, 2}}, network, dense<const double>(at[6], 9, heads));
        }},
       {"transformer_xl_relative",
        {{"w_r", heads * dim * dim}, {"r", heads * 6 * dim, Does::write}},
-       [](const std::vector<double*>& at) {
+       [](const std::vector<Place>& at) {
          transformer_xl_relative<double>({}, dense<const double>(at[0], heads * dim, dim), dense(at[1], heads, 6, dim));
        }},
       {"transformer_xl_relative_backward",
        {{"d_r", heads * 6 * dim}, {"d_w_r", heads * dim * dim, Does::write}},
-       [](const std::vector<double*>& at) {
+       [](const std::vector<Place>& at) {
          transformer_xl_relative_backward<double>({}, dense<const double>(at[0], heads, 6, dim),
                                                   dense(at[1], heads * dim, dim));
        }},
@@ -499,6 +516,29 @@ TEST(Overlaps, OfTablesAreRefused) {
   for (const Sweep& sweep : table_sweeps()) expect_all_overlaps_refused(sweep);
 }
 
+TEST(Devices, OfAllTensorsOfACallMustBeTheHost) {
+  const Device other{Device::Kind::cuda, 1}, pinned{Device::Kind::cuda_host, 1};
+  const std::string wanted = ": must lie in host memory, got memory on cuda:1";
+  for (const auto& sweeps :
+       {attention_sweeps(), linear_sweeps(), score_sweeps(), row_sweeps(), rope_sweeps(), table_sweeps()}) {
+    for (const Sweep& sweep : sweeps) {
+      for (std::size_t i = 0; i < sweep.arguments.size(); ++i) {
+        const std::string name = sweep.arguments[i].name;
+        SCOPED_TRACE(sweep.name + ", " + name);
+        if (sweep.arguments[i].is == Is::pointer) continue;
+        Arena elsewhere(sweep), near(sweep);
+        elsewhere.place_on(i, other);
+        const std::string text = elsewhere.call();
+        EXPECT_TRUE(text.ends_with(wanted)) << text;
+        // A constructor calls "T5.table" by its last name; tied parameters are called by the first one's.
+        EXPECT_NE(text.find(name.substr(name.find('.') + 1)), std::string::npos) << text;
+        near.place_on(i, pinned);
+        EXPECT_EQ(near.call(), "");
+      }
+    }
+  }
+}
+
 TEST(Overlaps, SlicesOfOneBufferAreTaken) {
   // What a fused projection of queries, keys and values gives: [batch, time, heads + 2 + 2, dim].
   constexpr Index all = heads + 4, row = all * dim, sequence = time * row;
@@ -509,9 +549,9 @@ TEST(Overlaps, SlicesOfOneBufferAreTaken) {
   const auto q = slice(buffer, 0, heads), k = slice(buffer, heads, 2), v = slice(buffer, heads + 2, 2);
   const RopeTable<double> table(Rope{.head_dim = dim, .pairing = Pairing::half}, 8);
   rotate(table, q, k, {});
-  attention<double>({q, k, v}, rows(out.data()), dense(lse.data(), batch, heads, time), {}, {.mask = Mask::causal});
+  attention<double>({q, k, v}, rows({out.data()}), dense(lse.data(), batch, heads, time), {}, {.mask = Mask::causal});
   const View<const double, 3> of_lse = dense<const double>(lse.data(), batch, heads, time);
-  attention_backward<double>({q, k, v}, {read(out.data()), of_lse, read(out.data())},
+  attention_backward<double>({q, k, v}, {read({out.data()}), of_lse, read({out.data()})},
                              {slice(grads, 0, heads), slice(grads, heads, 2), slice(grads, heads + 2, 2)}, {},
                              {.mask = Mask::causal});
   // The result in the queries' place of another buffer, between keys and values that stay.
@@ -521,7 +561,7 @@ TEST(Overlaps, SlicesOfOneBufferAreTaken) {
 TEST(Overlaps, OfTiedParametersGradientsAreSums) {
   std::vector<double> table(9 * dim, 0.5), grad(9 * dim), apart_key(9 * dim), apart_value(9 * dim);
   const std::vector<double> p(score_count, 0.2), ones(row_count, 1), d_scores(score_count, 1);
-  const Param<double, 2> tied = param(table.data(), grad.data(), 9, dim);
+  const Param<double, 2> tied = param({table.data()}, {grad.data()}, 9, dim);
   const auto run = [&](const Param<double, 2>& key, const Param<double, 2>& value) {
     const ShawTerm<double> shaw({4}, key, value);
     const ScoreInputs<double> in{
@@ -531,7 +571,7 @@ TEST(Overlaps, OfTiedParametersGradientsAreSums) {
                         bhtd(ones.data(), batch, heads, time, dim));
   };
   run(tied, tied);
-  run(param(table.data(), apart_key.data(), 9, dim), param(table.data(), apart_value.data(), 9, dim));
+  run(param({table.data()}, {apart_key.data()}, 9, dim), param({table.data()}, {apart_value.data()}, 9, dim));
   for (std::size_t i = 0; i < grad.size(); ++i) EXPECT_NEAR(grad[i], apart_key[i] + apart_value[i], 1e-12);
 }
 

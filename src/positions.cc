@@ -3,6 +3,7 @@
 #include <cmath>
 #include <string>
 
+#include "tensor_checks.hpp"
 #include "text.hpp"
 
 namespace bearing {
@@ -50,8 +51,8 @@ void check_row(const Call& call, const T* row, Index stride, Index time, Index a
 Memory Positions::memory() const {
   std::array<Index, 3> shape = shape_;
   for (Index& extent : shape) extent = extent == any ? 1 : extent;  // whose stride is 0
-  if (kind_ == Kind::integer) return View<const Index, 3>{integer_, shape, stride_};
-  if (kind_ == Kind::real) return View<const double, 3>{real_, shape, stride_};
+  if (kind_ == Kind::integer) return View<const Index, 3>{integer_, shape, stride_, device_};
+  if (kind_ == Kind::real) return View<const double, 3>{real_, shape, stride_, device_};
   return {};
 }
 
@@ -65,6 +66,7 @@ void Positions::check(const char* function, const char* argument, Index axes, In
   }
   if (batch <= 0 || time <= 0) return;
   if (kind_ == Kind::offset) return check_run(call, first_, time, 0);
+  check_host(function, argument, device_);
   if (kind_ == Kind::integer ? integer_ == nullptr : real_ == nullptr) {
     throw ShapeError(call.message("must point to positions, got null"));
   }

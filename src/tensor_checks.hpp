@@ -4,6 +4,7 @@
 #include <bearing/error.hpp>
 #include <bearing/positions.hpp>
 #include <bearing/view.hpp>
+#include <string_view>
 
 #include "overlaps.hpp"
 #include "text.hpp"
@@ -49,9 +50,17 @@ void check_extents(const char* function, const char* argument, View<T, Rank> x) 
   }
 }
 
-/// Throws ShapeError unless a tensor that has elements has memory for them, and they can be counted.
+/// Throws ShapeError for memory that the host cannot read as it is. Whatever a caller gives passes here or in
+/// CallMemory before it is read.
+inline void check_host(std::string_view function, std::string_view argument, const Device& device) {
+  if (device.is_host()) return;
+  throw ShapeError(text::concat("[", function, "] ", argument, ": must lie in host memory, got memory on ", device));
+}
+
+/// Throws ShapeError unless a tensor that has elements has memory for them on the host, and they can be counted.
 template <class T, int Rank>
 void check_memory(const char* function, const char* argument, View<T, Rank> x) {
+  check_host(function, argument, x.device);
   check_countable(function, argument, x);
   if (x.data != nullptr || x.size() == 0) return;
   throw ShapeError(

@@ -31,6 +31,13 @@ void append(std::string& to, const std::array<Index, Rank>& shape) {
   to += ']';
 }
 
+/// "cuda:0"
+inline void append(std::string& to, const Device& device) {
+  append(to, name(device.kind));
+  to += ':';
+  append(to, Index{device.index});
+}
+
 inline void append(std::string& to, const std::vector<Index>& numbers) {
   to += '[';
   for (std::size_t i = 0; i < numbers.size(); ++i) {

@@ -1,4 +1,7 @@
 #include <gtest/gtest.h>
+#include <bearing/memory.hpp>
+#include <bearing/param_block.hpp>
+#include <bearing/positions.hpp>
 #include <bearing/view.hpp>
 #include <numeric>
 #include <type_traits>
@@ -19,6 +22,42 @@ TEST(View, DenseStridesAreRowMajor) {
   EXPECT_EQ(view(1, 2, 3), 23);
   EXPECT_EQ(view(1, 0, 2), 14);
   static_assert(dense(static_cast<int*>(nullptr), 5).stride[0] == 1);
+}
+
+TEST(View, KeepsItsDeviceWhenItIsSeenOtherwise) {
+  std::vector<double> data(24);
+  const Device cuda{Device::Kind::cuda, 3};
+  View<double, 3> view = dense(data.data(), 2, 3, 4);
+  EXPECT_EQ(view.device, Device{});
+  EXPECT_TRUE(view.device.is_host());
+  view.device = cuda;
+  EXPECT_FALSE(view.device.is_host());
+  const View<const double, 3> read = view;
+  EXPECT_EQ(read.device, cuda);
+  EXPECT_EQ(slice(view, 1, 2).device, cuda);
+  const View<double, 4> batch = batch_of_one(view);
+  EXPECT_EQ(batch.device, cuda);
+  EXPECT_EQ(batch.shape, (std::array<Index, 4>{1, 2, 3, 4}));
+  EXPECT_EQ(&batch(0, 1, 2, 3), &view(1, 2, 3));
+  EXPECT_EQ(Memory(view).device, cuda);
+  EXPECT_EQ(Positions(view).memory().device, cuda);
+  EXPECT_EQ(Positions(slice(view, 0, 0)).memory().device, cuda);
+  EXPECT_EQ(Positions(slice(slice(view, 0, 0), 0, 0)).memory().device, cuda);
+  std::vector<Index> firsts(2);
+  View<Index, 1> starts = dense(firsts.data(), 2);
+  starts.device = cuda;
+  EXPECT_EQ(Positions::starting_at(starts).memory().device, cuda);
+}
+
+TEST(View, OfDifferentDevicesShareNoMemory) {
+  std::vector<double> data(4);
+  View<double, 1> here = dense(data.data(), 4), there = here, pinned = here;
+  there.device = {Device::Kind::rocm, 0};
+  pinned.device = {Device::Kind::cuda_host, 0};
+  EXPECT_TRUE(shares_memory(here, here));
+  EXPECT_TRUE(shares_memory(there, there));
+  EXPECT_TRUE(shares_memory(here, pinned));
+  EXPECT_FALSE(shares_memory(here, there));
 }
 
 TEST(View, BothMemoryOrdersHaveTheSameAxes) {

@@ -210,6 +210,7 @@ struct ParameterMemory {
   const void* value = nullptr;
   void* grad = nullptr;  ///< row-major; null: not wanted
   std::vector<Index> shape, stride;
+  Device device{};  ///< of both
 };
 
 /// An encoding made from its description. What it lacks is empty.

@@ -17,11 +17,12 @@ struct Memory {
   Index bytes = 0;                       ///< of one element; 0: no elements
   std::array<Index, most_axes> shape{};  ///< unused axes have an extent of 1
   std::array<Index, most_axes> stride{};
+  Device device{};
 
   Memory() = default;
   template <class T, int Rank>
   requires(static_cast<std::size_t>(Rank) <= most_axes) Memory(View<T, Rank> x)
-      : data(x.data), bytes(x.data == nullptr ? 0 : static_cast<Index>(sizeof(T))) {
+      : data(x.data), bytes(x.data == nullptr ? 0 : static_cast<Index>(sizeof(T))), device(x.device) {
     shape.fill(1);
     for (std::size_t axis = 0; axis < static_cast<std::size_t>(Rank); ++axis) {
       shape[axis] = x.shape[axis];

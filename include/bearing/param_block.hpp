@@ -12,7 +12,7 @@ namespace bearing {
 /// x at one index of an axis, without that axis. An extent of 1 serves every index: all heads share it.
 template <class T, int Rank>
 requires(Rank > 0) constexpr View<T, Rank - 1> slice(const View<T, Rank>& x, std::size_t axis, Index index) {
-  View<T, Rank - 1> rest{x.data, {}, {}};
+  View<T, Rank - 1> rest{x.data, {}, {}, x.device};
   for (std::size_t from = 0, to = 0; from < Rank; ++from) {
     if (from == axis) continue;
     rest.shape[to] = x.shape[from];
@@ -76,7 +76,7 @@ class ParamBlock {
   /// As a view of three axes, the first ones of extent 1.
   template <int Rank>
   static View<A, 3> part(const View<A, Rank>& grad) {
-    View<A, 3> part{grad.data, {1, 1, 1}, {}};
+    View<A, 3> part{grad.data, {1, 1, 1}, {}, grad.device};
     for (std::size_t axis = 0; axis < Rank; ++axis) {
       part.shape[axis + 3 - Rank] = grad.shape[axis];
       part.stride[axis + 3 - Rank] = grad.stride[axis];

@@ -28,16 +28,16 @@ class BEARING_EXPORT Positions {
   template <class T>
   requires std::same_as<std::remove_const_t<T>, Index> || std::same_as < std::remove_const_t<T>,
   double > Positions(View<T, 1> per_token)
-      : Positions(View<const T, 3>{per_token.data, {1, any, per_token.shape[0]}, {0, 0, per_token.stride[0]}}) {}
+      : Positions(View<const T, 3>{
+            per_token.data, {1, any, per_token.shape[0]}, {0, 0, per_token.stride[0]}, per_token.device}) {}
   template <class T>
   requires std::same_as<std::remove_const_t<T>, Index> || std::same_as < std::remove_const_t<T>,
-  double > Positions(View<T, 2> per_token)
-      : Positions(View<const T, 3>{per_token.data,
-                                   {1, per_token.shape[0], per_token.shape[1]},
-                                   {0, per_token.stride[0], per_token.stride[1]}}) {}
+  double > Positions(View<T, 2> per_token) : Positions(batch_of_one(per_token)) {}
   template <class T>
   requires std::same_as<std::remove_const_t<T>, Index> || std::same_as < std::remove_const_t<T>,
-  double > Positions(View<T, 3> per_token) : shape_(per_token.shape), stride_(per_token.stride) {
+  double > Positions(View<T, 3> per_token)
+      : shape_(per_token.shape),
+  stride_(per_token.stride), device_(per_token.device) {
     if constexpr (std::same_as<std::remove_const_t<T>, Index>) {
       kind_ = Kind::integer, integer_ = per_token.data;
     } else {
@@ -47,7 +47,7 @@ class BEARING_EXPORT Positions {
 
   /// Sequence b starts at firsts[b] and counts up: a decode step over sequences of different lengths.
   static Positions starting_at(View<const Index, 1> firsts) {
-    Positions at(View<const Index, 3>{firsts.data, {1, firsts.shape[0], any}, {0, firsts.stride[0], 0}});
+    Positions at(View<const Index, 3>{firsts.data, {1, firsts.shape[0], any}, {0, firsts.stride[0], 0}, firsts.device});
     at.step_ = 1;
     return at;
   }
@@ -73,7 +73,7 @@ class BEARING_EXPORT Positions {
   Memory memory() const;
 
   /// Throws ShapeError unless these are positions for `batch` sequences of `time` tokens on `axes` axes (one axis
-  /// serves all of them: text), RangeError if one of them is past ±2^31 or not a number.
+  /// serves all of them: text) and the host can read them, RangeError if one of them is past ±2^31 or not a number.
   void check(const char* function, const char* argument, Index axes, Index batch, Index time) const;
 
  private:
@@ -85,6 +85,7 @@ class BEARING_EXPORT Positions {
   const Index* integer_ = nullptr;
   const double* real_ = nullptr;
   std::array<Index, 3> shape_{1, any, any}, stride_{};
+  Device device_{};
 };
 
 }  // namespace bearing

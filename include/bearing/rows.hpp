@@ -66,8 +66,7 @@ BEARING_EXPORT void fill(const std::type_identity_t<InputEncoding<Compute<T>>>& 
 template <class T>
 void fill(const std::type_identity_t<InputEncoding<Compute<T>>>& encoding, const Positions& positions, View<T, 2> rows,
           const Executor& on = {}) {
-  fill(encoding, positions,
-       View<T, 3>{rows.data, {1, rows.shape[0], rows.shape[1]}, {0, rows.stride[0], rows.stride[1]}}, on);
+  fill(encoding, positions, batch_of_one(rows), on);
 }
 
 /// x [batch, time, dim] ← x + p, the sum rounded once. Errors as fill().
@@ -79,7 +78,7 @@ BEARING_EXPORT void add(const std::type_identity_t<InputEncoding<Compute<T>>>& e
 template <class T>
 void add(const std::type_identity_t<InputEncoding<Compute<T>>>& encoding, const Positions& positions, View<T, 2> x,
          const Executor& on = {}) {
-  add(encoding, positions, View<T, 3>{x.data, {1, x.shape[0], x.shape[1]}, {0, x.stride[0], x.stride[1]}}, on);
+  add(encoding, positions, batch_of_one(x), on);
 }
 
 /// Adds the parameters' gradients, from the gradient of the rows: d_x [batch, time, dim] (x's own is d_x itself).
@@ -92,8 +91,7 @@ BEARING_EXPORT void add_backward(const std::type_identity_t<InputEncoding<A>>& e
 template <class A>
 void add_backward(const std::type_identity_t<InputEncoding<A>>& encoding, const Positions& positions,
                   View<const A, 2> d_x, const Executor& on = {}) {
-  add_backward(encoding, positions,
-               View<const A, 3>{d_x.data, {1, d_x.shape[0], d_x.shape[1]}, {0, d_x.stride[0], d_x.stride[1]}}, on);
+  add_backward(encoding, positions, batch_of_one(d_x), on);
 }
 
 /// An encoding of query and key rows.

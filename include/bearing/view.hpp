@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <bearing/device.hpp>
 #include <cstddef>
 #include <cstdint>
 #include <type_traits>
@@ -14,15 +15,17 @@ using Index = std::int64_t;
 template <class T>
 concept Writable = !std::is_const_v<T>;
 
-/// A tensor that someone else owns: a pointer, a shape and strides.
+/// A tensor that someone else owns: a pointer, a shape, strides, and the device whose memory it is.
 ///
 /// Strides count elements, not bytes; 0 (a broadcast axis) and negative strides are allowed where a function only
-/// reads. Element (i, j, …) lies at data[i·stride[0] + j·stride[1] + …].
+/// reads. Element (i, j, …) lies at data[i·stride[0] + j·stride[1] + …]. Functions of this library run on the host:
+/// a tensor that lies elsewhere is refused with a ShapeError, before anything is read or written.
 template <class T, int Rank>
 struct View {
   T* data = nullptr;
   std::array<Index, Rank> shape{};
   std::array<Index, Rank> stride{};
+  Device device{};  ///< the host's memory, if nothing is said
 
   /// The element at the given indices, one per axis; unchecked.
   template <class... I>
@@ -44,7 +47,7 @@ struct View {
   }
 
   /// A view that may be written also serves where one is only read.
-  constexpr operator View<const T, Rank>() const requires(!std::is_const_v<T>) { return {data, shape, stride}; }
+  constexpr operator View<const T, Rank>() const requires(!std::is_const_v<T>) { return {data, shape, stride, device}; }
 };
 
 /// A row-major view: dense(p, 2, 3) has shape [2, 3] and strides [3, 1].
@@ -57,6 +60,17 @@ constexpr View<T, sizeof...(I)> dense(T* data, I... extent) {
     step *= view.shape[axis];
   }
   return view;
+}
+
+/// The same memory with one axis more, the first, of extent 1: one sequence as a batch.
+template <class T, int Rank>
+constexpr View<T, Rank + 1> batch_of_one(const View<T, Rank>& x) {
+  View<T, Rank + 1> batch{x.data, {1}, {0}, x.device};
+  for (std::size_t axis = 0; axis < Rank; ++axis) {
+    batch.shape[axis + 1] = x.shape[axis];
+    batch.stride[axis + 1] = x.stride[axis];
+  }
+  return batch;
 }
 
 /// Contiguous memory in the order batch, heads, time, dim. Axes of the view: (batch, heads, time, dim).

@@ -91,6 +91,13 @@ nb::object ask(nb::handle of, nb::handle name) {
   return nb::steal(checked(PyObject_CallMethodNoArgs(of.ptr(), name.ptr())));
 }
 
+/// As the library refuses a view of such memory.
+[[noreturn]] void refuse_device(const Argument& argument, const std::string& device) {
+  throw nb::type_error((std::string("[") + argument.function + "] " + argument.name +
+                        ": must lie in host memory, got memory on " + device)
+                           .c_str());
+}
+
 /// Why a tensor's memory cannot be had: what it is beside its class.
 std::string tensor_text(nb::handle x) {
   std::string text = class_of(x);
@@ -219,7 +226,7 @@ void Memory::take_tensor(nb::handle from, const Argument& argument, const Expect
                     "one that requires them");
     }
     if (!nb::cast<bool>(member(from, on_cpu))) {
-      argument.fail("in the CPU's memory", "an array on " + text_of(nb::object(from.attr("device"))));
+      refuse_device(argument, text_of(nb::object(from.attr("device"))));
     }
     negated = nb::cast<bool>(ask(from, is_neg));
     offset = nb::cast<Index>(ask(from, storage_offset));
@@ -251,9 +258,8 @@ void Memory::take_dlpack(nb::handle from, const Argument& argument, const Expect
   if (!nb::try_cast(from, array_, false)) {
     argument.fail(wanted.array, class_of(from) + (nb::hasattr(from, "dtype") ? " of " + type_text(from) : ""));
   }
-  if (array_.device_type() != nb::device::cpu::value) {
-    argument.fail("in the CPU's memory", "an array on another device");
-  }
+  const Device device{static_cast<Device::Kind>(array_.device_type()), array_.device_id()};  // numbered alike
+  if (!device.is_host()) refuse_device(argument, std::string(name(device.kind)) + ":" + std::to_string(device.index));
   if (use == Use::write) {
     if (kind == ArrayKind::jax) argument.fail("an array that may be written", "a JAX array, which never may");
     nb::ndarray<> writable;

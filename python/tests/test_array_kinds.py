@@ -6,6 +6,7 @@ The calls are those of test_error_names.py, which has every public function: the
 from __future__ import annotations
 
 import copy
+import ctypes
 import operator
 import re
 from collections.abc import Callable, Iterator
@@ -382,6 +383,69 @@ def test_positions_of_a_wrong_shape_are_refused_at_once_however_large_they_say_t
     )
     with pytest.raises((b.ShapeError, TypeError), match=r"k_lengths"):
         b.attention(x, x, x, mask="none", k_lengths=np.broadcast_to(np.ones((), dtype), (2**40,)))
+
+
+class Elsewhere:
+    """Says by DLPack that it lies on a device; its memory is NumPy's, which a test may see unwritten."""
+
+    def __init__(self, x: np.ndarray, kind: int, index: int = 0) -> None:
+        class Contents(ctypes.Structure):  # DLManagedTensor, of DLPack 0.8
+            _fields_ = [
+                ("data", ctypes.c_void_p),
+                ("device_type", ctypes.c_int32),
+                ("device_id", ctypes.c_int32),
+                ("ndim", ctypes.c_int32),
+                ("code", ctypes.c_uint8),
+                ("bits", ctypes.c_uint8),
+                ("lanes", ctypes.c_uint16),
+                ("shape", ctypes.POINTER(ctypes.c_int64)),
+                ("strides", ctypes.POINTER(ctypes.c_int64)),
+                ("byte_offset", ctypes.c_uint64),
+                ("manager", ctypes.c_void_p),
+                ("deleter", ctypes.c_void_p),
+            ]
+
+        code = {"i": 0, "f": 2}[x.dtype.kind]
+        self.x, self.shape = x, (ctypes.c_int64 * x.ndim)(*x.shape)
+        self.device, self.dtype = (kind, index), x.dtype
+        self.contents = Contents(x.ctypes.data, kind, index, x.ndim, code, x.itemsize * 8, 1, self.shape)
+
+    def __dlpack__(self, **options: Any) -> Any:
+        new = ctypes.pythonapi.PyCapsule_New
+        new.restype, new.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
+        return new(ctypes.addressof(self.contents), b"dltensor", None)
+
+    def __dlpack_device__(self) -> Any:
+        return self.device
+
+
+@pytest.mark.parametrize(("kind", "device"), [(2, "cuda:1"), (10, "rocm:1"), (8, "metal:1"), (99, "device:1")])
+def test_an_array_on_another_device_is_refused_as_a_view_of_it_is(kind: int, device: str) -> None:
+    table = b.RopeTable(b.Rope(head_dim=8, pairing="half"), 16)
+    x, at = np.ones((3, 8), np.float32), np.arange(3)
+    calls: list[tuple[str, Callable[[], Any]]] = [
+        ("[rotate] x", lambda: b.rotate(table, Elsewhere(x, kind, 1))),
+        ("[rotate] positions", lambda: b.rotate(table, x, positions=Elsewhere(at, kind, 1))),
+        ("[attention] k", lambda: b.attention(x, Elsewhere(x, kind, 1), x, mask="none")),
+        ("[attention] k_lengths", lambda: b.attention(x, x, x, mask="none", k_lengths=Elsewhere(at, kind, 1))),
+    ]
+    for argument, call in calls:
+        with pytest.raises(
+            TypeError, match="^" + re.escape(f"{argument}: must lie in host memory, got memory on {device}")
+        ):
+            call()
+    assert np.array_equal(x, np.ones_like(x))
+
+
+def test_memory_of_the_host_that_is_pinned_for_a_device_is_taken() -> None:
+    table = b.RopeTable(b.Rope(head_dim=8, pairing="half"), 16)
+    x = np.random.default_rng(0).standard_normal((3, 8), np.float32)
+    wanted = x.copy()
+    b.rotate(table, wanted)
+    for kind in (1, 3, 11):  # the host's, CUDA's and ROCm's
+        turned = x.copy()
+        b.rotate(table, Elsewhere(turned, kind))
+        assert np.array_equal(turned, wanted)
 
 
 def test_an_empty_tensor_has_been_given() -> None:

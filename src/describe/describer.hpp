@@ -139,11 +139,13 @@ struct FromMemory<Param<A, Rank>> {
     if (memory.value == nullptr) return out;
     const std::size_t missing = static_cast<std::size_t>(Rank) - memory.shape.size();
     out.value.data = static_cast<const A*>(memory.value);
+    out.value.device = memory.device;
     out.value.shape.fill(1);
     std::copy(memory.shape.begin(), memory.shape.end(), out.value.shape.begin() + missing);
     std::copy(memory.stride.begin(), memory.stride.end(), out.value.stride.begin() + missing);
     if (memory.grad == nullptr) return out;
     out.grad = row_major(static_cast<A*>(memory.grad), out.value.shape);
+    out.grad.device = memory.device;
     return out;
   }
 };

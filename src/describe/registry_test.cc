@@ -111,6 +111,30 @@ TEST(Registry, MembersAreReadAndWritten) {
   }
 }
 
+/// All memory that an encoding refers to.
+template <class A>
+std::vector<Memory> memory_of(const Made<A>& made) {
+  std::vector<Memory> all;
+  MemoryList list(&all, [](void* to, const char*, MemoryUse, const Memory& one) {
+    static_cast<std::vector<Memory>*>(to)->push_back(one);
+  });
+  if (made.term && made.term->borrows != nullptr) made.term->borrows(made.term->self, list);
+  if (made.input && made.input->borrows != nullptr) made.input->borrows(made.input->self, list);
+  return all;
+}
+
+/// Whether the constructor refuses memory on cuda:1, or the encoding tells the calls, which refuse it.
+template <class A>
+bool refuses_or_tells(const EncodingInfo& info, const Record& spec, std::span<const ParameterMemory> memory) {
+  try {
+    const Made<A> made = info.make<A>()(spec, info.settings == nullptr ? Record{} : info.settings->make(), memory);
+    const std::vector<Memory> all = memory_of(made);
+    return std::any_of(all.begin(), all.end(), [](const Memory& one) { return !one.device.is_host(); });
+  } catch (const ShapeError& error) {
+    return std::string_view(error.what()).ends_with(": must lie in host memory, got memory on cuda:1");
+  }
+}
+
 /// Made from where training starts, in both arithmetics: sizes of a small model decide the extents.
 template <class A>
 void make_from_start(const Description& description) {
@@ -159,6 +183,14 @@ void make_from_start(const Description& description) {
   EXPECT_EQ(made.rows.has_value(), info.rows);
   EXPECT_EQ(made.term.has_value(), info.rows || info.scores || info.values);
   EXPECT_EQ(made.rows_by_index != nullptr, info.form == Form::rows_by_index);
+  const std::vector<Memory> used = memory_of(made);
+  for (std::size_t p = 0; p < memory.size(); ++p) {
+    const auto is = [&](const Memory& one) { return one.data == memory[p].value; };
+    if (memory[p].value == nullptr || std::none_of(used.begin(), used.end(), is)) continue;
+    memory[p].device = {Device::Kind::cuda, 1};
+    EXPECT_TRUE(refuses_or_tells<A>(info, spec, memory)) << info.name << "." << info.parameters[p].name;
+    memory[p].device = {};
+  }
 }
 
 TEST(Registry, EveryEncodingIsMadeFromWhereTrainingStarts) {

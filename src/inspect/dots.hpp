@@ -27,7 +27,7 @@ void dots(View<const double, 1> x, View<const double, 2> y, To&& to) {
 
 /// Row i of x.
 inline View<const double, 1> row(View<const double, 2> x, Index i) {
-  return {x.data + i * x.stride[0], {x.shape[1]}, {x.stride[1]}};
+  return {x.data + i * x.stride[0], {x.shape[1]}, {x.stride[1]}, x.device};
 }
 
 }  // namespace bearing::inspect

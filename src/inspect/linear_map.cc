@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "tensor_checks.hpp"
 #include "text.hpp"
 
 // The least-squares map from rows to later rows, by Gram and Schmidt with the largest column first. Slow pairs of a
@@ -109,6 +110,7 @@ LinearMap shift_map(View<const double, 2> rows, Index offset) {
     throw ShapeError(
         concat("[shift_map] offset: must lie in [0, ", time, "), the rows, got ", offset, "; shape is ", rows.shape));
   }
+  check_tensor("shift_map", "rows", rows);
   std::vector<Column> columns;
   for (Index d = 0; d < dim; ++d) columns.push_back(every_other(rows, d, 0, time - offset));
   const Basis basis = orthonormal(std::move(columns));

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "inspect/dots.hpp"
+#include "tensor_checks.hpp"
 #include "text.hpp"
 
 namespace bearing::inspect {
@@ -19,10 +20,11 @@ Array projected(const char* function, const char* argument, View<const double, 2
     throw ShapeError(
         concat("[", function, "] ", argument, ": must be [dim, head_dim] with dim = ", dim, ", shape is ", w.shape));
   }
+  check_tensor(function, argument, w);
   Array y(1, x.shape[0], w.data == nullptr ? dim : w.shape[1]);
   for (Index i = 0; i < y.shape[1]; ++i) {
     if (w.data != nullptr) {
-      const View<const double, 2> columns{w.data, {w.shape[1], dim}, {w.stride[1], w.stride[0]}};
+      const View<const double, 2> columns{w.data, {w.shape[1], dim}, {w.stride[1], w.stride[0]}, w.device};
       dots(row(x, i), columns, [&](Index d, double sum) { y(0, i, d) = sum; });
     } else {
       for (Index d = 0; d < dim; ++d) y(0, i, d) = x(i, d);
@@ -37,6 +39,8 @@ Similarity similarity(View<const double, 1> x, View<const double, 1> y) {
   if (x.shape != y.shape) {
     throw ShapeError(concat("[similarity] y: must have the length of x, ", x.shape[0], ", got ", y.shape[0]));
   }
+  check_tensor("similarity", "x", x);
+  check_tensor("similarity", "y", y);
   Similarity s;
   double xx = 0, yy = 0, apart = 0;
   for (Index d = 0; d < x.shape[0]; ++d) {
@@ -54,6 +58,8 @@ Array products(View<const double, 2> x, View<const double, 2> y) {
     throw ShapeError(
         concat("[products] y: rows must have the length of those of x, ", x.shape[1], ", shape is ", y.shape));
   }
+  check_tensor("products", "x", x);
+  check_tensor("products", "y", y);
   Array all(1, x.shape[0], y.shape[0]);
   for (Index i = 0; i < x.shape[0]; ++i) {
     dots(row(x, i), y, [&](Index j, double product) { all(0, i, j) = product; });
@@ -95,6 +101,7 @@ Decay decay(std::vector<double> curve) {
 }
 
 std::vector<Run> runs(View<const double, 1> values, Index first) {
+  check_tensor("runs", "values", values);
   std::vector<Run> all;
   for (Index i = 0; i < values.shape[0]; ++i) {
     if (all.empty() || all.back().value != values(i)) all.push_back({first + i, first + i, values(i)});
@@ -109,6 +116,8 @@ Correlations correlations(View<const double, 2> words, View<const double, 2> pos
     throw ShapeError(concat("[correlations] positions: must have the shape of words, ", words.shape, ", shape is ",
                             positions.shape));
   }
+  check_tensor("correlations", "words", words);
+  check_tensor("correlations", "positions", positions);
   const Array word_q = projected("correlations", "w_q", words, w_q);
   const Array word_k = projected("correlations", "w_k", words, w_k);
   const Array position_q = projected("correlations", "w_q", positions, w_q);

@@ -5,16 +5,20 @@
 #include <cmath>
 #include <string_view>
 
+#include "tensor_checks.hpp"
 #include "text.hpp"
 
 // Checks that encodings of scores and values share.
 
 namespace bearing {
 
-/// Throws ShapeError unless a parameter's gradient, if one is wanted, has its shape.
+/// Throws ShapeError unless a parameter lies on the host and its gradient, if one is wanted, too and has its shape.
 template <class A, int Rank>
 void check_grad(std::string_view function, std::string_view name, const Param<A, Rank>& param) {
-  if (param.grad.data == nullptr || param.grad.shape == param.value.shape) return;
+  check_host(function, name, param.value.device);
+  if (param.grad.data == nullptr) return;
+  if (!param.grad.device.is_host()) check_host(function, text::concat(name, ".grad"), param.grad.device);
+  if (param.grad.shape == param.value.shape) return;
   throw ShapeError(text::concat("[", function, "] ", name, ".grad: must have the shape of its parameter, ",
                                 param.value.shape, ", got ", param.grad.shape));
 }
@@ -31,7 +35,8 @@ inline void check_present(std::string_view function, std::string_view encoding, 
   throw ShapeError(text::concat("[", function, "] ", encoding, ": must have its numbers, got one that was moved from"));
 }
 
-/// Throws ShapeError unless a parameter is there and has the shape that it must have, and so has its gradient.
+/// Throws ShapeError unless a parameter is there, on the host, and has the shape that it must have, and so has its
+/// gradient.
 template <class A, int Rank>
 void check_param(std::string_view function, std::string_view name, const Param<A, Rank>& param,
                  const std::type_identity_t<std::array<Index, Rank>>& shape, std::string_view axes) {
@@ -43,7 +48,8 @@ void check_param(std::string_view function, std::string_view name, const Param<A
   check_grad(function, name, param);
 }
 
-/// Throws ShapeError unless a parameter's features lie side by side and its gradient, if wanted, has its shape.
+/// Throws ShapeError unless a parameter's features lie side by side on the host and its gradient, if wanted, has its
+/// shape.
 template <class A, int Rank>
 void check_features(std::string_view function, std::string_view name, const Param<A, Rank>& param) {
   if (param.value.stride[Rank - 1] != 1 && param.value.shape[Rank - 1] > 1) {

@@ -34,19 +34,19 @@ Index scratch_size(const RowsByIndexList<A>& terms, Index rows, Index cols);
 /// A table that all heads share, as a table of one head.
 template <class T>
 View<T, 3> shared(const View<T, 2>& table) {
-  return {table.data, {1, table.shape[0], table.shape[1]}, {0, table.stride[0], table.stride[1]}};
+  return batch_of_one(table);
 }
 /// Tables [rows, heads, dim] as [heads, rows, dim].
 template <class T>
 View<T, 3> by_head(const View<T, 3>& tables) {
-  const auto& [data, shape, stride] = tables;
-  return {data, {shape[1], shape[0], shape[2]}, {stride[1], stride[0], stride[2]}};
+  const auto& [data, shape, stride, device] = tables;
+  return {data, {shape[1], shape[0], shape[2]}, {stride[1], stride[0], stride[2]}, device};
 }
 /// Vectors [heads, dim] as tables of one row.
 template <class T>
 View<T, 3> one_row(const View<T, 2>& vectors) {
-  const auto& [data, shape, stride] = vectors;
-  return {data, {shape[0], 1, shape[1]}, {stride[0], 0, stride[1]}};
+  const auto& [data, shape, stride, device] = vectors;
+  return {data, {shape[0], 1, shape[1]}, {stride[0], 0, stride[1]}, device};
 }
 
 /// Smallest and greatest distance, key minus query, that a sequence's tokens have.

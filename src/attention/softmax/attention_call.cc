@@ -29,6 +29,7 @@ void AttentionCall<A>::check_blocks() const {
   const auto& table = k.table();
   const Index block_size = k.shape()[2];
   if (options.k_lengths.data == nullptr || options.k_lengths.shape[0] != problem.batch) return;  // said elsewhere
+  check_host(function, "k_lengths", options.k_lengths.device);
   for (Index b = 0; b < problem.batch; ++b) {
     const Index present = std::clamp<Index>(options.k_lengths(b), 0, table.shape[1] * block_size);
     for (Index n = 0; n < (present + block_size - 1) / block_size; ++n) {

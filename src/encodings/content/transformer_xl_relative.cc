@@ -73,7 +73,8 @@ void transformer_xl_relative(const TransformerXL& xl, std::type_identity_t<View<
                              double base) {
   const char* function = "transformer_xl_relative";
   check(function, "r", xl, w_r.shape, r.shape, given(w_r) && given(r), base);
-  check_distinct(function, "r", r);
+  check_tensor(function, "w_r", w_r);
+  check_output(function, "r", r);
   check_apart(function, "r", r, "w_r", w_r);
   const auto [heads, offsets, dim] = r.shape;
   const Index d_model = w_r.shape[1];
@@ -100,7 +101,8 @@ void transformer_xl_relative_backward(const TransformerXL& xl, std::type_identit
                                       View<A, 2> d_w_r, double base) {
   const char* function = "transformer_xl_relative_backward";
   check(function, "d_r", xl, d_w_r.shape, d_r.shape, given(d_w_r) && given(d_r), base);
-  check_distinct(function, "d_w_r", d_w_r);
+  check_tensor(function, "d_r", d_r);
+  check_output(function, "d_w_r", d_w_r);
   check_apart(function, "d_w_r", d_w_r, "d_r", d_r);
   const auto [heads, offsets, dim] = d_r.shape;
   const Index d_model = d_w_r.shape[1];

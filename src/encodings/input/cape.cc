@@ -87,8 +87,7 @@ void cape_positions(const Cape& cape, const Positions& positions, View<double, 2
   check_output("cape_positions", "to", to);
   const auto [batch, time] = to.shape;
   positions.check("cape_positions", "positions", 1, batch, time);
-  const View<double, 3> in_place{to.data, {1, batch, time}, {0, to.stride[0], to.stride[1]}};
-  if (positions.memory() != Memory(in_place)) {
+  if (positions.memory() != Memory(batch_of_one(to))) {
     check_apart("cape_positions", "to", to, "positions", positions.memory());
   }
   for (Index b = 0; b < batch; ++b) {

@@ -7,6 +7,7 @@
 #include "describe/tensors.hpp"
 #include "encodings/input/sinusoid_rows.hpp"
 #include "encodings/limits.hpp"
+#include "tensor_checks.hpp"
 #include "terms/checks.hpp"
 #include "text.hpp"
 
@@ -152,6 +153,7 @@ double sinusoidal_base_gradient(const Sinusoidal& spec, View<const double, 1> d_
     throw ShapeError(
         concat("[sinusoidal_base_gradient] d_frequencies: must have shape [", pairs, "], got ", d_frequencies.shape));
   }
+  check_tensor("sinusoidal_base_gradient", "d_frequencies", d_frequencies);
   const Geometry g = geometry(spec.layout, spec.dim);
   double d_base = 0;
   for (Index i = 0; i < pairs; ++i) {

@@ -6,6 +6,7 @@
 #include "encodings/limits.hpp"
 #include "encodings/rotary/rope_formulas.hpp"
 #include "encodings/rotary/rotary_window.hpp"
+#include "tensor_checks.hpp"
 #include "text.hpp"
 
 namespace bearing {
@@ -140,6 +141,7 @@ RopeFrequencies resolve_given(const Rope& rope, View<const double, 1> inv_freq, 
     detail::refuse<ShapeError>("inv_freq: must have one entry per pair, ", pairs, ", got ",
                                inv_freq.data == nullptr ? Index{0} : inv_freq.shape[0]);
   }
+  check_tensor("resolve_explicit", "inv_freq", inv_freq);
   detail::check_positive("attention_factor", attention_factor);
   RopeFrequencies out = detail::without_frequencies(rope, checked, Angles::exact);
   out.attention_factor = rope.attention_factor * attention_factor;

@@ -2,6 +2,7 @@
 #include <bearing/error.hpp>
 
 #include "encodings/rotary/rope_formulas.hpp"
+#include "tensor_checks.hpp"
 #include "text.hpp"
 
 namespace bearing {
@@ -13,6 +14,7 @@ double base_gradient(const Rope& rope, View<const double, 1> d_inv_freq, Index s
     throw ShapeError(text::concat("[base_gradient] d_inv_freq: must have one entry per pair, ", pairs, ", got ",
                                   d_inv_freq.data == nullptr ? Index{0} : d_inv_freq.shape[0]));
   }
+  check_tensor("base_gradient", "d_inv_freq", d_inv_freq);
   double d_base = 0;
   detail::for_each_pair<detail::Dual>(rope, checked.axes, seq_len,
                                       [&](std::size_t pair, const detail::PairFrequency<detail::Dual>& frequency) {

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <complex>
 
+#include "tensor_checks.hpp"
 #include "text.hpp"
 
 namespace bearing::reference {
@@ -80,6 +81,9 @@ void turn_all(const char* function, int direction, const RopeFrequencies& freque
     throw ShapeError(text::concat("[reference::", function, "] input and output: must have one shape that ends in ",
                                   frequencies.head_dim, ", got ", x.shape, " and ", y.shape));
   }
+  const std::string name = text::concat("reference::", function);
+  check_tensor(name.c_str(), "input", x);
+  check_tensor(name.c_str(), "output", y);
   positions.check("reference::rotate", "positions", frequencies.axes, x.shape[0], x.shape[2]);
   for (Index b = 0; b < x.shape[0]; ++b) {
     for (Index t = 0; t < x.shape[2]; ++t) {

@@ -73,19 +73,6 @@ const RopeFrequencies& checked(const RopeFrequencies& frequencies) {
   return frequencies;
 }
 
-/// Throws ShapeError unless cos or sin has no negative extent, and memory if it has elements.
-template <class T>
-void check_rows(const char* function, const char* argument, View<T, 2> rows) {
-  if (rows.shape[0] < 0) {
-    throw ShapeError(
-        text::concat("[", function, "] ", argument, ": extents must not be negative, got shape ", rows.shape));
-  }
-  if (rows.data == nullptr && rows.shape[0] > 0) {
-    throw ShapeError(
-        text::concat("[", function, "] ", argument, ": must have memory, got a null pointer; shape is ", rows.shape));
-  }
-}
-
 }  // namespace
 
 RowFrequencies::RowFrequencies(const RopeFrequencies& from)
@@ -254,8 +241,8 @@ RopeTable<T> RopeTable<T>::from_cos_sin(const Rope& rope, View<const T, 2> cos, 
   if (sin.shape != cos.shape) {
     throw ShapeError(text::concat("[from_cos_sin] sin: must have the shape of cos, ", cos.shape, ", got ", sin.shape));
   }
-  check_rows("from_cos_sin", "cos", cos);
-  check_rows("from_cos_sin", "sin", sin);
+  check_tensor("from_cos_sin", "cos", cos);
+  check_tensor("from_cos_sin", "sin", sin);
   auto rows = std::make_unique<Rows>();
   rows->frequencies = RowFrequencies(frequencies);
   const Index padded = rows->frequencies.padded;
@@ -335,10 +322,8 @@ void fill(const RopeFrequencies& frequencies, const Positions& positions, View<T
   if (sin.shape != cos.shape) {
     throw ShapeError(text::concat("[fill] sin: must have the shape of cos, ", cos.shape, ", got ", sin.shape));
   }
-  check_rows("fill", "cos", cos);
-  check_rows("fill", "sin", sin);
-  check_distinct("fill", "cos", cos);
-  check_distinct("fill", "sin", sin);
+  check_output("fill", "cos", cos);
+  check_output("fill", "sin", sin);
   const RowFrequencies f(frequencies);
   positions.check("fill", "positions", f.axes, 1, time);
   CallMemory memory("fill");
