@@ -120,11 +120,10 @@ void CallMemory::add(const char* name, MemoryUse use, const Memory& memory) {
   if (!memory.device.is_host()) {
     check_host(function_, text::concat(name, use == MemoryUse::add ? ".grad" : ""), memory.device);
   }
-  const Entry entry{name, use, MemoryExtent(memory), memory};
   if (count_ < few) {
-    new (&entries_[count_]) Entry(entry);
+    new (&entries_[count_]) Entry{name, use, MemoryExtent(memory), memory};
   } else {
-    more_.push_back(entry);
+    more_.push_back({name, use, MemoryExtent(memory), memory});
   }
   ++count_;
 }
