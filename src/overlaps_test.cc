@@ -5,6 +5,7 @@
 #include <bearing/encodings/rope_gradients.hpp>
 #include <bearing/encodings/rope_mixed.hpp>
 #include <bearing/encodings/rope_rebase.hpp>
+#include <bearing/encodings/shaw.hpp>
 #include <bearing/encodings/swin_v2.hpp>
 #include <bearing/encodings/t5.hpp>
 #include <bearing/encodings/transformer_xl.hpp>
