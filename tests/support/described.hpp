@@ -229,6 +229,18 @@ inline std::vector<std::vector<Index>> DescribedEncoding::shapes() const {
   return all;
 }
 
+/// Throws what the encoding throws for a call of these sizes.
+inline void check_call(const bearing::Made<double>& made, const DescribedEncoding& encoding, const Sizes& sizes) {
+  if (!made.term || made.term->check == nullptr) return;
+  const std::vector<double> zeros(static_cast<std::size_t>(2 * sizes.batch * sizes.k_len));
+  const Index axes = encoding.width() > 0 ? 2 : 1;
+  const Positions q = dense<const double>(zeros.data(), axes, sizes.batch, sizes.q_len),
+                  k = dense<const double>(zeros.data(), axes, sizes.batch, sizes.k_len);
+  made.term->check(
+      made.term->self, "check",
+      {sizes.batch, sizes.heads, sizes.kv_heads, sizes.q_len, sizes.k_len, sizes.dim, sizes.value_dim, &q, &k, {}});
+}
+
 /// Builds the list of all of them, see above.
 class DescribedEncodings {
  public:
@@ -344,18 +356,6 @@ class DescribedEncodings {
     }
   }
 
-  /// Throws what the encoding throws for a call of these sizes.
-  static void check_call(const bearing::Made<double>& made, const DescribedEncoding& encoding, const Sizes& sizes) {
-    if (!made.term || made.term->check == nullptr) return;
-    const std::vector<double> zeros(static_cast<std::size_t>(2 * sizes.batch * sizes.k_len));
-    const Index axes = encoding.width() > 0 ? 2 : 1;
-    const Positions q = dense<const double>(zeros.data(), axes, sizes.batch, sizes.q_len),
-                    k = dense<const double>(zeros.data(), axes, sizes.batch, sizes.k_len);
-    made.term->check(
-        made.term->self, "check",
-        {sizes.batch, sizes.heads, sizes.kv_heads, sizes.q_len, sizes.k_len, sizes.dim, sizes.value_dim, &q, &k, {}});
-  }
-
   std::vector<DescribedEncoding> all_;
 };
 
@@ -364,6 +364,13 @@ inline const std::vector<DescribedEncoding>& described_terms() {
   static const std::vector<DescribedEncoding> all = DescribedEncodings([](const EncodingInfo& info) {
                                                       return !info.by_hand && (info.rows || info.scores || info.values);
                                                     }).take();
+  return all;
+}
+
+/// All that act on the input.
+inline const std::vector<DescribedEncoding>& described_inputs() {
+  static const std::vector<DescribedEncoding> all =
+      DescribedEncodings([](const EncodingInfo& info) { return info.inputs; }).take();
   return all;
 }
 
