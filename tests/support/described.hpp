@@ -21,9 +21,10 @@ inline constexpr Index described_heads = 4, described_dim = 8;
 inline constexpr Index described_length = 480;  ///< positions that tables have rows for: 0 … 479
 inline constexpr Index described_grid = 25;     ///< tokens of a grid
 
-/// Sizes of axes that a description leaves to the caller.
+/// Sizes of axes that a description leaves to the caller, and of those that are 0, which it takes for unknown.
 inline Index size_of_any(const std::string& axis, const Sizes& sizes) {
-  if (axis == "time") return sizes.k_len;
+  if (axis == "q_len") return sizes.q_len;
+  if (axis == "k_len" || axis == "time") return sizes.k_len;
   if (axis == "offsets") return 2 * sizes.length;
   return 6;
 }
@@ -167,6 +168,7 @@ struct DescribedEncoding {
       Random random(43 + p);
       for (std::size_t n = 0; n < count(extents); ++n)
         indices[p].push_back(random.integer(-1, size_of_any("rows", sizes) - 1));
+      indices[p].reserve(1);  // given, even if of no numbers
       all[p] = {indices[p].data(), nullptr, extents, std::vector<Index>(extents.size(), 1)};
       for (std::size_t axis = extents.size(); axis-- > 1;)
         all[p].stride[axis - 1] = all[p].stride[axis] * extents[axis];
@@ -320,10 +322,13 @@ class DescribedEncodings {
       if (can_be_made(encoding)) to.push_back(encoding);
       return;
     }
-    add_without(encoding, p + 1, to);
-    if (!encoding.info->parameters[p].optional) return;
+    const ParameterInfo& parameter = encoding.info->parameters[p];
+    const bool wanted = !parameter.wanted || parameter.wanted(encoding.spec);
+    if (wanted) add_without(encoding, p + 1, to);
+    if (!parameter.optional || (parameter.wanted && wanted)) return;
     DescribedEncoding other = encoding;
-    other.given[p] = false, other.name += ", without " + encoding.info->parameters[p].name;
+    other.given[p] = false;
+    if (wanted) other.name += ", without " + parameter.name;
     add_without(other, p + 1, to);
   }
   /// Whether another choice does with fewer indices: what is left over says nothing.

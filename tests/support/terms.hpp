@@ -99,6 +99,8 @@ class Params {
     const std::vector<Index>& shape = shapes_[i];
     std::vector<Index> stride(shape.size(), 1);
     for (std::size_t axis = shape.size(); axis-- > 1;) stride[axis - 1] = stride[axis] * shape[axis];
+    static A none = 0;
+    if (values_[i].empty()) return {&none, &none, shape, stride};  // given, of no numbers
     if constexpr (std::is_same_v<A, double>) return {values_[i].data(), grads_[i].data(), shape, stride};
     if constexpr (std::is_same_v<A, float>) return {floats_[i].data(), float_grads_[i].data(), shape, stride};
   }
