@@ -1,4 +1,5 @@
 #include <gtest/gtest.h>
+#include <set>
 
 #include "support/attention_encodings.hpp"
 
@@ -95,6 +96,24 @@ TEST(DescribedParameters, ThatAreMissingAreRefusedByName) {
     }
   }
   EXPECT_GT(refused, 60);
+}
+
+TEST(DescribedParameters, AreToldWhereTheyLie) {
+  for (const DescribedEncoding& encoding : all_described()) {
+    SCOPED_TRACE(encoding.name);
+    Params params = encoding.params(small_sizes(encoding));
+    const Made<double> made = encoding.make<double>(params, small_sizes(encoding));
+    std::set<const void*> told;
+    MemoryList list(&told, [](void* to, const char*, MemoryUse, const bearing::Memory& memory) {
+      static_cast<std::set<const void*>*>(to)->insert(memory.data);
+    });
+    if (made.term && made.term->borrows != nullptr) made.term->borrows(made.term->self, list);
+    if (made.input && made.input->borrows != nullptr) made.input->borrows(made.input->self, list);
+    for (std::size_t i = 0; i < params.count(); ++i) {
+      EXPECT_TRUE(told.contains(params.values(i).data())) << i;
+      EXPECT_TRUE(told.contains(params.grads(i).data())) << i;
+    }
+  }
 }
 
 /// Everything that attention gives, its gradients too.
