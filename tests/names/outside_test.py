@@ -15,8 +15,7 @@ ROPE = {"rope_description.cc"}
 # A file of these may name the encoding whose page it is called like.
 LAYERS = {root / "python/bearing/torch/layers", root / "python/bearing/jax/layers"}
 # Doors that still name encodings, and how many times; a number only ever falls.
-STILL: dict[str, int] = {
-}
+STILL: dict[str, int] = {}
 
 
 def names() -> dict[str, set[str]]:
