@@ -75,8 +75,8 @@ void add_encodings(Index dim, Index threads) {
   add_cost("rope", 0.03);
   if (threads > 1) return;
   add_share({"full", "shaw", shape, threads}, 0.60);
-  add_share({"causal", "transformer_xl", shape, threads}, 0.60);
-  add_share({"full", "deberta", shape, threads}, 0.60);
+  add_share({"causal", "txl", shape, threads}, 0.60);
+  add_share({"full", "deberta v3", shape, threads}, 0.60);
   add_share({"full", "tupe", shape, threads}, 0.60);
   add_share({"window", "none", shape, threads}, 0);
 }

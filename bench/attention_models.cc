@@ -1,125 +1,51 @@
 #include "attention_models.hpp"
 
-#include <bearing/encodings/alibi.hpp>
-#include <bearing/encodings/deberta.hpp>
-#include <bearing/encodings/rotary_rows.hpp>
-#include <bearing/encodings/shaw.hpp>
-#include <bearing/encodings/transformer_xl.hpp>
-#include <bearing/encodings/tupe.hpp>
-
-#include "score_models.hpp"
+#include "described.hpp"
 
 namespace bearing::bench {
 namespace {
 
-struct AlibiMade {
-  AlibiBias<float> term;
-  explicit AlibiMade(const AttentionShape& s) : term(Alibi::published(s.heads)) {}
-  static double products(const AttentionShape&) { return 0; }
-};
-
-struct T5Made {
-  Numbers table;
-  T5Bias<float> term;
-  explicit T5Made(const AttentionShape& s)
-      : table(t5_spec.buckets * s.heads), term(t5_spec, table.param(t5_spec.buckets, s.heads)) {}
-  static double products(const AttentionShape&) { return 0; }
-};
-
-struct RopeMade {
-  RopeTable<float> table;
-  RotaryRows<float> term{table};
-  explicit RopeMade(const AttentionShape& s)
-      : table({.head_dim = s.dim, .base = base, .pairing = Pairing::half}, s.k_len) {}
-  static double products(const AttentionShape&) { return 0; }
-};
-
-/// How many rows of a table that rises or falls with the distance the tokens 0 … n − 1 meet, added up.
-template <class Row>
-double rows_met(Index n, const Row& row) {
-  double met = 0;
-  for (Index i = 0; i < n; ++i) met += static_cast<double>(std::abs(row(n - 1 - i) - row(-i)) + 1);
-  return met;
+Sizes sizes_of(const AttentionShape& s) {
+  return {.batch = 1,
+          .heads = s.heads,
+          .kv_heads = s.kv_heads,
+          .q_len = s.q_len,
+          .k_len = s.k_len,
+          .dim = s.dim,
+          .value_dim = s.dim};
 }
 
-/// Keys and values.
-struct ShawMade {
-  static constexpr Shaw spec{.clip = 16};
-  Numbers key, value;
-  ShawTerm<float> term;
-  explicit ShawMade(const AttentionShape& s)
-      : key(spec.rows() * s.dim),
-        value(spec.rows() * s.dim),
-        term(spec, key.param(spec.rows(), s.dim), value.param(spec.rows(), s.dim)) {}
-  static double products(const AttentionShape& s) {
-    return 2 * rows_met(s.q_len, [](Index distance) { return std::clamp(distance, -spec.clip, spec.clip); });
+/// Rows of a table that each query or key meets, added up: all of them, or as many as there are tokens to see.
+double rows_met(Index rows, bool causal, const AttentionShape& s) {
+  double met = 0;
+  for (Index i = 0; i < s.q_len; ++i) {
+    met += static_cast<double>(std::min(rows, causal ? i + 1 + s.k_len - s.q_len : s.k_len));
   }
-};
-
-/// Causal, as it is defined.
-struct TransformerXLMade {
-  Numbers r, u, v;
-  TransformerXLTerm<float> term;
-  explicit TransformerXLMade(const AttentionShape& s)
-      : r(s.heads * s.k_len * s.dim),
-        u(s.heads * s.dim),
-        v(s.heads * s.dim),
-        term({}, r.param(s.heads, s.k_len, s.dim), u.param(s.heads, s.dim), v.param(s.heads, s.dim)) {}
-  static double products(const AttentionShape& s) { return pairs_left("causal", s) + static_cast<double>(s.k_len); }
-};
-
-/// Version 3's numbers.
-struct DebertaMade {
-  static constexpr Deberta spec{.max_relative_positions = 512, .position_buckets = 256};
-  static constexpr Index rows = 2 * 256;
-  Numbers key, query;
-  DebertaTerm<float> term;
-  explicit DebertaMade(const AttentionShape& s)
-      : key(s.heads * rows * s.dim),
-        query(s.heads * rows * s.dim),
-        term(spec, key.param(s.heads, rows, s.dim), query.param(s.heads, rows, s.dim)) {}
-  static double products(const AttentionShape& s) {
-    return 2 * rows_met(s.q_len, [](Index distance) {
-             return std::clamp<Index>(deberta_bucket(spec, distance) + spec.span(), 0, rows - 1);
-           });
-  }
-};
-
-struct TupeMade {
-  Numbers query, key;
-  TupeBias<float> term;
-  explicit TupeMade(const AttentionShape& s)
-      : query(s.heads * (s.k_len + 1) * s.dim),
-        key(s.heads * (s.k_len + 1) * s.dim),
-        term({}, query.param(s.heads, s.k_len + 1, s.dim), key.param(s.heads, s.k_len + 1, s.dim)) {}
-  static double products(const AttentionShape& s) { return pairs_left("full", s); }
-};
-
-/// use.operator()<Made>() for the encoding of that name.
-template <class Use>
-auto by_name(const std::string& name, const Use& use) {
-  if (name == "alibi") return use.template operator()<AlibiMade>();
-  if (name == "t5") return use.template operator()<T5Made>();
-  if (name == "rope") return use.template operator()<RopeMade>();
-  if (name == "shaw") return use.template operator()<ShawMade>();
-  if (name == "transformer_xl") return use.template operator()<TransformerXLMade>();
-  if (name == "deberta") return use.template operator()<DebertaMade>();
-  if (name == "tupe") return use.template operator()<TupeMade>();
-  throw std::invalid_argument("no encoding is called " + name);
+  return met;
 }
 
 }  // namespace
 
 Encoded encode(const std::string& name, const AttentionShape& shape) {
   if (name == "none") return {};
-  return by_name(name, [&]<class Made>() {
-    const auto made = std::make_shared<const Made>(shape);
-    return Encoded{made, with(made->term)};
-  });
+  const auto made = std::make_shared<const Described>(name, sizes_of(shape));
+  return Encoded{made, made->terms()};
 }
 
 double own_products(const std::string& name, const AttentionShape& shape) {
-  return name == "none" ? 0 : by_name(name, [&]<class Made>() { return Made::products(shape); });
+  if (name == "none") return 0;
+  const Described encoding(name, sizes_of(shape));
+  const EncodingInfo& info = encoding.info();
+  if (info.form == Form::positions && !encoding.parameters().empty()) return pairs_left("full", shape);
+  if (info.form != Form::rows_by_index) return 0;
+  const bool causal = info.causal && info.causal(encoding.spec());
+  double products = 0;
+  for (const Described::Parameter& table : encoding.parameters()) {
+    if (table.shape.size() < 2 || table.info->extents.size() < 2) continue;
+    const std::string& rows = table.info->extents[table.shape.size() - 2].name;
+    if (rows != "heads") products += rows_met(table.shape[table.shape.size() - 2], causal, shape);
+  }
+  return products;
 }
 
 double pairs_left(const std::string& name, const AttentionShape& shape) {

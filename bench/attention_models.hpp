@@ -7,6 +7,7 @@
 #include <string>
 
 #include "buffers.hpp"
+#include "described.hpp"
 #include "harness.hpp"
 #include "models.hpp"
 
@@ -39,7 +40,8 @@ std::string attention_size(const AttentionShape& s) {
 /// "causal/f32/8x4096x64", "alibi/…" where all keys are seen, "causal_alibi/…".
 template <class T>
 std::string attention_name(const std::string& mask, const std::string& encoding, const AttentionShape& shape) {
-  const std::string what = encoding == "none" ? mask : mask == "full" ? encoding : mask + "_" + encoding;
+  if (encoding == "none") return mask + "/" + attention_size<T>(shape);
+  const std::string home = home_of(encoding), what = mask == "full" ? home : mask + "_" + home;
   return what + "/" + attention_size<T>(shape);
 }
 
@@ -100,11 +102,12 @@ struct Encoded {
   TermList<float> terms = {};
 };
 
-/// name: none, alibi, t5, rope, shaw, transformer_xl, deberta or tupe. Tables have room for their gradients.
+/// name: none, or one of the registry's. Tables have room for their gradients.
 Encoded encode(const std::string& name, const AttentionShape& shape);
 
-/// How many products of two vectors the encoding itself is, for one head: of a query, a key or a row's weights by
-/// distance with a vector of its own, each counted once, however often tiles repeat it.
+/// How many products of two vectors the encoding itself is, for one head, by its form: of a query, a key or a row's
+/// weights by distance with each row of a table that it meets, counted once, however often tiles repeat it, or of the
+/// vectors of two positions.
 double own_products(const std::string& name, const AttentionShape& shape);
 
 /// What is visible, by the name of a case: full, causal, or window (causal, 512 keys).

@@ -12,7 +12,6 @@
 #include "openblas_attention.hpp"
 #include "peers.hpp"
 #include "python.hpp"
-#include "score_models.hpp"
 
 namespace bearing::bench {
 namespace {
@@ -40,7 +39,16 @@ std::vector<float> parameters(const PeerCase& c) {
     const auto slopes = Alibi::published(c.shape.heads).slopes;
     return {slopes.begin(), slopes.end()};
   }
-  if (c.encoding == "t5") return Numbers(t5_spec.buckets * c.shape.heads).value;
+  if (c.encoding == "t5") {
+    const Sizes sizes{.batch = 1,
+                      .heads = c.shape.heads,
+                      .kv_heads = c.shape.kv_heads,
+                      .q_len = c.shape.q_len,
+                      .k_len = c.shape.k_len,
+                      .dim = c.shape.dim,
+                      .value_dim = c.shape.dim};
+    return Described("t5", sizes).parameters()[0].value;
+  }
   return {0};
 }
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <deque>
 #include <new>
 
 namespace bearing::bench {
@@ -12,6 +13,16 @@ namespace {
 
 constexpr std::size_t huge_page = std::size_t{2} << 20;
 constexpr std::size_t largest = std::size_t{512} << 20;  // 8 sequences of 4,096 tokens, 32 × 128 float
+
+struct Side {
+  HugeBuffer source{largest}, destination{largest};
+};
+
+std::deque<Side>& sides() {
+  static std::deque<Side> all(1);
+  return all;
+}
+std::size_t chosen = 0;
 
 }  // namespace
 
@@ -22,19 +33,21 @@ HugeBuffer::HugeBuffer(std::size_t bytes) : mapped_(bytes + huge_page), bytes_(b
   const std::uintptr_t aligned = (address + huge_page - 1) / huge_page * huge_page;
   data_ = static_cast<char*>(mapping_) + (aligned - address);
   madvise(data_, bytes_, MADV_HUGEPAGE);  // a kernel without huge pages refuses, for all sides alike
-  std::memset(data_, 0, bytes_);
 }
 
 HugeBuffer::~HugeBuffer() { munmap(mapping_, mapped_); }
 
-HugeBuffer& source() {
-  static HugeBuffer buffer(largest);
-  return buffer;
+HugeBuffer& source() { return sides()[chosen].source; }
+HugeBuffer& destination() { return sides()[chosen].destination; }
+
+void choose_side(std::size_t side) {
+  while (sides().size() <= side) sides().emplace_back();
+  chosen = side;
 }
 
-HugeBuffer& destination() {
-  static HugeBuffer buffer(largest);
-  return buffer;
+void forget_sides() {
+  sides().clear();
+  choose_side(0);
 }
 
 void fill_with_numbers(HugeBuffer& buffer, std::size_t bytes) {

@@ -5,7 +5,8 @@
 
 namespace bearing::bench {
 
-/// Zero-filled memory from the kernel, aligned to 2 MiB, for which huge pages were asked. Every page is present.
+/// Zero-filled memory from the kernel, aligned to 2 MiB, for which huge pages were asked. A page is present once it was
+/// touched.
 class HugeBuffer {
  public:
   explicit HugeBuffer(std::size_t bytes);
@@ -25,9 +26,14 @@ class HugeBuffer {
   std::size_t mapped_ = 0, bytes_ = 0;
 };
 
-/// The two tensors that every case, limit and peer works on: the same memory for all.
+/// The two tensors that a case, limit or peer works on: those of the side that was chosen last.
 HugeBuffer& source();
 HugeBuffer& destination();
+
+/// Each side of a comparison has tensors of its own, so that none works on numbers that another one put there.
+void choose_side(std::size_t side);
+/// Gives all memory back, and chooses side 0.
+void forget_sides();
 
 /// Fills the first `bytes` of a buffer with 16-bit words from 0x3F80 to 0x3FFF, scattered: whichever of our four
 /// types they are read as, all values are normal, finite and of one magnitude.

@@ -60,12 +60,14 @@ double seconds(const std::function<void()>& step, int times) {
 struct Contender {
   std::string name;
   std::function<void()> step;
-  double weight = 1;  // its time counts so many times
+  std::size_t side = 0;  // whose numbers it works on
+  double weight = 1;     // its time counts so many times
   int times = 1;
   std::vector<double> turns = {};
 
   /// Warm, and long enough a turn that reading the clock does not count.
   void warm_up() {
+    choose_side(side);
     constexpr double turn_seconds = 100e-6;
     if (seconds(step, 1) > 100 * turn_seconds) return;
     constexpr int passes = 2;  // the first passes after another large stream find colder caches
@@ -74,7 +76,10 @@ struct Contender {
   }
 
   double best() const { return *std::min_element(turns.begin(), turns.end()); }
-  void take_turn() { turns.push_back(weight * seconds(step, times) / times); }
+  void take_turn() {
+    choose_side(side);
+    turns.push_back(weight * seconds(step, times) / times);
+  }
 };
 
 /// How often somebody else was given our core.
@@ -94,12 +99,17 @@ double median(std::vector<double> values) {
 /// per step and other's time / own time: the median, turn by turn, or that of the shortest of few long turns.
 void time_steps(benchmark::State& state, const Case& c) {
   std::vector<Contender> all;
+  forget_sides();
+  const auto enter = [&](const std::string& name, const Case& of, double weight) {
+    choose_side(all.size());
+    all.push_back({name, of.prepare(), all.size(), weight});
+  };
   for (const Bar& bar : c.bars) {
     for (const auto& [name, other] : registry()) {
-      if (fnmatch(bar.pattern.c_str(), name.c_str(), 0) == 0) all.push_back({name, other.prepare(), bar.times});
+      if (fnmatch(bar.pattern.c_str(), name.c_str(), 0) == 0) enter(name, other, bar.times);
     }
   }
-  all.push_back({"", c.prepare()});
+  enter("", c, 1);
   for (Contender& each : all) each.warm_up();
   std::vector<std::vector<double>> ratios(all.size() - 1);
   for (auto _ : state) {

@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-// One program measures our cases, the machine's limits and, if asked, our peers, in random order on the same memory.
-// A case is timed in turns with what it is compared with, a fraction of a millisecond or one pass each, so that
-// whatever else the machine does at the moment slows all sides alike; report.py reads the ratios.
+// One program measures our cases, the machine's limits and, if asked, our peers, in random order, each on numbers of
+// its own. A case is timed in turns with what it is compared with, a fraction of a millisecond or one pass each, so
+// that whatever else the machine does at the moment slows all sides alike; report.py reads the ratios.
 
 namespace bearing::bench {
 

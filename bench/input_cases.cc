@@ -1,10 +1,11 @@
 // Making the table of sinusoids, against the memory that it is written to and against the loop that everyone writes.
 
-#include <bearing/encodings/sinusoidal.hpp>
+#include <bearing/rows.hpp>
 #include <cmath>
 #include <memory>
 
 #include "buffers.hpp"
+#include "described.hpp"
 #include "harness.hpp"
 
 namespace bearing::bench {
@@ -17,8 +18,9 @@ struct Size {
   std::string name() const { return "f32/" + std::to_string(rows) + "x" + std::to_string(dim); }
 };
 
-const char* layout_name(SinusoidalLayout layout) {
-  return layout == SinusoidalLayout::interleaved ? "interleaved" : "concatenated";
+std::shared_ptr<const Described> sinusoids(const std::string& layout, Size size) {
+  const Sizes sizes{.batch = 1, .heads = 1, .kv_heads = 1, .q_len = size.rows, .k_len = size.rows, .dim = size.dim};
+  return std::make_shared<const Described>("sinusoidal", sizes, Described::Members{{"layout", Value{layout}}});
 }
 
 /// What a tutorial has: powers, then a sine and a cosine in double for every number.
@@ -33,17 +35,16 @@ void naive(Index rows, Index dim, float* to) {
   }
 }
 
-void add_sinusoidal(SinusoidalLayout layout, Size size, Index threads) {
-  const std::string place = std::string("sinusoidal/") + layout_name(layout) + "/" + size.name();
+void add_sinusoidal(const std::string& layout, Size size, Index threads) {
+  const std::string place = "sinusoidal/" + layout + "/" + size.name();
   // For information: ours has to be told from a memory-bound loop, and the naive one from ours.
   add({.name = place,
        .threads = threads,
        .bars = {{nt_write(size.bytes(), threads)}},
        .prepare = [=]() -> std::function<void()> {
-         const auto encoding =
-             std::make_shared<const SinusoidalInputs<float>>(Sinusoidal{.dim = size.dim, .layout = layout});
+         const auto encoding = sinusoids(layout, size);
          float* const to = destination().as<float>();
-         return [=] { fill<float>(*encoding, {}, dense(to, size.rows, size.dim), executor(threads)); };
+         return [=] { fill<float>(encoding->input(), {}, dense(to, size.rows, size.dim), executor(threads)); };
        }});
 }
 
@@ -65,10 +66,9 @@ void add_to_inputs(Size size, Index threads) {
        .bars = {{limit(size.bytes(), threads)}},
        .prepare = [=]() -> std::function<void()> {
          fill_with_numbers(source(), size.bytes());
-         const auto encoding = std::make_shared<const SinusoidalInputs<float>>(
-             Sinusoidal{.dim = size.dim, .layout = SinusoidalLayout::concatenated});
+         const auto encoding = sinusoids("concatenated", size);
          float* const x = source().as<float>();
-         return [=] { add<float>(*encoding, {}, dense(x, 1, size.rows, size.dim), executor(threads)); };
+         return [=] { add<float>(encoding->input(), {}, dense(x, 1, size.rows, size.dim), executor(threads)); };
        }});
 }
 
@@ -77,8 +77,8 @@ void add_to_inputs(Size size, Index threads) {
 void add_input_cases() {
   for (const Size size : {Size{4'096, 1'024}, Size{131'072, 128}}) {
     for (const Index threads : {1, 2}) {
-      add_sinusoidal(SinusoidalLayout::concatenated, size, threads);
-      add_sinusoidal(SinusoidalLayout::interleaved, size, threads);
+      add_sinusoidal("concatenated", size, threads);
+      add_sinusoidal("interleaved", size, threads);
       add_to_inputs(size, threads);
     }
     add_naive(size);

@@ -111,13 +111,13 @@ void add_bias_peer(const char* encoding, Index threads) {
        .bars = {{ours + "/" + std::to_string(threads)}},
        .peer = true,
        .prepare = [=]() -> std::function<void()> {
-         const T5Case t5;
+         const auto t5 = score_encoding("t5");
          const Alibi alibi = Alibi::published(score_heads);
          const AlibiBias<float> alibi_bias(alibi);
          const bool is_t5 = encoding == std::string("t5");
-         bias_matrix(is_t5 ? with(t5.bias) : with(alibi_bias), {}, {}, score_matrix(destination()));
+         bias_matrix(is_t5 ? t5->terms() : with(alibi_bias), {}, {}, score_matrix(destination()));
          const std::vector<float> slopes(alibi.slopes.begin(), alibi.slopes.end());
-         const std::vector<float>& parameters = is_t5 ? t5.table.value : slopes;
+         const std::vector<float>& parameters = is_t5 ? t5->parameters()[0].value : slopes;
          const Object numbers = memory(parameters.data(), parameters.size() * sizeof(float));
          const Object expected = memory(destination(), 0, score_bytes);
          return call_each_time(python::call("peers", "prepare_bias", "sLLLOO", encoding,

@@ -1,15 +1,14 @@
-// Vectors by distance that meet queries and keys: Shaw and DeBERTa over whole matrices, forward and backward, against
+// Vectors by distance that meet queries, and queries and keys, over whole matrices, forward and backward, against
 // plain loops and against what a framework does: the products with all rows of the table, then a gather.
 
 #include <algorithm>
-#include <bearing/encodings/deberta.hpp>
-#include <bearing/encodings/shaw.hpp>
 #include <bearing/scores.hpp>
 #include <cstdint>
 #include <memory>
 #include <vector>
 
 #include "buffers.hpp"
+#include "described.hpp"
 #include "harness.hpp"
 #include "score_models.hpp"
 
@@ -17,66 +16,93 @@ namespace bearing::bench {
 namespace {
 
 constexpr Index heads = 8, length = 1024, dim = 64;
+constexpr float scale = 0.125f;
 constexpr const char* size = "/f32/8x1024x1024x64";
-constexpr Shaw shaw_spec{.clip = 16};
-constexpr Deberta deberta_spec{.max_relative_positions = 512, .position_buckets = 256};
+constexpr Sizes sizes{
+    .batch = 1, .heads = heads, .kv_heads = heads, .q_len = length, .k_len = length, .dim = dim, .value_dim = dim};
 
 View<float, 4> matrix(const HugeBuffer& buffer) { return bhtd(buffer.as<float>(), 1, heads, length, length); }
 
-struct QueriesAndKeys {
-  Numbers q{heads * length * dim}, k{heads * length * dim};
-  ScoreInputs<float> inputs() const {
-    return {{}, {}, bhtd(q.value.data(), 1, heads, length, dim), bhtd(k.value.data(), 1, heads, length, dim), 0.125f};
-  }
+View<const float, 4> rows_of(const std::vector<float>& x) { return bhtd(x.data(), 1, heads, length, dim); }
+
+/// An encoding with queries and keys.
+struct RelationCase {
+  explicit RelationCase(const std::string& name) : encoding(name, sizes) {}
+
+  ScoreInputs<float> inputs() const { return {{}, {}, rows_of(q.value), rows_of(k.value), scale}; }
   QueryKeyGrads<float> grads() {
     return {bhtd(q.grad.data(), 1, heads, length, dim), bhtd(k.grad.data(), 1, heads, length, dim)};
   }
+
+  Described encoding;
+  Numbers q{heads * length * dim}, k{heads * length * dim};
 };
 
-struct ShawCase : QueriesAndKeys {
-  Numbers table{shaw_spec.rows() * dim};
-  ShawTerm<float> term{shaw_spec, table.param(shaw_spec.rows(), dim)};
-  static constexpr Index rows = 2 * 16 + 1;
-  /// Row of the table, as an index array that a framework keeps.
-  static Index row(Index i, Index j) { return std::clamp(j - i, -shaw_spec.clip, shaw_spec.clip) + shaw_spec.clip; }
+/// A table whose rows meet queries or keys, and which row each pair of tokens has, as an index array that a framework
+/// keeps.
+struct MetTable {
+  const float* value = nullptr;
+  Index rows = 0;
+  bool has_heads = false, meets_keys = false;
+  std::vector<std::int32_t> row = {};
+
+  const float* of_head(Index h) const { return value + (has_heads ? h * rows * dim : 0); }
 };
 
-struct DebertaCase : QueriesAndKeys {
-  Numbers key{heads * 2 * deberta_spec.span() * dim}, query{heads * 2 * deberta_spec.span() * dim};
-  DebertaTerm<float> term{deberta_spec, key.param(heads, 2 * deberta_spec.span(), dim),
-                          query.param(heads, 2 * deberta_spec.span(), dim)};
-  static constexpr Index rows = 2 * 256;
-  static Index row(Index i, Index j) {
-    return std::clamp<Index>(deberta_bucket(deberta_spec, j - i) + deberta_spec.span(), 0, rows - 1);
+/// Which row of parameter p each pair has, told by the scores of rows that begin with their number; none if that
+/// parameter does not meet queries, or keys.
+std::vector<std::int32_t> rows_of_pairs(const std::string& name, std::size_t p, bool keys) {
+  RelationCase probe(name);
+  for (auto& parameter : probe.encoding.parameters()) std::fill(parameter.value.begin(), parameter.value.end(), 0.0f);
+  Described::Parameter& table = probe.encoding.parameters()[p];
+  const Index rows = table.shape[table.shape.size() - 2];
+  for (std::size_t n = 0; n < table.value.size(); n += static_cast<std::size_t>(dim)) {
+    table.value[n] = static_cast<float>(static_cast<Index>(n) / dim % rows);
   }
-};
-
-template <class Made>
-std::shared_ptr<const std::vector<std::int32_t>> row_map() {
-  const auto map = std::make_shared<std::vector<std::int32_t>>();
-  for (Index i = 0; i < length; ++i) {
-    for (Index j = 0; j < length; ++j) map->push_back(static_cast<std::int32_t>(Made::row(i, j)));
-  }
-  return map;
+  const auto first = [](Numbers& numbers, float number) {
+    std::fill(numbers.value.begin(), numbers.value.end(), 0.0f);
+    for (std::size_t n = 0; n < numbers.value.size(); n += static_cast<std::size_t>(dim)) numbers.value[n] = number;
+  };
+  first(probe.q, keys ? 0 : 1), first(probe.k, keys ? 1 : 0);
+  ScoreInputs<float> in = probe.inputs();
+  in.scale = 1;
+  std::vector<float> scores(static_cast<std::size_t>(heads * length * length));
+  add_scores(probe.encoding.terms(), in, bhtd(scores.data(), 1, heads, length, length));
+  scores.resize(static_cast<std::size_t>(length * length));
+  if (std::all_of(scores.begin(), scores.end(), [](float x) { return x == 0; })) return {};
+  return {scores.begin(), scores.end()};
 }
 
-template <class Made>
+std::vector<MetTable> met_tables(const std::string& name, const Described& encoding) {
+  std::vector<MetTable> met;
+  for (std::size_t p = 0; p < encoding.parameters().size(); ++p) {
+    const Described::Parameter& one = encoding.parameters()[p];
+    const std::size_t axes = one.shape.size();
+    MetTable table{one.value.data(), one.shape[axes - 2], axes == 3 && one.shape[0] > 1};
+    for (const bool keys : {false, true}) {
+      table.meets_keys = keys, table.row = rows_of_pairs(name, p, keys);
+      if (!table.row.empty()) met.push_back(table);
+    }
+  }
+  return met;
+}
+
 void add_ours(const std::string& name, Index threads) {
-  const auto against = [&](const char* how, const char* what) {
-    return Bar{std::string(how) + name + what + size + "/1", 1};
-  };
-  add({.name = "scores/" + name + size,
+  const std::string home = home_of(name);
+  const auto against = [&](const char* how) { return Bar{how + home + size + "/1", 1}; };
+  add({.name = "scores/" + home + size,
        .threads = threads,
-       .bars = {against("naive/", ""), against("gather/", "")},
+       .bars = {against("naive/"), against("gather/")},
        .prepare = [=]() -> std::function<void()> {
-         const auto made = std::make_shared<Made>();
-         return [=] { add_scores(with(made->term), made->inputs(), matrix(destination()), executor(threads)); };
+         const auto made = std::make_shared<RelationCase>(name);
+         return [=] { add_scores(made->encoding.terms(), made->inputs(), matrix(destination()), executor(threads)); };
        }});
-  add({.name = "scores_backward/" + name + size, .threads = threads, .prepare = [=]() -> std::function<void()> {
+  add({.name = "scores_backward/" + home + size, .threads = threads, .prepare = [=]() -> std::function<void()> {
          fill_with_numbers(source(), static_cast<std::size_t>(heads * length * length) * sizeof(float));
-         const auto made = std::make_shared<Made>();
+         const auto made = std::make_shared<RelationCase>(name);
          return [=] {
-           add_scores_backward(with(made->term), made->inputs(), matrix(source()), made->grads(), executor(threads));
+           add_scores_backward(made->encoding.terms(), made->inputs(), matrix(source()), made->grads(),
+                               executor(threads));
          };
        }});
 }
@@ -87,39 +113,21 @@ float dot(const float* x, const float* y) {
   return sum;
 }
 
-void add_naive_shaw() {
-  add({.name = std::string("naive/shaw") + size, .prepare = []() -> std::function<void()> {
-         const auto made = std::make_shared<ShawCase>();
-         const auto rows = row_map<ShawCase>();
+void add_naive(const std::string& name) {
+  add({.name = "naive/" + home_of(name) + size, .prepare = [=]() -> std::function<void()> {
+         const auto made = std::make_shared<const RelationCase>(name);
+         const auto tables = std::make_shared<const std::vector<MetTable>>(met_tables(name, made->encoding));
          return [=] {
            const View<float, 4> s = matrix(destination());
-           for (Index h = 0; h < heads; ++h) {
-             for (Index i = 0; i < length; ++i) {
-               const float* q = made->q.value.data() + (h * length + i) * dim;
-               for (Index j = 0; j < length; ++j) {
-                 const Index row = (*rows)[static_cast<std::size_t>(i * length + j)];
-                 s(0, h, i, j) += 0.125f * dot(q, made->table.value.data() + row * dim);
-               }
-             }
-           }
-         };
-       }});
-}
-
-void add_naive_deberta() {
-  add({.name = std::string("naive/deberta") + size, .prepare = []() -> std::function<void()> {
-         const auto made = std::make_shared<DebertaCase>();
-         const auto rows = row_map<DebertaCase>();
-         return [=] {
-           const View<float, 4> s = matrix(destination());
-           for (Index h = 0; h < heads; ++h) {
-             for (Index i = 0; i < length; ++i) {
-               for (Index j = 0; j < length; ++j) {
-                 const Index row = h * DebertaCase::rows + (*rows)[static_cast<std::size_t>(i * length + j)];
-                 s(0, h, i, j) +=
-                     0.125f *
-                     (dot(made->q.value.data() + (h * length + i) * dim, made->key.value.data() + row * dim) +
-                      dot(made->k.value.data() + (h * length + j) * dim, made->query.value.data() + row * dim));
+           for (const MetTable& table : *tables) {
+             const float* x = table.meets_keys ? made->k.value.data() : made->q.value.data();
+             for (Index h = 0; h < heads; ++h) {
+               for (Index i = 0; i < length; ++i) {
+                 for (Index j = 0; j < length; ++j) {
+                   const Index row = table.row[static_cast<std::size_t>(i * length + j)];
+                   const Index token = h * length + (table.meets_keys ? j : i);
+                   s(0, h, i, j) += scale * dot(x + token * dim, table.of_head(h) + row * dim);
+                 }
                }
              }
            }
@@ -147,47 +155,24 @@ std::vector<float> transposed(const float* table, Index rows) {
   return t;
 }
 
-void add_gather_shaw() {
-  add({.name = std::string("gather/shaw") + size, .prepare = []() -> std::function<void()> {
-         const auto made = std::make_shared<ShawCase>();
-         const auto rows = row_map<ShawCase>();
-         const auto u = std::make_shared<std::vector<float>>(static_cast<std::size_t>(length * ShawCase::rows));
+void add_gather(const std::string& name) {
+  add({.name = "gather/" + home_of(name) + size, .prepare = [=]() -> std::function<void()> {
+         const auto made = std::make_shared<const RelationCase>(name);
+         const auto tables = std::make_shared<const std::vector<MetTable>>(met_tables(name, made->encoding));
+         const auto u = std::make_shared<std::vector<float>>();
          return [=] {
            const View<float, 4> s = matrix(destination());
-           const std::vector<float> table = transposed(made->table.value.data(), ShawCase::rows);
-           for (Index h = 0; h < heads; ++h) {
-             all_products(made->q.value.data() + h * length * dim, table, ShawCase::rows, *u);
-             for (Index i = 0; i < length; ++i) {
-               const std::int32_t* row = rows->data() + i * length;
-               for (Index j = 0; j < length; ++j) {
-                 s(0, h, i, j) += 0.125f * (*u)[static_cast<std::size_t>(i * ShawCase::rows + row[j])];
-               }
-             }
-           }
-         };
-       }});
-}
-
-void add_gather_deberta() {
-  add({.name = std::string("gather/deberta") + size, .prepare = []() -> std::function<void()> {
-         constexpr Index rows_of_table = DebertaCase::rows;
-         const auto made = std::make_shared<DebertaCase>();
-         const auto rows = row_map<DebertaCase>();
-         const auto u = std::make_shared<std::vector<float>>(static_cast<std::size_t>(length * rows_of_table));
-         const auto w = std::make_shared<std::vector<float>>(u->size());
-         return [=] {
-           const View<float, 4> s = matrix(destination());
-           for (Index h = 0; h < heads; ++h) {
-             const Index table = h * rows_of_table * dim, first = h * length * dim;
-             all_products(made->q.value.data() + first, transposed(made->key.value.data() + table, rows_of_table),
-                          rows_of_table, *u);
-             all_products(made->k.value.data() + first, transposed(made->query.value.data() + table, rows_of_table),
-                          rows_of_table, *w);
-             for (Index i = 0; i < length; ++i) {
-               const std::int32_t* row = rows->data() + i * length;
-               for (Index j = 0; j < length; ++j) {
-                 s(0, h, i, j) += 0.125f * ((*u)[static_cast<std::size_t>(i * rows_of_table + row[j])] +
-                                            (*w)[static_cast<std::size_t>(j * rows_of_table + row[j])]);
+           for (const MetTable& table : *tables) {
+             const float* x = table.meets_keys ? made->k.value.data() : made->q.value.data();
+             u->resize(static_cast<std::size_t>(length * table.rows));
+             for (Index h = 0; h < heads; ++h) {
+               all_products(x + h * length * dim, transposed(table.of_head(h), table.rows), table.rows, *u);
+               for (Index i = 0; i < length; ++i) {
+                 const std::int32_t* row = table.row.data() + i * length;
+                 for (Index j = 0; j < length; ++j) {
+                   const Index token = table.meets_keys ? j : i;
+                   s(0, h, i, j) += scale * (*u)[static_cast<std::size_t>(token * table.rows + row[j])];
+                 }
                }
              }
            }
@@ -198,13 +183,10 @@ void add_gather_deberta() {
 }  // namespace
 
 void add_relation_cases() {
-  add_naive_shaw();
-  add_naive_deberta();
-  add_gather_shaw();
-  add_gather_deberta();
-  for (const Index threads : {1, 2}) {
-    add_ours<ShawCase>("shaw", threads);
-    add_ours<DebertaCase>("deberta", threads);
+  for (const char* name : {"shaw", "deberta v3"}) {
+    add_naive(name);
+    add_gather(name);
+    for (const Index threads : {1, 2}) add_ours(name, threads);
   }
 }
 

@@ -27,8 +27,9 @@ std::vector<A> out_of(const Term<A>& term, const AttentionCase& c, bool& refused
     for (A& x : *numbers) x = static_cast<A>(random.uniform(-1, 1));
   }
   std::vector<Index> q_at, k_at;
-  for (Index t = 0; t < c.q_len; ++t) q_at.push_back(c.height > 0 ? t % c.height : t + c.k_len - c.q_len);
-  for (Index t = 0; t < c.k_len; ++t) k_at.push_back(c.height > 0 ? t % c.height : t);
+  for (Index t = 0; t < c.q_len; ++t)
+    q_at.push_back(c.height > 0 ? t % std::min(c.height, c.width) : t + c.k_len - c.q_len);
+  for (Index t = 0; t < c.k_len; ++t) k_at.push_back(c.height > 0 ? t % std::min(c.height, c.width) : t);
   const auto all = [&](const std::vector<Index>& at) {
     return View<const Index, 3>{at.data(), {c.axes, c.batch, static_cast<Index>(at.size())}, {0, 0, 1}};
   };
@@ -50,36 +51,60 @@ std::vector<A> out_of(const Term<A>& term, const AttentionCase& c, bool& refused
   return out;
 }
 
+/// `moved`: the term that was moved from, `here`: the one it was moved to.
 template <class A>
-void expect_refused_or_right() {
+void expect_refused_or_right(const Term<A>& moved, const Term<A>& here, const AttentionCase& c,
+                             const std::vector<A>& before) {
+  bool refused = false;
+  const std::vector<A> gone = out_of(moved, c, refused);
+  if (!refused) {
+    EXPECT_EQ(gone, before);
+  }
+  EXPECT_EQ(out_of(here, c, refused), before);
+  EXPECT_FALSE(refused);
+}
+
+template <class A>
+void expect_described() {
   const test::NamedEncodings encodings;
-  for (const test::NamedEncoding& encoding : encodings.all()) {
-    if (encoding.name.find(',') != std::string::npos && encoding.name.find(" and ") != std::string::npos) continue;
+  for (const test::DescribedEncoding& encoding : test::described_terms()) {
     SCOPED_TRACE(encoding.name);
-    const AttentionCase c = test::encoding_cases(encoding).front();
-    test::Params params = encoding.params(c);
-    std::vector<std::vector<A>> moved;
-    std::vector<bool> moved_refused;
-    test::see_moved_from<A> = [&](const Term<A>& term) {
-      bool refused = false;
-      moved.push_back(out_of(term, c, refused));
-      moved_refused.push_back(refused);
-    };
-    const test::Made<A> made = encoding.make<A>(params, c);
-    test::see_moved_from<A> = nullptr;
-    for (std::size_t i = 0; i < moved.size(); ++i) {
-      bool refused = false;
-      const std::vector<A> here = out_of(made.list.terms[i], c, refused);
-      EXPECT_FALSE(refused);
-      if (moved_refused[i]) continue;
-      EXPECT_EQ(moved[i], here);
-    }
+    const AttentionCase c = test::encoding_cases(encodings.find(encoding.name)).front();
+    test::Params params = encoding.params(test::sizes_of(c));
+    const Made<A> made = encoding.make<A>(params, test::sizes_of(c));
+    bool refused = false;
+    const std::vector<A> before = out_of(*made.term, c, refused);
+    EXPECT_FALSE(refused);
+    const Made<A> moved = made.move(made);
+    expect_refused_or_right(*made.term, *moved.term, c, before);
   }
 }
 
 TEST(MovedFrom, EncodingsOfAttentionAreRefusedOrRight) {
-  expect_refused_or_right<float>();
-  expect_refused_or_right<double>();
+  expect_described<float>();
+  expect_described<double>();
+}
+
+/// Rows that refer to a table of the caller's.
+template <class A, class Rows>
+void expect_rows(Rows rows) {
+  const AttentionCase c = test::encoding_cases(test::NamedEncodings().find("rope")).front();
+  bool refused = false;
+  const std::vector<A> before = out_of(erase<A>(rows), c, refused);
+  const Rows here = std::move(rows);
+  expect_refused_or_right(erase<A>(rows), erase<A>(here), c, before);
+}
+
+TEST(MovedFrom, RotationsByTablesAreRefusedOrRight) {
+  const Rope rope{.head_dim = 8, .pairing = Pairing::half};
+  const RopeTable<float> floats(rope, 64);
+  const RopeTable<double> doubles(rope, 64);
+  const XposTable<float> xpos_floats({.rope = rope}, 64);
+  const XposTable<double> xpos_doubles({.rope = rope}, 64);
+  expect_rows<float>(RotaryRows<float>(floats));
+  expect_rows<double>(RotaryRows<double>(doubles));
+  expect_rows<float>(XposRows<float>(xpos_floats));
+  expect_rows<double>(XposRows<double>(xpos_doubles));
 }
 
 TEST(MovedFrom, EncodingsOfTheInputAreRefusedOrRight) {

@@ -1,25 +1,14 @@
 #include <gtest/gtest.h>
 #include <bearing/attention.hpp>
-#include <bearing/encodings/cape.hpp>
-#include <bearing/encodings/learned.hpp>
-#include <bearing/encodings/rope_gradients.hpp>
-#include <bearing/encodings/rope_mixed.hpp>
-#include <bearing/encodings/rope_rebase.hpp>
-#include <bearing/encodings/swin_v2.hpp>
 #include <bearing/encodings/t5.hpp>
-#include <bearing/encodings/transformer_xl.hpp>
-#include <bearing/encodings/xpos.hpp>
 #include <bearing/error.hpp>
 #include <bearing/linear_attention.hpp>
 #include <bearing/rows.hpp>
 #include <bearing/scores.hpp>
-#include <cstring>
-#include <functional>
-#include <set>
 #include <string>
 #include <vector>
 
-#include "support/attention_encodings.hpp"
+#include "support/overlaps.hpp"
 
 // Every function that writes, every pair of its arguments of which one is written: where they overlap, it is refused,
 // both are named and nothing is written. And every one of its arguments in another device's memory.
@@ -27,122 +16,7 @@
 namespace bearing {
 namespace {
 
-constexpr Index batch = 2, heads = 4, time = 3, dim = 8;
-
-enum class Does { read, write };
-enum class Is { tensor, pointer };  ///< a pointer has no device
-
-/// An argument: `count` numbers of 8 bytes, in the memory that the test chooses.
-struct Argument {
-  const char* name;
-  Index count;
-  Does does = Does::read;
-  std::vector<Index> holds = {};  ///< what it must hold for the call to be right; else all is 0
-  Is is = Is::tensor;
-};
-
-/// Where a call is told that an argument lies; may be read as double, Index or bool.
-struct Place {
-  double* data = nullptr;
-  Device device{};
-};
-
-/// A call, given the arguments' places in order.
-struct Sweep {
-  std::string name;
-  std::vector<Argument> arguments;
-  std::function<void(const std::vector<Place>&)> call;
-};
-
-class Arena {
- public:
-  explicit Arena(const Sweep& sweep) : sweep_(sweep), memory_((sweep.arguments.size() + 2) * apart) {
-    for (std::size_t i = 0; i < sweep.arguments.size(); ++i) at_.push_back({memory_.data() + (i + 1) * apart});
-  }
-
-  double* at(std::size_t i) const { return at_[i].data; }
-  void place(std::size_t i, double* where) { at_[i].data = where; }
-  /// Says so, but the memory stays where it is.
-  void place_on(std::size_t i, Device device) { at_[i].device = device; }
-
-  /// The text of the refusal, empty if there was none; what must be in memory is put there first.
-  std::string call() {
-    for (std::size_t i = 0; i < at_.size(); ++i) {
-      const std::vector<Index>& holds = sweep_.arguments[i].holds;
-      std::memcpy(at_[i].data, holds.data(), holds.size() * sizeof(Index));
-    }
-    const std::vector<double> before = memory_;
-    try {
-      sweep_.call(at_);
-    } catch (const ShapeError& error) {
-      EXPECT_EQ(std::memcmp(before.data(), memory_.data(), memory_.size() * sizeof(double)), 0) << error.what();
-      return error.what();
-    }
-    return {};
-  }
-
- private:
-  static constexpr std::size_t apart = 4096;
-  const Sweep& sweep_;
-  std::vector<double> memory_;
-  std::vector<Place> at_;
-};
-
-void expect_all_overlaps_refused(const Sweep& sweep) {
-  SCOPED_TRACE(sweep.name);
-  Arena right(sweep);
-  ASSERT_EQ(right.call(), "");
-  for (std::size_t i = 0; i < sweep.arguments.size(); ++i) {
-    if (sweep.arguments[i].does != Does::write) continue;
-    for (std::size_t j = 0; j < sweep.arguments.size(); ++j) {
-      const Argument &written = sweep.arguments[i], &other = sweep.arguments[j];
-      if (i == j) continue;
-      for (const Index offset : {other.count - 1, 1 - written.count, (other.count - written.count) / 2}) {
-        Arena arena(sweep);
-        if (offset == 0 && written.count == other.count) continue;  // the very same view is another question
-        arena.place(i, arena.at(j) + offset);
-        const std::string text = arena.call();
-        EXPECT_NE(text.find("overlap"), std::string::npos)
-            << written.name << ", " << other.name << " moved by " << offset << ": " << (text.empty() ? "taken" : text);
-        const auto names = [&](const std::string& name) { return text.find(name) != std::string::npos; };
-        const bool in_place = text.find("the input's own view") != std::string::npos;
-        EXPECT_TRUE(in_place || (names(written.name) && names(other.name)))
-            << written.name << ", " << other.name << ": " << text;
-      }
-    }
-  }
-}
-
-using bearing::dense;
-template <class T = double, class... I>
-View<T, sizeof...(I)> dense(const Place& at, I... shape) {
-  View<T, sizeof...(I)> view = bearing::dense(reinterpret_cast<T*>(at.data), shape...);
-  view.device = at.device;
-  return view;
-}
-View<double, 4> rows(const Place& at, Index of_heads = heads, Index of_time = time) {
-  return dense(at, batch, of_heads, of_time, dim);
-}
-View<const double, 4> read(const Place& at, Index of_heads = heads, Index of_time = time) {
-  return rows(at, of_heads, of_time);
-}
-Positions positions(const Place& at, Index of_time = time) { return dense<const Index>(at, batch, of_time); }
-template <class... I>
-View<const Index, sizeof...(I)> indices(const Place& at, I... shape) {
-  return dense<const Index>(at, shape...);
-}
-template <class... I>
-View<const bool, sizeof...(I)> flags(const Place& at, I... shape) {
-  return dense<const bool>(at, shape...);
-}
-template <class... I>
-Param<double, sizeof...(I)> param(const Place& value, const Place& grad, I... shape) {
-  return {dense<const double>(value, shape...), dense(grad, shape...)};
-}
-
-constexpr Index row_count = batch * heads * time * dim, key_count = batch * 2 * 5 * dim,
-                score_count = batch * heads * time * 5;
-constexpr Index lse_count = batch * heads * time;
+using namespace test::overlaps;
 
 /// The arguments of attention, forward and backward: those that both read, as many as there are.
 std::vector<Argument> attention_reads() {
@@ -348,155 +222,6 @@ std::vector<Sweep> score_sweeps() {
   return sweeps;
 }
 
-std::vector<Sweep> row_sweeps() {
-  constexpr Index input_count = batch * time * dim;
-  const Argument at_positions{"positions", batch * time};
-  const auto learned = [](const Place& value, const Place& grad) {
-    Param<double, 2> table = param(value, grad, 6, dim);
-    if (grad.data == nullptr) table.grad = {};
-    return LearnedInputs<double>({.length = 6, .dim = dim}, table);
-  };
-  const auto turned = [](const Place& value, const Place& grad) {
-    Param<double, 3> frequencies = param(value, grad, 1, 1, dim / 2);
-    if (grad.data == nullptr) frequencies.grad = {};
-    return RopeMixedRows<double>({.head_dim = dim, .axes = 1, .pairing = Pairing::half}, frequencies, heads);
-  };
-  return {
-      {"fill",
-       {at_positions, {"Learned.table", 6 * dim}, {"rows", input_count, Does::write}},
-       [=](const std::vector<Place>& at) {
-         fill(learned(at[1], {}), positions(at[0]), dense(at[2], batch, time, dim));
-       }},
-      {"add",
-       {at_positions, {"Learned.table", 6 * dim}, {"x", input_count, Does::write}},
-       [=](const std::vector<Place>& at) {
-         add(learned(at[1], {}), positions(at[0]), dense(at[2], batch, time, dim));
-       }},
-      {"add_backward",
-       {at_positions, {"Learned.table", 6 * dim}, {"Learned.table.grad", 6 * dim, Does::write}, {"d_x", input_count}},
-       [=](const std::vector<Place>& at) {
-         add_backward(learned(at[1], at[2]), positions(at[0]), dense<const double>(at[3], batch, time, dim));
-       }},
-      {"turn",
-       {at_positions, {"RopeMixed.frequencies", dim / 2}, {"x", row_count}, {"y", row_count, Does::write}},
-       [=](const std::vector<Place>& at) {
-         turn<double>(turned(at[1], {}), Side::query, positions(at[0]), read(at[2]), rows(at[3]));
-       }},
-      {"turn_backward",
-       {at_positions,
-        {"RopeMixed.frequencies", dim / 2},
-        {"RopeMixed.frequencies.grad", dim / 2, Does::write},
-        {"x", row_count},
-        {"d_y", row_count},
-        {"d_x", row_count, Does::write}},
-       [=](const std::vector<Place>& at) {
-         turn_backward<double>(turned(at[1], at[2]), Side::query, positions(at[0]), read(at[3]), read(at[4]),
-                               rows(at[5]));
-       }},
-  };
-}
-
-std::vector<Sweep> rope_sweeps() {
-  static const Rope rope{.head_dim = dim, .pairing = Pairing::half};
-  static const RopeTable<double> table(rope, 8);
-  const Argument at_positions{"positions", batch * time};
-  std::vector<Sweep> sweeps{
-      {"rotate",
-       {at_positions, {"x", row_count, Does::write}},
-       [](const std::vector<Place>& at) { rotate(table, rows(at[1]), positions(at[0])); }},
-      {"rotate, two",
-       {at_positions, {"q", row_count, Does::write}, {"k", row_count / 2, Does::write}},
-       [](const std::vector<Place>& at) { rotate(table, rows(at[1]), rows(at[2], 2), positions(at[0])); }},
-      {"rotate, two at their own",
-       {{"q_positions", batch * time},
-        {"k_positions", batch * time},
-        {"q", row_count, Does::write},
-        {"k", row_count / 2, Does::write}},
-       [](const std::vector<Place>& at) {
-         rotate(table, rows(at[2]), positions(at[0]), rows(at[3], 2), positions(at[1]));
-       }},
-      {"rotate_to",
-       {at_positions, {"in", row_count}, {"out", row_count, Does::write}},
-       [](const std::vector<Place>& at) { rotate_to(table, read(at[1]), rows(at[2]), positions(at[0])); }},
-      {"rotate_backward",
-       {at_positions, {"d", row_count, Does::write}},
-       [](const std::vector<Place>& at) { rotate_backward(table, rows(at[1]), positions(at[0])); }},
-      {"rotate_backward_to",
-       {at_positions, {"d_out", row_count}, {"d_in", row_count, Does::write}},
-       [](const std::vector<Place>& at) { rotate_backward_to(table, read(at[1]), rows(at[2]), positions(at[0])); }},
-      {"rotate_parameter_gradients",
-       {at_positions,
-        {"y", row_count},
-        {"d_y", row_count},
-        {"gradients.inv_freq", dim / 2, Does::write},
-        {"gradients.positions", batch * time, Does::write},
-        {"gradients.attention_factor", 1, Does::write, {}, Is::pointer}},
-       [](const std::vector<Place>& at) {
-         rotate_parameter_gradients(table.frequencies(), read(at[1]), read(at[2]), positions(at[0]),
-                                    {dense(at[3], dim / 2), dense(at[4], 1, batch, time), at[5].data});
-       }},
-      {"fill, cos and sin",
-       {{"positions", time}, {"cos", time * dim / 2, Does::write}, {"sin", time * dim / 2, Does::write}},
-       [](const std::vector<Place>& at) {
-         fill(table.frequencies(), indices(at[0], time), dense(at[1], time, dim / 2), dense(at[2], time, dim / 2));
-       }},
-      {"rebase",
-       {{"old_positions", batch * time}, {"new_positions", batch * time}, {"k", row_count, Does::write}},
-       [](const std::vector<Place>& at) {
-         rebase(table.frequencies(), positions(at[0]), table.frequencies(), positions(at[1]), rows(at[2]));
-       }},
-      {"rebase, xPos",
-       {{"old_positions", batch * time}, {"new_positions", batch * time}, {"k", row_count, Does::write}},
-       [](const std::vector<Place>& at) { rebase(Xpos{rope}, positions(at[0]), positions(at[1]), rows(at[2])); }},
-  };
-  return sweeps;
-}
-
-std::vector<Sweep> table_sweeps() {
-  return {
-      {"resize",
-       {{"from", 4 * dim}, {"to", 6 * dim, Does::write}},
-       [](const std::vector<Place>& at) {
-         resize(Interpolation::linear, 0, dense<const double>(at[0], 4, dim), dense(at[1], 6, dim));
-       }},
-      {"cape_positions",
-       {{"positions", batch * time}, {"to", batch * time, Does::write}},
-       [](const std::vector<Place>& at) {
-         cape_positions(Cape{.dim = dim}, positions(at[0]), dense(at[1], batch, time), {});
-       }},
-      {"swin_v2_table",
-       {{"w1", 10}, {"b1", 5}, {"w2", 5 * heads}, {"table", 9 * heads, Does::write}},
-       [](const std::vector<Place>& at) {
-         const SwinV2Network<double> network{param(at[0], {}, 5, 2), param(at[1], {}, 5), param(at[2], {}, heads, 5)};
-         swin_v2_table(SwinV2{.window = {2, 2}}, network, dense(at[3], 9, heads));
-       }},
-      {"swin_v2_table_backward",
-       {{"w1", 10},
-        {"b1", 5},
-        {"w2", 5 * heads},
-        {"w1.grad", 10, Does::write},
-        {"b1.grad", 5, Does::write},
-        {"w2.grad", 5 * heads, Does::write},
-        {"d_table", 9 * heads}},
-       [](const std::vector<Place>& at) {
-         const SwinV2Network<double> network{param(at[0], at[3], 5, 2), param(at[1], at[4], 5),
-                                             param(at[2], at[5], heads, 5)};
-         swin_v2_table_backward(SwinV2{.window = {2, 2}}, network, dense<const double>(at[6], 9, heads));
-       }},
-      {"transformer_xl_relative",
-       {{"w_r", heads * dim * dim}, {"r", heads * 6 * dim, Does::write}},
-       [](const std::vector<Place>& at) {
-         transformer_xl_relative<double>({}, dense<const double>(at[0], heads * dim, dim), dense(at[1], heads, 6, dim));
-       }},
-      {"transformer_xl_relative_backward",
-       {{"d_r", heads * 6 * dim}, {"d_w_r", heads * dim * dim, Does::write}},
-       [](const std::vector<Place>& at) {
-         transformer_xl_relative_backward<double>({}, dense<const double>(at[0], heads, 6, dim),
-                                                  dense(at[1], heads * dim, dim));
-       }},
-  };
-}
-
 TEST(Overlaps, OfWhatAttentionWritesAreRefused) {
   for (const Sweep& sweep : attention_sweeps()) expect_all_overlaps_refused(sweep);
 }
@@ -506,36 +231,9 @@ TEST(Overlaps, OfWhatLinearAttentionWritesAreRefused) {
 TEST(Overlaps, OfScoresAndValuesAreRefused) {
   for (const Sweep& sweep : score_sweeps()) expect_all_overlaps_refused(sweep);
 }
-TEST(Overlaps, OfRowsAreRefused) {
-  for (const Sweep& sweep : row_sweeps()) expect_all_overlaps_refused(sweep);
-}
-TEST(Overlaps, OfWhatARotationWritesAreRefused) {
-  for (const Sweep& sweep : rope_sweeps()) expect_all_overlaps_refused(sweep);
-}
-TEST(Overlaps, OfTablesAreRefused) {
-  for (const Sweep& sweep : table_sweeps()) expect_all_overlaps_refused(sweep);
-}
-
-TEST(Devices, OfAllTensorsOfACallMustBeTheHost) {
-  const Device other{Device::Kind::cuda, 1}, pinned{Device::Kind::cuda_host, 1};
-  const std::string wanted = ": must lie in host memory, got memory on cuda:1";
-  for (const auto& sweeps :
-       {attention_sweeps(), linear_sweeps(), score_sweeps(), row_sweeps(), rope_sweeps(), table_sweeps()}) {
-    for (const Sweep& sweep : sweeps) {
-      for (std::size_t i = 0; i < sweep.arguments.size(); ++i) {
-        const std::string name = sweep.arguments[i].name;
-        SCOPED_TRACE(sweep.name + ", " + name);
-        if (sweep.arguments[i].is == Is::pointer) continue;
-        Arena elsewhere(sweep), near(sweep);
-        elsewhere.place_on(i, other);
-        const std::string text = elsewhere.call();
-        EXPECT_TRUE(text.ends_with(wanted)) << text;
-        // A constructor calls "T5.table" by its last name; tied parameters are called by the first one's.
-        EXPECT_NE(text.find(name.substr(name.find('.') + 1)), std::string::npos) << text;
-        near.place_on(i, pinned);
-        EXPECT_EQ(near.call(), "");
-      }
-    }
+TEST(Arguments, OfOtherDevicesAreRefused) {
+  for (const auto& sweeps : {attention_sweeps(), linear_sweeps(), score_sweeps()}) {
+    for (const Sweep& sweep : sweeps) expect_other_devices_refused(sweep);
   }
 }
 
@@ -573,27 +271,6 @@ TEST(Overlaps, OfTiedParametersGradientsAreSums) {
   run(tied, tied);
   run(param({table.data()}, {apart_key.data()}, 9, dim), param({table.data()}, {apart_value.data()}, 9, dim));
   for (std::size_t i = 0; i < grad.size(); ++i) EXPECT_NEAR(grad[i], apart_key[i] + apart_value[i], 1e-12);
-}
-
-TEST(Overlaps, EveryEncodingTellsWhereItsParametersAre) {
-  const test::NamedEncodings encodings;
-  for (const test::NamedEncoding& encoding : encodings.all()) {
-    SCOPED_TRACE(encoding.name);
-    const test::AttentionCase c = test::encoding_cases(encoding).front();
-    test::Params params = encoding.params(c);
-    const auto made = encoding.make<double>(params, c);
-    std::set<const void*> told;
-    MemoryList list(&told, [](void* to, const char*, MemoryUse, const Memory& memory) {
-      static_cast<std::set<const void*>*>(to)->insert(memory.data);
-    });
-    for (const Term<double>& term : made.list) {
-      if (term.borrows != nullptr) term.borrows(term.self, list);
-    }
-    for (std::size_t i = 0; i < params.count(); ++i) {
-      EXPECT_TRUE(told.contains(params.values(i).data())) << i;
-      EXPECT_TRUE(told.contains(params.grads(i).data())) << i;
-    }
-  }
 }
 
 }  // namespace

@@ -4,7 +4,7 @@
 
 SDPA takes a bias as a matrix [1, heads, time, time], causal mask included, made beforehand; without a bias it gets
 `is_causal`. FlexAttention is compiled for the shape, with the causal mask in blocks; on the CPU it has no backward. A
-training step is forward and backward into q, k, v and T5's table: SDPA's bias is then indexed from the table in
+training step is forward and backward into q, k, v and the table of buckets: SDPA's bias is then indexed from the table in
 the step, as models do. Times are the least of many turns, taken in alternation.
 """
 
@@ -12,12 +12,14 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
+from typing import Any
 
 import bearing
 import bearing.torch as bt
+import numpy as np
 import torch
 from measure import least, ratios
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 from torch.nn.functional import scaled_dot_product_attention as sdpa
 
@@ -29,17 +31,24 @@ def inputs(length: int, dtype: torch.dtype, *, grads: bool = False) -> list[Tens
     return [torch.randn(1, HEADS, length, HEAD_DIM).to(dtype).requires_grad_(grads) for _ in range(3)]
 
 
-def t5() -> tuple[bt.T5Bias, Callable[[int], Tensor]]:
+def kind_of(spec: Any) -> str:
+    """The class of an encoding with that spec."""
+    return next(kind for _, kind, other in bearing._core._named(HEADS, HEAD_DIM, 1) if type(other) is type(spec))
+
+
+def t5() -> tuple[nn.Module, Callable[[int], Tensor]]:
     """The module, and what makes its causal matrix [1, heads, time, time] from its table."""
-    module = bt.T5Bias(bearing.T5(direction="causal"), heads=HEADS, d_model=HEADS * HEAD_DIM)
+    spec = bearing.encoding("t5:direction=causal")
+    module = getattr(bt, kind_of(spec))(spec, heads=HEADS, d_model=HEADS * HEAD_DIM)
     torch.nn.init.normal_(module.table)
+    numbered = np.repeat(np.arange(len(module.table), dtype=np.float32)[:, None], HEADS, axis=1)
+    numbers = getattr(bearing, kind_of(spec))(spec, numbered)  # adds the number of a pair's bucket
     buckets: dict[int, Tensor] = {}
 
     def matrix(length: int) -> Tensor:
         if length not in buckets:
-            by_distance = torch.tensor([bearing.t5_bucket(module.spec, -back) for back in range(length)])
-            at = torch.arange(length)
-            buckets[length] = by_distance[(at[:, None] - at[None, :]).clamp(min=0)]
+            rows = bearing.bias_matrix(numbers, q_len=length, k_len=length, heads=HEADS)
+            buckets[length] = torch.from_numpy(np.asarray(rows)[0]).long()
         return masked(module.table[buckets[length]].permute(2, 0, 1))
 
     return module, matrix
@@ -53,8 +62,9 @@ def masked(bias: Tensor) -> Tensor:
 def forward(length: int, dtype: torch.dtype, flex: bool) -> dict[str, Calls]:
     q, k, v = inputs(length, dtype)
     at = torch.arange(length)
-    alibi = bearing.AlibiBias(bearing.Alibi.published(HEADS))
-    slopes = torch.tensor(bearing.Alibi.published(HEADS).slopes)
+    spec = bearing.encoding("alibi", heads=HEADS)
+    alibi = getattr(bearing, kind_of(spec))(spec)
+    slopes = torch.tensor(spec.slopes)
     module, matrix = t5()
     alibi_matrix = masked(-slopes[:, None, None] * (at[:, None] - at[None, :]).abs()).to(dtype)
     t5_matrix = matrix(length).detach().to(dtype)
@@ -63,11 +73,11 @@ def forward(length: int, dtype: torch.dtype, flex: bool) -> dict[str, Calls]:
             "SDPA": lambda: sdpa(q, k, v, is_causal=True),
             "bearing": lambda: bt.attention(q, k, v, mask="causal"),
         },
-        "ALiBi": {
+        "alibi": {
             "SDPA with a mask": lambda: sdpa(q, k, v, attn_mask=alibi_matrix),
             "bearing": lambda: bt.attention(q, k, v, alibi, mask="causal"),
         },
-        "T5": {
+        "t5": {
             "SDPA with a mask": lambda: sdpa(q, k, v, attn_mask=t5_matrix),
             "bearing": lambda: bt.attention(q, k, v, module, mask="causal"),
         },
@@ -75,7 +85,7 @@ def forward(length: int, dtype: torch.dtype, flex: bool) -> dict[str, Calls]:
     if flex and dtype == torch.float32:
         compiled = torch.compile(flex_attention, dynamic=False)
         causal = create_block_mask(lambda b, h, i, j: i >= j, None, None, length, length, device="cpu")
-        for name, of in {"none": None, "ALiBi": alibi}.items():
+        for name, of in {"none": None, "alibi": alibi}.items():
             score_mod = None if of is None else bt.score_mod(of)
             found[name]["FlexAttention"] = lambda m=score_mod: compiled(q, k, v, score_mod=m, block_mask=causal)
     return found
@@ -94,7 +104,7 @@ def training(length: int) -> dict[str, Calls]:
             "SDPA": step(lambda: sdpa(q, k, v, is_causal=True)),
             "bearing": step(lambda: bt.attention(q, k, v, mask="causal")),
         },
-        "T5": {
+        "t5": {
             "SDPA with a mask": step(lambda: sdpa(q, k, v, attn_mask=matrix(length)), module.table),
             "bearing": step(lambda: bt.attention(q, k, v, module, mask="causal"), module.table),
         },

@@ -222,6 +222,8 @@ struct Made {
   std::optional<InputEncoding<A>> input;
   std::optional<RowEncoding<A>> rows;
   const RowsByIndexList<A>* rows_by_index = nullptr;  ///< its score as data, where its form is Form::rows_by_index
+  Made (*copy)(const Made&) = nullptr;                ///< by the encoding's copy constructor
+  Made (*move)(const Made&) = nullptr;                ///< by its move constructor, which leaves this one as moved from
 };
 
 /// An encoding: a class of the library.
@@ -246,7 +248,8 @@ struct EncodingInfo {
   bool grouped = false;        ///< the setting `group` says how many heads share a set of parameters
   bool by_hand = false;        ///< doors that hold tables have a separate class for it: RoPE and xPos
   bool reads_content = false;  ///< the score looks at queries or keys
-  std::function<bool(const Record& spec)> causal = {};  ///< meant for keys up to the query; null: no
+  std::function<bool(const Record& spec)> causal = {};           ///< meant for keys up to the query; null: no
+  std::function<bool(const Record& spec)> whole_positions = {};  ///< refuses other than whole positions; null: no
   std::function<double(const Record& spec, Index dim)> softmax_scale = {};  ///< null: 1/√dim
   std::function<Index(const Record& spec, Index dim)> out_dim = {};         ///< of turned rows; null: dim
   std::function<Index(const Record& spec, Index length)> width =

@@ -162,11 +162,20 @@ requires(Rank<0 && Rank> - 100) struct GivenOf<A, Rank> : std::type_identity<Vie
 template <class A, int Rank>
 using Given = typename GivenOf<A, Rank>::type;
 
+/// An encoding that made_of() made.
+template <class E, class A>
+E& object_of(const Made<A>& made) {
+  return *static_cast<E*>(const_cast<void*>(made.encoding.get()));
+}
 template <class A, class E>
 Made<A> made_of(E encoding) {
-  const auto kept = std::make_shared<const E>(std::move(encoding));
+  const auto kept = std::make_shared<E>(std::move(encoding));
   Made<A> out;
   out.encoding = kept;
+  if constexpr (std::is_copy_constructible_v<E>) {
+    out.copy = [](const Made<A>& made) { return made_of<A>(E(std::as_const(object_of<E>(made)))); };
+  }
+  out.move = [](const Made<A>& made) { return made_of<A>(std::move(object_of<E>(made))); };
   if constexpr (ScoreTerm<E, A> || ValueTerm<E, A> || RowTerm<E, A>) out.term = erase<A>(*kept);
   if constexpr (InputTerm<E, A>) out.input.emplace(*kept);
   if constexpr (RowTerm<E, A>) out.rows.emplace(*kept);
@@ -301,6 +310,16 @@ class EncodingDescriber {
   }
   EncodingDescriber& causal() {
     info_.causal = [](const Record&) { return true; };
+    return *this;
+  }
+  /// f(const Spec&) → bool.
+  template <class F>
+  EncodingDescriber& whole_positions(F f) {
+    info_.whole_positions = [f](const Record& spec) { return f(describe::spec_from<Spec>(spec)); };
+    return *this;
+  }
+  EncodingDescriber& whole_positions() {
+    info_.whole_positions = [](const Record&) { return true; };
     return *this;
   }
   /// f(const Spec&, Index dim) → double.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <tuple>
+#include <utility>
 
 #include "terms/relation_parts.hpp"
 
@@ -168,6 +169,8 @@ class Product {
       return tiles::add_key_band(part.rows, part.cols, part.band, u, part.count, s, tile_.stride);
     }
     std::array<std::int32_t, widest> room;
+    const std::int32_t* column = nullptr;
+    Index offset = 0;
     for (Index i = 0; i < part.rows; ++i) {
       A* to = s + i * tile_.stride;
       if (part.by == By::band) {  // every key has one product, for all queries
@@ -175,9 +178,13 @@ class Product {
         tiles::add_toeplitz(Index{1}, met.end - met.begin, u + met.begin, to + met.begin, tile_.stride);
         continue;
       }
-      Index offset = 0;
-      const std::int32_t* column = parts_.columns(part, i, offset, room.data());
+      if (i == 0 || !parts_.as_before(part, i)) column = parts_.columns(part, i, offset, room.data());
       const Index first = (of_key_ ? 0 : i * width(part)) - offset, next = of_key_ ? width(part) : 0;
+      if (by_segment()) {
+        const A same = u[first], other = u[first + 1];
+        for (Index j = 0; j < part.cols; ++j) to[j] += column[j] == 0 ? same : other;
+        continue;
+      }
       for (Index j = 0; j < part.cols; ++j) to[j] += u[first + j * next + column[j]];
     }
   }
@@ -191,6 +198,8 @@ class Product {
       return tiles::scatter_key_band(part.rows, part.cols, part.band, d_s, tile_.stride, d_u, part.count);
     }
     std::array<std::int32_t, widest> room;
+    const std::int32_t* column = nullptr;
+    Index offset = 0;
     for (Index i = 0; i < part.rows; ++i) {
       const A* from = d_s + i * tile_.stride;
       if (part.by == By::band) {
@@ -198,17 +207,32 @@ class Product {
         tiles::sum_diagonals(Index{1}, met.end - met.begin, from + met.begin, tile_.stride, d_u + met.begin);
         continue;
       }
-      Index offset = 0;
-      const std::int32_t* column = parts_.columns(part, i, offset, room.data());
+      if (i == 0 || !parts_.as_before(part, i)) column = parts_.columns(part, i, offset, room.data());
       const Index first = (of_key_ ? 0 : i * width(part)) - offset, next = of_key_ ? width(part) : 0;
-      if (term_.map.kind == IndexMap::Kind::segment && !of_key_) {
-        A same = 0, other = 0;  // in registers: one sum waits for the other's memory else
-        for (Index j = 0; j < part.cols; ++j) (column[j] == 0 ? same : other) += from[j];
+      if (by_segment()) {
+        const auto [same, other] = segment_sums(part.cols, column, from);
         d_u[first] += same, d_u[first + 1] += other;
         continue;
       }
       for (Index j = 0; j < part.cols; ++j) d_u[first + j * next + column[j]] += from[j];
     }
+  }
+
+  /// Whether a query has two products, of which each score takes one.
+  bool by_segment() const { return term_.map.kind == IndexMap::Kind::segment && !of_key_; }
+  /// Σ x_j of the keys of the query's segment, and of the others. Four sums of each, which do not wait for one another.
+  static std::pair<A, A> segment_sums(Index n, const std::int32_t* column, const A* x) {
+    A same[4] = {}, other[4] = {};
+    Index j = 0;
+    for (; j + 4 <= n; j += 4) {
+#pragma GCC unroll 4
+      for (Index l = 0; l < 4; ++l) {
+        const A own = column[j + l] == 0 ? x[j + l] : A{0}, others = column[j + l] == 0 ? A{0} : x[j + l];
+        same[l] += own, other[l] += others;
+      }
+    }
+    for (; j < n; ++j) (column[j] == 0 ? same : other)[0] += x[j];
+    return {(same[0] + same[1]) + (same[2] + same[3]), (other[0] + other[1]) + (other[2] + other[3])};
   }
 
   const RowsByIndex<A>& term_;

@@ -93,6 +93,13 @@ class Parts {
     return room;
   }
 
+  /// Whether row i has the columns of the row before.
+  bool as_before(const Part& part, Index i) const {
+    if (map_.kind != IndexMap::Kind::segment) return false;
+    const Index row = tile_.row + part.row + i;
+    return map_.q_segments(tile_.batch, row) == map_.q_segments(tile_.batch, row - 1);
+  }
+
   /// The columns of row i, score by score; those that meet no row have the one past the others.
   void work_out(const Part& part, Index i, std::int32_t* to) const {
     if (map_.kind == IndexMap::Kind::segment) {

@@ -15,17 +15,7 @@ ROPE = {"rope_description.cc"}
 # A file of these may name the encoding whose page it is called like.
 LAYERS = {root / "python/bearing/torch/layers", root / "python/bearing/jax/layers"}
 # Doors that still name encodings, and how many times; a number only ever falls.
-STILL: dict[str, int] = {
-    "bench/attention_cases.cc": 1,
-    "bench/attention_models.cc": 12,
-    "bench/attention_models.hpp": 1,
-    "bench/input_cases.cc": 4,
-    "bench/python/attention_torch.py": 10,
-    "bench/relation_cases.cc": 6,
-    "bench/score_cases.cc": 8,
-    "bench/score_models.hpp": 3,
-    "tests/support/attention_encodings.hpp": 62,
-}
+STILL: dict[str, int] = {}
 
 
 def names() -> dict[str, set[str]]:

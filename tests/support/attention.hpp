@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <algorithm>
 #include <bearing/attention.hpp>
+#include <bearing/description.hpp>
 #include <bearing/reference/attention.hpp>
 #include <bearing/rows.hpp>
 #include <bearing/scores.hpp>
@@ -32,10 +33,6 @@ inline double largest(const std::vector<double>& numbers) {
   return most;
 }
 
-/// Shown each encoding that add() has moved from, if set.
-template <class A>
-inline std::function<void(const Term<A>& moved_from)> see_moved_from;
-
 /// Encodings that live as long as the list that names them.
 template <class A>
 struct Made {
@@ -46,14 +43,19 @@ struct Made {
   template <class E>
   Made& add(E encoding) {
     const auto kept = std::make_shared<const E>(std::move(encoding));
-    list.terms[static_cast<std::size_t>(list.size++)] = erase<A>(*kept);
-    owned.push_back(kept);
-    if (see_moved_from<A>) see_moved_from<A>(erase<A>(encoding));
+    return add(erase<A>(*kept), kept);
+  }
+  Made& add(const bearing::Made<A>& one) { return add(one.term.value(), one.encoding); }
+  Made& add(const Made& more) {
+    for (const Term<A>& term : more.list) add(term, nullptr);
+    owned.insert(owned.end(), more.owned.begin(), more.owned.end());
     return *this;
   }
-  Made& add(const Made& more) {
-    for (const Term<A>& term : more.list) list.terms[static_cast<std::size_t>(list.size++)] = term;
-    owned.insert(owned.end(), more.owned.begin(), more.owned.end());
+
+ private:
+  Made& add(const Term<A>& term, std::shared_ptr<const void> kept) {
+    list.terms[static_cast<std::size_t>(list.size++)] = term;
+    owned.push_back(std::move(kept));
     return *this;
   }
 };

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 #include <algorithm>
+#include <bearing/description.hpp>
 #include <bearing/scores.hpp>
 #include <cmath>
 #include <cstring>
@@ -40,6 +41,17 @@ class Params {
     }
   }
 
+  /// Numbers that somebody else drew.
+  Params(Shapes shapes, std::vector<std::vector<double>> values) : shapes_(std::move(shapes)) {
+    for (std::vector<double>& numbers : values) {
+      for (double& value : numbers) value = static_cast<double>(static_cast<float>(value));
+      floats_.emplace_back(numbers.begin(), numbers.end());
+      grads_.emplace_back(numbers.size());
+      float_grads_.emplace_back(numbers.size());
+    }
+    values_ = std::move(values);
+  }
+
   /// The same without signs, for sizes of what is summed. Parameters of one sign cancel nothing and keep it.
   Params absolute() const {
     Params positive = *this;
@@ -50,6 +62,15 @@ class Params {
       for (float& x : positive.floats_[p]) x = std::abs(x);
     }
     return positive;
+  }
+
+  /// Those of another encoding behind these.
+  void append(Params more) {
+    const auto move = [](auto& to, auto& from) {
+      to.insert(to.end(), std::make_move_iterator(from.begin()), std::make_move_iterator(from.end()));
+    };
+    move(shapes_, more.shapes_), move(values_, more.values_), move(floats_, more.floats_);
+    move(grads_, more.grads_), move(float_grads_, more.float_grads_);
   }
 
   std::size_t count() const { return values_.size(); }
@@ -71,6 +92,17 @@ class Params {
       return {view<const float, Rank>(floats_[i].data(), shapes_[i]),
               view<float, Rank>(float_grads_[i].data(), shapes_[i])};
     }
+  }
+  /// … as a description takes it.
+  template <class A>
+  ParameterMemory memory(std::size_t i) {
+    const std::vector<Index>& shape = shapes_[i];
+    std::vector<Index> stride(shape.size(), 1);
+    for (std::size_t axis = shape.size(); axis-- > 1;) stride[axis - 1] = stride[axis] * shape[axis];
+    static A none = 0;
+    if (values_[i].empty()) return {&none, &none, shape, stride};  // given, of no numbers
+    if constexpr (std::is_same_v<A, double>) return {values_[i].data(), grads_[i].data(), shape, stride};
+    if constexpr (std::is_same_v<A, float>) return {floats_[i].data(), float_grads_[i].data(), shape, stride};
   }
   /// … for the reference.
   template <int Rank>

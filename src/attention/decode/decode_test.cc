@@ -159,9 +159,8 @@ TEST(Decode, EveryEncodingGivesItsScoresAndValues) {
   for (const test::NamedEncoding& encoding : encodings.all()) {
     SCOPED_TRACE(encoding.name);
     if (encoding.serves == test::Serves::grid) continue;  // a grid of so many tokens is no cache
-    AttentionCase c{.batch = 2, .heads = test::encoding_heads, .kv_heads = encoding.kv_heads, .q_len = 2};
-    c.k_len = 300, c.dim = c.value_dim = test::encoding_dim;
-    if (encoding.serves == test::Serves::three_axes) c.axes = 3;
+    AttentionCase c = encoding.placed({.batch = 2, .heads = test::encoding_heads, .q_len = 2, .k_len = 300});
+    c.dim = c.value_dim = test::encoding_dim;
     for (const Mask mask : {Mask::causal, Mask::none}) {
       c.q_first = 298, c.options.mask = mask;
       test::Params params = encoding.params(c);
@@ -179,7 +178,7 @@ TEST(Decode, EveryEncodingGivesItsScoresAndValues) {
 
 TEST(Decode, EncodingsServeQueriesThatStandAnywhere) {
   const test::NamedEncodings encodings;
-  for (const char* name : {"alibi", "shaw", "rope", "fire", "pope", "rope, t5 and shaw"}) {
+  for (const char* name : {"alibi", "shaw", "rope", "fire", "pope", "rotation, bias and values"}) {
     SCOPED_TRACE(name);
     const test::NamedEncoding& encoding = encodings.find(name);
     for (const test::Place place : {test::Place::shuffled, test::Place::real}) {
@@ -226,7 +225,7 @@ TEST(Decode, AgreesWithTheSameQueryAmongMany) {
 
 TEST(Decode, SameBitsForAnyExecutor) {
   const test::NamedEncodings encodings;
-  for (const char* name : {"nothing", "rope, t5 and shaw"}) {
+  for (const char* name : {"nothing", "rotation, bias and values"}) {
     const test::NamedEncoding& encoding = encodings.find(name);
     for (const auto& [batch, k_len] : {std::pair<Index, Index>{1, 460}, {3, 300}, {300, 256}}) {
       AttentionCase c{.batch = batch, .heads = 4, .kv_heads = 2, .q_len = 2, .k_len = k_len};

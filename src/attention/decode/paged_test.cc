@@ -122,7 +122,7 @@ TEST(Paged, DecodeAndPrefillInBlocksOfAnySize) {
 TEST(Paged, EncodingsOfEveryKind) {
   const test::NamedEncodings encodings;
   const std::vector<Index> lengths = {300, 270};
-  for (const char* name : {"alibi", "t5", "shaw", "rope", "cope", "pope", "dense", "rope, t5 and shaw"}) {
+  for (const char* name : {"alibi", "t5", "shaw", "rope", "cope", "pope", "dense_bias", "rotation, bias and values"}) {
     SCOPED_TRACE(name);
     const test::NamedEncoding& encoding = encodings.find(name);
     for (const Index q_len : {2, 40}) {

@@ -21,7 +21,7 @@ bool turns_only(const NamedEncoding& encoding) {
   test::AttentionCase c;
   Params params = encoding.params(c);
   const auto made = encoding.make<double>(params, c);
-  return encoding.serves != test::Serves::three_axes &&
+  return encoding.serves != test::Serves::three_axes && encoding.serves != test::Serves::grid &&
          std::all_of(made.list.begin(), made.list.end(), [](const Term<double>& term) {
            return term.turn != nullptr && term.bias == nullptr && term.add_scores == nullptr &&
                   term.add_values == nullptr;

@@ -129,7 +129,7 @@ TEST(AttentionBackward, SixteenBitsWithGradientsInFloat) {
 
 TEST(AttentionBackward, SixteenBitsAndEncodingsWithGradientsInFloat) {
   const NamedEncodings encodings;
-  for (const char* name : {"t5", "rope-mixed", "shaw", "pope", "cope", "rope, t5 and shaw"}) {
+  for (const char* name : {"t5", "rope_mixed, small", "shaw", "pope", "cope", "rotation, bias and values"}) {
     SCOPED_TRACE(name);
     const NamedEncoding& encoding = encodings.find(name);
     const AttentionCase c{.heads = 4, .kv_heads = encoding.kv_heads, .q_len = 20, .k_len = 30, .q_first = 10};
@@ -348,8 +348,8 @@ void expect_same_bits(const AttentionCase& c, const NamedEncoding& encoding) {
 
 TEST(AttentionBackward, SameBitsForAnyNumberOfWorkers) {
   const NamedEncodings encodings;
-  for (const char* name : {"nothing", "t5", "alibi", "rope", "rope-mixed", "shaw", "pope", "dense", "cope",
-                           "rope, t5 and shaw", "alibi, kerple and rope-mixed"}) {
+  for (const char* name : {"nothing", "t5", "alibi_learned", "rope", "rope_mixed, small", "shaw", "pope", "dense_bias",
+                           "cope", "rotation, bias and values", "two biases and rows"}) {
     const NamedEncoding& encoding = encodings.find(name);
     AttentionCase c{.batch = 1, .heads = 4, .kv_heads = encoding.kv_heads, .q_len = 330, .k_len = 400};
     c.q_first = 70;
@@ -374,30 +374,6 @@ TEST(AttentionBackward, SameBitsForOneHeadAndForMany) {
       expect_same_bits<float>(c, nothing);
     }
     expect_same_bits<double>(c, nothing);
-  }
-}
-
-TEST(AttentionBackward, EncodingsAndTheirParameters) {
-  const NamedEncodings encodings;
-  for (const NamedEncoding& encoding : encodings.all()) {
-    SCOPED_TRACE(encoding.name);
-    for (const AttentionCase& c : test::encoding_cases(encoding)) {
-      Params params = encoding.params(c);
-      const AttentionData<double> data(c);
-      const auto made = encoding.make<double>(params, c);
-      const auto truth = test::attention_truth(data.problem(true), made.list);
-      std::vector<std::vector<double>> wanted;
-      for (std::size_t p = 0; p < params.count(); ++p) wanted.push_back(params.grads(p));
-      params.clear_grads();
-      test::expect_attention_gradients<double>(data, truth, made.list);
-      for (std::size_t p = 0; p < params.count(); ++p) {
-        // Sums of at most some 10^5 scores' gradients, each good to some 2^-50 of 1.
-        const double most = std::max(1.0, test::largest(wanted[p]));
-        for (std::size_t x = 0; x < wanted[p].size(); ++x) {
-          ASSERT_NEAR(params.grads(p)[x], wanted[p][x], 1e-11 * most) << "parameter " << p << ", element " << x;
-        }
-      }
-    }
   }
 }
 

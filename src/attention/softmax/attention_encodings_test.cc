@@ -1,4 +1,5 @@
 #include <gtest/gtest.h>
+#include <bearing/encodings/alibi.hpp>
 
 #include "support/attention_encodings.hpp"
 #include "support/own_terms.hpp"
@@ -40,7 +41,7 @@ TEST(AttentionEncodings, EveryOneGivesItsScoresAndValues) {
 }
 
 TEST(AttentionEncodings, OneOfEachKindOnEveryTarget) {
-  for (const char* name : {"alibi", "shaw", "rope", "fire", "cope", "pope", "rope, t5 and shaw"}) {
+  for (const char* name : {"alibi", "shaw", "rope", "fire", "cope", "pope", "rotation, bias and values"}) {
     SCOPED_TRACE(name);
     const NamedEncoding& encoding = encodings().find(name);
     const AttentionCase c = test::encoding_cases(encoding)[1];
@@ -62,7 +63,8 @@ TEST(AttentionEncodings, GoWithCapsSinksPackingAndMasks) {
   const std::vector<Index> q_starts = {0, 4, 9}, k_starts = {0, 10, 23};
   const auto visible = std::make_unique<bool[]>(2 * 23);
   for (std::size_t j = 0; j < 46; ++j) visible[j] = j % 5 != 2;
-  for (const char* name : {"nothing", "t5", "alibi", "shaw", "rope", "dense", "cope", "rope, t5 and shaw"}) {
+  for (const char* name :
+       {"nothing", "t5", "alibi", "shaw", "rope", "dense_bias", "cope", "rotation, bias and values"}) {
     SCOPED_TRACE(name);
     const NamedEncoding& encoding = encodings().find(name);
     for (const Mask mask : {Mask::none, Mask::causal, Mask::causal_top_left, Mask::causal_bottom_right}) {

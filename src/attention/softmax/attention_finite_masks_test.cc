@@ -1,4 +1,5 @@
 #include <gtest/gtest.h>
+#include <bearing/encodings/dense_bias.hpp>
 
 #include "support/attention_encodings.hpp"
 #include "support/environment.hpp"
@@ -108,11 +109,18 @@ void expect_masked(const NamedEncoding& encoding, const AttentionCase& c, Comput
   }
 }
 
+/// Half a unit of −1e9 is 32.
+bool has_small_scores(const NamedEncoding& encoding, const AttentionCase& c) {
+  Params params = encoding.params(c);
+  const auto made = encoding.make<double>(params, c);
+  return test::attention_truth(AttentionData<double>(c).problem(false), made.list).score_size < 24;
+}
+
 TEST(FiniteMasks, HideRowsWholeUnderEveryEncoding) {
   for (const NamedEncoding& encoding : encodings().all()) {
     const auto cases = test::encoding_cases(encoding);
-    for (std::size_t n = 0; n < std::min<std::size_t>(cases.size(), 3); ++n) {
-      for (const float mask : masks<float>()) {
+    for (std::size_t n = 0; n < std::min<std::size_t>(cases.size(), encoding.variant ? 1 : 3); ++n) {
+      for (const float mask : masks<float>(has_small_scores(encoding, cases[n]) ? -1e9f : -1e12f)) {
         expect_masked<float>(encoding, cases[n], mask);
         if (n > 0) continue;
         expect_masked<Bfloat16>(encoding, cases[n], mask);

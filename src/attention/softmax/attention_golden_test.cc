@@ -1,8 +1,15 @@
 #include <gtest/gtest.h>
+#include <bearing/attention.hpp>
+#include <bearing/encodings/alibi.hpp>
+#include <bearing/encodings/deberta.hpp>
+#include <bearing/encodings/rotary_rows.hpp>
+#include <bearing/encodings/shaw.hpp>
+#include <bearing/encodings/t5.hpp>
+#include <bearing/encodings/transformer_xl.hpp>
+#include <bearing/encodings/tupe.hpp>
 #include <deque>
 #include <numeric>
 
-#include "support/attention_encodings.hpp"
 #include "support/golden.hpp"
 
 // Whole attentions computed by others in float64, with autograd's gradients: forward, logarithms of sums, and the

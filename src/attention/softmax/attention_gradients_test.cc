@@ -1,4 +1,5 @@
 #include <gtest/gtest.h>
+#include <bearing/encodings/dense_bias.hpp>
 
 #include "support/attention_encodings.hpp"
 #include "support/environment.hpp"
@@ -147,9 +148,7 @@ void expect_central_differences(const NamedEncoding& encoding, AttentionCase c) 
 TEST(AttentionGradients, AreCentralDifferencesForEveryEncodingAndShape) {
   const std::vector<double> sinks = {0.5, -1, 2, 0};
   for (const NamedEncoding& encoding : encodings().all()) {
-    AttentionCase c{.heads = 4, .kv_heads = encoding.kv_heads, .q_len = 4, .k_len = 6};
-    if (encoding.serves == test::Serves::grid) c.height = test::grid_height, c.width = test::grid_width, c.axes = 2;
-    if (encoding.serves == test::Serves::three_axes) c.axes = 3;
+    AttentionCase c = encoding.placed({.heads = 4, .q_len = 4, .k_len = 6});
     expect_central_differences(encoding, c);  // more keys than queries
     c.options.mask = Mask::causal, c.q_len = 5, c.k_len = 5;
     expect_central_differences(encoding, c);
@@ -164,7 +163,7 @@ TEST(AttentionGradients, AreCentralDifferencesForEveryEncodingAndShape) {
 }
 
 TEST(AttentionGradients, OfParametersAreAddedThoseOfRowsWritten) {
-  const NamedEncoding& encoding = encodings().find("rope, t5 and shaw");
+  const NamedEncoding& encoding = encodings().find("rotation, bias and values");
   const AttentionCase c = test::encoding_cases(encoding)[1];
   Params params = encoding.params(c);
   const auto made = encoding.make<double>(params, c);

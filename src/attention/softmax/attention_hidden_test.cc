@@ -25,7 +25,6 @@ using test::NamedEncodings;
 using test::Params;
 using test::poison;
 using test::same_bits;
-using test::Serves;
 using test::to_double;
 
 /// Results, and the gradients of an encoding's parameters.
@@ -76,10 +75,7 @@ void expect_unseen(const NamedEncoding& encoding, const AttentionCase& c, const 
 }
 
 AttentionCase few(const NamedEncoding& encoding) {
-  AttentionCase c{.heads = test::encoding_heads, .kv_heads = encoding.kv_heads, .q_len = 9, .k_len = 23};
-  if (encoding.serves == Serves::grid) c.height = test::grid_height, c.width = test::grid_width, c.axes = 2;
-  if (encoding.serves == Serves::three_axes) c.axes = 3;
-  return c;
+  return encoding.placed({.heads = test::encoding_heads, .q_len = 9, .k_len = 23});
 }
 
 TEST(AttentionHidden, NothingThatLiesThereReachesAnyResultOfAnyEncoding) {
@@ -97,7 +93,8 @@ TEST(AttentionHidden, NothingThatLiesThereReachesAnyResultOfAnyEncoding) {
 TEST(AttentionHidden, NorWhereWorkIsCutIntoBlocksAndShared) {
   const Hiding hiding(2, test::encoding_heads, 70, 330);
   const NamedEncodings encodings;
-  for (const char* name : {"nothing", "rope-mixed", "rope, t5 and shaw", "deberta", "cope"}) {
+  for (const char* name :
+       {"nothing", "rope_mixed, small", "rotation, bias and values", "deberta, small", "cope, small"}) {
     const NamedEncoding& encoding = encodings.find(name);
     AttentionCase c = few(encoding);
     c.batch = 2, c.q_len = 70, c.k_len = 330;

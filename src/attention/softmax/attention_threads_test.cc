@@ -71,11 +71,11 @@ AttentionCase many(const NamedEncoding& encoding) {
 }
 
 TEST(AttentionOnThreads, GivesTheBitsOfOneThread) {
-  for (const char* name : {"nothing", "alibi", "rope, t5 and shaw", "dense", "cope"}) {
+  for (const char* name : {"nothing", "alibi_learned", "rotation, bias and values", "dense_bias", "cope"}) {
     const NamedEncoding& encoding = encodings().find(name);
     expect_bits_of_one_thread<float>(encoding, many(encoding));
   }
-  const NamedEncoding& mixed = encodings().find("alibi, kerple and rope-mixed");
+  const NamedEncoding& mixed = encodings().find("two biases and rows");
   expect_bits_of_one_thread<double>(mixed, many(mixed));
   expect_bits_of_one_thread<Bfloat16>(encodings().find("t5"), many(encodings().find("t5")));
 }
@@ -112,7 +112,7 @@ TEST(AttentionOnThreads, LinearAttentionGivesTheBitsOfOneThread) {
 }
 
 TEST(AttentionOnThreads, EncodingsAreSharedByCallsAtOnce) {
-  const NamedEncoding& encoding = encodings().find("rope, t5 and shaw");
+  const NamedEncoding& encoding = encodings().find("rotation, bias and values");
   AttentionCase c{.heads = 4, .kv_heads = encoding.kv_heads, .q_len = 40, .k_len = 40};
   Params params = encoding.params(c);
   const auto made = encoding.make<float>(params, c);

@@ -176,6 +176,7 @@ void describe_bert_relative(Describer& to) {
                                              either);
                          })
       .form(Form::rows_by_index)
+      .whole_positions()
       .reads_content()
       .called("bert_relative_key", "BERT, relative_key", "vectors per distance meet queries",
               of_type(BertRelativeType::relative_key))

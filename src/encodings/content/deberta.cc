@@ -203,6 +203,7 @@ void describe_deberta(Describer& to) {
              .may_be_left_out()},
         make_with_spec<DebertaTerm>)
       .form(Form::rows_by_index)
+      .whole_positions()
       .reads_content()
       .softmax_scale(deberta_softmax_scale)
       .called("deberta", "DeBERTa", "content meets distance both ways", buckets(0))

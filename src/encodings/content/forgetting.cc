@@ -141,7 +141,8 @@ void describe_forgetting(Describer& to) {
         "Lin, Nikishin, He, Courville 2025, arXiv 2503.02130.",
         {Parameter("log_forget", {"batch", "heads", "k_len"}, "The logarithm of every token's gate.")
              .computed()
-             .starts(constant(-0.0067))},
+             .starts(constant(-0.0067))
+             .draws(uniform(-0.5, 0))},
         []<class A>(const Past& past, const Param<A, 3>& log_forget) {
           return ForgettingBias<A>(log_forget, past.past);
         })

@@ -121,9 +121,11 @@ void describe_gated_t5(Describer& to) {
              .draws(normal(1)),
          Parameter("gate", {or_one("batch"), "heads", "q_len"}, "The factor of each query's biases.")
              .computed()
-             .starts(constant(1))},
+             .starts(constant(1))
+             .draws(uniform(0.5, 2))},
         make_with_spec<GatedT5Bias>)
       .form(Form::per_query)
+      .whole_positions()
       .causal([](const GatedT5& spec) { return spec.direction == T5Direction::causal; })
       .called("gated_t5", "T5 buckets with a gate", "a learned bias per range of distance, times the query's gate",
               [](const ExampleSize&) { return GatedT5{.direction = T5Direction::bidirectional}; })

@@ -210,11 +210,15 @@ void describe_transformer_xl(Describer& to) {
         "[heads, dim], in the files r_w_bias and r_r_bias. Offsets are query minus key.\n\n"
         "Dai, Yang, Yang, Carbonell, Le, Salakhutdinov 2019, arXiv 1901.02860.",
         {Parameter("r", {"heads", any("offsets"), "dim"}, "The projected sinusoids of every offset.")
-             .starts(normal(0.02)),
-         Parameter("u", {"heads", "dim"}, "Multiplied with keys in place of the query: r_w_bias.").starts(normal(0.02)),
-         Parameter("v", {"heads", "dim"}, "Added to the query: r_r_bias.").starts(normal(0.02))},
+             .starts(normal(0.02))
+             .draws(normal(1)),
+         Parameter("u", {"heads", "dim"}, "Multiplied with keys in place of the query: r_w_bias.")
+             .starts(normal(0.02))
+             .draws(normal(1)),
+         Parameter("v", {"heads", "dim"}, "Added to the query: r_r_bias.").starts(normal(0.02)).draws(normal(1))},
         make_with_spec<TransformerXLTerm>)
       .form(Form::rows_by_index)
+      .whole_positions()
       .reads_content()
       .causal(is_causal)
       .computes<3, 2>(

@@ -317,6 +317,7 @@ void describe_tupe(Describer& to) {
              .only_if([](const Record& spec) { return spec.as<Tupe>()->rel_pos_bins > 0; })},
         make_with_spec<TupeBias>)
       .form(Form::positions)
+      .whole_positions()
       .softmax_scale([](const Tupe&, Index dim) { return tupe_softmax_scale(dim); })
       .called("tupe", "TUPE-A", "position meets position, apart from words", with_bins(0))
       .also({"tupe_a"})

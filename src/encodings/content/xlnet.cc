@@ -94,8 +94,9 @@ void describe_xlnet(Describer& to) {
         "Yang, Dai, Yang, Carbonell, Salakhutdinov, Le 2019, arXiv 1906.08237.",
         {Parameter("seg_embed", {{"2", [](const Record&, const Sizes&) { return Index{2}; }}, "heads", "dim"},
                    "The vectors of tokens of the same segment, and of different ones.")
-             .starts(normal(0.02)),
-         Parameter("r_s", {"heads", "dim"}, "What is added to the query.").starts(normal(0.02)),
+             .starts(normal(0.02))
+             .draws(normal(1)),
+         Parameter("r_s", {"heads", "dim"}, "What is added to the query.").starts(normal(0.02)).draws(normal(1)),
          Parameter("q_segments", {"batch", "q_len"}, "The segment of each query.").of_indices(),
          Parameter("k_segments", {"batch", "k_len"}, "The segment of each key.").of_indices()},
         []<class A>(const Param<A, 3>& seg_embed, const Param<A, 2>& r_s, const View<const Index, 2>& q_segments,

@@ -254,6 +254,7 @@ void describe_bucket_bias(Describer& to) {
         "Ying et al. 2021, arXiv 2106.05234; Graham et al. 2021, arXiv 2104.01136; AlphaFold 3.",
         {Parameter("table", {{"rows", rows}, "heads"}, "A number for each bucket and head.")
              .starts(normal(0.02))
+             .draws(normal(1))
              .is_picked_from(),
          Parameter("index", {or_one("batch"), or_one("heads"), "q_len", "k_len"}, "The bucket of each pair.")
              .of_indices()

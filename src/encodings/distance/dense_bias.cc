@@ -104,6 +104,7 @@ void describe_dense_bias(Describer& to) {
                    "What is added to each score.")
              .starts(constant(0))
              .elsewhere_called({"attn_bias", "bias", "attn_mask", "attention_mask"})
+             .draws(normal(1))
              .truth_goes_to("attention()'s visible")},
         []<class A>(const Param<A, 4>& bias) { return DenseBias<A>(bias); })
       .form(Form::dense)

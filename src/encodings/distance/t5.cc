@@ -171,6 +171,7 @@ void describe_t5(Describer& to) {
                      make_with_spec<T5Bias>)
       .form(Form::distance)
       .module("T5Bias")
+      .whole_positions()
       .softmax_scale([](const T5&, Index) { return 1.0; })
       .causal([](const T5& t5) { return t5.direction == T5Direction::causal; })
       .called("t5", "T5 buckets, both directions", "a learned bias per range of distance",

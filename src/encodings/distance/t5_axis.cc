@@ -94,6 +94,7 @@ void describe_t5_axis(Describer& to) {
                               .draws(normal(1))},
                          make_with_spec<T5AxisBias>)
       .form(Form::dense)
+      .whole_positions([](const T5Axis& spec) { return spec.multiplier == 1; })
       .causal([](const T5Axis& spec) { return spec.direction == T5Direction::causal; })
       .width([](const T5Axis& spec, Index length) { return spec.axis == 1 ? inspect::square_side(length) : 0; })
       .called("t5_axis", "T5 buckets on one axis", "a learned bias per range of distance along one axis",

@@ -105,6 +105,7 @@ void describe_sam(Describer& to) {
              .draws(normal(0.1))},
         make_with_spec<SamTerm>)
       .form(Form::rows_by_index)
+      .whole_positions()
       .reads_content()
       .width([](const Sam& sam, Index) { return sam.width; })
       .called("sam", "SAM's decomposed table", "vectors per row and column offset meet queries",

@@ -137,6 +137,7 @@ void describe_swin(Describer& to) {
              .is_picked_from()},
         make_with_spec<SwinBias>)
       .form(Form::grid)
+      .whole_positions()
       .width([](const Swin& swin, Index) { return swin.width; })
       .called("swin", "Swin's window table", "a learned bias per offset in a window", square(Swin::ClassToken::none))
       .called("beit", "BEiT's table", "Swin's table with rows for the class token",

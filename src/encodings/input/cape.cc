@@ -283,6 +283,7 @@ void describe_cape(Describer& to) {
                       "The waves of a Cape2d at its cape_positions(); nothing to learn.\n\n"
                       "Likhomanenko, Xu, Synnaeve, Collobert, Rogozhnikov 2021, arXiv 2106.03143.",
                       {}, make_with_spec<Cape2dInputs>)
+      .width([](const Cape2d&, Index length) { return inspect::square_side(length); })
       .called("cape_2d", "CAPE on two axes", "waves in many directions of an image",
               [](const ExampleSize& size) { return Cape2d{.dim = size.dim}; })
       .example(grid_example);

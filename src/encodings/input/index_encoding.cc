@@ -87,6 +87,7 @@ void describe_index_encoding(Describer& to) {
   to.encoding<IndexEncoding>("IndexInputs",
                              "index and normalised: the same number in every column; binary: bit d of p in column d.",
                              {}, make_with_spec<IndexInputs>)
+      .whole_positions([](const IndexEncoding& spec) { return spec.form == IndexForm::binary; })
       .called("index", "index", "the position itself, in every column", of_form(IndexForm::index))
       .called("index_normalised", "normalised index", "the position over the length", of_form(IndexForm::normalised))
       .called("index_binary", "binary index", "the position's bits", of_form(IndexForm::binary));

@@ -268,6 +268,7 @@ void describe_learned(Describer& to) {
                                .draws(normal(0.02))},
                           make_with_spec<LearnedInputs>)
       .module("LearnedPositions")
+      .whole_positions()
       .called("learned", "learned positions", "a learned row for each position",
               [](const ExampleSize& size) { return Learned{.length = size.length, .dim = size.dim}; })
       .also({"learned_absolute", "absolute"});

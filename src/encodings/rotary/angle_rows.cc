@@ -2,6 +2,7 @@
 #include <bearing/encodings/angle_rows.hpp>
 #include <bearing/rows.hpp>
 #include <cmath>
+#include <numbers>
 
 #include "describe/describer.hpp"
 #include "encodings/head_sets.hpp"
@@ -190,7 +191,8 @@ void describe_angle_rows(Describer& to) {
                      }}},
                    "Radians, of each token, head and pair.")
              .computed()
-             .starts(constant(0))},
+             .starts(constant(0))
+             .draws(uniform(-std::numbers::pi, std::numbers::pi))},
         []<class A>(const GivenAngles& spec, const AngleUse& use, const Param<A, 4>& angles) {
           return AngleRows<A>(spec, angles, use);
         })

@@ -310,7 +310,8 @@ void describe_cayley(Describer& to) {
              .starts(constant(0))
              .draws(normal(0.1))},
         make_grouped<CayleyStringRows>)
-      .width([](const CayleyString&, Index length) { return inspect::square_side(length); })
+      .width(
+          [](const CayleyString& spec, Index length) { return spec.rope.axes == 2 ? inspect::square_side(length) : 0; })
       .called(
           "cayley_string", "Cayley-STRING", "RoPE-Mixed in a learned basis",
           [](const ExampleSize& size) { return CayleyString{{.head_dim = size.dim, .pairing = Pairing::interleaved}}; })
@@ -336,7 +337,8 @@ void describe_circulant(Describer& to) {
              .starts(start)
              .draws(normal(0.02))},
         make_grouped<CirculantStringRows>)
-      .width([](const CirculantString&, Index length) { return inspect::square_side(length); })
+      .width(
+          [](const CirculantString& spec, Index length) { return spec.axes == 2 ? inspect::square_side(length) : 0; })
       .called("circulant_string", "Circulant-STRING", "turns by commuting, circulant generators",
               [](const ExampleSize& size) { return CirculantString{.head_dim = size.dim}; })
       .also({"string_circulant"});
