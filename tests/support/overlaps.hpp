@@ -142,7 +142,7 @@ inline void expect_other_devices_refused(const Sweep& sweep) {
     elsewhere.place_on(i, {Device::Kind::cuda, 1});
     const std::string text = elsewhere.call();
     EXPECT_TRUE(text.ends_with(": must lie in host memory, got memory on cuda:1")) << text;
-    // A constructor calls "T5.table" by its last name; tied parameters are called by the first one's.
+    // A constructor calls "a.table" by its last name; tied parameters are called by the first one's.
     EXPECT_NE(text.find(name.substr(name.find('.') + 1)), std::string::npos) << text;
     near.place_on(i, {Device::Kind::cuda_host, 1});
     EXPECT_EQ(near.call(), "");
