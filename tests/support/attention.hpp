@@ -490,3 +490,10 @@ void expect_attention_gradients(const AttentionCase& c) {
 }
 
 }  // namespace bearing::test
+
+// Attention's tests call these by their names alone.
+namespace bearing {
+using test::AttentionCase;
+using test::AttentionData;
+using test::Layout;
+}  // namespace bearing

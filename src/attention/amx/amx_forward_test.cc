@@ -14,9 +14,6 @@ namespace bearing {
 namespace {
 
 namespace amx = attend::amx;
-using test::AttentionCase;
-using test::AttentionData;
-using test::Layout;
 
 /// For its lifetime attention() takes this kernel, or none.
 class Forced {

@@ -13,10 +13,6 @@
 namespace bearing {
 namespace {
 
-using test::AttentionCase;
-using test::AttentionData;
-using test::Layout;
-
 /// All four types, and a float's results of the 16-bit ones.
 void expect_every_type(const AttentionCase& c) {
   test::expect_attention<double>(c);

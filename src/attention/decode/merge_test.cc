@@ -14,10 +14,6 @@
 namespace bearing {
 namespace {
 
-using test::AttentionCase;
-using test::AttentionData;
-using test::Layout;
-
 constexpr float nothing = -std::numeric_limits<float>::infinity();
 
 /// The keys first … end − 1, at their positions. Sinks belong to one slice.

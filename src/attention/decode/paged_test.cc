@@ -18,9 +18,6 @@
 namespace bearing {
 namespace {
 
-using test::AttentionCase;
-using test::AttentionData;
-
 /// A case's keys and values in blocks, in an order of their own; what no sequence has is a NaN.
 template <class T>
 class Paged {

@@ -17,9 +17,6 @@
 namespace bearing {
 namespace {
 
-using test::AttentionCase;
-using test::AttentionData;
-using test::Layout;
 using test::NamedEncoding;
 using test::NamedEncodings;
 using test::on_every_target;

@@ -11,9 +11,6 @@
 namespace bearing {
 namespace {
 
-using test::AttentionCase;
-using test::AttentionData;
-
 /// Slopes from steep to so flat that the first keys of a row are just out of reach.
 const std::vector<double> slopes = {0.5, 0x1p-3, 0x1p-4, 0x1p-5};
 

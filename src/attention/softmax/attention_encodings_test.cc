@@ -10,8 +10,6 @@
 namespace bearing {
 namespace {
 
-using test::AttentionCase;
-using test::AttentionData;
 using test::NamedEncoding;
 using test::NamedEncodings;
 using test::Params;

@@ -13,8 +13,6 @@
 namespace bearing {
 namespace {
 
-using test::AttentionCase;
-using test::AttentionData;
 using test::AttentionTruth;
 using test::Made;
 using test::NamedEncoding;

@@ -13,8 +13,6 @@
 namespace bearing {
 namespace {
 
-using test::AttentionCase;
-using test::AttentionData;
 using test::AttentionGot;
 using test::from_double;
 using test::garbage;

@@ -11,8 +11,6 @@
 namespace bearing {
 namespace {
 
-using test::AttentionCase;
-using test::AttentionData;
 using test::Masks;
 using test::Standing;
 

@@ -11,9 +11,6 @@
 namespace bearing {
 namespace {
 
-using test::AttentionCase;
-using test::AttentionData;
-using test::Layout;
 using test::on_every_target;
 
 constexpr Index tails[] = {1, 7, 8, 9, 15, 16, 17, 31, 33, 63, 65, 127, 129};
