@@ -1,5 +1,8 @@
 #include <gtest/gtest.h>
 #include <bearing/attention.hpp>
+#include <bearing/encodings/rope.hpp>
+#include <bearing/encodings/rope_mixed.hpp>
+#include <bearing/encodings/shaw.hpp>
 #include <bearing/encodings/t5.hpp>
 #include <bearing/error.hpp>
 #include <bearing/linear_attention.hpp>
