@@ -397,7 +397,7 @@ class Attend(support.Base):
             ("--encoding transformer_xl: 'seg_embed' is not a key", spec("transformer_xl:seg_embed=x.npy")),
             ("--encoding xlnet: needs whole positions",
              [*spec(f"xlnet:{projected}"), "--q-positions", self.path("real.npy")]),
-            ("--encoding xlnet: asks for a table of more than 2^31 numbers",
+            ("--encoding xlnet: needs a table of more than 2^31 numbers",
              [*spec(f"xlnet:{projected}"), "--q-positions", self.path("far.npy")]),
             ("d_table needs --d-out", spec(f"t5:table={self.path('table.npy')},d_table=d.npy")),
             ("at most 8 encodings", [*mask, *["--encoding", "alibi"] * 9]),

@@ -82,7 +82,7 @@ class Inspect(support.Base):
     def test_list_says_what_is_known_of_an_encoding(self):
         text = run("list", "T5-causal").stdout
         for line in (r"t5_causal: T5 buckets, causal \(Raffel et al\. 2020, arXiv 1910\.10683\)", "acts on: score; form: distance; causal",
-                     r"buckets +32 +", r"direction +causal +bidirectional or causal\.", r"table +\[buckets, heads\]\. .* Starts at 0\."):
+                     r"buckets +32 +", r"direction +causal +bidirectional or causal\.", r"table +\[buckets, heads\]\. .* Starts normal,"):
             self.assertRegex(text, rf"(?m)^{line}")
         self.assertRegex(run("list", "rope").stdout, r"(?m)^pairing +must be given +interleaved or half\.")
         (alibi,) = self.report("list", "alibi")["encodings"]
