@@ -52,7 +52,7 @@ def misaligned() -> np.ndarray:
         (misaligned(), TypeError, "aligned"),
         (jnp.ones((2, 8)), TypeError, r"may be written, got a JAX array, which never may"),
         (torch.ones(2, 8, requires_grad=True), TypeError, r"without requires_grad"),
-        (torch.ones(2, 8, device="meta"), TypeError, r"\[rotate\] x: must be"),
+        (torch.ones(2, 8, device="meta"), TypeError, r"\[rotate\] x: must lie in host memory"),
         (torch.ones(2, 8, dtype=torch.int32), TypeError, r"got torch.int32"),
         (torch.ones(2, 8).to_sparse(), TypeError, r"\[rotate\] x: must be"),
     ],
