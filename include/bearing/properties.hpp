@@ -55,7 +55,7 @@ BEARING_EXPORT std::string growth(Index at_length, Index at_fourfold, Index at_s
 
 /// A row of the comparison of encodings.
 struct Comparison {
-  std::string stem, sites;
+  std::string name, sites;
   bool learnable = false;
   Verdict extensible, relative, decay;
   std::string past_length;  ///< "error", "clamped", "seen values", "unseen values"
@@ -68,7 +68,7 @@ BEARING_EXPORT Comparison compare(const Description& entry, const SpecimenOption
 
 /// Something that is often said of an encoding, and what was measured.
 struct Claim {
-  std::string stem;
+  std::string encoding;
   std::string says;
   Verdict holds;
   std::string measured;
@@ -79,6 +79,6 @@ struct Claim {
 BEARING_EXPORT std::vector<Claim> claims(const Executor& on = {});
 
 /// Those about one encoding; none for most.
-BEARING_EXPORT std::vector<Claim> claims(const std::string& stem, const Executor& on = {});
+BEARING_EXPORT std::vector<Claim> claims(const std::string& encoding, const Executor& on = {});
 
 }  // namespace bearing::inspect

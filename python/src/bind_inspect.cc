@@ -117,7 +117,7 @@ void def_of_encoding(nb::module_& m, const char* name, const char* returns, cons
 void bind_catalog(nb::module_& m) {
   record<Description>(
       m, "CatalogEntry", "One encoding of the library.",
-      {{"stem", "str", [](const Description& e) { return text(e.name); }, "Names it in check() and the others."},
+      {{"name", "str", [](const Description& e) { return text(e.name); }, "Names it in check() and the others."},
        {"title", "str", [](const Description& e) { return text(e.title); }, "Its name in full."},
        {"authors", "str", [](const Description& e) { return text(e.paper.authors); }, "Who published it."},
        {"year", "int", [](const Description& e) { return number(e.paper.year); }, "When."},
@@ -152,7 +152,7 @@ void bind_catalog(nb::module_& m) {
   using inspect::Comparison;
   record<Comparison>(
       m, "Comparison", "A row of the comparison of encodings.",
-      {{"stem", "str", [](const Comparison& c) { return text(c.stem); }, "The encoding."},
+      {{"name", "str", [](const Comparison& c) { return text(c.name); }, "The encoding."},
        {"sites", "str", [](const Comparison& c) { return text(c.sites); }, "Where it acts."},
        {"learnable", "bool", [](const Comparison& c) -> nb::object { return nb::bool_(c.learnable); },
         "Whether training learns anything."},
@@ -170,13 +170,13 @@ void bind_catalog(nb::module_& m) {
       "check() has it.",
       [](const Description& entry, const SpecimenOptions& size, const std::string& shown) {
         Comparison row = unlocked([&] { return inspect::compare(entry, size); });
-        row.stem = shown;
+        row.name = shown;
         return row;
       });
 
   using inspect::Claim;
   record<Claim>(m, "Claim", "Something that is often said of an encoding, and what measuring it gives.",
-                {{"stem", "str", [](const Claim& c) { return text(c.stem); }, "The encoding."},
+                {{"encoding", "str", [](const Claim& c) { return text(c.encoding); }, "The encoding."},
                  {"says", "str", [](const Claim& c) { return text(c.says); }, "What is said."},
                  {"holds", "str", [](const Claim& c) { return verdict(c.holds); }, "Whether it holds."},
                  {"measured", "str", [](const Claim& c) { return text(c.measured); }, "What was found."},

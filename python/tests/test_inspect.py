@@ -17,9 +17,9 @@ EPS = np.finfo(np.float64).eps
 
 
 def test_the_catalog_names_every_encoding_once() -> None:
-    stems = [entry.stem for entry in bearing.catalog()]
+    stems = [entry.name for entry in bearing.catalog()]
     assert len(stems) == len(set(stems)) and {"rope", "alibi", "t5", "sinusoidal", "learned"} <= set(stems)
-    rope = next(entry for entry in bearing.catalog() if entry.stem == "rope")
+    rope = next(entry for entry in bearing.catalog() if entry.name == "rope")
     assert rope.year == 2021 and "2104.09864" in rope.source and rope.title
     json.dumps(rope.to_dict())
 
@@ -35,7 +35,7 @@ def test_a_check_has_a_verdict_and_its_evidence(stem: str) -> None:
 
 def test_a_comparison_is_a_row_of_the_table() -> None:
     row = bearing.compare("t5", heads=4, dim=16, length=64)
-    assert row.stem == "t5" and row.sites == "score" and row.learnable and row.past_length == "seen values"
+    assert row.name == "t5" and row.sites == "score" and row.learnable and row.past_length == "seen values"
     assert row.memory == "O(1)" and row.parameters == 32 * 4
 
 
@@ -54,14 +54,14 @@ def test_an_encoding_is_said_in_every_way_and_measured_alike(tmp_path: Path) -> 
     wanted = bearing.check(WIDE, **SMALL)
     assert {p.name: p.number for p in wanted}["parameters"] == 16
     row = bearing.compare(WIDE, **SMALL)
-    assert row.stem == "t5_causal" and row.parameters == 16
+    assert row.name == "t5_causal" and row.parameters == 16
     for said in ways_to_say(tmp_path):
         assert bearing.check(said, **SMALL) == wanted, said
         assert bearing.compare(said, **SMALL).parameters == 16
         assert bearing.Specimen(said, **SMALL).parameters == 16
         assert bearing.encoding(said) == WIDE
-    assert bearing.compare("T5-causal", **SMALL).stem == "t5_causal"
-    assert bearing.compare("t5:buckets=8", **SMALL).stem == "t5:buckets=8"
+    assert bearing.compare("T5-causal", **SMALL).name == "t5_causal"
+    assert bearing.compare("t5:buckets=8", **SMALL).name == "t5:buckets=8"
 
 
 def test_a_models_encoding_is_measured_at_its_sizes() -> None:

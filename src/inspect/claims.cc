@@ -23,8 +23,8 @@ namespace {
 
 constexpr double pi = std::numbers::pi;
 
-Claim claim(const char* stem, const char* says, bool holds, std::string measured, double number) {
-  return {stem, says, holds ? Verdict::yes : Verdict::no, std::move(measured), number};
+Claim claim(const char* name, const char* says, bool holds, std::string measured, double number) {
+  return {name, says, holds ? Verdict::yes : Verdict::no, std::move(measured), number};
 }
 
 Rope rope_of(Index head_dim, double base = 10'000) {
@@ -199,7 +199,7 @@ Claim rotations_compose() {
 
 /// Whom a claim is about, and how it is measured.
 struct Said {
-  const char* stem;
+  const char* name;
   Claim (*measure)();
 };
 
@@ -216,13 +216,13 @@ constexpr std::array<Said, 12> said = {{{"sinusoidal", similarity_decreases},
                                         {"rope", slowest_of_llama3},
                                         {"rope", example_frequencies}}};
 
-/// Those about `stem`; about any, where that is null.
-std::vector<Claim> measured(const std::string* stem, const Executor& on) {
+/// Those about `name`; about any, where that is null.
+std::vector<Claim> measured(const std::string* name, const Executor& on) {
   std::vector<const Said*> wanted;
   for (const Said& one : said) {
-    if (stem == nullptr || *stem == one.stem) wanted.push_back(&one);
+    if (name == nullptr || *name == one.name) wanted.push_back(&one);
   }
-  const std::vector<const char*> rows = table_stems(stem);
+  const std::vector<const char*> rows = table_names(name);
   std::vector<Claim> all(wanted.size());
   std::vector<std::vector<Claim>> table(rows.size());
   each(on, static_cast<Index>(wanted.size() + rows.size()), [&](Index task) {
@@ -241,6 +241,6 @@ std::vector<Claim> measured(const std::string* stem, const Executor& on) {
 
 std::vector<Claim> claims(const Executor& on) { return measured(nullptr, on); }
 
-std::vector<Claim> claims(const std::string& stem, const Executor& on) { return measured(&stem, on); }
+std::vector<Claim> claims(const std::string& name, const Executor& on) { return measured(&name, on); }
 
 }  // namespace bearing::inspect

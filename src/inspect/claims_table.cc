@@ -13,7 +13,7 @@ namespace {
 
 /// A row of the comparison as it is often printed.
 struct Printed {
-  const char* stem;
+  const char* name;
   bool learnable;
   const char* extrapolation;
   bool relative;
@@ -42,10 +42,10 @@ Claim memory_claim(const Printed& row, const Description& entry) {
   std::string text =
       held == 0 ? std::string("nothing: rows are computed when they are needed; a table of all of them has O(L*d)")
                 : concat(measured, ": ", held, " numbers at 8 heads of 64 and length 512");
-  if (row.stem == std::string("rope")) text += ", cos and sin; a compact table stays under 1 MiB at any length";
+  if (row.name == std::string("rope")) text += ", cos and sin; a compact table stays under 1 MiB at any length";
   // Whether rows are kept is the program's choice, not the encoding's.
   const Verdict verdict = held == 0 ? Verdict::not_applicable : agrees(measured == row.memory);
-  return {row.stem, concat("memory ", row.memory), verdict, std::move(text), static_cast<double>(held)};
+  return {row.name, concat("memory ", row.memory), verdict, std::move(text), static_cast<double>(held)};
 }
 
 /// A quality of trained models is not a number of the encoding; what there is past the length is.
@@ -53,31 +53,31 @@ Claim extrapolation_claim(const Printed& row, const Probe& probe) {
   const PastLength past = past_length(probe);
   const bool fails = past.what == "error", poor = row.extrapolation == std::string("poor");
   const Verdict verdict = fails ? agrees(poor) : Verdict::not_applicable;
-  return {row.stem, concat("extrapolation ", row.extrapolation), verdict, past.what + ": " + past.evidence,
+  return {row.name, concat("extrapolation ", row.extrapolation), verdict, past.what + ": " + past.evidence,
           past.unseen};
 }
 
 }  // namespace
 
-std::vector<const char*> table_stems(const std::string* stem) {
+std::vector<const char*> table_names(const std::string* name) {
   std::vector<const char*> all;
   for (const Printed& row : printed) {
-    if (stem == nullptr || *stem == row.stem) all.push_back(row.stem);
+    if (name == nullptr || *name == row.name) all.push_back(row.name);
   }
   return all;
 }
 
-std::vector<Claim> table_claims(const std::string& stem) {
+std::vector<Claim> table_claims(const std::string& name) {
   const Printed& row =
-      *std::find_if(printed.begin(), printed.end(), [&](const Printed& one) { return one.stem == stem; });
-  const Description& entry = *find(row.stem);
+      *std::find_if(printed.begin(), printed.end(), [&](const Printed& one) { return one.name == name; });
+  const Description& entry = *find(row.name);
   const Probe probe(entry, {});
   const Property relative = check_relative(probe);
   const Index parameters = probe.specimen.parameters;
-  return {{row.stem, row.learnable ? "learnable" : "not learnable", agrees(row.learnable == (parameters > 0)),
+  return {{row.name, row.learnable ? "learnable" : "not learnable", agrees(row.learnable == (parameters > 0)),
            concat(parameters, " learned numbers"), static_cast<double>(parameters)},
           extrapolation_claim(row, probe),
-          {row.stem, row.relative ? "relative" : "not relative",
+          {row.name, row.relative ? "relative" : "not relative",
            agrees(row.relative == (relative.verdict == Verdict::yes)), relative.evidence, relative.number},
           memory_claim(row, entry)};
 }

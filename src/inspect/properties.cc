@@ -125,7 +125,7 @@ Comparison compare(const Description& entry, const SpecimenOptions& options, con
   const Probe& probe = examples.probe;
   const Property extensible = check_extensible(probe, on);
   const std::array<Index, 3>& held = examples.counts.held;
-  return {.stem = entry.name,
+  return {.name = entry.name,
           .sites = sites(probe.specimen),
           .learnable = probe.specimen.parameters > 0,
           .extensible = extensible.verdict,

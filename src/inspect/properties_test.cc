@@ -260,7 +260,7 @@ TEST(Properties, ComparisonIsTheChecksInShort) {
 
 TEST(Properties, ClaimsAboutOneEncodingAreThoseOfAll) {
   std::map<std::string, std::vector<std::string>> by_stem;
-  for (const Claim& claim : claims()) by_stem[claim.stem].push_back(claim.says + claim.measured);
+  for (const Claim& claim : claims()) by_stem[claim.encoding].push_back(claim.says + claim.measured);
   for (const Description& entry : catalog()) {
     std::vector<std::string> its;
     for (const Claim& claim : claims(entry.name)) its.push_back(claim.says + claim.measured);
@@ -270,7 +270,7 @@ TEST(Properties, ClaimsAboutOneEncodingAreThoseOfAll) {
 
 TEST(Properties, ClaimsAreMeasured) {
   std::map<std::string, Claim> by_text;
-  for (const Claim& claim : claims()) by_text.emplace(claim.stem + ": " + claim.says, claim);
+  for (const Claim& claim : claims()) by_text.emplace(claim.encoding + ": " + claim.says, claim);
   const auto expect = [&](const char* text, Verdict holds, double number) {
     ASSERT_EQ(by_text.count(text), 1u) << text;
     EXPECT_EQ(by_text.at(text).holds, holds) << text;

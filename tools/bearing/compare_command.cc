@@ -37,7 +37,7 @@ std::vector<std::string> headings() { return {"encoding", "learned", "past lengt
 std::vector<std::vector<std::string>> rows_of(const CompareReport& report) {
   std::vector<std::vector<std::string>> rows;
   for (const inspect::Comparison& row : report.rows) {
-    rows.push_back({row.stem, row.learnable ? grouped(row.parameters) : "-", row.past_length,
+    rows.push_back({row.name, row.learnable ? grouped(row.parameters) : "-", row.past_length,
                     inspect::name(row.relative), inspect::name(row.decay), row.memory});
   }
   return rows;
@@ -68,7 +68,7 @@ std::string to_json(const CompareReport& report) {
   json.begin_array();
   for (const inspect::Comparison& row : report.rows) {
     json.begin_object();
-    json.member("name", row.stem);
+    json.member("name", row.name);
     json.member("sites", row.sites);
     json.member("learnable", row.learnable);
     json.member("parameters", row.parameters);
@@ -101,7 +101,7 @@ std::vector<Measured> measure(const std::vector<Subject>& subjects, const std::v
     const auto i = static_cast<std::size_t>(task);
     try {
       with_library_errors("compare", [&] { all[i].row = inspect::compare(subjects[i].description, sizes[i], on); });
-      all[i].row.stem = subjects[i].text;
+      all[i].row.name = subjects[i].text;
       progress.show(fmt::format("{} ({} of {})", subjects[i].text, ++done, subjects.size()));
     } catch (...) {
       all[i].error = std::current_exception();
@@ -150,7 +150,7 @@ void compare_encodings(const Options& options) {
     }
   }
   for (inspect::Claim& claim : inspect::claims(on)) {
-    const auto shown = [&](const Subject& subject) { return subject.description.name == claim.stem; };
+    const auto shown = [&](const Subject& subject) { return subject.description.name == claim.encoding; };
     if (std::any_of(subjects.begin(), subjects.end(), shown)) report.claims.push_back(std::move(claim));
   }
   deliver(options.out, to_report(report, options));

@@ -12,7 +12,7 @@ std::string claims_text(std::string_view heading, const std::vector<inspect::Cla
                                                               : "open ";
     const std::string verdict = claim.holds == inspect::Verdict::no ? yellow(style, holds) : holds;
     out += fmt::format("  {}  ", verdict) +
-           wrapped(fmt::format("{}: claim \"{}\"", claim.stem, claim.says), style.width, 9);
+           wrapped(fmt::format("{}: claim \"{}\"", claim.encoding, claim.says), style.width, 9);
     out += std::string(9, ' ') + wrapped("measured: " + claim.measured, style.width, 9);
   }
   return out;
@@ -23,7 +23,7 @@ void write_claims(JsonWriter& json, const std::vector<inspect::Claim>& claims) {
   json.begin_array();
   for (const inspect::Claim& claim : claims) {
     json.begin_object();
-    json.member("encoding", claim.stem);
+    json.member("encoding", claim.encoding);
     json.member("claim", claim.says);
     json.member("holds", inspect::name(claim.holds));
     json.member("number", claim.number);
