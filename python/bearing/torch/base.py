@@ -135,12 +135,13 @@ def _check_names(
 ) -> None:
     """TypeError for names that the encoding does not have. Sizes that many encodings have may be given to all."""
     of = traits["parameters"].values()
-    for what, given, known in (
+    kinds: tuple[tuple[str, Iterable[str], set[str]], ...] = (
         ("size", sizes, {*_SIZES, *(extent for one in of for extent in one["extents"])}),
         ("parameter", without, set(traits["parameters"])),
         ("setting", settings, {name for name, *_ in traits["settings"]}),
         ("number of a start", start, {one["start"][1] for one in of} - {""}),
-    ):
+    )
+    for what, given, known in kinds:
         for name in given:
             if name not in known:
                 words = ", ".join(sorted(known)) or "none"
