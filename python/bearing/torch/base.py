@@ -117,7 +117,7 @@ def _holds_numbers(parameter: Tensor) -> bool:
 
 def check_spec(kind: str, spec: Any, wanted: Sequence[str] | None = None) -> None:
     """TypeError for another encoding's spec. wanted: names of classes, if not those that the library has for a kind."""
-    traits = traits_of(kind) if wanted is None else {"specs": wanted, "spec_optional": False}
+    traits: dict[str, Any] = traits_of(kind) if wanted is None else {"specs": wanted, "spec_optional": False}
     if spec is None and (traits["spec_optional"] or not traits["specs"]):
         return
     if type(spec).__name__ not in traits["specs"]:
