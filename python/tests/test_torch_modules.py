@@ -10,6 +10,7 @@ import bearing.torch as bt
 import pytest
 import torch
 from bearing import _core
+from torch._subclasses.fake_tensor import FakeTensorMode
 from torch_cases import DIM, HEADS, TIME, Case, cases, qkv, shaken
 
 CASES = cases()
@@ -89,10 +90,10 @@ def test_any_encoding_of_the_library_is_a_module(name, kind, spec):
         spec = spec.replace(first_offset=-3)
     optional = {p for p, one in _core._traits(kind)["parameters"].items() if one["optional"]}
     without = optional if kind == "TupeBias" and spec.rel_pos_bins == 0 else ()
-    sizes = {"heads": HEADS, "dim": DIM, "value_dim": DIM, "q_len": 4, "k_len": 4, "offsets": 8}
+    sizes = {"heads": HEADS, "dim": DIM, "value_dim": DIM, "q_len": 4, "k_len": 4}
     for parameter, one in _core._traits(kind)["parameters"].items():
         found = zip(one["extents"], _core._extents(kind, spec, parameter, sizes), strict=True)
-        sizes |= {extent: 5 for extent, size in found if size is None and extent not in sizes}
+        sizes |= {extent: 8 for extent, size in found if size is None and extent not in sizes}
     module = shaken(bt.Described(kind, spec, without=without, **sizes))
     on_grid = bearing.Specimen(name, heads=HEADS, dim=DIM, length=4).width > 0
     at = bt.window_positions(2, 2) if on_grid else None
@@ -253,6 +254,35 @@ def test_a_module_made_on_the_meta_device_starts_like_any_other(case):
     assert all(tensor.isfinite().all() for tensor in (*empty.parameters(), *empty.buffers()))
     for name, buffer in case.module.named_buffers():
         assert torch.equal(empty.get_buffer(name), buffer)
+
+
+BIG = bearing.Learned(length=2**20, dim=64)
+
+
+def test_nothing_is_drawn_where_there_is_no_memory(monkeypatch):
+    def drawn(*args):
+        raise AssertionError("numbers were drawn")
+
+    monkeypatch.setattr(_core, "_start", drawn)
+    with torch.device("meta"):
+        module = bt.LearnedPositions(BIG)
+    assert [p.device.type for p in module.parameters()] == ["meta"]
+    with FakeTensorMode():
+        assert [tuple(p.shape) for p in bt.LearnedPositions(BIG).parameters()] == [(2**20, 64)]
+        bt.Alibi(HEADS), bt.Kerple(bearing.Kerple(form="power"), HEADS), bt.Fire(bearing.Fire(), HEADS)
+
+
+@pytest.mark.parametrize(
+    ("make", "heads"),
+    [
+        (lambda: bt.LieRope(bearing.LieRope(head_dim=DIM, axes=1), heads=4), 4),
+        (lambda: bt.Pope(bearing.Pope(head_dim=DIM), heads=2), 2),
+        (lambda: bt.Sandwich(bearing.Sandwich(heads=3, dim=4)), 3),
+        (lambda: bt.T5Bias(bearing.T5(direction="causal"), heads=5), 5),
+    ],
+)
+def test_modules_know_their_heads(make, heads):
+    assert make().heads == heads
 
 
 def test_row_encodings_act_in_their_order_and_with_one_scale():

@@ -316,3 +316,50 @@ def test_parts_of_parameters_are_told_by_where_they_lie():
         (one,) = _core._rows_by_index(bearing.XlnetSegmentTerm(*vectors, *segments))
         assert one["table"] == ("seg_embed", 0, (heads, 2, dim), (dim, heads * dim, 1))
         assert [one[part][0] for part in ("shift", "q_segments", "k_segments")] == ["r_s", "q_segments", "k_segments"]
+
+
+def too_short() -> bt.TransformerXL:
+    spec = bearing.TransformerXL(first_offset=-1, direction="bidirectional")
+    return bt.TransformerXL(spec, HEADS, DIM, D_MODEL, offsets=7)
+
+
+@pytest.mark.parametrize(
+    ("make", "at"),
+    [
+        (too_short, {}),
+        (too_short, {"k_positions": torch.tensor([[0, 1, 2, 3, 4], [0, 1, 2, 3, 9]])}),
+        (lambda: bt.BertRelative(bearing.BertRelative(max_position_embeddings=4), DIM), {}),
+        (
+            lambda: bt.Sam(bearing.Sam(height=2, width=2), DIM),
+            {"q_positions": bt.window_positions(1, 5), "k_positions": bt.window_positions(1, 5)},
+        ),
+    ],
+)
+def test_positions_without_a_row_are_refused_as_add_scores_refuses_them(make, at):
+    module, rows = make(), torch.randn(BATCH, HEADS, 5, DIM)
+    with pytest.raises(bearing.RangeError) as expected:
+        bt.add_scores(module, torch.zeros(BATCH, HEADS, 5, 5), q=rows, k=rows, **at)
+    with pytest.raises(bearing.RangeError) as got:
+        bt.score_mod(module, q=rows, k=rows, **at)
+    ends = [str(error.value).split("] ", 1)[1].split(", got")[0] for error in (got, expected)]
+    assert ends[0] == ends[1] and str(got.value).startswith("[score_mod] ")
+
+
+def test_rows_are_not_picked_by_real_positions():
+    shaw, rows = bt.Shaw(bearing.Shaw(clip=2), DIM, values=False), torch.randn(BATCH, HEADS, 5, DIM)
+    with pytest.raises(TypeError, match=r"^\[score_mod\] q_positions, k_positions: .* as Shaw picks rows by them$"):
+        bt.score_mod(shaw, q=rows, k=rows, q_positions=torch.arange(5.0))
+    segments = torch.zeros(BATCH, 5, dtype=torch.long)
+    given = bt.XlnetSegments(HEADS, DIM).encoding(segments, segments)
+    bt.score_mod(given, q=rows, k=rows, q_positions=torch.arange(5.0))  # which looks at no position
+
+
+def test_distances_beyond_a_table_do_not_wrap():
+    zero, far = torch.tensor(0), torch.tensor([-9, -4, -3, 3, 4, 9])
+    sandwich = bearing.SandwichBias(bearing.Sandwich(heads=HEADS, dim=16))
+    mod = bt.score_mod(sandwich, longest=3, q_positions=9, k_positions=9)
+    got = mod(torch.zeros(6), zero, zero, zero, far)
+    assert got.isnan().tolist() == [True, True, False, False, True, True]
+    t5 = bearing.T5Bias(bearing.T5(**T5, direction="bidirectional"), torch.arange(8.0)[:, None])
+    got = bt.score_mod(t5, longest=3)(torch.zeros(6), zero, zero, zero, far)
+    assert got[:2].tolist() == [got[2]] * 2 and got[4:].tolist() == [got[3]] * 2

@@ -115,3 +115,44 @@ def test_a_wrong_argument_is_named(name, wanted):
 def test_the_callers_word_is_used(wrong, text, wanted):
     with pytest.raises(TypeError, match=text):
         wrong(torch.randn(2, HEADS, TIME, DIM, requires_grad=wanted))
+
+
+KERPLE, SHAW_SPEC = bearing.Kerple(form="power"), bearing.Shaw(clip=2)
+
+
+@pytest.mark.parametrize(
+    ("make", "text"),
+    [
+        (lambda: bt.Described("KerpleBias", KERPLE, head=4), "has no size named 'head'; it has batch, dim, heads, "),
+        (lambda: bt.Described("ShawTerm", SHAW_SPEC, dim=4, without=["val"]), "parameter named 'val'; it has key, val"),
+        (
+            lambda: bt.Described("KerpleBias", KERPLE, heads=4, settings={"group": 2}),
+            "setting named 'group'; it has none",
+        ),
+        (
+            lambda: bt.Described("T5Bias", bearing.T5(direction="causal"), heads=4, start={"model": 2.0}),
+            "number of a start named 'model'; it has d_model",
+        ),
+    ],
+)
+def test_a_name_that_an_encoding_does_not_have_is_refused(make, text):
+    with pytest.raises(TypeError, match=r"^\[(KerpleBias|ShawTerm|T5Bias)\] has no .*") as error:
+        make()
+    assert text in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("make", "text"),
+    [
+        (lambda: bt.Deberta(KERPLE, HEADS, DIM, 16), "[DebertaTerm] spec: must be Deberta, got Kerple("),
+        (lambda: bt.Fire(KERPLE, HEADS), "[FireBias] spec: must be Fire, got Kerple("),
+        (lambda: bt.SwinV2(bearing.Swin(height=2, width=2), HEADS), "[SwinV2] spec: must be SwinV2, got Swin("),
+        (lambda: bt.TransformerXL(KERPLE, HEADS, DIM, 16, 4), "[TransformerXLTerm] spec: must be TransformerXL, got K"),
+        (lambda: bt.Tupe(None, HEADS, DIM, 16, 4), "[TupeBias] spec: must be Tupe, got None"),
+        (lambda: bt.Kerple(SHAW_SPEC, HEADS), "[KerpleBias] spec: must be Kerple, got Shaw("),
+    ],
+)
+def test_another_encodings_spec_is_refused_by_name(make, text):
+    with pytest.raises(TypeError) as error:
+        make()
+    assert str(error.value).startswith(text)

@@ -6,8 +6,8 @@
     q, k = rope(q, k)
     layer = bt.MultiHeadAttention(512, heads=8, encodings=[rope], mask="causal")
 
-Every encoding has a module that learns its parameters, called like its spec: it takes the spec, and the sizes that the
-spec does not tell (heads, dim).
+Every encoding has a module that learns its parameters, called like its spec or its encoding: it takes the
+spec, and the sizes that the spec does not tell (heads, dim).
 
 Functions and modules run on the CPU, as functional custom ops under ``torch.ops.bearing``: autograd, ``torch.compile``
 and ``torch.export`` take them whole, and they run on as many threads as ``torch.get_num_threads()`` says. On other

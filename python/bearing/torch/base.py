@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch._subclasses.fake_tensor import FakeTensor
 
 from .. import _core
 from .encoding import Encoding, form_of, grouped, of_tensors, spec_of, traits_of
@@ -63,7 +64,8 @@ class Described(EncodingModule):
         **sizes: int,
     ) -> None:
         traits = traits_of(kind)
-        _check_spec(kind, spec, traits)
+        check_spec(kind, spec)
+        _check_names(kind, traits, sizes, without, settings or {}, start or {})
         names = [name for name in _core._wanted(kind, spec) if name not in without]
         # Heads share one set of parameters each, until encoding() is told of more heads than sets.
         shared = {"group": 1} if traits["grouped"] else {}
@@ -80,7 +82,7 @@ class Described(EncodingModule):
     def reset_parameters(self) -> None:
         for name in self._names:
             parameter = getattr(self, name, None)
-            if parameter is not None:
+            if parameter is not None and _holds_numbers(parameter):
                 number = self._start.get(traits_of(self.kind)["parameters"][name]["start"][1])
                 seed = int(torch.randint(2**62, (), device="cpu"))
                 drawn = _core._start(self.kind, self.spec, name, list(parameter.shape), seed, number)
@@ -108,12 +110,42 @@ class Described(EncodingModule):
         return Encoding(form, tuple(there.values()))
 
 
-def _check_spec(kind: str, spec: Any, traits: dict[str, Any]) -> None:
+def _holds_numbers(parameter: Tensor) -> bool:
+    """Whether there is memory to fill: not on the meta device, nor where shapes alone are followed."""
+    return parameter.device.type != "meta" and not isinstance(parameter, FakeTensor)
+
+
+def check_spec(kind: str, spec: Any, wanted: Sequence[str] | None = None) -> None:
+    """TypeError for another encoding's spec. wanted: names of classes, if not those that the library has for a kind."""
+    traits: dict[str, Any] = traits_of(kind) if wanted is None else {"specs": wanted, "spec_optional": False}
     if spec is None and (traits["spec_optional"] or not traits["specs"]):
         return
     if type(spec).__name__ not in traits["specs"]:
-        wanted = " or ".join(traits["specs"]) or "None"
-        raise TypeError(f"[{kind}] spec: must be {wanted}, got {spec!r}")
+        words = " or ".join(traits["specs"]) or "None"
+        raise TypeError(f"[{kind}] spec: must be {words}, got {spec!r}")
+
+
+def _check_names(
+    kind: str,
+    traits: dict[str, Any],
+    sizes: Iterable[str],
+    without: Iterable[str],
+    settings: Iterable[str],
+    start: Iterable[str],
+) -> None:
+    """TypeError for names that the encoding does not have. Sizes that many encodings have may be given to all."""
+    of = traits["parameters"].values()
+    kinds: tuple[tuple[str, Iterable[str], set[str]], ...] = (
+        ("size", sizes, {*_SIZES, *(extent for one in of for extent in one["extents"])}),
+        ("parameter", without, set(traits["parameters"])),
+        ("setting", settings, {name for name, *_ in traits["settings"]}),
+        ("number of a start", start, {one["start"][1] for one in of} - {""}),
+    )
+    for what, given, known in kinds:
+        for name in given:
+            if name not in known:
+                words = ", ".join(sorted(known)) or "none"
+                raise TypeError(f"[{kind}] has no {what} named {name!r}; it has {words}")
 
 
 def _shape(kind: str, spec: Any, parameter: str, sizes: dict[str, int]) -> list[int]:
@@ -174,9 +206,7 @@ class Rows(Described):
     With grouped queries there are as many sets as key heads, or fewer.
     """
 
-    def __init__(self, kind: str, spec: Any, sets: int, **settings: Any) -> None:
-        super().__init__(kind, spec, settings=settings, sets=sets)
-        self.sets = sets
+    sets: int
 
     def encoding(self, heads: int | None = None) -> Encoding:
         """For that many heads: as many as there are sets if it is left out."""

@@ -5,6 +5,7 @@ The library itself makes the numbers, on the CPU: rows that are picked, tables b
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -137,7 +138,8 @@ def _picked_by_distance(own: _Own, parameter: str) -> Term:
     """Rows of a table that distances pick."""
     at, distance = _distances(own, _FARTHEST), own.call.distance()
     rows, zero = own.rows_at(parameter, (1, 1, 1, len(at)), 0, at).flatten(), len(at) // 2
-    return _from_table(own, parameter, lambda b, h, i, j: rows[distance(b, i, j) + zero])
+    # Distances beyond the table are as those at its ends: no index may wrap.
+    return _from_table(own, parameter, lambda b, h, i, j: rows[(distance(b, i, j) + zero).clamp(0, 2 * zero)])
 
 
 def _from_table(own: _Own, parameter: str, row: Term) -> Term:
@@ -150,7 +152,9 @@ def _by_distance(own: _Own) -> Term:
     """A table by distance of every head, by the library."""
     at, distance = _distances(own, None), own.call.distance()
     table, zero = own.made((1, own.heads(), 1, len(at)), 0, at)[0, :, 0], len(at) // 2
-    return lambda b, h, i, j: table[h, distance(b, i, j) + zero]
+    # Distances beyond the table are NaN, which is seen; without these columns they would wrap.
+    table = torch.nn.functional.pad(table, (1, 1), value=math.nan)
+    return lambda b, h, i, j: table[h, (distance(b, i, j) + zero + 1).clamp(0, 2 * zero + 2)]
 
 
 # Products with rows that an index picks.
@@ -166,13 +170,34 @@ def _rows_by_index(own: _Own) -> Term:
     ]
     (encoding,) = build(f"[{own.form}]", stand_ins, torch.float32)
     products = _core._rows_by_index(encoding)
+    by_position = any(one["q_segments"] is None for one in products)
+    if by_position and own.call.is_real:
+        raise TypeError(
+            f"[score_mod] q_positions, k_positions: must be tensors of whole numbers, as {own.name} picks rows by them"
+        )
     own.call.need(own.name, "q", *["k"] * any(one["of_key"] for one in products))
+    if by_position:
+        _check_ends(own.call, encoding)
     terms = [_product(own, one) for one in products]
 
     def term(b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
         return sum((one(b, h, i, j) for one in terms[1:]), terms[0](b, h, i, j))
 
     return term
+
+
+def _check_ends(call: Call, encoding: Any) -> None:
+    """The library's own errors for positions that it has no rows for: it looks at the ends of every sequence alone."""
+    found = [call.ends(x, at) for x, at in ((call.q, call.q_given), (call.k, call.k_given))]
+    if None in found:
+        return
+    heads, dim, batch = call.q.shape[1], call.q.shape[3], max(at.shape[-2] for at in found)
+    q_at, k_at = (at.expand(*at.shape[:-2], batch, 2).contiguous() for at in found)
+    rows = torch.zeros(batch, heads, 2, dim)
+    try:
+        _core.add_scores([encoding], torch.zeros(batch, heads, 2, 2), q_at, k_at, q=rows, k=rows, scale=1.0)
+    except (TypeError, ValueError, IndexError) as error:
+        raise type(error)(str(error).replace("[add_scores]", "[score_mod]")) from None
 
 
 def _place(own: _Own, at: tuple[str, int, tuple[int, ...], tuple[int, ...]]) -> Tensor:
@@ -222,7 +247,8 @@ def _row_of(own: _Own, one: dict[str, Any]) -> Callable[[Tensor, Tensor, Tensor]
     zero, step, least, most = (one[name] for name in ("zero", "step", "least", "most"))
     distance = own.call.distance(one["axis"])
     if not one["thresholds"] and least is None and most is None:
-        return lambda b, i, j: zero + step * distance(b, i, j)
+        last = one["table"][2][1] - 1
+        return lambda b, i, j: (zero + step * distance(b, i, j)).clamp(0, last)
     if not one["thresholds"]:
         return lambda b, i, j: zero + step * distance(b, i, j).clamp(least, most)
     far = one["thresholds"][-1]

@@ -59,7 +59,7 @@ def _constructor(info: ModuleInfo) -> Callable[..., None]:
             start=start,
             **called,
         )
-        for name, value in ({"heads": getattr(spec, "heads", 1), "sets": 1} | called | start).items():
+        for name, value in ({"heads": getattr(spec, "heads", 1), "sets": 1} | sizes | called | start).items():
             if not hasattr(self, name):
                 setattr(self, name, value)
 

@@ -70,4 +70,5 @@ class Xpos(Rows):
     """
 
     def __init__(self, spec: _core.Xpos, length: int = 2048) -> None:
-        super().__init__("XposRows", spec, 1, length=length)
+        super().__init__("XposRows", spec, settings={"length": length})
+        self.sets = 1

@@ -7,6 +7,7 @@ from typing import NamedTuple, Union
 
 import torch
 from torch import Tensor
+from torch._subclasses.fake_tensor import FakeTensor
 
 from .functional import Positions
 
@@ -78,6 +79,17 @@ class Call(NamedTuple):
             return None
         (q_least, q_most), (k_least, k_most) = found
         return max(abs(k_most - q_least), abs(k_least - q_most))
+
+    @staticmethod
+    def ends(x: Tensor | None, at: Positions) -> Tensor | None:
+        """The least and the most position of every sequence, on each axis: [batch or 1, 2] or [axes, batch or 1, 2]."""
+        if not isinstance(at, Tensor):
+            found = _range(x, at)
+            return None if found is None else torch.tensor([found])
+        if at.device.type == "meta" or isinstance(at, FakeTensor) or not at.numel():
+            return None
+        at = at.detach()[None] if at.dim() == 1 else at.detach()
+        return torch.stack([at.amin(-1), at.amax(-1)], -1).cpu()
 
 
 def _length(x: Tensor | None, at: Positions) -> int | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from torch import nn
 
 from ... import _core
-from ..base import EncodingModule, by_head, empty, normal, reset_linear
+from ..base import EncodingModule, by_head, check_spec, empty, normal, reset_linear
 from ..encoding import Encoding
 
 __all__ = ["Deberta"]
@@ -22,6 +22,7 @@ class Deberta(EncodingModule):
     """
 
     def __init__(self, spec: _core.Deberta, heads: int, dim: int, d_model: int) -> None:
+        check_spec("DebertaTerm", spec)
         names = [name for name, wanted in (("key", spec.terms != "p2c"), ("query", spec.terms != "c2p")) if wanted]
         super().__init__("DebertaTerm", spec, names)
         self.heads = heads

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from ... import _core
-from ..base import Bias
+from ..base import Bias, check_spec
 from ..encoding import Encoding
 
 __all__ = ["SwinV2"]
@@ -22,6 +22,7 @@ class SwinV2(Bias):
     """
 
     def __init__(self, spec: _core.SwinV2, heads: int, hidden: int = 512) -> None:
+        check_spec("SwinV2", spec, ("SwinV2",))
         super().__init__(type(spec.window).__name__ + "Bias", spec.window, ["table"])
         self.heads = heads
         self.hidden = nn.Linear(2, hidden)

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from ... import _core
-from ..base import Bias, by_head, empty, normal, reset_linear
+from ..base import Bias, by_head, check_spec, empty, normal, reset_linear
 from ..encoding import Encoding, form_of
 from ..functional import bias_matrix
 from ..score_call import Call, Term
@@ -30,6 +30,7 @@ class Tupe(Bias):
     """
 
     def __init__(self, spec: _core.Tupe, heads: int, dim: int, d_model: int, length: int) -> None:
+        check_spec("TupeBias", spec)
         untied = spec.cls == "untied"
         super().__init__("TupeBias", spec, ["query", "key", "bias"] if spec.rel_pos_bins else ["query", "key"])
         self.heads = heads
