@@ -13,7 +13,7 @@ from typing import Any
 
 folder, file = sys.argv[1:]
 package = Path(__file__).parent / "bearing"
-sys.path.insert(0, folder)
+sys.path[0] = folder  # in place of the folder of this file, where bearing has no _core
 import_module("bearing._core")
 found = util.spec_from_file_location("bearing._modules", package / "_modules.py")
 assert found is not None and found.loader is not None
