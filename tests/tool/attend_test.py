@@ -365,7 +365,7 @@ class Attend(support.Base):
             ("--out is required, or --d-out with gradients", [*base, "--mask", "none"]),
             ("need --d-out", [*mask, "--d-q", "x.npy"]),
             ("--d-out needs --d-q, --d-k, --d-v, --d-sinks or an encoding's d_KEY=FILE", [*mask, "--d-out", "x.npy"]),
-            ("'bas' is not a key; did you mean 'base'?; it takes", spec("rope:pairing=half,bas=5")),
+            ("'bas' is not a key; did you mean 'base'? It takes", spec("rope:pairing=half,bas=5")),
             ("'facto' is not a key; did you mean 'factor'?", spec("rope_yarn:pairing=half,facto=5")),
             ("--encoding rope_yarn: trained_length: must be", spec("rope_yarn:pairing=half,factor=4")),
             ("--encoding alibi: form: must not be empty", spec("alibi:form=")),

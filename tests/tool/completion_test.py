@@ -64,7 +64,7 @@ class Completion(support.Base):
         ("bearing check t5:bu", ["buckets="]),
         ("bearing attend --encoding t5:buckets=64,di", ["direction="]),
         ("bearing table t5:direction=c", ["causal"]),
-        ("bearing attend --encoding swin_v2:w", ["window=", "width=", "w1=", "w2="]),
+        ("bearing attend --encoding swin_v2:w", ["width=", "w1=", "w2="]),
         ("bearing attend --encoding xlnet:seg", ["seg_embed="]),
         ("bearing table t5:direction=", ["bidirectional", "causal"]),
         ("bearing check rope:pairing=half,angles", []),

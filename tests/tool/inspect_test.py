@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 import unittest
 
 import npy
@@ -86,11 +87,18 @@ class Inspect(support.Base):
             self.assertRegex(text, rf"(?m)^{line}")
         self.assertRegex(run("list", "rope").stdout, r"(?m)^pairing +must be given +interleaved or half\.")
         (alibi,) = self.report("list", "alibi")["encodings"]
-        self.assertEqual([member["name"] for member in alibi["members"]][:2], ["slopes", "form"])
+        self.assertEqual([member["name"] for member in alibi["members"]], ["slopes", "form"])
         self.assertEqual(alibi["members"][1]["words"], ["symmetric", "causal"])
         (shaw,) = self.report("list", "shaw:clip=3")["encodings"]
         self.assertEqual([(one["name"], one["extents"], one["optional"]) for one in shaw["parameters"]],
                          [("key", ["heads", "2 clip + 1", "dim"], True), ("value", ["heads", "2 clip + 1", "value_dim"], True)])
+
+    def test_list_shows_the_members_of_a_record_in_place_of_a_key_that_takes_no_value(self):
+        for name, keys, without in (("swin_v2", ["height", "width", "class_token", "trained_height"], "window"),
+                                    ("xpos", ["head_dim", "pairing", "scaling", "where", "order", "gamma"], "rope")):
+            text = run("list", name).stdout
+            shown = [key for key in re.findall(r"(?m)^(\w+)  ", text) if key in [*keys, without]]
+            self.assertEqual(shown, keys)
 
     def test_list_says_what_a_parameter_is_computed_from_and_what_stands_beside_it(self):
         for name, wanted in (

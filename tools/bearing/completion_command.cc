@@ -33,9 +33,11 @@ std::vector<std::pair<std::string, Words>> keys_of(const Description& entry) {
     for (const MemberInfo& member : record.type().members) {
       Words words = member.type.words;
       if (member.type.kind == Kind::truth) words = {"true", "false"};
-      keys.emplace_back(member.name, words);
       const Value value = record.get(member.name);
-      if (const Record* inner = std::get_if<Record>(&value); inner != nullptr && *inner) self(self, *inner);
+      const Record* inner = std::get_if<Record>(&value);
+      const bool is_record = inner != nullptr && *inner;
+      if (!is_record || member.type.records.size() > 1) keys.emplace_back(member.name, words);
+      if (is_record) self(self, *inner);
     }
   };
   if (entry.spec) add(add, entry.spec({}));
