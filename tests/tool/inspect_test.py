@@ -100,6 +100,13 @@ class Inspect(support.Base):
             shown = [key for key in re.findall(r"(?m)^(\w+)  ", text) if key in [*keys, without]]
             self.assertEqual(shown, keys)
 
+    def test_list_says_which_keys_only_attend_takes(self):
+        for name, key in (("rope_mixed", "group"), ("alibi_learned", "form"), ("forgetting", "past")):
+            with self.subTest(name):
+                self.assertRegex(" ".join(run("list", name).stdout.split()), rf" {key} .* Only attend takes it\.")
+                self.expect_error(2, f"'{key}' is not a key", "check", f"{name}:{key}=1")
+        self.assertNotIn("Only attend", run("list", "alibi").stdout)
+
     def test_list_says_what_a_parameter_is_computed_from_and_what_stands_beside_it(self):
         for name, wanted in (
             ("swin_v2", [("w1", False), ("b1", False), ("w2", False)]),
@@ -168,7 +175,7 @@ class Inspect(support.Base):
                 for shell, script in scripts.items():
                     self.assertRegex(script, rf"[ ']{name}[ ']", shell)
                     if entry["members"]:
-                        self.assertIn(f"'{name} ')" if shell != "fish" else f"case '{name} '", script, shell)
+                        self.assertIn(f"' {name} ')" if shell != "fish" else f" {name} '\n", script, shell)
                 self.assertIn(f"(docs/encodings/{page}.md) | `{name}` |", readme)
                 self.assertIn(f"| [{page}](encodings/{page}.md) |", index)
                 self.assertIn(f"\n| {name} |", properties)

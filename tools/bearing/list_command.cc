@@ -44,6 +44,7 @@ struct ShownMember {
   const MemberInfo* info;
   Value value;            ///< what it is if nobody says it; nothing where it must be given
   bool required = false;  ///< neither has it a default, nor does the name stand for one
+  bool setting = false;   ///< which examples have no use for: only `attend` takes it
 };
 
 std::vector<ShownMember> members_of(const Description& entry) {
@@ -53,7 +54,7 @@ std::vector<ShownMember> members_of(const Description& entry) {
     for (const MemberInfo& member : type.members) {
       if (&type != spec && spec != nullptr && spec->member(member.name) != nullptr) continue;  // one key says both
       const auto fixed = &type == spec ? stands_for(entry, member) : std::nullopt;
-      shown.push_back({&member, fixed ? *fixed : type.otherwise(member), member.required && !fixed});
+      shown.push_back({&member, fixed ? *fixed : type.otherwise(member), member.required && !fixed, &type != spec});
     }
   };
   if (spec != nullptr) add(*spec);
@@ -225,7 +226,8 @@ std::string entry_text(const Description& entry, const Style& style) {
   for (const ShownMember& member : keys_of(members_of(entry))) {
     const std::string value = member.required ? "must be given" : value_text(member.value);
     const std::string words = member.info->type.words.empty() ? "" : type_text(member.info->type) + ". ";
-    rows.push_back({member.info->name, value.empty() ? "-" : value, words + member.info->text});
+    rows.push_back({member.info->name, value.empty() ? "-" : value,
+                    words + member.info->text + (member.setting ? " Only attend takes it." : "")});
   }
   if (!rows.empty()) out += '\n' + text_table({"key", "default", "what it is"}, rows, style);
   rows.clear();
