@@ -343,6 +343,19 @@ class Attend(support.Base):
         self.assertEqual((report["schema"], report["window"], report["scale"], report["backward_seconds"]),
                          ("bearing.attend/1", [-1, -1], 0.5, None))
 
+    def test_deberta_with_one_term_takes_one_table(self):
+        for term, table, other in (("c2p", "key", "query"), ("p2c", "query", "key")):
+            self.tensor("table.npy", [HEADS, 16, DIM])
+            text = f"deberta:max_relative_positions=8,terms={term}"
+            given = f"{text},{table}={self.path('table.npy')}"
+            with self.subTest(term):
+                self.assertEqual(run("attend", *self.arguments(given)).stderr, "")
+                self.expect_error(2, f"deberta: {table}=FILE is missing: a .npy file of [heads, 2 span, dim] = [2, 16, 4]",
+                                  "attend", *self.arguments(text))
+                for extra in (f"{other}={self.path('table.npy')}", f"d_{other}=d.npy"):
+                    self.expect_error(2, f"deberta: {other}: must be left out, as the spec has no use for it",
+                                      "attend", *self.arguments(f"{given},{extra}"))
+
     # errors
 
     def test_wrong_attend_command_lines_exit_with_2(self):
@@ -451,7 +464,7 @@ def attention_scores(q, k, sizes):
             for h in range(heads) for i in range(q_len) for j in range(k_len)}
 
 
-OPTIONAL = {"shaw": ["value", "key"], "deberta": ["query", "key"], "deberta_v2": ["query", "key"], "pope": ["offsets"],
+OPTIONAL = {"shaw": ["value", "key"], "pope": ["offsets"],
             "xlnet": ["seg_embed"], "bucket_bias": ["index"], "alibi_learned": ["slopes"]}
 IMAGES = ("swin", "beit", "swin_v2", "sam", "rope_axial")
 SCALINGS = {"rope_linear": ",factor=2", "rope_ntk": ",factor=2", "rope_dynamic_ntk": ",factor=2,trained_length=16",

@@ -100,6 +100,13 @@ class Inspect(support.Base):
             shown = [key for key in re.findall(r"(?m)^(\w+)  ", text) if key in [*keys, without]]
             self.assertEqual(shown, keys)
 
+    def test_deberta_is_measured_with_one_table(self):
+        for term in ("c2p", "p2c"):
+            both, one = (self.report("check", f"deberta:terms={terms}", *SMALL) for terms in ("both", term))
+            number = lambda report: [of["number"] for of in report["properties"] if of["name"] == "parameters"]
+            self.assertEqual([2 * each for each in number(one)], number(both))
+            self.report("table", f"deberta:terms={term}", *SMALL)
+
     def test_list_says_which_keys_only_attend_takes(self):
         for name, key in (("rope_mixed", "group"), ("alibi_learned", "form"), ("forgetting", "past")):
             with self.subTest(name):
