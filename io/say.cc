@@ -242,8 +242,8 @@ void Said::finish() const {
     const std::string meant = closest(key.name, keys);
     std::string list;
     for (const std::string& one : keys) list += (list.empty() ? "" : ", ") + one;
-    fail("'" + key.name + "' is not a key" + (meant.empty() ? "" : "; did you mean '" + meant + "'?") + "; it takes " +
-         (list.empty() ? "none" : list));
+    fail("'" + key.name + "' is not a key" + (meant.empty() ? "" : "; did you mean '" + meant + "'?") +
+         (meant.empty() ? "; it takes " : " It takes ") + (list.empty() ? "none" : list));
   }
 }
 

@@ -243,7 +243,7 @@ TEST(Say, MistakesAreNamed) {
       {"t5:direction=both", "direction: must be bidirectional or causal, got 'both'"},
       {"rope:pairing=half,scaling=x", "scaling: must be default, linear, "},
       {"rope:pairing=half,base=inf", "base: must be a finite number, got 'inf'"},
-      {"t5:bucket=3", "'bucket' is not a key; did you mean 'buckets'?; it takes buckets, max_distance, direction"},
+      {"t5:bucket=3", "'bucket' is not a key; did you mean 'buckets'? It takes buckets, max_distance, direction"},
       {"t5:{\"buckets\": \"x\"}", "t5: /buckets: must be a whole number"},
       {"no/such.json", "no/such.json"},
       {"@no/such", "no/such"},

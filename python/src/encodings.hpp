@@ -100,7 +100,6 @@ class Encoding {
   }
 
  private:
-  void take_whole_numbers();
   template <class A>
   Made<A> made_or_kept(std::span<const ParameterMemory> given, std::optional<Made<A>>& kept) const;
 

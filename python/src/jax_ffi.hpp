@@ -85,7 +85,6 @@ class Frame {
 
   Buffer argument();
   Buffer result();
-  std::size_t arguments_left() const { return args_.size() - next_argument_; }
 
   Index integer(std::string_view name) const { return attribute<Index>(name); }
   double number(std::string_view name) const { return attribute<double>(name); }

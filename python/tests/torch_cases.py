@@ -77,6 +77,10 @@ def relations() -> Iterator[Case]:
     yield in_attention("TransformerXL", bt.TransformerXL(xl, HEADS, DIM, D_MODEL, offsets=TIME))
     scale = bearing.deberta_softmax_scale(deberta, DIM)
     yield in_attention("Deberta", bt.Deberta(deberta, HEADS, DIM, D_MODEL), mask="none", scale=scale)
+    for terms in ("c2p", "p2c"):
+        one = bearing.Deberta(max_relative_positions=8, terms=terms)
+        table = bt.Described("DebertaTerm", one, heads=HEADS, dim=DIM)
+        yield in_attention(f"Deberta {terms}", table, mask="none", scale=bearing.deberta_softmax_scale(one, DIM))
     tupe = bearing.Tupe(rel_pos_bins=8, max_rel_pos=16)
     scale = bearing.tupe_softmax_scale(DIM)
     yield in_attention("Tupe", bt.Tupe(tupe, HEADS, DIM, D_MODEL, TIME), mask="none", scale=scale)

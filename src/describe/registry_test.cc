@@ -7,8 +7,11 @@
 #include <bearing/error.hpp>
 #include <cmath>
 #include <filesystem>
+#include <map>
 #include <set>
 #include <utility>
+
+#include "support/described.hpp"
 
 // What the descriptions say of the encodings: whole, true to the files that there are, and enough to make each of them.
 
@@ -209,6 +212,30 @@ TEST(Registry, EveryEncodingIsMadeFromWhereTrainingStarts) {
     make_from_start<float>(description);
     make_from_start<double>(description);
   }
+}
+
+TEST(Registry, EveryWordOfEverySpecMakesAnExample) {
+  // Words that ask for another member too, or that this encoding has no use for.
+  std::map<std::string, int> refusals = {{"[IndexEncoding] length: must be ", 0},
+                                         {"[pair_axes] pairs: must ", 0},
+                                         {"[XposTable] rope.axes: must be one axis", 0},
+                                         {"[swin_v2_table] window.class_token: must be none", 0}};
+  const inspect::SpecimenOptions size{.heads = 4, .dim = 16, .length = 16};
+  for (const Description& description : registry().descriptions()) {
+    if (!description.spec) continue;
+    for (const auto& [changed, spec] : test::changed_words(description.spec(size))) {
+      try {
+        inspect::make(description, size, spec);
+      } catch (const std::exception& error) {
+        const auto known = std::find_if(refusals.begin(), refusals.end(), [&](const auto& refusal) {
+          return std::string_view(error.what()).starts_with(refusal.first);
+        });
+        if (known != refusals.end()) ++known->second;
+        EXPECT_NE(known, refusals.end()) << description.name << ", " << changed << ": " << error.what();
+      }
+    }
+  }
+  for (const auto& [what, times] : refusals) EXPECT_GT(times, 0) << what << ": nothing says it any more";
 }
 
 /// A parameter's numbers, drawn, with a gradient that has 1 everywhere; extents of any size are 4.

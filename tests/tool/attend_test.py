@@ -343,6 +343,19 @@ class Attend(support.Base):
         self.assertEqual((report["schema"], report["window"], report["scale"], report["backward_seconds"]),
                          ("bearing.attend/1", [-1, -1], 0.5, None))
 
+    def test_deberta_with_one_term_takes_one_table(self):
+        for term, table, other in (("c2p", "key", "query"), ("p2c", "query", "key")):
+            self.tensor("table.npy", [HEADS, 16, DIM])
+            text = f"deberta:max_relative_positions=8,terms={term}"
+            given = f"{text},{table}={self.path('table.npy')}"
+            with self.subTest(term):
+                self.assertEqual(run("attend", *self.arguments(given)).stderr, "")
+                self.expect_error(2, f"deberta: {table}=FILE is missing: a .npy file of [heads, 2 span, dim] = [2, 16, 4]",
+                                  "attend", *self.arguments(text))
+                for extra in (f"{other}={self.path('table.npy')}", f"d_{other}=d.npy"):
+                    self.expect_error(2, f"deberta: {other}: must be left out, as the spec has no use for it",
+                                      "attend", *self.arguments(f"{given},{extra}"))
+
     # errors
 
     def test_wrong_attend_command_lines_exit_with_2(self):
@@ -365,7 +378,7 @@ class Attend(support.Base):
             ("--out is required, or --d-out with gradients", [*base, "--mask", "none"]),
             ("need --d-out", [*mask, "--d-q", "x.npy"]),
             ("--d-out needs --d-q, --d-k, --d-v, --d-sinks or an encoding's d_KEY=FILE", [*mask, "--d-out", "x.npy"]),
-            ("'bas' is not a key; did you mean 'base'?; it takes", spec("rope:pairing=half,bas=5")),
+            ("'bas' is not a key; did you mean 'base'? It takes", spec("rope:pairing=half,bas=5")),
             ("'facto' is not a key; did you mean 'factor'?", spec("rope_yarn:pairing=half,facto=5")),
             ("--encoding rope_yarn: trained_length: must be", spec("rope_yarn:pairing=half,factor=4")),
             ("--encoding alibi: form: must not be empty", spec("alibi:form=")),
@@ -394,6 +407,10 @@ class Attend(support.Base):
             ("--encoding swin_v2: 'table' is not a key; it takes w1, d_w1, b1", spec("swin_v2:table=x.npy")),
             ("--encoding xlnet: w_r=FILE is missing: a .npy file of [heads dim, d_model] = [8, any]", spec("xlnet")),
             ("--encoding xlnet: r_s=FILE is missing", spec(f"xlnet:{projected},seg_embed={self.path('segments.npy')}")),
+            ("--encoding transformer_xl: r is computed from w_r: give one of them",
+             spec(f"transformer_xl:r=r.npy,{projected}")),
+            ("--encoding transformer_xl: first_offset: follows from the positions where w_r is given: leave it out, or give r",
+             spec(f"transformer_xl:{projected},first_offset=3")),
             ("--encoding transformer_xl: 'seg_embed' is not a key", spec("transformer_xl:seg_embed=x.npy")),
             ("--encoding xlnet: needs whole positions",
              [*spec(f"xlnet:{projected}"), "--q-positions", self.path("real.npy")]),
@@ -447,7 +464,7 @@ def attention_scores(q, k, sizes):
             for h in range(heads) for i in range(q_len) for j in range(k_len)}
 
 
-OPTIONAL = {"shaw": ["value", "key"], "deberta": ["query", "key"], "deberta_v2": ["query", "key"], "pope": ["offsets"],
+OPTIONAL = {"shaw": ["value", "key"], "pope": ["offsets"],
             "xlnet": ["seg_embed"], "bucket_bias": ["index"], "alibi_learned": ["slopes"]}
 IMAGES = ("swin", "beit", "swin_v2", "sam", "rope_axial")
 SCALINGS = {"rope_linear": ",factor=2", "rope_ntk": ",factor=2", "rope_dynamic_ntk": ",factor=2,trained_length=16",

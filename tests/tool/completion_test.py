@@ -60,11 +60,14 @@ class Completion(support.Base):
         self.assertIn("config\tShow what a model's config.json does with positions\n", out)
 
     KEYS = (
-        ("bearing check t5:", ["buckets=", "max_distance=", "direction=", "table="]),
+        ("bearing check t5:", ["buckets=", "max_distance=", "direction="]),
+        ("bearing attend --encoding t5:", ["buckets=", "max_distance=", "direction=", "table="]),
+        ("bearing compare rope_mixed:", ["head_dim=", "axes=", "pairing="]),
+        ("bearing attend --encoding rope_mixed:g", ["group="]),
         ("bearing check t5:bu", ["buckets="]),
         ("bearing attend --encoding t5:buckets=64,di", ["direction="]),
         ("bearing table t5:direction=c", ["causal"]),
-        ("bearing attend --encoding swin_v2:w", ["window=", "width=", "w1=", "w2="]),
+        ("bearing attend --encoding swin_v2:w", ["width=", "w1=", "w2="]),
         ("bearing attend --encoding xlnet:seg", ["seg_embed="]),
         ("bearing table t5:direction=", ["bidirectional", "causal"]),
         ("bearing check rope:pairing=half,angles", []),
@@ -76,7 +79,7 @@ class Completion(support.Base):
             begun = line.split(":")[1]
             broken = begun.split("=")[-1] or (begun and "=") or ":"  # bash breaks words at : and =
             before = broken[:broken.rfind(",") + 1]
-            asks = f"COMP_LINE='{line}' COMP_POINT={len(line)} COMP_WORDS=(bearing check '{broken}') COMP_CWORD=2; " \
+            asks = f"COMP_LINE='{line}' COMP_POINT={len(line)} COMP_WORDS=({line.split()[0]} {line.split()[1]} '{broken}') COMP_CWORD=2; " \
                    "_bearing; echo \"${COMPREPLY[*]}\""
             with self.subTest(line):
                 self.assertEqual(self.shell("bash", "-c", script=script + asks).split(), [before + one for one in wanted])

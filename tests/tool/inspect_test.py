@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 import unittest
 
 import npy
@@ -86,11 +87,32 @@ class Inspect(support.Base):
             self.assertRegex(text, rf"(?m)^{line}")
         self.assertRegex(run("list", "rope").stdout, r"(?m)^pairing +must be given +interleaved or half\.")
         (alibi,) = self.report("list", "alibi")["encodings"]
-        self.assertEqual([member["name"] for member in alibi["members"]][:2], ["slopes", "form"])
+        self.assertEqual([member["name"] for member in alibi["members"]], ["slopes", "form"])
         self.assertEqual(alibi["members"][1]["words"], ["symmetric", "causal"])
         (shaw,) = self.report("list", "shaw:clip=3")["encodings"]
         self.assertEqual([(one["name"], one["extents"], one["optional"]) for one in shaw["parameters"]],
                          [("key", ["heads", "2 clip + 1", "dim"], True), ("value", ["heads", "2 clip + 1", "value_dim"], True)])
+
+    def test_list_shows_the_members_of_a_record_in_place_of_a_key_that_takes_no_value(self):
+        for name, keys, without in (("swin_v2", ["height", "width", "class_token", "trained_height"], "window"),
+                                    ("xpos", ["head_dim", "pairing", "scaling", "where", "order", "gamma"], "rope")):
+            text = run("list", name).stdout
+            shown = [key for key in re.findall(r"(?m)^(\w+)  ", text) if key in [*keys, without]]
+            self.assertEqual(shown, keys)
+
+    def test_deberta_is_measured_with_one_table(self):
+        for term in ("c2p", "p2c"):
+            both, one = (self.report("check", f"deberta:terms={terms}", *SMALL) for terms in ("both", term))
+            number = lambda report: [of["number"] for of in report["properties"] if of["name"] == "parameters"]
+            self.assertEqual([2 * each for each in number(one)], number(both))
+            self.report("table", f"deberta:terms={term}", *SMALL)
+
+    def test_list_says_which_keys_only_attend_takes(self):
+        for name, key in (("rope_mixed", "group"), ("alibi_learned", "form"), ("forgetting", "past")):
+            with self.subTest(name):
+                self.assertRegex(" ".join(run("list", name).stdout.split()), rf" {key} .* Only attend takes it\.")
+                self.expect_error(2, f"'{key}' is not a key", "check", f"{name}:{key}=1")
+        self.assertNotIn("Only attend", run("list", "alibi").stdout)
 
     def test_list_says_what_a_parameter_is_computed_from_and_what_stands_beside_it(self):
         for name, wanted in (
@@ -160,7 +182,7 @@ class Inspect(support.Base):
                 for shell, script in scripts.items():
                     self.assertRegex(script, rf"[ ']{name}[ ']", shell)
                     if entry["members"]:
-                        self.assertIn(f"'{name} ')" if shell != "fish" else f"case '{name} '", script, shell)
+                        self.assertIn(f"' {name} ')" if shell != "fish" else f" {name} '\n", script, shell)
                 self.assertIn(f"(docs/encodings/{page}.md) | `{name}` |", readme)
                 self.assertIn(f"| [{page}](encodings/{page}.md) |", index)
                 self.assertIn(f"\n| {name} |", properties)

@@ -26,37 +26,49 @@ Words words_of(const Option& option) {
 
 bool takes_encoding(const Option& option) { return option.takes == Takes::spec || option.takes == Takes::encoding; }
 
-/// The keys of an encoding, and what may stand for each.
-std::vector<std::pair<std::string, Words>> keys_of(const Description& entry) {
-  std::vector<std::pair<std::string, Words>> keys;
+using Keys = std::vector<std::pair<std::string, Words>>;
+
+/// The keys of an encoding, and what may stand for each. Settings and parameters are `attend`'s alone.
+Keys keys_of(const Description& entry, bool of_attend) {
+  Keys keys;
   const auto add = [&](const auto& self, const Record& record) -> void {
     for (const MemberInfo& member : record.type().members) {
       Words words = member.type.words;
       if (member.type.kind == Kind::truth) words = {"true", "false"};
-      keys.emplace_back(member.name, words);
       const Value value = record.get(member.name);
-      if (const Record* inner = std::get_if<Record>(&value); inner != nullptr && *inner) self(self, *inner);
+      const Record* inner = std::get_if<Record>(&value);
+      const bool is_record = inner != nullptr && *inner;
+      if (!is_record || member.type.records.size() > 1) keys.emplace_back(member.name, words);
+      if (is_record) self(self, *inner);
     }
   };
   if (entry.spec) add(add, entry.spec({}));
   const EncodingInfo* info = entry.encoding;
+  if (!of_attend || (info != nullptr && info->inputs)) return keys;
   if (info != nullptr && !info->by_hand && info->settings != nullptr) add(add, info->settings->make());
   for (const ParameterInfo* parameter : entry.parameters()) keys.emplace_back(parameter->name, Words{});
   return keys;
 }
 
-/// What may stand after "NAME:" and after "NAME:KEY=", by patterns of "NAME KEY" as a shell writes its cases.
+/// What may stand after "NAME:" and after "NAME:KEY=", by patterns of "COMMAND NAME KEY" as a shell writes its cases.
 template <class Case>
 std::string key_cases(const Case& written) {
   std::string cases;
-  for (const Description& entry : inspect::catalog()) {
+  const auto add = [&](const std::string& command, const std::string& name, const Keys& keys, const Keys& known) {
     Words names;
-    for (const auto& [key, words] : keys_of(entry)) {
+    for (const auto& [key, words] : keys) {
       if (std::find(names.begin(), names.end(), key + '=') != names.end()) continue;
       names.push_back(key + '=');
-      if (!words.empty()) cases += written(entry.name + ' ' + key, fmt::format("{}", fmt::join(words, " ")));
+      const bool new_here = std::find(known.begin(), known.end(), Keys::value_type(key, words)) == known.end();
+      if (!words.empty() && new_here)
+        cases += written(command, name + ' ' + key, fmt::format("{}", fmt::join(words, " ")));
     }
-    if (!names.empty()) cases += written(entry.name + ' ', fmt::format("{}", fmt::join(names, " ")));
+    if (!names.empty()) cases += written(command, name + ' ', fmt::format("{}", fmt::join(names, " ")));
+  };
+  for (const Description& entry : inspect::catalog()) {  // the first pattern that fits counts
+    const Keys all = keys_of(entry, true), of_spec = keys_of(entry, false);
+    if (all != of_spec) add("attend", entry.name, all, of_spec);
+    add("", entry.name, of_spec, {});
   }
   return cases;
 }
@@ -79,9 +91,9 @@ Words words_of(const Command& command) {
   return words;
 }
 
-/// Names of commands and options, and words, hold nothing that a shell would read as more than text.
-std::string bash_case(const std::string& pattern, const std::string& words) {
-  return fmt::format("      '{}') words='{}' ;;\n", pattern, words);
+/// Names of commands and options, and words, hold nothing that a shell would read as more than text. No command: any.
+std::string bash_case(const std::string& command, const std::string& pattern, const std::string& words) {
+  return fmt::format("      {}' {}') words='{}' ;;\n", command.empty() ? "*" : command, pattern, words);
 }
 
 std::string bash_function(const std::vector<Command>& all) {
@@ -106,7 +118,7 @@ std::string bash_function(const std::vector<Command>& all) {
       "  if [ \"${{all#*:}}\" != \"$all\" ]; then  # an encoding's keys: NAME:KEY=WORD,KEY=\n"
       "    local name=${{all%%:*}} part=${{all#*:}} key=; part=${{part##*,}}; words=\n"
       "    if [ \"${{part#*=}}\" != \"$part\" ]; then key=${{part%%=*}} part=${{part#*=}}; fi\n"
-      "    case \"$name $key\" in\n{}    esac\n"
+      "    case \"${{COMP_WORDS[1]}} $name $key\" in\n{}    esac\n"
       "    case \"$here\" in :|=) here= ;; esac  # the shell breaks words at these\n"
       "    COMPREPLY=($(compgen -P \"${{here%\"$part\"}}\" -W \"$words\" -- \"$part\"))\n"
       "    [ -n \"$key\" ] || compopt -o nospace 2> /dev/null\n"
@@ -161,8 +173,8 @@ std::string fish_option(const Command& command, const Option& option) {
 
 /// What is begun of NAME:KEY=WORD,KEY=, with each key or word that may follow.
 std::string fish_keys() {
-  const auto written = [](const std::string& pattern, const std::string& words) {
-    return fmt::format("    case '{}'\n      set words {}\n", pattern, words);
+  const auto written = [](const std::string& command, const std::string& pattern, const std::string& words) {
+    return fmt::format("    case '{} {}'\n      set words {}\n", command.empty() ? "*" : command, pattern, words);
   };
   return "function __bearing_keys\n"
          "  set -l all (commandline -ct)\n"
@@ -171,7 +183,8 @@ std::string fish_keys() {
          "  set -l before (string replace -r '[^:,=]*$' '' -- $all)\n"
          "  set -l key (string match -r '([^:,=]*)=$' -- $before)[2]\n"
          "  set -l words\n"
-         "  switch \"$name $key\"\n" +
+         "  set -l typed (commandline -opc)\n"
+         "  switch \"$typed[2] $name $key\"\n" +
          key_cases(written) +
          "  end\n"
          "  for word in $words\n"

@@ -35,13 +35,41 @@ A* zeros(Said& said, const std::vector<Index>& shape, CallEncodings<A>& into) {
   return into.numbers.emplace_back(static_cast<std::size_t>(count)).data();
 }
 
+std::string names_of(const std::vector<ParameterInfo>& parameters) {
+  std::string names;
+  for (const ParameterInfo& one : parameters) names += (names.empty() ? "" : ", ") + one.name;
+  return names;
+}
+
+/// Members that follow from the call must not be said to be something else.
+void check_said(Said& said, const ComputedInfo& info, const Record& spec, const Record& computed) {
+  if (!spec || !computed || &spec.type() != &computed.type()) return;
+  const Record defaults = spec.type().make();
+  for (const MemberInfo& member : spec.type().members) {
+    const auto as_in = [&](const Record& other) {
+      Record changed = spec;
+      changed.set(member.name, other.get(member.name));
+      return changed == spec;
+    };
+    if (as_in(computed)) continue;
+    if (!said.take(member.name) && as_in(defaults)) continue;  // JSON has all members
+    said.fail(member.name + ": follows from the positions where " + names_of(info.from) +
+              " is given: leave it out, or give " + info.gives);
+  }
+}
+
 }  // namespace
 
 const ComputedInfo* computed_of(const Said& said) {
   const Description& description = said.description();
   const ComputedInfo* computed = description.computed;
-  const bool given = computed != nullptr && description.encoding != nullptr && said.gives(computed->gives);
-  return given ? nullptr : computed;
+  if (computed == nullptr || description.encoding == nullptr || !said.gives(computed->gives)) return computed;
+  for (const ParameterInfo& one : computed->from) {
+    if (said.gives(one.name)) {
+      said.fail(computed->gives + " is computed from " + names_of(computed->from) + ": give one of them");
+    }
+  }
+  return nullptr;
 }
 
 template <class A>
@@ -49,6 +77,7 @@ ParameterMemory compute(Said& said, const CallShape& call, const ComputedInfo& i
                         Record& spec, CallEncodings<A>& into) {
   const ComputedCall for_call{spec, read.sizes(), info.by_distance ? distances_of(said, call) : DistanceRange{}};
   const Record encoding_spec = info.spec_of(for_call);
+  check_said(said, info, spec, encoding_spec);
   read.check_extents(info.parameter(), encoding_spec);
   std::vector<ParameterMemory> from;
   for (const ParameterInfo& one : info.from) from.push_back(read.memory(one, spec));

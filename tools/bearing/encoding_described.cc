@@ -68,6 +68,9 @@ void read_described(Said& said, const CallShape& call, CallEncodings<A>& into) {
   std::vector<ParameterMemory> parameters;
   for (const ParameterInfo& parameter : info.parameters) {
     const bool wanted = !parameter.wanted || parameter.wanted(spec);
+    if (!wanted && (read.has_file(parameter) || said.gives("d_" + parameter.name))) {
+      said.fail(parameter.name + ": must be left out, as the spec has no use for it");
+    }
     const bool optional = info.spec_optional && spec ? true : parameter.optional && !parameter.wanted;
     parameters.push_back(is_computed(parameter) ? numbers
                          : wanted               ? read.memory(parameter, spec, optional)

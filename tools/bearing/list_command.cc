@@ -44,20 +44,41 @@ struct ShownMember {
   const MemberInfo* info;
   Value value;            ///< what it is if nobody says it; nothing where it must be given
   bool required = false;  ///< neither has it a default, nor does the name stand for one
+  bool setting = false;   ///< which examples have no use for: only `attend` takes it
 };
 
 std::vector<ShownMember> members_of(const Description& entry) {
   std::vector<ShownMember> shown;
-  const auto add = [&](const RecordType& type, bool of_spec) {
+  const RecordType* spec = entry.spec ? &entry.spec(small).type() : nullptr;
+  const auto add = [&](const RecordType& type) {
     for (const MemberInfo& member : type.members) {
-      const auto fixed = of_spec ? stands_for(entry, member) : std::nullopt;
-      shown.push_back({&member, fixed ? *fixed : type.otherwise(member), member.required && !fixed});
+      if (&type != spec && spec != nullptr && spec->member(member.name) != nullptr) continue;  // one key says both
+      const auto fixed = &type == spec ? stands_for(entry, member) : std::nullopt;
+      shown.push_back({&member, fixed ? *fixed : type.otherwise(member), member.required && !fixed, &type != spec});
     }
   };
-  if (entry.spec) add(entry.spec(small).type(), true);
+  if (spec != nullptr) add(*spec);
   const EncodingInfo* info = entry.encoding;
-  if (info != nullptr && !info->by_hand && info->settings != nullptr) add(*info->settings, false);
+  if (info != nullptr && !info->by_hand && info->settings != nullptr) add(*info->settings);
   return shown;
+}
+
+/// The same, with the members of a record in place of the record where that is always of one type: its members are
+/// keys, and it has no word.
+std::vector<ShownMember> keys_of(const std::vector<ShownMember>& members) {
+  std::vector<ShownMember> keys;
+  for (const ShownMember& member : members) {
+    const Record* record = std::get_if<Record>(&member.value);
+    if (record == nullptr || !*record || member.info->type.records.size() > 1) {
+      keys.push_back(member);
+      continue;
+    }
+    std::vector<ShownMember> inner;
+    for (const MemberInfo& one : record->type().members) inner.push_back({&one, record->get(one.name), one.required});
+    const std::vector<ShownMember> of_record = keys_of(inner);
+    keys.insert(keys.end(), of_record.begin(), of_record.end());
+  }
+  return keys;
 }
 
 std::string extents_text(const ParameterInfo& parameter) {
@@ -202,10 +223,11 @@ std::string entry_text(const Description& entry, const Style& style) {
   out += wrapped(facts + (specimen.causal ? "; causal" : ""), style.width, 0);
   if (!entry.aliases.empty()) out += wrapped(fmt::format("also: {}", fmt::join(entry.aliases, ", ")), style.width, 0);
   std::vector<std::vector<std::string>> rows;
-  for (const ShownMember& member : members_of(entry)) {
+  for (const ShownMember& member : keys_of(members_of(entry))) {
     const std::string value = member.required ? "must be given" : value_text(member.value);
     const std::string words = member.info->type.words.empty() ? "" : type_text(member.info->type) + ". ";
-    rows.push_back({member.info->name, value.empty() ? "-" : value, words + member.info->text});
+    rows.push_back({member.info->name, value.empty() ? "-" : value,
+                    words + member.info->text + (member.setting ? " Only attend takes it." : "")});
   }
   if (!rows.empty()) out += '\n' + text_table({"key", "default", "what it is"}, rows, style);
   rows.clear();

@@ -196,11 +196,11 @@ void describe_deberta(Describer& to) {
         {Parameter("key", {"heads", rows, "dim"}, "Kr: relative embeddings, projected as keys.")
              .starts(normal(0.02))
              .draws(normal(1))
-             .may_be_left_out(),
+             .only_if([](const Record& spec) { return spec.as<Deberta>()->c2p(); }),
          Parameter("query", {"heads", rows, "dim"}, "Qr: relative embeddings, projected as queries.")
              .starts(normal(0.02))
              .draws(normal(1))
-             .may_be_left_out()},
+             .only_if([](const Record& spec) { return spec.as<Deberta>()->p2c(); })},
         make_with_spec<DebertaTerm>)
       .form(Form::rows_by_index)
       .whole_positions()
