@@ -13,7 +13,9 @@ template <Use use = Use::read, class A>
 inline void prefetch([[maybe_unused]] const A* from, [[maybe_unused]] Index n) {
 #if defined(__GNUC__)
   const auto address = reinterpret_cast<std::uintptr_t>(from) + static_cast<std::uintptr_t>(n) * sizeof(A);
-  __builtin_prefetch(reinterpret_cast<const void*>(address), use == Use::write ? 1 : 0);
+  // A pointer past the end must not be made by arithmetic on pointers.
+  const void* line = reinterpret_cast<const void*>(address);  // NOLINT(performance-no-int-to-ptr)
+  __builtin_prefetch(line, use == Use::write ? 1 : 0);
 #endif
 }
 

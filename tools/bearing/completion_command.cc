@@ -61,7 +61,7 @@ std::string key_cases(const Case& written) {
       names.push_back(key + '=');
       const bool new_here = std::find(known.begin(), known.end(), Keys::value_type(key, words)) == known.end();
       if (!words.empty() && new_here)
-        cases += written(command, name + ' ' + key, fmt::format("{}", fmt::join(words, " ")));
+        cases += written(command, fmt::format("{} {}", name, key), fmt::format("{}", fmt::join(words, " ")));
     }
     if (!names.empty()) cases += written(command, name + ' ', fmt::format("{}", fmt::join(names, " ")));
   };
