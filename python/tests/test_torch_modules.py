@@ -59,7 +59,6 @@ def test_modules_can_be_copied_and_saved(case):
 def test_every_class_with_parameters_is_among_the_cases():
     modules = {name for name in bt.__all__ if isinstance(getattr(bt, name), type)} - {
         "Attention",
-        "Described",
         "Encoding",
         "Fixed",
         "MultiHeadAttention",
