@@ -233,4 +233,30 @@ inline std::vector<AttentionCase> encoding_cases(const NamedEncoding& encoding) 
   return cases;
 }
 
+/// Everything that a backward computes, parameters' gradients too.
+template <class T>
+struct Everything {
+  AttentionGot<T, T> got;
+  std::vector<std::vector<Compute<T>>> params;
+
+  bool same_bits_as(const Everything& other) const {
+    bool same = got.same_bits_as(other.got) && params.size() == other.params.size();
+    for (std::size_t p = 0; same && p < params.size(); ++p) same = same_bits(params[p], other.params[p]);
+    return same;
+  }
+};
+
+template <class T>
+Everything<T> everything(const NamedEncoding& encoding, const AttentionCase& c, const Executor& on) {
+  using A = Compute<T>;
+  Params params = encoding.params(c);
+  const auto made = encoding.make<A>(params, c);
+  Everything<T> all{AttentionData<T>(c).backward(made.list, on), {}};
+  for (std::size_t p = 0; p < params.count(); ++p) {
+    if constexpr (std::is_same_v<A, double>) all.params.push_back(params.grads(p));
+    if constexpr (std::is_same_v<A, float>) all.params.push_back(params.float_grads(p));
+  }
+  return all;
+}
+
 }  // namespace bearing::test

@@ -307,39 +307,15 @@ TEST(AttentionBackward, HiddenKeysMayHoldAnything) {
   for (std::size_t x = present * 8; x < k.size(); ++x) EXPECT_TRUE(d_k[x] == 0 && d_v[x] == 0);
 }
 
-/// Gradients of each input and parameter, in the order of one call.
-template <class T>
-struct Everything {
-  test::AttentionGot<T, T> grads;
-  std::vector<std::vector<Compute<T>>> params;
-
-  bool operator==(const Everything& other) const {
-    bool same = grads.same_bits_as(other.grads);
-    for (std::size_t p = 0; p < params.size(); ++p) same = same && test::same_bits(params[p], other.params[p]);
-    return same;
-  }
-};
-
-template <class T>
-Everything<T> backward(const AttentionCase& c, const NamedEncoding& encoding, const Executor& on) {
-  using A = Compute<T>;
-  Params params = encoding.params(c);
-  const auto made = encoding.make<A>(params, c);
-  Everything<T> all{AttentionData<T>(c).backward(made.list, on), {}};
-  for (std::size_t p = 0; p < params.count(); ++p) {
-    if constexpr (std::is_same_v<A, double>) all.params.push_back(params.grads(p));
-    if constexpr (std::is_same_v<A, float>) all.params.push_back(params.float_grads(p));
-  }
-  return all;
-}
-
 template <class T>
 void expect_same_bits(const AttentionCase& c, const NamedEncoding& encoding) {
-  const Everything<T> serial = backward<T>(c, encoding, {});
+  const test::Everything<T> serial = test::everything<T>(encoding, c, {});
   for (const Index count : {1, 2, 3, 7, 16}) {
     test::Workers workers(count);
-    EXPECT_TRUE(backward<T>(c, encoding, workers) == serial) << count << " workers, " << encoding.name;
-    EXPECT_TRUE(backward<T>(c, encoding, test::backwards(count)) == serial) << count << " backwards, " << encoding.name;
+    EXPECT_TRUE(test::everything<T>(encoding, c, workers).same_bits_as(serial))
+        << count << " workers, " << encoding.name;
+    EXPECT_TRUE(test::everything<T>(encoding, c, test::backwards(count)).same_bits_as(serial))
+        << count << " backwards, " << encoding.name;
   }
 }
 

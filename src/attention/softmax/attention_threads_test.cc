@@ -19,43 +19,18 @@ const NamedEncodings& encodings() {
   return all;
 }
 
-/// Everything that a call computes, parameters' gradients too.
-template <class T>
-struct Everything {
-  test::AttentionGot<T, T> got;
-  std::vector<std::vector<Compute<T>>> params;
-
-  bool same_bits_as(const Everything& other) const {
-    bool same = got.same_bits_as(other.got) && params.size() == other.params.size();
-    for (std::size_t p = 0; same && p < params.size(); ++p) same = test::same_bits(params[p], other.params[p]);
-    return same;
-  }
-};
-
-template <class T>
-Everything<T> run(const NamedEncoding& encoding, const AttentionCase& c, const Executor& on) {
-  using A = Compute<T>;
-  Params params = encoding.params(c);
-  const auto made = encoding.make<A>(params, c);
-  Everything<T> all{AttentionData<T>(c).backward(made.list, on), {}};
-  for (std::size_t p = 0; p < params.count(); ++p) {
-    if constexpr (std::is_same_v<A, double>) all.params.push_back(params.grads(p));
-    if constexpr (std::is_same_v<A, float>) all.params.push_back(params.float_grads(p));
-  }
-  return all;
-}
-
 template <class T>
 void expect_bits_of_one_thread(const NamedEncoding& encoding, const AttentionCase& c) {
   SCOPED_TRACE(encoding.name + ", " + describe(c));
-  const Everything<T> alone = run<T>(encoding, c, {});
-  EXPECT_TRUE(run<T>(encoding, c, {}).same_bits_as(alone)) << "the same call twice";
+  const test::Everything<T> alone = test::everything<T>(encoding, c, {});
+  EXPECT_TRUE(test::everything<T>(encoding, c, {}).same_bits_as(alone)) << "the same call twice";
   for (const Index workers : {2, 3, 7, 16}) {
     test::Workers threads(workers);
-    EXPECT_TRUE(run<T>(encoding, c, threads).same_bits_as(alone)) << workers << " threads";
+    EXPECT_TRUE(test::everything<T>(encoding, c, threads).same_bits_as(alone)) << workers << " threads";
   }
   for (const Index workers : {1, 5}) {
-    EXPECT_TRUE(run<T>(encoding, c, test::backwards(workers)).same_bits_as(alone)) << workers << " tasks backwards";
+    EXPECT_TRUE(test::everything<T>(encoding, c, test::backwards(workers)).same_bits_as(alone))
+        << workers << " tasks backwards";
   }
 }
 
