@@ -46,8 +46,8 @@ inline std::shared_ptr<Described> score_encoding(const std::string& name) {
 inline std::vector<Index> rows_of_pairs(const std::string& name, Index length) {
   const std::shared_ptr<Described> probe = score_encoding(name);
   Described::Parameter& table = probe->parameters().at(0);
-  const std::size_t heads = static_cast<std::size_t>(table.shape[1]);
-  for (std::size_t n = 0; n < table.value.size(); ++n) table.value[n] = static_cast<float>(n / heads);
+  const std::size_t per_row = static_cast<std::size_t>(table.shape[1]);
+  for (std::size_t n = 0; n < table.value.size(); ++n) table.value[n] = static_cast<float>(n / per_row);
   std::vector<float> rows(static_cast<std::size_t>(score_heads * length * length));
   add_scores(probe->terms(), {}, bhtd(rows.data(), 1, score_heads, length, length));
   const auto end = rows.begin() + static_cast<std::ptrdiff_t>(length * length);
