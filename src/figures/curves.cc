@@ -51,9 +51,9 @@ Figure curves(std::span<const Subject> encodings, const FigureOptions& options) 
   share_y(figure.panels);
   figure.columns = columns_for(figure.panels.size());
   const Panel& first = figure.panels.front();
-  figure.text = text::concat("Curves of ", std::ssize(first.series), " dimensions over ", shown[0].specimen.options.length,
-                             " positions, between ", short_number(first.y.first), " and ", short_number(first.y.last),
-                             ": each dimension swings at a speed of its own.");
+  figure.text = text::concat("Curves of ", std::ssize(first.series), " dimensions over ",
+                             shown[0].specimen.options.length, " positions, between ", short_number(first.y.first),
+                             " and ", short_number(first.y.last), ": each dimension swings at a speed of its own.");
   return figure;
 }
 
