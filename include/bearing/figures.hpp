@@ -153,6 +153,13 @@ BEARING_EXPORT const FigureKind* find_figure_kind(std::string_view name);
 BEARING_EXPORT Figure figure(std::string_view kind, std::span<const Subject> encodings,
                              const FigureOptions& options = {});
 
+/// What figure() is asked for, in words: a picture that goes with a page or a claim.
+struct Picture {
+  std::string kind;
+  std::vector<std::string> encodings;  ///< as say_encoding() takes them
+  FigureOptions options = {};
+};
+
 /// A picture that a founding document shows or describes.
 struct DocumentFigure {
   std::string document, name;  ///< "002", "walk-sinusoidal-rope": the file's name

@@ -3,6 +3,7 @@
 #include <bearing/catalog.hpp>
 #include <bearing/executor.hpp>
 #include <bearing/export.hpp>
+#include <bearing/figures.hpp>
 #include <functional>
 #include <string>
 #include <vector>
@@ -72,7 +73,8 @@ struct Claim {
   std::string says;
   Verdict holds;
   std::string measured;
-  double number;
+  double number = 0;
+  Picture picture = {};  ///< that shows it; its kind is empty where none does
 };
 
 /// Measures all of them, in the catalog's order.

@@ -53,8 +53,8 @@ Claim extrapolation_claim(const Printed& row, const Probe& probe) {
   const PastLength past = past_length(probe);
   const bool fails = past.what == "error", poor = row.extrapolation == std::string("poor");
   const Verdict verdict = fails ? agrees(poor) : Verdict::not_applicable;
-  return {row.name, concat("extrapolation ", row.extrapolation), verdict, past.what + ": " + past.evidence,
-          past.unseen};
+  return {row.name, concat("extrapolation ", row.extrapolation), verdict, past.what + ": " + past.evidence, past.unseen,
+          {}};
 }
 
 }  // namespace

@@ -287,6 +287,15 @@ TEST(Properties, ClaimsAreMeasured) {
   expect("alibi: relative", yes, 0);
   EXPECT_EQ(by_text.at("learned: extrapolation poor").holds, yes);
   EXPECT_EQ(by_text.at("alibi: extrapolation excellent").holds, not_applicable);
+  expect("sinusoidal: the difference of two positions reflects their distance", no, 1992);  // |x−y|² = d − 2 x·y
+  expect("sinusoidal: fast pairs average out of the similarity, and slow ones are left", no, 0.70704976);
+  expect("sinusoidal: positions 2 and 3 are as far apart in a sequence of any length", yes, 1);
+  expect("index_normalised: positions 2 and 3 are as far apart in a sequence of any length", no, 63.0 / 255);
+  expect("sinusoidal: added to the input, it lets related tokens score high at any distance", yes, 0.62310975);
+  expect("rope: a vector is turned by m*theta, where m is the distance of query and key", no, 7);
+  expect("shaw: T tokens need T x 2 x (T - 1) vectors, one for each pair and direction", no, 127);
+  EXPECT_EQ(by_text.at("rope: neighbours get the same score in a sequence of any length").holds, yes);
+  EXPECT_EQ(by_text.at("rope_dynamic_ntk: neighbours get the same score in a sequence of any length").holds, no);
   // R(2) on the gradient instead of its transpose: the worked example's numbers.
   const Claim& transpose = by_text.at("rope: the rotation is its own transpose, so gradients turn by R(i) too");
   EXPECT_EQ(transpose.holds, no);
