@@ -10,7 +10,8 @@ namespace bearing::inspect {
 using text::concat;
 
 const std::vector<FigureKind>& figure_kinds() {
-  static const std::vector<FigureKind> all{curves_kind()};
+  static const std::vector<FigureKind> all{curves_kind(), walk_kind(),         hands_kind(), wavelengths_kind(),
+                                           offset_kind(), correlations_kind(), masks_kind()};
   return all;
 }
 
@@ -34,7 +35,8 @@ std::vector<const char*> given(const FigureOptions& options) {
   add("positions", !options.positions.empty()), add("dims", !options.dims.empty());
   add("head", options.head.has_value()), add("offset", options.offset.has_value());
   add("causal", options.causal.has_value()), add("window", options.window != 0), add("sinks", options.sinks != 0);
-  add("packed", !options.packed.empty());
+  add("packed", !options.packed.empty()), add("words", options.words.has_value());
+  add("w_q", options.w_q.has_value()), add("w_k", options.w_k.has_value());
   return names;
 }
 
