@@ -5,7 +5,8 @@
 #include "figures/parts.hpp"
 
 // The four parts of a score where positions are added to words: word to word, word to position, position to word,
-// position to position. Words and weights are given, or drawn from the seed.
+// position to position. Words and weights are given, or drawn from the seed. The parts differ in size a thousandfold,
+// so each has its scale of colours, and says its size.
 
 namespace bearing::inspect {
 namespace {
@@ -33,6 +34,7 @@ Weights weights_of(const FigureOptions& options, Index time, Index dim) {
     throw ShapeError(text::concat("[figure] ", options.w_q ? "w_k" : "w_q", ": must be given with the other one"));
   }
   Normal normal(options.seed);
+  normal.skip(Index{1} << 32);  // a learned table's rows are the first numbers of the seed
   Weights weights{options.words ? *options.words : normal.array(1, time, dim), {}, {}};
   weights.w_q = options.w_q ? *options.w_q : drawn_weight(normal, dim);
   weights.w_k = options.w_k ? *options.w_k : drawn_weight(normal, dim);
@@ -51,11 +53,12 @@ double root_mean_square(const Array& x) {
 Panel panel_of(const char* query, const char* key, const Array& products) {
   const Index time = products.shape[1];
   const double last = static_cast<double>(time) - 0.5;
-  Panel panel{.title = text::concat(query, " to ", key),
+  const double size = root_mean_square(products);
+  Panel panel{.title = text::concat(query, " to ", key, " (rms ", short_number(size), ")"),
               .x = {text::concat(key, " of the key"), -0.5, last},
               .y = {text::concat(query, " of the query"), last, -0.5},
               .round = true};
-  const double most = 2 * root_mean_square(products);  // few numbers are larger, and they would hide the others
+  const double most = 2 * size;  // few numbers are larger, and they would hide the others
   panel.cells = Cells{.rows = time,
                       .cols = time,
                       .values = products.values,
@@ -89,7 +92,6 @@ Figure correlations_figure(std::span<const Subject> encodings, const FigureOptio
   figure.panels.push_back(panel_of("word", "position", all.word_position));
   figure.panels.push_back(panel_of("position", "word", all.position_word));
   figure.panels.push_back(panel_of("position", "position", all.position_position));
-  share_colours(figure.panels);
   figure.text = text::concat("The four parts of the product of query and key, ", s.options.length, " tokens, with ",
                              options.w_q ? "given" : "random", " weights. Root mean squares: word to word ",
                              short_number(root_mean_square(all.word_word)), ", word to position ",

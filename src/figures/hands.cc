@@ -59,39 +59,50 @@ Series rim(double radius) {
   return circle;
 }
 
+/// "a", "a, b", "a … d"
+std::string joined(const std::vector<std::string>& names) {
+  if (names.size() <= 1) return names.empty() ? "" : names[0];
+  return names.front() + (names.size() == 2 ? ", " : " … ") + names.back();
+}
+
 /// The positions' words or numbers, outside of the rim; those of hands that lie on each other together.
-void add_names(const Path& path, const Hands& hands, Index moved, double radius, Panel& panel) {
+void add_names(const Path& path, const Hands& hands, const std::vector<Index>& positions, double radius, Panel& panel) {
   constexpr double apart = 0.25;  // radians: narrower, and texts would lie on each other
   std::vector<char> named(path.size(), 0);
   for (std::size_t i = 0; i < path.size(); ++i) {
     const double size = std::hypot(path.x[i], path.y[i]);
     if (named[i] || size == 0) continue;
-    std::string name;
+    std::vector<std::string> names;
     for (std::size_t other = i; other < path.size(); ++other) {
       if (named[other] || std::abs(angle(path, i, other)) >= apart) continue;
       named[other] = 1;
-      name += name.empty() ? "" : ", ";
-      name += hands.words.empty() ? std::to_string(hands.positions[other] + moved) : hands.words[other];
+      names.push_back(hands.words.empty() ? std::to_string(positions[other]) : hands.words[other]);
     }
     const double out = 1.15 * radius / size;
-    panel.notes.push_back({out * path.x[i], out * path.y[i], name});
+    panel.notes.push_back({out * path.x[i], out * path.y[i], joined(names)});
   }
 }
 
+/// "position 3", "positions 0, 1, 2", "positions 0 … 9"
+std::string said(const std::vector<Index>& positions) {
+  std::string all;
+  for (const Index p : positions) all += (all.empty() ? "" : ", ") + std::to_string(p);
+  if (positions.size() > 5) all = text::concat(positions.front(), " … ", positions.back());
+  return (positions.size() == 1 ? "position " : "positions ") + all;
+}
+
 /// A hand for each position, with its word or number at the end.
-Panel dial(const Path& path, const Hands& hands, Index moved, double radius, bool legend) {
-  const double room = 1.45 * radius;
-  Panel panel{.x = {"", -room, room}, .y = {"", -room, room}, .round = true};
+Panel dial(const Shown& shown, const Path& path, const Hands& hands, const std::vector<Index>& positions) {
+  const double radius = std::max(reach(path), 1e-300), room = 1.6 * radius;
+  Panel panel{
+      .x = {text::concat(shown.name(), ", ", said(positions)), -room, room}, .y = {"", -room, room}, .round = true};
   panel.series.push_back(rim(radius));
   for (std::size_t i = 0; i < path.size(); ++i) {
-    const std::string number = std::to_string(hands.positions[i] + moved);
-    const std::string label = hands.words.empty() ? "position " + number : hands.words[i] + " at " + number;
-    panel.series.push_back({.label = legend ? label : "", .x = {path.x[i]}, .y = {path.y[i]}});
-    panel.series.back().stroke = Stroke::hands;
+    panel.series.push_back({.x = {path.x[i]}, .y = {path.y[i]}, .stroke = Stroke::hands});
     panel.series.back().colour = static_cast<int>(i);
     if (path.size() > 3) panel.series.back().shade = static_cast<double>(i) / static_cast<double>(path.size() - 1);
   }
-  add_names(path, hands, moved, radius, panel);
+  add_names(path, hands, positions, radius, panel);
   return panel;
 }
 
@@ -115,11 +126,9 @@ void add_dials(const Shown& shown, const Hands& hands, const FigureOptions& opti
       std::vector<Index> positions = hands.positions;
       for (Index& p : positions) p += moved;
       const Path path = path_of(shown, pair, unit, 0, positions, options.on);
-      const double radius = std::max(reach(path), 1e-300);
-      Panel panel = dial(path, hands, moved, radius, n == wanted.front());
+      Panel panel = dial(shown, path, hands, positions);
       panel.title = text::concat(
           "pair ", n, moved > 0 ? text::concat(", ", moved, " later") : ": " + speed(shown, pair, unit, options.on));
-      panel.x.title = shown.name();
       figure.panels.push_back(std::move(panel));
       if (n == wanted.front() && path.size() > 1) {
         angles +=
@@ -139,10 +148,8 @@ Figure hands(std::span<const Subject> encodings, const FigureOptions& options) {
   Figure figure{.title = "A hand for each position: " + names_of(shown)};
   std::string angles;
   for (const Shown& one : shown) add_dials(one, hands, options, figure, angles);
-  figure.text =
-      "Dials with a hand for each position, one dial for each pair of dimensions. Between the first hand and "
-      "the last: " +
-      angles + ".";
+  figure.text = "Dials with a hand for each position, one dial for each pair of dimensions.";
+  if (!angles.empty()) figure.text += " Between the first hand and the last: " + angles + ".";
   const Index rows = static_cast<Index>(shown.size()) * (hands.moved > 0 ? 2 : 1);
   const std::size_t in_a_row = figure.panels.size() / static_cast<std::size_t>(rows);
   figure.columns = in_a_row <= 4 ? static_cast<Index>(in_a_row) : columns_for(in_a_row);

@@ -52,12 +52,18 @@ TEST(Hands, KeepTheirAnglesWhereTheSentenceMoves) {
   const Figure drawn = figure("hands", only("rope"), {.dim = 2, .what = "Python is love", .offset = 2});
   ASSERT_EQ(drawn.panels.size(), 2u);
   const std::vector<Series> here = hands_of(drawn.panels[0]), there = hands_of(drawn.panels[1]);
-  EXPECT_EQ(here[2].label, "love at 2");
-  EXPECT_EQ(there[2].label, "love at 4");
+  EXPECT_EQ(drawn.panels[0].notes[2].text, "love");
+  EXPECT_EQ(drawn.panels[1].x.title, "rope, positions 2, 3, 4");
   EXPECT_NEAR(std::remainder((angle(here[2]) - angle(here[0])) - (angle(there[2]) - angle(there[0])), 2 * M_PI), 0,
               1e-14);
   EXPECT_GT(std::abs(angle(there[0]) - angle(here[0])), 1);
   EXPECT_NE(drawn.text.find("positions 2 and 4: 114.6 degrees apart"), std::string::npos) << drawn.text;
+}
+
+TEST(Hands, ThatLieOnEachOtherHaveOneText) {
+  const Panel slow = figure("hands", only("rope"), {.dim = 8, .dims = {3}}).panels[0];
+  ASSERT_EQ(slow.notes.size(), 1u);
+  EXPECT_EQ(slow.notes[0].text, "0 … 3");
 }
 
 TEST(Hands, RefuseWordsThatAreNotOneForEachPosition) {

@@ -219,7 +219,9 @@ Figure masks(std::span<const Subject> encodings, const FigureOptions& options) {
   Figure figure{.title = rules.causal ? "What a query sees: causal" : "What a query sees: both directions"};
   if (rules.window > 0) figure.title += text::concat(", window ", rules.window);
   if (rules.sinks > 0) figure.title += text::concat(", ", rules.sinks, rules.sinks == 1 ? " sink" : " sinks");
-  if (!rules.starts.empty()) figure.title += text::concat(", ", std::ssize(options.packed), " in a row");
+  if (!rules.starts.empty())
+    figure.title +=
+        text::concat(", ", std::ssize(options.packed), std::ssize(options.packed) == 1 ? " sequence" : " sequences");
   Panel panel = square(rules, positions);
   const Panel empty = panel;
   panel.title = "mask";

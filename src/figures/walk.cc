@@ -47,7 +47,11 @@ void add_numbers(const Path& path, Panel& panel) {
   const double y = std::accumulate(path.y.begin(), path.y.end(), 0.0) / count;
   for (std::size_t i = 0; i < path.size() && i < static_cast<std::size_t>(numbered); ++i) {
     const double dx = path.x[i] - x, dy = path.y[i] - y, away = std::max(std::hypot(dx, dy), 1e-9);
-    panel.notes.push_back({path.x[i] + 0.15 * dx / away, path.y[i] + 0.15 * dy / away, std::to_string(i)});
+    const Note note{path.x[i] + 0.15 * dx / away, path.y[i] + 0.15 * dy / away, std::to_string(i)};
+    const bool covered = std::any_of(panel.notes.begin(), panel.notes.end(), [&](const Note& other) {
+      return std::hypot(note.x - other.x, note.y - other.y) < 0.15;
+    });
+    if (!covered) panel.notes.push_back(note);
   }
 }
 
