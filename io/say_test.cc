@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 #include <bearing/encodings/kerple.hpp>
 #include <bearing/encodings/xpos.hpp>
+#include <bearing/figures.hpp>
 #include <bearing/io.hpp>
 #include <bearing/npy.hpp>
 #include <bearing/say.hpp>
@@ -255,6 +256,18 @@ TEST(Say, MistakesAreNamed) {
       said.finish();
     });
     EXPECT_NE(error.find(wanted), error.npos) << error;
+  }
+}
+
+TEST(Say, EveryPictureOfTheFoundingDocumentsIsDrawn) {
+  for (const inspect::DocumentFigure& one : inspect::document_figures()) {
+    std::vector<inspect::Subject> subjects;
+    for (const std::string& encoding : one.encodings) {
+      subjects.push_back({encoding, say_encoding(encoding).as_description()});
+    }
+    const inspect::Figure drawn = inspect::figure(one.kind, subjects, one.options);
+    EXPECT_FALSE(drawn.panels.empty()) << one.document << " " << one.name;
+    EXPECT_FALSE(drawn.text.empty()) << one.document << " " << one.name;
   }
 }
 

@@ -40,16 +40,16 @@ std::string measured(const Shown& shown, const Path& path) {
                       std::isnan(degrees) ? "" : ", a step bends by " + short_number(degrees) + " degrees");
 }
 
-/// The first positions' numbers, beside their points, away from the middle.
-void add_numbers(const Path& path, Panel& panel) {
+/// The first positions' numbers, so far beside their points, away from the middle.
+void add_numbers(const Path& path, double beside, Panel& panel) {
   const auto count = static_cast<double>(path.size());
   const double x = std::accumulate(path.x.begin(), path.x.end(), 0.0) / count;
   const double y = std::accumulate(path.y.begin(), path.y.end(), 0.0) / count;
   for (std::size_t i = 0; i < path.size() && i < static_cast<std::size_t>(numbered); ++i) {
     const double dx = path.x[i] - x, dy = path.y[i] - y, away = std::max(std::hypot(dx, dy), 1e-9);
-    const Note note{path.x[i] + 0.15 * dx / away, path.y[i] + 0.15 * dy / away, std::to_string(i)};
+    const Note note{path.x[i] + beside * dx / away, path.y[i] + beside * dy / away, std::to_string(i)};
     const bool covered = std::any_of(panel.notes.begin(), panel.notes.end(), [&](const Note& other) {
-      return std::hypot(note.x - other.x, note.y - other.y) < 0.15;
+      return std::hypot(note.x - other.x, note.y - other.y) < beside;
     });
     if (!covered) panel.notes.push_back(note);
   }
@@ -64,7 +64,6 @@ Panel panel_of(const Shown& shown, Pair pair, const Path& path) {
   panel.series.push_back({.x = path.x, .y = path.y});
   panel.series.push_back({.x = path.x, .y = path.y, .stroke = Stroke::dots});
   panel.series.push_back({.label = "x", .x = {1}, .y = {1}, .stroke = Stroke::hands, .colour = 1});
-  add_numbers(path, panel);
   return panel;
 }
 
@@ -90,8 +89,9 @@ Figure walk(std::span<const Subject> encodings, const FigureOptions& options) {
   }
   figure.text = "The vector (1, 1) at each position. " + figure.text + ".";
   for (Panel& panel : figure.panels) {
-    panel.x = axis_over(panel.x.title, range.with_room(0.08)),
+    panel.x = axis_over(panel.x.title, range.with_room(0.08));
     panel.y = axis_over(panel.y.title, range.with_room(0.08));
+    add_numbers({panel.series[0].x, panel.series[0].y}, 0.05 * (range.high - range.low), panel);
   }
   figure.columns = columns_for(figure.panels.size());
   return figure;
