@@ -1,0 +1,180 @@
+#include <bearing/error.hpp>
+#include <cmath>
+
+#include "figures/kinds.hpp"
+#include "figures/matrices.hpp"
+
+// Rows by position and dimension; scores, logits and attention's weights by query and key.
+
+namespace bearing::inspect {
+namespace {
+
+/// Scores that are worked out at once: 256 MiB.
+constexpr Index most_scores = Index{1} << 25;
+
+/// What shows most of an encoding.
+std::string by_sites(const Specimen& specimen) {
+  if (specimen.input_rows || specimen.turn_rows) return "rows";
+  return specimen.score_terms ? "scores" : "pattern";
+}
+
+/// What to draw of all: what was asked for, else what shows most of each, else what all of them have.
+std::string what_of(const std::vector<Shown>& shown, const FigureOptions& options) {
+  if (!options.what.empty()) {
+    for (const char* word : {"rows", "scores", "logits", "pattern"}) {
+      if (options.what == word) return word;
+    }
+    throw RangeError("[figure] what: must be rows, scores, logits or pattern, got " + options.what);
+  }
+  const std::string first = by_sites(shown.front().specimen);
+  for (const Shown& one : shown) {
+    if (by_sites(one.specimen) != first) return "pattern";
+  }
+  return first;
+}
+
+/// A query whose numbers are all 1, turned, or what is added to the input.
+Panel rows_panel(const Shown& shown, const FigureOptions& options) {
+  const Specimen& s = shown.specimen;
+  if (!s.input_rows && !s.turn_rows) {
+    nothing_to_show(shown, "must have rows: an encoding of the input or of query and key");
+  }
+  const Thinned tokens = thinned(shown);
+  Array rows;
+  if (s.input_rows) {
+    rows = s.inputs(tokens.at, options.on);
+  } else {
+    Array ones(s.options.heads, tokens.at.count(), s.options.dim);
+    std::fill(ones.values.begin(), ones.values.end(), 1.0);
+    rows = s.turn(Side::query, tokens.at, ones, options.on);
+  }
+  Panel panel{.title = shown.name(),
+              .cells = cells_from_top(rows, heads_to_draw(shown, options, 1).front(), tokens.step)};
+  panel.cells->title = s.input_rows ? "value" : "value of a turned query of ones";
+  const double half = static_cast<double>(tokens.step) / 2;
+  const std::string unit = s.width > 0 ? "position (patch, row by row)" : "position (tokens)";
+  panel.x = {"dimension", -0.5, static_cast<double>(rows.shape[2]) - 0.5};
+  panel.y = {unit + every(tokens.step), static_cast<double>(rows.shape[1] * tokens.step) - half, -half};
+  return panel;
+}
+
+/// What attention makes of logits; the keys that are NaN are not seen.
+void to_weights(Array& logits) {
+  const Index keys = logits.shape[2];
+  for (std::size_t first = 0; first < logits.values.size(); first += static_cast<std::size_t>(keys)) {
+    const std::span<double> row(logits.values.data() + first, static_cast<std::size_t>(keys));
+    double most = -INFINITY, sum = 0;
+    for (const double s : row) most = std::isnan(s) ? most : std::max(most, s);
+    for (double& s : row) {
+      if (std::isnan(s)) continue;
+      s = std::exp(s - most);
+      sum += s;
+    }
+    for (double& s : row) s /= sum;
+  }
+}
+
+std::vector<Panel> score_panels(const Shown& shown, const std::string& what, const FigureOptions& options) {
+  const Specimen& s = shown.specimen;
+  const Index length = s.options.length;
+  if (length > most_cells || s.options.heads * length * length > most_scores) {
+    throw RangeError(text::concat("[figure] length: must be at most ", most_cells, " and make at most ", most_scores,
+                                  " scores of all heads, got ", length));
+  }
+  if (what == "scores" && !s.score_terms) nothing_to_show(shown, "must add to scores, or be asked for logits");
+  const Tokens at = s.tokens(length);
+  const Array q = drawn_contents(s, length, 0), k = drawn_contents(s, length, 1);
+  Array scores = what == "scores" ? s.scores(at, at, q, k, options.on) : s.logits(at, at, q, k, options.on);
+  if (options.causal.value_or(s.causal)) hide_later_keys(scores);
+  if (what == "pattern") to_weights(scores);
+  std::vector<Panel> panels;
+  const bool one_head = s.options.heads == 1;
+  for (const Index head : heads_to_draw(shown, options, 4)) {
+    Panel& panel = panels.emplace_back(token_panel(shown, scores, head));
+    panel.title = one_head ? shown.name() : text::concat(shown.name(), ", head ", head);
+    panel.cells->title = what == "scores" ? "score" : what == "logits" ? "logit" : "attention weight";
+  }
+  return panels;
+}
+
+/// How many columns of a table keep their sign from top to bottom.
+Index steady_columns(const Cells& cells) {
+  Index steady = 0;
+  for (Index col = 0; col < cells.cols; ++col) {
+    bool changes = false;
+    for (Index row = 1; row < cells.rows; ++row) changes |= cells(row, col) * cells(row - 1, col) < 0;
+    steady += changes ? 0 : 1;
+  }
+  return steady;
+}
+
+/// How far a query looks, on average: Σ_j w_ij |i − j|.
+double mean_reach(const Cells& weights) {
+  double sum = 0;
+  for (Index i = 0; i < weights.rows; ++i) {
+    for (Index j = 0; j < weights.cols; ++j) {
+      if (!std::isnan(weights(i, j))) sum += weights(i, j) * static_cast<double>(std::abs(i - j));
+    }
+  }
+  return sum / static_cast<double>(weights.rows);
+}
+
+std::string text_of(const Panel& panel, const std::string& what) {
+  const Cells& cells = *panel.cells;
+  const Range range = range_of(cells);
+  const std::string reach = text::concat("from ", short_number(range.low), " to ", short_number(range.high));
+  if (what == "rows") {
+    return text::concat(panel.title, ": ", cells.rows, " positions from the top, ", cells.cols,
+                        " dimensions from the left, numbers ", reach, "; ", steady_columns(cells),
+                        " dimensions never change their sign. ");
+  }
+  const std::string matrix = text::concat(panel.title, ": ", cells.rows, " queries from the top, ", cells.cols,
+                                          " keys from the left, ", cells.title, "s ", reach);
+  if (what != "pattern") return matrix + ". ";
+  return text::concat(matrix, "; a query looks ", short_number(mean_reach(cells)), " tokens away on average. ");
+}
+
+/// The encodings at the sizes at which they are drawn.
+std::vector<Shown> sized(std::span<const Subject> encodings, const FigureOptions& options, std::string& what) {
+  const std::vector<Shown> shown = examples(encodings, options, {.heads = 8, .dim = 64, .length = 64});
+  what = what_of(shown, options);
+  if (what != "rows") return shown;
+  const bool input = shown.front().specimen.input_rows != nullptr;
+  return examples(encodings, options, {.heads = 1, .dim = input ? 256 : 64, .length = 128});
+}
+
+Figure heatmap(std::span<const Subject> encodings, const FigureOptions& options) {
+  std::string what;
+  const std::vector<Shown> shown = sized(encodings, options, what);
+  Figure figure{.title = what == "rows"     ? "Values by position and dimension: " + names_of(shown)
+                         : what == "scores" ? "What is added to scores: " + names_of(shown)
+                         : what == "logits" ? "Logits of drawn queries and keys: " + names_of(shown)
+                                            : "Attention of drawn queries and keys: " + names_of(shown)};
+  for (const Shown& one : shown) {
+    if (what == "rows") {
+      figure.panels.push_back(rows_panel(one, options));
+    } else {
+      for (Panel& panel : score_panels(one, what, options)) figure.panels.push_back(std::move(panel));
+    }
+  }
+  for (const Panel& panel : figure.panels) figure.text += text_of(panel, what);
+  figure.text.pop_back();
+  scale_colours(figure.panels);
+  if (what == "pattern") {
+    for (Panel& panel : figure.panels) panel.cells->low = 0;
+  }
+  figure.columns = shown.size() == 1
+                       ? columns_for(figure.panels.size())
+                       : static_cast<Index>(std::min<std::size_t>(4, figure.panels.size() / shown.size()));
+  if (figure.columns == 1) figure.columns = columns_for(figure.panels.size());
+  return figure;
+}
+
+}  // namespace
+
+FigureKind heatmap_kind() {
+  return {"heatmap", "the table, what is added to scores, or attention",           1,
+          8,         {"heads", "dim", "length", "seed", "what", "head", "causal"}, heatmap};
+}
+
+}  // namespace bearing::inspect
