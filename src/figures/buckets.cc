@@ -23,6 +23,11 @@ class Probed {
     if (description_.spec) spec_ = description_.spec(size);
     drawn_ = &info_.parameters[parameter].drawn;
     row_axis_ = info_.parameters[parameter].extents.size() - 2;
+    for (ParameterInfo& one : info_.parameters) {
+      for (Extent& extent : one.extents) {  // which only a call tells: it has one query
+        if (extent.name == "q_len") extent.size = [](const Record&, const Sizes&) { return Index{1}; };
+      }
+    }
     description_.encoding = &info_;
     description_.specimen = nullptr;  // the example that draws what the description says, here with other numbers
   }
@@ -67,53 +72,70 @@ struct Picked {
 
 constexpr double none = std::numeric_limits<double>::quiet_NaN();
 
-/// Queries whose offsets to all keys are all offsets, some of them twice.
-std::vector<Index> probing_queries(const Specimen& specimen) {
+/// Queries whose offsets to keys first … n − 1 are all offsets, some of them twice.
+std::vector<Index> probing_queries(const Specimen& specimen, Index first) {
   const Index n = specimen.options.length, w = specimen.width;
-  if (w == 0) return {0, n / 2, n - 1};
+  if (w == 0) return {first, (first + n) / 2, n - 1};
   return {0, w - 1, n / 2, n - w, n - 1};
 }
 
 /// Puts the rows of one query's keys where their offsets are; false where an offset has another row already.
-bool put(const std::vector<double>& row, Index query, Index width, Array& to) {
+bool put(const std::vector<double>& row, Index query, Index first, Index width, Array& to) {
   const Index middle = to.shape[2] / 2;
-  for (Index key = 0; key < std::ssize(row); ++key) {
+  for (Index key = first; key < first + std::ssize(row); ++key) {
     const Index down = width > 0 ? key / width - query / width + middle : 0;
     const Index right = (width > 0 ? key % width - query % width : key - query) + middle;
     double& there = to(0, down, right);
-    const double here = row[static_cast<std::size_t>(key)];
+    const double here = row[static_cast<std::size_t>(key - first)];
     if (!std::isnan(there) && !std::isnan(here) && there != here) return false;
     if (std::isnan(there)) there = here;
   }
   return true;
 }
 
-/// Empty: its rows are not picked by distance. Throws ShapeError where only a call tells a parameter's extents.
-std::optional<Picked> picked_from(const Shown& shown, std::size_t parameter) {
+/// The row of each key for one query; empty: its number is no row.
+std::vector<double> rows_for(Probed& probed, const Tokens& query, const Tokens& keys) {
+  const Array zero = probed.scores(query, keys, [](Index) { return 0.0; });
+  const Array one = probed.scores(query, keys, [](Index) { return 1.0; });
+  const Array own = probed.scores(query, keys, [](Index row) { return static_cast<double>(row); });
+  std::vector<double> rows;
+  for (Index j = 0; j < keys.count(); ++j) {
+    const double unit = one(0, 0, j) - zero(0, 0, j), number = (own(0, 0, j) - zero(0, 0, j)) / unit;
+    const double whole = std::round(number);
+    rows.push_back(unit == 0 ? none : whole);
+    const bool is_row = std::abs(number - whole) < 1e-6 && whole >= 0 && whole < static_cast<double>(probed.rows);
+    if (unit != 0 && !is_row) return {};
+  }
+  return rows;
+}
+
+/// Among tokens first, first + 1, …. Empty: its rows are not picked by distance. Throws ShapeError where only a call
+/// tells a parameter's extents.
+std::optional<Picked> picked_from(const Shown& shown, std::size_t parameter, Index first) {
   const Specimen& s = shown.specimen;
   Probed probed(*shown.subject, s.options, parameter);
   const Index n = s.options.length, w = s.width;
   Picked picked{shown.subject->description.encoding->parameters[parameter].name,
                 w > 0 ? Array(1, 2 * w - 1, 2 * w - 1) : Array(1, 1, 2 * n - 1)};
   std::fill(picked.row.values.begin(), picked.row.values.end(), none);
-  for (const Index query : probing_queries(s)) {
-    const Tokens at = s.tokens(1, query), keys = s.tokens(n);
-    const Array zero = probed.scores(at, keys, [](Index) { return 0.0; });
-    const Array one = probed.scores(at, keys, [](Index) { return 1.0; });
-    const Array own = probed.scores(at, keys, [](Index row) { return static_cast<double>(row); });
-    std::vector<double> row;
-    for (Index j = 0; j < n; ++j) {
-      const double unit = one(0, 0, j) - zero(0, 0, j), number = (own(0, 0, j) - zero(0, 0, j)) / unit;
-      const double whole = std::round(number);
-      row.push_back(unit == 0 ? none : whole);
-      if (unit != 0 && !(std::abs(number - whole) < 1e-6 && whole >= 0 && whole < static_cast<double>(probed.rows))) {
-        return {};
-      }
-    }
-    if (!put(row, query, w, picked.row)) return {};
+  for (const Index query : probing_queries(s, first)) {
+    const std::vector<double> rows = rows_for(probed, s.tokens(1, query), s.tokens(n - first, first));
+    if (rows.empty() || !put(rows, query, first, w, picked.row)) return {};
   }
   picked.rows = probed.rows;
   return picked;
+}
+
+/// The same, also where the first token is a special one: [CLS].
+std::optional<Picked> picked_by_most(const Shown& shown, std::size_t parameter) {
+  const Specimen& s = shown.specimen;
+  try {
+    std::optional<Picked> picked = picked_from(shown, parameter, 0);
+    if (picked || s.width > 0 || s.options.length < 3) return picked;
+    return picked_from(shown, parameter, 1);
+  } catch (const ShapeError&) {
+    return {};
+  }
 }
 
 /// Rows of a table: numbers that no call computes, by row before the last axis.
@@ -128,11 +150,7 @@ std::vector<Picked> tables_of(const Shown& shown) {
   if (info == nullptr || !s.score_terms || s.by_index) return all;
   for (std::size_t p = 0; p < info->parameters.size(); ++p) {
     if (!may_be_a_table(info->parameters[p])) continue;
-    std::optional<Picked> picked;
-    try {
-      picked = picked_from(shown, p);
-    } catch (const ShapeError&) {
-    }
+    std::optional<Picked> picked = picked_by_most(shown, p);
     if (!picked) continue;
     std::set<double> rows;
     for (const double row : picked->row.values) {
@@ -169,7 +187,7 @@ std::string said(const Shown& shown, const Picked& picked, const std::vector<Run
   if (ends.after) text += text::concat("; after it as far as ", ends.after->first - 1);
   if (!ends.before && !ends.after) return text + "; each has its own. ";
   const bool back = ends.last.last < 0;
-  return text + text::concat("; the last bucket ", back ? "before the query" : "after it", " begins at ",
+  return text + text::concat("; the farthest ", back ? "before the query" : "after it", " begins at ",
                              back ? ends.last.last : ends.last.first, ". ");
 }
 
@@ -194,13 +212,13 @@ Panel steps_panel(const Shown& shown, const Picked& picked, bool causal, std::st
   const std::vector<Run> steps = runs(dense<const double>(rows.data(), std::ssize(rows)), first);
   const Ends ends = ends_of(steps);
   panel.guides.push_back({.upright = true, .at = 0});
+  const Index near = ends.before ? ends.before->last + 1 : 0, far = ends.after ? ends.after->first - 1 : 0;
   if (ends.before) {
-    const Index at = ends.before->last + 1;
-    panel.guides.push_back({true, static_cast<double>(at), text::concat("exact from ", at)});
+    panel.guides.push_back({true, static_cast<double>(near), text::concat("exact: ", near, " to ", far)});
   }
   if (ends.after) {
-    const Index at = ends.after->first - 1;
-    panel.guides.push_back({true, static_cast<double>(at), text::concat("to ", at)});
+    panel.guides.push_back(
+        {true, static_cast<double>(far), ends.before ? std::string() : text::concat("exact: 0 to ", far)});
   }
   text += said(shown, picked, steps);
   return panel;
@@ -210,8 +228,8 @@ Panel grid_panel(const Shown& shown, const Picked& picked, std::string& text) {
   const auto most = static_cast<double>(shown.specimen.width - 1);
   Panel panel{.round = true, .cells = cells_from_top(picked.row, 0)};
   panel.cells->x_first = panel.cells->y_first = -most;
-  panel.x = {"columns, key - query (patches)", -most - 0.5, most + 0.5};
-  panel.y = {"rows, key - query (patches)", most + 0.5, -most - 0.5};
+  panel.x = {"right, key - query (patches)", -most - 0.5, most + 0.5};
+  panel.y = {"down, key - query (patches)", most + 0.5, -most - 0.5};
   const Range range = range_of(*panel.cells);
   panel.cells->low = range.low, panel.cells->high = std::max(range.high, range.low + 1);
   panel.cells->title = "row of " + picked.table;
@@ -226,7 +244,7 @@ Panel grid_panel(const Shown& shown, const Picked& picked, std::string& text) {
 }
 
 Figure buckets(std::span<const Subject> encodings, const FigureOptions& options) {
-  const std::vector<Shown> shown = examples(encodings, options, {.heads = 1, .dim = 8, .length = 256});
+  const std::vector<Shown> shown = examples(encodings, options, {.heads = 1, .dim = 8, .length = 160});
   Figure figure{.title = "The table's row for each distance: " + names_of(shown)};
   for (const Shown& one : shown) {
     const std::vector<Picked> tables = tables_of(one);

@@ -74,14 +74,14 @@ std::vector<Index> different_heads(const Array& curves) {
 void add_heads(Panel& panel, const Array& alike, const Shown& shown, const FigureOptions& options,
                const std::vector<double>& distances) {
   std::vector<Index> heads = different_heads(alike);
-  const bool same = heads.size() == 1;
+  const bool same = heads.size() == 1 && !options.head;
   if (options.head) heads = heads_to_draw(shown, options, 1);
   std::vector<Index> some;
   for (const Index n : some_of(std::ssize(heads), 8)) some.push_back(heads[static_cast<std::size_t>(n)]);
   for (std::size_t n = 0; n < some.size(); ++n) {
-    Series line{
-        .label = same ? std::string(alike.shape[1] > 1 ? "every head" : "the head") : text::concat("head ", some[n]),
-        .x = distances};
+    Series line{.x = distances};
+    const bool at_an_end = n == 0 || n + 1 == some.size();  // the legend says where the family begins and ends
+    if (at_an_end) line.label = same ? std::string("every head") : text::concat("head ", some[n]);
     for (Index k = 0; k < alike.shape[2]; ++k) line.y.push_back(alike(0, some[n], k));
     if (some.size() > 1) line.shade = static_cast<double>(n) / static_cast<double>(some.size() - 1);
     panel.series.push_back(std::move(line));
@@ -97,8 +97,8 @@ void add_heads(Panel& panel, const Array& alike, const Shown& shown, const Figur
 }
 
 void add_unlike(Panel& panel, const Specimen& specimen, const Executor& on, const std::vector<double>& distances) {
-  Band band{.label = "5 % to 95 % of random", .x = distances, .colour = 2};
-  Series mean{.label = "mean of random", .x = distances, .colour = 2};
+  Band band{.label = "random contents, 5 % to 95 %", .x = distances, .colour = 3};
+  Series mean{.label = "random contents, mean", .x = distances, .colour = 3};
   for (std::vector<double>& scores : unlike(specimen, on)) {
     std::sort(scores.begin(), scores.end());
     band.low.push_back(quantile(scores, low_share));
@@ -125,7 +125,8 @@ Panel panel_of(const Shown& shown, const FigureOptions& options) {
   add_heads(panel, alike, shown, options, distances);
   const bool positions_only = s.input_rows && !s.turn_rows && !s.score_terms;
   if (!positions_only && contents_count(s, options.on)) {
-    for (Series& line : panel.series) line.label += ", alike";
+    for (Series& line : panel.series)
+      if (!line.label.empty()) line.label += ", alike contents";
     add_unlike(panel, s, options.on, distances);
   }
   Range range;
@@ -136,14 +137,17 @@ Panel panel_of(const Shown& shown, const FigureOptions& options) {
 }
 
 std::string text_of(const Panel& panel) {
-  const Series& first = panel.series.front();
-  std::string text =
-      text::concat(panel.title, ": ", first.label, " scores ", short_number(first.y.front()), " at distance 0 and ",
-                   short_number(first.y.back()), " at ", short_number(first.x.back()));
+  std::string text = panel.title + ":";
+  for (const Series& line : panel.series) {
+    if (line.label.empty()) continue;
+    text += text::concat(text.back() == ':' ? " " : ", ", line.label, " from ", short_number(line.y.front()), " to ",
+                         short_number(line.y.back()));
+  }
+  text += text::concat(" over ", short_number(panel.x.last), " tokens");
   if (!panel.bands.empty()) {
     const Band& band = panel.bands.front();
-    text += text::concat("; random queries and keys score ", short_number(band.low.back()), " to ",
-                         short_number(band.high.back()), " there (5 % to 95 %)");
+    text += text::concat("; 5 % to 95 % of random contents score ", short_number(band.low.back()), " to ",
+                         short_number(band.high.back()), " there");
   }
   return text + ". ";
 }

@@ -1,5 +1,7 @@
+#include <algorithm>
 #include <bearing/error.hpp>
 #include <cmath>
+#include <span>
 
 #include "figures/kinds.hpp"
 #include "figures/matrices.hpp"
@@ -52,9 +54,9 @@ Panel rows_panel(const Shown& shown, const FigureOptions& options) {
               .cells = cells_from_top(rows, heads_to_draw(shown, options, 1).front(), tokens.step)};
   panel.cells->title = s.input_rows ? "value" : "value of a turned query of ones";
   const double half = static_cast<double>(tokens.step) / 2;
-  const std::string unit = s.width > 0 ? "position (patch, row by row)" : "position (tokens)";
   panel.x = {"dimension", -0.5, static_cast<double>(rows.shape[2]) - 0.5};
-  panel.y = {unit + every(tokens.step), static_cast<double>(rows.shape[1] * tokens.step) - half, -half};
+  panel.y = {token_title(shown, "position", tokens.step), static_cast<double>(rows.shape[1] * tokens.step) - half,
+             -half};
   return panel;
 }
 
@@ -74,7 +76,8 @@ void to_weights(Array& logits) {
   }
 }
 
-std::vector<Panel> score_panels(const Shown& shown, const std::string& what, const FigureOptions& options) {
+std::vector<Panel> score_panels(const Shown& shown, const std::string& what, Index most_heads,
+                                const FigureOptions& options) {
   const Specimen& s = shown.specimen;
   const Index length = s.options.length;
   if (length > most_cells || s.options.heads * length * length > most_scores) {
@@ -83,13 +86,13 @@ std::vector<Panel> score_panels(const Shown& shown, const std::string& what, con
   }
   if (what == "scores" && !s.score_terms) nothing_to_show(shown, "must add to scores, or be asked for logits");
   const Tokens at = s.tokens(length);
-  const Array q = drawn_contents(s, length, 0), k = drawn_contents(s, length, 1);
+  const Array q = half_alike_contents(s, length, 0), k = half_alike_contents(s, length, 1);
   Array scores = what == "scores" ? s.scores(at, at, q, k, options.on) : s.logits(at, at, q, k, options.on);
   if (options.causal.value_or(s.causal)) hide_later_keys(scores);
   if (what == "pattern") to_weights(scores);
   std::vector<Panel> panels;
   const bool one_head = s.options.heads == 1;
-  for (const Index head : heads_to_draw(shown, options, 4)) {
+  for (const Index head : heads_to_draw(shown, options, most_heads)) {
     Panel& panel = panels.emplace_back(token_panel(shown, scores, head));
     panel.title = one_head ? shown.name() : text::concat(shown.name(), ", head ", head);
     panel.cells->title = what == "scores" ? "score" : what == "logits" ? "logit" : "attention weight";
@@ -119,19 +122,24 @@ double mean_reach(const Cells& weights) {
   return sum / static_cast<double>(weights.rows);
 }
 
-std::string text_of(const Panel& panel, const std::string& what) {
-  const Cells& cells = *panel.cells;
-  const Range range = range_of(cells);
+/// What is seen of one encoding, whose heads have a panel each.
+std::string text_of(const Shown& shown, std::span<const Panel> panels, const std::string& what) {
+  const Cells& first = *panels.front().cells;
+  Range range;
+  for (const Panel& panel : panels) range.reach(panel.cells->values);
   const std::string reach = text::concat("from ", short_number(range.low), " to ", short_number(range.high));
   if (what == "rows") {
-    return text::concat(panel.title, ": ", cells.rows, " positions from the top, ", cells.cols,
-                        " dimensions from the left, numbers ", reach, "; ", steady_columns(cells),
+    return text::concat(shown.name(), ": ", first.rows, " positions from the top, ", first.cols,
+                        " dimensions from the left, values ", reach, "; ", steady_columns(first),
                         " dimensions never change their sign. ");
   }
-  const std::string matrix = text::concat(panel.title, ": ", cells.rows, " queries from the top, ", cells.cols,
-                                          " keys from the left, ", cells.title, "s ", reach);
+  const std::string matrix = text::concat(shown.name(), ": ", first.rows, " queries from the top, ", first.cols,
+                                          " keys from the left, ", first.title, "s ", reach);
   if (what != "pattern") return matrix + ". ";
-  return text::concat(matrix, "; a query looks ", short_number(mean_reach(cells)), " tokens away on average. ");
+  std::string looks = short_number(mean_reach(first));
+  if (panels.size() > 1) looks += " to " + short_number(mean_reach(*panels.back().cells));
+  return text::concat(matrix, "; queries look ", looks, " tokens away on average",
+                      panels.size() > 1 ? " (first and last head). " : ". ");
 }
 
 /// The encodings at the sizes at which they are drawn.
@@ -143,30 +151,46 @@ std::vector<Shown> sized(std::span<const Subject> encodings, const FigureOptions
   return examples(encodings, options, {.heads = 1, .dim = input ? 256 : 64, .length = 128});
 }
 
+/// A few large weights would leave all others dark: the largest 1 % have one colour.
+void hold_large_weights(std::vector<Panel>& panels) {
+  std::vector<double> all;
+  for (const Panel& panel : panels) {
+    for (const double weight : panel.cells->values) {
+      if (!std::isnan(weight)) all.push_back(weight);
+    }
+  }
+  const auto at = all.begin() + static_cast<std::ptrdiff_t>(99 * (all.size() - 1) / 100);
+  std::nth_element(all.begin(), at, all.end());
+  for (Panel& panel : panels) {
+    panel.cells->low = 0, panel.cells->high = *at > 0 ? *at : 1;
+    panel.cells->title = "attention weight (1 % are larger)";
+  }
+}
+
+std::string title_of(const std::string& what) {
+  if (what == "rows") return "Values by position and dimension: ";
+  if (what == "scores") return "What is added to scores: ";
+  return what == "logits" ? "Logits of drawn queries and keys: " : "Attention of drawn queries and keys: ";
+}
+
 Figure heatmap(std::span<const Subject> encodings, const FigureOptions& options) {
   std::string what;
   const std::vector<Shown> shown = sized(encodings, options, what);
-  Figure figure{.title = what == "rows"     ? "Values by position and dimension: " + names_of(shown)
-                         : what == "scores" ? "What is added to scores: " + names_of(shown)
-                         : what == "logits" ? "Logits of drawn queries and keys: " + names_of(shown)
-                                            : "Attention of drawn queries and keys: " + names_of(shown)};
+  Figure figure{.title = title_of(what) + names_of(shown)};
+  const Index most_heads = shown.size() == 1 ? 4 : shown.size() == 2 ? 2 : 1;
   for (const Shown& one : shown) {
+    const std::size_t first = figure.panels.size();
     if (what == "rows") {
       figure.panels.push_back(rows_panel(one, options));
     } else {
-      for (Panel& panel : score_panels(one, what, options)) figure.panels.push_back(std::move(panel));
+      for (Panel& panel : score_panels(one, what, most_heads, options)) figure.panels.push_back(std::move(panel));
     }
+    figure.text += text_of(one, std::span(figure.panels).subspan(first), what);
   }
-  for (const Panel& panel : figure.panels) figure.text += text_of(panel, what);
   figure.text.pop_back();
   scale_colours(figure.panels);
-  if (what == "pattern") {
-    for (Panel& panel : figure.panels) panel.cells->low = 0;
-  }
-  figure.columns = shown.size() == 1
-                       ? columns_for(figure.panels.size())
-                       : static_cast<Index>(std::min<std::size_t>(4, figure.panels.size() / shown.size()));
-  if (figure.columns == 1) figure.columns = columns_for(figure.panels.size());
+  if (what == "pattern") hold_large_weights(figure.panels);
+  figure.columns = columns_for(figure.panels.size());
   return figure;
 }
 

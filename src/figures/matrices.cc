@@ -12,21 +12,39 @@ constexpr double nothing = std::numeric_limits<double>::quiet_NaN();
 /// Seeds of contents are far from those of parameters.
 constexpr std::uint64_t content_seed = 0x7069637475726573u;
 
-}  // namespace
-
-Array drawn_contents(const Specimen& specimen, Index count, std::uint64_t which) {
+Array normal_contents(const Specimen& specimen, Index count, std::uint64_t which) {
   const SpecimenOptions& o = specimen.options;
   return Normal(content_seed + 1000 * which + o.seed).array(o.heads, count, o.dim);
 }
+
+/// ±1/√2, [heads, 1, dim].
+Array shared_signs(const Specimen& specimen) {
+  Array signs = normal_contents(specimen, 1, 0);
+  for (double& x : signs.values) x = std::copysign(std::sqrt(0.5), x);
+  return signs;
+}
+
+}  // namespace
 
 Array alike_contents(const Specimen& specimen, Index count) {
   const SpecimenOptions& o = specimen.options;
   Array all(o.heads, count, o.dim);
   if (specimen.input_rows && !specimen.turn_rows && !specimen.score_terms) return all;
-  const Array one = drawn_contents(specimen, 1, 0);
+  const Array one = shared_signs(specimen);
   for (Index h = 0; h < o.heads; ++h) {
     for (Index t = 0; t < count; ++t) {
-      for (Index d = 0; d < o.dim; ++d) all(h, t, d) = std::copysign(std::sqrt(0.5), one(h, 0, d));
+      for (Index d = 0; d < o.dim; ++d) all(h, t, d) = one(h, 0, d);
+    }
+  }
+  return all;
+}
+
+Array half_alike_contents(const Specimen& specimen, Index count, std::uint64_t which) {
+  Array all = normal_contents(specimen, count, 1 + which);
+  const Array one = shared_signs(specimen);
+  for (Index h = 0; h < all.shape[0]; ++h) {
+    for (Index t = 0; t < count; ++t) {
+      for (Index d = 0; d < all.shape[2]; ++d) all(h, t, d) = all(h, t, d) * std::sqrt(0.5) + one(h, 0, d);
     }
   }
   return all;
@@ -54,10 +72,10 @@ Thinned thinned(const Shown& shown) {
   return {Tokens(std::move(positions)), step};
 }
 
-std::string every(Index step) {
-  if (step == 1) return "";
-  const char* end = step == 2 ? "nd" : step == 3 ? "rd" : "th";
-  return text::concat(" (every ", step, end, ")");
+std::string token_title(const Shown& shown, const std::string& what, Index step) {
+  if (shown.specimen.width > 0) return what + " (patch, row by row)";
+  if (step == 1) return what + " (token)";
+  return text::concat(what, " (token, every ", step, step == 2 ? "nd)" : step == 3 ? "rd)" : "th)");
 }
 
 Cells cells_from_top(const Array& numbers, Index head, Index row_step) {
@@ -71,10 +89,9 @@ Cells cells_from_top(const Array& numbers, Index head, Index row_step) {
 Panel token_panel(const Shown& shown, const Array& scores, Index head, Index step) {
   Panel panel{.round = true, .cells = cells_from_top(scores, head, step)};
   panel.cells->x_step = static_cast<double>(step);
-  const std::string unit = (shown.specimen.width > 0 ? " (patch, row by row)" : " (token)") + every(step);
   const double half = static_cast<double>(step) / 2;
-  panel.x = {"key" + unit, -half, static_cast<double>(panel.cells->cols * step) - half};
-  panel.y = {"query" + unit, static_cast<double>(panel.cells->rows * step) - half, -half};
+  panel.x = {token_title(shown, "key", step), -half, static_cast<double>(panel.cells->cols * step) - half};
+  panel.y = {token_title(shown, "query", step), static_cast<double>(panel.cells->rows * step) - half, -half};
   return panel;
 }
 

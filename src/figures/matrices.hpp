@@ -9,8 +9,9 @@ namespace bearing::inspect {
 /// Cells on a side: more are not seen.
 inline constexpr Index most_cells = 1024;
 
-/// Numbers [heads, count, dim] of mean 0 and variance 1, from the seed; `which` tells contents apart.
-Array drawn_contents(const Specimen& specimen, Index count, std::uint64_t which);
+/// Contents [heads, count, dim] from the seed: half of each row is its own, drawn with variance 1, and half is ±1 that
+/// all tokens share, as the queries and keys of a model have something in common. `which` tells the own halves apart.
+Array half_alike_contents(const Specimen& specimen, Index count, std::uint64_t which);
 /// `count` rows of the same content, ±1/√2: every pair of dimensions has norm 1. Zeros where the encoding acts on the
 /// input alone, so that products are those of positions.
 Array alike_contents(const Specimen& specimen, Index count);
@@ -27,8 +28,8 @@ struct Thinned {
 /// Throws RangeError for too long an image, and where indices stand for positions.
 Thinned thinned(const Shown& shown);
 
-/// " (every 4th)", or nothing.
-std::string every(Index step);
+/// "key (token, every 4th)", or of an image "key (patch, row by row)".
+std::string token_title(const Shown& shown, const std::string& what, Index step);
 
 /// A matrix from `numbers`, row 0 on top. Infinite numbers become NaN.
 Cells cells_from_top(const Array& numbers, Index head, Index row_step = 1);

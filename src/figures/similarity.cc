@@ -1,3 +1,4 @@
+#include <array>
 #include <bearing/error.hpp>
 
 #include "figures/kinds.hpp"
@@ -76,19 +77,22 @@ std::string text_of(const Shown& shown, const Decay& falls) {
 Figure similarity_figure(std::span<const Subject> encodings, const FigureOptions& options) {
   const std::vector<Shown> shown = examples(encodings, options, {.heads = 8, .dim = 64, .length = 512});
   Figure figure{.title = "How alike positions are: " + names_of(shown), .columns = 2};
-  std::vector<Panel> curves;
+  std::array<std::vector<Panel>, 2> matrices, curves;  // of scores, of products: one scale each
   for (const Shown& one : shown) {
     const Index head = heads_to_draw(one, options, 1).front();
-    figure.panels.push_back(matrix_panel(one, head, options));
+    matrices[has_rows(one)].push_back(matrix_panel(one, head, options));
     const Decay falls = decay(over_distance(one, head, options));
-    curves.push_back(curve_panel(one, falls));
+    curves[has_rows(one)].push_back(curve_panel(one, falls));
     figure.text += text_of(one, falls);
   }
   figure.text.pop_back();
-  scale_colours(figure.panels);
-  share_y(curves);
-  for (std::size_t n = 0; n < curves.size(); ++n) {
-    figure.panels.insert(figure.panels.begin() + static_cast<std::ptrdiff_t>(2 * n + 1), std::move(curves[n]));
+  for (std::vector<Panel>& panels : matrices) scale_colours(panels);
+  for (std::vector<Panel>& panels : curves) share_y(panels);
+  std::array<std::size_t, 2> next{};
+  for (const Shown& one : shown) {
+    const std::size_t n = next[has_rows(one)]++;
+    figure.panels.push_back(std::move(matrices[has_rows(one)][n]));
+    figure.panels.push_back(std::move(curves[has_rows(one)][n]));
   }
   return figure;
 }
