@@ -244,6 +244,7 @@ Panel grid_panel(const Shown& shown, const Picked& picked, std::string& text) {
 }
 
 Figure buckets(std::span<const Subject> encodings, const FigureOptions& options) {
+  if (options.length == 1) throw RangeError("[figure] length: must be at least 2, so that tokens lie apart, got 1");
   const std::vector<Shown> shown = examples(encodings, options, {.heads = 1, .dim = 8, .length = 160});
   Figure figure{.title = "The table's row for each distance: " + names_of(shown)};
   for (const Shown& one : shown) {

@@ -89,6 +89,7 @@ TEST(BucketsFigure, OfAGridAreCells) {
 }
 
 TEST(BucketsFigure, NameWhatHasNone) {
+  EXPECT_THROW((void)buckets_of("t5", {.length = 1}), RangeError);
   for (const char* name : {"alibi", "rope", "nope", "sinusoidal", "kerple_log", "fire", "dense_bias", "bucket_bias"}) {
     try {
       (void)buckets_of(name);

@@ -136,18 +136,21 @@ Panel panel_of(const Shown& shown, const FigureOptions& options) {
   return panel;
 }
 
+/// Of the heads' lines that the legend names, and of the band.
 std::string text_of(const Panel& panel) {
+  const double last = panel.series.front().x.back();
   std::string text = panel.title + ":";
+  int named = 0;
   for (const Series& line : panel.series) {
-    if (line.label.empty()) continue;
-    text += text::concat(text.back() == ':' ? " " : ", ", line.label, " from ", short_number(line.y.front()), " to ",
+    if (line.label.empty() || named == 2) continue;
+    text += text::concat(named++ == 0 ? " " : ", ", line.label, " from ", short_number(line.y.front()), " to ",
                          short_number(line.y.back()));
   }
-  text += text::concat(" over ", short_number(panel.x.last), " tokens");
+  text += text::concat(" at distances 0 to ", short_number(last));
   if (!panel.bands.empty()) {
     const Band& band = panel.bands.front();
-    text += text::concat("; 5 % to 95 % of random contents score ", short_number(band.low.back()), " to ",
-                         short_number(band.high.back()), " there");
+    text += text::concat("; ", band.label, ": ", short_number(band.low.back()), " to ", short_number(band.high.back()),
+                         " at ", short_number(last));
   }
   return text + ". ";
 }

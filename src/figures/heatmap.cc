@@ -130,8 +130,8 @@ std::string text_of(const Shown& shown, std::span<const Panel> panels, const std
   const std::string reach = text::concat("from ", short_number(range.low), " to ", short_number(range.high));
   if (what == "rows") {
     return text::concat(shown.name(), ": ", first.rows, " positions from the top, ", first.cols,
-                        " dimensions from the left, values ", reach, "; ", steady_columns(first),
-                        " dimensions never change their sign. ");
+                        " dimensions from the left, values ", reach,
+                        "; dimensions that never change their sign: ", steady_columns(first), ". ");
   }
   const std::string matrix = text::concat(shown.name(), ": ", first.rows, " queries from the top, ", first.cols,
                                           " keys from the left, ", first.title, "s ", reach);
