@@ -14,23 +14,28 @@ Figure decay_of(const std::vector<const char*>& names, const FigureOptions& opti
 }
 
 TEST(DecayFigure, HasALineForEachHeadOfABiasAndTheirMean) {
-  const Figure drawn = decay_of({"alibi"}, {.heads = 4, .length = 50});
-  ASSERT_EQ(drawn.panels.size(), 1u);
-  const Panel& panel = drawn.panels[0];
-  ASSERT_EQ(panel.series.size(), 5u);
-  EXPECT_TRUE(panel.bands.empty());  // contents do not count
-  const Array means = mean_scores(make(*find("alibi"), {.heads = 4, .length = 50}), 1);
-  for (Index k = 0; k < 50; ++k) {
-    const auto at = static_cast<std::size_t>(k);
-    for (std::size_t h = 0; h < 4; ++h) {
-      EXPECT_NEAR(panel.series[h].y[at], means(0, static_cast<Index>(h), k), 1e-12);
-      EXPECT_EQ(panel.series[h].shade, static_cast<double>(h) / 3);
+  for (const char* name : {"alibi", "t5"}) {  // T5 tells keys before the query from those after it
+    const Figure drawn = decay_of({name}, {.heads = 4, .length = 50});
+    ASSERT_EQ(drawn.panels.size(), 1u);
+    const Panel& panel = drawn.panels[0];
+    ASSERT_EQ(panel.series.size(), 5u);
+    EXPECT_TRUE(panel.bands.empty());  // contents do not count
+    const Array means = mean_scores(make(*find(name), {.heads = 4, .length = 50}), 1);
+    for (Index k = 0; k < 50; ++k) {
+      const auto at = static_cast<std::size_t>(k);
+      double sum = 0;
+      for (Index h = 0; h < 4; ++h) {
+        const Series& line = panel.series[static_cast<std::size_t>(h)];
+        EXPECT_NEAR(line.y[at], means(0, h, k), 1e-12);
+        EXPECT_EQ(line.shade, static_cast<double>(h) / 3);
+        sum += means(0, h, k);
+      }
+      EXPECT_NEAR(panel.series[4].y[at], sum / 4, 1e-12);
     }
-    EXPECT_NEAR(panel.series[4].y[at], (means(0, 0, k) + means(0, 1, k) + means(0, 2, k) + means(0, 3, k)) / 4, 1e-12);
+    EXPECT_EQ(panel.series[0].label, "head 0");
+    EXPECT_EQ(panel.series[1].label, "");
+    EXPECT_EQ(panel.series[3].label, "head 3");
   }
-  EXPECT_EQ(panel.series[0].label, "head 0");
-  EXPECT_EQ(panel.series[1].label, "");
-  EXPECT_EQ(panel.series[3].label, "head 3");
 }
 
 TEST(DecayFigure, DrawsSomeOfManyHeadsOrTheOneAskedFor) {

@@ -38,9 +38,9 @@ Curve curve_of(FeatureMap map, const std::vector<double>& x) {
 }
 
 Figure feature(std::span<const Subject>, const FigureOptions&) {
-  constexpr Index steps = 384;  // of 1/48 each, so that 0 is among them
+  constexpr Index half = 192;  // steps of 1/48 on either side of 0
   std::vector<double> x;
-  for (Index i = 0; i <= steps; ++i) x.push_back(static_cast<double>(i - steps / 2) / 48);
+  for (Index i = -half; i <= half; ++i) x.push_back(static_cast<double>(i) / 48);
   Figure figure{.title = "Feature maps of linear attention", .columns = 2};
   Panel values{.title = "feature map", .x = {"x", x.front(), x.back()}}, slopes = values;
   slopes.title = "its slope";

@@ -28,7 +28,7 @@ std::string what_of(const std::vector<Shown>& shown, const FigureOptions& option
     }
     throw RangeError("[figure] what: must be rows, scores, logits or pattern, got " + options.what);
   }
-  const std::string first = by_sites(shown.front().specimen);
+  std::string first = by_sites(shown.front().specimen);
   for (const Shown& one : shown) {
     if (by_sites(one.specimen) != first) return "pattern";
   }
@@ -144,7 +144,7 @@ std::string text_of(const Shown& shown, std::span<const Panel> panels, const std
 
 /// The encodings at the sizes at which they are drawn.
 std::vector<Shown> sized(std::span<const Subject> encodings, const FigureOptions& options, std::string& what) {
-  const std::vector<Shown> shown = examples(encodings, options, {.heads = 8, .dim = 64, .length = 64});
+  std::vector<Shown> shown = examples(encodings, options, {.heads = 8, .dim = 64, .length = 64});
   what = what_of(shown, options);
   if (what != "rows") return shown;
   const bool input = shown.front().specimen.input_rows != nullptr;

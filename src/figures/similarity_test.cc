@@ -42,8 +42,8 @@ TEST(Similarity, OfAnInputEncodingIsTheProductOfItsRows) {
 }
 
 TEST(Similarity, OfABiasIsTheBias) {
-  const Figure drawn = similarity_of({"alibi"}, {.length = 20, .head = 5, .causal = true});
-  const Specimen specimen = make(*find("alibi"), {.heads = 8, .dim = 64, .length = 20});
+  const Figure drawn = similarity_of({"t5"}, {.length = 20, .head = 5, .causal = true});
+  const Specimen specimen = make(*find("t5"), {.heads = 8, .dim = 64, .length = 20});
   const Array zeros(8, 20, 64);
   const Array bias = specimen.scores(specimen.tokens(20), specimen.tokens(20), zeros, zeros);
   for (Index i = 0; i < 20; ++i) {
