@@ -92,10 +92,11 @@ std::string said(const std::vector<Index>& positions) {
 }
 
 /// A hand for each position, with its word or number at the end.
-Panel dial(const Shown& shown, const Path& path, const Hands& hands, const std::vector<Index>& positions) {
+Panel dial(const Shown& shown, Pair pair, const Path& path, const Hands& hands, const std::vector<Index>& positions) {
   const double radius = std::max(reach(path), 1e-300), room = 1.6 * radius;
-  Panel panel{
-      .x = {text::concat(shown.name(), ", ", said(positions)), -room, room}, .y = {"", -room, room}, .round = true};
+  Panel panel{.x = {text::concat(shown.name(), ", ", said(positions)), -room, room},
+              .y = {text::concat("dimensions ", pair.x, " and ", pair.y), -room, room},
+              .round = true};
   panel.series.push_back(rim(radius));
   for (std::size_t i = 0; i < path.size(); ++i) {
     panel.series.push_back({.x = {path.x[i]}, .y = {path.y[i]}, .stroke = Stroke::hands});
@@ -126,7 +127,7 @@ void add_dials(const Shown& shown, const Hands& hands, const FigureOptions& opti
       std::vector<Index> positions = hands.positions;
       for (Index& p : positions) p += moved;
       const Path path = path_of(shown, pair, unit, 0, positions, options.on);
-      Panel panel = dial(shown, path, hands, positions);
+      Panel panel = dial(shown, pair, path, hands, positions);
       panel.title = text::concat(
           "pair ", n, moved > 0 ? text::concat(", ", moved, " later") : ": " + speed(shown, pair, unit, options.on));
       figure.panels.push_back(std::move(panel));
