@@ -151,9 +151,9 @@ Figure hands(std::span<const Subject> encodings, const FigureOptions& options) {
   for (const Shown& one : shown) add_dials(one, hands, options, figure, angles);
   figure.text = "Dials with a hand for each position, one dial for each pair of dimensions.";
   if (!angles.empty()) figure.text += " Between the first hand and the last: " + angles + ".";
-  const Index rows = static_cast<Index>(shown.size()) * (hands.moved > 0 ? 2 : 1);
-  const std::size_t in_a_row = figure.panels.size() / static_cast<std::size_t>(rows);
-  figure.columns = in_a_row <= 4 ? static_cast<Index>(in_a_row) : columns_for(in_a_row);
+  const std::size_t rows = shown.size() * (hands.moved > 0 ? 2 : 1), in_a_row = figure.panels.size() / rows;
+  const bool aligned = rows > 1 && in_a_row > 1 && in_a_row <= 4;  // each pair's dials stand below each other
+  figure.columns = aligned ? static_cast<Index>(in_a_row) : columns_for(figure.panels.size());
   return figure;
 }
 

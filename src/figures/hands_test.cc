@@ -60,6 +60,11 @@ TEST(Hands, KeepTheirAnglesWhereTheSentenceMoves) {
   EXPECT_NE(drawn.text.find("positions 2 and 4: 114.6 degrees apart"), std::string::npos) << drawn.text;
 }
 
+TEST(Hands, OfAPairStandBelowEachOther) {
+  EXPECT_EQ(figure("hands", only("rope"), {.dim = 6, .offset = 1}).columns, 3);
+  EXPECT_EQ(figure("hands", only("rope"), {.dim = 8}).columns, 2);  // four dials of one row
+}
+
 TEST(Hands, ThatLieOnEachOtherHaveOneText) {
   const Panel slow = figure("hands", only("rope"), {.dim = 8, .dims = {3}}).panels[0];
   ASSERT_EQ(slow.notes.size(), 1u);

@@ -93,15 +93,15 @@ Index unfinished(const Turns& tokens, Index length) {
   return std::count_if(tokens.begin(), tokens.end(), [&](double each) { return each > static_cast<double>(length); });
 }
 
+/// Where a scaling goes over from kept to divided pairs. NTK has no ramp: it changes all pairs except the ends.
 void add_ramp(const Waves& waves, Panel& panel) {
-  if (waves.runs.size() < 2) return;
-  bool named = false;
   for (const PairRun& run : waves.runs) {
-    if (run.change != PairChange::blended) continue;
-    const std::vector<double> x{static_cast<double>(run.first) - 0.5, static_cast<double>(run.last) + 0.5};
-    panel.bands.push_back(
-        {named ? "" : "blended pairs", x, {panel.y.first, panel.y.first}, {panel.y.last, panel.y.last}, 3});
-    named = true;
+    if (run.change != PairChange::blended || run.last - run.first + 3 >= std::ssize(waves.now)) continue;
+    panel.bands.push_back({.label = panel.bands.empty() ? "blended pairs" : "",
+                           .x = {static_cast<double>(run.first) - 0.5, static_cast<double>(run.last) + 0.5},
+                           .low = {panel.y.first, panel.y.first},
+                           .high = {panel.y.last, panel.y.last},
+                           .colour = 3});
   }
 }
 

@@ -38,6 +38,12 @@ TEST(Wavelengths, AreTheReportsBeforeAndAfterScaling) {
   EXPECT_EQ(panel.notes[0].text, std::to_string(unfinished) + " of 64 pairs complete no turn in training");
 }
 
+TEST(Wavelengths, HaveARampWherePairsAreKeptAndDividedBeside) {
+  EXPECT_EQ(figure("wavelengths", only("rope_llama3")).panels[0].bands.size(), 1u);
+  EXPECT_TRUE(figure("wavelengths", only("rope_ntk")).panels[0].bands.empty());
+  EXPECT_TRUE(figure("wavelengths", only("rope_linear")).panels[0].bands.empty());
+}
+
 TEST(Wavelengths, TakeTheLengthsOfAModel) {
   const std::vector<Subject> model{{"rope", *find("rope"), {.trained = 4096, .longest = 32'768}}};
   const Panel panel = figure("wavelengths", model).panels[0];
