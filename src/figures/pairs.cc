@@ -51,19 +51,21 @@ std::vector<Pair> pairs_of_units(const Array& turned) {
   return pairs;
 }
 
-/// By how much the sum of two columns' squares changes over the rows, as part of its size.
+// A sum of two rounded squares is off by a few units of 2^-53; of other columns it changes by the square of an angle.
+constexpr double alike = 0x1p-48;
+
+/// By how much the sum of two columns' squares changes over the rows, as part of its size; 1 if more than `alike`.
 double spread(const Array& rows, Index c, Index d) {
   double least = std::numeric_limits<double>::infinity(), most = 0;
   for (Index p = 0; p < rows.shape[1]; ++p) {
     const double sum = rows(0, p, c) * rows(0, p, c) + rows(0, p, d) * rows(0, p, d);
     least = std::min(least, sum), most = std::max(most, sum);
+    if (most - least > alike * most) return 1;
   }
   return most > 0 ? (most - least) / most : 1;
 }
 
 std::vector<Pair> pairs_of_rows(const Array& rows) {
-  // A sum of two rounded squares is off by a few units of 2^-53; of other columns it changes by the square of an angle.
-  constexpr double alike = 0x1p-48;
   const Index dim = rows.shape[2];
   std::vector<Pair> pairs;
   std::vector<char> taken(static_cast<std::size_t>(dim), 0);
