@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <bearing/error.hpp>
 #include <cmath>
 
@@ -22,9 +23,9 @@ void check_shape(const char* name, const Array& array, Index rows, Index cols) {
                                 cols == 0 ? "head_dim" : std::to_string(cols), "], got ", array.shape));
 }
 
-/// Normal numbers of variance 1/dim, so that products with rows keep the rows' size.
+/// Of one head: normal numbers of variance 1/dim, so that projected rows have numbers as large as rows.
 Array drawn_weight(Normal& normal, Index dim) {
-  Array weight = normal.array(1, dim, dim);
+  Array weight = normal.array(1, dim, std::min<Index>(dim, 64));
   for (double& value : weight.values) value /= std::sqrt(static_cast<double>(dim));
   return weight;
 }

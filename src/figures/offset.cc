@@ -1,5 +1,7 @@
+#include <algorithm>
 #include <bearing/error.hpp>
 #include <cmath>
+#include <numeric>
 
 #include "figures/kinds.hpp"
 #include "figures/parts.hpp"
@@ -11,6 +13,8 @@ namespace bearing::inspect {
 namespace {
 
 constexpr double least = 1e-17;  ///< what is exact is drawn there: a logarithm has no 0
+
+constexpr Index widest = 1024;  ///< more cells than a picture has
 
 /// Row d: the unit vector along d, turned at position k.
 Array turned_units(const Specimen& s, Index k, const Executor& on) {
@@ -52,6 +56,34 @@ struct Mapped {
   double size = 0;  ///< the mean length of a row
 };
 
+/// The rows of the map that are not 0: of many columns, a fit takes as many as there are rows.
+std::vector<Index> rows_in_use(const Array& map) {
+  std::vector<Index> used;
+  for (Index d = 0; d < map.shape[1]; ++d) {
+    const double* row = map.values.data() + d * map.shape[2];
+    if (std::any_of(row, row + map.shape[2], [](double x) { return x != 0; })) used.push_back(d);
+  }
+  return used;
+}
+
+/// How far the map is off at each position, and how long rows are.
+void measure(const Array& rows, Index k, Mapped& mapped) {
+  const Index dim = rows.shape[2], count = rows.shape[1] - k;
+  const std::vector<Index> used = rows_in_use(mapped.map);
+  std::vector<double> apart(static_cast<std::size_t>(dim));
+  for (Index p = 0; p < count; ++p) {
+    const double *here = &rows.values[static_cast<std::size_t>(p * dim)], *there = here + k * dim;
+    std::copy_n(there, dim, apart.begin());
+    for (const Index d : used) {
+      const double* row = mapped.map.values.data() + d * dim;
+      for (std::size_t c = 0; c < apart.size(); ++c) apart[c] -= here[d] * row[c];
+    }
+    mapped.position.push_back(static_cast<double>(p));
+    mapped.off.push_back(std::sqrt(std::inner_product(apart.begin(), apart.end(), apart.begin(), 0.0)));
+    mapped.size += std::sqrt(std::inner_product(here, here + dim, here, 0.0)) / static_cast<double>(count);
+  }
+}
+
 Mapped map_of(const Shown& shown, Index k, const Executor& on) {
   const Specimen& s = shown.specimen;
   if (!s.input_rows && !s.turn_rows) {
@@ -68,17 +100,7 @@ Mapped map_of(const Shown& shown, Index k, const Executor& on) {
   } else {
     mapped.map = shift_map(rows.head(0), k).map;
   }
-  const Index dim = rows.shape[2];
-  for (Index p = 0; p + k < count; ++p) {
-    double apart = 0, norm = 0;
-    for (Index c = 0; c < dim; ++c) {
-      double sum = -rows(0, p + k, c);
-      for (Index d = 0; d < dim; ++d) sum += rows(0, p, d) * mapped.map(0, d, c);
-      apart += sum * sum, norm += rows(0, p, c) * rows(0, p, c);
-    }
-    mapped.position.push_back(static_cast<double>(p)), mapped.off.push_back(std::sqrt(apart));
-    mapped.size += std::sqrt(norm) / static_cast<double>(count - k);
-  }
+  measure(rows, k, mapped);
   return mapped;
 }
 
@@ -115,6 +137,12 @@ Panel error_panel(const Shown& shown, const Mapped& mapped, Index k) {
 Figure offset(std::span<const Subject> encodings, const FigureOptions& options) {
   const std::vector<Shown> shown = examples(encodings, options, {.heads = 1, .dim = 16, .length = 512});
   const Index k = options.offset.value_or(5);
+  for (const Shown& one : shown) {
+    if (one.specimen.options.dim > widest) {
+      throw RangeError(
+          text::concat("[figure] dim: must be at most ", widest, " for offset, got ", one.specimen.options.dim));
+    }
+  }
   Figure figure{.title = text::concat("The map from position p to p + ", k, ": ", names_of(shown)), .columns = 2};
   std::vector<Panel> matrices, errors;
   for (const Shown& one : shown) {

@@ -54,6 +54,8 @@ TEST(Offset, HasNoMatrixForAllPositionsOfALearnedTable) {
 TEST(Offset, RefusesWhatIsNoOffsetAndWhatHasNoRows) {
   expect_error<RangeError>([] { (void)figure("offset", only("rope"), {.length = 8, .offset = 8}); },
                            "[figure] offset: must be from 1 to 7, got 8");
+  expect_error<RangeError>([] { (void)figure("offset", only("sinusoidal"), {.dim = 4096}); },
+                           "[figure] dim: must be at most 1024 for offset, got 4096");
   EXPECT_THROW((void)figure("offset", only("alibi")), RangeError);
 }
 
