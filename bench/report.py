@@ -160,6 +160,12 @@ def cache_text(context, level):
     return f"L{level} {sizes[-1] / 1024 ** 2:g} MiB" if sizes else f"L{level} unknown"
 
 
+def target_text(context):
+    """Of the kernels and of the limits; a machine may have wider vectors than the one that was forced."""
+    forced = f" (forced by {context['forced_by']})" if "forced_by" in context else ""
+    return f"target {context['simd_target']}{forced}"
+
+
 FIRST_MARKER = "<!-- results: written by scripts/bench --docs -->"
 LAST_MARKER = "<!-- end of results -->"
 
@@ -169,7 +175,7 @@ def print_report(document, markdown):
     context = document["context"]
 
     print(f"{context['cpu']}, {context['num_cpus']} cores at {context['mhz_per_cpu']} MHz, "
-          f"{cache_text(context, 2)} per core, {cache_text(context, 3)}; target {context['simd_target']}, "
+          f"{cache_text(context, 2)} per core, {cache_text(context, 3)}; {target_text(context)}, "
           f"{context['priority']}, bearing {context['bearing']}, {context['date'][:10]}\n")
     if "peers" in context:
         print(f"Peers: {context['peers']}\n")

@@ -7,6 +7,7 @@
 #include <bearing/target.hpp>
 #include <bearing/version.hpp>
 #include <cstdio>
+#include <cstdlib>
 #include <exception>
 #include <fstream>
 #include <string>
@@ -60,6 +61,8 @@ void describe_machine() {
   benchmark::AddCustomContext("priority", first ? "nice -20" : "normal");
   benchmark::AddCustomContext("cpu", cpu_name());
   benchmark::AddCustomContext("simd_target", std::string(bearing::simd_target()));
+  const char* const forced = std::getenv("BEARING_TARGET");
+  if (forced != nullptr && *forced != '\0') benchmark::AddCustomContext("forced_by", "BEARING_TARGET");
   benchmark::AddCustomContext("bearing", bearing::version());
 }
 
