@@ -62,6 +62,7 @@ void add_table_cases();
 void add_score_cases();
 void add_relation_cases();
 void add_attention_cases(bool full);  ///< full: the longest too
+void add_attention_data_cases();
 void add_attention_backward_cases();
 void add_linear_attention_cases();
 

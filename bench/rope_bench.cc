@@ -84,6 +84,7 @@ int main(int argc, char** argv) try {
   bearing::bench::add_score_cases();
   bearing::bench::add_relation_cases();
   bearing::bench::add_attention_cases(own.full);
+  bearing::bench::add_attention_data_cases();
   bearing::bench::add_attention_backward_cases();
   bearing::bench::add_linear_attention_cases();
   if (!own.interpreter.empty()) {
