@@ -3,10 +3,11 @@
 // out.
 
 #include <algorithm>
-#include <bearing/encodings/dense_bias.hpp>
+#include <iterator>
 #include <limits>
 #include <memory>
 #include <numeric>
+#include <stdexcept>
 #include <vector>
 
 #include "attention_models.hpp"
@@ -65,8 +66,20 @@ Data padding() {
   bool* const seen = data.keep<bool>(length);
   std::fill(seen + length / 4, seen + length, true);
   data.options.key_mask = dense(seen, 1, length);
-  data.pairs = 0.75;
   return data;
+}
+
+/// The encoding that is any matrix, each extent of which may be 1.
+Made<float> matrix_bias(const float* numbers) {
+  const auto& all = registry().encodings();
+  const auto is_matrix = [](const EncodingInfo& info) {
+    if (info.form != Form::dense || info.parameters.size() != 1 || info.parameters[0].extents.size() != 4) return false;
+    return std::ranges::all_of(info.parameters[0].extents, [](const Extent& extent) { return extent.or_one; });
+  };
+  const auto found = std::ranges::find_if(all, is_matrix);
+  if (found == all.end()) throw std::logic_error("no encoding is any matrix");
+  const ParameterMemory memory[] = {{numbers, nullptr, {1, 1, length, length}, {0, 0, length, 1}}};
+  return found->make<float>()({}, {}, memory);
 }
 
 /// The causal mask as models add it: 0, or the least float.
@@ -76,9 +89,9 @@ Data added_mask() {
   for (Index i = 0; i < length; ++i) {
     std::fill(bias + i * length + i + 1, bias + (i + 1) * length, std::numeric_limits<float>::lowest());
   }
-  const auto term = std::make_shared<const DenseBias<float>>(Param<float, 4>{dense(bias, 1, 1, length, length)});
-  data.kept.push_back(term);
-  data.terms = with(*term);
+  const auto made = std::make_shared<const Made<float>>(matrix_bias(bias));
+  data.kept.push_back(made);
+  data.terms.terms[0] = made->term.value(), data.terms.size = 1;
   return data;
 }
 
@@ -90,22 +103,27 @@ Data large_scores() {
 }
 
 /// Sequences of several lengths, one after the other.
+constexpr Index lengths[] = {1500, 100, 700, 1000, 796};
+
 Data packed() {
-  constexpr Index lengths[] = {1500, 100, 700, 1000, 796};
   Data data;
   constexpr Index sequences = std::size(lengths);
   auto* const starts = data.keep<Index>(sequences + 1);
   std::partial_sum(std::begin(lengths), std::end(lengths), starts + 1);
   data.options.q_starts = data.options.k_starts = dense(starts, sequences + 1);
-  const auto squares = [](double sum, Index n) { return sum + static_cast<double>(n * n); };
-  data.pairs = std::accumulate(std::begin(lengths), std::end(lengths), 0.0, squares) / (length * length);
   return data;
 }
 
-void add_data(const char* name, Data (*make)(), Index dim) {
+double pairs_within_sequences() {
+  const auto squares = [](double sum, Index n) { return sum + static_cast<double>(n * n); };
+  return std::accumulate(std::begin(lengths), std::end(lengths), 0.0, squares) / (length * length);
+}
+
+/// pairs: what must be worked out, of all.
+void add_data(const char* name, Data (*make)(), Index dim, double pairs = 1) {
   constexpr Index threads = 1;
   const AttentionShape shape = self_attention(length, dim);
-  const double pairs = make().pairs, fmas = 2 * pairs * static_cast<double>(length * length * shape.heads * dim);
+  const double fmas = 2 * pairs * static_cast<double>(length * length * shape.heads * dim);
   const std::string full = "attention/" + attention_name<float>("full", "none", shape) + "/1";
   add({.name = "attention/" + attention_name<float>(name, "none", shape),
        .threads = threads,
@@ -128,10 +146,10 @@ void add_attention_data_cases() {
   for (const Index dim : {64, 128}) {
     add_data("holes", holes, dim);
     add_data("hidden_keys", hidden_keys, dim);
-    add_data("padding", padding, dim);
+    add_data("padding", padding, dim, 0.75);
     add_data("added_mask", added_mask, dim);
     add_data("large_scores", large_scores, dim);
-    add_data("packed", packed, dim);
+    add_data("packed", packed, dim, pairs_within_sequences());
   }
 }
 

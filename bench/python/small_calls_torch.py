@@ -16,6 +16,7 @@ from collections.abc import Callable, Sequence
 import bearing
 import bearing.torch as bt
 import torch
+from attention_torch import kind_of
 from measure import least
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention as sdpa
@@ -45,7 +46,8 @@ def rotations(dtype: torch.dtype, grads: bool) -> tuple[list[Tensor], Calls]:
 
 def attentions(dtype: torch.dtype, grads: bool) -> tuple[list[Tensor], Calls]:
     q, k, v = (torch.randn(1, 8, 1, 64).to(dtype).requires_grad_(grads) for _ in range(3))
-    alibi = bearing.AlibiBias(bearing.Alibi.published(8))
+    spec = bearing.encoding("alibi", heads=8)
+    alibi = getattr(bearing, kind_of(spec))(spec)
     return [q, k, v], {
         "SDPA": lambda: sdpa(q, k, v),
         "bt.attention": lambda: bt.attention(q, k, v, mask="none"),
