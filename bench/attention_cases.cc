@@ -60,8 +60,8 @@ void add_share(const AttentionCase& c, double demand) {
 void add_masks(Index length, Index dim, Index threads) {
   const bool one = threads == 1, narrow = dim == 64;
   const AttentionShape shape = self_attention(length, dim);
-  add_share({"full", "none", shape, threads}, one ? (narrow ? 0.80 : 0.83) : (narrow ? 0.73 : 0.75));
-  add_share({"causal", "none", shape, threads}, one ? (narrow ? 0.72 : 0.75) : (narrow ? 0.66 : 0.70));
+  add_share({"full", "none", shape, threads}, one ? (narrow ? 0.80 : 0.85) : (narrow ? 0.73 : 0.75));
+  add_share({"causal", "none", shape, threads}, one ? (narrow ? 0.75 : 0.78) : (narrow ? 0.66 : 0.70));
 }
 
 /// What an encoding costs over none, 5 % for a bias by distance and 3 % for RoPE, or what share of the peak it reaches.
