@@ -10,7 +10,14 @@ namespace bearing::inspect {
 using text::concat;
 
 const std::vector<FigureKind>& figure_kinds() {
-  static const std::vector<FigureKind> all{curves_kind()};
+  static const std::vector<FigureKind> all{
+      heatmap_kind(),     //
+      curves_kind(),      //
+      similarity_kind(),  //
+      decay_kind(),       //
+      buckets_kind(),     //
+      feature_kind(),     //
+  };
   return all;
 }
 
@@ -50,7 +57,8 @@ void check_options(const FigureKind& kind, std::size_t encodings, const FigureOp
     if (std::find(kind.takes.begin(), kind.takes.end(), name) != kind.takes.end()) continue;
     std::string taken;
     for (const std::string& one : kind.takes) taken += (taken.empty() ? "" : ", ") + one;
-    throw RangeError(concat("[figure] ", name, ": ", kind.name, " takes ", taken, " only"));
+    throw RangeError(taken.empty() ? concat("[figure] ", name, ": ", kind.name, " takes no options")
+                                   : concat("[figure] ", name, ": ", kind.name, " takes ", taken, " only"));
   }
 }
 

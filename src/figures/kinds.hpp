@@ -6,6 +6,11 @@
 
 namespace bearing::inspect {
 
+FigureKind heatmap_kind();
 FigureKind curves_kind();
+FigureKind similarity_kind();
+FigureKind decay_kind();
+FigureKind buckets_kind();
+FigureKind feature_kind();
 
 }  // namespace bearing::inspect
