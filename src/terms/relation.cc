@@ -172,22 +172,15 @@ class Product {
 
   /// s_ij += u[i or j][column(i, j)]
   void gather(const Part& part, const A* u, A* s) const {
-    if (part.by == By::band && !of_key_) {
-      return tiles::add_band(part.rows, part.cols, part.band, u, part.count, s, tile_.stride);
-    }
-    if (part.by == By::band && part.count > 1) {
-      return tiles::add_key_band(part.rows, part.cols, part.band, u, part.count, s, tile_.stride);
+    if (part.by == By::band) {
+      const auto add = of_key_ ? tiles::add_key_band<A> : tiles::add_band<A>;
+      return add(part.rows, part.cols, part.band, u, part.count, s, tile_.stride);
     }
     std::array<std::int32_t, widest> room;
     const std::int32_t* column = nullptr;
     Index offset = 0;
     for (Index i = 0; i < part.rows; ++i) {
       A* to = s + i * tile_.stride;
-      if (part.by == By::band) {  // every key has one product, for all queries
-        const tiles::BandRow met = tiles::band_row(part.rows, part.cols, part.band, i);
-        tiles::add_toeplitz(Index{1}, met.end - met.begin, u + met.begin, to + met.begin, tile_.stride);
-        continue;
-      }
       if (i == 0 || !parts_.as_before(part, i)) column = parts_.columns(part, i, offset, room.data());
       const Index first = (of_key_ ? 0 : i * width(part)) - offset, next = of_key_ ? width(part) : 0;
       if (by_segment()) {

@@ -91,6 +91,22 @@ void add_band(Index rows, Index cols, const Band& band, const A* u, Index u_stri
 }
 
 template <class A>
+void add_key_band(Index rows, Index cols, const Band& band, const A* w, Index w_stride, A* s, Index stride) {
+  for (Index i = 0; i < rows; ++i) {
+    const BandRow row = band_row(rows, cols, band, i);
+    const A *first = w, *last = w + band.width - 1;
+    A* to = s + i * stride;
+    if (w_stride == 1) {  // a key has one product, for all queries
+      add_row(row.end - row.begin, first + row.begin, to + row.begin);
+      continue;
+    }
+    for (Index j = row.begin; j < row.rise; ++j) to[j] += first[j * w_stride];
+    for (Index j = row.rise; j < row.fall; ++j) to[j] += w[j * w_stride + row.first + j - row.rise];
+    for (Index j = row.fall; j < row.end; ++j) to[j] += last[j * w_stride];
+  }
+}
+
+template <class A>
 void scatter_band(Index rows, Index cols, const Band& band, const A* d_s, Index stride, A* d_u, Index u_stride) {
   for (Index i = 0; i < rows; ++i) {
     const BandRow row = band_row(rows, cols, band, i);
@@ -354,6 +370,9 @@ BEARING_KERNEL(void, sum_diagonals, (Index rows, Index cols, const A* s, Index s
 BEARING_KERNEL(void, add_band,
                (Index rows, Index cols, const Band& band, const A* u, Index u_stride, A* s, Index stride),
                (rows, cols, band, u, u_stride, s, stride))
+BEARING_KERNEL(void, add_key_band,
+               (Index rows, Index cols, const Band& band, const A* w, Index w_stride, A* s, Index stride),
+               (rows, cols, band, w, w_stride, s, stride))
 BEARING_KERNEL(void, scatter_band,
                (Index rows, Index cols, const Band& band, const A* d_s, Index stride, A* d_u, Index u_stride),
                (rows, cols, band, d_s, stride, d_u, u_stride))
@@ -389,17 +408,6 @@ BEARING_KERNEL(void, add_multiply_tn,
                (m, n, dim, alpha, c, c_stride, a, a_stride, b, b_stride))
 
 template <class A>
-void add_key_band(Index rows, Index cols, const Band& band, const A* w, Index w_stride, A* s, Index stride) {
-  for (Index i = 0; i < rows; ++i) {
-    const BandRow row = band_row(rows, cols, band, i);
-    const A *first = w, *last = w + band.width - 1;
-    A* to = s + i * stride;
-    for (Index j = row.begin; j < row.rise; ++j) to[j] += first[j * w_stride];
-    for (Index j = row.rise; j < row.fall; ++j) to[j] += w[j * w_stride + row.first + j - row.rise];
-    for (Index j = row.fall; j < row.end; ++j) to[j] += last[j * w_stride];
-  }
-}
-template <class A>
 void scatter_key_band(Index rows, Index cols, const Band& band, const A* d_s, Index stride, A* d_w, Index w_stride) {
   for (Index i = 0; i < rows; ++i) {
     const BandRow row = band_row(rows, cols, band, i);
@@ -411,9 +419,7 @@ void scatter_key_band(Index rows, Index cols, const Band& band, const A* d_s, In
   }
 }
 
-#define BEARING_INSTANTIATE(A)                                                          \
-  template void add_key_band<A>(Index, Index, const Band&, const A*, Index, A*, Index); \
-  template void scatter_key_band<A>(Index, Index, const Band&, const A*, Index, A*, Index);
+#define BEARING_INSTANTIATE(A) template void scatter_key_band<A>(Index, Index, const Band&, const A*, Index, A*, Index);
 BEARING_INSTANTIATE(float)
 BEARING_INSTANTIATE(double)
 #undef BEARING_INSTANTIATE

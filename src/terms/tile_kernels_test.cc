@@ -245,6 +245,13 @@ void expect_bands() {
       }
       s.expect_gaps();
       by_keys.expect_gaps();
+      if (band.width == 1) {  // keys' products side by side
+        std::vector<A> dense;
+        for (Index j = 0; j < cols; ++j) dense.push_back(w0.at(j, 0));
+        Rows<A> by_dense_keys = s0;
+        add_key_band<A>(rows, cols, band, dense.data(), 1, by_dense_keys.data(), by_dense_keys.stride());
+        EXPECT_EQ(by_dense_keys.memory, by_keys.memory);
+      }
 
       s = s0;
       scatter_band<A>(rows, cols, band, s.data(), s.stride(), u.data(), u.stride());
