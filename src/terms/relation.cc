@@ -298,7 +298,7 @@ Index scratch_size(const RowsByIndexList<A>& terms, Index rows, Index cols) {
     const Index met = most_met(term, queries, keys);
     const Index shifted = term.shift.data == nullptr ? 0 : term.table.shape[2];
     most = std::max(most, operands * (met + 1 + shifted));
-    if (term.map.kind == IndexMap::Kind::distance) {
+    if (term.map.kind == IndexMap::Kind::distance && std::min(rows, cols) >= least_packed) {
       most = std::max(most, PackedRows<A>::scratch_size(std::min(rows, most_band_rows), std::min(cols, widest_band),
                                                         term.table.shape[2]));
     }
