@@ -4,6 +4,7 @@
 #include <bearing/term_list.hpp>
 #include <vector>
 
+#include "aligned.hpp"
 #include "terms/row_place.hpp"
 #include "terms/tile_kernels.hpp"
 
@@ -142,7 +143,7 @@ class TileWork {
 
   TileExtents most_;
   std::vector<double> q_positions_, k_positions_, distance_;
-  std::vector<A> diagonals_, scores_, q_, k_, scratch_;
+  AlignedVector<A> diagonals_, scores_, q_, k_, scratch_;
   std::vector<char> seen_;
 };
 
