@@ -266,30 +266,36 @@ HWY_NOINLINE void put_rows_carefully(const Run& run, Put put, const double* anch
   if (k < reach) put_carefully(run, put, x.forth, position + k, row + k, column);
 }
 
-/// The block of rows around `position`, which is row `row`. `steps` has the points of 0 … reach. Pairs by pairs, so
-/// that the anchor stays in registers; what is written is whole cache lines all the same.
+/// The rows k before and k after an anchor, all that one cache line of floats holds, or two of InTurn: lines that are
+/// written past the caches must be filled before others begin, or the memory is written part by part.
+template <class Put>
+HWY_INLINE void put_line(const Run& run, const Put& put, const Doubt& doubt, const double* anchor, const double* step,
+                         Index k, Index position, Index row, Index column) {
+  const Index stride = run.to.stride;
+  for (Index i = 0; i < pair_padding; i += static_cast<Index>(hn::Lanes(FloatTag()))) {
+    const Turned x = turned(load_point(anchor + i), load_point(step + i));
+    const auto distance = hn::Min(hn::Min(doubt.distance(x.back.cos), doubt.distance(x.back.sin)),
+                                  hn::Min(doubt.distance(x.forth.cos), doubt.distance(x.forth.sin)));
+    if (HWY_UNLIKELY(!run.whole(column + i) || doubt.any(distance))) {
+      put_rows_carefully(run, put, anchor + i, step + i, k, position, row, column + i);
+      continue;
+    }
+    const Index at = row * stride + (column + i) * Put::step;
+    put(x.back.cos, x.back.sin, run.to.cos + at - k * stride, run.to.sin + at - k * stride);
+    if (k == reach) continue;  // the next block has it
+    put(x.forth.cos, x.forth.sin, run.to.cos + at + k * stride, run.to.sin + at + k * stride);
+  }
+}
+
+/// The block of rows around `position`, which is row `row`. `steps` has the points of 0 … reach. Line by line, so that
+/// the anchor stays in registers where a vector is a line.
 template <class Put>
 HWY_INLINE void put_block(const Run& run, Put put, const double* steps, const double* anchor, Index column, Index width,
                           Index position, Index row) {
-  const Index lanes = static_cast<Index>(hn::Lanes(FloatTag())), stride = run.to.stride;
   const Doubt doubt(run.frequencies.attention_factor);
-  for (Index i = 0; i < width; i += lanes) {
-    const Point at = load_point(anchor + i);
-    const bool whole = run.whole(column + i);
-    float* const cos = run.to.cos + row * stride + (column + i) * Put::step;
-    float* const sin = run.to.sin + row * stride + (column + i) * Put::step;
+  for (Index i = 0; i < width; i += pair_padding) {
     for (Index k = 0; k <= reach; ++k) {
-      const double* step = steps + k * 2 * column_block;
-      const Turned x = turned(at, load_point(step + i));
-      const auto distance = hn::Min(hn::Min(doubt.distance(x.back.cos), doubt.distance(x.back.sin)),
-                                    hn::Min(doubt.distance(x.forth.cos), doubt.distance(x.forth.sin)));
-      if (HWY_UNLIKELY(!whole || doubt.any(distance))) {
-        put_rows_carefully(run, put, anchor + i, step + i, k, position, row, column + i);
-        continue;
-      }
-      put(x.back.cos, x.back.sin, cos - k * stride, sin - k * stride);
-      if (k == reach) continue;  // the next block has it
-      put(x.forth.cos, x.forth.sin, cos + k * stride, sin + k * stride);
+      put_line(run, put, doubt, anchor + i, steps + k * 2 * column_block + i, k, position, row, column + i);
     }
   }
 }
