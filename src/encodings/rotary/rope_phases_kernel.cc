@@ -131,13 +131,13 @@ struct Doubt {
   }
 
   static HWY_INLINE Words words(std::uint64_t upper, std::uint64_t lower) {
-    return hn::BitCast(
-        Tag(), hn::Set(hn::Repartition<std::uint32_t, WideTag>(), static_cast<std::uint32_t>(upper << 16 | lower)));
+    return hn::BitCast(Tag(), hn::Set(hn::RebindToUnsigned<WideTag>(), (upper << 32 | lower) * 0x10001));
   }
 
   /// Below `limit` where there is doubt. Distances of many vectors are put to one test by their minimum.
   HWY_INLINE Words distance(const Twice& x) const {
-    const auto two = hn::ConcatOdd(Tag(), hn::BitCast(Tag(), x.upper), hn::BitCast(Tag(), x.lower));
+    const auto lower = hn::ShiftRight<16>(hn::BitCast(hn::Repartition<std::uint32_t, WideTag>(), x.lower));
+    const auto two = hn::OddEven(hn::BitCast(Tag(), x.upper), hn::BitCast(Tag(), lower));
     return hn::And(hn::Add(two, offset), mask);
   }
 
