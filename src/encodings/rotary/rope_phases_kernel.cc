@@ -101,10 +101,8 @@ struct Run {
   const double* steps;  ///< prepared, or null
   const PhasesOut& to;
 
-  /// Whether a row has room for the vector of pairs from `column` on.
-  bool whole(Index column) const {
-    return column + static_cast<Index>(hn::Lanes(FloatTag())) <= HWY_MIN(to.cosines, to.sines);
-  }
+  /// How many pairs a row has room for.
+  Index room() const { return HWY_MIN(to.cosines, to.sines); }
 };
 
 // Errors in units of 2^-53 times the attention factor's magnitude. An exact value times the factor: 0.8 + 1. A turn by
@@ -252,7 +250,7 @@ HWY_INLINE void put_carefully(const Run& run, const Put& put, Point x, Index pos
     rounded_if_sure(half, value, error, unsure);
   }
   if (unsure) x = exact_point(run.frequencies, position, column);
-  if (!run.whole(column)) return put_some(run.to, x, row, column);
+  if (column + static_cast<Index>(hn::Lanes(FloatTag())) > run.room()) return put_some(run.to, x, row, column);
   const Index at = row * run.to.stride + column * Put::step;
   put(x.cos, x.sin, run.to.cos + at, run.to.sin + at);
 }
@@ -266,36 +264,33 @@ HWY_NOINLINE void put_rows_carefully(const Run& run, Put put, const double* anch
   if (k < reach) put_carefully(run, put, x.forth, position + k, row + k, column);
 }
 
-/// The rows k before and k after an anchor, all that one cache line of floats holds, or two of InTurn: lines that are
-/// written past the caches must be filled before others begin, or the memory is written part by part.
-template <class Put>
-HWY_INLINE void put_line(const Run& run, const Put& put, const Doubt& doubt, const double* anchor, const double* step,
-                         Index k, Index position, Index row, Index column) {
-  const Index stride = run.to.stride;
-  for (Index i = 0; i < pair_padding; i += static_cast<Index>(hn::Lanes(FloatTag()))) {
-    const Turned x = turned(load_point(anchor + i), load_point(step + i));
-    const auto distance = hn::Min(hn::Min(doubt.distance(x.back.cos), doubt.distance(x.back.sin)),
-                                  hn::Min(doubt.distance(x.forth.cos), doubt.distance(x.forth.sin)));
-    if (HWY_UNLIKELY(!run.whole(column + i) || doubt.any(distance))) {
-      put_rows_carefully(run, put, anchor + i, step + i, k, position, row, column + i);
-      continue;
-    }
-    const Index at = row * stride + (column + i) * Put::step;
-    put(x.back.cos, x.back.sin, run.to.cos + at - k * stride, run.to.sin + at - k * stride);
-    if (k == reach) continue;  // the next block has it
-    put(x.forth.cos, x.forth.sin, run.to.cos + at + k * stride, run.to.sin + at + k * stride);
-  }
-}
-
-/// The block of rows around `position`, which is row `row`. `steps` has the points of 0 … reach. Line by line, so that
-/// the anchor stays in registers where a vector is a line.
+/// The block of rows around `position`, which is row `row`. `steps` has the points of 0 … reach. Column by column, so
+/// that the anchor stays in registers where it can; all that a cache line of floats holds at once, as lines that are
+/// written past the caches must be filled before many others begin, or the memory is written part by part.
 template <class Put>
 HWY_INLINE void put_block(const Run& run, Put put, const double* steps, const double* anchor, Index column, Index width,
                           Index position, Index row) {
+  const Index lanes = static_cast<Index>(hn::Lanes(FloatTag()));
   const Doubt doubt(run.frequencies.attention_factor);
-  for (Index i = 0; i < width; i += pair_padding) {
+  const PhasesOut to = run.to;  // a copy, which no store can change
+  const Index room = run.room();
+  for (Index line = 0; line < width; line += pair_padding) {
     for (Index k = 0; k <= reach; ++k) {
-      put_line(run, put, doubt, anchor + i, steps + k * 2 * column_block + i, k, position, row, column + i);
+      const Index away = k * to.stride;
+      const double* step = steps + k * 2 * column_block;
+      for (Index i = line; i < line + pair_padding; i += lanes) {
+        const Turned x = turned(load_point(anchor + i), load_point(step + i));
+        const auto distance = hn::Min(hn::Min(doubt.distance(x.back.cos), doubt.distance(x.back.sin)),
+                                      hn::Min(doubt.distance(x.forth.cos), doubt.distance(x.forth.sin)));
+        if (HWY_UNLIKELY(column + i + lanes > room || doubt.any(distance))) {
+          put_rows_carefully(run, put, anchor + i, step + i, k, position, row, column + i);
+          continue;
+        }
+        const Index at = row * to.stride + (column + i) * Put::step;
+        put(x.back.cos, x.back.sin, to.cos + at - away, to.sin + at - away);
+        if (k == reach) continue;  // the next block has it
+        put(x.forth.cos, x.forth.sin, to.cos + at + away, to.sin + at + away);
+      }
     }
   }
 }
