@@ -121,7 +121,10 @@ class LineRuns {
       for (Index line = first_; line < last_; ++line) add_run(static_cast<Index>(after_[line + 1]) - keys, line);
       add_run(tile_.cols, last_);
     } else {
-      for (Index j = 0; j < tile_.cols;) add_run(j = run_from(j, scale), first_);
+      for (Index j = 0; j < tile_.cols;) {
+        j = run_from(j, scale);
+        add_run(j, first_);
+      }
     }
     return {run_end_, run_line_};
   }
