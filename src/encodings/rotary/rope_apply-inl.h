@@ -244,11 +244,12 @@ struct PhasesInRegisters {
 
   HWY_INLINE void load(const C* cos, const C* sin, bool negative_sin) {
     const hn::ScalableTag<C> d;
+    constexpr Index lanes = hn::MaxLanes(d);
     const auto sign = hn::Set(d, negative_sin ? C(-0.0) : C(0.0));
 #pragma GCC unroll 8
     for (int v = 0; v < vectors; ++v) {
-      c[v] = hn::LoadU(d, cos + v * hn::MaxLanes(d));
-      s[v] = hn::Xor(hn::LoadU(d, sin + v * hn::MaxLanes(d)), sign);
+      c[v] = hn::LoadU(d, cos + v * lanes);
+      s[v] = hn::Xor(hn::LoadU(d, sin + v * lanes), sign);
     }
   }
 };
