@@ -1,6 +1,7 @@
 // Attention of one sequence: every mask and encoding as a share of the machine's multiply-adds, counting only the
 // arithmetic that the mask leaves; and one query against a long cache, as a share of reading it.
 
+#include <bearing/target.hpp>
 #include <fstream>
 #include <iterator>
 
@@ -59,8 +60,8 @@ void add_share(const AttentionCase& c, double demand) {
 void add_masks(Index length, Index dim, Index threads) {
   const bool one = threads == 1, narrow = dim == 64;
   const AttentionShape shape = self_attention(length, dim);
-  add_share({"full", "none", shape, threads}, one ? (narrow ? 0.80 : 0.83) : (narrow ? 0.73 : 0.75));
-  add_share({"causal", "none", shape, threads}, one ? (narrow ? 0.72 : 0.75) : (narrow ? 0.66 : 0.70));
+  add_share({"full", "none", shape, threads}, one ? (narrow ? 0.80 : 0.85) : (narrow ? 0.73 : 0.75));
+  add_share({"causal", "none", shape, threads}, one ? (narrow ? 0.75 : 0.78) : (narrow ? 0.66 : 0.70));
 }
 
 /// What an encoding costs over none, 5 % for a bias by distance and 3 % for RoPE, or what share of the peak it reaches.
@@ -81,16 +82,18 @@ void add_encodings(Index dim, Index threads) {
   add_share({"window", "none", shape, threads}, 0);
 }
 
-bool machine_has_amx() {
+/// Whether the kernels may use tiles of bfloat16: only their best target does.
+bool has_tiles() {
   std::ifstream info("/proc/cpuinfo");
-  return std::string(std::istreambuf_iterator<char>(info), {}).find(" amx_bf16") != std::string::npos;
+  return simd_target() == "avx3_bf16" &&
+         std::string(std::istreambuf_iterator<char>(info), {}).find(" amx_bf16") != std::string::npos;
 }
 
 /// Widened to float: no slower than float. With tiles of bfloat16 beyond the peak of float.
 template <class T>
 void add_type(Index dim) {
   const AttentionCase c{"full", "none", self_attention(4096, dim), 1};
-  const bool tiles = std::is_same_v<T, Bfloat16> && machine_has_amx();
+  const bool tiles = std::is_same_v<T, Bfloat16> && has_tiles();
   add_case<T>(c, {c.against_plain<float>(tiles ? 0 : 1), fma_limit<float>(c.fmas(), 1,
                                                                           !tiles      ? 0
                                                                           : dim == 64 ? 3.2

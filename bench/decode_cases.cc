@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "buffers.hpp"
+#include "demands.hpp"
 #include "harness.hpp"
 #include "models.hpp"
 
@@ -13,7 +14,6 @@ namespace {
 template <class T>
 void add_decode(Pairing pairing, Index sequences, Index threads, double demand) {
   const std::size_t bytes = tensor_bytes<T>(sequences);
-  constexpr double one_token_us = 0.25;
   Case c{.name = std::string("decode/") + dtype_name<T>() + "/" + pairing_name(pairing) + "/in_place/" +
                  std::to_string(sequences) + "_sequences",
          .threads = threads,
@@ -25,7 +25,7 @@ void add_decode(Pairing pairing, Index sequences, Index threads, double demand) 
            const auto at = std::make_shared<const std::vector<Index>>(scattered(sequences));
            return [=, &table] { rotate(table, x, Positions(dense(at->data(), sequences, 1)), executor(threads)); };
          }};
-  if (sequences == 1) c.at_most_us = one_token_us;
+  if (sequences == 1) c.at_most_us = one_token_us<T>();
   add(c);
 }
 
@@ -36,9 +36,9 @@ void add_decode_cases() {
     add_decode<float>(pairing, 1, 1, 0);
     add_decode<Bfloat16>(pairing, 1, 1, 0);
     for (const Index sequences : {8, 64}) {
-      add_decode<float>(pairing, sequences, 1, 0.95);
-      add_decode<Bfloat16>(pairing, sequences, 1, 0.55);
-      add_decode<Float16>(pairing, sequences, 1, 0.55);
+      add_decode<float>(pairing, sequences, 1, decode_demand<float>());
+      add_decode<Bfloat16>(pairing, sequences, 1, decode_demand<Bfloat16>());
+      add_decode<Float16>(pairing, sequences, 1, decode_demand<Float16>());
     }
     add_decode<float>(pairing, 64, 2, 0);
   }

@@ -110,6 +110,7 @@ void time_steps(benchmark::State& state, const Case& c) {
     }
   }
   enter("", c, 1);
+  follow_the_library();
   for (Contender& each : all) each.warm_up();
   std::vector<std::vector<double>> ratios(all.size() - 1);
   for (auto _ : state) {

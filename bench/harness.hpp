@@ -46,7 +46,7 @@ std::string nt_copy(std::size_t bytes, Index threads);
 std::string nt_write(std::size_t bytes, Index threads);
 std::string read_limit(std::size_t bytes, Index threads);  ///< reads them, with and without a prefetch
 
-/// So many multiply-adds of float or double, in registers on the widest vectors: a burst of some milliseconds stands
+/// So many multiply-adds of float or double, in registers on the target's vectors: a burst of some milliseconds stands
 /// for all of them.
 template <class T>
 Bar fma_limit(double fmas, Index threads, double demand = 0);
@@ -62,6 +62,7 @@ void add_table_cases();
 void add_score_cases();
 void add_relation_cases();
 void add_attention_cases(bool full);  ///< full: the longest too
+void add_attention_data_cases();
 void add_attention_backward_cases();
 void add_linear_attention_cases();
 

@@ -1,6 +1,10 @@
 #include "limits.hpp"
 
+#include <bearing/target.hpp>
+#include <cctype>
+#include <cstdint>
 #include <cstring>
+#include <stdexcept>
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "limits.cc"
@@ -88,6 +92,8 @@ T fma_chains(std::size_t n) {
 float FmaFloat(std::size_t n) { return fma_chains<float>(n); }
 double FmaDouble(std::size_t n) { return fma_chains<double>(n); }
 
+std::int64_t CompiledFor() { return HWY_TARGET; }
+
 }  // namespace bearing::bench::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
@@ -103,6 +109,14 @@ HWY_EXPORT(SumUp);
 HWY_EXPORT(SumUpPrefetching);
 HWY_EXPORT(FmaFloat);
 HWY_EXPORT(FmaDouble);
+HWY_EXPORT(CompiledFor);
+
+std::string name_of(std::int64_t target) {
+  if (((HWY_EMU128 | HWY_SCALAR) & target) != 0) return "scalar";
+  std::string name = hwy::TargetName(target);
+  for (char& letter : name) letter = static_cast<char>(std::tolower(letter));
+  return name;
+}
 
 /// Calls body(first, n) on equal pieces of `bytes` bytes of floats, one for each worker.
 template <class Body>
@@ -115,6 +129,18 @@ void in_pieces(std::size_t bytes, const Executor& on, Body&& body) {
 void keep(double value) { [[maybe_unused]] volatile double kept = value; }
 
 }  // namespace
+
+void follow_the_library() {
+  const std::string wanted(simd_target().substr(0, simd_target().find("_bf16")));
+  std::int64_t left = HWY_TARGETS, found = 0;
+  for (; left != 0 && found == 0; left &= left - 1) {
+    if (const std::int64_t lowest = left & -left; name_of(lowest) == wanted) found = lowest;
+  }
+  if (found == 0) throw std::runtime_error("limits are not compiled for " + wanted);
+  hwy::GetChosenTarget().Update(found);  // Highway's own choice, which the library does not use
+}
+
+std::string limits_target() { return name_of(HWY_DYNAMIC_DISPATCH(CompiledFor)()); }
 
 void read_modify_write(float* x, std::size_t bytes, const Executor& on) {
   in_pieces(bytes, on, [x](std::size_t first, std::size_t n) { HWY_DYNAMIC_DISPATCH(FlipSigns)(x + first, n); });

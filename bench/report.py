@@ -9,9 +9,12 @@ import contextlib
 import fnmatch
 import io
 import json
+import pathlib
 import re
 import statistics
 import sys
+
+import figures
 
 
 class Case:
@@ -160,17 +163,14 @@ def cache_text(context, level):
     return f"L{level} {sizes[-1] / 1024 ** 2:g} MiB" if sizes else f"L{level} unknown"
 
 
-FIRST_MARKER = "<!-- results: written by scripts/bench --docs -->"
-LAST_MARKER = "<!-- end of results -->"
-
-
 def print_report(document, markdown):
     cases = read_cases(document)
     context = document["context"]
 
     print(f"{context['cpu']}, {context['num_cpus']} cores at {context['mhz_per_cpu']} MHz, "
-          f"{cache_text(context, 2)} per core, {cache_text(context, 3)}; target {context['simd_target']}, "
-          f"{context['priority']}, bearing {context['bearing']}, {context['date'][:10]}\n")
+          f"{cache_text(context, 2)} per core, {cache_text(context, 3)}; {figures.target_text(context)}, "
+          f"{context['priority']}, bearing {context['bearing']}, {context['date'][:10]}, "
+          f"{max((len(case.times) for case in cases.values()), default=0)} repetitions\n")
     if "peers" in context:
         print(f"Peers: {context['peers']}\n")
     rows = case_rows(cases)
@@ -190,7 +190,9 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("results", help="what rope_bench --benchmark_out wrote")
     parser.add_argument("--markdown", action="store_true", help="tables in Markdown")
-    parser.add_argument("--docs", metavar="FILE", help="write the tables into this page, between its two markers")
+    parser.add_argument("--docs", metavar="FOLDER",
+                        help="write the tables into FOLDER/performance-tables.md, and this machine's figures into "
+                             "FOLDER/performance.md, between their markers")
     arguments = parser.parse_args()
     with open(arguments.results, encoding="utf-8") as file:
         document = json.load(file)
@@ -199,14 +201,11 @@ def main():
     tables = io.StringIO()
     with contextlib.redirect_stdout(tables):
         status = print_report(document, markdown=True)
-    with open(arguments.docs, encoding="utf-8") as file:
-        before, first, rest = file.read().partition(FIRST_MARKER)
-    _, last, after = rest.partition(LAST_MARKER)
-    if not last:
-        sys.exit(f"report.py: {arguments.docs}: must have the lines {FIRST_MARKER} and {LAST_MARKER}")
-    with open(arguments.docs, "w", encoding="utf-8") as file:
-        file.write(f"{before}{first}\n{tables.getvalue()}{last}{after}")
-    print(f"wrote {arguments.docs}")
+    folder = pathlib.Path(arguments.docs)
+    figures.replace_between(folder / "performance-tables.md", "results", lambda _: tables.getvalue())
+    cases = read_cases(document)
+    figures.replace_between(folder / "performance.md", "figures",
+                            lambda old: figures.block(old, document["context"], cases, case_rows(cases)))
     return status
 
 

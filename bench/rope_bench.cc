@@ -7,6 +7,7 @@
 #include <bearing/target.hpp>
 #include <bearing/version.hpp>
 #include <cstdio>
+#include <cstdlib>
 #include <exception>
 #include <fstream>
 #include <string>
@@ -19,12 +20,26 @@
 
 namespace {
 
-std::string cpu_name() {
+/// What the system says of the first processor.
+std::string cpu_info(std::string_view key) {
   std::ifstream info("/proc/cpuinfo");
   for (std::string line; std::getline(info, line);) {
-    if (line.starts_with("model name")) return line.substr(line.find(':') + 2);
+    if (line.starts_with(key) && line.find(':') + 2 < line.size()) return line.substr(line.find(':') + 2);
   }
   return "unknown";
+}
+
+/// The generation, where virtual machines hide the model's name.
+std::string machine_name() {
+  const std::string vendor = cpu_info("vendor_id"), family = cpu_info("cpu family"), model = cpu_info("model\t");
+  if (vendor == "GenuineIntel")
+    return cpu_info("flags").find(" amx_bf16") != std::string::npos ? "Intel with AMX" : "Intel";
+  if (vendor != "AuthenticAMD") return cpu_info("model name");
+  if (family != "25" && family != "26") return "AMD";
+  const int number = std::stoi(model);
+  const auto within = [number](int first, int last) { return first <= number && number <= last; };
+  if (family == "26") return within(0x00, 0x4f) || within(0x60, 0x7f) ? "AMD Zen 5" : "AMD";
+  return within(0x10, 0x1f) || within(0x60, 0xff) ? "AMD Zen 4" : "AMD Zen 3";
 }
 
 struct OwnOptions {
@@ -58,8 +73,13 @@ void describe_machine() {
   // Someone else's work on our core would be counted as ours. Only root may ask for this.
   const bool first = setpriority(PRIO_PROCESS, 0, -20) == 0;
   benchmark::AddCustomContext("priority", first ? "nice -20" : "normal");
-  benchmark::AddCustomContext("cpu", cpu_name());
-  benchmark::AddCustomContext("simd_target", std::string(bearing::simd_target()));
+  benchmark::AddCustomContext("cpu", cpu_info("model name"));
+  const std::string target(bearing::simd_target());
+  benchmark::AddCustomContext("simd_target", target);
+  const char* const forced = std::getenv("BEARING_TARGET");
+  const bool is_forced = forced != nullptr && *forced != '\0';
+  if (is_forced) benchmark::AddCustomContext("forced_by", "BEARING_TARGET");
+  benchmark::AddCustomContext("machine", machine_name() + (is_forced ? ", " + target + " forced" : ""));
   benchmark::AddCustomContext("bearing", bearing::version());
 }
 
@@ -81,6 +101,7 @@ int main(int argc, char** argv) try {
   bearing::bench::add_score_cases();
   bearing::bench::add_relation_cases();
   bearing::bench::add_attention_cases(own.full);
+  bearing::bench::add_attention_data_cases();
   bearing::bench::add_attention_backward_cases();
   bearing::bench::add_linear_attention_cases();
   if (!own.interpreter.empty()) {

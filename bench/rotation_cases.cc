@@ -1,6 +1,7 @@
 // Prefill: many tokens of one sequence, forward and backward, in place and out of place, in every type and layout.
 
 #include "buffers.hpp"
+#include "demands.hpp"
 #include "harness.hpp"
 #include "models.hpp"
 
@@ -64,24 +65,18 @@ void add_out_of_place(const Shape& s, Index threads, double demand) {
        }});
 }
 
-// The demands: shares of LIMIT in place, of memcpy out of place.
-constexpr double in_place_demand(std::size_t element, Index threads) {
-  if (element == 2) return 0.85;
-  return threads == 1 ? 0.95 : 0.92;
-}
-
 template <class T>
 void add_type(Pairing pairing) {
   constexpr Index tokens = 4096;
   constexpr Index tokens_of_64_mib = 4096 * static_cast<Index>(sizeof(float)) / static_cast<Index>(sizeof(T));
   constexpr Index tokens_in_l2 = tokens_of_64_mib / 256;  // 256 KiB
   for (const Index threads : {1, 2}) {
-    const double demand = in_place_demand(sizeof(T), threads);
+    const double demand = in_place_demand<T>(threads);
     add_in_place<T>({pairing, 1, tokens}, threads, demand);
     add_in_place<T>({pairing, 1, tokens, Layout::bthd, Direction::backward}, threads, demand);
     add_out_of_place<T>({pairing, 1, std::max(tokens, tokens_of_64_mib)}, threads, 1.0);
   }
-  add_in_place<T>({pairing, 1, tokens_in_l2}, 1, sizeof(T) == 2 ? 0.55 : 0.95);
+  add_in_place<T>({pairing, 1, tokens_in_l2}, 1, cached_demand<T>(pairing));
   add_out_of_place<T>({pairing, 1, tokens_in_l2}, 1, 0.8);
 }
 
@@ -94,12 +89,12 @@ void add_rotation_cases() {
     add_type<Bfloat16>(pairing);
     add_type<Float16>(pairing);
     for (const Index threads : {1, 2}) {
-      add_in_place<float>({pairing, 1, 4096, Layout::bhtd}, threads, in_place_demand(4, threads));
-      add_in_place<Bfloat16>({pairing, 1, 4096, Layout::bhtd}, threads, in_place_demand(2, threads));
+      add_in_place<float>({pairing, 1, 4096, Layout::bhtd}, threads, in_place_demand<float>(threads));
+      add_in_place<Bfloat16>({pairing, 1, 4096, Layout::bhtd}, threads, in_place_demand<Bfloat16>(threads));
       // Memory alone: eight such sequences, past any cache.
-      add_in_place<float>({pairing, 8, 4096}, threads, in_place_demand(4, threads));
-      add_in_place<Bfloat16>({pairing, 8, 4096}, threads, in_place_demand(2, threads));
-      add_in_place<Float16>({pairing, 8, 4096}, threads, in_place_demand(2, threads));
+      add_in_place<float>({pairing, 8, 4096}, threads, in_place_demand<float>(threads));
+      add_in_place<Bfloat16>({pairing, 8, 4096}, threads, in_place_demand<Bfloat16>(threads));
+      add_in_place<Float16>({pairing, 8, 4096}, threads, in_place_demand<Float16>(threads));
       add_out_of_place<float>({pairing, 8, 4096}, threads, 1.0);
     }
   }

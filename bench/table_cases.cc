@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "buffers.hpp"
+#include "demands.hpp"
 #include "harness.hpp"
 #include "models.hpp"
 
@@ -18,7 +19,7 @@ Rope rope(Pairing pairing) { return {.head_dim = head_dim, .base = base, .pairin
 void add_fill(Index threads) {
   add({.name = "fill_table/f32/131072x64",
        .threads = threads,
-       .bars = {{nt_write(table_bytes, threads), 0.9}},
+       .bars = {{nt_write(table_bytes, threads), table_demand()}},
        .prepare = [=]() -> std::function<void()> {
          const auto frequencies = std::make_shared<const RopeFrequencies>(resolve(rope(Pairing::half)));
          float* cos = destination().as<float>();

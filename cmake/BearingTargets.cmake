@@ -14,6 +14,18 @@ function(bearing_defaults target)
   endif()
 endfunction()
 
+# bearing_simd_targets(TARGET): the instruction sets that its kernels are compiled for.
+function(bearing_simd_targets target)
+  if(BEARING_SCALAR_ONLY)
+    target_compile_definitions(${target} PRIVATE HWY_COMPILE_ONLY_SCALAR)
+  elseif(CMAKE_SYSTEM_PROCESSOR MATCHES "aarch64|arm64")
+    # Kernels keep vectors in arrays and structs, which C++ allows of NEON's, not of SVE's, whose length is not known.
+    target_compile_definitions(${target} PRIVATE "HWY_DISABLED_TARGETS=(HWY_SVE|HWY_SVE2|HWY_SVE_256|HWY_SVE2_128)")
+  elseif(NOT BEARING_ALL_TARGETS)
+    target_compile_definitions(${target} PRIVATE "HWY_DISABLED_TARGETS=(HWY_SSSE3|HWY_SSE4|HWY_AVX3_DL)")
+  endif()
+endfunction()
+
 # bearing_precompile(TARGET HEADER …): parses these headers, and the standard ones that most sources include, once. Not under
 # a compiler cache, which keeps each result instead, and whose builds see that every source includes what it needs.
 set(precompile ${PROJECT_IS_TOP_LEVEL})

@@ -3,9 +3,9 @@
     python bench/python/rotary_torch.py [--threads 1] [--compiled] [--model]
 
 Each line is one shape: microseconds of transformers' function in eager mode (and compiled), of PyTorch's complex product
-as Llama's own code has it (float32 alone, neighbours together), of bearing.torch.rotate and of bearing.rotate in place,
-and how many times faster bearing.torch.rotate is. Cosines and sines are made beforehand for
-all. Times are the least of many turns, taken in alternation; of whole models, medians of pairs.
+as Llama's own code has it (float32 alone, neighbours together), of bearing.torch.Rope and of bearing.rotate in place,
+and how many times faster bearing.torch.Rope is. Cosines and sines are made beforehand for all. Times are the least of
+many turns, taken in alternation; of whole models, medians of pairs.
 """
 
 from __future__ import annotations
