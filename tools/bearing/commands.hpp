@@ -16,6 +16,7 @@ Command list_command();
 Command check_command();
 Command compare_command();
 Command table_command();
+Command plot_command();
 /// Scripts for shells, made of all commands.
 Command completion_command(const std::vector<Command>& all);
 Command help_command(const std::vector<Command>& all);

@@ -1,0 +1,354 @@
+#include "plot_layout.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "terminal.hpp"
+#include "utf8.hpp"
+
+namespace bearing::tool {
+
+using inspect::Figure;
+using inspect::Panel;
+using inspect::Tick;
+using Size = Words::Size;
+using Align = Words::Align;
+
+namespace {
+
+constexpr double edge = 14, gap = 26;                            // around everything; between panels
+constexpr double tick_length = 5, tick_gap = 6;                  // of an axis; from its end to the words
+constexpr double mark_width = 30, mark_gap = 7, entry_gap = 20;  // of a legend's entry
+constexpr double scale_gap = 12, scale_width = 14;               // of the scale of colours
+
+double line_of(Size size) { return std::ceil(1.4 * height_of(size)); }
+
+std::vector<std::string> broken(const std::string& text, double most, Size size) {
+  return lines_of(printable(text), most, [&](const std::string& line) { return width_of(line, size); });
+}
+
+double widest_of(const std::vector<Tick>& ticks) {
+  double widest = 0;
+  for (const Tick& tick : ticks) widest = std::max(widest, width_of(tick.text, Size::small));
+  return widest;
+}
+
+/// Ticks whose words do not lie over each other.
+std::vector<Tick> apart(const inspect::Axis& axis, std::vector<Tick> ticks, double length, bool across) {
+  std::sort(ticks.begin(), ticks.end(),
+            [&](const Tick& a, const Tick& b) { return along(axis, a.at) < along(axis, b.at); });
+  std::vector<Tick> kept;
+  double free = -1e9;
+  for (Tick& tick : ticks) {
+    const double half = (across ? width_of(tick.text, Size::small) + 8 : line_of(Size::small)) / 2;
+    const double at = along(axis, tick.at) * length;
+    if (at - half < free && !tick.text.empty()) continue;
+    free = at + half;
+    kept.push_back(std::move(tick));
+  }
+  return kept;
+}
+
+/// Rows of a legend, each with the entries' places in it.
+struct LegendPlan {
+  struct Item {
+    std::size_t entry, row;
+    double x;
+  };
+  std::vector<Item> items = {};
+  std::vector<double> widths = {};  ///< of the rows
+
+  LegendPlan(const std::vector<Entry>& entries, double most) {
+    for (std::size_t i = 0; i < entries.size(); ++i) {
+      const double wide = mark_width + mark_gap + width_of(entries[i].text, Size::small);
+      const bool fits = !widths.empty() && widths.back() + entry_gap + wide <= most;
+      if (!fits) widths.push_back(-entry_gap);
+      items.push_back({i, widths.size() - 1, widths.back() + entry_gap});
+      widths.back() += entry_gap + wide;
+    }
+  }
+  double height() const { return widths.empty() ? 0 : 6 + static_cast<double>(widths.size()) * line_of(Size::small); }
+};
+
+/// What a panel needs around its axes.
+struct Needs {
+  double left = 0, right = 0, top = 0, bottom = 0;
+};
+
+class Planner {
+ public:
+  Planner(const Figure& figure, int width) : figure_(&figure) {
+    layout_.width = width;
+    shared_legend_ = one_legend(figure);
+    shared_scale_ = figure.panels.size() > 1 && one_colour_scale(figure);
+    const double most = std::max(1.0, std::floor((width - 2 * edge + gap) / (190 + gap)));
+    columns_ = std::clamp<std::size_t>(static_cast<std::size_t>(figure.columns), 1, static_cast<std::size_t>(most));
+    columns_ = std::min(columns_, std::max<std::size_t>(figure.panels.size(), 1));
+    each_ = (width - 2 * edge - gap * static_cast<double>(columns_ - 1)) / static_cast<double>(columns_);
+  }
+
+  Layout plan() {
+    double y = edge;
+    for (const std::string& line : broken(figure_->title, layout_.width - 2 * edge, Size::title)) {
+      put({Align::left, Size::title, edge, y + line_of(Size::title) / 2, line});
+      y += line_of(Size::title);
+    }
+    y += 4;
+    for (std::size_t first = 0; first < figure_->panels.size(); first += columns_) y = row_of_panels(first, y) + 8;
+    if (shared_legend_) y = legend(legend_of(figure_->panels.front()), edge, layout_.width - 2 * edge, y);
+    layout_.height = std::ceil(y + edge - 6);
+    return std::move(layout_);
+  }
+
+ private:
+  void put(Words words) { layout_.words.push_back(std::move(words)); }
+
+  bool scale_beside(std::size_t i) const {
+    if (!has_colour_scale(figure_->panels[i])) return false;
+    return !shared_scale_ || i % columns_ == columns_ - 1 || i + 1 == figure_->panels.size();
+  }
+
+  Needs needs_of(std::size_t i) const {
+    const Panel& panel = figure_->panels[i];
+    const double title = panel.y.title.empty() ? 0 : line_of(Size::small) + 2;
+    Needs needs{.left = widest_of(ticks_of(panel.y, 6)) + tick_length + tick_gap + title, .right = 8};
+    if (scale_beside(i)) {
+      const double numbers = widest_of(ticks_of(colour_axis(*panel.cells), 5));
+      needs.right = scale_gap + scale_width + tick_gap + tick_length + numbers +
+                    (panel.cells->title.empty() ? 0 : line_of(Size::small) + 2);
+    }
+    for (const Tick& tick : ticks_of(panel.x, 6)) {
+      const double half = width_of(tick.text, Size::small) / 2;
+      if (along(panel.x, tick.at) > 0.97) needs.right = std::max(needs.right, half + 2);
+      if (along(panel.x, tick.at) < 0.03) needs.left = std::max(needs.left, half + 2);
+    }
+    const double wide = each_;
+    needs.top = static_cast<double>(broken(panel.title, wide, Size::bold).size()) * line_of(Size::bold) + 6;
+    needs.bottom = tick_length + tick_gap + line_of(Size::small);
+    needs.bottom += static_cast<double>(broken(panel.x.title, wide, Size::small).size()) * line_of(Size::small);
+    if (!shared_legend_) needs.bottom += LegendPlan(legend_of(panel), wide).height();
+    return needs;
+  }
+
+  static double ratio_of(const Panel& panel) {
+    return std::abs(panel.y.last - panel.y.first) / std::max(std::abs(panel.x.last - panel.x.first), 1e-300);
+  }
+
+  /// Panels side by side have axes of one height at one height.
+  double row_of_panels(std::size_t first, double y) {
+    const std::size_t last = std::min(first + columns_, figure_->panels.size());
+    Needs most;
+    for (std::size_t i = 0; i < figure_->panels.size(); ++i) {
+      const Needs needs = needs_of(i);
+      most.left = std::max(most.left, needs.left);
+      if (!shared_scale_) most.right = std::max(most.right, needs.right);
+      if (i < first || i >= last) continue;
+      most.top = std::max(most.top, needs.top), most.bottom = std::max(most.bottom, needs.bottom);
+    }
+    std::vector<double> rights;
+    double high = 0, widest = 0;
+    bool round = false;
+    for (std::size_t i = first; i < last; ++i) {
+      rights.push_back(shared_scale_ ? needs_of(i).right : most.right);
+      const double wide = width_of_axes(i, most.left, rights.back());
+      widest = std::max(widest, wide);
+      const Panel& panel = figure_->panels[i];
+      round = round || panel.round;
+      if (panel.round) high = std::max(high, std::clamp(wide * ratio_of(panel), 60.0, 470.0));
+    }
+    if (!round) high = std::clamp(widest * (columns_ == 1 ? 0.45 : 0.72), 160.0, 420.0);
+    double x = edge;
+    for (std::size_t i = first; i < last; ++i) {
+      const double wide = width_of_axes(i, most.left, rights[i - first]);
+      const double step = wide + most.left + rights[i - first];
+      panel(i, {x + most.left, y + most.top, x + most.left + wide, y + most.top + high}, {x, y, x + step, 0});
+      x += step + gap;
+    }
+    return y + most.top + high + most.bottom;
+  }
+
+  /// A scale that serves the row takes as much from each of its panels.
+  double width_of_axes(std::size_t i, double left, double right) const {
+    if (!shared_scale_) return std::max(each_ - left - right, 40.0);
+    double rights = 0;
+    const std::size_t first = i / columns_ * columns_;
+    for (std::size_t j = first; j < first + columns_; ++j) {
+      rights += j < figure_->panels.size() ? needs_of(j).right : 8;
+    }
+    const auto n = static_cast<double>(columns_);
+    return std::max((n * each_ - rights) / n - left, 40.0);
+  }
+
+  void panel(std::size_t i, Places::Box axes, const Places::Box& around) {
+    const Panel& panel = figure_->panels[i];
+    const double wide = axes.right - axes.left, high = axes.bottom - axes.top;
+    if (panel.round) {  // a unit is as long on both axes
+      const double ratio = ratio_of(panel), less_wide = std::min(wide, high / ratio), less_high = less_wide * ratio;
+      axes.left += (wide - less_wide) / 2, axes.right = axes.left + less_wide;
+      axes.top += (high - less_high) / 2, axes.bottom = axes.top + less_high;
+    }
+    PanelPlace place{.axes = axes};
+    const double w = axes.right - axes.left, h = axes.bottom - axes.top;
+    place.x_ticks = apart(panel.x, ticks_of(panel.x, std::clamp(static_cast<int>(w / 70), 2, 12)), w, true);
+    place.y_ticks = apart(panel.y, ticks_of(panel.y, std::clamp(static_cast<int>(h / 45), 2, 8)), h, false);
+    double y = axes.top - 6;
+    const std::vector<std::string> title = broken(panel.title, around.right - around.left, Size::bold);
+    y -= static_cast<double>(title.size()) * line_of(Size::bold);
+    for (const std::string& line : title) {
+      put({Align::middle, Size::bold, held((axes.left + axes.right) / 2, line, Size::bold), y + line_of(Size::bold) / 2,
+           line});
+      y += line_of(Size::bold);
+    }
+    const double names = widest_of(place.y_ticks) + tick_length + tick_gap;
+    side_title(panel.y.title, axes.left - names - line_of(Size::small) / 2, axes);
+    if (scale_beside(i)) colour_scale(panel, axes, place);
+    y = axes.bottom + tick_length + tick_gap + line_of(Size::small);
+    for (const std::string& line : broken(panel.x.title, around.right - around.left, Size::small)) {
+      put({Align::middle, Size::small, held((axes.left + axes.right) / 2, line, Size::small),
+           y + line_of(Size::small) / 2, line});
+      y += line_of(Size::small);
+    }
+    if (!shared_legend_) legend(legend_of(panel), around.left, around.right - around.left, y);
+    words_inside(panel, place);
+    layout_.panels.push_back(std::move(place));
+  }
+
+  /// The middle of a line that stays within the picture.
+  double held(double middle, const std::string& line, Size size) const {
+    const double half = width_of(line, size) / 2;
+    return std::clamp(middle, edge + half, std::max(edge + half, layout_.width - edge - half));
+  }
+
+  /// Beside an axis, read from below; in lines where it is longer than the axis with what is around.
+  void side_title(const std::string& title, double x, const Places::Box& axes) {
+    const std::vector<std::string> lines = broken(title, axes.bottom - axes.top + 60, Size::small);
+    x -= static_cast<double>(lines.size() > 1 ? lines.size() - 1 : 0) * line_of(Size::small);
+    for (const std::string& line : lines) {
+      put({Align::middle, Size::small, std::max(x, 10.0), (axes.top + axes.bottom) / 2, line, true});
+      x += line_of(Size::small);
+    }
+  }
+
+  void colour_scale(const Panel& panel, const Places::Box& axes, PanelPlace& place) {
+    place.has_scale = true;
+    const double left = axes.right + scale_gap;
+    place.scale = {left, axes.top, left + scale_width, axes.bottom};
+    const inspect::Axis axis = colour_axis(*panel.cells);
+    const double high = axes.bottom - axes.top;
+    place.colour_ticks = apart(axis, ticks_of(axis, std::clamp(static_cast<int>(high / 45), 2, 8)), high, false);
+    const double x = place.scale.right + tick_length + tick_gap + widest_of(place.colour_ticks);
+    if (panel.cells->title.empty()) return;
+    const std::string line = printable(panel.cells->title);
+    put({Align::middle, Size::small, x + line_of(Size::small) / 2 + 2, (axes.top + axes.bottom) / 2, line, true});
+  }
+
+  double legend(const std::vector<Entry>& entries, double left, double most, double y) {
+    const LegendPlan plan(entries, most);
+    for (const LegendPlan::Item& item : plan.items) {
+      const double from = left + std::max(0.0, (most - plan.widths[item.row]) / 2) + item.x;
+      const double at = y + 6 + (static_cast<double>(item.row) + 0.5) * line_of(Size::small);
+      layout_.marks.push_back({entries[item.entry], from, at, mark_width});
+      put({Align::left, Size::small, from + mark_width + mark_gap, at, entries[item.entry].text});
+    }
+    return y + plan.height();
+  }
+
+  /// Texts of guides and notes, where they lie over no others.
+  void words_inside(const Panel& panel, const PanelPlace& place) {
+    const Places::Box& axes = place.axes;
+    Places places({axes.left - 4, axes.top - 2, std::min(axes.right + 40, layout_.width - 4), axes.bottom + 2});
+    const double line = line_of(Size::small);
+    const auto add = [&](const std::string& text, const std::vector<std::pair<double, double>>& tried) {
+      const double wide = width_of(text, Size::small);
+      std::vector<Places::Box> boxes;
+      for (const auto& [x, y] : tried) boxes.push_back({x, y - line / 2, x + wide, y + line / 2});
+      const int found = places.take_first(boxes);
+      if (found < 0) return;
+      const auto& [x, y] = tried[static_cast<std::size_t>(found)];
+      put({Align::left, Size::small, x, y, text, false, panel.cells.has_value()});
+    };
+    for (const inspect::Guide& guide : panel.guides) {
+      const double at = along(guide.upright ? panel.x : panel.y, guide.at);
+      const std::string text = printable(guide.text);
+      if (!(at >= 0 && at <= 1) || text.empty()) continue;
+      const double wide = width_of(text, Size::small);
+      std::vector<std::pair<double, double>> tried;
+      if (guide.upright) {
+        const double x = axes.left + at * (axes.right - axes.left);
+        for (double y = axes.top + line / 2 + 2; y < axes.bottom; y += line) {
+          tried.emplace_back(x + 5, y), tried.emplace_back(x - 5 - wide, y);
+        }
+      } else {
+        const double y = axes.bottom - at * (axes.bottom - axes.top);
+        for (const double over : {-line / 2 - 1, line / 2 + 1}) {
+          tried.emplace_back(axes.right - wide - 5, y + over), tried.emplace_back(axes.left + 5, y + over);
+        }
+      }
+      add(text, tried);
+    }
+    for (const inspect::Note& note : panel.notes) {
+      const double x = axes.left + along(panel.x, note.x) * (axes.right - axes.left);
+      const double y = axes.bottom - along(panel.y, note.y) * (axes.bottom - axes.top);
+      const std::string text = printable(note.text);
+      if (!std::isfinite(x) || !std::isfinite(y) || text.empty()) continue;
+      const double wide = width_of(text, Size::small);
+      std::vector<std::pair<double, double>> tried;
+      for (const double far : {1.0, 2.0}) {
+        const double up = far * line * 0.6;
+        for (const double by : {-up, up}) {
+          tried.emplace_back(x + 4, y + by), tried.emplace_back(x - 4 - wide, y + by);
+        }
+        tried.emplace_back(x - wide / 2, y - far * line), tried.emplace_back(x - wide / 2, y + far * line);
+      }
+      tried.emplace_back(x + 8, y), tried.emplace_back(x - 8 - wide, y);
+      add(text, tried);
+    }
+  }
+
+  const Figure* figure_;
+  Layout layout_ = {};
+  bool shared_legend_ = false, shared_scale_ = false;
+  std::size_t columns_ = 1;
+  double each_ = 0;  ///< a panel's width with all that belongs to it
+};
+
+}  // namespace
+
+double height_of(Size size) {
+  switch (size) {
+    case Size::small:
+      return 12;
+    case Size::usual:
+      return 13;
+    case Size::bold:
+      return 13;
+    case Size::title:
+      return 16;
+  }
+  return 13;
+}
+
+double width_of(const std::string& text, Size size) {
+  // After DejaVu Sans, which is wider than most.
+  double ems = 0;
+  for (std::string_view left = text; !left.empty();) {
+    const Character c = first_character(left);
+    const char letter = c.code < 0x80 ? static_cast<char>(c.code) : '\0';
+    left.remove_prefix(std::max<std::size_t>(c.bytes, 1));
+    if (c.code >= 0x1100) {
+      ems += 1.05;
+    } else if (std::string_view("iljt.,:;'|!()[] fI").find(letter) != std::string_view::npos && letter != '\0') {
+      ems += 0.38;
+    } else if (std::string_view("mwMW@%=+<>~#").find(letter) != std::string_view::npos && letter != '\0') {
+      ems += 0.95;
+    } else {
+      ems += letter >= 'A' && letter <= 'Z' ? 0.73 : 0.63;
+    }
+  }
+  const bool bold = size == Size::bold || size == Size::title;
+  return ems * height_of(size) * (bold ? 1.12 : 1);
+}
+
+Layout lay_out(const Figure& figure, int width) { return Planner(figure, width).plan(); }
+
+}  // namespace bearing::tool

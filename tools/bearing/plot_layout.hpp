@@ -1,0 +1,47 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "plot_parts.hpp"
+
+namespace bearing::tool {
+
+/// Words of a picture, in pixels from the top left; y is the middle of the letters.
+struct Words {
+  enum class Align { left, middle, right } align = Align::left;
+  enum class Size { small, usual, bold, title } size = Size::usual;
+  double x = 0, y = 0;
+  std::string text = {};
+  bool upwards = false;   ///< turned, to be read from below
+  bool on_cells = false;  ///< over a matrix: they need a ground of their own
+};
+
+double height_of(Words::Size size);
+/// About how wide a text is: rather too much than too little.
+double width_of(const std::string& text, Words::Size size);
+
+/// A legend's entry: where its mark lies. The words are among the others.
+struct Mark {
+  Entry entry;
+  double x = 0, y = 0, width = 0;
+};
+
+/// Where a panel's axes and its scale of colours lie.
+struct PanelPlace {
+  Places::Box axes = {};
+  std::vector<inspect::Tick> x_ticks = {}, y_ticks = {}, colour_ticks = {};
+  bool has_scale = false;
+  Places::Box scale = {};
+};
+
+/// A picture of a width, with a place for everything that it holds.
+struct Layout {
+  double width = 0, height = 0;
+  std::vector<PanelPlace> panels = {};
+  std::vector<Words> words = {};
+  std::vector<Mark> marks = {};
+};
+Layout lay_out(const inspect::Figure& figure, int width);
+
+}  // namespace bearing::tool

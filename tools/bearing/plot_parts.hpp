@@ -1,0 +1,74 @@
+#pragma once
+
+#include <bearing/figures.hpp>
+#include <string>
+#include <string_view>
+#include <vector>
+
+// What the renderers of pictures have in common: where a number lies on an axis, ticks, legends, free places for words.
+
+namespace bearing::tool {
+
+/// How far along an axis a number lies: 0 at `first`, 1 at `last`. NaN where a logarithm has none.
+double along(const inspect::Axis& axis, double value);
+
+/// The ticks that the axis gives, else at most about `most` round numbers. Those outside the axis are left out.
+std::vector<inspect::Tick> ticks_of(const inspect::Axis& axis, int most);
+
+/// The numbers beside a matrix's colours.
+inspect::Axis colour_axis(const inspect::Cells& cells);
+bool has_colour_scale(const inspect::Panel& panel);  ///< a matrix of numbers, not of categories
+
+/// A line of a legend.
+struct Entry {
+  enum class Mark { series, band, category } mark = Mark::series;
+  std::string text = {};
+  inspect::Colour colour = {};
+  const inspect::Series* series = nullptr;
+  int number = 0;  ///< of the series, or of the category
+};
+std::vector<Entry> legend_of(const inspect::Panel& panel);
+/// Whether one legend, or one scale of colours, serves all panels.
+bool one_legend(const inspect::Figure& figure);
+bool one_colour_scale(const inspect::Figure& figure);
+
+inspect::Colour colour_of(const inspect::Series& series);
+inspect::Colour palette_colour(int number);
+/// Lengths of dashes and gaps in turn; empty: no gaps. A member of an ordered family has none.
+std::vector<int> dashes_of(const inspect::Series& series);
+
+/// Breaks at spaces, by what a text's width is; a word that is too wide stands alone.
+template <class Width>
+std::vector<std::string> lines_of(std::string_view text, double most, const Width& width) {
+  std::vector<std::string> lines;
+  while (!text.empty()) {
+    const std::size_t space = std::min(text.find(' '), text.size());
+    const std::string word(text.substr(0, space));
+    text.remove_prefix(std::min(space + 1, text.size()));
+    if (!lines.empty() && width(lines.back() + ' ' + word) <= most) {
+      lines.back() += ' ' + word;
+    } else {
+      lines.push_back(word);
+    }
+  }
+  return lines;
+}
+
+/// Places that words have taken, so that no two lie over each other.
+class Places {
+ public:
+  struct Box {
+    double left = 0, top = 0, right = 0, bottom = 0;
+  };
+  explicit Places(const Box& inside) : inside_(inside) {}
+  bool is_free(const Box& box) const;
+  void take(const Box& box) { taken_.push_back(box); }
+  /// Takes the first of the boxes that is free. −1: none is.
+  int take_first(const std::vector<Box>& boxes);
+
+ private:
+  Box inside_;
+  std::vector<Box> taken_ = {};
+};
+
+}  // namespace bearing::tool
