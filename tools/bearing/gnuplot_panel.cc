@@ -19,9 +19,14 @@ using inspect::Stroke;
 using inspect::Tick;
 
 std::string quoted(const std::string& text) {
-  std::string out = "'";
-  for (const char c : printable(text)) out += c == '\'' ? "''" : std::string(1, c);
-  return out + "'";
+  constexpr std::string_view plain = " !()*+,-./:;<=>?[]^_|~&";
+  std::string out = "\"";
+  for (const char c : printable(text)) {
+    const bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+    const auto byte = static_cast<unsigned char>(c);
+    out += letter || byte >= 0x80 || plain.find(c) != plain.npos ? std::string(1, c) : fmt::format("\\{:03o}", byte);
+  }
+  return out + '"';
 }
 
 std::string quoted(const Colour& c, int transparency) {

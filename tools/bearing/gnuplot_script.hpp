@@ -15,7 +15,7 @@ struct Inks {
 };
 Inks inks_of(const std::string& background);
 
-/// A text as gnuplot takes it: in single quotes nothing is looked into, a quote is doubled.
+/// A text as gnuplot takes it: in double quotes, what could mean more than itself there as an octal number.
 std::string quoted(const std::string& text);
 std::string quoted(const inspect::Colour& colour, int transparency = 0);
 

@@ -17,8 +17,9 @@ using Align = Words::Align;
 namespace {
 
 constexpr double edge = 14, gap = 26;                            // around everything; between panels
-constexpr double tick_length = 5, tick_gap = 6;                  // of an axis; from its end to the words
+constexpr double tick_length = 5, tick_gap = 9;                  // of an axis; from its end to the words
 constexpr double mark_width = 30, mark_gap = 7, entry_gap = 20;  // of a legend's entry
+constexpr double side_room = 170;                                // of a title beside an axis
 constexpr double scale_gap = 12, scale_width = 14;               // of the scale of colours
 
 double line_of(Size size) { return std::ceil(1.4 * height_of(size)); }
@@ -49,22 +50,26 @@ std::vector<Tick> apart(const inspect::Axis& axis, std::vector<Tick> ticks, doub
   return kept;
 }
 
-/// Rows of a legend, each with the entries' places in it.
+/// Rows of a legend, each with the entries' places in it. An entry that is too wide has several.
 struct LegendPlan {
   struct Item {
     std::size_t entry, row;
     double x;
+    std::vector<std::string> lines;
   };
   std::vector<Item> items = {};
   std::vector<double> widths = {};  ///< of the rows
 
   LegendPlan(const std::vector<Entry>& entries, double most) {
     for (std::size_t i = 0; i < entries.size(); ++i) {
-      const double wide = mark_width + mark_gap + width_of(entries[i].text, Size::small);
-      const bool fits = !widths.empty() && widths.back() + entry_gap + wide <= most;
+      std::vector<std::string> lines = broken(entries[i].text, most - mark_width - mark_gap, Size::small);
+      double wide = 0;
+      for (const std::string& line : lines) wide = std::max(wide, mark_width + mark_gap + width_of(line, Size::small));
+      const bool fits = !widths.empty() && lines.size() == 1 && widths.back() + entry_gap + wide <= most;
       if (!fits) widths.push_back(-entry_gap);
-      items.push_back({i, widths.size() - 1, widths.back() + entry_gap});
+      items.push_back({i, widths.size() - 1, widths.back() + entry_gap, lines});
       widths.back() += entry_gap + wide;
+      if (lines.size() > 1) widths.resize(widths.size() + lines.size() - 1, wide);
     }
   }
   double height() const { return widths.empty() ? 0 : 6 + static_cast<double>(widths.size()) * line_of(Size::small); }
@@ -94,7 +99,7 @@ class Planner {
       y += line_of(Size::title);
     }
     y += 4;
-    for (std::size_t first = 0; first < figure_->panels.size(); first += columns_) y = row_of_panels(first, y) + 8;
+    for (std::size_t first = 0; first < figure_->panels.size(); first += columns_) y = row_of_panels(first, y) + 14;
     if (shared_legend_) y = legend(legend_of(figure_->panels.front()), edge, layout_.width - 2 * edge, y);
     layout_.height = std::ceil(y + edge - 6);
     return std::move(layout_);
@@ -110,12 +115,11 @@ class Planner {
 
   Needs needs_of(std::size_t i) const {
     const Panel& panel = figure_->panels[i];
-    const double title = panel.y.title.empty() ? 0 : line_of(Size::small) + 2;
-    Needs needs{.left = widest_of(ticks_of(panel.y, 6)) + tick_length + tick_gap + title, .right = 8};
+    Needs needs{.left = widest_of(ticks_of(panel.y, 6)) + tick_length + tick_gap + side_width(panel.y.title),
+                .right = 8};
     if (scale_beside(i)) {
       const double numbers = widest_of(ticks_of(colour_axis(*panel.cells), 5));
-      needs.right = scale_gap + scale_width + tick_gap + tick_length + numbers +
-                    (panel.cells->title.empty() ? 0 : line_of(Size::small) + 2);
+      needs.right = scale_gap + scale_width + tick_gap + tick_length + numbers + side_width(panel.cells->title);
     }
     for (const Tick& tick : ticks_of(panel.x, 6)) {
       const double half = width_of(tick.text, Size::small) / 2;
@@ -128,6 +132,12 @@ class Planner {
     needs.bottom += static_cast<double>(broken(panel.x.title, wide, Size::small).size()) * line_of(Size::small);
     if (!shared_legend_) needs.bottom += LegendPlan(legend_of(panel), wide).height();
     return needs;
+  }
+
+  /// A title beside an axis: in lines of the least height that an axis has.
+  static double side_width(const std::string& title) {
+    const std::size_t lines = broken(title, side_room, Size::small).size();
+    return lines == 0 ? 0 : static_cast<double>(lines) * line_of(Size::small) + 2;
   }
 
   static double ratio_of(const Panel& panel) {
@@ -200,7 +210,9 @@ class Planner {
       y += line_of(Size::bold);
     }
     const double names = widest_of(place.y_ticks) + tick_length + tick_gap;
-    side_title(panel.y.title, axes.left - names - line_of(Size::small) / 2, axes);
+    const std::vector<std::string> beside = side_lines(panel.y.title, axes);
+    const double first = axes.left - names - static_cast<double>(beside.size()) * line_of(Size::small);
+    side_title(beside, first, axes);
     if (scale_beside(i)) colour_scale(panel, axes, place);
     y = axes.bottom + tick_length + tick_gap + line_of(Size::small);
     for (const std::string& line : broken(panel.x.title, around.right - around.left, Size::small)) {
@@ -219,13 +231,14 @@ class Planner {
     return std::clamp(middle, edge + half, std::max(edge + half, layout_.width - edge - half));
   }
 
-  /// Beside an axis, read from below; in lines where it is longer than the axis with what is around.
-  void side_title(const std::string& title, double x, const Places::Box& axes) {
-    const std::vector<std::string> lines = broken(title, axes.bottom - axes.top + 60, Size::small);
-    x -= static_cast<double>(lines.size() > 1 ? lines.size() - 1 : 0) * line_of(Size::small);
+  static std::vector<std::string> side_lines(const std::string& title, const Places::Box& axes) {
+    return broken(title, std::max(side_room, axes.bottom - axes.top), Size::small);
+  }
+  /// Beside an axis, read from below, from a left edge on.
+  void side_title(const std::vector<std::string>& lines, double left, const Places::Box& axes) {
     for (const std::string& line : lines) {
-      put({Align::middle, Size::small, std::max(x, 10.0), (axes.top + axes.bottom) / 2, line, true});
-      x += line_of(Size::small);
+      put({Align::middle, Size::small, left + line_of(Size::small) / 2, (axes.top + axes.bottom) / 2, line, true});
+      left += line_of(Size::small);
     }
   }
 
@@ -237,9 +250,7 @@ class Planner {
     const double high = axes.bottom - axes.top;
     place.colour_ticks = apart(axis, ticks_of(axis, std::clamp(static_cast<int>(high / 45), 2, 8)), high, false);
     const double x = place.scale.right + tick_length + tick_gap + widest_of(place.colour_ticks);
-    if (panel.cells->title.empty()) return;
-    const std::string line = printable(panel.cells->title);
-    put({Align::middle, Size::small, x + line_of(Size::small) / 2 + 2, (axes.top + axes.bottom) / 2, line, true});
+    side_title(side_lines(panel.cells->title, axes), x + 2, axes);
   }
 
   double legend(const std::vector<Entry>& entries, double left, double most, double y) {
@@ -248,7 +259,10 @@ class Planner {
       const double from = left + std::max(0.0, (most - plan.widths[item.row]) / 2) + item.x;
       const double at = y + 6 + (static_cast<double>(item.row) + 0.5) * line_of(Size::small);
       layout_.marks.push_back({entries[item.entry], from, at, mark_width});
-      put({Align::left, Size::small, from + mark_width + mark_gap, at, entries[item.entry].text});
+      for (std::size_t i = 0; i < item.lines.size(); ++i) {
+        const double y_of = at + static_cast<double>(i) * line_of(Size::small);
+        put({Align::left, Size::small, from + mark_width + mark_gap, y_of, item.lines[i]});
+      }
     }
     return y + plan.height();
   }
@@ -263,7 +277,7 @@ class Planner {
       std::vector<Places::Box> boxes;
       for (const auto& [x, y] : tried) boxes.push_back({x, y - line / 2, x + wide, y + line / 2});
       const int found = places.take_first(boxes);
-      if (found < 0) return;
+      if (found < 0) return;  // it would lie over other words
       const auto& [x, y] = tried[static_cast<std::size_t>(found)];
       put({Align::left, Size::small, x, y, text, false, panel.cells.has_value()});
     };

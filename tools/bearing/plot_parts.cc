@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "terminal.hpp"
+#include "utf8.hpp"
 
 namespace bearing::tool {
 
@@ -94,7 +95,11 @@ double along(const Axis& axis, double value) {
 
 std::vector<Tick> ticks_of(const Axis& axis, int most) {
   std::vector<Tick> ticks = axis.ticks;
-  if (ticks.empty()) ticks = axis.scale == Scale::linear ? round_numbers(axis, most) : powers(axis, most);
+  if (ticks.empty() && axis.scale != Scale::linear) ticks = powers(axis, most);
+  if (ticks.empty()) ticks = round_numbers(axis, most);
+  for (int more = most + 1; ticks.size() < 2 && axis.ticks.empty() && more < 3 * most + 6; ++more) {
+    ticks = axis.scale == Scale::linear ? round_numbers(axis, more) : powers(axis, more);  // one says no unit
+  }
   std::vector<Tick> inside;
   for (Tick& tick : ticks) {
     const double at = along(axis, tick.at);
@@ -166,6 +171,17 @@ std::vector<int> dashes_of(const Series& series) {
   static const std::vector<std::vector<int>> all{
       {}, {8, 4}, {2, 3}, {10, 3, 2, 3}, {5, 2}, {14, 3, 4, 3}, {8, 3, 2, 3, 2, 3}, {3, 6}};
   return series.shade ? all[0] : all[static_cast<std::size_t>(std::abs(series.colour)) % all.size()];
+}
+
+std::size_t first_part(std::string_view word, double most, const std::function<double(std::string_view)>& width) {
+  std::size_t fits = 0, breaks = 0;
+  for (std::size_t at = 0; at < word.size();) {
+    const std::size_t next = at + std::max<std::size_t>(first_character(word.substr(at)).bytes, 1);
+    if (at > 0 && width(word.substr(0, next)) > most) break;
+    if (std::string_view(",:;=/-_").find(word[at]) != std::string_view::npos) breaks = next;
+    fits = next, at = next;
+  }
+  return breaks > 0 && fits < word.size() ? breaks : fits;
 }
 
 bool Places::is_free(const Box& box) const {

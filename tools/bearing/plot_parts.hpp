@@ -1,6 +1,8 @@
 #pragma once
 
+#include <algorithm>
 #include <bearing/figures.hpp>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -37,19 +39,27 @@ inspect::Colour palette_colour(int number);
 /// Lengths of dashes and gaps in turn; empty: no gaps. A member of an ordered family has none.
 std::vector<int> dashes_of(const inspect::Series& series);
 
-/// Breaks at spaces, by what a text's width is; a word that is too wide stands alone.
+/// The first bytes of a word that is too wide: up to a sign at which it may be broken, else as many as fit.
+std::size_t first_part(std::string_view word, double most, const std::function<double(std::string_view)>& width);
+
+/// Lines that are no wider, by what a text's width is: broken at spaces, and a word that is too wide within.
 template <class Width>
 std::vector<std::string> lines_of(std::string_view text, double most, const Width& width) {
   std::vector<std::string> lines;
   while (!text.empty()) {
     const std::size_t space = std::min(text.find(' '), text.size());
-    const std::string word(text.substr(0, space));
+    std::string_view word = text.substr(0, space);
     text.remove_prefix(std::min(space + 1, text.size()));
-    if (!lines.empty() && width(lines.back() + ' ' + word) <= most) {
-      lines.back() += ' ' + word;
-    } else {
-      lines.push_back(word);
+    if (!lines.empty() && width(lines.back() + ' ' + std::string(word)) <= most) {
+      lines.back().append(" ").append(word);
+      continue;
     }
+    while (width(std::string(word)) > most) {
+      const std::size_t part = first_part(word, most, [&](std::string_view one) { return width(std::string(one)); });
+      lines.emplace_back(word.substr(0, part));
+      word.remove_prefix(part);
+    }
+    if (!word.empty() || lines.empty()) lines.emplace_back(word);
   }
   return lines;
 }

@@ -6,8 +6,6 @@
 #include <array>
 #include <cmath>
 
-#include "utf8.hpp"
-
 namespace bearing::tool {
 
 using inspect::Cells;
@@ -22,8 +20,8 @@ std::string category_sign(int number, const TextStyle& style) {
 }
 
 std::string shade_sign(const Cells& cells, double value, const TextStyle& style) {
-  static const std::vector<std::string> full{" ", "░", "▒", "▓", "█"};
-  static const std::vector<std::string> ascii{" ", ".", ":", "-", "=", "+", "*", "#", "%", "@"};
+  static const std::vector<std::string> full{"·", "░", "▒", "▓", "█"};
+  static const std::vector<std::string> ascii{".", ":", "-", "=", "+", "*", "#", "%", "@"};
   const std::vector<std::string>& signs = style.unicode ? full : ascii;
   const double part = cells.high > cells.low ? (value - cells.low) / (cells.high - cells.low) : 0.5;
   const auto n = static_cast<double>(signs.size());
@@ -31,21 +29,8 @@ std::string shade_sign(const Cells& cells, double value, const TextStyle& style)
 }
 
 std::vector<std::string> text_lines(const std::string& text, int width, const TextStyle& style) {
-  const auto room = static_cast<std::size_t>(std::max(width, 4));
-  std::vector<std::string> lines;
-  const auto wide = [&](std::string_view one) { return static_cast<double>(columns_of(one, style)); };
-  for (std::string line : lines_of(shown_text(text, style), static_cast<double>(room), wide)) {
-    while (columns_of(line, style) > room) {
-      std::size_t bytes = 0;
-      for (std::size_t n = 0; n < room; ++n) {
-        bytes += std::max<std::size_t>(first_character(std::string_view(line).substr(bytes)).bytes, 1);
-      }
-      lines.push_back(line.substr(0, bytes));
-      line.erase(0, bytes);
-    }
-    lines.push_back(line);
-  }
-  return lines;
+  const auto wide = [&](const std::string& one) { return static_cast<double>(columns_of(one, style)); };
+  return lines_of(shown_text(text, style), std::max(width, 4), wide);
 }
 
 namespace {

@@ -11,7 +11,8 @@ namespace bearing::tool {
 /// The letter of a series where there are no colours, and the sign of a category.
 char letter_of(int number);
 std::string category_sign(int number, const TextStyle& style);
-/// What stands for a number of a matrix where there are no colours: darker signs for larger numbers.
+/// What stands for a number of a matrix where there are no colours: darker signs for larger numbers, and
+/// for the least a sign too: a space is no number.
 std::string shade_sign(const inspect::Cells& cells, double value, const TextStyle& style);
 
 /// A text in lines that are no wider; a word that is too long is cut in two.

@@ -197,7 +197,7 @@ void TextPanel::bands(TextCanvas& canvas) const {
         const int top = std::max(static_cast<int>(std::lround(std::min(from, to))), 0);
         const int bottom = std::min(static_cast<int>(std::lround(std::max(from, to))), high_ * canvas.down() - 1);
         for (int y = top; y <= bottom; ++y) {
-          const bool every = canvas.across() == 1 ? (x + y) % 2 == 0 : x % 2 == 0 && y % 2 == 0;
+          const bool every = canvas.across() == 1 ? (x + y) % 2 == 0 : x % 2 == 0 && y % 4 == 0;
           if (every) canvas.dot(x0 + x, y0 + y, palette_colour(band.colour), '.');
         }
       }
@@ -230,6 +230,19 @@ void TextPanel::stroke(TextCanvas& canvas, Dot from, Dot to, const Series& serie
   gone += steps;
 }
 
+/// A character where there are few, else a dot.
+void TextPanel::point(TextCanvas& canvas, Dot at, const Series& series, int number) const {
+  double gone = 0;
+  stroke(canvas, at, at, series, number, gone);
+  const int column = static_cast<int>(std::lround(at.x)) / canvas.across();
+  const int row = static_cast<int>(std::lround(at.y)) / canvas.down();
+  const bool few = static_cast<int>(series.x.size()) <= wide_;
+  if (!few || !style_.unicode || at.x < 0 || at.y < 0 || column >= wide_ || row >= high_) return;
+  const std::string letter(1, letter_of(number));
+  const std::string sign = style_.coloured() || series.label.empty() ? "•" : letter;
+  canvas.text(left_ + 1 + column, top_ + row, sign, series.faint ? grey : colour_of(series));
+}
+
 void TextPanel::one_series(TextCanvas& canvas, const Series& series, int number) const {
   double gone = 0;
   Dot before{std::nan(""), 0};
@@ -242,7 +255,7 @@ void TextPanel::one_series(TextCanvas& canvas, const Series& series, int number)
           stroke(canvas, std::isfinite(before.x) ? before : here, here, series, number, gone);
           break;
         case Stroke::dots:
-          stroke(canvas, here, here, series, number, gone);
+          point(canvas, here, series, number);
           break;
         case Stroke::steps:
           if (std::isfinite(before.x)) stroke(canvas, before, {here.x, before.y}, series, number, gone);
@@ -253,6 +266,7 @@ void TextPanel::one_series(TextCanvas& canvas, const Series& series, int number)
           break;
         case Stroke::hands:
           stroke(canvas, place(canvas, 0, 0), here, series, number, gone);
+          point(canvas, here, series, number);
           break;
       }
     }

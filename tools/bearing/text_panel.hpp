@@ -22,6 +22,10 @@ class TextPanel {
   TextCanvas draw(int title_rows);
 
  private:
+  struct Dot {
+    double x, y;
+  };
+
   void measure();
   void fit_cells();
   void axes(TextCanvas& canvas) const;
@@ -30,14 +34,12 @@ class TextPanel {
   void bands(TextCanvas& canvas) const;
   void series(TextCanvas& canvas) const;
   void one_series(TextCanvas& canvas, const inspect::Series& series, int number) const;
+  void point(TextCanvas& canvas, Dot at, const inspect::Series& series, int number) const;
   void letters(TextCanvas& canvas, const inspect::Series& series, int number) const;
   void guides(TextCanvas& canvas) const;
   /// Texts of guides and notes; those that found no room are left.
   std::vector<std::string> words(TextCanvas& canvas) const;
 
-  struct Dot {
-    double x, y;
-  };
   Dot place(const TextCanvas& canvas, double x, double y) const;
   void stroke(TextCanvas& canvas, Dot from, Dot to, const inspect::Series& series, int number, double& gone) const;
 
