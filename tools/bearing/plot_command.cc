@@ -75,6 +75,18 @@ FigureOptions parse_options(const Options& o) {
   return options;
 }
 
+/// One of a figure's options that stands on the command line; empty if none does.
+std::string given_option(const Options& o) {
+  const std::pair<const char*, const std::string*> all[] = {
+      {"--heads", &o.heads},   {"--dim", &o.dim},       {"--length", &o.length},     {"--seed", &o.seed},
+      {"--what", &o.what},     {"--dims", &o.dims},     {"--head", &o.head},         {"--positions", &o.positions},
+      {"--offset", &o.offset}, {"--window", &o.window}, {"--sink-tokens", &o.sinks}, {"--packed", &o.packed}};
+  for (const auto& [name, value] : all) {
+    if (!value->empty()) return name;
+  }
+  return o.causal ? "--causal" : o.no_causal ? "--no-causal" : "";
+}
+
 /// What the command line calls a member of FigureOptions.
 std::string option_named(const std::string& member) { return member == "sinks" ? "--sink-tokens" : "--" + member; }
 
@@ -175,6 +187,8 @@ void make_folder(const std::string& path) {
 void plot_document(const Options& o) {
   const FigureOptions given = parse_options(o);
   if (!o.encodings.empty()) throw UsageError("plot: the figures of " + o.kind + " have their encodings: name none");
+  const std::string option = given_option(o);
+  if (!option.empty()) throw UsageError(option + ": the figures of " + o.kind + " have their options");
   std::string format = o.json ? "json" : o.format;
   if (format.empty()) format = o.out.empty() ? "text" : "png";
   PlotOutput output = output_of(o, format);

@@ -59,9 +59,9 @@ TextLegend::TextLegend(const std::vector<Entry>& entries, int width, const TextS
     for (const std::string& line : lines) wide = std::max(wide, mark + static_cast<int>(columns_of(line, style)));
     if (column > 0 && column + wide > width) column = 0;
     if (column == 0) ++rows_;
-    const bool coloured = style.coloured();
-    pieces_.push_back({column, rows_ - 1, mark_of(entry, style),
-                       coloured ? std::optional(entry.colour) : std::optional<inspect::Colour>{}});
+    const bool faint = entry.series != nullptr && entry.series->faint;
+    const std::optional<inspect::Colour> colour = faint ? std::nullopt : std::optional(entry.colour);
+    pieces_.push_back({column, rows_ - 1, mark_of(entry, style), colour});
     for (std::size_t i = 0; i < lines.size(); ++i) {
       if (i > 0) ++rows_;
       pieces_.push_back({column + mark, rows_ - 1, lines[i], {}});
