@@ -102,19 +102,22 @@ void take_sizes(const FigureKind& kind, const std::vector<Subject>& subjects, Fi
   }
 }
 
-/// What the library refuses is a wrong command line; the line's end says how it is put there.
-Figure figure_of(const FigureKind& kind, const std::vector<std::string>& encodings, FigureOptions options) {
+/// What the library refuses is a wrong command line, in its words. What is being worked out stands on a terminal until
+/// it is there.
+Figure figure_of(const std::string& kind, const std::vector<std::string>& encodings, FigureOptions options) {
+  Progress progress;
+  progress.show(encodings.empty() ? kind : fmt::format("{} of {}", kind, fmt::join(encodings, ", ")));
   std::vector<Subject> said;
   for (const std::string& text : encodings) {
     for (Subject& subject : subjects_of("plot", text)) said.push_back(std::move(subject));
   }
-  take_sizes(kind, said, options);
+  if (const FigureKind* found = inspect::find_figure_kind(kind)) take_sizes(*found, said, options);
   std::vector<inspect::Subject> subjects;
   for (Subject& one : said) {
     subjects.push_back({one.text, std::move(one.description), {.trained = one.model.length}});
   }
   try {
-    return inspect::figure(kind.name, subjects, options);
+    return inspect::figure(kind, subjects, options);
   } catch (const std::logic_error& error) {
     std::string text = error.what();
     for (const char* word : {"[figure] sinks:", "[figure] encodings:"}) {
@@ -193,15 +196,11 @@ void plot_document(const Options& o) {
   if (format.empty()) format = o.out.empty() ? "text" : "png";
   PlotOutput output = output_of(o, format);
   if (!o.out.empty()) make_folder(o.out);
-  Progress progress;
   for (const DocumentFigure& one : inspect::document_figures()) {
     if (o.kind != "all" && o.kind != one.document) continue;
-    const FigureKind* kind = inspect::find_figure_kind(one.kind);
-    if (kind == nullptr) continue;
-    progress.show(fmt::format("{} {}", one.document, one.name));
     FigureOptions options = one.options;
     options.on = given.on;
-    const Figure figure = figure_of(*kind, one.encodings, options);
+    const Figure figure = figure_of(one.kind, one.encodings, options);
     if (!o.out.empty()) {
       output.file = fmt::format("{}/{}-{}.{}", o.out, one.document, one.name, format == "text" ? "txt" : format);
     }
@@ -275,13 +274,10 @@ std::string list_json() {
 void plot(const Options& o) {
   if (o.list) return deliver(o.out, o.json ? list_json() : list_text(output_style(o.out)));
   if (o.kind.empty()) throw UsageError("plot: a kind is needed: " + either(words()) + "; --list says what they show");
-  const FigureKind* kind = inspect::find_figure_kind(o.kind);
-  if (kind == nullptr) return plot_document(o);
+  if (inspect::find_figure_kind(o.kind) == nullptr) return plot_document(o);
   const PlotOutput output = output_of(o, format_of(o));
   const FigureOptions options = parse_options(o);
-  Progress progress;
-  progress.show(fmt::format("{} of {}", kind->name, fmt::join(o.encodings, ", ")));
-  write_figure(figure_of(*kind, o.encodings, options), output);
+  write_figure(figure_of(o.kind, o.encodings, options), output);
 }
 
 void add_figure_options(Command& command, Options& o) {
@@ -307,13 +303,14 @@ Command plot_command() {
   const auto o = std::make_shared<Options>();
   Command command{"plot", "Draw what an encoding does"};
   command.options.push_back(
-      {"KIND", "", "What to draw, or the document whose figures to draw; see --list", Takes::word, &o->kind, words()});
+      {"KIND", "", "What to draw; or 000, 001, 002, all: the figures\nof a document. --list says what they show",
+       Takes::word, &o->kind, words()});
   command.options.push_back(
       {"ENCODING", "...", "Which ones, as check takes them; drawn side by side", Takes::encoding, &o->encodings});
   command.flag("--list", o->list, "All kinds: what they show and what they take");
   add_figure_options(command, *o);
   command.output("-o,--out", o->out,
-                 ".png, .svg, .pdf, .txt, .json or .gp;\nof a document's figures the folder; else standard output");
+                 ".png, .svg, .pdf, .txt, .json or .gp;\nof a document's figures the folder; else printed");
   command.word("--format", o->format, "FORMAT", plot_formats(),
                "png, svg, pdf, text, json or gp\n(default: by FILE's ending)");
   command.flag("--json", o->json, "The same as --format json");
@@ -327,7 +324,7 @@ Command plot_command() {
   command.footer =
       "Pictures are drawn by gnuplot; text, JSON and scripts need no other program.\n"
       "Text has colours on a terminal only, and not with NO_COLOR; it is in ASCII\n"
-      "where the locale is not UTF-8. Several encodings stand side by side on one scale.\n"
+      "where the locale is not UTF-8. Encodings stand side by side on one scale.\n"
       "\n"
       "Examples:\n"
       "  bearing plot curves sinusoidal rope\n"
