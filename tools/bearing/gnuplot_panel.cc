@@ -116,8 +116,8 @@ std::string dash_text(const Series& series) {
 
 /// How gnuplot draws a series; hands are two things, a line and the dot at its end.
 std::vector<std::string> ways_of(const Series& series, double pixels) {
-  const std::string ink = quoted(colour_of(series), series.faint ? 0x90 : 0);
-  const double lw = series.faint ? 1 : 2;
+  const std::string ink = quoted(colour_of(series), series.faint ? 0x60 : 0);
+  const double lw = series.faint ? 1.4 : 2;
   const double n = std::max<double>(static_cast<double>(series.x.size()), 1);
   switch (series.stroke) {
     case Stroke::line:

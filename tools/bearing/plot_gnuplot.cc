@@ -69,7 +69,7 @@ std::string rectangle(const Mark& mark, const Layout& layout, double part, doubl
 std::string mark_text(const Mark& mark, const Layout& layout) {
   if (mark.entry.mark != Entry::Mark::series) return rectangle(mark, layout, 0.5, 11);
   const inspect::Series& series = *mark.entry.series;
-  const std::string ink = quoted(colour_of(series), series.faint ? 0x90 : 0);
+  const std::string ink = quoted(colour_of(series), series.faint ? 0x60 : 0);
   const std::string dot = fmt::format("set label '' at {} front point pt 7 ps 0.9 lc rgb {}\n",
                                       at_screen(mark.x + mark.width * 0.8, mark.y, layout), ink);
   if (series.stroke == inspect::Stroke::dots) return dot;
@@ -77,7 +77,7 @@ std::string mark_text(const Mark& mark, const Layout& layout) {
   const std::vector<int> dashes = dashes_of(series);
   const bool hands = series.stroke == inspect::Stroke::hands;
   return fmt::format("set arrow from {} to {} nohead front lw {} lc rgb {} dt {}\n", at_screen(mark.x, mark.y, layout),
-                     at_screen(mark.x + mark.width * (hands ? 0.8 : 1), mark.y, layout), series.faint ? 1 : 2, ink,
+                     at_screen(mark.x + mark.width * (hands ? 0.8 : 1), mark.y, layout), series.faint ? 1.4 : 2.0, ink,
                      dashes.empty() || hands ? "solid" : fmt::format("({})", fmt::join(dashes, ","))) +
          (hands ? dot : "");
 }

@@ -75,11 +75,6 @@ struct LegendPlan {
   double height() const { return widths.empty() ? 0 : 6 + static_cast<double>(widths.size()) * line_of(Size::small); }
 };
 
-/// What a panel needs around its axes.
-struct Needs {
-  double left = 0, right = 0, top = 0, bottom = 0;
-};
-
 class Planner {
  public:
   Planner(const Figure& figure, int width) : figure_(&figure) {
@@ -89,7 +84,16 @@ class Planner {
     const double most = std::max(1.0, std::floor((width - 2 * edge + gap) / (190 + gap)));
     columns_ = std::clamp<std::size_t>(static_cast<std::size_t>(figure.columns), 1, static_cast<std::size_t>(most));
     columns_ = std::min(columns_, std::max<std::size_t>(figure.panels.size(), 1));
-    each_ = (width - 2 * edge - gap * static_cast<double>(columns_ - 1)) / static_cast<double>(columns_);
+    lefts_.resize(columns_), rights_.resize(columns_);
+    double around = 0;
+    for (std::size_t i = 0; i < figure.panels.size(); ++i) {
+      const Sides needs = sides_of(i);
+      double &left = lefts_[i % columns_], &right = rights_[i % columns_];
+      left = std::max(left, needs.left), right = std::max(right, needs.right);
+    }
+    for (std::size_t c = 0; c < columns_; ++c) around += lefts_[c] + rights_[c];
+    const auto n = static_cast<double>(columns_);
+    wide_ = std::max((width - 2 * edge - gap * (n - 1) - around) / n, 40.0);
   }
 
   Layout plan() {
@@ -110,28 +114,42 @@ class Planner {
 
   bool scale_beside(std::size_t i) const {
     if (!has_colour_scale(figure_->panels[i])) return false;
-    return !shared_scale_ || i % columns_ == columns_ - 1 || i + 1 == figure_->panels.size();
+    return !shared_scale_ || i % columns_ == columns_ - 1;
   }
 
-  Needs needs_of(std::size_t i) const {
+  struct Sides {
+    double left = 0, right = 0;
+  };
+  /// What a panel needs at both sides of its axes.
+  Sides sides_of(std::size_t i) const {
     const Panel& panel = figure_->panels[i];
-    Needs needs{.left = widest_of(ticks_of(panel.y, 6)) + tick_length + tick_gap + side_width(panel.y.title),
-                .right = 8};
+    Sides needs{widest_of(y_ticks_of(panel, 6)) + tick_length + tick_gap + side_width(panel.y.title), 8};
     if (scale_beside(i)) {
       const double numbers = widest_of(ticks_of(colour_axis(*panel.cells), 5));
       needs.right = scale_gap + scale_width + tick_gap + tick_length + numbers + side_width(panel.cells->title);
     }
-    for (const Tick& tick : ticks_of(panel.x, 6)) {
+    for (const Tick& tick : x_ticks_of(panel, 6)) {
       const double half = width_of(tick.text, Size::small) / 2;
       if (along(panel.x, tick.at) > 0.97) needs.right = std::max(needs.right, half + 2);
       if (along(panel.x, tick.at) < 0.03) needs.left = std::max(needs.left, half + 2);
     }
-    const double wide = each_;
-    needs.top = static_cast<double>(broken(panel.title, wide, Size::bold).size()) * line_of(Size::bold) + 6;
-    needs.bottom = tick_length + tick_gap + line_of(Size::small);
-    needs.bottom += static_cast<double>(broken(panel.x.title, wide, Size::small).size()) * line_of(Size::small);
-    if (!shared_legend_) needs.bottom += LegendPlan(legend_of(panel), wide).height();
     return needs;
+  }
+
+  /// A column's width, with what stands at the sides.
+  double whole_width(std::size_t column) const { return lefts_[column] + wide_ + rights_[column]; }
+
+  double over(std::size_t i) const {
+    const double most = whole_width(i % columns_);
+    return static_cast<double>(broken(figure_->panels[i].title, most, Size::bold).size()) * line_of(Size::bold) + 6;
+  }
+
+  double under(std::size_t i) const {
+    const Panel& panel = figure_->panels[i];
+    const double most = whole_width(i % columns_);
+    const double title = static_cast<double>(broken(panel.x.title, most, Size::small).size()) * line_of(Size::small);
+    const double words = shared_legend_ ? 0 : LegendPlan(legend_of(panel), most).height();
+    return tick_length + tick_gap + line_of(Size::small) + title + words;
   }
 
   /// A title beside an axis: in lines of the least height that an axis has.
@@ -147,46 +165,22 @@ class Planner {
   /// Panels side by side have axes of one height at one height.
   double row_of_panels(std::size_t first, double y) {
     const std::size_t last = std::min(first + columns_, figure_->panels.size());
-    Needs most;
-    for (std::size_t i = 0; i < figure_->panels.size(); ++i) {
-      const Needs needs = needs_of(i);
-      most.left = std::max(most.left, needs.left);
-      if (!shared_scale_) most.right = std::max(most.right, needs.right);
-      if (i < first || i >= last) continue;
-      most.top = std::max(most.top, needs.top), most.bottom = std::max(most.bottom, needs.bottom);
-    }
-    std::vector<double> rights;
-    double high = 0, widest = 0;
+    double top = 0, bottom = 0, high = 0;
     bool round = false;
     for (std::size_t i = first; i < last; ++i) {
-      rights.push_back(shared_scale_ ? needs_of(i).right : most.right);
-      const double wide = width_of_axes(i, most.left, rights.back());
-      widest = std::max(widest, wide);
+      top = std::max(top, over(i)), bottom = std::max(bottom, under(i));
       const Panel& panel = figure_->panels[i];
       round = round || panel.round;
-      if (panel.round) high = std::max(high, std::clamp(wide * ratio_of(panel), 60.0, 470.0));
+      if (panel.round) high = std::max(high, std::clamp(wide_ * ratio_of(panel), 60.0, 470.0));
     }
-    if (!round) high = std::clamp(widest * (columns_ == 1 ? 0.45 : 0.72), 160.0, 420.0);
+    if (!round) high = std::clamp(wide_ * (columns_ == 1 ? 0.45 : 0.72), 160.0, 420.0);
     double x = edge;
     for (std::size_t i = first; i < last; ++i) {
-      const double wide = width_of_axes(i, most.left, rights[i - first]);
-      const double step = wide + most.left + rights[i - first];
-      panel(i, {x + most.left, y + most.top, x + most.left + wide, y + most.top + high}, {x, y, x + step, 0});
-      x += step + gap;
+      const double left = lefts_[i % columns_], whole = whole_width(i % columns_);
+      panel(i, {x + left, y + top, x + left + wide_, y + top + high}, {x, y, x + whole, 0});
+      x += whole + gap;
     }
-    return y + most.top + high + most.bottom;
-  }
-
-  /// A scale that serves the row takes as much from each of its panels.
-  double width_of_axes(std::size_t i, double left, double right) const {
-    if (!shared_scale_) return std::max(each_ - left - right, 40.0);
-    double rights = 0;
-    const std::size_t first = i / columns_ * columns_;
-    for (std::size_t j = first; j < first + columns_; ++j) {
-      rights += j < figure_->panels.size() ? needs_of(j).right : 8;
-    }
-    const auto n = static_cast<double>(columns_);
-    return std::max((n * each_ - rights) / n - left, 40.0);
+    return y + top + high + bottom;
   }
 
   void panel(std::size_t i, Places::Box axes, const Places::Box& around) {
@@ -199,8 +193,8 @@ class Planner {
     }
     PanelPlace place{.axes = axes};
     const double w = axes.right - axes.left, h = axes.bottom - axes.top;
-    place.x_ticks = apart(panel.x, ticks_of(panel.x, std::clamp(static_cast<int>(w / 70), 2, 12)), w, true);
-    place.y_ticks = apart(panel.y, ticks_of(panel.y, std::clamp(static_cast<int>(h / 45), 2, 8)), h, false);
+    place.x_ticks = apart(panel.x, x_ticks_of(panel, std::clamp(static_cast<int>(w / 70), 2, 12)), w, true);
+    place.y_ticks = apart(panel.y, y_ticks_of(panel, std::clamp(static_cast<int>(h / 45), 2, 8)), h, false);
     double y = axes.top - 6;
     const std::vector<std::string> title = broken(panel.title, around.right - around.left, Size::bold);
     y -= static_cast<double>(title.size()) * line_of(Size::bold);
@@ -267,16 +261,47 @@ class Planner {
     return y + plan.height();
   }
 
-  /// Texts of guides and notes, where they lie over no others.
+  /// Places on a panel's lines, every few pixels.
+  static std::vector<std::pair<double, double>> dots_of(const Panel& panel, const Places::Box& axes) {
+    std::vector<std::pair<double, double>> dots;
+    for (const inspect::Series& series : panel.series) {
+      double before_x = std::nan(""), before_y = 0;
+      for (std::size_t i = 0; i < series.x.size(); ++i) {
+        const double x = axes.left + along(panel.x, series.x[i]) * (axes.right - axes.left);
+        const double y = axes.bottom - along(panel.y, series.y[i]) * (axes.bottom - axes.top);
+        if (series.stroke == inspect::Stroke::hands) {
+          before_x = axes.left + along(panel.x, 0) * (axes.right - axes.left);
+          before_y = axes.bottom - along(panel.y, 0) * (axes.bottom - axes.top);
+        }
+        const bool joined = std::isfinite(before_x + before_y) && series.stroke != inspect::Stroke::dots;
+        const double far = joined ? std::max(std::abs(x - before_x), std::abs(y - before_y)) : 0;
+        const int steps = std::isfinite(far) ? std::clamp(static_cast<int>(far / 3), 1, 400) : 0;
+        for (int s = 1; s <= steps; ++s) {
+          const double part = joined ? double(s) / steps : 1;
+          dots.emplace_back(joined ? before_x + part * (x - before_x) : x,
+                            joined ? before_y + part * (y - before_y) : y);
+        }
+        before_x = x, before_y = y;
+      }
+    }
+    return dots;
+  }
+
+  /// Texts of guides and notes, where they lie over no others and over as little as can be.
   void words_inside(const Panel& panel, const PanelPlace& place) {
     const Places::Box& axes = place.axes;
     Places places({axes.left - 4, axes.top - 2, std::min(axes.right + 40, layout_.width - 4), axes.bottom + 2});
     const double line = line_of(Size::small);
+    const std::vector<std::pair<double, double>> drawn = dots_of(panel, axes);
     const auto add = [&](const std::string& text, const std::vector<std::pair<double, double>>& tried) {
       const double wide = width_of(text, Size::small);
       std::vector<Places::Box> boxes;
       for (const auto& [x, y] : tried) boxes.push_back({x, y - line / 2, x + wide, y + line / 2});
-      const int found = places.take_first(boxes);
+      const int found = places.take_best(boxes, [&](const Places::Box& box) {
+        return static_cast<double>(std::count_if(drawn.begin(), drawn.end(), [&](const auto& dot) {
+          return dot.first > box.left && dot.first < box.right && dot.second > box.top && dot.second < box.bottom;
+        }));
+      });
       if (found < 0) return;  // it would lie over other words
       const auto& [x, y] = tried[static_cast<std::size_t>(found)];
       put({Align::left, Size::small, x, y, text, false, panel.cells.has_value()});
@@ -323,7 +348,8 @@ class Planner {
   Layout layout_ = {};
   bool shared_legend_ = false, shared_scale_ = false;
   std::size_t columns_ = 1;
-  double each_ = 0;  ///< a panel's width with all that belongs to it
+  std::vector<double> lefts_ = {}, rights_ = {};  ///< of each column, what stands beside the axes
+  double wide_ = 0;                               ///< all axes' width
 };
 
 }  // namespace

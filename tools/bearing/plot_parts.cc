@@ -64,9 +64,9 @@ std::string linear_label(double value, double step) {
   return fmt::format("{:.{}f}", value, decimals);
 }
 
-std::vector<Tick> round_numbers(const Axis& axis, int most) {
+std::vector<Tick> round_numbers(const Axis& axis, int most, double at_least) {
   const double low = std::min(axis.first, axis.last), high = std::max(axis.first, axis.last);
-  const double least = (high - low) / std::max(most, 1);
+  const double least = std::max((high - low) / std::max(most, 1), at_least);
   const double power = std::pow(10.0, std::floor(std::log10(least)));
   double step = 10 * power;
   for (const double times : {5.0, 2.0, 1.0}) {
@@ -93,12 +93,12 @@ double along(const Axis& axis, double value) {
   return std::isfinite(at) ? (at - first) / (last - first) : std::nan("");
 }
 
-std::vector<Tick> ticks_of(const Axis& axis, int most) {
+std::vector<Tick> ticks_of(const Axis& axis, int most, double least) {
+  const bool linear = axis.scale == Scale::linear;
   std::vector<Tick> ticks = axis.ticks;
-  if (ticks.empty() && axis.scale != Scale::linear) ticks = powers(axis, most);
-  if (ticks.empty()) ticks = round_numbers(axis, most);
+  if (ticks.empty()) ticks = linear ? round_numbers(axis, most, least) : powers(axis, most);
   for (int more = most + 1; ticks.size() < 2 && axis.ticks.empty() && more < 3 * most + 6; ++more) {
-    ticks = axis.scale == Scale::linear ? round_numbers(axis, more) : powers(axis, more);  // one says no unit
+    ticks = linear ? round_numbers(axis, more, least) : powers(axis, more);  // one says no unit
   }
   std::vector<Tick> inside;
   for (Tick& tick : ticks) {
@@ -108,6 +108,23 @@ std::vector<Tick> ticks_of(const Axis& axis, int most) {
     inside.push_back(std::move(tick));
   }
   return inside;
+}
+
+namespace {
+
+double whole_step(const Panel& panel, double first, double step) {
+  const bool whole = panel.cells && step == std::trunc(step) && first == std::trunc(first);
+  return whole ? std::abs(step) : 0;
+}
+
+}  // namespace
+
+std::vector<Tick> x_ticks_of(const Panel& panel, int most) {
+  return ticks_of(panel.x, most, panel.cells ? whole_step(panel, panel.cells->x_first, panel.cells->x_step) : 0);
+}
+
+std::vector<Tick> y_ticks_of(const Panel& panel, int most) {
+  return ticks_of(panel.y, most, panel.cells ? whole_step(panel, panel.cells->y_first, panel.cells->y_step) : 0);
 }
 
 Axis colour_axis(const Cells& cells) {
@@ -169,7 +186,7 @@ inspect::Colour colour_of(const Series& series) {
 
 std::vector<int> dashes_of(const Series& series) {
   static const std::vector<std::vector<int>> all{
-      {}, {8, 4}, {2, 3}, {10, 3, 2, 3}, {5, 2}, {14, 3, 4, 3}, {8, 3, 2, 3, 2, 3}, {3, 6}};
+      {}, {8, 4}, {4, 3}, {10, 3, 2, 3}, {5, 2}, {14, 3, 4, 3}, {8, 3, 2, 3, 2, 3}, {3, 6}};
   return series.shade ? all[0] : all[static_cast<std::size_t>(std::abs(series.colour)) % all.size()];
 }
 
@@ -193,13 +210,16 @@ bool Places::is_free(const Box& box) const {
   });
 }
 
-int Places::take_first(const std::vector<Box>& boxes) {
+int Places::take_best(const std::vector<Box>& boxes, const std::function<double(const Box&)>& cost) {
+  int best = -1;
+  double least = 0;
   for (std::size_t i = 0; i < boxes.size(); ++i) {
     if (!is_free(boxes[i])) continue;
-    take(boxes[i]);
-    return static_cast<int>(i);
+    const double covers = cost(boxes[i]);
+    if (best < 0 || covers < least) best = static_cast<int>(i), least = covers;
   }
-  return -1;
+  if (best >= 0) take(boxes[static_cast<std::size_t>(best)]);
+  return best;
 }
 
 }  // namespace bearing::tool

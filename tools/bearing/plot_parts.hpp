@@ -14,8 +14,12 @@ namespace bearing::tool {
 /// How far along an axis a number lies: 0 at `first`, 1 at `last`. NaN where a logarithm has none.
 double along(const inspect::Axis& axis, double value);
 
-/// The ticks that the axis gives, else at most about `most` round numbers. Those outside the axis are left out.
-std::vector<inspect::Tick> ticks_of(const inspect::Axis& axis, int most);
+/// The ticks that the axis gives, else at most about `most` round numbers, `least` or more apart. Those outside the
+/// axis are left out.
+std::vector<inspect::Tick> ticks_of(const inspect::Axis& axis, int most, double least = 0);
+/// The same of a panel's axes: cells that lie at whole numbers have none between them.
+std::vector<inspect::Tick> x_ticks_of(const inspect::Panel& panel, int most);
+std::vector<inspect::Tick> y_ticks_of(const inspect::Panel& panel, int most);
 
 /// The numbers beside a matrix's colours.
 inspect::Axis colour_axis(const inspect::Cells& cells);
@@ -73,8 +77,8 @@ class Places {
   explicit Places(const Box& inside) : inside_(inside) {}
   bool is_free(const Box& box) const;
   void take(const Box& box) { taken_.push_back(box); }
-  /// Takes the first of the boxes that is free. −1: none is.
-  int take_first(const std::vector<Box>& boxes);
+  /// Takes that free box which covers least of what is drawn, by cost(box); the first of several. −1: none is free.
+  int take_best(const std::vector<Box>& boxes, const std::function<double(const Box&)>& cost);
 
  private:
   Box inside_;

@@ -43,7 +43,7 @@ void TextPanel::measure() {
   high_ = matrix ? std::clamp(width_ * 3 / 10, 8, 22) : std::clamp(width_ * 28 / 100, 8, 18);
   if (panel_->round) high_ = std::clamp(width_ / 2, 6, 22);
   for (int again = 0; again < 2; ++again) {  // the number of ticks goes by the height, the height by their width
-    y_ticks_ = ticks_of(panel_->y, std::max(high_ / 3, 2));
+    y_ticks_ = y_ticks_of(*panel_, std::max(high_ / 3, 2));
     left_ = 1;
     for (const Tick& tick : y_ticks_) left_ = std::max(left_, columns(tick.text, style_) + 1);
     left_ = std::min(left_, width_ / 2);
@@ -101,7 +101,7 @@ void TextPanel::axes(TextCanvas& canvas) const {
 }
 
 void TextPanel::x_ticks(TextCanvas& canvas, int row) const {
-  std::vector<Tick> ticks = ticks_of(panel_->x, std::max(wide_ / 9, 2));
+  std::vector<Tick> ticks = x_ticks_of(*panel_, std::max(wide_ / 9, 2));
   std::sort(ticks.begin(), ticks.end(),
             [&](const Tick& a, const Tick& b) { return along(panel_->x, a.at) < along(panel_->x, b.at); });
   int free = 0;
@@ -326,7 +326,13 @@ std::vector<std::string> TextPanel::words(TextCanvas& canvas) const {
     std::vector<Places::Box> boxes;
     for (const auto& [column, row] : at)
       boxes.push_back({double(column), double(row), double(column + wide), row + 1.0});
-    const int found = places.take_first(boxes);
+    const int found = places.take_best(boxes, [&](const Places::Box& box) {
+      double covered = 0;
+      for (int column = static_cast<int>(box.left); column < static_cast<int>(box.right); ++column) {
+        covered += canvas.has_dots(column, static_cast<int>(box.top)) ? 1 : 0;
+      }
+      return covered;
+    });
     if (found >= 0) canvas.text(at[static_cast<std::size_t>(found)][0], at[static_cast<std::size_t>(found)][1], text);
     if (found < 0 && needed) left.push_back(text);
   };
