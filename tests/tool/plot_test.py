@@ -89,6 +89,23 @@ class Plot(support.Base):
                 with self.subTest(file.name):
                     self.expect_good_pixels(file.read_bytes(), 500, "white")
 
+    def test_every_kind_is_drawn_whole_in_any_width(self):
+        for kind in self.kinds()["kinds"]:
+            for encodings in ([], ["sinusoidal"], ["rope"], ["t5"], ["tupe"])[kind["fewest"] > 0:]:
+                if run("plot", kind["name"], *encodings, "--json").returncode == 0:
+                    break
+            else:
+                self.fail(f"{kind['name']} draws none of these")
+            with self.subTest(kind["name"]):
+                run("plot", kind["name"], *encodings, "--width", "700", "--dark", "-o", self.path("a.png"))
+                self.expect_good_pixels(self.path("a.png").read_bytes(), 700, "dark")
+                for width in (60, 80, 200):
+                    for environment in (UTF8, {"LC_ALL": "C"}):
+                        text = run("plot", kind["name"], *encodings, "--width", width, env=environment).stdout
+                        self.assertLessEqual(max(map(len, text.splitlines())), width)
+                        self.assertGreater(len(text.splitlines()), 10)
+                        self.assertEqual(text.isascii(), environment is not UTF8)
+
     def test_a_picture_without_ground_lets_the_page_through(self):
         _, _, rows = png.read(self.sample("everything", "png", 600, "none"))
         self.assertEqual({pixel[3] for pixel in rows[0]}, {0})

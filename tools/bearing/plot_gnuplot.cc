@@ -34,14 +34,14 @@ std::string terminal_text(const Layout& layout, const GnuplotStyle& style, const
   const std::string font = font_of(Words::Size::usual, style);
   const std::string ground = inks.clear ? "" : " background " + quoted(inks.ground);
   if (style.format == "svg") {
-    return fmt::format("set terminal svg size {},{} font {} noenhanced{}\n", layout.width, layout.height, font, ground);
+    return fmt::format("set terminal svg size {},{} font {} dashlength 1.4 noenhanced{}\n", layout.width, layout.height, font, ground);
   }
   if (style.format == "pdf") {  // its points are 1/72 in, while Pango makes letters for 96 pixels in one
     return fmt::format(
         "set terminal pdfcairo size {:.4f}in,{:.4f}in font {} fontscale 0.75 dashlength 1.6 noenhanced{}\n",
         layout.width / 96, layout.height / 96, font, ground);
   }
-  return fmt::format("set terminal pngcairo size {},{} font {} noenhanced{}\n", layout.width, layout.height, font,
+  return fmt::format("set terminal pngcairo size {},{} font {} dashlength 1.4 noenhanced{}\n", layout.width, layout.height, font,
                      inks.clear ? " transparent" : ground);
 }
 
