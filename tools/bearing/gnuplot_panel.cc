@@ -36,15 +36,19 @@ std::string quoted(const Colour& c, int transparency) {
 
 namespace {
 
-/// A matrix whose rows and columns go upwards, of at least two each, as gnuplot's images must be.
-Cells upwards(const Cells& from) {
+/// A matrix whose rows and columns go upwards, of at least two each, as gnuplot's images must be. Each cell is there
+/// again until there are about `finer` of them across.
+Cells upwards(const Cells& from, Index finer = 2) {
   Cells to = from;
-  const Index down = from.rows == 1 ? 2 : 1, across = from.cols == 1 ? 2 : 1;
+  const Index down = std::max<Index>(finer / from.rows, from.rows == 1 ? 2 : 1);
+  const Index across = std::max<Index>(finer / from.cols, from.cols == 1 ? 2 : 1);
   to.rows = down * from.rows, to.cols = across * from.cols;
-  to.x_step = std::abs(from.x_step) / double(across), to.y_step = std::abs(from.y_step) / double(down);
   const bool turn_x = from.x_step < 0, turn_y = from.y_step < 0;
-  to.x_first = from.x_first + (turn_x ? from.x_step * double(from.cols - 1) : 0) - (across == 2 ? to.x_step / 2 : 0);
-  to.y_first = from.y_first + (turn_y ? from.y_step * double(from.rows - 1) : 0) - (down == 2 ? to.y_step / 2 : 0);
+  const double x_step = std::abs(from.x_step), y_step = std::abs(from.y_step);
+  const double left = turn_x ? from.x_first + from.x_step * double(from.cols - 1) : from.x_first;
+  const double low = turn_y ? from.y_first + from.y_step * double(from.rows - 1) : from.y_first;
+  to.x_step = x_step / double(across), to.x_first = left - x_step / 2 + to.x_step / 2;
+  to.y_step = y_step / double(down), to.y_first = low - y_step / 2 + to.y_step / 2;
   to.values.clear();
   for (Index row = 0; row < to.rows; ++row) {
     for (Index col = 0; col < to.cols; ++col) {
@@ -135,10 +139,13 @@ std::vector<std::string> ways_of(const Series& series, double pixels) {
   return {};
 }
 
-std::string plot_text(const Panel& panel, std::size_t p, double pixels, bool bytes) {
+std::string plot_text(const Panel& panel, std::size_t p, double pixels, Matrices matrices) {
   std::vector<std::string> parts;
+  const bool bytes = matrices != Matrices::text;
+  constexpr Index fine = 640;  // a cell's smoothed edge is a pixel or two then
+  Cells cells;
   if (panel.cells) {
-    const Cells cells = upwards(*panel.cells);
+    cells = matrices == Matrices::fine ? upwards(*panel.cells, fine) : upwards(*panel.cells);
     parts.push_back(
         bytes ? fmt::format("'-' binary array=({},{}) format='%float32' origin=({},{}) dx={} dy={} with image notitle",
                             cells.cols, cells.rows, number(cells.x_first), number(cells.y_first), number(cells.x_step),
@@ -161,7 +168,7 @@ std::string plot_text(const Panel& panel, std::size_t p, double pixels, bool byt
   }
   if (parts.empty()) parts.push_back("NaN notitle");
   std::string out = fmt::format("plot {}\n", fmt::join(parts, ", \\\n     "));
-  if (panel.cells && bytes) out += cells_bytes(upwards(*panel.cells)) + '\n';
+  if (panel.cells && bytes) out += cells_bytes(cells) + '\n';
   return out;
 }
 
@@ -204,7 +211,7 @@ std::string panel_data(const Panel& panel, std::size_t p, bool bytes) {
 }
 
 std::string panel_commands(const Panel& panel, const PanelPlace& place, std::size_t p, const Layout& layout,
-                           const Inks& inks, double font_size, bool bytes) {
+                           const Inks& inks, double font_size, Matrices matrices) {
   const double w = layout.width, h = layout.height;
   std::string out = fmt::format(
       "set lmargin at screen {:.6f}; set rmargin at screen {:.6f}; set tmargin at screen {:.6f}; set bmargin at screen "
@@ -227,7 +234,7 @@ std::string panel_commands(const Panel& panel, const PanelPlace& place, std::siz
         place.scale.left / w, 1 - place.scale.bottom / h, (place.scale.right - place.scale.left) / w,
         (place.scale.bottom - place.scale.top) / h, words, ticks_text(place.colour_ticks));
   }
-  return out + guides_text(panel, inks) + plot_text(panel, p, place.axes.right - place.axes.left, bytes);
+  return out + guides_text(panel, inks) + plot_text(panel, p, place.axes.right - place.axes.left, matrices);
 }
 
 }  // namespace bearing::tool

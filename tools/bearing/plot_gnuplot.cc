@@ -16,7 +16,7 @@ using inspect::Figure;
 Inks inks_of(const std::string& background) {
   if (background == "dark") return {{13, 17, 23}, {230, 237, 243}, {139, 148, 158}, {40, 46, 54}};
   // Read on white (4.5) and on a dark page (4.2).
-  if (background == "none") return {{}, {118, 118, 118}, {128, 128, 128}, {128, 128, 128}, true};
+  if (background == "none") return {{255, 255, 255}, {118, 118, 118}, {128, 128, 128}, {128, 128, 128}, true};
   return {{255, 255, 255}, {31, 35, 40}, {101, 109, 118}, {228, 231, 235}};
 }
 
@@ -34,15 +34,16 @@ std::string terminal_text(const Layout& layout, const GnuplotStyle& style, const
   const std::string font = font_of(Words::Size::usual, style);
   const std::string ground = inks.clear ? "" : " background " + quoted(inks.ground);
   if (style.format == "svg") {
-    return fmt::format("set terminal svg size {},{} font {} dashlength 1.4 noenhanced{}\n", layout.width, layout.height, font, ground);
+    return fmt::format("set terminal svg size {},{} font {} dashlength 1.4 noenhanced{}\n", layout.width, layout.height,
+                       font, ground);
   }
   if (style.format == "pdf") {  // its points are 1/72 in, while Pango makes letters for 96 pixels in one
     return fmt::format(
         "set terminal pdfcairo size {:.4f}in,{:.4f}in font {} fontscale 0.75 dashlength 1.6 noenhanced{}\n",
         layout.width / 96, layout.height / 96, font, ground);
   }
-  return fmt::format("set terminal pngcairo size {},{} font {} dashlength 1.4 noenhanced{}\n", layout.width, layout.height, font,
-                     inks.clear ? " transparent" : ground);
+  return fmt::format("set terminal pngcairo size {},{} font {} dashlength 1.4 noenhanced{}\n", layout.width,
+                     layout.height, font, inks.clear ? " transparent" : ground);
 }
 
 /// "x, y" of a place in pixels.
@@ -54,9 +55,17 @@ std::string words_text(const Words& words, const Layout& layout, const GnuplotSt
   const char* align = words.align == Words::Align::left    ? "left"
                       : words.align == Words::Align::right ? "right"
                                                            : "center";
-  return fmt::format("set label {} at {} {}{} front font {} textcolor rgb {}{}\n", quoted(words.text),
-                     at_screen(words.x, words.y, layout), align, words.upwards ? " rotate by 90" : "",
-                     font_of(words.size, style), quoted(inks.words), words.on_cells && !inks.clear ? " boxed" : "");
+  std::string ground;  // gnuplot's own boxes are white in SVG, whatever is asked for
+  if (words.on_cells) {
+    const double half = 0.7 * height_of(words.size);
+    ground = fmt::format("set object rectangle from {} to {} front fs solid 1 noborder fc rgb {}\n",
+                         at_screen(words.x - 3, words.y + half, layout),
+                         at_screen(words.x + width_of(words.text, words.size) + 3, words.y - half, layout),
+                         quoted(inks.ground));
+  }
+  return ground + fmt::format("set label {} at {} {}{} front font {} textcolor rgb {}\n", quoted(words.text),
+                              at_screen(words.x, words.y, layout), align, words.upwards ? " rotate by 90" : "",
+                              font_of(words.size, style), quoted(inks.words));
 }
 
 std::string rectangle(const Mark& mark, const Layout& layout, double part, double high) {
@@ -87,7 +96,6 @@ std::string overlay_text(const Layout& layout, const GnuplotStyle& style, const 
   std::string out =
       "unset arrow; unset border; unset xtics; unset ytics; unset grid; unset logscale; unset colorbox\n"
       "set lmargin at screen 0; set rmargin at screen 1; set tmargin at screen 1; set bmargin at screen 0\n";
-  out += fmt::format("set style textbox opaque fillcolor rgb {} noborder margins 0.6,0.6\n", quoted(inks.ground));
   for (const Words& words : layout.words) out += words_text(words, layout, style, inks);
   for (const Mark& mark : layout.marks) out += mark_text(mark, layout);
   return out + "plot [0:1][0:1] NaN notitle\n";
@@ -141,7 +149,10 @@ std::string gnuplot_script(const Figure& figure, const GnuplotStyle& style, cons
   for (std::size_t i = 0; i < figure.panels.size(); ++i) out += panel_data(figure.panels[i], i, options.bytes);
   out += "set multiplot\nunset key\n";
   for (std::size_t i = 0; i < figure.panels.size(); ++i) {
-    out += panel_commands(figure.panels[i], layout.panels[i], i, layout, inks, small, options.bytes);
+    out += panel_commands(figure.panels[i], layout.panels[i], i, layout, inks, small,
+                          !options.bytes          ? Matrices::text
+                          : style.format == "png" ? Matrices::bytes
+                                                  : Matrices::fine);
   }
   return out + overlay_text(layout, style, inks) + "unset multiplot\n";
 }

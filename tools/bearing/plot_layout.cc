@@ -19,6 +19,7 @@ namespace {
 constexpr double edge = 14, gap = 26;                            // around everything; between panels
 constexpr double tick_length = 5, tick_gap = 9;                  // of an axis; from its end to the words
 constexpr double mark_width = 30, mark_gap = 7, entry_gap = 20;  // of a legend's entry
+constexpr double tick_words = 34;                                // from the x axis to what is under its words
 constexpr double side_room = 170;                                // of a title beside an axis
 constexpr double scale_gap = 12, scale_width = 14;               // of the scale of colours
 
@@ -149,7 +150,7 @@ class Planner {
     const double most = whole_width(i % columns_);
     const double title = static_cast<double>(broken(panel.x.title, most, Size::small).size()) * line_of(Size::small);
     const double words = shared_legend_ ? 0 : LegendPlan(legend_of(panel), most).height();
-    return tick_length + tick_gap + line_of(Size::small) + title + words;
+    return tick_words + title + words;
   }
 
   /// A title beside an axis: in lines of the least height that an axis has.
@@ -208,7 +209,7 @@ class Planner {
     const double first = axes.left - names - static_cast<double>(beside.size()) * line_of(Size::small);
     side_title(beside, first, axes);
     if (scale_beside(i)) colour_scale(panel, axes, place);
-    y = axes.bottom + tick_length + tick_gap + line_of(Size::small);
+    y = axes.bottom + tick_words;
     for (const std::string& line : broken(panel.x.title, around.right - around.left, Size::small)) {
       put({Align::middle, Size::small, held((axes.left + axes.right) / 2, line, Size::small),
            y + line_of(Size::small) / 2, line});
