@@ -4,7 +4,6 @@
 #include <cmath>
 
 #include "terminal.hpp"
-#include "utf8.hpp"
 
 namespace bearing::tool {
 
@@ -22,8 +21,6 @@ constexpr double mark_width = 30, mark_gap = 7, entry_gap = 20;  // of a legend'
 constexpr double tick_words = 34;                                // from the x axis to what is under its words
 constexpr double side_room = 170;                                // of a title beside an axis
 constexpr double scale_gap = 12, scale_width = 14;               // of the scale of colours
-
-double line_of(Size size) { return std::ceil(1.4 * height_of(size)); }
 
 std::vector<std::string> broken(const std::string& text, double most, Size size) {
   return lines_of(printable(text), most, [&](const std::string& line) { return width_of(line, size); });
@@ -216,7 +213,7 @@ class Planner {
       y += line_of(Size::small);
     }
     if (!shared_legend_) legend(legend_of(panel), around.left, around.right - around.left, y);
-    words_inside(panel, place);
+    for (Words& words : words_inside(panel, axes, layout_.width - 4)) put(std::move(words));
     layout_.panels.push_back(std::move(place));
   }
 
@@ -262,89 +259,6 @@ class Planner {
     return y + plan.height();
   }
 
-  /// Places on a panel's lines, every few pixels.
-  static std::vector<std::pair<double, double>> dots_of(const Panel& panel, const Places::Box& axes) {
-    std::vector<std::pair<double, double>> dots;
-    for (const inspect::Series& series : panel.series) {
-      double before_x = std::nan(""), before_y = 0;
-      for (std::size_t i = 0; i < series.x.size(); ++i) {
-        const double x = axes.left + along(panel.x, series.x[i]) * (axes.right - axes.left);
-        const double y = axes.bottom - along(panel.y, series.y[i]) * (axes.bottom - axes.top);
-        if (series.stroke == inspect::Stroke::hands) {
-          before_x = axes.left + along(panel.x, 0) * (axes.right - axes.left);
-          before_y = axes.bottom - along(panel.y, 0) * (axes.bottom - axes.top);
-        }
-        const bool joined = std::isfinite(before_x + before_y) && series.stroke != inspect::Stroke::dots;
-        const double far = joined ? std::max(std::abs(x - before_x), std::abs(y - before_y)) : 0;
-        const int steps = std::isfinite(far) ? std::clamp(static_cast<int>(far / 3), 1, 400) : 0;
-        for (int s = 1; s <= steps; ++s) {
-          const double part = joined ? double(s) / steps : 1;
-          dots.emplace_back(joined ? before_x + part * (x - before_x) : x,
-                            joined ? before_y + part * (y - before_y) : y);
-        }
-        before_x = x, before_y = y;
-      }
-    }
-    return dots;
-  }
-
-  /// Texts of guides and notes, where they lie over no others and over as little as can be.
-  void words_inside(const Panel& panel, const PanelPlace& place) {
-    const Places::Box& axes = place.axes;
-    Places places({axes.left - 4, axes.top - 2, std::min(axes.right + 40, layout_.width - 4), axes.bottom + 2});
-    const double line = line_of(Size::small);
-    const std::vector<std::pair<double, double>> drawn = dots_of(panel, axes);
-    const auto add = [&](const std::string& text, const std::vector<std::pair<double, double>>& tried) {
-      const double wide = width_of(text, Size::small);
-      std::vector<Places::Box> boxes;
-      for (const auto& [x, y] : tried) boxes.push_back({x, y - line / 2, x + wide, y + line / 2});
-      const int found = places.take_best(boxes, [&](const Places::Box& box) {
-        return static_cast<double>(std::count_if(drawn.begin(), drawn.end(), [&](const auto& dot) {
-          return dot.first > box.left && dot.first < box.right && dot.second > box.top && dot.second < box.bottom;
-        }));
-      });
-      if (found < 0) return;  // it would lie over other words
-      const auto& [x, y] = tried[static_cast<std::size_t>(found)];
-      put({Align::left, Size::small, x, y, text, false, panel.cells.has_value()});
-    };
-    for (const inspect::Guide& guide : panel.guides) {
-      const double at = along(guide.upright ? panel.x : panel.y, guide.at);
-      const std::string text = printable(guide.text);
-      if (!(at >= 0 && at <= 1) || text.empty()) continue;
-      const double wide = width_of(text, Size::small);
-      std::vector<std::pair<double, double>> tried;
-      if (guide.upright) {
-        const double x = axes.left + at * (axes.right - axes.left);
-        for (double y = axes.top + line / 2 + 2; y < axes.bottom; y += line) {
-          tried.emplace_back(x + 5, y), tried.emplace_back(x - 5 - wide, y);
-        }
-      } else {
-        const double y = axes.bottom - at * (axes.bottom - axes.top);
-        for (const double over : {-line / 2 - 1, line / 2 + 1}) {
-          tried.emplace_back(axes.right - wide - 5, y + over), tried.emplace_back(axes.left + 5, y + over);
-        }
-      }
-      add(text, tried);
-    }
-    for (const inspect::Note& note : panel.notes) {
-      const double x = axes.left + along(panel.x, note.x) * (axes.right - axes.left);
-      const double y = axes.bottom - along(panel.y, note.y) * (axes.bottom - axes.top);
-      const std::string text = printable(note.text);
-      if (!std::isfinite(x) || !std::isfinite(y) || text.empty()) continue;
-      const double wide = width_of(text, Size::small);
-      std::vector<std::pair<double, double>> tried;
-      for (const double far : {1.0, 2.0}) {
-        const double up = far * line * 0.6;
-        for (const double by : {-up, up}) {
-          tried.emplace_back(x + 4, y + by), tried.emplace_back(x - 4 - wide, y + by);
-        }
-        tried.emplace_back(x - wide / 2, y - far * line), tried.emplace_back(x - wide / 2, y + far * line);
-      }
-      tried.emplace_back(x + 8, y), tried.emplace_back(x - 8 - wide, y);
-      add(text, tried);
-    }
-  }
-
   const Figure* figure_;
   Layout layout_ = {};
   bool shared_legend_ = false, shared_scale_ = false;
@@ -354,41 +268,6 @@ class Planner {
 };
 
 }  // namespace
-
-double height_of(Size size) {
-  switch (size) {
-    case Size::small:
-      return 12;
-    case Size::usual:
-      return 13;
-    case Size::bold:
-      return 13;
-    case Size::title:
-      return 16;
-  }
-  return 13;
-}
-
-double width_of(const std::string& text, Size size) {
-  // After DejaVu Sans, which is wider than most.
-  double ems = 0;
-  for (std::string_view left = text; !left.empty();) {
-    const Character c = first_character(left);
-    const char letter = c.code < 0x80 ? static_cast<char>(c.code) : '\0';
-    left.remove_prefix(std::max<std::size_t>(c.bytes, 1));
-    if (c.code >= 0x1100) {
-      ems += 1.05;
-    } else if (std::string_view("iljt.,:;'|!()[] fI").find(letter) != std::string_view::npos && letter != '\0') {
-      ems += 0.38;
-    } else if (std::string_view("mwMW@%=+<>~#").find(letter) != std::string_view::npos && letter != '\0') {
-      ems += 0.95;
-    } else {
-      ems += letter >= 'A' && letter <= 'Z' ? 0.73 : 0.63;
-    }
-  }
-  const bool bold = size == Size::bold || size == Size::title;
-  return ems * height_of(size) * (bold ? 1.12 : 1);
-}
 
 Layout lay_out(const Figure& figure, int width) { return Planner(figure, width).plan(); }
 

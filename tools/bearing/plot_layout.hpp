@@ -4,22 +4,9 @@
 #include <vector>
 
 #include "plot_parts.hpp"
+#include "plot_words.hpp"
 
 namespace bearing::tool {
-
-/// Words of a picture, in pixels from the top left; y is the middle of the letters.
-struct Words {
-  enum class Align { left, middle, right } align = Align::left;
-  enum class Size { small, usual, bold, title } size = Size::usual;
-  double x = 0, y = 0;
-  std::string text = {};
-  bool upwards = false;   ///< turned, to be read from below
-  bool on_cells = false;  ///< over a matrix: they need a ground of their own
-};
-
-double height_of(Words::Size size);
-/// About how wide a text is: rather too much than too little.
-double width_of(const std::string& text, Words::Size size);
 
 /// A legend's entry: where its mark lies. The words are among the others.
 struct Mark {
