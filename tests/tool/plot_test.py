@@ -11,6 +11,7 @@ import time
 import unittest
 import xml.etree.ElementTree as xml
 
+import npy
 import png
 import support
 from support import COMMAND, run, without_terminal
@@ -247,6 +248,22 @@ class Plot(support.Base):
     def test_a_models_picture_has_the_models_sizes(self):
         figure = json.loads(run("plot", "curves", LLAMA, "--json").stdout)
         self.assertEqual(figure["panels"][0]["series"][-1]["label"], "dimension 127")
+
+    def test_a_picture_of_given_numbers_takes_them_from_files(self):
+        for name, shape in (("words", [5, 4]), ("w_q", [4, 3]), ("w_k", [4, 3])):
+            npy.write(self.path(f"{name}.npy"), "<f8", shape, self.values(shape[0] * shape[1]))
+        files = ["--words", self.path("words.npy"), "--w-q", self.path("w_q.npy"), "--w-k", self.path("w_k.npy")]
+        panels = json.loads(run("plot", "correlations", "sinusoidal", "--json", *files).stdout)["panels"]
+        words, w_q, w_k = (npy.read(self.path(f"{name}.npy"))[2] for name in ("words", "w_q", "w_k"))
+        times = lambda x, w, i: [sum(x[4 * i + d] * w[3 * d + e] for d in range(4)) for e in range(3)]
+        dot = lambda i, j: sum(a * b for a, b in zip(times(words, w_q, i), times(words, w_k, j)))
+        got = panels[0]["cells"]["values"]
+        scale = got[0][0] / dot(0, 0)  # that of the scores
+        for i in range(5):
+            self.expect_close(got[i], [scale * dot(i, j) for j in range(5)], 1e-9)
+        npy.write(self.path("line.npy"), "<f8", [3], [0, 1, 2])
+        self.expect_error(3, "must be float64 or float32 (f8, f4) of two axes, got ", "plot", "correlations", "sinusoidal",
+                          "--words", self.path("line.npy"))
 
     def test_the_list_says_all_kinds_and_fits_the_width(self):
         kinds = self.kinds()

@@ -3,8 +3,10 @@
 
 #include <algorithm>
 #include <bearing/figures.hpp>
+#include <bearing/npy.hpp>
 #include <cerrno>
 #include <limits>
+#include <optional>
 #include <system_error>
 
 #include "array_files.hpp"
@@ -30,7 +32,7 @@ namespace {
 struct Options {
   std::string kind;
   std::vector<std::string> encodings;
-  std::string heads, dim, length, seed, what, positions, dims, head, offset, window, sinks, packed;
+  std::string heads, dim, length, seed, what, positions, dims, head, offset, window, sinks, packed, words, w_q, w_k;
   bool causal = false, no_causal = false, list = false, json = false, dark = false, script = false;
   std::string out, format, background, width, threads = "1";
 };
@@ -49,6 +51,21 @@ std::vector<Index> parse_list(const std::string& option, const std::string& text
 std::vector<Index> parse_positions(const std::string& text) {
   const bool list = text.find_first_not_of("0123456789,-kM") == text.npos;
   return list ? parse_list("--positions", text, -max_position) : read_index_file(text);
+}
+
+/// A matrix of a file, as the first and only one of an array.
+std::optional<inspect::Array> read_matrix(const std::string& file) {
+  if (file.empty()) return {};
+  const NpyArray read = read_npy(file);
+  if (read.shape.size() != 2 || (read.dtype != "f8" && read.dtype != "f4")) {
+    bad_file(file, fmt::format("must be float64 or float32 (f8, f4) of two axes, got {} {}", read.dtype,
+                               shape_text(read.shape)));
+  }
+  inspect::Array matrix(1, read.shape[0], read.shape[1]);
+  const auto fill = [&](const auto* from) { std::copy(from, from + matrix.values.size(), matrix.values.begin()); };
+  if (read.dtype == "f8") fill(reinterpret_cast<const double*>(read.bytes.data()));
+  if (read.dtype == "f4") fill(reinterpret_cast<const float*>(read.bytes.data()));
+  return matrix;
 }
 
 FigureOptions parse_options(const Options& o) {
@@ -71,16 +88,28 @@ FigureOptions parse_options(const Options& o) {
   if (!o.head.empty()) options.head = parse_index("--head", o.head, 0, largest_example.heads - 1);
   if (!o.offset.empty()) options.offset = parse_index("--offset", o.offset, -max_position, max_position);
   if (o.causal || o.no_causal) options.causal = o.causal;
+  options.words = read_matrix(o.words), options.w_q = read_matrix(o.w_q), options.w_k = read_matrix(o.w_k);
   options.on = executor_of(o.threads);
   return options;
 }
 
 /// One of a figure's options that stands on the command line; empty if none does.
 std::string given_option(const Options& o) {
-  const std::pair<const char*, const std::string*> all[] = {
-      {"--heads", &o.heads},   {"--dim", &o.dim},       {"--length", &o.length},     {"--seed", &o.seed},
-      {"--what", &o.what},     {"--dims", &o.dims},     {"--head", &o.head},         {"--positions", &o.positions},
-      {"--offset", &o.offset}, {"--window", &o.window}, {"--sink-tokens", &o.sinks}, {"--packed", &o.packed}};
+  const std::pair<const char*, const std::string*> all[] = {{"--heads", &o.heads},
+                                                            {"--dim", &o.dim},
+                                                            {"--length", &o.length},
+                                                            {"--seed", &o.seed},
+                                                            {"--what", &o.what},
+                                                            {"--dims", &o.dims},
+                                                            {"--head", &o.head},
+                                                            {"--positions", &o.positions},
+                                                            {"--offset", &o.offset},
+                                                            {"--window", &o.window},
+                                                            {"--sink-tokens", &o.sinks},
+                                                            {"--packed", &o.packed},
+                                                            {"--words", &o.words},
+                                                            {"--w-q", &o.w_q},
+                                                            {"--w-k", &o.w_k}};
   for (const auto& [name, value] : all) {
     if (!value->empty()) return name;
   }
@@ -88,7 +117,11 @@ std::string given_option(const Options& o) {
 }
 
 /// What the command line calls a member of FigureOptions.
-std::string option_named(const std::string& member) { return member == "sinks" ? "--sink-tokens" : "--" + member; }
+std::string option_named(const std::string& member) {
+  std::string name = member == "sinks" ? "--sink-tokens" : "--" + member;
+  std::replace(name.begin(), name.end(), '_', '-');
+  return name;
+}
 
 bool takes(const FigureKind& kind, const char* member) {
   return std::find(kind.takes.begin(), kind.takes.end(), member) != kind.takes.end();
@@ -285,7 +318,8 @@ void add_figure_options(Command& command, Options& o) {
   command.text("--dim", o.dim, "N", "Dimensions of a head (default: the same)");
   command.text("--length", o.length, "N", "Tokens (default: the kind's)");
   command.text("--seed", o.seed, "N", "Draws what would be learned (default 1)");
-  command.text("--what", o.what, "WHAT", "Of heatmap: rows, scores, logits or pattern");
+  command.text("--what", o.what, "WHAT",
+               "Of heatmap: rows, scores, logits or pattern;\nof hands: a word for each position");
   command.input("--positions", o.positions, "N,...|FILE", "Which positions, in a list or in int64");
   command.text("--dims", o.dims, "N,...", "Which dimensions, or pairs of them");
   command.text("--head", o.head, "H", "Which head (default: all, or the first)");
@@ -295,6 +329,9 @@ void add_figure_options(Command& command, Options& o) {
   command.text("--window", o.window, "N", "Of masks: a sliding window, in tokens");
   command.text("--sink-tokens", o.sinks, "N", "Of masks: first tokens that all see");
   command.text("--packed", o.packed, "N,...", "Of masks: lengths of packed sequences");
+  command.input("--words", o.words, "FILE", "Of correlations: words' vectors [time, dim], .npy");
+  command.input("--w-q", o.w_q, "FILE", "Of correlations: [dim, head_dim], .npy");
+  command.input("--w-k", o.w_k, "FILE", "The same of the keys (all default: drawn)");
 }
 
 }  // namespace
