@@ -14,8 +14,8 @@ using inspect::Stroke;
 char letter_of(int number) { return static_cast<char>('a' + number % 26); }
 
 std::string category_sign(int number, const TextStyle& style) {
-  static const std::array<std::string, 8> full{"·", "█", "▒", "░", "▓", "+", "○", "◆"};
-  static const std::array<std::string, 8> ascii{".", "#", "+", "o", "x", "*", "=", "%"};
+  static const std::array<std::string, 8> full{"█", "░", "▒", "·", "▓", "+", "○", "◆"};
+  static const std::array<std::string, 8> ascii{"#", ".", "+", "o", "x", "*", "=", "%"};
   return (style.unicode ? full : ascii)[static_cast<std::size_t>(std::abs(number)) % 8];
 }
 
