@@ -183,6 +183,11 @@ TEST(Say, ModelsHaveTheirOwnSizes) {
   EXPECT_EQ(said.sizes().kv_heads, 2);
   EXPECT_EQ(said.sizes().dim, 8);
   EXPECT_EQ(said.sizes().length, 4096);
+  EXPECT_EQ(said.lengths().longest, 4096);
+  const inspect::Subject subject = subject_of(say_encodings(read_hf_config(file.path())).at(0));
+  EXPECT_EQ(subject.name, "@" + file.path());
+  EXPECT_EQ(subject.sizes.dim, 8);
+  EXPECT_EQ(subject.lengths.longest, 4096);
   EXPECT_TRUE(said.example({}) ==
               Record::of(Rope{.head_dim = 8, .rotary_dim = 8, .base = 500'000, .pairing = Pairing::half}));
   EXPECT_EQ(say_encoding("@" + file.path() + "#1").description().name, "rope");

@@ -116,6 +116,7 @@ struct Subject {
   std::string name;  ///< as it was said: "rope:base=500000"
   Description description;
   RopeLengths lengths = {};  ///< where a model's file says them
+  Sizes sizes = {};          ///< heads, dim and length as they were said; a kind draws no more tokens than it would
 };
 
 /// What a picture may be asked for. A kind takes what it lists in FigureKind::takes and ignores nothing: others must be

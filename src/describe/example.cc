@@ -62,6 +62,14 @@ ParameterMemory draw(const EncodingInfo& info, const ParameterInfo& parameter, c
   return memory;
 }
 
+/// An example that does nothing yet.
+Specimen blank(const EncodingInfo& info, const Record& spec, const SpecimenOptions& options) {
+  Specimen specimen{.options = options, .by_index = info.by_index};
+  if (info.causal) specimen.causal = info.causal(spec);
+  if (info.width) specimen.width = info.width(spec, options.length);
+  return specimen;
+}
+
 }  // namespace
 
 void act(Specimen& specimen, const EncodingInfo& info, const Record& spec, const Made<double>& made,
@@ -101,9 +109,7 @@ void act(Specimen& specimen, const EncodingInfo& info, const Record& spec, const
 Specimen example_of(const Description& description, const SpecimenOptions& options, const Record& given) {
   const EncodingInfo& info = *description.encoding;
   const Record spec = given || !description.spec ? given : description.spec(options);
-  Specimen specimen{.options = options, .by_index = info.by_index};
-  if (info.causal) specimen.causal = info.causal(spec);
-  if (info.width) specimen.width = info.width(spec, options.length);
+  Specimen specimen = blank(info, spec, options);
   const auto numbers = std::make_shared<Numbers>();
   std::vector<ParameterMemory> parameters;
   for (std::size_t p = 0; p < info.parameters.size(); ++p) {
@@ -120,6 +126,13 @@ Specimen example_of(const Description& description, const SpecimenOptions& optio
   numbers->made = info.make<double>()(spec, info.settings == nullptr ? Record{} : info.settings->make(), parameters);
   const Made<double> made = numbers->made;
   act(specimen, info, spec, made, numbers);
+  return specimen;
+}
+
+Specimen make_with(const EncodingInfo& info, const Record& spec, const Made<double>& made,
+                   const SpecimenOptions& options) {
+  Specimen specimen = blank(info, spec, options);
+  act(specimen, info, spec, made, std::make_shared<const Made<double>>(made));
   return specimen;
 }
 

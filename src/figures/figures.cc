@@ -52,6 +52,15 @@ std::vector<const char*> given(const FigureOptions& options) {
   return names;
 }
 
+void check_not_negative(const FigureOptions& options) {
+  const auto check = [](const char* name, Index size) {
+    if (size < 0) throw RangeError(concat("[figure] ", name, ": must not be negative, got ", size));
+  };
+  check("heads", options.heads), check("dim", options.dim), check("length", options.length);
+  check("head", options.head.value_or(0)), check("window", options.window), check("sinks", options.sinks);
+  for (const Index length : options.packed) check("packed", length);
+}
+
 void check_options(const FigureKind& kind, std::size_t encodings, const FigureOptions& options) {
   const auto n = static_cast<Index>(encodings);
   if (n < kind.fewest || n > kind.most) {
@@ -67,6 +76,7 @@ void check_options(const FigureKind& kind, std::size_t encodings, const FigureOp
     throw RangeError(taken.empty() ? concat("[figure] ", name, ": ", kind.name, " takes no options")
                                    : concat("[figure] ", name, ": ", kind.name, " takes ", taken, " only"));
   }
+  check_not_negative(options);
 }
 
 }  // namespace

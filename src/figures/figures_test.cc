@@ -14,6 +14,18 @@ TEST(Figures, RefuseWhatAKindDoesNotTake) {
   EXPECT_THROW((void)figure("portrait", one), RangeError);
   EXPECT_THROW((void)figure("curves", {}), ShapeError);
   EXPECT_THROW((void)figure("curves", one, {.window = 4}), RangeError);
+  EXPECT_THROW((void)figure("curves", one, {.dim = -2}), RangeError);
+}
+
+TEST(Figures, AreOfTheSizeThatWasSaid) {
+  std::vector<Subject> one{subject("sinusoidal")};
+  one[0].sizes = {.dim = 12, .length = 40};
+  const Figure drawn = figure("curves", one);
+  EXPECT_EQ(drawn.panels[0].series.back().label, "dimension 11");
+  EXPECT_EQ(drawn.panels[0].series[0].x.size(), 40u);
+  EXPECT_EQ(figure("curves", one, {.dim = 8, .length = 20}).panels[0].series.back().label, "dimension 7");
+  one[0].sizes.length = 1 << 17;
+  EXPECT_EQ(figure("curves", one).panels[0].series[0].x.size(), 128u);
 }
 
 bool finite(const Axis& axis) {

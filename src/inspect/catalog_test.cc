@@ -99,6 +99,16 @@ TEST(Catalog, LogitsAreTheDefinition) {
   }
 }
 
+TEST(Catalog, AnExampleWithTheCallersNumbersIsThatEncoding) {
+  const EncodingInfo& info = *registry().encoding("LearnedInputs");
+  const Record spec = Record::of(Learned{.length = 3, .dim = 2});
+  const std::vector<double> numbers{1, 2, 3, 4, 5, 6};
+  const std::vector<ParameterMemory> parameters{{numbers.data(), nullptr, {3, 2}, {2, 1}}};
+  const Made<double> made = info.make<double>()(spec, {}, parameters);
+  const Specimen specimen = make_with(info, spec, made, {.heads = 1, .dim = 2, .length = 3});
+  EXPECT_EQ(specimen.inputs(specimen.tokens(3)).values, numbers);
+}
+
 TEST(Catalog, MeanScoreOfARotationIsItsSumOfCosines) {
   const Array means = mean_scores(make(*find("rope"), small), 3);
   const std::vector<double> curve = rotation_similarity(resolve({.head_dim = 8, .pairing = Pairing::half}), 16);
