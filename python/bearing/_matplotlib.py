@@ -13,7 +13,7 @@ from ._figures import Axis, Band, Cells, Figure, Guide, Note, Panel, Series
 
 try:
     import matplotlib
-    from matplotlib import axes, colors, figure, lines, patches, ticker
+    from matplotlib import axes, colors, figure, font_manager, lines, patches, ticker
 except ImportError as error:
     raise ImportError("bearing.plot needs matplotlib: pip install 'bearing-pe[plot]'") from error
 
@@ -98,7 +98,7 @@ def _draw_panel(panel: Panel, ax: axes.Axes) -> list[Key]:
     ax.set_ylim(panel.y.first, panel.y.last)
     ax.set_aspect("equal" if panel.round else "auto", adjustable="box")
     width = ax.get_position().width * _inches(ax)[0]
-    ax.set_title(_wrapped(panel.title, width, 0.095), fontsize="medium", parse_math=False)
+    ax.set_title(_wrapped(panel.title, width), fontsize="medium", parse_math=False)
     ax.set_xlabel(_wrapped(panel.x.title, width), parse_math=False)
     ax.set_ylabel(_wrapped(panel.y.title, ax.get_position().height * _inches(ax)[1]), parse_math=False)
     return keys
@@ -109,9 +109,15 @@ def _inches(ax: axes.Axes) -> tuple[float, float]:
     return float(box[0]), float(box[1])
 
 
-def _wrapped(text: str, inches: float, letter: float = 0.085) -> str:
+def _letter(size: str) -> float:
+    """About how wide one is, in inches, where the style has text of that size."""
+    points = font_manager.FontProperties(size=matplotlib.rcParams[size]).get_size_in_points()
+    return float(points) * 0.56 / 72
+
+
+def _wrapped(text: str, inches: float, size: str = "axes.labelsize") -> str:
     """Lines of about that width: what is longer than its panel would be cut at the border."""
-    return "\n".join(textwrap.wrap(text, max(12, int(inches / letter)))) if text else ""
+    return "\n".join(textwrap.wrap(text, max(12, int(inches / _letter(size))))) if text else ""
 
 
 def _set_scale(axis: Any, set_scale: Callable[..., None], of: Axis) -> None:
@@ -222,8 +228,8 @@ def _draw_series(series: Series, ax: axes.Axes) -> list[Key]:
     style: dict[str, Any] = {
         "color": tuple(colour),
         "linestyle": dash,
-        "linewidth": 0.8 if series.faint else 1.5,
-        "alpha": 0.45 if series.faint else 1.0,
+        "linewidth": 1.0 if series.faint else 1.5,
+        "alpha": 0.6 if series.faint else 1.0,
         "zorder": 2 if series.faint else 3,
     }
     x, y = series.x, series.y
@@ -276,7 +282,7 @@ def _add_title(of: Figure, places: Sequence[axes.Axes], parent: Any) -> None:
         if len(of.panels) == 1 and of.panels[0].title in of.title:
             places[0].set_title("")  # which would say it twice
         width = float(parent.get_figure(root=True).get_size_inches()[0])
-        parent.suptitle(_wrapped(of.title, width, 0.115), parse_math=False)
+        parent.suptitle(_wrapped(of.title, width, "figure.titlesize"), parse_math=False)
 
 
 def _add_legends(keys: Sequence[list[Key]], places: Sequence[axes.Axes], parent: Any) -> None:
@@ -287,7 +293,7 @@ def _add_legends(keys: Sequence[list[Key]], places: Sequence[axes.Axes], parent:
     if parent is not None and agree and len(marks) <= 16:
         if marks:
             width = float(parent.get_figure(root=True).get_size_inches()[0])
-            columns = int(width / (0.085 * max(map(len, marks)) + 0.6))
+            columns = int(width / (_letter("font.size") * max(map(len, marks)) + 0.6))
             _legend(parent, marks, loc="outside lower center", ncols=max(1, min(len(marks), columns)))
         return
     for own, ax in zip(keys, places, strict=True):
