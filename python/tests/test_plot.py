@@ -86,7 +86,7 @@ def test_an_encoding_and_a_table_are_drawn_with_their_own_numbers() -> None:
 
 
 def test_a_module_whose_calls_compute_its_parameters_is_drawn_as_an_example() -> None:
-    spec = bearing.encoding("angle_rows", dim=8)
+    spec = bearing.encoding("angle_rows:pairing=half", dim=8)
     module = bt.AngleRows(spec)
     with pytest.raises(TypeError, match=r"must be given to encoding\(\)"):
         module.encoding()
