@@ -44,6 +44,7 @@ def drawn(of: Figure, ax: Any = None) -> Any:
     if own:
         _add_title(of, places, ax)
         _add_legends(keys, places, ax)
+        _settle(of, ax)
     else:
         _add_legends(keys, places, None)
     if len(places) == 1:
@@ -57,7 +58,7 @@ def _size(of: Figure) -> tuple[float, float]:
     columns = min(of.columns, len(of.panels))
     rows = -(-len(of.panels) // columns)
     width = _PANEL_WIDTH.get(columns, 3.1)
-    height = width * 0.9 if any(panel.round for panel in of.panels) else max(width * 0.62, 2.6)
+    height = width + 0.2 if any(panel.round for panel in of.panels) else max(width * 0.62, 2.6)
     if columns == 1:
         height = min(height, 4.6 if rows == 1 else 3.4)
         width = min(width, height * 1.5) if all(panel.round for panel in of.panels) else width
@@ -283,6 +284,14 @@ def _add_title(of: Figure, places: Sequence[axes.Axes], parent: Any) -> None:
             places[0].set_title("")  # which would say it twice
         width = float(parent.get_figure(root=True).get_size_inches()[0])
         parent.suptitle(_wrapped(of.title, width, "figure.titlesize"), parse_math=False)
+
+
+def _settle(of: Figure, parent: Any) -> None:
+    """A layout knows how much room square panels leave when it was worked out once."""
+    root = parent.get_figure(root=True)
+    engine = root.get_layout_engine()
+    if engine is not None and any(panel.round for panel in of.panels):
+        engine.execute(root)
 
 
 def _add_legends(keys: Sequence[list[Key]], places: Sequence[axes.Axes], parent: Any) -> None:

@@ -248,6 +248,9 @@ def check_picture(places: Any, wanted: int) -> np.ndarray:
         inside = picture[int(height - box.y1) + 3 : int(height - box.y0) - 3, int(box.x0) + 3 : int(box.x1) - 3]
         assert inside.size and (np.abs(inside - inside[0, 0]).max(axis=-1) > 24).mean() > 0.001, ax.get_title()
         assert min(box.width, box.height) > 60, "nothing to be seen in so little room"
+    if canvas.get_suptitle():
+        above = canvas._suptitle.get_window_extent().y0
+        assert all(ax.title.get_window_extent().y1 <= above for ax in axes if ax.get_title()), "titles overlap"
     for text in canvas.findobj(Text):
         if text.get_visible() and text.get_text() and not is_tick(text, axes):
             box = text.get_window_extent()
