@@ -24,7 +24,7 @@ class _Part:
         return {one.name: _plain(getattr(self, one.name)) for one in fields(self)}  # type: ignore[arg-type]
 
     def __eq__(self, other: object) -> bool:
-        return type(self) is type(other) and self.to_dict() == other.to_dict()  # type: ignore[attr-defined]
+        return type(self) is type(other) and self.to_dict() == other.to_dict()
 
     def __hash__(self) -> int:
         return hash(repr(self.to_dict()))

@@ -60,7 +60,7 @@ def model(of: _core.Model) -> str:
     facts += [f"{what} {length:,} tokens" for what, length in lengths if length]
     rows = [("input", one.part, one.name, one.encoding, "") for one in of.inputs]
     rows += [
-        (_ranges(group.layers), layer.part or layer.type, layer.name, layer.encoding, layer.window or "")
+        (_ranges(group.layers), layer.part or layer.type, layer.name, layer.encoding, str(layer.window or ""))
         for group in of.layer_groups()
         for layer in (group.layer,)
     ]

@@ -112,7 +112,8 @@ def _inches(ax: axes.Axes) -> tuple[float, float]:
 
 def _letter(size: str) -> float:
     """About how wide one is, in inches, where the style has text of that size."""
-    points = font_manager.FontProperties(size=matplotlib.rcParams[size]).get_size_in_points()
+    style: Any = matplotlib.rcParams
+    points = font_manager.FontProperties(size=style[size]).get_size_in_points()
     return float(points) * 0.56 / 72
 
 

@@ -42,8 +42,9 @@ def _plotter(kind: FigureKind) -> Callable[..., Any]:
 
 def _text(kind: FigureKind) -> str:
     many = f"{kind.fewest}" if kind.fewest == kind.most else f"{kind.fewest} to {kind.most}"
+    of = f", of {many} encoding{'' if many == '1' else 's'}" if kind.most else ""
     return (
-        f"Draws {kind.shows}, of {many} encoding{'' if many == '1' else 's'}.\n\n"
+        f"Draws {kind.shows}{of}.\n\n"
         "encodings and options: as figure() takes them. ax: one axes, one for each panel, or a figure of matplotlib;\n"
         "a new figure without it. Returns the axes: one, or an array with one for each panel."
     )
