@@ -11,7 +11,7 @@ from typing import Any, Literal
 import numpy as np
 
 from . import _core
-from ._types import Float64Array
+from ._types import ArrayLike, Float64Array
 
 _EMPTY = np.zeros(0)
 
@@ -214,6 +214,9 @@ def figure(
     window: int | None = None,
     sinks: int | None = None,
     packed: Sequence[int] | None = None,
+    words: ArrayLike | None = None,
+    w_q: ArrayLike | None = None,
+    w_k: ArrayLike | None = None,
     threads: int = 1,
 ) -> Figure:
     """A picture of encodings, side by side on one scale, as data: bearing.plot draws it.
@@ -224,7 +227,7 @@ def figure(
 
     kind: a name of figure_kinds(), which says what options it takes; others are refused. encodings: text as check() takes
     it, a spec, a Model or a config of transformers, a table, an encoding with its numbers, or a module of bearing.torch,
-    whose parameters are drawn as they are now. Sizes that nobody says are the encoding's own, else the kind's.
+    whose parameters are drawn as they are now. words [time, dim], w_q and w_k [dim, head_dim]. Sizes that nobody says are the encoding's own, else the kind's.
     """
     options = {
         "heads": heads,
@@ -240,6 +243,9 @@ def figure(
         "window": window,
         "sinks": sinks,
         "packed": packed,
+        "words": words,
+        "w_q": w_q,
+        "w_k": w_k,
     }
     given = {name: value for name, value in options.items() if value is not None}
     for name in ("heads", "dim", "length"):

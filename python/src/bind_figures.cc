@@ -8,6 +8,7 @@
 
 #include "bind.hpp"
 #include "classes.hpp"
+#include "doubles.hpp"
 #include "encodings.hpp"
 #include "members.hpp"
 #include "rope_tables.hpp"
@@ -279,6 +280,17 @@ void add_subjects(nb::handle from, std::vector<inspect::Subject>& to) {
 
 // Options.
 
+/// [1, rows, cols] of a matrix.
+inspect::Array matrix_of(nb::handle from, const Argument& argument) {
+  const Array given = doubles(from, argument);
+  const View<const double, 2> view = given.view<double, 2>();
+  inspect::Array all(1, view.shape[0], view.shape[1]);
+  for (Index i = 0; i < view.shape[0]; ++i) {
+    for (Index j = 0; j < view.shape[1]; ++j) all(0, i, j) = view(i, j);
+  }
+  return all;
+}
+
 inspect::FigureOptions options_of(const nb::dict& given) {
   inspect::FigureOptions options;
   const auto take = [&]<class T>(const char* name, T& to) {
@@ -294,6 +306,10 @@ inspect::FigureOptions options_of(const nb::dict& given) {
   take("positions", options.positions), take("dims", options.dims);
   take_optional("head", options.head), take_optional("offset", options.offset), take_optional("causal", options.causal);
   take("window", options.window), take("sinks", options.sinks), take("packed", options.packed);
+  const auto take_matrix = [&](const char* name, std::optional<inspect::Array>& to) {
+    if (given.contains(name)) to = matrix_of(given[name], {"figure", name});
+  };
+  take_matrix("words", options.words), take_matrix("w_q", options.w_q), take_matrix("w_k", options.w_k);
   return options;
 }
 
