@@ -221,6 +221,73 @@ def test_a_figure_is_a_value() -> None:
     assert read["panels"][0]["series"][0]["y"][3] is None and read["panels"][0]["x"]["scale"] == "log2"
 
 
+# Kinds against the library's other calls.
+
+
+def cells(of: bearing.Figure, panel: int = 0) -> np.ndarray:
+    found = of.panels[panel].cells
+    assert found is not None
+    return found.values
+
+
+def test_a_heat_map_has_the_rows_of_an_encoding() -> None:
+    drawn = bearing.figure("heatmap", "sinusoidal", dim=12, length=20)
+    np.testing.assert_array_equal(cells(drawn), bearing.Specimen("sinusoidal", dim=12, length=20).inputs(20)[0])
+
+
+@pytest.mark.parametrize("made_of", ["array", "module"])
+def test_a_heat_map_of_a_learned_bias_has_its_own_scores_and_heads(made_of: str) -> None:
+    t5 = bearing.T5(direction="causal")
+    table = np.random.default_rng(0).standard_normal((32, 3)).astype(np.float32)
+    bias: Any = bearing.T5Bias(t5, table)
+    if made_of == "module":
+        bias = bt.T5Bias(t5, heads=3)
+        with torch.no_grad():
+            bias.table.copy_(torch.from_numpy(table))
+    drawn = bearing.figure("heatmap", bias, what="scores", length=24)
+    wanted = bearing.bias_matrix(
+        bearing.T5Bias(t5, table.astype(np.float64)), heads=3, q_len=24, k_len=24, dtype="float64"
+    )
+    assert len(drawn.panels) == 3
+    later = np.triu(np.ones((24, 24), bool), 1)
+    for head in range(3):
+        np.testing.assert_array_equal(cells(drawn, head), np.where(later, np.nan, wanted[head]))
+
+
+def test_wavelengths_are_the_librarys() -> None:
+    rope = bearing.Rope(head_dim=64, pairing="half", scaling=bearing.LinearScaling(factor=4))
+    drawn = bearing.figure("wavelengths", rope).panels[0].series
+    plain = bearing.wavelengths(rope.replace(scaling=bearing.NoScaling()))
+    found = {series.label: series.y for series in drawn}
+    for wanted in (plain, bearing.wavelengths(rope)):
+        assert any(np.array_equal(y, wanted) for y in found.values()), found.keys()
+
+
+def test_scores_over_distance_are_the_biases() -> None:
+    drawn = bearing.figure("decay", "alibi", heads=4, length=32).panels[0].series
+    for slope in bearing.Alibi.published(4).slopes:
+        assert any(np.array_equal(series.y, -slope * series.x) for series in drawn), slope
+
+
+def test_a_similarity_falls_as_a_rotations_sum_of_cosines() -> None:
+    rope = bearing.Rope(head_dim=64, pairing="half")
+    drawn = bearing.figure("similarity", rope, length=128)
+    wanted = bearing.rotation_similarity(rope, 128)
+    curve = next(series.y for series in drawn.panels[1].series if series.label == "product")
+    np.testing.assert_allclose(curve / curve[0], wanted / wanted[0], rtol=0, atol=64 * 2.0**-50)
+
+
+def test_correlations_are_of_the_words_and_weights_that_are_given() -> None:
+    rng = np.random.default_rng(0)
+    words, w_q, w_k = rng.standard_normal((12, 8)), rng.standard_normal((8, 4)), rng.standard_normal((8, 4))
+    drawn = bearing.figure("correlations", "sinusoidal", words=words, w_q=w_q, w_k=w_k)
+    positions = bearing.Specimen("sinusoidal", dim=8, length=12).inputs(12)[0]
+    for panel, wanted in enumerate(bearing.correlations(words, positions, w_q, w_k).values()):
+        np.testing.assert_allclose(cells(drawn, panel), wanted, rtol=0, atol=1e-12)
+    with pytest.raises(TypeError, match=r"\[figure\] words: must be numbers, got <class 'str'>"):
+        bearing.figure("correlations", "sinusoidal", words="words")
+
+
 # What matplotlib makes of it.
 
 
