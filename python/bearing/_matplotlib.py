@@ -145,6 +145,12 @@ def _draw_cells(cells: Cells, panel: Panel, ax: axes.Axes) -> list[Key]:
     x = cells.x_first + cells.x_step * (np.arange(columns + 1) - 0.5)
     y = cells.y_first + cells.y_step * (np.arange(rows + 1) - 0.5)
     colour_map, norm = _colours(cells)
+    for axis, of, at in (
+        (ax.xaxis, panel.x, (cells.x_first, cells.x_step)),
+        (ax.yaxis, panel.y, (cells.y_first, cells.y_step)),
+    ):
+        if of.scale == "linear" and not of.ticks and all(number == round(number) for number in at):
+            axis.set_major_locator(ticker.MaxNLocator("auto", integer=True))  # between cells there is nothing to name
     values = np.ma.masked_invalid(cells.values)
     if panel.x.scale == panel.y.scale == "linear":
         ax.imshow(

@@ -409,6 +409,14 @@ def test_cells_are_where_the_data_has_them() -> None:
     assert colours[0, 2, 3] == 0  # nothing
 
 
+def test_cells_that_are_counted_have_whole_numbers_at_their_middles() -> None:
+    panel = bearing.Panel("", bearing.Axis("", -0.5, 1.5), bearing.Axis("", -0.5, 1.5), cells=bearing.Cells(np.eye(2)))
+    ax = bearing.plot.draw(bearing.Figure("none", "Cells", "", (panel,)))
+    pixels(ax.figure)
+    for ticks in (ax.get_xticks(), ax.get_yticks()):
+        np.testing.assert_array_equal(ticks, np.round(ticks))
+
+
 def test_axes_that_are_given_are_drawn_in_and_returned() -> None:
     canvas = Canvas(layout="constrained")
     one = canvas.add_subplot(1, 2, 1)

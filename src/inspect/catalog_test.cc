@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <bearing/catalog.hpp>
 #include <bearing/encodings/alibi.hpp>
+#include <bearing/encodings/learned.hpp>
 #include <bearing/error.hpp>
 #include <cmath>
 #include <filesystem>
