@@ -84,8 +84,13 @@ std::string to_report(const CompareReport& report, const Options& options) {
 void compare_encodings(const Options& options) {
   if (options.json && options.markdown) throw UsageError("--json and --markdown exclude each other");
   const Executor on = executor_of(options.threads);
-  const Refused refused = options.encodings.empty() ? Refused::left_out : Refused::error;
-  deliver(options.out, to_report(compare_subjects(asked_subjects(options), options.size, refused, on), options));
+  const CompareReport report = compare_subjects(asked_subjects(options), options.size, on);
+  for (const CompareReport::LeftOut& one : report.left_out) {
+    if (!options.encodings.empty()) throw UsageError(one.why);
+    // Of all, those that can serve this size; the others are named where they do no harm.
+    note(fmt::format("{} is left out: {}", one.text, one.why));
+  }
+  deliver(options.out, to_report(report, options));
 }
 
 }  // namespace

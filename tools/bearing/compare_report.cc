@@ -53,8 +53,7 @@ std::vector<Measured> measure(const std::vector<Subject>& subjects, const std::v
 
 }  // namespace
 
-CompareReport compare_subjects(const std::vector<Subject>& subjects, const SizeOptions& options, Refused refused,
-                               const Executor& on) {
+CompareReport compare_subjects(const std::vector<Subject>& subjects, const SizeOptions& options, const Executor& on) {
   // What no model's file says has the size of the first one that a file says.
   const auto model =
       std::find_if(subjects.begin(), subjects.end(), [](const Subject& one) { return one.model.dim > 0; });
@@ -70,9 +69,7 @@ CompareReport compare_subjects(const std::vector<Subject>& subjects, const SizeO
       if (measured[i].error) std::rethrow_exception(measured[i].error);
       report.rows.push_back(std::move(measured[i].row));
     } catch (const UsageError& error) {
-      if (refused == Refused::error) throw;
-      // Of all, those that can serve this size; the others are named where they do no harm.
-      note(fmt::format("{} is left out: {}", subjects[i].text, error.what()));
+      report.left_out.push_back({subjects[i].text, error.what()});
     }
   }
   for (inspect::Claim& claim : inspect::claims(on)) {

@@ -31,15 +31,6 @@ Index reach_of(const RopeScaling& scaling) {
   return std::visit(reach, scaling);
 }
 
-RopeLengths lengths_of(const Model& model, const Layer& layer, const Rope& rope, Index seq_len) {
-  const Index trained = model.trained_length > 0 ? model.trained_length : trained_length(rope.scaling);
-  // Inside a window no two tokens are further apart than the window, however long the sequence: no new angles.
-  const bool bounded = layer.window > 0 && layer.window <= trained;
-  return {.trained = bounded ? 0 : trained,
-          .longest = std::max({trained, model.context_length, seq_len, reach_of(rope.scaling)}),
-          .seq_len = seq_len};
-}
-
 /// Calls body(rope) for a group that rotates; a spec that cannot be becomes an error of the file.
 template <class Body>
 void with_rope(const ConfigReport& report, const LayerGroup& group, Body&& body) {
@@ -95,6 +86,15 @@ void add_reach(ConfigReport& report) {
 }
 
 }  // namespace
+
+RopeLengths lengths_of(const Model& model, const Layer& layer, const Rope& rope, Index seq_len) {
+  const Index trained = model.trained_length > 0 ? model.trained_length : trained_length(rope.scaling);
+  // Inside a window no two tokens are further apart than the window, however long the sequence: no new angles.
+  const bool bounded = layer.window > 0 && layer.window <= trained;
+  return {.trained = bounded ? 0 : trained,
+          .longest = std::max({trained, model.context_length, seq_len, reach_of(rope.scaling)}),
+          .seq_len = seq_len};
+}
 
 Model read_model(const std::string& file) {
   std::error_code ignored;

@@ -16,6 +16,7 @@
 #include "json_writer.hpp"
 #include "outputs.hpp"
 #include "plot_files.hpp"
+#include "plot_subjects.hpp"
 #include "progress.hpp"
 #include "terminal.hpp"
 #include "text_table.hpp"
@@ -123,18 +124,6 @@ std::string option_named(const std::string& member) {
   return name;
 }
 
-bool takes(const FigureKind& kind, const char* member) {
-  return std::find(kind.takes.begin(), kind.takes.end(), member) != kind.takes.end();
-}
-
-/// A model's picture has the model's sizes.
-void take_sizes(const FigureKind& kind, const std::vector<Subject>& subjects, FigureOptions& options) {
-  for (const Subject& subject : subjects) {
-    if (options.dim == 0 && takes(kind, "dim")) options.dim = subject.model.dim;
-    if (options.heads == 0 && takes(kind, "heads")) options.heads = subject.model.heads;
-  }
-}
-
 /// What the library refuses is a wrong command line, in its words. What is being worked out stands on a terminal until
 /// it is there.
 Figure figure_of(const std::string& kind, const std::vector<std::string>& encodings, FigureOptions options) {
@@ -144,13 +133,8 @@ Figure figure_of(const std::string& kind, const std::vector<std::string>& encodi
   for (const std::string& text : encodings) {
     for (Subject& subject : subjects_of("plot", text)) said.push_back(std::move(subject));
   }
-  if (const FigureKind* found = inspect::find_figure_kind(kind)) take_sizes(*found, said, options);
-  std::vector<inspect::Subject> subjects;
-  for (Subject& one : said) {
-    subjects.push_back({one.text, std::move(one.description), {.trained = one.model.length}});
-  }
   try {
-    return inspect::figure(kind, subjects, options);
+    return subjects_figure(kind, said, options);
   } catch (const std::logic_error& error) {
     std::string text = error.what();
     for (const char* word : {"[figure] sinks:", "[figure] encodings:"}) {

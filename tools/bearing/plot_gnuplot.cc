@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <stdexcept>
 
 #include "gnuplot.hpp"
 #include "gnuplot_script.hpp"
@@ -160,6 +161,23 @@ std::string gnuplot_script(const Figure& figure, const GnuplotStyle& style, cons
 std::string draw_with_gnuplot(const Figure& figure, const GnuplotStyle& style) {
   std::string picture = run_gnuplot(gnuplot_script(figure, style, {.bytes = true}));
   return style.format == "svg" ? finished_svg(std::move(picture), figure) : picture;
+}
+
+std::vector<std::string> draw_svgs(const std::vector<SvgOrder>& orders) {
+  std::string script;
+  for (const SvgOrder& order : orders) {
+    script += gnuplot_script(*order.figure, {.format = "svg", .width = order.width}, {.bytes = true}) + "reset\n";
+  }
+  std::vector<std::string> pictures;
+  if (orders.empty()) return pictures;
+  const std::string all = run_gnuplot(script), end = "</svg>";
+  for (std::size_t from = 0, to = 0; (to = all.find(end, from)) != all.npos && pictures.size() < orders.size();) {
+    to += end.size();
+    pictures.push_back(finished_svg(all.substr(from, to - from), *orders[pictures.size()].figure));
+    from = to;
+  }
+  if (pictures.size() == orders.size()) return pictures;
+  throw std::runtime_error(fmt::format("gnuplot failed: {} of {} pictures were drawn", pictures.size(), orders.size()));
 }
 
 }  // namespace bearing::tool

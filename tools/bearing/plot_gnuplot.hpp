@@ -2,6 +2,7 @@
 
 #include <bearing/figures.hpp>
 #include <string>
+#include <vector>
 
 namespace bearing::tool {
 
@@ -21,5 +22,13 @@ std::string gnuplot_script(const inspect::Figure& figure, const GnuplotStyle& st
 
 /// The picture's bytes. Throws std::runtime_error if gnuplot is missing or fails, with what it says.
 std::string draw_with_gnuplot(const inspect::Figure& figure, const GnuplotStyle& style);
+
+/// A picture on white as SVG.
+struct SvgOrder {
+  const inspect::Figure* figure = nullptr;
+  int width = 900;  ///< pixels
+};
+/// All of them, by one process. Throws as draw_with_gnuplot().
+std::vector<std::string> draw_svgs(const std::vector<SvgOrder>& orders);
 
 }  // namespace bearing::tool
