@@ -44,9 +44,9 @@ class Tool(support.Base):
         for gone in ("--first", "--seq-len", "--q-at", "--k-at"):
             self.assertNotIn(gone, names)
         self.assertEqual(set(names["--positions"]), {"rotate", "table", "plot"})
-        self.assertEqual(set(names["--length"]), {"config", "rotate", "attend", "check", "compare", "table", "plot"})
+        self.assertEqual(set(names["--length"]), {"config", "rotate", "attend", "check", "compare", "table", "plot", "report"})
         self.assertEqual(set(names["--out"]), set(self.commands()) - {"rotate", "version"})
-        self.assertEqual(set(names["--json"]), set(self.commands()) - {"rotate", "completion", "version"})
+        self.assertEqual(set(names["--json"]), set(self.commands()) - {"rotate", "report", "completion", "version"})
         for name, where in names.items():  # everywhere the same kind of value
             own_words = name == "--format"  # a table's, a picture's
             self.assertEqual(len({(option["takes"], () if own_words else tuple(option["words"]))
@@ -86,7 +86,7 @@ class Tool(support.Base):
 
     def test_a_wrong_command_line_exits_with_2(self):
         for pieces, arguments in (
-            ("a command is needed: config, rotate, attend, list, check, compare, table, plot, completion, help, version", []),
+            ("a command is needed: config, rotate, attend, list, check, compare, table, plot, report, completion, help, version", []),
             ("'confg' is not a command; did you mean 'config'?", ["confg"]),
             ("'--verson' is not a command; did you mean '--version'?", ["--verson"]),
             ("FILE is required", ["config"]),

@@ -199,7 +199,9 @@ ReportSource report_source(const std::string& text) {
   const std::string file = model_file(text);
   if (!file.empty()) return model_source(text, file);
   ReportSource source{text};
-  for (Subject& subject : subjects_of("report", text)) source.parts.push_back(said_part(std::move(subject)));
+  with_library_errors("report", [&] {
+    for (Subject& subject : subjects_of("report", text)) source.parts.push_back(said_part(std::move(subject)));
+  });
   return source;
 }
 
