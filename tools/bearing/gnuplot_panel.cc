@@ -21,10 +21,13 @@ using inspect::Tick;
 std::string quoted(const std::string& text) {
   constexpr std::string_view plain = " !()*+,-./:;<=>?[]^_|~&";
   std::string out = "\"";
+  bool after_number = false;  // gnuplot takes a digit there for one more of the octal number's
   for (const char c : printable(text)) {
-    const bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+    const bool digit = c >= '0' && c <= '9';
+    const bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (digit && !after_number);
     const auto byte = static_cast<unsigned char>(c);
-    out += letter || byte >= 0x80 || plain.find(c) != plain.npos ? std::string(1, c) : fmt::format("\\{:03o}", byte);
+    after_number = !(letter || byte >= 0x80 || plain.find(c) != plain.npos);
+    out += after_number ? fmt::format("\\{:03o}", byte) : std::string(1, c);
   }
   return out + '"';
 }

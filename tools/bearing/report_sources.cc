@@ -158,7 +158,9 @@ std::string fact_of(const std::vector<Fact>& facts, const std::string& label) {
 std::string lengths_sentence(const ConfigReport& report) {
   const Index trained = report.model.trained_length, promised = report.model.context_length;
   std::string out;
-  if (trained > 0 && trained == promised) {
+  if (trained == 0 && promised == 0) {
+    out = "The file states no length.";
+  } else if (trained > 0 && trained == promised) {
     out = fmt::format("It was trained on sequences of {} tokens, and the file promises no more.", grouped(trained));
   } else {
     out = trained > 0 ? fmt::format("It was trained on sequences of {} tokens; ", grouped(trained))

@@ -45,7 +45,7 @@ table { width: 100%; margin: 0.75rem 0; border-collapse: collapse; font-variant-
 caption { padding: 0.25rem 0; text-align: left; color: var(--quiet); }
 th, td { padding: 0.35rem 0.9rem 0.35rem 0; text-align: left; vertical-align: top;
   border-bottom: 1px solid var(--line); }
-tbody th { font-weight: 600; }
+tbody th { min-width: 8.5rem; font-weight: 600; }
 th, td { overflow-wrap: normal; }
 tbody th, td:last-child { overflow-wrap: anywhere; }
 th button { padding: 0; border: 0; background: none; color: var(--link); font: inherit; font-weight: 600;
@@ -80,7 +80,7 @@ svg [stroke="#e4e7eb"] { stroke: var(--grid); }
   table.sorted thead, table.sorted thead tr { display: flex; flex-wrap: wrap; gap: 0 1rem; }
   thead th { border: 0; }
   tbody tr { padding: 0.4rem 0; border-bottom: 1px solid var(--line); }
-  tbody th, td { padding: 0.1rem 0; border: 0; overflow-wrap: anywhere; }
+  tbody th, td { min-width: 0; padding: 0.1rem 0; border: 0; overflow-wrap: anywhere; }
   td::before { content: attr(data-label) ": "; color: var(--quiet); }
 }
 @media print {
