@@ -89,6 +89,7 @@ svg [stroke="#e4e7eb"] { stroke: var(--grid); }
   body { max-width: none; padding: 0; font-size: 10pt; }
   nav, .skip { display: none; }
   h2, h3, caption, summary { break-after: avoid; }
+  figure svg { max-width: 15cm; }
   figure, tr, dl div, li { break-inside: avoid; }
   thead { display: table-header-group; }
 }
