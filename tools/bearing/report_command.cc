@@ -172,33 +172,34 @@ SizeOptions shared_size(const Subject& subject, SizeOptions size, Index kinds) {
   return size;
 }
 
-Found find_out(const ReportPart& part, const Options& options, Index kinds, bool of_model, const Executor& on) {
-  Found found{&part};
-  if (!part.subject) return found;
-  found.size = shared_size(*part.subject, options.size, kinds);
-  if (!options.no_pictures) found.pictures = report_pictures({&part}, options.size, on);
+/// What is measured of a part. A model has a report also where its encoding cannot be measured.
+void find_out(Found& found, const Options& options, Index kinds, bool of_model, const Executor& on) {
+  if (!found.part->subject) return;
+  found.size = shared_size(*found.part->subject, options.size, kinds);
   try {
-    found.check = check_subject(*part.subject, found.size, on);
+    found.check = check_subject(*found.part->subject, found.size, on);
   } catch (const UsageError& error) {
     if (!of_model) throw;
     found.refused = error.what();
   }
-  return found;
 }
 
 std::string single_page(const std::vector<ReportSource>& sources, const Options& options, const Executor& on) {
   const ReportSource& source = sources.front();
-  const Index kinds = std::count_if(source.parts.begin(), source.parts.end(),
-                                    [](const ReportPart& part) { return part.subject.has_value(); });
   std::vector<Found> all;
+  Index kinds = 0;
   for (const ReportPart& part : source.parts) {
-    all.push_back(find_out(part, options, kinds, source.model.has_value(), on));
+    Found& found = all.emplace_back(Found{&part});
+    if (!part.subject) continue;
+    ++kinds;
+    if (!options.no_pictures) found.pictures = report_pictures({&part}, options.size, on);
   }
   std::vector<PagePicture*> pictures;
   for (Found& found : all) {
     for (PagePicture& picture : found.pictures) pictures.push_back(&picture);
   }
-  draw_all(pictures);
+  draw_all(pictures);  // first: whether gnuplot is there shows before the long part
+  for (Found& found : all) find_out(found, options, kinds, source.model.has_value(), on);
   std::string title = "Positional encoding " + source.text, subtitle = source.parts.front().title;
   if (source.model) {
     const Model& model = source.model->model;
@@ -283,9 +284,9 @@ std::string comparison_page(std::vector<ReportSource>& sources, const Options& o
   if (!options.no_pictures) pictures = report_pictures(parts, options.size, on);
   std::vector<PagePicture*> to_draw;
   for (PagePicture& picture : pictures) to_draw.push_back(&picture);
+  draw_all(to_draw);
   const CompareReport compared = compare_subjects(subjects, options.size, on);
   if (compared.rows.empty() && !compared.left_out.empty()) throw UsageError(compared.left_out.front().why);
-  draw_all(to_draw);
 
   std::string names;
   for (const ReportSource& source : sources) names += (names.empty() ? "" : ", ") + source.text;
