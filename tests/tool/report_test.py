@@ -148,6 +148,12 @@ class Report(reports.Base):
         for warning in config["warnings"]:
             self.assertIn(warning["text"], made.one("main").text())
 
+    def test_what_an_encoding_is_has_the_size_that_is_asked_for(self):
+        made = self.page("rope", "alibi", *SIZES, "--no-pictures")
+        self.assertEqual(len(made.table("All 8 pairs")), 8)
+        self.assertIn("all 16 of a head", made.one("main").text())
+        self.assertIn("0.0625, 0.00390625", made.one("main").text())  # ALiBi's slopes of two heads
+
     def test_the_comparison_is_that_of_compare(self):
         encodings = ["rope", "alibi", "learned", "t5"]
         made = self.page(*encodings, *SIZES, "--no-pictures")

@@ -311,7 +311,7 @@ std::string comparison_page(std::vector<ReportSource>& sources, const Options& o
   std::size_t number = 0;
   for (const ReportSource& source : sources) {
     for (const ReportPart& part : source.parts) {
-      const std::string title = source.model ? source.text + ", " + part.title : part.title;
+      const std::string title = source.model ? source.text + ": " + part.title : part.title;
       write_part(page, fmt::format("part-{}", ++number), title, {&part});
     }
   }
@@ -330,7 +330,7 @@ void spare_inputs(const std::vector<ReportSource>& sources, const std::string& o
 void report(const Options& options) {
   const Executor on = executor_of(options.threads);
   std::vector<ReportSource> sources;
-  for (const std::string& text : options.encodings) sources.push_back(report_source(text));
+  for (const std::string& text : options.encodings) sources.push_back(report_source(text, options.size.asked()));
   spare_inputs(sources, options.out);
   const bool alone = sources.size() == 1 && (sources.front().model || sources.front().parts.size() == 1);
   deliver(options.out, alone ? single_page(sources, options, on) : comparison_page(sources, options, on));

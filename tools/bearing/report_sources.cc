@@ -130,9 +130,9 @@ ReportSource model_source(const std::string& text, const std::string& file) {
   return source;
 }
 
-ReportPart said_part(Subject subject) {
+ReportPart said_part(Subject subject, const Sizes& asked) {
   ReportPart part{fmt::format("{}: {}", subject.text, subject.description.title), subject.text};
-  const inspect::SpecimenOptions size = example_size({}, subject.model);
+  const inspect::SpecimenOptions size = example_size(asked, subject.model);
   const Record spec = subject.description.spec ? subject.description.spec(size) : Record{};
   const Rope* rope = spec ? spec.as<Rope>() : nullptr;
   if (rope != nullptr) {
@@ -197,12 +197,12 @@ std::string group_sentence(const GroupReport& group, const ConfigReport& report)
 
 }  // namespace
 
-ReportSource report_source(const std::string& text) {
+ReportSource report_source(const std::string& text, const Sizes& asked) {
   const std::string file = model_file(text);
   if (!file.empty()) return model_source(text, file);
   ReportSource source{text};
   with_library_errors("report", [&] {
-    for (Subject& subject : subjects_of("report", text)) source.parts.push_back(said_part(std::move(subject)));
+    for (Subject& subject : subjects_of("report", text)) source.parts.push_back(said_part(std::move(subject), asked));
   });
   return source;
 }

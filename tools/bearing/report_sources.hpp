@@ -29,9 +29,9 @@ struct ReportSource {
   std::vector<ReportPart> parts = {};
 };
 
-/// `text` is a model's file or folder, with or without @, or an encoding as every command takes it. Throws UsageError
-/// and ConfigError.
-ReportSource report_source(const std::string& text);
+/// `text` is a model's file or folder, with or without @, or an encoding as every command takes it, of the sizes that
+/// are asked for where it says none. Throws UsageError and ConfigError.
+ReportSource report_source(const std::string& text, const Sizes& asked);
 
 /// What a model's file says, in whole sentences.
 std::vector<std::string> model_summary(const ConfigReport& report);
