@@ -44,16 +44,27 @@ Panel panel_of(const Shown& shown, const FigureOptions& options) {
   return panel;
 }
 
+/// How far the curves of an encoding reach, and how fast each swings.
+std::string text_of(const Panel& panel) {
+  Range range;
+  std::string swings;
+  for (const Series& series : panel.series) {
+    range.reach(series.y);
+    Index changes = 0;
+    for (std::size_t p = 1; p < series.y.size(); ++p) changes += (series.y[p] < 0) != (series.y[p - 1] < 0) ? 1 : 0;
+    swings += text::concat(swings.empty() ? "" : ", ", series.label, " ", changes, changes == 1 ? " time" : " times");
+  }
+  return text::concat(panel.title, ": values from ", short_number(range.low), " to ", short_number(range.high), " at ",
+                      std::ssize(panel.series.front().x), " positions; the sign changes in ", swings, ".");
+}
+
 Figure curves(std::span<const Subject> encodings, const FigureOptions& options) {
   const std::vector<Shown> shown = examples(encodings, options, {.heads = 1, .dim = 64, .length = 128});
   Figure figure{.title = "Dimensions over positions: " + names_of(shown)};
   for (const Shown& one : shown) figure.panels.push_back(panel_of(one, options));
   share_y(figure.panels);
   figure.columns = columns_for(figure.panels.size());
-  const Panel& first = figure.panels.front();
-  figure.text = text::concat("Curves of ", std::ssize(first.series), " dimensions over ",
-                             shown[0].specimen.options.length, " positions, between ", short_number(first.y.first),
-                             " and ", short_number(first.y.last), ": each dimension swings at a speed of its own.");
+  for (const Panel& panel : figure.panels) figure.text += (figure.text.empty() ? "" : " ") + text_of(panel);
   return figure;
 }
 

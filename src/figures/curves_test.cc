@@ -18,6 +18,17 @@ TEST(Curves, AreTheInputsRows) {
   }
 }
 
+TEST(Curves, SayHowFarTheyReachAndHowFastTheySwing) {
+  const std::vector<Subject> subjects{{"sinusoidal", *find("sinusoidal")}, {"index", *find("index")}};
+  const Figure drawn = figure("curves", subjects, {.dim = 8, .length = 20, .dims = {1, 7}});
+  // cos(p) is negative from 2 to 4, from 8 to 10 and from 15 to 17.
+  EXPECT_EQ(
+      drawn.text,
+      "sinusoidal: values from -0.99 to 1 at 20 positions; the sign changes in dimension 1 6 times, dimension 7 0 "
+      "times. index: values from 0 to 19 at 20 positions; the sign changes in dimension 1 0 times, dimension 7 0 "
+      "times.");
+}
+
 TEST(Curves, NeedRows) {
   const std::vector<Subject> subjects{{"alibi", *find("alibi")}};
   EXPECT_THROW((void)figure("curves", subjects), RangeError);

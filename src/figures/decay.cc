@@ -6,7 +6,8 @@
 #include "figures/matrices.hpp"
 
 // Scores over distance. A line for each head that differs: contents of query and key alike, the mean over draws. Where
-// contents count, a band too: scores of queries and keys that have nothing to do with each other.
+// contents count, a band too: scores of queries and keys that have nothing to do with each other. Of what is added to
+// the input, the products of positions, and of positions that are added to equal tokens.
 
 namespace bearing::inspect {
 namespace {
@@ -111,6 +112,14 @@ void add_unlike(Panel& panel, const Specimen& specimen, const Executor& on, cons
   panel.series.push_back(std::move(mean));
 }
 
+/// Positions that are added to tokens meet the tokens too: equal ones, of variance 1, give √d more at every distance.
+void add_tokens(Panel& panel, const Specimen& specimen) {
+  Series line = panel.series.front();
+  line.label = "added to equal tokens", line.colour = 1;
+  for (double& score : line.y) score += std::sqrt(static_cast<double>(specimen.options.dim));
+  panel.series.push_back(std::move(line));
+}
+
 Panel panel_of(const Shown& shown, const FigureOptions& options) {
   const Specimen& s = shown.specimen;
   if (!s.input_rows && !s.turn_rows && !s.score_terms) {
@@ -124,7 +133,9 @@ Panel panel_of(const Shown& shown, const FigureOptions& options) {
                               distances.back())};
   add_heads(panel, alike, shown, options, distances);
   const bool positions_only = s.input_rows && !s.turn_rows && !s.score_terms;
-  if (!positions_only && contents_count(s, options.on)) {
+  if (positions_only) {
+    add_tokens(panel, s);
+  } else if (contents_count(s, options.on)) {
     for (Series& line : panel.series)
       if (!line.label.empty()) line.label += ", alike contents";
     add_unlike(panel, s, options.on, distances);

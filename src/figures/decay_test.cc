@@ -45,6 +45,27 @@ TEST(DecayFigure, DrawsSomeOfManyHeadsOrTheOneAskedFor) {
   EXPECT_EQ(one.panels[0].series[0].label, "head 31");
 }
 
+TEST(DecayFigure, PositionsThatAreAddedToTokensMeetTheTokensToo) {
+  const Panel panel = decay_of({"sinusoidal"}, {.heads = 2, .dim = 16, .length = 40}).panels[0];
+  ASSERT_EQ(panel.series.size(), 2u);
+  EXPECT_EQ(panel.series[1].label, "added to equal tokens");
+  Specimen specimen = make(*find("sinusoidal"), {.heads = 1, .dim = 16, .length = 40});
+  const Array tokens = [] {
+    Array ones(1, 1, 16);
+    std::fill(ones.values.begin(), ones.values.end(), 1.0);  // and their opposites: the products with rows cancel
+    return ones;
+  }();
+  Array opposite = tokens;
+  for (double& value : opposite.values) value = -1;
+  for (Index k = 0; k < 40; ++k) {
+    double mean = 0;
+    for (const Array& x : {tokens, opposite}) {
+      mean += specimen.logits(specimen.tokens(1, 39), specimen.tokens(1, 39 - k), x, x)(0, 0, 0) / 2;
+    }
+    EXPECT_NEAR(panel.series[1].y[static_cast<std::size_t>(k)], mean, 1e-12) << k;
+  }
+}
+
 TEST(DecayFigure, HeadsThatAreTheSameAreOneLine) {
   const Panel panel = decay_of({"rope"}, {.length = 40}).panels[0];
   ASSERT_EQ(panel.series.size(), 2u);

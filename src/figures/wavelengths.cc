@@ -110,6 +110,8 @@ Panel panel_of(const Subject& subject, const Waves& waves, const Range& range) {
   Panel panel{.title = subject.name,
               .x = {"pair", 0, std::max(pairs - 1, 1.0)},
               .y = {"tokens for a turn", range.low, range.high, Scale::log10}};
+  constexpr double few = 8;  // a renderer might put a number between them
+  for (double pair = 0; pairs <= few && pair < pairs; ++pair) panel.x.ticks.push_back({pair, text::concat(pair)});
   add_ramp(waves, panel);
   if (waves.trained > 0)
     panel.guides.push_back({false, static_cast<double>(waves.trained), text::concat("trained ", waves.trained)});

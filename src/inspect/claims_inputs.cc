@@ -172,17 +172,22 @@ std::vector<Said> said_of_inputs() {
   const auto sinusoidal = [](const char* kind, FigureOptions options) {
     return Picture{kind, {"sinusoidal"}, std::move(options)};
   };
+  // The stray i*pi of four pairs.
+  const std::string with_pi =
+      R"(rope:{"head_dim":8,"pairing":"interleaved","scaling":{"type":"explicit","inv_freq":[0,0.314,0.0628,0.00942]}})";
   return {
-      {"sinusoidal", similarity_decreases, sinusoidal("similarity", {.dim = 128, .length = 1024})},
-      {"sinusoidal", difference_is_distance, sinusoidal("similarity", {.dim = 128, .length = 1024})},
+      {"sinusoidal", similarity_decreases, sinusoidal("similarity", {.dim = 128, .length = 4097})},
+      {"sinusoidal", difference_is_distance, sinusoidal("similarity", {.dim = 128, .length = 4097})},
       {"sinusoidal", fast_pairs_average_out, sinusoidal("curves", {.dim = 128, .length = 256, .dims = {1, 41, 81}})},
       {"sinusoidal", similarity_is_symmetric, sinusoidal("similarity", {.dim = 64, .length = 96})},
       {"sinusoidal", shift_is_a_sine, sinusoidal("offset", {.dim = 16, .offset = 5})},
-      {"sinusoidal", code_with_pi, sinusoidal("curves", {.dim = 512, .length = 64, .dims = {0, 2, 100}})},
+      {"sinusoidal", code_with_pi, {"curves", {"sinusoidal", with_pi}, {.dim = 8, .length = 64, .dims = {0, 2}}}},
       {"sinusoidal", first_pairs_are_slow, sinusoidal("curves", {.dim = 512, .length = 256, .dims = {0, 256, 510}})},
-      {"sinusoidal", longest_wavelength, {"wavelengths", {"rope:head_dim=128"}, {}}},
-      {"sinusoidal", sinusoidal_steps, {"walk", {"sinusoidal", "index_normalised"}, {}}},
-      {"index_normalised", normalised_steps, {"walk", {"index_normalised", "index"}, {}}},
+      {"sinusoidal", longest_wavelength, sinusoidal("wavelengths", {.dim = 128, .length = 62'832})},
+      {"sinusoidal", sinusoidal_steps, sinusoidal("similarity", {.dim = 16, .length = 256})},
+      {"index_normalised",
+       normalised_steps,
+       {"curves", {"index_normalised:length=64", "index_normalised:length=256"}, {.length = 64, .dims = {0}}}},
       {"sinusoidal", related_tokens_at_any_distance, {"decay", {"sinusoidal", "rope"}, {.dim = 128, .length = 512}}}};
 }
 

@@ -110,11 +110,13 @@ Claim dynamic_at_any_length() {
 std::vector<Said> said_of_rotations() {
   return {{"rope", rotations_compose, {"offset", {"rope"}, {.dim = 16, .offset = 5}}},
           {"rope", turns_by_the_distance, {"hands", {"rope"}, {.dim = 4, .positions = {3, 7}}}},
-          {"rope", rotation_is_its_transpose, {"offset", {"rope"}, {.dim = 4, .offset = 2}}},
-          {"rope", slowest_of_llama3, {"wavelengths", {"rope:head_dim=128,base=500000"}, {}}},
-          {"rope", example_frequencies, {"wavelengths", {"rope:head_dim=4", "rope:head_dim=4,base=100"}, {}}},
+          {"rope", rotation_is_its_transpose, {"offset", {"rope:base=100"}, {.dim = 4, .offset = 2}}},
+          {"rope", slowest_of_llama3, {"wavelengths", {"rope:base=500000"}, {.dim = 128}}},
+          {"rope", example_frequencies, {"wavelengths", {"rope", "rope:base=100"}, {.dim = 4, .length = 1000}}},
           {"rope", rope_at_any_length, {"similarity", {"rope"}, {.length = 128}}},
-          {"rope_dynamic_ntk", dynamic_at_any_length, {"wavelengths", {"rope_dynamic_ntk"}, {}}}};
+          {"rope_dynamic_ntk",
+           dynamic_at_any_length,
+           {"wavelengths", {"rope_dynamic_ntk:trained_length=64"}, {.dim = 64, .length = 4096}}}};
 }
 
 }  // namespace bearing::inspect

@@ -78,7 +78,7 @@ Claim one_vector_per_pair() {
 std::vector<Said> said_of_scores() {
   return {{"t5", t5_exact_to_eight, {"buckets", {"t5", "t5_causal"}, {}}},
           {"alibi", alibi_formula, {"decay", {"alibi"}, {.heads = 12}}},
-          {"shaw", one_vector_per_pair, {"heatmap", {"shaw"}, {.heads = 1, .length = 64, .what = "scores"}}}};
+          {"shaw", one_vector_per_pair, {"buckets", {"shaw:clip=63"}, {.length = 64}}}};
 }
 
 }  // namespace bearing::inspect

@@ -26,6 +26,20 @@ constexpr std::array<Printed, 5> printed = {{{"sinusoidal", false, "moderate", f
                                              {"alibi", false, "excellent", true, "O(1)"},
                                              {"rope", false, "good", true, "O(L*d)"}}};
 
+Picture past_picture(const std::string& name) {
+  if (name == "sinusoidal") return {"curves", {name}, {.dim = 64, .length = 1024, .dims = {20, 40, 60}}};
+  if (name == "learned") return {"offset", {name}, {.dim = 16}};
+  if (name == "t5") return {"buckets", {name}, {.length = 1024}};
+  if (name == "alibi") return {"decay", {name}, {.length = 1024}};
+  return {"wavelengths", {name}, {.dim = 64, .length = 512}};
+}
+
+Picture relative_picture(const std::string& name) {
+  if (name == "sinusoidal" || name == "learned") return {"correlations", {name}, {}};
+  if (name == "rope") return {"offset", {name}, {.dim = 64}};
+  return {"heatmap", {name}, {.heads = 1, .length = 64, .what = "scores"}};
+}
+
 Verdict agrees(bool same) { return same ? Verdict::yes : Verdict::no; }
 
 /// Growth of what is held with the length and with the dimension: "O(L*d)".
@@ -45,7 +59,9 @@ Claim memory_claim(const Printed& row, const Description& entry) {
   if (row.name == std::string("rope")) text += ", cos and sin; a compact table stays under 1 MiB at any length";
   // Whether rows are kept is the program's choice, not the encoding's.
   const Verdict verdict = held == 0 ? Verdict::not_applicable : agrees(measured == row.memory);
-  return {row.name, concat("memory ", row.memory), verdict, std::move(text), static_cast<double>(held)};
+  return {row.name, concat("memory ", row.memory), verdict, std::move(text), static_cast<double>(held),
+          // The bias of all pairs of tokens is read from one row of the table for each bucket.
+          row.name == std::string("t5") ? Picture{"buckets", {row.name}, {}} : Picture{}};
 }
 
 /// A quality of trained models is not a number of the encoding; what there is past the length is.
@@ -53,8 +69,9 @@ Claim extrapolation_claim(const Printed& row, const Probe& probe) {
   const PastLength past = past_length(probe);
   const bool fails = past.what == "error", poor = row.extrapolation == std::string("poor");
   const Verdict verdict = fails ? agrees(poor) : Verdict::not_applicable;
-  return {row.name, concat("extrapolation ", row.extrapolation), verdict, past.what + ": " + past.evidence, past.unseen,
-          {}};
+  return {row.name,    concat("extrapolation ", row.extrapolation),
+          verdict,     past.what + ": " + past.evidence,
+          past.unseen, past_picture(row.name)};
 }
 
 }  // namespace
@@ -74,12 +91,17 @@ std::vector<Claim> table_claims(const std::string& name) {
   const Probe probe(entry, {});
   const Property relative = check_relative(probe);
   const Index parameters = probe.specimen.parameters;
-  return {{row.name, row.learnable ? "learnable" : "not learnable", agrees(row.learnable == (parameters > 0)),
-           concat(parameters, " learned numbers"), static_cast<double>(parameters)},
-          extrapolation_claim(row, probe),
-          {row.name, row.relative ? "relative" : "not relative",
-           agrees(row.relative == (relative.verdict == Verdict::yes)), relative.evidence, relative.number},
-          memory_claim(row, entry)};
+  return {
+      {row.name,
+       row.learnable ? "learnable" : "not learnable",
+       agrees(row.learnable == (parameters > 0)),
+       concat(parameters, " learned numbers"),
+       static_cast<double>(parameters),
+       {}},
+      extrapolation_claim(row, probe),
+      {row.name, row.relative ? "relative" : "not relative", agrees(row.relative == (relative.verdict == Verdict::yes)),
+       relative.evidence, relative.number, relative_picture(row.name)},
+      memory_claim(row, entry)};
 }
 
 }  // namespace bearing::inspect
