@@ -188,7 +188,7 @@ std::vector<Said> said_of_inputs() {
       {"index_normalised",
        normalised_steps,
        {"curves", {"index_normalised:length=64", "index_normalised:length=256"}, {.length = 64, .dims = {0}}}},
-      {"sinusoidal", related_tokens_at_any_distance, {"decay", {"sinusoidal", "rope"}, {.dim = 128, .length = 512}}}};
+      {"sinusoidal", related_tokens_at_any_distance, {"decay", {"sinusoidal", "rope"}, {.dim = 128, .length = 4097}}}};
 }
 
 }  // namespace bearing::inspect

@@ -18,6 +18,7 @@ Command compare_command();
 Command table_command();
 Command plot_command();
 Command report_command();
+Command myths_command();
 /// Scripts for shells, made of all commands.
 Command completion_command(const std::vector<Command>& all);
 Command help_command(const std::vector<Command>& all);

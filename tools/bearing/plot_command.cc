@@ -1,13 +1,10 @@
 #include <fmt/format.h>
-#include <sys/stat.h>
 
 #include <algorithm>
 #include <bearing/figures.hpp>
 #include <bearing/npy.hpp>
-#include <cerrno>
 #include <limits>
 #include <optional>
-#include <system_error>
 
 #include "array_files.hpp"
 #include "commands.hpp"
@@ -196,11 +193,6 @@ PlotOutput output_of(const Options& o, const std::string& format) {
     throw UsageError("--script: must stand with a picture of gnuplot's: --out FILE.png, .svg or .pdf");
   }
   return output;
-}
-
-void make_folder(const std::string& path) {
-  if (::mkdir(path.c_str(), 0777) == 0 || errno == EEXIST) return;  // a file of that name is refused when it is entered
-  throw std::runtime_error(fmt::format("{}: cannot be made: {}", path, std::generic_category().message(errno)));
 }
 
 /// All figures of a document: into a folder, or one after the other.

@@ -1,5 +1,12 @@
 #include "plot_files.hpp"
 
+#include <fmt/format.h>
+#include <sys/stat.h>
+
+#include <cerrno>
+#include <stdexcept>
+#include <system_error>
+
 #include "errors.hpp"
 #include "outputs.hpp"
 #include "plot_gnuplot.hpp"
@@ -49,6 +56,11 @@ void write_figure(const inspect::Figure& figure, const PlotOutput& output) {
   files.add(output.file, picture);
   if (output.script) files.add(stem + ".gp", script_of(figure, style, output.file));
   files.save();
+}
+
+void make_folder(const std::string& path) {
+  if (::mkdir(path.c_str(), 0777) == 0 || errno == EEXIST) return;  // a file of that name is refused when it is entered
+  throw std::runtime_error(fmt::format("{}: cannot be made: {}", path, std::generic_category().message(errno)));
 }
 
 }  // namespace bearing::tool

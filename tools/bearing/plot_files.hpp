@@ -20,4 +20,7 @@ std::vector<std::string> plot_formats();
 /// Draws a picture and writes it: everything or nothing. Throws UsageError where standard output cannot take it.
 void write_figure(const inspect::Figure& figure, const PlotOutput& output);
 
+/// Makes the folder of several pictures, if it is not there. Throws std::runtime_error.
+void make_folder(const std::string& path);
+
 }  // namespace bearing::tool

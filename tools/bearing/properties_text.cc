@@ -2,21 +2,25 @@
 
 #include <fmt/format.h>
 
+#include "picture_words.hpp"
+
 namespace bearing::tool {
 
 const char* claim_verdict(const inspect::Claim& claim) {
   return claim.holds == inspect::Verdict::yes ? "holds" : claim.holds == inspect::Verdict::no ? "fails" : "open";
 }
 
+std::string claim_text(const inspect::Claim& claim, const Style& style) {
+  const std::string holds = fmt::format("{:5}", claim_verdict(claim));
+  const std::string verdict = claim.holds == inspect::Verdict::no ? yellow(style, holds) : holds;
+  return fmt::format("  {}  ", verdict) +
+         wrapped(fmt::format("{}: claim \"{}\"", claim.encoding, claim.says), style.width, 9) + std::string(9, ' ') +
+         wrapped("measured: " + claim.measured, style.width, 9);
+}
+
 std::string claims_text(std::string_view heading, const std::vector<inspect::Claim>& claims, const Style& style) {
   std::string out = bold(style, heading) + '\n';
-  for (const inspect::Claim& claim : claims) {
-    const std::string holds = fmt::format("{:5}", claim_verdict(claim));
-    const std::string verdict = claim.holds == inspect::Verdict::no ? yellow(style, holds) : holds;
-    out += fmt::format("  {}  ", verdict) +
-           wrapped(fmt::format("{}: claim \"{}\"", claim.encoding, claim.says), style.width, 9);
-    out += std::string(9, ' ') + wrapped("measured: " + claim.measured, style.width, 9);
-  }
+  for (const inspect::Claim& claim : claims) out += claim_text(claim, style);
   return out;
 }
 
@@ -30,6 +34,7 @@ void write_claims(JsonWriter& json, const std::vector<inspect::Claim>& claims) {
     json.member("holds", inspect::name(claim.holds));
     json.member("number", claim.number);
     json.member("measured", claim.measured);
+    write_picture(json, claim.picture);
     json.end_object();
   }
   json.end_array();
