@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "inspect_options.hpp"
+#include "plot_subjects.hpp"
 
 namespace bearing::tool {
 namespace {
@@ -102,14 +103,11 @@ void write_picture(JsonWriter& json, const Picture& picture) {
 }
 
 inspect::Figure figure_of(const Picture& picture, const Executor& on) {
-  std::vector<inspect::Subject> subjects;
-  for (const std::string& encoding : picture.encodings) {
-    Subject subject = subject_of("plot", encoding);
-    subjects.push_back({subject.text, std::move(subject.description), {.trained = subject.model.length}});
-  }
+  std::vector<Subject> said;
+  for (const std::string& encoding : picture.encodings) said.push_back(subject_of("plot", encoding));
   FigureOptions options = picture.options;
   options.on = on;
-  return inspect::figure(picture.kind, subjects, options);
+  return subjects_figure(picture.kind, said, options);
 }
 
 }  // namespace bearing::tool
