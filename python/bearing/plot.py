@@ -7,6 +7,7 @@
     axes = bearing.plot.curves("sinusoidal", "rope")             # an array: a panel for each
     bearing.plot.curves("rope", dims=[0, 2], ax=ax)              # in axes that are there
     bearing.plot.draw(figure)                                    # any Figure
+    bearing.plot.claim(bearing.claims()[0])                      # what shows that it holds or fails
 
 ``ax`` is one axes, several (one for each panel), or a figure of matplotlib to be filled. Without it a figure is made that
 pyplot does not know: ``bearing.plot.curves("rope", ax=plt.figure(layout="constrained"))`` is one that it shows. Text,
@@ -19,6 +20,7 @@ import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from ._core import Claim
 from ._figures import Figure, FigureKind, figure, figure_kinds
 
 
@@ -27,6 +29,14 @@ def draw(of: Figure, ax: Any = None) -> Any:
     from ._matplotlib import drawn
 
     return drawn(of, ax)
+
+
+def claim(of: Claim, ax: Any = None) -> Any:
+    """Draws the picture of a claim of bearing.claims(); as draw(). ValueError if it has none."""
+    picture = of.picture
+    if picture is None:
+        raise ValueError(f"[claim] of: must have a picture, got the claim {of.says!r} about {of.encoding}")
+    return draw(figure(picture["kind"], *picture["encodings"], **picture["options"]), ax)
 
 
 def _plotter(kind: FigureKind) -> Callable[..., Any]:
@@ -64,7 +74,7 @@ def _signature(kind: FigureKind) -> inspect.Signature:
     )
 
 
-__all__ = ["draw"]
+__all__ = ["claim", "draw"]
 __all__ += [kind.name for kind in figure_kinds()]
 globals().update({kind.name: _plotter(kind) for kind in figure_kinds()})
 

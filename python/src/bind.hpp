@@ -3,6 +3,7 @@
 #include <nanobind/nanobind.h>
 
 #include <bearing/executor.hpp>
+#include <bearing/figures.hpp>
 
 #include "unlocked.hpp"
 
@@ -26,6 +27,9 @@ void bind_io(nb::module_& m);
 void bind_jax(nb::module_& m);  // only where JAX's headers were there
 void bind_inspect(nb::module_& m);
 void bind_figures(nb::module_& m);
+
+/// A picture in words: its kind, encodings and options by name; None where it has no kind.
+nb::object picture_object(const inspect::Picture& picture);
 
 /// The `threads` argument of every function: how many threads it may use, 1 by default, 0: all that the process has.
 Executor executor_of(Index threads, const char* function);

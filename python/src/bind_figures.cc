@@ -340,6 +340,18 @@ nb::object object_of(const inspect::DocumentFigure& figure) {
       .made();
 }
 
+}  // namespace
+
+nb::object picture_object(const inspect::Picture& picture) {
+  if (picture.kind.empty()) return nb::none();
+  nb::dict all;
+  all["kind"] = object_of(picture.kind), all["encodings"] = object_of(picture.encodings);
+  all["options"] = dict_of(picture.options);
+  return all;
+}
+
+namespace {
+
 nb::object figure(nb::handle called, const nb::list& encodings, const nb::dict& given, nb::handle threads) {
   std::string kind;
   if (!nb::try_cast(called, kind)) Place{"figure", "kind"}.fail("str", called);

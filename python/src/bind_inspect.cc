@@ -172,7 +172,9 @@ void bind_catalog(nb::module_& m) {
                  {"says", "str", [](const Claim& c) { return text(c.says); }, "What is said."},
                  {"holds", "str", [](const Claim& c) { return verdict(c.holds); }, "Whether it holds."},
                  {"measured", "str", [](const Claim& c) { return text(c.measured); }, "What was found."},
-                 {"number", "float", [](const Claim& c) { return real(c.number); }, "The one that decided."}});
+                 {"number", "float", [](const Claim& c) { return real(c.number); }, "The one that decided."},
+                 {"picture", "dict[str, Any] | None", [](const Claim& c) { return picture_object(c.picture); },
+                  "What shows it: the kind, encodings and options of figure(). None if nothing does."}});
   m.def(
       "claims", [] { return list_of(unlocked([] { return inspect::claims(); })); },
       nb::sig("def claims() -> list[Claim]"), "Measures what is often said of encodings; takes a while.");

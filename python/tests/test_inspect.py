@@ -103,6 +103,11 @@ def test_what_says_no_encoding_is_refused_by_every_function_alike(call: Callable
 def test_claims_are_measured() -> None:
     claims = bearing.claims()
     assert claims and all(claim.says and claim.measured for claim in claims)
+    assert any(claim.picture is None for claim in claims)
+    for claim in claims:
+        if claim.picture is not None:
+            picture = bearing.figure(claim.picture["kind"], *claim.picture["encodings"], **claim.picture["options"])
+            assert picture.kind == claim.picture["kind"] and picture.panels
 
 
 def test_a_specimen_is_the_encoding() -> None:

@@ -235,3 +235,14 @@ def test_without_matplotlib_it_says_what_to_install() -> None:
     assert "Curves of" in shown and "<img" not in shown
     project = (ROOT / "pyproject.toml").read_text()
     assert 'name = "bearing-pe"' in project and "\nplot = [" in project
+
+
+def test_the_picture_of_a_claim_is_drawn() -> None:
+    claims = bearing.claims()
+    claim = next(one for one in claims if one.encoding == "shaw")
+    axes = bearing.plot.claim(claim)
+    assert axes.get_title() == "shaw:clip=63"
+    check_picture(axes, 1)
+    without = next(one for one in claims if one.picture is None)
+    with pytest.raises(ValueError, match=r"\[claim\] of: must have a picture, got the claim"):
+        bearing.plot.claim(without)

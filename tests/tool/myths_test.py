@@ -1,5 +1,6 @@
 """Tests of `bearing myths`: what is often said of encodings, measured, with pictures."""
 
+import html
 import json
 import pathlib
 import re
@@ -126,6 +127,28 @@ class Myths(support.Base):
             tree = xml.fromstring(file.read_text())
             figure = json.loads(run(*self.line_of(claim["picture"])[1:], "--json").stdout)
             self.assertEqual(tree.find("{http://www.w3.org/2000/svg}desc").text, figure["text"])
+
+    def test_the_folders_page_shows_all_and_needs_no_other_file(self):
+        result = run("myths", "t5", "shaw", "-o", self.path("myths"), "--format", "png")
+        self.assertEqual((result.returncode, result.stderr), (0, ""))
+        pictures = [file for file in self.path("myths").iterdir() if file.suffix == ".png"]
+        self.assertTrue(all(file.read_bytes().startswith(b"\x89PNG") for file in pictures))
+        page = self.path("myths") / "index.html"
+        text = page.read_text()
+        claims = self.claims("t5", "shaw")
+        self.assertEqual(len(pictures), sum(claim["picture"] is not None for claim in claims))
+        self.assertEqual(text.count("<figure>"), len(pictures))
+        at = 0
+        for claim in claims:  # in order, each with what was measured and the line that draws it
+            for words in (claim["claim"], claim["measured"], *([shlex.join(self.line_of(claim["picture"]))] if claim["picture"] else [])):
+                at = text.find(html.escape(words), at)
+                self.assertGreater(at, 0, words)
+        addresses = re.findall(r"(?:href|src)=[\"']([^\"']*)", text)
+        self.assertEqual([address for address in addresses if not address.startswith(("#", "data:"))], [])
+        ids = re.findall(r"\sid=[\"']([^\"']*)", text)
+        self.assertEqual(len(ids), len(set(ids)))
+        for verdict, title in (("fails", "What fails"), ("open", "What no measurement decides"), ("holds", "What holds")):
+            self.assertIn(f'<h2 id="{verdict}-title">{title}</h2>', text)
 
     def test_wrong_command_lines_of_myths(self):
         for pieces, arguments in (

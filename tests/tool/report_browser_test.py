@@ -7,7 +7,7 @@ import unittest
 import chromium
 import reports
 from reports import GEMMA, SIZES
-from support import LLAMA
+from support import LLAMA, run
 
 # Elements that reach over the page's edge; what an SVG holds is cut by it.
 WIDER = """[...document.querySelectorAll("body *")].filter(one => !one.closest("svg > *") && !one.matches(".skip") &&
@@ -61,6 +61,18 @@ class ReportInBrowser(reports.Base):
                     small = "Math.min(...[...document.querySelectorAll('svg text')].filter(one => " \
                             "one.getClientRects().length).map(one => one.getBoundingClientRect().height))"
                     self.assertGreater(self.browser.ask(small), 8)
+
+    def test_the_page_of_myths_fits_is_read_and_asks_for_nothing(self):
+        folder = self.path("myths")
+        self.assertEqual(run("myths", "rope", "t5", "index_normalised", "-o", folder).returncode, 0)
+        for width in (320, 380, 1400):
+            for dark in (False, True):
+                with self.subTest(width=width, dark=dark):
+                    self.browser.open(folder / "index.html", width, dark)
+                    self.expect_quiet()
+                    self.assertEqual(self.browser.ask(WIDER), [])
+                    self.assertLessEqual(self.browser.ask("document.documentElement.scrollWidth"), width)
+                    self.assertGreaterEqual(self.browser.ask(CONTRAST), 4.5)
 
     def test_words_are_read_on_dark_and_on_light(self):
         for arguments in self.reports():

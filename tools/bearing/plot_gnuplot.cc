@@ -172,6 +172,7 @@ std::vector<std::string> draw_svgs(const std::vector<SvgOrder>& orders) {
   if (orders.empty()) return pictures;
   const std::string all = run_gnuplot(script), end = "</svg>";
   for (std::size_t from = 0, to = 0; (to = all.find(end, from)) != all.npos && pictures.size() < orders.size();) {
+    from = all.find('<', from);  // newlines stand between them
     to += end.size();
     pictures.push_back(finished_svg(all.substr(from, to - from), *orders[pictures.size()].figure));
     from = to;
