@@ -21,7 +21,13 @@ plot = import_module("bearing.plot")
 
 def lines() -> Iterator[str]:
     yield from ("from collections.abc import Sequence", "from typing import Any", "")
-    yield from ("from ._core import Claim", "from ._figures import Figure", "from ._types import ArrayLike", "", f"__all__ = {plot.__all__!r}")
+    yield from (
+        "from ._core import Claim",
+        "from ._figures import Figure",
+        "from ._types import ArrayLike",
+        "",
+        f"__all__ = {plot.__all__!r}",
+    )
     for name in plot.__all__:
         function = getattr(plot, name)
         yield from ("", f"def {name}{inspect.signature(function)}:")

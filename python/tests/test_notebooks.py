@@ -87,4 +87,4 @@ def test_what_a_file_says_is_no_html() -> None:
 
 def test_notebooks_show_a_figure_as_a_picture_with_its_text() -> None:
     text = bearing.figure("curves", "sinusoidal")._repr_html_()
-    assert text.startswith('<img alt="Curves of 5 dimensions') and "data:image/png;base64," in text
+    assert text.startswith('<img alt="sinusoidal: values from') and "data:image/png;base64," in text

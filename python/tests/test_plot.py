@@ -183,7 +183,7 @@ def test_axes_that_cannot_be_drawn_in_are_refused(ax: Callable[[], Any], error: 
 
 
 def test_there_is_a_function_for_every_kind_that_says_what_it_takes() -> None:
-    assert bearing.plot.__all__ == ["draw", *KINDS] and dir(bearing.plot) == sorted(bearing.plot.__all__)
+    assert bearing.plot.__all__ == ["claim", "draw", *KINDS] and dir(bearing.plot) == sorted(bearing.plot.__all__)
     for name, kind in KINDS.items():
         found = inspect.signature(getattr(bearing.plot, name)).parameters
         assert list(found) == ["encodings", "ax", *kind.takes, "threads"], name
@@ -232,7 +232,7 @@ def test_without_matplotlib_it_says_what_to_install() -> None:
     )
     shown, error = run(code).stdout.strip().split("\n")
     assert error == "bearing.plot needs matplotlib: pip install 'bearing-pe[plot]'"
-    assert "Curves of" in shown and "<img" not in shown
+    assert "rope: values from" in shown and "<img" not in shown
     project = (ROOT / "pyproject.toml").read_text()
     assert 'name = "bearing-pe"' in project and "\nplot = [" in project
 
@@ -241,7 +241,7 @@ def test_the_picture_of_a_claim_is_drawn() -> None:
     claims = bearing.claims()
     claim = next(one for one in claims if one.encoding == "shaw")
     axes = bearing.plot.claim(claim)
-    assert axes.get_title() == "shaw:clip=63"
+    assert axes.get_ylabel() == "row of key"
     check_picture(axes, 1)
     without = next(one for one in claims if one.picture is None)
     with pytest.raises(ValueError, match=r"\[claim\] of: must have a picture, got the claim"):
