@@ -33,15 +33,6 @@ void visit_given(const FigureOptions& options, const Visit& visit) {
   if (!options.packed.empty()) visit("packed", options.packed);
 }
 
-/// A word as a shell takes it: in quotes where it holds what a shell would read.
-std::string quoted(const std::string& word) {
-  const char* plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.,:=@/+";
-  if (!word.empty() && word.find_first_not_of(plain) == word.npos) return word;
-  std::string out = "'";
-  for (const char c : word) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return out + "'";
-}
-
 /// Flags of the command line, one piece each.
 struct Flags {
   std::vector<std::string>& pieces;
@@ -51,7 +42,7 @@ struct Flags {
     pieces.push_back(fmt::format("--{} {}", name == "sinks" ? "sink-tokens" : name, number));
   }
   void operator()(const std::string& name, const std::string& text) const {
-    pieces.push_back(fmt::format("--{} {}", name, quoted(text)));
+    pieces.push_back(fmt::format("--{} {}", name, shell_word(text)));
   }
   void operator()(const std::string& name, const std::vector<Index>& list) const {
     pieces.push_back(fmt::format("--{} {}", name, fmt::join(list, ",")));
@@ -70,9 +61,17 @@ struct Members {
 
 }  // namespace
 
+std::string shell_word(const std::string& text) {
+  const char* plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789@%+=:,./_#-";
+  if (!text.empty() && text.find_first_not_of(plain) == text.npos && text[0] != '#') return text;
+  std::string out = "'";
+  for (const char c : text) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return out + "'";
+}
+
 std::string plot_line(const Picture& picture, std::size_t width, std::size_t indent) {
   std::vector<std::string> pieces{"bearing plot " + picture.kind};
-  for (const std::string& encoding : picture.encodings) pieces.push_back(quoted(encoding));
+  for (const std::string& encoding : picture.encodings) pieces.push_back(shell_word(encoding));
   visit_given(picture.options, Flags{pieces});
   std::string out = pieces.front();
   std::size_t column = indent + out.size();

@@ -9,6 +9,9 @@
 
 namespace bearing::tool {
 
+/// A word as a shell takes it: in quotes where it holds what a shell would read.
+std::string shell_word(const std::string& text);
+
 /// "bearing plot similarity sinusoidal --dim 128 --length 1024". Lines that would be wider than `width` end with a
 /// backslash and go on after `indent` spaces, so that a shell takes them whole; 0: one line.
 std::string plot_line(const inspect::Picture& picture, std::size_t width = 0, std::size_t indent = 0);

@@ -11,6 +11,7 @@
 #include "commands.hpp"
 #include "compare_report.hpp"
 #include "outputs.hpp"
+#include "picture_words.hpp"
 #include "properties_text.hpp"
 #include "report_figures.hpp"
 #include "report_page.hpp"
@@ -42,15 +43,6 @@ std::vector<std::vector<PageCell>> cells_of(std::vector<std::vector<std::string>
     for (std::string& text : row) cells.push_back({std::move(text)});
   }
   return out;
-}
-
-/// A word for a shell.
-std::string shell_word(const std::string& text) {
-  const std::string plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789@%+=:,./_#-";
-  if (text.find_first_not_of(plain) == text.npos) return text;
-  std::string out = "'";
-  for (char c : text) out += c == '\'' ? "'\\''" : std::string(1, c);
-  return out + "'";
 }
 
 PageTable claims_table(const std::vector<inspect::Claim>& claims, const std::string& caption) {
