@@ -343,7 +343,10 @@ const Unknown open[] = {
      .rotary = no,
      .text = "Which encoding extrapolates best in an encoder: the papers named here measured decoders, or trained "
              "further."},
-    {.length = longer, .rotary = no, .text = "Which base RoPE should have for a length that nobody has tried."},
+    {.tasks = generate | understand | translate | speech,
+     .length = longer,
+     .rotary = no,
+     .text = "Which base RoPE should have for a length that nobody has tried."},
     {.length = longer,
      .rotary = yes,
      .text = "How well this model, in particular, takes a stretch of {factor}: that shows only where it is tried."},
