@@ -1,11 +1,14 @@
 """Tests of `bearing choose` as its users run it."""
 
+import fcntl
 import json
 import os
 import pty
 import re
+import select
 import signal
 import subprocess
+import termios
 import unittest
 
 import support
@@ -30,22 +33,28 @@ class Choose(support.Base):
         self.assertEqual((result.returncode, result.stderr), (0, ""))
         return json.loads(result.stdout, parse_constant=lambda word: self.fail(f"{word} is not JSON"))
 
-    def asked(self, answers, before=lambda command: None, status=0):
+    def asked(self, answers, status=0):
         """What is written where somebody answers on a terminal: one answer after each question."""
         leader, follower = pty.openpty()
+
+        def own_terminal():
+            os.setsid()
+            fcntl.ioctl(follower, termios.TIOCSCTTY, 0)
+
         command = subprocess.Popen([COMMAND, "choose"], stdin=follower, stdout=subprocess.PIPE, stderr=follower,
-                                   cwd=SOURCE, env={**without_terminal(), "TERM": "dumb", "COLUMNS": "80"})
+                                   cwd=SOURCE, env={**without_terminal(), "TERM": "dumb", "COLUMNS": "80"},
+                                   preexec_fn=own_terminal)
+        self.addCleanup(command.kill)
         os.close(follower)
         talk = b""
         for answer in answers:
-            while not re.search(rb"\] $", talk):
+            while not talk.endswith(b"] "):
+                self.assertTrue(select.select([leader], [], [], 20)[0], f"no question after {talk}")
                 talk += os.read(leader, 4096)
             talk += b"(answered)"
             os.write(leader, answer)
-        before(command)
-        out = command.stdout.read().decode()
-        command.stdout.close()
-        self.assertEqual(command.wait(timeout=60), status)
+        out = command.communicate(timeout=30)[0].decode()
+        self.assertEqual(command.returncode, status)
         try:
             while chunk := os.read(leader, 65536):
                 talk += chunk
@@ -100,7 +109,8 @@ class Choose(support.Base):
                       "wanted in the end? [2048]", "at that length? [yes]", "kernel of attention is at hand? [any]",
                       "learned numbers? [yes]"):
             self.assertIn(piece, talk)
-        self.assertIn("translate, not causal, one axis, trained on 2,048 tokens, wanted 4,096 without training", out)
+        self.assertIn("translate, not causal, one axis, trained on 2,048 tokens, wanted 4,096 without training",
+                      " ".join(out.split()))
         self.assertIn("kernel: fused", " ".join(out.split()))
 
     def test_choose_takes_every_default(self):
