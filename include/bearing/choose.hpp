@@ -35,7 +35,7 @@ BEARING_EXPORT const std::vector<Answer>& kernel_answers();
 
 struct Situation {
   Task task = Task::generate;
-  Index trained = 2048;             ///< tokens, or patches: what the model is or will be trained on
+  Index trained = 2048;             ///< tokens, or patches; what the scaling of a model at hand states counts more
   Index wanted = 0;                 ///< the longest that it is to serve; 0: as trained
   std::optional<bool> causal = {};  ///< empty: by the task
   Index axes = 0;                   ///< coordinates of a position, 1 or 2; 0: by the task

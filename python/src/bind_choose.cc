@@ -113,7 +113,7 @@ void bind_choose(nb::module_& m) {
           if (sizes.heads > 0) s.heads = sizes.heads;
           if (sizes.dim > 0) s.dim = sizes.dim;
         }
-        s.trained = trained.value_or(s.trained), s.wanted = wanted.value_or(s.trained);
+        s.trained = trained.value_or(s.trained), s.wanted = wanted.value_or(0);
         s.heads = heads.value_or(s.heads), s.dim = dim.value_or(s.dim);
         s.axes = axes.value_or(0), s.memory = memory.value_or(0);
         const Unlocked released;

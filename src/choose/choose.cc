@@ -58,6 +58,14 @@ void check_range(const char* what, Index value, Index least, Index most) {
   throw RangeError(concat("[choose] ", what, ": must be from ", least, " to ", most, ", got ", value));
 }
 
+/// The rotary spec of the model at hand, if it has one.
+std::optional<Rope> rotary_at_hand(const Situation& s) {
+  if (!s.from || !s.from->description.spec) return {};
+  const Record spec = s.from->description.spec({.heads = s.heads, .dim = s.dim, .length = s.trained});
+  const Rope* rope = spec.as<Rope>();
+  return rope == nullptr ? std::nullopt : std::optional(*rope);
+}
+
 /// What was left open, filled in.
 Situation completed(Situation s) {
   check_range("trained", s.trained, 2, Index{1} << 30);
@@ -69,19 +77,28 @@ Situation completed(Situation s) {
   check_range("memory", s.memory, 0, Index{1} << 50);
   if (s.axes == 0) s.axes = s.task == Task::images ? 2 : 1;
   check_range("axes", s.axes, 1, 2);
+  if (const std::optional<Rope> rope = rotary_at_hand(s)) {
+    if (const Index stated = trained_length(rope->scaling); stated > 1) s.trained = stated;  // before it was stretched
+  }
   if (!s.causal) s.causal = s.task == Task::generate;
   return s;
 }
 
-bool longer(const Situation& s) { return s.wanted > s.trained; }
-
-/// The rotary spec of the model at hand, if it has one.
-std::optional<Rope> rotary_at_hand(const Situation& s) {
-  if (!s.from || !s.from->description.spec) return {};
-  const Record spec = s.from->description.spec({.heads = s.heads, .dim = s.dim, .length = s.trained});
-  const Rope* rope = spec.as<Rope>();
-  return rope == nullptr ? std::nullopt : std::optional(*rope);
+/// How far a model at hand reaches already: as it was trained, or as its scaling stretches that.
+Index reach(const Situation& s) {
+  const std::optional<Rope> rope = rotary_at_hand(s);
+  double factor = 1;
+  if (rope) {
+    std::visit(
+        [&factor](const auto& of) {
+          if constexpr (requires { of.factor; }) factor = std::max(1.0, of.factor);
+        },
+        rope->scaling);
+  }
+  return static_cast<Index>(std::llround(static_cast<double>(s.trained) * factor));
 }
+
+bool longer(const Situation& s) { return s.wanted > reach(s); }
 
 bool holds(Holds wanted, bool truth) { return wanted == Holds::either || (wanted == Holds::yes) == truth; }
 bool holds(Length wanted, bool is_longer) {
@@ -98,6 +115,7 @@ bool applies(const Rule& rule, const Situation& s, bool rotary) {
 std::string filled(std::string text, const Situation& s) {
   const std::pair<const char*, std::string> words[] = {
       {"{trained}", concat(s.trained)},
+      {"{reach}", concat(reach(s))},
       {"{wanted}", concat(s.wanted)},
       {"{factor}", concat(static_cast<double>(s.wanted) / static_cast<double>(s.trained))}};
   for (const auto& [word, with] : words) {

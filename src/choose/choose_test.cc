@@ -142,7 +142,12 @@ TEST(Choose, AModelAtHandKeepsItsNumbers) {
   s.wanted = 160;
   EXPECT_EQ(named(choose(s), Rank::recommended)[0],
             "rope_yarn:factor=2.5,trained_length=64,head_dim=16,base=500000,rotary_dim=8,pairing=interleaved");
-  s.from = at_hand("alibi");
+  Rope stretched{.head_dim = 16, .pairing = Pairing::half, .scaling = YarnScaling{.factor = 4, .trained_length = 64}};
+  s.from = at_hand("rope_yarn", stretched);
+  EXPECT_EQ(named(choose(s), Rank::recommended)[0], "rope_yarn") << "it reaches 256 already";
+  s.trained = 999, s.wanted = 512;
+  EXPECT_EQ(named(choose(s), Rank::recommended)[0], "rope_yarn:factor=8,trained_length=64,head_dim=16");
+  s.trained = 64, s.wanted = 160, s.from = at_hand("alibi");
   EXPECT_EQ(named(choose(s), Rank::recommended)[0], "alibi");
   s.from = at_hand("learned");
   const Advice ends = choose(s);

@@ -20,7 +20,8 @@ enum Tasks : unsigned {
 enum class Length { as_trained, longer, either };
 enum class Holds { yes, no, either };
 
-/// A line of the table: where it applies, what it says and who says so. Texts may have {trained}, {wanted}, {factor}.
+/// A line of the table: where it applies, what it says and who says so. Texts may have {trained},
+/// {reach}, {wanted}, {factor}.
 struct Rule {
   unsigned tasks = ordered;
   Index axes = 1;                  ///< 0: any
