@@ -253,6 +253,10 @@ Said say_encoding(const Record& spec) {
   return {description->name, *description, spec};
 }
 
+inspect::Subject subject_of(const Said& said) {
+  return {said.shown(), said.as_description(), said.lengths(), said.sizes()};
+}
+
 inspect::SpecimenOptions example_size(const Sizes& asked, const Sizes& said) {
   inspect::SpecimenOptions size;
   const auto set = [](Index& to, Index asked_for, Index given, Index most) {

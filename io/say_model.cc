@@ -14,6 +14,7 @@ namespace {
 struct Place {
   std::string file, part, keys;
 
+  Place() = default;
   explicit Place(const std::string& text) {
     const std::size_t hash = text.find('#');
     std::size_t colon = text.find(':', hash == text.npos ? 0 : hash);
@@ -22,6 +23,10 @@ struct Place {
     file = text.substr(0, std::min(hash, colon));
     if (hash != text.npos) part = text.substr(hash + 1, colon == text.npos ? colon : colon - hash - 1);
     if (colon != text.npos) keys = text.substr(colon + 1);
+  }
+  static Place whole(const std::string& file) {
+    Place place;
+    return place.file = file, place;
   }
 };
 
@@ -36,6 +41,13 @@ Sizes sizes_of(const Model& model) {
           .kv_heads = model.kv_heads,
           .dim = model.head_dim,
           .length = model.trained_length > 0 ? model.trained_length : model.context_length};
+}
+
+/// Inside a window no two tokens are further apart than the window, however long the sequence: no new angles.
+RopeLengths lengths_of(const Model& model, Index window = 0) {
+  const bool bounded = window > 0 && window <= model.trained_length;
+  return {.trained = bounded ? 0 : model.trained_length,
+          .longest = std::max(model.trained_length, model.context_length)};
 }
 
 /// A record that is no encoding's spec gives one: a model's of the encoding in its layers.
@@ -56,17 +68,17 @@ class Sayings {
   explicit Sayings(const Place& place) : place_(place) {}
 
   template <class Spec>
-  void add(const std::string& part, const Spec& spec, Sizes sizes) {
+  void add(const std::string& part, const Spec& spec, Sizes sizes, const RopeLengths& lengths) {
     if constexpr (std::is_same_v<Spec, OtherEncoding>) {
       others_ += (others_.empty() ? "" : ", ") + spec.name;
     } else if constexpr (std::is_same_v<Spec, NoPosition>) {
-      add(part, inspect::find("nope"), {}, sizes);
+      add(part, inspect::find("nope"), {}, sizes, lengths);
     } else {
       if constexpr (std::is_same_v<Spec, Rope>) sizes.dim = spec.head_dim;
       if constexpr (requires { spec.dim; }) sizes.dim = spec.dim;
       if constexpr (requires { spec.length; }) sizes.length = spec.length;
       const Record record = spec_of(Record::of(spec));
-      add(part, description_of(record), record, sizes);
+      add(part, description_of(record), record, sizes, lengths);
     }
   }
 
@@ -78,9 +90,10 @@ class Sayings {
   }
 
  private:
-  void add(const std::string& part, const Description* description, const Record& spec, const Sizes& sizes) {
+  void add(const std::string& part, const Description* description, const Record& spec, const Sizes& sizes,
+           const RopeLengths& lengths) {
     if (description == nullptr) return;
-    Said said("@" + place_.file + (part.empty() ? "" : "#" + part), *description, spec, sizes);
+    Said said("@" + place_.file + (part.empty() ? "" : "#" + part), *description, spec, sizes, lengths);
     if (!place_.keys.empty()) said.add_keys(place_.keys);
     all_.push_back(std::move(said));
   }
@@ -90,11 +103,7 @@ class Sayings {
   std::vector<Said> all_;
 };
 
-}  // namespace
-
-std::vector<Said> said_by_model(const std::string& text) {
-  const Place place(text);
-  const Model model = model_of(place.file);
+std::vector<Said> said_at(const Place& place, const Model& model, const std::string& text) {
   Sayings sayings(place);
   const Sizes sizes = sizes_of(model);
   const bool input = place.part == "input", all = place.part.empty();
@@ -109,7 +118,7 @@ std::vector<Said> said_by_model(const std::string& text) {
   }
   if (all || input) {
     for (const ModelInput& one : model.inputs) {
-      std::visit([&](const auto& spec) { sayings.add("input", spec, sizes); }, one.encoding);
+      std::visit([&](const auto& spec) { sayings.add("input", spec, sizes, lengths_of(model)); }, one.encoding);
     }
   }
   const std::vector<LayerGroup> groups = layer_groups(model);
@@ -123,10 +132,26 @@ std::vector<Said> said_by_model(const std::string& text) {
     if (input || (all ? nothing || std::any_of(said.begin(), said.end(), alike) : !asked)) continue;
     said.push_back(&encoding);
     const bool only = all && groups.size() == 1 && model.inputs.empty();
-    std::visit([&](const auto& spec) { sayings.add(only ? "" : std::to_string(group.layers[0]), spec, sizes); },
-               encoding);
+    const RopeLengths lengths = lengths_of(model, group.layer.window);
+    const std::string part = only ? "" : std::to_string(group.layers[0]);
+    std::visit([&](const auto& spec) { sayings.add(part, spec, sizes, lengths); }, encoding);
   }
   return sayings.take();
 }
 
+}  // namespace
+
+std::vector<Said> said_by_model(const std::string& text) {
+  const Place place(text);
+  return said_at(place, model_of(place.file), text);
+}
+
 }  // namespace bearing::say
+
+namespace bearing {
+
+std::vector<Said> say_encodings(const Model& model) {
+  return say::said_at(say::Place::whole(model.file), model, model.file);
+}
+
+}  // namespace bearing

@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 #include <bearing/encodings/kerple.hpp>
 #include <bearing/encodings/xpos.hpp>
+#include <bearing/figures.hpp>
 #include <bearing/io.hpp>
 #include <bearing/npy.hpp>
 #include <bearing/say.hpp>
@@ -182,6 +183,11 @@ TEST(Say, ModelsHaveTheirOwnSizes) {
   EXPECT_EQ(said.sizes().kv_heads, 2);
   EXPECT_EQ(said.sizes().dim, 8);
   EXPECT_EQ(said.sizes().length, 4096);
+  EXPECT_EQ(said.lengths().longest, 4096);
+  const inspect::Subject subject = subject_of(say_encodings(read_hf_config(file.path())).at(0));
+  EXPECT_EQ(subject.name, "@" + file.path());
+  EXPECT_EQ(subject.sizes.dim, 8);
+  EXPECT_EQ(subject.lengths.longest, 4096);
   EXPECT_TRUE(said.example({}) ==
               Record::of(Rope{.head_dim = 8, .rotary_dim = 8, .base = 500'000, .pairing = Pairing::half}));
   EXPECT_EQ(say_encoding("@" + file.path() + "#1").description().name, "rope");
@@ -255,6 +261,18 @@ TEST(Say, MistakesAreNamed) {
       said.finish();
     });
     EXPECT_NE(error.find(wanted), error.npos) << error;
+  }
+}
+
+TEST(Say, EveryPictureOfTheFoundingDocumentsIsDrawn) {
+  for (const inspect::DocumentFigure& one : inspect::document_figures()) {
+    std::vector<inspect::Subject> subjects;
+    for (const std::string& encoding : one.encodings) {
+      subjects.push_back({encoding, say_encoding(encoding).as_description()});
+    }
+    const inspect::Figure drawn = inspect::figure(one.kind, subjects, one.options);
+    EXPECT_FALSE(drawn.panels.empty()) << one.document << " " << one.name;
+    EXPECT_FALSE(drawn.text.empty()) << one.document << " " << one.name;
   }
 }
 

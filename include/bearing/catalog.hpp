@@ -95,6 +95,11 @@ BEARING_EXPORT const Description* find(std::string_view name);
 /// constructors throw (for an odd dim, say).
 BEARING_EXPORT Specimen make(const Description& entry, const SpecimenOptions& options = {}, const Record& spec = {});
 
+/// An example with the caller's numbers in place of drawn ones: what `made`, an encoding of `info` and `spec`, does at
+/// these sizes. What it borrows must live as long as the example.
+BEARING_EXPORT Specimen make_with(const EncodingInfo& info, const Record& spec, const Made<double>& made,
+                                  const SpecimenOptions& options);
+
 /// What the content of query and key is, in mean_scores().
 enum class Contents {
   alike,        ///< the same signs, ±1: every pair of a rotation has the same norm

@@ -116,6 +116,7 @@ struct Subject {
   std::string name;  ///< as it was said: "rope:base=500000"
   Description description;
   RopeLengths lengths = {};  ///< where a model's file says them
+  Sizes sizes = {};          ///< heads, dim and length as they were said; a kind draws no more tokens than it would
 };
 
 /// What a picture may be asked for. A kind takes what it lists in FigureKind::takes and ignores nothing: others must be
@@ -123,14 +124,18 @@ struct Subject {
 struct FigureOptions {
   Index heads = 0, dim = 0, length = 0;  ///< 0: as the kind has it
   std::uint64_t seed = 1;
-  std::string what = {};              ///< of heatmap: "rows", "scores", "logits" or "pattern"; empty: by the sites
+  /// Of heatmap: "rows", "scores", "logits" or "pattern"; empty: by the sites. Of hands: a word for each position.
+  std::string what = {};
   std::vector<Index> positions = {};  ///< empty: as the kind has them
   std::vector<Index> dims = {};       ///< dimensions, or pairs of them
   std::optional<Index> head = {};     ///< empty: all, or the first
   std::optional<Index> offset = {};   ///< k of M_k
   std::optional<bool> causal = {};    ///< empty: as the encoding is meant
-  Index window = 0, sinks = 0;        ///< of masks; 0: none
-  std::vector<Index> packed = {};     ///< of masks: the lengths of sequences that lie in one row
+  Index window = 0;                   ///< of masks: keys nearer than this are seen; 0: all
+  Index sinks = 0;                    ///< of masks: so many first keys are seen outside of the window too
+  std::vector<Index> packed = {};     ///< of masks: lengths of sequences that share the row; what is left is padding
+  std::optional<Array> words = {};    ///< of correlations: [1, time, dim]; empty: drawn from the seed
+  std::optional<Array> w_q = {}, w_k = {};  ///< of correlations: [1, dim, head_dim], both or none
   Executor on = {};
 };
 

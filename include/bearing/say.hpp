@@ -2,6 +2,8 @@
 
 #include <bearing/catalog.hpp>
 #include <bearing/description.hpp>
+#include <bearing/figures.hpp>
+#include <bearing/io.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -24,8 +26,8 @@ namespace bearing {
 /// is wrong.
 class BEARING_EXPORT Said {
  public:
-  Said(std::string text, const Description& description, Record spec = {}, Sizes sizes = {})
-      : text_(std::move(text)), description_(&description), spec_(std::move(spec)), sizes_(sizes) {}
+  Said(std::string text, const Description& description, Record spec = {}, Sizes sizes = {}, RopeLengths lengths = {})
+      : text_(std::move(text)), description_(&description), spec_(std::move(spec)), sizes_(sizes), lengths_(lengths) {}
 
   const std::string& text() const { return text_; }
   /// The text, a name as the catalog has it.
@@ -33,6 +35,8 @@ class BEARING_EXPORT Said {
   const Description& description() const { return *description_; }
   /// Sizes of the model, where a model's file gives them, else those of the spec (head_dim, heads, length); else 0.
   Sizes sizes() const;
+  /// Of the model, where a model's file gives them; else 0.
+  const RopeLengths& lengths() const { return lengths_; }
 
   /// The value that the text gives for a key that is no member of the spec: a parameter's file, a setting.
   std::optional<std::string> take(const std::string& key);
@@ -70,6 +74,7 @@ class BEARING_EXPORT Said {
   const Description* description_;
   Record spec_;
   Sizes sizes_;
+  RopeLengths lengths_;
   std::vector<Key> keys_ = {};
   std::vector<std::string> known_ = {};
 };
@@ -82,6 +87,12 @@ BEARING_EXPORT Said say_encoding(const Record& spec);
 
 /// The same as the first, with every kind of a model's layers, and of what is on its input, once.
 BEARING_EXPORT std::vector<Said> say_encodings(const std::string& text);
+
+/// The same of a model that was read; its file's name is that of the texts.
+BEARING_EXPORT std::vector<Said> say_encodings(const Model& model);
+
+/// What figure() draws of it. Throws as as_description() does.
+BEARING_EXPORT inspect::Subject subject_of(const Said& said);
 
 /// As large as an example can be that takes its size from a model.
 inline constexpr inspect::SpecimenOptions largest_example = {.heads = 1024, .dim = 4096, .length = 65536};

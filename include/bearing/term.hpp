@@ -35,6 +35,8 @@
 //                                                              that sums are always taken in one order
 //     void borrows(MemoryList& to) const                       names the caller's memory that it refers to, so that
 //                                                              calls can refuse outputs that overlap with it
+//     void put_scores(const Tile&, A* s) const                 goes with add_scores where neither q nor k is looked at:
+//                                                              writes what that adds to 0. Tiles are large then
 //     Index scratch_size(Index rows, Index cols) const         numbers of A that it works with on a tile of that size
 //     Index turn_scratch(Index dim) const                      doubles that turn and turn_grads work with
 //     Index input_scratch(Index rows) const                    doubles that inputs and input_grads work with
@@ -84,6 +86,8 @@ struct Tile {
   const A *q = nullptr, *k = nullptr;
   Index q_stride = 0, k_stride = 0;
   A scale = 1;  ///< the softmax scale. Scores are final logits: a term inside the product must multiply by it itself
+  /// What put_scores writes is too large for the caches and should go past them.
+  bool past_caches = false;
   /// [rows, cols] 0 where a mask hides a key from a query, for encodings that look at whole rows; null: no key is
   /// hidden.
   const char* seen = nullptr;

@@ -18,6 +18,7 @@ struct Term {
   void (*bias)(const void*, Index head, Index n, const double* distance, A* b) = nullptr;
   void (*bias_grads)(const void*, Index head, Index n, const double* distance, const A* d_b, A* d_params) = nullptr;
   void (*add_scores)(const void*, const Tile<A>&, A* s) = nullptr;
+  void (*put_scores)(const void*, const Tile<A>&, A* s) = nullptr;
   void (*add_score_grads)(const void*, const Tile<A>&, const A* d_s, const TileGrads<A>&) = nullptr;
   void (*add_values)(const void*, const Tile<A>&, const A* p, Index value_dim, A* o, Index o_stride) = nullptr;
   void (*add_value_grads)(const void*, const Tile<A>&, const A* p, Index value_dim, const A* d_o, Index d_o_stride,
@@ -51,6 +52,11 @@ requires(ScoreTerm<E, A> || ValueTerm<E, A> || RowTerm<E, A>) Term<A> erase(cons
     term.add_scores = [](const void* self, const Tile<A>& tile, A* s) {
       static_cast<const E*>(self)->add_scores(tile, s);
     };
+    if constexpr (requires(const Tile<A>& tile, A* s) { encoding.put_scores(tile, s); }) {
+      term.put_scores = [](const void* self, const Tile<A>& tile, A* s) {
+        static_cast<const E*>(self)->put_scores(tile, s);
+      };
+    }
   }
   if constexpr (ValueTerm<E, A>) {
     term.add_values = [](const void* self, const Tile<A>& tile, const A* p, Index value_dim, A* o, Index o_stride) {

@@ -14,7 +14,8 @@ every other ``Encoding``) are specs with their numbers. ``catalog()`` lists them
 a query, n that of a key, i and j are their indices and h is the head. Wrong arguments raise ShapeError, RangeError, ConfigError (all of them
 ValueErrors) or TypeError, whose texts read "[function] argument: what must hold, got what".
 
-``bearing.torch`` has modules and differentiable functions, ``bearing.jax`` functions for jit, grad and vmap.
+``bearing.torch`` has modules and differentiable functions, ``bearing.jax`` functions for jit, grad and vmap,
+``bearing.plot`` pictures.
 """
 
 from __future__ import annotations
@@ -29,6 +30,20 @@ from ._compat import sinusoidal_encoding as sinusoidal_encoding
 from ._core import *
 from ._core import __version__ as __version__
 from ._core import simd_target, simd_targets
+from ._figures import Axis as Axis
+from ._figures import Band as Band
+from ._figures import Cells as Cells
+from ._figures import DocumentFigure as DocumentFigure
+from ._figures import Figure as Figure
+from ._figures import FigureKind as FigureKind
+from ._figures import Guide as Guide
+from ._figures import Note as Note
+from ._figures import Panel as Panel
+from ._figures import Series as Series
+from ._figures import Tick as Tick
+from ._figures import document_figures as document_figures
+from ._figures import figure as figure
+from ._figures import figure_kinds as figure_kinds
 
 _not_ours = ("annotations", "Any", "TYPE_CHECKING", "import_module")
 __all__ = [name for name in globals() if not name.startswith("_") and name not in _not_ours]
@@ -46,13 +61,13 @@ def target() -> dict[str, str | list[str]]:
 if not TYPE_CHECKING:  # type checkers would take any name for one of ours
 
     def __getattr__(name: str) -> Any:
-        # Loaded when they are asked for: PyTorch and JAX need not be there.
-        if name in ("torch", "jax"):
+        # Loaded when they are asked for: PyTorch, JAX and matplotlib need not be there.
+        if name in ("torch", "jax", "plot"):
             return import_module(f"{__name__}.{name}")
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
     def __dir__() -> list[str]:
-        return [*__all__, "torch", "jax"]
+        return [*__all__, "torch", "jax", "plot"]
 
 
 __all__ += ["target", "__version__"]

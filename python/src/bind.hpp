@@ -26,6 +26,7 @@ void bind_io(nb::module_& m);
 void bind_jax(nb::module_& m);  // only where JAX's headers were there
 void bind_inspect(nb::module_& m);
 void bind_choose(nb::module_& m);
+void bind_figures(nb::module_& m);
 
 /// The `threads` argument of every function: how many threads it may use, 1 by default, 0: all that the process has.
 Executor executor_of(Index threads, const char* function);

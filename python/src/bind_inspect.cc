@@ -11,6 +11,7 @@
 #include <cmath>
 
 #include "bind.hpp"
+#include "doubles.hpp"
 #include "records.hpp"
 #include "rope_tables.hpp"
 
@@ -52,15 +53,6 @@ nb::list list_of(const std::vector<T>& all) {
   return list;
 }
 
-/// Anything that NumPy takes for numbers, as float64: these functions are for looking at encodings, not for speed.
-Array doubles(nb::handle from, const Argument& argument) {
-  check_array(from, argument);
-  try {
-    return Array(nb::object(nb::module_::import_("numpy").attr("asarray")(from, "float64")), argument);
-  } catch (const nb::python_error&) {
-    argument.fail("numbers", class_of(from) + (nb::hasattr(from, "dtype") ? " of " + type_text(from) : ""));
-  }
-}
 View<const double, 2> matrix(const Array& of) { return of.view<double, 2>(); }
 
 /// What a function returns that works on C++'s own things alone, with the lock let go.

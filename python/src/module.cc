@@ -105,6 +105,7 @@ NB_MODULE(_core, m) {
 #endif
   bind_inspect(m);
   bind_choose(m);
+  bind_figures(m);
   add_signatures(m);
 }
 

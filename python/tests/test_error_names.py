@@ -147,6 +147,8 @@ def calls() -> Iterator[Call]:
     yield Call("choose", {"task": "generate", "trained": 16, "wanted": 64, "causal": True, "axes": 1, "kernel": "any",
                           "learned": True, "tuning": False, "memory": 2**20, "model": "alibi", "heads": 2, "dim": DIM,
                           "seed": 1})  # fmt: skip
+    for name in ("sequential_colour", "diverging_colour", "family_colour"):
+        yield Call(name, {"x": [0.0, 0.5]})
     yield Call("similarity", {"x": rows(DIM), "y": rows(DIM)})
     yield Call("products", pair)
     yield Call("decay", {"curve": np.linspace(1, 0, 9)})
@@ -200,6 +202,7 @@ MADE_OF = {
 def test_every_public_function_is_called() -> None:
     # Without arguments, or of files, whose errors name the file: test_io.py.
     others = {"simd_target", "simd_targets", "target", "catalog", "claims", "read_hf_config", "layer_groups"}
+    others |= {"palette", "figure_kinds", "document_figures", "figure"}  # the last one: test_figures.py
     functions = {name for name in b.__all__ if callable(getattr(b, name)) and not isinstance(getattr(b, name), type)}
     assert functions == {call.name for call in CALLS if call.name not in ("RopeTable", "XposTable")} | others
 

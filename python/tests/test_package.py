@@ -82,6 +82,19 @@ def test_modules_of_pytorch_have_the_stub_that_they_are_made_with() -> None:
         assert asked == ["self", *inspect.signature(made).parameters], name
 
 
+def test_functions_of_bearing_plot_have_the_stub_that_they_are_made_with() -> None:
+    import bearing.plot
+
+    stub = ast.parse((PACKAGE / "plot.pyi").read_text())
+    functions = {node.name: node for node in stub.body if isinstance(node, ast.FunctionDef)}
+    assert set(functions) == set(bearing.plot.__all__) and len(functions) > 1
+    for name, node in functions.items():
+        made = getattr(bearing.plot, name)
+        assert ast.get_docstring(node) == inspect.getdoc(made), name
+        asked = [*node.args.args, *([node.args.vararg] if node.args.vararg else []), *node.args.kwonlyargs]
+        assert [one.arg for one in asked] == list(inspect.signature(made).parameters), name
+
+
 def test_what_bearing_jax_finds_by_itself_is_in_its_stub() -> None:
     folder = PACKAGE / "jax" / "layers"
     stub = ast.parse((folder / "__init__.pyi").read_text())
@@ -508,6 +521,7 @@ def test_the_functions_of_the_library_are_here_under_their_names() -> None:
         "bhtd", "bthd", "threads", "parallel", "fill", "version", "encoding_name", "parse_hf_config", "parse_rope",
         "to_json", "read_npy", "write_npy", "pair_axes", "trained_length", "name", "find", "make", "sites", "growth", "same_file", "add_npy", "shares_memory",
         "mean_scores", "registry", "python_type", "parse_record", "closest",
+        "find_figure_kind", "colour_of", "subject_of", "make_with",
         "say_encoding", "say_encodings", "example_size", "measured_size", "description_of", "keys_of", "set_member", "stands_for",
         "task_answers", "kernel_answers", "serves", "model_types_of",
     }  # fmt: skip

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import bearing
 import bearing.jax
+import bearing.plot
 import numpy as np
 from numpy.typing import NDArray
 
@@ -31,6 +32,9 @@ def refused() -> None:
     rope.base = 1e4  # type: ignore[misc]
     bearing.check(3)  # type: ignore[arg-type]
     bearing.jax.swin_v2_tabel(1)  # type: ignore[attr-defined]
+    bearing.plot.portrait("rope")  # type: ignore[attr-defined]
+    bearing.plot.curves("rope", dim="8")  # type: ignore[arg-type]
+    bearing.figure("curves", "rope", colour=3)  # type: ignore[call-arg]
     bearing.roate(table, q)  # type: ignore[attr-defined]
 
 
@@ -56,6 +60,12 @@ report: list[bearing.Property] = bearing.check("alibi", length=64)
 report += bearing.check(rope, heads=1, length=16)
 verdicts: dict[str, str] = {one.name: one.verdict for one in report}
 decays: bool = bearing.decay(bearing.rotation_similarity(table, 64)).decays
+
+# Pictures.
+picture: bearing.Figure = bearing.figure("curves", "sinusoidal", rope, length=32)
+heights: NDArray[np.float64] = picture.panels[0].series[0].y
+takes: dict[str, tuple[str, ...]] = {kind.name: kind.takes for kind in bearing.figure_kinds()}
+bearing.plot.curves(rope, dims=[0, 1], ax=bearing.plot.draw(picture)[0])
 
 # Files of bearing.jax.layers.
 network = bearing.jax.swin_v2_table(

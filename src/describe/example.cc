@@ -54,6 +54,14 @@ ParameterMemory draw(const ParameterInfo& parameter, const Record& spec, std::ve
   return memory;
 }
 
+/// An example that does nothing yet.
+Specimen blank(const EncodingInfo& info, const Record& spec, const SpecimenOptions& options) {
+  Specimen specimen{.options = options, .by_index = info.by_index};
+  if (info.causal) specimen.causal = info.causal(spec);
+  if (info.width) specimen.width = info.width(spec, options.length);
+  return specimen;
+}
+
 }  // namespace
 
 void act(Specimen& specimen, const EncodingInfo& info, const Record& spec, const Made<double>& made,
@@ -128,13 +136,18 @@ template std::shared_ptr<const Drawn<double>> drawn_encoding(const EncodingInfo&
 Specimen example_of(const Description& description, const SpecimenOptions& options, const Record& given) {
   const EncodingInfo& info = *description.encoding;
   const Record spec = given || !description.spec ? given : description.spec(options);
-  Specimen specimen{.options = options, .by_index = info.by_index};
-  if (info.causal) specimen.causal = info.causal(spec);
-  if (info.width) specimen.width = info.width(spec, options.length);
+  Specimen specimen = blank(info, spec, options);
   const auto drawn = drawn_encoding<double>(info, spec, options);
   specimen.parameters = drawn->learned;
   specimen.held = drawn->held + (info.tables && spec ? info.tables(spec) : 0);
   act(specimen, info, spec, drawn->made, drawn);
+  return specimen;
+}
+
+Specimen make_with(const EncodingInfo& info, const Record& spec, const Made<double>& made,
+                   const SpecimenOptions& options) {
+  Specimen specimen = blank(info, spec, options);
+  act(specimen, info, spec, made, std::make_shared<const Made<double>>(made));
   return specimen;
 }
 

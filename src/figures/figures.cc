@@ -10,7 +10,20 @@ namespace bearing::inspect {
 using text::concat;
 
 const std::vector<FigureKind>& figure_kinds() {
-  static const std::vector<FigureKind> all{curves_kind()};
+  static const std::vector<FigureKind> all{
+      heatmap_kind(),       //
+      curves_kind(),        //
+      similarity_kind(),    //
+      decay_kind(),         //
+      walk_kind(),          //
+      hands_kind(),         //
+      wavelengths_kind(),   //
+      buckets_kind(),       //
+      offset_kind(),        //
+      correlations_kind(),  //
+      masks_kind(),         //
+      feature_kind(),       //
+  };
   return all;
 }
 
@@ -34,8 +47,18 @@ std::vector<const char*> given(const FigureOptions& options) {
   add("positions", !options.positions.empty()), add("dims", !options.dims.empty());
   add("head", options.head.has_value()), add("offset", options.offset.has_value());
   add("causal", options.causal.has_value()), add("window", options.window != 0), add("sinks", options.sinks != 0);
-  add("packed", !options.packed.empty());
+  add("packed", !options.packed.empty()), add("words", options.words.has_value());
+  add("w_q", options.w_q.has_value()), add("w_k", options.w_k.has_value());
   return names;
+}
+
+void check_not_negative(const FigureOptions& options) {
+  const auto check = [](const char* name, Index size) {
+    if (size < 0) throw RangeError(concat("[figure] ", name, ": must not be negative, got ", size));
+  };
+  check("heads", options.heads), check("dim", options.dim), check("length", options.length);
+  check("head", options.head.value_or(0)), check("window", options.window), check("sinks", options.sinks);
+  for (const Index length : options.packed) check("packed", length);
 }
 
 void check_options(const FigureKind& kind, std::size_t encodings, const FigureOptions& options) {
@@ -50,8 +73,10 @@ void check_options(const FigureKind& kind, std::size_t encodings, const FigureOp
     if (std::find(kind.takes.begin(), kind.takes.end(), name) != kind.takes.end()) continue;
     std::string taken;
     for (const std::string& one : kind.takes) taken += (taken.empty() ? "" : ", ") + one;
-    throw RangeError(concat("[figure] ", name, ": ", kind.name, " takes ", taken, " only"));
+    throw RangeError(taken.empty() ? concat("[figure] ", name, ": ", kind.name, " takes no options")
+                                   : concat("[figure] ", name, ": ", kind.name, " takes ", taken, " only"));
   }
+  check_not_negative(options);
 }
 
 }  // namespace

@@ -7,13 +7,27 @@
 
 namespace bearing::inspect {
 
+namespace {
+
+/// What is asked for, else what was said of the encoding, else the kind's size.
+SpecimenOptions size_of(const Subject& subject, const FigureOptions& options, const SpecimenOptions& size) {
+  const auto first = [](Index asked, Index said, Index otherwise) {
+    return asked > 0 ? asked : said > 0 ? said : otherwise;
+  };
+  const Index said = subject.sizes.length;
+  return {.heads = first(options.heads, subject.sizes.heads, size.heads),
+          .dim = first(options.dim, subject.sizes.dim, size.dim),
+          .length = first(options.length, said > 0 ? std::min(said, size.length) : 0, size.length),
+          .seed = options.seed};
+}
+
+}  // namespace
+
 std::vector<Shown> examples(std::span<const Subject> encodings, const FigureOptions& options, SpecimenOptions size) {
-  if (options.heads > 0) size.heads = options.heads;
-  if (options.dim > 0) size.dim = options.dim;
-  if (options.length > 0) size.length = options.length;
-  size.seed = options.seed;
   std::vector<Shown> all;
-  for (const Subject& subject : encodings) all.push_back({&subject, make(subject.description, size)});
+  for (const Subject& subject : encodings) {
+    all.push_back({&subject, make(subject.description, size_of(subject, options, size))});
+  }
   return all;
 }
 

@@ -18,7 +18,8 @@ struct Shown {
   const std::string& name() const { return subject->name; }
 };
 
-/// The examples of all encodings. `size` is the kind's. Errors of make() name the encoding.
+/// The examples of all encodings. `size` is the kind's, for what is neither asked for nor said of an encoding. Errors
+/// of make() name the encoding.
 std::vector<Shown> examples(std::span<const Subject> encodings, const FigureOptions& options, SpecimenOptions size);
 
 /// Throws RangeError "[figure] NAME: …": the encoding has nothing of this kind to show.

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <bearing/catalog.hpp>
 #include <bearing/encodings/alibi.hpp>
+#include <bearing/encodings/learned.hpp>
 #include <bearing/error.hpp>
 #include <cmath>
 #include <filesystem>
@@ -97,6 +98,16 @@ TEST(Catalog, LogitsAreTheDefinition) {
       EXPECT_NEAR(logits(h, 0, j), wanted, 1e-14);  // ten sums of numbers below 6
     }
   }
+}
+
+TEST(Catalog, AnExampleWithTheCallersNumbersIsThatEncoding) {
+  const EncodingInfo& info = *registry().encoding("LearnedInputs");
+  const Record spec = Record::of(Learned{.length = 3, .dim = 2});
+  const std::vector<double> numbers{1, 2, 3, 4, 5, 6};
+  const std::vector<ParameterMemory> parameters{{numbers.data(), nullptr, {3, 2}, {2, 1}}};
+  const Made<double> made = info.make<double>()(spec, {}, parameters);
+  const Specimen specimen = make_with(info, spec, made, {.heads = 1, .dim = 2, .length = 3});
+  EXPECT_EQ(specimen.inputs(specimen.tokens(3)).values, numbers);
 }
 
 TEST(Catalog, MeanScoreOfARotationIsItsSumOfCosines) {

@@ -80,17 +80,20 @@ Column solve(const Basis& basis, const Column& b, std::size_t dim) {
   return x;
 }
 
-/// The largest |row p · map − row p + offset| for p = first, first + 2, …
-double worst(View<const double, 2> rows, Index offset, const Array& map, Index first) {
+/// The largest |row p · map − row p + offset| for p = first, first + 2, …; rows of the map that are not `taken` are 0.
+double worst(View<const double, 2> rows, Index offset, const Array& map, const std::vector<std::size_t>& taken,
+             Index first) {
   double most = first + offset < rows.shape[0] ? 0 : std::numeric_limits<double>::quiet_NaN();
+  const Index dim = rows.shape[1];
+  Column difference(static_cast<std::size_t>(dim));
   for (Index p = first; p + offset < rows.shape[0]; p += 2) {
-    double apart = 0;
-    for (Index c = 0; c < rows.shape[1]; ++c) {
-      double sum = -rows(p + offset, c);
-      for (Index d = 0; d < rows.shape[1]; ++d) sum += rows(p, d) * map(0, d, c);
-      apart += sum * sum;
+    for (Index c = 0; c < dim; ++c) difference[static_cast<std::size_t>(c)] = -rows(p + offset, c);
+    for (const std::size_t d : taken) {
+      const double x = rows(p, static_cast<Index>(d));
+      const double* row = map.values.data() + d * difference.size();
+      for (std::size_t c = 0; c < difference.size(); ++c) difference[c] += x * row[c];
     }
-    most = std::max(most, std::sqrt(apart));
+    most = std::max(most, std::sqrt(product(difference, difference)));
   }
   return most;
 }
@@ -114,13 +117,15 @@ LinearMap shift_map(View<const double, 2> rows, Index offset) {
   std::vector<Column> columns;
   for (Index d = 0; d < dim; ++d) columns.push_back(every_other(rows, d, 0, time - offset));
   const Basis basis = orthonormal(std::move(columns));
+  std::vector<std::size_t> taken = basis.columns;
+  std::sort(taken.begin(), taken.end());
   LinearMap result{.map = Array(1, dim, dim), .rank = static_cast<Index>(basis.q.size())};
   for (Index c = 0; c < dim; ++c) {
     const Column x = solve(basis, every_other(rows, c, offset, time), static_cast<std::size_t>(dim));
     for (Index d = 0; d < dim; ++d) result.map(0, d, c) = x[static_cast<std::size_t>(d)];
   }
-  result.fitted = worst(rows, offset, result.map, 0);
-  result.held_out = worst(rows, offset, result.map, 1);
+  result.fitted = worst(rows, offset, result.map, taken, 0);
+  result.held_out = worst(rows, offset, result.map, taken, 1);
   return result;
 }
 

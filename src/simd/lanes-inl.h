@@ -52,8 +52,9 @@ HWY_INLINE V two_sum(V a, V b, V& error) {
 }
 
 /// Two float32 vectors to bfloat16, round to nearest even, side by side in each 32-bit lane. Works on all 16-bit halves
-/// at once: the upper halves go up by one where the lower ones are above the middle, or on it and the upper one is odd.
-/// For values computed from bfloat16 and finite numbers, whose NaNs have nothing in the lower half.
+/// at once: the upper halves go up by one where the lower ones are above the middle, or on it and the upper one is odd,
+/// which is where the lower one's highest bit stays after one is taken off it, if the upper one is even. For values
+/// computed from bfloat16 and finite numbers, whose NaNs have nothing in the lower half.
 template <class DF, class VF>
 HWY_INLINE auto round_to_bf16_pairs(DF df, VF lower, VF upper) {
   const hn::RebindToUnsigned<DF> du;
@@ -63,14 +64,12 @@ HWY_INLINE auto round_to_bf16_pairs(DF df, VF lower, VF upper) {
   return hn::Set(du, low | (high << 16));
 #else
   const hn::Repartition<std::uint16_t, decltype(du)> d16;
-  const auto low = hn::BitCast(du, lower), high = hn::BitCast(du, upper), mask = hn::Set(du, 0xFFFF'0000u);
-  const auto kept = hn::BitCast(d16, hn::Or(hn::ShiftRight<16>(low), hn::And(high, mask)));
-  const auto dropped = hn::BitCast(d16, hn::Or(hn::AndNot(mask, low), hn::ShiftLeft<16>(high)));
-  const auto one = hn::Set(d16, std::uint16_t{1});
-  const auto raised = hn::SaturatedAdd(dropped, hn::And(kept, one));
-  const auto up = hn::Gt(raised, hn::Set(d16, std::uint16_t{0x8000}));
+  const auto low = hn::BitCast(du, lower), high = hn::BitCast(du, upper);
+  const auto kept = hn::BitCast(d16, hn::OddEven(hn::BitCast(d16, high), hn::BitCast(d16, hn::ShiftRight<16>(low))));
+  const auto dropped = hn::OddEven(hn::BitCast(d16, hn::ShiftLeft<16>(high)), hn::BitCast(d16, low));
+  const auto even = hn::AndNot(kept, hn::Set(d16, std::uint16_t{1}));
   (void)df;
-  return hn::BitCast(du, hn::IfThenElse(up, hn::Add(kept, one), kept));
+  return hn::BitCast(du, hn::Add(kept, hn::ShiftRight<15>(hn::SaturatedSub(dropped, even))));
 #endif
 }
 

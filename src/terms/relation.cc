@@ -4,6 +4,7 @@
 #include <tuple>
 #include <utility>
 
+#include "terms/relation_packed.hpp"
 #include "terms/relation_parts.hpp"
 
 namespace bearing::relation {
@@ -45,13 +46,14 @@ class Product {
   }
 
   void add(A* s) const {
-    parts_.each([&](const Part& part) {
-      A *to = s + part.row * tile_.stride + part.col, *u = tile_.scratch;
-      const Rows<const A> x = shifted(part, first_of(part), operands_of(part));
-      if (part.by == By::product) return add_products(part, x, to);
-      multiply(part, x, u);
-      for (Index i = 0; part.by == By::score && i < operands_of(part); ++i) u[i * width(part) + part.count] = 0;
-      gather(part, u, to);
+    const auto at = [&](const Part& part) { return s + part.row * tile_.stride + part.col; };
+    if (!packs(term_.map, tile_)) return parts_.each([&](const Part& part) { add_part(part, at(part)); });
+    parts_.each_packed([&](const Part& part) {
+      if (part.count == 1) return add_part(part, at(part));
+      const PackedRows<A> rows(part, {vector(part.low), step_, operands_.dim, operands_.scale}, tile_.scratch);
+      const auto operands = [&](Index first, Index n, A* room) { return shifted(first_of(part) + first, n, room); };
+      if (of_key_) return rows.add_of_keys(operands, at(part), tile_.stride);
+      rows.add_of_queries(operands, at(part), tile_.stride);
     });
   }
 
@@ -70,6 +72,15 @@ class Product {
   }
 
  private:
+  void add_part(const Part& part, A* to) const {
+    A* u = tile_.scratch;
+    const Rows<const A> x = shifted(first_of(part), operands_of(part), behind(part));
+    if (part.by == By::product) return add_products(part, x, to);
+    multiply(part, x, u);
+    for (Index i = 0; part.by == By::score && i < operands_of(part); ++i) u[i * width(part) + part.count] = 0;
+    gather(part, u, to);
+  }
+
   Index operands_of(const Part& part) const { return of_key_ ? part.cols : part.rows; }
   Index first_of(const Part& part) const { return of_key_ ? part.col : part.row; }
   /// Numbers between the products of one operand and the next.
@@ -92,18 +103,17 @@ class Product {
     tiles::multiply_nt(n, part.count, dim, operands_.scale, x.data, x.stride, vector(part.low), step_, u, width(part));
   }
 
-  /// n operands of a part from `first` on, with the shift added, behind the products in the scratch; in place where
-  /// there is none.
-  Rows<const A> shifted(const Part& part, Index first, Index n) const {
+  /// n operands from `first` on, with the shift added, in the room; where they lie if there is none.
+  Rows<const A> shifted(Index first, Index n, A* room) const {
     const Rows<const A> x{operands_.x + first * operands_.x_stride, operands_.x_stride};
     if (shift_ == nullptr) return x;
     const Index dim = operands_.dim;
-    A* to = behind(part);
     for (Index i = 0; i < n; ++i) {
-      for (Index d = 0; d < dim; ++d) to[i * dim + d] = x.data[i * x.stride + d] + shift_[d];
+      for (Index d = 0; d < dim; ++d) room[i * dim + d] = x.data[i * x.stride + d] + shift_[d];
     }
-    return {to, dim};
+    return {room, dim};
   }
+  /// The scratch behind a part's products.
   A* behind(const Part& part) const { return tile_.scratch + operands_of(part) * width(part); }
 
   /// The gradients of n operands from `first` on and `count` rows of the table from bucket `low` on, from those of
@@ -113,7 +123,7 @@ class Product {
     const Index dim = operands_.dim;
     const A scale = operands_.scale;
     if (A* d_table = gradient(term_.table_block); d_table != nullptr) {
-      const Rows<const A> x = shifted(part, first, n);
+      const Rows<const A> x = shifted(first, n, behind(part));
       tiles::add_multiply_tn(n, count, dim, scale, d_u, stride, x.data, x.stride,
                              d_table + (term_.map.zero + term_.map.step * low) * dim, term_.map.step * dim);
     }
@@ -162,22 +172,15 @@ class Product {
 
   /// s_ij += u[i or j][column(i, j)]
   void gather(const Part& part, const A* u, A* s) const {
-    if (part.by == By::band && !of_key_) {
-      return tiles::add_band(part.rows, part.cols, part.band, u, part.count, s, tile_.stride);
-    }
-    if (part.by == By::band && part.count > 1) {
-      return tiles::add_key_band(part.rows, part.cols, part.band, u, part.count, s, tile_.stride);
+    if (part.by == By::band) {
+      const auto add = of_key_ ? tiles::add_key_band<A> : tiles::add_band<A>;
+      return add(part.rows, part.cols, part.band, u, part.count, s, tile_.stride);
     }
     std::array<std::int32_t, widest> room;
     const std::int32_t* column = nullptr;
     Index offset = 0;
     for (Index i = 0; i < part.rows; ++i) {
       A* to = s + i * tile_.stride;
-      if (part.by == By::band) {  // every key has one product, for all queries
-        const tiles::BandRow met = tiles::band_row(part.rows, part.cols, part.band, i);
-        tiles::add_toeplitz(Index{1}, met.end - met.begin, u + met.begin, to + met.begin, tile_.stride);
-        continue;
-      }
       if (i == 0 || !parts_.as_before(part, i)) column = parts_.columns(part, i, offset, room.data());
       const Index first = (of_key_ ? 0 : i * width(part)) - offset, next = of_key_ ? width(part) : 0;
       if (by_segment()) {
@@ -295,6 +298,10 @@ Index scratch_size(const RowsByIndexList<A>& terms, Index rows, Index cols) {
     const Index met = most_met(term, queries, keys);
     const Index shifted = term.shift.data == nullptr ? 0 : term.table.shape[2];
     most = std::max(most, operands * (met + 1 + shifted));
+    if (term.map.kind == IndexMap::Kind::distance && std::min(rows, cols) >= least_packed) {
+      most = std::max(most, PackedRows<A>::scratch_size(std::min(rows, most_band_rows), std::min(cols, widest_band),
+                                                        term.table.shape[2]));
+    }
   }
   return most;
 }

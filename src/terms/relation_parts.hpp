@@ -18,6 +18,18 @@ Index most_cols(const RowsByIndex<A>& term) {
   return term.operand == Side::key && term.table.shape[1] > widest ? widest / 2 : widest;
 }
 
+/// Where tokens are consecutive, rows are packed once for each part: larger parts meet fewer rows a score.
+inline constexpr Index most_band_rows = 96, widest_band = 256;
+/// A tile of fewer queries or keys than this does not pay for packing.
+inline constexpr Index least_packed = 16;
+
+/// Whether rows are met by diagonal alone, in a tile that pays for packing them.
+template <class A>
+bool packs(const IndexMap& map, const Tile<A>& tile) {
+  return tile.consecutive && map.axis == 0 && map.kind == IndexMap::Kind::distance &&
+         std::min(tile.rows, tile.cols) >= least_packed;
+}
+
 /// At most so many rows of the table are multiplied with a part's operands.
 template <class A>
 Index most_met(const RowsByIndex<A>& term, Index rows, Index cols) {
@@ -42,7 +54,7 @@ struct Part {
   Index low = 0, count = 0;
   By by = By::score;
   tiles::Band band{};
-  std::array<std::int32_t, most_rows + widest> column;  ///< as `by` says
+  std::array<std::int32_t, most_band_rows + widest_band> column;  ///< as `by` says
 };
 
 /// The bucket of a distance, clipped: what the row follows from.
@@ -55,17 +67,47 @@ inline Index bucket_of(const IndexMap& map, Index distance) {
   return std::clamp(distance < 0 ? -size : size, map.least, map.most);
 }
 
+/// The buckets of n distances from `first` on, clipped to [low, high], as columns from low on. Each is found from the
+/// one before.
+inline void columns_along(const IndexMap& map, Index first, Index n, Index low, Index high, std::int32_t* column) {
+  const Index *at = map.thresholds.data, count = map.thresholds.shape[0];
+  Index passed = std::upper_bound(at, at + count, std::abs(first)) - at;
+  for (Index x = 0; x < n; ++x) {
+    const Index distance = first + x, size = std::abs(distance);
+    while (distance > 0 && passed < count && at[passed] <= size) ++passed;
+    while (distance < 0 && passed > 0 && at[passed - 1] > size) --passed;
+    const Index bucket = size > map.linear ? map.linear + passed : size;
+    column[x] = static_cast<std::int32_t>(std::clamp(distance < 0 ? -bucket : bucket, low, high) - low);
+  }
+}
+
 /// Cuts one tile for one term, and finds columns of its scores.
 template <class A>
 class Parts {
  public:
   Parts(const RowsByIndex<A>& term, const Tile<A>& tile) : term_(term), map_(term.map), tile_(tile) {}
 
+  /// body(part) for parts of a tile that packs(): bands, or by diagonal, whose band says which diagonals meet a row.
+  template <class Body>
+  void each_packed(const Body& body) const {
+    pieces(0, tile_.rows, 0, tile_.cols, most_band_rows, widest_band, [&](Part& part) {
+      const Index lowest = lowest_of(part), diagonals = part.rows + part.cols - 1;
+      if (!consecutive(part)) return;
+      if (part.by != Part::By::band) {
+        part.band = {0, part.count, map_.to - lowest + 1, map_.from - lowest};
+        if (part.by != Part::By::diagonal)
+          columns_along(map_, lowest, diagonals, part.low, part.low + part.count - 1, part.column.data());
+        part.by = Part::By::diagonal;
+      }
+      body(part);
+    });
+  }
+
   /// body(part) for parts that cover all scores that meet a row.
   template <class Body>
   void each(const Body& body) const {
     if (map_.kind == IndexMap::Kind::segment) {
-      return pieces(0, tile_.rows, 0, tile_.cols, [&](Part& part) {
+      return pieces(0, tile_.rows, 0, tile_.cols, most_rows, widest_, [&](Part& part) {
         part.count = 2;
         body(part);
       });
@@ -73,7 +115,7 @@ class Parts {
     if (tile_.consecutive && map_.axis == 0) return run(0, tile_.rows, 0, tile_.cols, body);
     // Few runs, as of packed sequences, are worked on one by one.
     const bool few_runs = breaks(q(), tile_.rows) <= 1 && breaks(k(), tile_.cols) <= 1;
-    pieces(0, tile_.rows, 0, tile_.cols, [&](Part& part) {
+    pieces(0, tile_.rows, 0, tile_.cols, most_rows, widest_, [&](Part& part) {
       if (!scattered(part)) return;
       if (!few_runs || part.by == Part::By::difference) return body(part);
       runs(part.row, part.row + part.rows, part.col, part.col + part.cols, body);
@@ -127,10 +169,10 @@ class Parts {
 
   /// body(part) for a rectangle cut to size.
   template <class Body>
-  void pieces(Index row, Index row_end, Index col, Index col_end, const Body& body) const {
-    for (Index i = row; i < row_end; i += most_rows) {
-      for (Index j = col; j < col_end; j += widest_) {
-        Part part(i, j, std::min(most_rows, row_end - i), std::min(widest_, col_end - j));
+  void pieces(Index row, Index row_end, Index col, Index col_end, Index rows, Index cols, const Body& body) const {
+    for (Index i = row; i < row_end; i += rows) {
+      for (Index j = col; j < col_end; j += cols) {
+        Part part(i, j, std::min(rows, row_end - i), std::min(cols, col_end - j));
         body(part);
       }
     }
@@ -157,7 +199,7 @@ class Parts {
 
   template <class Body>
   void run(Index row, Index row_end, Index col, Index col_end, const Body& body) const {
-    pieces(row, row_end, col, col_end, [&](Part& part) {
+    pieces(row, row_end, col, col_end, most_rows, widest_, [&](Part& part) {
       if (consecutive(part)) body(part);
     });
   }
@@ -170,10 +212,14 @@ class Parts {
     return true;
   }
 
+  /// The distance of a part's first diagonal.
+  Index lowest_of(const Part& part) const {
+    return static_cast<Index>(k()[part.col] - q()[part.row]) - (part.rows - 1);
+  }
+
   bool consecutive(Part& part) const {
-    const auto first = static_cast<Index>(k()[part.col] - q()[part.row]);
     const Index diagonals = part.rows + part.cols - 1;
-    const Index lowest = first - (part.rows - 1), highest = lowest + diagonals - 1;
+    const Index lowest = lowest_of(part), highest = lowest + diagonals - 1;
     if (!meet(part, lowest, highest)) return false;
     const bool all = lowest >= map_.from && highest <= map_.to;
     const bool rising = lowest >= -map_.linear && highest <= map_.linear;
@@ -182,9 +228,7 @@ class Parts {
       part.band = {rising ? part.low - lowest : 0, part.count, map_.to - lowest + 1, map_.from - lowest};
     } else if (all) {
       part.by = Part::By::diagonal;
-      for (Index d = 0; d < diagonals; ++d) {
-        part.column[static_cast<std::size_t>(d)] = static_cast<std::int32_t>(bucket_of(map_, lowest + d) - part.low);
-      }
+      columns_along(map_, lowest, diagonals, part.low, part.low + part.count - 1, part.column.data());
     }
     return true;
   }

@@ -222,10 +222,16 @@ void bias_matrix(const std::type_identity_t<TermList<Compute<T>>>& terms, const 
   tell_inputs(memory, in);
   for (const Term<A>& term : terms) memory.forward(term);
   memory.writes("bias", bias).check();
-  const TileExtents extents = tile_extents(terms, problem.q_len, problem.k_len);
+  TileExtents extents = tile_extents(terms, problem.q_len, problem.k_len);
   // An ordinary store reads the line that it is about to overwrite; a matrix beyond the caches goes past them.
   const bool stream = bias.size() * static_cast<Index>(sizeof(T)) >= Index{16} << 20;
   const ScoreRoom room = std::is_same_v<T, A> ? score_room(bias.stride[2]) : ScoreRoom::own;
+  if (stream && room == ScoreRoom::in_place && extents.rows == 256) {
+    // What is written once needs no room in caches: tiles as tall as eight for each worker leave them share
+    // evaluations.
+    const Index share = problem.heads * problem.q_len / (8 * std::max<Index>(on.workers, 1));
+    extents.rows = std::clamp<Index>(share / 256 * 256, 256, std::min<Index>(2048, problem.q_len));
+  }
   over_blocks(terms, problem, extents, on, room, [&](TileWork<A>& work, Index b, Index h, Index first, Index end) {
     walk(problem, in, extents, work, b, h, first, end, [&](Tile<A>& tile) {
       if constexpr (std::is_same_v<T, A>) {

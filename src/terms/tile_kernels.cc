@@ -91,6 +91,22 @@ void add_band(Index rows, Index cols, const Band& band, const A* u, Index u_stri
 }
 
 template <class A>
+void add_key_band(Index rows, Index cols, const Band& band, const A* w, Index w_stride, A* s, Index stride) {
+  for (Index i = 0; i < rows; ++i) {
+    const BandRow row = band_row(rows, cols, band, i);
+    const A *first = w, *last = w + band.width - 1;
+    A* to = s + i * stride;
+    if (w_stride == 1) {  // a key has one product, for all queries
+      add_row(row.end - row.begin, first + row.begin, to + row.begin);
+      continue;
+    }
+    for (Index j = row.begin; j < row.rise; ++j) to[j] += first[j * w_stride];
+    for (Index j = row.rise; j < row.fall; ++j) to[j] += w[j * w_stride + row.first + j - row.rise];
+    for (Index j = row.fall; j < row.end; ++j) to[j] += last[j * w_stride];
+  }
+}
+
+template <class A>
 void scatter_band(Index rows, Index cols, const Band& band, const A* d_s, Index stride, A* d_u, Index u_stride) {
   for (Index i = 0; i < rows; ++i) {
     const BandRow row = band_row(rows, cols, band, i);
@@ -241,6 +257,85 @@ void multiply_nt(Index m, Index n, Index dim, A alpha, const A* a, Index a_strid
 }
 
 template <class A>
+Index panel_width() {
+  return 2 * lanes<A>();
+}
+
+template <class A>
+void pack(Index n, Index dim, const A* b, Index b_stride, A* packed) {
+  const Index width = panel_width<A>();
+  for (Index x = 0; x < n; x += width, packed += width * dim) {
+    simd::HWY_NAMESPACE::transpose(HWY_MIN(width, n - x), dim, b + x * b_stride, b_stride, width, packed, width);
+  }
+}
+
+template <class A>
+void multiply_packed(Index m, Index panels, Index dim, A alpha, const A* a, Index a_stride, const A* packed, A* c,
+                     Index c_stride) {
+  const Index width = panel_width<A>();
+  for (Index p = 0; p < panels; ++p) {
+    multiply_panel(m, width, dim, simd::HWY_NAMESPACE::Rows<A>{a, a_stride}, packed + p * width * dim, width,
+                   Put<A>{alpha, c + p * width, c_stride, false});
+  }
+}
+
+/// from[column[x] − first] for a vector of columns that do not fall: mostly they lie in one vector of `from`.
+template <class A>
+HWY_INLINE hn::Vec<Tag<A>> by_column(const std::int32_t* column, Index first, const A* from) {
+  const Tag<A> d;
+  const hn::Rebind<std::int32_t, Tag<A>> d32;
+  const hn::RebindToSigned<Tag<A>> di;
+  const std::int32_t least = column[0];
+  if (column[lanes<A>() - 1] - least >= lanes<A>()) {
+    HWY_ALIGN A room[hn::MaxLanes(d)];
+    for (Index x = 0; x < lanes<A>(); ++x) room[x] = from[column[x] - first];
+    return hn::Load(d, room);
+  }
+  const auto offsets = hn::Sub(hn::LoadU(d32, column), hn::Set(d32, least));
+  const auto near = hn::LoadU(d, from + (least - first));
+  if constexpr (sizeof(A) == sizeof(float)) return hn::TableLookupLanes(near, hn::IndicesFromVec(d, offsets));
+  if constexpr (sizeof(A) != sizeof(float)) {
+    return hn::TableLookupLanes(near, hn::IndicesFromVec(d, hn::PromoteTo(di, offsets)));
+  }
+}
+
+template <class A>
+void add_by_column(Index rows, Index cols, const Band& band, const std::int32_t* column, Index first, const A* u,
+                   Index u_stride, A* s, Index stride) {
+  const Tag<A> d;
+  for (Index i = 0; i < rows; ++i) {
+    const BandRow row = band_row(rows, cols, band, i);
+    const std::int32_t* of = column + (rows - 1 - i);
+    const A* from = u + i * u_stride;
+    A* to = s + i * stride;
+    Index j = row.begin;
+    for (; j + lanes<A>() <= row.end; j += lanes<A>()) {
+      hn::StoreU(hn::Add(hn::LoadU(d, to + j), by_column(of + j, first, from)), d, to + j);
+    }
+    for (; j < row.end; ++j) to[j] += from[of[j] - first];
+  }
+}
+
+template <class A>
+void add_by_key_column(Index rows, Index cols, const Band& band, const std::int32_t* column, Index first, const A* w,
+                       Index w_stride, A* s, Index stride, A* room) {
+  A* transposed = room + rows * cols;
+  for (Index j = 0; j < cols; ++j) {
+    const std::int32_t* of = column + (cols - 1 - j);
+    const A* from = w + j * w_stride;
+    A* to = room + j * rows;
+    Index i = 0;
+    for (; i + lanes<A>() <= rows; i += lanes<A>()) hn::StoreU(by_column(of + i, first, from), Tag<A>(), to + i);
+    for (; i < rows; ++i) to[i] = from[of[i] - first];
+  }
+  simd::HWY_NAMESPACE::transpose(cols, rows, room, rows, cols, transposed, cols);
+  for (Index i = 0; i < rows; ++i) {
+    const BandRow row = band_row(rows, cols, band, i);
+    add_row(row.end - row.begin, transposed + i * cols + row.begin, s + i * stride + row.begin);
+  }
+}
+
+template <class A>
 void multiply_nn(Index m, Index n, Index dim, A alpha, const A* c, Index c_stride, const A* b, Index b_stride, A* a,
                  Index a_stride) {
   combine(m, dim, n, simd::HWY_NAMESPACE::Rows<A>{c, c_stride}, b, b_stride, Put<A>{alpha, a, a_stride, false});
@@ -275,6 +370,9 @@ BEARING_KERNEL(void, sum_diagonals, (Index rows, Index cols, const A* s, Index s
 BEARING_KERNEL(void, add_band,
                (Index rows, Index cols, const Band& band, const A* u, Index u_stride, A* s, Index stride),
                (rows, cols, band, u, u_stride, s, stride))
+BEARING_KERNEL(void, add_key_band,
+               (Index rows, Index cols, const Band& band, const A* w, Index w_stride, A* s, Index stride),
+               (rows, cols, band, w, w_stride, s, stride))
 BEARING_KERNEL(void, scatter_band,
                (Index rows, Index cols, const Band& band, const A* d_s, Index stride, A* d_u, Index u_stride),
                (rows, cols, band, d_s, stride, d_u, u_stride))
@@ -282,6 +380,20 @@ BEARING_KERNEL(void, multiply_nt,
                (Index m, Index n, Index dim, A alpha, const A* a, Index a_stride, const A* b, Index b_stride, A* c,
                 Index c_stride),
                (m, n, dim, alpha, a, a_stride, b, b_stride, c, c_stride))
+BEARING_KERNEL(Index, panel_width, (), ())
+BEARING_KERNEL(void, pack, (Index n, Index dim, const A* b, Index b_stride, A* packed), (n, dim, b, b_stride, packed))
+BEARING_KERNEL(void, multiply_packed,
+               (Index m, Index panels, Index dim, A alpha, const A* a, Index a_stride, const A* packed, A* c,
+                Index c_stride),
+               (m, panels, dim, alpha, a, a_stride, packed, c, c_stride))
+BEARING_KERNEL(void, add_by_column,
+               (Index rows, Index cols, const Band& band, const std::int32_t* column, Index first, const A* u,
+                Index u_stride, A* s, Index stride),
+               (rows, cols, band, column, first, u, u_stride, s, stride))
+BEARING_KERNEL(void, add_by_key_column,
+               (Index rows, Index cols, const Band& band, const std::int32_t* column, Index first, const A* w,
+                Index w_stride, A* s, Index stride, A* room),
+               (rows, cols, band, column, first, w, w_stride, s, stride, room))
 BEARING_KERNEL(void, multiply_nn,
                (Index m, Index n, Index dim, A alpha, const A* c, Index c_stride, const A* b, Index b_stride, A* a,
                 Index a_stride),
@@ -296,17 +408,6 @@ BEARING_KERNEL(void, add_multiply_tn,
                (m, n, dim, alpha, c, c_stride, a, a_stride, b, b_stride))
 
 template <class A>
-void add_key_band(Index rows, Index cols, const Band& band, const A* w, Index w_stride, A* s, Index stride) {
-  for (Index i = 0; i < rows; ++i) {
-    const BandRow row = band_row(rows, cols, band, i);
-    const A *first = w, *last = w + band.width - 1;
-    A* to = s + i * stride;
-    for (Index j = row.begin; j < row.rise; ++j) to[j] += first[j * w_stride];
-    for (Index j = row.rise; j < row.fall; ++j) to[j] += w[j * w_stride + row.first + j - row.rise];
-    for (Index j = row.fall; j < row.end; ++j) to[j] += last[j * w_stride];
-  }
-}
-template <class A>
 void scatter_key_band(Index rows, Index cols, const Band& band, const A* d_s, Index stride, A* d_w, Index w_stride) {
   for (Index i = 0; i < rows; ++i) {
     const BandRow row = band_row(rows, cols, band, i);
@@ -318,9 +419,7 @@ void scatter_key_band(Index rows, Index cols, const Band& band, const A* d_s, In
   }
 }
 
-#define BEARING_INSTANTIATE(A)                                                          \
-  template void add_key_band<A>(Index, Index, const Band&, const A*, Index, A*, Index); \
-  template void scatter_key_band<A>(Index, Index, const Band&, const A*, Index, A*, Index);
+#define BEARING_INSTANTIATE(A) template void scatter_key_band<A>(Index, Index, const Band&, const A*, Index, A*, Index);
 BEARING_INSTANTIATE(float)
 BEARING_INSTANTIATE(double)
 #undef BEARING_INSTANTIATE

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bearing/view.hpp>
+#include <cstdint>
 
 // What scores and values of every encoding are made of, one kernel per instruction set. A tile has `rows` rows of
 // `cols` scores, `stride` apart; its rows + cols − 1 diagonals are numbered by j − i + rows − 1. A: float or double.
@@ -65,6 +66,31 @@ void scatter_key_band(Index rows, Index cols, const Band& band, const A* d_s, In
 template <class A>
 void multiply_nt(Index m, Index n, Index dim, A alpha, const A* a, Index a_stride, const A* b, Index b_stride, A* c,
                  Index c_stride);
+
+/// Columns of a panel: of rows that are packed for products.
+template <class A>
+Index panel_width();
+
+/// Rows of b as columns of whole panels [n rounded up / panel_width][dim][panel_width], the last filled up with zeros.
+template <class A>
+void pack(Index n, Index dim, const A* b, Index b_stride, A* packed);
+
+/// c [m, panels · panel_width] = alpha · a [m, dim] · the packed rows
+template <class A>
+void multiply_packed(Index m, Index panels, Index dim, A alpha, const A* a, Index a_stride, const A* packed, A* c,
+                     Index c_stride);
+
+/// s[i][j] += u[i·u_stride + column[j − i + rows − 1] − first], for diagonals from band.begin to band.end: u holds
+/// products of queries. Columns never fall. Behind u is room for a vector.
+template <class A>
+void add_by_column(Index rows, Index cols, const Band& band, const std::int32_t* column, Index first, const A* u,
+                   Index u_stride, A* s, Index stride);
+
+/// s[i][j] += w[j·w_stride + column[i − j + cols − 1] − first], for diagonals as above: w holds products of keys, and
+/// columns are in falling order of the diagonals. room: [2, rows, cols].
+template <class A>
+void add_by_key_column(Index rows, Index cols, const Band& band, const std::int32_t* column, Index first, const A* w,
+                       Index w_stride, A* s, Index stride, A* room);
 
 /// a [m, dim] = alpha · c [m, n] · b [n, dim]
 template <class A>

@@ -245,6 +245,13 @@ void expect_bands() {
       }
       s.expect_gaps();
       by_keys.expect_gaps();
+      if (band.width == 1) {  // keys' products side by side
+        std::vector<A> dense;
+        for (Index j = 0; j < cols; ++j) dense.push_back(w0.at(j, 0));
+        Rows<A> by_dense_keys = s0;
+        add_key_band<A>(rows, cols, band, dense.data(), 1, by_dense_keys.data(), by_dense_keys.stride());
+        EXPECT_EQ(by_dense_keys.memory, by_keys.memory);
+      }
 
       s = s0;
       scatter_band<A>(rows, cols, band, s.data(), s.stride(), u.data(), u.stride());
@@ -267,6 +274,88 @@ TEST(TileKernels, BandsAreGatheredAndScatteredByDistance) {
   on_every_target([] {
     expect_bands<float>();
     expect_bands<double>();
+  });
+}
+
+template <class A>
+void expect_packed_products() {
+  const A alpha = A(0.75);
+  const Index width = panel_width<A>();
+  for (const auto& [m, n, dim] : extents) {
+    SCOPED_TRACE(testing::Message() << m << " x " << n << " x " << dim);
+    const Index panels = (n + width - 1) / width;
+    Random random(11);
+    Rows<A> a(m, dim, random), b(n, dim, random), c(m, panels * width, random);
+    std::vector<A> packed(static_cast<std::size_t>(panels * width * dim), A(guard));
+    pack<A>(n, dim, b.data(), b.stride(), packed.data());
+    multiply_packed<A>(m, panels, dim, alpha, a.data(), a.stride(), packed.data(), c.data(), c.stride());
+    for (Index i = 0; i < m; ++i) {
+      for (Index j = 0; j < panels * width; ++j) {
+        double sum = 0;
+        for (Index x = 0; x < dim && j < n; ++x)
+          sum += static_cast<double>(a.at(i, x)) * static_cast<double>(b.at(j, x));
+        ASSERT_NEAR(static_cast<double>(c.at(i, j)), 0.75 * sum, rounding<A>(dim));
+      }
+    }
+    c.expect_gaps();
+  }
+}
+
+TEST(TileKernels, PackedRowsAreMultipliedAsTheyStoodOnEveryTarget) {
+  on_every_target([] {
+    expect_packed_products<float>();
+    expect_packed_products<double>();
+  });
+}
+
+/// Columns that never fall: a row a diagonal, few rows, one row, and leaps that no vector spans.
+std::vector<std::vector<std::int32_t>> columns_that_rise(Index n) {
+  std::vector<std::vector<std::int32_t>> all(4, std::vector<std::int32_t>(static_cast<std::size_t>(n)));
+  for (std::size_t x = 0; x < all[0].size(); ++x) {
+    const auto at = static_cast<std::int32_t>(x);
+    all[0][x] = at, all[1][x] = at / 3, all[2][x] = 0, all[3][x] = at / 5 * 41;
+  }
+  return all;
+}
+
+template <class A>
+void expect_columns() {
+  for (const auto& [rows, cols] : {std::pair<Index, Index>{1, 1}, {1, 40}, {19, 1}, {17, 3}, {31, 67}}) {
+    for (const std::vector<std::int32_t>& column : columns_that_rise(rows + cols - 1)) {
+      for (const Band& band : bands(rows, cols)) {
+        SCOPED_TRACE(testing::Message() << rows << " x " << cols << ", " << column.back() << " columns, " << band.begin
+                                        << " to " << band.end);
+        const Index products = column.back() + 1 + panel_width<A>(), first = 2;
+        Random random(12);
+        Rows<A> s(rows, cols, random), u(rows, products, random), w(cols, products, random);
+        std::vector<std::int32_t> later = column, falling(column.rbegin(), column.rend());
+        for (std::int32_t& x : later) x += first;
+        for (std::int32_t& x : falling) x = column.back() - x + static_cast<std::int32_t>(first);
+        Rows<A> by_keys = s;
+        const Rows<A> s0 = s;
+        std::vector<A> room(static_cast<std::size_t>(2 * rows * cols));
+        add_by_column<A>(rows, cols, band, later.data(), first, u.data(), u.stride(), s.data(), s.stride());
+        add_by_key_column<A>(rows, cols, band, falling.data(), first, w.data(), w.stride(), by_keys.data(),
+                             by_keys.stride(), room.data());
+        for (Index i = 0; i < rows; ++i) {
+          for (Index j = 0; j < cols; ++j) {
+            const Index diagonal = j - i + rows - 1, c = column[static_cast<std::size_t>(diagonal)];
+            const bool inside = diagonal >= band.begin && diagonal < band.end;
+            ASSERT_EQ(s.at(i, j), inside ? s0.at(i, j) + u.at(i, c) : s0.at(i, j));
+            ASSERT_EQ(by_keys.at(i, j), inside ? s0.at(i, j) + w.at(j, column.back() - c) : s0.at(i, j));
+          }
+        }
+        s.expect_gaps();
+        by_keys.expect_gaps();
+      }
+    }
+  }
+}
+
+TEST(TileKernels, RowsThatDiagonalsShareAreGatheredByColumn) {
+  on_every_target([] {
+    expect_columns<float>();
+    expect_columns<double>();
   });
 }
 

@@ -4,6 +4,7 @@
 #include <bearing/term_list.hpp>
 #include <vector>
 
+#include "aligned.hpp"
 #include "terms/row_place.hpp"
 #include "terms/tile_kernels.hpp"
 
@@ -15,17 +16,18 @@ struct TileExtents {
   Index rows, cols;
 };
 
-/// Tiles are large where a term is a bias by distance, whose evaluations they share; small where rows of q and k must
-/// stay near; and span all keys where a term asks for that (of some 8,192 scores then).
+/// Tiles are large where all terms are biases by position, whose evaluations they share; small where rows of q and k
+/// must stay near; and span all keys where a term asks for that (of some 8,192 scores then).
 template <class A>
 TileExtents tile_extents(const TermList<A>& terms, Index q_len, Index k_len) {
-  bool whole_rows = false, distances_only = true;
+  bool whole_rows = false, positions_only = true;
   for (const Term<A>& term : terms) {
     whole_rows = whole_rows || term.whole_rows;
-    distances_only = distances_only && term.bias != nullptr && term.add_values == nullptr;
+    positions_only =
+        positions_only && (term.bias != nullptr || term.put_scores != nullptr) && term.add_values == nullptr;
   }
   if (whole_rows) return {std::clamp<Index>(8192 / std::max<Index>(k_len, 1), 1, 64), k_len};
-  if (distances_only) return {std::min<Index>(q_len, 256), std::min<Index>(k_len, 1024)};
+  if (positions_only) return {std::min<Index>(q_len, 256), std::min<Index>(k_len, 1024)};
   return {std::min<Index>(q_len, 64), std::min<Index>(k_len, 128)};
 }
 
@@ -119,8 +121,13 @@ class TileWork {
   }
 
  private:
-  /// s = the term, where it is a bias by distance and the tile's positions are consecutive; else false.
-  bool put(const Term<A>& term, const Tile<A>& tile, A* s, bool stream) {
+  /// s = the term, where it can write, or is a bias by distance and the tile's positions are consecutive; else false.
+  bool put(const Term<A>& term, Tile<A> tile, A* s, bool stream) {
+    if (term.put_scores != nullptr) {
+      tile.past_caches = stream;
+      term.put_scores(term.self, tile, s);
+      return true;
+    }
     if (term.bias == nullptr || !tile.consecutive) return false;
     term.bias(term.self, tile.head, diagonal_distances(tile), distance_.data(), diagonals_.data());
     tiles::put_toeplitz(tile.rows, tile.cols, diagonals_.data(), s, tile.stride, stream);
@@ -142,7 +149,7 @@ class TileWork {
 
   TileExtents most_;
   std::vector<double> q_positions_, k_positions_, distance_;
-  std::vector<A> diagonals_, scores_, q_, k_, scratch_;
+  AlignedVector<A> diagonals_, scores_, q_, k_, scratch_;
   std::vector<char> seen_;
 };
 

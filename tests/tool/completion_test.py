@@ -11,12 +11,14 @@ class Completion(support.Base):
     def known_words(self):
         """(the line so far, all words that may follow) wherever words are known."""
         names = [entry["name"] for entry in self.listed("list", "encodings")]
+        known = {}
         for command, options in self.commands().items():
             for option in options:
                 words = names if option["takes"] == "encoding" else option["words"]
                 if words:
                     place = f"{option['name']} " if option["name"].startswith("-") else ""
-                    yield f"bearing {command} {place}", words
+                    known.setdefault(f"bearing {command} {place}", []).extend(words)
+        return known.items()
 
     def shell(self, *command, script):
         result = subprocess.run([*command, script], capture_output=True, text=True, timeout=60)

@@ -40,19 +40,22 @@ class Tool(support.Base):
         for command, options in self.commands().items():
             for option in options:
                 names.setdefault(option["name"], {})[command] = option
-        for gone in ("--offset", "--first", "--seq-len", "--q-at", "--k-at"):
+        self.assertEqual(set(names["--offset"]), {"plot"})  # of a map, not the first token's position
+        for gone in ("--first", "--seq-len", "--q-at", "--k-at"):
             self.assertNotIn(gone, names)
-        self.assertEqual(set(names["--positions"]), {"rotate", "table"})
-        self.assertEqual(set(names["--length"]), {"config", "rotate", "attend", "check", "compare", "table"})
+        self.assertEqual(set(names["--positions"]), {"rotate", "table", "plot"})
+        self.assertEqual(set(names["--length"]), {"config", "rotate", "attend", "check", "compare", "table", "plot", "report"})
         self.assertEqual(set(names["--out"]), set(self.commands()) - {"rotate", "version"})
-        self.assertEqual(set(names["--json"]), set(self.commands()) - {"rotate", "completion", "version"})
+        self.assertEqual(set(names["--json"]), set(self.commands()) - {"rotate", "report", "completion", "version"})
         for name, where in names.items():  # everywhere the same kind of value
-            self.assertEqual(len({(option["takes"], tuple(option["words"])) for option in where.values()
-                                  if name != "FILE"} or {0}), 1, name)
+            own_words = name == "--format"  # a table's, a picture's
+            self.assertEqual(len({(option["takes"], () if own_words else tuple(option["words"]))
+                                  for option in where.values() if name != "FILE"} or {0}), 1, name)
 
     def test_an_empty_value_is_a_wrong_command_line(self):
         for command, options in self.commands().items():
-            required = {option["name"]: (option["words"] or ["x"])[0] for option in options if option["required"]}
+            required = {option["name"]: (option["words"] or ["x"])[0] for option in options
+                        if option["required"] or (option["words"] and not option["name"].startswith("-"))}
             for option in options:
                 if option["takes"] == "nothing":
                     continue
@@ -83,8 +86,7 @@ class Tool(support.Base):
 
     def test_a_wrong_command_line_exits_with_2(self):
         for pieces, arguments in (
-            ("a command is needed: config, rotate, attend, list, check, compare, choose, table, completion, "
-             "help, version", []),
+            ("a command is needed: config, rotate, attend, list, check, compare, choose, table, plot, report, completion, help, version", []),
             ("'confg' is not a command; did you mean 'config'?", ["confg"]),
             ("'--verson' is not a command; did you mean '--version'?", ["--verson"]),
             ("FILE is required", ["config"]),

@@ -5,12 +5,12 @@
 
 #include "arguments.hpp"
 #include "array_files.hpp"
+#include "check_report.hpp"
 #include "commands.hpp"
 #include "errors.hpp"
 #include "inspect_options.hpp"
 #include "json_writer.hpp"
 #include "outputs.hpp"
-#include "progress.hpp"
 #include "properties_text.hpp"
 #include "terminal.hpp"
 #include "text_table.hpp"
@@ -23,14 +23,6 @@ struct Options {
   SizeOptions size;
   bool json = false;
   std::string out, threads = "1";
-};
-
-struct CheckReport {
-  Subject subject;
-  inspect::SpecimenOptions size = {};
-  inspect::Specimen specimen = {};
-  std::vector<inspect::Property> properties = {};
-  std::vector<inspect::Claim> claims = {};
 };
 
 std::string to_text(const CheckReport& report, const Style& style) {
@@ -84,12 +76,6 @@ std::string as_word(std::string name) {
   return name;
 }
 
-std::vector<std::string> property_names() {
-  // As inspect::check() names them; the tests hold the two together.
-  return {"unique", "relative",  "decay",     "extensible", "deterministic", "bounded",
-          "norm",   "symmetric", "shift-map", "parameters", "memory"};
-}
-
 /// Properties that must hold: those asked for, and that results are the same again, which always must.
 std::vector<std::string> required(const Options& options) {
   const std::vector<std::string> known = property_names();
@@ -104,28 +90,6 @@ std::vector<std::string> required(const Options& options) {
     }
   }
   return names;
-}
-
-std::vector<inspect::Property> measure(const Subject& subject, const inspect::SpecimenOptions& size,
-                                       const Executor& on) {
-  Progress progress;
-  const std::size_t steps = property_names().size() + 1;  // the examples come first
-  std::size_t step = 0;
-  return inspect::check(subject.description, size, on, [&](const char* begins) {
-    progress.show(fmt::format("{}: {} ({} of {})", subject.text, begins, ++step, steps));
-  });
-}
-
-CheckReport check_subject(Subject subject, const Options& options, const Executor& on) {
-  CheckReport report{.subject = std::move(subject)};
-  const inspect::SpecimenOptions asked = measured_size(report.subject, options.size);
-  with_library_errors("check", [&] {
-    report.properties = measure(report.subject, asked, on);  // refuses sizes that would fill the memory
-    report.specimen = inspect::make(report.subject.description, asked);
-    report.size = report.specimen.options;  // an image's length is whole rows
-  });
-  report.claims = inspect::claims(report.subject.description.name, on);
-  return report;
 }
 
 /// Of one encoding its report; of several texts one after the other, or a JSON array.
@@ -145,7 +109,7 @@ void check_encoding(const Options& options) {
   const Executor on = executor_of(options.threads);
   std::vector<CheckReport> reports;
   for (Subject& subject : subjects_of("check", options.encoding)) {
-    reports.push_back(check_subject(std::move(subject), options, on));
+    reports.push_back(check_subject(std::move(subject), options.size, on));
   }
   deliver(options.out, reports_text(reports, options));
   for (const CheckReport& report : reports) {

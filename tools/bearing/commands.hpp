@@ -17,6 +17,8 @@ Command check_command();
 Command compare_command();
 Command choose_command();
 Command table_command();
+Command plot_command();
+Command report_command();
 /// Scripts for shells, made of all commands.
 Command completion_command(const std::vector<Command>& all);
 Command help_command(const std::vector<Command>& all);

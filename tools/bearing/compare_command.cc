@@ -1,17 +1,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <atomic>
 #include <bearing/properties.hpp>
-#include <exception>
 
 #include "array_files.hpp"
 #include "commands.hpp"
+#include "compare_report.hpp"
 #include "errors.hpp"
 #include "inspect_options.hpp"
 #include "json_writer.hpp"
 #include "outputs.hpp"
-#include "progress.hpp"
 #include "properties_text.hpp"
 #include "terminal.hpp"
 #include "text_table.hpp"
@@ -26,28 +24,11 @@ struct Options {
   std::string out, threads = "1";
 };
 
-struct CompareReport {
-  inspect::SpecimenOptions size;
-  std::vector<inspect::Comparison> rows = {};
-  std::vector<inspect::Claim> claims = {};
-};
-
-std::vector<std::string> headings() { return {"encoding", "learned", "past length", "relative", "decay", "memory"}; }
-
-std::vector<std::vector<std::string>> rows_of(const CompareReport& report) {
-  std::vector<std::vector<std::string>> rows;
-  for (const inspect::Comparison& row : report.rows) {
-    rows.push_back({row.name, row.learnable ? grouped(row.parameters) : "-", row.past_length,
-                    inspect::name(row.relative), inspect::name(row.decay), row.memory});
-  }
-  return rows;
-}
-
 std::string to_text(const CompareReport& report, const Style& style) {
   std::string out = wrapped(fmt::format("{} heads of {}, length {}, seed {}", report.size.heads, report.size.dim,
                                         report.size.length, report.size.seed),
                             style.width, 0);
-  out += '\n' + text_table(headings(), rows_of(report), style);
+  out += '\n' + text_table(compare_headings(), compare_rows(report), style);
   std::vector<inspect::Claim> wrong;
   for (const inspect::Claim& claim : report.claims) {
     if (claim.holds == inspect::Verdict::no) wrong.push_back(claim);
@@ -85,31 +66,6 @@ std::string to_json(const CompareReport& report) {
   return json.text();
 }
 
-/// A row, or why there is none.
-struct Measured {
-  inspect::Comparison row = {};
-  std::exception_ptr error = {};
-};
-
-/// The encodings run side by side; one alone cuts its own work.
-std::vector<Measured> measure(const std::vector<Subject>& subjects, const std::vector<inspect::SpecimenOptions>& sizes,
-                              const Executor& on) {
-  std::vector<Measured> all(subjects.size());
-  Progress progress;
-  std::atomic<std::size_t> done = 0;
-  parallel(on, static_cast<Index>(subjects.size()), [&](Index task) noexcept {
-    const auto i = static_cast<std::size_t>(task);
-    try {
-      with_library_errors("compare", [&] { all[i].row = inspect::compare(subjects[i].description, sizes[i], on); });
-      all[i].row.name = subjects[i].text;
-      progress.show(fmt::format("{} ({} of {})", subjects[i].text, ++done, subjects.size()));
-    } catch (...) {
-      all[i].error = std::current_exception();
-    }
-  });
-  return all;
-}
-
 std::vector<Subject> asked_subjects(const Options& options) {
   std::vector<Subject> subjects;
   for (const std::string& text : options.encodings) {
@@ -121,37 +77,18 @@ std::vector<Subject> asked_subjects(const Options& options) {
 }
 
 std::string to_report(const CompareReport& report, const Options& options) {
-  if (options.markdown) return markdown_table(headings(), rows_of(report));
+  if (options.markdown) return markdown_table(compare_headings(), compare_rows(report));
   return options.json ? to_json(report) : to_text(report, output_style(options.out));
 }
 
 void compare_encodings(const Options& options) {
   if (options.json && options.markdown) throw UsageError("--json and --markdown exclude each other");
   const Executor on = executor_of(options.threads);
-  std::vector<Subject> subjects = asked_subjects(options);
-  // What no model's file says has the size of the first one that a file says.
-  const auto model =
-      std::find_if(subjects.begin(), subjects.end(), [](const Subject& one) { return one.model.dim > 0; });
-  std::vector<inspect::SpecimenOptions> sizes;
-  CompareReport report{.size = model == subjects.end() ? options.size.parse() : measured_size(*model, options.size)};
-  for (const Subject& one : subjects) {
-    const bool own = one.model.dim > 0 && &one != &*model;
-    sizes.push_back(own ? measured_size(one, options.size) : report.size);
-  }
-  std::vector<Measured> measured = measure(subjects, sizes, on);
-  for (std::size_t i = 0; i < subjects.size(); ++i) {
-    try {
-      if (measured[i].error) std::rethrow_exception(measured[i].error);
-      report.rows.push_back(std::move(measured[i].row));
-    } catch (const UsageError& error) {
-      if (!options.encodings.empty()) throw;
-      // Of all, those that can serve this size; the others are named where they do no harm.
-      note(fmt::format("{} is left out: {}", subjects[i].text, error.what()));
-    }
-  }
-  for (inspect::Claim& claim : inspect::claims(on)) {
-    const auto shown = [&](const Subject& subject) { return subject.description.name == claim.encoding; };
-    if (std::any_of(subjects.begin(), subjects.end(), shown)) report.claims.push_back(std::move(claim));
+  const CompareReport report = compare_subjects(asked_subjects(options), options.size, on);
+  for (const CompareReport::LeftOut& one : report.left_out) {
+    if (!options.encodings.empty()) throw UsageError(one.why);
+    // Of all, those that can serve this size; the others are named where they do no harm.
+    note(fmt::format("{} is left out: {}", one.text, one.why));
   }
   deliver(options.out, to_report(report, options));
 }

@@ -25,8 +25,8 @@ struct ConfigReport {
   Model model;
   Index seq_len = 0;  ///< as asked for; 0: the trained length
   Index reach = 0;    ///< trained length times the scaling's factor, where the factor means that
-  std::vector<GroupReport> groups;
-  std::vector<ConfigWarning> warnings;  ///< the file's, then those about the numbers
+  std::vector<GroupReport> groups = {};
+  std::vector<ConfigWarning> warnings = {};  ///< the file's, then those about the numbers
 };
 
 /// What an encoding's spec says, member by member; nothing for rotary ones, which are shown by themselves.
@@ -43,7 +43,39 @@ Record record_of(const Encoding& encoding) {
       encoding);
 }
 
+/// A file, a model's folder, or - for standard input; pipes are read as they come.
+Model read_model(const std::string& file);
+
+/// All groups of layers, or the one that holds `layer`. `seq_len` 0: frequencies of the trained length.
+ConfigReport config_report(Model model, Index seq_len = 0, Index layer = -1);
+
+/// Of a layer that rotates: the trained length, and the longest that the file or the scaling says.
+RopeLengths lengths_of(const Model& model, const Layer& layer, const Rope& rope, Index seq_len);
+
+// In words
+
+/// "pairing": "half: i and i + 64 turn together [ccccssss]"
+struct Fact {
+  std::string label, text;
+};
+std::vector<Fact> model_facts(const ConfigReport& report);
+std::string input_title(const ModelInput& input);
+std::vector<Fact> input_facts(const ModelInput& input);
+std::string group_title(const LayerGroup& group);
+std::vector<Fact> group_facts(const GroupReport& group, const ConfigReport& report);
+std::vector<Fact> rope_facts(const Rope& rope, const RopeFrequencies& numbers, Index seq_len = 0);
+/// One for each member of a spec, and of a spec in it; JSON's names with blanks.
+std::vector<Fact> record_facts(const Record& record);
+std::string warning_text(const ConfigWarning& warning);
+
 enum class Pairs { elided, all };
+/// The rows of the table of pairs, its heading first; a long table without its middle, unless all are asked for.
+std::vector<std::vector<std::string>> pair_rows(const GroupReport& group, Pairs pairs);
+/// An earlier group whose table of pairs is this one's; null if there is none.
+const GroupReport* same_table(const GroupReport& group, const ConfigReport& report);
+
+/// "layers 0-2, 5"
+std::string layers_text(const std::vector<Index>& layers);
 
 std::string to_text(const ConfigReport& report, const Style& style, Pairs pairs);
 

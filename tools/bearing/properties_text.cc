@@ -4,12 +4,14 @@
 
 namespace bearing::tool {
 
+const char* claim_verdict(const inspect::Claim& claim) {
+  return claim.holds == inspect::Verdict::yes ? "holds" : claim.holds == inspect::Verdict::no ? "fails" : "open";
+}
+
 std::string claims_text(std::string_view heading, const std::vector<inspect::Claim>& claims, const Style& style) {
   std::string out = bold(style, heading) + '\n';
   for (const inspect::Claim& claim : claims) {
-    const char* holds = claim.holds == inspect::Verdict::yes  ? "holds"
-                        : claim.holds == inspect::Verdict::no ? "fails"
-                                                              : "open ";
+    const std::string holds = fmt::format("{:5}", claim_verdict(claim));
     const std::string verdict = claim.holds == inspect::Verdict::no ? yellow(style, holds) : holds;
     out += fmt::format("  {}  ", verdict) +
            wrapped(fmt::format("{}: claim \"{}\"", claim.encoding, claim.says), style.width, 9);

@@ -9,6 +9,9 @@
 
 namespace bearing::tool {
 
+/// "holds", "fails" or "open"
+const char* claim_verdict(const inspect::Claim& claim);
+
 /// A heading, and what each claim says beside what was measured.
 std::string claims_text(std::string_view heading, const std::vector<inspect::Claim>& claims, const Style& style);
 

@@ -19,12 +19,12 @@
 namespace bearing::tool {
 namespace {
 
-/// Too narrow a table says nothing; too wide a line is hard to follow.
-constexpr std::size_t narrowest = 40, widest = 160;
+/// Too narrow a table says nothing.
+constexpr std::size_t narrowest = 40;
 
 }  // namespace
 
-Style output_style(const std::string& out) {
+Style output_style(const std::string& out, std::size_t widest) {
   Style style;
   const bool terminal = out.empty() && ::isatty(STDOUT_FILENO) == 1;
   style.terminal = terminal;

@@ -20,8 +20,8 @@ struct Style {
   bool terminal = false;   ///< who reads sees so much at once; a file or a pipe takes everything
   bool colour = false;     ///< only on a terminal, and not with NO_COLOR
 };
-/// Of the file `out`, or of standard output if that is empty.
-Style output_style(const std::string& out = {});
+/// Of the file `out`, or of standard output if that is empty. Too wide a line of words is hard to follow.
+Style output_style(const std::string& out = {}, std::size_t widest = 160);
 
 /// "\x1b[1m…" if the style has colours.
 std::string bold(const Style& style, std::string_view text);

@@ -20,6 +20,10 @@
 
 namespace bearing {
 
+namespace fire {
+enum class Write;
+}
+
 struct Fire {
   Index mlp_width = 32;
   double threshold = 512;  ///< L's start, not learned
@@ -56,14 +60,17 @@ class BEARING_EXPORT FireBias {
 
   void check(const char* function, const Problem& problem) const;
   void add_scores(const Tile<A>& tile, A* s) const;
+  void put_scores(const Tile<A>& tile, A* s) const;
   void add_score_grads(const Tile<A>& tile, const A* d_s, const TileGrads<A>& grads) const;
   /// d_c, d_multiplier, and for each line the sums of d_s and of d_s·x.
   Index param_size() const { return wants_grad_ ? 2 + 2 * lines_ : 0; }
   void collect(Index batch, Index head, const A* d_params) const;
   void borrows(MemoryList& to) const;
-  Index scratch_size(Index rows, Index cols) const { return 2 * (rows + cols); }
+  /// ψ and its slope by c at every distance; the runs of keys along lines, and where they are passed.
+  Index scratch_size(Index rows, Index cols) const { return 2 * rows + 4 * cols + 6 * lines_; }
 
  private:
+  void write_scores(const Tile<A>& tile, fire::Write how, A* s) const;
   Index heads() const { return params_.out_bias.value.shape[0]; }
   void find_lines();
   /// All of the network, in the order in which it is kept.

@@ -1,6 +1,7 @@
 """Who looks at a call, and how a custom op is reached for each of them.
 
-Nobody: the work is done without the op. Autograd, compilers, tracers and dispatch modes: the op itself. The
+Nobody: the work is done without the op. Autograd alone: a ``torch.autograd.Function`` around the work, as a custom op
+takes several times as long to get there. Compilers, tracers, modes and other kinds of tensors: the op itself. The
 transformations of ``torch.func`` and forward-mode derivatives have no door in custom ops: they get a
 ``torch.autograd.Function`` around the op.
 """
@@ -8,7 +9,7 @@ transformations of ``torch.func`` and forward-mode derivatives have no door in c
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, get_args, get_type_hints
+from typing import Any, get_args, get_origin, get_type_hints
 
 import torch
 from torch import Tensor
@@ -31,7 +32,41 @@ def needs_op(tensors: Sequence[Tensor]) -> bool:
     return False
 
 
-_PLAIN = (Tensor, torch.nn.Parameter)
+_PLAIN = frozenset((Tensor, torch.nn.Parameter))
+_CONSTANT = frozenset((type(None), bool, int, float, str, torch.dtype))
+
+
+def _learned(args: Sequence[Any]) -> list[tuple[int, int, Tensor]] | None:
+    """The tensors that want gradients, each with its place among an op's arguments and in a list there, or -1; None
+    where an argument is of a kind that PyTorch alone knows how to take."""
+    found: list[tuple[int, int, Tensor]] = []
+    grad = torch.is_grad_enabled()
+    for i, arg in enumerate(args):
+        kind = type(arg)
+        if kind in _CONSTANT:
+            continue
+        if kind in _PLAIN:
+            if not _is_ordinary(arg):
+                return None
+            if grad and arg.requires_grad:
+                found.append((i, -1, arg))
+        elif kind in (list, tuple):
+            for j, one in enumerate(arg):
+                if type(one) in _CONSTANT:
+                    continue
+                if type(one) not in _PLAIN or not _is_ordinary(one):
+                    return None
+                if grad and one.requires_grad:
+                    found.append((i, j, one))
+        else:
+            return None
+    return found
+
+
+def _is_ordinary(tensor: Tensor) -> bool:
+    """Whether it is numbers in the CPU's memory as they stand. What torch.func wraps may outlive its transformation."""
+    strided = tensor.is_cpu and tensor.layout is torch.strided and not tensor.is_neg()
+    return strided and not _C._functorch.is_functorch_wrapped_tensor(tensor)
 
 
 def is_transformed() -> bool:
@@ -51,6 +86,7 @@ class Op:
         self.plain = now
         schema = torch.library.infer_schema(now, mutates_args=()).replace(f", bool {apart}=True)", ")")
         self.custom = torch.library.custom_op(f"bearing::{name}", now, mutates_args=(), schema=schema)
+        self.gives = get_origin(get_type_hints(now)["return"])
         self.tangent: Callable[..., Any] | None = None
         self.register_autograd(self._once, setup_context=lambda ctx, inputs, output: None)
 
@@ -72,7 +108,8 @@ class Op:
         try:
             return self.plain(*args)
         except (TypeError, RuntimeError) as error:
-            self._explain(args, error)
+            if not str(error).startswith("["):
+                self._explain(args, error)
             raise
 
     def __call__(self, *args: Any) -> Any:
@@ -81,7 +118,8 @@ class Op:
         try:
             return self._watched(*args)
         except (TypeError, RuntimeError) as error:
-            self._explain(args, error)
+            if not str(error).startswith("["):
+                self._explain(args, error)
             raise
 
     def _watched(self, *args: Any) -> Any:
@@ -90,15 +128,28 @@ class Op:
                 f"[{self.name}] cannot be exported to ONNX, which has no such operator: export with dynamo=True and a "
                 f"custom_translation_table for torch.ops.bearing.{self.name}.default, or restore_rotary(model) first"
             )
-        if not is_transformed():
+        if is_transformed():
+            call = _Call(self, args)
+            return call.shaped(_Transformed.apply(call, *call.flat))
+        if is_in_torch_dispatch_mode() or _C._is_tracing() or _C._is_torch_function_mode_enabled():
             return self.custom(*args)
-        call = _Call(self, args)
-        return call.shaped(_Transformed.apply(call, *call.flat))
+        learned = _learned(args)
+        return self.custom(*args) if learned is None else self._eager(args, learned)
+
+    def _eager(self, args: Sequence[Any], learned: Sequence[tuple[int, int, Tensor]]) -> Any:
+        """For autograd alone, or nobody."""
+        try:
+            if not learned:
+                return self.plain(*args)
+            places = [(i, j) for i, j, _ in learned]
+            found = _Eager.apply(self, places, args, *[tensor for _, _, tensor in learned])
+        except (TypeError, ValueError, RuntimeError) as error:
+            self._explain(args, error)  # the op's schema would refuse that first
+            raise
+        return found if self.gives is tuple else list(found) if self.gives is list else found[0]
 
     def _explain(self, args: Sequence[Any], error: Exception) -> None:
         """Raises what is wrong with an argument in the caller's words, if it is of another type than it must be."""
-        if str(error).startswith("["):
-            return
         for (name, hint), value in zip(get_type_hints(self.plain).items(), args, strict=False):
             wanted = _unlike(hint, value)
             if wanted:
@@ -144,6 +195,27 @@ def _unlike(hint: Any, value: Any) -> str:
     if fits and kind is int:
         fits = -(2**63) <= value < 2**63
     return "" if fits else wanted
+
+
+class _Eager(torch.autograd.Function):
+    """(op, places of the tensors that want gradients, the op's arguments, these tensors…) -> the op's outputs, as a
+    tuple."""
+
+    @staticmethod
+    def forward(ctx, op, places, args, *learned):
+        output = op.plain(*args)
+        ctx.op, ctx.places = op, places
+        op.setup_context(ctx, args, output)
+        return tuple(output) if op.gives in (list, tuple) else (output,)
+
+    @staticmethod
+    def backward(ctx, *grads):
+        op = ctx.op
+        found = op.backward(ctx, list(grads)) if op.gives is list else op.backward(ctx, *grads)
+        if not isinstance(found, tuple):
+            found = (found,)
+        wanted = [found[i] if j < 0 or found[i] is None else found[i][j] for i, j in ctx.places]
+        return None, None, None, *wanted
 
 
 class _Call:

@@ -219,12 +219,7 @@ def attention_backward(
 ) -> list[Tensor]:
     """The gradients of q, k, v, of the sinks if there are any, and of the parameters."""
     d_q, d_k, d_v, found, d_sinks = _core.attention_backward(
-        q.detach(),
-        k.detach(),
-        v.detach(),
-        out.detach(),
-        lse.detach(),
-        d_out.detach(),
+        *_plain([q, k, v, out, lse, d_out]),
         build(encodings, _plain(parameters), arithmetic_of(q.dtype)),
         mask=mask,
         window=tuple(window),
@@ -242,7 +237,7 @@ def attention_backward(
         threads=torch.get_num_threads(),
         d_lse=_optional(d_lse),
     )
-    d_rows = [d.to(q.dtype) for d in (d_q, d_k, d_v)]  # they have d_out's type
+    d_rows = [d if d.dtype is q.dtype else d.to(q.dtype) for d in (d_q, d_k, d_v)]  # they have d_out's type
     return [*d_rows, *([] if d_sinks is None else [d_sinks]), *gradients(encodings, parameters, found)]
 
 

@@ -7,6 +7,8 @@
 #include <hwy/foreach_target.h>  // IWYU pragma: keep
 // After it, as it must be.
 #include <hwy/highway.h>
+#include <cstdint>
+#include <limits>
 
 #include "simd/dispatch.hpp"
 #include "simd/lanes-inl.h"
@@ -30,6 +32,32 @@ void row_products(Index rows, Index dim, const A* a, Index a_stride, const A* b,
     for (; x < dim; ++x) sum += a[x] * b[x];
     out[i] = sum;
   }
+}
+
+/// A byte for each lane of D, as wide as its lanes.
+template <class D>
+HWY_INLINE auto widened_bytes(const char* from) {
+  const hn::Rebind<std::uint8_t, D> narrow;
+  const auto bytes = hn::LoadU(narrow, reinterpret_cast<const std::uint8_t*>(from));
+  if constexpr (sizeof(hn::TFromD<D>) == 8) {
+    const hn::Rebind<std::uint32_t, D> middle;
+    return hn::PromoteTo(hn::RebindToUnsigned<D>(), hn::PromoteTo(middle, bytes));
+  } else {
+    return hn::PromoteTo(hn::RebindToUnsigned<D>(), bytes);
+  }
+}
+
+template <class A>
+void hide(Index n, const char* seen, A* s) {
+  constexpr A infinity = std::numeric_limits<A>::infinity();
+  const Tag<A> d;
+  const hn::RebindToUnsigned<Tag<A>> du;
+  Index j = 0;
+  for (; j + lanes<A>() <= n; j += lanes<A>()) {
+    const auto hidden = hn::RebindMask(d, hn::Eq(widened_bytes<Tag<A>>(seen + j), hn::Zero(du)));
+    hn::StoreU(hn::IfThenElse(hidden, hn::Set(d, -infinity), hn::LoadU(d, s + j)), d, s + j);
+  }
+  for (; j < n; ++j) s[j] = seen[j] == 0 ? -infinity : s[j];
 }
 
 template <class H>
@@ -61,6 +89,8 @@ namespace bearing::attend {
 BEARING_KERNEL(void, row_products,
                (Index rows, Index dim, const A* a, Index a_stride, const A* b, Index b_stride, A* out),
                (rows, dim, a, a_stride, b, b_stride, out))
+
+BEARING_KERNEL(void, hide, (Index n, const char* seen, A* s), (n, seen, s))
 
 HWY_EXPORT(widen_f16);
 HWY_EXPORT(widen_bf16);

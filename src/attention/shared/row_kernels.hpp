@@ -11,6 +11,10 @@ namespace bearing::attend {
 template <class A>
 void row_products(Index rows, Index dim, const A* a, Index a_stride, const A* b, Index b_stride, A* out);
 
+/// s_j = −∞ where seen_j is 0.
+template <class A>
+void hide(Index n, const char* seen, A* s);
+
 /// Numbers side by side, exactly.
 void widen(Index n, const Float16* from, float* to);
 void widen(Index n, const Bfloat16* from, float* to);

@@ -1,8 +1,10 @@
 #include "attention/shared/visibility.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
-#include <limits>
+
+#include "attention/shared/row_kernels.hpp"
 
 namespace bearing {
 
@@ -179,22 +181,42 @@ void Visibility::mark_seen(Index b, Index h, Index heads, char* seen) const {
   }
 }
 
-void Visibility::mark_tile(Index b, Index h, Index row, Index rows, Columns cols, char* seen) const {
-  for (Index i = row; i < row + rows; ++i) {
-    const Columns keys = of(b, i);
-    for (Index j = cols.first; j < cols.end; ++j) {
-      *seen++ = j >= keys.first && j < keys.end && (!holes(b) || shown(b, h, i, j)) ? 1 : 0;
+void Visibility::mark_row(Index b, Index h, Index i, Columns cols, char* seen) const {
+  const Columns keys = common(of(b, i), cols);
+  if (keys.empty()) return void(std::fill_n(seen, cols.end - cols.first, char{0}));
+  std::fill(seen, seen + (keys.first - cols.first), char{0});
+  std::fill(seen + (keys.end - cols.first), seen + (cols.end - cols.first), char{0});
+  char* at = seen + (keys.first - cols.first);
+  const Index n = keys.end - keys.first;
+  std::fill_n(at, n, char{1});
+  const auto keep = [&](const bool* shown, Index stride) {
+    if (stride == 1) {
+      for (Index j = 0; j < n; ++j) at[j] = static_cast<char>(at[j] & static_cast<char>(shown[j]));
+    } else {
+      for (Index j = 0; j < n; ++j) at[j] = static_cast<char>(at[j] & static_cast<char>(shown[j * stride]));
     }
+  };
+  if (key_mask_.data != nullptr) keep(&key_mask_(b, keys.first), key_mask_.stride[1]);
+  if (visible_.data != nullptr) keep(&visible_(b, h, i, keys.first), visible_.stride[3]);
+  if (!by_position() || sequences_[static_cast<std::size_t>(b)].rising) return;
+  for (Index j = 0; j < n; ++j) {
+    if (at[j] != 0) at[j] = by_position(b, i, {keys.first + j, keys.first + j + 1}).empty() ? 0 : 1;
   }
+}
+
+void Visibility::mark_tile(Index b, Index h, Index row, Index rows, Columns cols, char* seen) const {
+  for (Index i = row; i < row + rows; ++i, seen += cols.end - cols.first) mark_row(b, h, i, cols, seen);
 }
 
 template <class A>
 void Visibility::hide(Index b, Index h, Index row, Index rows, Columns cols, A* s, Index stride) const {
+  std::array<char, 512> seen;
+  const auto most = static_cast<Index>(seen.size());
   for (Index i = 0; i < rows; ++i) {
-    const Columns keys = of(b, row + i);
-    for (Index j = cols.first; j < cols.end; ++j) {
-      const bool seen = j >= keys.first && j < keys.end && shown(b, h, row + i, j);
-      if (!seen) s[i * stride + j - cols.first] = -std::numeric_limits<A>::infinity();
+    for (Index first = cols.first; first < cols.end; first += most) {
+      const Columns some{first, std::min(first + most, cols.end)};
+      mark_row(b, h, row + i, some, seen.data());
+      attend::hide(some.end - some.first, seen.data(), s + i * stride + (first - cols.first));
     }
   }
 }

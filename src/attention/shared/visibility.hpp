@@ -77,6 +77,8 @@ class Visibility {
 
   void find_runs(Index batch);
   bool shows_all(Index b) const;
+  /// seen [cols]: which of these keys query i sees. A row at a time, without a branch for each pair.
+  void mark_row(Index b, Index h, Index i, Columns cols, char* seen) const;
   /// Whether a query sees a key among of(b, i).
   bool shown(Index b, Index h, Index i, Index j) const;
   Pack pack_of(Index i) const;

@@ -1,5 +1,7 @@
 #include <gtest/gtest.h>
 #include <bearing/encodings/alibi.hpp>
+#include <bearing/encodings/forgetting.hpp>
+#include <cmath>
 
 #include "support/attention.hpp"
 #include "support/environment.hpp"
@@ -61,6 +63,22 @@ TEST(Denormals, NeverComeUpInBackward) {
   const AlibiBias<float> bias(Param<float, 1>{dense<const float>(values.data(), 4), dense(grads.data(), 4)});
   EXPECT_FALSE(test::meets_denormals([&] { (void)data.backward(with(bias)); }));
   for (const float grad : grads) EXPECT_NE(grad, 0);
+}
+
+TEST(Denormals, NeverComeUpWithForgettingGates) {
+  AttentionCase c = long_case(512, 4096);
+  c.kv_heads = 4;
+  const AttentionData<float> data(c);
+  // Gates that forget a token at once, and that keep it for thousands.
+  std::vector<float> gates(static_cast<std::size_t>(c.heads * c.k_len)), grads(gates.size());
+  test::Random random(4);
+  for (float& gate : gates) gate = -static_cast<float>(std::exp(random.uniform(-9, 1)));
+  const ForgettingBias<float> bias(
+      Param<float, 3>{dense<const float>(gates.data(), 1, c.heads, c.k_len), dense(grads.data(), 1, c.heads, c.k_len)},
+      c.k_len - c.q_len);
+  EXPECT_FALSE(test::meets_denormals([&] { (void)data.forward(with(bias)); }));
+  EXPECT_FALSE(test::meets_denormals([&] { (void)data.backward(with(bias)); }));
+  for (Index h = 0; h < c.heads; ++h) EXPECT_NE(grads[static_cast<std::size_t>((h + 1) * c.k_len - 1)], 0);
 }
 
 TEST(Denormals, NeverComeUpInDecodeSteps) {

@@ -1,10 +1,12 @@
 #include <algorithm>
 #include <bearing/encodings/fire.hpp>
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <numeric>
 
 #include "describe/describer.hpp"
+#include "encodings/distance/fire_kernel.hpp"
 #include "terms/checks.hpp"
 
 namespace bearing {
@@ -33,55 +35,11 @@ A corner(A weight, A bias) {
   return weight > 0 ? x : std::nextafter(x, -infinity);  // off at the corner itself
 }
 
-/// ψ(|n − m|) of a tile's scores, one row at a time. A consecutive tile has them by diagonals, computed once.
-template <class A>
-class Squeezed {
- public:
-  Squeezed(const Tile<A>& tile, A c) : tile_(tile), c_(static_cast<double>(c)) {
-    if (!tile.consecutive) return;
-    const double first = tile.k_positions[0][0] - tile.q_positions[0][0] - static_cast<double>(tile.rows - 1);
-    for (Index i = 0; i < tile.rows + tile.cols - 1; ++i) put(i, first + static_cast<double>(i));
-  }
-
-  void begin_row(Index i) {
-    if (tile_.consecutive) {
-      first_ = tile_.rows - 1 - i;
-      const double before = std::ceil(tile_.q_positions[0][i] - tile_.k_positions[0][0]);
-      turn_ = static_cast<Index>(std::clamp(before, 0.0, static_cast<double>(tile_.cols)));
-      return;
-    }
-    for (Index j = 0; j < tile_.cols; ++j) put(j, tile_.k_positions[0][j] - tile_.q_positions[0][i]);
-  }
-  /// The end of the keys from j on that all satisfy `in`, which x in one interval does. A consecutive row's distances
-  /// fall up to its query and rise from there, so that they need not all be asked.
-  template <class In>
-  Index run_end(Index j, const In& in) const {
-    if (!tile_.consecutive) {
-      while (++j < tile_.cols && in(psi()[j])) {
-      }
-      return j;
-    }
-    return std::partition_point(psi() + j + 1, psi() + (j < turn_ ? turn_ : tile_.cols), in) - psi();
-  }
-  const A* psi() const { return tile_.scratch + first_; }
-  const A* d_psi_d_c() const { return psi() + tile_.rows + tile_.cols; }
-
- private:
-  void put(Index at, double distance) {
-    const double x = std::abs(distance), grown = std::abs(c_) * x;
-    tile_.scratch[at] = static_cast<A>(std::log1p(grown));
-    const double sign = c_ > 0 ? 1 : c_ < 0 ? -1 : 0;
-    tile_.scratch[tile_.rows + tile_.cols + at] = static_cast<A>(sign * x / (grown + 1));
-  }
-
-  const Tile<A>& tile_;
-  double c_;
-  Index first_ = 0, turn_ = 0;
-};
-
 /// 1 / (ψ(max(m, L)) + eps) of a query at m, and its slopes.
 struct Normaliser {
-  Normaliser(const Fire& fire, double c, double multiplier, double m) {
+  template <class A>
+  Normaliser(const Fire& fire, const FireParams<A>& params, double m) {
+    const auto c = static_cast<double>(params.c.value(0)), multiplier = static_cast<double>(params.multiplier.value(0));
     const double l = std::abs(multiplier * fire.threshold), longest = std::max(m, l);
     const double grown = std::abs(c) * longest;
     value = 1 / (std::log1p(grown) + fire.eps);
@@ -92,6 +50,156 @@ struct Normaliser {
   }
   double value, d_c, d_multiplier;
 };
+
+/// ψ(|n − m|) of a tile's scores, one row at a time. A consecutive tile has them by diagonals, computed once.
+template <class A>
+class Squeezed {
+ public:
+  /// `slopes`: those of ψ by c, too.
+  Squeezed(const Tile<A>& tile, A c, bool slopes) : tile_(tile), c_(static_cast<double>(c)), slopes_(slopes) {
+    if (!tile.consecutive) return;
+    const double first = tile.k_positions[0][0] - tile.q_positions[0][0] - static_cast<double>(tile.rows - 1);
+    for (Index i = 0; i < size(); ++i) put(i, first + static_cast<double>(i));
+    turn_ = static_cast<Index>(std::clamp(std::ceil(-first), 0.0, static_cast<double>(size())));
+  }
+
+  void begin_row(Index i) {
+    if (tile_.consecutive) {
+      first_ = tile_.rows - 1 - i;
+      return;
+    }
+    for (Index j = 0; j < tile_.cols; ++j) put(j, tile_.k_positions[0][j] - tile_.q_positions[0][i]);
+  }
+  /// Of the row's keys.
+  const A* psi() const { return all() + first_; }
+  const A* d_psi_d_c() const { return psi() + tile_.rows + tile_.cols; }
+
+  /// Of a consecutive tile's diagonals: falling up to `turn`, where the key is no longer before the query, then rising.
+  const A* all() const { return tile_.scratch; }
+  Index size() const { return tile_.rows + tile_.cols - 1; }
+  Index turn() const { return turn_; }
+  Index first() const { return first_; }
+
+ private:
+  void put(Index at, double distance) {
+    const double x = std::abs(distance), grown = std::abs(c_) * x;
+    tile_.scratch[at] = static_cast<A>(std::log1p(grown));
+    if (!slopes_) return;
+    const double sign = c_ > 0 ? 1 : c_ < 0 ? -1 : 0;
+    tile_.scratch[tile_.rows + tile_.cols + at] = static_cast<A>(sign * x / (grown + 1));
+  }
+
+  const Tile<A>& tile_;
+  double c_;
+  bool slopes_;
+  Index first_ = 0, turn_ = 0;
+};
+
+/// Which line of the network each key of a row lies on. In a consecutive tile a corner is passed at one distance before
+/// the query and at one after it. These change little from row to row, so they are followed, not searched.
+template <class A>
+class LineRuns {
+ public:
+  /// A consecutive tile's rows have scales from `most` down to `least`. `ends`: of the lines.
+  LineRuns(const Tile<A>& tile, const Squeezed<A>& squeezed, const std::vector<A>& ends, A most, A least)
+      : tile_(tile), squeezed_(squeezed), ends_(ends.data()) {
+    const Index lines = static_cast<Index>(ends.size()) - 1;
+    before_ = tile.scratch + 2 * (tile.rows + tile.cols);
+    after_ = before_ + lines;
+    run_end_ = after_ + lines;
+    run_line_ = run_end_ + std::max(2 * lines, tile.cols);
+    if (tile.consecutive) find_passed(lines - 1, most, least);
+  }
+
+  /// The runs of the row that `squeezed` has begun.
+  fire::Runs<A> row(A scale) {
+    count_ = 0;
+    if (tile_.consecutive) {
+      follow(scale);
+      const Index keys = squeezed_.first();  // the first key's diagonal
+      for (Index line = last_; line > first_; --line) add_run(static_cast<Index>(before_[line]) - keys, line);
+      for (Index line = first_; line < last_; ++line) add_run(static_cast<Index>(after_[line + 1]) - keys, line);
+      add_run(tile_.cols, last_);
+    } else {
+      for (Index j = 0; j < tile_.cols;) {
+        j = run_from(j, scale);
+        add_run(j, first_);
+      }
+    }
+    return {run_end_, run_line_};
+  }
+
+ private:
+  void find_passed(Index corners, A most, A least) {
+    const A* psi = squeezed_.all();
+    const Index diagonals = squeezed_.size(), turn = squeezed_.turn();
+    // Corners that all of the tile has passed, or none of it, are left out.
+    const Index turned = std::min(turn, diagonals - 1);
+    const A nearest = std::min(psi[std::max<Index>(turned - 1, 0)], psi[turned]);
+    const A farthest = std::max(psi[0], psi[diagonals - 1]);
+    const auto below = [&](A x) { return std::lower_bound(ends_ + 1, ends_ + 1 + corners, x) - (ends_ + 1); };
+    const bool finite = std::isfinite(farthest * most);
+    last_ = finite ? below(farthest * most) : corners;
+    first_ = finite ? std::min(below(nearest * least), last_) : 0;
+    for (Index line = first_ + 1; line <= last_; ++line) {
+      const auto passed = [&](A p) { return p * most > ends_[line]; };
+      before_[line] = static_cast<A>(std::partition_point(psi, psi + turn, passed) - psi);
+      after_[line] = static_cast<A>(std::partition_point(psi + turn, psi + diagonals, std::not_fn(passed)) - psi);
+    }
+  }
+  void follow(A scale) {
+    const A* psi = squeezed_.all();
+    const Index turn = squeezed_.turn(), size = squeezed_.size();
+    for (Index line = first_ + 1; line <= last_; ++line) {
+      const auto passed = [&](Index at) { return psi[at] * scale > ends_[line]; };
+      auto before = static_cast<Index>(before_[line]), after = static_cast<Index>(after_[line]);
+      while (before > 0 && !passed(before - 1)) --before;
+      while (before < turn && passed(before)) ++before;
+      while (after < size && !passed(after)) ++after;
+      while (after > turn && passed(after - 1)) --after;
+      before_[line] = static_cast<A>(before);
+      after_[line] = static_cast<A>(after);
+    }
+  }
+  /// The end of the keys from j on that lie on one line, which is first_ then.
+  Index run_from(Index j, A scale) {
+    const A* psi = squeezed_.psi();
+    while (psi[j] * scale > ends_[first_ + 1]) ++first_;
+    while (psi[j] * scale <= ends_[first_]) --first_;
+    while (++j < tile_.cols && psi[j] * scale > ends_[first_] && psi[j] * scale <= ends_[first_ + 1]) {
+    }
+    return j;
+  }
+  /// Keys before `end` that no run has yet.
+  void add_run(Index end, Index line) {
+    const Index key = std::min(end, tile_.cols);
+    if (key <= (count_ == 0 ? 0 : static_cast<Index>(run_end_[count_ - 1]))) return;
+    run_end_[count_] = static_cast<A>(key);
+    run_line_[count_++] = static_cast<A>(line);
+  }
+
+  const Tile<A>& tile_;
+  const Squeezed<A>& squeezed_;
+  const A* ends_;
+  Index first_ = 0, last_ = 0, count_ = 0;
+  A *before_, *after_;  ///< [line] diagonals: x is above ends[line] before the one and from the other on
+  A *run_end_, *run_line_;
+};
+
+/// What all rows of a tile's scores are made of: row(i, normaliser, scale, ψ, runs).
+template <class A, class Row>
+void over_rows(const Tile<A>& tile, const Fire& fire, const FireParams<A>& params, const std::vector<A>& ends,
+               Squeezed<A>& squeezed, const Row& row) {
+  if (tile.rows < 1 || tile.cols < 1) return;
+  const auto normaliser = [&](Index i) { return Normaliser(fire, params, tile.q_positions[0][i]); };
+  const auto scale = [](const Normaliser& norm) { return static_cast<A>(norm.value); };
+  LineRuns<A> runs(tile, squeezed, ends, scale(normaliser(0)), scale(normaliser(tile.rows - 1)));
+  for (Index i = 0; i < tile.rows; ++i) {
+    squeezed.begin_row(i);
+    const Normaliser norm = normaliser(i);
+    row(i, norm, scale(norm), runs.row(scale(norm)));
+  }
+}
 
 }  // namespace
 
@@ -175,27 +283,23 @@ void FireBias<A>::check(const char* function, const Problem& problem) const {
 }
 
 template <class A>
-void FireBias<A>::add_scores(const Tile<A>& tile, A* s) const {
+void FireBias<A>::write_scores(const Tile<A>& tile, fire::Write how, A* s) const {
   const A *slope = slope_.data() + tile.head * lines_, *height = height_.data() + tile.head * lines_;
-  Squeezed<A> squeezed(tile, params_.c.value(0));
-  Index line = 0;
-  for (Index i = 0; i < tile.rows; ++i) {
-    squeezed.begin_row(i);
-    const Normaliser norm(spec_, static_cast<double>(params_.c.value(0)),
-                          static_cast<double>(params_.multiplier.value(0)), tile.q_positions[0][i]);
-    const A scale = static_cast<A>(norm.value);
-    const A *psi = squeezed.psi(), *ends = ends_.data();
-    for (Index j = 0; j < tile.cols;) {
-      const A x = psi[j] * scale;
-      while (x > ends[line + 1]) ++line;
-      while (x <= ends[line]) --line;
-      const A low = ends[line], high = ends[line + 1];
-      const Index end = squeezed.run_end(j, [=](A p) { return p * scale > low && p * scale <= high; });
-      const A at_zero = height[line], per_x = slope[line];
-      A* to = s + i * tile.stride;
-      for (; j < end; ++j) to[j] += at_zero + per_x * (psi[j] * scale);
-    }
-  }
+  Squeezed<A> squeezed(tile, params_.c.value(0), false);
+  over_rows(tile, spec_, params_, ends_, squeezed, [&](Index i, const Normaliser&, A scale, const fire::Runs<A>& runs) {
+    fire::write_row(tile.cols, squeezed.psi(), scale, runs, slope, height, how, s + i * tile.stride);
+  });
+}
+
+template <class A>
+void FireBias<A>::add_scores(const Tile<A>& tile, A* s) const {
+  write_scores(tile, fire::Write::add, s);
+}
+
+template <class A>
+void FireBias<A>::put_scores(const Tile<A>& tile, A* s) const {
+  write_scores(tile, tile.past_caches ? fire::Write::put_past_caches : fire::Write::put, s);
+  if (tile.past_caches) fire::finish_writes();
 }
 
 template <class A>
@@ -203,39 +307,32 @@ void FireBias<A>::add_score_grads(const Tile<A>& tile, const A* d_s, const TileG
   if (grads.params == nullptr) return;
   const A* slope = slope_.data() + tile.head * lines_;
   A* d_lines = grads.params + 2;
-  Squeezed<A> squeezed(tile, params_.c.value(0));
+  Squeezed<A> squeezed(tile, params_.c.value(0), true);
   double d_c = 0, d_multiplier = 0;
-  Index line = 0;
-  for (Index i = 0; i < tile.rows; ++i) {
-    squeezed.begin_row(i);
-    const Normaliser norm(spec_, static_cast<double>(params_.c.value(0)),
-                          static_cast<double>(params_.multiplier.value(0)), tile.q_positions[0][i]);
-    const A scale = static_cast<A>(norm.value);
-    const A *psi = squeezed.psi(), *d_psi = squeezed.d_psi_d_c(), *ends = ends_.data();
-    double d_psi_sum = 0, d_scale = 0;
-    for (Index j = 0; j < tile.cols;) {
-      const A x = psi[j] * scale;
-      while (x > ends[line + 1]) ++line;
-      while (x <= ends[line]) --line;
-      const A low = ends[line], high = ends[line + 1];
-      const Index end = squeezed.run_end(j, [=](A p) { return p * scale > low && p * scale <= high; });
-      // Along one line, b = height + slope·x: whoever made the line gets its shares of these sums in collect().
-      double d_height = 0, d_slope = 0, d_c_run = 0;
-      for (; j < end; ++j) {
-        const auto d = static_cast<double>(d_s[i * tile.stride + j]);
-        d_height += d;
-        d_slope += d * static_cast<double>(psi[j] * scale);
-        d_c_run += d * static_cast<double>(d_psi[j]);
-      }
-      d_lines[2 * line] += static_cast<A>(d_height);
-      d_lines[2 * line + 1] += static_cast<A>(d_slope);
-      d_psi_sum += static_cast<double>(slope[line]) * d_c_run;
-      d_scale += static_cast<double>(slope[line]) * d_slope / norm.value;
-    }
-    // x = ψ(|n − m|)·scale
-    d_c += d_psi_sum * norm.value + d_scale * norm.d_c;
-    d_multiplier += d_scale * norm.d_multiplier;
-  }
+  over_rows(tile, spec_, params_, ends_, squeezed,
+            [&](Index i, const Normaliser& norm, A scale, const fire::Runs<A>& runs) {
+              const A *psi = squeezed.psi(), *d_psi = squeezed.d_psi_d_c();
+              double d_psi_sum = 0, d_scale = 0;
+              for (Index j = 0, r = 0; j < tile.cols; ++r) {
+                // Along one line, b = height + slope·x: whoever made the line gets its shares of these sums in
+                // collect().
+                const auto line = static_cast<Index>(runs.line[r]), end = static_cast<Index>(runs.end[r]);
+                double d_height = 0, d_slope = 0, d_c_run = 0;
+                for (; j < end; ++j) {
+                  const auto d = static_cast<double>(d_s[i * tile.stride + j]);
+                  d_height += d;
+                  d_slope += d * static_cast<double>(psi[j] * scale);
+                  d_c_run += d * static_cast<double>(d_psi[j]);
+                }
+                d_lines[2 * line] += static_cast<A>(d_height);
+                d_lines[2 * line + 1] += static_cast<A>(d_slope);
+                d_psi_sum += static_cast<double>(slope[line]) * d_c_run;
+                d_scale += static_cast<double>(slope[line]) * d_slope / norm.value;
+              }
+              // x = ψ(|n − m|)·scale
+              d_c += d_psi_sum * norm.value + d_scale * norm.d_c;
+              d_multiplier += d_scale * norm.d_multiplier;
+            });
   grads.params[0] += static_cast<A>(d_c);
   grads.params[1] += static_cast<A>(d_multiplier);
 }

@@ -2,6 +2,7 @@
 #include <bearing/encodings/fire.hpp>
 #include <bearing/error.hpp>
 #include <bearing/reference/fire.hpp>
+#include <cstring>
 #include <map>
 
 #include "support/errors.hpp"
@@ -89,6 +90,33 @@ TEST(Fire, AgreesWithItsReference) {
   }
   EXPECT_TRUE(c_positive && c_negative && l_positive && l_negative);
   for (const auto& [width, count] : smooth_shapes) EXPECT_GE(count, 36) << width;  // of 4 seeds × 3 places × 4 shapes
+}
+
+// A large matrix is written by vectors past the caches, with corners followed from row to row; a row alone searches its
+// corners, and one key is a number alone.
+TEST(Fire, LargeMatricesHaveTheBitsOfRowsAndKeysAlone) {
+  const Index heads = 2, length = 1501;
+  Params params(shapes(heads, 32), -1, 1, 3);
+  params.values(0)[0] = 0.1;
+  const FireBias<float> bias({.threshold = 100}, network<float>(params));
+  std::vector<float> all(static_cast<std::size_t>(heads * length * length)), one(2);
+  ASSERT_GE(all.size() * sizeof(float), std::size_t{16} << 20);
+  test::on_every_target([&] {
+    bias_matrix(with(bias), {}, {}, dense(all.data(), heads, length, length));
+    for (Index i = 0; i < length; i += 50) {
+      std::vector<float> both(static_cast<std::size_t>(heads * length));
+      bias_matrix(with(bias), Positions(i), {}, dense(both.data(), heads, 1, length));
+      for (Index h = 0; h < heads; ++h) {
+        const float* of = all.data() + (h * length + i) * length;
+        ASSERT_EQ(std::memcmp(of, both.data() + h * length, sizeof(float) * static_cast<std::size_t>(length)), 0)
+            << h << ", " << i;
+        for (Index j = i % 7; j < length; j += 97) {
+          bias_matrix(with(bias), Positions(i), Positions(j), dense(one.data(), heads, 1, 1));
+          ASSERT_EQ(of[j], one[static_cast<std::size_t>(h)]) << h << ", " << i << ", " << j;
+        }
+      }
+    }
+  });
 }
 
 TEST(Fire, SqueezesEveryCausalDistanceIntoTheUnitInterval) {

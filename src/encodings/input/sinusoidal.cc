@@ -191,17 +191,17 @@ bool SinusoidalInputs<A>::is_padding(double p) const {
 namespace {
 
 constexpr Index block_pairs = Sinusoids::block_pairs;
-/// One row at p, exact, scaled and put in order.
+/// One row at p, exact, scaled, rounded, scaled by what is learned and put in order.
 template <class A>
-void put_embedding(const Sinusoids& sinusoids, const Geometry& g, double scale, double p, A* to) {
+void put_embedding(const Sinusoids& sinusoids, const Geometry& g, double scale, A learned, double p, A* to) {
   alignas(64) double cos[block_pairs], sin[block_pairs];
   for (Index block = 0; block < sinusoids.blocks(); ++block) {
     sinusoids.phases(p, block, cos, sin);
     const Index first = block * block_pairs, count = sinusoids.block_size(block);
     const Index sines = std::min(count, g.sines - first), cosines = std::min(count, g.cosines - first);
     A *sine = to + g.sine + first * g.step, *cosine = to + g.cosine + first * g.step;
-    for (Index i = 0; i < sines; ++i) sine[i * g.step] = static_cast<A>(sin[i] * scale);
-    for (Index i = 0; i < cosines; ++i) cosine[i * g.step] = static_cast<A>(cos[i] * scale);
+    for (Index i = 0; i < sines; ++i) sine[i * g.step] = static_cast<A>(sin[i] * scale) * learned;
+    for (Index i = 0; i < cosines; ++i) cosine[i * g.step] = static_cast<A>(cos[i] * scale) * learned;
   }
 }
 
@@ -211,25 +211,22 @@ template <class A>
 void SinusoidalInputs<A>::inputs(const RowTile& tile, A* p) const {
   const Geometry g = geometry(spec_.layout, spec_.dim);
   const double* at = tile.at[0];
+  const A scale = learned_scale();
   bool run = false;
   if constexpr (std::is_same_v<A, float>) {
     run = tile.consecutive && tile.rows > 0;
     if (run) {
       sinusoids_->sequence(static_cast<Index>(at[0]), tile.rows,
-                           {p + g.cosine, p + g.sine, tile.y_stride, g.cosines, g.sines, g.step == 2});
+                           {p + g.cosine, p + g.sine, tile.y_stride, g.cosines, g.sines, g.step == 2, scale});
     }
   }
-  const A scale = learned_scale();
-  const bool done = run && scale == 1 && !spec_.padding_position && g.sines + g.cosines == spec_.dim;
-  if (done) return;  // not once more through a large table
+  if (run && !spec_.padding_position && g.sines + g.cosines == spec_.dim)
+    return;  // not once more through a large table
   for (Index r = 0; r < tile.rows; ++r) {
     A* row = p + r * tile.y_stride;
-    if (!run) put_embedding(*sinusoids_, g, spec_.scale, at[r], row);
-    std::fill(row + g.sines + g.cosines, row + spec_.dim, A(0));
-    if (is_padding(at[r])) std::fill(row, row + spec_.dim, A(0));
-    if (scale != 1) {
-      for (Index d = 0; d < spec_.dim; ++d) row[d] *= scale;
-    }
+    if (!run) put_embedding(*sinusoids_, g, spec_.scale, scale, at[r], row);
+    std::fill(row + g.sines + g.cosines, row + spec_.dim, A(0) * scale);
+    if (is_padding(at[r])) std::fill(row, row + spec_.dim, A(0) * scale);
   }
 }
 

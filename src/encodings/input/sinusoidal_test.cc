@@ -116,19 +116,24 @@ TEST(Sinusoidal, RunsHaveTheBitsOfSingleRows) {
       const Index time = dim > 1000 ? 1100 : 300, first = -40;
       std::vector<Index> at;
       for (Index t = 0; t < time; ++t) at.push_back(first + time - 1 - t);  // falling: no run
-      const std::vector<float> falling = table<float>(spec, dense(at.data(), time), time);
+      std::vector<float> falling = table<float>(spec, dense(at.data(), time), time);
       std::vector<float> memory(static_cast<std::size_t>(time * dim) + 16);
       float* aligned = memory.data();
       while (reinterpret_cast<std::uintptr_t>(aligned) % 64 != 0) ++aligned;
-      test::on_every_target([&] {
-        fill<float>(spec, Positions(first), dense(aligned, time, dim));
-        for (Index t = 0; t < time; ++t) {
-          ASSERT_EQ(std::memcmp(aligned + t * dim, falling.data() + (time - 1 - t) * dim,
-                                static_cast<std::size_t>(dim) * sizeof(float)),
-                    0)
-              << "layout " << static_cast<int>(layout) << ", dim " << dim << ", position " << first + t;
-        }
-      });
+      for (const float learned : {1.0F, -0.3F}) {  // it multiplies what is rounded already
+        for (float& number : falling) number *= learned;
+        const SinusoidalInputs<float> encoding(spec, {.scale = {dense(&learned, 1)}});
+        test::on_every_target([&] {
+          fill<float>(encoding, Positions(first), dense(aligned, time, dim));
+          for (Index t = 0; t < time; ++t) {
+            ASSERT_EQ(std::memcmp(aligned + t * dim, falling.data() + (time - 1 - t) * dim,
+                                  static_cast<std::size_t>(dim) * sizeof(float)),
+                      0)
+                << "layout " << static_cast<int>(layout) << ", dim " << dim << ", learned scale " << learned
+                << ", position " << first + t;
+          }
+        });
+      }
     }
   }
 }

@@ -92,7 +92,8 @@ Plan<T>::Plan(RotateCall<T>& call, const Executor& on) {
   if (bytes == 0) return;
   // Smaller tensors are in some cache, where fetching only costs.
   call.from_memory = bytes >= (Index{16} << 20);
-  call.prefetch = call.from_memory && simd::prefetch_pays();
+  // Where tokens are nearer than heads, a walk is short and in several streams, and fetching pays on every processor.
+  call.prefetch = call.from_memory && (simd::prefetch_pays() || !heads_inside(call));
   call.avx512_bf16 = simd::has_avx512_bf16() && call.frequencies->pairs % bf16_avx512_pairs == 0;
   call.stream = !call.in_place() && bytes >= (Index{32} << 20) && can_stream(call);
 

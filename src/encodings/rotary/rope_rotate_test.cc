@@ -452,5 +452,28 @@ TEST(Rotate, AGivenTableIsTakenAsItIs) {
   EXPECT_EQ(x, (std::vector<float>{7, 8, 2, 4, -3, 5}));
 }
 
+// Times 1.5, every other significand lies in the middle between two numbers of bfloat16.
+TEST(Rotate, MiddlesBetweenTwoBfloat16RoundToTheEvenOneOnEveryTarget) {
+  const std::vector<float> cos(64, 1.5f), sin(64, 0.0f);
+  std::vector<Bfloat16> x;
+  for (std::uint32_t bits = 0; bits < 0x10000; ++bits) {
+    const bool finite = (bits & 0x7F80) != 0x7F80;
+    x.push_back(Bfloat16::from_bits(static_cast<std::uint16_t>(finite ? bits : bits & 0x807F)));
+  }
+  for (const Pairing pairing : {Pairing::half, Pairing::interleaved}) {
+    const auto table = RopeTable<float>::from_cos_sin(Rope{.head_dim = 128, .pairing = pairing},
+                                                      dense(cos.data(), 1, 64), dense(sin.data(), 1, 64));
+    test::on_every_target([&] {
+      std::vector<Bfloat16> y = x;
+      rotate(table, bthd(y.data(), 1, 1, 512, 128), Positions(0));
+      Index wrong = 0;
+      for (std::size_t i = 0; i < x.size(); ++i) {
+        wrong += static_cast<float>(y[i]) != static_cast<float>(Bfloat16(1.5f * static_cast<float>(x[i])));
+      }
+      EXPECT_EQ(wrong, 0);
+    });
+  }
+}
+
 }  // namespace
 }  // namespace bearing

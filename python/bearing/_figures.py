@@ -1,0 +1,324 @@
+"""Pictures of encodings as data: what the library works out and bearing.plot draws."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from typing import Any, Literal
+
+import numpy as np
+
+from . import _core
+from ._types import ArrayLike, Float64Array
+
+_EMPTY = np.zeros(0)
+
+
+class _Part:
+    """What the parts of a figure share: they compare and become dictionaries, arrays included."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """The members by name, in plain Python types: what JSON can hold. A NaN, which says that there is nothing, is None."""
+        return {one.name: _plain(getattr(self, one.name)) for one in fields(self)}  # type: ignore[arg-type]
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and self.to_dict() == other.to_dict()
+
+    def __hash__(self) -> int:
+        return hash(repr(self.to_dict()))
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, _Part):
+        return value.to_dict()
+    if isinstance(value, Mapping):
+        return {name: _plain(one) for name, one in value.items()}
+    if isinstance(value, np.ndarray):
+        return _plain(value.tolist())
+    if isinstance(value, list | tuple):
+        return [_plain(one) for one in value]
+    return None if isinstance(value, float) and not np.isfinite(value) else value
+
+
+@dataclass(frozen=True, eq=False)
+class Tick(_Part):
+    """A place on an axis with a text of its own."""
+
+    at: float
+    text: str
+
+
+@dataclass(frozen=True, eq=False)
+class Axis(_Part):
+    """An axis: ``first`` stands at the left or at the bottom, ``last`` at the other end."""
+
+    title: str = ""
+    first: float = 0.0
+    last: float = 1.0
+    scale: Literal["linear", "log2", "log10"] = "linear"
+    ticks: tuple[Tick, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Series(_Part):
+    """Points in order; a y that is NaN leaves a gap.
+
+    stroke: "line", "dots", "steps", "bars" from 0 to the point, or "hands" from (0, 0) to the point. colour: of
+    palette(); shade: 0 ... 1 of an ordered family, in its place. faint: it stands behind the others.
+    """
+
+    label: str = ""
+    x: Float64Array = field(default_factory=lambda: _EMPTY)
+    y: Float64Array = field(default_factory=lambda: _EMPTY)
+    stroke: Literal["line", "dots", "steps", "bars", "hands"] = "line"
+    colour: int = 0
+    shade: float | None = None
+    faint: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Band(_Part):
+    """What lies between two curves over the same x."""
+
+    label: str = ""
+    x: Float64Array = field(default_factory=lambda: _EMPTY)
+    low: Float64Array = field(default_factory=lambda: _EMPTY)
+    high: Float64Array = field(default_factory=lambda: _EMPTY)
+    colour: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class Cells(_Part):
+    """A matrix [rows, cols]. The middle of values[row, col] is x_first + col * x_step, y_first + row * y_step.
+
+    NaN: nothing is drawn. map: "sequential" from low to high, "diverging" with 0 in the middle, or "categories", whole
+    numbers that are called as ``categories`` says.
+    """
+
+    values: Float64Array
+    x_first: float = 0.0
+    x_step: float = 1.0
+    y_first: float = 0.0
+    y_step: float = 1.0
+    map: Literal["sequential", "diverging", "categories"] = "sequential"
+    low: float = 0.0
+    high: float = 1.0
+    title: str = ""
+    categories: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Guide(_Part):
+    """A straight line across the panel, at an x if it is upright, else at a y."""
+
+    upright: bool = False
+    at: float = 0.0
+    text: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class Note(_Part):
+    """A short text at a point."""
+
+    x: float
+    y: float
+    text: str
+
+
+@dataclass(frozen=True, eq=False)
+class Panel(_Part):
+    """One pair of axes with what is drawn there: cells at the bottom, then bands, guides, series, notes.
+
+    round: a unit is as long on both axes.
+    """
+
+    title: str = ""
+    x: Axis = Axis()
+    y: Axis = Axis()
+    round: bool = False
+    cells: Cells | None = None
+    bands: tuple[Band, ...] = ()
+    guides: tuple[Guide, ...] = ()
+    series: tuple[Series, ...] = ()
+    notes: tuple[Note, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Figure(_Part):
+    """A picture as data. text: what is to be seen, with numbers. columns: panels in a row."""
+
+    kind: str = ""
+    title: str = ""
+    text: str = ""
+    panels: tuple[Panel, ...] = ()
+    columns: int = 1
+
+    def to_json(self) -> str:
+        """The same as JSON, as ``bearing plot --json`` writes it. A NaN is null."""
+        return json.dumps({"schema": "bearing.figure/1"} | self.to_dict(), ensure_ascii=False, allow_nan=False)
+
+    def _repr_html_(self) -> str:
+        from . import _html
+
+        return _html.figure(self)
+
+
+@dataclass(frozen=True)
+class FigureKind:
+    """A kind of picture: how many encodings it draws side by side, and which options of figure() it takes."""
+
+    name: str
+    shows: str
+    fewest: int
+    most: int
+    takes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class DocumentFigure:
+    """A picture that a founding document shows or describes: ``figure(one.kind, *one.encodings, **one.options)``."""
+
+    document: str
+    name: str
+    says: str
+    kind: str
+    encodings: tuple[str, ...]
+    options: dict[str, Any]
+
+
+def figure_kinds() -> tuple[FigureKind, ...]:
+    """All kinds of pictures, in the order in which they are listed."""
+    return tuple(_core._figure_kinds())
+
+
+def document_figures() -> tuple[DocumentFigure, ...]:
+    """The pictures of all founding documents, in their order."""
+    return tuple(_core._document_figures())
+
+
+def figure(
+    kind: str,
+    *encodings: Any,
+    heads: int | None = None,
+    dim: int | None = None,
+    length: int | None = None,
+    seed: int = 1,
+    what: str | None = None,
+    positions: Sequence[int] | None = None,
+    dims: Sequence[int] | None = None,
+    head: int | None = None,
+    offset: int | None = None,
+    causal: bool | None = None,
+    window: int | None = None,
+    sinks: int | None = None,
+    packed: Sequence[int] | None = None,
+    words: ArrayLike | None = None,
+    w_q: ArrayLike | None = None,
+    w_k: ArrayLike | None = None,
+    threads: int = 1,
+) -> Figure:
+    """A picture of encodings, side by side on one scale, as data: bearing.plot draws it.
+
+        bearing.figure("heatmap", "sinusoidal", length=128, dim=256)
+        bearing.figure("wavelengths", "@config.json")                   every kind of a model's layers
+        bearing.figure("curves", bearing.Rope(head_dim=64, pairing="half"), "rope:base=500000")
+
+    kind: a name of figure_kinds(), which says what options it takes; others are refused. encodings: text as check() takes
+    it, a spec, a Model or a config of transformers, a table, an encoding with its numbers, or a module of bearing.torch,
+    whose parameters are drawn as they are now. words [time, dim], w_q and w_k [dim, head_dim]. Sizes that nobody says are the encoding's own, else the kind's.
+    """
+    options = {
+        "heads": heads,
+        "dim": dim,
+        "length": length,
+        "seed": seed,
+        "what": what,
+        "positions": positions,
+        "dims": dims,
+        "head": head,
+        "offset": offset,
+        "causal": causal,
+        "window": window,
+        "sinks": sinks,
+        "packed": packed,
+        "words": words,
+        "w_q": w_q,
+        "w_k": w_k,
+    }
+    given = {name: value for name, value in options.items() if value is not None}
+    for name in ("heads", "dim", "length"):
+        if given.get(name) == 0:  # which stands for "as the kind has it" in the library
+            raise _core.RangeError(f"[figure] {name}: must be at least 1, got 0")
+    made: Figure = _core._figure(kind, [_subject(one) for one in encodings], given, threads)
+    return made
+
+
+def _subject(one: Any) -> Any:
+    """What the library takes for it: text, a spec, a Model, or (an encoding in float64, the spec that it came from)."""
+    if isinstance(one, str | _core.Spec | _core.Model):
+        return one
+    if isinstance(one, _core.RopeTable):
+        return (_core.RotaryRows(_in_float64(one)), None)
+    if isinstance(one, _core.XposTable):
+        return (_core.XposRows(_in_float64(one)), None)
+    if isinstance(one, _core.Encoding):
+        return (one.replace(**{name: _in_float64(value) for name, value in one.arguments.items()}), None)
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(one, torch.nn.Module) and hasattr(one, "encoding"):
+        return _module(one)
+    if isinstance(one, Mapping) or hasattr(one, "to_dict") or hasattr(one, "__fspath__"):
+        return _core.read_hf_config(one)
+    raise TypeError(
+        "[figure] encodings: must be an encoding's name, spec or table, an encoding, a model's config or a module of "
+        f"bearing.torch, got {one!r}"
+    )
+
+
+def _in_float64(value: Any) -> Any:
+    """An argument of an encoding: arrays and tables in float64, others as they are."""
+    if isinstance(value, _core.RopeTable):
+        return _table(value)
+    if isinstance(value, _core.XposTable):
+        xpos, length, _ = value.__reduce__()[1]
+        return _core.XposTable(xpos, length, dtype="float64")
+    if not hasattr(value, "shape"):
+        return value
+    if hasattr(value, "detach"):  # a tensor, of any type and with a gradient
+        value = value.detach().cpu().double()
+    return np.asarray(value, np.float64)
+
+
+def _table(table: _core.RopeTable) -> _core.RopeTable:
+    try:
+        table.__reduce__()
+    except TypeError:  # of given numbers, which are taken as they are
+        of = table.frequencies
+        part = _core.RotaryPart(where="window", begin=of.begin)
+        rope = _core.Rope(head_dim=of.head_dim, rotary_dim=of.rotary_dim, pairing=of.pairing, part=part)  # type: ignore[arg-type]
+        return _core.RopeTable.from_cos_sin(rope, np.asarray(table.cos, np.float64), np.asarray(table.sin, np.float64))
+    return _core.RopeTable(table.frequencies, table.length, dtype="float64")
+
+
+def _module(module: Any) -> Any:
+    """A module of bearing.torch with its parameters; an example of it where a call must compute some of them."""
+    from .torch.encoding import build, encoding_of
+
+    torch: Any = sys.modules["torch"]
+    spec = getattr(module, "spec", None)
+    try:
+        encoding = encoding_of(module)
+    except TypeError:
+        kinds = {kind: name for name, kind, _ in _core._named(8, 64, 512)}
+        if spec is None and getattr(module, "kind", None) not in kinds:
+            raise
+        return kinds[module.kind] if spec is None else spec
+    tensors = [_tensor_in_float64(one) for one in encoding.tensors]
+    (made,) = build(f"[{encoding.form}]", tensors, torch.float64)
+    return (made, spec)
+
+
+def _tensor_in_float64(tensor: Any) -> Any:
+    tensor = tensor.detach().cpu()
+    return tensor.double() if tensor.is_floating_point() else tensor

@@ -1,0 +1,73 @@
+"""Pictures of encodings with matplotlib: one function for each kind of ``bearing.figure_kinds()``.
+
+    import bearing.plot
+
+    ax = bearing.plot.curves("sinusoidal")                       # a new figure, whose axes are returned
+    ax.figure.savefig("curves.png")
+    axes = bearing.plot.curves("sinusoidal", "rope")             # an array: a panel for each
+    bearing.plot.curves("rope", dims=[0, 2], ax=ax)              # in axes that are there
+    bearing.plot.draw(figure)                                    # any Figure
+
+``ax`` is one axes, several (one for each panel), or a figure of matplotlib to be filled. Without it a figure is made that
+pyplot does not know: ``bearing.plot.curves("rope", ax=plt.figure(layout="constrained"))`` is one that it shows. Text,
+background and fonts are those of matplotlib's style. Other options are those of ``bearing.figure()``.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ._figures import Figure, FigureKind, figure, figure_kinds
+
+
+def draw(of: Figure, ax: Any = None) -> Any:
+    """Draws a Figure and returns its axes: one, or an array with one for each panel."""
+    from ._matplotlib import drawn
+
+    return drawn(of, ax)
+
+
+def _plotter(kind: FigureKind) -> Callable[..., Any]:
+    def plot(*encodings: Any, ax: Any = None, **options: Any) -> Any:
+        return draw(figure(kind.name, *encodings, **options), ax)
+
+    plot.__name__ = plot.__qualname__ = kind.name
+    plot.__doc__ = _text(kind)
+    plot.__signature__ = _signature(kind)  # type: ignore[attr-defined]
+    plot.__annotations__ = {one.name: one.annotation for one in plot.__signature__.parameters.values()}  # type: ignore[attr-defined]
+    return plot
+
+
+def _text(kind: FigureKind) -> str:
+    many = f"{kind.fewest}" if kind.fewest == kind.most else f"{kind.fewest} to {kind.most}"
+    of = f", of {many} encoding{'' if many == '1' else 's'}" if kind.most else ""
+    return (
+        f"Draws {kind.shows}{of}.\n\n"
+        "encodings and options: as figure() takes them. ax: one axes, one for each panel, or a figure of matplotlib;\n"
+        "a new figure without it. Returns the axes: one, or an array with one for each panel."
+    )
+
+
+def _signature(kind: FigureKind) -> inspect.Signature:
+    asked = inspect.signature(figure).parameters
+    keyword = inspect.Parameter.KEYWORD_ONLY
+    return inspect.Signature(
+        [
+            inspect.Parameter("encodings", inspect.Parameter.VAR_POSITIONAL, annotation="Any"),
+            inspect.Parameter("ax", keyword, default=None, annotation="Any"),
+            *(asked[name] for name in kind.takes if name in asked),
+            asked["threads"],
+        ],
+        return_annotation="Any",
+    )
+
+
+__all__ = ["draw"]
+__all__ += [kind.name for kind in figure_kinds()]
+globals().update({kind.name: _plotter(kind) for kind in figure_kinds()})
+
+
+def __dir__() -> Sequence[str]:
+    return __all__

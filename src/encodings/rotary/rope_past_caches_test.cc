@@ -1,0 +1,77 @@
+#include <gtest/gtest.h>
+#include <bearing/encodings/rope.hpp>
+
+#include <cstdint>
+#include <cstring>
+#include <vector>
+
+#include "support/targets.hpp"
+
+// Results so large that they go past the caches, in another order and by other stores.
+
+namespace bearing {
+namespace {
+
+/// A tensor of more than 32 MiB on a cache line's border, which is what goes past the caches, and its rotation.
+template <class T>
+class Large {
+ public:
+  Large(Index heads, bool heads_inside) : heads_(heads), heads_inside_(heads_inside), in_(numbers()), out_(numbers()) {
+    for (std::size_t i = 0; i < in_.size(); ++i) in_[i] = T(static_cast<float>(i % 1021) / 512 - 1);
+  }
+  void rotate_past_the_caches(const RopeTable<Compute<T>>& table) { rotate_to(table, read(), view(out_), {}); }
+  /// Whether out is what every token alone gives.
+  bool is_right(const RopeTable<Compute<T>>& table) {
+    std::vector<T> one(static_cast<std::size_t>(heads_ * dim));
+    for (Index t = 0; t < time(); ++t) {
+      for (Index h = 0; h < heads_; ++h) {
+        for (Index d = 0; d < dim; ++d) one[static_cast<std::size_t>(h * dim + d)] = read()(0, h, t, d);
+      }
+      rotate(table, bhtd(one.data(), 1, heads_, 1, dim), Positions(t));
+      for (Index h = 0; h < heads_; ++h) {
+        const T* row = &view(out_)(0, h, t, 0);
+        if (std::memcmp(row, one.data() + h * dim, dim * sizeof(T)) != 0) return false;
+      }
+    }
+    return true;
+  }
+  Index time() const { return (Index{33} << 20) / (heads_ * dim * static_cast<Index>(sizeof(T))); }
+  static constexpr Index dim = 128;
+
+ private:
+  std::size_t numbers() const { return static_cast<std::size_t>(heads_ * time() * dim) + 64 / sizeof(T); }
+  T* aligned(std::vector<T>& from) const {
+    const auto address = reinterpret_cast<std::uintptr_t>(from.data());
+    return from.data() + (64 - address % 64) % 64 / sizeof(T);
+  }
+  View<T, 4> view(std::vector<T>& from) const {
+    return heads_inside_ ? bthd(aligned(from), 1, time(), heads_, dim) : bhtd(aligned(from), 1, heads_, time(), dim);
+  }
+  View<const T, 4> read() { return view(in_); }
+
+  Index heads_;
+  bool heads_inside_;
+  std::vector<T> in_, out_;
+};
+
+template <class T>
+void expect_right_past_the_caches(Index heads, bool heads_inside, Pairing pairing) {
+  Large<T> large(heads, heads_inside);
+  const RopeTable<Compute<T>> table(Rope{.head_dim = Large<T>::dim, .pairing = pairing}, large.time());
+  test::on_every_target([&] {
+    large.rotate_past_the_caches(table);
+    EXPECT_TRUE(large.is_right(table)) << heads << " heads, " << (heads_inside ? "inside" : "outside");
+  });
+}
+
+// Of 42 heads, quarters of ten take turns, and two are left.
+TEST(RotatePastTheCaches, TheBitsAreThoseOfSingleTokensOnEveryTarget) {
+  expect_right_past_the_caches<float>(32, true, Pairing::half);
+  expect_right_past_the_caches<float>(42, true, Pairing::interleaved);
+  expect_right_past_the_caches<float>(30, false, Pairing::half);
+  expect_right_past_the_caches<Bfloat16>(70, true, Pairing::half);
+  expect_right_past_the_caches<Bfloat16>(32, true, Pairing::interleaved);
+}
+
+}  // namespace
+}  // namespace bearing

@@ -1,0 +1,89 @@
+#include <gtest/gtest.h>
+#include <bearing/error.hpp>
+#include <bearing/figures.hpp>
+#include <cmath>
+
+#include "support/errors.hpp"
+
+namespace bearing::inspect {
+namespace {
+
+using test::expect_error;
+
+/// What a cell is called; "" where it is blank.
+std::string called(const Figure& drawn, Index i, Index j) {
+  const Cells& cells = *drawn.panels[0].cells;
+  const double value = cells(i, j);
+  return std::isnan(value) ? "" : cells.categories[static_cast<std::size_t>(value)];
+}
+
+TEST(Masks, AreCausalUnlessToldOtherwise) {
+  const Figure drawn = figure("masks", {});
+  ASSERT_EQ(drawn.panels[0].cells->rows, 32);
+  for (Index i = 0; i < 32; ++i) {
+    for (Index j = 0; j < 32; ++j) EXPECT_EQ(called(drawn, i, j), j <= i ? "seen" : "");
+  }
+  EXPECT_EQ(drawn.text, "Cells of 32 queries by 32 keys. seen: 528; after the query: 496.");
+  const Figure open = figure("masks", {}, {.length = 4, .causal = false});
+  EXPECT_EQ(called(open, 0, 3), "seen");
+}
+
+TEST(Masks, SayWhyAKeyIsHidden) {
+  const Figure drawn = figure("masks", {}, {.length = 12, .window = 3, .sinks = 1, .packed = {6, 4}});
+  for (Index i = 0; i < 12; ++i) {
+    for (Index j = 0; j < 12; ++j) {
+      const bool same = (i < 6) == (j < 6);
+      const std::string wanted = i >= 10 || j >= 10 ? "padding"
+                                 : !same            ? "other sequence"
+                                 : j > i            ? ""
+                                 : i - j < 3        ? "seen"
+                                 : j == 0 || j == 6 ? "seen, a sink"
+                                                    : "out of the window";
+      EXPECT_EQ(called(drawn, i, j), wanted) << i << ", " << j;
+    }
+  }
+  EXPECT_EQ(drawn.panels[0].x.ticks[1].text, "3");  // the middle of the first sequence
+}
+
+TEST(Masks, ReachBothWaysWithoutCausality) {
+  const Figure drawn = figure("masks", {}, {.length = 8, .causal = false, .window = 2});
+  EXPECT_EQ(called(drawn, 4, 5), "seen");
+  EXPECT_EQ(called(drawn, 4, 6), "out of the window");
+}
+
+TEST(Masks, ShowABiasWhereKeysAreSeen) {
+  const std::vector<Subject> alibi{{"alibi", *find("alibi")}};
+  const Figure drawn = figure("masks", alibi, {.length = 10, .head = 2, .packed = {6, 4}});
+  ASSERT_EQ(drawn.panels.size(), 2u);
+  const Specimen specimen = make(*find("alibi"), {.heads = 8, .dim = 64, .length = 10});
+  const Array content(8, 10, 64);
+  const Array bias = specimen.scores(specimen.tokens(10), specimen.tokens(10), content, content);
+  const Cells& cells = *drawn.panels[1].cells;
+  for (Index i = 0; i < 10; ++i) {
+    for (Index j = 0; j < 10; ++j) {
+      if ((i < 6) == (j < 6) && j <= i) {
+        EXPECT_EQ(cells(i, j), bias(2, i, j));  // by the distance, which packing keeps
+      } else {
+        EXPECT_TRUE(std::isnan(cells(i, j)));
+      }
+    }
+  }
+}
+
+TEST(Masks, RefuseWhatCannotBe) {
+  expect_error<RangeError>(
+      [] {
+        (void)figure("masks", {}, {.length = 8, .packed = {6, 4}});
+      },
+      "[figure] packed: must be lengths of 1 or more whose sum is at most 8, got 4");
+  EXPECT_THROW((void)figure("masks", {}, {.sinks = 2}), RangeError);
+  EXPECT_THROW((void)figure("masks", {}, {.window = -1}), RangeError);
+  EXPECT_THROW((void)figure("masks", {}, {.length = 2000}), RangeError);
+  const std::vector<Subject> one{{"alibi", *find("alibi")}};
+  EXPECT_THROW((void)figure("masks", one, {.head = 8}), RangeError);
+  const std::vector<Subject> none{{"nope", *find("nope")}};
+  EXPECT_THROW((void)figure("masks", none), RangeError);
+}
+
+}  // namespace
+}  // namespace bearing::inspect

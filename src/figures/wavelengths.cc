@@ -1,0 +1,194 @@
+#include <algorithm>
+#include <bearing/error.hpp>
+#include <bearing/rope_report.hpp>
+#include <cmath>
+#include <numbers>
+
+#include "figures/kinds.hpp"
+#include "figures/parts.hpp"
+
+// How many tokens each pair needs for a turn, before and after scaling, against the lengths that a model was trained
+// for and is asked for.
+
+namespace bearing::inspect {
+namespace {
+
+using Turns = std::vector<double>;
+
+/// What an encoding's spec says of its pairs.
+struct Waves {
+  Turns now = {}, before = {};  ///< [pairs] tokens for a turn, NaN if a pair does not turn; `before` is empty if alike
+  std::vector<PairRun> runs = {};  ///< of pairs that a scaling treats alike
+  Index trained = 0, asked = 0;    ///< 0: not known
+};
+
+/// The spec, or a record in it, that is a Rope; null if there is none.
+std::optional<Rope> rope_of(const Record& spec) {
+  if (const Rope* rope = spec.as<Rope>()) return *rope;
+  for (const MemberInfo& member : spec.type().members) {
+    const Value value = member.get(spec.value());
+    const auto* record = std::get_if<Record>(&value);
+    if (record == nullptr || !*record) continue;
+    if (const Rope* rope = record->as<Rope>()) return *rope;
+  }
+  return std::nullopt;
+}
+
+bool takes_only(const FunctionInfo& function, const RecordType& type) {
+  if (function.arguments.size() != 1) return false;
+  const std::vector<std::type_index>& records = function.arguments[0].type.records;
+  return std::find(records.begin(), records.end(), type.type) != records.end();
+}
+
+/// The frequencies that a described function `…_frequencies` gives for such a spec; empty if there is none.
+std::vector<double> described_frequencies(const Record& spec) {
+  for (const FunctionInfo& function : registry().functions()) {
+    if (!function.name.ends_with("_frequencies") || !takes_only(function, spec.type())) continue;
+    const Value value = function.call({Value{spec}});
+    const auto* tensor = std::get_if<Tensor>(&value);
+    if (tensor == nullptr) continue;
+    if (const auto* numbers = std::get_if<std::vector<double>>(&tensor->numbers)) return *numbers;
+  }
+  return {};
+}
+
+Turns finite(Turns tokens) {
+  for (double& each : tokens) {
+    if (!std::isfinite(each)) each = std::nan("");
+  }
+  return tokens;
+}
+
+Waves waves_of(const Subject& subject, const SpecimenOptions& size) {
+  const Record spec = subject.description.spec ? subject.description.spec(size) : Record{};
+  const std::optional<Rope> rope = spec ? rope_of(spec) : std::nullopt;
+  Waves waves{.trained = subject.lengths.trained, .asked = subject.lengths.longest};
+  if (!rope) {
+    if (spec) waves.now = described_frequencies(spec);
+    if (waves.now.empty()) throw RangeError(text::concat("[figure] ", subject.name, ": must have frequencies"));
+    for (double& frequency : waves.now) frequency = 2 * std::numbers::pi / std::abs(frequency);
+    waves.now = finite(std::move(waves.now));
+    return waves;
+  }
+  const Index seq_len = subject.lengths.seq_len > 0 ? subject.lengths.seq_len : size.length;
+  const RopeFrequencies frequencies = resolve(*rope, depends_on_length(rope->scaling) ? seq_len : 0);
+  waves.now = finite(wavelengths(frequencies));
+  if (waves.trained == 0) waves.trained = trained_length(rope->scaling);
+  if (std::holds_alternative<NoScaling>(rope->scaling)) return waves;
+  Rope plain = *rope;
+  plain.scaling = NoScaling{};
+  waves.before = finite(wavelengths(resolve(plain)));
+  waves.runs = pair_runs(frequencies);
+  return waves;
+}
+
+Series points(std::string label, const Turns& tokens, int colour) {
+  Series series{.label = std::move(label), .y = tokens, .colour = colour};
+  for (std::size_t i = 0; i < tokens.size(); ++i) series.x.push_back(static_cast<double>(i));
+  return series;
+}
+
+/// How many pairs need more than `length` tokens for a turn.
+Index unfinished(const Turns& tokens, Index length) {
+  return std::count_if(tokens.begin(), tokens.end(), [&](double each) { return each > static_cast<double>(length); });
+}
+
+/// Where a scaling goes over from kept to divided pairs. NTK has no ramp: it changes all pairs except the ends.
+void add_ramp(const Waves& waves, Panel& panel) {
+  for (const PairRun& run : waves.runs) {
+    if (run.change != PairChange::blended || run.last - run.first + 3 >= std::ssize(waves.now)) continue;
+    panel.bands.push_back({.label = panel.bands.empty() ? "blended pairs" : "",
+                           .x = {static_cast<double>(run.first) - 0.5, static_cast<double>(run.last) + 0.5},
+                           .low = {panel.y.first, panel.y.first},
+                           .high = {panel.y.last, panel.y.last},
+                           .colour = 3});
+  }
+}
+
+Panel panel_of(const Subject& subject, const Waves& waves, const Range& range) {
+  const auto pairs = static_cast<double>(waves.now.size());
+  Panel panel{.title = subject.name,
+              .x = {"pair", 0, std::max(pairs - 1, 1.0)},
+              .y = {"tokens for a turn", range.low, range.high, Scale::log10}};
+  add_ramp(waves, panel);
+  if (waves.trained > 0)
+    panel.guides.push_back({false, static_cast<double>(waves.trained), text::concat("trained ", waves.trained)});
+  if (waves.asked > 0 && waves.asked != waves.trained) {
+    panel.guides.push_back({false, static_cast<double>(waves.asked), text::concat("asked ", waves.asked)});
+  }
+  if (!waves.before.empty()) {
+    panel.series.push_back(points("before scaling", waves.before, 1));
+    panel.series.back().faint = true;
+  }
+  panel.series.push_back(points(waves.before.empty() ? "" : "after scaling", waves.now, 0));
+  panel.series.push_back(points("", waves.now, 0));
+  panel.series.back().stroke = Stroke::dots;
+  return panel;
+}
+
+std::string ramp_of(const Waves& waves) {
+  std::string said;
+  for (const PairRun& run : waves.runs) {
+    const char* change = run.change == PairChange::kept      ? "kept"
+                         : run.change == PairChange::blended ? "blended"
+                                                             : "divided by the whole factor";
+    said += text::concat("; pairs ", run.first, " to ", run.last, " are ", change);
+  }
+  return said;
+}
+
+std::string words_of(const Subject& subject, const Waves& waves) {
+  Range range;
+  range.reach(waves.now);
+  std::string said = text::concat(subject.name, ": a turn takes ", short_number(range.low), " to ",
+                                  short_number(range.high), " tokens");
+  const Turns& trained = waves.before.empty() ? waves.now : waves.before;
+  if (waves.trained > 0) {
+    said += text::concat("; ", unfinished(trained, waves.trained), " of ", std::ssize(trained),
+                         " pairs complete no turn in the trained ", waves.trained, " tokens");
+    if (!waves.before.empty()) said += text::concat(" (after scaling ", unfinished(waves.now, waves.trained), ")");
+  }
+  return said + ramp_of(waves);
+}
+
+Figure wavelengths_figure(std::span<const Subject> encodings, const FigureOptions& options) {
+  SpecimenOptions size{.heads = 1, .dim = 128, .length = 8192};
+  if (options.dim > 0) size.dim = options.dim;
+  if (options.length > 0) size.length = options.length;
+  std::vector<Waves> all;
+  Range range;
+  std::string names;
+  for (const Subject& subject : encodings) {
+    Waves& waves = all.emplace_back(waves_of(subject, size));
+    if (options.length > 0 || waves.asked == 0) waves.asked = size.length;
+    range.reach(waves.now), range.reach(waves.before);
+    range.reach(static_cast<double>(waves.asked));
+    if (waves.trained > 0) range.reach(static_cast<double>(waves.trained));
+    names += (names.empty() ? "" : ", ") + subject.name;
+  }
+  range = {range.low / 1.5, range.high * 1.5, false};
+  Figure figure{.title = "Tokens that each pair needs for a turn: " + names};
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    Panel panel = panel_of(encodings[i], all[i], range);
+    const Turns& trained = all[i].before.empty() ? all[i].now : all[i].before;
+    if (all[i].trained > 0) {
+      panel.notes.push_back({0.02 * panel.x.last, range.high / 1.6,
+                             text::concat(unfinished(trained, all[i].trained), " of ", std::ssize(trained),
+                                          " pairs complete no turn in training")});
+    }
+    figure.text += (i == 0 ? "" : ". ") + words_of(encodings[i], all[i]);
+    figure.panels.push_back(std::move(panel));
+  }
+  figure.text += ".";
+  figure.columns = columns_for(figure.panels.size());
+  return figure;
+}
+
+}  // namespace
+
+FigureKind wavelengths_kind() {
+  return {"wavelengths",     "tokens for a turn of each pair, against the lengths", 1, 8, {"dim", "length"},
+          wavelengths_figure};
+}
+
+}  // namespace bearing::inspect

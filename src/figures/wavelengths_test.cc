@@ -1,0 +1,79 @@
+#include <gtest/gtest.h>
+#include <bearing/encodings/sinusoidal.hpp>
+#include <bearing/error.hpp>
+#include <bearing/figures.hpp>
+#include <bearing/rope_report.hpp>
+#include <cmath>
+#include <numbers>
+
+#include "support/errors.hpp"
+
+namespace bearing::inspect {
+namespace {
+
+using test::expect_error;
+
+std::vector<Subject> only(const char* name) { return {{name, *find(name)}}; }
+
+TEST(Wavelengths, AreTheReportsBeforeAndAfterScaling) {
+  const Figure drawn = figure("wavelengths", only("rope_yarn"));
+  Rope rope = *find("rope_yarn")->spec({.heads = 1, .dim = 128, .length = 8192}).as<Rope>();
+  const RopeFrequencies scaled = resolve(rope);
+  const Index trained = trained_length(rope.scaling);
+  rope.scaling = NoScaling{};
+  const Panel& panel = drawn.panels[0];
+  ASSERT_EQ(panel.series.size(), 3u);
+  EXPECT_EQ(panel.series[0].y, wavelengths(resolve(rope)));
+  EXPECT_EQ(panel.series[1].y, wavelengths(scaled));
+  ASSERT_EQ(panel.guides.size(), 2u);
+  EXPECT_EQ(panel.guides[0].at, static_cast<double>(trained));
+  EXPECT_EQ(panel.guides[1].at, 8192);
+  ASSERT_EQ(panel.bands.size(), 1u);
+  for (const PairRun& run : pair_runs(scaled)) {
+    if (run.change != PairChange::blended) continue;
+    EXPECT_EQ(panel.bands[0].x,
+              (std::vector<double>{static_cast<double>(run.first) - 0.5, static_cast<double>(run.last) + 0.5}));
+  }
+  const auto unfinished = unfinished_pairs(resolve(rope), trained).size();
+  EXPECT_EQ(panel.notes[0].text, std::to_string(unfinished) + " of 64 pairs complete no turn in training");
+}
+
+TEST(Wavelengths, HaveARampWherePairsAreKeptAndDividedBeside) {
+  EXPECT_EQ(figure("wavelengths", only("rope_llama3")).panels[0].bands.size(), 1u);
+  EXPECT_TRUE(figure("wavelengths", only("rope_ntk")).panels[0].bands.empty());
+  EXPECT_TRUE(figure("wavelengths", only("rope_linear")).panels[0].bands.empty());
+}
+
+TEST(Wavelengths, TakeTheLengthsOfAModel) {
+  const std::vector<Subject> model{{"rope", *find("rope"), {.trained = 4096, .longest = 32'768}}};
+  const Panel panel = figure("wavelengths", model).panels[0];
+  EXPECT_EQ(panel.guides[0].at, 4096);
+  EXPECT_EQ(panel.guides[1].at, 32'768);
+  EXPECT_EQ(figure("wavelengths", model, {.length = 65'536}).panels[0].guides[1].at, 65'536);
+}
+
+TEST(Wavelengths, OfARopeWithinASpecAndOfDescribedFrequencies) {
+  EXPECT_EQ(figure("wavelengths", only("xpos")).panels[0].series[0].y,
+            figure("wavelengths", only("rope")).panels[0].series[0].y);
+  const std::vector<double> rates =
+      sinusoidal_frequencies(*find("sinusoidal")->spec({.heads = 1, .dim = 128}).as<Sinusoidal>());
+  const Figure drawn = figure("wavelengths", only("sinusoidal"));
+  ASSERT_EQ(drawn.panels[0].series[0].y.size(), rates.size());
+  for (std::size_t i = 0; i < rates.size(); ++i) {
+    EXPECT_EQ(drawn.panels[0].series[0].y[i], 2 * std::numbers::pi / rates[i]);
+  }
+}
+
+TEST(Wavelengths, LeaveOutPairsThatDoNotTurn) {
+  const Figure drawn = figure("wavelengths", only("rope_proportional"), {.dim = 16});
+  EXPECT_TRUE(std::isnan(drawn.panels[0].series[1].y.back()));
+  EXPECT_TRUE(std::isfinite(drawn.panels[0].y.last));
+}
+
+TEST(Wavelengths, NeedFrequencies) {
+  expect_error<RangeError>([] { (void)figure("wavelengths", only("alibi")); }, "[figure] alibi: must have frequencies");
+  EXPECT_THROW((void)figure("wavelengths", only("nope")), RangeError);
+}
+
+}  // namespace
+}  // namespace bearing::inspect

@@ -1,0 +1,31 @@
+#pragma once
+
+#include <bearing/properties.hpp>
+#include <string>
+#include <vector>
+
+#include "inspect_options.hpp"
+
+namespace bearing::tool {
+
+/// Encodings measured side by side, and what is often said of them.
+struct CompareReport {
+  inspect::SpecimenOptions size;
+  std::vector<inspect::Comparison> rows = {};
+  std::vector<inspect::Claim> claims = {};
+  /// An encoding that cannot serve the size, and why.
+  struct LeftOut {
+    std::string text, why;
+  };
+  std::vector<LeftOut> left_out = {};
+};
+
+/// The table of them.
+std::vector<std::string> compare_headings();
+std::vector<std::vector<std::string>> compare_rows(const CompareReport& report);
+
+/// Measures them all at one size: what is given, else that of the first model, else the default; another model has its
+/// own. A progress line stands on a terminal.
+CompareReport compare_subjects(const std::vector<Subject>& subjects, const SizeOptions& options, const Executor& on);
+
+}  // namespace bearing::tool

@@ -1,0 +1,147 @@
+#include "config_report.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <bearing/error.hpp>
+#include <cerrno>
+#include <cmath>
+#include <filesystem>
+#include <system_error>
+
+#include "array_files.hpp"
+#include "terminal.hpp"
+
+namespace bearing::tool {
+namespace {
+
+/// What a scaling by a factor reaches from the trained length; 0 where the factor does not say how far.
+Index reach_of(const RopeScaling& scaling) {
+  const auto reach = [](const auto& stretched) -> Index {
+    using Scaling = std::decay_t<decltype(stretched)>;
+    if constexpr (std::is_same_v<Scaling, YarnScaling> || std::is_same_v<Scaling, DeepseekYarnScaling> ||
+                  std::is_same_v<Scaling, NtkByPartsScaling>) {
+      const double tokens = stretched.factor * static_cast<double>(stretched.trained_length);
+      return tokens < static_cast<double>(max_position) ? static_cast<Index>(std::llround(tokens)) : max_position;
+    }
+    return 0;
+  };
+  return std::visit(reach, scaling);
+}
+
+/// Calls body(rope) for a group that rotates; a spec that cannot be becomes an error of the file.
+template <class Body>
+void with_rope(const ConfigReport& report, const LayerGroup& group, Body&& body) {
+  const Rope* rope = std::get_if<Rope>(&group.layer.encoding);
+  if (rope == nullptr) return;
+  try {
+    body(*rope);
+  } catch (const std::logic_error& error) {  // ShapeError, RangeError
+    throw ConfigError(fmt::format("{}: {}: {}", report.model.file, layers_text(group.layers), error.what()));
+  }
+}
+
+/// What is said of several groups is said once; the layers are named unless it is true of all that rotate.
+void add_warnings(ConfigReport& report) {
+  struct Said {
+    std::string text;
+    std::vector<Index> layers;
+  };
+  std::vector<Said> all;
+  std::size_t rotating = 0;
+  for (const GroupReport& shown : report.groups) {
+    with_rope(report, shown.group, [&](const Rope& rope) {
+      const std::vector<Index>& layers = shown.group.layers;
+      rotating += layers.size();
+      for (const std::string& text :
+           rope_warnings(rope, lengths_of(report.model, shown.group.layer, rope, report.seq_len))) {
+        auto said = std::find_if(all.begin(), all.end(), [&](const Said& other) { return other.text == text; });
+        if (said == all.end()) said = all.insert(all.end(), {text, {}});
+        said->layers.insert(said->layers.end(), layers.begin(), layers.end());
+      }
+    });
+  }
+  for (Said& said : all) {
+    std::sort(said.layers.begin(), said.layers.end());
+    const bool everywhere = said.layers.size() == rotating;
+    report.warnings.push_back({"", everywhere ? said.text : layers_text(said.layers) + ": " + said.text});
+  }
+}
+
+/// A scaling's factor and the file's lengths say how long sequences may be: two answers are worth a word.
+void add_reach(ConfigReport& report) {
+  for (const GroupReport& shown : report.groups) {
+    const Rope* rope = std::get_if<Rope>(&shown.group.layer.encoding);
+    if (rope != nullptr) report.reach = std::max(report.reach, reach_of(rope->scaling));
+  }
+  const Index stated = report.model.context_length;
+  // Factors are rounded as 40 or 8.0: a tenth more or less is the same length.
+  if (report.reach == 0 || stated == 0 || std::abs(report.reach - stated) * 10 <= stated) return;
+  report.warnings.push_back(
+      {"", fmt::format("the scaling's factor reaches {} tokens, the file states {}: code that looks at the stated "
+                       "length alone stops there",
+                       grouped(report.reach), grouped(stated))});
+}
+
+}  // namespace
+
+RopeLengths lengths_of(const Model& model, const Layer& layer, const Rope& rope, Index seq_len) {
+  const Index trained = model.trained_length > 0 ? model.trained_length : trained_length(rope.scaling);
+  // Inside a window no two tokens are further apart than the window, however long the sequence: no new angles.
+  const bool bounded = layer.window > 0 && layer.window <= trained;
+  return {.trained = bounded ? 0 : trained,
+          .longest = std::max({trained, model.context_length, seq_len, reach_of(rope.scaling)}),
+          .seq_len = seq_len};
+}
+
+Model read_model(const std::string& file) {
+  std::error_code ignored;
+  const std::filesystem::file_status status = std::filesystem::status(file, ignored);
+  if (file == "-") return parse_hf_config(read_stream(STDIN_FILENO, "standard input"), "standard input");
+  if (std::filesystem::is_directory(status))
+    return read_hf_config((std::filesystem::path(file) / "config.json").string());
+  if (!std::filesystem::is_fifo(status) && !std::filesystem::is_character_file(status)) return read_hf_config(file);
+  const int stream = ::open(file.c_str(), O_RDONLY | O_CLOEXEC);
+  if (stream < 0) bad_file(file, "cannot be opened: " + std::generic_category().message(errno));
+  const std::string text = read_stream(stream, file);
+  ::close(stream);
+  return parse_hf_config(text, file);
+}
+
+ConfigReport config_report(Model model, Index seq_len, Index layer) {
+  ConfigReport report{.model = std::move(model), .seq_len = seq_len};
+  report.warnings = report.model.warnings;
+  for (LayerGroup& group : layer_groups(report.model)) {
+    if (layer >= 0 && std::find(group.layers.begin(), group.layers.end(), layer) == group.layers.end()) continue;
+    GroupReport& shown = report.groups.emplace_back(GroupReport{std::move(group), {}, {}});
+    with_rope(report, shown.group, [&](const Rope& rope) {
+      shown.frequencies = resolve(rope, report.seq_len);
+      shown.wavelength = wavelengths(*shown.frequencies);
+    });
+  }
+  add_reach(report);
+  add_warnings(report);
+  return report;
+}
+
+std::string ranges(const std::vector<Index>& numbers) {
+  constexpr std::size_t shortest = 4;  // "0, 2, 4" is as short as with dots
+  std::string out;
+  for (std::size_t i = 0; i < numbers.size();) {
+    // As far as the numbers go on by the same step.
+    std::size_t last = i + 1 < numbers.size() ? i + 1 : i;
+    const Index step = numbers[last] - numbers[i];
+    while (last + 1 < numbers.size() && numbers[last + 1] - numbers[last] == step) ++last;
+    const bool dots = step > 1 && last - i + 1 >= shortest;
+    if (step > 1 && !dots) last = i;
+    out += fmt::format("{}{}", out.empty() ? "" : ", ", numbers[i]);
+    if (dots) out += fmt::format(", {}, ..., {}", numbers[i + 1], numbers[last]);
+    if (!dots && last > i) out += fmt::format("-{}", numbers[last]);
+    i = last + 1;
+  }
+  return out;
+}
+
+}  // namespace bearing::tool

@@ -1,0 +1,19 @@
+#pragma once
+
+#include <bearing/figures.hpp>
+#include <string>
+#include <vector>
+
+#include "inspect_options.hpp"
+
+namespace bearing::tool {
+
+/// A picture of encodings as a command takes them, at the sizes of their models where the options say none. Throws as
+/// inspect::figure().
+inspect::Figure subjects_figure(const std::string& kind, const std::vector<inspect::Subject>& subjects,
+                                const std::vector<Sizes>& models, inspect::FigureOptions options);
+/// The same of what a command line says.
+inspect::Figure subjects_figure(const std::string& kind, const std::vector<Subject>& said,
+                                const inspect::FigureOptions& options);
+
+}  // namespace bearing::tool

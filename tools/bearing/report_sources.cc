@@ -1,0 +1,229 @@
+#include "report_sources.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bearing/error.hpp>
+#include <filesystem>
+#include <system_error>
+
+#include "terminal.hpp"
+
+namespace bearing::tool {
+namespace {
+
+std::string upper_first(std::string text) {
+  if (!text.empty() && text[0] >= 'a' && text[0] <= 'z') text[0] = static_cast<char>(text[0] - 'a' + 'A');
+  return text;
+}
+
+/// "@models/config.json#5" → "5"; empty if there is none.
+std::string place_of(const std::string& text) {
+  const std::size_t hash = text.find('#');
+  return hash == text.npos ? "" : text.substr(hash + 1);
+}
+
+/// The file of a text that says a model, and nothing that changes it; empty for other texts.
+std::string model_file(const std::string& text) {
+  if (text.starts_with('@')) {
+    const std::string place = place_of(text);
+    const bool changed = text.find('=') != text.npos && text.find(':') != text.npos;
+    return changed || place.find(':') != place.npos ? "" : text.substr(1, text.find('#') - 1);
+  }
+  std::error_code ignored;
+  if (!std::filesystem::exists(text, ignored)) return "";
+  if (std::filesystem::is_directory(text, ignored)) return text;
+  try {
+    say_encoding(text);
+    return "";  // a file that says an encoding
+  } catch (const std::exception&) {
+    return text;  // what is wrong with it as a model's file is said when it is read
+  }
+}
+
+/// The subjects of a model, to be taken one by one as their layers come.
+class Subjects {
+ public:
+  explicit Subjects(const std::string& text) {
+    try {
+      all_ = subjects_of("report", text);
+    } catch (const ConfigError& error) {  // recognised, but its numbers are not read
+      why_ = error.what();
+    }
+  }
+
+  std::optional<Subject> take_input() { return take("input"); }
+  /// That of a group of layers; a text without a layer says all of them.
+  std::optional<Subject> take(const LayerGroup& group) {
+    for (Index layer : group.layers) {
+      if (std::optional<Subject> found = take(std::to_string(layer))) return found;
+    }
+    return take("");
+  }
+  const std::string& why() const { return why_; }
+
+ private:
+  std::optional<Subject> take(const std::string& place) {
+    for (auto one = all_.begin(); one != all_.end(); ++one) {
+      if (place_of(one->text) != place) continue;
+      Subject found = std::move(*one);
+      all_.erase(one);
+      return found;
+    }
+    return std::nullopt;
+  }
+
+  std::vector<Subject> all_;
+  std::string why_;
+};
+
+ReportPart input_part(const ModelInput& input, Subjects& subjects) {
+  ReportPart part{upper_first(input_title(input))};
+  part.facts = input_facts(input);
+  part.name = input.part.empty() ? "input" : "input of the " + input.part;
+  if (!std::holds_alternative<OtherEncoding>(input.encoding)) part.subject = subjects.take_input();
+  if (!part.subject) part.remark = "There is nothing to draw: the file does not say its numbers.";
+  return part;
+}
+
+/// The group before this one that has the same encoding; null if there is none.
+const GroupReport* same_encoding(const ConfigReport& model, const GroupReport& group) {
+  for (const GroupReport& other : model.groups) {
+    if (&other == &group) return nullptr;
+    if (other.group.layer.encoding == group.group.layer.encoding) return &other;
+  }
+  return nullptr;
+}
+
+ReportPart group_part(const ConfigReport& model, const GroupReport& group, Subjects& subjects) {
+  ReportPart part{upper_first(group_title(group.group))};
+  part.facts = group_facts(group, model);
+  const std::string layers = layers_text(group.group.layers);
+  constexpr std::size_t short_enough = 20;
+  part.name = layers.size() <= short_enough ? layers : fmt::format("layer {} and others", group.group.layers[0]);
+  if (const GroupReport* same = same_encoding(model, group)) {
+    part.remark = fmt::format("The encoding is that of {}: its pictures and measurements stand there.",
+                              layers_text(same->group.layers));
+    return part;
+  }
+  if (group.frequencies) part.pairs = pair_rows(group, Pairs::all);
+  if (!std::holds_alternative<OtherEncoding>(group.group.layer.encoding)) part.subject = subjects.take(group.group);
+  if (const Rope* rope = std::get_if<Rope>(&group.group.layer.encoding)) {
+    part.lengths = lengths_of(model.model, group.group.layer, *rope, model.seq_len);
+  }
+  const bool nothing = std::holds_alternative<NoPosition>(group.group.layer.encoding);
+  if (!part.subject && !nothing) part.remark = "There is nothing to draw: the file does not say its numbers.";
+  return part;
+}
+
+ReportSource model_source(const std::string& text, const std::string& file) {
+  const std::string place = place_of(text);
+  Subjects subjects(text.starts_with('@') ? text : "@" + text);  // refuses a layer that is not there
+  const bool input = place == "input";
+  ReportSource source{text, config_report(read_model(file), 0, input || place.empty() ? -1 : std::stoll(place))};
+  ConfigReport& model = *source.model;
+  if (place.empty() || input) {
+    for (const ModelInput& one : model.model.inputs) source.parts.push_back(input_part(one, subjects));
+  }
+  if (input) model.groups.clear();
+  for (const GroupReport& group : model.groups) source.parts.push_back(group_part(model, group, subjects));
+  return source;
+}
+
+ReportPart said_part(Subject subject, const Sizes& asked) {
+  ReportPart part{fmt::format("{}: {}", subject.text, subject.description.title), subject.text};
+  const inspect::SpecimenOptions size = example_size(asked, subject.model);
+  const Record spec = subject.description.spec ? subject.description.spec(size) : Record{};
+  const Rope* rope = spec ? spec.as<Rope>() : nullptr;
+  if (rope != nullptr) {
+    GroupReport group{.group = {}, .frequencies = resolve(*rope), .wavelength = {}};
+    group.wavelength = wavelengths(*group.frequencies);
+    part.facts = rope_facts(*rope, *group.frequencies);
+    part.pairs = pair_rows(group, Pairs::all);
+  } else {
+    part.facts = record_facts(spec);
+  }
+  part.lengths.trained = subject.model.length;
+  part.subject = std::move(subject);
+  return part;
+}
+
+// Sentences
+
+std::string fact_of(const std::vector<Fact>& facts, const std::string& label) {
+  const auto found = std::find_if(facts.begin(), facts.end(), [&](const Fact& fact) { return fact.label == label; });
+  return found == facts.end() ? "" : found->text;
+}
+
+std::string lengths_sentence(const ConfigReport& report) {
+  const Index trained = report.model.trained_length, promised = report.model.context_length;
+  std::string out;
+  if (trained == 0 && promised == 0) {
+    out = "The file states no length.";
+  } else if (trained > 0 && trained == promised) {
+    out = fmt::format("It was trained on sequences of {} tokens, and the file promises no more.", grouped(trained));
+  } else {
+    out = trained > 0 ? fmt::format("It was trained on sequences of {} tokens; ", grouped(trained))
+                      : "The file does not state the length that it was trained on; ";
+    out +=
+        promised > 0 ? fmt::format("the file promises {} tokens.", grouped(promised)) : "the file promises no length.";
+  }
+  if (report.reach > 0 && report.reach != promised) {
+    out += fmt::format(" The scaling reaches {} tokens.", grouped(report.reach));
+  }
+  return out;
+}
+
+std::string group_sentence(const GroupReport& group, const ConfigReport& report) {
+  const Layer& layer = group.group.layer;
+  const std::vector<Fact> facts = group_facts(group, report);
+  std::string out = upper_first(fmt::format("{}{}{} ({})", layer.part, layer.part.empty() ? "" : " ",
+                                            layers_text(group.group.layers), fact_of(facts, "attention")));
+  const std::string s = group.group.layers.size() == 1 ? "s" : "";
+  if (std::holds_alternative<Rope>(layer.encoding)) {
+    const std::string pairing = fact_of(facts, "pairing"), scaling = fact_of(facts, "scaling");
+    out += fmt::format(" rotate{} queries and keys (RoPE): dimensions {}; pairing {}; base {}; ", s,
+                       fact_of(facts, "dimensions"), pairing.substr(0, pairing.find(':')),
+                       fact_of(facts, "base").substr(0, fact_of(facts, "base").find(' ')));
+    return out +
+           (scaling == "none" ? "no scaling." : fmt::format("scaling {}; pairs {}.", scaling, fact_of(facts, "pairs")));
+  }
+  if (std::holds_alternative<NoPosition>(layer.encoding)) {
+    return out + (report.model.inputs.empty() ? fmt::format(" ha{} no positional encoding.", s.empty() ? "ve" : "s")
+                                              : fmt::format(" add{} nothing: positions are in the input.", s));
+  }
+  return out + fmt::format(" use{} {}.", s, printable(encoding_name(layer.encoding)));
+}
+
+}  // namespace
+
+ReportSource report_source(const std::string& text, const Sizes& asked) {
+  const std::string file = model_file(text);
+  if (!file.empty()) return model_source(text, file);
+  ReportSource source{text};
+  with_library_errors("report", [&] {
+    for (Subject& subject : subjects_of("report", text)) source.parts.push_back(said_part(std::move(subject), asked));
+  });
+  return source;
+}
+
+std::vector<std::string> model_summary(const ConfigReport& report) {
+  const Model& model = report.model;
+  const std::size_t layers = model.layers.size();
+  std::string sizes =
+      fmt::format("{} has {} layer{}", model.model_type.empty() ? "The model" : printable(model.model_type), layers,
+                  layers == 1 ? "" : "s");
+  if (model.heads > 0) {
+    sizes += fmt::format("; attention has {} query heads and {} key/value heads of {} dimensions", model.heads,
+                         model.kv_heads, model.head_dim);
+  }
+  std::vector<std::string> out = {sizes + ".", lengths_sentence(report)};
+  for (const ModelInput& input : model.inputs) {
+    out.push_back(fmt::format("The input{}{} gets {}.", input.part.empty() ? "" : " of the ", input.part,
+                              printable(encoding_name(input.encoding))));
+  }
+  for (const GroupReport& group : report.groups) out.push_back(group_sentence(group, report));
+  return out;
+}
+
+}  // namespace bearing::tool
