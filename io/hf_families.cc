@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <iterator>
 
+#include "hf_reader.hpp"
+
 namespace bearing::hf {
 namespace {
 
@@ -232,6 +234,10 @@ const Family* find_family(std::string_view model_type) {
   const auto* family = std::find_if(std::begin(families), std::end(families),
                                     [&](const Family& f) { return f.model_type == model_type; });
   return family == std::end(families) ? nullptr : family;
+}
+
+void add_rotary_types(std::vector<std::string_view>& to) {
+  for (const Family& family : families) to.push_back(family.model_type);
 }
 
 }  // namespace bearing::hf

@@ -163,6 +163,11 @@ GridSize patch_grid(const Object& file, Index usual_image, Index usual_patch) {
   return grid;
 }
 
+void add_input_types(std::vector<std::string_view>& to) {
+  for (const Row& row : rows) to.push_back(row.model_type);
+  to.insert(to.end(), {"whisper", "led"});
+}
+
 bool read_inputs(const Config& config, Model& model) {
   const Object& file = config.file;
   const std::string& type = config.model_type;

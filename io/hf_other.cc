@@ -94,6 +94,19 @@ Index plain_size(const Object& file, const Keys& keys, Index usual, Index most) 
   return usual;
 }
 
+void add_named_types(std::vector<std::string_view>& to) {
+  for (const Named& one : named) to.push_back(one.model_type);
+}
+
+std::vector<std::string_view> model_types() {
+  std::vector<std::string_view> all, once;
+  add_named_types(all), add_score_types(all), add_input_types(all), add_rotary_types(all);
+  for (const std::string_view type : all) {
+    if (std::find(once.begin(), once.end(), type) == once.end()) once.push_back(type);
+  }
+  return once;
+}
+
 bool read_not_rotary(const Config& config, Model& model) {
   const Object& file = config.file;
   const bool inputs = read_inputs(config, model), scores = read_scores(config, model);

@@ -92,6 +92,14 @@ bool read_not_rotary(const Config& config, Model& model);
 bool read_inputs(const Config& config, Model& model);
 bool read_scores(const Config& config, Model& model);
 
+/// Every model_type that the tables name: those that are known by name, that act on scores, on the input, and rotary
+/// ones. Each adds those of its file.
+std::vector<std::string_view> model_types();
+void add_score_types(std::vector<std::string_view>& to);
+void add_input_types(std::vector<std::string_view>& to);
+void add_named_types(std::vector<std::string_view>& to);
+void add_rotary_types(std::vector<std::string_view>& to);
+
 /// A size of a model that is not rotary: given, or the default of its class, with a warning.
 Index plain_size(const json::Object& file, const Keys& keys, Index usual, Index most = most_heads * most_head_dim);
 

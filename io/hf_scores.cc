@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+#include <span>
 
 #include "hf_reader.hpp"
 
@@ -245,12 +246,28 @@ void read_beit(const Config& config, Model& model) {
   all_layers(model, layers, Swin{grid.height, grid.width, Swin::ClassToken::three_rows});
 }
 
+constexpr std::string_view t5_types[] = {"t5", "mt5", "umt5", "longt5", "switch_transformers", "pop2piano", "mpnet"};
+constexpr std::string_view deberta_types[] = {"deberta", "deberta-v2"};
+constexpr std::string_view swin_types[] = {"swin", "swinv2"};
+constexpr std::string_view beit_types[] = {"beit", "data2vec-vision"};
+/// Only where the file asks for it.
+constexpr std::string_view bert_types[] = {"bert",    "roberta", "xlm-roberta", "xlm-roberta-xl", "camembert",
+                                           "electra", "albert",  "esm",         "nezha"};
+
 }  // namespace
+
+void add_score_types(std::vector<std::string_view>& to) {
+  to.insert(to.end(), {"bloom", "mpt", "transfo-xl", "xlnet", "wav2vec2-bert"});
+  for (const std::span<const std::string_view> types :
+       {std::span<const std::string_view>(t5_types), {deberta_types}, {swin_types}, {beit_types}, {bert_types}}) {
+    to.insert(to.end(), types.begin(), types.end());
+  }
+}
 
 bool read_scores(const Config& config, Model& model) {
   const Object& file = config.file;
   const std::string& type = config.model_type;
-  const auto is = [&](std::initializer_list<std::string_view> types) {
+  const auto is = [&](std::span<const std::string_view> types) {
     return std::find(types.begin(), types.end(), type) != types.end();
   };
   if (type == "bloom") return alibi_layers(config, model, {8, 2}), true;
@@ -266,16 +283,14 @@ bool read_scores(const Config& config, Model& model) {
     file.warn("hidden_size", "Baichuan's files do not name the encoding: the 13B models use ALiBi, the 7B rotary");
     return alibi_layers(config, model, {40, 40}), true;
   }
-  if (is({"t5", "mt5", "umt5", "longt5", "switch_transformers", "pop2piano", "mpnet"}))
-    return read_t5(config, model), true;
-  if (is({"deberta", "deberta-v2"})) return read_deberta(config, model), true;
+  if (is(t5_types)) return read_t5(config, model), true;
+  if (is(deberta_types)) return read_deberta(config, model), true;
   if (type == "transfo-xl") return read_transformer_xl(config, model), true;
   if (type == "xlnet") return read_xlnet(config, model), true;
   if (type == "wav2vec2-bert") return read_wav2vec2_bert(config, model);
-  if (is({"swin", "swinv2"})) return read_swin(config, model), true;
-  if (is({"beit", "data2vec-vision"})) return read_beit(config, model), true;
-  return is({"bert", "roberta", "xlm-roberta", "xlm-roberta-xl", "camembert", "electra", "albert", "esm", "nezha"}) &&
-         read_bert_relative(config, model);
+  if (is(swin_types)) return read_swin(config, model), true;
+  if (is(beit_types)) return read_beit(config, model), true;
+  return is(bert_types) && read_bert_relative(config, model);
 }
 
 }  // namespace bearing::hf

@@ -99,6 +99,10 @@ struct LayerGroup {
 };
 BEARING_EXPORT std::vector<LayerGroup> layer_groups(const Model& model);
 
+/// The model types whose files, where they say nothing else, have that encoding, in the order of the reader's tables;
+/// "rope", "alibi", … as the catalog names it.
+BEARING_EXPORT std::vector<std::string> model_types_of(std::string_view encoding);
+
 /// A record as JSON, {"type": "T5", "buckets": 32, …}, and back. Every member is written, in the shortest form that
 /// reads back; a member that is not there has its default. `among`: the types that will do (none: all that are
 /// described); where that is one, "type" may be left out. Throws RangeError for a number that is not finite,

@@ -26,6 +26,7 @@ void bind_linear_attention(nb::module_& m);
 void bind_io(nb::module_& m);
 void bind_jax(nb::module_& m);  // only where JAX's headers were there
 void bind_inspect(nb::module_& m);
+void bind_choose(nb::module_& m);
 void bind_figures(nb::module_& m);
 
 /// A picture in words: its kind, encodings and options by name; None where it has no kind.

@@ -104,6 +104,7 @@ NB_MODULE(_core, m) {
   bind_jax(m);
 #endif
   bind_inspect(m);
+  bind_choose(m);
   bind_figures(m);
   add_signatures(m);
 }

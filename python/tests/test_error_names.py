@@ -144,6 +144,9 @@ def calls() -> Iterator[Call]:
     size = {"heads": 2, "dim": DIM, "length": 16, "seed": 1}
     yield Call("check", {"encoding": "alibi"} | size)
     yield Call("compare", {"encoding": "alibi"} | size)
+    yield Call("choose", {"task": "generate", "trained": 16, "wanted": 64, "causal": True, "axes": 1, "kernel": "any",
+                          "learned": True, "tuning": False, "memory": 2**20, "model": "alibi", "heads": 2, "dim": DIM,
+                          "seed": 1})  # fmt: skip
     for name in ("sequential_colour", "diverging_colour", "family_colour"):
         yield Call(name, {"x": [0.0, 0.5]})
     yield Call("similarity", {"x": rows(DIM), "y": rows(DIM)})
@@ -186,6 +189,7 @@ EXAMPLES = {"make", *b.__all__}
 MADE_OF = {
     "check": EXAMPLES,
     "compare": EXAMPLES,
+    "choose": EXAMPLES,
     "rotary_embedding": {"__init__"},
     "alibi_bias": {"published"},
     "RopeTable": {"__init__"},

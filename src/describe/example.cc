@@ -4,7 +4,7 @@
 #include <bearing/rows.hpp>
 #include <bearing/scores.hpp>
 #include <cmath>
-#include <deque>
+#include <type_traits>
 
 #include "text.hpp"
 
@@ -13,12 +13,6 @@ namespace {
 
 /// 2^27, 1 GiB: more is likely a typing error.
 constexpr Index most_numbers = Index{1} << 27;
-
-/// Numbers that live as long as an example.
-struct Numbers {
-  std::deque<std::vector<double>> parameters;
-  Made<double> made;
-};
 
 std::vector<Index> shape_of(const EncodingInfo& info, const ParameterInfo& parameter, const Record& spec,
                             const Sizes& sizes) {
@@ -42,23 +36,21 @@ std::vector<Index> shape_of(const EncodingInfo& info, const ParameterInfo& param
   return shape;
 }
 
-/// A parameter's numbers, drawn; not given where its description does not draw it.
-ParameterMemory draw(const EncodingInfo& info, const ParameterInfo& parameter, const Record& spec,
-                     const SpecimenOptions& options, std::uint64_t seed, Numbers& numbers) {
-  if (!parameter.drawn.fill) return {};
-  const Sizes sizes{.batch = 1,
-                    .heads = options.heads,
-                    .kv_heads = options.heads,
-                    .dim = options.dim,
-                    .value_dim = options.dim,
-                    .length = options.length};
-  ParameterMemory memory{nullptr, nullptr, shape_of(info, parameter, spec, sizes), {}};
+/// A parameter's numbers, drawn.
+template <class A>
+ParameterMemory draw(const ParameterInfo& parameter, const Record& spec, std::vector<Index> shape, std::uint64_t seed,
+                     std::deque<std::vector<A>>& numbers) {
+  ParameterMemory memory{nullptr, nullptr, std::move(shape), {}};
   Index count = 1;
   memory.stride.resize(memory.shape.size());
   for (std::size_t axis = memory.shape.size(); axis-- > 0; count *= memory.shape[axis]) memory.stride[axis] = count;
-  std::vector<double>& all = numbers.parameters.emplace_back(static_cast<std::size_t>(count));
+  std::vector<double> all(static_cast<std::size_t>(count));
   parameter.drawn.fill({all, memory.shape, spec, seed});
-  memory.value = all.data();
+  if constexpr (std::is_same_v<A, double>)
+    numbers.push_back(std::move(all));
+  else
+    numbers.emplace_back(all.begin(), all.end());
+  memory.value = numbers.back().data();
   return memory;
 }
 
@@ -106,26 +98,49 @@ void act(Specimen& specimen, const EncodingInfo& info, const Record& spec, const
   }
 }
 
+template <class A>
+std::shared_ptr<const Drawn<A>> drawn_encoding(const EncodingInfo& info, const Record& spec,
+                                               const SpecimenOptions& options, const ComputedInfo* computed,
+                                               const ComputedCall& call) {
+  const Sizes sizes{.batch = 1,
+                    .heads = options.heads,
+                    .kv_heads = options.heads,
+                    .dim = options.dim,
+                    .value_dim = options.dim,
+                    .length = options.length};
+  const auto drawn = std::make_shared<Drawn<A>>();
+  std::vector<ParameterMemory> parameters;
+  for (std::size_t p = 0; p < info.parameters.size(); ++p) {
+    const ParameterInfo& parameter = info.parameters[p];
+    const bool given =
+        parameter.drawn.fill && !(info.spec_optional && spec) && (!parameter.wanted || parameter.wanted(spec));
+    parameters.emplace_back();
+    if (!given) continue;
+    const bool is_computed = computed != nullptr && parameter.name == computed->gives;
+    parameters.back() =
+        draw(parameter, spec, is_computed ? computed->shape(call) : shape_of(info, parameter, spec, sizes),
+             options.seed + p, drawn->parameters);
+    const auto count = static_cast<Index>(drawn->parameters.back().size());
+    drawn->held += count;
+    if (parameter.learned) drawn->learned += count;
+  }
+  drawn->made = info.make<A>()(spec, info.settings == nullptr ? Record{} : info.settings->make(), parameters);
+  return drawn;
+}
+
+template std::shared_ptr<const Drawn<float>> drawn_encoding(const EncodingInfo&, const Record&, const SpecimenOptions&,
+                                                            const ComputedInfo*, const ComputedCall&);
+template std::shared_ptr<const Drawn<double>> drawn_encoding(const EncodingInfo&, const Record&, const SpecimenOptions&,
+                                                             const ComputedInfo*, const ComputedCall&);
+
 Specimen example_of(const Description& description, const SpecimenOptions& options, const Record& given) {
   const EncodingInfo& info = *description.encoding;
   const Record spec = given || !description.spec ? given : description.spec(options);
   Specimen specimen = blank(info, spec, options);
-  const auto numbers = std::make_shared<Numbers>();
-  std::vector<ParameterMemory> parameters;
-  for (std::size_t p = 0; p < info.parameters.size(); ++p) {
-    const ParameterInfo& parameter = info.parameters[p];
-    const bool drawn =
-        parameter.drawn.fill && !(info.spec_optional && spec) && (!parameter.wanted || parameter.wanted(spec));
-    parameters.push_back(drawn ? draw(info, parameter, spec, options, options.seed + p, *numbers) : ParameterMemory{});
-    if (!drawn) continue;
-    const auto count = static_cast<Index>(numbers->parameters.back().size());
-    specimen.held += count;
-    if (parameter.learned) specimen.parameters += count;
-  }
-  if (info.tables && spec) specimen.held += info.tables(spec);
-  numbers->made = info.make<double>()(spec, info.settings == nullptr ? Record{} : info.settings->make(), parameters);
-  const Made<double> made = numbers->made;
-  act(specimen, info, spec, made, numbers);
+  const auto drawn = drawn_encoding<double>(info, spec, options);
+  specimen.parameters = drawn->learned;
+  specimen.held = drawn->held + (info.tables && spec ? info.tables(spec) : 0);
+  act(specimen, info, spec, drawn->made, drawn);
   return specimen;
 }
 

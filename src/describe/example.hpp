@@ -1,6 +1,8 @@
 #pragma once
 
 #include <bearing/catalog.hpp>
+#include <deque>
+#include <memory>
 
 // Examples of encodings, as their descriptions have them.
 
@@ -12,6 +14,21 @@ inline Index square_side(Index length) {
   while ((side + 1) * (side + 1) <= length) ++side;
   return side;
 }
+
+/// An encoding with parameters that are drawn as its description says, and that live as long as this.
+template <class A>
+struct Drawn {
+  std::deque<std::vector<A>> parameters;
+  Index learned = 0, held = 0;  ///< numbers: those that training learns, and all of them
+  Made<A> made;
+};
+
+/// A is double or float. `computed`: the parameter that it gives, whose numbers are drawn too, has the shape of that
+/// call.
+template <class A>
+std::shared_ptr<const Drawn<A>> drawn_encoding(const EncodingInfo& info, const Record& spec,
+                                               const SpecimenOptions& options, const ComputedInfo* computed = nullptr,
+                                               const ComputedCall& call = {});
 
 /// An example of what a description names: its parameters are drawn from the seed. `spec` may be empty.
 Specimen example_of(const Description& description, const SpecimenOptions& options, const Record& spec);

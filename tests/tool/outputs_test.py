@@ -42,6 +42,7 @@ class Outputs(support.Base):
             "list": [],
             "check": ["nope", *SMALL],
             "compare": ["nope", "alibi", *SMALL],
+            "choose": ["--task", "unordered"],  # whose answer has no time in it
             "table": ["alibi", *SMALL, "--format", "npy"],
             "plot": ["curves", "sinusoidal", *SMALL[2:], "--format", "json"],
             "report": ["nope", *SMALL, "--no-pictures"],
@@ -93,7 +94,7 @@ class Outputs(support.Base):
 
     def test_every_command_that_writes_is_here(self):
         self.assertEqual([command for command, _, _ in self.everywhere()],
-                         ["config", "rotate", "attend", "list", "check", "compare", "table", "plot", "report", "myths", "completion", "help"])
+                         ["config", "rotate", "attend", "list", "check", "compare", "choose", "table", "plot", "report", "myths", "completion", "help"])
 
     def test_a_new_file_has_the_mode_that_the_caller_wants_for_new_files(self):
         before = os.umask(0o027)

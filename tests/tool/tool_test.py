@@ -86,7 +86,7 @@ class Tool(support.Base):
 
     def test_a_wrong_command_line_exits_with_2(self):
         for pieces, arguments in (
-            ("a command is needed: config, rotate, attend, list, check, compare, table, plot, report, myths, completion, help, version", []),
+            ("a command is needed: config, rotate, attend, list, check, compare, choose, table, plot, report, myths, completion, help, version", []),
             ("'confg' is not a command; did you mean 'config'?", ["confg"]),
             ("'--verson' is not a command; did you mean '--version'?", ["--verson"]),
             ("FILE is required", ["config"]),

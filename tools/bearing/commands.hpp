@@ -15,6 +15,7 @@ Command attend_command();
 Command list_command();
 Command check_command();
 Command compare_command();
+Command choose_command();
 Command table_command();
 Command plot_command();
 Command report_command();

@@ -1,0 +1,96 @@
+#pragma once
+
+#include <bearing/catalog.hpp>
+#include <bearing/executor.hpp>
+#include <bearing/export.hpp>
+#include <bearing/figures.hpp>
+#include <bearing/properties.hpp>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+// Which encoding, for a situation: rules that a person can read and dispute (src/choose/rules.cc), each with its
+// source, and numbers that are measured at the situation's size. docs/guide/choose.md says how answers are made.
+
+namespace bearing::inspect {
+
+enum class Task { generate, understand, translate, images, speech, unordered };
+
+/// What attention is computed by.
+enum class AttentionKernel {
+  any,     ///< this library's, or one that takes any score: FlexAttention
+  bias,    ///< takes a bias matrix, or slopes per head
+  fused,   ///< takes q, k and v only
+  linear,  ///< linear attention: no scores to add to
+};
+
+/// A word that a person answers with, and what it means.
+struct Answer {
+  std::string word, text;
+};
+/// In the order of the enumerators.
+BEARING_EXPORT const std::vector<Answer>& task_answers();
+BEARING_EXPORT const std::vector<Answer>& kernel_answers();
+
+struct Situation {
+  Task task = Task::generate;
+  Index trained = 2048;             ///< tokens, or patches; what the scaling of a model at hand states counts more
+  Index wanted = 0;                 ///< the longest that it is to serve; 0: as trained
+  std::optional<bool> causal = {};  ///< empty: by the task
+  Index axes = 0;                   ///< coordinates of a position, 1 or 2; 0: by the task
+  AttentionKernel kernel = AttentionKernel::any;
+  bool learned = true;               ///< an encoding may have learned numbers
+  bool tuning = true;                ///< the model can be trained a little at the wanted length
+  Index memory = 0;                  ///< most bytes that an encoding may hold, in float32; 0: any number
+  Index heads = 8, dim = 64;         ///< of a layer's attention
+  std::optional<Subject> from = {};  ///< a model at hand, which cannot be trained anew: what it has
+  std::uint64_t seed = 1;            ///< draws what would be learned
+  /// Names of models that have an encoding, by its name in the catalog: model_types_of() of bearing::io. Null: none.
+  std::function<std::vector<std::string>(const std::string& encoding)> models = {};
+};
+
+enum class Rank { recommended, alternative, avoid };
+BEARING_EXPORT const char* name(Rank rank);
+
+struct Reason {
+  std::string text;    ///< a sentence
+  std::string source;  ///< "arXiv 2108.12409", "measured", or empty: it follows from the situation
+};
+
+/// What an encoding takes.
+struct Costs {
+  Index parameters = 0;     ///< numbers that training learns, in one layer
+  Index held = 0;           ///< numbers that stay in memory, at the measured length
+  std::string memory = {};  ///< how these grow with the length: "none", "O(1)", "O(L)"
+  /// Attention with it over attention without, one head in float32 on one thread, measured now; 1 for what acts on the
+  /// input, which no layer pays for.
+  double time = 1;
+};
+
+struct Option {
+  Rank rank = Rank::alternative;
+  std::string encoding;              ///< as `bearing check` and say_encoding() take it
+  std::string name, title;           ///< in the catalog
+  std::vector<Reason> reasons = {};  ///< at least one
+  std::optional<Costs> costs = {};   ///< of what can be used here
+  std::vector<std::string> models = {};
+  std::string unless = {};  ///< what would change the answer; empty: nothing that is known
+};
+
+struct Advice {
+  Situation situation = {};                ///< with what was left open filled in
+  SpecimenOptions measured = {};           ///< the size at which properties were measured
+  Index timed = 0;                         ///< tokens at which attention was timed
+  std::vector<Option> options = {};        ///< the recommended one first, those to avoid last
+  std::vector<std::string> unknowns = {};  ///< what nobody knows
+};
+
+/// Whether a kernel can serve an encoding.
+BEARING_EXPORT bool serves(AttentionKernel kernel, const Description& encoding);
+
+/// One option is recommended, always. Throws RangeError "[choose] NAME: …" for a number out of range and ShapeError for
+/// a dim that is odd.
+BEARING_EXPORT Advice choose(const Situation& situation, const Executor& on = {});
+
+}  // namespace bearing::inspect

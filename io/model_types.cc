@@ -1,0 +1,62 @@
+#include <algorithm>
+#include <bearing/say.hpp>
+#include <map>
+
+#include "hf_reader.hpp"
+
+// Which model types have which encoding: what the reader makes of a file that says its model_type and nothing else.
+
+namespace bearing {
+namespace {
+
+/// The name in the catalog; a layer without an encoding counts where nothing is on the input.
+template <class Spec>
+std::string catalog_name(const Spec& spec) {
+  if constexpr (std::is_same_v<Spec, NoPosition>) {
+    return "nope";
+  } else if constexpr (std::is_same_v<Spec, OtherEncoding>) {
+    const Description* named = inspect::find(spec.name == "none" ? "nope" : spec.name);
+    return named == nullptr ? spec.name : named->name;
+  } else {
+    const Description* named = description_of(Record::of(spec));
+    return named == nullptr ? "" : named->name;
+  }
+}
+
+std::vector<std::string> encodings_of(const Model& model) {
+  std::vector<std::string> names;
+  const auto add = [&](const auto& encoding) {
+    const std::string name = std::visit([](const auto& spec) { return catalog_name(spec); }, encoding);
+    if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
+  };
+  for (const ModelInput& input : model.inputs) add(input.encoding);
+  for (const LayerGroup& group : layer_groups(model)) {
+    const bool none = std::holds_alternative<NoPosition>(group.layer.encoding);
+    if (!none || (model.inputs.empty() && model.layers.size() == group.layers.size())) add(group.layer.encoding);
+  }
+  return names;
+}
+
+using Types = std::map<std::string, std::vector<std::string>, std::less<>>;
+
+Types types_by_encoding() {
+  Types all;
+  for (const std::string_view type : hf::model_types()) {
+    try {
+      const Model model = parse_hf_config("{\"model_type\": \"" + std::string(type) + "\"}");
+      for (const std::string& name : encodings_of(model)) all[name].emplace_back(type);
+    } catch (const ConfigError&) {  // it needs more than its name
+    }
+  }
+  return all;
+}
+
+}  // namespace
+
+std::vector<std::string> model_types_of(std::string_view encoding) {
+  static const Types types = types_by_encoding();
+  const auto found = types.find(encoding);
+  return found == types.end() ? std::vector<std::string>() : found->second;
+}
+
+}  // namespace bearing

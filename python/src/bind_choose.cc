@@ -1,0 +1,140 @@
+// Which encoding, for a situation: choose().
+
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+
+#include <bearing/choose.hpp>
+#include <bearing/io.hpp>
+#include <bearing/say.hpp>
+
+#include "arrays.hpp"
+#include "bind.hpp"
+#include "records.hpp"
+#include "specs.hpp"
+#include "unlocked.hpp"
+
+namespace bearing::python {
+
+namespace {
+
+using inspect::Advice;
+using inspect::Answer;
+using inspect::Costs;
+using inspect::Reason;
+using inspect::Situation;
+
+nb::object text(const std::string& value) { return nb::str(value.c_str(), value.size()); }
+
+template <class T>
+nb::object tuple_of(const std::vector<T>& all) {
+  nb::list list;
+  for (const T& one : all) {
+    if constexpr (std::is_same_v<T, std::string>)
+      list.append(text(one));
+    else
+      list.append(nb::cast(one));
+  }
+  return nb::tuple(list);
+}
+
+/// The place of a word among answers.
+template <class Enum>
+Enum answered(const std::string& word, const std::vector<Answer>& answers, const char* argument) {
+  std::string words;
+  for (std::size_t i = 0; i < answers.size(); ++i) {
+    if (answers[i].word == word) return static_cast<Enum>(i);
+    words += (i == 0 ? "'" : i + 1 < answers.size() ? ", '" : " or '") + answers[i].word + "'";
+  }
+  Argument{"choose", argument}.fail(words, "'" + word + "'");
+}
+
+void bind_records(nb::module_& m) {
+  record<Reason>(m, "AdviceReason", "Why an encoding is recommended, or not.",
+                 {{"text", "str", [](const Reason& r) { return text(r.text); }, "A sentence."},
+                  {"source", "str", [](const Reason& r) { return text(r.source); },
+                   "'arXiv …', 'measured', or '' where it follows from the situation."}});
+  record<Costs>(
+      m, "AdviceCosts", "What an encoding takes.",
+      {{"parameters", "int", [](const Costs& c) -> nb::object { return nb::int_(c.parameters); },
+        "Numbers that training learns, in one layer."},
+       {"held", "int", [](const Costs& c) -> nb::object { return nb::int_(c.held); },
+        "Numbers that stay in memory, at the measured length."},
+       {"memory", "str", [](const Costs& c) { return text(c.memory); }, "How these grow: 'none', 'O(1)', 'O(L)', …"},
+       {"time", "float", [](const Costs& c) -> nb::object { return nb::float_(c.time); },
+        "Attention with it over attention without it, measured now; 1 for what acts on the input."}});
+  using inspect::Option;
+  record<Option>(
+      m, "AdviceOption", "An encoding that fits a situation, or does not.",
+      {{"rank", "str", [](const Option& o) -> nb::object { return nb::str(inspect::name(o.rank)); },
+        "'recommended', 'alternative' or 'avoid'."},
+       {"encoding", "str", [](const Option& o) { return text(o.encoding); }, "As check() and encoding() take it."},
+       {"name", "str", [](const Option& o) { return text(o.name); }, "In catalog()."},
+       {"reasons", "tuple[AdviceReason, ...]", [](const Option& o) { return tuple_of(o.reasons); }, "At least one."},
+       {"costs", "AdviceCosts | None",
+        [](const Option& o) -> nb::object { return o.costs ? nb::cast(*o.costs) : nb::none(); },
+        "Of what can be used here."},
+       {"models", "tuple[str, ...]", [](const Option& o) { return tuple_of(o.models); },
+        "Model types that have it, at most 8."},
+       {"unless", "str", [](const Option& o) { return text(o.unless); }, "What would change the answer."}});
+  record<Advice>(
+      m, "Advice", "What choose() answers.",
+      {{"recommended", "AdviceOption", [](const Advice& a) { return nb::cast(a.options.front()); },
+        "The first option."},
+       {"options", "tuple[AdviceOption, ...]", [](const Advice& a) { return tuple_of(a.options); },
+        "The recommended one, alternatives, and what to avoid."},
+       {"unknowns", "tuple[str, ...]", [](const Advice& a) { return tuple_of(a.unknowns); }, "What nobody knows."},
+       {"measured_length", "int", [](const Advice& a) -> nb::object { return nb::int_(a.measured.length); },
+        "Tokens at which properties were measured."},
+       {"timed_length", "int", [](const Advice& a) -> nb::object { return nb::int_(a.timed); },
+        "Tokens at which attention was timed."}});
+}
+
+}  // namespace
+
+void bind_choose(nb::module_& m) {
+  bind_records(m);
+  m.def(
+      "choose",
+      [](const std::string& task, std::optional<Index> trained, std::optional<Index> wanted, std::optional<bool> causal,
+         std::optional<Index> axes, const std::string& kernel, bool learned, bool tuning, std::optional<Index> memory,
+         nb::handle model, std::optional<Index> heads, std::optional<Index> dim, std::uint64_t seed) {
+        Situation s{.task = answered<inspect::Task>(task, inspect::task_answers(), "task"),
+                    .causal = causal,
+                    .kernel = answered<inspect::AttentionKernel>(kernel, inspect::kernel_answers(), "kernel"),
+                    .learned = learned,
+                    .tuning = tuning,
+                    .seed = seed,
+                    .models = [](const std::string& encoding) { return model_types_of(encoding); }};
+        if (!model.is_none()) {
+          const Said said = said_by(model, {"choose", "model"});
+          s.from = inspect::Subject{said.shown(), said.as_description()};
+          const Sizes sizes = said.sizes();
+          if (sizes.length > 1) s.trained = sizes.length;
+          if (sizes.heads > 0) s.heads = sizes.heads;
+          if (sizes.dim > 0) s.dim = sizes.dim;
+        }
+        s.trained = trained.value_or(s.trained), s.wanted = wanted.value_or(0);
+        s.heads = heads.value_or(s.heads), s.dim = dim.value_or(s.dim);
+        s.axes = axes.value_or(0), s.memory = memory.value_or(0);
+        const Unlocked released;
+        return inspect::choose(s);
+      },
+      nb::arg("task") = "generate", nb::kw_only(), nb::arg("trained") = nb::none(), nb::arg("wanted") = nb::none(),
+      nb::arg("causal") = nb::none(), nb::arg("axes") = nb::none(), nb::arg("kernel") = "any",
+      nb::arg("learned") = true, nb::arg("tuning") = true, nb::arg("memory") = nb::none(),
+      nb::arg("model") = nb::none(), nb::arg("heads") = nb::none(), nb::arg("dim") = nb::none(), nb::arg("seed") = 1,
+      nb::sig("def choose(task: str = 'generate', *, trained: int | None = None, wanted: int | None = None, "
+              "causal: bool | None = None, axes: int | None = None, kernel: str = 'any', learned: bool = True, "
+              "tuning: bool = True, memory: int | None = None, model: str | Spec | None = None, "
+              "heads: int | None = None, dim: int | None = None, seed: int = 1) -> Advice"),
+      "Recommends an encoding, with reasons and their sources, costs, and what would change the answer.\n\n"
+      "    advice = bearing.choose('generate', trained=4096, wanted=32768)\n"
+      "    advice.recommended.encoding              'rope_yarn:factor=8,trained_length=4096'\n\n"
+      "task: 'generate', 'understand', 'translate', 'images', 'speech' or 'unordered'. kernel: 'any', 'bias', 'fused'\n"
+      "or 'linear'. trained and wanted in tokens, or patches; tuning: whether the model can be trained a little at "
+      "the\n"
+      "wanted length. learned: whether the encoding may have learned numbers; memory: most bytes that it may hold.\n"
+      "model: an encoding at hand, as encoding() takes it, or '@config.json'.");
+}
+
+}  // namespace bearing::python

@@ -1,0 +1,92 @@
+#include <algorithm>
+#include <bearing/attention.hpp>
+#include <chrono>
+#include <limits>
+
+#include "choose/measure.hpp"
+#include "describe/example.hpp"
+
+namespace bearing::inspect {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+/// One head's attention over itself, in float32.
+class TimedAttention {
+ public:
+  TimedAttention(Index length, Index dim, Index width, bool causal)
+      : tokens_(length, 0, 0, width), causal_(causal), length_(length), dim_(dim) {
+    Normal draw(1);
+    for (std::vector<float>* rows : {&q_, &k_, &v_, &out_}) {
+      rows->resize(static_cast<std::size_t>(length * dim));
+      for (float& number : *rows) number = static_cast<float>(draw());
+    }
+  }
+
+  double seconds(const TermList<float>& terms) {
+    const auto rows = [&](auto& of) { return bhtd(of.data(), 1, 1, length_, dim_); };
+    const auto read = [&](auto& of) { return bhtd<const float>(of.data(), 1, 1, length_, dim_); };
+    const Clock::time_point start = Clock::now();
+    attention<float>({read(q_), read(k_), read(v_), tokens_.at(), tokens_.at()}, rows(out_), {}, terms,
+                     {.mask = causal_ ? Mask::causal_top_left : Mask::none});
+    return std::chrono::duration<double>(Clock::now() - start).count();
+  }
+
+ private:
+  Tokens tokens_;
+  bool causal_;
+  Index length_, dim_;
+  std::vector<float> q_, k_, v_, out_;
+};
+
+/// The encoding that attention meets, with numbers that are drawn, also those that are computed for each call; null for
+/// one that acts elsewhere.
+std::shared_ptr<const Drawn<float>> met_by_attention(const Description& of, const SpecimenOptions& size) {
+  const EncodingInfo* info = of.encoding != nullptr   ? of.encoding
+                             : of.computed != nullptr ? of.computed->encoding
+                                                      : nullptr;
+  if (info == nullptr || info->inputs) return nullptr;
+  const Record spec = of.spec ? of.spec(size) : Record{};
+  if (of.computed == nullptr) return drawn_encoding<float>(*info, spec, size);
+  const Sizes sizes{.batch = 1,
+                    .heads = size.heads,
+                    .kv_heads = size.heads,
+                    .q_len = size.length,
+                    .k_len = size.length,
+                    .dim = size.dim,
+                    .value_dim = size.dim,
+                    .length = size.length};
+  const ComputedCall call{spec, sizes, {1 - size.length, size.length - 1}};
+  return drawn_encoding<float>(*info, of.computed->spec_of(call), size, of.computed, call);
+}
+
+double time_of(const Description& encoding, const Situation& s) {
+  const SpecimenOptions size{.heads = 1, .dim = s.dim, .length = timed_length(s), .seed = s.seed};
+  const std::shared_ptr<const Drawn<float>> drawn = met_by_attention(encoding, size);
+  if (drawn == nullptr || !drawn->made.term) return 1;
+  const Index width = s.axes == 2 ? square_side(size.length) : 0;
+  TimedAttention attention(width > 0 ? width * width : size.length, s.dim, width, *s.causal);
+  TermList<float> terms;
+  terms.terms[0] = *drawn->made.term, terms.size = 1;
+  double with = std::numeric_limits<double>::infinity(), without = with;
+  for (int round = 0; round < 8; ++round) {  // the first one warms up as well
+    without = std::min(without, attention.seconds({}));
+    with = std::min(with, attention.seconds(terms));
+  }
+  return with / without;
+}
+
+}  // namespace
+
+Costs costs_of(const Description& encoding, const Situation& s, const Executor& on) {
+  SpecimenOptions size = measured_size(s);
+  Costs costs;
+  costs.memory = compare(encoding, size, on).memory;
+  size.heads = s.heads;
+  const Specimen specimen = make(encoding, size);
+  costs.parameters = specimen.parameters, costs.held = specimen.held;
+  costs.time = time_of(encoding, s);
+  return costs;
+}
+
+}  // namespace bearing::inspect
