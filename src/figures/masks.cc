@@ -76,7 +76,7 @@ constexpr std::array<const char*, 6> reasons{"seen",    "after the query", "out 
 /// The reason of each cell.
 std::vector<Reason> reasons_of(const Rules& rules, const std::vector<Index>& positions, const Executor& on) {
   const auto n = static_cast<Index>(positions.size());
-  const auto alone = [&](Rules one) { return seen_by_attention(one, positions, false, on); };
+  const auto alone = [&](const Rules& one) { return seen_by_attention(one, positions, false, on); };
   const Seen near = alone(rules);
   const Seen first = seen_by_attention(rules, positions, true, on);
   const Seen real = alone({.causal = false, .existing = rules.existing});

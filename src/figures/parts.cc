@@ -100,7 +100,7 @@ std::string names_of(const std::vector<Shown>& shown) {
 std::string short_number(double number) {
   char digits[32];
   const auto end = std::to_chars(digits, digits + sizeof digits, number, std::chars_format::general, 4).ptr;
-  const std::string general(digits, end);
+  std::string general(digits, end);
   if (general.find('e') == std::string::npos || std::abs(number) < 1 || std::abs(number) >= 1e7) return general;
   return std::string(digits, std::to_chars(digits, digits + sizeof digits, number, std::chars_format::fixed, 0).ptr);
 }

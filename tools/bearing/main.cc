@@ -19,9 +19,9 @@ class Tool {
  public:
   Tool() {
     commands_.reserve(14);  // completion and help refer to all
-    for (Command (*make)() : {config_command, rotate_command, attend_command, list_command, check_command,
-                              compare_command, choose_command, table_command, plot_command, report_command,
-                              myths_command}) {
+    for (Command (*make)() :
+         {config_command, rotate_command, attend_command, list_command, check_command, compare_command, choose_command,
+          table_command, plot_command, report_command, myths_command}) {
       commands_.push_back(make());
     }
     commands_.push_back(completion_command(commands_));

@@ -123,7 +123,7 @@ std::string option_named(const std::string& member) {
 
 /// What the library refuses is a wrong command line, in its words. What is being worked out stands on a terminal until
 /// it is there.
-Figure figure_of(const std::string& kind, const std::vector<std::string>& encodings, FigureOptions options) {
+Figure figure_of(const std::string& kind, const std::vector<std::string>& encodings, const FigureOptions& options) {
   Progress progress;
   progress.show(encodings.empty() ? kind : fmt::format("{} of {}", kind, fmt::join(encodings, ", ")));
   std::vector<Subject> said;

@@ -11,7 +11,6 @@
 
 namespace bearing::tool {
 
-using inspect::Colour;
 using inspect::Figure;
 
 Inks inks_of(const std::string& background) {
@@ -80,8 +79,8 @@ std::string mark_text(const Mark& mark, const Layout& layout) {
   if (mark.entry.mark != Entry::Mark::series) return rectangle(mark, layout, 0.5, 11);
   const inspect::Series& series = *mark.entry.series;
   const std::string ink = quoted(colour_of(series), series.faint ? 0x60 : 0);
-  const std::string dot = fmt::format("set label '' at {} front point pt 7 ps 0.9 lc rgb {}\n",
-                                      at_screen(mark.x + mark.width * 0.8, mark.y, layout), ink);
+  std::string dot = fmt::format("set label '' at {} front point pt 7 ps 0.9 lc rgb {}\n",
+                                at_screen(mark.x + mark.width * 0.8, mark.y, layout), ink);
   if (series.stroke == inspect::Stroke::dots) return dot;
   if (series.stroke == inspect::Stroke::bars) return rectangle(mark, layout, 0.5, 11);
   const std::vector<int> dashes = dashes_of(series);

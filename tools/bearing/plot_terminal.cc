@@ -87,6 +87,7 @@ std::string figure_as_text(const Figure& figure, const TextStyle& style) {
       title_rows = std::max(title_rows, panels.back().title_rows());
     }
     std::vector<TextCanvas> canvases;
+    canvases.reserve(panels.size());
     for (TextPanel& panel : panels) canvases.push_back(panel.draw(title_rows));
     out += '\n' + side_by_side(canvases);
   }

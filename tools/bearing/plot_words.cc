@@ -16,7 +16,6 @@ double height_of(Size size) {
     case Size::small:
       return 12;
     case Size::usual:
-      return 13;
     case Size::bold:
       return 13;
     case Size::title:
@@ -129,6 +128,7 @@ class Inside {
 
   int best(const std::vector<Point>& at, double wide) {
     std::vector<Places::Box> boxes;
+    boxes.reserve(at.size());
     for (const Point& p : at) boxes.push_back({p.x, p.y - line_ / 2, p.x + wide, p.y + line_ / 2});
     return places_.take_best(boxes, [&](const Places::Box& box) {
       return static_cast<double>(std::count_if(drawn_.begin(), drawn_.end(), [&](const Point& dot) {

@@ -146,7 +146,7 @@ void write_warnings(HtmlPage& page, const std::vector<ReportSource>& sources) {
 
 std::string foot() { return fmt::format("Made by bearing {}.", version()); }
 
-void draw_all(std::vector<PagePicture*> pictures) {
+void draw_all(const std::vector<PagePicture*>& pictures) {
   if (!pictures.empty()) draw_pictures(pictures);
 }
 
@@ -275,6 +275,7 @@ std::string comparison_page(std::vector<ReportSource>& sources, const Options& o
   std::vector<PagePicture> pictures;
   if (!options.no_pictures) pictures = report_pictures(parts, options.size, on);
   std::vector<PagePicture*> to_draw;
+  to_draw.reserve(to_draw.size() + pictures.size());
   for (PagePicture& picture : pictures) to_draw.push_back(&picture);
   draw_all(to_draw);
   const CompareReport compared = compare_subjects(subjects, options.size, on);

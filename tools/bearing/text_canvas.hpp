@@ -62,8 +62,11 @@ class TextCanvas {
     bool bold = false;
   };
   bool inside(int column, int row) const { return column >= 0 && column < columns_ && row >= 0 && row < rows_; }
-  Cell& at(int column, int row) { return cells_[static_cast<std::size_t>(row * columns_ + column)]; }
-  const Cell& at(int column, int row) const { return cells_[static_cast<std::size_t>(row * columns_ + column)]; }
+  Cell& at(int column, int row) { return cells_[index(column, row)]; }
+  const Cell& at(int column, int row) const { return cells_[index(column, row)]; }
+  std::size_t index(int column, int row) const {
+    return static_cast<std::size_t>(row) * static_cast<std::size_t>(columns_) + static_cast<std::size_t>(column);
+  }
   std::string glyph(const Cell& cell) const;
   std::string sequence(const Cell& cell) const;
   std::string colour_code(const inspect::Colour& colour, bool behind) const;

@@ -324,6 +324,7 @@ std::vector<std::string> TextPanel::words(TextCanvas& canvas) const {
   const auto put = [&](const std::string& text, const std::vector<std::array<int, 2>>& at, bool needed) {
     const int wide = columns(text, style_);
     std::vector<Places::Box> boxes;
+    boxes.reserve(at.size());
     for (const auto& [column, row] : at)
       boxes.push_back({double(column), double(row), double(column + wide), row + 1.0});
     const int found = places.take_best(boxes, [&](const Places::Box& box) {
