@@ -131,7 +131,7 @@ class Choose(support.Base):
             ("--kernel: must be any, bias, fused or linear, got 'fast'", ["--kernel", "fast"]),
             ("--trained: must be a whole number from 2 to 1073741824, got '1'", ["--trained", "1"]),
             ("--axes: must be a whole number from 1 to 2, got '3'", ["--axes", "3"]),
-            ("--causal: must be yes or no, got 'maybe'", ["--causal", "maybe"]),
+            ("--causal and --no-causal exclude each other", ["--causal", "--no-causal"]),
             ("choose: dim: must be a multiple of 4, got 6", ["--dim", "6"]),
             ("choose: 'rop' is not an encoding; did you mean", ["--from", "rop"]),
         ):

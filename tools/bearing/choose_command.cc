@@ -55,7 +55,8 @@ inspect::Situation situation_of(const ChooseWords& words) {
   }
   if (!words.task.empty()) s.task = chosen<inspect::Task>(inspect::task_answers(), words.task);
   if (!words.kernel.empty()) s.kernel = chosen<inspect::AttentionKernel>(inspect::kernel_answers(), words.kernel);
-  if (!words.causal.empty()) s.causal = words.causal == "yes";
+  if (words.causal && words.no_causal) throw UsageError("--causal and --no-causal exclude each other");
+  if (words.causal || words.no_causal) s.causal = words.causal;
   constexpr Index longest = Index{1} << 30;
   number("--trained", words.trained, 2, longest, s.trained);
   number("--wanted", words.wanted, 2, longest, s.wanted);
@@ -94,8 +95,8 @@ void add_options(Command& command, Options& options) {
                "Tokens, or patches, that it is trained on\n(default 2048, or the model's)");
   command.text("--wanted", words.wanted, "N", "The longest that it is to serve (default: as\ntrained)");
   command.flag("--no-tuning", words.no_tuning, "It cannot be trained at the wanted length");
-  command.word("--causal", words.causal, "YES|NO", {"yes", "no"},
-               "Whether a token sees earlier ones only (default:\nby the task)");
+  command.flag("--causal", words.causal, "A token sees earlier ones only");
+  command.flag("--no-causal", words.no_causal, "It sees all (default: by the task)");
   command.text("--axes", words.axes, "N", "Coordinates of a position, 1 or 2 (default: by\nthe task)");
   command.word("--kernel", words.kernel, "KERNEL", words_of(inspect::kernel_answers()),
                "What attention is computed by (default any)");

@@ -6,12 +6,13 @@ namespace bearing::tool {
 
 /// What `choose` is told, as words: the values of its options, or what was answered. Empty: left open.
 struct ChooseWords {
-  std::string task, trained, wanted, causal, axes, kernel, memory, from, heads, dim, seed;
-  bool no_learned = false, no_tuning = false;
+  std::string task, trained, wanted, axes, kernel, memory, from, heads, dim, seed;
+  bool causal = false, no_causal = false, no_learned = false, no_tuning = false;
 
   bool none() const {
-    return task.empty() && trained.empty() && wanted.empty() && causal.empty() && axes.empty() && kernel.empty() &&
-           memory.empty() && from.empty() && heads.empty() && dim.empty() && seed.empty() && !no_learned && !no_tuning;
+    return task.empty() && trained.empty() && wanted.empty() && axes.empty() && kernel.empty() && memory.empty() &&
+           from.empty() && heads.empty() && dim.empty() && seed.empty() && !causal && !no_causal && !no_learned &&
+           !no_tuning;
   }
 };
 
