@@ -64,7 +64,10 @@ Figure curves(std::span<const Subject> encodings, const FigureOptions& options) 
   for (const Shown& one : shown) figure.panels.push_back(panel_of(one, options));
   share_y(figure.panels);
   figure.columns = columns_for(figure.panels.size());
-  for (const Panel& panel : figure.panels) figure.text += (figure.text.empty() ? "" : " ") + text_of(panel);
+  for (const Panel& panel : figure.panels) {
+    if (!figure.text.empty()) figure.text += ' ';
+    figure.text += text_of(panel);
+  }
   return figure;
 }
 
