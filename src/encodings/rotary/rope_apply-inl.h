@@ -110,20 +110,6 @@ HWY_INLINE void prefetch_ahead(const Lines<T>& l, Index token, Index head) {
   for (Index byte = 0; byte < bytes; byte += 64) hwy::Prefetch(reinterpret_cast<const char*>(from) + byte);
 }
 
-/// body(head) for all heads of a token. Where the result goes past the caches, and a quarter of the token fills a page,
-/// the quarters take turns, as pages do in the C library's memcpy: 1.5 times for 512 MiB of float32 in half pairing
-/// (Zen 5), and nothing is lost elsewhere. Quarters that share a page cost three times the time.
-template <bool stream, class T, class Body>
-HWY_INLINE void over_heads(const Lines<T>& l, const Body& body) {
-  constexpr Index page = 4096 / static_cast<Index>(sizeof(T));
-  const bool in_turns = stream && l.heads_inside && l.heads / 4 * l.out_head >= page;
-  const Index parts = in_turns ? 4 : 1, part = l.heads / parts;
-  for (Index i = 0; i < part; ++i) {
-    for (Index turn = 0; turn < parts; ++turn) body(turn * part + i);
-  }
-  for (Index head = parts * part; head < l.heads; ++head) body(head);
-}
-
 /// A token's cos and sin, as a line needs them.
 template <class T>
 struct Phases {
@@ -413,11 +399,11 @@ HWY_NOINLINE void apply(const Lines<T> l) {
   const bool touch = l.from_memory && l.pairing == Pairing::half;
   for (Index token = 0; token < l.tokens; ++token) {
     const Phases<T> phases{l.cos[token], l.sin[token], l.negative_sin, l.pairs};
-    over_heads<stream>(l, [&](Index head) HWY_ATTR {
+    for (Index head = 0; head < l.heads; ++head) {
       if (touch) touch_in_order(l, token, head);
       if (l.next != nullptr) prefetch_ahead(l, token, head);
       one_line<order, stream>(phases, l.pairing, l.line_in(token, head), l.line_out(token, head));
-    });
+    }
   }
 }
 
