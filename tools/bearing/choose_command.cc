@@ -24,6 +24,7 @@ struct Options {
 
 std::vector<std::string> words_of(const std::vector<inspect::Answer>& answers) {
   std::vector<std::string> words;
+  words.reserve(answers.size());
   for (const inspect::Answer& one : answers) words.push_back(one.word);
   return words;
 }

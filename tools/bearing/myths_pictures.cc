@@ -51,6 +51,7 @@ std::vector<std::string> drawn_files(const std::vector<Drawn>& all, const std::s
   try {
     if (format == "svg") return draw_svgs(orders);
     std::vector<std::string> files;
+    files.reserve(orders.size());
     for (const SvgOrder& order : orders) files.push_back(draw_with_gnuplot(*order.figure, {.format = format}));
     return files;
   } catch (const GnuplotMissing&) {
