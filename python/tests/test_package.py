@@ -115,13 +115,14 @@ def test_a_strict_type_checker_takes_what_users_write_and_refuses_what_is_wrong(
 
 
 def test_a_build_that_lacks_libraries_names_their_packages() -> None:
-    hidden = [f"-DCMAKE_DISABLE_FIND_PACKAGE_{name}=ON" for name in ("hwy", "Boost", "RapidJSON", "TBB")]
+    hidden = [f"-DCMAKE_DISABLE_FIND_PACKAGE_{name}=ON" for name in ("hwy", "Boost", "RapidJSON", "TBB", "CLI11", "fmt")]
     build = ["cmake", *hidden, "-P", str(ROOT / "python" / "requirements.cmake")]
     done = subprocess.run(build, capture_output=True, text=True, check=False)
     assert done.returncode != 0
     said = " ".join(done.stderr.split())
-    assert "Missing here: libhwy-dev libboost-dev rapidjson-dev libtbb-dev." in said
-    assert "apt install libhwy-dev libboost-dev rapidjson-dev libtbb-dev." in said
+    packages = "libhwy-dev libboost-dev rapidjson-dev libtbb-dev libcli11-dev libfmt-dev"
+    assert f"Missing here: {packages}." in said
+    assert f"apt install {packages}." in said
 
 
 @pytest.mark.parametrize(
