@@ -132,8 +132,8 @@ std::string bash_function(const std::vector<Command>& all) {
 }
 
 /// Its emulation of bash's completion knows no `compopt`: a word ends in a space unless a value is to follow. The same
-/// script is for `source` and, as a file `_bearing`, for a folder of $fpath: there zsh reads it as the body of the function
-/// that completes, when it is first asked to.
+/// script is for `source` and, as a file `_bearing`, for a folder of $fpath: there zsh reads it as the body of the
+/// function that completes, when it is first asked to.
 std::string zsh_script(const std::vector<Command>& all) {
   return "#compdef bearing\n"
          "whence compdef > /dev/null || { autoload -U +X compinit && compinit; }\n"
