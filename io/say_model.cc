@@ -43,13 +43,6 @@ Sizes sizes_of(const Model& model) {
           .length = model.trained_length > 0 ? model.trained_length : model.context_length};
 }
 
-/// Inside a window no two tokens are further apart than the window, however long the sequence: no new angles.
-RopeLengths lengths_of(const Model& model, Index window = 0) {
-  const bool bounded = window > 0 && window <= model.trained_length;
-  return {.trained = bounded ? 0 : model.trained_length,
-          .longest = std::max(model.trained_length, model.context_length)};
-}
-
 /// A record that is no encoding's spec gives one: a model's of the encoding in its layers.
 Record spec_of(const Record& record) {
   if (description_of(record) != nullptr) return record;
@@ -118,7 +111,7 @@ std::vector<Said> said_at(const Place& place, const Model& model, const std::str
   }
   if (all || input) {
     for (const ModelInput& one : model.inputs) {
-      std::visit([&](const auto& spec) { sayings.add("input", spec, sizes, lengths_of(model)); }, one.encoding);
+      std::visit([&](const auto& spec) { sayings.add("input", spec, sizes, lengths_of(model, {})); }, one.encoding);
     }
   }
   const std::vector<LayerGroup> groups = layer_groups(model);
@@ -132,7 +125,7 @@ std::vector<Said> said_at(const Place& place, const Model& model, const std::str
     if (input || (all ? nothing || std::any_of(said.begin(), said.end(), alike) : !asked)) continue;
     said.push_back(&encoding);
     const bool only = all && groups.size() == 1 && model.inputs.empty();
-    const RopeLengths lengths = lengths_of(model, group.layer.window);
+    const RopeLengths lengths = lengths_of(model, group.layer);
     const std::string part = only ? "" : std::to_string(group.layers[0]);
     std::visit([&](const auto& spec) { sayings.add(part, spec, sizes, lengths); }, encoding);
   }

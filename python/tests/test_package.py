@@ -524,7 +524,7 @@ def test_the_functions_of_the_library_are_here_under_their_names() -> None:
         "mean_scores", "registry", "python_type", "parse_record", "closest",
         "find_figure_kind", "colour_of", "subject_of", "make_with",
         "say_encoding", "say_encodings", "example_size", "measured_size", "description_of", "keys_of", "set_member", "stands_for",
-        "task_answers", "kernel_answers", "serves", "model_types_of",
+        "task_answers", "kernel_answers", "serves", "model_types_of", "lengths_of", "scaled_length",
     }  # fmt: skip
     declared = set()
     for header in (ROOT / "include" / "bearing").rglob("*.hpp"):
