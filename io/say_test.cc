@@ -173,6 +173,13 @@ TEST(Say, JsonInTheTextOrInAFile) {
             "rope_llama3");
 }
 
+TEST(Say, SlopesSayHowManyHeadsThereAre) {
+  EXPECT_EQ(say_encoding("alibi:slopes=0.5:0.25:0.125").sizes().heads, 3);
+  EXPECT_EQ(say_encoding("alibi:form=causal").sizes().heads, 0);
+  const Model model = parse_hf_config(R"({"model_type": "falcon", "alibi": true})");  // without a number of heads
+  EXPECT_EQ(say_encodings(model).at(0).sizes().heads, 71);
+}
+
 TEST(Say, LengthsAreTheMostOfTheFileTheScalingAndWhatIsAsked) {
   const std::string config =
       R"({"model_type": "qwen2", "hidden_size": 64, "num_attention_heads": 8, "num_hidden_layers": 1,
