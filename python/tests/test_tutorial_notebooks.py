@@ -70,7 +70,9 @@ def test_links_of_a_notebook_lead_somewhere(tmp_path: Path) -> None:
 
 
 def test_a_plot_of_a_page_is_a_call() -> None:
-    call = notebooks.picture("heatmap nope @m.json --what rows --dims 0,2 --no-causal --dim 4 --background none -o a.svg")
+    call = notebooks.picture(
+        "heatmap nope @m.json --what rows --dims 0,2 --no-causal --dim 4 --background none -o a.svg"
+    )
     assert call == 'bearing.figure("heatmap", "nope", "@m.json", what="rows", dims=[0, 2], causal=False, dim=4)'
 
 
