@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import html
 import re
 import sys
@@ -52,6 +53,54 @@ def test_an_exercise_is_failed_as_it_stands_and_passed_by_its_answer(page: Path)
     assert len(said) == 2, "a chapter must have one exercise with one answer"
     assert said[0] is not None and said[0].startswith("Not yet: ")
     assert said[1] is not None and said[1].startswith("Right")
+
+
+WRONG = [  # of a chapter, what a learner may write, and a part of what the check says to it
+    ("01", "lambda layer, x: np.allclose(layer(x[::-1]), layer(x))", "for attention it must return True"),
+    ("01", "lambda layer, x: True", "with a causal mask it must return False"),
+    ("02", "lambda rows: len(rows) - 2", "the worst step is at 6, and it said 8"),
+    ("03", "lambda row, k: later(row, -k)", "Look at the signs"),
+    ("03", "lambda row, k: row", "off by up to"),
+    ("04", "lambda q, table, c: shaw_scores(q, table[::-1], c)", "Shaw counts key minus query"),
+    ("04", "lambda q, table, c: q @ table.T", "must have shape (6, 6)"),
+    ("05", "lambda x, p: turned(x, -p)", "the other way round"),
+    ("05", "lambda x, p: bearing.apply_rope(x, p, pairing='half')", "Pair neighbours"),
+    ("05", "lambda x, p: bearing.apply_rope(x, p, base=100)", "other speeds"),
+    ("05", "lambda x, p: x + p", "keeps the length"),
+    ("05", "lambda x, p: turned(x, p * p)", "the score of places 9 and 4"),
+    ("06", "lambda heads: [2.0 ** (-8 * h / heads) for h in range(heads)]", "h counts from 1"),
+    ("06", "lambda heads: [2.0 ** (-8 * h / heads) for h in range(1, heads + 1)]", "of 12 heads, slope 1"),
+    ("07", "lambda s, z, q, k, v: (*step(s, z, q, k, v)[:2], v)", "word 1 is off"),
+    ("08", "lambda b, s, d: b * s", "slowed by 3.830"),
+    ("09", "lambda *sizes: window(*sizes)[::-1]", "y comes first"),
+    ("09", "lambda top, left, height, width: window(0, 0, height, width)", "every y is 10 more"),
+    ("10", "lambda path: bearing.read_hf_config(path).context_length", "llama-3.1-8b reaches 65,536"),
+]
+
+
+@pytest.mark.parametrize(("chapter", "answer", "said"), WRONG, ids=lambda text: text if len(text) == 2 else "")
+def test_a_wrong_answer_is_told_what_is_wrong(
+    chapter: str, answer: str, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(ROOT)
+    check, names = solved(chapter)
+    told = check(eval(answer, names))
+    assert told.startswith("Not yet: ") and said in told
+
+
+@functools.cache
+def solved(chapter: str) -> tuple[Any, dict[str, Any]]:
+    """A chapter's check, and its names after all of its blocks."""
+    names: dict[str, Any] = {"__name__": "page"}
+    page = next(page for page in CHAPTERS if page.name.startswith(chapter))
+    for block in blocks(page):
+        if block.kind == "python":
+            exec(compile(block.text, str(page), "exec"), names)
+    return names["check"], names
+
+
+def test_every_chapter_is_answered_wrongly_too() -> None:
+    assert {page.name[:2] for page in CHAPTERS} == {chapter for chapter, _, _ in WRONG}
 
 
 def test_a_notebook_that_fails_is_an_error(tmp_path: Path) -> None:
