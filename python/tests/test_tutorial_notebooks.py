@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import functools
 import html
+import os
 import re
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -116,6 +118,15 @@ def test_links_of_a_notebook_lead_somewhere(tmp_path: Path) -> None:
     for path in tmp_path.glob("*.ipynb"):
         for link in notebooks.LINK.finditer(path.read_text(encoding="utf-8")):
             assert link["path"] in written or (tmp_path / link["path"]).exists(), f"{path.name}: {link['path']}"
+
+
+def test_the_script_writes_all_chapters_and_says_what_it_lacks(tmp_path: Path) -> None:
+    script, folder = str(ROOT / "scripts/notebooks"), tmp_path / "some" / "where"
+    environment = {**os.environ, "BEARING_PYTHON": sys.executable}
+    done = subprocess.run([script, str(folder)], env=environment, capture_output=True, text=True, check=True)
+    assert [Path(line) for line in done.stdout.splitlines()] == [folder / f"{page.stem}.ipynb" for page in CHAPTERS]
+    none = subprocess.run([script], env={**environment, "BEARING_PYTHON": "false"}, capture_output=True, text=True)
+    assert none.returncode == 1 and "false must have the package nbformat" in none.stderr
 
 
 def test_a_plot_of_a_page_is_a_call() -> None:
