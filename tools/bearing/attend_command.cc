@@ -427,8 +427,8 @@ Command attend_command() {
   command.text("--threads", o->threads, "N", "Threads (default 1, 0: all); results do not change");
   command.flag("--json", o->json, "The report as JSON of a stable schema");
   command.footer =
-      "A SPEC is a name that 'bearing list' shows, with its numbers. Learned numbers\n"
-      "come from .npy files, and d_KEY=FILE says where KEY's gradient goes:\n"
+      "A SPEC is a name that 'bearing list' shows, with its numbers. What training\n"
+      "made comes from .npy files, and d_KEY=FILE says where KEY's gradient goes:\n"
       "  alibi    t5:table=t5.npy,d_table=d.npy    shaw:clip=16,key=k.npy,value=v.npy\n"
       "  rope:pairing=half,base=500000    rope:'{\"head_dim\": 64, \"pairing\": \"half\"}'\n"
       "If a key is missing, the error names it and the shape that its file must have.\n"
