@@ -3,6 +3,7 @@
 #include <bearing/error.hpp>
 #include <bearing/view.hpp>
 #include <charconv>
+#include <concepts>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -13,7 +14,8 @@ namespace bearing::text {
 
 inline void append(std::string& to, std::string_view piece) { to += piece; }
 inline void append(std::string& to, const char* piece) { to += piece; }
-inline void append(std::string& to, Index number) {
+template <std::integral Whole>
+requires(sizeof(Whole) >= sizeof(int)) void append(std::string& to, Whole number) {
   char digits[24];
   to.append(digits, std::to_chars(digits, digits + sizeof digits, number).ptr);
 }

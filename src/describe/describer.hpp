@@ -2,6 +2,7 @@
 
 #include <bearing/catalog.hpp>
 #include <bearing/description.hpp>
+#include <bearing/kept.hpp>
 #include <tuple>
 #include <utility>
 
@@ -108,6 +109,13 @@ struct Signature<R (*)(T...)> {
 template <class C, class R, class... T>
 struct Signature<R (C::*)(T...) const> : Signature<R (*)(T...)> {};
 
+/// Figures and models ask for functions of a spec alone that give numbers or another spec.
+template <class F>
+inline constexpr bool is_kept = kept_whole;
+template <class F>
+requires(std::tuple_size_v<typename Signature<F>::Arguments> == 1) inline constexpr bool is_kept<F> =
+    kept_whole || !std::is_arithmetic_v<typename Signature<F>::Result>;
+
 template <class F>
 FunctionInfo function_info(const char* name, F f, std::vector<Argument> arguments, const char* text,
                            std::string result) {
@@ -145,6 +153,8 @@ class RecordDescriber {
   template <class F>
   RecordDescriber& method(const char* name, F f, std::vector<Argument> arguments, const char* text,
                           std::string result = "") {
+    using R = std::remove_cvref_t<typename describe::Signature<F>::Result>;
+    if constexpr (!kept_whole && !std::is_class_v<R>) return *this;
     arguments.insert(arguments.begin(), "self");
     type_.methods.push_back(describe::function_info(name, f, std::move(arguments), text, std::move(result)));
     return *this;
@@ -157,7 +167,9 @@ class RecordDescriber {
   /// f(…) → S.
   template <class F>
   RecordDescriber& maker(const char* name, F f, std::vector<Argument> arguments, const char* text) {
-    type_.makers.push_back(describe::function_info(name, f, std::move(arguments), text, ""));
+    if constexpr (kept_whole) {
+      type_.makers.push_back(describe::function_info(name, f, std::move(arguments), text, ""));
+    }
     return *this;
   }
   RecordDescriber& constant(const char* name, Value value, const char* text) {
@@ -336,7 +348,7 @@ class Describer {
       info.settings = to_.record(typeid(Settings));
       info.grouped = info.settings->member("group") != nullptr;
     }
-    info.make_f32 = maker<float, Spec, Settings, Ranks...>(make);
+    if constexpr (kept_whole) info.make_f32 = maker<float, Spec, Settings, Ranks...>(make);
     info.make_f64 = maker<double, Spec, Settings, Ranks...>(make);
     using E = decltype(describe::call_maker<double, Spec, Settings, Ranks...>(make, {}, {}, {}));
     info.inputs = InputTerm<E, double>, info.rows = RowTerm<E, double>;
@@ -348,7 +360,9 @@ class Describer {
   /// A function that belongs to the module.
   template <class F>
   void function(const char* name, F f, std::vector<Argument> arguments, const char* text, std::string result = "") {
-    to_.functions_.push_back(describe::function_info(name, f, std::move(arguments), text, std::move(result)));
+    if constexpr (describe::is_kept<F>) {
+      to_.functions_.push_back(describe::function_info(name, f, std::move(arguments), text, std::move(result)));
+    }
   }
 
   /// What computes a parameter of an encoding that was described before, from a spec of another type: `info` without

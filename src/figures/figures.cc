@@ -21,8 +21,10 @@ const std::vector<FigureKind>& figure_kinds() {
       buckets_kind(),       //
       offset_kind(),        //
       correlations_kind(),  //
-      masks_kind(),         //
-      feature_kind(),       //
+#ifndef BEARING_DRAWING_ONLY  // they run attention
+      masks_kind(),    //
+      feature_kind(),  //
+#endif
   };
   return all;
 }
