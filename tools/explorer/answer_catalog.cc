@@ -61,6 +61,33 @@ std::string sites_of(const Description& one) {
   return info->values ? "score, value" : info->scores ? "score" : "none";
 }
 
+void write_colour(PageJson& to, const inspect::Colour& colour) {
+  to.value(Index{colour.red});
+  to.value(Index{colour.green});
+  to.value(Index{colour.blue});
+}
+
+/// 256 steps of a map of colours, red, green and blue of each in turn.
+void write_map(PageJson& to, const char* name, inspect::Colour (*at)(double)) {
+  to.key(name);
+  to.begin_array();
+  for (int i = 0; i < 256; ++i) write_colour(to, at(i / 255.0));
+  to.end_array();
+}
+
+void write_colours(PageJson& to) {
+  to.key("colours");
+  to.begin_object();
+  to.key("palette");
+  to.begin_array();
+  for (const inspect::Colour& colour : inspect::palette()) write_colour(to, colour);
+  to.end_array();
+  write_map(to, "sequential", inspect::sequential_colour);
+  write_map(to, "diverging", inspect::diverging_colour);
+  write_map(to, "family", inspect::family_colour);
+  to.end_object();
+}
+
 void write_encoding(PageJson& to, const Description& one) {
   to.begin_object();
   to.member("name", one.name);
@@ -103,6 +130,7 @@ void answer_catalog(PageJson& to) {
     to.end_object();
   }
   to.end_array();
+  write_colours(to);
   to.end_object();
 }
 

@@ -69,6 +69,33 @@ void write_groups(PageJson& to, const Model& model) {
   to.end_array();
 }
 
+/// Whether there is anything to go by: OtherEncoding is a name alone.
+bool has_numbers(const Model& model) {
+  bool silent = model.inputs.empty();
+  for (const ModelInput& input : model.inputs) {
+    if (!std::holds_alternative<OtherEncoding>(input.encoding)) return true;
+  }
+  for (const Layer& layer : model.layers) {
+    const bool none = std::holds_alternative<NoPosition>(layer.encoding);
+    if (!none && !std::holds_alternative<OtherEncoding>(layer.encoding)) return true;
+    silent &= none;
+  }
+  return silent;
+}
+
+void write_sayings(PageJson& to, const Model& model) {
+  to.key("sayings");
+  to.begin_array();
+  for (const Said& said : has_numbers(model) ? say_encodings(model) : std::vector<Said>()) {
+    to.begin_object();
+    to.member("text", said.text());
+    to.member("name", said.description().name);
+    to.member("title", said.description().title);
+    to.end_object();
+  }
+  to.end_array();
+}
+
 }  // namespace
 
 void answer_model(const json::Object& request, PageJson& to) {
@@ -92,16 +119,7 @@ void answer_model(const json::Object& request, PageJson& to) {
     to.end_object();
   }
   to.end_array();
-  to.key("sayings");
-  to.begin_array();
-  for (const Said& said : say_encodings(model)) {
-    to.begin_object();
-    to.member("text", said.text());
-    to.member("name", said.description().name);
-    to.member("title", said.description().title);
-    to.end_object();
-  }
-  to.end_array();
+  write_sayings(to, model);
   to.end_object();
 }
 

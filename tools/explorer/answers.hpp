@@ -1,5 +1,7 @@
 #pragma once
 
+#include <bearing/say.hpp>
+
 #include "json_file.hpp"
 #include "page_json.hpp"
 
