@@ -3,7 +3,7 @@
 const listed = new Set(["positions", "dims"]);
 const words = new Set(["what"]);
 
-export const plain = () => ({ view: "heatmap", a: { name: "sinusoidal", keys: {} }, b: null, options: {}, config: "" });
+export const plainState = () => ({ view: "heatmap", a: { name: "sinusoidal", keys: {} }, b: null, options: {}, config: "" });
 
 // "rope:base=500000,pairing=half", as the command takes it.
 export function textOf(said) {
@@ -33,7 +33,7 @@ export function fragmentOf(state) {
 }
 
 export function stateOf(fragment) {
-  const state = plain();
+  const state = plainState();
   for (const part of fragment.replace(/^#/, "").split("&")) {
     const equals = part.indexOf("=");
     if (equals < 0) continue;
