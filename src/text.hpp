@@ -1,6 +1,7 @@
 #pragma once
 
 #include <bearing/error.hpp>
+#include <bearing/kept.hpp>
 #include <bearing/view.hpp>
 #include <charconv>
 #include <concepts>
@@ -64,9 +65,24 @@ inline std::string renamed(std::string_view function, std::string_view what) {
                 end == what.npos ? what : what.substr(end));
 }
 
+/// The functions in whose names a call runs, the last first: what a build that only draws has in place of catching, as
+/// an exception ends its calls.
+struct Naming {
+  std::string_view function;
+  const Naming* outer;
+};
+inline const Naming* namings = nullptr;
+
 /// Calls body(); its errors name the function that the user called, not the one that found them.
 template <class Body>
 auto in_the_name_of(std::string_view function, const Body& body) {
+  if constexpr (!kept_whole) {
+    struct Named : Naming {
+      explicit Named(std::string_view called) : Naming{called, namings} { namings = this; }
+      ~Named() { namings = outer; }
+    } const named(function);
+    return body();
+  }
   try {
     return body();
   } catch (const ShapeError& error) {

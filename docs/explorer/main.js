@@ -6,7 +6,7 @@ import { encodingList, memberControls } from "./encodings.js";
 import { drawFigure, make } from "./figure.js";
 import { Library, LibraryError } from "./library.js";
 import { modelReport } from "./model.js";
-import { general } from "./numbers.js";
+import { fixed, general, shortest } from "./numbers.js";
 import { commandOf, fragmentOf, plainState, stateOf, textOf } from "./state.js";
 import { first, views } from "./views.js";
 import { compared, keptNumbers, sentence } from "./words.js";
@@ -16,6 +16,8 @@ const bytes = Uint8Array.from(atob($("wasm").textContent.trim()), (c) => c.charC
 const library = new Library(bytes);
 const catalog = library.ask({ ask: "catalog" });
 useColours(catalog.colours);
+
+globalThis.bearing = Object.assign(library, { numbers: { fixed, general, shortest } }); // for the console and the tests
 
 let state = stateOf(location.hash);
 let sayings = [];
@@ -44,24 +46,30 @@ function question() {
   return { ask: "figure", kind: state.view, encodings, options: optionsOf(state.view), ...(state.config ? { config: state.config } : {}) };
 }
 
-// The score at a distance, from a figure of curves by distance; a guide stands there.
+// The scores at a distance, from a figure of curves by distance; a guide stands there in every panel.
 function readDistance(figure) {
   if (state.view !== "decay") return "";
   const at = state.options.distance ?? views.decay.options.distance.usual;
-  const panel = figure.panels[0];
-  if (at > panel.x.last || at < panel.x.first) return `No token is ${at} tokens away: the picture ends at ${panel.x.last}.`;
-  const scores = panel.series.filter((series) => !series.faint).slice(0, 4).flatMap((series) => {
-    const i = series.x.indexOf(at);
-    return i < 0 ? [] : [`${series.label || "the score"} ${general(series.y[i], 4)}`];
-  });
-  panel.guides = [...panel.guides, { upright: true, at, text: `${at}` }];
-  return scores.length > 0 ? `${at} tokens apart: ${scores.join(", ")}.` : "";
+  const said = [];
+  for (const panel of figure.panels) {
+    if (at > panel.x.last || at < panel.x.first) return `No token is ${at} tokens away: the picture ends at ${panel.x.last}.`;
+    const scores = panel.series.filter((series) => !series.faint).flatMap((series) => {
+      const i = series.x.indexOf(at);
+      return i < 0 ? [] : [`${series.label || "the score"} ${general(series.y[i], 4)}`];
+    });
+    if (scores.length > 0) said.push(`${panel.title}: ${scores.join(", ")}`);
+    panel.guides = [...panel.guides, { upright: true, at, text: `${at}` }];
+  }
+  return said.length > 0 ? `${at} tokens apart, ${said.join("; ")}.` : "";
 }
 
 function showError(error) {
   $("error").hidden = !error;
   $("error").textContent = error ?? "";
-  $("figure").classList.toggle("stale", Boolean(error));
+  $("figure").hidden = Boolean(error);
+  if (!error) return;
+  $("title").textContent = views[state.view].title;
+  for (const id of ["reading", "changed", "text", "readout"]) $(id).textContent = "";
 }
 
 function showText(figure, before) {

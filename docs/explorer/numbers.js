@@ -40,6 +40,7 @@ export function shortest(x) {
 function rounded(x, count) {
   const [exact, power] = digitsOf(x.toExponential(100));
   const half = exact[count] === "5" && !/[1-9]/.test(exact.slice(count + 1));
+  if (count === 0) return exact[0] >= "5" && !half ? ["1", power + 1] : ["0", 0];
   const even = (exact.charCodeAt(count - 1) - 48) % 2 === 0;
   return half && even ? [exact.slice(0, count), power] : digitsOf(x.toExponential(count - 1));
 }
@@ -60,7 +61,7 @@ export function fixed(x, precision) {
   const size = Math.abs(x);
   const [, power] = size === 0 ? ["", 0] : digitsOf(size.toExponential(100));
   const count = power + 1 + precision;
-  if (size === 0 || count < 1 || count > 100) return sign(x) + size.toFixed(precision);
+  if (size === 0 || count < 0 || count > 100) return sign(x) + size.toFixed(precision);
   const [digits, at] = rounded(size, count);
   const text = plain(digits, at);
   const point = text.indexOf(".");

@@ -2,7 +2,7 @@
 
 import { general } from "./numbers.js";
 
-const isNumber = (word) => /\d/.test(word);
+const isNumber = (word) => /^[-+]?\d/.test(word);
 
 // The words of a text, each with what stood there before if that was another number.
 export function compared(before, now) {

@@ -60,10 +60,14 @@ inline NamedExtent any(const char* name) {
 
 struct Parameter : ParameterInfo {
   Parameter(const char* called, std::vector<NamedExtent> axes, const char* about) {
-    name = called, text = about;
+    name = called;
+    if constexpr (kept_whole) text = about;
     for (NamedExtent& axis : axes) extents.push_back(std::move(axis));
   }
-  Parameter& starts(Rule rule) { return start = std::move(rule), *this; }
+  Parameter& starts([[maybe_unused]] Rule rule) {
+    if constexpr (kept_whole) start = std::move(rule);
+    return *this;
+  }
   Parameter& draws(Rule rule) { return drawn = std::move(rule), *this; }
   Parameter& may_be_left_out() { return optional = true, *this; }
   /// Only specs of which it is true have it: f(const Record&).
@@ -113,8 +117,8 @@ struct Signature<R (C::*)(T...) const> : Signature<R (*)(T...)> {};
 template <class F>
 inline constexpr bool is_kept = kept_whole;
 template <class F>
-requires(std::tuple_size_v<typename Signature<F>::Arguments> == 1) inline constexpr bool is_kept<F> =
-    kept_whole || !std::is_arithmetic_v<typename Signature<F>::Result>;
+requires(std::tuple_size_v<typename Signature<F>::Arguments> ==
+         1) inline constexpr bool is_kept<F> = kept_whole || !std::is_arithmetic_v<typename Signature<F>::Result>;
 
 template <class F>
 FunctionInfo function_info(const char* name, F f, std::vector<Argument> arguments, const char* text,
@@ -317,7 +321,7 @@ class Describer {
   /// A type of specs. `initial` has the defaults, and anything where a member must be given.
   template <class S>
   RecordDescriber<S> record(const char* name, S initial, const char* text) {
-    RecordType type{name, text, typeid(S), std::any(std::move(initial)), {}, {}, {}, {}, {}};
+    RecordType type{name, kept_whole ? text : "", typeid(S), std::any(std::move(initial)), {}, {}, {}, {}, {}};
     type.equal = [](const std::any& a, const std::any& b) { return *std::any_cast<S>(&a) == *std::any_cast<S>(&b); };
     to_.records_.push_back(std::move(type));
     return RecordDescriber<S>(to_.records_.back());
@@ -342,7 +346,8 @@ class Describer {
   EncodingDescriber<Spec> encoding_with(const char* name, const char* text, std::vector<ParameterInfo> parameters,
                                         Make make) {
     EncodingInfo& info = to_.encodings_.emplace_back();
-    info.name = name, info.text = text, info.parameters = std::move(parameters);
+    info.name = name, info.parameters = std::move(parameters);
+    if constexpr (kept_whole) info.text = text;
     add_specs<Spec>(info);
     if constexpr (!std::is_same_v<Settings, NoSettings>) {
       info.settings = to_.record(typeid(Settings));

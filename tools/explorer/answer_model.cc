@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <bearing/rope_report.hpp>
 #include <bearing/say.hpp>
 #include <variant>
@@ -25,9 +26,7 @@ const char* name_of(PairChange change) {
 
 /// What the frequencies are, where a scaling bends them, and what the model's users should know.
 void write_rope(PageJson& to, const Rope& rope, const Model& model) {
-  const Index asked = std::max(model.trained_length, model.context_length);
-  const Index length = depends_on_length(rope.scaling) ? asked : 0;
-  const RopeFrequencies frequencies = resolve(rope, length);
+  const RopeFrequencies frequencies = resolve(rope);
   to.key("rope");
   to.begin_object();
   to.member("json", to_json(rope));
@@ -49,7 +48,8 @@ void write_rope(PageJson& to, const Rope& rope, const Model& model) {
   to.begin_array();
   for (const auto& frequency : frequencies.inv_freq) to.value(static_cast<double>(frequency));
   to.end_array();
-  to.list("warnings", rope_warnings(rope, {.trained = model.trained_length, .longest = asked, .seq_len = length}));
+  to.list("warnings", rope_warnings(rope, {.trained = model.trained_length,
+                                           .longest = std::max(model.trained_length, model.context_length)}));
   to.end_object();
 }
 

@@ -5,7 +5,8 @@
 #include "json_file.hpp"
 #include "page_json.hpp"
 
-// What the page asks for, one function each. Requests are JSON objects; what the library refuses, it says by an exception.
+// What the page asks for, one function each. Requests are JSON objects; what the library refuses, it says by an
+// exception.
 
 namespace bearing::explorer {
 

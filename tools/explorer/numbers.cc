@@ -2,19 +2,19 @@
 #include <cstdint>
 #include <cstring>
 
-// Numbers as text and back, which the page's JavaScript does exactly and in no space: libc++ 14 cannot read floating-point
-// numbers, and its tables to write them are larger than all encodings together. numbers.js has the other half.
+// Numbers as text and back, which the page's JavaScript does exactly and in no space: libc++ 14 cannot read
+// floating-point numbers, and its tables to write them are larger than all encodings together. numbers.js has the other
+// half.
 
 extern "C" {
 
 [[clang::import_module("page"), clang::import_name("shortest")]] std::size_t page_shortest(double number, char* to);
 [[clang::import_module("page"), clang::import_name("general")]] std::size_t page_general(double number, int digits,
-                                                                                      char* to);
+                                                                                         char* to);
 [[clang::import_module("page"), clang::import_name("fixed")]] std::size_t page_fixed(double number, int digits,
-                                                                                  char* to);
+                                                                                     char* to);
 /// As parseFloat() reads it, which takes what [-]1.5e[±]10 does and no more.
-[[clang::import_module("page"), clang::import_name("number")]] double page_number(const char* first,
-                                                                                  std::size_t size);
+[[clang::import_module("page"), clang::import_name("number")]] double page_number(const char* first, std::size_t size);
 
 }  // extern "C"
 

@@ -7,8 +7,8 @@
 
 namespace bearing::explorer {
 
-/// Writes JSON for the page. Lists and matrices of numbers are not text: {"at": byte, "count": n} says where the doubles
-/// lie, and they must stay there until the page has read them. Members as JsonWriter's.
+/// Writes JSON for the page. Lists and matrices of numbers are not text: {"at": byte, "count": n} says where the
+/// doubles lie, and they must stay there until the page has read them. Members as JsonWriter's.
 class PageJson {
  public:
   void begin_object() { open('{'); }

@@ -1,8 +1,8 @@
 #include <sys/stat.h>
 
+#include <hwy/targets.h>
 #include <bearing/error.hpp>
 #include <bearing/npy.hpp>
-#include <hwy/targets.h>
 
 #include <boost/throw_exception.hpp>
 #include <cerrno>
@@ -11,7 +11,10 @@
 #include <cstdlib>
 #include <cstring>
 #include <exception>
+#include <string>
 #include <typeinfo>
+
+#include "text.hpp"
 
 // What a page has in place of an operating system: no files, and exceptions that end the call. The page reads the text
 // and goes on with a fresh instance.
@@ -28,7 +31,11 @@ void __cxa_free_exception(void* memory) { std::free(memory); }
 
 /// All that is thrown here is a std::exception, which stands first in it.
 [[noreturn]] void __cxa_throw(void* thrown, std::type_info*, void (*)(void*)) {
-  bearing_error_text = static_cast<std::exception*>(thrown)->what();
+  std::string what = static_cast<std::exception*>(thrown)->what();
+  for (const auto* naming = bearing::text::namings; naming != nullptr; naming = naming->outer) {
+    what = bearing::text::renamed(naming->function, what);
+  }
+  bearing_error_text = (new std::string(what))->c_str();  // the instance ends with it
   __builtin_trap();
 }
 
