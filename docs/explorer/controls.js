@@ -1,7 +1,6 @@
 // Sliders, lists and ticks, each with a label that a screen reader says.
 
 import { make } from "./figure.js";
-import { shortest } from "./numbers.js";
 
 let count = 0;
 
@@ -31,17 +30,17 @@ export function slider({ label, text, steps, value, whole, change }) {
   const field = make("input", { type: "number", "aria-label": `${label}, as a number`, step: whole ? 1 : "any" });
   const say = (x) => {
     range.value = nearest(steps, x);
-    range.setAttribute("aria-valuetext", shortest(x));
+    range.setAttribute("aria-valuetext", String(x));
   };
   const set = (x) => {
     say(x ?? steps[0]);
-    field.value = x === null || x === undefined ? "" : shortest(x);
+    field.value = x === null || x === undefined ? "" : String(x);
   };
   set(value);
   range.addEventListener("input", () => {
     const x = steps[Number(range.value)];
-    range.setAttribute("aria-valuetext", shortest(x));
-    field.value = shortest(x);
+    range.setAttribute("aria-valuetext", String(x));
+    field.value = String(x);
     change(x);
   });
   field.addEventListener("change", () => {

@@ -44,5 +44,7 @@ export function memberControls(saying, said, change) {
     });
     if (row) rows.push(row);
   }
-  return rows;
+  const most = 5;
+  if (rows.length <= most + 1) return rows;
+  return [...rows.slice(0, most), make("details", {}, make("summary", {}, `${rows.length - most} more`), ...rows.slice(most))];
 }

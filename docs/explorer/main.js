@@ -28,13 +28,18 @@ let waiting = false;
 const isModels = (said) => said && said.name.startsWith("@");
 const kindOf = (view) => catalog.kinds.find((kind) => kind.name === view);
 
-// What the library is asked for: the state, and what a view usually shows. A model's own sizes are left to it.
-function optionsOf(view) {
+// What a view usually shows; null where the library knows better: a model has sizes and a length of its own.
+function usualOf(name, option) {
   const own = isModels(state.a) || isModels(state.b);
+  const sized = name === "dim" || name === "heads" || (name === "length" && state.view === "wavelengths");
+  return own && sized ? null : option.usual;
+}
+
+// What the library is asked for: the state, and what a view usually shows.
+function optionsOf(view) {
   const options = {};
   for (const [name, option] of Object.entries(views[view].options)) {
-    const sized = own && (name === "dim" || name === "heads");
-    const value = state.options[name] ?? (sized ? null : option.usual);
+    const value = state.options[name] ?? usualOf(name, option);
     if (!option.here && value !== null && value !== undefined) options[name] = value;
   }
   if (view === "hands") options.positions = [0, 1, 2, 3].map((i) => (state.options.position ?? 0) + i);
@@ -137,11 +142,12 @@ function optionControl(name, option) {
     const value = now === undefined ? usual : said ? (now ? "yes" : "no") : now;
     return choice({ ...option, value, change: (text) => tell(text === usual ? null : said ? said[text] : text, undefined) });
   }
-  let now = state.options[name] ?? option.usual;
+  const usual = usualOf(name, option);
+  let now = state.options[name] ?? usual;
   const steps = wholeSteps(option.least, option.most, option.even);
   return slider({ ...option, steps, value: now, whole: true, change: (value) => {
     const from = now;
-    now = value ?? option.usual;
+    now = value ?? usual;
     tell(value, from);
   } });
 }
@@ -192,6 +198,7 @@ for (const which of ["a", "b"]) {
   $(`encoding-${which}`).addEventListener("change", (event) => {
     state[which] = event.target.value ? { name: event.target.value, keys: {} } : null;
     shown = null;
+    showOptions();
     showEncoding(which);
     redraw();
   });
