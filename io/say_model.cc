@@ -1,11 +1,13 @@
 #include "say_model.hpp"
 
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <bearing/io.hpp>
 #include <charconv>
-#include <filesystem>
-#include <system_error>
 #include <variant>
+
+#include "posix.hpp"
 
 namespace bearing::say {
 namespace {
@@ -31,9 +33,10 @@ struct Place {
 };
 
 Model model_of(const std::string& file) {
-  std::error_code ignored;
-  const std::filesystem::path path(file);
-  return read_hf_config(std::filesystem::is_directory(path, ignored) ? (path / "config.json").string() : file);
+  const posix::KeepErrno keep;
+  struct stat status {};
+  const bool folder = ::stat(file.c_str(), &status) == 0 && S_ISDIR(status.st_mode);
+  return read_hf_config(folder ? file + (file.ends_with('/') ? "" : "/") + "config.json" : file);
 }
 
 Sizes sizes_of(const Model& model) {
