@@ -1,67 +1,70 @@
-"""Compiles the C++ of the pages: cpp_blocks.py COMPILER FLAG … (run in the repository's root).
+"""Writes a program of the C++ of the pages: cpp_blocks.py FILE.
 
-Every ```cpp block of README.md, docs/encodings/ and docs/guide/ is put into a function of its own, after the declarations
-of tests/docs/given.inc, and all of them are read as one source by COMPILER -fsyntax-only. A comment of the page just
-before a block, which a reader does not see, may say more:
+Every ```cpp block of the pages becomes a function, after the declarations of tests/docs/given.inc; the program calls
+one after the other and fails if one throws. A comment of the page just before a block, which a reader does not see,
+may say more:
 
-    <!-- given: View<double, 4> q; -->      declarations of this block alone
+    <!-- given: auto q = numbers<double>(2, 8, 16, 64); -->     declarations of this block alone
     <!-- not compiled: why -->              it is left out; LEFT_OUT is their number, so that none is added unseen
 """
 
 import re
-import subprocess
 import sys
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
+from page_parts import ROOT, Block, blocks, pages
+
 LEFT_OUT = 0
 LEAST = 45  # blocks in the pages: a pattern that finds none would pass otherwise
-BLOCK = re.compile(r"(?:<!-- (given|not compiled): (.*?) -->\n)?^```cpp\n(.*?)^```$", re.M | re.S)
+MAIN = """
+#include <exception>
+#include <iostream>
+int main() {
+  int failed = 0;
+  const auto run = [&](const char* where, void (*block)()) {
+    try {
+      block();
+    } catch (const std::exception& error) {
+      std::cout << where << ": " << error.what() << '\\n';
+      ++failed;
+    }
+    given::kept.clear();
+  };
+%s
+  std::cout << "%d blocks, " << failed << " failed\\n";
+  return failed == 0 ? 0 : 1;
+}
+"""
 
 
-def pages() -> list[Path]:
-    return [ROOT / "README.md", *sorted(ROOT.glob("docs/encodings/*.md")), *sorted(ROOT.glob("docs/guide/*.md"))]
+def function(number: int, block: Block) -> str:
+    body = re.sub(r"^#include.*$|^using namespace bearing;$", "", block.text, flags=re.M)
+    marked = f'#line {block.line} "{block.page.relative_to(ROOT)}"\n{body}'
+    if body.lstrip().startswith("template"):  # a function cannot hold one
+        return f"namespace block{number} {{\nusing namespace bearing;\n{block.said}\n{marked}\n}}\nvoid run{number}() {{}}"
+    return f'void run{number}() {{\n#include "given.inc"\n{{ {block.said}\n{{\n{marked}\n}} }} }}'
 
 
-def main(command: list[str]) -> int:
-    source, included, number, left_out = [], {"#include <bearing/bearing.hpp>", "#include <bearing/io.hpp>"}, 0, 0
+def main(out: str) -> None:
+    included, found, left_out = {"#include <bearing/bearing.hpp>", "#include <bearing/io.hpp>"}, [], 0
     for page in pages():
         text = page.read_text(encoding="utf-8")
-        found = list(BLOCK.finditer(text))
-        if len(found) != text.count("\n```cpp\n"):
-            sys.exit(f"{page}: {text.count('```cpp')} blocks begin, {len(found)} were found")
-        for block in found:
-            if block[1] == "not compiled":
-                left_out += 1
-                continue
-            number += 1
-            line = text.count("\n", 0, block.start(3)) + 1
-            included |= {code for code in block[3].splitlines() if code.startswith("#include")}
-            body = re.sub(r"^#include.*$", "", block[3], flags=re.M)
-            marked = f'#line {line} "{page.relative_to(ROOT)}"\n{body}'
-            given = block[2] or ""
-            if body.startswith("template"):  # a function cannot hold one
-                source.append(f"namespace block{number} {{\nusing namespace bearing;\n{given}\n{marked}\n}}")
-            else:
-                source.append(f'void block{number}() {{\n#include "given.inc"\n{{ {given}\n{{\n{marked}\n}} }} }}')
-    if number < LEAST or left_out != LEFT_OUT:
-        sys.exit(f"{number} blocks, {left_out} left out; must be at least {LEAST}, and {LEFT_OUT}")
-    code = "\n".join([*sorted(included), "#include <cstdint>\n#include <numbers>\n#include <vector>", *source, ""])
-    flags = [
-        "-std=c++20",
-        "-fsyntax-only",
-        "-w",
-        "-x",
-        "c++",
-        "-I",
-        str(ROOT / "include"),
-        "-I",
-        str(ROOT / "tests/docs"),
+        here = [block for block in blocks(page) if block.kind == "cpp"]
+        if len(here) != text.count("\n```cpp\n"):
+            sys.exit(f"{page}: {text.count('```cpp')} blocks begin, {len(here)} were found")
+        left_out += sum(block.comment == "not compiled" for block in here)
+        found += [block for block in here if block.comment != "not compiled"]
+    if len(found) < LEAST or left_out != LEFT_OUT:
+        sys.exit(f"{len(found)} blocks, {left_out} left out; must be at least {LEAST}, and {LEFT_OUT}")
+    for block in found:
+        included |= {line for line in block.text.splitlines() if line.startswith("#include")}
+    head = [*sorted(included), "#include <cstdint>", "#include <numbers>", "#include <vector>", '#include "given.hpp"']
+    calls = [
+        f'  run("{block.page.relative_to(ROOT)}:{block.line}", run{number});' for number, block in enumerate(found)
     ]
-    done = subprocess.run([*command, *flags, "-"], input=code, text=True, cwd=ROOT, check=False)
-    print(f"{number} blocks")
-    return done.returncode
+    functions = [function(number, block) for number, block in enumerate(found)]
+    Path(out).write_text("\n".join([*head, *functions, MAIN % ("\n".join(calls), len(found))]), encoding="utf-8")
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    main(sys.argv[1])

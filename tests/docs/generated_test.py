@@ -9,6 +9,15 @@ from pathlib import Path
 
 ROOT = Path(sys.argv.pop(1)).resolve()
 TABLE = "<!-- bearing list -->\n\nnames\n\n<!-- end -->\n"
+PLOT = """<!-- bearing plot curves rope:base=2 --background none -o docs/pictures/rope.svg -->
+
+![a \\[b\\] \\< c](pictures/rope.svg)
+
+Drawn by `bearing plot curves rope:base=2`.
+
+<!-- end -->
+"""
+SVG = '<svg><desc id="desc">a [b] &lt; c</desc>\n<path d="M10.00,20"/></svg>\n'
 
 
 class Generated(unittest.TestCase):
@@ -24,7 +33,10 @@ class Generated(unittest.TestCase):
         for header, folder in (("bearing", "encodings"), ("reference", "reference")):
             self.write(f"include/bearing/{header}.hpp", f"#include <bearing/{folder}/one.hpp>\n")
         self.write("scripts/docs", "")
-        shutil.copy(ROOT / "scripts/docs", self.root / "scripts/docs")
+        self.write("tests/docs/pictures.py", "")
+        self.write("tests/tool/png.py", "")
+        for file in ("scripts/docs", "tests/docs/pictures.py", "tests/tool/png.py"):
+            shutil.copy(ROOT / file, self.root / file)
         self.command("      *' t5 ') words='buckets=' ;;")
 
     def write(self, file, text):
@@ -32,8 +44,19 @@ class Generated(unittest.TestCase):
         (self.root / file).write_text(text)
 
     def command(self, completion):
-        """A command in bearing's place, which lists `names`."""
-        self.write("bearing", f'#!/bin/sh\nif [ "$1" = list ]; then echo names; else cat <<"END"\n{completion}\nEND\nfi\n')
+        """A command in bearing's place, which lists `names` and draws SVG into its last argument."""
+        self.write("bearing", f"""#!/bin/sh
+case $1 in
+  list) echo names ;;
+  plot) [ "$2" != decay ] || exit 1
+    for last; do :; done; cat >"$last" <<"END"
+{SVG}END
+    ;;
+  *) cat <<"END"
+{completion}
+END
+esac
+""")
         (self.root / "bearing").chmod(0o755)
 
     def check(self):
@@ -57,6 +80,42 @@ class Generated(unittest.TestCase):
                 self.assertEqual(code, 1)
                 self.assertIn("docs/page.md: must be <!-- bearing ARGUMENTS --> alone on a line, ", error)
                 self.assertIn(marker, error)
+
+    def picture(self, svg):
+        self.write("docs/page.md", PLOT)
+        self.write("docs/pictures/rope.svg", svg)
+        return self.check()
+
+    def test_a_picture_is_shown_as_it_is_drawn(self):
+        self.assertEqual(self.picture(SVG), (0, ""))
+        self.assertEqual(self.picture(SVG.replace("10.00", "10.75")), (0, ""), "less than a pixel")
+        for old, new in (("10.00", "11.50"), ("a [b]", "a [c]"), ("path", "line"), ("M10.00,20", "M10.00,20,30")):
+            with self.subTest(new):
+                code, error = self.picture(SVG.replace(old, new))
+                self.assertEqual((code, error), (1, "docs: docs/pictures/rope.svg is not what is drawn; scripts/docs mends it\n"))
+        (self.root / "docs/pictures/rope.svg").unlink()
+        self.assertEqual(self.check()[0], 1)
+
+    def test_a_picture_that_no_page_shows_is_an_error(self):
+        self.picture(SVG)
+        self.write("docs/pictures/other.svg", SVG)
+        code, error = self.check()
+        self.assertEqual((code, error), (1, "docs: docs/pictures/other.svg is shown by no page; scripts/docs mends it\n"))
+
+    def test_a_plot_says_which_picture_it_draws(self):
+        for wrong, words in (("docs/pictures/rope.png", "must have -o docs/pictures/FILE.svg, got: docs/pictures/rope.png"),
+                             ("rope.svg", "must have -o docs/pictures/FILE.svg, got: rope.svg")):
+            self.write("docs/page.md", PLOT.replace("docs/pictures/rope.svg", wrong))
+            code, error = self.check()
+            self.assertEqual(code, 1)
+            self.assertIn(words, error)
+            self.assertIn("that plot stands in docs/page.md", error)
+        self.write("docs/page.md", PLOT.replace("curves", "decay"))
+        self.assertEqual(self.check()[0], 1, "a plot that fails")
+        self.write("docs/page.md", PLOT + PLOT)
+        code, error = self.check()
+        self.assertEqual(code, 1)
+        self.assertIn("docs/pictures/rope.svg is drawn by another plot too", error)
 
     def test_an_empty_dictionary_is_an_error(self):
         self.command("      words=(of another form)")

@@ -165,6 +165,41 @@ class Inspect(support.Base):
         self.expect_error(2, "--by needs --markdown", "list", "--by", "page")
         self.expect_error(2, "--json and --markdown exclude each other", "list", "--json", "--markdown")
 
+    def test_list_writes_what_stands_on_an_encodings_page(self):
+        def lines(*arguments):
+            return run("list", *arguments, "--markdown").stdout.splitlines()
+
+        self.assertEqual(lines("kerple_log", "--by", "fact"),
+                         ["| name | acts on | what it does | paper |", "|---|---|---|---|",
+                          "| `kerple_log`, `kerple` | score | a score loses by the logarithm of distance | "
+                          "Chi et al. 2022, arXiv 2205.09921 |"])
+        # Keys and parameters that all have alike stand there once, and whose others are is said.
+        alike = lines("t5", "t5_causal", "--by", "key")
+        self.assertEqual(alike[0], "| key | default | what it is | of |")
+        self.assertIn("| `buckets` | 32 |", alike[2])
+        self.assertTrue(alike[2].endswith(" | all |"), alike[2])
+        directions = [line for line in alike if line.startswith("| `direction` |")]
+        self.assertEqual([line.rsplit(" | ", 1)[1] for line in directions], ["`t5` |", "`t5_causal` |"])
+        self.assertIn("| parameter | what it is |", alike)
+        self.assertEqual(lines("nope", "--by", "key"), ["There are no keys and no parameters."])
+        models = lines("alibi", "learned", "--by", "model")
+        self.assertTrue(models[2].startswith("| `alibi` | `bloom`, "), models[2])
+        self.assertIn("`gpt2`", models[3])
+        self.assertEqual(lines("cope", "--by", "model"), ["No `model_type` that *bearing* reads has it by its name alone."])
+
+    def test_check_measures_several(self):
+        self.assertEqual([report["encoding"] for report in self.report("check", "t5", "nope", *SMALL)], ["t5", "nope"])
+        lines = run("check", "t5", "rope", *SMALL, "--markdown").stdout.splitlines()
+        self.assertRegex(lines[0], r"^Measured on \d+ heads of \d+, length \d+, seed 1:$")
+        self.assertEqual(lines[2], "| property | `t5` | `rope` |")
+        self.assertIn("| relative | yes | yes |", lines)
+        self.assertEqual(len(lines), 4 + 11)
+        # Grids have whole rows, so that lengths may differ.
+        lines = run("check", "rope", "swin", "--heads", "2", "--dim", "8", "--length", "20", "--markdown").stdout.splitlines()
+        self.assertRegex(lines[4], r"^\| length \| 20 \| \d+ \|$")
+        self.assertEqual(run("check", "t5", *SMALL, "--markdown").stdout.splitlines()[2], "| property | verdict |")
+        self.expect_error(2, "--json and --markdown exclude each other", "check", "t5", "--markdown", "--json")
+
     def test_every_encoding_is_known_to_every_door(self):
         """Besides: its six files (registry_test), JSON (say_test), Python (test_registry.py)."""
         entries = self.report("list")["encodings"]

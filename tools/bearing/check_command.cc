@@ -19,9 +19,10 @@ namespace bearing::tool {
 namespace {
 
 struct Options {
-  std::string encoding, require;
+  std::vector<std::string> encodings;
+  std::string require;
   SizeOptions size;
-  bool json = false;
+  bool json = false, markdown = false;
   std::string out, threads = "1";
 };
 
@@ -92,8 +93,32 @@ std::vector<std::string> required(const Options& options) {
   return names;
 }
 
+/// A row for each property with every encoding's verdict. Evidence has numbers that differ by rounding between
+/// machines.
+std::string to_markdown(const std::vector<CheckReport>& reports) {
+  const inspect::SpecimenOptions& size = reports[0].size;
+  std::vector<std::string> headings{"property"}, lengths{"length"};
+  std::vector<std::vector<std::string>> rows;
+  bool alike = true;  // an image's length is whole rows
+  for (const CheckReport& report : reports) {
+    headings.push_back(reports.size() == 1 ? "verdict" : fmt::format("`{}`", report.subject.text));
+    lengths.push_back(fmt::format("{}", report.size.length));
+    alike = alike && report.size.length == size.length;
+    rows.resize(report.properties.size());
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      if (rows[i].empty()) rows[i].push_back(report.properties[i].name);
+      rows[i].emplace_back(inspect::name(report.properties[i].verdict));
+    }
+  }
+  if (!alike) rows.insert(rows.begin(), lengths);
+  return fmt::format("Measured on {} heads of {}, {}seed {}:\n\n", size.heads, size.dim,
+                     alike ? fmt::format("length {}, ", size.length) : "", size.seed) +
+         markdown_table(headings, rows);
+}
+
 /// Of one encoding its report; of several texts one after the other, or a JSON array.
 std::string reports_text(const std::vector<CheckReport>& reports, const Options& options) {
+  if (options.markdown) return to_markdown(reports);
   std::string out;
   for (const CheckReport& report : reports) {
     if (!out.empty()) out += options.json ? "," : "\n";
@@ -104,12 +129,15 @@ std::string reports_text(const std::vector<CheckReport>& reports, const Options&
   return reports.size() == 1 ? out + '\n' : '[' + out + "]\n";
 }
 
-void check_encoding(const Options& options) {
+void check_encodings(const Options& options) {
+  if (options.json && options.markdown) throw UsageError("--json and --markdown exclude each other");
   const std::vector<std::string> names = required(options);
   const Executor on = executor_of(options.threads);
   std::vector<CheckReport> reports;
-  for (Subject& subject : subjects_of("check", options.encoding)) {
-    reports.push_back(check_subject(std::move(subject), options.size, on));
+  for (const std::string& text : options.encodings) {
+    for (Subject& subject : subjects_of("check", text)) {
+      reports.push_back(check_subject(std::move(subject), options.size, on));
+    }
   }
   deliver(options.out, reports_text(reports, options));
   for (const CheckReport& report : reports) {
@@ -128,13 +156,14 @@ void check_encoding(const Options& options) {
 
 Command check_command() {
   const auto options = std::make_shared<Options>();
-  Command command{"check", "Measure the properties of an encoding"};
-  command.options.push_back({"ENCODING", "", encoding_help, Takes::encoding, &options->encoding, {}, true});
+  Command command{"check", "Measure the properties of encodings"};
+  command.options.push_back({"ENCODING", "...", encoding_help, Takes::encoding, &options->encodings, {}, true});
   options->size.add_to(command);
   command.options.push_back({"--require", "NAME,...", "Properties that must hold, else exit status 1", Takes::words,
                              &options->require, property_names()});
   command.text("--threads", options->threads, "N", "Threads, 0 for all (default 1); same report for any");
   command.flag("--json", options->json, "JSON, in full precision, of a stable schema");
+  command.flag("--markdown", options->markdown, "A table of the verdicts, in Markdown");
   command.output("-o,--out", options->out, "Where the report goes; else standard output");
   command.footer =
       "Makes an example of the encoding and measures it: every verdict comes with its\n"
@@ -145,7 +174,7 @@ Command check_command() {
       "  bearing check alibi --heads 12 --length 4096\n"
       "  bearing check @config.json                      # a model, at its sizes\n"
       "  bearing check rope_yarn --require relative,norm";
-  command.run = [options] { check_encoding(*options); };
+  command.run = [options] { check_encodings(*options); };
   return command;
 }
 
