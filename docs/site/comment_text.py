@@ -1,0 +1,73 @@
+"""Comments of headers and docstrings as reStructuredText: paragraphs, lists, `code`, indented formulas and programs."""
+
+import re
+import textwrap
+from collections.abc import Callable, Iterable
+
+SPECIAL = re.compile(r"([\\*`_|<>])")
+TYPE = re.compile(r"[A-Z][a-z]+[A-Z]\w+")
+CODE = re.compile(r"(``?)(?!`)(.+?)(?<!`)\1(?!`)", re.S)
+LIST = re.compile(r"^([-*]|\d+[.)]) ")
+PROGRAM = re.compile(r"[;{]\s*(//.*)?$|;   |^(import|from|def|>>>) |\) *(#.*)?$|^\w+ = .*[)\]]( +#.*)?$", re.M)
+
+
+def _plain(text: str, name: Callable[[str], str]) -> str:
+    """Words outside of code; those like ShapeError are linked as well."""
+    out = []
+    for part in re.split(r"\b([A-Z][a-z]+[A-Z]\w+)\b", text):
+        out.append((TYPE.fullmatch(part) and name(part)) or SPECIAL.sub(r"\\\1", part))
+    return "".join(out)
+
+
+def inline(text: str, name: Callable[[str], str]) -> str:
+    """A paragraph; `name` may give what stands for a word of code: a role that links it."""
+    out, at = [], 0
+    for match in CODE.finditer(text):
+        out.append(_plain(text[at : match.start()], name))
+        word = " ".join(match[2].split())
+        out.append(name(word) or f"``{word}``")
+        # A role must stand alone: what follows at once is parted by an escaped space.
+        out.append("\\ " if text[match.end() : match.end() + 1].isalnum() else "")
+        at = match.end()
+    return "".join([*out, _plain(text[at:], name)])
+
+
+def _blocks(text: str) -> Iterable[str]:
+    """Paragraphs and indented blocks; an indented block may have empty lines."""
+    for block in re.split(r"\n(?:[ \t]*\n)+", textwrap.dedent(text).strip("\n")):
+        lines, part = block.split("\n"), []
+        for line in lines:
+            if part and line.startswith("    ") != part[-1].startswith("    ") and not LIST.match(part[0]):
+                yield "\n".join(part)
+                part = []
+            part.append(line)
+        yield "\n".join(part)
+
+
+def _joined(blocks: Iterable[str]) -> list[str]:
+    out: list[str] = []
+    for block in blocks:
+        if out and block.startswith("    ") and out[-1].startswith("    "):
+            out[-1] += "\n\n" + block
+        else:
+            out.append(block)
+    return out
+
+
+def to_rst(text: str, name: Callable[[str], str] = lambda _: "", language: str = "cpp") -> str:
+    out = []
+    for block in _joined(_blocks(text)):
+        if not block.strip():
+            continue
+        if block.startswith("    "):
+            code = textwrap.dedent(block)
+            programs = PROGRAM.search(code) and not re.search(r"[Σ√∂∈←]", code)
+            out.append(f".. code-block:: {language if programs else 'text'}\n   :force:\n\n{textwrap.indent(code, '   ')}")
+        elif LIST.match(block):
+            items = re.split(r"\n(?=(?:[-*]|\d+[.)]) )", block)
+            parts = [LIST.match(item) for item in items]
+            out.append("\n".join(f"{'-' if part[1] in '-*' else '#.'} " + inline(" ".join(item[part.end() :].split()), name)
+                                 for part, item in zip(parts, items)))
+        else:
+            out.append(inline(" ".join(block.split()), name))
+    return "\n\n".join(out)
