@@ -8,13 +8,13 @@ SPECIAL = re.compile(r"([\\*`_|<>])")
 TYPE = re.compile(r"[A-Z][a-z]+[A-Z]\w+")
 CODE = re.compile(r"(``?)(?!`)(.+?)(?<!`)\1(?!`)", re.S)
 LIST = re.compile(r"^([-*]|\d+[.)]) ")
-PROGRAM = re.compile(r"[;{]\s*(//.*)?$|;   |^(import|from|def|>>>) |\) *(#.*)?$|^\w+ = .*[)\]]( +#.*)?$", re.M)
+PROGRAM = re.compile(r";(\s*//.*|   .*)?$|\{$|^(import|from|def|with|for) .*|^\w+ = \w+[.(]|^\w+(\.\w+)+\(", re.M)
 
 
 def _plain(text: str, name: Callable[[str], str]) -> str:
     """Words outside of code; those like ShapeError are linked as well."""
     out = []
-    for part in re.split(r"\b([A-Z][a-z]+[A-Z]\w+)\b", text):
+    for part in re.split(r"(?<![^\s([])([A-Z][a-z]+[A-Z]\w+)(?![\w:{])", text):
         out.append((TYPE.fullmatch(part) and name(part)) or SPECIAL.sub(r"\\\1", part))
     return "".join(out)
 
@@ -34,7 +34,7 @@ def inline(text: str, name: Callable[[str], str]) -> str:
 
 def _blocks(text: str) -> Iterable[str]:
     """Paragraphs and indented blocks; an indented block may have empty lines."""
-    for block in re.split(r"\n(?:[ \t]*\n)+", textwrap.dedent(text).strip("\n")):
+    for block in re.split(r"\n(?:[ \t]*\n)+", text.strip("\n")):
         lines, part = block.split("\n"), []
         for line in lines:
             if part and line.startswith("    ") != part[-1].startswith("    ") and not LIST.match(part[0]):

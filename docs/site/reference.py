@@ -55,7 +55,7 @@ class Reference:
         page = self.root / f"docs/encodings/{stem}.md"
         if page.exists():
             return page.read_text(encoding="utf-8").partition("\n")[0].removeprefix("#").replace("`", "").strip()
-        return stem.replace("_", " ")
+        return stem.replace("_", " ").capitalize()
 
     def page(self, stem: str) -> str:
         parts = [_heading(self.title(stem), "=")]
@@ -87,6 +87,8 @@ class Reference:
                        if "reference/" not in header]
             shown = dict.fromkeys(symbol.name for symbol in symbols)
             cpp = ", ".join(self._cpp(name) for name in shown)
+            if not python and not cpp:  # a header that includes others
+                continue
             rows.append(f"   * - :doc:`{self.title(stem)} <{stem}>`\n     - {python}\n     - {cpp}")
         table = ".. list-table::\n   :header-rows: 1\n   :widths: 18 41 41\n\n   * - topic\n     - Python\n     - C++\n" + "\n".join(rows)
         parts = [_heading("Reference", "="), "Python on the left, the C++ of the same thing on the right. Each topic's page has both.",
