@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterable
 
 SPECIAL = re.compile(r"([\\*`_|<>])")
 TYPE = re.compile(r"[A-Z][a-z]+[A-Z]\w+")
-CODE = re.compile(r"(``?)(?!`)(.+?)(?<!`)\1(?!`)", re.S)
+CODE = re.compile(r"(?::\w+:)?(``?)(?!`)(.+?)(?<!`)\1(?!`)", re.S)
 LIST = re.compile(r"^([-*]|\d+[.)]) ")
+ARGUMENT = re.compile(r"([a-z][a-z_0-9]*)( \[[^\]]*\])?: ")
 PROGRAM = re.compile(r";(\s*//.*|   .*)?$|\{$|^(import|from|def|with|for) .*|^\w+ = \w+[.(]|^\w+(\.\w+)+\(", re.M)
 
 
@@ -33,15 +34,15 @@ def inline(text: str, name: Callable[[str], str]) -> str:
 
 
 def _blocks(text: str) -> Iterable[str]:
-    """Paragraphs and indented blocks; an indented block may have empty lines."""
+    """Paragraphs and indented blocks. A paragraph may go on with indented lines; a program that follows at once may not."""
     for block in re.split(r"\n(?:[ \t]*\n)+", text.strip("\n")):
-        lines, part = block.split("\n"), []
-        for line in lines:
-            if part and line.startswith("    ") != part[-1].startswith("    ") and not LIST.match(part[0]):
-                yield "\n".join(part)
-                part = []
-            part.append(line)
-        yield "\n".join(part)
+        lines = block.split("\n")
+        indented = [line.startswith("    ") for line in lines]
+        if not indented[0] and all(indented[1:]) and len(lines) > 1 and lines[0].endswith(":"):
+            yield lines[0]
+            yield "\n".join(lines[1:])
+        else:
+            yield block
 
 
 def _joined(blocks: Iterable[str]) -> list[str]:
@@ -67,6 +68,12 @@ def to_rst(text: str, name: Callable[[str], str] = lambda _: "", language: str =
             items = re.split(r"\n(?=(?:[-*]|\d+[.)]) )", block)
             parts = [LIST.match(item) for item in items]
             out.append("\n".join(f"{'-' if part[1] in '-*' else '#.'} " + inline(" ".join(item[part.end() :].split()), name)
+                                 for part, item in zip(parts, items)))
+        elif ARGUMENT.match(block):
+            starts = [match.start() for match in re.finditer(f"^{ARGUMENT.pattern}", block, re.M)]
+            items = [block[begin:end] for begin, end in zip(starts, [*starts[1:], len(block)])]
+            parts = [ARGUMENT.match(item) for item in items]
+            out.append("\n".join(f"- ``{part[1]}``{part[2] or ''}: " + inline(" ".join(item[part.end() :].split()), name)
                                  for part, item in zip(parts, items)))
         else:
             out.append(inline(" ".join(block.split()), name))

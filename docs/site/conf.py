@@ -34,6 +34,7 @@ copybutton_only_copy_prompt_lines = True
 
 ogp_site_url = os.environ.get("SITE_URL", "")  # addresses of pictures are relative without it
 ogp_description_length = 160
+ogp_social_cards = {"enable": False}
 
 html_theme = "furo"
 html_title = f"bearing {version}"

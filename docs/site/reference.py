@@ -11,7 +11,11 @@ import python_api
 from comment_text import to_rst
 
 # Names that Python alone has, by the topic that they belong to.
-PYTHON_ONLY: dict[str, str] = {}
+PYTHON_ONLY = {
+    "AdviceCosts": "choose", "AdviceOption": "choose", "AdviceReason": "choose", "CatalogEntry": "catalog",
+    "Encoding": "description", "Spec": "description", "encoding": "description", "alibi_bias": "alibi", "apply_rope": "rope",
+    "rotary_embedding": "rope", "sinusoidal_encoding": "sinusoidal", "inputs": "rows", "target": "target",
+}
 MODULES = {"bearing.torch": "PyTorch", "bearing.jax": "JAX", "bearing.plot": "matplotlib"}
 
 
