@@ -295,7 +295,9 @@ void warn_about_the_model(const Config& config, const Rope& rope) {
     config.file.warn("model_type", config.code() + " has base 10000 and no scaling, whatever the file says");
   }
   if (config.family.is(negative_angles)) {
-    config.file.warn("model_type", "turns the other way round: scores are the same, the rotated vectors are not");
+    config.file.warn("model_type",
+                     "turns by the negative angle, which a Rope does not say: apply negative_angle() to its "
+                     "frequencies, or scores are wrong");
   }
 }
 

@@ -16,7 +16,8 @@ namespace bearing {
 BEARING_EXPORT RopeFrequencies high_frequency(RopeFrequencies frequencies, Index trained_length);
 
 /// RoPE that turns the other way, by −pθ: (u, v) ← a·(u cos pθ + v sin pθ, v cos pθ − u sin pθ). NanoChat's models
-/// do. Scores are the same if queries and keys both turn this way; cached keys are not.
+/// do, and weights that were trained with one sign give other scores with the other: the score of a key at distance k
+/// is that of RoPE at distance −k. Cached keys differ too.
 BEARING_EXPORT RopeFrequencies negative_angle(RopeFrequencies frequencies);
 
 }  // namespace bearing

@@ -87,19 +87,18 @@ struct Avx512Lanes {
   BEARING_TILE_CODE static Floats where(std::uint16_t seen, Floats a, Floats b) {
     return _mm512_mask_blend_ps(seen, b, a);
   }
-  BEARING_TILE_CODE static Floats unless_less(Floats x, Floats limit, Floats value) {
-    return _mm512_maskz_mov_ps(_mm512_cmp_ps_mask(x, limit, _CMP_NLT_UQ), value);
-  }
-  BEARING_TILE_CODE static Floats raise(Floats p, Floats shifted) {
+  BEARING_TILE_CODE static Floats raise_unless_less(Floats x, Floats limit, Floats p, Floats shifted) {
     const __m512i exponent = _mm512_slli_epi32(_mm512_castps_si512(shifted), 23);
-    return _mm512_castsi512_ps(_mm512_add_epi32(_mm512_castps_si512(p), exponent));
+    const __mmask16 large = _mm512_cmp_ps_mask(x, limit, _CMP_NLT_UQ);
+    return _mm512_castsi512_ps(_mm512_maskz_add_epi32(large, _mm512_castps_si512(p), exponent));
   }
   BEARING_TILE_CODE static Floats narrow(float* to, Floats low, Floats high, Floats sum) {
     const __m512i pairs = reinterpret_cast<__m512i>(_mm512_cvtne2ps_pbh(high, low));
     _mm512_storeu_si512(to, pairs);
-    const __m512i upper = _mm512_and_si512(pairs, _mm512_set1_epi32(static_cast<int>(0xFFFF'0000u)));
-    sum = _mm512_add_ps(sum, _mm512_castsi512_ps(_mm512_slli_epi32(pairs, 16)));
-    return _mm512_add_ps(sum, _mm512_castsi512_ps(upper));
+    // Times 1, upper halves first, each product added in one rounding: 1 instruction where a mask, a shift and two sums
+    // are 4.
+    return _mm512_dpbf16_ps(sum, reinterpret_cast<__m512bh>(pairs),
+                            reinterpret_cast<__m512bh>(_mm512_set1_epi32(0x3F80'3F80)));
   }
   BEARING_TILE_CODE static float max_of(Floats x) { return _mm512_reduce_max_ps(x); }
   BEARING_TILE_CODE static float sum_of(Floats x) { return _mm512_reduce_add_ps(x); }

@@ -108,17 +108,17 @@ BEARING_TILE_CODE inline typename Lanes::Floats power_of_two(typename Lanes::Flo
   auto p = Lanes::multiply_add(Lanes::all(0x1.c3f76p-5f), f, Lanes::all(0x1.f0de1ap-3f));
   p = Lanes::multiply_add(p, f, Lanes::all(0x1.62f31ap-1f));
   p = Lanes::multiply_add(p, f, Lanes::all(0x1.fff692p-1f));
-  return Lanes::unless_less(x, Lanes::all(least_exponent<float>), Lanes::raise(p, shifted));
+  return Lanes::raise_unless_less(x, Lanes::all(least_exponent<float>), p, shifted);
 }
 
 /// One row of scores, which becomes its weights.
 struct WeightRow {
-  float* s;
-  Index cols;
-  Index first, end;   ///< columns that it sees
-  const float* bias;  ///< of column 0
-  float scale;
-  float *max, *sum, *rounded_sum;
+  float* s = nullptr;
+  Index cols = 0;
+  Index first = 0, end = 0;     ///< columns that it sees
+  const float* bias = nullptr;  ///< of column 0
+  float scale = 1;
+  float *max = nullptr, *sum = nullptr, *rounded_sum = nullptr;
 };
 
 /// One bit for each of sixteen columns from j on that lies in [first, end).
@@ -154,55 +154,99 @@ BEARING_TILE_CODE inline typename Lanes::Floats weight(const WeightRow& row, Ind
                                     : Lanes::multiply_add(s, Lanes::all(row.scale), minus_max));
 }
 
-/// Returns what the row's sums so far must be multiplied by.
-template <class Lanes, bool biased, bool edges>
-BEARING_TILE_CODE inline float weigh_row(const WeightRow& row) {
+/// Some rows side by side, whose chains of maxima and sums do not wait for each other. Their sums so far must be
+/// multiplied by `rescale`.
+template <class Lanes, bool biased, bool edges, std::size_t rows>
+BEARING_TILE_CODE inline void weigh_rows(const WeightRow* row, float* rescale) {
   constexpr float infinity = std::numeric_limits<float>::infinity();
-  auto top = Lanes::all(-infinity), other_top = top;
-  for (Index j = 0; j < row.cols; j += 32) {
-    top = Lanes::max(top, score<Lanes, biased, edges>(row, j));
-    other_top = Lanes::max(other_top, score<Lanes, biased, edges>(row, j + 16));
+  constexpr bool stored = biased || edges;
+  using Floats = typename Lanes::Floats;
+  const Index cols = row[0].cols;
+  Floats top[rows], other_top[rows];
+  for (std::size_t r = 0; r < rows; ++r) top[r] = other_top[r] = Lanes::all(-infinity);
+  for (Index j = 0; j < cols; j += 32) {
+    for (std::size_t r = 0; r < rows; ++r) {
+      top[r] = Lanes::max(top[r], score<Lanes, biased, edges>(row[r], j));
+      other_top[r] = Lanes::max(other_top[r], score<Lanes, biased, edges>(row[r], j + 16));
+    }
   }
-  const float highest = Lanes::max_of(Lanes::max(top, other_top)) * (biased || edges ? 1 : row.scale);
-  const float old = *row.max, max = std::max(old, std::ceil(highest));
-  if (old == -infinity && highest == -infinity) {
-    hide_row<Lanes>(row.s, row.cols);
-    return 1;
+  float max[rows], down[rows];
+  bool seen[rows];
+  for (std::size_t r = 0; r < rows; ++r) {
+    const float highest = Lanes::max_of(Lanes::max(top[r], other_top[r])) * (stored ? 1 : row[r].scale);
+    const float old = *row[r].max;
+    seen[r] = !(old == -infinity && highest == -infinity);     // a NaN counts as seen
+    max[r] = seen[r] ? std::max(old, std::ceil(highest)) : 0;  // what is hidden has weights 0 for any maximum
+    down[r] = old - max[r];
   }
-  auto sum = Lanes::all(0), rounded_sum = sum;
-  for (Index j = 0; j < row.cols; j += 32) {
-    const auto low = weight < Lanes, biased || edges > (row, j, max), high = weight < Lanes,
-               biased || edges > (row, j + 16, max);
-    sum = Lanes::add(sum, Lanes::add(low, high));
-    rounded_sum = Lanes::narrow(row.s + j / 2, low, high, rounded_sum);
+  Floats sum[rows], rounded_sum[rows];
+  for (std::size_t r = 0; r < rows; ++r) sum[r] = rounded_sum[r] = Lanes::all(0);
+  for (Index j = 0; j < cols; j += 32) {
+    for (std::size_t r = 0; r < rows; ++r) {
+      const auto low = weight<Lanes, stored>(row[r], j, max[r]), high = weight<Lanes, stored>(row[r], j + 16, max[r]);
+      sum[r] = Lanes::add(sum[r], Lanes::add(low, high));
+      rounded_sum[r] = Lanes::narrow(row[r].s + j / 2, low, high, rounded_sum[r]);
+    }
   }
-  // A power of two, and 0 below what weights can be.
-  const float down = old - max;
-  const float rescale =
-      down >= least_exponent<float> ? std::bit_cast<float>((127 + static_cast<std::int32_t>(down)) << 23) : 0;
-  *row.max = max;
-  *row.sum = *row.sum * rescale + Lanes::sum_of(sum);
-  *row.rounded_sum = *row.rounded_sum * rescale + Lanes::sum_of(rounded_sum);
-  return rescale;
+  for (std::size_t r = 0; r < rows; ++r) {
+    if (!seen[r]) {
+      rescale[r] = 1;
+      continue;
+    }
+    // A power of two, and 0 below what weights can be.
+    rescale[r] =
+        down[r] >= least_exponent<float> ? std::bit_cast<float>((127 + static_cast<std::int32_t>(down[r])) << 23) : 0;
+    *row[r].max = max[r];
+    *row[r].sum = *row[r].sum * rescale[r] + Lanes::sum_of(sum[r]);
+    *row[r].rounded_sum = *row[r].rounded_sum * rescale[r] + Lanes::sum_of(rounded_sum[r]);
+  }
 }
 
-/// Row i of an item; hidden altogether, or past the last query, it has weights 0.
-template <class Lanes>
-BEARING_TILE_CODE inline float weigh_row(const Block& block, const Item& item, Index i, float* s) {
+template <class Lanes, std::size_t rows>
+BEARING_TILE_CODE inline void weigh_rows(const WeightRow* row, bool biased, bool edges, float* rescale) {
+  if (edges)
+    return biased ? weigh_rows<Lanes, true, true, rows>(row, rescale)
+                  : weigh_rows<Lanes, false, true, rows>(row, rescale);
+  return biased ? weigh_rows<Lanes, true, false, rows>(row, rescale)
+                : weigh_rows<Lanes, false, false, rows>(row, rescale);
+}
+
+/// Row i of an item; it sees nothing where it is hidden altogether or past the last query.
+inline WeightRow weight_row(const Block& block, const Item& item, Index i, float* s) {
   const Index row = item.row + i;
-  const bool exists = row < block.rows;
-  const Index first = exists ? std::max(block.row_first[row], block.first) - item.first : 0;
-  const Index end = exists ? std::min(block.row_end[row], block.end) - item.first : 0;
-  if (first >= std::min(end, item.cols) || end <= 0) {
-    hide_row<Lanes>(s, item.cols);
-    return 1;
+  if (row >= block.rows) return {.s = s, .cols = item.cols};
+  const Index first = std::max(block.row_first[row], block.first) - item.first;
+  const Index end = std::min(block.row_end[row], block.end) - item.first;
+  if (first >= std::min(end, item.cols) || end <= 0) return {.s = s, .cols = item.cols};
+  return {s,
+          item.cols,
+          first,
+          end,
+          block.bias == nullptr ? nullptr : block.bias + (item.first - row),
+          block.scale,
+          block.max + row,
+          block.sum + row,
+          block.rounded_sum + row};
+}
+
+/// Rows i and i + 1 of an item, whose scores lie one stride apart.
+template <class Lanes>
+BEARING_TILE_CODE inline void weigh_pair(const Block& block, const Item& item, Index i, float* s, float* rescale) {
+  const WeightRow row[2] = {weight_row(block, item, i, s), weight_row(block, item, i + 1, s + scores_stride)};
+  const auto sees = [](const WeightRow& r) { return r.max != nullptr; };
+  const auto whole = [](const WeightRow& r) { return r.first <= 0 && r.end >= r.cols; };
+  const bool biased = block.bias != nullptr;
+  if (sees(row[0]) && sees(row[1])) {
+    return weigh_rows<Lanes, 2>(row, biased, !(whole(row[0]) && whole(row[1])), rescale);
   }
-  const float* bias = block.bias == nullptr ? nullptr : block.bias + (item.first - row);
-  const WeightRow r{
-      s, item.cols, first, end, bias, block.scale, block.max + row, block.sum + row, block.rounded_sum + row};
-  if (first <= 0 && end >= item.cols)
-    return bias ? weigh_row<Lanes, true, false>(r) : weigh_row<Lanes, false, false>(r);
-  return bias ? weigh_row<Lanes, true, true>(r) : weigh_row<Lanes, false, true>(r);
+  for (Index r = 0; r < 2; ++r) {
+    if (sees(row[r])) {
+      weigh_rows<Lanes, 1>(row + r, biased, !whole(row[r]), rescale + r);
+    } else {
+      hide_row<Lanes>(row[r].s, item.cols);
+      rescale[r] = 1;
+    }
+  }
 }
 
 inline Product scores_product(const Block& block, const Item& item, float* s) {
@@ -240,9 +284,9 @@ BEARING_TILE_CODE inline void weigh(Tiles& tiles, const Block& block, const Item
                                     Product& after) {
   std::array<float, strip_rows> rescale;
   const Index steps = before.steps() + after.steps();
-  for (Index i = 0, done = 0; i < strip_rows; ++i) {
-    for (; done * strip_rows < (i + 1) * steps; ++done) advance(tiles, before) || advance(tiles, after);
-    rescale[static_cast<std::size_t>(i)] = weigh_row<Lanes>(block, item, i, s + i * scores_stride);
+  for (Index i = 0, done = 0; i < strip_rows; i += 2) {
+    for (; done * strip_rows < (i + 2) * steps; ++done) advance(tiles, before) || advance(tiles, after);
+    weigh_pair<Lanes>(block, item, i, s + i * scores_stride, rescale.data() + i);
   }
   for (Index i = 0; i < strip_rows; ++i) {
     const float factor = rescale[static_cast<std::size_t>(i)];

@@ -121,24 +121,22 @@ struct PlainLanes {
   static Floats where(std::uint16_t seen, const Floats& a, const Floats& b) {
     return each([&](int l) { return (seen >> l & 1) != 0 ? a.lane[l] : b.lane[l]; });
   }
-  /// value, but 0 where x < limit
-  static Floats unless_less(const Floats& x, const Floats& limit, const Floats& value) {
-    return each([&](int l) { return x.lane[l] < limit.lane[l] ? 0 : value.lane[l]; });
-  }
-  /// p · 2^n, where n stands in the last bits of `shifted`
-  static Floats raise(const Floats& p, const Floats& shifted) {
+  /// p · 2^n, where n stands in the last bits of `shifted`; 0 where x < limit
+  static Floats raise_unless_less(const Floats& x, const Floats& limit, const Floats& p, const Floats& shifted) {
     return each([&](int l) {
+      if (x.lane[l] < limit.lane[l]) return 0.0f;
       return std::bit_cast<float>(std::bit_cast<std::uint32_t>(p.lane[l]) +
                                   (std::bit_cast<std::uint32_t>(shifted.lane[l]) << 23));
     });
   }
-  /// Writes 32 numbers as bfloat16, and adds them as they were rounded to a sum, neighbours to one lane.
+  /// Writes 32 numbers as bfloat16, and adds them as they were rounded to a sum, neighbours to one lane, the second
+  /// first (VDPBF16PS).
   static Floats narrow(float* to, const Floats& low, const Floats& high, const Floats& sum) {
     Bfloat16 rounded[32];
     for (int l = 0; l < 16; ++l) rounded[l] = Bfloat16(low.lane[l]), rounded[16 + l] = Bfloat16(high.lane[l]);
     std::memcpy(to, rounded, sizeof rounded);
     return each([&](int l) {
-      return sum.lane[l] + static_cast<float>(rounded[2 * l]) + static_cast<float>(rounded[2 * l + 1]);
+      return sum.lane[l] + static_cast<float>(rounded[2 * l + 1]) + static_cast<float>(rounded[2 * l]);
     });
   }
   /// Both fold halves onto each other.
