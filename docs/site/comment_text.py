@@ -16,7 +16,8 @@ def _plain(text: str, name: Callable[[str], str]) -> str:
     """Words outside of code; those like ShapeError are linked as well."""
     out = []
     for part in re.split(r"(?<![^\s([])([A-Z][a-z]+[A-Z]\w+)(?![\w:{])", text):
-        out.append((TYPE.fullmatch(part) and name(part)) or SPECIAL.sub(r"\\\1", part))
+        role = name(part) if TYPE.fullmatch(part) else ""
+        out.append(f"{role}\\ " if role else SPECIAL.sub(r"\\\1", part))  # an escaped space parts a role from what follows
     return "".join(out)
 
 
@@ -27,8 +28,7 @@ def inline(text: str, name: Callable[[str], str]) -> str:
         out.append(_plain(text[at : match.start()], name))
         word = " ".join(match[2].split())
         out.append(name(word) or f"``{word}``")
-        # A role must stand alone: what follows at once is parted by an escaped space.
-        out.append("\\ " if text[match.end() : match.end() + 1].isalnum() else "")
+        out.append("\\ ")
         at = match.end()
     return "".join([*out, _plain(text[at:], name)])
 

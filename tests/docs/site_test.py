@@ -11,10 +11,10 @@ from urllib.parse import unquote, urlsplit
 
 from sphinx.util.inventory import InventoryFile
 
-ROOT = Path(sys.argv.pop(1)).resolve()
-sys.path.insert(0, str(ROOT / "tests/tool"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tool"))
 import chromium
 
+ROOT = Path(sys.argv.pop(1)).resolve()
 SITE = ROOT / "build/site"
 VERSION = ".".join(re.findall(r"#define BEARING_VERSION_\w+ (\d+)", (ROOT / "include/bearing/version.hpp").read_text()))
 HERE = SITE / VERSION
