@@ -1,4 +1,4 @@
-"""The picture that is shown where a page is linked: its first drawing as PNG, else README's. sphinxext-opengraph writes the tags."""
+"""The picture that is shown where a page is linked: its first drawing as PNG, else README's, else any page's. sphinxext-opengraph writes the tags."""
 
 import shutil
 import subprocess
@@ -6,9 +6,7 @@ from pathlib import Path
 
 from docutils import nodes
 from sphinx.application import Sphinx
-from sphinx.util import logging
 
-logger = logging.getLogger(__name__)
 WIDTH = 1200
 HOME = "project/overview"  # README: its picture is the project's
 
@@ -44,11 +42,8 @@ def _png(app: Sphinx, picture: str) -> str:
 def _tags(app: Sphinx, pagename: str, templatename: str, context: dict, doctree) -> None:
     if doctree is None:
         return
-    pictures = getattr(app.env, "first_pictures", {})
-    picture, alt = pictures.get(pagename) or pictures.get(HOME) or ("", "")
-    if not picture:
-        logger.warning("no picture for the preview: neither this page nor README has one", location=pagename, type="preview")
-        return
+    pictures = app.env.first_pictures
+    picture, alt = pictures.get(pagename) or pictures.get(HOME) or pictures[min(pictures)]
     name = _png(app, picture)
     where = app.config.ogp_site_url + name if app.config.ogp_site_url else context["pathto"](name, resource=True)
     context["meta"] = {**(context["meta"] or {}), "og:image": where, "og:image:alt": alt}
