@@ -76,6 +76,11 @@ class Package:
         home = self.root if module == "bearing" else self.root[module.removeprefix("bearing.")]
         return home.docstring.value if home.docstring else ""
 
+    def types(self) -> dict[str, str]:
+        """What signatures call their arguments, with its text."""
+        found = {name: item for name, item in self.root["_types"].members.items() if not item.is_alias}
+        return {name: item.docstring.value for name, item in found.items() if item.docstring}
+
     def link(self, word: str) -> str:
         """A role that links a word of code, if it names something here; bearing's own names come first."""
         plain = word.removesuffix("()")
