@@ -2,7 +2,7 @@
 
 import re
 
-from pages import Stage, docname, ordered
+from pages import EXPLORER_PAGE, Stage, docname, ordered
 
 CAPTIONS = {"tutorial": "Learn", "encodings": "Encodings", "guide": "Guides", "api": "Reference", "project": "Project",
             "adr": "Decisions"}
@@ -23,11 +23,13 @@ def _sites(index: str) -> dict[str, str]:
     return found
 
 
-def write(stage: Stage, api: list[str], extra: str) -> None:
-    """Stages all pages; the index and the indices of folders get what the sidebar needs. `extra`: more of the index."""
+def write(stage: Stage, api: list[str], notebooks: str) -> None:
+    """Stages all pages; the index and the indices of folders get what the sidebar needs. `notebooks`: the end of the tutorial's."""
     pages = [docname(page) for page in stage.pages()]
     texts = {docname(page): stage.rewritten(page) for page in stage.pages()}
     index = texts["index"]
+    if "tutorial/index" in texts:
+        texts["tutorial/index"] += notebooks
     folders: dict[str, list[str]] = {}
     for page in [*pages, *api]:
         folder, _, rest = page.partition("/")
@@ -41,7 +43,8 @@ def write(stage: Stage, api: list[str], extra: str) -> None:
             if head in texts:
                 inner = ordered(iter(rest), texts[head])
                 texts[head] += "\n" + toctree(inner)
-            out.append(toctree([head], CAPTIONS.get(folder, folder.capitalize())))
+            more = [EXPLORER_PAGE] if folder == "tutorial" else []
+            out.append(toctree([head, *more], CAPTIONS.get(folder, folder.capitalize())))
             continue
         sites = _sites(index)
         groups: dict[str, list[str]] = {}
@@ -53,6 +56,6 @@ def write(stage: Stage, api: list[str], extra: str) -> None:
     stage.write("source/index.md", "# Files that pages link\n\n" + "\n".join(
         f"- [{name.removeprefix('source/').removesuffix('/index')}]({name.removeprefix('source/')}.md)" for name in sources
     ) + "\n\n" + toctree([name.removeprefix("source/") for name in sources]))
-    texts["index"] += "\n" + extra + "\n" + "\n".join([*out, toctree(["source/index"], "Files")])
+    texts["index"] += "\n" + "\n".join([*out, toctree(["source/index"], "Files")])
     for name, text in texts.items():
         stage.write(name + ".md", text)
