@@ -16,7 +16,7 @@ author = "the authors of bearing"
 version = release = ".".join(re.findall(r"#define BEARING_VERSION_\w+ (\d+)", header))
 language = "en"
 
-extensions = ["myst_parser", "sphinx_copybutton", "sphinxext.opengraph", "mathml", "previews"]
+extensions = ["myst_parser", "sphinx_copybutton", "sphinxext.opengraph", "mathml", "previews", "light_tocs"]
 source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
 nitpicky = True
 # Names without a place of their own: the standard library's, namespaces, and what only kernels see.
