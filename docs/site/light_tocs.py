@@ -15,20 +15,22 @@ def _title_alone(toc: nodes.bullet_list) -> nodes.bullet_list:
 
 
 def _lighten(app: Sphinx, builder) -> None:
-    app.env.whole_tocs = dict(app.env.tocs)
-    for name, toc in app.env.whole_tocs.items():
+    env = app.env
+    env.whole_tocs, env.light_tocs, env.whole_now = dict(env.tocs), {}, ""
+    for name, toc in env.whole_tocs.items():
         if len(toc) == 1 and next(toc.findall(addnodes.toctree), None) is None:
-            app.env.tocs[name] = _title_alone(toc)
+            env.light_tocs[name] = env.tocs[name] = _title_alone(toc)
 
 
 def _on_this_page(app: Sphinx, pagename: str, templatename: str, context: dict, doctree) -> None:
-    if doctree is None:
-        return
-    light = app.env.tocs[pagename]
-    app.env.tocs[pagename] = app.env.whole_tocs[pagename]
-    toc = document_toc(app.env, pagename, app.builder.tags)
-    app.env.tocs[pagename] = light
-    context["toc"] = app.builder.render_partial(toc)["fragment"]
+    """The page that is written now has its whole table, for "on this page" and for the theme, which asks how long it is."""
+    env = app.env
+    if env.whole_now in env.light_tocs:
+        env.tocs[env.whole_now] = env.light_tocs[env.whole_now]
+    env.whole_now = pagename
+    if pagename in env.light_tocs:
+        env.tocs[pagename] = env.whole_tocs[pagename]
+        context["toc"] = app.builder.render_partial(document_toc(env, pagename, app.builder.tags))["fragment"]
 
 
 def setup(app: Sphinx) -> dict[str, bool]:

@@ -1,10 +1,12 @@
 """What the site's sidebar has: every page, found by its folder, in the order in which the folder's index links it."""
 
+import os
 import re
 
 from pages import EXPLORER_PAGE, Stage, docname, ordered
 
-CAPTIONS = {"tutorial": "Learn", "encodings": "Encodings", "guide": "Guides", "api": "Reference", "project": "Project",
+# In this order; another folder comes before the project's pages.
+CAPTIONS = {"tutorial": "Learn", "guide": "Guides", "api": "Reference", "encodings": "Encodings", "project": "Project",
             "adr": "Decisions"}
 SITES = {"input": "On the input", "query/key": "On queries and keys", "score": "On the score", "none": "No encoding"}
 
@@ -23,39 +25,47 @@ def _sites(index: str) -> dict[str, str]:
     return found
 
 
+def parent(name: str, pages: set[str]) -> str:
+    """The index that lists a page: the nearest one above; none for what the sidebar lists by itself."""
+    folder = os.path.dirname(name.removesuffix("/index"))
+    while folder:
+        if f"{folder}/index" in pages and f"{folder}/index" != name:
+            return f"{folder}/index"
+        folder = os.path.dirname(folder)
+    return ""
+
+
+def _groups(names: list[str], index: str) -> dict[str, list[str]]:
+    """The sidebar's parts: captions, each with its pages."""
+    sites, groups = _sites(index), {}
+    place = {folder: number for number, folder in enumerate(CAPTIONS)} | {"index": -1}
+    other = place["project"] - 0.5
+    for name in sorted(ordered(names, index), key=lambda name: place.get(name.partition("/")[0], other)):
+        folder = name.partition("/")[0]
+        caption = CAPTIONS.get(folder, folder.replace("_", " ").capitalize())
+        groups.setdefault(sites.get(name, "More on encodings") if folder == "encodings" else caption, []).append(name)
+    return groups
+
+
 def write(stage: Stage, api: list[str], notebooks: str) -> None:
     """Stages all pages; the index and the indices of folders get what the sidebar needs. `notebooks`: the end of the tutorial's."""
-    pages = [docname(page) for page in stage.pages()]
     texts = {docname(page): stage.rewritten(page) for page in stage.pages()}
-    index = texts["index"]
+    pages = {*texts, *api}
+    below: dict[str, list[str]] = {}
+    for name in sorted(pages - {"index"}):
+        below.setdefault(parent(name, pages), []).append(name)
+    groups = _groups(below.pop(""), texts["index"])
+    groups.setdefault(CAPTIONS["tutorial"], []).append(EXPLORER_PAGE)
     if "tutorial/index" in texts:
         texts["tutorial/index"] += notebooks
-    folders: dict[str, list[str]] = {}
-    for page in [*pages, *api]:
-        folder, _, rest = page.partition("/")
-        if rest:
-            folders.setdefault(folder, []).append(page)
-    out = []
-    for folder in sorted(folders, key=lambda name: (list(CAPTIONS).index(name) if name in CAPTIONS else 2.5, name)):
-        names, head = folders[folder], f"{folder}/index"
-        if head in names:
-            rest = [name.partition("/")[2] for name in names if name != head]
-            if head in texts:
-                inner = ordered(iter(rest), texts[head])
-                texts[head] += "\n" + toctree(inner)
-            more = [EXPLORER_PAGE] if folder == "tutorial" else []
-            out.append(toctree([head, *more], CAPTIONS.get(folder, folder.capitalize())))
-            continue
-        sites = _sites(index)
-        groups: dict[str, list[str]] = {}
-        for name in ordered(iter(names), index):
-            caption = sites.get(name, "More on encodings") if folder == "encodings" else CAPTIONS.get(folder, folder.capitalize())
-            groups.setdefault(caption, []).append(name)
-        out += [toctree(group, caption) for caption, group in groups.items()]
-    sources = stage.write_sources()
-    stage.write("source/index.md", "# Files that pages link\n\n" + "\n".join(
-        f"- [{name.removeprefix('source/').removesuffix('/index')}]({name.removeprefix('source/')}.md)" for name in sources
-    ) + "\n\n" + toctree([name.removeprefix("source/") for name in sources]))
-    texts["index"] += "\n" + "\n".join([*out, toctree(["source/index"], "Files")])
+    for head, names in below.items():
+        if head in texts:  # the reference's has its own
+            folder = os.path.dirname(head)
+            texts[head] += "\n" + toctree(ordered([name.removeprefix(folder + "/") for name in names], texts[head]))
+    texts["index"] += "\n" + "\n".join(toctree(names, caption) for caption, names in groups.items())
+    texts["index"] += "\n" + toctree(["source/index"], "Files")
+    sources = [name.removeprefix("source/") for name in stage.write_sources()]
+    lines = [f"- [{name.removesuffix('/index')}]({name}.md)" for name in sources]
+    stage.write("source/index.md", "\n".join(["# Files that pages link", "", *lines, "", toctree(sources)]))
     for name, text in texts.items():
         stage.write(name + ".md", text)

@@ -7,7 +7,6 @@ a page links and that is no page is shown as source/PATH.html.
 import os
 import re
 import sys
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -24,7 +23,7 @@ def docname(path: str) -> str:
     """Where a Markdown file of the repository lies on the site, without its ending."""
     stem = path.removesuffix(".md")
     if not path.startswith("docs/"):
-        return "project/" + ("overview" if stem == "README" else stem.lower())
+        return "project/" + ("about" if stem == "README" else stem.lower())
     stem = stem.removeprefix("docs/")
     return re.sub(r"(^|/)README$", r"\1index", stem)
 
@@ -120,7 +119,7 @@ class Stage:
         return f"# {path}\n\nA file of the repository.\n\n{fence}{{code-block}} {language}\n:force:\n\n{text}\n{fence}\n"
 
 
-def ordered(names: Iterator[str], index: str) -> list[str]:
+def ordered(names: list[str], index: str) -> list[str]:
     """Docnames in the order in which an index links them, then the others by name."""
     targets = [link.parts()[0] for link in links(index)]
     place = {re.sub(r"\.md$", "", target): number for number, target in reversed(list(enumerate(targets)))}

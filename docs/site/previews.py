@@ -8,7 +8,7 @@ from docutils import nodes
 from sphinx.application import Sphinx
 
 WIDTH = 1200
-HOME = "project/overview"  # README: its picture is the project's
+HOME = "project/about"  # README: its picture is the project's
 
 
 def _note(app: Sphinx, doctree: nodes.document) -> None:

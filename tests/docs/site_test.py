@@ -169,8 +169,15 @@ class InTheBrowser(unittest.TestCase):
         shown = self.browser.ask("[...document.querySelectorAll('.versions option')].map(o => o.value)")
         self.assertEqual(json.loads((SITE / "versions.json").read_text())["versions"], shown)
 
+    def test_pages_list_their_headings_and_the_sidebar_all_pages(self):
+        for name, least in (("encodings/rope.html", 12), ("api/rope.html", 60), ("guide/attention.html", 8)):
+            with self.subTest(name):
+                self.browser.open(HERE / name, 1400)
+                self.assertGreaterEqual(self.browser.ask("document.querySelectorAll('.toc-tree a').length"), least)
+                self.assertGreaterEqual(self.browser.ask("document.querySelectorAll('.sidebar-tree a').length"), 150)
+
     def test_code_can_be_copied_without_prompts(self):
-        self.browser.open(HERE / "project/overview.html", 1400)
+        self.browser.open(HERE / "project/about.html", 1400)
         self.assertGreater(self.browser.ask("document.querySelectorAll('button.copybtn').length"), 2)
 
     def test_nothing_serious_for_who_cannot_see_or_hold_a_mouse(self):
