@@ -1,75 +1,110 @@
-"""Links within the pages lead somewhere, and the glossary is in order: links_test.py."""
+"""Every link of every Markdown file of the repository leads somewhere: links_test.py REPOSITORY. Fetches nothing.
 
-import re
+A relative link must name a file or folder of the repository, its anchor a heading of that page (or a line of a source:
+#L12), and every page of docs/ must be linked by another page.
+"""
+
+import subprocess
+import sys
+import tempfile
 import unittest
 from pathlib import Path
 
-from page_parts import FENCE, ROOT, pages
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+from links import anchors, links
 
-LINK = re.compile(r"\]\(([^)\s]+)\)")
-HEADING = re.compile(r"^#+ +(.+?) *$", re.M)
-LEAST = 300  # links in the pages: a pattern that finds none would pass otherwise
-
-
-def prose(page: Path) -> str:
-    """A page without its code."""
-    return re.sub(r"`[^`\n]*`", "", FENCE.sub("", page.read_text(encoding="utf-8")))
+ROOT = Path(sys.argv.pop(1)).resolve()
+LEAST = 250  # links: a pattern that finds none would pass otherwise
 
 
-def anchor(heading: str) -> str:
-    """What GitHub makes of a heading."""
-    words = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading).replace("`", "").lower()
-    return re.sub(r"[^\w\- ]", "", words).replace(" ", "-")
+def files(root: Path) -> set[Path]:
+    """The repository's files, also those that are not committed yet."""
+    command = ["git", "-C", str(root), "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    listed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    return {root / name for name in listed.split("\0") if name and (root / name).exists()}
 
 
-def anchors(page: Path) -> set[str]:
-    found: set[str] = set()
-    for heading in HEADING.findall(FENCE.sub("", page.read_text(encoding="utf-8"))):
-        name, again = anchor(heading), 0
-        while (f"{name}-{again}" if again else name) in found:
-            again += 1
-        found.add(f"{name}-{again}" if again else name)
-    return found
+class Repository:
+    def __init__(self, root: Path):
+        self.root, self.files = root, files(root)
+        self.folders = {folder for file in self.files for folder in file.parents}
+        self.pages = sorted(file for file in self.files if file.suffix == ".md")
+        self.texts = {page: page.read_text(encoding="utf-8") for page in self.pages}
+        self.anchors = {page: anchors(text) for page, text in self.texts.items()}
+        self.number, self.linked = 0, set()
 
+    def complaint(self, page: Path, path: str, anchor: str) -> str:
+        """Why a link leads nowhere, or nothing."""
+        target = Path(self.root, path[1:]) if path.startswith("/") else Path(page.parent, path) if path else page
+        target = Path(*target.parts).resolve()
+        if target in self.folders:
+            self.linked.add(target / "README.md")
+            return "" if not anchor else "a folder has no anchors"
+        if target not in self.files:
+            return "there is no such file in the repository"
+        if target != page:
+            self.linked.add(target)
+        if not anchor:
+            return ""
+        if target in self.anchors:
+            return "" if anchor in self.anchors[target] else "that page has no such heading"
+        lines = target.read_text(encoding="utf-8").count("\n")
+        numbered = anchor[0] == "L" and anchor[1:].isdigit() and 1 <= int(anchor[1:]) <= lines
+        return "" if numbered else f"the anchor of a source must be L1 to L{lines}"
 
-def fault(page: Path, link: str) -> str:
-    """What is wrong with a link of a page; empty if nothing is."""
-    file, _, place = link.partition("#")
-    target = (page.parent / file).resolve() if file else page
-    if not target.exists():
-        return f"{page}: no file is at {link}"
-    if place and target.suffix == ".md" and place not in anchors(target):
-        return f"{page}: no heading is at {link}"
-    return ""
+    def broken(self) -> list[str]:
+        found = []
+        for page, text in self.texts.items():
+            for link in links(text):
+                self.number += 1
+                why = "" if link.is_external else self.complaint(page, *link.parts())
+                if why:
+                    line = text.count("\n", 0, link.start) + 1
+                    found.append(f"{page.relative_to(self.root)}:{line}: {link.target}: {why}")
+        return found
+
+    def lonely(self) -> list[str]:
+        """Pages of docs/ that no other page links; broken() was called before."""
+        pages = [page for page in self.pages if page.is_relative_to(self.root / "docs")]
+        return [str(page.relative_to(self.root)) for page in pages if page not in self.linked]
 
 
 class Links(unittest.TestCase):
-    def test_links_lead_to_files_and_headings(self):
-        found = [(page, link) for page in pages() for link in LINK.findall(prose(page)) if "://" not in link]
-        self.assertGreaterEqual(len(found), LEAST)
-        wrong = [text for text in (fault(page, link) for page, link in found) if text]
-        self.assertEqual(wrong, [], "\n" + "\n".join(wrong))
-
-    def test_a_link_that_leads_nowhere_is_found(self):
-        page = ROOT / "docs/guide/glossary.md"
-        self.assertEqual(fault(page, "#m-and-n"), "")
-        self.assertIn("no heading", fault(page, "#no-such-word"))
-        self.assertIn("no file", fault(page, "no_such_page.md"))
-
-    def test_headings_that_are_alike_have_anchors_of_their_own(self):
-        self.assertEqual(anchor("`bearing --version`"), "bearing---version")
-        self.assertEqual(anchor("[Masks](x.md): causal, packed"), "masks-causal-packed")
+    def test_every_link_leads_somewhere(self):
+        repository = Repository(ROOT)
+        self.assertEqual([], repository.broken())
+        self.assertEqual([], repository.lonely(), "no page links these")
+        self.assertGreaterEqual(repository.number, LEAST)
 
 
-class Glossary(unittest.TestCase):
-    def test_words_stand_in_order_and_lead_to_their_use(self):
-        text = (ROOT / "docs/guide/glossary.md").read_text(encoding="utf-8")
-        words = re.findall(r"^### (.+)\n\n((?:(?!#).*\n?)*)", text.split("\n## Words\n")[1], re.M)
-        self.assertGreaterEqual(len(words), 60)
-        names = [re.sub(r"[^a-z0-9]", "", name.lower()) for name, _ in words]
-        self.assertEqual(names, sorted(names))
-        for name, told in words:
-            self.assertIn("](", told, f"{name}: must have a link to where it is used")
+class Mistakes(unittest.TestCase):
+    """What is wrong is found, and what only looks like a link is not."""
+
+    def broken(self, text: str, **others: str) -> list[str]:
+        with tempfile.TemporaryDirectory() as folder:
+            root = Path(folder).resolve()
+            subprocess.run(["git", "init", "-q", folder], check=True)
+            for name, content in {"page": text, **others}.items():
+                (root / f"{name}.md").write_text(content, encoding="utf-8")
+            (root / "source.cc").write_text("one\ntwo\n")
+            (root / "docs").mkdir()
+            (root / "docs/lonely.md").write_text("# Nobody links this\n")
+            repository = Repository(root)
+            found = [line.split(": ", 1)[1] for line in repository.broken()]
+            self.assertEqual(["docs/lonely.md"], repository.lonely())
+            return found
+
+    def test_of_links(self):
+        for wrong in ("[a](gone.md)", "![a](gone.svg)", "[a](#gone)", "[a](other.md#gone)", "[a](../page.md)", "[a]: gone.md",
+                      '[a](gone.md "title")', "<img src='gone.png'>", "[a](docs#gone)", "[a](source.cc#L3)", "[a](source.cc#x)",
+                      "- item\n\n    [a](gone.md)", "`code` [a](gone.md)", "[![a](gone.svg)](other.md)"):
+            self.assertEqual(1, len(self.broken(f"# Page\n\n{wrong}\n", other="# Other\n")), wrong)
+
+    def test_that_are_none(self):
+        for right in ("[a](other.md)", "[a](#page)", "[a](other.md#a-b-c)", "[a](other.md#twice-1)", "[a](docs)", "[a](docs/)",
+                      "[a](source.cc#L2)", "[a](https://example.org/gone.md)", "[a](/other.md)", "`[a](gone.md)`",
+                      "```text\n[a](gone.md)\n```", "    f[i](gone)", "<!-- [a](gone.md) -->", "[a](mailto:a@b.c)"):
+            self.assertEqual([], self.broken(f"# Page\n\n{right}\n", other="# A `b`: C?\n\n## Twice\n\n## Twice\n"), right)
 
 
 if __name__ == "__main__":

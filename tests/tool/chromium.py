@@ -68,13 +68,13 @@ class Browser:
             if "method" in message:
                 self.events.append((message["method"], message["params"]))
 
-    def open(self, file, width, dark=False, media=""):
-        """Shows a file in a window of that width and waits until it is there."""
+    def open(self, file, width, dark=False, media="", query=""):
+        """Shows a file in a window of that width and waits until it is there; query: ?… or #… behind its address."""
         self.call("Emulation.setDeviceMetricsOverride", width=width, height=900, deviceScaleFactor=1, mobile=False)
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         self.call("Emulation.setEmulatedMedia", media=media, features=[scheme])
         self.events.clear()
-        self.call("Page.navigate", url=file.resolve().as_uri())
+        self.call("Page.navigate", url=file.resolve().as_uri() + query)
         while not any(method == "Page.loadEventFired" for method, _ in self.events):
             message = self.message()
             if "method" in message:
