@@ -51,6 +51,7 @@ struct Specimen {
   Index parameters = 0;   ///< numbers that training learns
   Index held = 0;         ///< numbers that stay in memory between calls: parameters and tables
   bool by_index = false;  ///< does not look at positions, but at the tokens' indices
+  std::vector<double> frequencies = {};  ///< of a RoPE's pairs, in radians per token, as the example turns them
 
   std::function<void(const Positions& positions, View<double, 3> rows, const Executor& on)> input_rows = {};
   std::function<void(Side side, const Positions& positions, View<const double, 4> x, View<double, 4> y,

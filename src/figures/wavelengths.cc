@@ -59,6 +59,18 @@ Turns finite(Turns tokens) {
   return tokens;
 }
 
+Turns tokens_per_turn(const std::vector<double>& frequencies) {
+  Turns tokens;
+  for (const double frequency : frequencies) tokens.push_back(2 * std::numbers::pi / std::abs(frequency));
+  return finite(std::move(tokens));
+}
+
+/// NaN is NaN.
+bool same(const Turns& a, const Turns& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                    [](double x, double y) { return x == y || (std::isnan(x) && std::isnan(y)); });
+}
+
 Waves waves_of(const Subject& subject, const SpecimenOptions& size) {
   const Record spec = subject.description.spec ? subject.description.spec(size) : Record{};
   const std::optional<Rope> rope = spec ? rope_of(spec) : std::nullopt;
@@ -66,19 +78,27 @@ Waves waves_of(const Subject& subject, const SpecimenOptions& size) {
   if (!rope) {
     if (spec) waves.now = described_frequencies(spec);
     if (waves.now.empty()) throw RangeError(text::concat("[figure] ", subject.name, ": must have frequencies"));
-    for (double& frequency : waves.now) frequency = 2 * std::numbers::pi / std::abs(frequency);
-    waves.now = finite(std::move(waves.now));
+    waves.now = tokens_per_turn(waves.now);
     return waves;
   }
   const Index seq_len = subject.lengths.seq_len > 0 ? subject.lengths.seq_len : size.length;
   const RopeFrequencies frequencies = resolve(*rope, depends_on_length(rope->scaling) ? seq_len : 0);
   waves.now = finite(wavelengths(frequencies));
   if (waves.trained == 0) waves.trained = trained_length(rope->scaling);
-  if (std::holds_alternative<NoScaling>(rope->scaling)) return waves;
   Rope plain = *rope;
   plain.scaling = NoScaling{};
+  if (std::holds_alternative<NoScaling>(rope->scaling)) {
+    // A name may change frequencies in a way that its spec does not say. The example keeps a table of its length.
+    SpecimenOptions example = size;
+    example.length = std::min<Index>(size.length, 32'768);
+    const Turns turned = tokens_per_turn(subject.description.specimen(example, spec).frequencies);
+    if (turned.empty() || same(turned, tokens_per_turn(frequencies.inv_freq))) return waves;
+    waves.now = turned;
+    if (waves.trained == 0) waves.trained = example.length;
+  } else {
+    waves.runs = pair_runs(frequencies);
+  }
   waves.before = finite(wavelengths(resolve(plain)));
-  waves.runs = pair_runs(frequencies);
   return waves;
 }
 

@@ -70,6 +70,22 @@ TEST(Wavelengths, LeaveOutPairsThatDoNotTurn) {
   EXPECT_TRUE(std::isfinite(drawn.panels[0].y.last));
 }
 
+TEST(Wavelengths, AreThoseThatANameTurnsBy) {
+  const Figure drawn = figure("wavelengths", only("rope_high_frequency"), {.length = 512});
+  const Panel& panel = drawn.panels[0];
+  ASSERT_EQ(panel.series.size(), 3u);
+  const std::vector<double>&before = panel.series[0].y, &now = panel.series[1].y;
+  Index still = 0;
+  for (std::size_t i = 0; i < now.size(); ++i) {
+    EXPECT_EQ(std::isnan(now[i]), before[i] > 512) << i;
+    still += std::isnan(now[i]);
+  }
+  EXPECT_GT(still, 0);
+  EXPECT_EQ(panel.guides[0].at, 512);
+  // The other way round is as fast.
+  EXPECT_EQ(figure("wavelengths", only("rope_negative_angle")).panels[0].series.size(), 2u);
+}
+
 TEST(Wavelengths, NeedFrequencies) {
   expect_error<RangeError>([] { (void)figure("wavelengths", only("alibi")); }, "[figure] alibi: must have frequencies");
   EXPECT_THROW((void)figure("wavelengths", only("nope")), RangeError);

@@ -90,7 +90,7 @@ void describe_sandwich(Describer& to) {
             "Chi, Fan, Rudnicky, Ramadge 2023, arXiv 2212.10356.")
       .member("heads", &Sandwich::heads, "H.")
       .member("dim", &Sandwich::dim, "Of the sinusoids, even; it need not be the model's.")
-      .member("base", &Sandwich::base, "The longest wavelength is 2 pi times this.");
+      .member("base", &Sandwich::base, "The longest wavelength is a little less than 2 pi times this.");
   to.encoding<Sandwich>(
         "SandwichBias",
         "Sandwich as a bias by distance; nothing to learn. Real positions too, whole ones much faster.\n\n"

@@ -239,7 +239,7 @@ void describe_records(Describer& to) {
       .member("centre", &Cape::centre, "'mean': positions are counted from their mean.")
       .member("position_scale", &Cape::position_scale, "Multiplies positions first.")
       .member("frequency_scale", &Cape::frequency_scale, "Above 1 where positions are seconds rather than tokens.")
-      .member("base", &Cape::base, "The longest wavelength is 2 pi times this.")
+      .member("base", &Cape::base, "The longest wavelength is a little less than 2 pi times this.")
       .method("sinusoidal", &Cape::sinusoidal, {}, "The sinusoids that its positions go into.");
   to.record("Cape2d", Cape2d{},
             "CAPE for the patches of an image at (y, x) in [-1, 1]^2: waves in C = dim/2 directions.\n\n"

@@ -87,7 +87,7 @@ void describe_sinusoidal_2d(Describer& to) {
             "    DETR  [y: s c s c ... | x: s c s c ...]        MAE  [x: s s ... c c ... | y: s s ... c c ...]\n\n"
             "Carion et al. 2020, arXiv 2005.12872; He et al. 2021, arXiv 2111.06377.")
       .member("dim", &Sinusoidal2d::dim, "Of a row; a multiple of 4.")
-      .member("base", &Sinusoidal2d::base, "The longest wavelength is 2 pi times this.")
+      .member("base", &Sinusoidal2d::base, "The longest wavelength is a little less than 2 pi times this.")
       .member("first", &Sinusoidal2d::first, "Whose half comes first.")
       .member("layout", &Sinusoidal2d::layout, "Of each half.")
       .maker("detr", &Sinusoidal2d::detr, {"dim", {"temperature", 10'000.0}},

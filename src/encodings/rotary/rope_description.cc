@@ -254,6 +254,7 @@ auto example_of(Change change) {
     const RopeFrequencies frequencies = change(resolve(rope, size.length), size);
     const auto table = std::make_shared<const RopeTable<double>>(frequencies, size.length);
     Specimen specimen = turned_by(size, table, table);
+    specimen.frequencies = frequencies.inv_freq;
     if (frequencies.axes > 1) specimen.width = inspect::square_side(size.length);
     return specimen;
   };
