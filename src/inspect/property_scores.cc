@@ -46,7 +46,7 @@ Seen see(const Probe& probe, const Rows& x, Index shift) {
   return seen;
 }
 
-/// Whether logits change when queries move and keys do not.
+/// Whether logits change when queries move and keys do not, or keys and not queries.
 bool looks_at_positions(const Probe& probe, const Rows& x, const Array& logits) {
   const Specimen& s = probe.specimen;
   const Index count = x.q.shape[1];
@@ -54,6 +54,7 @@ bool looks_at_positions(const Probe& probe, const Rows& x, const Array& logits) 
   for (const Index shift : {Index{1}, (s.width > 0 ? s.width : s.options.length) / 2}) {
     const Tokens moved = movable(probe, count, shift);
     if (change(logits, s.logits(moved, at, x.q, x.k), s.causal).most > 0) return true;
+    if (change(logits, s.logits(at, moved, x.q, x.k), s.causal).most > 0) return true;
   }
   return false;
 }
