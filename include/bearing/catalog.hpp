@@ -46,11 +46,11 @@ class BEARING_EXPORT Tokens {
 /// An encoding with its numbers, whatever sites it acts on; what it does not have is null. All in double.
 struct Specimen {
   SpecimenOptions options;
-  Index width = 0;        ///< of an image's grid; 0: it serves sequences
-  bool causal = false;    ///< meant for keys up to the query only
-  Index parameters = 0;   ///< numbers that training learns
-  Index held = 0;         ///< numbers that stay in memory between calls: parameters and tables
-  bool by_index = false;  ///< does not look at positions, but at the tokens' indices
+  Index width = 0;                       ///< of an image's grid; 0: it serves sequences
+  bool causal = false;                   ///< meant for keys up to the query only
+  Index parameters = 0;                  ///< numbers that training learns
+  Index held = 0;                        ///< numbers that stay in memory between calls: parameters and tables
+  bool by_index = false;                 ///< does not look at positions, but at the tokens' indices
   std::vector<double> frequencies = {};  ///< of a RoPE's pairs, in radians per token, as the example turns them
 
   std::function<void(const Positions& positions, View<double, 3> rows, const Executor& on)> input_rows = {};
