@@ -229,7 +229,7 @@ std::string shortest(double value) {
   char text[64];
   // 1000000 reads better than 1e+06, which is what to_chars takes for shorter.
   const bool whole = value == std::floor(value) && std::abs(value) < 1e15;
-  const auto end = whole ? std::to_chars(text, text + sizeof text, value, std::chars_format::fixed).ptr
+  const auto end = whole ? std::to_chars(text, text + sizeof text, value, std::chars_format::fixed, 0).ptr
                          : std::to_chars(text, text + sizeof text, value).ptr;
   return {text, end};
 }

@@ -85,11 +85,30 @@ bool set_member(Record& spec, const std::string& name, const Value& value) {
   return false;
 }
 
+namespace {
+
+/// How many heads the text has numbers for: where a parameter has one for each head, and the text lists them (slopes);
+/// else 0.
+Index heads_of(Said said) {
+  const Record spec = said.example({});
+  for (const ParameterInfo* parameter : said.description().parameters()) {
+    const std::vector<Extent>& extents = parameter->extents;
+    if (extents.size() != 1 || extents[0].name != "heads" || !said.gives(parameter->name)) continue;
+    if (!spec || spec.type().member(parameter->name) == nullptr) continue;
+    const Value value = spec.get(parameter->name);
+    if (const auto* list = std::get_if<Values>(&value)) return std::ssize(*list);
+  }
+  return 0;
+}
+
+}  // namespace
+
 std::string Said::shown() const { return inspect::find(text_) != nullptr ? description_->name : text_; }
 
 Sizes Said::sizes() const {
   Sizes all = sizes_;
-  if (all.heads > 0 || all.dim > 0) return all;
+  if (all.heads == 0 && (spec_ || !keys_.empty())) all.heads = heads_of(*this);
+  if (sizes_.heads > 0 || sizes_.dim > 0) return all;
   const auto read = [&](const auto& self, const Record& record) -> void {
     for (const MemberInfo& member : record.type().members) {
       const Value value = record.get(member.name);

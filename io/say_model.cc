@@ -1,11 +1,13 @@
 #include "say_model.hpp"
 
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <bearing/io.hpp>
 #include <charconv>
-#include <filesystem>
-#include <system_error>
 #include <variant>
+
+#include "posix.hpp"
 
 namespace bearing::say {
 namespace {
@@ -31,9 +33,10 @@ struct Place {
 };
 
 Model model_of(const std::string& file) {
-  std::error_code ignored;
-  const std::filesystem::path path(file);
-  return read_hf_config(std::filesystem::is_directory(path, ignored) ? (path / "config.json").string() : file);
+  const posix::KeepErrno keep;
+  struct stat status {};
+  const bool folder = ::stat(file.c_str(), &status) == 0 && S_ISDIR(status.st_mode);
+  return read_hf_config(folder ? file + (file.ends_with('/') ? "" : "/") + "config.json" : file);
 }
 
 Sizes sizes_of(const Model& model) {
@@ -41,13 +44,6 @@ Sizes sizes_of(const Model& model) {
           .kv_heads = model.kv_heads,
           .dim = model.head_dim,
           .length = model.trained_length > 0 ? model.trained_length : model.context_length};
-}
-
-/// Inside a window no two tokens are further apart than the window, however long the sequence: no new angles.
-RopeLengths lengths_of(const Model& model, Index window = 0) {
-  const bool bounded = window > 0 && window <= model.trained_length;
-  return {.trained = bounded ? 0 : model.trained_length,
-          .longest = std::max(model.trained_length, model.context_length)};
 }
 
 /// A record that is no encoding's spec gives one: a model's of the encoding in its layers.
@@ -118,7 +114,7 @@ std::vector<Said> said_at(const Place& place, const Model& model, const std::str
   }
   if (all || input) {
     for (const ModelInput& one : model.inputs) {
-      std::visit([&](const auto& spec) { sayings.add("input", spec, sizes, lengths_of(model)); }, one.encoding);
+      std::visit([&](const auto& spec) { sayings.add("input", spec, sizes, lengths_of(model, {})); }, one.encoding);
     }
   }
   const std::vector<LayerGroup> groups = layer_groups(model);
@@ -132,7 +128,7 @@ std::vector<Said> said_at(const Place& place, const Model& model, const std::str
     if (input || (all ? nothing || std::any_of(said.begin(), said.end(), alike) : !asked)) continue;
     said.push_back(&encoding);
     const bool only = all && groups.size() == 1 && model.inputs.empty();
-    const RopeLengths lengths = lengths_of(model, group.layer.window);
+    const RopeLengths lengths = lengths_of(model, group.layer);
     const std::string part = only ? "" : std::to_string(group.layers[0]);
     std::visit([&](const auto& spec) { sayings.add(part, spec, sizes, lengths); }, encoding);
   }

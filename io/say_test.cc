@@ -173,6 +173,31 @@ TEST(Say, JsonInTheTextOrInAFile) {
             "rope_llama3");
 }
 
+TEST(Say, SlopesSayHowManyHeadsThereAre) {
+  EXPECT_EQ(say_encoding("alibi:slopes=0.5:0.25:0.125").sizes().heads, 3);
+  EXPECT_EQ(say_encoding("alibi:form=causal").sizes().heads, 0);
+  const Model model = parse_hf_config(R"({"model_type": "falcon", "alibi": true})");  // without a number of heads
+  EXPECT_EQ(say_encodings(model).at(0).sizes().heads, 71);
+}
+
+TEST(Say, LengthsAreTheMostOfTheFileTheScalingAndWhatIsAsked) {
+  const std::string config =
+      R"({"model_type": "qwen2", "hidden_size": 64, "num_attention_heads": 8, "num_hidden_layers": 1,
+          "rope_scaling": {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 4096},
+          "max_position_embeddings": 8192})";
+  const Model model = parse_hf_config(config);
+  Layer layer = model.layers.at(0);
+  EXPECT_EQ(scaled_length(std::get<Rope>(layer.encoding).scaling), 16384);
+  EXPECT_EQ(lengths_of(model, layer).trained, 4096);
+  EXPECT_EQ(lengths_of(model, layer).longest, 16384);
+  EXPECT_EQ(lengths_of(model, layer, 20000).longest, 20000);
+  layer.window = 4096;
+  EXPECT_EQ(lengths_of(model, layer).trained, 0);
+  layer.window = 4097;
+  EXPECT_EQ(lengths_of(model, layer).trained, 4096);
+  EXPECT_EQ(lengths_of(model, {}).longest, 8192);
+}
+
 TEST(Say, ModelsHaveTheirOwnSizes) {
   const File file("say_test_config.json",
                   R"({"model_type": "llama", "hidden_size": 64, "num_attention_heads": 8, "num_key_value_heads": 2,

@@ -3,6 +3,8 @@ find_package(hwy CONFIG QUIET)
 find_package(Boost QUIET)
 find_package(RapidJSON QUIET)
 find_package(TBB CONFIG QUIET)
+find_package(CLI11 QUIET)
+find_package(fmt QUIET)
 find_package(Python 3.10 QUIET COMPONENTS Interpreter Development.Module)
 set(missing "")
 if(NOT hwy_FOUND)
@@ -17,13 +19,19 @@ endif()
 if(NOT TBB_FOUND)
   list(APPEND missing libtbb-dev)
 endif()
+if(NOT CLI11_FOUND)
+  list(APPEND missing libcli11-dev)
+endif()
+if(NOT fmt_FOUND)
+  list(APPEND missing libfmt-dev)
+endif()
 if(Python_Interpreter_FOUND AND NOT Python_Development.Module_FOUND)
   list(APPEND missing python3-dev)
 endif()
 if(missing)
   list(JOIN missing " " packages)
-  message(FATAL_ERROR "The Python module needs Highway, Boost, RapidJSON, oneTBB and Python's headers. Missing here: "
-                      "${packages}. On Debian and Ubuntu: apt install ${packages}. Fedora has them as highway-devel, "
-                      "boost-devel, rapidjson-devel, tbb-devel and python3-devel, Homebrew as highway, boost, "
-                      "rapidjson, tbb and python.")
+  message(FATAL_ERROR "The Python module and its command need Highway, Boost, RapidJSON, oneTBB, CLI11, {fmt} and Python's "
+                      "headers. Missing here: ${packages}. On Debian and Ubuntu: apt install ${packages}. Fedora has them "
+                      "as highway-devel, boost-devel, rapidjson-devel, tbb-devel, cli11-devel, fmt-devel and "
+                      "python3-devel, Homebrew as highway, boost, rapidjson, tbb, cli11, fmt and python.")
 endif()

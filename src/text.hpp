@@ -1,8 +1,10 @@
 #pragma once
 
 #include <bearing/error.hpp>
+#include <bearing/kept.hpp>
 #include <bearing/view.hpp>
 #include <charconv>
+#include <concepts>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -13,7 +15,8 @@ namespace bearing::text {
 
 inline void append(std::string& to, std::string_view piece) { to += piece; }
 inline void append(std::string& to, const char* piece) { to += piece; }
-inline void append(std::string& to, Index number) {
+template <std::integral Whole>
+requires(sizeof(Whole) >= sizeof(int)) void append(std::string& to, Whole number) {
   char digits[24];
   to.append(digits, std::to_chars(digits, digits + sizeof digits, number).ptr);
 }
@@ -62,9 +65,24 @@ inline std::string renamed(std::string_view function, std::string_view what) {
                 end == what.npos ? what : what.substr(end));
 }
 
+/// The functions in whose names a call runs, the last first: what a build that only draws has in place of catching, as
+/// an exception ends its calls.
+struct Naming {
+  std::string_view function;
+  const Naming* outer;
+};
+inline const Naming* namings = nullptr;
+
 /// Calls body(); its errors name the function that the user called, not the one that found them.
 template <class Body>
 auto in_the_name_of(std::string_view function, const Body& body) {
+  if constexpr (!kept_whole) {
+    struct Named : Naming {
+      explicit Named(std::string_view called) : Naming{called, namings} { namings = this; }
+      ~Named() { namings = outer; }
+    } const named(function);
+    return body();
+  }
   try {
     return body();
   } catch (const ShapeError& error) {

@@ -14,6 +14,7 @@
 #include <bearing/encodings/xlnet.hpp>
 #include <bearing/error.hpp>
 #include <bearing/export.hpp>
+#include <bearing/rope_report.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -98,6 +99,14 @@ struct LayerGroup {
   Layer layer;
 };
 BEARING_EXPORT std::vector<LayerGroup> layer_groups(const Model& model);
+
+/// How far the angles of a layer were trained and are used: `trained` is the file's length or that of the layer's
+/// scaling, but 0 in a window that is no longer, as no two tokens are further apart than the window however long the
+/// sequence is; `longest` is the most of what the file and the scaling say, and seq_len.
+BEARING_EXPORT RopeLengths lengths_of(const Model& model, const Layer& layer, Index seq_len = 0);
+
+/// The tokens that a scaling by a factor reaches from its trained length; 0 if the factor does not say how far.
+BEARING_EXPORT Index scaled_length(const RopeScaling& scaling);
 
 /// The model types whose files, where they say nothing else, have that encoding, in the order of the reader's tables;
 /// "rope", "alibi", … as the catalog names it.

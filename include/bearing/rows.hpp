@@ -3,6 +3,7 @@
 #include <bearing/executor.hpp>
 #include <bearing/export.hpp>
 #include <bearing/half.hpp>
+#include <bearing/kept.hpp>
 #include <bearing/param_block.hpp>
 #include <bearing/positions.hpp>
 #include <bearing/term.hpp>
@@ -45,7 +46,7 @@ struct InputEncoding {
     }
     if constexpr (requires { E::numbers_at_once; }) numbers_at_once = E::numbers_at_once;
     if constexpr (requires { E::grads_in_order; }) grads_in_order = E::grads_in_order;
-    if constexpr (!Constant<E>) {
+    if constexpr (!Constant<E> && kept_whole) {
       input_grads = [](const void* e, const RowTile& tile, const A* d_p, A* d_params) {
         static_cast<const E*>(e)->input_grads(tile, d_p, d_params);
       };
@@ -120,10 +121,12 @@ struct RowEncoding {
       borrows = [](const void* e, MemoryList& to) { static_cast<const E*>(e)->borrows(to); };
     }
     turn = [](const void* e, const RowTile& tile, const A* x, A* y) { static_cast<const E*>(e)->turn(tile, x, y); };
-    turn_grads = [](const void* e, const RowTile& tile, const A* x, const A* d_y, A* d_x, A* d_params) {
-      static_cast<const E*>(e)->turn_grads(tile, x, d_y, d_x, d_params);
-    };
-    if constexpr (HasParams<E>) {
+    if constexpr (kept_whole) {
+      turn_grads = [](const void* e, const RowTile& tile, const A* x, const A* d_y, A* d_x, A* d_params) {
+        static_cast<const E*>(e)->turn_grads(tile, x, d_y, d_x, d_params);
+      };
+    }
+    if constexpr (HasParams<E> && kept_whole) {
       param_size = bearing::param_size(encoding);
       collect = collect_params<A, E>;
     }

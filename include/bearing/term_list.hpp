@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <bearing/kept.hpp>
 #include <bearing/param_block.hpp>
 #include <bearing/term.hpp>
 #include <concepts>
@@ -62,12 +63,14 @@ requires(ScoreTerm<E, A> || ValueTerm<E, A> || RowTerm<E, A>) Term<A> erase(cons
     term.add_values = [](const void* self, const Tile<A>& tile, const A* p, Index value_dim, A* o, Index o_stride) {
       static_cast<const E*>(self)->add_values(tile, p, value_dim, o, o_stride);
     };
-    term.add_value_grads = [](const void* self, const Tile<A>& tile, const A* p, Index value_dim, const A* d_o,
-                              Index d_o_stride, A* d_p, const TileGrads<A>& grads) {
-      static_cast<const E*>(self)->add_value_grads(tile, p, value_dim, d_o, d_o_stride, d_p, grads);
-    };
+    if constexpr (kept_whole) {
+      term.add_value_grads = [](const void* self, const Tile<A>& tile, const A* p, Index value_dim, const A* d_o,
+                                Index d_o_stride, A* d_p, const TileGrads<A>& grads) {
+        static_cast<const E*>(self)->add_value_grads(tile, p, value_dim, d_o, d_o_stride, d_p, grads);
+      };
+    }
   }
-  if constexpr (!Constant<E>) {
+  if constexpr (!Constant<E> && kept_whole) {
     if constexpr (DistanceBias<E, A>) {
       term.bias_grads = [](const void* self, Index head, Index n, const double* distance, const A* d_b, A* d_params) {
         static_cast<const E*>(self)->bias_grads(head, n, distance, d_b, d_params);
@@ -78,7 +81,7 @@ requires(ScoreTerm<E, A> || ValueTerm<E, A> || RowTerm<E, A>) Term<A> erase(cons
       };
     }
   }
-  if constexpr (HasParams<E>) {
+  if constexpr (HasParams<E> && kept_whole) {
     term.param_size = param_size(encoding);
     term.collect = collect_params<A, E>;
   }
@@ -95,9 +98,11 @@ requires(ScoreTerm<E, A> || ValueTerm<E, A> || RowTerm<E, A>) Term<A> erase(cons
     term.turn = [](const void* self, const RowTile& tile, const A* x, A* y) {
       static_cast<const E*>(self)->turn(tile, x, y);
     };
-    term.turn_grads = [](const void* self, const RowTile& tile, const A* x, const A* d_y, A* d_x, A* d_params) {
-      static_cast<const E*>(self)->turn_grads(tile, x, d_y, d_x, d_params);
-    };
+    if constexpr (kept_whole) {
+      term.turn_grads = [](const void* self, const RowTile& tile, const A* x, const A* d_y, A* d_x, A* d_params) {
+        static_cast<const E*>(self)->turn_grads(tile, x, d_y, d_x, d_params);
+      };
+    }
     if constexpr (requires { encoding.out_dim(Index{}); }) {
       term.out_dim = [](const void* self, Index of_dim) { return static_cast<const E*>(self)->out_dim(of_dim); };
     }

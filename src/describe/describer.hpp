@@ -2,6 +2,7 @@
 
 #include <bearing/catalog.hpp>
 #include <bearing/description.hpp>
+#include <bearing/kept.hpp>
 #include <tuple>
 #include <utility>
 
@@ -59,10 +60,14 @@ inline NamedExtent any(const char* name) {
 
 struct Parameter : ParameterInfo {
   Parameter(const char* called, std::vector<NamedExtent> axes, const char* about) {
-    name = called, text = about;
+    name = called;
+    if constexpr (kept_whole) text = about;
     for (NamedExtent& axis : axes) extents.push_back(std::move(axis));
   }
-  Parameter& starts(Rule rule) { return start = std::move(rule), *this; }
+  Parameter& starts([[maybe_unused]] Rule rule) {
+    if constexpr (kept_whole) start = std::move(rule);
+    return *this;
+  }
   Parameter& draws(Rule rule) { return drawn = std::move(rule), *this; }
   Parameter& may_be_left_out() { return optional = true, *this; }
   /// Only specs of which it is true have it: f(const Record&).
@@ -108,6 +113,13 @@ struct Signature<R (*)(T...)> {
 template <class C, class R, class... T>
 struct Signature<R (C::*)(T...) const> : Signature<R (*)(T...)> {};
 
+/// Figures and models ask for functions of a spec alone that give numbers or another spec.
+template <class F>
+inline constexpr bool is_kept = kept_whole;
+template <class F>
+requires(std::tuple_size_v<typename Signature<F>::Arguments> ==
+         1) inline constexpr bool is_kept<F> = kept_whole || !std::is_arithmetic_v<typename Signature<F>::Result>;
+
 template <class F>
 FunctionInfo function_info(const char* name, F f, std::vector<Argument> arguments, const char* text,
                            std::string result) {
@@ -145,6 +157,8 @@ class RecordDescriber {
   template <class F>
   RecordDescriber& method(const char* name, F f, std::vector<Argument> arguments, const char* text,
                           std::string result = "") {
+    using R = std::remove_cvref_t<typename describe::Signature<F>::Result>;
+    if constexpr (!kept_whole && !std::is_class_v<R>) return *this;
     arguments.insert(arguments.begin(), "self");
     type_.methods.push_back(describe::function_info(name, f, std::move(arguments), text, std::move(result)));
     return *this;
@@ -157,7 +171,9 @@ class RecordDescriber {
   /// f(…) → S.
   template <class F>
   RecordDescriber& maker(const char* name, F f, std::vector<Argument> arguments, const char* text) {
-    type_.makers.push_back(describe::function_info(name, f, std::move(arguments), text, ""));
+    if constexpr (kept_whole) {
+      type_.makers.push_back(describe::function_info(name, f, std::move(arguments), text, ""));
+    }
     return *this;
   }
   RecordDescriber& constant(const char* name, Value value, const char* text) {
@@ -305,7 +321,7 @@ class Describer {
   /// A type of specs. `initial` has the defaults, and anything where a member must be given.
   template <class S>
   RecordDescriber<S> record(const char* name, S initial, const char* text) {
-    RecordType type{name, text, typeid(S), std::any(std::move(initial)), {}, {}, {}, {}, {}};
+    RecordType type{name, kept_whole ? text : "", typeid(S), std::any(std::move(initial)), {}, {}, {}, {}, {}};
     type.equal = [](const std::any& a, const std::any& b) { return *std::any_cast<S>(&a) == *std::any_cast<S>(&b); };
     to_.records_.push_back(std::move(type));
     return RecordDescriber<S>(to_.records_.back());
@@ -330,13 +346,14 @@ class Describer {
   EncodingDescriber<Spec> encoding_with(const char* name, const char* text, std::vector<ParameterInfo> parameters,
                                         Make make) {
     EncodingInfo& info = to_.encodings_.emplace_back();
-    info.name = name, info.text = text, info.parameters = std::move(parameters);
+    info.name = name, info.parameters = std::move(parameters);
+    if constexpr (kept_whole) info.text = text;
     add_specs<Spec>(info);
     if constexpr (!std::is_same_v<Settings, NoSettings>) {
       info.settings = to_.record(typeid(Settings));
       info.grouped = info.settings->member("group") != nullptr;
     }
-    info.make_f32 = maker<float, Spec, Settings, Ranks...>(make);
+    if constexpr (kept_whole) info.make_f32 = maker<float, Spec, Settings, Ranks...>(make);
     info.make_f64 = maker<double, Spec, Settings, Ranks...>(make);
     using E = decltype(describe::call_maker<double, Spec, Settings, Ranks...>(make, {}, {}, {}));
     info.inputs = InputTerm<E, double>, info.rows = RowTerm<E, double>;
@@ -348,7 +365,9 @@ class Describer {
   /// A function that belongs to the module.
   template <class F>
   void function(const char* name, F f, std::vector<Argument> arguments, const char* text, std::string result = "") {
-    to_.functions_.push_back(describe::function_info(name, f, std::move(arguments), text, std::move(result)));
+    if constexpr (describe::is_kept<F>) {
+      to_.functions_.push_back(describe::function_info(name, f, std::move(arguments), text, std::move(result)));
+    }
   }
 
   /// What computes a parameter of an encoding that was described before, from a spec of another type: `info` without

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <bearing/description.hpp>
+#include <bearing/kept.hpp>
 #include <concepts>
 #include <deque>
 #include <memory>
@@ -65,10 +66,10 @@ Made<A> made_of(E encoding) {
   const auto kept = std::make_shared<E>(std::move(encoding));
   Made<A> out;
   out.encoding = kept;
-  if constexpr (std::is_copy_constructible_v<E>) {
+  if constexpr (std::is_copy_constructible_v<E> && kept_whole) {
     out.copy = [](const Made<A>& made) { return made_of<A>(E(std::as_const(object_of<E>(made)))); };
   }
-  out.move = [](const Made<A>& made) { return made_of<A>(std::move(object_of<E>(made))); };
+  if constexpr (kept_whole) out.move = [](const Made<A>& made) { return made_of<A>(std::move(object_of<E>(made))); };
   if constexpr (ScoreTerm<E, A> || ValueTerm<E, A> || RowTerm<E, A>) out.term = erase<A>(*kept);
   if constexpr (InputTerm<E, A>) out.input.emplace(*kept);
   if constexpr (RowTerm<E, A>) out.rows.emplace(*kept);
@@ -121,7 +122,8 @@ const ComputedInfo& add_computed(std::deque<ComputedInfo>& to, ComputedInfo adde
   const auto of = [&info]<class A, class F>(std::type_identity<A>, F f) {
     return [&info, f](const ComputedCall& call, std::span<const ParameterMemory> from, A* numbers) {
       std::array<Index, Rank> shape{};
-      std::ranges::copy(info.shape(call), shape.begin());
+      const std::vector<Index> extents = info.shape(call);
+      std::copy(extents.begin(), extents.end(), shape.begin());
       [&]<std::size_t... P>(std::index_sequence<P...>) {
         f.template operator()<std::remove_const_t<A>>(
             call, row_major(numbers, shape), FromMemory<Param<std::remove_const_t<A>, FromRanks>>::of(from[P])...);
@@ -129,10 +131,12 @@ const ComputedInfo& add_computed(std::deque<ComputedInfo>& to, ComputedInfo adde
       (std::make_index_sequence<sizeof...(FromRanks)>());
     };
   };
-  info.compute_f32 = of(std::type_identity<float>{}, compute);
   info.compute_f64 = of(std::type_identity<double>{}, compute);
-  info.backward_f32 = of(std::type_identity<const float>{}, backward);
-  info.backward_f64 = of(std::type_identity<const double>{}, backward);
+  if constexpr (kept_whole) {
+    info.compute_f32 = of(std::type_identity<float>{}, compute);
+    info.backward_f32 = of(std::type_identity<const float>{}, backward);
+    info.backward_f64 = of(std::type_identity<const double>{}, backward);
+  }
   return info;
 }
 

@@ -33,6 +33,24 @@ class Probed {
   }
   Probed(const Probed&) = delete;
 
+  /// Whether the description tells all extents: only a call tells some.
+  bool tells_extents() const {
+    const Sizes sizes{.batch = 1,
+                      .heads = size_.heads,
+                      .kv_heads = size_.heads,
+                      .dim = size_.dim,
+                      .value_dim = size_.dim,
+                      .length = size_.length};
+    for (const ParameterInfo& one : info_.parameters) {
+      if (!one.drawn.fill || (one.wanted && !one.wanted(spec_))) continue;
+      for (const Extent& extent : one.extents) {
+        const bool open = !extent.or_one && !extent.usual && extent.name != "sets";
+        if (open && extent.size(spec_, sizes) == Extent::any) return false;
+      }
+    }
+    return true;
+  }
+
   /// [heads, queries, keys] with `of(row)` in every row; `rows` is how many there are.
   template <class Number>
   Array scores(const Tokens& queries, const Tokens& keys, Number of) {
@@ -109,11 +127,11 @@ std::vector<double> rows_for(Probed& probed, const Tokens& query, const Tokens& 
   return rows;
 }
 
-/// Among tokens first, first + 1, …. Empty: its rows are not picked by distance. Throws ShapeError where only a call
-/// tells a parameter's extents.
+/// Among tokens first, first + 1, …. Empty: its rows are not picked by distance.
 std::optional<Picked> picked_from(const Shown& shown, std::size_t parameter, Index first) {
   const Specimen& s = shown.specimen;
   Probed probed(*shown.subject, s.options, parameter);
+  if (!probed.tells_extents()) return {};
   const Index n = s.options.length, w = s.width;
   Picked picked{shown.subject->description.encoding->parameters[parameter].name,
                 w > 0 ? Array(1, 2 * w - 1, 2 * w - 1) : Array(1, 1, 2 * n - 1)};
@@ -129,13 +147,9 @@ std::optional<Picked> picked_from(const Shown& shown, std::size_t parameter, Ind
 /// The same, also where the first token is a special one: [CLS].
 std::optional<Picked> picked_by_most(const Shown& shown, std::size_t parameter) {
   const Specimen& s = shown.specimen;
-  try {
-    std::optional<Picked> picked = picked_from(shown, parameter, 0);
-    if (picked || s.width > 0 || s.options.length < 3) return picked;
-    return picked_from(shown, parameter, 1);
-  } catch (const ShapeError&) {
-    return {};
-  }
+  std::optional<Picked> picked = picked_from(shown, parameter, 0);
+  if (picked || s.width > 0 || s.options.length < 3) return picked;
+  return picked_from(shown, parameter, 1);
 }
 
 /// Rows of a table: numbers that no call computes, by row before the last axis.

@@ -11,18 +11,20 @@ using text::concat;
 
 const std::vector<FigureKind>& figure_kinds() {
   static const std::vector<FigureKind> all{
-      heatmap_kind(),       //
-      curves_kind(),        //
-      similarity_kind(),    //
-      decay_kind(),         //
-      walk_kind(),          //
-      hands_kind(),         //
-      wavelengths_kind(),   //
-      buckets_kind(),       //
-      offset_kind(),        //
-      correlations_kind(),  //
-      masks_kind(),         //
-      feature_kind(),       //
+      heatmap_kind(),         //
+      curves_kind(),          //
+      similarity_kind(),      //
+      decay_kind(),           //
+      walk_kind(),            //
+      hands_kind(),           //
+      wavelengths_kind(),     //
+      buckets_kind(),         //
+      offset_kind(),          //
+      correlations_kind(),    //
+#ifndef BEARING_DRAWING_ONLY  // they run attention
+      masks_kind(),           //
+      feature_kind(),         //
+#endif
   };
   return all;
 }

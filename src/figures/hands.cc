@@ -1,7 +1,6 @@
 #include <bearing/error.hpp>
 #include <cmath>
 #include <numbers>
-#include <sstream>
 
 #include "figures/kinds.hpp"
 #include "figures/pairs.hpp"
@@ -18,10 +17,16 @@ struct Hands {
   Index moved = 0;  ///< the second dial of a pair shows the positions so much later; 0: there is none
 };
 
+constexpr const char* spaces = " \t\r\n";
+
 Hands hands_of(const FigureOptions& options) {
   Hands hands{.positions = options.positions, .moved = options.offset.value_or(0)};
-  std::istringstream words(options.what);
-  for (std::string word; words >> word;) hands.words.push_back(word);
+  for (std::size_t end = 0;;) {
+    const std::size_t first = options.what.find_first_not_of(spaces, end);
+    if (first == options.what.npos) break;
+    end = std::min(options.what.find_first_of(spaces, first), options.what.size());
+    hands.words.push_back(options.what.substr(first, end - first));
+  }
   const std::size_t count = hands.words.empty() ? 4 : hands.words.size();
   for (std::size_t p = 0; options.positions.empty() && p < count; ++p) hands.positions.push_back(static_cast<Index>(p));
   if (!hands.words.empty() && hands.words.size() != hands.positions.size()) {

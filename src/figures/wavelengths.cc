@@ -136,7 +136,7 @@ Panel panel_of(const Subject& subject, const Waves& waves, const Range& range) {
   if (waves.trained > 0)
     panel.guides.push_back({false, static_cast<double>(waves.trained), text::concat("trained ", waves.trained)});
   if (waves.asked > 0 && waves.asked != waves.trained) {
-    panel.guides.push_back({false, static_cast<double>(waves.asked), text::concat("asked ", waves.asked)});
+    panel.guides.push_back({false, static_cast<double>(waves.asked), text::concat("context ", waves.asked)});
   }
   if (!waves.before.empty()) {
     panel.series.push_back(points("before scaling", waves.before, 1));

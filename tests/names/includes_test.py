@@ -56,7 +56,7 @@ def main() -> int:
                 else:
                     found = [
                         base / name
-                        for base in (file.parent, root / "src", root / "python/src")
+                        for base in (file.parent, root / "src", root / "python/src", root / "io", root / "tools/bearing")
                         if (base / name).exists()
                     ]
                     what = owner(found[0].resolve().relative_to(root.resolve()).as_posix()) if found else name

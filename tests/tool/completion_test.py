@@ -1,6 +1,11 @@
 """The completion scripts in the shells that they are for, driven by the options that `bearing help --json` lists."""
 
+import os
+import pty
+import select
 import subprocess
+import tempfile
+import time
 import unittest
 
 import support
@@ -97,6 +102,41 @@ class Completion(support.Base):
                 out = self.shell("zsh", "-f", "-c", script=script + asks).splitlines()
                 out = [one for one in out if one and one.startswith(word)]  # which zsh does where keys are pressed
                 self.assertEqual(out, [before + one + ("" if one.endswith("=") else " ") for one in wanted])
+
+    def typed(self, setup, line, wanted):
+        """What stands on an interactive zsh's line once a tabulator was pressed after it, or after a while."""
+        process, terminal = pty.fork()
+        if process == 0:
+            os.execvpe("zsh", ["zsh", "-f", "-i"], {**os.environ, "TERM": "dumb", "COLUMNS": "200", "PS1": "? "})
+        seen, until = "", time.monotonic() + 60
+        for text, answer in ((f"{setup}; echo WAS\\ SET\n", "WAS SET"), (f"{line}\t", wanted)):
+            os.write(terminal, text.encode())
+            seen = ""
+            while answer not in seen and time.monotonic() < until:
+                if select.select([terminal], [], [], 1)[0]:
+                    seen += os.read(terminal, 65536).decode(errors="replace")
+        os.close(terminal)
+        os.waitpid(process, 0)
+        return seen
+
+    def test_zsh_completes_from_a_folder_of_functions_and_from_a_script(self):
+        with tempfile.TemporaryDirectory() as folder:
+            script = f"{folder}/_bearing"
+            run("completion", "zsh", "-o", script)
+            for setup in (f"fpath=({folder} $fpath); autoload -U compinit; compinit -D -u", f"source {script}"):
+                for line, wanted in (("bearing che", "bearing check "), ("bearing check t5:bu", "bearing check t5:buckets=")):
+                    with self.subTest(f"{setup}; {line}"):
+                        self.assertIn(wanted, self.typed(setup, line, wanted))
+
+    def test_fish_shows_an_apostrophe_of_a_description(self):
+        """With every description as the help has it, which would shift if one of them ended its quotes."""
+        script = run("completion", "fish").stdout
+        for command, options in self.commands().items():
+            wanted = {(option["name"], " ".join(option["help"].split())) for option in options if option["name"].startswith("--")}
+            out = self.shell("fish", "--no-config", "-c", script=script + f"complete -C 'bearing {command} --'")
+            got = {tuple(line.split("\t")) for line in out.splitlines()}
+            with self.subTest(command):
+                self.assertEqual({(name, " ".join(text.split())) for name, text in got}, wanted)
 
     def test_fish_completes_an_encodings_keys_and_their_words(self):
         script = run("completion", "fish").stdout

@@ -168,7 +168,7 @@ class Plot(support.Base):
 
     def test_without_gnuplot_the_command_says_what_to_do(self):
         nothing = {"PATH": str(self.path("none"))}
-        self.expect_error(3, "gnuplot is missing: apt-get install gnuplot-nox, or use --format text",
+        self.expect_error(3, "gnuplot is missing: apt-get install gnuplot-nox, or use --format text, or bearing.plot in Python",
                           "plot", "curves", "rope", "-o", self.path("a.png"), env=nothing)
         self.assertEqual(list(self.directory.iterdir()), [])
         for form in ("text", "json", "gp"):

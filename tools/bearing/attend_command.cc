@@ -391,49 +391,49 @@ void add_tensor_options(Command& command, Options& o) {
 }
 
 void add_score_options(Command& command, Options& o) {
-  command.input("--q-positions", o.q_positions, "N|FILE", "Position of the first query, or of all");
-  command.input("--k-positions", o.k_positions, "N|FILE", "The same of the keys (default 0)");
+  command.input("--q-positions", o.q_positions, "N|FILE", "N: position of the first query. FILE: of all");
+  command.input("--k-positions", o.k_positions, "N|FILE", "The same for the keys (default 0)");
   command.text("--window", o.window, "BEFORE[,AFTER]", "Sliding window, in tokens; -1: no limit");
   command.text("--scale", o.scale, "X", "Softmax scale (default 1/sqrt(dim))");
-  command.text("--soft-cap", o.soft_cap, "X", "Bounds q.k by X*tanh(./X)");
+  command.text("--soft-cap", o.soft_cap, "X", "Bounds q.k: it becomes X*tanh(q.k/X)");
   command.input("--k-lengths", o.k_lengths, "N,...|FILE", "Keys of each sequence; others are padding");
-  command.input("--key-mask", o.key_mask, "FILE", "bool [batch, k_len]: true may be seen");
-  command.input("--visible", o.visible, "FILE", "bool [batch, heads, q_len, k_len], or 1s");
-  command.input("--q-starts", o.q_starts, "N,...|FILE", "Packed sequences: 0, ..., q_len");
-  command.input("--k-starts", o.k_starts, "N,...|FILE", "The same of the keys");
+  command.input("--key-mask", o.key_mask, "FILE", "bool [batch, k_len]: keys that may be seen");
+  command.input("--visible", o.visible, "FILE", "bool [batch, heads, q_len, k_len]; each may be 1");
+  command.input("--q-starts", o.q_starts, "N,...|FILE", "Where packed sequences begin: 0, ..., q_len");
+  command.input("--k-starts", o.k_starts, "N,...|FILE", "The same for the keys");
   command.input("--block-table", o.block_table, "FILE", "int64 [batch, blocks]: a paged cache");
   command.input("--sinks", o.sinks, "FILE", "A sink logit for each head");
-  command.text("--length", o.length, "N", "Length in tokens for dynamic NTK and LongRoPE");
+  command.text("--length", o.length, "N", "Length in tokens, for dynamic NTK and LongRoPE");
 }
 
 void add_backward_options(Command& command, Options& o) {
-  command.input("--d-out", o.d_out, "FILE", "The output's gradient: does the backward");
+  command.input("--d-out", o.d_out, "FILE", "The output's gradient: asks for the backward");
   command.output("--d-q", o.d_q, "Where the queries' gradient goes");
-  command.output("--d-k", o.d_k, "The same of the keys'");
-  command.output("--d-v", o.d_v, "The same of the values'");
-  command.output("--d-sinks", o.d_sinks, "The same of the sinks'");
+  command.output("--d-k", o.d_k, "Where the keys' gradient goes");
+  command.output("--d-v", o.d_v, "Where the values' gradient goes");
+  command.output("--d-sinks", o.d_sinks, "Where the sinks' gradient goes");
 }
 
 }  // namespace
 
 Command attend_command() {
   const auto o = std::make_shared<Options>();
-  Command command{"attend", "Attention with any encodings, on .npy files"};
+  Command command{"attend", "Compute attention with any encodings, on .npy files"};
   add_tensor_options(command, *o);
   add_score_options(command, *o);
   add_backward_options(command, *o);
   command.word("--layout", o->layout, "ORDER", layouts(), "bhtd (default) or bthd: b batch, h heads, t time");
   command.flag("--bf16", o->bf16, "The files hold bfloat16 as uint16");
-  command.text("--threads", o->threads, "N", "Threads, 0 for all (default 1); same bits for any");
+  command.text("--threads", o->threads, "N", "Threads (default 1, 0: all); results do not change");
   command.flag("--json", o->json, "The report as JSON of a stable schema");
   command.footer =
-      "A SPEC is a name that 'bearing list' shows, with its numbers; what it learned\n"
-      "comes from .npy files, and d_KEY=FILE says where KEY's gradient goes:\n"
+      "A SPEC is a name that 'bearing list' shows, with its numbers. What training\n"
+      "made comes from .npy files, and d_KEY=FILE says where KEY's gradient goes:\n"
       "  alibi    t5:table=t5.npy,d_table=d.npy    shaw:clip=16,key=k.npy,value=v.npy\n"
       "  rope:pairing=half,base=500000    rope:'{\"head_dim\": 64, \"pairing\": \"half\"}'\n"
-      "A key that is missing is named, with the shape that its file must have.\n"
+      "If a key is missing, the error names it and the shape that its file must have.\n"
       "Files and outputs are float16, float32, float64, or bfloat16 with --bf16; batch\n"
-      "and heads may be left out. Nothing is written unless everything succeeded.\n"
+      "and heads may be left out. Nothing is written unless all of it succeeded.\n"
       "\n"
       "Examples:\n"
       "  bearing attend --q q.npy --k k.npy --v v.npy --mask causal --out o.npy \\\n"

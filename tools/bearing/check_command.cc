@@ -161,7 +161,7 @@ Command check_command() {
   options->size.add_to(command);
   command.options.push_back({"--require", "NAME,...", "Properties that must hold, else exit status 1", Takes::words,
                              &options->require, property_names()});
-  command.text("--threads", options->threads, "N", "Threads, 0 for all (default 1); same report for any");
+  command.text("--threads", options->threads, "N", "Threads (default 1, 0: all); results do not change");
   command.flag("--json", options->json, "JSON, in full precision, of a stable schema");
   command.flag("--markdown", options->markdown, "A table of the verdicts, in Markdown");
   command.output("-o,--out", options->out, "Where the report goes; else standard output");

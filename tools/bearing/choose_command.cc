@@ -108,7 +108,7 @@ void add_options(Command& command, Options& options) {
   command.text("--heads", words.heads, "N", "Heads (default 8, or the model's)");
   command.text("--dim", words.dim, "N", "Dimensions of a head (default 64, or the model's)");
   command.text("--seed", words.seed, "N", "Draws what would be learned (default 1)");
-  command.text("--threads", options.threads, "N", "Threads, 0 for all (default 1)");
+  command.text("--threads", options.threads, "N", "Threads (default 1, 0: all)");
   command.flag("--json", options.json, "JSON of a stable schema");
   command.output("-o,--out", options.out, "Where the report goes; else standard output");
 }

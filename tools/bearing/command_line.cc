@@ -160,7 +160,7 @@ std::string help_text(const Command& command) {
 }
 
 std::string help_text(const std::vector<Command>& all) {
-  CLI::App app{"bearing: what a transformer does with positions, and doing it.", "bearing"};
+  CLI::App app{"bearing: shows, measures and does what a transformer does with positions.", "bearing"};
   app.set_help_flag("-h,--help", "This help; also of each command");
   app.set_version_flag("-V,--version", "", "Version, SIMD target and build");
   app.require_subcommand(1);

@@ -101,15 +101,16 @@ Command compare_command() {
   command.options.push_back(
       {"ENCODING", "...", "Which ones, as check takes them (default: all)", Takes::encoding, &options->encodings});
   options->size.add_to(command);
-  command.text("--threads", options->threads, "N", "Threads, 0 for all (default 1); same report for any");
+  command.text("--threads", options->threads, "N", "Threads (default 1, 0: all); results do not change");
   command.flag("--json", options->json, "JSON of a stable schema");
   command.flag("--markdown", options->markdown, "The table alone, in Markdown");
   command.output("-o,--out", options->out, "Where the report goes; else standard output");
   command.footer =
-      "learned: how many numbers training learns. past length: what becomes of\n"
-      "positions past --length. relative: logits stay when all tokens move alike.\n"
-      "decay: octave maxima fall with distance. memory: how what is kept grows with\n"
-      "the length. What is often said of these encodings and fails follows.\n"
+      "The columns: learned, how many numbers training learns; past length, what\n"
+      "happens at positions past --length; relative, whether scores stay the same when\n"
+      "all tokens move alike; decay, whether the largest score of each octave of\n"
+      "distance falls; memory, how memory grows with the length. Below the table stand\n"
+      "common claims about these encodings that fail when they are measured.\n"
       "\n"
       "Examples:\n"
       "  bearing compare sinusoidal learned t5 alibi rope\n"

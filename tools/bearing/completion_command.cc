@@ -131,9 +131,14 @@ std::string bash_function(const std::vector<Command>& all) {
       fmt::join(names, " "), key_cases(bash_case), cases);
 }
 
-/// Its emulation of bash's completion knows no `compopt`: a word ends in a space unless a value is to follow.
+/// Its emulation of bash's completion knows no `compopt`: a word ends in a space unless a value is to follow. The same
+/// script is for `source` and, as a file `_bearing`, for a folder of $fpath: there zsh reads it as the body of the
+/// function that completes, when it is first asked to.
 std::string zsh_script(const std::vector<Command>& all) {
-  return "autoload -U +X compinit && compinit\nautoload -U +X bashcompinit && bashcompinit\n" + bash_function(all) +
+  return "#compdef bearing\n"
+         "whence compdef > /dev/null || { autoload -U +X compinit && compinit; }\n"
+         "autoload -U +X bashcompinit && bashcompinit\n" +
+         bash_function(all) +
          "_bearing_zsh() {\n"
          "  _bearing\n"
          "  local i\n"
@@ -141,7 +146,8 @@ std::string zsh_script(const std::vector<Command>& all) {
          "    case \"${COMPREPLY[$i]}\" in *=) ;; *) COMPREPLY[$i]=\"${COMPREPLY[$i]} \" ;; esac\n"
          "  done\n"
          "}\n"
-         "complete -o default -o nospace -F _bearing_zsh bearing\n";
+         "complete -o default -o nospace -F _bearing_zsh bearing\n"
+         "[ \"${funcstack[1]}\" != _bearing ] || _bash_complete -o default -o nospace -F _bearing_zsh\n";
 }
 
 /// In fish's single quotes.

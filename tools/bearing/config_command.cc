@@ -45,9 +45,9 @@ Command config_command() {
   Command command{"config", "Show what a model's config.json does with positions"};
   command.options.push_back(
       {"FILE", "...", "Hugging Face config.json files, models' folders, or -", Takes::input, &o->files, {}, true});
-  command.text("--length", o->length, "N", "Length in tokens for dynamic NTK and LongRoPE");
-  command.text("--layer", o->layer, "I", "Only the group of layers that holds this one");
-  command.flag("--all", o->all, "Every pair: long tables are cut otherwise");
+  command.text("--length", o->length, "N", "Length in tokens, for dynamic NTK and LongRoPE");
+  command.text("--layer", o->layer, "I", "Only this layer, and those that are like it");
+  command.flag("--all", o->all, "Every pair; without it long tables are cut");
   command.flag("--json", o->json, "JSON, in full precision, of a stable schema");
   command.output("-o,--out", o->out, "Where the report goes; else standard output");
   command.footer =

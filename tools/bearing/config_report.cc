@@ -17,20 +17,6 @@
 namespace bearing::tool {
 namespace {
 
-/// What a scaling by a factor reaches from the trained length; 0 where the factor does not say how far.
-Index reach_of(const RopeScaling& scaling) {
-  const auto reach = [](const auto& stretched) -> Index {
-    using Scaling = std::decay_t<decltype(stretched)>;
-    if constexpr (std::is_same_v<Scaling, YarnScaling> || std::is_same_v<Scaling, DeepseekYarnScaling> ||
-                  std::is_same_v<Scaling, NtkByPartsScaling>) {
-      const double tokens = stretched.factor * static_cast<double>(stretched.trained_length);
-      return tokens < static_cast<double>(max_position) ? static_cast<Index>(std::llround(tokens)) : max_position;
-    }
-    return 0;
-  };
-  return std::visit(reach, scaling);
-}
-
 /// Calls body(rope) for a group that rotates; a spec that cannot be becomes an error of the file.
 template <class Body>
 void with_rope(const ConfigReport& report, const LayerGroup& group, Body&& body) {
@@ -55,8 +41,7 @@ void add_warnings(ConfigReport& report) {
     with_rope(report, shown.group, [&](const Rope& rope) {
       const std::vector<Index>& layers = shown.group.layers;
       rotating += layers.size();
-      for (const std::string& text :
-           rope_warnings(rope, lengths_of(report.model, shown.group.layer, rope, report.seq_len))) {
+      for (const std::string& text : rope_warnings(rope, lengths_of(report.model, shown.group.layer, report.seq_len))) {
         auto said = std::find_if(all.begin(), all.end(), [&](const Said& other) { return other.text == text; });
         if (said == all.end()) said = all.insert(all.end(), {text, {}});
         said->layers.insert(said->layers.end(), layers.begin(), layers.end());
@@ -74,7 +59,7 @@ void add_warnings(ConfigReport& report) {
 void add_reach(ConfigReport& report) {
   for (const GroupReport& shown : report.groups) {
     const Rope* rope = std::get_if<Rope>(&shown.group.layer.encoding);
-    if (rope != nullptr) report.reach = std::max(report.reach, reach_of(rope->scaling));
+    if (rope != nullptr) report.reach = std::max(report.reach, scaled_length(rope->scaling));
   }
   const Index stated = report.model.context_length;
   // Factors are rounded as 40 or 8.0: a tenth more or less is the same length.
@@ -86,15 +71,6 @@ void add_reach(ConfigReport& report) {
 }
 
 }  // namespace
-
-RopeLengths lengths_of(const Model& model, const Layer& layer, const Rope& rope, Index seq_len) {
-  const Index trained = model.trained_length > 0 ? model.trained_length : trained_length(rope.scaling);
-  // Inside a window no two tokens are further apart than the window, however long the sequence: no new angles.
-  const bool bounded = layer.window > 0 && layer.window <= trained;
-  return {.trained = bounded ? 0 : trained,
-          .longest = std::max({trained, model.context_length, seq_len, reach_of(rope.scaling)}),
-          .seq_len = seq_len};
-}
 
 Model read_model(const std::string& file) {
   std::error_code ignored;

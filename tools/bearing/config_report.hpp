@@ -49,9 +49,6 @@ Model read_model(const std::string& file);
 /// All groups of layers, or the one that holds `layer`. `seq_len` 0: frequencies of the trained length.
 ConfigReport config_report(Model model, Index seq_len = 0, Index layer = -1);
 
-/// Of a layer that rotates: the trained length, and the longest that the file or the scaling says.
-RopeLengths lengths_of(const Model& model, const Layer& layer, const Rope& rope, Index seq_len);
-
 // In words
 
 /// "pairing": "half: i and i + 64 turn together [ccccssss]"

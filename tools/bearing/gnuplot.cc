@@ -66,7 +66,7 @@ class Process {
     posix_spawn_file_actions_destroy(&files);
     posix_spawnattr_destroy(&attributes);
     if (status == ENOENT) {
-      throw GnuplotMissing("gnuplot is missing: apt-get install gnuplot-nox, or use --format text");
+      throw GnuplotMissing("gnuplot is missing: apt-get install gnuplot-nox, or use --format text, or bearing.plot in Python");
     }
     if (status != 0) throw failed("cannot be started", status);
     in.close(0), out.close(1), error.close(1);

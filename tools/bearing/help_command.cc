@@ -70,7 +70,7 @@ Command help_command(const std::vector<Command>& all) {
     bool json = false;
   };
   const auto o = std::make_shared<Options>();
-  Command command{"help", "This help, or that of a command"};
+  Command command{"help", "Show this help, or that of a command"};
   std::vector<std::string> names;
   names.reserve(all.size() + 2);
   for (const Command& one : all) names.push_back(one.name);

@@ -12,7 +12,10 @@
 namespace bearing::tool {
 namespace {
 
-Subject subject_from(const Said& said) { return {said.shown(), said.as_description(), said.sizes()}; }
+Subject subject_from(const Said& said) {
+  inspect::Subject subject = bearing::subject_of(said);
+  return {std::move(subject.name), std::move(subject.description), subject.sizes, subject.lengths};
+}
 
 }  // namespace
 

@@ -33,7 +33,8 @@ struct SizeOptions {
 struct Subject {
   std::string text;  ///< as it was said
   Description description;
-  Sizes model = {};  ///< where a model's file or the spec says it
+  Sizes model = {};          ///< where a model's file or the spec says it
+  RopeLengths lengths = {};  ///< of a model
 };
 
 /// What a text says: one encoding, or each kind of a model's layers once. Throws UsageError.

@@ -44,6 +44,16 @@ class JsonWriter {
     --inline_;
   }
 
+  /// Rows of `cols` numbers, each a list.
+  void matrix(std::string_view name, const std::vector<double>& numbers, Index cols) {
+    key(name);
+    begin_array();
+    for (auto row = numbers.begin(); cols > 0 && row != numbers.end(); row += cols) {
+      list(std::vector<double>(row, row + cols));
+    }
+    end_array();
+  }
+
   /// The document so far, with a newline.
   std::string text() const { return out_ + '\n'; }
 

@@ -171,8 +171,8 @@ Command list_command() {
   command.text("--pages", o->pages, "DIR", "Where the pages lie to which --markdown links (default\ndocs/encodings)");
   command.output("-o,--out", o->out, "Where the list goes; else standard output");
   command.footer =
-      "Of an encoding that is named: its keys with words and defaults, and its\n"
-      "parameters with their extents and how they start.\n"
+      "Of each encoding that is named it shows the keys, with their words and\n"
+      "defaults, and the parameters, with their extents and starts.\n"
       "\n"
       "Examples:\n"
       "  bearing list\n"

@@ -104,16 +104,16 @@ void myths(const Options& options) {
 
 Command myths_command() {
   const auto options = std::make_shared<Options>();
-  Command command{"myths", "What is often said of encodings, measured"};
+  Command command{"myths", "Measure what is often said of encodings"};
   command.options.push_back(
       {"ENCODING", "...", "Which ones, as check takes them (default: all)", Takes::encoding, &options->encodings});
-  command.flag("--picture", options->picture, "Draws each picture below its claim");
+  command.flag("--picture", options->picture, "Draw each picture below its claim");
   command.output("-o,--out", options->out,
                  "The folder of all pictures, with a page that shows\nthem; with --json the file");
   command.word("--format", options->format, "FORMAT", {"svg", "png", "pdf"},
                "Of the pictures: svg (default), png or pdf");
   command.flag("--json", options->json, "JSON of a stable schema");
-  command.text("--threads", options->threads, "N", "Threads, 0 for all (default 1); same report for any");
+  command.text("--threads", options->threads, "N", "Threads (default 1, 0: all); results do not change");
   command.footer =
       "What fails stands first, then what no measurement decides, then what holds. The\n"
       "line below each claim draws a picture that shows it.\n"

@@ -291,23 +291,23 @@ void plot(const Options& o) {
 
 void add_figure_options(Command& command, Options& o) {
   command.text("--heads", o.heads, "N", "Heads (default: the kind's, or the model's)");
-  command.text("--dim", o.dim, "N", "Dimensions of a head (default: the same)");
+  command.text("--dim", o.dim, "N", "Dimensions of a head (default: the kind's, or the\nmodel's)");
   command.text("--length", o.length, "N", "Tokens (default: the kind's)");
   command.text("--seed", o.seed, "N", "Draws what would be learned (default 1)");
   command.text("--what", o.what, "WHAT",
                "Of heatmap: rows, scores, logits or pattern;\nof hands: a word for each position");
-  command.input("--positions", o.positions, "N,...|FILE", "Which positions, in a list or in int64");
+  command.input("--positions", o.positions, "N,...|FILE", "Which positions: a list, or an int64 .npy file");
   command.text("--dims", o.dims, "N,...", "Which dimensions, or pairs of them");
   command.text("--head", o.head, "H", "Which head (default: all, or the first)");
-  command.text("--offset", o.offset, "K", "k of the offset map M_k");
-  command.flag("--causal", o.causal, "Keys after the query are hidden");
-  command.flag("--no-causal", o.no_causal, "They are not (default: as it is meant)");
+  command.text("--offset", o.offset, "K", "Of offset and hands: how many tokens later");
+  command.flag("--causal", o.causal, "Hide keys after the query");
+  command.flag("--no-causal", o.no_causal, "Show them (default: as the encoding is meant)");
   command.text("--window", o.window, "N", "Of masks: a sliding window, in tokens");
-  command.text("--sink-tokens", o.sinks, "N", "Of masks: first tokens that all see");
+  command.text("--sink-tokens", o.sinks, "N", "Of masks: how many first tokens all others see");
   command.text("--packed", o.packed, "N,...", "Of masks: lengths of packed sequences");
   command.input("--words", o.words, "FILE", "Of correlations: words' vectors [time, dim], .npy");
   command.input("--w-q", o.w_q, "FILE", "Of correlations: [dim, head_dim], .npy");
-  command.input("--w-k", o.w_k, "FILE", "The same of the keys (all default: drawn)");
+  command.input("--w-k", o.w_k, "FILE", "The same for keys (default of all three: random)");
 }
 
 }  // namespace
@@ -320,10 +320,10 @@ Command plot_command() {
        Takes::word, &o->kind, words()});
   command.options.push_back(
       {"ENCODING", "...", "Which ones, as check takes them; drawn side by side", Takes::encoding, &o->encodings});
-  command.flag("--list", o->list, "All kinds: what they show and what they take");
+  command.flag("--list", o->list, "List all kinds: what they show and what they take");
   add_figure_options(command, *o);
   command.output("-o,--out", o->out,
-                 ".png, .svg, .pdf, .txt, .json or .gp;\nof a document's figures the folder; else printed");
+                 ".png, .svg, .pdf, .txt, .json or .gp;\nfor a document's figures a folder; else printed");
   command.word("--format", o->format, "FORMAT", plot_formats(),
                "png, svg, pdf, text, json or gp\n(default: by FILE's ending)");
   command.flag("--json", o->json, "The same as --format json");
@@ -332,11 +332,11 @@ Command plot_command() {
   command.flag("--dark", o->dark, "The same as --background dark");
   command.word("--background", o->background, "COLOUR", {"white", "dark", "none"},
                "white (default), dark or none: transparent, with\nwords in a grey that is read on both");
-  command.flag("--script", o->script, "Keeps gnuplot's script and its data beside FILE");
-  command.text("--threads", o->threads, "N", "Threads, 0 for all (default 1); same picture for any");
+  command.flag("--script", o->script, "Writes gnuplot's script, with its data, beside FILE");
+  command.text("--threads", o->threads, "N", "Threads (default 1, 0: all); results do not change");
   command.footer =
       "Pictures are drawn by gnuplot; text, JSON and scripts need no other program.\n"
-      "Text has colours on a terminal only, and not with NO_COLOR; it is in ASCII\n"
+      "Text has colours on a terminal only, without NO_COLOR. It is in ASCII\n"
       "where the locale is not UTF-8. Encodings stand side by side on one scale.\n"
       "\n"
       "Examples:\n"

@@ -343,14 +343,14 @@ Command report_command() {
                              true});
   options->size.add_to(command);
   command.flag("--no-pictures", options->no_pictures, "Words and tables alone; needs no gnuplot");
-  command.text("--threads", options->threads, "N", "Threads, 0 for all (default 1); same page for any");
+  command.text("--threads", options->threads, "N", "Threads (default 1, 0: all); results do not change");
   command.output("-o,--out", options->out, "Where the page goes; else standard output");
   command.footer =
-      "One HTML file that needs nothing else: it asks no server for anything, is dark\n"
-      "or light as its reader's screen is, and prints. Pictures are drawn by gnuplot.\n"
-      "Of a model: a summary, warnings, and of each kind of layers its numbers,\n"
-      "pictures and measured properties. Of several: what compare measures, to be\n"
-      "sorted, and pictures side by side.\n"
+      "The page is one HTML file. It loads nothing from elsewhere, is dark or light\n"
+      "as its reader's screen is, and can be printed. gnuplot draws its pictures.\n"
+      "For a model it has a summary, warnings, and the numbers, pictures and measured\n"
+      "properties of each kind of layer. For several encodings it has what compare\n"
+      "measures, in a table that can be sorted, and pictures side by side.\n"
       "\n"
       "Examples:\n"
       "  bearing report config.json -o report.html\n"

@@ -28,12 +28,11 @@ using Parts = std::vector<const ReportPart*>;
 
 Figure figure_of(const std::string& kind, const Parts& parts, const inspect::FigureOptions& options) {
   std::vector<inspect::Subject> subjects;
-  std::vector<Sizes> models;
   for (const ReportPart* part : parts) {
-    subjects.push_back({part->name, part->subject->description, part->lengths});
-    models.push_back(part->subject->model);
+    subjects.push_back(subject_of_picture(*part->subject));
+    subjects.back().name = part->name;
   }
-  return subjects_figure(kind, subjects, models, options);
+  return inspect::figure(kind, subjects, options);
 }
 
 /// Empty if none of them has something of this kind.

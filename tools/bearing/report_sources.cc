@@ -108,9 +108,6 @@ ReportPart group_part(const ConfigReport& model, const GroupReport& group, Subje
   }
   if (group.frequencies) part.pairs = pair_rows(group, Pairs::all);
   if (!std::holds_alternative<OtherEncoding>(group.group.layer.encoding)) part.subject = subjects.take(group.group);
-  if (const Rope* rope = std::get_if<Rope>(&group.group.layer.encoding)) {
-    part.lengths = lengths_of(model.model, group.group.layer, *rope, model.seq_len);
-  }
   const bool nothing = std::holds_alternative<NoPosition>(group.group.layer.encoding);
   if (!part.subject && !nothing) part.remark = "There is nothing to draw: the file does not say its numbers.";
   return part;
@@ -143,7 +140,6 @@ ReportPart said_part(Subject subject, const Sizes& asked) {
   } else {
     part.facts = record_facts(spec);
   }
-  part.lengths.trained = subject.model.length;
   part.subject = std::move(subject);
   return part;
 }

@@ -19,7 +19,6 @@ struct ReportPart {
       {};                               ///< the table of all pairs, its heading first; empty: there is none
   std::string remark = {};              ///< why it has no pictures
   std::optional<Subject> subject = {};  ///< what is drawn and measured
-  RopeLengths lengths = {};             ///< of the model
 };
 
 /// What one text of the command line says.

@@ -156,24 +156,24 @@ Command rotate_command() {
   const auto o = std::make_shared<Options>();
   Command command{"rotate", "Rotate queries and keys in .npy files"};
   command.input("--config", o->config, "FILE", "A model's config.json that states the encoding");
-  command.text("--layer", o->layer, "I", "Which layer's encoding, where they differ");
+  command.text("--layer", o->layer, "I", "Which layer's encoding, where layers differ");
   command.text("--rope", o->rope, "JSON", "The encoding itself, without a model");
-  command.text("--length", o->length, "N", "Length in tokens for dynamic NTK and LongRoPE");
+  command.text("--length", o->length, "N", "Length in tokens, for dynamic NTK and LongRoPE");
   command.input("--q", o->q, "FILE", "Queries: [batch, heads, time, dim]");
   command.input("--k", o->k, "FILE", "Keys: [batch, kv_heads, time, dim]");
   command.output("--out-q", o->out_q, "Where the rotated queries go");
   command.output("--out-k", o->out_k, "Where the rotated keys go");
   command.input("--positions", o->positions, "N|FILE",
-                "Of the first token (default 0), or of all: int64 or\nfloat64, [time] or [batch, time]; see below");
+                "N: of the first token (default 0). FILE: of all\ntokens, int64 or float64, [time] or [batch, time]");
   command.word("--layout", o->layout, "ORDER", layouts(), "bhtd (default) or bthd: b batch, h heads, t time");
   command.flag("--bf16", o->bf16, "The files hold bfloat16 as uint16");
-  command.flag("--backward", o->backward, "The gradient: the transpose of the rotation");
-  command.text("--threads", o->threads, "N", "Threads, 0 for all (default 1); same bits for any");
+  command.flag("--backward", o->backward, "Rotate gradients back: the transpose of the rotation");
+  command.text("--threads", o->threads, "N", "Threads (default 1, 0: all); results do not change");
   command.footer =
       "The files are float16, float32, float64, or bfloat16 as uint16 with --bf16.\n"
       "Batch and heads may be left out: [heads, time, dim], [time, dim]. Positions of\n"
       "several axes (M-RoPE) are [axes, batch, time]. An output may replace its input.\n"
-      "Nothing is written unless everything succeeded.\n"
+      "Nothing is written unless all of it succeeded.\n"
       "\n"
       "Examples:\n"
       "  bearing rotate --config config.json --q q.npy --k k.npy --positions 4096 \\\n"

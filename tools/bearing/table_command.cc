@@ -271,13 +271,14 @@ Command table_command() {
   Command command{"table", "Print or write an encoding's table or bias matrix"};
   command.options.push_back({"ENCODING", "", encoding_help, Takes::encoding, &o->encoding, {}, true});
   o->size.add_to(command);
-  command.input("--positions", o->positions, "N|FILE", "Of the first token (default 0), or of all: int64");
+  command.input("--positions", o->positions, "N|FILE",
+                "N: of the first token (default 0). FILE: of all\ntokens, int64");
   command.word("--kind", o->kind, "KIND", {"rows", "scores", "logits"}, "rows, scores or logits; see below");
   command.text("--head", o->head, "H", "Which head the text shows (default 0)");
   command.word("--format", o->format, "FORMAT", formats(), "npy, csv, json or text (default: by FILE's ending)");
   command.flag("--json", o->json, "The same as --format json");
   command.output("-o,--out", o->out, "Where to write; else standard output");
-  command.flag("--all", o->all, "Text on a terminal: every row and column");
+  command.flag("--all", o->all, "On a terminal too: every row and column");
   command.footer =
       "rows: what is added to the input [length, dim], or seeded keys after turning\n"
       "[heads, length, dim]. scores: what the score site adds [heads, length, length];\n"

@@ -29,7 +29,7 @@ std::string version_text() {
 }
 
 Command version_command() {
-  return {"version", "Version, SIMD target and build", "", {}, [] { print(version_text()); }};
+  return {"version", "Show the version, SIMD target and build", "", {}, [] { print(version_text()); }};
 }
 
 }  // namespace bearing::tool

@@ -137,7 +137,7 @@ class LineRuns {
     const Index turned = std::min(turn, diagonals - 1);
     const A nearest = std::min(psi[std::max<Index>(turned - 1, 0)], psi[turned]);
     const A farthest = std::max(psi[0], psi[diagonals - 1]);
-    const auto below = [&](A x) { return std::lower_bound(ends_ + 1, ends_ + 1 + corners, x) - (ends_ + 1); };
+    const auto below = [&](A x) -> Index { return std::lower_bound(ends_ + 1, ends_ + 1 + corners, x) - (ends_ + 1); };
     const bool finite = std::isfinite(farthest * most);
     last_ = finite ? below(farthest * most) : corners;
     first_ = finite ? std::min(below(nearest * least), last_) : 0;

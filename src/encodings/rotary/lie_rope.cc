@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <bearing/encodings/lie_rope.hpp>
+#include <numbers>
 
 #include "describe/describer.hpp"
 #include "encodings/head_sets.hpp"

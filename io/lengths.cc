@@ -1,0 +1,32 @@
+#include <algorithm>
+#include <bearing/io.hpp>
+#include <bearing/positions.hpp>
+#include <cmath>
+
+namespace bearing {
+
+Index scaled_length(const RopeScaling& scaling) {
+  const auto reach = [](const auto& stretched) -> Index {
+    using Scaling = std::decay_t<decltype(stretched)>;
+    if constexpr (std::is_same_v<Scaling, YarnScaling> || std::is_same_v<Scaling, DeepseekYarnScaling> ||
+                  std::is_same_v<Scaling, NtkByPartsScaling>) {
+      const double tokens = stretched.factor * static_cast<double>(stretched.trained_length);
+      return tokens < static_cast<double>(max_position) ? static_cast<Index>(std::llround(tokens)) : max_position;
+    }
+    return 0;
+  };
+  return std::visit(reach, scaling);
+}
+
+RopeLengths lengths_of(const Model& model, const Layer& layer, Index seq_len) {
+  const Rope* rope = std::get_if<Rope>(&layer.encoding);
+  const Index stated = rope == nullptr ? 0 : trained_length(rope->scaling);
+  const Index trained = model.trained_length > 0 ? model.trained_length : stated;
+  const bool bounded = layer.window > 0 && layer.window <= trained;
+  const Index scaled = rope == nullptr ? 0 : scaled_length(rope->scaling);
+  return {.trained = bounded ? 0 : trained,
+          .longest = std::max({trained, model.context_length, seq_len, scaled}),
+          .seq_len = seq_len};
+}
+
+}  // namespace bearing
