@@ -3,10 +3,10 @@
 import os
 import re
 
-from pages import EXPLORER_PAGE, Stage, docname, ordered
+from pages import Stage, docname, ordered
 
 # In this order; another folder comes before the project's pages.
-CAPTIONS = {"tutorial": "Learn", "guide": "Guides", "api": "Reference", "encodings": "Encodings", "project": "Project",
+CAPTIONS = {"tutorial": "Learn", "explorer": "Learn", "guide": "Guides", "api": "Reference", "encodings": "Encodings", "project": "Project",
             "adr": "Decisions"}
 SITES = {"input": "On the input", "query/key": "On queries and keys", "score": "On the score", "none": "No encoding"}
 
@@ -47,17 +47,16 @@ def _groups(names: list[str], index: str) -> dict[str, list[str]]:
     return groups
 
 
-def write(stage: Stage, api: list[str], notebooks: str) -> None:
-    """Stages all pages; the index and the indices of folders get what the sidebar needs. `notebooks`: the end of the tutorial's."""
+def write(stage: Stage, api: list[str], ends: dict[str, str]) -> None:
+    """Stages all pages; the index and the indices of folders get what the sidebar needs. `ends`: what a page ends with here."""
     texts = {docname(page): stage.rewritten(page) for page in stage.pages()}
     pages = {*texts, *api}
     below: dict[str, list[str]] = {}
     for name in sorted(pages - {"index"}):
         below.setdefault(parent(name, pages), []).append(name)
     groups = _groups(below.pop(""), texts["index"])
-    groups.setdefault(CAPTIONS["tutorial"], []).append(EXPLORER_PAGE)
-    if "tutorial/index" in texts:
-        texts["tutorial/index"] += notebooks
+    for name, end in ends.items():
+        texts[name] += end
     for head, names in below.items():
         if head in texts:  # the reference's has its own
             folder = os.path.dirname(head)

@@ -13,7 +13,6 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests/docs"))
 from links import COMMENT, links, without_blocks
 
-EXPLORER_PAGE = "explorer-page"  # what links to docs/explorer lead to; explorer/ holds the explorer itself
 PICTURES = {".svg", ".png"}
 LANGUAGES = {".cc": "cpp", ".hpp": "cpp", ".h": "cpp", ".inc": "cpp", ".py": "python", ".json": "json", ".cmake": "cmake",
              ".toml": "toml", ".css": "css", ".js": "javascript", ".html": "html"}
@@ -59,8 +58,6 @@ class Stage:
         """The file of the stage that shows a file or folder of the repository."""
         if path.endswith(".md"):
             return docname(path) + ".md"
-        if path in ("docs/explorer", "docs/explorer/index.html"):
-            return f"{EXPLORER_PAGE}.md"
         if Path(path).suffix in PICTURES:
             return path.removeprefix("docs/")
         if (self.root / path).is_dir():

@@ -97,11 +97,13 @@ class Reference:
         table = ".. list-table::\n   :header-rows: 1\n   :widths: 18 41 41\n\n   * - topic\n     - Python\n     - C++\n" + "\n".join(rows)
         parts = [_heading("Reference", "="), "Python on the left, the C++ of the same thing on the right. Each topic's page has both.",
                  "For frameworks: " + ", ".join(f":doc:`{module} <{module.replace('.', '-')}>`" for module in MODULES) + ".",
+                 "All names of both in one list: :ref:`genindex`.",
                  to_rst(self.package.text_of("bearing"), self.package.link, "python"),
                  _heading("Topics", "-"), table]
         types = "\n".join(f"- ``{name}``: {to_rst(text, self.package.link, 'python')}" for name, text in self.package.types().items())
         parts += [_heading("What signatures call their arguments", "-"), types]
         names = ["   " + module.replace(".", "-") for module in MODULES] + ["   " + stem for stem in sorted(self.topics)]
+        names.append("   /genindex")
         return "\n\n".join([*parts, ".. toctree::\n   :hidden:\n\n" + "\n".join(names)]) + "\n"
 
     def _cpp(self, name: str) -> str:

@@ -8,29 +8,20 @@ import sys
 from pathlib import Path
 
 import navigation
-from pages import EXPLORER_PAGE, Stage
+from pages import Stage
 from reference import Reference
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
-EXPLORER = """# Explorer
-
-{what}
-
-It draws every encoding with the library's own code: choose two, move base, length or offset, and look at what changes.
-"""
-BUILT = '<p><a href="explorer/index.html">Open the explorer</a>: one page, which works from a file as well.</p>'
-NOT_BUILT = "This build of the site is without it: run `scripts/explorer` before `scripts/site`."
-
-
-def explorer(stage: Stage, extra: Path) -> None:
-    """The page that leads to the explorer, and the explorer, if scripts/explorer built it."""
+def explorer(extra: Path) -> str:
+    """Copies the explorer, if scripts/explorer built it, and gives the end of its page, which links it."""
     built = ROOT / "build/explorer/index.html"
-    if built.exists():
-        (extra / "explorer").mkdir()
-        shutil.copy(built, extra / "explorer")
-    stage.write(f"{EXPLORER_PAGE}.md", EXPLORER.format(what=BUILT if built.exists() else NOT_BUILT))
+    if not built.exists():
+        return "\nThis build of the site is without it: run `scripts/explorer` before `scripts/site`.\n"
+    (extra / "explorer").mkdir()
+    shutil.copy(built, extra / "explorer/explorer.html")
+    return '\n<p><a href="explorer.html">Open the explorer</a></p>\n'
 
 
 def notebooks(extra: Path) -> str:
@@ -51,8 +42,7 @@ def main(work: Path, package: Path) -> None:
     extra.mkdir(parents=True)
     stage.copy_pictures()
     api = Reference(ROOT, work / "xml", package).write(stage)
-    explorer(stage, extra)
-    navigation.write(stage, api, notebooks(extra))
+    navigation.write(stage, api, {"explorer/index": explorer(extra), "tutorial/index": notebooks(extra)})
     stage.remove_others()
 
 
