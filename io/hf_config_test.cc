@@ -257,7 +257,7 @@ TEST(HfConfig, ALocalBaseOfNullIsTheGlobalOne) {
 TEST(HfConfig, WhatTheFileCannotTellIsSaid) {
   EXPECT_TRUE(warns(read_hf_config(corpus / "valid/glm4_9b_chat_1m.json"), "/rope_ratio", "divide the positions"));
   const Model model = parse_hf_config(R"({"model_type": "nanochat", "hidden_size": 64, "num_attention_heads": 4})");
-  EXPECT_TRUE(warns(model, "/model_type", "the other way round"));
+  EXPECT_TRUE(warns(model, "/model_type", "turns by the negative angle"));
 }
 
 }  // namespace
