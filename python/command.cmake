@@ -1,6 +1,8 @@
 # The command in the wheel: the program inside the package, what pip puts on the PATH, and completions where shells look.
-if(NOT BEARING_BUILD_TOOL)
-  message(STATUS "The command: left out of the package, as BEARING_BUILD_TOOL is off")
+# Only a wheel has folders for these: scikit-build-core says where they are.
+if(NOT BEARING_BUILD_TOOL OR NOT SKBUILD)
+  message(STATUS "The command: left out of the package, which needs BEARING_BUILD_TOOL and a build by pip")
+  add_custom_target(bearing_python_command)
   return()
 endif()
 install(TARGETS bearing_command RUNTIME DESTINATION bearing/bin COMPONENT python)

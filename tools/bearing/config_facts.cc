@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "config_report.hpp"
+#include "pair_change.hpp"
 #include "record_text.hpp"
 #include "terminal.hpp"
 
@@ -11,10 +12,6 @@
 
 namespace bearing::tool {
 namespace {
-
-const char* name_of(PairChange change) {
-  return change == PairChange::kept ? "kept" : change == PairChange::blended ? "blended" : "scaled";
-}
 
 std::string pairing_text(const Rope& rope, Index rotary_dim) {
   if (rope.pairing == Pairing::half) {

@@ -2,14 +2,11 @@
 
 #include "config_report.hpp"
 #include "json_writer.hpp"
+#include "pair_change.hpp"
 #include "record_text.hpp"
 
 namespace bearing::tool {
 namespace {
-
-const char* name_of(PairChange change) {
-  return change == PairChange::kept ? "kept" : change == PairChange::blended ? "blended" : "scaled";
-}
 
 /// A parsed value again, numbers in the shortest form.
 void write_value(JsonWriter& json, const rapidjson::Value& value) {

@@ -4,6 +4,7 @@
 #include <variant>
 
 #include "answers.hpp"
+#include "pair_change.hpp"
 
 namespace bearing::explorer {
 namespace {
@@ -20,10 +21,6 @@ void write_warnings(PageJson& to, const Model& model) {
   to.end_array();
 }
 
-const char* name_of(PairChange change) {
-  return change == PairChange::kept ? "kept" : change == PairChange::blended ? "blended" : "scaled";
-}
-
 /// What the frequencies are, where a scaling bends them, and what the model's users should know.
 void write_rope(PageJson& to, const Rope& rope, const Model& model) {
   const RopeFrequencies frequencies = resolve(rope);
@@ -38,7 +35,7 @@ void write_rope(PageJson& to, const Rope& rope, const Model& model) {
   to.begin_array();
   for (const PairRun& run : pair_runs(frequencies)) {
     to.begin_object();
-    to.member("change", name_of(run.change));
+    to.member("change", tool::name_of(run.change));
     to.member("first", run.first);
     to.member("last", run.last);
     to.end_object();
