@@ -4,7 +4,6 @@
 #include <bearing/error.hpp>
 #include <bearing/npy.hpp>
 
-#include <boost/throw_exception.hpp>
 #include <cerrno>
 #include <cstdint>
 #include <cstdio>
@@ -68,14 +67,6 @@ char* getenv(const char*) { return nullptr; }
 int stat(const char*, struct stat*) { return errno = ENOENT, -1; }
 
 }  // extern "C"
-
-namespace boost {
-void throw_exception(const std::exception& error) {
-  bearing_error_text = error.what();
-  __builtin_trap();
-}
-void throw_exception(const std::exception& error, const source_location&) { throw_exception(error); }
-}  // namespace boost
 
 namespace hwy {
 int64_t SupportedTargets() { return HWY_TARGETS; }
