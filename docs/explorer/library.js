@@ -7,6 +7,13 @@ import { wideNumbers } from "./wide.js";
 const reader = new TextDecoder();
 const writer = new TextEncoder();
 
+// The library's bytes, which the page holds as gzip makes them small and base64 makes them text.
+export async function unpacked(text) {
+  const packed = Uint8Array.from(atob(text), (c) => c.charCodeAt(0));
+  const whole = new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"));
+  return new Uint8Array(await new Response(whole).arrayBuffer());
+}
+
 // An error that the library found, in its words.
 export class LibraryError extends Error {}
 

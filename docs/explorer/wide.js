@@ -7,10 +7,14 @@ const behind = 320n; // bits behind the point of what a series sums
 const unit = 1n << behind;
 
 const sizeOf = (m) => (m < 0n ? -m : m);
-const bitsOf = (m) => {
-  const hex = m.toString(16);
-  return 4 * hex.length - Math.clz32(parseInt(hex[0], 16)) + 28;
-};
+const word = new DataView(new ArrayBuffer(8));
+
+// The exponent of the nearest double says it, or one more. Of numbers that a double can be near to.
+function bitsOf(m) {
+  word.setFloat64(0, Number(m));
+  const n = (word.getUint16(0) >> 4) - 1022;
+  return m >> BigInt(n - 1) ? n : n - 1;
+}
 
 // m · 2^e with so many bits.
 function roundedTo(most, m, e) {
@@ -78,6 +82,7 @@ function arcOf(n, sign) {
 }
 const ln2 = 18n * arcOf(26n, 1n) - 2n * arcOf(4801n, 1n) + 8n * arcOf(8749n, 1n);
 const pi = 16n * arcOf(5n, -1n) - 4n * arcOf(239n, -1n);
+const widePi = ofUnits(pi);
 
 // e^x as m · 2^e; m lies near 1.
 function powerOfE(x) {
@@ -104,8 +109,6 @@ function sineOf(x) {
 }
 
 // Doubles and floats.
-
-const word = new DataView(new ArrayBuffer(8));
 
 function ofDouble(x) {
   if (x === 0) return { m: 0n, e: 0 };
@@ -152,7 +155,7 @@ export function wideNumbers() {
   const imports = {
     of_double: (x) => put(ofDouble(x)),
     of_whole: (n) => put(wide(n, 0)),
-    pi: () => put(ofUnits(pi)),
+    pi: () => put(widePi),
     to_double: (a) => toDouble(get(a), 53),
     to_float: (a) => Math.fround(toDouble(get(a), 24)),
     compare: (a, b) => {

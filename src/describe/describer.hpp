@@ -143,10 +143,20 @@ inline constexpr bool is_kept = kept_whole || (argument_count<F> == 1 && std::is
 template <class R>
 inline constexpr bool is_kept_method = kept_whole || (std::is_class_v<R> && !std::is_same_v<R, std::string>);
 
-/// `given`: the last arguments, whose first is an object of the described type for a method.
+/// The last arguments' names and defaults; a method's first, which is not given, is the object.
+template <bool Kept>
+void name_arguments(FunctionInfo& info, std::initializer_list<ArgumentOf<Kept>> given) {
+  if constexpr (Kept) {
+    std::size_t at = info.arguments.size() - given.size();
+    for (const ArgumentInfo& one : given) {
+      ArgumentInfo& to = info.arguments[at++];
+      to.name = one.name, to.otherwise = one.otherwise, to.by_name = one.by_name;
+    }
+  }
+}
+
 template <class F>
-FunctionInfo function_info(const char* name, F f, [[maybe_unused]] Arguments given, const char* text,
-                           const char* result) {
+FunctionInfo function_info(const char* name, F f, Arguments given, const char* text, const char* result) {
   using Types = typename Signature<F>::Arguments;
   using R = ResultOf<F>;
   FunctionInfo info{name, text, {}, ValueOf<R>::type(), result, {}};
@@ -157,15 +167,7 @@ FunctionInfo function_info(const char* name, F f, [[maybe_unused]] Arguments giv
     };
   }
   (std::make_index_sequence<std::tuple_size_v<Types>>());
-  if constexpr (kept_whole) {
-    const std::size_t before = info.arguments.size() - given.size();
-    for (std::size_t i = 0; i < given.size(); ++i) {
-      ArgumentInfo& to = info.arguments[before + i];
-      const ValueType type = std::move(to.type);
-      to = given.begin()[i];
-      to.type = type;
-    }
-  }
+  name_arguments<kept_whole>(info, given);
   return info;
 }
 
