@@ -1,4 +1,4 @@
-"""What calls share: types, axes and positions."""
+"""What calls share: their types, axes and positions."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def _brief(value: Any) -> str:
 
 
 def whole_of(function: str, name: str, value: Any, least: int | None = None) -> int:
-    """A static whole number."""
+    """Returns a whole number that is static."""
     try:
         number = operator.index(value)
     except TypeError as error:
@@ -56,7 +56,7 @@ def whole_of(function: str, name: str, value: Any, least: int | None = None) -> 
 
 
 def array_of(function: str, name: str, value: Any) -> jax.Array:
-    """An array of one of the library's types."""
+    """Returns an array of one of the library's types."""
     array = as_array(function, name, value)
     if array.dtype not in TYPES:
         raise TypeError(f"[{function}] {name}: must be float64, float32, bfloat16 or float16, got {array.dtype}")
@@ -117,7 +117,9 @@ def position_axes(positions: Any) -> str:
 
 
 def token_axes(*positions: Any) -> list[str]:
-    """The same where tokens are independent of each other; those that are counted must stay together."""
+    """As position_axes(), for tokens that are independent of each other. Positions that only count up must stay
+    together.
+    """
     together = all(one is not None and one.ndim == 3 for one in positions)
     return [".bt" if together else position_axes(one) for one in positions if one is not None]
 
@@ -168,7 +170,7 @@ def _is_whole(x: Any) -> bool:
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(0, 1))
 def _without_gradient(function: str, name: str, array: jax.Array) -> jax.Array:
-    """The array itself; a TypeError where its gradient is asked for, which would be lost."""
+    """Returns the array. Raises TypeError where its gradient is asked for, which would be lost."""
     return array
 
 
@@ -178,7 +180,7 @@ def _refuse(function: str, name: str, *_: Any) -> Any:
 
 
 def numbers_of(function: str, name: str, value: Any, real: bool = False) -> jax.Array:
-    """Whole numbers as int32 or int64; with `real` others too, as float32 or float64."""
+    """Returns whole numbers as int32 or int64; with `real` also other numbers, as float32 or float64."""
     array = as_array(function, name, value)
     if jnp.issubdtype(array.dtype, jnp.integer):
         if array.dtype in (jnp.int32, jnp.int64):
@@ -211,7 +213,7 @@ def type_of(function: str, dtype: Any, name: str = "dtype") -> Any:
 
 
 def extents_of(function: str, name: str, at: Positions) -> tuple[int, ...]:
-    """The extents of positions without their axes; none unless they are an array of tokens."""
+    """The extents of positions, or none unless they are an array of tokens."""
     if at is None or _is_whole(at):
         return ()
     shape = as_array(function, name, at).shape
@@ -256,7 +258,7 @@ def word_of(function: str, name: str, word: str, words: Sequence[str]) -> str:
 
 
 def given_bits(arrays: Sequence[Any]) -> int:
-    """Bit n says that the nth of a call's optional arrays is there."""
+    """Bit n is set if the nth of a call's optional arrays is given."""
     return sum(1 << n for n, array in enumerate(arrays) if array is not None)
 
 
