@@ -137,7 +137,10 @@ def apply_rope(
     if getattr(x, "is_nested", False):  # such a tensor has no shape to ask for
         raise TypeError("[apply_rope] x: must be an array of one shape, got a nested tensor of torch")
     if not 1 <= axes <= 4:
-        raise TypeError(f"[apply_rope] x: must be an array of 1 to 4 axes, of which the last is dim, got one of {axes}")
+        shape = list(x.shape)
+        raise TypeError(
+            f"[apply_rope] x: must be an array of 1 to 4 axes, [batch, heads, time, dim], got shape {shape}"
+        )
     if axes == 1:
         at = positions if positions is None or isinstance(positions, int) else _scalar(positions)
         rows = apply_rope(x[None], at, base=base, pairing=pairing, rotary_dim=rotary_dim, threads=threads)

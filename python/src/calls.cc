@@ -146,7 +146,7 @@ Index length_of(const char* function, const char* name, nb::handle given, nb::ha
     return length;
   }
   const std::vector<Index> extents = extents_of(positions);
-  if (extents.empty()) Argument{function, name}.fail("given where positions are counted", "None");
+  if (extents.empty()) Argument{function, name}.fail("given, unless positions are an array", "None");
   return extents.back();
 }
 

@@ -41,7 +41,7 @@ template <class Body>
 decltype(auto) with_arithmetic(const Array& array, Body&& body) {
   if (array.type() == DataType::f64) return body.template operator()<double>();
   if (array.type() != DataType::f32) {
-    array.argument().fail("float64 or float32, which nothing is rounded to", name_of(array.type()));
+    array.argument().fail("float64 or float32", name_of(array.type()));
   }
   return body.template operator()<float>();
 }

@@ -56,7 +56,7 @@ void bind_arguments(nb::handle type, const std::vector<const char*>& names, std:
     def_property(
         type, names[i], [i](const Encoding& self) { return self.given()[i].value; },
         kept(std::string("def ") + names[i] + "(self) -> Any"),
-        is_array ? "The array that was given, or None." : "What was given.");
+        is_array ? "The array that the constructor took, or None." : "What the constructor took.");
   }
 }
 
@@ -156,12 +156,13 @@ nb::dict Encoding::arguments() const {
 }
 
 void bind_encoding(nb::module_& m) {
-  nb::class_<Encoding>(
-      m, "Encoding",
-      "An encoding with its numbers: a spec, arrays of parameters and settings.\n\n"
-      "Arrays are those that were given, not copies: each call reads them as they are then. They must\n"
-      "have the arithmetic of the call, float64 for float64 and float32 for all other types. copy() shares\n"
-      "them; deepcopy() and pickle copy them.")
+  nb::class_<Encoding>(m, "Encoding",
+                       "An encoding with its numbers: a spec, arrays of parameters, and settings.\n\n"
+                       "The arrays are the caller's own, not copies: each call reads them as they are then. They must "
+                       "have the type of the\n"
+                       "call's arithmetic: float64 for float64, float32 for all other types. copy() shares them; "
+                       "deepcopy() and pickle copy\n"
+                       "them.")
       .def("__repr__", &Encoding::repr, nb::sig("def __repr__(self) -> str"))
       .def_prop_ro("spec", &Encoding::spec, nb::for_getter(nb::sig("def spec(self) -> Any")),
                    "The spec, or None for an encoding that has none.")
@@ -169,7 +170,7 @@ void bind_encoding(nb::module_& m) {
                    nb::for_getter(nb::sig("def parameters(self) -> dict[str, Array]")),
                    "The arrays of parameters that were given, by name.")
       .def_prop_ro("arguments", &Encoding::arguments, nb::for_getter(nb::sig("def arguments(self) -> dict[str, Any]")),
-                   "All that the constructor took, by name.")
+                   "The arguments of the constructor, by name.")
       .def(
           "replace",
           [](nb::handle self, const nb::kwargs& given) {
@@ -178,7 +179,7 @@ void bind_encoding(nb::module_& m) {
             return nb::object(nb::handle(self.type())(**all));
           },
           nb::sig("def replace(self, **changes: Any) -> Any"),
-          "A copy with some arguments changed: bias.replace(table=new_table).")
+          "Returns a copy with some arguments changed: bias.replace(table=new_table).")
       .def(
           "__reduce__",
           [](nb::handle self) {

@@ -80,7 +80,7 @@ def test_rows_that_share_memory_are_refused() -> None:
         ({"positions": np.array([0.0, np.nan])}, bearing.RangeError, r"\[rotate\]"),
         ({"layout": "bdth"}, ValueError, r"\[rotate\] layout: must be 'bhtd' or 'bthd', got 'bdth'"),
         ({"layout": 3}, ValueError, r"layout: must be"),
-        ({"threads": -1}, bearing.RangeError, r"\[rotate\] threads: must be 0 \(all\) or more, got -1"),
+        ({"threads": -1}, bearing.RangeError, r"\[rotate\] threads: must be at least 0 \(0 for all\), got -1"),
         ({"threads": "two"}, TypeError, r"rotate"),
         ({"unknown": 1}, TypeError, r"rotate"),
     ],

@@ -56,7 +56,7 @@ std::vector<const char*> given(const FigureOptions& options) {
 
 void check_not_negative(const FigureOptions& options) {
   const auto check = [](const char* name, Index size) {
-    if (size < 0) throw RangeError(concat("[figure] ", name, ": must not be negative, got ", size));
+    if (size < 0) throw RangeError(concat("[figure] ", name, ": must be at least 0, got ", size));
   };
   check("heads", options.heads), check("dim", options.dim), check("length", options.length);
   check("head", options.head.value_or(0)), check("window", options.window), check("sinks", options.sinks);

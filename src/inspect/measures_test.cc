@@ -146,7 +146,7 @@ TEST(Measures, CorrelationsAreTheFourPartsOfTheProduct) {
   const Correlations plain = correlations(words.head(0), positions.head(0));
   EXPECT_EQ(plain.word_position(0, 1, 2), plain.position_word(0, 2, 1));
   expect_error<ShapeError>([&] { correlations(words.head(0), w_q.head(0)); },
-                           "[correlations] positions: must have the shape of words, [5, 6], shape is [6, 4]");
+                           "[correlations] positions: must have the shape of words, [5, 6], got shape [6, 4]");
 }
 
 TEST(Measures, NormalNumbersAreTheSameEverywhere) {

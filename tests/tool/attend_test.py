@@ -442,7 +442,7 @@ class Attend(support.Base):
             ("whole.npy: the dtype must be float16", [*mask, "--sinks", self.path("whole.npy")]),
             ("whole.npy: must be [batch, k_len] of dtype b1", [*mask, "--key-mask", self.path("whole.npy")]),
             ("wide.npy: must be like the output", [*mask, "--d-out", self.path("wide.npy"), "--d-q", self.path("y.npy")]),
-            ("--k-lengths: must be 0 to k_len = 6, got 7", [*mask, "--k-lengths", "7"]),
+            ("--k-lengths: must be from 0 to k_len = 6, got 7", [*mask, "--k-lengths", "7"]),
             ("--q-positions: ", [*mask, "--q-positions", self.path("short.npy")]),
             ("cannot be written", ["attend", *self.files(), "--mask", "none", "--out", self.path("no/x.npy")]),
         ):

@@ -82,7 +82,9 @@ def tensor_of(function: str, name: str, value: Any, time_first: bool) -> jax.Arr
     if array.ndim == 3:
         return array[None]
     if array.ndim != 4:
-        raise TypeError(f"[{function}] {name}: must be an array of 2 to 4 axes, got one of {array.ndim}")
+        raise TypeError(
+            f"[{function}] {name}: must be an array of 2 to 4 axes, [batch, heads, time, dim], got shape {list(array.shape)}"
+        )
     return array
 
 
@@ -224,14 +226,14 @@ def extents_of(function: str, name: str, at: Positions) -> tuple[int, ...]:
 
 def length_of(function: str, name: str, given: int | None, extents: tuple[int, ...]) -> int:
     if given is None and not extents:
-        raise TypeError(f"[{function}] {name}: must be given where positions are counted, got None")
+        raise TypeError(f"[{function}] {name}: must be given, unless positions are an array, got None")
     return extents[-1] if given is None else whole_of(function, name, given, 0)
 
 
 def threads_of(function: str, threads: int) -> int:
     number = whole_of(function, "threads", threads)
     if number < 0:
-        raise _core.RangeError(f"[{function}] threads: must be 0 (all) or more, got {threads}")
+        raise _core.RangeError(f"[{function}] threads: must be at least 0 (0 for all), got {threads}")
     return number
 
 

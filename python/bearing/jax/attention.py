@@ -325,7 +325,7 @@ def _attention(options: _Options, learned: _Learned, given: _Given) -> tuple[jax
 def _forward(options: _Options, learned: _Learned, given: _Given) -> tuple[Any, Any]:
     if given.block_table is not None:
         raise _core.ShapeError(
-            "[attention_backward] block_table: must be empty, a paged cache has no gradients; shape is "
+            "[attention_backward] block_table: must be empty, as a paged cache has no gradients, got shape "
             f"{list(given.block_table.shape)}"
         )
     results = _attention(options, learned, given)
@@ -390,7 +390,7 @@ def _sums_of(function: str, name: str, value: Any, rows: jax.Array) -> jax.Array
     if sums.dtype != arithmetic_of(rows.dtype):
         raise TypeError(f"[{function}] {name}: must be {jnp.dtype(arithmetic_of(rows.dtype))}, got {sums.dtype}")
     if not 1 <= sums.ndim <= 3:
-        raise TypeError(f"[{function}] {name}: must be an array of 1 to 3 axes, got one of {sums.ndim}")
+        raise TypeError(f"[{function}] {name}: must be an array of 1 to 3 axes, got shape {list(sums.shape)}")
     sums = sums.reshape((1,) * (3 - sums.ndim) + sums.shape)
     check_shape(function, name, sums, "[batch, heads, q_len]", rows.shape[:3])
     return sums

@@ -94,8 +94,8 @@ def plan_of(function: str, encodings: Any, dtype: Any) -> Plan:
             if not jnp.issubdtype(array.dtype, jnp.floating):
                 raise TypeError(f"[{function}] {name}: must be an array of real numbers, got {array.dtype}")
             if not fewest <= array.ndim <= most:
-                axes = f"{most} axes" if fewest == most else f"{fewest} to {most} axes"
-                raise TypeError(f"[{function}] {name}: must be an array of {axes}, got one of {array.ndim}")
+                axes = f"{most} {'axis' if most == 1 else 'axes'}" if fewest == most else f"{fewest} to {most} axes"
+                raise TypeError(f"[{function}] {name}: must be an array of {axes}, got shape {list(array.shape)}")
             arrays.append(array.astype(arithmetic_of(dtype)))
     return Plan(_register(tuple(static_of(encoding) for encoding in encodings)), tuple(arrays))
 

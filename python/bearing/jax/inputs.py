@@ -78,7 +78,7 @@ def add(encoding: Any, x: jax.typing.ArrayLike, positions: Positions = None, *, 
     """
     rows = array_of("add", "x", x)
     if rows.ndim not in (2, 3):
-        raise TypeError(f"[add] x: must be an array of 2 or 3 axes, got one of {rows.ndim}")
+        raise TypeError(f"[add] x: must be an array of 2 or 3 axes, [batch, time, dim], got shape {list(rows.shape)}")
     one = rows if rows.ndim == 3 else rows[None]
     dim = _dim("add", encoding)
     if one.shape[2] != dim:

@@ -63,7 +63,7 @@ def rotate(
         raise TypeError(f"[rotate] table: must be a RopeTable or a Rope, got {table!r}")
     if jnp.dtype(table.dtype) != arithmetic_of(rows.dtype):
         served = "float64" if table.dtype == "float64" else "float32, bfloat16 or float16"
-        raise TypeError(f"[rotate] x: must be {served}, for which the table is, got {rows.dtype}")
+        raise TypeError(f"[rotate] x: must be {served} for a {table.dtype} table, got {rows.dtype}")
     if rows.shape[3] != table.frequencies.head_dim:
         raise _core.ShapeError(
             f"[rotate] x: must have a last extent of head_dim = {table.frequencies.head_dim}, got {rows.shape[3]}"

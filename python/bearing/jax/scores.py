@@ -142,7 +142,7 @@ def add_scores(
     q_rows = k_rows = None
     if q is not None or k is not None:
         if q is None or k is None:
-            raise _core.ShapeError("[add_scores] q, k: must both be given, or neither")
+            raise _core.ShapeError("[add_scores] q, k: must both be given, or neither, got one of them")
         q_rows, k_rows = (tensor_of(function, name, x, time_first) for name, x in (("q", q), ("k", k)))
         same_type(function, "q", q_rows, sums, "scores")
         same_type(function, "k", k_rows, sums, "scores")
@@ -312,7 +312,5 @@ def _unrounded(function: str, name: str, value: Any, time_first: bool = False) -
     """A tensor that terms are added to as they are."""
     array = array_of(function, name, value)
     if array.dtype not in (jnp.float64, jnp.float32):
-        raise TypeError(
-            f"[{function}] {name}: must be float64 or float32, which nothing is rounded to, got {array.dtype}"
-        )
+        raise TypeError(f"[{function}] {name}: must be float64 or float32, got {array.dtype}")
     return tensor_of(function, name, array, time_first)

@@ -56,7 +56,7 @@ def score_mod(
         if not (x is None or isinstance(x, Tensor)):
             raise TypeError(f"[score_mod] {name}: must be a tensor or None, got {type(x)}")
         if x is not None and x.dim() != 4:
-            raise _core.ShapeError(f"[score_mod] {name}: must be [batch, heads, time, dim], shape is {list(x.shape)}")
+            raise _core.ShapeError(f"[score_mod] {name}: must be [batch, heads, time, dim], got shape {list(x.shape)}")
     for name, x in (("q_positions", q_positions), ("k_positions", k_positions)):
         if not (x is None or isinstance(x, (Tensor, int, torch.SymInt))):
             raise TypeError(f"[score_mod] {name}: must be a tensor, an int or None, got {type(x)}")

@@ -302,7 +302,7 @@ def _length(name: str, given: int | None, positions: Tensor | None) -> int:
     if given is not None:
         return given
     if positions is None:
-        raise TypeError(f"[bias_matrix] {name}: must be given, or positions as a tensor")
+        raise TypeError(f"[bias_matrix] {name}: must be given, unless positions are a tensor, got None")
     return positions.shape[-1]
 
 

@@ -44,7 +44,7 @@ def add_scores(
     """
     check_device("add_scores", scores, *(x for x in (q, k) if x is not None))
     if (q is None) != (k is None):
-        raise _core.ShapeError("[add_scores] q, k: must both be given, or neither")
+        raise _core.ShapeError("[add_scores] q, k: must both be given, or neither, got one of them")
     given = encodings_of(encodings)
     q_positions, q_first = positions_of("add_scores", "q_positions", q_positions, _batch(scores, 4))
     k_positions, k_first = positions_of("add_scores", "k_positions", k_positions, _batch(scores, 4))

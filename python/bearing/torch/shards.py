@@ -23,9 +23,9 @@ def shard_positions(length: int, world: int, rank: int, layout: Split = "contigu
     Raises ValueError for a rank outside 0 … world − 1, a negative length or another layout.
     """
     if not 0 <= rank < world:
-        raise ValueError(f"[shard_positions] rank: must be 0 to world - 1 = {world - 1}, got {rank}")
+        raise ValueError(f"[shard_positions] rank: must be from 0 to world - 1 = {world - 1}, got {rank}")
     if length < 0:
-        raise ValueError(f"[shard_positions] length: must not be negative, got {length}")
+        raise ValueError(f"[shard_positions] length: must be at least 0, got {length}")
     if layout == "contiguous":
         return _piece(length, world, rank)
     if layout == "zigzag":

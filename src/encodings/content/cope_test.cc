@@ -290,7 +290,7 @@ TEST(Cope, AttentionsMasksCloseGates) {
 TEST(Cope, WrongCallsSayWhatMustHold) {
   std::vector<float> memory(2 * 4 * 6), s(2 * 2 * 2, 7.0f);
   const View<const float, 3> e = dense<const float>(memory.data(), 2, 4, 3);
-  expect_error<RangeError>([&] { CopeTerm<float>({}, {e}); }, "[CopeTerm] max_pos: must be 1 to 2^31, got 0");
+  expect_error<RangeError>([&] { CopeTerm<float>({}, {e}); }, "[CopeTerm] max_pos: must be from 1 to 2^31, got 0");
   expect_error<ShapeError>(
       [&] { CopeTerm<float>({.max_pos = 5}, {e}); },
       "[CopeTerm] embeddings: must be [heads or 1, max_pos = 5, dim] with features side by side, got shape "
