@@ -219,7 +219,9 @@ def _scalar(position: Any) -> Any:
     """The only position in an array, or a number."""
     shape = tuple(getattr(position, "shape", ()))
     if math.prod(shape) != 1:
-        raise _core.ShapeError(f"[apply_rope] positions: must be one, for a single vector, got {list(shape)}")
+        raise _core.ShapeError(
+            f"[apply_rope] positions: must be one position for a single vector, got shape {list(shape)}"
+        )
     one = position.reshape(1) if shape != () or hasattr(position, "reshape") else [position]
     return one
 

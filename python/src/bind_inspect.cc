@@ -11,6 +11,7 @@
 #include <cmath>
 
 #include "bind.hpp"
+#include "calls.hpp"
 #include "doubles.hpp"
 #include "records.hpp"
 #include "rope_tables.hpp"
@@ -100,7 +101,9 @@ void def_of_encoding(nb::module_& m, const char* name, const char* returns, cons
         const Said said = said_by(encoding, {name, "encoding"});
         const Description description = said.as_description();
         const ExampleSizes sizes{heads, dim, length, seed};
-        return f(description, sizes.over(measured_size(description, sizes.asked(), said.sizes())), said.shown());
+        return errors_as(std::string("[") + name + "]", "[make]", [&] {
+          return f(description, sizes.over(measured_size(description, sizes.asked(), said.sizes())), said.shown());
+        });
       },
       nb::arg("encoding").none(), nb::kw_only(), nb::arg("heads") = nb::none(), nb::arg("dim") = nb::none(),
       nb::arg("length") = nb::none(), nb::arg("seed") = 1, nb::sig(signature->c_str()), doc);
@@ -210,8 +213,10 @@ void bind_specimen(nb::module_& m) {
              std::optional<Index> length, std::uint64_t seed) {
             const Said said = said_by(encoding, {"Specimen", "encoding"});
             const ExampleSizes sizes{heads, dim, length, seed};
-            new (self)
-                Specimen(inspect::make(said.as_description(), sizes.over(example_size(sizes.asked(), said.sizes()))));
+            errors_as("[Specimen]", "[make]", [&] {
+              new (self)
+                  Specimen(inspect::make(said.as_description(), sizes.over(example_size(sizes.asked(), said.sizes()))));
+            });
           },
           nb::arg("encoding").none(), nb::kw_only(), nb::arg("heads") = nb::none(), nb::arg("dim") = nb::none(),
           nb::arg("length") = nb::none(), nb::arg("seed") = 1, nb::sig(signature->c_str()))

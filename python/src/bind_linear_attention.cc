@@ -162,7 +162,10 @@ nb::object forward(nb::handle q, nb::handle k, nb::handle v, nb::handle encoding
     if (return_state) made.emplace(call, in.k.shape, list.terms, in.v.shape[3], given);
     {
       const Unlocked released;
-      bearing::linear_attention<T>(in, out.tensor(), made ? made->state : given.written<A>(), list.terms, options, on);
+      errors_as("[linear_attention] encodings", "[linear_attention] terms", [&] {
+        bearing::linear_attention<T>(in, out.tensor(), made ? made->state : given.written<A>(), list.terms, options,
+                                     on);
+      });
     }
     if (!return_state) return out.object();
     return nb::make_tuple(out.object(), made->object());
@@ -199,7 +202,9 @@ nb::object backward(nb::handle q, nb::handle k, nb::handle v, nb::handle d_out, 
     const View<const T, 4> d_view = d.tensor<T>(call.time_first);
     {
       const Unlocked released;
-      bearing::linear_attention_backward<T>(in, d_view, before.view<A>(), grads, list.terms, options, on);
+      errors_as("[linear_attention_backward] encodings", "[linear_attention_backward] terms", [&] {
+        bearing::linear_attention_backward<T>(in, d_view, before.view<A>(), grads, list.terms, options, on);
+      });
     }
     return nb::make_tuple(d_q.object(), d_k.object(), d_v.object(), list.gradient_arrays(),
                           made ? made->object() : nb::none());

@@ -102,7 +102,7 @@ using XposEncoding = TableEncoding<XposTables, XposRows>;
 nb::tuple reduced(const Table& table) {
   if (table.given) {
     throw nb::type_error(
-        "[RopeTable] cannot be pickled if it was made from_cos_sin(): pickle these, and make it again");
+        "[RopeTable] cannot be pickled if from_cos_sin() made it: pickle cos and sin, and make it again");
   }
   return table.visit([&](const auto& of) {
     return made_by("table", nb::cast(of.frequencies()), of.length(), word_of(table.type()), word_of(of.memory()));

@@ -61,21 +61,9 @@ void turn_in_place(nb::handle given, nb::handle x, nb::handle positions, nb::han
 /// body(), whose errors call positions what Python does: q's, and k's unless they have their own.
 template <class Body>
 void with_names_of_positions(bool k_has_its_own, Body&& body) {
-  const auto renamed = [&](std::string text) {
-    for (const std::string name : {"q_positions", "k_positions"}) {
-      const std::string from = "[rotate] " + name;
-      if (k_has_its_own && name == "k_positions") continue;
-      if (text.starts_with(from)) text.replace(0, from.size(), "[rotate] positions");
-    }
-    return text;
-  };
-  try {
-    body();
-  } catch (const ShapeError& error) {
-    throw ShapeError(renamed(error.what()));
-  } catch (const RangeError& error) {
-    throw RangeError(renamed(error.what()));
-  }
+  const auto with_q = [&] { errors_as("[rotate] positions", "[rotate] q_positions", body); };
+  if (k_has_its_own) return with_q();
+  errors_as("[rotate] positions", "[rotate] k_positions", with_q);
 }
 
 void turn_both(nb::handle given, nb::handle q, nb::handle k, nb::handle positions, nb::handle k_at, nb::handle layout,
@@ -140,7 +128,7 @@ nb::object turn_copy(nb::handle given, nb::handle x, nb::handle positions, nb::h
     {
       const Unlocked released;
       if constexpr (way == Way::forward)
-        rotate_to(rows, in, out, *at, on);
+        errors_as("[rotate_to] x", "[rotate_to] in", [&] { rotate_to(rows, in, out, *at, on); });
       else
         rotate_backward_to(rows, in, out, *at, on);
     }
@@ -221,7 +209,7 @@ nb::tuple cos_sin(nb::handle frequencies, nb::handle positions, std::optional<In
   with_type(type, [&]<class T>() {
     const auto c = view_of<T, 2>(cos, {time, of.pairs()}), s = view_of<T, 2>(sin, {time, of.pairs()});
     const Unlocked released;
-    errors_as(function, "fill", [&] { fill<T>(of, *at, c, s, on); });
+    errors_as("[cos_sin]", "[fill]", [&] { fill<T>(of, *at, c, s, on); });
   });
   return nb::make_tuple(cos.object, sin.object);
 }

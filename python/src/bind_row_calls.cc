@@ -59,7 +59,7 @@ nb::object inputs(nb::handle encoding, nb::handle at, nb::handle time, nb::handl
     {
       const Unlocked released;
       const View<T, 3> view = view_of<T, 3>(rows, {batch, length, input.dim});
-      errors_as(function, "fill", [&] { bearing::fill<T>(input, *positions, view, on); });
+      errors_as("[inputs]", "[fill]", [&] { bearing::fill<T>(input, *positions, view, on); });
     }
     return rows.object;
   });
@@ -112,7 +112,7 @@ nb::object add(nb::handle encoding, nb::handle x, nb::handle at, nb::handle out,
     if (to) {
       view = written_sequences<T>(*to);
       if (view.shape != in.shape) {
-        to->argument().fail("of x's shape", nb::cast<std::string>(nb::str(nb::object(out.attr("shape")))));
+        to->argument().fail("of x's shape " + shape_text(from.shape()), "shape " + shape_text(to->shape()));
       }
     } else {
       const NewArray made = new_array(from.kind(), from.type(), from.shape());

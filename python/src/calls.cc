@@ -42,9 +42,8 @@ DataType type_named(const Argument& argument, nb::handle dtype) {
   argument.fail("float64, float32, bfloat16 or float16", nb::cast<std::string>(nb::repr(dtype)));
 }
 
-std::string named_as(const char* function, const char* other, std::string text) {
-  const std::string prefix = std::string("[") + other + "]";
-  if (text.starts_with(prefix)) text.replace(1, prefix.size() - 2, function);
+std::string renamed(std::string_view from, std::string_view to, std::string text) {
+  if (text.starts_with(from)) text.replace(0, from.size(), to);
   return text;
 }
 

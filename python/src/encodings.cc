@@ -292,7 +292,7 @@ namespace {
 /// How an encoding is made of what was given in place of one; nothing where nobody knows.
 std::string made_from(nb::handle given) {
   const auto name = nb::cast<std::string>(nb::handle(given.type()).attr("__name__"));
-  const auto say = [&](const std::string& call) { return ", which " + call + " makes of it"; };
+  const auto say = [&](const std::string& call) { return "; " + call + " makes an encoding of it"; };
   if (name == "RopeFrequencies") return say("RotaryRows(RopeTable(frequencies, length))");
   if (name == "Xpos") return say("XposRows(XposTable(xpos, length))");
   if (name == "XposTable") return say("XposRows(table)");
@@ -314,7 +314,7 @@ nb::object rotary_rows(nb::handle given, DataType arithmetic) {
 
 void add_one(EncodingList& to, nb::handle one, const Argument& argument, const char* wanted, DataType arithmetic) {
   nb::object encoding = nb::isinstance<Encoding>(one) ? nb::borrow(one) : rotary_rows(one, arithmetic);
-  if (!encoding.is_valid()) argument.fail(wanted + made_from(one), nb::cast<std::string>(nb::repr(one)));
+  if (!encoding.is_valid()) argument.fail(wanted, nb::cast<std::string>(nb::repr(one)) + made_from(one));
   to.all.push_back(nb::cast<const Encoding*>(encoding));
   to.kept.push_back(std::move(encoding));
 }

@@ -31,6 +31,16 @@ std::string names(const RecordType& type, const char* after = "") {
   return all;
 }
 
+/// "'half' or 'interleaved'", for a member that is one of some words; else its type.
+std::string choices(const ValueType& type) {
+  std::string all;
+  for (std::size_t i = 0; i < type.words.size(); ++i) {
+    if (i > 0) all += i + 1 < type.words.size() ? ", " : " or ";
+    all += "'" + type.words[i] + "'";
+  }
+  return all.empty() ? python_type(type) : all;
+}
+
 /// From members by name.
 Record built(const RecordType& type, const nb::dict& given) {
   Record made = type.make();
@@ -40,8 +50,7 @@ Record built(const RecordType& type, const nb::dict& given) {
       ++used;
       made.set(one.name, value_of(given[one.name.c_str()], one.type, {type.name.c_str(), one.name.c_str()}));
     } else if (one.required) {
-      fail(type,
-           one.name + ": must be given, as a wrong guess would go unnoticed; its type is " + python_type(one.type));
+      fail(type, one.name + ": must be given, " + choices(one.type) + ", as a wrong guess would go unnoticed");
     }
   }
   if (used == given.size()) return made;
@@ -183,7 +192,7 @@ void bind_record(nb::module_& m, const RecordType& type) {
       [&type](Spec* self, const nb::args& unnamed, const nb::kwargs& given) {
         if (unnamed.size() > 0) {
           fail(type, "takes its members by name, " + type.name + "(" + names(type, "=…") + "), got " +
-                         nb::cast<std::string>(nb::repr(unnamed[0])) + " without one");
+                         nb::cast<std::string>(nb::repr(unnamed[0])) + " without a name");
         }
         new (self) Spec{built(type, nb::borrow<nb::dict>(given))};
       },

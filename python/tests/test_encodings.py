@@ -186,7 +186,7 @@ def test_xpos_rows_are_pickled():
 
 def test_what_cannot_be_pickled_says_so():
     table = bearing.RopeTable.from_cos_sin(bearing.Rope(head_dim=4, pairing="half"), np.ones((3, 2)), np.zeros((3, 2)))
-    with pytest.raises(TypeError, match=r"^\[RopeTable\] cannot be pickled if it was made from_cos_sin\(\)"):
+    with pytest.raises(TypeError, match=r"^\[RopeTable\] cannot be pickled if from_cos_sin\(\) made it"):
         pickle.dumps(table)
     assert copy.deepcopy(table) is table
     entry = bearing.catalog()[0]
@@ -380,6 +380,7 @@ def test_errors_of_a_parameter_name_its_encoding(rng):
     with pytest.raises(bearing.ShapeError, match=r"\[attention\] T5.table: must be \[buckets, heads\]"):
         bearing.attention(q, k, v, bias.replace(table=np.ones((7, HEADS))), mask="none")
     with pytest.raises(
-        TypeError, match=r"\[inputs\] encoding: must be an encoding, which T5Bias\(spec, …\) makes of it"
+        TypeError,
+        match=r"\[inputs\] encoding: must be an encoding, got T5.*; T5Bias\(spec, …\) makes an encoding of it",
     ):
         bearing.inputs(bias.spec, time=3)

@@ -221,7 +221,8 @@ def test_members_without_a_name_are_refused_with_the_names(spec):
     with pytest.raises(TypeError) as caught:
         kind(8)
     assert (
-        str(caught.value) == f"[{kind.__name__}] takes its members by name, {kind.__name__}({names}), got 8 without one"
+        str(caught.value)
+        == f"[{kind.__name__}] takes its members by name, {kind.__name__}({names}), got 8 without a name"
     )
 
 

@@ -118,6 +118,11 @@ Correlations correlations(View<const double, 2> words, View<const double, 2> pos
   }
   check_tensor("correlations", "words", words);
   check_tensor("correlations", "positions", positions);
+  const Index q_dim = w_q.data == nullptr ? words.shape[1] : w_q.shape[1];
+  const Index k_dim = w_k.data == nullptr ? words.shape[1] : w_k.shape[1];
+  if (q_dim != k_dim) {
+    throw ShapeError(concat("[correlations] w_q, w_k: must have the same head_dim, got ", q_dim, " and ", k_dim));
+  }
   const Array word_q = projected("correlations", "w_q", words, w_q);
   const Array word_k = projected("correlations", "w_k", words, w_k);
   const Array position_q = projected("correlations", "w_q", positions, w_q);

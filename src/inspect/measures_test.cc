@@ -105,7 +105,7 @@ TEST(Measures, RandomRowsHaveNoShiftMap) {
   EXPECT_LT(few.fitted, 0x1p-40);
   EXPECT_GT(few.held_out, 0.1);
   expect_error<ShapeError>([&] { shift_map(rows.head(0), 100); },
-                           "[shift_map] offset: must lie in [0, 100), the rows, got 100; shape is [100, 8]");
+                           "[shift_map] offset: must be from 0 to 99, the last row, got 100; shape is [100, 8]");
 }
 
 TEST(Measures, RunsAreTheBucketMap) {

@@ -81,7 +81,7 @@ inline void check_whole(std::string_view function, std::string_view encoding, co
 /// Throws ShapeError unless there are queries and keys, of that dim.
 inline void check_dim(std::string_view function, std::string_view argument, Index dim, const Problem& problem) {
   if (problem.dim == 0) {
-    throw ShapeError(text::concat("[", function, "] q, k: must be given, ", argument, " multiplies them"));
+    throw ShapeError(text::concat("[", function, "] ", argument, ": must have queries and keys to multiply, got none"));
   }
   if (dim != problem.dim) {
     throw ShapeError(

@@ -386,7 +386,7 @@ class Attend(support.Base):
             ("--scale: must be a finite number, got 'inf'", [*mask, "--scale", "inf"]),
             ("--soft-cap: must be positive", [*mask, "--soft-cap", "-1"]),
             ("--layout: must be bhtd or bthd", [*mask, "--layout", "thd"]),
-            ("--q-starts and --k-starts go together", [*mask, "--q-starts", "0,6"]),
+            ("--q-starts and --k-starts must be given together", [*mask, "--q-starts", "0,6"]),
             ("'alibo' is not an encoding; did you mean 'alibi'?", spec("alibo")),
             ("--encoding sinusoidal: acts on the input", spec("sinusoidal")),
             ("--encoding t5: table=FILE is missing: a .npy file of [buckets, heads] = [any, 2]", spec("t5")),

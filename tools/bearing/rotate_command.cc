@@ -71,8 +71,8 @@ void check_options(const Options& options) {
   if (options.config.empty() == options.rope.empty())
     throw UsageError("--config or --rope must be given, and not both");
   if (options.q.empty() && options.k.empty()) throw UsageError("--q or --k must be given");
-  if (options.q.empty() != options.out_q.empty()) throw UsageError("--q and --out-q go together");
-  if (options.k.empty() != options.out_k.empty()) throw UsageError("--k and --out-k go together");
+  if (options.q.empty() != options.out_q.empty()) throw UsageError("--q and --out-q must be given together");
+  if (options.k.empty() != options.out_k.empty()) throw UsageError("--k and --out-k must be given together");
   if (!options.layer.empty() && options.config.empty()) throw UsageError("--layer needs --config");
 }
 

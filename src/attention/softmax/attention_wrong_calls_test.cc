@@ -254,7 +254,7 @@ TEST(AttentionWrongCalls, Encodings) {
   const RopeTable<float> wide(Rope{.head_dim = 16, .pairing = Pairing::half}, 8);
   const RotaryRows<float> rope(wide);
   expect_refused<ShapeError>([&](Call& c) { c.terms = with(rope); },
-                             "RotaryRows: must be for rows of head_dim = 16, got 8");
+                             "RotaryRows.head_dim: must be the last extent of the rows, 8, got 16");
   const ShawTerm<float> shaw({4}, {dense<const float>(table.data(), 9, 8)}, {dense<const float>(table.data(), 9, 8)});
   expect_refused<ShapeError>([&](Call& c) { c.terms = with(shaw); }, "Shaw.value: must have v's dim of 6, got 8");
   const DenseBias<float> bias({dense<const float>(table.data(), 1, 1, 3, 4)});

@@ -249,7 +249,7 @@ TEST(Shaw, WrongCallsSayWhatMustHold) {
       "[add_scores] Shaw.key: must be one table for all heads or one for each of 2, got 3");
   const ShawTerm<float> fits(Shaw{2}, table(2, 5, 8), table(1, 5, 6));
   expect_error<ShapeError>([&] { add_scores(with(fits), {}, scores); },
-                           "[add_scores] q, k: must be given, Shaw.key multiplies them");
+                           "[add_scores] Shaw.key: must have queries and keys to multiply, got none");
   expect_error<ShapeError>(
       [&] {
         add_scores(with(fits), {{}, {}, narrow, narrow}, scores);

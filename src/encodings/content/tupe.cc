@@ -49,7 +49,7 @@ TupeBias<A>::TupeBias(const Tupe& tupe, Param<A, 3> query, Param<A, 3> key, Para
     : first_(tupe.cls == TupeCls::untied ? 1 : 0), query_(query), key_(key), bias_(bias) {
   check_vectors("query", query, first_ + 1);
   check_vectors("key", key, first_ + 1);
-  check_param("TupeBias", "key", key, query.value.shape, "the shape of query");
+  check_param("TupeBias", "key", key, query.value.shape, "of the shape of query");
   scale_ = static_cast<A>(tupe_softmax_scale(dim()));
   if (tupe.rel_pos_bins < 0) {
     throw RangeError(concat("[TupeBias] rel_pos_bins: must be at least 0, got ", tupe.rel_pos_bins));

@@ -199,7 +199,7 @@ TEST(Tupe, WrongTablesSayWhatMustHold) {
                            "[TupeBias] key: must be [heads, rows, dim] of at least 2 rows with features side by side, "
                            "got shape [2, 8, 3], strides [48, 6, 2]");
   expect_error<ShapeError>(make({}, good, {dense<const float>(memory.data(), 2, 7, 3)}),
-                           "[TupeBias] key: must be the shape of query = [2, 8, 3], got shape [2, 7, 3]");
+                           "[TupeBias] key: must be of the shape of query = [2, 8, 3], got shape [2, 7, 3]");
   expect_error<ShapeError>(make({}, {good.value, dense(memory.data(), 2, 8, 2)}, good),
                            "[TupeBias] query.grad: must have the shape of its parameter, [2, 8, 3], got [2, 8, 2]");
   expect_error<RangeError>(make({.rel_pos_bins = -1}, good, good),

@@ -206,7 +206,13 @@ namespace {
 Tensor resized(const Tensor& table, Index rows, Interpolation how, Index prefix) {
   return describe::in_arithmetic_of("[resize] table", table, [&]<class A>() {
     const View<const A, 2> from = describe::view_of<A, 2>("[resize] table", table);
-    describe::NewTensor<A, 2> to({std::max(rows, Index{0}), from.shape[1]});
+    check_prefix("resize", prefix);
+    if (from.shape[0] <= prefix) {
+      throw ShapeError(
+          concat("[resize] table: must have rows after the prefix of ", prefix, ", got shape ", from.shape));
+    }
+    if (rows < prefix) throw ShapeError(concat("[resize] rows: must be at least prefix = ", prefix, ", got ", rows));
+    describe::NewTensor<A, 2> to({rows, from.shape[1]});
     resize<A>(how, prefix, from, to.view);
     return to.tensor;
   });
@@ -229,8 +235,13 @@ Tensor resized_grid(const Tensor& table, const Sides& from_grid, const Sides& to
   const GridSize before = grid_of("from_grid", from_grid), after = grid_of("to_grid", to_grid);
   return describe::in_arithmetic_of("[resize_grid] table", table, [&]<class A>() {
     const View<const A, 2> from = describe::view_of<A, 2>("[resize_grid] table", table);
-    const Index kept = std::clamp(prefix, Index{0}, from.shape[0]);
-    describe::NewTensor<A, 2> to({kept + after.height * after.width, from.shape[1]});
+    check_prefix("resize_grid", prefix);
+    const Index wanted = prefix + before.height * before.width;
+    if (from.shape[0] != wanted) {
+      throw ShapeError(concat("[resize_grid] table: must be [prefix + patches of from_grid, dim] = [", wanted,
+                              ", dim], got shape ", from.shape));
+    }
+    describe::NewTensor<A, 2> to({prefix + after.height * after.width, from.shape[1]});
     resize_grid<A>(how, prefix, from, before, to.view, after);
     return to.tensor;
   });
