@@ -147,6 +147,8 @@ TEST(Measures, CorrelationsAreTheFourPartsOfTheProduct) {
   EXPECT_EQ(plain.word_position(0, 1, 2), plain.position_word(0, 2, 1));
   expect_error<ShapeError>([&] { correlations(words.head(0), w_q.head(0)); },
                            "[correlations] positions: must have the shape of words, [5, 6], got shape [6, 4]");
+  expect_error<ShapeError>([&] { correlations(words.head(0), positions.head(0), w_q.head(0)); },
+                           "[correlations] w_q, w_k: must have the same head_dim, got 4 and 6");
 }
 
 TEST(Measures, NormalNumbersAreTheSameEverywhere) {

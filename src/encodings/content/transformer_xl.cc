@@ -25,7 +25,7 @@ TransformerXLTerm<A>::TransformerXLTerm(const TransformerXL& xl, Param<A, 3> r, 
     throw RangeError(concat("[TransformerXLTerm] first_offset: must be within ±2^31, got ", xl.first_offset));
   }
   if (r.value.data == nullptr || r.value.shape[1] < 1) {
-    throw ShapeError(concat("[TransformerXLTerm] r: must be [heads, offsets, dim] with an offset at least, got shape ",
+    throw ShapeError(concat("[TransformerXLTerm] r: must be [heads, offsets, dim] with at least one offset, got shape ",
                             r.value.shape));
   }
   const std::array<Index, 2> wanted{r.value.shape[0], r.value.shape[2]};

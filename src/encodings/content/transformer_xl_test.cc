@@ -243,7 +243,7 @@ TEST(TransformerXL, WrongCallsSayWhatMustHold) {
   expect_error<RangeError>([&] { TransformerXLTerm<float>({.clamp_len = -1}, r(1, 5), bias(1), bias(1)); },
                            "[TransformerXLTerm] clamp_len: must be at least 0 (none), got -1");
   expect_error<ShapeError>([&] { TransformerXLTerm<float>({}, {}, bias(1), bias(1)); },
-                           "[TransformerXLTerm] r: must be [heads, offsets, dim] with an offset at least, got shape "
+                           "[TransformerXLTerm] r: must be [heads, offsets, dim] with at least one offset, got shape "
                            "[0, 0, 0]");
   expect_error<ShapeError>([&] { TransformerXLTerm<float>({}, r(1, 5), bias(1), bias(2)); },
                            "[TransformerXLTerm] u, v: must be [heads, dim] = [1, 4] like r, got shapes [1, 4] and "

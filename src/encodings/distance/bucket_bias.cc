@@ -21,7 +21,7 @@ template <class A>
 void check_table(const Param<A, 2>& table) {
   if (table.value.data == nullptr || table.value.shape[0] < 1) {
     throw ShapeError(
-        concat("[BucketBias] table: must be [rows, heads] with a row at least, got shape ", table.value.shape));
+        concat("[BucketBias] table: must be [rows, heads] with at least one row, got shape ", table.value.shape));
   }
   check_tensor("BucketBias", "table", table.value);
   check_grad("BucketBias", "table", table);

@@ -148,7 +148,7 @@ TEST(BucketBias, WrongCallsSayWhatMustHold) {
       "[BucketBias] index: must be -1 (nothing) to 1, the last row of the table, got 2 at [batch 0, "
       "head 0, query 1, key 1]");
   expect_error<ShapeError>([&] { Bias(view, Param<double, 2>{}); },
-                           "[BucketBias] table: must be [rows, heads] with a row at least, got shape [0, 0]");
+                           "[BucketBias] table: must be [rows, heads] with at least one row, got shape [0, 0]");
   expect_error<ShapeError>(
       [&] {
         Bias(view, Param<double, 2>{three.value, dense(table.data(), 2, 3)});
