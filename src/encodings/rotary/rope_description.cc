@@ -180,7 +180,7 @@ void describe_spec(Describer& to) {
       .member("part", &Rope::part, "Where in the head the turned dimensions lie.")
       .member("axes", &Rope::axes, "Which coordinate turns which pair, if positions have several.")
       .member("attention_factor", &Rope::attention_factor,
-              "a, apart from the factor of the scaling, which multiplies it.");
+              "a, the factor of cos and sin. The factor of the scaling multiplies it.");
   to.record(
         "Xpos", Xpos{.rope = {.pairing = Pairing::half}},
         "xPos (Sun et al. 2022, arXiv 2212.10554): RoPE whose pairs also shrink with distance. It is meant for causal "
