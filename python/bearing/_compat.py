@@ -75,7 +75,7 @@ def sinusoidal_encoding(
     seq_len: how many positions: 0 … seq_len − 1.
     d_model: how many columns.
     base: the base of the frequencies.
-    layout: the order of the columns. 'interleaved' is the paper's; ``Sinusoidal`` describes the others.
+    layout: the order of the columns. 'interleaved' is the paper's; the text of the encoding's spec has the others.
     dtype: the type of the result; NumPy's float32 if neither dtype nor like is given.
     like: an array whose kind and type the result gets. With like=X the table is a tensor if X is one.
     threads: how many threads the call may use; 0 for all.

@@ -17,7 +17,7 @@ __all__ = ["swin_v2_table"]
 def swin_v2_table(
     spec: _core.SwinV2, w1: jax.typing.ArrayLike, b1: jax.typing.ArrayLike, w2: jax.typing.ArrayLike
 ) -> jax.Array:
-    """Computes the table of Swin's bias [window.rows(), heads]: ``16 sigmoid(w2 relu(w1 c + b1))`` of every displacement
+    """Computes a window's table [window.rows(), heads]: ``16 sigmoid(w2 relu(w1 c + b1))`` of every displacement
     c.
 
     spec: a SwinV2.
