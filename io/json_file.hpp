@@ -42,11 +42,10 @@ std::string read_text(const std::string& path);
 class Document {
  public:
   /// Throws ConfigError naming line and column.
-  Document(std::string text, Notes& notes);
+  Document(const std::string& text, Notes& notes);
   const rapidjson::Value& root() const { return document_; }
 
  private:
-  std::string text_;  // parsed in place: strings point into it
   rapidjson::Document document_;
 };
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bearing/error.hpp>
+#include <bearing/kept.hpp>
 #include <bearing/positions.hpp>
 #include <bearing/view.hpp>
 #include <string_view>
@@ -9,7 +10,8 @@
 #include "overlaps.hpp"
 #include "text.hpp"
 
-// What every tensor of a caller must be, checked before anything is written.
+// What every tensor of a caller must be, checked before anything is written. A build that only draws has no callers:
+// its tensors are the library's own.
 
 namespace bearing {
 
@@ -18,6 +20,7 @@ inline Index magnitude(Index x) { return x < 0 ? -x : x; }
 /// Throws ShapeError unless the elements' number and their distances in memory can be counted in 60 bits of bytes.
 template <class T, int Rank>
 void check_countable(const char* function, const char* argument, View<T, Rank> x) {
+  if constexpr (!kept_whole) return;
   constexpr Index most = (Index{1} << 60) / static_cast<Index>(sizeof(T));
   constexpr auto axes = static_cast<std::size_t>(Rank);
   Index elements = 1, span = 0;
@@ -45,6 +48,7 @@ void check_countable(const char* function, const char* argument, View<T, Rank> x
 /// Throws ShapeError for a negative extent.
 template <class T, int Rank>
 void check_extents(const char* function, const char* argument, View<T, Rank> x) {
+  if constexpr (!kept_whole) return;
   for (const Index extent : x.shape) {
     if (extent >= 0) continue;
     throw ShapeError(
@@ -64,6 +68,7 @@ inline void check_host(std::string_view function, std::string_view argument, con
 /// Throws ShapeError unless a tensor that has elements has memory for them on the host, and they can be counted.
 template <class T, int Rank>
 void check_memory(const char* function, const char* argument, View<T, Rank> x) {
+  if constexpr (!kept_whole) return;
   check_host(function, argument, x.device);
   check_countable(function, argument, x);
   if (x.data != nullptr || x.size() == 0) return;
@@ -98,6 +103,7 @@ void check_shape(const char* function, const char* argument, View<T, Rank> x,
 /// Throws ShapeError if two elements of a tensor that is written share memory.
 template <class T, int Rank>
 void check_distinct(const char* function, const char* argument, View<T, Rank> x) {
+  if constexpr (!kept_whole) return;
   if (x.size() == 0) return;
   // Each axis must step over all that the axes with smaller strides span.
   constexpr auto axes = static_cast<std::size_t>(Rank);

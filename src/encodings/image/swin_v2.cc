@@ -231,12 +231,13 @@ inspect::Specimen swin_v2_example(const ExampleSize& size, const SwinV2& spec) {
   };
   const Tensor w1 = drawn({hidden, 2}, 1), b1 = drawn({hidden}, 1), w2 = drawn({size.heads, hidden}, 0.05);
   const auto table = std::make_shared<const Tensor>(table_of(spec, w1, b1, w2));
-  const SwinBias<double> encoding(spec.window, {describe::view_of<double, 2>("[swin_v2_table] table", *table)});
+  const Param<double, 2> parameter{describe::view_of<double, 2>("[swin_v2_table] table", *table)};
   struct Kept {
     std::shared_ptr<const Tensor> table;
     Made<double> made;
   };
-  const auto kept = std::make_shared<const Kept>(Kept{table, describe::made_of<double>(encoding)});
+  const auto kept = std::make_shared<const Kept>(
+      Kept{table, describe::made_of<double>(new SwinBias<double>(spec.window, parameter))});
   inspect::Specimen specimen{.options = size, .width = spec.window.width};
   inspect::act(specimen, *registry().encoding("SwinBias"), {}, kept->made, kept);
   specimen.parameters = hidden * (2 + 1 + size.heads);

@@ -269,10 +269,10 @@ auto example_of(Change change) {
 
 void name_ropes(EncodingDescriber<Rope> rope) {
   const auto plain = example_of([](RopeFrequencies f, const ExampleSize&) { return f; });
-  const auto name = [&](const char* called, const char* title, const char* does, auto spec, Paper paper) {
-    rope.called(called, title, does, spec).published(std::move(paper)).page("rope_scaling").example(plain);
+  const auto name = [&](const char* called, const char* title, const char* does, auto spec, const PaperSaid& paper) {
+    rope.called(called, title, does, spec).published(paper).page("rope_scaling").example(plain);
   };
-  const Paper su = {"Su et al.", 2021, "arXiv 2104.09864"};
+  const PaperSaid su = {"Su et al.", 2021, "arXiv 2104.09864"};
   name("rope", "RoPE", "turns pairs by position times frequency", scaled<NoScaling>, su);
   rope.page("rope").also({"rotary", "roformer"});
   name("rope_linear", "RoPE, position interpolation", "RoPE with all frequencies divided", scaled<LinearScaling>,

@@ -5,6 +5,7 @@
 
 #include "describe/describer.hpp"
 #include "encodings/head_sets.hpp"
+#include "encodings/rotary/rope_mixed_start.hpp"
 
 namespace bearing {
 
@@ -47,6 +48,20 @@ std::vector<double> rope_mixed_frequencies(const RopeMixed& mixed, Index heads, 
     }
   }
   return frequencies;
+}
+
+void fill_rope_mixed(const RopeMixed& mixed, const Filling& all) {
+  const double base = all.number.value_or(10);
+  const Index heads = all.extents[1], pairs = all.extents[2];
+  if (mixed.axes == 2) {
+    const std::vector<double> numbers = rope_mixed_frequencies(mixed, heads, all.seed, base);
+    std::copy(numbers.begin(), numbers.end(), all.numbers.begin());
+    return;
+  }
+  for (std::size_t i = 0; i < all.numbers.size(); ++i) {
+    const Index pair = static_cast<Index>(i) % pairs;
+    all.numbers[i] = std::pow(base, -static_cast<double>(pair) / static_cast<double>(pairs));
+  }
 }
 
 template <class A>
@@ -130,21 +145,7 @@ void describe_rope_mixed(Describer& to) {
       .member("pairing", &RopeMixed::pairing, "Which two elements turn together; 'interleaved' in the authors' code.");
   // The authors' start: in directions drawn per head for two axes; as RoPE's on each axis else.
   const Rule start{"as in the authors' code: of that base, on two axes in directions drawn per head",
-                   [](const Filling& all) {
-                     const RopeMixed& mixed = *all.spec.as<RopeMixed>();
-                     const double base = all.number.value_or(10);
-                     const Index heads = all.extents[1], pairs = all.extents[2];
-                     if (mixed.axes == 2) {
-                       const std::vector<double> numbers = rope_mixed_frequencies(mixed, heads, all.seed, base);
-                       std::copy(numbers.begin(), numbers.end(), all.numbers.begin());
-                       return;
-                     }
-                     for (std::size_t i = 0; i < all.numbers.size(); ++i) {
-                       const Index pair = static_cast<Index>(i) % pairs;
-                       all.numbers[i] = std::pow(base, -static_cast<double>(pair) / static_cast<double>(pairs));
-                     }
-                   },
-                   "base", 10};
+                   [](const Filling& all) { fill_rope_mixed(*all.spec.as<RopeMixed>(), all); }, "base", 10};
   to.encoding_with<RopeMixed, Grouped, 3>(
         "RopeMixedRows",
         "RoPE-Mixed with its frequencies [axes, sets, head_dim/2], radians per unit of position.\n\n"

@@ -5,6 +5,7 @@
 
 #include "describe/describer.hpp"
 #include "encodings/head_sets.hpp"
+#include "encodings/rotary/rope_mixed_start.hpp"
 #include "numeric/matrix_exp.hpp"
 
 namespace bearing {
@@ -280,14 +281,8 @@ void describe_cayley(Describer& to) {
             "    R(p) = RoPE(p) P,   P = (I - S)(I + S)^-1,   S skew-symmetric\n\n"
             "Schenck et al. 2025, arXiv 2502.02562.")
       .member("rope", &CayleyString::rope, "The rotation in that basis.");
-  // RoPE-Mixed's start, which its examples draw too, and the basis that there is.
   const Rule start{"as RoPE-Mixed's",
-                   [](const Filling& all) {
-                     const Record mixed = Record::of(all.spec.as<CayleyString>()->rope);
-                     const EncodingInfo& rows = *registry().encoding("RopeMixedRows");
-                     rows.parameters[0].drawn.fill({all.numbers, all.extents, mixed, all.seed, all.number});
-                   },
-                   "base", 10};
+                   [](const Filling& all) { fill_rope_mixed(all.spec.as<CayleyString>()->rope, all); }, "base", 10};
   const auto dim = [](const Record& spec) { return spec.as<CayleyString>()->rope.head_dim; };
   to.encoding_with<CayleyString, Grouped, 3, 2>(
         "CayleyStringRows",
