@@ -174,7 +174,10 @@ void bind_catalog(nb::module_& m) {
                  {"measured", "str", [](const Claim& c) { return text(c.measured); }, "What was found."},
                  {"number", "float", [](const Claim& c) { return real(c.number); }, "The one that decided."},
                  {"picture", "dict[str, Any] | None", [](const Claim& c) { return picture_object(c.picture); },
-                  "What shows it: the kind, encodings and options of figure(). None if nothing does."}});
+                  "What shows it: the kind, encodings and options of figure(). None if nothing does."},
+                 {"trained", "str | None",
+                  [](const Claim& c) { return c.trained.empty() ? nb::object(nb::none()) : text(c.trained); },
+                  "What trained models did, with the page that says how. None if none was asked."}});
   m.def(
       "claims", [] { return list_of(unlocked([] { return inspect::claims(); })); },
       nb::sig("def claims() -> list[Claim]"), "Measures what is often said of encodings; takes a while.");

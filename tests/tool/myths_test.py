@@ -53,7 +53,9 @@ class Myths(support.Base):
             with self.subTest(claim=claim["claim"]):
                 self.assertEqual(block[0], f"  {WORDS[claim['holds']]}  {claim['encoding']}: claim \"{claim['claim']}\"")
                 self.assertEqual(block[1], f"         measured: {claim['measured']}")
-                lines = [shlex.split(line) for line in block[2:]]
+                trained = [f"         trained: {claim['trained']}"] if claim["trained"] else []
+                self.assertEqual(block[2:2 + len(trained)], trained)
+                lines = [shlex.split(line) for line in block[2 + len(trained):]]
                 self.assertEqual(lines, [self.line_of(claim["picture"])] if claim["picture"] else [])
 
     def test_lines_that_are_broken_are_whole_for_a_shell(self):
