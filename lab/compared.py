@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from bearing import Figure
 
@@ -231,14 +232,34 @@ def leaderboard_answer(runs: Sequence[Runs]) -> str:
     return f"On text, in these runs ({size_of(runs)}): {'; '.join(parts)}."
 
 
+def preset_words(setting: dict[str, Any]) -> list[str]:
+    """The words of `scripts/lab` that give a setting its size: a preset's, and what differs from it."""
+    from .grid import LENGTHS, PRESETS  # which imports the tasks
+    from .tasks import TASKS
+
+    found = []
+    for name, members in PRESETS.items():
+        task = TASKS.get(setting["task"])
+        length = LENGTHS[name].get(setting["task"], setting["length"] if task is None else task.trained)
+        changes = [
+            f"{one}={setting[one]}" for one, value in {**members, "length": length}.items() if setting[one] != value
+        ]
+        words = ([] if name == "default" else [f"--{name}"]) + [word for one in changes for word in ("--set", one)]
+        found.append((len(changes), words))
+    return min(found)[1]
+
+
 def command_of(question: Question, runs: Sequence[Runs]) -> str:
     """What repeats the runs."""
-    from .grid import preset_of  # which imports the tasks
-
-    setting = runs[0].setting
-    seeds = sorted({row["setting"]["seed"] for one in runs for row in one.rows})
-    words = ["scripts/lab", *preset_of(setting), "--question", question.protocol]
-    words += ["--encodings", ",".join(dict.fromkeys(one.encoding for one in runs))]
+    encodings = " ".join(dict.fromkeys(one.encoding for one in runs))
+    words = [
+        "scripts/lab",
+        *preset_words(runs[0].setting),
+        "--question",
+        question.protocol,
+        "--encodings",
+        f"'{encodings}'",
+    ]
     if question.protocol == "tasks":
-        words += ["--tasks", ",".join(dict.fromkeys(str(one.setting["task"]) for one in runs))]
-    return " ".join([*words, "--seeds", ",".join(map(str, seeds))])
+        words += ["--tasks", f"'{' '.join(dict.fromkeys(str(one.setting['task']) for one in runs))}'"]
+    return " ".join([*words, "--seeds", str(max(row["setting"]["seed"] for one in runs for row in one.rows) + 1)])

@@ -180,6 +180,10 @@ def papers(pages: Pages, question: Question, runs: Sequence[Runs], more: Sequenc
     return tables.papers_table(question, runs)
 
 
+def limits(pages: Pages, question: Question, runs: Sequence[Runs], more: Sequence[str]) -> str:
+    return tables.limits(runs)
+
+
 def command(pages: Pages, question: Question, runs: Sequence[Runs], more: Sequence[str]) -> str:
     return f"```sh\n{compared.command_of(question, runs)}\n```"
 
@@ -191,6 +195,8 @@ BLOCKS: dict[str, Callable[[Pages, Question, Sequence[Runs], Sequence[str]], str
     "task_rankings": task_rankings,
     "settings": settings,
     "papers": papers,
+    "limits": limits,
+    "rule": lambda *_: tables.rule(),
     "command": command,
 }
 

@@ -205,9 +205,29 @@ def papers_table(question: Question, runs: Sequence[Runs]) -> str:
 
 
 def rule() -> str:
+    """How verdicts are made; the limits are those of lab/summary.py."""
+    return table(
+        [f"perplexity of the last quarter, {LONGEST}× over 1×", "verdict"],
+        [
+            [f"at most {EXTRAPOLATES}", "extrapolates"],
+            [f"above {EXTRAPOLATES}, at most {FAILS}", "partly"],
+            [f"above {FAILS}", "does not extrapolate"],
+            ["the model has no position there", "cannot be asked"],
+        ],
+    )
+
+
+def limits(runs: Sequence[Runs]) -> str:
+    """How small all of it is, in numbers."""
+    settings = [one.setting for one in runs]
+    steps, batches = ({one[name] for one in settings} for name in ("steps", "batch"))
+    lengths = {one["length"] for one in settings}
+    counts = [and_list([f"{one:,}" for one in sorted(some)]) for some in (steps, batches, lengths)]
+    layers = and_list([str(one) for one in sorted({one["layers"] for one in settings})])
+    sizes = size_of(runs)
     return (
-        f"at most {EXTRAPOLATES}: extrapolates; above {FAILS}: does not extrapolate; between: partly. Measured at {LONGEST} times the"
-        " trained length"
+        f"All of this is about {sizes}, with {layers} layers, trained for {counts[0]} steps of {counts[1]} inputs of length {counts[2]}."
+        " Larger models, other texts, longer training or another learning rate may change it. Only runs of one table may be compared."
     )
 
 
