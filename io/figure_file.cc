@@ -91,9 +91,9 @@ std::vector<double> numbers(const Value& array, const std::string& pointer, Note
   for (const Value& one : array.GetArray()) {
     const std::optional<double> value = json::as_number(one, json::finite);
     if (!value && !(one.IsNull() && gaps == Gaps::allowed)) {
-      notes.fail(pointer + "/" + std::to_string(all.size()),
-                 "must be " + json::in_range(json::finite) + (gaps == Gaps::allowed ? " or null" : "") + ", got " +
-                     json::found(one));
+      notes.fail(pointer + "/" + std::to_string(all.size()), "must be " + json::in_range(json::finite) +
+                                                                 (gaps == Gaps::allowed ? " or null" : "") + ", got " +
+                                                                 json::found(one));
     }
     all.push_back(value.value_or(std::numeric_limits<double>::quiet_NaN()));
   }
@@ -144,8 +144,8 @@ void read_values(const Object& of, Cells& cells) {
     const std::string pointer = of.pointer("values") + "/" + std::to_string(row);
     if (row == 0 && one.IsArray()) cells.cols = static_cast<Index>(one.Size());
     if (!one.IsArray() || one.Empty() || static_cast<Index>(one.Size()) != cells.cols) {
-      of.notes().fail(pointer, "must be an array of numbers, at least one and as many as in row 0, got " +
-                                   json::found(one));
+      of.notes().fail(pointer,
+                      "must be an array of numbers, at least one and as many as in row 0, got " + json::found(one));
     }
     const std::vector<double> read = numbers(one, pointer, of.notes(), Gaps::allowed);
     cells.values.insert(cells.values.end(), read.begin(), read.end());
@@ -159,9 +159,9 @@ std::optional<Cells> read_cells(const Object& panel) {
                                                                       {"categories", ColourMap::categories}}};
   const Value* value = panel.find("cells");
   if (value == nullptr) return {};
-  const Object of = object_of(
-      *value, panel.pointer("cells"), panel.notes(),
-      {"title", "map", "low", "high", "categories", "x_first", "x_step", "y_first", "y_step", "values"});
+  const Object of =
+      object_of(*value, panel.pointer("cells"), panel.notes(),
+                {"title", "map", "low", "high", "categories", "x_first", "x_step", "y_first", "y_step", "values"});
   Cells cells;
   read_values(of, cells);
   cells.title = text(of, "title"), cells.map = word(of, "map", maps);
@@ -177,7 +177,8 @@ std::optional<Cells> read_cells(const Object& panel) {
     return cells;
   }
   if (!(cells.low < cells.high)) of.wrong("high", "above low");
-  if (cells.map == ColourMap::diverging && cells.low != -cells.high) of.wrong("low", "minus high, so that 0 is in the middle");
+  if (cells.map == ColourMap::diverging && cells.low != -cells.high)
+    of.wrong("low", "minus high, so that 0 is in the middle");
   return cells;
 }
 
@@ -187,8 +188,7 @@ Series read_series(const Value& value, const std::string& pointer, Notes& notes)
                                                                       {"steps", Stroke::steps},
                                                                       {"bars", Stroke::bars},
                                                                       {"hands", Stroke::hands}}};
-  const Object of =
-      object_of(value, pointer, notes, {"label", "stroke", "colour", "shade", "faint", "x", "y"});
+  const Object of = object_of(value, pointer, notes, {"label", "stroke", "colour", "shade", "faint", "x", "y"});
   Series series{.label = text(of, "label"), .x = numbers(of, "x")};
   series.y = beside(of, "y", series.x);
   series.stroke = word(of, "stroke", strokes), series.colour = colour(of);
@@ -214,8 +214,8 @@ Note read_note(const Value& value, const std::string& pointer, Notes& notes) {
 }
 
 Panel read_panel(const Value& value, const std::string& pointer, Notes& notes) {
-  const Object of = object_of(value, pointer, notes,
-                              {"title", "round", "x", "y", "cells", "bands", "guides", "series", "notes"});
+  const Object of =
+      object_of(value, pointer, notes, {"title", "round", "x", "y", "cells", "bands", "guides", "series", "notes"});
   Panel panel{.title = text(of, "title"),
               .x = read_axis(needed(of, "x", "an axis"), of.pointer("x"), notes),
               .y = read_axis(needed(of, "y", "an axis"), of.pointer("y"), notes),
@@ -228,8 +228,7 @@ Panel read_panel(const Value& value, const std::string& pointer, Notes& notes) {
 
 Figure figure_of(std::string all, Notes& notes) {
   const json::Document document(std::move(all), notes);
-  const Object of =
-      object_of(document.root(), "", notes, {"schema", "kind", "title", "text", "columns", "panels"});
+  const Object of = object_of(document.root(), "", notes, {"schema", "kind", "title", "text", "columns", "panels"});
   if (text(of, "schema") != "bearing.figure/1") {
     if (!of.has("schema")) of.missing("schema", "\"bearing.figure/1\"");
     of.wrong("schema", "\"bearing.figure/1\"");

@@ -39,7 +39,8 @@ TEST(FigureFile, WhatIsLeftOutHasItsDefault) {
 }
 
 TEST(FigureFile, EveryMemberIsRead) {
-  const Figure figure = parse_figure(R"({"schema": "bearing.figure/1", "kind": "k", "title": "t", "text": "w", "columns": 2,
+  const Figure figure =
+      parse_figure(R"({"schema": "bearing.figure/1", "kind": "k", "title": "t", "text": "w", "columns": 2,
     "panels": [{"title": "p", "round": true,
       "x": {"title": "a", "first": 1, "last": 16, "scale": "log2", "ticks": [{"at": 4, "text": "four"}]},
       "y": {"title": "b", "first": 10, "last": 0.1, "scale": "log10"},
@@ -96,20 +97,25 @@ TEST(FigureFile, WhatIsWrongIsSaidWithItsPlace) {
        "/panels/0/x/first: must be above 0 on a logarithmic scale, got 0"},
       {panel("\"notes\": []", R"({"first": 0, "last": 1, "scale": "ln"})"),
        "/panels/0/x/scale: must be \"linear\" or \"log2\" or \"log10\", got \"ln\""},
-      {panel(R"("series": [{"x": [0, 1], "y": [0]}])"), "/panels/0/series/0/y: must have as many numbers as x, 2, got 1"},
+      {panel(R"("series": [{"x": [0, 1], "y": [0]}])"),
+       "/panels/0/series/0/y: must have as many numbers as x, 2, got 1"},
       {panel(R"("series": [{"x": [null], "y": [0]}])"), "/panels/0/series/0/x/0: must be a number from"},
       {panel(R"("series": [{"x": [0], "y": ["a"]}])"), "or null, got \"a\""},
       {panel(R"("series": [{"x": [0], "y": [NaN]}])"), "or null, got nan"},
       {panel(R"("series": [{"x": 0, "y": 0}])"), "/panels/0/series/0/x: must be an array, got 0"},
       {panel(R"("series": {})"), "/panels/0/series: must be an array of at most 10000 objects, got an object"},
-      {panel(R"("series": [{"x": [], "y": [], "colour": -1}])"), "/panels/0/series/0/colour: must be a whole number from 0"},
-      {panel(R"("series": [{"x": [], "y": [], "shade": 2}])"), "/panels/0/series/0/shade: must be a number from 0 to 1"},
-      {panel(R"("bands": [{"x": [0], "low": [0], "high": []}])"), "/panels/0/bands/0/high: must have as many numbers as x, 1"},
+      {panel(R"("series": [{"x": [], "y": [], "colour": -1}])"),
+       "/panels/0/series/0/colour: must be a whole number from 0"},
+      {panel(R"("series": [{"x": [], "y": [], "shade": 2}])"),
+       "/panels/0/series/0/shade: must be a number from 0 to 1"},
+      {panel(R"("bands": [{"x": [0], "low": [0], "high": []}])"),
+       "/panels/0/bands/0/high: must have as many numbers as x, 1"},
       {panel(R"("cells": {"values": []})"), "/panels/0/cells/values: must be an array of at least one row"},
       {panel(R"("cells": {"values": [[]]})"), "/panels/0/cells/values/0: must be an array of numbers, at least one"},
       {panel(R"("cells": {"values": [[1], [1, 2]]})"), "/panels/0/cells/values/1: must be an array of numbers"},
       {panel(R"("cells": {"values": [[1]], "low": 1})"), "/panels/0/cells/high: must be above low"},
-      {panel(R"("cells": {"values": [[1]], "map": "diverging", "low": -2})"), "/panels/0/cells/low: must be minus high"},
+      {panel(R"("cells": {"values": [[1]], "map": "diverging", "low": -2})"),
+       "/panels/0/cells/low: must be minus high"},
       {panel(R"("cells": {"values": [[1]], "map": "categories"})"), "/panels/0/cells/categories: must be there"},
       {panel(R"("cells": {"values": [[1]], "x_step": 0})"), "/panels/0/cells/x_step: must be another number than 0"},
   };
@@ -117,9 +123,7 @@ TEST(FigureFile, WhatIsWrongIsSaidWithItsPlace) {
   EXPECT_EQ(error_of(least), "no error");
 }
 
-TEST(FigureFile, AFileThatIsMissingIsNamed) {
-  EXPECT_THROW(read_figure("no/such/figure.json"), ConfigError);
-}
+TEST(FigureFile, AFileThatIsMissingIsNamed) { EXPECT_THROW(read_figure("no/such/figure.json"), ConfigError); }
 
 }  // namespace
 }  // namespace bearing::inspect

@@ -68,15 +68,12 @@ def task_rankings(by_task: dict[str, list[Runs]], multiple: str) -> str:
 
 
 def way(runs: Runs) -> str:
-    """What was done: "yarn", "linear, 100 steps of fine-tuning"."""
+    """What was done: "YaRN", "as trained, random positions in training"."""
+    from .extension import METHODS  # which imports PyTorch
+
     setting = runs.setting
-    name = "nothing" if setting["method"] == "none" else str(setting["method"]).replace("_", " ")
-    return name if setting["variant"] == "whole" else f"{name}, trained with {setting['variant']} positions"
-
-
-def at_factor(runs: Runs) -> Interval | None:
-    """The perplexity where inputs are as many times longer as the factor says."""
-    return runs.measure(f"{runs.setting['factor']:g}", "perplexity")
+    name = METHODS[setting["method"]].title
+    return name if setting["variant"] == "whole" else f"{name}, {setting['variant']} positions in training"
 
 
 def _factors(runs: Sequence[Runs]) -> list[float]:
@@ -122,8 +119,8 @@ def extension_answer(runs: Sequence[Runs]) -> str:
             if not order:
                 continue
             first = [f"{way} ({said(number)})" for way, number in order if tied(order[0][1], number)]
-            plain = ways.get("nothing", {}).get(factor)
-            than = "" if plain is None else f"; doing nothing has {said(plain)}"
+            plain = ways.get("as trained", {}).get(factor)
+            than = "" if plain is None else f"; as trained it is {said(plain)}"
             lines.append(
                 f"- {factor:g} times as long, {name}: {and_list(first)}{' tie' if len(first) > 1 else ''}{than}."
             )

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from lab.compared import APART
+from lab.summary import Runs, groups
+
 
 def row(
     encoding: str, seed: int, perplexities: dict[str, float], question: str = "text", **more: Any
@@ -39,3 +42,30 @@ def seeds(encoding: str, numbers: dict[str, float], question: str = "text", **mo
 def flat(number: float, last: float) -> dict[str, float]:
     """A perplexity that stays, and what it is at 16 times the length."""
     return {"1": number, "2": number, "4": number, "8": number, "16": last}
+
+
+def text_runs() -> list[Runs]:
+    return groups(seeds("rope", flat(4.0, 80.0)) + seeds("alibi", flat(4.0, 4.0)) + seeds("learned", {"1": 4.0}))
+
+
+def tasks() -> dict[str, list[Runs]]:
+    rows = [r for task in ("copy", "parity") for name, last in (("rope", 0.2), ("nope", 0.9))
+            for r in seeds(name, {"1": 0.95, "2": last, "16": last}, "tasks", task=task)]  # fmt: skip
+    return {task: groups(rows, task=task) for task in ("copy", "parity")}
+
+
+def extension() -> list[Runs]:
+    rows = seeds("rope", flat(4.0, 80.0), "extension")
+    for factor in (2, 4, 8, 16):
+        for method, number in (("yarn", 5.0), ("linear", 9.0)):
+            rows += seeds("rope", flat(number, number), "extension", method=method, factor=factor)
+            rows += seeds(
+                "rope", flat(number - 1, number - 1), "extension", method=method, factor=factor, tuned_steps=50
+            )
+    return groups(rows, APART["extension"])
+
+
+def images() -> list[Runs]:
+    rows = [r for name in ("rope_axial", "swin") for method in ("none", "stretched")
+            for r in seeds(name, {"1": 0.9, "1.5": 0.8, "2": 0.5}, "images", task="offset", method=method)]  # fmt: skip
+    return groups(rows, APART["images"])

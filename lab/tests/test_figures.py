@@ -6,40 +6,12 @@ import subprocess
 import bearing
 import numpy as np
 import pytest
+from made_rows import extension, flat, images, seeds, tasks, text_runs
 
 from lab import compared, figures
 from lab.summary import groups
 
-from .made_rows import flat, seeds
-
 COMMAND = os.environ.get("BEARING_COMMAND") or shutil.which("bearing")
-
-
-def text_runs():
-    return groups(seeds("rope", flat(4.0, 80.0)) + seeds("alibi", flat(4.0, 4.0)) + seeds("learned", {"1": 4.0}))
-
-
-def tasks():
-    rows = [r for task in ("copy", "parity") for name, last in (("rope", 0.2), ("nope", 0.9))
-            for r in seeds(name, flat(0.95, last), "tasks", task=task)]  # fmt: skip
-    return {task: groups(rows, task=task) for task in ("copy", "parity")}
-
-
-def extension():
-    rows = seeds("rope", flat(4.0, 80.0), "extension")
-    for factor in (2, 4, 8, 16):
-        for method, number in (("yarn", 5.0), ("linear", 9.0)):
-            rows += seeds("rope", flat(number, number), "extension", method=method, factor=factor)
-            rows += seeds(
-                "rope", flat(number - 1, number - 1), "extension", method=method, factor=factor, tuned_steps=50
-            )
-    return groups(rows, compared.APART["extension"])
-
-
-def images():
-    rows = [r for name in ("rope_axial", "swin") for method in ("none", "stretched")
-            for r in seeds(name, {"1": 0.9, "1.5": 0.8, "2": 0.5}, "images", task="offset", method=method)]  # fmt: skip
-    return groups(rows, compared.APART["images"])
 
 
 FIGURES = {

@@ -3,6 +3,7 @@ import re
 import shutil
 
 import pytest
+from made_rows import extension, flat, images, row, seeds, tasks
 
 from lab import compared, pages, tables
 from lab.pages import BLOCKS, END, MARK, NONE, ROOT, Pages, write
@@ -10,9 +11,6 @@ from lab.papers import PAPERS
 from lab.questions import CLAIMS, QUESTIONS
 from lab.results import read
 from lab.summary import groups
-
-from .made_rows import flat, row, seeds
-from .test_figures import extension, images, tasks
 
 PAGES = sorted((ROOT / "docs/lab").glob("*.md"))
 
@@ -174,8 +172,8 @@ def test_the_best_is_the_largest_where_that_is_better():
 
 def test_extension_says_who_ties_and_what_nothing_gives():
     answer = compared.extension_answer(extension())
-    assert "- 16 times as long, without fine-tuning: yarn (5.00 ± 0.12); doing nothing has 80.0 ± 2.0." in answer
-    assert "- 16 times as long, with fine-tuning: yarn (4.000 ± 0.099)." in answer
+    assert "- 16 times as long, without fine-tuning: YaRN (5.00 ± 0.12); as trained it is 80.0 ± 2.0." in answer
+    assert "- 16 times as long, with fine-tuning: YaRN (4.000 ± 0.099)." in answer
 
 
 def test_settings_show_every_value():
@@ -229,4 +227,3 @@ def test_claims_are_those_that_bearing_leaves_open():
 
 def test_one_seed_has_no_interval_to_claim():
     assert tables.size_of(groups([row("rope", 0, flat(4, 4))])) == "models of 0.11 million parameters, 1 seed"
-

@@ -1,11 +1,10 @@
 import math
 
 import pytest
+from made_rows import flat, row, seeds
 
 from lab.results import Interval, interval
 from lab.summary import groups, on_the_edge, said, tied, verdict
-
-from .made_rows import flat, row, seeds
 
 
 def one(encoding, numbers):

@@ -333,7 +333,8 @@ Command plot_command() {
       {"ENCODING", "...", "Which ones, as check takes them; drawn side by side", Takes::encoding, &o->encodings});
   command.flag("--list", o->list, "List all kinds: what they show and what they take");
   add_figure_options(command, *o);
-  command.input("--figure", o->figure, "FILE", "Draws the figure of a JSON file, as --json writes it,\nin place of a KIND");
+  command.input("--figure", o->figure, "FILE",
+                "Draws the figure of a JSON file, as --json writes it,\nin place of a KIND");
   command.output("-o,--out", o->out,
                  ".png, .svg, .pdf, .txt, .json or .gp;\nfor a document's figures a folder; else printed");
   command.word("--format", o->format, "FORMAT", plot_formats(),
