@@ -15,8 +15,9 @@ using json::Notes;
 using json::Object;
 using rapidjson::Value;
 
-constexpr std::size_t most_parts = 10'000;  // panels, series, ticks …: far more than can be seen
-constexpr Index most_colour = 1'000'000;    // taken modulo the palette's size
+constexpr std::size_t most_parts = 10'000;     // panels, series, ticks …: far more than can be seen
+constexpr Index most_colour = 1'000'000;       // taken modulo the palette's size
+constexpr json::Limits limits{64, 2'000'000};  // a matrix of 1,024 × 1,024 and more; 32 bytes a value while it is read
 
 /// An object that has no members but these.
 Object object_of(const Value& value, const std::string& pointer, Notes& notes,
@@ -227,7 +228,7 @@ Panel read_panel(const Value& value, const std::string& pointer, Notes& notes) {
 }
 
 Figure figure_of(std::string all, Notes& notes) {
-  const json::Document document(std::move(all), notes);
+  const json::Document document(std::move(all), notes, limits);
   const Object of = object_of(document.root(), "", notes, {"schema", "kind", "title", "text", "columns", "panels"});
   if (text(of, "schema") != "bearing.figure/1") {
     if (!of.has("schema")) of.missing("schema", "\"bearing.figure/1\"");
@@ -245,7 +246,7 @@ Figure figure_of(std::string all, Notes& notes) {
 
 Figure read_figure(const std::string& path) {
   Notes notes(path);
-  return figure_of(json::read_text(path), notes);
+  return figure_of(json::read_text(path, limits), notes);
 }
 
 Figure parse_figure(std::string_view text, const std::string& name) {

@@ -25,9 +25,12 @@ constexpr unsigned parse_flags =
 
 /// The first pass: counts values and levels, and keeps nothing.
 struct Counter : rapidjson::BaseReaderHandler<rapidjson::UTF8<>, Counter> {
+  const Limits& limits;
   Index values = 0;
   int level = 0;
-  const char* problem = nullptr;
+  std::string problem = {};
+
+  explicit Counter(const Limits& most) : limits(most) {}
 
   bool Default() { return count(); }
   bool Key(const char*, rapidjson::SizeType, bool) { return count(); }
@@ -37,12 +40,14 @@ struct Counter : rapidjson::BaseReaderHandler<rapidjson::UTF8<>, Counter> {
   bool EndArray(rapidjson::SizeType) { return --level, true; }
 
   bool count() {
-    if (++values > most_values) problem = "must have at most 500000 values and keys, got more";
-    return problem == nullptr;
+    if (++values > limits.values) {
+      problem = "must have at most " + std::to_string(limits.values) + " values and keys, got more";
+    }
+    return problem.empty();
   }
   bool enter() {
     if (++level > most_levels) problem = "must be nested at most 128 levels deep, got more";
-    return problem == nullptr && count();
+    return problem.empty() && count();
   }
 };
 
@@ -158,7 +163,7 @@ void Notes::warn(const std::string& pointer, const std::string& text) {
   if (!said) warnings_.push_back(std::move(warning));
 }
 
-std::string read_text(const std::string& path) {
+std::string read_text(const std::string& path, const Limits& limits) {
   const KeepErrno keep;
   struct stat status = {};
   if (::stat(path.c_str(), &status) != 0) {
@@ -167,9 +172,10 @@ std::string read_text(const std::string& path) {
   if (S_ISDIR(status.st_mode)) throw ConfigError(path + ": must be a file, got a directory");
   if (!S_ISREG(status.st_mode)) throw ConfigError(path + ": must be a regular file, got a device or pipe");
   const auto too_large = [&](auto bytes) {
-    return ConfigError(path + ": must be at most 16 MiB, got " + std::to_string(bytes) + " bytes");
+    return ConfigError(path + ": must be at most " + std::to_string(limits.mebibytes) + " MiB, got " +
+                       std::to_string(bytes) + " bytes");
   };
-  if (static_cast<std::size_t>(status.st_size) > most_bytes) throw too_large(status.st_size);
+  if (static_cast<std::size_t>(status.st_size) > limits.mebibytes << 20) throw too_large(status.st_size);
 
   const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "rbe"), &std::fclose);
   if (!file) throw ConfigError(path + ": must be a readable file, got: " + std::generic_category().message(errno));
@@ -182,9 +188,10 @@ std::string read_text(const std::string& path) {
   return text;
 }
 
-Document::Document(std::string text, Notes& notes) : text_(std::move(text)) {
-  if (text_.size() > most_bytes) {
-    notes.fail("", "must be at most 16 MiB, got " + std::to_string(text_.size()) + " bytes");
+Document::Document(std::string text, Notes& notes, const Limits& limits) : text_(std::move(text)) {
+  if (text_.size() > limits.mebibytes << 20) {
+    notes.fail("", "must be at most " + std::to_string(limits.mebibytes) + " MiB, got " + std::to_string(text_.size()) +
+                       " bytes");
   }
   std::size_t begin = 0;
   if (text_.starts_with(byte_order_mark)) {
@@ -205,12 +212,12 @@ Document::Document(std::string text, Notes& notes) : text_(std::move(text)) {
     at += length;
   }
 
-  Counter counter;
+  Counter counter(limits);
   rapidjson::Reader reader;
   rapidjson::StringStream stream(text_.c_str() + begin);
   if (!reader.Parse<parse_flags>(stream, counter)) {
     const std::size_t offset = begin + reader.GetErrorOffset();
-    if (counter.problem != nullptr) fail_at(notes, text_, offset, counter.problem);
+    if (!counter.problem.empty()) fail_at(notes, text_, offset, counter.problem);
     fail_at(notes, text_, offset,
             std::string("must be JSON: ") + rapidjson::GetParseError_En(reader.GetParseErrorCode()));
   }
