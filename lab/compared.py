@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from bearing import Figure
 
@@ -27,7 +26,7 @@ APART = {
 
 def tasks_figure(title: str, by_task: dict[str, list[Runs]]) -> Figure:
     """Exact match of each encoding at each task, at the trained length and at twice that."""
-    encodings = sorted({one.encoding for runs in by_task.values() for one in runs}, key=title_of)
+    encodings = sorted({one.encoding for runs in by_task.values() for one in runs}, key=lambda name: title_of(name).lower())
     tasks = list(by_task)
 
     def value(multiple: str, row: int, column: int) -> float:
@@ -229,34 +228,23 @@ def leaderboard_answer(runs: Sequence[Runs]) -> str:
     return f"On text, in these runs ({size_of(runs)}): {'; '.join(parts)}."
 
 
-def preset_words(setting: dict[str, Any]) -> list[str]:
-    """The words of `scripts/lab` that give a setting its size: a preset's, and what differs from it."""
-    from .grid import LENGTHS, PRESETS  # which imports the tasks
-    from .tasks import TASKS
-
-    found = []
-    for name, members in PRESETS.items():
-        task = TASKS.get(setting["task"])
-        length = LENGTHS[name].get(setting["task"], setting["length"] if task is None else task.trained)
-        changes = [
-            f"{one}={setting[one]}" for one, value in {**members, "length": length}.items() if setting[one] != value
-        ]
-        words = ([] if name == "default" else [f"--{name}"]) + [word for one in changes for word in ("--set", one)]
-        found.append((len(changes), words))
-    return min(found)[1]
-
-
 def command_of(question: Question, runs: Sequence[Runs]) -> str:
     """What repeats the runs."""
-    encodings = " ".join(dict.fromkeys(one.encoding for one in runs))
+    from .grid import preset_of  # which imports the tasks
+
+    def names(member: str) -> str:
+        return "'" + " ".join(dict.fromkeys(str(one.setting[member]) for one in runs)) + "'"
+
     words = [
         "scripts/lab",
-        *preset_words(runs[0].setting),
+        *preset_of(runs[0].setting),
         "--question",
         question.protocol,
         "--encodings",
-        f"'{encodings}'",
+        names("encoding"),
     ]
     if question.protocol == "tasks":
-        words += ["--tasks", f"'{' '.join(dict.fromkeys(str(one.setting['task']) for one in runs))}'"]
-    return " ".join([*words, "--seeds", str(max(row["setting"]["seed"] for one in runs for row in one.rows) + 1)])
+        words += ["--tasks", names("task")]
+    seeds = sorted({row["setting"]["seed"] for one in runs for row in one.rows})
+    counted = seeds == list(range(len(seeds)))
+    return " ".join([*words, "--seeds", str(len(seeds)) if counted else ",".join(map(str, seeds))])

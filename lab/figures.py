@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Sequence
 
@@ -14,16 +15,17 @@ from .summary import Runs, said
 MULTIPLES = ("1", "2", "4", "8", "16")
 
 
+@functools.cache
 def titles() -> dict[str, str]:
     """What the catalog calls each encoding."""
     return {entry.name: entry.title for entry in catalog()}
 
 
 def title_of(encoding: str) -> str:
-    """Of "rope:base=100" too: its options stay."""
+    """Of "rope:base=100" too: its options stay. In a sentence a comma would end it: "T5 buckets (causal)"."""
     name, _, options = encoding.partition(":")
-    title = titles().get(name, name)
-    return f"{title} ({options})" if options else title
+    title, _, more = titles().get(name, name).partition(":")[0].partition(", ")
+    return title + "".join(f" ({one})" for one in (more, options) if one)
 
 
 def bounds(intervals: Sequence[Interval | None]) -> tuple[float, float]:

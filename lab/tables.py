@@ -145,7 +145,7 @@ def task_answer(by_task: dict[str, list[Runs]], multiple: str) -> str:
 
 
 def task_table(by_task: dict[str, list[Runs]], multiple: str) -> str:
-    encodings = sorted({one.encoding for runs in by_task.values() for one in runs}, key=title_of)
+    encodings = sorted({one.encoding for runs in by_task.values() for one in runs}, key=lambda name: title_of(name).lower())
     rows = []
     for encoding in encodings:
         cells = []

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from lab.compared import APART
+from lab.setting import Setting
 from lab.summary import Runs, groups
 
 
@@ -12,11 +13,11 @@ def row(
     encoding: str, seed: int, perplexities: dict[str, float], question: str = "text", **more: Any
 ) -> dict[str, Any]:
     """A row whose measures are all the given number; `more` goes into the setting."""
-    setting = {
+    members = {
         "question": question, "encoding": encoding, "task": "text", "seed": seed, "length": 64, "steps": 500, "batch": 32,
-        "d_model": 64, "layers": 2, "heads": 4, "learning_rate": 3e-3, "warmup": 50, "measured": 16384, "method": "none",
-        "factor": 1, "tuned_steps": 0, "variant": "whole", "grid": 0,
+        "d_model": 64, "layers": 2, "heads": 4, "learning_rate": 3e-3, "warmup": 50,
     } | more  # fmt: skip
+    setting = Setting(**members).to_dict()
     measures = {
         multiple: {
             "length": round(setting["length"] * float(multiple)), "loss": number, "perplexity": number, "tail": number,

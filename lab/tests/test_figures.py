@@ -73,6 +73,8 @@ def test_one_seed_has_no_band():
 
 def test_an_encodings_options_stay_in_its_title():
     assert figures.title_of("rope") == "RoPE"
+    assert figures.title_of("nope") == "NoPE"
+    assert figures.title_of("t5_causal") == "T5 buckets (causal)"
     assert figures.title_of("rope:base=500") == "RoPE (base=500)"
     assert figures.title_of("no_such") == "no_such"
 

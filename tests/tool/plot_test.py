@@ -137,6 +137,10 @@ class Plot(support.Base):
                         self.assertLessEqual({panel["title"], panel["x"]["title"], *(one["label"] for one in panel["series"])}, words)
                 self.assertIn("width", tree.attrib)
 
+    def test_axes_are_as_high_as_their_names_need(self):
+        words = {text.text for text in xml.fromstring(self.sample("names", "svg", 600)).iter("{http://www.w3.org/2000/svg}text")}
+        self.assertLessEqual({f"name {n}" for n in range(40)}, words)
+
     def test_what_a_text_says_is_never_a_command(self):
         for form in ("png", "svg", "pdf"):
             self.sample("hostile", form)
