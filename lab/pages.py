@@ -126,8 +126,9 @@ class Pages:
                 f"{word} in our runs{edge}: at 16 times the trained length the perplexity is {said(ratio)} times as large"
                 f" ({tables.size_of([runs])})"
             )
-            members = (claim.encoding, claim.says, text, f"docs/lab/{claim.page}.md")
-            entries.append(f"    {{{', '.join(json.dumps(one, ensure_ascii=False) for one in members)}}},\n")
+            # As all that bearing says in a terminal, in ASCII.
+            members = (claim.encoding, claim.says, text.replace("±", "+-"), f"docs/lab/{claim.page}.md")
+            entries.append(f"    {{{', '.join(json.dumps(one) for one in members)}}},\n")
         body = "".join(entries)
         old = (self.root / "src/inspect/trained.hpp").read_text(encoding="utf-8")
         table = (
