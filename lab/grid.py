@@ -20,7 +20,7 @@ MAIN = (
 # Sizes of models and of their training. `lengths` are those that tasks are trained up to, where not the task's own.
 PRESETS: dict[str, dict[str, Any]] = {
     "quick": dict(d_model=32, layers=2, heads=2, steps=150, batch=16, learning_rate=5e-3, warmup=15, measured=4096),
-    "small": dict(d_model=64, layers=2, heads=4, steps=500, batch=32, learning_rate=3e-3, warmup=50, measured=16384),
+    "small": dict(d_model=64, layers=2, heads=4, steps=1000, batch=16, learning_rate=5e-3, warmup=100, measured=16384),
     "default": dict(d_model=128, layers=4, heads=4, steps=1000, batch=32, learning_rate=2e-3, warmup=100, measured=32768),
 }
 LENGTHS = {"quick": {"text": 32}, "small": {"text": 64}, "default": {"text": 128}}
@@ -52,11 +52,14 @@ def seeds_of(words: str) -> list[int]:
 def preset_of(setting: dict[str, Any]) -> list[str]:
     """The words that give a row's setting its size: those of the preset that is nearest, and what differs from it."""
     found = []
+    made = setting["task"] in TASKS  # other protocols choose lengths of their own
     for preset in PRESETS:
-        base = base_of(preset, setting["question"], setting["task"], {}).to_dict()
+        base = base_of(preset, setting["question"], setting["task"] if made else "text", {}).to_dict()
+        names = {*PRESETS[preset], "weight_decay", "clip"}
+        names = names | {"length", "multiples"} if made else names - {"measured"}
         changes = [
             f"--set={name}={json.dumps(setting[name]).replace(' ', '')}"
-            for name in (*PRESETS[preset], "length", "multiples", "weight_decay", "clip")
+            for name in sorted(names)
             if setting[name] != base[name]
         ]
         found.append(([] if preset == "default" else [f"--{preset}"]) + changes)

@@ -35,9 +35,9 @@ def step_ms(model: nn.Module, batch: Any, loss_of: Callable[[Tensor, Tensor], Te
     return best_ms(step)
 
 
-def attention_ms(blocks: Any, size: int, time: int) -> float:
+def attention_ms(blocks: Any, size: int, time: int, **given: Any) -> float:
     """Attention with its encoding in all layers, without the projections around it, forward and backward, on queries and
-    keys of `size` rows of `time` tokens."""
+    keys of `size` rows of `time` tokens. given: what attention takes besides, such as positions."""
     first, layer = blocks.blocks[0].attention, blocks.positions.layers[0]
     generator = torch.Generator().manual_seed(0)
     x = torch.randn(size, time, first.q.in_features, generator=generator)
@@ -48,7 +48,7 @@ def attention_ms(blocks: Any, size: int, time: int) -> float:
         one.requires_grad_()
 
     def attend() -> None:
-        first.attention(q, k, v, more=layer.encodings(x)).backward(d_out)
+        first.attention(q, k, v, more=layer.encodings(x), **given).backward(d_out)
 
     return len(blocks.blocks) * best_ms(attend)
 
