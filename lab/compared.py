@@ -26,7 +26,9 @@ APART = {
 
 def tasks_figure(title: str, by_task: dict[str, list[Runs]]) -> Figure:
     """Exact match of each encoding at each task, at the trained length and at twice that."""
-    encodings = sorted({one.encoding for runs in by_task.values() for one in runs}, key=lambda name: title_of(name).lower())
+    encodings = sorted(
+        {one.encoding for runs in by_task.values() for one in runs}, key=lambda name: title_of(name).lower()
+    )
     tasks = list(by_task)
 
     def value(multiple: str, row: int, column: int) -> float:
@@ -119,7 +121,7 @@ def extension_answer(runs: Sequence[Runs]) -> str:
                 continue
             first = [f"{way} ({said(number)})" for way, number in order if tied(order[0][1], number)]
             plain = ways.get("as trained", {}).get(factor)
-            than = "" if plain is None else f"; as trained it is {said(plain)}"
+            than = "" if plain is None or plain == order[0][1] else f"; as trained it is {said(plain)}"
             lines.append(
                 f"- {factor:g} times as long, {name}: {and_list(first)}{' tie' if len(first) > 1 else ''}{than}."
             )
@@ -146,7 +148,7 @@ def extension_tables(runs: Sequence[Runs]) -> str:
 
 def _image_name(runs: Runs) -> str:
     method = runs.setting["method"]
-    return title_of(runs.encoding) + ("" if method == "none" else f", {method}")
+    return title_of(runs.encoding) + ("" if method == "none" else f" ({method})")
 
 
 def _by_picture(runs: Sequence[Runs]) -> dict[str, list[Runs]]:

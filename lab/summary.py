@@ -126,7 +126,9 @@ def said(number: Interval | None) -> str:
         return "diverged"
     if number.count < 2:
         return f"{number.mean:.4g}"
-    places = 3 if number.half == 0 else min(max(1 - math.floor(math.log10(number.half)), 0), 4)
+    if number.half == 0:
+        return f"{number.mean:.4g} ± 0"
+    places = min(max(1 - math.floor(math.log10(number.half)), 0), 4)
     return f"{number.mean:,.{places}f} ± {number.half:,.{places}f}"
 
 

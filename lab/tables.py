@@ -145,7 +145,9 @@ def task_answer(by_task: dict[str, list[Runs]], multiple: str) -> str:
 
 
 def task_table(by_task: dict[str, list[Runs]], multiple: str) -> str:
-    encodings = sorted({one.encoding for runs in by_task.values() for one in runs}, key=lambda name: title_of(name).lower())
+    encodings = sorted(
+        {one.encoding for runs in by_task.values() for one in runs}, key=lambda name: title_of(name).lower()
+    )
     rows = []
     for encoding in encodings:
         cells = []
@@ -198,9 +200,11 @@ def papers_table(question: Question, runs: Sequence[Runs]) -> str:
         ours = "; ".join(f"{title_of(one)}: {verdict(here[one])}, {said(here[one].ratio())} times" for one in found)
         if paper.verdict and found:
             same = all(verdict(here[one]) == paper.verdict for one in found)
-            ours += " — the same" if same else " — **not the same**"
+            ours += ": the same" if same else ": **not the same**"
         link = f"[{paper.cite}](https://arxiv.org/abs/{paper.arxiv})"
         rows.append([link, paper.setting, paper.finding, ours or "see above"])
+    if not rows:
+        raise ValueError(f"there must be papers on {question.name} in lab/papers.py, got none")
     return table(["paper", "its setting", "it reports", "here"], rows)
 
 

@@ -57,7 +57,7 @@ def test_a_ratio_within_its_interval_of_a_limit_is_on_the_edge():
         (Interval(12.345, 0.4321, 3), "12.35 ± 0.43"),
         (Interval(1234.5, 67.8, 3), "1,234 ± 68"),
         (Interval(0.98765, 0.0012, 3), "0.9877 ± 0.0012"),
-        (Interval(5.0, 0.0, 3), "5.000 ± 0.000"),
+        (Interval(5.0, 0.0, 3), "5 ± 0"),
         (Interval(5.4321, math.nan, 1), "5.432"),
         (Interval(math.inf, math.nan, 3), "diverged"),
         (None, "–"),
