@@ -19,7 +19,7 @@ from bearing import Figure
 from . import compared, figures, tables
 from .questions import CLAIMS, QUESTIONS, Question
 from .results import read
-from .summary import Row, Runs, groups, on_the_edge, said, verdict
+from .summary import LONGEST, Row, Runs, groups, on_the_edge, said, verdict
 
 ROOT = Path(__file__).resolve().parents[1]
 MARK = re.compile(r"^<!-- lab ([a-z_]+) ([a-z_]+)((?: [a-z0-9_.]+)*) -->$")
@@ -123,7 +123,7 @@ class Pages:
             word = "holds" if verdict(runs) == claim.means else "fails"
             edge = ", by less than the interval" if on_the_edge(runs) else ""
             text = (
-                f"{word} in our runs{edge}: at 16 times the trained length the perplexity is {said(ratio)} times as large"
+                f"{word} in our runs{edge}: {said(ratio)} times the perplexity at {LONGEST} times the trained length"
                 f" ({tables.size_of([runs])})"
             )
             # As all that bearing says in a terminal, in ASCII.

@@ -208,7 +208,7 @@ def test_claims_get_their_sentence(folder):
     text = (folder / "src/inspect/trained.hpp").read_text()
     assert "std::array<Trained, 4> trained" in text
     assert '{"alibi", "extrapolation excellent", "holds in our runs: ' in text
-    assert '{"rope", "extrapolation good", "fails in our runs: at 16 times the trained length' in text
+    assert '{"rope", "extrapolation good", "fails in our runs: 20 +- 0 times the perplexity at 16 times the trained length' in text
     assert '{"t5", "extrapolation moderate", "holds in our runs: ' in text
     assert '{"sinusoidal", "extrapolation moderate", "fails in our runs: ' in text
     (folder / "docs/lab/results.jsonl").write_text("")
