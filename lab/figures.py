@@ -83,13 +83,14 @@ def multiples_axis(title: str, multiples: Sequence[str] = MULTIPLES) -> Axis:
 
 
 def by_position(runs: Sequence[Runs], unit: str) -> Panel:
-    """The loss at each place of the longest inputs that each could be measured at."""
-    curves = [(title_of(one.encoding), one.by_position(one.multiples[-1])) for one in runs]
-    last = max(place for _, points in curves for place, _ in points)
-    first = min(max(place, 1) for _, points in curves for place, _ in points)
-    curves = [(label, [(max(place, 1), one) for place, one in points]) for label, points in curves]
+    """The loss at each place, from 1 on, of the longest inputs that each could be measured at."""
+    curves = [
+        (title_of(one.encoding), [(place + 1, number) for place, number in one.by_position(one.multiples[-1])])
+        for one in runs
+    ]
+    places = [place for _, points in curves for place, _ in points]
     trained = Guide(upright=True, at=float(runs[0].length("1")), text="trained length")
-    x = Axis(title=f"place in the input ({unit})", first=first, last=last * 1.02, scale="log2")
+    x = Axis(title=f"place in the input ({unit})", first=min(places), last=max(places) * 1.02, scale="log2")
     return panel_of(
         curves, "Loss by place, at the longest inputs", x, f"loss (nats per {unit.removesuffix('s')})", (trained,)
     )

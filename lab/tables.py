@@ -40,7 +40,7 @@ def text_sentence(runs: Runs) -> str:
     begin = f"{name}: perplexity {here} at the trained length of {trained} bytes"
     ratio = runs.ratio()
     if ratio is None:
-        return f"{begin}. Beyond it cannot be asked: {runs.beyond(LONGEST)}." if runs.beyond(LONGEST) else f"{begin}."
+        return f"{begin}. Beyond it cannot be asked: `{runs.beyond(LONGEST)}`." if runs.beyond(LONGEST) else f"{begin}."
     there = said(runs.measure(LONGEST, "perplexity"))
     edge = " The interval reaches over a limit of the rule: more seeds could change that." if on_the_edge(runs) else ""
     return (

@@ -153,7 +153,7 @@ def test_answers_begin_with_the_verdict():
     assert answer("alibi", flat(4.0, 4.0)).startswith("**Yes**, ")
     assert answer("fire", flat(4.0, 5.0)).startswith("**In part**, ")
     assert answer("learned", {"1": 4.0}).startswith("**No**, ")
-    assert "cannot be asked: no row past 64." in answer("learned", {"1": 4.0})
+    assert "cannot be asked: `no row past 64`." in answer("learned", {"1": 4.0})
     several = tables.text_answer(groups(seeds("rope", flat(4.0, 80.0)) + seeds("alibi", flat(4.0, 4.0))))
     assert "1 of 2: does not extrapolate (RoPE); 1 of 2: extrapolates (ALiBi)." in several
 
