@@ -22,9 +22,9 @@ def parser() -> argparse.ArgumentParser:
     size.add_argument("--quick", action="store_true", help="models so small that all ends in 3 minutes, and known contrasts are checked")
     size.add_argument("--small", action="store_true", help="models of about 0.1 million parameters, 25 s of one core each")
     made.add_argument("--question", action="append", metavar="NAME", help="text, tasks, extension or images; several times for several (default: text)")
-    made.add_argument("--encodings", default="main", metavar="NAMES", help="main, all, or names of `bearing list`, with keys if wanted: 'rope:base=500 nope'")
+    made.add_argument("--encodings", default="main", metavar="NAMES", help="main, all, or names of `bearing list`, with keys if wanted: 'rope:base=500,pairing=half nope'")
     made.add_argument("--tasks", default="all", metavar="NAMES", help="of the question `tasks` (default: all)")
-    made.add_argument("--seeds", type=int, default=3, metavar="N", help="how many seeds (default 3)")
+    made.add_argument("--seeds", default="3", metavar="N", help="how many seeds (default 3), or seeds: 0,1,4")
     made.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="another member of the setting: d_model=256, steps=20000, …")
     made.add_argument("--text", metavar="FILE", help="a text in place of Python's documentation")
     made.add_argument("--out", type=Path, metavar="FILE", help=f"the file of results (default {OUT})")
@@ -61,8 +61,8 @@ def _main(arguments: argparse.Namespace) -> int:
     from . import grid, listing, results, running, speed
     from .tasks import TASKS
 
-    if arguments.processes < 1 or arguments.seeds < 1:
-        raise ValueError("[lab] processes, seeds: must be at least 1, got " f"{arguments.processes}, {arguments.seeds}")
+    if arguments.processes < 1:
+        raise ValueError(f"[lab] processes: must be at least 1, got {arguments.processes}")
     if arguments.list:
         listing.show()
         return 0
@@ -97,7 +97,7 @@ def planned(arguments: argparse.Namespace, preset: str) -> list[Any]:
     if others := [task for task in tasks if task not in TASKS]:
         raise ValueError(f"[lab] tasks: must be among {', '.join(TASKS)}, got {', '.join(others)}")
     changes = dict(_changed(word) for word in arguments.set)
-    encodings, seeds = grid.encodings_of(arguments.encodings), range(arguments.seeds)
+    encodings, seeds = grid.encodings_of(arguments.encodings), grid.seeds_of(arguments.seeds)
     questions = arguments.question or ["text"]
     return [
         one

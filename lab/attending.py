@@ -28,7 +28,7 @@ class PytorchAttention(nn.Module):
         """q, k, v [batch, time, heads, dim]; given: q_positions and k_positions, and what attention takes besides."""
         kinds = [_core._traits(_kind(one)) for one in more]
         others = set(given) - {"q_positions", "k_positions"}
-        if others or any(of["reads_content"] or of["values"] or of["by_index"] for of in kinds):
+        if others or any(_needs_own(of) for of in kinds):
             return self.own(q.cpu(), k.cpu(), v.cpu(), more=more, **given).to(q.device)
         scale = self.own.options["scale"] or q.shape[-1] ** -0.5
         at = [given.get(name) for name in ("q_positions", "k_positions")]
@@ -52,6 +52,12 @@ def _mask(biases: list[bt.Encoding], at: list[Any], q: Tensor, lengths: tuple[in
     if causal:
         bias = bias.masked_fill(torch.ones(lengths, dtype=torch.bool).triu(1), -torch.inf)
     return bias.to(q.device)
+
+
+def _needs_own(traits: dict[str, Any]) -> bool:
+    """Whether an encoding is no matrix of biases that serves the whole batch."""
+    by_row = any("batch" in of["extents"] for of in traits["parameters"].values())
+    return by_row or traits["reads_content"] or traits["values"] or traits["by_index"]
 
 
 def _kind(encoding: bt.Encoding) -> str:

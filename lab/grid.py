@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
@@ -12,14 +13,14 @@ from .tasks import TASKS
 
 # What a question is asked of unless somebody says others: a published encoding of each kind, and a model without any.
 MAIN = (
-    "nope learned sinusoidal cape index rope xpos fope pope position_temperature angle_rows alibi t5_causal kerple_log fire "
+    "nope learned sinusoidal cape rope xpos fope pope position_temperature angle_rows alibi t5_causal kerple_log fire "
     "sandwich forgetting shaw transformer_xl deberta_v2 tupe cope"
 ).split()
 
 # Sizes of models and of their training. `lengths` are those that tasks are trained up to, where not the task's own.
 PRESETS: dict[str, dict[str, Any]] = {
     "quick": dict(d_model=32, layers=2, heads=2, steps=150, batch=16, learning_rate=5e-3, warmup=15, measured=4096),
-    "small": dict(d_model=64, layers=2, heads=4, steps=500, batch=32, learning_rate=3e-3, warmup=50, measured=16384),
+    "small": dict(d_model=64, layers=2, heads=4, steps=1000, batch=16, learning_rate=5e-3, warmup=100, measured=16384),
     "default": dict(d_model=128, layers=4, heads=4, steps=1000, batch=32, learning_rate=2e-3, warmup=100, measured=32768),
 }
 LENGTHS = {"quick": {"text": 32}, "small": {"text": 64}, "default": {"text": 128}}
@@ -35,6 +36,34 @@ def encodings_of(words: str) -> list[str]:
 
         return serving()
     return words.split() if " " in words.strip() or ":" in words else words.replace(",", " ").split()
+
+
+def seeds_of(words: str) -> list[int]:
+    """"3" is three seeds, 0 to 2; "0,1,4" are those."""
+    try:
+        found = [int(word) for word in words.split(",") if word.strip()]
+    except ValueError:
+        found = []
+    if not found or min(found) < 0 or (len(found) == 1 and found[0] < 1 and "," not in words):
+        raise ValueError(f"[lab] seeds: must be a number of seeds, or seeds with commas between them, got {words!r}")
+    return found if "," in words else list(range(found[0]))
+
+
+def preset_of(setting: dict[str, Any]) -> list[str]:
+    """The words that give a row's setting its size: those of the preset that is nearest, and what differs from it."""
+    found = []
+    made = setting["task"] in TASKS  # other protocols choose lengths of their own
+    for preset in PRESETS:
+        base = base_of(preset, setting["question"], setting["task"] if made else "text", {}).to_dict()
+        names = {*PRESETS[preset], "weight_decay", "clip"}
+        names = names | {"length", "multiples"} if made else names - {"measured"}
+        changes = [
+            f"--set={name}={json.dumps(setting[name]).replace(' ', '')}"
+            for name in sorted(names)
+            if setting[name] != base[name]
+        ]
+        found.append(([] if preset == "default" else [f"--{preset}"]) + changes)
+    return min(found, key=len)
 
 
 def base_of(preset: str, question: str, task: str, changes: dict[str, Any]) -> Setting:

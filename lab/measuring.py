@@ -91,9 +91,10 @@ class Sums:
         }
 
     def _by_position(self) -> list[list[float]]:
-        """[middle of a bin of places, mean loss there], where something is asked."""
-        found = []
-        for places in np.array_split(np.arange(len(self.asked)), min(BINS, len(self.asked))):
+        """[middle of a bin of places, mean loss there], where something is asked. Bins are as wide on a logarithmic axis."""
+        found, time = [], len(self.asked)
+        edges = np.unique(np.geomspace(1, time + 1, BINS + 1).round().astype(int)) - 1
+        for places in (np.arange(*ends) for ends in zip(edges[:-1], edges[1:], strict=True)):
             if asked := self.asked[places].sum():
                 found.append([float(places.mean()), float(self.losses[places].sum() / asked)])
         return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import bearing.torch as bt
@@ -9,9 +10,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from .positions import Place, make
+from .positions import Place, Positions, make
 from .setting import Setting
 from .task import PAD
+
+Make = Callable[[str, Place, int], Positions]
 
 
 class Block(nn.Module):
@@ -35,12 +38,13 @@ class Blocks(nn.Module):
     """The stack without tokens: x [batch, time, d_model] -> the same, normalised. The encoding is in it.
 
     Weights of a seed are the same whatever the encoding: they are drawn before its parameters.
+    make: what makes the encoding of a place and a number of layers.
     """
 
-    def __init__(self, setting: Setting, place: Place) -> None:
+    def __init__(self, setting: Setting, place: Place, make: Make = make) -> None:
         super().__init__()
-        scales = make(setting.encoding, place, 1).scale
-        self.blocks = nn.ModuleList(Block(setting, scales) for _ in range(setting.layers))
+        scale = make(setting.encoding, place, 1).scale
+        self.blocks = nn.ModuleList(Block(setting, scale) for _ in range(setting.layers))
         self.norm = nn.LayerNorm(setting.d_model)
         torch.manual_seed(setting.seed)
         for block in self.blocks:

@@ -45,7 +45,7 @@ def entries(place: Place = Place(4, 32, 128, 64, 1024)) -> list[Entry]:
     found = []
     for one in bearing.catalog():
         kind, spec = made.get(one.name, ("", None))
-        without = _why_not(one.name, kind, spec) if kind else ""
+        without = _why_not(one.name, kind, spec)
         found.append(Entry(one.name, one.title, kind, spec, without))
     return found
 
@@ -59,8 +59,9 @@ def _why_not(name: str, kind: str, spec: Any) -> str:
     """Why an encoding does not serve sequences of tokens, or ""."""
     if bearing.Specimen(name, heads=2, dim=8, length=16).width and _on_one_axis(spec) == spec:
         return "its tokens are the patches of an image: see the question `images`"
-    parameters = _core._traits(kind)["parameters"]
-    for parameter, of in parameters.items():
+    if not kind:
+        return ""
+    for parameter, of in _core._traits(kind)["parameters"].items():
         if of["indices"]:
             return f"its {parameter} must come with the data, such as the edges of a graph"
         if of["learned"] and {"q_len", "k_len"} <= set(of["extents"]):
@@ -106,7 +107,7 @@ def _on_one_axis(spec: Any) -> Any:
     """The spec with one coordinate, where it says how many it has."""
     if isinstance(getattr(spec, "axes", None), int):
         return spec.replace(axes=1)
-    inner = {name: getattr(spec, name) for name in (spec.to_dict() if spec is not None else ())}
+    inner = {name: getattr(spec, name, None) for name in (() if spec is None else spec.to_dict())}
     inner = {name: one for name, one in inner.items() if isinstance(getattr(one, "axes", None), int)}
     return spec.replace(**{name: one.replace(axes=1) for name, one in inner.items()}) if inner else spec
 
@@ -131,9 +132,9 @@ class Layer(nn.Module):
     def __init__(self, module: nn.Module | None, place: Place) -> None:
         super().__init__()
         self.module, self.heads = module, place.heads
-        asked = () if module is None else inspect.signature(module.encoding).parameters
-        self.asked = tuple(asked)
-        self.networks = nn.ModuleDict({name: NETWORKS[name](place) for name in asked if name in NETWORKS})
+        asked = () if module is None else inspect.signature(module.encoding).parameters.values()
+        self.asked = tuple(p.name for p in asked if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD))
+        self.networks = nn.ModuleDict({name: NETWORKS[name](place) for name in self.asked if name in NETWORKS})
 
     def encodings(self, x: Tensor) -> list[bt.Encoding]:
         """For the layer's input x [batch, time, d_model]."""

@@ -15,8 +15,8 @@ class Progress:
     On a terminal the line is written over; elsewhere there is a line for each run.
     """
 
-    def __init__(self, total: int, file: TextIO = sys.stderr) -> None:
-        self.total, self.done, self.file = total, 0, file
+    def __init__(self, total: int, file: TextIO | None = None) -> None:
+        self.total, self.done, self.file = total, 0, file or sys.stderr
         self.begin = time.monotonic()
 
     def advance(self, what: str) -> None:

@@ -51,9 +51,13 @@ def _rows(
 ) -> Iterator[tuple[Setting, dict[str, Any] | None, str]]:
     """Each setting with its row, or with why there is none, as runs end."""
     threads = max(1, (os.cpu_count() or 1) // processes) if device == "cpu" else 1
-    processes = min(processes, len(left))
+    if processes == 1:
+        prepare(threads, text)
+        for one in left:
+            yield one, *_run(one, folder, device)
+        return
     context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(processes, context, prepare, (threads, text)) as pool:
+    with ProcessPoolExecutor(min(processes, len(left)), context, _worker, (threads, text)) as pool:
         try:
             futures = {pool.submit(_run, one, folder, device): one for one in left}
             for future in as_completed(futures):
@@ -66,9 +70,13 @@ def _rows(
             raise
 
 
+def _worker(threads: int, text: str | None) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that hands out the runs
+    prepare(threads, text)
+
+
 def prepare(threads: int, text: str | None) -> None:
     """Before a process's first run."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that hands out the runs
     import torch
 
     from .tasks import TASKS

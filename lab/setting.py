@@ -46,7 +46,8 @@ class Setting:
     grid: int = 0
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "multiples", tuple(self.multiples))
+        whole = (int(one) if one == int(one) else one for one in self.multiples)
+        object.__setattr__(self, "multiples", tuple(whole))
         for name in ("length", "steps", "batch", "d_model", "layers", "heads"):
             if getattr(self, name) < 1:
                 raise ValueError(f"[Setting] {name}: must be at least 1, got {getattr(self, name)}")
@@ -63,8 +64,10 @@ class Setting:
 
     @property
     def key(self) -> str:
-        """Twelve digits that stand for all members."""
-        return hashlib.sha256(json.dumps(self.to_dict(), sort_keys=True).encode()).hexdigest()[:12]
+        """Twelve digits that stand for all members. Those at their defaults do not count, so that a new one changes no key."""
+        defaults = {field.name: field.default for field in dataclasses.fields(self)}
+        told = {name: value for name, value in vars(self).items() if value != defaults[name]}
+        return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:12]
 
     def replace(self, **changes: Any) -> Setting:
         """A copy with some members changed."""

@@ -35,20 +35,24 @@ def step_ms(model: nn.Module, batch: Any, loss_of: Callable[[Tensor, Tensor], Te
     return best_ms(step)
 
 
-def attention_share(model: Any, batch: Any, loss_of: Callable[[Tensor, Tensor], Tensor]) -> float:
-    """The share of a step that is attention with its encoding, without the projections around it: each layer's attention
-    forward and backward alone, on queries and keys of the step's shapes, over the step."""
-    whole = step_ms(model, batch, loss_of)
-    blocks = model.blocks
+def attention_ms(blocks: Any, size: int, time: int, **given: Any) -> float:
+    """Attention with its encoding in all layers, without the projections around it, forward and backward, on queries and
+    keys of `size` rows of `time` tokens. given: what attention takes besides, such as positions."""
     first, layer = blocks.blocks[0].attention, blocks.positions.layers[0]
     generator = torch.Generator().manual_seed(0)
-    size, width = batch.tokens.shape, model.tokens.shape[1]
-    x = torch.randn(*size, width, generator=generator)
-    q, k, v, d_out = (torch.randn(*size, width // first.head_dim, first.head_dim, generator=generator) for _ in range(4))
+    x = torch.randn(size, time, first.q.in_features, generator=generator)
+    q, k, v, d_out = (
+        torch.randn(size, time, x.shape[2] // first.head_dim, first.head_dim, generator=generator) for _ in range(4)
+    )
     for one in (q, k, v):
         one.requires_grad_()
 
     def attend() -> None:
-        first.attention(q, k, v, more=layer.encodings(x)).backward(d_out)
+        first.attention(q, k, v, more=layer.encodings(x), **given).backward(d_out)
 
-    return min(1.0, len(blocks.blocks) * best_ms(attend) / whole)
+    return len(blocks.blocks) * best_ms(attend)
+
+
+def attention_share(model: Any, batch: Any, loss_of: Callable[[Tensor, Tensor], Tensor]) -> float:
+    """The share of a step that is attention with its encoding."""
+    return min(1.0, attention_ms(model.blocks, *batch.tokens.shape) / step_ms(model, batch, loss_of))

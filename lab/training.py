@@ -8,7 +8,7 @@ import functools
 import math
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -62,7 +62,7 @@ def loss_of(logits: Tensor, targets: Tensor) -> Tensor:
     return F.cross_entropy(logits.flatten(0, 1), targets.flatten().to(logits.device), ignore_index=NOTHING)
 
 
-def train(model: Transformer, given: Iterator[Batch], setting: Setting, steps: int | None = None) -> Trained:
+def train(model: Transformer, given: Iterator[Any], setting: Setting, steps: int | None = None) -> Trained:
     """Trains a model by AdamW; the rate rises for `warmup` steps and falls along half a cosine to a tenth."""
     steps = setting.steps if steps is None else steps
     decayed = [p for p in model.parameters() if p.dim() > 1]
@@ -106,16 +106,23 @@ def _step(model: Transformer, batch: Batch, optimiser: torch.optim.Optimizer, cl
     return float(loss.detach())
 
 
-def trained(setting: Setting, folder: Path | None = None) -> Trained:
-    """The setting's model, trained. With a folder it is kept there under the setting's key, and trained once."""
-    if folder is None:
-        return train(build(setting), batches(TASKS[setting.task], setting), setting)
+def trained(
+    setting: Setting,
+    folder: Path,
+    build: Callable[[Setting], Any] = build,
+    given: Callable[[Setting], Iterator[Any]] | None = None,
+) -> Trained:
+    """The setting's model, trained, and kept in the folder under the setting's key, so that it is trained once.
+
+    build: what makes the model; given: what makes its batches, the task's own if it is left out.
+    """
+    given = given or (lambda of: batches(TASKS[of.task], of))
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{setting.key}.pt"
     with open(folder / f"{setting.key}.lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # another process may be training it
         if not path.exists():
-            found = train(build(setting), batches(TASKS[setting.task], setting), setting)
+            found = train(build(setting), given(setting), setting)
             part = path.with_suffix(f".{os.getpid()}")
             torch.save({"model": found.model.state_dict(), "record": found[1:]}, part)
             part.replace(path)

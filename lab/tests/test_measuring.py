@@ -56,8 +56,8 @@ def test_a_model_that_knows_nothing():
 def test_one_wrong_token_spoils_a_row_and_is_seen_where_it_stands():
     found = measured(Says(lambda tokens: torch.where(tokens == 20, 0, tokens)))
     assert found["exact"] == 0 and found["accuracy"] == pytest.approx(15 / 16)
-    wrong = {place for place, loss in found["by_position"] if loss > 1}
-    assert wrong == {20.0} and {place for place, _ in found["by_position"]} == set(range(16, 32))
+    wrong = [place for place, loss in found["by_position"] if loss > 1]
+    assert len(wrong) == 1 and abs(wrong[0] - 20) <= 1 and found["by_position"][0][0] >= 15
     assert found["tail"] == pytest.approx(1)  # the last quarter begins at 24
 
 
@@ -66,10 +66,14 @@ def test_the_tail_is_the_last_quarter():
     assert found["tail"] == pytest.approx(math.exp(30), rel=1e-3)
 
 
-def test_bins_hold_the_mean_of_their_places():
-    found = measured(Says(lambda tokens: tokens.clamp(max=63)), length=64)
-    assert len(found["by_position"]) == measuring.BINS // 2
-    assert found["by_position"][0][0] == 32.5
+def test_bins_are_as_wide_on_a_logarithmic_axis_and_hold_the_mean_of_their_places():
+    sums = measuring.Sums()
+    sums.losses, sums.asked, sums.right = np.arange(1024.0), np.ones(1024), np.ones(1024)
+    sums.rows = 1
+    found = sums.summary()["by_position"]
+    assert all(place == pytest.approx(loss) for place, loss in found)
+    assert found[0][0] == 0 and 15 <= len(found) <= measuring.BINS
+    assert sum(place < 64 for place, _ in found) >= len(found) / 2
 
 
 def test_at_least_four_rows_however_long_they_are():

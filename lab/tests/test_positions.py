@@ -29,7 +29,7 @@ def shaken(model: Transformer) -> Transformer:
     """With numbers in every parameter of the encoding, as some start at 0."""
     torch.manual_seed(3)
     for parameter in model.blocks.positions.parameters():
-        parameter.add_(0.3 * torch.rand_like(parameter))
+        parameter.add_(0.2 * torch.randn_like(parameter))
     model.clamp()
     return model.eval()
 
@@ -74,12 +74,14 @@ def test_what_comes_later_changes_nothing_before(encoding):
 
 @every
 def test_it_tells_the_order_of_tokens(encoding):
-    """An encoder without an encoding gives the same rows in another order."""
+    """An encoder without an encoding gives the same rows in another order. So it does with one that adds the same number
+    to every column, which the LayerNorm behind it takes off again."""
     model, given = shaken(model_of(encoding, kind="encoder")), tokens(16)
     order = torch.randperm(16, generator=torch.Generator().manual_seed(0))
     with torch.no_grad():
         same = torch.allclose(model(given)[:, order], model(given[:, order]), atol=1e-4)
-    assert same == (encoding == "nope")
+    specimen = bearing.Specimen(encoding, heads=2, dim=8, length=16)
+    assert same == (encoding == "nope" or (specimen.sites == "input" and np.ptp(specimen.inputs(16), axis=-1).max() == 0))
 
 
 @every
@@ -112,8 +114,10 @@ def test_attention_of_pytorch_gives_the_same(encoding):
     theirs = other(given)
     torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-4)
     theirs.square().sum().backward()
+    # Gradients of what shifts whole rows of scores are 0, of what is left after sums of much larger numbers.
+    largest = max(float(one.abs().max()) for one in gradients.values())
     for name, parameter in other.named_parameters():
-        scale = float(gradients[name].abs().max())
+        scale = max(float(gradients[name].abs().max()), 1e-2 * largest)
         torch.testing.assert_close(parameter.grad, gradients[name], rtol=0, atol=1e-3 * scale)
 
 
@@ -128,7 +132,7 @@ def test_positions_that_are_given_reach_every_encoding():
 
 def test_an_encoding_can_be_named_with_its_keys():
     place = place_of(TINY, 16, 32)
-    assert positions.entry("rope:base=500", place).spec.base == 500
+    assert positions.entry("rope:base=500,pairing=half", place).spec.base == 500
     assert positions.entry("t5_causal:buckets=8,max_distance=20", place).spec.buckets == 8
 
 

@@ -43,6 +43,10 @@ def test_wrong_members_are_refused(changes, says):
         TINY.replace(**changes)
 
 
+def test_a_whole_number_is_one_however_it_is_written():
+    assert TINY.replace(multiples=[1.0, 2.0, 1.5]).key == TINY.replace(multiples=(1, 2, 1.5)).key
+
+
 def test_a_row_of_another_time_is_refused():
     with pytest.raises(ValueError, match=r"^\[Setting\] members: must be among .*, got flavour$"):
         Setting.from_dict(TINY.to_dict() | {"flavour": 1})

@@ -34,12 +34,11 @@ def test_the_same_seed_gives_the_same_numbers_and_another_others(tmp_path):
     rows = [training.run(one, tmp_path) for one in (TINY, TINY, TINY.replace(seed=2))]
     same = [{name: row[name] for name in row if name not in OF_THE_CLOCK} for row in rows]
     assert same[0] == same[1] and same[0]["measures"] != same[2]["measures"]
-    torch.use_deterministic_algorithms(False)
 
 
 def test_what_an_encoding_has_no_row_for_is_said(tmp_path):
     row = training.run(TINY.replace(encoding="learned", steps=2), tmp_path)
-    assert set(row["measures"]) == {"1"} and "LearnedInputs" in row["beyond"]["2"]
+    assert set(row["measures"]) == {"1"} and "the length of the learned table" in row["beyond"]["2"]
 
 
 def test_a_model_is_trained_once_and_kept(tmp_path):
@@ -54,9 +53,9 @@ def test_the_rate_rises_and_falls_to_a_tenth():
     assert rates[0] == 0.1 and max(rates) == rates[9] == 1 and rates[-1] == pytest.approx(0.1)
 
 
-def test_parameters_stay_where_their_encoding_wants_them():
+def test_parameters_stay_where_their_encoding_wants_them(tmp_path):
     setting = TINY.replace(encoding="kerple_log", learning_rate=10.0, steps=3)
-    model = training.trained(setting).model
+    model = training.trained(setting, tmp_path).model
     for layer in model.blocks.positions.layers:
         assert (layer.module.r1 > 0).all() and (layer.module.r2 > 0).all()
 
