@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from bearing import Figure
 
 from .figures import matrix_panel, methods_panel, ranking_panel, title_of
+from .pictures import PICTURES
 from .questions import Question
 from .results import Interval
 from .summary import LONGEST, Runs, said, tied
@@ -152,9 +153,10 @@ def _image_name(runs: Runs) -> str:
 
 
 def _by_picture(runs: Sequence[Runs]) -> dict[str, list[Runs]]:
+    """By what is asked, in words."""
     found: dict[str, list[Runs]] = {}
     for one in runs:
-        found.setdefault(str(one.setting["task"]), []).append(one)
+        found.setdefault(PICTURES[one.setting["task"]].title, []).append(one)
     return found
 
 

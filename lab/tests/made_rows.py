@@ -68,5 +68,5 @@ def extension() -> list[Runs]:
 
 def images() -> list[Runs]:
     rows = [r for name in ("rope_axial", "swin") for method in ("none", "stretched")
-            for r in seeds(name, {"1": 0.9, "1.5": 0.8, "2": 0.5}, "images", task="offset", method=method)]  # fmt: skip
+            for r in seeds(name, {"1": 0.9, "1.5": 0.8, "2": 0.5}, "images", task="direction", method=method)]  # fmt: skip
     return groups(rows, APART["images"])
