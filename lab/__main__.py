@@ -72,7 +72,7 @@ def _main(arguments: argparse.Namespace) -> int:
         TASKS["text"] = Text(Path(arguments.text))
     preset = "quick" if arguments.quick else "small" if arguments.small else "default"
     if arguments.speed:
-        running.prepare(os.cpu_count() or 1, arguments.text)
+        running.prepare(arguments.text, os.cpu_count() or 1)
         speed.show(preset, grid.encodings_of(arguments.encodings))
         return 0
     if arguments.quick and not arguments.question:

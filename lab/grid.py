@@ -19,7 +19,7 @@ MAIN = (
 
 # Sizes of models and of their training. `lengths` are those that tasks are trained up to, where not the task's own.
 PRESETS: dict[str, dict[str, Any]] = {
-    "quick": dict(d_model=32, layers=2, heads=2, steps=150, batch=16, learning_rate=5e-3, warmup=15, measured=4096),
+    "quick": dict(d_model=32, layers=2, heads=2, steps=300, batch=16, learning_rate=5e-3, warmup=30, measured=8192),
     "small": dict(d_model=64, layers=2, heads=4, steps=1000, batch=16, learning_rate=5e-3, warmup=100, measured=65536),
     "default": dict(d_model=128, layers=4, heads=4, steps=1000, batch=32, learning_rate=2e-3, warmup=100, measured=65536),
 }

@@ -50,14 +50,13 @@ def _rows(
     left: Sequence[Setting], folder: Path, processes: int, device: str, text: str | None
 ) -> Iterator[tuple[Setting, dict[str, Any] | None, str]]:
     """Each setting with its row, or with why there is none, as runs end."""
-    threads = max(1, (os.cpu_count() or 1) // processes) if device == "cpu" else 1
     if processes == 1:
-        prepare(threads, text)
+        prepare(text)
         for one in left:
             yield one, *_run(one, folder, device)
         return
     context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(min(processes, len(left)), context, _worker, (threads, text)) as pool:
+    with ProcessPoolExecutor(min(processes, len(left)), context, _worker, (text,)) as pool:
         try:
             futures = {pool.submit(_run, one, folder, device): one for one in left}
             for future in as_completed(futures):
@@ -70,13 +69,14 @@ def _rows(
             raise
 
 
-def _worker(threads: int, text: str | None) -> None:
+def _worker(text: str | None) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that hands out the runs
-    prepare(threads, text)
+    prepare(text)
 
 
-def prepare(threads: int, text: str | None) -> None:
-    """Before a process's first run."""
+def prepare(text: str | None, threads: int = 1) -> None:
+    """Before a process's first run. A run has one thread: models are small, so two runs beside each other are done sooner
+    than one after the other on two threads, and sums do not depend on the number of cores."""
     import torch
 
     from .tasks import TASKS
