@@ -17,6 +17,7 @@ class Paper:
     finding: str
     encodings: tuple[str, ...] = ()
     verdict: str = ""
+    ahead_of: tuple[str, ...] = ()  # encodings whose perplexity grows more than that of the first, as the paper has it
 
 
 PRESS = ("Press, Smith, Lewis 2022", "2108.12409", "causal, WikiText-103, trained at 512 or 1,024 tokens (figure 1)")
@@ -71,9 +72,9 @@ PAPERS = (
         "Li et al. 2023 (FIRE)",
         "2310.04418",
         "causal language models (abstract)",
-        "FIRE generalises better to longer contexts than the biases before it",
+        "FIRE generalises better to longer contexts than T5's bias, ALiBi and KERPLE, which it can represent",
         ("fire",),
-        "",
+        ahead_of=("t5_causal", "alibi", "kerple_log"),
     ),
     Paper(
         "tasks", *KAZEMNEJAD, "NoPE does best over all tasks; ALiBi, RoPE and absolute positions are not well suited"

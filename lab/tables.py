@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from .figures import title_of
-from .papers import PAPERS
+from .papers import PAPERS, Paper
 from .questions import Question
 from .results import Interval
 from .summary import EXTRAPOLATES, FAILS, LONGEST, SOLVED, Row, Runs, on_the_edge, said, tied, verdict
@@ -189,6 +189,23 @@ def settings_table(runs: Sequence[Runs]) -> str:
     return table(["setting", "value"], rows)
 
 
+def found_here(paper: Paper, here: dict[str, Runs]) -> str:
+    """What the runs say to a paper's finding: the ratio of the rule, and whether that is the same."""
+    found = [one for one in (*paper.encodings, *paper.ahead_of) if one in here]
+    ours = "; ".join(f"{title_of(one)}: {verdict(here[one])}, {said(here[one].ratio())} times" for one in found)
+    if not found:
+        return "see above"
+    if paper.verdict:
+        same = all(verdict(here[one]) == paper.verdict for one in found)
+        return f"{ours}: {'the same' if same else '**not the same**'}"
+    if not paper.ahead_of:
+        return ours
+    first, *others = (one for name in found if (one := here[name].ratio()) is not None)
+    better = [first.mean < one.mean and not tied(first, one) for one in others]
+    word = "the same" if all(better) else "**not the same**" if not any(better) else "**the same of some alone**"
+    return f"{ours}: {word}"
+
+
 def papers_table(question: Question, runs: Sequence[Runs]) -> str:
     """What papers report, beside what was found here, with both settings."""
     here = {one.encoding: one for one in runs}
@@ -196,13 +213,8 @@ def papers_table(question: Question, runs: Sequence[Runs]) -> str:
     for paper in PAPERS:
         if paper.page != question.name:
             continue
-        found = [one for one in paper.encodings if one in here]
-        ours = "; ".join(f"{title_of(one)}: {verdict(here[one])}, {said(here[one].ratio())} times" for one in found)
-        if paper.verdict and found:
-            same = all(verdict(here[one]) == paper.verdict for one in found)
-            ours += ": the same" if same else ": **not the same**"
         link = f"[{paper.cite}](https://arxiv.org/abs/{paper.arxiv})"
-        rows.append([link, paper.setting, paper.finding, ours or "see above"])
+        rows.append([link, paper.setting, paper.finding, found_here(paper, here)])
     if not rows:
         raise ValueError(f"there must be papers on {question.name} in lab/papers.py, got none")
     return table(["paper", "its setting", "it reports", "here"], rows)

@@ -193,6 +193,19 @@ def test_papers_stand_beside_what_was_found():
     assert "**not the same**" in other
 
 
+def test_who_is_ahead_of_whom_is_held_against_a_paper():
+    def found(fire, kerple, alibi):
+        runs = groups(
+            seeds("fire", flat(4, fire)) + seeds("kerple_log", flat(4, kerple)) + seeds("alibi", flat(4, alibi))
+        )
+        (paper,) = [one for one in PAPERS if one.ahead_of]
+        return tables.found_here(paper, {one.encoding: one for one in runs}).rsplit(": ", 1)[1]
+
+    assert found(4, 8, 8) == "the same"
+    assert found(8, 4, 4) == "**not the same**"
+    assert found(6, 8, 4) == "**the same of some alone**"
+
+
 def test_papers_are_of_pages():
     for paper in PAPERS:
         assert paper.page in QUESTIONS
@@ -208,7 +221,10 @@ def test_claims_get_their_sentence(folder):
     text = (folder / "src/inspect/trained.hpp").read_text()
     assert "std::array<Trained, 4> trained" in text
     assert '{"alibi", "extrapolation excellent", "holds in our runs: ' in text
-    assert '{"rope", "extrapolation good", "fails in our runs: 20 +- 0 times the perplexity at 16 times the trained length' in text
+    assert (
+        '{"rope", "extrapolation good", "fails in our runs: 20 +- 0 times the perplexity at 16 times the trained length'
+        in text
+    )
     assert '{"t5", "extrapolation moderate", "holds in our runs: ' in text
     assert '{"sinusoidal", "extrapolation moderate", "fails in our runs: ' in text
     (folder / "docs/lab/results.jsonl").write_text("")
