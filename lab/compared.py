@@ -11,7 +11,7 @@ from .pictures import PICTURES
 from .questions import Question
 from .results import Interval
 from .summary import LONGEST, Runs, said, tied
-from .tables import and_list, ranked, size_of, table
+from .tables import and_list, best_of, ranked, size_of, table
 
 # In what the runs of a page differ, besides the seed.
 APART = {
@@ -58,11 +58,10 @@ def task_rankings(by_task: dict[str, list[Runs]], multiple: str) -> str:
         if not order:
             rows.append([task, "none could be asked", "–", "–"])
             continue
-        best = order[0][1]
-        first = [title_of(one.encoding) for one, number in order if tied(best, number)]
+        first = [title_of(one.encoding) for one in best_of(order, multiple, "exact")]
         last, lowest = order[-1]
         tie = and_list(first) if len(first) <= 6 else f"{len(first)} of {len(order)} encodings tie"
-        rows.append([task, tie, said(best), f"{title_of(last.encoding)}: {said(lowest)}"])
+        rows.append([task, tie, said(order[0][1]), f"{title_of(last.encoding)}: {said(lowest)}"])
     return table(["task", f"best at {multiple}×, with ties", "exact match of the best", "last"], rows)
 
 
@@ -78,35 +77,38 @@ def way(runs: Runs) -> str:
     return name if setting["variant"] == "whole" else f"{name}, {setting['variant']} positions in training"
 
 
-def _factors(runs: Sequence[Runs]) -> list[float]:
-    return sorted({float(one.setting["factor"]) for one in runs if one.setting["factor"] > 1})
+def _factors(runs: Sequence[Runs]) -> list[str]:
+    return [f"{one:g}" for one in sorted({float(one.setting["factor"]) for one in runs if one.setting["factor"] > 1})]
 
 
-def _by_way(runs: Sequence[Runs], tuned: bool) -> dict[str, dict[float, Interval]]:
+def _by_way(runs: Sequence[Runs], tuned: bool) -> dict[str, dict[str, tuple[Runs, Interval]]]:
     """Perplexity of each way at each factor. What has no factor of its own, as doing nothing, is asked at all of them."""
-    found: dict[str, dict[float, Interval]] = {}
+    found: dict[str, dict[str, tuple[Runs, Interval]]] = {}
     for one in runs:
         if bool(one.setting["tuned_steps"]) != tuned:
             continue
-        factor = float(one.setting["factor"])
-        for at in [factor] if factor > 1 else _factors(runs):
-            number = one.measure(f"{at:g}", "perplexity")
+        for at in [f"{one.setting['factor']:g}"] if one.setting["factor"] > 1 else _factors(runs):
+            number = one.measure(at, "perplexity")
             if number is not None:
-                found.setdefault(way(one), {})[at] = number
+                found.setdefault(way(one), {})[at] = (one, number)
     return found
 
 
 def extension_figure(title: str, runs: Sequence[Runs]) -> Figure:
-    factors = [f"{one:g}" for one in _factors(runs)]
+    factors = _factors(runs)
     panels, words = [], []
     for tuned, name in ((False, "Without fine-tuning"), (True, "With fine-tuning")):
         ways = _by_way(runs, tuned)
         if not ways:
             continue
-        curves = [(way, sorted(points.items())) for way, points in ways.items()]
+        curves = [(way, [(float(at), points[at][1]) for at in factors if at in points]) for way, points in ways.items()]
         panels.append(methods_panel(name, curves, factors))
         words += [f"{name}, {way}: {said(points[-1][1])} at {points[-1][0]:g}×." for way, points in curves]
     return Figure(kind="lab", title=title, text=" ".join(words), panels=tuple(panels), columns=2)
+
+
+def _mean(entry: tuple[str, Runs, Interval]) -> float:
+    return entry[2].mean
 
 
 def extension_answer(runs: Sequence[Runs]) -> str:
@@ -114,17 +116,19 @@ def extension_answer(runs: Sequence[Runs]) -> str:
     for tuned, name in ((False, "without fine-tuning"), (True, "with fine-tuning")):
         ways = _by_way(runs, tuned)
         for factor in _factors(runs):
-            order = sorted(
-                ((way, points[factor]) for way, points in ways.items() if factor in points),
-                key=lambda pair: pair[1].mean,
-            )
+            order = sorted(((way, *points[factor]) for way, points in ways.items() if factor in points), key=_mean)
             if not order:
                 continue
-            first = [f"{way} ({said(number)})" for way, number in order if tied(order[0][1], number)]
+            best = order[0][1]
+            first = [
+                f"{way} ({said(number)})"
+                for way, one, number in order
+                if one is best or tied(best, one, factor, "perplexity")
+            ]
             plain = ways.get("as trained", {}).get(factor)
-            than = "" if plain is None or plain == order[0][1] else f"; as trained it is {said(plain)}"
+            than = "" if plain is None or plain[0] is best else f"; as trained it is {said(plain[1])}"
             lines.append(
-                f"- {factor:g} times as long, {name}: {and_list(first)}{' tie' if len(first) > 1 else ''}{than}."
+                f"- {factor} times as long, {name}: {and_list(first)}{' tie' if len(first) > 1 else ''}{than}."
             )
     return "\n".join(lines)
 
@@ -137,9 +141,12 @@ def extension_tables(runs: Sequence[Runs]) -> str:
         if ways:
             steps = sorted({one.setting["tuned_steps"] for one in runs if one.setting["tuned_steps"]})
             said_steps = f", {and_list([str(one) for one in steps])} steps at the longer length" if tuned else ""
-            rows = [[way, *(said(points.get(one)) for one in factors)] for way, points in ways.items()]
+            rows = [
+                [way, *(said(points[one][1] if one in points else None) for one in factors)]
+                for way, points in ways.items()
+            ]
             parts.append(
-                f"{name}{said_steps}, perplexity per byte:\n\n{table(['way', *(f'{one:g}×' for one in factors)], rows)}"
+                f"{name}{said_steps}, perplexity per byte:\n\n{table(['way', *(f'{one}×' for one in factors)], rows)}"
             )
     return "\n\n".join(parts)
 
@@ -184,7 +191,7 @@ def images_answer(runs: Sequence[Runs]) -> str:
     for task, some in _by_picture(runs).items():
         for multiple in sorted({m for one in some for m in one.multiples}, key=float):
             order = ranked(some, multiple, "accuracy")
-            first = [_image_name(one) for one, number in order if tied(order[0][1], number)]
+            first = [_image_name(one) for one in best_of(order, multiple, "accuracy")]
             names = and_list(first) if len(first) <= 5 else f"{len(first)} of {len(order)} encodings"
             lines.append(
                 f"- **{task}** at {multiple} times the trained side: {names} {'tie' if len(first) > 1 else 'is best'} ({said(order[0][1])})."
@@ -224,7 +231,7 @@ def leaderboard_answer(runs: Sequence[Runs]) -> str:
         order = ranked(runs, multiple, "perplexity")
         if not order:
             continue
-        first = [title_of(one.encoding) for one, number in order if tied(order[0][1], number)]
+        first = [title_of(one.encoding) for one in best_of(order, multiple, "perplexity")]
         if len(first) == 1:
             parts.append(f"at {multiple}× the trained length {first[0]} ({said(order[0][1])})")
         else:

@@ -166,7 +166,7 @@ def table(pages: Pages, question: Question, runs: Sequence[Runs], more: Sequence
 
 
 def ranking(pages: Pages, question: Question, runs: Sequence[Runs], more: Sequence[str]) -> str:
-    return tables.ranking(tables.ranked(runs, more[0], "perplexity"), f"perplexity at {more[0]}×")
+    return tables.ranking(runs, more[0], "perplexity")
 
 
 def task_rankings(pages: Pages, question: Question, runs: Sequence[Runs], more: Sequence[str]) -> str:

@@ -132,7 +132,17 @@ def said(number: Interval | None) -> str:
     return f"{number.mean:,.{places}f} ± {number.half:,.{places}f}"
 
 
-def tied(a: Interval, b: Interval) -> bool:
-    """Whether the intervals overlap, so that the order of the two is not known."""
-    halves = [0.0 if one.count < 2 else one.half for one in (a, b)]
-    return abs(a.mean - b.mean) <= sum(halves)
+def tied(a: Runs, b: Runs, multiple: str, name: str) -> bool:
+    """Whether the order of the two is not known: the interval of their difference, seed by seed, holds 0.
+
+    Runs of one seed have the same data in training and in measuring, so that the difference leaves out what both owe to
+    it. One seed in common decides nothing.
+    """
+    of_b = {row["setting"]["seed"]: row for row in b.rows}
+    pairs = [(row, of_b[seed]) for row in a.rows if (seed := row["setting"]["seed"]) in of_b]
+    if len(pairs) < 2:
+        return True
+    difference = interval(
+        [float(x["measures"][multiple][name]) - float(y["measures"][multiple][name]) for x, y in pairs]
+    )
+    return abs(difference.mean) <= difference.half

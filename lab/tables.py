@@ -70,7 +70,8 @@ def nope_answer(nope: Runs, others: Sequence[Runs]) -> str:
         its = one.measure("1", "perplexity")
         if own is None or its is None:
             continue
-        order = "as well as" if tied(own, its) else "better than" if own.mean < its.mean else "worse than"
+        tie = tied(nope, one, "1", "perplexity")
+        order = "as well as, within the interval," if tie else "better than" if own.mean < its.mean else "worse than"
         parts.append(f"{order} {title_of(one.encoding)} ({said(its)})")
     return (
         f"In these runs ({size_of([nope])}) a causal model without positions has perplexity {said(own)} at the trained length:"
@@ -98,18 +99,20 @@ def ranked(runs: Sequence[Runs], multiple: str, name: str) -> list[tuple[Runs, I
     return sorted(found, key=lambda pair: pair[1].mean, reverse=name in ("accuracy", "exact"))
 
 
-def places(numbers: Sequence[Interval]) -> list[str]:
-    """1, 2 …; "=" where its interval overlaps that of the one before, so that their order is not known."""
-    return [f"{i + 1}{'=' if i and tied(numbers[i - 1], one) else ''}" for i, one in enumerate(numbers)]
+def best_of(order: Sequence[tuple[Runs, Interval]], multiple: str, name: str) -> list[Runs]:
+    """The first, and those whose order with it is not known."""
+    first = order[0][0]
+    return [one for one, _ in order if one is first or tied(first, one, multiple, name)]
 
 
-def ranking(order: Sequence[tuple[Runs, Interval]], measure: str) -> str:
-    numbers = [number for _, number in order]
-    rows = [
-        [place, title_of(one.encoding), said(number)]
-        for place, (one, number) in zip(places(numbers), order, strict=True)
-    ]
-    return table(["place", "encoding", measure], rows)
+def ranking(runs: Sequence[Runs], multiple: str, name: str) -> str:
+    """Places 1, 2 …; "=" where the order with the place before is not known."""
+    order = ranked(runs, multiple, name)
+    rows = []
+    for place, (one, number) in enumerate(order, 1):
+        equal = place > 1 and tied(order[place - 2][0], one, multiple, name)
+        rows.append([f"{place}{'=' if equal else ''}", title_of(one.encoding), said(number)])
+    return table(["place", "encoding", f"{name} at {multiple}×"], rows)
 
 
 # tasks
@@ -200,8 +203,14 @@ def found_here(paper: Paper, here: dict[str, Runs]) -> str:
         return f"{ours}: {'the same' if same else '**not the same**'}"
     if not paper.ahead_of:
         return ours
-    first, *others = (one for name in found if (one := here[name].ratio()) is not None)
-    better = [first.mean < one.mean and not tied(first, one) for one in others]
+    first, *others = (here[one] for one in found)
+    ratios = [one.ratio() for one in (first, *others)]
+    if ratios[0] is None:
+        return ours
+    better = [
+        one is not None and ratios[0].mean < one.mean and not tied(first, other, LONGEST, "tail")
+        for other, one in zip(others, ratios[1:], strict=True)
+    ]
     word = "the same" if all(better) else "**not the same**" if not any(better) else "**the same of some alone**"
     return f"{ours}: {word}"
 

@@ -159,11 +159,13 @@ def test_answers_begin_with_the_verdict():
 
 
 def test_ties_are_said():
-    runs = groups(seeds("rope", flat(4.0, 80.0)) + seeds("alibi", flat(4.01, 4.0)) + seeds("nope", flat(5.0, 6.0)))
-    ranking = tables.ranking(tables.ranked(runs, "1", "perplexity"), "perplexity")
+    other = [row("alibi", seed, flat(number, number)) for seed, number in enumerate((4.0, 3.99, 4.06))]
+    runs = groups(seeds("rope", flat(4.0, 80.0)) + other + seeds("nope", flat(5.0, 6.0)))
+    ranking = tables.ranking(runs, "1", "perplexity")
     assert [line.split(" | ")[0] for line in ranking.splitlines()[2:]] == ["| 1", "| 2=", "| 3"]
     nope = tables.nope_answer(runs[2], runs[:2])
     assert "worse than RoPE (4.000 ± 0.099) and worse than ALiBi" in nope
+    assert "as well as, within the interval, ALiBi" in tables.nope_answer(runs[0], runs[1:])
 
 
 def test_the_best_is_the_largest_where_that_is_better():

@@ -67,10 +67,16 @@ def test_numbers_have_as_many_places_as_their_interval(number, text):
     assert said(number) == text
 
 
-def test_intervals_that_overlap_tie():
-    assert tied(Interval(1.0, 0.2, 3), Interval(1.3, 0.2, 3))
-    assert not tied(Interval(1.0, 0.1, 3), Interval(1.3, 0.1, 3))
-    assert not tied(Interval(1.0, math.nan, 1), Interval(1.3, math.nan, 1))
+def test_order_is_known_where_the_differences_by_seed_have_one_sign():
+    def of(encoding, numbers):
+        (runs,) = groups([row(encoding, seed, {"1": number}) for seed, number in enumerate(numbers)])
+        return runs
+
+    a = of("rope", (4.0, 5.0, 6.0))
+    assert not tied(a, of("alibi", (4.5, 5.51, 6.52)), "1", "perplexity")  # though their intervals overlap
+    assert tied(a, of("alibi", (4.1, 4.9, 6.05)), "1", "perplexity")
+    assert tied(a, a, "1", "perplexity")
+    assert tied(of("rope", (4.0,)), of("alibi", (9.0,)), "1", "perplexity")  # one seed says nothing of others
 
 
 def test_losses_by_place_must_have_the_same_places():
