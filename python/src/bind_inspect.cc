@@ -190,7 +190,10 @@ void bind_catalog(nb::module_& m) {
        {"measured", "str", [](const Claim& c) { return text(c.measured); }, "What was measured."},
        {"number", "float", [](const Claim& c) { return real(c.number); }, "The number that decided the verdict."},
        {"picture", "dict[str, Any] | None", [](const Claim& c) { return picture_object(c.picture); },
-        "The kind, encodings and options of figure() for a picture that shows it, or None."}});
+        "The kind, encodings and options of figure() for a picture that shows it, or None."},
+       {"trained", "str | None",
+        [](const Claim& c) { return c.trained.empty() ? nb::object(nb::none()) : text(c.trained); },
+        "What trained models did, with the page that says how, or None if none was asked."}});
   m.def(
       "claims", [] { return list_of(unlocked([] { return inspect::claims(); })); },
       nb::sig("def claims() -> list[Claim]"),

@@ -246,7 +246,7 @@ class Inspect(support.Base):
         self.assertIn("769 in bfloat16", report["properties"][0]["evidence"])
         self.assertEqual(report["properties"][6]["number"], None)  # no norm to measure
         for claim in report["claims"]:
-            self.assertEqual(list(claim), ["encoding", "claim", "holds", "number", "measured", "picture"])
+            self.assertEqual(list(claim), ["encoding", "claim", "holds", "number", "measured", "trained", "picture"])
             self.assertEqual(claim["encoding"], "alibi")
 
     def test_what_is_required_and_missing_exits_with_1(self):
