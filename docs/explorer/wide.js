@@ -146,17 +146,31 @@ const functionsOfOne = {
 };
 
 // What the library imports. It knows a number by its place in a list, which forget() empties when nothing in the library
-// holds a number any more. Results of functions are kept: a slider's next picture asks for most of what the last one did.
+// holds a number any more. A number keeps what was made of it, and so do doubles and whole numbers: a slider's next picture
+// asks for most of what the last one did.
 export function wideNumbers() {
-  const zero = ofDouble(0);
-  let numbers = [zero];
-  const get = (at) => numbers[at];
-  const put = (a) => numbers.push(a) - 1;
+  let places, doubles, wholes, kept;
+  const get = (at) => places[at];
+  const put = (a) => places.push(a) - 1;
+  const noted = (a) => (++kept, a);
+  const begin = () => {
+    [doubles, wholes, kept] = [new Map([[0, { m: 0n, e: 0 }], ["pi", { ...widePi }]]), new Map(), 0];
+  };
+  const forget = () => {
+    if (kept > 50_000) begin();
+    places = [doubles.get(0)];
+  };
+  const of = (known, x, make) => {
+    if (!known.has(x)) known.set(x, noted(make(x)));
+    return put(known.get(x));
+  };
+  begin();
+  forget();
   const imports = {
-    of_double: (x) => put(ofDouble(x)),
-    of_whole: (n) => put(wide(n, 0)),
-    pi: () => put(widePi),
-    to_double: (a) => toDouble(get(a), 53),
+    of_double: (x) => of(doubles, x, ofDouble),
+    of_whole: (n) => of(wholes, n, () => wide(n, 0)),
+    pi: () => put(doubles.get("pi")),
+    to_double: (a) => (get(a).double ??= toDouble(get(a), 53)),
     to_float: (a) => Math.fround(toDouble(get(a), 24)),
     compare: (a, b) => {
       const { m } = operations.difference(get(a), get(b));
@@ -165,15 +179,9 @@ export function wideNumbers() {
     // a^i · b^j ≥ c^k · d^l
     at_least: (a, i, b, j, c, k, d, l) => Number(a ** BigInt(i) * b ** BigInt(j) >= c ** BigInt(k) * d ** BigInt(l)),
   };
-  for (const [name, f] of Object.entries(operations)) imports[name] = (a, b) => put(f(get(a), get(b)));
-  const known = new Map();
-  for (const [name, f] of Object.entries(functionsOfOne)) {
-    imports[name] = (at) => {
-      const a = get(at), key = `${name} ${a.m.toString(16)} ${a.e}`;
-      if (known.size > 65536) known.clear();
-      if (!known.has(key)) known.set(key, f(a));
-      return put(known.get(key));
-    };
+  for (const [name, f] of Object.entries(operations)) {
+    imports[name] = (a, b) => of((get(a)[name] ??= new Map()), get(b), (other) => f(get(a), other));
   }
-  return { imports, forget: () => { numbers = [zero]; } };
+  for (const [name, f] of Object.entries(functionsOfOne)) imports[name] = (a) => put((get(a)[name] ??= noted(f(get(a)))));
+  return { imports, forget };
 }

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <cstring>
 
-// malloc() and its kin in a tenth of the code of wasi-libc's. Small blocks go from list to list, one for each size;
+// malloc() and its kin in a twentieth of the code of wasi-libc's. Small blocks go from list to list, one for each size;
 // large ones lie in the order of their addresses, are taken where they first fit and grow together again.
 
 namespace {
@@ -47,7 +47,7 @@ Block* take_large(std::size_t bytes) {
     if (*at == nullptr) {
       const std::size_t pages = (bytes + page - 1) / page, before = __builtin_wasm_memory_grow(0, pages);
       if (before == SIZE_MAX) return nullptr;
-      auto* const grown = reinterpret_cast<Block*>(before * page);
+      auto* const grown = reinterpret_cast<Block*>(before * page);  // NOLINT(performance-no-int-to-ptr)
       grown->bytes = pages * page;
       put_large(grown);
       at = &large_blocks;

@@ -47,7 +47,8 @@ std::uintptr_t __stack_chk_guard = 0x5bd1e995;
   __builtin_trap();
 }
 
-// Tables of types' own functions, which only casts between types call: of libc++abi's, the page needs the addresses alone.
+// Tables of types' own functions, which only casts between types call: of libc++abi's, the page needs the addresses
+// alone.
 const void* _ZTVN10__cxxabiv117__class_type_infoE[3];
 const void* _ZTVN10__cxxabiv120__si_class_type_infoE[3];
 const void* _ZTVN10__cxxabiv121__vmi_class_type_infoE[3];

@@ -61,11 +61,8 @@ Wide wide(int place) { return WideNumber::wide(place); }
 
 Wide::Wide(double x) { WideNumber::put(*this, x == 0 ? 0 : wide_of_double(x)); }
 Wide::Wide(Whole whole) { WideNumber::put(*this, wide_of_whole(whole.n)); }
-Wide::Wide(const Wide& other) { WideNumber::put(*this, of(other)); }
-Wide& Wide::operator=(const Wide& other) {
-  WideNumber::put(*this, of(other));
-  return *this;
-}
+Wide::Wide(const Wide& other) = default;
+Wide& Wide::operator=(const Wide& other) = default;
 
 double Wide::to_double() const { return wide_to_double(of(*this)); }
 float Wide::to_float() const { return wide_to_float(of(*this)); }
