@@ -32,12 +32,12 @@ void check_table(const char* function, const Encoding& encoding, DataType arithm
   }
 }
 
-void check_axes(const ArrayInfo& info, std::size_t rank, const Argument& argument) {
-  const std::size_t most = info.rank, fewest = info.fewest == 0 ? most : info.fewest;
+template <class Shape>
+void check_axes(const ArrayInfo& info, const Shape& shape, const Argument& argument) {
+  const std::size_t rank = shape.size(), most = info.rank, fewest = info.fewest == 0 ? most : info.fewest;
   if (rank >= fewest && rank <= most) return;
-  argument.fail(
-      "an array of " + (fewest == most ? "" : std::to_string(fewest) + " to ") + std::to_string(most) + " axes",
-      "one of " + std::to_string(rank));
+  argument.fail("an array of " + (fewest == most ? "" : std::to_string(fewest) + " to ") + axes_text(most),
+                "shape " + shape_text(shape));
 }
 
 ParameterMemory memory_of(const Tensor& numbers) {
@@ -73,7 +73,7 @@ Encoding::Encoding(const EncodingClass& of, std::vector<GivenArgument> given, Re
       if (!info.optional) Argument{name(), info.name}.fail("given", "None");
     } else if (info.indices) {
       whole_numbers_[p] = whole_numbers(value, {name(), info.name});
-      check_axes(info, whole_numbers_[p].shape.size(), {name(), info.name});
+      check_axes(info, whole_numbers_[p].shape, {name(), info.name});
       value = nested(whole_numbers_[p]);
     }
   }
@@ -113,7 +113,7 @@ std::vector<ParameterMemory> Encoding::memory(const char* function, DataType ari
     if (array.type() != arithmetic) {
       array.argument().fail(std::string(name_of(arithmetic)) + ", the arithmetic of this call", name_of(array.type()));
     }
-    check_axes(info, array.rank(), array.argument());
+    check_axes(info, array.shape(), array.argument());
     all[p] = {array.data(), nullptr, array.shape(), array.stride()};
     if (wanted != Wanted::gradients) continue;
     const NewArray grad = new_array(array.kind(), array.type(), array.shape());

@@ -310,9 +310,9 @@ TEST(Cope, WrongCallsSayWhatMustHold) {
 
   const CopeTerm<float> encoding({.max_pos = 4}, {e});
   const auto scores = bhtd(s.data(), 1, 2, 2, 2);
-  expect_error<ShapeError>([&] { add_scores(with(encoding), {}, scores); },
-                           "[add_scores] Cope.embeddings: must be for queries and keys of 2 heads of 0 features, shape "
-                           "is [2, 4, 3]");
+  expect_error<ShapeError>(
+      [&] { add_scores(with(encoding), {}, scores); },
+      "[add_scores] Cope.embeddings: must be for queries and keys of 2 heads of 0 features, got shape [2, 4, 3]");
   const Index falling[] = {3, 2};
   const ScoreInputs<float> in{{},
                               Positions(dense(falling, 2)),

@@ -274,7 +274,7 @@ TEST(TransformerXL, WrongCallsSayWhatMustHold) {
   expect_error<ShapeError>(
       [&] { transformer_xl_relative<float>({}, dense<const float>(x.data(), 8, 6), dense(s.data(), 2, 3, 5)); },
       "[transformer_xl_relative] w_r: must be [heads * dim, d_model] with r [heads, offsets, dim] and d_model even, "
-      "shapes are [8, 6] and [2, 3, 5]");
+      "got shapes [8, 6] and [2, 3, 5]");
   expect_error<ShapeError>(
       [&] {
         transformer_xl_relative_backward<float>({}, dense<const float>(x.data(), 2, 3, 4), dense(s.data(), 8, 7));

@@ -21,7 +21,7 @@ std::vector<double> fope_frequencies(const Fope& fope) {
   const Index least = fope.kept == 0 ? 1 : 0;  // which frequencies are kept may be said otherwise
   if (fope.trained_length < least || fope.trained_length > max_position) {
     throw RangeError(
-        concat("[fope_frequencies] trained_length: must be between ", least, " and 2^31, got ", fope.trained_length));
+        concat("[fope_frequencies] trained_length: must be from ", least, " to 2^31, got ", fope.trained_length));
   }
   std::vector<double> kept;
   for (Index i = 0; i < pairs; ++i) {
