@@ -96,12 +96,11 @@ def build(setting: Setting) -> nn.Module:
 
 def run(setting: Setting, folder: Path, device: str = "cpu") -> dict[str, Any]:
     """A row: the base model, trained once for all methods, extended, tuned if the setting says so, and measured."""
-    base = training.trained(base_of(setting), folder, build)
+    on_device = build if device == "cpu" else lambda of: through_pytorch(build(of), device)
+    base = training.trained(base_of(setting), folder, on_device)
     share = attention_share(training.build(setting), _sample(setting), training.loss_of)
     extended = Extension(setting)
     found = base._replace(model=extended.apply(base.model))
-    if device != "cpu":
-        through_pytorch(found.model, device)
     if setting.tuned_steps:
         found = _tuned(found.model, setting)
     random = training.generator(setting.seed, "measuring")

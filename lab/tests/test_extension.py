@@ -12,6 +12,7 @@ import pytest
 import torch
 
 from lab import extension, longrope, training
+from lab.attending import through_pytorch
 from lab.extension import METHODS, Extension
 from lab.self_extend import SelfExtended, group_for
 from lab.setting import Setting
@@ -110,6 +111,13 @@ def test_the_base_model_is_left_as_it_was():
     for method in METHODS:
         extended(method, model=model)
     assert torch.equal(said(model, tokens(40)), before)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_pytorch_s_attention_says_the_same(method):
+    """As on other devices: the model's own attention is exchanged before it is extended."""
+    exchanged = extended(method, model=through_pytorch(model_of()))
+    assert alike(said(exchanged, tokens(60)), said(extended(method), tokens(60)))
 
 
 def test_self_extend_is_one_softmax_over_near_and_far_distances():
