@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from bearing import Figure
 
 from .figures import matrix_panel, methods_panel, ranking_panel, title_of
+from .papers import Paper
 from .pictures import PICTURES
 from .questions import Question
 from .results import Interval
@@ -125,12 +126,29 @@ def extension_answer(runs: Sequence[Runs]) -> str:
                 for way, one, number in order
                 if one is best or tied(best, one, factor, "perplexity")
             ]
+            if len(best.rows) < 2:
+                first = [f"{first[0]} is lowest, and one seed decides nothing"]
             plain = ways.get("as trained", {}).get(factor)
             than = "" if plain is None or plain[0] is best else f"; as trained it is {said(plain[1])}"
             lines.append(
                 f"- {factor} times as long, {name}: {and_list(first)}{' tie' if len(first) > 1 else ''}{than}."
             )
     return "\n".join(lines)
+
+
+def extension_here(paper: Paper, runs: Sequence[Runs]) -> str:
+    """What the ways that a paper is about did here, at each factor."""
+    from .extension import METHODS  # which imports PyTorch
+
+    parts = []
+    for method, tuned in paper.ways:
+        points = _by_way([one for one in runs if one.setting["variant"] == "whole"], tuned).get(
+            METHODS[method].title, {}
+        )
+        if points:
+            numbers = ", ".join(f"{said(number)} at {factor}×" for factor, (_, number) in points.items())
+            parts.append(f"{METHODS[method].title}, {'with' if tuned else 'without'} fine-tuning: {numbers}")
+    return "; ".join(parts) or "see above"
 
 
 def extension_tables(runs: Sequence[Runs]) -> str:

@@ -189,10 +189,20 @@ def test_settings_show_every_value():
 
 def test_papers_stand_beside_what_was_found():
     question = QUESTIONS["alibi"]
-    same = tables.papers_table(question, groups(seeds("alibi", flat(4, 4))))
+    (paper,) = [one for one in PAPERS if one.page == question.name]
+
+    def found(last):
+        (runs,) = groups(seeds("alibi", flat(4, last)))
+        return tables.papers_table(question, lambda one: tables.found_here(one, {"alibi": runs}))
+
+    same = found(4)
+    assert f"[{paper.cite}](https://arxiv.org/abs/{paper.arxiv}) | {paper.setting}" in same
     assert "extrapolates, 1 ± 0 times: the same" in same
-    other = tables.papers_table(question, groups(seeds("alibi", flat(4, 80))))
-    assert "**not the same**" in other
+    assert "**not the same**" in found(80)
+    (chen,) = [one for one in PAPERS if one.ways and one.ways[0] == ("linear", False)]
+    here = compared.extension_here(chen, extension())
+    assert here.startswith("position interpolation, without fine-tuning: 9.00 ± 0.22 at 2×, ")
+    assert "; position interpolation, with fine-tuning: 8.00 ± 0.20 at 2×" in here
 
 
 def test_who_is_ahead_of_whom_is_held_against_a_paper():
