@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import signal
 import sys
 from pathlib import Path
 from typing import Any
@@ -19,19 +20,47 @@ def parser() -> argparse.ArgumentParser:
         epilog="scripts/lab --small --encodings 'rope alibi nope' --seeds 3",
     )
     size = made.add_mutually_exclusive_group()
-    size.add_argument("--quick", action="store_true", help="models so small that all ends in 3 minutes, and known contrasts are checked")
-    size.add_argument("--small", action="store_true", help="models of about 0.1 million parameters, 25 s of one core each")
-    made.add_argument("--question", action="append", metavar="NAME", help="text, tasks, extension or images; several times for several (default: text)")
-    made.add_argument("--encodings", default="main", metavar="NAMES", help="main, all, or names of `bearing list`, with keys if wanted: 'rope:base=500,pairing=half nope'")
+    size.add_argument(
+        "--quick",
+        action="store_true",
+        help="models so small that all ends in 3 minutes, and known contrasts are checked",
+    )
+    size.add_argument(
+        "--small", action="store_true", help="models of about 0.1 million parameters, 25 s of one core each"
+    )
+    made.add_argument(
+        "--question",
+        action="append",
+        metavar="NAME",
+        help="text, tasks, extension or images; several times for several (default: text)",
+    )
+    made.add_argument(
+        "--encodings",
+        default="main",
+        metavar="NAMES",
+        help="main, all, or names of `bearing list`, with keys if wanted: 'rope:base=500,pairing=half nope'",
+    )
     made.add_argument("--tasks", default="all", metavar="NAMES", help="of the question `tasks` (default: all)")
     made.add_argument("--seeds", default="3", metavar="N", help="how many seeds (default 3), or seeds: 0,1,4")
-    made.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="another member of the setting: d_model=256, steps=20000, …")
+    made.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="another member of the setting: d_model=256, steps=20000, …",
+    )
     made.add_argument("--text", metavar="FILE", help="a text in place of Python's documentation")
     made.add_argument("--out", type=Path, metavar="FILE", help=f"the file of results (default {OUT})")
-    made.add_argument("--processes", type=int, default=os.cpu_count(), metavar="N", help="runs at a time (default: one for each core)")
-    made.add_argument("--device", default="cpu", help="cpu, or cuda: attention is then PyTorch's, with the same encodings")
+    made.add_argument(
+        "--processes", type=int, default=os.cpu_count(), metavar="N", help="runs at a time (default: one for each core)"
+    )
+    made.add_argument(
+        "--device", default="cpu", help="cpu, or cuda: attention is then PyTorch's, with the same encodings"
+    )
     what = made.add_argument_group("in place of running")
-    what.add_argument("--list", action="store_true", help="which encodings are in and which are out, and why; tasks; questions")
+    what.add_argument(
+        "--list", action="store_true", help="which encodings are in and which are out, and why; tasks; questions"
+    )
     what.add_argument("--plan", action="store_true", help="the runs that are left, and their number")
     what.add_argument("--speed", action="store_true", help="a step with bearing's attention and with PyTorch's own")
     what.add_argument("--pages", action="store_true", help="write docs/lab from its file of results")
@@ -99,11 +128,7 @@ def planned(arguments: argparse.Namespace, preset: str) -> list[Any]:
     changes = dict(_changed(word) for word in arguments.set)
     encodings, seeds = grid.encodings_of(arguments.encodings), grid.seeds_of(arguments.seeds)
     questions = arguments.question or ["text"]
-    return [
-        one
-        for question in questions
-        for one in grid.settings(question, preset, encodings, tasks, seeds, changes)
-    ]
+    return [one for question in questions for one in grid.settings(question, preset, encodings, tasks, seeds, changes)]
 
 
 def _changed(word: str) -> tuple[str, Any]:
@@ -125,5 +150,12 @@ def _changed(word: str) -> tuple[str, Any]:
         raise ValueError(f"[lab] set: {name} must be a number or a list of numbers, got {value!r}") from None
 
 
+def interruptible() -> None:
+    """SIGTERM ends the lab as Ctrl-C does, and Ctrl-C also ends it behind a shell's &."""
+    for one in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(one, signal.default_int_handler)
+
+
 if __name__ == "__main__":
+    interruptible()
     sys.exit(main())

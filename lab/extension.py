@@ -54,25 +54,33 @@ METHODS: dict[str, Method] = {
 }
 
 VARIANTS = ("whole", "random", "packed")
+VARIED = ("rope", "sinusoidal", "alibi")  # of which variants are trained: one of each site
 
 
 def settings(base: Setting, encodings: Sequence[str], seeds: Sequence[int]) -> list[Setting]:
     """Every method without tuning, and with it where it is trained on at that length; then the variants of training.
 
-    Of the encodings only RoPEs without a scaling can be extended; "rope" itself if none is named.
+    Of the encodings only RoPEs without a scaling can be extended, and those of VARIED have variants: "rope" itself, and
+    all of VARIED, if none such is named.
     """
     ropes = [one for one in encodings if one.partition(":")[0] == "rope"] or ["rope"]
-    tuned_steps = max(1, base.steps // TUNED_STEPS)
+    varied = [one for one in encodings if one in VARIED] or VARIED
     found = []
     for seed in seeds:
         for one in ropes:
-            of = base.replace(encoding=one, seed=seed)
-            for name, method in METHODS.items():
-                found += [of.replace(method=name, factor=f) for f in (FACTORS if method.by_factor else (1,))]
-                if method.tuned:
-                    lengths = (1,) if name == "dropped" else FACTORS
-                    found += [of.replace(method=name, factor=f, tuned_steps=tuned_steps) for f in lengths]
-            found += [of.replace(variant=variant) for variant in VARIANTS[1:]]
+            found += _methods(base.replace(encoding=one, seed=seed))
+        found += [base.replace(encoding=one, seed=seed, variant=variant) for one in varied for variant in VARIANTS]
+    return list(dict.fromkeys(found))
+
+
+def _methods(of: Setting) -> list[Setting]:
+    tuned_steps = max(1, of.steps // TUNED_STEPS)
+    found = []
+    for name, method in METHODS.items():
+        found += [of.replace(method=name, factor=f) for f in (FACTORS if method.by_factor else (1,))]
+        if method.tuned:
+            lengths = (1,) if name == "dropped" else FACTORS
+            found += [of.replace(method=name, factor=f, tuned_steps=tuned_steps) for f in lengths]
     return found
 
 
@@ -88,12 +96,11 @@ def build(setting: Setting) -> nn.Module:
 
 def run(setting: Setting, folder: Path, device: str = "cpu") -> dict[str, Any]:
     """A row: the base model, trained once for all methods, extended, tuned if the setting says so, and measured."""
-    base = training.trained(base_of(setting), folder, build)
+    on_device = build if device == "cpu" else lambda of: through_pytorch(build(of), device)
+    base = training.trained(base_of(setting), folder, on_device)
     share = attention_share(training.build(setting), _sample(setting), training.loss_of)
     extended = Extension(setting)
     found = base._replace(model=extended.apply(base.model))
-    if device != "cpu":
-        through_pytorch(found.model, device)
     if setting.tuned_steps:
         found = _tuned(found.model, setting)
     random = training.generator(setting.seed, "measuring")

@@ -21,14 +21,17 @@ MAIN = (
 PRESETS: dict[str, dict[str, Any]] = {
     "quick": dict(d_model=32, layers=2, heads=2, steps=300, batch=16, learning_rate=5e-3, warmup=30, measured=8192),
     "small": dict(d_model=64, layers=2, heads=4, steps=1000, batch=16, learning_rate=5e-3, warmup=100, measured=65536),
-    "default": dict(d_model=128, layers=4, heads=4, steps=1000, batch=32, learning_rate=2e-3, warmup=100, measured=65536),
+    "default": dict(
+        d_model=128, layers=4, heads=4, steps=800, batch=32, learning_rate=2e-3, warmup=100, measured=65536
+    ),
 }
+TASK_STEPS = {"quick": 1, "small": 2, "default": 2}  # rows of made tasks are shorter than text: so many times the steps
 LENGTHS = {"quick": {"text": 32}, "small": {"text": 64}, "default": {"text": 128}}
 QUESTIONS = ("text", "tasks", "extension", "images")
 
 
 def encodings_of(words: str) -> list[str]:
-    """"main", "all", or names with spaces or commas between them; a name may carry keys: rope:base=500."""
+    """ "main", "all", or names with spaces or commas between them; a name may carry keys: rope:base=500."""
     if words == "main":
         return MAIN
     if words == "all":
@@ -39,7 +42,7 @@ def encodings_of(words: str) -> list[str]:
 
 
 def seeds_of(words: str) -> list[int]:
-    """"3" is three seeds, 0 to 2; "0,1,4" are those."""
+    """ "3" is three seeds, 0 to 2; "0,1,4" are those."""
     try:
         found = [int(word) for word in words.split(",") if word.strip()]
     except ValueError:
@@ -70,7 +73,8 @@ def base_of(preset: str, question: str, task: str, changes: dict[str, Any]) -> S
     """A setting of that size, which questions fill in."""
     of = TASKS[task]
     length = LENGTHS[preset].get(task, of.trained)
-    members = PRESETS[preset] | {"length": length, "data": getattr(of, "sha256", "")} | changes
+    steps = PRESETS[preset]["steps"] * (TASK_STEPS[preset] if question == "tasks" else 1)
+    members = PRESETS[preset] | {"length": length, "steps": steps, "data": getattr(of, "sha256", "")} | changes
     return Setting(**{"question": question, "encoding": "nope", "task": task, "seed": 0} | members)
 
 

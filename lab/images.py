@@ -27,7 +27,7 @@ GRID = 8  # patches a side in training
 MULTIPLES = (1, 1.5, 2)  # of the side: 8, 12 and 16 patches
 MEASURED = 8  # times as many patches as tokens of text: only one of an image is asked
 METHODS = {"none": "places counted", "stretched": "places stretched to the trained grid"}
-# RoPE turns a patch as far as a hundred or so tokens with a base of 100, as Heo et al. 2024 (arXiv 2403.13298) have it.
+# Heo et al. 2024 (arXiv 2403.13298) give images this base, as a grid has few patches a side.
 KEYS = {"rope_axial": "base=100,pairing=half"}
 
 
@@ -41,7 +41,9 @@ def settings(base: Setting, encodings: Sequence[str], seeds: Sequence[int]) -> l
     if not set(wanted) - {"nope"}:
         wanted = names
     wanted = [f"{one}:{KEYS[one]}" if one in KEYS else one for one in wanted]
-    of = base.replace(kind="encoder", length=GRID, grid=GRID, multiples=MULTIPLES, measured=MEASURED * base.measured, data="")
+    of = base.replace(
+        kind="encoder", length=GRID, grid=GRID, multiples=MULTIPLES, measured=MEASURED * base.measured, data=""
+    )
     return [
         of.replace(task=task, encoding=one, method=method, seed=seed)
         for seed in seeds
@@ -97,15 +99,14 @@ def run(setting: Setting, folder: Path, device: str = "cpu") -> dict[str, Any]:
     if setting.method not in METHODS:
         raise ValueError(f"[images] method: must be one of {', '.join(METHODS)}, got {setting.method!r}")
     picture = PICTURES[setting.task]
-    found = training.trained(setting.replace(method="none"), folder, ImageModel, lambda of: _batches(picture, of))
+    build = ImageModel if device == "cpu" else lambda of: through_pytorch(ImageModel(of), device)
+    found = training.trained(setting.replace(method="none"), folder, build, lambda of: _batches(picture, of))
     random = training.generator(setting.seed, "measuring")
     measures: dict[str, Any] = {}
     beyond: dict[str, str] = {}
     for multiple in setting.multiples:
         side = round(setting.grid * multiple)
         model = found.model.on(side, setting.method).eval()
-        if device != "cpu":
-            through_pytorch(model, device)
         try:
             measures[f"{multiple:g}"] = measured(model, picture, side, setting.measured, random)
         except (bearing.RangeError, bearing.ShapeError) as error:

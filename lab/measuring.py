@@ -65,7 +65,9 @@ class Sums:
     def add(self, batch: Batch, logits: torch.Tensor) -> None:
         """logits [size, time, vocabulary] of the batch."""
         targets = torch.from_numpy(batch.targets)
-        losses = F.cross_entropy(logits.cpu().flatten(0, 1).double(), targets.flatten(), ignore_index=NOTHING, reduction="none")
+        losses = F.cross_entropy(
+            logits.cpu().flatten(0, 1).double(), targets.flatten(), ignore_index=NOTHING, reduction="none"
+        )
         asked = (targets != NOTHING).numpy()
         right = (logits.argmax(-1).cpu() == targets).numpy() & asked
         for name, found in (("losses", losses.view_as(targets).numpy()), ("asked", asked), ("right", right)):

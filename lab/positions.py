@@ -39,8 +39,11 @@ class Entry:
     without: str
 
 
-def entries(place: Place = Place(4, 32, 128, 64, 1024)) -> list[Entry]:
-    """All encodings of the catalog."""
+SOME_PLACE = Place(heads=4, dim=32, d_model=128, trained=64, longest=1024)
+
+
+def entries(place: Place = SOME_PLACE) -> list[Entry]:
+    """All encodings of the catalog, with specs of the place's size."""
     made = {name: (kind, spec) for name, kind, spec in _core._named(place.heads, place.dim, place.trained)}
     found = []
     for one in bearing.catalog():
@@ -122,8 +125,8 @@ class Positions(nn.Module):
         self.scale = scale
 
     def forward(self, x: Tensor, positions: Any) -> Tensor:
-        """x [batch, time, d_model] with what is added to the input."""
-        return x if self.input is None else self.input(x, positions)
+        """x [batch, time, d_model] with what is added to the input, which the library does on the CPU."""
+        return x if self.input is None else self.input(x.cpu(), positions).to(x.device)
 
 
 class Layer(nn.Module):
@@ -140,6 +143,7 @@ class Layer(nn.Module):
         """For the layer's input x [batch, time, d_model]."""
         if self.module is None:
             return []
+        x = x.cpu()  # where encodings are, and what they ask for is computed
         known: dict[str, Any] = {"heads": self.heads, "x": x, "time": x.shape[1]}
         given = {name: self.networks[name](x) if name in self.networks else known[name] for name in self.asked}
         return [self.module.encoding(**given)]
@@ -194,7 +198,9 @@ def _class(one: Entry) -> type[nn.Module]:
 def _changed(change: Any, rope: Any, place: Place) -> nn.Module:
     """A RoPE whose frequencies a function of bearing has changed."""
     asked = inspect.signature(change).parameters
-    frequencies = change(bearing.resolve(rope), **({"trained_length": place.trained} if "trained_length" in asked else {}))
+    frequencies = change(
+        bearing.resolve(rope), **({"trained_length": place.trained} if "trained_length" in asked else {})
+    )
     return bt.Fixed(bearing.RotaryRows(bearing.RopeTable(frequencies, place.longest)))
 
 

@@ -37,7 +37,7 @@ class Progress:
 
 
 def duration(seconds: float) -> str:
-    """"45 s", "12 min", "3 h 05 min"."""
+    """ "45 s", "12 min", "3 h 05 min"."""
     if seconds < 100:
         return f"{seconds:.0f} s"
     minutes = round(seconds / 60)

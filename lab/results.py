@@ -46,7 +46,9 @@ def read(path: Path | str) -> list[dict[str, Any]]:
         except (ValueError, KeyError, TypeError) as error:
             if number == len(lines):
                 continue
-            raise ValueError(f"[results] {path}, line {number}: must be a row of JSON with a key, got {error}") from None
+            raise ValueError(
+                f"[results] {path}, line {number}: must be a row of JSON with a key, got {error}"
+            ) from None
     return list(rows.values())
 
 

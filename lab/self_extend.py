@@ -34,15 +34,17 @@ class SelfExtended(nn.Module):
         self.own, self.rope, self.group, self.window = own, rope, group, window
 
     def forward(self, x: Tensor, **given: Any) -> Tensor:
-        """x [batch, time, d_model]; tokens stand at 0, 1, 2, …"""
+        """x [batch, time, d_model], on any device; tokens stand at 0, 1, 2, …. Attention itself runs on the CPU."""
         own, window = self.own, self.window
-        q, k, v = (project(x).unflatten(-1, (-1, own.head_dim)).transpose(1, 2) for project in (own.q, own.k, own.v))
+        q, k, v = (
+            project(x).unflatten(-1, (-1, own.head_dim)).transpose(1, 2).cpu() for project in (own.q, own.k, own.v)
+        )
         out, lse = self._near(q, k, v)
         if x.shape[1] > window:
             far = self._far(q, k, v)
             both, _ = bt.merge(*far, out[:, :, window:].contiguous(), lse[:, :, window:].contiguous())
             out = torch.cat((out[:, :, :window], both), dim=2)
-        return own.out(out.transpose(1, 2).flatten(2))
+        return own.out(out.transpose(1, 2).flatten(2).to(x.device))
 
     def _near(self, q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
         q, k = self.rope(q, k)

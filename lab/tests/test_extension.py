@@ -12,6 +12,7 @@ import pytest
 import torch
 
 from lab import extension, longrope, training
+from lab.attending import through_pytorch
 from lab.extension import METHODS, Extension
 from lab.self_extend import SelfExtended, group_for
 from lab.setting import Setting
@@ -34,6 +35,12 @@ TINY = Setting(
     measured=64,
     multiples=(1, 2, 4),
 )
+
+
+@pytest.fixture(autouse=True)
+def short_searches(monkeypatch):
+    monkeypatch.setattr(longrope, "ROUNDS", 1)
+    monkeypatch.setattr(extension, "SEARCHED", 128)
 
 
 def model_of(**changes) -> torch.nn.Module:
@@ -106,6 +113,13 @@ def test_the_base_model_is_left_as_it_was():
     assert torch.equal(said(model, tokens(40)), before)
 
 
+@pytest.mark.parametrize("method", METHODS)
+def test_pytorch_s_attention_says_the_same(method):
+    """As on other devices: the model's own attention is exchanged before it is extended."""
+    exchanged = extended(method, model=through_pytorch(model_of()))
+    assert alike(said(exchanged, tokens(60)), said(extended(method), tokens(60)))
+
+
 def test_self_extend_is_one_softmax_over_near_and_far_distances():
     torch.manual_seed(0)
     own = bt.MultiHeadAttention(32, 2, mask="causal")
@@ -130,7 +144,9 @@ def test_self_extend_changes_nothing_within_its_window():
     assert alike(said(extended("self_extend"), tokens(window)), said(model_of(), tokens(window)))
 
 
-@pytest.mark.parametrize(("length", "trained", "window"), [(2048, 128, 32), (15_800, 4096, 1024), (128, 128, 32), (129, 128, 1)])
+@pytest.mark.parametrize(
+    ("length", "trained", "window"), [(2048, 128, 32), (15_800, 4096, 1024), (128, 128, 32), (129, 128, 1)]
+)
 def test_the_group_is_the_smallest_that_reaches(length, trained, window):
     group = group_for(length, trained, window)
     reach = [(trained - window) * g + window for g in (group - 1, group)]
@@ -142,7 +158,8 @@ def test_a_window_that_is_no_part_of_the_trained_length_is_refused():
         group_for(48, 24, 24)
 
 
-def test_longrope_s_search_finds_what_is_better_and_keeps_order():
+def test_longrope_s_search_finds_what_is_better_and_keeps_order(monkeypatch):
+    monkeypatch.setattr(longrope, "ROUNDS", 6)
     rope = bearing.Rope(head_dim=16, pairing="half")
     wanted = np.array([1, 1, 1, 1.5, 2, 3, 4, 4])
     tried = []
@@ -160,8 +177,9 @@ def test_longrope_s_search_finds_what_is_better_and_keeps_order():
     assert found == longrope.searched(rope, 4, 128, loss, np.random.default_rng(0))
 
 
-def test_a_piece_of_a_packed_row_is_as_it_is_alone():
-    model = model_of()
+@pytest.mark.parametrize("encoding", ["rope", "sinusoidal"])  # by distances, and by places
+def test_a_piece_of_a_packed_row_is_as_it_is_alone(encoding):
+    model = model_of(encoding=encoding)
     packed = Packed(model, seed=3).train()
     given = tokens(30, rows=5)
     with torch.no_grad():
@@ -191,17 +209,17 @@ def test_random_places_rise_and_come_again():
         model(tokens(101))
 
 
-def test_every_row_of_a_question_can_be_had(tmp_path, monkeypatch):
-    monkeypatch.setattr(longrope, "ROUNDS", 1)
+def test_every_row_of_a_question_can_be_had(tmp_path):
     base = TINY.replace(encoding="nope")
-    asked = [one for one in extension.settings(base, ["alibi"], [0]) if one.factor in (1, 4)]
+    asked = [one for one in extension.settings(base, ["nope", "t5"], [0]) if one.factor in (1, 4)]
     assert {one.method for one in asked} == set(METHODS) and {one.variant for one in asked} == set(extension.VARIANTS)
     assert len({one.key for one in asked}) == len(asked)
     for setting in asked:
         row = extension.run(setting, tmp_path)
         assert row["key"] == setting.key and set(row["measures"]) == {"1", "2", "4"} and not row["beyond"]
         assert all(np.isfinite(one["loss"]) for one in row["measures"].values())
-    assert len(list(tmp_path.glob("*.pt"))) == len(extension.VARIANTS), "each variant is trained once for all methods"
+    trained = len(extension.VARIED) * len(extension.VARIANTS)
+    assert len(list(tmp_path.glob("*.pt"))) == trained, "each variant is trained once for all methods"
 
 
 def test_a_run_can_be_had_again(tmp_path):
@@ -237,4 +255,6 @@ def test_wrong_words_are_refused():
         Extension(TINY.replace(method="yarn"))
     with pytest.raises(ValueError, match=r"\[extension\] variant: must be one of whole, random, packed, got 'torn'"):
         extension.build(TINY.replace(variant="torn"))
-    copy.deepcopy(RandomPositions(model_of(), 0, 8))  # a wrapped model is copied, as every model is before it is extended
+    copy.deepcopy(
+        RandomPositions(model_of(), 0, 8)
+    )  # a wrapped model is copied, as every model is before it is extended

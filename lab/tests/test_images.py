@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from lab import grids, images, training
+from lab.attending import through_pytorch
 from lab.pictures import PICTURES
 from lab.positions import Place
 from lab.setting import Setting
@@ -93,6 +94,15 @@ def test_both_axes_count(encoding):
     assert not torch.allclose(plain, other, atol=1e-4)
 
 
+@pytest.mark.parametrize("encoding", grids.serving())
+def test_pytorch_s_attention_says_the_same(encoding):
+    model = model_of(encoding)
+    with_numbers(model)
+    exchanged = through_pytorch(model.on(8, "none"))
+    with torch.no_grad():
+        assert torch.allclose(model(patches(8)), exchanged(patches(8)), atol=1e-4)
+
+
 @pytest.mark.parametrize("method", images.METHODS)
 @pytest.mark.parametrize("encoding", grids.serving())
 def test_on_the_trained_grid_nothing_changes(encoding, method):
@@ -148,7 +158,9 @@ def test_tables_are_resampled():
 def test_a_stretched_bias_of_t5_slows_offsets_down():
     part = bt.T5Axis(bearing.T5Axis(direction="bidirectional", axis=0), heads=2)
     with torch.no_grad():
-        part.table.copy_(torch.arange(64.0).reshape(32, 2) if part.table.shape[0] == 32 else torch.randn_like(part.table))
+        part.table.copy_(
+            torch.arange(64.0).reshape(32, 2) if part.table.shape[0] == 32 else torch.randn_like(part.table)
+        )
     slow = grids.fitted(part, 8, 16, True)
     rows = torch.zeros(2, 1, 16, dtype=torch.float64)
     rows[0, 0] = torch.arange(16)

@@ -30,7 +30,10 @@ def direction(marks: list[str], side: int) -> int:
     (ring,) = [at for at, mark in enumerate(marks) if mark == "ring"]
     (cross,) = [at for at, mark in enumerate(marks) if mark == "cross"]
     down, right = cross // side - ring // side, cross % side - ring % side
-    words = ["above" if down < 0 else "below" if down > 0 else "", "left" if right < 0 else "right" if right > 0 else ""]
+    words = [
+        "above" if down < 0 else "below" if down > 0 else "",
+        "left" if right < 0 else "right" if right > 0 else "",
+    ]
     return DIRECTIONS.index(" ".join(filter(None, words)))
 
 

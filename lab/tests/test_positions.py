@@ -81,7 +81,9 @@ def test_it_tells_the_order_of_tokens(encoding):
     with torch.no_grad():
         same = torch.allclose(model(given)[:, order], model(given[:, order]), atol=1e-4)
     specimen = bearing.Specimen(encoding, heads=2, dim=8, length=16)
-    assert same == (encoding == "nope" or (specimen.sites == "input" and np.ptp(specimen.inputs(16), axis=-1).max() == 0))
+    assert same == (
+        encoding == "nope" or (specimen.sites == "input" and np.ptp(specimen.inputs(16), axis=-1).max() == 0)
+    )
 
 
 @every
