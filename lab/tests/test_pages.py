@@ -180,6 +180,15 @@ def test_extension_says_who_ties_and_what_nothing_gives():
     assert "- 16 times as long, with fine-tuning: YaRN (4.000 ± 0.099)." in answer
 
 
+def test_other_positions_in_training_have_their_own_table():
+    other = groups(seeds("alibi", flat(3, 3), "extension", variant="random"), compared.APART["extension"])
+    tables_ = compared.extension_tables([*extension(), *other])
+    assert "| ALiBi | random | 3.000 ± 0.075 |" in tables_
+    assert "| RoPE | whole | 4.000 ± 0.099 |" in tables_
+    assert "random" not in compared.extension_answer([*extension(), *other])
+    assert compared.variants_table(extension()) == ""
+
+
 def test_settings_show_every_value():
     table = tables.settings_table(groups(seeds("rope", flat(4, 8)) + seeds("alibi", flat(4, 4))))
     assert "| `encoding` | rope, alibi |" in table
