@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from bearing import Figure
 
 from .figures import matrix_panel, methods_panel, ranking_panel, title_of
+from .papers import Paper
 from .pictures import PICTURES
 from .questions import Question
 from .results import Interval
@@ -67,14 +68,14 @@ def task_rankings(by_task: dict[str, list[Runs]], multiple: str) -> str:
 
 # extension
 
+AS_TRAINED = "as trained"  # METHODS["none"].title of lab/extension.py
+
 
 def way(runs: Runs) -> str:
-    """What was done: "YaRN", "as trained, random positions in training"."""
+    """What was done to extend a model: "YaRN"."""
     from .extension import METHODS  # which imports PyTorch
 
-    setting = runs.setting
-    name = METHODS[setting["method"]].title
-    return name if setting["variant"] == "whole" else f"{name}, {setting['variant']} positions in training"
+    return METHODS[runs.setting["method"]].title
 
 
 def _factors(runs: Sequence[Runs]) -> list[str]:
@@ -85,7 +86,7 @@ def _by_way(runs: Sequence[Runs], tuned: bool) -> dict[str, dict[str, tuple[Runs
     """Perplexity of each way at each factor. What has no factor of its own, as doing nothing, is asked at all of them."""
     found: dict[str, dict[str, tuple[Runs, Interval]]] = {}
     for one in runs:
-        if bool(one.setting["tuned_steps"]) != tuned:
+        if bool(one.setting["tuned_steps"]) != tuned or one.setting["variant"] != "whole":
             continue
         for at in [f"{one.setting['factor']:g}"] if one.setting["factor"] > 1 else _factors(runs):
             number = one.measure(at, "perplexity")
@@ -95,14 +96,19 @@ def _by_way(runs: Sequence[Runs], tuned: bool) -> dict[str, dict[str, tuple[Runs
 
 
 def extension_figure(title: str, runs: Sequence[Runs]) -> Figure:
+    """A line for each way, in the same colour on both panels; that of doing nothing is dark."""
     factors = _factors(runs)
+    ways = list(dict.fromkeys(way for tuned in (False, True) for way in _by_way(runs, tuned) if way != AS_TRAINED))
     panels, words = [], []
     for tuned, name in ((False, "Without fine-tuning"), (True, "With fine-tuning")):
-        ways = _by_way(runs, tuned)
-        if not ways:
+        found = _by_way(runs, tuned)
+        if not found:
             continue
-        curves = [(way, [(float(at), points[at][1]) for at in factors if at in points]) for way, points in ways.items()]
-        panels.append(methods_panel(name, curves, factors))
+        curves = [
+            (way, [(float(at), points[at][1]) for at in factors if at in points]) for way, points in found.items()
+        ]
+        colours = [None if way == AS_TRAINED else ways.index(way) for way in found]
+        panels.append(methods_panel(name, curves, factors, colours))
         words += [f"{name}, {way}: {said(points[-1][1])} at {points[-1][0]:g}×." for way, points in curves]
     return Figure(kind="lab", title=title, text=" ".join(words), panels=tuple(panels), columns=2)
 
@@ -125,12 +131,27 @@ def extension_answer(runs: Sequence[Runs]) -> str:
                 for way, one, number in order
                 if one is best or tied(best, one, factor, "perplexity")
             ]
-            plain = ways.get("as trained", {}).get(factor)
+            if len(best.rows) < 2:
+                first = [f"{first[0]} is lowest, and one seed decides nothing"]
+            plain = ways.get(AS_TRAINED, {}).get(factor)
             than = "" if plain is None or plain[0] is best else f"; as trained it is {said(plain[1])}"
             lines.append(
                 f"- {factor} times as long, {name}: {and_list(first)}{' tie' if len(first) > 1 else ''}{than}."
             )
     return "\n".join(lines)
+
+
+def extension_here(paper: Paper, runs: Sequence[Runs]) -> str:
+    """What the ways that a paper is about did here, at each factor."""
+    from .extension import METHODS  # which imports PyTorch
+
+    parts = []
+    for method, tuned in paper.ways:
+        points = _by_way(runs, tuned).get(METHODS[method].title, {})
+        if points:
+            numbers = ", ".join(f"{said(number)} at {factor}×" for factor, (_, number) in points.items())
+            parts.append(f"{METHODS[method].title}, {'with' if tuned else 'without'} fine-tuning: {numbers}")
+    return "; ".join(parts) or "see above"
 
 
 def extension_tables(runs: Sequence[Runs]) -> str:
@@ -148,7 +169,24 @@ def extension_tables(runs: Sequence[Runs]) -> str:
             parts.append(
                 f"{name}{said_steps}, perplexity per byte:\n\n{table(['way', *(f'{one}×' for one in factors)], rows)}"
             )
-    return "\n\n".join(parts)
+    trained_so = variants_table(runs)
+    return "\n\n".join([*parts, *([trained_so] if trained_so else [])])
+
+
+def variants_table(runs: Sequence[Runs]) -> str:
+    """Models that were trained with other positions, beside those that were not; empty where there are none."""
+    some = [one for one in runs if one.setting["method"] == "none" and one.setting["factor"] == 1]
+    if all(one.setting["variant"] == "whole" for one in some):
+        return ""
+    multiples = sorted({m for one in some for m in one.multiples}, key=float)
+    rows = [
+        [title_of(one.encoding), one.setting["variant"], *(said(one.measure(m, "perplexity")) for m in multiples)]
+        for one in sorted(
+            some, key=lambda one: (one.encoding, one.setting["variant"] != "whole", one.setting["variant"])
+        )
+    ]
+    head = table(["encoding", "positions in training", *(f"{m}×" for m in multiples)], rows)
+    return f"Other positions in training, and nothing done afterwards, perplexity per byte:\n\n{head}"
 
 
 # images

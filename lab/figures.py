@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 from bearing import Axis, Band, Cells, Figure, Guide, Panel, Series, Tick, catalog
@@ -67,8 +68,11 @@ def panel_of(
     x: Axis,
     y_title: str,
     guides: tuple[Guide, ...] = (),
+    colours: Sequence[int] | None = None,
 ) -> Panel:
-    drawn = [curve(label, points, number) for number, (label, points) in enumerate(curves)]
+    """Lines with their bands; colours are those of the palette in turn unless others are given."""
+    numbers = range(len(curves)) if colours is None else colours
+    drawn = [curve(label, points, number) for number, (label, points) in zip(numbers, curves, strict=True)]
     y = axis(y_title, [one for _, points in curves for _, one in points])
     bands = tuple(band for _, some in drawn for band in some)
     if y.scale == "log10":  # a band that reaches below 0 ends at the picture's lower edge
@@ -153,7 +157,16 @@ def ranking_panel(title: str, ranked: Sequence[tuple[str, Interval]], x_title: s
 
 
 def methods_panel(
-    title: str, methods: Sequence[tuple[str, Sequence[tuple[float, Interval]]]], factors: Sequence[str]
+    title: str,
+    methods: Sequence[tuple[str, Sequence[tuple[float, Interval]]]],
+    factors: Sequence[str],
+    colours: Sequence[int | None],
 ) -> Panel:
-    """The perplexity of each way of extension, by factor."""
-    return panel_of(methods, title, multiples_axis("length of inputs, over the trained length", factors), "perplexity")
+    """The perplexity of each way of extension, by factor; without a colour of the palette a line is dark."""
+    x = multiples_axis("length of inputs, over the trained length", factors)
+    panel = panel_of(methods, title, x, "perplexity", colours=[colour or 0 for colour in colours])
+    shown = (
+        one if colour is not None else replace(one, shade=0.0)
+        for one, colour in zip(panel.series, colours, strict=True)
+    )
+    return replace(panel, series=tuple(shown))

@@ -17,6 +17,7 @@ from pathlib import Path
 from bearing import Figure
 
 from . import compared, figures, tables
+from .papers import Paper
 from .questions import CLAIMS, QUESTIONS, Question
 from .results import read
 from .summary import LONGEST, Row, Runs, groups, on_the_edge, said, verdict
@@ -178,7 +179,14 @@ def settings(pages: Pages, question: Question, runs: Sequence[Runs], more: Seque
 
 
 def papers(pages: Pages, question: Question, runs: Sequence[Runs], more: Sequence[str]) -> str:
-    return tables.papers_table(question, runs)
+    by_encoding = {one.encoding: one for one in runs}
+
+    def here(paper: Paper) -> str:
+        if question.protocol == "extension":
+            return compared.extension_here(paper, runs)
+        return tables.found_here(paper, by_encoding)
+
+    return tables.papers_table(question, here)
 
 
 def limits(pages: Pages, question: Question, runs: Sequence[Runs], more: Sequence[str]) -> str:

@@ -17,6 +17,7 @@ class Paper:
     finding: str
     encodings: tuple[str, ...] = ()
     verdict: str = ""
+    ways: tuple[tuple[str, bool], ...] = ()  # of extension, and whether with fine-tuning: their numbers stand beside it
     ahead_of: tuple[str, ...] = ()  # encodings whose perplexity grows more than that of the first, as the paper has it
 
 
@@ -95,6 +96,7 @@ PAPERS = (
         "2306.15595",
         "LLaMA, 7 to 65 billion parameters, trained at 2,048 tokens (abstract)",
         "position interpolation with at most 1,000 steps of fine-tuning reaches 32,768 tokens",
+        ways=(("linear", False), ("linear", True)),
     ),
     Paper(
         "extension",
@@ -102,6 +104,24 @@ PAPERS = (
         "2309.00071",
         "the LLaMA family (abstract)",
         "YaRN needs 10 times fewer tokens and 2.5 times fewer steps than methods before it",
+        ways=(("yarn", True), ("linear", True), ("ntk", True)),
+    ),
+    Paper(
+        "extension",
+        "Jin et al. 2024",
+        "2401.01325",
+        "large language models (abstract)",
+        "Self-Extend extends the context without fine-tuning",
+        ways=(("self_extend", False), ("none", False)),
+    ),
+    Paper(
+        "extension",
+        "Gelberg et al. 2025",
+        "2512.12167",
+        "large language models of several sizes (abstract)",
+        "dropping RoPE after training, with a short training afterwards, extends the context without training at long lengths, far"
+        " better than scalings of RoPE, and keeps what the model can do at its trained length",
+        ways=(("dropped", True), ("yarn", False), ("ntk", False)),
     ),
     Paper(
         "tasks",

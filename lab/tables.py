@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from .figures import title_of
@@ -215,15 +215,14 @@ def found_here(paper: Paper, here: dict[str, Runs]) -> str:
     return f"{ours}: {word}"
 
 
-def papers_table(question: Question, runs: Sequence[Runs]) -> str:
+def papers_table(question: Question, here: Callable[[Paper], str]) -> str:
     """What papers report, beside what was found here, with both settings."""
-    here = {one.encoding: one for one in runs}
     rows = []
     for paper in PAPERS:
         if paper.page != question.name:
             continue
         link = f"[{paper.cite}](https://arxiv.org/abs/{paper.arxiv})"
-        rows.append([link, paper.setting, paper.finding, found_here(paper, here)])
+        rows.append([link, paper.setting, paper.finding, here(paper)])
     if not rows:
         raise ValueError(f"there must be papers on {question.name} in lab/papers.py, got none")
     return table(["paper", "its setting", "it reports", "here"], rows)

@@ -180,6 +180,15 @@ def test_extension_says_who_ties_and_what_nothing_gives():
     assert "- 16 times as long, with fine-tuning: YaRN (4.000 ± 0.099)." in answer
 
 
+def test_other_positions_in_training_have_their_own_table():
+    other = groups(seeds("alibi", flat(3, 3), "extension", variant="random"), compared.APART["extension"])
+    tables_ = compared.extension_tables([*extension(), *other])
+    assert "| ALiBi | random | 3.000 ± 0.075 |" in tables_
+    assert "| RoPE | whole | 4.000 ± 0.099 |" in tables_
+    assert "random" not in compared.extension_answer([*extension(), *other])
+    assert compared.variants_table(extension()) == ""
+
+
 def test_settings_show_every_value():
     table = tables.settings_table(groups(seeds("rope", flat(4, 8)) + seeds("alibi", flat(4, 4))))
     assert "| `encoding` | rope, alibi |" in table
@@ -189,10 +198,20 @@ def test_settings_show_every_value():
 
 def test_papers_stand_beside_what_was_found():
     question = QUESTIONS["alibi"]
-    same = tables.papers_table(question, groups(seeds("alibi", flat(4, 4))))
+    (paper,) = [one for one in PAPERS if one.page == question.name]
+
+    def found(last):
+        (runs,) = groups(seeds("alibi", flat(4, last)))
+        return tables.papers_table(question, lambda one: tables.found_here(one, {"alibi": runs}))
+
+    same = found(4)
+    assert f"[{paper.cite}](https://arxiv.org/abs/{paper.arxiv}) | {paper.setting}" in same
     assert "extrapolates, 1 ± 0 times: the same" in same
-    other = tables.papers_table(question, groups(seeds("alibi", flat(4, 80))))
-    assert "**not the same**" in other
+    assert "**not the same**" in found(80)
+    (chen,) = [one for one in PAPERS if one.ways and one.ways[0] == ("linear", False)]
+    here = compared.extension_here(chen, extension())
+    assert here.startswith("position interpolation, without fine-tuning: 9.00 ± 0.22 at 2×, ")
+    assert "; position interpolation, with fine-tuning: 8.00 ± 0.20 at 2×" in here
 
 
 def test_who_is_ahead_of_whom_is_held_against_a_paper():
