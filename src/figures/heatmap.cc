@@ -111,7 +111,7 @@ Index steady_columns(const Cells& cells) {
   std::vector<char> changes(static_cast<std::size_t>(cells.cols));
   for (Index row = 1; row < cells.rows; ++row) {
     for (Index col = 0; col < cells.cols; ++col) {
-      changes[static_cast<std::size_t>(col)] |= cells(row, col) * cells(row - 1, col) < 0 ? 1 : 0;
+      if (cells(row, col) * cells(row - 1, col) < 0) changes[static_cast<std::size_t>(col)] = 1;
     }
   }
   return std::count(changes.begin(), changes.end(), 0);
