@@ -27,9 +27,10 @@ constexpr unsigned parse_flags =
 /// values or levels.
 struct Builder {
   rapidjson::Document& to;
+  const Limits& limits;
   Index values = 0;
   int level = 0;
-  const char* problem = nullptr;
+  std::string problem = {};
 
   bool Null() { return count() && to.Null(); }
   bool Bool(bool b) { return count() && to.Bool(b); }
@@ -64,12 +65,14 @@ struct Builder {
   }
 
   bool count() {
-    if (++values > most_values) problem = "must have at most 500000 values and keys, got more";
-    return problem == nullptr;
+    if (++values > limits.values) {
+      problem = "must have at most " + std::to_string(limits.values) + " values and keys, got more";
+    }
+    return problem.empty();
   }
   bool enter() {
     if (++level > most_levels) problem = "must be nested at most 128 levels deep, got more";
-    return problem == nullptr && count();
+    return problem.empty() && count();
   }
 };
 
@@ -148,7 +151,7 @@ void Notes::warn(const std::string& pointer, const std::string& text) {
   if (!said) warnings_.push_back(std::move(warning));
 }
 
-std::string read_text(const std::string& path) {
+std::string read_text(const std::string& path, const Limits& limits) {
   const KeepErrno keep;
   struct stat status = {};
   if (::stat(path.c_str(), &status) != 0) {
@@ -157,9 +160,10 @@ std::string read_text(const std::string& path) {
   if (S_ISDIR(status.st_mode)) throw ConfigError(path + ": must be a file, got a directory");
   if (!S_ISREG(status.st_mode)) throw ConfigError(path + ": must be a regular file, got a device or pipe");
   const auto too_large = [&](auto bytes) {
-    return ConfigError(path + ": must be at most 16 MiB, got " + std::to_string(bytes) + " bytes");
+    return ConfigError(path + ": must be at most " + std::to_string(limits.mebibytes) + " MiB, got " +
+                       std::to_string(bytes) + " bytes");
   };
-  if (static_cast<std::size_t>(status.st_size) > most_bytes) throw too_large(status.st_size);
+  if (static_cast<std::size_t>(status.st_size) > limits.mebibytes << 20) throw too_large(status.st_size);
 
   const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "rbe"), &std::fclose);
   if (!file) throw ConfigError(path + ": must be a readable file, got: " + std::generic_category().message(errno));
@@ -172,9 +176,10 @@ std::string read_text(const std::string& path) {
   return text;
 }
 
-Document::Document(const std::string& text, Notes& notes) {
-  if (text.size() > most_bytes) {
-    notes.fail("", "must be at most 16 MiB, got " + std::to_string(text.size()) + " bytes");
+Document::Document(const std::string& text, Notes& notes, const Limits& limits) {
+  if (text.size() > limits.mebibytes << 20) {
+    notes.fail("", "must be at most " + std::to_string(limits.mebibytes) + " MiB, got " + std::to_string(text.size()) +
+                       " bytes");
   }
   std::size_t begin = 0;
   if (text.starts_with(byte_order_mark)) {
@@ -196,13 +201,13 @@ Document::Document(const std::string& text, Notes& notes) {
   }
 
   auto build = [&](rapidjson::Document& document) {
-    Builder builder{document};
+    Builder builder{document, limits};
     rapidjson::Reader reader;
     rapidjson::StringStream stream(text.c_str() + begin);
     if (reader.Parse<parse_flags>(stream, builder)) return true;
-    const std::string what = builder.problem != nullptr ? builder.problem
-                                                        : std::string("must be JSON: ") +
-                                                              rapidjson::GetParseError_En(reader.GetParseErrorCode());
+    const std::string what = !builder.problem.empty() ? builder.problem
+                                                      : std::string("must be JSON: ") +
+                                                            rapidjson::GetParseError_En(reader.GetParseErrorCode());
     fail_at(notes, text, begin + reader.GetErrorOffset(), what);
   };
   document_.Populate(build);

@@ -30,7 +30,9 @@ void check_countable(const char* function, const char* argument, View<T, Rank> x
     countable = x.shape[axis] <= most / elements;
     if (countable) elements *= x.shape[axis];
   }
-  if (!countable) throw ShapeError(text::concat("[", function, "] ", argument, ": too large, got shape ", x.shape));
+  if (!countable)
+    throw ShapeError(
+        text::concat("[", function, "] ", argument, ": must span at most 2^60 bytes, got shape ", x.shape));
   for (std::size_t axis = 0; axis < axes && countable; ++axis) {
     if (x.shape[axis] == 1) continue;
     const Index stride = x.stride[axis];
@@ -38,8 +40,8 @@ void check_countable(const char* function, const char* argument, View<T, Rank> x
     if (countable) span += magnitude(stride) * (x.shape[axis] - 1);
   }
   if (!countable) {
-    throw ShapeError(
-        text::concat("[", function, "] ", argument, ": too large, got strides ", x.stride, " for shape ", x.shape));
+    throw ShapeError(text::concat("[", function, "] ", argument, ": must span at most 2^60 bytes, got strides ",
+                                  x.stride, " for shape ", x.shape));
   }
 }
 
@@ -50,7 +52,7 @@ void check_extents(const char* function, const char* argument, View<T, Rank> x) 
   for (const Index extent : x.shape) {
     if (extent >= 0) continue;
     throw ShapeError(
-        text::concat("[", function, "] ", argument, ": extents must not be negative, got shape ", x.shape));
+        text::concat("[", function, "] ", argument, ": must have extents of at least 0, got shape ", x.shape));
   }
 }
 

@@ -110,8 +110,8 @@ Column every_other(View<const double, 2> rows, Index d, Index first, Index end) 
 LinearMap shift_map(View<const double, 2> rows, Index offset) {
   const Index time = rows.shape[0], dim = rows.shape[1];
   if (offset < 0 || offset >= time) {
-    throw ShapeError(
-        concat("[shift_map] offset: must lie in [0, ", time, "), the rows, got ", offset, "; shape is ", rows.shape));
+    throw ShapeError(concat("[shift_map] offset: must be from 0 to ", time - 1, ", the last row, got ", offset,
+                            "; shape is ", rows.shape));
   }
   check_tensor("shift_map", "rows", rows);
   std::vector<Column> columns;

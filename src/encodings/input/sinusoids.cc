@@ -60,8 +60,8 @@ Sinusoids::Sinusoids(const char* function, const std::vector<detail::Wide>& freq
   for (const detail::Wide& frequency : frequencies) {
     const double size = std::fabs(frequency.to_double());
     if (size <= largest_frequency && (size >= smallest_frequency || frequency == 0)) continue;
-    throw RangeError(text::concat("[", function,
-                                  "] frequencies: must be 0 or between 2^-800 and 2^13 radians per token, got ", size));
+    throw RangeError(
+        text::concat("[", function, "] frequencies: must be 0 or from 2^-800 to 2^13 radians per token, got ", size));
   }
   const RopeFrequencies row = row_frequencies(frequencies, scale);
   whole_ = PhaseFrequencies(row);

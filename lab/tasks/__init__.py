@@ -1,0 +1,30 @@
+"""The tasks, by name."""
+
+from __future__ import annotations
+
+from ..task import Task
+from .addition import Addition
+from .brackets import Brackets
+from .copying import Copy, Reverse
+from .counting import Parity, Summation
+from .induction import Induction
+from .needle import Needle
+from .nth_back import NthBack
+from .sorting import Sorting
+from .text import Text
+
+_ALL: tuple[Task, ...] = (
+    Copy(),
+    Reverse(),
+    Addition(),
+    Sorting(),
+    Parity(),
+    Summation(),
+    Induction(),
+    NthBack(),
+    Brackets(),
+    Needle(),
+    Text(),
+)
+
+TASKS: dict[str, Task] = {task.name: task for task in _ALL}
