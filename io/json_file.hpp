@@ -12,10 +12,13 @@
 
 namespace bearing::json {
 
-inline constexpr std::size_t most_bytes = std::size_t{16} << 20;
 inline constexpr int most_levels = 128;
-/// RapidJSON keeps 16 bytes per value and needs twice that while it reads: 500,000 values stay under 20 MB.
-inline constexpr Index most_values = 500'000;
+/// What a text may have. RapidJSON keeps 16 bytes per value and needs twice that while it reads: 500,000 values stay
+/// under 20 MB.
+struct Limits {
+  std::size_t mebibytes = 16;
+  Index values = 500'000;
+};
 /// Of an object that is read; keys are looked up one by one, and real files have a few hundred.
 inline constexpr std::size_t most_keys = 10'000;
 
@@ -35,18 +38,17 @@ class Notes {
   std::vector<ConfigWarning> warnings_;
 };
 
-/// The whole file's text. Throws ConfigError for one that is missing, a directory or over 16 MiB.
-std::string read_text(const std::string& path);
+/// The whole file's text. Throws ConfigError for one that is missing, a directory or too large.
+std::string read_text(const std::string& path, const Limits& limits = {});
 
 /// A parsed text. A byte order mark is skipped with a warning; numbers may be NaN or Infinity, as Python writes them.
 class Document {
  public:
   /// Throws ConfigError naming line and column.
-  Document(std::string text, Notes& notes);
+  Document(const std::string& text, Notes& notes, const Limits& limits = {});
   const rapidjson::Value& root() const { return document_; }
 
  private:
-  std::string text_;  // parsed in place: strings point into it
   rapidjson::Document document_;
 };
 

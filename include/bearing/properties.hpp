@@ -75,6 +75,8 @@ struct Claim {
   std::string measured;
   double number = 0;
   Picture picture = {};  ///< that shows it; its kind is empty where none does
+  /// What models of the lab did that were trained with it, with the page that says how; empty where none was asked.
+  std::string trained = {};
 };
 
 /// Measures all of them, in the catalog's order.

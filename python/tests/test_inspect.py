@@ -104,6 +104,7 @@ def test_claims_are_measured() -> None:
     claims = bearing.claims()
     assert claims and all(claim.says and claim.measured for claim in claims)
     assert any(claim.picture is None for claim in claims)
+    assert all(claim.trained is None or (claim.holds == "n/a" and claim.trained.endswith(".md")) for claim in claims)
     for claim in claims:
         if claim.picture is not None:
             picture = bearing.figure(claim.picture["kind"], *claim.picture["encodings"], **claim.picture["options"])

@@ -3,6 +3,7 @@
 
 #include "inspect/claims.hpp"
 #include "inspect/probes.hpp"
+#include "inspect/trained.hpp"
 #include "text.hpp"
 
 namespace bearing::inspect {
@@ -69,9 +70,13 @@ Claim extrapolation_claim(const Printed& row, const Probe& probe) {
   const PastLength past = past_length(probe);
   const bool fails = past.what == "error", poor = row.extrapolation == std::string("poor");
   const Verdict verdict = fails ? agrees(poor) : Verdict::not_applicable;
-  return {row.name,    concat("extrapolation ", row.extrapolation),
-          verdict,     past.what + ": " + past.evidence,
-          past.unseen, past_picture(row.name)};
+  Claim claim{row.name,    concat("extrapolation ", row.extrapolation),
+              verdict,     past.what + ": " + past.evidence,
+              past.unseen, past_picture(row.name)};
+  for (const Trained& one : trained) {
+    if (claim.encoding == one.encoding && claim.says == one.claim) claim.trained = concat(one.found, "; ", one.page);
+  }
+  return claim;
 }
 
 }  // namespace

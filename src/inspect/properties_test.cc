@@ -5,6 +5,7 @@
 #include <map>
 
 #include "inspect/probes.hpp"
+#include "inspect/trained.hpp"
 #include "support/errors.hpp"
 
 namespace bearing::inspect {
@@ -266,6 +267,17 @@ TEST(Properties, ClaimsAboutOneEncodingAreThoseOfAll) {
     for (const Claim& claim : claims(entry.name)) its.push_back(claim.says + claim.measured);
     EXPECT_EQ(its, by_stem[entry.name]) << entry.name;
   }
+}
+
+TEST(Properties, WhatTrainedModelsDidBelongsToAClaimThatNothingElseDecides) {
+  std::size_t found = 0;
+  for (const Claim& claim : claims()) {
+    if (claim.trained.empty()) continue;
+    ++found;
+    EXPECT_EQ(claim.holds, Verdict::not_applicable) << claim.says;
+    EXPECT_TRUE(claim.trained.ends_with(".md")) << claim.trained;
+  }
+  EXPECT_EQ(found, trained.size());
 }
 
 TEST(Properties, ClaimsAreMeasured) {

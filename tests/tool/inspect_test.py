@@ -41,7 +41,7 @@ class Inspect(support.Base):
             ("table: ", ["table", "swin", *SMALL, "--positions", "-3"]),
             ("list: 'more' is not an encoding", ["list", "more"]),
             ("check: t5: 'bucket' is not a key; did you mean 'buckets'?", ["check", "t5:bucket=3"]),
-            ("check: table: must have extents of 0 or more, got buckets = -1", ["check", "t5:buckets=-1"]),
+            ("check: table: must have extents of at least 0, got buckets = -1", ["check", "t5:buckets=-1"]),
             ("check: t5: 'table' is not a key; it takes buckets, max_distance, direction", ["check", "t5:table=t5.npy"]),
             ("table: @examples/models/gemma-3-4b.json says several: must be one of @examples/models/gemma-3-4b.json#0, ",
              ["table", "@examples/models/gemma-3-4b.json"]),
@@ -246,7 +246,7 @@ class Inspect(support.Base):
         self.assertIn("769 in bfloat16", report["properties"][0]["evidence"])
         self.assertEqual(report["properties"][6]["number"], None)  # no norm to measure
         for claim in report["claims"]:
-            self.assertEqual(list(claim), ["encoding", "claim", "holds", "number", "measured", "picture"])
+            self.assertEqual(list(claim), ["encoding", "claim", "holds", "number", "measured", "trained", "picture"])
             self.assertEqual(claim["encoding"], "alibi")
 
     def test_what_is_required_and_missing_exits_with_1(self):

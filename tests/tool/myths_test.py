@@ -2,6 +2,7 @@
 
 import html
 import json
+import os
 import pathlib
 import re
 import shlex
@@ -53,8 +54,20 @@ class Myths(support.Base):
             with self.subTest(claim=claim["claim"]):
                 self.assertEqual(block[0], f"  {WORDS[claim['holds']]}  {claim['encoding']}: claim \"{claim['claim']}\"")
                 self.assertEqual(block[1], f"         measured: {claim['measured']}")
-                lines = [shlex.split(line) for line in block[2:]]
+                lines = [shlex.split(line) for line in block[2:] if line.strip().startswith("bearing ")]
+                trained = " ".join(" ".join(block[2:len(block) - len(lines)]).split())
+                self.assertEqual(trained, f"trained: {claim['trained']}" if claim["trained"] else "")
                 self.assertEqual(lines, [self.line_of(claim["picture"])] if claim["picture"] else [])
+
+    def test_what_trained_models_did_stands_where_nothing_else_decides_with_its_page(self):
+        claims = [claim for claim in self.claims() if claim["trained"]]
+        self.assertLessEqual({claim["holds"] for claim in claims}, {"n/a"})
+        for claim in claims:
+            with self.subTest(claim["claim"]):
+                self.assertRegex(claim["trained"], r"^(holds|fails) in our runs.*: .*; docs/lab/[a-z]+\.md$")
+                page = pathlib.Path(os.environ["BEARING_SOURCE_DIR"], claim["trained"].rsplit("; ", 1)[1])
+                self.assertTrue(page.exists())
+                self.assertIn(f"trained: {claim['trained']}", " ".join(run("check", claim["encoding"]).stdout.split()))
 
     def test_lines_that_are_broken_are_whole_for_a_shell(self):
         def lines(text):

@@ -165,10 +165,18 @@ Figure empty() {
   return figure;
 }
 
+Figure names() {
+  Figure figure{"lab", "More names beside the axes than the usual height has room for", "A test."};
+  figure.panels = {matrix(40, 5, ColourMap::sequential, false), matrix(40, 5, ColourMap::sequential, false)};
+  for (int n = 0; n < 40; ++n) figure.panels[0].y.ticks.push_back({double(n), "name " + std::to_string(n)});
+  figure.columns = 2;
+  return figure;
+}
+
 const std::map<std::string, std::function<Figure()>> samples{
     {"empty", empty}, {"everything", everything}, {"hostile", hostile},
     {"large", large}, {"logarithms", logarithms}, {"many", many},
-    {"maps", maps},   {"strokes", strokes}};
+    {"maps", maps},   {"names", names},           {"strokes", strokes}};
 
 std::string drawn(const Figure& figure, const std::string& format, int width, const std::string& background) {
   if (format == "json") return tool::figure_as_json(figure);

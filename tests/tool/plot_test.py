@@ -137,6 +137,10 @@ class Plot(support.Base):
                         self.assertLessEqual({panel["title"], panel["x"]["title"], *(one["label"] for one in panel["series"])}, words)
                 self.assertIn("width", tree.attrib)
 
+    def test_axes_are_as_high_as_their_names_need(self):
+        words = {text.text for text in xml.fromstring(self.sample("names", "svg", 600)).iter("{http://www.w3.org/2000/svg}text")}
+        self.assertLessEqual({f"name {n}" for n in range(40)}, words)
+
     def test_what_a_text_says_is_never_a_command(self):
         for form in ("png", "svg", "pdf"):
             self.sample("hostile", form)
@@ -252,6 +256,35 @@ class Plot(support.Base):
         self.assertIsNone(maps[0]["cells"]["values"][0][1])  # a gap
         self.assertEqual([len(maps[0]["cells"]["values"]), maps[1]["cells"]["map"]], [16, "diverging"])
 
+    def test_a_figure_is_drawn_from_its_file(self):
+        for name in self.samples():
+            with self.subTest(name):
+                text = self.sample(name, "json")
+                self.path("a.json").write_text(text)
+                self.assertEqual(run("plot", "--figure", self.path("a.json"), "--json").stdout, text)
+                again = run("plot", "--figure", self.path("a.json"), "--format", "svg").stdout
+                self.assertEqual(again, self.sample(name, "svg"))
+        self.path("a.json").write_text(run("plot", "curves", "rope", "--json").stdout)
+        for arguments in (["--format", "gp"], ["--width", "100"], ["--dark", "--format", "svg"]):
+            self.assertEqual(run("plot", "--figure", self.path("a.json"), *arguments).stdout,
+                             run("plot", "curves", "rope", *arguments).stdout)
+
+    def test_a_figure_that_is_none_is_refused_with_its_place(self):
+        good = json.loads(self.sample("everything", "json"))
+        for change, said in ((lambda f: f.pop("schema"), '/schema: must be there ("bearing.figure/1"), got nothing'),
+                             (lambda f: f["panels"][0]["series"][1]["y"].pop(), "/panels/0/series/1/y: must have as many numbers as x, "),
+                             (lambda f: f["panels"][0].update(seris=[]), "/panels/0/seris: must be one of: title, ")):
+            figure = json.loads(json.dumps(good))
+            change(figure)
+            self.path("bad.json").write_text(json.dumps(figure))
+            self.expect_error(3, ["bad.json: ", said], "plot", "--figure", self.path("bad.json"), "-o", self.path("a.svg"))
+            self.assertFalse(self.path("a.svg").exists())
+        large = json.loads(self.sample("large", "json"))
+        large["panels"] *= 2
+        self.path("large.json").write_text(json.dumps(large, separators=(",", ":")))
+        self.expect_error(3, "must have at most 2000000 values and keys", "plot", "--figure", self.path("large.json"))
+        self.expect_error(3, "must be a readable file", "plot", "--figure", self.path("none.json"))
+
     def test_a_models_picture_has_the_models_sizes(self):
         figure = json.loads(run("plot", "curves", LLAMA, "--json").stdout)
         self.assertEqual(figure["panels"][0]["series"][-1]["label"], "dimension 127")
@@ -296,7 +329,7 @@ class Plot(support.Base):
             ("--sink-tokens: curves takes ", ["curves", "rope", "--sink-tokens", "3"]),
             ("--dims: must be from 0 to 63, got 64", ["curves", "rope", "--dims", "0,64"]),
             ("--dims: must be a whole number from 0", ["curves", "rope", "--dims", "0,,1"]),
-            ("plot: curves takes 1 to 8, got 0", ["curves"]),
+            ("plot: curves takes 1 to 8 encodings, got 0", ["curves"]),
             ("--causal and --no-causal exclude each other", ["curves", "rope", "--causal", "--no-causal"]),
             ("--dark and --background none exclude each other", ["curves", "rope", "--dark", "--background", "none"]),
             ("--json and --format svg exclude each other", ["curves", "rope", "--json", "--format", "svg"]),
@@ -306,6 +339,8 @@ class Plot(support.Base):
             ("--script: must stand with a picture", ["curves", "rope", "--script"]),
             ("plot: the figures of 000 have their encodings: name none", ["000", "rope"]),
             ("--length: the figures of 000 have their options", ["000", "--length", "7"]),
+            ("--figure: the file says what to draw: name no kind, got curves", ["curves", "rope", "--figure", "a.json"]),
+            ("--length: the figure of a file has its numbers", ["--figure", "a.json", "--length", "7"]),
         ):
             with self.subTest(arguments):
                 self.expect_error(2, [pieces, "See 'bearing plot --help'."], "plot", *arguments)

@@ -121,9 +121,10 @@ class Report(reports.Base):
                 self.assertIn(f"{check['heads']} heads of {check['dim']} dimensions over {check['length']:,} tokens, seed "
                               f"{check['seed']}", made.one("main").text())
                 verdicts = {"yes": "holds", "no": "fails"}
+                found = [one["measured"] + (f". Trained: {one['trained']}" if one["trained"] else "") for one in check["claims"]]
                 self.assertEqual(made.table("What is often said") if check["claims"] else [],
-                                 [[one["claim"], verdicts.get(one["holds"], "open"), one["measured"]]
-                                  for one in check["claims"]])
+                                 [[one["claim"], verdicts.get(one["holds"], "open"), text]
+                                  for one, text in zip(check["claims"], found)])
 
     def test_kinds_of_layers_share_the_time_and_say_their_sizes(self):
         made = self.page(GEMMA, "--no-pictures")

@@ -66,7 +66,10 @@ void write_section(HtmlPage& page, const std::string& id, const std::string& tit
     if (!begun) page.section(id, title);
     begun = true;
     page.heading(fmt::format("{}: \u201c{}\u201d", one.claim->encoding, one.claim->says));
-    page.facts({{"Verdict", claim_verdict(*one.claim)}, {"Measured", one.claim->measured}});
+    std::vector<std::pair<std::string, std::string>> facts = {{"Verdict", claim_verdict(*one.claim)},
+                                                              {"Measured", one.claim->measured}};
+    if (!one.claim->trained.empty()) facts.emplace_back("Trained", one.claim->trained);
+    page.facts(facts);
     if (!one.has_picture()) continue;
     page.picture(one.picture);
     page.command(plot_line(one.claim->picture));

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bearing/figure_file.hpp>
 #include <bearing/figures.hpp>
 #include <bearing/npy.hpp>
 #include <limits>
@@ -32,7 +33,7 @@ struct Options {
   std::vector<std::string> encodings;
   std::string heads, dim, length, seed, what, positions, dims, head, offset, window, sinks, packed, words, w_q, w_k;
   bool causal = false, no_causal = false, list = false, json = false, dark = false, script = false;
-  std::string out, format, background, width, threads = "1";
+  std::string figure, out, format, background, width, threads = "1";
 };
 
 /// "0,1,5"; lengths can be said in k and M.
@@ -218,6 +219,15 @@ void plot_document(const Options& o) {
   }
 }
 
+/// A figure that a file holds: its numbers are there, so that there is nothing to be said about them.
+void plot_file(const Options& o) {
+  if (!o.kind.empty()) throw UsageError("--figure: the file says what to draw: name no kind, got " + o.kind);
+  const std::string option = given_option(o);
+  if (!option.empty()) throw UsageError(option + ": the figure of a file has its numbers");
+  const PlotOutput output = output_of(o, format_of(o));
+  write_figure(inspect::read_figure(o.figure), output);
+}
+
 // --list
 
 std::string encodings_of(const FigureKind& kind) {
@@ -282,6 +292,7 @@ std::string list_json() {
 
 void plot(const Options& o) {
   if (o.list) return deliver(o.out, o.json ? list_json() : list_text(output_style(o.out)));
+  if (!o.figure.empty()) return plot_file(o);
   if (o.kind.empty()) throw UsageError("plot: a kind is needed: " + either(words()) + "; --list says what they show");
   if (inspect::find_figure_kind(o.kind) == nullptr) return plot_document(o);
   const PlotOutput output = output_of(o, format_of(o));
@@ -322,6 +333,8 @@ Command plot_command() {
       {"ENCODING", "...", "Which ones, as check takes them; drawn side by side", Takes::encoding, &o->encodings});
   command.flag("--list", o->list, "List all kinds: what they show and what they take");
   add_figure_options(command, *o);
+  command.input("--figure", o->figure, "FILE",
+                "Draws the figure of a JSON file, as --json writes it,\nin place of a KIND");
   command.output("-o,--out", o->out,
                  ".png, .svg, .pdf, .txt, .json or .gp;\nfor a document's figures a folder; else printed");
   command.word("--format", o->format, "FORMAT", plot_formats(),

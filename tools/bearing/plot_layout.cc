@@ -160,6 +160,17 @@ class Planner {
     return std::abs(panel.y.last - panel.y.first) / std::max(std::abs(panel.x.last - panel.x.first), 1e-300);
   }
 
+  /// How high the axes must be for every tick that the panel gives beside them; 0 if it gives none.
+  static double ticks_high(const Panel& panel) {
+    constexpr double highest = 1200;
+    std::vector<double> places;
+    for (const Tick& tick : panel.y.ticks) places.push_back(along(panel.y, tick.at));
+    std::sort(places.begin(), places.end());
+    double step = places.size() < 2 ? highest : 1;
+    for (std::size_t i = 1; i < places.size(); ++i) step = std::min(step, places[i] - places[i - 1]);
+    return std::min(line_of(Size::small) / std::max(step, 1e-9) + 1, highest);  // apart() compares rounded sums
+  }
+
   /// Panels side by side have axes of one height at one height.
   double row_of_panels(std::size_t first, double y) {
     const std::size_t last = std::min(first + columns_, figure_->panels.size());
@@ -171,7 +182,10 @@ class Planner {
       round = round || panel.round;
       if (panel.round) high = std::max(high, std::clamp(wide_ * ratio_of(panel), 60.0, 470.0));
     }
-    if (!round) high = std::clamp(wide_ * (columns_ == 1 ? 0.45 : 0.72), 160.0, 420.0);
+    if (!round) {
+      high = std::clamp(wide_ * (columns_ == 1 ? 0.45 : 0.72), 160.0, 420.0);
+      for (std::size_t i = first; i < last; ++i) high = std::max(high, ticks_high(figure_->panels[i]));
+    }
     double x = edge;
     for (std::size_t i = first; i < last; ++i) {
       const double left = lefts_[i % columns_], whole = whole_width(i % columns_);

@@ -13,9 +13,12 @@ const char* claim_verdict(const inspect::Claim& claim) {
 std::string claim_text(const inspect::Claim& claim, const Style& style) {
   const std::string holds = fmt::format("{:5}", claim_verdict(claim));
   const std::string verdict = claim.holds == inspect::Verdict::no ? yellow(style, holds) : holds;
-  return fmt::format("  {}  ", verdict) +
-         wrapped(fmt::format("{}: claim \"{}\"", claim.encoding, claim.says), style.width, 9) + std::string(9, ' ') +
-         wrapped("measured: " + claim.measured, style.width, 9);
+  std::string out = fmt::format("  {}  ", verdict) +
+                    wrapped(fmt::format("{}: claim \"{}\"", claim.encoding, claim.says), style.width, 9);
+  const auto add = [&](const std::string& found) { out += std::string(9, ' ') + wrapped(found, style.width, 9); };
+  add("measured: " + claim.measured);
+  if (!claim.trained.empty()) add("trained: " + claim.trained);
+  return out;
 }
 
 std::string claims_text(std::string_view heading, const std::vector<inspect::Claim>& claims, const Style& style) {
@@ -34,6 +37,12 @@ void write_claims(JsonWriter& json, const std::vector<inspect::Claim>& claims) {
     json.member("holds", inspect::name(claim.holds));
     json.member("number", claim.number);
     json.member("measured", claim.measured);
+    json.key("trained");
+    if (claim.trained.empty()) {
+      json.null();
+    } else {
+      json.value(claim.trained);
+    }
     write_picture(json, claim.picture);
     json.end_object();
   }

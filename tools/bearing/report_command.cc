@@ -48,7 +48,8 @@ std::vector<std::vector<PageCell>> cells_of(std::vector<std::vector<std::string>
 PageTable claims_table(const std::vector<inspect::Claim>& claims, const std::string& caption) {
   PageTable table{caption, {"claim", "verdict", "measured"}, {}};
   for (const inspect::Claim& claim : claims) {
-    table.rows.push_back({{claim.says}, {claim_verdict(claim)}, {claim.measured}});
+    const std::string trained = claim.trained.empty() ? "" : ". Trained: " + claim.trained;
+    table.rows.push_back({{claim.says}, {claim_verdict(claim)}, {claim.measured + trained}});
   }
   return table;
 }
