@@ -96,7 +96,7 @@ def _by_way(runs: Sequence[Runs], tuned: bool) -> dict[str, dict[str, tuple[Runs
 
 
 def extension_figure(title: str, runs: Sequence[Runs]) -> Figure:
-    """A line for each way, in the same colour on both panels; that of doing nothing is dark."""
+    """A line for each way, in the same colour on both panels; that of doing nothing has one of its own."""
     factors = _factors(runs)
     ways = list(dict.fromkeys(way for tuned in (False, True) for way in _by_way(runs, tuned) if way != AS_TRAINED))
     panels, words = [], []

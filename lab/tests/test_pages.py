@@ -59,7 +59,7 @@ def test_every_question_has_its_page_and_the_guide_links_it():
 def test_a_page_has_runs_and_a_figure_for_each_picture(path):
     text = path.read_text()
     assert NONE not in text
-    for file in re.findall(r"bearing plot --figure (\S+)", text):
+    for file in re.findall(r"bearing plot --figure (docs/lab/figures/\w+\.json)", text):
         assert (ROOT / file).exists()
     if path.stem in QUESTIONS:
         for block in ("answer", "limits", "settings", "command"):
