@@ -59,7 +59,13 @@ def text_answer(about: Sequence[Runs]) -> str:
     for one in about:
         kinds.setdefault(verdict(one), []).append(title_of(one.encoding))
     parts = [f"{len(names)} of {len(about)}: {kind} ({and_list(names)})" for kind, names in sorted(kinds.items())]
-    return f"In these runs ({size_of(about)}), {'; '.join(parts)}."
+    edge = [title_of(one.encoding) for one in about if on_the_edge(one)]
+    more = (
+        f" The intervals of {and_list(edge)} reach over a limit of the rule: more seeds could change those."
+        if edge
+        else ""
+    )
+    return f"In these runs ({size_of(about)}), {'; '.join(parts)}.{more}"
 
 
 def nope_answer(nope: Runs, others: Sequence[Runs]) -> str:
@@ -73,8 +79,10 @@ def nope_answer(nope: Runs, others: Sequence[Runs]) -> str:
         tie = tied(nope, one, "1", "perplexity")
         order = "as well as, within the interval," if tie else "better than" if own.mean < its.mean else "worse than"
         parts.append(f"{order} {title_of(one.encoding)} ({said(its)})")
+    worse = sum(part.startswith("worse") for part in parts)
+    word = "Yes" if worse == 0 else "It learns, but less" if worse == len(parts) else "As well as some"
     return (
-        f"In these runs ({size_of([nope])}) a causal model without positions has perplexity {said(own)} at the trained length:"
+        f"**{word}**, in these runs ({size_of([nope])}). At the trained length a causal model without positions does"
         f" {and_list(parts)}. {text_sentence(nope)}"
     )
 

@@ -155,7 +155,10 @@ def test_answers_begin_with_the_verdict():
     assert answer("learned", {"1": 4.0}).startswith("**No**, ")
     assert "cannot be asked: `no row past 64`." in answer("learned", {"1": 4.0})
     several = tables.text_answer(groups(seeds("rope", flat(4.0, 80.0)) + seeds("alibi", flat(4.0, 4.0))))
-    assert "1 of 2: does not extrapolate (RoPE); 1 of 2: extrapolates (ALiBi)." in several
+    assert several.endswith("1 of 2: does not extrapolate (RoPE); 1 of 2: extrapolates (ALiBi).")
+    rows = [row("fire", seed, flat(4.0, last)) for seed, last in enumerate((4.0, 4.2, 4.4))]
+    edge = tables.text_answer(groups(seeds("rope", flat(4.0, 80.0)) + rows))
+    assert edge.endswith("The intervals of FIRE reach over a limit of the rule: more seeds could change those.")
 
 
 def test_ties_are_said():
@@ -165,7 +168,9 @@ def test_ties_are_said():
     assert [line.split(" | ")[0] for line in ranking.splitlines()[2:]] == ["| 1", "| 2=", "| 3"]
     nope = tables.nope_answer(runs[2], runs[:2])
     assert "worse than RoPE (4.000 ± 0.099) and worse than ALiBi" in nope
+    assert nope.startswith("**It learns, but less**, ")
     assert "as well as, within the interval, ALiBi" in tables.nope_answer(runs[0], runs[1:])
+    assert tables.nope_answer(runs[0], runs[1:]).startswith("**Yes**, ")
 
 
 def test_the_best_is_the_largest_where_that_is_better():
