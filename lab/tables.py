@@ -155,7 +155,7 @@ def task_answer(by_task: dict[str, list[Runs]], multiple: str) -> str:
     )
 
 
-def task_table(by_task: dict[str, list[Runs]], multiple: str) -> str:
+def task_table(by_task: dict[str, list[Runs]], multiple: str, name: str = "exact") -> str:
     encodings = sorted(
         {one.encoding for runs in by_task.values() for one in runs}, key=lambda name: title_of(name).lower()
     )
@@ -164,7 +164,7 @@ def task_table(by_task: dict[str, list[Runs]], multiple: str) -> str:
         cells = []
         for runs in by_task.values():
             found = [one for one in runs if one.encoding == encoding]
-            cells.append(said(found[0].measure(multiple, "exact")) if found else "–")
+            cells.append(said(found[0].measure(multiple, name)) if found else "–")
         rows.append([title_of(encoding), *cells])
     return table(["encoding", *by_task], rows)
 
