@@ -56,8 +56,8 @@ def task_rankings(by_task: dict[str, list[Runs]], multiple: str) -> str:
     rows = []
     for task, runs in by_task.items():
         order = ranked(runs, multiple, "exact")
-        if not order:
-            rows.append([task, "none could be asked", "–", "–"])
+        if not order or not order[0][1].mean:
+            rows.append([task, "none gets an input right" if order else "none could be asked", "–", "–"])
             continue
         first = [title_of(one.encoding) for one in best_of(order, multiple, "exact")]
         last, lowest = order[-1]

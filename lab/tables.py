@@ -141,9 +141,14 @@ def task_answer(by_task: dict[str, list[Runs]], multiple: str) -> str:
             lines.append(f"- **{task}** is solved by {and_list(solved)}.")
             continue
         best = ranked(runs, multiple, "exact")
-        names = (
-            f"the best is {title_of(best[0][0].encoding)} with {said(best[0][1])}" if best else "none could be asked"
-        )
+        names = "none could be asked"
+        if best:
+            first, number = best[0]
+            names = (
+                f"the best is {title_of(first.encoding)} with {said(number)}"
+                if number.mean
+                else "none gets an input right"
+            )
         base = (
             f"{len(learnt)} of {len(runs)} solve it at the trained length"
             if learnt

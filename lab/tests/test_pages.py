@@ -177,6 +177,9 @@ def test_the_best_is_the_largest_where_that_is_better():
     by_task = tasks()
     assert [one.encoding for one, _ in tables.ranked(by_task["copy"], "16", "exact")] == ["nope", "rope"]
     assert "**copy** is solved by NoPE" in tables.task_answer(by_task, "16")
+    none = {"copy": groups(seeds("rope", {"1": 0.95, "2": 0.0}, "tasks", task="copy"))}
+    assert "none gets an input right; 1 of 1 solve it at the trained length" in tables.task_answer(none, "2")
+    assert "| copy | none gets an input right |" in compared.task_rankings(none, "2")
 
 
 def test_extension_says_who_ties_and_what_nothing_gives():
