@@ -82,7 +82,7 @@ void fill_rotary(Config& config, Model& model) {
 
 Model read_model(std::string text, const std::string& name) {
   json::Notes notes(name);
-  const json::Document document(std::move(text), notes);
+  const json::Document document(text, notes);
   Config config = make_config(Object(document.root(), "", notes));
   Model model;
   model.file = name;

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <charconv>
 #include <iterator>
 #include <map>
 
@@ -166,9 +167,9 @@ std::vector<Index> read_head_dims(const Config& config) {
   if (const auto given = file.object("per_layer_config")) {
     if (global) file.warn("global_head_dim", "ignored: per_layer_config is there");
     for (std::string_view key : given->keys()) {
-      const bool digits = !key.empty() && key.size() <= 9 && key.find_first_not_of("0123456789") == key.npos;
-      const std::size_t layer = digits ? std::stoul(std::string(key)) : dims.size();
-      if (layer >= dims.size()) {
+      std::size_t layer = 0;
+      const auto [end, error] = std::from_chars(key.data(), key.data() + key.size(), layer);
+      if (error != std::errc() || end != key.data() + key.size() || layer >= dims.size()) {
         config.notes().fail(given->pointer(key), "must be the number of a layer, from 0 to " +
                                                      std::to_string(dims.size() - 1) + ", got " + json::quoted(key) +
                                                      config.defaults_among({"num_hidden_layers"}));

@@ -23,57 +23,34 @@ constexpr std::size_t longest_quote = 40;
 constexpr unsigned parse_flags =
     rapidjson::kParseIterativeFlag | rapidjson::kParseNanAndInfFlag | rapidjson::kParseNumbersAsStringsFlag;
 
-/// The first pass: counts values and levels, and keeps nothing.
-struct Counter : rapidjson::BaseReaderHandler<rapidjson::UTF8<>, Counter> {
+/// Builds the document, each number rounded to nearest or, where it is whole, exact. Stops where there are too many
+/// values or levels.
+struct Builder {
+  rapidjson::Document& to;
   const Limits& limits;
   Index values = 0;
   int level = 0;
   std::string problem = {};
 
-  explicit Counter(const Limits& most) : limits(most) {}
-
-  bool Default() { return count(); }
-  bool Key(const char*, rapidjson::SizeType, bool) { return count(); }
-  bool StartObject() { return enter(); }
-  bool StartArray() { return enter(); }
-  bool EndObject(rapidjson::SizeType) { return --level, true; }
-  bool EndArray(rapidjson::SizeType) { return --level, true; }
-
-  bool count() {
-    if (++values > limits.values) {
-      problem = "must have at most " + std::to_string(limits.values) + " values and keys, got more";
-    }
-    return problem.empty();
-  }
-  bool enter() {
-    if (++level > most_levels) problem = "must be nested at most 128 levels deep, got more";
-    return problem.empty() && count();
-  }
-};
-
-/// The second pass: builds the document, each number rounded to nearest or, where it is whole, exact.
-struct Builder {
-  rapidjson::Document& to;
-
-  bool Null() { return to.Null(); }
-  bool Bool(bool b) { return to.Bool(b); }
-  bool Int(int n) { return to.Int(n); }
-  bool Uint(unsigned n) { return to.Uint(n); }
-  bool Int64(std::int64_t n) { return to.Int64(n); }
-  bool Uint64(std::uint64_t n) { return to.Uint64(n); }
-  bool Double(double x) { return to.Double(x); }
-  bool String(const char* s, rapidjson::SizeType n, bool copy) { return to.String(s, n, copy); }
-  bool StartObject() { return to.StartObject(); }
-  bool Key(const char* s, rapidjson::SizeType n, bool copy) { return to.Key(s, n, copy); }
-  bool EndObject(rapidjson::SizeType n) { return to.EndObject(n); }
-  bool StartArray() { return to.StartArray(); }
-  bool EndArray(rapidjson::SizeType n) { return to.EndArray(n); }
+  bool Null() { return count() && to.Null(); }
+  bool Bool(bool b) { return count() && to.Bool(b); }
+  bool Int(int n) { return count() && to.Int(n); }
+  bool Uint(unsigned n) { return count() && to.Uint(n); }
+  bool Int64(std::int64_t n) { return count() && to.Int64(n); }
+  bool Uint64(std::uint64_t n) { return count() && to.Uint64(n); }
+  bool Double(double x) { return count() && to.Double(x); }
+  bool String(const char* s, rapidjson::SizeType n, bool copy) { return count() && to.String(s, n, copy); }
+  bool Key(const char* s, rapidjson::SizeType n, bool copy) { return count() && to.Key(s, n, copy); }
+  bool StartObject() { return enter() && to.StartObject(); }
+  bool StartArray() { return enter() && to.StartArray(); }
+  bool EndObject(rapidjson::SizeType n) { return --level, to.EndObject(n); }
+  bool EndArray(rapidjson::SizeType n) { return --level, to.EndArray(n); }
 
   bool RawNumber(const char* s, rapidjson::SizeType n, bool) {
     const char* end = s + n;
     std::int64_t whole = 0;
     if (const auto read = std::from_chars(s, end, whole); read.ec == std::errc() && read.ptr == end) {
-      return to.Int64(whole);
+      return Int64(whole);
     }
     double x = 0;
     const auto read = std::from_chars(s, end, x);
@@ -84,7 +61,18 @@ struct Builder {
       x = tiny ? 0.0 : std::numeric_limits<double>::infinity();
       if (text.starts_with('-')) x = -x;
     }
-    return to.Double(x);
+    return Double(x);
+  }
+
+  bool count() {
+    if (++values > limits.values) {
+      problem = "must have at most " + std::to_string(limits.values) + " values and keys, got more";
+    }
+    return problem.empty();
+  }
+  bool enter() {
+    if (++level > most_levels) problem = "must be nested at most 128 levels deep, got more";
+    return problem.empty() && count();
   }
 };
 
@@ -188,48 +176,41 @@ std::string read_text(const std::string& path, const Limits& limits) {
   return text;
 }
 
-Document::Document(std::string text, Notes& notes, const Limits& limits) : text_(std::move(text)) {
-  if (text_.size() > limits.mebibytes << 20) {
-    notes.fail("", "must be at most " + std::to_string(limits.mebibytes) + " MiB, got " + std::to_string(text_.size()) +
+Document::Document(const std::string& text, Notes& notes, const Limits& limits) {
+  if (text.size() > limits.mebibytes << 20) {
+    notes.fail("", "must be at most " + std::to_string(limits.mebibytes) + " MiB, got " + std::to_string(text.size()) +
                        " bytes");
   }
   std::size_t begin = 0;
-  if (text_.starts_with(byte_order_mark)) {
+  if (text.starts_with(byte_order_mark)) {
     begin = byte_order_mark.size();
     notes.warn("", "the file begins with a byte order mark, which Python's json module refuses; it is skipped");
   }
-  if (text_.find_first_not_of(" \t\r\n", begin) == std::string::npos)
+  if (text.find_first_not_of(" \t\r\n", begin) == std::string::npos)
     notes.fail("", "must hold JSON, got an empty file");
   // RapidJSON would take a NUL for the end.
-  if (const std::size_t nul = text_.find('\0'); nul != std::string::npos) {
-    fail_at(notes, text_, nul, "must be JSON text, got a NUL byte");
+  if (const std::size_t nul = text.find('\0'); nul != std::string::npos) {
+    fail_at(notes, text, nul, "must be JSON text, got a NUL byte");
   }
 
   // RapidJSON's own check of the encoding reads past the end of a text that stops within a character.
-  for (std::size_t at = begin; at < text_.size();) {
-    const std::size_t length = utf8_length(std::string_view(text_).substr(at));
-    if (length == 0) fail_at(notes, text_, at, "must be UTF-8, got something else");
+  for (std::size_t at = begin; at < text.size();) {
+    const std::size_t length = utf8_length(std::string_view(text).substr(at));
+    if (length == 0) fail_at(notes, text, at, "must be UTF-8, got something else");
     at += length;
   }
 
-  Counter counter(limits);
-  rapidjson::Reader reader;
-  rapidjson::StringStream stream(text_.c_str() + begin);
-  if (!reader.Parse<parse_flags>(stream, counter)) {
-    const std::size_t offset = begin + reader.GetErrorOffset();
-    if (!counter.problem.empty()) fail_at(notes, text_, offset, counter.problem);
-    fail_at(notes, text_, offset,
-            std::string("must be JSON: ") + rapidjson::GetParseError_En(reader.GetParseErrorCode()));
-  }
-  bool built = false;
   auto build = [&](rapidjson::Document& document) {
-    Builder builder{document};
-    rapidjson::InsituStringStream in_place(text_.data() + begin);
-    built = !reader.Parse<parse_flags | rapidjson::kParseInsituFlag>(in_place, builder).IsError();
-    return built;
+    Builder builder{document, limits};
+    rapidjson::Reader reader;
+    rapidjson::StringStream stream(text.c_str() + begin);
+    if (reader.Parse<parse_flags>(stream, builder)) return true;
+    const std::string what = !builder.problem.empty() ? builder.problem
+                                                      : std::string("must be JSON: ") +
+                                                            rapidjson::GetParseError_En(reader.GetParseErrorCode());
+    fail_at(notes, text, begin + reader.GetErrorOffset(), what);
   };
   document_.Populate(build);
-  if (!built) notes.fail("", "must be JSON");  // the first pass has said why not
 }
 
 std::string shortest(double value) {

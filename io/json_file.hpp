@@ -45,11 +45,10 @@ std::string read_text(const std::string& path, const Limits& limits = {});
 class Document {
  public:
   /// Throws ConfigError naming line and column.
-  Document(std::string text, Notes& notes, const Limits& limits = {});
+  Document(const std::string& text, Notes& notes, const Limits& limits = {});
   const rapidjson::Value& root() const { return document_; }
 
  private:
-  std::string text_;  // parsed in place: strings point into it
   rapidjson::Document document_;
 };
 

@@ -51,7 +51,7 @@ std::uint64_t checked_size(const NpyOutput& file) {
   if (file.shape.size() > 32) throw ShapeError("[write_npy] shape: must have at most 32 extents");
   std::uint64_t size = 0;
   if (!npy::total_bytes(file.shape, item, size)) {
-    throw ShapeError("[write_npy] shape: extents must be 0 or more and fit in 2^63 bytes together");
+    throw ShapeError("[write_npy] shape: extents must be at least 0 and fit in 2^63 bytes together");
   }
   if (file.data == nullptr && size > 0) throw ShapeError("[write_npy] data: must not be null");
   return size;

@@ -100,8 +100,8 @@ def for_sequences(spec: Any, place: Place) -> Any:
     if hasattr(getattr(spec, "scaling", None), "trained_length"):
         spec = spec.replace(scaling=spec.scaling.replace(trained_length=place.trained))
     if hasattr(spec, "augmentation"):
-        # All places that can be measured are seen in training, with the order of tokens kept.
-        moved = bearing.CapeAugmentation(max_global_shift=place.longest, max_local_shift=0.5, max_global_scale=1.1)
+        # As far as the trained length, with the order of tokens kept.
+        moved = bearing.CapeAugmentation(max_global_shift=place.trained, max_local_shift=0.5, max_global_scale=1.1)
         spec = spec.replace(augmentation=moved)
     return spec
 

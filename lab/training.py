@@ -53,6 +53,8 @@ def batches(task: Task, setting: Setting, purpose: str = "training") -> Iterator
 def build(setting: Setting) -> Transformer:
     """The setting's model, untrained."""
     task = TASKS[setting.task]
+    if setting.kind == "encoder" and not task.for_encoders:
+        raise ValueError(f"[lab] kind: must be causal for {setting.task}, whose rows hold their answers, got encoder")
     place = place_of(setting, task.time(setting.length), task.time(longest(setting)))
     return Transformer(setting, task.vocabulary, place)
 

@@ -128,7 +128,7 @@ void CallMemory::add(const char* name, MemoryUse use, const Memory& memory) {
   ++count_;
 }
 
-void CallMemory::check() const {
+void CallMemory::check_pairs() const {
   for (std::size_t i = 0; i < count_; ++i) {
     const Entry& written = entry(i);
     if (written.use == MemoryUse::read) continue;

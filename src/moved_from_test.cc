@@ -136,7 +136,7 @@ TEST(MovedFrom, TablesAreRefusedByName) {
   std::vector<float> x(8, 1), y(8, 2);
   const auto one = [](std::vector<float>& of) { return bhtd(of.data(), 1, 1, 1, 8); };
   const auto refused = [](const char* function) {
-    return "[" + std::string(function) + "] table: must have its numbers, got one that was moved from";
+    return "[" + std::string(function) + "] table: must have its numbers, got an object that was moved from";
   };
   using test::expect_error;
   expect_error<ShapeError>([&] { rotate(table, one(x), {}); }, refused("rotate"));

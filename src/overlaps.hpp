@@ -1,6 +1,7 @@
 #pragma once
 
 #include <bearing/error.hpp>
+#include <bearing/kept.hpp>
 #include <bearing/memory.hpp>
 #include <bearing/positions.hpp>
 #include <bearing/term_list.hpp>
@@ -48,12 +49,14 @@ void check_bytes_apart(const char* function, const char* argument, const Memory&
 template <class Written, class Other>
 void check_apart(const char* function, const char* argument, const Written& written, const char* than,
                  const Other& other) {
+  if constexpr (!kept_whole) return;
   if (MemoryExtent(written).meets(MemoryExtent(other))) check_bytes_apart(function, argument, written, than, other);
 }
 
 /// Throws ShapeError unless `out` is the very view `in` or lies elsewhere.
 template <class T, int Rank>
 void check_same_or_apart(const char* function, const char* argument, View<const T, Rank> in, View<T, Rank> out) {
+  if constexpr (!kept_whole) return;
   if (in.data == out.data && in.shape == out.shape && in.stride == out.stride) return;
   if (!MemoryExtent(in).meets(MemoryExtent(out)) || !shares_memory(in, out)) return;
   throw ShapeError(text::concat("[", function, "] ", argument,
@@ -61,7 +64,8 @@ void check_same_or_apart(const char* function, const char* argument, View<const 
 }
 
 /// All memory of a call, to be checked pair by pair; ShapeError for a tensor that does not lie on the host. Tensors
-/// that are not given take no part. Allocates nothing for up to 48 tensors.
+/// that are not given take no part. Allocates nothing for up to 48 tensors. A build that only draws, whose tensors are
+/// all the library's own, checks nothing.
 class CallMemory {
  public:
   explicit CallMemory(const char* function) : function_(function) {}
@@ -95,7 +99,9 @@ class CallMemory {
   }
 
   /// Throws ShapeError naming both, if a tensor that is written shares a byte with another one.
-  void check() const;
+  void check() const {
+    if constexpr (kept_whole) check_pairs();
+  }
 
  private:
   struct Entry {
@@ -107,12 +113,14 @@ class CallMemory {
   static constexpr std::size_t few = 48;
 
   CallMemory& with(const char* name, MemoryUse use, const Memory& memory) {
-    if (memory.bytes != 0) add(name, use, memory);
+    if constexpr (kept_whole) {
+      if (memory.bytes != 0) add(name, use, memory);
+    }
     return *this;
   }
   template <bool Grads, class E>
   CallMemory& tell(const E& encoding) {
-    if (encoding.borrows == nullptr) return *this;
+    if (!kept_whole || encoding.borrows == nullptr) return *this;
     MemoryList list(this, [](void* to, const char* name, MemoryUse use, const Memory& memory) {
       if (Grads || use == MemoryUse::read) static_cast<CallMemory*>(to)->add(name, use, memory);
     });
@@ -121,6 +129,7 @@ class CallMemory {
   }
 
   void add(const char* name, MemoryUse use, const Memory& memory);
+  void check_pairs() const;
   const Entry& entry(std::size_t i) const { return i < few ? entries_[i] : more_[i - few]; }
   [[noreturn]] void refuse(const Entry& written, const Entry& other) const;
 

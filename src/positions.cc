@@ -30,7 +30,7 @@ void check_extent(const Call& call, const char* what, Index wanted, Index got) {
 
 [[noreturn]] void refuse(const Call& call, const std::string& got, Index axis, Index b, Index t) {
   throw RangeError(
-      call.message("must lie within -2^31 and 2^31, got ", got, " at [axis ", axis, ", batch ", b, ", time ", t, "]"));
+      call.message("must be from -2^31 to 2^31, got ", got, " at [axis ", axis, ", batch ", b, ", time ", t, "]"));
 }
 
 // first, first + 1, … first + time − 1; compared without adding, because the sum may not fit 64 bits.

@@ -80,12 +80,12 @@ TEST(Positions, ReachTwoToTheThirtyFirstBothWaysAndNoFarther) {
   const std::vector<Index> ends{max_position, -max_position}, past{max_position + 1, -max_position - 1};
   EXPECT_NO_THROW(Positions(dense(ends.data(), 2)).check("rotate", "positions", 1, 1, 2));
   EXPECT_EQ(refusal<RangeError>(Positions(dense(past.data(), 2)), 1, 1, 2),
-            "[rotate] positions: must lie within -2^31 and 2^31, got 2147483649 at [axis 0, batch 0, time 0]");
+            "[rotate] positions: must be from -2^31 to 2^31, got 2147483649 at [axis 0, batch 0, time 0]");
   EXPECT_EQ(refusal<RangeError>(Positions(dense(past.data() + 1, 1)), 1, 1, 1),
-            "[rotate] positions: must lie within -2^31 and 2^31, got -2147483649 at [axis 0, batch 0, time 0]");
+            "[rotate] positions: must be from -2^31 to 2^31, got -2147483649 at [axis 0, batch 0, time 0]");
   EXPECT_NO_THROW(Positions(max_position - 3).check("rotate", "positions", 1, 1, 4));
   EXPECT_EQ(refusal<RangeError>(Positions(max_position - 3), 1, 1, 5),
-            "[rotate] positions: must lie within -2^31 and 2^31, got 2147483645 + 4 at [axis 0, batch 0, time 4]");
+            "[rotate] positions: must be from -2^31 to 2^31, got 2147483645 + 4 at [axis 0, batch 0, time 4]");
 }
 
 TEST(Positions, ARunThatDoesNotFitInSixtyFourBitsIsRefused) {
@@ -96,20 +96,20 @@ TEST(Positions, ARunThatDoesNotFitInSixtyFourBitsIsRefused) {
   EXPECT_NE(refusal<RangeError>(Positions(1), 1, 1, largest), "accepted");
   const std::vector<Index> firsts{0, max_position - 1};
   EXPECT_EQ(refusal<RangeError>(Positions::starting_at(dense(firsts.data(), 2)), 1, 2, 3),
-            "[rotate] positions: must lie within -2^31 and 2^31, got 2147483647 + 2 at [axis 0, batch 1, time 2]");
+            "[rotate] positions: must be from -2^31 to 2^31, got 2147483647 + 2 at [axis 0, batch 1, time 2]");
 }
 
 TEST(Positions, ThatAreNoNumbersAreRefusedWithTheirPlace) {
   std::vector<double> data(2 * 2 * 3, 1.0);
   data[1 * 6 + 1 * 3 + 2] = std::numeric_limits<double>::quiet_NaN();
   EXPECT_EQ(refusal<RangeError>(Positions(dense(data.data(), 2, 2, 3)), 2, 2, 3),
-            "[rotate] positions: must lie within -2^31 and 2^31, got nan at [axis 1, batch 1, time 2]");
+            "[rotate] positions: must be from -2^31 to 2^31, got nan at [axis 1, batch 1, time 2]");
   data.back() = std::numeric_limits<double>::infinity();
   EXPECT_EQ(refusal<RangeError>(Positions(dense(data.data(), 2, 2, 3)), 2, 2, 3),
-            "[rotate] positions: must lie within -2^31 and 2^31, got inf at [axis 1, batch 1, time 2]");
+            "[rotate] positions: must be from -2^31 to 2^31, got inf at [axis 1, batch 1, time 2]");
   data.back() = -2147483648.5;
   EXPECT_EQ(refusal<RangeError>(Positions(dense(data.data(), 2, 2, 3)), 2, 2, 3),
-            "[rotate] positions: must lie within -2^31 and 2^31, got -2147483648.5 at [axis 1, batch 1, time 2]");
+            "[rotate] positions: must be from -2^31 to 2^31, got -2147483648.5 at [axis 1, batch 1, time 2]");
 }
 
 TEST(Positions, OfAnotherShapeAreRefused) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bearing/error.hpp>
+#include <bearing/kept.hpp>
 #include <bearing/positions.hpp>
 #include <bearing/view.hpp>
 #include <string_view>
@@ -9,7 +10,8 @@
 #include "overlaps.hpp"
 #include "text.hpp"
 
-// What every tensor of a caller must be, checked before anything is written.
+// What every tensor of a caller must be, checked before anything is written. A build that only draws has no callers:
+// its tensors are the library's own.
 
 namespace bearing {
 
@@ -18,6 +20,7 @@ inline Index magnitude(Index x) { return x < 0 ? -x : x; }
 /// Throws ShapeError unless the elements' number and their distances in memory can be counted in 60 bits of bytes.
 template <class T, int Rank>
 void check_countable(const char* function, const char* argument, View<T, Rank> x) {
+  if constexpr (!kept_whole) return;
   constexpr Index most = (Index{1} << 60) / static_cast<Index>(sizeof(T));
   constexpr auto axes = static_cast<std::size_t>(Rank);
   Index elements = 1, span = 0;
@@ -27,7 +30,9 @@ void check_countable(const char* function, const char* argument, View<T, Rank> x
     countable = x.shape[axis] <= most / elements;
     if (countable) elements *= x.shape[axis];
   }
-  if (!countable) throw ShapeError(text::concat("[", function, "] ", argument, ": too large, got shape ", x.shape));
+  if (!countable)
+    throw ShapeError(
+        text::concat("[", function, "] ", argument, ": must span at most 2^60 bytes, got shape ", x.shape));
   for (std::size_t axis = 0; axis < axes && countable; ++axis) {
     if (x.shape[axis] == 1) continue;
     const Index stride = x.stride[axis];
@@ -35,18 +40,19 @@ void check_countable(const char* function, const char* argument, View<T, Rank> x
     if (countable) span += magnitude(stride) * (x.shape[axis] - 1);
   }
   if (!countable) {
-    throw ShapeError(
-        text::concat("[", function, "] ", argument, ": too large, got strides ", x.stride, " for shape ", x.shape));
+    throw ShapeError(text::concat("[", function, "] ", argument, ": must span at most 2^60 bytes, got strides ",
+                                  x.stride, " for shape ", x.shape));
   }
 }
 
 /// Throws ShapeError for a negative extent.
 template <class T, int Rank>
 void check_extents(const char* function, const char* argument, View<T, Rank> x) {
+  if constexpr (!kept_whole) return;
   for (const Index extent : x.shape) {
     if (extent >= 0) continue;
     throw ShapeError(
-        text::concat("[", function, "] ", argument, ": extents must not be negative, got shape ", x.shape));
+        text::concat("[", function, "] ", argument, ": must have extents of at least 0, got shape ", x.shape));
   }
 }
 
@@ -62,6 +68,7 @@ inline void check_host(std::string_view function, std::string_view argument, con
 /// Throws ShapeError unless a tensor that has elements has memory for them on the host, and they can be counted.
 template <class T, int Rank>
 void check_memory(const char* function, const char* argument, View<T, Rank> x) {
+  if constexpr (!kept_whole) return;
   check_host(function, argument, x.device);
   check_countable(function, argument, x);
   if (x.data != nullptr || x.size() == 0) return;
@@ -96,6 +103,7 @@ void check_shape(const char* function, const char* argument, View<T, Rank> x,
 /// Throws ShapeError if two elements of a tensor that is written share memory.
 template <class T, int Rank>
 void check_distinct(const char* function, const char* argument, View<T, Rank> x) {
+  if constexpr (!kept_whole) return;
   if (x.size() == 0) return;
   // Each axis must step over all that the axes with smaller strides span.
   constexpr auto axes = static_cast<std::size_t>(Rank);

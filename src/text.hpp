@@ -3,51 +3,32 @@
 #include <bearing/error.hpp>
 #include <bearing/kept.hpp>
 #include <bearing/view.hpp>
-#include <charconv>
 #include <concepts>
+#include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
-#include <vector>
+#include <type_traits>
 
 // Pieces of error messages, the same in every locale.
 
 namespace bearing::text {
 
-inline void append(std::string& to, std::string_view piece) { to += piece; }
-inline void append(std::string& to, const char* piece) { to += piece; }
+void append(std::string& to, std::string_view piece);
+void append(std::string& to, const char* piece);
+void append(std::string& to, std::int64_t number);
+void append(std::string& to, std::uint64_t number);
+void append(std::string& to, double number);                   // the shortest form that reads back
+void append(std::string& to, const Device& device);            // "cuda:0"
+void append(std::string& to, std::span<const Index> numbers);  // "[2, 3]"
+
 template <std::integral Whole>
 requires(sizeof(Whole) >= sizeof(int)) void append(std::string& to, Whole number) {
-  char digits[24];
-  to.append(digits, std::to_chars(digits, digits + sizeof digits, number).ptr);
-}
-inline void append(std::string& to, double number) {  // the shortest form that reads back
-  char digits[40];
-  to.append(digits, std::to_chars(digits, digits + sizeof digits, number).ptr);
+  append(to, static_cast<std::conditional_t<std::is_signed_v<Whole>, std::int64_t, std::uint64_t>>(number));
 }
 template <std::size_t Rank>
 void append(std::string& to, const std::array<Index, Rank>& shape) {
-  to += '[';
-  for (std::size_t axis = 0; axis < Rank; ++axis) {
-    if (axis > 0) to += ", ";
-    append(to, shape[axis]);
-  }
-  to += ']';
-}
-
-/// "cuda:0"
-inline void append(std::string& to, const Device& device) {
-  append(to, name(device.kind));
-  to += ':';
-  append(to, Index{device.index});
-}
-
-inline void append(std::string& to, const std::vector<Index>& numbers) {
-  to += '[';
-  for (std::size_t i = 0; i < numbers.size(); ++i) {
-    if (i > 0) to += ", ";
-    append(to, numbers[i]);
-  }
-  to += ']';
+  append(to, std::span<const Index>(shape));
 }
 
 /// concat("got ", 3, ", shape is ", shape)
@@ -59,11 +40,7 @@ std::string concat(const Pieces&... pieces) {
 }
 
 /// A text as if `function` had said it.
-inline std::string renamed(std::string_view function, std::string_view what) {
-  const std::size_t end = what.find("] ");
-  return concat("[", function, end == what.npos ? std::string_view("] ") : std::string_view(""),
-                end == what.npos ? what : what.substr(end));
-}
+std::string renamed(std::string_view function, std::string_view what);
 
 /// The functions in whose names a call runs, the last first: what a build that only draws has in place of catching, as
 /// an exception ends its calls.

@@ -108,7 +108,7 @@ void run_in_arena(void* context, Index tasks, void (*task)(void* data, Index i),
 
 Executor threads(Index workers) {
   if (workers < 0) {
-    throw RangeError("[threads] workers: must be 0 (as many as the process may use) or more, got " +
+    throw RangeError("[threads] workers: must be at least 0 (0 for as many as the process may use), got " +
                      std::to_string(workers));
   }
   if (workers == 0) workers = usable_cpus();

@@ -247,7 +247,7 @@ TEST(Threads, ANegativeNumberIsRefused) {
     threads(-3);
     FAIL() << "accepted";
   } catch (const RangeError& error) {
-    EXPECT_STREQ(error.what(), "[threads] workers: must be 0 (as many as the process may use) or more, got -3");
+    EXPECT_STREQ(error.what(), "[threads] workers: must be at least 0 (0 for as many as the process may use), got -3");
   }
 }
 

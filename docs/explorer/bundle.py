@@ -1,6 +1,7 @@
 """bundle.py WASM OUT: the explorer's sources and the library as one page that opens from a file."""
 
 import base64
+import gzip
 import json
 import pathlib
 import re
@@ -43,7 +44,8 @@ def page(wasm):
         "/* style.css */": (HERE / "style.css").read_text(),
         '<script type="application/json" id="samples">{}': '<script type="application/json" id="samples">'
         + json.dumps(samples).replace("<", "\\u003c"),
-        '<script type="text/plain" id="wasm">': '<script type="text/plain" id="wasm">' + base64.b64encode(wasm).decode(),
+        '<script type="text/plain" id="wasm">': '<script type="text/plain" id="wasm">'
+        + base64.b64encode(gzip.compress(wasm, mtime=0)).decode(),
         "/* main.js */": script(),
     }
     for place, part in parts.items():

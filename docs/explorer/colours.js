@@ -19,18 +19,33 @@ const css = (packed) => `rgb(${packed & 255} ${(packed >> 8) & 255} ${(packed >>
 export const paletteColour = (i) => css(maps.palette[i % maps.palette.length]);
 export const familyColour = (x) => css(maps.family[Math.round(255 * Math.min(Math.max(x, 0), 1))]);
 
-// Draws a matrix, a pixel for each number, row 0 where the pixels begin; nothing where there is no number.
-export function paint(cells, rows, cols, canvas) {
-  canvas.width = cols;
-  canvas.height = rows;
-  const context = canvas.getContext("2d");
-  const image = context.createImageData(cols, rows);
-  const pixels = new Uint32Array(image.data.buffer);
+// Canvases with their pixels, which the next figure takes again: to make one costs more than to draw on it.
+const spare = { cells: [], scale: [] };
+const taken = { cells: 0, scale: 0 };
+
+export function beginFigure() {
+  taken.cells = taken.scale = 0;
+}
+
+function spareCanvas(use, rows, cols) {
+  const canvas = (spare[use][taken[use]++] ??= document.createElement("canvas"));
+  if (!canvas.image || canvas.width !== cols || canvas.height !== rows) {
+    canvas.width = cols;
+    canvas.height = rows;
+    canvas.image = canvas.getContext("2d").createImageData(cols, rows);
+  }
+  return canvas;
+}
+
+// A canvas with a matrix on it, a pixel for each number, row 0 where the pixels begin; nothing where there is no number.
+export function painted(cells, rows, cols, use = "cells") {
+  const canvas = spareCanvas(use, rows, cols);
+  const pixels = new Uint32Array(canvas.image.data.buffer);
   const numbers = cells.values;
   if (cells.map === "categories") {
     const palette = maps.palette;
     for (let i = 0; i < pixels.length; ++i) {
-      if (numbers[i] === numbers[i]) pixels[i] = palette[Math.round(numbers[i]) % palette.length];
+      pixels[i] = numbers[i] === numbers[i] ? palette[Math.round(numbers[i]) % palette.length] : 0;
     }
   } else {
     const map = maps[cells.map];
@@ -39,13 +54,14 @@ export function paint(cells, rows, cols, canvas) {
     const scale = wide ? 255 / (cells.high - cells.low) : 255;
     for (let i = 0; i < pixels.length; ++i) {
       const at = (numbers[i] - low) * scale;
-      if (at === at) pixels[i] = map[at <= 0 ? 0 : at >= 255 ? 255 : (at + 0.5) | 0];
+      pixels[i] = at === at ? map[at <= 0 ? 0 : at >= 255 ? 255 : (at + 0.5) | 0] : 0;
     }
   }
-  context.putImageData(image, 0, 0);
+  canvas.getContext("2d").putImageData(canvas.image, 0, 0);
+  return canvas;
 }
 
 // A strip of all colours of a map, from low to high.
-export function paintScale(map, canvas) {
-  paint({ map, low: 0, high: 255, values: Float64Array.from({ length: 256 }, (_, i) => i) }, 1, 256, canvas);
+export function paintedScale(map) {
+  return painted({ map, low: 0, high: 255, values: Float64Array.from({ length: 256 }, (_, i) => i) }, 1, 256, "scale");
 }

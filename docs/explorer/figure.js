@@ -1,7 +1,7 @@
 // A whole figure: its panels side by side, their legends and scales of colours, and the number under the pointer.
 
 import { colourOf, dashOf, drawPanel } from "./panel.js";
-import { paintScale, paletteColour } from "./colours.js";
+import { beginFigure, paintedScale, paletteColour } from "./colours.js";
 import { general } from "./numbers.js";
 
 export function make(tag, attributes = {}, ...children) {
@@ -40,8 +40,8 @@ function swatch(colour, opacity) {
 }
 
 function scaleOf(cells) {
-  const canvas = make("canvas", { "aria-hidden": "true" });
-  paintScale(cells.map, canvas);
+  const canvas = paintedScale(cells.map);
+  canvas.setAttribute("aria-hidden", "true");
   return make("div", { class: "scale" }, make("span", {}, general(cells.low, 4)), canvas, make("span", {}, general(cells.high, 4)),
     make("span", { class: "of" }, cells.title));
 }
@@ -61,6 +61,7 @@ function reading(panel, at, x, y) {
 
 // Draws a figure into an element that is as wide as it may be. `readout` shows the number under the pointer.
 export function drawFigure(figure, to, readout) {
+  beginFigure();
   const width = to.clientWidth;
   const gap = 20;
   const fits = Math.max(1, Math.floor((width + gap) / (250 + gap)));

@@ -1,4 +1,5 @@
 import { fixed, general, shortest } from "./numbers.js";
+import { wideNumbers } from "./wide.js";
 
 // The library in WebAssembly: a question in JSON, an answer in JSON. Lists of numbers are views of its memory, which hold
 // until the next question.
@@ -6,12 +7,20 @@ import { fixed, general, shortest } from "./numbers.js";
 const reader = new TextDecoder();
 const writer = new TextEncoder();
 
+// The library's bytes, which the page holds as gzip makes them small and base64 makes them text.
+export async function unpacked(text) {
+  const packed = Uint8Array.from(atob(text), (c) => c.charCodeAt(0));
+  const whole = new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"));
+  return new Uint8Array(await new Response(whole).arrayBuffer());
+}
+
 // An error that the library found, in its words.
 export class LibraryError extends Error {}
 
 export class Library {
   constructor(bytes) {
     this.module = new WebAssembly.Module(bytes);
+    this.wide = wideNumbers();
     this.begin();
   }
 
@@ -26,7 +35,8 @@ export class Library {
     };
     const refused = 52; // WASI's word for a system that cannot
     const system = new Proxy({}, { get: () => () => refused });
-    this.library = new WebAssembly.Instance(this.module, { page, wasi_snapshot_preview1: system }).exports;
+    const imports = { page, math: Math, wide: this.wide.imports, wasi_snapshot_preview1: system };
+    this.library = new WebAssembly.Instance(this.module, imports).exports;
     this.memory = this.library.memory;
     this.library._initialize();
   }
@@ -39,6 +49,7 @@ export class Library {
   ask(question) {
     const bytes = writer.encode(JSON.stringify(question));
     let answer;
+    this.wide.forget();
     try {
       const room = this.library.room(bytes.length);
       new Uint8Array(this.memory.buffer, room, bytes.length).set(bytes);

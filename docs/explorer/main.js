@@ -4,7 +4,7 @@ import { useColours } from "./colours.js";
 import { choice, slider, wholeSteps } from "./controls.js";
 import { encodingList, memberControls } from "./encodings.js";
 import { drawFigure, make } from "./figure.js";
-import { Library, LibraryError } from "./library.js";
+import { Library, LibraryError, unpacked } from "./library.js";
 import { modelReport } from "./model.js";
 import { fixed, general, shortest } from "./numbers.js";
 import { commandOf, fragmentOf, plainState, stateOf, textOf } from "./state.js";
@@ -12,7 +12,7 @@ import { first, views } from "./views.js";
 import { compared, keptNumbers, sentence } from "./words.js";
 
 const $ = (id) => document.getElementById(id);
-const bytes = Uint8Array.from(atob($("wasm").textContent.trim()), (c) => c.charCodeAt(0));
+const bytes = await unpacked($("wasm").textContent.trim());
 const library = new Library(bytes);
 const catalog = library.ask({ ask: "catalog" });
 useColours(catalog.colours);

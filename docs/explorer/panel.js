@@ -1,7 +1,7 @@
 // One panel of a figure: cells on a canvas, everything else as SVG above it.
 
 import { placer, ticksOf } from "./axes.js";
-import { familyColour, paint, paletteColour } from "./colours.js";
+import { familyColour, painted, paletteColour } from "./colours.js";
 
 const namespace = "http://www.w3.org/2000/svg";
 const dashes = ["", "7 3", "2 3", "9 3 2 3", "12 4", "4 4", "1 4", "6 2 1 2"];
@@ -121,9 +121,8 @@ function addGuide(group, guide, at) {
 // The canvas that shows the cells, stretched over their part of the plot.
 function cellsCanvas(panel, at) {
   const cells = panel.cells;
-  const canvas = document.createElement("canvas");
   const rows = cells.values.length / cells.cols;
-  paint(cells, rows, cells.cols, canvas);
+  const canvas = painted(cells, rows, cells.cols);
   const ends = (first, step, count, place) => [place(first - step / 2), place(first + (count - 0.5) * step)];
   const [x0, x1] = ends(cells.x_first, cells.x_step, cells.cols, at.x);
   const [y0, y1] = ends(cells.y_first, cells.y_step, rows, at.y);

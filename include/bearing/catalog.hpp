@@ -43,7 +43,7 @@ class BEARING_EXPORT Tokens {
   std::vector<Index> coordinates_;  // [2, 1, count] of an image, [count] of a sequence that does not count up
 };
 
-/// An encoding with its numbers, whatever sites it acts on; what it does not have is null. All in double.
+/// An encoding with its numbers, for any sites that it acts on. Functions of other sites are null. All in double.
 struct Specimen {
   SpecimenOptions options;
   Index width = 0;                       ///< of an image's grid; 0: it serves sequences
@@ -88,7 +88,7 @@ struct Specimen {
 /// All encodings, in the order of the sites: input, query/key, score, none.
 BEARING_EXPORT const std::vector<Description>& catalog();
 
-/// Null if there is none of that name or alias.
+/// Null if no encoding has that name or alias.
 BEARING_EXPORT const Description* find(std::string_view name);
 
 /// An example of `spec`, or of what the name stands for at these sizes if `spec` is empty. Throws RangeError for heads,
@@ -114,9 +114,9 @@ enum class Keys {
 };
 
 /// The score of a key k tokens from the query, in column k = 0 … n − 1, the mean over `draws` contents: [1, heads, n].
-/// n is the length, or the width of an image's grid (its tokens stand side by side). For an encoding of the input there
-/// is no content, for a bias no product of contents. decay() says how such a curve falls. Throws RangeError for draws
-/// < 1.
+/// n is the length, or the width of an image's grid (its tokens stand side by side). For an encoding of the input no
+/// content is added; for a bias no product of contents is. decay() describes how such a curve falls. Throws RangeError
+/// for draws < 1.
 BEARING_EXPORT Array mean_scores(const Specimen& specimen, Index draws, Contents contents = Contents::alike,
                                  Keys keys = Keys::before, const Executor& on = {});
 

@@ -83,14 +83,14 @@ struct Advice {
   SpecimenOptions measured = {};           ///< the size at which properties were measured
   Index timed = 0;                         ///< tokens at which attention was timed
   std::vector<Option> options = {};        ///< the recommended one first, those to avoid last
-  std::vector<std::string> unknowns = {};  ///< what nobody knows
+  std::vector<std::string> unknowns = {};  ///< questions that have no known answer
 };
 
 /// Whether a kernel can serve an encoding.
 BEARING_EXPORT bool serves(AttentionKernel kernel, const Description& encoding);
 
-/// One option is recommended, always. Throws RangeError "[choose] NAME: …" for a number out of range and ShapeError for
-/// a dim that is odd.
+/// Recommends an encoding: one option is always recommended. Throws RangeError "[choose] NAME: …" for a number out of
+/// range and ShapeError for a dim that is not a multiple of 4.
 BEARING_EXPORT Advice choose(const Situation& situation, const Executor& on = {});
 
 }  // namespace bearing::inspect

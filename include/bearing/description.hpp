@@ -152,11 +152,11 @@ struct Extent {
   static constexpr Index any = -1;
 
   std::string name;
-  /// What it must be; any: what the array has, alike for all extents of that name.
+  /// The size that it must have. any: the array's own size, which is the same for all extents of that name.
   std::function<Index(const Record& spec, const Sizes& sizes)> size;
   std::string member =
       {};  ///< the spec's member that it is, if it is one: a door may read the member from an array's shape
-  /// Its usual size in models, where it may be any; null: the caller must give it.
+  /// Its usual size in models, if it may have any size; null: the caller must give it.
   std::function<Index(const Record& spec, const Sizes& sizes)> usual = {};
   bool or_one = false;  ///< 1 is allowed and serves all; as the first axis it may then be left out
 };

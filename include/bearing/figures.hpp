@@ -119,8 +119,8 @@ struct Subject {
   Sizes sizes = {};          ///< heads, dim and length as they were said; a kind draws no more tokens than it would
 };
 
-/// What a picture may be asked for. A kind takes what it lists in FigureKind::takes and ignores nothing: others must be
-/// left as they are.
+/// The options of a picture. A kind takes those that it lists in FigureKind::takes. All others must keep their
+/// defaults: none is ignored.
 struct FigureOptions {
   Index heads = 0, dim = 0, length = 0;  ///< 0: as the kind has it
   std::uint64_t seed = 1;
@@ -149,7 +149,7 @@ struct FigureKind {
 
 /// All kinds, in the order in which they are listed.
 BEARING_EXPORT const std::vector<FigureKind>& figure_kinds();
-/// Null if there is none of that name.
+/// Null if no kind has that name.
 BEARING_EXPORT const FigureKind* find_figure_kind(std::string_view name);
 
 /// A picture of these encodings, side by side on one scale. Throws RangeError or ShapeError "[figure] ARGUMENT: …" for

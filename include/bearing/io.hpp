@@ -100,21 +100,21 @@ struct LayerGroup {
 };
 BEARING_EXPORT std::vector<LayerGroup> layer_groups(const Model& model);
 
-/// How far the angles of a layer were trained and are used: `trained` is the file's length or that of the layer's
-/// scaling, but 0 in a window that is no longer, as no two tokens are further apart than the window however long the
-/// sequence is; `longest` is the most of what the file and the scaling say, and seq_len.
+/// How far the angles of a layer were trained and are used. `trained` is the length of the file or of the layer's
+/// scaling. It is 0 if the layer's window is not longer than it, as no two tokens are then further apart in use than in
+/// training. `longest` is the largest of the file's length, the scaling's length and seq_len.
 BEARING_EXPORT RopeLengths lengths_of(const Model& model, const Layer& layer, Index seq_len = 0);
 
 /// The tokens that a scaling by a factor reaches from its trained length; 0 if the factor does not say how far.
 BEARING_EXPORT Index scaled_length(const RopeScaling& scaling);
 
-/// The model types whose files, where they say nothing else, have that encoding, in the order of the reader's tables;
-/// "rope", "alibi", … as the catalog names it.
+/// The model types that have that encoding if their files say nothing else, in the order of the reader's tables. The
+/// encoding is named as in the catalog: "rope", "alibi", ….
 BEARING_EXPORT std::vector<std::string> model_types_of(std::string_view encoding);
 
 /// A record as JSON, {"type": "T5", "buckets": 32, …}, and back. Every member is written, in the shortest form that
-/// reads back; a member that is not there has its default. `among`: the types that will do (none: all that are
-/// described); where that is one, "type" may be left out. Throws RangeError for a number that is not finite,
+/// reads back; a member that is missing has its default. `among`: the types that are allowed (empty: all that are
+/// described); if that is one type, "type" may be left out. Throws RangeError for a number that is not finite,
 /// ConfigError as read_hf_config does.
 BEARING_EXPORT std::string to_json(const Record& record);
 BEARING_EXPORT Record parse_record(std::string_view json, const std::string& name = "record",

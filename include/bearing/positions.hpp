@@ -70,7 +70,7 @@ class BEARING_EXPORT Positions {
     return real_[axis * stride_[0] + b * stride_[1] + t * stride_[2]];
   }
 
-  /// Where they lie; nowhere for positions that only count up from a number.
+  /// The memory that they lie in; none for positions that only count up from a number.
   Memory memory() const;
 
   /// Throws ShapeError unless these are positions for `batch` sequences of `time` tokens on `axes` axes (one axis

@@ -37,7 +37,7 @@ struct InputEncoding {
         static_cast<const E*>(e)->check(function, problem);
       };
     }
-    if constexpr (Borrower<E>) {
+    if constexpr (Borrower<E> && kept_whole) {
       borrows = [](const void* e, MemoryList& to) { static_cast<const E*>(e)->borrows(to); };
     }
     inputs = [](const void* e, const RowTile& tile, A* p) { static_cast<const E*>(e)->inputs(tile, p); };
@@ -117,7 +117,7 @@ struct RowEncoding {
         static_cast<const E*>(e)->check(function, problem);
       };
     }
-    if constexpr (Borrower<E>) {
+    if constexpr (Borrower<E> && kept_whole) {
       borrows = [](const void* e, MemoryList& to) { static_cast<const E*>(e)->borrows(to); };
     }
     turn = [](const void* e, const RowTile& tile, const A* x, A* y) { static_cast<const E*>(e)->turn(tile, x, y); };

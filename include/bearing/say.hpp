@@ -94,27 +94,27 @@ BEARING_EXPORT std::vector<Said> say_encodings(const Model& model);
 /// What figure() draws of it. Throws as as_description() does.
 BEARING_EXPORT inspect::Subject subject_of(const Said& said);
 
-/// As large as an example can be that takes its size from a model.
+/// The largest size of an example that takes its size from a model.
 inline constexpr inspect::SpecimenOptions largest_example = {.heads = 1024, .dim = 4096, .length = 65536};
 
-/// The size of an example: what is asked for, else what was said, else the default. 0: nothing.
+/// The size of an example: what is asked for, else what was said, else the default. 0 stands for nothing.
 BEARING_EXPORT inspect::SpecimenOptions example_size(const Sizes& asked, const Sizes& said);
 
-/// The same of an example that is measured: what was said, made smaller where measuring it takes too much and nobody
-/// asks for it.
+/// The size of an example that is measured: as example_size(), but a size that was said and not asked for is made
+/// smaller if measuring it would take too long.
 BEARING_EXPORT inspect::SpecimenOptions measured_size(const Description& description, const Sizes& asked,
                                                       const Sizes& said);
 
 /// The name that a spec's encoding has in the catalog; null if it has none.
 BEARING_EXPORT const Description* description_of(const Record& spec);
 
-/// The value of a member that a name stands for, if the encoding's names differ in it: `t5_causal` and `t5` differ in
-/// direction, `rope` and `rope_yarn` in the type of scaling. Nothing for members in which they agree, whatever an
-/// example has there.
+/// The value of a member that a name stands for, if the encoding's names differ in that member: `t5_causal` and `t5`
+/// differ in direction, `rope` and `rope_yarn` in the type of scaling. For a member in which all names agree the result
+/// is empty, whatever an example has there.
 BEARING_EXPORT std::optional<Value> stands_for(const Description& name, const MemberInfo& member,
                                                const inspect::SpecimenOptions& size = {});
 
-/// The keys that say a record: its members, and those of the records in it.
+/// The keys by which a text gives a record: its members, and those of the records in it.
 BEARING_EXPORT std::vector<std::string> keys_of(const Record& spec);
 
 /// Sets a member of the spec, or of a record in it. False if there is no member of that name.

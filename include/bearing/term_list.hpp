@@ -91,7 +91,7 @@ requires(ScoreTerm<E, A> || ValueTerm<E, A> || RowTerm<E, A>) Term<A> erase(cons
     };
   }
   if constexpr (requires { E::whole_rows; }) term.whole_rows = E::whole_rows;
-  if constexpr (Borrower<E>) {
+  if constexpr (Borrower<E> && kept_whole) {
     term.borrows = [](const void* self, MemoryList& to) { static_cast<const E*>(self)->borrows(to); };
   }
   if constexpr (RowTerm<E, A>) {

@@ -41,6 +41,14 @@ def test_what_an_encoding_has_no_row_for_is_said(tmp_path):
     assert set(row["measures"]) == {"1"} and "the length of the learned table" in row["beyond"]["2"]
 
 
+def test_an_encoder_is_asked_only_where_no_answer_stands_in_the_row(tmp_path):
+    with pytest.raises(ValueError, match=r"^\[lab\] kind: must be causal for copy, whose rows hold their answers"):
+        training.run(TINY.replace(kind="encoder"), tmp_path)
+    open_to_both = next(name for name, task in TASKS.items() if task.for_encoders)
+    row = training.run(TINY.replace(kind="encoder", task=open_to_both, steps=2), tmp_path)
+    assert set(row["measures"]) == {"1", "2"}
+
+
 def test_a_model_is_trained_once_and_kept(tmp_path):
     first, again = training.trained(TINY, tmp_path), training.trained(TINY, tmp_path)
     assert first.curve == again.curve and first.seconds == again.seconds

@@ -7,15 +7,19 @@
     bearing.rotate(table, q, k, None)                          # in place; q, k [batch, heads, time, head_dim]
     out = bearing.attention(q, k, v, [bearing.RotaryRows(table)], mask="causal")
 
-Arrays are NumPy's, PyTorch's, JAX's or whatever speaks DLPack, in the CPU's memory: float64, float32, bfloat16 or
-float16. They come in without a copy, and results leave in the caller's own kind. Specs (Rope and every other ``Spec``)
-are immutable values that compare, hash, print themselves and go to and from dictionaries; encodings (RotaryRows and
-every other ``Encoding``) are specs with their numbers. ``catalog()`` lists them. In their formulas m is the position of
-a query, n that of a key, i and j are their indices and h is the head. Wrong arguments raise ShapeError, RangeError, ConfigError (all of them
-ValueErrors) or TypeError, whose texts read "[function] argument: what must hold, got what".
+Functions take arrays of NumPy, PyTorch, JAX and whatever else speaks DLPack. The arrays lie in the CPU's memory and are
+float64, float32, bfloat16 or float16. They are read without a copy. Results are of the caller's own kind of array.
 
-``bearing.torch`` has modules and differentiable functions, ``bearing.jax`` functions for jit, grad and vmap,
-``bearing.plot`` pictures.
+A spec (``Rope`` and every other ``Spec``) holds what a paper or a config states. It is an immutable value: it can be
+compared, hashed, printed, and turned into a dictionary and back. An encoding (``RotaryRows`` and every other
+``Encoding``) is a spec with its numbers. ``catalog()`` lists all encodings. In their formulas m is the position of a
+query and n that of a key, i and j are their indices, and h is the head.
+
+A wrong argument raises ShapeError, RangeError or ConfigError, which are ValueErrors, or TypeError. The text reads
+"[function] argument: what must hold, got what".
+
+``bearing.torch`` has modules and differentiable functions for PyTorch. ``bearing.jax`` has functions for JAX's jit,
+grad and vmap. ``bearing.plot`` draws pictures with matplotlib.
 """
 
 from __future__ import annotations
@@ -50,10 +54,11 @@ __all__ = [name for name in globals() if not name.startswith("_") and name not i
 
 
 def target() -> dict[str, str | list[str]]:
-    """The SIMD instruction set that kernels use, and all that this build holds and this machine can run.
+    """Names the SIMD instruction set that kernels use, and all that this build holds and this machine can run.
 
-    The environment variable BEARING_TARGET names another one, before the first call. Results have the same bits on all,
-    but for attention and products of queries and keys with vectors by distance, which agree to rounding.
+    Returns {"used": name, "available": names, best first}. The environment variable BEARING_TARGET chooses another one;
+    it is read at the first call. Results have the same bits on all of them. Only attention, and products of queries and
+    keys with vectors by distance, differ: they agree to rounding.
     """
     return {"used": simd_target(), "available": simd_targets()}
 

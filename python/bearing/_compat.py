@@ -1,4 +1,4 @@
-"""The four calls that tutorials make, on top of everything else here: NumPy's arrays, PyTorch's or JAX's.
+"""Four functions that tutorials have, for arrays of NumPy, PyTorch or JAX. They call the rest of the package.
 
 pos_enc = sinusoidal_encoding(seq_len, d_model)
 X = X + pos_enc
@@ -26,8 +26,10 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def _named(**arguments: str) -> Callable[[Function], Function]:
-    """Errors name the function that was called and its arguments, not what it is made of: arguments say what those are
-    called there."""
+    """Lets errors name the function that the user called, not the one that it calls.
+
+    arguments: what the arguments of the inner function are called in the outer one.
+    """
 
     def decorate(function: Function) -> Function:
         @functools.wraps(function)
@@ -48,7 +50,7 @@ def _named(**arguments: str) -> Callable[[Function], Function]:
 
 @functools.cache
 def _classes(name: str) -> tuple[Any, Any]:
-    """The spec's class and the encoding's of a name of the catalog."""
+    """The class of the spec and the class of the encoding that a name of the catalog stands for."""
     kind, spec = next((kind, spec) for one, kind, spec in _core._named(1, 4, 1) if one == name)
     return type(spec), getattr(_core, kind)
 
@@ -64,12 +66,21 @@ def sinusoidal_encoding(
     like: ArrayLike | None = None,
     threads: int = 1,
 ) -> Array:
-    """The sinusoidal table of Vaswani et al. 2017 (arXiv 1706.03762), a new array [seq_len, d_model].
+    """Makes the sinusoidal table of Vaswani et al. 2017 (arXiv 1706.03762): a new array [seq_len, d_model].
 
         PE(p, 2i) = sin(p · base^(−2i/d_model)),   PE(p, 2i + 1) = cos(p · base^(−2i/d_model))
 
-    Each number is rounded once from the real one. layout: the paper's columns, or what others made of them. NumPy's
-    float32, or another dtype; ``like=X`` gives X's kind and type, so that X + the table is a tensor as X is.
+    Each number is the exact one, rounded once.
+
+    seq_len: how many positions: 0 … seq_len − 1.
+    d_model: how many columns.
+    base: the base of the frequencies.
+    layout: the order of the columns. 'interleaved' is the paper's; the text of the encoding's spec has the others.
+    dtype: the type of the result; NumPy's float32 if neither dtype nor like is given.
+    like: an array whose kind and type the result gets. With like=X the table is a tensor if X is one.
+    threads: how many threads the call may use; 0 for all.
+
+    Raises ShapeError or RangeError for sizes or a base out of range, TypeError for another type.
     """
     spec, rows = _classes("sinusoidal")
     encoding = rows(spec(dim=d_model, base=base, layout=layout))
@@ -80,9 +91,13 @@ def sinusoidal_encoding(
 def rotary_embedding(
     seq_len: int, dim: int, *, base: float = 10_000.0, dtype: Literal["float32", "float64"] = "float32"
 ) -> tuple[Array, Array]:
-    """cos and sin of p·base^(−2i/dim) (Su et al. 2021, arXiv 2104.09864): two read-only NumPy arrays [seq_len, dim/2].
+    """Makes cos and sin of p·base^(−2i/dim) (Su et al. 2021, arXiv 2104.09864): two read-only NumPy arrays [seq_len,
+    dim/2].
 
-    ``RopeTable`` holds them for ``rotate()``, with scalings, partial heads and several axes.
+    Row p belongs to position p, column i to pair i. ``RopeTable`` holds the same numbers for ``rotate()``; it also has
+    scalings, partial heads and several axes.
+
+    Raises ShapeError if dim is odd, RangeError for a negative seq_len or a base that is not above 0.
     """
     table = _core.RopeTable(_core.Rope(head_dim=dim, base=base, pairing="interleaved"), seq_len, dtype=dtype)
     return table.cos, table.sin
@@ -99,15 +114,22 @@ def apply_rope(
     layout: Layout = "bhtd",
     threads: int = 1,
 ) -> Array:
-    """Queries or keys turned by their positions (Su et al. 2021, arXiv 2104.09864), as a new array of x's kind and type.
+    """Turns queries or keys by their positions (Su et al. 2021, arXiv 2104.09864): a new array of x's kind and type.
 
         (x_2i, x_2i+1) ← (x_2i cos pθ_i − x_2i+1 sin pθ_i, x_2i sin pθ_i + x_2i+1 cos pθ_i),   θ_i = base^(−2i/rotary_dim)
 
-    x [batch, heads, time, dim]; the first axes may be left out, for a single vector all but dim. positions: None for
-    0, 1, 2, …, an int for a cache of so many tokens, or integers or reals [time] or [batch, time]; of a vector, its
-    position. pairing: neighbours turn together, as the paper has it; 'half' is Hugging Face's rotate_half. rotary_dim:
-    how many dimensions turn; 0: all. A tensor that requires gradients keeps them. In place, faster, and with
-    everything that models add to RoPE: ``rotate()``.
+    x [batch, heads, time, dim]: the first axes may be left out; a single vector is [dim].
+    positions: None for 0, 1, 2, …; an int p for p, p + 1, … (p tokens are in the cache already); or integers or reals
+        [time] or [batch, time]. For a single vector: its position.
+    base: the base of the frequencies.
+    pairing: 'interleaved' turns neighbours together, as the paper does; 'half' turns elements i and i + rotary_dim/2
+        together, as Hugging Face's rotate_half does.
+    rotary_dim: how many dimensions turn; 0 for all.
+    layout: 'bhtd' for [batch, heads, time, dim], 'bthd' for [batch, time, heads, dim].
+    threads: how many threads the call may use; 0 for all.
+
+    A tensor that requires gradients gets them. ``rotate()`` works in place, is faster, and has all that models add to
+    RoPE. Raises ShapeError, RangeError or TypeError, whose text names the argument.
     """
     axes = getattr(x, "ndim", None)
     if axes is None or not hasattr(x, "dtype"):
@@ -115,7 +137,10 @@ def apply_rope(
     if getattr(x, "is_nested", False):  # such a tensor has no shape to ask for
         raise TypeError("[apply_rope] x: must be an array of one shape, got a nested tensor of torch")
     if not 1 <= axes <= 4:
-        raise TypeError(f"[apply_rope] x: must be an array of 1 to 4 axes, of which the last is dim, got one of {axes}")
+        shape = list(x.shape)
+        raise TypeError(
+            f"[apply_rope] x: must be an array of 1 to 4 axes, [batch, heads, time, dim], got shape {shape}"
+        )
     if axes == 1:
         at = positions if positions is None or isinstance(positions, int) else _scalar(positions)
         rows = apply_rope(x[None], at, base=base, pairing=pairing, rotary_dim=rotary_dim, threads=threads)
@@ -141,13 +166,22 @@ def alibi_bias(
     like: ArrayLike | None = None,
     threads: int = 1,
 ) -> Array:
-    """ALiBi's bias (Press, Smith, Lewis 2022, arXiv 2108.12409), a new array [num_heads, seq_len, seq_len].
+    """Makes ALiBi's bias (Press, Smith, Lewis 2022, arXiv 2108.12409): a new array [num_heads, seq_len, seq_len].
 
         bias[h, i, j] = −slope_h · |i − j|,   slope_h = 2^(−8(h + 1)/num_heads)
 
-    for a power of two; for other numbers of heads the published slopes. To be added to the scaled scores. form:
-    'causal' gives keys after the query 0. NumPy's float32, or another dtype; ``like=scores`` gives their kind and type.
-    ``attention()`` takes the encoding itself and never makes this matrix.
+    The formula of the slopes is for a power of two. For other numbers of heads they are the published ones. Add the
+    bias to the scores after they are multiplied by the softmax scale. ``attention()`` takes the encoding itself and
+    never makes this matrix.
+
+    seq_len: how many tokens, of queries and of keys.
+    num_heads: how many heads.
+    form: 'symmetric' as above; 'causal' gives 0 to keys after the query.
+    dtype: the type of the result; NumPy's float32 if neither dtype nor like is given.
+    like: an array whose kind and type the result gets.
+    threads: how many threads the call may use; 0 for all.
+
+    Raises RangeError for sizes out of range, TypeError for another type.
     """
     spec, bias = _classes("alibi")
     encoding = bias(spec.published(num_heads).replace(form=form))
@@ -172,7 +206,7 @@ def _rotary_rows(rope: _core.Rope, dtype: Literal["float32", "float64"]) -> _cor
 
 
 def _of_four(rotate: Any, x: Any, **options: Any) -> Any:
-    """rotate(x) for functions that want all four axes."""
+    """Calls rotate(x), which takes all four axes, for an x with fewer."""
     missing = 4 - x.ndim
     if missing == 0:
         return rotate(x, **options)
@@ -182,10 +216,12 @@ def _of_four(rotate: Any, x: Any, **options: Any) -> Any:
 
 
 def _scalar(position: Any) -> Any:
-    """The only position of an array, or a number."""
+    """The only position in an array, or a number."""
     shape = tuple(getattr(position, "shape", ()))
     if math.prod(shape) != 1:
-        raise _core.ShapeError(f"[apply_rope] positions: must be one, for a single vector, got {list(shape)}")
+        raise _core.ShapeError(
+            f"[apply_rope] positions: must be one position for a single vector, got shape {list(shape)}"
+        )
     one = position.reshape(1) if shape != () or hasattr(position, "reshape") else [position]
     return one
 

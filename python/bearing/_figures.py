@@ -1,4 +1,4 @@
-"""Pictures of encodings as data: what the library works out and bearing.plot draws."""
+"""Pictures of encodings as data. The library works them out and bearing.plot draws them."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _EMPTY = np.zeros(0)
 
 
 class _Part:
-    """What the parts of a figure share: they compare and become dictionaries, arrays included."""
+    """What all parts of a figure can do: they are compared and become dictionaries, with their arrays."""
 
     def to_dict(self) -> dict[str, Any]:
-        """The members by name, in plain Python types: what JSON can hold. A NaN, which says that there is nothing, is None."""
+        """The members by name, in plain Python types that JSON can hold. NaN, which stands for a gap, becomes None."""
         return {one.name: _plain(getattr(self, one.name)) for one in fields(self)}  # type: ignore[arg-type]
 
     def __eq__(self, other: object) -> bool:
@@ -44,7 +44,7 @@ def _plain(value: Any) -> Any:
 
 @dataclass(frozen=True, eq=False)
 class Tick(_Part):
-    """A place on an axis with a text of its own."""
+    """A place on an axis and the text that stands there."""
 
     at: float
     text: str
@@ -52,7 +52,7 @@ class Tick(_Part):
 
 @dataclass(frozen=True, eq=False)
 class Axis(_Part):
-    """An axis: ``first`` stands at the left or at the bottom, ``last`` at the other end."""
+    """An axis. ``first`` is the value at the left or at the bottom, ``last`` the value at the other end."""
 
     title: str = ""
     first: float = 0.0
@@ -63,10 +63,12 @@ class Axis(_Part):
 
 @dataclass(frozen=True, eq=False)
 class Series(_Part):
-    """Points in order; a y that is NaN leaves a gap.
+    """Points in order. A y that is NaN leaves a gap.
 
-    stroke: "line", "dots", "steps", "bars" from 0 to the point, or "hands" from (0, 0) to the point. colour: of
-    palette(); shade: 0 ... 1 of an ordered family, in its place. faint: it stands behind the others.
+    stroke: "line", "dots", "steps", "bars" from 0 to the point, or "hands" from (0, 0) to the point.
+    colour: an index of palette().
+    shade: 0 ... 1, a colour of an ordered family, used in place of colour.
+    faint: True draws the series behind the others.
     """
 
     label: str = ""
@@ -80,7 +82,7 @@ class Series(_Part):
 
 @dataclass(frozen=True, eq=False)
 class Band(_Part):
-    """What lies between two curves over the same x."""
+    """The area between two curves over the same x."""
 
     label: str = ""
     x: Float64Array = field(default_factory=lambda: _EMPTY)
@@ -93,8 +95,9 @@ class Band(_Part):
 class Cells(_Part):
     """A matrix [rows, cols]. The middle of values[row, col] is x_first + col * x_step, y_first + row * y_step.
 
-    NaN: nothing is drawn. map: "sequential" from low to high, "diverging" with 0 in the middle, or "categories", whole
-    numbers that are called as ``categories`` says.
+    values: the numbers; nothing is drawn for NaN.
+    map: "sequential" from low to high; "diverging" with 0 in the middle; or "categories", whole numbers, whose names
+        are in ``categories``.
     """
 
     values: Float64Array
@@ -111,7 +114,7 @@ class Cells(_Part):
 
 @dataclass(frozen=True, eq=False)
 class Guide(_Part):
-    """A straight line across the panel, at an x if it is upright, else at a y."""
+    """A straight line across the panel: at an x if it is upright, else at a y."""
 
     upright: bool = False
     at: float = 0.0
@@ -129,9 +132,9 @@ class Note(_Part):
 
 @dataclass(frozen=True, eq=False)
 class Panel(_Part):
-    """One pair of axes with what is drawn there: cells at the bottom, then bands, guides, series, notes.
+    """One pair of axes with what is drawn there: cells at the bottom, then bands, guides, series and notes.
 
-    round: a unit is as long on both axes.
+    round: True draws one unit equally long on both axes.
     """
 
     title: str = ""
@@ -147,7 +150,11 @@ class Panel(_Part):
 
 @dataclass(frozen=True, eq=False)
 class Figure(_Part):
-    """A picture as data. text: what is to be seen, with numbers. columns: panels in a row."""
+    """A picture as data.
+
+    text: what the picture shows, with numbers.
+    columns: how many panels stand in a row.
+    """
 
     kind: str = ""
     title: str = ""
@@ -156,7 +163,7 @@ class Figure(_Part):
     columns: int = 1
 
     def to_json(self) -> str:
-        """The same as JSON, as ``bearing plot --json`` writes it. A NaN is null."""
+        """The figure as JSON, as ``bearing plot --json`` writes it. NaN becomes null."""
         return json.dumps({"schema": "bearing.figure/1"} | self.to_dict(), ensure_ascii=False, allow_nan=False)
 
     def _repr_html_(self) -> str:
@@ -167,7 +174,14 @@ class Figure(_Part):
 
 @dataclass(frozen=True)
 class FigureKind:
-    """A kind of picture: how many encodings it draws side by side, and which options of figure() it takes."""
+    """A kind of picture: how many encodings it draws side by side, and which options of figure() it takes.
+
+    name: what figure() calls it.
+    shows: what the picture shows.
+    fewest: the fewest encodings that it draws.
+    most: the most encodings that it draws.
+    takes: the options of figure() that it takes.
+    """
 
     name: str
     shows: str
@@ -189,12 +203,12 @@ class DocumentFigure:
 
 
 def figure_kinds() -> tuple[FigureKind, ...]:
-    """All kinds of pictures, in the order in which they are listed."""
+    """All kinds of pictures, in the order in which the command lists them."""
     return tuple(_core._figure_kinds())
 
 
 def document_figures() -> tuple[DocumentFigure, ...]:
-    """The pictures of all founding documents, in their order."""
+    """The pictures of all founding documents, in the order of the documents."""
     return tuple(_core._document_figures())
 
 
@@ -219,15 +233,23 @@ def figure(
     w_k: ArrayLike | None = None,
     threads: int = 1,
 ) -> Figure:
-    """A picture of encodings, side by side on one scale, as data: bearing.plot draws it.
+    """Makes a picture of encodings as data: side by side, on one scale. bearing.plot draws it.
 
         bearing.figure("heatmap", "sinusoidal", length=128, dim=256)
         bearing.figure("wavelengths", "@config.json")                   every kind of a model's layers
         bearing.figure("curves", bearing.Rope(head_dim=64, pairing="half"), "rope:base=500000")
 
-    kind: a name of figure_kinds(), which says what options it takes; others are refused. encodings: text as check() takes
-    it, a spec, a Model or a config of transformers, a table, an encoding with its numbers, or a module of bearing.torch,
-    whose parameters are drawn as they are now. words [time, dim], w_q and w_k [dim, head_dim]. Sizes that nobody says are the encoding's own, else the kind's.
+    kind: the name of a kind. figure_kinds() lists the kinds and the options that each of them takes.
+    encodings: each is text as check() takes it, a spec, a table, an encoding with its numbers, a Model, a config of
+        transformers, or a module of bearing.torch, whose parameters are drawn as they are now.
+    heads: sizes of the example: heads, dim and length. A size that is not given is the encoding's own, else the kind's.
+    words [time, dim]: what tokens mean, for "correlations".
+    w_q [dim, head_dim]: the projection of queries, for "correlations"; given together with w_k.
+    w_k [dim, head_dim]: the projection of keys.
+    threads: how many threads the call may use; 0 for all.
+
+    Returns a Figure. Raises RangeError or ShapeError for an option that the kind does not take or that is out of range,
+    TypeError for something that is not an encoding.
     """
     options = {
         "heads": heads,

@@ -107,8 +107,8 @@ def _table(rows: Iterable[Row], heads: Sequence[str] = ()) -> str:
 
 
 def _formula(doc: str) -> str:
-    """The first lines of a text that are set in, unless they are Python."""
-    for block in re.findall(r"(?:^ {4}.*\n)+", doc, re.MULTILINE):
+    """The first indented paragraph of a text, unless it is Python. Lines that go on with an item are none."""
+    for block in re.findall(r"(?<=\n\n)(?: {4}.*\n)+", doc):
         if "bearing." not in block:
             return f"<pre>{escape(re.sub('^ {4}', '', block, flags=re.MULTILINE).rstrip())}</pre>"
     return ""

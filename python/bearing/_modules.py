@@ -1,4 +1,6 @@
-"""What a module that learns an encoding's parameters is: its name, its arguments, its text. All of it is described."""
+"""What a module that learns an encoding's parameters is: its name, its arguments and its text, read from the
+description.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,7 @@ MISSING = inspect.Parameter.empty
 
 
 class Argument(NamedTuple):
-    """An argument of a module's constructor, and what it is: a spec, a size, a setting, a start, …"""
+    """An argument of a module's constructor. role: what it is: a spec, a size, a setting, a start, …."""
 
     role: str
     name: str
@@ -23,7 +25,7 @@ class Argument(NamedTuple):
 
 
 class ModuleInfo(NamedTuple):
-    """A class to be: base is one of Input, Rows, Bias, Described."""
+    """A class that is to be made. base: Input, Rows, Bias or Described."""
 
     name: str
     kind: str
@@ -45,7 +47,7 @@ class ModuleInfo(NamedTuple):
 
 
 def modules() -> list[ModuleInfo]:
-    """Of every encoding whose tables are not made by hand."""
+    """The modules of all encodings whose tables are not made by hand."""
     found = [kind for kind in vars(_core).values() if isinstance(kind, type) and issubclass(kind, _core.Encoding)]
     kinds = sorted(kind.__name__ for kind in found if kind is not _core.Encoding)
     return [_info(kind, traits) for kind in kinds if not (traits := _core._traits(kind))["by_hand"]]
@@ -75,7 +77,7 @@ def _base(traits: dict[str, Any], given: tuple[Any, ...]) -> str:
 
 
 def _arguments(traits: dict[str, Any]) -> Iterator[Argument]:
-    """In the order in which they stand, apart from those that must be given, which come first."""
+    """The arguments in their order; those that must be given come first."""
     specs, optional = " | ".join(f"_core.{name}" for name in traits["specs"]), traits["spec_optional"]
     learned = {name: of for name, of in traits["parameters"].items() if of["learned"]}
     if specs and not optional:
@@ -123,4 +125,4 @@ def _text(traits: dict[str, Any]) -> str:
     return "\n".join(lines).rstrip()
 
 
-_COMPUTED = " Given to encoding()."
+_COMPUTED = " The model computes it and gives it to encoding()."

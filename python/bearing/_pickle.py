@@ -1,6 +1,6 @@
-"""What pickle and copy call to make specs, encodings and tables again.
+"""Functions that pickle and copy call to make specs, encodings and tables again.
 
-Pickles name these functions: what they take may grow, never change.
+Pickles name these functions. Their arguments may become more; they may never change.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ _Parameter = inspect.Parameter
 
 
 def of(function: Callable[..., Any]) -> inspect.Signature:
-    """The signature of a function, a method or a bound method; of several overloads what they have in common."""
+    """The signature of a function, a method or a bound method. For several overloads: what they have in common."""
     found = [_signature(text, defaults or ()) for text, _, defaults in function.__nb_signature__]  # type: ignore[attr-defined]
     if type(function).__name__ == "nb_bound_method":
         found = [one.replace(parameters=list(one.parameters.values())[1:]) for one in found]
@@ -56,7 +56,7 @@ def _signature(text: str, defaults: Sequence[Any]) -> inspect.Signature:
 
 
 def _common(all_of_them: Sequence[inspect.Signature]) -> inspect.Signature:
-    """What overloads begin with; the rest in any way: the text of help() has each of them."""
+    """The arguments that all overloads begin with, then *args and **kwargs. help() shows each overload."""
     same: list[_Parameter] = []
     for each in zip(*(one.parameters.values() for one in all_of_them), strict=False):
         if any(one != each[0] for one in each) or each[0].kind != _Parameter.POSITIONAL_OR_KEYWORD:

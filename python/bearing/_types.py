@@ -1,7 +1,7 @@
-"""What signatures call their arguments.
+"""Types that stand in signatures.
 
-Arrays of any kind are meant: NumPy's, PyTorch's, JAX's and whatever speaks DLPack. None of these packages but NumPy
-need be there, so that nothing stricter can be said.
+Arrays may be of any kind: NumPy's, PyTorch's, JAX's and whatever else speaks DLPack. Only NumPy has to be installed, so
+the types cannot be stricter.
 """
 
 from __future__ import annotations

@@ -1,17 +1,17 @@
-"""Pictures of encodings with matplotlib: one function for each kind of ``bearing.figure_kinds()``.
+"""Draws pictures of encodings with matplotlib: one function for each kind of ``bearing.figure_kinds()``.
 
     import bearing.plot
 
     ax = bearing.plot.curves("sinusoidal")                       # a new figure, whose axes are returned
     ax.figure.savefig("curves.png")
     axes = bearing.plot.curves("sinusoidal", "rope")             # an array: a panel for each
-    bearing.plot.curves("rope", dims=[0, 2], ax=ax)              # in axes that are there
+    bearing.plot.curves("rope", dims=[0, 2], ax=ax)              # in axes that exist already
     bearing.plot.draw(figure)                                    # any Figure
-    bearing.plot.claim(bearing.claims()[0])                      # what shows that it holds or fails
+    bearing.plot.claim(bearing.claims()[0])                      # the picture that shows whether it holds
 
-``ax`` is one axes, several (one for each panel), or a figure of matplotlib to be filled. Without it a figure is made that
-pyplot does not know: ``bearing.plot.curves("rope", ax=plt.figure(layout="constrained"))`` is one that it shows. Text,
-background and fonts are those of matplotlib's style. Other options are those of ``bearing.figure()``.
+``ax`` is one axes, several (one for each panel), or a figure of matplotlib. Without it a new figure is made, which
+pyplot does not show. ``bearing.plot.curves("rope", ax=plt.figure(layout="constrained"))`` draws into a figure that it
+shows. Text, background and fonts follow matplotlib's style. All other options are those of ``bearing.figure()``.
 """
 
 from __future__ import annotations
@@ -25,14 +25,23 @@ from ._figures import Figure, FigureKind, figure, figure_kinds
 
 
 def draw(of: Figure, ax: Any = None) -> Any:
-    """Draws a Figure and returns its axes: one, or an array with one for each panel."""
+    """Draws a Figure and returns its axes: one, or an array with one for each panel.
+
+    of: the figure.
+    ax: one axes, one for each panel, or a figure of matplotlib; without it a new figure is made.
+
+    Raises ShapeError if the number of axes differs from the number of panels, TypeError if ax is something else.
+    """
     from ._matplotlib import drawn
 
     return drawn(of, ax)
 
 
 def claim(of: Claim, ax: Any = None) -> Any:
-    """Draws the picture of a claim of bearing.claims(); as draw(). ValueError if it has none."""
+    """Draws the picture of a claim of bearing.claims() and returns its axes, as draw() does.
+
+    Raises ValueError if the claim has no picture.
+    """
     picture = of.picture
     if picture is None:
         raise ValueError(f"[claim] of: must have a picture, got the claim {of.says!r} about {of.encoding}")
@@ -55,8 +64,9 @@ def _text(kind: FigureKind) -> str:
     of = f", of {many} encoding{'' if many == '1' else 's'}" if kind.most else ""
     return (
         f"Draws {kind.shows}{of}.\n\n"
-        "encodings and options: as figure() takes them. ax: one axes, one for each panel, or a figure of matplotlib;\n"
-        "a new figure without it. Returns the axes: one, or an array with one for each panel."
+        "encodings: as figure() takes them, and so are the other options.\n"
+        "ax: one axes, one for each panel, or a figure of matplotlib; without it a new figure is made.\n\n"
+        "Returns the axes: one, or an array with one for each panel."
     )
 
 

@@ -23,6 +23,16 @@ namespace bearing::python {
 enum class DataType { f64, f32, bf16, f16 };
 const char* name_of(DataType type);
 
+/// "[2, 3]", for errors.
+template <class Shape>
+std::string shape_text(const Shape& shape) {
+  std::string all;
+  for (const Index extent : shape) all += (all.empty() ? "" : ", ") + std::to_string(extent);
+  return "[" + all + "]";
+}
+/// "1 axis", "2 axes".
+std::string axes_text(std::size_t count);
+
 /// To be called once, when the module is made.
 void prepare_arrays();
 

@@ -80,7 +80,8 @@ struct Call {
         sinks(named.take("sinks")) {
     const nb::object given = named.take("mask");
     if (given.is_none())
-      Argument{name, "mask"}.fail("given: 'none', 'causal', …; a wrong guess would be silent", "None");
+      Argument{name, "mask"}.fail("given, 'none', 'causal' or another mask, as a wrong guess would go unnoticed",
+                                  "None");
     mask = enum_of<Mask>(given, {name, "mask"});
     const nb::object window_given = named.take("window");
     if (!window_given.is_none()) {
@@ -184,7 +185,7 @@ View<const A, 3> sums_of(const Array& array) {
   constexpr DataType type = arithmetic_of<A>;
   check_type(array, type);
   const std::size_t n = array.rank();
-  if (n < 1 || n > 3) array.argument().fail("an array of 1 to 3 axes", "one of " + std::to_string(n));
+  if (n < 1 || n > 3) array.argument().fail("an array of 1 to 3 axes", "shape " + shape_text(array.shape()));
   View<const A, 3> out{static_cast<const A*>(array.data()), {1, 1, 1}, {0, 0, 0}};
   for (std::size_t axis = 0; axis < n; ++axis) {
     out.shape[3 - n + axis] = array.shape()[axis];
@@ -299,40 +300,70 @@ void bind_attention(nb::module_& m) {
   static const std::string forward_sig =
       std::string("def attention(q: ArrayLike, k: ArrayLike, v: ArrayLike, encodings: Encodings = None, *, ") +
       options_text + ", out_dtype: DType | None = None, return_lse: bool = False) -> Array | tuple[Array, Array]";
-  m.def(
-      "attention", forward, nb::arg("q"), nb::arg("k"), nb::arg("v"), nb::arg("encodings") = nb::none(),
-      nb::arg("options"), nb::sig(forward_sig.c_str()),
-      "Softmax attention with any list of encodings, in memory linear in the lengths.\n\n"
-      "    s_ij = cap(c (T q_i)·(T k_j)) + terms,   o_i = sum_j softmax(s)_ij (v_j + V[rho(i, j)])\n\n"
-      "q [batch, heads, q_len, dim], k [batch, kv_heads, k_len, dim], v [batch, kv_heads, k_len, value_dim]; without\n"
-      "the first axes for one sequence or one head; layout 'bthd' has time before heads. float64, float32, bfloat16\n"
-      "or float16, sums in float64 or float32. Returns out, of q's kind and type, and with return_lse the logarithms\n"
-      "of the rows' sums [batch, heads, q_len], without the axes that q comes without. A query that sees no key: 0\n"
-      "and -inf. out_dtype: float32 keeps all bits of out where q has 16, for merge().\n\n"
-      "mask has no default: 'none', 'causal' by positions (so that caches and shards are right), 'causal_top_left'\n"
-      "and 'causal_bottom_right' by indices. scale: c, None for 1/sqrt(dim). window: (before, after) in\n"
-      "tokens, -1 for no limit; a model's sliding window of w keys is (w - 1, 0). q_positions, k_positions: positions, "
-      "None for 0,\n"
-      "1, 2, ..., an int for a cache of so many keys. soft_cap bounds c q·k before terms are added. sinks [heads].\n"
-      "k_lengths [batch]. key_mask [batch, k_len] and visible [batch, heads, q_len, k_len], or what broadcasts to it:\n"
-      "True may be seen.\n"
-      "q_starts, k_starts [sequences + 1]: packed sequences. block_table [batch, blocks]: a paged cache. threads: 0\n"
-      "for all.\n\n"
-      "Raises ShapeError, RangeError or TypeError, which name the argument.");
+  m.def("attention", forward, nb::arg("q"), nb::arg("k"), nb::arg("v"), nb::arg("encodings") = nb::none(),
+        nb::arg("options"), nb::sig(forward_sig.c_str()),
+        "Computes softmax attention with any list of encodings. Its memory is linear in the lengths.\n\n"
+        "    s_ij = cap(c (T q_i)·(T k_j)) + terms,   o_i = sum_j softmax(s)_ij (v_j + V[rho(i, j)])\n\n"
+        "q [batch, heads, q_len, dim]: the queries: float64, float32, bfloat16 or float16. The first axes may be left "
+        "out for one\n"
+        "    sequence or one head, in k and v as well.\n"
+        "k [batch, kv_heads, k_len, dim]: the keys, of q's type; kv_heads divides heads.\n"
+        "v [batch, kv_heads, k_len, value_dim]: the values, of q's type.\n"
+        "encodings: an encoding, or a list of them.\n"
+        "mask: which keys a query sees: 'none' hides none, 'causal' goes by positions, so that caches and shards are "
+        "right,\n"
+        "    'causal_top_left' and 'causal_bottom_right' go by indices. It has no default.\n"
+        "window: (before, after) in tokens; -1 for no limit. A model's sliding window of w keys is (w - 1, 0).\n"
+        "q_positions: where queries stand: None for 0, 1, 2, ...; an int p for p, p + 1, ... (p keys are in the cache "
+        "already); or\n"
+        "    an array [time], [batch, time] or [axes, batch, time].\n"
+        "k_positions: where keys stand, in the same forms.\n"
+        "scale: c; None for 1/sqrt(dim).\n"
+        "soft_cap: bounds c q·k before terms are added; 0 for no bound.\n"
+        "sinks [heads]: a logit for each head that takes part in a row's sum and has no value.\n"
+        "k_lengths [batch]: how many keys of each sequence count.\n"
+        "key_mask [batch, k_len]: True for keys that may be seen.\n"
+        "visible [batch, heads, q_len, k_len]: True for keys that the query may see; any shape that broadcasts to this "
+        "one.\n"
+        "q_starts [sequences + 1]: where packed sequences start among queries; given together with k_starts.\n"
+        "k_starts [sequences + 1]: where they start among keys.\n"
+        "block_table [batch, blocks]: a paged cache, with k and v [blocks, kv_heads, block_size, ...]; it needs "
+        "k_lengths.\n"
+        "layout: 'bhtd', or 'bthd' for arrays with time before heads.\n"
+        "threads: how many threads the call may use; 0 for all.\n"
+        "out_dtype: float32 keeps all bits of out where q has 16, for merge().\n\n"
+        "Returns out [batch, heads, q_len, value_dim], of q's kind and type. With return_lse it returns (out, lse): "
+        "lse [batch,\n"
+        "heads, q_len] has the logarithms of the rows' sums. Both lack the axes that q lacks. A query that sees no key "
+        "gets 0 in\n"
+        "out and -inf in lse. Sums are taken in float64 for float64, else in float32.\n\n"
+        "Raises ShapeError, RangeError, ValueError or TypeError, whose text names the argument.");
   static const std::string backward_sig =
       std::string("def attention_backward(q: ArrayLike, k: ArrayLike, v: ArrayLike, out: ArrayLike, lse: ArrayLike, ") +
       "d_out: ArrayLike, encodings: Encodings = None, *, " + options_text +
       ", d_lse: ArrayLike | None = None) -> tuple[Array, Array, Array, list[dict[str, Array]], Array | None]";
+  m.def("attention_backward", backward, nb::arg("q"), nb::arg("k"), nb::arg("v"), nb::arg("out"), nb::arg("lse"),
+        nb::arg("d_out"), nb::arg("encodings") = nb::none(), nb::arg("options"), nb::sig(backward_sig.c_str()),
+        "Returns the gradients of attention(): d_q, d_k, d_v, those of parameters, and that of the sinks.\n\n"
+        "The fourth is a list with a dictionary for each encoding, by parameter. The fifth is None without sinks. d_q, "
+        "d_k and d_v\n"
+        "have out's type.\n\n"
+        "out [batch, heads, q_len, value_dim]: what attention() gave for the same arguments.\n"
+        "lse [batch, heads, q_len]: what it gave with return_lse.\n"
+        "d_out [batch, heads, q_len, value_dim]: the gradient of out, of its type.\n"
+        "d_lse [batch, heads, q_len]: the gradient of lse; None for 0.\n\n"
+        "All other arguments are those of attention().");
   m.def(
-      "attention_backward", backward, nb::arg("q"), nb::arg("k"), nb::arg("v"), nb::arg("out"), nb::arg("lse"),
-      nb::arg("d_out"), nb::arg("encodings") = nb::none(), nb::arg("options"), nb::sig(backward_sig.c_str()),
-      "The gradients of attention(): d_q, d_k, d_v, a dictionary of parameters' gradients for each encoding, and the\n"
-      "sinks' gradient or None. out and lse are what attention() gave for the same arguments; d_out, d_q, d_k and d_v\n"
-      "have out's type.");
-  m.def("merge", merge_into, nb::arg("part"), nb::arg("part_lse"), nb::arg("out"), nb::arg("lse"),
-        nb::arg("threads") = 1,
-        "Combines results over disjoint sets of keys in place, as if they had been one: out and lse take part in.\n\n"
-        "part, out [batch, heads, q_len, value_dim], part_lse, lse [batch, heads, q_len], or without the first axes.");
+      "merge", merge_into, nb::arg("part"), nb::arg("part_lse"), nb::arg("out"), nb::arg("lse"), nb::arg("threads") = 1,
+      nb::sig("def merge(part: ArrayLike, part_lse: ArrayLike, out: Array, lse: Array, threads: int = 1) -> None"),
+      "Combines results of attention over disjoint sets of keys, as if they had been one set: adds part to out, in "
+      "place.\n\n"
+      "part [batch, heads, q_len, value_dim]: one result; the first axes may be left out.\n"
+      "part_lse [batch, heads, q_len]: the logarithms of its rows' sums, as attention() returns them with return_lse.\n"
+      "out [batch, heads, q_len, value_dim]: the other result, which is written.\n"
+      "lse [batch, heads, q_len]: the logarithms of its rows' sums, which are written.\n"
+      "threads: how many threads the call may use; 0 for all.\n\n"
+      "Raises ShapeError or TypeError, whose text names the argument. Nothing is written then.");
 }
 
 }  // namespace bearing::python

@@ -50,43 +50,45 @@ Enum answered(const std::string& word, const std::vector<Answer>& answers, const
 
 void bind_records(nb::module_& m) {
   record<Reason>(m, "AdviceReason", "Why an encoding is recommended, or not.",
-                 {{"text", "str", [](const Reason& r) { return text(r.text); }, "A sentence."},
+                 {{"text", "str", [](const Reason& r) { return text(r.text); }, "The reason: one sentence."},
                   {"source", "str", [](const Reason& r) { return text(r.source); },
-                   "'arXiv …', 'measured', or '' where it follows from the situation."}});
+                   "Where it is from: 'arXiv …', 'measured', or '' if it follows from the situation."}});
   record<Costs>(
-      m, "AdviceCosts", "What an encoding takes.",
+      m, "AdviceCosts", "What an encoding costs.",
       {{"parameters", "int", [](const Costs& c) -> nb::object { return nb::int_(c.parameters); },
-        "Numbers that training learns, in one layer."},
+        "How many numbers training learns in one layer."},
        {"held", "int", [](const Costs& c) -> nb::object { return nb::int_(c.held); },
-        "Numbers that stay in memory, at the measured length."},
-       {"memory", "str", [](const Costs& c) { return text(c.memory); }, "How these grow: 'none', 'O(1)', 'O(L)', …"},
+        "How many numbers stay in memory at the measured length."},
+       {"memory", "str", [](const Costs& c) { return text(c.memory); },
+        "How these grow with the length: 'none', 'O(1)', 'O(L)', …"},
        {"time", "float", [](const Costs& c) -> nb::object { return nb::float_(c.time); },
-        "Attention with it over attention without it, measured now; 1 for what acts on the input."}});
+        "The time of attention with it, divided by the time without it, measured now; 1 if it acts on the input."}});
   using inspect::Option;
-  record<Option>(
-      m, "AdviceOption", "An encoding that fits a situation, or does not.",
-      {{"rank", "str", [](const Option& o) -> nb::object { return nb::str(inspect::name(o.rank)); },
-        "'recommended', 'alternative' or 'avoid'."},
-       {"encoding", "str", [](const Option& o) { return text(o.encoding); }, "As check() and encoding() take it."},
-       {"name", "str", [](const Option& o) { return text(o.name); }, "In catalog()."},
-       {"reasons", "tuple[AdviceReason, ...]", [](const Option& o) { return tuple_of(o.reasons); }, "At least one."},
-       {"costs", "AdviceCosts | None",
-        [](const Option& o) -> nb::object { return o.costs ? nb::cast(*o.costs) : nb::none(); },
-        "Of what can be used here."},
-       {"models", "tuple[str, ...]", [](const Option& o) { return tuple_of(o.models); },
-        "Model types that have it, at most 8."},
-       {"unless", "str", [](const Option& o) { return text(o.unless); }, "What would change the answer."}});
-  record<Advice>(
-      m, "Advice", "What choose() answers.",
-      {{"recommended", "AdviceOption", [](const Advice& a) { return nb::cast(a.options.front()); },
-        "The first option."},
-       {"options", "tuple[AdviceOption, ...]", [](const Advice& a) { return tuple_of(a.options); },
-        "The recommended one, alternatives, and what to avoid."},
-       {"unknowns", "tuple[str, ...]", [](const Advice& a) { return tuple_of(a.unknowns); }, "What nobody knows."},
-       {"measured_length", "int", [](const Advice& a) -> nb::object { return nb::int_(a.measured.length); },
-        "Tokens at which properties were measured."},
-       {"timed_length", "int", [](const Advice& a) -> nb::object { return nb::int_(a.timed); },
-        "Tokens at which attention was timed."}});
+  record<Option>(m, "AdviceOption", "An encoding, and whether it fits a situation.",
+                 {{"rank", "str", [](const Option& o) -> nb::object { return nb::str(inspect::name(o.rank)); },
+                   "'recommended', 'alternative' or 'avoid'."},
+                  {"encoding", "str", [](const Option& o) { return text(o.encoding); },
+                   "The encoding as check() and encoding() take it."},
+                  {"name", "str", [](const Option& o) { return text(o.name); }, "Its name in catalog()."},
+                  {"reasons", "tuple[AdviceReason, ...]", [](const Option& o) { return tuple_of(o.reasons); },
+                   "Reasons for the rank, at least one."},
+                  {"costs", "AdviceCosts | None",
+                   [](const Option& o) -> nb::object { return o.costs ? nb::cast(*o.costs) : nb::none(); },
+                   "Its costs, or None for an encoding that cannot be used here."},
+                  {"models", "tuple[str, ...]", [](const Option& o) { return tuple_of(o.models); },
+                   "Types of models that have it, at most 8."},
+                  {"unless", "str", [](const Option& o) { return text(o.unless); }, "What would change the answer."}});
+  record<Advice>(m, "Advice", "The answer of choose().",
+                 {{"recommended", "AdviceOption", [](const Advice& a) { return nb::cast(a.options.front()); },
+                   "The recommended option, which is the first."},
+                  {"options", "tuple[AdviceOption, ...]", [](const Advice& a) { return tuple_of(a.options); },
+                   "The recommended option, then alternatives, then what to avoid."},
+                  {"unknowns", "tuple[str, ...]", [](const Advice& a) { return tuple_of(a.unknowns); },
+                   "Questions about the situation that have no known answer."},
+                  {"measured_length", "int", [](const Advice& a) -> nb::object { return nb::int_(a.measured.length); },
+                   "How many tokens properties were measured at."},
+                  {"timed_length", "int", [](const Advice& a) -> nb::object { return nb::int_(a.timed); },
+                   "How many tokens attention was timed at."}});
 }
 
 }  // namespace
@@ -130,11 +132,20 @@ void bind_choose(nb::module_& m) {
       "Recommends an encoding, with reasons and their sources, costs, and what would change the answer.\n\n"
       "    advice = bearing.choose('generate', trained=4096, wanted=32768)\n"
       "    advice.recommended.encoding              'rope_yarn:factor=8,trained_length=4096'\n\n"
-      "task: 'generate', 'understand', 'translate', 'images', 'speech' or 'unordered'. kernel: 'any', 'bias', 'fused'\n"
-      "or 'linear'. trained and wanted in tokens, or patches; tuning: whether the model can be trained a little at "
-      "the\n"
-      "wanted length. learned: whether the encoding may have learned numbers; memory: most bytes that it may hold.\n"
-      "model: an encoding at hand, as encoding() takes it, or '@config.json'.");
+      "task: 'generate', 'understand', 'translate', 'images', 'speech' or 'unordered'.\n"
+      "trained: how many tokens or patches the model is trained for.\n"
+      "wanted: how many it must serve.\n"
+      "causal: whether a query sees only keys before it; by default as usual for the task.\n"
+      "axes: how many coordinates a position has: 1 or 2.\n"
+      "kernel: what computes attention: 'any', 'bias', 'fused' or 'linear'.\n"
+      "learned: whether the encoding may have learned numbers.\n"
+      "tuning: whether the model can be trained a little at the wanted length.\n"
+      "memory: how many bytes the encoding may hold at most.\n"
+      "model: an encoding at hand, as encoding() takes it, or '@config.json'.\n"
+      "heads: how many heads the model has.\n"
+      "dim: how many dimensions a head has.\n"
+      "seed: draws the numbers that a model would learn.\n\n"
+      "Raises RangeError for a number out of range, ShapeError for a dim that is not a multiple of 4.");
 }
 
 }  // namespace bearing::python

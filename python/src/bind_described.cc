@@ -234,11 +234,15 @@ void bind_described(nb::module_& m) {
   }
   m.def("encoding", said, nb::arg("text").none(), nb::kw_only(), nb::arg("heads") = 0, nb::arg("dim") = 0,
         nb::sig("def encoding(text: str | Spec, *, heads: int = 0, dim: int = 0) -> Spec"),
-        "The spec of an encoding that is said as the command takes it, or as a spec.\n\n"
+        "Makes the spec of an encoding from text, as the command takes it. A spec is returned as it is.\n\n"
         "    bearing.encoding('t5:buckets=64,direction=causal')      a name, and members of its spec\n"
         "    bearing.encoding('rope:{\"head_dim\": 128, \"pairing\": \"half\"}')    its spec as JSON\n"
         "    bearing.encoding('@config.json#3')                      layer 3 of a model's file\n\n"
-        "heads and dim of a head: for members that are these, where the text does not give them; 0: not said.");
+        "text: the text, or a spec.\n"
+        "heads: how many heads the model has, for specs that have such a member and a text that does not give it; 0: "
+        "not given.\n"
+        "dim: how many dimensions a head has, likewise.\n\n"
+        "Raises ShapeError for text that is not an encoding, ConfigError for a file or JSON that is wrong.");
   m.def("_traits", traits, nb::arg("kind"), "What is described of an encoding, beside its spec and texts.");
   m.def("_named", named, nb::arg("heads"), nb::arg("dim"), nb::arg("length"),
         "(name, encoding, spec) of all encodings that have a name, for a model of that size.");

@@ -413,21 +413,21 @@ void bind_figures(nb::module_& m) {
       "_document_figures", [] { return object_of(inspect::document_figures()); }, "DocumentFigures.");
   m.def(
       "palette", [] { return rows_of(inspect::palette()); }, nb::sig("def palette() -> Float64Array"),
-      "Colours that stay apart for colour-blind eyes and are seen on white and on black: red, green and blue in\n"
-      "0 ... 1, [colours, 3].");
+      "Returns colours [colours, 3] that colour-blind eyes can tell apart and that are seen on white and on black.\n\n"
+      "Each is red, green and blue in 0 ... 1.");
   const auto def = [&](const char* name, inspect::Colour (*colour_at)(double), const char* doc) {
     m.def(
         name, [name, colour_at](nb::handle x) { return colours(x, name, colour_at); }, nb::arg("x").none(),
         nb::sig(kept(std::string("def ") + name + "(x: Sequence[float] | ArrayLike) -> Float64Array")), doc);
   };
   def("sequential_colour", inspect::sequential_colour,
-      "The colours of numbers in 0 ... 1, [numbers, 3]: the lightness rises evenly, so that order is seen in grey "
-      "too.");
-  def("diverging_colour", inspect::diverging_colour, "The same from blue through grey, at 1/2, to yellow.");
+      "Returns the colours [numbers, 3] of numbers in 0 ... 1.\n\n"
+      "The lightness rises evenly, so that the order is seen in grey too.");
+  def("diverging_colour", inspect::diverging_colour,
+      "Returns the colours [numbers, 3] of numbers in 0 ... 1, from blue through grey, at 1/2, to yellow.");
   def("family_colour", inspect::family_colour,
-      "The colours of members of an ordered family, 0 ... 1: the part of the sequential ones that is seen on white "
-      "and\n"
-      "on black.");
+      "Returns the colours [numbers, 3] of the members of an ordered family, 0 ... 1.\n\n"
+      "They are those sequential colours that are seen on white and on black.");
 }
 
 }  // namespace bearing::python

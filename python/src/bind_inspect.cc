@@ -11,6 +11,7 @@
 #include <cmath>
 
 #include "bind.hpp"
+#include "calls.hpp"
 #include "doubles.hpp"
 #include "records.hpp"
 #include "rope_tables.hpp"
@@ -100,7 +101,9 @@ void def_of_encoding(nb::module_& m, const char* name, const char* returns, cons
         const Said said = said_by(encoding, {name, "encoding"});
         const Description description = said.as_description();
         const ExampleSizes sizes{heads, dim, length, seed};
-        return f(description, sizes.over(measured_size(description, sizes.asked(), said.sizes())), said.shown());
+        return errors_as(std::string("[") + name + "]", "[make]", [&] {
+          return f(description, sizes.over(measured_size(description, sizes.asked(), said.sizes())), said.shown());
+        });
       },
       nb::arg("encoding").none(), nb::kw_only(), nb::arg("heads") = nb::none(), nb::arg("dim") = nb::none(),
       nb::arg("length") = nb::none(), nb::arg("seed") = 1, nb::sig(signature->c_str()), doc);
@@ -109,78 +112,92 @@ void def_of_encoding(nb::module_& m, const char* name, const char* returns, cons
 void bind_catalog(nb::module_& m) {
   record<Description>(
       m, "CatalogEntry", "One encoding of the library.",
-      {{"name", "str", [](const Description& e) { return text(e.name); }, "Names it in check() and the others."},
-       {"title", "str", [](const Description& e) { return text(e.title); }, "Its name in full."},
-       {"authors", "str", [](const Description& e) { return text(e.paper.authors); }, "Who published it."},
-       {"year", "int", [](const Description& e) { return number(e.paper.year); }, "When."},
-       {"source", "str", [](const Description& e) { return text(e.paper.source); }, "Where: an arXiv number, mostly."},
+      {{"name", "str", [](const Description& e) { return text(e.name); },
+        "The name that check() and other functions take."},
+       {"title", "str", [](const Description& e) { return text(e.title); }, "The encoding's name in full."},
+       {"authors", "str", [](const Description& e) { return text(e.paper.authors); }, "The authors of its paper."},
+       {"year", "int", [](const Description& e) { return number(e.paper.year); }, "The year of its paper."},
+       {"source", "str", [](const Description& e) { return text(e.paper.source); },
+        "Where the paper is found: most often its arXiv number."},
        {"does", "str", [](const Description& e) { return text(e.does); }, "What it does, in a few words."}});
   m.def(
       "catalog", [] { return list_of(inspect::catalog()); }, nb::sig("def catalog() -> list[CatalogEntry]"),
-      "Every encoding of the library, in the order of the sites: input, query and key, score, none.");
+      "Lists every encoding of the library, in the order of the sites: input, query and key, score, none.");
 
   using inspect::Property;
-  record<Property>(
-      m, "Property", "A property of an encoding, measured on an example.",
-      {{"name", "str", [](const Property& p) { return text(p.name); }, "'relative', 'decay', 'extensible', …"},
-       {"verdict", "str", [](const Property& p) { return verdict(p.verdict); },
-        "'yes', 'no', 'partly', 'learned' or 'n/a'."},
-       {"evidence", "str", [](const Property& p) { return text(p.evidence); }, "One sentence with numbers."},
-       {"number", "float", [](const Property& p) { return real(p.number); },
-        "The one that decided; nan if none did."}});
+  record<Property>(m, "Property", "A property of an encoding, measured on an example.",
+                   {{"name", "str", [](const Property& p) { return text(p.name); },
+                     "The property's name: 'relative', 'decay', 'extensible', …"},
+                    {"verdict", "str", [](const Property& p) { return verdict(p.verdict); },
+                     "'yes', 'no', 'partly', 'learned' or 'n/a'."},
+                    {"evidence", "str", [](const Property& p) { return text(p.evidence); },
+                     "What was measured: one sentence with numbers."},
+                    {"number", "float", [](const Property& p) { return real(p.number); },
+                     "The number that decided the verdict; nan if none did."}});
   def_of_encoding(
       m, "check", "list[Property]",
-      "Measures the properties of an encoding: unique, relative, decay, extensible, deterministic, bounded, norm,\n"
-      "symmetric, shift map, parameters, memory; each with its evidence.\n\n"
+      "Measures the properties of an encoding, each with its evidence.\n\n"
+      "They are unique, relative, decay, extensible, deterministic, bounded, norm, symmetric, shift map, parameters "
+      "and memory.\n\n"
       "    bearing.check('t5:buckets=64')       a name of catalog(), with members of its spec\n"
       "    bearing.check('@config.json#3')      layer 3 of a model's file, at the model's sizes\n"
       "    bearing.check(bearing.Rope(head_dim=128, pairing='half'))\n\n"
-      "encoding: a spec, or text as encoding() takes it. heads, dim and length of the example: what it says of them,\n"
-      "else 8, 64 and 512; of a model as much as can be measured. seed draws what would be learned.",
+      "encoding: a spec, or text as encoding() takes it.\n"
+      "heads: how many heads the example has; if not given, as many as the spec or the model's file says, else 8.\n"
+      "dim: how many dimensions a head of it has, likewise, else 64.\n"
+      "length: how many tokens it has, likewise, else 512. For a model's file sizes are reduced to what can be "
+      "measured.\n"
+      "seed: draws the numbers that a model would learn.\n\n"
+      "Raises ShapeError or RangeError for sizes that the encoding cannot have.",
       [](const Description& entry, const SpecimenOptions& size, const std::string&) {
         return list_of(unlocked([&] { return inspect::check(entry, size); }));
       });
 
   using inspect::Comparison;
   record<Comparison>(
-      m, "Comparison", "A row of the comparison of encodings.",
-      {{"name", "str", [](const Comparison& c) { return text(c.name); }, "The encoding."},
-       {"sites", "str", [](const Comparison& c) { return text(c.sites); }, "Where it acts."},
+      m, "Comparison", "A row of the table that compares encodings.",
+      {{"name", "str", [](const Comparison& c) { return text(c.name); }, "The encoding's name."},
+       {"sites", "str", [](const Comparison& c) { return text(c.sites); }, "The sites that it acts on."},
        {"learnable", "bool", [](const Comparison& c) -> nb::object { return nb::bool_(c.learnable); },
         "Whether training learns anything."},
-       {"extensible", "str", [](const Comparison& c) { return verdict(c.extensible); }, "Past the trained length."},
-       {"relative", "str", [](const Comparison& c) { return verdict(c.relative); }, "Logits depend on distance alone."},
-       {"decay", "str", [](const Comparison& c) { return verdict(c.decay); }, "Falls with distance."},
+       {"extensible", "str", [](const Comparison& c) { return verdict(c.extensible); },
+        "Whether it serves positions past the trained length."},
+       {"relative", "str", [](const Comparison& c) { return verdict(c.relative); },
+        "Whether logits depend on the distance alone."},
+       {"decay", "str", [](const Comparison& c) { return verdict(c.decay); }, "Whether scores fall with the distance."},
        {"past_length", "str", [](const Comparison& c) { return text(c.past_length); },
-        "'error', 'clamped', 'seen values' or 'unseen values'."},
-       {"memory", "str", [](const Comparison& c) { return text(c.memory); }, "Growth of what is held: 'O(L)', …"},
+        "What positions past the length give: 'error', 'clamped', 'seen values' or 'unseen values'."},
+       {"memory", "str", [](const Comparison& c) { return text(c.memory); },
+        "How the numbers that it holds grow with the length: 'O(L)', …"},
        {"parameters", "int", [](const Comparison& c) { return number(c.parameters); },
         "How many numbers training learns."}});
-  def_of_encoding(
-      m, "compare", "Comparison",
-      "The row of an encoding in the comparison of encodings. It is said, and its example has the size, as\n"
-      "check() has it.",
-      [](const Description& entry, const SpecimenOptions& size, const std::string& shown) {
-        Comparison row = unlocked([&] { return inspect::compare(entry, size); });
-        row.name = shown;
-        return row;
-      });
+  def_of_encoding(m, "compare", "Comparison",
+                  "Measures what the table that compares encodings says of one: its row. Arguments and errors are "
+                  "those of check().",
+                  [](const Description& entry, const SpecimenOptions& size, const std::string& shown) {
+                    Comparison row = unlocked([&] { return inspect::compare(entry, size); });
+                    row.name = shown;
+                    return row;
+                  });
 
   using inspect::Claim;
-  record<Claim>(m, "Claim", "Something that is often said of an encoding, and what measuring it gives.",
-                {{"encoding", "str", [](const Claim& c) { return text(c.encoding); }, "The encoding."},
-                 {"says", "str", [](const Claim& c) { return text(c.says); }, "What is said."},
-                 {"holds", "str", [](const Claim& c) { return verdict(c.holds); }, "Whether it holds."},
-                 {"measured", "str", [](const Claim& c) { return text(c.measured); }, "What was found."},
-                 {"number", "float", [](const Claim& c) { return real(c.number); }, "The one that decided."},
-                 {"picture", "dict[str, Any] | None", [](const Claim& c) { return picture_object(c.picture); },
-                  "What shows it: the kind, encodings and options of figure(). None if nothing does."},
-                 {"trained", "str | None",
-                  [](const Claim& c) { return c.trained.empty() ? nb::object(nb::none()) : text(c.trained); },
-                  "What trained models did, with the page that says how. None if none was asked."}});
+  record<Claim>(
+      m, "Claim", "A statement that is often made about an encoding, and what was measured.",
+      {{"encoding", "str", [](const Claim& c) { return text(c.encoding); }, "The encoding's name."},
+       {"says", "str", [](const Claim& c) { return text(c.says); }, "The statement."},
+       {"holds", "str", [](const Claim& c) { return verdict(c.holds); },
+        "Whether the statement holds: a verdict as in Property."},
+       {"measured", "str", [](const Claim& c) { return text(c.measured); }, "What was measured."},
+       {"number", "float", [](const Claim& c) { return real(c.number); }, "The number that decided the verdict."},
+       {"picture", "dict[str, Any] | None", [](const Claim& c) { return picture_object(c.picture); },
+        "The kind, encodings and options of figure() for a picture that shows it, or None."},
+       {"trained", "str | None",
+        [](const Claim& c) { return c.trained.empty() ? nb::object(nb::none()) : text(c.trained); },
+        "What trained models did, with the page that says how, or None if none was asked."}});
   m.def(
       "claims", [] { return list_of(unlocked([] { return inspect::claims(); })); },
-      nb::sig("def claims() -> list[Claim]"), "Measures what is often said of encodings; takes a while.");
+      nb::sig("def claims() -> list[Claim]"),
+      "Measures the statements that are often made about encodings. It takes some seconds.");
 }
 
 void bind_specimen(nb::module_& m) {
@@ -188,28 +205,30 @@ void bind_specimen(nb::module_& m) {
   using inspect::Tokens;
   const auto* signature = new std::string(std::string("def __init__(self, encoding: str | Spec, *, ") + sizes_sig +
                                           ") -> None");  // kept as long as the module
-  nb::class_<Specimen>(
-      m, "Specimen",
-      "An example of an encoding, behind one interface, all in float64. It is said, and has its size,\n"
-      "as check() has it. Tokens are consecutive, from `first` on: 0, 1, 2, …, or the patches of an\n"
-      "image, row by row.")
+  nb::class_<Specimen>(m, "Specimen",
+                       "An example of an encoding, with one interface for all encodings, in float64.\n\n"
+                       "Arguments and errors are those of check(). Tokens are consecutive, from `first` on: 0, 1, 2, … "
+                       "of a sequence, or the\n"
+                       "patches of an image, row by row.")
       .def(
           "__init__",
           [](Specimen* self, nb::handle encoding, std::optional<Index> heads, std::optional<Index> dim,
              std::optional<Index> length, std::uint64_t seed) {
             const Said said = said_by(encoding, {"Specimen", "encoding"});
             const ExampleSizes sizes{heads, dim, length, seed};
-            new (self)
-                Specimen(inspect::make(said.as_description(), sizes.over(example_size(sizes.asked(), said.sizes()))));
+            errors_as("[Specimen]", "[make]", [&] {
+              new (self)
+                  Specimen(inspect::make(said.as_description(), sizes.over(example_size(sizes.asked(), said.sizes()))));
+            });
           },
           nb::arg("encoding").none(), nb::kw_only(), nb::arg("heads") = nb::none(), nb::arg("dim") = nb::none(),
           nb::arg("length") = nb::none(), nb::arg("seed") = 1, nb::sig(signature->c_str()))
       .def_prop_ro("sites", &inspect::sites, "'input', 'query/key', 'score', 'score, value' or 'none'.")
-      .def_ro("width", &Specimen::width, "Of an image's grid; 0: it serves sequences.")
-      .def_ro("causal", &Specimen::causal, "Meant for keys up to the query only.")
+      .def_ro("width", &Specimen::width, "The width of the image's grid; 0 for an encoding of sequences.")
+      .def_ro("causal", &Specimen::causal, "Whether it is meant only for keys up to the query.")
       .def_ro("parameters", &Specimen::parameters, "How many numbers training learns.")
-      .def_ro("held", &Specimen::held, "Numbers that stay in memory between calls.")
-      .def_ro("by_index", &Specimen::by_index, "It does not look at positions: token indices stand for them.")
+      .def_ro("held", &Specimen::held, "How many numbers stay in memory between calls.")
+      .def_ro("by_index", &Specimen::by_index, "Whether it goes by the tokens' indices and not by their positions.")
       .def(
           "inputs",
           [](const Specimen& self, Index count, Index first) {
@@ -217,7 +236,7 @@ void bind_specimen(nb::module_& m) {
           },
           nb::arg("count"), nb::arg("first") = 0,
           nb::sig("def inputs(self, count: int, first: int = 0) -> Float64Array"),
-          "What is added to the input: [1, count, dim].")
+          "Returns what is added to the input: [1, count, dim].")
       .def(
           "turn",
           [](const Specimen& self, nb::handle x, nb::handle side, Index first) {
@@ -227,7 +246,7 @@ void bind_specimen(nb::module_& m) {
           nb::arg("x").none(), nb::arg("side") = "query", nb::arg("first") = 0,
           nb::sig("def turn(self, x: ArrayLike, side: Literal['query', 'key'] = 'query', first: int = 0) -> "
                   "Float64Array"),
-          "x [heads, tokens, dim] as the encoding turns it: [heads, tokens, out_dim].")
+          "Returns x [heads, tokens, dim] as the encoding turns it: [heads, tokens, out_dim].")
       .def(
           "logits",
           [](const Specimen& self, nb::handle q, nb::handle k, Index q_first, Index k_first) {
@@ -238,7 +257,8 @@ void bind_specimen(nb::module_& m) {
           nb::arg("q").none(), nb::arg("k").none(), nb::arg("q_first") = 0, nb::arg("k_first") = 0,
           nb::sig("def logits(self, q: ArrayLike, k: ArrayLike, q_first: int = 0, k_first: int = 0) -> "
                   "Float64Array"),
-          "The logits of attention [heads, queries, keys], from q [heads, queries, dim] and k [heads, keys, dim].")
+          "Returns the logits of attention [heads, queries, keys], from q [heads, queries, dim] and k [heads, keys, "
+          "dim].")
       .def(
           "mean_scores",
           [](const Specimen& self, Index draws, nb::handle contents, nb::handle keys) {
@@ -249,8 +269,11 @@ void bind_specimen(nb::module_& m) {
           nb::arg("draws") = 1, nb::arg("contents") = "alike", nb::arg("keys") = "before",
           nb::sig("def mean_scores(self, draws: int = 1, contents: Literal['alike', 'independent'] = 'alike', "
                   "keys: Literal['before', 'after'] = 'before') -> Float64Array"),
-          "What attention gives a key k tokens from the query, in column k, the mean over `draws` contents:\n"
-          "[1, heads, length]. decay() says what such a curve does.");
+          "Returns the mean score of a key k tokens from the query, in column k: [1, heads, length].\n\n"
+          "draws: how many contents the mean is taken over.\n"
+          "contents: 'alike' if query and key have the same content, 'independent' if theirs are drawn apart.\n"
+          "keys: 'before' or 'after' the query.\n\n"
+          "decay() describes such a curve. Raises RangeError for draws below 1.");
 }
 
 void bind_measures(nb::module_& m) {
@@ -266,7 +289,7 @@ void bind_measures(nb::module_& m) {
         return inspect::similarity(xs.view<double, 1>(), ys.view<double, 1>());
       },
       nb::arg("x").none(), nb::arg("y").none(), nb::sig("def similarity(x: ArrayLike, y: ArrayLike) -> Similarity"),
-      "How alike two rows [dim] are.");
+      "Measures how alike two rows [dim] are. Raises ShapeError unless they are of one length.");
   m.def(
       "products",
       [](nb::handle x, nb::handle y) {
@@ -276,7 +299,7 @@ void bind_measures(nb::module_& m) {
         return numpy_array(all.values, {all.shape[1], all.shape[2]});
       },
       nb::arg("x").none(), nb::arg("y").none(), nb::sig("def products(x: ArrayLike, y: ArrayLike) -> Float64Array"),
-      "x_i · y_j of every two rows, summed in one order: [rows of x, rows of y].");
+      "Returns x_i · y_j of every two rows: [rows of x, rows of y]. Raises ShapeError unless rows are of one length.");
   m.def(
       "rotation_similarity",
       [](nb::handle frequencies, Index length) {
@@ -286,29 +309,31 @@ void bind_measures(nb::module_& m) {
       nb::arg("frequencies").none(), nb::arg("length"),
       nb::sig("def rotation_similarity(frequencies: RopeFrequencies | RopeTable | Rope, length: int) -> "
               "Float64Array"),
-      "a² Σ_i cos(kθ_i) for k = 0 … length − 1: what a rotary encoding leaves of the product of a query and a key "
-      "that\n"
-      "are alike, k tokens apart.");
+      "Returns a² Σ_i cos(kθ_i) for k = 0 … length − 1.\n\n"
+      "This is the product of a query and an equal key k tokens away under a rotary encoding, if all pairs have norm "
+      "1.");
 
   using inspect::Decay;
   record<Decay>(
-      m, "Decay", "A curve over distance 0, 1, 2, …, and what its maxima do.",
-      {{"curve", "Float64Array", [](const Decay& d) { return array_of(d.curve); }, "As given."},
+      m, "Decay", "A curve over distances 0, 1, 2, …, and how its maxima fall.",
+      {{"curve", "Float64Array", [](const Decay& d) { return array_of(d.curve); }, "The curve as it was given."},
        {"envelope", "Float64Array", [](const Decay& d) { return array_of(d.envelope); },
-        "The maximum from here on: it never rises."},
+        "At each distance the maximum of the curve from there on. It never rises."},
        {"octaves", "Float64Array", [](const Decay& d) { return array_of(d.octaves); },
-        "Maxima over distances [2^j, 2^(j+1))."},
-       {"rises", "int", [](const Decay& d) { return number(d.rises); }, "Steps that rise."},
-       {"negative", "int", [](const Decay& d) { return number(d.negative); }, "Distances with a negative value."},
+        "The maxima over distances [2^j, 2^(j+1))."},
+       {"rises", "int", [](const Decay& d) { return number(d.rises); }, "How many steps of the curve rise."},
+       {"negative", "int", [](const Decay& d) { return number(d.negative); },
+        "How many distances have a negative value."},
        {"decays", "bool", [](const Decay& d) -> nb::object { return nb::bool_(d.decays); },
-        "No octave reaches higher than the one before it, and the last lies below the first and curve[0]."}});
+        "Whether it decays: no octave's maximum is above the one before it, and the last is below the first and "
+        "curve[0]."}});
   m.def(
       "decay",
       [](nb::handle curve) {
         return inspect::decay(Member<std::vector<double>>::from(curve, {"decay", "curve"}));
       },
       nb::arg("curve").none(), nb::sig("def decay(curve: Sequence[float] | ArrayLike) -> Decay"),
-      "What a curve over distance 0, 1, 2, … does.");
+      "Describes how a curve over distances 0, 1, 2, … falls. Raises RangeError for a curve with NaN.");
 
   using inspect::LinearMap;
   record<LinearMap>(
@@ -317,11 +342,12 @@ void bind_measures(nb::module_& m) {
         [](const LinearMap& l) {
           return numpy_array(l.map.values, {l.map.shape[1], l.map.shape[2]});
         },
-        "[dim, dim]"},
-       {"rank", "int", [](const LinearMap& l) { return number(l.rank); }, "Of the rows that it was fitted to."},
-       {"fitted", "float", [](const LinearMap& l) { return real(l.fitted); }, "Largest error on those rows."},
+        "[dim, dim]: the matrix."},
+       {"rank", "int", [](const LinearMap& l) { return number(l.rank); },
+        "The rank of the rows that it was fitted to."},
+       {"fitted", "float", [](const LinearMap& l) { return real(l.fitted); }, "The largest error on those rows."},
        {"held_out", "float", [](const LinearMap& l) { return real(l.held_out); },
-        "The same on rows that it has not seen; nan if there are none."}});
+        "The largest error on rows that it was not fitted to; nan if there are none."}});
   m.def(
       "shift_map",
       [](nb::handle rows, Index offset) {
@@ -330,8 +356,12 @@ void bind_measures(nb::module_& m) {
         return unlocked([&] { return inspect::shift_map(all, offset); });
       },
       nb::arg("rows").none(), nb::arg("offset"), nb::sig("def shift_map(rows: ArrayLike, offset: int) -> LinearMap"),
-      "The linear map that carries the row at p to the row at p + offset for all p at once, by least squares over\n"
-      "even p, judged on the odd ones between them. rows [time, dim].");
+      "Fits the linear map from the row at p to the row at p + offset, one map for all p.\n\n"
+      "It is fitted to even p by least squares and tried on odd p. Only a small held_out error shows that there is "
+      "such a map.\n\n"
+      "rows [time, dim]: row p belongs to position p.\n"
+      "offset: how many positions the map moves.\n\n"
+      "Raises ShapeError unless 0 <= offset < time.");
   m.def(
       "pair_shift_map",
       [](double frequency, double offset) {
@@ -340,13 +370,13 @@ void bind_measures(nb::module_& m) {
       },
       nb::arg("frequency"), nb::arg("offset"),
       nb::sig("def pair_shift_map(frequency: float, offset: float) -> Float64Array"),
-      "The map of one pair in closed form: (sin, cos)(p + offset) = map · (sin, cos)(p), [2, 2].");
+      "Returns the map of one pair in closed form [2, 2]: (sin, cos)(p + offset) = map · (sin, cos)(p).");
 
   using inspect::Run;
   record<Run>(m, "Run", "Neighbouring distances with the same value.",
               {{"first", "int", [](const Run& r) { return number(r.first); }, "The first distance."},
-               {"last", "int", [](const Run& r) { return number(r.last); }, "The last one, included."},
-               {"value", "float", [](const Run& r) { return real(r.value); }, "What they have."}});
+               {"last", "int", [](const Run& r) { return number(r.last); }, "The last one; it belongs to the run."},
+               {"value", "float", [](const Run& r) { return real(r.value); }, "Their value."}});
   m.def(
       "runs",
       [](nb::handle values, Index first) {
@@ -355,7 +385,7 @@ void bind_measures(nb::module_& m) {
       },
       nb::arg("values").none(), nb::arg("first") = 0,
       nb::sig("def runs(values: Sequence[float] | ArrayLike, first: int = 0) -> list[Run]"),
-      "The bucket map of a bias that is given for distances first, first + 1, …: where it is constant.");
+      "Finds the runs of equal values in a bias: its bucket map. values are those at distances first, first + 1, ….");
   m.def(
       "correlations",
       [](nb::handle words, nb::handle positions, nb::handle w_q, nb::handle w_k) {
@@ -379,9 +409,12 @@ void bind_measures(nb::module_& m) {
       nb::arg("words").none(), nb::arg("positions").none(), nb::arg("w_q") = nb::none(), nb::arg("w_k") = nb::none(),
       nb::sig("def correlations(words: ArrayLike, positions: ArrayLike, w_q: ArrayLike | None = None, "
               "w_k: ArrayLike | None = None) -> dict[str, Float64Array]"),
-      "The four parts of (w_i + p_i) W_q · (w_j + p_j) W_k (Ke, He, Liu 2021, arXiv 2006.15595, figure 2), [time, "
-      "time]\n"
-      "each. words, positions [time, dim]; w_q, w_k [dim, head_dim], None for the identity.");
+      "Returns the four parts of (w_i + p_i) W_q · (w_j + p_j) W_k, [time, time] each, by name.\n\n"
+      "words [time, dim]: w.\n"
+      "positions [time, dim]: p.\n"
+      "w_q [dim, head_dim]: W_q; None for the identity.\n"
+      "w_k [dim, head_dim]: W_k; None for the identity.\n\n"
+      "Raises ShapeError for shapes that do not fit each other. Ke, He, Liu 2021, arXiv 2006.15595, figure 2.");
 }
 
 void bind_rope_report(nb::module_& m) {
@@ -395,36 +428,44 @@ void bind_rope_report(nb::module_& m) {
         return array_of(wavelengths(frequencies_of(f, {"wavelengths", "frequencies"})));
       },
       nb::arg("frequencies").none(), nb::sig(waves.c_str()),
-      "2π/|θ|, the tokens that a pair takes for one turn: [pairs]. inf for a pair that does not turn.");
-  record<PairRun>(m, "PairRun", "Neighbouring pairs that a scaling treats alike.",
-                  {{"change", "str", [](const PairRun& r) { return Member<PairChange>::to(r.change); },
-                    "'kept', 'blended' or 'scaled'."},
-                   {"first", "int", [](const PairRun& r) { return number(r.first); }, "The first pair."},
-                   {"last", "int", [](const PairRun& r) { return number(r.last); }, "The last one, included."}});
+      "Returns the wavelengths [pairs], 2π/|θ|: how many tokens a pair takes for one turn; inf for a pair that does "
+      "not turn.");
+  record<PairRun>(
+      m, "PairRun", "Neighbouring pairs that a scaling treats alike.",
+      {{"change", "str", [](const PairRun& r) { return Member<PairChange>::to(r.change); },
+        "What the scaling does to them: 'kept', 'blended' or 'scaled'."},
+       {"first", "int", [](const PairRun& r) { return number(r.first); }, "The first pair."},
+       {"last", "int", [](const PairRun& r) { return number(r.last); }, "The last one; it belongs to the run."}});
   m.def(
       "pair_runs",
       [](nb::handle f) {
         return list_of(pair_runs(frequencies_of(f, {"pair_runs", "frequencies"})));
       },
-      nb::arg("frequencies").none(), nb::sig(runs.c_str()), "What the scaling does to which pairs.");
+      nb::arg("frequencies").none(), nb::sig(runs.c_str()),
+      "Lists runs of neighbouring pairs that the scaling treats alike.");
   m.def(
       "unfinished_pairs",
       [](nb::handle f, Index length) {
         return list_of(unfinished_pairs(frequencies_of(f, {"unfinished_pairs", "frequencies"}), length));
       },
       nb::arg("frequencies").none(), nb::arg("length"), nb::sig(unfinished.c_str()),
-      "The pairs that turn, but less than once in `length` tokens.");
-  record<AngleError>(m, "AngleError", "How far an angle is off, and where.",
-                     {{"radians", "float", [](const AngleError& e) { return real(e.radians); }, "How far."},
-                      {"pair", "int", [](const AngleError& e) { return number(e.pair); }, "In which pair."},
-                      {"position", "int", [](const AngleError& e) { return number(e.position); }, "At which token."}});
+      "Lists the pairs that turn, but less than once in `length` tokens.");
+  record<AngleError>(
+      m, "AngleError", "The error of an angle, and where it occurs.",
+      {{"radians", "float", [](const AngleError& e) { return real(e.radians); }, "The error in radians."},
+       {"pair", "int", [](const AngleError& e) { return number(e.pair); }, "The pair in which it occurs."},
+       {"position", "int", [](const AngleError& e) { return number(e.position); },
+        "The position at which it occurs."}});
   m.def("float32_angle_error", float32_angle_error, nb::arg("rope"), nb::arg("length"), nb::arg("seq_len") = 0,
-        "The largest error of angles computed in float32, as Hugging Face's code does, in the last 4,096 positions\n"
-        "below `length`.");
+        "Returns the largest error of angles that are computed in float32, as Hugging Face's code computes them.\n\n"
+        "It looks at all pairs and at the last 4,096 positions below `length`. Raises as resolve(), and RangeError for "
+        "a length\n"
+        "below 1.");
   m.def(
       "depends_on_length",
       [](nb::handle scaling) { return depends_on_length(scaling_of(scaling, "depends_on_length")); },
-      nb::arg("scaling").none(), "Whether the frequencies depend on the sequence's length: dynamic NTK and LongRoPE.");
+      nb::arg("scaling").none(), nb::sig("def depends_on_length(scaling: Spec) -> bool"),
+      "Says whether the frequencies depend on the sequence's length: those of dynamic NTK and LongRoPE do.");
   m.def(
       "rope_warnings",
       [](const Rope& rope, Index trained, Index longest, Index seq_len) {
@@ -434,7 +475,10 @@ void bind_rope_report(nb::module_& m) {
       },
       nb::arg("rope"), nb::kw_only(), nb::arg("trained") = 0, nb::arg("longest") = 0, nb::arg("seq_len") = 0,
       nb::sig("def rope_warnings(rope: Rope, *, trained: int = 0, longest: int = 0, seq_len: int = 0) -> list[str]"),
-      "Warnings about the numbers, one sentence each. Lengths in tokens; 0: not known.");
+      "Returns warnings about a rotary encoding's numbers, one sentence each.\n\n"
+      "trained: how many tokens the model was trained for; 0 if not known.\n"
+      "longest: how many tokens it is to serve; 0 if not known.\n"
+      "seq_len: how many tokens the frequencies serve; 0 if not known.");
 }
 
 }  // namespace

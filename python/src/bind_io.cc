@@ -68,11 +68,11 @@ const RecordType& no_position() {
 const RecordType& other_encoding() {
   static const RecordType type{
       .name = "OtherEncoding",
-      .text = "An encoding that is recognised, but whose numbers are not read: its name.",
+      .text = "An encoding that is recognised by its name. Its numbers are not read.",
       .type = typeid(OtherEncoding),
       .initial = OtherEncoding{},
       .members = {{.name = "name",
-                   .text = "As the file has it.",
+                   .text = "The encoding's name, as the file has it.",
                    .type = {.kind = Kind::word},
                    .get = [](const std::any& of) -> Value { return std::any_cast<const OtherEncoding&>(of).name; },
                    .set =
@@ -93,30 +93,33 @@ void bind_layers(nb::module_& m) {
        {"name", "str", [](const Layer& l) { return text(encoding_name(l.encoding)); },
         "The encoding's name in the literature: 'rope', 'alibi', 't5', …; 'none'."},
        {"type", "str", [](const Layer& l) { return text(l.type); },
-        "The file's word: full_attention, sliding_attention, …"},
+        "What the file calls the layer's type: full_attention, sliding_attention, …"},
        {"window", "int", [](const Layer& l) { return number(l.window); },
-        "Sliding window or chunk in tokens; 0: none."},
+        "The sliding window or chunk in tokens; 0 if there is none."},
        {"part", "str", [](const Layer& l) { return text(l.part); },
-        "'encoder' or 'decoder' of a model that has both, else ''."},
+        "'encoder' or 'decoder' in a model that has both, else ''."},
        {"temperature", "Any",
         [](const Layer& l) -> nb::object { return l.temperature ? object_of_spec(*l.temperature) : nb::none(); },
-        "What queries are multiplied by (Llama 4, Ministral 3), or None."}});
+        "The spec of what multiplies queries (Llama 4, Ministral 3), or None."}});
   record<ModelInput>(m, "ModelInput", "What is added to the input of a model.",
                      {{"encoding", "Any", [](const ModelInput& i) { return object_of_spec(i.encoding); },
                        "The spec of an encoding of inputs, or OtherEncoding."},
                       {"name", "str", [](const ModelInput& i) { return text(encoding_name(i.encoding)); },
                        "The encoding's name in the literature."},
-                      {"part", "str", [](const ModelInput& i) { return text(i.part); }, "As a layer's."},
+                      {"part", "str", [](const ModelInput& i) { return text(i.part); },
+                       "'encoder' or 'decoder' in a model that has both, else ''."},
                       {"first_position", "int", [](const ModelInput& i) { return number(i.first_position); },
-                       "Of the first token: 2 in fairseq's sinusoidal tables."}});
-  record<ConfigWarning>(m, "ConfigWarning", "Something in a file that may be a mistake, or that users should know.",
+                       "The position of the first token: 2 in fairseq's sinusoidal tables."}});
+  record<ConfigWarning>(m, "ConfigWarning", "A warning: something in a file may be a mistake, or users should know it.",
                         {{"pointer", "str", [](const ConfigWarning& w) { return text(w.pointer); },
-                          "JSON pointer of the key, '' for the whole file."},
-                         {"text", "str", [](const ConfigWarning& w) { return text(w.text); }, "What it is."}});
-  record<LayerGroup>(m, "LayerGroup", "Layers that are alike in everything.",
-                     {{"layers", "tuple[int, ...]",
-                       [](const LayerGroup& g) { return Member<std::vector<Index>>::to(g.layers); }, "Their indices."},
-                      {"layer", "Layer", [](const LayerGroup& g) { return nb::cast(g.layer); }, "What they do."}});
+                          "The JSON pointer of the key; '' for the whole file."},
+                         {"text", "str", [](const ConfigWarning& w) { return text(w.text); }, "The warning."}});
+  record<LayerGroup>(
+      m, "LayerGroup", "Layers that are alike in everything.",
+      {{"layers", "tuple[int, ...]", [](const LayerGroup& g) { return Member<std::vector<Index>>::to(g.layers); },
+        "The layers' indices."},
+       {"layer", "Layer", [](const LayerGroup& g) { return nb::cast(g.layer); },
+        "What each of the layers does with positions."}});
 }
 
 }  // namespace
@@ -125,7 +128,7 @@ Rope rope_from_config(nb::handle config, std::optional<Index> layer) {
   const Model model = model_from(config, "from_config");
   const auto count = static_cast<Index>(model.layers.size());
   if (layer && (*layer < 0 || *layer >= count)) {
-    throw RangeError("[from_config] layer: must be in 0 … " + std::to_string(count - 1) + ", got " +
+    throw RangeError("[from_config] layer: must be from 0 to " + std::to_string(count - 1) + ", got " +
                      std::to_string(*layer));
   }
   const Rope* found = nullptr;
@@ -149,18 +152,20 @@ Rope rope_from_config(nb::handle config, std::optional<Index> layer) {
 void bind_io(nb::module_& m) {
   bind_layers(m);
   record<Model>(
-      m, "Model", "A model's file, as far as positions go: what read_hf_config() returns.",
-      {{"file", "str", [](const Model& x) { return text(x.file); }, "Where it came from."},
-       {"model_type", "str", [](const Model& x) { return text(x.model_type); }, "The file's word."},
-       {"heads", "int", [](const Model& x) { return number(x.heads); }, "Heads of queries."},
-       {"kv_heads", "int", [](const Model& x) { return number(x.kv_heads); }, "Heads of keys and values."},
-       {"head_dim", "int", [](const Model& x) { return number(x.head_dim); }, "Dimensions of a query or key head."},
+      m, "Model", "What a model's file says about positions. read_hf_config() returns it.",
+      {{"file", "str", [](const Model& x) { return text(x.file); }, "The file's path."},
+       {"model_type", "str", [](const Model& x) { return text(x.model_type); },
+        "The model's type, as the file has it."},
+       {"heads", "int", [](const Model& x) { return number(x.heads); }, "How many heads queries have."},
+       {"kv_heads", "int", [](const Model& x) { return number(x.kv_heads); }, "How many heads keys and values have."},
+       {"head_dim", "int", [](const Model& x) { return number(x.head_dim); },
+        "How many dimensions a head of queries or keys has."},
        {"trained_length", "int", [](const Model& x) { return number(x.trained_length); },
-        "Tokens, before any stretching; 0 if the file does not say."},
+        "How many tokens the model was trained for, before any stretching; 0 if the file does not say."},
        {"context_length", "int", [](const Model& x) { return number(x.context_length); },
-        "Tokens that the model promises; 0 if the file does not say."},
+        "How many tokens the model serves; 0 if the file does not say."},
        {"layers", "tuple[Layer, ...]", [](const Model& x) { return tuple_of(x.layers); },
-        "One per layer; the encoder's first."},
+        "The layers; the encoder's come first."},
        {"inputs", "tuple[ModelInput, ...]", [](const Model& x) { return tuple_of(x.inputs); },
         "What is added to the input."},
        {"warnings", "tuple[ConfigWarning, ...]", [](const Model& x) { return tuple_of(x.warnings); },
@@ -168,17 +173,18 @@ void bind_io(nb::module_& m) {
       .def(
           "layer_groups", [](const Model& self) { return tuple_of(layer_groups(self)); },
           nb::sig("def layer_groups(self) -> tuple[LayerGroup, ...]"),
-          "Layers that are alike in everything, in order of their first layer.");
+          "Returns groups of layers that are alike in everything, in the order of their first layers.");
   m.def(
       "layer_groups", [](const Model& model) { return tuple_of(layer_groups(model)); }, nb::arg("model"),
       nb::sig("def layer_groups(model: Model) -> tuple[LayerGroup, ...]"),
-      "Layers of a model that are alike in everything, in order of their first layer: model.layer_groups().");
+      "Returns groups of a model's layers that are alike in everything, as model.layer_groups() does.");
   m.def(
       "read_hf_config", [](nb::handle config) { return model_from(config, "read_hf_config"); },
       nb::arg("config").none(), nb::sig("def read_hf_config(config: ConfigSource) -> Model"),
-      "Reads what a Hugging Face config says about positions: a path, a dictionary, or a transformers config "
-      "object.\n\n"
-      "Raises ConfigError, which names the file, line and column or JSON pointer, what must hold and what was found.\n"
+      "Reads what a Hugging Face config says about positions, and returns it as a Model.\n\n"
+      "config: a path, a dictionary, or a config object of transformers.\n\n"
+      "Raises ConfigError. Its text names the file, the line and column or the JSON pointer, what must hold and what "
+      "was found.\n"
       "Nothing is fetched, executed or written.");
 }
 

@@ -24,7 +24,8 @@ namespace {
 LinearAttentionOptions options_of(const char* function, nb::handle mask, nb::handle feature_map, nb::handle normaliser,
                                   double epsilon) {
   if (mask.is_none())
-    Argument{function, "mask"}.fail("given: 'none', 'causal', ...; a wrong guess would be silent", "None");
+    Argument{function, "mask"}.fail("given, 'none', 'causal' or another mask, as a wrong guess would go unnoticed",
+                                    "None");
   return {.mask = enum_of<Mask>(mask, {function, "mask"}),
           .feature_map = enum_of<FeatureMap>(feature_map, {function, "feature_map"}),
           .normaliser = enum_of<Normaliser>(normaliser, {function, "normaliser"}),
@@ -129,13 +130,8 @@ struct NewState {
       return;
     }
     if (from.shape != to.shape) {
-      const auto text = [](const std::array<Index, Rank>& shape) {
-        std::string all;
-        for (const Index extent : shape) all += (all.empty() ? "[" : ", ") + std::to_string(extent);
-        return all + "]";
-      };
-      throw ShapeError(std::string("[") + function + "] state: " + name + " must be " + text(to.shape) + ", got " +
-                       text(from.shape));
+      throw ShapeError(std::string("[") + function + "] state: " + name + " must be " + shape_text(to.shape) +
+                       ", got " + shape_text(from.shape));
     }
     std::array<Index, Rank> at{};
     for (Index i = 0; i < to.size(); ++i) {
@@ -166,7 +162,10 @@ nb::object forward(nb::handle q, nb::handle k, nb::handle v, nb::handle encoding
     if (return_state) made.emplace(call, in.k.shape, list.terms, in.v.shape[3], given);
     {
       const Unlocked released;
-      bearing::linear_attention<T>(in, out.tensor(), made ? made->state : given.written<A>(), list.terms, options, on);
+      errors_as("[linear_attention] encodings", "[linear_attention] terms", [&] {
+        bearing::linear_attention<T>(in, out.tensor(), made ? made->state : given.written<A>(), list.terms, options,
+                                     on);
+      });
     }
     if (!return_state) return out.object();
     return nb::make_tuple(out.object(), made->object());
@@ -203,7 +202,9 @@ nb::object backward(nb::handle q, nb::handle k, nb::handle v, nb::handle d_out, 
     const View<const T, 4> d_view = d.tensor<T>(call.time_first);
     {
       const Unlocked released;
-      bearing::linear_attention_backward<T>(in, d_view, before.view<A>(), grads, list.terms, options, on);
+      errors_as("[linear_attention_backward] encodings", "[linear_attention_backward] terms", [&] {
+        bearing::linear_attention_backward<T>(in, d_view, before.view<A>(), grads, list.terms, options, on);
+      });
     }
     return nb::make_tuple(d_q.object(), d_k.object(), d_v.object(), list.gradient_arrays(),
                           made ? made->object() : nb::none());
@@ -213,29 +214,41 @@ nb::object backward(nb::handle q, nb::handle k, nb::handle v, nb::handle d_out, 
 }  // namespace
 
 void bind_linear_attention(nb::module_& m) {
-  m.def(
-      "linear_attention", forward, nb::arg("q"), nb::arg("k"), nb::arg("v"), nb::arg("encodings") = nb::none(),
-      nb::kw_only(), nb::arg("mask") = nb::none(), nb::arg("feature_map") = "elu_plus_one",
-      nb::arg("normaliser") = "sum", nb::arg("epsilon") = 0.0, nb::arg("q_positions") = nb::none(),
-      nb::arg("k_positions") = nb::none(), nb::arg("state") = nb::none(), nb::arg("return_state") = false,
-      nb::arg("layout") = "bhtd", nb::arg("threads") = 1, nb::arg("others"),
-      nb::sig("def linear_attention(q: ArrayLike, k: ArrayLike, v: ArrayLike, encodings: Encodings = None, *, "
-              "mask: Literal['none', 'causal', 'causal_top_left', 'causal_bottom_right'], "
-              "feature_map: Literal['elu_plus_one', 'relu', 'identity'] = 'elu_plus_one', "
-              "normaliser: Literal['sum', 'none'] = 'sum', epsilon: float = 0.0, q_positions: Positions = None, "
-              "k_positions: Positions = None, state: tuple[ArrayLike, ArrayLike] | None = None, return_state: bool = "
-              "False, "
-              "layout: Literal['bhtd', 'bthd'] = 'bhtd', threads: int = 1) "
-              "-> Array | tuple[Array, tuple[Array, Array]]"),
-      "Linear attention with rotated rows, in time linear in the lengths.\n\n"
-      "    o_i = sum_j (T f(q_i)).(T f(k_j)) v_j / (sum_j f(q_i).f(k_j) + epsilon)      f(x) = elu(x) + 1\n\n"
-      "q [batch, heads, q_len, dim], k [batch, kv_heads, k_len, dim], v [batch, kv_heads, k_len, value_dim]; without\n"
-      "the first axes for one sequence or one head; layout 'bthd' has time before heads. encodings are of rows.\n"
-      "Returns out, of q's kind and type.\n\n"
-      "state (s [batch, kv_heads, rows_dim, value_dim], z [batch, kv_heads, dim]), float64 for float64, else float32,\n"
-      "is what is left of the keys of earlier calls, all of which a query sees: updated in place by all keys of this\n"
-      "call. With return_state it is only read (None: zeros), and (out, new state) is returned.\n\n"
-      "Katharopoulos et al. 2020, arXiv 2006.16236; Su et al. 2021, arXiv 2104.09864, eq. 19.");
+  m.def("linear_attention", forward, nb::arg("q"), nb::arg("k"), nb::arg("v"), nb::arg("encodings") = nb::none(),
+        nb::kw_only(), nb::arg("mask") = nb::none(), nb::arg("feature_map") = "elu_plus_one",
+        nb::arg("normaliser") = "sum", nb::arg("epsilon") = 0.0, nb::arg("q_positions") = nb::none(),
+        nb::arg("k_positions") = nb::none(), nb::arg("state") = nb::none(), nb::arg("return_state") = false,
+        nb::arg("layout") = "bhtd", nb::arg("threads") = 1, nb::arg("others"),
+        nb::sig("def linear_attention(q: ArrayLike, k: ArrayLike, v: ArrayLike, encodings: Encodings = None, *, "
+                "mask: Literal['none', 'causal', 'causal_top_left', 'causal_bottom_right'], "
+                "feature_map: Literal['elu_plus_one', 'relu', 'identity'] = 'elu_plus_one', "
+                "normaliser: Literal['sum', 'none'] = 'sum', epsilon: float = 0.0, q_positions: Positions = None, "
+                "k_positions: Positions = None, state: tuple[ArrayLike, ArrayLike] | None = None, return_state: bool = "
+                "False, "
+                "layout: Literal['bhtd', 'bthd'] = 'bhtd', threads: int = 1) "
+                "-> Array | tuple[Array, tuple[Array, Array]]"),
+        "Computes linear attention with rotated rows. Its time is linear in the lengths.\n\n"
+        "    o_i = sum_j (T f(q_i)).(T f(k_j)) v_j / (sum_j f(q_i).f(k_j) + epsilon)      f(x) = elu(x) + 1\n\n"
+        "q [batch, heads, q_len, dim]: the queries; the first axes may be left out for one sequence or one head, in k "
+        "and v as\n"
+        "    well.\n"
+        "k [batch, kv_heads, k_len, dim]: the keys, of q's type; kv_heads divides heads.\n"
+        "v [batch, kv_heads, k_len, value_dim]: the values, of q's type.\n"
+        "encodings: encodings of rows.\n"
+        "mask: as in attention(), and so are q_positions and k_positions.\n"
+        "feature_map: f: 'elu_plus_one', 'relu' or 'identity'.\n"
+        "normaliser: 'sum' divides as above; 'none' does not divide.\n"
+        "epsilon: is added to the denominator.\n"
+        "state: (s [batch, kv_heads, rows_dim, value_dim], z [batch, kv_heads, dim]), float64 for float64, else "
+        "float32: the sums\n"
+        "    over the keys of earlier calls, all of which every query sees. All keys of this call are added to it, in "
+        "place.\n"
+        "return_state: True only reads state (None: zeros) and returns (out, new state).\n"
+        "layout: 'bhtd', or 'bthd' for arrays with time before heads.\n"
+        "threads: how many threads the call may use; 0 for all.\n\n"
+        "Returns out, of q's kind and type. Raises ShapeError, RangeError, ValueError or TypeError, whose text names "
+        "the argument.\n\n"
+        "Katharopoulos et al. 2020, arXiv 2006.16236; Su et al. 2021, arXiv 2104.09864, eq. 19.");
   m.def("linear_attention_backward", backward, nb::arg("q"), nb::arg("k"), nb::arg("v"), nb::arg("d_out"),
         nb::arg("encodings") = nb::none(), nb::kw_only(), nb::arg("mask") = nb::none(),
         nb::arg("feature_map") = "elu_plus_one", nb::arg("normaliser") = "sum", nb::arg("epsilon") = 0.0,
@@ -250,9 +263,14 @@ void bind_linear_attention(nb::module_& m) {
                 "d_state: tuple[ArrayLike, ArrayLike] | None = None, layout: Literal['bhtd', 'bthd'] = 'bhtd', "
                 "threads: int = 1) "
                 "-> tuple[Array, Array, Array, list[dict[str, Array]], tuple[Array, Array] | None]"),
-        "The gradients of linear_attention(): d_q, d_k, d_v, a dictionary of parameters' gradients for each encoding,\n"
-        "and that of the state before the call (None where neither start nor d_state is given).\n\n"
-        "start is the state before the call, d_state the gradient of the state after it.");
+        "Returns the gradients of linear_attention(): d_q, d_k, d_v, those of parameters, and that of the state.\n\n"
+        "The fourth is a list with a dictionary for each encoding, by parameter. The fifth is the gradient of the "
+        "state before the\n"
+        "call; it is None if neither start nor d_state is given.\n\n"
+        "d_out [batch, heads, q_len, value_dim]: the gradient of out.\n"
+        "start: the state before the call.\n"
+        "d_state: the gradient of the state after the call.\n\n"
+        "All other arguments are those of linear_attention().");
 }
 
 }  // namespace bearing::python

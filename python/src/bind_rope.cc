@@ -58,28 +58,29 @@ void bind_frequencies(nb::module_& m) {
   using F = RopeFrequencies;
   m.def("_frequencies", frequencies_from, nb::sig("def _frequencies(*members: Any) -> RopeFrequencies"));
   record<F>(
-      m, "RopeFrequencies", "A rotary encoding with its numbers, at one sequence length: what resolve() returns.",
+      m, "RopeFrequencies", "A rotary encoding with its numbers, at one sequence length. resolve() returns it.",
       {{"head_dim", "int", [](const F& f) -> nb::object { return nb::int_(f.head_dim); }, "Dimensions of a head."},
-       {"rotary_dim", "int", [](const F& f) -> nb::object { return nb::int_(f.rotary_dim); }, "How many of them turn."},
-       {"begin", "int", [](const F& f) -> nb::object { return nb::int_(f.begin); }, "The first one that turns."},
+       {"rotary_dim", "int", [](const F& f) -> nb::object { return nb::int_(f.rotary_dim); },
+        "How many dimensions of a head turn."},
+       {"begin", "int", [](const F& f) -> nb::object { return nb::int_(f.begin); }, "The first dimension that turns."},
        {"pairing", "str", [](const F& f) { return Member<Pairing>::to(f.pairing); }, "'half' or 'interleaved'."},
        {"angles", "str", [](const F& f) { return Member<Angles>::to(f.angles); }, "'exact' or 'as_float32'."},
        {"attention_factor", "float", [](const F& f) -> nb::object { return nb::float_(f.attention_factor); },
-        "Multiplies cos and sin, so logits by its square."},
+        "Multiplies cos and sin, and thereby logits by its square."},
        {"softmax_scale_factor", "float", [](const F& f) -> nb::object { return nb::float_(f.softmax_scale_factor); },
-        "For attention to multiply its softmax scale with."},
+        "Attention must multiply its softmax scale by it."},
        {"axes", "int", [](const F& f) -> nb::object { return nb::int_(f.axes); },
         "How many coordinates a position has."},
        {"inv_freq", "Float64Array",
         [](const F& f) { return numpy_array(f.inv_freq, {static_cast<Index>(f.inv_freq.size())}); },
-        "[pairs] radians per token, rounded to nearest."},
+        "[pairs]: radians per token, rounded to nearest."},
        {"axis", "tuple[int, ...]", [](const F& f) { return Member<std::vector<Index>>::to(f.axis); },
-        "[pairs] which coordinate turns the pair."},
+        "[pairs]: which coordinate of a position turns the pair."},
        {"change", "tuple[str, ...]", [](const F& f) { return Member<std::vector<PairChange>>::to(f.change); },
-        "[pairs] 'kept', 'blended' or 'scaled' by the scaling."},
+        "[pairs]: what the scaling does to the pair: 'kept', 'blended' or 'scaled'."},
        {"wavelengths", "Float64Array",
         [](const F& f) { return numpy_array(wavelengths(f), {static_cast<Index>(f.inv_freq.size())}); },
-        "[pairs] tokens that a pair takes for one turn; inf for one that does not turn."}});
+        "[pairs]: how many tokens a pair takes for one turn; inf for a pair that does not turn."}});
   m.def(
       "resolve",
       [](const Rope& rope, Index seq_len, nb::handle angles) {
@@ -89,9 +90,13 @@ void bind_frequencies(nb::module_& m) {
       nb::sig("def resolve(rope: Rope, seq_len: int = 0, angles: Literal['exact', 'as_float32'] = 'exact') -> "
               "RopeFrequencies"),
       "Works out the numbers of a rotary encoding.\n\n"
-      "seq_len: tokens that the frequencies must serve; only dynamic NTK and LongRoPE depend on it, 0: the trained\n"
-      "length. angles: 'exact', or 'as_float32' for Hugging Face's float32 order, which models were trained with.\n"
-      "Raises ShapeError for a spec that contradicts itself, RangeError for a number that cannot be.");
+      "rope: the spec.\n"
+      "seq_len: how many tokens the frequencies must serve; 0 for the trained length. Only dynamic NTK and LongRoPE "
+      "depend on\n"
+      "    it.\n"
+      "angles: 'exact', or 'as_float32' for Hugging Face's float32 order of operations, which models were trained "
+      "with.\n\n"
+      "Raises ShapeError for a spec that contradicts itself, RangeError for a number out of range.");
   m.def(
       "resolve_explicit",
       [](const Rope& rope, nb::handle inv_freq, double attention_factor) {
@@ -102,7 +107,11 @@ void bind_frequencies(nb::module_& m) {
       nb::arg("rope"), nb::arg("inv_freq").none(), nb::arg("attention_factor") = 1.0,
       nb::sig("def resolve_explicit(rope: Rope, inv_freq: Sequence[float] | ArrayLike, attention_factor: float = 1.0) "
               "-> RopeFrequencies"),
-      "The same for frequencies that are given, [pairs], radians per token.");
+      "Makes a rotary encoding with given frequencies. The spec's base and scaling are not used.\n\n"
+      "rope: the spec.\n"
+      "inv_freq [pairs]: the frequencies in radians per token.\n"
+      "attention_factor: multiplies cos and sin.\n\n"
+      "Raises as resolve(), and ShapeError unless there is one frequency for each pair.");
   m.def(
       "high_frequency",
       [](nb::handle frequencies, Index trained_length) {
@@ -111,8 +120,10 @@ void bind_frequencies(nb::module_& m) {
       nb::arg("frequencies").none(), nb::arg("trained_length"),
       nb::sig("def high_frequency(frequencies: RopeFrequencies | RopeTable | Rope, trained_length: int) -> "
               "RopeFrequencies"),
-      "High-frequency RoPE (Chen et al. 2024, arXiv 2410.21216): pairs that complete no turn within the trained\n"
-      "length, in tokens, do not turn at all.");
+      "Makes high-frequency RoPE (Chen et al. 2024, arXiv 2410.21216): pairs that complete no turn in training do not "
+      "turn.\n\n"
+      "trained_length: how many tokens the model was trained for.\n\n"
+      "Raises RangeError for a trained_length below 1.");
   m.def(
       "negative_angle",
       [](nb::handle frequencies) {
@@ -120,7 +131,7 @@ void bind_frequencies(nb::module_& m) {
       },
       nb::arg("frequencies").none(),
       nb::sig("def negative_angle(frequencies: RopeFrequencies | RopeTable | Rope) -> RopeFrequencies"),
-      "RoPE that turns the other way, as NanoChat's models do.");
+      "Makes RoPE that turns the other way, as NanoChat's models do.");
 }
 
 }  // namespace
@@ -142,21 +153,24 @@ void bind_rope(nb::module_& m) {
   const nb::handle rope = class_of_records(typeid(Rope));
   def_method(
       rope, "to_json", [](const Spec& self) { return to_json(*self.record.as<Rope>()); },
-      nb::sig("def to_json(self) -> str"), "The spec as JSON, in the form that `bearing rotate --rope` takes.");
+      nb::sig("def to_json(self) -> str"), "Returns the spec as JSON, in the form that `bearing rotate --rope` takes.");
   nb::cpp_function(
       [](nb::handle config, std::optional<Index> layer) { return rope_from_config(config, layer); }, nb::scope(rope),
       nb::name("from_config"), nb::arg("config").none(), nb::arg("layer") = nb::none(),
       nb::sig("def from_config(config: ConfigSource, layer: int | None = None) -> Rope"),
-      "The rotary encoding of a Hugging Face model: config is the path of a config.json, its members in a\n"
-      "dictionary, or transformers' own config object.\n\n"
-      "layer: which layer's; None: that of all layers which have one. Raises ConfigError for a file that cannot be\n"
-      "read, for a model without a rotary encoding, or one that has several different ones.");
+      "Makes the rotary encoding of a Hugging Face model.\n\n"
+      "config: the path of a config.json, its members in a dictionary, or transformers' own config object.\n"
+      "layer: the layer whose encoding it is; None if all rotary layers have the same.\n\n"
+      "Raises ConfigError for a file that cannot be read, for a model without a rotary encoding, and for one with "
+      "several\n"
+      "different ones if no layer is given.");
   nb::cpp_function([](const std::string& text) { return parse_rope(text); }, nb::scope(rope), nb::name("from_json"),
-                   nb::arg("text"), nb::sig("def from_json(text: str) -> Rope"), "The spec that to_json() wrote.");
+                   nb::arg("text"), nb::sig("def from_json(text: str) -> Rope"),
+                   "Makes the spec again from what to_json() returned. Raises ConfigError for other text.");
   m.def(
       "scaling_name", [](nb::handle scaling) { return scaling_name(scaling_of(scaling, "scaling_name")); },
       nb::arg("scaling").none(), nb::sig("def scaling_name(scaling: Spec) -> str"),
-      "The name that Hugging Face's files use where there is one, else bearing's own.");
+      "Returns a scaling's name: the one in Hugging Face's files if there is one, else bearing's own.");
   bind_frequencies(m);
   bind_rope_tables(m);
   bind_rotations(m);

@@ -26,7 +26,8 @@ Table table_from(nb::handle from, Index length, nb::handle dtype, nb::handle ang
     }
     RopeFrequencies frequencies = frequencies_of(from, {function, "rope"});
     if (frequencies.angles != options.angles && options.angles != Angles::exact) {
-      throw nb::value_error("[RopeTable] angles: must be left to resolve() where frequencies are given");
+      throw nb::value_error(
+          "[RopeTable] angles: must not be given with RopeFrequencies, which have angles of their own");
     }
     const Unlocked released;
     return std::make_shared<const RopeTable<T>>(std::move(frequencies), length, options.memory, on);
@@ -101,7 +102,7 @@ using XposEncoding = TableEncoding<XposTables, XposRows>;
 nb::tuple reduced(const Table& table) {
   if (table.given) {
     throw nb::type_error(
-        "[RopeTable] cannot be pickled if it was made from_cos_sin(): pickle these, and make it again");
+        "[RopeTable] cannot be pickled if from_cos_sin() made it: pickle cos and sin, and make it again");
   }
   return table.visit([&](const auto& of) {
     return made_by("table", nb::cast(of.frequencies()), of.length(), word_of(table.type()), word_of(of.memory()));
@@ -115,20 +116,22 @@ nb::tuple reduced(const XposTables& tables) {
 
 void bind_tables(nb::module_& m) {
   nb::class_<Table> table =
-      nb::class_<Table>(
-          m, "RopeTable",
-          "cos and sin of every pair of a rotary encoding, times its attention factor, for positions 0 … length − "
-          "1.\n\n"
-          "Exact: each number is rounded once from position·θ as real numbers. The length is how much is kept, not a\n"
-          "limit: rows for other positions (longer, negative, real) are computed when they are needed. A float32 "
-          "table\n"
-          "serves float32, bfloat16 and float16, a float64 table float64. Immutable: share it between threads "
-          "freely.\n\n"
-          "rope: a Rope, or RopeFrequencies. length in tokens. memory: 'full', or 'compact' (under 1 MiB, same "
-          "accuracy).\n"
-          "angles: 'exact', or 'as_float32' for the bits of Hugging Face's float32 order. seq_len: for resolve(); 0: "
-          "the\n"
-          "length.")
+      nb::class_<Table>(m, "RopeTable",
+                        "cos and sin of every pair of a rotary encoding, times its attention factor, for positions 0 … "
+                        "length − 1.\n\n"
+                        "Each number is that of the real numbers position·θ, rounded once. The length says how much is "
+                        "kept; it is no limit: rows\n"
+                        "for other positions (later, negative, real) are computed when they are needed. A float32 "
+                        "table serves float32, bfloat16\n"
+                        "and float16, a float64 table serves float64. A table never changes: threads may share it.\n\n"
+                        "rope: a Rope, or RopeFrequencies.\n"
+                        "length: how many tokens the table keeps rows for.\n"
+                        "dtype: 'float32' or 'float64'.\n"
+                        "angles: 'exact', or 'as_float32' for the bits of Hugging Face's float32 order of operations.\n"
+                        "memory: 'full', or 'compact' for less than 1 MiB with the same accuracy.\n"
+                        "seq_len: how many tokens the frequencies must serve, as in resolve(); 0 for length.\n"
+                        "threads: how many threads may compute the rows; 0 for all.\n\n"
+                        "Raises as resolve(), and RangeError for a length out of range.")
           .def(
               "__init__",
               [](Table* self, nb::handle rope, Index length, nb::handle dtype, nb::handle angles, nb::handle memory,
@@ -144,20 +147,25 @@ void bind_tables(nb::module_& m) {
           .def_static(
               "from_cos_sin", table_from_cos_sin, nb::arg("rope"), nb::arg("cos").none(), nb::arg("sin").none(),
               nb::sig("def from_cos_sin(rope: Rope, cos: ArrayLike, sin: ArrayLike) -> RopeTable"),
-              "A table from given numbers, cos and sin [length, pairs], taken as they are: positions must lie in\n"
-              "[0, length). rope gives the geometry: head_dim, rotary_dim, pairing, part.")
+              "Makes a table of given numbers, which are taken as they are. It serves only positions in [0, "
+              "length).\n\n"
+              "rope: the geometry: its head_dim, rotary_dim, pairing and part.\n"
+              "cos [length, pairs]: the cosines.\n"
+              "sin [length, pairs]: the sines.\n\n"
+              "Raises ShapeError for arrays of other shapes, TypeError unless both are float32 or both float64.")
           .def_prop_ro(
               "cos", [](nb::handle self) { return rows_of(self, [](const auto& table) { return table.cos(); }); },
               nb::for_getter(nb::sig("def cos(self) -> NDArray[Any]")),
-              "[length, pairs], the table's own memory, read-only; of a full table only.")
+              "[length, pairs]: the table's own memory, read-only. Only a full table has it.")
           .def_prop_ro(
               "sin", [](nb::handle self) { return rows_of(self, [](const auto& table) { return table.sin(); }); },
               nb::for_getter(nb::sig("def sin(self) -> NDArray[Any]")),
-              "[length, pairs], the table's own memory, read-only; of a full table only.")
-          .def_prop_ro("frequencies", &Table::frequencies, nb::rv_policy::copy, "The numbers that it was made from.")
+              "[length, pairs]: the table's own memory, read-only. Only a full table has it.")
+          .def_prop_ro("frequencies", &Table::frequencies, nb::rv_policy::copy,
+                       "The frequencies that the table was made from.")
           .def_prop_ro(
               "length", [](const Table& self) { return self.visit([](const auto& table) { return table.length(); }); },
-              "Rows that are kept.")
+              "How many rows are kept.")
           .def_prop_ro(
               "memory",
               [](const Table& self) {
@@ -169,7 +177,7 @@ void bind_tables(nb::module_& m) {
               nb::for_getter(nb::sig("def dtype(self) -> str")), "'float32' or 'float64'.")
           .def_prop_ro(
               "nbytes", [](const Table& self) { return self.visit([](const auto& table) { return table.bytes(); }); },
-              "Memory that the rows take, in bytes.")
+              "How many bytes the rows take.")
           .def("__repr__", [](const Table& self) {
             const RopeFrequencies& of = self.frequencies();
             return "RopeTable(head_dim=" + std::to_string(of.head_dim) +
@@ -183,7 +191,13 @@ void bind_tables(nb::module_& m) {
       nb::sig("def __reduce__(self) -> tuple[Any, ...]"));
   nb::class_<XposTables> xpos_table =
       nb::class_<XposTables>(
-          m, "XposTable", "xPos' cos and sin with the decay multiplied in: `q` to rotate queries, `k` to rotate keys.")
+          m, "XposTable",
+          "xPos' cos and sin with the decay multiplied in. Rotate queries with `q` and keys with `k`.\n\n"
+          "xpos: the spec.\n"
+          "length: how many tokens the tables keep rows for.\n"
+          "dtype: 'float32' or 'float64'.\n"
+          "threads: how many threads may compute the rows; 0 for all.\n\n"
+          "Raises RangeError if a factor leaves [2^-100, 2^100].")
           .def(
               "__init__",
               [](XposTables* self, const Xpos& xpos, Index length, nb::handle dtype, Index threads) {
@@ -205,7 +219,7 @@ void bind_tables(nb::module_& m) {
               nb::sig(
                   "def __init__(self, xpos: Xpos, length: int, *, dtype: Literal['float32', 'float64'] = 'float32', "
                   "threads: int = 1) -> None"))
-          .def_ro("xpos", &XposTables::xpos, "What it was made from.")
+          .def_ro("xpos", &XposTables::xpos, "The spec that it was made from.")
           .def_ro("q", &XposTables::q, "The queries' table.")
           .def_ro("k", &XposTables::k, "The keys' table.");
   copies_are_itself(xpos_table);
@@ -219,7 +233,7 @@ void bind_tables(nb::module_& m) {
         return numpy_array(decay, {static_cast<Index>(decay.size())});
       },
       nb::arg("xpos"), nb::sig("def xpos_decay(xpos: Xpos) -> Float64Array"),
-      "ζ of every pair, [pairs]: what it shrinks by over scale_base tokens.");
+      "Returns ζ of every pair [pairs]: the factor by which the pair shrinks over scale_base tokens.");
 }
 
 }  // namespace
@@ -227,7 +241,10 @@ void bind_tables(nb::module_& m) {
 void bind_rope_tables(nb::module_& m) {
   bind_tables(m);
   nb::class_<RotaryEncoding, Encoding> rotary(
-      m, "RotaryRows", "RoPE as an encoding of queries and keys: attention(q, k, v, [RotaryRows(table)], mask=…).");
+      m, "RotaryRows",
+      "RoPE as an encoding of query and key rows: attention(q, k, v, [RotaryRows(table)], mask=…).\n\n"
+      "Su et al. 2021, arXiv 2104.09864.\n\n"
+      "table: a RopeTable.");
   bind_arguments(rotary, {"table"}, 0, 0);
   rotary.def(
       "__init__",
@@ -239,7 +256,10 @@ void bind_rope_tables(nb::module_& m) {
         new (self) RotaryEncoding(of, std::move(table));
       },
       nb::arg("table").none(), nb::sig("def __init__(self, table: RopeTable) -> None"));
-  nb::class_<XposEncoding, Encoding> xpos(m, "XposRows", "xPos as an encoding of queries and keys, from an XposTable.");
+  nb::class_<XposEncoding, Encoding> xpos(m, "XposRows",
+                                          "xPos as an encoding of query and key rows.\n\n"
+                                          "Sun et al. 2022, arXiv 2212.10554.\n\n"
+                                          "table: an XposTable.");
   bind_arguments(xpos, {"table"}, 0, 0);
   xpos.def(
       "__init__",

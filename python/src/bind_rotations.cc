@@ -61,21 +61,9 @@ void turn_in_place(nb::handle given, nb::handle x, nb::handle positions, nb::han
 /// body(), whose errors call positions what Python does: q's, and k's unless they have their own.
 template <class Body>
 void with_names_of_positions(bool k_has_its_own, Body&& body) {
-  const auto renamed = [&](std::string text) {
-    for (const std::string name : {"q_positions", "k_positions"}) {
-      const std::string from = "[rotate] " + name;
-      if (k_has_its_own && name == "k_positions") continue;
-      if (text.starts_with(from)) text.replace(0, from.size(), "[rotate] positions");
-    }
-    return text;
-  };
-  try {
-    body();
-  } catch (const ShapeError& error) {
-    throw ShapeError(renamed(error.what()));
-  } catch (const RangeError& error) {
-    throw RangeError(renamed(error.what()));
-  }
+  const auto with_q = [&] { errors_as("[rotate] positions", "[rotate] q_positions", body); };
+  if (k_has_its_own) return with_q();
+  errors_as("[rotate] positions", "[rotate] k_positions", with_q);
 }
 
 void turn_both(nb::handle given, nb::handle q, nb::handle k, nb::handle positions, nb::handle k_at, nb::handle layout,
@@ -140,7 +128,7 @@ nb::object turn_copy(nb::handle given, nb::handle x, nb::handle positions, nb::h
     {
       const Unlocked released;
       if constexpr (way == Way::forward)
-        rotate_to(rows, in, out, *at, on);
+        errors_as("[rotate_to] x", "[rotate_to] in", [&] { rotate_to(rows, in, out, *at, on); });
       else
         rotate_backward_to(rows, in, out, *at, on);
     }
@@ -214,24 +202,26 @@ nb::tuple cos_sin(nb::handle frequencies, nb::handle positions, std::optional<In
   const auto type = enum_of<TableType>(dtype, {function, "dtype"}) == TableType::f64 ? DataType::f64 : DataType::f32;
   const PositionsArgument at(positions, {function, "positions"});
   const Index time = length ? *length : at.time();
-  if (time < 0) throw RangeError("[cos_sin] length: must be given, or positions as an array");
+  if (time < 0) throw RangeError("[cos_sin] length: must be given, unless positions are an array, got None");
   const Executor on = executor_of(threads, function);
   const NewArray cos = new_array(ArrayKind::numpy, type, {time, of.pairs()}),
                  sin = new_array(ArrayKind::numpy, type, {time, of.pairs()});
   with_type(type, [&]<class T>() {
     const auto c = view_of<T, 2>(cos, {time, of.pairs()}), s = view_of<T, 2>(sin, {time, of.pairs()});
     const Unlocked released;
-    errors_as(function, "fill", [&] { fill<T>(of, *at, c, s, on); });
+    errors_as("[cos_sin]", "[fill]", [&] { fill<T>(of, *at, c, s, on); });
   });
   return nb::make_tuple(cos.object, sin.object);
 }
 
 constexpr const char* layout_doc =
-    "table: a RopeTable; of a Rope one is made at the first call and kept.\n"
-    "layout: 'bhtd' [batch, heads, time, dim] or 'bthd' [batch, time, heads, dim]; the first axes may be left out.\n"
-    "positions: None for 0, 1, 2, …, an int for a cache of so many tokens, or integers or reals [time], [batch, time]\n"
-    "or [axes, batch, time]. threads: 0 for all. Raises ShapeError, RangeError or TypeError, which name the argument;\n"
-    "nothing is written then.";
+    "layout: 'bhtd' for [batch, heads, time, dim], 'bthd' for [batch, time, heads, dim]. The first axes may be left "
+    "out.\n"
+    "positions: None for 0, 1, 2, …; an int p for p, p + 1, … (p tokens are in the cache already); or integers or "
+    "reals\n"
+    "    [time], [batch, time] or [axes, batch, time].\n"
+    "threads: how many threads the call may use; 0 for all.\n\n"
+    "Raises ShapeError, RangeError or TypeError, whose text names the argument. Nothing is written then.";
 
 const char* documented(const char* text) { return (new std::string(std::string(text) + "\n\n" + layout_doc))->c_str(); }
 
@@ -243,37 +233,50 @@ void bind_rotations(nb::module_& m) {
         nb::arg("threads") = 1,
         nb::sig("def rotate(table: RopeTable | Rope, q: Array, k: Array, positions: Positions, *, "
                 "k_positions: Positions = None, layout: Literal['bhtd', 'bthd'] = 'bhtd', threads: int = 1) -> None"),
-        documented("Rotates queries q [batch, heads, time, head_dim] and keys k [batch, kv_heads, time, head_dim] in\n"
-                   "place, in one call. k_positions: where the keys stand, if not at `positions`."));
+        documented("Rotates queries q [batch, heads, time, head_dim] and keys k [batch, kv_heads, time, head_dim] in "
+                   "place, in one call.\n\n"
+                   "table: a RopeTable. For a Rope a table is made at the first call and kept.\n"
+                   "k_positions: where the keys stand; at positions if not given."));
   m.def("rotate", turn_in_place<Way::forward>, nb::arg("table").none(), nb::arg("x").none(),
         nb::arg("positions") = nb::none(), nb::kw_only(), nb::arg("layout") = "bhtd", nb::arg("threads") = 1,
         nb::sig("def rotate(table: RopeTable | Rope, x: Array, positions: Positions = None, *, "
                 "layout: Literal['bhtd', 'bthd'] = 'bhtd', threads: int = 1) -> None"),
-        documented("Rotates x [batch, heads, time, head_dim] in place, by its tokens' positions.\n\n"
-                   "The array must be writable: JAX's never are, rotate_to() returns a new one."));
+        documented("Rotates x [batch, heads, time, head_dim] in place, by the positions of its tokens.\n\n"
+                   "The array must be writable. JAX's arrays never are: rotate_to() returns a new one.\n\n"
+                   "table: a RopeTable. For a Rope a table is made at the first call and kept."));
   m.def("rotate_to", turn_copy<Way::forward>, nb::arg("table").none(), nb::arg("x").none(),
         nb::arg("positions") = nb::none(), nb::kw_only(), nb::arg("layout") = "bhtd", nb::arg("threads") = 1,
         nb::sig("def rotate_to(table: RopeTable | Rope, x: ArrayLike, positions: Positions = None, *, "
                 "layout: Literal['bhtd', 'bthd'] = 'bhtd', threads: int = 1) -> Array"),
-        documented("Rotates x [batch, heads, time, head_dim] into a new array of the same kind, type and "
-                   "order of memory."));
+        documented(
+            "Rotates x [batch, heads, time, head_dim] into a new array of the same kind, type and order of memory.\n\n"
+            "table: a RopeTable. For a Rope a table is made at the first call and kept."));
   m.def("rotate_backward", turn_in_place<Way::backward>, nb::arg("table").none(), nb::arg("d").none(),
         nb::arg("positions") = nb::none(), nb::kw_only(), nb::arg("layout") = "bhtd", nb::arg("threads") = 1,
         nb::sig("def rotate_backward(table: RopeTable | Rope, d: Array, positions: Positions = None, *, "
                 "layout: Literal['bhtd', 'bthd'] = 'bhtd', threads: int = 1) -> None"),
-        documented("The gradient of rotate(), in place: d_x = a·R(pθ)ᵀ d_y. The transpose, not the inverse."));
+        documented("Turns the gradient of rotate()'s result into the gradient of x, in place: d_x = a·R(pθ)ᵀ d_y.\n\n"
+                   "This is the transpose, not the inverse: a multiplies as in rotate().\n\n"
+                   "table: a RopeTable. For a Rope a table is made at the first call and kept."));
   m.def("rotate_backward_to", turn_copy<Way::backward>, nb::arg("table").none(), nb::arg("d_out").none(),
         nb::arg("positions") = nb::none(), nb::kw_only(), nb::arg("layout") = "bhtd", nb::arg("threads") = 1,
         nb::sig("def rotate_backward_to(table: RopeTable | Rope, d_out: ArrayLike, positions: Positions = None, *, "
                 "layout: Literal['bhtd', 'bthd'] = 'bhtd', threads: int = 1) -> Array"),
-        documented("The gradient of rotate_to(), as a new array."));
+        documented("Turns the gradient of rotate_to()'s result into the gradient of x, as a new array.\n\n"
+                   "table: a RopeTable. For a Rope a table is made at the first call and kept."));
   m.def("shift", shift_keys, nb::arg("frequencies").none(), nb::arg("by"), nb::arg("k").none(), nb::kw_only(),
         nb::arg("layout") = "bhtd", nb::arg("threads") = 1,
         nb::sig("def shift(frequencies: RopeFrequencies | RopeTable | Rope, by: int, k: Array, *, "
                 "layout: Literal['bhtd', 'bthd'] = 'bhtd', threads: int = 1) -> None"),
-        "Moves cached keys k [batch, kv_heads, time, head_dim], which are rotated already, in place: each to the\n"
-        "position `by` tokens later, or earlier if negative (llama.cpp's K-shift). Exact except for the rotation's\n"
-        "rounding. Raises ShapeError or TypeError, which name the argument; nothing is written then.");
+        "Moves cached keys k, which are rotated already, by some tokens, in place (llama.cpp's K-shift).\n\n"
+        "frequencies: the encoding that k was rotated with.\n"
+        "by: how many tokens; negative moves to earlier positions.\n"
+        "k [batch, kv_heads, time, head_dim]: the keys.\n"
+        "layout: 'bhtd' or 'bthd'.\n"
+        "threads: how many threads the call may use; 0 for all.\n\n"
+        "The result is exact except for the rotation's rounding. Raises ShapeError, RangeError or TypeError, whose "
+        "text names the\n"
+        "argument. Nothing is written then.");
   m.def(
       "rebase",
       [](const Xpos& xpos, nb::handle old_positions, nb::handle new_positions, nb::handle k, nb::handle layout,
@@ -287,8 +290,10 @@ void bind_rotations(nb::module_& m) {
       nb::kw_only(), nb::arg("layout") = "bhtd", nb::arg("threads") = 1,
       nb::sig("def rebase(xpos: Xpos, old_positions: Positions, new_positions: Positions, k: Array, *, "
               "layout: Literal['bhtd', 'bthd'] = 'bhtd', threads: int = 1) -> None"),
-      "Moves cached xPos keys k [batch, kv_heads, time, head_dim] to other positions, in place; positions as in\n"
-      "rotate().");
+      "Moves cached keys k [batch, kv_heads, time, head_dim], which xPos has rotated already, in place.\n\n"
+      "xpos: the spec that k was rotated with.\n"
+      "old_positions: where the keys stood.\n"
+      "new_positions: where they shall stand, in the forms that rotate() takes.");
   m.def(
       "rebase",
       [](nb::handle from, nb::handle old_positions, nb::handle to, nb::handle new_positions, nb::handle k,
@@ -305,21 +310,32 @@ void bind_rotations(nb::module_& m) {
       nb::sig("def rebase(from_: RopeFrequencies | RopeTable | Rope, old_positions: Positions, "
               "to: RopeFrequencies | RopeTable | Rope, new_positions: Positions, k: Array, *, "
               "layout: Literal['bhtd', 'bthd'] = 'bhtd', threads: int = 1) -> None"),
-      "Moves cached keys k [batch, kv_heads, time, head_dim], which are rotated already, in place: from positions\n"
-      "old_positions under one encoding to new_positions under another, as if rotate() had been given those from the "
-      "start.\n\n"
-      "For a chunk reused elsewhere, or for dynamic NTK or LongRoPE at another length: resolve() the same Rope with\n"
-      "two values of seq_len. Positions and layout as in rotate(); threads: 0 for all. Rounds once per call: a cache\n"
-      "that is moved very often is better rebased from a copy. Raises ShapeError for encodings of other shapes.");
+      "Moves cached keys k [batch, kv_heads, time, head_dim], which are rotated already, in place.\n\n"
+      "Afterwards they are as if rotate() had been given the new encoding and positions from the start. Use it for a "
+      "chunk that\n"
+      "is reused elsewhere, and for dynamic NTK or LongRoPE at another length: resolve() the same Rope with two values "
+      "of\n"
+      "seq_len.\n\n"
+      "from_: the encoding that k was rotated with.\n"
+      "old_positions: where the keys stood.\n"
+      "to: the encoding that they shall have.\n"
+      "new_positions: where they shall stand, in the forms that rotate() takes.\n"
+      "layout: 'bhtd' or 'bthd'.\n"
+      "threads: how many threads the call may use; 0 for all.\n\n"
+      "Each call rounds once: rebase a cache that is moved very often from a copy. Raises ShapeError for encodings of "
+      "other\n"
+      "shapes.");
   m.def("rotate_parameter_gradients", parameter_gradients, nb::arg("frequencies").none(), nb::arg("y").none(),
         nb::arg("d_y").none(), nb::arg("positions") = nb::none(), nb::kw_only(), nb::arg("layout") = "bhtd",
         nb::arg("threads") = 1,
         nb::sig("def rotate_parameter_gradients(frequencies: RopeFrequencies | RopeTable | Rope, y: ArrayLike, "
                 "d_y: ArrayLike, positions: Positions = None, *, layout: Literal['bhtd', 'bthd'] = 'bhtd', "
                 "threads: int = 1) -> dict[str, Any]"),
-        documented("The gradients of a rotation's own parameters, from what rotate() returned and its gradient, both\n"
-                   "[batch, heads, time, head_dim]: {'inv_freq': [pairs], 'positions': [axes, batch, time],\n"
-                   "'attention_factor': float}, in float64."));
+        documented("Returns the gradients of a rotation's own parameters, in float64.\n\n"
+                   "They are {'inv_freq': [pairs], 'positions': [axes, batch, time], 'attention_factor': float}.\n\n"
+                   "frequencies: the encoding that rotate() was called with.\n"
+                   "y [batch, heads, time, head_dim]: what rotate() returned.\n"
+                   "d_y [batch, heads, time, head_dim]: its gradient."));
   m.def(
       "base_gradient",
       [](const Rope& rope, nb::handle d_inv_freq, Index seq_len) {
@@ -328,14 +344,23 @@ void bind_rotations(nb::module_& m) {
       },
       nb::arg("rope"), nb::arg("d_inv_freq").none(), nb::arg("seq_len") = 0,
       nb::sig("def base_gradient(rope: Rope, d_inv_freq: Sequence[float] | ArrayLike, seq_len: int = 0) -> float"),
-      "The gradient of the base, from that of the frequencies [pairs].");
+      "Returns the gradient of the base.\n\n"
+      "rope: the spec.\n"
+      "d_inv_freq [pairs]: the gradient of the frequencies.\n"
+      "seq_len: how many tokens the frequencies serve, as in resolve().\n\n"
+      "Raises as resolve(), and ShapeError unless there is one number for each pair.");
   m.def("cos_sin", cos_sin, nb::arg("frequencies").none(), nb::arg("positions") = nb::none(), nb::kw_only(),
         nb::arg("length") = nb::none(), nb::arg("dtype") = "float32", nb::arg("threads") = 1,
         nb::sig("def cos_sin(frequencies: RopeFrequencies | RopeTable | Rope, positions: Positions = None, *, "
                 "length: int | None = None, dtype: Literal['float32', 'float64'] = 'float32', threads: int = 1) -> "
                 "tuple[NDArray[Any], NDArray[Any]]"),
-        "cos and sin, times the attention factor, at the positions of one sequence: two new arrays [time, pairs].\n\n"
-        "length: how many tokens, where positions are not an array.");
+        "Returns cos and sin, times the attention factor, at the positions of one sequence: two new arrays [time, "
+        "pairs].\n\n"
+        "frequencies: the encoding.\n"
+        "positions: where tokens stand: None for 0, 1, 2, …; an int p for p, p + 1, …; or an array [time].\n"
+        "length: how many tokens; it may be left out where positions are an array.\n"
+        "dtype: 'float32' or 'float64'.\n\n"
+        "Raises ShapeError or RangeError for positions that the encoding cannot serve.");
 }
 
 }  // namespace bearing::python

@@ -59,7 +59,7 @@ nb::object inputs(nb::handle encoding, nb::handle at, nb::handle time, nb::handl
     {
       const Unlocked released;
       const View<T, 3> view = view_of<T, 3>(rows, {batch, length, input.dim});
-      errors_as(function, "fill", [&] { bearing::fill<T>(input, *positions, view, on); });
+      errors_as("[inputs]", "[fill]", [&] { bearing::fill<T>(input, *positions, view, on); });
     }
     return rows.object;
   });
@@ -112,7 +112,7 @@ nb::object add(nb::handle encoding, nb::handle x, nb::handle at, nb::handle out,
     if (to) {
       view = written_sequences<T>(*to);
       if (view.shape != in.shape) {
-        to->argument().fail("of x's shape", nb::cast<std::string>(nb::str(nb::object(out.attr("shape")))));
+        to->argument().fail("of x's shape " + shape_text(from.shape()), "shape " + shape_text(to->shape()));
       }
     } else {
       const NewArray made = new_array(from.kind(), from.type(), from.shape());
@@ -209,44 +209,71 @@ void bind_row_calls(nb::module_& m) {
         nb::kw_only(), nb::arg("dtype") = nb::none(), nb::arg("like") = nb::none(), nb::arg("threads") = 1,
         nb::sig("def inputs(encoding: Encoding, positions: Positions = None, time: int | None = None, *, "
                 "dtype: DType | None = None, like: ArrayLike | None = None, threads: int = 1) -> Array"),
-        "What an encoding adds to the input, as a new array: [time, dim], or [batch, time, dim] for positions of "
-        "several\n"
-        "sequences. time may be left out where positions are an array.\n\n"
-        "dtype and like as in bias_matrix(); computed in float64 or float32, rounded once.");
-  m.def("fill", fill_rows, nb::arg("encoding").none(), nb::arg("positions").none(), nb::arg("rows"), nb::kw_only(),
-        nb::arg("threads") = 1,
-        nb::sig("def fill(encoding: Encoding, positions: Positions, rows: ArrayLike, *, threads: int = 1) -> None"),
-        "Writes what an encoding adds to the input to rows [time, dim] or [batch, time, dim].");
+        "Returns what an encoding adds to the input, as a new array [time, dim].\n\n"
+        "encoding: an encoding of the input.\n"
+        "positions: where tokens stand, as rotate() takes positions. For several sequences the result is [batch, time, "
+        "dim].\n"
+        "time: how many tokens; it may be left out where positions are an array.\n"
+        "dtype: the type of the result, as in bias_matrix().\n"
+        "like: an array whose kind and type the result gets.\n"
+        "threads: how many threads the call may use; 0 for all.\n\n"
+        "Numbers are computed in float64 or float32 and rounded once. Raises ShapeError or RangeError for positions "
+        "that the\n"
+        "encoding cannot serve.");
+  m.def(
+      "fill", fill_rows, nb::arg("encoding").none(), nb::arg("positions").none(), nb::arg("rows"), nb::kw_only(),
+      nb::arg("threads") = 1,
+      nb::sig("def fill(encoding: Encoding, positions: Positions, rows: ArrayLike, *, threads: int = 1) -> None"),
+      "Writes what an encoding adds to the input to rows [time, dim] or [batch, time, dim].\n\n"
+      "Raises ShapeError or RangeError for rows or positions that the encoding cannot serve. Nothing is written then.");
   m.def(
       "add", add, nb::arg("encoding").none(), nb::arg("x"), nb::arg("positions") = nb::none(), nb::kw_only(),
       nb::arg("out") = nb::none(), nb::arg("threads") = 1,
       nb::sig("def add(encoding: Encoding, x: ArrayLike, positions: Positions = None, *, out: ArrayLike | None = None, "
               "threads: int = 1) -> Array"),
-      "x [time, dim] or [batch, time, dim] plus what the encoding adds to it, the sum rounded once.\n\n"
-      "A new array of x's kind and type; or `out`, which is written and may be x itself: in place, nothing copied.");
+      "Returns x [time, dim] or [batch, time, dim] plus what the encoding adds to it. The sum is rounded once.\n\n"
+      "encoding: an encoding of the input.\n"
+      "positions: where tokens stand, as rotate() takes positions.\n"
+      "out: the array to write; x itself for adding in place, without a copy. If not given, the result is a new array "
+      "of x's\n"
+      "    kind and type.\n"
+      "threads: how many threads the call may use; 0 for all.\n\n"
+      "Raises ShapeError or RangeError for an x or positions that the encoding cannot serve. Nothing is written then.");
   m.def(
       "add_backward", add_backward, nb::arg("encoding").none(), nb::arg("d_x"), nb::arg("positions") = nb::none(),
       nb::kw_only(), nb::arg("threads") = 1,
       nb::sig("def add_backward(encoding: Encoding, d_x: ArrayLike, positions: Positions = None, *, threads: int = 1) "
               "-> dict[str, Array]"),
-      "The gradients of an input encoding's parameters, by name, from those of the rows: d_x [time, dim] or\n"
-      "[batch, time, dim], float64 or float32. That of x is d_x itself.");
-  m.def("turn", turn, nb::arg("encoding").none(), nb::arg("x"), nb::arg("positions") = nb::none(), nb::kw_only(),
-        nb::arg("side"), nb::arg("out") = nb::none(), nb::arg("layout") = "bhtd", nb::arg("threads") = 1,
-        nb::sig(
-            "def turn(encoding: Encoding, x: ArrayLike, positions: Positions = None, *, side: Literal['query', 'key'], "
-            "out: ArrayLike | None = None, layout: Literal['bhtd', 'bthd'] = 'bhtd', threads: int = 1) -> Array"),
-        "Queries or keys x [batch, heads, time, dim] as an encoding of rows turns them: [batch, heads, time, "
-        "out_dim].\n\n"
-        "First axes may be left out. A new array of x's kind and type; or `out`, which is written and may be x itself\n"
-        "where the encoding keeps the dimension.");
+      "Returns the gradients of an input encoding's parameters, by name.\n\n"
+      "d_x [time, dim] or [batch, time, dim] is the gradient of the sum, float64 or float32. It is the gradient of x "
+      "as well.");
+  m.def(
+      "turn", turn, nb::arg("encoding").none(), nb::arg("x"), nb::arg("positions") = nb::none(), nb::kw_only(),
+      nb::arg("side"), nb::arg("out") = nb::none(), nb::arg("layout") = "bhtd", nb::arg("threads") = 1,
+      nb::sig(
+          "def turn(encoding: Encoding, x: ArrayLike, positions: Positions = None, *, side: Literal['query', 'key'], "
+          "out: ArrayLike | None = None, layout: Literal['bhtd', 'bthd'] = 'bhtd', threads: int = 1) -> Array"),
+      "Returns queries or keys x [batch, heads, time, dim] as an encoding of rows turns them: [batch, heads, time, "
+      "out_dim].\n\n"
+      "encoding: an encoding of query and key rows.\n"
+      "x [batch, heads, time, dim]: the first axes may be left out.\n"
+      "positions: where tokens stand, as rotate() takes positions.\n"
+      "side: 'query' or 'key'.\n"
+      "out: the array to write; it may be x itself if the encoding keeps the dimension. If not given, the result is a "
+      "new array\n"
+      "    of x's kind and type.\n"
+      "layout: 'bhtd' or 'bthd'.\n"
+      "threads: how many threads the call may use; 0 for all.\n\n"
+      "Raises ShapeError or RangeError for an x or positions that the encoding cannot serve. Nothing is written then.");
   m.def("turn_backward", turn_backward, nb::arg("encoding").none(), nb::arg("x"), nb::arg("d_y"),
         nb::arg("positions") = nb::none(), nb::kw_only(), nb::arg("side"), nb::arg("layout") = "bhtd",
         nb::arg("threads") = 1,
         nb::sig("def turn_backward(encoding: Encoding, x: ArrayLike, d_y: ArrayLike, positions: Positions = None, *, "
                 "side: Literal['query', 'key'], layout: Literal['bhtd', 'bthd'] = 'bhtd', threads: int = 1) "
                 "-> tuple[Array, dict[str, Array]]"),
-        "The gradients of turn(): d_x, and the parameters' by name. x is what turn() was given, float64 or float32.");
+        "Returns the gradients of turn(): d_x, and those of the parameters by name.\n\n"
+        "x: what turn() was given, float64 or float32.\n"
+        "d_y [batch, heads, time, out_dim]: the gradient of its result.");
 }
 
 }  // namespace bearing::python

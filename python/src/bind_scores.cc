@@ -148,41 +148,69 @@ void bind_scores(nb::module_& m) {
               "heads: int, "
               "q_len: int | None = None, k_len: int | None = None, dtype: DType | None = None, "
               "like: ArrayLike | None = None, threads: int = 1) -> Array"),
-      "The scores of encodings that look at neither queries nor keys: a new array [heads, q_len, k_len].\n\n"
-      "Lengths may be left out where positions are arrays. dtype: float64, float32, bfloat16 or float16, as a word or\n"
-      "as NumPy, PyTorch and JAX call it; like: an array whose kind and type the result gets. Without either they are\n"
-      "those of the first parameter, else NumPy's float32. Computed in float64 or float32, rounded once.\n\n"
-      "Raises ShapeError or RangeError if an encoding cannot serve these heads, lengths or positions.");
+      "Returns the scores of encodings that look at neither queries nor keys: a new array [heads, q_len, k_len].\n\n"
+      "encodings: an encoding, or a list of them.\n"
+      "q_positions: where queries stand, as attention() takes positions.\n"
+      "k_positions: where keys stand.\n"
+      "heads: how many heads.\n"
+      "q_len: how many queries; it may be left out where q_positions is an array.\n"
+      "k_len: how many keys; it may be left out where k_positions is an array.\n"
+      "dtype: the type of the result: float64, float32, bfloat16 or float16, as a word or as NumPy, PyTorch and JAX "
+      "call it.\n"
+      "like: an array whose kind and type the result gets. Without dtype and like they are those of the first "
+      "parameter, else\n"
+      "    NumPy's float32.\n"
+      "threads: how many threads the call may use; 0 for all.\n\n"
+      "Numbers are computed in float64 or float32 and rounded once. Raises ShapeError or RangeError if an encoding "
+      "cannot serve\n"
+      "these heads, lengths or positions.");
   m.def("add_scores", to_scores, nb::arg("encodings").none(), nb::arg("scores"), nb::arg("q_positions") = nb::none(),
         nb::arg("k_positions") = nb::none(), nb::kw_only(), nb::arg("q") = nb::none(), nb::arg("k") = nb::none(),
         nb::arg("scale") = 1.0, nb::arg("layout") = "bhtd", nb::arg("threads") = 1,
         nb::sig("def add_scores(encodings: Encodings, scores: ArrayLike, q_positions: Positions = None, "
                 "k_positions: Positions = None, *, q: ArrayLike | None = None, k: ArrayLike | None = None, "
                 "scale: float = 1.0, layout: Literal['bhtd', 'bthd'] = 'bhtd', threads: int = 1) -> None"),
-        "Adds every encoding's term to scores [batch, heads, q_len, k_len] in place; float64 or float32.\n\n"
-        "q [batch, heads, q_len, dim] and k [batch, kv_heads, k_len, dim] are needed by encodings that look at them:\n"
-        "both, or neither; layout is theirs. scale is the softmax scale, for terms inside the product. First axes may "
-        "be\n"
-        "left out. Never copies or converts: raises TypeError for scores that cannot be written in place.");
-  m.def(
-      "add_scores_backward", scores_backward, nb::arg("encodings").none(), nb::arg("d_scores"),
-      nb::arg("q_positions") = nb::none(), nb::arg("k_positions") = nb::none(), nb::kw_only(),
-      nb::arg("q") = nb::none(), nb::arg("k") = nb::none(), nb::arg("scale") = 1.0, nb::arg("layout") = "bhtd",
-      nb::arg("threads") = 1,
-      nb::sig("def add_scores_backward(encodings: Encodings, d_scores: ArrayLike, q_positions: Positions = None, "
-              "k_positions: Positions = None, *, q: ArrayLike | None = None, k: ArrayLike | None = None, "
-              "scale: float = 1.0, layout: Literal['bhtd', 'bthd'] = 'bhtd', threads: int = 1) "
-              "-> tuple[Array | None, Array | None, list[dict[str, Array]]]"),
-      "The gradients of add_scores(), from d_scores [batch, heads, q_len, k_len]: d_q and d_k (None without q and k)\n"
-      "through the terms alone, and a dictionary of parameters' gradients for each encoding.");
+        "Adds every encoding's term to scores [batch, heads, q_len, k_len], in place. First axes may be left out.\n\n"
+        "encodings: an encoding, or a list of them.\n"
+        "scores: float64 or float32.\n"
+        "q_positions: where queries stand, as attention() takes positions.\n"
+        "k_positions: where keys stand.\n"
+        "q [batch, heads, q_len, dim]: the queries, for encodings that look at them; given together with k.\n"
+        "k [batch, kv_heads, k_len, dim]: the keys.\n"
+        "scale: the softmax scale, for terms inside the product.\n"
+        "layout: of q and k: 'bhtd' or 'bthd'.\n"
+        "threads: how many threads the call may use; 0 for all.\n\n"
+        "Nothing is copied or converted: scores that cannot be written in place raise TypeError. Raises ShapeError or "
+        "RangeError if\n"
+        "an encoding cannot serve the call. Nothing is written then.");
+  m.def("add_scores_backward", scores_backward, nb::arg("encodings").none(), nb::arg("d_scores"),
+        nb::arg("q_positions") = nb::none(), nb::arg("k_positions") = nb::none(), nb::kw_only(),
+        nb::arg("q") = nb::none(), nb::arg("k") = nb::none(), nb::arg("scale") = 1.0, nb::arg("layout") = "bhtd",
+        nb::arg("threads") = 1,
+        nb::sig("def add_scores_backward(encodings: Encodings, d_scores: ArrayLike, q_positions: Positions = None, "
+                "k_positions: Positions = None, *, q: ArrayLike | None = None, k: ArrayLike | None = None, "
+                "scale: float = 1.0, layout: Literal['bhtd', 'bthd'] = 'bhtd', threads: int = 1) "
+                "-> tuple[Array | None, Array | None, list[dict[str, Array]]]"),
+        "Returns the gradients of add_scores(): d_q, d_k, and a dictionary of parameters' gradients for each "
+        "encoding.\n\n"
+        "d_q and d_k are gradients through the terms alone. They are None without q and k.\n\n"
+        "d_scores [batch, heads, q_len, k_len]: the gradient of the scores.");
   m.def(
       "add_values", to_values, nb::arg("encodings").none(), nb::arg("p"), nb::arg("out"),
       nb::arg("q_positions") = nb::none(), nb::arg("k_positions") = nb::none(), nb::kw_only(),
       nb::arg("layout") = "bhtd", nb::arg("threads") = 1,
       nb::sig("def add_values(encodings: Encodings, p: ArrayLike, out: ArrayLike, q_positions: Positions = None, "
               "k_positions: Positions = None, *, layout: Literal['bhtd', 'bthd'] = 'bhtd', threads: int = 1) -> None"),
-      "Adds every encoding's value term to out [batch, heads, q_len, value_dim] in place; float64 or float32.\n\n"
-      "p [batch, heads, q_len, k_len] are probabilities; layout is out's. Encodings without a value site add nothing.");
+      "Adds every encoding's value term to out [batch, heads, q_len, value_dim], in place. First axes may be left "
+      "out.\n\n"
+      "encodings: an encoding, or a list of them. Those without a value site add nothing.\n"
+      "p [batch, heads, q_len, k_len]: the probabilities, float64 or float32.\n"
+      "out: what attention gave without the encodings, of p's type.\n"
+      "q_positions: where queries stand, as attention() takes positions.\n"
+      "k_positions: where keys stand.\n"
+      "layout: of out: 'bhtd' or 'bthd'.\n"
+      "threads: how many threads the call may use; 0 for all.\n\n"
+      "Raises ShapeError or RangeError if an encoding cannot serve the call. Nothing is written then.");
   m.def(
       "add_values_backward", values_backward, nb::arg("encodings").none(), nb::arg("p"), nb::arg("d_out"),
       nb::arg("q_positions") = nb::none(), nb::arg("k_positions") = nb::none(), nb::kw_only(),
@@ -191,8 +219,9 @@ void bind_scores(nb::module_& m) {
           "def add_values_backward(encodings: Encodings, p: ArrayLike, d_out: ArrayLike, "
           "q_positions: Positions = None, k_positions: Positions = None, *, layout: Literal['bhtd', 'bthd'] = 'bhtd', "
           "threads: int = 1) -> tuple[Array, list[dict[str, Array]]]"),
-      "The gradients of add_values(), from d_out [batch, heads, q_len, value_dim]: d_p, through the terms alone, and\n"
-      "a dictionary of parameters' gradients for each encoding.");
+      "Returns the gradients of add_values(): d_p, and a dictionary of parameters' gradients for each encoding.\n\n"
+      "d_p is the gradient through the terms alone.\n\n"
+      "d_out [batch, heads, q_len, value_dim]: the gradient of out.");
 }
 
 }  // namespace bearing::python

@@ -42,9 +42,8 @@ DataType type_named(const Argument& argument, nb::handle dtype) {
   argument.fail("float64, float32, bfloat16 or float16", nb::cast<std::string>(nb::repr(dtype)));
 }
 
-std::string named_as(const char* function, const char* other, std::string text) {
-  const std::string prefix = std::string("[") + other + "]";
-  if (text.starts_with(prefix)) text.replace(1, prefix.size() - 2, function);
+std::string renamed(std::string_view from, std::string_view to, std::string text) {
+  if (text.starts_with(from)) text.replace(0, from.size(), to);
   return text;
 }
 
@@ -146,7 +145,7 @@ Index length_of(const char* function, const char* name, nb::handle given, nb::ha
     return length;
   }
   const std::vector<Index> extents = extents_of(positions);
-  if (extents.empty()) Argument{function, name}.fail("given where positions are counted", "None");
+  if (extents.empty()) Argument{function, name}.fail("given, unless positions are an array", "None");
   return extents.back();
 }
 

@@ -22,17 +22,17 @@ DataType type_named(const Argument& argument, nb::handle dtype);
 /// Throws TypeError unless it has this type.
 void check_type(const Array& array, DataType type);
 
-/// `text` with "[function]" in place of the "[other]" that it may begin with.
-std::string named_as(const char* function, const char* other, std::string text);
-/// body(), whose errors name the function that was called where C++'s name for it is another one.
+/// A text of an error that begins with `to` if it began with `from`.
+std::string renamed(std::string_view from, std::string_view to, std::string text);
+/// body(), whose errors name what the caller knows, "[function] argument", where C++ has other names.
 template <class Body>
-decltype(auto) errors_as(const char* function, const char* other, Body&& body) {
+decltype(auto) errors_as(std::string_view to, std::string_view from, Body&& body) {
   try {
     return body();
   } catch (const ShapeError& error) {
-    throw ShapeError(named_as(function, other, error.what()));
+    throw ShapeError(renamed(from, to, error.what()));
   } catch (const RangeError& error) {
-    throw RangeError(named_as(function, other, error.what()));
+    throw RangeError(renamed(from, to, error.what()));
   }
 }
 
@@ -41,7 +41,7 @@ template <class Body>
 decltype(auto) with_arithmetic(const Array& array, Body&& body) {
   if (array.type() == DataType::f64) return body.template operator()<double>();
   if (array.type() != DataType::f32) {
-    array.argument().fail("float64 or float32, which nothing is rounded to", name_of(array.type()));
+    array.argument().fail("float64 or float32", name_of(array.type()));
   }
   return body.template operator()<float>();
 }

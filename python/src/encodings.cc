@@ -32,12 +32,12 @@ void check_table(const char* function, const Encoding& encoding, DataType arithm
   }
 }
 
-void check_axes(const ArrayInfo& info, std::size_t rank, const Argument& argument) {
-  const std::size_t most = info.rank, fewest = info.fewest == 0 ? most : info.fewest;
+template <class Shape>
+void check_axes(const ArrayInfo& info, const Shape& shape, const Argument& argument) {
+  const std::size_t rank = shape.size(), most = info.rank, fewest = info.fewest == 0 ? most : info.fewest;
   if (rank >= fewest && rank <= most) return;
-  argument.fail(
-      "an array of " + (fewest == most ? "" : std::to_string(fewest) + " to ") + std::to_string(most) + " axes",
-      "one of " + std::to_string(rank));
+  argument.fail("an array of " + (fewest == most ? "" : std::to_string(fewest) + " to ") + axes_text(most),
+                "shape " + shape_text(shape));
 }
 
 ParameterMemory memory_of(const Tensor& numbers) {
@@ -56,7 +56,7 @@ void bind_arguments(nb::handle type, const std::vector<const char*>& names, std:
     def_property(
         type, names[i], [i](const Encoding& self) { return self.given()[i].value; },
         kept(std::string("def ") + names[i] + "(self) -> Any"),
-        is_array ? "The array that was given, or None." : "What was given.");
+        is_array ? "The array that the constructor took, or None." : "What the constructor took.");
   }
 }
 
@@ -73,7 +73,7 @@ Encoding::Encoding(const EncodingClass& of, std::vector<GivenArgument> given, Re
       if (!info.optional) Argument{name(), info.name}.fail("given", "None");
     } else if (info.indices) {
       whole_numbers_[p] = whole_numbers(value, {name(), info.name});
-      check_axes(info, whole_numbers_[p].shape.size(), {name(), info.name});
+      check_axes(info, whole_numbers_[p].shape, {name(), info.name});
       value = nested(whole_numbers_[p]);
     }
   }
@@ -113,7 +113,7 @@ std::vector<ParameterMemory> Encoding::memory(const char* function, DataType ari
     if (array.type() != arithmetic) {
       array.argument().fail(std::string(name_of(arithmetic)) + ", the arithmetic of this call", name_of(array.type()));
     }
-    check_axes(info, array.rank(), array.argument());
+    check_axes(info, array.shape(), array.argument());
     all[p] = {array.data(), nullptr, array.shape(), array.stride()};
     if (wanted != Wanted::gradients) continue;
     const NewArray grad = new_array(array.kind(), array.type(), array.shape());
@@ -156,12 +156,13 @@ nb::dict Encoding::arguments() const {
 }
 
 void bind_encoding(nb::module_& m) {
-  nb::class_<Encoding>(
-      m, "Encoding",
-      "An encoding with its numbers: a spec, arrays of parameters and settings.\n\n"
-      "Arrays are those that were given, not copies: each call reads them as they are then. They must\n"
-      "have the arithmetic of the call, float64 for float64 and float32 for all other types. copy() shares\n"
-      "them; deepcopy() and pickle copy them.")
+  nb::class_<Encoding>(m, "Encoding",
+                       "An encoding with its numbers: a spec, arrays of parameters, and settings.\n\n"
+                       "The arrays are the caller's own, not copies: each call reads them as they are then. They must "
+                       "have the type of the\n"
+                       "call's arithmetic: float64 for float64, float32 for all other types. copy() shares them; "
+                       "deepcopy() and pickle copy\n"
+                       "them.")
       .def("__repr__", &Encoding::repr, nb::sig("def __repr__(self) -> str"))
       .def_prop_ro("spec", &Encoding::spec, nb::for_getter(nb::sig("def spec(self) -> Any")),
                    "The spec, or None for an encoding that has none.")
@@ -169,7 +170,7 @@ void bind_encoding(nb::module_& m) {
                    nb::for_getter(nb::sig("def parameters(self) -> dict[str, Array]")),
                    "The arrays of parameters that were given, by name.")
       .def_prop_ro("arguments", &Encoding::arguments, nb::for_getter(nb::sig("def arguments(self) -> dict[str, Any]")),
-                   "All that the constructor took, by name.")
+                   "The arguments of the constructor, by name.")
       .def(
           "replace",
           [](nb::handle self, const nb::kwargs& given) {
@@ -178,7 +179,7 @@ void bind_encoding(nb::module_& m) {
             return nb::object(nb::handle(self.type())(**all));
           },
           nb::sig("def replace(self, **changes: Any) -> Any"),
-          "A copy with some arguments changed: bias.replace(table=new_table).")
+          "Returns a copy with some arguments changed: bias.replace(table=new_table).")
       .def(
           "__reduce__",
           [](nb::handle self) {
@@ -291,7 +292,7 @@ namespace {
 /// How an encoding is made of what was given in place of one; nothing where nobody knows.
 std::string made_from(nb::handle given) {
   const auto name = nb::cast<std::string>(nb::handle(given.type()).attr("__name__"));
-  const auto say = [&](const std::string& call) { return ", which " + call + " makes of it"; };
+  const auto say = [&](const std::string& call) { return "; " + call + " makes an encoding of it"; };
   if (name == "RopeFrequencies") return say("RotaryRows(RopeTable(frequencies, length))");
   if (name == "Xpos") return say("XposRows(XposTable(xpos, length))");
   if (name == "XposTable") return say("XposRows(table)");
@@ -313,7 +314,7 @@ nb::object rotary_rows(nb::handle given, DataType arithmetic) {
 
 void add_one(EncodingList& to, nb::handle one, const Argument& argument, const char* wanted, DataType arithmetic) {
   nb::object encoding = nb::isinstance<Encoding>(one) ? nb::borrow(one) : rotary_rows(one, arithmetic);
-  if (!encoding.is_valid()) argument.fail(wanted + made_from(one), nb::cast<std::string>(nb::repr(one)));
+  if (!encoding.is_valid()) argument.fail(wanted, nb::cast<std::string>(nb::repr(one)) + made_from(one));
   to.all.push_back(nb::cast<const Encoding*>(encoding));
   to.kept.push_back(std::move(encoding));
 }

@@ -196,7 +196,7 @@ bool Memory::take_buffer(nb::handle from, const Argument& argument, Use use) {
   if (type.bits == 0) return true;
   if (use == Use::write && buffer.readonly) argument.fail("an array that may be written", "one that is read-only");
   if (buffer.ndim > static_cast<int>(Extents::most)) {
-    argument.fail("an array of at most 8 axes", "one of " + std::to_string(buffer.ndim));
+    argument.fail("an array of at most 8 axes", std::to_string(buffer.ndim) + " axes");
   }
   bool aligned = reinterpret_cast<std::uintptr_t>(buffer.buf) % static_cast<std::uintptr_t>(buffer.itemsize) == 0;
   for (int axis = 0; axis < buffer.ndim; ++axis) {
@@ -271,7 +271,7 @@ void Memory::take_dlpack(nb::handle from, const Argument& argument, const Expect
 
 void Memory::place(const Argument& argument) {
   if (array_.ndim() > Extents::most) {
-    argument.fail("an array of at most 8 axes", "one of " + std::to_string(array_.ndim()));
+    argument.fail("an array of at most 8 axes", std::to_string(array_.ndim()) + " axes");
   }
   type = array_.dtype();
   data = array_.data();

@@ -34,19 +34,19 @@ void bind_error(nb::module_& m, const char* name, const char* doc) {
 
 void bind_errors(nb::module_& m) {
   bind_error<ShapeError>(m, "ShapeError",
-                         "Axes that do not fit each other, or a layout that cannot be served.\n\n"
-                         "The text names the function and the argument; nothing has been written.");
+                         "The axes of arrays do not fit each other, or a layout cannot be served.\n\n"
+                         "The text names the function and the argument. Nothing has been written.");
   bind_error<RangeError>(m, "RangeError",
-                         "A number that cannot be: a position without a row, a length or factor out of its range.\n\n"
-                         "The text names the function and the argument; nothing has been written.");
+                         "A number is out of its range: a position without a row, a length, a factor.\n\n"
+                         "The text names the function and the argument. Nothing has been written.");
   bind_error<ConfigError>(m, "ConfigError",
-                          "A file that cannot be read, or does not say what it must.\n\n"
-                          "The text names the file, its line and column or JSON pointer.");
+                          "A file cannot be read, or does not state what it must.\n\n"
+                          "The text names the file, and the line and column or the JSON pointer.");
 }
 
 Executor executor_of(Index threads, const char* function) {
   if (threads < 0) {
-    throw RangeError(std::string("[") + function + "] threads: must be 0 (all) or more, got " +
+    throw RangeError(std::string("[") + function + "] threads: must be at least 0 (0 for all), got " +
                      std::to_string(threads));
   }
   return threads == 1 ? Executor{} : bearing::threads(threads);
@@ -56,7 +56,8 @@ void bind_target(nb::module_& m) {
   m.attr("__version__") = version();
   m.def(
       "simd_target", [] { return std::string(simd_target()); },
-      "The SIMD instruction set that kernels use: the best that this machine has, or BEARING_TARGET's.");
+      "Names the SIMD instruction set that kernels use: the best that this machine has, or the one that BEARING_TARGET "
+      "names.");
   m.def(
       "simd_targets",
       [] {
@@ -65,11 +66,12 @@ void bind_target(nb::module_& m) {
         return all;
       },
       nb::sig("def simd_targets() -> list[str]"),
-      "All that this build holds and this machine can run, best first. The last is the one that every machine of this\n"
-      "kind runs: on x86-64 the scalar one, on arm64 NEON.");
+      "Names the SIMD instruction sets that this build holds and this machine can run, best first.\n\n"
+      "Every machine of this kind runs the last one: on x86-64 it is the scalar one, on arm64 NEON.");
   m.def(
       "use_simd_target", [](const std::string& name) { use_simd_target(name); }, nb::arg("name"),
-      "Makes every later call in this process use the named target: for tests and measurements.");
+      "Makes every later call in this process use the named instruction set, for tests and measurements.\n\n"
+      "Raises RangeError for a name that is not in simd_targets().");
 }
 
 /// inspect.signature() of functions and methods, which knows none but Python's own.

@@ -77,7 +77,7 @@ nb::class_<R> record(nb::module_& m, const char* name, const char* doc, std::vec
       "__hash__", [to_dict](const R& self) { return nb::hash(nb::repr(to_dict(self))); },
       nb::sig("def __hash__(self) -> int"));
   type.def("to_dict", to_dict, nb::sig("def to_dict(self) -> dict[str, Any]"),
-           "The members by name, in plain Python types: what JSON can hold.");
+           "Returns the members by name, in plain Python types that JSON can hold.");
   copies_are_itself(type);
   type.def(
       "__reduce__",

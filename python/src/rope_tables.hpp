@@ -59,8 +59,7 @@ struct Table {
     } else {
       if (f32) return *f32;
     }
-    argument.fail(f32 ? "float32, bfloat16 or float16, for which the table is" : "float64, for which the table is",
-                  got);
+    argument.fail(f32 ? "float32, bfloat16 or float16 for a float32 table" : "float64 for a float64 table", got);
   }
 };
 

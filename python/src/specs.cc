@@ -31,6 +31,16 @@ std::string names(const RecordType& type, const char* after = "") {
   return all;
 }
 
+/// "'half' or 'interleaved'", for a member that is one of some words; else its type.
+std::string choices(const ValueType& type) {
+  std::string all;
+  for (std::size_t i = 0; i < type.words.size(); ++i) {
+    if (i > 0) all += i + 1 < type.words.size() ? ", " : " or ";
+    all += "'" + type.words[i] + "'";
+  }
+  return all.empty() ? python_type(type) : all;
+}
+
 /// From members by name.
 Record built(const RecordType& type, const nb::dict& given) {
   Record made = type.make();
@@ -40,7 +50,7 @@ Record built(const RecordType& type, const nb::dict& given) {
       ++used;
       made.set(one.name, value_of(given[one.name.c_str()], one.type, {type.name.c_str(), one.name.c_str()}));
     } else if (one.required) {
-      fail(type, one.name + ": must be given, one of " + python_type(one.type) + "; a wrong guess would be silent");
+      fail(type, one.name + ": must be given, " + choices(one.type) + ", as a wrong guess would go unnoticed");
     }
   }
   if (used == given.size()) return made;
@@ -149,9 +159,10 @@ nb::object spec_object(std::type_index type, std::any value) {
 }
 
 void bind_spec(nb::module_& m) {
-  nb::class_<Spec> type(m, "Spec",
-                        "What a paper or a config says of an encoding, without its numbers: an immutable value that\n"
-                        "compares, hashes, prints itself, and goes to and from dictionaries.");
+  nb::class_<Spec> type(
+      m, "Spec",
+      "What a paper or a config states of an encoding, without its numbers.\n\n"
+      "A spec is an immutable value. It can be compared, hashed, printed, and turned into a dictionary and back.");
   type.def(
       "__repr__", [](const Spec& self) { return repr(self.record); }, nb::sig("def __repr__(self) -> str"));
   type.def(
@@ -165,7 +176,7 @@ void bind_spec(nb::module_& m) {
       "__hash__", [](const Spec& self) { return nb::hash(nb::str(repr(self.record).c_str())); },
       nb::sig("def __hash__(self) -> int"));
   type.def("to_dict", to_dict, nb::sig("def to_dict(self) -> dict[str, Any]"),
-           "The members in plain Python types, and the type's name: what JSON can hold.");
+           "Returns the members in plain Python types that JSON can hold, with the type's name as \"type\".");
   copies_are_itself(type);
   type.def(
       "__reduce__",
@@ -181,16 +192,18 @@ void bind_record(nb::module_& m, const RecordType& type) {
       [&type](Spec* self, const nb::args& unnamed, const nb::kwargs& given) {
         if (unnamed.size() > 0) {
           fail(type, "takes its members by name, " + type.name + "(" + names(type, "=…") + "), got " +
-                         nb::cast<std::string>(nb::repr(unnamed[0])) + " without one");
+                         nb::cast<std::string>(nb::repr(unnamed[0])) + " without a name");
         }
         new (self) Spec{built(type, nb::borrow<nb::dict>(given))};
       },
       nb::sig(kept(constructor_signature(type))));
   def_members(made, type);
-  nb::cpp_function([&type](const nb::dict& given) { return spec_object(from_dict(type, given)); }, nb::scope(made),
-                   nb::name("from_dict"), nb::arg("members"),
-                   nb::sig(kept("def from_dict(members: dict[str, Any]) -> " + type.name)),
-                   "The spec that to_dict() came from.");
+  nb::cpp_function(
+      [&type](const nb::dict& given) { return spec_object(from_dict(type, given)); }, nb::scope(made),
+      nb::name("from_dict"), nb::arg("members"),
+      nb::sig(kept("def from_dict(members: dict[str, Any]) -> " + type.name)),
+      "Makes the spec again from what to_dict() returned.\n\n"
+      "Raises TypeError for a member that the spec does not have, ValueError for another spec's \"type\".");
   def_method(
       made, "replace",
       [&type](const Spec& self, const nb::kwargs& given) {
@@ -199,7 +212,8 @@ void bind_record(nb::module_& m, const RecordType& type) {
         for (auto [key, value] : given) members[key] = value;
         return spec_object(built(type, members));
       },
-      nb::sig(kept("def replace(self, **changes: Any) -> " + type.name)), "A copy with some members changed.");
+      nb::sig(kept("def replace(self, **changes: Any) -> " + type.name)),
+      "Returns a copy with some members changed. Raises TypeError for a member that the spec does not have.");
 }
 
 }  // namespace bearing::python

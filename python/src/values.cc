@@ -87,12 +87,13 @@ std::vector<T> copied(const T* data, const std::vector<Index>& shape, const std:
 Tensor numbers(nb::handle from, const ValueType& type, const Argument& argument) {
   const Array array(from, argument);
   if (type.rank != 0 && array.rank() != static_cast<std::size_t>(type.rank)) {
-    argument.fail("an array of " + std::to_string(type.rank) + " axes", "one of " + std::to_string(array.rank()));
+    argument.fail("an array of " + axes_text(static_cast<std::size_t>(type.rank)),
+                  "shape " + shape_text(array.shape()));
   }
   const std::vector<Index> shape = array.shape(), stride = array.stride();
   if (array.type() == DataType::f64) return {shape, copied(static_cast<const double*>(array.data()), shape, stride)};
   if (array.type() != DataType::f32) {
-    argument.fail("float64 or float32, which nothing is rounded to", name_of(array.type()));
+    argument.fail("float64 or float32", name_of(array.type()));
   }
   return {shape, copied(static_cast<const float*>(array.data()), shape, stride)};
 }
@@ -193,7 +194,7 @@ Tensor whole_numbers(nb::handle from, const Argument& argument) {
       nb::hasattr(from, "dtype") ? nb::borrow(from) : nb::module_::import_("numpy").attr("asarray")(from);
   const Memory memory(array, argument, Expected{wanted, wanted});
   const auto elements = integers_of(memory, argument);
-  if (!elements) argument.fail(wanted, "one of " + type_text(array));
+  if (!elements) argument.fail(wanted, "an array of " + type_text(array));
   const std::vector<Index> shape = memory.shape, stride = elements->stride;
   return {shape, copied(elements->data, shape, stride)};
 }

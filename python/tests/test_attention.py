@@ -401,7 +401,7 @@ def test_wrong_calls_are_told_by_name(rng):
         (
             lambda: f(q, k, v, mask="none", threads=-2),
             bearing.RangeError,
-            "[attention] threads: must be 0 (all) or more",
+            "[attention] threads: must be at least 0 (0 for all)",
         ),
     ]:
         with pytest.raises(error) as caught:
@@ -427,7 +427,7 @@ def test_a_mask_of_ones_own_may_lack_axes_and_have_extents_of_1(rng) -> None:
         np.testing.assert_array_equal(a, b)
     with pytest.raises(bearing.ShapeError, match=r"\[attention\] visible: must be \[batch, heads, q_len, k_len\]"):
         bearing.attention(q, k, v, mask="none", visible=own[0, 0, :, :4])
-    with pytest.raises(TypeError, match=r"\[attention\] visible: must be an array of at most 4 axes, got one of 5"):
+    with pytest.raises(TypeError, match=r"\[attention\] visible: must be an array of at most 4 axes, got shape \[1"):
         bearing.attention(q, k, v, mask="none", visible=own[None])
 
 
@@ -443,7 +443,7 @@ def test_a_table_or_a_rope_counts_as_rotary_rows_of_it(rng) -> None:
         np.testing.assert_array_equal(bearing.turn(rope, q, side="key"), bearing.rotate_to(rope, q))
         np.testing.assert_array_equal(bearing.rotate_to(rope, q, 3), bearing.rotate_to(table, q, 3))
         with pytest.raises(
-            TypeError, match=r"encodings, which RotaryRows\(RopeTable\(rope, length, seq_len=…\)\) makes"
+            TypeError, match=r"; RotaryRows\(RopeTable\(rope, length, seq_len=…\)\) makes an encoding of it"
         ):
             bearing.attention(q, k, v, dynamic, mask="causal")
         with pytest.raises(TypeError, match=r"\[rotate_to\] table: must be a RopeTable, or a Rope whose frequencies"):
@@ -453,7 +453,7 @@ def test_a_table_or_a_rope_counts_as_rotary_rows_of_it(rng) -> None:
 @pytest.mark.parametrize(
     ("make", "text"),
     [
-        (lambda: bearing.T5(direction="causal"), r"T5Bias\(spec, …\) makes of it, got T5\("),
+        (lambda: bearing.T5(direction="causal"), r"T5\(.*; T5Bias\(spec, …\) makes an encoding of it"),
         (lambda: bearing.Shaw(clip=3), r"ShawTerm\(spec, …\)"),
         (lambda: bearing.resolve(bearing.Rope(head_dim=8, pairing="half")), r"RotaryRows\(RopeTable\(frequencies, len"),
         (lambda: bearing.Xpos(rope=bearing.Rope(head_dim=8, pairing="half")), r"XposRows\(XposTable\(xpos, length\)\)"),
@@ -461,7 +461,7 @@ def test_a_table_or_a_rope_counts_as_rotary_rows_of_it(rng) -> None:
 )
 def test_a_spec_in_place_of_an_encoding_is_refused_with_what_to_write(make, text) -> None:
     x = np.ones((1, 1, 2, 8), np.float32)
-    with pytest.raises(TypeError, match=r"\[attention\] encodings: must be encodings, which " + text):
+    with pytest.raises(TypeError, match=r"\[attention\] encodings: must be encodings, got .*" + text):
         bearing.attention(x, x, x, make(), mask="none")
 
 

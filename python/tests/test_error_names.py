@@ -165,6 +165,7 @@ def calls() -> Iterator[Call]:
 
 
 CALLS = list(calls())
+TABLE = b.RopeTable(b.Rope(head_dim=DIM, pairing="half"), 16)
 WRONG = [
     None, "nothing", 1.5, -1, 2**40, 2**62, (), (-5, 2, 7), object(), np.ones(5, np.float32), np.ones((2, 7)),
     np.ones((3, 5, 7, 9), np.float32), np.ones((3, 5, 7), np.float32), np.ones(4, np.int64), np.ones((2, 2), bool),
@@ -240,12 +241,32 @@ def test_what_is_refused_names_the_function_that_was_called(call: Call) -> None:
     [
         (lambda: b.inputs(CALLS[0].arguments["encodings"][0], time=3), "[inputs] encoding: must be an encoding of the"),
         (lambda: b.sinusoidal_encoding(-1, 8), "[sinusoidal_encoding] seq_len: must be at least 0, got -1"),
-        (lambda: b.sinusoidal_encoding(4, 1), "[sinusoidal_encoding] d_model: must be between 2 and 65536, got 1"),
-        (lambda: b.rotary_embedding(4, 7), "[rotary_embedding] dim: must be even and between 2 and head_dim = 7"),
-        (lambda: b.rotary_embedding(-1, 8), "[rotary_embedding] seq_len: must be between 0 and 2^31, got -1"),
-        (lambda: b.apply_rope(rows(3, 8), 2**40), "[apply_rope] positions: must lie within"),
+        (lambda: b.sinusoidal_encoding(4, 1), "[sinusoidal_encoding] d_model: must be from 2 to 65536, got 1"),
+        (lambda: b.rotary_embedding(4, 7), "[rotary_embedding] dim: must be even and from 2 to head_dim = 7"),
+        (lambda: b.rotary_embedding(-1, 8), "[rotary_embedding] seq_len: must be from 0 to 2^31, got -1"),
+        (lambda: b.apply_rope(rows(3, 8), 2**40), "[apply_rope] positions: must be from -2^31 to"),
         (lambda: b.alibi_bias(-1, 8), "[alibi_bias] seq_len: must be at least 0, got -1"),
-        (lambda: b.alibi_bias(4, 2**40), "[alibi_bias] num_heads: must be between 1 and 2^20, got 1099511627776"),
+        (lambda: b.alibi_bias(4, 2**40), "[alibi_bias] num_heads: must be from 1 to 2^20, got 1099511627776"),
+        (lambda: b.rotate_to(TABLE, rows(3, 7)), "[rotate_to] x: must have a last extent of head_dim = 8, got 7"),
+        (
+            lambda: b.linear_attention(rows(), rows(), rows(), b.AlibiBias(b.Alibi.published(HEADS)), mask="none"),
+            "[linear_attention] encodings: must all be encodings of rows",
+        ),
+        (lambda: b.resize(rows(3, 4), 5, how="linear", prefix=9), "[resize] table: must have rows after the prefix of"),
+        (lambda: b.resize(rows(3, 4), 0, how="linear", prefix=1), "[resize] rows: must be at least prefix = 1, got 0"),
+        (
+            lambda: b.resize_grid(rows(7, 8), (2, 4), (3, 3), how="cubic", prefix=1),
+            "[resize_grid] table: must be [prefix + patches of from_grid, dim] = [9, dim], got shape [7, 8]",
+        ),
+        (
+            lambda: b.correlations(rows(3, 4), rows(3, 4), rows(4, 2)),
+            "[correlations] w_q, w_k: must have the same head",
+        ),
+        (lambda: b.check("t5", heads=0), "[check] heads: must be from 1 to 1048576, got 0"),
+        (
+            lambda: b.add(b.SinusoidalInputs(b.Sinusoidal(dim=DIM, layout="interleaved")), rows(3, 8), out=rows(2, 8)),
+            "[add] out: must be of x's shape [3, 8], got shape [",
+        ),
     ],
 )
 def test_errors_of_functions_that_are_made_of_others_speak_of_their_own_arguments(call: Any, text: str) -> None:

@@ -104,12 +104,12 @@ def test_a_figure_is_of_the_encodings_own_size_unless_another_is_asked_for() -> 
     [
         (lambda: bearing.figure("portrait", "rope"), bearing.RangeError, "kind: must be one of .*curves"),
         (lambda: bearing.figure(3, "rope"), TypeError, "kind: must be str, got 3"),  # type: ignore[arg-type]
-        (lambda: bearing.figure("curves"), bearing.ShapeError, "encodings: curves takes 1 to 8, got 0"),
+        (lambda: bearing.figure("curves"), bearing.ShapeError, "encodings: curves takes 1 to 8 encodings, got 0"),
         (lambda: bearing.figure("curves", *["rope"] * 9), bearing.ShapeError, "encodings: .* got 9"),
         (lambda: bearing.figure("curves", 3), TypeError, "encodings: must be an encoding's name, .* got 3"),
         (lambda: bearing.figure("curves", None), TypeError, "encodings: must be .* got None"),
         (lambda: bearing.figure("curves", "rope", dim=0), bearing.RangeError, "dim: must be at least 1, got 0"),
-        (lambda: bearing.figure("curves", "rope", dim=-2), bearing.RangeError, "dim: must not be negative, got -2"),
+        (lambda: bearing.figure("curves", "rope", dim=-2), bearing.RangeError, "dim: must be at least 0, got -2"),
         (lambda: bearing.figure("curves", "rope", dim=2.5), TypeError, "dim: must be int, got 2.5"),  # type: ignore[arg-type]
         (lambda: bearing.figure("curves", "rope", dims=3), TypeError, "dims: must be Sequence"),  # type: ignore[arg-type]
         (lambda: bearing.figure("curves", "rope", window=3), bearing.RangeError, "window: curves takes dim, "),

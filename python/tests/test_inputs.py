@@ -206,7 +206,7 @@ def test_no_tokens_are_no_rows():
 
 def test_a_length_must_be_given_where_positions_are_counted():
     sinusoids = bearing.SinusoidalInputs(bearing.Sinusoidal(dim=DIM, layout="interleaved"))
-    with pytest.raises(TypeError, match=r"^\[inputs\] time: must be given where positions are counted, got None$"):
+    with pytest.raises(TypeError, match=r"^\[inputs\] time: must be given, unless positions are an array, got None$"):
         bearing.inputs(sinusoids)
 
 

@@ -87,7 +87,7 @@ def test_layers_that_differ_must_be_chosen() -> None:
         bearing.Rope.from_config(config)
     for i in (0, 5):
         assert bearing.Rope.from_config(config, layer=i) == layers[i].encoding
-    with pytest.raises(bearing.RangeError, match=r"\[from_config\] layer: must be in 0"):
+    with pytest.raises(bearing.RangeError, match=r"\[from_config\] layer: must be from 0"):
         bearing.Rope.from_config(config, layer=len(layers))
 
 

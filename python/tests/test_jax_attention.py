@@ -222,7 +222,7 @@ def test_wrong_paged_caches_are_refused(paged):
         assert str(error.value) == text
 
     fails(
-        "[attention_backward] block_table: must be empty, a paged cache has no gradients; shape is [2, 3]",
+        "[attention_backward] block_table: must be empty, as a paged cache has no gradients, got shape [2, 3]",
         lambda: jax.grad(lambda q: attention(q, k, v, block_table=table, **options).sum())(q),
     )
     fails(

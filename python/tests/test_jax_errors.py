@@ -51,7 +51,7 @@ def test_what_shapes_tell_is_refused_while_tracing(table, rng):
     )
     fails(
         TypeError,
-        "[attention] table: must be an array of 2 axes, got one of 1",
+        "[attention] table: must be an array of 2 axes, got shape [8]",
         call(q, k, v, bearing.T5Bias(T5, jnp.ones(8))),
     )
     fails(TypeError, "[attention] encodings: must be encodings, got 'T5'", call(q, k, v, "T5"))
@@ -67,10 +67,10 @@ def test_what_shapes_tell_is_refused_while_tracing(table, rng):
         call(q, k, v, mask="left"),
     )
     fails(ValueError, "[attention] layout: must be 'bhtd' or 'bthd', got 'thd'", call(q, k, v, layout="thd"))
-    fails(bearing.RangeError, "[attention] threads: must be 0 (all) or more, got -1", call(q, k, v, threads=-1))
+    fails(bearing.RangeError, "[attention] threads: must be at least 0 (0 for all), got -1", call(q, k, v, threads=-1))
     fails(
         TypeError,
-        "[rotate] x: must be float64, for which the table is, got float32",
+        "[rotate] x: must be float64 for a float64 table, got float32",
         lambda: bearing.jax.rotate(table, q.astype(jnp.float32)),
     )
     fails(
@@ -125,7 +125,11 @@ def test_wrong_calls_of_other_functions_are_refused_while_tracing(table, rng):
             "[linear_attention] epsilon: must be a number of at least 0, got -1",
             lambda: linear(q, k, v, mask="none", epsilon=-1),
         ),
-        (shape, "[add_scores] q, k: must both be given, or neither", lambda: j.add_scores(bias, scores, q=q)),
+        (
+            shape,
+            "[add_scores] q, k: must both be given, or neither, got one of them",
+            lambda: j.add_scores(bias, scores, q=q),
+        ),
         (
             shape,
             f"[add_scores] q: must be [batch, heads, q_len, dim] {of}, got [2, 4, 2, 4]",
@@ -139,7 +143,7 @@ def test_wrong_calls_of_other_functions_are_refused_while_tracing(table, rng):
         ),
         (
             kind,
-            "[add_scores] scores: must be float64 or float32, which nothing is rounded to, got bfloat16",
+            "[add_scores] scores: must be float64 or float32, got bfloat16",
             lambda: j.add_scores(bias, scores.astype(jnp.bfloat16)),
         ),
         (
@@ -253,7 +257,7 @@ def test_arguments_that_are_no_arrays_or_numbers_are_named(table):
 def test_positions_out_of_range_are_named_when_it_runs(positions, table):
     # JAX raises a ValueError where it waits for the call, else its runtime error.
     failures = (jax.errors.JaxRuntimeError, ValueError)
-    with pytest.raises(failures, match=r"\[rotate\] positions: must lie within -2\^31 and 2\^31, got [29]"):
+    with pytest.raises(failures, match=r"\[rotate\] positions: must be from -2\^31 to 2\^31, got [29]"):
         bearing.jax.rotate(table, jnp.ones((2, 4, 3, DIM)), positions).block_until_ready()
 
 
@@ -324,7 +328,9 @@ def test_a_gradient_that_would_be_lost_is_refused(table, rng):
 
 def test_what_numbers_tell_is_refused_when_it_runs(rng):
     q, k, v = arrays(rng)
-    with pytest.raises(jax.errors.JaxRuntimeError, match=r"\[attention\] k_lengths: must be 0 to k_len = 5, got 6"):
+    with pytest.raises(
+        jax.errors.JaxRuntimeError, match=r"\[attention\] k_lengths: must be from 0 to k_len = 5, got 6"
+    ):
         attention(q, k, v, mask="none", k_lengths=jnp.asarray([1, 6])).block_until_ready()
     learned = bearing.LearnedInputs(bearing.Learned(length=8, dim=DIM), jnp.ones((8, DIM)))
     with pytest.raises(

@@ -254,8 +254,8 @@ def test_scores_in_torch_are_added_where_they_lie():
     [
         (jnp.zeros((1, 2, 2)), "scores: must be an array that may be written, got a JAX array, which never may"),
         (np.broadcast_to(np.zeros(1), (1, 2, 2)), "scores: must be an array that may be written, got one that is read"),
-        (np.zeros((1, 2, 2), np.float16), "scores: must be float64 or float32, which nothing is rounded to, got float"),
-        (np.zeros((1, 2, 2), ml_dtypes.bfloat16), "scores: must be float64 or float32, which nothing is rounded to"),
+        (np.zeros((1, 2, 2), np.float16), "scores: must be float64 or float32, got float"),
+        (np.zeros((1, 2, 2), ml_dtypes.bfloat16), "scores: must be float64 or float32"),
         (np.zeros((1, 2, 2), np.int64), "scores: must be an array of float64, float32, bfloat16 or float16, got int64"),
         (torch.zeros(1, 2, 2, requires_grad=True), "scores: must be a tensor without requires_grad"),
         ([[0.0]], "scores: must be an array"),

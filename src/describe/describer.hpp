@@ -59,11 +59,7 @@ inline NamedExtent any(const char* name) {
 }
 
 struct Parameter : ParameterInfo {
-  Parameter(const char* called, std::vector<NamedExtent> axes, const char* about) {
-    name = called;
-    if constexpr (kept_whole) text = about;
-    for (NamedExtent& axis : axes) extents.push_back(std::move(axis));
-  }
+  Parameter(const char* called, std::initializer_list<NamedExtent> axes, const char* about);
   Parameter& starts([[maybe_unused]] Rule rule) {
     if constexpr (kept_whole) start = std::move(rule);
     return *this;
@@ -85,20 +81,43 @@ struct Parameter : ParameterInfo {
   /// The model computes it for each call.
   Parameter& computed() { return learned = false, *this; }
   /// Other libraries' attention takes it as an argument of that name.
-  Parameter& elsewhere_called(std::vector<std::string> arguments) { return elsewhere = std::move(arguments), *this; }
+  Parameter& elsewhere_called(std::initializer_list<const char*> arguments) {
+    return elsewhere.assign(arguments.begin(), arguments.end()), *this;
+  }
   Parameter& truth_goes_to(const char* what) { return for_truth = what, *this; }
 };
 
-/// An argument of a described function.
-struct Argument {
-  std::string name;
-  std::optional<Value> otherwise = {};
-  bool by_name = false;
+namespace describe {
 
-  Argument(const char* called) : name(called) {}
+/// An argument of a described function. A build that only draws calls functions, and knows no names of arguments.
+template <bool Kept>
+struct ArgumentOf : ArgumentInfo {
+  ArgumentOf(const char* called) { name = called; }
   template <class T>
-  Argument(const char* called, T value) : name(called), otherwise(ValueOf<T>::to(value)) {}
-  Argument& named() { return by_name = true, *this; }
+  ArgumentOf(const char* called, T value) : ArgumentOf(called) {
+    otherwise = ValueOf<T>::to(value);
+  }
+  ArgumentOf& named() { return by_name = true, *this; }
+};
+template <>
+struct ArgumentOf<false> {
+  ArgumentOf(const char*) {}
+  template <class T>
+  ArgumentOf(const char*, T) {}
+  ArgumentOf& named() { return *this; }
+};
+
+}  // namespace describe
+
+using Argument = describe::ArgumentOf<kept_whole>;
+using Arguments = std::initializer_list<Argument>;
+
+/// Who published an encoding, in constants.
+struct PaperSaid {
+  const char* authors;
+  int year;
+  const char* source;
+  operator Paper() const { return {authors, year, source}; }
 };
 
 namespace describe {
@@ -113,29 +132,51 @@ struct Signature<R (*)(T...)> {
 template <class C, class R, class... T>
 struct Signature<R (C::*)(T...) const> : Signature<R (*)(T...)> {};
 
-/// Figures and models ask for functions of a spec alone that give numbers or another spec.
 template <class F>
-inline constexpr bool is_kept = kept_whole;
+inline constexpr std::size_t argument_count = std::tuple_size_v<typename Signature<F>::Arguments>;
 template <class F>
-requires(std::tuple_size_v<typename Signature<F>::Arguments> ==
-         1) inline constexpr bool is_kept<F> = kept_whole || !std::is_arithmetic_v<typename Signature<F>::Result>;
+using ResultOf = std::remove_cvref_t<typename Signature<F>::Result>;
+
+/// Figures ask for functions of a spec alone that give an array, models for methods that give another spec.
+template <class F>
+inline constexpr bool is_kept = kept_whole || (argument_count<F> == 1 && std::is_same_v<ResultOf<F>, Tensor>);
+template <class R>
+inline constexpr bool is_kept_method = kept_whole || (std::is_class_v<R> && !std::is_same_v<R, std::string>);
+
+/// The last arguments' names and defaults; a method's first, which is not given, is the object.
+template <bool Kept>
+void name_arguments(FunctionInfo& info, std::initializer_list<ArgumentOf<Kept>> given) {
+  if constexpr (Kept) {
+    std::size_t at = info.arguments.size() - given.size();
+    for (const ArgumentInfo& one : given) {
+      ArgumentInfo& to = info.arguments[at++];
+      to.name = one.name, to.otherwise = one.otherwise, to.by_name = one.by_name;
+    }
+  }
+}
 
 template <class F>
-FunctionInfo function_info(const char* name, F f, std::vector<Argument> arguments, const char* text,
-                           std::string result) {
+FunctionInfo function_info(const char* name, F f, Arguments given, const char* text, const char* result) {
   using Types = typename Signature<F>::Arguments;
-  using R = std::remove_cvref_t<typename Signature<F>::Result>;
-  FunctionInfo info{name, text, {}, ValueOf<R>::type(), std::move(result), {}};
+  using R = ResultOf<F>;
+  FunctionInfo info{name, text, {}, ValueOf<R>::type(), result, {}};
   [&]<std::size_t... I>(std::index_sequence<I...>) {
-    (info.arguments.push_back({arguments[I].name, ValueOf<std::tuple_element_t<I, Types>>::type(),
-                               arguments[I].otherwise, arguments[I].by_name}),
-     ...);
+    info.arguments = {{"self", ValueOf<std::tuple_element_t<I, Types>>::type(), {}}...};
     info.call = [f](const Values& values) -> Value {
       return ValueOf<R>::to(f(ValueOf<std::tuple_element_t<I, Types>>::from(values[I])...));
     };
   }
   (std::make_index_sequence<std::tuple_size_v<Types>>());
+  name_arguments<kept_whole>(info, given);
   return info;
+}
+
+void add_member(RecordType& type, const char* name, const char* text, const MemberAccess& access,
+                void* (*object)(std::any&), std::ptrdiff_t offset);
+
+template <class S>
+void* object_in(std::any& any) {
+  return std::any_cast<S>(&any);
 }
 
 }  // namespace describe
@@ -147,37 +188,34 @@ class RecordDescriber {
 
   template <class M>
   RecordDescriber& member(const char* name, M S::*at, const char* text) {
-    MemberInfo info{name, text, ValueOf<M>::type(), describe::is_required<M>, {}, {}};
-    info.get = [at](const std::any& of) -> Value { return ValueOf<M>::to(std::any_cast<S>(&of)->*at); };
-    info.set = [at](std::any& of, const Value& value) { std::any_cast<S>(&of)->*at = ValueOf<M>::from(value); };
-    type_.members.push_back(std::move(info));
+    const S& initial = *std::any_cast<S>(&type_.initial);
+    const auto place = [](const auto& x) { return reinterpret_cast<const char*>(&x); };
+    describe::add_member(type_, name, text, describe::AccessTo<M>::access, describe::object_in<S>,
+                         place(initial.*at) - place(initial));
     return *this;
   }
   /// f(const S&, …): a member function or any other.
   template <class F>
-  RecordDescriber& method(const char* name, F f, std::vector<Argument> arguments, const char* text,
-                          std::string result = "") {
-    using R = std::remove_cvref_t<typename describe::Signature<F>::Result>;
-    if constexpr (!kept_whole && !std::is_class_v<R>) return *this;
-    arguments.insert(arguments.begin(), "self");
-    type_.methods.push_back(describe::function_info(name, f, std::move(arguments), text, std::move(result)));
-    return *this;
-  }
-  template <class R, class... T>
-  RecordDescriber& method(const char* name, R (S::*f)(T...) const, std::vector<Argument> arguments, const char* text) {
-    return method(
-        name, [f](const S& self, T... given) { return (self.*f)(given...); }, std::move(arguments), text);
-  }
-  /// f(…) → S.
-  template <class F>
-  RecordDescriber& maker(const char* name, F f, std::vector<Argument> arguments, const char* text) {
-    if constexpr (kept_whole) {
-      type_.makers.push_back(describe::function_info(name, f, std::move(arguments), text, ""));
+  RecordDescriber& method(const char* name, F f, Arguments arguments, const char* text, const char* result = "") {
+    if constexpr (describe::is_kept_method<describe::ResultOf<F>>) {
+      type_.methods.push_back(describe::function_info(name, f, arguments, text, result));
     }
     return *this;
   }
-  RecordDescriber& constant(const char* name, Value value, const char* text) {
-    type_.constants.push_back({name, text, std::move(value)});
+  template <class R, class... T>
+  RecordDescriber& method(const char* name, R (S::*f)(T...) const, Arguments arguments, const char* text) {
+    return method(
+        name, [f](const S& self, T... given) { return (self.*f)(given...); }, arguments, text);
+  }
+  /// f(…) → S.
+  template <class F>
+  RecordDescriber& maker(const char* name, F f, Arguments arguments, const char* text) {
+    if constexpr (kept_whole) type_.makers.push_back(describe::function_info(name, f, arguments, text, ""));
+    return *this;
+  }
+  template <class T>
+  RecordDescriber& constant(const char* name, T value, const char* text) {
+    if constexpr (kept_whole) type_.constants.push_back({name, text, Value(value)});
     return *this;
   }
 
@@ -188,12 +226,22 @@ class RecordDescriber {
 /// An example's size, for what a name stands for.
 using ExampleSize = inspect::SpecimenOptions;
 
+/// What the names of an encoding are made with, whatever its spec is.
+struct EncodingNames {
+  EncodingInfo& info;
+  std::vector<Description>& names;
+  std::deque<ComputedInfo>& all_computed;
+  const Paper& paper;
+  const std::string& home;
+  const ComputedInfo* computed = nullptr;
+
+  Description& add(const char* name, const char* title, const char* does) const;
+};
+
 template <class Spec>
 class EncodingDescriber {
  public:
-  EncodingDescriber(EncodingInfo& info, std::vector<Description>& names, std::deque<ComputedInfo>& computed,
-                    const Paper& paper, const std::string& home)
-      : info_(info), names_(names), all_computed_(computed), paper_(paper), home_(home) {}
+  explicit EncodingDescriber(const EncodingNames& names) : names_(names), info_(names.info) {}
 
   EncodingDescriber& form(Form form) { return info_.form = form, *this; }
   /// What a class that learns its parameters is called.
@@ -247,12 +295,13 @@ class EncodingDescriber {
   template <int Rank, int... FromRanks, class Compute, class Backward>
   EncodingDescriber& computes(ComputedInfo info, Compute compute, Backward backward) {
     info.encoding = &info_;
-    computed_ = &describe::add_computed<Rank, FromRanks...>(all_computed_, std::move(info), compute, backward);
+    names_.computed =
+        &describe::add_computed<Rank, FromRanks...>(names_.all_computed, std::move(info), compute, backward);
     return *this;
   }
   /// The models of a name that was described before have this term too, where its parameters are given.
   EncodingDescriber& beside(std::string_view name) {
-    for (Description& one : names_) {
+    for (Description& one : names_.names) {
       if (one.name == name) one.beside.push_back(&info_);
     }
     return *this;
@@ -260,54 +309,42 @@ class EncodingDescriber {
   /// A name, with the spec that it stands for: spec(const ExampleSize&) → Spec, of a model of that size.
   template <class F>
   EncodingDescriber& called(const char* name, const char* title, const char* does, F spec) {
-    Description& one = add(name, title, does);
+    Description& one = names_.add(name, title, does);
     one.spec = [spec](const ExampleSize& size) { return Record::of(spec(size)); };
     return *this;
   }
   /// The same without a spec.
   EncodingDescriber& called(const char* name, const char* title, const char* does) {
-    add(name, title, does);
+    names_.add(name, title, does);
     return *this;
   }
   /// Other spellings of the last name.
-  EncodingDescriber& also(std::vector<std::string> aliases) {
-    names_.back().aliases = std::move(aliases);
+  EncodingDescriber& also(std::initializer_list<const char*> aliases) {
+    names_.names.back().aliases.assign(aliases.begin(), aliases.end());
     return *this;
   }
   /// The last name has another page than its home's.
   EncodingDescriber& page(const char* stem) {
-    names_.back().page = stem;
+    names_.names.back().page = stem;
     return *this;
   }
   /// The last name was published elsewhere.
-  EncodingDescriber& published(Paper paper) {
-    names_.back().paper = std::move(paper);
+  EncodingDescriber& published(const PaperSaid& paper) {
+    names_.names.back().paper = paper;
     return *this;
   }
   /// The last name's example is no plain one: make(const ExampleSize&, const Spec&) → Specimen.
   template <class F>
   EncodingDescriber& example(F make) {
-    names_.back().specimen = [make, of = names_.back().spec](const ExampleSize& size, const Record& spec) {
+    names_.names.back().specimen = [make, of = names_.names.back().spec](const ExampleSize& size, const Record& spec) {
       return make(size, describe::spec_from<Spec>(spec || !of ? spec : of(size)));
     };
     return *this;
   }
 
  private:
-  Description& add(const char* name, const char* title, const char* does) {
-    Description one{name, {}, title, does, paper_, home_, &info_};
-    one.page = home_;
-    one.computed = computed_;
-    names_.push_back(std::move(one));
-    return names_.back();
-  }
-
+  EncodingNames names_;
   EncodingInfo& info_;
-  std::vector<Description>& names_;
-  std::deque<ComputedInfo>& all_computed_;
-  const ComputedInfo* computed_ = nullptr;
-  const Paper& paper_;
-  const std::string& home_;
 };
 
 /// Fills the registry; one source's descriptions after the other's.
@@ -316,15 +353,14 @@ class Describer {
   explicit Describer(Registry& to) : to_(to) {}
 
   /// Of what follows: the header's, source's and page's name, and who published it.
-  void home(const char* stem, Paper paper) { home_ = stem, paper_ = std::move(paper); }
+  void home(const char* stem, const PaperSaid& paper) { home_ = stem, paper_ = paper; }
 
   /// A type of specs. `initial` has the defaults, and anything where a member must be given.
   template <class S>
   RecordDescriber<S> record(const char* name, S initial, const char* text) {
-    RecordType type{name, kept_whole ? text : "", typeid(S), std::any(std::move(initial)), {}, {}, {}, {}, {}};
+    RecordType& type = add_record(name, text, typeid(S), std::any(std::move(initial)));
     type.equal = [](const std::any& a, const std::any& b) { return *std::any_cast<S>(&a) == *std::any_cast<S>(&b); };
-    to_.records_.push_back(std::move(type));
-    return RecordDescriber<S>(to_.records_.back());
+    return RecordDescriber<S>(type);
   }
   /// What constructors take after the parameters.
   template <class S>
@@ -345,10 +381,8 @@ class Describer {
   template <class Spec, class Settings, int... Ranks, class Make>
   EncodingDescriber<Spec> encoding_with(const char* name, const char* text, std::vector<ParameterInfo> parameters,
                                         Make make) {
-    EncodingInfo& info = to_.encodings_.emplace_back();
-    info.name = name, info.parameters = std::move(parameters);
-    if constexpr (kept_whole) info.text = text;
-    add_specs<Spec>(info);
+    EncodingInfo& info = add_encoding(name, text, std::move(parameters));
+    if constexpr (!std::is_same_v<Spec, NoSpec>) add_specs(info, ValueOf<Spec>::type());
     if constexpr (!std::is_same_v<Settings, NoSettings>) {
       info.settings = to_.record(typeid(Settings));
       info.grouped = info.settings->member("group") != nullptr;
@@ -359,14 +393,14 @@ class Describer {
     info.inputs = InputTerm<E, double>, info.rows = RowTerm<E, double>;
     info.scores = ScoreTerm<E, double>, info.values = ValueTerm<E, double>;
     if constexpr (requires { E::whole_rows; }) info.whole_rows = E::whole_rows;
-    return {info, to_.descriptions_, to_.computed_, paper_, home_};
+    return EncodingDescriber<Spec>({info, to_.descriptions_, to_.computed_, paper_, home_});
   }
 
   /// A function that belongs to the module.
   template <class F>
-  void function(const char* name, F f, std::vector<Argument> arguments, const char* text, std::string result = "") {
+  void function(const char* name, F f, Arguments arguments, const char* text, const char* result = "") {
     if constexpr (describe::is_kept<F>) {
-      to_.functions_.push_back(describe::function_info(name, f, std::move(arguments), text, std::move(result)));
+      to_.functions_.push_back(describe::function_info(name, f, arguments, text, result));
     }
   }
 
@@ -379,28 +413,19 @@ class Describer {
   }
 
   /// A name for what is no encoding of this list: made by hand.
-  Description& name(Description one) {
-    if (one.home.empty()) one.home = home_;
-    if (one.page.empty()) one.page = one.home;
-    if (one.paper.authors.empty()) one.paper = paper_;
-    return to_.descriptions_.emplace_back(std::move(one));
-  }
+  Description& name(Description one);
 
  private:
   template <class A, class Spec, class Settings, int... Ranks, class Make>
   static EncodingInfo::Make<A> maker(Make make) {
     return [make](const Record& spec, const Record& settings, std::span<const ParameterMemory> memory) {
-      return describe::made_of<A>(describe::call_maker<A, Spec, Settings, Ranks...>(make, spec, settings, memory));
+      return describe::made_of<A>(
+          new auto(describe::call_maker<A, Spec, Settings, Ranks...>(make, spec, settings, memory)));
     };
   }
-  template <class Spec>
-  void add_specs(EncodingInfo& info) {
-    if constexpr (!std::is_same_v<Spec, NoSpec>) {
-      const ValueType type = ValueOf<Spec>::type();
-      info.spec_optional = type.optional;
-      for (const std::type_index one : type.records) info.specs.push_back(to_.record(one));
-    }
-  }
+  RecordType& add_record(const char* name, const char* text, std::type_index type, std::any initial);
+  EncodingInfo& add_encoding(const char* name, const char* text, std::vector<ParameterInfo> parameters);
+  void add_specs(EncodingInfo& info, const ValueType& type);
 
   Registry& to_;
   std::string home_;

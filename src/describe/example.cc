@@ -23,7 +23,7 @@ std::vector<Index> shape_of(const EncodingInfo& info, const ParameterInfo& param
     if (size == Extent::any && extent.name == "sets") size = sizes.heads;
     if (size == Extent::any && extent.usual) size = extent.usual(spec, sizes);
     if (size < 0) {
-      throw ShapeError(text::concat("[", info.name, "] ", parameter.name, ": must have extents of 0 or more, got ",
+      throw ShapeError(text::concat("[", info.name, "] ", parameter.name, ": must have extents of at least 0, got ",
                                     extent.name, " = ", size));
     }
     shape.push_back(size);

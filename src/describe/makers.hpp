@@ -61,19 +61,26 @@ template <class E, class A>
 E& object_of(const Made<A>& made) {
   return *static_cast<E*>(const_cast<void*>(made.encoding.get()));
 }
+template <class E>
+void destroy(const void* encoding) {
+  delete static_cast<const E*>(encoding);
+}
+/// Takes an encoding that `new` made. One kind of shared pointer holds all encodings.
 template <class A, class E>
-Made<A> made_of(E encoding) {
-  const auto kept = std::make_shared<E>(std::move(encoding));
+Made<A> made_of(E* made) {
   Made<A> out;
-  out.encoding = kept;
+  out.encoding = std::shared_ptr<const void>(static_cast<const void*>(made), destroy<E>);
+  const E& kept = *made;
   if constexpr (std::is_copy_constructible_v<E> && kept_whole) {
-    out.copy = [](const Made<A>& made) { return made_of<A>(E(std::as_const(object_of<E>(made)))); };
+    out.copy = [](const Made<A>& from) { return made_of<A>(new E(std::as_const(object_of<E>(from)))); };
   }
-  if constexpr (kept_whole) out.move = [](const Made<A>& made) { return made_of<A>(std::move(object_of<E>(made))); };
-  if constexpr (ScoreTerm<E, A> || ValueTerm<E, A> || RowTerm<E, A>) out.term = erase<A>(*kept);
-  if constexpr (InputTerm<E, A>) out.input.emplace(*kept);
-  if constexpr (RowTerm<E, A>) out.rows.emplace(*kept);
-  if constexpr (requires { kept->rows_by_index(); }) out.rows_by_index = &kept->rows_by_index();
+  if constexpr (kept_whole) {
+    out.move = [](const Made<A>& from) { return made_of<A>(new E(std::move(object_of<E>(from)))); };
+  }
+  if constexpr (ScoreTerm<E, A> || ValueTerm<E, A> || RowTerm<E, A>) out.term = erase<A>(kept);
+  if constexpr (InputTerm<E, A>) out.input.emplace(kept);
+  if constexpr (RowTerm<E, A>) out.rows.emplace(kept);
+  if constexpr (requires { kept.rows_by_index(); }) out.rows_by_index = &kept.rows_by_index();
   return out;
 }
 

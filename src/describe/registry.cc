@@ -47,7 +47,7 @@ const Registry& registry() {
     Registry made;
     Describer to(made);
     to.settings("Grouped", Grouped{})
-        .member("group", &Grouped::group, "Heads that share a set of parameters: head h uses set h / group.");
+        .member("group", &Grouped::group, "How many heads share a set of parameters: head h uses set h / group.");
 #define BEARING_DESCRIBE(NAME) describe_##NAME(to);
     BEARING_ENCODINGS(BEARING_DESCRIBE)
     to.home("nope", {"Haviv et al.", 2022, "arXiv 2203.16634"});

@@ -3,6 +3,7 @@
 #include <array>
 #include <bearing/description.hpp>
 #include <concepts>
+#include <span>
 #include <stdexcept>
 #include <string>
 #include <tuple>
@@ -55,21 +56,17 @@ struct ValueOf<T> {
   static ValueType type() { return {.kind = Kind::number}; }
 };
 
+/// A value of an enumeration, as its number among the words, and back.
+Value word_value(std::span<const char* const> words, std::size_t number);
+std::size_t number_of_word(std::span<const char* const> words, const Value& value);
+ValueType word_type(std::span<const char* const> words);
+
 template <class E>
 requires std::is_enum_v<E>
 struct ValueOf<E> {
-  static Value to(E value) { return std::string(Words<E>::all[static_cast<std::size_t>(value)]); }
-  static E from(const Value& value) {
-    const std::string& word = std::get<std::string>(value);
-    std::size_t at = 0;
-    while (Words<E>::all[at] != word) ++at;
-    return static_cast<E>(at);
-  }
-  static ValueType type() {
-    ValueType type{.kind = Kind::word};
-    for (const char* word : Words<E>::all) type.words.emplace_back(word);
-    return type;
-  }
+  static Value to(E value) { return word_value(Words<E>::all, static_cast<std::size_t>(value)); }
+  static E from(const Value& value) { return static_cast<E>(number_of_word(Words<E>::all, value)); }
+  static ValueType type() { return word_type(Words<E>::all); }
 };
 
 template <>
@@ -161,5 +158,19 @@ template <class T>
 inline constexpr bool is_required = false;
 template <class T>
 inline constexpr bool is_required<Required<T>> = true;
+
+/// How a record's member of some type is read and written where it lies: one table for all members of that type.
+struct MemberAccess {
+  ValueType (*type)();
+  Value (*get)(const void* member);
+  void (*set)(void* member, const Value& value);
+  bool required;
+};
+template <class M>
+struct AccessTo {
+  static Value get(const void* member) { return ValueOf<M>::to(*static_cast<const M*>(member)); }
+  static void set(void* member, const Value& value) { *static_cast<M*>(member) = ValueOf<M>::from(value); }
+  static constexpr MemberAccess access{ValueOf<M>::type, get, set, is_required<M>};
+};
 
 }  // namespace bearing::describe

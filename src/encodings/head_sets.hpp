@@ -31,13 +31,13 @@ inline void check_group(const char* encoding, Index sets, Index group) {
 inline void check_even_head(const char* encoding, Index head_dim) {
   if (head_dim < 2 || head_dim > largest_dim || head_dim % 2 != 0) {
     throw ShapeError(
-        text::concat("[", encoding, "] head_dim: must be even and between 2 and ", largest_dim, ", got ", head_dim));
+        text::concat("[", encoding, "] head_dim: must be even and from 2 to ", largest_dim, ", got ", head_dim));
   }
 }
 
 inline void check_axes(const char* encoding, Index axes) {
   if (axes < 1 || axes > max_axes) {
-    throw ShapeError(text::concat("[", encoding, "] axes: must be between 1 and ", max_axes, ", got ", axes));
+    throw ShapeError(text::concat("[", encoding, "] axes: must be from 1 to ", max_axes, ", got ", axes));
   }
 }
 
@@ -45,8 +45,8 @@ inline void check_axes(const char* encoding, Index axes) {
 inline void check_rows(const char* function, const char* name, const Problem& problem, Index head_dim, Index axes,
                        Index sets, Index group) {
   if (problem.dim != head_dim) {
-    throw ShapeError(text::concat("[", function, "] x: last extent must be ", name, ".head_dim = ", head_dim, ", got ",
-                                  problem.dim));
+    throw ShapeError(text::concat("[", function, "] ", name, ".head_dim: must be the last extent of the rows, ",
+                                  problem.dim, ", got ", head_dim));
   }
   if (problem.heads != sets * group) {
     throw ShapeError(text::concat("[", function, "] ", name, ": must have a set of parameters for each of ",

@@ -34,28 +34,28 @@ std::string got(const char* text, Index n) { return text + std::to_string(n); }
 TEST(Limits, DimensionsThatNoModelHasAreRefused) {
   for (const Index n : absurd) {
     expect_error<ShapeError>([&] { SandwichBias<float>({.heads = 2, .dim = n}); },
-                             got("[SandwichBias] dim: must be even and between 2 and 65536, got ", n));
+                             got("[SandwichBias] dim: must be even and from 2 to 65536, got ", n));
     expect_error<ShapeError>([&] { PopeRows<float>({.head_dim = n}); },
-                             got("[PopeRows] head_dim: must be between 1 and 65536, got ", n));
+                             got("[PopeRows] head_dim: must be from 1 to 65536, got ", n));
     expect_error<ShapeError>([&] { fope_frequencies({.head_dim = n, .trained_length = 9, .pairing = Pairing::half}); },
-                             got("[fope_frequencies] head_dim: must be even and between 2 and 65536, got ", n));
+                             got("[fope_frequencies] head_dim: must be even and from 2 to 65536, got ", n));
     expect_error<ShapeError>([&] { sinusoidal_columns({.dim = n, .layout = SinusoidalLayout::interleaved}); },
-                             got("[Sinusoidal] dim: must be between 2 and 65536, got ", n));
+                             got("[Sinusoidal] dim: must be from 2 to 65536, got ", n));
     expect_error<ShapeError>([&] { Sinusoidal2dInputs<float>(Sinusoidal2d::detr(n)); },
                              got("[Sinusoidal2d] dim: must be a positive multiple of 4, at most 65536, got ", n));
     expect_error<ShapeError>([&] { Cape2dInputs<float>({.dim = n}); },
-                             got("[Cape2dInputs] dim: must be even and between 4 and 65536, got ", n));
+                             got("[Cape2dInputs] dim: must be even and from 4 to 65536, got ", n));
     expect_error<ShapeError>([&] { RopeMixedRows<float>({.head_dim = n, .pairing = Pairing::half}, {}); },
-                             got("[RopeMixedRows] head_dim: must be even and between 2 and 65536, got ", n));
+                             got("[RopeMixedRows] head_dim: must be even and from 2 to 65536, got ", n));
     expect_error<ShapeError>(
         [&] { rope_mixed_frequencies({.head_dim = n, .pairing = Pairing::half}, 1, 0); },
         got("[rope_mixed_frequencies] mixed: must have two axes and a head_dim that is a multiple of 4, at most 65536, "
             "got 2 and ",
             n));
     expect_error<ShapeError>([&] { LieRopeRows<float>({.head_dim = n}, {}); },
-                             got("[LieRopeRows] head_dim: must be between 2 and 65536, got ", n));
+                             got("[LieRopeRows] head_dim: must be from 2 to 65536, got ", n));
     expect_error<ShapeError>([&] { xpos_decay({.rope = {.head_dim = n, .pairing = Pairing::interleaved}}); },
-                             got("[xpos_decay] rope.head_dim: must be between 2 and 65536, got ", n));
+                             got("[xpos_decay] rope.head_dim: must be from 2 to 65536, got ", n));
   }
 }
 
@@ -69,15 +69,16 @@ TEST(Limits, TheLargestDimensionsServe) {
 TEST(Limits, TablesThatCannotBeHaveNoRows) {
   for (const Index n : {Index{1} << 50, Index{1} << 62, std::numeric_limits<Index>::max(), Index{-1},
                         std::numeric_limits<Index>::min()}) {
-    expect_error<RangeError>([&] { (void)Shaw{.clip = n}.rows(); }, got("[Shaw] clip: must be 0 to 2^31, got ", n));
+    expect_error<RangeError>([&] { (void)Shaw{.clip = n}.rows(); },
+                             got("[Shaw] clip: must be from 0 to 2^31, got ", n));
     expect_error<RangeError>([&] { (void)BertRelative{.max_position_embeddings = n}.rows(); },
-                             got("[BertRelative] max_position_embeddings: must be 1 to 2^31, got ", n));
+                             got("[BertRelative] max_position_embeddings: must be from 1 to 2^31, got ", n));
     expect_error<RangeError>([&] { (void)Wav2Vec2BertRelative{.left = 3, .right = n}.rows(); },
-                             got("[Wav2Vec2BertRelative] left, right: must be 0 to 2^31, got 3, ", n));
+                             got("[Wav2Vec2BertRelative] left, right: must be from 0 to 2^31, got 3, ", n));
     expect_error<RangeError>([&] { (void)Learned{.length = 3, .dim = 2, .offset = n}.rows(); },
-                             got("[Learned] length, offset: must be between 0 and 2^31, got 3, ", n));
+                             got("[Learned] length, offset: must be from 0 to 2^31, got 3, ", n));
     expect_error<ShapeError>([&] { (void)Swin{.height = 7, .width = n}.rows(); },
-                             got("[Swin] height, width: must be between 1 and 1024, got 7, ", n));
+                             got("[Swin] height, width: must be from 1 to 1024, got 7, ", n));
   }
   EXPECT_EQ(Shaw{.clip = max_position}.rows(), (Index{1} << 32) + 1);
   EXPECT_EQ((Swin{.height = largest_window, .width = 1}.rows()), 2047);
@@ -93,12 +94,12 @@ TEST(Limits, WindowsOfAnyTrainingAreWithinReason) {
         [&] {
           make({.window = {n, 3}});
         },
-        "[swin_v2_table] window.height, window.width: must be between 1 and 1024, got " + std::to_string(n) + ", 3");
+        "[swin_v2_table] window.height, window.width: must be from 1 to 1024, got " + std::to_string(n) + ", 3");
     expect_error<ShapeError>(
         [&] {
           make({.window = {2, 3}, .trained_width = n});
         },
-        "[swin_v2_table] trained_height, trained_width: must be between 0 (the window's) and "
+        "[swin_v2_table] trained_height, trained_width: must be from 0 (the window's) to "
         "1024, got 0, " +
             std::to_string(n));
   }
@@ -110,11 +111,11 @@ TEST(Limits, LengthsAndFirstPositionsAreWithinThoseOfPositions) {
   for (const Index n : {Index{1} << 50, Index{1} << 62, Index{-1}}) {
     expect_error<RangeError>(
         [&] { fope_frequencies({.head_dim = 4, .trained_length = n, .kept = 1, .pairing = Pairing::half}); },
-        got("[fope_frequencies] trained_length: must be between 0 and 2^31, got ", n));
+        got("[fope_frequencies] trained_length: must be from 0 to 2^31, got ", n));
   }
   for (const Index n : {Index{1} << 50, std::numeric_limits<Index>::min()}) {
     expect_error<RangeError>([&] { TemperatureRows<float>({.first = n}); },
-                             got("[TemperatureRows] first: must be between -2^31 and 2^31, got ", n));
+                             got("[TemperatureRows] first: must be from -2^31 to 2^31, got ", n));
   }
   expect_error<RangeError>([] { PositionTemperature::llama4().factor(-2); },
                            "[PositionTemperature] m: must be at least -first, got -2 for a first of 1");

@@ -56,7 +56,7 @@ std::vector<const char*> given(const FigureOptions& options) {
 
 void check_not_negative(const FigureOptions& options) {
   const auto check = [](const char* name, Index size) {
-    if (size < 0) throw RangeError(concat("[figure] ", name, ": must not be negative, got ", size));
+    if (size < 0) throw RangeError(concat("[figure] ", name, ": must be at least 0, got ", size));
   };
   check("heads", options.heads), check("dim", options.dim), check("length", options.length);
   check("head", options.head.value_or(0)), check("window", options.window), check("sinks", options.sinks);
@@ -66,10 +66,10 @@ void check_not_negative(const FigureOptions& options) {
 void check_options(const FigureKind& kind, std::size_t encodings, const FigureOptions& options) {
   const auto n = static_cast<Index>(encodings);
   if (n < kind.fewest || n > kind.most) {
-    throw ShapeError(
-        kind.fewest == kind.most
-            ? concat("[figure] encodings: ", kind.name, " takes ", kind.fewest, ", got ", n)
-            : concat("[figure] encodings: ", kind.name, " takes ", kind.fewest, " to ", kind.most, ", got ", n));
+    throw ShapeError(kind.fewest == kind.most ? concat("[figure] encodings: ", kind.name, " takes ", kind.fewest,
+                                                       " encoding", kind.fewest == 1 ? "" : "s", ", got ", n)
+                                              : concat("[figure] encodings: ", kind.name, " takes ", kind.fewest,
+                                                       " to ", kind.most, " encodings, got ", n));
   }
   for (const char* name : given(options)) {
     if (std::find(kind.takes.begin(), kind.takes.end(), name) != kind.takes.end()) continue;

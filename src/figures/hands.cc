@@ -34,9 +34,9 @@ Hands hands_of(const FigureOptions& options) {
                                   " positions, got ", std::ssize(hands.words)));
   }
   for (const Index p : hands.positions) {
-    if (p < 0) throw RangeError(text::concat("[figure] positions: must be 0 or more, got ", p));
+    if (p < 0) throw RangeError(text::concat("[figure] positions: must be at least 0, got ", p));
   }
-  if (hands.moved < 0) throw RangeError(text::concat("[figure] offset: must be 0 or more, got ", hands.moved));
+  if (hands.moved < 0) throw RangeError(text::concat("[figure] offset: must be at least 0, got ", hands.moved));
   return hands;
 }
 

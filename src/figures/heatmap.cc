@@ -86,7 +86,13 @@ std::vector<Panel> score_panels(const Shown& shown, const std::string& what, Ind
   }
   if (what == "scores" && !s.score_terms) nothing_to_show(shown, "must add to scores, or be asked for logits");
   const Tokens at = s.tokens(length);
-  const Array q = half_alike_contents(s, length, 0), k = half_alike_contents(s, length, 1);
+  // Most scores do not look at contents, and drawing them takes longest.
+  const EncodingInfo* info = shown.subject->description.encoding;
+  const bool looked_at = what != "scores" || info == nullptr || info->reads_content;
+  const auto contents = [&](std::uint64_t which) {
+    return looked_at ? half_alike_contents(s, length, which) : Array(s.options.heads, length, s.options.dim);
+  };
+  const Array q = contents(0), k = contents(1);
   Array scores = what == "scores" ? s.scores(at, at, q, k, options.on) : s.logits(at, at, q, k, options.on);
   if (options.causal.value_or(s.causal)) hide_later_keys(scores);
   if (what == "pattern") to_weights(scores);
@@ -102,13 +108,13 @@ std::vector<Panel> score_panels(const Shown& shown, const std::string& what, Ind
 
 /// How many columns of a table keep their sign from top to bottom.
 Index steady_columns(const Cells& cells) {
-  Index steady = 0;
-  for (Index col = 0; col < cells.cols; ++col) {
-    bool changes = false;
-    for (Index row = 1; row < cells.rows; ++row) changes |= cells(row, col) * cells(row - 1, col) < 0;
-    steady += changes ? 0 : 1;
+  std::vector<char> changes(static_cast<std::size_t>(cells.cols));
+  for (Index row = 1; row < cells.rows; ++row) {
+    for (Index col = 0; col < cells.cols; ++col) {
+      if (cells(row, col) * cells(row - 1, col) < 0) changes[static_cast<std::size_t>(col)] = 1;
+    }
   }
-  return steady;
+  return std::count(changes.begin(), changes.end(), 0);
 }
 
 /// How far a query looks, on average: Σ_j w_ij |i − j|.

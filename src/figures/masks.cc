@@ -100,9 +100,9 @@ std::vector<Reason> reasons_of(const Rules& rules, const std::vector<Index>& pos
 
 Rules rules_of(const FigureOptions& options, Index length) {
   Rules rules{.causal = options.causal.value_or(true), .window = options.window, .sinks = options.sinks};
-  if (options.window < 0) throw RangeError(text::concat("[figure] window: must be 0 or more, got ", options.window));
+  if (options.window < 0) throw RangeError(text::concat("[figure] window: must be at least 0, got ", options.window));
   if (options.sinks < 0 || (options.sinks > 0 && options.window == 0)) {
-    throw RangeError(text::concat("[figure] sinks: must be 0 or more, and come with a window, got ", options.sinks));
+    throw RangeError(text::concat("[figure] sinks: must be at least 0, and come with a window, got ", options.sinks));
   }
   if (options.packed.empty()) return rules;
   rules.starts = {0};

@@ -110,15 +110,17 @@ Column every_other(View<const double, 2> rows, Index d, Index first, Index end) 
 LinearMap shift_map(View<const double, 2> rows, Index offset) {
   const Index time = rows.shape[0], dim = rows.shape[1];
   if (offset < 0 || offset >= time) {
-    throw ShapeError(
-        concat("[shift_map] offset: must lie in [0, ", time, "), the rows, got ", offset, "; shape is ", rows.shape));
+    throw ShapeError(concat("[shift_map] offset: must be from 0 to ", time - 1, ", the last row, got ", offset,
+                            "; shape is ", rows.shape));
   }
   check_tensor("shift_map", "rows", rows);
   std::vector<Column> columns;
   for (Index d = 0; d < dim; ++d) columns.push_back(every_other(rows, d, 0, time - offset));
   const Basis basis = orthonormal(std::move(columns));
-  std::vector<std::size_t> taken = basis.columns;
-  std::sort(taken.begin(), taken.end());
+  std::vector<std::size_t> taken;  // in rising order
+  for (std::size_t d = 0; d < static_cast<std::size_t>(dim); ++d) {
+    if (std::count(basis.columns.begin(), basis.columns.end(), d) > 0) taken.push_back(d);
+  }
   LinearMap result{.map = Array(1, dim, dim), .rank = static_cast<Index>(basis.q.size())};
   for (Index c = 0; c < dim; ++c) {
     const Column x = solve(basis, every_other(rows, c, offset, time), static_cast<std::size_t>(dim));

@@ -18,7 +18,7 @@ Array projected(const char* function, const char* argument, View<const double, 2
   const Index dim = x.shape[1];
   if (w.data != nullptr && w.shape[0] != dim) {
     throw ShapeError(
-        concat("[", function, "] ", argument, ": must be [dim, head_dim] with dim = ", dim, ", shape is ", w.shape));
+        concat("[", function, "] ", argument, ": must be [dim, head_dim] with dim = ", dim, ", got shape ", w.shape));
   }
   check_tensor(function, argument, w);
   Array y(1, x.shape[0], w.data == nullptr ? dim : w.shape[1]);
@@ -56,7 +56,7 @@ Similarity similarity(View<const double, 1> x, View<const double, 1> y) {
 Array products(View<const double, 2> x, View<const double, 2> y) {
   if (x.shape[1] != y.shape[1]) {
     throw ShapeError(
-        concat("[products] y: rows must have the length of those of x, ", x.shape[1], ", shape is ", y.shape));
+        concat("[products] y: rows must have the length of those of x, ", x.shape[1], ", got shape ", y.shape));
   }
   check_tensor("products", "x", x);
   check_tensor("products", "y", y);
@@ -69,7 +69,7 @@ Array products(View<const double, 2> x, View<const double, 2> y) {
 
 std::vector<double> rotation_similarity(const RopeFrequencies& frequencies, Index length) {
   if (length < 0 || length > max_position) {
-    throw RangeError(concat("[rotation_similarity] length: must be 0 to 2^31, got ", length));
+    throw RangeError(concat("[rotation_similarity] length: must be from 0 to 2^31, got ", length));
   }
   const double factor = frequencies.attention_factor * frequencies.attention_factor;
   std::vector<double> curve(static_cast<std::size_t>(length));
@@ -113,11 +113,16 @@ std::vector<Run> runs(View<const double, 1> values, Index first) {
 Correlations correlations(View<const double, 2> words, View<const double, 2> positions, View<const double, 2> w_q,
                           View<const double, 2> w_k) {
   if (words.shape != positions.shape) {
-    throw ShapeError(concat("[correlations] positions: must have the shape of words, ", words.shape, ", shape is ",
+    throw ShapeError(concat("[correlations] positions: must have the shape of words, ", words.shape, ", got shape ",
                             positions.shape));
   }
   check_tensor("correlations", "words", words);
   check_tensor("correlations", "positions", positions);
+  const Index q_dim = w_q.data == nullptr ? words.shape[1] : w_q.shape[1];
+  const Index k_dim = w_k.data == nullptr ? words.shape[1] : w_k.shape[1];
+  if (q_dim != k_dim) {
+    throw ShapeError(concat("[correlations] w_q, w_k: must have the same head_dim, got ", q_dim, " and ", k_dim));
+  }
   const Array word_q = projected("correlations", "w_q", words, w_q);
   const Array word_k = projected("correlations", "w_k", words, w_k);
   const Array position_q = projected("correlations", "w_q", positions, w_q);

@@ -105,7 +105,7 @@ TEST(Measures, RandomRowsHaveNoShiftMap) {
   EXPECT_LT(few.fitted, 0x1p-40);
   EXPECT_GT(few.held_out, 0.1);
   expect_error<ShapeError>([&] { shift_map(rows.head(0), 100); },
-                           "[shift_map] offset: must lie in [0, 100), the rows, got 100; shape is [100, 8]");
+                           "[shift_map] offset: must be from 0 to 99, the last row, got 100; shape is [100, 8]");
 }
 
 TEST(Measures, RunsAreTheBucketMap) {
@@ -146,7 +146,9 @@ TEST(Measures, CorrelationsAreTheFourPartsOfTheProduct) {
   const Correlations plain = correlations(words.head(0), positions.head(0));
   EXPECT_EQ(plain.word_position(0, 1, 2), plain.position_word(0, 2, 1));
   expect_error<ShapeError>([&] { correlations(words.head(0), w_q.head(0)); },
-                           "[correlations] positions: must have the shape of words, [5, 6], shape is [6, 4]");
+                           "[correlations] positions: must have the shape of words, [5, 6], got shape [6, 4]");
+  expect_error<ShapeError>([&] { correlations(words.head(0), positions.head(0), w_q.head(0)); },
+                           "[correlations] w_q, w_k: must have the same head_dim, got 4 and 6");
 }
 
 TEST(Measures, NormalNumbersAreTheSameEverywhere) {

@@ -70,13 +70,4 @@ bool at_least(WholePower a, WholePower b, WholePower c, WholePower d) {
   return value(a) * value(b) >= value(c) * value(d);
 }
 
-ThreeDoubles three_doubles(const Wide& w) {
-  ThreeDoubles sum;
-  sum.hi = w.to_double();
-  const Wide after_hi = w - sum.hi;
-  sum.mid = after_hi.to_double();
-  sum.lo = (after_hi - sum.mid).to_double();
-  return sum;
-}
-
 }  // namespace bearing::detail

@@ -26,13 +26,14 @@ void check_grad(std::string_view function, std::string_view name, const Param<A,
 /// Throws RangeError for a distance at which a window cannot end.
 inline void check_clip(const char* function, Index clip) {
   if (clip >= 0 && clip <= max_position) return;
-  throw RangeError(text::concat("[", function, "] clip: must be 0 to 2^31, got ", clip));
+  throw RangeError(text::concat("[", function, "] clip: must be from 0 to 2^31, got ", clip));
 }
 
 /// Throws ShapeError for an encoding whose numbers were moved to another one.
 inline void check_present(std::string_view function, std::string_view encoding, bool present) {
   if (present) return;
-  throw ShapeError(text::concat("[", function, "] ", encoding, ": must have its numbers, got one that was moved from"));
+  throw ShapeError(
+      text::concat("[", function, "] ", encoding, ": must have its numbers, got an object that was moved from"));
 }
 
 /// Throws ShapeError unless a parameter is there, on the host, and has the shape that it must have, and so has its
@@ -80,7 +81,7 @@ inline void check_whole(std::string_view function, std::string_view encoding, co
 /// Throws ShapeError unless there are queries and keys, of that dim.
 inline void check_dim(std::string_view function, std::string_view argument, Index dim, const Problem& problem) {
   if (problem.dim == 0) {
-    throw ShapeError(text::concat("[", function, "] q, k: must be given, ", argument, " multiplies them"));
+    throw ShapeError(text::concat("[", function, "] ", argument, ": must have queries and keys to multiply, got none"));
   }
   if (dim != problem.dim) {
     throw ShapeError(

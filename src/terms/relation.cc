@@ -1,6 +1,7 @@
 #include "terms/relation.hpp"
 
 #include <algorithm>
+#include <bearing/kept.hpp>
 #include <tuple>
 #include <utility>
 
@@ -47,7 +48,8 @@ class Product {
 
   void add(A* s) const {
     const auto at = [&](const Part& part) { return s + part.row * tile_.stride + part.col; };
-    if (!packs(term_.map, tile_)) return parts_.each([&](const Part& part) { add_part(part, at(part)); });
+    if (!kept_whole || !packs(term_.map, tile_))
+      return parts_.each([&](const Part& part) { add_part(part, at(part)); });
     parts_.each_packed([&](const Part& part) {
       if (part.count == 1) return add_part(part, at(part));
       const PackedRows<A> rows(part, {vector(part.low), step_, operands_.dim, operands_.scale}, tile_.scratch);
@@ -91,7 +93,7 @@ class Product {
 
   const A* vector(Index bucket) const { return zero_ + bucket * step_; }
   A* gradient(Index block) const {
-    return operands_.d_params == nullptr || block < 0 ? nullptr : operands_.d_params + block;
+    return !kept_whole || operands_.d_params == nullptr || block < 0 ? nullptr : operands_.d_params + block;
   }
 
   /// u = scale · x · tableᵀ; of one row as its product with all of x, which is faster.

@@ -21,7 +21,7 @@ void check_input(const char* function, const char* argument, const InputEncoding
   const auto [batch, time, dim] = x.shape;
   if (dim != encoding.dim) {
     throw ShapeError(concat("[", function, "] ", argument, ": must be [batch, time, dim] with dim = ", encoding.dim,
-                            ", shape is ", x.shape));
+                            ", got shape ", x.shape));
   }
   check_memory(function, argument, x);
   if constexpr (Writable<T>) check_distinct(function, argument, x);

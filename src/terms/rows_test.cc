@@ -92,8 +92,8 @@ TEST(InputRows, WrongCallsAreRefusedBeforeAnythingIsWritten) {
   };
   const auto good = dense(memory.data(), 2, 4, 3);
   wrong(dense<double>(nullptr, 2, 4, 3), {}, "must have memory, got a null pointer; shape is [2, 4, 3]");
-  wrong(dense(memory.data(), -2, -4, 3), {}, "extents must not be negative, got shape [-2, -4, 3]");
-  wrong(dense(memory.data(), 2, 4, 5), {}, "must be [batch, time, dim] with dim = 3, shape is [2, 4, 5]");
+  wrong(dense(memory.data(), -2, -4, 3), {}, "must have extents of at least 0, got shape [-2, -4, 3]");
+  wrong(dense(memory.data(), 2, 4, 5), {}, "must be [batch, time, dim] with dim = 3, got shape [2, 4, 5]");
   wrong({memory.data(), {2, 4, 3}, {0, 3, 1}}, {},
         "no two elements may share memory, got strides [0, 3, 1] for shape [2, 4, 3]");
   wrong({memory.data(), {2, 4, 3}, {12, 2, 1}}, {},
@@ -191,7 +191,7 @@ TEST(TurnedRows, WrongCallsAreRefusedBeforeAnythingIsWritten) {
   };
   forward({nullptr, x.shape, x.stride}, y, "[turn] x: must have memory, got a null pointer; shape is [1, 2, 3, 4]");
   forward(x, {nullptr, y.shape, y.stride}, "[turn] y: must have memory, got a null pointer; shape is [1, 2, 3, 4]");
-  forward({x.data, {1, -2, -3, 4}, x.stride}, y, "[turn] x: extents must not be negative, got shape [1, -2, -3, 4]");
+  forward({x.data, {1, -2, -3, 4}, x.stride}, y, "[turn] x: must have extents of at least 0, got shape [1, -2, -3, 4]");
   forward(x, bhtd(y.data, 1, 2, 3, 5),
           "[turn] y: must be [batch, heads, time, 4] for x with shape [1, 2, 3, 4], got [1, 2, 3, 5]");
   forward(x, {y.data, y.shape, {24, 0, 4, 1}},

@@ -27,7 +27,7 @@ Problem problem_of(const char* function, const ScoreInputs<A>& in, const std::ar
   problem.k_positions = &in.k_positions;
   if (absent(in.q) && absent(in.k)) return problem;
   if (absent(in.q) || absent(in.k)) {
-    throw ShapeError(concat("[", function, "] q, k: must both be given, or neither"));
+    throw ShapeError(concat("[", function, "] q, k: must both be given, or neither, got one of them"));
   }
   problem.kv_heads = in.k.shape[1];
   problem.dim = in.q.shape[3];
@@ -132,8 +132,8 @@ template <class A>
 void check_grad(const char* function, const char* argument, View<A, 4> grad, View<const A, 4> of) {
   if (grad.data == nullptr) return;
   if (grad.shape != of.shape) {
-    throw ShapeError(concat("[", function, "] ", argument, ": must have the shape of what it is the gradient of, ",
-                            of.shape, ", got ", grad.shape));
+    throw ShapeError(concat("[", function, "] ", argument, ": must have the shape of ", argument + 2, ", ", of.shape,
+                            ", got ", grad.shape));
   }
   check_output(function, argument, grad);
 }

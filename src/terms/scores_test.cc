@@ -285,21 +285,21 @@ void expect_refused(void (Call::*run)(), const Change& change, const std::string
 TEST(AddScores, WrongTensorsAreRefusedBeforeAnythingIsWritten) {
   const auto wrong = [](const auto& change, const char* text) { expect_refused(&Call::forward, change, text); };
   wrong([](Call& c) { c.scores.shape[0] = -1; },
-        "[add_scores] scores: extents must not be negative, got shape [-1, 2, 3, 4]");
+        "[add_scores] scores: must have extents of at least 0, got shape [-1, 2, 3, 4]");
   wrong([](Call& c) { c.scores.data = nullptr; },
         "[add_scores] scores: must have memory, got a null pointer; shape is [1, 2, 3, 4]");
   wrong(
       [](Call& c) {
         c.scores.shape = {Index{1} << 40, Index{1} << 40, 3, 4};
       },
-      "[add_scores] scores: too large, got shape [1099511627776, 1099511627776, 3, 4]");
+      "[add_scores] scores: must span at most 2^60 bytes, got shape [1099511627776, 1099511627776, 3, 4]");
   wrong([](Call& c) { c.scores.stride[1] = 0; },
         "[add_scores] scores: no two elements may share memory, got strides [24, 0, 4, 1] for shape [1, 2, 3, 4]");
   wrong([](Call& c) { c.scores.stride[3] = 0; },
         "[add_scores] scores: no two elements may share memory, got strides [24, 12, 4, 0] for shape [1, 2, 3, 4]");
   wrong([](Call& c) { c.scores.data = c.memory.data() + 200; },
         "[add_scores] scores: must share no memory with k, got tensors that overlap");
-  wrong([](Call& c) { c.k = {}; }, "[add_scores] q, k: must both be given, or neither");
+  wrong([](Call& c) { c.k = {}; }, "[add_scores] q, k: must both be given, or neither, got one of them");
   wrong([](Call& c) { c.q.data = nullptr; },
         "[add_scores] q: must have memory, got a null pointer; shape is [1, 2, 3, 5]");
   wrong([](Call& c) { c.k.data = nullptr; },
@@ -330,9 +330,9 @@ TEST(AddScores, WrongPositionsAreRefusedBeforeAnythingIsWritten) {
 TEST(AddScores, WrongGradientsAreRefusedBeforeAnythingIsWritten) {
   const auto wrong = [](const auto& change, const char* text) { expect_refused(&Call::backward, change, text); };
   wrong([](Call& c) { c.scores.shape[2] = -3; },
-        "[add_scores_backward] d_scores: extents must not be negative, got shape [1, 2, -3, 4]");
+        "[add_scores_backward] d_scores: must have extents of at least 0, got shape [1, 2, -3, 4]");
   wrong([](Call& c) { c.d_q.shape[3] = 4; },
-        "[add_scores_backward] d_q: must have the shape of what it is the gradient of, [1, 2, 3, 5], got [1, 2, 3, 4]");
+        "[add_scores_backward] d_q: must have the shape of q, [1, 2, 3, 5], got [1, 2, 3, 4]");
   wrong([](Call& c) { c.d_k.stride[2] = 0; },
         "[add_scores_backward] d_k: no two elements may share memory, got strides [20, 20, 0, 1] for shape [1, 1, 4, "
         "5]");
@@ -371,7 +371,7 @@ TEST(BiasMatrix, WrongMatricesAreRefused) {
   };
   wrong(dense<double>(nullptr, 2, 3, 4),
         "[bias_matrix] bias: must have memory, got a null pointer; shape is [2, 3, 4]");
-  wrong(dense(m.data(), 2, -3, -4), "[bias_matrix] bias: extents must not be negative, got shape [2, -3, -4]");
+  wrong(dense(m.data(), 2, -3, -4), "[bias_matrix] bias: must have extents of at least 0, got shape [2, -3, -4]");
   wrong({m.data(), {2, 3, 4}, {0, 4, 1}},
         "[bias_matrix] bias: no two elements may share memory, got strides [0, 4, 1] for shape [2, 3, 4]");
 }

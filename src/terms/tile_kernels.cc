@@ -8,6 +8,7 @@
 #include <hwy/foreach_target.h>  // IWYU pragma: keep
 #include <hwy/highway.h>
 
+#include <bearing/kept.hpp>
 #include <cstdint>
 #include <type_traits>
 
@@ -123,8 +124,9 @@ void scatter_band(Index rows, Index cols, const Band& band, const A* d_s, Index 
 // run by run, whatever panel or block it falls in; results of few rows or columns are summed over lanes instead.
 
 inline constexpr Index most_terms = 128;
-/// 2·8 sums, 2 loads and a factor fill most of 32 vector registers; half as many rows suit 16.
-inline constexpr int block_rows = HWY_ARCH_X86 && HWY_TARGET >= HWY_AVX2 ? 4 : 8;
+/// 2·8 sums, 2 loads and a factor fill most of 32 vector registers; half as many rows suit 16, and a page that loads
+/// the code.
+inline constexpr int block_rows = (HWY_ARCH_X86 && HWY_TARGET >= HWY_AVX2) || !kept_whole ? 4 : 8;
 
 template <class A>
 inline constexpr Index panel_room = 2 * static_cast<Index>(hn::MaxLanes(Tag<A>()));

@@ -125,7 +125,7 @@ TEST(AddValues, WrongCallsAreRefusedBeforeAnythingIsWritten) {
   forward(p, {nullptr, out.shape, out.stride},
           "[add_values] out: must have memory, got a null pointer; shape is [1, 2, 3, 5]");
   forward(p, {out.data, {1, 2, -3, 5}, out.stride},
-          "[add_values] out: extents must not be negative, got shape [1, 2, -3, 5]");
+          "[add_values] out: must have extents of at least 0, got shape [1, 2, -3, 5]");
   forward(p, {out.data, {1, 2, 4, 5}, out.stride},
           "[add_values] out: must be [batch, heads, q_len, value_dim] of probabilities with shape [1, 2, 3, 4], got "
           "[1, 2, 4, 5]");

@@ -386,7 +386,7 @@ class Attend(support.Base):
             ("--scale: must be a finite number, got 'inf'", [*mask, "--scale", "inf"]),
             ("--soft-cap: must be positive", [*mask, "--soft-cap", "-1"]),
             ("--layout: must be bhtd or bthd", [*mask, "--layout", "thd"]),
-            ("--q-starts and --k-starts go together", [*mask, "--q-starts", "0,6"]),
+            ("--q-starts and --k-starts must be given together", [*mask, "--q-starts", "0,6"]),
             ("'alibo' is not an encoding; did you mean 'alibi'?", spec("alibo")),
             ("--encoding sinusoidal: acts on the input", spec("sinusoidal")),
             ("--encoding t5: table=FILE is missing: a .npy file of [buckets, heads] = [any, 2]", spec("t5")),
@@ -442,7 +442,7 @@ class Attend(support.Base):
             ("whole.npy: the dtype must be float16", [*mask, "--sinks", self.path("whole.npy")]),
             ("whole.npy: must be [batch, k_len] of dtype b1", [*mask, "--key-mask", self.path("whole.npy")]),
             ("wide.npy: must be like the output", [*mask, "--d-out", self.path("wide.npy"), "--d-q", self.path("y.npy")]),
-            ("--k-lengths: must be 0 to k_len = 6, got 7", [*mask, "--k-lengths", "7"]),
+            ("--k-lengths: must be from 0 to k_len = 6, got 7", [*mask, "--k-lengths", "7"]),
             ("--q-positions: ", [*mask, "--q-positions", self.path("short.npy")]),
             ("cannot be written", ["attend", *self.files(), "--mask", "none", "--out", self.path("no/x.npy")]),
         ):

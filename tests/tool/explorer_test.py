@@ -1,6 +1,7 @@
 """Tests of the explorer in headless Chromium: BEARING_EXPLORER names the page that scripts/explorer built, BEARING_COMMAND
 the command whose numbers it must show. Axe comes from the package axe-core-python (explorer-requirements.txt)."""
 
+import gzip
 import importlib.util
 import json
 import os
@@ -18,6 +19,14 @@ EXPLORER = os.environ.get("BEARING_EXPLORER", "")
 WIDER = """[...document.querySelectorAll("body *")].filter(one => !one.closest("svg > *") && !one.matches(".skip") &&
 one.getClientRects().length && one.getBoundingClientRect().right > document.documentElement.clientWidth + 0.5)
 .map(one => one.outerHTML.slice(0, 80))"""
+
+# The library's WebAssembly was 585,168 bytes when this was written, 248,422 as gzip packs it into the page: those and a
+# twentieth more. docs/explorer/README.md says what they are.
+MOST_BYTES, MOST_PACKED = 614_000, 261_000
+
+# Whether the page is ready, at most ten seconds from now.
+READY = """(async () => { const { dataset } = document.documentElement; const until = performance.now() + 10_000;
+while (!dataset.ready && performance.now() < until) await new Promise(done => setTimeout(done, 10)); return dataset.ready; })()"""
 
 # What is worked out with + - * / sqrt and the library's own sines alone, on every machine in the same order: the same bits.
 # The others take logarithms and exponentials from the system, or products that are fused where a machine can.
@@ -77,8 +86,8 @@ class Explorer(unittest.TestCase):
         # Another page in between: a new fragment alone would not load anything.
         self.browser.call("Page.navigate", url="about:blank")
         self.browser.open(self.file, width, dark)
+        self.assertEqual(self.browser.ask(READY), "yes")  # it unpacks the library first
         self.assertEqual((self.browser.requests(), self.browser.complaints()), ([], []))
-        self.assertEqual(self.browser.ask("document.documentElement.dataset.ready"), "yes")
         if fragment:
             self.browser.ask(f"location.hash = {json.dumps(fragment)}")
             self.settle()
@@ -289,18 +298,27 @@ class Explorer(unittest.TestCase):
                     self.assertGreater(result["passes"], 15)
 
     def test_a_large_map_is_drawn_quickly(self):
-        """512 x 512 numbers, worked out, coloured and put on the page. Printed; the bound is loose, as machines are shared."""
-        self.open()
+        """512 x 512 numbers, worked out, coloured and put on the page, within a frame of 16.7 ms where the machine is free: the
+        page's work is timed, without the wait for the frame. Printed; the bound is loose, as machines are shared."""
         for encoding, options in (("alibi", "length=512&heads=1&what=scores"), ("sinusoidal", "length=512&dim=512")):
             self.open(f"#view=heatmap&a={encoding}&{options}")
-            times = self.browser.ask("""(async () => { const times = []; const fields = [...document.querySelectorAll("#options .control")];
+            times = self.browser.ask("""(async () => { const times = []; const wait = requestAnimationFrame.bind(window);
+              window.requestAnimationFrame = draw => wait(at => { const from = performance.now(); draw(at); times.push(performance.now() - from); });
+              const fields = [...document.querySelectorAll("#options .control")];
               const seed = fields.find(one => one.textContent === "seed").querySelector("input[type=range]");
-              for (let i = 0; i < 12; ++i) { seed.value = i + 1; const from = performance.now();
-                seed.dispatchEvent(new Event("input")); await new Promise(done => requestAnimationFrame(() => setTimeout(done)));
-                times.push(performance.now() - from); } return times.sort((a, b) => a - b); })()""")
-            print(f"512 x 512 of {encoding}: {times[0]:.1f} ms at best, {times[len(times) // 2]:.1f} ms as a rule", file=sys.stderr)
+              for (let i = 0; i < 40; ++i) { seed.value = i + 1; seed.dispatchEvent(new Event("input"));
+                await new Promise(done => wait(() => setTimeout(done))); } return times.sort((a, b) => a - b); })()""")
+            self.assertEqual(len(times), 40)
+            print(f"512 x 512 of {encoding}: {times[0]:.1f} ms at best, {times[20]:.1f} ms as a rule", file=sys.stderr)
             self.assertEqual(self.browser.ask("(canvas => canvas.width * canvas.height)(document.querySelector('.drawing canvas'))"), 512 * 512)
             self.assertLess(times[0], 1000)
+
+    def test_the_library_stays_small(self):
+        bytes_of = self.file.with_name("bearing.wasm").read_bytes()
+        self.assertLessEqual(len(bytes_of), MOST_BYTES)
+        self.assertLessEqual(len(gzip.compress(bytes_of)), MOST_PACKED)
+        self.open()
+        self.assertIn(f"{len(bytes_of) / 1024:.4g} KiB of WebAssembly", self.text("about"))
 
 
 if __name__ == "__main__":

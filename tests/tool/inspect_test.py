@@ -41,7 +41,7 @@ class Inspect(support.Base):
             ("table: ", ["table", "swin", *SMALL, "--positions", "-3"]),
             ("list: 'more' is not an encoding", ["list", "more"]),
             ("check: t5: 'bucket' is not a key; did you mean 'buckets'?", ["check", "t5:bucket=3"]),
-            ("check: table: must have extents of 0 or more, got buckets = -1", ["check", "t5:buckets=-1"]),
+            ("check: table: must have extents of at least 0, got buckets = -1", ["check", "t5:buckets=-1"]),
             ("check: t5: 'table' is not a key; it takes buckets, max_distance, direction", ["check", "t5:table=t5.npy"]),
             ("table: @examples/models/gemma-3-4b.json says several: must be one of @examples/models/gemma-3-4b.json#0, ",
              ["table", "@examples/models/gemma-3-4b.json"]),

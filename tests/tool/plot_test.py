@@ -329,7 +329,7 @@ class Plot(support.Base):
             ("--sink-tokens: curves takes ", ["curves", "rope", "--sink-tokens", "3"]),
             ("--dims: must be from 0 to 63, got 64", ["curves", "rope", "--dims", "0,64"]),
             ("--dims: must be a whole number from 0", ["curves", "rope", "--dims", "0,,1"]),
-            ("plot: curves takes 1 to 8, got 0", ["curves"]),
+            ("plot: curves takes 1 to 8 encodings, got 0", ["curves"]),
             ("--causal and --no-causal exclude each other", ["curves", "rope", "--causal", "--no-causal"]),
             ("--dark and --background none exclude each other", ["curves", "rope", "--dark", "--background", "none"]),
             ("--json and --format svg exclude each other", ["curves", "rope", "--json", "--format", "svg"]),

@@ -134,7 +134,7 @@ class Rotate(support.Base):
         rope = ["--rope", SPEC]
         for pieces, arguments in (
             (["text.npy: byte 0: not a .npy file"], rope + out + ["--q", self.path("text.npy")]),
-            (["dim6.npy: the last extent must be the encoding's head_dim 4, got [1, 2, 3, 6]"],
+            (["dim6.npy: must have a last extent of head_dim = 4, got [1, 2, 3, 6]"],
              rope + out + ["--q", self.path("dim6.npy")]),
             (["flat.npy: must be [batch, heads, time, dim]", "got [4]"], rope + out + ["--q", self.path("flat.npy")]),
             (["whole.npy: the dtype must be float16, float32 or float64", "got i8"],

@@ -41,7 +41,8 @@ void check_options(const Options& options) {
   const bool grads = !options.d_q.empty() || !options.d_k.empty() || !options.d_v.empty() || !options.d_sinks.empty();
   if (grads && !options.backward()) throw UsageError("--d-q, --d-k, --d-v and --d-sinks need --d-out");
   if (!options.d_sinks.empty() && options.sinks.empty()) throw UsageError("--d-sinks needs --sinks");
-  if (options.q_starts.empty() != options.k_starts.empty()) throw UsageError("--q-starts and --k-starts go together");
+  if (options.q_starts.empty() != options.k_starts.empty())
+    throw UsageError("--q-starts and --k-starts must be given together");
   if (options.backward() && !grads && !options.parameter_grads()) {
     throw UsageError("--d-out needs --d-q, --d-k, --d-v, --d-sinks or an encoding's d_KEY=FILE: where a gradient goes");
   }

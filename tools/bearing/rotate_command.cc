@@ -34,8 +34,8 @@ Rotated read_rotated(const std::string& file, const std::string& out, Index head
   const TensorFormat format{.heads_first = heads_first(options.layout), .bf16 = options.bf16};
   Rotated x{read_tensor(file, format), out};
   if (x.shape[3] != head_dim) {
-    bad_file(file, fmt::format("the last extent must be the encoding's head_dim {}, got {}", head_dim,
-                               shape_text(x.array.shape)));
+    bad_file(file,
+             fmt::format("must have a last extent of head_dim = {}, got {}", head_dim, shape_text(x.array.shape)));
   }
   return x;
 }
@@ -68,10 +68,11 @@ Rope rope_of_model(const Options& options) {
 }
 
 void check_options(const Options& options) {
-  if (options.config.empty() == options.rope.empty()) throw UsageError("one of --config and --rope must be given");
+  if (options.config.empty() == options.rope.empty())
+    throw UsageError("--config or --rope must be given, and not both");
   if (options.q.empty() && options.k.empty()) throw UsageError("--q or --k must be given");
-  if (options.q.empty() != options.out_q.empty()) throw UsageError("--q and --out-q go together");
-  if (options.k.empty() != options.out_k.empty()) throw UsageError("--k and --out-k go together");
+  if (options.q.empty() != options.out_q.empty()) throw UsageError("--q and --out-q must be given together");
+  if (options.k.empty() != options.out_k.empty()) throw UsageError("--k and --out-k must be given together");
   if (!options.layer.empty() && options.config.empty()) throw UsageError("--layer needs --config");
 }
 

@@ -18,7 +18,7 @@ PageJson& answer() {
 
 void ask(std::string text, PageJson& to) {
   json::Notes notes("request");
-  const json::Document document(std::move(text), notes);
+  const json::Document document(text, notes);
   const json::Object request(document.root(), "", notes);
   const std::string what = request.text("ask").value_or("");
   if (what == "catalog") return answer_catalog(to);

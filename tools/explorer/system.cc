@@ -4,7 +4,6 @@
 #include <bearing/error.hpp>
 #include <bearing/npy.hpp>
 
-#include <boost/throw_exception.hpp>
 #include <cerrno>
 #include <cstdint>
 #include <cstdio>
@@ -48,6 +47,12 @@ std::uintptr_t __stack_chk_guard = 0x5bd1e995;
   __builtin_trap();
 }
 
+// Tables of types' own functions, which only casts between types call: of libc++abi's, the page needs the addresses
+// alone.
+const void* _ZTVN10__cxxabiv117__class_type_infoE[3];
+const void* _ZTVN10__cxxabiv120__si_class_type_infoE[3];
+const void* _ZTVN10__cxxabiv121__vmi_class_type_infoE[3];
+
 // No file can be opened.
 std::FILE* fopen(const char*, const char*) { return errno = ENOENT, nullptr; }
 int fclose(std::FILE*) { return 0; }
@@ -68,14 +73,6 @@ char* getenv(const char*) { return nullptr; }
 int stat(const char*, struct stat*) { return errno = ENOENT, -1; }
 
 }  // extern "C"
-
-namespace boost {
-void throw_exception(const std::exception& error) {
-  bearing_error_text = error.what();
-  __builtin_trap();
-}
-void throw_exception(const std::exception& error, const source_location&) { throw_exception(error); }
-}  // namespace boost
 
 namespace hwy {
 int64_t SupportedTargets() { return HWY_TARGETS; }

@@ -4,8 +4,8 @@
 #include <bearing/param_block.hpp>
 #include <bearing/term.hpp>
 
-// CoPE, contextual position encoding (Golovneva, Wang, Weston, Sukhbaatar 2024, arXiv 2405.18719): a position is not a
-// count of all tokens, but of those that count for the query (words, sentences, …). For a query at m,
+// CoPE, contextual position encoding (Golovneva, Wang, Weston, Sukhbaatar 2024, arXiv 2405.18719): a position does not
+// count all tokens, but only those that matter to the query (words, sentences, …). For a query at m,
 //
 //     g_it = σ(gate_scale · q_i·k_t)                       how much key t counts, for keys at n_t ≤ m
 //     p_ij = min(Σ_{t ≥ j, n_t ≤ m} g_it, max_pos − 1)     the key's position: all that counts from it to the query

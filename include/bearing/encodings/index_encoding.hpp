@@ -2,7 +2,7 @@
 
 #include <bearing/rows.hpp>
 
-// The encodings that one thinks of first. Their faults are why there are others; they are here to be compared with.
+// The simplest encodings. They have the faults that the others avoid; they are here for comparison.
 //
 //     index        x_p ← x_p + p                  grows without bound
 //     normalised   x_p ← x_p + p/(length − 1)     the same number means another place at another length
@@ -27,7 +27,7 @@ class BEARING_EXPORT IndexInputs {
   using Arithmetic = A;
   static constexpr bool constant = true;
 
-  /// Throws ShapeError for dim < 1, RangeError for normalised with a length below 2 (0 else: it has none).
+  /// Throws ShapeError for dim < 1, RangeError for a length below 2 (normalised) or other than 0 (index, binary).
   explicit IndexInputs(const IndexEncoding& spec);
 
   Index dim() const { return spec_.dim; }

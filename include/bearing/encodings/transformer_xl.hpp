@@ -8,8 +8,8 @@
 //     s_ij = scale · [ q_i·k_j + u·k_j + (q_i + v)·r_{m−n} ]        r_δ = W_R [sin(δω) | cos(δω)],  ω_i = base^(−2i/D)
 //
 // The term adds what follows q_i·k_j; scale multiplies all of it. The offset δ = m − n is query minus key, as in the
-// paper; only this encoding names its rows by it. u and v are multiplied with a head's k and r directly; texts that
-// write uᵀ W_q repeat a mistake in RoFormer's paper. Tokens of a memory are keys at earlier positions, and nothing
+// paper. No other encoding here counts its rows that way. u and v are multiplied with a head's k and r directly; texts
+// that write uᵀ W_q repeat a mistake in RoFormer's paper. Tokens of a memory are keys at earlier positions, and nothing
 // else.
 //
 // The authors' code shifts a matrix so that rows meet their offsets. At keys after the query it leaves numbers of other

@@ -9,20 +9,22 @@
     # bias, one of bearing's encodings, is a pytree: its arrays are the leaves
     d_bias = jax.grad(loss)(bias, q, k, v)                            # an encoding of the same class, of gradients
 
-Encodings are ``bearing``'s own objects. Importing this module makes them pytrees, whose leaves are their arrays and
-whose specs and settings are static, so that they pass through transformations, optimisers and checkpoints like any
-other parameters. A spec or table (:class:`bearing.RopeTable`) is static, closed over or an argument: make it once,
-outside of what is compiled, as another table is another program.
+Encodings are ``bearing``'s own objects. Importing this module makes them pytrees. Their arrays are the leaves, their
+specs and settings are static, so that encodings pass through transformations, optimisers and checkpoints like any other
+parameters. A spec or a table (:class:`bearing.RopeTable`) is static, whether a function closes over it or takes it as
+an argument. Make it once, outside of the compiled function: another table means another compilation.
 
-Gradients: of queries, keys, values, states, sinks and all parameters, in reverse mode and once (of rotations and moved
-keys any number of times); positions have none, and asking for one is refused. vmap runs its instances in one call, each
-with its own gradients. Under jax.shard_map, explicit sharding and the compiler's own every device works on its part of
-the batch and of heads, and gradients of what all have are added up. Positions may be traced, and a call for another number runs the same program. float64 needs
-``jax_enable_x64``; parameters are converted to the call's arithmetic, float64 for float64 and float32 for all other
-types. What is in place in ``bearing`` returns new arrays here.
+Queries, keys, values, states, sinks and all parameters have gradients, in reverse mode, and once. Rotations and moved
+keys have them any number of times. Positions have none: asking for one raises TypeError. vmap runs its instances in one
+call, each with its own gradients. Under jax.shard_map, under explicit sharding and under the compiler's own, every
+device works on its part of the batch and of the heads. The gradients of what all devices share are added up.
 
-What shapes and types can tell is refused while a function is traced, as ShapeError, TypeError or ValueError; what only
-numbers can tell (a position that a table has no row for) when it runs, as JAX's runtime error with the same text.
+Positions may be traced; a call with another number then runs the same program. float64 needs ``jax_enable_x64``.
+Parameters are converted to the call's arithmetic: float64 for float64, float32 for all other types. What works in place
+in ``bearing`` returns new arrays here.
+
+While a function is traced, wrong shapes and types raise ShapeError, TypeError or ValueError. Wrong numbers, such as a
+position that a table has no row for, raise JAX's runtime error with the same text when the function runs.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What calls share: types, axes and positions."""
+"""What calls share: their types, axes and positions."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def _brief(value: Any) -> str:
 
 
 def whole_of(function: str, name: str, value: Any, least: int | None = None) -> int:
-    """A static whole number."""
+    """Returns a whole number that is static."""
     try:
         number = operator.index(value)
     except TypeError as error:
@@ -56,7 +56,7 @@ def whole_of(function: str, name: str, value: Any, least: int | None = None) -> 
 
 
 def array_of(function: str, name: str, value: Any) -> jax.Array:
-    """An array of one of the library's types."""
+    """Returns an array of one of the library's types."""
     array = as_array(function, name, value)
     if array.dtype not in TYPES:
         raise TypeError(f"[{function}] {name}: must be float64, float32, bfloat16 or float16, got {array.dtype}")
@@ -82,7 +82,9 @@ def tensor_of(function: str, name: str, value: Any, time_first: bool) -> jax.Arr
     if array.ndim == 3:
         return array[None]
     if array.ndim != 4:
-        raise TypeError(f"[{function}] {name}: must be an array of 2 to 4 axes, got one of {array.ndim}")
+        raise TypeError(
+            f"[{function}] {name}: must be an array of 2 to 4 axes, [batch, heads, time, dim], got shape {list(array.shape)}"
+        )
     return array
 
 
@@ -117,7 +119,9 @@ def position_axes(positions: Any) -> str:
 
 
 def token_axes(*positions: Any) -> list[str]:
-    """The same where tokens are independent of each other; those that are counted must stay together."""
+    """As position_axes(), for tokens that are independent of each other. Positions that only count up must stay
+    together.
+    """
     together = all(one is not None and one.ndim == 3 for one in positions)
     return [".bt" if together else position_axes(one) for one in positions if one is not None]
 
@@ -168,7 +172,7 @@ def _is_whole(x: Any) -> bool:
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(0, 1))
 def _without_gradient(function: str, name: str, array: jax.Array) -> jax.Array:
-    """The array itself; a TypeError where its gradient is asked for, which would be lost."""
+    """Returns the array. Raises TypeError where its gradient is asked for, which would be lost."""
     return array
 
 
@@ -178,7 +182,7 @@ def _refuse(function: str, name: str, *_: Any) -> Any:
 
 
 def numbers_of(function: str, name: str, value: Any, real: bool = False) -> jax.Array:
-    """Whole numbers as int32 or int64; with `real` others too, as float32 or float64."""
+    """Returns whole numbers as int32 or int64; with `real` also other numbers, as float32 or float64."""
     array = as_array(function, name, value)
     if jnp.issubdtype(array.dtype, jnp.integer):
         if array.dtype in (jnp.int32, jnp.int64):
@@ -211,7 +215,7 @@ def type_of(function: str, dtype: Any, name: str = "dtype") -> Any:
 
 
 def extents_of(function: str, name: str, at: Positions) -> tuple[int, ...]:
-    """The extents of positions without their axes; none unless they are an array of tokens."""
+    """The extents of positions, or none unless they are an array of tokens."""
     if at is None or _is_whole(at):
         return ()
     shape = as_array(function, name, at).shape
@@ -222,14 +226,14 @@ def extents_of(function: str, name: str, at: Positions) -> tuple[int, ...]:
 
 def length_of(function: str, name: str, given: int | None, extents: tuple[int, ...]) -> int:
     if given is None and not extents:
-        raise TypeError(f"[{function}] {name}: must be given where positions are counted, got None")
+        raise TypeError(f"[{function}] {name}: must be given, unless positions are an array, got None")
     return extents[-1] if given is None else whole_of(function, name, given, 0)
 
 
 def threads_of(function: str, threads: int) -> int:
     number = whole_of(function, "threads", threads)
     if number < 0:
-        raise _core.RangeError(f"[{function}] threads: must be 0 (all) or more, got {threads}")
+        raise _core.RangeError(f"[{function}] threads: must be at least 0 (0 for all), got {threads}")
     return number
 
 
@@ -256,7 +260,7 @@ def word_of(function: str, name: str, word: str, words: Sequence[str]) -> str:
 
 
 def given_bits(arrays: Sequence[Any]) -> int:
-    """Bit n says that the nth of a call's optional arrays is there."""
+    """Bit n is set if the nth of a call's optional arrays is given."""
     return sum(1 << n for n, array in enumerate(arrays) if array is not None)
 
 

@@ -1,4 +1,4 @@
-"""attention(), merge(), and their gradients."""
+"""attention(), merge() and their gradients."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class _Options(NamedTuple):
 
 
 class _Learned(NamedTuple):
-    """What has gradients."""
+    """The arrays of a call that have gradients."""
 
     q: jax.Array
     k: jax.Array
@@ -70,7 +70,7 @@ class _Learned(NamedTuple):
 
 
 class _Given(NamedTuple):
-    """What has none."""
+    """The arrays of a call that have no gradients."""
 
     q_positions: jax.Array | None
     k_positions: jax.Array | None
@@ -106,21 +106,35 @@ def attention(
     out_dtype: Any = None,
     return_lse: bool = False,
 ) -> jax.Array | tuple[jax.Array, jax.Array]:
-    """Softmax attention with any list of encodings, in memory linear in the lengths.
+    """Computes softmax attention with any list of encodings. Its memory is linear in the lengths.
 
     ``s_ij = cap(c (T q_i)·(T k_j)) + terms``, ``o_i = sum_j softmax(s)_ij (v_j + V[rho(i, j)])``
 
-    q [batch, heads, q_len, dim], k [batch, kv_heads, k_len, dim], v [batch, kv_heads, k_len, value_dim], all of one
-    type and without the first axes for one sequence or one head; layout "bthd" has time before heads. mask has no
-    default. Returns out, of q's type, and with return_lse the logarithms of the rows' sums [batch, heads, q_len],
-    without the axes that q comes without. out_dtype: float32 keeps all bits of out where q has 16, for merge().
+    q [batch, heads, q_len, dim]: the queries; the first axes may be left out, in k and v as well. With layout "bthd"
+        time comes before heads.
+    k [batch, kv_heads, k_len, dim]: the keys, of q's type; kv_heads divides heads.
+    v [batch, kv_heads, k_len, value_dim]: the values, of q's type.
+    encodings: one of ``bearing``'s encodings, or a list of them. Their arrays may be traced.
+    mask: 'none', 'causal' by positions, 'causal_top_left' or 'causal_bottom_right' by indices. It has no default.
+    window: (before, after) in tokens; -1 for no limit.
+    q_positions: where queries stand: None for 0, 1, 2, …; a scalar p, traced or not, for p, p + 1, … (p keys are in the
+        cache already); or an array [time], [batch, time] or [axes, batch, time].
+    k_positions: where keys stand, in the same forms.
+    scale: c; None for 1/sqrt(dim).
+    soft_cap: bounds c q·k before terms are added; 0 for no bound.
+    sinks [heads]: a logit for each head that takes part in a row's sum and has no value.
+    k_lengths [batch]: how many keys of each sequence count.
+    key_mask [batch, k_len]: True for keys that may be seen.
+    visible [batch, heads, q_len, k_len]: True for keys that the query may see.
+    q_starts [sequences + 1]: where packed sequences start among queries; given together with k_starts.
+    k_starts [sequences + 1]: where they start among keys.
+    block_table [batch, blocks]: a paged cache, with k and v [blocks, kv_heads, block_size, …]. It needs k_lengths and
+        has no gradients.
+    threads: how many threads the call may use; 0 for all.
+    out_dtype: float32 keeps all bits of out where q has 16, for merge().
 
-    encodings: one of ``bearing``'s encodings, or a list of them, whose arrays may be traced. window: (before, after)
-    in tokens, -1 for no limit. q_positions, k_positions: positions; a scalar, traced or not, for a cache of so many keys. soft_cap
-    bounds c q·k before terms are added. sinks [heads]. k_lengths [batch]. key_mask [batch, k_len] and visible
-    [batch, heads, q_len, k_len]: True may be seen. q_starts, k_starts [sequences + 1]: packed sequences. block_table
-    [batch, blocks]: a paged cache, k [blocks, kv_heads, block_size, dim]; it needs k_lengths, and has no gradients.
-    threads: how many the call may use, 0 for all. window, scale, soft_cap, layout and threads are static.
+    window, scale, soft_cap, layout and threads are static. Returns out, of q's type. With return_lse it returns (out,
+    lse): lse [batch, heads, q_len] has the logarithms of the rows' sums. It lacks the axes that q lacks.
     """
     time_first = is_time_first("attention", layout)
     word_of("attention", "mask", mask, MASKS)
@@ -188,7 +202,7 @@ def _problem(q: jax.Array, k: jax.Array, v: jax.Array, block_table: jax.Array | 
 
 
 def check_fit(function: str, q: list[int], k: list[int], v: list[int], *, paged: bool = False) -> None:
-    """Raise ShapeError unless queries, keys and values fit each other, as every kind of attention wants them."""
+    """Raises ShapeError unless queries, keys and values fit each other, as every kind of attention needs them."""
     grouped = q[1] % k[1] == 0 if k[1] > 0 else q[1] == 0
     if (not paged and k[0] != q[0]) or k[3] != q[3] or not grouped:
         axes = "[blocks, kv_heads, block_size, dim]" if paged else "[batch, kv_heads, k_len, dim]"
@@ -311,7 +325,7 @@ def _attention(options: _Options, learned: _Learned, given: _Given) -> tuple[jax
 def _forward(options: _Options, learned: _Learned, given: _Given) -> tuple[Any, Any]:
     if given.block_table is not None:
         raise _core.ShapeError(
-            "[attention_backward] block_table: must be empty, a paged cache has no gradients; shape is "
+            "[attention_backward] block_table: must be empty, as a paged cache has no gradients, got shape "
             f"{list(given.block_table.shape)}"
         )
     results = _attention(options, learned, given)
@@ -351,10 +365,15 @@ def merge(
     *,
     threads: int = 1,
 ) -> tuple[jax.Array, jax.Array]:
-    """Combines results of attention over disjoint sets of keys, as if they had been one: (out, lse).
+    """Combines results of attention over disjoint sets of keys, as if they had been one set: returns (out, lse).
 
-    part, out [batch, heads, q_len, value_dim], part_lse, lse [batch, heads, q_len], or without the first axes, as
-    attention() gives them with return_lse. Differentiable in all four.
+    part [batch, heads, q_len, value_dim]: one result, as attention() returns it with return_lse. The first axes may be
+        left out.
+    part_lse [batch, heads, q_len]: the logarithms of its rows' sums.
+    out [batch, heads, q_len, value_dim]: the other result.
+    lse [batch, heads, q_len]: the logarithms of its rows' sums.
+
+    Differentiable in all four.
     """
     rows = [tensor_of("merge", name, x, False) for name, x in (("part", part), ("out", out))]
     same_type("merge", "part", rows[0], rows[1], "out")
@@ -371,7 +390,7 @@ def _sums_of(function: str, name: str, value: Any, rows: jax.Array) -> jax.Array
     if sums.dtype != arithmetic_of(rows.dtype):
         raise TypeError(f"[{function}] {name}: must be {jnp.dtype(arithmetic_of(rows.dtype))}, got {sums.dtype}")
     if not 1 <= sums.ndim <= 3:
-        raise TypeError(f"[{function}] {name}: must be an array of 1 to 3 axes, got one of {sums.ndim}")
+        raise TypeError(f"[{function}] {name}: must be an array of 1 to 3 axes, got shape {list(sums.shape)}")
     sums = sums.reshape((1,) * (3 - sums.ndim) + sums.shape)
     check_shape(function, name, sums, "[batch, heads, q_len]", rows.shape[:3])
     return sums

@@ -17,7 +17,7 @@ from .arrays import as_array
 
 
 class Static(NamedTuple):
-    """All of an encoding but its arrays: what makes two calls the same program."""
+    """All of an encoding except its arrays: what makes two calls the same program."""
 
     kind: type[_core.Encoding]
     arguments: tuple[tuple[str, Any], ...]
@@ -32,7 +32,9 @@ class Plan(NamedTuple):
 
 
 def register() -> None:
-    """Makes every encoding a pytree: its arrays, by name, are the leaves. Specs and tables are pytrees without any."""
+    """Makes every encoding a pytree, whose leaves are its arrays by name. Specs and tables become pytrees without
+    leaves.
+    """
 
     def children(encoding: Any) -> tuple[list[tuple[Any, Any]], Static]:
         keyed = [(jax.tree_util.GetAttrKey(name), array) for name, array in encoding.parameters.items()]
@@ -62,7 +64,7 @@ def arithmetic_of(dtype: Any) -> Any:
 
 
 def turned_dim(encodings: Any, dim: int) -> int:
-    """How long rows of `dim` are when encodings have turned them."""
+    """How long rows of `dim` are after the encodings have turned them."""
     for encoding in listed(encodings):
         dim = _core._out_dim(type(encoding).__name__, encoding.spec, dim)
     return dim
@@ -92,8 +94,8 @@ def plan_of(function: str, encodings: Any, dtype: Any) -> Plan:
             if not jnp.issubdtype(array.dtype, jnp.floating):
                 raise TypeError(f"[{function}] {name}: must be an array of real numbers, got {array.dtype}")
             if not fewest <= array.ndim <= most:
-                axes = f"{most} axes" if fewest == most else f"{fewest} to {most} axes"
-                raise TypeError(f"[{function}] {name}: must be an array of {axes}, got one of {array.ndim}")
+                axes = f"{most} {'axis' if most == 1 else 'axes'}" if fewest == most else f"{fewest} to {most} axes"
+                raise TypeError(f"[{function}] {name}: must be an array of {axes}, got shape {list(array.shape)}")
             arrays.append(array.astype(arithmetic_of(dtype)))
     return Plan(_register(tuple(static_of(encoding) for encoding in encodings)), tuple(arrays))
 
@@ -101,7 +103,7 @@ def plan_of(function: str, encodings: Any, dtype: Any) -> Plan:
 def check_encodings(
     function: str, plan: Plan, dtype: Any, q_positions: Any = None, k_positions: Any = None, **extents: int
 ) -> None:
-    """Raises what shapes tell of a call's encodings while it is traced; what numbers tell is told when it runs.
+    """Raises what shapes tell of a call's encodings while it is traced. What numbers tell is raised when it runs.
 
     extents: batch, heads, kv_heads, q_len, k_len, dim, value_dim; those that do not matter may be left out.
     """

@@ -25,7 +25,7 @@ REBUILD = "pip install --no-build-isolation --no-binary bearing-pe --force-reins
 
 
 def register() -> None:
-    """Makes the handlers known to XLA; ImportError where this build has none, or none that this JAX takes."""
+    """Makes the handlers known to XLA. Raises ImportError if this build has none, or none that this JAX takes."""
     if not hasattr(_core, "_jax_handlers"):
         raise ImportError(
             "bearing was built without JAX's headers, so that it has no bearing.jax. Install jax, nanobind and "
@@ -45,13 +45,13 @@ def register() -> None:
 
 
 def export_checks() -> list[jax.export.DisabledSafetyCheck]:
-    """What jax.export must be told to keep programs that call this library: its ``disabled_checks``.
+    """Returns what jax.export must be told to keep programs that call this library: its ``disabled_checks``.
 
         exported = jax.export.export(function, disabled_checks=bearing.jax.export_checks())(x)
 
-    JAX asks for it as handlers may change from version to version: a program is for the version of bearing that it was
-    exported with. The process that runs it imports bearing.jax and makes the program's encodings and tables known by
-    tracing the function, or another with the same ones, once: ``jax.eval_shape(function, x)``.
+    JAX asks for it because handlers may change from version to version. A program runs with the version of bearing that
+    it was exported with. The process that runs it imports bearing.jax and makes the program's encodings and tables
+    known once: it traces the function, or another one with the same encodings, with ``jax.eval_shape(function, x)``.
     """
     # Loaded when it is asked for: not every program is exported.
     from jax.export import DisabledSafetyCheck

@@ -45,9 +45,14 @@ def inputs(
     dtype: Any = jnp.float32,
     threads: int = 1,
 ) -> jax.Array:
-    """What an encoding adds to the input: [time, dim], or [batch, time, dim] for positions of several sequences.
+    """Returns what an encoding adds to the input: [time, dim], or [batch, time, dim] for positions of several
+    sequences.
 
-    time may be left out where positions are an array. Gradients: of the encoding's parameters.
+    positions: where tokens stand, as attention() takes positions.
+    time: how many tokens; it may be left out where positions are an array.
+    dtype: the type of the result.
+
+    Gradients: of the encoding's parameters.
     """
     extents = extents_of("inputs", "positions", positions)
     length = length_of("inputs", "time", time, extents)
@@ -65,13 +70,15 @@ def inputs(
 
 
 def add(encoding: Any, x: jax.typing.ArrayLike, positions: Positions = None, *, threads: int = 1) -> jax.Array:
-    """x [time, dim] or [batch, time, dim] plus what the encoding adds to it, the sum rounded once.
+    """Returns x [time, dim] or [batch, time, dim] plus what the encoding adds to it. The sum is rounded once.
+
+    positions: where tokens stand, as attention() takes positions.
 
     Gradients: of x and of the encoding's parameters.
     """
     rows = array_of("add", "x", x)
     if rows.ndim not in (2, 3):
-        raise TypeError(f"[add] x: must be an array of 2 or 3 axes, got one of {rows.ndim}")
+        raise TypeError(f"[add] x: must be an array of 2 or 3 axes, [batch, time, dim], got shape {list(rows.shape)}")
     one = rows if rows.ndim == 3 else rows[None]
     dim = _dim("add", encoding)
     if one.shape[2] != dim:

@@ -1,4 +1,4 @@
-"""linear_attention(), its state, and its gradients."""
+"""linear_attention(), its state and its gradients."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class _Problem(NamedTuple):
 
 
 class _Learned(NamedTuple):
-    """What has gradients."""
+    """The arrays of a call that have gradients."""
 
     q: jax.Array
     k: jax.Array
@@ -83,18 +83,24 @@ def linear_attention(
     layout: Layout = "bhtd",
     threads: int = 1,
 ) -> jax.Array | tuple[jax.Array, State]:
-    """Linear attention with rotated rows, in time linear in the lengths.
+    """Computes linear attention with rotated rows. Its time is linear in the lengths.
 
     ``o_i = sum_j (T f(q_i))·(T f(k_j)) v_j / (sum_j f(q_i)·f(k_j) + epsilon)``, ``f(x) = elu(x) + 1``
 
-    q [batch, heads, q_len, dim], k [batch, kv_heads, k_len, dim], v [batch, kv_heads, k_len, value_dim], all of one
-    type and without the first axes for one sequence or one head; layout "bthd" has time before heads. encodings are of
-    rows. Returns out, of q's type.
+    q [batch, heads, q_len, dim]: the queries; the first axes may be left out, in k and v as well. With layout "bthd"
+        time comes before heads.
+    k [batch, kv_heads, k_len, dim]: the keys, of q's type; kv_heads divides heads.
+    v [batch, kv_heads, k_len, value_dim]: the values, of q's type.
+    encodings: encodings of rows.
+    mask: as in attention(), and so are q_positions and k_positions.
+    feature_map: f: 'elu_plus_one', 'relu' or 'identity'.
+    normaliser: 'sum' divides as above; 'none' does not divide.
+    epsilon: is added to the denominator.
+    state: (s [batch, kv_heads, rows_dim, value_dim], z [batch, kv_heads, dim]), float64 for float64, else float32: the
+        sums over the keys of earlier calls, all of which every query sees. None: zeros.
+    return_state: True returns (out, state after this call's keys), for a scan over tokens or chunks.
 
-    state (s [batch, kv_heads, rows_dim, value_dim], z [batch, kv_heads, dim]), float64 for float64, else float32, is
-    what is left of the keys of earlier calls, all of which a query sees; None: zeros. With return_state (out, state
-    after this call's keys) is returned, which a scan over tokens or chunks carries on. Gradients: of q, k, v, the
-    state and the parameters.
+    Returns out, of q's type. Gradients: of q, k, v, the state and the parameters.
 
     Katharopoulos et al. 2020, arXiv 2006.16236; Su et al. 2021, arXiv 2104.09864, eq. 19.
     """

@@ -1,4 +1,4 @@
-"""Keys of a cache, which are rotated already, moved to other positions."""
+"""Moves keys of a cache, which are rotated already, to other positions."""
 
 from __future__ import annotations
 
@@ -71,10 +71,16 @@ def rebase(
     layout: Layout = "bhtd",
     threads: int = 1,
 ) -> jax.Array:
-    """Cached keys k [batch, kv_heads, time, head_dim], which are rotated already, at other positions: a new array.
+    """Returns cached keys k [batch, kv_heads, time, head_dim], which are rotated already, at other positions: a new
+    array.
 
-    From positions old_positions under one encoding to new_positions under another (a chunk reused elsewhere; dynamic NTK or LongRoPE
-    at another length), or, as ``rebase(xpos, old_positions, new_positions, k)``, of xPos. Linear in k, which has a gradient.
+    from_: the encoding that k was rotated with: a RopeFrequencies, a RopeTable or a Rope.
+    old_positions: where the keys stood.
+    to: the encoding that they shall have.
+    new_positions: where they shall stand.
+
+    Use it for a chunk that is reused elsewhere, and for dynamic NTK or LongRoPE at another length. For xPos call
+    ``rebase(xpos, old_positions, new_positions, k)``. The result is linear in k, which has a gradient.
     """
     time_first = is_time_first("rebase", layout)
     xpos = isinstance(from_, _core.Xpos)
@@ -118,9 +124,12 @@ _rebase_compiled = ffi.differentiable(
 def shift(
     frequencies: Frequencies, by: Any, k: jax.typing.ArrayLike, *, layout: Layout = "bhtd", threads: int = 1
 ) -> jax.Array:
-    """Cached keys k [batch, kv_heads, time, head_dim], moved by a number of tokens, traced or not: the K-shift.
+    """Returns cached keys k [batch, kv_heads, time, head_dim], moved by a number of tokens: the K-shift.
 
-    Linear in k, which has a gradient.
+    frequencies: the encoding that k was rotated with: a RopeFrequencies, a RopeTable or a Rope.
+    by: how many tokens, traced or not; negative moves to earlier positions.
+
+    The result is linear in k, which has a gradient.
     """
     time_first = is_time_first("shift", layout)
     keys = tensor_of("shift", "k", k, time_first)

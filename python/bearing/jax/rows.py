@@ -46,12 +46,14 @@ def rotate(
     layout: Layout = "bhtd",
     threads: int = 1,
 ) -> jax.Array:
-    """Queries or keys x [batch, heads, time, head_dim], turned by RoPE: a new array of x's type.
+    """Returns queries or keys x [batch, heads, time, head_dim], turned by RoPE: a new array of x's type.
 
-    First axes may be left out; layout "bthd" has time before heads. table: made once, static; float32 for float32,
-    bfloat16 and float16, float64 for float64. A Rope stands for its table of 2,048 rows, beyond which rows are computed
-    when they are needed. The transpose is the gradient. positions, the cache's length as a traced scalar among them,
-    have no gradient.
+    table: a RopeTable, which is static: make it once. A float32 table serves float32, bfloat16 and float16, a float64
+        table float64. A Rope stands for its table of 2,048 rows; other rows are computed when they are needed.
+    x [batch, heads, time, head_dim]: the first axes may be left out. With layout "bthd" time comes before heads.
+    positions: where tokens stand, as attention() takes positions. They have no gradient.
+
+    The gradient of x is the transposed rotation of the result's gradient.
     """
     time_first = is_time_first("rotate", layout)
     rows = tensor_of("rotate", "x", x, time_first)
@@ -61,7 +63,7 @@ def rotate(
         raise TypeError(f"[rotate] table: must be a RopeTable or a Rope, got {table!r}")
     if jnp.dtype(table.dtype) != arithmetic_of(rows.dtype):
         served = "float64" if table.dtype == "float64" else "float32, bfloat16 or float16"
-        raise TypeError(f"[rotate] x: must be {served}, for which the table is, got {rows.dtype}")
+        raise TypeError(f"[rotate] x: must be {served} for a {table.dtype} table, got {rows.dtype}")
     if rows.shape[3] != table.frequencies.head_dim:
         raise _core.ShapeError(
             f"[rotate] x: must have a last extent of head_dim = {table.frequencies.head_dim}, got {rows.shape[3]}"
@@ -106,9 +108,14 @@ def turn(
     layout: Layout = "bhtd",
     threads: int = 1,
 ) -> jax.Array:
-    """Queries or keys x [batch, heads, time, dim] as an encoding of rows turns them: [batch, heads, time, out_dim].
+    """Returns queries or keys x [batch, heads, time, dim] as an encoding of rows turns them: [batch, heads, time,
+    out_dim].
 
-    First axes may be left out. Gradients: of x and of the encoding's parameters.
+    x [batch, heads, time, dim]: the first axes may be left out. With layout "bthd" time comes before heads.
+    positions: where tokens stand, as attention() takes positions.
+    side: 'query' or 'key'.
+
+    Gradients: of x and of the encoding's parameters.
     """
     time_first = is_time_first("turn", layout)
     word_of("turn", "side", side, ("query", "key"))

@@ -1,4 +1,4 @@
-"""Scores and values of encodings over whole tensors: for those who want the matrix."""
+"""Scores and values of encodings over whole tensors, for callers that want the matrix."""
 
 from __future__ import annotations
 
@@ -55,9 +55,14 @@ def bias_matrix(
     dtype: Any = jnp.float32,
     threads: int = 1,
 ) -> jax.Array:
-    """The scores of encodings that look at neither queries nor keys: [heads, q_len, k_len].
+    """Makes the scores of encodings that look at neither queries nor keys: [heads, q_len, k_len].
 
-    Lengths may be left out where positions are arrays [time] or [axes, 1, time]. Gradients: of the parameters.
+    q_positions: where queries stand, as attention() takes positions; as an array [time] or [axes, 1, time].
+    k_positions: where keys stand.
+    q_len: how many queries; it may be left out where q_positions is an array.
+    k_len: how many keys; it may be left out where k_positions is an array.
+
+    Gradients: of the parameters.
     """
     function = "bias_matrix"
     lengths = (
@@ -119,10 +124,16 @@ def add_scores(
     layout: Layout = "bhtd",
     threads: int = 1,
 ) -> jax.Array:
-    """scores [batch, heads, q_len, k_len] plus every encoding's term: a new array, float64 or float32.
+    """Returns scores plus every encoding's term: a new array, float64 or float32. First axes may be left out.
 
-    q [batch, heads, q_len, dim] and k [batch, kv_heads, k_len, dim] are needed by encodings that look at them: both, or
-    neither; layout is theirs. scale is the softmax scale, for terms inside the product. First axes may be left out.
+    scores [batch, heads, q_len, k_len]: the scores.
+    q [batch, heads, q_len, dim]: the queries, for encodings that look at them; given together with k.
+    k [batch, kv_heads, k_len, dim]: the keys.
+    q_positions: where queries stand, as attention() takes positions.
+    k_positions: where keys stand.
+    scale: the softmax scale, for terms inside the product.
+    layout: of q and k: 'bhtd' or 'bthd'.
+
     Gradients: of scores, q, k and the parameters.
     """
     function = "add_scores"
@@ -131,7 +142,7 @@ def add_scores(
     q_rows = k_rows = None
     if q is not None or k is not None:
         if q is None or k is None:
-            raise _core.ShapeError("[add_scores] q, k: must both be given, or neither")
+            raise _core.ShapeError("[add_scores] q, k: must both be given, or neither, got one of them")
         q_rows, k_rows = (tensor_of(function, name, x, time_first) for name, x in (("q", q), ("k", k)))
         same_type(function, "q", q_rows, sums, "scores")
         same_type(function, "k", k_rows, sums, "scores")
@@ -227,10 +238,15 @@ def add_values(
     layout: Layout = "bhtd",
     threads: int = 1,
 ) -> jax.Array:
-    """out [batch, heads, q_len, value_dim] plus every encoding's value term: a new array, float64 or float32.
+    """Returns out plus every encoding's value term: a new array, float64 or float32. First axes may be left out.
 
-    p [batch, heads, q_len, k_len] are probabilities; layout is out's. First axes may be left out. Encodings without a
-    value site add nothing. Gradients: of p, out and the parameters.
+    p [batch, heads, q_len, k_len]: the probabilities.
+    out [batch, heads, q_len, value_dim]: what attention gave without the encodings.
+    q_positions: where queries stand, as attention() takes positions.
+    k_positions: where keys stand.
+    layout: of out: 'bhtd' or 'bthd'.
+
+    Encodings without a value site add nothing. Gradients: of p, out and the parameters.
     """
     function = "add_values"
     time_first = is_time_first(function, layout)
@@ -296,7 +312,5 @@ def _unrounded(function: str, name: str, value: Any, time_first: bool = False) -
     """A tensor that terms are added to as they are."""
     array = array_of(function, name, value)
     if array.dtype not in (jnp.float64, jnp.float32):
-        raise TypeError(
-            f"[{function}] {name}: must be float64 or float32, which nothing is rounded to, got {array.dtype}"
-        )
+        raise TypeError(f"[{function}] {name}: must be float64 or float32, got {array.dtype}")
     return tensor_of(function, name, array, time_first)

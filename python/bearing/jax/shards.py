@@ -1,8 +1,9 @@
-"""How a call is shared between devices: which axes are independent of each other, and what must be added up.
+"""How devices share a call: which axes are independent of each other, and what must be added up.
 
-Every array of a call has a text, one letter per axis. Axes with the same letter are cut into the same pieces, one per
-device: ``b`` batch, ``h`` heads, ``k`` heads of keys (cut as h is), ``t`` tokens where they are independent, digits for
-what vmap maps. An axis that is ``.`` is whole on every device.
+Every array of a call has a text with one letter per axis. Axes with the same letter are cut into the same pieces, one
+per
+device: ``b`` batch, ``h`` heads, ``k`` heads of keys (cut as h is), ``t`` tokens if they are independent, digits for
+axes that vmap maps. An axis ``.`` is whole on every device.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Positional encodings in PyTorch: differentiable functions, modules, and score modifiers for FlexAttention.
+"""Positional encodings for PyTorch: differentiable functions, modules, and score modifiers for FlexAttention.
 
     import bearing, bearing.torch as bt
 
@@ -6,12 +6,14 @@
     q, k = rope(q, k)
     layer = bt.MultiHeadAttention(512, heads=8, encodings=[rope], mask="causal")
 
-Every encoding has a module that learns its parameters, called like its spec or its encoding: it takes the
-spec, and the sizes that the spec does not tell (heads, dim).
+Every encoding has a module that learns its parameters. The module is called like the spec or the encoding. It takes the
+spec, and the sizes that the spec does not state (heads, dim).
 
-Functions and modules run on the CPU, as functional custom ops under ``torch.ops.bearing``: autograd, ``torch.compile``
-and ``torch.export`` take them whole, and they run on as many threads as ``torch.get_num_threads()`` says. On other
-devices :func:`score_mod` gives the same encodings to PyTorch's FlexAttention, in PyTorch's own operations.
+Functions and modules run on the CPU. They are functional custom ops under ``torch.ops.bearing``, so that autograd,
+``torch.compile`` and ``torch.export`` take them whole. They use as many threads as ``torch.get_num_threads()`` says. On
+other devices :func:`score_mod` gives the same encodings to PyTorch's FlexAttention, in PyTorch's own operations.
+
+A wrong argument raises an error as in ``bearing``. A tensor on another device raises TypeError.
 """
 
 from importlib import import_module

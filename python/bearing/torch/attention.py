@@ -1,4 +1,4 @@
-"""Attention as a module: any encodings, a mask, and projections if they are wanted."""
+"""Attention as a module, with any encodings, with and without projections."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .rows import Rope
 
 
 class Fixed(EncodingModule):
-    """One of ``bearing``'s own encodings as a module: its parameters are parameters, other arrays are buffers."""
+    """One of ``bearing``'s own encodings as a module. Its parameters become parameters, its other arrays buffers."""
 
     def __init__(self, encoding: EncodingLike) -> None:
         nn.Module.__init__(self)
@@ -48,13 +48,14 @@ class Fixed(EncodingModule):
 
 
 class Attention(nn.Module):
-    """Scaled attention with a list of encodings; nothing is projected.
+    """Scaled attention with a list of encodings, without projections.
 
-    encodings: modules of this package or ``bearing``'s own encodings. Those of rows (Rope, …) turn queries
-    and keys first, in their order; the others act on scores and values. The parameters of all are this module's. What
-    needs more than queries and keys, such as gates or segments, is given to each call as ``more``. mask, window, scale
-    and soft_cap as in :func:`bearing.torch.attention`. sinks: a number of heads, each of which then learns a logit that
-    takes part in the sum and has no value; they start at 0.
+    encodings: modules of this package or ``bearing``'s own encodings. Those of rows (Rope, …) turn queries and keys
+        first, in their order. The others act on scores and values. Their parameters become this module's parameters. An
+        encoding that needs more than queries and keys, such as gates or segments, is given to each call as ``more``.
+    mask: as in :func:`bearing.torch.attention`, and so are window, scale, soft_cap and layout.
+    sinks: how many heads learn a sink. A sink is a logit that takes part in a row's sum and has no value; it starts at
+        0. None: there are no sinks.
     """
 
     def __init__(
@@ -88,10 +89,14 @@ class Attention(nn.Module):
         more: Encodings = None,
         **given: Any,
     ) -> Tensor | tuple[Tensor, Tensor]:
-        """q [batch, heads, q_len, dim], k and v [batch, kv_heads, k_len, …]: what attention() takes and gives.
+        """Computes attention of q [batch, heads, q_len, dim] over k and v [batch, kv_heads, k_len, …].
 
-        more: encodings of this call alone, such as ``gates.encoding(x)``. given: k_lengths, key_mask, visible,
-        q_starts, k_starts, return_lse, as in :func:`bearing.torch.attention`.
+        q_positions: where queries stand, as :func:`bearing.torch.attention` takes positions.
+        k_positions: where keys stand.
+        more: encodings of this call alone, such as ``gates.encoding(x)``.
+        given: k_lengths, key_mask, visible, q_starts, k_starts and return_lse, as in :func:`bearing.torch.attention`.
+
+        Returns what :func:`bearing.torch.attention` returns.
         """
         k_positions = 0 if k_positions is None and q_positions is not None else k_positions
         options = self.options
@@ -138,8 +143,14 @@ def _is_of_rows(module: nn.Module) -> bool:
 class MultiHeadAttention(nn.Module):
     """Attention over x [batch, time, d_model], with the four projections of a transformer's layer.
 
-    kv_heads: fewer than heads for grouped queries. head_dim: d_model / heads if not given. Everything else as in
-    :class:`Attention`; layout is the projections' own.
+    d_model: how many features a token has; a multiple of heads unless head_dim is given.
+    heads: how many heads queries have.
+    kv_heads: how many heads keys and values have, fewer for grouped queries; as many as heads if not given.
+    head_dim: how many dimensions a head has; d_model / heads if not given.
+    bias: whether the projections have biases.
+
+    All other arguments are those of :class:`Attention`, except layout. Raises ShapeError if d_model or kv_heads does
+    not fit heads.
     """
 
     def __init__(
@@ -169,9 +180,12 @@ class MultiHeadAttention(nn.Module):
         self.attention = Attention(encodings, mask=mask, layout="bthd", **options)
 
     def forward(self, x: Tensor, context: Tensor | None = None, **given: Any) -> Tensor | tuple[Tensor, Tensor]:
-        """x [batch, time, d_model]; context: what keys and values are made of, x if not given.
+        """Computes the layer's output [batch, time, d_model].
 
-        given: as :class:`Attention` takes it; with return_lse the logarithms come as well.
+        x [batch, time, d_model]: the input; queries are made of it.
+        context [batch, k_len, d_model]: what keys and values are made of; x if not given.
+        given: what :meth:`Attention.forward` takes. With return_lse the logarithms of the rows' sums are returned as
+            well.
         """
         context = x if context is None else context
         q, k, v = (

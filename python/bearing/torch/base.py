@@ -15,9 +15,9 @@ from .functional import Layout, Positions, add, bias_matrix, turn
 
 
 class EncodingModule(nn.Module):
-    """A module that says what encoding it is: attention takes it as it is.
+    """A module that stands for an encoding. Attention takes it in place of one.
 
-    The spec is kept as text, so that modules can be copied, saved and compiled; :attr:`spec` makes it again.
+    The spec is kept as text, so that the module can be copied, saved and compiled. :attr:`spec` makes it again.
     """
 
     def __init__(self, kind: str, spec: Any = None, tensors: Sequence[str] = (), **settings: Any) -> None:
@@ -26,14 +26,17 @@ class EncodingModule(nn.Module):
 
     @property
     def spec(self) -> Any:
-        """The spec that it was made from, or None."""
+        """The spec that the module was made from, or None."""
         return spec_of(self.form)
 
     def reset_parameters(self) -> None:
-        """Fills parameters and buffers as a new module's are: on a model made on the meta device, after to_empty()."""
+        """Fills parameters and buffers as those of a new module are filled.
+
+        Call it on a module that was made on the meta device, after to_empty().
+        """
 
     def encoding(self) -> Encoding:
-        """What :func:`bearing.torch.attention` takes for it."""
+        """Returns what :func:`bearing.torch.attention` takes for this module."""
         raise NotImplementedError
 
     def extra_repr(self) -> str:
@@ -42,15 +45,23 @@ class EncodingModule(nn.Module):
 
 
 class Described(EncodingModule):
-    """Any encoding of the library as a module, made from what the library says of it.
+    """Any encoding of the library as a module, made from the library's description of it.
 
         bias = bt.Described(kind, spec, heads=8)       kind: the name of its class in bearing
 
-    Parameters have the encoding's names and extents, and start as its authors have it, from numbers that
-    ``torch.manual_seed`` rules. sizes: extents that the spec does not tell (heads, dim, sets, ...); a first axis that
-    may be left out is, if its size is not given. without: parameters to leave out; settings: what the encoding takes
-    beside them; start: numbers of the rules by which parameters start. What a model computes for each call is given to
-    ``encoding(name=tensor)``, or in the encoding's order.
+    Parameters have the encoding's names and extents. They start as its authors start them, with random numbers from
+    PyTorch's generator (``torch.manual_seed``).
+
+    kind: the name of the encoding's class in bearing.
+    spec: its spec, or None if it has none.
+    sizes: extents that the spec does not state (heads, dim, sets, ...). A first axis that may be left out is left out
+        if its size is not given.
+    without: names of parameters that are left out.
+    settings: what the encoding takes beside spec and parameters.
+    start: numbers of the rules by which parameters start.
+
+    What a model computes for each call is given to ``encoding(name=tensor)``. Raises TypeError for a name that the
+    encoding does not have.
     """
 
     def __init__(
@@ -89,7 +100,11 @@ class Described(EncodingModule):
                 parameter.copy_(torch.as_tensor(drawn))
 
     def encoding(self, *given: Tensor, **named: Tensor | None) -> Encoding:
-        """What the model computes for this call, in the encoding's order or by name."""
+        """Returns the encoding of one call. given, named: what the model computes for it, in the encoding's order or by
+        name.
+
+        Raises TypeError unless all of it is given.
+        """
         if not self._asked and not given and not named:
             return Encoding(self.form, tuple(getattr(self, name) for name in self._names))
         others = [name for name in named if name not in self._names]
@@ -111,12 +126,12 @@ class Described(EncodingModule):
 
 
 def _holds_numbers(parameter: Tensor) -> bool:
-    """Whether there is memory to fill: not on the meta device, nor where shapes alone are followed."""
+    """Whether the parameter has memory to fill. On the meta device, and where only shapes are followed, it has none."""
     return parameter.device.type != "meta" and not isinstance(parameter, FakeTensor)
 
 
 def check_spec(kind: str, spec: Any, wanted: Sequence[str] | None = None) -> None:
-    """TypeError for another encoding's spec. wanted: names of classes, if not those that the library has for a kind."""
+    """Raises TypeError for another encoding's spec. wanted: names of classes, if they are not those of the kind."""
     traits: dict[str, Any] = traits_of(kind) if wanted is None else {"specs": wanted, "spec_optional": False}
     if spec is None and (traits["spec_optional"] or not traits["specs"]):
         return
@@ -133,7 +148,7 @@ def _check_names(
     settings: Iterable[str],
     start: Iterable[str],
 ) -> None:
-    """TypeError for names that the encoding does not have. Sizes that many encodings have may be given to all."""
+    """Raises TypeError for names that the encoding does not have. Sizes that many encodings have may be given to all."""
     of = traits["parameters"].values()
     kinds: tuple[tuple[str, Iterable[str], set[str]], ...] = (
         ("size", sizes, {*_SIZES, *(extent for one in of for extent in one["extents"])}),
@@ -149,7 +164,7 @@ def _check_names(
 
 
 def _shape(kind: str, spec: Any, parameter: str, sizes: dict[str, int]) -> list[int]:
-    """The extents of a parameter, without the first axis where it may be left out and nobody gives its size."""
+    """The extents of a parameter. The first axis is left out if it may be, and its size is not given."""
     shape: list[int] = []
     known = {name: size for name, size in sizes.items() if name in _SIZES}
     of = traits_of(kind)["parameters"][parameter]
@@ -170,7 +185,7 @@ _SIZES = ("batch", "heads", "kv_heads", "q_len", "k_len", "dim", "value_dim", "l
 
 
 class Bias(EncodingModule):
-    """An encoding of scores that looks at neither queries nor keys: called, it gives its matrix."""
+    """An encoding of scores that looks at neither queries nor keys. Calling the module makes its matrix."""
 
     heads: int
 
@@ -186,22 +201,29 @@ class Bias(EncodingModule):
         k_positions: Positions = None,
         dtype: torch.dtype | None = None,
     ) -> Tensor:
-        """[heads, q_len, k_len], in the parameters' type if no other is asked for."""
+        """Makes the matrix of scores [heads, q_len, k_len].
+
+        q_len: how many queries; it may be left out where q_positions is a tensor.
+        k_len: how many keys; it may be left out where k_positions is a tensor.
+        q_positions: where queries stand, as :func:`bearing.torch.bias_matrix` takes positions.
+        k_positions: where keys stand.
+        dtype: the type of the result; the parameters' own if not given.
+        """
         if dtype is None:
             dtype = next((p.dtype for p in self.parameters()), torch.float32)
         return bias_matrix(self, q_positions, k_positions, heads=self.heads, q_len=q_len, k_len=k_len, dtype=dtype)
 
 
 class Input(Described):
-    """An encoding of the input."""
+    """An encoding of the input. Calling the module adds it."""
 
     def forward(self, x: Tensor, positions: Positions = None) -> Tensor:
-        """x [batch, time, dim] plus the positions' rows; x itself is not changed."""
+        """Returns x [batch, time, dim] plus the rows of its positions. x itself is not changed."""
         return add(self, x, positions)
 
 
 class Rows(Described):
-    """An encoding of rows with parameters: ``sets`` of them, shared evenly by the heads.
+    """An encoding of rows that has ``sets`` of parameters. Heads share the sets evenly.
 
     With grouped queries there are as many sets as key heads, or fewer.
     """
@@ -209,7 +231,7 @@ class Rows(Described):
     sets: int
 
     def encoding(self, heads: int | None = None) -> Encoding:
-        """For that many heads: as many as there are sets if it is left out."""
+        """Returns the encoding for that many heads; for as many as there are sets if heads is left out."""
         one = super().encoding()
         return one if heads is None else Encoding(grouped(one.form, int(heads // self.sets)), one.tensors)
 
@@ -222,7 +244,12 @@ class Rows(Described):
         *,
         layout: Layout = "bhtd",
     ) -> tuple[Tensor, Tensor]:
-        """q and k [batch, heads, time, head_dim], turned; keys stand where queries do if k_positions is left out."""
+        """Returns q and k [batch, heads, time, head_dim], both turned.
+
+        q_positions: where queries stand.
+        k_positions: where keys stand; where the queries stand if it is left out.
+        layout: 'bhtd', or 'bthd' for tensors with time before heads.
+        """
         k_positions = q_positions if k_positions is None else k_positions
         axis = 2 if layout == "bthd" else 1
         q_turned = turn(self.encoding(q.shape[axis]), q, q_positions, side="query", layout=layout)
@@ -230,9 +257,10 @@ class Rows(Described):
 
 
 class Weights(nn.Module):
-    """The numbers of a linear layer that nobody calls, as an op reads them; they start as PyTorch's.
+    """The weights of a linear layer, for an op that reads them. They start as PyTorch's.
 
-    It is no nn.Linear: what swaps those in a model (quantisation, adapters) leaves modules with other numbers.
+    The class is not an nn.Linear. Code that swaps the nn.Linear modules of a model (quantisation, adapters) would leave
+    other numbers in it.
     """
 
     def __init__(self, inputs: int, outputs: int) -> None:
@@ -245,19 +273,19 @@ class Weights(nn.Module):
 
 
 def empty(*shape: int) -> nn.Parameter:
-    """A parameter that its module's reset_parameters() fills."""
+    """Makes a parameter that its module's reset_parameters() fills."""
     return nn.Parameter(torch.empty(shape))
 
 
 def normal(*parameters: nn.Parameter | None, std: float = 0.02) -> None:
-    """Fills parameters with normal numbers; 0.02 is BERT's and GPT-2's deviation."""
+    """Fills parameters with normal numbers. 0.02 is the standard deviation of BERT and GPT-2."""
     for parameter in parameters:
         if parameter is not None:
             nn.init.normal_(parameter, 0, std)
 
 
 def reset_linear(*projections: nn.Linear | None) -> None:
-    """Weights as normal() has them, biases at 0."""
+    """Fills weights as normal() does, biases with 0."""
     for linear in projections:
         if linear is not None:
             normal(linear.weight)
@@ -266,5 +294,5 @@ def reset_linear(*projections: nn.Linear | None) -> None:
 
 
 def by_head(rows: Tensor, heads: int) -> Tensor:
-    """[rows, heads * dim] as [heads, rows, dim]."""
+    """Returns [rows, heads * dim] as [heads, rows, dim]."""
     return rows.unflatten(-1, (heads, -1)).transpose(0, 1).contiguous()

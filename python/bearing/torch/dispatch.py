@@ -1,8 +1,8 @@
-"""Who looks at a call, and how a custom op is reached for each of them.
+"""Finds out who observes a call, and how a custom op is reached for each observer.
 
 Nobody: the work is done without the op. Autograd alone: a ``torch.autograd.Function`` around the work, as a custom op
-takes several times as long to get there. Compilers, tracers, modes and other kinds of tensors: the op itself. The
-transformations of ``torch.func`` and forward-mode derivatives have no door in custom ops: they get a
+takes several times as long to get there. Compilers, tracers, modes and other kinds of tensors: the op itself. Custom
+ops have no entry for the transformations of ``torch.func`` and for forward-mode derivatives: they get a
 ``torch.autograd.Function`` around the op.
 """
 

@@ -1,4 +1,4 @@
-"""What a call takes for an encoding: its form, a constant text, and the tensors that it reads."""
+"""What a call takes for an encoding: its form, which is a constant text, and the tensors that it reads."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from .. import _core
 class Encoding(NamedTuple):
     """An encoding as a custom op takes it: text for what is constant, tensors for what has gradients.
 
-    ``form`` is JSON, made once (see :func:`form_of`), so that a compiled graph holds it as a constant. ``tensors`` are
-    the parameters, in the order in which the form names them.
+    form: JSON, made once, so that a compiled graph holds it as a constant.
+    tensors: the parameters, in the order in which the form names them.
     """
 
     form: str
@@ -26,7 +26,7 @@ class Encoding(NamedTuple):
 
 
 class HasEncoding(Protocol):
-    """A module of this package, or anything else that can say what encoding it is."""
+    """A module of this package, or any other object that has an ``encoding()``."""
 
     def encoding(self) -> Encoding: ...
 
@@ -87,9 +87,11 @@ def turned_dim(forms: str, dim: int) -> int:
 
 
 def encoding_of(encoding: EncodingLike) -> Encoding:
-    """The encoding of a module or of one of ``bearing``'s own objects, which must hold PyTorch's or NumPy's arrays.
+    """Returns the encoding of a module or of one of ``bearing``'s own objects, which must hold PyTorch's or NumPy's
+    arrays.
 
-    ``bearing``'s own objects cannot be looked into by ``torch.compile``: convert them before, with this function.
+    ``torch.compile`` cannot look into ``bearing``'s own objects: convert them with this function before the call.
+    Raises TypeError for anything else.
     """
     if isinstance(encoding, Encoding):
         return encoding

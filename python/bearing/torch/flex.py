@@ -1,4 +1,4 @@
-"""Encodings as score modifiers of PyTorch's FlexAttention, in PyTorch's own operations: for GPUs, today."""
+"""Encodings as score modifiers of PyTorch's FlexAttention, in PyTorch's own operations. They run on GPUs."""
 
 from __future__ import annotations
 
@@ -31,25 +31,32 @@ def score_mod(
     longest: int | None = None,
     device: torch.device | str | None = None,
 ) -> ScoreMod:
-    """A score modifier: ``flex_attention(q, k, v, score_mod=score_mod(encodings, …), block_mask=…)``.
+    """Makes a score modifier: ``flex_attention(q, k, v, score_mod=score_mod(encodings, …), block_mask=…)``.
 
-    encodings: of scores, as :func:`bearing.torch.attention` takes them, their tensors on the device of the call. Those
-    of rows turn q and k before; terms of values, and scores that look at the tokens between, are no functions of one
-    score and are refused. Parameters are captured, so that FlexAttention differentiates them. An encoding without a
-    formula here becomes numbers that the library makes on the CPU when the modifier is made: rows to pick, or a table
-    by distance, or else a matrix [batch or 1, heads, q_len, k_len].
+    encodings: encodings of scores, as :func:`bearing.torch.attention` takes them. Their tensors lie on the device of
+        the call. Encodings of rows turn q and k before the call.
+    q [batch, heads, q_len, dim]: the queries that flex_attention gets, for encodings that look at them.
+    k [batch, kv_heads, k_len, dim]: the keys that flex_attention gets, for encodings that look at them.
+    q_positions: where queries stand: None for 0, 1, 2, …; an int p for p, p + 1, … (p keys are in the cache already);
+        or a tensor [time], [batch, time] or [axes, batch, time].
+    k_positions: where keys stand, in the same forms.
+    scale: the softmax scale; dim^-1/2 if not given.
+    soft_cap: bounds scale q·k before terms are added; 0 for no bound.
+    longest: the longest distance, for tables by distance, if q and k are not given.
+    device: where the numbers lie that are made here; if not given, where the first tensor of this call lies.
 
-    q [batch, heads, q_len, dim], k [batch, kv_heads, k_len, dim]: needed by encodings that look at them, as they go
-    into flex_attention. q_positions, k_positions: positions, an int for a cache of so many keys, or [time], [batch, time] or
-    [axes, batch, time]. scale: the softmax scale, dim^-1/2 if not given. soft_cap bounds c q·k before terms are added.
-    longest: the longest distance, for tables by distance without q and k. device: where numbers go that are made here;
-    if not given, where the first tensor of this call lies. Masks are FlexAttention's own.
+    FlexAttention differentiates the parameters, as the modifier captures them. If an encoding has no formula in
+    PyTorch's operations, the library computes numbers on the CPU when the modifier is made: rows to pick, a table by
+    distance, or else a matrix [batch or 1, heads, q_len, k_len]. Masks are FlexAttention's own.
+
+    Raises ValueError for terms of values and for scores that look at the tokens between query and key, as no score
+    modifier can compute them. Raises TypeError if q, k or longest is needed and missing.
     """
     for name, x in (("q", q), ("k", k)):
         if not (x is None or isinstance(x, Tensor)):
             raise TypeError(f"[score_mod] {name}: must be a tensor or None, got {type(x)}")
         if x is not None and x.dim() != 4:
-            raise _core.ShapeError(f"[score_mod] {name}: must be [batch, heads, time, dim], shape is {list(x.shape)}")
+            raise _core.ShapeError(f"[score_mod] {name}: must be [batch, heads, time, dim], got shape {list(x.shape)}")
     for name, x in (("q_positions", q_positions), ("k_positions", k_positions)):
         if not (x is None or isinstance(x, (Tensor, int, torch.SymInt))):
             raise TypeError(f"[score_mod] {name}: must be a tensor, an int or None, got {type(x)}")

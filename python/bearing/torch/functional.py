@@ -1,4 +1,4 @@
-"""What the ops are called through: checks, defaults, and encodings as modules or objects."""
+"""Functions around the ops: they check arguments, fill in defaults, and take encodings as modules or objects."""
 
 from __future__ import annotations
 
@@ -53,18 +53,27 @@ def attention(
     out_dtype: torch.dtype | None = None,
     return_lse: bool = False,
 ) -> Tensor | tuple[Tensor, Tensor]:
-    """Softmax attention with any list of encodings, differentiable, in memory linear in the lengths.
+    """Computes softmax attention with any list of encodings. It is differentiable; its memory is linear in the lengths.
 
     ``s_ij = cap(c (T q_i)·(T k_j)) + terms``, ``o_i = sum_j softmax(s)_ij (v_j + V[rho(i, j)])``
 
-    q [batch, heads, q_len, dim], k [batch, kv_heads, k_len, dim], v [batch, kv_heads, k_len, value_dim]; with layout
-    "bthd" time comes before heads. Arguments are those of ``bearing.attention``. encodings: modules of this package,
-    ``bearing``'s own encodings, or a list of them. Gradients: of q, k, v, the sinks and every parameter.
+    q [batch, heads, q_len, dim]: the queries; with layout "bthd" time comes before heads, and so in k and v.
+    k [batch, kv_heads, k_len, dim]: the keys; kv_heads divides heads.
+    v [batch, kv_heads, k_len, value_dim]: the values.
+    encodings: modules of this package, ``bearing``'s own encodings, or a list of both.
+    block_table [batch, blocks]: a paged cache, with k and v [blocks, kv_heads, block_size, …]. Nothing has gradients
+        then.
+    out_dtype: torch.float32 keeps all bits of out where q has 16.
 
-    Under autocast q, k and v are cast to its type, as in PyTorch's own attention, unless they are float64; sums and
-    parameters stay float32. Returns out, contiguous, and with return_lse the logarithms of the rows' sums
-    [batch, heads, q_len] in float64 or float32. out_dtype: torch.float32 keeps all bits of out where q has 16. With
-    block_table [batch, blocks], of a paged cache k and v [blocks, kv_heads, block_size, …], nothing has gradients.
+    All other arguments are those of ``bearing.attention``. Gradients: of q, k, v, the sinks and every parameter.
+
+    Under autocast q, k and v are cast to its type, as in PyTorch's own attention, unless they are float64. Sums and
+    parameters stay float32.
+
+    Returns out, which is contiguous. With return_lse it returns (out, lse): lse [batch, heads, q_len] has the
+    logarithms of the rows' sums, in float64 for float64, else in float32.
+
+    Raises ShapeError, RangeError, ValueError or TypeError, whose text names the argument.
     """
     q, k, v = _autocast("attention", q, k, v)
     check_options(mask, window, scale, sinks)
@@ -113,9 +122,14 @@ def rotate(
 ) -> Tensor | tuple[Tensor, ...]:
     """Rotates queries, keys or any heads by RoPE: ``rotate(q, k, rope=rope)`` gives both.
 
-    xs [batch, heads, time, head_dim]. rope: a :class:`bearing.torch.Rope` module, or a ``bearing.Rope`` or
-    ``bearing.RopeTable``, for which a text is made in every call (of one made ``from_cos_sin`` a copy): the module keeps
-    it. Each result is new, in its tensor's type and order of memory; autocast changes nothing. Differentiable any number of times in xs.
+    xs [batch, heads, time, head_dim]: the tensors to rotate, one or more.
+    rope: a :class:`bearing.torch.Rope`, a ``bearing.Rope`` or a ``bearing.RopeTable``. The module is faster: for the
+        other two every call makes a text (for a table ``from_cos_sin``, a copy), which the module keeps.
+    positions: where tokens stand, as :func:`bearing.torch.attention` takes positions.
+    layout: 'bhtd', or 'bthd' for tensors with time before heads.
+
+    Returns one new tensor for each of xs, in its type and order of memory. Autocast changes nothing. Differentiable in
+    xs, any number of times. Raises ShapeError, RangeError or TypeError, whose text names the argument.
     """
     check_device("rotate", *xs)
     positions, first = positions_of("rotate", "positions", positions, _batch(xs[0], 4))
@@ -133,7 +147,14 @@ def turn(
     side: Literal["query", "key"],
     layout: Layout = "bhtd",
 ) -> Tensor:
-    """T x for an encoding of query and key rows; x [batch, heads, time, dim]. Gradients: of x and the parameters."""
+    """Returns T x for an encoding T of query and key rows.
+
+    x [batch, heads, time, dim]: queries or keys, as side says.
+    positions: where tokens stand, as :func:`bearing.torch.attention` takes positions.
+    side: 'query' or 'key'.
+
+    Gradients: of x and the parameters.
+    """
     check_device("turn", x)
     positions, first = positions_of("turn", "positions", positions, _batch(x, 4))
     one = encoding_of(encoding)
@@ -141,7 +162,7 @@ def turn(
 
 
 def add(encoding: EncodingLike, x: Tensor, positions: Positions = None) -> Tensor:
-    """x + p for an encoding of the input; x [batch, time, dim]. Gradients: of x and the parameters."""
+    """Returns x + p for an encoding p of the input; x is [batch, time, dim]. Gradients: of x and the parameters."""
     check_device("add", x)
     positions, first = positions_of("add", "positions", positions, _batch(x, 3))
     one = encoding_of(encoding)
@@ -149,9 +170,9 @@ def add(encoding: EncodingLike, x: Tensor, positions: Positions = None) -> Tenso
 
 
 def add_(encoding: EncodingLike, x: Tensor, positions: Positions = None) -> Tensor:
-    """x += p in place, as :func:`add` otherwise; returns x.
+    """Adds an encoding of the input to x in place, otherwise as :func:`add`; returns x.
 
-    Where nobody wants gradients it needs no memory; else the sum is computed beside x and copied there.
+    Without gradients it needs no memory. With them the sum is computed beside x and copied into it.
     """
     check_device("add_", x)
     positions, first = positions_of("add_", "positions", positions, _batch(x, 3))
@@ -177,9 +198,14 @@ def bias_matrix(
     k_len: int | None = None,
     dtype: torch.dtype = torch.float32,
 ) -> Tensor:
-    """The scores of encodings that look at neither queries nor keys: [heads, q_len, k_len], with gradients.
+    """Makes the scores of encodings that look at neither queries nor keys: [heads, q_len, k_len].
 
-    Lengths may be left out where positions are tensors.
+    q_positions: where queries stand, as :func:`bearing.torch.attention` takes positions.
+    k_positions: where keys stand.
+    q_len: how many queries; it may be left out where q_positions is a tensor.
+    k_len: how many keys; it may be left out where k_positions is a tensor.
+
+    Gradients: of the parameters.
     """
     given = encodings_of(encodings)
     q_positions, q_first = positions_of("bias_matrix", "q_positions", q_positions)
@@ -199,7 +225,7 @@ def bias_matrix(
 
 
 def positions_of(function: str, name: str, positions: Positions, batch: int = 1) -> tuple[Tensor | None, int]:
-    """Positions as ops take them: a tensor, or the first one. Those of one sequence serve the whole batch."""
+    """Positions as ops take them: a tensor, or the first position. A tensor for one sequence serves the whole batch."""
     if positions is None:
         return None, 0
     if isinstance(positions, Tensor):
@@ -219,12 +245,12 @@ def positions_of(function: str, name: str, positions: Positions, batch: int = 1)
 
 
 def _batch(x: Tensor, axes: int) -> int:
-    """How many sequences there are in a tensor that may come without its first axes."""
+    """How many sequences a tensor has whose first axes may be left out."""
     return x.shape[0] if x.dim() == axes else 1
 
 
 def check_device(function: str, *tensors: Tensor) -> None:
-    """TypeError unless they are tensors on the CPU (or nowhere at all)."""
+    """Raises TypeError unless all are tensors on the CPU (or on the meta device)."""
     for t in tensors:
         if type(t) is Tensor and t.is_cpu:
             continue
@@ -238,8 +264,9 @@ def check_device(function: str, *tensors: Tensor) -> None:
 
 
 def table_of_rope(rope: RopeLike) -> tuple[str, Tensor | None, Tensor | None]:
-    """The table of a module; of a spec one of 2,048 rows, as others are computed when they are needed. With cos and sin
-    if they were given."""
+    """The table of a module; for a spec one of 2,048 rows, as other rows are computed when they are needed. Also cos
+    and sin, if they were given.
+    """
     if isinstance(rope, _core.RopeTable):
         if is_given(rope):
             return geometry_form(rope), *numbers_of(rope)
@@ -260,7 +287,7 @@ def _autocast(function: str, *tensors: Tensor) -> tuple[Tensor, ...]:
 
 
 def check_options(mask: object, window: object, scale: object, sinks: object) -> None:
-    """What the op's schema would refuse in its own words, or take without its gradient."""
+    """Refuses options that the op's schema would refuse in its own words, or take without their gradient."""
     if mask not in get_args(Mask):
         raise ValueError(f"[attention] mask: must be one of {', '.join(map(repr, get_args(Mask)))}, got {mask!r}")
     if window is not None and not (isinstance(window, (tuple, list)) and len(window) == 2):
@@ -275,7 +302,7 @@ def _length(name: str, given: int | None, positions: Tensor | None) -> int:
     if given is not None:
         return given
     if positions is None:
-        raise TypeError(f"[bias_matrix] {name}: must be given, or positions as a tensor")
+        raise TypeError(f"[bias_matrix] {name}: must be given, unless positions are a tensor, got None")
     return positions.shape[-1]
 
 
@@ -289,5 +316,5 @@ RopeLike = Union["_core.Rope", "_core.RopeTable", HasTable, str]
 
 
 def window_positions(height: int, width: int) -> Tensor:
-    """Positions of a window's tokens, row by row: [2, 1, height * width], y then x."""
+    """Makes the positions of a window's tokens, row by row: [2, 1, height * width], y then x."""
     return torch.cartesian_prod(torch.arange(height), torch.arange(width)).T.contiguous().unsqueeze(1)

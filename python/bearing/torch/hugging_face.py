@@ -1,4 +1,4 @@
-"""Hugging Face models with bearing's rotation in place of their own."""
+"""Models of Hugging Face with bearing's rotation in place of their own."""
 
 from __future__ import annotations
 
@@ -20,15 +20,17 @@ Model = TypeVar("Model", bound=nn.Module)
 def replace_rotary(model: Model, *, angles: str = "as_float32") -> Model:
     """Gives a model of ``transformers`` bearing's rotary embedding, in place; returns the model.
 
-    angles: "as_float32" keeps to the float32 order of operations that the model was trained with, so that logits are
-    the same up to rounding; "exact" has each cosine and sine rounded once, which is better far into a sequence. Queries
-    and keys are turned in one pass each, in float32 for bfloat16 and float16. Works in training, with caches and
-    ``generate``, and under ``torch.compile`` where the model itself does.
+    model: the model. Its rotary embeddings turn pairs by position times frequency: heads in halves or by neighbours,
+        whole or in part, one embedding for each type of layers, several coordinates, vision towers.
+    angles: "as_float32" keeps the float32 order of operations that the model was trained with, so that logits are the
+        same up to rounding. "exact" rounds each cosine and sine once, which is better far into a sequence.
 
-    Serves whatever turns pairs by position times frequency: heads in halves or by neighbours, whole or in part, one
-    embedding for each type of layers, several coordinates, vision towers. What an embedding does is measured on unit
-    vectors, and compared with bearing, before it is replaced: if one is anything else, ValueError names it and says
-    why, and the model is as it was. :func:`restore_rotary` undoes it.
+    Queries and keys are turned in one pass each, for bfloat16 and float16 in float32 arithmetic. It works in training,
+    with caches and ``generate``, and under ``torch.compile`` if the model itself does.
+
+    Each embedding is measured on unit vectors and compared with bearing before any is replaced. If one does something
+    else, the model stays as it was, and ValueError names the embedding and says why. :func:`restore_rotary` undoes the
+    call.
     """
     modules = dict(model.named_modules(remove_duplicate=False))
     own = {

@@ -35,19 +35,25 @@ def linear_attention(
     return_state: bool = False,
     layout: Layout = "bhtd",
 ) -> Tensor | tuple[Tensor, State]:
-    """Linear attention with rotated rows, differentiable, in time linear in the lengths.
+    """Computes linear attention with rotated rows. It is differentiable; its time is linear in the lengths.
 
     ``o_i = sum_j (T f(q_i))·(T f(k_j)) v_j / (sum_j f(q_i)·f(k_j) + epsilon)``, ``f(x) = elu(x) + 1``
 
-    q [batch, heads, q_len, dim], k [batch, kv_heads, k_len, dim], v [batch, kv_heads, k_len, value_dim], without the
-    first axes for one sequence or one head; with layout "bthd" time comes before heads. encodings are of rows: modules
-    of this package, ``bearing``'s own encodings, or a list of them. Returns out, contiguous, of q's type.
+    q [batch, heads, q_len, dim]: the queries; the first axes may be left out, in k and v as well. With layout "bthd"
+        time comes before heads.
+    k [batch, kv_heads, k_len, dim]: the keys; kv_heads divides heads.
+    v [batch, kv_heads, k_len, value_dim]: the values.
+    encodings: encodings of rows: modules of this package, ``bearing``'s own, or a list of both.
+    mask: as in :func:`bearing.torch.attention`, and so are q_positions and k_positions.
+    feature_map: f: 'elu_plus_one', 'relu' or 'identity'.
+    normaliser: 'sum' divides as above; 'none' does not divide.
+    epsilon: is added to the denominator.
+    state: (s [batch, kv_heads, rows_dim, value_dim], z [batch, kv_heads, dim]), float64 for float64, else float32: the
+        sums over the keys of earlier calls, all of which every query sees. None: zeros. It is only read.
+    return_state: True returns (out, state after this call's keys), for the next token or chunk.
 
-    state (s [batch, kv_heads, rows_dim, value_dim], z [batch, kv_heads, dim]), float64 for float64, else float32, is
-    what is left of the keys of earlier calls, all of which a query sees; None: zeros. It is only read. With
-    return_state (out, state after this call's keys) is returned, for the next token or chunk. Gradients: of q, k, v,
-    the state and every parameter; through out and the state. Under autocast q, k and v are cast as in
-    :func:`bearing.torch.attention`.
+    Returns out, which is contiguous, of q's type. Gradients: of q, k, v, the state and every parameter, through out and
+    through the state. Under autocast q, k and v are cast as in :func:`bearing.torch.attention`.
 
     Katharopoulos et al. 2020, arXiv 2006.16236; Su et al. 2021, arXiv 2104.09864, eq. 19.
     """

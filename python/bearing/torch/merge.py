@@ -1,4 +1,4 @@
-"""Joining results of attention over slices of the keys: a custom op with gradients, and the function that calls it."""
+"""Joins results of attention over slices of the keys: a custom op with gradients, and the function that calls it."""
 
 from __future__ import annotations
 
@@ -11,13 +11,18 @@ from .functional import check_device
 
 
 def merge(part: Tensor, part_lse: Tensor, out: Tensor, lse: Tensor) -> tuple[Tensor, Tensor]:
-    """Combines results of attention over disjoint sets of keys, as if they had been one: (out, lse).
+    """Combines results of attention over disjoint sets of keys, as if they had been one set: returns (out, lse).
 
     ``lse' = ln(exp lse + exp part_lse)``, ``out' = exp(lse − lse') out + exp(part_lse − lse') part``
 
-    part, out [batch, heads, q_len, value_dim], part_lse, lse [batch, heads, q_len], or without the first axes, as
-    :func:`bearing.torch.attention` gives them with return_lse. Both results are new; rows that have seen no key (−inf)
-    leave the other side as it is. Differentiable any number of times in all four.
+    part [batch, heads, q_len, value_dim]: one result, as :func:`bearing.torch.attention` returns it with return_lse.
+        The first axes may be left out.
+    part_lse [batch, heads, q_len]: the logarithms of its rows' sums.
+    out [batch, heads, q_len, value_dim]: the other result.
+    lse [batch, heads, q_len]: the logarithms of its rows' sums.
+
+    Both results are new tensors. A row that has seen no key (−inf) leaves the other side as it is. Differentiable in
+    all four, any number of times. Raises ShapeError unless the shapes are equal.
     """
     check_device("merge", part, part_lse, out, lse)
     _check_shape("part", part, out.shape, "of the shape of out")

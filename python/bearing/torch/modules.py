@@ -1,6 +1,6 @@
-"""Modules of all encodings: made from their descriptions, or found in a file of layers/.
+"""Modules of all encodings. They are made from descriptions, or stand in a file of layers/.
 
-Type checkers read modules.pyi in its place, which is written when the package is installed (see python/torch_stub.py).
+Type checkers read modules.pyi in its place. It is written when the package is installed (see python/torch_stub.py).
 """
 
 from __future__ import annotations

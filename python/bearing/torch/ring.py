@@ -1,8 +1,8 @@
-"""Attention over a sequence that several processes share, each holding some of its queries and some of its keys.
+"""Attention over a sequence that several processes share. Each of them holds some of its queries and some of its keys.
 
-Keys and values go round a ring of processes. Each computes attention of its queries over the keys that are there
-(``out`` and ``lse``, the logarithm of the rows' sums) and merges it with what it had: exact, see ``bearing.merge``. In
-the backward keys and values go round again and their gradients with them, back to their owners.
+Keys and values go round a ring of processes. Each process computes attention of its queries over the keys that are
+there (``out`` and ``lse``, the logarithms of the rows' sums) and merges it with what it had. This is exact, see
+``bearing.merge``. In the backward keys and values go round again, with their gradients, back to their owners.
 
 Liu, Zaharia, Abbeel 2023, arXiv 2310.01889.
 """
@@ -51,28 +51,37 @@ def ring_attention(
     out_dtype: torch.dtype | None = None,
     return_lse: bool = False,
 ) -> Tensor | tuple[Tensor, Tensor]:
-    """:func:`bearing.torch.attention` over the sequence that the processes of a group hold together, differentiable.
+    """Computes :func:`bearing.torch.attention` over the sequence that the processes of a group hold together.
 
-    q [batch, heads, q_len, dim], k [batch, kv_heads, k_len, dim], v [batch, kv_heads, k_len, value_dim]: this process's
-    shard, with the positions of its tokens q_positions and k_positions: a tensor [time], [batch, time] or [axes, batch, time], or the
-    first of rising ones. Shards are any tokens in any order, of any number, none included: see
-    :func:`bearing.torch.shard`. Returns this process's rows of the result: what attention over all keys gives, exactly
-    but for rounding.
+    q [batch, heads, q_len, dim]: this process's queries.
+    k [batch, kv_heads, k_len, dim]: this process's keys.
+    v [batch, kv_heads, k_len, value_dim]: this process's values.
+    encodings: as in :func:`bearing.torch.attention`. They go by position; those that count tokens are refused.
+    mask: "none" or "causal", by position.
+    q_positions: where this process's queries stand: a tensor [time], [batch, time] or [axes, batch, time], or an int p
+        for p, p + 1, ….
+    k_positions: where this process's keys stand.
+    key_mask [batch, k_len]: which of this process's keys may be seen.
+    group: the processes; None for all.
+    sum_gradients: False leaves each process its own queries' share of the gradients of sinks and parameters, for
+        callers that sum all gradients of a model later, as DistributedDataParallel does.
+    out_dtype: torch.float32 keeps all bits of out where q has 16.
 
-    Every process of the group calls it, with the same encodings, parameters and options; and the backward, too. mask:
-    "none" or "causal", by position. key_mask [batch, k_len]: of this shard's keys. Encodings go by position; those that
-    count tokens in place of positions are refused.
+    A shard may hold any tokens in any order, or none: see :func:`bearing.torch.shard`. Returns this process's rows of
+    the
+    result: what attention over all keys gives, up to rounding.
 
-    Gradients of q, k and v are this shard's, of the sum of all processes' losses. Those of sinks and of the encodings'
-    parameters, of which each process holds a copy, are summed over the group in rank order, so that all have the same
-    bits. ``sum_gradients=False`` leaves each process its own queries' share, for those who sum all gradients of a model
-    later, as DistributedDataParallel does.
+    Every process of the group calls it with the same encodings, parameters and options, and runs the backward too. An
+    argument that one process refuses raises an error on all of them.
 
-    Beside its own shard a process holds two of others' keys and values at most, and what gradients of them are on
-    their way in the backward: its memory is linear in the shard, whatever the sequence's length. float16 and
-    bfloat16 travel as they are; partial results and gradients are kept in float32 and rounded once, to the type of q,
-    or out to out_dtype, which may be torch.float32. Shards that no further process sees go no further. Results have the
-    same bits every time. An argument that is refused on one process raises on all of them.
+    Gradients of q, k and v are those of this shard, of the sum of all processes' losses. Each process holds a copy of
+    the sinks and of the encodings' parameters. Their gradients are summed over the group in rank order, so that they
+    have the same bits everywhere.
+
+    Beside its own shard a process holds the keys and values of at most two others, and in the backward their gradients.
+    Its memory is linear in the shard, whatever the sequence's length. float16 and bfloat16 travel as they are. Partial
+    results and gradients are kept in float32 and rounded once, to the type of q, or for out to out_dtype. A shard stops
+    where no further process sees it. Results have the same bits every time.
     """
     _check_watchers(q)
     ring = Ring(group)

@@ -1,4 +1,4 @@
-"""RoPE and xPos as modules: called with queries and keys, they give both turned."""
+"""RoPE and xPos as modules. Called with queries and keys, they return both turned."""
 
 from __future__ import annotations
 
@@ -13,11 +13,14 @@ from .functional import Layout, Positions, rotate
 
 
 class Rope(nn.Module):
-    """RoPE: a spec and its table of cos and sin, which nothing learns and no state_dict holds.
+    """RoPE: a spec and its table of cos and sin. Nothing is learned, and no state_dict holds the table.
 
-    ``q, k = rope(q, k)``, or give it to :func:`bearing.torch.rotate` or :class:`bearing.torch.Attention`. length: how
-    many rows of the table are kept; others are computed when they are needed. angles: "exact", or "as_float32" for the
-    float32 order of operations that Hugging Face's models were trained with. seq_len: for dynamic NTK and LongRoPE.
+    ``q, k = rope(q, k)``, or give it to :func:`bearing.torch.rotate` or :class:`bearing.torch.Attention`.
+
+    rope: a ``bearing.Rope``.
+    length: how many rows of the table are kept; other rows are computed when they are needed.
+    angles: "exact", or "as_float32" for the float32 order of operations that Hugging Face's models were trained with.
+    seq_len: how many tokens the frequencies serve, for dynamic NTK and LongRoPE; 0 for length.
 
     Su et al. 2021, arXiv 2104.09864.
     """
@@ -29,16 +32,24 @@ class Rope(nn.Module):
 
     @classmethod
     def from_config(cls, config: Any, length: int = 2048, *, layer: int | None = None, **options: Any) -> Rope:
-        """The encoding of a Hugging Face model: a config.json's path, its members, or transformers' own object."""
+        """Makes the rotary encoding of a Hugging Face model.
+
+        config: the path of a config.json, its members in a dictionary, or transformers' own config object.
+        length: how many rows of the table are kept.
+        layer: the layer whose encoding it is; None if all rotary layers have the same.
+        options: other arguments of the constructor.
+
+        Raises ConfigError for a model without a rotary encoding, or with several different ones if no layer is given.
+        """
         return cls(_core.Rope.from_config(config, layer), length, **options)
 
     @property
     def spec(self) -> _core.Rope:
-        """The spec that it was made from."""
+        """The spec that the module was made from."""
         return spec_of_table(self.table)
 
     def encoding(self) -> Encoding:
-        """RoPE as one of attention's encodings: the same numbers, rotated inside."""
+        """Returns RoPE as an encoding for attention, which then rotates queries and keys with the same numbers."""
         return Encoding(self.form)
 
     def forward(
@@ -50,7 +61,12 @@ class Rope(nn.Module):
         *,
         layout: Layout = "bhtd",
     ) -> tuple[Tensor, Tensor]:
-        """q and k [batch, heads, time, head_dim], rotated; keys stand where queries do if k_positions is left out."""
+        """Returns q and k [batch, heads, time, head_dim], both rotated.
+
+        q_positions: where queries stand, as :func:`bearing.torch.attention` takes positions.
+        k_positions: where keys stand; where the queries stand if it is left out.
+        layout: 'bhtd', or 'bthd' for tensors with time before heads.
+        """
         if k_positions is None or k_positions is q_positions:
             return rotate(q, k, rope=self.table, positions=q_positions, layout=layout)
         turned = rotate(q, rope=self.table, positions=q_positions, layout=layout)
@@ -61,10 +77,14 @@ class Rope(nn.Module):
 
 
 class Xpos(Rows):
-    """xPos: RoPE whose queries shrink and keys grow with their positions, so that scores fall with the distance.
+    """xPos: RoPE whose queries shrink and whose keys grow with their positions, so that scores fall with the distance.
 
-    ``q, k = xpos(q, k)``. Nothing to learn; the same for all heads. length: how many rows of the tables are kept.
-    Positions must stay near ``spec.centre``: factors beyond 2^100 raise RangeError.
+    ``q, k = xpos(q, k)``. Nothing is learned; all heads turn alike.
+
+    spec: a ``bearing.Xpos``.
+    length: how many rows of the tables are kept.
+
+    Positions must stay near ``spec.centre``: a factor beyond 2^100 raises RangeError.
 
     Sun et al. 2022, arXiv 2212.10554.
     """

@@ -1,5 +1,6 @@
-"""Scores and values of encodings over whole tensors, for those who want the matrix: custom ops with gradients, and the
-functions that call them."""
+"""Scores and values of encodings over whole tensors, for callers that want the matrix: custom ops with gradients, and
+the functions that call them.
+"""
 
 from __future__ import annotations
 
@@ -29,15 +30,21 @@ def add_scores(
     scale: float = 1.0,
     layout: Layout = "bhtd",
 ) -> Tensor:
-    """scores [batch, heads, q_len, k_len] plus every encoding's term: a new tensor, float64 or float32.
+    """Returns scores plus every encoding's term: a new tensor, float64 or float32. First axes may be left out.
 
-    q [batch, heads, q_len, dim] and k [batch, kv_heads, k_len, dim] are needed by encodings that look at them: both, or
-    neither; layout is theirs. scale is the softmax scale, for terms inside the product. First axes may be left out.
-    Gradients: of scores, q, k and the parameters. :func:`bearing.torch.attention` never makes this matrix.
+    scores [batch, heads, q_len, k_len]: the scores; :func:`bearing.torch.attention` never makes this matrix.
+    q [batch, heads, q_len, dim]: the queries, for encodings that look at them; given together with k.
+    k [batch, kv_heads, k_len, dim]: the keys.
+    q_positions: where queries stand, as :func:`bearing.torch.attention` takes positions.
+    k_positions: where keys stand.
+    scale: the softmax scale, for terms inside the product.
+    layout: of q and k: 'bhtd' or 'bthd'.
+
+    Gradients: of scores, q, k and the parameters.
     """
     check_device("add_scores", scores, *(x for x in (q, k) if x is not None))
     if (q is None) != (k is None):
-        raise _core.ShapeError("[add_scores] q, k: must both be given, or neither")
+        raise _core.ShapeError("[add_scores] q, k: must both be given, or neither, got one of them")
     given = encodings_of(encodings)
     q_positions, q_first = positions_of("add_scores", "q_positions", q_positions, _batch(scores, 4))
     k_positions, k_first = positions_of("add_scores", "k_positions", k_positions, _batch(scores, 4))
@@ -66,10 +73,15 @@ def add_values(
     *,
     layout: Layout = "bhtd",
 ) -> Tensor:
-    """out [batch, heads, q_len, value_dim] plus every encoding's value term: a new tensor, float64 or float32.
+    """Returns out plus every encoding's value term: a new tensor, float64 or float32. First axes may be left out.
 
-    p [batch, heads, q_len, k_len] are probabilities; layout is out's. First axes may be left out. Encodings without a
-    value site add nothing. Gradients: of p, out and the parameters.
+    p [batch, heads, q_len, k_len]: the probabilities.
+    out [batch, heads, q_len, value_dim]: what attention gave without the encodings.
+    q_positions: where queries stand, as :func:`bearing.torch.attention` takes positions.
+    k_positions: where keys stand.
+    layout: of out: 'bhtd' or 'bthd'.
+
+    Encodings without a value site add nothing. Gradients: of p, out and the parameters.
     """
     check_device("add_values", p, out)
     given = encodings_of(encodings)

@@ -1,4 +1,4 @@
-"""How a sequence is split among processes: which tokens each of them holds."""
+"""Splits a sequence among processes: which tokens each of them holds."""
 
 from __future__ import annotations
 
@@ -11,16 +11,21 @@ Split = Literal["contiguous", "zigzag"]
 
 
 def shard_positions(length: int, world: int, rank: int, layout: Split = "contiguous") -> Tensor:
-    """The tokens that a process holds of a sequence: int64 [time], rising.
+    """Returns the tokens of a sequence that a process holds: int64 [time], rising.
 
-    "contiguous": the rank-th of ``world`` pieces. "zigzag": of ``2 * world`` pieces the rank-th and the rank-th from the
-    end, so that under a causal mask every process has as much to compute. Pieces differ by one token at most, longer
-    ones first; some are empty where there are more pieces than tokens.
+    length: how many tokens the sequence has.
+    world: how many processes there are.
+    rank: which of them this is, from 0.
+    layout: "contiguous" gives the rank-th of ``world`` pieces. "zigzag" gives, of ``2 * world`` pieces, the rank-th and
+        the rank-th from the end, so that under a causal mask every process has as much to compute.
+
+    Pieces differ by at most one token, longer ones come first. Some are empty if there are more pieces than tokens.
+    Raises ValueError for a rank outside 0 … world − 1, a negative length or another layout.
     """
     if not 0 <= rank < world:
-        raise ValueError(f"[shard_positions] rank: must be 0 to world - 1 = {world - 1}, got {rank}")
+        raise ValueError(f"[shard_positions] rank: must be from 0 to world - 1 = {world - 1}, got {rank}")
     if length < 0:
-        raise ValueError(f"[shard_positions] length: must not be negative, got {length}")
+        raise ValueError(f"[shard_positions] length: must be at least 0, got {length}")
     if layout == "contiguous":
         return _piece(length, world, rank)
     if layout == "zigzag":
@@ -29,7 +34,9 @@ def shard_positions(length: int, world: int, rank: int, layout: Split = "contigu
 
 
 def shard(x: Tensor, dim: int, world: int, rank: int, layout: Split = "contiguous") -> Tensor:
-    """The part of x along dim that a process holds: those of :func:`shard_positions`. Differentiable; a copy."""
+    """Returns the part of x along dim that a process holds: the tokens of :func:`shard_positions`, as a copy.
+    Differentiable.
+    """
     return x.index_select(dim, shard_positions(x.shape[dim], world, rank, layout).to(x.device))
 
 

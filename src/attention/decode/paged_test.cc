@@ -185,7 +185,7 @@ TEST(Paged, WrongTablesAreRefused) {
       "[attention] block_table: must be [batch, blocks of a sequence] with batch = 2, got [1, 19]");
   const std::vector<Index> longer = {305, 290};
   test::expect_error<RangeError>([&] { call(in, dense(longer.data(), 2)); },
-                                 "[attention] k_lengths: must be 0 to k_len = 304, got 305 for sequence 0");
+                                 "[attention] k_lengths: must be from 0 to k_len = 304, got 305 for sequence 0");
 }
 
 /// Numbers between two pages that cannot be read.

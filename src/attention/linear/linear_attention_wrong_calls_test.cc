@@ -68,7 +68,7 @@ TEST(LinearAttentionWrongCalls, Shapes) {
   expect_wrong<ShapeError>([](Calls& c) { c.out.shape[3] = 2; },
                            "out: must be [batch, heads, q_len, value_dim] = [1, 4, 3, 3], got [1, 4, 3, 2]");
   expect_wrong<ShapeError>([](Calls& c) { c.in.q.shape[2] = -1; },
-                           "q: extents must not be negative, got shape [1, 4, -1, 2]");
+                           "q: must have extents of at least 0, got shape [1, 4, -1, 2]");
   expect_wrong<ShapeError>([](Calls& c) { c.in.v.data = nullptr; },
                            "v: must have memory, got a null pointer; shape is [1, 2, 5, 3]");
 }
@@ -102,7 +102,7 @@ TEST(LinearAttentionWrongCalls, Options) {
   expect_wrong<RangeError>([](Calls& c) { c.options.epsilon = std::numeric_limits<double>::infinity(); },
                            "epsilon: must be a number of at least 0, got inf");
   expect_wrong<RangeError>([](Calls& c) { c.options.feature_map = FeatureMap::identity; },
-                           "normaliser: must be none with FeatureMap::identity, whose sums may vanish, got sum");
+                           "normaliser: must be none if the feature map is identity, as its sums may vanish, got sum");
 }
 
 TEST(LinearAttentionWrongCalls, Positions) {
@@ -128,12 +128,12 @@ TEST(LinearAttentionWrongCalls, Positions) {
 TEST(LinearAttentionWrongCalls, Terms) {
   static const AlibiBias<double> alibi(Alibi{{0.5, 0.25, 0.125, 0.0625}});
   expect_wrong<ShapeError>([](Calls& c) { c.terms = with(alibi); },
-                           "terms: must all be row encodings, there are no scores to add to, got one that acts "
+                           "terms: must all be encodings of rows, as there are no scores to add to, got one that acts "
                            "elsewhere as number 1 of 1");
   static const RopeTable<double> table(Rope{.head_dim = 2, .pairing = Pairing::half}, 8);
   static const RotaryRows<double> rope(table);
   expect_wrong<ShapeError>([](Calls& c) { c.terms = with(rope, alibi); },
-                           "terms: must all be row encodings, there are no scores to add to, got one that acts "
+                           "terms: must all be encodings of rows, as there are no scores to add to, got one that acts "
                            "elsewhere as number 2 of 2");
   static const std::vector<double> frequencies(4);
   static const RopeMixedRows<double> mixed({.head_dim = 2, .axes = 1, .pairing = Pairing::half},

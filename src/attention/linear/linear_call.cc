@@ -15,8 +15,8 @@ void check_options(const char* function, const LinearAttentionOptions& options) 
     throw RangeError(concat("[", function, "] epsilon: must be a number of at least 0, got ", options.epsilon));
   }
   if (options.feature_map == FeatureMap::identity && options.normaliser == Normaliser::sum) {
-    throw RangeError(concat("[", function, "] normaliser: must be none with FeatureMap::identity, whose sums may ",
-                            "vanish, got sum"));
+    throw RangeError(concat("[", function, "] normaliser: must be none if the feature map is identity, as its sums ",
+                            "may vanish, got sum"));
   }
 }
 
@@ -26,8 +26,8 @@ void check_terms_turn(const char* function, const TermList<A>& terms) {
     const Term<A>& term = terms.terms[static_cast<std::size_t>(t)];
     if (term.turn != nullptr && term.bias == nullptr && term.add_scores == nullptr && term.add_values == nullptr)
       continue;
-    throw ShapeError(concat("[", function, "] terms: must all be row encodings, there are no scores to add to, got ",
-                            "one that acts elsewhere as number ", t + 1, " of ", terms.size));
+    throw ShapeError(concat("[", function, "] terms: must all be encodings of rows, as there are no scores to add ",
+                            "to, got one that acts elsewhere as number ", t + 1, " of ", terms.size));
   }
 }
 

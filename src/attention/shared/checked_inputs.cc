@@ -66,8 +66,8 @@ void CheckedInputs<A>::check_table() {
   }
   const Index block_size = k.shape()[2];
   if (block_size < 1 || table.shape[1] > max_position / block_size) {
-    throw ShapeError(concat("[", function, "] block_table: blocks must have rows, of all at most 2^31, got ",
-                            table.shape[1], " blocks of ", block_size));
+    throw ShapeError(concat("[", function, "] block_table: must name blocks with rows, at most 2^31 rows in all, got ",
+                            table.shape[1], " blocks of ", block_size, " rows"));
   }
   problem.k_len = table.shape[1] * block_size;
 }

@@ -91,7 +91,7 @@ void attention_backward(const AttentionInputs<T>& in, const std::type_identity_t
                         const std::type_identity_t<AttentionOptions<Compute<T>>>& options, const Executor& on) {
   if (in.block_table.data != nullptr) {
     throw ShapeError(text::concat("[", function,
-                                  "] block_table: must be empty, a paged cache has no gradients; shape is ",
+                                  "] block_table: must be empty, as a paged cache has no gradients, got shape ",
                                   in.block_table.shape));
   }
   using A = Compute<T>;

@@ -401,7 +401,7 @@ TEST(AttentionBackward, SaysWhatIsWrongBeforeItWrites) {
   AttentionInputs<float> paged = in;
   const Index block = 0;
   paged.block_table = dense(&block, 1, 1);
-  expect(paged, results, grads, "block_table: must be empty, a paged cache has no gradients; shape is [1, 1]");
+  expect(paged, results, grads, "block_table: must be empty, as a paged cache has no gradients, got shape [1, 1]");
   AttentionResults<float> other = results;
   other.out.shape[3] = 3;
   expect(in, other, grads, "out: must be [batch, heads, q_len, value_dim] = [1, 2, 3, 4], got [1, 2, 3, 3]");

@@ -78,8 +78,8 @@ void AttentionCall<A>::check_masks() const {
     for (Index b = 0; b < problem.batch; ++b) {
       const Index n = options.k_lengths(b);
       if (n >= 0 && n <= problem.k_len) continue;
-      throw RangeError(
-          concat("[", function, "] k_lengths: must be 0 to k_len = ", problem.k_len, ", got ", n, " for sequence ", b));
+      throw RangeError(concat("[", function, "] k_lengths: must be from 0 to k_len = ", problem.k_len, ", got ", n,
+                              " for sequence ", b));
     }
   } else if (k.paged()) {
     throw ShapeError(concat("[", function, "] k_lengths: must be given for a paged cache"));

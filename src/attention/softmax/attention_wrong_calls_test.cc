@@ -95,7 +95,7 @@ TEST(AttentionWrongCalls, NoEncodingsAreAnEmptyListOrWith) {
 
 TEST(AttentionWrongCalls, Inputs) {
   expect_refused<ShapeError>([](Call& c) { c.in.q.shape[1] = -1; },
-                             "q: extents must not be negative, got shape [2, -1, 3, 8]");
+                             "q: must have extents of at least 0, got shape [2, -1, 3, 8]");
   expect_refused<ShapeError>([](Call& c) { c.in.q.data = nullptr; },
                              "q: must have memory, got a null pointer; shape is [2, 4, 3, 8]");
   expect_refused<ShapeError>([](Call& c) { c.in.k.data = nullptr; },
@@ -103,9 +103,10 @@ TEST(AttentionWrongCalls, Inputs) {
   expect_refused<ShapeError>([](Call& c) { c.in.v.data = nullptr; },
                              "v: must have memory, got a null pointer; shape is [2, 2, 5, 6]");
   expect_refused<ShapeError>([](Call& c) { c.in.k.shape[2] = Index{1} << 60; },
-                             "k: too large, got shape [2, 2, 1152921504606846976, 8]");
-  expect_refused<ShapeError>([](Call& c) { c.in.v.stride[0] = Index{1} << 62; },
-                             "v: too large, got strides [4611686018427387904, 30, 6, 1] for shape [2, 2, 5, 6]");
+                             "k: must span at most 2^60 bytes, got shape [2, 2, 1152921504606846976, 8]");
+  expect_refused<ShapeError>(
+      [](Call& c) { c.in.v.stride[0] = Index{1} << 62; },
+      "v: must span at most 2^60 bytes, got strides [4611686018427387904, 30, 6, 1] for shape [2, 2, 5, 6]");
   const auto k = [](const char* got) {
     return std::string(
                "k: must be [batch, kv_heads, k_len, dim], kv_heads a divisor of heads, for queries [batch, "
@@ -130,16 +131,15 @@ TEST(AttentionWrongCalls, Positions) {
   const std::vector<double> nan(5, std::numeric_limits<double>::quiet_NaN()), five(2 * 5 * 5);
   expect_refused<ShapeError>([&](Call& c) { c.in.q_positions = Positions(dense(few.data(), 2)); },
                              "q_positions: must have 3 tokens, got 2");
-  expect_refused<RangeError>(
-      [&](Call& c) { c.in.k_positions = Positions(dense(far.data(), 2, 5)); },
-      "k_positions: must lie within -2^31 and 2^31, got 2147483649 at [axis 0, batch 0, time 0]");
+  expect_refused<RangeError>([&](Call& c) { c.in.k_positions = Positions(dense(far.data(), 2, 5)); },
+                             "k_positions: must be from -2^31 to 2^31, got 2147483649 at [axis 0, batch 0, time 0]");
   expect_refused<RangeError>([&](Call& c) { c.in.k_positions = Positions(dense(nan.data(), 5)); },
-                             "k_positions: must lie within -2^31 and 2^31, got nan at [axis 0, batch 0, time 0]");
+                             "k_positions: must be from -2^31 to 2^31, got nan at [axis 0, batch 0, time 0]");
   expect_refused<ShapeError>([&](Call& c) { c.in.k_positions = Positions(dense(five.data(), 5, 2, 5)); },
                              "k_positions: must have 1 to 4 axes, got 5");
   expect_refused<RangeError>(
       [](Call& c) { c.in.q_positions = Positions(max_position - 1); },
-      "q_positions: must lie within -2^31 and 2^31, got 2147483647 + 2 at [axis 0, batch 0, time 2]");
+      "q_positions: must be from -2^31 to 2^31, got 2147483647 + 2 at [axis 0, batch 0, time 2]");
 }
 
 TEST(AttentionWrongCalls, Numbers) {
@@ -186,9 +186,9 @@ TEST(AttentionWrongCalls, Masks) {
   expect_refused<ShapeError>([&](Call& c) { c.options.k_lengths = dense(lengths.data(), 1); },
                              "k_lengths: must be [batch] = [2], got [1]");
   expect_refused<RangeError>([&](Call& c) { c.options.k_lengths = dense(lengths.data(), 2); },
-                             "k_lengths: must be 0 to k_len = 5, got 6 for sequence 1");
+                             "k_lengths: must be from 0 to k_len = 5, got 6 for sequence 1");
   expect_refused<RangeError>([&](Call& c) { c.options.k_lengths = dense(negative.data(), 2); },
-                             "k_lengths: must be 0 to k_len = 5, got -1 for sequence 0");
+                             "k_lengths: must be from 0 to k_len = 5, got -1 for sequence 0");
   expect_refused<ShapeError>([&](Call& c) { c.options.key_mask = dense<const bool>(shown.get(), 2, 3); },
                              "key_mask: must be [batch, k_len] = [2, 5], got [2, 3]");
   expect_refused<ShapeError>([&](Call& c) { c.options.visible = dense<const bool>(shown.get(), 1, 1, 3, 5); },
@@ -254,7 +254,7 @@ TEST(AttentionWrongCalls, Encodings) {
   const RopeTable<float> wide(Rope{.head_dim = 16, .pairing = Pairing::half}, 8);
   const RotaryRows<float> rope(wide);
   expect_refused<ShapeError>([&](Call& c) { c.terms = with(rope); },
-                             "RotaryRows: must be for rows of head_dim = 16, got 8");
+                             "RotaryRows.head_dim: must be the last extent of the rows, 8, got 16");
   const ShawTerm<float> shaw({4}, {dense<const float>(table.data(), 9, 8)}, {dense<const float>(table.data(), 9, 8)});
   expect_refused<ShapeError>([&](Call& c) { c.terms = with(shaw); }, "Shaw.value: must have v's dim of 6, got 8");
   const DenseBias<float> bias({dense<const float>(table.data(), 1, 1, 3, 4)});
@@ -281,10 +281,11 @@ TEST(AttentionWrongCalls, PagedCaches) {
   expect_refused_forward<ShapeError>(
       [&](Call& c) { paged(c), c.in.block_table = dense<const Index>(table.data(), 1, 2); },
       "block_table: must be [batch, blocks of a sequence] with batch = 2, got [1, 2]");
-  expect_refused_forward<ShapeError>([&](Call& c) { paged(c), c.in.k.shape[2] = c.in.v.shape[2] = 0; },
-                                     "block_table: blocks must have rows, of all at most 2^31, got 2 blocks of 0");
+  expect_refused_forward<ShapeError>(
+      [&](Call& c) { paged(c), c.in.k.shape[2] = c.in.v.shape[2] = 0; },
+      "block_table: must name blocks with rows, at most 2^31 rows in all, got 2 blocks of 0 rows");
   lengths[0] = 11;
-  expect_refused_forward<RangeError>(paged, "k_lengths: must be 0 to k_len = 10, got 11 for sequence 0");
+  expect_refused_forward<RangeError>(paged, "k_lengths: must be from 0 to k_len = 10, got 11 for sequence 0");
   lengths[0] = 10, table[1] = 2;
   expect_refused_forward<RangeError>(paged, "block_table: must name one of 2 blocks, got 2 for block 1 of sequence 0");
   table[1] = -1;
@@ -293,8 +294,8 @@ TEST(AttentionWrongCalls, PagedCaches) {
   Call call;
   paged(call);
   attention(call.in, call.out, call.lse, call.terms, call.options);
-  expect_refused_backward<ShapeError>(paged,
-                                      "block_table: must be empty, a paged cache has no gradients; shape is [2, 2]");
+  expect_refused_backward<ShapeError>(
+      paged, "block_table: must be empty, as a paged cache has no gradients, got shape [2, 2]");
 }
 
 TEST(AttentionWrongCalls, ResultsAndTheirGradients) {

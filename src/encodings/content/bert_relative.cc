@@ -16,19 +16,19 @@ namespace {
 void check(const char* function, const BertRelative& bert) {
   if (bert.max_position_embeddings >= 1 && bert.max_position_embeddings <= max_position) return;
   throw RangeError(
-      concat("[", function, "] max_position_embeddings: must be 1 to 2^31, got ", bert.max_position_embeddings));
+      concat("[", function, "] max_position_embeddings: must be from 1 to 2^31, got ", bert.max_position_embeddings));
 }
 
 void check(const char* function, const Wav2Vec2BertRelative& clipped) {
   const auto [left, right] = clipped;
   if (left >= 0 && right >= 0 && left <= max_position && right <= max_position) return;
-  throw RangeError(concat("[", function, "] left, right: must be 0 to 2^31, got ", left, ", ", right));
+  throw RangeError(concat("[", function, "] left, right: must be from 0 to 2^31, got ", left, ", ", right));
 }
 
 template <class A>
 void check_table(const Param<A, 2>& table, const char* rows_are, Index rows) {
   if (table.value.data == nullptr || table.value.shape[0] != rows) {
-    throw ShapeError(concat("[BertRelativeTerm] table: must be [", rows_are, ", dim] = [", rows, ", dim], shape is ",
+    throw ShapeError(concat("[BertRelativeTerm] table: must be [", rows_are, ", dim] = [", rows, ", dim], got shape ",
                             table.value.shape));
   }
   check_features("BertRelativeTerm", "table", table);

@@ -98,25 +98,26 @@ TEST(BertRelative, WrongCallsSayWhatMustHold) {
     return Param<float, 2>{dense<const float>(memory.data(), rows, features)};
   };
   expect_error<RangeError>([&] { BertRelativeTerm<float>(BertRelative{0}, table(1, 4)); },
-                           "[BertRelativeTerm] max_position_embeddings: must be 1 to 2^31, got 0");
+                           "[BertRelativeTerm] max_position_embeddings: must be from 1 to 2^31, got 0");
   const Index lowest = std::numeric_limits<Index>::min();  // the negative of which is no number
-  expect_error<RangeError>([&] { BertRelativeTerm<float>(BertRelative{lowest}, table(1, 4)); },
-                           "[BertRelativeTerm] max_position_embeddings: must be 1 to 2^31, got -9223372036854775808");
+  expect_error<RangeError>(
+      [&] { BertRelativeTerm<float>(BertRelative{lowest}, table(1, 4)); },
+      "[BertRelativeTerm] max_position_embeddings: must be from 1 to 2^31, got -9223372036854775808");
   expect_error<RangeError>(
       [&] {
         BertRelativeTerm<float>(Wav2Vec2BertRelative{lowest, 0}, table(4, 4));
       },
-      "[BertRelativeTerm] left, right: must be 0 to 2^31, got -9223372036854775808, 0");
+      "[BertRelativeTerm] left, right: must be from 0 to 2^31, got -9223372036854775808, 0");
   expect_error<RangeError>(
       [&] {
         BertRelativeTerm<float>(Wav2Vec2BertRelative{4, -1}, table(4, 4));
       },
-      "[BertRelativeTerm] left, right: must be 0 to 2^31, got 4, -1");
+      "[BertRelativeTerm] left, right: must be from 0 to 2^31, got 4, -1");
   expect_error<ShapeError>(
       [&] { BertRelativeTerm<float>(BertRelative{5}, table(10, 4)); },
-      "[BertRelativeTerm] table: must be [2 max_position_embeddings - 1, dim] = [9, dim], shape is [10, 4]");
+      "[BertRelativeTerm] table: must be [2 max_position_embeddings - 1, dim] = [9, dim], got shape [10, 4]");
   expect_error<ShapeError>([&] { BertRelativeTerm<float>(Wav2Vec2BertRelative{}, table(72, 4)); },
-                           "[BertRelativeTerm] table: must be [left + right + 1, dim] = [73, dim], shape is [72, 4]");
+                           "[BertRelativeTerm] table: must be [left + right + 1, dim] = [73, dim], got shape [72, 4]");
 
   const BertRelativeTerm<float> term(BertRelative{5}, table(9, 4));
   std::vector<float> x(1000), s(36, 7.0f);

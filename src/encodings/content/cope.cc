@@ -15,7 +15,7 @@ using text::concat;
 template <class A>
 CopeTerm<A>::CopeTerm(const Cope& cope, Param<A, 3> embeddings) : cope_(cope), embeddings_(embeddings) {
   if (cope.max_pos < 1 || cope.max_pos > max_position) {
-    throw RangeError(concat("[CopeTerm] max_pos: must be 1 to 2^31, got ", cope.max_pos));
+    throw RangeError(concat("[CopeTerm] max_pos: must be from 1 to 2^31, got ", cope.max_pos));
   }
   const auto& [data, shape, stride, device] = embeddings.value;
   if (data == nullptr || shape[0] < 1 || shape[1] != cope.max_pos || shape[2] < 1 || (stride[2] != 1 && shape[2] > 1)) {
@@ -30,7 +30,7 @@ void CopeTerm<A>::check(const char* function, const Problem& problem) const {
   const auto& shape = embeddings_.value.shape;
   if ((shape[0] != 1 && shape[0] != problem.heads) || shape[2] != problem.dim) {
     throw ShapeError(concat("[", function, "] Cope.embeddings: must be for queries and keys of ", problem.heads,
-                            " heads of ", problem.dim, " features, shape is ", shape));
+                            " heads of ", problem.dim, " features, got shape ", shape));
   }
   const Positions& at = *problem.k_positions;
   if (at.is_offset()) return;
@@ -181,7 +181,7 @@ struct describe::Words<CopeScale> {
 void describe_cope(Describer& to) {
   to.home("cope", {"Golovneva et al.", 2024, "arXiv 2405.18719"});
   to.record("Cope", Cope{},
-            "CoPE, contextual position encoding: a position counts the tokens that count for the query.\n\n"
+            "CoPE, contextual position encoding: a position counts only the tokens that matter to the query.\n\n"
             "    g_it = sigmoid(gate_scale q_i k_t)      p_ij = min(sum_{t >= j, n_t <= m} g_it, max_pos - 1)\n"
             "    s_ij <- s_ij + (1 - w) z_i[f] + w z_i[f + 1]     f = floor(p_ij), w = p_ij - f, z_i = score_scale q_i "
             "E\n\n"

@@ -290,7 +290,7 @@ TEST(Cope, AttentionsMasksCloseGates) {
 TEST(Cope, WrongCallsSayWhatMustHold) {
   std::vector<float> memory(2 * 4 * 6), s(2 * 2 * 2, 7.0f);
   const View<const float, 3> e = dense<const float>(memory.data(), 2, 4, 3);
-  expect_error<RangeError>([&] { CopeTerm<float>({}, {e}); }, "[CopeTerm] max_pos: must be 1 to 2^31, got 0");
+  expect_error<RangeError>([&] { CopeTerm<float>({}, {e}); }, "[CopeTerm] max_pos: must be from 1 to 2^31, got 0");
   expect_error<ShapeError>(
       [&] { CopeTerm<float>({.max_pos = 5}, {e}); },
       "[CopeTerm] embeddings: must be [heads or 1, max_pos = 5, dim] with features side by side, got shape "
@@ -310,9 +310,9 @@ TEST(Cope, WrongCallsSayWhatMustHold) {
 
   const CopeTerm<float> encoding({.max_pos = 4}, {e});
   const auto scores = bhtd(s.data(), 1, 2, 2, 2);
-  expect_error<ShapeError>([&] { add_scores(with(encoding), {}, scores); },
-                           "[add_scores] Cope.embeddings: must be for queries and keys of 2 heads of 0 features, shape "
-                           "is [2, 4, 3]");
+  expect_error<ShapeError>(
+      [&] { add_scores(with(encoding), {}, scores); },
+      "[add_scores] Cope.embeddings: must be for queries and keys of 2 heads of 0 features, got shape [2, 4, 3]");
   const Index falling[] = {3, 2};
   const ScoreInputs<float> in{{},
                               Positions(dense(falling, 2)),

@@ -134,7 +134,7 @@ void DebertaTerm<A>::check(const char* function, const Problem& problem) const {
   if (shape[0] != problem.heads || shape[2] != problem.dim) {
     throw ShapeError(concat("[", function, "] Deberta.", deberta_.c2p() ? "key" : "query",
                             ": must be for queries and keys of ", problem.heads, " heads of ", problem.dim,
-                            " features, shape is ", shape));
+                            " features, got shape ", shape));
   }
   check_whole(function, "Deberta", problem);
 }
@@ -175,8 +175,9 @@ void describe_deberta(Describer& to) {
         "    s_ij <- s_ij + scale [q_i Kr[d] + k_j Qr[d']]        d = clamp(bucket(m - n) + span, 0, 2 span - 1)\n\n"
         "He, Liu, Gao, Chen 2021, arXiv 2006.03654; v3: arXiv 2111.09543.")
       .member("max_relative_positions", &Deberta::max_relative_positions,
-              "If a config has -1, its max_position_embeddings.")
-      .member("position_buckets", &Deberta::position_buckets, "0 for none (-1 in a config).")
+              "A config's max_relative_positions; if that is -1, its max_position_embeddings.")
+      .member("position_buckets", &Deberta::position_buckets,
+              "A config's position_buckets; 0 for none (-1 in a config).")
       .member("terms", &Deberta::terms,
               "'c2p': the query's content is multiplied with positions, 'p2c': the key's, or 'both'.")
       .member("index", &Deberta::index, "'code' takes d' = d, as models were trained, 'paper' the bucket of n - m.")
@@ -209,13 +210,13 @@ void describe_deberta(Describer& to) {
       .called("deberta", "DeBERTa", "content meets distance both ways", buckets(0))
       .called("deberta_v2", "DeBERTa v2 and v3", "DeBERTa with buckets of distance", buckets(256))
       .also({"deberta_v3"});
-  to.function(
-      "deberta_bucket", deberta_bucket, {"spec", "distance"},
-      "The bucket of a key at a distance n - m: key minus query, as everywhere here. The bucket has DeBERTa's own\n"
-      "sign, query minus key, positive for keys before the query: make_log_bucket_position(r) is\n"
-      "deberta_bucket(spec, -r).");
+  to.function("deberta_bucket", deberta_bucket, {"spec", "distance"},
+              "Returns the bucket of a key at a distance n - m: key minus query, as everywhere here. The bucket has "
+              "DeBERTa's own\n"
+              "sign, query minus key, positive for keys before the query: make_log_bucket_position(r) is\n"
+              "deberta_bucket(spec, -r).");
   to.function("deberta_softmax_scale", deberta_softmax_scale, {"spec", "dim"},
-              "1/sqrt(dim (1 + terms)): the softmax scale of every product in the score.");
+              "Returns the softmax scale of every product in the score: 1/sqrt(dim (1 + terms)).");
 }
 
 }  // namespace bearing

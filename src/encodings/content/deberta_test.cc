@@ -248,7 +248,7 @@ TEST(Deberta, WrongCallsSayWhatMustHold) {
   const DebertaTerm<float> encoding(deberta, table, table);
   const auto scores = bhtd(s.data(), 1, 2, 2, 2);
   expect_error<ShapeError>([&] { add_scores(with(encoding), {}, scores); },
-                           "[add_scores] Deberta.key: must be for queries and keys of 2 heads of 0 features, shape is "
+                           "[add_scores] Deberta.key: must be for queries and keys of 2 heads of 0 features, got shape "
                            "[2, 8, 3]");
   const double half[] = {0, 0.5};
   ScoreInputs<float> in{{},

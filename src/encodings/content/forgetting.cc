@@ -37,8 +37,8 @@ void ForgettingBias<A>::check(const char* function, const Problem& problem) cons
   check_param(function, "log_forget", log_forget_, {problem.batch, problem.heads, problem.k_len},
               "[batch, heads, k_len]");
   if (past_ < 0 || past_ != problem.k_len - problem.q_len) {
-    throw ShapeError(concat("[", function, "] past: must be the tokens before ", problem.q_len, " queries that end ",
-                            problem.k_len, " tokens, got ", past_));
+    throw ShapeError(concat("[", function, "] past: must be k_len - q_len = ", problem.k_len - problem.q_len,
+                            ", the tokens before the first query, got ", past_));
   }
   const double* c = sums_.data();
   for (Index b = 0; b < problem.batch; ++b) {
@@ -47,8 +47,9 @@ void ForgettingBias<A>::check(const char* function, const Problem& problem) cons
       for (Index t = 0; t < time_; ++t, ++c) {
         sum += static_cast<double>(log_forget_.value(b, h, t));
         if (sum == *c) continue;
-        throw ShapeError(concat("[", function, "] log_forget: must be as ForgettingBias summed it up: make it anew ",
-                                "for new gates, got another value for token ", t, " of head ", h, " of sequence ", b));
+        throw ShapeError(concat("[", function, "] log_forget: must be unchanged since ForgettingBias was made: make a ",
+                                "new one for new gates, got another value for token ", t, " of head ", h,
+                                " of sequence ", b));
       }
     }
   }
@@ -130,7 +131,7 @@ inspect::Specimen forgetting_example(const ExampleSize& size, NoSpec) {
 
 void describe_forgetting(Describer& to) {
   to.home("forgetting", {"Lin et al.", 2025, "arXiv 2503.02130"});
-  to.settings("Past", Past{}).member("past", &Past::past, "Tokens before the first query.");
+  to.settings("Past", Past{}).member("past", &Past::past, "How many tokens come before the first query.");
   to.encoding_with<NoSpec, Past, 3>(
         "ForgettingBias",
         "Forgetting attention, or data-dependent ALiBi: a score falls by the gates of the tokens after its key.\n\n"

@@ -83,9 +83,10 @@ TEST(Forgetting, OtherGatesThanThoseItWasMadeWithAreRefused) {
   const ForgettingBias<double> bias(params.param<double, 3>(0));
   std::vector<double> s(2 * 5 * 5, 7.0);
   params.values(0)[8] -= 0.5;  // as an optimiser's step does
-  expect_error<ShapeError>([&] { add_scores(with(bias), {}, bhtd(s.data(), 1, 2, 5, 5)); },
-                           "[add_scores] log_forget: must be as ForgettingBias summed it up: make it anew for new "
-                           "gates, got another value for token 3 of head 1 of sequence 0");
+  expect_error<ShapeError>(
+      [&] { add_scores(with(bias), {}, bhtd(s.data(), 1, 2, 5, 5)); },
+      "[add_scores] log_forget: must be unchanged since ForgettingBias was made: make a new one for new "
+      "gates, got another value for token 3 of head 1 of sequence 0");
   EXPECT_EQ(s, std::vector<double>(50, 7.0));
 }
 
@@ -103,13 +104,13 @@ TEST(Forgetting, WrongCallsSayWhatMustHold) {
   expect_error<ShapeError>([&] { add_scores(with(all), {}, bhtd(s.data(), 1, 2, 4, 4)); },
                            "[add_scores] log_forget: must be [batch, heads, k_len] = [1, 2, 4], got shape [1, 2, 5]");
   expect_error<ShapeError>([&] { add_scores(with(all), {}, bhtd(s.data(), 1, 2, 2, 5)); },
-                           "[add_scores] past: must be the tokens before 2 queries that end 5 tokens, got 0");
+                           "[add_scores] past: must be k_len - q_len = 3, the tokens before the first query, got 0");
   expect_error<ShapeError>([&] { add_scores(with(last), {}, bhtd(s.data(), 1, 2, 5, 5)); },
-                           "[add_scores] past: must be the tokens before 5 queries that end 5 tokens, got 3");
+                           "[add_scores] past: must be k_len - q_len = 0, the tokens before the first query, got 3");
   const ForgettingBias<double> far(five, std::numeric_limits<Index>::max());
   expect_error<ShapeError>(
       [&] { add_scores(with(far), {}, bhtd(s.data(), 1, 2, 5, 5)); },
-      "[add_scores] past: must be the tokens before 5 queries that end 5 tokens, got 9223372036854775807");
+      "[add_scores] past: must be k_len - q_len = 0, the tokens before the first query, got 9223372036854775807");
   params.values(0)[7] = -INFINITY;
   expect_error<RangeError>([&] { ForgettingBias<double>{five}; },
                            "[ForgettingBias] log_forget: must be finite, got -inf for token 2 of head 1 of sequence 0");

@@ -110,12 +110,13 @@ void describe_gated_t5(Describer& to) {
         "GatedT5Bias",
         "T5's bias with a gate that the model computes for each query and head.\n\n"
         "    s_ij <- s_ij + gate[b, h, i] table[bucket(n - m), h]\n\n"
-        "table [buckets, heads]; gate [batch or 1, heads, q_len], by the queries' indices. In WavLM, with x the "
-        "layer's input\n"
-        "cut into heads, and r and s the sigmoids of the sums of the first and the last four of "
+        "table [buckets, heads]; gate [batch or 1, heads, q_len], by the queries' indices. In WavLM x is the layer's "
+        "input,\n"
+        "cut into heads, and r and s are the sigmoids of two sums, of the first and of the last four of "
         "gru_rel_pos_linear(x):\n\n"
         "    gate = r (s gru_rel_pos_const - 1) + 2\n\n"
-        "Positions are whole numbers.\n\nChen et al. 2022, arXiv 2110.13900.",
+        "Positions are whole numbers.\n\n"
+        "Chen et al. 2022, arXiv 2110.13900.",
         {Parameter("table", {"buckets", "heads"}, "A number for each bucket and head.")
              .starts(constant(0))
              .draws(normal(1)),

@@ -17,12 +17,12 @@ template <class A>
 void check_table(const char* argument, const Param<A, 3>& table, Index rows) {
   if (table.value.data == nullptr) {
     if (table.grad.data == nullptr) return;
-    throw ShapeError(concat("[ShawTerm] ", argument, ".grad: must be empty where the table is left out, shape is ",
+    throw ShapeError(concat("[ShawTerm] ", argument, ".grad: must be empty where the table is left out, got shape ",
                             table.grad.shape));
   }
   if (table.value.shape[1] != rows) {
     throw ShapeError(
-        concat("[ShawTerm] ", argument, ": must have 2 * clip + 1 = ", rows, " rows, shape is ", table.value.shape));
+        concat("[ShawTerm] ", argument, ": must have 2 * clip + 1 = ", rows, " rows, got shape ", table.value.shape));
   }
   check_features("ShawTerm", argument, table);
 }
@@ -127,9 +127,9 @@ void describe_shaw(Describer& to) {
             "    s_ij <- s_ij + scale q_i K[rho]      o_i <- o_i + sum_j p_ij V[rho]\n"
             "    rho = clip(n - m, -clip, clip) + clip\n\n"
             "Shaw, Uszkoreit, Vaswani 2018, arXiv 1803.02155.")
-      .member("clip", &Shaw::clip, "Farther distances share the last row, or none: the paper's k.")
+      .member("clip", &Shaw::clip, "The farthest distance that has a row of its own: the paper's k.")
       .member("outside", &Shaw::outside, "What is added for farther distances: the last row, or nothing.")
-      .method("rows", &Shaw::rows, {}, "Of the tables: 2 clip + 1.")
+      .method("rows", &Shaw::rows, {}, "Rows of a table: 2 clip + 1.")
       .method("row", &Shaw::row, {"distance"},
               "The row of a distance, key minus query; farther ones share the last rows.");
   const auto dim = [](const Record&, const Sizes& of) { return of.dim == 0 ? Extent::any : of.dim; };
@@ -140,7 +140,8 @@ void describe_shaw(Describer& to) {
         "    rho = clip(n - m, -clip, clip) + clip\n\n"
         "key, value [2 clip + 1, dim], shared by all heads, or [heads, 2 clip + 1, dim]; row 0 is for keys `clip` or\n"
         "more before the query. Positions are whole numbers.\n\nShaw, Uszkoreit, Vaswani 2018, arXiv 1803.02155.",
-        {Parameter("key", {or_one("heads"), {"2 clip + 1", &Shaw::rows}, "dim"}, "Vectors that meet the query.")
+        {Parameter("key", {or_one("heads"), {"2 clip + 1", &Shaw::rows}, "dim"},
+                   "Vectors that the query is multiplied with.")
              .starts(glorot())
              .draws(normal(1))
              .may_be_left_out(),

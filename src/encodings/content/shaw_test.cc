@@ -215,11 +215,11 @@ TEST(Shaw, WrongCallsSayWhatMustHold) {
     return Param<float, 3>{dense<const float>(memory.data(), count, rows, features)};
   };
   expect_error<RangeError>([&] { ShawTerm<float>(Shaw{-1}, table(1, 1, 4)); },
-                           "[ShawTerm] clip: must be 0 to 2^31, got -1");
+                           "[ShawTerm] clip: must be from 0 to 2^31, got -1");
   expect_error<ShapeError>([&] { ShawTerm<float>(Shaw{2}, Param<float, 2>{}); },
                            "[ShawTerm] key, value: one of the tables must be given, got neither");
   expect_error<ShapeError>([&] { ShawTerm<float>(Shaw{2}, table(1, 4, 8)); },
-                           "[ShawTerm] key: must have 2 * clip + 1 = 5 rows, shape is [1, 4, 8]");
+                           "[ShawTerm] key: must have 2 * clip + 1 = 5 rows, got shape [1, 4, 8]");
   expect_error<ShapeError>(
       [&] {
         ShawTerm<float>(Shaw{2}, Param<float, 3>{{memory.data(), {1, 5, 8}, {40, 1, 5}}});
@@ -231,7 +231,7 @@ TEST(Shaw, WrongCallsSayWhatMustHold) {
         ShawTerm<float>(Shaw{2}, Param<float, 3>{{}, dense(d_lost.data(), 1, 5, 8)},
                         Param<float, 3>{dense<const float>(d_lost.data(), 1, 5, 8)});
       },
-      "[ShawTerm] key.grad: must be empty where the table is left out, shape is [1, 5, 8]");
+      "[ShawTerm] key.grad: must be empty where the table is left out, got shape [1, 5, 8]");
   expect_error<ShapeError>(
       [&] {
         ShawTerm<float>(Shaw{2}, {}, Param<float, 3>{table(1, 5, 8).value, dense(memory.data(), 1, 5, 4)});
@@ -249,7 +249,7 @@ TEST(Shaw, WrongCallsSayWhatMustHold) {
       "[add_scores] Shaw.key: must be one table for all heads or one for each of 2, got 3");
   const ShawTerm<float> fits(Shaw{2}, table(2, 5, 8), table(1, 5, 6));
   expect_error<ShapeError>([&] { add_scores(with(fits), {}, scores); },
-                           "[add_scores] q, k: must be given, Shaw.key multiplies them");
+                           "[add_scores] Shaw.key: must have queries and keys to multiply, got none");
   expect_error<ShapeError>(
       [&] {
         add_scores(with(fits), {{}, {}, narrow, narrow}, scores);

@@ -25,12 +25,12 @@ TransformerXLTerm<A>::TransformerXLTerm(const TransformerXL& xl, Param<A, 3> r, 
     throw RangeError(concat("[TransformerXLTerm] first_offset: must be within ±2^31, got ", xl.first_offset));
   }
   if (r.value.data == nullptr || r.value.shape[1] < 1) {
-    throw ShapeError(concat("[TransformerXLTerm] r: must be [heads, offsets, dim] with an offset at least, shape is ",
+    throw ShapeError(concat("[TransformerXLTerm] r: must be [heads, offsets, dim] with at least one offset, got shape ",
                             r.value.shape));
   }
   const std::array<Index, 2> wanted{r.value.shape[0], r.value.shape[2]};
   if (u.value.data == nullptr || v.value.data == nullptr || u.value.shape != wanted || v.value.shape != wanted) {
-    throw ShapeError(concat("[TransformerXLTerm] u, v: must be [heads, dim] = ", wanted, " like r, shapes are ",
+    throw ShapeError(concat("[TransformerXLTerm] u, v: must be [heads, dim] = ", wanted, " like r, got shapes ",
                             u.value.shape, " and ", v.value.shape));
   }
   check_features("TransformerXLTerm", "r", r);
@@ -241,11 +241,12 @@ void describe_transformer_xl(Describer& to) {
   to.function(
       "transformer_xl_relative", relative_rows,
       {"spec", "w_r", Argument("heads").named(), Argument("offsets").named(), Argument("base", 10'000.0).named()},
-      "r [heads, offsets, dim] of a TransformerXLTerm: sinusoids [sin | cos] of the offsets times w_r [heads dim,\n"
+      "Computes r [heads, offsets, dim] of a TransformerXLTerm: sinusoids [sin | cos] of the offsets times w_r [heads "
+      "dim,\n"
       "d_model] (r_net.weight), float64 or float32.");
   to.function("transformer_xl_relative_backward", relative_rows_backward,
               {"spec", "d_r", Argument("d_model").named(), Argument("base", 10'000.0).named()},
-              "The gradient of w_r [heads dim, d_model], from that of r [heads, offsets, dim].");
+              "Returns the gradient of w_r [heads dim, d_model], from that of r [heads, offsets, dim].");
 }
 
 }  // namespace bearing

@@ -26,11 +26,11 @@ void check(const char* function, const char* r_name, const TransformerXL& xl, co
            const std::array<Index, 3>& r, bool given, double base) {
   if (w_r[0] != r[0] * r[2] || w_r[1] < 0 || w_r[1] % 2 != 0) {
     throw ShapeError(concat("[", function, "] w_r: must be [heads * dim, d_model] with ", r_name,
-                            " [heads, offsets, dim] and d_model even, shapes are ", w_r, " and ", r));
+                            " [heads, offsets, dim] and d_model even, got shapes ", w_r, " and ", r));
   }
   if (!given) throw ShapeError(concat("[", function, "] w_r, ", r_name, ": must have memory, got a null pointer"));
   if (!(base > 0) || !std::isfinite(base)) {
-    throw RangeError(concat("[", function, "] base: must be positive and finite, got ", base));
+    throw RangeError(concat("[", function, "] base: must be finite and above 0, got ", base));
   }
   if (xl.clamp_len < 0) {
     throw RangeError(concat("[", function, "] clamp_len: must be at least 0 (none), got ", xl.clamp_len));

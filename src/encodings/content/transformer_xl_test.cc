@@ -243,10 +243,10 @@ TEST(TransformerXL, WrongCallsSayWhatMustHold) {
   expect_error<RangeError>([&] { TransformerXLTerm<float>({.clamp_len = -1}, r(1, 5), bias(1), bias(1)); },
                            "[TransformerXLTerm] clamp_len: must be at least 0 (none), got -1");
   expect_error<ShapeError>([&] { TransformerXLTerm<float>({}, {}, bias(1), bias(1)); },
-                           "[TransformerXLTerm] r: must be [heads, offsets, dim] with an offset at least, shape is "
+                           "[TransformerXLTerm] r: must be [heads, offsets, dim] with at least one offset, got shape "
                            "[0, 0, 0]");
   expect_error<ShapeError>([&] { TransformerXLTerm<float>({}, r(1, 5), bias(1), bias(2)); },
-                           "[TransformerXLTerm] u, v: must be [heads, dim] = [1, 4] like r, shapes are [1, 4] and "
+                           "[TransformerXLTerm] u, v: must be [heads, dim] = [1, 4] like r, got shapes [1, 4] and "
                            "[2, 4]");
 
   const TransformerXLTerm<float> term({.direction = TransformerXLDirection::bidirectional}, r(1, 5), bias(1), bias(1)),
@@ -274,19 +274,19 @@ TEST(TransformerXL, WrongCallsSayWhatMustHold) {
   expect_error<ShapeError>(
       [&] { transformer_xl_relative<float>({}, dense<const float>(x.data(), 8, 6), dense(s.data(), 2, 3, 5)); },
       "[transformer_xl_relative] w_r: must be [heads * dim, d_model] with r [heads, offsets, dim] and d_model even, "
-      "shapes are [8, 6] and [2, 3, 5]");
+      "got shapes [8, 6] and [2, 3, 5]");
   expect_error<ShapeError>(
       [&] {
         transformer_xl_relative_backward<float>({}, dense<const float>(x.data(), 2, 3, 4), dense(s.data(), 8, 7));
       },
       "[transformer_xl_relative_backward] w_r: must be [heads * dim, d_model] with d_r [heads, offsets, dim] and "
-      "d_model even, shapes are [8, 7] and [2, 3, 4]");
+      "d_model even, got shapes [8, 7] and [2, 3, 4]");
   expect_error<ShapeError>(
       [&] { transformer_xl_relative<float>({}, dense<const float>(nullptr, 8, 6), dense(s.data(), 2, 3, 4)); },
       "[transformer_xl_relative] w_r, r: must have memory, got a null pointer");
   expect_error<RangeError>(
       [&] { transformer_xl_relative<float>({}, dense<const float>(x.data(), 8, 6), dense(s.data(), 2, 3, 4), 0); },
-      "[transformer_xl_relative] base: must be positive and finite, got 0");
+      "[transformer_xl_relative] base: must be finite and above 0, got 0");
   EXPECT_EQ(s, std::vector<float>(64, 7.0f));
 
   // Keys after all queries need no rows where they add nothing.

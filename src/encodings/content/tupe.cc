@@ -36,8 +36,8 @@ void check_positions(const char* function, const char* argument, const Positions
     for (Index t = 0; t < time; ++t) {
       const double p = at.real(0, b, t);
       if (p >= 0 && p < static_cast<double>(length)) continue;
-      throw RangeError(concat("[", function, "] ", argument, ": must be in 0 … ", length - 1,
-                              ", for which Tupe has vectors, got ", p, " for token ", t, " of sequence ", b));
+      throw RangeError(concat("[", function, "] ", argument, ": must be from 0 to ", length - 1,
+                              ", as Tupe has no other vectors, got ", p, " for token ", t, " of sequence ", b));
     }
   }
 }
@@ -49,10 +49,10 @@ TupeBias<A>::TupeBias(const Tupe& tupe, Param<A, 3> query, Param<A, 3> key, Para
     : first_(tupe.cls == TupeCls::untied ? 1 : 0), query_(query), key_(key), bias_(bias) {
   check_vectors("query", query, first_ + 1);
   check_vectors("key", key, first_ + 1);
-  check_param("TupeBias", "key", key, query.value.shape, "as query");
+  check_param("TupeBias", "key", key, query.value.shape, "of the shape of query");
   scale_ = static_cast<A>(tupe_softmax_scale(dim()));
   if (tupe.rel_pos_bins < 0) {
-    throw RangeError(concat("[TupeBias] rel_pos_bins: must not be negative, got ", tupe.rel_pos_bins));
+    throw RangeError(concat("[TupeBias] rel_pos_bins: must be at least 0, got ", tupe.rel_pos_bins));
   }
   if (tupe.rel_pos_bins == 0) {
     if (bias.value.data == nullptr && bias.grad.data == nullptr) return;
@@ -62,8 +62,8 @@ TupeBias<A>::TupeBias(const Tupe& tupe, Param<A, 3> query, Param<A, 3> key, Para
     buckets_.emplace(
         T5{.buckets = tupe.rel_pos_bins, .max_distance = tupe.max_rel_pos, .direction = T5Direction::bidirectional});
   } catch (const RangeError& error) {
-    throw RangeError(concat("[TupeBias] rel_pos_bins, max_rel_pos: must be T5's, got ", tupe.rel_pos_bins, ", ",
-                            tupe.max_rel_pos, ": ", error.what()));
+    throw RangeError(concat("[TupeBias] rel_pos_bins, max_rel_pos: must be numbers that T5 takes, got ",
+                            tupe.rel_pos_bins, ", ", tupe.max_rel_pos, ": ", error.what()));
   }
   check_param("TupeBias", "bias", bias, {tupe.rel_pos_bins + first_, heads()},
               untied() ? "[rel_pos_bins + 1, heads]" : "[rel_pos_bins, heads]");
@@ -73,7 +73,7 @@ template <class A>
 void TupeBias<A>::check(const char* function, const Problem& problem) const {
   if (heads() != problem.heads) {
     throw ShapeError(
-        concat("[", function, "] Tupe.query: must be for ", problem.heads, " heads, shape is ", query_.value.shape));
+        concat("[", function, "] Tupe.query: must be for ", problem.heads, " heads, got shape ", query_.value.shape));
   }
   check_positions(function, "q_positions", *problem.q_positions, problem.batch, problem.q_len, length());
   check_positions(function, "k_positions", *problem.k_positions, problem.batch, problem.k_len, length());
@@ -284,7 +284,7 @@ void describe_tupe(Describer& to) {
             "TUPE, untied positional encoding: words times words, positions times positions, never mixed.\n\n"
             "    s_ij <- s_ij + (p_m U_Q)(p_n U_K)/sqrt(2d) [+ b_h(bucket(n - m))]        TUPE-A [TUPE-R]\n\n"
             "Ke, He, Liu 2021, arXiv 2006.15595.")
-      .member("rel_pos_bins", &Tupe::rel_pos_bins, "0 for TUPE-A, 32 in TUPE-R.")
+      .member("rel_pos_bins", &Tupe::rel_pos_bins, "How many buckets distances fall into: 0 for TUPE-A, 32 in TUPE-R.")
       .member("max_rel_pos", &Tupe::max_rel_pos, "Keys so many tokens away and further share the last bucket.")
       .member("cls", &Tupe::cls,
               "'untied': the token at position 0 is [CLS], and has two numbers per head instead of positions.");
@@ -324,7 +324,8 @@ void describe_tupe(Describer& to) {
       .example(counted_example)
       .called("tupe_r", "TUPE-R", "TUPE with T5 buckets", with_bins(32))
       .example(counted_example);
-  to.function("tupe_softmax_scale", tupe_softmax_scale, {"dim"}, "1/sqrt(2 dim), for words as for positions.");
+  to.function("tupe_softmax_scale", tupe_softmax_scale, {"dim"},
+              "Returns the softmax scale 1/sqrt(2 dim), for words as for positions.");
 }
 
 }  // namespace bearing

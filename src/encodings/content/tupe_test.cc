@@ -199,11 +199,11 @@ TEST(Tupe, WrongTablesSayWhatMustHold) {
                            "[TupeBias] key: must be [heads, rows, dim] of at least 2 rows with features side by side, "
                            "got shape [2, 8, 3], strides [48, 6, 2]");
   expect_error<ShapeError>(make({}, good, {dense<const float>(memory.data(), 2, 7, 3)}),
-                           "[TupeBias] key: must be as query = [2, 8, 3], got shape [2, 7, 3]");
+                           "[TupeBias] key: must be of the shape of query = [2, 8, 3], got shape [2, 7, 3]");
   expect_error<ShapeError>(make({}, {good.value, dense(memory.data(), 2, 8, 2)}, good),
                            "[TupeBias] query.grad: must have the shape of its parameter, [2, 8, 3], got [2, 8, 2]");
   expect_error<RangeError>(make({.rel_pos_bins = -1}, good, good),
-                           "[TupeBias] rel_pos_bins: must not be negative, got -1");
+                           "[TupeBias] rel_pos_bins: must be at least 0, got -1");
   expect_error<ShapeError>(make({}, good, good, {dense<const float>(memory.data(), 33, 2)}),
                            "[TupeBias] bias: must be empty, as the spec has no rel_pos_bins");
   expect_error<ShapeError>(make({.rel_pos_bins = 32}, good, good, {dense<const float>(memory.data(), 32, 2)}),
@@ -219,14 +219,14 @@ TEST(Tupe, WrongCallsSayWhatMustHold) {
   const TupeBias<float> encoding({}, vectors, vectors);
   EXPECT_EQ(encoding.length(), 3);
   expect_error<ShapeError>([&] { bias_matrix(with(encoding), {}, {}, dense(s.data(), 3, 2, 2)); },
-                           "[bias_matrix] Tupe.query: must be for 3 heads, shape is [2, 4, 3]");
+                           "[bias_matrix] Tupe.query: must be for 3 heads, got shape [2, 4, 3]");
   expect_error<RangeError>(
       [&] { bias_matrix(with(encoding), Positions(2), {}, dense(s.data(), 2, 2, 2)); },
-      "[bias_matrix] q_positions: must be in 0 … 2, for which Tupe has vectors, got 3 for token 1 of "
+      "[bias_matrix] q_positions: must be from 0 to 2, as Tupe has no other vectors, got 3 for token 1 of "
       "sequence 0");
   expect_error<RangeError>(
       [&] { bias_matrix(with(encoding), {}, Positions(-1), dense(s.data(), 2, 2, 2)); },
-      "[bias_matrix] k_positions: must be in 0 … 2, for which Tupe has vectors, got -1 for token 0 of "
+      "[bias_matrix] k_positions: must be from 0 to 2, as Tupe has no other vectors, got -1 for token 0 of "
       "sequence 0");
   const double half[] = {0, 0.5};
   expect_error<RangeError>(

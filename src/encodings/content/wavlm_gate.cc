@@ -227,12 +227,13 @@ Value gate_gradients(const Tensor& x, const Tensor& weight, const Tensor& bias, 
 void describe_wavlm_gate(Describer& to) {
   to.function(
       "wavlm_gate", gate, {"x", "weight", "bias", "constant"},
-      "WavLM's gate [batch, heads, time] of a GatedT5Bias, from the layer's input cut into heads, x [batch,\n"
-      "heads, time, head_dim], and gru_rel_pos_linear's weight [8, head_dim] and bias [8], gru_rel_pos_const\n"
-      "[heads] as constant. float64 or float32; sums are double.\n\n"
+      "Computes WavLM's gate [batch, heads, time] for a GatedT5Bias. x [batch, heads, time, head_dim] is the layer's\n"
+      "input, cut into heads. weight [8, head_dim] and bias [8] are gru_rel_pos_linear's, constant [heads] is\n"
+      "gru_rel_pos_const. float64 or float32; sums are double.\n\n"
       "    gate = r (s constant - 1) + 2        r, s: sigmoids of sums of the first and the last four of the 8");
   to.function("wavlm_gate_backward", gate_gradients, {"x", "weight", "bias", "constant", "d_gate"},
-              "The gradients d_x, d_weight, d_bias, d_constant, from the gate's.", "tuple[Array, Array, Array, Array]");
+              "Returns the gradients d_x, d_weight, d_bias and d_constant of wavlm_gate(), from that of the gate.",
+              "tuple[Array, Array, Array, Array]");
 }
 
 }  // namespace bearing

@@ -17,11 +17,11 @@ XlnetSegmentTerm<A>::XlnetSegmentTerm(Param<A, 3> seg_embed, Param<A, 2> r_s, Vi
     : seg_embed_(seg_embed), r_s_(r_s), q_segments_(q_segments), k_segments_(k_segments) {
   const auto& shape = seg_embed.value.shape;
   if (seg_embed.value.data == nullptr || shape[0] != 2) {
-    throw ShapeError(concat("[XlnetSegmentTerm] seg_embed: must be [2, heads, dim], shape is ", shape));
+    throw ShapeError(concat("[XlnetSegmentTerm] seg_embed: must be [2, heads, dim], got shape ", shape));
   }
   const std::array<Index, 2> wanted{shape[1], shape[2]};
   if (r_s.value.data == nullptr || r_s.value.shape != wanted) {
-    throw ShapeError(concat("[XlnetSegmentTerm] r_s: must be [heads, dim] = ", wanted, " like seg_embed, shape is ",
+    throw ShapeError(concat("[XlnetSegmentTerm] r_s: must be [heads, dim] = ", wanted, " like seg_embed, got shape ",
                             r_s.value.shape));
   }
   check_features("XlnetSegmentTerm", "seg_embed", seg_embed);
@@ -44,7 +44,7 @@ void XlnetSegmentTerm<A>::check(const char* function, const Problem& problem) co
   const std::array<Index, 2> q{problem.batch, problem.q_len}, k{problem.batch, problem.k_len};
   if (q_segments_.shape != q || k_segments_.shape != k) {
     throw ShapeError(concat("[", function, "] XlnetSegment.q_segments, k_segments: must be ", q, " and ", k,
-                            ", shapes are ", q_segments_.shape, " and ", k_segments_.shape));
+                            ", got shapes ", q_segments_.shape, " and ", k_segments_.shape));
   }
   if ((q_segments_.data == nullptr && q_segments_.size() > 0) ||
       (k_segments_.data == nullptr && k_segments_.size() > 0)) {

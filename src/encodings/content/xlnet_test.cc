@@ -130,9 +130,9 @@ TEST(XlnetSegment, WrongCallsSayWhatMustHold) {
   const auto bias = [&](Index count) { return Param<float, 2>{dense<const float>(memory.data(), count, 4)}; };
   const auto of = [&](Index batch, Index time) { return dense<const Index>(ids.data(), batch, time); };
   expect_error<ShapeError>([&] { XlnetSegmentTerm<float>(seg(3), bias(2), of(1, 3), of(1, 3)); },
-                           "[XlnetSegmentTerm] seg_embed: must be [2, heads, dim], shape is [3, 2, 4]");
+                           "[XlnetSegmentTerm] seg_embed: must be [2, heads, dim], got shape [3, 2, 4]");
   expect_error<ShapeError>([&] { XlnetSegmentTerm<float>(seg(2), bias(3), of(1, 3), of(1, 3)); },
-                           "[XlnetSegmentTerm] r_s: must be [heads, dim] = [2, 4] like seg_embed, shape is [3, 4]");
+                           "[XlnetSegmentTerm] r_s: must be [heads, dim] = [2, 4] like seg_embed, got shape [3, 4]");
   const XlnetSegmentTerm<float> term(seg(2), bias(2), of(1, 3), of(1, 5));
   const XlnetSegmentTerm<float> nowhere(seg(2), bias(2), of(1, 3), dense<const Index>(nullptr, 1, 5));
   std::vector<float> x(1000), s(50, 7.0f);
@@ -141,7 +141,7 @@ TEST(XlnetSegment, WrongCallsSayWhatMustHold) {
       [&] {
         add_scores(with(term), {{}, {}, rows(2, 3), rows(2, 4)}, dense(s.data(), 1, 2, 3, 4));
       },
-      "[add_scores] XlnetSegment.q_segments, k_segments: must be [1, 3] and [1, 4], shapes are [1, 3] and [1, 5]");
+      "[add_scores] XlnetSegment.q_segments, k_segments: must be [1, 3] and [1, 4], got shapes [1, 3] and [1, 5]");
   expect_error<ShapeError>(
       [&] {
         add_scores(with(term), {{}, {}, rows(1, 3), rows(1, 5)}, dense(s.data(), 1, 1, 3, 5));

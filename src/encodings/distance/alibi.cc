@@ -13,7 +13,7 @@ using text::concat;
 Alibi Alibi::published(Index heads, double bias_max, double times) {
   constexpr Index most = Index{1} << 20;  // more than any model has, and worked out in no noticeable time
   if (heads < 1 || heads > most) {
-    throw RangeError(concat("[Alibi::published] heads: must be between 1 and 2^20, got ", heads));
+    throw RangeError(concat("[Alibi::published] heads: must be from 1 to 2^20, got ", heads));
   }
   if (!std::isfinite(bias_max) || !std::isfinite(times)) {
     throw RangeError(concat("[Alibi::published] bias_max, times: must be finite, got ", bias_max, ", ", times));
@@ -157,7 +157,7 @@ void describe_alibi(Describer& to) {
             "    s_ij <- s_ij - slope_h |n - m|        slope_h = 2^(-8h/H), h = 1 ... H, for H a power of two\n\n"
             "Press, Smith, Lewis 2022, arXiv 2108.12409.")
       .member("slopes", &Alibi::slopes,
-              "[heads], positive for decay: Alibi.published(heads) has those that models were trained with.")
+              "One slope per head, positive for decay; Alibi.published(heads) has those that models were trained with.")
       .member("form", &Alibi::form,
               "Keys after the query get the same as those before it ('symmetric'), or 0 ('causal').")
       .maker("published", &Alibi::published, {"heads", {"bias_max", 8.0}, {"times", 1.0}},
@@ -173,7 +173,7 @@ void describe_alibi(Describer& to) {
         "AlibiBias",
         "ALiBi as a bias by distance, with a spec's slopes or learned ones [heads].\n\n"
         "    s_ij <- s_ij - slope_h |n - m|        form='causal': slope_h min(n - m, 0)\n\n"
-        "AlibiBias(Alibi.published(8)), or AlibiBias(slopes=array, form='causal'). Real positions too.\n\n"
+        "AlibiBias(Alibi.published(8)), or AlibiBias(slopes=array, form='causal'). Positions may be real numbers.\n\n"
         "Press, Smith, Lewis 2022, arXiv 2108.12409.",
         {slopes_parameter().elsewhere_called({"alibi_slopes"})}, MakeAlibi{})
       .form(Form::distance)

@@ -102,9 +102,9 @@ TEST(Alibi, BiasMatrixIsTheSameInEveryType) {
 }
 
 TEST(Alibi, WrongCallsSayWhatMustHold) {
-  expect_error<RangeError>([] { Alibi::published(0); }, "[Alibi::published] heads: must be between 1 and 2^20, got 0");
+  expect_error<RangeError>([] { Alibi::published(0); }, "[Alibi::published] heads: must be from 1 to 2^20, got 0");
   expect_error<RangeError>([] { Alibi::published(Index{1} << 40); },
-                           "[Alibi::published] heads: must be between 1 and 2^20, got 1099511627776");
+                           "[Alibi::published] heads: must be from 1 to 2^20, got 1099511627776");
   expect_error<RangeError>(
       [] {
         AlibiBias<float>(Alibi{{1, INFINITY}});

@@ -21,7 +21,7 @@ template <class A>
 void check_table(const Param<A, 2>& table) {
   if (table.value.data == nullptr || table.value.shape[0] < 1) {
     throw ShapeError(
-        concat("[BucketBias] table: must be [rows, heads] with a row at least, shape is ", table.value.shape));
+        concat("[BucketBias] table: must be [rows, heads] with at least one row, got shape ", table.value.shape));
   }
   check_tensor("BucketBias", "table", table.value);
   check_grad("BucketBias", "table", table);
@@ -54,7 +54,7 @@ BucketBias<A>::BucketBias(const BucketDifference& difference, Param<A, 2> table,
   check_table(table);
   if (table.value.shape[0] != difference.rows()) {
     throw ShapeError(concat("[BucketBias] table: must be [", difference.rows(), ", heads] for a clip of ",
-                            difference.clip, ", shape is ", table.value.shape));
+                            difference.clip, ", got shape ", table.value.shape));
   }
   check_tokens("queries", queries);
   check_tokens("keys", keys);
@@ -107,7 +107,7 @@ template <class A>
 void BucketBias<A>::check(const char* function, const Problem& problem) const {
   if (table_.value.shape[1] != problem.heads) {
     throw ShapeError(concat("[", function, "] BucketBias.table: must have a column for each of ", problem.heads,
-                            " heads, shape is ", table_.value.shape));
+                            " heads, got shape ", table_.value.shape));
   }
   if (by_ != By::difference) {
     const std::array<Index, 4> all = {problem.batch, problem.heads, problem.q_len, problem.k_len};
@@ -116,13 +116,13 @@ void BucketBias<A>::check(const char* function, const Problem& problem) const {
                       shape[2] == all[2] && shape[3] == all[3];
     if (fits) return;
     throw ShapeError(concat("[", function, "] BucketBias.index: must be [batch or 1, heads or 1, q_len, k_len] of ",
-                            all, ", shape is ", shape));
+                            all, ", got shape ", shape));
   }
   const auto check_time = [&](const char* name, const BucketTokens& tokens, Index time) {
     const auto& shape = tokens.attribute.shape;
     if ((shape[0] == 1 || shape[0] == problem.batch) && shape[1] == time) return;
     throw ShapeError(concat("[", function, "] BucketBias.", name, ": must be [batch or 1, tokens] of ",
-                            std::array<Index, 2>{problem.batch, time}, ", shape is ", shape));
+                            std::array<Index, 2>{problem.batch, time}, ", got shape ", shape));
   };
   check_time("queries", queries_, problem.q_len);
   check_time("keys", keys_, problem.k_len);
@@ -232,13 +232,13 @@ inspect::Specimen ring_example(const ExampleSize& size, const MaybeDifference&) 
 void describe_bucket_bias(Describer& to) {
   to.home("bucket_bias", {"Ying et al.", 2021, "arXiv 2106.05234"});
   to.record("BucketDifference", BucketDifference{},
-            "Buckets of two tokens by a whole number that each has, an attribute a.\n\n"
+            "Buckets of token pairs by the difference of a whole number that each token has, its attribute a.\n\n"
             "    row = clip(a_i - a_j, -clip, clip) + clip        query minus key\n"
             "    row = 2 clip + 1                                 for pairs that have no difference\n\n"
             "Abramson et al. 2024, AlphaFold 3, Algorithm 3 of the supplement.")
       .member("clip", &BucketDifference::clip,
               "Larger differences count as this one: 32 for residues and tokens, 2 for chains.")
-      .member("pairs", &BucketDifference::pairs, "Which pairs have a difference; the others share the last row.")
+      .member("pairs", &BucketDifference::pairs, "Which pairs have a difference. The others share the last row.")
       .method("rows", &BucketDifference::rows, {},
               "Rows of the table: 2 clip + 1, and one more for pairs without a difference, if there can be any.");
   const auto rows = [](const Record& spec, const Sizes&) {
@@ -246,11 +246,11 @@ void describe_bucket_bias(Describer& to) {
   };
   to.encoding<MaybeDifference, 2, -4, -2, -2, -2, -2>(
         "BucketBias",
-        "A learned number for each head and bucket of token pairs, whose buckets are given.\n\n"
+        "A learned number for each head and bucket of token pairs. The buckets are given.\n\n"
         "    s_ij <- s_ij + table[index[i, j], h]\n\n"
-        "table [rows, heads]; index [batch or 1, heads or 1, q_len, k_len], -1 where nothing is added. Or, with "
-        "a\n"
-        "spec, attributes of the tokens [batch or 1, tokens], and groups where pairs are told apart by them.\n\n"
+        "table [rows, heads]; index [batch or 1, heads or 1, q_len, k_len], -1 where nothing is added. With a spec,\n"
+        "in place of index: attributes of the tokens [batch or 1, tokens], and groups if the spec tells pairs apart by "
+        "them.\n\n"
         "Ying et al. 2021, arXiv 2106.05234; Graham et al. 2021, arXiv 2104.01136; AlphaFold 3.",
         {Parameter("table", {{"rows", rows}, "heads"}, "A number for each bucket and head.")
              .starts(normal(0.02))

@@ -148,7 +148,7 @@ TEST(BucketBias, WrongCallsSayWhatMustHold) {
       "[BucketBias] index: must be -1 (nothing) to 1, the last row of the table, got 2 at [batch 0, "
       "head 0, query 1, key 1]");
   expect_error<ShapeError>([&] { Bias(view, Param<double, 2>{}); },
-                           "[BucketBias] table: must be [rows, heads] with a row at least, shape is [0, 0]");
+                           "[BucketBias] table: must be [rows, heads] with at least one row, got shape [0, 0]");
   expect_error<ShapeError>(
       [&] {
         Bias(view, Param<double, 2>{three.value, dense(table.data(), 2, 3)});
@@ -156,17 +156,17 @@ TEST(BucketBias, WrongCallsSayWhatMustHold) {
       "[BucketBias] table.grad: must have the shape of its parameter, [3, 2], got [2, 3]");
   const Bias bias(view, three);
   expect_error<ShapeError>([&] { add_scores(with(bias), {}, dense(s.data(), 1, 1, 2, 2)); },
-                           "[add_scores] BucketBias.table: must have a column for each of 1 heads, shape is [3, 2]");
+                           "[add_scores] BucketBias.table: must have a column for each of 1 heads, got shape [3, 2]");
   expect_error<ShapeError>([&] { add_scores(with(bias), {}, dense(s.data(), 1, 2, 1, 2)); },
                            "[add_scores] BucketBias.index: must be [batch or 1, heads or 1, q_len, k_len] of "
-                           "[1, 2, 1, 2], shape is [1, 1, 2, 2]");
+                           "[1, 2, 1, 2], got shape [1, 1, 2, 2]");
 
   const std::vector<Index> residues = {1, 2};
   const BucketTokens tokens{dense(residues.data(), 1, 2)};
   expect_error<RangeError>([&] { Bias({.clip = -1}, three, tokens, tokens); },
-                           "[BucketBias] clip: must be 0 to 2^31, got -1");
+                           "[BucketBias] clip: must be from 0 to 2^31, got -1");
   expect_error<ShapeError>([&] { Bias({.clip = 2}, three, tokens, tokens); },
-                           "[BucketBias] table: must be [5, heads] for a clip of 2, shape is [3, 2]");
+                           "[BucketBias] table: must be [5, heads] for a clip of 2, got shape [3, 2]");
   expect_error<ShapeError>([&] { Bias({.clip = 0, .pairs = BucketPairs::same_group}, two, tokens, tokens); },
                            "[BucketBias] queries.group: must have the shape of the attribute, [1, 2], got nothing");
   expect_error<ShapeError>(
@@ -180,7 +180,7 @@ TEST(BucketBias, WrongCallsSayWhatMustHold) {
       "[BucketBias] keys.attribute: must be within ±2^31, got 4294967296 for token 0 of sequence 0");
   const Bias by_residue({.clip = 1}, three, tokens, tokens);
   expect_error<ShapeError>([&] { add_scores(with(by_residue), {}, dense(s.data(), 1, 2, 2, 1)); },
-                           "[add_scores] BucketBias.keys: must be [batch or 1, tokens] of [1, 1], shape is [1, 2]");
+                           "[add_scores] BucketBias.keys: must be [batch or 1, tokens] of [1, 1], got shape [1, 2]");
   EXPECT_EQ(s, std::vector<double>(8, 7.0));
 }
 

@@ -208,7 +208,7 @@ FireBias<A>::FireBias(const Fire& fire, const FireParams<A>& params) : spec_(fir
   if (fire.mlp_width < 1) throw RangeError(concat("[FireBias] mlp_width: must be at least 1, got ", fire.mlp_width));
   for (const auto& [name, number] : {std::pair{"threshold", fire.threshold}, std::pair{"eps", fire.eps}}) {
     if (number > 0 && std::isfinite(number)) continue;
-    throw RangeError(concat("[FireBias] ", name, ": must be positive and finite, got ", number));
+    throw RangeError(concat("[FireBias] ", name, ": must be finite and above 0, got ", number));
   }
   check_params("FireBias", fire, params, heads());
   wants_grad_ = params.c.grad.data != nullptr || params.multiplier.grad.data != nullptr ||
@@ -279,7 +279,8 @@ void FireBias<A>::check(const char* function, const Problem& problem) const {
   const auto same = [](A was, A is) { return was == is || (std::isnan(was) && std::isnan(is)); };
   const std::vector<A> is = network();
   if (std::equal(is.begin(), is.end(), made_of_.begin(), same)) return;
-  throw ShapeError(concat("[", function, "] Fire: must be made anew after its network changed, got another network"));
+  throw ShapeError(
+      concat("[", function, "] Fire: must be made again after its network has changed, got another network"));
 }
 
 template <class A>
@@ -391,9 +392,9 @@ void describe_fire(Describer& to) {
             "    f_h(x) = out_bias_h + sum_u out_weight_hu max(hidden_weight_u x + hidden_bias_u, 0)\n"
             "    L = |multiplier threshold|\n\n"
             "Li, You, Guruganesh et al. 2023, arXiv 2310.04418.")
-      .member("mlp_width", &Fire::mlp_width, "Units of the network.")
+      .member("mlp_width", &Fire::mlp_width, "How many hidden units the network has.")
       .member("threshold", &Fire::threshold, "Where L starts, in tokens.")
-      .member("eps", &Fire::eps, "What keeps the divisor above 0.")
+      .member("eps", &Fire::eps, "A small number that keeps the divisor above 0.")
       .constant("initial_c", Fire::initial_c, "Where c starts in the authors' code: 0.1.")
       .constant("initial_multiplier", Fire::initial_multiplier, "Where the threshold's multiplier starts: 1.");
   // The layers start as PyTorch's linear ones: uniform within 1/sqrt(inputs).
@@ -408,10 +409,11 @@ void describe_fire(Describer& to) {
   const NamedExtent single("1", [](const Record&, const Sizes&) { return Index{1}; });
   to.encoding<Fire, 1, 1, 1, 1, 2, 1>(
         "FireBias",
-        "FIRE's bias. It depends on where the query stands, not on the distance alone; real positions too.\n\n"
+        "FIRE's bias. It depends on where the query stands, not on the distance alone. Positions may be real.\n\n"
         "    s_ij <- s_ij + f_h(psi(|m - n|) / (psi(max(m, L)) + eps)),   psi(d) = ln(|c d| + 1)\n\n"
         "c [1], multiplier [1], hidden_weight [mlp_width], hidden_bias [mlp_width], out_weight [heads, mlp_width],\n"
-        "out_bias [heads].\n\nLi, You, Guruganesh et al. 2023, arXiv 2310.04418.",
+        "out_bias [heads].\n\n"
+        "Li, You, Guruganesh et al. 2023, arXiv 2310.04418.",
         {Parameter("c", {single}, "What a distance is multiplied by.")
              .starts(constant(Fire::initial_c))
              .draws(constant(Fire::initial_c)),

@@ -190,8 +190,9 @@ TEST(Fire, AnotherNetworkThanItWasMadeWithIsRefused) {
   for (std::size_t p = 2; p < params.count(); ++p) {
     const double value = params.values(p).back();
     params.values(p).back() += 0.5;  // as an optimiser's step does
-    expect_error<ShapeError>([&] { bias_matrix(with(bias), {}, {}, dense(s.data(), 2, 2, 2)); },
-                             "[bias_matrix] Fire: must be made anew after its network changed, got another network");
+    expect_error<ShapeError>(
+        [&] { bias_matrix(with(bias), {}, {}, dense(s.data(), 2, 2, 2)); },
+        "[bias_matrix] Fire: must be made again after its network has changed, got another network");
     params.values(p).back() = value;
   }
   EXPECT_EQ(s, std::vector<double>(8, 7.0));
@@ -208,9 +209,9 @@ TEST(Fire, WrongCallsSayWhatMustHold) {
   const Fire fire{.mlp_width = 4};
   expect_error<RangeError>([&] { make({.mlp_width = 0}, good); }, "[FireBias] mlp_width: must be at least 1, got 0");
   expect_error<RangeError>([&] { make({.mlp_width = 4, .threshold = 0}, good); },
-                           "[FireBias] threshold: must be positive and finite, got 0");
+                           "[FireBias] threshold: must be finite and above 0, got 0");
   expect_error<RangeError>([&] { make({.mlp_width = 4, .eps = INFINITY}, good); },
-                           "[FireBias] eps: must be positive and finite, got inf");
+                           "[FireBias] eps: must be finite and above 0, got inf");
   FireParams<double> p = good;
   p.c = good.hidden_bias;
   expect_error<ShapeError>([&] { make(fire, p); }, "[FireBias] Fire.c: must be [1] = [1], got shape [4]");

@@ -87,9 +87,9 @@ void describe_kerple(Describer& to) {
         "    power         s_ij <- s_ij - r1_h |n - m|^r2_h              (ALiBi is r2 = 1)\n\n"
         "Chi, Fan, Ramadge, Rudnicky 2022, arXiv 2205.09921.")
       .member("form", &Kerple::form, "The kernel.")
-      .constant("least", Kerple::least, "Of r1 and r2, after an optimiser's step: 0.01.")
+      .constant("least", Kerple::least, "The least value of r1 and r2 after an optimiser's step.")
       .constant("most_power", Kerple::most_power,
-                "Of r2 in the power form: beyond 2 the kernel is not positive definite.");
+                "The largest value of r2 in the power form; beyond it the kernel is not positive definite.");
   // The authors' code draws what multiplies a distance from U(0, 1), the other number from U(0, 2).
   const auto start = [](KerpleForm wide) {
     return Rule{"uniform, as in the authors' code", [wide](const Filling& all) {
@@ -98,20 +98,20 @@ void describe_kerple(Describer& to) {
                   for (double& number : all.numbers) number = std::max(number, Kerple::least);
                 }};
   };
-  to.encoding<Kerple, 1, 1>("KerpleBias",
-                            "KERPLE as a bias by distance: r1, r2 [heads], positive. Real positions too.\n\n"
-                            "    logarithmic   s_ij <- s_ij - r1_h ln(1 + r2_h |n - m|)\n"
-                            "    power         s_ij <- s_ij - r1_h |n - m|^r2_h\n\n"
-                            "Keeping parameters within Kerple.least and Kerple.most_power after an optimiser's step is "
-                            "left to the caller.\n\n"
-                            "Chi, Fan, Ramadge, Rudnicky 2022, arXiv 2205.09921.",
-                            {Parameter("r1", {"heads"}, "What multiplies the kernel.")
-                                 .starts(start(KerpleForm::logarithmic))
-                                 .draws(positive(0.5)),
-                             Parameter("r2", {"heads"}, "What multiplies the distance, or its power.")
-                                 .starts(start(KerpleForm::power))
-                                 .draws(positive(0.25, Kerple::most_power))},
-                            make_with_spec<KerpleBias>)
+  to.encoding<Kerple, 1, 1>(
+        "KerpleBias",
+        "KERPLE as a bias by distance: r1, r2 [heads], positive. Positions may be real numbers.\n\n"
+        "    logarithmic   s_ij <- s_ij - r1_h ln(1 + r2_h |n - m|)\n"
+        "    power         s_ij <- s_ij - r1_h |n - m|^r2_h\n\n"
+        "The caller keeps parameters within Kerple.least and Kerple.most_power after an optimiser's step.\n\n"
+        "Chi, Fan, Ramadge, Rudnicky 2022, arXiv 2205.09921.",
+        {Parameter("r1", {"heads"}, "What multiplies the kernel.")
+             .starts(start(KerpleForm::logarithmic))
+             .draws(positive(0.5)),
+         Parameter("r2", {"heads"}, "What multiplies the distance, or its exponent in the power form.")
+             .starts(start(KerpleForm::power))
+             .draws(positive(0.25, Kerple::most_power))},
+        make_with_spec<KerpleBias>)
       .form(Form::distance)
       .called("kerple_log", "KERPLE, logarithmic", "a score loses by the logarithm of distance",
               [](const ExampleSize&) { return Kerple{KerpleForm::logarithmic}; })

@@ -21,12 +21,11 @@ constexpr Index nearest = 4'096;  // distances whose sums are kept
 template <class A>
 SandwichBias<A>::SandwichBias(const Sandwich& sandwich) : heads_(sandwich.heads) {
   if (sandwich.dim < 2 || sandwich.dim > largest_dim || sandwich.dim % 2 != 0) {
-    throw ShapeError(
-        concat("[SandwichBias] dim: must be even and between 2 and ", largest_dim, ", got ", sandwich.dim));
+    throw ShapeError(concat("[SandwichBias] dim: must be even and from 2 to ", largest_dim, ", got ", sandwich.dim));
   }
   if (sandwich.heads < 1) throw RangeError(concat("[SandwichBias] heads: must be at least 1, got ", sandwich.heads));
   if (!(sandwich.base > 0) || !std::isfinite(sandwich.base)) {
-    throw RangeError(concat("[SandwichBias] base: must be positive and finite, got ", sandwich.base));
+    throw RangeError(concat("[SandwichBias] base: must be finite and above 0, got ", sandwich.base));
   }
   for (Index i = 0; i < sandwich.dim / 2; ++i) {
     theta_.push_back(std::pow(sandwich.base, -2 * static_cast<double>(i) / static_cast<double>(sandwich.dim)));
@@ -88,12 +87,13 @@ void describe_sandwich(Describer& to) {
             "Sandwich: the product of the sinusoidal encodings of query and key.\n\n"
             "    s_ij <- s_ij + H/(8h) sum_i cos((n - m) base^(-2i/dim)),   i = 0 ... dim/2 - 1, h = 1 ... H\n\n"
             "Chi, Fan, Rudnicky, Ramadge 2023, arXiv 2212.10356.")
-      .member("heads", &Sandwich::heads, "H.")
-      .member("dim", &Sandwich::dim, "Of the sinusoids, even; it need not be the model's.")
+      .member("heads", &Sandwich::heads, "How many heads there are: H.")
+      .member("dim", &Sandwich::dim, "How many columns the sinusoids have, an even number; it need not be the model's.")
       .member("base", &Sandwich::base, "The longest wavelength is a little less than 2 pi times this.");
   to.encoding<Sandwich>(
         "SandwichBias",
-        "Sandwich as a bias by distance; nothing to learn. Real positions too, whole ones much faster.\n\n"
+        "Sandwich as a bias by distance; nothing is learned. Positions may be real numbers; whole ones\n"
+        "are much faster.\n\n"
         "    s_ij <- s_ij + H/(8h) sum_i cos((n - m) base^(-2i/dim))\n\n"
         "Chi, Fan, Rudnicky, Ramadge 2023, arXiv 2212.10356.",
         {}, make_with_spec<SandwichBias>)

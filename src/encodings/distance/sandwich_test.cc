@@ -85,12 +85,12 @@ TEST(Sandwich, DistancesInAnyOrderGetTheSameBits) {
 
 TEST(Sandwich, WrongCallsSayWhatMustHold) {
   expect_error<ShapeError>([] { SandwichBias<float>({.heads = 2, .dim = 7}); },
-                           "[SandwichBias] dim: must be even and between 2 and 65536, got 7");
+                           "[SandwichBias] dim: must be even and from 2 to 65536, got 7");
   expect_error<ShapeError>([] { SandwichBias<float>({.heads = 2, .dim = 0}); },
-                           "[SandwichBias] dim: must be even and between 2 and 65536, got 0");
+                           "[SandwichBias] dim: must be even and from 2 to 65536, got 0");
   expect_error<RangeError>([] { SandwichBias<float>(Sandwich{}); }, "[SandwichBias] heads: must be at least 1, got 0");
   expect_error<RangeError>([] { SandwichBias<float>({.heads = 2, .base = 0}); },
-                           "[SandwichBias] base: must be positive and finite, got 0");
+                           "[SandwichBias] base: must be finite and above 0, got 0");
   std::vector<float> s(3 * 4, 7.0f);
   const SandwichBias<float> bias(Sandwich{.heads = 2});
   expect_error<ShapeError>([&] { bias_matrix(with(bias), {}, {}, dense(s.data(), 3, 2, 2)); },

@@ -179,10 +179,10 @@ void describe_t5(Describer& to) {
       .also({"t5_bidirectional"})
       .called("t5_causal", "T5 buckets, causal", "T5 buckets of a decoder",
               [](const ExampleSize&) { return T5{.direction = T5Direction::causal}; });
-  to.function(
-      "t5_thresholds", t5_thresholds, {"spec"},
-      "The least |distance| of each bucket of one side, rising: buckets/2 numbers for both sides, buckets for one.");
-  to.function("t5_bucket", t5_bucket, {"spec", "distance"}, "The bucket of a distance, key minus query.");
+  to.function("t5_thresholds", t5_thresholds, {"spec"},
+              "Lists the least |distance| of each bucket of one side, rising: buckets/2 numbers if bidirectional, else "
+              "buckets.");
+  to.function("t5_bucket", t5_bucket, {"spec", "distance"}, "Returns the bucket of a distance, key minus query.");
 }
 
 }  // namespace bearing

@@ -12,7 +12,7 @@ template <class A>
 T5AxisBias<A>::T5AxisBias(const T5Axis& spec, Param<A, 2> table) : spec_(spec), buckets_(spec.t5()), table_(table) {
   if (spec.axis < 0 || spec.axis >= max_axes) {
     throw ShapeError(
-        concat("[T5Axis] axis: must be between 0 and ", max_axes - 1, ", got ", static_cast<Index>(spec.axis)));
+        concat("[T5Axis] axis: must be from 0 to ", max_axes - 1, ", got ", static_cast<Index>(spec.axis)));
   }
   const auto check_finite = [](const char* member, double x) {
     if (!std::isfinite(x)) throw RangeError(concat("[T5Axis] ", member, ": must be finite, got ", x));

@@ -93,8 +93,7 @@ TEST(T5Axis, WrongCallsSayWhatMustHold) {
   std::vector<double> table(32 * 2), s(2 * 4 * 4, 7.0), at{0, 1, 2, 3, 0, 0.5, 1, 2};
   const auto made = [&](T5Axis spec) { return T5AxisBias<double>(spec, {dense<const double>(table.data(), 32, 2)}); };
   constexpr T5Direction both = T5Direction::bidirectional;
-  expect_error<ShapeError>([&] { made({.direction = both, .axis = 4}); },
-                           "[T5Axis] axis: must be between 0 and 3, got 4");
+  expect_error<ShapeError>([&] { made({.direction = both, .axis = 4}); }, "[T5Axis] axis: must be from 0 to 3, got 4");
   expect_error<RangeError>([&] { made({.direction = both, .axis = 0, .scale = std::nan("")}); },
                            "[T5Axis] scale: must be finite, got nan");
   expect_error<RangeError>([&] { made({.buckets = 2, .direction = both, .axis = 0}); },

@@ -17,7 +17,7 @@ template <class A>
 void check_table(const char* name, Index extent, const Param<A, 2>& table, Index dim) {
   const std::array<Index, 2> wanted{2 * extent - 1, dim};
   if (table.value.shape != wanted || dim < 1) {
-    throw ShapeError(concat("[SamTerm] ", name, ": must be [2 * ", extent, " - 1, dim] = ", wanted, ", shape is ",
+    throw ShapeError(concat("[SamTerm] ", name, ": must be [2 * ", extent, " - 1, dim] = ", wanted, ", got shape ",
                             table.value.shape));
   }
   check_tensor("SamTerm", name, table.value);
@@ -37,8 +37,7 @@ template <class A>
 SamTerm<A>::SamTerm(const Sam& spec, Param<A, 2> height_table, Param<A, 2> width_table)
     : spec_(spec), height_(height_table), width_(width_table) {
   if (spec.height < 1 || spec.width < 1 || spec.height > 4096 || spec.width > 4096) {
-    throw ShapeError(
-        concat("[SamTerm] height, width: must be between 1 and 4096, got ", spec.height, ", ", spec.width));
+    throw ShapeError(concat("[SamTerm] height, width: must be from 1 to 4096, got ", spec.height, ", ", spec.width));
   }
   check_table("height_table", spec.height, height_table, height_table.value.shape[1]);
   check_table("width_table", spec.width, width_table, height_table.value.shape[1]);
@@ -86,8 +85,8 @@ void describe_sam(Describer& to) {
             "Decomposed relative position embeddings, of MViTv2, ViTDet and Segment Anything.\n\n"
             "    s_ij <- s_ij + q_i (R_h[y_i - y_j] + R_w[x_i - x_j])\n\n"
             "The product is not multiplied by the softmax scale.\n\nLi et al. 2022, arXiv 2112.01526.")
-      .member("height", &Sam::height, "The extent of the map that attention sees, in patches.")
-      .member("width", &Sam::width, "Of the same.");
+      .member("height", &Sam::height, "The height of the map that attention sees, in patches.")
+      .member("width", &Sam::width, "The width of the same map.");
   const auto offsets = [](const char* name, Index Sam::*side) {
     return NamedExtent(name, [side](const Record& spec, const Sizes&) { return 2 * (spec.as<Sam>()->*side) - 1; });
   };

@@ -69,17 +69,17 @@ TEST(Sam, WrongCallsSayWhatMustHold) {
       [&] {
         SamTerm<float>({3, 2}, rows(4, 4), rows(3, 4));
       },
-      "[SamTerm] height_table: must be [2 * 3 - 1, dim] = [5, 4], shape is [4, 4]");
+      "[SamTerm] height_table: must be [2 * 3 - 1, dim] = [5, 4], got shape [4, 4]");
   expect_error<ShapeError>(
       [&] {
         SamTerm<float>({3, 2}, rows(5, 4), rows(3, 2));
       },
-      "[SamTerm] width_table: must be [2 * 2 - 1, dim] = [3, 4], shape is [3, 2]");
+      "[SamTerm] width_table: must be [2 * 2 - 1, dim] = [3, 4], got shape [3, 2]");
   expect_error<ShapeError>(
       [&] {
         SamTerm<float>({3, 2}, rows(5, 0), rows(3, 0));
       },
-      "[SamTerm] height_table: must be [2 * 3 - 1, dim] = [5, 0], shape is [5, 0]");
+      "[SamTerm] height_table: must be [2 * 3 - 1, dim] = [5, 0], got shape [5, 0]");
   expect_error<ShapeError>(
       [&] {
         SamTerm<float>({3, 2}, rows(5, 4), {dense<const float>(nullptr, 3, 4)});

@@ -15,8 +15,8 @@ namespace {
 
 void check_window(const char* function, const Swin& spec) {
   if (spec.height >= 1 && spec.width >= 1 && spec.height <= largest_window && spec.width <= largest_window) return;
-  throw ShapeError(concat("[", function, "] height, width: must be between 1 and ", largest_window, ", got ",
-                          spec.height, ", ", spec.width));
+  throw ShapeError(concat("[", function, "] height, width: must be from 1 to ", largest_window, ", got ", spec.height,
+                          ", ", spec.width));
 }
 
 }  // namespace
@@ -31,7 +31,7 @@ SwinBias<A>::SwinBias(const Swin& spec, Param<A, 2> table) : spec_(spec), table_
   check_window("SwinBias", spec);
   if (table.value.shape[0] != spec.rows()) {
     throw ShapeError(concat("[SwinBias] table: must be [", spec.rows(), ", heads] for a window of ", spec.height, " x ",
-                            spec.width, ", shape is ", table.value.shape));
+                            spec.width, ", got shape ", table.value.shape));
   }
   check_tensor("SwinBias", "table", table.value);
   if (table.grad.data != nullptr && table.grad.shape != table.value.shape) {
@@ -44,7 +44,7 @@ template <class A>
 void SwinBias<A>::check(const char* function, const Problem& problem) const {
   if (table_.value.shape[1] != problem.heads) {
     throw ShapeError(concat("[", function, "] Swin.table: must have a column for each of ", problem.heads,
-                            " heads, shape is ", table_.value.shape));
+                            " heads, got shape ", table_.value.shape));
   }
   check_grid(function, {spec_.height, spec_.width, spec_.class_token == Swin::ClassToken::three_rows}, problem);
 }
@@ -112,10 +112,13 @@ void describe_swin(Describer& to) {
             "Swin's relative position bias: inside a window every displacement has a learned number per head.\n\n"
             "    s_ij <- s_ij + B_h[y_i - y_j, x_i - x_j]\n\n"
             "Liu et al. 2021, arXiv 2103.14030; Bao et al. 2022, arXiv 2106.08254.")
-      .member("height", &Swin::height, "Of a window in tokens; BEiT: of the image in patches.")
-      .member("width", &Swin::width, "Of the same.")
-      .member("class_token", &Swin::class_token, "'three_rows' is BEiT: its class token has the position (-1, -1).")
-      .method("rows", &Swin::rows, {}, "Of the table: (2 height - 1)(2 width - 1), and three with a class token.")
+      .member("height", &Swin::height, "The height of a window in tokens; in BEiT of the image in patches.")
+      .member("width", &Swin::width, "The width of the same window or image.")
+      .member("class_token", &Swin::class_token,
+              "'three_rows' is BEiT's: three more rows of the table serve the class token, which has the position (-1, "
+              "-1).")
+      .method("rows", &Swin::rows, {},
+              "Rows of the table: (2 height - 1)(2 width - 1), and three more with a class token.")
       .method("row", row_of, {"q_position", "k_position"},
               "The table's row for a query and a key, each at (y, x); the class token is at (-1, -1).");
   const auto square = [](Swin::ClassToken class_token) {

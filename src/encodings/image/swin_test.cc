@@ -78,12 +78,12 @@ TEST(Swin, WrongCallsSayWhatMustHold) {
       [&] {
         SwinBias<float>(Swin{2, 3}, {dense<const float>(table.data(), 14, 2)});
       },
-      "[SwinBias] table: must be [15, heads] for a window of 2 x 3, shape is [14, 2]");
+      "[SwinBias] table: must be [15, heads] for a window of 2 x 3, got shape [14, 2]");
   expect_error<ShapeError>(
       [&] {
         SwinBias<float>(Swin{0, 3}, {dense<const float>(table.data(), 15, 2)});
       },
-      "[SwinBias] height, width: must be between 1 and 1024, got 0, 3");
+      "[SwinBias] height, width: must be from 1 to 1024, got 0, 3");
   expect_error<ShapeError>(
       [&] {
         SwinBias<float>(Swin{2, 3}, {dense<const float>(nullptr, 15, 2)});
@@ -98,7 +98,7 @@ TEST(Swin, WrongCallsSayWhatMustHold) {
       [&] { bias_matrix(with(swin), outside, outside, dense(bias.data(), 2, 2, 2)); },
       "[bias_matrix] q_positions: must be a token of a grid of 2 x 3, got (1, 3) at [batch 0, time 1]");
   expect_error<ShapeError>([&] { bias_matrix(with(swin), outside, outside, dense(bias.data(), 1, 2, 2)); },
-                           "[bias_matrix] Swin.table: must have a column for each of 1 heads, shape is [15, 2]");
+                           "[bias_matrix] Swin.table: must have a column for each of 1 heads, got shape [15, 2]");
 }
 
 }  // namespace

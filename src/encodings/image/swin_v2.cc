@@ -38,11 +38,11 @@ void check_spec(const char* function, const SwinV2& spec) {
   const Swin& window = spec.window;
   const auto within = [](Index extent, Index least) { return extent >= least && extent <= largest_window; };
   if (!within(window.height, 1) || !within(window.width, 1)) {
-    throw ShapeError(concat("[", function, "] window.height, window.width: must be between 1 and ", largest_window,
+    throw ShapeError(concat("[", function, "] window.height, window.width: must be from 1 to ", largest_window,
                             ", got ", window.height, ", ", window.width));
   }
   if (!within(spec.trained_height, 0) || !within(spec.trained_width, 0)) {
-    throw ShapeError(concat("[", function, "] trained_height, trained_width: must be between 0 (the window's) and ",
+    throw ShapeError(concat("[", function, "] trained_height, trained_width: must be from 0 (the window's) to ",
                             largest_window, ", got ", spec.trained_height, ", ", spec.trained_width));
   }
   if (window.class_token != Swin::ClassToken::none) {
@@ -67,7 +67,7 @@ void check(const char* function, const char* argument, const SwinV2& spec, const
   check_param<A, 2>(function, "w2", network.w2, {heads, hidden}, "[heads, hidden]");
   if (table.shape != std::array<Index, 2>{window.rows(), heads}) {
     throw ShapeError(concat("[", function, "] ", argument, ": must be ", std::array<Index, 2>{window.rows(), heads},
-                            ", shape is ", table.shape));
+                            ", got shape ", table.shape));
   }
   check_tensor(function, argument, table);
   CallMemory memory(function);
@@ -231,12 +231,13 @@ inspect::Specimen swin_v2_example(const ExampleSize& size, const SwinV2& spec) {
   };
   const Tensor w1 = drawn({hidden, 2}, 1), b1 = drawn({hidden}, 1), w2 = drawn({size.heads, hidden}, 0.05);
   const auto table = std::make_shared<const Tensor>(table_of(spec, w1, b1, w2));
-  const SwinBias<double> encoding(spec.window, {describe::view_of<double, 2>("[swin_v2_table] table", *table)});
+  const Param<double, 2> parameter{describe::view_of<double, 2>("[swin_v2_table] table", *table)};
   struct Kept {
     std::shared_ptr<const Tensor> table;
     Made<double> made;
   };
-  const auto kept = std::make_shared<const Kept>(Kept{table, describe::made_of<double>(encoding)});
+  const auto kept = std::make_shared<const Kept>(
+      Kept{table, describe::made_of<double>(new SwinBias<double>(spec.window, parameter))});
   inspect::Specimen specimen{.options = size, .width = spec.window.width};
   inspect::act(specimen, *registry().encoding("SwinBias"), {}, kept->made, kept);
   specimen.parameters = hidden * (2 + 1 + size.heads);
@@ -276,8 +277,8 @@ void describe_swin_v2(Describer& to) {
             "Liu et al. 2022, arXiv 2111.09883.")
       .member("window", &SwinV2::window, "The window of the table.")
       .member("trained_height", &SwinV2::trained_height,
-              "W of the first axis: the window that it was trained with; 0: this one.")
-      .member("trained_width", &SwinV2::trained_width, "The same of the second axis.");
+              "W on the first axis: the height of the window that it was trained with; 0 for this window's.")
+      .member("trained_width", &SwinV2::trained_width, "W on the second axis: the width, likewise.");
   to.function(
       "swin_v2_coordinates",
       [](const SwinV2& spec) {
@@ -285,14 +286,16 @@ void describe_swin_v2(Describer& to) {
         const auto rows = static_cast<Index>(coordinates.size() / 2);
         return Tensor{{rows, 2}, std::move(coordinates)};
       },
-      {"spec"}, "What the network sees: (c(dy), c(dx)) of every displacement, query minus key, [window.rows(), 2].");
-  to.function(
-      "swin_v2_table", table_of, {"spec", "w1", "b1", "w2"},
-      "The table of a SwinBias [window.rows(), heads] from the network w1 [hidden, 2] of (y, x), b1 [hidden] and w2\n"
-      "[heads, hidden]. float64 or float32. Make it once per step, and give the table's gradient to\n"
-      "swin_v2_table_backward().");
+      {"spec"},
+      "Returns what the network sees: (c(dy), c(dx)) of every displacement, query minus key, [window.rows(), 2].");
+  to.function("swin_v2_table", table_of, {"spec", "w1", "b1", "w2"},
+              "Computes the table of a SwinBias [window.rows(), heads] from the network w1 [hidden, 2] of (y, x), b1 "
+              "[hidden] and w2\n"
+              "[heads, hidden]. float64 or float32. Make it once per step, and give the table's gradient to\n"
+              "swin_v2_table_backward().");
   to.function("swin_v2_table_backward", table_gradients, {"spec", "w1", "b1", "w2", "d_table"},
-              "The network's gradients d_w1, d_b1, d_w2, from the table's.", "tuple[Array, Array, Array]");
+              "Returns the network's gradients d_w1, d_b1 and d_w2, from that of the table.",
+              "tuple[Array, Array, Array]");
   Description& name =
       to.name({"swin_v2", {"swinv2"}, "Swin V2's network", "a network of the logarithm of the offset", {}, {}});
   name.spec = [](const ExampleSize& size) {

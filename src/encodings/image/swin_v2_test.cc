@@ -137,7 +137,7 @@ TEST(SwinV2, WrongCallsSayWhatMustHold) {
       [&] {
         swin_v2_table<double>({.window = {2, 3}}, n.network(), dense(table.data(), 9, 1));
       },
-      "[swin_v2_table] table: must be [15, 1], shape is [9, 1]");
+      "[swin_v2_table] table: must be [15, 1], got shape [9, 1]");
   expect_error<ShapeError>(
       [&] {
         swin_v2_table<double>({.window = {2, 2, Swin::ClassToken::three_rows}}, n.network(),

@@ -66,13 +66,13 @@ class Motion {
 void check_augmentation(const CapeAugmentation& how) {
   const double limit = static_cast<double>(max_position);
   if (!(how.max_global_shift >= 0 && how.max_global_shift <= limit)) {
-    throw RangeError(concat("[Cape] max_global_shift: must be between 0 and 2^31, got ", how.max_global_shift));
+    throw RangeError(concat("[Cape] max_global_shift: must be from 0 to 2^31, got ", how.max_global_shift));
   }
   if (!(how.max_local_shift >= 0 && how.max_local_shift <= limit)) {
-    throw RangeError(concat("[Cape] max_local_shift: must be between 0 and 2^31, got ", how.max_local_shift));
+    throw RangeError(concat("[Cape] max_local_shift: must be from 0 to 2^31, got ", how.max_local_shift));
   }
   if (!(how.max_global_scale >= 1 && how.max_global_scale <= limit)) {
-    throw RangeError(concat("[Cape] max_global_scale: must be between 1 and 2^31, got ", how.max_global_scale));
+    throw RangeError(concat("[Cape] max_global_scale: must be from 1 to 2^31, got ", how.max_global_scale));
   }
 }
 
@@ -82,7 +82,7 @@ void cape_positions(const Cape& cape, const Positions& positions, View<double, 2
                     std::optional<CapeSeed> training) {
   check_augmentation(cape.augmentation);
   if (!(cape.position_scale > 0) || !std::isfinite(cape.position_scale)) {
-    throw RangeError(concat("[Cape] position_scale: must be positive and finite, got ", cape.position_scale));
+    throw RangeError(concat("[Cape] position_scale: must be finite and above 0, got ", cape.position_scale));
   }
   check_output("cape_positions", "to", to);
   const auto [batch, time] = to.shape;
@@ -108,7 +108,7 @@ void cape_positions(const Cape2d& cape, Index height, Index width, View<double, 
                     std::optional<CapeSeed> training) {
   check_augmentation(cape.augmentation);
   if (!countable_grid(height, width)) {
-    throw RangeError(concat("[cape_positions] height, width: must not be negative and make at most 2^31 patches, got ",
+    throw RangeError(concat("[cape_positions] height, width: must be at least 0 and make at most 2^31 patches, got ",
                             height, ", ", width));
   }
   if (to.shape[0] != 2 || to.shape[2] != height * width) {
@@ -138,7 +138,7 @@ void cape_positions(const Cape2d& cape, Index height, Index width, View<double, 
 template <class A>
 Cape2dInputs<A>::Cape2dInputs(const Cape2d& cape) : dim_(cape.dim) {
   if (dim_ < 4 || dim_ % 2 != 0 || dim_ > largest_dim) {
-    throw ShapeError(concat("[Cape2dInputs] dim: must be even and between 4 and 65536, got ", dim_));
+    throw ShapeError(concat("[Cape2dInputs] dim: must be even and from 4 to 65536, got ", dim_));
   }
   const Index waves = dim_ / 2;
   std::vector<Wide> u, v;
@@ -197,7 +197,7 @@ Tensor moved(const Cape& cape, const describe::GivenPositions& at, std::optional
              std::optional<Index> batch, std::optional<Index> training) {
   std::vector<Index> shape = at.shape();
   if (shape.empty()) {
-    if (!time) throw ShapeError("[cape_positions] time: must be given where positions are counted, got None");
+    if (!time) throw ShapeError("[cape_positions] time: must be given, unless positions are an array, got None");
     if (*time < 0) throw RangeError(text::concat("[cape_positions] time: must be at least 0, got ", *time));
     shape = {*time};
   }
@@ -222,11 +222,12 @@ void describe_records(Describer& to) {
   to.record("CapeAugmentation", CapeAugmentation{},
             "How far CAPE's training moves positions.\n\n"
             "Likhomanenko, Xu, Synnaeve, Collobert, Rogozhnikov 2021, arXiv 2106.03143.")
-      .member("max_global_shift", &CapeAugmentation::max_global_shift, "Of all positions together.")
+      .member("max_global_shift", &CapeAugmentation::max_global_shift,
+              "How far all positions of a sequence move together.")
       .member("max_local_shift", &CapeAugmentation::max_local_shift,
-              "Of each, in units of the distance between neighbours; 0.5 keeps their order.")
+              "How far each position moves, in units of the distance between neighbours; up to 0.5 keeps their order.")
       .member("max_global_scale", &CapeAugmentation::max_global_scale,
-              "What all are multiplied by at most, at least 1.");
+              "The largest factor that positions are multiplied by; at least 1.");
   to.record("Cape", Cape{},
             "CAPE, continuous augmented positional embeddings: sinusoids of positions that training moves about.\n\n"
             "    p <- position_scale p - mean          always\n"
@@ -234,18 +235,19 @@ void describe_records(Describer& to) {
             "D uniform in +-max_global_shift, e_t in +-max_local_shift spacing, ln l in +-ln max_global_scale.\n"
             "cape_positions() makes the positions, CapeInputs the rows.\n\n"
             "Likhomanenko, Xu, Synnaeve, Collobert, Rogozhnikov 2021, arXiv 2106.03143.")
-      .member("dim", &Cape::dim, "Of a row.")
+      .member("dim", &Cape::dim, "How many columns a row has.")
       .member("augmentation", &Cape::augmentation, "How far training moves positions.")
-      .member("centre", &Cape::centre, "'mean': positions are counted from their mean.")
-      .member("position_scale", &Cape::position_scale, "Multiplies positions first.")
-      .member("frequency_scale", &Cape::frequency_scale, "Above 1 where positions are seconds rather than tokens.")
+      .member("centre", &Cape::centre, "'mean' counts positions from their mean.")
+      .member("position_scale", &Cape::position_scale, "Multiplies positions before anything else.")
+      .member("frequency_scale", &Cape::frequency_scale,
+              "Multiplies every frequency; above 1 if positions are seconds and not tokens.")
       .member("base", &Cape::base, "The longest wavelength is a little less than 2 pi times this.")
-      .method("sinusoidal", &Cape::sinusoidal, {}, "The sinusoids that its positions go into.");
+      .method("sinusoidal", &Cape::sinusoidal, {}, "The spec of the sinusoids that its positions go into.");
   to.record("Cape2d", Cape2d{},
             "CAPE for the patches of an image at (y, x) in [-1, 1]^2: waves in C = dim/2 directions.\n\n"
             "    cos pi(u_j x + v_j y), sin ...      u_j = r_j cos j,  v_j = r_j sin j,  r_j = 10^(j/(C-1))\n\n"
             "Likhomanenko, Xu, Synnaeve, Collobert, Rogozhnikov 2021, arXiv 2106.03143.")
-      .member("dim", &Cape2d::dim, "Of a row; even, at least 4.")
+      .member("dim", &Cape2d::dim, "How many columns a row has; even, at least 4.")
       .member("augmentation", &Cape2d::augmentation, "How far training moves positions.");
 }
 
@@ -273,33 +275,33 @@ void describe_cape(Describer& to) {
   to.home("cape", {"Likhomanenko et al.", 2021, "arXiv 2106.03143"});
   describe_records(to);
   to.encoding<Cape>("CapeInputs",
-                    "The sinusoids of cape_positions(); nothing to learn.\n\n"
+                    "The sinusoids of cape_positions(). Nothing is learned.\n\n"
                     "Likhomanenko, Xu, Synnaeve, Collobert, Rogozhnikov 2021, arXiv 2106.03143.",
                     {}, make_with_spec<CapeInputs>)
       // As evaluation has it: nothing is moved, and positions count from the first token.
       .called("cape", "CAPE", "sinusoids of positions that training moves",
               [](const ExampleSize& size) { return Cape{.dim = size.dim, .centre = CapeCentre::none}; });
   to.encoding<Cape2d>("Cape2dInputs",
-                      "The waves of a Cape2d at its cape_positions(); nothing to learn.\n\n"
+                      "The waves of a Cape2d at its cape_positions(). Nothing is learned.\n\n"
                       "Likhomanenko, Xu, Synnaeve, Collobert, Rogozhnikov 2021, arXiv 2106.03143.",
                       {}, make_with_spec<Cape2dInputs>)
       .width([](const Cape2d&, Index length) { return inspect::square_side(length); })
       .called("cape_2d", "CAPE on two axes", "waves in many directions of an image",
               [](const ExampleSize& size) { return Cape2d{.dim = size.dim}; })
       .example(grid_example);
-  to.function(
-      "cape_positions", moved,
-      {"spec",
-       {"positions", Value{}},
-       {"time", Value{}},
-       Argument("batch", Value{}).named(),
-       Argument("training", Value{}).named()},
-      "Positions for a Cape encoding, float64 [time] or [batch, time]: scaled and centred; moved too if `training` is\n"
-      "given, a seed that gives the same draws on every machine. Give each step its own.");
-  to.function(
-      "cape_positions", moved_2d,
-      {"spec", "height", "width", Argument("batch", Index{1}).named(), Argument("training", Value{}).named()},
-      "Positions of a grid's patches, row by row, for a Cape2d encoding: float64 [2, batch, height width], y then x.");
+  to.function("cape_positions", moved,
+              {"spec",
+               {"positions", Value{}},
+               {"time", Value{}},
+               Argument("batch", Value{}).named(),
+               Argument("training", Value{}).named()},
+              "Returns positions for a Cape encoding, float64 [time] or [batch, time], scaled and centred. `training`, "
+              "if given,\n"
+              "is a seed: positions are moved as well, by the same draws on every machine. Give each step its own.");
+  to.function("cape_positions", moved_2d,
+              {"spec", "height", "width", Argument("batch", Index{1}).named(), Argument("training", Value{}).named()},
+              "Returns the positions of a grid's patches, row by row, for a Cape2d encoding: float64 [2, batch, height "
+              "width], y then x.");
 }
 
 }  // namespace bearing

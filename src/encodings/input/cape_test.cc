@@ -181,21 +181,21 @@ TEST(Cape, WrongCallsSayWhatMustHold) {
     cape_positions(Cape{.dim = 4, .augmentation = how}, {}, dense(at.data(), 1, 8), CapeSeed{1});
   };
   expect_error<RangeError>([&] { moving({.max_global_shift = -1}); },
-                           "[Cape] max_global_shift: must be between 0 and 2^31, got -1");
+                           "[Cape] max_global_shift: must be from 0 to 2^31, got -1");
   expect_error<RangeError>([&] { moving({.max_local_shift = NAN}); },
-                           "[Cape] max_local_shift: must be between 0 and 2^31, got nan");
+                           "[Cape] max_local_shift: must be from 0 to 2^31, got nan");
   expect_error<RangeError>([&] { moving({.max_global_scale = 0.5}); },
-                           "[Cape] max_global_scale: must be between 1 and 2^31, got 0.5");
+                           "[Cape] max_global_scale: must be from 1 to 2^31, got 0.5");
   expect_error<RangeError>([&] { cape_positions(Cape{.dim = 4, .position_scale = 0}, {}, dense(at.data(), 1, 8)); },
-                           "[Cape] position_scale: must be positive and finite, got 0");
+                           "[Cape] position_scale: must be finite and above 0, got 0");
   expect_error<ShapeError>([&] { cape_positions(Cape2d{.dim = 4}, 2, 2, dense(at.data(), 2, 2, 2)); },
                            "[cape_positions] to: must be [2, batch, 4] (y and x of every patch), got [2, 2, 2]");
   expect_error<RangeError>(
       [&] { cape_positions(Cape2d{.dim = 4}, -2, 2, dense(at.data(), 2, 2, 2)); },
-      "[cape_positions] height, width: must not be negative and make at most 2^31 patches, got -2, 2");
+      "[cape_positions] height, width: must be at least 0 and make at most 2^31 patches, got -2, 2");
   expect_error<RangeError>(
       [&] { cape_positions(Cape2d{.dim = 4}, Index{1} << 40, 0, dense(at.data(), 2, 2, 0)); },
-      "[cape_positions] height, width: must not be negative and make at most 2^31 patches, got 1099511627776, 0");
+      "[cape_positions] height, width: must be at least 0 and make at most 2^31 patches, got 1099511627776, 0");
   expect_error<ShapeError>(
       [&] {
         cape_positions(Cape{.dim = 4}, {}, View<double, 2>{nullptr, {1, 8}, {8, 1}});
@@ -203,7 +203,7 @@ TEST(Cape, WrongCallsSayWhatMustHold) {
       "[cape_positions] to: must have memory, got a null pointer; shape is [1, 8]");
   EXPECT_EQ(at, std::vector<double>(8, 7.0));
   expect_error<ShapeError>([] { Cape2dInputs<float> encoding({.dim = 7}); },
-                           "[Cape2dInputs] dim: must be even and between 4 and 65536, got 7");
+                           "[Cape2dInputs] dim: must be even and from 4 to 65536, got 7");
   std::vector<float> x(8, 7.0f);
   const Cape2dInputs<float> encoding({.dim = 4});
   expect_error<ShapeError>([&] { fill<float>(encoding, {}, dense(x.data(), 2, 4)); },

@@ -36,7 +36,7 @@ std::vector<double> along_axes(Index axes, Index each, const Of& of) {
 std::vector<double> fourier_octaves(Index axes, Index octaves) {
   check_axes("fourier_octaves", axes);
   if (octaves < 1 || octaves > 64) {
-    throw RangeError(concat("[fourier_octaves] octaves: must be between 1 and 64, got ", octaves));
+    throw RangeError(concat("[fourier_octaves] octaves: must be from 1 to 64, got ", octaves));
   }
   return along_axes(axes, octaves, [](Index, Index k) { return std::ldexp(1.0, static_cast<int>(k)); });
 }
@@ -44,7 +44,7 @@ std::vector<double> fourier_octaves(Index axes, Index octaves) {
 std::vector<double> fourier_bands(const std::vector<double>& resolutions, Index bands) {
   check_axes("fourier_bands", std::ssize(resolutions));
   if (bands < 1 || bands > largest_dim) {
-    throw ShapeError(concat("[fourier_bands] bands: must be between 1 and ", largest_dim, ", got ", bands));
+    throw ShapeError(concat("[fourier_bands] bands: must be from 1 to ", largest_dim, ", got ", bands));
   }
   for (const double resolution : resolutions) {
     if (std::isfinite(resolution) && resolution > 0) continue;
@@ -61,7 +61,7 @@ FourierInputs<A>::FourierInputs(const Fourier& spec, Param<A, 2> frequencies) : 
   check_axes("FourierInputs", spec.axes);
   if (spec.frequencies < 1 || spec.frequencies > largest_dim) {
     throw ShapeError(
-        concat("[FourierInputs] frequencies: must be between 1 and ", largest_dim, ", got ", spec.frequencies));
+        concat("[FourierInputs] frequencies: must be from 1 to ", largest_dim, ", got ", spec.frequencies));
   }
   const auto check_word = [](const char* member, auto word, auto last, const char* words) {
     const auto number = static_cast<Index>(word);
@@ -183,18 +183,20 @@ void describe_fourier(Describer& to) {
             "Mildenhall et al. 2020, arXiv 2003.08934 (NeRF); Tancik et al. 2020, arXiv 2006.10739; Kirillov et al. "
             "2023, arXiv 2304.02643 (SAM); Jaegle et al. 2021, arXiv 2107.14795 (Perceiver IO); Li et al. 2021, arXiv "
             "2106.02795.")
-      .member("axes", &Fourier::axes, "Coordinates of a token.")
-      .member("frequencies", &Fourier::frequencies, "Rows of B.")
-      .member("unit", &Fourier::unit, "What a product of frequency and coordinate counts.")
-      .member("layout", &Fourier::layout, "Columns: all sines, all cosines, or by turns.")
+      .member("axes", &Fourier::axes, "How many coordinates a token has.")
+      .member("frequencies", &Fourier::frequencies, "How many rows B has.")
+      .member("unit", &Fourier::unit, "The unit of a product of frequency and coordinate.")
+      .member("layout", &Fourier::layout, "The order of the columns: all sines first, all cosines first, or by turns.")
       .member("coordinates", &Fourier::coordinates, "Whether the coordinates themselves are the first columns.")
-      .member("scale", &Fourier::scale, "Of sines and cosines.")
-      .method("dim", &Fourier::dim, {}, "Columns: 2 frequencies, and the coordinates.")
-      .maker("nerf", &Fourier::nerf, {"axes", "octaves"}, "NeRF's, with fourier_octaves().")
+      .member("scale", &Fourier::scale, "Multiplies sines and cosines.")
+      .method("dim", &Fourier::dim, {},
+              "How many columns there are: 2 frequencies, and the coordinates if they are columns.")
+      .maker("nerf", &Fourier::nerf, {"axes", "octaves"}, "The spec of NeRF; fourier_octaves() makes its frequencies.")
       .maker("sam", &Fourier::sam, {"frequencies"},
-             "SAM's prompts: B is the file's matrix transposed, coordinates go from -1 to 1.")
-      .maker("perceiver", &Fourier::perceiver, {"axes", "bands"}, "Perceiver's, with fourier_bands().")
-      .maker("learned", &Fourier::learned, {"axes", "dim"}, "Of Li et al.: dim/2 learned frequencies.");
+             "The spec of SAM's prompts: B is the file's matrix transposed, coordinates go from -1 to 1.")
+      .maker("perceiver", &Fourier::perceiver, {"axes", "bands"},
+             "The spec of Perceiver; fourier_bands() makes its frequencies.")
+      .maker("learned", &Fourier::learned, {"axes", "dim"}, "The spec of Li et al., with dim/2 learned frequencies.");
   to.encoding<Fourier, 2>("FourierInputs",
                           "Fourier features with their frequencies B [frequencies, axes].\n\n"
                           "    phi_f = unit sum_axis B[f, axis] p_axis          x <- x + scale [sin phi | cos phi]\n\n"
@@ -212,7 +214,7 @@ void describe_fourier(Describer& to) {
       [](Index axes, Index octaves) {
         return Tensor{{axes * octaves, axes}, fourier_octaves(axes, octaves)};
       },
-      {"axes", "octaves"}, "NeRF's frequencies [axes octaves, axes]: 1, 2, 4, ... for each axis; float64.");
+      {"axes", "octaves"}, "Returns NeRF's frequencies [axes octaves, axes]: 1, 2, 4, ... for each axis; float64.");
   to.function(
       "fourier_bands",
       [](const std::vector<double>& resolutions, Index bands) {
@@ -220,8 +222,8 @@ void describe_fourier(Describer& to) {
         return Tensor{{axes * bands, axes}, fourier_bands(resolutions, bands)};
       },
       {"resolutions", "bands"},
-      "Perceiver's frequencies [axes bands, axes]: from 1 to half of its resolution for each axis, in even steps; "
-      "float64.");
+      "Returns Perceiver's frequencies [axes bands, axes]: from 1 to half of its resolution for each axis, in even "
+      "steps; float64.");
 }
 
 }  // namespace bearing

@@ -117,10 +117,10 @@ TEST(Fourier, WrongCallsSayWhatMustHold) {
   Fourier wrong = sam;
   wrong.axes = 5;
   expect_error<ShapeError>([&] { FourierInputs<double>(wrong, {dense<const double>(b.data(), 3, 5)}); },
-                           "[FourierInputs] axes: must be between 1 and 4, got 5");
+                           "[FourierInputs] axes: must be from 1 to 4, got 5");
   wrong = sam, wrong.frequencies = 0;
   expect_error<ShapeError>([&] { FourierInputs<double>(wrong, {dense<const double>(b.data(), 0, 2)}); },
-                           "[FourierInputs] frequencies: must be between 1 and 65536, got 0");
+                           "[FourierInputs] frequencies: must be from 1 to 65536, got 0");
   wrong = sam, wrong.scale = INFINITY;
   expect_error<RangeError>([&] { FourierInputs<double>(wrong, {dense<const double>(b.data(), 3, 2)}); },
                            "[FourierInputs] scale: must be finite, got inf");
@@ -128,7 +128,7 @@ TEST(Fourier, WrongCallsSayWhatMustHold) {
   expect_error<ShapeError>([&] { FourierInputs<double>(wrong, {dense<const double>(b.data(), 3, 2)}); },
                            "[FourierInputs] layout: must be sines_first, cosines_first or interleaved, got 3");
   expect_error<ShapeError>([] { Fourier::learned(2, 5); }, "[Fourier] dim: must be even and at least 2, got 5");
-  expect_error<RangeError>([] { fourier_octaves(2, 0); }, "[fourier_octaves] octaves: must be between 1 and 64, got 0");
+  expect_error<RangeError>([] { fourier_octaves(2, 0); }, "[fourier_octaves] octaves: must be from 1 to 64, got 0");
   expect_error<RangeError>([] { fourier_bands({-1}, 2); },
                            "[fourier_bands] resolutions: must be finite and above 0, got -1");
   const FourierInputs<double> inputs(sam, {dense<const double>(b.data(), 3, 2)});

@@ -71,12 +71,12 @@ struct describe::Words<IndexForm> {
 void describe_index_encoding(Describer& to) {
   to.home("index_encoding", {"-", 0, "-"});
   to.record("IndexEncoding", IndexEncoding{.form = IndexForm::index},
-            "The encodings that come to mind first, to be measured against.\n\n"
+            "The simplest encodings. Others are compared with them.\n\n"
             "    index        x_p <- x_p + p                  grows without bound\n"
             "    normalised   x_p <- x_p + p/(length - 1)     the same number means another place at another length\n"
             "    binary       x_p <- x_p + bits of p          neighbours may differ in every bit")
-      .member("dim", &IndexEncoding::dim, "Of a row.")
-      .member("form", &IndexEncoding::form, "Which of the three.")
+      .member("dim", &IndexEncoding::dim, "How many columns a row has.")
+      .member("form", &IndexEncoding::form, "Which of the three encodings.")
       .member("length", &IndexEncoding::length, "For normalised only: positions 0 ... length - 1 become 0 ... 1.");
   const auto of_form = [](IndexForm form) {
     return [form](const ExampleSize& size) {
@@ -84,9 +84,9 @@ void describe_index_encoding(Describer& to) {
       return IndexEncoding{.dim = size.dim, .form = form, .length = length};
     };
   };
-  to.encoding<IndexEncoding>("IndexInputs",
-                             "index and normalised: the same number in every column; binary: bit d of p in column d.",
-                             {}, make_with_spec<IndexInputs>)
+  to.encoding<IndexEncoding>(
+        "IndexInputs", "index and normalised have the same number in every column; binary has bit d of p in column d.",
+        {}, make_with_spec<IndexInputs>)
       .whole_positions([](const IndexEncoding& spec) { return spec.form == IndexForm::binary; })
       .called("index", "index", "the position itself, in every column", of_form(IndexForm::index))
       .called("index_normalised", "normalised index", "the position over the length", of_form(IndexForm::normalised))

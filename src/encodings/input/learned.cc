@@ -15,7 +15,7 @@ using text::concat;
 
 Index Learned::rows() const {
   if (length < 0 || length > max_position || offset < 0 || offset > max_position) {
-    throw RangeError(concat("[Learned] length, offset: must be between 0 and 2^31, got ", length, ", ", offset));
+    throw RangeError(concat("[Learned] length, offset: must be from 0 to 2^31, got ", length, ", ", offset));
   }
   return length + offset;
 }
@@ -115,7 +115,7 @@ Taps taps(Interpolation how, Index i, Index from, Index to) {
 
 void check_prefix(const char* function, Index prefix) {
   if (prefix >= 0 && prefix <= max_position) return;
-  throw ShapeError(concat("[", function, "] prefix: must be between 0 and 2^31, got ", prefix));
+  throw ShapeError(concat("[", function, "] prefix: must be from 0 to 2^31, got ", prefix));
 }
 
 template <class T>
@@ -181,9 +181,8 @@ void resize_grid(Interpolation how, Index prefix, std::type_identity_t<View<cons
   check_prefix("resize_grid", prefix);
   for (const GridSize& grid : {from_grid, to_grid}) {
     if (countable_grid(grid.height, grid.width)) continue;
-    throw ShapeError(
-        concat("[resize_grid] from_grid, to_grid: must not be negative and make at most 2^31 patches, got ",
-               grid.height, " by ", grid.width));
+    throw ShapeError(concat("[resize_grid] from_grid, to_grid: must be at least 0 and make at most 2^31 patches, got ",
+                            grid.height, " by ", grid.width));
   }
   check_resize("resize_grid", how, prefix, from, from_grid.height * from_grid.width, to,
                to_grid.height * to_grid.width);
@@ -207,7 +206,13 @@ namespace {
 Tensor resized(const Tensor& table, Index rows, Interpolation how, Index prefix) {
   return describe::in_arithmetic_of("[resize] table", table, [&]<class A>() {
     const View<const A, 2> from = describe::view_of<A, 2>("[resize] table", table);
-    describe::NewTensor<A, 2> to({std::max(rows, Index{0}), from.shape[1]});
+    check_prefix("resize", prefix);
+    if (from.shape[0] <= prefix) {
+      throw ShapeError(
+          concat("[resize] table: must have rows after the prefix of ", prefix, ", got shape ", from.shape));
+    }
+    if (rows < prefix) throw ShapeError(concat("[resize] rows: must be at least prefix = ", prefix, ", got ", rows));
+    describe::NewTensor<A, 2> to({rows, from.shape[1]});
     resize<A>(how, prefix, from, to.view);
     return to.tensor;
   });
@@ -230,8 +235,13 @@ Tensor resized_grid(const Tensor& table, const Sides& from_grid, const Sides& to
   const GridSize before = grid_of("from_grid", from_grid), after = grid_of("to_grid", to_grid);
   return describe::in_arithmetic_of("[resize_grid] table", table, [&]<class A>() {
     const View<const A, 2> from = describe::view_of<A, 2>("[resize_grid] table", table);
-    const Index kept = std::clamp(prefix, Index{0}, from.shape[0]);
-    describe::NewTensor<A, 2> to({kept + after.height * after.width, from.shape[1]});
+    check_prefix("resize_grid", prefix);
+    const Index wanted = prefix + before.height * before.width;
+    if (from.shape[0] != wanted) {
+      throw ShapeError(concat("[resize_grid] table: must be [prefix + patches of from_grid, dim] = [", wanted,
+                              ", dim], got shape ", from.shape));
+    }
+    describe::NewTensor<A, 2> to({prefix + after.height * after.width, from.shape[1]});
     resize_grid<A>(how, prefix, from, before, to.view, after);
     return to.tensor;
   });
@@ -246,7 +256,7 @@ void describe_learned(Describer& to) {
             "    x_p <- x_p + table[p + offset]\n\n"
             "Gehring et al. 2017, arXiv 1705.03122; BERT, GPT-2, ViT.")
       .member("length", &Learned::length, "Positions are 0 ... length - 1.")
-      .member("dim", &Learned::dim, "Of a row.")
+      .member("dim", &Learned::dim, "How many columns a row has.")
       .member("offset", &Learned::offset, "The row of position 0: 2 in OPT and BART, padding_idx + 1 in RoBERTa.")
       .member("padding_row", &Learned::padding_row, "A row that gets no gradient: 1 in RoBERTa.")
       .method("rows", &Learned::rows, {}, "Rows of the table, as in a model's file: length + offset.");
@@ -262,7 +272,8 @@ void describe_learned(Describer& to) {
   to.encoding<Learned, 2>("LearnedInputs",
                           "Learned positions: table [length + offset, dim].\n\n"
                           "    x_p <- x_p + table[p + offset]\n\n"
-                          "A position that has no row is a RangeError.\n\nGehring et al. 2017, arXiv 1705.03122.",
+                          "A position without a row raises RangeError.\n\n"
+                          "Gehring et al. 2017, arXiv 1705.03122.",
                           {Parameter("table", {{"length + offset", &Learned::rows}, "dim"}, "A row for each position.")
                                .starts(start)
                                .draws(normal(0.02))},
@@ -274,14 +285,14 @@ void describe_learned(Describer& to) {
       .also({"learned_absolute", "absolute"});
   to.function(
       "resize", resized, {"table", "rows", Argument("how").named(), Argument("prefix", Index{0}).named()},
-      "A table [rows, dim] of positions for another length: a new array; float64 or float32.\n\n"
+      "Resizes a table [rows, dim] of positions to another length: a new array, float64 or float32.\n\n"
       "The first `prefix` rows are copied, the others resampled, with samples at the rows' centres (align_corners\n"
-      "False). cubic is what ViT, DeiT, DINO and BEiT code uses. No antialiasing.");
+      "False). cubic is what ViT, DeiT, DINO and BEiT code uses. There is no antialiasing.");
   to.function(
       "resize_grid", resized_grid,
       {"table", "from_grid", "to_grid", Argument("how").named(), Argument("prefix", Index{0}).named()},
-      "resize() for the table of a grid's patches [prefix + height width, dim], row by row, along both sides.\n\n"
-      "Grids are (height, width).");
+      "Resizes the table of a grid's patches [prefix + height width, dim] along both sides, as resize() does.\n\n"
+      "Patches stand row by row. Grids are (height, width).");
 }
 
 }  // namespace bearing

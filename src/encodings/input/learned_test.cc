@@ -78,7 +78,7 @@ TEST(Learned, WrongCallsSayWhatMustHold) {
         spec, {dense(table.data(), rows, 2), grad_rows == 0 ? View<float, 2>{} : dense(grad.data(), grad_rows, 2)});
   };
   expect_error<RangeError>([&] { make({.length = -1, .dim = 2}, 1); },
-                           "[Learned] length, offset: must be between 0 and 2^31, got -1, 0");
+                           "[Learned] length, offset: must be from 0 to 2^31, got -1, 0");
   expect_error<ShapeError>([&] { make({.length = 1}, 1); }, "[Learned] dim: must be at least 1, got 0");
   expect_error<RangeError>([&] { make({.length = 3, .dim = 2, .padding_row = 3}, 3); },
                            "[Learned] padding_row: must be a row of the table, 0 to 2, got 3");
@@ -207,9 +207,9 @@ TEST(LearnedResize, WrongCallsSayWhatMustHold) {
   expect_error<ShapeError>([&] { try_resize(static_cast<Interpolation>(5), 0, 6, 2); },
                            "[resize] how: must be linear or cubic, got 5");
   expect_error<ShapeError>([&] { try_resize(Interpolation::linear, -1, 6, 2); },
-                           "[resize] prefix: must be between 0 and 2^31, got -1");
+                           "[resize] prefix: must be from 0 to 2^31, got -1");
   expect_error<ShapeError>([&] { try_resize(Interpolation::linear, std::numeric_limits<Index>::min(), 6, 2); },
-                           "[resize] prefix: must be between 0 and 2^31, got -9223372036854775808");
+                           "[resize] prefix: must be from 0 to 2^31, got -9223372036854775808");
   expect_error<ShapeError>([&] { try_resize(Interpolation::linear, 2, 2, 2); },
                            "[resize] from, to: must have rows to sample after the prefix of 2, got [2, 2], [3, 2]");
   expect_error<ShapeError>([&] { try_resize(Interpolation::linear, 1, 6, 4); },
@@ -225,14 +225,14 @@ TEST(LearnedResize, WrongCallsSayWhatMustHold) {
         resize_grid(Interpolation::cubic, 0, dense<const float>(from.data(), 6, 2), {2, 3}, dense(to.data(), 6, 2),
                     {-1, -6});
       },
-      "[resize_grid] from_grid, to_grid: must not be negative and make at most 2^31 patches, got -1 by -6");
+      "[resize_grid] from_grid, to_grid: must be at least 0 and make at most 2^31 patches, got -1 by -6");
   // No patches at all, but a walk along 2^40 rows.
   expect_error<ShapeError>(
       [&] {
         resize_grid(Interpolation::cubic, 0, dense<const float>(from.data(), 6, 2), {2, 3}, dense(to.data(), 0, 2),
                     {Index{1} << 40, 0});
       },
-      "[resize_grid] from_grid, to_grid: must not be negative and make at most 2^31 patches, got 1099511627776 by 0");
+      "[resize_grid] from_grid, to_grid: must be at least 0 and make at most 2^31 patches, got 1099511627776 by 0");
   expect_error<ShapeError>(
       [&] {
         resize(Interpolation::linear, 0, View<const float, 2>{nullptr, {6, 2}, {2, 1}}, dense(to.data(), 3, 2));

@@ -23,12 +23,12 @@ constexpr double least_scale = 0x1p-64, largest_scale = 0x1p64;
 
 void must_be_positive(const char* argument, double value) {
   if (value > 0 && std::isfinite(value)) return;
-  throw RangeError(concat("[Sinusoidal] ", argument, ": must be positive and finite, got ", value));
+  throw RangeError(concat("[Sinusoidal] ", argument, ": must be finite and above 0, got ", value));
 }
 
 void check_spec(const Sinusoidal& spec) {
   if (spec.dim < 2 || spec.dim > largest_dim) {
-    throw ShapeError(concat("[Sinusoidal] dim: must be between 2 and ", largest_dim, ", got ", spec.dim));
+    throw ShapeError(concat("[Sinusoidal] dim: must be from 2 to ", largest_dim, ", got ", spec.dim));
   }
   const SinusoidalLayout layout = spec.layout;
   if (layout < SinusoidalLayout::interleaved || layout > SinusoidalLayout::cos_first_shifted) {
@@ -38,7 +38,7 @@ void check_spec(const Sinusoidal& spec) {
   must_be_positive("frequency_scale", spec.frequency_scale);
   const double size = std::fabs(spec.scale);
   if (!(size >= least_scale && size <= largest_scale)) {
-    throw RangeError(concat("[Sinusoidal] scale: must be between 2^-64 and 2^64 in magnitude, got ", spec.scale));
+    throw RangeError(concat("[Sinusoidal] scale: must be from 2^-64 to 2^64 in magnitude, got ", spec.scale));
   }
 }
 
@@ -280,21 +280,23 @@ Value columns_of(const Sinusoidal& spec) {
 }
 
 void describe_functions(Describer& to) {
-  to.function("sinusoidal_columns", columns_of, {"spec"}, "What each column holds: (pair, 'sine', 'cosine' or 'zero').",
-              "list[tuple[int, str]]");
+  to.function("sinusoidal_columns", columns_of, {"spec"},
+              "Lists what each column holds: its pair, and 'sine', 'cosine' or 'zero'.", "list[tuple[int, str]]");
   to.function(
       "sinusoidal_frequencies", [](const Sinusoidal& spec) { return describe::doubles(sinusoidal_frequencies(spec)); },
-      {"spec"}, "w of every pair, radians per token, float64 [pairs].");
-  to.function("sinusoidal_column_order", sinusoidal_column_order, {"from_layout", "to_layout", "dim"},
-              "The permutation between two layouts of the same numbers: column c of to_layout is column order[c] of\n"
-              "from_layout.\n\nRaises ShapeError if the exponents differ: then there is no permutation.");
+      {"spec"}, "Returns w of every pair in radians per token: float64 [pairs].");
+  to.function(
+      "sinusoidal_column_order", sinusoidal_column_order, {"from_layout", "to_layout", "dim"},
+      "Returns the permutation between two layouts of the same numbers: column c of to_layout is column order[c] of\n"
+      "from_layout.\n\n"
+      "Raises ShapeError if the exponents differ: then there is no permutation.");
   to.function(
       "sinusoidal_base_gradient",
       [](const Sinusoidal& spec, const Tensor& d_frequencies) {
         return sinusoidal_base_gradient(
             spec, describe::view_of<double, 1>("[sinusoidal_base_gradient] d_frequencies", d_frequencies));
       },
-      {"spec", "d_frequencies"}, "The base's gradient from that of the frequencies, float64 [pairs].");
+      {"spec", "d_frequencies"}, "Returns the gradient of the base, from that of the frequencies, float64 [pairs].");
 }
 
 }  // namespace
@@ -311,12 +313,12 @@ void describe_sinusoidal(Describer& to) {
             "    cos_first          [cc|ss]  i/h          DiT, diffusers with flip_sin_to_cos\n"
             "    cos_first_shifted  [cc|ss]  i/(h-1)      diffusers with downscale_freq_shift 1\n\n"
             "Vaswani et al. 2017, arXiv 1706.03762.")
-      .member("dim", &Sinusoidal::dim, "Of a row.")
+      .member("dim", &Sinusoidal::dim, "How many columns a row has.")
       .member("base", &Sinusoidal::base, "The longest wavelength is 2 pi times this, or a little less.")
       .member("layout", &Sinusoidal::layout, "The order of the columns, and the exponent.")
       .member("frequency_scale", &Sinusoidal::frequency_scale, "Multiplies every w.")
       .member("scale", &Sinusoidal::scale, "Multiplies every sine and cosine.")
-      .member("padding_position", &Sinusoidal::padding_position, "Its row is 0.");
+      .member("padding_position", &Sinusoidal::padding_position, "The position whose row is 0.");
   const Rule scale{"at dim^-1/2, as in x-transformers", [](const Filling& all) {
                      constant(1 / std::sqrt(static_cast<double>(all.spec.as<Sinusoidal>()->dim))).fill(all);
                    }};
@@ -332,12 +334,13 @@ void describe_sinusoidal(Describer& to) {
   };
   to.encoding<Sinusoidal, 1, 1>(
         "SinusoidalInputs",
-        "The sinusoids of a spec, exact: those of the real numbers p and w, rounded. Real positions too.\n\n"
+        "The sinusoids of a spec: those of the real numbers p and w, rounded. Positions may be real numbers.\n\n"
         "    x_p <- x_p + scale [sin p w_0, cos p w_0, ...]\n\n"
-        "What may be learned: scale [1], beside the spec's, and frequencies [pairs], in place of the spec's.\n\n"
+        "Two parameters may be learned: scale [1], which multiplies beside the spec's, and frequencies [pairs], which\n"
+        "replace the spec's.\n\n"
         "Vaswani et al. 2017, arXiv 1706.03762.",
         {Parameter("scale", {{"1", [](const Record&, const Sizes&) { return Index{1}; }}},
-                   "Multiplies all, beside the spec's.")
+                   "Multiplies every sine and cosine, beside the spec's scale.")
              .starts(scale)
              .may_be_learned(),
          Parameter("frequencies", {{"pairs", pairs}}, "Radians per token, in place of the spec's.")

@@ -14,7 +14,7 @@ using text::concat;
 std::vector<double> grid_positions(const PatchGrid& grid) {
   const auto [height, width, first, span] = grid;
   if (!countable_grid(height, width)) {
-    throw RangeError(concat("[grid_positions] height, width: must not be negative and make at most 2^31 patches, got ",
+    throw RangeError(concat("[grid_positions] height, width: must be at least 0 and make at most 2^31 patches, got ",
                             height, ", ", width));
   }
   if (!std::isfinite(first) || !std::isfinite(span)) {
@@ -86,10 +86,10 @@ void describe_sinusoidal_2d(Describer& to) {
             "Sinusoidal encoding of an image's patches: half of the columns encode one coordinate, half the other.\n\n"
             "    DETR  [y: s c s c ... | x: s c s c ...]        MAE  [x: s s ... c c ... | y: s s ... c c ...]\n\n"
             "Carion et al. 2020, arXiv 2005.12872; He et al. 2021, arXiv 2111.06377.")
-      .member("dim", &Sinusoidal2d::dim, "Of a row; a multiple of 4.")
+      .member("dim", &Sinusoidal2d::dim, "How many columns a row has; a multiple of 4.")
       .member("base", &Sinusoidal2d::base, "The longest wavelength is a little less than 2 pi times this.")
-      .member("first", &Sinusoidal2d::first, "Whose half comes first.")
-      .member("layout", &Sinusoidal2d::layout, "Of each half.")
+      .member("first", &Sinusoidal2d::first, "The coordinate whose half comes first.")
+      .member("layout", &Sinusoidal2d::layout, "The layout of each half.")
       .maker("detr", &Sinusoidal2d::detr, {"dim", {"temperature", 10'000.0}},
              "The layout of DETR and its successors: y first, interleaved.")
       .maker("mae", &Sinusoidal2d::mae, {"dim"}, "The layout of MAE and MoCo v3: x first, sines then cosines.");
@@ -108,8 +108,8 @@ void describe_sinusoidal_2d(Describer& to) {
         return Tensor{{2, 1, height * width}, std::move(positions)};
       },
       {"height", "width", {"first", 0.0}, {"span", 0.0}},
-      "Positions of a grid's patches, row by row: float64 [2, 1, height width], y then x.\n\n"
-      "first is that of the first row and column: 0 in MAE, 1 in DETR, 0.5 in Deformable DETR. With a span, "
+      "Returns the positions of a grid's patches, row by row: float64 [2, 1, height width], y then x.\n\n"
+      "first is the coordinate of the first row and column: 0 in MAE, 1 in DETR, 0.5 in Deformable DETR. With a span, "
       "coordinates\n"
       "are divided by height and width and multiplied by it: 2 pi in DETR.");
 }

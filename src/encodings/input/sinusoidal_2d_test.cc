@@ -76,10 +76,10 @@ TEST(Sinusoidal2d, WrongCallsSayWhatMustHold) {
       },
       "[Sinusoidal2d] first: must be y or x, got 3");
   expect_error<RangeError>([] { Sinusoidal2dInputs<float> encoding(Sinusoidal2d::detr(8, -1)); },
-                           "[Sinusoidal] base: must be positive and finite, got -1");
+                           "[Sinusoidal] base: must be finite and above 0, got -1");
   expect_error<RangeError>(
       [] { grid_positions({.height = -1, .width = 2}); },
-      "[grid_positions] height, width: must not be negative and make at most 2^31 patches, got -1, 2");
+      "[grid_positions] height, width: must be at least 0 and make at most 2^31 patches, got -1, 2");
   expect_error<RangeError>([] { grid_positions({.height = 1, .width = 2, .first = NAN}); },
                            "[grid_positions] first, span: must be finite, got nan, 0");
   const Sinusoidal2dInputs<float> encoding(Sinusoidal2d::detr(8));

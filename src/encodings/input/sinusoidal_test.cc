@@ -307,18 +307,18 @@ TEST(Sinusoidal, WrongCallsSayWhatMustHold) {
   const auto layout = SinusoidalLayout::interleaved;
   const auto make = [](const Sinusoidal& spec) { SinusoidalInputs<float> encoding(spec); };
   expect_error<ShapeError>([&] { make({.dim = 1, .layout = layout}); },
-                           "[Sinusoidal] dim: must be between 2 and 65536, got 1");
+                           "[Sinusoidal] dim: must be from 2 to 65536, got 1");
   expect_error<ShapeError>([&] { make({.dim = 4, .layout = static_cast<SinusoidalLayout>(7)}); },
                            "[Sinusoidal] layout: must be one of the five, got 7");
   expect_error<RangeError>([&] { make({.dim = 4, .base = 0, .layout = layout}); },
-                           "[Sinusoidal] base: must be positive and finite, got 0");
+                           "[Sinusoidal] base: must be finite and above 0, got 0");
   expect_error<RangeError>([&] { make({.dim = 4, .layout = layout, .frequency_scale = INFINITY}); },
-                           "[Sinusoidal] frequency_scale: must be positive and finite, got inf");
+                           "[Sinusoidal] frequency_scale: must be finite and above 0, got inf");
   expect_error<RangeError>([&] { make({.dim = 4, .layout = layout, .scale = 0}); },
-                           "[Sinusoidal] scale: must be between 2^-64 and 2^64 in magnitude, got 0");
+                           "[Sinusoidal] scale: must be from 2^-64 to 2^64 in magnitude, got 0");
   expect_error<RangeError>(
       [&] { make({.dim = 4, .layout = layout, .frequency_scale = 10'000}); },
-      "[SinusoidalInputs] frequencies: must be 0 or between 2^-800 and 2^13 radians per token, got 10000");
+      "[SinusoidalInputs] frequencies: must be 0 or from 2^-800 to 2^13 radians per token, got 10000");
   const float omega[] = {1, NAN};
   expect_error<RangeError>(
       [&] { SinusoidalInputs<float> encoding({.dim = 4, .layout = layout}, {.frequencies = {dense(omega, 2)}}); },
@@ -345,9 +345,9 @@ TEST(Sinusoidal, NothingIsWrittenWhereACallIsWrong) {
   std::vector<float> x(12, 7.0f);
   const std::vector<double> at{0, 1, NAN}, both(6);
   expect_error<ShapeError>([&] { fill<float>(encoding, {}, dense(x.data(), 3, 3)); },
-                           "[fill] rows: must be [batch, time, dim] with dim = 4, shape is [1, 3, 3]");
+                           "[fill] rows: must be [batch, time, dim] with dim = 4, got shape [1, 3, 3]");
   expect_error<RangeError>([&] { add<float>(encoding, dense(at.data(), 3), dense(x.data(), 1, 3, 4)); },
-                           "[add] positions: must lie within -2^31 and 2^31, got nan at [axis 0, batch 0, time 2]");
+                           "[add] positions: must be from -2^31 to 2^31, got nan at [axis 0, batch 0, time 2]");
   expect_error<ShapeError>([&] { fill<float>(encoding, dense(both.data(), 2, 1, 3), dense(x.data(), 3, 4)); },
                            "[fill] positions: must have one axis for Sinusoidal, got 2");
   EXPECT_EQ(x, std::vector<float>(12, 7.0f));

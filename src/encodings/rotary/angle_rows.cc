@@ -40,16 +40,15 @@ AngleRows<A>::AngleRows(const GivenAngles& spec, Param<A, 4> angles, const Angle
             "[batch or 1, heads or 1, time, rotary_dim/2]");
   if (use.group < 1) throw ShapeError(concat("[AngleRows] group: must be at least 1, got ", use.group));
   if (use.past < 0 || use.past > shape[2]) {
-    throw ShapeError(
-        concat("[AngleRows] past: must be between 0 and the angles' time of ", shape[2], ", got ", use.past));
+    throw ShapeError(concat("[AngleRows] past: must be from 0 to the angles' time of ", shape[2], ", got ", use.past));
   }
 }
 
 template <class A>
 void AngleRows<A>::check(const char* function, const Problem& problem) const {
   if (problem.dim != spec_.head_dim) {
-    throw ShapeError(concat("[", function, "] x: last extent must be GivenAngles.head_dim = ", spec_.head_dim, ", got ",
-                            problem.dim));
+    throw ShapeError(concat("[", function, "] GivenAngles.head_dim: must be the last extent of the rows, ", problem.dim,
+                            ", got ", spec_.head_dim));
   }
   const std::array<Index, 4>& shape = angles_.value.shape;
   const auto fits = [&](const AngleUse& use) {
@@ -162,15 +161,16 @@ inspect::Specimen angles_example(const ExampleSize& size, const GivenAngles& spe
 void describe_angle_rows(Describer& to) {
   to.home("angle_rows", {"Movahedi et al.", 2025, "arXiv 2511.17388"});
   to.record("GivenAngles", GivenAngles{.pairing = Pairing::half},
-            "Which dimensions turn where the model gives the angles: AngleRows.\n\n"
+            "Which dimensions turn if the model gives the angles, as in AngleRows.\n\n"
             "Movahedi et al. 2025, arXiv 2511.17388 (Selective RoPE); Veisi et al. 2025, arXiv 2507.23083 (CARoPE).")
-      .member("head_dim", &GivenAngles::head_dim, "Of a head.")
-      .member("rotary_dim", &GivenAngles::rotary_dim, "How many dimensions turn, even; 0: the whole head.")
+      .member("head_dim", &GivenAngles::head_dim, "How many dimensions a head has.")
+      .member("rotary_dim", &GivenAngles::rotary_dim, "How many dimensions turn, an even number; 0 for all.")
       .member("pairing", &GivenAngles::pairing, "Which dimensions form a pair.")
       .member("part", &GivenAngles::part, "Which part of the head turns.");
   to.settings("AngleUse", AngleUse{})
-      .member("group", &AngleUse::group, "Query heads for each head of angles: query head h uses h / group.")
-      .member("past", &AngleUse::past, "Tokens before the first query.");
+      .member("group", &AngleUse::group,
+              "How many query heads share a head of angles: query head h uses head h / group.")
+      .member("past", &AngleUse::past, "How many tokens come before the first query.");
   to.encoding_with<GivenAngles, AngleUse, 4>(
         "AngleRows",
         "Query and key rows turn by angles that the model gives for each token, head and pair.\n\n"

@@ -118,10 +118,10 @@ TEST(AngleRows, WrongCallsSayWhatMustHold) {
   const GivenAngles spec{.head_dim = 4, .pairing = Pairing::half};
   const auto angles = dense(a.data(), 2, 3, 5, 2);
   expect_error<ShapeError>([&] { AngleRows<double>({.head_dim = 1, .pairing = Pairing::half}, {angles}); },
-                           "[AngleRows] head_dim: must be between 2 and 65536, got 1");
+                           "[AngleRows] head_dim: must be from 2 to 65536, got 1");
   expect_error<ShapeError>(
       [&] { AngleRows<double>({.head_dim = 4, .rotary_dim = 3, .pairing = Pairing::half}, {angles}); },
-      "[AngleRows] rotary_dim: must be even and between 2 and head_dim = 4, got 3");
+      "[AngleRows] rotary_dim: must be even and from 2 to head_dim = 4, got 3");
   expect_error<ShapeError>([&] { AngleRows<double>(spec, {dense(a.data(), 2, 3, 4, 3)}); },
                            "[AngleRows] angles: must be [batch or 1, heads or 1, time, rotary_dim/2] = [2, 3, 4, 2], "
                            "got shape [2, 3, 4, 3]");
@@ -134,7 +134,7 @@ TEST(AngleRows, WrongCallsSayWhatMustHold) {
   expect_error<ShapeError>([&] { AngleRows<double>(spec, {angles}, {.group = 0}); },
                            "[AngleRows] group: must be at least 1, got 0");
   expect_error<ShapeError>([&] { AngleRows<double>(spec, {angles}, {.past = 6}); },
-                           "[AngleRows] past: must be between 0 and the angles' time of 5, got 6");
+                           "[AngleRows] past: must be from 0 to the angles' time of 5, got 6");
   const AngleRows<double> rows(spec, {angles}, {.group = 2, .past = 1});
   const auto call = [&](Side side, Index batch, Index heads, Index time, Index dim = 4) {
     turn<double>(rows, side, {}, bhtd<const double>(x.data(), batch, heads, time, dim),
@@ -152,7 +152,7 @@ TEST(AngleRows, WrongCallsSayWhatMustHold) {
   expect_error<ShapeError>([&] { call(Side::key, 2, 3, 4); },
                            must + "2 sequences, 3 heads in groups of 1 and 0 + 4 tokens, got shape [2, 3, 5, 2]");
   expect_error<ShapeError>([&] { call(Side::key, 2, 3, 5, 2); },
-                           "[turn] x: last extent must be GivenAngles.head_dim = 4, got 2");
+                           "[turn] GivenAngles.head_dim: must be the last extent of the rows, 2, got 4");
   EXPECT_EQ(x, std::vector<double>(x.size(), 7.0));
 }
 

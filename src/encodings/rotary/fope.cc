@@ -16,12 +16,12 @@ std::vector<double> fope_frequencies(const Fope& fope) {
     throw RangeError(concat("[fope_frequencies] base: must be finite and above 0, got ", fope.base));
   }
   if (fope.kept < 0 || fope.kept > pairs) {
-    throw ShapeError(concat("[fope_frequencies] kept: must lie between 0 and the pairs, ", pairs, ", got ", fope.kept));
+    throw ShapeError(concat("[fope_frequencies] kept: must be from 0 to the pairs, ", pairs, ", got ", fope.kept));
   }
   const Index least = fope.kept == 0 ? 1 : 0;  // which frequencies are kept may be said otherwise
   if (fope.trained_length < least || fope.trained_length > max_position) {
     throw RangeError(
-        concat("[fope_frequencies] trained_length: must be between ", least, " and 2^31, got ", fope.trained_length));
+        concat("[fope_frequencies] trained_length: must be from ", least, " to 2^31, got ", fope.trained_length));
   }
   std::vector<double> kept;
   for (Index i = 0; i < pairs; ++i) {
@@ -41,8 +41,8 @@ FopeRows<A>::FopeRows(const Fope& fope, Param<A, 3> cos, Param<A, 3> sin, Index 
         concat("[FopeRows] trained_length: must leave a frequency that completes a turn, got ", fope.trained_length));
   }
   if (mixed() < 1 || mixed() > fope.head_dim / 2) {
-    throw ShapeError(concat("[FopeRows] cos: must mix between 1 and head_dim/2 = ", fope.head_dim / 2,
-                            " pairs, shape is ", cos.value.shape));
+    throw ShapeError(concat("[FopeRows] cos: must mix from 1 to head_dim/2 = ", fope.head_dim / 2, " pairs, got shape ",
+                            cos.value.shape));
   }
   check_set("FopeRows", "cos", cos, {sets, kept(), mixed()}, "[sets, kept, mixed]");
   check_set("FopeRows", "sin", sin, {sets, kept(), mixed()}, "[sets, kept, mixed]");
@@ -145,11 +145,12 @@ void describe_fope(Describer& to) {
             "FoPE, Fourier position embedding: each pair turns by a Fourier series instead of one frequency.\n\n"
             "    cos'_d(p) = sum_D cos(p w_D) C[head, D, d]     sin'_d(p) = sum_D sin(p w_D) S[head, D, d]\n\n"
             "Pairs past the mixed ones pass through.\n\nHua et al. 2024, arXiv 2412.17739.")
-      .member("head_dim", &Fope::head_dim, "Of a head.")
+      .member("head_dim", &Fope::head_dim, "How many dimensions a head has.")
       .member("base", &Fope::base, "The base of the frequencies, as in RoPE.")
-      .member("trained_length", &Fope::trained_length, "Frequencies are kept that complete a turn within it.")
-      .member("kept", &Fope::kept, "How many of the fastest frequencies are kept instead; 0: those of trained_length.")
-      .member("pairing", &Fope::pairing, "Which two elements turn together; half in vLLM.");
+      .member("trained_length", &Fope::trained_length,
+              "A frequency is kept if it completes a turn within this many tokens.")
+      .member("kept", &Fope::kept, "How many of the fastest frequencies are kept; 0 if trained_length decides.")
+      .member("pairing", &Fope::pairing, "Which two elements turn together; 'half' in vLLM.");
   const NamedExtent kept("kept frequencies", [](const Record& spec, const Sizes&) {
     return static_cast<Index>(fope_frequencies(*spec.as<Fope>()).size());
   });
@@ -160,10 +161,10 @@ void describe_fope(Describer& to) {
         "    (u, v) <- (u cos' - v sin', u sin' + v cos')\n\n"
         "kept is as many as fope_frequencies(spec) has, mixed at most head_dim/2. Head h uses set h / group, as in\n"
         "RopeMixedRows: the published models have one set per key head.\n\nHua et al. 2024, arXiv 2412.17739.",
-        {Parameter("cos", {"sets", kept, mixed}, "C.")
+        {Parameter("cos", {"sets", kept, mixed}, "The coefficients C.")
              .starts(around_identity(0.3, true))
              .draws(around_identity(0.02, false)),
-         Parameter("sin", {"sets", kept, mixed}, "S.")
+         Parameter("sin", {"sets", kept, mixed}, "The coefficients S.")
              .starts(around_identity(0.3, true))
              .draws(around_identity(0.02, false))},
         make_grouped<FopeRows>)
@@ -172,7 +173,8 @@ void describe_fope(Describer& to) {
                 return Fope{
                     .head_dim = size.dim, .trained_length = std::max<Index>(7, size.length), .pairing = Pairing::half};
               });
-  to.function("fope_frequencies", fope_frequencies, {"spec"}, "The frequencies that are kept, the fastest first.");
+  to.function("fope_frequencies", fope_frequencies, {"spec"},
+              "Lists the frequencies that are kept, the fastest first.");
 }
 
 }  // namespace bearing

@@ -93,11 +93,11 @@ TEST(Fope, WrongCallsSayWhatMustHold) {
   std::vector<double> c(64);
   const Param<double, 3> two{dense<const double>(c.data(), 1, 2, 2)}, three{dense<const double>(c.data(), 1, 3, 2)};
   expect_error<ShapeError>([] { fope_frequencies({.head_dim = 5, .trained_length = 9, .pairing = Pairing::half}); },
-                           "[fope_frequencies] head_dim: must be even and between 2 and 65536, got 5");
+                           "[fope_frequencies] head_dim: must be even and from 2 to 65536, got 5");
   expect_error<RangeError>([] { fope_frequencies({.head_dim = 4, .pairing = Pairing::half}); },
-                           "[fope_frequencies] trained_length: must be between 1 and 2^31, got 0");
+                           "[fope_frequencies] trained_length: must be from 1 to 2^31, got 0");
   expect_error<ShapeError>([] { fope_frequencies({.head_dim = 4, .kept = 3, .pairing = Pairing::half}); },
-                           "[fope_frequencies] kept: must lie between 0 and the pairs, 2, got 3");
+                           "[fope_frequencies] kept: must be from 0 to the pairs, 2, got 3");
   expect_error<RangeError>(
       [] { fope_frequencies({.head_dim = 4, .base = 0, .trained_length = 9, .pairing = Pairing::half}); },
       "[fope_frequencies] base: must be finite and above 0, got 0");
@@ -107,7 +107,7 @@ TEST(Fope, WrongCallsSayWhatMustHold) {
   expect_error<ShapeError>([&] { FopeRows<double>(fope, two, three); },
                            "[FopeRows] sin: must be [sets, kept, mixed] = [1, 2, 2], got shape [1, 3, 2]");
   expect_error<ShapeError>([&] { FopeRows<double>(fope, {dense<const double>(c.data(), 1, 2, 3)}, two); },
-                           "[FopeRows] cos: must mix between 1 and head_dim/2 = 2 pairs, shape is [1, 2, 3]");
+                           "[FopeRows] cos: must mix from 1 to head_dim/2 = 2 pairs, got shape [1, 2, 3]");
   // With no frequency left cos' and sin' would be 0, and every query with them.
   const Fope none{.head_dim = 4, .trained_length = 6, .pairing = Pairing::half};
   expect_error<RangeError>([&] { FopeRows<double>(none, {dense<const double>(c.data(), 1, 0, 2)}, two); },

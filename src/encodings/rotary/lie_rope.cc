@@ -16,11 +16,11 @@ constexpr Index most_block = 128;
 
 LieRope checked(LieRope lie) {
   if (lie.head_dim < 2 || lie.head_dim > largest_dim) {
-    throw ShapeError(concat("[LieRopeRows] head_dim: must be between 2 and ", largest_dim, ", got ", lie.head_dim));
+    throw ShapeError(concat("[LieRopeRows] head_dim: must be from 2 to ", largest_dim, ", got ", lie.head_dim));
   }
   if (lie.block == 0) lie.block = lie.head_dim;
   if (lie.block < 2 || lie.block > most_block || lie.head_dim % lie.block != 0) {
-    throw ShapeError(concat("[LieRopeRows] block: must divide head_dim = ", lie.head_dim, " and lie between 2 and ",
+    throw ShapeError(concat("[LieRopeRows] block: must divide head_dim = ", lie.head_dim, " and be from 2 to ",
                             most_block, ", got ", lie.block));
   }
   check_axes("LieRopeRows", lie.axes);
@@ -141,10 +141,11 @@ void describe_lie_rope(Describer& to) {
             "LieRE: a position picks a rotation of the whole head, or of each block of it, out of a learned family.\n\n"
             "    R(p) = exp(sum_axis p_axis A_axis),   A skew-symmetric\n\n"
             "Ostmeier et al. 2024, arXiv 2406.10322.")
-      .member("head_dim", &LieRope::head_dim, "Of a head.")
-      .member("axes", &LieRope::axes, "Of a position.")
+      .member("head_dim", &LieRope::head_dim, "How many dimensions a head has.")
+      .member("axes", &LieRope::axes, "How many coordinates a position has.")
       .member("block", &LieRope::block,
-              "Divides head_dim and is at most 128; 0: the whole head, as in the authors' code.");
+              "How many dimensions a block has; it divides head_dim and is at most 128. 0 for the whole head, as in "
+              "the authors' code.");
   const auto block_of = [](const Record& spec) {
     const auto& lie = *spec.as<LieRope>();
     return std::max<Index>(1, lie.block == 0 ? lie.head_dim : lie.block);

@@ -88,9 +88,9 @@ TEST(LieRope, DependsOnPlaceOnTwoAxesUnlessGeneratorsCommute) {
 TEST(LieRope, WrongCallsSayWhatMustHold) {
   std::vector<float> a(200);
   expect_error<ShapeError>([&] { LieRopeRows<float>({.head_dim = 8, .block = 3}, {dense(a.data(), 1, 2, 2, 3)}); },
-                           "[LieRopeRows] block: must divide head_dim = 8 and lie between 2 and 128, got 3");
+                           "[LieRopeRows] block: must divide head_dim = 8 and be from 2 to 128, got 3");
   expect_error<ShapeError>([&] { LieRopeRows<float>({.head_dim = 256}, {dense(a.data(), 1, 2, 1, 3)}); },
-                           "[LieRopeRows] block: must divide head_dim = 256 and lie between 2 and 128, got 256");
+                           "[LieRopeRows] block: must divide head_dim = 256 and be from 2 to 128, got 256");
   expect_error<ShapeError>(
       [&] { LieRopeRows<float>({.head_dim = 8, .block = 4}, {dense(a.data(), 1, 2, 2, 16)}); },
       "[LieRopeRows] generators: must be [sets, axes, head_dim/block, block*(block-1)/2] = [1, 2, 2, 6], got shape "

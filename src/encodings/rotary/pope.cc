@@ -26,7 +26,7 @@ template <class A>
 PopeRows<A>::PopeRows(const Pope& pope, Param<A, 2> offsets, Index group)
     : pope_(pope), offsets_(offsets), group_(group) {
   if (pope.head_dim < 1 || pope.head_dim > largest_dim) {
-    throw ShapeError(concat("[PopeRows] head_dim: must be between 1 and ", largest_dim, ", got ", pope.head_dim));
+    throw ShapeError(concat("[PopeRows] head_dim: must be from 1 to ", largest_dim, ", got ", pope.head_dim));
   }
   if (!(std::isfinite(pope.base) && pope.base > 0)) {
     throw RangeError(concat("[PopeRows] base: must be finite and above 0, got ", pope.base));
@@ -99,13 +99,13 @@ template class PopeRows<double>;
 
 void describe_pope(Describer& to) {
   to.home("pope", {"Gopalakrishnan et al.", 2025, "arXiv 2509.10534"});
-  to.record(
-        "Pope", Pope{},
-        "PoPE, polar coordinates: each element's length from the content alone, its angle from the position alone.\n\n"
-        "    score = sum_c softplus(q_c) softplus(k_c) cos((n - m) w_c + delta_c),   w_c = base^(-c/head_dim)\n\n"
-        "Gopalakrishnan, Csordas, Schmidhuber, Mozer 2025, arXiv 2509.10534.")
-      .member("head_dim", &Pope::head_dim, "Of a head.")
-      .member("base", &Pope::base, "Of the frequencies.");
+  to.record("Pope", Pope{},
+            "PoPE, polar coordinates: an element's length comes from the content alone, its angle from the position "
+            "alone.\n\n"
+            "    score = sum_c softplus(q_c) softplus(k_c) cos((n - m) w_c + delta_c),   w_c = base^(-c/head_dim)\n\n"
+            "Gopalakrishnan, Csordas, Schmidhuber, Mozer 2025, arXiv 2509.10534.")
+      .member("head_dim", &Pope::head_dim, "How many dimensions a head has.")
+      .member("base", &Pope::base, "The base of the frequencies.");
   const Rule drawn{"negative, in radians", [](const Filling& all) {
                      normal(1).fill(all);
                      for (double& number : all.numbers) number = -std::abs(number);

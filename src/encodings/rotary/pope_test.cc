@@ -81,7 +81,7 @@ TEST(Pope, WrongCallsSayWhatMustHold) {
   expect_error<ShapeError>([&] { PopeRows<float>({.head_dim = 4}, {dense(offsets.data(), 2, 3)}); },
                            "[PopeRows] offsets: must be [sets, head_dim] = [2, 4], got shape [2, 3]");
   expect_error<ShapeError>([&] { PopeRows<float>({.head_dim = 0}); },
-                           "[PopeRows] head_dim: must be between 1 and 65536, got 0");
+                           "[PopeRows] head_dim: must be from 1 to 65536, got 0");
   expect_error<RangeError>([&] { PopeRows<float>({.head_dim = 2, .base = -1}); },
                            "[PopeRows] base: must be finite and above 0, got -1");
   const PopeRows<float> rows({.head_dim = 2});

@@ -32,7 +32,7 @@ TemperatureRows<A>::TemperatureRows(const PositionTemperature& temperature) : te
   }
   if (temperature.first < -max_position || temperature.first > max_position) {
     throw RangeError(
-        concat("[TemperatureRows] first: must be between -2^31 and 2^31, got ", static_cast<Index>(temperature.first)));
+        concat("[TemperatureRows] first: must be from -2^31 to 2^31, got ", static_cast<Index>(temperature.first)));
   }
   if (!(std::isfinite(temperature.length) && temperature.length > 0)) {
     throw RangeError(concat("[TemperatureRows] length: must be finite and above 0, got ", temperature.length));
@@ -84,9 +84,10 @@ void describe_position_temperature(Describer& to) {
               "Tokens per step: the factor is 1 for the first `length` of them.")
       .member("first", &PositionTemperature::first, "What position 0 counts as: 1 in Llama 4, 0 in Ministral 3.")
       .maker("llama4", &PositionTemperature::llama4, {{"attn_scale", 0.1}, {"floor_scale", 8192.0}},
-             "attn_scale and floor_scale of a Llama 4 config.")
-      .maker("ministral3", &PositionTemperature::ministral3, {"original_length", {"beta", 0.1}},
-             "original_max_position_embeddings and llama_4_scaling_beta of a Ministral 3 or Mistral 4 config.")
+             "The spec of a Llama 4 config's attn_scale and floor_scale.")
+      .maker(
+          "ministral3", &PositionTemperature::ministral3, {"original_length", {"beta", 0.1}},
+          "The spec of a Ministral 3 or Mistral 4 config's original_max_position_embeddings and llama_4_scaling_beta.")
       .method("factor", &PositionTemperature::factor, {"m"}, "The factor of a query at position m.")
       .method("formula", &PositionTemperature::formula, {}, "The factor at position p, in words.");
   to.encoding<PositionTemperature>(

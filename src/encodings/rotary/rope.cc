@@ -37,7 +37,7 @@ CheckedRope check_geometry(const Rope& rope) {
 CheckedRope check_rope(const Rope& rope, Index seq_len) {
   CheckedRope checked = check_geometry(rope);
   if (seq_len < 0 || seq_len > max_position) {
-    refuse<RangeError>("seq_len: must be between 0 and 2^31, got ", seq_len);
+    refuse<RangeError>("seq_len: must be from 0 to 2^31, got ", seq_len);
   }
   const RopeScaling& scaling = rope.scaling;
   if (!std::holds_alternative<ExplicitFrequencies>(scaling)) check_positive("base", rope.base);

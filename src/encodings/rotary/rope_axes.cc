@@ -26,7 +26,7 @@ std::vector<Index> pairs_per_axis(const RopeAxes& axes, Index n) {
     }
     counts.clear();
     for (Index axis : axes.pairs) {
-      if (axis < 0 || axis >= most_axes) refuse("pairs: an axis must be between 0 and 3, got ", axis);
+      if (axis < 0 || axis >= most_axes) refuse("pairs: an axis must be from 0 to 3, got ", axis);
       if (axis >= std::ssize(counts)) counts.resize(at(axis + 1));
       ++counts[at(axis)];
     }
@@ -59,7 +59,8 @@ std::vector<Index> axis_of_pairs(RopeAxes::Order order, const std::vector<Index>
   for (Index a = 1; a < axes; ++a) {
     const Index last = a + axes * (counts[at(a)] - 1);
     if (last >= n) {
-      refuse("pairs: axis ", a, ", interleaved, would end at pair ", last, " of ", n, "; pairs are ", counts);
+      refuse("pairs: interleaved axes must end within the ", n, " pairs, got ", counts, ", where axis ", a,
+             " ends at pair ", last);
     }
     for (Index pair = a; pair <= last; pair += axes) axis[at(pair)] = a;
   }
@@ -101,7 +102,8 @@ PairAxes pair_axes(const RopeAxes& axes, Index rotary_dim) {
     if (axes.frequencies == RopeAxes::Frequencies::restarted) numerator = j, denominator = 2 * counts[at(a)];
     if (axes.frequencies == RopeAxes::Frequencies::strided) numerator = j * map.axes + a;
     if (numerator >= n) {
-      refuse("pairs: axis ", a, ", strided, would need frequency ", numerator, " of ", n, "; pairs are ", counts);
+      refuse("pairs: strided axes must stay within the ", n, " frequencies, got ", counts, ", where axis ", a,
+             " needs frequency ", numerator);
     }
     map.numerator.push_back(numerator);
     map.denominator.push_back(denominator);

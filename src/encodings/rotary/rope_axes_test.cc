@@ -117,11 +117,13 @@ TEST(RopeAxes, RefusesMapsThatDoNotFit) {
       {RopeAxes::sections({-1, 5}), 8, "pairs: every axis must turn at least one pair, got -1 for axis 0"},
       {RopeAxes::sections({1, 1, 1, 1, 1}), 10, "pairs: there may be at most 4 axes, got 5"},
       {RopeAxes::axial({}), 8, "pairs: must add up to rotary_dim / 2 = 4, got []"},
-      {RopeAxes::interleaved({1, 3}), 8, "pairs: axis 1, interleaved, would end at pair 5 of 4; pairs are [1, 3]"},
-      {RopeAxes::strided({3, 1}), 8, "pairs: axis 0, strided, would need frequency 4 of 4; pairs are [3, 1]"},
+      {RopeAxes::interleaved({1, 3}), 8,
+       "pairs: interleaved axes must end within the 4 pairs, got [1, 3], where axis 1 ends at pair 5"},
+      {RopeAxes::strided({3, 1}), 8,
+       "pairs: strided axes must stay within the 4 frequencies, got [3, 1], where axis 0 needs frequency 4"},
       {RopeAxes::listed({0, 1}), 8, "pairs: must list the axis of each of the 4 pairs, got 2 entries"},
-      {RopeAxes::listed({0, 1, 2, 4}), 8, "pairs: an axis must be between 0 and 3, got 4"},
-      {RopeAxes::listed({0, -1, 2, 3}), 8, "pairs: an axis must be between 0 and 3, got -1"},
+      {RopeAxes::listed({0, 1, 2, 4}), 8, "pairs: an axis must be from 0 to 3, got 4"},
+      {RopeAxes::listed({0, -1, 2, 3}), 8, "pairs: an axis must be from 0 to 3, got -1"},
       {RopeAxes::listed({0, 2, 2, 0}), 8, "pairs: every axis must turn at least one pair, got 0 for axis 1"},
   };
   for (const Case& wrong : cases) {

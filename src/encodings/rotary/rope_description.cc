@@ -29,8 +29,8 @@ namespace {
 using inspect::Specimen;
 
 constexpr const char* factor_text = "By how much the context is stretched.";
-constexpr const char* length_text = "Tokens that the model was trained for, before.";
-constexpr const char* attention_text = "Multiplies cos and sin; nothing: what the formula gives.";
+constexpr const char* length_text = "How many tokens the model was trained for before it was stretched.";
+constexpr const char* attention_text = "Multiplies cos and sin; if it is not given, the formula's value does.";
 
 void describe_simple_scalings(Describer& to) {
   to.record("NoScaling", NoScaling{}, "RoPE with the frequencies that it was trained with.");
@@ -44,58 +44,61 @@ void describe_simple_scalings(Describer& to) {
       .member("factor", &NtkScaling::factor, factor_text);
   to.record(
         "DynamicNtkScaling", DynamicNtkScaling{},
-        "NTK-aware with a base that grows with the sequence: keys cached at one length must be rebased when it grows.\n"
-        "trained_length in tokens.")
+        "NTK-aware with a base that grows with the sequence: keys cached at one length must be rebased when it grows.")
       .member("factor", &DynamicNtkScaling::factor, factor_text)
       .member("trained_length", &DynamicNtkScaling::trained_length, length_text);
   to.record("AlphaScaling", AlphaScaling{},
             "NTK with a given alpha (Hunyuan): base · alpha^(r/(r − 2)), at every length.")
-      .member("alpha", &AlphaScaling::alpha, "What the base grows with.");
+      .member("alpha", &AlphaScaling::alpha, "alpha in the formula of the base.");
   to.record("ProportionalScaling", ProportionalScaling{},
             "p-RoPE (Barbero et al. 2024, arXiv 2410.06205; Gemma 4): only the first fraction of the pairs turns.")
-      .member("fraction", &ProportionalScaling::fraction, "Of the pairs, from 0 to 1.")
+      .member("fraction", &ProportionalScaling::fraction, "The fraction of the pairs that turn, from 0 to 1.")
       .member("factor", &ProportionalScaling::factor, "Divides every frequency.");
   to.record("ExplicitFrequencies", ExplicitFrequencies{},
             "The frequencies themselves, radians per token, one per pair.")
       .member("inv_freq", &ExplicitFrequencies::inv_freq, "Radians per token, one per pair.");
   to.record("FrequencyDivisors", FrequencyDivisors{}, "Each frequency divided by its own number (ggml's freq_factors).")
-      .member("divisors", &FrequencyDivisors::divisors, "One per pair.");
+      .member("divisors", &FrequencyDivisors::divisors, "The divisors, one per pair.");
 }
 
 void describe_yarn(Describer& to) {
   to.record(
         "NtkByPartsScaling", NtkByPartsScaling{},
-        "NTK by parts, YaRN's forerunner: pairs go over from linear interpolation to NTK where they turn beta_slow to\n"
-        "beta_fast times within trained_length tokens, and to the trained frequencies where gamma_slow to gamma_fast\n"
-        "times.")
+        "NTK by parts, YaRN's forerunner. It goes by the turns that a pair makes within trained_length tokens: from\n"
+        "beta_slow to beta_fast turns pairs pass from linear interpolation to NTK, from gamma_slow to gamma_fast "
+        "turns\n"
+        "they pass from NTK to the trained frequencies.")
       .member("factor", &NtkByPartsScaling::factor, factor_text)
       .member("trained_length", &NtkByPartsScaling::trained_length, length_text)
-      .member("beta_slow", &NtkByPartsScaling::beta_slow, "Turns up to which pairs are divided.")
-      .member("beta_fast", &NtkByPartsScaling::beta_fast, "Turns from which pairs follow NTK.")
-      .member("gamma_slow", &NtkByPartsScaling::gamma_slow, "Turns up to which pairs follow NTK.")
-      .member("gamma_fast", &NtkByPartsScaling::gamma_fast, "Turns from which pairs are kept.");
-  to.record(
-        "YarnScaling", YarnScaling{},
-        "YaRN (Peng et al. 2023, arXiv 2309.00071): pairs of more than beta_fast turns within the trained length "
-        "stay,\n"
-        "those of fewer than beta_slow are divided by the factor, a ramp between. cos and sin are multiplied by the\n"
-        "attention factor.")
+      .member("beta_slow", &NtkByPartsScaling::beta_slow,
+              "Pairs that make up to this many turns are divided by the factor.")
+      .member("beta_fast", &NtkByPartsScaling::beta_fast, "Pairs that make at least this many turns follow NTK.")
+      .member("gamma_slow", &NtkByPartsScaling::gamma_slow, "Pairs that make up to this many turns follow NTK.")
+      .member("gamma_fast", &NtkByPartsScaling::gamma_fast,
+              "Pairs that make at least this many turns keep their frequency.");
+  to.record("YarnScaling", YarnScaling{},
+            "YaRN (Peng et al. 2023, arXiv 2309.00071): pairs that make more than beta_fast turns within the\n"
+            "trained length keep their frequency. Those that make fewer than beta_slow are divided by the factor. A "
+            "ramp leads\n"
+            "from one to the other. cos and sin are multiplied by the attention factor.")
       .member("factor", &YarnScaling::factor, factor_text)
       .member("trained_length", &YarnScaling::trained_length, length_text)
-      .member("beta_fast", &YarnScaling::beta_fast, "Turns from which pairs are kept.")
-      .member("beta_slow", &YarnScaling::beta_slow, "Turns up to which pairs are divided.")
+      .member("beta_fast", &YarnScaling::beta_fast, "Pairs that make at least this many turns keep their frequency.")
+      .member("beta_slow", &YarnScaling::beta_slow, "Pairs that make up to this many turns are divided by the factor.")
       .member("truncate", &YarnScaling::truncate, "Whether the ramp's ends are rounded to whole pairs; not in gpt-oss.")
       .member("attention_factor", &YarnScaling::attention_factor, attention_text)
-      .member("mscale", &YarnScaling::mscale, "With mscale_all_dim: the attention factor's numerator.")
-      .member("mscale_all_dim", &YarnScaling::mscale_all_dim, "With mscale: the attention factor's denominator.")
+      .member("mscale", &YarnScaling::mscale, "The attention factor's numerator; goes with mscale_all_dim.")
+      .member("mscale_all_dim", &YarnScaling::mscale_all_dim, "The attention factor's denominator; goes with mscale.")
       .member("mscale_slope", &YarnScaling::mscale_slope, "What the factor's logarithm is multiplied by.");
   to.record("DeepseekYarnScaling", DeepseekYarnScaling{},
             "YaRN as in DeepSeek: attention must multiply its softmax scale by\n"
             "RopeFrequencies.softmax_scale_factor.")
       .member("factor", &DeepseekYarnScaling::factor, factor_text)
       .member("trained_length", &DeepseekYarnScaling::trained_length, length_text)
-      .member("beta_fast", &DeepseekYarnScaling::beta_fast, "Turns from which pairs are kept.")
-      .member("beta_slow", &DeepseekYarnScaling::beta_slow, "Turns up to which pairs are divided.")
+      .member("beta_fast", &DeepseekYarnScaling::beta_fast,
+              "Pairs that make at least this many turns keep their frequency.")
+      .member("beta_slow", &DeepseekYarnScaling::beta_slow,
+              "Pairs that make up to this many turns are divided by the factor.")
       .member("mscale", &DeepseekYarnScaling::mscale, "The attention factor's numerator.")
       .member("mscale_all_dim", &DeepseekYarnScaling::mscale_all_dim,
               "The attention factor's denominator; its square multiplies the softmax scale.")
@@ -103,12 +106,11 @@ void describe_yarn(Describer& to) {
 }
 
 void describe_other_scalings(Describer& to) {
-  to.record(
-        "LongRopeScaling", LongRopeScaling{},
-        "LongRoPE (Ding et al. 2024, arXiv 2402.13753; Phi-3): each frequency divided by its own factor, of the long\n"
-        "list when the sequence is longer than the trained length, else of the short one.")
+  to.record("LongRopeScaling", LongRopeScaling{},
+            "LongRoPE (Ding et al. 2024, arXiv 2402.13753; Phi-3): each frequency is divided by its own factor, from\n"
+            "the long list if the sequence is longer than the trained length, else from the short one.")
       .member("short_factor", &LongRopeScaling::short_factor, "Divisors up to the trained length, one per pair.")
-      .member("long_factor", &LongRopeScaling::long_factor, "Divisors past it, one per pair.")
+      .member("long_factor", &LongRopeScaling::long_factor, "Divisors past the trained length, one per pair.")
       .member("trained_length", &LongRopeScaling::trained_length, length_text)
       .member("factor", &LongRopeScaling::factor, factor_text)
       .member("attention_factor", &LongRopeScaling::attention_factor, attention_text)
@@ -117,10 +119,12 @@ void describe_other_scalings(Describer& to) {
   to.record("Llama3Scaling", Llama3Scaling{},
             "Llama 3.1: wavelengths below trained_length/high_freq_factor stay, those above "
             "trained_length/low_freq_factor\n"
-            "are multiplied by the factor, a blend between.")
+            "are multiplied by the factor, those between are blended.")
       .member("factor", &Llama3Scaling::factor, factor_text)
-      .member("low_freq_factor", &Llama3Scaling::low_freq_factor, "Turns up to which pairs are divided.")
-      .member("high_freq_factor", &Llama3Scaling::high_freq_factor, "Turns from which pairs are kept.")
+      .member("low_freq_factor", &Llama3Scaling::low_freq_factor,
+              "Pairs that make up to this many turns are divided by the factor.")
+      .member("high_freq_factor", &Llama3Scaling::high_freq_factor,
+              "Pairs that make at least this many turns keep their frequency.")
       .member("trained_length", &Llama3Scaling::trained_length, length_text);
 }
 
@@ -129,16 +133,18 @@ void describe_geometry(Describer& to) {
         "RotaryPart", RotaryPart{},
         "Which part of the head turns: rotary_dim dimensions, the first ones, the last ones (MLA), or a window from\n"
         "`begin` on. The others pass through.")
-      .member("where", &RotaryPart::where, "'window': from `begin` on.")
+      .member("where", &RotaryPart::where, "A window starts at `begin`.")
       .member("begin", &RotaryPart::begin, "The first dimension of a window.");
   to.record(
         "RopeAxes", RopeAxes{},
         "Which coordinate of a token's position turns which pair, for positions [axes, batch, time].\n\n"
         "Use the named forms: sections (M-RoPE of Qwen2-VL), interleaved (Qwen3-VL), axial (2-D: Qwen2-VL's vision\n"
         "tower, DINOv3), strided (Pixtral), listed (any order). RopeAxes() is one axis for every pair.")
-      .member("pairs", &RopeAxes::pairs, "Pairs per axis; of a listed form the axis of each pair.")
+      .member("pairs", &RopeAxes::pairs, "How many pairs each axis turns; in the listed form the axis of each pair.")
       .member("order", &RopeAxes::order, "How the pairs are divided among the axes.")
-      .member("frequencies", &RopeAxes::frequencies, "Whether axes share the head's frequencies or start afresh.")
+      .member("frequencies", &RopeAxes::frequencies,
+              "'shared' frequencies run on over the head, 'restarted' ones start afresh on each axis, of 'strided' "
+              "ones each axis takes every A-th.")
       .maker("sections", RopeAxes::sections, {"pairs"},
              "M-RoPE (Wang et al. 2024, arXiv 2409.12191): axis a turns the next pairs[a] pairs; the frequencies\n"
              "run on over the whole head.")
@@ -163,20 +169,21 @@ void describe_spec(Describer& to) {
             "    rope = bearing.Rope.from_config('config.json')\n"
             "    table = bearing.RopeTable(rope, 8192)         # cos and sin, exact\n"
             "    bearing.rotate(table, q, k, None)             # in place; q, k [batch, heads, time, head_dim]\n\n"
-            "Immutable; compares, hashes, prints itself, goes to and from dictionaries and JSON.")
-      .member("head_dim", &Rope::head_dim, "Dimensions of a head.")
-      .member("rotary_dim", &Rope::rotary_dim, "How many of its dimensions turn, even; 0: all.")
-      .member("base", &Rope::base, "A config's rope_theta.")
+            "It also goes to and from JSON.")
+      .member("head_dim", &Rope::head_dim, "How many dimensions a head has.")
+      .member("rotary_dim", &Rope::rotary_dim, "How many dimensions turn, an even number; 0 for all.")
+      .member("base", &Rope::base, "The base of the frequencies: a config's rope_theta.")
       .member("pairing", &Rope::pairing,
               "Which two elements turn together: 'half' (i, i + r/2: Hugging Face's rotate_half) or 'interleaved' (2i, "
               "2i + 1: GPT-J, Meta's Llama weights).")
       .member("scaling", &Rope::scaling, "How the frequencies are stretched past the trained length.")
       .member("part", &Rope::part, "Where in the head the turned dimensions lie.")
-      .member("axes", &Rope::axes, "For positions with several coordinates.")
-      .member("attention_factor", &Rope::attention_factor, "a; multiplied by the factor of the scaling.");
+      .member("axes", &Rope::axes, "Which coordinate turns which pair, if positions have several.")
+      .member("attention_factor", &Rope::attention_factor,
+              "a, the factor of cos and sin. The factor of the scaling multiplies it.");
   to.record(
         "Xpos", Xpos{.rope = {.pairing = Pairing::half}},
-        "xPos (Sun et al. 2022, arXiv 2212.10554): RoPE whose pairs also shrink with distance. For causal "
+        "xPos (Sun et al. 2022, arXiv 2212.10554): RoPE whose pairs also shrink with distance. It is meant for causal "
         "attention.\n\n"
         "    q at m: ζ_i^((m − centre)/scale_base) R(mθ_i) q,   k at n: ζ_i^(−(n − centre)/scale_base) R(nθ_i) k\n\n"
         "with ζ_i = (2i/r + gamma)/(1 + gamma). centre in tokens: choose one and keep it, so that cached keys fit.")
@@ -262,10 +269,10 @@ auto example_of(Change change) {
 
 void name_ropes(EncodingDescriber<Rope> rope) {
   const auto plain = example_of([](RopeFrequencies f, const ExampleSize&) { return f; });
-  const auto name = [&](const char* called, const char* title, const char* does, auto spec, Paper paper) {
-    rope.called(called, title, does, spec).published(std::move(paper)).page("rope_scaling").example(plain);
+  const auto name = [&](const char* called, const char* title, const char* does, auto spec, const PaperSaid& paper) {
+    rope.called(called, title, does, spec).published(paper).page("rope_scaling").example(plain);
   };
-  const Paper su = {"Su et al.", 2021, "arXiv 2104.09864"};
+  const PaperSaid su = {"Su et al.", 2021, "arXiv 2104.09864"};
   name("rope", "RoPE", "turns pairs by position times frequency", scaled<NoScaling>, su);
   rope.page("rope").also({"rotary", "roformer"});
   name("rope_linear", "RoPE, position interpolation", "RoPE with all frequencies divided", scaled<LinearScaling>,

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bearing/encodings/rope.hpp>
 #include <cmath>
+#include <functional>
 #include <iterator>
 #include <limits>
 #include <type_traits>
@@ -280,25 +281,27 @@ auto rule(const FrequencyDivisors& scaling, const Base<N>& base, Index r, Index)
   };
 }
 
+/// The frequency of pair i of a run, which is the head's `pair`.
+template <class N>
+using PairRule = std::function<PairFrequency<N>(Index i, Index pair)>;
+
 /// Calls use(pair, frequency) for every pair of the head. The rope has been checked.
 template <class N, class Use>
 void for_each_pair(const Rope& rope, const PairAxes& axes, Index seq_len, const Use& use) {
   const Base<N> base(std::holds_alternative<ExplicitFrequencies>(rope.scaling) ? 1 : rope.base);
-  std::visit(
-      [&](const auto& scaling) {
-        // One run of frequencies for the head, or one for each axis that starts afresh: at most four.
-        std::vector<std::pair<Index, decltype(rule<N>(scaling, base, Index{2}, seq_len))>> runs;
-        for (std::size_t pair = 0; pair < axes.axis.size(); ++pair) {
-          const Index r = axes.denominator[pair];
-          auto run = std::find_if(runs.begin(), runs.end(), [r](const auto& known) { return known.first == r; });
-          if (run == runs.end()) {
-            runs.emplace_back(r, rule<N>(scaling, base, r, seq_len));
-            run = std::prev(runs.end());
-          }
-          use(pair, run->second(axes.numerator[pair], static_cast<Index>(pair)));
-        }
-      },
-      rope.scaling);
+  // One run of frequencies for the head, or one for each axis that starts afresh: at most four.
+  std::vector<std::pair<Index, PairRule<N>>> runs;
+  for (std::size_t pair = 0; pair < axes.axis.size(); ++pair) {
+    const Index r = axes.denominator[pair];
+    auto run = std::find_if(runs.begin(), runs.end(), [r](const auto& known) { return known.first == r; });
+    if (run == runs.end()) {
+      runs.emplace_back(r,
+                        std::visit([&](const auto& scaling) { return PairRule<N>(rule<N>(scaling, base, r, seq_len)); },
+                                   rope.scaling));
+      run = std::prev(runs.end());
+    }
+    use(pair, run->second(axes.numerator[pair], static_cast<Index>(pair)));
+  }
 }
 
 /// What multiplies cos and sin, and what attention is to multiply its softmax scale with.

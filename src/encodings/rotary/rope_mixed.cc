@@ -5,6 +5,7 @@
 
 #include "describe/describer.hpp"
 #include "encodings/head_sets.hpp"
+#include "encodings/rotary/rope_mixed_start.hpp"
 
 namespace bearing {
 
@@ -47,6 +48,20 @@ std::vector<double> rope_mixed_frequencies(const RopeMixed& mixed, Index heads, 
     }
   }
   return frequencies;
+}
+
+void fill_rope_mixed(const RopeMixed& mixed, const Filling& all) {
+  const double base = all.number.value_or(10);
+  const Index heads = all.extents[1], pairs = all.extents[2];
+  if (mixed.axes == 2) {
+    const std::vector<double> numbers = rope_mixed_frequencies(mixed, heads, all.seed, base);
+    std::copy(numbers.begin(), numbers.end(), all.numbers.begin());
+    return;
+  }
+  for (std::size_t i = 0; i < all.numbers.size(); ++i) {
+    const Index pair = static_cast<Index>(i) % pairs;
+    all.numbers[i] = std::pow(base, -static_cast<double>(pair) / static_cast<double>(pairs));
+  }
 }
 
 template <class A>
@@ -125,32 +140,19 @@ void describe_rope_mixed(Describer& to) {
             "RoPE-Mixed: each pair of each head turns by an angle that depends on all coordinates of the position.\n\n"
             "    phi = sum_axis p_axis f[axis, head, pair]\n\n"
             "Heo, Park, Han, Yun 2024, arXiv 2403.13298.")
-      .member("head_dim", &RopeMixed::head_dim, "Dimensions of a head, even; all of them turn.")
-      .member("axes", &RopeMixed::axes, "Of a position.")
-      .member("pairing", &RopeMixed::pairing, "'interleaved' in the authors' code.");
+      .member("head_dim", &RopeMixed::head_dim, "How many dimensions a head has, an even number; all of them turn.")
+      .member("axes", &RopeMixed::axes, "How many coordinates a position has.")
+      .member("pairing", &RopeMixed::pairing, "Which two elements turn together; 'interleaved' in the authors' code.");
   // The authors' start: in directions drawn per head for two axes; as RoPE's on each axis else.
   const Rule start{"as in the authors' code: of that base, on two axes in directions drawn per head",
-                   [](const Filling& all) {
-                     const RopeMixed& mixed = *all.spec.as<RopeMixed>();
-                     const double base = all.number.value_or(10);
-                     const Index heads = all.extents[1], pairs = all.extents[2];
-                     if (mixed.axes == 2) {
-                       const std::vector<double> numbers = rope_mixed_frequencies(mixed, heads, all.seed, base);
-                       std::copy(numbers.begin(), numbers.end(), all.numbers.begin());
-                       return;
-                     }
-                     for (std::size_t i = 0; i < all.numbers.size(); ++i) {
-                       const Index pair = static_cast<Index>(i) % pairs;
-                       all.numbers[i] = std::pow(base, -static_cast<double>(pair) / static_cast<double>(pairs));
-                     }
-                   },
-                   "base", 10};
+                   [](const Filling& all) { fill_rope_mixed(*all.spec.as<RopeMixed>(), all); }, "base", 10};
   to.encoding_with<RopeMixed, Grouped, 3>(
         "RopeMixedRows",
         "RoPE-Mixed with its frequencies [axes, sets, head_dim/2], radians per unit of position.\n\n"
         "    (u, v) <- (u cos phi - v sin phi, u sin phi + v cos phi),   phi = sum_axis p_axis f[axis, head, pair]\n\n"
-        "Head h uses set h / group: with grouped queries, group is 1 for keys and the number of query heads per key\n"
-        "head for queries; one set for all heads: group = heads.\n\nHeo, Park, Han, Yun 2024, arXiv 2403.13298.",
+        "Head h uses set h / group. With grouped queries, group is 1 for keys and the number of query heads per key\n"
+        "head for queries. If all heads share one set, group is the number of heads.\n\n"
+        "Heo, Park, Han, Yun 2024, arXiv 2403.13298.",
         {Parameter(
              "frequencies",
              {"axes",
@@ -171,7 +173,9 @@ void describe_rope_mixed(Describer& to) {
                       rope_mixed_frequencies(mixed, heads, static_cast<std::uint64_t>(seed), base)};
       },
       {"spec", "heads", "seed", {"base", 10.0}},
-      "The authors' start for two axes: frequencies [2, heads, head_dim/2] in directions drawn per head; float64.\n\n"
+      "Returns the frequencies that the authors start from on two axes: [2, heads, head_dim/2], in directions that "
+      "are\n"
+      "drawn per head; float64.\n\n"
       "The same seed gives the same numbers on every machine.");
 }
 

@@ -79,10 +79,10 @@ TEST(RopeMixed, WrongCallsSayWhatMustHold) {
   const RopeMixed mixed{.head_dim = 8, .pairing = Pairing::half};
   expect_error<ShapeError>(
       [&] { RopeMixedRows<double>({.head_dim = 7, .pairing = Pairing::half}, {dense(f.data(), 2, 3, 4)}); },
-      "[RopeMixedRows] head_dim: must be even and between 2 and 65536, got 7");
+      "[RopeMixedRows] head_dim: must be even and from 2 to 65536, got 7");
   expect_error<ShapeError>(
       [&] { RopeMixedRows<double>({.head_dim = 8, .axes = 5, .pairing = Pairing::half}, {dense(f.data(), 2, 3, 4)}); },
-      "[RopeMixedRows] axes: must be between 1 and 4, got 5");
+      "[RopeMixedRows] axes: must be from 1 to 4, got 5");
   expect_error<ShapeError>([&] { RopeMixedRows<double>(mixed, {dense(f.data(), 3, 2, 4)}); },
                            "[RopeMixedRows] frequencies: must be [axes, sets, head_dim/2] = [2, 2, 4], got shape "
                            "[3, 2, 4]");
@@ -102,7 +102,8 @@ TEST(RopeMixed, WrongCallsSayWhatMustHold) {
       [&] { call(1, 8); },
       "[turn] RopeMixed: must have a set of parameters for each of 1 heads, got 3 sets for 1 heads "
       "each");
-  expect_error<ShapeError>([&] { call(3, 2); }, "[turn] x: last extent must be RopeMixed.head_dim = 8, got 2");
+  expect_error<ShapeError>([&] { call(3, 2); },
+                           "[turn] RopeMixed.head_dim: must be the last extent of the rows, 2, got 8");
   EXPECT_EQ(x, std::vector<double>(8, 7.0));
   expect_error<ShapeError>([] { rope_mixed_frequencies({.head_dim = 6, .pairing = Pairing::half}, 1, 0); },
                            "[rope_mixed_frequencies] mixed: must have two axes and a head_dim that is a multiple of 4, "

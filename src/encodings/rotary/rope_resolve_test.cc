@@ -70,15 +70,15 @@ TEST(RopeResolve, RefusesGeometryThatContradictsItself) {
   Rope pairing = geometry(8, 0);
   pairing.pairing = static_cast<Pairing>(7);
   expect_refused<ShapeError>({
-      {geometry(0, 0), "head_dim: must be between 2 and 65536, got 0"},
-      {geometry(-8, 0), "head_dim: must be between 2 and 65536, got -8"},
-      {geometry(65'538, 0), "head_dim: must be between 2 and 65536, got 65538"},
-      {geometry(128, 130), "rotary_dim: must be even and between 2 and head_dim = 128, got 130"},
-      {geometry(128, 3), "rotary_dim: must be even and between 2 and head_dim = 128, got 3"},
-      {geometry(128, -2), "rotary_dim: must be even and between 2 and head_dim = 128, got -2"},
-      {geometry(127, 0), "rotary_dim: must be even and between 2 and head_dim = 127, got 127"},
-      {geometry(8, 4, RotaryPart::window(5)), "part.begin: must be between 0 and head_dim - rotary_dim = 4, got 5"},
-      {geometry(8, 4, RotaryPart::window(-1)), "part.begin: must be between 0 and head_dim - rotary_dim = 4, got -1"},
+      {geometry(0, 0), "head_dim: must be from 2 to 65536, got 0"},
+      {geometry(-8, 0), "head_dim: must be from 2 to 65536, got -8"},
+      {geometry(65'538, 0), "head_dim: must be from 2 to 65536, got 65538"},
+      {geometry(128, 130), "rotary_dim: must be even and from 2 to head_dim = 128, got 130"},
+      {geometry(128, 3), "rotary_dim: must be even and from 2 to head_dim = 128, got 3"},
+      {geometry(128, -2), "rotary_dim: must be even and from 2 to head_dim = 128, got -2"},
+      {geometry(127, 0), "rotary_dim: must be even and from 2 to head_dim = 127, got 127"},
+      {geometry(8, 4, RotaryPart::window(5)), "part.begin: must be from 0 to head_dim - rotary_dim = 4, got 5"},
+      {geometry(8, 4, RotaryPart::window(-1)), "part.begin: must be from 0 to head_dim - rotary_dim = 4, got -1"},
       {geometry(8, 4, {RotaryPart::Where::last, 1}), "part.begin: must be 0 unless the part is a window, got 1"},
       {pairing, "pairing: must be interleaved or half, got 7"},
   });
@@ -114,22 +114,22 @@ TEST(RopeResolve, RefusesScalingsThatTheHeadCannotHave) {
 TEST(RopeResolve, RefusesBasesAndLengthsThatCannotBe) {
   const std::string ramp = " (its ramp divides by ln base), got ";
   expect_refused<RangeError>({
-      {with_base(0), "base: must be finite and greater than 0, got 0"},
-      {with_base(-1), "base: must be finite and greater than 0, got -1"},
-      {with_base(nan), "base: must be finite and greater than 0, got nan"},
-      {with_base(infinity), "base: must be finite and greater than 0, got inf"},
+      {with_base(0), "base: must be finite and above 0, got 0"},
+      {with_base(-1), "base: must be finite and above 0, got -1"},
+      {with_base(nan), "base: must be finite and above 0, got nan"},
+      {with_base(infinity), "base: must be finite and above 0, got inf"},
       {with_base(1, YarnScaling{2, 9}), "base: must be greater than 1 for yarn" + ramp + "1"},
       {with_base(0.5, DeepseekYarnScaling{2, 9}), "base: must be greater than 1 for deepseek-yarn" + ramp + "0.5"},
       {with_base(1, NtkByPartsScaling{2, 9}), "base: must be greater than 1 for ntk-by-parts" + ramp + "1"},
       {with_base(1e39), "base: must be a finite float32 for Angles::as_float32, got 1e+39", 0, Angles::as_float32},
-      {scaled({}), "seq_len: must be between 0 and 2^31, got -1", -1},
-      {scaled({}), "seq_len: must be between 0 and 2^31, got 2147483649", 2'147'483'649},
-      {scaled(DynamicNtkScaling{2, 0}), "trained_length: must be between 1 and 2^31, got 0"},
-      {scaled(YarnScaling{2, -5}), "trained_length: must be between 1 and 2^31, got -5"},
-      {scaled(DeepseekYarnScaling{2, 0}), "trained_length: must be between 1 and 2^31, got 0"},
-      {scaled(NtkByPartsScaling{2, 0}), "trained_length: must be between 1 and 2^31, got 0"},
+      {scaled({}), "seq_len: must be from 0 to 2^31, got -1", -1},
+      {scaled({}), "seq_len: must be from 0 to 2^31, got 2147483649", 2'147'483'649},
+      {scaled(DynamicNtkScaling{2, 0}), "trained_length: must be from 1 to 2^31, got 0"},
+      {scaled(YarnScaling{2, -5}), "trained_length: must be from 1 to 2^31, got -5"},
+      {scaled(DeepseekYarnScaling{2, 0}), "trained_length: must be from 1 to 2^31, got 0"},
+      {scaled(NtkByPartsScaling{2, 0}), "trained_length: must be from 1 to 2^31, got 0"},
       {scaled(Llama3Scaling{.trained_length = 2'147'483'649}),
-       "trained_length: must be between 1 and 2^31, got 2147483649"},
+       "trained_length: must be from 1 to 2^31, got 2147483649"},
   });
 }
 
@@ -139,7 +139,7 @@ TEST(RopeResolve, RefusesFactorsThatCannotBe) {
     change(y);
     return scaled(y);
   };
-  const std::string positive = ": must be finite and greater than 0, got ";
+  const std::string positive = ": must be finite and above 0, got ";
   expect_refused<RangeError>({
       {scaled(LinearScaling{nan}), "factor" + positive + "nan"},
       {scaled(LinearScaling{0}), "factor" + positive + "0"},
@@ -164,8 +164,8 @@ TEST(RopeResolve, RefusesFactorsThatCannotBe) {
       {scaled(Llama3Scaling{.factor = -8}), "factor" + positive + "-8"},
       {scaled(Llama3Scaling{.low_freq_factor = 0}), "low_freq_factor" + positive + "0"},
       {scaled(Llama3Scaling{.low_freq_factor = 5}), "high_freq_factor: must be at least low_freq_factor = 5, got 4"},
-      {scaled(ProportionalScaling{.fraction = 1.5}), "fraction: must be between 0 and 1, got 1.5"},
-      {scaled(ProportionalScaling{.fraction = nan}), "fraction: must be between 0 and 1, got nan"},
+      {scaled(ProportionalScaling{.fraction = 1.5}), "fraction: must be from 0 to 1, got 1.5"},
+      {scaled(ProportionalScaling{.fraction = nan}), "fraction: must be from 0 to 1, got nan"},
       {scaled(ProportionalScaling{.factor = 0}), "factor" + positive + "0"},
       {scaled(FrequencyDivisors{{1, 2, 0, 4}}), "divisors[2]" + positive + "0"},
   });
@@ -177,12 +177,12 @@ TEST(RopeResolve, RefusesLongRopeNumbersThatCannotBe) {
     change(l);
     return scaled(l);
   };
-  const std::string positive = ": must be finite and greater than 0, got ";
+  const std::string positive = ": must be finite and above 0, got ";
   expect_refused<RangeError>({
       {longrope([](auto& l) { l.short_factor[3] = -1; }), "short_factor[3]" + positive + "-1"},
       {longrope([](auto& l) { l.long_factor[0] = nan; }), "long_factor[0]" + positive + "nan"},
       {longrope([](auto& l) { l.factor = 0; }), "factor" + positive + "0"},
-      {longrope([](auto& l) { l.trained_length = 0; }), "trained_length: must be between 1 and 2^31, got 0"},
+      {longrope([](auto& l) { l.trained_length = 0; }), "trained_length: must be from 1 to 2^31, got 0"},
       {longrope([](auto& l) { l.trained_length = 1; }),
        "trained_length: must be at least 2 for longrope (its attention factor divides by ln L), got 1"},
       {longrope([](auto& l) { l.attention_factor = -1; }), "attention_factor" + positive + "-1"},
@@ -195,7 +195,7 @@ TEST(RopeResolve, RefusesNumbersThatComeOutImpossible) {
   expect_refused<RangeError>({
       // (1 − 0.1·20·ln 4) / (0.1·ln 4 + 1)
       {scaled(YarnScaling{.factor = 4, .trained_length = 9, .mscale = -20, .mscale_all_dim = 1}),
-       "attention_factor: must be finite and greater than 0, got -1.5567740179742198"},
+       "attention_factor: must be finite and above 0, got -1.5567740179742198"},
       {scaled(ExplicitFrequencies{{1, 1234567, 1, 1}}),
        "inv_freq[1]: must be at most 2^13 radians per token, got 1234567"},
       {scaled(ExplicitFrequencies{{1, -1234567, 1, 1}}),
@@ -237,7 +237,7 @@ TEST(RopeResolve, AnAttentionFactorStandsBesideAnyScaling) {
     resolve(rope);
     FAIL() << "accepted";
   } catch (const RangeError& error) {
-    EXPECT_STREQ(error.what(), "[resolve] attention_factor: must be finite and greater than 0, got 0");
+    EXPECT_STREQ(error.what(), "[resolve] attention_factor: must be finite and above 0, got 0");
   }
 }
 
@@ -256,7 +256,7 @@ TEST(RopeResolve, ExplicitViewsAreCheckedToo) {
   EXPECT_EQ(text(dense(theta, 3)), "[resolve_explicit] inv_freq: must have one entry per pair, 2, got 3");
   EXPECT_EQ(text({}), "[resolve_explicit] inv_freq: must have one entry per pair, 2, got 0");
   EXPECT_EQ(text(dense(theta + 1, 2)), "[resolve_explicit] inv_freq[1]: must be finite, got nan");
-  EXPECT_EQ(text(dense(theta, 2), 0), "[resolve_explicit] attention_factor: must be finite and greater than 0, got 0");
+  EXPECT_EQ(text(dense(theta, 2), 0), "[resolve_explicit] attention_factor: must be finite and above 0, got 0");
 }
 
 }  // namespace

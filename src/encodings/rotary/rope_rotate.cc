@@ -25,14 +25,14 @@ void check_rows(const char* function, const char* argument, const RopeTable<C>& 
         const double p = positions.real(axis, b, t);
         if (phases.given &&
             !(p >= 0 && p < static_cast<double>(table.length()) && p == static_cast<double>(static_cast<Index>(p)))) {
-          throw RangeError(concat("[", function, "] ", argument, ": must be a position of the given table, ",
-                                  table.length() == 0 ? concat("which has none") : concat("0 to ", table.length() - 1),
-                                  ", got ", p));
+          throw RangeError(concat("[", function, "] ", argument, ": must be a position of the given table, which has ",
+                                  table.length() == 0 ? concat("none") : concat("0 to ", table.length() - 1), ", got ",
+                                  p));
         }
         if (phases.decay.any() && !phases.decay.in_range(p)) {
           throw RangeError(concat("[", function, "] ", argument,
-                                  ": xPos factors must stay between 2^-100 and 2^100; position ", p,
-                                  " is too far from the centre ", phases.decay.centre));
+                                  ": must keep xPos factors from 2^-100 to 2^100, got position ", p,
+                                  ", too far from the centre ", phases.decay.centre));
         }
       }
     }
@@ -55,8 +55,8 @@ template <class T>
 void check_heads(const char* function, const char* argument, View<const T, 4> x, Index head_dim) {
   check_extents(function, argument, x);
   if (x.shape[3] != head_dim) {
-    throw ShapeError(concat("[", function, "] ", argument, ": last extent must be head_dim = ", head_dim, ", got ",
-                            x.shape[3], "; shape is ", x.shape));
+    throw ShapeError(concat("[", function, "] ", argument, ": must have a last extent of head_dim = ", head_dim,
+                            ", got ", x.shape[3], "; shape is ", x.shape));
   }
   check_memory(function, argument, x);
 }

@@ -73,7 +73,7 @@ void check_finite(const char* argument, double value) {
 
 void check_length(Index length) {
   if (length < 1 || length > max_position) {
-    refuse("trained_length: must be between 1 and 2^31, got ", length);
+    refuse("trained_length: must be from 1 to 2^31, got ", length);
   }
 }
 
@@ -172,7 +172,7 @@ struct ScalingCheck {
   }
   void operator()(const ProportionalScaling& s) const {
     check_positive("factor", s.factor);
-    if (!(s.fraction >= 0 && s.fraction <= 1)) refuse("fraction: must be between 0 and 1, got ", s.fraction);
+    if (!(s.fraction >= 0 && s.fraction <= 1)) refuse("fraction: must be from 0 to 1, got ", s.fraction);
     if (2 * pairs() != head_dim) {
       refuse<ShapeError>("rotary_dim: must be head_dim = ", head_dim,
                          " under proportional (its fraction says how much turns), got ", 2 * pairs());
@@ -193,7 +193,7 @@ AttentionFactors attention_factors(const RopeScaling& scaling, Index seq_len) {
 }
 
 void check_positive(const char* argument, double value) {
-  if (!(std::isfinite(value) && value > 0)) refuse(argument, ": must be finite and greater than 0, got ", value);
+  if (!(std::isfinite(value) && value > 0)) refuse(argument, ": must be finite and above 0, got ", value);
 }
 
 void check_scaling(const RopeScaling& scaling, const PairAxes& axes, Index head_dim) {

@@ -44,10 +44,10 @@ void check_frequencies(const RopeFrequencies& f) {
     }
   };
   must(f.rotary_dim >= 2 && f.rotary_dim % 2 == 0 && f.rotary_dim <= f.head_dim,
-       "rotary_dim: must be even and between 2 and head_dim = ", f.head_dim, ", got ", f.rotary_dim);
+       "rotary_dim: must be even and from 2 to head_dim = ", f.head_dim, ", got ", f.rotary_dim);
   must(f.begin >= 0 && f.begin <= f.head_dim - f.rotary_dim,
-       "begin: must be between 0 and head_dim - rotary_dim = ", f.head_dim - f.rotary_dim, ", got ", f.begin);
-  must(f.axes >= 1 && f.axes <= 4, "axes: must be between 1 and 4, got ", f.axes);
+       "begin: must be from 0 to head_dim - rotary_dim = ", f.head_dim - f.rotary_dim, ", got ", f.begin);
+  must(f.axes >= 1 && f.axes <= 4, "axes: must be from 1 to 4, got ", f.axes);
   const auto one_per_pair = [&](const char* name, Index size) {
     must(size == f.pairs(), name, ": must have one entry per pair, ", f.pairs(), ", got ", size);
   };
@@ -57,7 +57,7 @@ void check_frequencies(const RopeFrequencies& f) {
   must(std::ssize(f.quarter_turns) == 3 * f.pairs(), "quarter_turns: must have three entries per pair, ", 3 * f.pairs(),
        ", got ", std::ssize(f.quarter_turns));
   for (const Index axis : f.axis) {
-    must(axis >= 0 && axis < f.axes, "axis: must lie between 0 and ", f.axes - 1, ", got ", axis);
+    must(axis >= 0 && axis < f.axes, "axis: must be from 0 to ", f.axes - 1, ", got ", axis);
   }
   for (const double theta : f.inv_freq) finite("inv_freq", theta);
   for (const double rest : f.inv_freq_rest) finite("inv_freq_rest", rest);
@@ -108,7 +108,7 @@ namespace {
 /// A table this long would not fit in memory or not be countable.
 Index checked_length(Index length, Index padded, std::size_t size) {
   if (length < 0 || length > max_position) {
-    throw RangeError(text::concat("[RopeTable] length: must be between 0 and 2^31, got ", length));
+    throw RangeError(text::concat("[RopeTable] length: must be from 0 to 2^31, got ", length));
   }
   const Index bytes = 2 * padded * static_cast<Index>(size);
   if (bytes > 0 && length > (Index{1} << 48) / bytes) {
@@ -295,7 +295,7 @@ View<const T, 2> RopeTable<T>::sin() const {
 
 template <class T>
 void RopeTable<T>::refuse_moved(const char* function) {
-  throw ShapeError(text::concat("[", function, "] table: must have its numbers, got one that was moved from"));
+  throw ShapeError(text::concat("[", function, "] table: must have its numbers, got an object that was moved from"));
 }
 template <class T>
 RopeTable<T>::RopeTable(RopeTable&&) noexcept = default;

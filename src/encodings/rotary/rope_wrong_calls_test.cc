@@ -74,11 +74,11 @@ class WrongCalls : public testing::Test {
 TEST_F(WrongCalls, TensorsOfTheWrongShapeOrMemoryAreRefused) {
   expect({
       {[&] { rotate(table, x(7), {}); }, Kind::shape,
-       "[rotate] x: last extent must be head_dim = 8, got 7; shape is [2, 3, 5, 7]"},
+       "[rotate] x: must have a last extent of head_dim = 8, got 7; shape is [2, 3, 5, 7]"},
       {[&] { rotate(table, bhtd(memory.data(), 2, 3, 0, 16), {}); }, Kind::shape,
-       "[rotate] x: last extent must be head_dim = 8, got 16; shape is [2, 3, 0, 16]"},
+       "[rotate] x: must have a last extent of head_dim = 8, got 16; shape is [2, 3, 0, 16]"},
       {[&] { rotate(table, bhtd(memory.data(), -1, 3, 5, 8), {}); }, Kind::shape,
-       "[rotate] x: extents must not be negative, got shape [-1, 3, 5, 8]"},
+       "[rotate] x: must have extents of at least 0, got shape [-1, 3, 5, 8]"},
       {[&] { rotate(table, nowhere(), {}); }, Kind::shape,
        "[rotate] x: must have memory, got a null pointer; shape is [2, 3, 5, 8]"},
       {[&] {
@@ -101,7 +101,7 @@ TEST_F(WrongCalls, TensorsOfTheWrongShapeOrMemoryAreRefused) {
       {[&] { rotate_to(table, in(), bhtd(memory.data() + 300, 2, 3, 4, 8), {}); }, Kind::shape,
        "[rotate_to] out: must have the shape of in, [2, 3, 5, 8], got [2, 3, 4, 8]"},
       {[&] { rotate_to(table, View<const float, 4>(x(7)), x(7), {}); }, Kind::shape,
-       "[rotate_to] in: last extent must be head_dim = 8, got 7; shape is [2, 3, 5, 7]"},
+       "[rotate_to] in: must have a last extent of head_dim = 8, got 7; shape is [2, 3, 5, 7]"},
       {[&] { rotate_to(table, in(), nowhere(), {}); }, Kind::shape,
        "[rotate_to] out: must have memory, got a null pointer; shape is [2, 3, 5, 8]"},
       {[&] { rotate_to(table, View<const float, 4>(nowhere()), other(), {}); }, Kind::shape,
@@ -125,19 +125,21 @@ TEST_F(WrongCalls, SizesThatCannotBeCountedAreRefused) {
       {[&] {
          rotate(table, View<float, 4>{memory.data(), {Index{1} << 40, Index{1} << 40, 1, 8}, {8, 8, 8, 1}}, {});
        },
-       Kind::shape, "[rotate] x: too large, got shape [1099511627776, 1099511627776, 1, 8]"},
+       Kind::shape, "[rotate] x: must span at most 2^60 bytes, got shape [1099511627776, 1099511627776, 1, 8]"},
       {[&] {
          rotate(table, View<float, 4>{memory.data(), {huge, 1, 1, 8}, {8, 8, 8, 1}}, {});
        },
-       Kind::shape, "[rotate] x: too large, got shape [9223372036854775807, 1, 1, 8]"},
+       Kind::shape, "[rotate] x: must span at most 2^60 bytes, got shape [9223372036854775807, 1, 1, 8]"},
       {[&] {
          rotate(table, strided({huge, 40, 8, 1}), {});
        },
-       Kind::shape, "[rotate] x: too large, got strides [9223372036854775807, 40, 8, 1] for shape [2, 3, 5, 8]"},
+       Kind::shape,
+       "[rotate] x: must span at most 2^60 bytes, got strides [9223372036854775807, 40, 8, 1] for shape [2, 3, 5, 8]"},
       {[&] {
          rotate(table, strided({std::numeric_limits<Index>::min(), 40, 8, 1}), {});
        },
-       Kind::shape, "[rotate] x: too large, got strides [-9223372036854775808, 40, 8, 1] for shape [2, 3, 5, 8]"},
+       Kind::shape,
+       "[rotate] x: must span at most 2^60 bytes, got strides [-9223372036854775808, 40, 8, 1] for shape [2, 3, 5, 8]"},
   });
 }
 
@@ -170,31 +172,30 @@ TEST_F(WrongCalls, PositionsThatDoNotFitAreRefused) {
       {[&] { rotate(table, x(), Positions::starting_at(dense(integers.data(), 3))); }, Kind::shape,
        "[rotate] positions: must have 2 sequences, got 3"},
       {[&] { rotate(table, x(), at(bad[1])); }, Kind::range,
-       "[rotate] positions: must lie within -2^31 and 2^31, got nan at [axis 0, batch 0, time 3]"},
+       "[rotate] positions: must be from -2^31 to 2^31, got nan at [axis 0, batch 0, time 3]"},
       {[&] { rotate(table, x(), at(bad[2])); }, Kind::range,
-       "[rotate] positions: must lie within -2^31 and 2^31, got inf at [axis 0, batch 0, time 3]"},
+       "[rotate] positions: must be from -2^31 to 2^31, got inf at [axis 0, batch 0, time 3]"},
       {[&] { rotate(table, x(), at(bad[3])); }, Kind::range,
-       "[rotate] positions: must lie within -2^31 and 2^31, got -inf at [axis 0, batch 0, time 3]"},
+       "[rotate] positions: must be from -2^31 to 2^31, got -inf at [axis 0, batch 0, time 3]"},
       {[&] { rotate(table, x(), at(bad[4])); }, Kind::range,
-       "[rotate] positions: must lie within -2^31 and 2^31, got 2147483648.5 at [axis 0, batch 0, time 3]"},
+       "[rotate] positions: must be from -2^31 to 2^31, got 2147483648.5 at [axis 0, batch 0, time 3]"},
       {[&] { rotate(table, x(), whole(far[1])); }, Kind::range,
-       "[rotate] positions: must lie within -2^31 and 2^31, got 2147483649 at [axis 0, batch 0, time 3]"},
+       "[rotate] positions: must be from -2^31 to 2^31, got 2147483649 at [axis 0, batch 0, time 3]"},
       {[&] { rotate(table, x(), whole(far[2])); }, Kind::range,
-       "[rotate] positions: must lie within -2^31 and 2^31, got -2147483649 at [axis 0, batch 0, time 3]"},
+       "[rotate] positions: must be from -2^31 to 2^31, got -2147483649 at [axis 0, batch 0, time 3]"},
       {[&] { rotate(table, x(), whole(far[3])); }, Kind::range,
-       "[rotate] positions: must lie within -2^31 and 2^31, got 9223372036854775807 at [axis 0, batch 0, time 3]"},
+       "[rotate] positions: must be from -2^31 to 2^31, got 9223372036854775807 at [axis 0, batch 0, time 3]"},
       {[&] { rotate(table, x(), Positions(max_position + 1)); }, Kind::range,
-       "[rotate] positions: must lie within -2^31 and 2^31, got 2147483649 at [axis 0, batch 0, time 0]"},
+       "[rotate] positions: must be from -2^31 to 2^31, got 2147483649 at [axis 0, batch 0, time 0]"},
       {[&] { rotate(table, x(), Positions(max_position - 3)); }, Kind::range,
-       "[rotate] positions: must lie within -2^31 and 2^31, got 2147483645 + 4 at [axis 0, batch 0, time 4]"},
+       "[rotate] positions: must be from -2^31 to 2^31, got 2147483645 + 4 at [axis 0, batch 0, time 4]"},
       {[&] { rotate(table, x(), Positions(-huge)); }, Kind::range,
-       "[rotate] positions: must lie within -2^31 and 2^31, got -9223372036854775807 at [axis 0, batch 0, time 0]"},
+       "[rotate] positions: must be from -2^31 to 2^31, got -9223372036854775807 at [axis 0, batch 0, time 0]"},
       {[&] {
          const Index firsts[] = {0, max_position - 3};
          rotate(table, x(), Positions::starting_at(dense(firsts, 2)));
        },
-       Kind::range,
-       "[rotate] positions: must lie within -2^31 and 2^31, got 2147483645 + 4 at [axis 0, batch 1, time 4]"},
+       Kind::range, "[rotate] positions: must be from -2^31 to 2^31, got 2147483645 + 4 at [axis 0, batch 1, time 4]"},
   });
 }
 
@@ -206,32 +207,32 @@ TEST_F(WrongCalls, RowsThatAGivenTableDoesNotHaveAreRefused) {
   const double half = 0.5;
   expect({
       {[&] { rotate(given, x(), {}); }, Kind::range,
-       "[rotate] positions: must be a position of the given table, 0 to 2, got 3"},
+       "[rotate] positions: must be a position of the given table, which has 0 to 2, got 3"},
       {[&] { rotate(given, one, Positions(-1)); }, Kind::range,
-       "[rotate] positions: must be a position of the given table, 0 to 2, got -1"},
+       "[rotate] positions: must be a position of the given table, which has 0 to 2, got -1"},
       {[&] { rotate(given, one, dense(&half, 1)); }, Kind::range,
-       "[rotate] positions: must be a position of the given table, 0 to 2, got 0.5"},
+       "[rotate] positions: must be a position of the given table, which has 0 to 2, got 0.5"},
       {[&] { rotate(empty, one, {}); }, Kind::range,
        "[rotate] positions: must be a position of the given table, which has none, got 0"},
       {[&] { rotate_backward(given, one, Positions(3)); }, Kind::range,
-       "[rotate_backward] positions: must be a position of the given table, 0 to 2, got 3"},
+       "[rotate_backward] positions: must be a position of the given table, which has 0 to 2, got 3"},
   });
 }
 
 TEST_F(WrongCalls, QueriesAreNotTurnedWhenTheKeysAreWrong) {
   expect({
       {[&] { rotate(table, x(7), other(), {}); }, Kind::shape,
-       "[rotate] q: last extent must be head_dim = 8, got 7; shape is [2, 3, 5, 7]"},
+       "[rotate] q: must have a last extent of head_dim = 8, got 7; shape is [2, 3, 5, 7]"},
       {[&] { rotate(table, x(), bhtd(memory.data() + 300, 2, 3, 5, 6), {}); }, Kind::shape,
-       "[rotate] k: last extent must be head_dim = 8, got 6; shape is [2, 3, 5, 6]"},
+       "[rotate] k: must have a last extent of head_dim = 8, got 6; shape is [2, 3, 5, 6]"},
       {[&] { rotate(table, x(), bhtd(memory.data() + 300, 2, 3, 6, 8), dense(integers.data(), 5)); }, Kind::shape,
        "[rotate] positions: must have 6 tokens, got 5"},
       {[&] { rotate(table, x(), {}, other(), dense(integers.data(), 3, 5)); }, Kind::shape,
        "[rotate] k_positions: must have 2 sequences, got 3"},
       {[&] { rotate(table, x(), Positions(max_position + 1), other(), {}); }, Kind::range,
-       "[rotate] q_positions: must lie within -2^31 and 2^31, got 2147483649 at [axis 0, batch 0, time 0]"},
+       "[rotate] q_positions: must be from -2^31 to 2^31, got 2147483649 at [axis 0, batch 0, time 0]"},
       {[&] { rotate(table, x(), {}, other(), Positions(max_position + 1)); }, Kind::range,
-       "[rotate] k_positions: must lie within -2^31 and 2^31, got 2147483649 at [axis 0, batch 0, time 0]"},
+       "[rotate] k_positions: must be from -2^31 to 2^31, got 2147483649 at [axis 0, batch 0, time 0]"},
       {[&] { rotate(table, x(), x(), {}); }, Kind::shape,
        "[rotate] k: must share no memory with q, got tensors that overlap"},
   });
@@ -240,7 +241,7 @@ TEST_F(WrongCalls, QueriesAreNotTurnedWhenTheKeysAreWrong) {
 TEST_F(WrongCalls, BackwardNamesItselfAndItsArguments) {
   expect({
       {[&] { rotate_backward(table, x(7), {}); }, Kind::shape,
-       "[rotate_backward] d: last extent must be head_dim = 8, got 7; shape is [2, 3, 5, 7]"},
+       "[rotate_backward] d: must have a last extent of head_dim = 8, got 7; shape is [2, 3, 5, 7]"},
       {[&] {
          rotate_backward(table, strided({0, 40, 8, 1}), {});
        },
@@ -260,17 +261,17 @@ TEST_F(WrongCalls, TablesThatCannotBeAreRefused) {
   Rope odd = rope;
   odd.rotary_dim = 5;
   expect({
-      {[&] { RopeTable<float>(rope, -1); }, Kind::range, "[RopeTable] length: must be between 0 and 2^31, got -1"},
+      {[&] { RopeTable<float>(rope, -1); }, Kind::range, "[RopeTable] length: must be from 0 to 2^31, got -1"},
       {[&] { RopeTable<double>(rope, max_position + 1); }, Kind::range,
-       "[RopeTable] length: must be between 0 and 2^31, got 2147483649"},
+       "[RopeTable] length: must be from 0 to 2^31, got 2147483649"},
       {[&] { RopeTable<float>(rope, huge); }, Kind::range,
-       "[RopeTable] length: must be between 0 and 2^31, got 9223372036854775807"},
+       "[RopeTable] length: must be from 0 to 2^31, got 9223372036854775807"},
       {[&] { RopeTable<double>(Rope{.head_dim = 65'536, .pairing = Pairing::half}, max_position); }, Kind::range,
        "[RopeTable] length: must fit in memory, got 2147483648 positions of 524288 bytes"},
       {[&] { RopeTable<float>(odd, 10); }, Kind::shape,
-       "[resolve] rotary_dim: must be even and between 2 and head_dim = 8, got 5"},
+       "[resolve] rotary_dim: must be even and from 2 to head_dim = 8, got 5"},
       {[&] { RopeTable<float>(rope, 10, {.seq_len = -1}); }, Kind::range,
-       "[resolve] seq_len: must be between 0 and 2^31, got -1"},
+       "[resolve] seq_len: must be from 0 to 2^31, got -1"},
       {[&] { compact.cos(); }, Kind::shape,
        "[RopeTable::cos] table: must be a full one (TableMemory::full), got a compact one"},
       {[&] { compact.sin(); }, Kind::shape,
@@ -284,9 +285,9 @@ TEST_F(WrongCalls, TablesThatCannotBeAreRefused) {
       {[&] { RopeTable<float>::from_cos_sin(rope, dense<const float>(nullptr, 3, 4), given(3, 4)); }, Kind::shape,
        "[from_cos_sin] cos: must have memory, got a null pointer; shape is [3, 4]"},
       {[&] { RopeTable<float>::from_cos_sin(rope, given(-3, 4), given(-3, 4)); }, Kind::shape,
-       "[from_cos_sin] cos: extents must not be negative, got shape [-3, 4]"},
+       "[from_cos_sin] cos: must have extents of at least 0, got shape [-3, 4]"},
       {[&] { RopeTable<float>::from_cos_sin(odd, given(3, 2), given(3, 2)); }, Kind::shape,
-       "[from_cos_sin] rotary_dim: must be even and between 2 and head_dim = 8, got 5"},
+       "[from_cos_sin] rotary_dim: must be even and from 2 to head_dim = 8, got 5"},
   });
 }
 
@@ -306,12 +307,12 @@ TEST_F(WrongCalls, FrequenciesThatContradictThemselvesAreRefused) {
        "[RopeFrequencies] quarter_turns: must have three entries per pair, 12, got 4"},
       {broken([](auto& f) { f.axis.clear(); }), Kind::shape,
        "[RopeFrequencies] axis: must have one entry per pair, 4, got 0"},
-      {broken([](auto& f) { f.axis[2] = 3; }), Kind::shape, "[RopeFrequencies] axis: must lie between 0 and 2, got 3"},
-      {broken([](auto& f) { f.axes = 5; }), Kind::shape, "[RopeFrequencies] axes: must be between 1 and 4, got 5"},
+      {broken([](auto& f) { f.axis[2] = 3; }), Kind::shape, "[RopeFrequencies] axis: must be from 0 to 2, got 3"},
+      {broken([](auto& f) { f.axes = 5; }), Kind::shape, "[RopeFrequencies] axes: must be from 1 to 4, got 5"},
       {broken([](auto& f) { f.rotary_dim = 10; }), Kind::shape,
-       "[RopeFrequencies] rotary_dim: must be even and between 2 and head_dim = 8, got 10"},
+       "[RopeFrequencies] rotary_dim: must be even and from 2 to head_dim = 8, got 10"},
       {broken([](auto& f) { f.begin = 1; }), Kind::shape,
-       "[RopeFrequencies] begin: must be between 0 and head_dim - rotary_dim = 0, got 1"},
+       "[RopeFrequencies] begin: must be from 0 to head_dim - rotary_dim = 0, got 1"},
       {broken([](auto& f) { f.quarter_turns[0] = nan; }), Kind::range,
        "[RopeFrequencies] quarter_turns: must be finite, got nan"},
       {broken([](auto& f) { f.quarter_turns[0] = 1e243; }), Kind::shape,
@@ -348,7 +349,7 @@ TEST_F(WrongCalls, FillRefusesRowsThatDoNotFit) {
       {[&] { fill(f, {}, rows(0), dense<float>(nullptr, 5, 4)); }, Kind::shape,
        "[fill] sin: must have memory, got a null pointer; shape is [5, 4]"},
       {[&] { fill(f, {}, rows(0, -5), rows(100, -5)); }, Kind::shape,
-       "[fill] cos: extents must not be negative, got shape [-5, 4]"},
+       "[fill] cos: must have extents of at least 0, got shape [-5, 4]"},
       {[&] { fill(f, dense(integers.data(), 6), rows(0), rows(100)); }, Kind::shape,
        "[fill] positions: must have 5 tokens, got 6"},
       {[&] { fill(f, dense(integers.data(), 2, 5), rows(0), rows(100)); }, Kind::shape,
@@ -356,7 +357,7 @@ TEST_F(WrongCalls, FillRefusesRowsThatDoNotFit) {
       {[&] { fill(three, dense(integers.data(), 2, 1, 5), rows(0), rows(100)); }, Kind::shape,
        "[fill] positions: must have 3 axes, or 1 for all of them, got 2"},
       {[&] { fill(f, Positions(max_position), rows(0), rows(100)); }, Kind::range,
-       "[fill] positions: must lie within -2^31 and 2^31, got 2147483648 + 4 at [axis 0, batch 0, time 4]"},
+       "[fill] positions: must be from -2^31 to 2^31, got 2147483648 + 4 at [axis 0, batch 0, time 4]"},
   });
 }
 
@@ -370,7 +371,7 @@ TEST_F(WrongCalls, GradientsRefuseWhatDoesNotFitTogether) {
   const View<const float, 4> short_d = bhtd<const float>(memory.data() + 300, 2, 3, 4, 8);
   expect({
       {[&] { rotate_parameter_gradients(f, short_y, short_y, {}, {.inv_freq = theta(4)}); }, Kind::shape,
-       "[rotate_parameter_gradients] y: last extent must be head_dim = 8, got 7; shape is [2, 3, 5, 7]"},
+       "[rotate_parameter_gradients] y: must have a last extent of head_dim = 8, got 7; shape is [2, 3, 5, 7]"},
       {[&] { rotate_parameter_gradients(f, y, short_d, {}, {.inv_freq = theta(4)}); }, Kind::shape,
        "[rotate_parameter_gradients] d_y: must have the shape of y, [2, 3, 5, 8], got [2, 3, 4, 8]"},
       {[&] { rotate_parameter_gradients(f, View<const float, 4>(nowhere()), d_y, {}, {.inv_freq = theta(4)}); },
@@ -383,7 +384,7 @@ TEST_F(WrongCalls, GradientsRefuseWhatDoesNotFitTogether) {
       {[&] { rotate_parameter_gradients(f, y, d_y, dense(integers.data(), 4), {.inv_freq = theta(4)}); }, Kind::shape,
        "[rotate_parameter_gradients] positions: must have 5 tokens, got 4"},
       {[&] { rotate_parameter_gradients(f, y, d_y, Positions(huge), {.inv_freq = theta(4)}); }, Kind::range,
-       "[rotate_parameter_gradients] positions: must lie within -2^31 and 2^31, got 9223372036854775807 at [axis 0, "
+       "[rotate_parameter_gradients] positions: must be from -2^31 to 2^31, got 9223372036854775807 at [axis 0, "
        "batch 0, "
        "time 0]"},
   });
@@ -414,7 +415,7 @@ TEST_F(WrongCalls, RebaseRefusesEncodingsOfAnotherGeometry) {
       {[&] { rebase(three, {}, other_three, {}, x()); }, Kind::shape,
        "[rebase] to: each pair must be turned by the same axis as in from"},
       {[&] { rebase(f, {}, f, {}, x(7)); }, Kind::shape,
-       "[rebase] k: last extent must be head_dim = 8, got 7; shape is [2, 3, 5, 7]"},
+       "[rebase] k: must have a last extent of head_dim = 8, got 7; shape is [2, 3, 5, 7]"},
       {[&] { rebase(f, {}, f, {}, nowhere()); }, Kind::shape,
        "[rebase] k: must have memory, got a null pointer; shape is [2, 3, 5, 8]"},
       {[&] {
@@ -426,11 +427,11 @@ TEST_F(WrongCalls, RebaseRefusesEncodingsOfAnotherGeometry) {
       {[&] { rebase(f, {}, f, dense(integers.data(), 4), x()); }, Kind::shape,
        "[rebase] new_positions: must have 5 tokens, got 4"},
       {[&] { rebase(f, {}, f, Positions(huge), x()); }, Kind::range,
-       "[rebase] new_positions: must lie within -2^31 and 2^31, got 9223372036854775807 at [axis 0, batch 0, time 0]"},
+       "[rebase] new_positions: must be from -2^31 to 2^31, got 9223372036854775807 at [axis 0, batch 0, time 0]"},
       {[&] { shift(f, max_position + 1, x()); }, Kind::range,
-       "[shift] by: must lie within -2^31 and 2^31, got 2147483649 at [axis 0, batch 0, time 0]"},
+       "[shift] by: must be from -2^31 to 2^31, got 2147483649 at [axis 0, batch 0, time 0]"},
       {[&] { shift(f, 1, x(7)); }, Kind::shape,
-       "[shift] k: last extent must be head_dim = 8, got 7; shape is [2, 3, 5, 7]"},
+       "[shift] k: must have a last extent of head_dim = 8, got 7; shape is [2, 3, 5, 7]"},
   });
 }
 
@@ -452,18 +453,18 @@ TEST_F(WrongCalls, XposRefusesNumbersThatCannotBe) {
       {table_of([](Xpos& x) { x.centre = infinity; }), Kind::range,
        "[XposTable] centre: must be within 2^31 of 0, got inf"},
       {table_of([](Xpos& x) { x.centre = 1e6; }), Kind::range,
-       "[XposTable] length: xPos factors must stay between 2^-100 and 2^100; position 0 is too far from the centre "
+       "[XposTable] length: must keep xPos factors from 2^-100 to 2^100, got position 0, too far from the centre "
        "1e+06"},
       {table_of([](Xpos& x) { x.rope = mrope; }), Kind::shape,
-       "[XposTable] rope.axes: must be one axis: xPos decays along one distance"},
+       "[XposTable] rope.axes: must be one axis, as xPos decays along one distance, got several"},
       {[&] { rebase(Xpos{.rope = rope}, {}, Positions(30'000), x()); }, Kind::range,
-       "[rebase] new_positions: xPos factors must stay between 2^-100 and 2^100, got a move by 30000"},
+       "[rebase] new_positions: must keep xPos factors from 2^-100 to 2^100, got a move by 30000"},
       {[&] { rebase(Xpos{.rope = rope, .gamma = nan}, {}, {}, x()); }, Kind::range,
        "[rebase] gamma: must be finite and above 0, got nan"},
       {[&] { rebase(Xpos{.rope = rope}, dense(integers.data(), 4), {}, x()); }, Kind::shape,
        "[rebase] old_positions: must have 5 tokens, got 4"},
       {[] { xpos_decay({.rope = {.head_dim = -4, .pairing = Pairing::half}}); }, Kind::shape,
-       "[xpos_decay] rope.head_dim: must be between 2 and 65536, got -4"},
+       "[xpos_decay] rope.head_dim: must be from 2 to 65536, got -4"},
   });
 }
 

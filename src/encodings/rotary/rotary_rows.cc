@@ -11,8 +11,8 @@ template <class A>
 void RotaryRows<A>::check(const char* function, const Problem& problem) const {
   const Index head_dim = table_->frequencies().head_dim;
   if (problem.dim != head_dim) {
-    throw ShapeError(
-        text::concat("[", function, "] RotaryRows: must be for rows of head_dim = ", head_dim, ", got ", problem.dim));
+    throw ShapeError(text::concat("[", function, "] RotaryRows.head_dim: must be the last extent of the rows, ",
+                                  problem.dim, ", got ", head_dim));
   }
   check_table(function, "positions", *table_, *problem.q_positions, problem.batch, problem.q_len);
 }

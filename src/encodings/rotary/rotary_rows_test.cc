@@ -106,7 +106,8 @@ TEST(RotaryRows, WrongCallsSayWhatMustHold) {
   const auto call = [&](const RotaryRows<float>& encoding, Index dim, const Positions& at) {
     turn<float>(encoding, Side::key, at, bhtd<const float>(x.data(), 1, 1, 1, dim), bhtd(x.data(), 1, 1, 1, dim));
   };
-  expect_error<ShapeError>([&] { call(rows, 6, {}); }, "[turn] RotaryRows: must be for rows of head_dim = 4, got 6");
+  expect_error<ShapeError>([&] { call(rows, 6, {}); },
+                           "[turn] RotaryRows.head_dim: must be the last extent of the rows, 6, got 4");
   const std::vector<float> cos{1, 1}, sin{0, 0};
   const auto given = RopeTable<float>::from_cos_sin({.head_dim = 4, .pairing = Pairing::half}, dense(cos.data(), 1, 2),
                                                     dense(sin.data(), 1, 2));

@@ -19,18 +19,18 @@ inline RotaryWindow rotary_window(const char* function, Index head_dim, Index ro
                                   const RotaryPart& part) {
   const auto refuse = [&](const auto&... pieces) { throw ShapeError(text::concat("[", function, "] ", pieces...)); };
   if (head_dim < 2 || head_dim > largest_dim) {
-    refuse("head_dim: must be between 2 and ", largest_dim, ", got ", head_dim);
+    refuse("head_dim: must be from 2 to ", largest_dim, ", got ", head_dim);
   }
   const Index dim = rotary_dim == 0 ? head_dim : rotary_dim, room = head_dim - dim;
   if (dim < 2 || dim % 2 != 0 || dim > head_dim) {
-    refuse("rotary_dim: must be even and between 2 and head_dim = ", head_dim, ", got ", dim);
+    refuse("rotary_dim: must be even and from 2 to head_dim = ", head_dim, ", got ", dim);
   }
   if (pairing != Pairing::interleaved && pairing != Pairing::half) {
     refuse("pairing: must be interleaved or half, got ", static_cast<Index>(pairing));
   }
   if (part.where == RotaryPart::Where::window) {
     if (part.begin < 0 || part.begin > room) {
-      refuse("part.begin: must be between 0 and head_dim - rotary_dim = ", room, ", got ", part.begin);
+      refuse("part.begin: must be from 0 to head_dim - rotary_dim = ", room, ", got ", part.begin);
     }
     return {part.begin, dim};
   }

@@ -5,6 +5,7 @@
 
 #include "describe/describer.hpp"
 #include "encodings/head_sets.hpp"
+#include "encodings/rotary/rope_mixed_start.hpp"
 #include "numeric/matrix_exp.hpp"
 
 namespace bearing {
@@ -139,7 +140,7 @@ CirculantStringRows<A>::CirculantStringRows(const CirculantString& string, Param
     : string_(string), c_(c), group_(group) {
   const Index n = string.head_dim;
   if (n < 2 || n > most_circulant) {
-    throw ShapeError(concat("[CirculantStringRows] head_dim: must lie between 2 and ", most_circulant, ", got ", n));
+    throw ShapeError(concat("[CirculantStringRows] head_dim: must be from 2 to ", most_circulant, ", got ", n));
   }
   check_axes("CirculantStringRows", string.axes);
   check_set("CirculantStringRows", "c", c, {string.axes, c.value.shape[1], n}, "[axes, sets, head_dim]");
@@ -280,14 +281,8 @@ void describe_cayley(Describer& to) {
             "    R(p) = RoPE(p) P,   P = (I - S)(I + S)^-1,   S skew-symmetric\n\n"
             "Schenck et al. 2025, arXiv 2502.02562.")
       .member("rope", &CayleyString::rope, "The rotation in that basis.");
-  // RoPE-Mixed's start, which its examples draw too, and the basis that there is.
   const Rule start{"as RoPE-Mixed's",
-                   [](const Filling& all) {
-                     const Record mixed = Record::of(all.spec.as<CayleyString>()->rope);
-                     const EncodingInfo& rows = *registry().encoding("RopeMixedRows");
-                     rows.parameters[0].drawn.fill({all.numbers, all.extents, mixed, all.seed, all.number});
-                   },
-                   "base", 10};
+                   [](const Filling& all) { fill_rope_mixed(all.spec.as<CayleyString>()->rope, all); }, "base", 10};
   const auto dim = [](const Record& spec) { return spec.as<CayleyString>()->rope.head_dim; };
   to.encoding_with<CayleyString, Grouped, 3, 2>(
         "CayleyStringRows",
@@ -306,7 +301,7 @@ void describe_cayley(Describer& to) {
                    {"sets",
                     {"head_dim(head_dim - 1)/2",
                      [dim](const Record& spec, const Sizes&) { return dim(spec) * (dim(spec) - 1) / 2; }}},
-                   "S's strict upper triangle, row by row.")
+                   "The strict upper triangle of S, row by row.")
              .starts(constant(0))
              .draws(normal(0.1))},
         make_grouped<CayleyStringRows>)
@@ -323,8 +318,8 @@ void describe_circulant(Describer& to) {
             "Circulant-STRING: commuting generators that are circulant.\n\n"
             "    R(p) = exp(sum_axis p_axis L_axis),   L = C - C^T,   C[i][j] = c[(i - j) mod head_dim]\n\n"
             "Schenck et al. 2025, arXiv 2502.02562.")
-      .member("head_dim", &CirculantString::head_dim, "Of a head; at most 1024.")
-      .member("axes", &CirculantString::axes, "Of a position.");
+      .member("head_dim", &CirculantString::head_dim, "How many dimensions a head has; at most 1024.")
+      .member("axes", &CirculantString::axes, "How many coordinates a position has.");
   const Rule start{"normal, of standard deviation std",
                    [](const Filling& all) { normal(all.number.value_or(0.02)).fill(all); }, "std", 0.02};
   to.encoding_with<CirculantString, Grouped, 3>(
@@ -333,7 +328,7 @@ void describe_circulant(Describer& to) {
         "    R(p) = exp(sum_axis p_axis L_axis),   L = C - C^T,   C[i][j] = c[(i - j) mod head_dim]\n\n"
         "Head h uses set h / group, as in RopeMixedRows.\n\nSchenck et al. 2025, arXiv 2502.02562.",
         {Parameter("c", {"axes", "sets", "head_dim"},
-                   "First rows of the circulant matrices, of which the odd part matters.")
+                   "First rows of the circulant matrices. Only their odd part matters.")
              .starts(start)
              .draws(normal(0.02))},
         make_grouped<CirculantStringRows>)

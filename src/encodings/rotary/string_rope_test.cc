@@ -113,7 +113,7 @@ TEST(StringRope, WrongCallsSayWhatMustHold) {
   expect_error<ShapeError>([&] { CirculantStringRows<double>({.head_dim = 4}, {dense(f.data(), 1, 2, 4)}); },
                            "[CirculantStringRows] c: must be [axes, sets, head_dim] = [2, 2, 4], got shape [1, 2, 4]");
   expect_error<ShapeError>([&] { CirculantStringRows<double>({.head_dim = 1}, {dense(f.data(), 2, 2, 1)}); },
-                           "[CirculantStringRows] head_dim: must lie between 2 and 1024, got 1");
+                           "[CirculantStringRows] head_dim: must be from 2 to 1024, got 1");
 }
 
 }  // namespace

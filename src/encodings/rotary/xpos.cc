@@ -28,12 +28,12 @@ bool PhaseDecay::in_range(double p) const {
 std::vector<double> xpos_decay(const Xpos& xpos) {
   if (xpos.rope.head_dim < 2 || xpos.rope.head_dim > largest_dim) {
     throw ShapeError(
-        concat("[xpos_decay] rope.head_dim: must be between 2 and ", largest_dim, ", got ", xpos.rope.head_dim));
+        concat("[xpos_decay] rope.head_dim: must be from 2 to ", largest_dim, ", got ", xpos.rope.head_dim));
   }
   const Index rotary_dim = xpos.rope.rotary_dim == 0 ? xpos.rope.head_dim : xpos.rope.rotary_dim;
   if (rotary_dim < 2 || rotary_dim % 2 != 0 || rotary_dim > xpos.rope.head_dim) {
-    throw ShapeError(concat("[xpos_decay] rope.rotary_dim: must be even and between 2 and head_dim = ",
-                            xpos.rope.head_dim, ", got ", rotary_dim));
+    throw ShapeError(concat("[xpos_decay] rope.rotary_dim: must be even and from 2 to head_dim = ", xpos.rope.head_dim,
+                            ", got ", rotary_dim));
   }
   std::vector<double> zeta(static_cast<std::size_t>(rotary_dim / 2));
   for (std::size_t i = 0; i < zeta.size(); ++i) {
@@ -53,7 +53,8 @@ void check(const char* function, const Xpos& xpos) {
   must("gamma", std::isfinite(xpos.gamma) && xpos.gamma > 0, "finite and above 0", xpos.gamma);
   must("centre", std::fabs(xpos.centre) <= static_cast<double>(max_position), "within 2^31 of 0", xpos.centre);
   if (xpos.rope.axes != RopeAxes{}) {
-    throw ShapeError(concat("[", function, "] rope.axes: must be one axis: xPos decays along one distance"));
+    throw ShapeError(
+        concat("[", function, "] rope.axes: must be one axis, as xPos decays along one distance, got several"));
   }
 }
 
@@ -72,8 +73,8 @@ RopeTable<T> one_table(const Xpos& xpos, double sign, Index length, const TableO
   if (length > 0) {
     for (const double p : {0.0, static_cast<double>(length - 1)}) {
       if (!d.in_range(p)) {
-        throw RangeError(concat("[XposTable] length: xPos factors must stay between 2^-100 and 2^100; position ", p,
-                                " is too far from the centre ", xpos.centre));
+        throw RangeError(concat("[XposTable] length: must keep xPos factors from 2^-100 to 2^100, got position ", p,
+                                ", too far from the centre ", xpos.centre));
       }
     }
   }
@@ -111,7 +112,7 @@ void rebase(const Xpos& xpos, const Positions& old_positions, const Positions& n
       const double by = new_positions.real(0, b, t) - old_positions.real(0, b, t);
       if (!d.in_range(by)) {
         throw RangeError(
-            concat("[rebase] new_positions: xPos factors must stay between 2^-100 and 2^100, got a move by ", by));
+            concat("[rebase] new_positions: must keep xPos factors from 2^-100 to 2^100, got a move by ", by));
       }
       moved[static_cast<std::size_t>(b * time + t)] = by;
     }

@@ -1,4 +1,4 @@
-"""What encodings have in files of their own: parameters that a network computes for each call.
+"""Encodings that have files of their own: parameters that a network computes for each call.
 
 A file is called like the encoding's page, and found by its name alone. ``__all__`` has its functions.
 """

@@ -17,9 +17,15 @@ __all__ = ["swin_v2_table"]
 def swin_v2_table(
     spec: _core.SwinV2, w1: jax.typing.ArrayLike, b1: jax.typing.ArrayLike, w2: jax.typing.ArrayLike
 ) -> jax.Array:
-    """The table [window.rows(), heads], ``16 sigmoid(w2 relu(w1 c + b1))`` of every displacement c.
+    """Computes a window's table [window.rows(), heads]: ``16 sigmoid(w2 relu(w1 c + b1))`` of every displacement
+    c.
 
-    w1 [hidden, 2] of (y, x), b1 [hidden], w2 [heads, hidden]; the table is float64 for float64, else float32.
+    spec: a SwinV2.
+    w1 [hidden, 2]: the first layer's weights, of (y, x).
+    b1 [hidden]: the first layer's biases.
+    w2 [heads, hidden]: the second layer's weights.
+
+    The table is float64 for float64, else float32. Liu et al. 2022, arXiv 2111.09883.
     """
     if not isinstance(spec, _core.SwinV2):
         raise TypeError(f"[swin_v2_table] spec: must be a SwinV2, got {spec!r}")

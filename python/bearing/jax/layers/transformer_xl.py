@@ -18,9 +18,15 @@ __all__ = ["transformer_xl_relative"]
 def transformer_xl_relative(
     spec: _core.TransformerXL, w_r: jax.typing.ArrayLike, *, heads: int, offsets: int, base: float = 10_000.0
 ) -> jax.Array:
-    """r [heads, offsets, dim] of a TransformerXLTerm: sinusoids [sin | cos] of the offsets times w_r.
+    """Computes r [heads, offsets, dim] of a TransformerXLTerm: sinusoids [sin | cos] of the offsets times w_r.
 
-    w_r [heads * dim, d_model] is r_net.weight; r is float64 for float64, else float32.
+    spec: a TransformerXL.
+    w_r [heads * dim, d_model]: the projection, r_net.weight in the files.
+    heads: how many heads.
+    offsets: how many rows; the first is for spec.first_offset.
+    base: the base of the sinusoids' frequencies.
+
+    r is float64 for float64, else float32. Dai et al. 2019, arXiv 1901.02860.
     """
     function = "transformer_xl_relative"
     weights = array_of(function, "w_r", w_r)
@@ -37,5 +43,5 @@ def transformer_xl_relative(
 
 @functools.lru_cache(maxsize=64)
 def _sinusoids(spec: _core.TransformerXL, d_model: int, offsets: int, base: float) -> np.ndarray:
-    """[offsets, d_model]: what the projection that changes nothing gives."""
+    """[offsets, d_model]: the result for a projection that changes nothing."""
     return _core.transformer_xl_relative(spec, np.eye(d_model), heads=1, offsets=offsets, base=base)[0]

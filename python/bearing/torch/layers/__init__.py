@@ -1,8 +1,8 @@
-"""What encodings have in files of their own: modules whose parameters a network computes for each call, and scores in
+"""Encodings that have files of their own: modules whose parameters a network computes for each call, and scores in
 PyTorch's own operations.
 
-A file is called like the encoding's page, and found by its name alone. ``__all__`` has its modules; ``SCORES``, if it
-is there, what :func:`bearing.torch.score_mod` adds for an encoding, in place of what its form gives.
+A file is called like the encoding's page, and found by its name alone. ``__all__`` has its modules. ``SCORES``, if the
+file has it, is what :func:`bearing.torch.score_mod` adds for an encoding, in place of what its form gives.
 """
 
 from __future__ import annotations

@@ -14,9 +14,9 @@ __all__ = ["Deberta"]
 class Deberta(EncodingModule):
     """DeBERTa's disentangled attention: content meets position as query (c2p) and as key (p2c).
 
-    embeddings [2 spec.span(), d_model] and their projections key (pos_proj, or the layer's own key projection when it
-    is shared) and query (pos_q_proj). All start normal, of standard deviation 0.02, biases at 0. Give attention
-    ``scale=bearing.deberta_softmax_scale(spec, dim)``.
+    Parameters: embeddings [2 spec.span(), d_model]; key, their projection as keys (pos_proj, or the layer's own key
+    projection if it is shared); query, their projection as queries (pos_q_proj). They start normal, of standard
+    deviation 0.02, biases at 0. Give attention ``scale=bearing.deberta_softmax_scale(spec, dim)``.
 
     He, Liu, Gao, Chen 2021, arXiv 2006.03654.
     """

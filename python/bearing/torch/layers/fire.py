@@ -16,9 +16,10 @@ __all__ = ["Fire"]
 
 
 class Fire(Bias):
-    """FIRE: a network 1 -> mlp_width -> heads of the distance, squeezed into the length seen so far.
+    """FIRE: a network 1 -> mlp_width -> heads of the distance, which is divided by the length seen so far.
 
-    Starts as in the paper's appendix: c at 0.1, the threshold's multiplier at 1, the layers as PyTorch's linear ones.
+    It starts as in the paper's appendix: c at 0.1, the threshold's multiplier at 1, the layers as PyTorch's linear
+    ones.
 
     Li, You, Guruganesh et al. 2023, arXiv 2310.04418.
     """

@@ -16,10 +16,10 @@ __all__ = ["Forgetting"]
 
 
 class Forgetting(EncodingModule):
-    """Forgetting attention, or data-dependent ALiBi: a score loses by all that was forgotten since its key.
+    """Forgetting attention, or data-dependent ALiBi: a score falls by what the tokens after its key forget.
 
-    ``encoding(x)`` of the layer's input x [batch, time, d_model]: a gate ``f = sigmoid(w x + b)`` for each head. The
-    gates' bias starts at 5, nearly open, as in x-transformers.
+    ``encoding(x)`` takes the layer's input x [batch, time, d_model] and computes a gate ``f = sigmoid(w x + b)`` for
+    each head. The gates' bias starts at 5, so that gates are nearly open, as in x-transformers.
 
     Lin, Nikishin, He, Courville 2025, arXiv 2503.02130.
     """

@@ -16,10 +16,10 @@ __all__ = ["Kerple"]
 
 
 class Kerple(Described, Bias):
-    """KERPLE's kernels, with r1 and r2 [heads].
+    """KERPLE's kernels, with parameters r1 and r2 [heads].
 
-    Starts as in the authors' code: r1 uniform in [0, 2), r2 in [0, 1) for the logarithmic kernel; for the power the
-    exponent r2 in [0, 2), r1 in [0, 1). Both at least ``Kerple.least``: call :meth:`clamp` after each step of an
+    They start as in the authors' code. Logarithmic kernel: r1 uniform in [0, 2), r2 in [0, 1). Power kernel: the
+    exponent r2 in [0, 2), r1 in [0, 1). Both are at least ``Kerple.least``. Call :meth:`clamp` after each step of an
     optimiser, as that code does.
 
     Chi, Fan, Ramadge, Rudnicky 2022, arXiv 2205.09921.
@@ -32,7 +32,7 @@ class Kerple(Described, Bias):
 
     @torch.no_grad()
     def clamp(self) -> None:
-        """Holds the parameters where the kernel is positive definite."""
+        """Sets parameters back into the range where the kernel is positive definite."""
         for parameter, most in zip((self.r1, self.r2), self.most, strict=True):
             parameter.clamp_(_core.Kerple.least, most)
 

@@ -14,9 +14,10 @@ __all__ = ["SwinV2"]
 
 
 class SwinV2(Bias):
-    """SwinV2's continuous bias: the table of a window, computed by a network 2 -> hidden -> heads.
+    """SwinV2's continuous bias: a network 2 -> hidden -> heads computes the table of a window.
 
-    Positions [2, batch, time], y then x: :func:`window_positions`. Layers start as PyTorch's linear ones.
+    Positions are [2, batch, time], y then x, as :func:`window_positions` makes them. The layers start as PyTorch's
+    linear ones.
 
     Liu et al. 2022, arXiv 2111.09883.
     """
@@ -37,7 +38,7 @@ class SwinV2(Bias):
         self.displacements.copy_(torch.as_tensor(_core.swin_v2_coordinates(spec)))
 
     def table(self) -> Tensor:
-        """``16 sigmoid(w2 relu(w1 c + b1))`` of every displacement: [window.rows(), heads]."""
+        """Computes the table [window.rows(), heads]: ``16 sigmoid(w2 relu(w1 c + b1))`` of every displacement c."""
         dtype = next(
             (p.dtype for p in self.parameters()), torch.float32
         )  # layers may be quantised ones, which have none

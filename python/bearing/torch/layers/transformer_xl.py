@@ -15,9 +15,10 @@ __all__ = ["TransformerXL"]
 class TransformerXL(EncodingModule):
     """Transformer-XL's terms (b), (c) and (d): ``scale [u k_j + (q_i + v) W_R R_{m-n}]``.
 
-    u, v [heads, dim] are the files' r_w_bias and r_r_bias, ``w_r`` the projection r_net [heads * dim, d_model].
-    offsets: how many rows r has, the first for spec.first_offset: q_len + memory for causal models. All start normal,
-    of standard deviation 0.02, as in the authors' code.
+    Parameters: u and v [heads, dim], r_w_bias and r_r_bias in the files; w_r [heads * dim, d_model], the projection
+    r_net. They start normal, of standard deviation 0.02, as in the authors' code.
+
+    offsets: how many rows r has; the first is for spec.first_offset. Causal models need q_len + memory.
 
     Dai, Yang, Yang, Carbonell, Le, Salakhutdinov 2019, arXiv 1901.02860.
     """
@@ -39,7 +40,7 @@ class TransformerXL(EncodingModule):
         self.sinusoids.copy_(_offset_sinusoids(self.spec, d_model, offsets, self.base))
 
     def r(self) -> Tensor:
-        """The projected sinusoids of every offset: [heads, offsets, dim]."""
+        """Computes the projected sinusoids of every offset: [heads, offsets, dim]."""
         r = self.sinusoids.to(self.w_r.dtype) @ self.w_r.T
         return r.unflatten(1, (self.heads, -1)).transpose(0, 1).contiguous()
 

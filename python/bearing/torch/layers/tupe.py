@@ -21,9 +21,9 @@ __all__ = ["Tupe"]
 class Tupe(Bias):
     """TUPE: position meets position through projections of its own, with [CLS] untied.
 
-    positions [length + 1, d_model] ([length, d_model] with [CLS] tied), normalised, then projected by query and key;
-    bias [rel_pos_bins + 1, heads] in TUPE-R. All start normal, of standard deviation 0.02, biases at 0, as BERT's, on
-    which the authors' code builds. One module serves all layers. Give attention
+    Parameters: positions [length + 1, d_model] ([length, d_model] if [CLS] is tied), which are normalised, then
+    projected by query and key; in TUPE-R also bias [rel_pos_bins + 1, heads]. They start normal, of standard deviation
+    0.02, biases at 0, as in BERT, on which the authors' code builds. One module serves all layers. Give attention
     ``scale=bearing.tupe_softmax_scale(dim)``.
 
     Ke, He, Liu 2021, arXiv 2006.15595.
