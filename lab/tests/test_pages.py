@@ -12,7 +12,7 @@ from lab.questions import CLAIMS, QUESTIONS
 from lab.results import read
 from lab.summary import groups
 
-NO_PAPERS = {"images", "learned", "leaderboard"}
+NO_PAPERS = {"images", "learned", "leaderboard"}  # images has no page yet
 PAGES = sorted((ROOT / "docs/lab").glob("*.md"))
 
 
