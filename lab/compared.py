@@ -56,8 +56,8 @@ def task_rankings(by_task: dict[str, list[Runs]], multiple: str) -> str:
     rows = []
     for task, runs in by_task.items():
         order = ranked(runs, multiple, "exact")
-        if not order:
-            rows.append([task, "none could be asked", "–", "–"])
+        if not order or not order[0][1].mean:
+            rows.append([task, "none gets an input right" if order else "none could be asked", "–", "–"])
             continue
         first = [title_of(one.encoding) for one in best_of(order, multiple, "exact")]
         last, lowest = order[-1]
@@ -96,7 +96,7 @@ def _by_way(runs: Sequence[Runs], tuned: bool) -> dict[str, dict[str, tuple[Runs
 
 
 def extension_figure(title: str, runs: Sequence[Runs]) -> Figure:
-    """A line for each way, in the same colour on both panels; that of doing nothing is dark."""
+    """A line for each way, in the same colour on both panels; that of doing nothing has one of its own."""
     factors = _factors(runs)
     ways = list(dict.fromkeys(way for tuned in (False, True) for way in _by_way(runs, tuned) if way != AS_TRAINED))
     panels, words = [], []

@@ -162,11 +162,11 @@ def methods_panel(
     factors: Sequence[str],
     colours: Sequence[int | None],
 ) -> Panel:
-    """The perplexity of each way of extension, by factor; without a colour of the palette a line is dark."""
+    """The perplexity of each way of extension, by factor; without a colour of the palette a line has one of its own."""
     x = multiples_axis("length of inputs, over the trained length", factors)
     panel = panel_of(methods, title, x, "perplexity", colours=[colour or 0 for colour in colours])
     shown = (
-        one if colour is not None else replace(one, shade=0.0)
+        one if colour is not None else replace(one, shade=1.0)
         for one, colour in zip(panel.series, colours, strict=True)
     )
     return replace(panel, series=tuple(shown))

@@ -158,7 +158,7 @@ def answer(pages: Pages, question: Question, runs: Sequence[Runs], more: Sequenc
 
 def table(pages: Pages, question: Question, runs: Sequence[Runs], more: Sequence[str]) -> str:
     if question.protocol == "tasks":
-        return tables.task_table(pages.task_runs(), more[0] if more else "2")
+        return tables.task_table(pages.task_runs(), *(more or ["2"]))
     if question.protocol == "extension":
         return compared.extension_tables(runs)
     if question.protocol == "images":

@@ -59,7 +59,13 @@ def text_answer(about: Sequence[Runs]) -> str:
     for one in about:
         kinds.setdefault(verdict(one), []).append(title_of(one.encoding))
     parts = [f"{len(names)} of {len(about)}: {kind} ({and_list(names)})" for kind, names in sorted(kinds.items())]
-    return f"In these runs ({size_of(about)}), {'; '.join(parts)}."
+    edge = [title_of(one.encoding) for one in about if on_the_edge(one)]
+    more = (
+        f" The intervals of {and_list(edge)} reach over a limit of the rule: more seeds could change those."
+        if edge
+        else ""
+    )
+    return f"In these runs ({size_of(about)}), {'; '.join(parts)}.{more}"
 
 
 def nope_answer(nope: Runs, others: Sequence[Runs]) -> str:
@@ -73,8 +79,10 @@ def nope_answer(nope: Runs, others: Sequence[Runs]) -> str:
         tie = tied(nope, one, "1", "perplexity")
         order = "as well as, within the interval," if tie else "better than" if own.mean < its.mean else "worse than"
         parts.append(f"{order} {title_of(one.encoding)} ({said(its)})")
+    worse = sum(part.startswith("worse") for part in parts)
+    word = "Yes" if worse == 0 else "It learns, but less" if worse == len(parts) else "As well as some"
     return (
-        f"In these runs ({size_of([nope])}) a causal model without positions has perplexity {said(own)} at the trained length:"
+        f"**{word}**, in these runs ({size_of([nope])}). At the trained length a causal model without positions does"
         f" {and_list(parts)}. {text_sentence(nope)}"
     )
 
@@ -133,9 +141,14 @@ def task_answer(by_task: dict[str, list[Runs]], multiple: str) -> str:
             lines.append(f"- **{task}** is solved by {and_list(solved)}.")
             continue
         best = ranked(runs, multiple, "exact")
-        names = (
-            f"the best is {title_of(best[0][0].encoding)} with {said(best[0][1])}" if best else "none could be asked"
-        )
+        names = "none could be asked"
+        if best:
+            first, number = best[0]
+            names = (
+                f"the best is {title_of(first.encoding)} with {said(number)}"
+                if number.mean
+                else "none gets an input right"
+            )
         base = (
             f"{len(learnt)} of {len(runs)} solve it at the trained length"
             if learnt
@@ -147,7 +160,7 @@ def task_answer(by_task: dict[str, list[Runs]], multiple: str) -> str:
     )
 
 
-def task_table(by_task: dict[str, list[Runs]], multiple: str) -> str:
+def task_table(by_task: dict[str, list[Runs]], multiple: str, name: str = "exact") -> str:
     encodings = sorted(
         {one.encoding for runs in by_task.values() for one in runs}, key=lambda name: title_of(name).lower()
     )
@@ -156,7 +169,7 @@ def task_table(by_task: dict[str, list[Runs]], multiple: str) -> str:
         cells = []
         for runs in by_task.values():
             found = [one for one in runs if one.encoding == encoding]
-            cells.append(said(found[0].measure(multiple, "exact")) if found else "–")
+            cells.append(said(found[0].measure(multiple, name)) if found else "–")
         rows.append([title_of(encoding), *cells])
     return table(["encoding", *by_task], rows)
 

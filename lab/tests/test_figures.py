@@ -87,8 +87,8 @@ def test_a_matrix_has_nothing_where_nothing_was_run():
     assert np.isnan(values).sum() == 1
 
 
-def test_a_way_has_one_colour_and_doing_nothing_is_dark():
+def test_a_way_has_one_colour_and_doing_nothing_has_its_own():
     panels = compared.extension_figure("Title", extension()).panels
     colours = [{one.label: (one.colour, one.shade) for one in panel.series} for panel in panels]
-    assert colours[0] == {"as trained": (0, 0.0), "YaRN": (0, None), "position interpolation": (1, None)}
+    assert colours[0] == {"as trained": (0, 1.0), "YaRN": (0, None), "position interpolation": (1, None)}
     assert colours[1] == {"YaRN": (0, None), "position interpolation": (1, None)}

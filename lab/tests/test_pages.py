@@ -12,7 +12,7 @@ from lab.questions import CLAIMS, QUESTIONS
 from lab.results import read
 from lab.summary import groups
 
-NO_PAPERS = {"images", "learned", "leaderboard"}
+NO_PAPERS = {"images", "learned", "leaderboard"}  # images has no page yet
 PAGES = sorted((ROOT / "docs/lab").glob("*.md"))
 
 
@@ -59,7 +59,7 @@ def test_every_question_has_its_page_and_the_guide_links_it():
 def test_a_page_has_runs_and_a_figure_for_each_picture(path):
     text = path.read_text()
     assert NONE not in text
-    for file in re.findall(r"bearing plot --figure (\S+)", text):
+    for file in re.findall(r"bearing plot --figure (docs/lab/figures/\w+\.json)", text):
         assert (ROOT / file).exists()
     if path.stem in QUESTIONS:
         for block in ("answer", "limits", "settings", "command"):
@@ -155,7 +155,10 @@ def test_answers_begin_with_the_verdict():
     assert answer("learned", {"1": 4.0}).startswith("**No**, ")
     assert "cannot be asked: `no row past 64`." in answer("learned", {"1": 4.0})
     several = tables.text_answer(groups(seeds("rope", flat(4.0, 80.0)) + seeds("alibi", flat(4.0, 4.0))))
-    assert "1 of 2: does not extrapolate (RoPE); 1 of 2: extrapolates (ALiBi)." in several
+    assert several.endswith("1 of 2: does not extrapolate (RoPE); 1 of 2: extrapolates (ALiBi).")
+    rows = [row("fire", seed, flat(4.0, last)) for seed, last in enumerate((4.0, 4.2, 4.4))]
+    edge = tables.text_answer(groups(seeds("rope", flat(4.0, 80.0)) + rows))
+    assert edge.endswith("The intervals of FIRE reach over a limit of the rule: more seeds could change those.")
 
 
 def test_ties_are_said():
@@ -165,13 +168,18 @@ def test_ties_are_said():
     assert [line.split(" | ")[0] for line in ranking.splitlines()[2:]] == ["| 1", "| 2=", "| 3"]
     nope = tables.nope_answer(runs[2], runs[:2])
     assert "worse than RoPE (4.000 ± 0.099) and worse than ALiBi" in nope
+    assert nope.startswith("**It learns, but less**, ")
     assert "as well as, within the interval, ALiBi" in tables.nope_answer(runs[0], runs[1:])
+    assert tables.nope_answer(runs[0], runs[1:]).startswith("**Yes**, ")
 
 
 def test_the_best_is_the_largest_where_that_is_better():
     by_task = tasks()
     assert [one.encoding for one, _ in tables.ranked(by_task["copy"], "16", "exact")] == ["nope", "rope"]
     assert "**copy** is solved by NoPE" in tables.task_answer(by_task, "16")
+    none = {"copy": groups(seeds("rope", {"1": 0.95, "2": 0.0}, "tasks", task="copy"))}
+    assert "none gets an input right; 1 of 1 solve it at the trained length" in tables.task_answer(none, "2")
+    assert "| copy | none gets an input right |" in compared.task_rankings(none, "2")
 
 
 def test_extension_says_who_ties_and_what_nothing_gives():
