@@ -227,8 +227,8 @@ Panel read_panel(const Value& value, const std::string& pointer, Notes& notes) {
   return panel;
 }
 
-Figure figure_of(std::string all, Notes& notes) {
-  const json::Document document(std::move(all), notes, limits);
+Figure figure_of(const std::string& all, Notes& notes) {
+  const json::Document document(all, notes, limits);
   const Object of = object_of(document.root(), "", notes, {"schema", "kind", "title", "text", "columns", "panels"});
   if (text(of, "schema") != "bearing.figure/1") {
     if (!of.has("schema")) of.missing("schema", "\"bearing.figure/1\"");

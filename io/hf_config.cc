@@ -80,7 +80,7 @@ void fill_rotary(Config& config, Model& model) {
   model.trained_length = first_trained_length(config, model.layers);
 }
 
-Model read_model(std::string text, const std::string& name) {
+Model read_model(const std::string& text, const std::string& name) {
   json::Notes notes(name);
   const json::Document document(text, notes);
   Config config = make_config(Object(document.root(), "", notes));

@@ -48,6 +48,7 @@ from ._figures import Tick as Tick
 from ._figures import document_figures as document_figures
 from ._figures import figure as figure
 from ._figures import figure_kinds as figure_kinds
+from ._figures import read_figure as read_figure
 
 _not_ours = ("annotations", "Any", "TYPE_CHECKING", "import_module")
 __all__ = [name for name in globals() if not name.startswith("_") and name not in _not_ours]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
@@ -166,6 +167,17 @@ class Figure(_Part):
         """The figure as JSON, as ``bearing plot --json`` writes it. NaN becomes null."""
         return json.dumps({"schema": "bearing.figure/1"} | self.to_dict(), ensure_ascii=False, allow_nan=False)
 
+    @staticmethod
+    def from_json(text: str) -> Figure:
+        """Makes a figure of JSON, of the schema bearing.figure/1, such as to_json() returns.
+
+        text: the JSON.
+
+        Raises ConfigError. Its text names the line and column or the JSON pointer, what must hold and what was found.
+        """
+        made: Figure = _core._parse_figure(text)
+        return made
+
     def _repr_html_(self) -> str:
         from . import _html
 
@@ -210,6 +222,17 @@ def figure_kinds() -> tuple[FigureKind, ...]:
 def document_figures() -> tuple[DocumentFigure, ...]:
     """The pictures of all founding documents, in the order of the documents."""
     return tuple(_core._document_figures())
+
+
+def read_figure(path: str | os.PathLike[str]) -> Figure:
+    """Reads a figure from a file of JSON, of the schema bearing.figure/1, such as ``bearing plot --json`` writes.
+
+    path: the file.
+
+    Raises ConfigError. Its text names the file, the line and column or the JSON pointer, what must hold and what was found.
+    """
+    made: Figure = _core._read_figure(os.fspath(path))
+    return made
 
 
 def figure(

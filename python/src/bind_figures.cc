@@ -1,6 +1,7 @@
 // Pictures as data: what bearing._figures makes its objects of.
 
 #include <bearing/error.hpp>
+#include <bearing/figure_file.hpp>
 #include <bearing/figures.hpp>
 #include <bearing/io.hpp>
 #include <bearing/say.hpp>
@@ -407,6 +408,12 @@ void bind_figures(nb::module_& m) {
   def_html(m, "Model", "model");
   m.def("_figure", figure, nb::arg("kind").none(), nb::arg("encodings"), nb::arg("options"), nb::arg("threads").none(),
         "The Figure of encodings: texts, specs, models, or (encoding, spec or None).");
+  m.def(
+      "_read_figure", [](const std::string& path) { return object_of(inspect::read_figure(path)); }, nb::arg("path"),
+      "The Figure in a file of JSON.");
+  m.def(
+      "_parse_figure", [](const std::string& json) { return object_of(inspect::parse_figure(json)); }, nb::arg("json"),
+      "The Figure in a text of JSON.");
   m.def(
       "_figure_kinds", [] { return object_of(inspect::figure_kinds()); }, "FigureKinds.");
   m.def(

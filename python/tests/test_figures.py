@@ -113,7 +113,7 @@ def test_a_figure_is_of_the_encodings_own_size_unless_another_is_asked_for() -> 
         (lambda: bearing.figure("curves", "rope", dim=2.5), TypeError, "dim: must be int, got 2.5"),  # type: ignore[arg-type]
         (lambda: bearing.figure("curves", "rope", dims=3), TypeError, "dims: must be Sequence"),  # type: ignore[arg-type]
         (lambda: bearing.figure("curves", "rope", window=3), bearing.RangeError, "window: curves takes dim, "),
-        (lambda: bearing.figure("curves", "rope", threads=-1), bearing.RangeError, "threads: must be 0"),
+        (lambda: bearing.figure("curves", "rope", threads=-1), bearing.RangeError, "threads: must be at least 0"),
         (lambda: bearing.figure("curves", "alibi"), bearing.RangeError, "alibi: must have rows"),
     ],
 )
@@ -159,6 +159,18 @@ def test_a_figure_is_a_value() -> None:
     read = json.loads(one.to_json())
     assert read["schema"] == "bearing.figure/1" and read["panels"][2]["cells"]["values"][2][3] is None
     assert read["panels"][0]["series"][0]["y"][3] is None and read["panels"][0]["x"]["scale"] == "log2"
+
+
+def test_a_figure_is_read_from_what_it_was_written_to(tmp_path: Path) -> None:
+    for one in (bearing.figure("decay", "rope", length=64), bearing.figure("heatmap", "alibi", length=8)):
+        assert bearing.Figure.from_json(one.to_json()) == one
+        file = tmp_path / "figure.json"
+        file.write_text(one.to_json(), encoding="utf-8")
+        assert bearing.read_figure(file) == one == bearing.read_figure(str(file))
+    with pytest.raises(bearing.ConfigError, match="/panels: must be"):
+        bearing.Figure.from_json('{"schema": "bearing.figure/1", "panels": 3}')
+    with pytest.raises(bearing.ConfigError, match=r"nowhere\.json: must be a readable file"):
+        bearing.read_figure(tmp_path / "nowhere.json")
 
 
 # Kinds against the library's other calls.
