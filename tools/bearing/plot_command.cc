@@ -334,7 +334,7 @@ Command plot_command() {
   command.flag("--list", o->list, "List all kinds: what they show and what they take");
   add_figure_options(command, *o);
   command.input("--figure", o->figure, "FILE",
-                "Draws the figure of a JSON file, as --json writes it,\nin place of a KIND");
+                "Draws the figure of a JSON file, as --json\nwrites it, in place of a KIND");
   command.output("-o,--out", o->out,
                  ".png, .svg, .pdf, .txt, .json or .gp;\nfor a document's figures a folder; else printed");
   command.word("--format", o->format, "FORMAT", plot_formats(),
