@@ -16,7 +16,7 @@ PageJson& answer() {
   return *last;
 }
 
-void ask(std::string text, PageJson& to) {
+void ask(const std::string& text, PageJson& to) {
   json::Notes notes("request");
   const json::Document document(text, notes);
   const json::Object request(document.root(), "", notes);
