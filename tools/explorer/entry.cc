@@ -42,7 +42,7 @@ extern "C" {
   std::string text(request, bytes);
   std::free(request);
   bearing::explorer::PageJson& answer = bearing::explorer::answer();
-  bearing::explorer::ask(std::move(text), answer);
+  bearing::explorer::ask(text, answer);
   return answer.text().c_str();
 }
 
