@@ -33,6 +33,7 @@ class Copy(Lettered):
     unit = "symbols"
     trained = 20
     metric = "exact"
+    symbols = _LETTERS
     letters = Letters(" >|." + _LETTERS)
 
     def time(self, length: int) -> int:
@@ -40,7 +41,7 @@ class Copy(Lettered):
 
     def batch(self, random: np.random.Generator, size: int, length: int, varied: bool) -> Batch:
         lengths = draw_lengths(random, size, length, varied)
-        symbols = self.letters[_LETTERS[0]] + random.integers(0, _SYMBOLS, (size, length))
+        symbols = self.letters[self.symbols[0]] + random.integers(0, len(self.symbols), (size, length))
         said = self._said(symbols, lengths)
         return rows(
             [

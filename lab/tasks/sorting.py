@@ -6,12 +6,13 @@ import string
 
 import numpy as np
 
-from ..task import Batch, Lettered, Letters, draw_lengths, one, rows, some
+from ..task import Letters
+from .copying import Copy
 
 _SYMBOLS = (string.digits + string.ascii_letters)[:50]
 
 
-class Sorting(Lettered):
+class Sorting(Copy):
     """Say the symbols of a list from the first of the alphabet to the last.
 
     Built after Kazemnejad et al. 2023 (arXiv 2305.19466), its kind with single tokens: 50 symbols drawn with
@@ -27,27 +28,10 @@ class Sorting(Lettered):
 
     name = "sorting"
     title = "Sort a list"
-    source = "Kazemnejad et al. 2023, arXiv 2305.19466"
-    unit = "symbols"
     trained = 8
-    metric = "exact"
+    symbols = _SYMBOLS
     letters = Letters(" >|." + _SYMBOLS)
 
-    def time(self, length: int) -> int:
-        return 2 * length + 2
-
-    def batch(self, random: np.random.Generator, size: int, length: int, varied: bool) -> Batch:
-        lengths = draw_lengths(random, size, length, varied)
-        symbols = self.letters[_SYMBOLS[0]] + random.integers(0, len(_SYMBOLS), (size, length))
-        behind = np.arange(length) >= lengths[:, None]
-        in_order = np.sort(np.where(behind, self.vocabulary, symbols), axis=1)
-        return rows(
-            [
-                one(size, self.letters[">"]),
-                some(symbols, lengths),
-                one(size, self.letters["|"]),
-                some(in_order, lengths, asked=True),
-                one(size, self.letters["."], asked=True),
-            ],
-            self.time(length),
-        )
+    def _said(self, symbols: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+        behind = np.arange(symbols.shape[1]) >= lengths[:, None]
+        return np.sort(np.where(behind, self.vocabulary, symbols), axis=1)

@@ -2,6 +2,7 @@ import json
 import re
 import shutil
 
+import bearing
 import pytest
 from made_rows import extension, flat, images, row, seeds, tasks
 
@@ -264,7 +265,6 @@ def test_claims_get_their_sentence(folder):
 
 
 def test_claims_are_those_that_bearing_leaves_open():
-    bearing = pytest.importorskip("bearing")
     is_open = {
         (one.encoding, one.says) for one in bearing.claims() if one.holds == "n/a" and "extrapolation" in one.says
     }
