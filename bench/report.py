@@ -147,7 +147,7 @@ def print_table(title, head, rows, markdown):
     if not rows:
         return
     if markdown:
-        print(f"### {title}\n\n| {' | '.join(head)} |\n|{' --- |' * len(head)}")
+        print(f"## {title}\n\n| {' | '.join(head)} |\n|{' --- |' * len(head)}")
         for row in rows:
             print(f"| {' | '.join(row)} |")
     else:

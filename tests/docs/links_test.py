@@ -1,7 +1,8 @@
 """Every link of every Markdown file of the repository leads somewhere: links_test.py REPOSITORY. Fetches nothing.
 
 A relative link must name a file or folder of the repository, its anchor a heading of that page (or a line of a source:
-#L12), and every page of docs/ must be linked by another page.
+#L12), and every page of docs/ must be linked by another page. A heading is at most one level below the one before it, else
+the site's build warns.
 """
 
 import subprocess
@@ -11,7 +12,7 @@ import unittest
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
-from links import anchors, links
+from links import HEADING, COMMENT, anchors, links, without_blocks
 
 ROOT = Path(sys.argv.pop(1)).resolve()
 LEAST = 250  # links: a pattern that finds none would pass otherwise
@@ -22,6 +23,12 @@ def files(root: Path) -> set[Path]:
     command = ["git", "-C", str(root), "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     listed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     return {root / name for name in listed.split("\0") if name and (root / name).exists()}
+
+
+def skipped(text: str) -> list[str]:
+    """Headings that are more than one level below the one before."""
+    headings = [(len(found[1]), found[2]) for found in HEADING.finditer(without_blocks(COMMENT.sub("", text)))]
+    return [name for (above, _), (level, name) in zip(headings, headings[1:]) if level > above + 1]
 
 
 class Repository:
@@ -76,9 +83,17 @@ class Links(unittest.TestCase):
         self.assertEqual([], repository.lonely(), "no page links these")
         self.assertGreaterEqual(repository.number, LEAST)
 
+    def test_no_heading_skips_a_level(self):
+        texts = Repository(ROOT).texts
+        self.assertEqual({}, {page.name: skipped(text) for page, text in texts.items() if skipped(text)})
+
 
 class Mistakes(unittest.TestCase):
     """What is wrong is found, and what only looks like a link is not."""
+
+    def test_of_headings(self):
+        self.assertEqual(["C"], skipped("# A\n\n## B\n\n#### C\n"))
+        self.assertEqual([], skipped("# A\n\n## B\n\n### C\n\n## D\n\n```sh\n#### e\n```\n"))
 
     def broken(self, text: str, **others: str) -> list[str]:
         with tempfile.TemporaryDirectory() as folder:
