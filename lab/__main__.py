@@ -32,7 +32,7 @@ def parser() -> argparse.ArgumentParser:
         "--question",
         action="append",
         metavar="NAME",
-        help="text, tasks, extension or images; several times for several (default: text)",
+        help="text, encoders, tasks, extension or images; several times for several (default: text)",
     )
     made.add_argument(
         "--encodings",
@@ -88,7 +88,7 @@ def main(words: list[str] | None = None) -> int:
 
 def _main(arguments: argparse.Namespace) -> int:
     from . import grid, listing, results, running, speed
-    from .tasks import TASKS
+    from .tasks import use_text
 
     if arguments.processes < 1:
         raise ValueError(f"[lab] processes: must be at least 1, got {arguments.processes}")
@@ -96,9 +96,7 @@ def _main(arguments: argparse.Namespace) -> int:
         listing.show()
         return 0
     if arguments.text is not None:
-        from .tasks.text import Text
-
-        TASKS["text"] = Text(Path(arguments.text))
+        use_text(Path(arguments.text))
     preset = "quick" if arguments.quick else "small" if arguments.small else "default"
     if arguments.speed:
         running.prepare(arguments.text, os.cpu_count() or 1)

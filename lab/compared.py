@@ -17,6 +17,7 @@ from .tables import and_list, best_of, ranked, size_of, table
 # In what the runs of a page differ, besides the seed.
 APART = {
     "text": ("encoding",),
+    "encoders": ("encoding",),
     "tasks": ("encoding", "task"),
     "extension": ("encoding", "method", "factor", "tuned_steps", "variant"),
     "images": ("encoding", "task", "method"),

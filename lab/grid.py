@@ -16,18 +16,25 @@ MAIN = (
     "nope learned sinusoidal cape rope xpos fope pope position_temperature angle_rows alibi t5_causal kerple_log fire "
     "sandwich forgetting shaw transformer_xl deberta_v2 tupe cope"
 ).split()
+# The same for a model that sees both sides.
+OF_ENCODERS = "nope learned sinusoidal rope alibi t5 fire shaw transformer_xl deberta_v2 tupe".split()
 
 # Sizes of models and of their training. `lengths` are those that tasks are trained up to, where not the task's own.
 PRESETS: dict[str, dict[str, Any]] = {
     "quick": dict(d_model=32, layers=2, heads=2, steps=300, batch=16, learning_rate=5e-3, warmup=30, measured=8192),
     "small": dict(d_model=64, layers=2, heads=4, steps=1000, batch=16, learning_rate=5e-3, warmup=100, measured=65536),
     "default": dict(
-        d_model=128, layers=4, heads=4, steps=800, batch=32, learning_rate=2e-3, warmup=100, measured=65536
+        d_model=128, layers=4, heads=4, steps=600, batch=32, learning_rate=2e-3, warmup=100, measured=65536
     ),
 }
 TASK_STEPS = {"quick": 1, "small": 2, "default": 2}  # rows of made tasks are shorter than text: so many times the steps
-LENGTHS = {"quick": {"text": 32}, "small": {"text": 64}, "default": {"text": 128}}
-QUESTIONS = ("text", "tasks", "extension", "images")
+LENGTHS = {
+    "quick": {"text": 32, "masked": 32},
+    "small": {"text": 64, "masked": 64},
+    "default": {"text": 128, "masked": 128},
+}
+QUESTIONS = ("text", "encoders", "tasks", "extension", "images")
+TASK_OF = {"text": "text", "encoders": "masked"}  # of questions with one task
 
 
 def encodings_of(words: str) -> list[str]:
@@ -74,7 +81,9 @@ def base_of(preset: str, question: str, task: str, changes: dict[str, Any]) -> S
     of = TASKS[task]
     length = LENGTHS[preset].get(task, of.trained)
     steps = PRESETS[preset]["steps"] * (TASK_STEPS[preset] if question == "tasks" else 1)
-    members = PRESETS[preset] | {"length": length, "steps": steps, "data": getattr(of, "sha256", "")} | changes
+    kind = "causal" if of.causal else "encoder"
+    data = getattr(of, "sha256", "")
+    members = PRESETS[preset] | {"length": length, "steps": steps, "data": data, "kind": kind} | changes
     return Setting(**{"question": question, "encoding": "nope", "task": task, "seed": 0} | members)
 
 
@@ -92,7 +101,10 @@ def settings(
     if question in ("extension", "images"):
         base = base_of(preset, question, "text", changes)
         return import_module(f".{question}", __package__).settings(base, encodings, seeds)
-    wanted = ["text"] if question == "text" else [task for task in tasks if task != "text"]
+    made = [task for task in tasks if task not in TASK_OF.values()]
+    wanted = [TASK_OF[question]] if question in TASK_OF else made
+    if question == "encoders" and encodings == MAIN:
+        encodings = OF_ENCODERS
     bases = [base_of(preset, question, task, changes) for task in wanted]
     return [base.replace(encoding=one, seed=seed) for seed in seeds for base in bases for one in encodings]
 

@@ -17,6 +17,7 @@ from pathlib import Path
 from bearing import Figure
 
 from . import compared, figures, tables
+from .grid import TASK_OF
 from .papers import Paper
 from .questions import CLAIMS, QUESTIONS, Question
 from .results import read
@@ -37,7 +38,8 @@ class Pages:
 
     def text_runs(self, question: Question) -> list[Runs]:
         """On text, in the question's order; all encodings, by their names, where it names none."""
-        found = {one.encoding: one for one in groups(self.rows, question="text", task="text")}
+        of = {"question": question.protocol, "task": TASK_OF[question.protocol]}
+        found = {one.encoding: one for one in groups(self.rows, **of)}
         return [found[name] for name in (question.encodings or sorted(found)) if name in found]
 
     def task_runs(self) -> dict[str, list[Runs]]:
@@ -46,7 +48,7 @@ class Pages:
 
     def runs(self, question: Question) -> list[Runs]:
         """All that a question's page shows."""
-        if question.protocol == "text":
+        if question.protocol in TASK_OF:
             return self.text_runs(question)
         if question.protocol == "tasks":
             return [one for runs in self.task_runs().values() for one in runs]
@@ -151,7 +153,7 @@ def answer(pages: Pages, question: Question, runs: Sequence[Runs], more: Sequenc
     about = [one for one in runs if one.encoding in question.about]
     if not about:
         return compared.leaderboard_answer(runs) if not question.about else NONE
-    if question.name == "nope":
+    if question.name in ("nope", "encoders"):
         return tables.nope_answer(about[0], [one for one in runs if one is not about[0]])
     return tables.text_answer(about)
 

@@ -32,6 +32,7 @@ BIASES = (
     "shaw",
     "transformer_xl",
 )
+ENCODERS = ("learned", "sinusoidal", "rope", "alibi", "t5", "fire", "shaw", "transformer_xl", "deberta_v2", "tupe")
 
 QUESTIONS = {
     one.name: one
@@ -42,6 +43,7 @@ QUESTIONS = {
         Question("learned", "Do learned positions extrapolate?", "text", ("learned",), ("sinusoidal", "nope")),
         Question("nope", "Does a model without positions work?", "text", ("nope",), ("rope", "alibi", "sinusoidal")),
         Question("biases", "Do relative biases extrapolate?", "text", BIASES, ("rope",)),
+        Question("encoders", "What do encoders need positions for?", "encoders", ("nope",), ENCODERS),
         Question("extension", "How can a context be extended?", "extension"),
         Question("tasks", "Which encodings solve copy, reverse, addition …?", "tasks"),
         Question("images", "What do images at other resolutions need?", "images"),

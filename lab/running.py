@@ -79,13 +79,12 @@ def prepare(text: str | None, threads: int = 1) -> None:
     than one after the other on two threads, and sums do not depend on the number of cores."""
     import torch
 
-    from .tasks import TASKS
-    from .tasks.text import Text
+    from .tasks import use_text
 
     torch.set_num_threads(threads)
     torch.use_deterministic_algorithms(True)
     if text is not None:
-        TASKS["text"] = Text(Path(text))
+        use_text(Path(text))
 
 
 def _run(setting: Setting, folder: Path, device: str) -> tuple[dict[str, Any] | None, str]:

@@ -13,7 +13,7 @@ from typing import Any
 class Setting:
     """Everything that decides a run. Two equal settings give the same numbers on one machine.
 
-    question: which protocol runs it: "text", "tasks", "extension", "images".
+    question: which protocol runs it: "text", "encoders", "tasks", "extension", "images".
     encoding: a name of the catalog, or NAME:KEY=VALUE,… as ``bearing check`` takes it.
     length: what is trained up to, in the task's own unit. multiples: at how many times that it is measured.
     measured: how many tokens are measured at each multiple. data: the SHA-256 of a text, if the task has one.

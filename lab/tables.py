@@ -80,9 +80,10 @@ def nope_answer(nope: Runs, others: Sequence[Runs]) -> str:
         order = "as well as, within the interval," if tie else "better than" if own.mean < its.mean else "worse than"
         parts.append(f"{order} {title_of(one.encoding)} ({said(its)})")
     worse = sum(part.startswith("worse") for part in parts)
+    kind = "a causal model" if nope.setting["kind"] == "causal" else "an encoder"
     word = "Yes" if worse == 0 else "It learns, but less" if worse == len(parts) else "As well as some"
     return (
-        f"**{word}**, in these runs ({size_of([nope])}). At the trained length a causal model without positions does"
+        f"**{word}**, in these runs ({size_of([nope])}). At the trained length {kind} without positions does"
         f" {and_list(parts)}. {text_sentence(nope)}"
     )
 

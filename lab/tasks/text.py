@@ -89,6 +89,8 @@ class Text:
 
 def _parts_of_file(file: Path) -> tuple[bytes, bytes]:
     whole = file.read_bytes()
+    if 0 in whole:
+        raise ValueError(f"[Text] file: must be text, without a byte of 0, got one at {whole.index(0)} in {file}")
     if len(whole) < _HELD_OUT:
         raise ValueError(f"[Text] file: must have at least {_HELD_OUT} bytes, got {len(whole)} in {file}")
     train = len(whole) - len(whole) // _HELD_OUT

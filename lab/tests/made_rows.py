@@ -55,6 +55,14 @@ def tasks() -> dict[str, list[Runs]]:
     return {task: groups(rows, task=task) for task in ("copy", "parity")}
 
 
+def encoders() -> list[dict[str, Any]]:
+    return [
+        one
+        for name, last in (("nope", 9.0), ("rope", 5.0))
+        for one in seeds(name, flat(last, 9.0), "encoders", task="masked", kind="encoder")
+    ]
+
+
 def extension() -> list[Runs]:
     rows = seeds("rope", flat(4.0, 80.0), "extension")
     for factor in (2, 4, 8, 16):

@@ -4,7 +4,7 @@ import shutil
 
 import bearing
 import pytest
-from made_rows import extension, flat, images, row, seeds, tasks
+from made_rows import encoders, extension, flat, images, row, seeds, tasks
 
 from lab import compared, pages, tables
 from lab.pages import BLOCKS, END, MARK, NONE, ROOT, Pages, write
@@ -13,13 +13,14 @@ from lab.questions import CLAIMS, QUESTIONS
 from lab.results import read
 from lab.summary import groups
 
-NO_PAPERS = {"images", "learned", "leaderboard"}  # images has no page yet
+NO_PAPERS = {"encoders", "images", "learned", "leaderboard"}
 PAGES = sorted((ROOT / "docs/lab").glob("*.md"))
 
 
 def some_rows():
     rows = seeds("rope", flat(4.0, 80.0)) + seeds("alibi", flat(4.0, 4.0)) + seeds("nope", flat(5.0, 6.0))
     rows += seeds("learned", {"1": 4.0}) + seeds("sinusoidal", flat(4.0, 9.0)) + seeds("t5_causal", flat(4.0, 5.0))
+    rows += encoders()
     for by_task in (*tasks().values(), extension(), images()):
         rows += [one for runs in by_task for one in runs.rows]
     return rows
