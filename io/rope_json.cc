@@ -87,6 +87,7 @@ std::string to_json(const Rope& rope) {
     write("axes", '{' + json::members_text(Record::of(rope.axes), json::Form::brief) + '}');
   }
   if (rope.attention_factor != 1) member("attention_factor");
+  if (!rope.log_factors.empty()) member("log_factors");
   std::string text;
   for (const std::string& one : members) text += (text.empty() ? "{" : ", ") + one;
   return text + '}';

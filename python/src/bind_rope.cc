@@ -24,7 +24,8 @@ namespace {
 RopeFrequencies frequencies_from(Index head_dim, Index rotary_dim, Index begin, nb::handle pairing, nb::handle angles,
                                  double attention_factor, double softmax_scale_factor, Index axes,
                                  std::vector<double> inv_freq, std::vector<double> inv_freq_rest,
-                                 std::vector<Index> axis, nb::handle change, std::vector<double> quarter_turns) {
+                                 std::vector<Index> axis, nb::handle change, std::vector<double> quarter_turns,
+                                 std::vector<Index> blocks) {
   const char* owner = "RopeFrequencies";
   return {head_dim,
           rotary_dim,
@@ -38,7 +39,8 @@ RopeFrequencies frequencies_from(Index head_dim, Index rotary_dim, Index begin, 
           std::move(inv_freq_rest),
           std::move(axis),
           Member<std::vector<PairChange>>::from(change, {owner, "change"}),
-          std::move(quarter_turns)};
+          std::move(quarter_turns),
+          std::move(blocks)};
 }
 
 }  // namespace
@@ -48,7 +50,7 @@ struct Pickled<RopeFrequencies> {
   static nb::tuple reduce(const RopeFrequencies& f) {
     return made_by("frequencies", f.head_dim, f.rotary_dim, f.begin, Member<Pairing>::to(f.pairing),
                    Member<Angles>::to(f.angles), f.attention_factor, f.softmax_scale_factor, f.axes, f.inv_freq,
-                   f.inv_freq_rest, f.axis, Member<std::vector<PairChange>>::to(f.change), f.quarter_turns);
+                   f.inv_freq_rest, f.axis, Member<std::vector<PairChange>>::to(f.change), f.quarter_turns, f.blocks);
   }
 };
 
