@@ -80,6 +80,8 @@ void bind_frequencies(nb::module_& m) {
         "[pairs]: which coordinate of a position turns the pair."},
        {"change", "tuple[str, ...]", [](const F& f) { return Member<std::vector<PairChange>>::to(f.change); },
         "[pairs]: what the scaling does to the pair: 'kept', 'blended' or 'scaled'."},
+       {"blocks", "tuple[int, ...]", [](const F& f) { return Member<std::vector<Index>>::to(f.blocks); },
+        "Pairs of each block that half pairing halves by itself; none if it halves the whole."},
        {"wavelengths", "Float64Array",
         [](const F& f) { return numpy_array(wavelengths(f), {static_cast<Index>(f.inv_freq.size())}); },
         "[pairs]: how many tokens a pair takes for one turn; inf for a pair that does not turn."}});
