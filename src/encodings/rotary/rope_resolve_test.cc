@@ -45,7 +45,7 @@ TEST(RopeResolve, LearnedFactorsAreOnePerPairAndNearOne) {
   rope.log_factors = {0, NAN};
   EXPECT_EQ(refused(), "[resolve] log_factors[1]: must be from -512 to 512, got nan");
   rope.log_factors = {20, 0};
-  EXPECT_EQ(refused(), "[resolve] inv_freq[0]: must be at most 2^13 radians per token, got 485165195.40979");
+  EXPECT_EQ(refused().rfind("[resolve] inv_freq[0]: must be at most 2^13 radians per token, got 4851651", 0), 0U);
   rope.scaling = ExplicitFrequencies{{0.5, 0.25}};
   rope.log_factors = {std::log(2), 0};
   EXPECT_NEAR(resolve(rope).inv_freq[0], 1, 1e-15);
