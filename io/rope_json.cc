@@ -26,6 +26,19 @@ std::string part_text(const RotaryPart& part) {
   return part.where == RotaryPart::Where::last ? "\"last\"" : "\"first\"";
 }
 
+/// Pairs, order and frequencies; the other members where they are not as without axes.
+std::string axes_text(const RopeAxes& axes) {
+  const Record record = Record::of(axes), plain = Record::of(RopeAxes{});
+  std::string text;
+  for (const MemberInfo& member : record.type().members) {
+    const bool always = member.name == "pairs" || member.name == "order" || member.name == "frequencies";
+    const std::string value = text_of(record.get(member.name), Form::brief);
+    if (!always && value == text_of(plain.get(member.name), Form::brief)) continue;
+    text += (text.empty() ? "\"" : ", \"") + member.name + "\": " + value;
+  }
+  return '{' + text + '}';
+}
+
 /// The members that must be in range by themselves, whatever the others are.
 void check_ranges(const Object& object) {
   const auto head_dim = object.integer("head_dim", 2, most_head_dim);
@@ -83,10 +96,9 @@ std::string to_json(const Rope& rope) {
   member("pairing"), member("base");
   if (!std::holds_alternative<NoScaling>(rope.scaling)) member("scaling");
   if (rope.part != RotaryPart::first()) write("part", json::part_text(rope.part));
-  if (rope.axes != RopeAxes{}) {
-    write("axes", '{' + json::members_text(Record::of(rope.axes), json::Form::brief) + '}');
-  }
+  if (rope.axes != RopeAxes{}) write("axes", json::axes_text(rope.axes));
   if (rope.attention_factor != 1) member("attention_factor");
+  if (!rope.log_factors.empty()) member("log_factors");
   std::string text;
   for (const std::string& one : members) text += (text.empty() ? "{" : ", ") + one;
   return text + '}';

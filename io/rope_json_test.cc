@@ -10,7 +10,7 @@ namespace {
 bool same(const Rope& a, const Rope& b) {
   return a.head_dim == b.head_dim && a.rotary_dim == b.rotary_dim && a.base == b.base &&
          Pairing{a.pairing} == Pairing{b.pairing} && a.scaling == b.scaling && a.part == b.part && a.axes == b.axes &&
-         a.attention_factor == b.attention_factor;
+         a.attention_factor == b.attention_factor && a.log_factors == b.log_factors;
 }
 
 Rope spec(RopeScaling scaling) {
@@ -61,12 +61,31 @@ TEST(RopeJson, EveryScalingReadsBackAsItWas) {
 
 TEST(RopeJson, EveryPartAndAxisOrderReadsBackAsItWas) {
   for (RotaryPart part : {RotaryPart::first(), RotaryPart::last(), RotaryPart::window(3)}) {
-    for (const RopeAxes& axes : {RopeAxes{}, RopeAxes::sections({1, 2, 1}), RopeAxes::interleaved({2, 1, 1}),
-                                 RopeAxes::axial({2, 2}), RopeAxes::strided({2, 2}), RopeAxes::listed({1, 2, 1, 0})}) {
+    RopeAxes own = RopeAxes::axial({1, 2});
+    own.bases = {20, 1e4}, own.ntk_factors = {1, 2.5}, own.still = 1;
+    for (const RopeAxes& axes :
+         {RopeAxes{}, own, RopeAxes::blocks({2, 2}), RopeAxes::sections({1, 2, 1}), RopeAxes::interleaved({2, 1, 1}),
+          RopeAxes::axial({2, 2}), RopeAxes::strided({2, 2}), RopeAxes::listed({1, 2, 1, 0})}) {
       Rope rope{.head_dim = 16, .rotary_dim = 8, .pairing = Pairing::interleaved, .part = part, .axes = axes};
       EXPECT_TRUE(same(parse_rope(to_json(rope)), rope)) << to_json(rope);
     }
   }
+}
+
+TEST(RopeJson, LearnedFactorsReadBackAsTheyWereAndAreNotWrittenWhereThereAreNone) {
+  Rope rope = spec(LinearScaling{4});
+  EXPECT_EQ(to_json(rope).find("log_factors"), std::string::npos);
+  rope.log_factors = {1.0 / 3, -0.1, 0, 5e-324};
+  EXPECT_TRUE(same(parse_rope(to_json(rope)), rope)) << to_json(rope);
+}
+
+TEST(RopeJson, WhatAxesDoNotHaveIsNotWritten) {
+  Rope rope{.head_dim = 8, .pairing = Pairing::half, .axes = RopeAxes::axial({2, 2})};
+  EXPECT_NE(to_json(rope).find(R"("axes": {"pairs": [2, 2], "order": "contiguous", "frequencies": "restarted"})"),
+            std::string::npos)
+      << to_json(rope);
+  rope.axes = RopeAxes::blocks({2, 2});
+  EXPECT_NE(to_json(rope).find(R"("frequencies": "restarted", "halves": "axis"})"), std::string::npos);
 }
 
 TEST(RopeJson, AnAttentionFactorReadsBackAsItWas) {

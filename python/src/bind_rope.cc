@@ -24,7 +24,8 @@ namespace {
 RopeFrequencies frequencies_from(Index head_dim, Index rotary_dim, Index begin, nb::handle pairing, nb::handle angles,
                                  double attention_factor, double softmax_scale_factor, Index axes,
                                  std::vector<double> inv_freq, std::vector<double> inv_freq_rest,
-                                 std::vector<Index> axis, nb::handle change, std::vector<double> quarter_turns) {
+                                 std::vector<Index> axis, nb::handle change, std::vector<double> quarter_turns,
+                                 std::vector<Index> blocks) {
   const char* owner = "RopeFrequencies";
   return {head_dim,
           rotary_dim,
@@ -38,7 +39,8 @@ RopeFrequencies frequencies_from(Index head_dim, Index rotary_dim, Index begin, 
           std::move(inv_freq_rest),
           std::move(axis),
           Member<std::vector<PairChange>>::from(change, {owner, "change"}),
-          std::move(quarter_turns)};
+          std::move(quarter_turns),
+          std::move(blocks)};
 }
 
 }  // namespace
@@ -48,7 +50,7 @@ struct Pickled<RopeFrequencies> {
   static nb::tuple reduce(const RopeFrequencies& f) {
     return made_by("frequencies", f.head_dim, f.rotary_dim, f.begin, Member<Pairing>::to(f.pairing),
                    Member<Angles>::to(f.angles), f.attention_factor, f.softmax_scale_factor, f.axes, f.inv_freq,
-                   f.inv_freq_rest, f.axis, Member<std::vector<PairChange>>::to(f.change), f.quarter_turns);
+                   f.inv_freq_rest, f.axis, Member<std::vector<PairChange>>::to(f.change), f.quarter_turns, f.blocks);
   }
 };
 
@@ -78,6 +80,8 @@ void bind_frequencies(nb::module_& m) {
         "[pairs]: which coordinate of a position turns the pair."},
        {"change", "tuple[str, ...]", [](const F& f) { return Member<std::vector<PairChange>>::to(f.change); },
         "[pairs]: what the scaling does to the pair: 'kept', 'blended' or 'scaled'."},
+       {"blocks", "tuple[int, ...]", [](const F& f) { return Member<std::vector<Index>>::to(f.blocks); },
+        "Pairs of each block that half pairing halves by itself; none if it halves the whole."},
        {"wavelengths", "Float64Array",
         [](const F& f) { return numpy_array(wavelengths(f), {static_cast<Index>(f.inv_freq.size())}); },
         "[pairs]: how many tokens a pair takes for one turn; inf for a pair that does not turn."}});

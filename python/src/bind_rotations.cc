@@ -175,7 +175,7 @@ nb::dict parameter_gradients(nb::handle frequencies, nb::handle y, nb::handle d_
   const PositionsArgument at(positions, {function, "positions"});
   const bool time_first = is_time_first(function, layout);
   const Executor on = executor_of(threads, function);
-  std::vector<double> d_inv_freq(static_cast<std::size_t>(of.pairs()), 0.0), d_positions;
+  std::vector<double> d_inv_freq(static_cast<std::size_t>(of.pairs()), 0.0), d_log_factors(d_inv_freq), d_positions;
   std::array<Index, 3> extents{};
   double d_factor = 0;
   with_type(ys.type(), [&]<class T>() {
@@ -184,7 +184,8 @@ nb::dict parameter_gradients(nb::handle frequencies, nb::handle y, nb::handle d_
     d_positions.assign(static_cast<std::size_t>(extents[0] * extents[1] * extents[2]), 0.0);
     const RopeGradients gradients{{d_inv_freq.data(), {of.pairs()}, {1}},
                                   dense(d_positions.data(), extents[0], extents[1], extents[2]),
-                                  &d_factor};
+                                  &d_factor,
+                                  {d_log_factors.data(), {of.pairs()}, {1}}};
     const Unlocked released;
     rotate_parameter_gradients<T>(of, out, d_out, *at, gradients, on);
   });
@@ -192,6 +193,7 @@ nb::dict parameter_gradients(nb::handle frequencies, nb::handle y, nb::handle d_
   all["inv_freq"] = numpy_array(d_inv_freq, {of.pairs()});
   all["positions"] = numpy_array(d_positions, {extents[0], extents[1], extents[2]});
   all["attention_factor"] = d_factor;
+  all["log_factors"] = numpy_array(d_log_factors, {of.pairs()});
   return all;
 }
 
@@ -325,17 +327,20 @@ void bind_rotations(nb::module_& m) {
       "Each call rounds once: rebase a cache that is moved very often from a copy. Raises ShapeError for encodings of "
       "other\n"
       "shapes.");
-  m.def("rotate_parameter_gradients", parameter_gradients, nb::arg("frequencies").none(), nb::arg("y").none(),
-        nb::arg("d_y").none(), nb::arg("positions") = nb::none(), nb::kw_only(), nb::arg("layout") = "bhtd",
-        nb::arg("threads") = 1,
-        nb::sig("def rotate_parameter_gradients(frequencies: RopeFrequencies | RopeTable | Rope, y: ArrayLike, "
-                "d_y: ArrayLike, positions: Positions = None, *, layout: Literal['bhtd', 'bthd'] = 'bhtd', "
-                "threads: int = 1) -> dict[str, Any]"),
-        documented("Returns the gradients of a rotation's own parameters, in float64.\n\n"
-                   "They are {'inv_freq': [pairs], 'positions': [axes, batch, time], 'attention_factor': float}.\n\n"
-                   "frequencies: the encoding that rotate() was called with.\n"
-                   "y [batch, heads, time, head_dim]: what rotate() returned.\n"
-                   "d_y [batch, heads, time, head_dim]: its gradient."));
+  m.def(
+      "rotate_parameter_gradients", parameter_gradients, nb::arg("frequencies").none(), nb::arg("y").none(),
+      nb::arg("d_y").none(), nb::arg("positions") = nb::none(), nb::kw_only(), nb::arg("layout") = "bhtd",
+      nb::arg("threads") = 1,
+      nb::sig("def rotate_parameter_gradients(frequencies: RopeFrequencies | RopeTable | Rope, y: ArrayLike, "
+              "d_y: ArrayLike, positions: Positions = None, *, layout: Literal['bhtd', 'bthd'] = 'bhtd', "
+              "threads: int = 1) -> dict[str, Any]"),
+      documented(
+          "Returns the gradients of a rotation's own parameters, in float64.\n\n"
+          "They are {'inv_freq': [pairs], 'positions': [axes, batch, time], 'attention_factor': float, 'log_factors': "
+          "[pairs]}.\n\n"
+          "frequencies: the encoding that rotate() was called with.\n"
+          "y [batch, heads, time, head_dim]: what rotate() returned.\n"
+          "d_y [batch, heads, time, head_dim]: its gradient."));
   m.def(
       "base_gradient",
       [](const Rope& rope, nb::handle d_inv_freq, Index seq_len) {

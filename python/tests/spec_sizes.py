@@ -159,6 +159,9 @@ def of_pope(pope: b.Pope) -> Uses:
 
 
 def of_temperature(temperature: b.PositionTemperature) -> Uses:
+    if temperature.form == "learned":
+        yield lambda: turned(b.TemperatureRows(temperature, zeros(HEADS), zeros(HEADS)))
+        return
     yield lambda: temperature.factor(5)
     yield lambda: turned(b.TemperatureRows(temperature))
 
@@ -225,7 +228,8 @@ CASES: list[tuple[Any, Callable[[Any], Uses]]] = [
     (b.Fope(head_dim=DIM, trained_length=1000, pairing="half"), of_fope),
     (b.Fope(head_dim=DIM, trained_length=1000, kept=3, pairing="half"), of_fope),
     (b.Pope(head_dim=DIM), of_pope),
-    (b.PositionTemperature(first=1), of_temperature),
+    *((b.PositionTemperature(form=form, first=1), of_temperature)
+      for form in ("stepped", "clamped", "power", "learned")),
     (b.Learned(length=8, dim=DIM, offset=2, padding_row=1), of_learned),
     (b.Sinusoidal(dim=DIM, layout="interleaved", padding_position=0), of_sinusoidal),
     (b.Sinusoidal(dim=DIM, layout="tensor2tensor", padding_position=0), of_sinusoidal),
@@ -241,6 +245,7 @@ CASES: list[tuple[Any, Callable[[Any], Uses]]] = [
     (b.RopeAxes(pairs=[2, 2], order="interleaved"), of_axes),
     (b.RopeAxes(pairs=[0, 0, 1, 1], order="listed"), of_axes),
     (b.RopeAxes(pairs=[2, 2], frequencies="restarted"), of_axes),
+    (b.RopeAxes(pairs=[2, 1], still=1, bases=[20, 100], ntk_factors=[2, 1], halves="axis"), of_axes),
     (b.DynamicNtkScaling(factor=2, trained_length=100), of_scaling),
     (b.NtkByPartsScaling(factor=2, trained_length=100), of_scaling),
     (b.YarnScaling(factor=2, trained_length=100), of_scaling),

@@ -111,6 +111,9 @@ def examples(rng: np.random.Generator) -> dict[str, Example]:
     }
     flat_rows = {
         "TemperatureRows": b.TemperatureRows(b.PositionTemperature(beta=0.3, length=2, first=1)),
+        "TemperatureRowsLearned": b.TemperatureRows(
+            b.PositionTemperature(form="learned", first=1), draw(HEADS), draw(HEADS)
+        ),
         "FopeRows": b.FopeRows(
             b.Fope(head_dim=DIM, trained_length=1000, kept=2, pairing="half"),
             draw(1, 2, 2),

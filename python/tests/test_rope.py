@@ -51,6 +51,7 @@ SPECS = [
     bearing.Rope(head_dim=128, base=500_000, pairing="half", scaling=bearing.Llama3Scaling()),
     bearing.Rope(head_dim=64, rotary_dim=32, pairing="interleaved", part=bearing.RotaryPart(where="last")),
     bearing.Rope(head_dim=128, pairing="half", axes=bearing.RopeAxes.sections([16, 24, 24])),
+    bearing.Rope(head_dim=64, pairing="half", axes=bearing.RopeAxes.blocks([16, 16]), log_factors=[0.1] * 32),
     bearing.Rope(
         head_dim=128, pairing="half", scaling=bearing.YarnScaling(factor=4.0, trained_length=32768, mscale=0.7)
     ),

@@ -2,6 +2,7 @@
 
 import copy
 import json
+import math
 import pickle
 from pathlib import Path
 
@@ -30,7 +31,7 @@ SPECS = [
     bearing.LieRope(head_dim=8, axes=1, block=4),
     bearing.Fope(head_dim=8, base=5e5, trained_length=512, kept=3, pairing="half"),
     bearing.Pope(head_dim=8, base=100),
-    bearing.PositionTemperature(beta=0.2, length=100, first=1),
+    bearing.PositionTemperature(form="clamped", beta=0.2, length=100, first=1),
     bearing.Swin(height=7, width=5, class_token="three_rows"),
     bearing.SwinV2(window=bearing.Swin(height=8, width=8), trained_height=6, trained_width=6),
     bearing.Sam(height=14, width=12),
@@ -208,6 +209,11 @@ def test_specs_have_the_methods_of_the_cpp_interface():
     assert bearing.Sinusoidal2d.mae(8) == bearing.Sinusoidal2d(dim=8, first="x", layout="concatenated")
     assert bearing.PositionTemperature.llama4() == bearing.PositionTemperature(first=1)
     assert bearing.PositionTemperature.ministral3(16384).length == 16384
+    inkling = bearing.PositionTemperature(form="clamped", length=128_000, first=1)
+    assert bearing.PositionTemperature.inkling(128_000) == inkling
+    assert bearing.PositionTemperature.qwen(2048).factor(8191) == pytest.approx(math.log(8192, 2048), rel=1e-14)
+    assert bearing.PositionTemperature.beam() == bearing.PositionTemperature(form="power", length=2048, first=1)
+    assert bearing.PositionTemperature.mistral_large4() == bearing.PositionTemperature(form="learned", first=1)
     # 1 + 0.1·ln(1 + ⌊(8191 + 1)/8192⌋) = 1 + 0.1·ln 2
     assert bearing.PositionTemperature.llama4().factor(8191) == pytest.approx(1.0693147180559945, rel=1e-15)
     assert (bearing.Kerple.least, bearing.Kerple.most_power) == (0.01, 2)

@@ -129,6 +129,15 @@ def rows() -> Iterator[Case]:
     yield of_rows("LieRope", bt.LieRope(bearing.LieRope(head_dim=DIM, axes=2, block=4), HEADS), 2)
     fope = bearing.Fope(head_dim=DIM, kept=3, trained_length=64, pairing="half")
     yield of_rows("Fope", bt.Fope(fope, 2), 1)
+    temperature = bearing.PositionTemperature.mistral_large4()
+    yield of_rows("TemperatureRows", bt.TemperatureRows(temperature, HEADS), 1)
+    lerope = shaken(bt.LeRope(bearing.Rope(head_dim=DIM, pairing="half")))
+    yield Case(
+        "LeRope",
+        lerope,
+        lambda q, k, v: bt.attention(q, k, v, lerope.encoding(TIME), mask="causal"),
+        qkv(),
+    )
     yield of_rows("Pope", bt.Pope(bearing.Pope(head_dim=DIM), 2), 1)
 
 

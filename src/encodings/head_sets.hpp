@@ -3,6 +3,7 @@
 #include <bearing/encodings/rope.hpp>
 #include <bearing/error.hpp>
 #include <bearing/term.hpp>
+#include <vector>
 
 #include "encodings/limits.hpp"
 #include "tensor_checks.hpp"
@@ -62,6 +63,21 @@ struct PairPlace {
 inline PairPlace pair_place(Pairing pairing, Index pairs, Index i) {
   if (pairing == Pairing::half) return {i, i + pairs};
   return {2 * i, 2 * i + 1};
+}
+
+/// The elements of a head that each pair turns.
+inline std::vector<PairPlace> pair_places(const RopeFrequencies& of) {
+  std::vector<PairPlace> places;
+  const std::vector<Index> blocks = of.blocks.empty() ? std::vector<Index>{of.pairs()} : of.blocks;
+  Index begin = of.begin;
+  for (const Index count : blocks) {
+    for (Index i = 0; i < count; ++i) {
+      const auto [u, v] = pair_place(of.pairing, count, i);
+      places.push_back({begin + u, begin + v});
+    }
+    begin += 2 * count;
+  }
+  return places;
 }
 
 /// One row of a tile as a tile of its own.

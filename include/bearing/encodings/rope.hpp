@@ -54,6 +54,8 @@ struct Rope {
   RotaryPart part = {};
   RopeAxes axes = {};
   double attention_factor = 1;  ///< a; multiplied by the scaling's factor (YaRN and LongRoPE have one)
+  /// α of LeRoPE (arXiv 2607.10134), learned: θ_i is multiplied by e^(α_i), after the scaling. One per pair; empty: 0.
+  std::vector<double> log_factors = {};
   bool operator==(const Rope&) const = default;
 };
 
@@ -86,6 +88,8 @@ struct RopeFrequencies {
   std::vector<PairChange> change = {};  ///< [pairs]
   /// [3][pairs] θ·2/π, quarter turns per token, as an unevaluated sum of three doubles, largest first.
   std::vector<double> quarter_turns = {};
+  /// Pairs of each block of the turned dimensions that Pairing::half halves by itself; empty: it halves the whole.
+  std::vector<Index> blocks = {};
 
   Index pairs() const { return rotary_dim / 2; }
 };
@@ -96,7 +100,8 @@ struct RopeFrequencies {
 BEARING_EXPORT RopeFrequencies resolve(const Rope& rope, Index seq_len = 0, Angles angles = Angles::exact);
 
 /// The same for frequencies that are given: inv_freq [pairs], radians per token, each taken as exactly that double. The
-/// spec's base and scaling are not used. Throws as resolve(), and ShapeError unless there is one for each pair.
+/// spec's base, scaling and learned factors are not used. Throws as resolve(), and ShapeError unless there is one for
+/// each pair.
 BEARING_EXPORT RopeFrequencies resolve_explicit(const Rope& rope, View<const double, 1> inv_freq,
                                                 double attention_factor = 1);
 

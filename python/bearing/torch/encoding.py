@@ -223,7 +223,8 @@ def geometry_of(table: _core.RopeTable) -> _core.Rope:
     """Which elements of a head it turns, as from_cos_sin takes it."""
     of = table.frequencies
     part = _core.RotaryPart(where="window", begin=of.begin)
-    return _core.Rope(head_dim=of.head_dim, rotary_dim=of.rotary_dim, pairing=of.pairing, part=part)
+    axes = _core.RopeAxes.blocks(of.blocks) if of.blocks else _core.RopeAxes()
+    return _core.Rope(head_dim=of.head_dim, rotary_dim=of.rotary_dim, pairing=of.pairing, part=part, axes=axes)
 
 
 def geometry_form(table: _core.RopeTable) -> str:

@@ -16,10 +16,26 @@ namespace {
 // |θ| ≤ 2^13 keeps every angle below 2^44 quarter turns at |p| ≤ 2^31, whose rounding to a double moves it by 2^-10 of
 // one, little enough to stay where the polynomials are exact; above 2^-800 three doubles hold θ's 150 bits.
 constexpr double largest_frequency = 0x1p13, smallest_frequency = 0x1p-800;
+// Learned factors stay near 1. Past e^512 = 2^739 a frequency that was in range before has left it.
+constexpr double largest_log_factor = 512;
 
 template <class Error, class... Pieces>
 [[noreturn]] void refuse(const Pieces&... pieces) {
   throw Error(text::concat("[resolve] ", pieces...));
+}
+
+}  // namespace
+
+namespace {
+
+void check_log_factors(const std::vector<double>& alpha, Index pairs) {
+  if (!alpha.empty() && std::ssize(alpha) != pairs) {
+    refuse<ShapeError>("log_factors: must have one entry per pair, ", pairs, ", got ", Index{std::ssize(alpha)});
+  }
+  for (std::size_t i = 0; i < alpha.size(); ++i) {
+    if (std::fabs(alpha[i]) <= largest_log_factor) continue;
+    refuse<RangeError>("log_factors[", static_cast<Index>(i), "]: must be from -512 to 512, got ", alpha[i]);
+  }
 }
 
 }  // namespace
@@ -40,15 +56,21 @@ CheckedRope check_rope(const Rope& rope, Index seq_len) {
     refuse<RangeError>("seq_len: must be from 0 to 2^31, got ", seq_len);
   }
   const RopeScaling& scaling = rope.scaling;
-  if (!std::holds_alternative<ExplicitFrequencies>(scaling)) check_positive("base", rope.base);
+  if (!std::holds_alternative<ExplicitFrequencies>(scaling) && rope.axes.bases.empty()) {
+    check_positive("base", rope.base);
+  }
   check_scaling(scaling, checked.axes, rope.head_dim);
+  check_log_factors(rope.log_factors, checked.rotary_dim / 2);
   const bool ramps = std::holds_alternative<YarnScaling>(scaling) ||
                      std::holds_alternative<DeepseekYarnScaling>(scaling) ||
                      std::holds_alternative<NtkByPartsScaling>(scaling);
-  if (ramps && rope.base <= 1) {
-    refuse<RangeError>("base: must be greater than 1 for ", scaling_name(scaling),
-                       " (its ramp divides by ln base), got ", rope.base);
-  }
+  const auto check_ramp = [&](const char* argument, double base) {
+    if (!ramps || base > 1) return;
+    refuse<RangeError>(argument, ": must be greater than 1 for ", scaling_name(scaling),
+                       " (its ramp divides by ln base), got ", base);
+  };
+  if (rope.axes.bases.empty()) check_ramp("base", rope.base);
+  for (const double base : rope.axes.bases) check_ramp("axes.bases", base);
   return checked;
 }
 
@@ -66,7 +88,9 @@ RopeFrequencies without_frequencies(const Rope& rope, const CheckedRope& checked
           .inv_freq_rest = std::vector<double>(pairs),
           .axis = checked.axes.axis,
           .change = std::vector<PairChange>(pairs, PairChange::kept),
-          .quarter_turns = std::vector<double>(3 * pairs)};
+          .quarter_turns = std::vector<double>(3 * pairs),
+          // Neighbours are the same two elements in a block as in the whole.
+          .blocks = rope.pairing == Pairing::half ? checked.axes.blocks : std::vector<Index>{}};
 }
 
 void put(RopeFrequencies& out, std::size_t pair, const Wide& theta, PairChange change) {
@@ -121,10 +145,15 @@ RopeFrequencies resolve(const Rope& rope, Index seq_len, Angles angles) {
       const bool rounded = angles == Angles::as_float32 && std::isfinite(theta);
       detail::put(out, pair, rounded ? detail::number<float>(theta) : theta, PairChange::kept);
     }
-  } else if (angles == Angles::as_float32) {
-    if (rope.base > std::numeric_limits<float>::max()) {
-      detail::refuse<RangeError>("base: must be a finite float32 for Angles::as_float32, got ", rope.base);
-    }
+    if (rope.log_factors.empty() && rope.axes.still == 0) return out;
+  }
+  if (angles == Angles::as_float32) {
+    const auto check_base = [](const char* argument, double base) {
+      if (base <= std::numeric_limits<float>::max()) return;
+      detail::refuse<RangeError>(argument, ": must be a finite float32 for Angles::as_float32, got ", base);
+    };
+    if (rope.axes.bases.empty()) check_base("base", rope.base);
+    for (const double base : rope.axes.bases) check_base("axes.bases", base);
     detail::put_all<float>(out, rope, checked.axes, seq_len);
   } else {
     detail::put_all<detail::Wide>(out, rope, checked.axes, seq_len);

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <bearing/encodings/rope_axes.hpp>
 #include <bearing/error.hpp>
+#include <cmath>
 #include <utility>
 
 #include "text.hpp"
@@ -17,7 +18,18 @@ template <class... Pieces>
   throw ShapeError(text::concat("[pair_axes] ", pieces...));
 }
 
-/// How many pairs each axis turns, checked.
+/// One for each axis, or none.
+void check_per_axis(const char* name, const std::vector<double>& numbers, Index axes) {
+  if (!numbers.empty() && std::ssize(numbers) != axes) {
+    refuse(name, ": must have one entry per axis, ", axes, ", got ", Index{std::ssize(numbers)});
+  }
+  for (const double number : numbers) {
+    if (std::isfinite(number) && number > 0) continue;
+    throw RangeError(text::concat("[pair_axes] ", name, ": must be finite and above 0, got ", number));
+  }
+}
+
+/// How many pairs each axis turns, checked. n: the pairs that turn.
 std::vector<Index> pairs_per_axis(const RopeAxes& axes, Index n) {
   std::vector<Index> counts = axes.pairs;
   if (axes.order == RopeAxes::Order::listed) {
@@ -41,7 +53,10 @@ std::vector<Index> pairs_per_axis(const RopeAxes& axes, Index n) {
     }
     rest -= std::min(counts[a], n + 1);  // no overflow, however large the entries
   }
-  if (rest != 0) refuse("pairs: must add up to rotary_dim / 2 = ", n, ", got ", axes.pairs);
+  if (rest != 0) {
+    refuse("pairs: must add up to rotary_dim / 2", axes.still > 0 ? text::concat(" - ", axes.still, " still") : "",
+           " = ", n, ", got ", axes.pairs);
+  }
   return counts;
 }
 
@@ -81,14 +96,25 @@ RopeAxes RopeAxes::axial(std::vector<Index> pairs) {
 RopeAxes RopeAxes::strided(std::vector<Index> pairs) {
   return {std::move(pairs), Order::contiguous, Frequencies::strided};
 }
+RopeAxes RopeAxes::blocks(std::vector<Index> pairs) {
+  return {.pairs = std::move(pairs),
+          .order = Order::contiguous,
+          .frequencies = Frequencies::restarted,
+          .halves = Halves::axis};
+}
 RopeAxes RopeAxes::listed(std::vector<Index> axis_of_pair) {
   return {std::move(axis_of_pair), Order::listed, Frequencies::shared};
 }
 
 PairAxes pair_axes(const RopeAxes& axes, Index rotary_dim) {
   if (rotary_dim < 2 || rotary_dim % 2 != 0) refuse("rotary_dim: must be even and at least 2, got ", rotary_dim);
-  const Index n = rotary_dim / 2;
+  if (axes.still < 0 || axes.still >= rotary_dim / 2) {
+    refuse("still: must be from 0 to one less than the ", rotary_dim / 2, " pairs, got ", axes.still);
+  }
+  const Index n = rotary_dim / 2 - axes.still;
   const std::vector<Index> counts = axes == RopeAxes{} ? std::vector<Index>{n} : pairs_per_axis(axes, n);
+  check_per_axis("bases", axes.bases, std::ssize(counts));
+  check_per_axis("ntk_factors", axes.ntk_factors, std::ssize(counts));
 
   PairAxes map;
   map.axes = std::ssize(counts);
@@ -107,6 +133,19 @@ PairAxes pair_axes(const RopeAxes& axes, Index rotary_dim) {
     }
     map.numerator.push_back(numerator);
     map.denominator.push_back(denominator);
+    if (denominator > 2 || axes.ntk_factors.empty() || axes.ntk_factors[at(a)] == 1) continue;
+    refuse("ntk_factors: must be 1 for an axis whose run has one pair (r/(r-2) divides by zero), got ",
+           axes.ntk_factors[at(a)], " for axis ", a);
+  }
+  map.axis.resize(at(n + axes.still), map.axes - 1);
+  map.numerator.resize(at(n + axes.still));
+  map.denominator.resize(at(n + axes.still));
+  if (axes.halves == RopeAxes::Halves::axis) {
+    if (axes.order != RopeAxes::Order::contiguous) {
+      refuse("halves: must be of the head unless each axis' pairs lie together, got axis in another order");
+    }
+    map.blocks = counts;
+    if (axes.still > 0) map.blocks.push_back(axes.still);
   }
   return map;
 }

@@ -30,6 +30,12 @@ std::vector<Rope> ropes() {
     all.push_back({.head_dim = 16, .base = 500'000, .pairing = Pairing::half, .scaling = scaling});
   }
   all.push_back({.head_dim = 16, .base = 100, .pairing = Pairing::half, .axes = RopeAxes::axial({5, 3})});
+  all.push_back(
+      {.head_dim = 16,
+       .base = 100,
+       .pairing = Pairing::half,
+       .axes = {.pairs = {4, 3}, .frequencies = RopeAxes::Frequencies::restarted, .ntk_factors = {3, 1}, .still = 1},
+       .log_factors = {0.1, -0.2, 0, 0.3, -0.01, 0.5, 1, 2}});
   return all;
 }
 

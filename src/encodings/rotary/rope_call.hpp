@@ -28,6 +28,8 @@ struct RotateCall {
   View<T, 4> out;       ///< may be the same memory as `in`
   const PhaseFrequencies* frequencies = nullptr;
   Index begin = 0;  ///< the first turned dimension
+  /// The pairs that turn, side by side from `begin` on; run() sets them.
+  Index first_pair = 0, pairs = 0;
   Pairing pairing;
   bool transposed = false;   ///< R(−pθ): the gradient
   bool from_memory = false;  ///< too large to be in a cache …
@@ -86,7 +88,7 @@ template <class C>
 void check_table(const char* function, const char* argument, const RopeTable<C>& table, const Positions& positions,
                  Index batch, Index time);
 
-/// Runs a checked call in tasks on the executor.
+/// Runs a checked call in tasks on the executor: all pairs at once, or block by block.
 template <class T>
 void run(RotateCall<T>& call, const Executor& on);
 

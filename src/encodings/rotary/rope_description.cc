@@ -20,6 +20,10 @@ struct describe::Words<RopeAxes::Order> {
   static constexpr const char* all[] = {"contiguous", "interleaved", "listed"};
 };
 template <>
+struct describe::Words<RopeAxes::Halves> {
+  static constexpr const char* all[] = {"head", "axis"};
+};
+template <>
 struct describe::Words<RopeAxes::Frequencies> {
   static constexpr const char* all[] = {"shared", "restarted", "strided"};
 };
@@ -145,6 +149,12 @@ void describe_geometry(Describer& to) {
       .member("frequencies", &RopeAxes::frequencies,
               "'shared' frequencies run on over the head, 'restarted' ones start afresh on each axis, of 'strided' "
               "ones each axis takes every A-th.")
+      .member("bases", &RopeAxes::bases, "Each axis' base of frequencies; none: the rope's, for all of them.")
+      .member("ntk_factors", &RopeAxes::ntk_factors,
+              "By how much NTK stretches each axis: its base is multiplied by factor^(r/(r − 2)); none: not at all.")
+      .member("still", &RopeAxes::still, "How many pairs at the end have frequency 0; `pairs` does not count them.")
+      .member("halves", &RopeAxes::halves,
+              "What half pairing halves: the head's turned dimensions, or each axis' block of them.")
       .maker("sections", RopeAxes::sections, {"pairs"},
              "M-RoPE (Wang et al. 2024, arXiv 2409.12191): axis a turns the next pairs[a] pairs; the frequencies\n"
              "run on over the whole head.")
@@ -153,6 +163,8 @@ void describe_geometry(Describer& to) {
       .maker("axial", RopeAxes::axial, {"pairs"}, "As sections, but each axis starts its frequencies afresh.")
       .maker("strided", RopeAxes::strided, {"pairs"},
              "As sections, but axis a takes every A-th of the head's frequencies, starting with the a-th.")
+      .maker("blocks", RopeAxes::blocks, {"pairs"},
+             "Gemma 4's vision tower: as axial, and half pairing stays within each axis' block of the head.")
       .maker("listed", RopeAxes::listed, {"axis_of_pair"}, "The axis of each pair, in any order.");
 }
 
@@ -180,7 +192,9 @@ void describe_spec(Describer& to) {
       .member("part", &Rope::part, "Where in the head the turned dimensions lie.")
       .member("axes", &Rope::axes, "Which coordinate turns which pair, if positions have several.")
       .member("attention_factor", &Rope::attention_factor,
-              "a, the factor of cos and sin. The factor of the scaling multiplies it.");
+              "a, the factor of cos and sin. The factor of the scaling multiplies it.")
+      .member("log_factors", &Rope::log_factors,
+              "LeRoPE's learned alpha: each frequency is multiplied by e^alpha, one per pair; none: 0.");
   to.record(
         "Xpos", Xpos{.rope = {.pairing = Pairing::half}},
         "xPos (Sun et al. 2022, arXiv 2212.10554): RoPE whose pairs also shrink with distance. It is meant for causal "

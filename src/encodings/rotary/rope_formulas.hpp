@@ -50,6 +50,15 @@ N narrow(const Scalar<N>& x) {
     return x;
 }
 
+/// e^x, where x is taken as a float for float.
+template <class N>
+N narrow_exp(double x) {
+  if constexpr (std::is_same_v<N, float>)
+    return exp(Wide(number<float>(x))).to_float();
+  else
+    return exp(N(x));
+}
+
 template <class S>
 S pi() {
   if constexpr (std::is_same_v<S, Wide>)
@@ -62,9 +71,10 @@ S pi() {
 template <class N>
 class Base {
  public:
-  explicit Base(double base) {
+  /// slope: how it changes with what is derived by.
+  explicit Base(double base, [[maybe_unused]] double slope = 1) {
     if constexpr (std::is_same_v<N, Dual>)
-      ln_ = log(Dual(base, 1));
+      ln_ = log(Dual(base, slope));
     else
       ln_ = log(N(base));
   }
@@ -87,7 +97,7 @@ class Base {
 template <>
 class Base<float> {
  public:
-  explicit Base(double base) : base_(base), ln_rounded_(log(Wide(number<float>(base)))) {}
+  explicit Base(double base, double = 1) : base_(base), ln_rounded_(log(Wide(number<float>(base)))) {}
 
   double ln() const { return std::log(base_); }
   float raised(Index n, Index d) const {
@@ -285,22 +295,54 @@ auto rule(const FrequencyDivisors& scaling, const Base<N>& base, Index r, Index)
 template <class N>
 using PairRule = std::function<PairFrequency<N>(Index i, Index pair)>;
 
+/// The base of an axis' run of r/2 frequencies.
+template <class N>
+Base<N> base_of_axis(const Rope& rope, Index axis, Index r) {
+  const auto a = static_cast<std::size_t>(axis);
+  const RopeAxes& axes = rope.axes;
+  const bool own = !axes.bases.empty();
+  const Base<N> base(std::holds_alternative<ExplicitFrequencies>(rope.scaling) ? 1
+                     : own                                                     ? axes.bases[a]
+                                                                               : rope.base,
+                     own ? 0 : 1);
+  if (axes.ntk_factors.empty() || axes.ntk_factors[a] == 1) return base;
+  return base.times(Scalar<N>(axes.ntk_factors[a]), r, r - 2);
+}
+
+/// Multiplies a frequency by e^α. α: float32 where the frequency is, as in Hugging Face's code.
+template <class N>
+void learn(PairFrequency<N>& frequency, double alpha) {
+  if (alpha == 0) return;
+  frequency.theta = frequency.theta * narrow_exp<N>(alpha);
+  frequency.change = PairChange::blended;
+}
+
 /// Calls use(pair, frequency) for every pair of the head. The rope has been checked.
 template <class N, class Use>
 void for_each_pair(const Rope& rope, const PairAxes& axes, Index seq_len, const Use& use) {
-  const Base<N> base(std::holds_alternative<ExplicitFrequencies>(rope.scaling) ? 1 : rope.base);
-  // One run of frequencies for the head, or one for each axis that starts afresh: at most four.
-  std::vector<std::pair<Index, PairRule<N>>> runs;
+  const bool own = !rope.axes.bases.empty() || !rope.axes.ntk_factors.empty();
+  // One run of frequencies for the head, or one for each axis that starts afresh or has its own base: at most four.
+  struct Run {
+    Index axis, r;
+    PairRule<N> rule;
+  };
+  std::vector<Run> runs;
   for (std::size_t pair = 0; pair < axes.axis.size(); ++pair) {
-    const Index r = axes.denominator[pair];
-    auto run = std::find_if(runs.begin(), runs.end(), [r](const auto& known) { return known.first == r; });
-    if (run == runs.end()) {
-      runs.emplace_back(r,
-                        std::visit([&](const auto& scaling) { return PairRule<N>(rule<N>(scaling, base, r, seq_len)); },
-                                   rope.scaling));
-      run = std::prev(runs.end());
+    const Index axis = own ? axes.axis[pair] : 0, r = axes.denominator[pair];
+    PairFrequency<N> frequency{N(0)};
+    if (r != 0) {
+      auto run =
+          std::find_if(runs.begin(), runs.end(), [&](const Run& known) { return known.axis == axis && known.r == r; });
+      if (run == runs.end()) {
+        const Base<N> base = base_of_axis<N>(rope, axis, r);
+        const auto made = [&](const auto& scaling) { return PairRule<N>(rule<N>(scaling, base, r, seq_len)); };
+        runs.push_back({axis, r, std::visit(made, rope.scaling)});
+        run = std::prev(runs.end());
+      }
+      frequency = run->rule(axes.numerator[pair], static_cast<Index>(pair));
     }
-    use(pair, run->second(axes.numerator[pair], static_cast<Index>(pair)));
+    if (!rope.log_factors.empty()) learn(frequency, rope.log_factors[pair]);
+    use(pair, frequency);
   }
 }
 

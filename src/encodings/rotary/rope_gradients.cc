@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "encodings/head_sets.hpp"
 #include "encodings/rotary/rope_call.hpp"
 #include "text.hpp"
 
@@ -16,14 +17,13 @@ template <class T>
 struct Pairs {
   const RopeFrequencies& f;
   View<const T, 4> y, d_y;
+  std::vector<PairPlace> places = pair_places(f);
 
   /// body(i, y0, y1, g0, g1) for every pair of one head.
   template <class Body>
   void each(Index b, Index h, Index t, const Body& body) const {
-    const bool half = f.pairing == Pairing::half;
-    const Index pairs = f.pairs();
-    for (Index i = 0; i < pairs; ++i) {
-      const Index first = f.begin + (half ? i : 2 * i), second = f.begin + (half ? i + pairs : 2 * i + 1);
+    for (Index i = 0; i < f.pairs(); ++i) {
+      const auto [first, second] = places[static_cast<std::size_t>(i)];
       const auto wide = [&](View<const T, 4> x, Index d) {
         return static_cast<double>(static_cast<Compute<T>>(x(b, h, t, d)));
       };
@@ -52,6 +52,11 @@ void add_parameter_gradients(const Pairs<T>& in, const Positions& positions, con
   });
   for (Index task = 0; task < tasks; ++task) {
     const double* sum = sums.data() + task * (pairs + 1);
+    if (gradients.log_factors.data != nullptr) {
+      for (Index i = 0; i < pairs; ++i) {
+        gradients.log_factors(i) += in.f.inv_freq[static_cast<std::size_t>(i)] * sum[i];
+      }
+    }
     if (gradients.inv_freq.data != nullptr) {
       for (Index i = 0; i < pairs; ++i) gradients.inv_freq(i) += sum[i];
     }
@@ -88,23 +93,30 @@ void rotate_parameter_gradients(const RopeFrequencies& frequencies, View<const T
   }
   check_heads(function, "d_y", d_y, frequencies.head_dim);
   positions.check(function, "positions", frequencies.axes, y.shape[0], y.shape[2]);
-  if (gradients.inv_freq.data != nullptr && gradients.inv_freq.shape[0] != frequencies.pairs()) {
-    throw ShapeError(concat("[", function, "] gradients.inv_freq: must have one element per pair, ",
-                            frequencies.pairs(), ", got ", gradients.inv_freq.shape[0]));
-  }
+  const auto check_pairs = [&](const char* name, View<double, 1> gradient) {
+    if (gradient.data == nullptr) return;
+    if (gradient.shape[0] != frequencies.pairs()) {
+      throw ShapeError(concat("[", function, "] ", name, ": must have one element per pair, ", frequencies.pairs(),
+                              ", got ", gradient.shape[0]));
+    }
+    check_output(function, name, gradient);
+  };
+  check_pairs("gradients.inv_freq", gradients.inv_freq);
+  check_pairs("gradients.log_factors", gradients.log_factors);
   const std::array<Index, 3> expected{positions.axes(), y.shape[0], y.shape[2]};
   if (gradients.positions.data != nullptr && gradients.positions.shape != expected) {
     throw ShapeError(concat("[", function, "] gradients.positions: must have shape [axes, batch, time] = ", expected,
                             ", got ", gradients.positions.shape));
   }
-  if (gradients.inv_freq.data != nullptr) check_output(function, "gradients.inv_freq", gradients.inv_freq);
   if (gradients.positions.data != nullptr) check_output(function, "gradients.positions", gradients.positions);
   CallMemory memory(function);
   memory.reads("y", y).reads("d_y", d_y).reads_positions("positions", positions);
   memory.writes("gradients.inv_freq", gradients.inv_freq).writes("gradients.positions", gradients.positions);
+  memory.writes("gradients.log_factors", gradients.log_factors);
   memory.writes("gradients.attention_factor", dense(gradients.attention_factor, 1)).check();
   const Pairs<T> in{frequencies, y, d_y};
-  if (gradients.inv_freq.data != nullptr || gradients.attention_factor != nullptr) {
+  if (gradients.inv_freq.data != nullptr || gradients.log_factors.data != nullptr ||
+      gradients.attention_factor != nullptr) {
     add_parameter_gradients(in, positions, gradients, on);
   }
   if (gradients.positions.data != nullptr) add_position_gradients(in, gradients.positions, on);

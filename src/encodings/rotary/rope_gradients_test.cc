@@ -53,6 +53,7 @@ std::vector<Case> cases() {
                    2,
                    5});
     all.push_back({{.head_dim = 16, .pairing = pairing, .axes = RopeAxes::axial({4, 4})}, 1, 3, 6, 0.8});
+    all.push_back({{.head_dim = 16, .pairing = pairing, .axes = RopeAxes::blocks({3, 5})}, 1, 2, 5});
     all.push_back({{.head_dim = 18, .pairing = pairing, .axes = RopeAxes::interleaved({3, 3, 3})}, 1, 2, 9});
   }
   return all;
@@ -190,6 +191,32 @@ TEST(RopeGradients, AreAddedToWhatIsThere) {
   for (std::size_t n = 0; n < 6; ++n) EXPECT_NEAR(at_onto[n], -5 + at_once[n], 1e-12 * (5 + std::abs(at_once[n])));
   EXPECT_NEAR(factor_onto, 100 + factor_once, 1e-12 * (100 + std::abs(factor_once)));
   EXPECT_NE(factor_once, 0);
+}
+
+// θ_i = base^(−2i/r)·e^(α_i): a step of α against the whole way from α to y.
+TEST(RopeGradients, OfLearnedFactorsEqualCentralDifferences) {
+  Random random(8);
+  Rope rope{.head_dim = 12,
+            .base = 100,
+            .pairing = Pairing::half,
+            .scaling = YarnScaling{.factor = 4, .trained_length = 16},
+            .log_factors = {0.1, -0.2, 0, 0.3, -0.01, 0.5}};
+  const Problem problem({rope, 2, 3, 5}, random);
+  std::vector<double> d_theta(6), d_alpha(6, 1);
+  problem.gradients({.inv_freq = dense(d_theta.data(), 6), .log_factors = dense(d_alpha.data(), 6)});
+  std::vector<double> alone(6);
+  problem.gradients({.log_factors = dense(alone.data(), 6)});
+  for (std::size_t i = 0; i < 6; ++i) {
+    Rope above = rope, below = rope;
+    above.log_factors[i] += step, below.log_factors[i] -= step;
+    const double width = above.log_factors[i] - below.log_factors[i];
+    const double wanted =
+        problem.slope(problem.rotated(resolve(above), problem.at), problem.rotated(resolve(below), problem.at), width);
+    EXPECT_NEAR(alone[i], wanted, tolerance(wanted)) << "pair " << i;
+    const double through_theta = problem.frequencies.inv_freq[i] * d_theta[i];
+    EXPECT_NEAR(alone[i], through_theta, 1e-13 * (1 + std::abs(through_theta)));
+    EXPECT_NEAR(d_alpha[i], 1 + alone[i], 1e-12 * (1 + std::abs(alone[i])));
+  }
 }
 
 TEST(RopeGradients, OnlyThoseAskedForAreComputedIntoAnyStrides) {

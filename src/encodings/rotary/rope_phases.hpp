@@ -25,6 +25,7 @@ struct PhaseFrequencies {
   AlignedArray<double> quarter_turns;  ///< [3][padded]; as_float32: only the first is used, the float32 θ itself
   AlignedArray<float> axis32;          ///< [padded] which coordinate turns the pair, as lanes to compare with …
   AlignedArray<double> axis64;         ///< … of either width; empty with one axis
+  std::vector<Index> blocks;           ///< as RopeFrequencies'
 
   template <class C>
   const C* axis_lanes() const {
@@ -34,6 +35,14 @@ struct PhaseFrequencies {
 
   PhaseFrequencies() = default;
   explicit PhaseFrequencies(const RopeFrequencies& from);
+
+  /// use(first, count) for each run of pairs whose elements lie together.
+  template <class Use>
+  void each_block(const Use& use) const {
+    if (blocks.empty()) return use(Index{0}, pairs);
+    Index first = 0;
+    for (const Index count : blocks) use(first, count), first += count;
+  }
 };
 
 /// xPos: the phases at p are multiplied by ζ^(sign·(p − centre)/scale_base), pair by pair.

@@ -22,6 +22,7 @@ void check_same_geometry(const RopeFrequencies& from, const RopeFrequencies& to)
     throw ShapeError(text::concat("[rebase] to: must have the same pairing as from, ", name(from.pairing), ", got ",
                                   name(to.pairing)));
   }
+  if (from.blocks != to.blocks) throw ShapeError("[rebase] to: must halve the same blocks as from");
   if (from.axis != to.axis) throw ShapeError("[rebase] to: each pair must be turned by the same axis as in from");
 }
 

@@ -16,7 +16,16 @@ struct Pair {
 
 Pair elements(const RopeFrequencies& frequencies, Index i) {
   if (frequencies.pairing == Pairing::interleaved) return {frequencies.begin + 2 * i, frequencies.begin + 2 * i + 1};
-  return {frequencies.begin + i, frequencies.begin + i + frequencies.pairs()};
+  Index first = 0, count = frequencies.pairs();  // of the pairs that are halved together
+  for (const Index of_block : frequencies.blocks) {
+    if (i < first + of_block) {
+      count = of_block;
+      break;
+    }
+    first += of_block;
+  }
+  const Index u = frequencies.begin + 2 * first + i - first;
+  return {u, u + count};
 }
 
 std::size_t at(Index i) { return static_cast<std::size_t>(i); }

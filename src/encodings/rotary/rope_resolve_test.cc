@@ -12,6 +12,46 @@
 namespace bearing {
 namespace {
 
+// transformers 5.23.0, MistralLarge4TextRotaryEmbedding: YaRN's float32 frequencies and what its forward() turns by.
+TEST(RopeResolve, LearnedFactorsMultiplyScaledFrequencies) {
+  Rope rope{.head_dim = 16,
+            .pairing = Pairing::interleaved,
+            .scaling = YarnScaling{.factor = 4, .trained_length = 64, .attention_factor = 1.0}};
+  const std::vector<double> scaled = resolve(rope).inv_freq;
+  rope.log_factors = {0.1, -0.2, 0.05, 0, 0.3, -0.01, 0.02, -0.4};
+  const std::vector<double> wanted{1.10517097,    0.194179043,    0.0525635518,   0.00790569466,
+                                   0.00337464712, 0.000782703166, 0.000255050341, 5.2993455e-05};
+  const RopeFrequencies f = resolve(rope), f32 = resolve(rope, 0, Angles::as_float32);
+  for (std::size_t i = 0; i < 8; ++i) {
+    EXPECT_NEAR(f.inv_freq[i], wanted[i], 0x1p-22 * wanted[i]) << i;  // a few roundings to float32
+    EXPECT_NEAR(f.inv_freq[i], scaled[i] * std::exp(rope.log_factors[i]), 0x1p-51 * wanted[i]) << i;
+    EXPECT_NEAR(f32.inv_freq[i], wanted[i], 0x1p-23 * wanted[i]) << i;  // exp() of PyTorch may be an ulp off
+  }
+  EXPECT_EQ(f.change[1], PairChange::blended);
+  EXPECT_EQ(f.inv_freq[3], scaled[3]);
+}
+
+TEST(RopeResolve, LearnedFactorsAreOnePerPairAndNearOne) {
+  Rope rope{.head_dim = 4, .pairing = Pairing::half, .log_factors = {0}};
+  const auto refused = [&]() -> std::string {
+    try {
+      resolve(rope);
+    } catch (const std::exception& error) {
+      return error.what();
+    }
+    return "";
+  };
+  EXPECT_EQ(refused(), "[resolve] log_factors: must have one entry per pair, 2, got 1");
+  rope.log_factors = {0, NAN};
+  EXPECT_EQ(refused(), "[resolve] log_factors[1]: must be from -512 to 512, got nan");
+  rope.log_factors = {20, 0};
+  EXPECT_EQ(refused().rfind("[resolve] inv_freq[0]: must be at most 2^13 radians per token, got 4851651", 0), 0U);
+  rope.scaling = ExplicitFrequencies{{0.5, 0.25}};
+  rope.log_factors = {std::log(2), 0};
+  EXPECT_NEAR(resolve(rope).inv_freq[0], 1, 1e-15);
+  EXPECT_EQ(resolve(rope).inv_freq[1], 0.25);
+}
+
 constexpr double nan = std::numeric_limits<double>::quiet_NaN();
 constexpr double infinity = std::numeric_limits<double>::infinity();
 

@@ -70,7 +70,8 @@ bool can_stream(const RotateCall<T>& call) {
   const bool strides =
       call.out.stride[0] % line == 0 && call.out.stride[1] % line == 0 && call.out.stride[2] % line == 0;
   return strides && call.out.stride[3] == 1 && call.in.stride[3] == 1 && call.begin % line == 0 &&
-         call.frequencies->pairs % line == 0 && reinterpret_cast<std::uintptr_t>(call.out.data) % 64 == 0;
+         call.pairs % line == 0 && call.frequencies->blocks.empty() &&
+         reinterpret_cast<std::uintptr_t>(call.out.data) % 64 == 0;
 }
 
 constexpr std::size_t stack_bytes = std::size_t{48} << 10;
@@ -89,12 +90,12 @@ template <class T>
 Plan<T>::Plan(RotateCall<T>& call, const Executor& on) {
   const Index heads = call.in.shape[1], tokens = call.in.shape[0] * call.in.shape[2];
   const Index bytes = call.in.size() * static_cast<Index>(sizeof(T));
+  call.pairs = call.frequencies->pairs;
   if (bytes == 0) return;
   // Smaller tensors are in some cache, where fetching only costs.
   call.from_memory = bytes >= (Index{16} << 20);
   // Where tokens are nearer than heads, a walk is short and in several streams, and fetching pays on every processor.
   call.prefetch = call.from_memory && (simd::prefetch_pays() || !heads_inside(call));
-  call.avx512_bf16 = simd::has_avx512_bf16() && call.frequencies->pairs % bf16_avx512_pairs == 0;
   call.stream = !call.in_place() && bytes >= (Index{32} << 20) && can_stream(call);
 
   // One task for what one thread does in a few microseconds; else several per worker, whole tokens if there are enough.
@@ -108,8 +109,9 @@ Plan<T>::Plan(RotateCall<T>& call, const Executor& on) {
   }
 }
 
+/// Turns a run of pairs that lie side by side.
 template <class T>
-void run(const RotateCall<T>& call, Plan<T>& plan, const Executor& on) {
+void run_pairs(const RotateCall<T>& call, Plan<T>& plan, const Executor& on) {
   using C = Compute<T>;
   const Index heads = call.in.shape[1], tokens = call.in.shape[0] * call.in.shape[2];
   const Index token_tasks = plan.token_tasks, head_tasks = plan.head_tasks;
@@ -132,6 +134,18 @@ void run(const RotateCall<T>& call, Plan<T>& plan, const Executor& on) {
   } else {
     parallel(on, token_tasks * head_tasks, [&](Index i) { task(i, plan.scratch.data() + i * plan.scratch_each); });
   }
+}
+
+template <class T>
+void run(const RotateCall<T>& call, Plan<T>& plan, const Executor& on) {
+  RotateCall<T> part = call;
+  call.frequencies->each_block([&](Index first, Index count) {
+    part.begin = call.begin + 2 * first;
+    part.first_pair = first, part.pairs = count;
+    part.avx512_bf16 = simd::has_avx512_bf16() && count % bf16_avx512_pairs == 0;
+    run_pairs(part, plan, on);
+    part.in = View<const T, 4>(part.out);  // the first has copied what others turn
+  });
 }
 
 }  // namespace

@@ -107,7 +107,7 @@ struct ScalingCheck {
   /// base · s^(r/(r−2)) needs a run of at least two pairs.
   void check_ntk_runs() const {
     for (Index r : axes.denominator) {
-      if (r > 2) continue;
+      if (r > 2 || r == 0) continue;
       refuse<ShapeError>("rotary_dim: must be at least 4 for each run of frequencies under ", name,
                          " (r/(r-2) divides by zero), got ", r);
     }

@@ -56,6 +56,13 @@ void check_frequencies(const RopeFrequencies& f) {
   one_per_pair("axis", std::ssize(f.axis));
   must(std::ssize(f.quarter_turns) == 3 * f.pairs(), "quarter_turns: must have three entries per pair, ", 3 * f.pairs(),
        ", got ", std::ssize(f.quarter_turns));
+  Index in_blocks = 0;
+  for (const Index count : f.blocks) {
+    must(count >= 1 && count <= f.pairs() - in_blocks, "blocks: must be positive and add up to ", f.pairs(), ", got ",
+         f.blocks);
+    in_blocks += count;
+  }
+  must(f.blocks.empty() || in_blocks == f.pairs(), "blocks: must add up to ", f.pairs(), ", got ", f.blocks);
   for (const Index axis : f.axis) {
     must(axis >= 0 && axis < f.axes, "axis: must be from 0 to ", f.axes - 1, ", got ", axis);
   }
@@ -81,7 +88,8 @@ PhaseFrequencies::PhaseFrequencies(const RopeFrequencies& from)
       axes(from.axes),
       angles(from.angles),
       attention_factor(from.attention_factor),
-      quarter_turns(3 * padded) {
+      quarter_turns(3 * padded),
+      blocks(from.blocks) {
   if (angles == Angles::as_float32) attention_factor = static_cast<double>(static_cast<float>(attention_factor));
   for (Index part = 0; part < 3; ++part) {
     for (Index i = 0; i < padded; ++i) {
@@ -231,6 +239,7 @@ template <class T>
 RopeTable<T> RopeTable<T>::from_cos_sin(const Rope& rope, View<const T, 2> cos, View<const T, 2> sin) {
   // The numbers stand in the phases; frequencies of 0 are only there to carry the geometry.
   Rope shape = rope;
+  shape.log_factors.clear();
   const Index rotary_dim = rope.rotary_dim == 0 ? rope.head_dim : rope.rotary_dim;
   shape.scaling =
       ExplicitFrequencies{std::vector<double>(static_cast<std::size_t>(std::max<Index>(0, rotary_dim / 2)))};

@@ -61,18 +61,21 @@ HWY_INLINE void turn_rows_of(const RopeTable<C>& table, const TurnedTile<C>& til
     const Index whole = static_cast<Index>(p);
     const bool kept = one_axis && static_cast<double>(whole) == p && whole >= 0 && whole < phases.length;
     const C* cos = kept ? full + whole * phase_size : made_phases(phases, tile, r);
-    const Phases<C> one{cos, cos + f.padded, tile.transposed, f.pairs};
     const C* in = tile.in + r * tile.in_stride;
     C* out = tile.out + r * tile.out_stride;
     if (in != out) {
       if (begin > 0) std::memcpy(out, in, static_cast<std::size_t>(begin) * sizeof(C));
       if (rest > 0) std::memcpy(out + end, in + end, static_cast<std::size_t>(rest) * sizeof(C));
     }
-    if (interleaved) {
-      interleaved_line(one, in + begin, out + begin);
-    } else {
-      half_line<false>(one, in + begin, out + begin);
-    }
+    f.each_block([&](Index first, Index count) HWY_ATTR {
+      const Phases<C> one{cos + first, cos + f.padded + first, tile.transposed, count};
+      const Index at = begin + 2 * first;
+      if (interleaved) {
+        interleaved_line(one, in + at, out + at);
+      } else {
+        half_line<false>(one, in + at, out + at);
+      }
+    });
   }
 }
 

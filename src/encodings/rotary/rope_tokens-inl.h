@@ -69,7 +69,7 @@ HWY_INLINE const C* natural_phases(const RotateCall<T>& call, Index b, Index t, 
 /// Elements of a head that do not turn, when the output is another tensor.
 template <class T>
 HWY_INLINE void copy_rest(const RotateCall<T>& call, const T* in, T* out) {
-  const Index end = call.begin + 2 * call.frequencies->pairs;
+  const Index end = call.begin + 2 * call.pairs;
   if (call.begin > 0) std::memcpy(out, in, static_cast<std::size_t>(call.begin) * sizeof(T));
   if (end < call.in.shape[3]) {
     std::memcpy(out + end, in + end, static_cast<std::size_t>(call.in.shape[3] - end) * sizeof(T));
@@ -118,12 +118,12 @@ HWY_INLINE void ready_row(const RotateCall<T>& call, Index b, Index t, const Scr
                           const C*& cos, const C*& sin) {
   const Index padded = call.frequencies->padded;
   if constexpr (order == PhaseOrder::natural) {
-    cos = natural_phases(call, b, t, scratch, room);
+    cos = natural_phases(call, b, t, scratch, room) + call.first_pair;
     sin = cos + padded;
   } else {
-    const C* phases = natural_phases(call, b, t, scratch, scratch.blend);
+    const C* phases = natural_phases(call, b, t, scratch, scratch.blend) + call.first_pair;
     const Index to_sin = (order == PhaseOrder::doubled ? 2 : 1) * padded;
-    lay_out<order>(phases, phases + padded, call.transposed, padded, call.frequencies->pairs, room, room + to_sin);
+    lay_out<order>(phases, phases + padded, call.transposed, padded, call.pairs, room, room + to_sin);
     cos = room;
     sin = room + to_sin;
   }
@@ -133,7 +133,7 @@ template <PhaseOrder order, bool stream, class T>
 HWY_INLINE void rotate_tokens(const RotateCall<T>& call, Index first, Index last, Index head, Index head_end,
                               Compute<T>* memory) {
   using C = Compute<T>;
-  const Index padded = call.frequencies->padded, pairs = call.frequencies->pairs, time = call.in.shape[2];
+  const Index padded = call.frequencies->padded, pairs = call.pairs, time = call.in.shape[2];
   const bool by_token = heads_inside(call);
   const Index block = block_tokens(call), phase_size = phase_numbers(call),
               group = by_token ? head_end - head : heads_at_once(call);

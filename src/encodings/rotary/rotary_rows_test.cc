@@ -18,7 +18,8 @@ std::vector<Rope> ropes() {
           {.head_dim = 6, .pairing = Pairing::interleaved},
           {.head_dim = 10, .rotary_dim = 4, .pairing = Pairing::half, .part = RotaryPart::last()},
           {.head_dim = 64, .pairing = Pairing::half, .scaling = YarnScaling{.factor = 4, .trained_length = 128}},
-          {.head_dim = 16, .pairing = Pairing::half, .axes = RopeAxes::sections({2, 3, 3})}};
+          {.head_dim = 16, .pairing = Pairing::half, .axes = RopeAxes::sections({2, 3, 3})},
+          {.head_dim = 16, .pairing = Pairing::half, .axes = RopeAxes::blocks({3, 5})}};
 }
 
 TEST(RotaryRows, AgreeWithTheReferenceOfRope) {

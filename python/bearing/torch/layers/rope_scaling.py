@@ -1,0 +1,83 @@
+"""LeRoPE: RoPE whose frequencies are learned by their factors."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor, nn
+
+from ... import _core
+from ..base import EncodingModule
+from ..encoding import Encoding
+
+__all__ = ["LeRope"]
+
+
+class LeRope(EncodingModule):
+    """LeRoPE: the frequency of each pair is multiplied by e^alpha, and alpha is learned.
+
+    ``encoding(positions)`` takes the positions of the tokens, a tensor [time], [batch, time] or [axes, batch, time], or
+    the number of tokens 0, 1, 2, …, and gives attention RoPE at the frequencies as they are now. A gradient goes back
+    to alpha.
+
+    rope: the spec whose frequencies alpha multiplies, after their scaling; its own ``log_factors`` are where alpha
+        starts, 0 if it has none.
+    seq_len: how many tokens the frequencies serve, for dynamic NTK and LongRoPE; 0 for the trained length.
+
+    Parameter: log_factors [pairs], the alpha of the paper and of a checkpoint's tensor ``lerope.alpha``. After training
+    :attr:`rope` is a plain spec again, for ``bearing.torch.Rope`` and for a model's file.
+
+    Raises ValueError for a spec with an attention factor other than 1, with which logits would be multiplied, and for
+    halves of each axis' block.
+
+    Mistral Large 4; arXiv 2607.10134.
+    """
+
+    def __init__(self, rope: _core.Rope, *, seq_len: int = 0) -> None:
+        plain = rope.replace(log_factors=[])
+        frequencies = _core.resolve(plain, seq_len)
+        if frequencies.attention_factor != 1:
+            raise ValueError(
+                "[LeRope] rope: must have an attention factor of 1 (YarnScaling's attention_factor says so), got "
+                f"{frequencies.attention_factor}"
+            )
+        if frequencies.blocks:
+            raise ValueError("[LeRope] rope: must halve the whole head, got halves of each axis")
+        part = _core.RotaryPart(where="window", begin=frequencies.begin)
+        angles = _core.GivenAngles(
+            head_dim=rope.head_dim, rotary_dim=frequencies.rotary_dim, pairing=rope.pairing, part=part
+        )
+        super().__init__("AngleRows", angles, ["angles"], group=1, past=0)
+        self._members = plain.to_dict()
+        self._start = tuple(rope.log_factors) or (0.0,) * len(frequencies.inv_freq)
+        self._inv_freq, self._axis = tuple(frequencies.inv_freq.tolist()), tuple(frequencies.axis)
+        self.log_factors = nn.Parameter(torch.empty(len(self._start)))
+        self.reset_parameters()
+
+    @torch.no_grad()
+    def reset_parameters(self) -> None:
+        self.log_factors.copy_(torch.tensor(self._start, dtype=torch.float64))
+
+    @property
+    def rope(self) -> _core.Rope:
+        """RoPE with alpha as it is now, a plain spec."""
+        return _core.Rope.from_dict(self._members).replace(log_factors=self.log_factors.detach().double().tolist())
+
+    def angles(self, positions: Tensor | int) -> Tensor:
+        """Returns the angles [batch or 1, 1, time, pairs] of tokens at these positions, within a turn of 0."""
+        at = torch.arange(positions, device=self.log_factors.device) if isinstance(positions, int) else positions
+        at = at.double().reshape((1,) * (3 - at.dim()) + tuple(at.shape))
+        axes = [min(axis, at.shape[0] - 1) for axis in self._axis]
+        frequencies = (
+            torch.tensor(self._inv_freq, dtype=torch.float64, device=at.device) * self.log_factors.double().exp()
+        )
+        turned = at[axes].permute(1, 2, 0) * frequencies
+        # In float32 a large angle would lose what lies within a turn.
+        return torch.remainder(turned, 2 * math.pi).unsqueeze(1)
+
+    def encoding(self, positions: Tensor | int) -> Encoding:
+        return Encoding(self.form, (self.angles(positions),))
+
+    def extra_repr(self) -> str:
+        return repr(_core.Rope.from_dict(self._members))
