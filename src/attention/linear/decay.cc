@@ -1,5 +1,7 @@
 #include "attention/linear/decay.hpp"
 
+#include <utility>
+
 #include "attention/linear/decay_kernels.hpp"
 #include "attention/shared/extents.hpp"
 
@@ -250,10 +252,10 @@ template <class A>
 void DecayGrads<A>::sum_up(bool has_start) {
   const Index n = channels_, k_len = call_.problem.k_len;
   for (Index c = 0; c < n; ++c) {
-    double sum = 0;
+    double sum = 0, behind = steps_[size(k_len * n + c)];
     for (Index t = k_len; t-- > 0;) {
-      sum += steps_[size((t + 1) * n + c)];
-      steps_[size(t * n + c)] = t > 0 || has_start ? sum : 0;
+      sum += behind;
+      behind = std::exchange(steps_[size(t * n + c)], t > 0 || has_start ? sum : 0);
     }
   }
 }
