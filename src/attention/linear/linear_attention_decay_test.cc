@@ -116,16 +116,15 @@ TEST(Decay, ContinuesFromAState) {
   for (const std::vector<Index>& cuts : std::vector<std::vector<Index>>{{0, 1, 2, 40, 100}, {0, 32, 33, 100}}) {
     Decaying<double, ByHead> whole(c), pieces(c);
     whole.run_forward();
-    const std::vector<double> once = whole.out.doubles(),
-                              cut = pieces.with_terms([&](const TermList<double>& list) {
-                                Decaying<double, ByHead>::State state(pieces.c, 0);
-                                for (std::size_t n = 0; n + 1 < cuts.size(); ++n) {
-                                  linear_attention<double>(pieces.inputs(cuts[n], cuts[n + 1]),
-                                                           pieces.piece(pieces.out.view(), cuts[n], cuts[n + 1]),
-                                                           state.view(), list, pieces.c.options());
-                                }
-                                return pieces.out.doubles();
-                              });
+    const std::vector<double> once = whole.out.doubles(), cut = pieces.with_terms([&](const TermList<double>&list) {
+      Decaying<double, ByHead>::State state(pieces.c, 0);
+      for (std::size_t n = 0; n + 1 < cuts.size(); ++n) {
+        linear_attention<double>(pieces.inputs(cuts[n], cuts[n + 1]),
+                                 pieces.piece(pieces.out.view(), cuts[n], cuts[n + 1]), state.view(), list,
+                                 pieces.c.options());
+      }
+      return pieces.out.doubles();
+    });
     const double bound = 2 * test::LinearBounds(whole.c, whole, 0x1p-53).out;
     for (std::size_t x = 0; x < once.size(); ++x) ASSERT_NEAR(cut[x], once[x], bound) << x;
   }
@@ -148,12 +147,15 @@ TEST(Decay, GivesGradientsOfStates) {
           backward(of.inputs(), of.d_out.read(), start.read(), grads, list, of.c.options());
         });
       };
-      run(data, d_state, end, [](auto&&... x) { linear_attention<double>(x...); },
+      run(
+          data, d_state, end, [](auto&&... x) { linear_attention<double>(x...); },
           [](auto&&... x) { linear_attention_backward<double>(x...); });
-      run(truth, d_truth, end_truth, [](auto&&... x) { reference::linear_attention(x...); },
+      run(
+          truth, d_truth, end_truth, [](auto&&... x) { reference::linear_attention(x...); },
           [](auto&&... x) { reference::linear_attention_backward(x...); });
       const test::LinearBounds bounds(data.c, truth, 0x1p-53);
-      const double some = 64 * 0x1p-53 * 4 * 16 * static_cast<double>(time + 8);  // a sum of products of numbers below 4
+      const double some =
+          64 * 0x1p-53 * 4 * 16 * static_cast<double>(time + 8);  // a sum of products of numbers below 4
       test::expect_rounded(data.out, truth.out, bounds.out + some, "out");
       test::expect_rounded(data.d_q, truth.d_q, bounds.d_q + some, "d_q");
       test::expect_rounded(data.d_k, truth.d_k, bounds.d_k + some, "d_k");
@@ -277,12 +279,9 @@ TEST(Decay, RefusesWhatItCannotServe) {
   refuse([](auto&, auto&, auto& options) { options.mask = Mask::none; },
          "mask: must be a causal one if the state decays from key to key, got none");
   refuse(
-      [](auto&, auto&, auto& options) {
-        options.normaliser = Normaliser::sum, options.feature_map = FeatureMap::relu;
-      },
+      [](auto&, auto&, auto& options) { options.normaliser = Normaliser::sum, options.feature_map = FeatureMap::relu; },
       "normaliser: must be none if the state decays, as models with decay divide by nothing, got sum");
-  refuse([](auto& data, auto&, auto&) { data.numbers[1] = -0.5; },
-         "rates: must be finite and at least 0, got -0.5");
+  refuse([](auto& data, auto&, auto&) { data.numbers[1] = -0.5; }, "rates: must be finite and at least 0, got -0.5");
   refuse(
       [](auto&, auto& in, auto& options) {
         in.k_positions = Positions(Index{2}), options.mask = Mask::causal_top_left;
@@ -291,9 +290,10 @@ TEST(Decay, RefusesWhatItCannotServe) {
       "for query 0 and 2 for key 0 of sequence 0");
   Decaying<double, ByToken> growing(causal(4, 2, 2));
   growing.numbers[3] = 0.5;
-  test::expect_error<RangeError>([&] { growing.run_forward(); },
-                                 "[linear_attention] terms: a decay's logarithm must be at most 0, as a state that grows "
-                                 "has no end, got 0.5 for token 3 of head 0 of sequence 0");
+  test::expect_error<RangeError>(
+      [&] { growing.run_forward(); },
+      "[linear_attention] terms: a decay's logarithm must be at most 0, as a state that grows "
+      "has no end, got 0.5 for token 3 of head 0 of sequence 0");
   Decaying<double, ByToken> tokens(causal(4, 2, 2));
   LinearAttentionInputs<double> in = tokens.inputs();
   in.q_positions = Positions(Index{1});

@@ -159,10 +159,17 @@ class Decays {
     }
   }
 
-  /// What is left of channel c of key j for query i of head h; of the state before the call for j = −1.
-  double for_query(Index b, Index h, Index i, Index j, Index c) const {
-    if (terms_.size == 0) return 1;
-    return std::exp(own_[own(b, h, i)] + sum(b, h / group(), j + 1, seen_[row(b, i)], c));
+  /// What is left of every channel of key j for query i of head h, at [j + 1]; first, of the state before the call.
+  std::vector<double> for_query(Index b, Index h, Index i) const {
+    std::vector<double> left(size((in_.k.shape[2] + 1) * dim_), 1);
+    for (Index c = 0; c < dim_ && terms_.size > 0; ++c) {
+      double log = own_[own(b, h, i)];
+      for (Index j = seen_[row(b, i)]; j >= 0; --j) {
+        left[size(j * dim_ + c)] = std::exp(log);
+        if (j > 0) log += keys_[place(b, h / group(), j - 1, c)];
+      }
+    }
+    return left;
   }
   /// … at the end of the call.
   double at_end(Index b, Index kv, Index j, Index c) const {
@@ -279,7 +286,9 @@ struct Query {
       if (sees(in, options.mask, b, i, j)) body(j);
     }
   }
-  double left(Index j, Index c) const { return decays.for_query(b, h, i, j, c); }
+  std::vector<double> lefts = decays.for_query(b, h, i);
+
+  double left(Index j, Index c) const { return lefts[static_cast<std::size_t>((j + 1) * q.rows_dim() + c)]; }
   double weight(Index j) const {
     double sum = 0;
     for (Index c = 0; c < q.rows_dim(); ++c) {
@@ -390,22 +399,27 @@ void add_query(const Query& at, View<const double, 4> d_out, const LinearState<c
   double* d_a = Sums::row(sums.q_turned, at.in.q, rows_dim, b, h, i);
   double* d_f = Sums::row(sums.q_features, at.in.q, dim, b, h, i);
   const std::vector<double>&a = at.q.turned(b, h, i), &f = at.q.features(b, h, i);
+  at.over_keys([&, &b = b, &h = h, &i = i, &kv = kv](Index j) {  // numerator += (a·b_j) v_j
+    const double weight = at.weight(j);
+    double d_weight = 0;
+    for (Index d = 0; d < value_dim; ++d) {
+      const double d_numerator = d_out(b, h, i, d) / denominator;
+      d_weight += d_numerator * at.in.v(b, kv, j, d);
+      Sums::row(sums.values, at.in.v, value_dim, b, kv, j)[d] += d_numerator * weight;
+    }
+    double* d_b = Sums::row(sums.k_turned, at.in.k, rows_dim, b, kv, j);
+    for (Index c = 0; c < rows_dim; ++c) {
+      const auto x = static_cast<std::size_t>(c);
+      const double key = at.k.turned(b, kv, j)[x], left = at.left(j, c);
+      d_a[c] += d_weight * key * left;
+      d_b[c] += d_weight * a[x] * left;
+      at.decays.add_query(b, h, i, j, c, d_weight * a[x] * key * left);
+    }
+  });
   double d_denominator = 0;
   for (Index d = 0; d < value_dim; ++d) {
     const double d_numerator = d_out(b, h, i, d) / denominator;
     d_denominator -= d_numerator * at.numerator(d) / denominator;
-    at.over_keys([&, &b = b, &kv = kv](Index j) {  // numerator += (a·b_j) v_j
-      const double d_weight = d_numerator * at.in.v(b, kv, j, d);
-      double* d_b = Sums::row(sums.k_turned, at.in.k, rows_dim, b, kv, j);
-      for (Index c = 0; c < rows_dim; ++c) {
-        const auto x = static_cast<std::size_t>(c);
-        const double key = at.k.turned(b, kv, j)[x], left = at.left(j, c);
-        d_a[c] += d_weight * key * left;
-        d_b[c] += d_weight * a[x] * left;
-        at.decays.add_query(b, at.h, at.i, j, c, d_weight * a[x] * key * left);
-      }
-      Sums::row(sums.values, at.in.v, value_dim, b, kv, j)[d] += d_numerator * at.weight(j);
-    });
     for (Index e = 0; e < rows_dim; ++e) {  // numerator += a·S
       const double query = a[static_cast<std::size_t>(e)], left = at.left(-1, e);
       if (start.s.data != nullptr) {

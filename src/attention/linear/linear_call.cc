@@ -115,7 +115,8 @@ void Call<A>::check_parts(const Term<A>& term) const {
         term.log_decay(term.self, tile, log.data());
         for (const double x : log) {
           if (x <= 0) continue;
-          throw RangeError(concat("[", this->function, "] terms: a decay's logarithm must be at most 0, as a state that ",
+          throw RangeError(concat("[", this->function,
+                                  "] terms: a decay's logarithm must be at most 0, as a state that ",
                                   "grows has no end, got ", x, " for token ", t, " of head ", h, " of sequence ", b));
         }
       }
