@@ -31,9 +31,9 @@ struct ByToken {
   static double number(Random& random, const LinearCase&) { return random.uniform(-0.6, 0); }
   template <class A>
   static Encoding<A> make(const LinearCase& c, std::vector<A>& x, std::vector<A>& d) {
-    return Encoding<A>({dense<const A>(x.data(), c.batch, c.kv_heads, c.k_len),
-                        dense(d.data(), c.batch, c.kv_heads, c.k_len)},
-                       c.k_len - c.q_len);
+    return Encoding<A>(
+        {dense<const A>(x.data(), c.batch, c.kv_heads, c.k_len), dense(d.data(), c.batch, c.kv_heads, c.k_len)},
+        c.k_len - c.q_len);
   }
 };
 
@@ -132,7 +132,7 @@ void expect_decay_differences(const LinearCase& c) {
       Decaying<double, Kind> moved(c);
       moved.numbers[x] += by;
       const std::vector<double> weights = moved.d_out.doubles(),
-                                o = moved.with_terms([&](const auto& list) { return moved.reference(list); });
+                                o = moved.with_terms([&](const auto&list) { return moved.reference(list); });
       double sum = 0;
       for (std::size_t e = 0; e < o.size(); ++e) sum += weights[e] * o[e];
       return sum;
