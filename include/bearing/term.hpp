@@ -17,6 +17,7 @@
 //     score      s_ij ← s_ij + b_h(n_j − m_i)          bias         bias_grads           a bias by distance alone, or
 //                s_ij ← s_ij + anything                add_scores   add_score_grads      one tile at a time
 //     value      o_i ← o_i + Σ_j p_ij V[ρ(i, j)]       add_values   add_value_grads
+//     state      S ← a_t ∘ S, then key t enters        log_decay    log_decay_grads      of linear attention alone
 //
 // m_i is a query's position, n_j a key's. A distance is always key minus query: n − m. A is the arithmetic: float or
 // double. Backward members add to the gradients of an encoding's parameters. An encoding that has no parameters and
@@ -45,8 +46,16 @@
 //                                                              null): it is called in one order, one call at a time
 //     static constexpr bool whole_rows = true                  its tiles must span all keys: CoPE's running sums
 //
-// bias is called with every distance from the smallest to the largest, also with those that no query sees; it must give
-// a finite number or −∞ for each. All members are const. All except check run in parallel tasks and must not throw.
+//     static constexpr bool counts_tokens = true               goes with log_decay: steps lead from token to token,
+//                                                              whatever their positions; a query stands at its key
+//     static constexpr bool by_channel = true                  goes with log_decay: each channel of a row has its own
+//
+// log_decay adds numbers of at most 0 (−∞: nothing is kept), which may not depend on how a call is cut into steps:
+// those of two steps are together those of the step from the first one's start to the second one's end. In softmax
+// attention the same decay is a score's: e^s falls by what lies between. So an encoding with log_decay acts on the
+// score too. bias is called with every distance from the smallest to the largest, also with those that no query sees;
+// it must give a finite number or −∞ for each. All members are const. All except check run in parallel tasks and must
+// not throw.
 
 namespace bearing {
 
@@ -114,6 +123,16 @@ struct RowTile {
   double* scratch = nullptr;  ///< [turn_scratch(dim)] or [input_scratch(rows)] to use freely
 };
 
+/// Steps of one head's state. Key t's leads from the key before it to t; the first one's from the state that a call
+/// begins with, which stands one position before it. A query's leads from the last key that it sees to itself.
+struct StepTile {
+  Index batch = 0, head = 0;
+  Index row = 0, rows = 0;                      ///< the first one's index in its sequence, and how many
+  Index channels = 1;                           ///< of rows that enter the product, for decays by channel; else 1
+  const double *from = nullptr, *to = nullptr;  ///< [rows] positions on the first axis; they never fall
+  Side side = Side::key;
+};
+
 template <class E, class A>
 concept InputTerm = requires(const E& e, const RowTile& tile, A* p) {
   e.inputs(tile, p);  // writes p(i): [rows, dim], y_stride apart
@@ -140,6 +159,11 @@ concept ScoreTerm = DistanceBias<E, A> || TileTerm<E, A>;
 template <class E, class A>
 concept ValueTerm = requires(const E& e, const Tile<A>& tile, const A* p, Index value_dim, A* o, Index o_stride) {
   e.add_values(tile, p, value_dim, o, o_stride);  // adds Σ_j p_ij V[ρ(i, j)] to o: [rows, value_dim]
+};
+
+template <class E>
+concept StateTerm = requires(const E& e, const StepTile& tile, double* log_decay) {
+  e.log_decay(tile, log_decay);  // adds ln a_t: [rows, channels]
 };
 
 /// An encoding that refers to memory of the caller, and says to which.
@@ -175,6 +199,10 @@ concept Differentiable = ValueDifferentiable<E, A> &&
       (!RowTerm<E, A> ||
        requires(const E& e, const RowTile& tile, const A* x, const A* d_y, A* d_x, A* d_params) {
          e.turn_grads(tile, x, d_y, d_x, d_params);  // d_x = Tᵀ d_y (x_stride apart); d_params +=, null: not computed
+       }) &&
+      (!StateTerm<E> ||
+       requires(const E& e, const StepTile& tile, const double* d_log_decay, A* d_params) {
+         e.log_decay_grads(tile, d_log_decay, d_params);  // of all steps of a side at once: [rows, channels]
        }) &&
       (!InputTerm<E, A> || requires(const E& e, const RowTile& tile, const A* d_p, A* d_params) {
         e.input_grads(tile, d_p, d_params);  // d_p: [rows, dim], y_stride apart

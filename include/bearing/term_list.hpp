@@ -31,7 +31,9 @@ struct Term {
   Index (*out_dim)(const void*, Index dim) = nullptr;
   Index (*turn_scratch)(const void*, Index dim) = nullptr;
   Index param_size = 0;
-  bool whole_rows = false;
+  bool whole_rows = false, counts_tokens = false, by_channel = false;
+  void (*log_decay)(const void*, const StepTile&, double* log_decay) = nullptr;
+  void (*log_decay_grads)(const void*, const StepTile&, const double* d_log_decay, A* d_params) = nullptr;
   void (*borrows)(const void*, MemoryList& to) = nullptr;
 };
 
@@ -91,6 +93,19 @@ requires(ScoreTerm<E, A> || ValueTerm<E, A> || RowTerm<E, A>) Term<A> erase(cons
     };
   }
   if constexpr (requires { E::whole_rows; }) term.whole_rows = E::whole_rows;
+  if constexpr (StateTerm<E>) {
+    static_assert(ScoreTerm<E, A>, "a decay of the state acts on the score too: attention would not see it");
+    if constexpr (requires { E::counts_tokens; }) term.counts_tokens = E::counts_tokens;
+    if constexpr (requires { E::by_channel; }) term.by_channel = E::by_channel;
+    term.log_decay = [](const void* self, const StepTile& tile, double* log_decay) {
+      static_cast<const E*>(self)->log_decay(tile, log_decay);
+    };
+    if constexpr (!Constant<E> && kept_whole) {
+      term.log_decay_grads = [](const void* self, const StepTile& tile, const double* d_log_decay, A* d_params) {
+        static_cast<const E*>(self)->log_decay_grads(tile, d_log_decay, d_params);
+      };
+    }
+  }
   if constexpr (Borrower<E> && kept_whole) {
     term.borrows = [](const void* self, MemoryList& to) { static_cast<const E*>(self)->borrows(to); };
   }

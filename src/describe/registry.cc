@@ -20,6 +20,7 @@
   DESCRIBE(t5)                      \
   DESCRIBE(t5_axis)                 \
   DESCRIBE(gated_t5)                \
+  DESCRIBE(retention)               \
   DESCRIBE(kerple)                  \
   DESCRIBE(fire)                    \
   DESCRIBE(sandwich)                \

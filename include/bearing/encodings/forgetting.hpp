@@ -35,7 +35,11 @@ class BEARING_EXPORT ForgettingBias {
   void check(const char* function, const Problem& problem) const;
   void add_scores(const Tile<A>& tile, A* s) const;
   void add_score_grads(const Tile<A>& tile, const A* d_s, const TileGrads<A>& grads) const;
-  Index param_size() const { return log_forget_.grad.data == nullptr ? 0 : time_; }
+  /// In linear attention the state is multiplied by f_t before key t enters, that of earlier calls too.
+  void log_decay(const StepTile& tile, double* log_decay) const;
+  void log_decay_grads(const StepTile& tile, const double* d_log_decay, A* d_params) const;
+  static constexpr bool counts_tokens = true;
+  Index param_size() const { return log_forget_.grad.data == nullptr ? 0 : time_ + 1; }
   void collect(Index batch, Index head, const A* d_params) const;
   void borrows(MemoryList& to) const { to.param("Forgetting.log_forget", log_forget_); }
   Index scratch_size(Index, Index cols) const { return cols; }

@@ -14,21 +14,7 @@ using namespace linear;
 
 namespace {
 
-/// A column of values needs no other: where heads are fewer than workers, heads are cut into slices of columns. An
-/// element's sum has one order, so its bits do not depend on the cut.
-constexpr Index least_columns = 32;
-
-template <class A>
-struct ForwardCall {
-  Call<A> call;
-  ResultRows<A> out;
-  LinearState<A> state;
-  bool keeps_state;
-  Index slices = 1;
-  std::vector<A> z_before = {};  ///< the state's z, which the first slice writes while others may still read
-
-  Index slice_start(Index slice) const { return slice * call.problem.value_dim / slices; }
-};
+constexpr Index least_columns = 32;  ///< of a slice
 
 /// What a task works with.
 template <class A>
@@ -182,6 +168,7 @@ void run(ForwardCall<A>& forward, const Executor& on) {
     }
   }
   const Index units = heads * forward.slices;
+  if (call.decays.size > 0) return run_decayed(forward, units, on);
   std::vector<ForwardRoom<A>> rooms = make_workers<ForwardRoom<A>>(on, units, forward);
   share_units(on, rooms, units, [](ForwardRoom<A>& room, Index unit) { room.run(unit); });
 }

@@ -18,23 +18,6 @@ using namespace linear;
 
 namespace {
 
-/// Gradients of inputs, of any type of numbers, and of the state.
-template <class A>
-struct Grads {
-  ResultRows<A> d_q, d_k, d_v;
-  LinearState<A> d_state;
-};
-
-template <class A>
-struct BackwardCall {
-  Call<A> call;
-  HeadRows<A> d_out;
-  LinearState<const A> start;
-  Grads<A> grads;
-  bool has_start = false, has_d_state = false;
-  ParamBlocks<A> q_params, k_params;
-};
-
 /// What a task works with.
 template <class A>
 class BackwardRoom {
@@ -273,6 +256,13 @@ class BackwardRoom {
   Index b_ = 0, kv_ = 0;
 };
 
+template <class A>
+void run(BackwardCall<A>& backward, Index units, const Executor& on) {
+  if (backward.call.decays.size > 0) return run_decayed(backward, units, on);
+  std::vector<BackwardRoom<A>> rooms = make_workers<BackwardRoom<A>>(on, units, backward);
+  share_units(on, rooms, units, [](BackwardRoom<A>& room, Index unit) { room.run(unit); });
+}
+
 template <class A, class T>
 void check_memory(const BackwardCall<A>& of, const TermList<A>& terms, const LinearAttentionGrads<T>& grads) {
   CallMemory memory(of.call.function);
@@ -303,6 +293,7 @@ void linear_attention_backward(const LinearAttentionInputs<T>& in, const std::ty
   call.check_grad_of("k", call.k, "d_k", grads.d_k);
   call.check_grad_of("v", call.v, "d_v", grads.d_v);
   const bool has_start = call.check_state("start", start), has_d_state = call.check_state("d_state", grads.d_state);
+  const TermList<A> rows = call.rows, decays = call.decays;  // which blocks of parameters refer to
   const Index batch = call.problem.batch, heads = call.problem.heads, kv_heads = call.problem.kv_heads;
   if (batch == 0 || kv_heads == 0) return;
   BackwardCall<A> backward{
@@ -312,14 +303,12 @@ void linear_attention_backward(const LinearAttentionInputs<T>& in, const std::ty
       .grads = {ResultRows<A>(grads.d_q), ResultRows<A>(grads.d_k), ResultRows<A>(grads.d_v), grads.d_state},
       .has_start = has_start,
       .has_d_state = has_d_state,
-      .q_params = ParamBlocks<A>(terms, batch, heads),
-      .k_params = ParamBlocks<A>(terms, batch, kv_heads)};
+      .q_params = ParamBlocks<A>(rows, batch, heads),
+      .k_params = ParamBlocks<A>(rows, batch, kv_heads),
+      .decay_params = ParamBlocks<A>(decays, batch, kv_heads)};
   check_memory(backward, terms, grads);
-  const Index units = batch * kv_heads;
-  std::vector<BackwardRoom<A>> rooms = make_workers<BackwardRoom<A>>(on, units, backward);
-  share_units(on, rooms, units, [](BackwardRoom<A>& room, Index unit) { room.run(unit); });
-  backward.q_params.collect();
-  backward.k_params.collect();
+  run(backward, batch * kv_heads, on);
+  for (ParamBlocks<A>* params : {&backward.q_params, &backward.k_params, &backward.decay_params}) params->collect();
 }
 
 #define BEARING_INSTANTIATE(T)                                                                        \

@@ -112,12 +112,157 @@ class Rows {
   ParamBlocks<double> params_;
 };
 
+/// The encodings among a call's that turn rows, or those by which the state decays.
+TermList<double> some_of(const TermList<double>& terms, bool turn) {
+  TermList<double> some;
+  for (const Term<double>& term : terms) {
+    if (turn ? term.turn != nullptr : term.log_decay != nullptr) {
+      some.terms[static_cast<std::size_t>(some.size++)] = term;
+    }
+  }
+  return some;
+}
+
 bool sees(const LinearAttentionInputs<double>& in, Mask mask, Index b, Index i, Index j) {
   if (mask == Mask::causal) return in.k_positions.real(0, b, j) <= in.q_positions.real(0, b, i);
   if (mask == Mask::causal_top_left) return j <= i;
   if (mask == Mask::causal_bottom_right) return j - in.k.shape[2] <= i - in.q.shape[2];
   return true;
 }
+
+/// ln of what is kept in each channel of the state at each step: from key to key, and from the last key that a query
+/// sees to the query.
+class Decays {
+ public:
+  Decays(const TermList<double>& terms, const LinearAttentionInputs<double>& in, Mask mask, Index dim)
+      : in_(in), terms_(some_of(terms, false)), dim_(dim), params_(terms_, in.k.shape[0], in.k.shape[1]) {
+    const auto [batch, heads, k_len, in_dim] = in.k.shape;
+    keys_.resize(place(batch, 0, 0, 0)), d_keys_ = keys_;
+    own_.resize(static_cast<std::size_t>(batch * in.q.shape[1] * in.q.shape[2])), d_own_ = own_;
+    seen_.resize(static_cast<std::size_t>(batch * in.q.shape[2]));
+    for (Index b = 0; b < batch; ++b) {
+      for (Index i = 0; i < in.q.shape[2]; ++i) {
+        while (seen(b, i) < k_len && sees(in, mask, b, i, seen(b, i))) ++seen(b, i);
+      }
+      for (Index h = 0; h < in.q.shape[1]; ++h) {
+        each_step(Side::query, b, h, [&](const Term<double>& term, const StepTile& tile, Index i, Index) {
+          term.log_decay(term.self, tile, &own_[own(b, h, i)]);
+        });
+      }
+      for (Index h = 0; h < heads; ++h) {
+        each_step(Side::key, b, h, [&](const Term<double>& term, const StepTile& tile, Index t, Index) {
+          std::vector<double> log(static_cast<std::size_t>(tile.channels));
+          term.log_decay(term.self, tile, log.data());
+          for (Index c = 0; c < dim_; ++c) keys_[place(b, h, t, c)] += log[tile.channels > 1 ? size(c) : 0];
+        });
+      }
+    }
+  }
+
+  /// What is left of every channel of key j for query i of head h, at [j + 1]; first, of the state before the call.
+  std::vector<double> for_query(Index b, Index h, Index i) const {
+    std::vector<double> left(size((in_.k.shape[2] + 1) * dim_), 1);
+    for (Index c = 0; c < dim_ && terms_.size > 0; ++c) {
+      double log = own_[own(b, h, i)];
+      for (Index j = seen_[row(b, i)]; j >= 0; --j) {
+        left[size(j * dim_ + c)] = std::exp(log);
+        if (j > 0) log += keys_[place(b, h / group(), j - 1, c)];
+      }
+    }
+    return left;
+  }
+  /// … at the end of the call.
+  double at_end(Index b, Index kv, Index j, Index c) const {
+    return terms_.size == 0 ? 1 : std::exp(sum(b, kv, j + 1, in_.k.shape[2], c));
+  }
+  /// d: the gradient of the logarithm of what is left.
+  void add_query(Index b, Index h, Index i, Index j, Index c, double d) {
+    if (terms_.size == 0) return;
+    d_own_[own(b, h, i)] += d;
+    for (Index t = j + 1; t < seen(b, i); ++t) d_keys_[place(b, h / group(), t, c)] += d;
+  }
+  void add_end(Index b, Index kv, Index j, Index c, double d) {
+    for (Index t = j + 1; t < in_.k.shape[2] && terms_.size > 0; ++t) d_keys_[place(b, kv, t, c)] += d;
+  }
+
+  void collect() {
+    for (Index b = 0; b < in_.k.shape[0]; ++b) {
+      for (Index h = 0; h < in_.k.shape[1]; ++h) {
+        each_side(Side::key, b, h, [&](const Term<double>& term, const StepTile& tile, double* params) {
+          std::vector<double> d(size(tile.rows * tile.channels));
+          for (Index t = 0; t < tile.rows; ++t) {
+            for (Index c = 0; c < dim_; ++c) {
+              d[size(tile.channels > 1 ? t * dim_ + c : t)] += d_keys_[place(b, h, t, c)];
+            }
+          }
+          term.log_decay_grads(term.self, tile, d.data(), params);
+        });
+      }
+      for (Index h = 0; h < in_.q.shape[1]; ++h) {
+        each_side(Side::query, b, h, [&](const Term<double>& term, const StepTile& tile, double* params) {
+          term.log_decay_grads(term.self, tile, &d_own_[own(b, h, 0)], params);
+        });
+      }
+    }
+    params_.collect();
+  }
+
+ private:
+  static std::size_t size(Index n) { return static_cast<std::size_t>(n); }
+  Index group() const { return in_.q.shape[1] / in_.k.shape[1]; }
+  std::size_t row(Index b, Index i) const { return size(b * in_.q.shape[2] + i); }
+  Index& seen(Index b, Index i) { return seen_[row(b, i)]; }
+  std::size_t own(Index b, Index h, Index i) const { return size((b * in_.q.shape[1] + h) * in_.q.shape[2] + i); }
+  std::size_t place(Index b, Index h, Index t, Index c) const {
+    return size(((b * in_.k.shape[1] + h) * in_.k.shape[2] + t) * dim_ + c);
+  }
+  double sum(Index b, Index kv, Index from, Index to, Index c) const {
+    double all = 0;
+    for (Index t = from; t < to; ++t) all += keys_[place(b, kv, t, c)];
+    return all;
+  }
+  double key_at(Index b, Index t) const {
+    if (t >= 0) return in_.k_positions.real(0, b, t);
+    return (in_.k.shape[2] > 0 ? in_.k_positions.real(0, b, 0) : in_.q_positions.real(0, b, 0)) - 1;
+  }
+
+  /// body(term, tile of all steps of a side, where its parameters' gradients go)
+  template <class Body>
+  void each_side(Side side, Index b, Index h, const Body& body) {
+    const Index rows = side == Side::key ? in_.k.shape[2] : in_.q.shape[2];
+    const Index kv = side == Side::key ? h : h / group();
+    std::vector<double> from, to;
+    for (Index t = 0; t < rows; ++t) {
+      from.push_back(key_at(b, (side == Side::key ? t : seen(b, t)) - 1));
+      to.push_back(side == Side::key ? key_at(b, t) : std::max(from.back(), in_.q_positions.real(0, b, t)));
+    }
+    for (Index x = 0; x < terms_.size; ++x) {
+      const Term<double>& term = terms_.terms[size(x)];
+      if (side == Side::query && term.counts_tokens) continue;
+      StepTile tile{.batch = b, .head = kv, .rows = rows, .from = from.data(), .to = to.data(), .side = side};
+      tile.channels = term.by_channel && side == Side::key ? dim_ : 1;
+      body(term, tile, params_.block(b, kv, x));
+    }
+  }
+  /// body(term, tile of one step, t, channels)
+  template <class Body>
+  void each_step(Side side, Index b, Index h, const Body& body) {
+    each_side(side, b, h, [&](const Term<double>& term, const StepTile& all, const double*) {
+      for (Index t = 0; t < all.rows; ++t) {
+        StepTile one = all;
+        one.row = t, one.rows = 1, one.from += t, one.to += t;
+        body(term, one, t, all.channels);
+      }
+    });
+  }
+
+  const LinearAttentionInputs<double>& in_;
+  TermList<double> terms_;
+  Index dim_;
+  ParamBlocks<double> params_;
+  std::vector<double> keys_, own_, d_keys_, d_own_;
+  std::vector<Index> seen_;
+};
 
 double dot(const std::vector<double>& a, const std::vector<double>& b) {
   double sum = 0;
@@ -131,6 +276,7 @@ struct Query {
   const LinearState<const double>& state;
   const LinearAttentionOptions& options;
   const Rows &q, &k;
+  Decays& decays;
   Index b, h, kv, i;
 
   /// body(j) for the keys that it sees
@@ -140,7 +286,17 @@ struct Query {
       if (sees(in, options.mask, b, i, j)) body(j);
     }
   }
-  double weight(Index j) const { return dot(q.turned(b, h, i), k.turned(b, kv, j)); }
+  std::vector<double> lefts = decays.for_query(b, h, i);
+
+  double left(Index j, Index c) const { return lefts[static_cast<std::size_t>((j + 1) * q.rows_dim() + c)]; }
+  double weight(Index j) const {
+    double sum = 0;
+    for (Index c = 0; c < q.rows_dim(); ++c) {
+      const auto at = static_cast<std::size_t>(c);
+      sum += q.turned(b, h, i)[at] * k.turned(b, kv, j)[at] * left(j, c);
+    }
+    return sum;
+  }
   double denominator() const {
     if (options.normaliser == Normaliser::none) return 1;
     const std::vector<double>& f = q.features(b, h, i);
@@ -155,7 +311,7 @@ struct Query {
     over_keys([&](Index j) { sum += weight(j) * in.v(b, kv, j, d); });
     if (state.s.data == nullptr) return sum;
     for (Index e = 0; e < q.rows_dim(); ++e) {
-      sum += q.turned(b, h, i)[static_cast<std::size_t>(e)] * state.s(b, kv, e, d);
+      sum += q.turned(b, h, i)[static_cast<std::size_t>(e)] * left(-1, e) * state.s(b, kv, e, d);
     }
     return sum;
   }
@@ -164,11 +320,12 @@ struct Query {
 /// body(query) for all queries.
 template <class Body>
 void over_queries(const LinearAttentionInputs<double>& in, const LinearState<const double>& state,
-                  const LinearAttentionOptions& options, const Rows& q, const Rows& k, const Body& body) {
+                  const LinearAttentionOptions& options, const Rows& q, const Rows& k, Decays& decays,
+                  const Body& body) {
   for (Index b = 0; b < in.q.shape[0]; ++b) {
     for (Index h = 0; h < in.q.shape[1]; ++h) {
       const Index kv = h / (in.q.shape[1] / in.k.shape[1]);
-      for (Index i = 0; i < in.q.shape[2]; ++i) body(Query{in, state, options, q, k, b, h, kv, i});
+      for (Index i = 0; i < in.q.shape[2]; ++i) body(Query{in, state, options, q, k, decays, b, h, kv, i});
     }
   }
 }
@@ -177,9 +334,11 @@ void over_queries(const LinearAttentionInputs<double>& in, const LinearState<con
 
 void linear_attention(const LinearAttentionInputs<double>& in, View<double, 4> out, const LinearState<double>& state,
                       const TermList<double>& terms, const LinearAttentionOptions& options) {
-  const Rows q(terms, in.q, in.q_positions, Side::query, options.feature_map);
-  const Rows k(terms, in.k, in.k_positions, Side::key, options.feature_map);
-  over_queries(in, {state.s, state.z}, options, q, k, [&](const Query& query) {
+  const TermList<double> rows = some_of(terms, true);
+  const Rows q(rows, in.q, in.q_positions, Side::query, options.feature_map);
+  const Rows k(rows, in.k, in.k_positions, Side::key, options.feature_map);
+  Decays decays(terms, in, options.mask, q.rows_dim());
+  over_queries(in, {state.s, state.z}, options, q, k, decays, [&](const Query& query) {
     const double denominator = query.denominator();
     for (Index d = 0; d < out.shape[3]; ++d) {
       out(query.b, query.h, query.i, d) = denominator == 0 ? 0 : query.numerator(d) / denominator;
@@ -187,9 +346,12 @@ void linear_attention(const LinearAttentionInputs<double>& in, View<double, 4> o
   });
   for (Index b = 0; b < in.k.shape[0]; ++b) {
     for (Index h = 0; h < in.k.shape[1]; ++h) {
+      for (Index e = 0; state.s.data != nullptr && e < k.rows_dim(); ++e) {
+        for (Index d = 0; d < in.v.shape[3]; ++d) state.s(b, h, e, d) *= decays.at_end(b, h, -1, e);
+      }
       for (Index j = 0; j < in.k.shape[2]; ++j) {
         for (Index e = 0; state.s.data != nullptr && e < k.rows_dim(); ++e) {
-          const double turned = k.turned(b, h, j)[static_cast<std::size_t>(e)];
+          const double turned = k.turned(b, h, j)[static_cast<std::size_t>(e)] * decays.at_end(b, h, j, e);
           for (Index d = 0; d < in.v.shape[3]; ++d) state.s(b, h, e, d) += turned * in.v(b, h, j, d);
         }
         for (Index e = 0; state.z.data != nullptr && e < in.k.shape[3]; ++e) {
@@ -237,20 +399,35 @@ void add_query(const Query& at, View<const double, 4> d_out, const LinearState<c
   double* d_a = Sums::row(sums.q_turned, at.in.q, rows_dim, b, h, i);
   double* d_f = Sums::row(sums.q_features, at.in.q, dim, b, h, i);
   const std::vector<double>&a = at.q.turned(b, h, i), &f = at.q.features(b, h, i);
+  at.over_keys([&, &b = b, &h = h, &i = i, &kv = kv](Index j) {  // numerator += (a·b_j) v_j
+    const double weight = at.weight(j);
+    double d_weight = 0;
+    for (Index d = 0; d < value_dim; ++d) {
+      const double d_numerator = d_out(b, h, i, d) / denominator;
+      d_weight += d_numerator * at.in.v(b, kv, j, d);
+      Sums::row(sums.values, at.in.v, value_dim, b, kv, j)[d] += d_numerator * weight;
+    }
+    double* d_b = Sums::row(sums.k_turned, at.in.k, rows_dim, b, kv, j);
+    for (Index c = 0; c < rows_dim; ++c) {
+      const auto x = static_cast<std::size_t>(c);
+      const double key = at.k.turned(b, kv, j)[x], left = at.left(j, c);
+      d_a[c] += d_weight * key * left;
+      d_b[c] += d_weight * a[x] * left;
+      at.decays.add_query(b, h, i, j, c, d_weight * a[x] * key * left);
+    }
+  });
   double d_denominator = 0;
   for (Index d = 0; d < value_dim; ++d) {
     const double d_numerator = d_out(b, h, i, d) / denominator;
     d_denominator -= d_numerator * at.numerator(d) / denominator;
-    at.over_keys([&, &b = b, &kv = kv](Index j) {  // numerator += (a·b_j) v_j
-      const double d_weight = d_numerator * at.in.v(b, kv, j, d);
-      Sums::add(d_weight, at.k.turned(b, kv, j), d_a);
-      Sums::add(d_weight, a, Sums::row(sums.k_turned, at.in.k, rows_dim, b, kv, j));
-      Sums::row(sums.values, at.in.v, value_dim, b, kv, j)[d] += d_numerator * at.weight(j);
-    });
     for (Index e = 0; e < rows_dim; ++e) {  // numerator += a·S
-      if (start.s.data != nullptr) d_a[e] += d_numerator * start.s(b, kv, e, d);
+      const double query = a[static_cast<std::size_t>(e)], left = at.left(-1, e);
+      if (start.s.data != nullptr) {
+        d_a[e] += d_numerator * left * start.s(b, kv, e, d);
+        at.decays.add_query(b, h, i, -1, e, d_numerator * query * left * start.s(b, kv, e, d));
+      }
       const Index place = ((b * at.in.k.shape[1] + kv) * rows_dim + e) * value_dim + d;
-      sums.s[static_cast<std::size_t>(place)] += d_numerator * a[static_cast<std::size_t>(e)];
+      sums.s[static_cast<std::size_t>(place)] += d_numerator * query * left;
     }
   }
   if (at.options.normaliser == Normaliser::none) return;
@@ -267,7 +444,8 @@ void add_query(const Query& at, View<const double, 4> d_out, const LinearState<c
 
 /// The state after the call is the one before it and all keys: S += b_j v_jᵀ, z += f_j. Its gradient goes to the keys,
 /// and joins the one of the state before.
-void add_state(const LinearState<double>& d_state, const Rows& k, Sums& sums) {
+void add_state(const LinearState<double>& d_state, const LinearState<const double>& start, const Rows& k,
+               Decays& decays, Sums& sums) {
   const auto [batch, heads, time, dim] = sums.in.k.shape;
   const Index rows_dim = sums.rows_dim, value_dim = sums.in.v.shape[3];
   for (Index b = 0; b < batch; ++b) {
@@ -275,10 +453,14 @@ void add_state(const LinearState<double>& d_state, const Rows& k, Sums& sums) {
       for (Index e = 0; d_state.s.data != nullptr && e < rows_dim; ++e) {
         for (Index d = 0; d < value_dim; ++d) {
           for (Index j = 0; j < time; ++j) {
-            Sums::row(sums.k_turned, sums.in.k, rows_dim, b, h, j)[e] += d_state.s(b, h, e, d) * sums.in.v(b, h, j, d);
-            Sums::row(sums.values, sums.in.v, value_dim, b, h, j)[d] +=
-                d_state.s(b, h, e, d) * k.turned(b, h, j)[static_cast<std::size_t>(e)];
+            const double d_left = d_state.s(b, h, e, d) * decays.at_end(b, h, j, e);
+            const double key = k.turned(b, h, j)[static_cast<std::size_t>(e)], value = sums.in.v(b, h, j, d);
+            Sums::row(sums.k_turned, sums.in.k, rows_dim, b, h, j)[e] += d_left * value;
+            Sums::row(sums.values, sums.in.v, value_dim, b, h, j)[d] += d_left * key;
+            decays.add_end(b, h, j, e, d_left * key * value);
           }
+          d_state.s(b, h, e, d) *= decays.at_end(b, h, -1, e);
+          if (start.s.data != nullptr) decays.add_end(b, h, -1, e, d_state.s(b, h, e, d) * start.s(b, h, e, d));
           d_state.s(b, h, e, d) += sums.s[static_cast<std::size_t>(((b * heads + h) * rows_dim + e) * value_dim + d)];
         }
       }
@@ -295,11 +477,13 @@ void add_state(const LinearState<double>& d_state, const Rows& k, Sums& sums) {
 void linear_attention_backward(const LinearAttentionInputs<double>& in, const View<const double, 4>& d_out,
                                const LinearState<const double>& start, const LinearAttentionGrads<double>& grads,
                                const TermList<double>& terms, const LinearAttentionOptions& options) {
-  Rows q(terms, in.q, in.q_positions, Side::query, options.feature_map);
-  Rows k(terms, in.k, in.k_positions, Side::key, options.feature_map);
+  const TermList<double> rows = some_of(terms, true);
+  Rows q(rows, in.q, in.q_positions, Side::query, options.feature_map);
+  Rows k(rows, in.k, in.k_positions, Side::key, options.feature_map);
+  Decays decays(terms, in, options.mask, q.rows_dim());
   Sums sums(in, q.rows_dim());
-  over_queries(in, start, options, q, k, [&](const Query& query) { add_query(query, d_out, start, sums); });
-  add_state(grads.d_state, k, sums);
+  over_queries(in, start, options, q, k, decays, [&](const Query& query) { add_query(query, d_out, start, sums); });
+  add_state(grads.d_state, start, k, decays, sums);
   q.backward(sums.q_features, sums.q_turned, grads.d_q);
   k.backward(sums.k_features, sums.k_turned, grads.d_k);
   if (grads.d_v.data != nullptr) {
@@ -314,6 +498,7 @@ void linear_attention_backward(const LinearAttentionInputs<double>& in, const Vi
   }
   q.collect();
   k.collect();
+  decays.collect();
 }
 
 }  // namespace bearing::reference

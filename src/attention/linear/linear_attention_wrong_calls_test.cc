@@ -128,13 +128,13 @@ TEST(LinearAttentionWrongCalls, Positions) {
 TEST(LinearAttentionWrongCalls, Terms) {
   static const AlibiBias<double> alibi(Alibi{{0.5, 0.25, 0.125, 0.0625}});
   expect_wrong<ShapeError>([](Calls& c) { c.terms = with(alibi); },
-                           "terms: must all be encodings of rows, as there are no scores to add to, got one that acts "
-                           "elsewhere as number 1 of 1");
+                           "terms: must all be encodings of rows or decays of the state, as there are no scores to add "
+                           "to, got one that acts elsewhere as number 1 of 1");
   static const RopeTable<double> table(Rope{.head_dim = 2, .pairing = Pairing::half}, 8);
   static const RotaryRows<double> rope(table);
   expect_wrong<ShapeError>([](Calls& c) { c.terms = with(rope, alibi); },
-                           "terms: must all be encodings of rows, as there are no scores to add to, got one that acts "
-                           "elsewhere as number 2 of 2");
+                           "terms: must all be encodings of rows or decays of the state, as there are no scores to add "
+                           "to, got one that acts elsewhere as number 2 of 2");
   static const std::vector<double> frequencies(4);
   static const RopeMixedRows<double> mixed({.head_dim = 2, .axes = 1, .pairing = Pairing::half},
                                            {dense(frequencies.data(), 1, 4, 1)});

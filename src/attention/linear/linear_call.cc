@@ -21,24 +21,26 @@ void check_options(const char* function, const LinearAttentionOptions& options) 
 }
 
 template <class A>
-void check_terms_turn(const char* function, const TermList<A>& terms) {
+void check_terms(const char* function, const TermList<A>& terms) {
   for (Index t = 0; t < terms.size; ++t) {
     const Term<A>& term = terms.terms[static_cast<std::size_t>(t)];
-    if (term.turn != nullptr && term.bias == nullptr && term.add_scores == nullptr && term.add_values == nullptr)
-      continue;
-    throw ShapeError(concat("[", function, "] terms: must all be encodings of rows, as there are no scores to add ",
-                            "to, got one that acts elsewhere as number ", t + 1, " of ", terms.size));
+    const bool turns = term.turn != nullptr && term.bias == nullptr && term.add_scores == nullptr;
+    if (term.add_values == nullptr && (turns || term.log_decay != nullptr)) continue;
+    throw ShapeError(concat("[", function, "] terms: must all be encodings of rows or decays of the state, as there ",
+                            "are no scores to add to, got one that acts elsewhere as number ", t + 1, " of ",
+                            terms.size));
   }
 }
 
-void check_sorted(const char* function, const char* argument, const Positions& at, Index batch, Index time) {
+void check_sorted(const char* function, const char* argument, const Positions& at, Index batch, Index time,
+                  const char* what) {
   if (at.is_offset()) return;
   for (Index b = 0; b < batch; ++b) {
     for (Index t = 1; t < time; ++t) {
       const double before = at.real(0, b, t - 1), here = at.real(0, b, t);
       if (before <= here) continue;
-      throw RangeError(concat("[", function, "] ", argument, ": must not fall from token to token for a causal mask ",
-                              "by position, got ", here, " after ", before, " at token ", t, " of sequence ", b));
+      throw RangeError(concat("[", function, "] ", argument, ": must not fall from token to token for ", what, ", got ",
+                              here, " after ", before, " at token ", t, " of sequence ", b));
     }
   }
 }
@@ -52,13 +54,98 @@ Call<A>::Call(const char* name, const LinearAttentionInputs<T>& in, const TermLi
     : CheckedInputs<A>(name, in), options(given) {
   const Problem& p = this->problem;
   check_options(name, options);
-  if (options.mask == Mask::causal) {
-    check_sorted(name, "q_positions", in.q_positions, p.batch, p.q_len);
-    check_sorted(name, "k_positions", in.k_positions, p.batch, p.k_len);
-  }
-  check_terms_turn(name, terms);
+  check_terms(name, terms);
   this->turn_by(terms);
+  take_decays(terms);
+  if (options.mask == Mask::causal || decays_by(false)) {
+    const char* what = options.mask == Mask::causal ? "a causal mask by position" : "a state that decays";
+    check_sorted(name, "q_positions", in.q_positions, p.batch, p.q_len, what);
+    check_sorted(name, "k_positions", in.k_positions, p.batch, p.k_len, what);
+  }
   count_visible();
+  if (decays.size > 0) check_steps();
+  for (const Term<A>& term : decays) {
+    if (term.counts_tokens) check_parts(term);
+  }
+}
+
+template <class A>
+void Call<A>::take_decays(const TermList<A>& terms) {
+  Problem of = this->problem;
+  of.heads = of.kv_heads;  // each of which has a state
+  for (const Term<A>& term : terms) {
+    if (term.log_decay == nullptr) continue;
+    if (options.mask == Mask::none) {
+      throw RangeError(concat("[", this->function, "] mask: must be a causal one if the state decays from key to key, ",
+                              "got none"));
+    }
+    if (normalised()) {
+      throw RangeError(concat("[", this->function, "] normaliser: must be none if the state decays, as models with ",
+                              "decay divide by nothing, got sum"));
+    }
+    if (term.check != nullptr) term.check(term.self, this->function, of);
+    decays.terms[static_cast<std::size_t>(decays.size++)] = term;
+  }
+}
+
+template <class A>
+bool Call<A>::decays_by(bool tokens) const {
+  const auto is = [tokens](const Term<A>& term) { return term.counts_tokens == tokens; };
+  return std::any_of(decays.begin(), decays.begin() + decays.size, is);
+}
+
+template <class A>
+Index Call<A>::channels() const {
+  const auto own = [](const Term<A>& term) { return term.by_channel; };
+  return std::any_of(decays.begin(), decays.begin() + decays.size, own) ? std::max<Index>(this->problem.dim, 1) : 1;
+}
+
+/// Throws RangeError for gates that would let the state grow.
+template <class A>
+void Call<A>::check_parts(const Term<A>& term) const {
+  const Problem& p = this->problem;
+  std::vector<double> log(static_cast<std::size_t>(term.by_channel ? p.dim : 1));
+  for (Index b = 0; b < p.batch; ++b) {
+    for (Index h = 0; h < p.kv_heads; ++h) {
+      for (Index t = 0; t < p.k_len; ++t) {
+        const double here = p.k_positions->real(0, b, t), before = t > 0 ? p.k_positions->real(0, b, t - 1) : here - 1;
+        StepTile tile{.batch = b, .head = h, .row = t, .rows = 1, .channels = std::ssize(log)};
+        tile.from = &before, tile.to = &here;
+        std::fill(log.begin(), log.end(), 0.0);
+        term.log_decay(term.self, tile, log.data());
+        for (const double x : log) {
+          if (x <= 0) continue;
+          throw RangeError(concat("[", this->function,
+                                  "] terms: a decay's logarithm must be at most 0, as a state that ",
+                                  "grows has no end, got ", x, " for token ", t, " of head ", h, " of sequence ", b));
+        }
+      }
+    }
+  }
+}
+
+/// Throws RangeError unless no query stands before a key that it sees, and each at its own key where tokens are
+/// counted.
+template <class A>
+void Call<A>::check_steps() const {
+  const Problem& p = this->problem;
+  const bool by_token = decays_by(true), by_position = decays_by(false);
+  for (Index b = 0; b < p.batch; ++b) {
+    for (Index i = 0; i < p.q_len; ++i) {
+      const Index seen = visible_of(b)[i], own = p.k_len - p.q_len + i + 1;
+      if (by_token && seen != own) {
+        throw RangeError(concat("[", this->function, "] mask: must let query i see the keys up to its own, number ",
+                                "k_len - q_len + i, as the state decays from token to token, got ", seen, " keys of ",
+                                p.k_len, " for query ", i, " of sequence ", b));
+      }
+      if (seen == 0 || !by_position) continue;
+      const double key = p.k_positions->real(0, b, seen - 1), here = p.q_positions->real(0, b, i);
+      if (key <= here) continue;
+      throw RangeError(concat("[", this->function, "] q_positions: must be at least those of the keys that a query ",
+                              "sees, as the state decays from them to it, got ", here, " for query ", i, " and ", key,
+                              " for key ", seen - 1, " of sequence ", b));
+    }
+  }
 }
 
 template <class A>

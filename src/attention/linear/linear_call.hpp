@@ -12,6 +12,7 @@
 #include "attention/shared/row_kernels.hpp"
 #include "attention/shared/row_turner.hpp"
 #include "attention/shared/schedule.hpp"
+#include "terms/score_call.hpp"
 
 // What linear attention's forward and backward share: the checked call, and rows made ready block by block.
 
@@ -27,6 +28,7 @@ inline constexpr Index strip_rows = 16;
 template <class A>
 struct Call : CheckedInputs<A> {
   LinearAttentionOptions options;
+  TermList<A> decays = {};     ///< the encodings by which the state decays
   std::vector<Index> visible;  ///< [batch, q_len] queries see keys below this; never falls
 
   /// Throws what linear_attention() throws for inputs, terms and options.
@@ -35,6 +37,8 @@ struct Call : CheckedInputs<A> {
        const LinearAttentionOptions& given);
 
   bool normalised() const { return options.normaliser == Normaliser::sum; }
+  /// Of the turned rows, if each decays on its own; else 1.
+  Index channels() const;
   const Index* visible_of(Index b) const { return visible.data() + b * this->problem.q_len; }
   /// Throws ShapeError unless a state is empty or has its shapes and memory. Whether it is there.
   template <class S>
@@ -42,7 +46,48 @@ struct Call : CheckedInputs<A> {
 
  private:
   void count_visible();
+  void take_decays(const TermList<A>& terms);
+  bool decays_by(bool tokens) const;
+  void check_steps() const;
+  void check_parts(const Term<A>& term) const;
 };
+
+/// A forward call. A column of values needs no other: where heads are fewer than workers, heads are cut into slices of
+/// columns. An element's sum has one order, so its bits do not depend on the cut.
+template <class A>
+struct ForwardCall {
+  Call<A> call;
+  ResultRows<A> out;
+  LinearState<A> state;
+  bool keeps_state;
+  Index slices = 1;
+  std::vector<A> z_before = {};  ///< the state's z, which the first slice writes while others may still read
+
+  Index slice_start(Index slice) const { return slice * call.problem.value_dim / slices; }
+};
+
+/// Gradients of inputs, of any type of numbers, and of the state.
+template <class A>
+struct Grads {
+  ResultRows<A> d_q, d_k, d_v;
+  LinearState<A> d_state;
+};
+
+template <class A>
+struct BackwardCall {
+  Call<A> call;
+  HeadRows<A> d_out;
+  LinearState<const A> start;
+  Grads<A> grads;
+  bool has_start = false, has_d_state = false;
+  ParamBlocks<A> q_params, k_params, decay_params;
+};
+
+/// Where the state decays. Once for each slice of each key head, or for each key head.
+template <class A>
+void run_decayed(ForwardCall<A>& forward, Index units, const Executor& on);
+template <class A>
+void run_decayed(BackwardCall<A>& backward, Index units, const Executor& on);
 
 /// Rows [first, end) of a side, which take part in what a call computes; all others may hold anything. Queries that see
 /// no key come first, keys that no query sees last.

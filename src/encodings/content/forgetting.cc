@@ -91,11 +91,28 @@ void ForgettingBias<A>::add_score_grads(const Tile<A>& tile, const A* d_s, const
 
 template <class A>
 void ForgettingBias<A>::collect(Index batch, Index head, const A* d_params) const {
-  // ln f_t is in every c from t on. The first token's is in all of them, and in no difference.
+  // ln f_t is in every c from t on. The first token's is in all of them, and in no difference:
+  // its gradient is what a state that stands before it leaves, which is kept behind the others.
   double sum = 0;
   for (Index t = time_ - 1; t > 0; --t) {
     sum += static_cast<double>(d_params[t]);
     log_forget_.grad(batch, head, t) += static_cast<A>(sum);
+  }
+  if (time_ > 0) log_forget_.grad(batch, head, 0) += d_params[time_];
+}
+
+template <class A>
+void ForgettingBias<A>::log_decay(const StepTile& tile, double* log_decay) const {
+  for (Index t = 0; t < tile.rows; ++t) {
+    log_decay[t] += static_cast<double>(log_forget_.value(tile.batch, tile.head, tile.row + t));
+  }
+}
+
+template <class A>
+void ForgettingBias<A>::log_decay_grads(const StepTile& tile, const double* d_log_decay, A* d_params) const {
+  if (tile.rows > 0) d_params[time_] += static_cast<A>(d_log_decay[0]);
+  for (Index t = 1; t < tile.rows; ++t) {
+    d_params[t] += static_cast<A>(d_log_decay[t] - (t + 1 < tile.rows ? d_log_decay[t + 1] : 0));
   }
 }
 

@@ -1,0 +1,236 @@
+#include "attention/linear/decayed_room.hpp"
+
+// Backward where the state decays, two passes, with the parts of DecayedRoom:
+//
+//     in order     d_a_i = E_i ∘ (S d_o_i) + Σ_j (d_o_i·v_j) (D_ij ∘ b_j)
+//     in reverse   R, the gradient of S where a block of keys ends:
+//                  d_b_j = rest_j ∘ (R v_j) + Σ_i (d_o_i·v_j) (D_ij ∘ a_i)      d_v_j = Rᵀ (rest_j ∘ b_j) + Σ_i w_ij
+//                  d_o_i R ← total ∘ R + Σ_i (E_i ∘ a_i) d_o_iᵀ, of the queries that stand in the block
+//
+// A step's gradient: every weight is e to the sum of the steps between, so a row times its gradient is what the
+// logarithms of the parts before it get (DecayGrads).
+
+namespace bearing::linear {
+
+namespace {
+
+template <class A>
+class BackwardRoom : DecayedRoom<A> {
+ public:
+  explicit BackwardRoom(BackwardCall<A>& of)
+      : DecayedRoom<A>(of.call, of.call.problem.value_dim),
+        of_(of),
+        value_dim_(of.call.problem.value_dim),
+        steps_(of.call, wants_steps(of)),
+        d_features_(block_tokens * dim_),
+        d_queries_(call_.group() * block_tokens * rows_dim_),
+        d_keys_(block_tokens * rows_dim_),
+        d_values_(block_tokens * value_dim_),
+        row_(rows_dim_),
+        d_end_(steps_.wanted() && of.has_d_state ? rows_dim_ * value_dim_ : 0) {}
+
+  /// One key head of one sequence, and all query heads that read it.
+  void run(Index unit) {
+    const Index b = unit / call_.problem.kv_heads, kv = unit % call_.problem.kv_heads;
+    steps_.open(b, kv);
+    run_forward(b, kv);
+    run_reverse(b, kv);
+    steps_.pass_on(of_.has_start, of_.decay_params);
+  }
+
+ private:
+  using DecayedRoom<A>::call_, DecayedRoom<A>::dim_, DecayedRoom<A>::rows_dim_, DecayedRoom<A>::b_, DecayedRoom<A>::kv_,
+      DecayedRoom<A>::s_, DecayedRoom<A>::scores_, DecayedRoom<A>::decayed_, DecayedRoom<A>::decay_;
+
+  static bool wants_steps(BackwardCall<A>& of) {
+    bool any = false;
+    for (Index t = 0; t < of.call.decays.size; ++t) any |= of.decay_params.block(0, 0, t) != nullptr;
+    return any;
+  }
+
+  void open_pass(Index b, Index kv) {
+    const Problem& p = call_.problem;
+    this->open(b, kv, of_.has_d_state ? Part{0, p.k_len} : seen_keys(call_, b),
+               of_.has_start ? Part{0, p.q_len} : seeing_queries(call_, b), value_dim_);
+  }
+  const Block<A>& key_block(Index first) {
+    return this->keys_.get(kv_, first, [&](Block<A>& block) {
+      load(call_.v, this->keys_.part(), b_, kv_, first, block.rows, 0, value_dim_, block.values);
+      block.values_in_place = block.values, block.value_stride = value_dim_;
+    });
+  }
+  /// A block whose rows beside it are d_o_i.
+  const Block<A>& query_block(Index g, Index first) {
+    const Index head = kv_ * call_.group() + g;
+    return this->queries_.get(head, first, [&](Block<A>& block) {
+      load(of_.d_out, this->queries_.part(), b_, head, first, block.rows, 0, value_dim_, block.values);
+    });
+  }
+
+  // ---- in order: d_q
+
+  void run_forward(Index b, Index kv) {
+    open_pass(b, kv);
+    if (of_.has_start) this->load_state(of_.start.s, 0);
+    Index seen = 0;
+    const auto absorb_to = [&](Index end) {
+      for (; seen < end; seen += block_rows(seen, call_.problem.k_len)) this->absorb(key_block(seen));
+    };
+    for (Index first = 0; first < call_.problem.q_len; first += block_tokens) {
+      const Index end = first + block_rows(first, call_.problem.q_len);
+      for (Index row = first; row < end;) {
+        const Run run = run_from(row, end, this->visible());
+        absorb_to(run.base);
+        this->meet(run);
+        for (Index g = 0; g < call_.group(); ++g) query_grads(g, first, run);
+        row += run.rows;
+      }
+      for (Index g = 0; g < call_.group(); ++g) finish_queries(g, first);
+    }
+    if (d_end_.size() == 0) return;
+    absorb_to(call_.problem.k_len);
+    for (Index e = 0; e < rows_dim_; ++e) {
+      for (Index d = 0; d < value_dim_; ++d) d_end_[e * value_dim_ + d] = of_.grads.d_state.s(b_, kv_, e, d);
+    }
+    steps_.end(s_.data(), d_end_.data(), value_dim_);
+  }
+
+  A* d_queries(Index g, Index i) { return d_queries_.data() + (g * block_tokens + i) * rows_dim_; }
+
+  void query_grads(Index g, Index first, const Run& run) {
+    const Block<A>& block = query_block(g, first);
+    const Index at = run.row - first;
+    const A *a = block.turned + at * rows_dim_, *d_o = block.values + at * value_dim_;
+    A* d = d_queries(g, at);
+    tiles::multiply_nt(run.rows, rows_dim_, value_dim_, A{1}, d_o, value_dim_, s_.data(), value_dim_, d, rows_dim_);
+    decay_.to_start(d, d);
+    if (run.base < this->visible()[run.row + run.rows - 1]) {
+      const Block<A>& keys = key_block(run.base);
+      this->over_products(run, d_o, value_dim_, keys.values, value_dim_, keys, [&](Index i, Index strip, Index seen) {
+        if (!decay_.by_channel()) {
+          tiles::add_multiply_nn(strip, seen, rows_dim_, A{1}, scores_.data(), block_tokens, keys.turned, rows_dim_,
+                                 d + i * rows_dim_, rows_dim_);
+        }
+        for (Index r = 0; r < strip && decay_.by_channel(); ++r) {
+          decay_.sum_keys(i + r, scores_.data() + r * block_tokens, keys.turned, d + (i + r) * rows_dim_, row_.data());
+        }
+      });
+    }
+    for (Index i = 0; i < run.rows && steps_.wanted(); ++i) {
+      steps_.query(g, run.row + i, this->visible()[run.row + i], a + i * rows_dim_, d + i * rows_dim_);
+    }
+  }
+
+  void finish_queries(Index g, Index first) {
+    const Index head = kv_ * call_.group() + g;
+    const Block<A>& block = query_block(g, first);
+    this->queries_.turn_grads(block, d_queries(g, 0), d_features_.data(),
+                              [&](Index t) { return of_.q_params.block(b_, head, t); });
+    if (of_.grads.d_q.given()) finish(block, of_.grads.d_q, head);
+  }
+
+  /// Through the feature map.
+  void finish(const Block<A>& block, const ResultRows<A>& to, Index head) {
+    feature_grads(call_.options.feature_map, block.rows * dim_, block.features, d_features_.data(), d_features_.data());
+    to.store(d_features_.data(), dim_, block.rows, b_, head, block.first);
+  }
+
+  // ---- in reverse: d_k and d_v. s_ is R.
+
+  void run_reverse(Index b, Index kv) {
+    open_pass(b, kv);
+    if (of_.has_d_state) this->load_state(of_.grads.d_state.s, 0);
+    const Problem& p = call_.problem;
+    Index rest = p.q_len;  // queries below it are not in R yet
+    for (Index first = block_start(p.k_len); first >= 0; first -= block_tokens) {
+      const Index* begin = this->visible();
+      const Index low = std::lower_bound(begin, begin + rest, first) - begin;
+      if (first < p.k_len) key_grads(first, low, rest);
+      decay_.block(first, block_rows(first, p.k_len));
+      decay_.pass(s_.data(), value_dim_);
+      over_runs(low, rest, [&](Index g, const Block<A>& block, const Run& run) {
+        const Index at = run.row - block.first;
+        if (g == 0) this->meet(run);
+        decay_.to_start(block.turned + at * rows_dim_, decayed_.data());
+        tiles::add_multiply_tn(run.rows, rows_dim_, value_dim_, A{1}, decayed_.data(), rows_dim_,
+                               block.values + at * value_dim_, value_dim_, s_.data(), value_dim_);
+      });
+      rest = low;
+    }
+    if (of_.has_d_state) this->store_state(of_.grads.d_state.s, 0);
+  }
+
+  /// body(g, block, run) for all runs of queries [low, end), the last one first.
+  template <class Body>
+  void over_runs(Index low, Index end, const Body& body) {
+    while (end > low) {
+      const Index first = block_start(end - 1);
+      const Run run = run_before(end, std::max(low, first), this->visible());
+      for (Index g = 0; g < call_.group(); ++g) body(g, query_block(g, first), run);
+      end = run.row;
+    }
+  }
+
+  void key_grads(Index first, Index low, Index end) {
+    const Block<A>& keys = key_block(first);
+    decay_.block(first, keys.rows);
+    decay_.to_end(keys.turned, decayed_.data());
+    tiles::multiply_nn(keys.rows, rows_dim_, value_dim_, A{1}, decayed_.data(), rows_dim_, s_.data(), value_dim_,
+                       d_values_.data(), value_dim_);
+    tiles::multiply_nt(keys.rows, rows_dim_, value_dim_, A{1}, keys.values, value_dim_, s_.data(), value_dim_,
+                       d_keys_.data(), rows_dim_);
+    decay_.to_end(d_keys_.data(), d_keys_.data());
+    over_runs(low, end, [&](Index g, const Block<A>& block, const Run& run) {
+      if (g == 0) this->meet(run);
+      add_products(block, run, keys);
+    });
+    for (Index j = 0; j < keys.rows && steps_.wanted(); ++j) {
+      steps_.key(first + j, keys.turned + j * rows_dim_, d_keys_.data() + j * rows_dim_);
+    }
+    this->keys_.turn_grads(keys, d_keys_.data(), d_features_.data(),
+                           [&](Index t) { return of_.k_params.block(b_, kv_, t); });
+    of_.grads.d_v.store(d_values_.data(), value_dim_, keys.rows, b_, kv_, first);
+    if (of_.grads.d_k.given()) finish(keys, of_.grads.d_k, kv_);
+  }
+
+  /// What the queries of a run add to the gradients of the block of keys in which they stand.
+  void add_products(const Block<A>& block, const Run& run, const Block<A>& keys) {
+    const Index at = run.row - block.first;
+    const A *a = block.turned + at * rows_dim_, *d_o = block.values + at * value_dim_;
+    this->over_weights(run, a, keys, [&](Index i, Index strip, Index seen) {
+      tiles::add_multiply_tn(strip, seen, value_dim_, A{1}, scores_.data(), block_tokens, d_o + i * value_dim_,
+                             value_dim_, d_values_.data(), value_dim_);
+    });
+    this->over_products(run, d_o, value_dim_, keys.values, value_dim_, keys, [&](Index i, Index strip, Index seen) {
+      if (!decay_.by_channel()) {
+        tiles::add_multiply_tn(strip, seen, rows_dim_, A{1}, scores_.data(), block_tokens, a + i * rows_dim_, rows_dim_,
+                               d_keys_.data(), rows_dim_);
+      }
+      for (Index r = 0; r < strip && decay_.by_channel(); ++r) {
+        const Index met = decay_.meet_keys(i + r, a + (i + r) * rows_dim_, this->met_.data());
+        for (Index j = 0; j < met; ++j) {
+          add_scaled(rows_dim_, scores_[r * block_tokens + j], this->met_.data() + j * rows_dim_,
+                     d_keys_.data() + j * rows_dim_);
+        }
+      }
+    });
+  }
+
+  BackwardCall<A>& of_;
+  Index value_dim_;
+  DecayGrads<A> steps_;
+  AlignedArray<A> d_features_, d_queries_, d_keys_, d_values_, row_, d_end_;
+};
+
+}  // namespace
+
+template <class A>
+void run_decayed(BackwardCall<A>& backward, Index units, const Executor& on) {
+  std::vector<BackwardRoom<A>> rooms = make_workers<BackwardRoom<A>>(on, units, backward);
+  share_units(on, rooms, units, [](BackwardRoom<A>& room, Index unit) { room.run(unit); });
+}
+
+template void run_decayed<float>(BackwardCall<float>&, Index, const Executor&);
+template void run_decayed<double>(BackwardCall<double>&, Index, const Executor&);
+
+}  // namespace bearing::linear
