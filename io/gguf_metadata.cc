@@ -10,9 +10,7 @@ namespace {
 constexpr std::string_view architecture_key = "general.architecture";
 constexpr std::uint64_t most_whole = ~std::uint64_t{0} >> 1;  // what an Index holds
 
-bool is_whole(GgufType type) {
-  return width_of(type) != 0 && type != GgufType::f32 && type != GgufType::f64;
-}
+bool is_whole(GgufType type) { return width_of(type) != 0 && type != GgufType::f32 && type != GgufType::f64; }
 
 bool is_signed(GgufType type) {
   return type == GgufType::i8 || type == GgufType::i16 || type == GgufType::i32 || type == GgufType::i64;
