@@ -93,7 +93,7 @@ class Parser {
   }
 
   void check_length(std::uint64_t at) const {
-    if (cursor_.at() > most_header) cursor_.fail(at, "the header must be at most 128 MiB long");
+    if (cursor_.at() > most_header) cursor_.fail(at, "the header must be at most 64 MiB long");
   }
 
   std::string read_name(const char* what, std::uint64_t most) {

@@ -18,7 +18,7 @@ inline constexpr std::uint64_t most_pairs = 16'384;
 inline constexpr std::uint64_t most_tensors = 65'536;
 inline constexpr std::uint64_t longest_key = 1'024;
 inline constexpr std::uint64_t longest_name = 64;            ///< ggml's own limit
-inline constexpr std::uint64_t most_header = 128ULL << 20;   ///< bytes before the tensors' data
+inline constexpr std::uint64_t most_header = 64ULL << 20;   ///< bytes before the tensors' data
 inline constexpr std::uint64_t most_alignment = 1ULL << 20;  ///< a page or two in use
 inline constexpr int deepest_array = 4;                      ///< ggml itself refuses arrays in arrays
 
