@@ -155,6 +155,11 @@ class Parser {
         if (to_come.size() + 1 == deepest_array) cursor_.fail(start, "arrays must be nested at most 4 deep");
         to_come.push_back(count);
       } else if (element == GgufType::string) {
+        strings_ += std::min(count, most_strings + 1);
+        if (strings_ > most_strings) {
+          cursor_.fail(start, "arrays must have at most " + text(most_strings) + " strings in all, got " + text(count) +
+                                  " more");
+        }
         for (std::uint64_t i = 0; i < count; ++i) {
           cursor_.skip(cursor_.u64("a string's length"), "a string in an array");
           if (cursor_.at() > most_header) break;
@@ -255,6 +260,7 @@ class Parser {
 
   Cursor cursor_;
   Header header_;
+  std::uint64_t strings_ = 0;  // in arrays
 };
 
 }  // namespace

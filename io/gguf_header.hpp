@@ -18,8 +18,9 @@ inline constexpr std::uint64_t most_pairs = 16'384;
 inline constexpr std::uint64_t most_tensors = 65'536;
 inline constexpr std::uint64_t longest_key = 1'024;
 inline constexpr std::uint64_t longest_name = 64;            ///< ggml's own limit
-inline constexpr std::uint64_t most_header = 64ULL << 20;   ///< bytes before the tensors' data
+inline constexpr std::uint64_t most_header = 64ULL << 20;    ///< bytes before the tensors' data
 inline constexpr std::uint64_t most_alignment = 1ULL << 20;  ///< a page or two in use
+inline constexpr std::uint64_t most_strings = 4'194'304;     ///< in an array; the largest vocabularies have a million
 inline constexpr int deepest_array = 4;                      ///< ggml itself refuses arrays in arrays
 
 /// Where a value lies.

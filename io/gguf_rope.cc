@@ -53,12 +53,8 @@ Rope read_rope(const File& file, const Kind& kind) {
             .rotary_dim = kind.slides ? file.sliding_turned : file.turned,
             .base = read_base(file, kind),
             .pairing = turn == Turn::neighbours ? Pairing::interleaved : Pairing::half};
-  if (rope.rotary_dim == rope.head_dim) {
-    rope.rotary_dim = 0;
-  } else if (file.is(last_part)) {
-    rope.part = RotaryPart::last();
-  }
-  const Index pairs = (rope.rotary_dim > 0 ? rope.rotary_dim : rope.head_dim) / 2;
+  if (file.is(last_part) && rope.rotary_dim < rope.head_dim) rope.part = RotaryPart::last();
+  const Index pairs = rope.rotary_dim / 2;
   if (turn == Turn::sections || turn == Turn::interleaved) rope.axes = read_sections(file, pairs);
   read_scaling(file, kind, rope);
   return rope;

@@ -128,7 +128,7 @@ RopeScaling divided(const File& file, const Rope& rope, const Stated& stated, st
   if (stated.ramp) {
     file.data.notes().fail(freqs_name, "must not stand beside yarn: both at once are not known here");
   }
-  if (rest_still && whole && kept > 0 && turning != divisors.end() && rope.rotary_dim == 0) {
+  if (rest_still && whole && kept > 0 && turning != divisors.end() && rope.rotary_dim == rope.head_dim) {
     return ProportionalScaling{.fraction = fraction, .factor = stated.factor};
   }
   if (turning == divisors.end() && stated.factor == 1) return NoScaling{};
@@ -220,7 +220,7 @@ Index original_length(const File& file) {
 
 void read_scaling(const File& file, const Kind& kind, Rope& rope) {
   if (file.is(unscaled)) return;
-  const Index pairs = (rope.rotary_dim > 0 ? rope.rotary_dim : rope.head_dim) / 2;
+  const Index pairs = rope.rotary_dim / 2;
   const Stated stated = of_layer(file, kind, read_stated(file));
   if (auto scaling = long_rope(file, stated, pairs)) {
     rope.scaling = std::move(*scaling);

@@ -8,6 +8,7 @@
 
 #include "gguf_architectures.hpp"
 #include "gguf_cases.hpp"
+#include "hf_config_cases.hpp"
 
 namespace bearing {
 namespace {
@@ -44,6 +45,19 @@ bool warns(const Model& model, const std::string& pointer, const std::string& te
 
 File llama() { return File::of("llama").f32("rope.freq_base", 1e6F); }
 
+TEST(Gguf, EveryValidFileGivesTheGroupsItsTableStates) {
+  const auto folder = test::source / "tests/corpus/gguf";
+  const auto rows = test::table(folder / "valid.tsv");
+  EXPECT_GE(rows.size(), 20U);
+  std::set<std::string> named;
+  for (const auto& row : rows) {
+    ASSERT_EQ(row.size(), 3U) << row[0];
+    named.insert(row[0]);
+    EXPECT_EQ(test::described(read_gguf(folder / "valid" / row[0])), row[1]) << row[0];
+  }
+  EXPECT_EQ(named, test::files_in(folder / "valid"));
+}
+
 TEST(Gguf, LlamaTurnsNeighbours) {
   const Model model = read(llama());
   EXPECT_EQ(model.model_type, "llama");
@@ -52,7 +66,7 @@ TEST(Gguf, LlamaTurnsNeighbours) {
   EXPECT_EQ(model.kv_heads, 2);
   EXPECT_EQ(model.context_length, 4096);
   EXPECT_EQ(model.trained_length, 4096);
-  EXPECT_EQ(rope(model), (Rope{.head_dim = 64, .base = 1e6, .pairing = Pairing::interleaved}));
+  EXPECT_EQ(rope(model), (Rope{.head_dim = 64, .rotary_dim = 64, .base = 1e6, .pairing = Pairing::interleaved}));
   EXPECT_TRUE(warns(model, "general.architecture", "converters reorder"));
 }
 
@@ -181,7 +195,7 @@ TEST(Gguf, GemmaFoursPairsThatDoNotTurnAreAFraction) {
   EXPECT_EQ(sliding(model), "111110");
   EXPECT_EQ(rope(model, 5).scaling, RopeScaling(ProportionalScaling{.fraction = 0.25}));
   EXPECT_EQ(rope(model, 5).head_dim, 512);
-  EXPECT_EQ(rope(model, 0), (Rope{.head_dim = 256, .base = 1e4, .pairing = Pairing::half}));
+  EXPECT_EQ(rope(model, 0), (Rope{.head_dim = 256, .rotary_dim = 256, .base = 1e4, .pairing = Pairing::half}));
 }
 
 TEST(Gguf, StepTurnsHalfOfItsFullLayersAndPadsItsTensor) {
@@ -192,7 +206,7 @@ TEST(Gguf, StepTurnsHalfOfItsFullLayersAndPadsItsTensor) {
   const Model model = read(file.tensor("rope_freqs.weight", divisors));
   EXPECT_EQ(rope(model, 0).rotary_dim, 32);
   EXPECT_EQ(std::get<FrequencyDivisors>(rope(model, 0).scaling).divisors.size(), 16U);
-  EXPECT_EQ(rope(model, 1), (Rope{.head_dim = 64, .base = 1e4, .pairing = Pairing::half}));
+  EXPECT_EQ(rope(model, 1), (Rope{.head_dim = 64, .rotary_dim = 64, .base = 1e4, .pairing = Pairing::half}));
 }
 
 TEST(Gguf, PhisFactorsAreLongRope) {
@@ -210,7 +224,7 @@ TEST(Gguf, SlidingLayersHaveTheirBaseAndScaling) {
   File gemma = File::of("gemma3", 12).f32("rope.freq_base", 1e6F).f32("rope.scaling.factor", 8);
   const Model model = read(gemma.word("rope.scaling.type", "linear").u32("attention.sliding_window", 1024));
   EXPECT_EQ(sliding(model), "111110111110");
-  EXPECT_EQ(rope(model, 0), (Rope{.head_dim = 64, .base = 1e4, .pairing = Pairing::half}));
+  EXPECT_EQ(rope(model, 0), (Rope{.head_dim = 64, .rotary_dim = 64, .base = 1e4, .pairing = Pairing::half}));
   EXPECT_EQ(rope(model, 5).base, 1e6);
   EXPECT_EQ(rope(model, 5).scaling, RopeScaling(LinearScaling{8}));
   EXPECT_EQ(sliding(read(gemma.u32("attention.sliding_window", 0))), "000000000000");
