@@ -1,6 +1,7 @@
 #include <bearing/gguf.hpp>
 
 #include <algorithm>
+#include <bearing/error.hpp>
 
 #include "gguf_reader.hpp"
 #include "mapped_file.hpp"
@@ -125,6 +126,15 @@ Model read(gguf::Source& source) {
 }
 
 }  // namespace
+
+bool is_gguf_file(const std::string& path) {
+  try {
+    const MappedFile file(path);
+    return is_gguf(file.read(0, std::min<std::uint64_t>(file.size(), 4)));
+  } catch (const ConfigError&) {
+    return false;  // whoever opens it says why
+  }
+}
 
 Model read_gguf(const std::string& path) {
   const MappedFile file(path);

@@ -14,6 +14,9 @@ namespace bearing {
 /// Whether bytes begin as a GGUF file does, in either byte order.
 BEARING_EXPORT bool is_gguf(std::string_view first_bytes);
 
+/// Whether a path is that of a regular file that begins so; false for one that is missing or cannot be read.
+BEARING_EXPORT bool is_gguf_file(const std::string& path);
+
 /// Reads what a GGUF file says of positions: versions 2 and 3, little-endian. Only the header, the metadata and the
 /// small tensors of factors (rope_freqs.weight, rope_factors_long.weight, rope_factors_short.weight) are read, whatever
 /// the size of the file.
