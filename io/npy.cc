@@ -1,48 +1,15 @@
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <bearing/npy.hpp>
 #include <utility>
 
 #include "npy_header.hpp"
 #include "posix.hpp"
+#include "posix_file.hpp"
 
 namespace bearing {
 namespace {
 
-using posix::fail;
-using posix::fail_errno;
 using posix::KeepErrno;
-
-class Descriptor {
- public:
-  explicit Descriptor(int fd = -1) : fd_(fd) {}
-  ~Descriptor() { close(); }
-  Descriptor(Descriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-  Descriptor& operator=(Descriptor&&) = delete;
-  int get() const { return fd_; }
-  /// 0, or −1 with errno: some file systems report a full disk only here.
-  int close() { return fd_ < 0 ? 0 : ::close(std::exchange(fd_, -1)); }
-
- private:
-  int fd_;
-};
-
-/// Reads exactly `size` bytes from `offset`.
-void read_at(int fd, std::uint64_t offset, void* to, std::uint64_t size, const std::string& file) {
-  auto* p = static_cast<char*>(to);
-  while (size > 0) {
-    const ssize_t n = ::pread(fd, p, size, static_cast<off_t>(offset));
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) fail_errno(file, "byte " + std::to_string(offset) + ": cannot be read");
-    if (n == 0) fail(file, "byte " + std::to_string(offset) + ": the file became shorter while it was read");
-    p += n;
-    offset += static_cast<std::uint64_t>(n);
-    size -= static_cast<std::uint64_t>(n);
-  }
-}
 
 /// The bytes of a file's elements; throws ShapeError unless a .npy file can have them.
 std::uint64_t checked_size(const NpyOutput& file) {
@@ -61,21 +28,14 @@ std::uint64_t checked_size(const NpyOutput& file) {
 
 NpyArray read_npy(const std::string& path) {
   const KeepErrno keep;
-  // O_NONBLOCK: opening a pipe without a writer would wait for ever, before we could see that it is one.
-  Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  if (file.get() < 0) fail_errno(path, "cannot be opened");
-  struct stat status {};
-  if (::fstat(file.get(), &status) != 0) fail_errno(path, "cannot be read");
-  if (!S_ISREG(status.st_mode)) fail(path, "must be a regular file");
-  const auto size = static_cast<std::uint64_t>(status.st_size);
-
-  std::string head(std::min(size, npy::max_preamble + npy::max_header_length), '\0');
-  read_at(file.get(), 0, head.data(), head.size(), path);
-  npy::Header header = npy::parse_header(head, size, path);
+  const posix::OpenFile file = posix::open_regular(path);
+  std::string head(std::min(file.size, npy::max_preamble + npy::max_header_length), '\0');
+  posix::read_at(file, 0, head.data(), head.size(), path);
+  npy::Header header = npy::parse_header(head, file.size, path);
 
   NpyArray array{std::move(header.dtype), std::move(header.shape), {}};
   array.bytes.resize(header.data_bytes);
-  read_at(file.get(), header.data_offset, array.bytes.data(), header.data_bytes, path);
+  posix::read_at(file, header.data_offset, array.bytes.data(), header.data_bytes, path);
   return array;
 }
 
