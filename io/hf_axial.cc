@@ -73,6 +73,7 @@ constexpr Axial rows[] = {
     {"step3p5_vision", Layout::half, columns_first, 1536, 16, 47},
     {"dinov3_vit", Layout::half, centres, 384, 6, 12, 100},
     {"eomt_dinov3", Layout::half, centres, 1024, 16, 24, 100},
+    {"sapiens2", Layout::half, centres, 1024, 16, 24, 100},
     {"kimi_k25_vision", Layout::alternating, columns_first, 1152, 16, 27},
     {"pixtral", Layout::strided, rows_first, 1024, 16, 24},
     {"minimax_m3_vl_vision", Layout::three, time_rows, 1280, 16, 32},

@@ -104,7 +104,15 @@ Model read_model(const std::string& text, const std::string& name) {
   const json::Document document(text, notes);
   const hf::Parts parts = hf::parts_of(Object(document.root(), "", notes));
   Model model = read_part(parts.main);
-  for (const hf::Part& tower : parts.towers) model.towers.push_back(read_tower(tower));
+  std::size_t layers = model.layers.size();
+  for (const hf::Part& tower : parts.towers) {
+    model.towers.push_back(read_tower(tower));
+    layers += model.towers.back().layers.size();
+    if (layers > static_cast<std::size_t>(hf::most_layers)) {
+      notes.fail(tower.file.pointer(), "must not bring the layers of all parts above " +
+                                           std::to_string(hf::most_layers) + ", got " + std::to_string(layers));
+    }
+  }
   model.warnings = notes.take();
   return model;
 }

@@ -19,6 +19,10 @@ constexpr const char* chunks =
 constexpr const char* fourier_prompts =
     "points and boxes enter as sines and cosines of their coordinates times random frequencies, which are in the "
     "weights";
+constexpr const char* fourier_added =
+    "the prompt encoder's Fourier features of the patches are added to queries and keys of every layer";
+constexpr const char* boxes =
+    "sinusoids of boxes and points are added to queries, and boxes give a bias of the scores";
 constexpr const char* timm = "the architecture is timm's: its arguments say what the positions are";
 constexpr const char* hiera = "a small table is resized to the whole map, and a second one is repeated in every window";
 constexpr const char* speecht5 =
@@ -67,6 +71,8 @@ constexpr Named rows[] = {
     {"layoutxlm", "t5_axis", "as LayoutLMv2; it has no code of its own"},
     {"decision_transformer", "learned", "the table's rows are time steps of an episode"},
     {"patchtst", "learned", "positional_encoding_type says whether the table is random or made of sinusoids"},
+    {"timesfm", "sinusoidal", "positions begin after the padding of each series"},
+    {"patchtsmixer", "learned", "only with use_positional_encoding, as a table that is random or made of sinusoids"},
     {"perceiver", "fourier", "the input's preprocessor says which positions are encoded"},
     // Images
     {"pixio", "learned", "n_cls_tokens rows stand before those of the patches"},
@@ -75,6 +81,13 @@ constexpr Named rows[] = {
     {"hiera", "learned", hiera},
     {"videoprism_vision_model", "learned", "a table of patches, of tubelet_size, and one of frames"},
     {"tvp", "learned", "one table for the text, and three for rows, columns and frames"},
+    {"seggpt", "sam", "Segment Anything's tables over a prompt above its image, and a learned table of the input"},
+    {"lw_detr_vit", "learned", "the table has the size of pretrain_image_size, and is cut into windows"},
+    {"rf_detr_dinov2", "learned", "the table is cut into windows, each with a class token"},
+    {"vitpose_backbone", "learned", "the class token's row of the table is added to every patch's"},
+    {"gemma4_unified_vision", "learned", "a table for columns and rows of patches, of mm_posemb_size"},
+    {"dinat", "swin", "a learned number per head for each offset inside a dilated neighbourhood"},
+    {"lightglue", "rope", "coordinates of key points, projected by learned weights, are the angles"},
     {"vivit", "learned", "the table has a row per tubelet of tubelet_size frames, rows and columns"},
     {"pvt", "learned", stages},
     {"mllama_vision_model", "learned", "a table of patches and one of tiles and their aspect ratio, mixed by a learned "
@@ -107,6 +120,20 @@ constexpr Named rows[] = {
     {"sam3_tracker_video_prompt_encoder", "fourier", fourier_prompts},
     {"edgetam_prompt_encoder", "fourier", fourier_prompts},
     {"edgetam_video_prompt_encoder", "fourier", fourier_prompts},
+    {"sam_mask_decoder", "fourier", fourier_added},
+    {"sam_hq_mask_decoder", "fourier", fourier_added},
+    {"sam2_mask_decoder", "fourier", fourier_added},
+    {"sam2_video_mask_decoder", "fourier", fourier_added},
+    {"sam3_tracker_mask_decoder", "fourier", fourier_added},
+    {"sam3_tracker_video_mask_decoder", "fourier", fourier_added},
+    {"edgetam_mask_decoder", "fourier", fourier_added},
+    {"edgetam_video_mask_decoder", "fourier", fourier_added},
+    {"sam3_detr_encoder", "sinusoidal_2d", attention_added},
+    {"sam3_lite_text_detr_encoder", "sinusoidal_2d", attention_added},
+    {"lw_detr", "sinusoidal_2d", attention_added},
+    {"rf_detr", "sinusoidal_2d", attention_added},
+    {"sam3_detr_decoder", "sinusoidal_2d", boxes},
+    {"sam3_lite_text_detr_decoder", "sinusoidal_2d", boxes},
     {"timm_backbone", "unknown", timm},
     {"timm_wrapper", "unknown", timm},
     {"gemma3n_vision", "unknown", timm},

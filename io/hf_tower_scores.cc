@@ -120,7 +120,8 @@ constexpr SamType sam_types[] = {{"sam_vision_model", 1024},
                                  {"slanext_vision", 512},
                                  {"deepseek_ocr2_sam_vision_model", 1024},
                                  {"unlimited_ocr_sam_vision_model", 1024},
-                                 {"pp_formulanet_vision", 512}};
+                                 {"pp_formulanet_vision", 512},
+                                 {"pp_chart2table_vision", 1024}};
 
 }  // namespace
 
