@@ -1,6 +1,6 @@
 #include <algorithm>
-#include <iterator>
 
+#include "hf_inputs.hpp"
 #include "hf_reader.hpp"
 
 // What is added to the input, for model types whose code is known. Defaults are the configuration classes'.
@@ -10,60 +10,8 @@ namespace {
 
 using json::Object;
 
-enum class Kind {
-  learned,         ///< a table from position 0
-  learned_from_2,  ///< two rows more than positions: fairseq's padding slots (BART, OPT, BioGPT)
-  after_padding,   ///< positions begin after the padding row, and the file counts rows (RoBERTa)
-  embedding_size,  ///< learned, of the size of token embeddings (ELECTRA, ALBERT)
-  patches,         ///< learned: one row per patch and `extra` before them (ViT)
-  concatenated,    ///< sinusoidal [sin|cos], 2i/dim (Marian, Pegasus, CTRL)
-  fairseq,         ///< sinusoidal, tensor2tensor's layout, a zero row for padding, first position after it
-};
-
-struct Row {
-  std::string_view model_type;
-  Kind kind;
-  Index positions, dim;  ///< patches: image and patch size
-  Index extra = 0;       ///< patches: class and distillation tokens
-  bool both = false;     ///< encoder and decoder each have one
-};
-
-constexpr Row rows[] = {
-    {"gpt2", Kind::learned, 1024, 768},
-    {"openai-gpt", Kind::learned, 512, 768},
-    {"gpt_neo", Kind::learned, 2048, 2048},
-    {"gpt_bigcode", Kind::learned, 1024, 768},
-    {"bert", Kind::learned, 512, 768},
-    {"big_bird", Kind::learned, 4096, 768},
-    {"distilbert", Kind::learned, 512, 768},
-    {"mobilebert", Kind::learned, 512, 512},
-    {"electra", Kind::embedding_size, 512, 128},
-    {"albert", Kind::embedding_size, 512, 128},
-    {"opt", Kind::learned_from_2, 2048, 768},
-    {"biogpt", Kind::learned_from_2, 1024, 1024},
-    {"bart", Kind::learned_from_2, 1024, 1024, 0, true},
-    {"mbart", Kind::learned_from_2, 1024, 1024, 0, true},
-    {"blenderbot", Kind::learned, 128, 2560, 0, true},
-    {"roberta", Kind::after_padding, 512, 768},
-    {"xlm-roberta", Kind::after_padding, 512, 768},
-    {"xlm-roberta-xl", Kind::after_padding, 514, 2560},
-    {"camembert", Kind::after_padding, 512, 768},
-    {"longformer", Kind::after_padding, 512, 768},
-    {"mpnet", Kind::after_padding, 512, 768},
-    {"esm", Kind::after_padding, 1026, 768},
-    {"vit", Kind::patches, 224, 16, 1},
-    {"deit", Kind::patches, 224, 16, 2},
-    {"dinov2", Kind::patches, 224, 14, 1},
-    {"marian", Kind::concatenated, 1024, 1024, 0, true},
-    {"pegasus", Kind::concatenated, 1024, 1024, 0, true},
-    {"ctrl", Kind::concatenated, 256, 1280},
-    {"m2m_100", Kind::fairseq, 1024, 1024, 0, true},
-    {"nllb-moe", Kind::fairseq, 1024, 1024, 0, true},
-    {"xglm", Kind::fairseq, 2048, 1024},
-};
-
-const std::vector<std::string_view> dim_keys = {"hidden_size", "n_embd", "d_model", "dim"};
-const std::vector<std::string_view> position_keys = {"max_position_embeddings", "n_positions", "n_ctx"};
+const Keys dim_keys = {"hidden_size", "n_embd", "d_model", "dim"};
+const Keys position_keys = {"max_position_embeddings", "n_positions", "n_ctx"};
 
 /// A whole number, or the first of [height, width] with both.
 GridSize image_or_patch(const Object& file, std::string_view key, Index usual) {
@@ -78,43 +26,78 @@ GridSize image_or_patch(const Object& file, std::string_view key, Index usual) {
   return {sides[0], sides[1]};
 }
 
-Learned patch_table(const Object& file, const Row& row) {
-  const GridSize grid = patch_grid(file, row.positions, row.dim);
-  return {.length = grid.height * grid.width + row.extra, .dim = plain_size(file, {"hidden_size"}, 768)};
+Keys keys_or(const char* key, const Keys& usual) { return key == nullptr ? usual : Keys{key}; }
+
+/// A grid whose sides the file states: pos_emb_height and pos_emb_width, or one number for both.
+GridSize stated_grid(const Object& file, const InputRow& row) {
+  constexpr Index longest = 65'536;
+  const auto side = [&](const char* key) {
+    return plain_size(file, {row.key == nullptr ? key : row.key}, row.positions, longest);
+  };
+  return {side("pos_emb_height"), side("pos_emb_width")};
 }
 
+Learned patch_table(const Object& file, const InputRow& row, Index dim) {
+  const GridSize grid = row.kind == InputKind::grid
+                            ? stated_grid(file, row)
+                            : patch_grid(file, row.positions, row.patch, row.key == nullptr ? "image_size" : row.key);
+  return {.length = grid.height * grid.width + row.extra, .dim = dim};
+}
+
+Index padding_of(const Object& file) { return file.integer("pad_token_id", 0, most_positions).value_or(1); }
+
 Learned after_padding(const Object& file, Index rows_of_table, Index dim) {
-  const Index padding = file.integer("pad_token_id", 0, most_positions).value_or(1);
+  const Index padding = padding_of(file);
   if (padding + 1 >= rows_of_table) {
     file.wrong("pad_token_id", "smaller than max_position_embeddings - 1 = " + std::to_string(rows_of_table - 1));
   }
   return {.length = rows_of_table - padding - 1, .dim = dim, .offset = padding + 1, .padding_row = padding};
 }
 
-ModelInput input_of(const Config& config, const Row& row) {
-  const Object& file = config.file;
-  if (row.kind == Kind::patches) return {patch_table(file, row)};
-  const Index positions = plain_size(file, position_keys, row.positions);
-  if (row.kind == Kind::embedding_size) {
-    return {Learned{.length = positions, .dim = plain_size(file, {"embedding_size"}, row.dim)}};
-  }
-  const Index dim = plain_size(file, dim_keys, row.dim);
+/// Sinusoids have no table: their file's length says nothing about them.
+InputSpec sinusoids(const Object& file, const InputRow& row, Index dim) {
   switch (row.kind) {
-    case Kind::learned_from_2:
-      return {Learned{.length = positions, .dim = dim, .offset = 2}};
-    case Kind::after_padding:
-      return {after_padding(file, positions, dim)};
-    case Kind::concatenated:
-      return {Sinusoidal{.dim = dim, .layout = SinusoidalLayout::concatenated}};
-    case Kind::fairseq: {
-      const Index padding = file.integer("pad_token_id", 0, most_positions).value_or(1);
-      return {Sinusoidal{.dim = dim, .layout = SinusoidalLayout::tensor2tensor, .padding_position = padding},
-              {},
-              padding + 1};
-    }
+    case InputKind::concatenated:
+      return Sinusoidal{.dim = dim, .layout = SinusoidalLayout::concatenated};
+    case InputKind::interleaved:
+      return Sinusoidal{.dim = dim, .layout = SinusoidalLayout::interleaved};
+    case InputKind::cos_first:
+      return Sinusoidal{.dim = dim, .layout = SinusoidalLayout::cos_first_shifted};
+    case InputKind::grid_sinusoids:
+      return Sinusoidal2d::mae(dim);
     default:
-      return {Learned{.length = positions, .dim = dim}};
+      break;
   }
+  Sinusoidal spec{.dim = dim, .layout = SinusoidalLayout::tensor2tensor};
+  if (row.kind == InputKind::fairseq) spec.padding_position = padding_of(file);
+  return spec;
+}
+
+ModelInput input_of(const Object& file, const InputRow& row) {
+  const Index dim = plain_size(file, keys_or(row.dim_key, dim_keys), row.dim);
+  ModelInput input{InputSpec(Learned{}), std::string(row.part), 0, row.token_position};
+  if (row.kind == InputKind::patches || row.kind == InputKind::grid) {
+    input.encoding = patch_table(file, row, dim);
+  } else if (row.kind == InputKind::learned || row.kind == InputKind::after_padding) {
+    const Index positions = plain_size(file, keys_or(row.key, position_keys), row.positions);
+    input.encoding = row.kind == InputKind::learned ? Learned{.length = positions, .dim = dim, .offset = row.extra}
+                                                    : after_padding(file, positions, dim);
+  } else {
+    input.encoding = sinusoids(file, row, dim);
+    input.first_position = row.kind == InputKind::fairseq ? padding_of(file) + 1 : row.extra;
+  }
+  return input;
+}
+
+/// Sinusoids in place of a table, where the file says so.
+InputRow as_switched(const Object& file, InputRow row) {
+  if (row.model_type == "trocr" && !file.flag("use_learned_position_embeddings").value_or(true)) {
+    row.kind = InputKind::fairseq;
+  }
+  if ((row.model_type == "xlm" || row.model_type == "flaubert") && file.flag("sinusoidal_embeddings").value_or(false)) {
+    row.kind = InputKind::interleaved, row.extra = 0;
+  }
+  return row;
 }
 
 void read_whisper(const Object& file, Model& model) {
@@ -152,19 +135,20 @@ void read_vision(const Object& file, std::string_view model_type, Model& model) 
 
 }  // namespace
 
-GridSize patch_grid(const Object& file, Index usual_image, Index usual_patch) {
-  const GridSize image = image_or_patch(file, "image_size", usual_image);
+GridSize patch_grid(const Object& file, Index usual_image, Index usual_patch, std::string_view image_key) {
+  const GridSize image = image_or_patch(file, image_key, usual_image);
   const GridSize patch = image_or_patch(file, "patch_size", usual_patch);
   const GridSize grid{image.height / patch.height, image.width / patch.width};
   if (grid.height < 1 || grid.width < 1 || grid.height > 65'536 || grid.width > 65'536) {
-    file.notes().fail(file.pointer("patch_size"), "must divide image_size into 1 to 65536 patches each way, got " +
+    file.notes().fail(file.pointer("patch_size"), "must divide " + std::string(image_key) +
+                                                      " into 1 to 65536 patches each way, got " +
                                                       std::to_string(grid.height) + " x " + std::to_string(grid.width));
   }
   return grid;
 }
 
 void add_input_types(std::vector<std::string_view>& to) {
-  for (const Row& row : rows) to.push_back(row.model_type);
+  for (const InputRow& row : input_rows()) to.push_back(row.model_type);
   to.insert(to.end(), {"whisper", "led"});
 }
 
@@ -174,29 +158,34 @@ bool read_inputs(const Config& config, Model& model) {
   if (type == "whisper") return read_whisper(file, model), true;
   if (type == "led") return read_led(file, model), true;
   if (type == "deberta" || type == "deberta-v2") return read_deberta(file, type, model), true;
-  if (type == "swin" || type == "swinv2" || type == "beit" || type == "data2vec-vision") {
+  if (type == "swin" || type == "swinv2" || type == "donut-swin" || type == "maskformer-swin" || type == "beit" ||
+      type == "data2vec-vision") {
     return read_vision(file, type, model), true;
   }
-  const auto* row = std::find_if(std::begin(rows), std::end(rows), [&](const Row& r) { return r.model_type == type; });
-  if (row == std::end(rows)) return false;
   const std::string position_type = file.text("position_embedding_type").value_or("absolute");
   if (type == "esm" && position_type == "rotary") return false;
-  if (position_type.starts_with("relative_key")) return true;  // instead of a table: see read_scores()
-
-  ModelInput input = input_of(config, *row);
-  if (type == "distilbert" && file.flag("sinusoidal_pos_embds").value_or(false)) {
-    file.warn("sinusoidal_pos_embds", "the table is initialised with sinusoids, and a checkpoint has its numbers");
-  }
-  if (const auto* learned = std::get_if<Learned>(&input.encoding)) model.context_length = learned->length;
-  if (!row->both) {
-    model.inputs.push_back(input);
-  } else {
+  bool found = false;
+  for (const InputRow& row : input_rows()) {
+    if (row.model_type != type) continue;
+    found = true;
+    if (!file.flag("use_abs_pos").value_or(true)) continue;   // Segment Anything's kin
+    if (position_type.starts_with("relative_key")) continue;  // instead of a table: see read_scores()
+    ModelInput input = input_of(file, as_switched(file, row));
+    const auto* learned = std::get_if<Learned>(&input.encoding);
+    if (learned != nullptr && model.context_length == 0) model.context_length = learned->length;
+    if (input.part != "both") {
+      model.inputs.push_back(input);
+      continue;
+    }
     for (const char* part : {"encoder", "decoder"}) {
       input.part = part;
       model.inputs.push_back(input);
     }
   }
-  return true;
+  if (type == "distilbert" && file.flag("sinusoidal_pos_embds").value_or(false)) {
+    file.warn("sinusoidal_pos_embds", "the table is initialised with sinusoids, and a checkpoint has its numbers");
+  }
+  return found;
 }
 
 }  // namespace bearing::hf

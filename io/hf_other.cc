@@ -1,6 +1,6 @@
 #include <algorithm>
-#include <iterator>
 
+#include "hf_named.hpp"
 #include "hf_reader.hpp"
 
 // Models that are not rotary: what acts on the input, what acts on the scores, or at least the encoding's name.
@@ -10,33 +10,6 @@ namespace {
 
 using json::Object;
 
-/// Model types whose encoding is known, but whose numbers are not read.
-struct Named {
-  std::string_view model_type, encoding;
-};
-constexpr Named named[] = {
-    {"clip", "learned"},
-    {"clip_text_model", "learned"},
-    {"siglip", "learned"},
-    {"trocr", "learned"},
-    {"fsmt", "sinusoidal"},
-    {"speech_to_text", "sinusoidal"},
-    {"musicgen", "sinusoidal"},
-    {"udop", "t5"},
-    {"sew-d", "deberta"},
-    {"wav2vec2-conformer", "transformer_xl"},
-    // nothing: recurrence or causal masks tell the order
-    {"jamba", "none"},
-    {"mamba", "none"},
-    {"mamba2", "none"},
-    {"falcon_mamba", "none"},
-    {"rwkv", "none"},
-    {"xlstm", "none"},
-    {"zamba", "none"},
-    {"nemotron_h", "none"},
-    {"kimi_linear", "none"},
-};
-
 /// Layers without an encoding of their own, for each part of the model.
 void plain_layers(const Config& config, const LayerEncoding& encoding, Model& model) {
   const Object& file = config.file;
@@ -45,16 +18,19 @@ void plain_layers(const Config& config, const LayerEncoding& encoding, Model& mo
     layer.part = part;
     model.layers.insert(model.layers.end(), static_cast<std::size_t>(count), layer);
   };
-  const bool both =
-      std::any_of(model.inputs.begin(), model.inputs.end(), [](const auto& i) { return !i.part.empty(); });
-  if (both) {
+  const auto has = [&](const char* part) {
+    return std::any_of(model.inputs.begin(), model.inputs.end(), [&](const auto& i) { return i.part == part; });
+  };
+  if (has("encoder") || has("decoder")) {
     const Index usual = config.model_type == "whisper" ? 4 : 12;
-    add(plain_size(file, {"encoder_layers"}, usual, most_layers), "encoder");
-    add(plain_size(file, {"decoder_layers"}, usual, most_layers), "decoder");
+    if (has("encoder")) add(plain_size(file, {"encoder_layers", "num_encoder_layers"}, usual, most_layers), "encoder");
+    if (has("decoder")) add(plain_size(file, {"decoder_layers", "num_decoder_layers"}, usual, most_layers), "decoder");
     return;
   }
-  const std::string_view key = counting(file, {"num_hidden_layers", "n_layer", "n_layers", "num_layers"});
-  add(key.empty() ? 1 : *file.integer(key, 1, most_layers), "");
+  const std::string_view key =
+      file.spelled({"num_hidden_layers", "n_layer", "n_layers", "num_layers", "depth", "layers", "encoder_layers"});
+  const bool stated = !key.empty() && file.find(key)->IsNumber();
+  add(stated ? *file.integer(key, 1, most_layers) : 1, "");
 }
 
 /// Sizes as far as they are given.
@@ -65,6 +41,7 @@ void read_plain_sizes(const Config& config, Model& model) {
     if (key.empty() || file.find(key)->IsArray()) return 0;  // Swin's heads are a list, one per stage
     return *file.integer(key, 1, most_heads * most_head_dim);
   };
+  if (model.heads > 0) return;  // read with its layers
   model.heads = size({"num_attention_heads", "n_head", "n_heads", "num_heads"});
   if (model.heads == 0) model.heads = size({"encoder_attention_heads"});
   const Index kv_heads = size({"num_key_value_heads", "num_kv_heads", "n_head_kv"});
@@ -95,7 +72,7 @@ Index plain_size(const Object& file, const Keys& keys, Index usual, Index most) 
 }
 
 void add_named_types(std::vector<std::string_view>& to) {
-  for (const Named& one : named) to.push_back(one.model_type);
+  for (const Named& one : named_types()) to.push_back(one.model_type);
 }
 
 std::vector<std::string_view> model_types() {
@@ -110,13 +87,13 @@ std::vector<std::string_view> model_types() {
 bool read_not_rotary(const Config& config, Model& model) {
   const Object& file = config.file;
   const bool inputs = read_inputs(config, model), scores = read_scores(config, model);
+  const Named* row = find_named(config.model_type);
+  std::string name = row == nullptr ? "" : std::string(row->encoding);
+  const std::string why = row == nullptr ? "" : row->why;
   if (inputs || scores) {
-    if (!scores) plain_layers(config, NoPosition{}, model);
+    if (!scores) plain_layers(config, name.empty() ? LayerEncoding(NoPosition{}) : OtherEncoding{name, why}, model);
     return read_plain_sizes(config, model), true;
   }
-  const auto* row = std::find_if(std::begin(named), std::end(named),
-                                 [&](const Named& n) { return n.model_type == config.model_type; });
-  std::string name = row == std::end(named) ? "" : std::string(row->encoding);
   if (config.family.is(rotary_if_named)) {
     const std::string type = file.text("position_embedding_type").value_or("");
     if (type != "rope" && type != "rotary") name = "none";
@@ -129,8 +106,9 @@ bool read_not_rotary(const Config& config, Model& model) {
   if (name == "none") {
     plain_layers(config, NoPosition{}, model);
   } else {
-    file.warn("model_type", "its encoding is recognised by name, its numbers are not read");
-    plain_layers(config, OtherEncoding{name}, model);
+    file.warn("model_type", why.empty() ? "its encoding is recognised by name, its numbers are not read"
+                                        : "its encoding is recognised by name, its numbers are not read: " + why);
+    plain_layers(config, OtherEncoding{name, why}, model);
   }
   return read_plain_sizes(config, model), true;
 }
@@ -152,8 +130,13 @@ std::string name_of(const TransformerXL&) { return "transformer_xl"; }
 std::string name_of(const Xlnet&) { return "xlnet"; }
 std::string name_of(const Swin&) { return "swin"; }
 std::string name_of(const SwinV2&) { return "swin_v2"; }
+std::string name_of(const Shaw&) { return "shaw"; }
+std::string name_of(const GatedT5&) { return "gated_t5"; }
+std::string name_of(const T5Axis&) { return "t5_axis"; }
+std::string name_of(const Sam&) { return "sam"; }
 std::string name_of(const Learned&) { return "learned"; }
 std::string name_of(const Sinusoidal&) { return "sinusoidal"; }
+std::string name_of(const Sinusoidal2d&) { return "sinusoidal_2d"; }
 std::string name_of(const OtherEncoding& other) { return other.name; }
 
 }  // namespace

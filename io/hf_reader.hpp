@@ -92,10 +92,16 @@ bool read_not_rotary(const Config& config, Model& model);
 bool read_inputs(const Config& config, Model& model);
 bool read_scores(const Config& config, Model& model);
 
+/// Of these, the rotary towers of several axes (hf_axial.cc), and the other towers and documents (hf_tower_scores.cc).
+bool read_axial(const Config& config, Model& model);
+bool read_tower_scores(const Config& config, Model& model);
+
 /// Every model_type that the tables name: those that are known by name, that act on scores, on the input, and rotary
 /// ones. Each adds those of its file.
 std::vector<std::string_view> model_types();
 void add_score_types(std::vector<std::string_view>& to);
+void add_axial_types(std::vector<std::string_view>& to);
+void add_tower_score_types(std::vector<std::string_view>& to);
 void add_input_types(std::vector<std::string_view>& to);
 void add_named_types(std::vector<std::string_view>& to);
 void add_rotary_types(std::vector<std::string_view>& to);
@@ -103,8 +109,9 @@ void add_rotary_types(std::vector<std::string_view>& to);
 /// A size of a model that is not rotary: given, or the default of its class, with a warning.
 Index plain_size(const json::Object& file, const Keys& keys, Index usual, Index most = most_heads * most_head_dim);
 
-/// Patches of an image, from image_size and patch_size, numbers or pairs of them.
-GridSize patch_grid(const json::Object& file, Index usual_image, Index usual_patch);
+/// Patches of an image, from image_size (or another key) and patch_size, numbers or pairs of them.
+GridSize patch_grid(const json::Object& file, Index usual_image, Index usual_patch,
+                    std::string_view image_key = "image_size");
 
 /// The parameters of one layer type: rope_scaling, rope_parameters or both, the first that has a key counting.
 class Parameters {

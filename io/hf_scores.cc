@@ -248,7 +248,7 @@ void read_beit(const Config& config, Model& model) {
 
 constexpr std::string_view t5_types[] = {"t5", "mt5", "umt5", "longt5", "switch_transformers", "pop2piano", "mpnet"};
 constexpr std::string_view deberta_types[] = {"deberta", "deberta-v2"};
-constexpr std::string_view swin_types[] = {"swin", "swinv2"};
+constexpr std::string_view swin_types[] = {"swin", "swinv2", "donut-swin", "maskformer-swin"};
 constexpr std::string_view beit_types[] = {"beit", "data2vec-vision"};
 /// Only where the file asks for it.
 constexpr std::string_view bert_types[] = {"bert",    "roberta", "xlm-roberta", "xlm-roberta-xl", "camembert",
@@ -257,6 +257,8 @@ constexpr std::string_view bert_types[] = {"bert",    "roberta", "xlm-roberta", 
 }  // namespace
 
 void add_score_types(std::vector<std::string_view>& to) {
+  add_axial_types(to);
+  add_tower_score_types(to);
   to.insert(to.end(), {"bloom", "mpt", "transfo-xl", "xlnet", "wav2vec2-bert"});
   for (const std::span<const std::string_view> types :
        {std::span<const std::string_view>(t5_types), {deberta_types}, {swin_types}, {beit_types}, {bert_types}}) {
@@ -270,6 +272,7 @@ bool read_scores(const Config& config, Model& model) {
   const auto is = [&](std::span<const std::string_view> types) {
     return std::find(types.begin(), types.end(), type) != types.end();
   };
+  if (read_axial(config, model) || read_tower_scores(config, model)) return true;
   if (type == "bloom") return alibi_layers(config, model, {8, 2}), true;
   if (type == "mpt") return read_mpt(config, model), true;
   if ((config.family.is(alibi_flag) || !config.known) && file.flag("alibi").value_or(false)) {

@@ -20,6 +20,13 @@ nb::object tuple_of(const std::vector<T>& all) {
   return nb::tuple(list);
 }
 
+/// The spec of each encoding, in a tuple.
+nb::object objects_of_specs(const std::vector<LayerEncoding>& all) {
+  nb::list list;
+  for (const LayerEncoding& one : all) list.append(object_of_spec(one));
+  return nb::tuple(list);
+}
+
 nb::object text(const std::string& value) { return nb::str(value.c_str(), value.size()); }
 nb::object number(Index value) { return nb::int_(value); }
 
@@ -65,20 +72,25 @@ const RecordType& no_position() {
   return type;
 }
 
+MemberInfo word_of_other(const char* name, const char* text, std::string OtherEncoding::*member) {
+  return {.name = name,
+          .text = text,
+          .type = {.kind = Kind::word},
+          .get = [member](const std::any& of) -> Value { return std::any_cast<const OtherEncoding&>(of).*member; },
+          .set = [member](
+                     std::any& of,
+                     const Value& value) { std::any_cast<OtherEncoding&>(of).*member = std::get<std::string>(value); }};
+}
+
 const RecordType& other_encoding() {
   static const RecordType type{
       .name = "OtherEncoding",
       .text = "An encoding that is recognised by its name. Its numbers are not read.",
       .type = typeid(OtherEncoding),
       .initial = OtherEncoding{},
-      .members = {{.name = "name",
-                   .text = "The encoding's name, as the file has it.",
-                   .type = {.kind = Kind::word},
-                   .get = [](const std::any& of) -> Value { return std::any_cast<const OtherEncoding&>(of).name; },
-                   .set =
-                       [](std::any& of, const Value& value) {
-                         std::any_cast<OtherEncoding&>(of).name = std::get<std::string>(value);
-                       }}},
+      .members = {word_of_other("name", "The encoding's name, as the file has it.", &OtherEncoding::name),
+                  word_of_other("why", "Why its numbers are not read, where there is more to say.",
+                                &OtherEncoding::why)},
       .equal = equal<OtherEncoding>};
   return type;
 }
@@ -100,7 +112,11 @@ void bind_layers(nb::module_& m) {
         "'encoder' or 'decoder' in a model that has both, else ''."},
        {"temperature", "Any",
         [](const Layer& l) -> nb::object { return l.temperature ? object_of_spec(*l.temperature) : nb::none(); },
-        "The spec of what multiplies queries (Llama 4, Ministral 3), or None."}});
+        "The spec of what multiplies queries (Llama 4, Ministral 3), or None."},
+       {"also", "tuple[Any, ...]", [](const Layer& l) { return objects_of_specs(l.also); },
+        "The specs of further encodings beside the first (LayoutLMv3's tables)."},
+       {"positions", "str", [](const Layer& l) { return text(l.positions); },
+        "What a token's position is, if it is not its index: 'row and column of the patch, from 0'."}});
   record<ModelInput>(m, "ModelInput", "What is added to the input of a model.",
                      {{"encoding", "Any", [](const ModelInput& i) { return object_of_spec(i.encoding); },
                        "The spec of an encoding of inputs, or OtherEncoding."},
@@ -109,7 +125,9 @@ void bind_layers(nb::module_& m) {
                       {"part", "str", [](const ModelInput& i) { return text(i.part); },
                        "'encoder' or 'decoder' in a model that has both, else ''."},
                       {"first_position", "int", [](const ModelInput& i) { return number(i.first_position); },
-                       "The position of the first token: 2 in fairseq's sinusoidal tables."}});
+                       "The position of the first token: 2 in fairseq's sinusoidal tables."},
+                      {"positions", "str", [](const ModelInput& i) { return text(i.positions); },
+                       "What a token's position is, if it is not its index."}});
   record<ConfigWarning>(m, "ConfigWarning", "A warning: something in a file may be a mistake, or users should know it.",
                         {{"pointer", "str", [](const ConfigWarning& w) { return text(w.pointer); },
                           "The JSON pointer of the key; '' for the whole file."},
@@ -154,6 +172,8 @@ void bind_io(nb::module_& m) {
   record<Model>(
       m, "Model", "What a model's file says about positions. read_hf_config() returns it.",
       {{"file", "str", [](const Model& x) { return text(x.file); }, "The file's path."},
+       {"part", "str", [](const Model& x) { return text(x.part); },
+        "What a composite's part is: 'vision tower', 'audio tower', 'encoder', …; '' for the language model."},
        {"model_type", "str", [](const Model& x) { return text(x.model_type); },
         "The model's type, as the file has it."},
        {"heads", "int", [](const Model& x) { return number(x.heads); }, "How many heads queries have."},
@@ -169,7 +189,9 @@ void bind_io(nb::module_& m) {
        {"inputs", "tuple[ModelInput, ...]", [](const Model& x) { return tuple_of(x.inputs); },
         "What is added to the input."},
        {"warnings", "tuple[ConfigWarning, ...]", [](const Model& x) { return tuple_of(x.warnings); },
-        "Warnings about the file."}})
+        "Warnings about the file, its towers too."},
+       {"towers", "tuple[Model, ...]", [](const Model& x) { return tuple_of(x.towers); },
+        "The other parts of a composite, each with its own layers and inputs."}})
       .def(
           "layer_groups", [](const Model& self) { return tuple_of(layer_groups(self)); },
           nb::sig("def layer_groups(self) -> tuple[LayerGroup, ...]"),

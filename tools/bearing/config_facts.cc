@@ -76,6 +76,10 @@ std::string wavelength_text(double tokens) {
 /// Six digits are for people; JSON has all.
 std::string factor_text(double factor) { return fmt::format("{:.6g}", factor); }
 
+std::string not_read(const OtherEncoding& other) {
+  return "recognised by name, its numbers are not read" + (other.why.empty() ? "" : ": " + printable(other.why));
+}
+
 std::string length_text(Index tokens) { return tokens > 0 ? grouped(tokens) + " tokens" : "not stated"; }
 
 void add_rope(std::vector<Fact>& facts, const Rope& rope, const RopeFrequencies& numbers, Index seq_len) {
@@ -174,6 +178,15 @@ std::vector<Fact> model_facts(const ConfigReport& report) {
   return facts;
 }
 
+std::string tower_title(const Model& tower) {
+  const auto layers = static_cast<Index>(tower.layers.size());
+  std::string title =
+      printable(tower.part) + ": " + (tower.model_type.empty() ? "type not stated" : printable(tower.model_type));
+  title += fmt::format(", {} layer{}", layers, layers == 1 ? "" : "s");
+  if (tower.heads > 0) title += fmt::format(", {} heads of {} dimensions", tower.heads, tower.head_dim);
+  return title;
+}
+
 std::string input_title(const ModelInput& input) {
   return fmt::format("input{}{}: {}", input.part.empty() ? "" : " of the ", input.part,
                      printable(encoding_name(input.encoding)));
@@ -182,8 +195,9 @@ std::string input_title(const ModelInput& input) {
 std::vector<Fact> input_facts(const ModelInput& input) {
   std::vector<Fact> facts;
   if (input.first_position != 0) facts.push_back({"first position", grouped(input.first_position)});
-  if (std::holds_alternative<OtherEncoding>(input.encoding)) {
-    facts.push_back({"positions", "recognised by name, its numbers are not read"});
+  if (!input.positions.empty()) facts.push_back({"position", input.positions});
+  if (const auto* other = std::get_if<OtherEncoding>(&input.encoding)) {
+    facts.push_back({"positions", not_read(*other)});
   }
   for (Fact& fact : record_facts(record_of(input.encoding))) facts.push_back(std::move(fact));
   return facts;
@@ -203,16 +217,20 @@ std::vector<Fact> group_facts(const GroupReport& group, const ConfigReport& repo
   std::string attention = printable(layer.type);
   if (layer.window > 0) attention += fmt::format(", window {}", grouped(layer.window));
   std::vector<Fact> facts = {{"attention", attention}};
+  if (!layer.positions.empty()) facts.push_back({"position", layer.positions});
   if (layer.temperature) facts.push_back({"temperature", "queries times " + layer.temperature->formula()});
   if (const Rope* rope = std::get_if<Rope>(&layer.encoding)) add_rope(facts, *rope, *group.frequencies, report.seq_len);
-  if (std::holds_alternative<OtherEncoding>(layer.encoding)) {
-    facts.push_back({"positions", "not rotary: recognised by name, its numbers are not read"});
-  }
+  if (const auto* other = std::get_if<OtherEncoding>(&layer.encoding)) facts.push_back({"positions", not_read(*other)});
   if (std::holds_alternative<NoPosition>(layer.encoding)) {
     facts.push_back({"positions", report.model.inputs.empty() ? "none (NoPE): queries and keys are used as they are"
                                                               : "none of its own: they are in the input"});
   }
   for (Fact& fact : record_facts(record_of(layer.encoding))) facts.push_back(std::move(fact));
+  for (const LayerEncoding& further : layer.also) {
+    facts.push_back({"and also", encoding_name(further)});
+    if (const Rope* rope = std::get_if<Rope>(&further)) add_rope(facts, *rope, resolve(*rope, report.seq_len), 0);
+    for (Fact& fact : record_facts(record_of(further))) facts.push_back(std::move(fact));
+  }
   return facts;
 }
 

@@ -64,13 +64,41 @@ void write_rope(JsonWriter& json, const Rope& rope, const GroupReport& group) {
   json.list("axis", numbers.axis);
 }
 
+/// Why an encoding is a name and no numbers.
+template <class Encoding>
+void write_why(JsonWriter& json, const Encoding& encoding) {
+  const auto* other = std::get_if<OtherEncoding>(&encoding);
+  if (other != nullptr && !other->why.empty()) json.member("why", std::string_view(other->why));
+}
+
 void write_input(JsonWriter& json, const ModelInput& input) {
   json.begin_object();
   json.member("part", std::string_view(input.part));
   json.member("encoding", std::string_view(encoding_name(input.encoding)));
   json.member("first_position", input.first_position);
+  if (!input.positions.empty()) json.member("positions", std::string_view(input.positions));
+  write_why(json, input.encoding);
   write_members(json, record_of(input.encoding));
   json.end_object();
+}
+
+/// Further encodings of a layer: "rope" as rope-json.md has it, others as their members.
+void write_also(JsonWriter& json, const std::vector<LayerEncoding>& also) {
+  json.key("also");
+  json.begin_array();
+  for (const LayerEncoding& further : also) {
+    json.begin_object();
+    json.member("encoding", std::string_view(encoding_name(further)));
+    if (const Rope* rope = std::get_if<Rope>(&further)) {
+      rapidjson::Document spec;
+      spec.Parse<rapidjson::kParseFullPrecisionFlag>(to_json(*rope).c_str());
+      json.key("rope");
+      write_value(json, spec);
+    }
+    write_members(json, record_of(further));
+    json.end_object();
+  }
+  json.end_array();
 }
 
 void write_group(JsonWriter& json, const GroupReport& group) {
@@ -83,10 +111,38 @@ void write_group(JsonWriter& json, const GroupReport& group) {
   json.member("encoding", std::string_view(encoding_name(layer.encoding)));
   if (const Rope* rope = std::get_if<Rope>(&layer.encoding)) write_rope(json, *rope, group);
   write_members(json, record_of(layer.encoding));
+  write_why(json, layer.encoding);
   if (layer.temperature) {
     json.key("temperature");
     write_value(json, Record::of(*layer.temperature));
   }
+  if (!layer.positions.empty()) json.member("positions", std::string_view(layer.positions));
+  if (!layer.also.empty()) write_also(json, layer.also);
+  json.end_object();
+}
+
+void write_parts(JsonWriter& json, const ConfigReport& report) {
+  json.key("inputs");
+  json.begin_array();
+  for (const ModelInput& input : report.model.inputs) write_input(json, input);
+  json.end_array();
+  json.key("groups");
+  json.begin_array();
+  for (const GroupReport& group : report.groups) write_group(json, group);
+  json.end_array();
+}
+
+void write_tower(JsonWriter& json, const ConfigReport& tower) {
+  const Model& model = tower.model;
+  json.begin_object();
+  json.member("part", std::string_view(model.part));
+  json.member("model_type", std::string_view(model.model_type));
+  json.member("layers", static_cast<Index>(model.layers.size()));
+  json.member("heads", model.heads);
+  json.member("kv_heads", model.kv_heads);
+  json.member("head_dim", model.head_dim);
+  json.member("context_length", model.context_length);
+  write_parts(json, tower);
   json.end_object();
 }
 
@@ -106,14 +162,7 @@ std::string to_json(const ConfigReport& report) {
   json.member("context_length", report.model.context_length);
   json.member("scaled_length", report.reach);
   json.member("seq_len", report.seq_len);
-  json.key("inputs");
-  json.begin_array();
-  for (const ModelInput& input : report.model.inputs) write_input(json, input);
-  json.end_array();
-  json.key("groups");
-  json.begin_array();
-  for (const GroupReport& group : report.groups) write_group(json, group);
-  json.end_array();
+  write_parts(json, report);
   json.key("warnings");
   json.begin_array();
   for (const ConfigWarning& warning : report.warnings) {
@@ -122,6 +171,11 @@ std::string to_json(const ConfigReport& report) {
     json.member("text", std::string_view(warning.text));
     json.end_object();
   }
+  json.end_array();
+  json.member("part", std::string_view(report.model.part));
+  json.key("towers");
+  json.begin_array();
+  for (const ConfigReport& tower : report.towers) write_tower(json, tower);
   json.end_array();
   json.end_object();
   return json.text();

@@ -101,6 +101,14 @@ ConfigReport config_report(Model model, Index seq_len, Index layer) {
   }
   add_reach(report);
   add_warnings(report);
+  if (layer >= 0) return report;
+  for (const Model& tower : report.model.towers) {
+    ConfigReport& shown = report.towers.emplace_back(config_report(tower));
+    for (const ConfigWarning& warning : shown.warnings) {
+      report.warnings.push_back({warning.pointer, tower.part + ": " + warning.text});
+    }
+    shown.warnings.clear();
+  }
   return report;
 }
 

@@ -27,6 +27,7 @@ struct ConfigReport {
   Index reach = 0;    ///< trained length times the scaling's factor, where the factor means that
   std::vector<GroupReport> groups = {};
   std::vector<ConfigWarning> warnings = {};  ///< the file's, then those about the numbers
+  std::vector<ConfigReport> towers = {};     ///< of the model's towers
 };
 
 /// What an encoding's spec says, member by member; nothing for rotary ones, which are shown by themselves.
@@ -59,6 +60,8 @@ std::vector<Fact> model_facts(const ConfigReport& report);
 std::string input_title(const ModelInput& input);
 std::vector<Fact> input_facts(const ModelInput& input);
 std::string group_title(const LayerGroup& group);
+/// "vision tower: siglip_vision_model, 27 layers"
+std::string tower_title(const Model& tower);
 std::vector<Fact> group_facts(const GroupReport& group, const ConfigReport& report);
 std::vector<Fact> rope_facts(const Rope& rope, const RopeFrequencies& numbers, Index seq_len = 0);
 /// One for each member of a spec, and of a spec in it; JSON's names with blanks.

@@ -74,16 +74,26 @@ std::string titled(const std::string& title, const Style& style) {
   return "\n" + bold(style, wrapped(title, style.width, 2));
 }
 
-}  // namespace
-
-std::string to_text(const ConfigReport& report, const Style& style, Pairs pairs) {
-  std::string out = bold(style, printable(report.model.file)) + '\n' + labelled(model_facts(report), style);
+/// What is added to the input, and what the layers do.
+std::string parts_text(const ConfigReport& report, const Style& style, Pairs pairs) {
+  std::string out;
   for (const ModelInput& input : report.model.inputs) {
     out += titled(input_title(input), style) + labelled(input_facts(input), style);
   }
   for (const GroupReport& group : report.groups) {
     out += titled(group_title(group.group), style) + labelled(group_facts(group, report), style);
     out += pairs_text(group, report, style, pairs);
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string to_text(const ConfigReport& report, const Style& style, Pairs pairs) {
+  std::string out = bold(style, printable(report.model.file)) + '\n' + labelled(model_facts(report), style);
+  out += parts_text(report, style, pairs);
+  for (const ConfigReport& tower : report.towers) {
+    out += '\n' + titled(tower_title(tower.model), style) + parts_text(tower, style, pairs);
   }
   for (const ConfigWarning& warning : report.warnings) {
     if (&warning == report.warnings.data()) out += '\n';

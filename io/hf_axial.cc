@@ -1,0 +1,209 @@
+#include <algorithm>
+#include <iterator>
+
+#include "hf_reader.hpp"
+
+// Towers that turn queries and keys by a patch's place in the image: each axis has its own part of the pairs, and the
+// frequencies begin afresh on each (Pixtral deals them out). Facts: modeling_*.py of Hugging Face transformers 5.23.0.
+
+namespace bearing::hf {
+namespace {
+
+using json::Object;
+
+enum class Layout {
+  half,         ///< the first axis' pairs, then the second's; i turns with i + half of the head
+  neighbours,   ///< the same, 2i turns with 2i + 1
+  alternating,  ///< the axes take turns pair by pair; half
+  strided,      ///< one run of frequencies, dealt out to the axes; half
+  three,        ///< three equal parts; half; what is left of the head stays
+  blocks,       ///< each axis turns its own half of the head, half pairing inside it
+};
+
+/// What a token's position is.
+constexpr const char* rows_first = "row and column of the patch, from 0";
+constexpr const char* columns_first = "column and row of the patch, from 0";
+constexpr const char* columns_from_1 = "column and row of the patch, from 1";
+constexpr const char* columns_class_0 = "column and row of the patch, from 1; other tokens are at 0, 0";
+constexpr const char* time_rows = "frame, row and column of the patch, from 0";
+constexpr const char* rows_class_learned =
+    "row and column of the patch, from 0; the class token's angles are learned (class_pos_emb)";
+constexpr const char* centres =
+    "row and column of the patch's centre, from -1 to 1 across the image, times 2 pi; other tokens do not turn";
+constexpr const char* scaled_columns =
+    "column and row of the patch, from 0; in layers that see the whole image times window_size over the patches of a "
+    "row";
+
+struct Axial {
+  std::string_view model_type;
+  Layout layout;
+  const char* positions;
+  Index hidden, heads, layers;
+  double base = 10'000;
+  std::string_view hidden_key = "hidden_size";
+
+  bool memory() const { return hidden_key.starts_with("memory"); }  ///< not the tower: attention to earlier frames
+};
+
+// clang-format off
+constexpr Axial rows[] = {
+    {"qwen2_vl_vision", Layout::half, rows_first, 1280, 16, 32, 10'000, "embed_dim"},
+    {"qwen2_5_vl_vision", Layout::half, rows_first, 3584, 16, 32},
+    {"qwen2_5_omni_vision_encoder", Layout::half, rows_first, 3584, 16, 32},
+    {"qwen3_vl_vision", Layout::half, rows_first, 1152, 16, 27},
+    {"qwen3_vl_moe_vision", Layout::half, rows_first, 1152, 16, 27},
+    {"qwen3_omni_moe_vision_encoder", Layout::half, rows_first, 1152, 16, 27},
+    {"qwen3_5_vision", Layout::half, rows_first, 1152, 16, 27},
+    {"qwen3_5_moe_vision", Layout::half, rows_first, 1152, 16, 27},
+    {"qwen4_exp_vision", Layout::half, rows_first, 1152, 16, 27},
+    {"cohere_compass_vision", Layout::half, rows_first, 1152, 16, 27},
+    {"exaone4_5_vision", Layout::half, rows_first, 3584, 16, 32},
+    {"dots3_note_vision_encoder", Layout::half, rows_first, 1536, 24, 42},
+    {"ernie4_5_vl_moe_vision", Layout::half, rows_first, 1280, 16, 32},
+    {"glm4v_vision", Layout::half, rows_first, 1536, 12, 24},
+    {"glm4v_moe_vision", Layout::half, rows_first, 1536, 12, 24},
+    {"glm5_next_vision", Layout::half, rows_first, 1024, 16, 24},
+    {"glm_ocr_vision", Layout::half, rows_first, 1024, 16, 24},
+    {"lfm3_vl_vision", Layout::half, rows_first, 1024, 16, 14, 1'000'000},
+    {"mlcd_vision_model", Layout::half, rows_class_learned, 1664, 16, 48},
+    {"paddleocr_vl_vision", Layout::half, rows_first, 1152, 16, 27},
+    {"video_llama_3_vision", Layout::half, rows_first, 768, 12, 12},
+    {"muse_glimmer_vision", Layout::half, columns_from_1, 1536, 16, 50},
+    {"muse_spark_vision", Layout::half, columns_from_1, 1536, 16, 50},
+    {"step3p5_vision", Layout::half, columns_first, 1536, 16, 47},
+    {"dinov3_vit", Layout::half, centres, 384, 6, 12, 100},
+    {"eomt_dinov3", Layout::half, centres, 1024, 16, 24, 100},
+    {"sapiens2", Layout::half, centres, 1024, 16, 24, 100},
+    {"kimi_k25_vision", Layout::alternating, columns_first, 1152, 16, 27},
+    {"pixtral", Layout::strided, rows_first, 1024, 16, 24},
+    {"minimax_m3_vl_vision", Layout::three, time_rows, 1280, 16, 32},
+    {"inkling2_vision", Layout::neighbours, columns_class_0, 1024, 16, 23},
+    {"llama4_vision_model", Layout::neighbours, columns_class_0, 768, 16, 34},
+    {"sam3_vit_model", Layout::neighbours, scaled_columns, 1024, 16, 32},
+    {"sam2_video", Layout::neighbours, columns_first, 256, 1, 4, 10'000, "memory_attention_hidden_size"},
+    {"edgetam_video", Layout::neighbours, columns_first, 256, 1, 2, 10'000, "memory_attention_hidden_size"},
+    {"sam3_tracker_video", Layout::neighbours, columns_first, 256, 1, 4, 10'000, "memory_attention_hidden_size"},
+    {"gemma4_vision", Layout::blocks, columns_first, 768, 12, 16, 100},
+};
+// clang-format on
+
+/// rope_parameters or rope_scaling may say the base; of scalings these towers' code knows none.
+double base_of(const Object& file, double usual) {
+  double base = file.number("rope_theta", base_range).value_or(usual);
+  for (const char* key : {"rope_scaling", "rope_parameters"}) {
+    const auto parameters = file.object(key);
+    if (!parameters) continue;
+    for (const char* word : {"rope_type", "type"}) {
+      const std::string type = parameters->text(word).value_or("axial");
+      if (type != "axial" && type != "default") parameters->wrong(word, "axial or default");
+    }
+    if (parameters->number("partial_rotary_factor", json::positive).value_or(1) != 1) {
+      parameters->wrong("partial_rotary_factor", "1: the tower's code turns whole heads");
+    }
+    base = parameters->number("rope_theta", base_range).value_or(base);
+  }
+  return base;
+}
+
+Keys head_keys(const Axial& row) {
+  return row.memory() ? Keys{"memory_attention_num_attention_heads"} : Keys{"num_attention_heads", "num_heads"};
+}
+
+Index head_dim_of(const Object& file, const Axial& row) {
+  const Index hidden = plain_size(file, {row.hidden_key}, row.hidden);
+  const Index heads = plain_size(file, head_keys(row), row.heads, most_heads);
+  const Index rate = row.memory() ? plain_size(file, {"memory_attention_downsample_rate"}, 1) : 1;
+  const Index dim = file.integer("head_dim", 1, most_head_dim).value_or(hidden / heads / rate);
+  const Index least = row.layout == Layout::three ? 6 : 4;
+  if (dim < least || dim > most_head_dim || (row.layout != Layout::three && dim % 4 != 0)) {
+    const std::string_view key = file.spelled({"head_dim", row.hidden_key});
+    file.notes().fail(file.pointer(key.empty() ? row.hidden_key : key),
+                      std::string("must give heads of ") +
+                          (row.layout == Layout::three ? "6 dimensions or more" : "a multiple of 4 dimensions") +
+                          ", got " + std::to_string(dim));
+  }
+  return dim;
+}
+
+Rope rope_of(const Axial& row, Index dim, double base) {
+  Rope rope{.head_dim = dim, .rotary_dim = dim, .base = base, .pairing = Pairing::half};
+  const Index pairs = dim / 4;
+  switch (row.layout) {
+    case Layout::neighbours:
+      rope.pairing = Pairing::interleaved;
+      [[fallthrough]];
+    case Layout::half:
+      rope.axes = RopeAxes::axial({pairs, pairs});
+      break;
+    case Layout::alternating:
+      rope.axes = RopeAxes::interleaved({pairs, pairs});
+      rope.axes.frequencies = RopeAxes::Frequencies::restarted;
+      break;
+    case Layout::strided:
+      rope.axes = RopeAxes::strided({pairs, pairs});
+      break;
+    case Layout::three:
+      rope.rotary_dim = dim / 6 * 6;
+      rope.axes = RopeAxes::axial({dim / 6, dim / 6, dim / 6});
+      break;
+    case Layout::blocks:
+      rope.rotary_dim = dim / 2;
+      break;
+  }
+  return rope;
+}
+
+/// Whether a layer sees less than the image: by a list of those that see all, or by layer_types.
+std::vector<std::string> types_of(const Object& file, Index layers) {
+  const auto count = static_cast<std::size_t>(layers);
+  if (auto types = file.texts("layer_types", count)) {
+    if (types->size() != count) file.wrong("layer_types", std::to_string(layers) + " strings, one per layer");
+    return *types;
+  }
+  std::vector<std::string> types(count, "full_attention");
+  for (const char* key : {"fullatt_block_indexes", "global_attn_indexes"}) {
+    const auto full = file.integers(key, count, 0, layers - 1);
+    if (!full) continue;
+    std::fill(types.begin(), types.end(), "window_attention");
+    for (const Index layer : *full) types[static_cast<std::size_t>(layer)] = "full_attention";
+  }
+  return types;
+}
+
+}  // namespace
+
+void add_axial_types(std::vector<std::string_view>& to) {
+  for (const Axial& row : rows) to.push_back(row.model_type);
+}
+
+bool read_axial(const Config& config, Model& model) {
+  const Object& file = config.file;
+  const auto* row =
+      std::find_if(std::begin(rows), std::end(rows), [&](const Axial& r) { return r.model_type == config.model_type; });
+  if (row == std::end(rows)) return false;
+  const Keys layer_keys =
+      row->memory() ? Keys{"memory_attention_num_layers"} : Keys{"num_hidden_layers", "depth", "num_layers"};
+  const Index layers = plain_size(file, layer_keys, row->layers, most_layers);
+  Layer layer{.encoding = rope_of(*row, head_dim_of(file, *row), base_of(file, row->base))};
+  layer.positions = row->positions;
+  if (row->layout == Layout::blocks) {
+    // Two rotations: one axis turns the first half of the head, the other the second.
+    Rope& first = std::get<Rope>(layer.encoding);
+    Rope second = first;
+    second.part = RotaryPart::window(first.rotary_dim);
+    second.axes = RopeAxes::listed(std::vector<Index>(static_cast<std::size_t>(first.rotary_dim / 2), 1));
+    layer.also = {second};
+  }
+  for (const std::string& type : types_of(file, layers)) {
+    Layer one = type == "conv" ? Layer{.encoding = NoPosition{}} : layer;
+    one.type = type;
+    model.layers.push_back(std::move(one));
+  }
+  const std::string_view heads = file.spelled(head_keys(*row));
+  model.heads = heads.empty() ? row->heads : *file.integer(heads, 1, most_heads);
+  model.kv_heads = model.heads;
+  model.head_dim = std::get<Rope>(layer.encoding).head_dim;
+  return true;
+}
+
+}  // namespace bearing::hf

@@ -1,0 +1,211 @@
+#include "hf_named.hpp"
+
+#include <algorithm>
+#include <iterator>
+
+namespace bearing::hf {
+namespace {
+
+constexpr const char* convolution =
+    "a grouped convolution over neighbouring frames gives the position: it is a layer of the model, and no encoding of "
+    "positions";
+constexpr const char* attention_added =
+    "sinusoids of rows and columns are added to queries and keys of every layer, not to the input";
+constexpr const char* distance_table =
+    "queries meet a learned vector for each distance, clipped, inside blocks of context_size frames, and the distance "
+    "counts query minus key";
+constexpr const char* chunks =
+    "queries meet projected sinusoids of their distance inside chunks of frames with a context to either side";
+constexpr const char* fourier_prompts =
+    "points and boxes enter as sines and cosines of their coordinates times random frequencies, which are in the "
+    "weights";
+constexpr const char* fourier_added =
+    "the prompt encoder's Fourier features of the patches are added to queries and keys of every layer";
+constexpr const char* boxes =
+    "sinusoids of boxes and points are added to queries, and boxes give a bias of the scores";
+constexpr const char* timm = "the architecture is timm's: its arguments say what the positions are";
+constexpr const char* hiera = "a small table is resized to the whole map, and a second one is repeated in every window";
+constexpr const char* speecht5 =
+    "keys have a vector for each distance, clipped on either side of encoder_max_relative_position frames, and the "
+    "decoder adds scaled sinusoids";
+constexpr const char* overlapping = "the table has a row per patch of the spectrogram, and patches overlap";
+constexpr const char* two_angles =
+    "the two members of a pair turn by different angles (angles are tiled, pairs are neighbours), as the weights were "
+    "trained: no rotation says it";
+constexpr const char* levit =
+    "a learned number per head for each pair of absolute offsets, keys and queries on different grids";
+constexpr const char* stages = "each stage has a learned table of its own";
+
+// clang-format off
+constexpr Named rows[] = {
+    // Speech
+    {"wav2vec2", "convolution", convolution},
+    {"hubert", "convolution", convolution},
+    {"data2vec-audio", "convolution", convolution},
+    {"sew", "convolution", convolution},
+    {"unispeech", "convolution", convolution},
+    {"unispeech-sat", "convolution", convolution},
+    {"sew-d", "deberta", "a convolution over frames comes before DeBERTa's layers, which see every squeeze_factor-th"},
+    {"wav2vec2-conformer", "transformer_xl", "position_embeddings_type may be relative, rotary or none, and a "
+                                             "convolution comes first"},
+    {"speecht5", "shaw", speecht5},
+    {"seamless_m4t", "transformer_xl", "its speech encoder, text encoder and decoders have encodings of their own"},
+    {"seamless_m4t_v2", "shaw", "its speech encoder, text encoder and decoders have encodings of their own"},
+    {"granite_speech_encoder", "shaw", distance_table},
+    {"granite_speech_plus_encoder", "shaw", distance_table},
+    {"granite_speech5_encoder", "shaw", distance_table},
+    {"gemma3n_audio", "transformer_xl", chunks},
+    {"gemma4_audio", "transformer_xl", chunks},
+    {"fastspeech2_conformer", "transformer_xl", "its encoder shifts rows of distances as ESPnet's older code does"},
+    {"phi4_multimodal_audio", "t5", "a learned number for each distance, clipped, and no wider buckets"},
+    {"fun_asr_nano_encoder", "sinusoidal", "sinusoids of the stacked features, from position 1"},
+    {"audio-spectrogram-transformer", "learned", overlapping},
+    // Text and time
+    {"udop", "t5", "T5's table, and two more for the boxes' places, in the encoder"},
+    {"lilt", "learned", "a table for the text, and four narrow ones for boxes, which a projection joins"},
+    {"bros", "sinusoidal", "sinusoids of the differences between two boxes are projected and meet the query"},
+    {"cpmant", "t5", "buckets depend on the segments of query and key"},
+    {"prophetnet", "t5", "the decoder's buckets are looked up by a projection of each query"},
+    {"funnel", "transformer_xl", "sequences are pooled between blocks, and distances with them"},
+    {"reformer", "learned", "two tables, of rows and of columns of axial_pos_shape, which are joined"},
+    {"layoutxlm", "t5_axis", "as LayoutLMv2; it has no code of its own"},
+    {"decision_transformer", "learned", "the table's rows are time steps of an episode"},
+    {"patchtst", "learned", "positional_encoding_type says whether the table is random or made of sinusoids"},
+    {"timesfm", "sinusoidal", "positions begin after the padding of each series"},
+    {"patchtsmixer", "learned", "only with use_positional_encoding, as a table that is random or made of sinusoids"},
+    {"perceiver", "fourier", "the input's preprocessor says which positions are encoded"},
+    // Images
+    {"pixio", "learned", "n_cls_tokens rows stand before those of the patches"},
+    {"vitdet", "learned", "the table has the size of pretrain_image_size; relative tables are optional"},
+    {"yolos", "learned", "detection tokens have rows of the table, and middle layers may have tables of their own"},
+    {"hiera", "learned", hiera},
+    {"videoprism_vision_model", "learned", "a table of patches, of tubelet_size, and one of frames"},
+    {"tvp", "learned", "one table for the text, and three for rows, columns and frames"},
+    {"seggpt", "sam", "Segment Anything's tables over a prompt above its image, and a learned table of the input"},
+    {"lw_detr_vit", "learned", "the table has the size of pretrain_image_size, and is cut into windows"},
+    {"rf_detr_dinov2", "learned", "the table is cut into windows, each with a class token"},
+    {"vitpose_backbone", "learned", "the class token's row of the table is added to every patch's"},
+    {"gemma4_unified_vision", "learned", "a table for columns and rows of patches, of mm_posemb_size"},
+    {"dinat", "swin", "a learned number per head for each offset inside a dilated neighbourhood"},
+    {"lightglue", "rope", "coordinates of key points, projected by learned weights, are the angles"},
+    {"vivit", "learned", "the table has a row per tubelet of tubelet_size frames, rows and columns"},
+    {"pvt", "learned", stages},
+    {"mllama_vision_model", "learned", "a table of patches and one of tiles and their aspect ratio, mixed by a learned "
+                                       "gate"},
+    {"granite_docling_vision", "learned", "the tower has a table of patches, its connector two of sinusoids"},
+    {"sam2_hiera_det_model", "learned", hiera},
+    {"vjepa2", "rope", two_angles},
+    {"swin2sr", "swin_v2", "the table is Swin V2's, for a padded map of any size"},
+    {"clap_audio_model", "swin", "the spectrogram is folded into a square of spec_size before it is cut into patches"},
+    {"levit", "swin", levit},
+    {"detr", "sinusoidal_2d", attention_added},
+    {"conditional_detr", "sinusoidal_2d", attention_added},
+    {"dab-detr", "sinusoidal_2d", attention_added},
+    {"deformable_detr", "sinusoidal_2d", attention_added},
+    {"table-transformer", "sinusoidal_2d", attention_added},
+    {"grounding-dino", "sinusoidal_2d", attention_added},
+    {"mm-grounding-dino", "sinusoidal_2d", attention_added},
+    {"omdet-turbo", "sinusoidal_2d", attention_added},
+    {"maskformer", "sinusoidal_2d", attention_added},
+    {"mask2former", "sinusoidal_2d", attention_added},
+    {"oneformer", "sinusoidal_2d", attention_added},
+    {"rt_detr", "sinusoidal_2d", attention_added},
+    {"rt_detr_v2", "sinusoidal_2d", attention_added},
+    {"d_fine", "sinusoidal_2d", attention_added},
+    {"sam_prompt_encoder", "fourier", fourier_prompts},
+    {"sam_hq_prompt_encoder", "fourier", fourier_prompts},
+    {"sam2_prompt_encoder", "fourier", fourier_prompts},
+    {"sam2_video_prompt_encoder", "fourier", fourier_prompts},
+    {"sam3_tracker_prompt_encoder", "fourier", fourier_prompts},
+    {"sam3_tracker_video_prompt_encoder", "fourier", fourier_prompts},
+    {"edgetam_prompt_encoder", "fourier", fourier_prompts},
+    {"edgetam_video_prompt_encoder", "fourier", fourier_prompts},
+    {"sam_mask_decoder", "fourier", fourier_added},
+    {"sam_hq_mask_decoder", "fourier", fourier_added},
+    {"sam2_mask_decoder", "fourier", fourier_added},
+    {"sam2_video_mask_decoder", "fourier", fourier_added},
+    {"sam3_tracker_mask_decoder", "fourier", fourier_added},
+    {"sam3_tracker_video_mask_decoder", "fourier", fourier_added},
+    {"edgetam_mask_decoder", "fourier", fourier_added},
+    {"edgetam_video_mask_decoder", "fourier", fourier_added},
+    {"sam3_detr_encoder", "sinusoidal_2d", attention_added},
+    {"sam3_lite_text_detr_encoder", "sinusoidal_2d", attention_added},
+    {"lw_detr", "sinusoidal_2d", attention_added},
+    {"rf_detr", "sinusoidal_2d", attention_added},
+    {"sam3_detr_decoder", "sinusoidal_2d", boxes},
+    {"sam3_lite_text_detr_decoder", "sinusoidal_2d", boxes},
+    {"timm_backbone", "unknown", timm},
+    {"timm_wrapper", "unknown", timm},
+    {"gemma3n_vision", "unknown", timm},
+    // Nothing: recurrence or causal masks tell the order
+    {"jamba", "none"},
+    {"mamba", "none"},
+    {"mamba2", "none"},
+    {"falcon_mamba", "none"},
+    {"rwkv", "none"},
+    {"xlstm", "none"},
+    {"zamba", "none"},
+    {"nemotron_h", "none"},
+    {"kimi_linear", "none"},
+    // Nothing: convolutions or pooling over neighbours tell where things are
+    {"align_vision_model", "none"},
+    {"bit", "none"},
+    {"convnext", "none"},
+    {"convnextv2", "none"},
+    {"cvt", "none"},
+    {"dac", "none"},
+    {"dinov3_convnext", "none"},
+    {"efficientnet", "none"},
+    {"emu3_vqgan", "none"},
+    {"chameleon_vqgan", "none"},
+    {"janus_vqgan", "none"},
+    {"glm_image_vqmodel", "none"},
+    {"encodec", "none"},
+    {"fastspeech2_conformer_hifigan", "none"},
+    {"flava_image_codebook", "none"},
+    {"florence_vision", "none"},
+    {"focalnet", "none"},
+    {"glpn", "none"},
+    {"hgnet_v2", "none"},
+    {"mobilenet_v1", "none"},
+    {"mobilenet_v2", "none"},
+    {"mobilevit", "none"},
+    {"mobilevitv2", "none"},
+    {"poolformer", "none"},
+    {"pp_lcnet", "none"},
+    {"pp_lcnet_v3", "none"},
+    {"pp_lcnet_v4", "none"},
+    {"pvt_v2", "none"},
+    {"regnet", "none"},
+    {"resnet", "none"},
+    {"rt_detr_resnet", "none"},
+    {"segformer", "none"},
+    {"speecht5_hifigan", "none"},
+    {"superpoint", "none"},
+    {"swiftformer", "none"},
+    {"textnet", "none"},
+    {"univnet", "none"},
+    {"uvdoc_backbone", "none"},
+    {"vibevoice_acoustic_tokenizer", "none"},
+    {"vibevoice_acoustic_tokenizer_decoder", "none"},
+    {"vibevoice_acoustic_tokenizer_encoder", "none"},
+    {"qwen2_5_omni_bigvgan", "none"},
+    // Nothing: learned queries read the others' tokens
+    {"blip_2_qformer", "none"},
+    {"idefics2_perceiver", "none"},
+    {"idefics_perciever", "none"},
+    {"flava_multimodal_model", "none"},
+};
+// clang-format on
+
+}  // namespace
+
+std::span<const Named> named_types() { return rows; }
+
+const Named* find_named(std::string_view model_type) {
+  const auto* row =
+      std::find_if(std::begin(rows), std::end(rows), [&](const Named& one) { return one.model_type == model_type; });
+  return row == std::end(rows) ? nullptr : row;
+}
+
+}  // namespace bearing::hf

@@ -1,0 +1,148 @@
+#include <algorithm>
+#include <cmath>
+#include <iterator>
+
+#include "hf_reader.hpp"
+
+// What layers of speech encoders, vision towers and document models add to scores, for types whose code is known.
+// Facts: modeling_*.py of Hugging Face transformers 5.23.0.
+
+namespace bearing::hf {
+namespace {
+
+using json::Object;
+
+void add_layers(Model& model, const Object& file, const Keys& keys, Index usual, const Layer& layer) {
+  const Index count = plain_size(file, keys, usual, most_layers);
+  model.layers.insert(model.layers.end(), static_cast<std::size_t>(count), layer);
+}
+
+/// Buckets of a bidirectional table, as T5 counts them.
+template <class Spec>
+Spec buckets_of(const Object& file, const char* buckets_key, Index buckets, const char* distance_key, Index distance) {
+  Spec spec{.direction = T5Direction::bidirectional};
+  spec.buckets = file.integer(buckets_key, 4, 65'536).value_or(buckets);
+  spec.max_distance = file.integer(distance_key, 1, most_positions).value_or(distance);
+  if (spec.buckets % 4 != 0) file.wrong(buckets_key, "a multiple of 4");
+  if (spec.max_distance <= spec.buckets / 4) {
+    file.notes().fail(file.pointer(distance_key), std::string("must be more than a quarter of ") + buckets_key + ", " +
+                                                      std::to_string(spec.buckets / 4) + ", got " +
+                                                      std::to_string(spec.max_distance));
+  }
+  return spec;
+}
+
+void read_wavlm(const Object& file, Model& model) {
+  const OtherEncoding convolution{"convolution",
+                                  "a grouped convolution over neighbouring frames comes before the "
+                                  "layers"};
+  model.inputs.push_back({convolution});
+  add_layers(model, file, {"num_hidden_layers"}, 12,
+             {.encoding = buckets_of<GatedT5>(file, "num_buckets", 320, "max_bucket_distance", 800)});
+}
+
+/// The text encoder of VITS; what follows it has no positions.
+void read_vits(const Object& file, Model& model) {
+  Layer layer{.encoding = NoPosition{}};
+  if (file.has("window_size") || !file.mentions("window_size")) {
+    layer.encoding = Shaw{.clip = plain_size(file, {"window_size"}, 4, most_positions), .outside = ShawOutside::zero};
+  }
+  add_layers(model, file, {"num_hidden_layers"}, 6, layer);
+}
+
+void read_parakeet(const Object& file, Model& model) {
+  file.warn("model_type",
+            "the sinusoids of distances have sine and cosine in turn, where Transformer-XL has all sines first");
+  add_layers(model, file, {"num_hidden_layers"}, 24,
+             {.encoding = TransformerXL{.direction = TransformerXLDirection::bidirectional}});
+}
+
+void read_pix2struct(const Object& file, Model& model) {
+  T5 t5 = buckets_of<T5>(file, "relative_attention_num_buckets", 32, "relative_attention_max_distance", 128);
+  t5.direction = T5Direction::causal;
+  add_layers(model, file, {"num_layers"}, 12, {.encoding = t5});
+}
+
+/// LayoutLMv2 and v3: one table for the text, two for the boxes' edges. v3 divides their sum by the square root of
+/// head_dim.
+void read_layoutlm(const Object& file, bool divided, Model& model) {
+  const Index hidden = plain_size(file, {"hidden_size"}, 768);
+  const Index heads = plain_size(file, {"num_attention_heads"}, 12, most_heads);
+  const double head_dim = static_cast<double>(std::max<Index>(hidden / heads, 1));
+  std::vector<LayerEncoding> tables;
+  const auto add = [&](T5Axis table, Index axis) {
+    table.axis = axis;
+    if (divided) table.scale = 1 / std::sqrt(head_dim);
+    tables.emplace_back(table);
+  };
+  const auto table = [&](const char* buckets_key, Index buckets, const char* distance_key, Index distance) {
+    const T5 t5 = buckets_of<T5>(file, buckets_key, buckets, distance_key, distance);
+    return T5Axis{.buckets = t5.buckets, .max_distance = t5.max_distance, .direction = t5.direction, .axis = 0};
+  };
+  if (file.flag("has_relative_attention_bias").value_or(true)) add(table("rel_pos_bins", 32, "max_rel_pos", 128), 0);
+  if (file.flag("has_spatial_attention_bias").value_or(true)) {
+    for (const Index axis : {1, 2}) add(table("rel_2d_pos_bins", 64, "max_rel_2d_pos", 256), axis);
+  }
+  Layer layer{.encoding = NoPosition{}};
+  if (!tables.empty()) {
+    layer.encoding = tables.front();
+    layer.also.assign(tables.begin() + 1, tables.end());
+    layer.positions = "index in the text, left edge of the box, lower edge of the box";
+  }
+  add_layers(model, file, {"num_hidden_layers"}, 12, layer);
+}
+
+/// Segment Anything's encoder: most layers see windows, those of global_attn_indexes the whole map.
+void read_sam(const Object& file, Index usual_image, Model& model) {
+  const GridSize map = patch_grid(file, usual_image, 16);
+  const Index layers = plain_size(file, {"num_hidden_layers"}, 12, most_layers);
+  const Index window = file.integer("window_size", 0, 4096).value_or(14);
+  const auto full = file.integers("global_attn_indexes", static_cast<std::size_t>(layers), 0, layers - 1)
+                        .value_or(std::vector<Index>{2, 5, 8, 11});
+  const bool relative = file.flag("use_rel_pos").value_or(true);
+  for (Index i = 0; i < layers; ++i) {
+    const bool all = window == 0 || std::find(full.begin(), full.end(), i) != full.end();
+    const Sam sam = all ? Sam{map.height, map.width} : Sam{window, window};
+    Layer layer{.encoding = relative ? LayerEncoding(sam) : NoPosition{}};
+    if (!all) layer.type = "window_attention";
+    if (relative) layer.positions = all ? "row and column of the patch" : "row and column in the window";
+    model.layers.push_back(std::move(layer));
+  }
+}
+
+struct SamType {
+  std::string_view model_type;
+  Index image;
+};
+constexpr SamType sam_types[] = {{"sam_vision_model", 1024},
+                                 {"sam_hq_vision_model", 1024},
+                                 {"got_ocr2_vision", 1024},
+                                 {"slanext_vision", 512},
+                                 {"deepseek_ocr2_sam_vision_model", 1024},
+                                 {"unlimited_ocr_sam_vision_model", 1024},
+                                 {"pp_formulanet_vision", 512},
+                                 {"pp_chart2table_vision", 1024}};
+
+}  // namespace
+
+void add_tower_score_types(std::vector<std::string_view>& to) {
+  to.insert(to.end(), {"wavlm", "vits", "parakeet_encoder", "nemotron_asr_streaming_encoder", "pix2struct_text_model",
+                       "layoutlmv2", "layoutlmv3"});
+  for (const SamType& one : sam_types) to.push_back(one.model_type);
+}
+
+bool read_tower_scores(const Config& config, Model& model) {
+  const Object& file = config.file;
+  const std::string& type = config.model_type;
+  if (type == "wavlm") return read_wavlm(file, model), true;
+  if (type == "vits") return read_vits(file, model), true;
+  if (type == "parakeet_encoder" || type == "nemotron_asr_streaming_encoder") return read_parakeet(file, model), true;
+  if (type == "pix2struct_text_model") return read_pix2struct(file, model), true;
+  if (type == "layoutlmv2" || type == "layoutlmv3") return read_layoutlm(file, type == "layoutlmv3", model), true;
+  const auto* sam = std::find_if(std::begin(sam_types), std::end(sam_types),
+                                 [&](const SamType& one) { return one.model_type == type; });
+  if (sam == std::end(sam_types)) return false;
+  return read_sam(file, sam->image, model), true;
+}
+
+}  // namespace bearing::hf

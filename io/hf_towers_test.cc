@@ -1,0 +1,195 @@
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "hf_config_cases.hpp"
+#include "hf_towers.hpp"
+
+// Composites and their towers; python/tests/models/test_towers.py holds the numbers to the models' own modules.
+
+namespace bearing {
+namespace {
+
+using test::described;
+using test::error_of;
+using test::warns;
+
+const std::string small_llama =
+    R"({"model_type": "llama", "hidden_size": 64, "num_attention_heads": 4, "num_hidden_layers": 2,
+        "max_position_embeddings": 128})";
+
+Model llava(const std::string& vision) {
+  return parse_hf_config(R"({"model_type": "llava", "text_config": )" + small_llama + R"(, "vision_config": )" +
+                         vision + "}");
+}
+
+TEST(HfTowers, StandBesideTheLanguageModel) {
+  const Model model = llava(R"({"model_type": "clip_vision_model", "image_size": 336, "patch_size": 14,
+      "hidden_size": 1024, "num_hidden_layers": 3, "num_attention_heads": 16})");
+  EXPECT_EQ(model.part, "");
+  EXPECT_EQ(described(model), "2 full_attention half 10000 16/16 default");
+  ASSERT_EQ(model.towers.size(), 1u);
+  EXPECT_EQ(model.towers[0].part, "vision tower");
+  EXPECT_EQ(described(model.towers[0]), "input learned 577x1024 | 3 full_attention none");
+  EXPECT_EQ(model.towers[0].heads, 16);
+}
+
+TEST(HfTowers, AreTheCompositesOwnIfTheirWordIsNoModels) {
+  for (const char* word : {"\"qwen2_vl\"", "null"}) {
+    const Model model = parse_hf_config(std::string(R"({"model_type": "qwen2_vl", "hidden_size": 64,
+        "num_attention_heads": 4, "num_key_value_heads": 2, "num_hidden_layers": 2, "max_position_embeddings": 128,
+        "vision_config": {"model_type": )") +
+                                        word + R"(, "embed_dim": 64, "num_heads": 4, "depth": 2}})");
+    ASSERT_EQ(model.towers.size(), 1u);
+    EXPECT_EQ(model.towers[0].model_type, "qwen2_vl_vision");
+    EXPECT_EQ(described(model.towers[0]), "2 full_attention half 10000 16/16 default axes 2");
+    EXPECT_EQ(model.towers[0].layers[0].positions, "row and column of the patch, from 0");
+  }
+}
+
+TEST(HfTowers, ThatAreNotReadDoNotHideTheLanguageModel) {
+  const Model unknown = llava(R"({"model_type": "my_vit", "rope_theta": 100})");
+  EXPECT_EQ(described(unknown), "2 full_attention half 10000 16/16 default");
+  EXPECT_EQ(described(unknown.towers.at(0)), "1 full_attention unknown");
+  EXPECT_TRUE(warns(unknown, "/vision_config", "the vision tower is not read: the model_type \"my_vit\" is not known"));
+  const Model wrong = llava(R"({"model_type": "clip_vision_model", "image_size": 8, "patch_size": 16})");
+  EXPECT_EQ(wrong.layers.size(), 2u);
+  EXPECT_TRUE(warns(wrong, "/vision_config", "must divide image_size into 1 to 65536 patches each way"));
+}
+
+TEST(HfTowers, WithoutALanguageModelTheFirstPartIsTheMainOne) {
+  const Model clip = parse_hf_config(R"({"model_type": "clip", "text_config": {}, "vision_config": {}})");
+  EXPECT_EQ(clip.model_type, "clip_text_model");
+  EXPECT_EQ(described(clip), "input learned 77x512 | 1 full_attention none");
+  EXPECT_EQ(clip.towers.at(0).model_type, "clip_vision_model");
+  const Model sam = parse_hf_config(R"({"model_type": "sam", "vision_config": {"num_hidden_layers": 3,
+      "global_attn_indexes": [2]}, "prompt_encoder_config": {}})");
+  EXPECT_EQ(sam.part, "vision tower");
+  EXPECT_EQ(described(sam), "input learned 4096x768 | 2 window_attention sam | 1 full_attention sam");
+  EXPECT_EQ(std::get<Sam>(sam.layers[0].encoding), (Sam{14, 14}));
+  EXPECT_EQ(std::get<Sam>(sam.layers[2].encoding), (Sam{64, 64}));
+  EXPECT_EQ(sam.towers.at(0).part, "prompt encoder");
+  const Model both = parse_hf_config(R"({"model_type": "vision-encoder-decoder", "encoder": {"model_type": "vit"},
+      "decoder": {"model_type": "gpt2", "n_layer": 2}})");
+  EXPECT_EQ(both.part, "decoder");
+  EXPECT_EQ(described(both), "input learned 1024x768 | 2 full_attention none");
+  EXPECT_EQ(both.towers.at(0).model_type, "vit");
+}
+
+TEST(HfTowers, PartsOfPartsHaveBothNames) {
+  const Model model = parse_hf_config(R"({"model_type": "deepseek_ocr2", "text_config": )" + small_llama + R"(,
+      "vision_config": {"sam_config": {}, "encoder_config": {"model_type": "clip_vision_model"}}})");
+  ASSERT_EQ(model.towers.size(), 2u);
+  EXPECT_EQ(model.towers[0].part, "vision tower");
+  EXPECT_EQ(model.towers[0].model_type, "deepseek_ocr2_sam_vision_model");
+  EXPECT_EQ(model.towers[1].part, "vision tower, encoder");
+}
+
+TEST(HfTowers, AllPartsTogetherHaveNoMoreLayersThanOne) {
+  const std::string many = R"({"model_type": "clip_vision_model", "num_hidden_layers": 40000})";
+  const std::string text = R"({"model_type": "llava", "text_config": )" + small_llama + R"(, "vision_config": )" +
+                           many + R"(, "audio_config": )" + many + "}";
+  EXPECT_NE(error_of(text).find("/audio_config: must not bring the layers of all parts above 65536, got 80002"),
+            std::string::npos)
+      << error_of(text);
+}
+
+struct AxialCase {
+  const char* model_type;
+  const char* text;
+  RopeAxes::Order order;
+  RopeAxes::Frequencies frequencies;
+};
+
+TEST(HfTowers, TurnByEveryLayout) {
+  using Order = RopeAxes::Order;
+  using Frequencies = RopeAxes::Frequencies;
+  const AxialCase cases[] = {
+      {"qwen3_vl_vision", "half 10000 48/48 default axes 2", Order::contiguous, Frequencies::restarted},
+      {"inkling2_vision", "interleaved 10000 48/48 default axes 2", Order::contiguous, Frequencies::restarted},
+      {"kimi_k25_vision", "half 10000 48/48 default axes 2", Order::interleaved, Frequencies::restarted},
+      {"pixtral", "half 10000 48/48 default axes 2", Order::contiguous, Frequencies::strided},
+      {"dinov3_vit", "half 100 48/48 default axes 2", Order::contiguous, Frequencies::restarted},
+  };
+  for (const AxialCase& one : cases) {
+    const Model model = parse_hf_config(std::string(R"({"model_type": ")") + one.model_type + R"(", "hidden_size": 96,
+        "num_attention_heads": 2, "num_hidden_layers": 1})");
+    EXPECT_EQ(test::spec_text(model.layers[0].encoding), one.text) << one.model_type;
+    const RopeAxes& axes = test::first_rope(model).axes;
+    EXPECT_EQ(axes.order, one.order) << one.model_type;
+    EXPECT_EQ(axes.frequencies, one.frequencies) << one.model_type;
+    EXPECT_EQ(axes.pairs, (std::vector<Index>{12, 12})) << one.model_type;
+  }
+}
+
+TEST(HfTowers, ThreeAxesLeaveTheRestOfTheHead) {
+  const Model model = parse_hf_config(R"({"model_type": "minimax_m3_vl_vision", "hidden_size": 160,
+      "num_attention_heads": 2, "num_hidden_layers": 1})");
+  EXPECT_EQ(test::spec_text(model.layers[0].encoding), "half 10000 78/80 default axes 3");
+}
+
+TEST(HfTowers, Gemma4TurnsEachHalfOfTheHeadByItself) {
+  const Layer layer = parse_hf_config(R"({"model_type": "gemma4_vision", "head_dim": 16})").layers[0];
+  const Rope& first = std::get<Rope>(layer.encoding);
+  ASSERT_EQ(layer.also.size(), 1u);
+  const Rope& second = std::get<Rope>(layer.also[0]);
+  EXPECT_EQ(resolve(first).begin, 0);
+  EXPECT_EQ(resolve(second).begin, 8);
+  EXPECT_EQ(resolve(first).inv_freq, resolve(second).inv_freq);
+  EXPECT_EQ(resolve(second).axis, (std::vector<Index>{1, 1, 1, 1}));
+}
+
+TEST(HfTowers, RefuseScalingsThatTheirCodeDoesNotKnow) {
+  EXPECT_NE(error_of(R"({"model_type": "pixtral", "rope_parameters": {"rope_type": "yarn", "factor": 4}})")
+                .find("/rope_parameters/rope_type: must be axial or default, got \"yarn\""),
+            std::string::npos);
+  EXPECT_NE(error_of(R"({"model_type": "pixtral", "rope_parameters": {"partial_rotary_factor": 0.5}})")
+                .find("/rope_parameters/partial_rotary_factor: must be 1"),
+            std::string::npos);
+  EXPECT_NE(
+      error_of(R"({"model_type": "pixtral", "head_dim": 18})").find("heads of a multiple of 4 dimensions, got 18"),
+      std::string::npos);
+}
+
+TEST(HfTowers, LayersThatSeeWindowsAreNamed) {
+  const Model model =
+      parse_hf_config(R"({"model_type": "qwen2_5_vl_vision", "depth": 4, "fullatt_block_indexes": [3]})");
+  EXPECT_EQ(model.layers[0].type, "window_attention");
+  EXPECT_EQ(model.layers[3].type, "full_attention");
+  const Model conv = parse_hf_config(R"({"model_type": "lfm3_vl_vision", "num_hidden_layers": 2,
+      "layer_types": ["conv", "full_attention"]})");
+  EXPECT_EQ(described(conv), "1 conv none | 1 full_attention half 1000000 64/64 default axes 2");
+}
+
+TEST(HfTowers, ScoresOfSpeechAndDocuments) {
+  const Model wavlm = parse_hf_config(R"({"model_type": "wavlm", "num_hidden_layers": 1})");
+  EXPECT_EQ(std::get<GatedT5>(wavlm.layers[0].encoding).buckets, 320);
+  EXPECT_EQ(encoding_name(wavlm.inputs.at(0).encoding), "convolution");
+  const Model vits = parse_hf_config(R"({"model_type": "vits", "num_hidden_layers": 1})");
+  EXPECT_EQ(std::get<Shaw>(vits.layers[0].encoding), (Shaw{4, ShawOutside::zero}));
+  const Model document = parse_hf_config(R"({"model_type": "layoutlmv3", "num_hidden_layers": 1, "hidden_size": 64,
+      "num_attention_heads": 1})");
+  const Layer& layer = document.layers[0];
+  ASSERT_EQ(layer.also.size(), 2u);
+  EXPECT_EQ(std::get<T5Axis>(layer.encoding).max_distance, 128);
+  EXPECT_EQ(Index{std::get<T5Axis>(layer.also[1]).axis}, 2);
+  EXPECT_EQ(std::get<T5Axis>(layer.also[1]).scale, 1.0 / 8);
+  EXPECT_EQ(document.inputs.size(), 6u);
+  EXPECT_EQ(std::get<T5Axis>(parse_hf_config(R"({"model_type": "layoutlmv2"})").layers[0].encoding).scale, 1);
+}
+
+TEST(HfTowers, WhatIsNamedSaysWhy) {
+  const Model model = parse_hf_config(R"({"model_type": "hubert", "num_hidden_layers": 2})");
+  EXPECT_EQ(described(model), "2 full_attention convolution");
+  EXPECT_NE(std::get<OtherEncoding>(model.layers[0].encoding).why.find("convolution over neighbouring frames"),
+            std::string::npos);
+  EXPECT_EQ(described(parse_hf_config(R"({"model_type": "resnet"})")), "1 full_attention none");
+}
+
+TEST(HfTowers, EveryPartOfACompositeIsAKnownTypeOrSaidToBeUnknown) {
+  for (const hf::CompositePart& part : hf::composite_parts("qwen2_5_vl")) EXPECT_TRUE(hf::known_type(part.model_type));
+  EXPECT_TRUE(hf::composite_parts("llama").empty());
+}
+
+}  // namespace
+}  // namespace bearing

@@ -1,0 +1,143 @@
+"""Rotary towers: what bearing reads of a tower's file turns queries as the model's own module does."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import os
+from types import ModuleType
+from typing import Any
+
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
+
+import bearing
+import numpy as np
+import pytest
+import torch
+import transformers
+from transformers.models.auto.configuration_auto import CONFIG_MAPPING_NAMES
+
+transformers.logging.set_verbosity_error()
+
+HALF = """qwen2_vl_vision qwen2_5_vl_vision qwen2_5_omni_vision_encoder qwen3_vl_vision qwen3_vl_moe_vision
+    qwen3_omni_moe_vision_encoder qwen3_5_vision qwen3_5_moe_vision qwen4_exp_vision cohere_compass_vision
+    exaone4_5_vision dots3_note_vision_encoder ernie4_5_vl_moe_vision glm4v_vision glm4v_moe_vision glm5_next_vision
+    glm_ocr_vision lfm3_vl_vision mlcd_vision_model paddleocr_vl_vision video_llama_3_vision muse_glimmer_vision
+    muse_spark_vision step3p5_vision kimi_k25_vision pixtral minimax_m3_vl_vision gemma4_vision""".split()
+NEIGHBOURS = "inkling2_vision sam3_vit_model sam2_video edgetam_video sam3_tracker_video".split()
+# Their modules take the position as (row, column) and put the column first, or the caller hands in columns first.
+MODULE_SWAPS = {"kimi_k25_vision", "step3p5_vision", "inkling2_vision"}
+CENTRES = ["dinov3_vit", "eomt_dinov3", "sapiens2"]
+
+
+def module_of(config: Any) -> ModuleType:
+    return importlib.import_module(type(config).__module__.replace("configuration_", "modeling_"))
+
+
+def make(model_type: str) -> Any:
+    return getattr(transformers, CONFIG_MAPPING_NAMES[model_type])()
+
+
+def layer_of(config: Any) -> Any:
+    layers = bearing.read_hf_config(config).layers
+    return next(layer for layer in reversed(layers) if layer.name == "rope")
+
+
+def ours(layer: Any, x: np.ndarray, positions: np.ndarray) -> np.ndarray:
+    """x [tokens, dim] turned by every rotation of the layer; positions [tokens, axes] in the spec's order."""
+    y = x[None, None].copy()
+    for rope in [layer.encoding, *layer.also]:
+        axes = 1 + max(bearing.RopeTable(rope, 1).frequencies.axis)
+        bearing.rotate(rope, y, np.ascontiguousarray(positions.T[:axes, None]))
+    return y[0, 0]
+
+
+def rotary_class(module: ModuleType) -> Any:
+    for _, member in inspect.getmembers(module, inspect.isclass):
+        if member.__module__ == module.__name__ and hasattr(member, "compute_axial_rope_parameters"):
+            return member
+    raise AssertionError(module.__name__)
+
+
+def by_half(module: ModuleType, x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:
+    turned = cos.shape[-1]
+    rotated = x[:, :turned] * cos + module.rotate_half(x[:, :turned]) * sin
+    return torch.cat([rotated, x[:, turned:]], dim=-1)
+
+
+def theirs(model_type: str, config: Any, x: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
+    module = module_of(config)
+    rotary = rotary_class(module)(config)
+    if model_type == "gemma4_vision":
+        cos, sin = rotary(x, positions[None])
+        return module.apply_multidimensional_rope(x[None, :, None], cos, sin, positions[None])[0, :, 0]
+    cos, sin = rotary(x, positions)
+    cos, sin = cos.reshape(len(x), -1), sin.reshape(len(x), -1)
+    if model_type in NEIGHBOURS:
+        return x * cos + module.rotate_pairwise(x) * sin
+    return by_half(module, x, cos, sin)
+
+
+def random_rows(count: int, dim: int) -> np.ndarray:
+    return np.random.default_rng(7).standard_normal((count, dim))
+
+
+@pytest.mark.parametrize("model_type", [*HALF, *NEIGHBOURS])
+def test_a_tower_turns_as_its_module(model_type: str) -> None:
+    config = make(model_type)
+    layer = layer_of(config)
+    axes = 3 if model_type == "minimax_m3_vl_vision" else 2
+    positions = np.stack([np.arange(12) % 5, np.arange(12) // 2, (np.arange(12) * 7) % 11][:axes], axis=1)
+    x = random_rows(12, layer.encoding.head_dim)
+    given = torch.from_numpy(positions)
+    want = theirs(model_type, config, torch.from_numpy(x), given.flip(-1) if model_type in MODULE_SWAPS else given)
+    np.testing.assert_allclose(ours(layer, x, positions.astype(np.float64)), want.numpy(), atol=2e-5)
+    # Rows and columns are not alike: with the axes swapped the same comparison fails.
+    swapped = ours(layer, x, positions[:, ::-1].astype(np.float64))
+    assert np.abs(swapped - want.numpy()).max() > 0.1
+
+
+@pytest.mark.parametrize("model_type", CENTRES)
+def test_centres_of_patches(model_type: str) -> None:
+    config = make(model_type)
+    module = module_of(config)
+    name = next(n for n, m in inspect.getmembers(module, inspect.isclass) if "Rotary" in n or "RopePosition" in n)
+    rotary = getattr(module, name)(config).eval()
+    layer = layer_of(config)
+    high, wide = 3, 4
+    pixels = torch.zeros(1, 3, high * config.patch_size, wide * config.patch_size)
+    cos, sin = rotary(pixels)
+    x = random_rows(high * wide, layer.encoding.head_dim)
+    rows, columns = ((np.arange(n) + 0.5) / n * 2 - 1 for n in (high, wide))
+    grid = np.stack(np.meshgrid(rows, columns, indexing="ij"), axis=-1).reshape(-1, 2) * 2 * np.pi
+    want = by_half(module, torch.from_numpy(x), cos, sin).numpy()
+    np.testing.assert_allclose(ours(layer, x, grid), want, atol=2e-5)
+
+
+def test_llama_4s_tower_counts_from_1() -> None:
+    config = make("llama4_vision_model")
+    module = module_of(config)
+    layer = layer_of(config)
+    side = config.image_size // config.patch_size
+    angles = torch.view_as_real(module.Llama4VisionRotaryEmbedding._compute_freqs_ci(config))[:, 0]
+    x = random_rows(side * side + 1, layer.encoding.head_dim)
+    index = np.arange(side * side)
+    positions = np.concatenate([np.stack([index % side + 1, index // side + 1], axis=1), [[0, 0]]])
+    pairs = torch.view_as_complex(torch.from_numpy(x).reshape(len(x), -1, 2))
+    want = torch.view_as_real(pairs * torch.view_as_complex(angles.double().contiguous())).flatten(1)
+    np.testing.assert_allclose(ours(layer, x, positions.astype(np.float64)), want.numpy(), atol=2e-5)
+
+
+def test_a_composite_has_its_towers() -> None:
+    model = bearing.read_hf_config(make("qwen2_5_vl"))
+    assert (model.part, model.model_type) == ("", "qwen2_5_vl_text")
+    (tower,) = model.towers
+    assert (tower.part, tower.model_type, len(tower.layers)) == ("vision tower", "qwen2_5_vl_vision", 32)
+    assert {layer.type for layer in tower.layers} == {"window_attention", "full_attention"}
+    assert tower.layers[0].positions == "row and column of the patch, from 0"
+
+
+def test_v_jepas_angles_are_refused() -> None:
+    layer = bearing.read_hf_config({"model_type": "vjepa2"}).layers[0]
+    assert layer.name == "rope"
+    assert "different angles" in layer.encoding.why
