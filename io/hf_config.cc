@@ -3,6 +3,7 @@
 #include <tuple>
 
 #include "hf_reader.hpp"
+#include "hf_towers.hpp"
 
 namespace bearing {
 namespace {
@@ -11,26 +12,12 @@ using hf::Config;
 using hf::Family;
 using json::Object;
 
-constexpr int deepest_text_config = 4;
-
-/// A multimodal file keeps its language model in an object of its own.
-Object language_model(Object file, std::string& model_type) {
-  for (int level = 0;; ++level) {
-    if (auto type = file.text("model_type")) model_type = *type;
-    const std::string_view key = hf::counting(file, {"text_config", "llm_config", "language_config", "thinker_config"});
-    if (key.empty() || level == deepest_text_config) return file;
-    file = *file.object(key);
-  }
-}
-
-Config make_config(const Object& root) {
-  std::string model_type;
-  Object file = language_model(root, model_type);
-  const Family* family = hf::find_family(model_type);
-  Config config{.file = file,
+Config make_config(const hf::Part& part) {
+  const Family* family = hf::find_family(part.model_type);
+  Config config{.file = part.file,
                 .family = family != nullptr ? *family : Family{.model_type = {}, .pairing = Pairing::half},
                 .known = family != nullptr,
-                .model_type = model_type};
+                .model_type = part.model_type};
   return config;
 }
 
@@ -80,18 +67,44 @@ void fill_rotary(Config& config, Model& model) {
   model.trained_length = first_trained_length(config, model.layers);
 }
 
-Model read_model(const std::string& text, const std::string& name) {
-  json::Notes notes(name);
-  const json::Document document(text, notes);
-  Config config = make_config(Object(document.root(), "", notes));
+Model read_part(const hf::Part& part) {
+  Config config = make_config(part);
   Model model;
-  model.file = name;
+  model.file = config.notes().file();
+  model.part = part.name;
   model.model_type = config.model_type;
   if (!hf::read_not_rotary(config, model)) {
     if (!config.known) require_common_keys(config);
     warn_about_other_keys(config.file);
     fill_rotary(config, model);
   }
+  return model;
+}
+
+/// A tower is never guessed, and what is wrong in one does not hide the language model.
+Model read_tower(const hf::Part& part) {
+  std::string why =
+      "the model_type " + (part.model_type.empty() ? "is missing" : json::quoted(part.model_type) + " is not known");
+  if (hf::known_type(part.model_type)) {
+    try {
+      return read_part(part);
+    } catch (const ConfigError& error) {
+      why = error.what();
+    }
+  }
+  Model model{
+      .file = part.file.notes().file(), .part = part.name, .model_type = part.model_type, .layers = {}, .warnings = {}};
+  model.layers.push_back({.encoding = OtherEncoding{"unknown", why}});
+  part.file.notes().warn(part.file.pointer(), "the " + part.name + " is not read: " + why);
+  return model;
+}
+
+Model read_model(const std::string& text, const std::string& name) {
+  json::Notes notes(name);
+  const json::Document document(text, notes);
+  const hf::Parts parts = hf::parts_of(Object(document.root(), "", notes));
+  Model model = read_part(parts.main);
+  for (const hf::Part& tower : parts.towers) model.towers.push_back(read_tower(tower));
   model.warnings = notes.take();
   return model;
 }
@@ -110,7 +123,9 @@ std::vector<LayerGroup> layer_groups(const Model& model) {
     const Layer& layer = model.layers[i];
     auto& indices = candidates[{layer.part, layer.type, layer.window, layer.encoding.index()}];
     const auto at = std::find_if(indices.begin(), indices.end(), [&](std::size_t g) {
-      return groups[g].layer.temperature == layer.temperature && groups[g].layer.encoding == layer.encoding;
+      const Layer& other = groups[g].layer;
+      return other.temperature == layer.temperature && other.encoding == layer.encoding && other.also == layer.also &&
+             other.positions == layer.positions;
     });
     if (at != indices.end()) {
       groups[*at].layers.push_back(static_cast<Index>(i));

@@ -152,8 +152,13 @@ std::string name_of(const TransformerXL&) { return "transformer_xl"; }
 std::string name_of(const Xlnet&) { return "xlnet"; }
 std::string name_of(const Swin&) { return "swin"; }
 std::string name_of(const SwinV2&) { return "swin_v2"; }
+std::string name_of(const Shaw&) { return "shaw"; }
+std::string name_of(const GatedT5&) { return "gated_t5"; }
+std::string name_of(const T5Axis&) { return "t5_axis"; }
+std::string name_of(const Sam&) { return "sam"; }
 std::string name_of(const Learned&) { return "learned"; }
 std::string name_of(const Sinusoidal&) { return "sinusoidal"; }
+std::string name_of(const Sinusoidal2d&) { return "sinusoidal_2d"; }
 std::string name_of(const OtherEncoding& other) { return other.name; }
 
 }  // namespace

@@ -4,12 +4,15 @@
 #include <bearing/encodings/alibi.hpp>
 #include <bearing/encodings/bert_relative.hpp>
 #include <bearing/encodings/deberta.hpp>
+#include <bearing/encodings/gated_t5.hpp>
 #include <bearing/encodings/learned.hpp>
 #include <bearing/encodings/position_temperature.hpp>
 #include <bearing/encodings/rope.hpp>
-#include <bearing/encodings/sinusoidal.hpp>
+#include <bearing/encodings/sam.hpp>
+#include <bearing/encodings/shaw.hpp>
+#include <bearing/encodings/sinusoidal_2d.hpp>
 #include <bearing/encodings/swin_v2.hpp>
-#include <bearing/encodings/t5.hpp>
+#include <bearing/encodings/t5_axis.hpp>
 #include <bearing/encodings/transformer_xl.hpp>
 #include <bearing/encodings/xlnet.hpp>
 #include <bearing/error.hpp>
@@ -33,12 +36,13 @@ struct NoPosition {
 /// An encoding that is recognised, but its numbers are not read. It has a name in the literature ("sinusoidal", …).
 struct OtherEncoding {
   std::string name;
+  std::string why = {};  ///< why not, where there is more to say: a sentence without its full stop
   bool operator==(const OtherEncoding&) const = default;
 };
 
 /// What a layer's attention does with positions. A config holds no learned numbers: the spec says which ones there are.
 using LayerEncoding = std::variant<NoPosition, Rope, Alibi, T5, BertRelative, Wav2Vec2BertRelative, Deberta,
-                                   TransformerXL, Xlnet, Swin, SwinV2, OtherEncoding>;
+                                   TransformerXL, Xlnet, Swin, SwinV2, Shaw, GatedT5, T5Axis, Sam, OtherEncoding>;
 
 /// What one layer does with positions.
 struct Layer {
@@ -47,16 +51,20 @@ struct Layer {
   Index window = 0;                     ///< sliding window or chunk in tokens; 0: none
   std::string part = {};                ///< "encoder" or "decoder" of a model that has both (self-attention)
   std::optional<PositionTemperature> temperature = {};  ///< what queries are multiplied by: Llama 4, Ministral 3
+  /// Others beside the first: LayoutLMv3 adds three tables, Gemma 4's vision tower turns two parts of a head.
+  std::vector<LayerEncoding> also = {};
+  std::string positions = {};  ///< what a token's position is, if not its index: "row and column of the patch"
 };
 
 /// What is added to the input.
-using InputSpec = std::variant<Learned, Sinusoidal, OtherEncoding>;
+using InputSpec = std::variant<Learned, Sinusoidal, Sinusoidal2d, OtherEncoding>;
 
 /// … of a model, or of its encoder or decoder.
 struct ModelInput {
   InputSpec encoding;
-  std::string part = {};     ///< as Layer's
-  Index first_position = 0;  ///< of the first token: 2 in fairseq's sinusoidal tables
+  std::string part = {};       ///< as Layer's
+  Index first_position = 0;    ///< of the first token: 2 in fairseq's sinusoidal tables
+  std::string positions = {};  ///< as Layer's
 };
 
 /// The encoding's name in the literature: "rope", "alibi", "t5", …; "none" for NoPosition. Its page has the same name.
@@ -69,9 +77,11 @@ struct ConfigWarning {
   std::string text;
 };
 
-/// A model's file, as far as positions go.
+/// A model's file, as far as positions go. A composite has one Model per part: the language model, if it has one, and
+/// beside it its towers.
 struct Model {
   std::string file;
+  std::string part = {};  ///< of a composite: "vision tower", "audio tower", "encoder", …; "" is the language model
   std::string model_type;
   Index heads = 0, kv_heads = 0;
   Index head_dim = 0;         ///< dimensions of a query or key head
@@ -79,7 +89,8 @@ struct Model {
   Index context_length = 0;   ///< what the model promises (max_position_embeddings); 0 if the file does not say
   std::vector<Layer> layers;  ///< one per layer, at least one; the encoder's first
   std::vector<ModelInput> inputs = {};  ///< none for a model that only acts in its layers
-  std::vector<ConfigWarning> warnings;
+  std::vector<ConfigWarning> warnings;  ///< of the whole file, its towers too
+  std::vector<Model> towers = {};       ///< the other parts, as far as the file has them
 };
 
 /// Reads a Hugging Face config.json. Old keys (rope_theta, rope_scaling, partial_rotary_factor, …) and the new
