@@ -118,9 +118,12 @@ void read_sizes(Config& config) {
                          .value_or(shape.positions);
 
   // A null switches the window off; a missing key leaves the class' default.
-  const std::string_view key = counting(config, {"sliding_window", "attention_chunk_size", "local_attention"});
+  const std::string_view key = counting(config, {"sliding_window", "attention_chunk_size", "local_attention",
+                                                 "attention_window_size", "sliding_window_size"});
   if (!key.empty()) {
     config.window = *file.integer(key, 0, most_positions);
+    // MiMo's older key leaves out the token itself.
+    if (key == "sliding_window_size" && config.model_type == "mimo_v2_flash" && config.window > 0) ++config.window;
   } else if (!file.mentions("sliding_window") && !file.mentions("attention_chunk_size")) {
     config.window = config.family.window;
   }
