@@ -76,13 +76,14 @@ void fill_rotary(Config& config, Model& model) {
 
 Model read_part(const hf::Part& part) {
   Config config = make_config(part);
+  hf::refuse_by_name(config);
   hf::assume_latent_attention(config);
   Model model;
   model.file = config.notes().file();
   model.part = part.name;
   model.model_type = config.model_type;
   if (!hf::read_not_rotary(config, model)) {
-    hf::refuse_what_is_not_read(config);
+    hf::refuse_by_key(config);
     if (!config.known) require_common_keys(config);
     warn_about_other_keys(config.file);
     fill_rotary(config, model);

@@ -96,7 +96,7 @@ void refuse_keys_of_unknown_models(const Config& config) {
 
 }  // namespace
 
-void refuse_what_is_not_read(const Config& config) {
+void refuse_by_name(const Config& config) {
   const auto* row = std::find_if(std::begin(refused), std::end(refused),
                                  [&](const Refused& one) { return one.model_type == config.model_type; });
   if (row != std::end(refused)) {
@@ -109,6 +109,9 @@ void refuse_what_is_not_read(const Config& config) {
                         "must be a model whose positions can be read, got \"hunyuan_vl_text\" with mrope_section: the "
                         "two members of a pair turn by different axes there");
   }
+}
+
+void refuse_by_key(const Config& config) {
   if (!config.states_its_code()) {
     refuse_keys_of_unknown_models(config);
     return;

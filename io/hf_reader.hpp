@@ -88,8 +88,11 @@ std::vector<std::string> types_by_pattern(const Config& config);
 /// The rotary encoding of layers of a type; nothing if the file says that they have none.
 std::optional<Rope> read_rope(const Config& config, const std::string& layer_type, const LayerRope& layer);
 
-/// Throws for a model or a key whose meaning is not known here; warns about keys that the model's code does not read.
-void refuse_what_is_not_read(const Config& config);
+/// Throws for a model whose positions no encoding here says.
+void refuse_by_name(const Config& config);
+
+/// Throws for a key whose meaning is not known; warns about one that the model's own code does not read.
+void refuse_by_key(const Config& config);
 
 /// An unknown model with qk_rope_head_dim: its last dimensions turn, neighbours unless rope_interleave is false.
 void assume_latent_attention(Config& config);

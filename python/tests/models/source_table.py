@@ -182,6 +182,8 @@ class Fields:
                         self.values[target.attr] = value
                 elif isinstance(target, ast.Name):
                     self.values["=" + target.id] = value
+                elif isinstance(target, ast.Subscript) and ast.unparse(target.value) == "kwargs":
+                    self.values[self.value(target.slice)] = value
             if isinstance(node, ast.Call) and ast.unparse(node.func) == "kwargs.setdefault" and len(node.args) == 2:
                 self.values.setdefault(self.value(node.args[0]), self.value(node.args[1]))
 
@@ -342,8 +344,11 @@ def row(root: Path, model_type: str, name: str) -> dict[str, Any]:
     subs = sub_configs(name, root)
     if subs:
         out["configs"] = subs
+    turning = pairings(code)
+    if turning and "rotary" not in out["kinds"]:
+        out["kinds"] = sorted([*out["kinds"], "rotary"])
     if "rotary" in out["kinds"]:
-        out["pairing"] = pairings(code)
+        out["pairing"] = turning
         out["rope"] = rope_defaults(fields)
         if fields.values.get("default_rope_type") == "axial":
             out["axial"] = True
@@ -353,6 +358,7 @@ def row(root: Path, model_type: str, name: str) -> dict[str, Any]:
     if isinstance(fields.values.get("attribute_map"), dict) and fields.values["attribute_map"]:
         out["called"] = dict(sorted(fields.values["attribute_map"].items()))
     out["keys"] = keys(code, fields)
+    out["code"] = len(code)
     return out
 
 
