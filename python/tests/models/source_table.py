@@ -249,6 +249,10 @@ class Definition:
             "PreTrainedConfig",
             "PretrainedConfig",
         }
+        self.reads = set(re.findall(r"\bconfig\.(\w+)", self.text)) | set(
+            re.findall(r"getattr\((?:self\.)?config, ['\"](\w+)", self.text)
+        )
+        self.kinds: frozenset[str] | None = None
         self.names = set(re.findall(r"\b[A-Za-z_]\w+", self.text)) | set(self.bases)
 
 
@@ -309,28 +313,33 @@ def pairings(code: list[Definition]) -> list[str]:
     return sorted(found)
 
 
-def kinds(code: list[Definition]) -> list[str]:
+def kinds_of(one: Definition) -> frozenset[str]:
+    """What one definition says, which many types may lead to: remembered."""
+    if one.kinds is not None:
+        return one.kinds
     found = set()
-    for one in code:
-        if ROTARY.search(one.name) or ROTATES.match(one.name):
-            found.add("rotary")
-        for kind, pattern in KINDS.items():
-            if pattern.search(one.name) or pattern.search(one.text):
-                found.add(kind)
-        for name in LEARNED.findall(one.text):
-            if not NOT_A_TABLE.search(name) and not re.search(rf"self\.{name} = \w*(?:Rotary|Sin)", one.text):
-                found.add("learned")
-        if re.search(r"Learned\w*Position|PositionalEmbedding\(nn\.Embedding|PositionEmbedding\(nn\.Embedding", one.name):
+    if ROTARY.search(one.name) or ROTATES.match(one.name):
+        found.add("rotary")
+    for kind, pattern in KINDS.items():
+        if pattern.search(one.name) or pattern.search(one.text):
+            found.add(kind)
+    for name in LEARNED.findall(one.text):
+        if not NOT_A_TABLE.search(name) and not re.search(rf"self\.{name} = \w*(?:Rotary|Sin)", one.text):
             found.add("learned")
-        if any("nn.Embedding" in base for base in one.bases) and "osition" in one.name:
-            found.add("learned")
-    return sorted(found)
+    if re.search(r"Learned\w*Position|PositionalEmbedding\(nn\.Embedding|PositionEmbedding\(nn\.Embedding", one.name):
+        found.add("learned")
+    if any("nn.Embedding" in base for base in one.bases) and "osition" in one.name:
+        found.add("learned")
+    one.kinds = frozenset(found)
+    return one.kinds
+
+
+def kinds(code: list[Definition]) -> list[str]:
+    return sorted(set().union(*(kinds_of(one) for one in code)))
 
 
 def keys(code: list[Definition], fields: Fields) -> list[str]:
-    text = "\n".join(one.text for one in code)
-    read = set(re.findall(r"\bconfig\.(\w+)", text)) | set(re.findall(r"getattr\((?:self\.)?config, ['\"](\w+)", text))
-    read |= set(re.findall(r"\bself\.(\w+)", fields.init))
+    read = set().union(*(one.reads for one in code)) | set(re.findall(r"\bself\.(\w+)", fields.init))
     return sorted(name for name in read if KEY.search(name) and not name.startswith(("_", "vision")) and "token" not in name)
 
 
