@@ -23,7 +23,9 @@ NEIGHBOURS = re.compile(
     r"\[\.\.\., 0?::2\]|\[:, :, :, 0?::2\]|view_as_complex\(|(?:view|reshape)\(\*\w+\.shape\[:-1\], -1, (?:1, )?2\)"
     r"|unflatten\(-1, \(-1, 2\)\)"
 )
-HALVES = re.compile(r"\b(?!cos|sin)\w+\.shape\[-1\] // 2|\.chunk\((?:2|chunks=2), (?:dim=)?-1\)|torch\.chunk\(\w+, 2, dim=-1\)")
+HALVES = re.compile(
+    r"\b(?!cos|sin)\w+\.shape\[-1\] // 2|\.chunk\((?:2|chunks=2), (?:dim=)?-1\)|torch\.chunk\(\w+, 2, dim=-1\)"
+)
 ROTATES = re.compile(r"^_?(?:apply_\w*(?:rotary|rope|rotate)\w*|rotate_\w+)$")
 ROTARY = re.compile(r"Rotary|RoPE|Rope|rotary_emb|rotate_half|apply_rotary")
 
@@ -57,7 +59,16 @@ KEY = re.compile(
     r"relative|bucket|rel_extent|interleave|temperature|log_scaling|floor_scale|attn_scale|lerope|compress|chunk_size|every_n"
 )
 SIZES = (
-    *("hidden_size", "n_embd", "d_model", "num_hidden_layers", "n_layer", "num_attention_heads", "n_head", "num_key_value_heads"),
+    *(
+        "hidden_size",
+        "n_embd",
+        "d_model",
+        "num_hidden_layers",
+        "n_layer",
+        "num_attention_heads",
+        "n_head",
+        "num_key_value_heads",
+    ),
     *("head_dim", "kv_channels", "qk_rope_head_dim", "qk_nope_head_dim", "max_position_embeddings", "n_positions"),
     *("sliding_window", "rotary_dim", "n_heads", "n_layers", "num_layers", "num_heads", "global_head_dim"),
 )
@@ -76,7 +87,11 @@ def without_texts(node: ast.AST) -> str:
             continue
         if isinstance(part, ast.FunctionDef) and part.name == "_init_weights":
             continue
-        if isinstance(part, ast.Assign) and isinstance(part.targets[0], ast.Name) and part.targets[0].id.startswith("_"):
+        if (
+            isinstance(part, ast.Assign)
+            and isinstance(part.targets[0], ast.Name)
+            and part.targets[0].id.startswith("_")
+        ):
             continue
         kept.append(ast.unparse(part))
     return "\n".join(kept)
@@ -157,7 +172,9 @@ class Fields:
             return self.values.get(node.attr)
         if isinstance(node, ast.Dict):
             return {
-                k.value: self.value(v) for k, v in zip(node.keys, node.values, strict=True) if isinstance(k, ast.Constant)
+                k.value: self.value(v)
+                for k, v in zip(node.keys, node.values, strict=True)
+                if isinstance(k, ast.Constant)
             }
         if isinstance(node, ast.Name):
             return self.values.get("=" + node.id)
@@ -340,7 +357,9 @@ def kinds(code: list[Definition]) -> list[str]:
 
 def keys(code: list[Definition], fields: Fields) -> list[str]:
     read = set().union(*(one.reads for one in code)) | set(re.findall(r"\bself\.(\w+)", fields.init))
-    return sorted(name for name in read if KEY.search(name) and not name.startswith(("_", "vision")) and "token" not in name)
+    return sorted(
+        name for name in read if KEY.search(name) and not name.startswith(("_", "vision")) and "token" not in name
+    )
 
 
 def row(root: Path, model_type: str, name: str) -> dict[str, Any]:
@@ -387,7 +406,9 @@ def package() -> Path:
 def main() -> None:
     root = Path(sys.argv[1]) if len(sys.argv) > 1 else package()
     if not (root / "models/auto").is_dir():
-        raise SystemExit(f"source_table: must be the folder of the package transformers, with models/auto in it, got {root}")
+        raise SystemExit(
+            f"source_table: must be the folder of the package transformers, with models/auto in it, got {root}"
+        )
     for one in rows(root):
         print(json.dumps(one, sort_keys=True))
 

@@ -10,21 +10,21 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-import coverage
 import pytest
 import source_table
+import source_verdicts
 
 LIST = Path(__file__).with_name("not_covered.tsv")
 
 
 @pytest.fixture(scope="module")
 def rows():
-    return coverage.rows(source_table.package())
+    return source_verdicts.rows(source_table.package())
 
 
 @pytest.fixture(scope="module")
 def verdicts(rows):
-    found = {row["type"]: coverage.verdict(row) for row in rows}
+    found = {row["type"]: source_verdicts.verdict(row) for row in rows}
     counts = collections.Counter(kind for kind, _ in found.values())
     print(", ".join(f"{count} {kind}" for kind, count in sorted(counts.items())), "of", len(found))
     return found
@@ -71,7 +71,9 @@ def test_rotations_are_told_by_their_form():
     assert pairing("return torch.cat((-x[..., x.shape[-1] // 2 :], x[..., : x.shape[-1] // 2]), dim=-1)") == ["half"]
     assert pairing("x1, x2 = torch.chunk(x, 2, dim=-1)") == ["half"]
     assert pairing("x1, x2 = x[..., ::2], x[..., 1::2]") == ["interleaved"]
-    assert pairing("return torch.view_as_complex(x.reshape(*x.shape[:-1], -1, 2))", "apply_rotary_emb") == ["interleaved"]
+    assert pairing("return torch.view_as_complex(x.reshape(*x.shape[:-1], -1, 2))", "apply_rotary_emb") == [
+        "interleaved"
+    ]
     # Cosines that are halved tell nothing of the row.
     assert pairing("cos = cos[..., : cos.shape[-1] // 2]", "apply_rotary_pos_emb") == []
 

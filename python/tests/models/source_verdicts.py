@@ -1,6 +1,6 @@
 """What the reader makes of each model_type of transformers, held against its source: `verdict`.
 
-    python coverage.py [FOLDER OF THE PACKAGE]
+    python source_verdicts.py [FOLDER OF THE PACKAGE]
 
 prints, for not_covered.tsv, the types that are not covered, with what their code has.
 """
@@ -74,7 +74,9 @@ def wrong_rotation(row: dict[str, Any], layer: Any, said: str) -> str:
     allowed = defaults(row["rope"])
     if row["type"] in SLIDING_BASES:
         allowed.append((SLIDING_BASES[row["type"]], 1.0, False))
-    by_base = [one for one in allowed if one[0] == rope.base or f"{one[0]:g}" in said or f"{one[0]:.0f} in 5.23.0" in said]
+    by_base = [
+        one for one in allowed if one[0] == rope.base or f"{one[0]:g}" in said or f"{one[0]:.0f} in 5.23.0" in said
+    ]
     if not by_base:
         return f"base {rope.base}, not one of {[one[0] for one in allowed]}"
     if rope.part.where == "last":
@@ -120,7 +122,9 @@ def rows(root: Path) -> list[dict[str, Any]]:
 
 
 def reason(row: dict[str, Any]) -> str:
-    return "its code has " + ", ".join(row["kinds"]) if row["kinds"] else "its code has no positions, and nothing names it"
+    return (
+        "its code has " + ", ".join(row["kinds"]) if row["kinds"] else "its code has no positions, and nothing names it"
+    )
 
 
 def main() -> None:
