@@ -23,13 +23,20 @@ Config make_config(const hf::Part& part) {
 
 void require_common_keys(const Config& config) {
   const std::string got = config.model_type.empty() ? "none" : json::quoted(config.model_type);
-  if (!hf::has_rotary_keys(config.file)) {
+  const bool latent = config.family.is(hf::mla) || config.family.is(hf::unrotated);
+  if (!hf::has_rotary_keys(config.file) && !latent) {
     config.notes().fail(
         config.file.pointer("model_type"),
         "must be one that is known, or stand beside rope_theta, rope_scaling or rope_parameters, got " + got);
   }
-  config.file.warn("model_type",
-                   got + " is not known: the common keys are read, and the pairing is assumed to be half");
+  if (!latent) {
+    config.file.warn("model_type",
+                     got + " is not known: the common keys are read, and the pairing is assumed to be half");
+  } else {
+    config.file.warn("model_type", got +
+                                       " is not known: read as latent attention, the last qk_rope_head_dim dimensions "
+                                       "turn, neighbours unless rope_interleave is false");
+  }
 }
 
 void warn_about_other_keys(const Object& file) {
@@ -69,11 +76,14 @@ void fill_rotary(Config& config, Model& model) {
 
 Model read_part(const hf::Part& part) {
   Config config = make_config(part);
+  hf::refuse_by_name(config);
+  hf::assume_latent_attention(config);
   Model model;
   model.file = config.notes().file();
   model.part = part.name;
   model.model_type = config.model_type;
   if (!hf::read_not_rotary(config, model)) {
+    hf::refuse_by_key(config);
     if (!config.known) require_common_keys(config);
     warn_about_other_keys(config.file);
     fill_rotary(config, model);

@@ -233,11 +233,17 @@ const Family* find_family(std::string_view model_type) {
   }
   const auto* family = std::find_if(std::begin(families), std::end(families),
                                     [&](const Family& f) { return f.model_type == model_type; });
-  return family == std::end(families) ? nullptr : family;
+  if (family != std::end(families)) return family;
+  const auto newer = newer_families();
+  const auto one =
+      std::find_if(newer.begin(), newer.end(), [&](const Family& f) { return f.model_type == model_type; });
+  return one == newer.end() ? nullptr : &*one;
 }
 
 void add_rotary_types(std::vector<std::string_view>& to) {
   for (const Family& family : families) to.push_back(family.model_type);
+  for (const Family& family : newer_families()) to.push_back(family.model_type);
+  add_refused_types(to);
 }
 
 }  // namespace bearing::hf

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <bearing/encodings/rope.hpp>
+#include <span>
 #include <string_view>
 
 // What the file does not say because the model's code does: one row per model_type. Facts and defaults are those of
@@ -40,11 +41,21 @@ enum Trait : unsigned {
   alibi_if_large = 4096,      ///< ALiBi instead in the 13B model (Baichuan)
   rotary_if_named = 8192,     ///< only with position_embedding_type "rotary" or "rope" (ESM, Granite hybrid)
   negative_angles = 16384,    ///< rotates the other way round (nanochat)
-  partial_heads = 32768,  ///< its code reads which part of a head turns; without this it turns whole heads, and with
-                          ///< a rope_type other than default it fails where the file says otherwise
-  fixed_angles = 65536,   ///< base 10000 and no scaling in its code, whatever the file says (GPT-J)
-  unscaled = 262144,      ///< its code reads the base, but no scaling (ESM)
-  remote_code = 131072,   ///< not in transformers: it is not stated here which keys its code reads
+  partial_heads = 32768,    ///< its code reads which part of a head turns; without this it turns whole heads, and with
+                            ///< a rope_type other than default it fails where the file says otherwise
+  fixed_angles = 65536,     ///< base 10000 and no scaling in its code, whatever the file says (GPT-J)
+  unscaled = 262144,        ///< its code reads the base, but no scaling (ESM)
+  remote_code = 131072,     ///< not in transformers: it is not stated here which keys its code reads
+  groups = 1 << 19,         ///< one dictionary of rotary parameters per layer type
+  listed_bases = 1 << 20,   ///< layer_rope_theta: a base per layer, 0 for a layer without encoding (Granite-SWA)
+  listed_nope = 1 << 21,    ///< layer_rope_theta: only its zeros count; without it every 4th layer from the back (Muse)
+  typed_lists = 1 << 22,    ///< rope_theta and partial_rotary_factors as lists, a scaling for full layers (Step 3.5)
+  scaled_layers = 1 << 23,  ///< rope_scaling_layers lists the layers whose frequencies are scaled (Molmo 2)
+  rotary_if_memory = 1 << 24,   ///< only with use_mem_rope (Zamba 2)
+  sliding_sizes = 1 << 25,      ///< sliding layers: swa_rope_theta and heads of their own (dots3)
+  alternating_axes = 1 << 26,   ///< pairs turn by row and column in turn; every other window is longer (NeoMME)
+  none_if_null_base = 1 << 27,  ///< a rope_theta of null switches it off (OLMo Hybrid)
+  unrotated = 1 << 28,          ///< its code turns nothing, whatever the file says
 };
 
 /// Sizes the configuration class assumes; 0: none (kv_heads: as heads; head_dim: hidden / heads).
@@ -65,9 +76,13 @@ struct Family {
   const char* scaling = nullptr;  ///< the class' rope_scaling when the file has none, as JSON
   double newer_base = 0;          ///< where 5.23.0 assumes another base than 4.57.1
   Index rotary_dim = 0;           ///< what turns if the file does not say, in place of a fraction (GPT-J)
+  const char* pattern = nullptr;  ///< layers in place of a mix, see types_by_pattern
 
   bool is(Trait trait) const { return (traits & trait) != 0; }
 };
+
+/// What is read of newer models: hf_newer_families.cc.
+std::span<const Family> newer_families();
 
 /// Null for a model_type that is not in the table.
 const Family* find_family(std::string_view model_type);

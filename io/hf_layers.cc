@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <charconv>
 #include <iterator>
 #include <map>
 
@@ -66,11 +65,13 @@ std::vector<Index> read_rotary_layers(const Config& config) {
 }
 
 std::vector<std::string> usual_types(const Config& config, const std::vector<Index>& rotary) {
+  if (config.family.pattern != nullptr) return types_by_pattern(config);
   const json::Object& file = config.file;
   Index n = config.family.period;
   if (n > 0) {
-    const std::string_view key = counting(config, {"sliding_window_pattern", "_sliding_window_pattern",
-                                                   "global_attn_every_n_layers", "full_attention_interval"});
+    const std::string_view key =
+        counting(config, {"sliding_window_pattern", "_sliding_window_pattern", "global_attn_every_n_layers",
+                          "full_attention_interval", "layer_group_size"});
     if (!key.empty() && file.find(key)->IsString()) return types_by_letters(config, *file.text(key));
     if (!key.empty()) n = *file.integer(key, 1, most_layers);
   }
@@ -127,10 +128,32 @@ void check_type(const Config& config, const std::string& pointer, const std::str
   config.notes().warn(pointer, json::quoted(type) + " is not known; read as attention that sees everything");
 }
 
+/// Older words of hybrid models, and the newer ones that mean the same.
+void rename(const Config& config, std::string& type) {
+  if (type == "attention") type = config.model_type == "recurrent_gemma" ? sliding : full;
+  if (config.family.pattern != nullptr && (type == "mamba" || type == "recurrent")) type = linear;
+}
+
+/// block_types, which is repeated until it is as long as the model (RecurrentGemma).
+std::optional<std::vector<std::string>> repeated_types(const Config& config) {
+  auto types = config.file.texts("block_types", static_cast<std::size_t>(most_layers));
+  if (!types || types->empty() || config.model_type != "recurrent_gemma") return {};
+  const std::size_t period = types->size();
+  for (std::size_t i = period; i < static_cast<std::size_t>(config.layers); ++i) types->push_back((*types)[i % period]);
+  types->resize(static_cast<std::size_t>(config.layers));
+  return types;
+}
+
 std::vector<std::string> read_types(const Config& config, const std::vector<Index>& rotary) {
-  const std::string_view key = counting(config, {"layer_types", "layers_block_type"});
+  std::string_view key = counting(config, {"layer_types", "layers_block_type"});
+  const auto repeated = key.empty() ? repeated_types(config) : std::nullopt;
+  if (repeated) key = "block_types";
   if (key.empty()) return usual_types(config, rotary);
-  auto types = *config.file.texts(key, static_cast<std::size_t>(most_layers));
+  auto types = repeated ? *repeated : *config.file.texts(key, static_cast<std::size_t>(most_layers));
+  const Index more = config.file.integer("num_nextn_predict_layers", 0, most_layers).value_or(0);
+  // The layers of multi-token prediction may follow.
+  if (config.family.is(typed_lists) && std::ssize(types) == config.layers + more)
+    types.resize(types.size() - static_cast<std::size_t>(more));
   if (std::ssize(types) != config.layers) {
     config.file.wrong(
         key, std::to_string(config.layers) + " strings, one per layer" + config.defaults_among({"num_hidden_layers"}));
@@ -138,7 +161,7 @@ std::vector<std::string> read_types(const Config& config, const std::vector<Inde
   for (std::size_t i = 0; i < types.size(); ++i) {
     if (types[i].size() > 64) config.file.wrong(key, "names of at most 64 characters");
     check_type(config, config.file.pointer(key) + "/" + std::to_string(i), types[i]);
-    if (types[i] == "attention") types[i] = full;
+    rename(config, types[i]);
   }
   if (config.family.is(global_heads) && types.back() != full) {
     config.file.warn(key, "the last layer sees everything, as in the model's own code, not " + types.back());
@@ -147,41 +170,16 @@ std::vector<std::string> read_types(const Config& config, const std::vector<Inde
   return types;
 }
 
-/// What per_layer_config, an object per layer that is unlike the others, says of heads; the rest of it is not read.
-void read_layer_config(const Config& config, const json::Object& layer, Index& head_dim) {
-  head_dim = layer.integer("head_dim", 2, most_head_dim).value_or(head_dim);
-  if (layer.has("head_dim") && !config.family.is(global_heads) && config.states_its_code()) {
-    layer.warn("head_dim", "counts, but " + config.code() + " has one head_dim for all layers");
-  }
-  for (std::string_view key : {"sliding_window", "attention_chunk_size", "rope_parameters", "rope_scaling",
-                               "rope_theta", "partial_rotary_factor"}) {
-    if (layer.has(key)) layer.warn(key, "is not read for single layers: what holds for all of them counts");
-  }
-}
-
-/// The head_dim of each layer. Gemma 4's global layers have wider heads, and transformers 5.23.0 writes them per layer.
-std::vector<Index> read_head_dims(const Config& config) {
-  const json::Object& file = config.file;
-  std::vector<Index> dims(config.types.size(), config.head_dim);
-  const auto global = file.integer("global_head_dim", 2, most_head_dim);
-  if (const auto given = file.object("per_layer_config")) {
-    if (global) file.warn("global_head_dim", "ignored: per_layer_config is there");
-    for (std::string_view key : given->keys()) {
-      std::size_t layer = 0;
-      const auto [end, error] = std::from_chars(key.data(), key.data() + key.size(), layer);
-      if (error != std::errc() || end != key.data() + key.size() || layer >= dims.size()) {
-        config.notes().fail(given->pointer(key), "must be the number of a layer, from 0 to " +
-                                                     std::to_string(dims.size() - 1) + ", got " + json::quoted(key) +
-                                                     config.defaults_among({"num_hidden_layers"}));
-      }
-      if (const auto object = given->object(key)) read_layer_config(config, *object, dims[layer]);
-    }
-  } else if (config.family.is(global_heads)) {
-    for (std::size_t i = 0; i < dims.size(); ++i) {
-      if (config.types[i] == full) dims[i] = global.value_or(512);
-    }
-  }
-  return dims;
+/// Whether nothing turns in any layer.
+bool switched_off(const Config& config) {
+  if (config.family.is(unrotated)) return true;
+  if (config.family.is(rotary_if_memory)) return !config.file.flag("use_mem_rope").value_or(false);
+  if (!config.family.is(none_if_null_base)) return false;
+  const auto null_in = [](const json::Object& object) {
+    return object.mentions("rope_theta") && !object.has("rope_theta");
+  };
+  const auto parameters = config.file.object("rope_parameters");
+  return parameters && parameters->mentions("rope_theta") ? null_in(*parameters) : null_in(config.file);
 }
 
 Index numbers_in(const Rope& rope) {
@@ -204,26 +202,26 @@ std::vector<Layer> read_layers(Config& config) {
   config.types = read_types(config, rotary);
   config.kinds.insert(config.types.begin(), config.types.end());
   if (config.kinds.size() > most_types) config.file.wrong("layer_types", "of at most 64 kinds");
-  const std::vector<Index> head_dims = read_head_dims(config);
+  const std::vector<LayerRope> ropes = read_layer_ropes(config);
+  const bool off = switched_off(config);
   // Without a window there is no sliding layer, and then all layers are rotary (EXAONE 4 1.2B).
   const bool only_sliding = config.family.is(rope_on_sliding_only) && config.window > 0;
 
-  std::map<std::pair<std::string, Index>, std::optional<Rope>> by_type;                     // and by head_dim
+  std::map<std::pair<std::string, LayerRope>, std::optional<Rope>> by_type;
   std::map<std::pair<std::string, bool>, std::optional<PositionTemperature>> temperatures;  // and: is it rotary?
   std::vector<Layer> layers;
   Index copied = 0;  // each layer holds its own copy of per-pair factors
   for (Index i = 0; i < config.layers; ++i) {
     const auto at_layer = static_cast<std::size_t>(i);
     const std::string& type = config.types[at_layer];
-    Layer layer{.encoding = NoPosition{}, .type = type, .window = window_of(config, type)};
-    const bool without =
-        recurrent(type) || (only_sliding && type != sliding) || (!rotary.empty() && rotary[at_layer] == 0);
+    const LayerRope& own = ropes[at_layer];
+    Layer layer{.encoding = NoPosition{}, .type = type, .window = own.window.value_or(window_of(config, type))};
+    const bool without = off || own.none || recurrent(type) || (only_sliding && type != sliding) ||
+                         (!rotary.empty() && rotary[at_layer] == 0);
     if (!without) {
-      const std::pair key(type, head_dims[at_layer]);
+      const std::pair key(type, own);
       auto at = by_type.find(key);
-      if (at == by_type.end()) {
-        at = by_type.emplace(key, read_rope(config, type, key.second)).first;
-      }
+      if (at == by_type.end()) at = by_type.emplace(key, read_rope(config, type, own)).first;
       if (at->second) {
         copied += numbers_in(*at->second);
         if (copied > most_copied_numbers)

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <bearing/io.hpp>
+#include <compare>
 #include <functional>
 #include <memory>
 #include <set>
@@ -68,8 +69,36 @@ bool known_layer_type(std::string_view type);
 /// heads, head_dim, layers, …: given, or the class' defaults, or derived.
 void read_sizes(Config& config);
 
+/// What one layer has of its own: what its type and the file as a whole say holds where a member is empty.
+struct LayerRope {
+  Index head_dim = 0, rotary_dim = 0;  ///< rotary_dim of latent attention
+  bool none = false;                   ///< nothing turns
+  bool scaled = true;                  ///< the scaling holds for it
+  std::optional<double> base = {}, fraction = {};
+  std::optional<double> stated_base = {};  ///< the file's word, which its code does not read
+  std::optional<Index> window = {};
+  auto operator<=>(const LayerRope&) const = default;
+};
+std::vector<LayerRope> read_layer_ropes(const Config& config);
+
+/// A letter per layer: F full, S sliding, R reference sliding, I indexed, H hybrid, L linear attention, C convolution.
+/// They are repeated, those before | are not; after $ stands the last layer; < counts from the back.
+std::vector<std::string> types_by_pattern(const Config& config);
+
 /// The rotary encoding of layers of a type; nothing if the file says that they have none.
-std::optional<Rope> read_rope(const Config& config, const std::string& layer_type, Index head_dim);
+std::optional<Rope> read_rope(const Config& config, const std::string& layer_type, const LayerRope& layer);
+
+/// Throws for a model whose positions no encoding here says.
+void refuse_by_name(const Config& config);
+
+/// Throws for a key whose meaning is not known; warns about one that the model's own code does not read.
+void refuse_by_key(const Config& config);
+
+/// An unknown model with qk_rope_head_dim: its last dimensions turn, neighbours unless rope_interleave is false.
+void assume_latent_attention(Config& config);
+
+/// Models that are refused by name.
+void add_refused_types(std::vector<std::string_view>& to);
 
 /// What queries of such a layer are multiplied by, if anything.
 std::optional<PositionTemperature> read_temperature(const Config& config, const Layer& layer);

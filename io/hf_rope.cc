@@ -35,6 +35,7 @@ std::optional<Object> filled(const Object& file, std::string_view key) {
 struct Source {
   Parameters parameters;
   bool absent = false;
+  bool per_type = false;  ///< in a dictionary of this type's own
 };
 
 bool bases_per_type(const Family& family) {
@@ -61,7 +62,9 @@ void check_groups(const Config& config, const Object& dictionary) {
 }
 
 /// Whether its code has rotary parameters for each layer type.
-bool groups_per_type(const Family& family) { return bases_per_type(family) || family.is(global_heads); }
+bool groups_per_type(const Family& family) {
+  return bases_per_type(family) || family.is(global_heads) || family.is(groups);
+}
 
 /// Where a family with a dictionary per layer type gets one for all, its code does less with it than it says.
 void check_flat(const Config& config, const Object& dictionary) {
@@ -81,6 +84,7 @@ void add(const Config& config, const Object& dictionary, const std::string& laye
     source.parameters.add(dictionary);
     return;
   }
+  source.per_type = true;
   check_groups(config, dictionary);
   if (!groups_per_type(config.family) && config.states_its_code()) {
     config.notes().warn(dictionary.pointer(), "one dictionary per layer type counts, but " + config.code() +
@@ -123,6 +127,7 @@ struct BaseKey {
 BaseKey base_key(const Config& config, const std::string& layer_type) {
   const Family& family = config.family;
   const bool sliding = layer_type == "sliding_attention";
+  if (family.is(sliding_sizes) && sliding) return {{"swa_rope_theta"}, 50'000};
   if (family.is(local_base) && sliding) return {{"rope_local_base_freq"}, 10'000};
   // A local base of null stands for the global one.
   const bool local = config.file.has("local_rope_theta") || !config.file.mentions("local_rope_theta");
@@ -220,16 +225,24 @@ void compare_with_its_code(const Config& config, const Parameters& parameters, c
   said.part->warn(said.key, turn + config.code() + all);
 }
 
-Index read_rotary_dim(const Config& config, const Parameters& parameters, Index head_dim) {
-  const Said said = find_fraction(config, parameters, head_dim);
-  if (config.family.is(mla)) {
-    if (said.part != nullptr && dimensions(*said.part, said.key, head_dim) != config.rotary_dim &&
-        dimensions(*said.part, said.key, head_dim) != head_dim) {
-      said.part->warn(said.key, "ignored: qk_rope_head_dim = " + std::to_string(config.rotary_dim) + " turns");
-    }
-    return config.rotary_dim;
+/// Latent attention: qk_rope_head_dim counts; a fraction may be of what the file calls head_dim.
+Index latent_rotary_dim(const Config& config, const Said& said, const LayerRope& layer) {
+  if (said.part == nullptr) return layer.rotary_dim;
+  const Index of_head = dimensions(*said.part, said.key, layer.head_dim);
+  const Index named = config.file.integer("head_dim", 1, most_head_dim).value_or(layer.head_dim);
+  if (of_head != layer.rotary_dim && of_head != layer.head_dim &&
+      (said.key == "rotary_dim" || dimensions(*said.part, said.key, named) != layer.rotary_dim)) {
+    said.part->warn(said.key, "ignored: qk_rope_head_dim = " + std::to_string(layer.rotary_dim) + " turns");
   }
+  return layer.rotary_dim;
+}
+
+Index read_rotary_dim(const Config& config, const Parameters& parameters, const LayerRope& layer) {
+  const Index head_dim = layer.head_dim;
+  const Said said = layer.fraction ? Said{} : find_fraction(config, parameters, head_dim);
+  if (config.family.is(mla)) return latent_rotary_dim(config, said, layer);
   const auto usual = [&] {
+    if (layer.fraction) return static_cast<Index>(std::floor(static_cast<double>(head_dim) * *layer.fraction));
     if (config.family.rotary_dim > 0) return config.family.rotary_dim;
     return static_cast<Index>(std::floor(static_cast<double>(head_dim) * config.family.fraction));
   };
@@ -255,6 +268,11 @@ RopeAxes ernie_axes(const std::vector<Index>& sections) {
 
 RopeAxes read_axes(const Config& config, const Parameters& parameters, Index rotary_dim) {
   const Family& family = config.family;
+  if (family.is(alternating_axes)) {
+    std::vector<Index> axis;
+    for (Index pair = 0; pair < rotary_dim / 2; ++pair) axis.push_back(pair % 2);
+    return RopeAxes::listed(std::move(axis));
+  }
   const Object* part = parameters.with("mrope_section");
   const bool used = family.is(sections) || family.is(interleaved_sections) || family.is(ernie_sections);
   if (part == nullptr) {
@@ -317,16 +335,29 @@ Pairing read_pairing(const Config& config) {
                                                                                      : Pairing::half;
 }
 
+/// The base of one layer: its own in a list, or its type's.
+double base_of(const Config& config, const Parameters& parameters, const std::string& layer_type,
+               const LayerRope& layer) {
+  if (layer.base) return *layer.base;
+  const double base = read_base(config, parameters, layer_type);
+  if (layer.stated_base && *layer.stated_base != base) {
+    config.file.warn("layer_rope_theta", json::shortest(*layer.stated_base) + " is ignored: " + config.code() +
+                                             " reads which layers have 0 alone, and turns the others by " +
+                                             json::shortest(base));
+  }
+  return base;
+}
+
 }  // namespace
 
-std::optional<Rope> read_rope(const Config& config, const std::string& layer_type, Index head_dim) {
+std::optional<Rope> read_rope(const Config& config, const std::string& layer_type, const LayerRope& layer) {
   const Source source = find_parameters(config, layer_type);
   if (source.absent) return {};
   const Parameters& parameters = source.parameters;
 
   Rope rope{.pairing = read_pairing(config)};
-  rope.head_dim = head_dim;
-  rope.base = read_base(config, parameters, layer_type);
+  rope.head_dim = layer.head_dim;
+  rope.base = base_of(config, parameters, layer_type, layer);
   if (config.family.is(half_of_channels)) {  // ChatGLM stretches by its base
     const double ratio = config.file.number("rope_ratio", {1e-3, 1e6}).value_or(1);
     rope.base *= ratio;
@@ -338,10 +369,10 @@ std::optional<Rope> read_rope(const Config& config, const std::string& layer_typ
     if (!(rope.base > 1)) config.file.wrong("rope_ratio", "large enough to leave a base above 1");
   }
   const bool whole_head = parameters.type() == "proportional";
-  rope.rotary_dim = whole_head ? rope.head_dim : read_rotary_dim(config, parameters, rope.head_dim);
+  rope.rotary_dim = whole_head ? rope.head_dim : read_rotary_dim(config, parameters, layer);
   if (rope.head_dim % 2 != 0 && whole_head) config.file.wrong("head_dim", "even for rope_type proportional");
   if (config.family.is(mla)) rope.part = RotaryPart::last();
-  rope.scaling = read_scaling(config, parameters, rope.rotary_dim);
+  if (layer.scaled || source.per_type) rope.scaling = read_scaling(config, parameters, rope.rotary_dim);
   rope.axes = read_axes(config, parameters, rope.rotary_dim);
   warn_about_the_model(config, rope);
   return rope;

@@ -42,13 +42,14 @@ Index read_kv_heads(const Config& config) {
 Index read_latent_head_dim(Config& config) {
   const Shape& shape = config.family.shape;
   const Index usual_rotary = std::lround(static_cast<double>(shape.head_dim) * config.family.fraction);
-  config.rotary_dim = config.file.integer("qk_rope_head_dim", 1, most_head_dim / 2).value_or(usual_rotary);
+  const Index least = config.family.is(unrotated) ? 0 : 1;
+  config.rotary_dim = config.file.integer("qk_rope_head_dim", least, most_head_dim / 2).value_or(usual_rotary);
   if (config.rotary_dim % 2 != 0) config.file.wrong("qk_rope_head_dim", "even");
   const Index head_dim =
       config.file.integer("qk_nope_head_dim", 0, most_head_dim / 2).value_or(shape.head_dim - usual_rotary) +
       config.rotary_dim;
   // Files call either size head_dim.
-  const auto said = config.file.integer("head_dim", 1, most_head_dim);
+  const auto said = config.file.integer("head_dim", least, most_head_dim);
   if (said && *said != head_dim && *said != config.rotary_dim) {
     config.file.warn("head_dim", "ignored: heads of latent attention have qk_nope_head_dim + qk_rope_head_dim = " +
                                      std::to_string(head_dim) + " dimensions");
@@ -118,9 +119,12 @@ void read_sizes(Config& config) {
                          .value_or(shape.positions);
 
   // A null switches the window off; a missing key leaves the class' default.
-  const std::string_view key = counting(config, {"sliding_window", "attention_chunk_size", "local_attention"});
+  const std::string_view key = counting(config, {"sliding_window", "attention_chunk_size", "local_attention",
+                                                 "attention_window_size", "sliding_window_size"});
   if (!key.empty()) {
     config.window = *file.integer(key, 0, most_positions);
+    // MiMo's older key leaves out the token itself.
+    if (key == "sliding_window_size" && config.model_type == "mimo_v2_flash" && config.window > 0) ++config.window;
   } else if (!file.mentions("sliding_window") && !file.mentions("attention_chunk_size")) {
     config.window = config.family.window;
   }

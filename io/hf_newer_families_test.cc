@@ -1,0 +1,213 @@
+#include <gtest/gtest.h>
+
+#include <bearing/io.hpp>
+
+#include "hf_config_cases.hpp"
+
+namespace bearing {
+namespace {
+
+using namespace test;
+
+/// A small file of a type: 8 layers unless more is said.
+Model small(const std::string& type, const std::string& keys = "") {
+  return parse_hf_config(R"({"model_type": ")" + type + R"(", "hidden_size": 64, "num_attention_heads": 4,
+      "num_key_value_heads": 2, "num_hidden_layers": 8)" +
+                         (keys.empty() ? "" : ", " + keys) + "}");
+}
+std::string told(const std::string& type, const std::string& keys = "") { return described(small(type, keys)); }
+
+std::vector<Index> turning(const Model& model) {
+  std::vector<Index> layers;
+  for (std::size_t i = 0; i < model.layers.size(); ++i) {
+    if (std::holds_alternative<Rope>(model.layers[i].encoding)) layers.push_back(static_cast<Index>(i));
+  }
+  return layers;
+}
+
+std::string refusal(const std::string& keys) { return error_of("{\"num_attention_heads\": 4, " + keys + "}"); }
+
+TEST(HfNewerFamilies, TurnNeighboursWhereTheirCodeDoes) {
+  EXPECT_EQ(told("openai_privacy_filter", R"("head_dim": 16, "sliding_window": 8)"),
+            "8 sliding_attention@8 interleaved 150000 16/16 yarn");
+  EXPECT_EQ(told("blt_local_decoder"), "8 full_attention interleaved 500000 16/16 default");
+  EXPECT_EQ(told("pe_audio_encoder"), "8 full_attention interleaved 20000 16/16 default");
+  EXPECT_EQ(told("moonshine_streaming", R"("head_dim": 40)"), "8 full_attention interleaved 10000 32/40 default");
+}
+
+TEST(HfNewerFamilies, OfLatentAttentionTurnTheirLastDimensions) {
+  const std::string sizes = R"("qk_rope_head_dim": 8, "qk_nope_head_dim": 16)";
+  EXPECT_EQ(told("axk1", sizes), "8 full_attention interleaved 10000 8/24 default last");
+  EXPECT_EQ(told("axk1", sizes + R"(, "rope_interleave": false)"), "8 full_attention half 10000 8/24 default last");
+  EXPECT_EQ(told("axk2", sizes), "8 indexed_attention interleaved 10000 8/24 default last");
+  EXPECT_EQ(told("hy_v4", sizes), "8 indexed_attention half 10000 8/24 default last");
+  EXPECT_EQ(told("bailing_hybrid", sizes + R"(, "layer_group_size": 4)"),
+            "6 linear_attention none | 2 full_attention interleaved 6000000 8/24 default last");
+}
+
+TEST(HfNewerFamilies, SlidingLayersOfDots3HaveHeadsAndABaseOfTheirOwn) {
+  EXPECT_EQ(told("dots3_note_text", R"("qk_rope_head_dim": 64, "qk_nope_head_dim": 128)"),
+            "3 indexed_attention interleaved 80000000 64/192 default last | "
+            "5 sliding_attention@512 interleaved 50000 64/256 default last");
+  EXPECT_EQ(told("dots3_note_text", R"("num_hidden_layers": 3, "swa_rope_theta": 700, "swa_head_dim": 64,
+                                      "swa_qk_nope_head_dim": 32)"),
+            "2 indexed_attention interleaved 80000000 64/192 default last | "
+            "1 sliding_attention@512 interleaved 700 32/64 default last");
+  EXPECT_EQ(told("dots3_note_text", R"("num_hidden_layers": 3, "per_layer_config":
+                                      {"2": {"qk_nope_head_dim": 16, "qk_rope_head_dim": 8}})"),
+            "2 indexed_attention interleaved 80000000 64/192 default last | "
+            "1 sliding_attention@512 interleaved 50000 8/24 default last");
+}
+
+TEST(HfNewerFamilies, SomeTurnTheirSlidingLayersAlone) {
+  EXPECT_EQ(turning(small("flint")), (std::vector<Index>{2, 3, 4, 6}));
+  EXPECT_EQ(turning(small("kolibri1")), (std::vector<Index>{0, 1, 2, 3, 5, 6, 7}));
+}
+
+TEST(HfNewerFamilies, ABasePerLayerCountsAndZeroIsNone) {
+  const std::string list = R"("sliding_window": 4, "layer_rope_theta": [500, 0, 500, 700, 0, 0, 700, 500])";
+  const Model granite = small("granite_swa", list);
+  EXPECT_EQ(turning(granite), (std::vector<Index>{0, 2, 3, 6, 7}));
+  EXPECT_EQ(std::get<Rope>(granite.layers[3].encoding).base, 700);
+  EXPECT_EQ(std::get<Rope>(granite.layers[7].encoding).base, 500);
+  EXPECT_EQ(turning(small("granitemoe_swa")).size(), 8u);
+  EXPECT_NE(error_of(R"({"model_type": "granite_swa", "num_hidden_layers": 2, "layer_rope_theta": [500]})")
+                .find("/layer_rope_theta: must be 2 numbers, one per layer"),
+            std::string::npos);
+  EXPECT_NE(error_of(R"({"model_type": "granite_swa", "num_hidden_layers": 1, "layer_rope_theta": [0.5]})")
+                .find("/layer_rope_theta"),
+            std::string::npos);
+}
+
+TEST(HfNewerFamilies, MuseReadsTheZerosOfItsListAlone) {
+  EXPECT_EQ(turning(small("muse_spark_text")), (std::vector<Index>{0, 1, 2, 4, 5, 6}));
+  EXPECT_EQ(turning(small("muse_spark_text", R"("num_hidden_layers": 6)")), (std::vector<Index>{0, 2, 3, 4}));
+  const Model model =
+      small("muse_glimmer_text", R"("layer_rope_theta": [0, 7000, 7000, 7000, 7000, 7000, 7000, 7000])");
+  EXPECT_EQ(turning(model).size(), 7u);
+  EXPECT_EQ(first_rope(model).base, 10000);
+  EXPECT_TRUE(warns(model, "/layer_rope_theta", "7000 is ignored"));
+}
+
+TEST(HfNewerFamilies, StepHasListsForItsLayerTypes) {
+  const std::string keys =
+      R"("num_hidden_layers": 4, "head_dim": 16, "sliding_window": 4, "num_nextn_predict_layers": 1,
+      "layer_types": ["full_attention", "sliding_attention", "sliding_attention", "full_attention", "full_attention"],
+      "rope_theta": [5000000, 10000, 10000, 5000000, 5000000], "partial_rotary_factors": [0.5, 1, 1, 0.5, 0.5],
+      "rope_scaling": {"rope_type": "llama3", "factor": 2, "low_freq_factor": 1, "high_freq_factor": 32,
+                       "original_max_position_embeddings": 131072})";
+  EXPECT_EQ(told("step3p5", keys),
+            "2 full_attention half 5000000 8/16 llama3 | 2 sliding_attention@4 half 10000 16/16 default");
+  const std::string uneven = R"({"model_type": "step3p5", "num_hidden_layers": 2, "rope_theta": [500, 600]})";
+  EXPECT_NE(error_of(uneven).find("/rope_theta/1: must be what the first layer of its type"), std::string::npos);
+}
+
+TEST(HfNewerFamilies, MolmoScalesTheLayersOfItsList) {
+  EXPECT_EQ(told("molmo2_text", R"("head_dim": 16, "rope_scaling_layers": [1, 3],
+      "rope_scaling": {"rope_type": "linear", "factor": 2})"),
+            "6 full_attention half 10000 16/16 default | 2 full_attention half 10000 16/16 linear");
+}
+
+TEST(HfNewerFamilies, ParametersPerLayerTypeAreTheClassOwnWhereTheFileHasNone) {
+  EXPECT_EQ(told("mimo_v2_flash", R"("head_dim": 192)"),
+            "2 full_attention half 5000000 64/192 default | 6 sliding_attention@129 half 10000 64/192 default");
+  EXPECT_EQ(told("lfm3", R"("num_hidden_layers": 5)"),
+            "3 conv none | 1 full_attention half 1000000 16/16 proportional | "
+            "1 sliding_attention@256 half 10000 16/16 default");
+  EXPECT_EQ(told("laguna", R"("head_dim": 16)"), "8 full_attention half 500000 8/16 default");
+  EXPECT_EQ(told("zaya", R"("head_dim": 16)"), "8 hybrid half 5000000 8/16 default");
+  EXPECT_EQ(told("ultrabert", R"("num_hidden_layers": 3)"),
+            "2 sliding_attention@128 half 10000 16/16 default | 1 full_attention half 2560000 16/16 default");
+  EXPECT_EQ(told("embedding_gemma2_text", R"("num_hidden_layers": 2, "head_dim": 16)"),
+            "1 sliding_attention@512 half 10000 16/16 default | 1 full_attention half 1000000 512/512 default");
+}
+
+TEST(HfNewerFamilies, PairsOfNeommeTurnByRowAndColumnInTurn) {
+  const Model model = small("neomme", R"("num_hidden_layers": 3)");
+  EXPECT_EQ(described(model),
+            "1 sliding_attention@256 half 10000 16/16 default axes 8 | "
+            "1 sliding_attention@1024 half 10000 16/16 default axes 8 | "
+            "1 full_attention half 1000000 4/16 default axes 2");
+  EXPECT_EQ(first_rope(model).axes, RopeAxes::listed({0, 1, 0, 1, 0, 1, 0, 1}));
+}
+
+TEST(HfNewerFamilies, HybridModelsTurnTheirAttentionAlone) {
+  EXPECT_EQ(told("bamba", R"("attn_layer_indices": [2, 5])"),
+            "6 linear_attention none | 2 full_attention half 10000 8/16 default");
+  EXPECT_EQ(told("recurrent_gemma", R"("attention_window_size": 9)"),
+            "6 linear_attention none | 2 sliding_attention@9 half 10000 8/16 default");
+  EXPECT_EQ(told("recurrent_gemma", R"("block_types": ["attention", "recurrent"])"),
+            "4 sliding_attention@2048 half 10000 8/16 default | 4 linear_attention none");
+  EXPECT_TRUE(turning(small("zamba2")).empty());
+  EXPECT_EQ(turning(small("zamba2", R"("use_mem_rope": true, "attention_head_dim": 32)")), (std::vector<Index>{6}));
+  EXPECT_EQ(turning(small("olmo_hybrid")), (std::vector<Index>{3, 7}));
+  EXPECT_TRUE(turning(small("olmo_hybrid", R"("rope_theta": null)")).empty());
+  EXPECT_TRUE(turning(small("glm5_next_text", R"("qk_rope_head_dim": 0, "head_dim": 0)")).empty());
+  EXPECT_TRUE(turning(small("moshi_depth")).empty());
+}
+
+TEST(HfNotRead, ModelsThatNothingHereSaysAreRefusedWithWhatIsMissing) {
+  const std::pair<const char*, const char*> models[] = {{"deepseek_v4", "turns its values too"},
+                                                        {"mistral_large4_text", "learned factors"},
+                                                        {"inkling_text", "made of the content"},
+                                                        {"inkling2_text", "made of the content"},
+                                                        {"beam", "multiplied by a power of the position"}};
+  for (const auto& [type, why] : models) {
+    const std::string error = refusal(std::string("\"model_type\": \"") + type + R"(", "rope_theta": 10000)");
+    EXPECT_NE(error.find(why), std::string::npos) << error;
+  }
+  EXPECT_NE(refusal(R"("model_type": "hunyuan_vl_text", "hidden_size": 64, "rope_parameters":
+      {"rope_type": "default", "xdrope_section": [2, 2, 2, 2]})")
+                .find("the two members of a pair turn by different axes"),
+            std::string::npos);
+}
+
+TEST(HfNotRead, AKeyThatIsNotHonouredRefusesAnUnknownModel) {
+  const std::pair<const char*, const char*> keys[] = {
+      {"compress_rope_theta", "160000"},   {"layer_rope_theta", "[0, 1e4]"}, {"partial_rotary_factors", "[0.5, 1]"},
+      {"rope_theta", "[1e4, 1e6]"},        {"no_rope_layers", "[1, 0]"},     {"swa_rope_theta", "1e4"},
+      {"rope_scaling_layers", "[1]"},      {"rel_extent", "1024"},           {"local_rope_theta", "1e4"},
+      {"rope_local_base_freq", "1e4"},     {"use_logn_attn", "true"},        {"rotary_interleaved", "true"},
+      {"attn_temperature_tuning", "true"}, {"rope_interleave", "true"},      {"mla_use_nope", "true"},
+      {"position_embedding_type", "\"x\""}};
+  const std::string common = R"("model_type": "newmodel2030", "head_dim": 16, "num_hidden_layers": 2)";
+  for (const auto& [key, value] : keys) {
+    const std::string rope = std::string(key) == "rope_theta" ? "" : R"(, "rope_theta": 10000)";
+    const std::string error = refusal(common + rope + ", \"" + key + "\": " + value);
+    EXPECT_NE(error.find(std::string("c.json: /") + key), std::string::npos) << key << ": " << error;
+  }
+  for (const std::string dictionary : {R"({"rope_type": "axial", "rope_theta": 100})",
+                                       R"({"main": {"rope_theta": 100}, "compress": {"rope_theta": 200}})"}) {
+    const std::string error = refusal(common + ", \"rope_parameters\": " + dictionary);
+    EXPECT_NE(error.find("c.json: /rope_parameters/"), std::string::npos) << error;
+  }
+  EXPECT_EQ(refusal(common + R"(, "rope_theta": 10000, "use_logn_attn": false, "layer_rope_theta": null)"), "no error");
+}
+
+TEST(HfNotRead, AKeyThatAKnownModelDoesNotReadGetsAWarning) {
+  EXPECT_TRUE(warns(parse_hf_config(llama(R"("swa_rope_theta": 500)")), "/swa_rope_theta", "is not read"));
+  EXPECT_TRUE(parse_hf_config(llama("")).warnings.empty());
+}
+
+TEST(HfNotRead, AnUnknownModelOfLatentAttentionIsReadAsSuchWithAWarning) {
+  const std::string file = R"({"model_type": "newmodel2030", "num_attention_heads": 4, "num_hidden_layers": 2,
+      "rope_theta": 10000, "qk_rope_head_dim": 8)";
+  const Model model = parse_hf_config(file + R"(, "qk_nope_head_dim": 16})");
+  EXPECT_EQ(described(model), "2 full_attention interleaved 10000 8/24 default last");
+  EXPECT_TRUE(warns(model, "/model_type", "read as latent attention"));
+  EXPECT_EQ(described(parse_hf_config(file + R"(, "qk_nope_head_dim": 16, "rope_interleave": false})")),
+            "2 full_attention half 10000 8/24 default last");
+  EXPECT_NE(error_of(file + "}").find("/qk_nope_head_dim"), std::string::npos);
+}
+
+TEST(HfPerLayer, WhatIsNotReadForSingleLayersIsRefused) {
+  for (const char* key : {"rope_theta", "partial_rotary_factor"}) {
+    const std::string error = error_of(llama(std::string(R"("per_layer_config": {"1": {")") + key + "\": 0.5}}"));
+    EXPECT_NE(error.find(std::string("/per_layer_config/1/") + key), std::string::npos) << error;
+  }
+  const Model model = small("neomme", R"("num_hidden_layers": 1, "per_layer_config": {"0": {"sliding_window": 77}})");
+  EXPECT_EQ(model.layers[0].window, 77);
+}
+
+}  // namespace
+}  // namespace bearing

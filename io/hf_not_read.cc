@@ -1,0 +1,145 @@
+#include <algorithm>
+#include <iterator>
+
+#include "hf_reader.hpp"
+
+// What is not read, and what would be read wrongly: such a file is refused by the name of the key, and never guessed.
+
+namespace bearing::hf {
+namespace {
+
+using json::Object;
+
+/// Models whose positions no encoding here says, and what is missing.
+struct Refused {
+  std::string_view model_type, why;
+};
+constexpr Refused refused[] = {
+    {"deepseek_v4",
+     "DeepSeek-V4 turns its values too, turns the output back, and gives compressed keys positions of their own"},
+    {"mistral_large4_text",
+     "its frequencies have learned factors (lerope.alpha in the weights), and its softmax a learned scale per head"},
+    {"inkling_text", "its scores get relative logits that are made of the content, and it has no rotation"},
+    {"inkling2_text", "its scores get relative logits that are made of the content, and it has no rotation"},
+    {"beam", "queries of its layers without rotation are multiplied by a power of the position"},
+    {"clvp_encoder", "its code turns values too"},
+    {"clvp_decoder", "it adds a table of positions to its input, and its code turns nothing"},
+    {"qwen2_5_omni_dit", "its code turns the first head alone"},
+};
+
+/// Keys that change positions, which are read for the families that have the trait alone (0: for none).
+struct Key {
+  std::string_view key;
+  unsigned read_with;
+};
+constexpr Key keys[] = {
+    {"qk_rope_head_dim", mla | unrotated},
+    {"compress_rope_theta", 0},
+    {"layer_rope_theta", listed_bases | listed_nope},
+    {"partial_rotary_factors", typed_lists},
+    {"swa_rope_theta", sliding_sizes},
+    {"rope_local_base_freq", local_base},
+    {"local_rope_theta", modern_bases},
+    {"global_rope_theta", modern_bases},
+    {"rope_scaling_layers", scaled_layers},
+    {"rel_extent", 0},
+    {"xdrope_section", 0},
+    {"nope_layer_interval", 0},
+    {"mla_use_nope", 0},
+    {"use_mem_rope", rotary_if_memory},
+    {"attn_temperature_tuning", 0},
+    {"use_logn_attn", 0},
+    {"rotary_interleaved", 0},
+    {"rope_interleaved", 0},
+    {"rope_interleave", mla},
+    {"lerope", 0},
+};
+
+/// null, false, 0, "" and empty lists change nothing.
+bool says_something(const rapidjson::Value& value) {
+  if (value.IsNull() || value.IsFalse()) return false;
+  if (value.IsNumber()) return value.GetDouble() != 0;
+  if (value.IsString()) return value.GetStringLength() > 0;
+  if (value.IsArray()) return !value.Empty();
+  return true;
+}
+
+bool mixes_members(const Config& config) {
+  for (std::string_view key : {"rope_parameters", "rope_scaling"}) {
+    const auto part = config.file.object(key);
+    if (part && (part->has("mrope_section") || part->has("xdrope_section"))) return true;
+  }
+  return false;
+}
+
+void refuse_keys_of_unknown_models(const Config& config) {
+  const Object& file = config.file;
+  for (const Key& one : keys) {
+    const rapidjson::Value* value = file.find(one.key);
+    if (value == nullptr || !says_something(*value) || (config.family.traits & one.read_with) != 0) continue;
+    file.notes().fail(file.pointer(one.key),
+                      "changes positions in a way that is not known for model_type " +
+                          (config.model_type.empty() ? "(none)" : json::quoted(config.model_type)) + ", got " +
+                          json::found(*value));
+  }
+  const rapidjson::Value* list = file.find("no_rope_layers");
+  if (list != nullptr && says_something(*list) && config.family.mix != Mix::no_rope_list) {
+    file.notes().fail(
+        file.pointer("no_rope_layers"),
+        "is not known to count layers with (1) or without a rotation for this model_type, got " + json::found(*list));
+  }
+  const std::string kind = file.has("position_embedding_type") ? *file.text("position_embedding_type") : "rope";
+  if (!config.known && kind != "rope" && kind != "rotary" && kind != "absolute") {
+    file.wrong("position_embedding_type", "rope or rotary for a model_type that is not known");
+  }
+}
+
+}  // namespace
+
+void refuse_by_name(const Config& config) {
+  const auto* row = std::find_if(std::begin(refused), std::end(refused),
+                                 [&](const Refused& one) { return one.model_type == config.model_type; });
+  if (row != std::end(refused)) {
+    config.notes().fail(config.file.pointer("model_type"), "must be a model whose positions can be read, got " +
+                                                               json::quoted(row->model_type) + ": " +
+                                                               std::string(row->why));
+  }
+  if (config.model_type == "hunyuan_vl_text" && mixes_members(config)) {
+    config.notes().fail(config.file.pointer("model_type"),
+                        "must be a model whose positions can be read, got \"hunyuan_vl_text\" with mrope_section: the "
+                        "two members of a pair turn by different axes there");
+  }
+}
+
+void refuse_by_key(const Config& config) {
+  if (!config.states_its_code()) {
+    refuse_keys_of_unknown_models(config);
+    return;
+  }
+  for (const Key& one : keys) {
+    const rapidjson::Value* value = config.file.find(one.key);
+    if (value == nullptr || !says_something(*value) || (config.family.traits & one.read_with) != 0) continue;
+    if (config.model_type == "llama4_text" && one.key == "attn_temperature_tuning") continue;
+    config.file.warn(one.key, "is not read: " + config.code() + " does not read it");
+  }
+}
+
+void assume_latent_attention(Config& config) {
+  const Object& file = config.file;
+  if (config.known || !file.has("qk_rope_head_dim")) return;
+  const Index turns = file.integer("qk_rope_head_dim", 0, most_head_dim / 2).value_or(0);
+  if (turns == 0) {
+    config.family.traits |= unrotated;
+    file.warn("qk_rope_head_dim", "0, so nothing is turned");
+    return;
+  }
+  if (!file.has("qk_nope_head_dim")) file.missing("qk_nope_head_dim", "beside qk_rope_head_dim");
+  config.family.pairing = Pairing::interleaved;
+  config.family.traits |= mla;
+}
+
+void add_refused_types(std::vector<std::string_view>& to) {
+  for (const Refused& one : refused) to.push_back(one.model_type);
+}
+
+}  // namespace bearing::hf

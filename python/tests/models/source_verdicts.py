@@ -1,0 +1,139 @@
+"""What the reader makes of each model_type of transformers, held against its source: `verdict`.
+
+    python source_verdicts.py [FOLDER OF THE PACKAGE]
+
+prints, for not_covered.tsv, the types that are not covered, with what their code has.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+import bearing
+import source_table
+
+# How encodings of the reader are called, for each kind of the source.
+NAMES = {
+    "t5": {"t5", "t5_axis", "gated_t5"},
+    "alibi": {"alibi"},
+    "transformer_xl": {"transformer_xl", "xlnet"},
+    "shaw": {"shaw", "bert_relative", "wav2vec2_bert_relative"},
+    "deberta": {"deberta"},
+    "table of distances": {"swin", "swin_v2", "sam", "levit"},
+    "content logits": {"relative_logits"},
+    "convolution": {"convolution"},
+    "sinusoid": {"sinusoidal", "sinusoidal_2d"},
+    "learned": {"learned"},
+    "fourier": {"fourier"},
+}
+# Rotary by their code, and with nothing that turns by their class' defaults.
+SWITCHED_OFF = {
+    "bamba": "attn_layer_indices is empty",
+    "esm": 'position_embedding_type is "absolute"',
+    "granitemoehybrid": "position_embedding_type is null",
+    "zamba2": "use_mem_rope is false",
+    "wav2vec2-bert": 'position_embeddings_type is "relative_key"',
+    "wav2vec2-conformer": 'position_embeddings_type is "relative"',
+    "seamless_m4t": 'position_embeddings_type is "relative"',
+}
+# A rotary class is named in its code and not used.
+UNROTATED = {"moshi_depth"}
+# Where the code makes a base from a key and its default, without a dictionary of the class.
+SLIDING_BASES = {"dots3_note_text": 50_000.0}
+REFUSED = "must be a model whose positions can be read"
+
+
+def default_file(row: dict[str, Any]) -> dict[str, Any]:
+    """A file of the class' own sizes, and no word on positions."""
+    names = ("hidden_size", "num_hidden_layers", "num_attention_heads", "num_key_value_heads")
+    sizes = row.get("sizes", {})
+    return {"model_type": row["type"]} | {name: sizes[name] for name in names if sizes.get(name)}
+
+
+def defaults(rope: dict[str, Any]) -> list[tuple[float, float, bool]]:
+    """Bases, with the part of a head that turns, and whether it is proportional: the head then counts as whole."""
+    groups = rope["per layer type"].values() if "per layer type" in rope else [rope]
+    found = []
+    for group in groups:
+        if group:
+            base = group["base"]
+            for one in base.values() if isinstance(base, dict) else [base]:
+                found.append((float(one), group.get("fraction", 1.0), group["type"] == "proportional"))
+    return found
+
+
+def wrong_rotation(row: dict[str, Any], layer: Any, said: str) -> str:
+    """What of a rotary layer is unlike its source, or ""."""
+    rope = layer.encoding
+    if rope.pairing not in row["pairing"]:
+        return f"pairing {rope.pairing}, not {row['pairing']}"
+    allowed = defaults(row["rope"])
+    if row["type"] in SLIDING_BASES:
+        allowed.append((SLIDING_BASES[row["type"]], 1.0, False))
+    by_base = [
+        one for one in allowed if one[0] == rope.base or f"{one[0]:g}" in said or f"{one[0]:.0f} in 5.23.0" in said
+    ]
+    if not by_base:
+        return f"base {rope.base}, not one of {[one[0] for one in allowed]}"
+    if rope.part.where == "last":
+        rotary = row["sizes"].get("qk_rope_head_dim", rope.rotary_dim)
+        return "" if rope.rotary_dim == rotary else f"{rope.rotary_dim} dimensions turn, not {rotary}"
+    wanted = {rope.head_dim if whole else int(rope.head_dim * part) for _, part, whole in by_base}
+    wanted |= {row["sizes"]["rotary_dim"]} if row.get("sizes", {}).get("rotary_dim") else set()
+    return "" if rope.rotary_dim in wanted else f"{rope.rotary_dim} of {rope.head_dim} turn, not {sorted(wanted)}"
+
+
+def verdict(row: dict[str, Any]) -> tuple[str, str]:
+    """ "read", "named", "none", "refused", "composite", "unknown" or "wrong", and what is to be said of it."""
+    if "configs" in row:
+        return "composite", ""
+    try:
+        model = bearing.read_hf_config(default_file(row))
+    except bearing.ConfigError as error:
+        return ("refused" if REFUSED in str(error) else "unknown"), str(error)
+    said = " ".join(warning.text for warning in model.warnings)
+    if "is not known" in said:
+        return "wrong", "guessed"
+    rotary = [layer for layer in model.layers if layer.name == "rope"]
+    names = {layer.name for layer in model.layers} | {one.name for one in model.inputs}
+    # A layer may have more than one encoding.
+    names |= {one.name for layer in model.layers for one in getattr(layer, "also", ())}
+    kinds = set(row["kinds"])
+    if rotary:
+        if "rotary" not in kinds:
+            return ("read", "by another model's code") if not kinds and not row["code"] else ("wrong", "nothing turns")
+        faults = {wrong_rotation(row, layer, said) for layer in rotary} - {""}
+        return ("wrong", "; ".join(sorted(faults))) if faults else ("read", "")
+    if "rotary" in kinds and row["type"] not in SWITCHED_OFF and row["type"] not in UNROTATED:
+        return "wrong", "it turns"
+    others = set().union(*(NAMES.get(kind, set()) for kind in kinds))
+    if names & others or (names == {"none"} and (not kinds or "rotary" in kinds)):
+        named = any("its numbers are not read" in warning.text for warning in model.warnings)
+        return ("none" if names == {"none"} else "named" if named else "read"), ""
+    return "wrong", f"{sorted(names)}, not {sorted(kinds)}"
+
+
+def rows(root: Path) -> list[dict[str, Any]]:
+    return list(source_table.rows(root))
+
+
+def reason(row: dict[str, Any]) -> str:
+    return (
+        "its code has " + ", ".join(row["kinds"]) if row["kinds"] else "its code has no positions, and nothing names it"
+    )
+
+
+def main() -> None:
+    root = Path(sys.argv[1]) if len(sys.argv) > 1 else source_table.package()
+    for row in rows(root):
+        kind, why = verdict(row)
+        if kind in ("unknown", "wrong"):
+            print(row["type"], reason(row) if kind == "unknown" else f"WRONG: {why}", sep="\t")
+
+
+if __name__ == "__main__":
+    main()
