@@ -138,6 +138,14 @@ const StoredTensor& Weights::at(std::string_view name) {
   return *tensor;
 }
 
+std::map<std::string, std::string> Weights::metadata() {
+  std::map<std::string, std::string> all;
+  for (std::size_t shard = 0; shard < content_->shards.size(); ++shard) {
+    all.insert(content_->open(shard).metadata().begin(), content_->open(shard).metadata().end());
+  }
+  return all;
+}
+
 void Weights::check_all() {
   for (const auto& place : content_->places) at(place.name);
   for (std::size_t shard = 0; shard < content_->shards.size(); ++shard) {

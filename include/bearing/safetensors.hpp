@@ -106,6 +106,8 @@ class BEARING_EXPORT Weights {
   /// Opens the tensor's file. Throws ConfigError for a name that is not there, and for an index that is wrong about it.
   /// Not to be called by two threads at once.
   const StoredTensor& at(std::string_view name);
+  /// What the files' headers say under "__metadata__", of the first that says it; opens every file.
+  std::map<std::string, std::string> metadata();
   /// Opens every file: each holds what the index says of it, and nothing else.
   void check_all();
 
