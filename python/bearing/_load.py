@@ -21,7 +21,7 @@ class LoadedModel:
     missing: a text for each encoding whose numbers the weights do not hold as they are.
     """
 
-    model: _core.Model
+    model: _core.Model = field(repr=False)
     inputs: tuple[Any, ...]
     layers: tuple[list[Any], ...]
     tensors: dict[str, Array] = field(repr=False)
