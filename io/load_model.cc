@@ -236,11 +236,38 @@ void Loader::check_inv_freq() {
   model_.warnings.push_back({"", text});
 }
 
+/// What LeRoPE's weights multiply the frequencies of every rotating layer by: e^alpha, a number for each pair.
+void take_log_factors(Model& model, Weights& weights) {
+  const std::vector<load::Match> found = load::matches(weights.names(), "lerope.alpha rotary_emb.alpha");
+  if (found.empty()) return;
+  const StoredTensor& tensor = weights.at(found.front().name);
+  if (found.size() > 1) tensor.fail("must be the only one of its kind, got " + json::quoted(found[1].name) + " too");
+  Values factors;
+  for (const double factor : tensor.numbers<double>()) {
+    if (!std::isfinite(factor)) tensor.fail("must hold finite numbers, got " + std::to_string(factor));
+    factors.emplace_back(factor);
+  }
+  for (Layer& layer : model.layers) {
+    const Rope* rope = std::get_if<Rope>(&layer.encoding);
+    if (rope == nullptr) continue;
+    const auto pairs = static_cast<std::size_t>(resolve(*rope).pairs());
+    if (factors.size() != pairs) {
+      tensor.fail("must have " + std::to_string(pairs) + " numbers, one for each pair that " + model.file +
+                  " says, got " + std::to_string(factors.size()));
+    }
+    Record spec = Record::of(*rope);
+    if (spec.type().member("log_factors") == nullptr) tensor.fail("must be of a model without learned frequencies");
+    spec.set("log_factors", factors);
+    layer.encoding = *spec.as<Rope>();
+  }
+}
+
 }  // namespace
 
 LoadedModel load_model(const std::string& folder) {
   LoadedModel out{.model = read_hf_config((std::filesystem::path(folder) / "config.json").string())};
   Weights weights(folder);
+  take_log_factors(out.model, weights);
   Loader loader(out.model, weights);
   for (const ModelInput& input : out.model.inputs) out.inputs.push_back(loader.input(input.encoding, input.part));
   for (const LayerGroup& group : layer_groups(out.model)) loader.layers(group, out.layers);

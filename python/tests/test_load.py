@@ -224,6 +224,24 @@ def test_frequencies_of_old_checkpoints_are_compared(saved: Any) -> None:
     assert name in warning.text and "for pair 0, the config gives 1: the config's are taken" in warning.text
 
 
+def test_learned_factors_of_frequencies_are_taken_or_refused(saved: Any) -> None:
+    """LeRoPE's: every frequency times e^alpha."""
+    _, folder = saved(tf.LlamaForCausalLM, tf.LlamaConfig(**SMALL))
+    tensors = dict(bearing.read_safetensors(folder))
+    alpha = np.array([0.25, -0.5], np.float32)
+    bearing.write_safetensors(folder / "model.safetensors", tensors | {"lerope.alpha": alpha})
+    if hasattr(bearing.Rope(4, pairing="half"), "log_factors"):
+        (rows,) = bearing.load(folder).layers[0]
+        assert bearing.load(folder).model.layers[0].encoding.log_factors == (0.25, -0.5)
+        assert isinstance(rows, bearing.RotaryRows)
+    else:
+        with pytest.raises(bearing.ConfigError, match="must be of a model without learned frequencies"):
+            bearing.load(folder)
+    bearing.write_safetensors(folder / "model.safetensors", tensors | {"lerope.alpha": alpha[:1]})
+    with pytest.raises(bearing.ConfigError, match="must have 2 numbers, one for each pair that .* got 1"):
+        bearing.load(folder)
+
+
 def test_what_is_made_from_weights_in_each_layer_is_named(saved: Any) -> None:
     config = tf.DebertaV2Config(**SMALL, max_position_embeddings=24, relative_attention=True, pos_att_type=["c2p"])
     _, folder = saved(tf.DebertaV2Model, config)
