@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <bearing/error.hpp>
+#include <bearing/gguf.hpp>
 #include <cerrno>
 #include <cmath>
 #include <filesystem>
@@ -95,6 +96,7 @@ Model read_model(const std::string& file) {
   if (file == "-") return parse_hf_config(read_stream(STDIN_FILENO, "standard input"), "standard input");
   if (std::filesystem::is_directory(status))
     return read_hf_config((std::filesystem::path(file) / "config.json").string());
+  if (is_gguf_file(file)) return read_gguf(file);
   if (!std::filesystem::is_fifo(status) && !std::filesystem::is_character_file(status)) return read_hf_config(file);
   const int stream = ::open(file.c_str(), O_RDONLY | O_CLOEXEC);
   if (stream < 0) bad_file(file, "cannot be opened: " + std::generic_category().message(errno));

@@ -1,0 +1,63 @@
+#include <algorithm>
+
+#include "gguf_reader.hpp"
+
+namespace bearing::gguf {
+namespace {
+
+constexpr double usual_base = 10'000;
+constexpr json::Range base_range{1, 1e100};
+
+double read_base(const File& file, const Kind& kind) {
+  if (file.is(base_10000)) return usual_base;
+  const Metadata& data = file.data;
+  const double main = data.number("rope.freq_base", base_range).value_or(usual_base);
+  if (file.compresses()) {
+    constexpr std::string_view key = "attention.compress_rope_freq_base";
+    const auto compressed = data.number(key, base_range);
+    if (!compressed) data.fail(key, "must be there");
+    return kind.compressed ? *compressed : main;
+  }
+  if (!kind.slides) return main;
+  const auto own = data.number("rope.freq_base_swa", base_range);
+  switch (file.row.sliding.base) {
+    case Base::main:
+      return main;
+    case Base::own:
+      return own.value_or(usual_base);
+    case Base::inherits:
+      return own.value_or(main);
+    case Base::needed:
+      if (!own) data.fail("rope.freq_base_swa", "must be there");
+      return *own;
+  }
+  return main;
+}
+
+}  // namespace
+
+Turn turn_of(const File& file) {
+  if (!file.is(sections_if_given)) return file.row.turn;
+  const auto sections = file.data.integers("rope.dimension_sections", 0, most_head_dim);
+  if (!sections) return file.row.turn;
+  const bool two = sections->size() >= 2 && (*sections)[0] > 0 && (*sections)[1] > 0;
+  // A draft model for one with axes has a single section.
+  const bool any = file.data.architecture() == "dflash" &&
+                   std::any_of(sections->begin(), sections->end(), [](Index n) { return n != 0; });
+  return two || any ? Turn::sections : file.row.turn;
+}
+
+Rope read_rope(const File& file, const Kind& kind) {
+  const Turn turn = turn_of(file);
+  Rope rope{.head_dim = kind.slides ? file.sliding_head_dim : file.head_dim,
+            .rotary_dim = kind.slides ? file.sliding_turned : file.turned,
+            .base = read_base(file, kind),
+            .pairing = turn == Turn::neighbours ? Pairing::interleaved : Pairing::half};
+  if (file.is(last_part) && rope.rotary_dim < rope.head_dim) rope.part = RotaryPart::last();
+  const Index pairs = rope.rotary_dim / 2;
+  if (turn == Turn::sections || turn == Turn::interleaved) rope.axes = read_sections(file, pairs);
+  read_scaling(file, kind, rope);
+  return rope;
+}
+
+}  // namespace bearing::gguf
