@@ -12,6 +12,8 @@
 #include <string>
 #include <system_error>
 
+#include "posix.hpp"
+
 namespace bearing::json {
 namespace {
 
@@ -76,7 +78,23 @@ struct Builder {
   }
 };
 
-/// The length of the UTF-8 character that text begins with; 0 if it begins with none (Unicode 15, table 3-7).
+[[noreturn]] void fail_at(const Notes& notes, std::string_view text, std::size_t offset, const std::string& what) {
+  const std::string_view before = text.substr(0, std::min(offset, text.size()));
+  const auto line = 1 + std::count(before.begin(), before.end(), '\n');
+  const std::size_t line_begin = before.rfind('\n') + 1;  // npos + 1 is 0
+  const std::string place =
+      notes.file() + ":" + std::to_string(line) + ":" + std::to_string(before.size() - line_begin + 1) + ": ";
+  throw ConfigError(place + what);
+}
+
+std::string printable(std::string_view text) {
+  std::string out;
+  for (char c : text) out += static_cast<unsigned char>(c) < 0x20 || c == 0x7f ? '?' : c;
+  return out;
+}
+
+}  // namespace
+
 std::size_t utf8_length(std::string_view text) {
   const auto byte = [&](std::size_t i) { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0u; };
   const auto continues = [&](std::size_t i) { return (byte(i) & 0xC0u) == 0x80u; };
@@ -93,29 +111,6 @@ std::size_t utf8_length(std::string_view text) {
   }
   return 0;
 }
-
-[[noreturn]] void fail_at(const Notes& notes, std::string_view text, std::size_t offset, const std::string& what) {
-  const std::string_view before = text.substr(0, std::min(offset, text.size()));
-  const auto line = 1 + std::count(before.begin(), before.end(), '\n');
-  const std::size_t line_begin = before.rfind('\n') + 1;  // npos + 1 is 0
-  const std::string place =
-      notes.file() + ":" + std::to_string(line) + ":" + std::to_string(before.size() - line_begin + 1) + ": ";
-  throw ConfigError(place + what);
-}
-
-std::string printable(std::string_view text) {
-  std::string out;
-  for (char c : text) out += static_cast<unsigned char>(c) < 0x20 || c == 0x7f ? '?' : c;
-  return out;
-}
-
-/// The library leaves errno as it found it.
-struct KeepErrno {
-  int saved = errno;
-  ~KeepErrno() { errno = saved; }
-};
-
-}  // namespace
 
 std::string quoted(std::string_view text) {
   if (text.size() <= longest_quote) return '"' + printable(text) + '"';
@@ -152,7 +147,7 @@ void Notes::warn(const std::string& pointer, const std::string& text) {
 }
 
 std::string read_text(const std::string& path, const Limits& limits) {
-  const KeepErrno keep;
+  const posix::KeepErrno keep;
   struct stat status = {};
   if (::stat(path.c_str(), &status) != 0) {
     throw ConfigError(path + ": must be a readable file, got: " + std::generic_category().message(errno));

@@ -49,6 +49,11 @@ from ._figures import document_figures as document_figures
 from ._figures import figure as figure
 from ._figures import figure_kinds as figure_kinds
 from ._figures import read_figure as read_figure
+from ._files import Safetensors as Safetensors
+from ._files import read_safetensors as read_safetensors
+from ._files import write_safetensors as write_safetensors
+from ._load import LoadedModel as LoadedModel
+from ._load import load as load
 
 _not_ours = ("annotations", "Any", "TYPE_CHECKING", "import_module")
 __all__ = [name for name in globals() if not name.startswith("_") and name not in _not_ours]

@@ -126,12 +126,26 @@ class Config(support.Base):
         self.expect_error(3, "standard input:1:", "config", "-", input="{")
         self.expect_error(3, "standard input: must have at most 16 MiB", "config", "-", input=" " * (17 << 20))
 
-    def test_several_files_are_reported_one_after_the_other(self):
+    def test_several_files_are_reported_one_after_the_other_if_asked_for(self):
         other = "examples/models/smollm3-3b.json"
-        self.assertEqual(run("config", LLAMA, other).stdout, run("config", LLAMA).stdout + "\n" + run("config", other).stdout)
+        self.assertEqual(run("config", LLAMA, other, "--apart").stdout,
+                         run("config", LLAMA).stdout + "\n" + run("config", other).stdout)
         both = json.loads(run("config", LLAMA, other, "--json").stdout)
         self.assertEqual(both, [self.report(LLAMA), self.report(other)])
         self.expect_error(3, "none.json", "config", LLAMA, "none.json")
+
+    def test_several_files_stand_beside_each_other(self):
+        """A column each, a row for each fact; as many columns as fit, the others below."""
+        files = [f"examples/models/{name}.json" for name in ("llama-3.1-8b", "gemma-3-4b", "smollm3-3b")]
+        for columns in (50, 80, 160):
+            text = run("config", *files, env={"COLUMNS": str(columns)}).stdout
+            self.assertLessEqual(max(map(len, text.splitlines())), columns)
+            self.assertEqual(text.count("\ntrained length "), {50: 3, 80: 1, 160: 1}[columns])
+            self.assertEqual(text.count("\nbase "), text.count("\ntrained length "))
+        rows = {line[:18].strip(): line[20:] for line in text.splitlines() if line[:1].strip()}
+        self.assertRegex(rows["model"], r"^llama, 32 layers +gemma3_text, 34 layers +smollm3, 36 layers$")
+        self.assertRegex(rows["base"], r"^500,000 \(rope_theta\) +1\S+ \(rope_theta\) \| .*5,000,000 \(rope_theta\)$")
+        self.assertNotIn("rad/token", text)
 
     # what it says
 
@@ -141,10 +155,12 @@ class Config(support.Base):
         self.assertEqual(self.report(yarn)["scaled_length"], 131072)
         text = run("config", yarn, env={"COLUMNS": "160"}).stdout
         self.assertIn("scaled length     131,072 tokens\n", text)
-        self.assertIn("the scaling's factor reaches 131,072 tokens, the file states 32,768", text)
+        self.assertIn("\nwarning: YaRN x 4 of 32,768 serves 131,072 tokens; the file says 32,768", text)
+        first = self.report(yarn)["warnings"][0]["text"]
+        self.assertTrue(first.startswith("YaRN x 4 of 32,768 serves 131,072 tokens; the file says 32,768: "), first)
         agreeing = run("config", "examples/models/gpt-oss-20b.json").stdout
         self.assertNotIn("scaled length", agreeing)
-        self.assertNotIn("reaches", agreeing)
+        self.assertNotIn(" serves ", agreeing)
 
     def test_layers_at_even_steps_and_equal_tables_are_said_once(self):
         text = run("config", "examples/models/gpt-oss-20b.json").stdout

@@ -12,7 +12,7 @@ namespace {
 struct Options {
   std::vector<std::string> files;
   std::string length, layer, out;
-  bool json = false, all = false;
+  bool json = false, all = false, apart = false;
 };
 
 ConfigReport make_report(const Options& options, const std::string& file) {
@@ -24,18 +24,21 @@ ConfigReport make_report(const Options& options, const std::string& file) {
   return config_report(std::move(model), seq_len, layer);
 }
 
-/// Of one file its report; of several texts one after the other, or a JSON array.
+/// Of one file its report; of several a table, their reports one after the other, or a JSON array.
 std::string report_text(const Options& options) {
+  std::vector<ConfigReport> reports;
+  for (const std::string& file : options.files) reports.push_back(make_report(options, file));
+  const bool several = reports.size() > 1;
+  if (several && !options.json && !options.apart) return side_by_side(reports, output_style(options.out));
   std::string out;
-  for (const std::string& file : options.files) {
-    const ConfigReport report = make_report(options, file);
+  for (const ConfigReport& report : reports) {
     if (!out.empty()) out += options.json ? "," : "\n";
     out += options.json ? to_json(report)
                         : to_text(report, output_style(options.out), options.all ? Pairs::all : Pairs::elided);
     if (options.json) out.pop_back();  // the newline
   }
   if (!options.json) return out;
-  return options.files.size() == 1 ? out + '\n' : '[' + out + "]\n";
+  return several ? '[' + out + "]\n" : out + '\n';
 }
 
 }  // namespace
@@ -48,16 +51,19 @@ Command config_command() {
   command.text("--length", o->length, "N", "Length in tokens, for dynamic NTK and LongRoPE");
   command.text("--layer", o->layer, "I", "Only this layer, and those that are like it");
   command.flag("--all", o->all, "Every pair; without it long tables are cut");
+  command.flag("--apart", o->apart, "Several files: whole reports, one after the other");
   command.flag("--json", o->json, "JSON, in full precision, of a stable schema");
   command.output("-o,--out", o->out, "Where the report goes; else standard output");
   command.footer =
       "Prints each distinct encoding of the layers: its type, pairing, base and\n"
       "scaling, the frequency and wavelength of each pair, the factors that\n"
-      "attention needs, and warnings.\n"
+      "attention needs, and warnings. Several files stand beside each other, one\n"
+      "column each.\n"
       "\n"
       "Examples:\n"
       "  bearing config config.json\n"
       "  bearing config config.json --length 128k --layer 5 --all\n"
+      "  bearing config llama/ qwen/ gemma/\n"
       "  bearing config config.json --json > encoding.json";
   command.run = [o] { deliver(o->out, report_text(*o)); };
   return command;

@@ -13,6 +13,7 @@
 #include <system_error>
 
 #include "array_files.hpp"
+#include "record_text.hpp"
 #include "terminal.hpp"
 
 namespace bearing::tool {
@@ -56,7 +57,22 @@ void add_warnings(ConfigReport& report) {
   }
 }
 
-/// A scaling's factor and the file's lengths say how long sequences may be: two answers are worth a word.
+/// "YaRN x 4 of 32,768": of the scaling that reaches farthest.
+std::string stretch_text(const ConfigReport& report) {
+  for (const GroupReport& shown : report.groups) {
+    const Rope* rope = std::get_if<Rope>(&shown.group.layer.encoding);
+    if (rope == nullptr || scaled_length(rope->scaling) != report.reach) continue;
+    const Record scaling = std::get<Record>(Record::of(*rope).get("scaling"));
+    const Value factor = scaling.get("factor");
+    const std::string name = scaling_name(rope->scaling);
+    return fmt::format("{} x {} of {}", name == "yarn" ? "YaRN" : name, value_text(factor),
+                       grouped(trained_length(rope->scaling)));
+  }
+  return "the scaling";
+}
+
+/// A scaling's factor and the file's lengths say how long sequences may be: two answers are worth the first word, as
+/// whoever looks at one of them alone stops early, or goes too far.
 void add_reach(ConfigReport& report) {
   for (const GroupReport& shown : report.groups) {
     const Rope* rope = std::get_if<Rope>(&shown.group.layer.encoding);
@@ -65,10 +81,11 @@ void add_reach(ConfigReport& report) {
   const Index stated = report.model.context_length;
   // Factors are rounded as 40 or 8.0: a tenth more or less is the same length.
   if (report.reach == 0 || stated == 0 || std::abs(report.reach - stated) * 10 <= stated) return;
-  report.warnings.push_back(
-      {"", fmt::format("the scaling's factor reaches {} tokens, the file states {}: code that looks at the stated "
-                       "length alone stops there",
-                       grouped(report.reach), grouped(stated))});
+  const char* end = report.reach > stated ? "code that looks at the stated length alone stops there"
+                                          : "beyond what it serves, angles were never trained";
+  report.warnings.insert(report.warnings.begin(),
+                         {"", fmt::format("{} serves {} tokens; the file says {}: {}", stretch_text(report),
+                                          grouped(report.reach), grouped(stated), end)});
 }
 
 }  // namespace

@@ -79,6 +79,9 @@ std::string layers_text(const std::vector<Index>& layers);
 
 std::string to_text(const ConfigReport& report, const Style& style, Pairs pairs);
 
+/// A table with a column for each report; as many stand beside each other as the width allows.
+std::string side_by_side(const std::vector<ConfigReport>& reports, const Style& style);
+
 /// docs/guide/config-json-schema.md, "bearing.config/2".
 std::string to_json(const ConfigReport& report);
 

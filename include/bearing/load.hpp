@@ -1,0 +1,44 @@
+#pragma once
+
+#include <bearing/description.hpp>
+#include <bearing/export.hpp>
+#include <bearing/io.hpp>
+#include <string>
+#include <vector>
+
+// A model's folder in, its encodings with their numbers out: what config.json says, and the tables that training
+// learned, from the weights beside it. Link `bearing::io`.
+
+namespace bearing {
+
+/// A parameter of an encoding, with the numbers of a trained model.
+struct LoadedParameter {
+  std::string name;    ///< as the encoding's description has it: "table"
+  std::string tensor;  ///< what the weights call it
+  Tensor numbers;      ///< float32, in the shape that the encoding takes
+};
+
+/// An encoding of some layers, or of an input, ready to be made.
+struct LoadedEncoding {
+  Record spec;                             ///< empty where there is none
+  const EncodingInfo* encoding = nullptr;  ///< null: none, or `missing` says why
+  std::vector<LoadedParameter> parameters = {};
+  std::vector<Index> layers = {};  ///< which layers of the model have it; none: it acts on the input
+  std::string part = {};           ///< "encoder" or "decoder", in a model that has both
+  std::string missing = {};        ///< why its numbers are not there
+};
+
+struct LoadedModel {
+  Model model;
+  std::vector<LoadedEncoding> inputs = {};  ///< as many as model.inputs
+  std::vector<LoadedEncoding> layers = {};  ///< each layer of the model is in one of them
+};
+
+/// Reads config.json of a folder and the tables of its encodings from model.safetensors, or from the files of its
+/// index. Only those files are opened that hold them.
+///
+/// Throws ConfigError as read_hf_config() and Weights do, for a table that is not there or is there twice, for a shape
+/// that contradicts the config (both are named), and for numbers that are not finite.
+BEARING_EXPORT LoadedModel load_model(const std::string& folder);
+
+}  // namespace bearing

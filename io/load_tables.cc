@@ -1,0 +1,95 @@
+#include "load_tables.hpp"
+
+#include <algorithm>
+#include <iterator>
+#include <optional>
+
+namespace bearing::load {
+namespace {
+
+// The names are those of transformers' modules, as save_pretrained() writes them.
+constexpr TableName rows[] = {
+    {"gpt2 gpt_neo gpt_bigcode", "LearnedInputs", "", "wpe.weight"},
+    {"openai-gpt", "LearnedInputs", "", "positions_embed.weight"},
+    {"bert big_bird distilbert mobilebert electra albert roberta xlm-roberta xlm-roberta-xl camembert longformer mpnet "
+     "esm deberta deberta-v2",
+     "LearnedInputs", "", "embeddings.position_embeddings.weight"},
+    {"opt", "LearnedInputs", "", "decoder.embed_positions.weight"},
+    {"biogpt", "LearnedInputs", "", "embed_positions.weight"},
+    {"bart mbart blenderbot led", "LearnedInputs", "encoder", "encoder.embed_positions.weight"},
+    {"bart mbart blenderbot led whisper", "LearnedInputs", "decoder", "decoder.embed_positions.weight"},
+    {"vit deit dinov2 beit data2vec-vision swin swinv2", "LearnedInputs", "", "embeddings.position_embeddings"},
+    {"t5 mt5 umt5 switch_transformers pop2piano", "T5Bias", "encoder",
+     "encoder.block.*.layer.0.SelfAttention.relative_attention_bias.weight"},
+    {"longt5", "T5Bias", "encoder",
+     "encoder.block.*.layer.0.LocalSelfAttention.relative_attention_bias.weight "
+     "encoder.block.*.layer.0.TransientGlobalSelfAttention.relative_attention_bias.weight"},
+    {"t5 mt5 umt5 longt5 switch_transformers pop2piano", "T5Bias", "decoder",
+     "decoder.block.*.layer.0.SelfAttention.relative_attention_bias.weight"},
+    {"mpnet", "T5Bias", "", "encoder.relative_attention_bias.weight"},
+    {"swin", "SwinBias", "", "encoder.layers.*.blocks.*.attention.self.relative_position_bias_table"},
+    {"beit data2vec-vision", "SwinBias", "",
+     "encoder.layer.*.attention.attention.relative_position_bias.relative_position_bias_table "
+     "encoder.relative_position_bias.relative_position_bias_table"},
+    {"bert roberta xlm-roberta xlm-roberta-xl camembert electra albert esm", "BertRelativeTerm", "",
+     "encoder.layer.*.attention.self.distance_embedding.weight"},
+};
+
+std::vector<std::string_view> words(std::string_view text) {
+  std::vector<std::string_view> out;
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find(' '), text.size());
+    if (end > 0) out.push_back(text.substr(0, end));
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return out;
+}
+
+/// Reads the name backwards against the pattern; nothing unless it fits.
+std::optional<Match> match(std::string_view name, std::string_view pattern) {
+  Match found;
+  std::size_t at = name.size();
+  for (std::size_t i = pattern.size(); i-- > 0;) {
+    if (pattern[i] != '*') {
+      if (at == 0 || name[--at] != pattern[i]) return {};
+      continue;
+    }
+    long number = 0, digit = 1;
+    const std::size_t end = at;
+    while (at > 0 && end - at < 6 && name[at - 1] >= '0' && name[at - 1] <= '9') {
+      number += digit * (name[--at] - '0');
+      digit *= 10;
+    }
+    if (at == end) return {};
+    found.numbers.insert(found.numbers.begin(), number);
+  }
+  if (at > 0 && name[at - 1] != '.') return {};
+  found.name = name;
+  found.prefix = name.substr(0, at);
+  return found;
+}
+
+}  // namespace
+
+const TableName* find_table(std::string_view model_type, std::string_view kind, std::string_view part) {
+  const auto at = std::find_if(std::begin(rows), std::end(rows), [&](const TableName& row) {
+    const auto types = words(row.types);
+    return row.kind == kind && row.part == part && std::find(types.begin(), types.end(), model_type) != types.end();
+  });
+  return at == std::end(rows) ? nullptr : at;
+}
+
+std::vector<Match> matches(const std::vector<std::string>& names, std::string_view patterns) {
+  std::vector<Match> all;
+  for (const std::string_view pattern : words(patterns)) {
+    for (const std::string& name : names) {
+      if (auto found = match(name, pattern)) all.push_back(std::move(*found));
+    }
+  }
+  std::sort(all.begin(), all.end(), [](const Match& a, const Match& b) {
+    return a.prefix != b.prefix ? a.prefix < b.prefix : a.numbers < b.numbers;
+  });
+  return all;
+}
+
+}  // namespace bearing::load

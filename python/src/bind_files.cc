@@ -1,0 +1,122 @@
+// Models' weights: files of tensors, and encodings with the numbers that they hold. The package's _files.py and
+// _load.py make arrays and encodings of what stands here.
+
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/map.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <bearing/gguf.hpp>
+#include <bearing/load.hpp>
+#include <bearing/safetensors.hpp>
+#include <memory>
+
+#include "bind.hpp"
+#include "specs.hpp"
+#include "values.hpp"
+
+namespace bearing::python {
+
+namespace {
+
+using Bytes = nb::ndarray<const std::uint8_t, nb::numpy, nb::ndim<1>>;
+
+/// The map's memory as an array of bytes that keeps it alive.
+nb::object bytes_of(const StoredTensor& tensor, const std::shared_ptr<Weights>& weights) {
+  static const std::uint8_t none = 0;
+  const std::size_t size = tensor.bytes.size();
+  const void* data = size == 0 ? static_cast<const void*>(&none) : tensor.bytes.data();
+  nb::capsule owner(new std::shared_ptr<Weights>(weights),
+                    [](void* p) noexcept { delete static_cast<std::shared_ptr<Weights>*>(p); });
+  return nb::cast(Bytes(data, {size}, owner));
+}
+
+/// (name, type, shape, bytes) of each tensor, and the files' metadata.
+nb::tuple read_weights(const std::string& path) {
+  std::shared_ptr<Weights> weights;
+  std::vector<std::string> names;
+  {
+    const Unlocked released;
+    weights = std::make_shared<Weights>(path);
+    weights->check_all();
+    names = weights->names();
+  }
+  nb::list all;
+  for (const std::string& name : names) {
+    const StoredTensor& tensor = weights->at(name);
+    const std::string type(tensor.type.name);
+    all.append(nb::make_tuple(name, type, nb::tuple(nb::cast(tensor.shape)), bytes_of(tensor, weights)));
+  }
+  return nb::make_tuple(all, weights->metadata());
+}
+
+using Metadata = std::map<std::string, std::string>;
+
+void write_weights(const std::string& path, const nb::list& tensors, const Metadata& metadata, Index most_bytes) {
+  std::vector<SafetensorsOutput> outputs;
+  std::vector<nb::object> kept;
+  for (const nb::handle one : tensors) {
+    const auto bytes = nb::cast<nb::ndarray<nb::ro, nb::c_contig, nb::device::cpu>>(one[3]);
+    kept.push_back(nb::borrow(one[3]));
+    outputs.push_back({nb::cast<std::string>(nb::object(one[0])), nb::cast<std::string>(nb::object(one[1])),
+                       nb::cast<std::vector<Index>>(nb::object(one[2])), bytes.data()});
+  }
+  const Unlocked released;
+  if (most_bytes > 0) {
+    write_sharded_safetensors(path, outputs, static_cast<std::uint64_t>(most_bytes), metadata);
+  } else {
+    write_safetensors(path, outputs, metadata);
+  }
+}
+
+nb::dict dict_of(const LoadedEncoding& loaded) {
+  nb::list parameters;
+  for (const LoadedParameter& one : loaded.parameters) {
+    parameters.append(nb::make_tuple(one.name, one.tensor, object_of(Value(one.numbers))));
+  }
+  nb::dict out;
+  out["spec"] = loaded.spec ? spec_object(loaded.spec) : nb::none();
+  out["kind"] = loaded.encoding == nullptr ? std::string() : loaded.encoding->name;
+  out["parameters"] = parameters;
+  out["layers"] = nb::tuple(nb::cast(loaded.layers));
+  out["part"] = loaded.part;
+  out["missing"] = loaded.missing;
+  return out;
+}
+
+nb::tuple load(const std::string& folder) {
+  std::unique_ptr<LoadedModel> loaded;
+  {
+    const Unlocked released;
+    loaded = std::make_unique<LoadedModel>(load_model(folder));
+  }
+  nb::list inputs, layers;
+  for (const LoadedEncoding& one : loaded->inputs) inputs.append(dict_of(one));
+  for (const LoadedEncoding& one : loaded->layers) layers.append(dict_of(one));
+  return nb::make_tuple(nb::cast(std::move(loaded->model)), inputs, layers);
+}
+
+Model gguf(nb::handle path) {
+  const auto file = nb::cast<std::string>(nb::module_::import_("os").attr("fsdecode")(path));
+  const Unlocked released;
+  return read_gguf(file);
+}
+
+}  // namespace
+
+void bind_files(nb::module_& m) {
+  m.def("_read_weights", read_weights, nb::arg("path"), nb::sig("def _read_weights(path: str) -> tuple[Any, Any]"),
+        "The tensors of a file, an index or a folder: name, type, shape and bytes; and the metadata.");
+  m.def("_write_weights", write_weights, nb::arg("path"), nb::arg("tensors"), nb::arg("metadata"),
+        nb::arg("most_bytes"),
+        nb::sig("def _write_weights(path: str, tensors: list[Any], metadata: dict[str, str], most_bytes: int) -> None"),
+        "Writes a file, or with most_bytes several into a folder.");
+  m.def("_load_model", load, nb::arg("folder"), nb::sig("def _load_model(folder: str) -> tuple[Any, Any, Any]"),
+        "A model's folder: its Model, and what is known of the encodings of its inputs and layers.");
+  m.def("read_gguf", gguf, nb::arg("path"), nb::sig("def read_gguf(path: str | os.PathLike[str]) -> Model"),
+        "Reads what a GGUF file says about positions, and returns it as a Model, as llama.cpp computes it.\n\n"
+        "path: a GGUF file of version 2 or 3. Of its tensors only those of frequencies' factors are read.\n\n"
+        "Raises ConfigError. Its text names the file, the byte or the key, what must hold and what was found.");
+}
+
+}  // namespace bearing::python

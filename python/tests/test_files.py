@@ -1,0 +1,110 @@
+"""safetensors: what the format's own package writes is read, and the other way round."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import bearing
+import ml_dtypes
+import numpy as np
+import pytest
+import safetensors
+import safetensors.numpy
+import safetensors.torch
+import torch
+
+CORPUS = Path(__file__).resolve().parents[2] / "tests/corpus/safetensors"
+TYPES = ["float64", "float32", "float16", "int64", "int32", "int16", "int8", "uint64", "uint32", "uint16", "uint8"]
+# The package is laxer there: the format's text says that a header begins with '{' and has no key twice, and names three
+# keys; more than 32 axes are no array's.
+LAXER = {"begins_with_space", "key_unknown", "shape_33_axes", "metadata_key_twice"}
+
+
+def arrays() -> dict[str, np.ndarray]:
+    some = {one: np.arange(6).reshape(2, 3).astype(one) for one in TYPES}
+    some |= {one: np.arange(6).astype(getattr(ml_dtypes, one)) for one in ("bfloat16", "float8_e4m3fn", "float8_e5m2")}
+    return some | {
+        "bool": np.array([True, False, True]),
+        "complex": np.array([1 + 2j], np.complex64),
+        "scalar": np.array(2.5, np.float32),
+        "empty": np.zeros((0, 4), np.float32),
+        "ключ/~é": np.ones(1, np.float32),
+    }
+
+
+def same(a: np.ndarray, b: np.ndarray) -> bool:
+    return a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes()
+
+
+def test_what_the_package_writes_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "x.safetensors"
+    safetensors.numpy.save_file(arrays(), path, metadata={"format": "np"})
+    read = bearing.read_safetensors(path)
+    assert set(read) == set(arrays()) and read.metadata == {"format": "np"} and read.types["bfloat16"] == "BF16"
+    for name, array in arrays().items():
+        assert same(read[name], array), name
+        assert not read[name].flags.writeable
+
+
+def test_what_is_written_the_package_reads_and_would_write_so(tmp_path: Path) -> None:
+    ours, theirs = tmp_path / "ours", tmp_path / "theirs"
+    bearing.write_safetensors(ours, arrays(), {"format": "np"})
+    safetensors.numpy.save_file(arrays(), theirs, metadata={"format": "np"})
+    assert ours.read_bytes() == theirs.read_bytes()
+
+
+def test_arrays_outlive_the_file_that_they_came_from(tmp_path: Path) -> None:
+    path = tmp_path / "x.safetensors"
+    bearing.write_safetensors(path, {"w": np.arange(4.0)})
+    array = bearing.read_safetensors(path)["w"]
+    path.unlink()
+    np.testing.assert_array_equal(array, np.arange(4.0))
+
+
+def test_tensors_of_pytorch_are_written(tmp_path: Path) -> None:
+    tensors = {"a": torch.arange(6.0).reshape(2, 3).bfloat16(), "b": torch.ones(3, requires_grad=True)}
+    bearing.write_safetensors(tmp_path / "x", tensors)
+    read = safetensors.torch.load_file(tmp_path / "x")
+    assert all(torch.equal(read[name], tensor) for name, tensor in tensors.items())
+    bearing.write_safetensors(tmp_path / "x", {"t": torch.arange(6.0).reshape(2, 3).T})
+    np.testing.assert_array_equal(bearing.read_safetensors(tmp_path / "x")["t"], [[0, 3], [1, 4], [2, 5]])
+
+
+def test_several_files_are_one_model(tmp_path: Path) -> None:
+    tensors = {name: np.full(16, i, np.float32) for i, name in enumerate("abc")}
+    bearing.write_safetensors(tmp_path, tensors, {"format": "pt"}, most_bytes=128)
+    index = json.loads((tmp_path / "model.safetensors.index.json").read_text())
+    assert index["metadata"] == {"total_size": 192} and index["weight_map"]["c"] == "model-00002-of-00002.safetensors"
+    for path in (tmp_path, tmp_path / "model.safetensors.index.json"):
+        read = bearing.read_safetensors(path)
+        assert list(read) == ["a", "b", "c"] and read["c"][0] == 2 and read.metadata == {"format": "pt"}
+
+
+@pytest.mark.parametrize("path", sorted((CORPUS / "malformed").iterdir()), ids=lambda path: path.stem)
+def test_a_malformed_file_is_refused_as_the_package_refuses_it(path: Path) -> None:
+    with pytest.raises(bearing.ConfigError, match="malformed"):
+        bearing.read_safetensors(path)
+    if path.stem in LAXER:
+        safetensors.safe_open(path, "np")
+    else:
+        with pytest.raises(Exception, match=r"(?i)error|header|file"):
+            safetensors.safe_open(path, "np")
+
+
+def test_wrong_calls_say_what_must_hold(tmp_path: Path) -> None:
+    path = tmp_path / "x"
+    with pytest.raises(bearing.ConfigError, match="must hold model.safetensors or"):
+        bearing.read_safetensors(tmp_path)
+    with pytest.raises(TypeError, match="'w' must be of a type that the format has, got complex128"):
+        bearing.write_safetensors(path, {"w": np.ones(1, complex)})
+    with pytest.raises(TypeError, match="'w' must be an array of little-endian numbers, got object"):
+        bearing.write_safetensors(path, {"w": np.array([None])})
+    with pytest.raises(bearing.ShapeError, match="must not be __metadata__"):
+        bearing.write_safetensors(path, {"__metadata__": np.ones(1)})
+    with pytest.raises(bearing.RangeError, match="most_bytes: must be at least 0"):
+        bearing.write_safetensors(path, {}, most_bytes=-1)
+    assert not path.exists()
+    bearing.write_safetensors(path, {})
+    with pytest.raises(KeyError, match="must have a tensor 'w', got none"):
+        bearing.read_safetensors(path)["w"]

@@ -1,0 +1,260 @@
+"""Folders as save_pretrained() writes them: the encodings do what the model's own modules do."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import bearing
+import numpy as np
+import pytest
+import torch
+import transformers as tf
+
+SMALL = {"vocab_size": 32, "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 16}
+SEQ2SEQ = {
+    "vocab_size": 32,
+    "d_model": 16,
+    "encoder_layers": 2,
+    "decoder_layers": 2,
+    "encoder_attention_heads": 2,
+    "decoder_attention_heads": 2,
+    "encoder_ffn_dim": 8,
+    "decoder_ffn_dim": 8,
+}
+T5 = {"vocab_size": 32, "d_model": 16, "d_kv": 4, "d_ff": 16, "num_layers": 2, "num_heads": 4}
+
+
+@pytest.fixture
+def saved(tmp_path: Path) -> Any:
+    def save(model_class: Any, config: Any, **options: Any) -> tuple[Any, Path]:
+        torch.manual_seed(1)
+        model = model_class(config).eval()
+        with torch.no_grad():  # tables that start at 0 would equal anything
+            for name, parameter in model.named_parameters():
+                if "bias" in name or "position" in name or "distance" in name:
+                    parameter.normal_()
+        model.save_pretrained(tmp_path, **options)
+        return model, tmp_path
+
+    return save
+
+
+def rows_of(encoding: Any, count: int) -> np.ndarray:
+    return np.asarray(bearing.inputs(encoding, 0, count))
+
+
+def equal(ours: Any, theirs: torch.Tensor) -> None:
+    np.testing.assert_array_equal(np.asarray(ours), theirs.detach().numpy())
+
+
+@pytest.mark.parametrize(
+    ("model_class", "config_class", "encoder", "decoder"),
+    [("T5", "T5", 1, 1), ("MT5", "MT5", 1, 1), ("UMT5", "UMT5", 2, 2), ("LongT5", "LongT5", 1, 1)],
+)
+def test_t5_adds_the_bias_of_its_own_module(
+    saved: Any, model_class: str, config_class: str, encoder: int, decoder: int
+):
+    model, folder = saved(
+        getattr(tf, model_class + "ForConditionalGeneration"), getattr(tf, config_class + "Config")(**T5)
+    )
+    loaded = bearing.load(folder)
+    assert len(loaded.layers) == 4 and not loaded.missing and len(loaded.tensors) == encoder + decoder
+    for layer, encodings in enumerate(loaded.layers):
+        stack = model.encoder if layer < 2 else model.decoder
+        block = stack.block[layer % 2 if encoder == 2 else 0].layer[0]
+        name = "LocalSelfAttention" if hasattr(block, "LocalSelfAttention") else "SelfAttention"
+        attention = getattr(block, name)
+        (bias,) = encodings
+        ours = bearing.bias_matrix(bias, heads=4, q_len=40, k_len=40)
+        distance = torch.arange(40)[None, :] - torch.arange(40)[:, None]
+        options = {"bidirectional": not attention.is_decoder, "num_buckets": 32, "max_distance": 128}
+        buckets = attention._relative_position_bucket(distance, **({} if model_class == "UMT5" else options))
+        equal(ours, attention.relative_attention_bias(buckets).permute(2, 0, 1))
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "path"),
+    [
+        ("GPT2Model", {"vocab_size": 32, "n_embd": 16, "n_layer": 2, "n_head": 4, "n_positions": 24}, "wpe"),
+        ("GPT2LMHeadModel", {"vocab_size": 32, "n_embd": 16, "n_layer": 2, "n_head": 4, "n_positions": 24}, "transformer.wpe"),
+        ("BertModel", {**SMALL, "max_position_embeddings": 24}, "embeddings.position_embeddings"),
+        ("BertForMaskedLM", {**SMALL, "max_position_embeddings": 24}, "bert.embeddings.position_embeddings"),
+        ("RobertaModel", {**SMALL, "max_position_embeddings": 26}, "embeddings.position_embeddings"),
+        ("MPNetModel", {**SMALL, "max_position_embeddings": 26}, "embeddings.position_embeddings"),
+        ("DistilBertModel", {"vocab_size": 32, "dim": 16, "n_layers": 1, "n_heads": 4, "hidden_dim": 16,
+                             "max_position_embeddings": 24}, "embeddings.position_embeddings"),
+        ("OPTForCausalLM", {**SMALL, "ffn_dim": 16, "word_embed_proj_dim": 16, "max_position_embeddings": 24},
+         "model.decoder.embed_positions"),
+    ],
+)  # fmt: skip
+def test_a_learned_table_is_the_embedding_of_its_own_module(saved: Any, name: str, options: dict[str, Any], path: str):
+    model_class = getattr(tf, name)
+    model, folder = saved(model_class, model_class.config_class(**options))
+    loaded = bearing.load(folder)
+    (encoding,) = loaded.inputs
+    first = loaded.model.inputs[0].encoding.offset
+    table = model.get_submodule(path).weight
+    equal(rows_of(encoding, 24), table[first : first + 24])
+    assert list(loaded.tensors) == [path + ".weight"] or name == "MPNetModel"
+
+
+def test_parts_have_tables_of_their_own(saved: Any) -> None:
+    model, folder = saved(tf.BartForConditionalGeneration, tf.BartConfig(**SEQ2SEQ, max_position_embeddings=24))
+    loaded = bearing.load(folder)
+    for encoding, part in zip(loaded.inputs, ("encoder", "decoder"), strict=True):
+        equal(rows_of(encoding, 24), getattr(model.model, part).embed_positions.weight[2:])
+
+
+def test_patches_have_the_rows_of_vit(saved: Any) -> None:
+    model, folder = saved(tf.ViTModel, tf.ViTConfig(**{**SMALL, "image_size": 16, "patch_size": 4}))
+    (encoding,) = bearing.load(folder).inputs
+    equal(rows_of(encoding, 17), model.embeddings.position_embeddings[0])
+
+
+def test_swin_has_the_table_of_each_block(saved: Any) -> None:
+    config = tf.SwinConfig(image_size=32, patch_size=4, embed_dim=8, depths=[2, 2], num_heads=[2, 4], window_size=4)
+    model, folder = saved(tf.SwinModel, config)
+    loaded = bearing.load(folder)
+    biases = [one for one in model.modules() if type(one).__name__ == "SwinRelativePositionBias"]
+    assert len(loaded.layers) == len(biases) == 4
+    at = bearing.grid_positions(4, 4)
+    for (bias,), own in zip(loaded.layers, biases, strict=True):
+        heads = own.relative_position_bias_table.shape[1]
+        assert own.relative_position_bias_table.std() > 0.5
+        equal(bearing.bias_matrix(bias, at, at, heads=heads), own().reshape(heads, 16, 16))
+
+
+def test_berts_relative_keys_are_found(saved: Any, tmp_path: Path) -> None:
+    config = {"model_type": "bert", **SMALL, "max_position_embeddings": 8, "position_embedding_type": "relative_key"}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    tables = {
+        f"bert.encoder.layer.{i}.attention.self.distance_embedding.weight": np.random.default_rng(i).normal(
+            size=(15, 4)
+        )
+        for i in range(2)
+    }
+    bearing.write_safetensors(tmp_path / "model.safetensors", tables)
+    loaded = bearing.load(tmp_path)
+    for i, (term,) in enumerate(loaded.layers):
+        assert isinstance(term, bearing.BertRelativeTerm)
+        np.testing.assert_array_equal(term.parameters["table"], list(tables.values())[i].astype(np.float32))
+
+
+def test_llama_turns_as_its_own_module_and_is_ready_for_attention(saved: Any, rng: np.random.Generator) -> None:
+    rope = {"rope_type": "llama3", "rope_theta": 10_000.0, "factor": 8.0, "low_freq_factor": 1.0,
+            "high_freq_factor": 4.0, "original_max_position_embeddings": 64}  # fmt: skip
+    config = tf.LlamaConfig(**SMALL, max_position_embeddings=512, rope_parameters=rope)
+    model, folder = saved(tf.LlamaForCausalLM, config)
+    loaded = bearing.load(folder)
+    assert loaded.layers[0][0] is loaded.layers[1][0] and loaded.inputs == ()
+    q, k, v = (rng.normal(size=(1, 4, 300, 4)).astype(np.float32) for _ in range(3))
+    cos, sin = model.model.rotary_emb(torch.from_numpy(q), torch.arange(300)[None])
+    from transformers.models.llama.modeling_llama import apply_rotary_pos_emb
+
+    turned = apply_rotary_pos_emb(torch.from_numpy(q), torch.from_numpy(k), cos, sin)
+    theirs = torch.nn.functional.scaled_dot_product_attention(*turned, torch.from_numpy(v), is_causal=True)
+    ours = bearing.attention(q, k, v, loaded.layers[0], mask="causal")
+    # Their angles are products in float32: off by 300 · 2^-24, times the size of a product of rows.
+    np.testing.assert_allclose(ours, theirs.numpy(), atol=2e-4)
+
+
+def test_sharded_weights_are_found(saved: Any) -> None:
+    model, folder = saved(tf.BertModel, tf.BertConfig(**SMALL, max_position_embeddings=24), max_shard_size="4KB")
+    assert (folder / "model.safetensors.index.json").exists()
+    (encoding,) = bearing.load(folder).inputs
+    equal(rows_of(encoding, 24), model.embeddings.position_embeddings.weight)
+
+
+def change(folder: Path, **members: Any) -> None:
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(config | members))
+
+
+def test_a_size_that_contradicts_the_config_is_refused(saved: Any) -> None:
+    _, folder = saved(tf.BertModel, tf.BertConfig(**SMALL, max_position_embeddings=24))
+    change(folder, max_position_embeddings=25)
+    with pytest.raises(bearing.ConfigError, match=r"must have the shape \[25, 16\] .* says, got \[24, 16\]"):
+        bearing.load(folder)
+
+
+def test_t5s_heads_and_buckets_must_be_the_configs(saved: Any) -> None:
+    _, folder = saved(tf.T5ForConditionalGeneration, tf.T5Config(**T5))
+    change(folder, num_heads=2)
+    with pytest.raises(bearing.ConfigError, match=r"\[32, 2\] \(buckets, heads\) .* got \[32, 4\]"):
+        bearing.load(folder)
+    change(folder, num_heads=4, relative_attention_num_buckets=16)
+    with pytest.raises(bearing.ConfigError, match=r"\[16, 4\] .* got \[32, 4\]"):
+        bearing.load(folder)
+
+
+def test_a_table_that_is_not_there_is_named(saved: Any) -> None:
+    _, folder = saved(tf.GPT2Model, tf.GPT2Config(vocab_size=32, n_embd=16, n_layer=2, n_head=4, n_positions=24))
+    tensors = dict(bearing.read_safetensors(folder))
+    wpe = tensors.pop("wpe.weight")
+    bearing.write_safetensors(folder / "model.safetensors", tensors)
+    with pytest.raises(bearing.ConfigError, match=r'must have a tensor "wpe.weight", the table of LearnedInputs'):
+        bearing.load(folder)
+    bearing.write_safetensors(folder / "model.safetensors", {"a.wpe.weight": wpe, "b.wpe.weight": wpe})
+    with pytest.raises(bearing.ConfigError, match=r'got "a.wpe.weight" and "b.wpe.weight"'):
+        bearing.load(folder)
+    bearing.write_safetensors(folder / "model.safetensors", {"wpe.weight": np.where(wpe == wpe[3, 4], np.nan, wpe)})
+    with pytest.raises(bearing.ConfigError, match="must hold finite numbers, got -?nan as number 52"):
+        bearing.load(folder)
+
+
+def test_an_encoder_alone_has_no_decoder(saved: Any) -> None:
+    _, folder = saved(tf.T5EncoderModel, tf.T5Config(**T5))
+    change(folder, is_encoder_decoder=True, num_decoder_layers=2)
+    loaded = bearing.load(folder)
+    assert loaded.layers[0] and not loaded.layers[3]
+    assert loaded.missing == ("layers 2, 3 of the decoder: the weights have no decoder",)
+
+
+def test_frequencies_of_old_checkpoints_are_compared(saved: Any) -> None:
+    _, folder = saved(tf.LlamaForCausalLM, tf.LlamaConfig(**SMALL))
+    tensors = dict(bearing.read_safetensors(folder))
+    inv_freq = 10_000.0 ** -(np.arange(0, 4, 2, dtype=np.float32) / 4)
+    name = "model.layers.0.self_attn.rotary_emb.inv_freq"
+    bearing.write_safetensors(folder / "model.safetensors", tensors | {name: inv_freq.astype(np.float32)})
+    assert not bearing.load(folder).model.warnings
+    bearing.write_safetensors(folder / "model.safetensors", tensors | {name: (inv_freq * 1.01).astype(np.float32)})
+    (warning,) = bearing.load(folder).model.warnings
+    assert name in warning.text and "for pair 0, the config gives 1: the config's are taken" in warning.text
+
+
+def test_learned_factors_of_frequencies_are_taken_or_refused(saved: Any) -> None:
+    """LeRoPE's: every frequency times e^alpha."""
+    _, folder = saved(tf.LlamaForCausalLM, tf.LlamaConfig(**SMALL))
+    tensors = dict(bearing.read_safetensors(folder))
+    alpha = np.array([0.25, -0.5], np.float32)
+    bearing.write_safetensors(folder / "model.safetensors", tensors | {"lerope.alpha": alpha})
+    if hasattr(bearing.Rope(4, pairing="half"), "log_factors"):
+        (rows,) = bearing.load(folder).layers[0]
+        assert bearing.load(folder).model.layers[0].encoding.log_factors == (0.25, -0.5)
+        assert isinstance(rows, bearing.RotaryRows)
+    else:
+        with pytest.raises(bearing.ConfigError, match="must be of a model without learned frequencies"):
+            bearing.load(folder)
+    bearing.write_safetensors(folder / "model.safetensors", tensors | {"lerope.alpha": alpha[:1]})
+    with pytest.raises(bearing.ConfigError, match="must have 2 numbers, one for each pair that .* got 1"):
+        bearing.load(folder)
+
+
+def test_what_is_made_from_weights_in_each_layer_is_named(saved: Any) -> None:
+    config = tf.DebertaV2Config(**SMALL, max_position_embeddings=24, relative_attention=True, pos_att_type=["c2p"])
+    _, folder = saved(tf.DebertaV2Model, config)
+    loaded = bearing.load(folder)
+    assert loaded.inputs[0] is not None and loaded.layers == ([], [])
+    assert loaded.missing[0].startswith('layers 0, 1: the weights of "deberta-v2" hold no table that Deberta takes')
+
+
+def test_wrong_calls_say_what_must_hold(tmp_path: Path) -> None:
+    with pytest.raises(bearing.ConfigError, match="config.json: must be a readable file"):
+        bearing.load(tmp_path)
+    (tmp_path / "config.json").write_text('{"model_type": "gpt2"}')
+    with pytest.raises(bearing.ConfigError, match="must hold model.safetensors or"):
+        bearing.load(tmp_path)
+    with pytest.raises(bearing.RangeError, match="length: must be at least 0, got -1"):
+        bearing.load(tmp_path, length=-1)
