@@ -11,7 +11,7 @@
 //     stepped   q_i ← q_i · (1 + beta · ln(1 + ⌊n / length⌋))          Llama 4, Ministral 3, Mistral 4
 //     clamped   q_i ← q_i · (1 + beta · ln(max(1, n / length)))        Inkling; Qwen's log-n with beta = 1 / ln length
 //     power     q_i ← q_i · (1 + n / length)^beta                      Beam
-//     learned   q_i ← q_i · (scale_h · ln n + bias_h)                  Mistral Large 4; scalable softmax
+//     learned   q_i ← q_i · (scale_h · ln(max(1, n)) + bias_h)         Mistral Large 4; scalable softmax
 //
 // Keys stay as they are. It does not tell the order of tokens: models use it with RoPE in every layer, or alone in the
 // layers without RoPE.
@@ -70,7 +70,7 @@ class BEARING_EXPORT TemperatureRows {
 
   void check(const char* function, const Problem& problem) const;
   void turn(const RowTile& tile, const A* x, A* y) const;
-  /// d_x = factor · d_y; d_scale = Σ ln n · (x·d_y), d_bias = Σ x·d_y.
+  /// d_x = factor · d_y; d_scale = Σ ln(max(1, n)) · (x·d_y), d_bias = Σ x·d_y.
   void turn_grads(const RowTile& tile, const A* x, const A* d_y, A* d_x, A* d_params) const;
   auto grad_block(Index, Index head) const {
     return ParamBlock(slice(scale_.grad, 0, head / group_), slice(bias_.grad, 0, head / group_));
@@ -83,6 +83,7 @@ class BEARING_EXPORT TemperatureRows {
  private:
   bool learned() const { return temperature_.form == TemperatureForm::learned; }
   double factor(const RowTile& tile, Index row) const;
+  double logarithm(double m) const;  ///< of the learned form
 
   PositionTemperature temperature_;
   Param<A, 1> scale_, bias_;

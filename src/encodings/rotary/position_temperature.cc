@@ -52,7 +52,8 @@ std::string PositionTemperature::formula() const {
     case TemperatureForm::power:
       return concat("(1 + ", place, "/", length, ")^", beta);
     case TemperatureForm::learned:
-      return concat("scale·ln(", alone, ") + bias, learned per head");
+      return concat("scale·ln(", counted_from > 0 ? alone : concat("max(1, ", alone, ")"),
+                    ") + bias, learned per head");
     case TemperatureForm::stepped:
       break;
   }
@@ -104,9 +105,9 @@ void TemperatureRows<A>::check(const char* function, const Problem& problem) con
   for (Index b = 0; b < problem.batch; ++b) {
     for (Index i = 0; i < problem.q_len; ++i) {
       const double m = problem.q_positions->real(0, b, i);
-      if (learned() ? m > least : m >= least) continue;
-      throw RangeError(concat("[", function, "] positions: temperature needs positions ",
-                              learned() ? "above" : "of at least", " -first = ", least, ", got ", m));
+      if (m >= least) continue;
+      throw RangeError(
+          concat("[", function, "] positions: temperature needs positions of at least -first = ", least, ", got ", m));
     }
   }
 }
@@ -117,8 +118,12 @@ double TemperatureRows<A>::factor(const RowTile& tile, Index row) const {
   const double m = tile.at[0][row];
   if (!learned()) return temperature_.factor(m);
   const Index set = tile.head / group_;
-  return static_cast<double>(scale_.value(set)) * std::log(m + static_cast<double>(temperature_.first)) +
-         static_cast<double>(bias_.value(set));
+  return static_cast<double>(scale_.value(set)) * logarithm(m) + static_cast<double>(bias_.value(set));
+}
+
+template <class A>
+double TemperatureRows<A>::logarithm(double m) const {
+  return std::log(std::max(1.0, m + static_cast<double>(temperature_.first)));
 }
 
 template <class A>
@@ -143,7 +148,7 @@ void TemperatureRows<A>::turn_grads(const RowTile& tile, const A* x, const A* d_
     }
     for (Index d = 0; d < tile.dim; ++d) d_x[i * tile.x_stride + d] = by * d_out[d];
     if (!learn) continue;
-    d_scale += d_factor * std::log(tile.at[0][i] + static_cast<double>(temperature_.first));
+    d_scale += d_factor * logarithm(tile.at[0][i]);
     d_bias += d_factor;
   }
   if (learn && to_scale != nullptr) *to_scale += static_cast<A>(d_scale);
@@ -164,7 +169,7 @@ constexpr const char* formulas =
     "    stepped   q_i <- q_i (1 + beta ln(1 + floor(n / length)))       n = m_i + first\n"
     "    clamped   q_i <- q_i (1 + beta ln(max(1, n / length)))\n"
     "    power     q_i <- q_i (1 + n / length)^beta\n"
-    "    learned   q_i <- q_i (scale_h ln n + bias_h)\n\n";
+    "    learned   q_i <- q_i (scale_h ln(max(1, n)) + bias_h)\n\n";
 
 void describe_temperature_spec(Describer& to) {
   static const std::string text = concat(

@@ -12,7 +12,7 @@ void position_temperature(const PositionTemperature& t, Side side, double m, Vie
     if (t.form == TemperatureForm::stepped) factor = 1 + t.beta * std::log(1 + std::floor(n / t.length));
     if (t.form == TemperatureForm::clamped) factor = 1 + t.beta * std::log(std::max(1.0, n / t.length));
     if (t.form == TemperatureForm::power) factor = std::pow(1 + n / t.length, t.beta);
-    if (t.form == TemperatureForm::learned) factor = scale * std::log(n) + bias;
+    if (t.form == TemperatureForm::learned) factor = scale * std::log(std::max(1.0, n)) + bias;
   }
   for (Index d = 0; d < x.shape[0]; ++d) y(d) = factor * x(d);
 }

@@ -100,6 +100,8 @@ TEST(PositionTemperature, SaysItsFormula) {
   EXPECT_EQ(PositionTemperature::inkling(128'000).formula(), "1 + 0.1·ln(max(1, (p + 1)/128000))");
   EXPECT_EQ(PositionTemperature::beam().formula(), "(1 + (p + 1)/2048)^0.1");
   EXPECT_EQ(PositionTemperature::mistral_large4().formula(), "scale·ln(p + 1) + bias, learned per head");
+  EXPECT_EQ((PositionTemperature{.form = TemperatureForm::learned, .first = 0}.formula()),
+            "scale·ln(max(1, p)) + bias, learned per head");
   EXPECT_EQ((PositionTemperature{.length = 2.5, .first = -3}.formula()), "1 + 0.1·ln(1 + floor((p - 3)/2.5))");
 }
 
@@ -151,8 +153,8 @@ TEST(PositionTemperature, WrongCallsSayWhatMustHold) {
       [&] { turned(Side::query, 1, 0); },
       "[turn] PositionTemperature: must have a scale and a bias for each of 1 heads, got 2 sets for "
       "1 heads each");
-  expect_error<RangeError>([&] { turned(Side::query, 2, -1); },
-                           "[turn] positions: temperature needs positions above -first = -1, got -1");
+  expect_error<RangeError>([&] { turned(Side::query, 2, -2); },
+                           "[turn] positions: temperature needs positions of at least -first = -1, got -2");
   turned(Side::key, 1, 0);
   EXPECT_EQ(q, std::vector<float>(2, 7.0f));
   const TemperatureRows<float> rows(PositionTemperature::llama4());

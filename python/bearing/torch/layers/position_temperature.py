@@ -18,8 +18,8 @@ class TemperatureRows(Rows):
     heads: how many heads of queries have a scale and a bias, in the learned form alone. They may be 1, for all heads.
 
     Parameters of the learned form: scale [heads], which starts at 0, and bias [heads], at 1, so that nothing is scaled
-    at first; a head's factor at position p is ``scale ln(p + first) + bias``. With grouped queries there may be fewer
-    heads of keys.
+    at first. A head's factor at position p is ``scale ln(max(1, p + first)) + bias``. With grouped queries there may be
+    fewer heads of keys.
 
     Nakanishi 2025, arXiv 2501.19399.
     """

@@ -1,4 +1,4 @@
-"""LeRoPE: RoPE whose frequencies are learned by their factors."""
+"""LeRoPE: RoPE whose frequencies are learned by their factors, as angles that the model gives."""
 
 from __future__ import annotations
 
