@@ -43,7 +43,8 @@ class Writer {
     const Architecture* row = gguf::find_architecture(name);
     if (row == nullptr) throw ConfigError("[gguf_rope] architecture: must be known, got " + json::quoted(name));
     if (row->turn == Turn::none || row->turn == Turn::refused || name == "deepseek4") {
-      throw ConfigError("[gguf_rope] architecture: must be one that turns queries and keys in one way, got " + json::quoted(name));
+      throw ConfigError("[gguf_rope] architecture: must be one that turns queries and keys in one way, got " +
+                        json::quoted(name));
     }
     return *row;
   }
