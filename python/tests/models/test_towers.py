@@ -48,7 +48,8 @@ def ours(layer: Any, x: np.ndarray, positions: np.ndarray) -> np.ndarray:
     y = x[None, None].copy()
     for rope in [layer.encoding, *layer.also]:
         axes = 1 + max(bearing.RopeTable(rope, 1).frequencies.axis)
-        bearing.rotate(rope, y, np.ascontiguousarray(positions.T[:axes, None]))
+        given = np.ascontiguousarray(positions.T[:axes, None])
+        bearing.rotate(rope, y, given if axes > 1 else given[0])
     return y[0, 0]
 
 
