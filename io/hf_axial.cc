@@ -25,6 +25,7 @@ constexpr const char* rows_first = "row and column of the patch, from 0";
 constexpr const char* columns_first = "column and row of the patch, from 0";
 constexpr const char* columns_from_1 = "column and row of the patch, from 1";
 constexpr const char* columns_class_0 = "column and row of the patch, from 1; other tokens are at 0, 0";
+constexpr const char* column_then_row = "column of the patch for the first rotation, its row for the second, from 0";
 constexpr const char* time_rows = "frame, row and column of the patch, from 0";
 constexpr const char* rows_class_learned =
     "row and column of the patch, from 0; the class token's angles are learned (class_pos_emb)";
@@ -83,7 +84,7 @@ constexpr Axial rows[] = {
     {"sam2_video", Layout::neighbours, columns_first, 256, 1, 4, 10'000, "memory_attention_hidden_size"},
     {"edgetam_video", Layout::neighbours, columns_first, 256, 1, 2, 10'000, "memory_attention_hidden_size"},
     {"sam3_tracker_video", Layout::neighbours, columns_first, 256, 1, 4, 10'000, "memory_attention_hidden_size"},
-    {"gemma4_vision", Layout::blocks, columns_first, 768, 12, 16, 100},
+    {"gemma4_vision", Layout::blocks, column_then_row, 768, 12, 16, 100},
 };
 // clang-format on
 
@@ -187,11 +188,9 @@ bool read_axial(const Config& config, Model& model) {
   Layer layer{.encoding = rope_of(*row, head_dim_of(file, *row), base_of(file, row->base))};
   layer.positions = row->positions;
   if (row->layout == Layout::blocks) {
-    // Two rotations: one axis turns the first half of the head, the other the second.
-    Rope& first = std::get<Rope>(layer.encoding);
-    Rope second = first;
-    second.part = RotaryPart::window(first.rotary_dim);
-    second.axes = RopeAxes::listed(std::vector<Index>(static_cast<std::size_t>(first.rotary_dim / 2), 1));
+    // Two rotations: one coordinate turns the first half of the head, the other the second.
+    Rope second = std::get<Rope>(layer.encoding);
+    second.part = RotaryPart::window(second.rotary_dim);
     layer.also = {second};
   }
   for (const std::string& type : types_of(file, layers)) {

@@ -26,11 +26,11 @@ std::string name_of(std::string_view key) {
   return tower ? name + " tower" : name;
 }
 
-/// A part's own word counts if it is a model's: old files repeat the composite's.
+/// A part's own word counts. Old files repeat the composite's there, or the beginning of the part's.
 std::string type_of(const Object& part, const CompositePart& row) {
   const std::string own = part.text("model_type").value_or("");
-  const bool usable = !own.empty() && own != row.composite && (row.model_type.empty() || known_type(own));
-  return usable ? own : std::string(row.model_type);
+  const bool repeats = own.empty() || own == row.composite || (!known_type(own) && row.model_type.starts_with(own));
+  return repeats ? std::string(row.model_type) : own;
 }
 
 /// The rows of a model_type, and keys that files of any type may have.

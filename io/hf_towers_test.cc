@@ -136,7 +136,7 @@ TEST(HfTowers, Gemma4TurnsEachHalfOfTheHeadByItself) {
   EXPECT_EQ(resolve(first).begin, 0);
   EXPECT_EQ(resolve(second).begin, 8);
   EXPECT_EQ(resolve(first).inv_freq, resolve(second).inv_freq);
-  EXPECT_EQ(resolve(second).axis, (std::vector<Index>{1, 1, 1, 1}));
+  EXPECT_EQ(layer.positions, "column of the patch for the first rotation, its row for the second, from 0");
 }
 
 TEST(HfTowers, RefuseScalingsThatTheirCodeDoesNotKnow) {

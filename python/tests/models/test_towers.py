@@ -44,11 +44,15 @@ def layer_of(config: Any) -> Any:
 
 
 def ours(layer: Any, x: np.ndarray, positions: np.ndarray) -> np.ndarray:
-    """x [tokens, dim] turned by every rotation of the layer; positions [tokens, axes] in the spec's order."""
+    """x [tokens, dim] turned by every rotation of the layer; positions [tokens, axes] in the spec's order.
+
+    Of several rotations with one coordinate the first takes the first, the second the second.
+    """
     y = x[None, None].copy()
-    for rope in [layer.encoding, *layer.also]:
+    for i, rope in enumerate([layer.encoding, *layer.also]):
         axes = 1 + max(bearing.RopeTable(rope, 1).frequencies.axis)
-        bearing.rotate(rope, y, np.ascontiguousarray(positions.T[:axes, None]))
+        given = np.ascontiguousarray(positions.T[:, None])
+        bearing.rotate(rope, y, given if axes > 1 else given[i])
     return y[0, 0]
 
 
