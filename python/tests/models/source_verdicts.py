@@ -30,8 +30,10 @@ NAMES = {
     "learned": {"learned"},
     "fourier": {"fourier"},
 }
-# Rotary by their code, and with nothing that turns by their class' defaults.
+# With nothing of what their code has, by their class' defaults.
 SWITCHED_OFF = {
+    "beit": "use_relative_position_bias is false",
+    "data2vec-vision": "use_relative_position_bias is false",
     "bamba": "attn_layer_indices is empty",
     "esm": 'position_embedding_type is "absolute"',
     "granitemoehybrid": "position_embedding_type is null",
@@ -41,7 +43,7 @@ SWITCHED_OFF = {
     "seamless_m4t": 'position_embeddings_type is "relative"',
 }
 # A rotary class is named in its code and not used.
-UNROTATED = {"moshi_depth"}
+UNROTATED = {"moshi_depth": "its layers are made with use_rope=False"}
 # Where the code makes a base from a key and its default, without a dictionary of the class.
 SLIDING_BASES = {"dots3_note_text": 50_000.0}
 REFUSED = "must be a model whose positions can be read"
@@ -60,9 +62,11 @@ def defaults(rope: dict[str, Any]) -> list[tuple[float, float, bool]]:
     found = []
     for group in groups:
         if group:
-            base = group["base"]
-            for one in base.values() if isinstance(base, dict) else [base]:
-                found.append((float(one), group.get("fraction", 1.0), group["type"] == "proportional"))
+            bases, parts = group["base"], group.get("fraction", 1.0)
+            for name in bases if isinstance(bases, dict) else [""]:
+                base = bases[name] if isinstance(bases, dict) else bases
+                part = parts[name] if isinstance(parts, dict) else parts
+                found.append((float(base), part, group["type"] == "proportional"))
     return found
 
 
@@ -111,7 +115,7 @@ def verdict(row: dict[str, Any]) -> tuple[str, str]:
     if "rotary" in kinds and row["type"] not in SWITCHED_OFF and row["type"] not in UNROTATED:
         return "wrong", "it turns"
     others = set().union(*(NAMES.get(kind, set()) for kind in kinds))
-    if names & others or (names == {"none"} and (not kinds or "rotary" in kinds)):
+    if names & others or (names == {"none"} and (not kinds or row["type"] in SWITCHED_OFF | UNROTATED)):
         named = any("its numbers are not read" in warning.text for warning in model.warnings)
         return ("none" if names == {"none"} else "named" if named else "read"), ""
     return "wrong", f"{sorted(names)}, not {sorted(kinds)}"
