@@ -109,7 +109,9 @@ def verdict(row: dict[str, Any]) -> tuple[str, str]:
     kinds = set(row["kinds"])
     if rotary:
         if "rotary" not in kinds:
-            return ("read", "by another model's code") if not kinds and not row["code"] else ("wrong", "nothing turns")
+            return (
+                ("read", "by another model's code") if not kinds and not row.get("code") else ("wrong", "nothing turns")
+            )
         faults = {wrong_rotation(row, layer, said) for layer in rotary} - {""}
         return ("wrong", "; ".join(sorted(faults))) if faults else ("read", "")
     if "rotary" in kinds and row["type"] not in SWITCHED_OFF and row["type"] not in UNROTATED:
