@@ -127,7 +127,9 @@ def rows(root: Path) -> list[dict[str, Any]]:
     return list(source_table.rows(root))
 
 
-def reason(row: dict[str, Any]) -> str:
+def reason(row: dict[str, Any], why: str) -> str:
+    if "must be one that is known" not in why:
+        return "a file of its class' own sizes is refused: they do not fit each other, or one is missing"
     return (
         "its code has " + ", ".join(row["kinds"]) if row["kinds"] else "its code has no positions, and nothing names it"
     )
@@ -138,7 +140,7 @@ def main() -> None:
     for row in rows(root):
         kind, why = verdict(row)
         if kind in ("unknown", "wrong"):
-            print(row["type"], reason(row) if kind == "unknown" else f"WRONG: {why}", sep="\t")
+            print(row["type"], reason(row, why) if kind == "unknown" else f"WRONG: {why}", sep="\t")
 
 
 if __name__ == "__main__":
