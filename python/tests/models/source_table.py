@@ -43,7 +43,7 @@ KINDS = {
     "convolution": re.compile(r"PositionalConvEmbedding|pos_conv_embed|\bpos_conv\b|PositionalConv\b"),
     "sinusoid": re.compile(
         r"Sinusoid|sinusoid|SinePositionEmbedding|SinePositionalEmbedding|sincos_pos|build_\w*sine_position"
-        r"|PositionalEncoding\b|PositionEmbeddingSine|RelPositionalEncoding|SinPositional"
+        r"|PositionalEncoding\b|\bpositional_encoding\(|PositionEmbeddingSine|RelPositionalEncoding|SinPositional"
     ),
     "fourier": re.compile(r"positional_embedding_gaussian|fourier_features|PositionEmbeddingRandom|FourierPosition"),
 }
@@ -211,7 +211,10 @@ def rope_defaults(fields: Fields) -> dict[str, Any]:
     base = values.get("rope_theta")
     if not isinstance(base, (int, float)):
         base = values.get("default_theta", 10_000.0)
-    fraction = values.get("partial_rotary_factor")
+    fraction = values.get("partial_rotary_factor", values.get("default_partial_rotary_factor"))
+    older = re.search(r"kwargs\.pop\('rotary_pct', ([\d.]+)\)", fields.methods)
+    if fraction is None and older:
+        fraction = float(older[1])
     made = values.get("rope_parameters")
 
     def one(part: Any) -> dict[str, Any] | None:
@@ -219,7 +222,7 @@ def rope_defaults(fields: Fields) -> dict[str, Any]:
             return None
         out = {"base": part.get("rope_theta") or base, "type": part.get("rope_type") or part.get("type") or "default"}
         share = part.get("partial_rotary_factor", fraction)
-        if isinstance(share, (int, float)):
+        if isinstance(share, (int, float, dict)):
             out["fraction"] = share
         return out
 
@@ -299,10 +302,16 @@ def code_of(root: Path, folder: Path, config: str) -> list[Definition]:
     if not todo:  # it is given by its part of a composite, and the classes are called as it is
         todo = [(path, one) for path, one in everything if one.name.startswith(config.removesuffix("Config"))]
     others = leaves(root) - {config}
+
+    def foreign(one: Definition) -> bool:
+        """Another configuration's own; what merely takes one may be shared."""
+        stems = tuple(name.removesuffix("Config") for name in one.configs & others)
+        return config not in one.configs and bool(stems) and one.name.startswith(stems)
+
     seen: dict[tuple[Path, str], Definition] = {}
     while todo:
         path, one = todo.pop()
-        if (path, one.name) in seen or one.is_base or (config not in one.configs and one.configs & others):
+        if (path, one.name) in seen or one.is_base or foreign(one):
             continue
         seen[path, one.name] = one
         own, taken = definitions(path), imported(path)
@@ -367,11 +376,11 @@ def row(root: Path, model_type: str, name: str) -> dict[str, Any]:
         return {"type": model_type, "class": name, "kinds": [], "missing": True}
     path, _ = config_classes(root)[name]
     fields = Fields(root, name)
+    subs = sub_configs(name, root)
+    if subs:  # its parts have rows of their own
+        return {"type": model_type, "class": name, "folder": path.parent.name, "kinds": [], "configs": subs}
     code = code_of(root, path.parent, name)
     out: dict[str, Any] = {"type": model_type, "class": name, "folder": path.parent.name, "kinds": kinds(code)}
-    subs = sub_configs(name, root)
-    if subs:
-        out["configs"] = subs
     turning = pairings(code)
     if turning and "rotary" not in out["kinds"]:
         out["kinds"] = sorted([*out["kinds"], "rotary"])

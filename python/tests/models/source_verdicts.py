@@ -30,8 +30,10 @@ NAMES = {
     "learned": {"learned"},
     "fourier": {"fourier"},
 }
-# Rotary by their code, and with nothing that turns by their class' defaults.
+# With nothing of what their code has, by their class' defaults.
 SWITCHED_OFF = {
+    "beit": "use_relative_position_bias is false",
+    "data2vec-vision": "use_relative_position_bias is false",
     "bamba": "attn_layer_indices is empty",
     "esm": 'position_embedding_type is "absolute"',
     "granitemoehybrid": "position_embedding_type is null",
@@ -41,7 +43,7 @@ SWITCHED_OFF = {
     "seamless_m4t": 'position_embeddings_type is "relative"',
 }
 # A rotary class is named in its code and not used.
-UNROTATED = {"moshi_depth"}
+UNROTATED = {"moshi_depth": "its layers are made with use_rope=False"}
 # Where the code makes a base from a key and its default, without a dictionary of the class.
 SLIDING_BASES = {"dots3_note_text": 50_000.0}
 REFUSED = "must be a model whose positions can be read"
@@ -60,9 +62,11 @@ def defaults(rope: dict[str, Any]) -> list[tuple[float, float, bool]]:
     found = []
     for group in groups:
         if group:
-            base = group["base"]
-            for one in base.values() if isinstance(base, dict) else [base]:
-                found.append((float(one), group.get("fraction", 1.0), group["type"] == "proportional"))
+            bases, parts = group["base"], group.get("fraction", 1.0)
+            for name in bases if isinstance(bases, dict) else [""]:
+                base = bases[name] if isinstance(bases, dict) else bases
+                part = parts[name] if isinstance(parts, dict) else parts
+                found.append((float(base), part, group["type"] == "proportional"))
     return found
 
 
@@ -105,13 +109,15 @@ def verdict(row: dict[str, Any]) -> tuple[str, str]:
     kinds = set(row["kinds"])
     if rotary:
         if "rotary" not in kinds:
-            return ("read", "by another model's code") if not kinds and not row["code"] else ("wrong", "nothing turns")
+            return (
+                ("read", "by another model's code") if not kinds and not row.get("code") else ("wrong", "nothing turns")
+            )
         faults = {wrong_rotation(row, layer, said) for layer in rotary} - {""}
         return ("wrong", "; ".join(sorted(faults))) if faults else ("read", "")
     if "rotary" in kinds and row["type"] not in SWITCHED_OFF and row["type"] not in UNROTATED:
         return "wrong", "it turns"
     others = set().union(*(NAMES.get(kind, set()) for kind in kinds))
-    if names & others or (names == {"none"} and (not kinds or "rotary" in kinds)):
+    if names & others or (names == {"none"} and (not kinds or row["type"] in SWITCHED_OFF | UNROTATED)):
         named = any("its numbers are not read" in warning.text for warning in model.warnings)
         return ("none" if names == {"none"} else "named" if named else "read"), ""
     return "wrong", f"{sorted(names)}, not {sorted(kinds)}"
@@ -121,7 +127,9 @@ def rows(root: Path) -> list[dict[str, Any]]:
     return list(source_table.rows(root))
 
 
-def reason(row: dict[str, Any]) -> str:
+def reason(row: dict[str, Any], why: str) -> str:
+    if "must be one that is known" not in why:
+        return "a file of its class' own sizes is refused: they do not fit each other, or one is missing"
     return (
         "its code has " + ", ".join(row["kinds"]) if row["kinds"] else "its code has no positions, and nothing names it"
     )
@@ -132,7 +140,7 @@ def main() -> None:
     for row in rows(root):
         kind, why = verdict(row)
         if kind in ("unknown", "wrong"):
-            print(row["type"], reason(row) if kind == "unknown" else f"WRONG: {why}", sep="\t")
+            print(row["type"], reason(row, why) if kind == "unknown" else f"WRONG: {why}", sep="\t")
 
 
 if __name__ == "__main__":
