@@ -75,7 +75,5 @@ def load(folder: str | os.PathLike[str], *, length: int = 0) -> LoadedModel:
         for layer in found["layers"]:
             if encoding is not None:
                 layers[layer].append(encoding)
-            if model.layers[layer].temperature is not None:
-                layers[layer].append(_core.TemperatureRows(model.layers[layer].temperature))
     made = tuple(_encoding(found, model, length) for found in inputs)
     return LoadedModel(model, made, tuple(layers), tensors, tuple(missing))
