@@ -270,7 +270,14 @@ LoadedModel load_model(const std::string& folder) {
   take_log_factors(out.model, weights);
   Loader loader(out.model, weights);
   for (const ModelInput& input : out.model.inputs) out.inputs.push_back(loader.input(input.encoding, input.part));
-  for (const LayerGroup& group : layer_groups(out.model)) loader.layers(group, out.layers);
+  for (const LayerGroup& group : layer_groups(out.model)) {
+    loader.layers(group, out.layers);
+    if (!group.layer.temperature) continue;
+    out.layers.push_back({.spec = Record::of(*group.layer.temperature),
+                          .encoding = registry().encoding("TemperatureRows"),
+                          .layers = group.layers,
+                          .part = group.layer.part});
+  }
   loader.check_inv_freq();
   return out;
 }

@@ -15,6 +15,7 @@ PYTHON_ONLY = {
     "AdviceCosts": "choose", "AdviceOption": "choose", "AdviceReason": "choose", "CatalogEntry": "catalog",
     "Encoding": "description", "Spec": "description", "encoding": "description", "alibi_bias": "alibi", "apply_rope": "rope",
     "rotary_embedding": "rope", "sinusoidal_encoding": "sinusoidal", "inputs": "rows", "target": "target",
+    "load": "load", "read_safetensors": "safetensors",
 }
 MODULES = {"bearing.torch": "PyTorch", "bearing.jax": "JAX", "bearing.plot": "matplotlib"}
 

@@ -31,7 +31,7 @@ struct LoadedEncoding {
 struct LoadedModel {
   Model model;
   std::vector<LoadedEncoding> inputs = {};  ///< as many as model.inputs
-  std::vector<LoadedEncoding> layers = {};  ///< each layer of the model is in one of them
+  std::vector<LoadedEncoding> layers = {};  ///< each layer of the model is in one of them, or in two: a temperature
 };
 
 /// Reads config.json of a folder and the tables of its encodings from model.safetensors, or from the files of its

@@ -53,8 +53,8 @@ def load(folder: str | os.PathLike[str], *, length: int = 0) -> LoadedModel:
     folder: holds config.json, and model.safetensors or an index with its files.
     length: the tokens to serve, for dynamic NTK and LongRoPE, whose frequencies depend on it; 0 for the model's own.
 
-    config.json says which encodings there are and how large they are. Learned position tables, T5's, Swin's and BERT's
-    tables are found in the weights by the names that the model's type gives them. Frequencies that old checkpoints
+    config.json says which encodings there are and how large they are. Their tables are found in the weights by the
+    names that the model's type gives them. Frequencies that old checkpoints
     hold are compared with the config's; where they differ, a warning says both.
 
     Raises ConfigError for a table that is not there, for a shape that contradicts the config, and for numbers that are
@@ -75,7 +75,5 @@ def load(folder: str | os.PathLike[str], *, length: int = 0) -> LoadedModel:
         for layer in found["layers"]:
             if encoding is not None:
                 layers[layer].append(encoding)
-            if model.layers[layer].temperature is not None:
-                layers[layer].append(_core.TemperatureRows(model.layers[layer].temperature))
     made = tuple(_encoding(found, model, length) for found in inputs)
     return LoadedModel(model, made, tuple(layers), tensors, tuple(missing))

@@ -224,6 +224,16 @@ def test_frequencies_of_old_checkpoints_are_compared(saved: Any) -> None:
     assert name in warning.text and "for pair 0, the config gives 1: the config's are taken" in warning.text
 
 
+def test_a_temperature_stands_beside_the_rotation(saved: Any) -> None:
+    rope = {"rope_type": "yarn", "rope_theta": 1e6, "factor": 16.0, "original_max_position_embeddings": 64,
+            "llama_4_scaling_beta": 0.1}  # fmt: skip
+    config = tf.Ministral3Config(**SMALL, head_dim=4, num_key_value_heads=4, max_position_embeddings=1024,
+                                 rope_parameters=rope)  # fmt: skip
+    _, folder = saved(tf.Ministral3ForCausalLM, config)
+    for encodings in bearing.load(folder).layers:
+        assert [type(one) for one in encodings] == [bearing.RotaryRows, bearing.TemperatureRows]
+
+
 def test_learned_factors_of_frequencies_are_taken_or_refused(saved: Any) -> None:
     """LeRoPE's: every frequency times e^alpha."""
     _, folder = saved(tf.LlamaForCausalLM, tf.LlamaConfig(**SMALL))
