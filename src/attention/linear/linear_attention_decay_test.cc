@@ -15,6 +15,7 @@
 namespace bearing {
 namespace {
 
+using test::ByChannel;
 using test::ByHead;
 using test::ByToken;
 using test::Decaying;
@@ -35,6 +36,7 @@ template <class Body>
 void each_kind(const Body& body) {
   body.template operator()<ByHead>();
   body.template operator()<ByToken>();
+  body.template operator()<ByChannel>();
 }
 
 TEST(Decay, IsTheRecurrence) {
@@ -225,6 +227,32 @@ TEST(Decay, OfEverythingLeavesAQueryItsOwnKey) {
     }
     for (const float d : data.d_numbers) EXPECT_TRUE(std::isfinite(d));
   }
+}
+
+/// A gate of 0 closes: what comes after it is a sequence of its own.
+TEST(Decay, OfNothingKeptBeginsAnew) {
+  const LinearCase c = causal(70, 6, 5);
+  Decaying<double, ByChannel> data(c), later(c);
+  const Index cut = 45;
+  for (Index h = 0; h < c.kv_heads; ++h) {
+    for (Index e = 0; e < 6; ++e) data.numbers[static_cast<std::size_t>((h * 70 + cut) * 6 + e)] = -HUGE_VAL;
+  }
+  data.run_forward();
+  data.run_backward();
+  const std::vector<double> got = data.out.doubles();
+  later.k.for_each([&](Index b, Index h, Index t, Index d) {
+    if (t < cut) later.k.view()(b, h, t, d) = 0;
+  });
+  later.run_forward();
+  const std::vector<double> wanted = later.out.doubles();
+  const double bound = test::LinearBounds(data.c, later, 0x1p-53).out;
+  for (Index h = 0; h < c.heads; ++h) {
+    for (Index x = cut * 5; x < 70 * 5; ++x) {
+      ASSERT_NEAR(got[static_cast<std::size_t>(h * 350 + x)], wanted[static_cast<std::size_t>(h * 350 + x)], bound);
+    }
+  }
+  const double none = test::decay_bound(data, test::LinearBounds(data.c, data, 0x1p-53), 1);
+  for (Index e = 0; e < 6; ++e) EXPECT_NEAR(data.d_numbers[static_cast<std::size_t>(cut * 6 + e)], 0, none);
 }
 
 TEST(Decay, HasTheSameBitsForAnyNumberOfThreads) {
