@@ -234,7 +234,7 @@ void bind_linear_attention(nb::module_& m) {
         "    well.\n"
         "k [batch, kv_heads, k_len, dim]: the keys, of q's type; kv_heads divides heads.\n"
         "v [batch, kv_heads, k_len, value_dim]: the values, of q's type.\n"
-        "encodings: encodings of rows, and decays of the state (RetentionBias, ForgettingBias), which need normaliser\n"
+        "encodings: encodings of rows, and decays of the state, which need normaliser\n"
         "    'none' and a causal mask.\n"
         "mask: as in attention(), and so are q_positions and k_positions.\n"
         "feature_map: f: 'elu_plus_one', 'relu' or 'identity'.\n"

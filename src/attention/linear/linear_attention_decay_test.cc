@@ -1,4 +1,5 @@
 #include <gtest/gtest.h>
+#include <bearing/encodings/forgetting.hpp>
 #include <bearing/encodings/retention.hpp>
 #include <bearing/error.hpp>
 #include <bearing/linear_attention.hpp>
@@ -15,11 +16,75 @@
 namespace bearing {
 namespace {
 
-using test::ByChannel;
-using test::ByHead;
-using test::ByToken;
 using test::Decaying;
 using test::LinearCase;
+
+/// A rate per head: what is left of a state falls with the distance.
+struct ByHead {
+  static constexpr const char* name = "retention";
+  template <class A>
+  using Encoding = RetentionBias<A>;
+  static Index numbers(const LinearCase& c) { return c.kv_heads; }
+  static double number(test::Random& random, const LinearCase&) { return random.uniform(0.01, 0.6); }
+  template <class A>
+  static Encoding<A> make(const LinearCase& c, std::vector<A>& x, std::vector<A>& d) {
+    return Encoding<A>({dense<const A>(x.data(), c.kv_heads), dense(d.data(), c.kv_heads)});
+  }
+};
+
+/// A gate per token and head.
+struct ByToken {
+  static constexpr const char* name = "forgetting";
+  template <class A>
+  using Encoding = ForgettingBias<A>;
+  static Index numbers(const LinearCase& c) { return c.batch * c.kv_heads * c.k_len; }
+  static double number(test::Random& random, const LinearCase&) { return random.uniform(-0.6, 0); }
+  template <class A>
+  static Encoding<A> make(const LinearCase& c, std::vector<A>& x, std::vector<A>& d) {
+    return Encoding<A>(
+        {dense<const A>(x.data(), c.batch, c.kv_heads, c.k_len), dense(d.data(), c.batch, c.kv_heads, c.k_len)},
+        c.k_len - c.q_len);
+  }
+};
+
+/// A gate per token and channel, as a user may write one: gated linear attention (Yang et al. 2023, arXiv 2312.06635).
+/// It adds nothing to a score.
+template <class A>
+struct ChannelGates {
+  using Arithmetic = A;
+  static constexpr bool counts_tokens = true, by_channel = true;
+
+  View<const A, 4> log;  ///< [batch, heads, time, channels]
+  View<A, 4> grad;
+
+  void bias(Index, Index n, const double*, A* b) const { std::fill_n(b, n, A{0}); }
+  void bias_grads(Index, Index, const double*, const A*, A*) const {}
+  void log_decay(const StepTile& tile, double* to) const {
+    for (Index x = 0; x < tile.rows * tile.channels; ++x) {
+      const Index t = tile.row + x / tile.channels, c = x % tile.channels;
+      to[x] += static_cast<double>(log(tile.batch, tile.head, t, c));
+    }
+  }
+  void log_decay_grads(const StepTile& tile, const double* d, A* d_params) const {
+    for (Index x = 0; x < tile.rows * tile.channels; ++x) d_params[x] += static_cast<A>(d[x]);
+  }
+  Index param_size() const { return grad.shape[2] * grad.shape[3]; }
+  void collect(Index batch, Index head, const A* d) const {
+    for (Index x = 0; x < param_size(); ++x) grad(batch, head, x / grad.shape[3], x % grad.shape[3]) += d[x];
+  }
+};
+struct ByChannel {
+  static constexpr const char* name = "gates by channel";
+  template <class A>
+  using Encoding = ChannelGates<A>;
+  static Index numbers(const LinearCase& c) { return c.batch * c.kv_heads * c.k_len * c.dim; }
+  static double number(test::Random& random, const LinearCase&) { return random.uniform(-0.6, 0); }
+  template <class A>
+  static Encoding<A> make(const LinearCase& c, std::vector<A>& x, std::vector<A>& d) {
+    return {bhtd<const A>(x.data(), c.batch, c.kv_heads, c.k_len, c.dim),
+            bhtd(d.data(), c.batch, c.kv_heads, c.k_len, c.dim)};
+  }
+};
 
 LinearCase causal(Index time, Index dim, Index value_dim) {
   return {.q_len = time,
