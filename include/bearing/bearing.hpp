@@ -24,6 +24,7 @@
 #include <bearing/encodings/lie_rope.hpp>
 #include <bearing/encodings/pope.hpp>
 #include <bearing/encodings/position_temperature.hpp>
+#include <bearing/encodings/retention.hpp>
 #include <bearing/encodings/rope.hpp>
 #include <bearing/encodings/rope_axes.hpp>
 #include <bearing/encodings/rope_gradients.hpp>

@@ -132,7 +132,7 @@ def _of_example(name: str, example: Any, rng: np.random.Generator) -> Call:
         whole_spec={"ForgettingBias": PartitionSpec("b"), "XlnetSegmentTerm": None, "GatedT5Bias": None}.get(
             name, PartitionSpec()
         ),
-        fixed_heads=name in ("AlibiBias", "SandwichBias"),
+        fixed_heads=name in ("AlibiBias", "RetentionBias", "SandwichBias"),
     )
 
 

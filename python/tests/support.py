@@ -71,6 +71,8 @@ def examples(rng: np.random.Generator) -> dict[str, Example]:
         "AlibiBias": b.AlibiBias(b.Alibi.published(HEADS)),
         "AlibiBias, learned": b.AlibiBias(slopes=positive(HEADS), form="causal"),
         "AlibiShiftedBias": b.AlibiShiftedBias(slopes=positive(HEADS)),
+        "RetentionBias": b.RetentionBias(b.Retention.published(HEADS)),
+        "RetentionBias, learned": b.RetentionBias(rates=positive(HEADS)),
         "T5Bias": b.T5Bias(t5, draw(8, HEADS)),
         "KerpleBias, logarithmic": b.KerpleBias(b.Kerple(form="logarithmic"), positive(HEADS), positive(HEADS)),
         "KerpleBias, power": b.KerpleBias(b.Kerple(form="power"), positive(HEADS), positive(HEADS)),

@@ -15,7 +15,7 @@ namespace bearing::linear {
 /// Parts below it count as 0: what meets them is so much smaller than what does not decay, and two of them in one
 /// product stay above the least normal number.
 template <class A>
-inline constexpr double least_part = sizeof(A) == sizeof(double) ? 0x1p-500 : 0x1p-60;
+inline constexpr double least_part = sizeof(A) == sizeof(double) ? 0x1p-440 : 0x1p-48;
 
 /// Rows of a block of queries whose last seen keys are in one block of keys, or right before it.
 struct Run {

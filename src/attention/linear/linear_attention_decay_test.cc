@@ -1,4 +1,5 @@
 #include <gtest/gtest.h>
+#include <bearing/encodings/forgetting.hpp>
 #include <bearing/encodings/retention.hpp>
 #include <bearing/error.hpp>
 #include <bearing/linear_attention.hpp>
@@ -15,10 +16,75 @@
 namespace bearing {
 namespace {
 
-using test::ByHead;
-using test::ByToken;
 using test::Decaying;
 using test::LinearCase;
+
+/// A rate per head: what is left of a state falls with the distance.
+struct ByHead {
+  static constexpr const char* name = "retention";
+  template <class A>
+  using Encoding = RetentionBias<A>;
+  static Index numbers(const LinearCase& c) { return c.kv_heads; }
+  static double number(test::Random& random, const LinearCase&) { return random.uniform(0.01, 0.6); }
+  template <class A>
+  static Encoding<A> make(const LinearCase& c, std::vector<A>& x, std::vector<A>& d) {
+    return Encoding<A>({dense<const A>(x.data(), c.kv_heads), dense(d.data(), c.kv_heads)});
+  }
+};
+
+/// A gate per token and head.
+struct ByToken {
+  static constexpr const char* name = "forgetting";
+  template <class A>
+  using Encoding = ForgettingBias<A>;
+  static Index numbers(const LinearCase& c) { return c.batch * c.kv_heads * c.k_len; }
+  static double number(test::Random& random, const LinearCase&) { return random.uniform(-0.6, 0); }
+  template <class A>
+  static Encoding<A> make(const LinearCase& c, std::vector<A>& x, std::vector<A>& d) {
+    return Encoding<A>(
+        {dense<const A>(x.data(), c.batch, c.kv_heads, c.k_len), dense(d.data(), c.batch, c.kv_heads, c.k_len)},
+        c.k_len - c.q_len);
+  }
+};
+
+/// A gate per token and channel, as a user may write one: gated linear attention (Yang et al. 2023, arXiv 2312.06635).
+/// It adds nothing to a score.
+template <class A>
+struct ChannelGates {
+  using Arithmetic = A;
+  static constexpr bool counts_tokens = true, by_channel = true;
+
+  View<const A, 4> log;  ///< [batch, heads, time, channels]
+  View<A, 4> grad;
+
+  void bias(Index, Index n, const double*, A* b) const { std::fill_n(b, n, A{0}); }
+  void bias_grads(Index, Index, const double*, const A*, A*) const {}
+  void log_decay(const StepTile& tile, double* to) const {
+    for (Index x = 0; x < tile.rows * tile.channels; ++x) {
+      const Index t = tile.row + x / tile.channels, c = x % tile.channels;
+      to[x] += static_cast<double>(log(tile.batch, tile.head, t, c));
+    }
+  }
+  void log_decay_grads(const StepTile& tile, const double* d, A* d_params) const {
+    for (Index x = 0; x < tile.rows * tile.channels; ++x) d_params[x] += static_cast<A>(d[x]);
+  }
+  Index param_size() const { return grad.shape[2] * grad.shape[3]; }
+  void collect(Index batch, Index head, const A* d) const {
+    for (Index x = 0; x < param_size(); ++x) grad(batch, head, x / grad.shape[3], x % grad.shape[3]) += d[x];
+  }
+};
+struct ByChannel {
+  static constexpr const char* name = "gates by channel";
+  template <class A>
+  using Encoding = ChannelGates<A>;
+  static Index numbers(const LinearCase& c) { return c.batch * c.kv_heads * c.k_len * c.dim; }
+  static double number(test::Random& random, const LinearCase&) { return random.uniform(-0.6, 0); }
+  template <class A>
+  static Encoding<A> make(const LinearCase& c, std::vector<A>& x, std::vector<A>& d) {
+    return {bhtd<const A>(x.data(), c.batch, c.kv_heads, c.k_len, c.dim),
+            bhtd(d.data(), c.batch, c.kv_heads, c.k_len, c.dim)};
+  }
+};
 
 LinearCase causal(Index time, Index dim, Index value_dim) {
   return {.q_len = time,
@@ -35,6 +101,7 @@ template <class Body>
 void each_kind(const Body& body) {
   body.template operator()<ByHead>();
   body.template operator()<ByToken>();
+  body.template operator()<ByChannel>();
 }
 
 TEST(Decay, IsTheRecurrence) {
@@ -225,6 +292,32 @@ TEST(Decay, OfEverythingLeavesAQueryItsOwnKey) {
     }
     for (const float d : data.d_numbers) EXPECT_TRUE(std::isfinite(d));
   }
+}
+
+/// A gate of 0 closes: what comes after it is a sequence of its own.
+TEST(Decay, OfNothingKeptBeginsAnew) {
+  const LinearCase c = causal(70, 6, 5);
+  Decaying<double, ByChannel> data(c), later(c);
+  const Index cut = 45;
+  for (Index h = 0; h < c.kv_heads; ++h) {
+    for (Index e = 0; e < 6; ++e) data.numbers[static_cast<std::size_t>((h * 70 + cut) * 6 + e)] = -HUGE_VAL;
+  }
+  data.run_forward();
+  data.run_backward();
+  const std::vector<double> got = data.out.doubles();
+  later.k.for_each([&](Index b, Index h, Index t, Index d) {
+    if (t < cut) later.k.view()(b, h, t, d) = 0;
+  });
+  later.run_forward();
+  const std::vector<double> wanted = later.out.doubles();
+  const double bound = test::LinearBounds(data.c, later, 0x1p-53).out;
+  for (Index h = 0; h < c.heads; ++h) {
+    for (Index x = cut * 5; x < 70 * 5; ++x) {
+      ASSERT_NEAR(got[static_cast<std::size_t>(h * 350 + x)], wanted[static_cast<std::size_t>(h * 350 + x)], bound);
+    }
+  }
+  const double none = test::decay_bound(data, test::LinearBounds(data.c, data, 0x1p-53), 1);
+  for (Index e = 0; e < 6; ++e) EXPECT_NEAR(data.d_numbers[static_cast<std::size_t>(cut * 6 + e)], 0, none);
 }
 
 TEST(Decay, HasTheSameBitsForAnyNumberOfThreads) {
