@@ -21,8 +21,7 @@ constexpr const char* fourier_prompts =
     "weights";
 constexpr const char* fourier_added =
     "the prompt encoder's Fourier features of the patches are added to queries and keys of every layer";
-constexpr const char* boxes =
-    "sinusoids of boxes and points are added to queries, and boxes give a bias of the scores";
+constexpr const char* boxes = "sinusoids of boxes and points are added to queries, and boxes give a bias of the scores";
 constexpr const char* timm = "the architecture is timm's: its arguments say what the positions are";
 constexpr const char* hiera = "a small table is resized to the whole map, and a second one is repeated in every window";
 constexpr const char* speecht5 =

@@ -12,7 +12,7 @@ import unittest
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
-from links import HEADING, COMMENT, anchors, links, without_blocks
+from links import COMMENT, HEADING, anchors, links, without_blocks
 
 ROOT = Path(sys.argv.pop(1)).resolve()
 LEAST = 250  # links: a pattern that finds none would pass otherwise

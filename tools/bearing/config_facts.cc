@@ -13,7 +13,9 @@
 namespace bearing::tool {
 namespace {
 
-std::string pairing_text(const Rope& rope, Index rotary_dim) {
+std::string pairing_text(const Rope& rope, const RopeFrequencies& numbers) {
+  const Index rotary_dim = numbers.rotary_dim;
+  if (!numbers.blocks.empty()) return "half, within the block of each axis: its first half turns with its second";
   if (rope.pairing == Pairing::half) {
     return fmt::format("half: i and i + {} turn together [ccccssss]", rotary_dim / 2);
   }
@@ -83,7 +85,7 @@ std::string not_read(const OtherEncoding& other) {
 std::string length_text(Index tokens) { return tokens > 0 ? grouped(tokens) + " tokens" : "not stated"; }
 
 void add_rope(std::vector<Fact>& facts, const Rope& rope, const RopeFrequencies& numbers, Index seq_len) {
-  facts.push_back({"pairing", pairing_text(rope, numbers.rotary_dim)});
+  facts.push_back({"pairing", pairing_text(rope, numbers)});
   facts.push_back({"dimensions", dimensions_text(numbers)});
   if (numbers.axes > 1) facts.push_back({"axes", axes_text(rope.axes, numbers.axes)});
   facts.push_back({"base", grouped(rope.base) + " (rope_theta)"});
