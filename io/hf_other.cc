@@ -77,7 +77,7 @@ void add_named_types(std::vector<std::string_view>& to) {
 
 std::vector<std::string_view> model_types() {
   std::vector<std::string_view> all, once;
-  add_named_types(all), add_score_types(all), add_input_types(all), add_rotary_types(all);
+  add_rotary_types(all), add_score_types(all), add_input_types(all), add_named_types(all);
   for (const std::string_view type : all) {
     if (std::find(once.begin(), once.end(), type) == once.end()) once.push_back(type);
   }

@@ -185,7 +185,7 @@ class NamedEncodings {
     One counts = first([](One one) { return one.info->whole_rows; });
     One turns = first([&](One one) { return one.info->rows && learns(one) && !one.info->by_index; });
     One turns_twice = first([&](One one) { return one.info->rows && one.info->parameters.size() == 2; });
-    One grows = first([](One one) { return one.info->rows && one.info->parameters.empty(); });
+    One grows = first([](One one) { return one.info->rows && std::ranges::none_of(one.given, std::identity{}); });
     One widens = first([](One one) { return one.info->out_dim != nullptr; });
     add_together("nothing", Serves::any, "", {});
     add_together("rotation, bias and values", Serves::whole, "rope", {{&of_whole}, {&values}});

@@ -197,7 +197,8 @@ class Config(support.Base):
     def test_json_has_the_documented_members(self):
         report = self.report(LLAMA)
         self.assertEqual(list(report), ["schema", "file", "model_type", "layers", "heads", "kv_heads", "head_dim",
-                                        "trained_length", "context_length", "scaled_length", "seq_len", "inputs", "groups", "warnings"])
+                                        "trained_length", "context_length", "scaled_length", "seq_len", "inputs", "groups", "warnings",
+                                        "part", "towers"])
         self.assertEqual(report["schema"], "bearing.config/2")
         self.assertEqual([report[key] for key in ("file", "model_type", "layers", "heads", "kv_heads", "head_dim")],
                          [LLAMA, "llama", 32, 32, 8, 128])
