@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <bearing/encodings/rotary_rows.hpp>
 #include <bearing/encodings/xpos.hpp>
 #include <functional>
@@ -184,8 +185,9 @@ class NamedEncodings {
     One values = first([](One one) { return one.info->scores && one.info->values; });
     One counts = first([](One one) { return one.info->whole_rows; });
     One turns = first([&](One one) { return one.info->rows && learns(one) && !one.info->by_index; });
-    One turns_twice = first([&](One one) { return one.info->rows && one.info->parameters.size() == 2; });
-    One grows = first([](One one) { return one.info->rows && std::ranges::none_of(one.given, std::identity{}); });
+    One turns_twice = first([&](One one) { return one.info->rows && learns(one) && one.info->parameters.size() == 2; });
+    const auto learns_nothing = [](One one) { return std::ranges::none_of(one.given, std::identity{}); };
+    One grows = first([&](One one) { return one.info->rows && one.info->out_dim == nullptr && learns_nothing(one); });
     One widens = first([](One one) { return one.info->out_dim != nullptr; });
     add_together("nothing", Serves::any, "", {});
     add_together("rotation, bias and values", Serves::whole, "rope", {{&of_whole}, {&values}});
