@@ -87,6 +87,7 @@ void add_safetensors(WholeFiles& files, const std::string& path, const std::vect
                      const std::map<std::string, std::string>& metadata) {
   check_all(tensors, metadata);
   std::vector<const SafetensorsOutput*> order;
+  order.reserve(tensors.size());
   for (const SafetensorsOutput& tensor : tensors) order.push_back(&tensor);
   // A type that the format does not have is refused below.
   std::sort(order.begin(), order.end(), [](const SafetensorsOutput* a, const SafetensorsOutput* b) {

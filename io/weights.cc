@@ -22,7 +22,7 @@ std::string path_of_weights(const std::string& path) {
   std::error_code ignored;
   if (!fs::is_directory(path, ignored)) return path;
   for (const char* name : {single_file, index_file}) {
-    const std::string file = (fs::path(path) / name).string();
+    std::string file = (fs::path(path) / name).string();
     if (fs::exists(file, ignored)) return file;
   }
   throw ConfigError(path + ": must hold " + single_file + " or " + index_file + ", got neither");

@@ -203,7 +203,13 @@ MADE_OF = {
 def test_every_public_function_is_called() -> None:
     # Without arguments, or of files, whose errors name the file: test_io.py.
     others = {"simd_target", "simd_targets", "target", "catalog", "claims", "read_hf_config", "layer_groups"}
-    others |= {"load", "read_gguf", "read_safetensors", "write_safetensors"}  # test_files.py, test_load.py
+    others |= {
+        "load",
+        "read_figure",
+        "read_gguf",
+        "read_safetensors",
+        "write_safetensors",
+    }  # test_files.py, test_load.py
     others |= {"palette", "figure_kinds", "document_figures", "figure"}  # the last one: test_figures.py
     functions = {name for name in b.__all__ if callable(getattr(b, name)) and not isinstance(getattr(b, name), type)}
     assert functions == {call.name for call in CALLS if call.name not in ("RopeTable", "XposTable")} | others

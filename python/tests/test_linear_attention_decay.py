@@ -154,4 +154,4 @@ def test_what_cannot_be_served_is_refused_by_name():
     with pytest.raises(bearing.ShapeError, match=r"Retention.rates: must be one for each of 4 heads, got 3"):
         bearing.linear_attention(q, k, v, bearing.RetentionBias(bearing.Retention.published(3)), **PRODUCTS)
     with pytest.raises(bearing.RangeError, match=r"rates: must be finite and at least 0, got -1"):
-        bearing.RetentionBias(bearing.Retention(rates=[-1.0]))
+        bearing.linear_attention(q, k, v, bearing.RetentionBias(bearing.Retention(rates=[-1.0] * 4)), **PRODUCTS)

@@ -234,19 +234,15 @@ def test_a_temperature_stands_beside_the_rotation(saved: Any) -> None:
         assert [type(one) for one in encodings] == [bearing.RotaryRows, bearing.TemperatureRows]
 
 
-def test_learned_factors_of_frequencies_are_taken_or_refused(saved: Any) -> None:
+def test_learned_factors_of_frequencies_are_taken(saved: Any) -> None:
     """LeRoPE's: every frequency times e^alpha."""
     _, folder = saved(tf.LlamaForCausalLM, tf.LlamaConfig(**SMALL))
     tensors = dict(bearing.read_safetensors(folder))
     alpha = np.array([0.25, -0.5], np.float32)
     bearing.write_safetensors(folder / "model.safetensors", tensors | {"lerope.alpha": alpha})
-    if hasattr(bearing.Rope(4, pairing="half"), "log_factors"):
-        (rows,) = bearing.load(folder).layers[0]
-        assert bearing.load(folder).model.layers[0].encoding.log_factors == (0.25, -0.5)
-        assert isinstance(rows, bearing.RotaryRows)
-    else:
-        with pytest.raises(bearing.ConfigError, match="must be of a model without learned frequencies"):
-            bearing.load(folder)
+    (rows,) = bearing.load(folder).layers[0]
+    assert bearing.load(folder).model.layers[0].encoding.log_factors == (0.25, -0.5)
+    assert isinstance(rows, bearing.RotaryRows)
     bearing.write_safetensors(folder / "model.safetensors", tensors | {"lerope.alpha": alpha[:1]})
     with pytest.raises(bearing.ConfigError, match="must have 2 numbers, one for each pair that .* got 1"):
         bearing.load(folder)

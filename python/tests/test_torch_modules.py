@@ -77,7 +77,7 @@ def of_scores() -> list[tuple[str, str, object]]:
             and learned
             and all(learned)
             and kind != "DenseBias"
-            and name not in ("alibi", "alibi_shifted")
+            and name not in ("alibi", "alibi_shifted", "retention", "lightning")
         ):
             found.append((name, kind, spec))
     return found

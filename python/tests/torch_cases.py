@@ -137,6 +137,7 @@ def rows() -> Iterator[Case]:
         lerope,
         lambda q, k, v: bt.attention(q, k, v, lerope.encoding(TIME), mask="causal"),
         qkv(),
+        (torch.arange(TIME),),
     )
     yield of_rows("Pope", bt.Pope(bearing.Pope(head_dim=DIM), 2), 1)
 

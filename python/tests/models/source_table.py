@@ -42,7 +42,7 @@ KINDS = {
     "content logits": re.compile(r"rel_extent|relative_logits"),
     "convolution": re.compile(r"PositionalConvEmbedding|pos_conv_embed|\bpos_conv\b|PositionalConv\b"),
     "sinusoid": re.compile(
-        r"Sinusoid|sinusoid|SinePositionEmbedding|SinePositionalEmbedding|sincos_pos|build_\w*sine_position"
+        r"Sinusoid|sinusoid|compute_default_singular_positional_embedding|SinePositionEmbedding|SinePositionalEmbedding|sincos_pos|build_\w*sine_position"
         r"|PositionalEncoding\b|\bpositional_encoding\(|PositionEmbeddingSine|RelPositionalEncoding|SinPositional"
     ),
     "fourier": re.compile(r"positional_embedding_gaussian|fourier_features|PositionEmbeddingRandom|FourierPosition"),
@@ -112,6 +112,9 @@ def mapping(root: Path) -> dict[str, str]:
                 found |= ast.literal_eval(node.args[0].args[0] if isinstance(node.args[0], ast.Call) else node.args[0])
             if not isinstance(node, ast.Assign) or ast.unparse(node.targets[0]) != "CONFIG_MAPPING_NAMES":
                 continue
+            if isinstance(node.value, ast.Call):  # OrderedDict(**{"one": "more"}, **…)
+                told = (word.value for word in node.value.keywords if isinstance(word.value, ast.Dict))
+                found |= {name: of for one in told for name, of in ast.literal_eval(one).items()}
             if isinstance(node.value, ast.Call) and node.value.args:
                 try:
                     found |= dict(ast.literal_eval(node.value.args[0]))

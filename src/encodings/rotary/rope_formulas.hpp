@@ -301,10 +301,10 @@ Base<N> base_of_axis(const Rope& rope, Index axis, Index r) {
   const auto a = static_cast<std::size_t>(axis);
   const RopeAxes& axes = rope.axes;
   const bool own = !axes.bases.empty();
-  const Base<N> base(std::holds_alternative<ExplicitFrequencies>(rope.scaling) ? 1
-                     : own                                                     ? axes.bases[a]
-                                                                               : rope.base,
-                     own ? 0 : 1);
+  Base<N> base(std::holds_alternative<ExplicitFrequencies>(rope.scaling) ? 1
+               : own                                                     ? axes.bases[a]
+                                                                         : rope.base,
+               own ? 0 : 1);
   if (axes.ntk_factors.empty() || axes.ntk_factors[a] == 1) return base;
   return base.times(Scalar<N>(axes.ntk_factors[a]), r, r - 2);
 }
