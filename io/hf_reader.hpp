@@ -1,11 +1,11 @@
 #pragma once
 
 #include <bearing/io.hpp>
-#include <compare>
 #include <functional>
 #include <memory>
 #include <set>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -77,7 +77,12 @@ struct LayerRope {
   std::optional<double> base = {}, fraction = {};
   std::optional<double> stated_base = {};  ///< the file's word, which its code does not read
   std::optional<Index> window = {};
-  auto operator<=>(const LayerRope&) const = default;
+  bool operator<(const LayerRope& other) const {  // optional's <=> is younger than some standard libraries
+    const auto all = [](const LayerRope& r) {
+      return std::tie(r.head_dim, r.rotary_dim, r.none, r.scaled, r.base, r.fraction, r.stated_base, r.window);
+    };
+    return all(*this) < all(other);
+  }
 };
 std::vector<LayerRope> read_layer_ropes(const Config& config);
 
