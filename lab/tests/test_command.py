@@ -24,7 +24,10 @@ ROOT = Path(__file__).resolve().parents[2]
         ("--seeds none", r"\[lab\] seeds: must be a number of seeds, or seeds with commas between them, got 'none'"),
         ("--seeds 0", r"seeds: must be a number of seeds"),
         ("--tasks copy,fly", r"\[lab\] tasks: must be among copy, .*, got fly"),
-        ("--question why --plan", r"\[lab\] question: must be one of text, encoders, tasks, extension, images, got 'why'"),
+        (
+            "--question why --plan",
+            r"\[lab\] question: must be one of text, encoders, tasks, extension, images, got 'why'",
+        ),
         ("--set colour=3", r"\[lab\] set: must be NAME=VALUE with a name among question, .*, got 'colour=3'"),
         ("--set steps=many", r"\[lab\] set: steps must be a number or a list of numbers, got 'many'"),
         ("--set d_model=3", r"\[Setting\] d_model: must give each of 4 heads an even number of dimensions, got 3"),
