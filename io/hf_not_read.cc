@@ -72,11 +72,18 @@ bool mixes_members(const Config& config) {
   return false;
 }
 
+/// The key's value, if it says something that the family's reader does not take.
+const rapidjson::Value* not_read(const Config& config, const Key& one) {
+  const rapidjson::Value* value = config.file.find(one.key);
+  const bool taken = value == nullptr || !says_something(*value) || (config.family.traits & one.read_with) != 0;
+  return taken ? nullptr : value;
+}
+
 void refuse_keys_of_unknown_models(const Config& config) {
   const Object& file = config.file;
   for (const Key& one : keys) {
-    const rapidjson::Value* value = file.find(one.key);
-    if (value == nullptr || !says_something(*value) || (config.family.traits & one.read_with) != 0) continue;
+    const rapidjson::Value* value = not_read(config, one);
+    if (value == nullptr) continue;
     file.notes().fail(file.pointer(one.key),
                       "changes positions in a way that is not known for model_type " +
                           (config.model_type.empty() ? "(none)" : json::quoted(config.model_type)) + ", got " +
@@ -117,8 +124,7 @@ void refuse_by_key(const Config& config) {
     return;
   }
   for (const Key& one : keys) {
-    const rapidjson::Value* value = config.file.find(one.key);
-    if (value == nullptr || !says_something(*value) || (config.family.traits & one.read_with) != 0) continue;
+    if (not_read(config, one) == nullptr) continue;
     if (config.model_type == "llama4_text" && one.key == "attn_temperature_tuning") continue;
     config.file.warn(one.key, "is not read: " + config.code() + " does not read it");
   }

@@ -242,23 +242,19 @@ void take_log_factors(Model& model, Weights& weights) {
   if (found.empty()) return;
   const StoredTensor& tensor = weights.at(found.front().name);
   if (found.size() > 1) tensor.fail("must be the only one of its kind, got " + json::quoted(found[1].name) + " too");
-  Values factors;
-  for (const double factor : tensor.numbers<double>()) {
+  const std::vector<double> factors = tensor.numbers<double>();
+  for (const double factor : factors) {
     if (!std::isfinite(factor)) tensor.fail("must hold finite numbers, got " + std::to_string(factor));
-    factors.emplace_back(factor);
   }
   for (Layer& layer : model.layers) {
-    const Rope* rope = std::get_if<Rope>(&layer.encoding);
+    Rope* rope = std::get_if<Rope>(&layer.encoding);
     if (rope == nullptr) continue;
     const auto pairs = static_cast<std::size_t>(resolve(*rope).pairs());
     if (factors.size() != pairs) {
       tensor.fail("must have " + std::to_string(pairs) + " numbers, one for each pair that " + model.file +
                   " says, got " + std::to_string(factors.size()));
     }
-    Record spec = Record::of(*rope);
-    if (spec.type().member("log_factors") == nullptr) tensor.fail("must be of a model without learned frequencies");
-    spec.set("log_factors", factors);
-    layer.encoding = *spec.as<Rope>();
+    rope->log_factors = factors;
   }
 }
 
