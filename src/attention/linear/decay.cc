@@ -25,9 +25,10 @@ double product(double a, double b) {
   const double both = a * b;
   return both < least_part<double> ? 0 : both;
 }
+/// x as A. The zero is chosen before the conversion: a compiler may convert first otherwise, to a denormal.
 template <class A>
 A part(double x) {
-  return x < least_part<A> ? A{0} : static_cast<A>(x);
+  return static_cast<A>(x < least_part<A> ? 0.0 : x);
 }
 
 /// Where the state stands that a call begins with.
