@@ -79,7 +79,7 @@ void describe_rotary_values(Describer& to) {
         })
       .by_hand()
       .called("rotary_values", "RoPE on values", "turns values, and their sum back at the query",
-              [](const ExampleSize& size) { return Rope{.head_dim = size.dim, .pairing = Pairing::interleaved}; })
+              [](const ExampleSize& size) { return Rope{.head_dim = size.dim, .pairing = Pairing::half}; })
       .example(turned_by)
       .also({"rope_values", "roper", "rotated_values"});
 }
