@@ -13,7 +13,7 @@
 //     x_ij = c · (T q_i)·(T k_j)                        row encodings turn q and k
 //     s_ij = cap(x_ij) + Σ terms                        cap(x) = x, or soft_cap · tanh(x / soft_cap)
 //     p_ij = exp(s_ij − lse_i)                          over the keys that query i sees
-//     o_i  = Σ_j p_ij (v_j + V[ρ(i, j)])                value encodings add to v
+//     o_i  = Σ_j p_ij (v_j + V[ρ(i, j)])                value encodings add to v, or o_i = B_i Σ_j p_ij (T_j v_j + …)
 //
 // q [batch, heads, q_len, dim], k [batch, kv_heads, k_len, dim], v [batch, kv_heads, k_len, value_dim]; query head h
 // reads key head h / (heads / kv_heads). All strides are free. Types: double, float, Bfloat16, Float16; sums are

@@ -1,6 +1,6 @@
 #include "describe/describer.hpp"
 
-// One line for each page of docs/encodings/, in the order of the sites: input, query/key, score, none.
+// One line for each page of docs/encodings/, in the order of the sites: input, query/key, score, value, none.
 #define BEARING_ENCODINGS(DESCRIBE) \
   DESCRIBE(learned)                 \
   DESCRIBE(sinusoidal)              \
@@ -36,7 +36,8 @@
   DESCRIBE(deberta)                 \
   DESCRIBE(tupe)                    \
   DESCRIBE(cope)                    \
-  DESCRIBE(sam)
+  DESCRIBE(sam)                     \
+  DESCRIBE(rotary_values)
 
 namespace bearing {
 

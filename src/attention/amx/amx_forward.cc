@@ -30,6 +30,7 @@ bool AmxForward::serves(const AttentionPlan<float>& plan) {
   const AttentionCall<float>& call = plan.call;
   if (call.q.type() != NumberType::bf16 || amx::kernel() == nullptr || plan.tiled || call.options.soft_cap > 0)
     return false;
+  if (call.value_rows.size > 0) return false;  // turned values would be rounded to bfloat16 once more
   for (Index b = 0; b < call.problem.batch; ++b) {
     if (plan.visibility.holes(b)) return false;
   }

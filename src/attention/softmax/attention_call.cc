@@ -118,10 +118,11 @@ template <class A>
 void AttentionCall<A>::take(const TermList<A>& terms) {
   this->turn_by(terms);
   for (const Term<A>& term : terms) {
-    const bool score = term.bias != nullptr || term.add_scores != nullptr, value = term.add_values != nullptr;
-    if (!score && !value) continue;
+    if (!acts(term) && term.turn_values == nullptr) continue;
     if (term.check != nullptr) term.check(term.self, function, problem);
-    distances_only = distances_only && term.bias != nullptr && !value;
+    if (term.turn_values != nullptr) value_rows.terms[static_cast<std::size_t>(value_rows.size++)] = term;
+    if (!acts(term)) continue;
+    distances_only = distances_only && term.bias != nullptr && term.add_values == nullptr;
     whole_rows = whole_rows || term.whole_rows;
     acting.terms[static_cast<std::size_t>(acting.size++)] = term;
   }

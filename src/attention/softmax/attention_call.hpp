@@ -16,7 +16,8 @@ struct AttentionCall : CheckedInputs<A> {
 
   const AttentionOptions<A>& options;
   A scale;
-  TermList<A> acting;          ///< those that act on scores or values
+  TermList<A> acting;          ///< those that act on scores, or add to values
+  TermList<A> value_rows;      ///< those that turn values, and back what they add up to
   bool distances_only = true;  ///< scores change by distance alone, if at all, and values not
   bool whole_rows = false;
 
@@ -38,6 +39,9 @@ struct AttentionCall : CheckedInputs<A> {
     for (const Term<A>& term : acting) {
       if (term.turn == nullptr) tell(term);  // else it is among the rows
     }
+    for (const Term<A>& term : value_rows) {
+      if (term.turn == nullptr && !acts(term)) tell(term);
+    }
   }
 
   /// [batch, heads, q_len]
@@ -47,6 +51,9 @@ struct AttentionCall : CheckedInputs<A> {
   bool by_diagonal(Index b) const;
 
  private:
+  static bool acts(const Term<A>& term) {
+    return term.bias != nullptr || term.add_scores != nullptr || term.add_values != nullptr;
+  }
   void check_blocks() const;
   void check_numbers();
   void check_masks() const;
