@@ -122,9 +122,9 @@ class DecodeWork {
         values_(plan.call.v),
         stored_(cache_kernels(keys_)),
         own_(cache_kernels_of<A>),
-        q_turner_(plan.call.rows, *plan.call.problem.q_positions, Side::query, plan.call.problem.q_len,
+        q_turner_(plan.call.rows, *plan.call.q_turned_at, Side::query, plan.call.problem.q_len,
                   plan.call.in_dim),
-        k_turner_(plan.call.rows, *plan.call.problem.k_positions, Side::key, keys_at_once, plan.call.in_dim),
+        k_turner_(plan.call.rows, *plan.call.k_turned_at, Side::key, keys_at_once, plan.call.in_dim),
         tiles_(plan.call.acting, plan.call.problem, {plan.call.problem.q_len, plan.step}, ScoreRoom::in_place,
                RowRoom::none, RowRoom::none),
         runs_(plan.rows) {

@@ -19,7 +19,7 @@ BackwardQueries<A>::BackwardQueries(BackwardPlan<A>& plan)
       direct_q_(q_rows_.same() && q_rows_.contiguous()),
       direct_out_(out_rows_.same() && out_rows_.plain()),
       direct_d_out_(d_out_rows_.same() && d_out_rows_.contiguous()),
-      turner_(plan.scores.call.rows, *plan.scores.call.problem.q_positions, Side::query, rows_at_once,
+      turner_(plan.scores.call.rows, *plan.scores.call.q_turned_at, Side::query, rows_at_once,
               plan.scores.call.in_dim),
       sees_(size(plan.rows)),
       q_in_(plan.rows * plan.scores.call.in_dim),
