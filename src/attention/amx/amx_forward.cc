@@ -44,8 +44,8 @@ AmxForward::AmxForward(const AttentionPlan<float>& plan)
       queries_(plan.call.q),
       keys_(plan.call.k),
       values_(plan.call.v),
-      query_turner_(plan.call.rows, *plan.call.problem.q_positions, Side::query, plan.extents.rows, plan.call.in_dim),
-      key_turner_(plan.call.rows, *plan.call.problem.k_positions, Side::key, pack_cols, plan.call.in_dim),
+      query_turner_(plan.call.rows, *plan.call.q_turned_at, Side::query, plan.extents.rows, plan.call.in_dim),
+      key_turner_(plan.call.rows, *plan.call.k_turned_at, Side::key, pack_cols, plan.call.in_dim),
       diagonals_(plan),
       log2_scale_(log2_scale(plan.call)) {
   const Problem& problem = plan.call.problem;

@@ -25,7 +25,7 @@ class HeadKeys {
       : hidden_(visibility, call.problem),
         keys_(call.k),
         values_(call.v),
-        turner_(call.rows, *call.problem.k_positions, Side::key, rows_at_once, call.in_dim),
+        turner_(call.rows, *call.k_turned_at, Side::key, rows_at_once, call.in_dim),
         value_turner_(call.value_rows, *call.problem.k_positions, Side::key, call.problem.value_dim),
         k_len_(call.problem.k_len),
         dim_(call.problem.dim),

@@ -16,18 +16,6 @@ namespace bearing {
 
 namespace {
 
-template <class A, class O>
-void check_outputs(const AttentionCall<A>& call, View<O, 4> out, View<A, 3> lse) {
-  call.check_like_out("out", out);
-  if (lse.data != nullptr) {
-    check_shape(call.function, "lse", lse, call.lse_shape(), "[batch, heads, q_len]");
-    check_output(call.function, "lse", lse);
-  }
-  CallMemory memory(call.function);
-  call.tell_memory(memory, [&](const Term<A>& term) { memory.forward(term); });
-  memory.reads("sinks", call.options.sinks.value).writes("out", out).writes("lse", lse).check();
-}
-
 /// Divides by the sums of weights, turns back what values were turned by, rounds once, and stores.
 template <class A>
 void store(const FinishedRows<A>& rows, ValueTurner<A>& turner, const ResultRows<A>& out, View<A, 3> lse) {
@@ -100,7 +88,7 @@ void attention(const AttentionInputs<T>& in, View<O, 4> out, const std::type_ide
                const std::type_identity_t<AttentionOptions<Compute<T>>>& options, const Executor& on) {
   using A = Compute<T>;
   const AttentionCall<A> call("attention", in, terms, options);
-  check_outputs(call, out, lse);
+  call.check_outputs(out, lse);
   attend_checked(call, ResultRows<A>(out), lse, on);
 }
 

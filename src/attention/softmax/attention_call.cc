@@ -72,7 +72,21 @@ void AttentionCall<A>::check_numbers() {
 }
 
 template <class A>
+void AttentionCall<A>::check_band() const {
+  const Band& band = options.band;
+  if (band.chunk < 0) {
+    throw RangeError(
+        concat("[", function, "] band: must have chunks of at least 1 position, or 0 for none, got ", band.chunk));
+  }
+  if (band.from && band.to && *band.from > *band.to) {
+    throw RangeError(
+        concat("[", function, "] band: must not end before it begins, got ", *band.from, " to ", *band.to));
+  }
+}
+
+template <class A>
 void AttentionCall<A>::check_masks() const {
+  check_band();
   if (options.k_lengths.data != nullptr) {
     check_shape(function, "k_lengths", options.k_lengths, {problem.batch}, "[batch]");
     for (Index b = 0; b < problem.batch; ++b) {

@@ -44,6 +44,19 @@ struct AttentionCall : CheckedInputs<A> {
     }
   }
 
+  /// Throws ShapeError unless out and lse, if it is wanted, can be written.
+  template <class O>
+  void check_outputs(View<O, 4> out, View<A, 3> lse) const {
+    this->check_like_out("out", out);
+    if (lse.data != nullptr) {
+      check_shape(function, "lse", lse, lse_shape(), "[batch, heads, q_len]");
+      check_output(function, "lse", lse);
+    }
+    CallMemory memory(function);
+    tell_memory(memory, [&](const Term<A>& term) { memory.forward(term); });
+    memory.reads("sinks", options.sinks.value).writes("out", out).writes("lse", lse).check();
+  }
+
   /// [batch, heads, q_len]
   std::array<Index, 3> lse_shape() const { return {problem.batch, problem.heads, problem.q_len}; }
 
@@ -56,6 +69,7 @@ struct AttentionCall : CheckedInputs<A> {
   }
   void check_blocks() const;
   void check_numbers();
+  void check_band() const;
   void check_masks() const;
   void check_starts() const;
   void take(const TermList<A>& terms);

@@ -27,8 +27,7 @@ BackwardKeys<A>::BackwardKeys(BackwardPlan<A>& plan, BackwardUnits units)
       hidden_(plan.scores.visibility, plan.scores.call.problem),
       k_rows_(plan.scores.call.k),
       v_rows_(plan.scores.call.v),
-      turner_(plan.scores.call.rows, *plan.scores.call.problem.k_positions, Side::key, rows_at_once,
-              plan.scores.call.in_dim),
+      turner_(plan.scores.call.rows, *plan.scores.call.k_turned_at, Side::key, rows_at_once, plan.scores.call.in_dim),
       value_turner_(plan.scores.call.value_rows, *plan.scores.call.problem.k_positions, Side::key,
                     plan.scores.call.problem.value_dim) {
   const AttentionCall<A>& call = plan.scores.call;
