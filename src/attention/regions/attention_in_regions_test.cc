@@ -140,7 +140,7 @@ TEST(AttentionInRegions, TakesPositionsInAnyOrder) {
 /// Of one axis of positions, and no values and whole rows, which the reference and regions do not have.
 bool goes_in_regions(const TermList<double>& terms, const AttentionCase& c) {
   return c.axes == 1 && std::none_of(terms.begin(), terms.end(), [](const Term<double>& term) {
-           return term.add_values != nullptr || term.whole_rows;
+           return term.add_values != nullptr || term.turn_values != nullptr || term.whole_rows;
          });
 }
 
