@@ -11,7 +11,7 @@ import triton.language as tl
 from torch import Tensor
 
 from ... import _core
-from ..encoding import spec_of_table, table_of
+from ..encoding import spec_of_table
 from .device import FUSION, on
 from .geometry import Geometry, geometry, geometry_of
 from .rotate_kernel import turn_kernel
@@ -90,7 +90,9 @@ def at_of(function: str, name: str, positions: Tensor | int, axes: int, x: Tenso
     if not isinstance(positions, Tensor):
         first = int(positions)
         if time and not (-FURTHEST <= first and first + time - 1 <= FURTHEST):
-            raise _core.RangeError(f"[{function}] {name}: must be from -2^31 to 2^31, got {first} to {first + time - 1}")
+            raise _core.RangeError(
+                f"[{function}] {name}: must be from -2^31 to 2^31, got {first} to {first + time - 1}"
+            )
         return None, first
     at = positions.detach()
     if at.dim() > 3 or at.is_complex() or at.dtype is torch.bool:

@@ -148,10 +148,10 @@ def turn_kernel(
     groups0 = (heads0 + HEADS - 1) // HEADS
     groups = groups0 + (heads1 + HEADS - 1) // HEADS
     runs = (time + BT - 1) // BT
-    program = tl.program_id(0).to(tl.int64)
-    group = (program % groups).to(tl.int32)
-    b = program // groups // runs
-    t = ((program // groups % runs) * BT).to(tl.int32) + tl.arange(0, BT)
+    program = tl.program_id(0)
+    group = program % groups
+    b = (program // groups // runs).to(tl.int64)
+    t = (program // groups % runs) * BT + tl.arange(0, BT)
     seen = t < time
     pair = tl.arange(0, BP)
     which = pair * 0
