@@ -17,7 +17,9 @@ from .geometry import Geometry, geometry, geometry_of
 from .rotate_kernel import turn_kernel
 
 FURTHEST = 2**31  # of positions
-NUMBERS = 1024  # of pairs that a program holds: 8 for each of 128 threads
+# Of pairs that a program holds: 8 for each of 128 threads, or of AMD's 256.
+NUMBERS = 2048 if torch.version.hip else 1024
+PROGRAMS = 512  # at least, if there are heads enough: some for each processor of a large device
 
 
 class Source(NamedTuple):
@@ -37,8 +39,7 @@ class Slots(NamedTuple):
 
     at: Tensor  # [batch, time]; −1: nowhere
     block: int
-    reads: bool
-    writes: bool
+    moves: bool  # the first tensor is the cache, read and written; else the second and the third are written to one
 
 
 def rotate(
@@ -61,17 +62,15 @@ def rotate(
         check_heads("rotate", x, view, shape.head_dim)
         if x.device != device:
             raise TypeError(f"[rotate] tensors: must be on one device, got {device} and {x.device}")
-    source = source_of(shape, table, positions, views[0], cos, sin)
+    source = source_of(shape, positions, views[0], cos, sin)
     outs = [like(x) for x in xs]
     turn([(view, heads_of(out, layout)) for view, out in zip(views, outs, strict=True)], shape, source, transposed)
     return outs
 
 
-def source_of(
-    shape: Geometry, table: str, positions: Tensor | int, x: Tensor, cos: Tensor | None, sin: Tensor | None
-) -> Source:
+def source_of(shape: Geometry, positions: Tensor | int, x: Tensor, cos: Tensor | None, sin: Tensor | None) -> Source:
     """Given numbers are looked up. Others are computed at the positions, to the same bits as the library's table."""
-    at, first = at_of("rotate", "positions", positions, shape.axes, x)
+    at, first = at_of("rotate", "positions", positions, shape.axes, (x.shape[0], x.shape[2]), x.device)
     if cos is None:
         return Source("as_float32" if shape.as_float32 else "exact", at, first)
     rows = cos.shape[0]
@@ -84,9 +83,11 @@ def source_of(
     return Source("table", at, first, *numbers)
 
 
-def at_of(function: str, name: str, positions: Tensor | int, axes: int, x: Tensor) -> tuple[Tensor | None, int]:
-    """Positions [axes, batch, time] on x's device, or none and the first of them. x: [batch, heads, time, head_dim]."""
-    batch, _, time, _ = x.shape
+def at_of(
+    function: str, name: str, positions: Tensor | int, axes: int, sizes: Sequence[int], device: torch.device
+) -> tuple[Tensor | None, int]:
+    """Positions [axes, batch, time] on a device, or none and the first of them. sizes: batch and time."""
+    batch, time = sizes
     if not isinstance(positions, Tensor):
         first = int(positions)
         if time and not (-FURTHEST <= first and first + time - 1 <= FURTHEST):
@@ -112,7 +113,7 @@ def at_of(function: str, name: str, positions: Tensor | int, axes: int, x: Tenso
         raise _core.RangeError(f"[{function}] {name}: must be from -2^31 to 2^31, got {float(at.abs().max())}")
     if not at.is_floating_point():
         at = at.to(torch.int64)
-    return at.to(x.device).expand(axes, batch, time), 0
+    return at.to(device).expand(axes, batch, time), 0
 
 
 def heads_of(x: Tensor, layout: str) -> Tensor:
@@ -142,65 +143,61 @@ def like(x: Tensor) -> Tensor:
     return torch.empty(other.shape, dtype=x.dtype, device=x.device).transpose(-3, -2)
 
 
-def turn(
-    pairs: Sequence[tuple[Tensor, Tensor]],
-    shape: Geometry,
-    source: Source,
-    transposed: bool = False,
-    slots: Slots | None = None,
-) -> None:
-    """Turns tensors (from, to), each [batch, heads, time, head_dim]: two in one launch where they agree in batch, time
-    and type."""
+Pair = tuple[Tensor, Tensor]  # from and to, each [batch, heads, time, head_dim]
+
+
+def turn(pairs: Sequence[Pair], shape: Geometry, source: Source, transposed: bool = False) -> None:
+    """Turns tensors, two in one launch where they agree in batch, time and type."""
     rest = list(pairs)
     while rest:
         first = rest.pop(0)
-        same = [rest.pop(0)] if rest and _alike(first[0], rest[0][0]) else [first]
-        _launch(first, same[0], same[0] is not first, shape, source, transposed, slots)
+        second = rest.pop(0) if rest and _alike(first[0], rest[0][0]) else None
+        launch(first, second, None, shape, source, transposed=transposed)
 
 
 def _alike(x: Tensor, other: Tensor) -> bool:
     return x.dtype is other.dtype and x.shape[0] == other.shape[0] and x.shape[2] == other.shape[2]
 
 
-def _launch(
-    one: tuple[Tensor, Tensor],
-    two: tuple[Tensor, Tensor],
-    both: bool,
+def launch(
+    one: Pair,
+    two: Pair | None,
+    copied: Pair | None,
     shape: Geometry,
     source: Source,
-    transposed: bool,
-    slots: Slots | None,
+    *,
+    transposed: bool = False,
+    slots: Slots | None = None,
 ) -> None:
+    """Turns one tensor, or two, and copies a third, in one launch. All agree in batch, time and type."""
     x, y = one
-    batch, heads, time, head_dim = x.shape if slots is None or not slots.reads else (*_tokens(slots, x), x.shape[3])
-    more = two[0].shape[1] if both else 0
-    if 0 in (batch, heads + more, time):
+    batch, time = slots.at.shape if slots and slots.moves else (x.shape[0], x.shape[2])
+    counts = [0 if pair is None else pair[0].shape[1] for pair in (one, two, copied)]
+    rest, dim = x.shape[3] - 2 * shape.pairs, 0 if copied is None else copied[0].shape[3]
+    if 0 in (batch, time, sum(counts)):
         return
-    place = Plan.of(shape.pairs, head_dim, batch, time, heads, more)
-    at = source.at if source.at is not None else shape.turns
-    old = source.old if source.old is not None else at
-    table = source.cos if source.cos is not None else shape.turns[None, None]
-    sin = source.sin if source.sin is not None else table
+    plan = Plan.of(shape.pairs, batch, time, counts)
+    pairs = [pair or one for pair in (one, two, copied)]
     before = source.old_geometry or shape
+    at = shape.turns if source.at is None else source.at
+    cos, sin = (shape.turns[None, None],) * 2 if source.cos is None else (source.cos, source.sin)
+    moves, block = (slots.moves, slots.block) if slots else (False, 0)
     with on(x):
-        turn_kernel[(place.programs,)](
-            x, y, *two, x if slots is None else slots.at, at, old, shape.turns, before.turns, shape.axis, shape.places,
-            table, sin, batch, time, heads, more, shape.begin, source.first, table.shape[1],
-            *x.stride(), *y.stride(), *two[0].stride(), *two[1].stride(), *_strides(slots and slots.at, 2),
-            *_strides(source.at, 3), *_strides(source.old, 3), table.stride(0) if table.shape[0] > 1 else 0,
-            table.stride(1),
+        turn_kernel[(plan.programs,)](
+            *(tensor for pair in pairs for tensor in pair), slots.at if slots else x, at,
+            at if source.old is None else source.old, shape.turns, before.turns, shape.axis, shape.places, cos, sin,
+            time, *counts, shape.begin, source.first, cos.shape[1],
+            *(step for pair in pairs for tensor in pair for step in tensor.stride()),
+            *_strides(slots and slots.at, 2), *_strides(source.at, 3), *_strides(source.old, 3),
+            cos.stride(0) if cos.shape[0] > 1 else 0, cos.stride(1),
             PAIRS=shape.pairs, PAIRING=shape.pairing, SOURCE=source.name, OLD_FLOAT32=before.as_float32,
             AXES=shape.axes, GIVEN=source.at is not None, TRANSPOSED=transposed,
             ARITHMETIC=tl.float64 if x.dtype is torch.float64 else tl.float32,
-            REST=0 if x.data_ptr() == y.data_ptr() else head_dim - 2 * shape.pairs, BR=place.rest,
-            X_BLOCK=slots.block if slots and slots.reads else 0, Y_BLOCK=slots.block if slots and slots.writes else 0,
-            BT=place.tokens, BP=place.pairs, HEADS=place.heads, num_warps=place.warps, **FUSION,
+            REST=0 if x.data_ptr() == y.data_ptr() else rest, BR=triton.next_power_of_2(max(1, rest)),
+            DIM=dim, BD=triton.next_power_of_2(max(1, dim)),
+            X0_BLOCK=block if moves else 0, Y0_BLOCK=block if moves else 0, Y_BLOCK=0 if moves else block,
+            BT=plan.tokens, BP=plan.pairs, HEADS=plan.heads, num_warps=plan.warps, **FUSION,
         )  # fmt: skip
-
-
-def _tokens(slots: Slots, x: Tensor) -> tuple[int, int, int]:
-    """Batch, heads and time of what slots name in a cache."""
-    return slots.at.shape[0], x.shape[1], slots.at.shape[1]
 
 
 def _strides(tensor: Tensor | None, axes: int) -> tuple[int, ...]:
@@ -212,21 +209,21 @@ class Plan(NamedTuple):
 
     tokens: int
     pairs: int
-    rest: int
     heads: int
     warps: int
     programs: int
 
     @staticmethod
-    def of(pairs: int, head_dim: int, batch: int, time: int, heads: int, more: int) -> Plan:
+    def of(pairs: int, batch: int, time: int, counts: Sequence[int]) -> Plan:
         """Cosines and sines are made once for all heads of a program. Where tokens are few there are more programs, of
         fewer heads, so that every processor of the device has one."""
         wide = triton.next_power_of_2(pairs)
         tokens = min(max(1, NUMBERS // wide), triton.next_power_of_2(time))
-        runs = batch * triton.cdiv(time, tokens)
-        group = max(heads, more)
-        while group > 1 and runs * (triton.cdiv(heads, group) + triton.cdiv(more, group)) < 512:
+        runs, group = batch * triton.cdiv(time, tokens), max(counts)
+
+        def programs() -> int:
+            return runs * sum(triton.cdiv(count, group) for count in counts)
+
+        while group > 1 and programs() < PROGRAMS:
             group = (group + 1) // 2
-        programs = runs * (triton.cdiv(heads, group) + triton.cdiv(more, group))
-        warps = min(4, max(1, tokens * wide // 256))
-        return Plan(tokens, wide, triton.next_power_of_2(max(1, head_dim - 2 * pairs)), group, warps, programs)
+        return Plan(tokens, wide, group, min(4, max(1, tokens * wide // 256)), programs())

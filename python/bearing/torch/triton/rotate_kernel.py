@@ -116,14 +116,14 @@ def _copy_rest(x, y, x_seen, y_seen, x_d, y_d, begin, turned, REST: tl.constexpr
 
 @triton.jit
 def _turn_heads(
-    x, y, x_slots, y_slots, h, last, b, t, seen, cos, sin, pair, places, begin,
+    x, y, slots, h, last, b, t, seen, cos, sin, pair, places, begin,
     x_b, x_h, x_t, x_d, y_b, y_h, y_t, y_d, slots_b, slots_t,
     PAIRS: tl.constexpr, PAIRING: tl.constexpr, TRANSPOSED: tl.constexpr, REST: tl.constexpr, BR: tl.constexpr,
     X_BLOCK: tl.constexpr, Y_BLOCK: tl.constexpr,
 ):  # fmt: skip
     """Turns heads h … last − 1."""
-    x_row, x_seen = _line(x, x_slots, b, t, seen, x_b, x_t, slots_b, slots_t, X_BLOCK)
-    y_row, y_seen = _line(y, y_slots, b, t, seen, y_b, y_t, slots_b, slots_t, Y_BLOCK)
+    x_row, x_seen = _line(x, slots, b, t, seen, x_b, x_t, slots_b, slots_t, X_BLOCK)
+    y_row, y_seen = _line(y, slots, b, t, seen, y_b, y_t, slots_b, slots_t, Y_BLOCK)
     x_row += h.to(tl.int64) * x_h
     y_row += h.to(tl.int64) * y_h
     for _ in range(h, last):
@@ -135,32 +135,36 @@ def _turn_heads(
 
 
 @triton.jit
-def turn_kernel(
-    x0, y0, x1, y1, slots, at, old_at, turns, old_turns, axis, places, cos_table, sin_table,
-    batch, time, heads0, heads1, begin, first, rows,
-    x0_b, x0_h, x0_t, x0_d, y0_b, y0_h, y0_t, y0_d, x1_b, x1_h, x1_t, x1_d, y1_b, y1_h, y1_t, y1_d,
-    slots_b, slots_t, at_a, at_b, at_t, old_a, old_b, old_t, table_b, table_row,
-    PAIRS: tl.constexpr, PAIRING: tl.constexpr, SOURCE: tl.constexpr, OLD_FLOAT32: tl.constexpr, AXES: tl.constexpr,
-    GIVEN: tl.constexpr, TRANSPOSED: tl.constexpr, ARITHMETIC: tl.constexpr, REST: tl.constexpr, BR: tl.constexpr,
-    X_BLOCK: tl.constexpr, Y_BLOCK: tl.constexpr, BT: tl.constexpr, BP: tl.constexpr, HEADS: tl.constexpr,
+def _copy_heads(
+    x, y, slots, h, last, b, t, seen, x_b, x_h, x_t, x_d, y_b, y_h, y_t, y_d, slots_b, slots_t,
+    DIM: tl.constexpr, BD: tl.constexpr, Y_BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """SOURCE: "table", "exact", "as_float32"; or "difference" and "difference32" of the angles at `at` and `old_at`."""
-    groups0 = (heads0 + HEADS - 1) // HEADS
-    groups = groups0 + (heads1 + HEADS - 1) // HEADS
-    runs = (time + BT - 1) // BT
-    program = tl.program_id(0)
-    group = program % groups
-    b = (program // groups // runs).to(tl.int64)
-    t = (program // groups % runs) * BT + tl.arange(0, BT)
-    seen = t < time
-    pair = tl.arange(0, BP)
+    """Copies heads h … last − 1 as they are: values, which do not turn."""
+    x_row, x_seen = _line(x, slots, b, t, seen, x_b, x_t, slots_b, slots_t, 0)
+    y_row, y_seen = _line(y, slots, b, t, seen, y_b, y_t, slots_b, slots_t, Y_BLOCK)
+    x_row += h.to(tl.int64) * x_h
+    y_row += h.to(tl.int64) * y_h
+    for _ in range(h, last):
+        _copy_rest(x_row, y_row, x_seen, y_seen, x_d, y_d, DIM, 0, DIM, BD)
+        x_row += x_h
+        y_row += y_h
+
+
+@triton.jit
+def _phases_of(
+    at, old_at, turns, old_turns, axis, cos_table, sin_table, b, t, seen, pair, first, rows,
+    at_a, at_b, at_t, old_a, old_b, old_t, table_b, table_row,
+    PAIRS: tl.constexpr, SOURCE: tl.constexpr, OLD_FLOAT32: tl.constexpr, AXES: tl.constexpr, GIVEN: tl.constexpr,
+    ARITHMETIC: tl.constexpr,
+):  # fmt: skip
+    """cos and sin of a run of tokens, [tokens, pairs]."""
     which = pair * 0
     if AXES > 1:
         which = tl.load(axis + pair, mask=pair < PAIRS, other=0)
     p = _positions(at, which, b, t, seen, first, at_a, at_b, at_t, AXES, GIVEN)
     if SOURCE == "table":
         cos, sin = _looked_up(cos_table, sin_table, p, b, pair, seen, rows, table_b, table_row, PAIRS)
-        cos, sin = cos.to(ARITHMETIC), sin.to(ARITHMETIC)
+        return cos.to(ARITHMETIC), sin.to(ARITHMETIC)
     else:
         t0, t1, t2, factor = _frequencies(turns, pair, PAIRS)
         if SOURCE == "exact" or SOURCE == "as_float32":
@@ -172,20 +176,60 @@ def turn_kernel(
             o_turns, o_high, o_low = angle(old, o0, o1, o2, OLD_FLOAT32)
             d_turns, d_high, d_low = difference(n_turns, n_high, n_low, o_turns, o_high, o_low)
             cos, sin = cos_sin(d_turns, d_high, d_low)
-            cos, sin = (cos * factor).to(ARITHMETIC), (sin * factor).to(ARITHMETIC)
-            cos, sin = only_within(old, cos), only_within(old, sin)
-        cos, sin = only_within(p, cos), only_within(p, sin)
-    if group < groups0:
-        h = group * HEADS
-        _turn_heads(
-            x0, y0, slots, slots, h, tl.minimum(h + HEADS, heads0), b, t, seen, cos, sin, pair, places, begin,
-            x0_b, x0_h, x0_t, x0_d, y0_b, y0_h, y0_t, y0_d, slots_b, slots_t,
-            PAIRS, PAIRING, TRANSPOSED, REST, BR, X_BLOCK, Y_BLOCK,
+            cos = only_within(old, (cos * factor).to(ARITHMETIC))
+            sin = only_within(old, (sin * factor).to(ARITHMETIC))
+        return only_within(p, cos), only_within(p, sin)
+
+
+@triton.jit
+def turn_kernel(
+    x0, y0, x1, y1, x2, y2, slots, at, old_at, turns, old_turns, axis, places, cos_table, sin_table,
+    time, heads0, heads1, heads2, begin, first, rows,
+    x0_b, x0_h, x0_t, x0_d, y0_b, y0_h, y0_t, y0_d, x1_b, x1_h, x1_t, x1_d, y1_b, y1_h, y1_t, y1_d,
+    x2_b, x2_h, x2_t, x2_d, y2_b, y2_h, y2_t, y2_d,
+    slots_b, slots_t, at_a, at_b, at_t, old_a, old_b, old_t, table_b, table_row,
+    PAIRS: tl.constexpr, PAIRING: tl.constexpr, SOURCE: tl.constexpr, OLD_FLOAT32: tl.constexpr, AXES: tl.constexpr,
+    GIVEN: tl.constexpr, TRANSPOSED: tl.constexpr, ARITHMETIC: tl.constexpr, REST: tl.constexpr, BR: tl.constexpr,
+    DIM: tl.constexpr, BD: tl.constexpr, X0_BLOCK: tl.constexpr, Y0_BLOCK: tl.constexpr, Y_BLOCK: tl.constexpr,
+    BT: tl.constexpr, BP: tl.constexpr, HEADS: tl.constexpr,
+):  # fmt: skip
+    """Turns x0 to y0 and x1 to y1, and copies x2 to y2. x0 and y0 may be rows of a paged cache, and so may y1 with y2.
+
+    SOURCE: "table", "exact", "as_float32"; or "difference" and "difference32" of the angles at `at` and `old_at`.
+    """
+    groups0 = (heads0 + HEADS - 1) // HEADS
+    turned = groups0 + (heads1 + HEADS - 1) // HEADS
+    groups = turned + (heads2 + HEADS - 1) // HEADS
+    runs = (time + BT - 1) // BT
+    program = tl.program_id(0)
+    group = program % groups
+    b = (program // groups // runs).to(tl.int64)
+    t = (program // groups % runs) * BT + tl.arange(0, BT)
+    seen = t < time
+    if group >= turned:
+        h = (group - turned) * HEADS
+        _copy_heads(
+            x2, y2, slots, h, tl.minimum(h + HEADS, heads2), b, t, seen,
+            x2_b, x2_h, x2_t, x2_d, y2_b, y2_h, y2_t, y2_d, slots_b, slots_t, DIM, BD, Y_BLOCK,
         )  # fmt: skip
     else:
-        h = (group - groups0) * HEADS
-        _turn_heads(
-            x1, y1, slots, slots, h, tl.minimum(h + HEADS, heads1), b, t, seen, cos, sin, pair, places, begin,
-            x1_b, x1_h, x1_t, x1_d, y1_b, y1_h, y1_t, y1_d, slots_b, slots_t,
-            PAIRS, PAIRING, TRANSPOSED, REST, BR, X_BLOCK, Y_BLOCK,
+        pair = tl.arange(0, BP)
+        cos, sin = _phases_of(
+            at, old_at, turns, old_turns, axis, cos_table, sin_table, b, t, seen, pair, first, rows,
+            at_a, at_b, at_t, old_a, old_b, old_t, table_b, table_row,
+            PAIRS, SOURCE, OLD_FLOAT32, AXES, GIVEN, ARITHMETIC,
         )  # fmt: skip
+        if group < groups0:
+            h = group * HEADS
+            _turn_heads(
+                x0, y0, slots, h, tl.minimum(h + HEADS, heads0), b, t, seen, cos, sin, pair, places, begin,
+                x0_b, x0_h, x0_t, x0_d, y0_b, y0_h, y0_t, y0_d, slots_b, slots_t,
+                PAIRS, PAIRING, TRANSPOSED, REST, BR, X0_BLOCK, Y0_BLOCK,
+            )  # fmt: skip
+        else:
+            h = (group - groups0) * HEADS
+            _turn_heads(
+                x1, y1, slots, h, tl.minimum(h + HEADS, heads1), b, t, seen, cos, sin, pair, places, begin,
+                x1_b, x1_h, x1_t, x1_d, y1_b, y1_h, y1_t, y1_d, slots_b, slots_t,
+                PAIRS, PAIRING, TRANSPOSED, REST, BR, 0, Y_BLOCK,
+            )  # fmt: skip
