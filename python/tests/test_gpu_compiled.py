@@ -53,13 +53,12 @@ def moves():
     cos = torch.empty(1, 256, 128, dtype=torch.bfloat16)
     with recorded(launches_of, "turn_kernel") as launches:
         caches.rebase(cache, forms[0], 0, forms[1], torch.arange(256), slots, "bhtd")
-        caches.shift(cache, forms[0], 5, slots, "bhtd")
         caches.rotate_to_cache(q, k, k, cache, cache, slots, torch.arange(256), forms[0], "bhtd")
         hub.apply_rotary_transformers(q, k, cos, cos)
     return launches
 
 
-@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("target", ["sm_90", "gfx942"])
 def test_moves_and_writes_of_caches_spill_nothing(target):
     for launch in moves():
         code = code_of(launch, target)
