@@ -17,6 +17,7 @@ from torch import Tensor
 from .. import _core
 from .dispatch import Op, op
 from .encoding import build, gradients, table_of, table_of_numbers, turned_dim
+from .regions import regions_of
 from .triton import device
 
 # ruff: noqa: UP045  (torch.library reads annotations at run time: Optional[Tensor] on every Python)
@@ -151,6 +152,7 @@ def attention_now(
     scale: Optional[float],
     soft_cap: float,
     layout: str,
+    regions: str,
     out_dtype: torch.dtype,
     return_lse: bool = True,
 ) -> tuple[Tensor, Tensor]:
@@ -175,6 +177,7 @@ def attention_now(
         block_table=block_table,
         layout=layout,
         threads=torch.get_num_threads(),
+        regions=regions_of(regions),
         out_dtype=out_dtype,
         return_lse=return_lse,
     )
@@ -187,7 +190,7 @@ attention_now = attention.now
 
 @attention.register_fake
 def _(q, k, v, parameters, sinks, q_positions, k_positions, k_lengths, key_mask, visible, q_starts, k_starts, block_table, encodings,
-      mask, window, q_first, k_first, scale, soft_cap, layout, out_dtype):  # fmt: skip
+      mask, window, q_first, k_first, scale, soft_cap, layout, regions, out_dtype):  # fmt: skip
     rows = list(q.shape[:-1])
     out = q.new_empty((*rows, v.shape[-1]), dtype=out_dtype)
     if layout == "bthd" and len(rows) > 1:
@@ -221,6 +224,7 @@ def attention_backward(
     scale: Optional[float],
     soft_cap: float,
     layout: str,
+    regions: str,
 ) -> list[Tensor]:
     """The gradients of q, k, v, of the sinks if there are any, and of the parameters."""
     d_q, d_k, d_v, found, d_sinks = _core.attention_backward(
@@ -240,6 +244,7 @@ def attention_backward(
         k_starts=k_starts,
         layout=layout,
         threads=torch.get_num_threads(),
+        regions=regions_of(regions),
         d_lse=_optional(d_lse),
     )
     d_rows = [d if d.dtype is q.dtype else d.to(q.dtype) for d in (d_q, d_k, d_v)]  # they have d_out's type
@@ -248,7 +253,7 @@ def attention_backward(
 
 @attention_backward.register_fake
 def _(d_out, d_lse, out, lse, q, k, v, parameters, sinks, q_positions, k_positions, k_lengths, key_mask, visible, q_starts, k_starts,
-      encodings, mask, window, q_first, k_first, scale, soft_cap, layout):  # fmt: skip
+      encodings, mask, window, q_first, k_first, scale, soft_cap, layout, regions):  # fmt: skip
     return _like([q, k, v, *([] if sinks is None else [sinks]), *parameters])
 
 
