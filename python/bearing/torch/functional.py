@@ -25,6 +25,7 @@ from .encoding import (
 )
 from .ops import arithmetic_of
 from .regions import Regions, text_of_regions
+from .triton import device
 
 Positions = Union[Tensor, int, None]
 Layout = Literal["bhtd", "bthd"]
@@ -135,8 +136,11 @@ def rotate(
 
     Returns one new tensor for each of xs, in its type and order of memory. Autocast changes nothing. Differentiable in
     xs, any number of times. Raises ShapeError, RangeError or TypeError, whose text names the argument.
+
+    On GPUs a kernel in Triton turns xs, two in one launch, to the same bits. A position on the device that is past ±2^31,
+    or that a given table does not have, makes NaN there, as nothing on a device can raise.
     """
-    check_device("rotate", *xs)
+    check_device("rotate", *xs, kernels=True)
     positions, first = positions_of("rotate", "positions", positions, _batch(xs[0], 4))
     table, cos, sin = (rope, None, None) if isinstance(rope, str) else table_of_rope(rope)
     call = ops.rotate if needs_op(xs) else ops.rotate_now
@@ -254,13 +258,18 @@ def _batch(x: Tensor, axes: int) -> int:
     return x.shape[0] if x.dim() == axes else 1
 
 
-def check_device(function: str, *tensors: Tensor) -> None:
-    """Raises TypeError unless all are tensors on the CPU (or on the meta device)."""
+def check_device(function: str, *tensors: Tensor, kernels: bool = False) -> None:
+    """Raises TypeError unless all are tensors on the CPU (or on the meta device). kernels: whether the function has kernels
+    for GPUs, which take theirs."""
     for t in tensors:
         if type(t) is Tensor and t.is_cpu:
             continue
         if not isinstance(getattr(t, "device", None), torch.device):
             raise TypeError(f"[{function}] must be given tensors, got {type(t)}: bearing.{function} takes other arrays")
+        if kernels and device.takes(t):
+            if device.missing():
+                raise TypeError(f"[{function}] tensors: on {t.device} need kernels in Triton, but {device.missing()}")
+            continue
         if t.device.type not in ("cpu", "meta"):
             raise TypeError(
                 f"[{function}] must be given tensors on the CPU, got one on {t.device}: there FlexAttention takes "
