@@ -32,6 +32,7 @@ from .ring import ring_attention
 from .rows import Rope, Xpos
 from .scores import add_scores, add_values
 from .shards import shard, shard_positions
+from .triton.plan import Plan, plan
 
 __all__ = [
     "Attention",
@@ -39,6 +40,7 @@ __all__ = [
     "Encoding",
     "Fixed",
     "MultiHeadAttention",
+    "Plan",
     "Rope",
     "ScoreMod",
     "Xpos",
@@ -51,6 +53,7 @@ __all__ = [
     "encoding_of",
     "linear_attention",
     "merge",
+    "plan",
     "ring_attention",
     "rotate",
     "score_mod",

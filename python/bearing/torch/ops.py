@@ -9,7 +9,8 @@ float32.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Optional
+from importlib import import_module
+from typing import Any, Optional
 
 import torch
 from torch import Tensor
@@ -17,6 +18,8 @@ from torch import Tensor
 from .. import _core
 from .dispatch import Op, op
 from .encoding import build, gradients, table_of, table_of_numbers, turned_dim
+from .triton.device import takes
+from .triton.plan import refusal
 
 # ruff: noqa: UP045  (torch.library reads annotations at run time: Optional[Tensor] on every Python)
 
@@ -124,6 +127,35 @@ rotate.register_tangent(_rotate_tangent)
 # Attention.
 
 
+def _for_kernels(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    parameters: Sequence[Tensor],
+    encodings: str,
+    q_positions: Tensor | None,
+    k_positions: Tensor | None,
+    block_table: Tensor | None,
+) -> bool:
+    """Whether the kernels take a call. On a GPU nothing else does; on the CPU, where Triton interprets, the library."""
+    if not takes(q):
+        return False
+    positions = [at for at in (q_positions, k_positions) if at is not None]
+    why = refusal(q, k, v, parameters, encodings, positions, block_table)
+    if why and not q.is_cpu:
+        raise TypeError(f"[attention] must be a call that the kernels for GPUs take: {why}")
+    return not why
+
+
+def _in_triton() -> Any:
+    """The kernels, imported when a tensor needs them."""
+    return import_module(".triton.attention", __package__)
+
+
+def _options(*values: Any) -> Any:
+    return import_module(".triton.work", __package__).Options(*values)
+
+
 def attention_now(
     q: Tensor,
     k: Tensor,
@@ -150,6 +182,19 @@ def attention_now(
     return_lse: bool = True,
 ) -> tuple[Tensor, Tensor]:
     """out and the logarithms of the rows' sums, which a call that nobody watches may leave out."""
+    if _for_kernels(q, k, v, parameters, encodings, q_positions, k_positions, block_table):
+        return _in_triton().forward(
+            _bare(q),
+            _bare(k),
+            _bare(v),
+            _plain(parameters),
+            encodings,
+            _options(
+                sinks, q_positions, k_positions, k_lengths, key_mask, visible, q_starts, k_starts,
+                mask, window, q_first, k_first, scale, soft_cap, layout,
+            ),
+            out_dtype,
+        )  # fmt: skip
     found = _core.attention(
         _bare(q),
         _bare(k),
@@ -216,8 +261,23 @@ def attention_backward(
     scale: Optional[float],
     soft_cap: float,
     layout: str,
+    learned: bool,
 ) -> list[Tensor]:
-    """The gradients of q, k, v, of the sinks if there are any, and of the parameters."""
+    """The gradients of q, k, v, of the sinks if there are any, and of the parameters. On a GPU those of the parameters may
+    be 0 unless they are learned, as they take a kernel of their own."""
+    if _for_kernels(q, k, v, _plain(parameters), encodings, q_positions, k_positions, None):
+        return _in_triton().backward(
+            *_plain([d_out]),
+            _optional(d_lse),
+            *_plain([out, lse, q, k, v]),
+            _plain(parameters),
+            encodings,
+            _options(
+                sinks, q_positions, k_positions, k_lengths, key_mask, visible, q_starts, k_starts,
+                mask, window, q_first, k_first, scale, soft_cap, layout,
+            ),
+            learned,
+        )  # fmt: skip
     d_q, d_k, d_v, found, d_sinks = _core.attention_backward(
         *_plain([q, k, v, out, lse, d_out]),
         build(encodings, _plain(parameters), arithmetic_of(q.dtype)),
@@ -243,7 +303,7 @@ def attention_backward(
 
 @attention_backward.register_fake
 def _(d_out, d_lse, out, lse, q, k, v, parameters, sinks, q_positions, k_positions, k_lengths, key_mask, visible, q_starts, k_starts,
-      encodings, mask, window, q_first, k_first, scale, soft_cap, layout):  # fmt: skip
+      encodings, mask, window, q_first, k_first, scale, soft_cap, layout, learned):  # fmt: skip
     return _like([q, k, v, *([] if sinks is None else [sinks]), *parameters])
 
 
@@ -252,6 +312,7 @@ def _attention_context(ctx, inputs, output):
     # Sinks, positions, masks, a paged cache; then what is constant, except for out's type.
     tensors, ctx.settings = rest[:9], rest[9:-1]
     ctx.save_for_backward(*output, q, k, v, *tensors, *parameters)
+    ctx.learned = any(t.requires_grad for t in parameters)
     ctx.set_materialize_grads(False)
 
 
@@ -265,7 +326,7 @@ def _attention_backward(ctx, d_out, d_lse):
         raise _core.ShapeError(PAGED)
     d_out = torch.zeros_like(out) if d_out is None else d_out
     d_q, d_k, d_v, *found = attention_backward(
-        d_out, d_lse, out, lse, q, k, v, parameters, sinks, *masks, *ctx.settings
+        d_out, d_lse, out, lse, q, k, v, parameters, sinks, *masks, *ctx.settings, ctx.learned
     )
     d_sinks = None if sinks is None else found.pop(0)
     return d_q, d_k, d_v, _spread(found, parameters), d_sinks, *none
