@@ -24,6 +24,7 @@ from .encoding import (
     text_of_table,
 )
 from .ops import arithmetic_of
+from .triton import device
 
 Positions = Union[Tensor, int, None]
 Layout = Literal["bhtd", "bthd"]
@@ -67,6 +68,9 @@ def attention(
 
     All other arguments are those of ``bearing.attention``. Gradients: of q, k, v, the sinks and every parameter.
 
+    On GPUs a kernel in Triton takes biases by distance, and turns rows by a table before. Its sums are taken in one order:
+    every run gives the same bits, also of gradients. :func:`bearing.torch.plan` says which path a call takes, and why.
+
     Under autocast q, k and v are cast to its type, as in PyTorch's own attention, unless they are float64. Sums and
     parameters stay float32.
 
@@ -75,13 +79,15 @@ def attention(
 
     Raises ShapeError, RangeError, ValueError or TypeError, whose text names the argument.
     """
-    q, k, v = _autocast("attention", q, k, v)
+    q, k, v = _autocast("attention", q, k, v, kernels=True)
     check_options(mask, window, scale, sinks)
     arithmetic = arithmetic_of(q.dtype)
     given = encodings_of(encodings)
     q_positions, q_first = positions_of("attention", "q_positions", q_positions, _batch(q, 4))
     k_positions, k_first = positions_of("attention", "k_positions", k_positions, _batch(k, 4))
     parameters = tensors_of(given, arithmetic)
+    if device.takes(q) and not torch.compiler.is_compiling():
+        ops.check_kernels(q, k, v, parameters, forms_of(given), q_positions, k_positions, block_table)
     watching = [q, k, v, *parameters, *([] if sinks is None else [sinks])]
     watched = needs_op(watching)
     if block_table is not None and torch.is_grad_enabled() and any(t.requires_grad for t in watching):
@@ -249,13 +255,18 @@ def _batch(x: Tensor, axes: int) -> int:
     return x.shape[0] if x.dim() == axes else 1
 
 
-def check_device(function: str, *tensors: Tensor) -> None:
-    """Raises TypeError unless all are tensors on the CPU (or on the meta device)."""
+def check_device(function: str, *tensors: Tensor, kernels: bool = False) -> None:
+    """Raises TypeError unless all are tensors on the CPU (or on the meta device). kernels: whether the function has kernels
+    for GPUs, which take theirs."""
     for t in tensors:
         if type(t) is Tensor and t.is_cpu:
             continue
         if not isinstance(getattr(t, "device", None), torch.device):
             raise TypeError(f"[{function}] must be given tensors, got {type(t)}: bearing.{function} takes other arrays")
+        if kernels and device.takes(t):
+            if device.missing():
+                raise TypeError(f"[{function}] tensors: on {t.device} need kernels in Triton, but {device.missing()}")
+            continue
         if t.device.type not in ("cpu", "meta"):
             raise TypeError(
                 f"[{function}] must be given tensors on the CPU, got one on {t.device}: there FlexAttention takes "
@@ -278,11 +289,12 @@ def table_of_rope(rope: RopeLike) -> tuple[str, Tensor | None, Tensor | None]:
     return rope.table, None, None
 
 
-def _autocast(function: str, *tensors: Tensor) -> tuple[Tensor, ...]:
-    check_device(function, *tensors)
-    if not torch.is_autocast_enabled("cpu"):
+def _autocast(function: str, *tensors: Tensor, kernels: bool = False) -> tuple[Tensor, ...]:
+    check_device(function, *tensors, kernels=kernels)
+    kind = tensors[0].device.type if kernels and device.takes(tensors[0]) else "cpu"
+    if not torch.is_autocast_enabled(kind):
         return tensors
-    dtype = torch.get_autocast_dtype("cpu")
+    dtype = torch.get_autocast_dtype(kind)
     return tuple(t if t.dtype is torch.float64 else t.to(dtype) for t in tensors)
 
 

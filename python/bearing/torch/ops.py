@@ -18,7 +18,7 @@ from torch import Tensor
 from .. import _core
 from .dispatch import Op, op
 from .encoding import build, gradients, table_of, table_of_numbers, turned_dim
-from .triton.device import takes
+from .triton import device
 from .triton.plan import refusal
 
 # ruff: noqa: UP045  (torch.library reads annotations at run time: Optional[Tensor] on every Python)
@@ -127,7 +127,7 @@ rotate.register_tangent(_rotate_tangent)
 # Attention.
 
 
-def _for_kernels(
+def check_kernels(
     q: Tensor,
     k: Tensor,
     v: Tensor,
@@ -137,13 +137,17 @@ def _for_kernels(
     k_positions: Tensor | None,
     block_table: Tensor | None,
 ) -> bool:
-    """Whether the kernels take a call. On a GPU nothing else does; on the CPU, where Triton interprets, the library."""
-    if not takes(q):
+    """Whether the kernels for GPUs take a call of attention. On a GPU nothing else does: TypeError if they do not. On the
+    CPU, where Triton's interpreter runs them, the library takes what they do not."""
+    if not device.takes(q):
         return False
     positions = [at for at in (q_positions, k_positions) if at is not None]
     why = refusal(q, k, v, parameters, encodings, positions, block_table)
     if why and not q.is_cpu:
-        raise TypeError(f"[attention] must be a call that the kernels for GPUs take: {why}")
+        raise TypeError(
+            f"[attention] must be a call that the kernels for GPUs take: {why}. bearing.torch.plan() says which other path "
+            "there is, such as FlexAttention with bearing.torch.score_mod(...)"
+        )
     return not why
 
 
@@ -182,7 +186,7 @@ def attention_now(
     return_lse: bool = True,
 ) -> tuple[Tensor, Tensor]:
     """out and the logarithms of the rows' sums, which a call that nobody watches may leave out."""
-    if _for_kernels(q, k, v, parameters, encodings, q_positions, k_positions, block_table):
+    if check_kernels(q, k, v, parameters, encodings, q_positions, k_positions, block_table):
         return _in_triton().forward(
             _bare(q),
             _bare(k),
@@ -265,7 +269,7 @@ def attention_backward(
 ) -> list[Tensor]:
     """The gradients of q, k, v, of the sinks if there are any, and of the parameters. On a GPU those of the parameters may
     be 0 unless they are learned, as they take a kernel of their own."""
-    if _for_kernels(q, k, v, _plain(parameters), encodings, q_positions, k_positions, None):
+    if check_kernels(q, k, v, _plain(parameters), encodings, q_positions, k_positions, None):
         return _in_triton().backward(
             *_plain([d_out]),
             _optional(d_lse),

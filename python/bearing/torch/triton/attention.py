@@ -69,6 +69,11 @@ def backward(
             weight = torch.exp(options.sinks.float()[None, :, None] - lse).nan_to_num(0.0)  # no key, and a sink of -inf
             d_sinks = [-(weight * grads.sums).sum((0, 2)).to(options.sinks.dtype)]
         if learns and work.bias_at is not None:
+            if work.rules.offset is None:
+                raise TypeError(
+                    "[attention] q_positions, k_positions: must rise by one (None or the first position) where a bias is "
+                    "learned on a GPU, got tensors"
+                )
             d_numbers = _d_numbers(work, grads, work.bias_at)
             of_parameters = gradients(work.terms.biases, parameters, d_numbers, work.bias_at)
     found[:2] = work.turned(*found[:2], back=True)
