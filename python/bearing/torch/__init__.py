@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 from . import modules as _modules
 from .attention import Attention, Fixed, MultiHeadAttention
 from .base import Described
+from .cache import rebase, rotate_to_cache, shift
 from .encoding import Encoding, encoding_of
 from .flex import ScoreMod, score_mod
 from .functional import add, add_, attention, bias_matrix, rotate, turn, window_positions
@@ -55,10 +56,13 @@ __all__ = [
     "merge",
     "plan",
     "ring_attention",
+    "rebase",
     "rotate",
+    "rotate_to_cache",
     "score_mod",
     "shard",
     "shard_positions",
+    "shift",
     "turn",
     "window_positions",
 ]

@@ -136,8 +136,11 @@ def rotate(
 
     Returns one new tensor for each of xs, in its type and order of memory. Autocast changes nothing. Differentiable in
     xs, any number of times. Raises ShapeError, RangeError or TypeError, whose text names the argument.
+
+    On GPUs a kernel in Triton turns xs, two in one launch, to the same bits. A position on the device that is past ±2^31,
+    or that a given table does not have, makes NaN there, as nothing on a device can raise.
     """
-    check_device("rotate", *xs)
+    check_device("rotate", *xs, kernels=True)
     positions, first = positions_of("rotate", "positions", positions, _batch(xs[0], 4))
     table, cos, sin = (rope, None, None) if isinstance(rope, str) else table_of_rope(rope)
     call = ops.rotate if needs_op(xs) else ops.rotate_now

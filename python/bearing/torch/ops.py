@@ -71,6 +71,10 @@ def rotate_now(
 ) -> list[Tensor]:
     """R x of every x, or with ``transposed`` its transpose: each is the other's gradient. cos and sin: the numbers of a
     table that is made of them."""
+    if xs and device.takes(xs[0]):
+        from .triton.rotate import rotate as rotate_there  # here, as Triton need not be installed
+
+        return rotate_there(xs, first if positions is None else positions, table, layout, transposed, cos, sin)
     turn_one = _core.rotate_backward_to if transposed else _core.rotate_to
     positions, threads = _at(positions, first), torch.get_num_threads()
     return [turn_one(_table(table, x, cos, sin), _bare(x), positions, layout=layout, threads=threads) for x in xs]
