@@ -42,18 +42,24 @@ def row_sums(call, out, out_strides, d_out, d_out_strides, d_lse, sums, KIND: tl
 
 
 @triton.jit
-def _query(call, grads, b, h, i, first, end, KIND: tl.constexpr):
-    """A block of queries: rows of q and d_out, and what the softmax of each row was. Queries that see nothing are 0."""
-    there = i < call.q_len
+def _query(call, grads, b, h, i, first, end, KIND: tl.constexpr, WHOLE: tl.constexpr):
+    """A block of queries: rows of q and d_out, and what the softmax of each row was. Queries that see nothing are 0.
+
+    WHOLE: all are there and see something; then no load waits for another one.
+    """
     some = first < end
     q_rows = call.q + b.to(tl.int64) * call.q_strides[0] + h.to(tl.int64) * call.q_strides[1]
     d_rows = grads.d_out + b.to(tl.int64) * grads.d_out_strides[0] + h.to(tl.int64) * grads.d_out_strides[1]
-    q = rows_of(q_rows, i, call.q_strides[2], some, KIND.dim, KIND.width, False)
-    d_o = rows_of(d_rows, i, grads.d_out_strides[2], some, KIND.value_dim, KIND.value_width, False)
+    q = rows_of(q_rows, i, call.q_strides[2], some, KIND.dim, KIND.width, WHOLE)
+    d_o = rows_of(d_rows, i, grads.d_out_strides[2], some, KIND.value_dim, KIND.value_width, WHOLE)
     at = (b.to(tl.int64) * call.heads + h) * call.q_len + i
-    lse = tl.load(grads.lse + at, mask=there, other=-float("inf"))
-    lse = tl.where((lse == -float("inf")) | (first >= end), float("inf"), lse * LOG2E)  # then no weight is above 0
-    total = tl.load(grads.sums + at, mask=some, other=0.0)
+    if WHOLE:
+        lse = tl.load(grads.lse + at)
+        total = tl.load(grads.sums + at)
+    else:
+        lse = tl.load(grads.lse + at, mask=some, other=-float("inf"))
+        total = tl.load(grads.sums + at, mask=some, other=0.0)
+    lse = tl.where(lse == -float("inf"), float("inf"), lse * LOG2E)  # then no weight is above 0
     return q, d_o, lse, total
 
 
@@ -70,10 +76,13 @@ def _weights(s, d_p, lse, total, WHOLE: tl.constexpr):
 
 
 @triton.jit
-def _run(call, b, i):
-    run = b.to(tl.int64) * call.run_stride + i
-    first = tl.load(call.first + run, mask=i < call.q_len, other=0)
-    return first, tl.load(call.end + run, mask=i < call.q_len, other=0)
+def _run(call, b, i, WHOLE: tl.constexpr):
+    if WHOLE:
+        return i * 0, i * 0  # nobody asks
+    else:
+        run = b.to(tl.int64) * call.run_stride + i
+        first = tl.load(call.first + run, mask=i < call.q_len, other=0)
+        return first, tl.load(call.end + run, mask=i < call.q_len, other=0)
 
 
 @triton.jit
@@ -100,7 +109,7 @@ def _d_q_walk(
     key_head = (h // KIND.group).to(tl.int64)
     k_rows = call.k + b.to(tl.int64) * call.k_strides[0] + key_head * call.k_strides[1]
     v_rows = call.v + b.to(tl.int64) * call.v_strides[0] + key_head * call.v_strides[1]
-    for start in range(begin, stop, KIND.cols):
+    for start in tl.range(begin, stop, KIND.cols, num_stages=KIND.stages if WHOLE else 1):
         j = start + tl.arange(0, KIND.cols)
         keep = shown(call, b, j, lowest, last, KIND)
         k_at = positions(call.k_at, call.at_strides[1], b, j, call.k_len, KIND)
@@ -126,9 +135,9 @@ def d_queries(call, grads, blocks, block_stride, d_q, d_q_strides, KIND: tl.cons
     b = tl.program_id(0) // count // call.heads
     h = tl.program_id(0) // count % call.heads
     i = at * KIND.rows + tl.arange(0, KIND.rows)
-    first, end = _run(call, b, i)
+    first, end = _run(call, b, i, False)
     q_at = positions(call.q_at, call.at_strides[0], b, i, call.q_len, KIND)
-    q, d_o, lse, total = _query(call, grads, b, h, i, first, end, KIND)
+    q, d_o, lse, total = _query(call, grads, b, h, i, first, end, KIND, False)
     edges = blocks + b.to(tl.int64) * block_stride + at * 4
     begin, whole, holed, last = tl.load(edges), tl.load(edges + 1), tl.load(edges + 2), tl.load(edges + 3)
     lowest = lowest_of(first, end)
@@ -156,11 +165,11 @@ def d_queries(call, grads, blocks, block_stride, d_q, d_q_strides, KIND: tl.cons
 
 @triton.jit
 def _d_k_walk(d_k, d_v, begin, stop, k, v, b, h, j, keep, k_at, call, grads, KIND: tl.constexpr, WHOLE: tl.constexpr):
-    for start in range(begin, stop, KIND.rows):
+    for start in tl.range(begin, stop, KIND.rows, num_stages=KIND.stages if WHOLE else 1):
         i = start + tl.arange(0, KIND.rows)
-        first, end = _run(call, b, i)
+        first, end = _run(call, b, i, WHOLE)
         q_at = positions(call.q_at, call.at_strides[0], b, i, call.q_len, KIND)
-        q, d_o, lse, total = _query(call, grads, b, h, i, first, end, KIND)
+        q, d_o, lse, total = _query(call, grads, b, h, i, first, end, KIND, WHOLE)
         nothing = tl.zeros([KIND.cols, KIND.rows], tl.float32)
         s, slope = scores(
             times(k, tl.trans(q), nothing, KIND), b, h, i[None, :], j[:, None], first[None, :], end[None, :],
@@ -218,7 +227,7 @@ def _store_keys(to, strides, x, b, key_head, j, k_len, DIM: tl.constexpr, WIDTH:
 
 @triton.jit
 def _d_bias_tile(acc, b, h, i, j, first, end, last, call, grads, KIND: tl.constexpr):
-    q, d_o, lse, total = _query(call, grads, b, h, i, first, end, KIND)
+    q, d_o, lse, total = _query(call, grads, b, h, i, first, end, KIND, False)
     keep = shown(call, b, j, lowest_of(first, end), last, KIND)
     key_head = (h // KIND.group).to(tl.int64)
     k_rows = call.k + b.to(tl.int64) * call.k_strides[0] + key_head * call.k_strides[1]
@@ -258,7 +267,7 @@ def d_distances(call, grads, blocks, block_stride, parts, lowest, diagonals, chu
         begin, last = tl.load(edges), tl.load(edges + 3)
         if (start + KIND.rows > begin) & (start < last):
             i = at * KIND.rows + local
-            first, end = _run(call, b, i)
+            first, end = _run(call, b, i, False)
             acc = _d_bias_tile(acc, b, h, i, start + local, first, end, last, call, grads, KIND)
     # Column t of row r goes to distance t - r: rows are shifted until distances stand below each other.
     t = tl.arange(0, 2 * KIND.rows)

@@ -33,7 +33,7 @@ def _walk(
     key_head = (h // KIND.group).to(tl.int64)
     k_rows = call.k + b.to(tl.int64) * call.k_strides[0] + key_head * call.k_strides[1]
     v_rows = call.v + b.to(tl.int64) * call.v_strides[0] + key_head * call.v_strides[1]
-    for start in range(begin, stop, KIND.cols):
+    for start in tl.range(begin, stop, KIND.cols, num_stages=KIND.stages if WHOLE else 1):
         j = start + tl.arange(0, KIND.cols)
         keep = shown(call, b, j, lowest, last, KIND)
         k_at = positions(call.k_at, call.at_strides[1], b, j, call.k_len, KIND)

@@ -29,4 +29,4 @@ def launch(kernel: str, kind: Kind, dtype: torch.dtype) -> tuple[Kind, dict[str,
     widest = max(kind.width, kind.value_width)
     tables = _32_BITS if dtype is torch.float32 else _16_BITS
     rows, cols, warps, stages = tables[kernel][0 if widest <= 64 else 1 if widest <= 128 else 2]
-    return kind.of(rows, cols), {"num_warps": warps, "num_stages": stages}
+    return kind.of(rows, cols, stages), {"num_warps": warps, "num_stages": stages, "enable_fp_fusion": True}

@@ -49,6 +49,7 @@ class Kind:
 
     rows: int
     cols: int
+    stages: int  # of the loops over whole tiles; where keys are hidden nothing is loaded ahead
     dim: int
     width: int
     value_dim: int
@@ -64,9 +65,9 @@ class Kind:
     precision: str
     widened: bool
 
-    def of(self, rows: int, cols: int) -> Kind:
+    def of(self, rows: int, cols: int, stages: int = 1) -> Kind:
         """The same for other tiles."""
-        return replace(self, rows=rows, cols=cols)
+        return replace(self, rows=rows, cols=cols, stages=stages)
 
     @property
     def holes(self) -> bool:
@@ -172,10 +173,11 @@ def scores(x, b, h, i, j, first, end, keep, q_at, k_at, call, KIND: tl.constexpr
             at = k_at - q_at + call.zero
         else:
             at = j - i + call.zero
-        if WHOLE:
-            s += tl.load(bias + at) * LOG2E
-        else:
-            s += tl.load(bias + at, mask=seen & (at >= 0) & (at < call.distances), other=0.0) * LOG2E
+        if call.distances > 0:  # it is: inside a branch these loads are not copied ahead, each to an address of its own
+            if WHOLE:
+                s += tl.load(bias + at) * LOG2E
+            else:
+                s += tl.load(bias + at, mask=seen & (at >= 0) & (at < call.distances), other=0.0) * LOG2E
     if not WHOLE:
         s = tl.where(seen, s, -float("inf"))
     return s, slope

@@ -60,7 +60,7 @@ class Work:
         biased = bool(self.terms.biases) and self.q_len > 0 and self.k_len > 0
         self.bias_at: Distances | None = distances_of(self.rules, q_at, k_at) if biased else None
         self.kind = Kind(
-            0, 0, q.shape[3], _width(q.shape[3]), v.shape[3], _width(v.shape[3]), group,
+            0, 0, 1, q.shape[3], _width(q.shape[3]), v.shape[3], _width(v.shape[3]), group,
             biased=biased, capped=options.soft_cap > 0, keys=options.key_mask is not None,
             pairs=options.visible is not None, placed=q_at is not None, checked=self.rules.checks_positions,
             sinks=options.sinks is not None, precision=_precision(q), widened=INTERPRETED and q.dtype is torch.bfloat16,
