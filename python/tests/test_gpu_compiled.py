@@ -17,6 +17,9 @@ sys.path.insert(0, str(Path(__file__).parent / "gpu"))
 
 import bearing
 from bearing.torch.encoding import table_form
+from bearing.torch.triton import cache as caches
+from bearing.torch.triton import hub
+from bearing.torch.triton import launch as launches_of
 from bearing.torch.triton import rotate as kernels
 from compiled import TARGETS, code_of, recorded
 
@@ -25,7 +28,7 @@ def rotation(dtype, pairing, positions=0, **spec):
     """The launch that turns queries and keys of a model's size."""
     form = table_form(bearing.Rope(head_dim=128, pairing=pairing, **spec), 8)
     q, k = (torch.empty(1, 256, heads, 128, dtype=dtype).transpose(1, 2) for heads in (32, 8))
-    with recorded(kernels, "turn_kernel") as launches:
+    with recorded(launches_of, "turn_kernel") as launches:
         kernels.rotate([q, k], positions, form, "bhtd", False)
     (launch,) = launches
     return launch
@@ -39,6 +42,29 @@ def test_rotation_loads_wide_and_spills_nothing(pairing, dtype, target):
     assert code.spilled == 0 and code.local == 0
     # 16 bytes are the most that a thread loads; four elements of two bytes fill a wave of 64 threads for AMD.
     assert code.widest_load >= (8 if target == "gfx942" and dtype is torch.bfloat16 else 16)
+
+
+def moves():
+    """Other launches of the same kernel: a cache that moves, one that is written to, and given cosines."""
+    rope, after = bearing.Rope(head_dim=128, pairing="half"), bearing.Rope(head_dim=128, pairing="half", base=5e5)
+    forms = [table_form(one, 8) for one in (rope, after)]
+    cache, slots = torch.empty(64, 8, 16, 128, dtype=torch.bfloat16), torch.zeros(2, 256, dtype=torch.int64)
+    q, k = (torch.empty(2, 256, heads, 128, dtype=torch.bfloat16).transpose(1, 2) for heads in (32, 8))
+    cos = torch.empty(1, 256, 128, dtype=torch.bfloat16)
+    with recorded(launches_of, "turn_kernel") as launches:
+        caches.rebase(cache, forms[0], 0, forms[1], torch.arange(256), slots, "bhtd")
+        caches.shift(cache, forms[0], 5, slots, "bhtd")
+        caches.rotate_to_cache(q, k, k, cache, cache, slots, torch.arange(256), forms[0], "bhtd")
+        hub.apply_rotary_transformers(q, k, cos, cos)
+    return launches
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_moves_and_writes_of_caches_spill_nothing(target):
+    for launch in moves():
+        code = code_of(launch, target)
+        assert code.spilled == 0 and code.local == 0
+        assert code.widest_load >= (8 if target == "gfx942" else 16)
 
 
 @pytest.mark.parametrize("target", TARGETS)

@@ -13,9 +13,19 @@ pytest.importorskip("triton")
 FOLDER = Path(__file__).parent / "gpu"
 
 
-@pytest.mark.parametrize("file", sorted(file.name for file in FOLDER.glob("test_*.py")))
-def test_kernels_under_the_interpreter(file):
-    environment = {**os.environ, "TRITON_INTERPRET": "1", "OMP_NUM_THREADS": "1"}
+def run(file, **chosen):
+    """One file of tests in a process of its own."""
+    environment = {**os.environ, **chosen, "OMP_NUM_THREADS": "1"}
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", str(FOLDER / file)]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]
+
+
+@pytest.mark.parametrize("file", sorted(file.name for file in FOLDER.glob("test_*.py")))
+def test_kernels_under_the_interpreter(file):
+    run(file, TRITON_INTERPRET="1")
+
+
+def test_caches_on_the_cpu_are_the_library_s():
+    """The same tests of the same calls, without kernels."""
+    run("test_cache.py", BEARING_GPU="cpu")

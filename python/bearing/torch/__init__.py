@@ -9,11 +9,12 @@
 Every encoding has a module that learns its parameters. The module is called like the spec or the encoding. It takes the
 spec, and the sizes that the spec does not state (heads, dim).
 
-Functions and modules run on the CPU. They are functional custom ops under ``torch.ops.bearing``, so that autograd,
-``torch.compile`` and ``torch.export`` take them whole. They use as many threads as ``torch.get_num_threads()`` says. On
-other devices :func:`score_mod` gives the same encodings to PyTorch's FlexAttention, in PyTorch's own operations.
+Functions and modules run on the CPU, rotations and moves of caches on GPUs too (docs/guide/gpu.md). They are custom ops
+under ``torch.ops.bearing``, so that autograd, ``torch.compile`` and ``torch.export`` take them whole. They use as many
+threads as ``torch.get_num_threads()`` says. On GPUs :func:`score_mod` gives the other encodings to PyTorch's
+FlexAttention, in PyTorch's own operations.
 
-A wrong argument raises an error as in ``bearing``. A tensor on another device raises TypeError.
+A wrong argument raises an error as in ``bearing``. A tensor on a device that a call does not serve raises TypeError.
 """
 
 from importlib import import_module

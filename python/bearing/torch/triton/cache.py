@@ -9,8 +9,9 @@ from torch import Tensor
 
 from ... import _core
 from ..encoding import table_of
-from .geometry import Geometry, geometry, geometry_of
-from .rotate import Slots, Source, at_of, check_heads, heads_of, launch, like
+from .geometry import geometry, geometry_of
+from .launch import Geometry, Slots, Source, launch
+from .rotate import at_of, check_heads, heads_of, like
 
 
 def rebase(

@@ -4,27 +4,12 @@ from __future__ import annotations
 
 import functools
 import itertools
-from typing import NamedTuple
 
 import torch
-from torch import Tensor
 
 from ... import _core
 from ..encoding import table_of
-
-
-class Geometry(NamedTuple):
-    """Which elements of a head turn, and by which frequencies."""
-
-    head_dim: int
-    pairs: int
-    begin: int
-    pairing: str  # "half", "interleaved", or "places": the elements are listed
-    as_float32: bool
-    axes: int
-    turns: Tensor  # [3 · pairs + 1] float64: quarter turns per token as three doubles, then the attention factor
-    axis: Tensor  # [pairs] int32: which coordinate turns the pair
-    places: Tensor  # [2 · pairs] int32: where a pair's elements stand, counted from begin
+from .launch import Geometry
 
 
 @functools.lru_cache(maxsize=64)
