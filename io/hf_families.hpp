@@ -56,6 +56,8 @@ enum Trait : unsigned {
   alternating_axes = 1 << 26,   ///< pairs turn by row and column in turn; every other window is longer (NeoMME)
   none_if_null_base = 1 << 27,  ///< a rope_theta of null switches it off (OLMo Hybrid)
   unrotated = 1 << 28,          ///< its code turns nothing, whatever the file says
+  compressed = 1 << 29,         ///< values turn too; layers with compressed keys have a base and a scaling of their own
+                                ///< (DeepSeek-V4)
 };
 
 /// Sizes the configuration class assumes; 0: none (kv_heads: as heads; head_dim: hidden / heads).

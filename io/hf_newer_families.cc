@@ -156,6 +156,10 @@ constexpr Family rows[] = {
      .period = 3, .window = 128, .traits = groups, .scaling = ultrabert_scaling},
     {.model_type = "zaya", .pairing = half, .shape = {2048, 40, 8, 2, 128, 131072}, .traits = groups | partial_heads,
      .scaling = zaya_scaling, .pattern = "H"},
+    // Compressed keys, values that turn
+    {.model_type = "deepseek_v4", .pairing = interleaved, .fraction = 0.125,
+     .shape = {4096, 43, 64, 1, 512, 1048576}, .window = 128, .traits = compressed | partial_heads,
+     .pattern = "KK|KP"},
     // Latent attention
     {.model_type = "axk1", .pairing = interleaved, .fraction = third, .shape = {7168, 61, 64, 0, 192, 32768},
      .traits = mla},

@@ -147,8 +147,7 @@ TEST(HfNewerFamilies, HybridModelsTurnTheirAttentionAlone) {
 }
 
 TEST(HfNotRead, ModelsThatNothingHereSaysAreRefusedWithWhatIsMissing) {
-  const std::pair<const char*, const char*> models[] = {{"deepseek_v4", "turns its values too"},
-                                                        {"mistral_large4_text", "learned factors"},
+  const std::pair<const char*, const char*> models[] = {{"mistral_large4_text", "learned factors"},
                                                         {"inkling_text", "made of the content"},
                                                         {"inkling2_text", "made of the content"},
                                                         {"beam", "multiplied by a power of the position"}};

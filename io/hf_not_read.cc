@@ -15,8 +15,6 @@ struct Refused {
   std::string_view model_type, why;
 };
 constexpr Refused refused[] = {
-    {"deepseek_v4",
-     "DeepSeek-V4 turns its values too, turns the output back, and gives compressed keys positions of their own"},
     {"mistral_large4_text",
      "its frequencies have learned factors (lerope.alpha in the weights), and its softmax a learned scale per head"},
     {"inkling_text", "its scores get relative logits that are made of the content, and it has no rotation"},
@@ -33,8 +31,8 @@ struct Key {
   unsigned read_with;
 };
 constexpr Key keys[] = {
-    {"qk_rope_head_dim", mla | unrotated},
-    {"compress_rope_theta", 0},
+    {"qk_rope_head_dim", mla | unrotated | compressed},
+    {"compress_rope_theta", compressed},
     {"layer_rope_theta", listed_bases | listed_nope},
     {"partial_rotary_factors", typed_lists},
     {"swa_rope_theta", sliding_sizes},

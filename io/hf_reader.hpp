@@ -86,9 +86,19 @@ struct LayerRope {
 };
 std::vector<LayerRope> read_layer_ropes(const Config& config);
 
-/// A letter per layer: F full, S sliding, R reference sliding, I indexed, H hybrid, L linear attention, C convolution.
-/// They are repeated, those before | are not; after $ stands the last layer; < counts from the back.
+/// A letter per layer: F full, S sliding, R reference sliding, I indexed, H hybrid, L linear attention, C convolution,
+/// K heavily compressed, P compressed and sparse. They are repeated, those before | are not; after $ stands the last
+/// layer; < counts from the back.
 std::vector<std::string> types_by_pattern(const Config& config);
+
+/// DeepSeek-V4 (hf_compressed.cc): the types that compress_ratios gives, one number per layer; the label of a type's
+/// dictionary in rope_parameters; what its layers have of their own; and, once its rotation is read, where compressed
+/// keys stand and that values turn.
+std::optional<std::vector<std::string>> types_by_ratio(const Config& config);
+std::string_view compressed_label(std::string_view layer_type);
+void read_compressed(const Config& config, std::vector<LayerRope>& layers);
+void finish_compressed(const Config& config, Layer& layer);
+void warn_about_the_indexer(const Config& config);
 
 /// The rotary encoding of layers of a type; nothing if the file says that they have none.
 std::optional<Rope> read_rope(const Config& config, const std::string& layer_type, const LayerRope& layer);

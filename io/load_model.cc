@@ -268,11 +268,14 @@ LoadedModel load_model(const std::string& folder) {
   for (const ModelInput& input : out.model.inputs) out.inputs.push_back(loader.input(input.encoding, input.part));
   for (const LayerGroup& group : layer_groups(out.model)) {
     loader.layers(group, out.layers);
-    if (!group.layer.temperature) continue;
-    out.layers.push_back({.spec = Record::of(*group.layer.temperature),
-                          .encoding = registry().encoding("TemperatureRows"),
-                          .layers = group.layers,
-                          .part = group.layer.part});
+    const auto add = [&](const auto& spec, const char* encoding) {
+      out.layers.push_back({.spec = Record::of(spec),
+                            .encoding = registry().encoding(encoding),
+                            .layers = group.layers,
+                            .part = group.layer.part});
+    };
+    if (group.layer.temperature) add(*group.layer.temperature, "TemperatureRows");
+    if (group.layer.values) add(*group.layer.values, "RotaryValues");
   }
   loader.check_inv_freq();
   return out;

@@ -57,6 +57,7 @@
 #include <bearing/positions.hpp>
 #include <bearing/properties.hpp>
 #include <bearing/reference.hpp>
+#include <bearing/regions.hpp>
 #include <bearing/rows.hpp>
 #include <bearing/rows_by_index.hpp>
 #include <bearing/scores.hpp>

@@ -242,6 +242,7 @@ struct EncodingInfo {
   Make<double> make_f64;
 
   bool inputs = false, rows = false, scores = false, values = false;  ///< its sites
+  bool turns_values = false;  ///< its value site turns them, and what they add up to
   Form form = Form::none;
   bool whole_rows = false;     ///< its tiles span all keys
   bool by_index = false;       ///< counts tokens; does not look at positions

@@ -53,7 +53,8 @@ struct Layer {
   std::optional<PositionTemperature> temperature = {};  ///< what queries are multiplied by: Llama 4, Ministral 3
   /// Others beside the first: LayoutLMv3 adds three tables, Gemma 4's vision tower turns two parts of a head.
   std::vector<LayerEncoding> also = {};
-  std::string positions = {};  ///< what a token's position is, if not its index: "row and column of the patch"
+  std::string positions = {};       ///< what a token's position is, if not its index: "row and column of the patch"
+  std::optional<Rope> values = {};  ///< what turns values, and back what they add up to (RotaryValues): DeepSeek-V4
 };
 
 /// What is added to the input.

@@ -24,6 +24,7 @@
 #include <bearing/reference/linear_attention.hpp>
 #include <bearing/reference/pope.hpp>
 #include <bearing/reference/position_temperature.hpp>
+#include <bearing/reference/regions.hpp>
 #include <bearing/reference/retention.hpp>
 #include <bearing/reference/rope.hpp>
 #include <bearing/reference/rope_mixed.hpp>

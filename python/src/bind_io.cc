@@ -116,7 +116,9 @@ void bind_layers(nb::module_& m) {
        {"also", "tuple[Any, ...]", [](const Layer& l) { return objects_of_specs(l.also); },
         "The specs of further encodings beside the first (LayoutLMv3's tables)."},
        {"positions", "str", [](const Layer& l) { return text(l.positions); },
-        "What a token's position is, if it is not its index: 'row and column of the patch, from 0'."}});
+        "What a token's position is, if it is not its index: 'row and column of the patch, from 0'."},
+       {"values", "Any", [](const Layer& l) -> nb::object { return l.values ? object_of_spec(*l.values) : nb::none(); },
+        "The Rope that turns values, and back what they add up to (RotaryValues): DeepSeek-V4; or None."}});
   record<ModelInput>(m, "ModelInput", "What is added to the input of a model.",
                      {{"encoding", "Any", [](const ModelInput& i) { return object_of_spec(i.encoding); },
                        "The spec of an encoding of inputs, or OtherEncoding."},

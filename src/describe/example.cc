@@ -90,7 +90,7 @@ void act(Specimen& specimen, const EncodingInfo& info, const Record& spec, const
                  scores, on);
     };
   }
-  if (info.values) {
+  if (info.values && !info.turns_values) {
     specimen.value_terms = [kept, terms](const Positions& q_positions, const Positions& k_positions,
                                          View<const double, 4> p, View<double, 4> out, const Executor& on) {
       add_values(terms, q_positions, k_positions, p, out, on);

@@ -24,6 +24,7 @@ from .encoding import (
     text_of_table,
 )
 from .ops import arithmetic_of
+from .regions import Regions, text_of_regions
 from .triton import device
 
 Positions = Union[Tensor, int, None]
@@ -50,6 +51,7 @@ def attention(
     q_starts: Tensor | None = None,
     k_starts: Tensor | None = None,
     block_table: Tensor | None = None,
+    regions: Regions | str = None,
     layout: Layout = "bhtd",
     out_dtype: torch.dtype | None = None,
     return_lse: bool = False,
@@ -64,6 +66,8 @@ def attention(
     encodings: modules of this package, ``bearing``'s own encodings, or a list of both.
     block_table [batch, blocks]: a paged cache, with k and v [blocks, kv_heads, block_size, …]. Nothing has gradients
         then.
+    regions: a ``bearing.DualChunk``, ``SelfExtend`` or ``ReRope``, or the JSON of its ``to_dict()``, which
+        ``torch.compile`` takes.
     out_dtype: torch.float32 keeps all bits of out where q has 16.
 
     All other arguments are those of ``bearing.attention``. Gradients: of q, k, v, the sinks and every parameter.
@@ -87,7 +91,9 @@ def attention(
     k_positions, k_first = positions_of("attention", "k_positions", k_positions, _batch(k, 4))
     parameters = tensors_of(given, arithmetic)
     if device.takes(q) and not torch.compiler.is_compiling():
-        ops.check_kernels(q, k, v, parameters, forms_of(given), q_positions, k_positions, block_table)
+        ops.check_kernels(
+            q, k, v, parameters, forms_of(given), (q_positions, k_positions), block_table, text_of_regions(regions)
+        )
     watching = [q, k, v, *parameters, *([] if sinks is None else [sinks])]
     watched = needs_op(watching)
     if block_table is not None and torch.is_grad_enabled() and any(t.requires_grad for t in watching):
@@ -114,6 +120,7 @@ def attention(
         scale,
         soft_cap,
         layout,
+        text_of_regions(regions),
         q.dtype if out_dtype is None else out_dtype,
     )
     out, lse = ops.attention(*call) if watched else ops.attention_now(*call, return_lse)

@@ -18,6 +18,7 @@ from torch import Tensor
 from .. import _core
 from .dispatch import Op, op
 from .encoding import build, gradients, table_of, table_of_numbers, turned_dim
+from .regions import regions_of
 from .triton import device
 from .triton.plan import refusal
 
@@ -137,16 +138,16 @@ def check_kernels(
     v: Tensor,
     parameters: Sequence[Tensor],
     encodings: str,
-    q_positions: Tensor | None,
-    k_positions: Tensor | None,
+    at: Sequence[Tensor | None],
     block_table: Tensor | None,
+    regions: str,
 ) -> bool:
     """Whether the kernels for GPUs take a call of attention. On a GPU nothing else does: TypeError if they do not. On the
     CPU, where Triton's interpreter runs them, the library takes what they do not."""
     if not device.takes(q):
         return False
-    positions = [at for at in (q_positions, k_positions) if at is not None]
-    why = refusal(q, k, v, parameters, encodings, positions, block_table)
+    positions = [one for one in at if one is not None]
+    why = refusal(q, k, v, parameters, encodings, positions, block_table, regions)
     if why and not q.is_cpu:
         raise TypeError(
             f"[attention] must be a call that the kernels for GPUs take: {why}. bearing.torch.plan() says which other path "
@@ -186,11 +187,12 @@ def attention_now(
     scale: Optional[float],
     soft_cap: float,
     layout: str,
+    regions: str,
     out_dtype: torch.dtype,
     return_lse: bool = True,
 ) -> tuple[Tensor, Tensor]:
     """out and the logarithms of the rows' sums, which a call that nobody watches may leave out."""
-    if check_kernels(q, k, v, parameters, encodings, q_positions, k_positions, block_table):
+    if check_kernels(q, k, v, parameters, encodings, (q_positions, k_positions), block_table, regions):
         return _in_triton().forward(
             _bare(q),
             _bare(k),
@@ -223,6 +225,7 @@ def attention_now(
         block_table=block_table,
         layout=layout,
         threads=torch.get_num_threads(),
+        regions=regions_of(regions),
         out_dtype=out_dtype,
         return_lse=return_lse,
     )
@@ -235,7 +238,7 @@ attention_now = attention.now
 
 @attention.register_fake
 def _(q, k, v, parameters, sinks, q_positions, k_positions, k_lengths, key_mask, visible, q_starts, k_starts, block_table, encodings,
-      mask, window, q_first, k_first, scale, soft_cap, layout, out_dtype):  # fmt: skip
+      mask, window, q_first, k_first, scale, soft_cap, layout, regions, out_dtype):  # fmt: skip
     rows = list(q.shape[:-1])
     out = q.new_empty((*rows, v.shape[-1]), dtype=out_dtype)
     if layout == "bthd" and len(rows) > 1:
@@ -269,11 +272,12 @@ def attention_backward(
     scale: Optional[float],
     soft_cap: float,
     layout: str,
+    regions: str,
     learned: bool,
 ) -> list[Tensor]:
     """The gradients of q, k, v, of the sinks if there are any, and of the parameters. On a GPU those of the parameters may
     be 0 unless they are learned, as they take a kernel of their own."""
-    if check_kernels(q, k, v, _plain(parameters), encodings, q_positions, k_positions, None):
+    if check_kernels(q, k, v, _plain(parameters), encodings, (q_positions, k_positions), None, regions):
         return _in_triton().backward(
             *_plain([d_out]),
             _optional(d_lse),
@@ -303,6 +307,7 @@ def attention_backward(
         k_starts=k_starts,
         layout=layout,
         threads=torch.get_num_threads(),
+        regions=regions_of(regions),
         d_lse=_optional(d_lse),
     )
     d_rows = [d if d.dtype is q.dtype else d.to(q.dtype) for d in (d_q, d_k, d_v)]  # they have d_out's type
@@ -311,7 +316,7 @@ def attention_backward(
 
 @attention_backward.register_fake
 def _(d_out, d_lse, out, lse, q, k, v, parameters, sinks, q_positions, k_positions, k_lengths, key_mask, visible, q_starts, k_starts,
-      encodings, mask, window, q_first, k_first, scale, soft_cap, layout, learned):  # fmt: skip
+      encodings, mask, window, q_first, k_first, scale, soft_cap, layout, regions, learned):  # fmt: skip
     return _like([q, k, v, *([] if sinks is None else [sinks]), *parameters])
 
 

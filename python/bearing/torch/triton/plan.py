@@ -10,10 +10,12 @@ import torch
 from torch import Tensor
 
 from ..encoding import Encodings, encodings_of, forms_of, tensors_of, traits_of
+from ..regions import text_of_regions
 from .device import missing, takes
 
 if TYPE_CHECKING:
     from ..functional import Positions
+    from ..regions import Regions
 
 TYPES = (torch.float32, torch.bfloat16, torch.float16)
 WIDEST = 256
@@ -40,6 +42,7 @@ def plan(
     q_positions: Positions = None,
     k_positions: Positions = None,
     block_table: Tensor | None = None,
+    regions: Regions | str = None,
     **options: Any,
 ) -> Plan:
     """Says which path :func:`bearing.torch.attention` takes with these arguments, without computing anything.
@@ -53,7 +56,9 @@ def plan(
             return Plan("library", "The tensors are on the CPU.")
         return Plan("refused", f"There are no kernels for tensors on {q.device}.")
     parameters = tensors_of(given, torch.float32)
-    why = refusal(q, k, v, parameters, forms_of(given), _tensors(q_positions, k_positions), block_table)
+    why = refusal(
+        q, k, v, parameters, forms_of(given), _tensors(q_positions, k_positions), block_table, text_of_regions(regions)
+    )
     if not why:
         return Plan("triton", "Every encoding turns rows by a table, or is a bias by distance.")
     if q.is_cpu:
@@ -74,6 +79,7 @@ def refusal(
     encodings: str,
     positions: Sequence[Tensor],
     block_table: Tensor | None,
+    regions: str = "",
 ) -> str:
     """Why the kernels do not take a call; nothing if they do."""
     no_triton = missing()
@@ -87,6 +93,8 @@ def refusal(
         return f"rows must have at most {WIDEST} numbers, and have {q.shape[-1]} and {v.shape[-1]}"
     if block_table is not None:
         return "a paged cache is read on the CPU alone"
+    if regions:
+        return "regions of one softmax are computed on the CPU alone"
     if any(at.is_floating_point() for at in positions):
         return "positions must be whole numbers"
     learned = False
@@ -115,7 +123,7 @@ def _not_flex(encodings: str) -> str:
         if traits["rows"]:
             continue  # they turn q and k before the call
         of_values = [p for p in form["tensors"] if "value_dim" in traits["parameters"][p]["extents"]]
-        if of_values:
+        if of_values or (traits["values"] and not traits["scores"]):
             return f"{form['kind']} adds to values, which no score modifier does."
         if traits["whole_rows"] or traits["form"] == "running_sum":
             return f"{form['kind']} looks at the tokens between query and key, which no score modifier does."
