@@ -23,6 +23,7 @@ from .encoding import (
     tensors_of,
     text_of_table,
 )
+from .matrix_op import bias_matrix as matrix
 from .ops import arithmetic_of
 from .regions import Regions, text_of_regions
 from .triton import device
@@ -226,7 +227,7 @@ def bias_matrix(
     given = encodings_of(encodings)
     q_positions, q_first = positions_of("bias_matrix", "q_positions", q_positions)
     k_positions, k_first = positions_of("bias_matrix", "k_positions", k_positions)
-    return ops.bias_matrix(
+    return matrix(
         tensors_of(given, arithmetic_of(dtype)),
         q_positions,
         k_positions,
