@@ -34,6 +34,7 @@ from .ring import ring_attention
 from .rows import Rope, Xpos
 from .scores import add_scores, add_values
 from .shards import shard, shard_positions
+from .triton.plan import Plan, plan
 
 __all__ = [
     "Attention",
@@ -41,6 +42,7 @@ __all__ = [
     "Encoding",
     "Fixed",
     "MultiHeadAttention",
+    "Plan",
     "Rope",
     "ScoreMod",
     "Xpos",
@@ -53,6 +55,7 @@ __all__ = [
     "encoding_of",
     "linear_attention",
     "merge",
+    "plan",
     "ring_attention",
     "rebase",
     "rotate",

@@ -23,6 +23,7 @@ from .encoding import (
     tensors_of,
     text_of_table,
 )
+from .matrix_op import bias_matrix as matrix
 from .ops import arithmetic_of
 from .regions import Regions, text_of_regions
 from .triton import device
@@ -72,6 +73,9 @@ def attention(
 
     All other arguments are those of ``bearing.attention``. Gradients: of q, k, v, the sinks and every parameter.
 
+    On GPUs a kernel in Triton takes biases by distance, and turns rows by a table before. Its sums are taken in one order:
+    every run gives the same bits, also of gradients. :func:`bearing.torch.plan` says which path a call takes, and why.
+
     Under autocast q, k and v are cast to its type, as in PyTorch's own attention, unless they are float64. Sums and
     parameters stay float32.
 
@@ -80,13 +84,17 @@ def attention(
 
     Raises ShapeError, RangeError, ValueError or TypeError, whose text names the argument.
     """
-    q, k, v = _autocast("attention", q, k, v)
+    q, k, v = _autocast("attention", q, k, v, kernels=True)
     check_options(mask, window, scale, sinks)
     arithmetic = arithmetic_of(q.dtype)
     given = encodings_of(encodings)
     q_positions, q_first = positions_of("attention", "q_positions", q_positions, _batch(q, 4))
     k_positions, k_first = positions_of("attention", "k_positions", k_positions, _batch(k, 4))
     parameters = tensors_of(given, arithmetic)
+    if device.takes(q) and not torch.compiler.is_compiling():
+        ops.check_kernels(
+            q, k, v, parameters, forms_of(given), (q_positions, k_positions), block_table, text_of_regions(regions)
+        )
     watching = [q, k, v, *parameters, *([] if sinks is None else [sinks])]
     watched = needs_op(watching)
     if block_table is not None and torch.is_grad_enabled() and any(t.requires_grad for t in watching):
@@ -219,7 +227,7 @@ def bias_matrix(
     given = encodings_of(encodings)
     q_positions, q_first = positions_of("bias_matrix", "q_positions", q_positions)
     k_positions, k_first = positions_of("bias_matrix", "k_positions", k_positions)
-    return ops.bias_matrix(
+    return matrix(
         tensors_of(given, arithmetic_of(dtype)),
         q_positions,
         k_positions,
@@ -292,11 +300,12 @@ def table_of_rope(rope: RopeLike) -> tuple[str, Tensor | None, Tensor | None]:
     return rope.table, None, None
 
 
-def _autocast(function: str, *tensors: Tensor) -> tuple[Tensor, ...]:
-    check_device(function, *tensors)
-    if not torch.is_autocast_enabled("cpu"):
+def _autocast(function: str, *tensors: Tensor, kernels: bool = False) -> tuple[Tensor, ...]:
+    check_device(function, *tensors, kernels=kernels)
+    kind = tensors[0].device.type if kernels and device.takes(tensors[0]) else "cpu"
+    if not torch.is_autocast_enabled(kind):
         return tensors
-    dtype = torch.get_autocast_dtype("cpu")
+    dtype = torch.get_autocast_dtype(kind)
     return tuple(t if t.dtype is torch.float64 else t.to(dtype) for t in tensors)
 
 

@@ -90,25 +90,34 @@ def code_of(launch: Launch, target: str) -> Code:
     named = {name: value for name, value in launch.named.items() if name not in _OPTIONS}
     options = {name: value for name, value in launch.named.items() if name in _OPTIONS}
     values = dict(zip(kernel.arg_names, launch.args, strict=False)) | named
-    signature, constants, attributes = {}, {}, {}
-    for i, parameter in enumerate(kernel.params):
-        value = values[parameter.name]
-        if parameter.is_constexpr or value is None or (type(value) is int and value == 1):
-            signature[parameter.name], constants[parameter.name] = "constexpr", value
-        elif isinstance(value, torch.Tensor):
-            signature[parameter.name] = _TYPES[value.dtype]
-            if value.data_ptr() % 16 == 0:
-                attributes[(i,)] = [["tt.divisibility", 16]]
-        elif isinstance(value, float):
-            signature[parameter.name] = "fp32"
-        else:
-            signature[parameter.name] = "i32" if -(2**31) <= value < 2**31 else "i64"
-            if value % 16 == 0:
-                attributes[(i,)] = [["tt.divisibility", 16]]
+    constants: dict[Any, Any] = {}
+    attributes: dict[Any, Any] = {}
+    signature = {
+        parameter.name: _kind_of(values[parameter.name], (i,), parameter.is_constexpr, constants, attributes)
+        for i, parameter in enumerate(kernel.params)
+    }
     source = ASTSource(kernel, signature, constants, attributes)
     made = triton.compile(source, target=TARGETS[target], options=options)
     text = made.asm["ptx"] if "ptx" in made.asm else made.asm["amdgcn"]
     return Code(target, text, made.asm["ttgir"], *_memory(text, target))
+
+
+def _kind_of(value: Any, path: tuple[int, ...], constant: bool, constants: dict, attributes: dict) -> Any:
+    """The type of an argument as Triton takes it; a tuple has those of what is in it."""
+    if constant or value is None or (type(value) is int and value == 1):
+        constants[path] = value
+        return "constexpr"
+    if isinstance(value, tuple):
+        kinds = [_kind_of(one, (*path, i), False, constants, attributes) for i, one in enumerate(value)]
+        return type(value)(*kinds) if hasattr(value, "_fields") else tuple(kinds)
+    if isinstance(value, float):
+        return "fp32"
+    whole = value.data_ptr() if isinstance(value, torch.Tensor) else value
+    if whole % 16 == 0:
+        attributes[path] = [["tt.divisibility", 16]]
+    if isinstance(value, torch.Tensor):
+        return _TYPES[value.dtype]
+    return "i32" if -(2**31) <= value < 2**31 else "i64"
 
 
 def _memory(text: str, target: str) -> tuple[int, int, int]:
