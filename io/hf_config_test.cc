@@ -260,5 +260,19 @@ TEST(HfConfig, WhatTheFileCannotTellIsSaid) {
   EXPECT_TRUE(warns(model, "/model_type", "turns by the negative angle"));
 }
 
+TEST(HfConfig, NegativeAnglesAreFrequenciesBelow0) {
+  const std::string file = R"({"model_type": "nanochat", "hidden_size": 64, "num_attention_heads": 4)";
+  const Model model = parse_hf_config(file + "}");
+  const Rope& rope = std::get<Rope>(model.layers[0].encoding);
+  const RopeFrequencies turned = resolve(rope), plain = resolve({.head_dim = 16, .pairing = Pairing::half});
+  ASSERT_EQ(turned.pairs(), 8);
+  for (std::size_t i = 0; i < 8; ++i) EXPECT_EQ(turned.inv_freq[i], -plain.inv_freq[i]) << i;
+  EXPECT_EQ(model.trained_length, 2048);
+  EXPECT_NE(error_of(file + R"(, "rope_scaling": {"rope_type": "linear", "factor": 2}})")
+                .find("/rope_scaling/rope_type: must be default: beside negative angles a scaling is not read, got "
+                      "\"linear\""),
+            std::string::npos);
+}
+
 }  // namespace
 }  // namespace bearing

@@ -25,6 +25,7 @@ constexpr InputRow rows[] = {
     {"albert", InputKind::learned, 512, 128, 0, 0, nullptr, "embedding_size"},
     {"opt", InputKind::learned, 2048, 768, 2},
     {"biogpt", InputKind::learned, 1024, 1024, 2},
+    {"gpt-sw3", InputKind::learned, 1024, 768},
     {"bart", InputKind::learned, 1024, 1024, 2, 0, nullptr, nullptr, "both"},
     {"mbart", InputKind::learned, 1024, 1024, 2, 0, nullptr, nullptr, "both"},
     {"blenderbot", InputKind::learned, 128, 2560, 0, 0, nullptr, nullptr, "both"},

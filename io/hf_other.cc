@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <iterator>
+#include <set>
 
 #include "hf_named.hpp"
 #include "hf_reader.hpp"
@@ -78,9 +80,9 @@ void add_named_types(std::vector<std::string_view>& to) {
 std::vector<std::string_view> model_types() {
   std::vector<std::string_view> all, once;
   add_rotary_types(all), add_score_types(all), add_input_types(all), add_named_types(all);
-  for (const std::string_view type : all) {
-    if (std::find(once.begin(), once.end(), type) == once.end()) once.push_back(type);
-  }
+  std::set<std::string_view> seen;
+  std::copy_if(all.begin(), all.end(), std::back_inserter(once),
+               [&](std::string_view type) { return seen.insert(type).second; });
   return once;
 }
 

@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 
 #include "hf_reader.hpp"
 
@@ -257,53 +256,6 @@ Index read_rotary_dim(const Config& config, const Parameters& parameters, const 
   return dim;
 }
 
-/// ERNIE 4.5 VL: its sections are height, width, time; height and width alternate, time has the slowest pairs.
-RopeAxes ernie_axes(const std::vector<Index>& sections) {
-  constexpr Index time = 0, height = 1, width = 2;
-  std::vector<Index> axis;
-  for (Index i = 0; i < sections[0]; ++i) axis.insert(axis.end(), {height, width});
-  axis.insert(axis.end(), static_cast<std::size_t>(sections[2]), time);
-  return RopeAxes::listed(std::move(axis));
-}
-
-RopeAxes read_axes(const Config& config, const Parameters& parameters, Index rotary_dim) {
-  const Family& family = config.family;
-  if (family.is(alternating_axes)) {
-    std::vector<Index> axis;
-    for (Index pair = 0; pair < rotary_dim / 2; ++pair) axis.push_back(pair % 2);
-    return RopeAxes::listed(std::move(axis));
-  }
-  const Object* part = parameters.with("mrope_section");
-  const bool used = family.is(sections) || family.is(interleaved_sections) || family.is(ernie_sections);
-  if (part == nullptr) {
-    if (used) config.file.warn("rope_scaling", "no mrope_section is given: one axis, which is right for text alone");
-    return {};
-  }
-  if (!used && config.known) {
-    part->warn("mrope_section", "ignored for model_type " + config.model_type);
-    return {};
-  }
-  const std::vector<Index> pairs = *part->integers("mrope_section", 4, 1, most_head_dim / 2);
-  if (pairs.empty() || std::accumulate(pairs.begin(), pairs.end(), Index{0}) != rotary_dim / 2) {
-    part->wrong("mrope_section", "1 to 4 numbers of pairs that add up to " + std::to_string(rotary_dim / 2) +
-                                     config.defaults_among({"head_dim", "hidden_size", "num_attention_heads"}));
-  }
-  if (family.is(ernie_sections)) {
-    if (pairs.size() != 3 || pairs[0] != pairs[1]) part->wrong("mrope_section", "3 numbers, the first two equal");
-    return ernie_axes(pairs);
-  }
-  const auto flag = parameters.flag("mrope_interleaved");
-  const bool interleave = family.is(interleaved_sections) || (!config.known && flag.value_or(false));
-  if (flag && *flag != interleave) part->warn("mrope_interleaved", "ignored for model_type " + config.model_type);
-  RopeAxes axes = interleave ? RopeAxes::interleaved(pairs) : RopeAxes::sections(pairs);
-  try {
-    pair_axes(axes, rotary_dim);
-  } catch (const ShapeError& error) {
-    config.notes().fail(part->pointer("mrope_section"), error.what());
-  }
-  return axes;
-}
-
 void warn_about_the_model(const Config& config, const Rope& rope) {
   const bool plain = rope.base == 10'000 && std::holds_alternative<NoScaling>(rope.scaling);
   if (config.family.is(unscaled) && !std::holds_alternative<NoScaling>(rope.scaling)) {
@@ -313,10 +265,25 @@ void warn_about_the_model(const Config& config, const Rope& rope) {
     config.file.warn("model_type", config.code() + " has base 10000 and no scaling, whatever the file says");
   }
   if (config.family.is(negative_angles)) {
-    config.file.warn("model_type",
-                     "turns by the negative angle, which a Rope does not say: apply negative_angle() to its "
-                     "frequencies, or scores are wrong");
+    config.file.warn("model_type", "turns by the negative angle, so its frequencies are given, each below 0");
   }
+  if (config.family.is(learned_factors)) {
+    config.file.warn("model_type",
+                     "each frequency is multiplied by a learned factor (lerope.alpha), and each query by a learned "
+                     "scale of its head: both are in the weights, not in this file");
+  }
+}
+
+/// The same rotation the other way round: its frequencies are given, and no scaling stands beside them.
+void turn_back(const Config& config, const Parameters& parameters, Rope& rope) {
+  if (!std::holds_alternative<NoScaling>(rope.scaling)) {
+    config.notes().fail(parameters.pointer("rope_type"),
+                        "must be default: beside negative angles a scaling is not read, got " +
+                            json::quoted(scaling_name(rope.scaling)));
+  }
+  ExplicitFrequencies given{resolve(rope).inv_freq};
+  for (double& theta : given.inv_freq) theta = -theta;
+  rope.scaling = std::move(given);
 }
 
 /// Llama 4 says true, or as some files do 4; missing means true.
@@ -375,6 +342,7 @@ std::optional<Rope> read_rope(const Config& config, const std::string& layer_typ
   if (layer.scaled || source.per_type) rope.scaling = read_scaling(config, parameters, rope.rotary_dim);
   rope.axes = read_axes(config, parameters, rope.rotary_dim);
   warn_about_the_model(config, rope);
+  if (config.family.is(negative_angles)) turn_back(config, parameters, rope);
   return rope;
 }
 
@@ -386,6 +354,8 @@ std::optional<PositionTemperature> read_temperature(const Config& config, const 
     return PositionTemperature::llama4(config.file.number("attn_scale", betas).value_or(0.1),
                                        config.file.number("floor_scale", lengths).value_or(8192));
   }
+  if (config.family.is(learned_factors)) return PositionTemperature::mistral_large4();
+  if (config.model_type == "beam" && !rotary) return PositionTemperature::beam();
   if (!rotary) return {};
   const Source source = find_parameters(config, layer.type);
   const auto beta = source.parameters.number("llama_4_scaling_beta", betas);

@@ -24,6 +24,7 @@ constexpr Spellings rows[] = {
     {"zamba2", "layers_block_type attention_head_dim"},
     {"mimo_v2_flash", "sliding_window_size"},
     {"dots3_note_text", "sliding_window_size"},
+    {"moonshine", "", "decoder_num_attention_heads decoder_num_key_value_heads decoder_num_hidden_layers"},
     {"gpt_neox", "", "rotary_emb_base rotary_pct"},
     {"gpt_neox_japanese", "", "rotary_emb_base rotary_pct"},
     {"modernbert", "", "local_attention global_attn_every_n_layers"},
