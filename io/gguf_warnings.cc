@@ -130,20 +130,24 @@ void about_sections(const File& file, const Model& model) {
 void about_architecture(const File& file) {
   const Metadata& data = file.data;
   if (file.blocks != file.layers) {
-    data.warn("nextn_predict_layers", "the last " + std::to_string(file.blocks - file.layers) +
-                                          " of the blocks predict further tokens and are not shown");
+    data.warn("nextn_predict_layers",
+              "the last " + std::to_string(file.blocks - file.layers) +
+                  " of the blocks predict further tokens and are not shown",
+              json::Weight::slight);
   }
   if (file.compresses()) {
     data.notes().warn("general.architecture",
                       "deepseek4: keys serve as values too, so values turn and the output is turned back; compressed "
-                      "keys stand at multiples of their ratio. The encoding shown is that of queries and keys");
+                      "keys stand at multiples of their ratio. The encoding shown is that of queries and keys",
+                      json::Weight::grave);
   }
   if (file.is(permuted)) {
     data.notes().warn("general.architecture",
                       data.architecture() +
                           ": converters reorder the rows of queries and keys, so neighbours turn "
                           "here where halves turn in the model's own code; only the weights tell "
-                          "whether a file was converted so");
+                          "whether a file was converted so",
+                      json::Weight::slight);
   }
 }
 

@@ -31,11 +31,14 @@ void require_common_keys(const Config& config) {
   }
   if (!latent) {
     config.file.warn("model_type",
-                     got + " is not known: the common keys are read, and the pairing is assumed to be half");
+                     got + " is not known: the common keys are read, and the pairing is assumed to be half",
+                     json::Weight::grave);
   } else {
-    config.file.warn("model_type", got +
-                                       " is not known: read as latent attention, the last qk_rope_head_dim dimensions "
-                                       "turn, neighbours unless rope_interleave is false");
+    config.file.warn("model_type",
+                     got +
+                         " is not known: read as latent attention, the last qk_rope_head_dim dimensions "
+                         "turn, neighbours unless rope_interleave is false",
+                     json::Weight::grave);
   }
 }
 
@@ -116,7 +119,7 @@ Model read_tower(const hf::Part& part) {
   Model model{
       .file = part.file.notes().file(), .part = part.name, .model_type = part.model_type, .layers = {}, .warnings = {}};
   model.layers.push_back({.encoding = OtherEncoding{"unknown", why}});
-  part.file.notes().warn(part.file.pointer(), "the " + part.name + " is not read: " + why);
+  part.file.notes().warn(part.file.pointer(), "the " + part.name + " is not read: " + why, json::Weight::grave);
   return model;
 }
 

@@ -76,7 +76,8 @@ TEST(HfNewerFamilies, LayersOfBeamWithoutARotationGrowBySize) {
 
 TEST(HfNewerFamilies, MistralLarge4LearnsItsTemperatureInEveryLayer) {
   const Model model = small("mistral_large4_text", R"("qk_rope_head_dim": 8, "qk_nope_head_dim": 8)");
-  EXPECT_EQ(described(model), "6 indexed_attention interleaved 10000 8/16 yarn last | 2 indexed_attention none");
+  EXPECT_EQ(described(model),
+            "6 indexed_attention interleaved 10000 8/16 deepseek-yarn last | 2 indexed_attention none");
   EXPECT_EQ(turning(model), (std::vector<Index>{0, 1, 2, 4, 5, 6}));
   for (const Layer& layer : model.layers) EXPECT_EQ(layer.temperature, PositionTemperature::mistral_large4());
   EXPECT_EQ(resolve(std::get<Rope>(model.layers[0].encoding)).attention_factor, 1);

@@ -69,7 +69,7 @@ bool has_rotary_keys(const Object& file) {
 Index plain_size(const Object& file, const Keys& keys, Index usual, Index most) {
   const std::string_view key = counting(file, keys);
   if (!key.empty()) return *file.integer(key, 1, most);
-  file.warn(keys.front(), "not in the file; " + std::to_string(usual) + " is assumed");
+  file.warn(keys.front(), "not in the file; " + std::to_string(usual) + " is assumed", json::Weight::slight);
   return usual;
 }
 
@@ -101,15 +101,17 @@ bool read_not_rotary(const Config& config, Model& model) {
     if (type != "rope" && type != "rotary") name = "none";
   }
   if (config.family.is(half_of_channels) && file.flag("position_encoding_2d").value_or(false)) {
-    file.warn("position_encoding_2d", "ChatGLM-6B's two-dimensional positions are not read");
+    file.warn("position_encoding_2d", "ChatGLM-6B's two-dimensional positions are not read", json::Weight::grave);
     name = "rotary-2d";
   }
   if (name.empty()) return false;
   if (name == "none") {
     plain_layers(config, NoPosition{}, model);
   } else {
-    file.warn("model_type", why.empty() ? "its encoding is recognised by name, its numbers are not read"
-                                        : "its encoding is recognised by name, its numbers are not read: " + why);
+    file.warn("model_type",
+              why.empty() ? "its encoding is recognised by name, its numbers are not read"
+                          : "its encoding is recognised by name, its numbers are not read: " + why,
+              json::Weight::grave);
     plain_layers(config, OtherEncoding{name, why}, model);
   }
   return read_plain_sizes(config, model), true;

@@ -50,7 +50,7 @@ void check_groups(const Config& config, const Object& dictionary) {
     const rapidjson::Value* value = dictionary.find(key);
     if (value == nullptr || fits(key)) continue;
     if (!value->IsObject()) {
-      dictionary.warn(key, "ignored: it stands beside one dictionary per layer type");
+      dictionary.warn(key, "ignored: it stands beside one dictionary per layer type", json::Weight::slight);
     } else if (any) {
       dictionary.warn(key, "ignored: no layer is of that type");
     } else {
@@ -69,10 +69,13 @@ bool groups_per_type(const Family& family) {
 void check_flat(const Config& config, const Object& dictionary) {
   if (!groups_per_type(config.family) || !config.states_its_code()) return;
   if (dictionary.pointer() == "/rope_parameters") {
-    config.notes().warn(dictionary.pointer(), "one dictionary for all layers counts, but " + config.code() +
-                                                  " reads one per layer type alone");
+    config.notes().warn(
+        dictionary.pointer(),
+        "one dictionary for all layers counts, but " + config.code() + " reads one per layer type alone",
+        json::Weight::grave);
   } else if (dictionary.has("type") && !dictionary.has("rope_type")) {
-    dictionary.warn("type", "counts, but " + config.code() + " reads rope_type alone, and scales nothing");
+    dictionary.warn("type", "counts, but " + config.code() + " reads rope_type alone, and scales nothing",
+                    json::Weight::grave);
   }
 }
 
@@ -86,8 +89,10 @@ void add(const Config& config, const Object& dictionary, const std::string& laye
   source.per_type = true;
   check_groups(config, dictionary);
   if (!groups_per_type(config.family) && config.states_its_code()) {
-    config.notes().warn(dictionary.pointer(), "one dictionary per layer type counts, but " + config.code() +
-                                                  " has one for all layers and reads none of these");
+    config.notes().warn(dictionary.pointer(),
+                        "one dictionary per layer type counts, but " + config.code() +
+                            " has one for all layers and reads none of these",
+                        json::Weight::grave);
   }
   if (dictionary.has(layer_type)) {
     if (const auto part = filled(dictionary, layer_type)) source.parameters.add(*part);
@@ -111,7 +116,8 @@ Source find_parameters(const Config& config, const std::string& layer_type) {
   }
   if (newer && (!older || bases_per_type(config.family))) add(config, *newer, layer_type, source);
   if (!older && !newer && config.class_scaling) {
-    config.file.warn("rope_scaling", "not in the file; the default of " + config.model_type + " is used");
+    config.file.warn("rope_scaling", "not in the file; the default of " + config.model_type + " is used",
+                     json::Weight::slight);
     add(config, Object(config.class_scaling->root(), class_default, config.notes()), layer_type, source);
   }
   return source;
@@ -151,15 +157,18 @@ double read_base(const Config& config, const Parameters& parameters, const std::
       attention->warn("rope_theta", "says otherwise than /rope_theta = " + json::shortest(beside) + ", which counts");
     } else if (beside == 0 && inside != 0 && inside != usual && config.states_its_code()) {
       attention->warn("rope_theta",
-                      "counts, but " + config.code() + " does not read it and takes " + json::shortest(usual));
+                      "counts, but " + config.code() + " does not read it and takes " + json::shortest(usual),
+                      json::Weight::grave);
     }
     if (beside == 0) beside = inside;
   }
   if (const Object* part = parameters.with("rope_theta")) {
     const double base = *base_at(*part, "rope_theta");
     if (beside != 0 && beside != base && part->pointer() == class_default) {
-      config.file.warn(key, "counts, but " + config.code() +
-                                " takes its class' dictionary as it is, with rope_theta = " + json::shortest(base));
+      config.file.warn(key,
+                       "counts, but " + config.code() +
+                           " takes its class' dictionary as it is, with rope_theta = " + json::shortest(base),
+                       json::Weight::grave);
       return beside;
     }
     // Files of several bases keep the older key for older readers.
@@ -221,7 +230,7 @@ void compare_with_its_code(const Config& config, const Parameters& parameters, c
   const std::string all = config.family.is(fixed_angles) || parameters.type() == "default"
                               ? " does not read it and turns all of them"
                               : " turns whole heads and fails with it";
-  said.part->warn(said.key, turn + config.code() + all);
+  said.part->warn(said.key, turn + config.code() + all, json::Weight::grave);
 }
 
 /// Latent attention: qk_rope_head_dim counts; a fraction may be of what the file calls head_dim.
@@ -259,10 +268,11 @@ Index read_rotary_dim(const Config& config, const Parameters& parameters, const 
 void warn_about_the_model(const Config& config, const Rope& rope) {
   const bool plain = rope.base == 10'000 && std::holds_alternative<NoScaling>(rope.scaling);
   if (config.family.is(unscaled) && !std::holds_alternative<NoScaling>(rope.scaling)) {
-    config.file.warn("model_type", config.code() + " scales nothing, whatever the file says");
+    config.file.warn("model_type", config.code() + " scales nothing, whatever the file says", json::Weight::grave);
   }
   if (config.family.is(fixed_angles) && !plain) {
-    config.file.warn("model_type", config.code() + " has base 10000 and no scaling, whatever the file says");
+    config.file.warn("model_type", config.code() + " has base 10000 and no scaling, whatever the file says",
+                     json::Weight::grave);
   }
   if (config.family.is(negative_angles)) {
     config.file.warn("model_type", "turns by the negative angle, so its frequencies are given, each below 0");
@@ -270,7 +280,8 @@ void warn_about_the_model(const Config& config, const Rope& rope) {
   if (config.family.is(learned_factors)) {
     config.file.warn("model_type",
                      "each frequency is multiplied by a learned factor (lerope.alpha), and each query by a learned "
-                     "scale of its head: both are in the weights, not in this file");
+                     "scale of its head: both are in the weights, not in this file",
+                     json::Weight::grave);
   }
 }
 

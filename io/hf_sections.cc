@@ -17,32 +17,22 @@ struct UsualSections {
   std::array<Index, 3> pairs;
 };
 constexpr UsualSections usual_sections[] = {
-    {"qwen2_vl_text", {16, 24, 24}},
-    {"qwen2_5_vl_text", {16, 24, 24}},
-    {"qwen2_5_omni_text", {16, 24, 24}},
-    {"qwen2_5_omni_talker", {16, 24, 24}},
-    {"qwen3_5_text", {11, 11, 10}},
-    {"qwen3_5_moe_text", {11, 11, 10}},
-    {"qwen3_omni_moe_text", {24, 20, 20}},
-    {"qwen3_omni_moe_talker_text", {24, 20, 20}},
-    {"qwen3_vl_text", {24, 20, 20}},
-    {"qwen3_vl_moe_text", {24, 20, 20}},
-    {"qwen4_exp_text", {11, 11, 10}},
-    {"cohere_compass_text", {24, 20, 20}},
-    {"cosmos3_edge_text", {24, 20, 20}},
-    {"ernie4_5_vl_moe_text", {22, 22, 20}},
-    {"glm4v_text", {8, 12, 12}},
-    {"glm4v_moe_text", {8, 12, 12}},
-    {"glm_image_text", {8, 12, 12}},
-    {"glm_ocr_text", {8, 12, 12}},
+    {"qwen2_vl_text", {16, 24, 24}},       {"qwen2_5_vl_text", {16, 24, 24}},
+    {"qwen2_5_omni_text", {16, 24, 24}},   {"qwen2_5_omni_talker", {16, 24, 24}},
+    {"qwen3_5_text", {11, 11, 10}},        {"qwen3_5_moe_text", {11, 11, 10}},
+    {"qwen3_omni_moe_text", {24, 20, 20}}, {"qwen3_omni_moe_talker_text", {24, 20, 20}},
+    {"qwen3_vl_text", {24, 20, 20}},       {"qwen3_vl_moe_text", {24, 20, 20}},
+    {"qwen4_exp_text", {11, 11, 10}},      {"cohere_compass_text", {24, 20, 20}},
+    {"cosmos3_edge_text", {24, 20, 20}},   {"ernie4_5_vl_moe_text", {22, 22, 20}},
+    {"glm4v_text", {8, 12, 12}},           {"glm4v_moe_text", {8, 12, 12}},
+    {"glm_image_text", {8, 12, 12}},       {"glm_ocr_text", {8, 12, 12}},
     {"paddleocr_vl_text", {16, 24, 24}},
 };
 
 /// The class' own sections, if they fit the pairs that turn; none otherwise.
 std::vector<Index> sections_of_class(const Config& config, Index pairs) {
-  const auto* row = std::find_if(std::begin(usual_sections), std::end(usual_sections), [&](const UsualSections& one) {
-    return one.model_type == config.family.model_type;
-  });
+  const auto* row = std::find_if(std::begin(usual_sections), std::end(usual_sections),
+                                 [&](const UsualSections& one) { return one.model_type == config.family.model_type; });
   if (row == std::end(usual_sections)) return {};
   if (std::accumulate(row->pairs.begin(), row->pairs.end(), Index{0}) != pairs) return {};
   return {row->pairs.begin(), row->pairs.end()};
@@ -74,9 +64,10 @@ RopeAxes alternating(Index pairs) {
 std::vector<Index> read_sections(const Config& config, const json::Object* part, Index count) {
   if (part == nullptr) {
     std::vector<Index> usual = sections_of_class(config, count);
-    config.file.warn("rope_scaling", usual.empty()
-                                         ? "no mrope_section is given: one axis, which is right for text alone"
-                                         : "no mrope_section is given: " + text_of(usual) + ", as in " + config.code());
+    const std::string taken =
+        usual.empty() ? "one axis, which is right for text alone" : text_of(usual) + ", as in " + config.code();
+    config.file.warn("rope_scaling", "no mrope_section is given: " + taken,
+                     usual.empty() ? json::Weight::usual : json::Weight::slight);
     return usual;
   }
   std::vector<Index> pairs = *part->integers("mrope_section", 4, 1, most_head_dim / 2);
@@ -106,8 +97,7 @@ RopeAxes read_axes(const Config& config, const Parameters& parameters, Index rot
   }
   const auto flag = parameters.flag("mrope_interleaved");
   const bool interleave = family.is(interleaved_sections) || (!config.known && flag.value_or(false));
-  if (flag && *flag != interleave)
-    parameters.warn("mrope_interleaved", "ignored for model_type " + config.model_type);
+  if (flag && *flag != interleave) parameters.warn("mrope_interleaved", "ignored for model_type " + config.model_type);
   RopeAxes axes = interleave ? RopeAxes::interleaved(pairs) : RopeAxes::sections(pairs);
   try {
     pair_axes(axes, rotary_dim);

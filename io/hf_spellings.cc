@@ -97,7 +97,8 @@ std::string_view counting(const Config& config, const Keys& keys, const Alike& a
   }
   const std::string_view key = counting(config.file, order, alike);
   if (!key.empty() && !has(own, key) && config.states_its_code()) {
-    config.file.warn(key, "counts, but " + config.code() + " does not read it; it reads " + std::string(own.front()));
+    config.file.warn(key, "counts, but " + config.code() + " does not read it; it reads " + std::string(own.front()),
+                     json::Weight::grave);
   }
   return key;
 }
