@@ -130,10 +130,8 @@ void about_sections(const File& file, const Model& model) {
 void about_architecture(const File& file) {
   const Metadata& data = file.data;
   if (file.blocks != file.layers) {
-    data.warn("nextn_predict_layers",
-              "the last " + std::to_string(file.blocks - file.layers) +
-                  " of the blocks predict further tokens and are not shown",
-              json::Weight::slight);
+    data.warn("nextn_predict_layers", "the last " + std::to_string(file.blocks - file.layers) +
+                                          " of the blocks predict further tokens and are not shown");
   }
   if (file.compresses()) {
     data.notes().warn("general.architecture",

@@ -8,6 +8,7 @@
 #include <map>
 
 #include "json_file.hpp"
+#include "load_deberta.hpp"
 #include "load_tables.hpp"
 
 namespace bearing {
@@ -74,6 +75,7 @@ class Loader {
 
   /// One for each group of layers, or for each layer where each has tables of its own.
   void layers(const Record& spec, const LayerGroup& group, std::vector<LoadedEncoding>& to) {
+    if (const Deberta* deberta = spec ? spec.as<Deberta>() : nullptr) return deberta_layers(*deberta, group, to);
     LoadedEncoding out = of_spec(spec, group.layer.part);
     out.layers = group.layers;
     if (out.encoding == nullptr || !has_tables(out)) return to.push_back(std::move(out));
@@ -126,6 +128,7 @@ class Loader {
   std::string tensors_of(const LoadedEncoding& of, Index layer);
   void give_tables(LoadedEncoding& to, Index layer);
   void compute(LoadedEncoding& to, const ComputedInfo& computed) const;
+  void deberta_layers(const Deberta& spec, const LayerGroup& group, std::vector<LoadedEncoding>& to);
   LoadedParameter parameter(const LoadedEncoding& of, const ParameterInfo& info, const StoredTensor& tensor) const;
   std::vector<Index> expected(const LoadedEncoding& of, const ParameterInfo& info, const std::vector<Index>& got) const;
 
@@ -228,6 +231,17 @@ void Loader::compute(LoadedEncoding& to, const ComputedInfo& computed) const {
   const std::string tensor = to.parameters.back().tensor;
   to.spec = computed.spec_of(call);
   to.parameters = {{computed.gives, tensor, Tensor{std::move(shape), std::move(numbers)}}};
+}
+
+void Loader::deberta_layers(const Deberta& spec, const LayerGroup& group, std::vector<LoadedEncoding>& to) {
+  const load::DebertaConfig config = load::deberta_config(spec, model_, model_.file);
+  for (const Index layer : group.layers) {
+    to.push_back({.spec = Record::of(spec),
+                  .encoding = registry().encoding("DebertaTerm"),
+                  .parameters = load::deberta_tables(weights_, names_, config, layer),
+                  .layers = {layer},
+                  .part = group.layer.part});
+  }
 }
 
 /// The shape that the config asks for; an extent that it does not tell is the tensor's.

@@ -36,7 +36,6 @@ constexpr TableName rows[] = {
     {"swinv2", "SwinBias", "", "encoder.layers.*.blocks.*.attention.self.continuous_position_bias_mlp.0.weight", "w1"},
     {"swinv2", "SwinBias", "", "encoder.layers.*.blocks.*.attention.self.continuous_position_bias_mlp.0.bias", "b1"},
     {"swinv2", "SwinBias", "", "encoder.layers.*.blocks.*.attention.self.continuous_position_bias_mlp.2.weight", "w2"},
-    {"deberta deberta-v2", "DebertaTerm", "", "encoder.rel_embeddings.weight", "embeddings"},
     {"mistral_large4_text mistral_large4", "TemperatureRows", "",
      "layers.*.self_attn.softmax_scaling.scale layers.*.attention.ssmax_scaling.s", "scale"},
     {"mistral_large4_text mistral_large4", "TemperatureRows", "",

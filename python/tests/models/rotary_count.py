@@ -13,7 +13,6 @@ import functools
 import importlib
 import inspect
 import os
-import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -33,7 +32,6 @@ from transformers.models.auto.configuration_auto import CONFIG_MAPPING_NAMES
 
 transformers.logging.set_verbosity_error()
 
-CLASS = re.compile(r"Rotary|RoPE|RopePosition|RopeEmbedding")
 TOWERS = {*test_towers.HALF, *test_towers.NEIGHBOURS}
 # Towers whose modules are called in ways of their own: test_towers.py has a test of each.
 TESTED = {*test_towers.CENTRES, "llama4_vision_model"}
@@ -52,8 +50,8 @@ UNUSED = {
 
 @functools.cache
 def rows() -> dict[str, dict[str, Any]]:
-    """The source's table, without composites."""
-    return {row["type"]: row for row in source_table.rows(source_table.package()) if "configs" not in row}
+    """The source's table, by the names of configuration classes."""
+    return {row["class"]: row for row in source_table.rows(source_table.package())}
 
 
 def class_of(model_type: str) -> Any:
@@ -64,19 +62,15 @@ def module_of(config: Any) -> Any:
     return importlib.import_module(type(config).__module__.replace("configuration_", "modeling_"))
 
 
-@functools.cache
-def rotary_classes(name: str) -> tuple[str, ...]:
-    """The rotary classes that a configuration class' code has."""
-    root = source_table.package()
-    path, _ = source_table.config_classes(root)[name]
-    code = source_table.code_of(root, path.parent, name)
-    return tuple(one.name for one in code if one.is_class and CLASS.search(one.name))
+def rotary_classes(config: Any) -> list[str]:
+    """The rotary classes that a configuration's code has."""
+    return rows().get(type(config).__name__, {}).get("rotaries", [])
 
 
 def modules(config: Any) -> Iterator[Any]:
     """Its rotary modules, made from it. Those that need more than it, or cannot be made from it, are left out."""
     home = module_of(config)
-    for name in rotary_classes(type(config).__name__):
+    for name in rotary_classes(config):
         made_of = getattr(home, name, None)
         if made_of is None:
             continue
@@ -101,11 +95,7 @@ def types() -> Iterator[tuple[str, Any, list[Any]]]:
             config = class_of(model_type)()
         except Exception:  # some have no default
             continue
-        rotary = []
-        for part in parts(config):
-            own = part is config or type(part).__name__ in source_table.config_classes(source_table.package())
-            if own and part.model_type not in UNUSED and rotary_classes(type(part).__name__):
-                rotary.append(part)
+        rotary = [part for part in parts(config) if part.model_type not in UNUSED and rotary_classes(part)]
         if rotary:
             yield model_type, config, rotary
 
@@ -190,8 +180,8 @@ def fault(config: Any, model: Any) -> str:
                 faults.append(axes_fault(module, layer.encoding, layer.type))
         if "" not in faults:
             return "; ".join(faults)
-        row = rows().get(config.model_type)
-        if row is not None and row.get("pairing") and layer.encoding.pairing not in row["pairing"]:
+        row = rows()[type(config).__name__]
+        if row.get("pairing") and layer.encoding.pairing not in row["pairing"]:
             return f"pairing {layer.encoding.pairing}, not {row['pairing']}"
     return ""
 
@@ -230,16 +220,20 @@ def verdict(config: Any, rotary: list[Any]) -> tuple[str, str]:
     return ("named", named) if named else ("right", "")
 
 
-def count(only: frozenset[str] = frozenset()) -> dict[str, tuple[str, str]]:
-    return {name: verdict(config, rotary) for name, config, rotary in types() if not only or name in only}
+def count() -> Iterator[tuple[str, str, str]]:
+    for name, config, rotary in types():
+        yield name, *verdict(config, rotary)
 
 
 def main() -> None:
-    found = count(frozenset(sys.argv[1:]))
-    for name, (kind, why) in found.items():
+    only, kinds = set(sys.argv[1:]), collections.Counter()
+    for name, kind, why in count():
+        if only and name not in only:
+            continue
+        kinds[kind] += 1
         if kind != "right":
-            print(kind, name, why, sep="\t")
-    print(dict(collections.Counter(kind for kind, _ in found.values())), len(found))
+            print(kind, name, why, sep="\t", flush=True)
+    print(", ".join(f"{number} {kind}" for kind, number in kinds.items()), "of", kinds.total())
 
 
 if __name__ == "__main__":

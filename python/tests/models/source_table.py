@@ -27,6 +27,7 @@ HALVES = re.compile(
     r"\b(?!cos|sin)\w+\.shape\[-1\] // 2|\.chunk\((?:2|chunks=2), (?:dim=)?-1\)|torch\.chunk\(\w+, 2, dim=-1\)"
 )
 ROTATES = re.compile(r"^_?(?:apply_\w*(?:rotary|rope|rotate)\w*|rotate_\w+)$")
+ROTARY_CLASS = re.compile(r"Rotary|RoPE|RopePosition|RopeEmbedding")
 ROTARY = re.compile(r"Rotary|RoPE|Rope|rotary_emb|rotate_half|apply_rotary")
 
 # What the text of a class or function says of positions, beside a rotation.
@@ -385,10 +386,14 @@ def row(root: Path, model_type: str, name: str) -> dict[str, Any]:
     path, _ = config_classes(root)[name]
     fields = Fields(root, name)
     subs = sub_configs(name, root)
-    if subs:  # its parts have rows of their own
-        return {"type": model_type, "class": name, "folder": path.parent.name, "kinds": [], "configs": subs}
     code = code_of(root, path.parent, name)
-    out: dict[str, Any] = {"type": model_type, "class": name, "folder": path.parent.name, "kinds": kinds(code)}
+    out: dict[str, Any] = {"type": model_type, "class": name, "folder": path.parent.name, "kinds": []}
+    rotaries = [one.name for one in code if one.is_class and ROTARY_CLASS.search(one.name)]
+    if rotaries:
+        out["rotaries"] = rotaries
+    if subs:  # its parts have rows of their own
+        return out | {"configs": subs}
+    out["kinds"] = kinds(code)
     turning = pairings(code)
     if turning and "rotary" not in out["kinds"]:
         out["kinds"] = sorted([*out["kinds"], "rotary"])
