@@ -196,6 +196,7 @@ constexpr InputRow rows[] = {
     {"layoutlm", InputKind::learned, 1024, 768, 0, 0, boxes, nullptr, {}, "width of the box"},
     {"layoutlmv2", InputKind::learned, 512, 768, 0, 0, nullptr, nullptr, {}, "index in the text"},
     {"layoutlmv3", InputKind::after_padding, 512, 768, 0, 0, nullptr, nullptr, {}, "index in the text"},
+    {"lilt", InputKind::after_padding, 512, 768, 0, 0, nullptr, nullptr, {}, "index in the text"},
     {"trocr", InputKind::learned, 512, 1024, 2, 0, nullptr, nullptr, "decoder"},
     {"vit_mae", InputKind::grid_sinusoids, 0, 768, 0, 0, nullptr, nullptr, {}, "column and row of the patch"},
     {"videomae", InputKind::interleaved, 0, 768, 0, 0, nullptr, nullptr, {}, "index of the patch, frame by frame"},

@@ -66,7 +66,7 @@ constexpr Named rows[] = {
     {"audio-spectrogram-transformer", "learned", overlapping},
     // Text and time
     {"udop", "t5", "T5's table, and two more for the boxes' places, in the encoder"},
-    {"lilt", "learned", "a table for the text, and four narrow ones for boxes, which a projection joins"},
+    {"lilt", "learned", "four narrow tables for boxes, which a projection joins, beside the text's table"},
     {"bros", "sinusoidal", "sinusoids of the differences between two boxes are projected and meet the query"},
     {"cpmant", "t5", "buckets depend on the segments of query and key"},
     {"prophetnet", "t5", "the decoder's buckets are looked up by a projection of each query"},

@@ -12,7 +12,7 @@ constexpr TableName rows[] = {
     {"gpt2 gpt-sw3 gpt_neo gpt_bigcode", "LearnedInputs", "", "wpe.weight"},
     {"openai-gpt", "LearnedInputs", "", "positions_embed.weight"},
     {"bert big_bird distilbert mobilebert electra albert roberta xlm-roberta xlm-roberta-xl camembert longformer mpnet "
-     "esm deberta deberta-v2",
+     "esm deberta deberta-v2 lilt",
      "LearnedInputs", "", "embeddings.position_embeddings.weight"},
     {"opt", "LearnedInputs", "", "decoder.embed_positions.weight"},
     {"biogpt", "LearnedInputs", "", "embed_positions.weight"},
@@ -33,6 +33,9 @@ constexpr TableName rows[] = {
      "encoder.relative_position_bias.relative_position_bias_table"},
     {"bert roberta xlm-roberta xlm-roberta-xl camembert electra albert esm", "BertRelativeTerm", "",
      "encoder.layer.*.attention.self.distance_embedding.weight"},
+    {"wav2vec2-bert", "BertRelativeTerm", "", "encoder.layers.*.self_attn.distance_embedding.weight"},
+    {"sam_vision_model sam_hq_vision_model", "SamTerm", "", "layers.*.attn.rel_pos_h", "height_table"},
+    {"sam_vision_model sam_hq_vision_model", "SamTerm", "", "layers.*.attn.rel_pos_w", "width_table"},
     {"swinv2", "SwinBias", "", "encoder.layers.*.blocks.*.attention.self.continuous_position_bias_mlp.0.weight", "w1"},
     {"swinv2", "SwinBias", "", "encoder.layers.*.blocks.*.attention.self.continuous_position_bias_mlp.0.bias", "b1"},
     {"swinv2", "SwinBias", "", "encoder.layers.*.blocks.*.attention.self.continuous_position_bias_mlp.2.weight", "w2"},

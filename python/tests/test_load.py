@@ -33,7 +33,7 @@ def saved(tmp_path: Path) -> Any:
         model = model_class(config).eval()
         with torch.no_grad():  # tables that start at 0 would equal anything
             for name, parameter in model.named_parameters():
-                if any(word in name for word in ("bias", "position", "distance", "rel_embeddings", "proj")):
+                if any(word in name for word in ("bias", "position", "distance", "rel_", "proj")):
                     parameter.normal_()
         model.save_pretrained(tmp_path, **options)
         return model, tmp_path
@@ -299,6 +299,38 @@ def queries_and_keys(attention: Any, hidden: torch.Tensor) -> tuple[torch.Tensor
     return tuple(
         part(hidden).unflatten(-1, (4, 4)).transpose(1, 2) for part in (attention.query_proj, attention.key_proj)
     )
+
+
+def test_the_encoder_of_segment_anything_has_two_tables_in_each_layer(saved: Any) -> None:
+    config = tf.SamVisionConfig(
+        hidden_size=16, num_hidden_layers=2, num_attention_heads=2, image_size=32, patch_size=4, window_size=3,
+        global_attn_indexes=[1], mlp_dim=16, output_channels=8,
+    )  # fmt: skip
+    model, folder = saved(tf.SamVisionModel, config)
+    loaded = bearing.load(folder)
+    for layer, (term,) in zip(model.vision_encoder.layers, loaded.layers, strict=True):
+        equal(term.parameters["height_table"], layer.attn.rel_pos_h)
+        equal(term.parameters["width_table"], layer.attn.rel_pos_w)
+
+
+def test_layers_of_wav2vec2_bert_have_their_distances(saved: Any) -> None:
+    config = tf.Wav2Vec2BertConfig(
+        hidden_size=16, num_hidden_layers=2, num_attention_heads=4, intermediate_size=16, vocab_size=32,
+        left_max_position_embeddings=6, right_max_position_embeddings=2, feature_projection_input_dim=8,
+    )  # fmt: skip
+    model, folder = saved(tf.Wav2Vec2BertModel, config)
+    loaded = bearing.load(folder)
+    assert not loaded.missing
+    for layer, (term,) in zip(model.encoder.layers, loaded.layers, strict=True):
+        equal(term.parameters["table"], layer.self_attn.distance_embedding.weight)
+
+
+def test_lilts_text_has_a_table(saved: Any) -> None:
+    model, folder = saved(tf.LiltModel, tf.LiltConfig(**{**SMALL, "hidden_size": 24}, max_position_embeddings=26))
+    loaded = bearing.load(folder)
+    (text,) = loaded.inputs
+    equal(rows_of(text, 24), model.embeddings.position_embeddings.weight[2:26])
+    assert "learned is known by its name alone" in loaded.missing[0]  # of the boxes
 
 
 def test_swin_v2_has_the_table_that_its_network_makes(saved: Any) -> None:
