@@ -59,6 +59,31 @@ TEST(HfNewerFamilies, SlidingLayersOfDots3HaveHeadsAndABaseOfTheirOwn) {
             "1 sliding_attention@512 interleaved 50000 8/24 default last");
 }
 
+TEST(HfNewerFamilies, LayersOfBeamWithoutARotationGrowBySize) {
+  const Model model = small("beam", R"("head_dim": 16, "sliding_window": 4)");
+  EXPECT_EQ(described(model), "6 sliding_attention@4 half 10000 16/16 default | 2 full_attention none");
+  EXPECT_EQ(turning(model), (std::vector<Index>{0, 1, 2, 3, 4, 6}));
+  for (const Layer& layer : model.layers) {
+    EXPECT_EQ(layer.temperature.has_value(), std::holds_alternative<NoPosition>(layer.encoding));
+  }
+  EXPECT_EQ(model.layers[5].temperature, PositionTemperature::beam());
+  // A dictionary for these layers turns them, and then nothing multiplies their queries.
+  const Model turned = small("beam", R"("head_dim": 16, "rope_parameters":
+      {"sliding_attention": {"rope_theta": 10}, "full_attention": {"rope_theta": 20}})");
+  EXPECT_EQ(turning(turned).size(), 8u);
+  EXPECT_FALSE(turned.layers[5].temperature);
+}
+
+TEST(HfNewerFamilies, MistralLarge4LearnsItsTemperatureInEveryLayer) {
+  const Model model = small("mistral_large4_text", R"("qk_rope_head_dim": 8, "qk_nope_head_dim": 8)");
+  EXPECT_EQ(described(model),
+            "6 indexed_attention interleaved 10000 8/16 deepseek-yarn last | 2 indexed_attention none");
+  EXPECT_EQ(turning(model), (std::vector<Index>{0, 1, 2, 4, 5, 6}));
+  for (const Layer& layer : model.layers) EXPECT_EQ(layer.temperature, PositionTemperature::mistral_large4());
+  EXPECT_EQ(resolve(std::get<Rope>(model.layers[0].encoding)).attention_factor, 1);
+  EXPECT_TRUE(warns(model, "/model_type", "lerope.alpha"));
+}
+
 TEST(HfNewerFamilies, SomeTurnTheirSlidingLayersAlone) {
   EXPECT_EQ(turning(small("flint")), (std::vector<Index>{2, 3, 4, 6}));
   EXPECT_EQ(turning(small("kolibri1")), (std::vector<Index>{0, 1, 2, 3, 5, 6, 7}));
@@ -147,10 +172,8 @@ TEST(HfNewerFamilies, HybridModelsTurnTheirAttentionAlone) {
 }
 
 TEST(HfNotRead, ModelsThatNothingHereSaysAreRefusedWithWhatIsMissing) {
-  const std::pair<const char*, const char*> models[] = {{"mistral_large4_text", "learned factors"},
-                                                        {"inkling_text", "made of the content"},
-                                                        {"inkling2_text", "made of the content"},
-                                                        {"beam", "multiplied by a power of the position"}};
+  const std::pair<const char*, const char*> models[] = {{"inkling_text", "made of the content"},
+                                                        {"inkling2_text", "made of the content"}};
   for (const auto& [type, why] : models) {
     const std::string error = refusal(std::string("\"model_type\": \"") + type + R"(", "rope_theta": 10000)");
     EXPECT_NE(error.find(why), std::string::npos) << error;

@@ -15,13 +15,9 @@ struct Refused {
   std::string_view model_type, why;
 };
 constexpr Refused refused[] = {
-    {"mistral_large4_text",
-     "its frequencies have learned factors (lerope.alpha in the weights), and its softmax a learned scale per head"},
     {"inkling_text", "its scores get relative logits that are made of the content, and it has no rotation"},
     {"inkling2_text", "its scores get relative logits that are made of the content, and it has no rotation"},
-    {"beam", "queries of its layers without rotation are multiplied by a power of the position"},
     {"clvp_encoder", "its code turns values too"},
-    {"clvp_decoder", "it adds a table of positions to its input, and its code turns nothing"},
     {"qwen2_5_omni_dit", "its code turns the first head alone"},
 };
 
@@ -102,17 +98,15 @@ void refuse_keys_of_unknown_models(const Config& config) {
 }  // namespace
 
 void refuse_by_name(const Config& config) {
+  const auto refuse = [&](std::string_view why) {
+    config.notes().fail(config.file.pointer("model_type"), "must be a model whose positions can be read, got " +
+                                                               json::quoted(config.model_type) + std::string(why));
+  };
   const auto* row = std::find_if(std::begin(refused), std::end(refused),
                                  [&](const Refused& one) { return one.model_type == config.model_type; });
-  if (row != std::end(refused)) {
-    config.notes().fail(config.file.pointer("model_type"), "must be a model whose positions can be read, got " +
-                                                               json::quoted(row->model_type) + ": " +
-                                                               std::string(row->why));
-  }
+  if (row != std::end(refused)) refuse(": " + std::string(row->why));
   if (config.model_type == "hunyuan_vl_text" && mixes_members(config)) {
-    config.notes().fail(config.file.pointer("model_type"),
-                        "must be a model whose positions can be read, got \"hunyuan_vl_text\" with mrope_section: the "
-                        "two members of a pair turn by different axes there");
+    refuse(" with mrope_section: the two members of a pair turn by different axes there");
   }
 }
 

@@ -122,6 +122,9 @@ std::optional<PositionTemperature> read_temperature(const Config& config, const 
 class Parameters;
 RopeScaling read_scaling(const Config& config, const Parameters& parameters, Index rotary_dim);
 
+/// RoPE's axes: M-RoPE's sections (hf_sections.cc).
+RopeAxes read_axes(const Config& config, const Parameters& parameters, Index rotary_dim);
+
 /// All layers: type, window and encoding. Fills config.types and config.kinds.
 std::vector<Layer> read_layers(Config& config);
 

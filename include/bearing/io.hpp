@@ -51,7 +51,7 @@ struct Layer {
   Index window = 0;                     ///< sliding window or chunk in tokens; 0: none
   std::string part = {};                ///< "encoder" or "decoder" of a model that has both (self-attention)
   std::optional<PositionTemperature> temperature = {};  ///< what queries are multiplied by: Llama 4, Ministral 3
-  /// Others beside the first: LayoutLMv3 adds three tables, Gemma 4's vision tower turns two parts of a head.
+  /// Others beside the first: LayoutLMv3 adds three tables.
   std::vector<LayerEncoding> also = {};
   std::string positions = {};       ///< what a token's position is, if not its index: "row and column of the patch"
   std::optional<Rope> values = {};  ///< what turns values, and back what they add up to (RotaryValues): DeepSeek-V4
