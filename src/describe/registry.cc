@@ -34,6 +34,7 @@
   DESCRIBE(transformer_xl)          \
   DESCRIBE(xlnet)                   \
   DESCRIBE(deberta)                 \
+  DESCRIBE(relative_logits)         \
   DESCRIBE(tupe)                    \
   DESCRIBE(cope)                    \
   DESCRIBE(sam)
