@@ -187,7 +187,8 @@ void describe_relative_logits(Describer& to) {
               "Distances from 0 to extent - 1 have a row of the table: rel_extent, or the window's size.")
       .member("clip", &RelativeLogits::clip, "The greatest norm of r, Inkling 2's 8 (rel_l2_clip_threshold).")
       .member("temperature", &RelativeLogits::temperature,
-              "What the bias is multiplied by, as the queries are (log_scaling_n_floor, log_scaling_alpha).");
+              "What the bias is multiplied by, as the queries are (log_scaling_n_floor, log_scaling_alpha).")
+      .constant("clip_epsilon", RelativeLogits::clip_epsilon, "What is added to the norm of r before the clip.");
   to.encoding<RelativeLogits, 3, 4>(
         "RelativeLogitsTerm",
         "Relative logits made by content: each query mixes learned profiles over the distance.\n\n"
