@@ -149,8 +149,6 @@ TEST(HfNewerFamilies, HybridModelsTurnTheirAttentionAlone) {
 TEST(HfNotRead, ModelsThatNothingHereSaysAreRefusedWithWhatIsMissing) {
   const std::pair<const char*, const char*> models[] = {{"deepseek_v4", "turns its values too"},
                                                         {"mistral_large4_text", "learned factors"},
-                                                        {"inkling_text", "made of the content"},
-                                                        {"inkling2_text", "made of the content"},
                                                         {"beam", "multiplied by a power of the position"}};
   for (const auto& [type, why] : models) {
     const std::string error = refusal(std::string("\"model_type\": \"") + type + R"(", "rope_theta": 10000)");

@@ -19,8 +19,6 @@ constexpr Refused refused[] = {
      "DeepSeek-V4 turns its values too, turns the output back, and gives compressed keys positions of their own"},
     {"mistral_large4_text",
      "its frequencies have learned factors (lerope.alpha in the weights), and its softmax a learned scale per head"},
-    {"inkling_text", "its scores get relative logits that are made of the content, and it has no rotation"},
-    {"inkling2_text", "its scores get relative logits that are made of the content, and it has no rotation"},
     {"beam", "queries of its layers without rotation are multiplied by a power of the position"},
     {"clvp_encoder", "its code turns values too"},
     {"clvp_decoder", "it adds a table of positions to its input, and its code turns nothing"},
