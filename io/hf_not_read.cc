@@ -62,14 +62,6 @@ bool says_something(const rapidjson::Value& value) {
   return true;
 }
 
-bool mixes_members(const Config& config) {
-  for (std::string_view key : {"rope_parameters", "rope_scaling"}) {
-    const auto part = config.file.object(key);
-    if (part && (part->has("mrope_section") || part->has("xdrope_section"))) return true;
-  }
-  return false;
-}
-
 /// The key's value, if it says something that the family's reader does not take.
 const rapidjson::Value* not_read(const Config& config, const Key& one) {
   const rapidjson::Value* value = config.file.find(one.key);
@@ -108,11 +100,6 @@ void refuse_by_name(const Config& config) {
     config.notes().fail(config.file.pointer("model_type"), "must be a model whose positions can be read, got " +
                                                                json::quoted(row->model_type) + ": " +
                                                                std::string(row->why));
-  }
-  if (config.model_type == "hunyuan_vl_text" && mixes_members(config)) {
-    config.notes().fail(config.file.pointer("model_type"),
-                        "must be a model whose positions can be read, got \"hunyuan_vl_text\" with mrope_section: the "
-                        "two members of a pair turn by different axes there");
   }
 }
 
