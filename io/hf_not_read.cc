@@ -15,8 +15,6 @@ struct Refused {
   std::string_view model_type, why;
 };
 constexpr Refused refused[] = {
-    {"inkling_text", "its scores get relative logits that are made of the content, and it has no rotation"},
-    {"inkling2_text", "its scores get relative logits that are made of the content, and it has no rotation"},
     {"clvp_encoder", "its code turns values too"},
     {"qwen2_5_omni_dit", "its code turns the first head alone"},
 };
@@ -58,14 +56,6 @@ bool says_something(const rapidjson::Value& value) {
   return true;
 }
 
-bool mixes_members(const Config& config) {
-  for (std::string_view key : {"rope_parameters", "rope_scaling"}) {
-    const auto part = config.file.object(key);
-    if (part && (part->has("mrope_section") || part->has("xdrope_section"))) return true;
-  }
-  return false;
-}
-
 /// The key's value, if it says something that the family's reader does not take.
 const rapidjson::Value* not_read(const Config& config, const Key& one) {
   const rapidjson::Value* value = config.file.find(one.key);
@@ -98,16 +88,13 @@ void refuse_keys_of_unknown_models(const Config& config) {
 }  // namespace
 
 void refuse_by_name(const Config& config) {
-  const auto refuse = [&](std::string_view why) {
-    config.notes().fail(config.file.pointer("model_type"), "must be a model whose positions can be read, got " +
-                                                               json::quoted(config.model_type) + std::string(why));
-  };
   const auto* row = std::find_if(std::begin(refused), std::end(refused),
                                  [&](const Refused& one) { return one.model_type == config.model_type; });
-  if (row != std::end(refused)) refuse(": " + std::string(row->why));
-  if (config.model_type == "hunyuan_vl_text" && mixes_members(config)) {
-    refuse(" with mrope_section: the two members of a pair turn by different axes there");
-  }
+  if (row == std::end(refused)) return;
+  config.notes().fail(config.file.pointer("model_type"), "must be a model whose positions can be read, got " +
+                                                             json::quoted(row->model_type) + ": " +
+                                                             std::string(row->why));
+}
 }
 
 void refuse_by_key(const Config& config) {

@@ -143,12 +143,20 @@ bool read_scores(const Config& config, Model& model);
 bool read_axial(const Config& config, Model& model);
 bool read_tower_scores(const Config& config, Model& model);
 
+/// … and relative logits made by content (hf_relative_logits.cc).
+bool read_relative_logits(const Config& config, Model& model);
+
+/// … and pairs with an angle for each member (hf_two_angles.cc): of all layers, or of a rotary model's rope.
+bool read_two_angles(const Config& config, Model& model);
+std::optional<ElementwiseRope> with_two_angles(const Config& config, const Rope& rope);
+
 /// Every model_type that the tables name: those that are known by name, that act on scores, on the input, and rotary
 /// ones. Each adds those of its file.
 std::vector<std::string_view> model_types();
 void add_score_types(std::vector<std::string_view>& to);
 void add_axial_types(std::vector<std::string_view>& to);
 void add_tower_score_types(std::vector<std::string_view>& to);
+void add_relative_logits_types(std::vector<std::string_view>& to);
 void add_input_types(std::vector<std::string_view>& to);
 void add_named_types(std::vector<std::string_view>& to);
 void add_rotary_types(std::vector<std::string_view>& to);

@@ -102,6 +102,11 @@ def examples(rng: np.random.Generator) -> dict[str, Example]:
         "GatedT5Bias": b.GatedT5Bias(
             b.GatedT5(buckets=8, max_distance=6, direction="bidirectional"), draw(8, HEADS), draw(BATCH, HEADS, Q_LEN)
         ),
+        "RelativeLogitsTerm": b.RelativeLogitsTerm(
+            b.RelativeLogits(extent=3, clip=1.0, temperature=b.PositionTemperature.inkling(2, 0.5)),
+            draw(3, 6),
+            draw(BATCH, HEADS, Q_LEN, 6),
+        ),
         "BucketBias": b.BucketBias(table=draw(3, HEADS), index=rng.integers(-1, 3, (1, 1, Q_LEN, K_LEN))),
     }
     vision = {

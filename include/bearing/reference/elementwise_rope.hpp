@@ -1,0 +1,11 @@
+#pragma once
+
+#include <bearing/encodings/elementwise_rope.hpp>
+
+namespace bearing::reference {
+
+/// One row x [head_dim] at position p [axes]: each element with its own angle. y must be other memory than x.
+BEARING_EXPORT void elementwise_row(const ElementwiseRope& spec, const double* p, View<const double, 1> x,
+                                    View<double, 1> y);
+
+}  // namespace bearing::reference
