@@ -42,6 +42,14 @@ bool bases_per_type(const Family& family) {
   return family.is(local_base) || family.is(modern_bases) || family.is(scale_full_only);
 }
 
+}  // namespace
+
+bool groups_per_type(const Family& family) {
+  return bases_per_type(family) || family.is(global_heads) || family.is(groups);
+}
+
+namespace {
+
 /// Of a dictionary per layer type: what belongs to no layer type does nothing, and all of it cannot be meant.
 void check_groups(const Config& config, const Object& dictionary) {
   const auto fits = [&](std::string_view key) { return known_layer_type(key) || config.kinds.contains(key); };
@@ -59,11 +67,6 @@ void check_groups(const Config& config, const Object& dictionary) {
                                                        " for one, got " + json::quoted(key));
     }
   }
-}
-
-/// Whether its code has rotary parameters for each layer type.
-bool groups_per_type(const Family& family) {
-  return bases_per_type(family) || family.is(global_heads) || family.is(groups);
 }
 
 /// Where a family with a dictionary per layer type gets one for all, its code does less with it than it says.
