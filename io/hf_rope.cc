@@ -330,10 +330,20 @@ bool tunes_temperature(const json::Object& file) {
   return *file.flag("attn_temperature_tuning");
 }
 
+/// MLX's models turn neighbours where their file says "rope_traditional": true.
+Pairing as_mlx_says(const Config& config, Pairing usual) {
+  const auto traditional = config.file.flag("rope_traditional");
+  if (!traditional || *traditional == (usual == Pairing::interleaved)) return usual;
+  config.file.warn("rope_traditional", std::string(*traditional ? "true: neighbours" : "false: halves") +
+                                           " turn, as in MLX's code; transformers does not read this key, and turns " +
+                                           (*traditional ? "halves" : "neighbours"));
+  return *traditional ? Pairing::interleaved : Pairing::half;
+}
+
 /// "rope_interleave": false in a DeepSeek file means that its heads are in halves.
 Pairing read_pairing(const Config& config) {
   const Pairing usual = config.family.pairing;
-  if (!config.family.is(mla)) return usual;
+  if (!config.family.is(mla)) return as_mlx_says(config, usual);
   return config.file.flag("rope_interleave").value_or(usual == Pairing::interleaved) ? Pairing::interleaved
                                                                                      : Pairing::half;
 }

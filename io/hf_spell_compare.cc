@@ -114,6 +114,7 @@ std::string difference(const Model& found, const Model& wanted, const char* as) 
 std::vector<ConfigWarning> older_reader_warnings(std::string_view text, const std::string& name) {
   constexpr const char* who = "a reader of rope_theta and rope_scaling alone, as transformers before 5, ";
   std::vector<ConfigWarning> warnings;
+  if (text.find("rope_parameters") == text.npos) return warnings;
   const std::string whole(text), older = hf::without_newer(whole, name);
   if (older == whole) return warnings;
   hf::with_parts(whole, name, [&](const hf::ReadParts& read) {
