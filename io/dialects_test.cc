@@ -25,7 +25,8 @@ TEST(Dialects, EveryValidFileGivesTheGroupsItsTableStates) {
     EXPECT_EQ(described(model), row[1]) << row[0];
     for (const LayerGroup& group : layer_groups(model)) {
       const auto* rope = std::get_if<Rope>(&group.layer.encoding);
-      if (rope != nullptr) EXPECT_NO_THROW(resolve(*rope)) << row[0];
+      if (rope == nullptr) continue;
+      EXPECT_NO_THROW(resolve(*rope)) << row[0];
     }
   }
   EXPECT_GE(named.size(), 20u);
@@ -183,7 +184,7 @@ TEST(PicturePositions, WhatAFamilyHasNoPlaceForIsRefused) {
   const auto error = [](std::string_view model, const PictureRequest& request) -> std::string {
     try {
       picture_positions(model, request);
-    } catch (const Error& refused) {
+    } catch (const std::exception& refused) {
       return refused.what();
     }
     return "";

@@ -47,7 +47,7 @@ class Tokens {
 using Place = std::function<double(Index)>;
 
 /// Frames, in them rows, in them columns.
-void add_grid(Tokens& tokens, const PatchGrid& grid, const Place& frame, const Place& row, const Place& column) {
+void add_grid(Tokens& tokens, const VideoGrid& grid, const Place& frame, const Place& row, const Place& column) {
   for (Index f = 0; f < grid.frames; ++f) {
     for (Index r = 0; r < grid.height; ++r) {
       for (Index c = 0; c < grid.width; ++c) tokens.add({frame(f), row(r), column(c)});
@@ -65,21 +65,21 @@ PicturePositions flux(const PictureRequest& request) {
   Tokens tokens(3);
   tokens.still(request.text);
   add_grid(tokens, request.grid, index, index, index);
-  for (const PatchGrid& reference : request.references) add_grid(tokens, reference, from(1), index, index);
+  for (const VideoGrid& reference : request.references) add_grid(tokens, reference, from(1), index, index);
   return tokens.take(0);
 }
 
 PicturePositions flux2(const PictureRequest& request) {
   Tokens tokens(4);
   for (Index word = 0; word < request.text; ++word) tokens.add({0, 0, 0, index(word)});
-  const auto picture = [&](const PatchGrid& grid, double place) {
+  const auto picture = [&](const VideoGrid& grid, double place) {
     for (Index r = 0; r < grid.height; ++r) {
       for (Index c = 0; c < grid.width; ++c) tokens.add({place, index(r), index(c), 0});
     }
   };
   picture(request.grid, 0);
   double place = 0;
-  for (const PatchGrid& reference : request.references) picture(reference, place += 10);
+  for (const VideoGrid& reference : request.references) picture(reference, place += 10);
   return tokens.take(0);
 }
 
@@ -110,7 +110,7 @@ Place evenly(double first, double last, Index count) {
 
 /// The picture is laid into the one of training, as large as it fits, in its middle; rounding is Python's.
 PicturePositions cogvideox(const PictureRequest& request) {
-  const PatchGrid& grid = request.grid;
+  const VideoGrid& grid = request.grid;
   Place row = index, column = index;
   if ((request.trained_height > 0) != (request.trained_width > 0)) {
     refuse("trained_height", "given with trained_width or not at all", std::to_string(request.trained_height));
@@ -134,10 +134,10 @@ PicturePositions cogvideox(const PictureRequest& request) {
 
 /// Rows and columns count from the middle: of 5, from -3 to 1.
 PicturePositions qwen_image(const PictureRequest& request) {
-  std::vector<PatchGrid> grids = {request.grid};
+  std::vector<VideoGrid> grids = {request.grid};
   grids.insert(grids.end(), request.references.begin(), request.references.end());
   Index largest = 0;
-  for (const PatchGrid& grid : grids) largest = std::max({largest, grid.height / 2, grid.width / 2});
+  for (const VideoGrid& grid : grids) largest = std::max({largest, grid.height / 2, grid.width / 2});
   Tokens tokens(3);
   for (Index word = 0; word < request.text; ++word) {
     const double at = index(largest + word);
@@ -208,7 +208,7 @@ constexpr Family families[] = {
 };
 
 /// Of one grid, at most `left` tokens.
-Index checked(const PatchGrid& grid, const std::string& member, bool video, Index left) {
+Index checked(const VideoGrid& grid, const std::string& member, bool video, Index left) {
   const auto extent = [&](const char* name, Index value, Index most) {
     if (value < 1 || value > most) {
       refuse(member + "." + name, "from 1 to " + std::to_string(most), std::to_string(value));
@@ -235,7 +235,7 @@ void check(const Family& family, const PictureRequest& request) {
   }
   Index left = most_tokens - request.text;
   left -= checked(request.grid, "grid", family.video, left);
-  for (const PatchGrid& reference : request.references) left -= checked(reference, "references", family.video, left);
+  for (const VideoGrid& reference : request.references) left -= checked(reference, "references", family.video, left);
 }
 
 }  // namespace

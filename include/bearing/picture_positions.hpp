@@ -13,16 +13,16 @@
 namespace bearing {
 
 /// A picture or a video in patches: its size divided by the compression of the model's VAE and by its patch size.
-struct PatchGrid {
+struct VideoGrid {
   Index frames = 1, height = 0, width = 0;
-  bool operator==(const PatchGrid&) const = default;
+  bool operator==(const VideoGrid&) const = default;
 };
 
 struct PictureRequest {
-  PatchGrid grid;
+  VideoGrid grid;
   Index text = 0;  ///< tokens of the prompt that stand in the same attention
   /// Further pictures, to edit or to follow: Flux (one), Flux 2 and Qwen-Image.
-  std::vector<PatchGrid> references = {};
+  std::vector<VideoGrid> references = {};
   /// CogVideoX before 1.5: sample_height and sample_width of its config over its patch size; rows and columns are
   /// resized to them. 0 otherwise.
   Index trained_height = 0, trained_width = 0;
