@@ -280,6 +280,7 @@ SpelledConfig spell_hf_config(std::string_view text, HfSpelling spelling, const 
   const std::string whole(text);
   SpelledConfig written{whole, {}};
   hf::with_parts(whole, name, [&](const hf::ReadParts& read) {
+    if (read.parts.empty()) throw ConfigError(name + ": must be a Hugging Face config to be spelled, got another file");
     for (std::size_t i = 0; i < read.parts.size(); ++i) {
       hf::Respelled part(written.text, read.parts[i], *read.models[i]);
       if (part.changes(spelling)) written.text = part.text_in(written.text, spelling);

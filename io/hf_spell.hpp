@@ -20,7 +20,7 @@ struct ReadParts {
   std::vector<const Model*> models;  ///< beside each, into `model`
 };
 
-/// Calls body(parts) while the document lives.
+/// Calls body(parts) while the document lives; without parts for a file that is no Hugging Face config.
 void with_parts(const std::string& text, const std::string& name, const std::function<void(const ReadParts&)>& body);
 
 /// The text without rope_parameters in any part: all that a reader of the older spelling sees.

@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "dialects.hpp"
 #include "hf_spell.hpp"
 #include "json_edit.hpp"
 
@@ -65,9 +66,11 @@ std::string between(const Layer& found, const Layer& wanted, const char* as) {
 void with_parts(const std::string& text, const std::string& name, const std::function<void(const ReadParts&)>& body) {
   json::Notes notes(name);
   const json::Document document(text, notes);
+  const json::Object file(document.root(), "", notes);
   ReadParts read;
+  if (Model other; dialects::read(file, other)) return body(read);
   read.model = parse_hf_config(text, name);
-  Parts parts = parts_of(json::Object(document.root(), "", notes));
+  Parts parts = parts_of(file);
   read.parts.push_back(std::move(parts.main));
   read.models.push_back(&read.model);
   for (Part& tower : parts.towers) {

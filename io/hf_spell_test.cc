@@ -172,6 +172,13 @@ TEST(HfSpelling, WhatTheOlderSpellingCannotSayIsRefused) {
   EXPECT_NE(refusal("{", HfSpelling::v5).find("must be JSON"), std::string::npos);
 }
 
+TEST(HfSpelling, OtherFilesHaveNoSpelling) {
+  const std::string flux =
+      R"({"_class_name": "FluxTransformer2DModel", "vision_config": {"rope_parameters": {"rope_theta": 2}}})";
+  EXPECT_NE(refusal(flux, HfSpelling::v4).find("must be a Hugging Face config to be spelled"), std::string::npos);
+  EXPECT_TRUE(older_reader_warnings(flux).empty());
+}
+
 TEST(HfSpelling, AnOlderReaderLosesWhatStandsInTheDictionaryAlone) {
   EXPECT_TRUE(older_reader_warnings(llama(R"("rope_theta": 500000)")).empty());
   EXPECT_TRUE(

@@ -19,8 +19,8 @@ from diffusers.models.transformers import transformer_qwenimage as qwen
 from diffusers.models.transformers import transformer_wan as wan
 from diffusers.models.transformers import transformer_z_image as z_image
 from diffusers.pipelines.cogvideo.pipeline_cogvideox import get_resize_crop_region_for_grid
-from diffusers.pipelines.flux2.pipeline_flux2 import Flux2Pipeline
 from diffusers.pipelines.flux.pipeline_flux_kontext import FluxKontextPipeline
+from diffusers.pipelines.flux2.pipeline_flux2 import Flux2Pipeline
 
 HERE = pathlib.Path(__file__).parent
 HEAD = {"attention_head_dim": 16, "num_attention_heads": 2, "num_layers": 1}
@@ -95,13 +95,23 @@ def make_z_image():
 
 def make_hunyuan_video():
     embed = hunyuan.HunyuanVideoRotaryPosEmbed(2, 1, [4, 6, 6], 256.0)
-    config = {"_class_name": "HunyuanVideoTransformer3DModel", "rope_axes_dim": [4, 6, 6], "num_single_layers": 1, **HEAD}
+    config = {
+        "_class_name": "HunyuanVideoTransformer3DModel",
+        "rope_axes_dim": [4, 6, 6],
+        "num_single_layers": 1,
+        **HEAD,
+    }
     write("hunyuan_video", config, {"grid": [2, 2, 3], "text": 2}, *still(2, neighbours(embed(hidden(2, 4, 6)))))
 
 
 def make_wan():
     embed = wan.WanRotaryPosEmbed(16, (1, 2, 2), 64)
-    write("wan", {"_class_name": "WanTransformer3DModel", **HEAD}, {"grid": [2, 2, 3]}, *neighbours(embed(hidden(2, 4, 6))))
+    write(
+        "wan",
+        {"_class_name": "WanTransformer3DModel", **HEAD},
+        {"grid": [2, 2, 3]},
+        *neighbours(embed(hidden(2, 4, 6))),
+    )
 
 
 def make_cogvideox():
@@ -124,7 +134,12 @@ def make_qwen_image():
 
 
 def make_ltx():
-    config = {"_class_name": "LTXVideoTransformer3DModel", "attention_head_dim": 10, "num_attention_heads": 2, "num_layers": 1}
+    config = {
+        "_class_name": "LTXVideoTransformer3DModel",
+        "attention_head_dim": 10,
+        "num_attention_heads": 2,
+        "num_layers": 1,
+    }
     embed = ltx.LTXVideoRotaryPosEmbed(20)
     cos, sin = embed(torch.zeros(1), 2, 2, 3, rope_interpolation_scale=(torch.tensor(8 / 25), 32, 32))
     # The first two dimensions do not turn.
