@@ -95,7 +95,6 @@ void refuse_by_name(const Config& config) {
                                                              json::quoted(row->model_type) + ": " +
                                                              std::string(row->why));
 }
-}
 
 void refuse_by_key(const Config& config) {
   if (!config.states_its_code()) {

@@ -103,6 +103,9 @@ void warn_about_the_indexer(const Config& config);
 /// The rotary encoding of layers of a type; nothing if the file says that they have none.
 std::optional<Rope> read_rope(const Config& config, const std::string& layer_type, const LayerRope& layer);
 
+/// Whether its code has rotary parameters for each layer type.
+bool groups_per_type(const Family& family);
+
 /// Throws for a model whose positions no encoding here says.
 void refuse_by_name(const Config& config);
 

@@ -41,6 +41,14 @@ bool bases_per_type(const Family& family) {
   return family.is(local_base) || family.is(modern_bases) || family.is(scale_full_only);
 }
 
+}  // namespace
+
+bool groups_per_type(const Family& family) {
+  return bases_per_type(family) || family.is(global_heads) || family.is(groups) || family.is(compressed);
+}
+
+namespace {
+
 /// Of a dictionary per layer type: what belongs to no layer type does nothing, and all of it cannot be meant.
 void check_groups(const Config& config, const Object& dictionary) {
   const auto fits = [&](std::string_view key) {
@@ -61,11 +69,6 @@ void check_groups(const Config& config, const Object& dictionary) {
                                                        " for one, got " + json::quoted(key));
     }
   }
-}
-
-/// Whether its code has rotary parameters for each layer type.
-bool groups_per_type(const Family& family) {
-  return bases_per_type(family) || family.is(global_heads) || family.is(groups) || family.is(compressed);
 }
 
 /// Where a family with a dictionary per layer type gets one for all, its code does less with it than it says.
@@ -312,10 +315,20 @@ bool tunes_temperature(const json::Object& file) {
   return *file.flag("attn_temperature_tuning");
 }
 
+/// MLX's models turn neighbours where their file says "rope_traditional": true.
+Pairing as_mlx_says(const Config& config, Pairing usual) {
+  const auto traditional = config.file.flag("rope_traditional");
+  if (!traditional || *traditional == (usual == Pairing::interleaved)) return usual;
+  config.file.warn("rope_traditional", std::string(*traditional ? "true: neighbours" : "false: halves") +
+                                           " turn, as in MLX's code; transformers does not read this key, and turns " +
+                                           (*traditional ? "halves" : "neighbours"));
+  return *traditional ? Pairing::interleaved : Pairing::half;
+}
+
 /// "rope_interleave": false in a DeepSeek file means that its heads are in halves.
 Pairing read_pairing(const Config& config) {
   const Pairing usual = config.family.pairing;
-  if (!config.family.is(mla)) return usual;
+  if (!config.family.is(mla)) return as_mlx_says(config, usual);
   return config.file.flag("rope_interleave").value_or(usual == Pairing::interleaved) ? Pairing::interleaved
                                                                                      : Pairing::half;
 }
