@@ -1,7 +1,8 @@
 """An encoding's name stands in its files and nowhere else: the doors read descriptions.
 
-Usage: outside_test.py ROOT. RoPE is left out, of rows and of values, whose tables and rotations the doors make by hand, and so are the readers of
-models' files (io/hf_*, io/gguf*, io/load_*), which say what a family's config and weights mean.
+Usage: outside_test.py ROOT. RoPE is left out, of rows and of values, whose tables and rotations the doors make by hand,
+and so are the readers of models' files (io/hf_*, io/gguf*, io/load_*), which say what a family's config and weights
+mean.
 """
 
 import pathlib
