@@ -94,6 +94,7 @@ std::vector<std::string> types_by_pattern(const Config& config);
 /// DeepSeek-V4 (hf_compressed.cc): the types that compress_ratios gives, one number per layer; the label of a type's
 /// dictionary in rope_parameters; what its layers have of their own; and, once its rotation is read, where compressed
 /// keys stand and that values turn.
+inline constexpr double usual_compressed_base = 160'000;
 std::optional<std::vector<std::string>> types_by_ratio(const Config& config);
 std::string_view compressed_label(std::string_view layer_type);
 void read_compressed(const Config& config, std::vector<LayerRope>& layers);

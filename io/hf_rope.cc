@@ -143,6 +143,7 @@ BaseKey base_key(const Config& config, const std::string& layer_type) {
   const Family& family = config.family;
   const bool sliding = layer_type == "sliding_attention";
   if (family.is(sliding_sizes) && sliding) return {{"swa_rope_theta"}, 50'000};
+  if (family.is(compressed) && !sliding) return {{"compress_rope_theta"}, usual_compressed_base};
   if (family.is(local_base) && sliding) return {{"rope_local_base_freq"}, 10'000};
   // A local base of null stands for the global one.
   const bool local = config.file.has("local_rope_theta") || !config.file.mentions("local_rope_theta");
