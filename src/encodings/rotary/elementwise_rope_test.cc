@@ -134,7 +134,7 @@ TEST(ElementwiseRope, WrongCallsSayWhatMustHold) {
   const auto with_sections = [](std::vector<Index> sections) {
     return ElementwiseRope{.rope = rope(8), .joined = Pairing::half, .sections = std::move(sections)};
   };
-  for (const std::vector<Index>& sections : {std::vector<Index>{4, 2}, {4, 5}, {9, -1}, {0, 8}}) {
+  for (const std::vector<Index>& sections : {std::vector<Index>{4, 2}, {4, 5}, {9, -1}, {0, 8}, {8, 8}, {8, 1}}) {
     EXPECT_THROW(member_frequencies(with_sections(sections)), ShapeError);
   }
   expect_error<ShapeError>(
