@@ -53,6 +53,7 @@ OTHERWISE = {
     "gemma4_vision": "two encodings turn a half of the head each",
     "minimax_m3_vl_vision": "three axes share 78 of 80 dimensions",
     "speecht5": "its relative positions are called pe_k",
+    "vjepa2": "each element turns by an angle of its own",
     "patchtst": "a table that may begin as sinusoids",
 }
 REFUSED = "must be a model whose positions can be read"
