@@ -208,6 +208,8 @@ CASES: list[tuple[Any, Callable[[Any], Uses]]] = [
         b.BucketBias(spec, zeros(6, HEADS), q_attribute=[[0, 1, 2]], k_attribute=[[0, 1, 2]]))])),
     (b.Fourier(axes=2, frequencies=4, unit="turns", layout="sines_first"),
      lambda spec: iter([lambda: added(b.FourierInputs(spec, zeros(4, 2)), PLACES)])),
+    (b.ElementwiseRope(rope=b.Rope(head_dim=DIM, pairing="half"), joined="half"),
+     lambda spec: iter([lambda: attended(b.ElementwiseRows(spec))])),
     (b.GivenAngles(head_dim=DIM, rotary_dim=DIM, pairing="half"),
      lambda spec: iter([lambda: attended(b.AngleRows(spec, zeros(1, HEADS, TIME, DIM // 2)))])),
     (b.Fire(mlp_width=3), of_fire),

@@ -132,6 +132,9 @@ def examples(rng: np.random.Generator) -> dict[str, Example]:
     }
     plane_rows = {
         "RopeMixedRows": b.RopeMixedRows(mixed, draw(2, 1, DIM // 2), group=HEADS),
+        "ElementwiseRows": b.ElementwiseRows(
+            b.ElementwiseRope(rope=b.Rope(head_dim=DIM, pairing="half"), joined="half", sections=[1, 3])
+        ),
         "LieRopeRows": b.LieRopeRows(b.LieRope(head_dim=DIM), draw(1, 2, 1, 6), group=HEADS),
         "CayleyStringRows": b.CayleyStringRows(
             b.CayleyString(rope=mixed), draw(2, 1, DIM // 2), draw(1, 6), group=HEADS

@@ -5,6 +5,7 @@
 #include <bearing/scores.hpp>
 
 #include "support/errors.hpp"
+#include "support/golden.hpp"
 #include "support/terms.hpp"
 
 namespace bearing {
@@ -54,6 +55,34 @@ TEST(RelativeLogits, AgreesWithItsReference) {
       }
     }
   }
+}
+
+// Scores are sums of 5 products of some units, gradients of some dozens of them: 2^-53 · 2^7 · 2^4.
+constexpr double golden_tolerance = 0x1p-42;
+
+TEST(RelativeLogits, ScoresAndGradientsAreInkling2s) {
+  // More than half of r is clipped, and the temperature grows from the third token on.
+  const rapidjson::Document golden = test::golden("relative/inkling2.json");
+  const auto get = [&](const char* name) { return test::tensor(golden[name]); };
+  const test::GoldenTensor table = get("table"), r = get("r"), truth = get("scores"), d_s = get("d_scores");
+  const RelativeLogits spec{table.shape[0], golden["clip"].GetDouble(),
+                            PositionTemperature::inkling(golden["n_floor"].GetDouble(), golden["alpha"].GetDouble())};
+  std::vector<double> d_table(table.data.size()), d_r(r.data.size()), s(truth.data.size());
+  const auto tables = [&](auto& numbers) { return dense(numbers.data(), 1, table.shape[0], table.shape[1]); };
+  const auto rs = [&](auto& numbers) { return dense(numbers.data(), r.shape[0], r.shape[1], r.shape[2], r.shape[3]); };
+  const RelativeLogitsTerm<double> term(spec, {tables(table.data), tables(d_table)}, {rs(r.data), rs(d_r)});
+  const auto scores = [&](auto& numbers) {
+    return bhtd(numbers.data(), truth.shape[0], truth.shape[1], truth.shape[2], truth.shape[3]);
+  };
+  add_scores(with(term), {}, scores(s));
+  add_scores_backward(with(term), {}, scores(d_s.data));
+  const auto expect_near = [](const std::vector<double>& own, const test::GoldenTensor& theirs, const char* name) {
+    ASSERT_EQ(own.size(), theirs.data.size()) << name;
+    for (std::size_t i = 0; i < own.size(); ++i) EXPECT_NEAR(own[i], theirs.data[i], golden_tolerance) << name << i;
+  };
+  expect_near(s, truth, "scores ");
+  expect_near(d_table, get("d_table"), "d_table ");
+  expect_near(d_r, get("d_r"), "d_r ");
 }
 
 TEST(RelativeLogits, AQueryMixesTheProfilesOfDistances) {

@@ -40,12 +40,8 @@ void check_sections(const ElementwiseRope& spec, Index rotary_dim) {
   if (!spec.rope.axes.pairs.empty()) refuse("sections: must be left out beside rope.axes, got ", sections);
   if (std::ssize(sections) > max_axes) refuse("sections: must be of at most four axes, got ", sections);
   Index left = rotary_dim;
-  for (const Index elements : sections) {
-    if (elements < 1 || elements > left) break;
-    left -= elements;
-  }
-  const bool positive = std::all_of(sections.begin(), sections.end(), [](Index n) { return n > 0; });
-  if (left != 0 || !positive) refuse("sections: must be above 0 and add up to ", rotary_dim, ", got ", sections);
+  for (const Index elements : sections) left = elements < 1 || elements > left ? -1 : left - elements;
+  if (left != 0) refuse("sections: must be above 0 and add up to ", rotary_dim, ", got ", sections);
 }
 
 /// What each turned element has: its pair in the rope, and its axis.

@@ -25,8 +25,8 @@ Index axis_of(const ElementwiseRope& spec, const RopeFrequencies& rope, Index e)
 
 }  // namespace
 
-void elementwise_row(const ElementwiseRope& spec, const double* p, View<const double, 1> x, View<double, 1> y) {
-  const RopeFrequencies rope = resolve(spec.rope);
+void elementwise_row(const ElementwiseRope& spec, const RopeFrequencies& rope, const double* p, View<const double, 1> x,
+                     View<double, 1> y) {
   for (Index d = 0; d < rope.head_dim; ++d) {
     const Index e = d - rope.begin, half = rope.pairs();
     if (e < 0 || e >= rope.rotary_dim) {

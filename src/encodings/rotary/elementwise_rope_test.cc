@@ -3,6 +3,7 @@
 #include <bearing/reference/elementwise_rope.hpp>
 
 #include "support/errors.hpp"
+#include "support/golden.hpp"
 #include "support/row_terms.hpp"
 
 namespace bearing {
@@ -39,8 +40,10 @@ std::vector<Case> cases() {
 TEST(ElementwiseRope, AgreesWithItsReference) {
   for (const auto& [spec, axes] : cases()) {
     const auto make = [&spec = spec]<class A>(Params&) { return ElementwiseRows<A>(spec); };
-    const auto reference = [&spec = spec](const Params&, const RowSpot& s, View<const double, 1> x, View<double, 1> y) {
-      reference::elementwise_row(spec, s.p, x, y);
+    const RopeFrequencies rope = resolve(spec.rope);
+    const auto reference = [&spec = spec, &rope](const Params&, const RowSpot& s, View<const double, 1> x,
+                                                 View<double, 1> y) {
+      reference::elementwise_row(spec, rope, s.p, x, y);
     };
     Params none(Params::Shapes{});
     const auto rows = test::row_cases(2, spec.rope.head_dim, axes);
@@ -50,6 +53,30 @@ TEST(ElementwiseRope, AgreesWithItsReference) {
     test::expect_transpose(make, none, rows);
     test::expect_same_row_bits(make, none, rows);
   }
+}
+
+/// Rows and gradients of a model's own function, in float64: frequencies are rounded to 2^-53, which positions below
+/// 2^4 and numbers below 2^3 make 2^-46.
+void expect_golden(const ElementwiseRope& spec, const rapidjson::Document& golden) {
+  const test::GoldenTensor at = test::tensor(golden["positions"]), x = test::tensor(golden["x"]),
+                           y = test::tensor(golden["y"]), d_y = test::tensor(golden["d_y"]),
+                           d_x = test::tensor(golden["d_x"]);
+  const auto rows = [&](auto& numbers) { return bhtd(numbers.data(), x.shape[0], x.shape[1], x.shape[2], x.shape[3]); };
+  const Positions positions(dense<const double>(at.data.data(), at.shape[0], at.shape[1], at.shape[2]));
+  const ElementwiseRows<double> encoding(spec);
+  std::vector<double> own(y.data.size()), own_d(y.data.size());
+  turn<double>(encoding, Side::query, positions, rows(x.data), rows(own));
+  turn_backward<double>(encoding, Side::query, positions, rows(x.data), rows(d_y.data), rows(own_d));
+  for (std::size_t i = 0; i < own.size(); ++i) {
+    ASSERT_NEAR(own[i], y.data[i], 0x1p-46) << i;
+    ASSERT_NEAR(own_d[i], d_x.data[i], 0x1p-46) << i;
+  }
+}
+
+TEST(ElementwiseRope, RowsAndGradientsAreThoseOfTheModelsCode) {
+  expect_golden(ElementwiseRope::vjepa2(20), test::golden("two_angles/vjepa2.json"));
+  const rapidjson::Document hunyuan = test::golden("two_angles/hunyuan_vl.json");
+  expect_golden(ElementwiseRope::hunyuan(rope(16), test::integers(hunyuan["sections"])), hunyuan);
 }
 
 std::vector<double> turned(const ElementwiseRope& spec, const std::vector<double>& x, std::vector<double> position) {
@@ -107,7 +134,7 @@ TEST(ElementwiseRope, WrongCallsSayWhatMustHold) {
   const auto with_sections = [](std::vector<Index> sections) {
     return ElementwiseRope{.rope = rope(8), .joined = Pairing::half, .sections = std::move(sections)};
   };
-  for (const std::vector<Index>& sections : {std::vector<Index>{4, 2}, {4, 5}, {9, -1}, {0, 8}}) {
+  for (const std::vector<Index>& sections : {std::vector<Index>{4, 2}, {4, 5}, {9, -1}, {0, 8}, {8, 8}, {8, 1}}) {
     EXPECT_THROW(member_frequencies(with_sections(sections)), ShapeError);
   }
   expect_error<ShapeError>(

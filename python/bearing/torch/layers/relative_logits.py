@@ -27,7 +27,7 @@ class RelativeLogits(EncodingModule):
     Parameters: table [extent, rank], the transpose of a model's ``rel_logits_proj.proj``; project (``r_proj``), which
     makes r; and with a clip scale [heads, rank] (``rel_l2_clip.scale``), which multiplies r before the clip and starts
     at 1. The others start normal, of standard deviation 0.02. Where the spec has a temperature, queries need
-    ``bearing.torch.TemperatureRows`` of the same one.
+    rows of the same one as well.
 
     Thinking Machines Lab 2026, Inkling and Inkling 2.
     """
@@ -53,7 +53,7 @@ class RelativeLogits(EncodingModule):
         return Encoding(self.form, (self.table, r if self.scale is None else r * self.scale[:, None]))
 
 
-def _factor(spec: _core.PositionTemperature | None) -> Callable[[Tensor], Tensor] | None:
+def _factor(spec: Any) -> Callable[[Tensor], Tensor] | None:
     """The temperature of queries at m; in plain numbers, as compilers do not look into specs."""
     if spec is None:
         return None
