@@ -9,13 +9,13 @@
 
 namespace bearing::dialects {
 
-/// params.json of Mistral's and Meta's own checkpoints (params_json.cc).
+/// params.json of Mistral's and Meta's own checkpoints (dialect_params.cc).
 bool read_params(const json::Object& file, Model& model);
 
-/// config.json of a transformer of diffusers, by its _class_name (diffusers_config.cc).
+/// config.json of a transformer of diffusers, by its _class_name (dialect_diffusers.cc).
 bool read_diffusers(const json::Object& file, Model& model);
 
-/// config.json of timm, by its architecture and model_args (timm_config.cc).
+/// config.json of timm, by its architecture and model_args (dialect_timm.cc).
 bool read_timm(const json::Object& file, Model& model);
 
 /// The first of them that knows the file; false for a Hugging Face config.

@@ -40,7 +40,9 @@ struct PicturePositions {
   std::vector<double> values;  ///< [axes, tokens]
 
   /// For rotate(): refers to `values`.
-  Positions positions() const { return Positions(View<const double, 3>{values.data(), {axes, 1, tokens}, {tokens, tokens, 1}}); }
+  Positions positions() const {
+    return Positions(View<const double, 3>{values.data(), {axes, 1, tokens}, {tokens, tokens, 1}});
+  }
 };
 
 /// The positions that a family's code gives to its tokens. `model` is the _class_name of a diffusers config:

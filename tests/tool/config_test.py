@@ -285,7 +285,7 @@ class Config(support.Base):
         back = run("config", "--write", "v4", self.path("newer.json"), "-o", self.path("older.json"))
         self.assertEqual((back.returncode, back.stdout), (0, ""))
         self.assertIn("before 4.43", back.stderr)
-        self.assertEqual(json.loads(self.path("older.json").read_text()), json.loads(pathlib.Path(LLAMA).read_text()))
+        self.assertEqual(json.loads(self.path("older.json").read_text()), json.loads((SOURCE / LLAMA).read_text()))
         self.assertEqual(run("config", "--write", "v5", "-", input=written.stdout).stdout, written.stdout)
 
     def test_what_an_older_reader_makes_of_a_newer_file_is_said_last_of_what_the_file_says(self):
