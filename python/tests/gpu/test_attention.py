@@ -15,7 +15,7 @@ from bearing.torch.encoding import build, encodings_of, forms_of, tensors_of, tr
 from bearing.torch.triton import launches
 from place import INTERPRETED
 
-BATCH, HEADS, KV_HEADS, Q_LEN, K_LEN, DIM, VALUE_DIM = 2, 2, 1, 21, 29, 12, 10
+HEADS, KV_HEADS, Q_LEN, K_LEN, DIM, VALUE_DIM = 2, 1, 21, 29, 12, 10
 LONGEST = Q_LEN + K_LEN  # no distance of these calls is longer
 # A weight is off by the rounding of its score, here at most 16 in size, and of some operations: so many times 2^-24 of it.
 ROUNDING = 32 * 2.0**-24
@@ -60,9 +60,9 @@ def quick():
     change.undo()
 
 
-def rows(device, dtype=torch.float32, heads=HEADS, kv_heads=KV_HEADS, q_len=Q_LEN, k_len=K_LEN):
+def rows(device, dtype=torch.float32, batch=1, heads=HEADS, kv_heads=KV_HEADS, q_len=Q_LEN, k_len=K_LEN):
     shapes = (heads, q_len, DIM), (kv_heads, k_len, DIM), (kv_heads, k_len, VALUE_DIM)
-    return [torch.randn(BATCH, *shape).to(device, dtype).requires_grad_() for shape in shapes]
+    return [torch.randn(batch, *shape).to(device, dtype).requires_grad_() for shape in shapes]
 
 
 def doubled(x):
@@ -95,7 +95,7 @@ class Reference:
             "d_v": (d_v, norm(d_out) * seen_by),
         }
         if d_sinks is not None:
-            self.grads["d_sinks"] = d_sinks, self.score * BATCH * Q_LEN
+            self.grads["d_sinks"] = d_sinks, self.score * q.shape[0] * Q_LEN
         self.largest = v.nan_to_num(0).abs().max()
 
 
@@ -130,7 +130,7 @@ def agree(device, encodings=None, inputs=None, slope=LONGEST, **options):
         close(name, one, wanted, size, rounding)
     for parameter, one in zip(learned, found[len(want.grads) :], strict=True):
         (name,) = (n for n, p in moved.named_parameters() if p is parameter)
-        close(name, one, want.of_terms[0][name], want.score * slope * BATCH * Q_LEN, rounding)
+        close(name, one, want.of_terms[0][name], want.score * slope * q.shape[0] * Q_LEN, rounding)
     return [out, lse, *found]
 
 
@@ -183,18 +183,19 @@ HOLES = {
 def test_what_hides_keys(name, device):
     options = dict(HOLES[name])
     if "key_mask" in options:
-        options["key_mask"] = options["key_mask"].repeat(BATCH, 1)
+        options["key_mask"] = options["key_mask"].repeat(2, 1)
     if "visible" in options:
-        options["visible"] = options["visible"].expand(BATCH, HEADS, -1, -1)
-    agree(device, t5(), slope=1, **options)
+        options["visible"] = options["visible"].expand(2, HEADS, -1, -1)
+    agree(device, t5(), inputs=rows(device, batch=2), slope=1, **options)
 
 
 def test_positions_of_tokens(device):
     """Tensors of positions, in any order: masks and distances go by them."""
     q_at, k_at = torch.randperm(Q_LEN), torch.stack([torch.randperm(K_LEN), torch.arange(K_LEN)])
     module = t5().requires_grad_(False)
-    agree(device, module, mask="causal", window=(9, -1), q_positions=q_at, k_positions=k_at)
-    agree(device, module, mask="none", q_positions=q_at, k_positions=k_at)
+    both = rows(device, batch=2)
+    agree(device, module, inputs=both, mask="causal", window=(9, -1), q_positions=q_at, k_positions=k_at)
+    agree(device, module, mask="none", q_positions=q_at, k_positions=k_at[:1])
 
 
 def test_caps_sinks_and_scales(device):
@@ -253,7 +254,7 @@ def test_no_bias_by_distance_is_left_out():
 
 
 def test_layouts_strides_and_missing_batches(device):
-    q, k, v = (x.detach() for x in rows(device))
+    q, k, v = (x.detach() for x in rows(device, batch=2))
     bias = bt.Alibi(HEADS).to(device)
     want = bt.attention(q, k, v, bias, mask="causal")
     turned = bt.attention(*(x.transpose(1, 2) for x in (q, k, v)), bias, mask="causal", layout="bthd")
@@ -275,7 +276,7 @@ def test_what_nobody_sees_may_hold_anything(device):
 
     def results(fill):
         torch.manual_seed(5)
-        q, k, v = rows(device)
+        q, k, v = rows(device, batch=2)
         with torch.no_grad():
             for b, length in enumerate((20, 9)):
                 k[b, :, length:], v[b, :, length:] = fill, fill
@@ -291,12 +292,12 @@ def test_what_nobody_sees_may_hold_anything(device):
 
 def test_the_same_bits_in_any_order_of_programs(device, monkeypatch):
     """Each sum is taken by one program. With atomics, another order would give other bits."""
-    inputs, bias = rows(device), t5()
-    options = {"inputs": inputs, "slope": 1, "mask": "causal", "q_positions": 8, "k_positions": 0}
+    q, k, v = rows(device, batch=2)
+    bias = t5().to(device)
 
     def results():
-        torch.manual_seed(11)
-        return agree(device, bias, **options)
+        out = bt.attention(q, k, v, bias, mask="causal", q_positions=8, k_positions=0)
+        return [out, *torch.autograd.grad(out.square().sum(), [q, k, v, bias.table])]
 
     first = results()
     for _ in range(1 if INTERPRETED else 100):
@@ -319,7 +320,7 @@ def test_nothing_to_do(device):
 
 
 def test_what_does_not_fit_is_refused(device):
-    q, k, v = rows(device)
+    q, k, v = rows(device, batch=2)
     for wrong, words in (
         ({"sinks": torch.zeros(3, device=device)}, r"sinks: must have shape \[2\], got \[3\]"),
         ({"key_mask": torch.ones(2, 3, dtype=torch.bool, device=device)}, r"key_mask: must have shape \[2, 29\]"),
@@ -339,10 +340,14 @@ def test_a_plan_says_which_path_a_call_takes():
     assert fire.path == "flex_attention" and "FireBias is of the form per_query" in fire.reason
     assert path(bt.Shaw(bearing.Shaw(clip=3), 8)).path == "refused"  # with a table of values
     assert path(bt.Cope(bearing.Cope(max_pos=4), 8)).path == "refused"
+    gates = torch.zeros(1, HEADS, 4)
+    assert path(bearing.ForgettingBias(gates)).path == "flex_attention"
+    assert path(q_positions=torch.rand(4)).path == "flex_attention"
+    assert path(block_table=torch.zeros(1, 1, dtype=torch.int64)).path == "refused"
     assert path(t5(), q_positions=torch.arange(4)).path == "flex_attention"
     assert path(t5().requires_grad_(False), q_positions=torch.arange(4)).path == "triton"
     wide = torch.empty(1, 1, 4, 512, device="meta")
-    assert bt.plan(wide, wide, wide, mask="none").path == "flex_attention"
+    assert bt.plan(wide, wide, wide, mask="none").path == "refused"
     half = q.double()
     assert "float64" in bt.plan(half, half, half, mask="none").reason
 

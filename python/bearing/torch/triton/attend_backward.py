@@ -98,6 +98,7 @@ def _d_q_walk(
     total,
     b,
     h,
+    i0,
     i,
     first,
     end,
@@ -117,7 +118,7 @@ def _d_q_walk(
         v = rows_of(v_rows, j, call.v_strides[2], keep, KIND.value_dim, KIND.value_width, WHOLE)
         nothing = tl.zeros([KIND.rows, KIND.cols], tl.float32)
         s, slope = scores(
-            times(q, tl.trans(k), nothing, KIND), b, h, i[:, None], j[None, :], first[:, None], end[:, None],
+            times(q, tl.trans(k), nothing, KIND), b, h, i0, start, i[:, None], j[None, :], first[:, None], end[:, None],
             keep[None, :], q_at[:, None], k_at[None, :], call, KIND, WHOLE,
         )  # fmt: skip
         d_p = times(d_o, tl.trans(v), nothing, KIND)
@@ -134,7 +135,8 @@ def d_queries(call, grads, blocks, block_stride, d_q, d_q_strides, KIND: tl.cons
     at = count - 1 - tl.program_id(0) % count
     b = tl.program_id(0) // count // call.heads
     h = tl.program_id(0) // count % call.heads
-    i = at * KIND.rows + tl.arange(0, KIND.rows)
+    i0 = at * KIND.rows
+    i = i0 + tl.arange(0, KIND.rows)
     first, end = _run(call, b, i, False)
     q_at = positions(call.q_at, call.at_strides[0], b, i, call.q_len, KIND)
     q, d_o, lse, total = _query(call, grads, b, h, i, first, end, KIND, False)
@@ -144,17 +146,17 @@ def d_queries(call, grads, blocks, block_stride, d_q, d_q_strides, KIND: tl.cons
     acc = tl.zeros([KIND.rows, KIND.width], tl.float32)
     if KIND.holes:
         acc = _d_q_walk(
-            acc, begin, last, lowest, last, q, d_o, lse, total, b, h, i, first, end, q_at, call, KIND, False
+            acc, begin, last, lowest, last, q, d_o, lse, total, b, h, i0, i, first, end, q_at, call, KIND, False
         )  # fmt: skip
     else:
         acc = _d_q_walk(
-            acc, begin, whole, lowest, last, q, d_o, lse, total, b, h, i, first, end, q_at, call, KIND, False
+            acc, begin, whole, lowest, last, q, d_o, lse, total, b, h, i0, i, first, end, q_at, call, KIND, False
         )  # fmt: skip
         acc = _d_q_walk(
-            acc, whole, holed, lowest, last, q, d_o, lse, total, b, h, i, first, end, q_at, call, KIND, True
+            acc, whole, holed, lowest, last, q, d_o, lse, total, b, h, i0, i, first, end, q_at, call, KIND, True
         )
         acc = _d_q_walk(
-            acc, holed, last, lowest, last, q, d_o, lse, total, b, h, i, first, end, q_at, call, KIND, False
+            acc, holed, last, lowest, last, q, d_o, lse, total, b, h, i0, i, first, end, q_at, call, KIND, False
         )
     d = tl.arange(0, KIND.width)
     to = d_q + b.to(tl.int64) * d_q_strides[0] + h.to(tl.int64) * d_q_strides[1]
@@ -164,7 +166,9 @@ def d_queries(call, grads, blocks, block_stride, d_q, d_q_strides, KIND: tl.cons
 
 
 @triton.jit
-def _d_k_walk(d_k, d_v, begin, stop, k, v, b, h, j, keep, k_at, call, grads, KIND: tl.constexpr, WHOLE: tl.constexpr):
+def _d_k_walk(
+    d_k, d_v, begin, stop, k, v, b, h, j0, j, keep, k_at, call, grads, KIND: tl.constexpr, WHOLE: tl.constexpr
+):
     for start in tl.range(begin, stop, KIND.rows, num_stages=KIND.stages if WHOLE else 1):
         i = start + tl.arange(0, KIND.rows)
         first, end = _run(call, b, i, WHOLE)
@@ -172,7 +176,7 @@ def _d_k_walk(d_k, d_v, begin, stop, k, v, b, h, j, keep, k_at, call, grads, KIN
         q, d_o, lse, total = _query(call, grads, b, h, i, first, end, KIND, WHOLE)
         nothing = tl.zeros([KIND.cols, KIND.rows], tl.float32)
         s, slope = scores(
-            times(k, tl.trans(q), nothing, KIND), b, h, i[None, :], j[:, None], first[None, :], end[None, :],
+            times(k, tl.trans(q), nothing, KIND), b, h, start, j0, i[None, :], j[:, None], first[None, :], end[None, :],
             keep[:, None], q_at[None, :], k_at[:, None], call, KIND, WHOLE,
         )  # fmt: skip
         d_p = times(v, tl.trans(d_o), nothing, KIND)
@@ -190,7 +194,8 @@ def d_keys(call, grads, blocks, block_stride, d_k, d_k_strides, d_v, d_v_strides
     key_heads = call.heads // KIND.group
     b = tl.program_id(0) // count // key_heads
     key_head = tl.program_id(0) // count % key_heads
-    j = at * KIND.cols + tl.arange(0, KIND.cols)
+    j0 = at * KIND.cols
+    j = j0 + tl.arange(0, KIND.cols)
     keep = shown(call, b, j, 0, call.k_len, KIND)
     k_at = positions(call.k_at, call.at_strides[1], b, j, call.k_len, KIND)
     edges = blocks + b.to(tl.int64) * block_stride + at * 4
@@ -205,14 +210,14 @@ def d_keys(call, grads, blocks, block_stride, d_k, d_k_strides, d_v, d_v_strides
         h = key_head * KIND.group + g
         if KIND.holes:
             sum_k, sum_v = _d_k_walk(
-                sum_k, sum_v, begin, last, k, v, b, h, j, keep, k_at, call, grads, KIND, False
+                sum_k, sum_v, begin, last, k, v, b, h, j0, j, keep, k_at, call, grads, KIND, False
             )  # fmt: skip
         else:
             sum_k, sum_v = _d_k_walk(
-                sum_k, sum_v, begin, whole, k, v, b, h, j, keep, k_at, call, grads, KIND, False
+                sum_k, sum_v, begin, whole, k, v, b, h, j0, j, keep, k_at, call, grads, KIND, False
             )  # fmt: skip
-            sum_k, sum_v = _d_k_walk(sum_k, sum_v, whole, holed, k, v, b, h, j, keep, k_at, call, grads, KIND, True)
-            sum_k, sum_v = _d_k_walk(sum_k, sum_v, holed, last, k, v, b, h, j, keep, k_at, call, grads, KIND, False)
+            sum_k, sum_v = _d_k_walk(sum_k, sum_v, whole, holed, k, v, b, h, j0, j, keep, k_at, call, grads, KIND, True)
+            sum_k, sum_v = _d_k_walk(sum_k, sum_v, holed, last, k, v, b, h, j0, j, keep, k_at, call, grads, KIND, False)
     _store_keys(d_k, d_k_strides, sum_k * call.scale, b, key_head, j, call.k_len, KIND.dim, KIND.width)
     _store_keys(d_v, d_v_strides, sum_v, b, key_head, j, call.k_len, KIND.value_dim, KIND.value_width)
 
@@ -226,7 +231,7 @@ def _store_keys(to, strides, x, b, key_head, j, k_len, DIM: tl.constexpr, WIDTH:
 
 
 @triton.jit
-def _d_bias_tile(acc, b, h, i, j, first, end, last, call, grads, KIND: tl.constexpr):
+def _d_bias_tile(acc, b, h, i0, j0, i, j, first, end, last, call, grads, KIND: tl.constexpr):
     q, d_o, lse, total = _query(call, grads, b, h, i, first, end, KIND, False)
     keep = shown(call, b, j, lowest_of(first, end), last, KIND)
     key_head = (h // KIND.group).to(tl.int64)
@@ -237,7 +242,7 @@ def _d_bias_tile(acc, b, h, i, j, first, end, last, call, grads, KIND: tl.conste
     nothing = tl.zeros([KIND.rows, KIND.cols], tl.float32)
     i, j = i[:, None], j[None, :]
     s, _ = scores(
-        times(q, tl.trans(k), nothing, KIND), b, h, i, j, first[:, None], end[:, None], keep[None, :], i, j, call, KIND,
+        times(q, tl.trans(k), nothing, KIND), b, h, i0, j0, i, j, first[:, None], end[:, None], keep[None, :], i, j, call, KIND,
         False,
     )  # fmt: skip
     _, d_s = _weights(s, times(d_o, tl.trans(v), nothing, KIND), lse[:, None], total[:, None], False)
@@ -268,7 +273,7 @@ def d_distances(call, grads, blocks, block_stride, parts, lowest, diagonals, chu
         if (start + KIND.rows > begin) & (start < last):
             i = at * KIND.rows + local
             first, end = _run(call, b, i, False)
-            acc = _d_bias_tile(acc, b, h, i, start + local, first, end, last, call, grads, KIND)
+            acc = _d_bias_tile(acc, b, h, at * KIND.rows, start, i, start + local, first, end, last, call, grads, KIND)
     # Column t of row r goes to distance t - r: rows are shifted until distances stand below each other.
     t = tl.arange(0, 2 * KIND.rows)
     source = t[None, :] - (KIND.rows - 1) + local[:, None]

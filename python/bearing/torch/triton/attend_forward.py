@@ -21,6 +21,7 @@ def _walk(
     q,
     b,
     h,
+    i0,
     i,
     first,
     end,
@@ -40,7 +41,7 @@ def _walk(
         k = rows_of(k_rows, j, call.k_strides[2], keep, KIND.dim, KIND.width, WHOLE)
         x = times(q, tl.trans(k), tl.zeros([KIND.rows, KIND.cols], tl.float32), KIND)
         s, _ = scores(
-            x, b, h, i[:, None], j[None, :], first[:, None], end[:, None], keep[None, :], q_at[:, None], k_at[None, :],
+            x, b, h, i0, start, i[:, None], j[None, :], first[:, None], end[:, None], keep[None, :], q_at[:, None], k_at[None, :],
             call, KIND, WHOLE,
         )  # fmt: skip
         new_m = tl.maximum(m, tl.max(s, 1))
@@ -61,7 +62,8 @@ def forward(call, blocks, block_stride, sinks, out, out_strides, lse, KIND: tl.c
     at = count - 1 - tl.program_id(0) % count  # what sees most keys under a causal mask comes first
     b = tl.program_id(0) // count // call.heads
     h = tl.program_id(0) // count % call.heads
-    i = at * KIND.rows + tl.arange(0, KIND.rows)
+    i0 = at * KIND.rows
+    i = i0 + tl.arange(0, KIND.rows)
     there = i < call.q_len
     run = b.to(tl.int64) * call.run_stride + i
     first = tl.load(call.first + run, mask=there, other=0)
@@ -77,13 +79,19 @@ def forward(call, blocks, block_stride, sinks, out, out_strides, lse, KIND: tl.c
     m = tl.full([KIND.rows], -float("inf"), tl.float32)
     total = tl.zeros([KIND.rows], tl.float32)
     if KIND.holes:
-        acc, m, total = _walk(acc, m, total, begin, last, lowest, last, q, b, h, i, first, end, q_at, call, KIND, False)
+        acc, m, total = _walk(
+            acc, m, total, begin, last, lowest, last, q, b, h, i0, i, first, end, q_at, call, KIND, False
+        )
     else:
         acc, m, total = _walk(
-            acc, m, total, begin, whole, lowest, last, q, b, h, i, first, end, q_at, call, KIND, False
+            acc, m, total, begin, whole, lowest, last, q, b, h, i0, i, first, end, q_at, call, KIND, False
         )
-        acc, m, total = _walk(acc, m, total, whole, holed, lowest, last, q, b, h, i, first, end, q_at, call, KIND, True)
-        acc, m, total = _walk(acc, m, total, holed, last, lowest, last, q, b, h, i, first, end, q_at, call, KIND, False)
+        acc, m, total = _walk(
+            acc, m, total, whole, holed, lowest, last, q, b, h, i0, i, first, end, q_at, call, KIND, True
+        )
+        acc, m, total = _walk(
+            acc, m, total, holed, last, lowest, last, q, b, h, i0, i, first, end, q_at, call, KIND, False
+        )
     if KIND.sinks:
         sink = tl.load(sinks + h).to(tl.float32) * LOG2E
         new_m = tl.maximum(m, sink)

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from ..encoding import Encodings, encodings_of, forms_of, tensors_of, traits_of
+from ..layers import scores
 from ..regions import text_of_regions
 from .device import missing, takes
 
@@ -63,11 +64,12 @@ def plan(
         return Plan("triton", "Every encoding turns rows by a table, or is a bias by distance.")
     if q.is_cpu:
         return Plan("library", f"The kernels do not take the call: {why}.")
-    flex = "" if block_table is not None else _not_flex(forms_of(given))
-    if block_table is not None or flex:
-        return Plan(
-            "refused", f"The kernels do not take the call: {why}. {flex or 'FlexAttention has no such argument.'}"
-        )
+    if missing() or _of_rows(q, k, v):
+        return Plan("refused", f"The kernels do not take the call: {why}.")
+    own = block_table is not None or regions is not None
+    flex = "FlexAttention has no such argument." if own else _not_flex(forms_of(given))
+    if flex:
+        return Plan("refused", f"The kernels do not take the call: {why}. {flex}")
     return Plan("flex_attention", f"The kernels do not take the call: {why}. FlexAttention does, with score_mod().")
 
 
@@ -82,15 +84,9 @@ def refusal(
     regions: str = "",
 ) -> str:
     """Why the kernels do not take a call; nothing if they do."""
-    no_triton = missing()
-    if no_triton:
-        return no_triton
-    if q.dtype not in TYPES or k.dtype is not q.dtype or v.dtype is not q.dtype:
-        return f"rows must be float32, bfloat16 or float16, all alike, and are {q.dtype}, {k.dtype}, {v.dtype}"
-    if not 3 <= q.dim() <= 4 or k.dim() != q.dim() or v.dim() != q.dim():
-        return f"rows must have 3 or 4 axes, and have {q.dim()}, {k.dim()}, {v.dim()}"
-    if max(q.shape[-1], v.shape[-1]) > WIDEST:
-        return f"rows must have at most {WIDEST} numbers, and have {q.shape[-1]} and {v.shape[-1]}"
+    why = missing() or _of_rows(q, k, v)
+    if why:
+        return why
     if block_table is not None:
         return "a paged cache is read on the CPU alone"
     if regions:
@@ -112,6 +108,17 @@ def refusal(
     return ""
 
 
+def _of_rows(q: Tensor, k: Tensor, v: Tensor) -> str:
+    """Why no kernel takes such rows; nothing if they do."""
+    if q.dtype not in TYPES or k.dtype is not q.dtype or v.dtype is not q.dtype:
+        return f"rows must be float32, bfloat16 or float16, all alike, and are {q.dtype}, {k.dtype}, {v.dtype}"
+    if not 3 <= q.dim() <= 4 or k.dim() != q.dim() or v.dim() != q.dim():
+        return f"rows must have 3 or 4 axes, and have {q.dim()}, {k.dim()}, {v.dim()}"
+    if max(q.shape[-1], v.shape[-1]) > WIDEST:
+        return f"rows must have at most {WIDEST} numbers, and have {q.shape[-1]} and {v.shape[-1]}"
+    return ""
+
+
 def _tensors(*positions: Any) -> list[Tensor]:
     return [at for at in positions if isinstance(at, Tensor)]
 
@@ -119,12 +126,13 @@ def _tensors(*positions: Any) -> list[Tensor]:
 def _not_flex(encodings: str) -> str:
     """Why no score modifier stands for the encodings, as a sentence; nothing if one does."""
     for form in json.loads(encodings):
-        traits = traits_of(form["kind"])
-        if traits["rows"]:
-            continue  # they turn q and k before the call
+        kind = form["kind"]
+        traits = traits_of(kind)
+        if traits["rows"] or kind in scores():
+            continue  # they turn q and k before the call, or have a formula in PyTorch's operations
         of_values = [p for p in form["tensors"] if "value_dim" in traits["parameters"][p]["extents"]]
-        if of_values or (traits["values"] and not traits["scores"]):
-            return f"{form['kind']} adds to values, which no score modifier does."
-        if traits["whole_rows"] or traits["form"] == "running_sum":
-            return f"{form['kind']} looks at the tokens between query and key, which no score modifier does."
+        if of_values or not traits["scores"]:
+            return f"{kind} acts on values, which no score modifier does."
+        if traits["form"] != "rows_by_index" and (traits["reads_content"] or traits["whole_rows"]):
+            return f"{kind} looks at the tokens between query and key, which no score modifier does."
     return ""

@@ -145,10 +145,11 @@ def shown(call, b, j, lowest, last, KIND: tl.constexpr):
 
 
 @triton.jit
-def scores(x, b, h, i, j, first, end, keep, q_at, k_at, call, KIND: tl.constexpr, WHOLE: tl.constexpr):
+def scores(x, b, h, i0, j0, i, j, first, end, keep, q_at, k_at, call, KIND: tl.constexpr, WHOLE: tl.constexpr):
     """log2 e times the scores of a tile, and how fast they change with what the soft cap bounds.
 
-    x: products of rows. i, first, end, q_at stand along the queries' axis; j, keep, k_at along that of the keys.
+    x: products of rows. i0, j0: the first query and the first key of the tile. i, first, end, q_at stand along the queries'
+    axis; j, keep, k_at along that of the keys.
     """
     slope = 1.0
     if KIND.capped:
@@ -172,7 +173,8 @@ def scores(x, b, h, i, j, first, end, keep, q_at, k_at, call, KIND: tl.constexpr
         if KIND.placed:
             at = k_at - q_at + call.zero
         else:
-            at = j - i + call.zero
+            # A number for the tile, and small ones for the places in it: so a thread has one address and constants beside it.
+            at = (j - j0).to(tl.int64) - (i - i0).to(tl.int64) + (j0 - i0 + call.zero)
         if call.distances > 0:  # it is: inside a branch these loads are not copied ahead, each to an address of its own
             if WHOLE:
                 s += tl.load(bias + at) * LOG2E
