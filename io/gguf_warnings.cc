@@ -136,14 +136,16 @@ void about_architecture(const File& file) {
   if (file.compresses()) {
     data.notes().warn("general.architecture",
                       "deepseek4: keys serve as values too, so values turn and the output is turned back; compressed "
-                      "keys stand at multiples of their ratio. The encoding shown is that of queries and keys");
+                      "keys stand at multiples of their ratio. The encoding shown is that of queries and keys",
+                      json::Weight::grave);
   }
   if (file.is(permuted)) {
     data.notes().warn("general.architecture",
                       data.architecture() +
                           ": converters reorder the rows of queries and keys, so neighbours turn "
                           "here where halves turn in the model's own code; only the weights tell "
-                          "whether a file was converted so");
+                          "whether a file was converted so",
+                      json::Weight::slight);
   }
 }
 

@@ -17,7 +17,7 @@ enum class Layout {
   alternating,  ///< the axes take turns pair by pair; half
   strided,      ///< one run of frequencies, dealt out to the axes; half
   three,        ///< three equal parts; half; what is left of the head stays
-  blocks,       ///< each axis turns its own half of the head, half pairing inside it
+  blocks,       ///< each axis has its own half of the head, half pairing inside it
 };
 
 /// What a token's position is.
@@ -25,7 +25,6 @@ constexpr const char* rows_first = "row and column of the patch, from 0";
 constexpr const char* columns_first = "column and row of the patch, from 0";
 constexpr const char* columns_from_1 = "column and row of the patch, from 1";
 constexpr const char* columns_class_0 = "column and row of the patch, from 1; other tokens are at 0, 0";
-constexpr const char* column_then_row = "column of the patch for the first rotation, its row for the second, from 0";
 constexpr const char* time_rows = "frame, row and column of the patch, from 0";
 constexpr const char* rows_class_learned =
     "row and column of the patch, from 0; the class token's angles are learned (class_pos_emb)";
@@ -66,6 +65,7 @@ constexpr Axial rows[] = {
     {"glm5_next_vision", Layout::half, rows_first, 1024, 16, 24},
     {"glm_ocr_vision", Layout::half, rows_first, 1024, 16, 24},
     {"lfm3_vl_vision", Layout::half, rows_first, 1024, 16, 14, 1'000'000},
+    {"mlcd", Layout::half, rows_class_learned, 1664, 16, 48},
     {"mlcd_vision_model", Layout::half, rows_class_learned, 1664, 16, 48},
     {"paddleocr_vl_vision", Layout::half, rows_first, 1152, 16, 27},
     {"video_llama_3_vision", Layout::half, rows_first, 768, 12, 12},
@@ -84,7 +84,7 @@ constexpr Axial rows[] = {
     {"sam2_video", Layout::neighbours, columns_first, 256, 1, 4, 10'000, "memory_attention_hidden_size"},
     {"edgetam_video", Layout::neighbours, columns_first, 256, 1, 2, 10'000, "memory_attention_hidden_size"},
     {"sam3_tracker_video", Layout::neighbours, columns_first, 256, 1, 4, 10'000, "memory_attention_hidden_size"},
-    {"gemma4_vision", Layout::blocks, column_then_row, 768, 12, 16, 100},
+    {"gemma4_vision", Layout::blocks, columns_first, 768, 12, 16, 100},
 };
 // clang-format on
 
@@ -148,7 +148,7 @@ Rope rope_of(const Axial& row, Index dim, double base) {
       rope.axes = RopeAxes::axial({dim / 6, dim / 6, dim / 6});
       break;
     case Layout::blocks:
-      rope.rotary_dim = dim / 2;
+      rope.axes = RopeAxes::blocks({pairs, pairs});
       break;
   }
   return rope;
@@ -187,12 +187,6 @@ bool read_axial(const Config& config, Model& model) {
   const Index layers = plain_size(file, layer_keys, row->layers, most_layers);
   Layer layer{.encoding = rope_of(*row, head_dim_of(file, *row), base_of(file, row->base))};
   layer.positions = row->positions;
-  if (row->layout == Layout::blocks) {
-    // Two rotations: one coordinate turns the first half of the head, the other the second.
-    Rope second = std::get<Rope>(layer.encoding);
-    second.part = RotaryPart::window(second.rotary_dim);
-    layer.also = {second};
-  }
   for (const std::string& type : types_of(file, layers)) {
     Layer one = type == "conv" ? Layer{.encoding = NoPosition{}} : layer;
     one.type = type;

@@ -75,7 +75,7 @@ void read_compressed(const Config& config, std::vector<LayerRope>& layers) {
   }
   if (has_both(config)) return;
   const double main = base_at(config, "rope_theta", config.family.base);
-  const double compress = base_at(config, "compress_rope_theta", 160'000), fraction = fraction_of(config);
+  const double compress = base_at(config, "compress_rope_theta", usual_compressed_base), fraction = fraction_of(config);
   for (std::size_t i = 0; i < layers.size(); ++i) {
     layers[i].base = config.types[i] == sliding ? main : compress;
     layers[i].fraction = fraction;

@@ -81,6 +81,14 @@ TEST(HfCompressed, NewerFilesHaveADictionaryForEachBase) {
   EXPECT_EQ(resolve(std::get<Rope>(model.layers[1].encoding)).attention_factor, 1.5);
 }
 
+TEST(HfCompressed, ABaseThatIsSaidTwiceAlikeIsNoWarning) {
+  const std::string both = R"("num_hidden_layers": 2, "layer_types": ["sliding_attention",
+      "heavily_compressed_attention"], "rope_theta": 5000, "compress_rope_theta": 40000, "rope_parameters":
+      {"main": {"rope_type": "default", "rope_theta": 5000, "partial_rotary_factor": 0.25},
+       "compress": {"rope_type": "default", "rope_theta": 40000, "partial_rotary_factor": 0.25}})";
+  EXPECT_TRUE(parse_hf_config(file(both)).warnings.empty());
+}
+
 TEST(HfCompressed, WhatItsCodeDoesNotKnowIsRefused) {
   const auto error = [](const std::string& keys) { return error_of(file("\"num_hidden_layers\": 2, " + keys)); };
   EXPECT_NE(error(R"("compress_ratios": [0, 8])").find("/compress_ratios/1: must be 0, 4 or 128"), std::string::npos)

@@ -2,6 +2,7 @@
 #include <map>
 #include <tuple>
 
+#include "dialects.hpp"
 #include "hf_reader.hpp"
 #include "hf_towers.hpp"
 
@@ -31,11 +32,14 @@ void require_common_keys(const Config& config) {
   }
   if (!latent) {
     config.file.warn("model_type",
-                     got + " is not known: the common keys are read, and the pairing is assumed to be half");
+                     got + " is not known: the common keys are read, and the pairing is assumed to be half",
+                     json::Weight::grave);
   } else {
-    config.file.warn("model_type", got +
-                                       " is not known: read as latent attention, the last qk_rope_head_dim dimensions "
-                                       "turn, neighbours unless rope_interleave is false");
+    config.file.warn("model_type",
+                     got +
+                         " is not known: read as latent attention, the last qk_rope_head_dim dimensions "
+                         "turn, neighbours unless rope_interleave is false",
+                     json::Weight::grave);
   }
 }
 
@@ -56,9 +60,19 @@ Index first_trained_length(const Config& config, const std::vector<Layer>& layer
   const bool stretched = std::any_of(layers.begin(), layers.end(), [](const Layer& layer) {
     const auto* rope = std::get_if<Rope>(&layer.encoding);
     return rope != nullptr && !std::holds_alternative<NoScaling>(rope->scaling) &&
-           !std::holds_alternative<ProportionalScaling>(rope->scaling);
+           !std::holds_alternative<ProportionalScaling>(rope->scaling) &&
+           !std::holds_alternative<ExplicitFrequencies>(rope->scaling);  // negative angles
   });
   return stretched ? 0 : config.positions;
+}
+
+/// Moonshine's encoder turns as its decoder does, whose heads its code takes for both.
+void add_encoder(const Config& config, std::vector<Layer>& layers) {
+  for (Layer& layer : layers) layer.part = "decoder";
+  const Index count = config.file.integer("encoder_num_hidden_layers", 1, hf::most_layers).value_or(6);
+  Layer encoder = layers.front();
+  encoder.part = "encoder";
+  layers.insert(layers.begin(), static_cast<std::size_t>(count), encoder);
 }
 
 void fill_rotary(Config& config, Model& model) {
@@ -67,6 +81,7 @@ void fill_rotary(Config& config, Model& model) {
     config.class_scaling = std::make_shared<json::Document>(config.family.scaling, config.notes());
   }
   model.layers = hf::read_layers(config);
+  if (config.family.is(hf::two_parts)) add_encoder(config, model.layers);
   model.heads = config.heads;
   model.kv_heads = config.kv_heads;
   model.head_dim = config.head_dim;
@@ -105,15 +120,22 @@ Model read_tower(const hf::Part& part) {
   Model model{
       .file = part.file.notes().file(), .part = part.name, .model_type = part.model_type, .layers = {}, .warnings = {}};
   model.layers.push_back({.encoding = OtherEncoding{"unknown", why}});
-  part.file.notes().warn(part.file.pointer(), "the " + part.name + " is not read: " + why);
+  part.file.notes().warn(part.file.pointer(), "the " + part.name + " is not read: " + why, json::Weight::grave);
   return model;
 }
 
 Model read_model(const std::string& text, const std::string& name) {
   json::Notes notes(name);
   const json::Document document(text, notes);
-  const hf::Parts parts = hf::parts_of(Object(document.root(), "", notes));
-  Model model = read_part(parts.main);
+  const Object file(document.root(), "", notes);
+  Model model;
+  if (dialects::read(file, model)) {
+    model.file = name;
+    model.warnings = notes.take();
+    return model;
+  }
+  const hf::Parts parts = hf::parts_of(file);
+  model = read_part(parts.main);
   std::size_t layers = model.layers.size();
   for (const hf::Part& tower : parts.towers) {
     model.towers.push_back(read_tower(tower));

@@ -260,5 +260,37 @@ TEST(HfConfig, WhatTheFileCannotTellIsSaid) {
   EXPECT_TRUE(warns(model, "/model_type", "turns by the negative angle"));
 }
 
+TEST(HfConfig, WhatMattersMostIsSaidFirst) {
+  // In the order of the file: a size that the class has, two keys that disagree, and what the model's code does else.
+  const Model model = parse_hf_config(R"({"model_type": "llama", "hidden_size": 64, "num_attention_heads": 4,
+      "rope_theta": 5, "rope_scaling": {"rope_type": "linear", "factor": 0.5, "beta_fast": 32},
+      "partial_rotary_factor": 0.5})");
+  std::vector<std::string> pointers;
+  for (const ConfigWarning& warning : model.warnings) pointers.push_back(warning.pointer);
+  EXPECT_EQ(pointers, (std::vector<std::string>{"/partial_rotary_factor", "/rope_scaling/factor", "/num_hidden_layers",
+                                                "/rope_scaling/beta_fast"}));
+}
+
+TEST(HfConfig, AnUnknownTypeComesBeforeTheRest) {
+  const Model model = parse_hf_config(R"({"model_type": "newmodel2030", "head_dim": 16,
+      "rope_scaling": {"rope_type": "linear", "factor": 0.5}})");
+  ASSERT_GT(model.warnings.size(), 2u);
+  EXPECT_EQ(model.warnings[0].pointer, "/model_type");
+}
+
+TEST(HfConfig, NegativeAnglesAreFrequenciesBelow0) {
+  const std::string file = R"({"model_type": "nanochat", "hidden_size": 64, "num_attention_heads": 4)";
+  const Model model = parse_hf_config(file + "}");
+  const Rope& rope = std::get<Rope>(model.layers[0].encoding);
+  const RopeFrequencies turned = resolve(rope), plain = resolve({.head_dim = 16, .pairing = Pairing::half});
+  ASSERT_EQ(turned.pairs(), 8);
+  for (std::size_t i = 0; i < 8; ++i) EXPECT_EQ(turned.inv_freq[i], -plain.inv_freq[i]) << i;
+  EXPECT_EQ(model.trained_length, 2048);
+  EXPECT_NE(error_of(file + R"(, "rope_scaling": {"rope_type": "linear", "factor": 2}})")
+                .find("/rope_scaling/rope_type: must be default: beside negative angles a scaling is not read, got "
+                      "\"linear\""),
+            std::string::npos);
+}
+
 }  // namespace
 }  // namespace bearing

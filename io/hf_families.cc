@@ -221,6 +221,7 @@ constexpr Alias aliases[] = {
     {"Glm4vMoe_text", "glm4v_moe_text"},
     {"glm_ocr", "glm_ocr_text"},
     {"ernie4_5_vl_moe", "ernie4_5_vl_moe_text"},
+    {"EvollaModel", "evolla"},
     {"kimi_k25", "kimi_k2"},
     {"kimi_vl", "deepseek_v3"},
 };

@@ -40,7 +40,7 @@ enum Trait : unsigned {
   alibi_flag = 2048,          ///< ALiBi instead if `alibi` is true (Falcon)
   alibi_if_large = 4096,      ///< ALiBi instead in the 13B model (Baichuan)
   rotary_if_named = 8192,     ///< only with position_embedding_type "rotary" or "rope" (ESM, Granite hybrid)
-  negative_angles = 16384,    ///< rotates the other way round (nanochat)
+  negative_angles = 16384,    ///< turns the other way round (nanochat)
   partial_heads = 32768,    ///< its code reads which part of a head turns; without this it turns whole heads, and with
                             ///< a rope_type other than default it fails where the file says otherwise
   fixed_angles = 65536,     ///< base 10000 and no scaling in its code, whatever the file says (GPT-J)
@@ -56,7 +56,9 @@ enum Trait : unsigned {
   alternating_axes = 1 << 26,   ///< pairs turn by row and column in turn; every other window is longer (NeoMME)
   none_if_null_base = 1 << 27,  ///< a rope_theta of null switches it off (OLMo Hybrid)
   unrotated = 1 << 28,          ///< its code turns nothing, whatever the file says
-  compressed = 1 << 29,         ///< values turn too; layers with compressed keys have a base and a scaling of their own
+  learned_factors = 1 << 29,    ///< its weights multiply the frequencies and the queries (Mistral Large 4)
+  two_parts = 1 << 30,          ///< an encoder and a decoder whose layers turn alike (Moonshine)
+  compressed = 1u << 31,        ///< values turn too; layers with compressed keys have a base and a scaling of their own
                                 ///< (DeepSeek-V4)
 };
 

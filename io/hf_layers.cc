@@ -229,7 +229,9 @@ std::vector<Layer> read_layers(Config& config) {
         copied += numbers_in(*at->second);
         if (copied > most_copied_numbers)
           config.file.wrong("num_hidden_layers", "smaller for so many factors per layer");
-        layer.encoding = *at->second;
+        const auto two_angles = with_two_angles(config, *at->second);
+        if (two_angles) layer.encoding = *two_angles;
+        if (!two_angles) layer.encoding = *at->second;
       }
     }
     if (!recurrent(type)) {

@@ -22,15 +22,17 @@ constexpr const char* fourier_prompts =
 constexpr const char* fourier_added =
     "the prompt encoder's Fourier features of the patches are added to queries and keys of every layer";
 constexpr const char* boxes = "sinusoids of boxes and points are added to queries, and boxes give a bias of the scores";
+constexpr const char* box_centres =
+    "sinusoids of a box's centre, projected with its sizes, join the tokens of boxes and points";
+constexpr const char* jointly =
+    "one rotation by row and column runs over all heads together, so that each head turns by frequencies of its own";
+constexpr const char* key_points = "coordinates and scores of key points go through a network and join the input";
 constexpr const char* timm = "the architecture is timm's: its arguments say what the positions are";
 constexpr const char* hiera = "a small table is resized to the whole map, and a second one is repeated in every window";
 constexpr const char* speecht5 =
     "keys have a vector for each distance, clipped on either side of encoder_max_relative_position frames, and the "
     "decoder adds scaled sinusoids";
 constexpr const char* overlapping = "the table has a row per patch of the spectrogram, and patches overlap";
-constexpr const char* two_angles =
-    "the two members of a pair turn by different angles (angles are tiled, pairs are neighbours), as the weights were "
-    "trained: no rotation says it";
 constexpr const char* levit =
     "a learned number per head for each pair of absolute offsets, keys and queries on different grids";
 constexpr const char* stages = "each stage has a learned table of its own";
@@ -61,7 +63,7 @@ constexpr Named rows[] = {
     {"audio-spectrogram-transformer", "learned", overlapping},
     // Text and time
     {"udop", "t5", "T5's table, and two more for the boxes' places, in the encoder"},
-    {"lilt", "learned", "a table for the text, and four narrow ones for boxes, which a projection joins"},
+    {"lilt", "learned", "four narrow tables for boxes, which a projection joins, beside the text's table"},
     {"bros", "sinusoidal", "sinusoids of the differences between two boxes are projected and meet the query"},
     {"cpmant", "t5", "buckets depend on the segments of query and key"},
     {"prophetnet", "t5", "the decoder's buckets are looked up by a projection of each query"},
@@ -86,6 +88,9 @@ constexpr Named rows[] = {
     {"vitpose_backbone", "learned", "the class token's row of the table is added to every patch's"},
     {"gemma4_unified_vision", "learned", "a table for columns and rows of patches, of mm_posemb_size"},
     {"dinat", "swin", "a learned number per head for each offset inside a dilated neighbourhood"},
+    {"superglue", "learned", key_points},
+    {"esmfold2", "rope", "atoms turn by their coordinates and their group's number, and residues add a table of clipped "
+                         "offsets"},
     {"lightglue", "rope", "coordinates of key points, projected by learned weights, are the angles"},
     {"vivit", "learned", "the table has a row per tubelet of tubelet_size frames, rows and columns"},
     {"pvt", "learned", stages},
@@ -93,7 +98,6 @@ constexpr Named rows[] = {
                                        "gate"},
     {"granite_docling_vision", "learned", "the tower has a table of patches, its connector two of sinusoids"},
     {"sam2_hiera_det_model", "learned", hiera},
-    {"vjepa2", "rope", two_angles},
     {"swin2sr", "swin_v2", "the table is Swin V2's, for a padded map of any size"},
     {"clap_audio_model", "swin", "the spectrogram is folded into a square of spec_size before it is cut into patches"},
     {"levit", "swin", levit},
@@ -109,6 +113,10 @@ constexpr Named rows[] = {
     {"mask2former", "sinusoidal_2d", attention_added},
     {"oneformer", "sinusoidal_2d", attention_added},
     {"rt_detr", "sinusoidal_2d", attention_added},
+    {"deimv2", "sinusoidal_2d", attention_added},
+    {"pp_doclayout_v2", "sinusoidal_2d", attention_added},
+    {"pp_doclayout_v3", "sinusoidal_2d", attention_added},
+    {"pp_doclayout_v4", "sinusoidal_2d", attention_added},
     {"rt_detr_v2", "sinusoidal_2d", attention_added},
     {"d_fine", "sinusoidal_2d", attention_added},
     {"sam_prompt_encoder", "fourier", fourier_prompts},
@@ -131,6 +139,9 @@ constexpr Named rows[] = {
     {"sam3_lite_text_detr_encoder", "sinusoidal_2d", attention_added},
     {"lw_detr", "sinusoidal_2d", attention_added},
     {"rf_detr", "sinusoidal_2d", attention_added},
+    {"efficientloftr", "rope", jointly},
+    {"sam3_geometry_encoder", "sinusoidal_2d", box_centres},
+    {"sam3_lite_text_geometry_encoder", "sinusoidal_2d", box_centres},
     {"sam3_detr_decoder", "sinusoidal_2d", boxes},
     {"sam3_lite_text_detr_decoder", "sinusoidal_2d", boxes},
     {"timm_backbone", "unknown", timm},
@@ -153,6 +164,16 @@ constexpr Named rows[] = {
     {"convnextv2", "none"},
     {"cvt", "none"},
     {"dac", "none"},
+    {"gemma4_unified_audio", "none"},
+    {"inkling_audio", "none"},
+    {"inkling_vision", "none"},
+    {"moonshine_streaming_encoder", "none"},
+    {"muse_spark_audio", "none"},
+    {"sapiens2_head", "none"},
+    {"slanet", "none"},
+    {"neucodec", "none"},  // it turns by the number of the head, the same for query and key: that cancels
+    {"xcodec2", "none"},   // as neucodec
+    {"vibevoice_diffusion", "none"},  // its sinusoids are of the diffusion's time step
     {"dinov3_convnext", "none"},
     {"efficientnet", "none"},
     {"emu3_vqgan", "none"},
@@ -194,6 +215,9 @@ constexpr Named rows[] = {
     {"idefics2_perceiver", "none"},
     {"idefics_perciever", "none"},
     {"flava_multimodal_model", "none"},
+    {"molmo2_adapter", "none"},
+    {"sam3_mask_decoder", "none"},
+    {"sam3_lite_text_mask_decoder", "none"},
 };
 // clang-format on
 

@@ -40,6 +40,11 @@ constexpr const char* neomme_scaling =
 constexpr const char* ultrabert_scaling =
     R"({"sliding_attention": {"rope_type": "default", "rope_theta": 10000},
         "full_attention": {"rope_type": "default", "rope_theta": 2560000}})";
+constexpr const char* beam_scaling =
+    R"({"sliding_attention": {"rope_type": "default", "rope_theta": 10000}, "full_attention": null})";
+constexpr const char* mistral_large4_scaling =
+    R"({"rope_type": "yarn", "rope_theta": 10000, "factor": 2048, "original_max_position_embeddings": 512,
+        "beta_fast": 32, "beta_slow": 1, "attention_factor": 1})";
 constexpr const char* zaya_scaling =
     R"({"hybrid_sliding": {"rope_type": "default", "partial_rotary_factor": 0.5, "rope_theta": 10000},
         "hybrid": {"rope_type": "default", "partial_rotary_factor": 0.5, "rope_theta": 5000000}})";
@@ -53,6 +58,10 @@ constexpr Family rows[] = {
     // One rotation for all layers
     {.model_type = "aria_text", .pairing = half, .shape = {4096, 32, 32, 0, 0, 2048}},
     {.model_type = "deepseek_ocr2_text", .pairing = half, .shape = {4096, 32, 32, 0, 0, 2048}},
+    {.model_type = "deepseek_ocr2_encoder", .pairing = half, .shape = {4096, 32, 32, 32, 0, 32768},
+     .mix = Mix::slide_from, .period = 28, .window = 4096},
+    {.model_type = "gradium_phonon_tts", .pairing = half, .shape = {768, 6, 12, 0, 0, 8192}},
+    {.model_type = "pocket_tts", .pairing = half, .shape = {1024, 6, 16, 0, 0, 8192}},
     {.model_type = "esmc", .pairing = half, .shape = {2560, 80, 40, 0, 0, 2048}},
     {.model_type = "granite4_vision_text", .pairing = half, .shape = {4096, 32, 32, 0, 0, 2048}},
     {.model_type = "granite_docling_text", .pairing = half, .shape = {1024, 28, 16, 4, 0, 32768}},
@@ -101,6 +110,8 @@ constexpr Family rows[] = {
      .traits = sections | partial_heads},
     {.model_type = "paddleocr_vl_text", .pairing = half, .base = 500'000, .shape = {1024, 18, 16, 2, 128, 131072},
      .traits = sections},
+    {.model_type = "qwen2_5_omni_talker", .pairing = half, .base = 1'000'000, .shape = {3584, 28, 28, 4, 128, 32768},
+     .mix = Mix::slide_from, .period = 28, .window = 32768, .traits = sections},
     {.model_type = "qwen3_omni_moe_talker_text", .pairing = half, .shape = {1024, 20, 16, 2, 0, 32768},
      .traits = interleaved_sections},
     {.model_type = "qwen3_omni_moe_talker_code_predictor", .pairing = half, .shape = {1024, 5, 16, 8, 128, 32768}},
@@ -134,6 +145,8 @@ constexpr Family rows[] = {
     {.model_type = "step3p5", .pairing = half, .shape = {4096, 45, 64, 8, 128, 128000},
      .traits = typed_lists | groups | partial_heads},
     // Parameters per layer type
+    {.model_type = "beam", .pairing = half, .shape = {5120, 52, 48, 8, 128, 8192}, .window = 512, .traits = groups,
+     .scaling = beam_scaling, .pattern = "SSSSSF$F"},
     {.model_type = "diffusion_gemma_text", .pairing = half, .shape = {2304, 30, 8, 4, 256, 131072},
      .mix = Mix::full_every_last, .period = 6, .window = 512, .traits = global_heads, .scaling = gemma_scaling},
     {.model_type = "embedding_gemma2_text", .pairing = half, .shape = {512, 24, 4, 2, 256, 262144},
@@ -161,6 +174,9 @@ constexpr Family rows[] = {
      .shape = {4096, 43, 64, 1, 512, 1048576}, .window = 128, .traits = compressed | partial_heads,
      .pattern = "KK|KP"},
     // Latent attention
+    {.model_type = "mistral_large4_text", .pairing = interleaved, .fraction = 0.5,
+     .shape = {6144, 72, 64, 64, 128, 1048576}, .mix = Mix::no_rope_list, .period = 4, .traits = mla | learned_factors,
+     .scaling = mistral_large4_scaling, .pattern = "I"},
     {.model_type = "axk1", .pairing = interleaved, .fraction = third, .shape = {7168, 61, 64, 0, 192, 32768},
      .traits = mla},
     {.model_type = "axk2", .pairing = interleaved, .fraction = third, .shape = {2048, 48, 32, 0, 96, 131072},
@@ -187,6 +203,20 @@ constexpr Family rows[] = {
     {.model_type = "voxtral_realtime_encoder", .pairing = half, .shape = {1280, 32, 32, 0, 64, 1500},
      .mix = Mix::all_slide, .window = 750},
     {.model_type = "mimi", .pairing = half, .shape = {512, 8, 8, 0, 0, 8000}, .mix = Mix::all_slide, .window = 250},
+    {.model_type = "mimi_encoder", .pairing = half, .shape = {512, 8, 8, 0, 0, 8000}, .mix = Mix::all_slide,
+     .window = 250},
+    {.model_type = "mimi_decoder", .pairing = half, .shape = {512, 8, 8, 0, 0, 8000}, .mix = Mix::all_slide,
+     .window = 250},
+    {.model_type = "pocket_tts_audio_tokenizer", .pairing = half, .shape = {512, 2, 8, 0, 0, 8000},
+     .mix = Mix::all_slide, .window = 250},
+    {.model_type = "pocket_tts_audio_tokenizer_encoder", .pairing = half, .shape = {512, 2, 8, 0, 0, 8000},
+     .mix = Mix::all_slide, .window = 250},
+    {.model_type = "pocket_tts_audio_tokenizer_decoder", .pairing = half, .shape = {512, 2, 8, 0, 0, 8000},
+     .mix = Mix::all_slide, .window = 250},
+    {.model_type = "moonshine", .pairing = interleaved, .fraction = 0.9, .shape = {288, 6, 8, 0, 0, 512},
+     .traits = partial_heads | two_parts},
+    {.model_type = "nemotron3_5_transcribe_word_timestamp", .pairing = half, .fraction = 0.5,
+     .shape = {1280, 2, 16, 0, 0, 5000}, .traits = partial_heads},
     {.model_type = "nemotron3_5_transcribe_asr_audio", .pairing = half, .fraction = 0.5,
      .shape = {1280, 32, 10, 0, 0, 5000}, .traits = partial_heads},
     {.model_type = "nemotron3_diarization_audio", .pairing = half, .shape = {512, 31, 8, 0, 0, 5000},

@@ -59,6 +59,31 @@ TEST(HfNewerFamilies, SlidingLayersOfDots3HaveHeadsAndABaseOfTheirOwn) {
             "1 sliding_attention@512 interleaved 50000 8/24 default last");
 }
 
+TEST(HfNewerFamilies, LayersOfBeamWithoutARotationGrowBySize) {
+  const Model model = small("beam", R"("head_dim": 16, "sliding_window": 4)");
+  EXPECT_EQ(described(model), "6 sliding_attention@4 half 10000 16/16 default | 2 full_attention none");
+  EXPECT_EQ(turning(model), (std::vector<Index>{0, 1, 2, 3, 4, 6}));
+  for (const Layer& layer : model.layers) {
+    EXPECT_EQ(layer.temperature.has_value(), std::holds_alternative<NoPosition>(layer.encoding));
+  }
+  EXPECT_EQ(model.layers[5].temperature, PositionTemperature::beam());
+  // A dictionary for these layers turns them, and then nothing multiplies their queries.
+  const Model turned = small("beam", R"("head_dim": 16, "rope_parameters":
+      {"sliding_attention": {"rope_theta": 10}, "full_attention": {"rope_theta": 20}})");
+  EXPECT_EQ(turning(turned).size(), 8u);
+  EXPECT_FALSE(turned.layers[5].temperature);
+}
+
+TEST(HfNewerFamilies, MistralLarge4LearnsItsTemperatureInEveryLayer) {
+  const Model model = small("mistral_large4_text", R"("qk_rope_head_dim": 8, "qk_nope_head_dim": 8)");
+  EXPECT_EQ(described(model),
+            "6 indexed_attention interleaved 10000 8/16 deepseek-yarn last | 2 indexed_attention none");
+  EXPECT_EQ(turning(model), (std::vector<Index>{0, 1, 2, 4, 5, 6}));
+  for (const Layer& layer : model.layers) EXPECT_EQ(layer.temperature, PositionTemperature::mistral_large4());
+  EXPECT_EQ(resolve(std::get<Rope>(model.layers[0].encoding)).attention_factor, 1);
+  EXPECT_TRUE(warns(model, "/model_type", "lerope.alpha"));
+}
+
 TEST(HfNewerFamilies, SomeTurnTheirSlidingLayersAlone) {
   EXPECT_EQ(turning(small("flint")), (std::vector<Index>{2, 3, 4, 6}));
   EXPECT_EQ(turning(small("kolibri1")), (std::vector<Index>{0, 1, 2, 3, 5, 6, 7}));
@@ -146,19 +171,70 @@ TEST(HfNewerFamilies, HybridModelsTurnTheirAttentionAlone) {
   EXPECT_TRUE(turning(small("moshi_depth")).empty());
 }
 
+TEST(HfRelativeLogits, InklingsLayersHaveTheirExtentsClipsAndTemperatures) {
+  const Model first = parse_hf_config(R"({"model_type": "inkling_text", "num_hidden_layers": 12, "rel_extent": 700,
+      "sliding_window_size": 300, "log_scaling_n_floor": 128000, "log_scaling_alpha": 0.2})");
+  ASSERT_EQ(first.layers.size(), 12u);
+  const PositionTemperature grown = PositionTemperature::inkling(128'000, 0.2);
+  for (std::size_t i = 0; i < 12; ++i) {
+    const bool full = i % 6 == 5;
+    const Layer& layer = first.layers[i];
+    EXPECT_EQ(std::get<RelativeLogits>(layer.encoding),
+              full ? (RelativeLogits{.extent = 700, .temperature = grown}) : RelativeLogits{.extent = 300});
+    EXPECT_EQ(layer.window, full ? 0 : 300);
+    EXPECT_EQ(layer.temperature, full ? std::optional(grown) : std::nullopt);
+  }
+  EXPECT_EQ(first.heads, 64);
+  EXPECT_EQ(first.context_length, 131'072);
+
+  const Model second = parse_hf_config(R"({"model_type": "inkling2_text", "num_hidden_layers": 2,
+      "layer_types": ["hybrid", "hybrid_sliding"], "rel_l2_clip_threshold": 7})");
+  EXPECT_EQ(std::get<RelativeLogits>(second.layers[0].encoding),
+            (RelativeLogits{.clip = 7, .temperature = PositionTemperature::inkling(128'000)}));
+  EXPECT_EQ(std::get<RelativeLogits>(second.layers[1].encoding), (RelativeLogits{.extent = 1024, .clip = 7}));
+  EXPECT_EQ(second.layers[1].window, 1024);
+}
+
+TEST(HfRelativeLogits, InklingsLocalLayersMayBeListedAndTheTemperatureMissing) {
+  const Model model = parse_hf_config(R"({"model_type": "inkling_text", "num_hidden_layers": 3,
+      "local_layer_ids": [1], "log_scaling_n_floor": null})");
+  EXPECT_EQ(model.layers[0].window, 0);
+  EXPECT_EQ(model.layers[1].window, 512);
+  EXPECT_EQ(std::get<RelativeLogits>(model.layers[0].encoding), RelativeLogits{});
+  EXPECT_EQ(model.layers[0].temperature, std::nullopt);
+  EXPECT_NE(error_of(R"({"model_type": "inkling_text", "num_hidden_layers": 1, "layer_types": ["full_attention"]})")
+                .find("/layer_types: must be a list of hybrid and hybrid_sliding"),
+            std::string::npos);
+}
+
+TEST(HfTwoAngles, HunyuanVLsSectionsAndVJepa2AreRead) {
+  const std::string hunyuan = R"({"model_type": "hunyuan_vl_text", "num_hidden_layers": 1, "num_attention_heads": 2,
+      "head_dim": 16, "rope_parameters": {"rope_type": "dynamic", "alpha": 1000, "rope_theta": 10000, )";
+  Rope rope{.head_dim = 16, .pairing = Pairing::half, .scaling = AlphaScaling{1000}};
+  for (const char* key : {"mrope_section", "xdrope_section"}) {
+    const Model model = parse_hf_config(hunyuan + "\"" + key + "\": [2, 2, 3, 1]}}");
+    EXPECT_EQ(std::get<ElementwiseRope>(model.layers[0].encoding), ElementwiseRope::hunyuan(rope, {2, 2, 3, 1}));
+  }
+  EXPECT_NE(error_of(hunyuan + R"("mrope_section": [2, 2]}})").find("must be numbers that add up to half"),
+            std::string::npos);
+
+  const Model video =
+      parse_hf_config(R"({"model_type": "vjepa2", "num_hidden_layers": 2, "pred_num_hidden_layers": 1})");
+  ASSERT_EQ(video.layers.size(), 3u);
+  EXPECT_EQ(std::get<ElementwiseRope>(video.layers[1].encoding), ElementwiseRope::vjepa2(64));
+  EXPECT_EQ(std::get<ElementwiseRope>(video.layers[2].encoding), ElementwiseRope::vjepa2(32));
+  EXPECT_EQ(video.layers[0].part, "encoder");
+  EXPECT_EQ(video.layers[2].part, "predictor");
+  EXPECT_EQ(video.head_dim, 64);
+}
+
 TEST(HfNotRead, ModelsThatNothingHereSaysAreRefusedWithWhatIsMissing) {
-  const std::pair<const char*, const char*> models[] = {{"mistral_large4_text", "learned factors"},
-                                                        {"inkling_text", "made of the content"},
-                                                        {"inkling2_text", "made of the content"},
-                                                        {"beam", "multiplied by a power of the position"}};
+  const std::pair<const char*, const char*> models[] = {{"clvp_encoder", "turns values too"},
+                                                        {"qwen2_5_omni_dit", "turns the first head alone"}};
   for (const auto& [type, why] : models) {
     const std::string error = refusal(std::string("\"model_type\": \"") + type + R"(", "rope_theta": 10000)");
     EXPECT_NE(error.find(why), std::string::npos) << error;
   }
-  EXPECT_NE(refusal(R"("model_type": "hunyuan_vl_text", "hidden_size": 64, "rope_parameters":
-      {"rope_type": "default", "xdrope_section": [2, 2, 2, 2]})")
-                .find("the two members of a pair turn by different axes"),
-            std::string::npos);
 }
 
 TEST(HfNotRead, AKeyThatIsNotHonouredRefusesAnUnknownModel) {

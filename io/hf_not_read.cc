@@ -15,13 +15,7 @@ struct Refused {
   std::string_view model_type, why;
 };
 constexpr Refused refused[] = {
-    {"mistral_large4_text",
-     "its frequencies have learned factors (lerope.alpha in the weights), and its softmax a learned scale per head"},
-    {"inkling_text", "its scores get relative logits that are made of the content, and it has no rotation"},
-    {"inkling2_text", "its scores get relative logits that are made of the content, and it has no rotation"},
-    {"beam", "queries of its layers without rotation are multiplied by a power of the position"},
     {"clvp_encoder", "its code turns values too"},
-    {"clvp_decoder", "it adds a table of positions to its input, and its code turns nothing"},
     {"qwen2_5_omni_dit", "its code turns the first head alone"},
 };
 
@@ -62,14 +56,6 @@ bool says_something(const rapidjson::Value& value) {
   return true;
 }
 
-bool mixes_members(const Config& config) {
-  for (std::string_view key : {"rope_parameters", "rope_scaling"}) {
-    const auto part = config.file.object(key);
-    if (part && (part->has("mrope_section") || part->has("xdrope_section"))) return true;
-  }
-  return false;
-}
-
 /// The key's value, if it says something that the family's reader does not take.
 const rapidjson::Value* not_read(const Config& config, const Key& one) {
   const rapidjson::Value* value = config.file.find(one.key);
@@ -104,16 +90,10 @@ void refuse_keys_of_unknown_models(const Config& config) {
 void refuse_by_name(const Config& config) {
   const auto* row = std::find_if(std::begin(refused), std::end(refused),
                                  [&](const Refused& one) { return one.model_type == config.model_type; });
-  if (row != std::end(refused)) {
-    config.notes().fail(config.file.pointer("model_type"), "must be a model whose positions can be read, got " +
-                                                               json::quoted(row->model_type) + ": " +
-                                                               std::string(row->why));
-  }
-  if (config.model_type == "hunyuan_vl_text" && mixes_members(config)) {
-    config.notes().fail(config.file.pointer("model_type"),
-                        "must be a model whose positions can be read, got \"hunyuan_vl_text\" with mrope_section: the "
-                        "two members of a pair turn by different axes there");
-  }
+  if (row == std::end(refused)) return;
+  config.notes().fail(config.file.pointer("model_type"), "must be a model whose positions can be read, got " +
+                                                             json::quoted(row->model_type) + ": " +
+                                                             std::string(row->why));
 }
 
 void refuse_by_key(const Config& config) {

@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <iterator>
+#include <set>
 
 #include "hf_named.hpp"
 #include "hf_reader.hpp"
@@ -67,7 +69,7 @@ bool has_rotary_keys(const Object& file) {
 Index plain_size(const Object& file, const Keys& keys, Index usual, Index most) {
   const std::string_view key = counting(file, keys);
   if (!key.empty()) return *file.integer(key, 1, most);
-  file.warn(keys.front(), "not in the file; " + std::to_string(usual) + " is assumed");
+  file.warn(keys.front(), "not in the file; " + std::to_string(usual) + " is assumed", json::Weight::slight);
   return usual;
 }
 
@@ -78,9 +80,9 @@ void add_named_types(std::vector<std::string_view>& to) {
 std::vector<std::string_view> model_types() {
   std::vector<std::string_view> all, once;
   add_rotary_types(all), add_score_types(all), add_input_types(all), add_named_types(all);
-  for (const std::string_view type : all) {
-    if (std::find(once.begin(), once.end(), type) == once.end()) once.push_back(type);
-  }
+  std::set<std::string_view> seen;
+  std::copy_if(all.begin(), all.end(), std::back_inserter(once),
+               [&](std::string_view type) { return seen.insert(type).second; });
   return once;
 }
 
@@ -99,15 +101,17 @@ bool read_not_rotary(const Config& config, Model& model) {
     if (type != "rope" && type != "rotary") name = "none";
   }
   if (config.family.is(half_of_channels) && file.flag("position_encoding_2d").value_or(false)) {
-    file.warn("position_encoding_2d", "ChatGLM-6B's two-dimensional positions are not read");
+    file.warn("position_encoding_2d", "ChatGLM-6B's two-dimensional positions are not read", json::Weight::grave);
     name = "rotary-2d";
   }
   if (name.empty()) return false;
   if (name == "none") {
     plain_layers(config, NoPosition{}, model);
   } else {
-    file.warn("model_type", why.empty() ? "its encoding is recognised by name, its numbers are not read"
-                                        : "its encoding is recognised by name, its numbers are not read: " + why);
+    file.warn("model_type",
+              why.empty() ? "its encoding is recognised by name, its numbers are not read"
+                          : "its encoding is recognised by name, its numbers are not read: " + why,
+              json::Weight::grave);
     plain_layers(config, OtherEncoding{name, why}, model);
   }
   return read_plain_sizes(config, model), true;
@@ -134,6 +138,8 @@ std::string name_of(const Shaw&) { return "shaw"; }
 std::string name_of(const GatedT5&) { return "gated_t5"; }
 std::string name_of(const T5Axis&) { return "t5_axis"; }
 std::string name_of(const Sam&) { return "sam"; }
+std::string name_of(const RelativeLogits&) { return "relative_logits"; }
+std::string name_of(const ElementwiseRope&) { return "elementwise_rope"; }
 std::string name_of(const Learned&) { return "learned"; }
 std::string name_of(const Sinusoidal&) { return "sinusoidal"; }
 std::string name_of(const Sinusoidal2d&) { return "sinusoidal_2d"; }

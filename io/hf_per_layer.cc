@@ -117,7 +117,7 @@ void read_layer_config(const Config& config, const Object& layer, LayerRope& of)
   } else {
     of.head_dim = layer.integer("head_dim", 2, most_head_dim).value_or(of.head_dim);
     if (layer.has("head_dim") && !config.family.is(global_heads) && config.states_its_code()) {
-      layer.warn("head_dim", "counts, but " + config.code() + " has one head_dim for all layers");
+      layer.warn("head_dim", "counts, but " + config.code() + " has one head_dim for all layers", json::Weight::grave);
     }
   }
   if (layer.mentions("sliding_window")) of.window = layer.integer("sliding_window", 0, most_positions).value_or(0);

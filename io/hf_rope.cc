@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 
 #include "hf_reader.hpp"
 
@@ -42,6 +41,14 @@ bool bases_per_type(const Family& family) {
   return family.is(local_base) || family.is(modern_bases) || family.is(scale_full_only);
 }
 
+}  // namespace
+
+bool groups_per_type(const Family& family) {
+  return bases_per_type(family) || family.is(global_heads) || family.is(groups) || family.is(compressed);
+}
+
+namespace {
+
 /// Of a dictionary per layer type: what belongs to no layer type does nothing, and all of it cannot be meant.
 void check_groups(const Config& config, const Object& dictionary) {
   const auto fits = [&](std::string_view key) {
@@ -54,7 +61,7 @@ void check_groups(const Config& config, const Object& dictionary) {
     const rapidjson::Value* value = dictionary.find(key);
     if (value == nullptr || fits(key)) continue;
     if (!value->IsObject()) {
-      dictionary.warn(key, "ignored: it stands beside one dictionary per layer type");
+      dictionary.warn(key, "ignored: it stands beside one dictionary per layer type", json::Weight::slight);
     } else if (any) {
       dictionary.warn(key, "ignored: no layer is of that type");
     } else {
@@ -64,19 +71,17 @@ void check_groups(const Config& config, const Object& dictionary) {
   }
 }
 
-/// Whether its code has rotary parameters for each layer type.
-bool groups_per_type(const Family& family) {
-  return bases_per_type(family) || family.is(global_heads) || family.is(groups) || family.is(compressed);
-}
-
 /// Where a family with a dictionary per layer type gets one for all, its code does less with it than it says.
 void check_flat(const Config& config, const Object& dictionary) {
   if (!groups_per_type(config.family) || config.family.is(compressed) || !config.states_its_code()) return;
   if (dictionary.pointer() == "/rope_parameters") {
-    config.notes().warn(dictionary.pointer(), "one dictionary for all layers counts, but " + config.code() +
-                                                  " reads one per layer type alone");
+    config.notes().warn(
+        dictionary.pointer(),
+        "one dictionary for all layers counts, but " + config.code() + " reads one per layer type alone",
+        json::Weight::grave);
   } else if (dictionary.has("type") && !dictionary.has("rope_type")) {
-    dictionary.warn("type", "counts, but " + config.code() + " reads rope_type alone, and scales nothing");
+    dictionary.warn("type", "counts, but " + config.code() + " reads rope_type alone, and scales nothing",
+                    json::Weight::grave);
   }
 }
 
@@ -90,8 +95,10 @@ void add(const Config& config, const Object& dictionary, const std::string& laye
   source.per_type = true;
   check_groups(config, dictionary);
   if (!groups_per_type(config.family) && config.states_its_code()) {
-    config.notes().warn(dictionary.pointer(), "one dictionary per layer type counts, but " + config.code() +
-                                                  " has one for all layers and reads none of these");
+    config.notes().warn(dictionary.pointer(),
+                        "one dictionary per layer type counts, but " + config.code() +
+                            " has one for all layers and reads none of these",
+                        json::Weight::grave);
   }
   if (dictionary.has(layer_type)) {
     if (const auto part = filled(dictionary, layer_type)) source.parameters.add(*part);
@@ -119,7 +126,8 @@ Source find_parameters(const Config& config, const std::string& type) {
     add(config, *newer, layer_type, source);
   }
   if (!older && !newer && config.class_scaling) {
-    config.file.warn("rope_scaling", "not in the file; the default of " + config.model_type + " is used");
+    config.file.warn("rope_scaling", "not in the file; the default of " + config.model_type + " is used",
+                     json::Weight::slight);
     add(config, Object(config.class_scaling->root(), class_default, config.notes()), layer_type, source);
   }
   return source;
@@ -135,6 +143,7 @@ BaseKey base_key(const Config& config, const std::string& layer_type) {
   const Family& family = config.family;
   const bool sliding = layer_type == "sliding_attention";
   if (family.is(sliding_sizes) && sliding) return {{"swa_rope_theta"}, 50'000};
+  if (family.is(compressed) && !sliding) return {{"compress_rope_theta"}, usual_compressed_base};
   if (family.is(local_base) && sliding) return {{"rope_local_base_freq"}, 10'000};
   // A local base of null stands for the global one.
   const bool local = config.file.has("local_rope_theta") || !config.file.mentions("local_rope_theta");
@@ -159,15 +168,18 @@ double read_base(const Config& config, const Parameters& parameters, const std::
       attention->warn("rope_theta", "says otherwise than /rope_theta = " + json::shortest(beside) + ", which counts");
     } else if (beside == 0 && inside != 0 && inside != usual && config.states_its_code()) {
       attention->warn("rope_theta",
-                      "counts, but " + config.code() + " does not read it and takes " + json::shortest(usual));
+                      "counts, but " + config.code() + " does not read it and takes " + json::shortest(usual),
+                      json::Weight::grave);
     }
     if (beside == 0) beside = inside;
   }
   if (const Object* part = parameters.with("rope_theta")) {
     const double base = *base_at(*part, "rope_theta");
     if (beside != 0 && beside != base && part->pointer() == class_default) {
-      config.file.warn(key, "counts, but " + config.code() +
-                                " takes its class' dictionary as it is, with rope_theta = " + json::shortest(base));
+      config.file.warn(key,
+                       "counts, but " + config.code() +
+                           " takes its class' dictionary as it is, with rope_theta = " + json::shortest(base),
+                       json::Weight::grave);
       return beside;
     }
     // Files of several bases keep the older key for older readers.
@@ -229,7 +241,7 @@ void compare_with_its_code(const Config& config, const Parameters& parameters, c
   const std::string all = config.family.is(fixed_angles) || parameters.type() == "default"
                               ? " does not read it and turns all of them"
                               : " turns whole heads and fails with it";
-  said.part->warn(said.key, turn + config.code() + all);
+  said.part->warn(said.key, turn + config.code() + all, json::Weight::grave);
 }
 
 /// Latent attention: qk_rope_head_dim counts; a fraction may be of what the file calls head_dim.
@@ -264,66 +276,36 @@ Index read_rotary_dim(const Config& config, const Parameters& parameters, const 
   return dim;
 }
 
-/// ERNIE 4.5 VL: its sections are height, width, time; height and width alternate, time has the slowest pairs.
-RopeAxes ernie_axes(const std::vector<Index>& sections) {
-  constexpr Index time = 0, height = 1, width = 2;
-  std::vector<Index> axis;
-  for (Index i = 0; i < sections[0]; ++i) axis.insert(axis.end(), {height, width});
-  axis.insert(axis.end(), static_cast<std::size_t>(sections[2]), time);
-  return RopeAxes::listed(std::move(axis));
-}
-
-RopeAxes read_axes(const Config& config, const Parameters& parameters, Index rotary_dim) {
-  const Family& family = config.family;
-  if (family.is(alternating_axes)) {
-    std::vector<Index> axis;
-    for (Index pair = 0; pair < rotary_dim / 2; ++pair) axis.push_back(pair % 2);
-    return RopeAxes::listed(std::move(axis));
-  }
-  const Object* part = parameters.with("mrope_section");
-  const bool used = family.is(sections) || family.is(interleaved_sections) || family.is(ernie_sections);
-  if (part == nullptr) {
-    if (used) config.file.warn("rope_scaling", "no mrope_section is given: one axis, which is right for text alone");
-    return {};
-  }
-  if (!used && config.known) {
-    part->warn("mrope_section", "ignored for model_type " + config.model_type);
-    return {};
-  }
-  const std::vector<Index> pairs = *part->integers("mrope_section", 4, 1, most_head_dim / 2);
-  if (pairs.empty() || std::accumulate(pairs.begin(), pairs.end(), Index{0}) != rotary_dim / 2) {
-    part->wrong("mrope_section", "1 to 4 numbers of pairs that add up to " + std::to_string(rotary_dim / 2) +
-                                     config.defaults_among({"head_dim", "hidden_size", "num_attention_heads"}));
-  }
-  if (family.is(ernie_sections)) {
-    if (pairs.size() != 3 || pairs[0] != pairs[1]) part->wrong("mrope_section", "3 numbers, the first two equal");
-    return ernie_axes(pairs);
-  }
-  const auto flag = parameters.flag("mrope_interleaved");
-  const bool interleave = family.is(interleaved_sections) || (!config.known && flag.value_or(false));
-  if (flag && *flag != interleave) part->warn("mrope_interleaved", "ignored for model_type " + config.model_type);
-  RopeAxes axes = interleave ? RopeAxes::interleaved(pairs) : RopeAxes::sections(pairs);
-  try {
-    pair_axes(axes, rotary_dim);
-  } catch (const ShapeError& error) {
-    config.notes().fail(part->pointer("mrope_section"), error.what());
-  }
-  return axes;
-}
-
 void warn_about_the_model(const Config& config, const Rope& rope) {
   const bool plain = rope.base == 10'000 && std::holds_alternative<NoScaling>(rope.scaling);
   if (config.family.is(unscaled) && !std::holds_alternative<NoScaling>(rope.scaling)) {
-    config.file.warn("model_type", config.code() + " scales nothing, whatever the file says");
+    config.file.warn("model_type", config.code() + " scales nothing, whatever the file says", json::Weight::grave);
   }
   if (config.family.is(fixed_angles) && !plain) {
-    config.file.warn("model_type", config.code() + " has base 10000 and no scaling, whatever the file says");
+    config.file.warn("model_type", config.code() + " has base 10000 and no scaling, whatever the file says",
+                     json::Weight::grave);
   }
   if (config.family.is(negative_angles)) {
-    config.file.warn("model_type",
-                     "turns by the negative angle, which a Rope does not say: apply negative_angle() to its "
-                     "frequencies, or scores are wrong");
+    config.file.warn("model_type", "turns by the negative angle, so its frequencies are given, each below 0");
   }
+  if (config.family.is(learned_factors)) {
+    config.file.warn("model_type",
+                     "each frequency is multiplied by a learned factor (lerope.alpha), and each query by a learned "
+                     "scale of its head: both are in the weights, not in this file",
+                     json::Weight::grave);
+  }
+}
+
+/// The same rotation the other way round: its frequencies are given, and no scaling stands beside them.
+void turn_back(const Config& config, const Parameters& parameters, Rope& rope) {
+  if (!std::holds_alternative<NoScaling>(rope.scaling)) {
+    config.notes().fail(parameters.pointer("rope_type"),
+                        "must be default: beside negative angles a scaling is not read, got " +
+                            json::quoted(scaling_name(rope.scaling)));
+  }
+  ExplicitFrequencies given{resolve(rope).inv_freq};
+  for (double& theta : given.inv_freq) theta = -theta;
+  rope.scaling = std::move(given);
 }
 
 /// Llama 4 says true, or as some files do 4; missing means true.
@@ -334,10 +316,20 @@ bool tunes_temperature(const json::Object& file) {
   return *file.flag("attn_temperature_tuning");
 }
 
+/// MLX's models turn neighbours where their file says "rope_traditional": true.
+Pairing as_mlx_says(const Config& config, Pairing usual) {
+  const auto traditional = config.file.flag("rope_traditional");
+  if (!traditional || *traditional == (usual == Pairing::interleaved)) return usual;
+  config.file.warn("rope_traditional", std::string(*traditional ? "true: neighbours" : "false: halves") +
+                                           " turn, as in MLX's code; transformers does not read this key, and turns " +
+                                           (*traditional ? "halves" : "neighbours"));
+  return *traditional ? Pairing::interleaved : Pairing::half;
+}
+
 /// "rope_interleave": false in a DeepSeek file means that its heads are in halves.
 Pairing read_pairing(const Config& config) {
   const Pairing usual = config.family.pairing;
-  if (!config.family.is(mla)) return usual;
+  if (!config.family.is(mla)) return as_mlx_says(config, usual);
   return config.file.flag("rope_interleave").value_or(usual == Pairing::interleaved) ? Pairing::interleaved
                                                                                      : Pairing::half;
 }
@@ -387,6 +379,7 @@ std::optional<Rope> read_rope(const Config& config, const std::string& layer_typ
   }
   rope.axes = read_axes(config, parameters, rope.rotary_dim);
   warn_about_the_model(config, rope);
+  if (config.family.is(negative_angles)) turn_back(config, parameters, rope);
   return rope;
 }
 
@@ -398,6 +391,8 @@ std::optional<PositionTemperature> read_temperature(const Config& config, const 
     return PositionTemperature::llama4(config.file.number("attn_scale", betas).value_or(0.1),
                                        config.file.number("floor_scale", lengths).value_or(8192));
   }
+  if (config.family.is(learned_factors)) return PositionTemperature::mistral_large4();
+  if (config.model_type == "beam" && !rotary) return PositionTemperature::beam();
   if (!rotary) return {};
   const Source source = find_parameters(config, layer.type);
   const auto beta = source.parameters.number("llama_4_scaling_beta", betas);

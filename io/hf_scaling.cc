@@ -152,7 +152,7 @@ class Reader {
     for (const Object& part : parameters_.parts()) {
       for (std::string_view key : part.keys()) {
         if (common_key(key) || !part.has(key) || std::find(asked_.begin(), asked_.end(), key) != asked_.end()) continue;
-        part.warn(key, "ignored for rope_type " + type_);
+        part.warn(key, "ignored for rope_type " + type_, json::Weight::slight);
       }
     }
   }

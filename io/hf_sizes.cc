@@ -13,7 +13,8 @@ std::optional<Index> spelled(const Config& config, const Keys& keys, Index most)
 
 Index assumed(Config& config, std::string_view key, Index value) {
   config.from_class.emplace_back(key, value);
-  config.file.warn(key, "not in the file; " + std::to_string(value) + " is the default of " + config.model_type);
+  config.file.warn(key, "not in the file; " + std::to_string(value) + " is the default of " + config.model_type,
+                   json::Weight::slight);
   return value;
 }
 
@@ -28,7 +29,8 @@ Index read_kv_heads(const Config& config) {
   if (file.flag("multi_query_attention").value_or(false)) {
     if (const auto groups = file.integer("multi_query_group_num", 1, most_heads)) return *groups;
   }
-  if (const auto given = spelled(config, {"num_key_value_heads", "num_kv_heads", "n_head_kv"}, most_heads)) {
+  const Keys keys = {"num_key_value_heads", "num_kv_heads", "n_head_kv", "decoder_num_key_value_heads"};
+  if (const auto given = spelled(config, keys, most_heads)) {
     return *given;
   }
   if (const auto attention = file.object("attn_config")) {
@@ -87,7 +89,9 @@ Index read_head_dim(Config& config) {
 void read_sizes(Config& config) {
   const Object& file = config.file;
   const Shape& shape = config.family.shape;
-  if (const auto heads = spelled(config, {"num_attention_heads", "n_head", "n_heads", "num_heads"}, most_heads)) {
+  if (const auto heads =
+          spelled(config, {"num_attention_heads", "n_head", "n_heads", "num_heads", "decoder_num_attention_heads"},
+                  most_heads)) {
     config.heads = *heads;
   } else if (shape.heads > 0) {
     config.heads = assumed(config, "num_attention_heads", shape.heads);
@@ -104,7 +108,9 @@ void read_sizes(Config& config) {
   }
   config.head_dim = read_head_dim(config);
 
-  if (const auto layers = spelled(config, {"num_hidden_layers", "n_layer", "n_layers", "num_layers"}, most_layers)) {
+  if (const auto layers =
+          spelled(config, {"num_hidden_layers", "n_layer", "n_layers", "num_layers", "decoder_num_hidden_layers"},
+                  most_layers)) {
     config.layers = *layers;
   } else if (shape.layers > 0) {
     config.layers = assumed(config, "num_hidden_layers", shape.layers);

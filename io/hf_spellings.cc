@@ -24,6 +24,7 @@ constexpr Spellings rows[] = {
     {"zamba2", "layers_block_type attention_head_dim"},
     {"mimo_v2_flash", "sliding_window_size"},
     {"dots3_note_text", "sliding_window_size"},
+    {"moonshine", "", "decoder_num_attention_heads decoder_num_key_value_heads decoder_num_hidden_layers"},
     {"gpt_neox", "", "rotary_emb_base rotary_pct"},
     {"gpt_neox_japanese", "", "rotary_emb_base rotary_pct"},
     {"modernbert", "", "local_attention global_attn_every_n_layers"},
@@ -96,7 +97,8 @@ std::string_view counting(const Config& config, const Keys& keys, const Alike& a
   }
   const std::string_view key = counting(config.file, order, alike);
   if (!key.empty() && !has(own, key) && config.states_its_code()) {
-    config.file.warn(key, "counts, but " + config.code() + " does not read it; it reads " + std::string(own.front()));
+    config.file.warn(key, "counts, but " + config.code() + " does not read it; it reads " + std::string(own.front()),
+                     json::Weight::grave);
   }
   return key;
 }

@@ -57,7 +57,7 @@ class Takes {
         if (type == main.composite && !main.model_type.empty()) type = main.model_type;
         part = apart(object, name.empty() ? main_name(main.key) : name, type.empty() ? model_type : type, level + 1);
       } else if (!main.model_type.empty() && find_family(model_type) == nullptr) {
-        part = {name.empty() ? main_name(main.key) : name, std::string(main.model_type), file};
+        part = {name.empty() ? main_name(main.key) : name, innermost(main.model_type), file};
       }
       for (const CompositePart& row : rows) {
         if (row.key.empty() || row.key == main.key || !file.has(row.key) || !file.find(row.key)->IsObject()) continue;
@@ -73,6 +73,16 @@ class Takes {
   static std::string main_name(std::string_view key) {
     const bool text = key.empty() || std::find(text_keys.begin(), text_keys.end(), key) != text_keys.end();
     return text ? "" : name_of(key);
+  }
+
+  /// The main part of a composite's main part, as far down as it goes.
+  static std::string innermost(std::string_view model_type) {
+    for (int level = 0; level < deepest_part && find_family(model_type) == nullptr; ++level) {
+      const std::vector<CompositePart> rows = composite_parts(model_type);
+      if (rows.empty() || rows.front().model_type.empty()) break;
+      model_type = rows.front().model_type;
+    }
+    return std::string(model_type);
   }
 
   static CompositePart main_of(const Object& file, const std::string& model_type,

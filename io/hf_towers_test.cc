@@ -128,15 +128,12 @@ TEST(HfTowers, ThreeAxesLeaveTheRestOfTheHead) {
   EXPECT_EQ(test::spec_text(model.layers[0].encoding), "half 10000 78/80 default axes 3");
 }
 
-TEST(HfTowers, Gemma4TurnsEachHalfOfTheHeadByItself) {
+TEST(HfTowers, Gemma4PairsHalvesInsideTheBlockOfEachAxis) {
   const Layer layer = parse_hf_config(R"({"model_type": "gemma4_vision", "head_dim": 16})").layers[0];
-  const Rope& first = std::get<Rope>(layer.encoding);
-  ASSERT_EQ(layer.also.size(), 1u);
-  const Rope& second = std::get<Rope>(layer.also[0]);
-  EXPECT_EQ(resolve(first).begin, 0);
-  EXPECT_EQ(resolve(second).begin, 8);
-  EXPECT_EQ(resolve(first).inv_freq, resolve(second).inv_freq);
-  EXPECT_EQ(layer.positions, "column of the patch for the first rotation, its row for the second, from 0");
+  EXPECT_EQ(std::get<Rope>(layer.encoding).axes, RopeAxes::blocks({4, 4}));
+  EXPECT_EQ(resolve(std::get<Rope>(layer.encoding)).blocks, (std::vector<Index>{4, 4}));
+  EXPECT_TRUE(layer.also.empty());
+  EXPECT_EQ(layer.positions, "column and row of the patch, from 0");
 }
 
 TEST(HfTowers, RefuseScalingsThatTheirCodeDoesNotKnow) {

@@ -132,18 +132,27 @@ void Notes::fail(const std::string& pointer, const std::string& text) const {
   throw ConfigError(file_ + ": " + (pointer.empty() ? "" : short_pointer(pointer) + ": ") + text);
 }
 
-void Notes::warn(const std::string& pointer, const std::string& text) {
+void Notes::warn(const std::string& pointer, const std::string& text, Weight weight) {
   if (warnings_.size() > most_warnings) return;
   if (warnings_.size() == most_warnings) {
-    warnings_.push_back({"", "there are more warnings than are kept"});
+    warnings_.push_back({{"", "there are more warnings than are kept"}, Weight::slight});
     return;
   }
   ConfigWarning warning{short_pointer(pointer), text};
   // Layer types that share a dictionary read it once each.
-  const bool said = std::any_of(warnings_.begin(), warnings_.end(), [&](const ConfigWarning& w) {
-    return w.pointer == warning.pointer && w.text == warning.text;
+  const bool said = std::any_of(warnings_.begin(), warnings_.end(), [&](const Weighed& other) {
+    return other.warning.pointer == warning.pointer && other.warning.text == warning.text;
   });
-  if (!said) warnings_.push_back(std::move(warning));
+  if (!said) warnings_.push_back({std::move(warning), weight});
+}
+
+std::vector<ConfigWarning> Notes::take() {
+  std::stable_sort(warnings_.begin(), warnings_.end(),
+                   [](const Weighed& a, const Weighed& b) { return a.weight < b.weight; });
+  std::vector<ConfigWarning> all;
+  for (Weighed& one : warnings_) all.push_back(std::move(one.warning));
+  warnings_.clear();
+  return all;
 }
 
 std::string read_text(const std::string& path, const Limits& limits) {

@@ -22,6 +22,13 @@ struct Limits {
 /// Of an object that is read; keys are looked up one by one, and real files have a few hundred.
 inline constexpr std::size_t most_keys = 10'000;
 
+/// How much a warning matters, the most first.
+enum class Weight {
+  grave,   ///< a part is not read, something is assumed of an unknown model, or the model's own code does otherwise
+  usual,   ///< two keys contradict each other, or a user should know
+  slight,  ///< a class' default stands in, or a key does nothing: many files have one
+};
+
 /// What is said about one file: its name stands before every error; warnings are collected.
 class Notes {
  public:
@@ -29,13 +36,18 @@ class Notes {
 
   [[noreturn]] void fail(const std::string& pointer, const std::string& text) const;
   /// A hostile file could give a warning per key: after the hundredth only a last one says so.
-  void warn(const std::string& pointer, const std::string& text);
+  void warn(const std::string& pointer, const std::string& text, Weight weight = Weight::usual);
   const std::string& file() const { return file_; }
-  std::vector<ConfigWarning> take() { return std::move(warnings_); }
+  /// By their weight, and in the order in which they were said.
+  std::vector<ConfigWarning> take();
 
  private:
+  struct Weighed {
+    ConfigWarning warning;
+    Weight weight;
+  };
   std::string file_;
-  std::vector<ConfigWarning> warnings_;
+  std::vector<Weighed> warnings_;
 };
 
 /// The whole file's text. Throws ConfigError for one that is missing, a directory or too large.
@@ -106,7 +118,9 @@ class Object {
   /// "must be `wanted`, got …" for a member that is there.
   [[noreturn]] void wrong(std::string_view key, const std::string& wanted) const;
   [[noreturn]] void missing(std::string_view key, const std::string& wanted) const;
-  void warn(std::string_view key, const std::string& text) const { notes_->warn(pointer(key), text); }
+  void warn(std::string_view key, const std::string& text, Weight weight = Weight::usual) const {
+    notes_->warn(pointer(key), text, weight);
+  }
   Notes& notes() const { return *notes_; }
 
  private:

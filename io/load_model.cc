@@ -2,31 +2,40 @@
 #include <bearing/error.hpp>
 #include <bearing/load.hpp>
 #include <bearing/safetensors.hpp>
+#include <bearing/say.hpp>
 #include <cmath>
 #include <filesystem>
 #include <map>
 
 #include "json_file.hpp"
+#include "load_deberta.hpp"
 #include "load_tables.hpp"
 
 namespace bearing {
 namespace {
 
-/// The encoding that serves a spec, and its table's name if it has one.
+/// The encoding that serves a spec, and what computes one of its parameters from others; null where there is none.
 struct Kind {
-  std::string_view name;
-  bool learned;
+  const EncodingInfo* encoding = nullptr;
+  const ComputedInfo* computed = nullptr;
 };
-Kind kind_of(const Alibi&) { return {"AlibiBias", false}; }
-Kind kind_of(const Sinusoidal&) { return {"SinusoidalInputs", false}; }
-Kind kind_of(const Rope&) { return {"RotaryRows", false}; }
-Kind kind_of(const Learned&) { return {"LearnedInputs", true}; }
-Kind kind_of(const T5&) { return {"T5Bias", true}; }
-Kind kind_of(const Swin&) { return {"SwinBias", true}; }
-Kind kind_of(const BertRelative&) { return {"BertRelativeTerm", true}; }
-template <class Spec>
-Kind kind_of(const Spec&) {
-  return {"", true};
+Kind kind_of(const Record& spec) {
+  const Description* description = description_of(spec);
+  if (description == nullptr) return {};
+  const ComputedInfo* computed = description->computed;
+  // What depends on the distances of a call is not made here.
+  if (computed != nullptr && computed->by_distance) return {};
+  return {computed != nullptr ? computed->encoding : description->encoding, computed};
+}
+
+/// What the weights must hold: the encoding's own parameters, or what one of them is computed from.
+std::vector<const ParameterInfo*> parameters_of(const Kind& kind, const Record& spec) {
+  std::vector<const ParameterInfo*> all;
+  for (const ParameterInfo& one : kind.computed != nullptr ? kind.computed->from : kind.encoding->parameters) {
+    const bool there = one.wanted ? one.wanted(spec) : !one.optional && !one.beside_spec;
+    if (there) all.push_back(&one);
+  }
+  return all;
 }
 
 std::string shape_text(const std::vector<Index>& shape) {
@@ -35,69 +44,76 @@ std::string shape_text(const std::vector<Index>& shape) {
   return out + "]";
 }
 
+/// Empty where there is no spec.
+template <class Encoding>
+Record record_of(const Encoding& encoding) {
+  return std::visit(
+      []<class Spec>(const Spec& spec) -> Record {
+        if constexpr (std::is_same_v<Spec, NoPosition> || std::is_same_v<Spec, OtherEncoding>) {
+          return {};
+        } else {
+          return Record::of(spec);
+        }
+      },
+      encoding);
+}
+
+std::string missing_of(const OtherEncoding& other) {
+  return other.name + " is known by its name alone: its numbers are not read";
+}
+
 class Loader {
  public:
   Loader(Model& model, Weights& weights) : model_(model), weights_(weights), names_(weights.names()) {}
 
-  template <class Encoding>
-  LoadedEncoding input(const Encoding& encoding, const std::string& part) {
-    return std::visit(
-        [&]<class Spec>(const Spec& spec) {
-          LoadedEncoding out = of_spec(spec, part);
-          if (out.encoding != nullptr && kind_of(spec).learned) give_tables(out, {});
-          return out;
-        },
-        encoding);
+  LoadedEncoding input(const InputSpec& encoding, const std::string& part) {
+    LoadedEncoding out = of_spec(record_of(encoding), part);
+    if (const auto* other = std::get_if<OtherEncoding>(&encoding)) out.missing = missing_of(*other);
+    if (out.encoding != nullptr) give_tables(out, 0);
+    return out;
   }
 
-  /// One for each group of layers, or for each layer where each has a table of its own.
-  void layers(const LayerGroup& group, std::vector<LoadedEncoding>& to) {
-    std::visit(
-        [&]<class Spec>(const Spec& spec) {
-          LoadedEncoding out = of_spec(spec, group.layer.part);
-          out.layers = group.layers;
-          if (out.encoding == nullptr || !kind_of(spec).learned) return to.push_back(std::move(out));
-          std::map<std::string, std::vector<Index>> owners;  // layers by the tensor that they use
-          std::vector<std::string> order;
-          for (const Index layer : group.layers) {
-            const std::string tensor = tensor_of(out, layer);
-            if (owners[tensor].empty()) order.push_back(tensor);
-            owners[tensor].push_back(layer);
-          }
-          for (const std::string& tensor : order) {
-            LoadedEncoding one = out;
-            one.layers = owners[tensor];
-            give_tables(one, tensor);
-            to.push_back(std::move(one));
-          }
-        },
-        group.layer.encoding);
+  /// One for each group of layers, or for each layer where each has tables of its own.
+  void layers(const Record& spec, const LayerGroup& group, std::vector<LoadedEncoding>& to) {
+    if (const Deberta* deberta = spec ? spec.as<Deberta>() : nullptr) return deberta_layers(*deberta, group, to);
+    LoadedEncoding out = of_spec(spec, group.layer.part);
+    out.layers = group.layers;
+    if (out.encoding == nullptr || !has_tables(out)) return to.push_back(std::move(out));
+    std::map<std::string, std::vector<Index>> owners;  // layers by the tensors that they use
+    std::vector<std::string> order;
+    for (const Index layer : group.layers) {
+      const std::string tensors = tensors_of(out, layer);
+      if (owners[tensors].empty()) order.push_back(tensors);
+      owners[tensors].push_back(layer);
+    }
+    for (const std::string& tensors : order) {
+      LoadedEncoding one = out;
+      one.layers = owners[tensors];
+      give_tables(one, one.layers.front());
+      to.push_back(std::move(one));
+    }
   }
 
   void check_inv_freq();
 
  private:
-  template <class Spec>
-  LoadedEncoding of_spec(const Spec& spec, const std::string& part) {
-    if constexpr (std::is_same_v<Spec, NoPosition>) {
-      return {.spec = {}, .part = part};
-    } else if constexpr (std::is_same_v<Spec, OtherEncoding>) {
-      return {.spec = {}, .part = part, .missing = spec.name + " is known by its name alone: its numbers are not read"};
-    } else {
-      LoadedEncoding out{.spec = Record::of(spec), .part = part};
-      const Kind kind = kind_of(spec);
-      const load::TableName* row = kind.learned ? load::find_table(model_.model_type, kind.name, part) : nullptr;
-      if (kind.name.empty() || (kind.learned && row == nullptr)) {
-        out.missing = "the weights of " + json::quoted(model_.model_type) + " hold no table that " +
-                      out.spec.type().name + " takes as it is";
-      } else if (row != nullptr && !part.empty() && !has_part(part)) {
-        out.missing = "the weights have no " + part;
-      } else {
-        out.encoding = registry().encoding(kind.name);
-      }
-      return out;
+  LoadedEncoding of_spec(const Record& spec, const std::string& part) {
+    LoadedEncoding out{.spec = spec, .part = part};
+    if (!spec) return out;
+    const Kind kind = kind_of(spec);
+    out.encoding = kind.encoding;
+    const bool known = kind.encoding != nullptr && (!has_tables(out) || find_row(out, *parameters_of(kind, spec)[0]));
+    if (!known) {
+      out.missing = "the weights of " + json::quoted(model_.model_type) + " hold no table that " +
+                    out.spec.type().name + " takes as it is";
+    } else if (has_tables(out) && !part.empty() && !has_part(part)) {
+      out.missing = "the weights have no " + part;
     }
+    if (!out.missing.empty()) out.encoding = nullptr;
+    return out;
   }
+
+  bool has_tables(const LoadedEncoding& of) const { return !parameters_of(kind_of(of.spec), of.spec).empty(); }
 
   /// Whether any tensor belongs to the encoder, or to the decoder.
   bool has_part(const std::string& part) const {
@@ -106,9 +122,13 @@ class Loader {
     });
   }
 
-  const std::vector<load::Match>& tables_of(const LoadedEncoding& of);
-  std::string tensor_of(const LoadedEncoding& of, Index layer);
-  void give_tables(LoadedEncoding& to, const std::string& tensor);
+  const load::TableName* find_row(const LoadedEncoding& of, const ParameterInfo& info) const;
+  const std::vector<load::Match>& tables_of(const LoadedEncoding& of, const ParameterInfo& info);
+  std::string tensor_of(const LoadedEncoding& of, const ParameterInfo& info, Index layer);
+  std::string tensors_of(const LoadedEncoding& of, Index layer);
+  void give_tables(LoadedEncoding& to, Index layer);
+  void compute(LoadedEncoding& to, const ComputedInfo& computed) const;
+  void deberta_layers(const Deberta& spec, const LayerGroup& group, std::vector<LoadedEncoding>& to);
   LoadedParameter parameter(const LoadedEncoding& of, const ParameterInfo& info, const StoredTensor& tensor) const;
   std::vector<Index> expected(const LoadedEncoding& of, const ParameterInfo& info, const std::vector<Index>& got) const;
 
@@ -118,14 +138,24 @@ class Loader {
   std::map<std::string, std::vector<load::Match>> found_;  // by kind and part
 };
 
-const std::vector<load::Match>& Loader::tables_of(const LoadedEncoding& of) {
-  const std::string key = of.encoding->name + ' ' + of.part;
+/// The row of a parameter, by its name or, for the first, without one.
+const load::TableName* Loader::find_row(const LoadedEncoding& of, const ParameterInfo& info) const {
+  const std::string_view kind = of.encoding->name;
+  const load::TableName* row = load::find_table(model_.model_type, kind, of.part, info.name);
+  const bool first = &info == of.encoding->parameters.data();
+  return row != nullptr || !first ? row : load::find_table(model_.model_type, kind, of.part, "");
+}
+
+const std::vector<load::Match>& Loader::tables_of(const LoadedEncoding& of, const ParameterInfo& info) {
+  const std::string key = of.encoding->name + ' ' + of.part + ' ' + info.name;
   if (const auto at = found_.find(key); at != found_.end()) return at->second;
-  const std::string_view patterns = load::find_table(model_.model_type, of.encoding->name, of.part)->tensors;
-  std::vector<load::Match> all = load::matches(names_, patterns);
+  const load::TableName* row = find_row(of, info);
+  const std::string_view patterns = row == nullptr ? info.name : row->tensors;
+  std::vector<load::Match> all = row == nullptr ? std::vector<load::Match>() : load::matches(names_, patterns);
   if (all.empty()) {
-    throw ConfigError(weights_.path() + ": must have a tensor " + json::quoted(patterns) + ", the table of " +
-                      of.encoding->name + ", got none");
+    throw ConfigError(weights_.path() + ": must have a tensor " + json::quoted(patterns) + ", the " +
+                      (of.encoding->parameters.size() == 1 ? "table" : info.name) + " of " + of.encoding->name +
+                      ", got none");
   }
   if (all.front().prefix != all.back().prefix) {
     throw ConfigError(weights_.path() + ": must have one tensor that is the table of " + of.encoding->name + ", got " +
@@ -134,10 +164,14 @@ const std::vector<load::Match>& Loader::tables_of(const LoadedEncoding& of) {
   return found_[key] = std::move(all);
 }
 
-/// One table serves all layers of a part, or each layer has its own.
-std::string Loader::tensor_of(const LoadedEncoding& of, Index layer) {
-  const std::vector<load::Match>& all = tables_of(of);
+/// One table serves an input or all layers of a part, or each layer has its own.
+std::string Loader::tensor_of(const LoadedEncoding& of, const ParameterInfo& info, Index layer) {
+  const std::vector<load::Match>& all = tables_of(of, info);
   if (all.size() == 1) return all[0].name;
+  if (of.layers.empty()) {
+    throw ConfigError(weights_.path() + ": must have one table of " + of.encoding->name + ", got " +
+                      std::to_string(all.size()) + " tensors such as " + json::quoted(all[0].name));
+  }
   std::size_t before = 0, count = 0;
   for (std::size_t i = 0; i < model_.layers.size(); ++i) {
     if (model_.layers[i].part != of.part) continue;
@@ -153,24 +187,68 @@ std::string Loader::tensor_of(const LoadedEncoding& of, Index layer) {
   return all[before].name;
 }
 
-void Loader::give_tables(LoadedEncoding& to, const std::string& tensor) {
-  std::string name = tensor;
-  if (name.empty()) {
-    const std::vector<load::Match>& all = tables_of(to);
-    if (all.size() != 1) {
-      throw ConfigError(weights_.path() + ": must have one table of " + to.encoding->name + ", got " +
-                        std::to_string(all.size()) + " tensors such as " + json::quoted(all[0].name));
-    }
-    name = all[0].name;
+std::string Loader::tensors_of(const LoadedEncoding& of, Index layer) {
+  std::string all;
+  for (const ParameterInfo* info : parameters_of(kind_of(of.spec), of.spec)) {
+    all += (all.empty() ? "" : " ") + tensor_of(of, *info, layer);
   }
-  to.parameters.push_back(parameter(to, to.encoding->parameters.at(0), weights_.at(name)));
+  return all;
+}
+
+void Loader::give_tables(LoadedEncoding& to, Index layer) {
+  const Kind kind = kind_of(to.spec);
+  for (const ParameterInfo* info : parameters_of(kind, to.spec)) {
+    to.parameters.push_back(parameter(to, *info, weights_.at(tensor_of(to, *info, layer))));
+  }
+  if (kind.computed != nullptr) compute(to, *kind.computed);
+}
+
+/// Puts the parameter that is computed in the place of those that it is computed from.
+void Loader::compute(LoadedEncoding& to, const ComputedInfo& computed) const {
+  std::vector<ParameterMemory> from;
+  for (const LoadedParameter& one : to.parameters) {
+    ParameterMemory memory;
+    memory.value = std::get<std::vector<float>>(one.numbers.numbers).data();
+    memory.shape = one.numbers.shape;
+    memory.stride.assign(memory.shape.size(), 1);
+    for (std::size_t axis = memory.shape.size(); axis-- > 1;)
+      memory.stride[axis - 1] = memory.stride[axis] * memory.shape[axis];
+    from.push_back(std::move(memory));
+  }
+  ComputedCall call{.spec = to.spec, .sizes = {}, .distances = {}};
+  for (const LoadedParameter& one : to.parameters) {
+    const auto info = std::find_if(computed.from.begin(), computed.from.end(),
+                                   [&](const ParameterInfo& other) { return other.name == one.name; });
+    for (std::size_t axis = 0; axis < info->extents.size(); ++axis) {
+      if (info->extents[axis].name == "heads") call.sizes.heads = one.numbers.shape[axis];
+    }
+  }
+  std::vector<Index> shape = computed.shape(call);
+  Index count = 1;
+  for (const Index extent : shape) count *= extent;
+  std::vector<float> numbers(static_cast<std::size_t>(count));
+  computed.compute_f32(call, from, numbers.data());
+  const std::string tensor = to.parameters.back().tensor;
+  to.spec = computed.spec_of(call);
+  to.parameters = {{computed.gives, tensor, Tensor{std::move(shape), std::move(numbers)}}};
+}
+
+void Loader::deberta_layers(const Deberta& spec, const LayerGroup& group, std::vector<LoadedEncoding>& to) {
+  const load::DebertaConfig config = load::deberta_config(spec, model_, model_.file);
+  for (const Index layer : group.layers) {
+    to.push_back({.spec = Record::of(spec),
+                  .encoding = registry().encoding("DebertaTerm"),
+                  .parameters = load::deberta_tables(weights_, names_, config, layer),
+                  .layers = {layer},
+                  .part = group.layer.part});
+  }
 }
 
 /// The shape that the config asks for; an extent that it does not tell is the tensor's.
 std::vector<Index> Loader::expected(const LoadedEncoding& of, const ParameterInfo& info,
                                     const std::vector<Index>& got) const {
-  // Swin's heads differ from stage to stage: the file states those of none.
-  const bool states_heads = model_.heads > 0 && of.spec.as<Swin>() == nullptr;
+  // Heads of both versions of Swin differ from stage to stage: the file states those of none.
+  const bool states_heads = model_.heads > 0 && of.spec.as<Swin>() == nullptr && of.spec.as<SwinV2>() == nullptr;
   const Sizes sizes{.heads = states_heads ? model_.heads : 0, .dim = model_.head_dim};
   std::vector<Index> shape;
   for (std::size_t axis = 0; axis < info.extents.size(); ++axis) {
@@ -238,7 +316,12 @@ void Loader::check_inv_freq() {
 
 /// What LeRoPE's weights multiply the frequencies of every rotating layer by: e^alpha, a number for each pair.
 void take_log_factors(Model& model, Weights& weights) {
-  const std::vector<load::Match> found = load::matches(weights.names(), "lerope.alpha rotary_emb.alpha");
+  const std::string_view names = "lerope.alpha rotary_emb.alpha";
+  const std::vector<load::Match> found = load::matches(weights.names(), names);
+  if (found.empty() && model.model_type == "mistral_large4_text") {
+    throw ConfigError(weights.path() + ": must have a tensor " + json::quoted(names) +
+                      ", the learned factors of the frequencies, got none");
+  }
   if (found.empty()) return;
   const StoredTensor& tensor = weights.at(found.front().name);
   if (found.size() > 1) tensor.fail("must be the only one of its kind, got " + json::quoted(found[1].name) + " too");
@@ -267,15 +350,17 @@ LoadedModel load_model(const std::string& folder) {
   Loader loader(out.model, weights);
   for (const ModelInput& input : out.model.inputs) out.inputs.push_back(loader.input(input.encoding, input.part));
   for (const LayerGroup& group : layer_groups(out.model)) {
-    loader.layers(group, out.layers);
-    const auto add = [&](const auto& spec, const char* encoding) {
-      out.layers.push_back({.spec = Record::of(spec),
-                            .encoding = registry().encoding(encoding),
+    loader.layers(record_of(group.layer.encoding), group, out.layers);
+    if (const auto* other = std::get_if<OtherEncoding>(&group.layer.encoding)) {
+      out.layers.back().missing = missing_of(*other);
+    }
+    if (group.layer.temperature) loader.layers(Record::of(*group.layer.temperature), group, out.layers);
+    if (group.layer.values) {  // a Rope that acts elsewhere than one in `encoding` does
+      out.layers.push_back({.spec = Record::of(*group.layer.values),
+                            .encoding = registry().encoding("RotaryValues"),
                             .layers = group.layers,
                             .part = group.layer.part});
-    };
-    if (group.layer.temperature) add(*group.layer.temperature, "TemperatureRows");
-    if (group.layer.values) add(*group.layer.values, "RotaryValues");
+    }
   }
   loader.check_inv_freq();
   return out;

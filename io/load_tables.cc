@@ -9,10 +9,10 @@ namespace {
 
 // The names are those of transformers' modules, as save_pretrained() writes them.
 constexpr TableName rows[] = {
-    {"gpt2 gpt_neo gpt_bigcode", "LearnedInputs", "", "wpe.weight"},
+    {"gpt2 gpt-sw3 gpt_neo gpt_bigcode", "LearnedInputs", "", "wpe.weight"},
     {"openai-gpt", "LearnedInputs", "", "positions_embed.weight"},
     {"bert big_bird distilbert mobilebert electra albert roberta xlm-roberta xlm-roberta-xl camembert longformer mpnet "
-     "esm deberta deberta-v2",
+     "esm deberta deberta-v2 lilt",
      "LearnedInputs", "", "embeddings.position_embeddings.weight"},
     {"opt", "LearnedInputs", "", "decoder.embed_positions.weight"},
     {"biogpt", "LearnedInputs", "", "embed_positions.weight"},
@@ -33,6 +33,16 @@ constexpr TableName rows[] = {
      "encoder.relative_position_bias.relative_position_bias_table"},
     {"bert roberta xlm-roberta xlm-roberta-xl camembert electra albert esm", "BertRelativeTerm", "",
      "encoder.layer.*.attention.self.distance_embedding.weight"},
+    {"wav2vec2-bert", "BertRelativeTerm", "", "encoder.layers.*.self_attn.distance_embedding.weight"},
+    {"sam_vision_model sam_hq_vision_model", "SamTerm", "", "layers.*.attn.rel_pos_h", "height_table"},
+    {"sam_vision_model sam_hq_vision_model", "SamTerm", "", "layers.*.attn.rel_pos_w", "width_table"},
+    {"swinv2", "SwinBias", "", "encoder.layers.*.blocks.*.attention.self.continuous_position_bias_mlp.0.weight", "w1"},
+    {"swinv2", "SwinBias", "", "encoder.layers.*.blocks.*.attention.self.continuous_position_bias_mlp.0.bias", "b1"},
+    {"swinv2", "SwinBias", "", "encoder.layers.*.blocks.*.attention.self.continuous_position_bias_mlp.2.weight", "w2"},
+    {"mistral_large4_text mistral_large4", "TemperatureRows", "",
+     "layers.*.self_attn.softmax_scaling.scale layers.*.attention.ssmax_scaling.s", "scale"},
+    {"mistral_large4_text mistral_large4", "TemperatureRows", "",
+     "layers.*.self_attn.softmax_scaling.bias layers.*.attention.ssmax_scaling.b", "bias"},
 };
 
 std::vector<std::string_view> words(std::string_view text) {
@@ -71,10 +81,12 @@ std::optional<Match> match(std::string_view name, std::string_view pattern) {
 
 }  // namespace
 
-const TableName* find_table(std::string_view model_type, std::string_view kind, std::string_view part) {
+const TableName* find_table(std::string_view model_type, std::string_view kind, std::string_view part,
+                            std::string_view parameter) {
   const auto at = std::find_if(std::begin(rows), std::end(rows), [&](const TableName& row) {
     const auto types = words(row.types);
-    return row.kind == kind && row.part == part && std::find(types.begin(), types.end(), model_type) != types.end();
+    return row.kind == kind && row.part == part && row.parameter == parameter &&
+           std::find(types.begin(), types.end(), model_type) != types.end();
   });
   return at == std::end(rows) ? nullptr : at;
 }

@@ -33,6 +33,7 @@
 #include <bearing/encodings/rope_scaling.hpp>
 #include <bearing/encodings/rope_variants.hpp>
 #include <bearing/encodings/rotary_rows.hpp>
+#include <bearing/encodings/rotary_values.hpp>
 #include <bearing/encodings/sam.hpp>
 #include <bearing/encodings/sandwich.hpp>
 #include <bearing/encodings/shaw.hpp>

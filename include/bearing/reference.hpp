@@ -28,6 +28,7 @@
 #include <bearing/reference/retention.hpp>
 #include <bearing/reference/rope.hpp>
 #include <bearing/reference/rope_mixed.hpp>
+#include <bearing/reference/rotary_values.hpp>
 #include <bearing/reference/sam.hpp>
 #include <bearing/reference/sandwich.hpp>
 #include <bearing/reference/shaw.hpp>

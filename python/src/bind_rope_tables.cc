@@ -264,7 +264,7 @@ void bind_rope_tables(nb::module_& m) {
       "mask=…).\n\n"
       "    o_i = R(-m_i) sum_j p_ij R(n_j) v_j\n\n"
       "DeepSeek-V4 has it, whose keys are its values. Values stand at k_positions, outputs at q_positions.\n\n"
-      "Harik and Varuna Jayasiri 2022, labml.ai.\n\n"
+      "DeepSeek-AI 2026; before it RoPER, by Georges Harik.\n\n"
       "table: a RopeTable, whose head_dim is that of the values.");
   bind_arguments(values, {"table"}, 0, 0);
   values.def(

@@ -33,7 +33,7 @@ def saved(tmp_path: Path) -> Any:
         model = model_class(config).eval()
         with torch.no_grad():  # tables that start at 0 would equal anything
             for name, parameter in model.named_parameters():
-                if "bias" in name or "position" in name or "distance" in name:
+                if any(word in name for word in ("bias", "position", "distance", "rel_", "proj")):
                     parameter.normal_()
         model.save_pretrained(tmp_path, **options)
         return model, tmp_path
@@ -248,12 +248,102 @@ def test_learned_factors_of_frequencies_are_taken(saved: Any) -> None:
         bearing.load(folder)
 
 
-def test_what_is_made_from_weights_in_each_layer_is_named(saved: Any) -> None:
-    config = tf.DebertaV2Config(**SMALL, max_position_embeddings=24, relative_attention=True, pos_att_type=["c2p"])
-    _, folder = saved(tf.DebertaV2Model, config)
+def test_what_is_made_for_each_call_is_named(saved: Any) -> None:
+    config = tf.XLNetConfig(vocab_size=32, d_model=16, n_layer=2, n_head=4, d_inner=16)
+    _, folder = saved(tf.XLNetModel, config)
     loaded = bearing.load(folder)
-    assert loaded.inputs[0] is not None and loaded.layers == ([], [])
-    assert loaded.missing[0].startswith('layers 0, 1: the weights of "deberta-v2" hold no table that Deberta takes')
+    assert loaded.layers == ([], [])
+    assert loaded.missing[0].startswith('layers 0, 1: the weights of "xlnet" hold no table that Xlnet takes')
+
+
+DEBERTA = {**SMALL, "max_position_embeddings": 24, "relative_attention": True, "position_biased_input": False}
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("Deberta", {"pos_att_type": ["c2p", "p2c"]}),
+        ("Deberta", {"pos_att_type": ["p2c"], "max_relative_positions": 12}),
+        ("DebertaV2", {"pos_att_type": ["c2p", "p2c"], "position_buckets": 8, "share_att_key": True,
+                       "norm_rel_ebd": "layer_norm", "layer_norm_eps": 1e-3}),
+        ("DebertaV2", {"pos_att_type": ["c2p"], "position_buckets": -1}),
+    ],
+)  # fmt: skip
+def test_deberta_scores_as_its_own_layers(saved: Any, name: str, options: dict[str, Any]) -> None:
+    model, folder = saved(getattr(tf, name + "Model"), getattr(tf, name + "Config")(**DEBERTA, **options))
+    own: list[torch.Tensor] = []
+    with torch.no_grad():
+        found = model(torch.arange(20)[None] + 3, output_attentions=True, output_hidden_states=True)
+    loaded = bearing.load(folder)
+    assert not loaded.missing
+    for layer, (hidden, wanted) in enumerate(zip(found.hidden_states, found.attentions, strict=False)):
+        attention = model.encoder.layer[layer].attention.self
+        (term,) = loaded.layers[layer]
+        q, k = queries_and_keys(attention, hidden)
+        spec = loaded.model.layers[layer].encoding
+        scale = bearing.deberta_softmax_scale(spec, 4)
+        scores = scale * q @ k.transpose(-1, -2)
+        scores = np.array(scores.detach().numpy())
+        bearing.add_scores(term, scores, q=q.detach().numpy(), k=k.detach().numpy(), scale=scale)
+        got = torch.softmax(torch.from_numpy(scores), dim=-1)
+        torch.testing.assert_close(got, wanted, rtol=0, atol=2**-18)
+        own.append(wanted)
+    assert (own[0] - own[1]).abs().max() > 2**-6  # layers differ, and so do their tables
+
+
+def queries_and_keys(attention: Any, hidden: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    if hasattr(attention, "in_proj"):  # the first version: queries, keys and values of a head side by side
+        made = attention.in_proj(hidden).unflatten(-1, (4, 12)).transpose(1, 2)
+        bias = attention.q_bias.view(4, 1, 4)
+        return made[..., :4] + bias, made[..., 4:8]
+    return tuple(
+        part(hidden).unflatten(-1, (4, 4)).transpose(1, 2) for part in (attention.query_proj, attention.key_proj)
+    )
+
+
+def test_the_encoder_of_segment_anything_has_two_tables_in_each_layer(saved: Any) -> None:
+    config = tf.SamVisionConfig(
+        hidden_size=16, num_hidden_layers=2, num_attention_heads=2, image_size=32, patch_size=4, window_size=3,
+        global_attn_indexes=[1], mlp_dim=16, output_channels=8,
+    )  # fmt: skip
+    model, folder = saved(tf.SamVisionModel, config)
+    loaded = bearing.load(folder)
+    for layer, (term,) in zip(model.vision_encoder.layers, loaded.layers, strict=True):
+        equal(term.parameters["height_table"], layer.attn.rel_pos_h)
+        equal(term.parameters["width_table"], layer.attn.rel_pos_w)
+
+
+def test_layers_of_wav2vec2_bert_have_their_distances(saved: Any) -> None:
+    config = tf.Wav2Vec2BertConfig(
+        hidden_size=16, num_hidden_layers=2, num_attention_heads=4, intermediate_size=16, vocab_size=32,
+        left_max_position_embeddings=6, right_max_position_embeddings=2, feature_projection_input_dim=8,
+    )  # fmt: skip
+    model, folder = saved(tf.Wav2Vec2BertModel, config)
+    loaded = bearing.load(folder)
+    assert not loaded.missing
+    for layer, (term,) in zip(model.encoder.layers, loaded.layers, strict=True):
+        equal(term.parameters["table"], layer.self_attn.distance_embedding.weight)
+
+
+def test_lilts_text_has_a_table(saved: Any) -> None:
+    model, folder = saved(tf.LiltModel, tf.LiltConfig(**{**SMALL, "hidden_size": 24}, max_position_embeddings=26))
+    loaded = bearing.load(folder)
+    (text,) = loaded.inputs
+    equal(rows_of(text, 24), model.embeddings.position_embeddings.weight[2:26])
+    assert "learned is known by its name alone" in loaded.missing[0]  # of the boxes
+
+
+def test_swin_v2_has_the_table_that_its_network_makes(saved: Any) -> None:
+    config = tf.Swinv2Config(image_size=32, patch_size=4, embed_dim=8, depths=[2, 1], num_heads=[2, 4], window_size=4)
+    model, folder = saved(tf.Swinv2Model, config)
+    loaded = bearing.load(folder)
+    assert not loaded.missing
+    blocks = [block for stage in model.encoder.layers for block in stage.blocks]
+    for block, (bias,) in zip(blocks, loaded.layers, strict=True):
+        own = block.attention.self
+        with torch.no_grad():
+            table = 16 * torch.sigmoid(own.continuous_position_bias_mlp(own.relative_coords_table))
+        np.testing.assert_allclose(bias.parameters["table"], table.flatten(0, 2).numpy(), rtol=2**-18)
 
 
 def test_wrong_calls_say_what_must_hold(tmp_path: Path) -> None:

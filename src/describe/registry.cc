@@ -16,6 +16,7 @@
   DESCRIBE(pope)                    \
   DESCRIBE(position_temperature)    \
   DESCRIBE(angle_rows)              \
+  DESCRIBE(elementwise_rope)        \
   DESCRIBE(alibi)                   \
   DESCRIBE(t5)                      \
   DESCRIBE(t5_axis)                 \
@@ -34,6 +35,7 @@
   DESCRIBE(transformer_xl)          \
   DESCRIBE(xlnet)                   \
   DESCRIBE(deberta)                 \
+  DESCRIBE(relative_logits)         \
   DESCRIBE(tupe)                    \
   DESCRIBE(cope)                    \
   DESCRIBE(sam)                     \

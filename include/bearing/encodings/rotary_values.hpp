@@ -9,9 +9,9 @@
 //
 //     o_i = R(−m_i) Σ_j p_ij R(n_j) v_j = Σ_j p_ij R(n_j − m_i) v_j
 //
-// RoPER (Harik, Varuna Jayasiri 2022, labml.ai) has it; DeepSeek-V4 needs it, as its keys are its values: they are
-// turned for the scores, so that the sum is of turned rows. RoFormer's `rotary_value` turns values and does not turn
-// back: that is rotate() on v before attention.
+// RoPER (Georges Harik; labml.ai's annotated implementations) has it. DeepSeek-V4 (DeepSeek-AI 2026) needs it, as its
+// keys are its values: they are turned for the scores, so that the sum is of turned rows. RoFormer's `rotary_value`
+// turns values and does not turn back: that is rotate() on v before attention.
 
 namespace bearing {
 

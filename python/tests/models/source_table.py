@@ -27,29 +27,35 @@ HALVES = re.compile(
     r"\b(?!cos|sin)\w+\.shape\[-1\] // 2|\.chunk\((?:2|chunks=2), (?:dim=)?-1\)|torch\.chunk\(\w+, 2, dim=-1\)"
 )
 ROTATES = re.compile(r"^_?(?:apply_\w*(?:rotary|rope|rotate)\w*|rotate_\w+)$")
+ROTARY_CLASS = re.compile(r"Rotary|RoPE|RopePosition|RopeEmbedding")
 ROTARY = re.compile(r"Rotary|RoPE|Rope|rotary_emb|rotate_half|apply_rotary")
 
 # What the text of a class or function says of positions, beside a rotation.
 KINDS = {
     "t5": re.compile(r"relative_attention_bias|_relative_position_bucket|relative_position_bucket"),
     "alibi": re.compile(r"alibi", re.IGNORECASE),
-    "transformer_xl": re.compile(r"\br_w_bias\b|\bpos_bias_u\b|\bbias_u\b|_rel_shift|\brel_shift\b|\brelative_shift\b"),
+    "transformer_xl": re.compile(
+        r"\br_w_bias\b|\bpos_bias_u\b|\bbias_u\b|_rel_shift|\brel_shift\b|\b_?relative_shift\b"
+    ),
     "shaw": re.compile(r"emb_rel_k\b|distance_embedding\b|\brel_pos_emb\b"),
     "deberta": re.compile(r"disentangled_att|pos_att_type|DisentangledSelfAttention"),
     "table of distances": re.compile(
-        r"relative_position_bias_table|attention_biases\b|rel_pos_h\b|continuous_position_bias|relative_positions?_encoder"
+        r"relative_position_bias_table|attention_biases\b|rel_pos_h\b|continuous_position_bias|relative_positions?_encoder|\brpb\b"
     ),
     "content logits": re.compile(r"rel_extent|relative_logits"),
     "convolution": re.compile(r"PositionalConvEmbedding|pos_conv_embed|\bpos_conv\b|PositionalConv\b"),
     "sinusoid": re.compile(
         r"Sinusoid|sinusoid|compute_default_singular_positional_embedding|SinePositionEmbedding|SinePositionalEmbedding|sincos_pos|build_\w*sine_position"
-        r"|PositionalEncoding\b|\bpositional_encoding\(|PositionEmbeddingSine|RelPositionalEncoding|SinPositional"
+        r"|PositionalEncoding\b|\bpositional_encoding\(|PositionEmbeddingSine|RelPositionalEncoding|SinPositional|vision_pos_encoding"
     ),
-    "fourier": re.compile(r"positional_embedding_gaussian|fourier_features|PositionEmbeddingRandom|FourierPosition"),
+    "fourier": re.compile(
+        r"positional_embedding_gaussian|fourier_features|PositionEmbeddingRandom|FourierPosition|image_positional_embeddings"
+        r"|\b(?:EdgeTam|Sam)\w*PositionalEmbedding\b"
+    ),
 }
 LEARNED = re.compile(
-    r"self\.(\w*(?:position|pos_?emb|pos_?encod|wpe|\bpe\b)\w*)\s*(?::[^=\n]+)?=\s*(?:\w+\s*=\s*)?"
-    r"(?:nn\.(?:Embedding|Parameter)|\w*(?:LearnedPosition\w*|PositionalEmbedding|PositionEmbeddings?)\b)"
+    r"self\.(\w*(?:position|pos_?emb|pos_?encod|wpe|\bpe\b|row_embedder|column_embedder)\w*)\s*(?::[^=\n]+)?=\s*(?:\w+\s*=\s*)?"
+    r"(?:nn\.(?:Embedding|Parameter)|QuantEmbedding|\w*(?:LearnedPosition\w*|PositionalEmbedding|PositionEmbeddings?)\b)"
 )
 NOT_A_TABLE = re.compile(r"projection|^is_|_ids$|_proj|scale|relative")
 
@@ -380,10 +386,14 @@ def row(root: Path, model_type: str, name: str) -> dict[str, Any]:
     path, _ = config_classes(root)[name]
     fields = Fields(root, name)
     subs = sub_configs(name, root)
-    if subs:  # its parts have rows of their own
-        return {"type": model_type, "class": name, "folder": path.parent.name, "kinds": [], "configs": subs}
     code = code_of(root, path.parent, name)
-    out: dict[str, Any] = {"type": model_type, "class": name, "folder": path.parent.name, "kinds": kinds(code)}
+    out: dict[str, Any] = {"type": model_type, "class": name, "folder": path.parent.name, "kinds": []}
+    rotaries = [one.name for one in code if one.is_class and ROTARY_CLASS.search(one.name)]
+    if rotaries:
+        out["rotaries"] = rotaries
+    if subs:  # its parts have rows of their own
+        return out | {"configs": subs}
+    out["kinds"] = kinds(code)
     turning = pairings(code)
     if turning and "rotary" not in out["kinds"]:
         out["kinds"] = sorted([*out["kinds"], "rotary"])

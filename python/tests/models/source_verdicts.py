@@ -2,8 +2,7 @@
 
     python source_verdicts.py [FOLDER OF THE PACKAGE]
 
-prints the types that are not covered, with what their code has, for not_covered.tsv; those of which the table sees
-nothing, for seen_otherwise.tsv; and those that are wrong.
+prints the types that are not covered, with what their code has, and those that are wrong.
 """
 
 from __future__ import annotations
@@ -43,19 +42,45 @@ SWITCHED_OFF = {
     "wav2vec2-bert": 'position_embeddings_type is "relative_key"',
     "wav2vec2-conformer": 'position_embeddings_type is "relative"',
     "seamless_m4t": 'position_embeddings_type is "relative"',
+    "vibevoice_diffusion": "its sinusoids are of the diffusion's time step",
 }
 # A rotary class is named in its code and not used.
-UNROTATED = {"moshi_depth": "its layers are made with use_rope=False"}
+UNROTATED = {
+    "moshi_depth": "its layers are made with use_rope=False",
+    "clvp_decoder": "its layers are called without a rotation",
+}
 # Where the code makes a base from a key and its default, without a dictionary of the class.
 SLIDING_BASES = {"dots3_note_text": 50_000.0}
 # Where the reader is right by the models' own modules (test_towers.py), and the table does not look closely enough.
 OTHERWISE = {
-    "gemma4_vision": "two encodings turn a half of the head each",
     "minimax_m3_vl_vision": "three axes share 78 of 80 dimensions",
     "speecht5": "its relative positions are called pe_k",
+    "vjepa2": "each element turns by an angle of its own",
     "patchtst": "a table that may begin as sinusoids",
+    "nemotron3_5_transcribe_word_timestamp": "its layers are those of the speech recogniser",
 }
-REFUSED = "must be a model whose positions can be read"
+# Where a module that takes another configuration, or another package, makes the positions.
+ELSEWHERE = {
+    "dpr": "its encoders are BERT's",
+    "gemma3n_vision": "timm's",
+    "gemma4_unified_vision": "its composite's code has them",
+    "idefics_vision": "its code is in vision.py",
+    "layoutxlm": "its code is LayoutLMv2's",
+    "mimi_decoder": "its transformer takes MimiConfig",
+    "mimi_encoder": "its transformer takes MimiConfig",
+    "parakeet_tdt": "its encoder takes ParakeetEncoderConfig",
+    "pocket_tts_audio_tokenizer_decoder": "its transformer takes PocketTTSAudioTokenizerConfig",
+    "pocket_tts_audio_tokenizer_encoder": "its transformer takes PocketTTSAudioTokenizerConfig",
+    "pp_chart2table_vision": "its code is GOT-OCR 2's",
+    "internlm3": "its code stands in modular_internlm3.py alone",
+    "iquestcoder": "its code stands in modular_iquestcoder.py alone",
+    "rag": "its parts are models of other types",
+    "sam_hq_prompt_encoder": "its composite's code has them",
+    "sam_prompt_encoder": "its composite's code has them",
+    "timm_backbone": "timm's",
+    "timm_wrapper": "timm's",
+}
+REFUSED = ("must be a model whose positions can be read", "must be a multiple of the number of heads")
 
 
 def default_file(row: dict[str, Any]) -> dict[str, Any]:
@@ -108,19 +133,18 @@ def snake(name: str) -> str:
 
 
 def verdict(row: dict[str, Any]) -> tuple[str, str]:
-    """ "read", "named", "none", "refused", "composite", "unknown", "unseen" or "wrong", and what is to be said of it.
+    """ "read", "named", "none", "refused", "composite", "unknown" or "wrong", and what is to be said of it.
 
-    "unseen": the table finds no positions where the reader has some, as they are made by a module that takes another
-    configuration, or by another package. Nothing is held against these: seen_otherwise.tsv lists them.
+    Heads that do not divide the class' own width are refused: the model's own code cannot run with them.
     """
     if row["type"] in OTHERWISE:
         return "read", OTHERWISE[row["type"]]
-    if "configs" in row:
-        return "composite", ""
     try:
         model = bearing.read_hf_config(default_file(row))
     except bearing.ConfigError as error:
-        return ("refused" if REFUSED in str(error) else "unknown"), str(error)
+        return ("refused" if any(why in str(error) for why in REFUSED) else "unknown"), str(error)
+    if "configs" in row:  # its parts are rows of their own
+        return "composite", ""
     said = " ".join(warning.text for warning in model.warnings)
     if "is not known" in said:
         return "wrong", "guessed"
@@ -129,11 +153,12 @@ def verdict(row: dict[str, Any]) -> tuple[str, str]:
     # A layer may have more than one encoding.
     names |= {snake(type(one).__name__) for layer in model.layers for one in layer.also}
     kinds = set(row["kinds"])
+    if row["type"] in ELSEWHERE:
+        seen = sorted(kinds) or not names - {"none"}
+        return ("wrong", f"the table sees {seen}") if seen else ("read", ELSEWHERE[row["type"]])
     if rotary:
         if "rotary" not in kinds:
-            return (
-                ("read", "by another model's code") if not kinds and not row.get("code") else ("wrong", "nothing turns")
-            )
+            return "wrong", "nothing turns"
         faults = {wrong_rotation(row, layer, said) for layer in rotary} - {""}
         return ("wrong", "; ".join(sorted(faults))) if faults else ("read", "")
     if "rotary" in kinds and row["type"] not in SWITCHED_OFF and row["type"] not in UNROTATED:
@@ -142,8 +167,6 @@ def verdict(row: dict[str, Any]) -> tuple[str, str]:
     if names & others or (names == {"none"} and (not kinds or row["type"] in SWITCHED_OFF | UNROTATED)):
         named = any("its numbers are not read" in warning.text for warning in model.warnings)
         return ("none" if names == {"none"} else "named" if named else "read"), ""
-    if not kinds and names != {"none"}:
-        return "unseen", ", ".join(sorted(names - {"none"}))
     return "wrong", f"{sorted(names)}, not {sorted(kinds)}"
 
 
@@ -151,20 +174,12 @@ def rows(root: Path) -> list[dict[str, Any]]:
     return list(source_table.rows(root))
 
 
-def reason(row: dict[str, Any], why: str) -> str:
-    if "must be one that is known" not in why:
-        return "a file of its class' own sizes is refused: they do not fit each other, or one is missing"
-    return (
-        "its code has " + ", ".join(row["kinds"]) if row["kinds"] else "its code has no positions, and nothing names it"
-    )
-
-
 def main() -> None:
     root = Path(sys.argv[1]) if len(sys.argv) > 1 else source_table.package()
     for row in rows(root):
         kind, why = verdict(row)
-        if kind in ("unknown", "unseen", "wrong"):
-            print(kind, row["type"], reason(row, why) if kind == "unknown" else why, sep="\t")
+        if kind in ("unknown", "wrong"):
+            print(kind, row["type"], ", ".join(row["kinds"]), why, sep="\t")
 
 
 if __name__ == "__main__":

@@ -67,12 +67,12 @@ Specimen turned_by(const ExampleSize& size, const Rope& rope) {
 }  // namespace
 
 void describe_rotary_values(Describer& to) {
-  to.home("rotary_values", {"Harik and Varuna Jayasiri", 2022, "labml.ai"});
+  to.home("rotary_values", {"DeepSeek-AI", 2026, "DeepSeek-V4"});
   to.encoding_with<Rope, TableLength>(
         "RotaryValues",
         "RoPE on values, whose sum is turned back at the query's position.\n\n"
         "    o_i = R(-m_i) sum_j p_ij R(n_j) v_j\n\n"
-        "Harik and Varuna Jayasiri 2022 (RoPER); DeepSeek-V4.",
+        "DeepSeek-AI 2026, DeepSeek-V4; before it RoPER, by Georges Harik.",
         {},
         []<class A>(const Rope& rope, const TableLength& kept) {
           return WithTable<RopeTable<A>, RotaryValues<A>>(std::make_shared<const RopeTable<A>>(rope, kept.length));
