@@ -37,6 +37,11 @@ def attended(encoding: b.Encoding, at: Any = None) -> b.Encoding:
     return b.attention(x, x, x, encoding, mask="none", q_positions=at, k_positions=at)
 
 
+def in_regions(spec: Any) -> Uses:
+    x, rope = zeros(1, HEADS, TIME, DIM), b.RotaryRows(b.RopeTable(ROPE, TIME))
+    yield lambda: b.attention(x, x, x, rope, mask="causal", regions=spec)
+
+
 def matrix(encoding: b.Encoding) -> Any:
     return b.bias_matrix(encoding, heads=HEADS, q_len=TIME, k_len=TIME)
 
@@ -213,6 +218,9 @@ CASES: list[tuple[Any, Callable[[Any], Uses]]] = [
     (b.GivenAngles(head_dim=DIM, rotary_dim=DIM, pairing="half"),
      lambda spec: iter([lambda: attended(b.AngleRows(spec, zeros(1, HEADS, TIME, DIM // 2)))])),
     (b.Fire(mlp_width=3), of_fire),
+    (b.DualChunk(chunk_size=4, local_size=1), in_regions),
+    (b.SelfExtend(group=2, window=1), in_regions),
+    (b.ReRope(window=1, step=0.5), in_regions),
     (b.Sandwich(heads=HEADS, dim=DIM), of_sandwich),
     (b.Swin(height=3, width=2), of_swin),
     (b.Swin(height=3, width=2, class_token="three_rows"), of_swin),
