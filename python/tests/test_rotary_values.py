@@ -97,9 +97,8 @@ def test_wrong_calls_say_what_must_hold(rows, table):
     with pytest.raises(bearing.ShapeError, match=r"RotaryValues.head_dim: must be the last extent of v, 12, got 16"):
         bearing.attention(q, kv, kv[..., :12], bearing.RotaryValues(table), mask="none")
     with pytest.raises(bearing.ShapeError, match="must not turn values, as only probabilities are given here"):
-        bearing.add_values(
-            np.zeros((1, HEADS, TIME, DIM)), np.zeros((1, HEADS, TIME, TIME)), bearing.RotaryValues(table)
-        )
+        weights, out = np.zeros((1, HEADS, TIME, TIME)), np.zeros((1, HEADS, TIME, DIM))
+        bearing.add_values(bearing.RotaryValues(table), weights, out)
     with pytest.raises(TypeError, match="RotaryValues.table: must be float32"):
         bearing.attention(*(x.astype(np.float32) for x in (q, q, q)), bearing.RotaryValues(table), mask="none")
 
@@ -142,11 +141,12 @@ def test_pytorch_compiles_it(rows, table):
 def test_jax_has_the_same_numbers_and_their_gradients(rows, table):
     jax = pytest.importorskip("jax")
     import bearing.jax as bj
+    from jax.test_util import check_grads
 
-    with jax.experimental.enable_x64():
+    with jax.enable_x64(True):
         q, kv = (jax.numpy.asarray(x) for x in rows)
         place = {"mask": "none", "visible": jax.numpy.asarray(visible())}
         at = {"q_positions": jax.numpy.asarray(Q_POSITIONS), "k_positions": jax.numpy.asarray(K_POSITIONS)}
         call = lambda q, kv: bj.attention(q, kv, kv, both(table), **place, **at)
         np.testing.assert_allclose(jax.jit(call)(q, kv), by_hand(*rows, table), rtol=0, atol=1e-14)
-        jax.test_util.check_grads(call, (q, kv), order=1, modes=("rev",))
+        check_grads(call, (q, kv), order=1, modes=["rev"])
