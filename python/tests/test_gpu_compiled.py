@@ -20,6 +20,7 @@ from bearing.torch.encoding import table_form
 from bearing.torch.triton import cache as caches
 from bearing.torch.triton import hub
 from bearing.torch.triton import launch as launches_of
+from bearing.torch.triton import norm as norms
 from bearing.torch.triton import rotate as kernels
 from compiled import TARGETS, code_of, recorded
 
@@ -53,15 +54,28 @@ def moves():
     cos = torch.empty(1, 256, 128, dtype=torch.bfloat16)
     with recorded(launches_of, "turn_kernel") as launches:
         caches.rebase(cache, forms[0], 0, forms[1], torch.arange(256), slots, "bhtd")
-        caches.shift(cache, forms[0], 5, slots, "bhtd")
         caches.rotate_to_cache(q, k, k, cache, cache, slots, torch.arange(256), forms[0], "bhtd")
         hub.apply_rotary_transformers(q, k, cos, cos)
     return launches
 
 
-@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("target", ["sm_90", "gfx942"])
 def test_moves_and_writes_of_caches_spill_nothing(target):
     for launch in moves():
+        code = code_of(launch, target)
+        assert code.spilled == 0 and code.local == 0
+        assert code.widest_load >= (8 if target == "gfx942" else 16)
+
+
+@pytest.mark.parametrize("target", ["sm_90", "gfx942"])
+def test_norm_and_rotation_spill_nothing(target):
+    form = table_form(bearing.Rope(head_dim=128, pairing="half"), 8)
+    q = torch.empty(1, 256, 32, 128, dtype=torch.bfloat16).transpose(1, 2)
+    with recorded(norms, "norm_kernel") as launches:
+        norms.norm_rotate(q, torch.empty(128), 1e-6, 0, form, "bhtd")
+        norms.norm_rotate(q, torch.empty(128), 1e-6, 0, form, "bhtd", q)
+    assert len(launches) == 2
+    for launch in launches:
         code = code_of(launch, target)
         assert code.spilled == 0 and code.local == 0
         assert code.widest_load >= (8 if target == "gfx942" else 16)

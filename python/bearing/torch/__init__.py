@@ -30,6 +30,7 @@ from .functional import add, add_, attention, bias_matrix, rotate, turn, window_
 from .linear_attention import linear_attention
 from .merge import merge
 from .modules import *
+from .norm import norm_rotate
 from .ring import ring_attention
 from .rows import Rope, Xpos
 from .scores import add_scores, add_values
@@ -55,6 +56,7 @@ __all__ = [
     "encoding_of",
     "linear_attention",
     "merge",
+    "norm_rotate",
     "plan",
     "ring_attention",
     "rebase",

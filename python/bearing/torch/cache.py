@@ -15,6 +15,7 @@ from torch import Tensor
 from .. import _core
 from .encoding import is_given, table_form, table_of, text_of_table
 from .functional import HasTable, Layout, Positions, check_device, positions_of
+from .ops import in_order_of
 from .triton import device
 
 # ruff: noqa: UP045  (torch.library reads annotations at run time: Optional[Tensor] on every Python)
@@ -49,7 +50,7 @@ def rebase(
     sizes = _check_slots("rebase", k, slots, layout)
     old, old_first = positions_of("rebase", "old_positions", old_positions, sizes)
     new, new_first = positions_of("rebase", "new_positions", new_positions, sizes)
-    before, after = _text("rebase", "from_", from_), _text("rebase", "to", to)
+    before, after = text_of("rebase", "from_", from_), text_of("rebase", "to", to)
     _rebase(k, old, old_first, new, new_first, slots, before, after, layout)
 
 
@@ -62,7 +63,7 @@ def shift(rope: Frequencies, by: int, k: Tensor, *, slots: Tensor | None = None,
     """
     _check("shift", k=k)
     _check_slots("shift", k, slots, layout)
-    _shift(k, by, slots, _text("shift", "rope", rope), layout)
+    _shift(k, by, slots, text_of("shift", "rope", rope), layout)
 
 
 def rotate_to_cache(
@@ -91,7 +92,7 @@ def rotate_to_cache(
     _check("rotate_to_cache", q=q, k=k, v=v, k_cache=k_cache, v_cache=v_cache)
     _check_caches(q, k, v, k_cache, v_cache, slots, layout)
     at, first = positions_of("rotate_to_cache", "positions", positions, slots.shape[0])
-    return _write(q, k, v, k_cache, v_cache, slots, at, first, _text("rotate_to_cache", "rope", rope), layout)
+    return _write(q, k, v, k_cache, v_cache, slots, at, first, text_of("rotate_to_cache", "rope", rope), layout)
 
 
 # The ops, which compilers take whole.
@@ -166,10 +167,7 @@ def _(k, by, slots, form, layout):
 
 @_write.register_fake
 def _(q, k, v, k_cache, v_cache, slots, positions, first, form, layout):
-    other = q.transpose(-3, -2)
-    if q.is_contiguous() or not other.is_contiguous():
-        return q.new_empty(q.shape)
-    return q.new_empty(other.shape).transpose(-3, -2)
+    return in_order_of(q)
 
 
 def _frequencies(form: str) -> _core.RopeFrequencies:
@@ -200,7 +198,7 @@ def _places(cache: Tensor, slots: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     return there // cache.shape[2], there % cache.shape[2], kept
 
 
-def _text(function: str, name: str, rope: Frequencies) -> str:
+def text_of(function: str, name: str, rope: Frequencies) -> str:
     """The text that an op takes for frequencies."""
     if isinstance(rope, _core.RopeFrequencies):
         return json.dumps({"frequencies": rope.__reduce__()[1], "length": 0, "memory": "compact"})

@@ -92,10 +92,10 @@ rotate_now = rotate.now
 
 @rotate.register_fake
 def _(xs, positions, first, table, layout, transposed, cos, sin):
-    return [_in_order_of(x) for x in xs]
+    return [in_order_of(x) for x in xs]
 
 
-def _in_order_of(x):
+def in_order_of(x):
     """A tensor like those that rotate_to() makes: dense, in the order of memory of one whose two axes are swapped."""
     other = x.transpose(-3, -2) if x.dim() > 2 else x
     if x.is_contiguous() or not other.is_contiguous():
