@@ -274,7 +274,7 @@ def check_device(function: str, *tensors: Tensor, kernels: bool = False) -> None
             continue
         if not isinstance(getattr(t, "device", None), torch.device):
             raise TypeError(f"[{function}] must be given tensors, got {type(t)}: bearing.{function} takes other arrays")
-        if kernels and device.takes(t):
+        if kernels and isinstance(t, Tensor) and device.takes(t):
             if device.missing():
                 raise TypeError(f"[{function}] tensors: on {t.device} need kernels in Triton, but {device.missing()}")
             continue

@@ -8,19 +8,20 @@ import torch
 
 from .tiles import Kind
 
-# By kernel: the rows and columns of a tile, warps and stages, for rows of up to 64, 128 and 256 numbers of 16 bits, and
-# of 32 bits. As large as the registers of sm_80 hold them (python/tests/gpu/test_compiled.py).
+# By kernel: the rows and columns of a tile, warps and stages, for rows of up to 64, 128 and 256 numbers. Those of 16 bits
+# up to 128 are chosen by what compilers say of registers (python/tests/test_gpu_compiled_attention.py), the others are
+# smaller; none is chosen by its speed on a device.
 _16_BITS = {
-    "forward": ((128, 64, 4, 3), (128, 64, 8, 3), (64, 32, 4, 2)),
-    "d_queries": ((128, 64, 8, 2), (64, 64, 4, 2), (64, 32, 8, 1)),
-    "d_keys": ((64, 64, 4, 2), (64, 64, 8, 2), (32, 64, 8, 1)),
-    "d_distances": ((64, 64, 4, 2), (64, 64, 4, 2), (32, 32, 4, 1)),
+    "forward": ((128, 64, 8, 3), (64, 32, 8, 2), (32, 32, 8, 1)),
+    "d_queries": ((64, 32, 4, 2), (32, 32, 8, 1), (16, 32, 8, 1)),
+    "d_keys": ((32, 64, 4, 2), (32, 32, 8, 1), (16, 32, 8, 1)),
+    "d_distances": ((64, 64, 8, 1), (32, 32, 8, 1), (16, 16, 4, 1)),
 }
 _32_BITS = {
-    "forward": ((64, 32, 4, 2), (32, 32, 4, 2), (32, 16, 4, 1)),
-    "d_queries": ((32, 32, 4, 1), (32, 32, 4, 1), (16, 16, 4, 1)),
-    "d_keys": ((32, 32, 4, 1), (32, 32, 4, 1), (16, 16, 4, 1)),
-    "d_distances": ((32, 32, 4, 1), (32, 32, 4, 1), (16, 16, 4, 1)),
+    "forward": ((32, 32, 4, 1), (32, 32, 8, 1), (16, 16, 4, 1)),
+    "d_queries": ((32, 32, 4, 1), (32, 32, 8, 1), (16, 16, 4, 1)),
+    "d_keys": ((32, 32, 4, 1), (32, 32, 8, 1), (16, 16, 4, 1)),
+    "d_distances": ((32, 32, 4, 1), (32, 32, 8, 1), (16, 16, 4, 1)),
 }
 
 
