@@ -12,6 +12,7 @@
 #include <bearing/reference/cope.hpp>
 #include <bearing/reference/deberta.hpp>
 #include <bearing/reference/dense_bias.hpp>
+#include <bearing/reference/elementwise_rope.hpp>
 #include <bearing/reference/fire.hpp>
 #include <bearing/reference/fope.hpp>
 #include <bearing/reference/forgetting.hpp>
@@ -24,6 +25,7 @@
 #include <bearing/reference/linear_attention.hpp>
 #include <bearing/reference/pope.hpp>
 #include <bearing/reference/position_temperature.hpp>
+#include <bearing/reference/relative_logits.hpp>
 #include <bearing/reference/retention.hpp>
 #include <bearing/reference/rope.hpp>
 #include <bearing/reference/rope_mixed.hpp>
