@@ -13,6 +13,7 @@
 #include <bearing/encodings/cope.hpp>
 #include <bearing/encodings/deberta.hpp>
 #include <bearing/encodings/dense_bias.hpp>
+#include <bearing/encodings/elementwise_rope.hpp>
 #include <bearing/encodings/fire.hpp>
 #include <bearing/encodings/fope.hpp>
 #include <bearing/encodings/forgetting.hpp>
@@ -24,6 +25,7 @@
 #include <bearing/encodings/lie_rope.hpp>
 #include <bearing/encodings/pope.hpp>
 #include <bearing/encodings/position_temperature.hpp>
+#include <bearing/encodings/relative_logits.hpp>
 #include <bearing/encodings/retention.hpp>
 #include <bearing/encodings/rope.hpp>
 #include <bearing/encodings/rope_axes.hpp>
