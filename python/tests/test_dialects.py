@@ -88,7 +88,8 @@ def test_positions_of_a_picture_turn_its_queries() -> None:
     config |= {"attention_head_dim": 16, "axes_dims_rope": [4, 6, 6]}
     rope = bearing.Rope.from_config(config)
     q = np.random.default_rng(0).standard_normal((1, 2, 22, 16))
-    turned = bearing.rotate(bearing.RopeTable(rope, 32, dtype="float64"), q, at[:, None])
+    turned = q.copy()
+    bearing.rotate(bearing.RopeTable(rope, 32, dtype="float64"), turned, at[:, None])
     # The second pair of the row's axis, of the first patch: -2 * 10000^(-2/6).
     angle = -2 * 10_000 ** (-1 / 3)
     u, v = q[0, 1, 2, 6:8]
