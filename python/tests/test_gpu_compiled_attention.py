@@ -23,7 +23,7 @@ from bearing.torch.triton import attend_backward, attend_forward, attention
 from bearing.torch.triton.work import Options
 from compiled import TARGETS, code_of, recorded
 
-PRODUCTS = {"sm_80": r"\bmma\.sync", "sm_90": r"\bwgmma\.mma_async", "gfx942": r"\bv_mfma"}
+PRODUCTS = {"sm_80": r"\bmma\.sync", "sm_90": r"\b(?:wgmma\.mma_async|mma\.sync)", "gfx942": r"\bv_mfma"}
 CAUSAL = Options(*[None] * 8, "causal", (-1, -1), 0, 0, None, 0.0, "bhtd")
 
 
