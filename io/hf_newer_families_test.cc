@@ -210,7 +210,7 @@ TEST(HfRelativeLogits, InklingsLocalLayersMayBeListedAndTheTemperatureMissing) {
 TEST(HfTwoAngles, HunyuanVLsSectionsAndVJepa2AreRead) {
   const std::string hunyuan = R"({"model_type": "hunyuan_vl_text", "num_hidden_layers": 1, "num_attention_heads": 2,
       "head_dim": 16, "rope_parameters": {"rope_type": "dynamic", "alpha": 1000, "rope_theta": 10000, )";
-  Rope rope{.head_dim = 16, .pairing = Pairing::half, .scaling = AlphaScaling{1000}};
+  const Rope rope{.head_dim = 16, .rotary_dim = 16, .pairing = Pairing::half, .scaling = AlphaScaling{1000}};
   for (const char* key : {"mrope_section", "xdrope_section"}) {
     const Model model = parse_hf_config(hunyuan + "\"" + key + "\": [2, 2, 3, 1]}}");
     EXPECT_EQ(std::get<ElementwiseRope>(model.layers[0].encoding), ElementwiseRope::hunyuan(rope, {2, 2, 3, 1}));
