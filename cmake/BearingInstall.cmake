@@ -17,9 +17,11 @@ install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/bearing DESTINATION ${CMAKE_INST
         PATTERN "*.hpp"
         PATTERN "figure_file.hpp" EXCLUDE
         PATTERN "gguf.hpp" EXCLUDE
+        PATTERN "hf_spelling.hpp" EXCLUDE
         PATTERN "io.hpp" EXCLUDE
         PATTERN "load.hpp" EXCLUDE
         PATTERN "npy.hpp" EXCLUDE
+        PATTERN "picture_positions.hpp" EXCLUDE
         PATTERN "safetensors.hpp" EXCLUDE
         PATTERN "threads.hpp" EXCLUDE
         PATTERN "whole_files.hpp" EXCLUDE)
@@ -53,7 +55,8 @@ endfunction()
 install_component(bearing "")
 install_pkgconfig(bearing "${PROJECT_DESCRIPTION}" bearing "" "libhwy")
 if(BEARING_BUILD_IO)
-  install_component(bearing_io -io figure_file.hpp gguf.hpp io.hpp load.hpp npy.hpp safetensors.hpp whole_files.hpp)
+  install_component(bearing_io -io figure_file.hpp gguf.hpp hf_spelling.hpp io.hpp load.hpp npy.hpp picture_positions.hpp
+    safetensors.hpp whole_files.hpp)
   install_pkgconfig(bearing-io "bearing: model files in, encodings out" bearing_io "bearing = ${PROJECT_VERSION}" "")
 endif()
 if(BEARING_BUILD_THREADS)

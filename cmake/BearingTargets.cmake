@@ -21,6 +21,8 @@ function(bearing_simd_targets target)
   elseif(CMAKE_SYSTEM_PROCESSOR MATCHES "aarch64|arm64")
     # Kernels keep vectors in arrays and structs, which C++ allows of NEON's, not of SVE's, whose length is not known.
     target_compile_definitions(${target} PRIVATE "HWY_DISABLED_TARGETS=(HWY_SVE|HWY_SVE2|HWY_SVE_256|HWY_SVE2_128)")
+  elseif(BEARING_WITHOUT_AVX3)
+    target_compile_definitions(${target} PRIVATE "HWY_DISABLED_TARGETS=(HWY_SSSE3|HWY_SSE4|HWY_AVX3|HWY_AVX3_DL)")
   elseif(NOT BEARING_ALL_TARGETS)
     target_compile_definitions(${target} PRIVATE "HWY_DISABLED_TARGETS=(HWY_SSSE3|HWY_SSE4|HWY_AVX3_DL)")
   endif()

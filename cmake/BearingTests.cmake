@@ -33,8 +33,12 @@ endfunction()
 # bearing_test(PROGRAM_test TESTS NAME … SOURCES … LIBRARIES …): one GoogleTest program of the files NAME_test.cc in src/ (by
 # default PROGRAM_test.cc) or of the sources given; every TEST in it is a ctest of its own name, labelled with the program's.
 # BEARING_TEST_FLAGS: what these programs, and what they share, are compiled with besides; presets set it.
+# BEARING_TESTS_LEFT_OUT: the programs that a build does without, as another one has them.
 function(bearing_test target)
   cmake_parse_arguments(arg "" "" "TESTS;SOURCES;LIBRARIES" ${ARGN})
+  if(target IN_LIST BEARING_TESTS_LEFT_OUT)
+    return()
+  endif()
   if(NOT arg_TESTS AND NOT arg_SOURCES)
     string(REGEX REPLACE "_test$" "" arg_TESTS ${target})
   endif()

@@ -2,6 +2,7 @@
 #include <map>
 #include <tuple>
 
+#include "dialects.hpp"
 #include "hf_reader.hpp"
 #include "hf_towers.hpp"
 
@@ -126,8 +127,15 @@ Model read_tower(const hf::Part& part) {
 Model read_model(const std::string& text, const std::string& name) {
   json::Notes notes(name);
   const json::Document document(text, notes);
-  const hf::Parts parts = hf::parts_of(Object(document.root(), "", notes));
-  Model model = read_part(parts.main);
+  const Object file(document.root(), "", notes);
+  Model model;
+  if (dialects::read(file, model)) {
+    model.file = name;
+    model.warnings = notes.take();
+    return model;
+  }
+  const hf::Parts parts = hf::parts_of(file);
+  model = read_part(parts.main);
   std::size_t layers = model.layers.size();
   for (const hf::Part& tower : parts.towers) {
     model.towers.push_back(read_tower(tower));
@@ -157,7 +165,7 @@ std::vector<LayerGroup> layer_groups(const Model& model) {
     const auto at = std::find_if(indices.begin(), indices.end(), [&](std::size_t g) {
       const Layer& other = groups[g].layer;
       return other.temperature == layer.temperature && other.encoding == layer.encoding && other.also == layer.also &&
-             other.positions == layer.positions;
+             other.positions == layer.positions && other.values == layer.values;
     });
     if (at != indices.end()) {
       groups[*at].layers.push_back(static_cast<Index>(i));

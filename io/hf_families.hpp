@@ -58,6 +58,8 @@ enum Trait : unsigned {
   unrotated = 1 << 28,          ///< its code turns nothing, whatever the file says
   learned_factors = 1 << 29,    ///< its weights multiply the frequencies and the queries (Mistral Large 4)
   two_parts = 1 << 30,          ///< an encoder and a decoder whose layers turn alike (Moonshine)
+  compressed = 1u << 31,        ///< values turn too; layers with compressed keys have a base and a scaling of their own
+                                ///< (DeepSeek-V4)
 };
 
 /// Sizes the configuration class assumes; 0: none (kv_heads: as heads; head_dim: hidden / heads).

@@ -148,11 +148,14 @@ std::vector<std::string> read_types(const Config& config, const std::vector<Inde
   std::string_view key = counting(config, {"layer_types", "layers_block_type"});
   const auto repeated = key.empty() ? repeated_types(config) : std::nullopt;
   if (repeated) key = "block_types";
+  if (key.empty() && config.family.is(compressed)) {
+    if (const auto types = types_by_ratio(config)) return *types;
+  }
   if (key.empty()) return usual_types(config, rotary);
   auto types = repeated ? *repeated : *config.file.texts(key, static_cast<std::size_t>(most_layers));
   const Index more = config.file.integer("num_nextn_predict_layers", 0, most_layers).value_or(0);
   // The layers of multi-token prediction may follow.
-  if (config.family.is(typed_lists) && std::ssize(types) == config.layers + more)
+  if ((config.family.is(typed_lists) || config.family.is(compressed)) && std::ssize(types) == config.layers + more)
     types.resize(types.size() - static_cast<std::size_t>(more));
   if (std::ssize(types) != config.layers) {
     config.file.wrong(
@@ -226,7 +229,9 @@ std::vector<Layer> read_layers(Config& config) {
         copied += numbers_in(*at->second);
         if (copied > most_copied_numbers)
           config.file.wrong("num_hidden_layers", "smaller for so many factors per layer");
-        layer.encoding = *at->second;
+        const auto two_angles = with_two_angles(config, *at->second);
+        if (two_angles) layer.encoding = *two_angles;
+        if (!two_angles) layer.encoding = *at->second;
       }
     }
     if (!recurrent(type)) {
@@ -235,8 +240,10 @@ std::vector<Layer> read_layers(Config& config) {
       if (at == temperatures.end()) at = temperatures.emplace(key, read_temperature(config, layer)).first;
       layer.temperature = at->second;
     }
+    if (config.family.is(compressed)) finish_compressed(config, layer);
     layers.push_back(std::move(layer));
   }
+  if (config.family.is(compressed)) warn_about_the_indexer(config);
   return layers;
 }
 

@@ -33,9 +33,6 @@ constexpr const char* speecht5 =
     "keys have a vector for each distance, clipped on either side of encoder_max_relative_position frames, and the "
     "decoder adds scaled sinusoids";
 constexpr const char* overlapping = "the table has a row per patch of the spectrogram, and patches overlap";
-constexpr const char* two_angles =
-    "the two members of a pair turn by different angles (angles are tiled, pairs are neighbours), as the weights were "
-    "trained: no rotation says it";
 constexpr const char* levit =
     "a learned number per head for each pair of absolute offsets, keys and queries on different grids";
 constexpr const char* stages = "each stage has a learned table of its own";
@@ -101,7 +98,6 @@ constexpr Named rows[] = {
                                        "gate"},
     {"granite_docling_vision", "learned", "the tower has a table of patches, its connector two of sinusoids"},
     {"sam2_hiera_det_model", "learned", hiera},
-    {"vjepa2", "rope", two_angles},
     {"swin2sr", "swin_v2", "the table is Swin V2's, for a padded map of any size"},
     {"clap_audio_model", "swin", "the spectrogram is folded into a square of spec_size before it is cut into patches"},
     {"levit", "swin", levit},

@@ -169,6 +169,10 @@ constexpr Family rows[] = {
      .period = 3, .window = 128, .traits = groups, .scaling = ultrabert_scaling},
     {.model_type = "zaya", .pairing = half, .shape = {2048, 40, 8, 2, 128, 131072}, .traits = groups | partial_heads,
      .scaling = zaya_scaling, .pattern = "H"},
+    // Compressed keys, values that turn
+    {.model_type = "deepseek_v4", .pairing = interleaved, .fraction = 0.125,
+     .shape = {4096, 43, 64, 1, 512, 1048576}, .window = 128, .traits = compressed | partial_heads,
+     .pattern = "KK|KP"},
     // Latent attention
     {.model_type = "mistral_large4_text", .pairing = interleaved, .fraction = 0.5,
      .shape = {6144, 72, 64, 64, 128, 1048576}, .mix = Mix::no_rope_list, .period = 4, .traits = mla | learned_factors,

@@ -15,10 +15,6 @@ struct Refused {
   std::string_view model_type, why;
 };
 constexpr Refused refused[] = {
-    {"deepseek_v4",
-     "DeepSeek-V4 turns its values too, turns the output back, and gives compressed keys positions of their own"},
-    {"inkling_text", "its scores get relative logits that are made of the content, and it has no rotation"},
-    {"inkling2_text", "its scores get relative logits that are made of the content, and it has no rotation"},
     {"clvp_encoder", "its code turns values too"},
     {"qwen2_5_omni_dit", "its code turns the first head alone"},
 };
@@ -29,8 +25,8 @@ struct Key {
   unsigned read_with;
 };
 constexpr Key keys[] = {
-    {"qk_rope_head_dim", mla | unrotated},
-    {"compress_rope_theta", 0},
+    {"qk_rope_head_dim", mla | unrotated | compressed},
+    {"compress_rope_theta", compressed},
     {"layer_rope_theta", listed_bases | listed_nope},
     {"partial_rotary_factors", typed_lists},
     {"swa_rope_theta", sliding_sizes},
@@ -58,14 +54,6 @@ bool says_something(const rapidjson::Value& value) {
   if (value.IsString()) return value.GetStringLength() > 0;
   if (value.IsArray()) return !value.Empty();
   return true;
-}
-
-bool mixes_members(const Config& config) {
-  for (std::string_view key : {"rope_parameters", "rope_scaling"}) {
-    const auto part = config.file.object(key);
-    if (part && (part->has("mrope_section") || part->has("xdrope_section"))) return true;
-  }
-  return false;
 }
 
 /// The key's value, if it says something that the family's reader does not take.
@@ -100,16 +88,12 @@ void refuse_keys_of_unknown_models(const Config& config) {
 }  // namespace
 
 void refuse_by_name(const Config& config) {
-  const auto refuse = [&](std::string_view why) {
-    config.notes().fail(config.file.pointer("model_type"), "must be a model whose positions can be read, got " +
-                                                               json::quoted(config.model_type) + std::string(why));
-  };
   const auto* row = std::find_if(std::begin(refused), std::end(refused),
                                  [&](const Refused& one) { return one.model_type == config.model_type; });
-  if (row != std::end(refused)) refuse(": " + std::string(row->why));
-  if (config.model_type == "hunyuan_vl_text" && mixes_members(config)) {
-    refuse(" with mrope_section: the two members of a pair turn by different axes there");
-  }
+  if (row == std::end(refused)) return;
+  config.notes().fail(config.file.pointer("model_type"), "must be a model whose positions can be read, got " +
+                                                             json::quoted(row->model_type) + ": " +
+                                                             std::string(row->why));
 }
 
 void refuse_by_key(const Config& config) {

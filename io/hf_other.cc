@@ -138,6 +138,8 @@ std::string name_of(const Shaw&) { return "shaw"; }
 std::string name_of(const GatedT5&) { return "gated_t5"; }
 std::string name_of(const T5Axis&) { return "t5_axis"; }
 std::string name_of(const Sam&) { return "sam"; }
+std::string name_of(const RelativeLogits&) { return "relative_logits"; }
+std::string name_of(const ElementwiseRope&) { return "elementwise_rope"; }
 std::string name_of(const Learned&) { return "learned"; }
 std::string name_of(const Sinusoidal&) { return "sinusoidal"; }
 std::string name_of(const Sinusoidal2d&) { return "sinusoidal_2d"; }

@@ -26,6 +26,10 @@ const char* type_of_letter(char letter, bool slides) {
       return "hybrid";
     case 'I':
       return "indexed_attention";
+    case 'K':
+      return "heavily_compressed_attention";
+    case 'P':
+      return "compressed_sparse_attention";
     default:
       return "full_attention";
   }
@@ -200,6 +204,7 @@ std::vector<LayerRope> read_layer_ropes(const Config& config) {
   if (config.family.is(listed_bases) || config.family.is(listed_nope)) read_listed_bases(config, layers);
   if (config.family.is(typed_lists)) read_typed_lists(config, layers);
   if (config.family.is(scaled_layers)) read_scaled_layers(config, layers);
+  if (config.family.is(compressed)) read_compressed(config, layers);
   return layers;
 }
 

@@ -86,12 +86,26 @@ struct LayerRope {
 };
 std::vector<LayerRope> read_layer_ropes(const Config& config);
 
-/// A letter per layer: F full, S sliding, R reference sliding, I indexed, H hybrid, L linear attention, C convolution.
-/// They are repeated, those before | are not; after $ stands the last layer; < counts from the back.
+/// A letter per layer: F full, S sliding, R reference sliding, I indexed, H hybrid, L linear attention, C convolution,
+/// K heavily compressed, P compressed and sparse. They are repeated, those before | are not; after $ stands the last
+/// layer; < counts from the back.
 std::vector<std::string> types_by_pattern(const Config& config);
+
+/// DeepSeek-V4 (hf_compressed.cc): the types that compress_ratios gives, one number per layer; the label of a type's
+/// dictionary in rope_parameters; what its layers have of their own; and, once its rotation is read, where compressed
+/// keys stand and that values turn.
+inline constexpr double usual_compressed_base = 160'000;
+std::optional<std::vector<std::string>> types_by_ratio(const Config& config);
+std::string_view compressed_label(std::string_view layer_type);
+void read_compressed(const Config& config, std::vector<LayerRope>& layers);
+void finish_compressed(const Config& config, Layer& layer);
+void warn_about_the_indexer(const Config& config);
 
 /// The rotary encoding of layers of a type; nothing if the file says that they have none.
 std::optional<Rope> read_rope(const Config& config, const std::string& layer_type, const LayerRope& layer);
+
+/// Whether its code has rotary parameters for each layer type.
+bool groups_per_type(const Family& family);
 
 /// Throws for a model whose positions no encoding here says.
 void refuse_by_name(const Config& config);
@@ -133,12 +147,20 @@ bool read_scores(const Config& config, Model& model);
 bool read_axial(const Config& config, Model& model);
 bool read_tower_scores(const Config& config, Model& model);
 
+/// … and relative logits made by content (hf_relative_logits.cc).
+bool read_relative_logits(const Config& config, Model& model);
+
+/// … and pairs with an angle for each member (hf_two_angles.cc): of all layers, or of a rotary model's rope.
+bool read_two_angles(const Config& config, Model& model);
+std::optional<ElementwiseRope> with_two_angles(const Config& config, const Rope& rope);
+
 /// Every model_type that the tables name: those that are known by name, that act on scores, on the input, and rotary
 /// ones. Each adds those of its file.
 std::vector<std::string_view> model_types();
 void add_score_types(std::vector<std::string_view>& to);
 void add_axial_types(std::vector<std::string_view>& to);
 void add_tower_score_types(std::vector<std::string_view>& to);
+void add_relative_logits_types(std::vector<std::string_view>& to);
 void add_input_types(std::vector<std::string_view>& to);
 void add_named_types(std::vector<std::string_view>& to);
 void add_rotary_types(std::vector<std::string_view>& to);

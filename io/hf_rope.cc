@@ -41,9 +41,20 @@ bool bases_per_type(const Family& family) {
   return family.is(local_base) || family.is(modern_bases) || family.is(scale_full_only);
 }
 
+}  // namespace
+
+bool groups_per_type(const Family& family) {
+  return bases_per_type(family) || family.is(global_heads) || family.is(groups) || family.is(compressed);
+}
+
+namespace {
+
 /// Of a dictionary per layer type: what belongs to no layer type does nothing, and all of it cannot be meant.
 void check_groups(const Config& config, const Object& dictionary) {
-  const auto fits = [&](std::string_view key) { return known_layer_type(key) || config.kinds.contains(key); };
+  const auto fits = [&](std::string_view key) {
+    const bool label = config.family.is(compressed) && (key == "main" || key == "compress");
+    return label || known_layer_type(key) || config.kinds.contains(key);
+  };
   const auto keys = dictionary.keys();
   const bool any = std::any_of(keys.begin(), keys.end(), fits);
   for (std::string_view key : keys) {
@@ -60,14 +71,9 @@ void check_groups(const Config& config, const Object& dictionary) {
   }
 }
 
-/// Whether its code has rotary parameters for each layer type.
-bool groups_per_type(const Family& family) {
-  return bases_per_type(family) || family.is(global_heads) || family.is(groups);
-}
-
 /// Where a family with a dictionary per layer type gets one for all, its code does less with it than it says.
 void check_flat(const Config& config, const Object& dictionary) {
-  if (!groups_per_type(config.family) || !config.states_its_code()) return;
+  if (!groups_per_type(config.family) || config.family.is(compressed) || !config.states_its_code()) return;
   if (dictionary.pointer() == "/rope_parameters") {
     config.notes().warn(
         dictionary.pointer(),
@@ -102,7 +108,9 @@ void add(const Config& config, const Object& dictionary, const std::string& laye
   }
 }
 
-Source find_parameters(const Config& config, const std::string& layer_type) {
+Source find_parameters(const Config& config, const std::string& type) {
+  const bool compresses = config.family.is(compressed);
+  const std::string layer_type = compresses ? std::string(compressed_label(type)) : type;
   const auto older = filled(config.file, "rope_scaling"), newer = filled(config.file, "rope_parameters");
   Source source;
   if (older && newer) {
@@ -110,11 +118,13 @@ Source find_parameters(const Config& config, const std::string& layer_type) {
                                          ? "stands beside rope_parameters; where both have a key, this one counts"
                                          : "stands beside rope_parameters, which is ignored then, its rope_theta too");
   }
-  const bool full_only = config.family.is(local_base) || config.family.is(scale_full_only);
-  if (older && !(full_only && layer_type == "sliding_attention" && !nested(*older, layer_type))) {
-    add(config, *older, layer_type, source);
+  const bool full_only = config.family.is(local_base) || config.family.is(scale_full_only) || compresses;
+  const bool plain = full_only && type == "sliding_attention";  // no scaling, unless in a dictionary of its own
+  if (older && !(plain && !nested(*older, layer_type))) add(config, *older, layer_type, source);
+  const bool counts = !older || bases_per_type(config.family);
+  if (newer && counts && !(plain && compresses && !nested(*newer, layer_type))) {
+    add(config, *newer, layer_type, source);
   }
-  if (newer && (!older || bases_per_type(config.family))) add(config, *newer, layer_type, source);
   if (!older && !newer && config.class_scaling) {
     config.file.warn("rope_scaling", "not in the file; the default of " + config.model_type + " is used",
                      json::Weight::slight);
@@ -133,6 +143,7 @@ BaseKey base_key(const Config& config, const std::string& layer_type) {
   const Family& family = config.family;
   const bool sliding = layer_type == "sliding_attention";
   if (family.is(sliding_sizes) && sliding) return {{"swa_rope_theta"}, 50'000};
+  if (family.is(compressed) && !sliding) return {{"compress_rope_theta"}, usual_compressed_base};
   if (family.is(local_base) && sliding) return {{"rope_local_base_freq"}, 10'000};
   // A local base of null stands for the global one.
   const bool local = config.file.has("local_rope_theta") || !config.file.mentions("local_rope_theta");
@@ -305,10 +316,20 @@ bool tunes_temperature(const json::Object& file) {
   return *file.flag("attn_temperature_tuning");
 }
 
+/// MLX's models turn neighbours where their file says "rope_traditional": true.
+Pairing as_mlx_says(const Config& config, Pairing usual) {
+  const auto traditional = config.file.flag("rope_traditional");
+  if (!traditional || *traditional == (usual == Pairing::interleaved)) return usual;
+  config.file.warn("rope_traditional", std::string(*traditional ? "true: neighbours" : "false: halves") +
+                                           " turn, as in MLX's code; transformers does not read this key, and turns " +
+                                           (*traditional ? "halves" : "neighbours"));
+  return *traditional ? Pairing::interleaved : Pairing::half;
+}
+
 /// "rope_interleave": false in a DeepSeek file means that its heads are in halves.
 Pairing read_pairing(const Config& config) {
   const Pairing usual = config.family.pairing;
-  if (!config.family.is(mla)) return usual;
+  if (!config.family.is(mla)) return as_mlx_says(config, usual);
   return config.file.flag("rope_interleave").value_or(usual == Pairing::interleaved) ? Pairing::interleaved
                                                                                      : Pairing::half;
 }
@@ -349,8 +370,13 @@ std::optional<Rope> read_rope(const Config& config, const std::string& layer_typ
   const bool whole_head = parameters.type() == "proportional";
   rope.rotary_dim = whole_head ? rope.head_dim : read_rotary_dim(config, parameters, layer);
   if (rope.head_dim % 2 != 0 && whole_head) config.file.wrong("head_dim", "even for rope_type proportional");
-  if (config.family.is(mla)) rope.part = RotaryPart::last();
+  if (config.family.is(mla) || config.family.is(compressed)) rope.part = RotaryPart::last();
   if (layer.scaled || source.per_type) rope.scaling = read_scaling(config, parameters, rope.rotary_dim);
+  auto* yarn = std::get_if<YarnScaling>(&rope.scaling);
+  // Its code sets the factor where one dictionary serves both kinds of layers.
+  if (yarn != nullptr && config.family.is(compressed) && !source.per_type && !yarn->attention_factor) {
+    yarn->attention_factor = 1;
+  }
   rope.axes = read_axes(config, parameters, rope.rotary_dim);
   warn_about_the_model(config, rope);
   if (config.family.is(negative_angles)) turn_back(config, parameters, rope);

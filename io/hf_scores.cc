@@ -259,7 +259,8 @@ constexpr std::string_view bert_types[] = {"bert",    "roberta", "xlm-roberta", 
 void add_score_types(std::vector<std::string_view>& to) {
   add_axial_types(to);
   add_tower_score_types(to);
-  to.insert(to.end(), {"bloom", "mpt", "transfo-xl", "xlnet", "wav2vec2-bert"});
+  add_relative_logits_types(to);
+  to.insert(to.end(), {"vjepa2", "bloom", "mpt", "transfo-xl", "xlnet", "wav2vec2-bert"});
   for (const std::span<const std::string_view> types :
        {std::span<const std::string_view>(t5_types), {deberta_types}, {swin_types}, {beit_types}, {bert_types}}) {
     to.insert(to.end(), types.begin(), types.end());
@@ -272,7 +273,10 @@ bool read_scores(const Config& config, Model& model) {
   const auto is = [&](std::span<const std::string_view> types) {
     return std::find(types.begin(), types.end(), type) != types.end();
   };
-  if (read_axial(config, model) || read_tower_scores(config, model)) return true;
+  if (read_axial(config, model) || read_tower_scores(config, model) || read_relative_logits(config, model) ||
+      read_two_angles(config, model)) {
+    return true;
+  }
   if (type == "bloom") return alibi_layers(config, model, {8, 2}), true;
   if (type == "mpt") return read_mpt(config, model), true;
   if ((config.family.is(alibi_flag) || !config.known) && file.flag("alibi").value_or(false)) {

@@ -355,6 +355,12 @@ LoadedModel load_model(const std::string& folder) {
       out.layers.back().missing = missing_of(*other);
     }
     if (group.layer.temperature) loader.layers(Record::of(*group.layer.temperature), group, out.layers);
+    if (group.layer.values) {  // a Rope that acts elsewhere than one in `encoding` does
+      out.layers.push_back({.spec = Record::of(*group.layer.values),
+                            .encoding = registry().encoding("RotaryValues"),
+                            .layers = group.layers,
+                            .part = group.layer.part});
+    }
   }
   loader.check_inv_freq();
   return out;

@@ -30,6 +30,8 @@ std::vector<std::string> encodings_of(const Model& model) {
     if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
   };
   for (const ModelInput& input : model.inputs) add(input.encoding);
+  const auto turns = [](const Layer& layer) { return layer.values.has_value(); };
+  if (std::any_of(model.layers.begin(), model.layers.end(), turns)) names.emplace_back("rotary_values");
   for (const LayerGroup& group : layer_groups(model)) {
     const bool none = std::holds_alternative<NoPosition>(group.layer.encoding);
     if (!none || (model.inputs.empty() && model.layers.size() == group.layers.size())) add(group.layer.encoding);

@@ -302,7 +302,7 @@ const Description* description_of(const Record& spec) {
   const Description* best = nullptr;
   std::size_t most = 0;
   for (const Description& one : inspect::catalog()) {
-    if (!one.spec) continue;
+    if (!one.spec || (one.encoding != nullptr && one.encoding->turns_values)) continue;  // a Rope alone turns rows
     const Record example = one.spec({});
     if (&example.type() != &spec.type()) continue;
     std::size_t alike = 1;

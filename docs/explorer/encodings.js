@@ -4,7 +4,7 @@ import { choice, scaledSteps, slider, wholeSteps } from "./controls.js";
 import { make } from "./figure.js";
 
 const sites = [["input", "added to the input"], ["query/key", "turns queries and keys"], ["score", "added to the score"],
-  ["score, value", "added to the score and the value"], ["none", "no encoding"]];
+  ["score, value", "added to the score and the value"], ["value", "turns values, and their sum back"], ["none", "no encoding"]];
 // The sliders of the picture say these.
 const sizes = new Set(["head_dim", "heads", "dim", "length"]);
 

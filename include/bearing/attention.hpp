@@ -13,7 +13,7 @@
 //     x_ij = c · (T q_i)·(T k_j)                        row encodings turn q and k
 //     s_ij = cap(x_ij) + Σ terms                        cap(x) = x, or soft_cap · tanh(x / soft_cap)
 //     p_ij = exp(s_ij − lse_i)                          over the keys that query i sees
-//     o_i  = Σ_j p_ij (v_j + V[ρ(i, j)])                value encodings add to v
+//     o_i  = Σ_j p_ij (v_j + V[ρ(i, j)])                value encodings add to v, or o_i = B_i Σ_j p_ij (T_j v_j + …)
 //
 // q [batch, heads, q_len, dim], k [batch, kv_heads, k_len, dim], v [batch, kv_heads, k_len, value_dim]; query head h
 // reads key head h / (heads / kv_heads). All strides are free. Types: double, float, Bfloat16, Float16; sums are
@@ -36,6 +36,16 @@ struct Window {
   Index before = -1, after = -1;
 };
 
+/// Which keys a query sees by how far they lie behind it, beside mask and window: those with from ≤ m_i − n_j < to, on
+/// the first axis of positions, whatever the mask goes by. Of chunks it is ⌊m_i / chunk⌋ − ⌊n_j / chunk⌋ that counts.
+/// {.from = w} hides the keys that are nearer than w.
+struct Band {
+  std::optional<Index> from = {}, to = {};  ///< empty: no limit
+  Index chunk = 0;                          ///< positions in a chunk; 0: distances count
+  bool limits() const { return from || to; }
+  bool operator==(const Band&) const = default;
+};
+
 template <class T>
 struct AttentionInputs {
   View<const T, 4> q, k, v;
@@ -44,6 +54,8 @@ struct AttentionInputs {
   /// key j of sequence b is row j % block_size of block table(b, j / block_size). k_len is blocks of a sequence ·
   /// block_size; AttentionOptions::k_lengths must say how many keys each sequence has. Forward only.
   View<const Index, 2> block_table = {};
+  /// Where row encodings turn q and k, if not at their positions, by which masks and all other encodings still go.
+  std::optional<Positions> q_turned_at = {}, k_turned_at = {};
 };
 
 /// A: the arithmetic, double for double, else float.
@@ -51,6 +63,7 @@ template <class A>
 struct AttentionOptions {
   Required<Mask> mask;
   Window window = {};
+  Band band = {};
   std::optional<double> scale = {};     ///< c; 1/√dim if empty. T5: 1
   double soft_cap = 0;                  ///< bounds c·q·k, before terms are added; 0: no bound
   Param<A, 1> sinks = {};               ///< [heads] a logit that is part of the sum Σ_j exp(s_ij), and has no value

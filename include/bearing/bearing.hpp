@@ -13,6 +13,7 @@
 #include <bearing/encodings/cope.hpp>
 #include <bearing/encodings/deberta.hpp>
 #include <bearing/encodings/dense_bias.hpp>
+#include <bearing/encodings/elementwise_rope.hpp>
 #include <bearing/encodings/fire.hpp>
 #include <bearing/encodings/fope.hpp>
 #include <bearing/encodings/forgetting.hpp>
@@ -24,6 +25,7 @@
 #include <bearing/encodings/lie_rope.hpp>
 #include <bearing/encodings/pope.hpp>
 #include <bearing/encodings/position_temperature.hpp>
+#include <bearing/encodings/relative_logits.hpp>
 #include <bearing/encodings/retention.hpp>
 #include <bearing/encodings/rope.hpp>
 #include <bearing/encodings/rope_axes.hpp>
@@ -33,6 +35,7 @@
 #include <bearing/encodings/rope_scaling.hpp>
 #include <bearing/encodings/rope_variants.hpp>
 #include <bearing/encodings/rotary_rows.hpp>
+#include <bearing/encodings/rotary_values.hpp>
 #include <bearing/encodings/sam.hpp>
 #include <bearing/encodings/sandwich.hpp>
 #include <bearing/encodings/shaw.hpp>
@@ -57,6 +60,7 @@
 #include <bearing/positions.hpp>
 #include <bearing/properties.hpp>
 #include <bearing/reference.hpp>
+#include <bearing/regions.hpp>
 #include <bearing/rows.hpp>
 #include <bearing/rows_by_index.hpp>
 #include <bearing/scores.hpp>

@@ -64,6 +64,10 @@ struct Specimen {
   std::function<void(const Positions& q_positions, const Positions& k_positions, View<const double, 4> p,
                      View<double, 4> out, const Executor& on)>
       value_terms = {};
+  /// Values, before they are added up, and their sums after: as turn_rows, for keys and for queries.
+  std::function<void(Side side, const Positions& positions, View<const double, 4> x, View<double, 4> y,
+                     const Executor& on)>
+      turn_values = {};
 
   /// p(i): [1, tokens, dim].
   BEARING_EXPORT Array inputs(const Tokens& positions, const Executor& on = {}) const;
@@ -75,6 +79,9 @@ struct Specimen {
   /// Σ_j p_ij V[ρ(i, j)]: [heads, queries, dim].
   BEARING_EXPORT Array values(const Tokens& q_positions, const Tokens& k_positions, const Array& p,
                               const Executor& on = {}) const;
+  /// B_i Σ_j p_ij T_j v_j, of values v [heads, keys, dim] that turn: [heads, queries, dim].
+  BEARING_EXPORT Array turned_values(const Tokens& q_positions, const Tokens& k_positions, const Array& p,
+                                     const Array& v, const Executor& on = {}) const;
 
   /// The logits of attention: T(q + p) · T(k + p) / √dim + the score site's terms. Input encodings are added to the
   /// rows of every head, as if the projections were the identity.
@@ -85,7 +92,7 @@ struct Specimen {
   Tokens tokens(Index count, Index first = 0, Index shift = 0) const { return {count, first, shift, width}; }
 };
 
-/// All encodings, in the order of the sites: input, query/key, score, none.
+/// All encodings, in the order of the sites: input, query/key, score, value, none.
 BEARING_EXPORT const std::vector<Description>& catalog();
 
 /// Null if no encoding has that name or alias.
@@ -120,7 +127,7 @@ enum class Keys {
 BEARING_EXPORT Array mean_scores(const Specimen& specimen, Index draws, Contents contents = Contents::alike,
                                  Keys keys = Keys::before, const Executor& on = {});
 
-/// The sites that the example acts on: "input", "query/key", "score", "score, value" or "none".
+/// The sites that the example acts on: "input", "query/key", "score", "score, value", "value" or "none".
 BEARING_EXPORT std::string sites(const Specimen& specimen);
 
 }  // namespace bearing::inspect

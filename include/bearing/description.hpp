@@ -248,6 +248,7 @@ struct EncodingInfo {
   bool grouped = false;        ///< the setting `group` says how many heads share a set of parameters
   bool by_hand = false;        ///< doors that hold tables have a separate class for it: RoPE and xPos
   bool reads_content = false;  ///< the score looks at queries or keys
+  bool turns_values = false;   ///< its value site turns them, and what they add up to
   std::function<bool(const Record& spec)> causal = {};           ///< meant for keys up to the query; null: no
   std::function<bool(const Record& spec)> whole_positions = {};  ///< refuses other than whole positions; null: no
   std::function<double(const Record& spec, Index dim)> softmax_scale = {};  ///< null: 1/√dim

@@ -4,9 +4,11 @@
 #include <bearing/encodings/alibi.hpp>
 #include <bearing/encodings/bert_relative.hpp>
 #include <bearing/encodings/deberta.hpp>
+#include <bearing/encodings/elementwise_rope.hpp>
 #include <bearing/encodings/gated_t5.hpp>
 #include <bearing/encodings/learned.hpp>
 #include <bearing/encodings/position_temperature.hpp>
+#include <bearing/encodings/relative_logits.hpp>
 #include <bearing/encodings/rope.hpp>
 #include <bearing/encodings/sam.hpp>
 #include <bearing/encodings/shaw.hpp>
@@ -41,19 +43,21 @@ struct OtherEncoding {
 };
 
 /// What a layer's attention does with positions. A config holds no learned numbers: the spec says which ones there are.
-using LayerEncoding = std::variant<NoPosition, Rope, Alibi, T5, BertRelative, Wav2Vec2BertRelative, Deberta,
-                                   TransformerXL, Xlnet, Swin, SwinV2, Shaw, GatedT5, T5Axis, Sam, OtherEncoding>;
+using LayerEncoding =
+    std::variant<NoPosition, Rope, Alibi, T5, BertRelative, Wav2Vec2BertRelative, Deberta, TransformerXL, Xlnet, Swin,
+                 SwinV2, Shaw, GatedT5, T5Axis, Sam, RelativeLogits, ElementwiseRope, OtherEncoding>;
 
 /// What one layer does with positions.
 struct Layer {
   LayerEncoding encoding;
   std::string type = "full_attention";  ///< the file's word: full_attention, sliding_attention, chunked_attention, …
   Index window = 0;                     ///< sliding window or chunk in tokens; 0: none
-  std::string part = {};                ///< "encoder" or "decoder" of a model that has both (self-attention)
-  std::optional<PositionTemperature> temperature = {};  ///< what queries are multiplied by: Llama 4, Ministral 3
-  /// Others beside the first: LayoutLMv3 adds three tables.
+  std::string part = {};  ///< "encoder" and "decoder" (or "predictor") of a model that has both (self-attention)
+  std::optional<PositionTemperature> temperature = {};  ///< what queries are multiplied by: Llama 4, Ministral 3, …
+  /// Others beside the first: LayoutLMv3 adds three tables, Gemma 4's vision tower turns two parts of a head.
   std::vector<LayerEncoding> also = {};
-  std::string positions = {};  ///< what a token's position is, if not its index: "row and column of the patch"
+  std::string positions = {};       ///< what a token's position is, if not its index: "row and column of the patch"
+  std::optional<Rope> values = {};  ///< what turns values, and back what they add up to (RotaryValues): DeepSeek-V4
 };
 
 /// What is added to the input.

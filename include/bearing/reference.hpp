@@ -12,6 +12,7 @@
 #include <bearing/reference/cope.hpp>
 #include <bearing/reference/deberta.hpp>
 #include <bearing/reference/dense_bias.hpp>
+#include <bearing/reference/elementwise_rope.hpp>
 #include <bearing/reference/fire.hpp>
 #include <bearing/reference/fope.hpp>
 #include <bearing/reference/forgetting.hpp>
@@ -24,9 +25,12 @@
 #include <bearing/reference/linear_attention.hpp>
 #include <bearing/reference/pope.hpp>
 #include <bearing/reference/position_temperature.hpp>
+#include <bearing/reference/regions.hpp>
+#include <bearing/reference/relative_logits.hpp>
 #include <bearing/reference/retention.hpp>
 #include <bearing/reference/rope.hpp>
 #include <bearing/reference/rope_mixed.hpp>
+#include <bearing/reference/rotary_values.hpp>
 #include <bearing/reference/sam.hpp>
 #include <bearing/reference/sandwich.hpp>
 #include <bearing/reference/shaw.hpp>

@@ -51,7 +51,8 @@ BEARING_EXPORT void bias_matrix(const std::type_identity_t<TermList<Compute<T>>>
                                 const Positions& k_positions, View<T, 3> bias, const Executor& on = {});
 
 /// Adds every value term to out [batch, heads, q_len, value_dim], from probabilities p [batch, heads, q_len, k_len].
-/// Terms without a value site add nothing. Errors as add_scores().
+/// Terms without a value site add nothing; those that turn values are refused with a ShapeError. Errors as
+/// add_scores().
 template <class A>
 BEARING_EXPORT void add_values(const TermList<A>& terms, const Positions& q_positions, const Positions& k_positions,
                                std::type_identity_t<View<const A, 4>> p, std::type_identity_t<View<A, 4>> out,

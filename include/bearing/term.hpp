@@ -16,13 +16,15 @@
 //     query/key  q_i ← T_i q_i,  k_j ← T_j k_j         turn         turn_grads
 //     score      s_ij ← s_ij + b_h(n_j − m_i)          bias         bias_grads           a bias by distance alone, or
 //                s_ij ← s_ij + anything                add_scores   add_score_grads      one tile at a time
-//     value      o_i ← o_i + Σ_j p_ij V[ρ(i, j)]       add_values   add_value_grads
+//     value      o_i ← o_i + Σ_j p_ij V[ρ(i, j)]       add_values   add_value_grads      what is added to values, or
+//                o_i = B_i Σ_j p_ij T_j v_j            turn_values  turn_value_grads     what values go through
 //     state      S ← a_t ∘ S, then key t enters        log_decay    log_decay_grads      of linear attention alone
 //
 // m_i is a query's position, n_j a key's. A distance is always key minus query: n − m. A is the arithmetic: float or
 // double. Backward members add to the gradients of an encoding's parameters. An encoding that has no parameters and
 // does not look at q and k has `static constexpr bool constant = true` in place of a backward; without either it does
-// not compile. A value site always has its backward, for the gradient of p.
+// not compile. A value site always has its backward, for the gradient of p. Values are turned by the encodings of a
+// call in order, and what they add up to is turned back by them in the opposite order, after everything was added.
 // These members are optional:
 //
 //     void check(const char* function, const Problem&) const   throws if it cannot serve; called once, before any work
@@ -39,7 +41,8 @@
 //     void put_scores(const Tile&, A* s) const                 goes with add_scores where neither q nor k is looked at:
 //                                                              writes what that adds to 0. Tiles are large then
 //     Index scratch_size(Index rows, Index cols) const         numbers of A that it works with on a tile of that size
-//     Index turn_scratch(Index dim) const                      doubles that turn and turn_grads work with
+//     Index turn_scratch(Index dim) const                      doubles that turn, turn_values and their backwards work
+//                                                              with
 //     Index input_scratch(Index rows) const                    doubles that inputs and input_grads work with
 //     static constexpr Index numbers_at_once = n               inputs is called with tiles of up to n numbers
 //     static constexpr bool grads_in_order = true              input_grads adds to the gradients itself (d_params is
@@ -164,6 +167,12 @@ concept ValueTerm = requires(const E& e, const Tile<A>& tile, const A* p, Index 
 template <class E>
 concept StateTerm = requires(const E& e, const StepTile& tile, double* log_decay) {
   e.log_decay(tile, log_decay);  // adds ln a_t: [rows, channels]
+};
+
+template <class E, class A>
+concept ValueRowTerm = requires(const E& e, const RowTile& tile, A* x) {
+  e.turn_values(tile, x);       // in place, rows x_stride apart: x ← T_j x of the key side, B_i x of the query side
+  e.turn_value_grads(tile, x);  // in place: x ← T_jᵀ x of the key side, B_iᵀ x of the query side
 };
 
 /// An encoding that refers to memory of the caller, and says to which.

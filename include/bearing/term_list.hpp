@@ -24,6 +24,8 @@ struct Term {
   void (*add_values)(const void*, const Tile<A>&, const A* p, Index value_dim, A* o, Index o_stride) = nullptr;
   void (*add_value_grads)(const void*, const Tile<A>&, const A* p, Index value_dim, const A* d_o, Index d_o_stride,
                           A* d_p, const TileGrads<A>&) = nullptr;
+  void (*turn_values)(const void*, const RowTile&, A* x) = nullptr;
+  void (*turn_value_grads)(const void*, const RowTile&, A* x) = nullptr;
   void (*collect)(const void*, Index batch, Index head, const A* d_params) = nullptr;
   Index (*scratch_size)(const void*, Index rows, Index cols) = nullptr;
   void (*turn)(const void*, const RowTile&, const A* x, A* y) = nullptr;
@@ -38,7 +40,7 @@ struct Term {
 };
 
 template <class A, class E>
-requires(ScoreTerm<E, A> || ValueTerm<E, A> || RowTerm<E, A>) Term<A> erase(const E& encoding) {
+requires(ScoreTerm<E, A> || ValueTerm<E, A> || ValueRowTerm<E, A> || RowTerm<E, A>) Term<A> erase(const E& encoding) {
   static_assert(Differentiable<E, A>,
                 "an encoding must have the backward of every site that it acts on, or say constant = true");
   Term<A> term{&encoding};
@@ -69,6 +71,16 @@ requires(ScoreTerm<E, A> || ValueTerm<E, A> || RowTerm<E, A>) Term<A> erase(cons
       term.add_value_grads = [](const void* self, const Tile<A>& tile, const A* p, Index value_dim, const A* d_o,
                                 Index d_o_stride, A* d_p, const TileGrads<A>& grads) {
         static_cast<const E*>(self)->add_value_grads(tile, p, value_dim, d_o, d_o_stride, d_p, grads);
+      };
+    }
+  }
+  if constexpr (ValueRowTerm<E, A>) {
+    term.turn_values = [](const void* self, const RowTile& tile, A* x) {
+      static_cast<const E*>(self)->turn_values(tile, x);
+    };
+    if constexpr (kept_whole) {
+      term.turn_value_grads = [](const void* self, const RowTile& tile, A* x) {
+        static_cast<const E*>(self)->turn_value_grads(tile, x);
       };
     }
   }
@@ -121,11 +133,11 @@ requires(ScoreTerm<E, A> || ValueTerm<E, A> || RowTerm<E, A>) Term<A> erase(cons
     if constexpr (requires { encoding.out_dim(Index{}); }) {
       term.out_dim = [](const void* self, Index of_dim) { return static_cast<const E*>(self)->out_dim(of_dim); };
     }
-    if constexpr (requires { encoding.turn_scratch(Index{}); }) {
-      term.turn_scratch = [](const void* self, Index of_dim) {
-        return static_cast<const E*>(self)->turn_scratch(of_dim);
-      };
-    }
+  }
+  if constexpr (requires { encoding.turn_scratch(Index{}); }) {
+    term.turn_scratch = [](const void* self, Index of_dim) {
+      return static_cast<const E*>(self)->turn_scratch(of_dim);
+    };
   }
   return term;
 }

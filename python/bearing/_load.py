@@ -33,9 +33,9 @@ def _encoding(found: dict[str, Any], model: _core.Model, length: int) -> Any:
     kind, spec = found["kind"], found["spec"]
     if not kind:
         return None
-    if kind == "RotaryRows":
+    if kind in ("RotaryRows", "RotaryValues"):
         kept = max(model.context_length, model.trained_length, length, 1)
-        return _core.RotaryRows(_core.RopeTable(spec, kept, memory="compact", seq_len=length or kept))
+        return getattr(_core, kind)(_core.RopeTable(spec, kept, memory="compact", seq_len=length or kept))
     return getattr(_core, kind)(spec, **{name: numbers for name, _, numbers in found["parameters"]})
 
 

@@ -1,11 +1,12 @@
 // attention(), its backward, and merge().
 
-#include <bearing/attention.hpp>
+#include <bearing/regions.hpp>
 #include <cmath>
 #include <cstring>
 
 #include "bind.hpp"
 #include "calls.hpp"
+#include "specs.hpp"
 #include "words.hpp"
 
 namespace bearing::python {
@@ -40,10 +41,11 @@ class Named {
   Argument argument(const char* name) const { return {function_, name}; }
 
  private:
-  static constexpr std::size_t shared = 15;
-  static constexpr std::array<std::string_view, 18> names{
-      "mask",    "window",   "q_positions", "k_positions", "scale",  "soft_cap", "sinks", "k_lengths", "key_mask",
-      "visible", "q_starts", "k_starts",    "block_table", "layout", "threads",  "d_lse", "out_dtype", "return_lse"};
+  static constexpr std::size_t shared = 16;
+  static constexpr std::array<std::string_view, 19> names{
+      "mask",      "window",   "q_positions", "k_positions", "scale",     "soft_cap",    "sinks",
+      "k_lengths", "key_mask", "visible",     "q_starts",    "k_starts",  "block_table", "layout",
+      "threads",   "regions",  "d_lse",       "out_dtype",   "return_lse"};
 
   /// Its place in `names`, or their number. Names in a program's text are interned, so that most are found by address.
   static std::size_t index_of(PyObject* key) {
@@ -99,6 +101,7 @@ struct Call {
     if (!layout.is_none()) time_first = is_time_first(name, layout);
     threads = named.take<Index>("threads", 1);
     for (const Array* other : {&k, &v}) same_type(*other);
+    take_regions(named.take("regions"));
   }
 
   void same_type(const Array& other) const { check_same_type(other, q, "q"); }
@@ -117,6 +120,19 @@ struct Call {
     return {q_shape[0], q_shape[1], q_shape[2], static_cast<Index>(blocks * static_cast<std::size_t>(k_shape[2]))};
   }
 
+  void take_regions(nb::handle given) {
+    if (given.is_none()) return;
+    const auto take = [&](const auto* spec) {
+      if (spec != nullptr) regions = bearing::regions(*spec);
+    };
+    take(spec_as<DualChunk>(given));
+    take(spec_as<SelfExtend>(given));
+    take(spec_as<ReRope>(given));
+    if (!regions.empty()) return;
+    Argument{function, "regions"}.fail("a DualChunk, a SelfExtend, a ReRope or None",
+                                       nb::cast<std::string>(nb::repr(given)));
+  }
+
   const char* function;
   Array q, k, v;
   PositionsArgument q_positions, k_positions;
@@ -129,6 +145,7 @@ struct Call {
   double soft_cap = 0;
   bool time_first = false;
   Index threads = 1;
+  std::vector<Region> regions;  ///< none: attention everywhere alike
 };
 
 /// Options whose sinks are held here.
@@ -219,7 +236,11 @@ nb::object forward(nb::handle q, nb::handle k, nb::handle v, nb::handle encoding
     }
     {
       const Unlocked released;
-      bearing::attention(in, out.tensor(), lse_view, list.terms, options.value, on);
+      if (call.regions.empty()) {
+        bearing::attention(in, out.tensor(), lse_view, list.terms, options.value, on);
+      } else {
+        bearing::attention_in_regions<T, O>(in, call.regions, out.tensor(), lse_view, list.terms, options.value, on);
+      }
     }
     if (!return_lse) return out.object();
     return nb::make_tuple(out.object(), lse.object);
@@ -262,8 +283,12 @@ nb::object backward(nb::handle q, nb::handle k, nb::handle v, nb::handle out, nb
     }
     {
       const Unlocked released;
-      bearing::attention_backward<T, O>(in, results, {d_q.tensor(), d_k.tensor(), d_v.tensor()}, list.terms,
-                                        options.value, on);
+      const AttentionGrads<O> grads{d_q.tensor(), d_k.tensor(), d_v.tensor()};
+      if (call.regions.empty()) {
+        bearing::attention_backward<T, O>(in, results, grads, list.terms, options.value, on);
+      } else {
+        bearing::attention_in_regions_backward<T, O>(in, call.regions, results, grads, list.terms, options.value, on);
+      }
     }
     return nb::make_tuple(d_q.object(), d_k.object(), d_v.object(), list.gradient_arrays(), d_sinks);
   };
@@ -292,7 +317,8 @@ constexpr const char* options_text =
     "q_positions: Positions = None, k_positions: Positions = None, scale: float | None = None, soft_cap: float = 0.0, "
     "sinks: ArrayLike | None = None, k_lengths: ArrayLike | None = None, key_mask: ArrayLike | None = None, "
     "visible: ArrayLike | None = None, q_starts: ArrayLike | None = None, k_starts: ArrayLike | None = None, "
-    "block_table: ArrayLike | None = None, layout: Literal['bhtd', 'bthd'] = 'bhtd', threads: int = 1";
+    "block_table: ArrayLike | None = None, layout: Literal['bhtd', 'bthd'] = 'bhtd', threads: int = 1, "
+    "regions: DualChunk | SelfExtend | ReRope | None = None";
 
 }  // namespace
 
@@ -331,6 +357,8 @@ void bind_attention(nb::module_& m) {
         "k_lengths.\n"
         "layout: 'bhtd', or 'bthd' for arrays with time before heads.\n"
         "threads: how many threads the call may use; 0 for all.\n"
+        "regions: a DualChunk, SelfExtend or ReRope: rows are turned at other positions from region to region of "
+        "distances.\n"
         "out_dtype: float32 keeps all bits of out where q has 16, for merge().\n\n"
         "Returns out [batch, heads, q_len, value_dim], of q's kind and type. With return_lse it returns (out, lse): "
         "lse [batch,\n"

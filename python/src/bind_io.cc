@@ -5,6 +5,7 @@
 #include <bearing/io.hpp>
 
 #include "bind.hpp"
+#include "config_given.hpp"
 #include "records.hpp"
 #include "rope_tables.hpp"
 
@@ -32,27 +33,9 @@ nb::object number(Index value) { return nb::int_(value); }
 
 /// From a path, a dictionary or an object with to_dict(), as transformers' configs have.
 Model model_from(nb::handle config, const char* function) {
-  nb::object members = nb::borrow(config);
-  std::string name = "config";
-  if (nb::isinstance<nb::str>(config) || nb::hasattr(config, "__fspath__")) {
-    const auto path = nb::cast<std::string>(nb::module_::import_("os").attr("fsdecode")(config));
-    const Unlocked released;
-    return read_hf_config(path);
-  }
-  if (!nb::isinstance<nb::type_object>(config) && nb::hasattr(config, "to_dict")) {
-    name = nb::cast<std::string>(nb::handle(config.type()).attr("__name__"));
-    members = config.attr("to_dict")();
-  }
-  if (!nb::isinstance<nb::dict>(members)) {
-    Argument{function, "config"}.fail("a path, a dictionary or a transformers config",
-                                      nb::cast<std::string>(nb::repr(config)));
-  }
-  // What is no JSON (a torch.dtype, say) has nothing to do with positions.
-  const nb::module_ builtins = nb::module_::import_("builtins");
-  const auto json = nb::cast<std::string>(
-      nb::module_::import_("json").attr("dumps")(members, nb::arg("default") = builtins.attr("str")));
+  const ConfigGiven given = config_given(config, function);
   const Unlocked released;
-  return parse_hf_config(json, name);
+  return given.is_path ? read_hf_config(given.path) : parse_hf_config(given.text, given.path);
 }
 
 template <class S>
@@ -116,7 +99,9 @@ void bind_layers(nb::module_& m) {
        {"also", "tuple[Any, ...]", [](const Layer& l) { return objects_of_specs(l.also); },
         "The specs of further encodings beside the first (LayoutLMv3's tables)."},
        {"positions", "str", [](const Layer& l) { return text(l.positions); },
-        "What a token's position is, if it is not its index: 'row and column of the patch, from 0'."}});
+        "What a token's position is, if it is not its index: 'row and column of the patch, from 0'."},
+       {"values", "Any", [](const Layer& l) -> nb::object { return l.values ? object_of_spec(*l.values) : nb::none(); },
+        "The Rope that turns values, and back what they add up to (RotaryValues): DeepSeek-V4; or None."}});
   record<ModelInput>(m, "ModelInput", "What is added to the input of a model.",
                      {{"encoding", "Any", [](const ModelInput& i) { return object_of_spec(i.encoding); },
                        "The spec of an encoding of inputs, or OtherEncoding."},

@@ -1,6 +1,7 @@
 // Rotary tables, and the encodings that they make.
 
 #include <bearing/encodings/rotary_rows.hpp>
+#include <bearing/encodings/rotary_values.hpp>
 #include <bearing/error.hpp>
 
 #include "bind.hpp"
@@ -58,7 +59,7 @@ nb::object rows_of(nb::handle self, const Which& which) {
   });
 }
 
-/// A table as an encoding of a call's queries and keys.
+/// A table as an encoding of a call's queries and keys, or of its values.
 template <class Tables, template <class> class Rows>
 class TableEncoding final : public Encoding {
  public:
@@ -88,7 +89,7 @@ class TableEncoding final : public Encoding {
     const auto kept = std::make_shared<const Kept>(Kept{table, Rows<A>(*table)});
     Made<A> out{kept, {}, {}, {}};
     out.term = erase<A>(kept->rows);
-    out.rows.emplace(kept->rows);
+    if constexpr (RowTerm<Rows<A>, A>) out.rows.emplace(kept->rows);
     return out;
   }
 
@@ -96,6 +97,7 @@ class TableEncoding final : public Encoding {
 };
 
 using RotaryEncoding = TableEncoding<Table, RotaryRows>;
+using RotaryValueEncoding = TableEncoding<Table, RotaryValues>;
 using XposEncoding = TableEncoding<XposTables, XposRows>;
 
 /// A table as its frequencies: rows are computed again, which is faster than reading them.
@@ -254,6 +256,25 @@ void bind_rope_tables(nb::module_& m) {
         }
         static const EncodingClass of{"RotaryRows", {}};
         new (self) RotaryEncoding(of, std::move(table));
+      },
+      nb::arg("table").none(), nb::sig("def __init__(self, table: RopeTable) -> None"));
+  nb::class_<RotaryValueEncoding, Encoding> values(
+      m, "RotaryValues",
+      "RoPE on values, whose sum is turned back: attention(q, k, v, [RotaryRows(table), RotaryValues(table)], "
+      "mask=…).\n\n"
+      "    o_i = R(-m_i) sum_j p_ij R(n_j) v_j\n\n"
+      "DeepSeek-V4 has it, whose keys are its values. Values stand at k_positions, outputs at q_positions.\n\n"
+      "DeepSeek-AI 2026; before it RoPER, by Georges Harik.\n\n"
+      "table: a RopeTable, whose head_dim is that of the values.");
+  bind_arguments(values, {"table"}, 0, 0);
+  values.def(
+      "__init__",
+      [](RotaryValueEncoding* self, nb::object table) {
+        if (!nb::isinstance<Table>(table)) {
+          Argument{"RotaryValues", "table"}.fail("a RopeTable", nb::cast<std::string>(nb::repr(table)));
+        }
+        static const EncodingClass of{"RotaryValues", {}};
+        new (self) RotaryValueEncoding(of, std::move(table));
       },
       nb::arg("table").none(), nb::sig("def __init__(self, table: RopeTable) -> None"));
   nb::class_<XposEncoding, Encoding> xpos(m, "XposRows",

@@ -129,9 +129,12 @@ def _of_example(name: str, example: Any, rng: np.random.Generator) -> Call:
         (q, k, v),
         encoding,
         at,
-        whole_spec={"ForgettingBias": PartitionSpec("b"), "XlnetSegmentTerm": None, "GatedT5Bias": None}.get(
-            name, PartitionSpec()
-        ),
+        whole_spec={
+            "ForgettingBias": PartitionSpec("b"),
+            "XlnetSegmentTerm": None,
+            "GatedT5Bias": None,
+            "RelativeLogitsTerm": None,
+        }.get(name, PartitionSpec()),
         fixed_heads=name in ("AlibiBias", "RetentionBias", "SandwichBias"),
     )
 

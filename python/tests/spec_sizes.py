@@ -37,6 +37,11 @@ def attended(encoding: b.Encoding, at: Any = None) -> b.Encoding:
     return b.attention(x, x, x, encoding, mask="none", q_positions=at, k_positions=at)
 
 
+def in_regions(spec: Any) -> Uses:
+    x, rope = zeros(1, HEADS, TIME, DIM), b.RotaryRows(b.RopeTable(ROPE, TIME))
+    yield lambda: b.attention(x, x, x, rope, mask="causal", regions=spec)
+
+
 def matrix(encoding: b.Encoding) -> Any:
     return b.bias_matrix(encoding, heads=HEADS, q_len=TIME, k_len=TIME)
 
@@ -202,13 +207,20 @@ CASES: list[tuple[Any, Callable[[Any], Uses]]] = [
      lambda spec: iter([lambda: attended(b.T5AxisBias(spec, zeros(32, HEADS)), PLACES)])),
     (b.GatedT5(buckets=32, direction="bidirectional"),
      lambda spec: iter([lambda: attended(b.GatedT5Bias(spec, zeros(32, HEADS), zeros(1, HEADS, TIME)))])),
+    (b.RelativeLogits(extent=8, clip=2.0), lambda spec: iter([lambda: attended(
+        b.RelativeLogitsTerm(spec, zeros(spec.extent, 4), zeros(1, HEADS, TIME, 4)))])),
     (b.BucketDifference(clip=2), lambda spec: iter([lambda: attended(
         b.BucketBias(spec, zeros(6, HEADS), q_attribute=[[0, 1, 2]], k_attribute=[[0, 1, 2]]))])),
     (b.Fourier(axes=2, frequencies=4, unit="turns", layout="sines_first"),
      lambda spec: iter([lambda: added(b.FourierInputs(spec, zeros(4, 2)), PLACES)])),
+    (b.ElementwiseRope(rope=b.Rope(head_dim=DIM, pairing="half"), joined="half"),
+     lambda spec: iter([lambda: attended(b.ElementwiseRows(spec))])),
     (b.GivenAngles(head_dim=DIM, rotary_dim=DIM, pairing="half"),
      lambda spec: iter([lambda: attended(b.AngleRows(spec, zeros(1, HEADS, TIME, DIM // 2)))])),
     (b.Fire(mlp_width=3), of_fire),
+    (b.DualChunk(chunk_size=4, local_size=1), in_regions),
+    (b.SelfExtend(group=2, window=1), in_regions),
+    (b.ReRope(window=1, step=0.5), in_regions),
     (b.Sandwich(heads=HEADS, dim=DIM), of_sandwich),
     (b.Swin(height=3, width=2), of_swin),
     (b.Swin(height=3, width=2, class_token="three_rows"), of_swin),

@@ -102,6 +102,11 @@ def examples(rng: np.random.Generator) -> dict[str, Example]:
         "GatedT5Bias": b.GatedT5Bias(
             b.GatedT5(buckets=8, max_distance=6, direction="bidirectional"), draw(8, HEADS), draw(BATCH, HEADS, Q_LEN)
         ),
+        "RelativeLogitsTerm": b.RelativeLogitsTerm(
+            b.RelativeLogits(extent=3, clip=1.0, temperature=b.PositionTemperature.inkling(2, 0.5)),
+            draw(3, 6),
+            draw(BATCH, HEADS, Q_LEN, 6),
+        ),
         "BucketBias": b.BucketBias(table=draw(3, HEADS), index=rng.integers(-1, 3, (1, 1, Q_LEN, K_LEN))),
     }
     vision = {
@@ -127,6 +132,9 @@ def examples(rng: np.random.Generator) -> dict[str, Example]:
     }
     plane_rows = {
         "RopeMixedRows": b.RopeMixedRows(mixed, draw(2, 1, DIM // 2), group=HEADS),
+        "ElementwiseRows": b.ElementwiseRows(
+            b.ElementwiseRope(rope=b.Rope(head_dim=DIM, pairing="half"), joined="half", sections=[1, 3])
+        ),
         "LieRopeRows": b.LieRopeRows(b.LieRope(head_dim=DIM), draw(1, 2, 1, 6), group=HEADS),
         "CayleyStringRows": b.CayleyStringRows(
             b.CayleyString(rope=mixed), draw(2, 1, DIM // 2), draw(1, 6), group=HEADS

@@ -120,8 +120,8 @@ def test_every_encoding_is_made_from_its_start_and_called(name, kind, spec):
             assert bearing.turn(encoding, q, at, side="query").shape[-1] == _core._out_dim(kind, spec, DIM)
         return bearing.attention(q, k, v, [encoding], q_positions=at, k_positions=at, mask="causal")
 
-    if kind in ("RotaryRows", "XposRows"):
-        table = bearing.RopeTable if kind == "RotaryRows" else bearing.XposTable
+    if kind in ("RotaryRows", "RotaryValues", "XposRows"):
+        table = bearing.XposTable if kind == "XposRows" else bearing.RopeTable
         found = [call(getattr(bearing, kind)(table(spec, TIME, dtype="float64")))]
     else:
         found = served(kind, spec, call)

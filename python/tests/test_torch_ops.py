@@ -35,7 +35,7 @@ def attention_arguments(sinks=None, key_mask=None, layout="bhtd", dtype=torch.fl
     encoding, table = t5_bias(bearing.torch.ops.arithmetic_of(dtype))
     q, k, v = (x.detach().to(dtype).requires_grad_() for x in qkv())
     masks = [sinks, None, None, None, key_mask, None, None, None, None]
-    constants = f"[{encoding.form}]", "causal", [-1, -1], 0, 0, None, 0.0, layout
+    constants = f"[{encoding.form}]", "causal", [-1, -1], 0, 0, None, 0.0, layout, ""
     return q, k, v, [table], *masks, *constants, bearing.torch.ops.arithmetic_of(dtype)
 
 

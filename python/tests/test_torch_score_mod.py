@@ -78,6 +78,19 @@ class Gates(torch.nn.Module):
         return self.gates.encoding(self.x)._replace(form=self.gates.form.replace("{}", '{"past": 3}'))
 
 
+class Mixed(torch.nn.Module):
+    """Relative logits of some input."""
+
+    def __init__(self, **members: Any) -> None:
+        super().__init__()
+        spec = bearing.RelativeLogits(extent=7, **members)
+        self.logits = bt.RelativeLogits(spec, HEADS, D_MODEL, rank=4)
+        self.x = torch.randn(BATCH, Q_LEN, D_MODEL, dtype=torch.float64)
+
+    def encoding(self) -> bt.Encoding:
+        return self.logits.encoding(self.x)
+
+
 class Dense(torch.nn.Module):
     """A bias that is learned entry by entry."""
 
@@ -154,6 +167,10 @@ CASES = {
     "Sam": lambda: bt.Sam(bearing.Sam(height=3, width=4), DIM),
     "Forgetting": Gates,
     "GatedT5": gated,
+    "RelativeLogits": lambda: Mixed(),
+    "RelativeLogitsClipped": lambda: Mixed(clip=0.8, temperature=bearing.PositionTemperature.inkling(5, 0.6)),
+    "RelativeLogitsStepped": lambda: Mixed(temperature=bearing.PositionTemperature(beta=0.6, length=5, first=0)),
+    "RelativeLogitsPower": lambda: Mixed(temperature=bearing.PositionTemperature.beam(5, 0.6)),
     "T5Axis": one_axis,
     "BucketBias": buckets,
     "BucketDifference": differences,

@@ -391,7 +391,8 @@ class Describer {
     info.make_f64 = maker<double, Spec, Settings, Ranks...>(make);
     using E = decltype(describe::call_maker<double, Spec, Settings, Ranks...>(make, {}, {}, {}));
     info.inputs = InputTerm<E, double>, info.rows = RowTerm<E, double>;
-    info.scores = ScoreTerm<E, double>, info.values = ValueTerm<E, double>;
+    info.scores = ScoreTerm<E, double>, info.turns_values = ValueRowTerm<E, double>;
+    info.values = ValueTerm<E, double> || info.turns_values;
     if constexpr (requires { E::whole_rows; }) info.whole_rows = E::whole_rows;
     return EncodingDescriber<Spec>({info, to_.descriptions_, to_.computed_, paper_, home_});
   }

@@ -1,5 +1,7 @@
 #include "describe/example.hpp"
 
+#include <algorithm>
+#include <array>
 #include <bearing/error.hpp>
 #include <bearing/rows.hpp>
 #include <bearing/scores.hpp>
@@ -62,6 +64,27 @@ Specimen blank(const EncodingInfo& info, const Record& spec, const SpecimenOptio
   return specimen;
 }
 
+/// y ← x as an encoding turns values, or what they add up to, row by row.
+void turn_values(const Term<double>& term, Side side, const Positions& at, View<const double, 4> x, View<double, 4> y) {
+  const auto [batch, heads, time, dim] = x.shape;
+  const Index scratch = term.turn_scratch == nullptr ? 0 : term.turn_scratch(term.self, dim);
+  std::vector<double> row(static_cast<std::size_t>(dim)), room(static_cast<std::size_t>(scratch));
+  for (Index n = 0; n < batch * heads * time; ++n) {
+    RowTile tile{n / (heads * time), n / time % heads, n % time, 1};
+    std::array<double, max_axes> place{};
+    for (Index axis = 0; axis < max_axes; ++axis) {
+      const auto to = static_cast<std::size_t>(axis);
+      place[to] = at.real(std::min(axis, at.axes() - 1), tile.batch, tile.row);
+      tile.at[to] = &place[to];
+    }
+    tile.dim = tile.x_stride = tile.y_stride = dim;
+    tile.side = side, tile.scratch = room.data();
+    for (Index d = 0; d < dim; ++d) row[static_cast<std::size_t>(d)] = x(tile.batch, tile.head, tile.row, d);
+    term.turn_values(term.self, tile, row.data());
+    for (Index d = 0; d < dim; ++d) y(tile.batch, tile.head, tile.row, d) = row[static_cast<std::size_t>(d)];
+  }
+}
+
 }  // namespace
 
 void act(Specimen& specimen, const EncodingInfo& info, const Record& spec, const Made<double>& made,
@@ -90,7 +113,11 @@ void act(Specimen& specimen, const EncodingInfo& info, const Record& spec, const
                  scores, on);
     };
   }
-  if (info.values) {
+  if (info.turns_values) {
+    specimen.turn_values = [kept, term = *made.term](Side side, const Positions& at, View<const double, 4> x,
+                                                     View<double, 4> y,
+                                                     const Executor&) { turn_values(term, side, at, x, y); };
+  } else if (info.values) {
     specimen.value_terms = [kept, terms](const Positions& q_positions, const Positions& k_positions,
                                          View<const double, 4> p, View<double, 4> out, const Executor& on) {
       add_values(terms, q_positions, k_positions, p, out, on);

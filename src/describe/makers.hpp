@@ -77,7 +77,8 @@ Made<A> made_of(E* made) {
   if constexpr (kept_whole) {
     out.move = [](const Made<A>& from) { return made_of<A>(new E(std::move(object_of<E>(from)))); };
   }
-  if constexpr (ScoreTerm<E, A> || ValueTerm<E, A> || RowTerm<E, A>) out.term = erase<A>(kept);
+  constexpr bool values = ValueTerm<E, A> || ValueRowTerm<E, A>;
+  if constexpr (ScoreTerm<E, A> || values || RowTerm<E, A>) out.term = erase<A>(kept);
   if constexpr (InputTerm<E, A>) out.input.emplace(kept);
   if constexpr (RowTerm<E, A>) out.rows.emplace(kept);
   if constexpr (requires { kept.rows_by_index(); }) out.rows_by_index = &kept.rows_by_index();

@@ -1,6 +1,6 @@
 #include "describe/describer.hpp"
 
-// One line for each page of docs/encodings/, in the order of the sites: input, query/key, score, none.
+// One line for each page of docs/encodings/, in the order of the sites: input, query/key, score, value, none.
 #define BEARING_ENCODINGS(DESCRIBE) \
   DESCRIBE(learned)                 \
   DESCRIBE(sinusoidal)              \
@@ -16,6 +16,7 @@
   DESCRIBE(pope)                    \
   DESCRIBE(position_temperature)    \
   DESCRIBE(angle_rows)              \
+  DESCRIBE(elementwise_rope)        \
   DESCRIBE(alibi)                   \
   DESCRIBE(t5)                      \
   DESCRIBE(t5_axis)                 \
@@ -34,14 +35,17 @@
   DESCRIBE(transformer_xl)          \
   DESCRIBE(xlnet)                   \
   DESCRIBE(deberta)                 \
+  DESCRIBE(relative_logits)         \
   DESCRIBE(tupe)                    \
   DESCRIBE(cope)                    \
-  DESCRIBE(sam)
+  DESCRIBE(sam)                     \
+  DESCRIBE(rotary_values)
 
 namespace bearing {
 
 #define BEARING_DECLARE(NAME) void describe_##NAME(Describer& to);
 BEARING_ENCODINGS(BEARING_DECLARE)
+BEARING_DECLARE(region_specs)
 
 const Registry& registry() {
   static const Registry all = [] {
@@ -51,6 +55,7 @@ const Registry& registry() {
         .member("group", &Grouped::group, "How many heads share a set of parameters: head h uses set h / group.");
 #define BEARING_DESCRIBE(NAME) describe_##NAME(to);
     BEARING_ENCODINGS(BEARING_DESCRIBE)
+    BEARING_DESCRIBE(region_specs)
     to.home("nope", {"Haviv et al.", 2022, "arXiv 2203.16634"});
     to.name({"nope", {"none"}, "NoPE: no encoding", "nothing: the causal mask alone tells order", {}, {}}).specimen =
         [](const ExampleSize& size, const Record&) { return inspect::Specimen{.options = size}; };

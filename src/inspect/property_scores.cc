@@ -38,10 +38,10 @@ Seen see(const Probe& probe, const Rows& x, Index shift) {
   const Index count = x.q.shape[1];
   const Tokens at = movable(probe, count, shift);
   Seen seen{specimen.logits(at, at, x.q, x.k), {}};
-  if (specimen.value_terms) {
+  if (specimen.value_terms || specimen.turn_values) {
     Array p(probe.options().heads, count, count);
     for (double& weight : p.values) weight = 1 / static_cast<double>(count);
-    seen.values = specimen.values(at, at, p);
+    seen.values = specimen.value_terms ? specimen.values(at, at, p) : specimen.turned_values(at, at, p, x.k);
   }
   return seen;
 }
@@ -80,7 +80,7 @@ Property check_relative(const Probe& probe) {
   }
   const Rows contents{probe.various(count), probe.various(count, 1)};
   const Seen here = see(probe, contents, 0);
-  if (!looks_at_positions(probe, contents, here.logits)) {
+  if (!specimen.turn_values && !looks_at_positions(probe, contents, here.logits)) {
     return {"relative", Verdict::not_applicable, "logits do not depend on positions", nan};
   }
   double worst = 0;
@@ -100,7 +100,8 @@ Property check_relative(const Probe& probe) {
   // Sums of dim products, and angles of whole positions: a few units of 2^-53 each, times dim.
   const bool relative = worst < 0x1p-53 * 64 * static_cast<double>(probe.options().dim);
   std::string evidence =
-      concat(count, " tokens moved by up to ", farthest, ": logits change by ", brief(worst), " of the largest");
+      concat(count, " tokens moved by up to ", farthest, ": ", specimen.turn_values ? "outputs" : "logits",
+             " change by ", brief(worst), " of the largest");
   if (!relative) evidence += concat(" (by ", moved, ")");
   if (specimen.input_rows && !relative) {
     const Array p = specimen.inputs(movable(probe, count, 0));

@@ -77,6 +77,23 @@ Array Specimen::values(const Tokens& q_positions, const Tokens& k_positions, con
   return out;
 }
 
+Array Specimen::turned_values(const Tokens& q_positions, const Tokens& k_positions, const Array& p, const Array& v,
+                              const Executor& on) const {
+  Array turned(v.shape[0], v.shape[1], v.shape[2]), out(p.shape[0], p.shape[1], v.shape[2]);
+  Array sums = out;
+  turn_values(Side::key, k_positions.at(), batch_of(v), batch_of(turned), on);
+  for (Index h = 0; h < p.shape[0]; ++h) {
+    for (Index i = 0; i < p.shape[1]; ++i) {
+      for (Index j = 0; j < p.shape[2]; ++j) {
+        for (Index d = 0; d < v.shape[2]; ++d) sums(h, i, d) += p(h, i, j) * turned(h, j, d);
+      }
+    }
+  }
+  const Array& added = sums;
+  turn_values(Side::query, q_positions.at(), batch_of(added), batch_of(out), on);
+  return out;
+}
+
 Array placed(const Specimen& specimen, Side side, const Tokens& at, Array x, const Executor& on) {
   if (specimen.input_rows) add_to_every_head(specimen.inputs(at, on), x);
   return specimen.turn_rows ? specimen.turn(side, at, x, on) : x;
@@ -105,7 +122,7 @@ std::string sites(const Specimen& specimen) {
   add(specimen.input_rows != nullptr, "input");
   add(specimen.turn_rows != nullptr, "query/key");
   add(specimen.score_terms != nullptr, "score");
-  add(specimen.value_terms != nullptr, "value");
+  add(specimen.value_terms != nullptr || specimen.turn_values != nullptr, "value");
   return all.empty() ? "none" : all;
 }
 

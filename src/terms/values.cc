@@ -76,11 +76,17 @@ void over_heads(const TermList<A>& terms, const Problem& problem, const Executor
   });
 }
 
-/// The terms that act here: others may ask for queries and keys, which are not at hand.
+/// The terms that act here: others may ask for queries and keys, which are not at hand. Throws ShapeError for those
+/// that turn values, which are not at hand either.
 template <class A>
-TermList<A> value_terms(const TermList<A>& terms) {
+TermList<A> value_terms(const char* function, const TermList<A>& terms) {
   TermList<A> acting;
   for (const Term<A>& term : terms) {
+    if (term.turn_values != nullptr) {
+      throw ShapeError(concat("[", function,
+                              "] terms: must not turn values, as only probabilities are given here, got ",
+                              "one that does as number ", &term - terms.begin() + 1, " of ", terms.size));
+    }
     if (term.add_values != nullptr) acting.terms[static_cast<std::size_t>(acting.size++)] = term;
   }
   return acting;
@@ -94,7 +100,7 @@ void add_values(const TermList<A>& given, const Positions& q_positions, const Po
   const char* function = "add_values";
   const Problem problem = problem_of(function, q_positions, k_positions, p, "out", out);
   check_distinct(function, "out", out);
-  const TermList<A> terms = value_terms(given);
+  const TermList<A> terms = value_terms(function, given);
   check_terms(function, terms, problem);
   CallMemory memory(function);
   memory.reads("p", p).reads_positions("q_positions", q_positions).reads_positions("k_positions", k_positions);
@@ -124,7 +130,7 @@ void add_values_backward(const TermList<A>& given, const Positions& q_positions,
     }
     check_output(function, "d_p", d_p);
   }
-  const TermList<A> terms = value_terms(given);
+  const TermList<A> terms = value_terms(function, given);
   check_terms(function, terms, problem);
   CallMemory memory(function);
   memory.reads("p", p)

@@ -1,3 +1,4 @@
+#include <bearing/hf_spelling.hpp>
 #include <bearing/io.hpp>
 #include <cmath>
 #include <cstdint>
@@ -5,7 +6,7 @@
 #include <cstdlib>
 
 // Any bytes as a config.json: a model or a ConfigError, and no encoding of that model has a frequency that is not a
-// number. Seeds: tests/corpus/hf_config.
+// number. Seeds: tests/corpus/hf_config, tests/corpus/dialects.
 
 namespace {
 
@@ -47,6 +48,13 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       if (const auto* rope = std::get_if<bearing::Rope>(&group.layer.encoding)) check(*rope);
     }
   } catch (const bearing::ConfigError&) {
+  }
+  for (const bearing::HfSpelling spelling : {bearing::HfSpelling::v4, bearing::HfSpelling::v5}) {
+    try {
+      const std::string written = bearing::spell_hf_config(text, spelling).text;
+      if (bearing::spell_hf_config(written, spelling).text != written) fail("spelled twice is not spelled once");
+    } catch (const bearing::ConfigError&) {
+    }
   }
   try {
     check(bearing::parse_rope(text));

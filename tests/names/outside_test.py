@@ -1,7 +1,8 @@
 """An encoding's name stands in its files and nowhere else: the doors read descriptions.
 
-Usage: outside_test.py ROOT. RoPE is left out, whose tables and rotations the doors make by hand, and so are the readers of
-models' files (io/hf_*, io/gguf*, io/load_*), which say what a family's config and weights mean.
+Usage: outside_test.py ROOT. RoPE is left out, of rows and of values, whose tables and rotations the doors make by hand,
+and so are the readers of models' files (io/hf_*, io/dialect_*, io/gguf*, io/load_*), which say what a family's config and
+weights mean.
 """
 
 import pathlib
@@ -10,8 +11,8 @@ import sys
 
 root = pathlib.Path(sys.argv[1])
 DOORS = ["tools", "python/src", "python/bearing", "tests/support", "bench", "io"]
-BY_HAND = re.compile(r"^io/(gguf|hf_|load_)|_test\.cc$|^bench/.*peers")
-ROPE = {"rope_description.cc"}
+BY_HAND = re.compile(r"^io/(dialect_|gguf|hf_|load_)|_test\.cc$|^bench/.*peers")
+ROPE = {"rope_description.cc", "rotary_values.cc"}
 # A file of these may name the encoding whose page it is called like.
 LAYERS = {root / "python/bearing/torch/layers", root / "python/bearing/jax/layers"}
 # Doors that still name encodings, and how many times; a number only ever falls.

@@ -369,7 +369,7 @@ class AttentionData {
   AttentionOptions<A> options(View<A, 1> d_sinks = {}) const {
     const AttentionOptions<double>& o = c_.options;
     AttentionOptions<A> options{.mask = o.mask, .window = o.window, .scale = {}, .soft_cap = o.soft_cap};
-    options.scale = o.scale, options.k_lengths = o.k_lengths, options.key_mask = o.key_mask,
+    options.scale = o.scale, options.band = o.band, options.k_lengths = o.k_lengths, options.key_mask = o.key_mask,
     options.visible = o.visible;
     options.q_starts = o.q_starts, options.k_starts = o.k_starts;
     if (!sinks_.empty()) options.sinks = {dense(sinks_.data(), c_.heads), d_sinks};

@@ -273,6 +273,42 @@ class Config(support.Base):
         self.assertAlmostEqual(longer["groups"][0]["inv_freq"][1] * 70, 1, delta=1e-15)
         self.assertTrue(any("must be rebased" in warning["text"] for warning in longer["warnings"]))
 
+    # bearing config --write
+
+    def test_a_file_is_written_in_the_other_spelling_and_back(self):
+        written = run("config", "--write", "v5", LLAMA)
+        self.assertEqual(written.returncode, 0)
+        self.assertIn("takes base 10000, where the file says 500000", written.stderr)
+        newer = json.loads(written.stdout)
+        self.assertEqual((newer["rope_parameters"]["rope_theta"], "rope_theta" in newer), (500000, False))
+        self.path("newer.json").write_text(written.stdout)
+        back = run("config", "--write", "v4", self.path("newer.json"), "-o", self.path("older.json"))
+        self.assertEqual((back.returncode, back.stdout), (0, ""))
+        self.assertIn("before 4.43", back.stderr)
+        self.assertEqual(json.loads(self.path("older.json").read_text()), json.loads((SOURCE / LLAMA).read_text()))
+        self.assertEqual(run("config", "--write", "v5", "-", input=written.stdout).stdout, written.stdout)
+
+    def test_what_an_older_reader_makes_of_a_newer_file_is_said_last_of_what_the_file_says(self):
+        self.path("newer.json").write_text(run("config", "--write", "v5", LLAMA).stdout)
+        warnings = [warning["text"] for warning in self.report(self.path("newer.json"))["warnings"]]
+        self.assertEqual(sum("as transformers before 5, takes base 10000" in text for text in warnings), 1)
+        self.assertFalse(any("before 5" in warning["text"] for warning in self.report(LLAMA)["warnings"]))
+
+    def test_write_is_refused_where_it_has_no_words_or_no_place(self):
+        gemma = SOURCE / "tests/corpus/hf_config/valid/gemma4.json"
+        self.expect_error(3, ["must be default, linear", 'got "proportional"'], "config", "--write", "v4", gemma)
+        self.expect_error(2, ["--write takes one FILE"], "config", "--write", "v4", LLAMA, LLAMA)
+        self.expect_error(2, ["--write prints the file and no report"], "config", "--write", "v4", LLAMA, "--json")
+        self.expect_error(2, ["--write: must be v4 or v5"], "config", "--write", "v6", LLAMA)
+
+    def test_files_in_other_words_are_read_or_refused(self):
+        folder = SOURCE / "tests/corpus/dialects"
+        for file in sorted((folder / "valid").glob("*.json")):
+            self.assertEqual(run("config", file).returncode, 0, file)
+            self.assertEqual(run("config", file, "--json").returncode, 0, file)
+        for file in sorted((folder / "malformed").glob("*.json")):
+            self.expect_error(3, [file.name], "config", file)
+
     def test_the_rope_of_the_report_rotates(self):
         """What config prints, rotate takes: the two agree with the model's own file."""
         (group,) = self.report(LLAMA)["groups"]

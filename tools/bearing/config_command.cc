@@ -3,6 +3,7 @@
 #include "arguments.hpp"
 #include "commands.hpp"
 #include "config_report.hpp"
+#include "errors.hpp"
 #include "outputs.hpp"
 #include "terminal.hpp"
 
@@ -11,7 +12,7 @@ namespace {
 
 struct Options {
   std::vector<std::string> files;
-  std::string length, layer, out;
+  std::string length, layer, out, write;
   bool json = false, all = false, apart = false;
 };
 
@@ -41,6 +42,16 @@ std::string report_text(const Options& options) {
   return several ? '[' + out + "]\n" : out + '\n';
 }
 
+/// The file in another spelling; what is to be said of it goes to standard error.
+void write_spelled(const Options& options) {
+  if (options.files.size() > 1) throw UsageError("--write takes one FILE");
+  const bool report = options.json || options.all || options.apart || !options.length.empty() || !options.layer.empty();
+  if (report) throw UsageError("--write prints the file and no report: only -o goes with it");
+  const SpelledConfig written = spelled(options.files[0], options.write == "v4" ? HfSpelling::v4 : HfSpelling::v5);
+  for (const ConfigWarning& warning : written.warnings) note("warning: " + warning_text(warning));
+  deliver(options.out, written.text);
+}
+
 }  // namespace
 
 Command config_command() {
@@ -53,6 +64,8 @@ Command config_command() {
   command.flag("--all", o->all, "Every pair; without it long tables are cut");
   command.flag("--apart", o->apart, "Several files: whole reports, one after the other");
   command.flag("--json", o->json, "JSON, in full precision, of a stable schema");
+  command.word("--write", o->write, "SPELLING", {"v4", "v5"},
+               "The file itself, spelled as transformers 4 (rope_theta, rope_scaling) or 5 (rope_parameters)");
   command.output("-o,--out", o->out, "Where the report goes; else standard output");
   command.footer =
       "Prints each distinct encoding of the layers: its type, pairing, base and\n"
@@ -64,8 +77,12 @@ Command config_command() {
       "  bearing config config.json\n"
       "  bearing config config.json --length 128k --layer 5 --all\n"
       "  bearing config llama/ qwen/ gemma/\n"
-      "  bearing config config.json --json > encoding.json";
-  command.run = [o] { deliver(o->out, report_text(*o)); };
+      "  bearing config config.json --json > encoding.json\n"
+      "  bearing config config.json --write v4 -o old/config.json";
+  command.run = [o] {
+    if (!o->write.empty()) return write_spelled(*o);
+    deliver(o->out, report_text(*o));
+  };
   return command;
 }
 

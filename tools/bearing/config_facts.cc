@@ -228,6 +228,11 @@ std::vector<Fact> group_facts(const GroupReport& group, const ConfigReport& repo
                                                               : "none of its own: they are in the input"});
   }
   for (Fact& fact : record_facts(record_of(layer.encoding))) facts.push_back(std::move(fact));
+  if (layer.values) {
+    const bool same = layer.encoding == LayerEncoding(*layer.values);
+    facts.push_back(
+        {"values", same ? "turned as keys are, and their sum is turned back" : "turned, and their sum is turned back"});
+  }
   for (const LayerEncoding& further : layer.also) {
     facts.push_back({"and also", encoding_name(further)});
     if (const Rope* rope = std::get_if<Rope>(&further)) add_rope(facts, *rope, resolve(*rope, report.seq_len), 0);

@@ -82,6 +82,14 @@ void write_input(JsonWriter& json, const ModelInput& input) {
   json.end_object();
 }
 
+/// A rotation as rope-json.md has it.
+void write_spec(JsonWriter& json, const char* key, const Rope& rope) {
+  rapidjson::Document spec;
+  spec.Parse<rapidjson::kParseFullPrecisionFlag>(to_json(rope).c_str());
+  json.key(key);
+  write_value(json, spec);
+}
+
 /// Further encodings of a layer: "rope" as rope-json.md has it, others as their members.
 void write_also(JsonWriter& json, const std::vector<LayerEncoding>& also) {
   json.key("also");
@@ -89,12 +97,7 @@ void write_also(JsonWriter& json, const std::vector<LayerEncoding>& also) {
   for (const LayerEncoding& further : also) {
     json.begin_object();
     json.member("encoding", std::string_view(encoding_name(further)));
-    if (const Rope* rope = std::get_if<Rope>(&further)) {
-      rapidjson::Document spec;
-      spec.Parse<rapidjson::kParseFullPrecisionFlag>(to_json(*rope).c_str());
-      json.key("rope");
-      write_value(json, spec);
-    }
+    if (const Rope* rope = std::get_if<Rope>(&further)) write_spec(json, "rope", *rope);
     write_members(json, record_of(further));
     json.end_object();
   }
@@ -117,6 +120,7 @@ void write_group(JsonWriter& json, const GroupReport& group) {
     write_value(json, Record::of(*layer.temperature));
   }
   if (!layer.positions.empty()) json.member("positions", std::string_view(layer.positions));
+  if (layer.values) write_spec(json, "values", *layer.values);
   if (!layer.also.empty()) write_also(json, layer.also);
   json.end_object();
 }

@@ -1,18 +1,11 @@
 #include "config_report.hpp"
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <bearing/error.hpp>
-#include <bearing/gguf.hpp>
-#include <cerrno>
 #include <cmath>
-#include <filesystem>
-#include <system_error>
 
-#include "array_files.hpp"
 #include "record_text.hpp"
 #include "terminal.hpp"
 
@@ -89,21 +82,6 @@ void add_reach(ConfigReport& report) {
 }
 
 }  // namespace
-
-Model read_model(const std::string& file) {
-  std::error_code ignored;
-  const std::filesystem::file_status status = std::filesystem::status(file, ignored);
-  if (file == "-") return parse_hf_config(read_stream(STDIN_FILENO, "standard input"), "standard input");
-  if (std::filesystem::is_directory(status))
-    return read_hf_config((std::filesystem::path(file) / "config.json").string());
-  if (is_gguf_file(file)) return read_gguf(file);
-  if (!std::filesystem::is_fifo(status) && !std::filesystem::is_character_file(status)) return read_hf_config(file);
-  const int stream = ::open(file.c_str(), O_RDONLY | O_CLOEXEC);
-  if (stream < 0) bad_file(file, "cannot be opened: " + std::generic_category().message(errno));
-  const std::string text = read_stream(stream, file);
-  ::close(stream);
-  return parse_hf_config(text, file);
-}
 
 ConfigReport config_report(Model model, Index seq_len, Index layer) {
   ConfigReport report{.model = std::move(model), .seq_len = seq_len};

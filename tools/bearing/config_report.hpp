@@ -1,6 +1,7 @@
 #pragma once
 
 #include <bearing/description.hpp>
+#include <bearing/hf_spelling.hpp>
 #include <bearing/io.hpp>
 #include <bearing/rope_report.hpp>
 #include <optional>
@@ -46,6 +47,9 @@ Record record_of(const Encoding& encoding) {
 
 /// A file, a model's folder, or - for standard input; pipes are read as they come.
 Model read_model(const std::string& file);
+
+/// The text of such a file in another spelling.
+SpelledConfig spelled(const std::string& file, HfSpelling spelling);
 
 /// All groups of layers, or the one that holds `layer`. `seq_len` 0: frequencies of the trained length.
 ConfigReport config_report(Model model, Index seq_len = 0, Index layer = -1);

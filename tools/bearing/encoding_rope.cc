@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <bearing/encodings/rope_variants.hpp>
 #include <bearing/encodings/rotary_rows.hpp>
+#include <bearing/encodings/rotary_values.hpp>
 #include <bearing/encodings/xpos.hpp>
 #include <bearing/rope_report.hpp>
 #include <cmath>
@@ -8,7 +9,7 @@
 #include "encoding_spec.hpp"
 #include "errors.hpp"
 
-// RoPE and xPos in a call: the table is as long as the call's positions need it.
+// RoPE, of rows or of values, and xPos in a call: the table is as long as the call's positions need it.
 
 namespace bearing::tool {
 namespace {
@@ -28,13 +29,20 @@ const Object& keep(CallEncodings<A>& into, Object object) {
   return *kept;
 }
 
+bool turns_values(const Said& said) {
+  const EncodingInfo* info = said.description().encoding;
+  return info != nullptr && info->turns_values;
+}
+
 template <class A>
 void act(const RopeFrequencies& numbers, const Said& said, const CallShape& call, CallEncodings<A>& into) {
-  if (numbers.softmax_scale_factor != 1) {
+  const bool values = turns_values(said);
+  if (numbers.softmax_scale_factor != 1 && !values) {
     into.own_scales.emplace_back(said.description().name,
                                  numbers.softmax_scale_factor / std::sqrt(static_cast<double>(call.dim)));
   }
   const RopeTable<A>& table = keep(into, RopeTable<A>(numbers, table_length(call), TableMemory::compact));
+  if (values) return add_term(into, erase<A>(keep(into, RotaryValues<A>(table))));
   add_term(into, erase<A>(keep(into, RotaryRows<A>(table))));
 }
 
@@ -52,7 +60,8 @@ void read_rope(Said& said, const CallShape& call, CallEncodings<A>& into) {
   const Angles angles = angles_of(said);
   const bool only_fast = name == "rope_high_frequency";
   const Value trained = only_fast ? said.take("trained_length", {.kind = Kind::whole}, Index{0}) : Index{0};
-  const Record spec = said.complete({.heads = call.heads, .dim = call.dim, .length = call.k_len});
+  const Record spec =
+      said.complete({.heads = call.heads, .dim = turns_values(said) ? call.value_dim : call.dim, .length = call.k_len});
   said.finish();
   if (const Xpos* xpos = spec.as<Xpos>()) {
     const XposTable<A>& table = keep(

@@ -58,7 +58,8 @@ std::string sites_of(const Description& one) {
   if (info == nullptr) return "none";
   if (info->inputs) return "input";
   if (info->rows && !info->scores) return "query/key";
-  return info->values ? "score, value" : info->scores ? "score" : "none";
+  if (info->values) return info->scores ? "score, value" : "value";
+  return info->scores ? "score" : "none";
 }
 
 void write_colour(PageJson& to, const inspect::Colour& colour) {

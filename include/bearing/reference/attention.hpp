@@ -5,6 +5,9 @@
 
 namespace bearing::reference {
 
+/// Whether a band holds the pair of a query at m and a key at n.
+BEARING_EXPORT bool holds(const Band& band, double m, double n);
+
 /// Whether query i of head h sees key j, as the options say. Positions are those on the first axis.
 template <class A>
 BEARING_EXPORT bool visible(const AttentionOptions<A>& options, const Positions& q_positions,

@@ -9,11 +9,12 @@
 Every encoding has a module that learns its parameters. The module is called like the spec or the encoding. It takes the
 spec, and the sizes that the spec does not state (heads, dim).
 
-Functions and modules run on the CPU. They are functional custom ops under ``torch.ops.bearing``, so that autograd,
-``torch.compile`` and ``torch.export`` take them whole. They use as many threads as ``torch.get_num_threads()`` says. On
-other devices :func:`score_mod` gives the same encodings to PyTorch's FlexAttention, in PyTorch's own operations.
+Functions and modules run on the CPU, rotations and moves of caches on GPUs too (docs/guide/gpu.md). They are custom ops
+under ``torch.ops.bearing``, so that autograd, ``torch.compile`` and ``torch.export`` take them whole. They use as many
+threads as ``torch.get_num_threads()`` says. On GPUs :func:`score_mod` gives the other encodings to PyTorch's
+FlexAttention, in PyTorch's own operations.
 
-A wrong argument raises an error as in ``bearing``. A tensor on another device raises TypeError.
+A wrong argument raises an error as in ``bearing``. A tensor on a device that a call does not serve raises TypeError.
 """
 
 from importlib import import_module
@@ -22,16 +23,19 @@ from typing import TYPE_CHECKING, Any
 from . import modules as _modules
 from .attention import Attention, Fixed, MultiHeadAttention
 from .base import Described
+from .cache import rebase, rotate_to_cache, shift
 from .encoding import Encoding, encoding_of
 from .flex import ScoreMod, score_mod
 from .functional import add, add_, attention, bias_matrix, rotate, turn, window_positions
 from .linear_attention import linear_attention
 from .merge import merge
 from .modules import *
+from .norm import norm_rotate
 from .ring import ring_attention
 from .rows import Rope, Xpos
 from .scores import add_scores, add_values
 from .shards import shard, shard_positions
+from .triton.plan import Plan, plan
 
 __all__ = [
     "Attention",
@@ -39,6 +43,7 @@ __all__ = [
     "Encoding",
     "Fixed",
     "MultiHeadAttention",
+    "Plan",
     "Rope",
     "ScoreMod",
     "Xpos",
@@ -51,11 +56,16 @@ __all__ = [
     "encoding_of",
     "linear_attention",
     "merge",
+    "norm_rotate",
+    "plan",
     "ring_attention",
+    "rebase",
     "rotate",
+    "rotate_to_cache",
     "score_mod",
     "shard",
     "shard_positions",
+    "shift",
     "turn",
     "window_positions",
 ]

@@ -15,6 +15,7 @@ from .._core import ShapeError
 from .base import EncodingModule, Rows
 from .encoding import Encoding, EncodingLike, Encodings, encoding_of, encodings_of, traits_of
 from .functional import Layout, Mask, Positions, attention, check_options, turn
+from .regions import Regions, text_of_regions
 from .rows import Rope
 
 
@@ -54,6 +55,8 @@ class Attention(nn.Module):
         first, in their order. The others act on scores and values. Their parameters become this module's parameters. An
         encoding that needs more than queries and keys, such as gates or segments, is given to each call as ``more``.
     mask: as in :func:`bearing.torch.attention`, and so are window, scale, soft_cap and layout.
+    regions: a ``bearing.DualChunk``, ``SelfExtend`` or ``ReRope``. Encodings of rows then turn queries and keys inside of
+        attention, at other positions from region to region.
     sinks: how many heads learn a sink. A sink is a logit that takes part in a row's sum and has no value; it starts at
         0. None: there are no sinks.
     """
@@ -67,16 +70,19 @@ class Attention(nn.Module):
         scale: float | None = None,
         soft_cap: float = 0.0,
         sinks: int = 0,
+        regions: Regions = None,
         layout: Layout = "bhtd",
     ) -> None:
         super().__init__()
         check_options(mask, window, scale, None)
         several = isinstance(encodings, (list, tuple, nn.ModuleList)) and not isinstance(encodings, Encoding)
         modules = [_module_of(one) for one in (encodings if several else [encodings])]
-        self.rows = nn.ModuleList(one for one in modules if _is_of_rows(one))
-        self.scores = nn.ModuleList(one for one in modules if not _is_of_rows(one))
+        self.rows = nn.ModuleList(one for one in modules if _is_of_rows(one) and regions is None)
+        self.scores = nn.ModuleList(one for one in modules if not _is_of_rows(one) or regions is not None)
         self.sinks = nn.Parameter(torch.zeros(sinks)) if sinks else None
         self.options = {"mask": mask, "window": window, "scale": scale, "soft_cap": soft_cap, "layout": layout}
+        if regions is not None:
+            self.options["regions"] = text_of_regions(regions)
 
     def forward(
         self,

@@ -64,8 +64,8 @@ def _learned(args: Sequence[Any]) -> list[tuple[int, int, Tensor]] | None:
 
 
 def _is_ordinary(tensor: Tensor) -> bool:
-    """Whether it is numbers in the CPU's memory as they stand. What torch.func wraps may outlive its transformation."""
-    strided = tensor.is_cpu and tensor.layout is torch.strided and not tensor.is_neg()
+    """Whether it is numbers in memory as they stand. What torch.func wraps may outlive its transformation."""
+    strided = not tensor.is_meta and tensor.layout is torch.strided and not tensor.is_neg()
     return strided and not _C._functorch.is_functorch_wrapped_tensor(tensor)
 
 

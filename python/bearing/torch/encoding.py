@@ -184,12 +184,13 @@ def _makers(forms: str, arithmetic: torch.dtype) -> list[tuple[Callable[..., _co
 
 
 def _maker(form: dict[str, Any], arithmetic: torch.dtype) -> tuple[Callable[..., _core.Encoding], tuple[str, ...]]:
-    if form["kind"] == "RotaryRows" and "spec" in form:
-        rope = _spec(form["spec"])
-        return (lambda cos, sin: _core.RotaryRows(_core.RopeTable.from_cos_sin(rope, cos, sin))), ("cos", "sin")
-    if form["kind"] == "RotaryRows":
-        rows = _core.RotaryRows(table_of(form["settings"]["table"], arithmetic))
-        return (lambda: rows), ()
+    if form["kind"] in ("RotaryRows", "RotaryValues"):
+        rotary = getattr(_core, form["kind"])
+        if "spec" in form:
+            rope = _spec(form["spec"])
+            return (lambda cos, sin: rotary(_core.RopeTable.from_cos_sin(rope, cos, sin))), ("cos", "sin")
+        made = rotary(table_of(form["settings"]["table"], arithmetic))
+        return (lambda: made), ()
     if form["kind"] == "XposRows":
         xpos = _core.XposRows(xpos_table_of(json.dumps(form["spec"]), form["settings"]["length"], arithmetic))
         return (lambda: xpos), ()

@@ -23,7 +23,10 @@ from .encoding import (
     tensors_of,
     text_of_table,
 )
+from .matrix_op import bias_matrix as matrix
 from .ops import arithmetic_of
+from .regions import Regions, text_of_regions
+from .triton import device
 
 Positions = Union[Tensor, int, None]
 Layout = Literal["bhtd", "bthd"]
@@ -49,6 +52,7 @@ def attention(
     q_starts: Tensor | None = None,
     k_starts: Tensor | None = None,
     block_table: Tensor | None = None,
+    regions: Regions | str = None,
     layout: Layout = "bhtd",
     out_dtype: torch.dtype | None = None,
     return_lse: bool = False,
@@ -63,9 +67,14 @@ def attention(
     encodings: modules of this package, ``bearing``'s own encodings, or a list of both.
     block_table [batch, blocks]: a paged cache, with k and v [blocks, kv_heads, block_size, …]. Nothing has gradients
         then.
+    regions: a ``bearing.DualChunk``, ``SelfExtend`` or ``ReRope``, or the JSON of its ``to_dict()``, which
+        ``torch.compile`` takes.
     out_dtype: torch.float32 keeps all bits of out where q has 16.
 
     All other arguments are those of ``bearing.attention``. Gradients: of q, k, v, the sinks and every parameter.
+
+    On GPUs a kernel in Triton takes biases by distance, and turns rows by a table before. Its sums are taken in one order:
+    every run gives the same bits, also of gradients. :func:`bearing.torch.plan` says which path a call takes, and why.
 
     Under autocast q, k and v are cast to its type, as in PyTorch's own attention, unless they are float64. Sums and
     parameters stay float32.
@@ -75,13 +84,17 @@ def attention(
 
     Raises ShapeError, RangeError, ValueError or TypeError, whose text names the argument.
     """
-    q, k, v = _autocast("attention", q, k, v)
+    q, k, v = _autocast("attention", q, k, v, kernels=True)
     check_options(mask, window, scale, sinks)
     arithmetic = arithmetic_of(q.dtype)
     given = encodings_of(encodings)
     q_positions, q_first = positions_of("attention", "q_positions", q_positions, _batch(q, 4))
     k_positions, k_first = positions_of("attention", "k_positions", k_positions, _batch(k, 4))
     parameters = tensors_of(given, arithmetic)
+    if device.takes(q) and not torch.compiler.is_compiling():
+        ops.check_kernels(
+            q, k, v, parameters, forms_of(given), (q_positions, k_positions), block_table, text_of_regions(regions)
+        )
     watching = [q, k, v, *parameters, *([] if sinks is None else [sinks])]
     watched = needs_op(watching)
     if block_table is not None and torch.is_grad_enabled() and any(t.requires_grad for t in watching):
@@ -108,6 +121,7 @@ def attention(
         scale,
         soft_cap,
         layout,
+        text_of_regions(regions),
         q.dtype if out_dtype is None else out_dtype,
     )
     out, lse = ops.attention(*call) if watched else ops.attention_now(*call, return_lse)
@@ -130,8 +144,11 @@ def rotate(
 
     Returns one new tensor for each of xs, in its type and order of memory. Autocast changes nothing. Differentiable in
     xs, any number of times. Raises ShapeError, RangeError or TypeError, whose text names the argument.
+
+    On GPUs a kernel in Triton turns xs, two in one launch, to the same bits. A position on the device that is past ±2^31,
+    or that a given table does not have, makes NaN there, as nothing on a device can raise.
     """
-    check_device("rotate", *xs)
+    check_device("rotate", *xs, kernels=True)
     positions, first = positions_of("rotate", "positions", positions, _batch(xs[0], 4))
     table, cos, sin = (rope, None, None) if isinstance(rope, str) else table_of_rope(rope)
     call = ops.rotate if needs_op(xs) else ops.rotate_now
@@ -210,7 +227,7 @@ def bias_matrix(
     given = encodings_of(encodings)
     q_positions, q_first = positions_of("bias_matrix", "q_positions", q_positions)
     k_positions, k_first = positions_of("bias_matrix", "k_positions", k_positions)
-    return ops.bias_matrix(
+    return matrix(
         tensors_of(given, arithmetic_of(dtype)),
         q_positions,
         k_positions,
@@ -249,13 +266,18 @@ def _batch(x: Tensor, axes: int) -> int:
     return x.shape[0] if x.dim() == axes else 1
 
 
-def check_device(function: str, *tensors: Tensor) -> None:
-    """Raises TypeError unless all are tensors on the CPU (or on the meta device)."""
+def check_device(function: str, *tensors: Tensor, kernels: bool = False) -> None:
+    """Raises TypeError unless all are tensors on the CPU (or on the meta device). kernels: whether the function has kernels
+    for GPUs, which take theirs."""
     for t in tensors:
         if type(t) is Tensor and t.is_cpu:
             continue
         if not isinstance(getattr(t, "device", None), torch.device):
             raise TypeError(f"[{function}] must be given tensors, got {type(t)}: bearing.{function} takes other arrays")
+        if kernels and isinstance(t, Tensor) and device.takes(t):
+            if device.missing():
+                raise TypeError(f"[{function}] tensors: on {t.device} need kernels in Triton, but {device.missing()}")
+            continue
         if t.device.type not in ("cpu", "meta"):
             raise TypeError(
                 f"[{function}] must be given tensors on the CPU, got one on {t.device}: there FlexAttention takes "
@@ -278,11 +300,12 @@ def table_of_rope(rope: RopeLike) -> tuple[str, Tensor | None, Tensor | None]:
     return rope.table, None, None
 
 
-def _autocast(function: str, *tensors: Tensor) -> tuple[Tensor, ...]:
-    check_device(function, *tensors)
-    if not torch.is_autocast_enabled("cpu"):
+def _autocast(function: str, *tensors: Tensor, kernels: bool = False) -> tuple[Tensor, ...]:
+    check_device(function, *tensors, kernels=kernels)
+    kind = tensors[0].device.type if kernels and device.takes(tensors[0]) else "cpu"
+    if not torch.is_autocast_enabled(kind):
         return tensors
-    dtype = torch.get_autocast_dtype("cpu")
+    dtype = torch.get_autocast_dtype(kind)
     return tuple(t if t.dtype is torch.float64 else t.to(dtype) for t in tensors)
 
 

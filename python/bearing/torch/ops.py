@@ -9,7 +9,8 @@ float32.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Optional
+from importlib import import_module
+from typing import Any, Optional
 
 import torch
 from torch import Tensor
@@ -17,6 +18,9 @@ from torch import Tensor
 from .. import _core
 from .dispatch import Op, op
 from .encoding import build, gradients, table_of, table_of_numbers, turned_dim
+from .regions import regions_of
+from .triton import device
+from .triton.plan import refusal
 
 # ruff: noqa: UP045  (torch.library reads annotations at run time: Optional[Tensor] on every Python)
 
@@ -68,6 +72,10 @@ def rotate_now(
 ) -> list[Tensor]:
     """R x of every x, or with ``transposed`` its transpose: each is the other's gradient. cos and sin: the numbers of a
     table that is made of them."""
+    if xs and device.takes(xs[0]):
+        from .triton.rotate import rotate as rotate_there  # here, as Triton need not be installed
+
+        return rotate_there(xs, first if positions is None else positions, table, layout, transposed, cos, sin)
     turn_one = _core.rotate_backward_to if transposed else _core.rotate_to
     positions, threads = _at(positions, first), torch.get_num_threads()
     return [turn_one(_table(table, x, cos, sin), _bare(x), positions, layout=layout, threads=threads) for x in xs]
@@ -84,10 +92,10 @@ rotate_now = rotate.now
 
 @rotate.register_fake
 def _(xs, positions, first, table, layout, transposed, cos, sin):
-    return [_in_order_of(x) for x in xs]
+    return [in_order_of(x) for x in xs]
 
 
-def _in_order_of(x):
+def in_order_of(x):
     """A tensor like those that rotate_to() makes: dense, in the order of memory of one whose two axes are swapped."""
     other = x.transpose(-3, -2) if x.dim() > 2 else x
     if x.is_contiguous() or not other.is_contiguous():
@@ -124,6 +132,39 @@ rotate.register_tangent(_rotate_tangent)
 # Attention.
 
 
+def check_kernels(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    parameters: Sequence[Tensor],
+    encodings: str,
+    at: Sequence[Tensor | None],
+    block_table: Tensor | None,
+    regions: str,
+) -> bool:
+    """Whether the kernels for GPUs take a call of attention. On a GPU nothing else does: TypeError if they do not. On the
+    CPU, where Triton's interpreter runs them, the library takes what they do not."""
+    if not device.takes(q):
+        return False
+    positions = [one for one in at if one is not None]
+    why = refusal(q, k, v, parameters, encodings, positions, block_table, regions)
+    if why and not q.is_cpu:
+        raise TypeError(
+            f"[attention] must be a call that the kernels for GPUs take: {why}. bearing.torch.plan() says which other path "
+            "there is, such as FlexAttention with bearing.torch.score_mod(...)"
+        )
+    return not why
+
+
+def _in_triton() -> Any:
+    """The kernels, imported when a tensor needs them."""
+    return import_module(".triton.attention", __package__)
+
+
+def _options(*values: Any) -> Any:
+    return import_module(".triton.work", __package__).Options(*values)
+
+
 def attention_now(
     q: Tensor,
     k: Tensor,
@@ -146,10 +187,24 @@ def attention_now(
     scale: Optional[float],
     soft_cap: float,
     layout: str,
+    regions: str,
     out_dtype: torch.dtype,
     return_lse: bool = True,
 ) -> tuple[Tensor, Tensor]:
     """out and the logarithms of the rows' sums, which a call that nobody watches may leave out."""
+    if check_kernels(q, k, v, parameters, encodings, (q_positions, k_positions), block_table, regions):
+        return _in_triton().forward(
+            _bare(q),
+            _bare(k),
+            _bare(v),
+            _plain(parameters),
+            encodings,
+            _options(
+                sinks, q_positions, k_positions, k_lengths, key_mask, visible, q_starts, k_starts,
+                mask, window, q_first, k_first, scale, soft_cap, layout,
+            ),
+            out_dtype,
+        )  # fmt: skip
     found = _core.attention(
         _bare(q),
         _bare(k),
@@ -170,6 +225,7 @@ def attention_now(
         block_table=block_table,
         layout=layout,
         threads=torch.get_num_threads(),
+        regions=regions_of(regions),
         out_dtype=out_dtype,
         return_lse=return_lse,
     )
@@ -182,7 +238,7 @@ attention_now = attention.now
 
 @attention.register_fake
 def _(q, k, v, parameters, sinks, q_positions, k_positions, k_lengths, key_mask, visible, q_starts, k_starts, block_table, encodings,
-      mask, window, q_first, k_first, scale, soft_cap, layout, out_dtype):  # fmt: skip
+      mask, window, q_first, k_first, scale, soft_cap, layout, regions, out_dtype):  # fmt: skip
     rows = list(q.shape[:-1])
     out = q.new_empty((*rows, v.shape[-1]), dtype=out_dtype)
     if layout == "bthd" and len(rows) > 1:
@@ -216,8 +272,24 @@ def attention_backward(
     scale: Optional[float],
     soft_cap: float,
     layout: str,
+    regions: str,
+    learned: bool,
 ) -> list[Tensor]:
-    """The gradients of q, k, v, of the sinks if there are any, and of the parameters."""
+    """The gradients of q, k, v, of the sinks if there are any, and of the parameters. On a GPU those of the parameters may
+    be 0 unless they are learned, as they take a kernel of their own."""
+    if check_kernels(q, k, v, _plain(parameters), encodings, (q_positions, k_positions), None, regions):
+        return _in_triton().backward(
+            *_plain([d_out]),
+            _optional(d_lse),
+            *_plain([out, lse, q, k, v]),
+            _plain(parameters),
+            encodings,
+            _options(
+                sinks, q_positions, k_positions, k_lengths, key_mask, visible, q_starts, k_starts,
+                mask, window, q_first, k_first, scale, soft_cap, layout,
+            ),
+            learned,
+        )  # fmt: skip
     d_q, d_k, d_v, found, d_sinks = _core.attention_backward(
         *_plain([q, k, v, out, lse, d_out]),
         build(encodings, _plain(parameters), arithmetic_of(q.dtype)),
@@ -235,6 +307,7 @@ def attention_backward(
         k_starts=k_starts,
         layout=layout,
         threads=torch.get_num_threads(),
+        regions=regions_of(regions),
         d_lse=_optional(d_lse),
     )
     d_rows = [d if d.dtype is q.dtype else d.to(q.dtype) for d in (d_q, d_k, d_v)]  # they have d_out's type
@@ -243,7 +316,7 @@ def attention_backward(
 
 @attention_backward.register_fake
 def _(d_out, d_lse, out, lse, q, k, v, parameters, sinks, q_positions, k_positions, k_lengths, key_mask, visible, q_starts, k_starts,
-      encodings, mask, window, q_first, k_first, scale, soft_cap, layout):  # fmt: skip
+      encodings, mask, window, q_first, k_first, scale, soft_cap, layout, regions, learned):  # fmt: skip
     return _like([q, k, v, *([] if sinks is None else [sinks]), *parameters])
 
 
@@ -252,6 +325,7 @@ def _attention_context(ctx, inputs, output):
     # Sinks, positions, masks, a paged cache; then what is constant, except for out's type.
     tensors, ctx.settings = rest[:9], rest[9:-1]
     ctx.save_for_backward(*output, q, k, v, *tensors, *parameters)
+    ctx.learned = any(t.requires_grad for t in parameters)
     ctx.set_materialize_grads(False)
 
 
@@ -265,7 +339,7 @@ def _attention_backward(ctx, d_out, d_lse):
         raise _core.ShapeError(PAGED)
     d_out = torch.zeros_like(out) if d_out is None else d_out
     d_q, d_k, d_v, *found = attention_backward(
-        d_out, d_lse, out, lse, q, k, v, parameters, sinks, *masks, *ctx.settings
+        d_out, d_lse, out, lse, q, k, v, parameters, sinks, *masks, *ctx.settings, ctx.learned
     )
     d_sinks = None if sinks is None else found.pop(0)
     return d_q, d_k, d_v, _spread(found, parameters), d_sinks, *none
@@ -394,79 +468,3 @@ def _add_backward(ctx, d_y):
 
 
 add.register_autograd(_add_backward, setup_context=_add_context)
-
-
-# The matrix of a bias.
-
-
-@op("bias_matrix")
-def bias_matrix(
-    parameters: Sequence[Tensor],
-    q_positions: Optional[Tensor],
-    k_positions: Optional[Tensor],
-    q_first: int,
-    k_first: int,
-    encodings: str,
-    heads: int,
-    q_len: int,
-    k_len: int,
-    dtype: torch.dtype,
-) -> Tensor:
-    """[heads, q_len, k_len]."""
-    return _core.bias_matrix(
-        build(encodings, _plain(parameters), arithmetic_of(dtype)),
-        _at(q_positions, q_first),
-        _at(k_positions, k_first),
-        heads=heads,
-        q_len=q_len,
-        k_len=k_len,
-        like=torch.empty(0, dtype=dtype),
-        threads=torch.get_num_threads(),
-    )
-
-
-@bias_matrix.register_fake
-def _(parameters, q_positions, k_positions, q_first, k_first, encodings, heads, q_len, k_len, dtype):
-    return torch.empty((heads, q_len, k_len), dtype=dtype)
-
-
-@op("bias_matrix_backward")
-def bias_matrix_backward(
-    d_bias: Tensor,
-    parameters: Sequence[Tensor],
-    q_positions: Optional[Tensor],
-    k_positions: Optional[Tensor],
-    q_first: int,
-    k_first: int,
-    encodings: str,
-) -> list[Tensor]:
-    """The gradients of the parameters."""
-    arithmetic = arithmetic_of(d_bias.dtype)
-    *_, found = _core.add_scores_backward(
-        build(encodings, _plain(parameters), arithmetic),
-        d_bias.detach().to(arithmetic),
-        _at(q_positions, q_first),
-        _at(k_positions, k_first),
-        threads=torch.get_num_threads(),
-    )
-    return gradients(encodings, parameters, found)
-
-
-@bias_matrix_backward.register_fake
-def _(d_bias, parameters, q_positions, k_positions, q_first, k_first, encodings):
-    return _like(parameters)
-
-
-def _bias_context(ctx, inputs, output):
-    parameters, q_positions, k_positions, q_first, k_first, encodings, *_ = inputs
-    ctx.rest = q_first, k_first, encodings
-    ctx.save_for_backward(q_positions, k_positions, *parameters)
-
-
-def _bias_backward(ctx, d_bias):
-    q_positions, k_positions, *parameters = ctx.saved_tensors
-    found = bias_matrix_backward(d_bias, parameters, q_positions, k_positions, *ctx.rest) if parameters else []
-    return _spread(found, parameters), *[None] * 9
-
-
-bias_matrix.register_autograd(_bias_backward, setup_context=_bias_context)

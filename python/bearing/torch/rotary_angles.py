@@ -16,6 +16,7 @@ from .dispatch import needs_op
 from .encoding import table_of
 from .functional import check_device
 from .rotary_probe import ROWS, Apply, Emission, Turn, deinterleaved, emit, first_axes, for_length
+from .triton import device
 
 FEW = 2**15  # numbers, of some tokens: they fit the nearest caches
 
@@ -57,7 +58,8 @@ class Angles:
     @functools.cached_property
     def one(self) -> Tensor | int:
         """A single position as a number, which calls take sooner; others as they are."""
-        return int(self.at) if self.at.numel() == 1 and not self.at.is_floating_point() else self.at
+        whole = self.at.is_cpu and not self.at.is_floating_point()
+        return int(self.at) if self.at.numel() == 1 and whole else self.at
 
     def goes_with(self, other: Any) -> bool:
         """Whether the other has the sines of these cosines."""
@@ -88,7 +90,7 @@ class Angles:
         """Which row of the cosines is where, if tokens are all that they have rows for."""
         if self.rows is not None or self.kind.emission.dims != 2:
             return self.rows
-        return torch.arange(self.original.shape[-1])
+        return torch.arange(self.original.shape[-1], device=self.original.device)
 
     def _moved(self, rows: Tensor) -> Angles:
         return Angles(self.original, self.kind, self.length, self.cosines, self.place, rows)
@@ -99,7 +101,7 @@ class Angles:
         return found if self.rows is None else found[self.rows]
 
     def to(self, *args: Any, **given: Any) -> Any:
-        """Itself for a device, which is the CPU; of another type, the model's own."""
+        """Itself for a device; of another type, the model's own."""
         kept = not given and len(args) == 1 and isinstance(args[0], (torch.device, str))
         return self if kept else self.own().to(*args, **given)
 
@@ -219,7 +221,7 @@ class Plan(NamedTuple):
                 return turned
             short = ops.rotate(xs, at, 0, self.table, self.layout, False, None, None)
             return [torch.where(length.long, x, y) for x, y in zip(turned, short, strict=True)]
-        if sum(x.numel() for x in xs) > FEW or xs[0].dtype is not xs[-1].dtype:
+        if device.takes(xs[0]) or sum(x.numel() for x in xs) > FEW or xs[0].dtype is not xs[-1].dtype:
             return ops.rotate_now(xs, self._at(angles, xs[0].shape[0]), 0, table, self.layout, False, None, None)
         # In place on copies, as one call: what calls cost is more than what so few numbers do.
         turned = [x.clone() for x in xs]
@@ -246,7 +248,7 @@ def _plan(apply: Apply, called: dict[str, Any]) -> Plan | None:
     table = turn.table_of(xs[0].shape[-1])
     if table is None or xs[0].dim() not in (3, 4):
         return None
-    check_device("rotate", *(x for x in xs if isinstance(x, Tensor)))
+    check_device("rotate", *(x for x in xs if isinstance(x, Tensor)), kernels=True)
     plan = Plan(len(xs), len(apply.marks), xs[0].shape[-1], table, layout, turn.deinterleaves, turn.axes)
     return plan if angles.place == 0 and plan.serves([*xs, angles, *other]) else None
 

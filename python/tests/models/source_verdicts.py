@@ -55,6 +55,7 @@ SLIDING_BASES = {"dots3_note_text": 50_000.0}
 OTHERWISE = {
     "minimax_m3_vl_vision": "three axes share 78 of 80 dimensions",
     "speecht5": "its relative positions are called pe_k",
+    "vjepa2": "each element turns by an angle of its own",
     "patchtst": "a table that may begin as sinusoids",
     "nemotron3_5_transcribe_word_timestamp": "its layers are those of the speech recogniser",
 }

@@ -141,7 +141,42 @@ def test_a_composite_has_its_towers() -> None:
     assert tower.layers[0].positions == "row and column of the patch, from 0"
 
 
-def test_v_jepas_angles_are_refused() -> None:
-    layer = bearing.read_hf_config({"model_type": "vjepa2"}).layers[0]
-    assert layer.name == "rope"
-    assert "different angles" in layer.encoding.why
+@pytest.mark.parametrize(("index", "heads", "part"), [(0, 16, "encoder"), (24, 12, "predictor")])
+def test_v_jepa_2s_elements_turn_as_its_own_attention_turns_them(index: int, heads: int, part: str) -> None:
+    from transformers.models.vjepa2.modeling_vjepa2 import VJEPA2RopeAttention
+
+    config = transformers.VJEPA2Config(crop_size=48, frames_per_clip=4)  # 3 x 3 patches of 2 frames
+    layer = bearing.read_hf_config(config).layers[index]
+    assert layer.part == part
+    attention = VJEPA2RopeAttention(config, 64 * 16 if part == "encoder" else 384, heads)
+    head_dim = attention.attention_head_size
+    x = torch.randn(1, heads, 18, head_dim, dtype=torch.float64, requires_grad=True)
+    at = attention.get_position_ids(torch.zeros(1, 18, 1))
+    theirs = attention.apply_rotary_embeddings(x, at)
+    positions = torch.stack(at)[:, None].numpy()
+    rows = bearing.ElementwiseRows(layer.encoding)
+    found = bearing.turn(rows, x.detach().numpy(), positions, side="query")
+    np.testing.assert_allclose(found, theirs.detach().numpy(), rtol=0, atol=1e-13)
+
+
+def test_hunyuan_vls_members_turn_by_axes_of_their_own() -> None:
+    from transformers.models.hunyuan_vl import modeling_hunyuan_vl as hunyuan
+
+    sections = [2, 1, 3, 2]
+    for parameters in ({"rope_type": "default"}, {"rope_type": "dynamic", "alpha": 1000.0}):
+        config = hunyuan.HunYuanVLTextConfig(
+            hidden_size=32,
+            num_attention_heads=2,
+            num_key_value_heads=2,
+            head_dim=16,
+            rope_parameters={**parameters, "rope_theta": 10000.0, "mrope_section": sections},
+        )
+        layer = bearing.read_hf_config(config).layers[0]
+        positions = torch.randint(0, 40, (4, 1, 7))
+        cos, sin = hunyuan.HunYuanVLRotaryEmbedding(config)(torch.zeros(1), positions)
+        x = torch.randn(1, 2, 7, 16)
+        theirs, _ = hunyuan.apply_rotary_pos_emb(x, x, cos, sin)
+        rows = bearing.ElementwiseRows(layer.encoding)
+        found = bearing.turn(rows, x.numpy(), positions.numpy(), side="query")
+        # Angles up to 40 in float32.
+        np.testing.assert_allclose(found, theirs.numpy(), rtol=0, atol=40 * 2.0**-21)

@@ -30,6 +30,7 @@ bool AmxForward::serves(const AttentionPlan<float>& plan) {
   const AttentionCall<float>& call = plan.call;
   if (call.q.type() != NumberType::bf16 || amx::kernel() == nullptr || plan.tiled || call.options.soft_cap > 0)
     return false;
+  if (call.value_rows.size > 0) return false;  // turned values would be rounded to bfloat16 once more
   for (Index b = 0; b < call.problem.batch; ++b) {
     if (plan.visibility.holes(b)) return false;
   }
@@ -43,8 +44,8 @@ AmxForward::AmxForward(const AttentionPlan<float>& plan)
       queries_(plan.call.q),
       keys_(plan.call.k),
       values_(plan.call.v),
-      query_turner_(plan.call.rows, *plan.call.problem.q_positions, Side::query, plan.extents.rows, plan.call.in_dim),
-      key_turner_(plan.call.rows, *plan.call.problem.k_positions, Side::key, pack_cols, plan.call.in_dim),
+      query_turner_(plan.call.rows, *plan.call.q_turned_at, Side::query, plan.extents.rows, plan.call.in_dim),
+      key_turner_(plan.call.rows, *plan.call.k_turned_at, Side::key, pack_cols, plan.call.in_dim),
       diagonals_(plan),
       log2_scale_(log2_scale(plan.call)) {
   const Problem& problem = plan.call.problem;

@@ -13,6 +13,7 @@
 #include "attention/shared/row_turner.hpp"
 #include "attention/shared/schedule.hpp"
 #include "attention/shared/share.hpp"
+#include "attention/shared/value_turner.hpp"
 #include "attention/shared/visibility.hpp"
 #include "attention/softmax/softmax_kernels.hpp"
 #include "terms/tile_work.hpp"
@@ -90,6 +91,10 @@ struct DecodePlan {
   }
 
   Index units() const { return call.problem.batch * call.problem.kv_heads * slices; }
+  /// Throws std::bad_alloc.
+  ValueTurner<A> out_turner() const {
+    return {call.value_rows, *call.problem.q_positions, Side::query, call.problem.value_dim};
+  }
   Columns slice(Index b, Index n) const {
     const Columns all = seen[size(b)];
     if (all.empty()) return {};
@@ -122,9 +127,10 @@ class DecodeWork {
         values_(plan.call.v),
         stored_(cache_kernels(keys_)),
         own_(cache_kernels_of<A>),
-        q_turner_(plan.call.rows, *plan.call.problem.q_positions, Side::query, plan.call.problem.q_len,
-                  plan.call.in_dim),
-        k_turner_(plan.call.rows, *plan.call.problem.k_positions, Side::key, keys_at_once, plan.call.in_dim),
+        q_turner_(plan.call.rows, *plan.call.q_turned_at, Side::query, plan.call.problem.q_len, plan.call.in_dim),
+        k_turner_(plan.call.rows, *plan.call.k_turned_at, Side::key, keys_at_once, plan.call.in_dim),
+        v_turner_(plan.call.value_rows, *plan.call.problem.k_positions, Side::key, plan.call.problem.value_dim),
+        out_turner_(plan.out_turner()),
         tiles_(plan.call.acting, plan.call.problem, {plan.call.problem.q_len, plan.step}, ScoreRoom::in_place,
                RowRoom::none, RowRoom::none),
         runs_(plan.rows) {
@@ -134,7 +140,7 @@ class DecodeWork {
     q_stride_ = attend::padded<A>(problem.dim);
     const bool rows_in_a = !call.distances_only && (!keys_.same() || keys_.paged());
     copy_keys_ = !keys_.plain() || k_turner_.turns() || rows_in_a;
-    copy_values_ = !values_.plain();
+    copy_values_ = !values_.plain() || v_turner_.turns();
     q_ = zeros(plan.rows * q_stride_);
     loaded_ = zeros(std::max(q_len, copy_keys_ ? keys_at_once : 0) * call.in_dim);
     turned_ = zeros(q_turner_.turns() ? q_len * problem.dim : 0);
@@ -148,8 +154,9 @@ class DecodeWork {
     result_ = zeros(plan.slices == 1 ? plan.result_size() : 0);
   }
 
-  /// Room for the results of a slice, where there is but one.
+  /// Room for the results of a slice, where there is but one; and what turns them back.
   A* result() { return result_.data(); }
+  ValueTurner<A>& out_turner() { return out_turner_; }
 
   void slice(Index b, Index kv_head, Index n, SliceResult<A> to) {
     open(b, kv_head);
@@ -320,6 +327,7 @@ class DecodeWork {
       const Index some = std::min(keys_at_once, n - j);
       values_.load(b_, kv_head_, cols.first + j, some, v_rows_.data());
       if (clear) hidden_.clear(cols.first + j, some, value_dim, v_rows_.data());
+      v_turner_.turn(b_, kv_head_, cols.first + j, some, v_rows_.data(), value_dim);
       own_.add_weighted(plan_->rows, some, value_dim, scores_.data() + j, plan_->step, v_rows_.data(), value_dim, out,
                         plan_->out_stride());
     }
@@ -330,6 +338,7 @@ class DecodeWork {
   HeadRows<A> queries_, keys_, values_;
   const CacheKernels<A>&stored_, &own_;  ///< for rows where they lie, and for copies
   RowTurner<A> q_turner_, k_turner_;
+  ValueTurner<A> v_turner_, out_turner_;
   TileWork<A> tiles_;
   bool copy_keys_ = false, copy_values_ = false;
   Index q_stride_ = 0, b_ = -1, kv_head_ = -1;
@@ -339,9 +348,11 @@ class DecodeWork {
   RowRuns runs_;
 };
 
-/// Merges the results of all slices of a kv head into the first one's, in order, and stores them.
+/// Merges the results of all slices of a kv head into the first one's, in order, turns back what values were turned by,
+/// and stores them.
 template <class A>
-void finish(const DecodePlan<A>& plan, Index b, Index kv_head, A* memory, const ResultRows<A>& out, View<A, 3> lse) {
+void finish(const DecodePlan<A>& plan, Index b, Index kv_head, A* memory, ValueTurner<A>& turner,
+            const ResultRows<A>& out, View<A, 3> lse) {
   constexpr A none = -std::numeric_limits<A>::infinity();
   const Index q_len = plan.call.problem.q_len, value_dim = plan.call.problem.value_dim;
   const auto& sinks = plan.call.options.sinks.value;
@@ -362,6 +373,7 @@ void finish(const DecodePlan<A>& plan, Index b, Index kv_head, A* memory, const 
       sum += factor * slice(n).sum[r];
     }
     for (Index d = 0; d < value_dim; ++d) row[d] = sum == 0 ? A{0} : row[d] / sum;
+    if (sum != 0) turner.turn(b, h, i, 1, row, value_dim);
     out.store(row, value_dim, 1, b, h, i);
     if (lse.data != nullptr) lse(b, h, i) = sum == 0 ? none : max + std::log(sum);
   }
@@ -388,12 +400,16 @@ void decode(const AttentionCall<A>& call, const ResultRows<A>& out, View<A, 3> l
     const Index head = unit / slices, b = head / kv_heads, kv_head = head % kv_heads;
     A* memory = slices == 1 ? work.result() : results.data() + unit * plan.result_size();
     work.slice(b, kv_head, unit % slices, SliceResult<A>(plan, memory));
-    if (slices == 1) finish(plan, b, kv_head, memory, out, lse);
+    if (slices == 1) finish(plan, b, kv_head, memory, work.out_turner(), out, lse);
   });
   if (slices == 1) return;
-  const Index heads = units / slices;
-  in_chunks(on, chunk_count(on, heads), heads, [&](Index, Index head) {
-    finish(plan, head / kv_heads, head % kv_heads, results.data() + head * slices * plan.result_size(), out, lse);
+  const Index heads = units / slices, chunks = chunk_count(on, heads);
+  std::vector<ValueTurner<A>> turners;
+  turners.reserve(size(chunks));
+  for (Index c = 0; c < chunks; ++c) turners.push_back(plan.out_turner());
+  in_chunks(on, chunks, heads, [&](Index chunk, Index head) {
+    A* memory = results.data() + head * slices * plan.result_size();
+    finish(plan, head / kv_heads, head % kv_heads, memory, turners[size(chunk)], out, lse);
   });
 }
 

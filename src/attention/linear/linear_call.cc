@@ -25,7 +25,8 @@ void check_terms(const char* function, const TermList<A>& terms) {
   for (Index t = 0; t < terms.size; ++t) {
     const Term<A>& term = terms.terms[static_cast<std::size_t>(t)];
     const bool turns = term.turn != nullptr && term.bias == nullptr && term.add_scores == nullptr;
-    if (term.add_values == nullptr && (turns || term.log_decay != nullptr)) continue;
+    const bool values = term.add_values != nullptr || term.turn_values != nullptr;
+    if (!values && (turns || term.log_decay != nullptr)) continue;
     throw ShapeError(concat("[", function, "] terms: must all be encodings of rows or decays of the state, as there ",
                             "are no scores to add to, got one that acts elsewhere as number ", t + 1, " of ",
                             terms.size));

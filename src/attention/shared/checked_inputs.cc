@@ -1,6 +1,7 @@
 #include "attention/shared/checked_inputs.hpp"
 
 #include <algorithm>
+#include <array>
 #include <bearing/linear_attention.hpp>
 
 #include "terms/score_call.hpp"
@@ -21,6 +22,16 @@ View<const Index, 2> table_of(const LinearAttentionInputs<T>&) {
   return {};
 }
 
+/// Where rows are turned: at their positions, unless the call says otherwise.
+template <class T>
+std::array<const Positions*, 2> turned_at(const AttentionInputs<T>& in) {
+  return {in.q_turned_at ? &*in.q_turned_at : &in.q_positions, in.k_turned_at ? &*in.k_turned_at : &in.k_positions};
+}
+template <class T>
+std::array<const Positions*, 2> turned_at(const LinearAttentionInputs<T>& in) {
+  return {&in.q_positions, &in.k_positions};
+}
+
 }  // namespace
 
 template <class A>
@@ -35,6 +46,10 @@ CheckedInputs<A>::CheckedInputs(const char* name, const Inputs& in)
   problem.k_positions = &in.k_positions;
   check_positions(function, "q_positions", in.q_positions, problem.batch, problem.q_len);
   check_positions(function, "k_positions", in.k_positions, problem.batch, problem.k_len);
+  const std::array<const Positions*, 2> turned = turned_at(in);
+  q_turned_at = turned[0], k_turned_at = turned[1];
+  if (turned[0] != &in.q_positions) check_positions(function, "q_turned_at", *turned[0], problem.batch, problem.q_len);
+  if (turned[1] != &in.k_positions) check_positions(function, "k_turned_at", *turned[1], problem.batch, problem.k_len);
 }
 
 template <class A>
@@ -81,7 +96,7 @@ void CheckedInputs<A>::turn_by(const TermList<A>& terms) {
       Problem of{.batch = problem.batch, .dim = problem.dim, .side = side};
       of.heads = of.kv_heads = queries ? problem.heads : problem.kv_heads;
       of.q_len = of.k_len = queries ? problem.q_len : problem.k_len;
-      of.q_positions = of.k_positions = queries ? problem.q_positions : problem.k_positions;
+      of.q_positions = of.k_positions = queries ? q_turned_at : k_turned_at;
       if (term.check != nullptr) term.check(term.self, function, of);
     }
     if (term.out_dim != nullptr) problem.dim = term.out_dim(term.self, problem.dim);

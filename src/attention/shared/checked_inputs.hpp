@@ -18,6 +18,7 @@ struct CheckedInputs {
   Problem problem;        ///< its dim is the turned rows', which enter the product
   Index in_dim = 0;       ///< of q and k as they come
   TermList<A> rows = {};  ///< those that turn q and k
+  const Positions *q_turned_at = nullptr, *k_turned_at = nullptr;  ///< where they do
 
   /// Throws ShapeError for shapes that do not fit each other, RangeError for positions. `in` is an AttentionInputs or
   /// LinearAttentionInputs, whose positions must outlive this. Allocates nothing but error texts.
@@ -53,6 +54,8 @@ struct CheckedInputs {
   void tell_inputs(CallMemory& memory) const {
     memory.reads("q", q.memory()).reads("k", k.memory()).reads("v", v.memory()).reads("block_table", k.table());
     memory.reads_positions("q_positions", *problem.q_positions).reads_positions("k_positions", *problem.k_positions);
+    if (q_turned_at != problem.q_positions) memory.reads_positions("q_turned_at", *q_turned_at);
+    if (k_turned_at != problem.k_positions) memory.reads_positions("k_turned_at", *k_turned_at);
   }
 
  private:

@@ -8,14 +8,15 @@
 #include "attention/shared/head_rows.hpp"
 #include "attention/shared/hidden_keys.hpp"
 #include "attention/shared/row_turner.hpp"
+#include "attention/shared/value_turner.hpp"
 #include "attention/softmax/attention_call.hpp"
 #include "attention/softmax/softmax_kernels.hpp"
 
 namespace bearing {
 
 /// A worker's keys and values of one kv head, made ready block by block as they are first asked for: keys turned and
-/// packed for products; values as rows of A, the caller's own where they are that already. Hidden keys with wild
-/// numbers are zeros, in copies.
+/// packed for products; values as rows of A, turned too where an encoding does, the caller's own where they are that
+/// already. Hidden keys with wild numbers are zeros, in copies.
 template <class A>
 class HeadKeys {
  public:
@@ -24,11 +25,12 @@ class HeadKeys {
       : hidden_(visibility, call.problem),
         keys_(call.k),
         values_(call.v),
-        turner_(call.rows, *call.problem.k_positions, Side::key, rows_at_once, call.in_dim),
+        turner_(call.rows, *call.k_turned_at, Side::key, rows_at_once, call.in_dim),
+        value_turner_(call.value_rows, *call.problem.k_positions, Side::key, call.problem.value_dim),
         k_len_(call.problem.k_len),
         dim_(call.problem.dim),
         block_(block),
-        direct_values_(values_.same() && values_.plain() && !values_.paged() &&
+        direct_values_(values_.same() && values_.plain() && !values_.paged() && !value_turner_.turns() &&
                        !(values_.far_apart() && call.problem.q_len >= many_queries)),
         conceals_(visibility.conceals()),
         cleared_values_(direct_values_ && conceals_ ? block * values_.dim() : 0) {
@@ -106,6 +108,7 @@ class HeadKeys {
         A* values = copied_.data() + j * values_.dim();
         values_.load(b_, kv_head_, j, n, values);
         hidden_.clear(j, n, values_.dim(), values);
+        value_turner_.turn(b_, kv_head_, j, n, values, values_.dim());
       } else if (hidden_.any()) {
         for (Index i = j; i < j + n; ++i) cleared_ = cleared_ || (values_.wild(b_, kv_head_, i) && hidden_(i));
       }
@@ -131,6 +134,7 @@ class HeadKeys {
   HiddenKeys hidden_;
   HeadRows<A> keys_, values_;
   RowTurner<A> turner_;
+  ValueTurner<A> value_turner_;
   Index k_len_, dim_, block_;
   bool direct_values_, conceals_, cleared_ = false;
   Index b_ = -1, kv_head_ = -1;

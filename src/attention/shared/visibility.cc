@@ -38,6 +38,7 @@ template <class A>
 Visibility::Visibility(const Problem& problem, const AttentionOptions<A>& options)
     : mask_(options.mask),
       window_(options.window),
+      band_(options.band),
       q_len_(problem.q_len),
       k_len_(problem.k_len),
       q_positions_(problem.q_positions),
@@ -61,13 +62,18 @@ bool Visibility::shows_all(Index b) const {
   if (q_len_ == 0) return existing(b) == 0;
   const Columns first = of(b, 0), last = of(b, q_len_ - 1);
   if (last.first <= 0 && last.end >= existing(b)) return true;
-  const bool steady = q_starts_.data == nullptr && !first.empty() && !last.empty() &&
-                      (!by_position() || (q_positions_->is_offset() && k_positions_->is_offset()));
+  const bool in_order = q_positions_->is_offset() && k_positions_->is_offset();
+  const bool steady = q_starts_.data == nullptr && !first.empty() && !last.empty() && band_.chunk == 0 &&
+                      (by_position() ? in_order : !band_.limits());
   return steady && first.first <= 0 && last.end >= existing(b);
 }
 
+bool Visibility::positions_count() const {
+  const bool by_mask = mask_ == Mask::causal || window_.before >= 0 || window_.after >= 0;
+  return band_.limits() || (by_position() && by_mask);
+}
+
 void Visibility::find_runs(Index batch) {
-  const bool positions_count = by_position() && (mask_ == Mask::causal || window_.before >= 0 || window_.after >= 0);
   for (Index b = 0; b < batch; ++b) {
     Sequence& sequence = sequences_[static_cast<std::size_t>(b)];
     sequence.keys = {0, k_lengths_.data == nullptr ? k_len_ : k_lengths_(b)};
@@ -77,7 +83,7 @@ void Visibility::find_runs(Index batch) {
       while (!keys.empty() && !key_mask_(b, keys.end - 1)) --keys.end;
       for (Index j = keys.first; j < keys.end; ++j) sequence.holes = sequence.holes || !key_mask_(b, j);
     }
-    if (!positions_count) continue;
+    if (!positions_count()) continue;
     if (k_starts_.data == nullptr) {
       sequence.rising = rises(*k_positions_, b, sequence.keys.first, sequence.keys.end);
     } else {
@@ -126,16 +132,37 @@ Columns Visibility::by_position(Index b, Index i, Columns keys) const {
   return keys;
 }
 
+Columns Visibility::in_band(Index b, Index i, Columns keys) const {
+  const double m = q_positions_->real(0, b, i), chunk = static_cast<double>(band_.chunk);
+  // The first key that is nearer than `edge`. Both edges of a band, and those of two bands that meet, are compared
+  // alike.
+  const auto nearer_than = [&](Index edge) {
+    const auto e = static_cast<double>(edge);
+    const double limit = band_.chunk == 0 ? m - e : (std::floor(m / chunk) - e + 1) * chunk;
+    const auto near = [&](double n) { return band_.chunk == 0 ? n > limit : n >= limit; };
+    if (!k_positions_->is_offset()) {
+      return first_where(keys.first, keys.end, [&](Index j) { return near(k_positions_->real(0, b, j)); });
+    }
+    const double column = (band_.chunk == 0 ? std::floor(limit) + 1 : limit) - k_positions_->real(0, b, 0);
+    return static_cast<Index>(std::clamp(column, static_cast<double>(keys.first), static_cast<double>(keys.end)));
+  };
+  return {band_.to ? nearer_than(*band_.to) : keys.first, band_.from ? nearer_than(*band_.from) : keys.end};
+}
+
+Columns Visibility::at_positions(Index b, Index i, Columns keys) const {
+  if (by_position()) keys = by_position(b, i, keys);
+  return band_.limits() && !keys.empty() ? in_band(b, i, keys) : keys;
+}
+
 Columns Visibility::of(Index b, Index i) const {
   const Pack pack = pack_of(i);
   Columns keys = pack_keys(b, pack);
-  if (by_position()) {
-    return sequences_[static_cast<std::size_t>(b)].rising && !keys.empty() ? by_position(b, i, keys) : keys;
+  if (!by_position()) {
+    const Index own = own_column(b, i, pack);
+    if (window_.before >= 0) keys.first = std::max(keys.first, own - std::min(window_.before, k_len_ + q_len_));
+    keys.end = std::min(keys.end, own + 1);  // window_.after adds nothing to a causal mask
   }
-  const Index own = own_column(b, i, pack);
-  if (window_.before >= 0) keys.first = std::max(keys.first, own - std::min(window_.before, k_len_ + q_len_));
-  keys.end = std::min(keys.end, own + 1);  // window_.after adds nothing to a causal mask
-  return keys;
+  return falls(b) || keys.empty() ? keys : at_positions(b, i, keys);
 }
 
 bool Visibility::sees(Index b, Index h, Index i, Index j) const {
@@ -146,8 +173,7 @@ bool Visibility::sees(Index b, Index h, Index i, Index j) const {
 bool Visibility::shown(Index b, Index h, Index i, Index j) const {
   if (key_mask_.data != nullptr && !key_mask_(b, j)) return false;
   if (visible_.data != nullptr && !visible_(b, h, i, j)) return false;
-  if (by_position() && !sequences_[static_cast<std::size_t>(b)].rising) return !by_position(b, i, {j, j + 1}).empty();
-  return true;
+  return !falls(b) || !at_positions(b, i, {j, j + 1}).empty();
 }
 
 bool Visibility::anything(Index b, Index h, Index row, Index rows, Columns cols) const {
@@ -198,9 +224,8 @@ void Visibility::mark_row(Index b, Index h, Index i, Columns cols, char* seen) c
   };
   if (key_mask_.data != nullptr) keep(&key_mask_(b, keys.first), key_mask_.stride[1]);
   if (visible_.data != nullptr) keep(&visible_(b, h, i, keys.first), visible_.stride[3]);
-  if (!by_position() || sequences_[static_cast<std::size_t>(b)].rising) return;
-  for (Index j = 0; j < n; ++j) {
-    if (at[j] != 0) at[j] = by_position(b, i, {keys.first + j, keys.first + j + 1}).empty() ? 0 : 1;
+  for (Index j = 0; falls(b) && j < n; ++j) {
+    if (at[j] != 0) at[j] = at_positions(b, i, {keys.first + j, keys.first + j + 1}).empty() ? 0 : 1;
   }
 }
 

@@ -84,12 +84,20 @@ class Visibility {
   Pack pack_of(Index i) const;
   Columns pack_keys(Index b, const Pack& pack) const;
   bool by_position() const { return mask_ == Mask::none || mask_ == Mask::causal; }
+  /// Whether a mask, a window or a band asks for positions.
+  bool positions_count() const;
+  /// Whether that must be asked of each pair, as the positions of keys fall somewhere.
+  bool falls(Index b) const { return positions_count() && !sequences_[static_cast<std::size_t>(b)].rising; }
+  /// Those of `keys` that positions do not hide: a run, where they rise.
+  Columns at_positions(Index b, Index i, Columns keys) const;
+  Columns in_band(Index b, Index i, Columns keys) const;
   /// The query's own column, for masks by index.
   Index own_column(Index b, Index i, const Pack& pack) const;
   Columns by_position(Index b, Index i, Columns keys) const;
 
   Mask mask_;
   Window window_;
+  Band band_;
   Index q_len_, k_len_;
   const Positions *q_positions_, *k_positions_;
   View<const Index, 1> k_lengths_, q_starts_, k_starts_;

@@ -7,6 +7,7 @@
 #include "attention/decode/decode.hpp"
 #include "attention/shared/extents.hpp"
 #include "attention/shared/schedule.hpp"
+#include "attention/shared/value_turner.hpp"
 #include "attention/softmax/attention_call.hpp"
 #include "attention/softmax/softmax_forward.hpp"
 #include "tensor_checks.hpp"
@@ -15,36 +16,36 @@ namespace bearing {
 
 namespace {
 
-template <class A, class O>
-void check_outputs(const AttentionCall<A>& call, View<O, 4> out, View<A, 3> lse) {
-  call.check_like_out("out", out);
-  if (lse.data != nullptr) {
-    check_shape(call.function, "lse", lse, call.lse_shape(), "[batch, heads, q_len]");
-    check_output(call.function, "lse", lse);
-  }
-  CallMemory memory(call.function);
-  call.tell_memory(memory, [&](const Term<A>& term) { memory.forward(term); });
-  memory.reads("sinks", call.options.sinks.value).writes("out", out).writes("lse", lse).check();
-}
-
-/// Divides by the sums of weights, rounds once, and stores.
+/// Divides by the sums of weights, turns back what values were turned by, rounds once, and stores.
 template <class A>
-void store(const FinishedRows<A>& rows, const ResultRows<A>& out, View<A, 3> lse) {
+void store(const FinishedRows<A>& rows, ValueTurner<A>& turner, const ResultRows<A>& out, View<A, 3> lse) {
   const Index value_dim = out.dim();
   for (Index i = 0; i < rows.rows; ++i) {
     const A divisor = rows.divisor[i], sum = rows.sum[i];
     A* row = rows.out + i * value_dim;
-    if (sum == 0) {  // no key
-      std::fill_n(row, value_dim, A{0});
-    } else {
-      for (Index d = 0; d < value_dim; ++d) row[d] /= divisor;
-    }
+    for (Index d = 0; sum != 0 && d < value_dim; ++d) row[d] /= divisor;
     if (lse.data == nullptr) continue;
     lse(rows.b, rows.h, rows.row + i) =
         sum == 0 ? -std::numeric_limits<A>::infinity() : rows.max_scale * rows.max[i] + std::log(sum);
   }
+  turner.turn(rows.b, rows.h, rows.row, rows.rows, rows.out, value_dim);
+  for (Index i = 0; i < rows.rows; ++i) {
+    if (rows.sum[i] == 0) std::fill_n(rows.out + i * value_dim, value_dim, A{0});  // no key
+  }
   out.store(rows.out, value_dim, rows.rows, rows.b, rows.h, rows.row);
 }
+
+/// A worker: its memory and forward of a block of queries, and what turns their results back.
+template <class Work, class A>
+struct Worker {
+  /// Throws std::bad_alloc.
+  explicit Worker(const AttentionPlan<A>& plan)
+      : work(plan),
+        turner(plan.call.value_rows, *plan.call.problem.q_positions, Side::query, plan.call.problem.value_dim) {}
+
+  Work work;
+  ValueTurner<A> turner;
+};
 
 /// Work: a worker's memory, and its forward of a block of queries.
 template <class Work, class A>
@@ -55,12 +56,13 @@ void run(const AttentionPlan<A>& plan, const ResultRows<A>& out, View<A, 3> lse,
   const Index heads = problem.batch * problem.kv_heads, head_blocks = plan.call.group() * blocks;
   const Index wanted = on.run == nullptr ? 1 : 4 * workers_of(on);
   const Index parts = std::clamp<Index>(pieces(wanted, heads), 1, head_blocks), units = heads * parts;
-  std::vector<Work> workers = make_workers<Work>(on, units, plan);
-  share_units(on, workers, units, [&](Work& work, Index unit) {
+  std::vector<Worker<Work, A>> workers = make_workers<Worker<Work, A>>(on, units, plan);
+  share_units(on, workers, units, [&](Worker<Work, A>& worker, Index unit) {
     const Index head = unit / parts, part = unit % parts;
     const Index b = head / problem.kv_heads, kv_head = head % problem.kv_heads;
     for (Index n = part * head_blocks / parts; n < (part + 1) * head_blocks / parts; ++n) {
-      store(work.block(b, kv_head * plan.call.group() + n / blocks, n % blocks * plan.extents.rows), out, lse);
+      store(worker.work.block(b, kv_head * plan.call.group() + n / blocks, n % blocks * plan.extents.rows),
+            worker.turner, out, lse);
     }
   });
 }
@@ -86,7 +88,7 @@ void attention(const AttentionInputs<T>& in, View<O, 4> out, const std::type_ide
                const std::type_identity_t<AttentionOptions<Compute<T>>>& options, const Executor& on) {
   using A = Compute<T>;
   const AttentionCall<A> call("attention", in, terms, options);
-  check_outputs(call, out, lse);
+  call.check_outputs(out, lse);
   attend_checked(call, ResultRows<A>(out), lse, on);
 }
 

@@ -5,36 +5,13 @@
 #include "attention/shared/schedule.hpp"
 #include "attention/softmax/attention_call.hpp"
 #include "attention/softmax/backward.hpp"
-#include "tensor_checks.hpp"
-#include "text.hpp"
+#include "attention/softmax/backward_checks.hpp"
 
 namespace bearing {
 
 namespace {
 
 constexpr const char* function = "attention_backward";
-
-template <class A, class O>
-void check_results(const AttentionCall<A>& call, const AttentionResults<O>& results) {
-  call.check_like_out("out", results.out);
-  check_shape(function, "lse", results.lse, call.lse_shape(), "[batch, heads, q_len]");
-  call.check_like_out("d_out", results.d_out);
-  if (results.d_lse.data == nullptr) return;
-  check_shape(function, "d_lse", results.d_lse, call.lse_shape(), "[batch, heads, q_len]");
-}
-
-/// Gradients are written while inputs are read: they must be none of these, nor each other.
-template <class A, class O>
-void check_grads(const AttentionCall<A>& call, const AttentionResults<O>& results, const AttentionGrads<O>& grads) {
-  call.check_grad_of("q", call.q, "d_q", grads.d_q);
-  call.check_grad_of("k", call.k, "d_k", grads.d_k);
-  call.check_grad_of("v", call.v, "d_v", grads.d_v);
-  CallMemory memory(function);
-  call.tell_memory(memory, [&](const Term<A>& term) { memory.backward(term); });
-  memory.reads("out", results.out).reads("lse", results.lse);
-  memory.reads("d_out", results.d_out).reads("d_lse", results.d_lse).param("sinks", call.options.sinks);
-  memory.writes("d_q", grads.d_q).writes("d_k", grads.d_k).writes("d_v", grads.d_v).check();
-}
 
 /// Whether a kv head's gradients should come from the same scores, which takes five products (S, dP, dQ, dK, dV), or
 /// those of queries and those of keys each from their own: seven, for S and dP come twice, but in pieces enough for any
@@ -89,11 +66,7 @@ void attention_backward(const AttentionInputs<T>& in, const std::type_identity_t
                         const std::type_identity_t<AttentionGrads<O>>& grads,
                         const std::type_identity_t<TermList<Compute<T>>>& terms,
                         const std::type_identity_t<AttentionOptions<Compute<T>>>& options, const Executor& on) {
-  if (in.block_table.data != nullptr) {
-    throw ShapeError(text::concat("[", function,
-                                  "] block_table: must be empty, as a paged cache has no gradients, got shape ",
-                                  in.block_table.shape));
-  }
+  check_not_paged(function, in);
   using A = Compute<T>;
   const AttentionCall<A> call(function, in, terms, options);
   check_results(call, results);

@@ -72,7 +72,21 @@ void AttentionCall<A>::check_numbers() {
 }
 
 template <class A>
+void AttentionCall<A>::check_band() const {
+  const Band& band = options.band;
+  if (band.chunk < 0) {
+    throw RangeError(
+        concat("[", function, "] band: must have chunks of at least 1 position, or 0 for none, got ", band.chunk));
+  }
+  if (band.from && band.to && *band.from > *band.to) {
+    throw RangeError(
+        concat("[", function, "] band: must not end before it begins, got ", *band.from, " to ", *band.to));
+  }
+}
+
+template <class A>
 void AttentionCall<A>::check_masks() const {
+  check_band();
   if (options.k_lengths.data != nullptr) {
     check_shape(function, "k_lengths", options.k_lengths, {problem.batch}, "[batch]");
     for (Index b = 0; b < problem.batch; ++b) {
@@ -118,10 +132,11 @@ template <class A>
 void AttentionCall<A>::take(const TermList<A>& terms) {
   this->turn_by(terms);
   for (const Term<A>& term : terms) {
-    const bool score = term.bias != nullptr || term.add_scores != nullptr, value = term.add_values != nullptr;
-    if (!score && !value) continue;
+    if (!acts(term) && term.turn_values == nullptr) continue;
     if (term.check != nullptr) term.check(term.self, function, problem);
-    distances_only = distances_only && term.bias != nullptr && !value;
+    if (term.turn_values != nullptr) value_rows.terms[static_cast<std::size_t>(value_rows.size++)] = term;
+    if (!acts(term)) continue;
+    distances_only = distances_only && term.bias != nullptr && term.add_values == nullptr;
     whole_rows = whole_rows || term.whole_rows;
     acting.terms[static_cast<std::size_t>(acting.size++)] = term;
   }

@@ -16,7 +16,8 @@ struct AttentionCall : CheckedInputs<A> {
 
   const AttentionOptions<A>& options;
   A scale;
-  TermList<A> acting;          ///< those that act on scores or values
+  TermList<A> acting;          ///< those that act on scores, or add to values
+  TermList<A> value_rows;      ///< those that turn values, and back what they add up to
   bool distances_only = true;  ///< scores change by distance alone, if at all, and values not
   bool whole_rows = false;
 
@@ -38,6 +39,22 @@ struct AttentionCall : CheckedInputs<A> {
     for (const Term<A>& term : acting) {
       if (term.turn == nullptr) tell(term);  // else it is among the rows
     }
+    for (const Term<A>& term : value_rows) {
+      if (term.turn == nullptr && !acts(term)) tell(term);
+    }
+  }
+
+  /// Throws ShapeError unless out and lse, if it is wanted, can be written.
+  template <class O>
+  void check_outputs(View<O, 4> out, View<A, 3> lse) const {
+    this->check_like_out("out", out);
+    if (lse.data != nullptr) {
+      check_shape(function, "lse", lse, lse_shape(), "[batch, heads, q_len]");
+      check_output(function, "lse", lse);
+    }
+    CallMemory memory(function);
+    tell_memory(memory, [&](const Term<A>& term) { memory.forward(term); });
+    memory.reads("sinks", options.sinks.value).writes("out", out).writes("lse", lse).check();
   }
 
   /// [batch, heads, q_len]
@@ -47,8 +64,12 @@ struct AttentionCall : CheckedInputs<A> {
   bool by_diagonal(Index b) const;
 
  private:
+  static bool acts(const Term<A>& term) {
+    return term.bias != nullptr || term.add_scores != nullptr || term.add_values != nullptr;
+  }
   void check_blocks() const;
   void check_numbers();
+  void check_band() const;
   void check_masks() const;
   void check_starts() const;
   void take(const TermList<A>& terms);

@@ -69,6 +69,35 @@ TEST(AttentionMasks, EveryMaskWithABiasByDistance) {
   });
 }
 
+TEST(AttentionMasks, EveryMaskWithEveryBand) {
+  const Band bands[] = {{.from = 2},
+                        {.to = 3},
+                        {.from = 1, .to = 5},
+                        {.from = -2, .to = 4},
+                        {.from = 3, .to = 3},
+                        {.to = 1, .chunk = 4},
+                        {.from = 1, .to = 2, .chunk = 4},
+                        {.from = 2, .chunk = 3}};
+  const Masks few(3, 1, 11, 20), many(2, 1, 140, 530);
+  Index n = 0;
+  few.each([&](AttentionCase c, const std::string& others) {
+    SCOPED_TRACE(others);
+    c.options.band = bands[n++ % 8];
+    const AttentionData<double> data(c);
+    const auto truth = test::attention_truth(data.problem(true), {});
+    test::expect_attention<double>(data, truth);
+    test::expect_attention_gradients<double>(data, truth);
+  });
+  n = 0;
+  many.each([&](AttentionCase c, const std::string& others) {
+    if (n++ % 13 != 0) return;
+    SCOPED_TRACE(others);
+    c.options.band = bands[n % 8];
+    if (n % 5 == 0) c.options.band = {.from = 100};
+    test::expect_attention<float>(c);
+  });
+}
+
 // What the options mean, spelt out for one row each: the keys that query 2 of 4 sees among 6.
 TEST(AttentionMasks, SayWhichKeysAQuerySees) {
   const auto keys_of = [](const AttentionOptions<double>& options, Positions q_positions = {},
@@ -108,6 +137,15 @@ TEST(AttentionMasks, SayWhichKeysAQuerySees) {
             "01234");
   EXPECT_EQ(keys_of({.mask = Mask::none, .window = {.after = std::numeric_limits<Index>::max()}}), "012345");
 
+  EXPECT_EQ(keys_of({.mask = Mask::causal, .band = {.from = 1}}), "01");
+  EXPECT_EQ(keys_of({.mask = Mask::causal, .band = {.to = 1}}), "2");
+  EXPECT_EQ(keys_of({.mask = Mask::none, .band = {.to = 1}}), "2345");
+  EXPECT_EQ(keys_of({.mask = Mask::none, .band = {.from = -2, .to = 2}}), "1234");
+  EXPECT_EQ(keys_of({.mask = Mask::causal_top_left, .band = {.from = 1}}, Positions(9)), "012");  // by position
+  EXPECT_EQ(keys_of({.mask = Mask::none, .band = {.to = 1, .chunk = 2}}), "2345");
+  EXPECT_EQ(keys_of({.mask = Mask::none, .band = {.from = 1, .to = 2, .chunk = 2}}), "01");
+  EXPECT_EQ(keys_of({.mask = Mask::none, .band = {.from = 0, .to = 1, .chunk = 2}}, {}, Positions(-1)), "34");
+
   const Index four = 4;
   AttentionOptions<double> padded{.mask = Mask::none};
   padded.k_lengths = dense(&four, 1);
@@ -142,6 +180,7 @@ TEST(AttentionMasks, SayWhichKeysAQuerySees) {
   EXPECT_EQ(keys_of({.mask = Mask::causal}, q_real, k_real), "034");
   EXPECT_EQ(keys_of({.mask = Mask::none, .window = {.before = 1, .after = 0}}, q_real, k_real), "03");
   EXPECT_EQ(keys_of({.mask = Mask::none, .window = {.before = 0, .after = 1}}, q_real, k_real), "235");
+  EXPECT_EQ(keys_of({.mask = Mask::none, .band = {.from = 0, .to = 1}}, q_real, k_real), "03");
 }
 
 TEST(AttentionMasks, ShardsOfAZigzagSplitMergeToTheWhole) {

@@ -27,6 +27,13 @@ Sequence sequence_of(const AttentionOptions<A>& options, Index q_len, Index k_le
 
 }  // namespace
 
+bool holds(const Band& band, double m, double n) {
+  const auto chunk = static_cast<double>(band.chunk);
+  const double behind = band.chunk == 0 ? m - n : std::floor(m / chunk) - std::floor(n / chunk);
+  return (!band.from || behind >= static_cast<double>(*band.from)) &&
+         (!band.to || behind < static_cast<double>(*band.to));
+}
+
 template <class A>
 bool visible(const AttentionOptions<A>& options, const Positions& q_positions, const Positions& k_positions,
              Index q_len, Index k_len, Index b, Index h, Index i, Index j) {
@@ -42,9 +49,10 @@ bool visible(const AttentionOptions<A>& options, const Positions& q_positions, c
   const bool before = options.mask == Mask::none || distance <= 0;
   const bool not_too_early = options.window.before < 0 || distance >= -static_cast<double>(options.window.before);
   const bool not_too_late = options.window.after < 0 || distance <= static_cast<double>(options.window.after);
+  const bool in_band = holds(options.band, q_positions.real(0, b, i), k_positions.real(0, b, j));
   const bool no_padding = options.key_mask.data == nullptr || options.key_mask(b, j);
   const bool allowed = options.visible.data == nullptr || options.visible(b, h, i, j);
-  return exists && before && not_too_early && not_too_late && no_padding && allowed;
+  return exists && before && not_too_early && not_too_late && in_band && no_padding && allowed;
 }
 
 template bool visible(const AttentionOptions<double>&, const Positions&, const Positions&, Index, Index, Index, Index,

@@ -27,13 +27,14 @@ BackwardKeys<A>::BackwardKeys(BackwardPlan<A>& plan, BackwardUnits units)
       hidden_(plan.scores.visibility, plan.scores.call.problem),
       k_rows_(plan.scores.call.k),
       v_rows_(plan.scores.call.v),
-      turner_(plan.scores.call.rows, *plan.scores.call.problem.k_positions, Side::key, rows_at_once,
-              plan.scores.call.in_dim) {
+      turner_(plan.scores.call.rows, *plan.scores.call.k_turned_at, Side::key, rows_at_once, plan.scores.call.in_dim),
+      value_turner_(plan.scores.call.value_rows, *plan.scores.call.problem.k_positions, Side::key,
+                    plan.scores.call.problem.value_dim) {
   const AttentionCall<A>& call = plan.scores.call;
   const Index dim = call.problem.dim, value_dim = call.problem.value_dim, k_len = call.problem.k_len;
   direct_k_ = k_rows_.same() && !turner_.turns() && !plan.scores.visibility.conceals() &&
               (call.whole_rows ? k_rows_.plain() : k_rows_.contiguous());
-  direct_v_ = v_rows_.same() && v_rows_.plain();
+  direct_v_ = v_rows_.same() && v_rows_.plain() && !value_turner_.turns();
   direct_d_k_ = plan.grads.d_k.direct() && dim == call.in_dim;
   direct_d_v_ = plan.grads.d_v.direct();
   keeps_keys_ = call.whole_rows || (turner_.turns() && keeps_turned(plan, direct_d_k_));
@@ -67,6 +68,7 @@ void BackwardKeys<A>::open(Index b, Index kv_head, Index first) {
     const Index n = std::min(rows_at_once, end - j);
     attend::pack(n, dim, ready(j, n), k_stride_, packed_k_.data() + (j - first) * dim);
     const A* values = v_rows_.read(direct_v_, b, kv_head, j, n, v_in_.data());
+    value_turner_.turn(b, kv_head, j, n, v_in_.data(), value_dim);
     attend::pack(n, value_dim, values, direct_v_ ? v_rows_.row_stride() : value_dim,
                  packed_v_.data() + (j - first) * value_dim);
   }
@@ -120,13 +122,14 @@ void BackwardKeys<A>::close_grads(Index b, Index kv_head, Index first, Index end
   hidden_.open(b, kv_head);
   for (Index j = first; j < end; j += rows_at_once) {
     const Index n = std::min(rows_at_once, end - j);
+    const Index there = std::clamp<Index>(existing - j, 0, n);  // and behind them padding, which turns nothing
+    if (d_v_.data != nullptr) value_turner_.turn_grads(b, kv_head, j, there, d_v_.row(j), d_v_.stride);
     if (d_v_.data != nullptr && !direct_d_v_) plan_->grads.d_v.store(d_v_.row(j), d_v_.stride, n, b, kv_head, j);
     if (d_k_.data == nullptr) continue;
     if (!turner_.turns()) {
       if (!direct_d_k_) plan_->grads.d_k.store(d_k_.row(j), d_k_.stride, n, b, kv_head, j);
       continue;
     }
-    const Index there = std::clamp<Index>(existing - j, 0, n);  // and behind them padding, which turns nothing
     const A* d_rows = d_k_.row(j);
     for (Index i = 0; d_k_.stride != dim && i < there; ++i) std::copy_n(d_k_.row(j + i), dim, run_in_.data() + i * dim);
     if (d_k_.stride != dim) d_rows = run_in_.data();

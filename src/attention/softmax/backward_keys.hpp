@@ -4,6 +4,7 @@
 
 #include "attention/shared/hidden_keys.hpp"
 #include "attention/shared/row_turner.hpp"
+#include "attention/shared/value_turner.hpp"
 #include "attention/softmax/backward_plan.hpp"
 
 namespace bearing {
@@ -53,6 +54,7 @@ class BackwardKeys {
   HiddenKeys hidden_;
   HeadRows<A> k_rows_, v_rows_;
   RowTurner<A> turner_;
+  ValueTurner<A> value_turner_;
   bool direct_k_, direct_v_, direct_d_k_, direct_d_v_;  ///< used where they lie
   bool keeps_keys_;                                     ///< k_turned_ has a head's keys, those of turned_blocks_ ready
   Index b_ = -1, kv_head_ = -1, first_ = -1;

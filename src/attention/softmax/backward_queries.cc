@@ -18,9 +18,10 @@ BackwardQueries<A>::BackwardQueries(BackwardPlan<A>& plan)
       d_out_rows_(plan.results.d_out),
       direct_q_(q_rows_.same() && q_rows_.contiguous()),
       direct_out_(out_rows_.same() && out_rows_.plain()),
-      direct_d_out_(d_out_rows_.same() && d_out_rows_.contiguous()),
-      turner_(plan.scores.call.rows, *plan.scores.call.problem.q_positions, Side::query, rows_at_once,
-              plan.scores.call.in_dim),
+      direct_d_out_(d_out_rows_.same() && d_out_rows_.contiguous() && plan.scores.call.value_rows.size == 0),
+      turner_(plan.scores.call.rows, *plan.scores.call.q_turned_at, Side::query, rows_at_once, plan.scores.call.in_dim),
+      value_turner_(plan.scores.call.value_rows, *plan.scores.call.problem.q_positions, Side::query,
+                    plan.scores.call.problem.value_dim),
       sees_(size(plan.rows)),
       q_in_(plan.rows * plan.scores.call.in_dim),
       d_out_in_(plan.rows * plan.scores.call.problem.value_dim) {
@@ -103,7 +104,8 @@ void BackwardQueries<A>::clear_blind_rows() {
   }
 }
 
-/// D_i = d_o_i·o_i − d_lse_i, and what takes the place of lse.
+/// D_i = d_o_i·o_i − d_lse_i, and what takes the place of lse. D is the same before o is turned back and after, so that
+/// it comes from what the caller gave; then d_o goes back to what the values added up to.
 template <class A>
 void BackwardQueries<A>::open_numbers() {
   const Index value_dim = d_out_rows_.dim();
@@ -113,6 +115,7 @@ void BackwardQueries<A>::open_numbers() {
     attend::row_products(n, value_dim, d_out(i), value_dim, out, direct_out_ ? out_rows_.row_stride() : value_dim,
                          along_.data() + i);
   }
+  value_turner_.turn_grads(b_, h_, row_, rows_, d_out_in_.data(), value_dim);
   const View<const A, 3>& d_lse = plan_->results.d_lse;
   for (Index i = 0; i < rows_; ++i) {
     const Anchor<A> at = anchored(i) ? plan_->anchor(b_, h_, row_ + i)

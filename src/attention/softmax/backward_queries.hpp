@@ -4,6 +4,7 @@
 
 #include "aligned.hpp"
 #include "attention/shared/row_turner.hpp"
+#include "attention/shared/value_turner.hpp"
 #include "attention/softmax/backward_plan.hpp"
 
 namespace bearing {
@@ -26,7 +27,7 @@ class BackwardQueries {
   /// Goes to the block that starts at query `row`, and looks which keys each of its rows sees; returns those between
   /// the first and the last.
   Columns see(Index b, Index h, Index row);
-  /// Makes rows of q and d_o ready; then, what probabilities are computed from. Gradients are not wanted yet.
+  /// Makes rows of q ready; then those of d_o, and what probabilities are computed from. Gradients are not wanted yet.
   void open();
   void open_numbers();
   /// Sums of gradients start at 0, where they are wanted; they go back through the queries' encodings, and are stored.
@@ -65,6 +66,7 @@ class BackwardQueries {
   HeadRows<A> q_rows_, out_rows_, d_out_rows_;
   bool direct_q_, direct_out_, direct_d_out_;  ///< used where they lie
   RowTurner<A> turner_;
+  ValueTurner<A> value_turner_;
   Index b_ = -1, h_ = -1, row_ = 0, rows_ = 0;
   std::vector<Columns> sees_;
   const A *unturned_ = nullptr, *q_ = nullptr, *d_out_ = nullptr;

@@ -74,7 +74,7 @@ ForwardWork<A>::ForwardWork(const AttentionPlan<A>& plan)
     : plan_(&plan),
       queries_(plan.call.q),
       keys_(plan.call, plan.visibility, plan.extents.cols),
-      turner_(plan.call.rows, *plan.call.problem.q_positions, Side::query, rows_at_once, plan.call.in_dim),
+      turner_(plan.call.rows, *plan.call.q_turned_at, Side::query, rows_at_once, plan.call.in_dim),
       diagonals_(plan),
       tiles_(plan.tiled ? plan.call.acting : TermList<A>{}, plan.call.problem,
              plan.tiled ? TileExtents{plan.extents.rows, plan.extents.cols} : TileExtents{0, 0}, ScoreRoom::own,

@@ -5,6 +5,7 @@
 
 #include "describe/describer.hpp"
 #include "encodings/head_sets.hpp"
+#include "encodings/temperature_checks.hpp"
 #include "text.hpp"
 
 namespace bearing {
@@ -60,28 +61,11 @@ std::string PositionTemperature::formula() const {
   return concat("1 + ", beta, "·ln(1 + floor(", place, "/", length, "))");
 }
 
-namespace {
-
-void check_spec(const PositionTemperature& temperature) {
-  if (!std::isfinite(temperature.beta)) {
-    throw RangeError(concat("[TemperatureRows] beta: must be finite, got ", temperature.beta));
-  }
-  if (temperature.first < -max_position || temperature.first > max_position) {
-    throw RangeError(
-        concat("[TemperatureRows] first: must be from -2^31 to 2^31, got ", static_cast<Index>(temperature.first)));
-  }
-  if (!(std::isfinite(temperature.length) && temperature.length > 0)) {
-    throw RangeError(concat("[TemperatureRows] length: must be finite and above 0, got ", temperature.length));
-  }
-}
-
-}  // namespace
-
 template <class A>
 TemperatureRows<A>::TemperatureRows(const PositionTemperature& temperature, Param<A, 1> scale, Param<A, 1> bias,
                                     Index group)
     : temperature_(temperature), scale_(scale), bias_(bias), group_(group) {
-  check_spec(temperature);
+  check_temperature("TemperatureRows", temperature);
   const bool given =
       scale.value.data != nullptr || scale.value.size() != 0 || bias.value.data != nullptr || bias.value.size() != 0;
   if (!learned() && given) {
@@ -101,15 +85,7 @@ void TemperatureRows<A>::check(const char* function, const Problem& problem) con
     throw ShapeError(concat("[", function, "] PositionTemperature: must have a scale and a bias for each of ",
                             problem.heads, " heads, got ", scale_.value.shape[0], " sets for ", group_, " heads each"));
   }
-  const auto least = -static_cast<double>(temperature_.first);
-  for (Index b = 0; b < problem.batch; ++b) {
-    for (Index i = 0; i < problem.q_len; ++i) {
-      const double m = problem.q_positions->real(0, b, i);
-      if (m >= least) continue;
-      throw RangeError(
-          concat("[", function, "] positions: temperature needs positions of at least -first = ", least, ", got ", m));
-    }
-  }
+  check_places(function, temperature_, problem);
 }
 
 template <class A>

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "describe/describer.hpp"
+#include "encodings/rotary/table_length.hpp"
 
 // What RoPE, its scalings and xPos say of themselves.
 
@@ -206,22 +207,6 @@ void describe_spec(Describer& to) {
       .member("gamma", &Xpos::gamma, "What keeps the first pair's ζ above 0.")
       .member("centre", &Xpos::centre, "The position that shrinks nothing, in tokens.");
 }
-
-/// A table and its rows in one.
-template <class Table, class Rows>
-struct Kept {
-  std::shared_ptr<const Table> table;
-};
-template <class Table, class Rows>
-struct WithTable : Kept<Table, Rows>, Rows {
-  explicit WithTable(std::shared_ptr<const Table> from) : Kept<Table, Rows>{std::move(from)}, Rows(*this->table) {}
-};
-
-/// How many rows of the table are kept.
-struct TableLength {
-  Index length = 2048;
-  bool operator==(const TableLength&) const = default;
-};
 
 // The names. The scaled ones are stretched fourfold, from a quarter of the length.
 

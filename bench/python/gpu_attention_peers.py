@@ -1,0 +1,75 @@
+"""Attention on a GPU: beside FlexAttention compiled with the same bias, and PyTorch's own attention without one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import bearing
+import bearing.torch as bt
+import torch
+from gpu import Case
+from torch import Tensor
+from torch.nn.attention.flex_attention import create_block_mask, flex_attention
+
+HEADS, KV_HEADS = 32, 8
+Attend = Callable[[Tensor, Tensor, Tensor], Tensor]
+
+
+def cases(device: str, small: bool) -> Iterator[Case]:
+    """Long sequences under a causal mask, forward and backward: ALiBi, T5 that is learned, and no bias."""
+    heads, kv_heads = (2, 1) if small else (HEADS, KV_HEADS)
+    for dim in (64,) if small else (64, 128):
+        for time in (16,) if small else (1024, 4096):
+            yield from of_size(device, time, heads, kv_heads, dim)
+
+
+def of_size(device: str, time: int, heads: int, kv_heads: int, dim: int) -> Iterator[Case]:
+    t5 = bt.T5Bias(bearing.T5(buckets=32, max_distance=128, direction="causal"), heads, 64).to(device)
+    alibi = bt.Alibi(heads).to(device)
+    inputs = [
+        torch.randn(2, count, time, dim, dtype=torch.bfloat16, device=device, requires_grad=True)
+        for count in (heads, kv_heads, kv_heads)
+    ]
+    for name, bias in (("ALiBi", alibi), ("learned T5", t5), ("no bias", None)):
+
+        def ours(q: Tensor, k: Tensor, v: Tensor, bias: torch.nn.Module | None = bias) -> Tensor:
+            return bt.attention(q, k, v, bias, mask="causal")
+
+        peers = {"SDPA": sdpa} if bias is None else {}
+        peers["FlexAttention"] = flex(bias, time, device)
+        learned = [p for p in (bias.parameters() if bias is not None else []) if p.requires_grad]
+        size = f"{name}, bfloat16, {heads} heads of {dim}, {time} tokens"
+        plain = [x.detach() for x in inputs]
+        forwards = {peer: lambda call=call, plain=plain: call(*plain) for peer, call in peers.items()}
+        yield Case(f"attention, forward, {size}", lambda ours=ours, plain=plain: ours(*plain), forwards)
+        steps = {peer: training(call, inputs, learned) for peer, call in peers.items()}
+        yield Case(f"attention, training, {size}", training(ours, inputs, learned), steps)
+
+
+def training(call: Attend, inputs: list[Tensor], learned: list[Tensor]) -> Callable[[], object]:
+    """Forward and backward, to the rows and to what is learned."""
+    return lambda: torch.autograd.grad(call(*inputs).float().sum(), [*inputs, *learned])
+
+
+def sdpa(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    """PyTorch's own: its flash kernel, where there is one."""
+    return torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
+
+
+def flex(bias: torch.nn.Module | None, time: int, device: str) -> Attend:
+    """FlexAttention, compiled, with the same bias as a score modifier. Its mask is made once and not counted."""
+    made: dict[str, Callable[..., Tensor]] = {}
+
+    def call(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        if not made:
+            mask = create_block_mask(lambda b, h, i, j: j <= i, None, None, time, time, device=device)
+            compiled = torch.compile(flex_attention)
+
+            def attend(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+                change = None if bias is None else bt.score_mod(bias, q=q, k=k)
+                return compiled(q, k, v, score_mod=change, block_mask=mask, enable_gqa=True)
+
+            made["attend"] = attend
+        return made["attend"](q, k, v)
+
+    return call

@@ -1,0 +1,222 @@
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+#include <numeric>
+
+#include "dialects.hpp"
+#include "hf_reader.hpp"
+
+// Transformers of diffusion models, as diffusers writes their files: _class_name says which code reads them. A token
+// is a patch of a picture or a video, and its position has an axis for each coordinate. Facts: transformer_*.py of
+// diffusers 0.42.1. What the positions are is made by picture_positions().
+
+namespace bearing::dialects {
+namespace {
+
+using hf::plain_size;
+using json::Object;
+
+struct Family;
+using Reader = Rope (*)(const Object& file, const Family& family, Index head_dim);
+
+struct Family {
+  std::string_view name;
+  Index heads, head_dim;
+  std::vector<std::pair<const char*, Index>> layers;  ///< keys that count layers, and the class' defaults
+  const char* positions;
+  Reader rope;  ///< null: its numbers are learned
+};
+
+/// Each axis has a run of frequencies of its own; neighbours turn together.
+Rope axial(std::vector<Index> dims, double base) {
+  const Index whole = std::accumulate(dims.begin(), dims.end(), Index{0});
+  for (Index& dim : dims) dim /= 2;
+  return {.head_dim = whole,
+          .rotary_dim = whole,
+          .base = base,
+          .pairing = Pairing::interleaved,
+          .axes = RopeAxes::axial(std::move(dims))};
+}
+
+double base_of(const Object& file, double usual) {
+  const auto base = file.number("rope_theta", hf::base_range);
+  if (base && *base == 1) file.wrong("rope_theta", "a number above 1");
+  return base.value_or(usual);
+}
+
+/// Dimensions of each axis as the file has them; they fill a head.
+Rope listed(const Object& file, std::string_view key, std::vector<Index> usual, Index head_dim, double base) {
+  std::vector<Index> dims = file.integers(key, 4, 2, hf::most_head_dim).value_or(usual);
+  const bool even = std::all_of(dims.begin(), dims.end(), [](Index dim) { return dim % 2 == 0; });
+  if (!even || dims.size() != usual.size() || std::accumulate(dims.begin(), dims.end(), Index{0}) != head_dim) {
+    const std::string wanted = "must be " + std::to_string(usual.size()) + " even numbers that add up to the head's " +
+                               std::to_string(head_dim) + " dimensions";
+    file.notes().fail(file.pointer(key), wanted + (file.has(key) ? ", got others" : ", got the class' own"));
+  }
+  return axial(std::move(dims), base);
+}
+
+Rope flux(const Object& file, const Family&, Index head_dim) {
+  return listed(file, "axes_dims_rope", {16, 56, 56}, head_dim, 10'000);
+}
+
+Rope flux2(const Object& file, const Family&, Index head_dim) {
+  return listed(file, "axes_dims_rope", {32, 32, 32, 32}, head_dim, base_of(file, 2000));
+}
+
+Rope z_image(const Object& file, const Family&, Index head_dim) {
+  return listed(file, "axes_dims", {32, 48, 48}, head_dim, base_of(file, 256));
+}
+
+Rope hunyuan_video(const Object& file, const Family&, Index head_dim) {
+  return listed(file, "rope_axes_dim", {16, 56, 56}, head_dim, base_of(file, 256));
+}
+
+[[noreturn]] void wrong_head(const Object& file, const std::string& wanted, Index head_dim) {
+  file.notes().fail(file.pointer("attention_head_dim"), "must be " + wanted + ", got " + std::to_string(head_dim));
+}
+
+Rope wan(const Object& file, const Family&, Index head_dim) {
+  const Index side = head_dim / 6 * 2;
+  if (side < 2 || head_dim % 2 != 0) wrong_head(file, "an even number of at least 6", head_dim);
+  return axial({head_dim - 2 * side, side, side}, 10'000);
+}
+
+Rope cogvideox(const Object& file, const Family&, Index head_dim) {
+  if (head_dim % 16 != 0) wrong_head(file, "a multiple of 16", head_dim);
+  return axial({head_dim / 4, head_dim / 8 * 3, head_dim / 8 * 3}, 10'000);
+}
+
+/// Halves turn together, and each axis has a factor of NTK's kind: frames are stretched, rows and columns in some.
+Rope cosmos(const Object& file, const Family&, Index head_dim) {
+  const Index side = head_dim / 6 * 2, frames = head_dim - 2 * side;
+  if (side < 4 || head_dim % 2 != 0) wrong_head(file, "an even number of at least 12", head_dim);
+  Rope rope = axial({frames, side, side}, 10'000);
+  rope.pairing = Pairing::half;
+  rope.axes.ntk_factors = file.numbers("rope_scale", 3, {1e-3, 1e6}).value_or(std::vector<double>{2, 1, 1});
+  if (rope.axes.ntk_factors.size() != 3) file.wrong("rope_scale", "3 numbers: of frames, rows and columns");
+  return rope;
+}
+
+/// One run of frequencies for all heads together, shared by the axes, which take its pairs in turn. What is left over
+/// stands before them and does not turn.
+Rope ltx(const Object& file, const Family& family, Index head_dim) {
+  const Index heads = file.integer("num_attention_heads", 1, hf::most_heads).value_or(family.heads);
+  const Index whole = heads * head_dim, count = whole / 6;
+  if (whole % 2 != 0 || count < 1 || whole > hf::most_head_dim) {
+    wrong_head(file, "such that all heads together have an even number of dimensions from 6 to 65536", head_dim);
+  }
+  ExplicitFrequencies frequencies;
+  for (Index i = 0; i < count; ++i) {
+    const double exponent = count == 1 ? 0 : static_cast<double>(i) / static_cast<double>(count - 1);
+    // A quarter turn for half of the axis; positions are times 4, so that the fastest pair stays below 2^13 radians.
+    const double theta = std::pow(10'000, exponent) * std::numbers::pi / 8;
+    frequencies.inv_freq.insert(frequencies.inv_freq.end(), 3, theta);
+  }
+  return {.head_dim = whole,
+          .rotary_dim = 6 * count,
+          .pairing = Pairing::interleaved,
+          .scaling = std::move(frequencies),
+          .part = RotaryPart::last(),
+          .axes = RopeAxes::interleaved({count, count, count})};
+}
+
+// clang-format off
+const Family families[] = {
+    {"FluxTransformer2DModel", 24, 128, {{"num_layers", 19}, {"num_single_layers", 38}},
+     "picture, row and column of the patch, from 0; text is at 0, 0, 0", flux},
+    {"Flux2Transformer2DModel", 48, 128, {{"num_layers", 8}, {"num_single_layers", 48}},
+     "picture, row, column and place in the text: a patch is at 0, row, column, 0, a word at 0, 0, 0, place, and "
+     "reference pictures are at 10, 20, …", flux2},
+    {"ZImageTransformer2DModel", 30, 128, {{"n_refiner_layers", 2}, {"n_refiner_layers", 2}, {"n_layers", 30}},
+     "place, row and column: text is at 1, 2, … on the first axis, filled up to a multiple of 32 places, and the "
+     "picture stands after it", z_image},
+    {"HunyuanVideoTransformer3DModel", 24, 128, {{"num_layers", 20}, {"num_single_layers", 40}},
+     "frame, row and column of the patch, from 0; text does not turn", hunyuan_video},
+    {"WanTransformer3DModel", 40, 128, {{"num_layers", 40}},
+     "frame, row and column of the patch, from 0", wan},
+    {"CogVideoXTransformer3DModel", 30, 64, {{"num_layers", 30}},
+     "frame, row and column of the patch, the rows and columns resized to those of training; text does not turn",
+     cogvideox},
+    {"QwenImageTransformer2DModel", 24, 128, {{"num_layers", 60}},
+     "picture, row and column from the picture's middle; text goes on after the largest on every axis", flux},
+    {"LTXVideoTransformer3DModel", 32, 64, {{"num_layers", 28}},
+     "4 (2 c - 1) for the coordinates c of frame, row and column, each over what training had", ltx},
+    {"MochiTransformer3DModel", 24, 128, {{"num_layers", 48}},
+     "frame, row and column from the middle, scaled to an area of 192 times 192; text does not turn", nullptr},
+    {"CosmosTransformer3DModel", 32, 128, {{"num_layers", 28}},
+     "frame times 24 over the frames per second, row and column of the patch, from 0", cosmos},
+};
+// clang-format on
+
+const Family& family_of(const Object& file, const std::string& name) {
+  for (const Family& family : families) {
+    if (family.name == name) return family;
+  }
+  std::string all;
+  for (const Family& family : families) all += (all.empty() ? "" : ", ") + std::string(family.name);
+  file.wrong("_class_name", "a transformer whose positions are known (" + all + ")");
+}
+
+/// What is added to the patches beside the rotation, or in its place.
+void add_inputs(const Object& file, const Family& family, Model& model) {
+  const auto add = [&](const char* name, const char* why) {
+    model.inputs.push_back({.encoding = OtherEncoding{name, why}, .positions = family.positions});
+  };
+  const bool cosmos = family.name.starts_with("Cosmos"), cogvideox = family.name.starts_with("CogVideoX");
+  if (cosmos && file.text("extra_pos_embed_type").value_or("") == "learnable") {
+    add("learned", "three tables, of frames, rows and columns, are added and their sum is normalised");
+  }
+  if (!cogvideox || file.flag("use_rotary_positional_embeddings").value_or(false)) return;
+  for (Layer& layer : model.layers) layer.encoding = NoPosition{};
+  add("sinusoidal", "sines of the frame and of row and column stand beside each other");
+}
+
+/// A head's dimensions: given, or, where the file gives the width of all heads, its share.
+Index head_dim_of(const Object& file, const Family& family, Index heads) {
+  if (family.rope != z_image) return plain_size(file, {"attention_head_dim"}, family.head_dim, hf::most_head_dim);
+  const Index all = plain_size(file, {"dim"}, heads * family.head_dim);
+  if (all % heads != 0) file.wrong("dim", "a multiple of n_heads = " + std::to_string(heads));
+  return all / heads;
+}
+
+}  // namespace
+
+bool read_diffusers(const Object& file, Model& model) {
+  if (!file.has("_class_name")) return false;
+  const std::string name = *file.text("_class_name");
+  const Family& family = family_of(file, name);
+  if (file.flag("use_layer3d_rope").value_or(false)) {
+    file.wrong("use_layer3d_rope", "false: the positions of layered pictures are not known");
+  }
+  model.model_type = name;
+  model.heads =
+      plain_size(file, {family.rope == z_image ? "n_heads" : "num_attention_heads"}, family.heads, hf::most_heads);
+  model.kv_heads = model.heads;
+  model.head_dim = head_dim_of(file, family, model.heads);
+  Layer layer{.encoding = OtherEncoding{
+                  "rope_mixed", "each head has learned frequencies of its own on each axis, in pos_frequencies"}};
+  if (family.rope != nullptr) layer.encoding = family.rope(file, family, model.head_dim);
+  layer.positions = family.positions;
+  Index layers = 0;
+  for (const auto& [key, usual] : family.layers) {
+    const auto given = file.integer(key, 0, hf::most_layers);
+    layers += given ? *given : plain_size(file, {key}, usual, hf::most_layers);
+  }
+  const auto* rope = std::get_if<Rope>(&layer.encoding);
+  const auto* given = rope == nullptr ? nullptr : std::get_if<ExplicitFrequencies>(&rope->scaling);
+  const Index numbers = given == nullptr ? 0 : static_cast<Index>(given->inv_freq.size());
+  if (layers < 1 || layers > hf::most_layers || layers * numbers > hf::most_copied_numbers) {
+    file.notes().fail(file.pointer(family.layers.back().first),
+                      "must make from 1 to 65536 layers, and not above 1048576 frequencies in all of them");
+  }
+  model.layers.assign(static_cast<std::size_t>(layers), layer);
+  if (family.rope == ltx) {
+    file.warn("num_attention_heads", "queries and keys turn before they are split into heads: as one head of " +
+                                         std::to_string(rope->head_dim) + " dimensions");
+  }
+  add_inputs(file, family, model);
+  return true;
+}
+
+}  // namespace bearing::dialects

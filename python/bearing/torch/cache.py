@@ -1,0 +1,276 @@
+"""Caches of keys and values: keys that are rotated already move in place; new ones are written as they are rotated.
+
+A cache is paged if slots are given: it is [blocks, kv_heads, block_size, head_dim] then, and token t of sequence b stands
+in row ``slots[b, t] % block_size`` of block ``slots[b, t] // block_size``; −1 names no row.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Optional, Union
+
+import torch
+from torch import Tensor
+
+from .. import _core
+from .encoding import is_given, table_form, table_of, text_of_table
+from .functional import HasTable, Layout, Positions, check_device, positions_of
+from .ops import in_order_of
+from .triton import device
+
+# ruff: noqa: UP045  (torch.library reads annotations at run time: Optional[Tensor] on every Python)
+
+Frequencies = Union["_core.RopeFrequencies", "_core.Rope", "_core.RopeTable", HasTable]
+
+
+def rebase(
+    from_: Frequencies,
+    old_positions: Positions,
+    to: Frequencies,
+    new_positions: Positions,
+    k: Tensor,
+    *,
+    slots: Tensor | None = None,
+    layout: Layout = "bhtd",
+) -> None:
+    """Moves cached keys, which are rotated already, in place: afterwards they are as if they had been rotated with `to` at
+    the new positions from the start, except for one rounding.
+
+    from_: the encoding that k was rotated with: a module, a spec, a table or resolved frequencies.
+    old_positions: where the keys stood, as :func:`bearing.torch.rotate` takes positions.
+    to: the encoding that they shall have.
+    new_positions: where they shall stand.
+    k [batch, kv_heads, time, head_dim]: the keys; with slots a paged cache [blocks, kv_heads, block_size, head_dim].
+    slots [batch, time]: block · block_size + row of each token; no two are the same, except −1, which names none.
+    layout: 'bhtd' or 'bthd'; a paged cache has its own.
+
+    Nothing has gradients. Raises ShapeError, RangeError or TypeError, whose text names the argument.
+    """
+    _check("rebase", k=k)
+    sizes = _check_slots("rebase", k, slots, layout)
+    old, old_first = positions_of("rebase", "old_positions", old_positions, sizes)
+    new, new_first = positions_of("rebase", "new_positions", new_positions, sizes)
+    before, after = text_of("rebase", "from_", from_), text_of("rebase", "to", to)
+    _rebase(k, old, old_first, new, new_first, slots, before, after, layout)
+
+
+def shift(rope: Frequencies, by: int, k: Tensor, *, slots: Tensor | None = None, layout: Layout = "bhtd") -> None:
+    """Moves cached keys, which are rotated already, by some tokens, in place (llama.cpp's K-shift).
+
+    rope: the encoding that k was rotated with.
+    by: how many tokens; negative moves to earlier positions.
+    k, slots, layout: as :func:`rebase` takes them.
+    """
+    _check("shift", k=k)
+    _check_slots("shift", k, slots, layout)
+    _shift(k, by, slots, text_of("shift", "rope", rope), layout)
+
+
+def rotate_to_cache(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    k_cache: Tensor,
+    v_cache: Tensor,
+    slots: Tensor,
+    *,
+    rope: Frequencies,
+    positions: Positions = None,
+    layout: Layout = "bhtd",
+) -> Tensor:
+    """Rotates queries and keys, and writes the keys and the values into a paged cache; on a GPU in one launch.
+
+    q [batch, heads, time, head_dim], k [batch, kv_heads, time, head_dim], v [batch, kv_heads, time, value_dim].
+    k_cache [blocks, kv_heads, block_size, head_dim], v_cache [blocks, kv_heads, block_size, value_dim]: written to, of the
+        type of k and v.
+    slots [batch, time]: block · block_size + row of each token; no two are the same, except −1: that token is not kept.
+    rope: as :func:`bearing.torch.rotate` takes it, except for a table of given numbers.
+    positions, layout: as there.
+
+    Returns q rotated, a new tensor. Nothing has gradients.
+    """
+    _check("rotate_to_cache", q=q, k=k, v=v, k_cache=k_cache, v_cache=v_cache)
+    _check_caches(q, k, v, k_cache, v_cache, slots, layout)
+    at, first = positions_of("rotate_to_cache", "positions", positions, slots.shape[0])
+    return _write(q, k, v, k_cache, v_cache, slots, at, first, text_of("rotate_to_cache", "rope", rope), layout)
+
+
+# The ops, which compilers take whole.
+
+
+@torch.library.custom_op("bearing::rebase_", mutates_args=("k",))
+def _rebase(
+    k: Tensor,
+    old_positions: Optional[Tensor],
+    old_first: int,
+    new_positions: Optional[Tensor],
+    new_first: int,
+    slots: Optional[Tensor],
+    from_: str,
+    to: str,
+    layout: str,
+) -> None:
+    old = old_first if old_positions is None else old_positions
+    new = new_first if new_positions is None else new_positions
+    if device.takes(k):
+        from .triton.cache import rebase as rebase_there
+
+        return rebase_there(k, from_, old, to, new, slots, layout)
+    before, after = _frequencies(from_), _frequencies(to)
+    return _in_cache(k, slots, layout, lambda rows, order: _core.rebase(before, old, after, new, rows, layout=order))
+
+
+@torch.library.custom_op("bearing::shift_", mutates_args=("k",))
+def _shift(k: Tensor, by: int, slots: Optional[Tensor], form: str, layout: str) -> None:
+    if device.takes(k):
+        from .triton.cache import shift as shift_there
+
+        return shift_there(k, form, by, slots, layout)
+    return _in_cache(k, slots, layout, lambda rows, order: _core.shift(_frequencies(form), by, rows, layout=order))
+
+
+@torch.library.custom_op("bearing::rotate_to_cache", mutates_args=("k_cache", "v_cache"))
+def _write(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    k_cache: Tensor,
+    v_cache: Tensor,
+    slots: Tensor,
+    positions: Optional[Tensor],
+    first: int,
+    form: str,
+    layout: str,
+) -> Tensor:
+    at = first if positions is None else positions
+    if device.takes(q):
+        from .triton.cache import rotate_to_cache as write_there
+
+        return write_there(q, k, v, k_cache, v_cache, slots, at, form, layout)
+    out, turned = (_core.rotate_to(_table(form, x), x.detach(), at, layout=layout) for x in (q, k))
+    for cache, rows in ((k_cache, turned), (v_cache, v)):
+        tokens = rows.transpose(1, 2) if layout == "bhtd" else rows
+        blocks, places, kept = _places(cache, slots)
+        cache.detach()[blocks, :, places] = tokens[kept]
+    return out
+
+
+@_rebase.register_fake
+def _(k, old_positions, old_first, new_positions, new_first, slots, from_, to, layout):
+    return None
+
+
+@_shift.register_fake
+def _(k, by, slots, form, layout):
+    return None
+
+
+@_write.register_fake
+def _(q, k, v, k_cache, v_cache, slots, positions, first, form, layout):
+    return in_order_of(q)
+
+
+def _frequencies(form: str) -> _core.RopeFrequencies:
+    return table_of(form, torch.float32).frequencies
+
+
+def _table(form: str, x: Tensor) -> _core.RopeTable:
+    return table_of(form, torch.float64 if x.dtype is torch.float64 else torch.float32)
+
+
+def _in_cache(k: Tensor, slots: Tensor | None, layout: str, move) -> None:
+    """move(rows, layout) for a cache on the CPU: in place, or on copies of what slots name."""
+    k = k.detach()
+    if slots is None:
+        return move(k, layout)
+    blocks, places, kept = _places(k, slots)
+    rows = k.new_zeros(*slots.shape, k.shape[1], k.shape[3])
+    rows[kept] = k[blocks, :, places]
+    move(rows, "bthd")
+    k[blocks, :, places] = rows[kept]
+    return None
+
+
+def _places(cache: Tensor, slots: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Blocks and rows of the tokens that have any, and which tokens these are."""
+    kept = slots >= 0
+    there = slots[kept].long()
+    return there // cache.shape[2], there % cache.shape[2], kept
+
+
+def text_of(function: str, name: str, rope: Frequencies) -> str:
+    """The text that an op takes for frequencies."""
+    if isinstance(rope, _core.RopeFrequencies):
+        return json.dumps({"frequencies": rope.__reduce__()[1], "length": 0, "memory": "compact"})
+    if isinstance(rope, _core.RopeTable) and not is_given(rope):
+        return text_of_table(rope)
+    if isinstance(rope, _core.Rope):
+        return table_form(rope, 0)
+    if isinstance(getattr(rope, "table", None), str):
+        return rope.table
+    raise TypeError(
+        f"[{function}] {name}: must be a bearing.torch.Rope, or a Rope, RopeTable or RopeFrequencies of bearing that is "
+        f"no table of given numbers, got {rope!r}"
+    )
+
+
+def _check(function: str, **tensors: Tensor) -> None:
+    check_device(function, *tensors.values(), kernels=True)
+    for name, tensor in tensors.items():
+        if torch.is_grad_enabled() and tensor.requires_grad:
+            raise TypeError(f"[{function}] {name}: must not require gradients, which would be lost")
+        if tensor.device != next(iter(tensors.values())).device:
+            raise TypeError(
+                f"[{function}] {name}: must be on {next(iter(tensors.values())).device}, got {tensor.device}"
+            )
+
+
+def _check_slots(function: str, k: Tensor, slots: Tensor | None, layout: str) -> int:
+    """Returns the number of sequences."""
+    if slots is None:
+        return k.shape[0] if k.dim() == 4 else 1
+    if k.dim() != 4 or layout != "bhtd":
+        raise _core.ShapeError(
+            f"[{function}] k: must be [blocks, kv_heads, block_size, head_dim] with slots, and layout 'bhtd', got "
+            f"{list(k.shape)} and {layout!r}"
+        )
+    _check_slot_numbers(function, slots, k)
+    return slots.shape[0]
+
+
+def _check_slot_numbers(function: str, slots: Tensor, cache: Tensor) -> None:
+    if slots.dim() != 2 or slots.dtype not in (torch.int64, torch.int32) or slots.device != cache.device:
+        raise _core.ShapeError(
+            f"[{function}] slots: must be int32 or int64 [batch, time] on {cache.device}, got {slots.dtype} "
+            f"{list(slots.shape)} on {slots.device}"
+        )
+    rows = cache.shape[0] * cache.shape[2]
+    if slots.is_cpu and not torch.compiler.is_compiling() and bool((slots >= rows).any()):
+        raise _core.RangeError(f"[{function}] slots: must be below {rows}, the cache's rows, got {int(slots.max())}")
+
+
+def _check_caches(
+    q: Tensor, k: Tensor, v: Tensor, k_cache: Tensor, v_cache: Tensor, slots: Tensor, layout: str
+) -> None:
+    function, time, heads = "rotate_to_cache", (2, 1) if layout == "bhtd" else (1, 2), None
+    for name, x in (("q", q), ("k", k), ("v", v)):
+        axes = [x.shape[0], x.shape[time[0]]] if x.dim() == 4 else None
+        if axes != list(slots.shape):
+            raise _core.ShapeError(
+                f"[{function}] {name}: must have 4 axes, and batch and time of slots {list(slots.shape)}, got "
+                f"{list(x.shape)} in layout {layout!r}"
+            )
+    for name, x, cache in (("k_cache", k, k_cache), ("v_cache", v, v_cache)):
+        heads = x.shape[time[1]]
+        fits = cache.dim() == 4 and cache.shape[1] == heads and cache.shape[3] == x.shape[3]
+        if not fits or cache.dtype is not q.dtype or x.dtype is not q.dtype:
+            raise _core.ShapeError(
+                f"[{function}] {name}: must be {q.dtype} [blocks, {heads}, block_size, {x.shape[3]}], got {cache.dtype} "
+                f"{list(cache.shape)}"
+            )
+    if k_cache.shape[:3] != v_cache.shape[:3]:
+        raise _core.ShapeError(
+            f"[{function}] v_cache: must have the blocks of k_cache, {list(k_cache.shape[:3])}, got "
+            f"{list(v_cache.shape[:3])}"
+        )
+    _check_slot_numbers(function, slots, k_cache)

@@ -1,0 +1,86 @@
+"""Relative logits made by content: what a layer's input takes of each profile over the distance."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from ... import _core
+from ..base import EncodingModule, check_spec, empty, normal, reset_linear
+from ..encoding import Encoding
+from ..score_call import Call, Term
+
+__all__ = ["RelativeLogits"]
+
+
+class RelativeLogits(EncodingModule):
+    """Relative logits made by content: each query mixes learned profiles over the distance into its bias.
+
+    ``encoding(x)`` takes the queries' tokens as the layer gets them, x [batch, q_len, d_model].
+
+    spec: a ``bearing.RelativeLogits``.
+    rank: how many profiles there are.
+
+    Parameters: table [extent, rank], the transpose of a model's ``rel_logits_proj.proj``; project (``r_proj``), which
+    makes r; and with a clip scale [heads, rank] (``rel_l2_clip.scale``), which multiplies r before the clip and starts
+    at 1. The others start normal, of standard deviation 0.02. Where the spec has a temperature, queries need
+    rows of the same one as well.
+
+    Thinking Machines Lab 2026, Inkling and Inkling 2.
+    """
+
+    def __init__(self, spec: _core.RelativeLogits, heads: int, d_model: int, rank: int = 16) -> None:
+        check_spec("RelativeLogitsTerm", spec)
+        super().__init__("RelativeLogitsTerm", spec, ["table", "r"])
+        self.heads = heads
+        self.table = empty(spec.extent, rank)
+        self.project = nn.Linear(d_model, heads * rank, bias=False)
+        self.scale = None if spec.clip is None else empty(heads, rank)
+        self.reset_parameters()
+
+    @torch.no_grad()
+    def reset_parameters(self) -> None:
+        normal(self.table)
+        reset_linear(self.project)
+        if self.scale is not None:
+            self.scale.fill_(1)
+
+    def encoding(self, x: Tensor) -> Encoding:
+        r = self.project(x).unflatten(-1, (self.heads, -1)).transpose(1, 2)
+        return Encoding(self.form, (self.table, r if self.scale is None else r * self.scale[:, None]))
+
+
+def _factor(spec: Any) -> Callable[[Tensor], Tensor] | None:
+    """The temperature of queries at m; in plain numbers, as compilers do not look into specs."""
+    if spec is None:
+        return None
+    beta, length, first = spec.beta, spec.length, spec.first
+    if spec.form == "power":
+        return lambda m: torch.exp(beta * torch.log1p((m + first) / length))
+    if spec.form == "clamped":
+        return lambda m: 1 + beta * torch.log(((m + first) / length).clamp(min=1))
+    return lambda m: 1 + beta * torch.log1p(torch.floor((m + first) / length))
+
+
+def _scores(spec: _core.RelativeLogits, settings: dict[str, Any], tensors: dict[str, Tensor], call: Call) -> Term:
+    r, extent, factor = tensors["r"], spec.extent, _factor(spec.temperature)
+    if spec.clip is not None:
+        norm = torch.linalg.vector_norm(r, dim=-1, keepdim=True)
+        r = r * (spec.clip / (norm + _core.RelativeLogits.clip_epsilon)).clamp(max=1)
+    logits, alone = r @ tensors["table"].transpose(-1, -2), r.shape[0] == 1
+    place, distance = call.q_positions[0], call.distance()
+
+    def term(b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
+        back = -distance(b, i, j)
+        added = logits[b * 0 if alone else b, h, i, back.clamp(0, extent - 1)]
+        if factor is not None:
+            added = added * factor(place(b, i).to(logits.dtype))
+        return torch.where((back >= 0) & (back < extent), added, 0.0)
+
+    return term
+
+
+SCORES = {"RelativeLogitsTerm": _scores}

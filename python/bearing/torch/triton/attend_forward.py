@@ -1,0 +1,111 @@
+"""The forward of attention: a program for each block of queries of a head, which walks over blocks of keys."""
+
+from __future__ import annotations
+
+import triton
+import triton.language as tl
+
+from .rounding import rounded
+from .tiles import LN2, LOG2E, lowest_of, positions, rows_of, scores, shown, times
+
+
+@triton.jit
+def _walk(
+    acc,
+    m,
+    total,
+    begin,
+    stop,
+    lowest,
+    last,
+    q,
+    b,
+    h,
+    i0,
+    i,
+    first,
+    end,
+    q_at,
+    call,
+    KIND: tl.constexpr,
+    WHOLE: tl.constexpr,
+):
+    """Goes on over the keys begin … stop - 1; no query of the block sees key `last` or a later one."""
+    key_head = (h // KIND.group).to(tl.int64)
+    k_rows = call.k + b.to(tl.int64) * call.k_strides[0] + key_head * call.k_strides[1]
+    v_rows = call.v + b.to(tl.int64) * call.v_strides[0] + key_head * call.v_strides[1]
+    for start in tl.range(begin, stop, KIND.cols, num_stages=KIND.stages if WHOLE else 1):
+        j = start + tl.arange(0, KIND.cols)
+        keep = shown(call, b, j, lowest, last, KIND)
+        k_at = positions(call.k_at, call.at_strides[1], b, j, call.k_len, KIND)
+        k = rows_of(k_rows, j, call.k_strides[2], keep, KIND.dim, KIND.width, WHOLE)
+        x = times(q, tl.trans(k), tl.zeros([KIND.rows, KIND.cols], tl.float32), KIND)
+        s, _ = scores(
+            x, b, h, i0, start, i[:, None], j[None, :], first[:, None], end[:, None], keep[None, :], q_at[:, None], k_at[None, :],
+            call, KIND, WHOLE,
+        )  # fmt: skip
+        new_m = tl.maximum(m, tl.max(s, 1))
+        base = tl.where(new_m == -float("inf"), 0.0, new_m)
+        w = tl.exp2(s - base[:, None])
+        shrink = tl.exp2(m - base)
+        total = total * shrink + tl.sum(w, 1)
+        v = rows_of(v_rows, j, call.v_strides[2], keep, KIND.value_dim, KIND.value_width, WHOLE)
+        acc = times(rounded(w, v.dtype), v, acc * shrink[:, None], KIND)
+        m = new_m
+    return acc, m, total
+
+
+@triton.jit
+def forward(call, blocks, block_stride, sinks, out, out_strides, lse, KIND: tl.constexpr):
+    """Writes out, and lse [batch, heads, q_len]."""
+    count = tl.cdiv(call.q_len, KIND.rows)
+    at = count - 1 - tl.program_id(0) % count  # what sees most keys under a causal mask comes first
+    b = tl.program_id(0) // count // call.heads
+    h = tl.program_id(0) // count % call.heads
+    i0 = at * KIND.rows
+    i = i0 + tl.arange(0, KIND.rows)
+    there = i < call.q_len
+    run = b.to(tl.int64) * call.run_stride + i
+    first = tl.load(call.first + run, mask=there, other=0)
+    end = tl.load(call.end + run, mask=there, other=0)
+    q_at = positions(call.q_at, call.at_strides[0], b, i, call.q_len, KIND)
+    q_rows = call.q + b.to(tl.int64) * call.q_strides[0] + h.to(tl.int64) * call.q_strides[1]
+    q = rows_of(q_rows, i, call.q_strides[2], first < end, KIND.dim, KIND.width, False)
+
+    edges = blocks + b.to(tl.int64) * block_stride + at * 4
+    begin, whole, holed, last = tl.load(edges), tl.load(edges + 1), tl.load(edges + 2), tl.load(edges + 3)
+    lowest = lowest_of(first, end)
+    acc = tl.zeros([KIND.rows, KIND.value_width], tl.float32)
+    m = tl.full([KIND.rows], -float("inf"), tl.float32)
+    total = tl.zeros([KIND.rows], tl.float32)
+    if KIND.holes:
+        acc, m, total = _walk(
+            acc, m, total, begin, last, lowest, last, q, b, h, i0, i, first, end, q_at, call, KIND, False
+        )
+    else:
+        acc, m, total = _walk(
+            acc, m, total, begin, whole, lowest, last, q, b, h, i0, i, first, end, q_at, call, KIND, False
+        )
+        acc, m, total = _walk(
+            acc, m, total, whole, holed, lowest, last, q, b, h, i0, i, first, end, q_at, call, KIND, True
+        )
+        acc, m, total = _walk(
+            acc, m, total, holed, last, lowest, last, q, b, h, i0, i, first, end, q_at, call, KIND, False
+        )
+    if KIND.sinks:
+        sink = tl.load(sinks + h).to(tl.float32) * LOG2E
+        new_m = tl.maximum(m, sink)
+        base = tl.where(new_m == -float("inf"), 0.0, new_m)
+        shrink = tl.exp2(m - base)
+        total = total * shrink + tl.exp2(sink - base)
+        acc = acc * shrink[:, None]
+        m = new_m
+
+    alone = total == 0
+    row = tl.where(alone[:, None], 0.0, acc / tl.where(alone, 1.0, total)[:, None])
+    d = tl.arange(0, KIND.value_width)
+    to = out + b.to(tl.int64) * out_strides[0] + h.to(tl.int64) * out_strides[1]
+    to += i.to(tl.int64)[:, None] * out_strides[2] + d[None, :]
+    tl.store(to, rounded(row, out.dtype.element_ty), mask=there[:, None] & (d[None, :] < KIND.value_dim))
+    logs = tl.where(alone, -float("inf"), (m + tl.log2(tl.where(alone, 1.0, total))) * LN2)
+    tl.store(lse + (b.to(tl.int64) * call.heads + h) * call.q_len + i, logs, mask=there)

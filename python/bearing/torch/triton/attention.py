@@ -1,0 +1,138 @@
+"""Attention with biases by distance on GPUs: the work of the ops ``bearing::attention`` and its backward."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+import triton
+from torch import Tensor
+
+from . import attend_backward, attend_forward
+from .attend_backward import Grads
+from .device import on
+from .distances import Distances, gradients
+from .launches import launch
+from .visible import key_blocks, query_blocks
+from .work import Options, Work, bhtd, in_rows, stride_of
+
+
+def forward(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    parameters: Sequence[Tensor],
+    encodings: str,
+    options: Options,
+    out_dtype: torch.dtype,
+) -> tuple[Tensor, Tensor]:
+    """out and lse."""
+    work = Work(q, k, v, parameters, encodings, options)
+    out = q.new_empty((*q.shape[:-1], v.shape[-1]), dtype=out_dtype)
+    lse = q.new_empty((work.batch, work.heads, work.q_len), dtype=torch.float32)
+    if not lse.numel() or not out.shape[-1]:
+        return out, lse
+    kind, how = launch("forward", work.kind, q.dtype)
+    with on(q):
+        blocks = key_blocks(*work.runs, kind.rows, kind.cols)
+        to = bhtd(out, options.layout)
+        attend_forward.forward[(triton.cdiv(work.q_len, kind.rows) * work.batch * work.heads,)](
+            work.call, blocks, stride_of(blocks), options.sinks, to, to.stride()[:3], lse, kind, **how
+        )
+    return out, lse
+
+
+def backward(
+    d_out: Tensor,
+    d_lse: Tensor | None,
+    out: Tensor,
+    lse: Tensor,
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    parameters: Sequence[Tensor],
+    encodings: str,
+    options: Options,
+    learns: bool,
+) -> list[Tensor]:
+    """The gradients of q, k, v, of the sinks if there are any, and of the parameters that are real numbers.
+
+    learns: whether those of the parameters are wanted; else they are 0.
+    """
+    work = Work(q, k, v, parameters, encodings, options)
+    found = [x.new_empty(x.shape) for x in (q, k, v)]
+    d_sinks, of_parameters = [], {}
+    with on(q):
+        grads = _grads(work, d_out, d_lse, out, lse)
+        _d_rows(work, grads, found)
+        if options.sinks is not None:
+            weight = torch.exp(options.sinks.float()[None, :, None] - lse).nan_to_num(0.0)  # no key, and a sink of -inf
+            d_sinks = [-(weight * grads.sums).sum((0, 2)).to(options.sinks.dtype)]
+        if learns and work.bias_at is not None:
+            if work.rules.offset is None:
+                raise TypeError(
+                    "[attention] q_positions, k_positions: must rise by one (None or the first position) where a bias is "
+                    "learned on a GPU, got tensors"
+                )
+            d_numbers = _d_numbers(work, grads, work.bias_at)
+            of_parameters = gradients(work.terms.biases, parameters, d_numbers, work.bias_at)
+    found[:2] = work.turned(*found[:2], back=True)
+    rest = [of_parameters.get(i, torch.zeros_like(t)) for i, t in enumerate(parameters) if t.is_floating_point()]
+    return [*found, *d_sinks, *rest]
+
+
+def _grads(work: Work, d_out: Tensor, d_lse: Tensor | None, out: Tensor, lse: Tensor) -> Grads:
+    d_out, out = (in_rows(bhtd(x, work.options.layout)) for x in (d_out, out))
+    lse = lse.contiguous()
+    sums = torch.empty_like(lse)
+    if sums.numel():
+        kind = work.kind.of(64, 16)
+        attend_backward.row_sums[(triton.cdiv(work.q_len, kind.rows) * work.batch * work.heads,)](
+            work.call, out, out.stride()[:3], d_out, d_out.stride()[:3],
+            lse if d_lse is None else d_lse.contiguous(), sums, kind, d_lse is not None,
+        )  # fmt: skip
+    return Grads(d_out, d_out.stride()[:3], lse, sums)
+
+
+def _d_rows(work: Work, grads: Grads, found: Sequence[Tensor]) -> None:
+    """Writes d_q, d_k and d_v."""
+    d_q, d_k, d_v = (bhtd(x, work.options.layout) for x in found)
+    dtype = d_q.dtype
+    if d_q.numel():
+        kind, how = launch("d_queries", work.kind, dtype)
+        blocks = key_blocks(*work.runs, kind.rows, kind.cols)
+        attend_backward.d_queries[(triton.cdiv(work.q_len, kind.rows) * work.batch * work.heads,)](
+            work.call, grads, blocks, stride_of(blocks), d_q, d_q.stride()[:3], kind, **how
+        )
+    if not work.q_len:
+        d_k.zero_(), d_v.zero_()
+    elif d_k.numel():
+        kind, how = launch("d_keys", work.kind, dtype)
+        blocks = query_blocks(*work.runs, work.k_len, kind.rows, kind.cols)
+        attend_backward.d_keys[(triton.cdiv(work.k_len, kind.cols) * work.batch * d_k.shape[1],)](
+            work.call, grads, blocks, stride_of(blocks), d_k, d_k.stride()[:3], d_v, d_v.stride()[:3], kind,
+            **how,
+        )  # fmt: skip
+
+
+def _d_numbers(work: Work, grads: Grads, at: Distances) -> Tensor:
+    """The gradients of a bias by head and distance. Each sum is in one order: over the tiles of a part, then the parts."""
+    kind, how = launch("d_distances", work.kind, work.call.q.dtype)
+    size = kind.rows
+    q_blocks, k_blocks = triton.cdiv(work.q_len, size), triton.cdiv(work.k_len, size)
+    diagonals, lowest = q_blocks + k_blocks - 1, 1 - q_blocks
+    # Parts for some thousand programs: enough for any GPU, and by the shapes alone.
+    chunks = max(1, min(work.batch * q_blocks, 2048 // (diagonals * work.heads)))
+    blocks = key_blocks(*work.runs, size, size)
+    parts = grads.lse.new_empty(chunks, work.heads, diagonals, 2 * size)
+    attend_backward.d_distances[(diagonals * work.heads * chunks,)](
+        work.call, grads, blocks, stride_of(blocks), parts, lowest, diagonals, chunks, work.batch, kind,
+        **how,
+    )  # fmt: skip
+    halves = parts.sum(0).unflatten(2, (2, size))
+    # The first half of diagonal n ends at column n of blocks, the second one begins behind it.
+    pad = torch.nn.functional.pad
+    by_index = (pad(halves[:, :, 0], (0, 0, 0, 1)) + pad(halves[:, :, 1], (0, 0, 1, 0))).flatten(1)
+    # Entry 0 is the difference of indices lowest · size - (size - 1).
+    first = at.least + work.rules.offset - (lowest * size - (size - 1))
+    return by_index[:, first : first + at.count].contiguous()

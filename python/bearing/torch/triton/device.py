@@ -1,0 +1,34 @@
+"""Which tensors go to kernels in Triton, and how kernels are launched there. Imported without Triton."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import os
+from typing import Any
+
+import torch
+from torch import Tensor
+
+# Triton's interpreter runs kernels on the CPU's tensors. Triton reads the variable when it decorates a kernel, which is
+# after this module is imported.
+INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
+KINDS = ("cuda", "xpu")  # PyTorch calls AMD's GPUs cuda too
+# For kernels that promise the library's bits: each product and each sum is rounded by itself.
+FUSION = {} if INTERPRETED else {"enable_fp_fusion": False}
+
+
+def takes(tensor: Tensor) -> bool:
+    """Whether kernels in Triton work on this tensor: on GPUs; on the CPU too where Triton interprets."""
+    return INTERPRETED if tensor.is_cpu else tensor.device.type in KINDS
+
+
+def missing() -> str:
+    """Why no kernel can run, in words that end a sentence; nothing if they can."""
+    return "" if importlib.util.find_spec("triton") else "the package triton is not installed: pip install triton"
+
+
+def on(tensor: Tensor) -> contextlib.AbstractContextManager[Any]:
+    """The device of a tensor as the current one, which kernels are launched on."""
+    kind = tensor.device.type
+    return getattr(torch, kind).device(tensor.device) if kind in KINDS else contextlib.nullcontext()

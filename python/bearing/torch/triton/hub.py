@@ -1,0 +1,108 @@
+"""The rotation as a kernel of its own, without the library: in the place of transformers' ``apply_rotary_pos_emb``, with
+cosines and sines as the model makes them. It trains: the backward is the transpose of the rotation.
+
+``scripts/hub`` copies this file, and the four that it needs, into the folders that the package ``kernels`` loads.
+"""
+
+from __future__ import annotations
+
+import re
+
+import torch
+from torch import Tensor, nn
+
+from .launch import Geometry, Source, launch
+
+# One name for each copy that is loaded, as ops are kept by name.
+_NAME = "bearing_rotary::turn_" + re.sub(r"\W", "_", __name__)
+
+
+def apply_rotary_transformers(
+    q: Tensor, k: Tensor, cos: Tensor, sin: Tensor, unsqueeze_dim: int = 1
+) -> tuple[Tensor, Tensor]:
+    """Rotates queries and keys: pairs (i, i + rotary_dim / 2) of each head, by cosines and sines of the model.
+
+    q [batch, heads, time, head_dim], k [batch, kv_heads, time, head_dim]; with unsqueeze_dim 2 time comes before heads.
+    cos, sin [batch or 1, time, rotary_dim]: both halves of the last axis are the same. Dimensions of a head past
+        rotary_dim pass through.
+
+    Returns two new tensors, in the types of q and k. Arithmetic is float32 (float64 for float64), rounded once, whatever
+    the type of cos and sin. Differentiable in q and k.
+    """
+    if unsqueeze_dim not in (1, 2):
+        raise ValueError(f"[apply_rotary_transformers] unsqueeze_dim: must be 1 or 2, got {unsqueeze_dim}")
+    for name, x in (("q", q), ("k", k)):
+        if x.dim() != 4 or x.shape[-1] < cos.shape[-1]:
+            raise ValueError(
+                f"[apply_rotary_transformers] {name}: must have 4 axes, the last at least {cos.shape[-1]} as cos has, got "
+                f"{list(x.shape)}"
+            )
+    if cos.shape != sin.shape or cos.dim() != 3 or cos.shape[-1] % 2:
+        raise ValueError(
+            "[apply_rotary_transformers] cos and sin: must be [batch or 1, time, rotary_dim], rotary_dim even, got "
+            f"{list(cos.shape)} and {list(sin.shape)}"
+        )
+    time = q.shape[2 if unsqueeze_dim == 1 else 1]
+    if cos.shape[1] != time or cos.shape[0] not in (1, q.shape[0]):
+        raise ValueError(
+            f"[apply_rotary_transformers] cos: must have {q.shape[0]} or 1 sequences of {time} tokens, got {list(cos.shape)}"
+        )
+    if torch.is_grad_enabled() and (cos.requires_grad or sin.requires_grad):
+        raise ValueError("[apply_rotary_transformers] cos and sin: must not require gradients, which would be lost")
+    return _turn(q, k, cos, sin, unsqueeze_dim == 2, False)
+
+
+@torch.library.custom_op(_NAME, mutates_args=())
+def _turn(q: Tensor, k: Tensor, cos: Tensor, sin: Tensor, time_first: bool, transposed: bool) -> tuple[Tensor, Tensor]:
+    """Both rotated, or by the opposite angles."""
+    outs = [torch.empty_like(x, memory_format=torch.preserve_format) for x in (q, k)]
+    pairs = [(_heads(x, time_first), _heads(y, time_first)) for x, y in zip((q, k), outs, strict=True)]
+    half = cos.shape[-1] // 2
+    if half:
+        source = Source("table", None, 0, cos.detach()[..., :half], sin.detach()[..., :half])
+        groups = [pairs] if q.dtype is k.dtype else [pairs[:1], pairs[1:]]
+        for one, *other in groups:
+            launch(one, other[0] if other else None, None, _geometry(q, half), source, transposed=transposed)
+    else:
+        for out, x in zip(outs, (q, k), strict=True):
+            out.copy_(x)
+    return outs[0], outs[1]
+
+
+@_turn.register_fake
+def _(q, k, cos, sin, time_first, transposed):
+    return torch.empty_like(q), torch.empty_like(k)
+
+
+def _context(ctx, inputs, output):
+    _, _, cos, sin, ctx.time_first, ctx.transposed = inputs
+    ctx.save_for_backward(cos, sin)
+
+
+def _backward(ctx, d_q, d_k):
+    cos, sin = ctx.saved_tensors
+    d_q, d_k = _turn(d_q, d_k, cos, sin, ctx.time_first, not ctx.transposed)
+    return d_q, d_k, None, None, None, None
+
+
+_turn.register_autograd(_backward, setup_context=_context)
+
+
+def _heads(x: Tensor, time_first: bool) -> Tensor:
+    return x.detach().transpose(1, 2) if time_first else x.detach()
+
+
+def _geometry(x: Tensor, pairs: int) -> Geometry:
+    """Of a rotation whose cosines are given: nothing is read of the frequencies."""
+    nothing = x.detach().flatten()[:1] if x.is_contiguous() else x.detach()[:1, :1, :1, 0].flatten()
+    return Geometry(x.shape[-1], pairs, 0, "half", False, 1, nothing, nothing, nothing)
+
+
+class _ApplyRotary(nn.Module):
+    """The function as a layer, which is what the package kernels puts in a model's place."""
+
+    can_torch_compile = True
+    has_backward = True
+
+    def forward(self, q: Tensor, k: Tensor, cos: Tensor, sin: Tensor, unsqueeze_dim: int = 1) -> tuple[Tensor, Tensor]:
+        return apply_rotary_transformers(q, k, cos, sin, unsqueeze_dim)

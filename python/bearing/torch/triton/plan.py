@@ -1,0 +1,138 @@
+"""Which path a call of attention takes. Imported without Triton."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from ..encoding import Encodings, encodings_of, forms_of, tensors_of, traits_of
+from ..layers import scores
+from ..regions import text_of_regions
+from .device import missing, takes
+
+if TYPE_CHECKING:
+    from ..functional import Positions
+    from ..regions import Regions
+
+TYPES = (torch.float32, torch.bfloat16, torch.float16)
+WIDEST = 256
+
+
+class Plan(NamedTuple):
+    """Which path a call takes, and why.
+
+    path: 'library': the library on the CPU. 'triton': a kernel on the GPU. 'flex_attention': attention refuses the call;
+        PyTorch's FlexAttention takes it with :func:`bearing.torch.score_mod`. 'refused': neither takes it on a GPU.
+    reason: a sentence.
+    """
+
+    path: str
+    reason: str
+
+
+def plan(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    encodings: Encodings = None,
+    *,
+    q_positions: Positions = None,
+    k_positions: Positions = None,
+    block_table: Tensor | None = None,
+    regions: Regions | str = None,
+    **options: Any,
+) -> Plan:
+    """Says which path :func:`bearing.torch.attention` takes with these arguments, without computing anything.
+
+    q, k, v: as :func:`bearing.torch.attention` takes them; tensors on the meta device stand for tensors on a GPU.
+    options: its other arguments. They do not change the path.
+    """
+    given = encodings_of(encodings)
+    if q.device.type != "meta" and not takes(q):
+        if q.is_cpu:
+            return Plan("library", "The tensors are on the CPU.")
+        return Plan("refused", f"There are no kernels for tensors on {q.device}.")
+    parameters = tensors_of(given, torch.float32)
+    why = refusal(
+        q, k, v, parameters, forms_of(given), _tensors(q_positions, k_positions), block_table, text_of_regions(regions)
+    )
+    if not why:
+        return Plan("triton", "Every encoding turns rows by a table, or is a bias by distance.")
+    if q.is_cpu:
+        return Plan("library", f"The kernels do not take the call: {why}.")
+    if missing() or _of_rows(q, k, v):
+        return Plan("refused", f"The kernels do not take the call: {why}.")
+    own = block_table is not None or regions is not None
+    flex = "FlexAttention has no such argument." if own else _not_flex(forms_of(given))
+    if flex:
+        return Plan("refused", f"The kernels do not take the call: {why}. {flex}")
+    return Plan("flex_attention", f"The kernels do not take the call: {why}. FlexAttention does, with score_mod().")
+
+
+def refusal(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    parameters: Sequence[Tensor],
+    encodings: str,
+    positions: Sequence[Tensor],
+    block_table: Tensor | None,
+    regions: str = "",
+) -> str:
+    """Why the kernels do not take a call; nothing if they do."""
+    why = missing() or _of_rows(q, k, v)
+    if why:
+        return why
+    if block_table is not None:
+        return "a paged cache is read on the CPU alone"
+    if regions:
+        return "regions of one softmax are computed on the CPU alone"
+    if any(at.is_floating_point() for at in positions):
+        return "positions must be whole numbers"
+    learned = False
+    first = 0
+    for form in json.loads(encodings):
+        kind, last = form["kind"], first + len(form["tensors"])
+        traits = traits_of(kind)
+        if kind != "RotaryRows" and (traits["form"] != "distance" or not traits["scores"]):
+            where = "rows that no table of cosines and sines turns" if traits["rows"] else f"the form {traits['form']}"
+            return f"{kind} is of {where}"
+        learned |= traits["scores"] and torch.is_grad_enabled() and any(t.requires_grad for t in parameters[first:last])
+        first = last
+    if learned and positions:
+        return "a bias that is learned needs positions that rise by one: None or the first position"
+    return ""
+
+
+def _of_rows(q: Tensor, k: Tensor, v: Tensor) -> str:
+    """Why no kernel takes such rows; nothing if they do."""
+    if q.dtype not in TYPES or k.dtype is not q.dtype or v.dtype is not q.dtype:
+        return f"rows must be float32, bfloat16 or float16, all alike, and are {q.dtype}, {k.dtype}, {v.dtype}"
+    if not 3 <= q.dim() <= 4 or k.dim() != q.dim() or v.dim() != q.dim():
+        return f"rows must have 3 or 4 axes, and have {q.dim()}, {k.dim()}, {v.dim()}"
+    if max(q.shape[-1], v.shape[-1]) > WIDEST:
+        return f"rows must have at most {WIDEST} numbers, and have {q.shape[-1]} and {v.shape[-1]}"
+    return ""
+
+
+def _tensors(*positions: Any) -> list[Tensor]:
+    return [at for at in positions if isinstance(at, Tensor)]
+
+
+def _not_flex(encodings: str) -> str:
+    """Why no score modifier stands for the encodings, as a sentence; nothing if one does."""
+    for form in json.loads(encodings):
+        kind = form["kind"]
+        traits = traits_of(kind)
+        if traits["rows"] or kind in scores():
+            continue  # they turn q and k before the call, or have a formula in PyTorch's operations
+        of_values = [p for p in form["tensors"] if "value_dim" in traits["parameters"][p]["extents"]]
+        if of_values or not traits["scores"]:
+            return f"{kind} acts on values, which no score modifier does."
+        if traits["form"] != "rows_by_index" and (traits["reads_content"] or traits["whole_rows"]):
+            return f"{kind} looks at the tokens between query and key, which no score modifier does."
+    return ""

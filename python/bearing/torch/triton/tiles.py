@@ -1,0 +1,185 @@
+"""What the kernels of attention share: what a call gives them, rows of a tile, and its scores, in powers of two."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import triton
+import triton.language as tl
+
+LOG2E: tl.constexpr = tl.constexpr(1.4426950408889634)
+LN2: tl.constexpr = tl.constexpr(0.6931471805599453)
+
+
+class Call(NamedTuple):
+    """What kernels read of a call. Tensors come as [batch, heads, time, dim]; strides leave out the last axis."""
+
+    q: Any
+    k: Any
+    v: Any
+    q_strides: tuple[int, int, int]
+    k_strides: tuple[int, int, int]
+    v_strides: tuple[int, int, int]
+    first: Any  # the run of keys that each query sees: [batch or 1, q_len]
+    end: Any
+    run_stride: int
+    bias: Any  # [heads, distances], or None
+    distances: int
+    zero: int  # the number of distance 0; with positions that are tensors: of distance 0, too
+    key_mask: Any  # [batch, k_len], or None
+    key_strides: tuple[int, int]
+    pairs: Any  # [batch, heads, q_len, k_len], or None
+    pair_strides: tuple[int, int, int, int]
+    q_at: Any  # positions [batch or 1, time], or None where they rise by one
+    k_at: Any
+    at_strides: tuple[int, int]
+    least: int  # the distances that a mask by such positions shows
+    most: int
+    scale: float
+    soft_cap: float
+    heads: int
+    q_len: int
+    k_len: int
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What kernels are compiled for. rows, cols: of a tile."""
+
+    rows: int
+    cols: int
+    stages: int  # of the loops over whole tiles; where keys are hidden nothing is loaded ahead
+    dim: int
+    width: int
+    value_dim: int
+    value_width: int
+    group: int  # query heads that share a key head
+    biased: bool
+    capped: bool
+    keys: bool
+    pairs: bool
+    placed: bool
+    checked: bool
+    sinks: bool
+    precision: str
+    widened: bool
+
+    def of(self, rows: int, cols: int, stages: int = 1) -> Kind:
+        """The same for other tiles."""
+        return replace(self, rows=rows, cols=cols, stages=stages)
+
+    @property
+    def holes(self) -> bool:
+        """Whether keys inside a run may be hidden, so that no tile is seen whole."""
+        return self.keys or self.pairs or self.checked
+
+    def mangle(self) -> str:
+        """As a part of a function's name."""
+        return "_".join(str(int(x)) if isinstance(x, (bool, int)) else x for x in vars(self).values())
+
+
+@triton.jit
+def rows_of(x, row, stride, keep, DIM: tl.constexpr, WIDTH: tl.constexpr, WHOLE: tl.constexpr):
+    """Rows of x as [rows, WIDTH]: 0 past DIM, and in rows that are not kept. WHOLE: all are."""
+    d = tl.arange(0, WIDTH)
+    at = x + row.to(tl.int64)[:, None] * stride + d[None, :]
+    if WHOLE:
+        if DIM == WIDTH:
+            return tl.load(at)
+        else:
+            return tl.load(at, mask=d[None, :] < DIM, other=0.0)
+    else:
+        if DIM == WIDTH:
+            return tl.load(at, mask=keep[:, None], other=0.0)
+        else:
+            return tl.load(at, mask=keep[:, None] & (d[None, :] < DIM), other=0.0)
+
+
+@triton.jit
+def times(a, b, total, KIND: tl.constexpr):
+    """a b + total. Triton's interpreter has no products of bfloat16: there in float32, which is exact as well."""
+    if KIND.widened:
+        return tl.dot(a.to(tl.float32), b.to(tl.float32), total, input_precision=KIND.precision)
+    else:
+        return tl.dot(a, b, total, input_precision=KIND.precision)
+
+
+@triton.jit
+def tanh(x):
+    """To a few roundings, also near 0, where 1 - e^(-2x) would cancel: there by its series."""
+    size = tl.abs(x)
+    t = tl.exp2(size * (-2 * LOG2E))
+    far = (1 - t) / (1 + t)
+    z = x * x
+    near = 62.0 / 2835.0 + z * (-1382.0 / 155925.0)
+    near = -17.0 / 315.0 + z * near
+    near = 2.0 / 15.0 + z * near
+    near = -1.0 / 3.0 + z * near
+    return tl.where(size < 0.35, x + x * z * near, tl.where(x < 0, -far, far))
+
+
+@triton.jit
+def positions(at, stride, b, token, count, KIND: tl.constexpr):
+    """Positions of tokens; 0 where they rise by one."""
+    if KIND.placed:
+        return tl.load(at + b.to(tl.int64) * stride + token, mask=token < count, other=0)
+    else:
+        return token * 0
+
+
+@triton.jit
+def lowest_of(first, end):
+    """The first key that any query of a block sees."""
+    return tl.min(tl.where(first < end, first, 2147483647))
+
+
+@triton.jit
+def shown(call, b, j, lowest, last, KIND: tl.constexpr):
+    """Which of the keys from `lowest` to `last` - 1 no mask hides. Others may hold anything: they are not read."""
+    keep = (j >= lowest) & (j < last)
+    if KIND.keys:
+        at = call.key_mask + b.to(tl.int64) * call.key_strides[0] + j.to(tl.int64) * call.key_strides[1]
+        keep = keep & (tl.load(at, mask=keep, other=0) != 0)
+    return keep
+
+
+@triton.jit
+def scores(x, b, h, i0, j0, i, j, first, end, keep, q_at, k_at, call, KIND: tl.constexpr, WHOLE: tl.constexpr):
+    """log2 e times the scores of a tile, and how fast they change with what the soft cap bounds.
+
+    x: products of rows. i0, j0: the first query and the first key of the tile. i, first, end, q_at stand along the queries'
+    axis; j, keep, k_at along that of the keys.
+    """
+    slope = 1.0
+    if KIND.capped:
+        y = tanh(x * (call.scale / call.soft_cap))
+        slope = 1 - y * y
+        s = y * (call.soft_cap * LOG2E)
+    else:
+        s = x * (call.scale * LOG2E)
+    if not WHOLE:
+        seen = (j >= first) & (j < end)
+        if KIND.keys:
+            seen = seen & keep
+        if KIND.pairs:
+            pairs = call.pairs + b.to(tl.int64) * call.pair_strides[0] + h.to(tl.int64) * call.pair_strides[1]
+            pairs += i.to(tl.int64) * call.pair_strides[2] + j.to(tl.int64) * call.pair_strides[3]
+            seen = seen & (tl.load(pairs, mask=seen, other=0) != 0)
+        if KIND.checked:
+            seen = seen & (k_at - q_at >= call.least) & (k_at - q_at <= call.most)
+    if KIND.biased:
+        bias = call.bias + h.to(tl.int64) * call.distances
+        if KIND.placed:
+            at = k_at - q_at + call.zero
+        else:
+            # A number for the tile, and small ones for the places in it: so a thread has one address and constants beside it.
+            at = (j - j0).to(tl.int64) - (i - i0).to(tl.int64) + (j0 - i0 + call.zero)
+        if call.distances > 0:  # it is: inside a branch these loads are not copied ahead, each to an address of its own
+            if WHOLE:
+                s += tl.load(bias + at) * LOG2E
+            else:
+                s += tl.load(bias + at, mask=seen & (at >= 0) & (at < call.distances), other=0.0) * LOG2E
+    if not WHOLE:
+        s = tl.where(seen, s, -float("inf"))
+    return s, slope

@@ -1,0 +1,185 @@
+"""A call of attention on a GPU, made ready: rows turned, tensors checked and laid out, the bias as numbers by distance."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from ... import _core
+from .device import INTERPRETED
+from .distances import Distances, distances_of, numbers, parted
+from .tiles import Call, Kind
+from .visible import Rules, runs
+
+
+class Options(NamedTuple):
+    """What a call has beside rows and encodings, as the op takes it."""
+
+    sinks: Tensor | None
+    q_positions: Tensor | None
+    k_positions: Tensor | None
+    k_lengths: Tensor | None
+    key_mask: Tensor | None
+    visible: Tensor | None
+    q_starts: Tensor | None
+    k_starts: Tensor | None
+    mask: str
+    window: Sequence[int]
+    q_first: int
+    k_first: int
+    scale: float | None
+    soft_cap: float
+    layout: str
+
+
+class Work:
+    """What kernels are launched with. Raises ShapeError for what does not fit together."""
+
+    def __init__(
+        self, q: Tensor, k: Tensor, v: Tensor, parameters: Sequence[Tensor], encodings: str, options: Options
+    ) -> None:
+        self.options, self.terms, self.parameters = options, parted(encodings), parameters
+        # `turn` is torch's own rotation of this package, on whatever device rows are.
+        q, k = self.turned(q, k)
+        q, k, v = (in_rows(bhtd(x, options.layout)) for x in (q, k, v))
+        _check(q, k, v, options)
+        self.batch, self.heads, self.q_len, _ = q.shape
+        self.k_len, group = k.shape[2], q.shape[1] // k.shape[1]
+        q_at, k_at = self._positions(q.device)
+        self.rules = Rules(
+            options.mask, (options.window[0], options.window[1]), self.q_len, self.k_len,
+            None if q_at is not None else options.q_first - options.k_first,
+            options.k_lengths, options.q_starts, options.k_starts, q.device,
+        )  # fmt: skip
+        self.runs = runs(self.rules)
+        biased = bool(self.terms.biases) and self.q_len > 0 and self.k_len > 0
+        self.bias_at: Distances | None = distances_of(self.rules, q_at, k_at) if biased else None
+        self.kind = Kind(
+            0, 0, 1, q.shape[3], _width(q.shape[3]), v.shape[3], _width(v.shape[3]), group,
+            biased=biased, capped=options.soft_cap > 0, keys=options.key_mask is not None,
+            pairs=options.visible is not None, placed=q_at is not None, checked=self.rules.checks_positions,
+            sinks=options.sinks is not None, precision=_precision(q), widened=INTERPRETED and q.dtype is torch.bfloat16,
+        )  # fmt: skip
+        self.call = self._call(q, k, v, q_at, k_at)
+
+    def turned(self, q: Tensor, k: Tensor, back: bool = False) -> tuple[Tensor, Tensor]:
+        """q and k after the encodings of rows; back: their gradients before them."""
+        from ..ops import rotate  # ops calls this module
+
+        options = self.options
+        for form, first, end in reversed(self.terms.rows) if back else self.terms.rows:
+            given = self.parameters[first:end]
+            table = form["settings"]["table"] if not given else json.dumps({"rope": form["spec"]})
+            cos, sin = given or (None, None)
+            (q,) = rotate.plain([q], options.q_positions, options.q_first, table, options.layout, back, cos, sin)
+            (k,) = rotate.plain([k], options.k_positions, options.k_first, table, options.layout, back, cos, sin)
+        return q, k
+
+    def _positions(self, device: torch.device) -> tuple[Tensor | None, Tensor | None]:
+        """Positions as tensors [batch or 1, time], if either kind is one and somebody reads them."""
+        given = self.options.q_positions, self.options.k_positions
+        by_position = self.options.mask == "causal" or tuple(self.options.window) != (-1, -1)
+        if given == (None, None) or not (by_position or self.terms.biases):
+            return None, None
+        sides = zip(given, (self.options.q_first, self.options.k_first), (self.q_len, self.k_len), strict=True)
+        return tuple(_as_rows(at, first, count, self.batch, device) for at, first, count in sides)
+
+    def _call(self, q: Tensor, k: Tensor, v: Tensor, q_at: Tensor | None, k_at: Tensor | None) -> Call:
+        options, (first, end) = self.options, self.runs
+        bias, at = None, self.bias_at
+        if at is not None:
+            bias = numbers(self.terms.biases, self.parameters, self.heads, at).to(q.device)
+        key_mask = None if options.key_mask is None else options.key_mask.to(q.device).expand(self.batch, self.k_len)
+        pairs = options.visible
+        if pairs is not None:
+            pairs = pairs.to(q.device).expand(self.batch, self.heads, self.q_len, self.k_len).view(torch.uint8)
+        offset = self.rules.offset or 0
+        return Call(
+            q, k, v, q.stride()[:3], k.stride()[:3], v.stride()[:3],
+            first, end, stride_of(first), bias,
+            distances=0 if at is None else at.count, zero=0 if at is None else -offset - at.least,
+            key_mask=None if key_mask is None else key_mask.view(torch.uint8),
+            key_strides=(0, 0) if key_mask is None else key_mask.stride(),
+            pairs=pairs, pair_strides=(0, 0, 0, 0) if pairs is None else pairs.stride(),
+            q_at=q_at, k_at=k_at, at_strides=(0, 0) if q_at is None else (stride_of(q_at), stride_of(k_at)),
+            least=self.rules.limits[0], most=self.rules.limits[1],
+            scale=1 / math.sqrt(max(1, q.shape[3])) if options.scale is None else float(options.scale),
+            soft_cap=float(options.soft_cap), heads=self.heads, q_len=self.q_len, k_len=self.k_len,
+        )  # fmt: skip
+
+
+def bhtd(x: Tensor, layout: str) -> Tensor:
+    """[batch, heads, time, dim], without a copy. First axes may be missing."""
+    x = x[(None,) * (4 - x.dim())] if x.dim() < 4 else x
+    return x.transpose(1, 2) if layout == "bthd" else x
+
+
+def in_rows(x: Tensor) -> Tensor:
+    """The same with the last axis dense."""
+    return x if x.shape[-1] == 1 or x.stride(-1) == 1 else x.contiguous()
+
+
+def stride_of(x: Tensor) -> int:
+    """The stride of the first axis; 0 where that is one for all."""
+    return 0 if x.shape[0] == 1 else x.stride(0)
+
+
+def _width(dim: int) -> int:
+    """The tile's: a power of two, as products of matrices take it."""
+    return max(16, 1 << max(0, dim - 1).bit_length())
+
+
+def _precision(q: Tensor) -> str:
+    """float32 products as exact as float32, unless PyTorch was told that its own matrix products need not be."""
+    if q.dtype is not torch.float32 or q.is_cpu:
+        return "ieee"
+    return "tf32" if torch.get_float32_matmul_precision() != "highest" else "ieee"
+
+
+def _as_rows(at: Tensor | None, first: int, count: int, batch: int, device: torch.device) -> Tensor:
+    if at is None:
+        return torch.arange(first, first + count, device=device)[None]
+    at = at[0] if at.dim() == 3 else at  # the first axis counts
+    at = (at if at.dim() == 2 else at[None]).to(device, torch.int64).contiguous()
+    if at.shape[1] != count or at.shape[0] not in (1, batch):
+        raise _core.ShapeError(f"[attention] positions: must be [{count}] or [{batch}, {count}], got {list(at.shape)}")
+    return at
+
+
+def _check(q: Tensor, k: Tensor, v: Tensor, options: Options) -> None:
+    """Everything that would let a kernel read past an end."""
+
+    def must(name: str, x: Tensor | None, *shapes: Sequence[int]) -> None:
+        if x is not None and list(x.shape) not in [list(shape) for shape in shapes]:
+            words = " or ".join(str(list(shape)) for shape in shapes)
+            raise _core.ShapeError(f"[attention] {name}: must have shape {words}, got {list(x.shape)}")
+
+    batch, heads, q_len, dim = q.shape
+    kv_heads, k_len = k.shape[1], k.shape[2]
+    must("k", k, (batch, kv_heads, k_len, dim))
+    must("v", v, (batch, kv_heads, k_len, v.shape[3]))
+    if not kv_heads or heads % kv_heads:
+        raise _core.ShapeError(f"[attention] k: must have heads that divide {heads} query heads, got {kv_heads}")
+    must("sinks", options.sinks, (heads,))
+    must("k_lengths", options.k_lengths, (batch,))
+    must("key_mask", options.key_mask, (batch, k_len))
+    if options.visible is not None:
+        must("visible", options.visible, (batch, heads, q_len, k_len))
+    for name, mask in (("key_mask", options.key_mask), ("visible", options.visible)):
+        if mask is not None and mask.dtype is not torch.bool:
+            raise TypeError(f"[attention] {name}: must be a tensor of truth values, got {mask.dtype}")
+    if (options.q_starts is None) != (options.k_starts is None):
+        raise _core.ShapeError("[attention] q_starts, k_starts: must both be given, or neither, got one of them")
+    if options.q_starts is not None:
+        must("k_starts", options.k_starts, options.q_starts.shape)
+        if options.q_starts.dim() != 1 or options.q_starts.shape[0] < 2:
+            raise _core.ShapeError(
+                f"[attention] q_starts: must be [sequences + 1], got shape {list(options.q_starts.shape)}"
+            )
+    if not options.soft_cap >= 0:
+        raise _core.RangeError(f"[attention] soft_cap: must be at least 0, got {options.soft_cap}")

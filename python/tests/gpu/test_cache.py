@@ -1,0 +1,134 @@
+"""Caches on GPUs: keys that move in place, flat and paged, and queries and keys that are rotated into a paged cache, with
+the bits of the library on the CPU."""
+
+from __future__ import annotations
+
+import bearing
+import bearing.torch as bt
+import pytest
+import torch
+
+ROPE = bearing.Rope(head_dim=8, rotary_dim=6, pairing="half")
+LONG = bearing.Rope(head_dim=8, rotary_dim=6, pairing="half", base=500_000.0, attention_factor=1.25)
+SLOTS = torch.tensor([[5, 0, 11, -1], [2, 3, 8, 6]])  # of 3 blocks of 4 rows; rows 1, 4, 7, 9 and 10 are nobody's
+
+
+def tokens(cache):
+    """The rows that slots name, [batch, heads, time, dim]; zeros for the one that has none."""
+    rows = cache.transpose(1, 2).flatten(0, 1)[SLOTS.clamp(min=0)]
+    return (rows * (SLOTS >= 0)[..., None, None].to(rows.dtype)).transpose(1, 2).contiguous()
+
+
+def untouched(before, after):
+    others = [row for row in range(12) if row not in SLOTS.flatten().tolist()]
+    return torch.equal(before.transpose(1, 2).flatten(0, 1)[others], after.transpose(1, 2).flatten(0, 1)[others])
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+@pytest.mark.parametrize("angles", ["exact", "as_float32"])
+def test_rebase_has_the_library_s_bits(dtype, angles, device):
+    before, after = bearing.resolve(ROPE), bearing.resolve(LONG, angles=angles)
+    k = torch.randn(2, 1, 4, 8).to(dtype)
+    old, new = torch.randint(0, 90_000, (2, 4)), torch.randint(0, 90_000, (2, 4))
+    there = k.to(device, copy=True)
+    bt.rebase(before, old.to(device), after, new.to(device), there)
+    bearing.rebase(before, old, after, new, k)
+    assert torch.equal(there.cpu(), k)
+
+
+def test_rebase_back_undoes_it(device):
+    k = torch.randn(1, 2, 4, 8, dtype=torch.float64, device=device)
+    own = k.clone()
+    bt.rebase(ROPE, 10, LONG, 500, k)
+    assert not torch.allclose(k, own)
+    bt.rebase(LONG, 500, ROPE, 10, k)
+    torch.testing.assert_close(k, own, rtol=0, atol=2**-50)
+
+
+@pytest.mark.parametrize("layout", ["bhtd", "bthd"])
+def test_shift_has_the_library_s_bits(layout, device):
+    for rope, by in ((bt.Rope(LONG), -77), (LONG, 1000)):
+        k = torch.randn(2, 3, 4, 8)
+        there = k.to(device, copy=True)
+        bt.shift(rope, by, there, layout=layout)
+        bearing.shift(LONG, by, k, layout=layout)
+        assert torch.equal(there.cpu(), k)
+
+
+def test_paged_caches_move_where_slots_say(device):
+    cache = torch.randn(3, 2, 4, 8)
+    there = cache.to(device, copy=True)
+    wanted = tokens(cache)
+    bearing.shift(LONG, -9, wanted)
+    bt.shift(LONG, -9, there, slots=SLOTS.to(device))
+    moved = there.cpu()
+    assert torch.equal(tokens(moved), wanted) and untouched(cache, moved)
+    bearing.rebase(bearing.resolve(LONG), 3, bearing.resolve(ROPE), 40, wanted)
+    bt.rebase(LONG, 3, ROPE, 40, there, slots=SLOTS.to(device, torch.int32))
+    assert torch.equal(tokens(there.cpu()), wanted) and untouched(cache, there.cpu())
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
+@pytest.mark.parametrize("layout", ["bhtd", "bthd"])
+def test_queries_and_keys_are_rotated_into_a_cache(layout, dtype, device):
+    q, k, v = (torch.randn(2, heads, 4, dim).to(dtype) for heads, dim in ((4, 8), (2, 8), (2, 5)))
+    caches = [torch.randn(3, 2, 4, dim).to(dtype) for dim in (8, 5)]
+    there = [cache.to(device, copy=True) for cache in caches]
+    at = torch.randint(0, 5000, (2, 4))
+    given = [(x if layout == "bhtd" else x.transpose(1, 2).contiguous()).to(device) for x in (q, k, v)]
+    out = bt.rotate_to_cache(
+        *given, *there, SLOTS.to(device), rope=bt.Rope(ROPE), positions=at.to(device), layout=layout
+    )
+    table = bearing.RopeTable(ROPE, 8)
+    out = out.cpu() if layout == "bhtd" else out.cpu().transpose(1, 2)
+    assert torch.equal(out, bearing.rotate_to(table, q, at))
+    kept = (SLOTS >= 0)[:, None, :, None].to(dtype)
+    assert torch.equal(tokens(there[0].cpu()), bearing.rotate_to(table, k, at) * kept)
+    assert torch.equal(tokens(there[1].cpu()), v * kept)
+    assert all(untouched(before, after.cpu()) for before, after in zip(caches, there, strict=True))
+
+
+def test_a_compiled_decode_step_writes_the_cache(device):
+    rope = bt.Rope(ROPE)
+    caches = [torch.zeros(3, 2, 4, 8, device=device) for _ in range(2)]
+    q, k, v = (torch.randn(2, 2, 1, 8, device=device) for _ in range(3))
+    slots = torch.tensor([[4], [9]], device=device)
+
+    def step(q, k, v, k_cache, v_cache, at):
+        return bt.rotate_to_cache(q, k, v, k_cache, v_cache, slots, rope=rope, positions=at) * 2
+
+    own = [cache.clone() for cache in caches]
+    wanted = step(q, k, v, *own, torch.tensor([[7], [8]], device=device))
+    compiled = torch.compile(step, fullgraph=True, backend="aot_eager")
+    found = compiled(q, k, v, *caches, torch.tensor([[7], [8]], device=device))
+    assert torch.equal(found, wanted) and all(torch.equal(a, b) for a, b in zip(own, caches, strict=True))
+
+
+def test_wrong_calls_say_what_must_hold(device):
+    k = torch.zeros(3, 2, 4, 8, device=device)
+    slots = SLOTS.to(device)
+    for call, error, text in [
+        (lambda: bt.shift(LONG, 1, k.clone().requires_grad_()), TypeError, r"\[shift\] k: must not require gradients"),
+        (lambda: bt.shift(LONG, 1, k[..., :6]), bearing.ShapeError, r"head_dim"),
+        (lambda: bt.shift("rope", 1, k), TypeError, r"\[shift\] rope: must be"),
+        (
+            lambda: bt.shift(LONG, 1, k, slots=slots.float()),
+            bearing.ShapeError,
+            r"\[shift\] slots: must be int32 or int64",
+        ),
+        (
+            lambda: bt.rebase(LONG, 0, bearing.Rope(head_dim=8, pairing="half"), 0, k),
+            bearing.ShapeError,
+            r"\[rebase\] to",
+        ),
+        (
+            lambda: bt.rotate_to_cache(k, k, k, k, k, slots, rope=ROPE),
+            bearing.ShapeError,
+            r"q: must have 4 axes, and batch",
+        ),
+    ]:
+        with pytest.raises(error, match=text):
+            call()
+    if device == "cpu":
+        with pytest.raises(bearing.RangeError, match="must be below 12"):
+            bt.shift(LONG, 1, k, slots=slots + 8)

@@ -1,0 +1,76 @@
+"""Norm and rotation in one pass: the formula, its gradients, part of a head, and the same bits on every run."""
+
+from __future__ import annotations
+
+import bearing
+import bearing.torch as bt
+import pytest
+import torch
+
+EPS = 1e-6
+
+
+def formula(x, weight, rope, at):
+    """In float64, by the library's rotation."""
+    x, weight = x.detach().cpu().double().requires_grad_(), weight.detach().cpu().double().requires_grad_()
+    normed = weight * x / (x.square().mean(-1, keepdim=True) + EPS).sqrt()
+    cos, sin = (torch.from_numpy(n) for n in bearing.cos_sin(rope, at, dtype="float64"))
+    pairs, begin = rope.rotary_dim // 2 or rope.head_dim // 2, rope.part.begin if rope.part.where == "window" else 0
+    places = torch.arange(2 * pairs) + begin
+    one, two = places.chunk(2) if rope.pairing == "half" else (places[::2], places[1::2])
+    out = normed.clone()
+    out[..., one] = normed[..., one] * cos - normed[..., two] * sin
+    out[..., two] = normed[..., one] * sin + normed[..., two] * cos
+    return out, x, weight
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+@pytest.mark.parametrize("pairing", ["half", "interleaved"])
+def test_it_is_the_formula_forward_and_backward(dtype, pairing, device):
+    part = bearing.RotaryPart(where="window", begin=3)
+    rope = bearing.Rope(head_dim=12, rotary_dim=6, pairing=pairing, part=part)
+    x = torch.randn(2, 2, 3, 12).to(device, dtype).requires_grad_()
+    weight = torch.rand(12).to(device).requires_grad_()
+    at = torch.tensor([5, 900, 31])
+    y = bt.norm_rotate(x, weight, rope=bt.Rope(rope), eps=EPS, positions=at.to(device))
+    d_y = torch.randn(2, 2, 3, 12).to(dtype)
+    wanted, *inputs = formula(x, weight, rope, at)
+    gradients = torch.autograd.grad(wanted, inputs, d_y.double())
+    found = torch.autograd.grad(y, (x, weight), d_y.to(device))
+    # A dozen roundings of numbers below 8; sums of 12 for x, of 12 heads for the weight.
+    unit = {torch.float32: 2**-24, torch.float64: 2**-53, torch.bfloat16: 2**-8}[dtype]
+    assert y.dtype is dtype and found[0].dtype is dtype and found[1].dtype is torch.float32
+    torch.testing.assert_close(y.detach().cpu().double(), wanted.detach(), rtol=unit, atol=64 * min(unit, 2**-24))
+    torch.testing.assert_close(found[0].cpu().double(), gradients[0], rtol=unit, atol=512 * min(unit, 2**-24))
+    torch.testing.assert_close(found[1].cpu().double(), gradients[1], rtol=2**-24, atol=2048 * 2**-24)
+
+
+def test_gradients_have_the_same_bits_on_every_run(device):
+    rope = bt.Rope(bearing.Rope(head_dim=8, pairing="half"))
+    x, weight, d_y = torch.randn(2, 3, 4, 8), torch.rand(8), torch.randn(2, 3, 4, 8)
+    x, weight, d_y = (t.to(device).requires_grad_() for t in (x, weight, d_y))
+    runs = [
+        torch.autograd.grad(bt.norm_rotate(x, weight, rope=rope, eps=EPS, positions=2), (x, weight), d_y)
+        for _ in range(2)
+    ]
+    assert all(torch.equal(a, b) for a, b in zip(*runs, strict=True))
+
+
+def test_layouts_and_compiled_calls(device):
+    rope = bt.Rope(bearing.Rope(head_dim=8, pairing="half"))
+    x, weight = torch.randn(1, 2, 3, 8).to(device), torch.rand(8).to(device).requires_grad_()
+
+    def call(x, weight, layout="bhtd"):
+        return bt.norm_rotate(x, weight, rope=rope, eps=EPS, layout=layout)
+
+    y = call(x, weight)
+    assert torch.equal(call(x.transpose(1, 2).contiguous(), weight, "bthd").transpose(1, 2), y)
+    whole = torch.compile(call, fullgraph=True, backend="aot_eager")(x, weight)
+    assert torch.equal(whole, y)
+    assert torch.equal(*(torch.autograd.grad(out.sum(), weight)[0] for out in (whole, y)))
+
+
+def test_a_weight_of_another_length_is_refused(device):
+    with pytest.raises(bearing.ShapeError, match=r"\[norm_rotate\] weight: must be \[8\]"):
+        rope = bt.Rope(bearing.Rope(head_dim=8, pairing="half"))
+        bt.norm_rotate(torch.zeros(1, 1, 1, 8, device=device), torch.ones(6, device=device), rope=rope, eps=EPS)

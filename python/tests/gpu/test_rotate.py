@@ -1,0 +1,256 @@
+"""Rotation in Triton gives the bits of the library on the CPU: every type, pairing, part, axis and stride, forward and
+backward, through bearing.torch's own calls."""
+
+from __future__ import annotations
+
+import math
+
+import bearing
+import bearing.torch as bt
+import pytest
+import torch
+from bearing.torch.triton import rotate as kernels
+from place import needs_device
+
+TYPES = [torch.float32, torch.float64, torch.bfloat16, torch.float16]
+BLOCKS = bearing.RopeAxes.blocks([2, 4])
+
+
+def library(x, table, positions, layout="bhtd", transposed=False):
+    """What the library makes of x on the CPU. table: a RopeTable, or a Rope of any length."""
+    if isinstance(table, bearing.Rope):
+        table = bearing.RopeTable(table, 8, dtype="float64" if x.dtype is torch.float64 else "float32")
+    turn = bearing.rotate_backward_to if transposed else bearing.rotate_to
+    return turn(table, x.detach().cpu(), positions, layout=layout)
+
+
+def same(found, wanted):
+    assert found.dtype is wanted.dtype and torch.equal(found.detach().cpu(), wanted)
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("pairing", ["half", "interleaved"])
+def test_queries_and_keys_have_the_library_s_bits(dtype, pairing, device):
+    rope = bearing.Rope(head_dim=16, pairing=pairing)
+    q, k = torch.randn(2, 2, 5, 16).to(dtype), torch.randn(2, 1, 5, 16).to(dtype)
+    turned = bt.rotate(q.to(device), k.to(device), rope=bt.Rope(rope), positions=3)
+    for x, y in zip((q, k), turned, strict=True):
+        same(y, library(x, rope, 3))
+
+
+# A head of 6 in a kernel whose blocks are powers of two; a window in the middle; one pair.
+SHAPES = {
+    "odd": {"head_dim": 6},
+    "one pair": {"head_dim": 2},
+    "first": {"head_dim": 16, "rotary_dim": 6},
+    "last": {"head_dim": 10, "rotary_dim": 4, "part": bearing.RotaryPart(where="last")},
+    "window": {"head_dim": 16, "rotary_dim": 6, "part": bearing.RotaryPart(where="window", begin=3)},
+}
+
+
+@pytest.mark.parametrize("name", SHAPES)
+@pytest.mark.parametrize("pairing", ["half", "interleaved"])
+def test_parts_and_odd_sizes(name, pairing, device):
+    rope = bearing.Rope(pairing=pairing, **SHAPES[name])
+    x = torch.randn(1, 2, 3, rope.head_dim)
+    same(bt.rotate(x.to(device), rope=bt.Rope(rope), positions=7), library(x, rope, 7))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_positions_to_the_end_of_their_range(dtype, device):
+    rope = bearing.Rope(head_dim=32, pairing="half")
+    x = torch.randn(1, 1, 9, 32, dtype=dtype)
+    # So many radians are so near a multiple of π that the last of the three doubles decides their sine, which alone is
+    # the first element of the turned pair (0, v).
+    x[..., 0] = 0
+    at = torch.tensor([0, 1, -1, 1_068_966_896, 2**24 + 1, -(2**31), 2**31, 2**31 - 1, 65_537])
+    same(bt.rotate(x.to(device), rope=bt.Rope(rope), positions=at.to(device)), library(x, rope, at))
+
+
+def test_positions_of_each_sequence_and_reals(device):
+    rope = bearing.Rope(head_dim=16, pairing="interleaved")
+    x = torch.randn(2, 1, 4, 16)
+    whole = torch.randint(0, 100_000, (2, 4))
+    for at in (whole, whole.int(), whole.double() / 7, (whole / 7).float()):
+        same(bt.rotate(x.to(device), rope=bt.Rope(rope), positions=at.to(device)), library(x, rope, at.double()))
+
+
+@pytest.mark.parametrize("factor", [1.0, 0.1 * math.log(40) + 1])
+def test_as_float32_keeps_the_order_that_models_were_trained_with(factor, device):
+    rope = bearing.Rope(head_dim=16, pairing="half", attention_factor=factor)
+    x = torch.randn(1, 2, 6, 16)
+    table = bearing.RopeTable(rope, 8, angles="as_float32")
+    same(bt.rotate(x.to(device), rope=bt.Rope(rope, angles="as_float32"), positions=99_999), library(x, table, 99_999))
+
+
+@pytest.mark.parametrize(
+    "axes",
+    [bearing.RopeAxes.sections([1, 2, 3]), bearing.RopeAxes.interleaved([2, 2, 2]), BLOCKS],
+    ids=["sections", "interleaved", "blocks"],
+)
+@pytest.mark.parametrize("pairing", ["half", "interleaved"])
+def test_coordinates(axes, pairing, device):
+    rope = bearing.Rope(head_dim=12, pairing=pairing, axes=axes)
+    x = torch.randn(2, 1, 4, 12)
+    at = torch.randint(0, 500, (2 if axes is BLOCKS else 3, 2, 4))
+    same(bt.rotate(x.to(device), rope=bt.Rope(rope), positions=at.to(device)), library(x, rope, at))
+    same(bt.rotate(x.to(device), rope=bt.Rope(rope), positions=at[0].to(device)), library(x, rope, at[0]))
+
+
+@pytest.mark.parametrize("layout", ["bhtd", "bthd"])
+def test_layouts_and_strides(layout, device):
+    rope, shape = bearing.Rope(head_dim=8, pairing="half"), (2, 3, 4, 8)
+    views = [
+        torch.randn(shape).transpose(1, 2).contiguous().transpose(1, 2),
+        torch.randn(2, 3, 4, 24)[..., 8:16],
+        torch.randn(2, 3, 8, 8)[:, :, ::2],
+        torch.randn(2, 3, 8, 4).transpose(2, 3),
+        torch.randn(1, 3, 4, 8).expand(shape),
+    ]
+    for x in views:
+        there = torch.empty_strided(x.shape, x.stride(), device=device).copy_(x) if x.stride(0) else x.to(device)
+        y = bt.rotate(there, rope=bt.Rope(rope), layout=layout)
+        same(y, library(x, rope, 0, layout))
+        assert (
+            y.stride()
+            == torch.ops.bearing.rotate([x.to("meta")], None, 0, bt.Rope(rope).table, layout, False, None, None)[
+                0
+            ].stride()
+        )
+
+
+def test_fewer_axes_and_no_tokens(device):
+    rope = bearing.Rope(head_dim=8, pairing="half")
+    for shape in [(5, 8), (3, 5, 8), (2, 0, 5, 8), (2, 3, 0, 8), (0, 3, 5, 8)]:
+        x = torch.randn(shape)
+        same(bt.rotate(x.to(device), rope=bt.Rope(rope)), library(x, rope, 0))
+
+
+def test_three_tensors_of_two_types(device):
+    rope = bearing.Rope(head_dim=8, pairing="half")
+    xs = [torch.randn(1, 2, 3, 8), torch.randn(1, 1, 3, 8).bfloat16(), torch.randn(1, 1, 3, 8).bfloat16()]
+    for x, y in zip(xs, bt.rotate(*(x.to(device) for x in xs), rope=bt.Rope(rope)), strict=True):
+        same(y, library(x, rope, 0))
+
+
+def test_given_tables(device):
+    rope = bearing.Rope(head_dim=8, pairing="half")
+    cos, sin = torch.rand(6, 4), torch.rand(6, 4)
+    table = bearing.RopeTable.from_cos_sin(rope, cos, sin)
+    x = torch.randn(1, 2, 4, 8)
+    at = torch.tensor([5, 0, 3, 3])
+    same(bt.rotate(x.to(device), rope=table, positions=at.to(device)), library(x, table, at))
+    same(bt.rotate(x.to(device), rope=table, positions=2), library(x, table, 2))
+    with pytest.raises(bearing.RangeError, match=r"\[rotate\] positions: must be from 0 to 5"):
+        bt.rotate(x.to(device), rope=table, positions=3)
+    beyond = bt.rotate(x.to(device), rope=table, positions=torch.tensor([0, 6, -1, 1]).to(device)).cpu()
+    assert beyond[:, :, [1, 2]].isnan().all() and not beyond[:, :, [0, 3]].isnan().any()
+
+
+@pytest.mark.parametrize("pairing", ["half", "interleaved"])
+def test_the_backward_is_the_transpose(pairing, device):
+    rope = bearing.Rope(head_dim=8, rotary_dim=6, pairing=pairing)
+    x = torch.randn(1, 2, 3, 8)
+    there = x.to(device).requires_grad_()
+    y = bt.rotate(there, rope=bt.Rope(rope), positions=100)
+    d_y = torch.randn(1, 2, 3, 8)
+    given = d_y.to(device).requires_grad_()
+    (d_x,) = torch.autograd.grad(y, there, given, create_graph=True)
+    same(d_x, library(d_y, rope, 100, transposed=True))
+    (again,) = torch.autograd.grad(d_x, given, x.to(device))  # whose own backward is the rotation again
+    same(again, library(x, rope, 100))
+
+
+def test_gradcheck_and_opcheck(device):
+    rope = bt.Rope(bearing.Rope(head_dim=4, pairing="half"))
+    x = torch.randn(1, 1, 2, 4, dtype=torch.float64, device=device, requires_grad=True)
+    torch.autograd.gradcheck(lambda x: bt.rotate(x, rope=rope, positions=5), x, fast_mode=True)
+    arguments = ([x], None, 5, rope.table, "bhtd", False, None, None)
+    utilities = ("test_schema", "test_autograd_registration", "test_faketensor")
+    torch.library.opcheck(torch.ops.bearing.rotate.default, arguments, test_utils=utilities)
+
+
+def test_autocast_changes_nothing(device):
+    rope = bearing.Rope(head_dim=8, pairing="half")
+    x = torch.randn(1, 1, 2, 8)
+    with torch.autocast(device, dtype=torch.bfloat16):
+        y = bt.rotate(x.to(device), rope=bt.Rope(rope))
+    same(y, library(x, rope, 0))
+
+
+def test_compiled_calls(device):
+    rope = bt.Rope(bearing.Rope(head_dim=8, pairing="half"))
+    q, k = torch.randn(1, 2, 3, 8, device=device, requires_grad=True), torch.randn(1, 1, 3, 8, device=device)
+
+    def step(q, k):
+        q, k = rope(q, k, 7)
+        return (q.sum(1) * k.sum(1)).sum()
+
+    whole = torch.compile(step, fullgraph=True, backend="inductor" if device != "cpu" else "aot_eager")
+    (wanted,) = torch.autograd.grad(step(q, k), q)
+    (found,) = torch.autograd.grad(whole(q, k), q)
+    assert torch.equal(found, wanted)
+
+
+def test_a_model_with_replaced_rotary(device):
+    transformers = pytest.importorskip("transformers")
+    from bearing.torch.hugging_face import replace_rotary
+
+    config = transformers.LlamaConfig(
+        vocab_size=16, hidden_size=16, intermediate_size=16, num_hidden_layers=1, num_attention_heads=2, num_key_value_heads=1
+    )  # fmt: skip
+    model = transformers.LlamaForCausalLM(config).eval().to(device)
+    ids = torch.arange(4, device=device)[None]
+    own = model(ids).logits
+    launches = []
+    launch = kernels.launch
+    kernels.launch = lambda *args, **named: launches.append(1) or launch(*args, **named)
+    try:
+        ours = replace_rotary(model)(ids).logits
+        assert launches
+        ours.sum().backward()
+    finally:
+        kernels.launch = launch
+    torch.testing.assert_close(ours, own, rtol=0, atol=2**-16 * own.abs().max().item())
+
+
+def test_wrong_calls_say_what_must_hold(device):
+    rope = bt.Rope(bearing.Rope(head_dim=8, pairing="half"))
+    x = torch.randn(2, 1, 3, 8, device=device)
+    for wrong, error, text in [
+        ((x[..., :6], None), bearing.ShapeError, "head_dim 8"),
+        ((x.int(), None), TypeError, "float64, float32, bfloat16 or float16"),
+        ((x, torch.zeros(2, 4, dtype=torch.long)), bearing.ShapeError, "must have 3 tokens, got 4"),
+        ((x, torch.zeros(3, 3, dtype=torch.long)), bearing.ShapeError, "must have 2 sequences, got 3"),
+        ((x, torch.zeros(2, 2, 3, dtype=torch.long)), bearing.ShapeError, "must have 1 axis, got 2"),
+        ((x, 2**31 - 1), bearing.RangeError, r"must be from -2\^31 to 2\^31"),
+        ((x, torch.tensor([0, 1, 2**31 + 1])), bearing.RangeError, r"must be from -2\^31 to 2\^31"),
+    ]:
+        with pytest.raises(error, match=text):
+            bt.rotate(wrong[0], rope=rope, positions=wrong[1])
+
+
+@needs_device
+def test_a_position_on_the_device_out_of_range_makes_nan(device):
+    rope = bt.Rope(bearing.Rope(head_dim=8, pairing="half"))
+    y = bt.rotate(torch.randn(1, 1, 2, 8, device=device), rope=rope, positions=torch.tensor([0, 2**40], device=device))
+    assert not y[:, :, 0].isnan().any() and y[:, :, 1].isnan().all()
+
+
+@needs_device
+def test_graphs_streams_and_a_hundred_runs(device):
+    rope = bt.Rope(bearing.Rope(head_dim=128, pairing="half"))
+    x = torch.randn(2, 32, 1000, 128, device=device, dtype=torch.bfloat16)
+    wanted = library(x, rope.spec, 0)
+    for _ in range(100):
+        same(bt.rotate(x, rope=rope), wanted)
+    stream = torch.cuda.Stream()
+    with torch.cuda.stream(stream):
+        aside = bt.rotate(x, rope=rope)
+    stream.synchronize()
+    same(aside, wanted)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        out = bt.rotate(x, rope=rope)
+    graph.replay()
+    same(out, wanted)

@@ -1,0 +1,95 @@
+"""Kernels in Triton, compiled for GPUs without one: what a thread loads at once, and that no register is spilled."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+pytest.importorskip("triton")
+if os.environ.get("TRITON_INTERPRET") == "1":
+    pytest.skip("Triton's interpreter compiles nothing", allow_module_level=True)
+sys.path.insert(0, str(Path(__file__).parent / "gpu"))
+
+import bearing
+from bearing.torch.encoding import table_form
+from bearing.torch.triton import cache as caches
+from bearing.torch.triton import hub
+from bearing.torch.triton import launch as launches_of
+from bearing.torch.triton import norm as norms
+from bearing.torch.triton import rotate as kernels
+from compiled import TARGETS, code_of, recorded
+
+
+def rotation(dtype, pairing, positions=0, **spec):
+    """The launch that turns queries and keys of a model's size."""
+    form = table_form(bearing.Rope(head_dim=128, pairing=pairing, **spec), 8)
+    q, k = (torch.empty(1, 256, heads, 128, dtype=dtype).transpose(1, 2) for heads in (32, 8))
+    with recorded(launches_of, "turn_kernel") as launches:
+        kernels.rotate([q, k], positions, form, "bhtd", False)
+    (launch,) = launches
+    return launch
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
+@pytest.mark.parametrize("pairing", ["half", "interleaved"])
+def test_rotation_loads_wide_and_spills_nothing(pairing, dtype, target):
+    code = code_of(rotation(dtype, pairing), target)
+    assert code.spilled == 0 and code.local == 0
+    # 16 bytes are the most that a thread loads; four elements of two bytes fill a wave of 64 threads for AMD.
+    assert code.widest_load >= (8 if target == "gfx942" and dtype is torch.bfloat16 else 16)
+
+
+def moves():
+    """Other launches of the same kernel: a cache that moves, one that is written to, and given cosines."""
+    rope, after = bearing.Rope(head_dim=128, pairing="half"), bearing.Rope(head_dim=128, pairing="half", base=5e5)
+    forms = [table_form(one, 8) for one in (rope, after)]
+    cache, slots = torch.empty(64, 8, 16, 128, dtype=torch.bfloat16), torch.zeros(2, 256, dtype=torch.int64)
+    q, k = (torch.empty(2, 256, heads, 128, dtype=torch.bfloat16).transpose(1, 2) for heads in (32, 8))
+    cos = torch.empty(1, 256, 128, dtype=torch.bfloat16)
+    with recorded(launches_of, "turn_kernel") as launches:
+        caches.rebase(cache, forms[0], 0, forms[1], torch.arange(256), slots, "bhtd")
+        caches.rotate_to_cache(q, k, k, cache, cache, slots, torch.arange(256), forms[0], "bhtd")
+        hub.apply_rotary_transformers(q, k, cos, cos)
+    return launches
+
+
+@pytest.mark.parametrize("target", ["sm_90", "gfx942"])
+def test_moves_and_writes_of_caches_spill_nothing(target):
+    for launch in moves():
+        code = code_of(launch, target)
+        assert code.spilled == 0 and code.local == 0
+        assert code.widest_load >= (8 if target == "gfx942" else 16)
+
+
+@pytest.mark.parametrize("target", ["sm_90", "gfx942"])
+def test_norm_and_rotation_spill_nothing(target):
+    form = table_form(bearing.Rope(head_dim=128, pairing="half"), 8)
+    q = torch.empty(1, 256, 32, 128, dtype=torch.bfloat16).transpose(1, 2)
+    with recorded(norms, "norm_kernel") as launches:
+        norms.norm_rotate(q, torch.empty(128), 1e-6, 0, form, "bhtd")
+        norms.norm_rotate(q, torch.empty(128), 1e-6, 0, form, "bhtd", q)
+    assert len(launches) == 2
+    for launch in launches:
+        code = code_of(launch, target)
+        assert code.spilled == 0 and code.local == 0
+        assert code.widest_load >= (8 if target == "gfx942" else 16)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_products_and_sums_are_rounded_apart(target):
+    """Fused ones are those of two_product alone, three for each element that a thread holds."""
+    launch = rotation(torch.float32, "half", torch.arange(256))
+    code = code_of(launch, target)
+    each = launch.named["BT"] * launch.named["BP"] // launch.named["num_warps"] // TARGETS[target].warp_size
+    fused = re.findall(r"\bfma\.rn\.f\d+|\bv_(?:pk_)?(?:fma|fmac|mad)_f\d+", code.text)
+    assert all("64" in one for one in fused)
+    assert len(fused) == 3 * each
+    free = code_of(launch._replace(named=launch.named | {"enable_fp_fusion": True}), target)
+    assert re.search(r"\bfma\.rn\.f32|\bv_(?:pk_)?(?:fma|fmac)_f32", free.text)  # so this test can fail
+    assert ".ftz" not in code.text

@@ -1,0 +1,58 @@
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <bearing/gguf.hpp>
+#include <cerrno>
+#include <filesystem>
+#include <optional>
+#include <system_error>
+
+#include "array_files.hpp"
+#include "config_report.hpp"
+
+// Where a model's file comes from: a path, a folder, a stream.
+
+namespace bearing::tool {
+namespace {
+
+/// A file to read by its name, or the text of a stream, which can be read once.
+struct Source {
+  std::string name;
+  std::optional<std::string> text;
+};
+
+Source source_of(const std::string& file) {
+  std::error_code ignored;
+  const std::filesystem::file_status status = std::filesystem::status(file, ignored);
+  if (file == "-") return {"standard input", read_stream(STDIN_FILENO, "standard input")};
+  if (std::filesystem::is_directory(status)) return {(std::filesystem::path(file) / "config.json").string(), {}};
+  if (!std::filesystem::is_fifo(status) && !std::filesystem::is_character_file(status)) return {file, {}};
+  const int stream = ::open(file.c_str(), O_RDONLY | O_CLOEXEC);
+  if (stream < 0) bad_file(file, "cannot be opened: " + std::generic_category().message(errno));
+  Source source{file, read_stream(stream, file)};
+  ::close(stream);
+  return source;
+}
+
+}  // namespace
+
+Model read_model(const std::string& file) {
+  const Source source = source_of(file);
+  if (!source.text && is_gguf_file(source.name)) return read_gguf(source.name);
+  Model model = source.text ? parse_hf_config(*source.text, source.name) : read_hf_config(source.name);
+  // Last: it is true of most new files.
+  for (ConfigWarning& warning :
+       source.text ? older_reader_warnings(*source.text, source.name) : older_reader_warnings_of_file(source.name)) {
+    model.warnings.push_back(std::move(warning));
+  }
+  return model;
+}
+
+SpelledConfig spelled(const std::string& file, HfSpelling spelling) {
+  const Source source = source_of(file);
+  if (source.text) return spell_hf_config(*source.text, spelling, source.name);
+  if (is_gguf_file(source.name)) bad_file(source.name, "must be a config.json to be written, got a GGUF file");
+  return spell_hf_config_file(source.name, spelling);
+}
+
+}  // namespace bearing::tool
