@@ -286,7 +286,8 @@ def test_deberta_scores_as_its_own_layers(saved: Any, name: str, options: dict[s
         scores = np.array(scores.detach().numpy())
         bearing.add_scores(term, scores, q=q.detach().numpy(), k=k.detach().numpy(), scale=scale)
         got = torch.softmax(torch.from_numpy(scores), dim=-1)
-        torch.testing.assert_close(got, wanted, rtol=0, atol=2**-18)
+        # Scores come to 2^7 here, of some 8 roundings each: 2^-24 of that 8 times. A wrong table moves them by a tenth.
+        torch.testing.assert_close(got, wanted, rtol=0, atol=2**-14)
         own.append(wanted)
     assert (own[0] - own[1]).abs().max() > 2**-6  # layers differ, and so do their tables
 
@@ -334,7 +335,10 @@ def test_lilts_text_has_a_table(saved: Any) -> None:
 
 
 def test_swin_v2_has_the_table_that_its_network_makes(saved: Any) -> None:
-    config = tf.Swinv2Config(image_size=32, patch_size=4, embed_dim=8, depths=[2, 1], num_heads=[2, 4], window_size=4)
+    config = tf.Swinv2Config(
+        image_size=32, patch_size=4, embed_dim=8, depths=[2, 1], num_heads=[2, 4], window_size=4,
+        pretrained_window_sizes=[0, 3],
+    )  # fmt: skip
     model, folder = saved(tf.Swinv2Model, config)
     loaded = bearing.load(folder)
     assert not loaded.missing
@@ -343,7 +347,8 @@ def test_swin_v2_has_the_table_that_its_network_makes(saved: Any) -> None:
         own = block.attention.self
         with torch.no_grad():
             table = 16 * torch.sigmoid(own.continuous_position_bias_mlp(own.relative_coords_table))
-        np.testing.assert_allclose(bias.parameters["table"], table.flatten(0, 2).numpy(), rtol=2**-18)
+        # Logits come to -35, of 512 products: 2^-24 of that, some 20 times over, is 16 sigmoid's relative error.
+        np.testing.assert_allclose(bias.parameters["table"], table.flatten(0, 2).numpy(), rtol=2**-14)
 
 
 def test_wrong_calls_say_what_must_hold(tmp_path: Path) -> None:

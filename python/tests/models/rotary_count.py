@@ -231,7 +231,7 @@ def main() -> None:
         if only and name not in only:
             continue
         kinds[kind] += 1
-        if kind != "right":
+        if kind != "right" or only:
             print(kind, name, why, sep="\t", flush=True)
     print(", ".join(f"{number} {kind}" for kind, number in kinds.items()), "of", kinds.total())
 

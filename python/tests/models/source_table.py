@@ -388,7 +388,9 @@ def row(root: Path, model_type: str, name: str) -> dict[str, Any]:
     subs = sub_configs(name, root)
     code = code_of(root, path.parent, name)
     out: dict[str, Any] = {"type": model_type, "class": name, "folder": path.parent.name, "kinds": []}
-    rotaries = [one.name for one in code if one.is_class and ROTARY_CLASS.search(one.name)]
+    rotaries = [
+        one.name for one in code if one.is_class and ROTARY_CLASS.search(one.name) and "Attention" not in one.name
+    ]
     if rotaries:
         out["rotaries"] = rotaries
     if subs:  # its parts have rows of their own
