@@ -194,9 +194,10 @@ TEST(HfSpelling, AnOlderReaderLosesWhatStandsInTheDictionaryAlone) {
 
 Rope read_back(const Rope& rope, HfSpelling spelling) {
   const std::string members = hf_rope(rope, spelling);
-  return first_rope(parse_hf_config(
-      R"({"model_type": "qwen2_vl_text", "num_attention_heads": 2, "hidden_size": 256, "num_hidden_layers": 1, )" +
-      members.substr(1)));
+  const std::string type = rope.axes == RopeAxes{} ? "llama" : "qwen2_vl_text";
+  return first_rope(parse_hf_config(R"({"model_type": ")" + type +
+                                    R"(", "num_attention_heads": 2, "hidden_size": 256, "num_hidden_layers": 1, )" +
+                                    members.substr(1)));
 }
 
 TEST(HfSpelling, ASpecIsWrittenInEitherSpelling) {

@@ -88,6 +88,7 @@ Waves waves_of(const Subject& subject, const SpecimenOptions& size) {
   Rope plain = *rope;
   plain.scaling = NoScaling{};
   if (std::holds_alternative<NoScaling>(rope->scaling)) {
+    if (!subject.description.specimen) return waves;
     // A name may change frequencies in a way that its spec does not say. The example keeps a table of its length.
     SpecimenOptions example = size;
     example.length = std::min<Index>(size.length, 32'768);

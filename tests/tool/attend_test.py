@@ -230,9 +230,9 @@ class Attend(support.Base):
     def built(self, name):
         """A spec of an encoding, made of nothing but what error messages ask for; and its parameters' files."""
         keys = {"height": "2", "width": "3", "trained_length": "64", "first": "0", "pairing": "half", "factor": "2",
-                "direction": "bidirectional", "axis": "0"}
+                "direction": "bidirectional", "axis": "0", "joined": "half"}
         sizes = {"axes": 2 if name in IMAGES else 1, "sets": HEADS, "hidden": 5, "d_model": 8, "mixed": 1, "buckets": 32, "rows": 2,
-                 "mlp_width": 32, "time": TIME, "length, and 1 with [CLS] untied": TIME + 1, "max_pos": 5}
+                 "mlp_width": 32, "time": TIME, "extent": 1024, "rank": 3, "length, and 1 with [CLS] untied": TIME + 1, "max_pos": 5}
         spec, files = {}, {}
         if name in ("deberta", "deberta_v2"):
             spec["max_relative_positions"] = "8"

@@ -65,7 +65,7 @@ Command config_command() {
   command.flag("--apart", o->apart, "Several files: whole reports, one after the other");
   command.flag("--json", o->json, "JSON, in full precision, of a stable schema");
   command.word("--write", o->write, "SPELLING", {"v4", "v5"},
-               "The file itself, spelled as transformers 4 (rope_theta, rope_scaling) or 5 (rope_parameters)");
+               "The file, as transformers 4 or 5 spells it");
   command.output("-o,--out", o->out, "Where the report goes; else standard output");
   command.footer =
       "Prints each distinct encoding of the layers: its type, pairing, base and\n"

@@ -133,7 +133,8 @@ ReportPart said_part(Subject subject, const Sizes& asked) {
   const Record spec = subject.description.spec ? subject.description.spec(size) : Record{};
   const Rope* rope = spec ? spec.as<Rope>() : nullptr;
   if (rope != nullptr) {
-    GroupReport group{.group = {}, .frequencies = resolve(*rope), .wavelength = {}};
+    GroupReport group;
+    group.frequencies = resolve(*rope);
     group.wavelength = wavelengths(*group.frequencies);
     part.facts = rope_facts(*rope, *group.frequencies);
     part.pairs = pair_rows(group, Pairs::all);
