@@ -208,12 +208,12 @@ CASES: list[tuple[Any, Callable[[Any], Uses]]] = [
     (b.GatedT5(buckets=32, direction="bidirectional"),
      lambda spec: iter([lambda: attended(b.GatedT5Bias(spec, zeros(32, HEADS), zeros(1, HEADS, TIME)))])),
     (b.RelativeLogits(extent=8, clip=2.0), lambda spec: iter([lambda: attended(
-        b.RelativeLogitsTerm(spec, zeros(spec.extent, 4), zeros(1, HEADS, TIME, 4)))])),
+        b.RelativeLogitsTerm(spec, zeros(min(abs(spec.extent), 9), 4), zeros(1, HEADS, TIME, 4)))])),
     (b.BucketDifference(clip=2), lambda spec: iter([lambda: attended(
         b.BucketBias(spec, zeros(6, HEADS), q_attribute=[[0, 1, 2]], k_attribute=[[0, 1, 2]]))])),
     (b.Fourier(axes=2, frequencies=4, unit="turns", layout="sines_first"),
      lambda spec: iter([lambda: added(b.FourierInputs(spec, zeros(4, 2)), PLACES)])),
-    (b.ElementwiseRope(rope=b.Rope(head_dim=DIM, pairing="half"), joined="half"),
+    (b.ElementwiseRope(rope=b.Rope(head_dim=DIM, pairing="half"), joined="half", sections=[1, DIM - 1]),
      lambda spec: iter([lambda: attended(b.ElementwiseRows(spec))])),
     (b.GivenAngles(head_dim=DIM, rotary_dim=DIM, pairing="half"),
      lambda spec: iter([lambda: attended(b.AngleRows(spec, zeros(1, HEADS, TIME, DIM // 2)))])),

@@ -62,6 +62,7 @@ def test_every_class_with_parameters_is_among_the_cases():
         "Encoding",
         "Fixed",
         "MultiHeadAttention",
+        "Plan",
     }
     assert modules == {type(case.module).__name__ for case in CASES}
 

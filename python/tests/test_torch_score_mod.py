@@ -227,7 +227,7 @@ def test_flex_attention_takes_it(name):
     if isinstance(encoding, torch.nn.Module):
         encoding = encoding.float()
     q, k, v = (x.detach().float() for x in (heads_of(Q_LEN), heads_of(K_LEN), heads_of(K_LEN)))
-    if name == "Forgetting":
+    if isinstance(encoding, Gates | Mixed):
         encoding.x = encoding.x.float()
     if isinstance(encoding, Given):
         encoding.given = tuple(x.float() if x is not None and x.is_floating_point() else x for x in encoding.given)

@@ -116,6 +116,14 @@ def biases() -> Iterator[Case]:
         (*qkv(), x),
         (x.detach(),),
     )
+    logits = shaken(bt.RelativeLogits(bearing.RelativeLogits(extent=3, clip=1.0), HEADS, D_MODEL, rank=2))
+    yield Case(
+        "RelativeLogits",
+        logits,
+        lambda q, k, v, x: bt.attention(q, k, v, logits.encoding(x), mask="causal"),
+        (*qkv(), x),
+        (x.detach(),),
+    )
 
 
 def rows() -> Iterator[Case]:
