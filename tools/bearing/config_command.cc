@@ -64,8 +64,7 @@ Command config_command() {
   command.flag("--all", o->all, "Every pair; without it long tables are cut");
   command.flag("--apart", o->apart, "Several files: whole reports, one after the other");
   command.flag("--json", o->json, "JSON, in full precision, of a stable schema");
-  command.word("--write", o->write, "SPELLING", {"v4", "v5"},
-               "The file, as transformers 4 or 5 spells it");
+  command.word("--write", o->write, "SPELLING", {"v4", "v5"}, "The file, as transformers 4 or 5 spells it");
   command.output("-o,--out", o->out, "Where the report goes; else standard output");
   command.footer =
       "Prints each distinct encoding of the layers: its type, pairing, base and\n"
