@@ -68,7 +68,7 @@ TEST_F(WholeFilesTest, NothingIsSeenBeforeTheCommit) {
 }
 
 TEST_F(WholeFilesTest, AReplacedFileHandsOnItsMode) {
-  for (const mode_t wanted : {0600, 0640, 0755, 0666}) {
+  for (const mode_t wanted : {0600U, 0640U, 0755U, 0666U}) {
     put("x", "old");
     ASSERT_EQ(::chmod(path("x").c_str(), wanted), 0);
     WholeFiles files;
