@@ -45,7 +45,7 @@ double base_of(const Object& file, double usual) {
 }
 
 /// Dimensions of each axis as the file has them; they fill a head.
-Rope listed(const Object& file, std::string_view key, std::vector<Index> usual, Index head_dim, double base) {
+Rope listed(const Object& file, std::string_view key, const std::vector<Index>& usual, Index head_dim, double base) {
   std::vector<Index> dims = file.integers(key, 4, 2, hf::most_head_dim).value_or(usual);
   const bool even = std::all_of(dims.begin(), dims.end(), [](Index dim) { return dim % 2 == 0; });
   if (!even || dims.size() != usual.size() || std::accumulate(dims.begin(), dims.end(), Index{0}) != head_dim) {

@@ -137,6 +137,7 @@ class Respelled {
     if (family_ != nullptr && groups_per_type(*family_)) {
       std::vector<Pair> types;
       const std::string deeper = indentation.empty() ? "" : indentation + step_;
+      types.reserve(all.size());
       for (const Layer* layer : all) {
         types.push_back({layer->type, json::object_of(newer_members(*layer), deeper, step_)});
       }

@@ -143,7 +143,10 @@ PicturePositions qwen_image(const PictureRequest& request) {
     const double at = index(largest + word);
     tokens.add({at, at, at});
   }
-  const auto middle = [](Index extent) { return from(static_cast<double>(extent / 2 - extent)); };
+  const auto middle = [](Index extent) {
+    const Index half = extent / 2;
+    return from(static_cast<double>(half - extent));
+  };
   for (std::size_t i = 0; i < grids.size(); ++i) {
     add_grid(tokens, grids[i], from(static_cast<double>(i)), middle(grids[i].height), middle(grids[i].width));
   }

@@ -163,7 +163,7 @@ def test_hunyuan_vls_members_turn_by_axes_of_their_own() -> None:
     from transformers.models.hunyuan_vl import modeling_hunyuan_vl as hunyuan
 
     sections = [2, 1, 3, 2]
-    for parameters in ({"rope_type": "default"}, {"rope_type": "dynamic", "alpha": 1000.0}):
+    for parameters in ({"rope_type": "default"}, {"rope_type": "dynamic", "alpha": 1000.0, "factor": 1.0}):
         config = hunyuan.HunYuanVLTextConfig(
             hidden_size=32,
             num_attention_heads=2,

@@ -40,7 +40,8 @@ std::vector<Region> regions(const SelfExtend& of) {
   require("SelfExtend", "group", of.group, 1);
   require("SelfExtend", "window", of.window, 0);
   const Placing key{.group = of.group};
-  const Placing query{.group = of.group, .offset = static_cast<double>(of.window - of.window / of.group)};
+  const Index groups = of.window / of.group;
+  const Placing query{.group = of.group, .offset = static_cast<double>(of.window - groups)};
   return {{{.to = of.window}}, {{.from = of.window}, query, key}};
 }
 
