@@ -50,7 +50,7 @@ UNROTATED = {
     "clvp_decoder": "its layers are called without a rotation",
 }
 # Where the code makes a base from a key and its default, without a dictionary of the class.
-SLIDING_BASES = {"dots3_note_text": 50_000.0}
+SLIDING_BASES = {"deepseek_v4": 160_000.0, "dots3_note_text": 50_000.0}  # DeepSeek-V4: of compressed layers
 # Where the reader is right by the models' own modules (test_towers.py), and the table does not look closely enough.
 OTHERWISE = {
     "minimax_m3_vl_vision": "three axes share 78 of 80 dimensions",
