@@ -1,4 +1,5 @@
-// Linear attention with RoPE: a key with a value and a query with their sum is all the arithmetic there has to be.
+// Linear attention with RoPE, and plain products whose state decays: a key with a value and a query with their sum is
+// all the arithmetic there has to be.
 
 #include <bearing/linear_attention.hpp>
 
@@ -7,34 +8,50 @@
 namespace bearing::bench {
 namespace {
 
-void add_linear(Mask mask, Index length, Index dim, Index threads) {
-  const AttentionShape shape = self_attention(length, dim);
-  const double fmas = 2 * static_cast<double>(shape.heads * length * dim) * static_cast<double>(dim);
-  add({.name = std::string("linear_attention/") + (mask == Mask::none ? "rope" : "causal_rope") + "/" +
-               attention_size<float>(shape),
-       .threads = threads,
-       .bars = {fma_limit<float>(fmas, threads)},
-       .turns = turns_for(fmas, threads),
+struct LinearCase {
+  std::string name, encoding;
+  LinearAttentionOptions options;
+  Index length = 4096, dim = 64, threads = 1;
+};
+
+void add_linear(const LinearCase& c) {
+  const AttentionShape shape = self_attention(c.length, c.dim);
+  const double fmas = 2 * static_cast<double>(shape.heads * c.length * c.dim) * static_cast<double>(c.dim);
+  add({.name = "linear_attention/" + c.name + "/" + attention_size<float>(shape),
+       .threads = c.threads,
+       .bars = {fma_limit<float>(fmas, c.threads)},
+       .turns = turns_for(fmas, c.threads),
        .prepare = [=]() -> std::function<void()> {
          const AttentionMemory<float> memory(shape);
-         const Encoded encoded = encode("rope", shape);
+         const Encoded encoded = encode(c.encoding, shape);
          return [=] {
            const auto in = memory.inputs();
-           linear_attention<float>({in.q, in.k, in.v}, memory.out(), {}, encoded.terms, {.mask = mask},
-                                   executor(threads));
+           linear_attention<float>({in.q, in.k, in.v}, memory.out(), {}, encoded.terms, c.options, executor(c.threads));
          };
        }});
+}
+
+/// As models with decays have it: no feature map, no denominator. `encoding`: none, retention (a rate per head),
+/// gla (a gate per token and channel).
+void add_products(const std::string& encoding, Index dim, Index threads) {
+  add_linear({.name = encoding == "none" ? "causal_products" : "causal_" + encoding,
+              .encoding = encoding,
+              .options = {.mask = Mask::causal, .feature_map = FeatureMap::identity, .normaliser = Normaliser::none},
+              .dim = dim,
+              .threads = threads});
 }
 
 }  // namespace
 
 void add_linear_attention_cases() {
+  const LinearAttentionOptions all{.mask = Mask::none}, causal{.mask = Mask::causal};
   for (const Index dim : {64, 128}) {
     for (const Index threads : {1, 2}) {
-      add_linear(Mask::none, 4096, dim, threads);
-      add_linear(Mask::causal, 4096, dim, threads);
+      add_linear({.name = "rope", .encoding = "rope", .options = all, .dim = dim, .threads = threads});
+      add_linear({.name = "causal_rope", .encoding = "rope", .options = causal, .dim = dim, .threads = threads});
     }
-    add_linear(Mask::causal, 16'384, dim, 1);
+    add_linear({.name = "causal_rope", .encoding = "rope", .options = causal, .length = 16'384, .dim = dim});
+    for (const char* encoding : {"none", "retention", "gla"}) add_products(encoding, dim, 1);
   }
 }
 

@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "dialects.hpp"
 #include "hf_reader.hpp"
 
@@ -33,6 +35,7 @@ std::string positions_of(const Object& args, const std::string& type) {
     const std::string moved = offset == 0 ? "" : ", moved by " + json::shortest(offset) + " patches";
     return order + " of the patch's centre" + moved + ", from -1 to 1 across the image, times 2 pi" + others;
   }
+  if (type == "mrope") return "0, row and column of the patch, from 0" + std::string(others);
   std::string text = order + " of the patch, from " + json::shortest(offset);
   if (const auto reference = pair_of(args, "ref_feat_shape")) {
     text += ", times " + std::to_string(reference->height) + " and " + std::to_string(reference->width) +
@@ -41,15 +44,40 @@ std::string positions_of(const Object& args, const std::string& type) {
   return text + others;
 }
 
+/// The axis of each pair: of the pairs 0, 1, 2, … rows take 1, 4, 7, … and columns 2, 5, 8, …, as far as their sections
+/// go; a frame, which pictures do not have, takes the rest.
+RopeAxes mrope_axes(const Object& args, Index pairs) {
+  const auto sections =
+      args.integers("rope_mrope_section", 3, 0, hf::most_head_dim).value_or(std::vector<Index>{8, 12, 12});
+  if (sections.size() != 3) args.wrong("rope_mrope_section", "three numbers: of frames, rows and columns");
+  std::vector<Index> axis(static_cast<std::size_t>(pairs), 0);
+  for (Index of = 1; of < 3; ++of) {
+    const Index section = sections[static_cast<std::size_t>(of)];
+    if (section == 0) args.wrong("rope_mrope_section", "at least 1 for rows and for columns");
+    for (Index pair = of; pair < std::min(pairs, 3 * section); pair += 3) axis[static_cast<std::size_t>(pair)] = of;
+  }
+  return RopeAxes::listed(axis);
+}
+
 LayerEncoding encoding_of(const Object& args, const std::string& type, Index head_dim) {
   if (type == "mixed") {
     return OtherEncoding{"rope_mixed", "each head has learned frequencies of its own on each axis, in rope.freqs"};
   }
-  if (type != "cat" && type != "dinov3") args.wrong("rope_type", "cat, mixed or dinov3");
-  if (head_dim % 4 != 0) args.wrong("embed_dim", "a multiple of 4 times num_heads");
+  const bool mrope = type == "mrope";
+  if (type != "cat" && type != "dinov3" && !mrope) args.wrong("rope_type", "cat, mixed, dinov3 or mrope");
+  if (head_dim % 4 != 0 && !mrope) args.wrong("embed_dim", "a multiple of 4 times num_heads");
+  if (mrope && (head_dim % 2 != 0 || head_dim < 6)) {
+    args.wrong("embed_dim", "num_heads times an even number from 6, for pairs of frames, rows and columns");
+  }
   const auto base = args.number("rope_temperature", hf::base_range);
   if (base && *base == 1) args.wrong("rope_temperature", "a number above 1");
   Rope rope{.head_dim = head_dim, .rotary_dim = head_dim, .base = base.value_or(10'000), .pairing = Pairing::half};
+  if (mrope) {
+    if (args.text("rope_grid_indexing").value_or("ij") != "ij")
+      args.wrong("rope_grid_indexing", "ij, as for all mrope");
+    rope.axes = mrope_axes(args, head_dim / 2);
+    return rope;  // halves, whatever rope_rotate_half says
+  }
   if (!args.flag("rope_rotate_half").value_or(false)) rope.pairing = Pairing::interleaved;
   rope.axes = RopeAxes::axial({head_dim / 4, head_dim / 4});
   return rope;

@@ -227,6 +227,8 @@ constexpr Composite composites[] = {
     {"qwen3_omni_moe",
      "thinker_config=qwen3_omni_moe_thinker talker_config=qwen3_omni_moe_talker "
      "code2wav_config=qwen3_omni_moe_code2wav"},
+    {"qwen3_omni_moe_talker",
+     "text_config=qwen3_omni_moe_talker_text code_predictor_config=qwen3_omni_moe_talker_code_predictor"},
     {"qwen3_omni_moe_thinker",
      "text_config=qwen3_omni_moe_text vision_config=qwen3_omni_moe_vision_encoder "
      "audio_config=qwen3_omni_moe_audio_encoder"},
@@ -326,6 +328,15 @@ std::vector<CompositePart> composite_parts(std::string_view model_type) {
     parts.push_back({row->model_type, word.substr(0, equals), word.substr(equals + 1)});
   }
   return parts;
+}
+
+void read_between(const json::Object& file, Model& model) {
+  if (file.text("model_type").value_or("") != "musicflamingo") return;
+  const char* why =
+      "rows of sound turn in front of the language model, halves of the first part of their width: by the number of "
+      "their window and their place in it, both times the time in seconds";
+  model.inputs.push_back({.encoding = OtherEncoding{"rope", why}});
+  file.warn("model_type", std::string("its numbers are not read: ") + why, json::Weight::grave);
 }
 
 }  // namespace bearing::hf

@@ -43,12 +43,6 @@ void require_common_keys(const Config& config) {
   }
 }
 
-void warn_about_other_keys(const Object& file) {
-  if (file.has("dual_chunk_attention_config")) {
-    file.warn("dual_chunk_attention_config", "recognised, not part of the encoding");
-  }
-}
-
 Index first_trained_length(const Config& config, const std::vector<Layer>& layers) {
   for (const Layer& layer : layers) {
     const auto* rope = std::get_if<Rope>(&layer.encoding);
@@ -91,7 +85,6 @@ void fill_rotary(Config& config, Model& model) {
 
 Model read_part(const hf::Part& part) {
   Config config = make_config(part);
-  hf::refuse_by_name(config);
   hf::assume_latent_attention(config);
   Model model;
   model.file = config.notes().file();
@@ -100,9 +93,9 @@ Model read_part(const hf::Part& part) {
   if (!hf::read_not_rotary(config, model)) {
     hf::refuse_by_key(config);
     if (!config.known) require_common_keys(config);
-    warn_about_other_keys(config.file);
     fill_rotary(config, model);
   }
+  hf::read_regions(config, model);
   return model;
 }
 
@@ -136,6 +129,7 @@ Model read_model(const std::string& text, const std::string& name) {
   }
   const hf::Parts parts = hf::parts_of(file);
   model = read_part(parts.main);
+  hf::read_between(file, model);
   std::size_t layers = model.layers.size();
   for (const hf::Part& tower : parts.towers) {
     model.towers.push_back(read_tower(tower));

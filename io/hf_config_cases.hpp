@@ -1,5 +1,6 @@
 #pragma once
 
+#include <gtest/gtest.h>
 #include <bearing/io.hpp>
 
 #include <algorithm>
@@ -38,6 +39,32 @@ inline std::set<std::string> files_in(const fs::path& directory) {
   std::set<std::string> names;
   for (const auto& entry : fs::directory_iterator(directory)) names.insert(entry.path().filename());
   return names;
+}
+
+/// Every file of folder/malformed is refused, with the text that its row of malformed.tsv states, after its own name.
+/// Returns what the files' errors say, without their names.
+inline std::vector<std::string> expect_refused_as_stated(const fs::path& folder) {
+  std::set<std::string> named;
+  std::vector<std::string> errors;
+  for (const auto& row : table(folder / "malformed.tsv")) {
+    if (row.size() != 3u) {
+      ADD_FAILURE() << "must be three cells: " << row[0];
+      continue;
+    }
+    named.insert(row[0]);
+    const std::string path = (folder / "malformed" / row[0]).string();
+    try {
+      read_hf_config(path);
+      ADD_FAILURE() << row[0] << " was read";
+    } catch (const ConfigError& error) {
+      const std::string text = error.what();
+      EXPECT_NE(text.find(row[1]), std::string::npos) << row[0] << ": " << text;
+      EXPECT_TRUE(text.starts_with(path + ":")) << text;
+      errors.push_back(text.substr(std::min(text.size(), path.size())));
+    }
+  }
+  EXPECT_EQ(named, files_in(folder / "malformed"));
+  return errors;
 }
 
 inline std::string spec_text(const LayerEncoding& encoding) {

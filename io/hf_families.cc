@@ -244,7 +244,6 @@ const Family* find_family(std::string_view model_type) {
 void add_rotary_types(std::vector<std::string_view>& to) {
   for (const Family& family : families) to.push_back(family.model_type);
   for (const Family& family : newer_families()) to.push_back(family.model_type);
-  add_refused_types(to);
 }
 
 }  // namespace bearing::hf

@@ -203,7 +203,9 @@ bool known_layer_type(std::string_view type) { return among(attending, type) || 
 std::vector<Layer> read_layers(Config& config) {
   const std::vector<Index> rotary = read_rotary_layers(config);
   config.types = read_types(config, rotary);
-  config.kinds.insert(config.types.begin(), config.types.end());
+  for (std::size_t i = 0; i < config.types.size(); ++i) {
+    if (i == 0 || config.types[i] != config.types[i - 1]) config.kinds.insert(config.types[i]);
+  }
   if (config.kinds.size() > most_types) config.file.wrong("layer_types", "of at most 64 kinds");
   const std::vector<LayerRope> ropes = read_layer_ropes(config);
   const bool off = switched_off(config);

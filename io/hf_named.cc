@@ -11,9 +11,6 @@ constexpr const char* convolution =
     "positions";
 constexpr const char* attention_added =
     "sinusoids of rows and columns are added to queries and keys of every layer, not to the input";
-constexpr const char* distance_table =
-    "queries meet a learned vector for each distance, clipped, inside blocks of context_size frames, and the distance "
-    "counts query minus key";
 constexpr const char* chunks =
     "queries meet projected sinusoids of their distance inside chunks of frames with a context to either side";
 constexpr const char* fourier_prompts =
@@ -29,12 +26,14 @@ constexpr const char* jointly =
 constexpr const char* key_points = "coordinates and scores of key points go through a network and join the input";
 constexpr const char* timm = "the architecture is timm's: its arguments say what the positions are";
 constexpr const char* hiera = "a small table is resized to the whole map, and a second one is repeated in every window";
-constexpr const char* speecht5 =
-    "keys have a vector for each distance, clipped on either side of encoder_max_relative_position frames, and the "
-    "decoder adds scaled sinusoids";
 constexpr const char* overlapping = "the table has a row per patch of the spectrogram, and patches overlap";
 constexpr const char* levit =
     "a learned number per head for each pair of absolute offsets, keys and queries on different grids";
+constexpr const char* values_too =
+    "halves of the first dimensions turn, at least 32, with base 10000: queries, keys and values alike, and what "
+    "values "
+    "add up to is not turned back";
+constexpr const char* first_head = "neighbours turn with base 10000 in the first head alone, and no other head turns";
 constexpr const char* stages = "each stage has a learned table of its own";
 
 // clang-format off
@@ -49,12 +48,10 @@ constexpr Named rows[] = {
     {"sew-d", "deberta", "a convolution over frames comes before DeBERTa's layers, which see every squeeze_factor-th"},
     {"wav2vec2-conformer", "transformer_xl", "position_embeddings_type may be relative, rotary or none, and a "
                                              "convolution comes first"},
-    {"speecht5", "shaw", speecht5},
     {"seamless_m4t", "transformer_xl", "its speech encoder, text encoder and decoders have encodings of their own"},
     {"seamless_m4t_v2", "shaw", "its speech encoder, text encoder and decoders have encodings of their own"},
-    {"granite_speech_encoder", "shaw", distance_table},
-    {"granite_speech_plus_encoder", "shaw", distance_table},
-    {"granite_speech5_encoder", "shaw", distance_table},
+    {"clvp_encoder", "rope", values_too},
+    {"qwen2_5_omni_dit", "rope", first_head},
     {"gemma3n_audio", "transformer_xl", chunks},
     {"gemma4_audio", "transformer_xl", chunks},
     {"fastspeech2_conformer", "transformer_xl", "its encoder shifts rows of distances as ESPnet's older code does"},
@@ -62,8 +59,6 @@ constexpr Named rows[] = {
     {"fun_asr_nano_encoder", "sinusoidal", "sinusoids of the stacked features, from position 1"},
     {"audio-spectrogram-transformer", "learned", overlapping},
     // Text and time
-    {"udop", "t5", "T5's table, and two more for the boxes' places, in the encoder"},
-    {"lilt", "learned", "four narrow tables for boxes, which a projection joins, beside the text's table"},
     {"bros", "sinusoidal", "sinusoids of the differences between two boxes are projected and meet the query"},
     {"cpmant", "t5", "buckets depend on the segments of query and key"},
     {"prophetnet", "t5", "the decoder's buckets are looked up by a projection of each query"},

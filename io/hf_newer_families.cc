@@ -202,6 +202,8 @@ constexpr Family rows[] = {
     {.model_type = "lasr_encoder", .pairing = half, .shape = {512, 17, 8, 0, 0, 10000}},
     {.model_type = "voxtral_realtime_encoder", .pairing = half, .shape = {1280, 32, 32, 0, 64, 1500},
      .mix = Mix::all_slide, .window = 750},
+    {.model_type = "qwen3_omni_moe_code2wav", .pairing = half, .shape = {1024, 8, 16, 0, 0, 8000},
+     .mix = Mix::all_slide, .window = 72},
     {.model_type = "mimi", .pairing = half, .shape = {512, 8, 8, 0, 0, 8000}, .mix = Mix::all_slide, .window = 250},
     {.model_type = "mimi_encoder", .pairing = half, .shape = {512, 8, 8, 0, 0, 8000}, .mix = Mix::all_slide,
      .window = 250},

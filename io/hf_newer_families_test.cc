@@ -2,6 +2,8 @@
 
 #include <bearing/io.hpp>
 
+#include <cmath>
+
 #include "hf_config_cases.hpp"
 
 namespace bearing {
@@ -228,12 +230,43 @@ TEST(HfTwoAngles, HunyuanVLsSectionsAndVJepa2AreRead) {
   EXPECT_EQ(video.head_dim, 64);
 }
 
-TEST(HfNotRead, ModelsThatNothingHereSaysAreRefusedWithWhatIsMissing) {
-  const std::pair<const char*, const char*> models[] = {{"clvp_encoder", "turns values too"},
-                                                        {"qwen2_5_omni_dit", "turns the first head alone"}};
+TEST(HfNamed, RotationsThatNoSpecSaysAreNamedWithWhatTheyAre) {
+  const std::pair<const char*, const char*> models[] = {{"clvp_encoder", "queries, keys and values alike"},
+                                                        {"qwen2_5_omni_dit", "in the first head alone"}};
   for (const auto& [type, why] : models) {
-    const std::string error = refusal(std::string("\"model_type\": \"") + type + R"(", "rope_theta": 10000)");
-    EXPECT_NE(error.find(why), std::string::npos) << error;
+    const Model model = parse_hf_config(std::string("{\"model_type\": \"") + type + R"(", "rope_theta": 10000})");
+    EXPECT_EQ(encoding_name(model.layers[0].encoding), "rope");
+    EXPECT_FALSE(std::holds_alternative<Rope>(model.layers[0].encoding)) << type;
+    EXPECT_TRUE(warns(model, "/model_type", why)) << type;
+  }
+  const Model music = parse_hf_config(R"({"model_type": "musicflamingo"})");
+  ASSERT_EQ(music.inputs.size(), 1u);
+  EXPECT_EQ(encoding_name(music.inputs[0].encoding), "rope");
+  EXPECT_TRUE(warns(music, "/model_type", "rows of sound turn"));
+  EXPECT_TRUE(parse_hf_config(R"({"model_type": "audioflamingo3"})").inputs.empty());
+}
+
+// Heads of 4096 / 96 dimensions: 42, of which int(42 / 2) = 21 would turn. Glm4MoeRotaryEmbedding makes
+// 10000^(-2i/21) for 11 pairs of them.
+TEST(HfSizes, HeadsThatGlm4MoeRoundsAreReadAsItsCodeRoundsThem) {
+  const std::string sizes = R"("hidden_size": 4096, "num_attention_heads": 96, "num_hidden_layers": 1)";
+  const Model model = parse_hf_config("{\"model_type\": \"glm4_moe\", " + sizes + "}");
+  EXPECT_EQ(model.head_dim, 42);
+  const RopeFrequencies numbers = resolve(first_rope(model));
+  EXPECT_EQ(numbers.rotary_dim, 22);
+  ASSERT_EQ(numbers.inv_freq.size(), 11u);
+  for (std::size_t i = 0; i < 11; ++i) {
+    const double theta = std::pow(10'000, -2 * static_cast<double>(i) / 21);
+    EXPECT_NEAR(numbers.inv_freq[i], theta, 1e-14 * theta);
+  }
+  EXPECT_TRUE(warns(model, "/hidden_size", "rounds a head down to 42"));
+  EXPECT_TRUE(warns(model, "/head_dim", "21 dimensions"));
+  EXPECT_EQ(first_rope(parse_hf_config("{\"model_type\": \"glm4_moe\", \"head_dim\": 128, " + sizes + "}")).base,
+            10'000);
+  // Where its code fails, or is another's, nothing is rounded.
+  for (const char* type : {"glm4v_moe_text", "qwen3_omni_moe_text", "llama"}) {
+    const std::string error = refusal(std::string("\"model_type\": \"") + type + "\", " + sizes);
+    EXPECT_NE(error.find("/hidden_size: must be a multiple of the number of heads, 96"), std::string::npos) << error;
   }
 }
 

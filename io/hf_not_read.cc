@@ -1,6 +1,3 @@
-#include <algorithm>
-#include <iterator>
-
 #include "hf_reader.hpp"
 
 // What is not read, and what would be read wrongly: such a file is refused by the name of the key, and never guessed.
@@ -9,15 +6,6 @@ namespace bearing::hf {
 namespace {
 
 using json::Object;
-
-/// Models whose positions no encoding here says, and what is missing.
-struct Refused {
-  std::string_view model_type, why;
-};
-constexpr Refused refused[] = {
-    {"clvp_encoder", "its code turns values too"},
-    {"qwen2_5_omni_dit", "its code turns the first head alone"},
-};
 
 /// Keys that change positions, which are read for the families that have the trait alone (0: for none).
 struct Key {
@@ -87,15 +75,6 @@ void refuse_keys_of_unknown_models(const Config& config) {
 
 }  // namespace
 
-void refuse_by_name(const Config& config) {
-  const auto* row = std::find_if(std::begin(refused), std::end(refused),
-                                 [&](const Refused& one) { return one.model_type == config.model_type; });
-  if (row == std::end(refused)) return;
-  config.notes().fail(config.file.pointer("model_type"), "must be a model whose positions can be read, got " +
-                                                             json::quoted(row->model_type) + ": " +
-                                                             std::string(row->why));
-}
-
 void refuse_by_key(const Config& config) {
   if (!config.states_its_code()) {
     refuse_keys_of_unknown_models(config);
@@ -120,10 +99,6 @@ void assume_latent_attention(Config& config) {
   if (!file.has("qk_nope_head_dim")) file.missing("qk_nope_head_dim", "beside qk_rope_head_dim");
   config.family.pairing = Pairing::interleaved;
   config.family.traits |= mla;
-}
-
-void add_refused_types(std::vector<std::string_view>& to) {
-  for (const Refused& one : refused) to.push_back(one.model_type);
 }
 
 }  // namespace bearing::hf

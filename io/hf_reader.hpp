@@ -69,6 +69,10 @@ bool known_layer_type(std::string_view type);
 /// heads, head_dim, layers, …: given, or the class' defaults, or derived.
 void read_sizes(Config& config);
 
+/// Whether its code runs with heads that are no whole part of the width, and with an odd number that turns: GLM-4.5's
+/// class has 96 heads in 4096 dimensions. A head is rounded down, to 42; the 21 that turn are rounded up, to 22.
+bool rounds_heads(const Config& config);
+
 /// What one layer has of its own: what its type and the file as a whole say holds where a member is empty.
 struct LayerRope {
   Index head_dim = 0, rotary_dim = 0;  ///< rotary_dim of latent attention
@@ -107,17 +111,11 @@ std::optional<Rope> read_rope(const Config& config, const std::string& layer_typ
 /// Whether its code has rotary parameters for each layer type.
 bool groups_per_type(const Family& family);
 
-/// Throws for a model whose positions no encoding here says.
-void refuse_by_name(const Config& config);
-
 /// Throws for a key whose meaning is not known; warns about one that the model's own code does not read.
 void refuse_by_key(const Config& config);
 
 /// An unknown model with qk_rope_head_dim: its last dimensions turn, neighbours unless rope_interleave is false.
 void assume_latent_attention(Config& config);
-
-/// Models that are refused by name.
-void add_refused_types(std::vector<std::string_view>& to);
 
 /// What queries of such a layer are multiplied by, if anything.
 std::optional<PositionTemperature> read_temperature(const Config& config, const Layer& layer);
@@ -153,6 +151,9 @@ bool read_relative_logits(const Config& config, Model& model);
 /// … and pairs with an angle for each member (hf_two_angles.cc): of all layers, or of a rotary model's rope.
 bool read_two_angles(const Config& config, Model& model);
 std::optional<ElementwiseRope> with_two_angles(const Config& config, const Rope& rope);
+
+/// Regions of one softmax, of a model whose layers are read (hf_regions.cc).
+void read_regions(const Config& config, Model& model);
 
 /// Every model_type that the tables name: those that are known by name, that act on scores, on the input, and rotary
 /// ones. Each adds those of its file.

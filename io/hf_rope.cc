@@ -266,7 +266,8 @@ Index read_rotary_dim(const Config& config, const Parameters& parameters, const 
     return static_cast<Index>(std::floor(static_cast<double>(head_dim) * config.family.fraction));
   };
   const Index dim = said.part == nullptr ? usual() : dimensions(*said.part, said.key, head_dim);
-  if (dim < 2 || dim % 2 != 0 || dim > head_dim) {
+  const bool rounded = dim % 2 != 0 && dim < head_dim && rounds_heads(config) && parameters.type() == "default";
+  if (dim < 2 || (dim % 2 != 0 && !rounded) || dim > head_dim) {
     const std::string pointer = said.part == nullptr ? config.file.pointer("head_dim") : said.part->pointer(said.key);
     config.notes().fail(pointer, "must make an even number of at least 2 dimensions turn, got " + std::to_string(dim) +
                                      " of " + std::to_string(head_dim) +
@@ -306,6 +307,19 @@ void turn_back(const Config& config, const Parameters& parameters, Rope& rope) {
   ExplicitFrequencies given{resolve(rope).inv_freq};
   for (double& theta : given.inv_freq) theta = -theta;
   rope.scaling = std::move(given);
+}
+
+/// An odd number of dimensions d turns as d + 1 do: base^(−2i/d) is the frequency of pair i of d + 1 with the base
+/// base^((d + 1)/d).
+void round_up(const Config& config, Rope& rope) {
+  const std::string odd = std::to_string(rope.rotary_dim);
+  rope.base = std::pow(rope.base, static_cast<double>(rope.rotary_dim + 1) / static_cast<double>(rope.rotary_dim));
+  ++rope.rotary_dim;
+  config.file.warn("head_dim",
+                   "not in the file: " + odd + " dimensions of a head would turn, and " + config.code() + " turns " +
+                       std::to_string(rope.rotary_dim) + " with the frequencies of " + odd +
+                       ", as the base that is said here gives them",
+                   json::Weight::grave);
 }
 
 /// Llama 4 says true, or as some files do 4; missing means true.
@@ -369,6 +383,7 @@ std::optional<Rope> read_rope(const Config& config, const std::string& layer_typ
   }
   const bool whole_head = parameters.type() == "proportional";
   rope.rotary_dim = whole_head ? rope.head_dim : read_rotary_dim(config, parameters, layer);
+  if (rope.rotary_dim % 2 != 0 && !whole_head) round_up(config, rope);
   if (rope.head_dim % 2 != 0 && whole_head) config.file.wrong("head_dim", "even for rope_type proportional");
   if (config.family.is(mla) || config.family.is(compressed)) rope.part = RotaryPart::last();
   if (layer.scaled || source.per_type) rope.scaling = read_scaling(config, parameters, rope.rotary_dim);

@@ -74,8 +74,17 @@ Index read_head_dim(Config& config) {
   auto hidden = spelled(config, hidden_keys, most_heads * most_head_dim);
   if (!hidden && shape.hidden > 0) hidden = assumed(config, "hidden_size", shape.hidden);
   if (!hidden) file.missing("head_dim", "or hidden_size, to divide by the number of heads");
-  if (*hidden % config.heads != 0 || *hidden / config.heads > most_head_dim) {
-    const std::string_view key = file.spelled(hidden_keys);
+  const std::string_view key = file.spelled(hidden_keys);
+  const bool divides = *hidden % config.heads == 0;
+  if (!divides && rounds_heads(config) && *hidden / config.heads <= most_head_dim && *hidden > config.heads) {
+    const Index rounded = *hidden / config.heads;
+    file.warn(key.empty() ? "hidden_size" : key,
+              std::to_string(*hidden) + " is no multiple of the number of heads, " + std::to_string(config.heads) +
+                  ": " + config.code() + " rounds a head down to " + std::to_string(rounded) + " dimensions",
+              json::Weight::grave);
+    return rounded;
+  }
+  if (!divides || *hidden / config.heads > most_head_dim) {
     config.notes().fail(file.pointer(key.empty() ? "hidden_size" : key),
                         "must be a multiple of the number of heads, " + std::to_string(config.heads) +
                             ", and give a head_dim of at most 65536, got " + std::to_string(*hidden) +
@@ -85,6 +94,8 @@ Index read_head_dim(Config& config) {
 }
 
 }  // namespace
+
+bool rounds_heads(const Config& config) { return config.model_type == "glm4_moe"; }
 
 void read_sizes(Config& config) {
   const Object& file = config.file;

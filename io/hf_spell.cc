@@ -170,10 +170,10 @@ class Respelled {
   /// What the older class calls the base and the part of a head that turns.
   std::string own_key(const Keys& keys) const {
     const Spellings* row = find_spellings(part_.model_type);
+    const auto between_blanks = [](std::string_view words) { return std::string(1, ' ').append(words).append(1, ' '); };
+    const std::string instead = row == nullptr ? "" : between_blanks(row->instead);
     for (const std::string_view key : keys) {
-      if (row != nullptr &&
-          (" " + std::string(row->instead) + " ").find(" " + std::string(key) + " ") != std::string::npos)
-        return std::string(key);
+      if (instead.find(between_blanks(key)) != std::string::npos) return std::string(key);
     }
     return std::string(keys.front());
   }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <bearing/io.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -31,6 +32,9 @@ struct CompositePart {
   std::string_view composite, key, model_type;
 };
 std::vector<CompositePart> composite_parts(std::string_view composite);
+
+/// What a composite's own code does between its parts: it is named in the language model's inputs.
+void read_between(const json::Object& file, Model& model);
 
 /// Whether a table names a model_type: what is read of such a file is its own, and nothing is assumed.
 bool known_type(std::string_view model_type);

@@ -188,5 +188,18 @@ TEST(HfTowers, EveryPartOfACompositeIsAKnownTypeOrSaidToBeUnknown) {
   EXPECT_TRUE(hf::composite_parts("llama").empty());
 }
 
+TEST(HfTowers, PartsOfPartsThatSpeakAreRead) {
+  const Model model = parse_hf_config(R"({"model_type": "qwen3_omni_moe",
+      "thinker_config": {"text_config": {"head_dim": 128}},
+      "talker_config": {"text_config": {"head_dim": 128}, "code_predictor_config": {}},
+      "code2wav_config": {"num_hidden_layers": 2}})");
+  std::string read;
+  for (const Model& tower : model.towers) read += tower.part + ": " + described(tower) + "\n";
+  EXPECT_EQ(read,
+            "talker: 20 full_attention half 10000 128/128 default axes 3\n"
+            "talker, code predictor: 5 full_attention half 10000 128/128 default\n"
+            "code2wav: 2 sliding_attention@72 half 10000 64/64 default\n");
+}
+
 }  // namespace
 }  // namespace bearing

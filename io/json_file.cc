@@ -418,4 +418,16 @@ std::optional<std::vector<std::string>> Object::texts(std::string_view key, std:
   return out;
 }
 
+std::optional<std::vector<Object>> Object::objects(std::string_view key, std::size_t most_entries) const {
+  const rapidjson::Value* value = array(key, most_entries, "objects");
+  if (value == nullptr) return {};
+  std::vector<Object> out;
+  for (const auto& entry : value->GetArray()) {
+    const std::string at = pointer(key) + "/" + std::to_string(out.size());
+    if (!entry.IsObject()) notes_->fail(at, "must be an object, got " + found(entry));
+    out.emplace_back(entry, at, *notes_);
+  }
+  return out;
+}
+
 }  // namespace bearing::json

@@ -112,6 +112,7 @@ class Object {
   std::optional<std::vector<Index>> integers(std::string_view key, std::size_t most_entries, Index least,
                                              Index most) const;
   std::optional<std::vector<std::string>> texts(std::string_view key, std::size_t most_entries) const;
+  std::optional<std::vector<Object>> objects(std::string_view key, std::size_t most_entries) const;
 
   std::string pointer(std::string_view key) const;
   const std::string& pointer() const { return pointer_; }

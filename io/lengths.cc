@@ -24,9 +24,10 @@ RopeLengths lengths_of(const Model& model, const Layer& layer, Index seq_len) {
   const Index trained = model.trained_length > 0 ? model.trained_length : stated;
   const bool bounded = layer.window > 0 && layer.window <= trained;
   const Index scaled = rope == nullptr ? 0 : scaled_length(rope->scaling);
-  return {.trained = bounded ? 0 : trained,
-          .longest = std::max({trained, model.context_length, seq_len, scaled}),
-          .seq_len = seq_len};
+  const Index longest = std::max({trained, model.context_length, seq_len, scaled});
+  // Regions turn nothing further than a chunk.
+  const Index farthest = model.regions ? std::min<Index>(longest, model.regions->chunks.chunk_size) : longest;
+  return {.trained = bounded ? 0 : trained, .longest = farthest, .seq_len = seq_len};
 }
 
 }  // namespace bearing

@@ -4,50 +4,10 @@
 #include <cmath>
 
 #include "json_file.hpp"
-#include "load_tables.hpp"
+#include "load_matrix.hpp"
 
 namespace bearing::load {
 namespace {
-
-struct Matrix {
-  std::vector<double> numbers;
-  Index rows = 0, columns = 0;
-  std::string tensor = {};
-
-  const double* row(Index i) const { return numbers.data() + i * columns; }
-  double* row(Index i) { return numbers.data() + i * columns; }
-};
-
-class Reader {
- public:
-  Reader(Weights& weights, const std::vector<std::string>& names) : weights_(weights), names_(names) {}
-
-  /// [rows, columns], or [rows] as one column; an extent of 0 is the tensor's own.
-  Matrix read(const std::string& name, Index rows, Index columns) const {
-    const std::vector<Match> found = matches(names_, name);
-    if (found.size() != 1) {
-      throw ConfigError(weights_.path() + ": must have one tensor " + json::quoted(name) + ", got " +
-                        (found.empty() ? "none" : json::quoted(found[0].name) + " and " + json::quoted(found[1].name)));
-    }
-    const StoredTensor& tensor = weights_.at(found[0].name);
-    const bool column = tensor.shape.size() == 1;
-    const bool fits = (column || tensor.shape.size() == 2) && (rows == 0 || tensor.shape[0] == rows) &&
-                      (columns == 0 || (column ? 1 : tensor.shape[1]) == columns);
-    if (!fits) {
-      tensor.fail("must have the shape [" + (rows > 0 ? std::to_string(rows) : "any") + ", " +
-                  (columns > 0 ? std::to_string(columns) : "any") + "] that config.json says");
-    }
-    Matrix out{tensor.numbers<double>(), tensor.shape[0], column ? 1 : tensor.shape[1], tensor.name};
-    for (const double x : out.numbers) {
-      if (!std::isfinite(x)) tensor.fail("must hold finite numbers, got " + std::to_string(x));
-    }
-    return out;
-  }
-
- private:
-  Weights& weights_;
-  const std::vector<std::string>& names_;
-};
 
 /// Each row less its mean, over its deviation, times weight plus bias.
 void norm_rows(Matrix& table, const Matrix& weight, const Matrix& bias, double epsilon) {
@@ -105,7 +65,7 @@ DebertaConfig deberta_config(const Deberta& spec, const Model& model, const std:
 
 std::vector<LoadedParameter> deberta_tables(Weights& weights, const std::vector<std::string>& names,
                                             const DebertaConfig& config, Index layer) {
-  const Reader reader(weights, names);
+  const MatrixReader reader(weights, names);
   Matrix table = reader.read("encoder.rel_embeddings.weight", 2 * config.spec.span(), 0);
   if (config.normed) {
     norm_rows(table, reader.read("encoder.LayerNorm.weight", table.columns, 1),

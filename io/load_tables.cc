@@ -43,6 +43,39 @@ constexpr TableName rows[] = {
      "layers.*.self_attn.softmax_scaling.scale layers.*.attention.ssmax_scaling.s", "scale"},
     {"mistral_large4_text mistral_large4", "TemperatureRows", "",
      "layers.*.self_attn.softmax_scaling.bias layers.*.attention.ssmax_scaling.b", "bias"},
+    {"wavlm", "GatedT5Bias", "", "encoder.layers.*.attention.rel_attn_embed.weight", "table"},
+    // The projection is [rank, extent], and the learned scale of what is projected stands for `r` (Inkling 2).
+    {"inkling_text inkling2_text", "RelativeLogitsTerm", "",
+     "layers.*.self_attn.rel_logits_proj.proj layers.*.attn.rel_logits_proj.proj", "table", Arranged::transposed},
+    {"inkling2_text", "RelativeLogitsTerm", "", "layers.*.self_attn.rel_l2_clip.scale layers.*.attn.rel_l2_clip.scale",
+     "r"},
+    // The names of transformers 4, which had this model. Without untie_r all layers share the two vectors.
+    {"transfo-xl", "TransformerXLTerm", "", "layers.*.dec_attn.r_net.weight", "w_r"},
+    {"transfo-xl", "TransformerXLTerm", "", "layers.*.dec_attn.r_w_bias | r_w_bias", "u"},
+    {"transfo-xl", "TransformerXLTerm", "", "layers.*.dec_attn.r_r_bias | r_r_bias", "v"},
+    // UDOP's bias of the text shares its table with the first layer's own, and files keep one of the two.
+    {"udop", "T5AxisBias", "encoder",
+     "encoder.relative_bias.biases.0.relative_attention_bias.weight | "
+     "encoder.block.0.layer.0.SelfAttention.relative_attention_bias.weight"},
+    {"udop", "T5AxisBias", "encoder", "encoder.relative_bias.biases.1.relative_attention_bias.weight", "",
+     Arranged::as_it_is, 1},
+    {"udop", "T5AxisBias", "encoder", "encoder.relative_bias.biases.2.relative_attention_bias.weight", "",
+     Arranged::as_it_is, 2},
+    {"udop", "T5Bias", "decoder", "decoder.block.0.layer.0.SelfAttention.relative_attention_bias.weight"},
+    {"udop", "LearnedInputs", "encoder", "encoder.cell_2d_embedding.x_position_embeddings.weight"},
+    {"udop", "LearnedInputs", "encoder", "encoder.cell_2d_embedding.y_position_embeddings.weight", "",
+     Arranged::as_it_is, 1},
+    {"udop", "LearnedInputs", "encoder", "encoder.cell_2d_embedding.x_position_embeddings.weight", "",
+     Arranged::as_it_is, 2},
+    {"udop", "LearnedInputs", "encoder", "encoder.cell_2d_embedding.y_position_embeddings.weight", "",
+     Arranged::as_it_is, 3},
+    {"layoutlmv2 layoutlmv3", "T5AxisBias", "", "encoder.rel_pos_bias.weight", "", Arranged::transposed},
+    {"layoutlmv2 layoutlmv3", "T5AxisBias", "", "encoder.rel_pos_x_bias.weight", "", Arranged::transposed, 1},
+    {"layoutlmv2 layoutlmv3", "T5AxisBias", "", "encoder.rel_pos_y_bias.weight", "", Arranged::transposed, 2},
+    // Both count query minus key. SpeechT5 has no row for its farthest key before the query.
+    {"speecht5", "ShawTerm", "encoder", "embed_positions.pe_k.weight", "key", Arranged::reversed_short},
+    {"granite_speech_encoder granite_speech_plus_encoder granite_speech5_encoder", "ShawTerm", "",
+     "layers.*.attn.rel_pos_emb.weight layers.*.self_attn.rel_pos_emb.weight", "key", Arranged::reversed},
 };
 
 std::vector<std::string_view> words(std::string_view text) {
@@ -82,10 +115,10 @@ std::optional<Match> match(std::string_view name, std::string_view pattern) {
 }  // namespace
 
 const TableName* find_table(std::string_view model_type, std::string_view kind, std::string_view part,
-                            std::string_view parameter) {
+                            std::string_view parameter, int place) {
   const auto at = std::find_if(std::begin(rows), std::end(rows), [&](const TableName& row) {
     const auto types = words(row.types);
-    return row.kind == kind && row.part == part && row.parameter == parameter &&
+    return row.kind == kind && row.part == part && row.parameter == parameter && row.place == place &&
            std::find(types.begin(), types.end(), model_type) != types.end();
   });
   return at == std::end(rows) ? nullptr : at;
@@ -94,6 +127,10 @@ const TableName* find_table(std::string_view model_type, std::string_view kind, 
 std::vector<Match> matches(const std::vector<std::string>& names, std::string_view patterns) {
   std::vector<Match> all;
   for (const std::string_view pattern : words(patterns)) {
+    if (pattern == "|") {
+      if (!all.empty()) break;
+      continue;
+    }
     for (const std::string& name : names) {
       if (auto found = match(name, pattern)) all.push_back(std::move(*found));
     }

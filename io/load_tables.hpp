@@ -9,18 +9,28 @@
 
 namespace bearing::load {
 
-/// Words are separated by spaces.
+/// How a tensor becomes the table that an encoding takes.
+enum class Arranged {
+  as_it_is,
+  transposed,      ///< its two axes change places
+  reversed,        ///< its rows, the second-last axis, in falling order: they count query minus key
+  reversed_short,  ///< the same, and the last row serves the farthest distance before the query too: it has none there
+};
+
+/// Words are separated by spaces, and alternatives by bars.
 struct TableName {
   std::string_view types;           ///< model types
   std::string_view kind;            ///< the encoding that takes the table
   std::string_view part;            ///< "encoder", "decoder" or neither
-  std::string_view tensors;         ///< how names end; * stands for a number. Any of them
+  std::string_view tensors;         ///< how names end; * stands for a number. Any of the first words that are found
   std::string_view parameter = {};  ///< which of its parameters it is; empty: the first
+  Arranged arranged = Arranged::as_it_is;
+  int place = 0;  ///< which of a layer's encodings has it, 0 the first; or which of the inputs of a part
 };
 
 /// Null for a table whose name is not known.
 const TableName* find_table(std::string_view model_type, std::string_view kind, std::string_view part,
-                            std::string_view parameter);
+                            std::string_view parameter, int place = 0);
 
 /// A tensor whose name matches, with the numbers that its stars stand for.
 struct Match {

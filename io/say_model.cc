@@ -51,8 +51,8 @@ Record spec_of(const Record& record) {
   if (description_of(record) != nullptr) return record;
   for (const FunctionInfo& method : record.type().methods) {
     if (method.result.kind != Kind::record) continue;
-    Values arguments = {record};
-    for (std::size_t i = 1; i < method.arguments.size(); ++i) arguments.push_back(Index{1});
+    Values arguments(method.arguments.size(), Index{1});
+    arguments.front() = record;
     return std::get<Record>(method.call(arguments));
   }
   return record;

@@ -175,6 +175,7 @@ def _module(one: Entry, place: Place) -> nn.Module:
         "heads": place.heads,
         "dim": place.dim,
         "value_dim": place.dim,
+        "head_dim": place.dim,
         "d_model": place.d_model,
         "length": place.longest if keeps_rows else place.trained,
         "offsets": place.longest if getattr(one.spec, "direction", "") == "causal" else 2 * place.longest - 1,

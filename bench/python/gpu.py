@@ -1,11 +1,13 @@
 """Kernels on a GPU beside what they are compared with, in one process: ratios, as machines differ.
 
-Run it through scripts/bench --gpu. Each file gpu_*.py beside this one has cases(device, small), which makes cases.
+Run it through scripts/bench --gpu [REGEX], which takes the cases whose names match. Each file gpu_*.py beside this one has
+cases(device, small), which makes cases.
 """
 
 from __future__ import annotations
 
 import importlib
+import re
 import sys
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -50,11 +52,15 @@ def microseconds(call: Callable[[], object], by_host: bool, device: str) -> floa
 
 
 def report(case: Case, device: str) -> str:
-    """One line: the time, the share of each limit, and how many times as fast as each peer."""
+    """One line: the time, the share of each limit, and how many times as fast as each peer. A peer that fails says so."""
     ours = microseconds(case.ours, case.by_host, device)
     parts = [f"{ours:.1f} us"]
     for name, call in case.others.items():
-        other = microseconds(call, case.by_host, device)
+        try:
+            other = microseconds(call, case.by_host, device)
+        except Exception as error:  # whatever a peer raises, the other numbers are wanted
+            parts.append(f"{name} failed ({type(error).__name__}: {str(error).partition(chr(10))[0]})")
+            continue
         if name.startswith("copy"):
             parts.append(f"{other / ours:.2f} of {name}")
         elif name.startswith("empty"):
@@ -75,8 +81,11 @@ def main() -> None:
     if not device:
         sys.exit("bench: PyTorch sees no GPU here, so nothing was measured: scripts/bench --gpu needs one")
     print(f"{getattr(torch, device).get_device_name()}, PyTorch {torch.__version__}")
+    wanted = re.compile(sys.argv[1] if len(sys.argv) > 1 else "")
     for case in all_cases(device):
-        print(report(case, device), flush=True)
+        if wanted.search(case.name):
+            print(report(case, device), flush=True)
+            torch.compiler.reset()  # PyTorch keeps few variants of a compiled function, and calls it uncompiled after that
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator
 
 import bearing
@@ -57,19 +58,13 @@ def sdpa(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
 
 
 def flex(bias: torch.nn.Module | None, time: int, device: str) -> Attend:
-    """FlexAttention, compiled, with the same bias as a score modifier. Its mask is made once and not counted."""
-    made: dict[str, Callable[..., Tensor]] = {}
+    """FlexAttention, compiled, with the same bias as a score modifier. Modifier and mask are made once and not counted."""
 
-    def call(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        if not made:
-            mask = create_block_mask(lambda b, h, i, j: j <= i, None, None, time, time, device=device)
-            compiled = torch.compile(flex_attention)
+    @functools.cache
+    def made() -> Attend:
+        mask = create_block_mask(lambda b, h, i, j: j <= i, None, None, time, time, device=device)
+        change = None if bias is None else bt.score_mod(bias, longest=time - 1, device=device)
+        compiled = torch.compile(flex_attention, dynamic=False)
+        return lambda q, k, v: compiled(q, k, v, score_mod=change, block_mask=mask, enable_gqa=True)
 
-            def attend(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-                change = None if bias is None else bt.score_mod(bias, q=q, k=k)
-                return compiled(q, k, v, score_mod=change, block_mask=mask, enable_gqa=True)
-
-            made["attend"] = attend
-        return made["attend"](q, k, v)
-
-    return call
+    return lambda q, k, v: made()(q, k, v)

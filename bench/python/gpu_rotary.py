@@ -22,10 +22,9 @@ class Sizes(NamedTuple):
     dim: int = 128
     tokens: int = 4096
     sequences: int = 64
-    peers: bool = True
 
 
-SMALL = Sizes(2, 1, 8, 2, 2, False)
+SMALL = Sizes(2, 1, 8, 2, 2)
 
 
 @triton.jit
@@ -43,24 +42,54 @@ def cases(device: str, small: bool) -> Iterator[Case]:
     rope, sequences = bt.Rope(bearing.Rope(head_dim=sizes.dim, base=500_000, pairing="half")), sizes.sequences
     q, k = heads(sizes, sequences, 1, torch.bfloat16, device)
     at = torch.arange(sequences, device=device)[:, None] * 100
-    others = {"empty launch": lambda: nothing[(1,)](q)}
-    yield Case(f"rotate, decode, {sequences} sequences", lambda: bt.rotate(q, k, rope=rope, positions=at), others, True)
+    empty = {"empty launch": lambda: nothing[(1,)](q)}
+    yield Case(f"rotate, decode, {sequences} sequences", lambda: bt.rotate(q, k, rope=rope, positions=at), empty, True)
+    for kind in (torch.bfloat16, torch.float8_e4m3fn):
+        k_cache, v_cache = (torch.zeros(sequences, *k.shape[1:2], 16, sizes.dim, device=device).to(kind) for _ in "kv")
+        slots = torch.arange(sequences, device=device)[:, None] * 16
+
+        def write(k_cache: Tensor = k_cache, v_cache: Tensor = v_cache, slots: Tensor = slots) -> Tensor:
+            return bt.rotate_to_cache(q, k, k, k_cache, v_cache, slots, rope=rope, positions=at)
+
+        yield Case(f"rotate_to_cache, decode, {sequences} sequences, {_name(kind)}", write, empty, True)
+    yield from normed(rope, sizes, device)
+
+
+def normed(rope: bt.Rope, sizes: Sizes, device: str) -> Iterator[Case]:
+    """Queries normalised and rotated, forward and backward."""
+    q, _ = heads(sizes, 2, sizes.tokens, torch.bfloat16, device)
+    weight, out = torch.ones(sizes.dim, device=device), torch.empty_like(q)
+    name = f"bfloat16, {sizes.tokens} tokens"
+    copy = {"copy of the same bytes": lambda: out.copy_(q)}
+    yield Case(f"norm_rotate, forward, {name}", lambda: bt.norm_rotate(q, weight, rope=rope, eps=1e-6), copy)
+    leaf = q.detach().requires_grad_()
+    turned = bt.norm_rotate(leaf, weight.requires_grad_(), rope=rope, eps=1e-6)
+    d = torch.randn_like(turned)
+    step = lambda: torch.autograd.grad(turned, [leaf, weight], d, retain_graph=True)
+    yield Case(f"norm_rotate, backward, {name}", step, copy)
+
+
+def _name(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")
 
 
 def long(rope: bt.Rope, sizes: Sizes, dtype: torch.dtype, device: str, pairing: str) -> Iterator[Case]:
     """A long sequence's queries and keys, forward and backward."""
     q, k = heads(sizes, 2, sizes.tokens, dtype, device)
-    name = f"{str(dtype).removeprefix('torch.')}, {pairing}, {sizes.tokens} tokens"
+    name = f"{_name(dtype)}, {pairing}, {sizes.tokens} tokens"
     out = [torch.empty_like(x) for x in (q, k)]
 
     def copy() -> None:
         out[0].copy_(q)
         out[1].copy_(k)
 
-    peers = peers_of(q) if pairing == "half" and sizes.peers else {}
+    peers = peers_of(q) if pairing == "half" else {}
     forward = {peer: lambda call=call: call(q, k) for peer, call in peers.items()}
     forward = {"copy of the same bytes": copy, **forward}
     yield Case(f"rotate, forward, {name}", lambda: bt.rotate(q, k, rope=rope), forward)
+    in_place = {peer: call for peer, call in forward.items() if not peer.startswith("transformers")}
+    mine = [x.clone() for x in (q, k)]
+    yield Case(f"rotate_, forward, {name}", lambda: bt.rotate_(*mine, rope=rope), in_place)
     steps = {peer: backward(call, q, k) for peer, call in peers.items()}
     ours = backward(lambda q, k: bt.rotate(q, k, rope=rope), q, k)
     yield Case(f"rotate, backward, {name}", ours, {"copy of the same bytes": copy, **steps})
@@ -78,7 +107,7 @@ def backward(call: Callable[[Tensor, Tensor], tuple[Tensor, ...]], q: Tensor, k:
     """The backward alone."""
     inputs = [x.detach().requires_grad_() for x in (q, k)]
     outs = call(*inputs)
-    grads = [torch.randn_like(out) for out in outs]
+    grads = [x.detach() for x in (q, k)]  # the same for all sides
     return lambda: torch.autograd.grad(outs, inputs, grads, retain_graph=True)
 
 

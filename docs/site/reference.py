@@ -14,8 +14,8 @@ from comment_text import to_rst
 PYTHON_ONLY = {
     "AdviceCosts": "choose", "AdviceOption": "choose", "AdviceReason": "choose", "CatalogEntry": "catalog",
     "Encoding": "description", "Spec": "description", "encoding": "description", "alibi_bias": "alibi", "apply_rope": "rope",
-    "rotary_embedding": "rope", "sinusoidal_encoding": "sinusoidal", "inputs": "rows", "target": "target",
-    "load": "load", "read_safetensors": "safetensors",
+    "rotary_embedding": "rope", "sinusoidal_encoding": "sinusoidal", "DistanceBand": "attention", "inputs": "rows", "target": "target",
+    "load": "load", "PerCall": "load", "read_safetensors": "safetensors",
 }
 MODULES = {"bearing.torch": "PyTorch", "bearing.jax": "JAX", "bearing.plot": "matplotlib"}
 

@@ -18,6 +18,7 @@
 #include <bearing/encodings/fope.hpp>
 #include <bearing/encodings/forgetting.hpp>
 #include <bearing/encodings/fourier.hpp>
+#include <bearing/encodings/gated_decay.hpp>
 #include <bearing/encodings/gated_t5.hpp>
 #include <bearing/encodings/index_encoding.hpp>
 #include <bearing/encodings/kerple.hpp>

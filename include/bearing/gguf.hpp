@@ -80,6 +80,28 @@ struct GgufRope {
 /// that it does not read.
 BEARING_EXPORT GgufRope gguf_rope(const Rope& rope, const std::string& architecture);
 
+/// The rotary part of a whole model's file.
+struct GgufModel {
+  std::string architecture;
+  GgufRope part;
+  std::vector<ConfigWarning> warnings = {};  ///< what its user must do, or what was left out
+};
+
+/// What a GGUF file of an architecture must hold so that llama.cpp turns queries and keys of all layers as the model's
+/// file says: the sizes, gguf_rope() of its layers, and the window and the base of those that slide. It is read again,
+/// and every layer must come out the same, with numbers rounded to float32. Where the architecture's converter reorders
+/// queries and keys, a model that turns halves is written as one that turns neighbours, and a warning says so.
+///
+/// An empty architecture: the one that gguf_architecture_of() gives. Throws ConfigError as gguf_rope(), for an
+/// architecture that is not known, and for a layer that its code computes in another way; names the layer.
+BEARING_EXPORT GgufModel gguf_model(const Model& model, const std::string& architecture = "");
+
+/// llama.cpp's name for the code of a model type of transformers: "llama" for "mistral"; "" if it is not known.
+BEARING_EXPORT std::string gguf_architecture_of(std::string_view model_type);
+
+/// A GGUF file of version 3, little-endian, that holds that part and no weights but its factors.
+BEARING_EXPORT std::string gguf_bytes(const GgufModel& model);
+
 /// "llama.rope.freq_base f32 500000", one line for each entry and tensor.
 BEARING_EXPORT std::string to_text(const GgufRope& part);
 

@@ -19,6 +19,7 @@
 #include <bearing/encodings/xlnet.hpp>
 #include <bearing/error.hpp>
 #include <bearing/export.hpp>
+#include <bearing/regions.hpp>
 #include <bearing/rope_report.hpp>
 #include <optional>
 #include <string>
@@ -81,6 +82,16 @@ struct ConfigWarning {
   std::string text;
 };
 
+/// Regions of one softmax that a file asks for: dual chunk attention, and a softmax that sharpens with the text.
+struct ModelRegions {
+  DualChunk chunks;
+  Index original_length = 0;  ///< 0: the softmax stays as it is
+  /// What the scale of the softmax is multiplied by in a text of so many tokens:
+  /// max(1, 0.1 ln(length / original_length) + 1).
+  BEARING_EXPORT double softmax_factor(Index length) const;
+  bool operator==(const ModelRegions&) const = default;
+};
+
 /// A model's file, as far as positions go. A composite has one Model per part: the language model, if it has one, and
 /// beside it its towers.
 struct Model {
@@ -92,9 +103,10 @@ struct Model {
   Index trained_length = 0;   ///< before any stretching; 0 if the file does not say
   Index context_length = 0;   ///< what the model promises (max_position_embeddings); 0 if the file does not say
   std::vector<Layer> layers;  ///< one per layer, at least one; the encoder's first
-  std::vector<ModelInput> inputs = {};  ///< none for a model that only acts in its layers
-  std::vector<ConfigWarning> warnings;  ///< of the whole file, its towers too
-  std::vector<Model> towers = {};       ///< the other parts, as far as the file has them
+  std::vector<ModelInput> inputs = {};       ///< none for a model that only acts in its layers
+  std::vector<ConfigWarning> warnings;       ///< of the whole file, its towers too
+  std::vector<Model> towers = {};            ///< the other parts, as far as the file has them
+  std::optional<ModelRegions> regions = {};  ///< of all layers: attention's, for texts past the chunk
 };
 
 /// Reads a Hugging Face config.json. Old keys (rope_theta, rope_scaling, partial_rotary_factor, …) and the new

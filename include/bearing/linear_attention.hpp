@@ -17,8 +17,9 @@
 // turned, so that it cannot vanish; therefore weights do not sum to 1 and may be negative. Without encodings this is
 // ordinary linear attention.
 //
-// Encodings with log_decay ("state" in bearing/term.hpp: Retention, Forgetting) multiply what is kept of earlier keys
-// by a_t before key t enters. They take a causal mask and Normaliser::none.
+// Encodings with log_decay ("state" in bearing/term.hpp: Retention, Forgetting, GatedDecay) multiply what is kept of
+// earlier keys by a_t before key t enters, in the sum of the denominator too. They take a causal mask. Models with such
+// decays take Normaliser::none.
 //
 // Keys that all later queries see are kept as two sums, S = Σ_j (T φ(k_j)) v_jᵀ and z = Σ_j φ(k_j). A head takes time
 // O((q_len + k_len)·dim·value_dim). Memory beyond the arguments is O(dim·value_dim) for each worker and O(q_len) for

@@ -23,6 +23,10 @@ struct LoadedEncoding {
   Record spec;                             ///< empty where there is none
   const EncodingInfo* encoding = nullptr;  ///< null: none, or `missing` says why
   std::vector<LoadedParameter> parameters = {};
+  /// Parameters that the model computes from its input for each call, and that are not among `parameters`: Inkling's r.
+  std::vector<std::string> per_call = {};
+  /// What a model multiplies those by first, heads before their second axis: Inkling 2's scale of r [heads, rank].
+  std::vector<LoadedParameter> factors = {};
   std::vector<Index> layers = {};  ///< which layers of the model have it; none: it acts on the input
   std::string part = {};           ///< "encoder" or "decoder", in a model that has both
   std::string missing = {};        ///< why its numbers are not there
@@ -31,14 +35,20 @@ struct LoadedEncoding {
 struct LoadedModel {
   Model model;
   std::vector<LoadedEncoding> inputs = {};  ///< as many as model.inputs
-  std::vector<LoadedEncoding> layers = {};  ///< each layer of the model is in one of them, or in two: a temperature
+  std::vector<LoadedEncoding> layers = {};  ///< a layer of the model may be in several: a temperature, two more tables
+  std::vector<LoadedModel> towers = {};     ///< as many as model.towers
+  std::string missing = {};                 ///< of a tower: why nothing of it was read
 };
 
 /// Reads config.json of a folder and the tables of its encodings from model.safetensors, or from the files of its
 /// index. Only those files are opened that hold them.
 ///
 /// Throws ConfigError as read_hf_config() and Weights do, for a table that is not there or is there twice, for a shape
-/// that contradicts the config (both are named), and for numbers that are not finite.
-BEARING_EXPORT LoadedModel load_model(const std::string& folder);
+/// that contradicts the config (both are named), and for numbers that are not finite. In a tower nothing throws: its
+/// `missing` says it.
+///
+/// length: the tokens to serve, for encodings whose rows are computed for each distance (Transformer-XL without
+/// clamp_len); 0: the model's own length.
+BEARING_EXPORT LoadedModel load_model(const std::string& folder, Index length = 0);
 
 }  // namespace bearing

@@ -17,6 +17,7 @@
 #include <bearing/reference/fope.hpp>
 #include <bearing/reference/forgetting.hpp>
 #include <bearing/reference/fourier.hpp>
+#include <bearing/reference/gated_decay.hpp>
 #include <bearing/reference/gated_t5.hpp>
 #include <bearing/reference/index_encoding.hpp>
 #include <bearing/reference/kerple.hpp>

@@ -1,7 +1,7 @@
 #pragma once
 
 #include <bearing/attention.hpp>
-#include <limits>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -27,7 +27,7 @@ struct Placing {
   Index period = 0;  ///< 0: none
   Index group = 1;   ///< 1: p is not rounded
   double step = 1, offset = 0;
-  double most = std::numeric_limits<double>::infinity();
+  std::optional<double> most = {};  ///< empty: no limit
 
   BEARING_EXPORT double operator()(double p) const;
   bool operator==(const Placing&) const = default;

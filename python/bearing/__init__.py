@@ -53,6 +53,7 @@ from ._files import Safetensors as Safetensors
 from ._files import read_safetensors as read_safetensors
 from ._files import write_safetensors as write_safetensors
 from ._load import LoadedModel as LoadedModel
+from ._load import PerCall as PerCall
 from ._load import load as load
 
 _not_ours = ("annotations", "Any", "TYPE_CHECKING", "import_module")

@@ -6,8 +6,37 @@ import os
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from . import _core
 from ._types import Array
+
+
+@dataclass(frozen=True)
+class PerCall:
+    """An encoding of which the model computes a parameter from its input, for each call: call it with that parameter.
+
+    kind: the name of the encoding's class.
+    spec: its spec.
+    parameters: the tables that the weights hold, by the names that the class gives them.
+    wanted: the names of the parameters that a call gives.
+    factors: what the model multiplies those by first, by their names, and what is multiplied here.
+    """
+
+    kind: str
+    spec: Any
+    parameters: dict[str, Array] = field(repr=False)
+    wanted: tuple[str, ...]
+    factors: dict[str, Array] = field(repr=False, default_factory=dict)
+
+    def __call__(self, **given: Array) -> Any:
+        """The encoding, for attention(): loaded.layers[0][0](r=r)."""
+        if set(given) != set(self.wanted):
+            wanted, got = (", ".join(names) or "none" for names in (self.wanted, given))
+            raise TypeError(f"[{self.kind}] must be called with {wanted}, by name, got {got}")
+        for name, factor in self.factors.items():
+            given[name] = np.asarray(given[name]) * factor[:, None]
+        return getattr(_core, self.kind)(self.spec, **self.parameters, **given)
 
 
 @dataclass(frozen=True)
@@ -16,9 +45,11 @@ class LoadedModel:
 
     model: what config.json says, as read_hf_config() returns it, with warnings.
     inputs: an encoding for each of model.inputs; None where it is missing.
-    layers: the encodings of each layer, to be given to attention(); an empty list for a layer without any.
+    layers: the encodings of each layer, to be given to attention(); an empty list for a layer without any. One that
+    needs numbers of each call is a PerCall.
     tensors: the tables that were read, by the tensors' names.
     missing: a text for each encoding whose numbers the weights do not hold as they are.
+    towers: the same of each of model.towers.
     """
 
     model: _core.Model = field(repr=False)
@@ -26,6 +57,7 @@ class LoadedModel:
     layers: tuple[list[Any], ...]
     tensors: dict[str, Array] = field(repr=False)
     missing: tuple[str, ...] = ()
+    towers: tuple[LoadedModel, ...] = ()
 
 
 def _encoding(found: dict[str, Any], model: _core.Model, length: int) -> Any:
@@ -36,7 +68,10 @@ def _encoding(found: dict[str, Any], model: _core.Model, length: int) -> Any:
     if kind in ("RotaryRows", "RotaryValues"):
         kept = max(model.context_length, model.trained_length, length, 1)
         return getattr(_core, kind)(_core.RopeTable(spec, kept, memory="compact", seq_len=length or kept))
-    return getattr(_core, kind)(spec, **{name: numbers for name, _, numbers in found["parameters"]})
+    parameters, factors = ({name: numbers for name, _, numbers in found[of]} for of in ("parameters", "factors"))
+    if found["per_call"]:
+        return PerCall(kind, spec, parameters, found["per_call"], factors)
+    return getattr(_core, kind)(spec, **parameters)
 
 
 def _place(found: dict[str, Any]) -> str:
@@ -47,27 +82,14 @@ def _place(found: dict[str, Any]) -> str:
     return f"layers {layers}{of}"
 
 
-def load(folder: str | os.PathLike[str], *, length: int = 0) -> LoadedModel:
-    """Reads a model's folder and returns its encodings, with the numbers that training gave them.
-
-    folder: holds config.json, and model.safetensors or an index with its files.
-    length: the tokens to serve, for dynamic NTK and LongRoPE, whose frequencies depend on it; 0 for the model's own.
-
-    config.json says which encodings there are and how large they are. Their tables are found in the weights by the
-    names that the model's type gives them. Frequencies that old checkpoints
-    hold are compared with the config's; where they differ, a warning says both.
-
-    Raises ConfigError for a table that is not there, for a shape that contradicts the config, and for numbers that are
-    not finite. Nothing is fetched, executed or written.
-    """
-    if length < 0:
-        raise _core.RangeError(f"[load] length: must be at least 0, got {length}")
-    model, inputs, groups = _core._load_model(os.fsdecode(folder))
+def _loaded(read: tuple[Any, Any, Any, Any, str], length: int) -> LoadedModel:
+    model, inputs, groups, towers, reason = read
     layers: list[list[Any]] = [[] for _ in model.layers]
     tensors: dict[str, Array] = {}
-    missing: list[str] = []
+    missing: list[str] = [reason] if reason else []
     for found in [*inputs, *groups]:
-        tensors.update({tensor: numbers for _, tensor, numbers in found["parameters"]})
+        for of in ("parameters", "factors"):
+            tensors.update({tensor: numbers for _, tensor, numbers in found[of]})
         if found["missing"]:
             missing.append(f"{_place(found)}: {found['missing']}")
     for found in groups:
@@ -76,4 +98,24 @@ def load(folder: str | os.PathLike[str], *, length: int = 0) -> LoadedModel:
             if encoding is not None:
                 layers[layer].append(encoding)
     made = tuple(_encoding(found, model, length) for found in inputs)
-    return LoadedModel(model, made, tuple(layers), tensors, tuple(missing))
+    parts = tuple(_loaded(tower, length) for tower in towers)
+    return LoadedModel(model, made, tuple(layers), tensors, tuple(missing), parts)
+
+
+def load(folder: str | os.PathLike[str], *, length: int = 0) -> LoadedModel:
+    """Reads a model's folder and returns its encodings, with the numbers that training gave them.
+
+    folder: holds config.json, and model.safetensors or an index with its files.
+    length: the tokens to serve, for dynamic NTK and LongRoPE, whose frequencies depend on it, and for Transformer-XL
+    without clamp_len, whose rows are computed for each distance; 0 for the model's own.
+
+    config.json says which encodings there are and how large they are. Their tables are found in the weights by the
+    names that the model's type gives them. Frequencies that old checkpoints
+    hold are compared with the config's; where they differ, a warning says both.
+
+    Raises ConfigError for a table that is not there, for a shape that contradicts the config, and for numbers that are
+    not finite; in a tower, `missing` says it. Nothing is fetched, executed or written.
+    """
+    if not 0 <= length <= 2**31:
+        raise _core.RangeError(f"[load] length: must be from 0 to 2^31, got {length}")
+    return _loaded(_core._load_model(os.fsdecode(folder), length), length)

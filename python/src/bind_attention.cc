@@ -6,6 +6,7 @@
 
 #include "bind.hpp"
 #include "calls.hpp"
+#include "regions.hpp"
 #include "specs.hpp"
 #include "words.hpp"
 
@@ -120,18 +121,7 @@ struct Call {
     return {q_shape[0], q_shape[1], q_shape[2], static_cast<Index>(blocks * static_cast<std::size_t>(k_shape[2]))};
   }
 
-  void take_regions(nb::handle given) {
-    if (given.is_none()) return;
-    const auto take = [&](const auto* spec) {
-      if (spec != nullptr) regions = bearing::regions(*spec);
-    };
-    take(spec_as<DualChunk>(given));
-    take(spec_as<SelfExtend>(given));
-    take(spec_as<ReRope>(given));
-    if (!regions.empty()) return;
-    Argument{function, "regions"}.fail("a DualChunk, a SelfExtend, a ReRope or None",
-                                       nb::cast<std::string>(nb::repr(given)));
-  }
+  void take_regions(nb::handle given) { regions = regions_given(given, {function, "regions"}); }
 
   const char* function;
   Array q, k, v;
@@ -318,7 +308,7 @@ constexpr const char* options_text =
     "sinks: ArrayLike | None = None, k_lengths: ArrayLike | None = None, key_mask: ArrayLike | None = None, "
     "visible: ArrayLike | None = None, q_starts: ArrayLike | None = None, k_starts: ArrayLike | None = None, "
     "block_table: ArrayLike | None = None, layout: Literal['bhtd', 'bthd'] = 'bhtd', threads: int = 1, "
-    "regions: DualChunk | SelfExtend | ReRope | None = None";
+    "regions: DualChunk | SelfExtend | ReRope | Sequence[Region] | None = None";
 
 }  // namespace
 
@@ -326,6 +316,13 @@ void bind_attention(nb::module_& m) {
   static const std::string forward_sig =
       std::string("def attention(q: ArrayLike, k: ArrayLike, v: ArrayLike, encodings: Encodings = None, *, ") +
       options_text + ", out_dtype: DType | None = None, return_lse: bool = False) -> Array | tuple[Array, Array]";
+  m.def(
+      "_region_text",
+      [](const std::string& function, nb::handle regions) {
+        return text_of(regions_given(regions, {function.c_str(), "regions"}));
+      },
+      nb::arg("function"), nb::arg("regions").none(), nb::sig("def _region_text(function: str, regions: Any) -> str"),
+      "Regions as the text that programs of JAX keep; nothing for None.");
   m.def("attention", forward, nb::arg("q"), nb::arg("k"), nb::arg("v"), nb::arg("encodings") = nb::none(),
         nb::arg("options"), nb::sig(forward_sig.c_str()),
         "Computes softmax attention with any list of encodings. Its memory is linear in the lengths.\n\n"
@@ -357,7 +354,8 @@ void bind_attention(nb::module_& m) {
         "k_lengths.\n"
         "layout: 'bhtd', or 'bthd' for arrays with time before heads.\n"
         "threads: how many threads the call may use; 0 for all.\n"
-        "regions: a DualChunk, SelfExtend or ReRope: rows are turned at other positions from region to region of "
+        "regions: a DualChunk, SelfExtend or ReRope, or a list of Region: rows are turned at other positions from "
+        "region to region of "
         "distances.\n"
         "out_dtype: float32 keeps all bits of out where q has 16, for merge().\n\n"
         "Returns out [batch, heads, q_len, value_dim], of q's kind and type. With return_lse it returns (out, lse): "

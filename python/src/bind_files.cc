@@ -69,31 +69,42 @@ void write_weights(const std::string& path, const nb::list& tensors, const Metad
   }
 }
 
-nb::dict dict_of(const LoadedEncoding& loaded) {
-  nb::list parameters;
-  for (const LoadedParameter& one : loaded.parameters) {
-    parameters.append(nb::make_tuple(one.name, one.tensor, object_of(Value(one.numbers))));
+nb::list list_of(const std::vector<LoadedParameter>& parameters) {
+  nb::list out;
+  for (const LoadedParameter& one : parameters) {
+    out.append(nb::make_tuple(one.name, one.tensor, object_of(Value(one.numbers))));
   }
+  return out;
+}
+
+nb::dict dict_of(const LoadedEncoding& loaded) {
   nb::dict out;
   out["spec"] = loaded.spec ? spec_object(loaded.spec) : nb::none();
   out["kind"] = loaded.encoding == nullptr ? std::string() : loaded.encoding->name;
-  out["parameters"] = parameters;
+  out["parameters"] = list_of(loaded.parameters);
+  out["factors"] = list_of(loaded.factors);
+  out["per_call"] = nb::tuple(nb::cast(loaded.per_call));
   out["layers"] = nb::tuple(nb::cast(loaded.layers));
   out["part"] = loaded.part;
   out["missing"] = loaded.missing;
   return out;
 }
 
-nb::tuple load(const std::string& folder) {
+nb::tuple tuple_of(const LoadedModel& loaded) {
+  nb::list inputs, layers, towers;
+  for (const LoadedEncoding& one : loaded.inputs) inputs.append(dict_of(one));
+  for (const LoadedEncoding& one : loaded.layers) layers.append(dict_of(one));
+  for (const LoadedModel& one : loaded.towers) towers.append(tuple_of(one));
+  return nb::make_tuple(nb::cast(loaded.model), inputs, layers, towers, loaded.missing);
+}
+
+nb::tuple load(const std::string& folder, Index length) {
   std::unique_ptr<LoadedModel> loaded;
   {
     const Unlocked released;
-    loaded = std::make_unique<LoadedModel>(load_model(folder));
+    loaded = std::make_unique<LoadedModel>(load_model(folder, length));
   }
-  nb::list inputs, layers;
-  for (const LoadedEncoding& one : loaded->inputs) inputs.append(dict_of(one));
-  for (const LoadedEncoding& one : loaded->layers) layers.append(dict_of(one));
-  return nb::make_tuple(nb::cast(std::move(loaded->model)), inputs, layers);
+  return tuple_of(*loaded);
 }
 
 Model gguf(nb::handle path) {
@@ -111,8 +122,10 @@ void bind_files(nb::module_& m) {
         nb::arg("most_bytes"),
         nb::sig("def _write_weights(path: str, tensors: list[Any], metadata: dict[str, str], most_bytes: int) -> None"),
         "Writes a file, or with most_bytes several into a folder.");
-  m.def("_load_model", load, nb::arg("folder"), nb::sig("def _load_model(folder: str) -> tuple[Any, Any, Any]"),
-        "A model's folder: its Model, and what is known of the encodings of its inputs and layers.");
+  m.def("_load_model", load, nb::arg("folder"), nb::arg("length"),
+        nb::sig("def _load_model(folder: str, length: int) -> tuple[Any, Any, Any, Any, Any]"),
+        "A model's folder: its Model, what is known of the encodings of its inputs and layers, the same of its towers, "
+        "and why nothing is.");
   m.def("read_gguf", gguf, nb::arg("path"), nb::sig("def read_gguf(path: str | os.PathLike[str]) -> Model"),
         "Reads what a GGUF file says about positions, and returns it as a Model, as llama.cpp computes it.\n\n"
         "path: a GGUF file of version 2 or 3. Of its tensors only those of frequencies' factors are read.\n\n"

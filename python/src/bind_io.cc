@@ -176,7 +176,19 @@ void bind_io(nb::module_& m) {
        {"warnings", "tuple[ConfigWarning, ...]", [](const Model& x) { return tuple_of(x.warnings); },
         "Warnings about the file, its towers too."},
        {"towers", "tuple[Model, ...]", [](const Model& x) { return tuple_of(x.towers); },
-        "The other parts of a composite, each with its own layers and inputs."}})
+        "The other parts of a composite, each with its own layers and inputs."},
+       {"regions", "DualChunk | None",
+        [](const Model& x) -> nb::object {
+          return x.regions ? spec_object(Record::of(x.regions->chunks)) : nb::none();
+        },
+        "The regions of one softmax that the file asks for: attention()'s argument; or None."}})
+      .def(
+          "softmax_factor",
+          [](const Model& self, Index length) { return self.regions ? self.regions->softmax_factor(length) : 1.0; },
+          nb::arg("length"), nb::sig("def softmax_factor(self, length: int) -> float"),
+          "Returns what the scale of the softmax is multiplied by in a text of so many tokens: more than 1 with "
+          "regions "
+          "alone.")
       .def(
           "layer_groups", [](const Model& self) { return tuple_of(layer_groups(self)); },
           nb::sig("def layer_groups(self) -> tuple[LayerGroup, ...]"),

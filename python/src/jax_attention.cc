@@ -1,9 +1,10 @@
 // Attention, its backward, and merge(), for programs that JAX compiled.
 
-#include <bearing/attention.hpp>
+#include <bearing/regions.hpp>
 
 #include "jax_call.hpp"
 #include "jax_handlers.hpp"
+#include "regions.hpp"
 
 namespace bearing::python::jax {
 
@@ -72,12 +73,17 @@ void attention(Frame& frame) {
   const Encodings encodings(frame);
   const Buffer out = frame.result(), lse = frame.result();
   const Executor all = executor(frame, "attention");
+  const std::vector<Region> regions = regions_of(frame.text("regions"));
   with_types(qkv[0], out, [&]<class T, class O>() {
     using A = Compute<T>;
     frame.each_instance(all, [&](Index i, const Executor& on) {
       const MadeTerms<A> made(encodings, i);
-      bearing::attention<T>(arrays.inputs<T>(frame, qkv, i), tensor<O>(frame, out, i), view<A, 3>(frame, lse, i),
-                            made.terms, arrays.options<A>(frame, i), on);
+      const AttentionInputs<T> in = arrays.inputs<T>(frame, qkv, i);
+      const AttentionOptions<A> options = arrays.options<A>(frame, i);
+      const View<O, 4> to = tensor<O>(frame, out, i);
+      const View<A, 3> sums = view<A, 3>(frame, lse, i);
+      if (regions.empty()) return bearing::attention<T>(in, to, sums, made.terms, options, on);
+      attention_in_regions<T, O>(in, regions, to, sums, made.terms, options, on);
     });
   });
 }
@@ -95,18 +101,20 @@ void attention_backward(Frame& frame) {
   }
   encodings.take_gradients();
   const Executor all = executor(frame, "attention_backward");
+  const std::vector<Region> regions = regions_of(frame.text("regions"));
   with_types(qkv[0], out, [&]<class T, class O>() {
     using A = Compute<T>;
     frame.each_instance(all, [&](Index i, const Executor& on) {
       const MadeTerms<A> made(encodings, i);
       AttentionOptions<A> options = arrays.options<A>(frame, i);
       if (d_sinks) options.sinks.grad = view<A, 1>(frame, *d_sinks, i);
-      bearing::attention_backward<T, O>(
-          arrays.inputs<T>(frame, qkv, i),
-          {tensor<const O>(frame, out, i), view<const A, 3>(frame, lse, i), tensor<const O>(frame, d_out, i),
-           view<const A, 3>(frame, d_lse, i)},
-          {tensor<O>(frame, grads[0], i), tensor<O>(frame, grads[1], i), tensor<O>(frame, grads[2], i)}, made.terms,
-          options, on);
+      const AttentionInputs<T> in = arrays.inputs<T>(frame, qkv, i);
+      const AttentionResults<O> results{tensor<const O>(frame, out, i), view<const A, 3>(frame, lse, i),
+                                        tensor<const O>(frame, d_out, i), view<const A, 3>(frame, d_lse, i)};
+      const AttentionGrads<O> to{tensor<O>(frame, grads[0], i), tensor<O>(frame, grads[1], i),
+                                 tensor<O>(frame, grads[2], i)};
+      if (regions.empty()) return bearing::attention_backward<T, O>(in, results, to, made.terms, options, on);
+      attention_in_regions_backward<T, O>(in, regions, results, to, made.terms, options, on);
     });
   });
 }

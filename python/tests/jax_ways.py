@@ -131,6 +131,7 @@ def _of_example(name: str, example: Any, rng: np.random.Generator) -> Call:
         at,
         whole_spec={
             "ForgettingBias": PartitionSpec("b"),
+            "GatedDecayTerm": PartitionSpec("b"),
             "XlnetSegmentTerm": None,
             "GatedT5Bias": None,
             "RelativeLogitsTerm": None,

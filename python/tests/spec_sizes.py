@@ -42,6 +42,11 @@ def in_regions(spec: Any) -> Uses:
     yield lambda: b.attention(x, x, x, rope, mask="causal", regions=spec)
 
 
+def in_a_band(spec: Any) -> Uses:
+    beside = lambda **end: b.Region(band=b.DistanceBand(chunk=spec.chunk, **end))
+    return in_regions([beside(end=spec.begin), b.Region(band=spec), beside(begin=spec.end)])
+
+
 def matrix(encoding: b.Encoding) -> Any:
     return b.bias_matrix(encoding, heads=HEADS, q_len=TIME, k_len=TIME)
 
@@ -221,6 +226,8 @@ CASES: list[tuple[Any, Callable[[Any], Uses]]] = [
     (b.DualChunk(chunk_size=4, local_size=1), in_regions),
     (b.SelfExtend(group=2, window=1), in_regions),
     (b.ReRope(window=1, step=0.5), in_regions),
+    (b.DistanceBand(begin=1, end=3, chunk=2), in_a_band),
+    (b.Placing(most=2.5), lambda spec: in_regions([b.Region(q=spec, k=spec)])),
     (b.Sandwich(heads=HEADS, dim=DIM), of_sandwich),
     (b.Swin(height=3, width=2), of_swin),
     (b.Swin(height=3, width=2, class_token="three_rows"), of_swin),

@@ -79,6 +79,7 @@ def examples(rng: np.random.Generator) -> dict[str, Example]:
         "FireBias": b.FireBias(b.Fire(mlp_width=3, threshold=2.5), **fire, out_bias=draw(HEADS)),
         "SandwichBias": b.SandwichBias(b.Sandwich(heads=HEADS, dim=6)),
         "ForgettingBias": b.ForgettingBias(-positive(BATCH, HEADS, K_LEN), past=K_LEN - Q_LEN),
+        "GatedDecayTerm": b.GatedDecayTerm(-positive(BATCH, HEADS, K_LEN, DIM), past=K_LEN - Q_LEN),
         "DenseBias": b.DenseBias(draw(HEADS, Q_LEN, 1)),
         "ShawTerm": b.ShawTerm(b.Shaw(clip=2), draw(5, DIM), draw(5, DIM)),
         "ShawTerm, keys by head": b.ShawTerm(b.Shaw(clip=2), draw(HEADS, 5, DIM)),

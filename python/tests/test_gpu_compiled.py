@@ -46,15 +46,18 @@ def test_rotation_loads_wide_and_spills_nothing(pairing, dtype, target):
 
 
 def moves():
-    """Other launches of the same kernel: a cache that moves, one that is written to, and given cosines."""
+    """Other launches of the same kernel: a cache that moves, one that is written to, rows in place, and given cosines."""
     rope, after = bearing.Rope(head_dim=128, pairing="half"), bearing.Rope(head_dim=128, pairing="half", base=5e5)
     forms = [table_form(one, 8) for one in (rope, after)]
+    small = torch.empty(64, 8, 16, 128, dtype=torch.float8_e4m3fn)
     cache, slots = torch.empty(64, 8, 16, 128, dtype=torch.bfloat16), torch.zeros(2, 256, dtype=torch.int64)
     q, k = (torch.empty(2, 256, heads, 128, dtype=torch.bfloat16).transpose(1, 2) for heads in (32, 8))
     cos = torch.empty(1, 256, 128, dtype=torch.bfloat16)
     with recorded(launches_of, "turn_kernel") as launches:
         caches.rebase(cache, forms[0], 0, forms[1], torch.arange(256), slots, "bhtd")
-        caches.rotate_to_cache(q, k, k, cache, cache, slots, torch.arange(256), forms[0], "bhtd")
+        caches.rotate_to_cache(q, k, k, cache, cache, slots, torch.arange(256), forms[0], "bhtd", (1.0, 1.0))
+        caches.rotate_to_cache(q, k, k, small, small, slots, torch.arange(256), forms[0], "bhtd", (0.5, 0.5))
+        kernels.rotate([q, k], 0, forms[0], "bhtd", False, in_place=True)
         hub.apply_rotary_transformers(q, k, cos, cos)
     return launches
 
@@ -65,6 +68,18 @@ def test_moves_and_writes_of_caches_spill_nothing(target):
         code = code_of(launch, target)
         assert code.spilled == 0 and code.local == 0
         assert code.widest_load >= (8 if target == "gfx942" else 16)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_caches_of_8_bits_spill_nothing(target):
+    """Also where the GPU has no instructions for such numbers. A wave of 64 threads has 4 bytes of a row for each."""
+    small = torch.empty(64, 8, 16, 128, dtype=torch.float8_e4m3fn)
+    form = table_form(bearing.Rope(head_dim=128, pairing="half"), 8)
+    with recorded(launches_of, "turn_kernel") as launches:
+        caches.shift(small, form, 5, torch.zeros(2, 256, dtype=torch.int64), "bhtd")
+    code = code_of(launches[0], target)
+    assert code.spilled == 0 and code.local == 0
+    assert code.widest_load >= 8
 
 
 @pytest.mark.parametrize("target", ["sm_90", "gfx942"])

@@ -18,8 +18,9 @@ sys.path.insert(0, str(Path(__file__).parent / "gpu"))
 
 import bearing
 import bearing.torch as bt
-from bearing.torch.encoding import forms_of
-from bearing.torch.triton import attend_backward, attend_forward, attention
+from bearing.torch.encoding import encodings_of, forms_of, tensors_of
+from bearing.torch.triton import attend_backward, attend_diagonals, attend_forward, attention
+from bearing.torch.triton.tables import SIDES
 from bearing.torch.triton.work import Options
 from compiled import TARGETS, code_of, recorded
 
@@ -27,34 +28,80 @@ PRODUCTS = {"sm_80": r"\bmma\.sync", "sm_90": r"\b(?:wgmma\.mma_async|mma\.sync)
 CAUSAL = Options(*[None] * 8, "causal", (-1, -1), 0, 0, None, 0.0, "bhtd")
 
 
-def launched(dtype, dim):
-    """The launches of a training step with a learned bias, by kernel."""
+def learned_bias(dim):
+    return bt.Kerple(bearing.Kerple(form="logarithmic"), 4)
+
+
+def picked_rows(dim):
+    """Rows that queries and keys are multiplied with, and rows that are added to values."""
+    keys = bt.BertRelative(
+        bearing.BertRelative(max_position_embeddings=512, position_embedding_type="relative_key_query"), dim
+    )
+    return [bt.Shaw(bearing.Shaw(clip=16), dim), keys]
+
+
+def decode_step(paged):
+    """The launches of a step with one query of each sequence and 8,192 keys, which are divided."""
+    q, (k, v) = (
+        torch.randn(2, 4, 1, 128, dtype=torch.bfloat16),
+        (torch.randn(2, 2, 8192, 128, dtype=torch.bfloat16),) * 2,
+    )
+    options = CAUSAL._replace(mask="none")
+    if paged:
+        k, v = (torch.randn(1024, 2, 16, 128, dtype=torch.bfloat16) for _ in range(2))
+        table = torch.zeros(2, 512, dtype=torch.int64)
+        options = options._replace(block_table=table, k_lengths=torch.tensor([8000, 5000]))
+    one = learned_bias(128).encoding()
+    with recorded(attend_forward, "forward", "merge_parts") as launches:
+        attention.forward(q, k, v, [t.detach() for t in one.tensors], forms_of([one]), options, torch.bfloat16)
+    assert [launch.kernel.fn.__name__ for launch in launches] == ["forward", "merge_parts"]
+    return launches
+
+
+def launched(dtype, dim, made=learned_bias):
+    """The launches of a training step with such encodings, by kernel; those of tables by their side too."""
     q, k, v = (torch.randn(1, heads, 512, dim, dtype=dtype) for heads in (4, 2, 2))
-    one = bt.Kerple(bearing.Kerple(form="logarithmic"), 4).encoding()
-    rest = q, k, v, [t.detach() for t in one.tensors], forms_of([one]), CAUSAL
+    encodings = encodings_of(made(dim))
+    tensors = [t.detach() for t in tensors_of(encodings, torch.float32)]
+    rest = q, k, v, tensors, forms_of(encodings), CAUSAL
     with (
-        recorded(attend_forward, "forward") as forward,
-        recorded(attend_backward, "row_sums", "d_queries", "d_keys", "d_distances") as backward,
+        recorded(attend_forward, "forward", "merge_parts") as forward,
+        recorded(attend_backward, "row_sums", "d_queries", "d_keys") as backward,
+        recorded(attend_diagonals, "d_distances", "d_tables") as diagonals,
     ):
         out, lse = attention.forward(*rest, dtype)
         attention.backward(out, None, out, lse, *rest, True)
-    found = {launch.kernel.fn.__name__: launch for launch in [*forward, *backward]}
-    assert len(found) == 5
-    return found
+    sides = lambda launch: (
+        "".join(f" of {x}" for x in launch.args if x in SIDES) if launch.kernel.fn.__name__ == "d_tables" else ""
+    )
+    return {launch.kernel.fn.__name__ + sides(launch): launch for launch in [*forward, *backward, *diagonals]}
 
 
 # What is spilled where anything is, by kernel, width of rows and target. A number only ever falls.
 SPILLED = {
-    ("forward", 64, "sm_80"): 36,
-    ("d_keys", 64, "sm_80"): 112,
-    ("forward", 64, "gfx942"): 36,
-    ("forward", 128, "gfx942"): 44,
+    ("forward", 64, "gfx942"): 48,
+    ("forward", 128, "gfx942"): 56,
     ("d_queries", 64, "gfx942"): 16,
     ("d_queries", 128, "gfx942"): 4,
-    ("d_keys", 64, "gfx942"): 280,
+    ("d_keys", 64, "gfx942"): 224,
     ("d_keys", 128, "gfx942"): 748,
-    ("d_distances", 64, "gfx942"): 96,
-    ("d_distances", 128, "gfx942"): 80,
+    ("d_distances", 64, "gfx942"): 88,
+    ("d_distances", 128, "gfx942"): 76,
+}
+SPILLED_PICKED = {
+    ("d_queries", 128, "sm_90"): 8,
+    ("forward", 64, "gfx942"): 4,
+    ("d_queries", 64, "gfx942"): 2252,
+    ("d_keys", 64, "gfx942"): 2908,
+    ("d_tables of query", 64, "gfx942"): 2404,
+    ("d_tables of key", 64, "gfx942"): 2404,
+    ("d_tables of value", 64, "gfx942"): 136,
+    ("forward", 128, "gfx942"): 292,
+    ("d_queries", 128, "gfx942"): 3180,
+    ("d_keys", 128, "gfx942"): 3712,
+    ("d_tables of query", 128, "gfx942"): 204,
+    ("d_tables of key", 128, "gfx942"): 204,
+    ("d_tables of value", 128, "gfx942"): 156,
 }
 
 
@@ -67,6 +114,33 @@ def test_products_are_instructions_and_spilled_registers_are_known(kernel, dim, 
     assert code.local == 0 or code.spilled > 0
     assert re.search(PRODUCTS[target], code.text)
     assert code.widest_load == 16
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("dim", [64, 128])
+@pytest.mark.parametrize("kernel", ["forward", "d_queries", "d_keys", *(f"d_tables of {side}" for side in SIDES)])
+def test_rows_by_distance_too(kernel, dim, target):
+    code = code_of(launched(torch.bfloat16, dim, picked_rows)[kernel], target)
+    assert code.spilled == SPILLED_PICKED.get((kernel, dim, target), 0)
+    assert re.search(PRODUCTS[target], code.text)
+    assert code.widest_load == 16
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("paged", [False, True])
+def test_a_decode_step_spills_nothing(paged, target):
+    forward, merged = (code_of(launch, target) for launch in decode_step(paged))
+    assert forward.spilled == forward.local == merged.spilled == merged.local == 0
+    assert re.search(PRODUCTS[target], forward.text)
+    assert forward.widest_load == 16
+
+
+@pytest.mark.parametrize("target", ["sm_80", "sm_90"])
+@pytest.mark.parametrize("kernel", ["forward", "d_queries", "d_keys", "d_distances"])
+def test_rows_of_256_spill_nothing(kernel, target):
+    code = code_of(launched(torch.bfloat16, 256)[kernel], target)
+    assert code.spilled == code.local == 0
+    assert re.search(PRODUCTS[target], code.text)
 
 
 def test_tiles_that_are_too_large_are_seen(monkeypatch):

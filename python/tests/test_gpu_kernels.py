@@ -26,6 +26,6 @@ def test_kernels_under_the_interpreter(file):
     run(file, TRITON_INTERPRET="1")
 
 
-def test_caches_on_the_cpu_are_the_library_s():
-    """The same tests of the same calls, without kernels."""
-    run("test_cache.py", BEARING_GPU="cpu")
+@pytest.mark.parametrize("file", ["test_cache.py", "test_in_place.py"])
+def test_the_same_calls_on_the_cpu_without_kernels(file):
+    run(file, BEARING_GPU="cpu")

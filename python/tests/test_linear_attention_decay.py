@@ -149,8 +149,11 @@ def test_what_cannot_be_served_is_refused_by_name():
     retention = bearing.RetentionBias(bearing.Retention.published(4))
     with pytest.raises(bearing.RangeError, match=r"mask: must be a causal one if the state decays .*, got none"):
         bearing.linear_attention(q, k, v, retention, **PRODUCTS | {"mask": "none"})
-    with pytest.raises(bearing.RangeError, match=r"normaliser: must be none if the state decays, .*, got sum"):
-        bearing.linear_attention(q, k, v, retention, mask="causal")
+    gates, pope = bearing.GatedDecayTerm(np.zeros((2, 4, 4, 12))), bearing.PopeRows(bearing.Pope(head_dim=6))
+    with pytest.raises(
+        bearing.ShapeError, match=r"normaliser: must be none .*, got sum for rows of 12 and features of 6"
+    ):
+        bearing.linear_attention(q, k, v, [pope, gates], mask="causal")
     with pytest.raises(bearing.ShapeError, match=r"Retention.rates: must be one for each of 4 heads, got 3"):
         bearing.linear_attention(q, k, v, bearing.RetentionBias(bearing.Retention.published(3)), **PRODUCTS)
     with pytest.raises(bearing.RangeError, match=r"rates: must be finite and at least 0, got -1"):

@@ -30,7 +30,31 @@ def dual_chunk(m, n, chunk, local):
     return query - n % s
 
 
+OWN = [
+    bearing.Region(band=bearing.DistanceBand(end=8)),
+    bearing.Region(
+        band=bearing.DistanceBand(begin=8), q=bearing.Placing(step=0.5, offset=4.0), k=bearing.Placing(step=0.5)
+    ),
+]
+FAR = [
+    bearing.Region(band=bearing.DistanceBand(end=5)),
+    bearing.Region(
+        band=bearing.DistanceBand(begin=5, end=20), q=bearing.Placing(group=2, offset=3.0), k=bearing.Placing(group=2)
+    ),
+    bearing.Region(
+        band=bearing.DistanceBand(begin=20), q=bearing.Placing(period=1, offset=25.0), k=bearing.Placing(most=3.0)
+    ),
+]
+
+
+def far(m, n):
+    near, groups = np.where(m - n < 5, m - n, 0), m // 2 + 3 - n // 2
+    return np.where(m - n < 5, near, np.where(m - n < 20, groups, 25 - np.minimum(n, 3)))
+
+
 EXAMPLES = [
+    (OWN, lambda m, n: np.where(m - n < 8, m - n, 4 + (m - n) / 2)),
+    (FAR, far),
     (bearing.SelfExtend(group=3, window=10), lambda m, n: self_extend(m, n, 3, 10)),
     (bearing.SelfExtend(group=4, window=0), lambda m, n: self_extend(m, n, 4, 0)),
     (bearing.ReRope(window=7), lambda m, n: rerope(m, n, 7, 0)),
@@ -83,14 +107,23 @@ def test_regions_beyond_the_text_change_no_bit():
 def test_specs_are_values():
     for regions, _ in EXAMPLES:
         assert pickle.loads(pickle.dumps(regions)) == regions == copy.copy(regions)
-        assert type(regions).from_dict(regions.to_dict()) == regions
+        for one in regions if isinstance(regions, list) else [regions]:
+            assert type(one).from_dict(one.to_dict()) == one
     assert repr(bearing.ReRope(window=4)) == "ReRope(window=4, step=0.0)"
 
 
 def test_wrong_regions_are_refused_by_name():
     q, k, v = tensors()
-    with pytest.raises(TypeError, match=r"\[attention\] regions: must be a DualChunk, a SelfExtend, a ReRope or None"):
+    with pytest.raises(TypeError, match=r"\[attention\] regions: must be a DualChunk, a SelfExtend, a ReRope, a list"):
         bearing.attention(q, k, v, ROPE, mask="causal", regions="dual chunk")
+    for regions in ([], [OWN[0], "far"]):
+        with pytest.raises(TypeError, match=r"regions: must be .*, a list of Region or None"):
+            bearing.attention(q, k, v, ROPE, mask="causal", regions=regions)
+    backwards = [bearing.DistanceBand(end=5), bearing.DistanceBand(begin=5, end=3), bearing.DistanceBand(begin=3)]
+    with pytest.raises(bearing.RangeError, match=r"regions: must end no earlier than they begin, got 5 to 3"):
+        bearing.attention(q, k, v, ROPE, mask="causal", regions=[bearing.Region(band=one) for one in backwards])
+    with pytest.raises(bearing.RangeError, match=r"regions: must leave no hole: the last band has no end, got 8"):
+        bearing.attention(q, k, v, ROPE, mask="causal", regions=OWN[:1])
     with pytest.raises(bearing.RangeError, match=r"\[SelfExtend\] group: must be from 1 to 2\^31, got 0"):
         bearing.attention(q, k, v, ROPE, mask="causal", regions=bearing.SelfExtend(group=0, window=4))
     with pytest.raises(TypeError, match="window"):
@@ -128,3 +161,50 @@ def test_a_compiled_module_has_the_same_numbers():
     assert torch.allclose(out[:, :6], plain(x)[:, :6], atol=1e-6)
     assert torch.allclose(torch.compile(layer, fullgraph=True)(x), out, atol=1e-6)
     assert torch.equal(copy.deepcopy(layer)(x), out)
+
+
+import bearing.jax as bj  # noqa: E402
+import jax  # noqa: E402
+import jax.numpy as jnp  # noqa: E402
+
+jax.config.update("jax_enable_x64", True)
+
+
+@pytest.mark.parametrize("regions", [one for one, _ in EXAMPLES], ids=repr)
+def test_jax_has_the_numbers_and_gradients_of_bearing(regions):
+    rng = np.random.default_rng(5)
+    q, k, v = (jnp.asarray(x) for x in tensors())
+    table, sinks = rng.standard_normal((8, HEADS)), rng.standard_normal(HEADS)
+    t5 = bearing.T5(buckets=8, max_distance=32, direction="causal")
+    given = [ROPE, bearing.T5Bias(t5, table)]
+    how = dict(mask="causal", regions=regions)
+    out, lse = bearing.attention(q, k, v, given, sinks=sinks, return_lse=True, **how)
+
+    @jax.jit
+    def run(q, k, v, encodings, sinks):
+        return bj.attention(q, k, v, encodings, sinks=sinks, return_lse=True, **how)
+
+    got, pull_back = jax.vjp(run, q, k, v, given, jnp.asarray(sinks))
+    np.testing.assert_array_equal(got[0], out)
+    np.testing.assert_array_equal(got[1], lse)
+    d_out, d_lse = rng.standard_normal(out.shape), rng.standard_normal(lse.shape)
+    d_q, d_k, d_v, d_parameters, d_sinks = bearing.attention_backward(
+        q, k, v, out, lse, d_out, given, sinks=sinks, d_lse=d_lse, **how
+    )
+    grads = pull_back((jnp.asarray(d_out), jnp.asarray(d_lse)))
+    for one, wanted in zip(grads[:3], (d_q, d_k, d_v), strict=True):
+        np.testing.assert_array_equal(one, wanted)
+    np.testing.assert_array_equal(grads[3][1].parameters["table"], d_parameters[1]["table"])
+    np.testing.assert_array_equal(grads[4], d_sinks)
+
+
+def test_jax_maps_over_regions_and_refuses_what_are_none():
+    q, k, v = (jnp.stack([jnp.asarray(x), -jnp.asarray(x)]) for x in tensors())
+    run = lambda q, k, v: bj.attention(q, k, v, ROPE, mask="causal", regions=OWN)
+    mapped = jax.jit(jax.vmap(run))(q, k, v)
+    for one in range(2):
+        np.testing.assert_allclose(mapped[one], run(q[one], k[one], v[one]), atol=1e-12)
+    with pytest.raises(TypeError, match=r"\[attention\] regions: must be .*, a list of Region or None"):
+        bj.attention(q[0], k[0], v[0], ROPE, mask="causal", regions="far")
+    with pytest.raises(Exception, match=r"must leave no hole: the last band has no end, got 8"):
+        jax.block_until_ready(bj.attention(q[0], k[0], v[0], ROPE, mask="causal", regions=OWN[:1]))

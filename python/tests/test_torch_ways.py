@@ -64,6 +64,7 @@ CALLS: dict[str, tuple[Callable[..., Any], Callable[[], tuple[Tensor, ...]]]] = 
         lambda: (heads(DIM),),
     ),
     "rotate, given table": (lambda q: bt.rotate(q, rope=GIVEN), lambda: (heads(DIM),)),
+    "rotate_": (lambda q, k: bt.rotate_(q * 1, k * 1, rope=ROTARY, positions=2), lambda: (heads(DIM), heads(DIM))),
     "attention": (
         lambda q, k, v, table, sinks: bt.attention(
             q, k, v, of(T5, table), mask="causal", window=(4, -1), soft_cap=3.0, sinks=sinks, return_lse=True
@@ -109,7 +110,7 @@ MODULES = {layer: MULTI} | {case.call: case.module for case in CASES}
 PURE = {"score_mod"}  # PyTorch's own operations alone
 # bearing's own objects, which torch.compile cannot look into: its graph breaks there.
 OWN = {"rotate, spec", "rotate, given table", "attention, rows", "score_mod"}
-LINEAR = {"rotate", "rotate, spec", "rotate, at positions", "rotate, given table", "module Rope"}
+LINEAR = {"rotate", "rotate_", "rotate, spec", "rotate, at positions", "rotate, given table", "module Rope"}
 # What is refused, by an error of ours: everything but what is named here.
 FORWARD = LINEAR | PURE
 TWICE = FORWARD | {"merge", *(f"module {case.name}" for case in CASES if isinstance(case.module, Input))}

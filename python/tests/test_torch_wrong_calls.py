@@ -42,6 +42,10 @@ def calls(wanted: bool) -> dict[str, tuple[Any, dict[str, Any]]]:
             lambda x, **rest: bt.rotate(x, **rest),
             {"x": q, "rope": ROPE, "positions": torch.arange(TIME), "layout": "bhtd"},
         ),
+        "rotate_": (
+            lambda x, **rest: bt.rotate_(x, **rest),
+            {"x": q * 1, "rope": ROPE, "positions": torch.arange(TIME), "layout": "bhtd"},
+        ),
         "merge": (
             bt.merge,
             {"part": q, "part_lse": rows(wanted=wanted), "out": rows(DIM, wanted=wanted), "lse": rows(wanted=False)},

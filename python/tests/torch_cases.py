@@ -116,6 +116,14 @@ def biases() -> Iterator[Case]:
         (*qkv(), x),
         (x.detach(),),
     )
+    decay = bt.GatedDecay(HEADS, DIM, D_MODEL, rank=3).double()
+    yield Case(
+        "GatedDecay",
+        decay,
+        lambda q, k, v, x: bt.attention(q, k, v, decay.encoding(x), mask="causal"),
+        (*qkv(), x),
+        (x.detach(),),
+    )
     logits = shaken(bt.RelativeLogits(bearing.RelativeLogits(extent=3, clip=1.0), HEADS, D_MODEL, rank=2))
     yield Case(
         "RelativeLogits",
@@ -178,7 +186,7 @@ def of_description(info: ModuleInfo, name: str, spec: Any) -> Case:
         of = traits["parameters"][parameter]
         if not left_out or parameter == "index":
             found = zip(of["extents"], _core._extents(info.kind, spec, parameter, {}), strict=True)
-            shape = [sizes[extent] if size is None else size for extent, size in found]
+            shape = [(sizes | {"dim": DIM})[extent] if size is None else size for extent, size in found]
             given.append(torch.randint(2, shape) if of["indices"] else -tensor(*shape).detach().abs())
     at = bt.window_positions(2, 2) if bearing.Specimen(name, heads=HEADS, dim=DIM, length=4).width else None
     if traits["inputs"]:

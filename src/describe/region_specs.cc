@@ -30,6 +30,30 @@ void describe_region_specs(Describer& to) {
             "ReRoPE).")
       .member("window", &ReRope::window, "Keys at distances below it are met as they are.")
       .member("step", &ReRope::step, "How much a position beyond the window counts, from 0 to 1.");
+  to.record("DistanceBand", Band{},
+            "A band of distances, for a Region: begin <= m - n < end of a query at m and a key at n. Of chunks it is\n"
+            "floor(m / chunk) - floor(n / chunk) that counts.")
+      .member("begin", &Band::from, "The smallest distance; None for no limit.")
+      .member("end", &Band::to, "The distance at which it ends; None for no limit.")
+      .member("chunk", &Band::chunk, "How many positions a chunk has; 0 for distances.");
+  to.record("Placing", Placing{},
+            "Where a row that stands at p is turned, for a Region:\n\n"
+            "    min(step floor((p mod period) / group) + offset, most)")
+      .member("period", &Placing::period, "After how many positions it begins again; 0 for never.")
+      .member("group", &Placing::group, "How many positions become one; 1 leaves p as it is.")
+      .member("step", &Placing::step, "How much a position counts.")
+      .member("offset", &Placing::offset, "What is added.")
+      .member("most", &Placing::most, "The largest place that there is; None for no limit.");
+  to.record(
+        "Region", Region{},
+        "A region of one softmax, for attention's `regions`: a list of them, each of which begins where the one "
+        "before\n"
+        "ends. The first one's band has no begin, the last one's no end. Rows of a pair of a query and a key in the "
+        "band are\n"
+        "turned where q and k place them.")
+      .member("band", &Region::band, "The distances that it holds.")
+      .member("q", &Region::q, "Where queries are turned.")
+      .member("k", &Region::k, "Where keys are turned.");
 }
 
 }  // namespace bearing

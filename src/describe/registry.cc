@@ -26,6 +26,7 @@
   DESCRIBE(fire)                    \
   DESCRIBE(sandwich)                \
   DESCRIBE(forgetting)              \
+  DESCRIBE(gated_decay)             \
   DESCRIBE(dense_bias)              \
   DESCRIBE(swin)                    \
   DESCRIBE(bucket_bias)             \

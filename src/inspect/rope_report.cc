@@ -47,12 +47,35 @@ void warn_about_turns(const RopeFrequencies& frequencies, Index trained, std::ve
                             " tokens: longer sequences reach angles that training at that length never showed"));
 }
 
-void warn_about_float32(const Rope& rope, const RopeLengths& lengths, std::vector<std::string>& warnings) {
+/// The worst of the last 4096 positions.
+AngleError worst_angle(const RopeFrequencies& exact, const RopeFrequencies& rounded, Index length) {
+  AngleError worst;
+  for (std::size_t i = 0; i < exact.inv_freq.size(); ++i) {
+    const double theta = exact.inv_freq[i];
+    const float theta32 = static_cast<float>(rounded.inv_freq[i]);
+    // No position of this pair is off by more: by the frequency's rounding, by the product's, and by the subnormals'.
+    // A pair that cannot be the worst is passed over; the factor is for the rounding of the bound itself.
+    const double reach = static_cast<double>(length);
+    const double own = std::abs(static_cast<double>(theta32) - theta), products = std::abs(theta32) * 0x1p-22;
+    if ((reach * (own + products) + 0x1p-149) * (1 + 0x1p-20) < worst.radians) continue;
+    for (Index p = std::max(Index{0}, length - 4096); p < length; ++p) {
+      // The product in double is within 2^-53 of p·θ, relatively: a billionth of what we look for.
+      const double angle = static_cast<double>(p) * theta;
+      const double error = std::abs(static_cast<double>(static_cast<float>(p) * theta32) - angle);
+      if (error > worst.radians) worst = {error, static_cast<Index>(i), p};
+    }
+  }
+  return worst;
+}
+
+void warn_about_float32(const Rope& rope, const RopeFrequencies& frequencies, const RopeLengths& lengths,
+                        std::vector<std::string>& warnings) {
   // A cosine rounded to bf16 is off by up to 2^-9, and models live with that in every pair. Eight times as much is
   // worth a word: up to 131,072 tokens no angle is off by more.
   constexpr double tolerance = 0x1p-6;
   if (lengths.longest < 1 || lengths.longest > max_position) return;
-  const AngleError worst = float32_angle_error(rope, lengths.longest, lengths.seq_len);
+  const AngleError worst =
+      worst_angle(frequencies, resolve(rope, lengths.seq_len, Angles::as_float32), lengths.longest);
   if (worst.radians <= tolerance) return;
   warnings.push_back(
       concat("angles computed in float32 are off by up to ", rounded(worst.radians, 2), " rad (pair ", worst.pair,
@@ -111,19 +134,7 @@ AngleError float32_angle_error(const Rope& rope, Index length, Index seq_len) {
   if (length < 1 || length > max_position) {
     throw RangeError(concat("[float32_angle_error] length: must be from 1 to 2^31, got ", length));
   }
-  const RopeFrequencies exact = resolve(rope, seq_len);
-  const RopeFrequencies rounded = resolve(rope, seq_len, Angles::as_float32);
-  AngleError worst;
-  for (std::size_t i = 0; i < exact.inv_freq.size(); ++i) {
-    for (Index p = std::max(Index{0}, length - 4096); p < length; ++p) {
-      // The product in double is within 2^-53 of p·θ, relatively: a billionth of what we look for.
-      const double angle = static_cast<double>(p) * exact.inv_freq[i];
-      const float angle32 = static_cast<float>(p) * static_cast<float>(rounded.inv_freq[i]);
-      const double error = std::abs(static_cast<double>(angle32) - angle);
-      if (error > worst.radians) worst = {error, static_cast<Index>(i), p};
-    }
-  }
-  return worst;
+  return worst_angle(resolve(rope, seq_len), resolve(rope, seq_len, Angles::as_float32), length);
 }
 
 bool depends_on_length(const RopeScaling& scaling) {
@@ -134,7 +145,7 @@ std::vector<std::string> rope_warnings(const Rope& rope, const RopeLengths& leng
   std::vector<std::string> warnings;
   const RopeFrequencies frequencies = resolve(rope, lengths.seq_len);
   warn_about_turns(frequencies, lengths.trained, warnings);
-  warn_about_float32(rope, lengths, warnings);
+  warn_about_float32(rope, frequencies, lengths, warnings);
   warn_about_length(rope, lengths, warnings);
   warn_about_softmax(frequencies, warnings);
   return warnings;

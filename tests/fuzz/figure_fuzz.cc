@@ -5,6 +5,7 @@
 #include <string_view>
 
 // Any bytes either are refused with a ConfigError or are a figure whose parts fit together, as renderers rely on it.
+// Seeds: tests/corpus/figure.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace bearing;
   try {

@@ -6,7 +6,7 @@
 
 #include "../../io/npy_header.hpp"
 
-// Any bytes either are refused with a ConfigError or have sizes that agree with the file's.
+// Any bytes either are refused with a ConfigError or have sizes that agree with the file's. Seeds: tests/corpus/npy.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string_view bytes(reinterpret_cast<const char*>(data), size);
   try {

@@ -9,12 +9,12 @@ namespace bearing::test {
 // A kind of decay is a struct with a name, Encoding<A>, how many numbers a case's has, one of them at random, and
 // make<A>(case, numbers, where their gradients go).
 
-/// A case with its decay. Its features are the products as they are, and nothing divides.
+/// A case with its decay.
 template <class T, class Kind>
 struct Decaying : LinearData<T> {
   using A = Compute<T>;
 
-  explicit Decaying(LinearCase of) : LinearData<T>(plain(of)) {
+  explicit Decaying(LinearCase of) : LinearData<T>(of) {
     Random random(11);
     for (Index n = 0; n < Kind::numbers(of); ++n) {
       // Numbers that float has too: what is compared starts from the same.
@@ -23,13 +23,20 @@ struct Decaying : LinearData<T> {
     d_numbers.resize(numbers.size());
   }
   template <class U>
-  Decaying(const LinearCase& of, const Decaying<U, Kind>& from) : LinearData<T>(plain(of), from) {
+  Decaying(const LinearCase& of, const Decaying<U, Kind>& from) : LinearData<T>(of, from) {
     for (const auto x : from.numbers) numbers.push_back(static_cast<A>(x));
     d_numbers.resize(numbers.size());
   }
-  static LinearCase plain(LinearCase c) {
-    c.map = FeatureMap::identity, c.normaliser = Normaliser::none;
-    return c;
+  /// Σ_j φ(q_i)·(D_ij ∘ φ(k_j)) in every column of a query: the numerators of values that are all 1.
+  std::vector<double> denominators() const requires std::same_as<T, double> {
+    LinearCase sums = this->c;
+    sums.normaliser = Normaliser::none, sums.rope = false;
+    Decaying ones(sums, *this);
+    ones.set_values(1);
+    return ones.with_terms([&](const TermList<double>& list) { return ones.reference(list); });
+  }
+  LinearBounds bounds(double unit) const requires std::same_as<T, double> {
+    return {this->c, *this, unit, this->c.normaliser == Normaliser::sum ? denominators() : std::vector<double>{}};
   }
 
   /// body(terms)
@@ -59,7 +66,8 @@ inline double decay_bound(const LinearData<double>& data, const LinearBounds& bo
     for (Index b = 0; b < x.shape[0]; ++b) {
       for (Index h = 0; h < x.shape[1]; ++h) {
         for (Index t = 0; t < x.shape[2]; ++t) {
-          for (Index d = 0; d < x.shape[3]; ++d) sum += std::abs(x(b, h, t, d)) * wrong;
+          // Of features, at most 1 larger, there are two gradients: the numerator's and the denominator's.
+          for (Index d = 0; d < x.shape[3]; ++d) sum += 2 * (std::abs(x(b, h, t, d)) + 1) * wrong;
         }
       }
     }
@@ -76,7 +84,7 @@ void expect_decay(const LinearCase& given) {
   LinearCase plain = data.c;
   plain.inputs = plain.outputs = Layout::bhtd;
   Decaying<double, Kind> truth(plain, data);
-  const LinearBounds bounds(plain, truth, unit_of<T>());
+  const LinearBounds bounds = truth.bounds(unit_of<T>());
   data.run_forward();
   truth.with_terms([&](const TermList<double>& list) { (void)truth.reference(list); });
   expect_rounded(data.out, truth.out, bounds.out, "out");

@@ -199,10 +199,14 @@ class LinearData {
 ///
 /// parts that may cancel, each. A number passes some `steps` roundings in a product over features, in a sum over a
 /// block and in one over blocks; a result has up to three such numbers as factors, and as many for a denominator.
+///
+/// Decays make sums smaller, and denominators too: `denominators` [batch, heads, q_len, value_dim] are then given,
+/// without epsilon.
 struct LinearBounds {
   double out = 0, d_q = 0, d_k = 0, d_v = 0;
 
-  LinearBounds(const LinearCase& c, const LinearData<double>& data, double unit) {
+  LinearBounds(const LinearCase& c, const LinearData<double>& data, double unit,
+               const std::vector<double>& denominators = {}) {
     const auto phi = [&](double x) {
       if (c.map == FeatureMap::elu_plus_one) return x > 0 ? x + 1 : std::exp(x);
       return c.map == FeatureMap::relu ? std::max(x, 0.0) : x;
@@ -239,6 +243,9 @@ struct LinearBounds {
             if (!c.sees(i, j)) continue;
             n += dot(f, keys[static_cast<std::size_t>(j)]);
             all += norm(keys[static_cast<std::size_t>(j)]);
+          }
+          if (!denominators.empty()) {
+            n = c.epsilon + denominators[static_cast<std::size_t>(((b * c.heads + h) * c.q_len + i) * c.value_dim)];
           }
           if (c.normaliser == Normaliser::none) n = 1;
           if (n == 0) continue;

@@ -261,8 +261,8 @@ class Attend(support.Base):
             spec[key] = files[key] = self.path(f"{name}.{key}.npy")
             if key.endswith(("segments", "index")):
                 npy.write(files.pop(key), "<i8", shape, [self.random.randrange(2) for _ in range(math.prod(shape))])
-            else:  # between 1/4 and 1, PoPE's offsets negative: every encoding takes such
-                sign = -1 if key == "offsets" else 1
+            else:  # between 1/4 and 1, PoPE's offsets and logarithms of gates negative: every encoding takes such
+                sign = -1 if key in ("offsets", "log_decay") else 1
                 npy.write(files[key], "<f8", shape,
                           [sign * self.random.uniform(0.25, 1) for _ in range(math.prod(shape))])
 

@@ -299,7 +299,38 @@ class Config(support.Base):
         self.expect_error(3, ["must be default, linear", 'got "proportional"'], "config", "--write", "v4", gemma)
         self.expect_error(2, ["--write takes one FILE"], "config", "--write", "v4", LLAMA, LLAMA)
         self.expect_error(2, ["--write prints the file and no report"], "config", "--write", "v4", LLAMA, "--json")
-        self.expect_error(2, ["--write: must be v4 or v5"], "config", "--write", "v6", LLAMA)
+        self.expect_error(2, ["--write: must be v4, v5 or gguf"], "config", "--write", "v6", LLAMA)
+
+    def test_write_gguf_is_read_back(self):
+        out = self.path("rope.gguf")
+        for name in ("qwen2_5_7b_1m", "qwen3_8b", "llama3_1_8b", "gemma3_4b"):
+            config = SOURCE / f"tests/corpus/hf_config/valid/{name}.json"
+            written = run("config", config, "--write", "gguf", "-o", out)
+            if name == "qwen2_5_7b_1m":
+                self.assertEqual(written.returncode, 3)
+                self.assertIn("got regions of one softmax", written.stderr)
+                continue
+            self.assertEqual(written.returncode, 0, written.stderr)
+            self.assertEqual("must be reordered" in written.stderr, name.startswith("llama"))
+            wanted, got = (json.loads(run("config", one, "--json").stdout) for one in (config, out))
+            self.assertEqual([g["layers"] for g in wanted["groups"]], [g["layers"] for g in got["groups"]])
+            for ours, theirs in zip(wanted["groups"], got["groups"], strict=True):
+                self.assertEqual(ours["window"], theirs["window"])
+                for a, b in zip(ours["inv_freq"], theirs["inv_freq"], strict=True):
+                    self.assertAlmostEqual(a / b, 1, delta=2.0**-22)
+
+    def test_write_gguf_is_refused_where_llama_cpp_does_otherwise(self):
+        out = self.path("rope.gguf")
+        self.expect_error(2, ["--write gguf needs -o FILE"], "config", "--write", "gguf", LLAMA)
+        self.expect_error(2, ["--architecture goes with --write gguf alone"], "config", "--architecture", "llama", LLAMA)
+        self.expect_error(2, ["--architecture goes with --write gguf alone"], "config", "--write", "v5",
+                          "--architecture", "llama", LLAMA)
+        self.expect_error(3, ["must be one that llama.cpp has", 'got "lama"'], "config", LLAMA, "--write", "gguf",
+                          "--architecture", "lama", "-o", out)
+        smollm = SOURCE / "examples/models/smollm3-3b.json"
+        self.expect_error(3, ["llama.cpp's code for llama turns in the same way", "got layer 3: none where its code has rope"],
+                          "config", smollm, "--write", "gguf", "--architecture", "llama", "-o", out)
+        self.assertFalse(out.exists())
 
     def test_files_in_other_words_are_read_or_refused(self):
         folder = SOURCE / "tests/corpus/dialects"

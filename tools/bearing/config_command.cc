@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <bearing/gguf.hpp>
 
 #include "arguments.hpp"
 #include "commands.hpp"
@@ -12,7 +13,7 @@ namespace {
 
 struct Options {
   std::vector<std::string> files;
-  std::string length, layer, out, write;
+  std::string length, layer, out, write, architecture;
   bool json = false, all = false, apart = false;
 };
 
@@ -42,13 +43,27 @@ std::string report_text(const Options& options) {
   return several ? '[' + out + "]\n" : out + '\n';
 }
 
+void say(const std::vector<ConfigWarning>& warnings) {
+  for (const ConfigWarning& warning : warnings) note("warning: " + warning_text(warning));
+}
+
+/// What llama.cpp needs to turn queries and keys as the file says.
+void write_gguf(const Options& options) {
+  if (options.out.empty()) throw UsageError("--write gguf needs -o FILE: a GGUF file is no text");
+  const GgufModel written = gguf_model(read_model(options.files[0]), options.architecture);
+  say(written.warnings);
+  deliver(options.out, gguf_bytes(written));
+}
+
 /// The file in another spelling; what is to be said of it goes to standard error.
-void write_spelled(const Options& options) {
+void write_file(const Options& options) {
   if (options.files.size() > 1) throw UsageError("--write takes one FILE");
   const bool report = options.json || options.all || options.apart || !options.length.empty() || !options.layer.empty();
   if (report) throw UsageError("--write prints the file and no report: only -o goes with it");
+  if (options.write == "gguf") return write_gguf(options);
+  if (!options.architecture.empty()) throw UsageError("--architecture goes with --write gguf alone");
   const SpelledConfig written = spelled(options.files[0], options.write == "v4" ? HfSpelling::v4 : HfSpelling::v5);
-  for (const ConfigWarning& warning : written.warnings) note("warning: " + warning_text(warning));
+  say(written.warnings);
   deliver(options.out, written.text);
 }
 
@@ -64,7 +79,8 @@ Command config_command() {
   command.flag("--all", o->all, "Every pair; without it long tables are cut");
   command.flag("--apart", o->apart, "Several files: whole reports, one after the other");
   command.flag("--json", o->json, "JSON, in full precision, of a stable schema");
-  command.word("--write", o->write, "SPELLING", {"v4", "v5"}, "The file, as transformers 4 or 5 spells it");
+  command.word("--write", o->write, "FORM", {"v4", "v5", "gguf"}, "As transformers 4 or 5 spells it, or for llama.cpp");
+  command.text("--architecture", o->architecture, "NAME", "With --write gguf: llama.cpp's name of the code");
   command.output("-o,--out", o->out, "Where the report goes; else standard output");
   command.footer =
       "Prints each distinct encoding of the layers: its type, pairing, base and\n"
@@ -77,9 +93,11 @@ Command config_command() {
       "  bearing config config.json --length 128k --layer 5 --all\n"
       "  bearing config llama/ qwen/ gemma/\n"
       "  bearing config config.json --json > encoding.json\n"
-      "  bearing config config.json --write v4 -o old/config.json";
+      "  bearing config config.json --write v4 -o old/config.json\n"
+      "  bearing config config.json --write gguf -o rope.gguf";
   command.run = [o] {
-    if (!o->write.empty()) return write_spelled(*o);
+    if (!o->write.empty()) return write_file(*o);
+    if (!o->architecture.empty()) throw UsageError("--architecture goes with --write gguf alone");
     deliver(o->out, report_text(*o));
   };
   return command;

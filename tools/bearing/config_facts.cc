@@ -99,6 +99,16 @@ void add_rope(std::vector<Fact>& facts, const Rope& rope, const RopeFrequencies&
   facts.push_back({"pairs", runs_text(numbers)});
 }
 
+void add_regions(std::vector<Fact>& facts, const ModelRegions& regions, Index seq_len) {
+  const Index chunk = regions.chunks.chunk_size, local = regions.chunks.local_size;
+  facts.push_back(
+      {"regions", fmt::format("dual chunk: chunks of {}, distances up to {}", grouped(chunk - local), grouped(chunk))});
+  if (regions.original_length == 0) return;
+  facts.push_back(
+      {"softmax scale", fmt::format("times max(1, 0.1 ln(length / {}) + 1)", grouped(regions.original_length)) +
+                            (seq_len > 0 ? ": " + factor_text(regions.softmax_factor(seq_len)) : "")});
+}
+
 }  // namespace
 
 std::string layers_text(const std::vector<Index>& layers) {
@@ -177,6 +187,7 @@ std::vector<Fact> model_facts(const ConfigReport& report) {
   if (report.reach > 0 && report.reach != model.context_length) {
     facts.push_back({"scaled length", length_text(report.reach)});
   }
+  if (model.regions) add_regions(facts, *model.regions, report.seq_len);
   return facts;
 }
 

@@ -166,6 +166,11 @@ std::string to_json(const ConfigReport& report) {
   json.member("context_length", report.model.context_length);
   json.member("scaled_length", report.reach);
   json.member("seq_len", report.seq_len);
+  if (const auto& regions = report.model.regions) {
+    json.key("regions");
+    write_value(json, Record::of(regions->chunks));
+    json.member("regions_original_length", regions->original_length);
+  }
   write_parts(json, report);
   json.key("warnings");
   json.begin_array();

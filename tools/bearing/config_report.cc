@@ -32,11 +32,21 @@ void add_warnings(ConfigReport& report) {
   };
   std::vector<Said> all;
   std::size_t rotating = 0;
+  // Groups that differ in their windows alone turn alike, and wide numbers take their time.
+  const Rope* last = nullptr;
+  RopeLengths last_lengths;
+  std::vector<std::string> texts;
   for (const GroupReport& shown : report.groups) {
     with_rope(report, shown.group, [&](const Rope& rope) {
       const std::vector<Index>& layers = shown.group.layers;
       rotating += layers.size();
-      for (const std::string& text : rope_warnings(rope, lengths_of(report.model, shown.group.layer, report.seq_len))) {
+      const RopeLengths lengths = lengths_of(report.model, shown.group.layer, report.seq_len);
+      const bool as_before = last != nullptr && *last == rope && last_lengths.trained == lengths.trained &&
+                             last_lengths.longest == lengths.longest && last_lengths.seq_len == lengths.seq_len;
+      if (!as_before) texts = rope_warnings(rope, lengths);
+      last = &rope;
+      last_lengths = lengths;
+      for (const std::string& text : texts) {
         auto said = std::find_if(all.begin(), all.end(), [&](const Said& other) { return other.text == text; });
         if (said == all.end()) said = all.insert(all.end(), {text, {}});
         said->layers.insert(said->layers.end(), layers.begin(), layers.end());
@@ -81,6 +91,15 @@ void add_reach(ConfigReport& report) {
                                           grouped(report.reach), grouped(stated), end)});
 }
 
+/// An earlier group with the same spec, whose numbers are computed.
+const GroupReport* group_that_turns_as(const Rope& rope, const std::vector<GroupReport>& groups) {
+  for (const GroupReport& group : groups) {
+    const Rope* other = std::get_if<Rope>(&group.group.layer.encoding);
+    if (group.frequencies && other != nullptr && *other == rope) return &group;
+  }
+  return nullptr;
+}
+
 }  // namespace
 
 ConfigReport config_report(Model model, Index seq_len, Index layer) {
@@ -90,7 +109,8 @@ ConfigReport config_report(Model model, Index seq_len, Index layer) {
     if (layer >= 0 && std::find(group.layers.begin(), group.layers.end(), layer) == group.layers.end()) continue;
     GroupReport& shown = report.groups.emplace_back(GroupReport{std::move(group), {}, {}});
     with_rope(report, shown.group, [&](const Rope& rope) {
-      shown.frequencies = resolve(rope, report.seq_len);
+      const GroupReport* alike = group_that_turns_as(rope, report.groups);
+      shown.frequencies = alike != nullptr ? alike->frequencies : resolve(rope, report.seq_len);
       shown.wavelength = wavelengths(*shown.frequencies);
     });
   }

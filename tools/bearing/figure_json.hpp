@@ -122,7 +122,7 @@ void write_panel(Json& json, const Panel& panel) {
   write_axis(json, "x", panel.x);
   write_axis(json, "y", panel.y);
   write_cells(json, panel.cells);
-  array(json, "bands", panel.bands, [&](const Band& band) {
+  array(json, "bands", panel.bands, [&](const inspect::Band& band) {
     json.member("label", band.label);
     json.member("colour", static_cast<Index>(band.colour));
     json.list("x", band.x);

@@ -52,6 +52,7 @@ class _Options(NamedTuple):
     scale: float
     soft_cap: float
     out_dtype: Any
+    regions: str
     time_first: bool
     threads: int
 
@@ -105,6 +106,7 @@ def attention(
     threads: int = 1,
     out_dtype: Any = None,
     return_lse: bool = False,
+    regions: Any = None,
 ) -> jax.Array | tuple[jax.Array, jax.Array]:
     """Computes softmax attention with any list of encodings. Its memory is linear in the lengths.
 
@@ -133,7 +135,10 @@ def attention(
     threads: how many threads the call may use; 0 for all.
     out_dtype: float32 keeps all bits of out where q has 16, for merge().
 
-    window, scale, soft_cap, layout and threads are static. Returns out, of q's type. With return_lse it returns (out,
+    regions: a ``bearing.DualChunk``, ``SelfExtend`` or ``ReRope``, or a list of ``Region``: rows are then turned at other
+        positions from region to region of one softmax.
+
+    window, scale, soft_cap, layout, threads and regions are static. Returns out, of q's type. With return_lse it returns (out,
     lse): lse [batch, heads, q_len] has the logarithms of the rows' sums. It lacks the axes that q lacks.
     """
     time_first = is_time_first("attention", layout)
@@ -165,6 +170,7 @@ def attention(
         scale=finite("attention", "scale", 1.0 if scale is None else scale),
         soft_cap=finite("attention", "soft_cap", soft_cap),
         out_dtype=_result_type(qs.dtype, out_dtype),
+        regions=_core._region_text("attention", regions),
         time_first=time_first,
         threads=threads_of("attention", threads),
     )

@@ -91,8 +91,7 @@ def linear_attention(
         time comes before heads.
     k [batch, kv_heads, k_len, dim]: the keys, of q's type; kv_heads divides heads.
     v [batch, kv_heads, k_len, value_dim]: the values, of q's type.
-    encodings: encodings of rows, and decays of the state, which need normaliser 'none'
-        and a causal mask.
+    encodings: encodings of rows, and decays of the state, which need a causal mask.
     mask: as in attention(), and so are q_positions and k_positions.
     feature_map: f: 'elu_plus_one', 'relu' or 'identity'.
     normaliser: 'sum' divides as above; 'none' does not divide.

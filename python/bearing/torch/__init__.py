@@ -27,6 +27,7 @@ from .cache import rebase, rotate_to_cache, shift
 from .encoding import Encoding, encoding_of
 from .flex import ScoreMod, score_mod
 from .functional import add, add_, attention, bias_matrix, rotate, turn, window_positions
+from .in_place import rotate_
 from .linear_attention import linear_attention
 from .merge import merge
 from .modules import *
@@ -61,6 +62,7 @@ __all__ = [
     "ring_attention",
     "rebase",
     "rotate",
+    "rotate_",
     "rotate_to_cache",
     "score_mod",
     "shard",

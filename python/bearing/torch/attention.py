@@ -55,8 +55,8 @@ class Attention(nn.Module):
         first, in their order. The others act on scores and values. Their parameters become this module's parameters. An
         encoding that needs more than queries and keys, such as gates or segments, is given to each call as ``more``.
     mask: as in :func:`bearing.torch.attention`, and so are window, scale, soft_cap and layout.
-    regions: a ``bearing.DualChunk``, ``SelfExtend`` or ``ReRope``. Encodings of rows then turn queries and keys inside of
-        attention, at other positions from region to region.
+    regions: a ``bearing.DualChunk``, ``SelfExtend`` or ``ReRope``, or a list of ``Region``. Encodings of rows then turn
+        queries and keys inside of attention, at other positions from region to region.
     sinks: how many heads learn a sink. A sink is a logit that takes part in a row's sum and has no value; it starts at
         0. None: there are no sinks.
     """

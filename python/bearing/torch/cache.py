@@ -7,6 +7,7 @@ in row ``slots[b, t] % block_size`` of block ``slots[b, t] // block_size``; −1
 from __future__ import annotations
 
 import json
+import math
 from typing import Optional, Union
 
 import torch
@@ -15,10 +16,12 @@ from torch import Tensor
 from .. import _core
 from .encoding import is_given, table_form, table_of, text_of_table
 from .functional import HasTable, Layout, Positions, check_device, positions_of
-from .ops import in_order_of
+from .ops import arithmetic_of, in_order_of
 from .triton import device
 
 # ruff: noqa: UP045  (torch.library reads annotations at run time: Optional[Tensor] on every Python)
+
+FLOAT8 = torch.float8_e4m3fn
 
 Frequencies = Union["_core.RopeFrequencies", "_core.Rope", "_core.RopeTable", HasTable]
 
@@ -77,22 +80,28 @@ def rotate_to_cache(
     rope: Frequencies,
     positions: Positions = None,
     layout: Layout = "bhtd",
+    k_scale: float = 1.0,
+    v_scale: float = 1.0,
 ) -> Tensor:
     """Rotates queries and keys, and writes the keys and the values into a paged cache; on a GPU in one launch.
 
     q [batch, heads, time, head_dim], k [batch, kv_heads, time, head_dim], v [batch, kv_heads, time, value_dim].
     k_cache [blocks, kv_heads, block_size, head_dim], v_cache [blocks, kv_heads, block_size, value_dim]: written to, of the
-        type of k and v.
+        type of k and v, or both float8_e4m3fn: then turned keys are divided by k_scale and values by v_scale, and rounded once;
+        what is larger than 448 after that becomes 448.
     slots [batch, time]: block · block_size + row of each token; no two are the same, except −1: that token is not kept.
     rope: as :func:`bearing.torch.rotate` takes it, except for a table of given numbers.
     positions, layout: as there.
+    k_scale, v_scale: positive; 1 unless the caches are float8_e4m3fn.
 
     Returns q rotated, a new tensor. Nothing has gradients.
     """
     _check("rotate_to_cache", q=q, k=k, v=v, k_cache=k_cache, v_cache=v_cache)
     _check_caches(q, k, v, k_cache, v_cache, slots, layout)
+    _check_scales(k_cache.dtype, k_scale=k_scale, v_scale=v_scale)
     at, first = positions_of("rotate_to_cache", "positions", positions, slots.shape[0])
-    return _write(q, k, v, k_cache, v_cache, slots, at, first, text_of("rotate_to_cache", "rope", rope), layout)
+    form = text_of("rotate_to_cache", "rope", rope)
+    return _write(q, k, v, k_cache, v_cache, slots, at, first, form, layout, float(k_scale), float(v_scale))
 
 
 # The ops, which compilers take whole.
@@ -141,17 +150,22 @@ def _write(
     first: int,
     form: str,
     layout: str,
+    k_scale: float,
+    v_scale: float,
 ) -> Tensor:
     at = first if positions is None else positions
     if device.takes(q):
         from .triton.cache import rotate_to_cache as write_there
 
-        return write_there(q, k, v, k_cache, v_cache, slots, at, form, layout)
-    out, turned = (_core.rotate_to(_table(form, x), x.detach(), at, layout=layout) for x in (q, k))
-    for cache, rows in ((k_cache, turned), (v_cache, v)):
+        return write_there(q, k, v, k_cache, v_cache, slots, at, form, layout, (k_scale, v_scale))
+    small = k_cache.dtype is FLOAT8
+    given = (q.detach(), k.detach().to(arithmetic_of(k.dtype)) if small else k.detach())
+    out, turned = (_core.rotate_to(_table(form, x), x, at, layout=layout) for x in given)
+    for cache, rows, scale in ((k_cache, turned, k_scale), (v_cache, v, v_scale)):
         tokens = rows.transpose(1, 2) if layout == "bhtd" else rows
         blocks, places, kept = _places(cache, slots)
-        cache.detach()[blocks, :, places] = tokens[kept]
+        new = float8(tokens[kept], scale) if small else tokens[kept]
+        _bytes(cache.detach())[blocks, :, places] = _bytes(new)
     return out
 
 
@@ -166,7 +180,7 @@ def _(k, by, slots, form, layout):
 
 
 @_write.register_fake
-def _(q, k, v, k_cache, v_cache, slots, positions, first, form, layout):
+def _(q, k, v, k_cache, v_cache, slots, positions, first, form, layout, k_scale, v_scale):
     return in_order_of(q)
 
 
@@ -179,16 +193,31 @@ def _table(form: str, x: Tensor) -> _core.RopeTable:
 
 
 def _in_cache(k: Tensor, slots: Tensor | None, layout: str, move) -> None:
-    """move(rows, layout) for a cache on the CPU: in place, or on copies of what slots name."""
-    k = k.detach()
-    if slots is None:
+    """move(rows, layout) for a cache on the CPU: in place, or on copies of what slots name; those of 8 bits as float32."""
+    k, small = k.detach(), k.dtype is FLOAT8
+    if slots is None and not small:
         return move(k, layout)
+    if slots is None:
+        rows = k.float()
+        move(rows, layout)
+        k.copy_(float8(rows))
+        return None
     blocks, places, kept = _places(k, slots)
-    rows = k.new_zeros(*slots.shape, k.shape[1], k.shape[3])
-    rows[kept] = k[blocks, :, places]
+    rows = torch.zeros(*slots.shape, k.shape[1], k.shape[3], dtype=torch.float32 if small else k.dtype)
+    rows[kept] = _bytes(k)[blocks, :, places].view(k.dtype).to(rows.dtype)
     move(rows, "bthd")
-    k[blocks, :, places] = rows[kept]
+    _bytes(k)[blocks, :, places] = _bytes(float8(rows[kept]) if small else rows[kept])
     return None
+
+
+def float8(x: Tensor, scale: float = 1.0) -> Tensor:
+    """x / scale as numbers of 8 bits; what is larger than the largest of them becomes that."""
+    return (x.float() / scale).clamp(-448, 448).to(FLOAT8)
+
+
+def _bytes(x: Tensor) -> Tensor:
+    """Numbers of 8 bits as bytes, which PyTorch can pick by an index."""
+    return x.view(torch.uint8) if x.dtype is FLOAT8 else x
 
 
 def _places(cache: Tensor, slots: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -249,6 +278,16 @@ def _check_slot_numbers(function: str, slots: Tensor, cache: Tensor) -> None:
         raise _core.RangeError(f"[{function}] slots: must be below {rows}, the cache's rows, got {int(slots.max())}")
 
 
+def _check_scales(dtype: torch.dtype, **scales: float) -> None:
+    for name, scale in scales.items():
+        if not (isinstance(scale, (int, float)) and 0 < scale < math.inf):
+            raise TypeError(f"[rotate_to_cache] {name}: must be a number larger than 0, got {scale!r}")
+        if scale != 1 and dtype is not FLOAT8:
+            raise TypeError(
+                f"[rotate_to_cache] {name}: must be 1 unless the caches are {FLOAT8}, got {scale!r} for {dtype}"
+            )
+
+
 def _check_caches(
     q: Tensor, k: Tensor, v: Tensor, k_cache: Tensor, v_cache: Tensor, slots: Tensor, layout: str
 ) -> None:
@@ -263,9 +302,14 @@ def _check_caches(
     for name, x, cache in (("k_cache", k, k_cache), ("v_cache", v, v_cache)):
         heads = x.shape[time[1]]
         fits = cache.dim() == 4 and cache.shape[1] == heads and cache.shape[3] == x.shape[3]
-        if not fits or cache.dtype is not q.dtype or x.dtype is not q.dtype:
+        if (
+            not fits
+            or cache.dtype not in (q.dtype, FLOAT8)
+            or x.dtype is not q.dtype
+            or cache.dtype is not k_cache.dtype
+        ):
             raise _core.ShapeError(
-                f"[{function}] {name}: must be {q.dtype} [blocks, {heads}, block_size, {x.shape[3]}], got {cache.dtype} "
+                f"[{function}] {name}: must be {q.dtype}, or both caches {FLOAT8}, [blocks, {heads}, block_size, {x.shape[3]}], got {cache.dtype} "
                 f"{list(cache.shape)}"
             )
     if k_cache.shape[:3] != v_cache.shape[:3]:

@@ -96,7 +96,7 @@ def encoding_of(encoding: EncodingLike) -> Encoding:
     if isinstance(encoding, Encoding):
         return encoding
     if isinstance(encoding, _core.Encoding):
-        return _from_core(encoding)
+        return _converted(encoding)
     if not hasattr(encoding, "encoding"):
         raise TypeError(
             "[attention] encodings: must be modules of bearing.torch or encodings of bearing, such as "
@@ -144,6 +144,23 @@ def gradients(forms: str, tensors: Sequence[Tensor], found: Sequence[dict[str, T
         for name, one, t in zip(names, owners, tensors, strict=True)
         if t.is_floating_point()
     ]
+
+
+# Of encodings without tensors and tables, which are small: to write one's form takes longer than attention at one token.
+_constants: dict[_core.Encoding, Encoding] = {}
+_MOST_CONSTANTS = 256
+_TABLES = (_core.RopeTable, _core.XposTable)
+
+
+def _converted(encoding: _core.Encoding) -> Encoding:
+    found = _constants.get(encoding)
+    if found is None:
+        found = _from_core(encoding)
+        if not found.tensors and not any(isinstance(value, _TABLES) for value in encoding.arguments.values()):
+            if len(_constants) >= _MOST_CONSTANTS:
+                _constants.clear()
+            _constants[encoding] = found
+    return found
 
 
 def _from_core(encoding: _core.Encoding) -> Encoding:
@@ -197,7 +214,11 @@ def _maker(form: dict[str, Any], arithmetic: torch.dtype) -> tuple[Callable[...,
     given = dict(form["settings"])
     if "spec" in form:
         given["spec"] = _spec(form["spec"])
-    return functools.partial(getattr(_core, form["kind"]), **given), tuple(form["tensors"])
+    make = functools.partial(getattr(_core, form["kind"]), **given)
+    if not form["tensors"]:
+        constant = make()
+        return (lambda: constant), ()
+    return make, tuple(form["tensors"])
 
 
 @functools.lru_cache(maxsize=64)
@@ -275,6 +296,7 @@ def xpos_table_of(spec: str, length: int, arithmetic: torch.dtype) -> _core.Xpos
 
 
 # Nothing of the extension outlives the interpreter.
+atexit.register(_constants.clear)
 atexit.register(_makers.cache_clear)
 atexit.register(table_form.cache_clear)
 atexit.register(table_of.cache_clear)

@@ -13,7 +13,8 @@ import torch
 from torch import Tensor
 
 from .. import _core
-from .encoding import Encoding, build, traits_of
+from .encoding import Encoding, traits_of
+from .index_map import rows_at, shapes_of, stand_in
 from .score_call import Call, Term
 from .scores import add_scores
 
@@ -162,13 +163,7 @@ def _by_distance(own: _Own) -> Term:
 
 def _rows_by_index(own: _Own) -> Term:
     """All products with the rows that may be picked, and which of them each pair picks."""
-    stand_ins = [
-        torch.empty(t.shape, dtype=torch.float32)
-        if t.is_floating_point()
-        else torch.zeros(t.shape, dtype=torch.int64)  # where numbers lie follows from the shapes
-        for t in own.named.values()
-    ]
-    (encoding,) = build(f"[{own.form}]", stand_ins, torch.float32)
+    encoding = stand_in(own.form, shapes_of(own.named.values()))
     products = _core._rows_by_index(encoding)
     by_position = any(one["q_segments"] is None for one in products)
     if by_position and own.call.is_real:
@@ -252,8 +247,5 @@ def _row_of(own: _Own, one: dict[str, Any]) -> Callable[[Tensor, Tensor, Tensor]
     if not one["thresholds"]:
         return lambda b, i, j: zero + step * distance(b, i, j).clamp(least, most)
     far = one["thresholds"][-1]
-    d = torch.arange(-far, far + 1)
-    wide = one["linear"] + torch.bucketize(d.abs(), torch.tensor(one["thresholds"]), right=True)
-    bucket = torch.where(d.abs() > one["linear"], d.sign() * wide, d)
-    rows = (zero + step * bucket.clamp(least, most)).to(own.call.device)
+    rows = rows_at(one, torch.arange(-far, far + 1)).clamp(min=0).to(own.call.device)
     return lambda b, i, j: rows[distance(b, i, j).clamp(-far, far) + far]

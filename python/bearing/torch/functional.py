@@ -67,14 +67,15 @@ def attention(
     encodings: modules of this package, ``bearing``'s own encodings, or a list of both.
     block_table [batch, blocks]: a paged cache, with k and v [blocks, kv_heads, block_size, …]. Nothing has gradients
         then.
-    regions: a ``bearing.DualChunk``, ``SelfExtend`` or ``ReRope``, or the JSON of its ``to_dict()``, which
-        ``torch.compile`` takes.
+    regions: a ``bearing.DualChunk``, ``SelfExtend`` or ``ReRope``, a list of ``Region``, or the JSON of their
+        ``to_dict()``, which ``torch.compile`` takes.
     out_dtype: torch.float32 keeps all bits of out where q has 16.
 
     All other arguments are those of ``bearing.attention``. Gradients: of q, k, v, the sinks and every parameter.
 
-    On GPUs a kernel in Triton takes biases by distance, and turns rows by a table before. Its sums are taken in one order:
-    every run gives the same bits, also of gradients. :func:`bearing.torch.plan` says which path a call takes, and why.
+    On GPUs a kernel in Triton takes biases and rows of tables by distance, and turns rows by a table before. Its sums are
+    taken in one order: every run gives the same bits, also of gradients. :func:`bearing.torch.plan` says which path a call
+    takes, and why.
 
     Under autocast q, k and v are cast to its type, as in PyTorch's own attention, unless they are float64. Sums and
     parameters stay float32.

@@ -43,8 +43,8 @@ def linear_attention(
         time comes before heads.
     k [batch, kv_heads, k_len, dim]: the keys; kv_heads divides heads.
     v [batch, kv_heads, k_len, value_dim]: the values.
-    encodings: encodings of rows, and decays of the state, which need normaliser 'none'
-        and a causal mask: modules of this package, ``bearing``'s own, or a list of both.
+    encodings: encodings of rows, and decays of the state, which need a causal mask:
+        modules of this package, ``bearing``'s own, or a list of both.
     mask: as in :func:`bearing.torch.attention`, and so are q_positions and k_positions.
     feature_map: f: 'elu_plus_one', 'relu' or 'identity'.
     normaliser: 'sum' divides as above; 'none' does not divide.

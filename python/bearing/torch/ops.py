@@ -78,10 +78,11 @@ def rotate_now(
         return rotate_there(xs, first if positions is None else positions, table, layout, transposed, cos, sin)
     turn_one = _core.rotate_backward_to if transposed else _core.rotate_to
     positions, threads = _at(positions, first), torch.get_num_threads()
-    return [turn_one(_table(table, x, cos, sin), _bare(x), positions, layout=layout, threads=threads) for x in xs]
+    return [turn_one(table_for(table, x, cos, sin), _bare(x), positions, layout=layout, threads=threads) for x in xs]
 
 
-def _table(table: str, x: Tensor, cos: Tensor | None, sin: Tensor | None) -> _core.RopeTable:
+def table_for(table: str, x: Tensor, cos: Tensor | None, sin: Tensor | None) -> _core.RopeTable:
+    """The table of a text, in the arithmetic of x."""
     arithmetic = arithmetic_of(x.dtype)
     return table_of(table, arithmetic) if cos is None else table_of_numbers(table, cos, sin, arithmetic)
 
@@ -161,8 +162,10 @@ def _in_triton() -> Any:
     return import_module(".triton.attention", __package__)
 
 
-def _options(*values: Any) -> Any:
-    return import_module(".triton.work", __package__).Options(*values)
+def _options(arguments: dict[str, Any]) -> Any:
+    """Those of a call's arguments that are options of the kernels."""
+    options = import_module(".triton.work", __package__).Options
+    return options(**{name: arguments[name] for name in options._fields if name in arguments})
 
 
 def attention_now(
@@ -199,12 +202,9 @@ def attention_now(
             _bare(v),
             _plain(parameters),
             encodings,
-            _options(
-                sinks, q_positions, k_positions, k_lengths, key_mask, visible, q_starts, k_starts,
-                mask, window, q_first, k_first, scale, soft_cap, layout,
-            ),
+            _options(locals()),
             out_dtype,
-        )  # fmt: skip
+        )
     found = _core.attention(
         _bare(q),
         _bare(k),
@@ -284,12 +284,9 @@ def attention_backward(
             *_plain([out, lse, q, k, v]),
             _plain(parameters),
             encodings,
-            _options(
-                sinks, q_positions, k_positions, k_lengths, key_mask, visible, q_starts, k_starts,
-                mask, window, q_first, k_first, scale, soft_cap, layout,
-            ),
+            _options(locals()),
             learned,
-        )  # fmt: skip
+        )
     d_q, d_k, d_v, found, d_sinks = _core.attention_backward(
         *_plain([q, k, v, out, lse, d_out]),
         build(encodings, _plain(parameters), arithmetic_of(q.dtype)),

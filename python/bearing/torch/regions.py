@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Union
 
 from .. import _core
 
-Regions = Union["_core.DualChunk", "_core.SelfExtend", "_core.ReRope", None]
+Regions = Union["_core.DualChunk", "_core.SelfExtend", "_core.ReRope", Sequence["_core.Region"], None]
 
 
 def text_of_regions(regions: Regions | str) -> str:
-    """The spec as JSON; nothing for None. Such a text is returned as it is. Raises TypeError for another object."""
+    """The spec, or a list of them, as JSON; nothing for None. Such a text is returned as it is. Raises TypeError for another object."""
     if regions is None:
         return ""
     if isinstance(regions, str):
         return regions
-    if not isinstance(regions, (_core.DualChunk, _core.SelfExtend, _core.ReRope)):
-        raise TypeError(
-            f"[attention] regions: must be a bearing.DualChunk, SelfExtend, ReRope or None, got {regions!r}"
-        )
+    _core._region_text("attention", regions)  # raises TypeError for another object
+    if isinstance(regions, (list, tuple)):
+        return json.dumps([one.to_dict() for one in regions])
     return json.dumps(regions.to_dict())
 
 
@@ -30,4 +30,6 @@ def regions_of(text: str) -> Regions:
     if not text:
         return None
     members = json.loads(text)
+    if isinstance(members, list):
+        return [_core.Region.from_dict(one) for one in members]
     return getattr(_core, members["type"]).from_dict(members)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import os
 import subprocess
 import sys
@@ -22,15 +23,59 @@ def gpu(monkeypatch):
     return importlib.import_module("gpu")
 
 
-def test_each_case_s_own_call_runs(device, gpu):
-    names = []
+def numbers(found):
+    return [x.detach().float() for x in (found if isinstance(found, (tuple, list)) else [found])]
+
+
+def test_each_case_runs_and_all_sides_do_the_same(device, gpu, monkeypatch):
+    """Compilers are left out: what they compile is run."""
+    monkeypatch.setattr(torch, "compile", lambda function, **options: function)
+    names, peers = [], set()
     for case in gpu.all_cases(device, small=True):
-        case.ours()
+        ours = numbers(case.ours())
         for name, call in case.others.items():
-            if name.startswith(("copy", "empty")):
-                call()
+            if name == "FlexAttention" and "training" in case.name:
+                continue  # it has no backward on the CPU
+            found = call()
+            if not name.startswith(("copy", "empty")):
+                peers.add(name)
+                for x, y in zip(ours, numbers(found), strict=True):
+                    # bfloat16 has 8 bits, and cosines of it are rounded too
+                    torch.testing.assert_close(x, y, rtol=2**-5, atol=2**-5 * y.abs().max().item())
         names.append(case.name)
-    assert len(set(names)) == len(names) > 4
+    assert len(set(names)) == len(names) > 20
+    assert {"FlexAttention", "SDPA"} <= peers and ("transformers compiled" in peers or not transformers_is_there())
+    assert all(
+        any(n.startswith(f"{what}, ") for n in names)
+        for what in ("rotate", "rotate_", "rotate_to_cache", "norm_rotate")
+    )
+
+
+def transformers_is_there():
+    return importlib.util.find_spec("transformers") is not None
+
+
+def test_a_peer_that_fails_says_so(monkeypatch, gpu):
+    def time(call, by_host, device):
+        if call == "peer":
+            raise RuntimeError("no kernel\nand more")
+        return 10.0
+
+    monkeypatch.setattr(gpu, "microseconds", time)
+    case = gpu.Case("rotate", "ours", {"Liger": "peer", "copy": "limit"})
+    assert gpu.report(case, "cuda") == "rotate: 10.0 us, Liger failed (RuntimeError: no kernel), 1.00 of copy"
+
+
+def test_only_the_cases_that_are_named_are_measured(monkeypatch, gpu, capsys):
+    monkeypatch.setattr(gpu, "device_here", lambda: "cuda")
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda: "a GPU")
+    monkeypatch.setattr(
+        gpu, "all_cases", lambda device: [gpu.Case(n, None, {}) for n in ("rotate, decode", "attention")]
+    )
+    monkeypatch.setattr(gpu, "microseconds", lambda call, by_host, device: 1.0)
+    monkeypatch.setattr(sys, "argv", ["gpu.py", "^att"])
+    gpu.main()
+    assert capsys.readouterr().out.splitlines()[1:] == ["attention: 1.0 us"]
 
 
 def test_a_line_says_shares_and_ratios(monkeypatch, gpu):

@@ -88,6 +88,53 @@ def test_queries_and_keys_are_rotated_into_a_cache(layout, dtype, device):
     assert all(untouched(before, after.cpu()) for before, after in zip(caches, there, strict=True))
 
 
+SMALL = torch.float8_e4m3fn
+
+
+def small(x, scale=1.0):
+    """PyTorch's own rounding to 8 bits, which has no infinities: what is too large becomes the largest number."""
+    return (x.float() / scale).clamp(-448, 448).to(SMALL).view(torch.uint8)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("pairing", ["half", "interleaved"])
+def test_caches_of_8_bits_are_written(dtype, pairing, device):
+    rope = bearing.Rope(head_dim=8, rotary_dim=6, pairing=pairing)
+    q, k, v = (torch.randn(2, heads, 4, dim).to(dtype) for heads, dim in ((4, 8), (2, 8), (2, 5)))
+    k[0, 0, 0] *= 1e4  # larger than 8 bits hold
+    v[0, 0, 1] *= 1e-3  # where steps do not shrink any more
+    caches = [torch.randn(3, 2, 4, dim).to(SMALL) for dim in (8, 5)]
+    there = [cache.to(device, copy=True) for cache in caches]
+    out = bt.rotate_to_cache(
+        *(x.to(device) for x in (q, k, v)), *there, SLOTS.to(device), rope=rope, positions=77, k_scale=0.3, v_scale=2.5
+    )
+    table = bearing.RopeTable(rope, 8)
+    assert torch.equal(out.cpu(), bearing.rotate_to(table, q, 77))
+    kept = (SLOTS >= 0)[:, None, :, None]
+    found = [cache.cpu().view(torch.uint8) for cache in there]
+    assert torch.equal(tokens(found[0]), small(bearing.rotate_to(table, k.float(), 77), 0.3) * kept)
+    assert torch.equal(tokens(found[1]), small(v, 2.5) * kept)
+    assert all(untouched(b.view(torch.uint8), a) for b, a in zip(caches, found, strict=True))
+    assert (tokens(there[0].cpu().float()).abs() == 448).any()
+
+
+def test_caches_of_8_bits_move_in_place(device):
+    cache = torch.randint(0, 256, (3, 2, 4, 8), dtype=torch.uint8)
+    cache[(cache & 0x7F) == 0x7F] = 0  # no number
+    wanted = cache.view(SMALL).float()
+    there = cache.view(SMALL).to(device, copy=True)
+    bt.shift(LONG, -9, there)
+    bearing.shift(LONG, -9, wanted)
+    assert torch.equal(there.cpu().view(torch.uint8), small(wanted))
+    before = there.cpu()
+    moved = tokens(before.float())
+    bearing.rebase(bearing.resolve(LONG), 3, bearing.resolve(ROPE), 40, moved)
+    bt.rebase(LONG, 3, ROPE, 40, there, slots=SLOTS.to(device))
+    kept = (SLOTS >= 0)[:, None, :, None]
+    assert torch.equal(tokens(there.cpu().view(torch.uint8)), small(moved) * kept)
+    assert untouched(before.view(torch.uint8), there.cpu().view(torch.uint8))
+
+
 def test_a_compiled_decode_step_writes_the_cache(device):
     rope = bt.Rope(ROPE)
     caches = [torch.zeros(3, 2, 4, 8, device=device) for _ in range(2)]
@@ -107,6 +154,8 @@ def test_a_compiled_decode_step_writes_the_cache(device):
 def test_wrong_calls_say_what_must_hold(device):
     k = torch.zeros(3, 2, 4, 8, device=device)
     slots = SLOTS.to(device)
+    row = torch.zeros(2, 2, 4, 8, device=device)
+    written = lambda *caches, **scales: bt.rotate_to_cache(row, row, row, *caches, slots, rope=ROPE, **scales)
     for call, error, text in [
         (lambda: bt.shift(LONG, 1, k.clone().requires_grad_()), TypeError, r"\[shift\] k: must not require gradients"),
         (lambda: bt.shift(LONG, 1, k[..., :6]), bearing.ShapeError, r"head_dim"),
@@ -126,6 +175,18 @@ def test_wrong_calls_say_what_must_hold(device):
             bearing.ShapeError,
             r"q: must have 4 axes, and batch",
         ),
+        (
+            lambda: written(k, k, k_scale=0.5),
+            TypeError,
+            r"k_scale: must be 1 unless the caches are torch.float8_e4m3fn",
+        ),
+        (
+            lambda: written(k.to(SMALL), k.to(SMALL), v_scale=0),
+            TypeError,
+            r"v_scale: must be a number larger than 0, got 0",
+        ),
+        (lambda: written(k.to(SMALL), k), bearing.ShapeError, r"v_cache: must be torch.float32, or both caches"),
+        (lambda: written(k.to(torch.float8_e5m2), k), bearing.ShapeError, r"k_cache: must be torch.float32, or both"),
     ]:
         with pytest.raises(error, match=text):
             call()

@@ -173,6 +173,17 @@ void Decay<A>::pass(A* s, Index cols) const {
 }
 
 template <class A>
+void Decay<A>::by(const A* parts, const A* x, A* y) const {
+  if (by_channel()) return decay_numbers(dim_, parts, x, y);
+  decay_rows(1, call_.in_dim, parts, x, y);
+}
+template <class A>
+void Decay<A>::sum_meets(Index i, const A* x, A* y) const {
+  const A own = part<A>(own_[size(i)]);
+  decay_rows(1, call_.in_dim, &own, x, y);
+}
+
+template <class A>
 void Decay<A>::weigh(Index i, Index rows, A* s) const {
   decay_numbers(rows * block_tokens, within_.data() + i * block_tokens, s, s);
 }
@@ -198,8 +209,7 @@ void Decay<A>::sum_keys(Index i, const A* weights, const A* keys, A* y, A* room)
 }
 
 template <class A>
-DecayGrads<A>::DecayGrads(const Call<A>& call, bool wanted)
-    : call_(call), wanted_(wanted), dim_(call.problem.dim), channels_(call.channels()) {
+DecayGrads<A>::DecayGrads(const Call<A>& call, bool wanted) : call_(call), wanted_(wanted), channels_(call.channels()) {
   if (!wanted) return;
   const Problem& p = call.problem;
   steps_.resize(size((p.k_len + 1) * channels_));
@@ -217,9 +227,9 @@ void DecayGrads<A>::open(Index b, Index kv) {
 }
 
 template <class A>
-double DecayGrads<A>::add(Index at, double sign, const A* row, const A* d_row) {
+double DecayGrads<A>::add(Index at, double sign, Index dim, const A* row, const A* d_row) {
   double sum = 0;
-  for (Index c = 0; c < dim_; ++c) {
+  for (Index c = 0; c < dim; ++c) {
     const double here = static_cast<double>(row[c]) * static_cast<double>(d_row[c]);
     sum += here;
     if (channels_ > 1) steps_[size(at * channels_ + c)] += sign * here;
@@ -229,16 +239,16 @@ double DecayGrads<A>::add(Index at, double sign, const A* row, const A* d_row) {
 }
 
 template <class A>
-void DecayGrads<A>::query(Index g, Index i, Index seen, const A* row, const A* d_row) {
-  queries_[size(g * call_.problem.q_len + i)] += add(seen, 1, row, d_row);
+void DecayGrads<A>::query(Index g, Index i, Index seen, Index dim, const A* row, const A* d_row) {
+  queries_[size(g * call_.problem.q_len + i)] += add(seen, 1, dim, row, d_row);
 }
 template <class A>
-void DecayGrads<A>::key(Index j, const A* row, const A* d_row) {
-  add(j + 1, -1, row, d_row);
+void DecayGrads<A>::key(Index j, Index dim, const A* row, const A* d_row) {
+  add(j + 1, -1, dim, row, d_row);
 }
 template <class A>
-void DecayGrads<A>::end(const A* s, const A* d_s, Index cols) {
-  for (Index c = 0; c < dim_; ++c) {
+void DecayGrads<A>::end(Index dim, const A* s, const A* d_s, Index cols) {
+  for (Index c = 0; c < dim; ++c) {
     double sum = 0;
     for (Index d = 0; d < cols; ++d) {
       sum += static_cast<double>(s[c * cols + d]) * static_cast<double>(d_s[c * cols + d]);

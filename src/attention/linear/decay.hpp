@@ -50,6 +50,15 @@ class Decay {
   /// s [rows_dim, cols] goes through the block.
   void pass(A* s, Index cols) const;
 
+  // The same for sums of features, x and y [dim]: y = what is left of x
+  void sum_passes(const A* x, A* y) const { by(total_.data(), x, y); }            ///< … behind the block
+  void sum_to_end(Index j, const A* x, A* y) const { by(at(to_end_, j), x, y); }  ///< … from key j to the block's end
+  void sum_steps(Index j, const A* x, A* y) const { by(at(steps_, j), x, y); }    ///< … of key j's step
+  void sum_to_row(Index i, const A* x, A* y) const { by(at(to_start_, i), x, y); }  ///< … before the block, for row i
+  /// … from the last key that row i sees to the row.
+  void sum_meets(Index i, const A* x, A* y) const;
+  Index seen(Index i) const { return seen_[static_cast<std::size_t>(i)]; }  ///< keys of the block that row i sees
+
   /// Where all channels are alike: s [rows, block_tokens] of the run's rows from i on, times what lies between the keys
   /// of the block and the rows.
   void weigh(Index i, Index rows, A* s) const;
@@ -60,6 +69,8 @@ class Decay {
 
  private:
   void multiply_up();
+  const A* at(const AlignedArray<A>& parts, Index row) const { return parts.data() + row * channels_; }
+  void by(const A* parts, const A* x, A* y) const;
 
   const Call<A>& call_;
   Index dim_, channels_, b_ = 0, kv_ = 0;
@@ -81,22 +92,23 @@ class DecayGrads {
 
   bool wanted() const { return wanted_; }
   void open(Index b, Index kv);
-  /// A query that sees `seen` keys: its row and its gradient, before which the decay came.
-  void query(Index g, Index i, Index seen, const A* row, const A* d_row);
-  void key(Index j, const A* row, const A* d_row);
-  /// The state at the call's end and its gradient, [rows_dim, cols].
-  void end(const A* s, const A* d_s, Index cols);
+  /// A query that sees `seen` keys: its row [dim] and its gradient, before which the decay came. Turned rows, and the
+  /// features where a denominator decays too.
+  void query(Index g, Index i, Index seen, Index dim, const A* row, const A* d_row);
+  void key(Index j, Index dim, const A* row, const A* d_row);
+  /// The state at the call's end and its gradient, [dim, cols].
+  void end(Index dim, const A* s, const A* d_s, Index cols);
   /// To the blocks of the encodings' parameters.
   void pass_on(bool has_start, ParamBlocks<A>& params);
 
  private:
   void sum_up(bool has_start);
   void tell(const Term<A>& term, Side side, Index rows, const double* d_log, A* params);
-  double add(Index at, double sign, const A* row, const A* d_row);
+  double add(Index at, double sign, Index dim, const A* row, const A* d_row);
 
   const Call<A>& call_;
   bool wanted_;
-  Index dim_, channels_, b_ = 0, kv_ = 0;
+  Index channels_, b_ = 0, kv_ = 0;
   std::vector<double> steps_, queries_, from_, to_, sums_;
 };
 

@@ -7,6 +7,13 @@
 //                  d_b_j = rest_j ∘ (R v_j) + Σ_i (d_o_i·v_j) (D_ij ∘ a_i)      d_v_j = Rᵀ (rest_j ∘ b_j) + Σ_i w_ij
 //                  d_o_i R ← total ∘ R + Σ_i (E_i ∘ a_i) d_o_iᵀ, of the queries that stand in the block
 //
+// Where a denominator divides, d_o_i stands for d_o_i / n_i, and
+//
+//     in order     d_n_i = −(a_i·d_a_i) / n_i        d_φ(q_i) = Tᵀ d_a_i + d_n_i z_i
+//     in reverse   y, the gradient of z where a block of keys ends:
+//                  d_φ(k_j) = Tᵀ d_b_j + rest_j ∘ y + Σ_i d_n_i (D_ij ∘ φ(q_i))
+//                  y ← total ∘ y + Σ_i d_n_i (E_i ∘ φ(q_i))
+//
 // A step's gradient: every weight is e to the sum of the steps between, so a row times its gradient is what the
 // logarithms of the parts before it get (DecayGrads).
 
@@ -27,7 +34,10 @@ class BackwardRoom : DecayedRoom<A> {
         d_keys_(block_tokens * rows_dim_),
         d_values_(block_tokens * value_dim_),
         row_(rows_dim_),
-        d_end_(steps_.wanted() && of.has_d_state ? rows_dim_ * value_dim_ : 0) {}
+        d_end_(steps_.wanted() && of.has_d_state ? rows_dim_ * value_dim_ : 0),
+        inverse_(call_.normalised() ? call_.group() * call_.problem.q_len : 0),
+        d_denominator_(inverse_.size()),
+        d_sums_(call_.normalised() ? (call_.group() + 1) * block_tokens * dim_ : 0) {}
 
   /// One key head of one sequence, and all query heads that read it.
   void run(Index unit) {
@@ -64,14 +74,23 @@ class BackwardRoom : DecayedRoom<A> {
     const Index head = kv_ * call_.group() + g;
     return this->queries_.get(head, first, [&](Block<A>& block) {
       load(of_.d_out, this->queries_.part(), b_, head, first, block.rows, 0, value_dim_, block.values);
+      if (reverse_ && call_.normalised()) {
+        scale_rows(block.rows, value_dim_, inverse(g, first), block.values, value_dim_);
+      }
     });
   }
+  A* inverse(Index g, Index i) { return inverse_.data() + g * call_.problem.q_len + i; }
+  A* d_denominator(Index g, Index i) { return d_denominator_.data() + g * call_.problem.q_len + i; }
+  /// d_n_i z_i of a block of queries; behind those of all heads is room for a block.
+  A* d_sums(Index g, Index i) { return d_sums_.data() + (g * block_tokens + i) * dim_; }
 
   // ---- in order: d_q
 
   void run_forward(Index b, Index kv) {
+    reverse_ = false;
     open_pass(b, kv);
     if (of_.has_start) this->load_state(of_.start.s, 0);
+    if (of_.has_start) load_sums(of_.start.z);
     Index seen = 0;
     const auto absorb_to = [&](Index end) {
       for (; seen < end; seen += block_rows(seen, call_.problem.k_len)) this->absorb(key_block(seen));
@@ -82,6 +101,7 @@ class BackwardRoom : DecayedRoom<A> {
         const Run run = run_from(row, end, this->visible());
         absorb_to(run.base);
         this->meet(run);
+        if (call_.normalised()) this->sum_up(run, sees_keys(run) ? &key_block(run.base) : nullptr);
         for (Index g = 0; g < call_.group(); ++g) query_grads(g, first, run);
         row += run.rows;
       }
@@ -92,8 +112,17 @@ class BackwardRoom : DecayedRoom<A> {
     for (Index e = 0; e < rows_dim_; ++e) {
       for (Index d = 0; d < value_dim_; ++d) d_end_[e * value_dim_ + d] = of_.grads.d_state.s(b_, kv_, e, d);
     }
-    steps_.end(s_.data(), d_end_.data(), value_dim_);
+    steps_.end(rows_dim_, s_.data(), d_end_.data(), value_dim_);
+    if (!call_.normalised()) return;
+    for (Index d = 0; d < dim_; ++d) this->z_room_[d] = of_.grads.d_state.z(b_, kv_, d);
+    steps_.end(dim_, this->z_.data(), this->z_room_.data(), 1);
   }
+
+  template <class S>
+  void load_sums(const View<S, 3>& from) {
+    for (Index d = 0; call_.normalised() && d < dim_; ++d) this->z_[d] = from(b_, kv_, d);
+  }
+  bool sees_keys(const Run& run) const { return run.base < this->visible()[run.row + run.rows - 1]; }
 
   A* d_queries(Index g, Index i) { return d_queries_.data() + (g * block_tokens + i) * rows_dim_; }
 
@@ -104,7 +133,7 @@ class BackwardRoom : DecayedRoom<A> {
     A* d = d_queries(g, at);
     tiles::multiply_nt(run.rows, rows_dim_, value_dim_, A{1}, d_o, value_dim_, s_.data(), value_dim_, d, rows_dim_);
     decay_.to_start(d, d);
-    if (run.base < this->visible()[run.row + run.rows - 1]) {
+    if (sees_keys(run)) {
       const Block<A>& keys = key_block(run.base);
       this->over_products(run, d_o, value_dim_, keys.values, value_dim_, keys, [&](Index i, Index strip, Index seen) {
         if (!decay_.by_channel()) {
@@ -116,8 +145,26 @@ class BackwardRoom : DecayedRoom<A> {
         }
       });
     }
+    if (call_.normalised()) divide(g, first, run, block);
     for (Index i = 0; i < run.rows && steps_.wanted(); ++i) {
-      steps_.query(g, run.row + i, this->visible()[run.row + i], a + i * rows_dim_, d + i * rows_dim_);
+      steps_.query(g, run.row + i, this->visible()[run.row + i], rows_dim_, a + i * rows_dim_, d + i * rows_dim_);
+    }
+  }
+
+  /// 1/n_i and d_n_i of a run; d_queries from what d_o_i gives to d_a_i.
+  void divide(Index g, Index first, const Run& run, const Block<A>& block) {
+    const Index at = run.row - first;
+    const A *features = block.features + at * dim_, *a = block.turned + at * rows_dim_;
+    A *d = d_queries(g, at), *of_one = inverse(g, run.row), *d_n = d_denominator(g, run.row);
+    this->invert(run, features, of_one);
+    scale_rows(run.rows, rows_dim_, of_one, d, rows_dim_);
+    attend::row_products(run.rows, rows_dim_, a, rows_dim_, d, rows_dim_, d_n);
+    std::fill_n(d_sums(g, at), run.rows * dim_, A{0});
+    for (Index i = 0; i < run.rows; ++i) {
+      d_n[i] *= -of_one[i];
+      add_scaled(dim_, d_n[i], this->z_rows_.data() + i * dim_, d_sums(g, at + i));
+      if (!steps_.wanted()) continue;
+      steps_.query(g, run.row + i, this->visible()[run.row + i], dim_, features + i * dim_, d_sums(g, at + i));
     }
   }
 
@@ -126,7 +173,9 @@ class BackwardRoom : DecayedRoom<A> {
     const Block<A>& block = query_block(g, first);
     this->queries_.turn_grads(block, d_queries(g, 0), d_features_.data(),
                               [&](Index t) { return of_.q_params.block(b_, head, t); });
-    if (of_.grads.d_q.given()) finish(block, of_.grads.d_q, head);
+    if (!of_.grads.d_q.given()) return;
+    if (call_.normalised()) add_rows(1, block.rows * dim_, d_sums(g, 0), d_features_.data());
+    finish(block, of_.grads.d_q, head);
   }
 
   /// Through the feature map.
@@ -135,16 +184,19 @@ class BackwardRoom : DecayedRoom<A> {
     to.store(d_features_.data(), dim_, block.rows, b_, head, block.first);
   }
 
-  // ---- in reverse: d_k and d_v. s_ is R.
+  // ---- in reverse: d_k and d_v. s_ is R, z_ is y.
 
   void run_reverse(Index b, Index kv) {
+    reverse_ = true;
     open_pass(b, kv);
     if (of_.has_d_state) this->load_state(of_.grads.d_state.s, 0);
+    if (of_.has_d_state) load_sums(of_.grads.d_state.z);
     const Problem& p = call_.problem;
     Index rest = p.q_len;  // queries below it are not in R yet
     for (Index first = block_start(p.k_len); first >= 0; first -= block_tokens) {
       const Index* begin = this->visible();
       const Index low = std::lower_bound(begin, begin + rest, first) - begin;
+      if (call_.normalised()) key_sums(first, low, rest);
       if (first < p.k_len) key_grads(first, low, rest);
       decay_.block(first, block_rows(first, p.k_len));
       decay_.pass(s_.data(), value_dim_);
@@ -157,7 +209,41 @@ class BackwardRoom : DecayedRoom<A> {
       });
       rest = low;
     }
-    if (of_.has_d_state) this->store_state(of_.grads.d_state.s, 0);
+    if (!of_.has_d_state) return;
+    this->store_state(of_.grads.d_state.s, 0);
+    for (Index d = 0; call_.normalised() && d < dim_; ++d) of_.grads.d_state.z(b_, kv_, d) = this->z_[d];
+  }
+
+  /// z_rows_[j] = what the denominators leave to the features of a block's key j, and z_ goes before the block.
+  void key_sums(Index first, Index low, Index end) {
+    Index j = std::max<Index>(block_rows(first, call_.problem.k_len), 0);
+    A *behind = this->z_room_.data(), *room = behind + dim_;  // of the queries in the block that stand behind key j
+    std::fill_n(behind, dim_, A{0});
+    decay_.block(first, j);
+    const auto down_to = [&](Index seen) {
+      while (j > seen) {
+        A* to = this->z_rows_.data() + --j * dim_;
+        decay_.sum_to_end(j, this->z_.data(), to);
+        add_rows(1, dim_, behind, to);
+        decay_.sum_steps(j, behind, behind);
+      }
+    };
+    over_runs(low, end, [&](Index g, const Block<A>& block, const Run& run) {
+      A* all = d_sums(call_.group(), 0);
+      if (g == 0) this->meet(run), std::fill_n(all, run.rows * dim_, A{0});
+      for (Index i = 0; i < run.rows; ++i) {
+        const A* features = block.features + (run.row - block.first + i) * dim_;
+        add_scaled(dim_, *d_denominator(g, run.row + i), features, all + i * dim_);
+      }
+      for (Index i = run.rows; g + 1 == call_.group() && i-- > 0;) {
+        down_to(decay_.seen(i));
+        decay_.sum_meets(i, all + i * dim_, room);
+        add_rows(1, dim_, room, behind);
+      }
+    });
+    down_to(0);
+    decay_.sum_passes(this->z_.data(), this->z_.data());
+    add_rows(1, dim_, behind, this->z_.data());
   }
 
   /// body(g, block, run) for all runs of queries [low, end), the last one first.
@@ -185,12 +271,16 @@ class BackwardRoom : DecayedRoom<A> {
       add_products(block, run, keys);
     });
     for (Index j = 0; j < keys.rows && steps_.wanted(); ++j) {
-      steps_.key(first + j, keys.turned + j * rows_dim_, d_keys_.data() + j * rows_dim_);
+      steps_.key(first + j, rows_dim_, keys.turned + j * rows_dim_, d_keys_.data() + j * rows_dim_);
+      if (!call_.normalised()) continue;
+      steps_.key(first + j, dim_, keys.features + j * dim_, this->z_rows_.data() + j * dim_);
     }
     this->keys_.turn_grads(keys, d_keys_.data(), d_features_.data(),
                            [&](Index t) { return of_.k_params.block(b_, kv_, t); });
     of_.grads.d_v.store(d_values_.data(), value_dim_, keys.rows, b_, kv_, first);
-    if (of_.grads.d_k.given()) finish(keys, of_.grads.d_k, kv_);
+    if (!of_.grads.d_k.given()) return;
+    if (call_.normalised()) add_rows(1, keys.rows * dim_, this->z_rows_.data(), d_features_.data());
+    finish(keys, of_.grads.d_k, kv_);
   }
 
   /// What the queries of a run add to the gradients of the block of keys in which they stand.
@@ -220,6 +310,8 @@ class BackwardRoom : DecayedRoom<A> {
   Index value_dim_;
   DecayGrads<A> steps_;
   AlignedArray<A> d_features_, d_queries_, d_keys_, d_values_, row_, d_end_;
+  AlignedArray<A> inverse_, d_denominator_, d_sums_;  // where a denominator divides: [group, q_len], and blocks
+  bool reverse_ = false;                              // d_o_i is d_o_i / n_i
 };
 
 }  // namespace

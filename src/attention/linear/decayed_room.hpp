@@ -10,7 +10,10 @@ namespace bearing::linear {
 ///
 ///     o_i = (E_i ∘ a_i) S + Σ_j (a_i · (D_ij ∘ b_j)) v_j            S ← total ∘ S + Σ_j (rest_j ∘ b_j) v_jᵀ
 ///
-/// over the keys j of the block that i sees, a_i = T φ(q_i), b_j = T φ(k_j).
+/// over the keys j of the block that i sees, a_i = T φ(q_i), b_j = T φ(k_j). Where a denominator divides, z decays with
+/// S, and z_i is what query i finds of it:
+///
+///     n_i = φ(q_i)·z_i + epsilon        z_i = E_i ∘ z + Σ_j D_ij ∘ φ(k_j)        z ← total ∘ z + Σ_j rest_j ∘ φ(k_j)
 template <class A>
 class DecayedRoom {
  public:
@@ -25,7 +28,10 @@ class DecayedRoom {
         s_(rows_dim_ * columns),
         scores_(block_tokens * block_tokens),
         decayed_(block_tokens * rows_dim_),
-        met_(call.channels() > 1 ? block_tokens * rows_dim_ : 0) {
+        met_(call.channels() > 1 ? block_tokens * rows_dim_ : 0),
+        z_(call.normalised() ? dim_ : 0),
+        z_rows_(call.normalised() ? block_tokens * dim_ : 0),
+        z_room_(call.normalised() ? 2 * dim_ : 0) {
     std::fill_n(scores_.data(), scores_.size(), A{0});
   }
 
@@ -36,6 +42,7 @@ class DecayedRoom {
     queries_.open(b, queries);
     decay_.open(b, kv);
     std::fill_n(s_.data(), rows_dim_ * cols, A{0});
+    std::fill_n(z_.data(), z_.size(), A{0});
   }
   const Index* visible() const { return call_.visible_of(b_); }
 
@@ -59,12 +66,33 @@ class DecayedRoom {
     decay_.to_end(keys.turned, decayed_.data());
     tiles::add_multiply_tn(keys.rows, rows_dim_, cols_, A{1}, decayed_.data(), rows_dim_, keys.values_in_place,
                            keys.value_stride, s_.data(), cols_);
+    if (call_.normalised()) absorb_features(keys);
   }
 
   /// Makes ready for the queries of a run.
   void meet(const Run& run) {
     decay_.block(run.base, std::max<Index>(block_rows(run.base, call_.problem.k_len), 0));
     decay_.queries(run);
+  }
+
+  /// z_rows_[i] = z_i of the run's rows; keys is the run's block, or null where none of its keys is seen.
+  void sum_up(const Run& run, const Block<A>* keys) {
+    A *here = z_room_.data(), *met = here + dim_;
+    std::fill_n(here, dim_, A{0});
+    for (Index i = 0, j = 0; i < run.rows; ++i) {
+      for (; j < decay_.seen(i); ++j) {
+        decay_.sum_steps(j, here, here);
+        add_rows(1, dim_, keys->features + j * dim_, here);
+      }
+      decay_.sum_to_row(i, z_.data(), z_rows_.data() + i * dim_);
+      decay_.sum_meets(i, here, met);
+      add_rows(1, dim_, met, z_rows_.data() + i * dim_);
+    }
+  }
+  /// inverse[i] = 1 / n_i of the run's rows, of queries with these features.
+  void invert(const Run& run, const A* features, A* inverse) const {
+    attend::row_products(run.rows, dim_, features, dim_, z_rows_.data(), dim_, inverse);
+    for (Index i = 0; i < run.rows; ++i) inverse[i] = inverse_of(inverse[i] + static_cast<A>(call_.options.epsilon));
   }
 
   /// body(i, n, seen) for strips of n of a run's rows from i on, with scores_ [n, block_tokens] the weights of the
@@ -101,7 +129,20 @@ class DecayedRoom {
   Blocks<A> keys_, queries_;
   Decay<A> decay_;
   AlignedArray<A> s_, scores_, decayed_, met_;
+  AlignedArray<A> z_, z_rows_, z_room_;  // where a denominator divides
   Index b_ = 0, kv_ = 0, cols_ = 0;
+
+ private:
+  void absorb_features(const Block<A>& keys) {
+    A *sum = z_room_.data(), *rest = sum + dim_;
+    std::fill_n(sum, dim_, A{0});
+    for (Index j = 0; j < keys.rows; ++j) {
+      decay_.sum_to_end(j, keys.features + j * dim_, rest);
+      add_rows(1, dim_, rest, sum);
+    }
+    decay_.sum_passes(z_.data(), z_.data());
+    add_rows(1, dim_, sum, z_.data());
+  }
 };
 
 }  // namespace bearing::linear

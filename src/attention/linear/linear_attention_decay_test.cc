@@ -1,5 +1,7 @@
 #include <gtest/gtest.h>
 #include <bearing/encodings/forgetting.hpp>
+#include <bearing/encodings/gated_decay.hpp>
+#include <bearing/encodings/pope.hpp>
 #include <bearing/encodings/retention.hpp>
 #include <bearing/error.hpp>
 #include <bearing/linear_attention.hpp>
@@ -47,42 +49,18 @@ struct ByToken {
   }
 };
 
-/// A gate per token and channel, as a user may write one: gated linear attention (Yang et al. 2023, arXiv 2312.06635).
-/// It adds nothing to a score.
-template <class A>
-struct ChannelGates {
-  using Arithmetic = A;
-  static constexpr bool counts_tokens = true, by_channel = true;
-
-  View<const A, 4> log;  ///< [batch, heads, time, channels]
-  View<A, 4> grad;
-
-  void bias(Index, Index n, const double*, A* b) const { std::fill_n(b, n, A{0}); }
-  void bias_grads(Index, Index, const double*, const A*, A*) const {}
-  void log_decay(const StepTile& tile, double* to) const {
-    for (Index x = 0; x < tile.rows * tile.channels; ++x) {
-      const Index t = tile.row + x / tile.channels, c = x % tile.channels;
-      to[x] += static_cast<double>(log(tile.batch, tile.head, t, c));
-    }
-  }
-  void log_decay_grads(const StepTile& tile, const double* d, A* d_params) const {
-    for (Index x = 0; x < tile.rows * tile.channels; ++x) d_params[x] += static_cast<A>(d[x]);
-  }
-  Index param_size() const { return grad.shape[2] * grad.shape[3]; }
-  void collect(Index batch, Index head, const A* d) const {
-    for (Index x = 0; x < param_size(); ++x) grad(batch, head, x / grad.shape[3], x % grad.shape[3]) += d[x];
-  }
-};
+/// A gate per token and channel.
 struct ByChannel {
   static constexpr const char* name = "gates by channel";
   template <class A>
-  using Encoding = ChannelGates<A>;
+  using Encoding = GatedDecayTerm<A>;
   static Index numbers(const LinearCase& c) { return c.batch * c.kv_heads * c.k_len * c.dim; }
   static double number(test::Random& random, const LinearCase&) { return random.uniform(-0.6, 0); }
   template <class A>
   static Encoding<A> make(const LinearCase& c, std::vector<A>& x, std::vector<A>& d) {
-    return {bhtd<const A>(x.data(), c.batch, c.kv_heads, c.k_len, c.dim),
-            bhtd(d.data(), c.batch, c.kv_heads, c.k_len, c.dim)};
+    return Encoding<A>({bhtd<const A>(x.data(), c.batch, c.kv_heads, c.k_len, c.dim),
+                        bhtd(d.data(), c.batch, c.kv_heads, c.k_len, c.dim)},
+                       c.k_len - c.q_len);
   }
 };
 
@@ -94,6 +72,12 @@ LinearCase causal(Index time, Index dim, Index value_dim) {
           .mask = Mask::causal,
           .map = FeatureMap::identity,
           .normaliser = Normaliser::none};
+}
+
+/// The same with features and a denominator.
+LinearCase divided(LinearCase c) {
+  c.map = FeatureMap::elu_plus_one, c.normaliser = Normaliser::sum;
+  return c;
 }
 
 /// body<Kind>() for each kind of decay.
@@ -130,12 +114,20 @@ TEST(Decay, IsTheRecurrence) {
 TEST(Decay, AgreesWithTheReferenceAtBlocksEdges) {
   each_kind([]<class Kind>() {
     for (const Index time : {1, 2, 31, 32, 33, 63, 64, 65, 129}) {
-      test::expect_decay<double, Kind>(causal(time, 6, 5));
-      test::expect_decay<float, Kind>(causal(time, 6, 5));
+      for (const LinearCase& c : {causal(time, 6, 5), divided(causal(time, 6, 5))}) {
+        test::expect_decay<double, Kind>(c);
+        test::expect_decay<float, Kind>(c);
+      }
     }
     for (const Index dim : {2, 16, 34}) {
-      for (const Index value_dim : {1, 33}) test::expect_decay<float, Kind>(causal(66, dim, value_dim));
+      for (const Index value_dim : {1, 33}) {
+        test::expect_decay<float, Kind>(causal(66, dim, value_dim));
+        test::expect_decay<float, Kind>(divided(causal(66, dim, value_dim)));
+      }
     }
+    LinearCase relu = divided(causal(70, 6, 5));
+    relu.map = FeatureMap::relu, relu.epsilon = 0.5;
+    test::expect_decay<double, Kind>(relu);
   });
 }
 
@@ -145,11 +137,15 @@ TEST(Decay, ServesMasksGroupsAndOffsets) {
     c.batch = 2, c.heads = 4, c.mask = mask, c.rope = true, c.k_len = 140, c.q_first = 200;
     test::expect_decay<double, ByHead>(c);
     test::expect_decay<float, ByHead>(c);
+    test::expect_decay<double, ByHead>(divided(c));
     c.k_len = 5;
     test::expect_decay<double, ByHead>(c);
     c.k_len = 100, c.q_first = 30;
     if (mask == Mask::causal_top_left) continue;
-    each_kind([&]<class Kind>() { test::expect_decay<double, Kind>(c); });
+    each_kind([&]<class Kind>() {
+      test::expect_decay<double, Kind>(c);
+      test::expect_decay<double, Kind>(divided(c));
+    });
   }
 }
 
@@ -160,6 +156,8 @@ TEST(Decay, AgreesOnEveryTargetInEveryTypeAndLayout) {
       c.batch = 2, c.heads = 4, c.rope = true;
       test::expect_decay<double, Kind>(c);
       test::expect_decay<float, Kind>(c);
+      test::expect_decay<double, Kind>(divided(c));
+      test::expect_decay<float, Kind>(divided(c));
       c.inputs = c.outputs = test::Layout::bthd;
       test::expect_decay<Bfloat16, Kind>(c);
       test::expect_decay<Float16, Kind>(c);
@@ -172,14 +170,14 @@ TEST(Decay, GivesCentralDifferences) {
     LinearCase c = causal(5, 4, 3);
     c.batch = 2, c.heads = 4, c.rope = true;
     test::expect_decay_differences<Kind>(c);
+    test::expect_decay_differences<Kind>(divided(c));
     test::expect_decay_differences<Kind>(causal(35, 2, 2));
+    test::expect_decay_differences<Kind>(divided(causal(35, 2, 2)));
   });
 }
 
 /// Outputs and states of one call, or of several.
-TEST(Decay, ContinuesFromAState) {
-  LinearCase c = causal(100, 6, 5);
-  c.heads = 4;
+void expect_continuations(const LinearCase& c) {
   for (const std::vector<Index>& cuts : std::vector<std::vector<Index>>{{0, 1, 2, 40, 100}, {0, 32, 33, 100}}) {
     Decaying<double, ByHead> whole(c), pieces(c);
     whole.run_forward();
@@ -192,52 +190,92 @@ TEST(Decay, ContinuesFromAState) {
       }
       return pieces.out.doubles();
     });
-    const double bound = 2 * test::LinearBounds(whole.c, whole, 0x1p-53).out;
+    const double bound = 2 * whole.bounds(0x1p-53).out;
     for (std::size_t x = 0; x < once.size(); ++x) ASSERT_NEAR(cut[x], once[x], bound) << x;
   }
 }
 
+TEST(Decay, ContinuesFromAState) {
+  LinearCase c = causal(100, 6, 5);
+  c.heads = 4;
+  expect_continuations(c);
+  expect_continuations(divided(c));
+}
+
 /// Backward from a state and to one, against the reference.
+template <class Kind>
+void expect_gradients_of_states(const LinearCase& c) {
+  SCOPED_TRACE(std::string(Kind::name) + " " + test::describe(c));
+  Decaying<double, Kind> data(c), truth(c);
+  using State = typename Decaying<double, Kind>::State;
+  State start(data.c, 0.5), d_state(data.c, 0.25), d_truth(data.c, 0.25), end(data.c, 0.5), end_truth(data.c, 0.5);
+  const auto run = [&](auto& of, State& to, State& last, auto forward, auto backward) {
+    of.with_terms([&](const TermList<double>& list) {
+      forward(of.inputs(), of.out.view(), last.view(), list, of.c.options());
+      LinearAttentionGrads<double> grads = of.grads();
+      grads.d_state = to.view();
+      backward(of.inputs(), of.d_out.read(), start.read(), grads, list, of.c.options());
+    });
+  };
+  run(
+      data, d_state, end, [](auto&&... x) { linear_attention<double>(x...); },
+      [](auto&&... x) { linear_attention_backward<double>(x...); });
+  run(
+      truth, d_truth, end_truth, [](auto&&... x) { reference::linear_attention(x...); },
+      [](auto&&... x) { reference::linear_attention_backward(x...); });
+  const test::LinearBounds bounds = truth.bounds(0x1p-53);
+  // A sum of products of numbers below 4; a state of 1/2 makes no denominator smaller.
+  const double some = 64 * 0x1p-53 * 4 * 16 * static_cast<double>(c.q_len + 8);
+  test::expect_rounded(data.out, truth.out, bounds.out + some, "out");
+  test::expect_rounded(data.d_q, truth.d_q, bounds.d_q + some, "d_q");
+  test::expect_rounded(data.d_k, truth.d_k, bounds.d_k + some, "d_k");
+  test::expect_rounded(data.d_v, truth.d_v, bounds.d_v + some, "d_v");
+  for (std::size_t x = 0; x < end.s.size(); ++x) {
+    ASSERT_NEAR(end.s[x], end_truth.s[x], some);
+    ASSERT_NEAR(d_state.s[x], d_truth.s[x], some);
+  }
+  for (std::size_t x = 0; x < end.z.size() && c.normaliser == Normaliser::sum; ++x) {
+    ASSERT_NEAR(end.z[x], end_truth.z[x], some);
+    ASSERT_NEAR(d_state.z[x], d_truth.z[x], some);
+  }
+  const double bound = test::decay_bound(truth, bounds, static_cast<double>(2 * c.q_len)) + some * 100;
+  for (std::size_t x = 0; x < data.d_numbers.size(); ++x) {
+    ASSERT_NEAR(data.d_numbers[x], truth.d_numbers[x], bound) << "number " << x;
+  }
+}
+
 TEST(Decay, GivesGradientsOfStates) {
   each_kind([]<class Kind>() {
     for (const Index time : {1, 5, 32, 40, 70}) {
       LinearCase c = causal(time, 6, 5);
       c.batch = 2, c.heads = 4, c.rope = true;
-      Decaying<double, Kind> data(c), truth(c);
-      using State = typename Decaying<double, Kind>::State;
-      State start(data.c, 0.5), d_state(data.c, 0.25), d_truth(data.c, 0.25), end(data.c, 0.5), end_truth(data.c, 0.5);
-      const auto run = [&](auto& of, State& to, State& last, auto forward, auto backward) {
-        of.with_terms([&](const TermList<double>& list) {
-          forward(of.inputs(), of.out.view(), LinearState<double>{last.view().s}, list, of.c.options());
-          LinearAttentionGrads<double> grads = of.grads();
-          grads.d_state.s = to.view().s;
-          backward(of.inputs(), of.d_out.read(), LinearState<const double>{start.read().s}, grads, list,
-                   of.c.options());
-        });
-      };
-      run(
-          data, d_state, end, [](auto&&... x) { linear_attention<double>(x...); },
-          [](auto&&... x) { linear_attention_backward<double>(x...); });
-      run(
-          truth, d_truth, end_truth, [](auto&&... x) { reference::linear_attention(x...); },
-          [](auto&&... x) { reference::linear_attention_backward(x...); });
-      const test::LinearBounds bounds(data.c, truth, 0x1p-53);
-      const double some =
-          64 * 0x1p-53 * 4 * 16 * static_cast<double>(time + 8);  // a sum of products of numbers below 4
-      test::expect_rounded(data.out, truth.out, bounds.out + some, "out");
-      test::expect_rounded(data.d_q, truth.d_q, bounds.d_q + some, "d_q");
-      test::expect_rounded(data.d_k, truth.d_k, bounds.d_k + some, "d_k");
-      test::expect_rounded(data.d_v, truth.d_v, bounds.d_v + some, "d_v");
-      for (std::size_t x = 0; x < end.s.size(); ++x) {
-        ASSERT_NEAR(end.s[x], end_truth.s[x], some);
-        ASSERT_NEAR(d_state.s[x], d_truth.s[x], some);
-      }
-      const double bound = test::decay_bound(truth, bounds, static_cast<double>(2 * time)) + some * 100;
-      for (std::size_t x = 0; x < data.d_numbers.size(); ++x) {
-        ASSERT_NEAR(data.d_numbers[x], truth.d_numbers[x], bound) << Kind::name << " " << time << " number " << x;
-      }
+      expect_gradients_of_states<Kind>(c);
+      expect_gradients_of_states<Kind>(divided(c));
     }
   });
+}
+
+/// o is the mean of the values by weights that fall with what lies between, in a recurrence of two sums.
+TEST(Decay, DividesBySumsThatDecayToo) {
+  const LinearCase c = divided(causal(100, 6, 5));
+  Decaying<double, ByToken> data(c);
+  data.run_forward();
+  const auto feature = [](double x) { return x > 0 ? x + 1 : std::exp(x); };
+  const auto q = data.q.read(), k = data.k.read(), v = data.v.read();
+  for (Index h = 0; h < c.heads; ++h) {
+    std::vector<double> s(30), z(6);
+    for (Index t = 0; t < c.q_len; ++t) {
+      const double kept = std::exp(data.numbers[static_cast<std::size_t>(h * c.k_len + t)]);
+      double o = 0, n = 0;
+      for (Index e = 0; e < 6; ++e) {
+        const double f = feature(k(0, h, t, e)), query = feature(q(0, h, t, e));
+        double &sum = z[static_cast<std::size_t>(e)], &x = s[static_cast<std::size_t>(e * 5 + 2)];
+        sum = kept * sum + f, x = kept * x + f * v(0, h, t, 2);
+        n += query * sum, o += query * x;
+      }
+      ASSERT_NEAR(data.out.view()(0, h, t, 2), o / n, 4 * 0x1p-44) << t;  // a mean of numbers below 4
+    }
+  }
 }
 
 /// Gaps in positions count, between real numbers too.
@@ -322,7 +360,7 @@ TEST(Decay, OfNothingKeptBeginsAnew) {
 
 TEST(Decay, HasTheSameBitsForAnyNumberOfThreads) {
   each_kind([]<class Kind>() {
-    LinearCase c = causal(200, 10, 70);
+    LinearCase c = divided(causal(200, 10, 70));
     c.batch = 3, c.heads = 4, c.rope = true;
     const auto bits = [&](const Executor& on) {
       Decaying<float, Kind> data(c);
@@ -373,9 +411,6 @@ TEST(Decay, RefusesWhatItCannotServe) {
   };
   refuse([](auto&, auto&, auto& options) { options.mask = Mask::none; },
          "mask: must be a causal one if the state decays from key to key, got none");
-  refuse(
-      [](auto&, auto&, auto& options) { options.normaliser = Normaliser::sum, options.feature_map = FeatureMap::relu; },
-      "normaliser: must be none if the state decays, as models with decay divide by nothing, got sum");
   refuse([](auto& data, auto&, auto&) { data.numbers[1] = -0.5; }, "rates: must be finite and at least 0, got -0.5");
   refuse(
       [](auto&, auto& in, auto& options) {
@@ -389,6 +424,15 @@ TEST(Decay, RefusesWhatItCannotServe) {
       [&] { growing.run_forward(); },
       "[linear_attention] terms: a decay's logarithm must be at most 0, as a state that grows "
       "has no end, got 0.5 for token 3 of head 0 of sequence 0");
+  Decaying<double, ByChannel> channels(divided(causal(4, 2, 2)));
+  const PopeRows<double> pope(Pope{.head_dim = 2});
+  channels.with_terms([&](TermList<double> list) {
+    list.terms[static_cast<std::size_t>(list.size++)] = erase<double>(pope);
+    test::expect_error<ShapeError>(
+        [&] { linear_attention<double>(channels.inputs(), channels.out.view(), {}, list, channels.c.options()); },
+        "[linear_attention] normaliser: must be none if each channel decays on its own and encodings change the rows' "
+        "dimension, as the features then have other channels, got sum for rows of 4 and features of 2");
+  });
   Decaying<double, ByToken> tokens(causal(4, 2, 2));
   LinearAttentionInputs<double> in = tokens.inputs();
   in.q_positions = Positions(Index{1});

@@ -80,9 +80,10 @@ void Call<A>::take_decays(const TermList<A>& terms) {
       throw RangeError(concat("[", this->function, "] mask: must be a causal one if the state decays from key to key, ",
                               "got none"));
     }
-    if (normalised()) {
-      throw RangeError(concat("[", this->function, "] normaliser: must be none if the state decays, as models with ",
-                              "decay divide by nothing, got sum"));
+    if (normalised() && term.by_channel && of.dim != this->in_dim) {
+      throw ShapeError(concat("[", this->function, "] normaliser: must be none if each channel decays on its own and ",
+                              "encodings change the rows' dimension, as the features then have other channels, got ",
+                              "sum for rows of ", of.dim, " and features of ", this->in_dim));
     }
     if (term.check != nullptr) term.check(term.self, this->function, of);
     decays.terms[static_cast<std::size_t>(decays.size++)] = term;

@@ -325,14 +325,16 @@ TEST(AttentionInRegions, RefusesWrongCallsAndWritesNothing) {
   };
   const std::string follow = "must neither overlap nor leave holes: region 1 must begin where region 0 ends, at ";
   refuse({}, "must be at least one, got none");
-  refuse({{.band = {.from = 0}}}, "must leave no hole: the first has no `from`, got 0");
-  refuse({{.band = {.to = 5}}}, "must leave no hole: the last has no `to`, got 5");
+  refuse({{.band = {.from = 0}}}, "must leave no hole: the first band has no beginning, got 0");
+  refuse({{.band = {.to = 5}}}, "must leave no hole: the last band has no end, got 5");
   refuse({{.band = {.to = 5}}, {.band = {.from = 6}}}, follow + "5, got 6: there is a hole");
   refuse({{.band = {.to = 5}}, {.band = {.from = 4}}}, follow + "5, got 4: they overlap");
   refuse({{.band = {.to = 5}}, {}}, follow + "5, got no limit: they overlap");
   refuse({{}, {.band = {.from = 5}}}, follow + "no limit, got 5: they overlap");
   refuse({{.band = {.to = 5}}, {.band = {.from = 5, .chunk = 3}}},
          "must have the same chunks, got 0 in region 0 and 3 in region 1");
+  refuse({{.band = {.to = 5}}, {.band = {.from = 5, .to = 3}}, {.band = {.from = 3}}},
+         "must end no earlier than they begin, got 5 to 3 for region 1");
   refuse({{.q = {.group = 0}}},
          "must have a period of at least 0, a group of at least 1, a finite step and offset, and a number as the most, "
          "got 0, 0, 1, 0 and inf for the queries of region 0");

@@ -18,13 +18,17 @@ std::string said(const std::optional<Index>& edge) { return edge ? concat(*edge)
 void check_regions(const char* function, std::span<const Region> regions) {
   const auto fail = [&](auto&&... what) { throw RangeError(concat("[", function, "] regions: ", what...)); };
   if (regions.empty()) fail("must be at least one, got none");
-  if (regions.front().band.from) fail("must leave no hole: the first has no `from`, got ", *regions.front().band.from);
-  if (regions.back().band.to) fail("must leave no hole: the last has no `to`, got ", *regions.back().band.to);
+  if (regions.front().band.from)
+    fail("must leave no hole: the first band has no beginning, got ", *regions.front().band.from);
+  if (regions.back().band.to) fail("must leave no hole: the last band has no end, got ", *regions.back().band.to);
   for (std::size_t n = 1; n < regions.size(); ++n) {
     const Band &before = regions[n - 1].band, &band = regions[n].band;
     if (band.chunk != before.chunk) {
       fail("must have the same chunks, got ", before.chunk, " in region ", n - 1, " and ", band.chunk, " in region ",
            n);
+    }
+    if (band.from && band.to && *band.to < *band.from) {
+      fail("must end no earlier than they begin, got ", *band.from, " to ", *band.to, " for region ", n);
     }
     if (before.to && before.to == band.from) continue;
     const bool overlap = !before.to || !band.from || *band.from < *before.to;
@@ -35,14 +39,14 @@ void check_regions(const char* function, std::span<const Region> regions) {
 
 void check_placing(const char* function, const char* side, std::size_t n, const Placing& placing) {
   if (placing.period >= 0 && placing.group >= 1 && std::isfinite(placing.step) && std::isfinite(placing.offset) &&
-      !std::isnan(placing.most)) {
+      !(placing.most && std::isnan(*placing.most))) {
     return;
   }
   throw RangeError(concat("[", function,
                           "] regions: must have a period of at least 0, a group of at least 1, a finite "
                           "step and offset, and a number as the most, got ",
                           placing.period, ", ", placing.group, ", ", placing.step, ", ", placing.offset, " and ",
-                          placing.most, " for the ", side, " of region ", n));
+                          placing.most.value_or(HUGE_VAL), " for the ", side, " of region ", n));
 }
 
 /// Throws ShapeError or RangeError for what regions decide themselves, or cannot serve.

@@ -21,7 +21,8 @@ double Placing::operator()(double p) const {
   const auto around = static_cast<double>(period), many = static_cast<double>(group);
   if (period > 0) p -= around * std::floor(p / around);
   if (group != 1) p = std::floor(p / many);
-  return std::min(step * p + offset, most);
+  const double at = step * p + offset;
+  return most ? std::min(at, *most) : at;
 }
 
 std::vector<Region> regions(const DualChunk& of) {

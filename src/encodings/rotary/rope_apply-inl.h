@@ -11,6 +11,8 @@
 
 #include <hwy/cache_control.h>
 
+#include <algorithm>
+
 #include "encodings/rotary/rope_bf16_avx512.hpp"
 #include "encodings/rotary/rope_call.hpp"
 #include "simd/lanes-inl.h"
@@ -254,9 +256,9 @@ struct PhasesInRegisters {
   }
 };
 
-/// Vectors of a line that are loaded before any is stored: all of them where registers allow, as two interwoven streams
-/// would halve what the memory gives.
-inline constexpr int vectors_at_once(int vectors) { return BEARING_PHASE_VECTORS == 8 ? vectors : 1; }
+/// Vectors of each half of a line that are loaded before any is stored: as many as leave registers for the phases. Of
+/// 32 registers four vectors and the phases of eight take all but a few.
+inline constexpr int vectors_at_once(int vectors) { return BEARING_PHASE_VECTORS == 8 ? std::min(vectors, 4) : 1; }
 
 /// A line, or as much of it as there are phases for, whose halves are `pairs` apart.
 template <PhaseOrder order, bool stream, int vectors, class T>
@@ -323,10 +325,12 @@ HWY_INLINE void turn_line(const PhasesInRegisters<float, vectors>& phases, Index
 template <PhaseOrder order, int vectors, bool stream, class T>
 HWY_INLINE void lines_with_row_in_registers(const Lines<T>& l) {
   const bool negative_sin = l.negative_sin && order == PhaseOrder::natural;
+  const bool touch = l.from_memory && order == PhaseOrder::natural && vectors > vectors_at_once(vectors);
   for (Index token = 0; token < l.tokens; ++token) {
     PhasesInRegisters<Compute<T>, vectors> phases;
     phases.load(l.cos[token], l.sin[token], negative_sin);
     for (Index head = 0; head < l.heads; ++head) {
+      if (touch) touch_in_order(l, token, head);
       if (l.next != nullptr) prefetch_ahead(l, token, head);
       turn_line<order, stream, vectors>(phases, l.pairs, l.line_in(token, head), l.line_out(token, head));
     }

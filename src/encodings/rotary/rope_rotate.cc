@@ -94,8 +94,7 @@ Plan<T>::Plan(RotateCall<T>& call, const Executor& on) {
   if (bytes == 0) return;
   // Smaller tensors are in some cache, where fetching only costs.
   call.from_memory = bytes >= (Index{16} << 20);
-  // Where tokens are nearer than heads, a walk is short and in several streams, and fetching pays on every processor.
-  call.prefetch = call.from_memory && (simd::prefetch_pays() || !heads_inside(call));
+  call.prefetch = call.from_memory && simd::prefetch_pays();
   call.stream = !call.in_place() && bytes >= (Index{32} << 20) && can_stream(call);
 
   // One task for what one thread does in a few microseconds; else several per worker, whole tokens if there are enough.

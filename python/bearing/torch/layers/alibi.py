@@ -1,4 +1,4 @@
-"""ALiBi's scores, for FlexAttention: any positions, on the slopes' own device."""
+"""ALiBi's scores, for FlexAttention: any positions, on the slopes' own device. And that its slopes are factors."""
 
 from __future__ import annotations
 
@@ -32,4 +32,5 @@ def _shifted(spec: Any, settings: dict[str, Any], tensors: dict[str, Tensor], ca
     return lambda b, h, i, j: slopes[h] * at(b, j)
 
 
+PROPORTIONAL = ("AlibiBias",)
 SCORES = {"AlibiBias": _alibi, "AlibiShiftedBias": _shifted}

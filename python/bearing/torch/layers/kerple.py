@@ -11,6 +11,7 @@ from torch import Tensor
 from ... import _core
 from ..base import Bias, Described
 from ..score_call import Call, Term
+from . import ByDistance
 
 __all__ = ["Kerple"]
 
@@ -47,4 +48,21 @@ def _scores(spec: _core.Kerple, settings: dict[str, Any], tensors: dict[str, Ten
     return term
 
 
+def _numbers(spec: dict[str, Any], parameters: list[Tensor], distances: Tensor) -> Tensor:
+    r1, r2 = (r.double()[:, None] for r in parameters)
+    return -r1 * _kernel(spec, r2, distances.abs())
+
+
+def _kernel(spec: dict[str, Any], r2: Tensor, d: Tensor) -> Tensor:
+    return d**r2 if spec["form"] == "power" else torch.log1p(r2 * d)
+
+
+def _gradients(spec: dict[str, Any], parameters: list[Tensor], distances: Tensor, d_numbers: Tensor) -> list[Tensor]:
+    (r1, r2), d = (r.double()[:, None] for r in parameters), distances.abs()
+    kernel = _kernel(spec, r2, d)
+    slope = kernel * d.clamp(min=1).log() if spec["form"] == "power" else d / (1 + r2 * d)  # at d = 0 it is 0
+    return [-(d_numbers * kernel).sum(-1), -(d_numbers * r1 * slope).sum(-1)]
+
+
 SCORES = {"KerpleBias": _scores}
+BY_DISTANCE = {"KerpleBias": ByDistance(_numbers, _gradients)}

@@ -1,5 +1,5 @@
 """The backward of attention. Each sum is taken by one program in one order, so that its bits are the same on every run:
-d_q by blocks of queries, d_k and d_v by blocks of keys, the gradients of a bias by diagonals of blocks.
+d_q by blocks of queries, d_k and d_v by blocks of keys. What belongs to distances is in ``attend_diagonals.py``.
 """
 
 from __future__ import annotations
@@ -9,8 +9,9 @@ from typing import Any, NamedTuple
 import triton
 import triton.language as tl
 
+from .by_distance import picked_d_key, picked_d_query, picked_d_weights, picked_scores
 from .rounding import rounded
-from .tiles import LOG2E, lowest_of, positions, rows_of, scores, shown, times
+from .tiles import LOG2E, key_block, lowest_of, positions, rows_of, scores, times, value_block
 
 
 class Grads(NamedTuple):
@@ -42,7 +43,7 @@ def row_sums(call, out, out_strides, d_out, d_out_strides, d_lse, sums, KIND: tl
 
 
 @triton.jit
-def _query(call, grads, b, h, i, first, end, KIND: tl.constexpr, WHOLE: tl.constexpr):
+def query_block(call, grads, b, h, i, first, end, KIND: tl.constexpr, WHOLE: tl.constexpr):
     """A block of queries: rows of q and d_out, and what the softmax of each row was. Queries that see nothing are 0.
 
     WHOLE: all are there and see something; then no load waits for another one.
@@ -64,7 +65,7 @@ def _query(call, grads, b, h, i, first, end, KIND: tl.constexpr, WHOLE: tl.const
 
 
 @triton.jit
-def _weights(s, d_p, lse, total, WHOLE: tl.constexpr):
+def weights(s, d_p, lse, total, WHOLE: tl.constexpr):
     """The weights of a tile, and the gradients of its scores. Where nothing is seen, neither is any NaN."""
     p = tl.exp2(s - lse)
     d_s = p * (d_p - total)
@@ -76,7 +77,7 @@ def _weights(s, d_p, lse, total, WHOLE: tl.constexpr):
 
 
 @triton.jit
-def _run(call, b, i, WHOLE: tl.constexpr):
+def run_of(call, b, i, WHOLE: tl.constexpr):
     if WHOLE:
         return i * 0, i * 0  # nobody asks
     else:
@@ -107,22 +108,17 @@ def _d_q_walk(
     KIND: tl.constexpr,
     WHOLE: tl.constexpr,
 ):
-    key_head = (h // KIND.group).to(tl.int64)
-    k_rows = call.k + b.to(tl.int64) * call.k_strides[0] + key_head * call.k_strides[1]
-    v_rows = call.v + b.to(tl.int64) * call.v_strides[0] + key_head * call.v_strides[1]
     for start in tl.range(begin, stop, KIND.cols, num_stages=KIND.stages if WHOLE else 1):
-        j = start + tl.arange(0, KIND.cols)
-        keep = shown(call, b, j, lowest, last, KIND)
-        k_at = positions(call.k_at, call.at_strides[1], b, j, call.k_len, KIND)
-        k = rows_of(k_rows, j, call.k_strides[2], keep, KIND.dim, KIND.width, WHOLE)
-        v = rows_of(v_rows, j, call.v_strides[2], keep, KIND.value_dim, KIND.value_width, WHOLE)
+        j, keep, k_at, k = key_block(call, b, h, start, lowest, last, KIND, WHOLE)
+        v = value_block(call, b, h, j, keep, KIND, WHOLE)
         nothing = tl.zeros([KIND.rows, KIND.cols], tl.float32)
         s, slope = scores(
-            times(q, tl.trans(k), nothing, KIND), b, h, i0, start, i[:, None], j[None, :], first[:, None], end[:, None],
+            times(q, tl.trans(k), nothing, KIND), picked_scores(q, k, h, i0, start, call, KIND, False), b, h, i0, start, i[:, None], j[None, :], first[:, None], end[:, None],
             keep[None, :], q_at[:, None], k_at[None, :], call, KIND, WHOLE,
         )  # fmt: skip
-        d_p = times(d_o, tl.trans(v), nothing, KIND)
-        _, d_s = _weights(s, d_p, lse[:, None], total[:, None], WHOLE)
+        d_p = picked_d_weights(times(d_o, tl.trans(v), nothing, KIND), d_o, h, i0, start, call, KIND, False)
+        _, d_s = weights(s, d_p, lse[:, None], total[:, None], WHOLE)
+        acc = picked_d_query(acc, d_s, h, i0, start, call, KIND)
         d_s = d_s * slope
         acc = times(rounded(d_s, k.dtype), k, acc, KIND)
     return acc
@@ -137,14 +133,14 @@ def d_queries(call, grads, blocks, block_stride, d_q, d_q_strides, KIND: tl.cons
     h = tl.program_id(0) // count % call.heads
     i0 = at * KIND.rows
     i = i0 + tl.arange(0, KIND.rows)
-    first, end = _run(call, b, i, False)
+    first, end = run_of(call, b, i, False)
     q_at = positions(call.q_at, call.at_strides[0], b, i, call.q_len, KIND)
-    q, d_o, lse, total = _query(call, grads, b, h, i, first, end, KIND, False)
+    q, d_o, lse, total = query_block(call, grads, b, h, i, first, end, KIND, False)
     edges = blocks + b.to(tl.int64) * block_stride + at * 4
     begin, whole, holed, last = tl.load(edges), tl.load(edges + 1), tl.load(edges + 2), tl.load(edges + 3)
     lowest = lowest_of(first, end)
     acc = tl.zeros([KIND.rows, KIND.width], tl.float32)
-    if KIND.holes:
+    if KIND.one_loop:
         acc = _d_q_walk(
             acc, begin, last, lowest, last, q, d_o, lse, total, b, h, i0, i, first, end, q_at, call, KIND, False
         )  # fmt: skip
@@ -171,16 +167,17 @@ def _d_k_walk(
 ):
     for start in tl.range(begin, stop, KIND.rows, num_stages=KIND.stages if WHOLE else 1):
         i = start + tl.arange(0, KIND.rows)
-        first, end = _run(call, b, i, WHOLE)
+        first, end = run_of(call, b, i, WHOLE)
         q_at = positions(call.q_at, call.at_strides[0], b, i, call.q_len, KIND)
-        q, d_o, lse, total = _query(call, grads, b, h, i, first, end, KIND, WHOLE)
+        q, d_o, lse, total = query_block(call, grads, b, h, i, first, end, KIND, WHOLE)
         nothing = tl.zeros([KIND.cols, KIND.rows], tl.float32)
         s, slope = scores(
-            times(k, tl.trans(q), nothing, KIND), b, h, start, j0, i[None, :], j[:, None], first[None, :], end[None, :],
+            times(k, tl.trans(q), nothing, KIND), picked_scores(q, k, h, start, j0, call, KIND, True), b, h, start, j0, i[None, :], j[:, None], first[None, :], end[None, :],
             keep[:, None], q_at[None, :], k_at[:, None], call, KIND, WHOLE,
         )  # fmt: skip
-        d_p = times(v, tl.trans(d_o), nothing, KIND)
-        p, d_s = _weights(s, d_p, lse[None, :], total[None, :], WHOLE)
+        d_p = picked_d_weights(times(v, tl.trans(d_o), nothing, KIND), d_o, h, start, j0, call, KIND, True)
+        p, d_s = weights(s, d_p, lse[None, :], total[None, :], WHOLE)
+        d_k = picked_d_key(d_k, d_s, h, start, j0, call, KIND)
         d_v = times(rounded(p, d_o.dtype), d_o, d_v, KIND)
         d_k = times(rounded(d_s * slope, q.dtype), q, d_k, KIND)
     return d_k, d_v
@@ -195,20 +192,15 @@ def d_keys(call, grads, blocks, block_stride, d_k, d_k_strides, d_v, d_v_strides
     b = tl.program_id(0) // count // key_heads
     key_head = tl.program_id(0) // count % key_heads
     j0 = at * KIND.cols
-    j = j0 + tl.arange(0, KIND.cols)
-    keep = shown(call, b, j, 0, call.k_len, KIND)
-    k_at = positions(call.k_at, call.at_strides[1], b, j, call.k_len, KIND)
+    j, keep, k_at, k = key_block(call, b, key_head * KIND.group, j0, 0, call.k_len, KIND, False)
+    v = value_block(call, b, key_head * KIND.group, j, keep, KIND, False)
     edges = blocks + b.to(tl.int64) * block_stride + at * 4
     begin, whole, holed, last = tl.load(edges), tl.load(edges + 1), tl.load(edges + 2), tl.load(edges + 3)
-    k_rows = call.k + b.to(tl.int64) * call.k_strides[0] + key_head.to(tl.int64) * call.k_strides[1]
-    v_rows = call.v + b.to(tl.int64) * call.v_strides[0] + key_head.to(tl.int64) * call.v_strides[1]
-    k = rows_of(k_rows, j, call.k_strides[2], keep, KIND.dim, KIND.width, False)
-    v = rows_of(v_rows, j, call.v_strides[2], keep, KIND.value_dim, KIND.value_width, False)
     sum_k = tl.zeros([KIND.cols, KIND.width], tl.float32)
     sum_v = tl.zeros([KIND.cols, KIND.value_width], tl.float32)
     for g in range(KIND.group):
         h = key_head * KIND.group + g
-        if KIND.holes:
+        if KIND.one_loop:
             sum_k, sum_v = _d_k_walk(
                 sum_k, sum_v, begin, last, k, v, b, h, j0, j, keep, k_at, call, grads, KIND, False
             )  # fmt: skip
@@ -228,57 +220,3 @@ def _store_keys(to, strides, x, b, key_head, j, k_len, DIM: tl.constexpr, WIDTH:
     at = to + b.to(tl.int64) * strides[0] + key_head.to(tl.int64) * strides[1]
     at += j.to(tl.int64)[:, None] * strides[2] + d[None, :]
     tl.store(at, rounded(x, to.dtype.element_ty), mask=(j < k_len)[:, None] & (d[None, :] < DIM))
-
-
-@triton.jit
-def _d_bias_tile(acc, b, h, i0, j0, i, j, first, end, last, call, grads, KIND: tl.constexpr):
-    q, d_o, lse, total = _query(call, grads, b, h, i, first, end, KIND, False)
-    keep = shown(call, b, j, lowest_of(first, end), last, KIND)
-    key_head = (h // KIND.group).to(tl.int64)
-    k_rows = call.k + b.to(tl.int64) * call.k_strides[0] + key_head * call.k_strides[1]
-    v_rows = call.v + b.to(tl.int64) * call.v_strides[0] + key_head * call.v_strides[1]
-    k = rows_of(k_rows, j, call.k_strides[2], keep, KIND.dim, KIND.width, False)
-    v = rows_of(v_rows, j, call.v_strides[2], keep, KIND.value_dim, KIND.value_width, False)
-    nothing = tl.zeros([KIND.rows, KIND.cols], tl.float32)
-    i, j = i[:, None], j[None, :]
-    s, _ = scores(
-        times(q, tl.trans(k), nothing, KIND), b, h, i0, j0, i, j, first[:, None], end[:, None], keep[None, :], i, j, call, KIND,
-        False,
-    )  # fmt: skip
-    _, d_s = _weights(s, times(d_o, tl.trans(v), nothing, KIND), lse[:, None], total[:, None], False)
-    return acc + d_s
-
-
-@triton.jit
-def d_distances(call, grads, blocks, block_stride, parts, lowest, diagonals, chunks, batch, KIND: tl.constexpr):
-    """Writes parts [chunks, heads, diagonals, 2 rows]: sums of d_s by distance over some tiles of a diagonal of tiles.
-
-    A diagonal of tiles is all tiles with the same (block of keys - block of queries), from `lowest` on. The same place in
-    each of them has the same distance: whole tiles are added up, and the sum is taken apart by distance once.
-    """
-    diagonal = tl.program_id(0) % diagonals
-    h = tl.program_id(0) // diagonals % call.heads
-    chunk = tl.program_id(0) // diagonals // call.heads
-    count = tl.cdiv(call.q_len, KIND.rows)
-    tiles = batch * count
-    share = tl.cdiv(tiles, chunks)
-    local = tl.arange(0, KIND.rows)
-    acc = tl.zeros([KIND.rows, KIND.rows], tl.float32)
-    for tile in range(chunk * share, tl.minimum(chunk * share + share, tiles)):
-        b = tile // count
-        at = tile % count
-        start = (at + diagonal + lowest) * KIND.rows
-        edges = blocks + b.to(tl.int64) * block_stride + at * 4
-        begin, last = tl.load(edges), tl.load(edges + 3)
-        if (start + KIND.rows > begin) & (start < last):
-            i = at * KIND.rows + local
-            first, end = _run(call, b, i, False)
-            acc = _d_bias_tile(acc, b, h, at * KIND.rows, start, i, start + local, first, end, last, call, grads, KIND)
-    # Column t of row r goes to distance t - r: rows are shifted until distances stand below each other.
-    t = tl.arange(0, 2 * KIND.rows)
-    source = t[None, :] - (KIND.rows - 1) + local[:, None]
-    inside = (source >= 0) & (source < KIND.rows)
-    shifted = tl.gather(acc, tl.where(inside, source, 0), 1)
-    sums = tl.sum(tl.where(inside, shifted, 0.0), 0)
-    to = ((chunk.to(tl.int64) * call.heads + h) * diagonals + diagonal) * (2 * KIND.rows)
-    tl.store(parts + to + t, sums)

@@ -1,12 +1,14 @@
-"""The forward of attention: a program for each block of queries of a head, which walks over blocks of keys."""
+"""The forward of attention: a program for each block of queries of a head, which walks over blocks of keys. Where these
+programs are few, several share the keys of a block of queries, and their results are merged in order."""
 
 from __future__ import annotations
 
 import triton
 import triton.language as tl
 
+from .by_distance import picked_scores, picked_values
 from .rounding import rounded
-from .tiles import LN2, LOG2E, lowest_of, positions, rows_of, scores, shown, times
+from .tiles import LN2, LOG2E, key_block, lowest_of, positions, rows_of, scores, times, value_block
 
 
 @triton.jit
@@ -31,17 +33,11 @@ def _walk(
     WHOLE: tl.constexpr,
 ):
     """Goes on over the keys begin … stop - 1; no query of the block sees key `last` or a later one."""
-    key_head = (h // KIND.group).to(tl.int64)
-    k_rows = call.k + b.to(tl.int64) * call.k_strides[0] + key_head * call.k_strides[1]
-    v_rows = call.v + b.to(tl.int64) * call.v_strides[0] + key_head * call.v_strides[1]
     for start in tl.range(begin, stop, KIND.cols, num_stages=KIND.stages if WHOLE else 1):
-        j = start + tl.arange(0, KIND.cols)
-        keep = shown(call, b, j, lowest, last, KIND)
-        k_at = positions(call.k_at, call.at_strides[1], b, j, call.k_len, KIND)
-        k = rows_of(k_rows, j, call.k_strides[2], keep, KIND.dim, KIND.width, WHOLE)
+        j, keep, k_at, k = key_block(call, b, h, start, lowest, last, KIND, WHOLE)
         x = times(q, tl.trans(k), tl.zeros([KIND.rows, KIND.cols], tl.float32), KIND)
         s, _ = scores(
-            x, b, h, i0, start, i[:, None], j[None, :], first[:, None], end[:, None], keep[None, :], q_at[:, None], k_at[None, :],
+            x, picked_scores(q, k, h, i0, start, call, KIND, False), b, h, i0, start, i[:, None], j[None, :], first[:, None], end[:, None], keep[None, :], q_at[:, None], k_at[None, :],
             call, KIND, WHOLE,
         )  # fmt: skip
         new_m = tl.maximum(m, tl.max(s, 1))
@@ -49,18 +45,25 @@ def _walk(
         w = tl.exp2(s - base[:, None])
         shrink = tl.exp2(m - base)
         total = total * shrink + tl.sum(w, 1)
-        v = rows_of(v_rows, j, call.v_strides[2], keep, KIND.value_dim, KIND.value_width, WHOLE)
+        v = value_block(call, b, h, j, keep, KIND, WHOLE)
         acc = times(rounded(w, v.dtype), v, acc * shrink[:, None], KIND)
+        acc = picked_values(acc, w, h, i0, start, call, KIND)
         m = new_m
     return acc, m, total
 
 
 @triton.jit
-def forward(call, blocks, block_stride, sinks, out, out_strides, lse, KIND: tl.constexpr):
-    """Writes out, and lse [batch, heads, q_len]."""
+def forward(call, blocks, block_stride, sinks, out, out_strides, lse, share, KIND: tl.constexpr):
+    """Writes out, and lse [batch, heads, q_len].
+
+    share: how many keys a program has, a multiple of KIND.cols. The programs behind the first batch · heads · blocks have the
+    keys after these, and write behind: out and lse are [parts · batch, …] then.
+    """
     count = tl.cdiv(call.q_len, KIND.rows)
     at = count - 1 - tl.program_id(0) % count  # what sees most keys under a causal mask comes first
-    b = tl.program_id(0) // count // call.heads
+    place = tl.program_id(0) // count // call.heads
+    b = place % call.batch
+    part = place // call.batch
     h = tl.program_id(0) // count % call.heads
     i0 = at * KIND.rows
     i = i0 + tl.arange(0, KIND.rows)
@@ -74,11 +77,14 @@ def forward(call, blocks, block_stride, sinks, out, out_strides, lse, KIND: tl.c
 
     edges = blocks + b.to(tl.int64) * block_stride + at * 4
     begin, whole, holed, last = tl.load(edges), tl.load(edges + 1), tl.load(edges + 2), tl.load(edges + 3)
+    stop = part * share + share
+    begin, whole = tl.minimum(tl.maximum(begin, part * share), stop), tl.minimum(tl.maximum(whole, part * share), stop)
+    holed, last = tl.minimum(tl.maximum(holed, part * share), stop), tl.minimum(tl.maximum(last, part * share), stop)
     lowest = lowest_of(first, end)
     acc = tl.zeros([KIND.rows, KIND.value_width], tl.float32)
     m = tl.full([KIND.rows], -float("inf"), tl.float32)
     total = tl.zeros([KIND.rows], tl.float32)
-    if KIND.holes:
+    if KIND.one_loop:
         acc, m, total = _walk(
             acc, m, total, begin, last, lowest, last, q, b, h, i0, i, first, end, q_at, call, KIND, False
         )
@@ -93,7 +99,7 @@ def forward(call, blocks, block_stride, sinks, out, out_strides, lse, KIND: tl.c
             acc, m, total, holed, last, lowest, last, q, b, h, i0, i, first, end, q_at, call, KIND, False
         )
     if KIND.sinks:
-        sink = tl.load(sinks + h).to(tl.float32) * LOG2E
+        sink = tl.where(part == 0, tl.load(sinks + h).to(tl.float32) * LOG2E, -float("inf"))
         new_m = tl.maximum(m, sink)
         base = tl.where(new_m == -float("inf"), 0.0, new_m)
         shrink = tl.exp2(m - base)
@@ -104,8 +110,38 @@ def forward(call, blocks, block_stride, sinks, out, out_strides, lse, KIND: tl.c
     alone = total == 0
     row = tl.where(alone[:, None], 0.0, acc / tl.where(alone, 1.0, total)[:, None])
     d = tl.arange(0, KIND.value_width)
-    to = out + b.to(tl.int64) * out_strides[0] + h.to(tl.int64) * out_strides[1]
+    to = out + place.to(tl.int64) * out_strides[0] + h.to(tl.int64) * out_strides[1]
     to += i.to(tl.int64)[:, None] * out_strides[2] + d[None, :]
     tl.store(to, rounded(row, out.dtype.element_ty), mask=there[:, None] & (d[None, :] < KIND.value_dim))
     logs = tl.where(alone, -float("inf"), (m + tl.log2(tl.where(alone, 1.0, total))) * LN2)
+    tl.store(lse + (place.to(tl.int64) * call.heads + h) * call.q_len + i, logs, mask=there)
+
+
+@triton.jit
+def merge_parts(call, parts, part_lse, count, out, out_strides, lse, KIND: tl.constexpr):
+    """Writes out and lse of the parts' [count · batch, …], as if their keys had been one set: the parts in their order."""
+    blocks = tl.cdiv(call.q_len, KIND.rows)
+    b = tl.program_id(0) // blocks // call.heads
+    h = tl.program_id(0) // blocks % call.heads
+    i = tl.program_id(0) % blocks * KIND.rows + tl.arange(0, KIND.rows)
+    there = i < call.q_len
+    d = tl.arange(0, KIND.value_width)
+    keep = there[:, None] & (d[None, :] < KIND.value_dim)
+    m = tl.full([KIND.rows], -float("inf"), tl.float32)
+    for part in range(count):
+        at = ((part * call.batch + b).to(tl.int64) * call.heads + h) * call.q_len + i
+        m = tl.maximum(m, tl.load(part_lse + at, mask=there, other=-float("inf")))
+    base = tl.where(m == -float("inf"), 0.0, m)
+    total = tl.zeros([KIND.rows], tl.float32)
+    acc = tl.zeros([KIND.rows, KIND.value_width], tl.float32)
+    for part in range(count):
+        at = ((part * call.batch + b).to(tl.int64) * call.heads + h) * call.q_len + i
+        w = tl.exp2((tl.load(part_lse + at, mask=there, other=-float("inf")) - base) * LOG2E)
+        total += w
+        acc += w[:, None] * tl.load(parts + at[:, None] * KIND.value_dim + d[None, :], mask=keep, other=0.0)
+    alone = total == 0
+    row = acc / tl.where(alone, 1.0, total)[:, None]
+    to = out + b.to(tl.int64) * out_strides[0] + h.to(tl.int64) * out_strides[1]
+    tl.store(to + i.to(tl.int64)[:, None] * out_strides[2] + d[None, :], rounded(row, out.dtype.element_ty), mask=keep)
+    logs = tl.where(alone, -float("inf"), m + tl.log2(tl.where(alone, 1.0, total)) * LN2)
     tl.store(lse + (b.to(tl.int64) * call.heads + h) * call.q_len + i, logs, mask=there)

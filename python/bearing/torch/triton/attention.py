@@ -1,18 +1,21 @@
-"""Attention with biases by distance on GPUs: the work of the ops ``bearing::attention`` and its backward."""
+"""Attention on GPUs, with biases and rows of tables by distance: the work of the ops ``bearing::attention`` and its backward."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import torch
 import triton
 from torch import Tensor
 
-from . import attend_backward, attend_forward
+from . import attend_backward, attend_diagonals, attend_forward
 from .attend_backward import Grads
 from .device import on
 from .distances import Distances, gradients
-from .launches import launch
+from .launches import DECODED, launch, shares
+from .tables import SIDES
+from .tables import gradients as table_gradients
 from .visible import key_blocks, query_blocks
 from .work import Options, Work, bhtd, in_rows, stride_of
 
@@ -32,13 +35,22 @@ def forward(
     lse = q.new_empty((work.batch, work.heads, work.q_len), dtype=torch.float32)
     if not lse.numel() or not out.shape[-1]:
         return out, lse
-    kind, how = launch("forward", work.kind, q.dtype)
+    kind, how = launch("decode" if work.q_len <= DECODED else "forward", work.kind, q.dtype)
+    programs = triton.cdiv(work.q_len, kind.rows) * work.batch * work.heads
+    parts, share = shares(programs, work.k_len, kind.cols)
+    to, to_lse = bhtd(out, options.layout), lse
+    if parts > 1:
+        to, to_lse = (lse.new_empty(parts * work.batch, *x.shape[1:]) for x in (to, lse))
     with on(q):
         blocks = key_blocks(*work.runs, kind.rows, kind.cols)
-        to = bhtd(out, options.layout)
-        attend_forward.forward[(triton.cdiv(work.q_len, kind.rows) * work.batch * work.heads,)](
-            work.call, blocks, stride_of(blocks), options.sinks, to, to.stride()[:3], lse, kind, **how
+        attend_forward.forward[(programs * parts,)](
+            work.call, blocks, stride_of(blocks), options.sinks, to, to.stride()[:3], to_lse, share, kind, **how
         )
+        if parts > 1:
+            whole = bhtd(out, options.layout)
+            attend_forward.merge_parts[(programs,)](
+                work.call, to, to_lse, parts, whole, whole.stride()[:3], lse, kind, num_warps=how["num_warps"]
+            )
     return out, lse
 
 
@@ -74,8 +86,7 @@ def backward(
                     "[attention] q_positions, k_positions: must rise by one (None or the first position) where a bias is "
                     "learned on a GPU, got tensors"
                 )
-            d_numbers = _d_numbers(work, grads, work.bias_at)
-            of_parameters = gradients(work.terms.biases, parameters, d_numbers, work.bias_at)
+            of_parameters = _of_parameters(work, grads, work.bias_at)
     found[:2] = work.turned(*found[:2], back=True)
     rest = [of_parameters.get(i, torch.zeros_like(t)) for i, t in enumerate(parameters) if t.is_floating_point()]
     return [*found, *d_sinks, *rest]
@@ -115,24 +126,76 @@ def _d_rows(work: Work, grads: Grads, found: Sequence[Tensor]) -> None:
         )  # fmt: skip
 
 
+def _of_parameters(work: Work, grads: Grads, at: Distances) -> dict[int, Tensor]:
+    """The gradients of parameters, by their places in the call."""
+    found: dict[int, Tensor] = {}
+    d_numbers = None
+    if work.call.bias is not None:
+        d_numbers = _d_numbers(work, grads, at)
+    if work.biases:
+        found |= gradients(work.biases, work.parameters, d_numbers, at)
+    if work.products:
+        d_tables = {
+            side: _d_table(work, grads, at, side, one)
+            for side, one in zip(SIDES, work.tables.sides, strict=True)
+            if one is not None
+        }
+        found |= table_gradients(work.products, work.parameters, work.scale, d_tables, d_numbers)
+    return found
+
+
+class _Diagonals(NamedTuple):
+    """How the tiles of a call lie on diagonals, and how these are cut into parts."""
+
+    lowest: int
+    count: int
+    chunks: int
+
+    @staticmethod
+    def of(work: Work, size: int, tables: int) -> _Diagonals:
+        """tables: how many sums each diagonal has, by head or for several heads together."""
+        q_blocks, k_blocks = triton.cdiv(work.q_len, size), triton.cdiv(work.k_len, size)
+        count = q_blocks + k_blocks - 1
+        # Parts for some thousand programs: enough for any GPU, and by the shapes alone.
+        chunks = max(1, min(work.batch * q_blocks * (work.heads // tables), 2048 // (count * tables)))
+        return _Diagonals(1 - q_blocks, count, chunks)
+
+    def by_distance(self, parts: Tensor, work: Work, at: Distances, size: int) -> Tensor:
+        """From parts [chunks, tables, diagonals, 2 size, …] to [tables, distances, …]: the parts are added up in order."""
+        halves = parts.sum(0).unflatten(2, (2, size))
+        # The first half of diagonal n ends at column n of blocks, the second one begins behind it.
+        summed = halves.new_zeros(halves.shape[0], self.count + 1, *halves.shape[3:])
+        summed[:, :-1] += halves[:, :, 0]
+        summed[:, 1:] += halves[:, :, 1]
+        # Entry 0 is the difference of indices lowest · size - (size - 1).
+        first = at.least + work.rules.offset - (self.lowest * size - (size - 1))
+        return summed.flatten(1, 2)[:, first : first + at.count].contiguous()
+
+
 def _d_numbers(work: Work, grads: Grads, at: Distances) -> Tensor:
-    """The gradients of a bias by head and distance. Each sum is in one order: over the tiles of a part, then the parts."""
+    """The gradients of a bias by head and distance."""
     kind, how = launch("d_distances", work.kind, work.call.q.dtype)
     size = kind.rows
-    q_blocks, k_blocks = triton.cdiv(work.q_len, size), triton.cdiv(work.k_len, size)
-    diagonals, lowest = q_blocks + k_blocks - 1, 1 - q_blocks
-    # Parts for some thousand programs: enough for any GPU, and by the shapes alone.
-    chunks = max(1, min(work.batch * q_blocks, 2048 // (diagonals * work.heads)))
+    on_diagonals = _Diagonals.of(work, size, work.heads)
+    lowest, count, chunks = on_diagonals
     blocks = key_blocks(*work.runs, size, size)
-    parts = grads.lse.new_empty(chunks, work.heads, diagonals, 2 * size)
-    attend_backward.d_distances[(diagonals * work.heads * chunks,)](
-        work.call, grads, blocks, stride_of(blocks), parts, lowest, diagonals, chunks, work.batch, kind,
-        **how,
+    parts = grads.lse.new_empty(chunks, work.heads, count, 2 * size)
+    attend_diagonals.d_distances[(count * work.heads * chunks,)](
+        work.call, grads, blocks, stride_of(blocks), parts, lowest, count, chunks, work.batch, kind, **how
+    )
+    return on_diagonals.by_distance(parts, work, at, size)
+
+
+def _d_table(work: Work, grads: Grads, at: Distances, side: str, table: Tensor) -> Tensor:
+    """What operands and gradients of the products with a table's rows give by distance: [heads or 1, distances, dim]."""
+    kind, how = launch("d_tables", work.kind, work.call.q.dtype)
+    size, tables, dim = kind.rows, table.shape[0], table.shape[2]
+    on_diagonals = _Diagonals.of(work, size, tables)
+    lowest, count, chunks = on_diagonals
+    blocks = key_blocks(*work.runs, size, size)
+    parts = grads.lse.new_empty(chunks, tables, count, 2 * size, dim)
+    attend_diagonals.d_tables[(count * tables * chunks,)](
+        work.call, grads, blocks, stride_of(blocks), parts, lowest, count, chunks, work.batch, work.heads // tables, kind,
+        side, **how,
     )  # fmt: skip
-    halves = parts.sum(0).unflatten(2, (2, size))
-    # The first half of diagonal n ends at column n of blocks, the second one begins behind it.
-    pad = torch.nn.functional.pad
-    by_index = (pad(halves[:, :, 0], (0, 0, 0, 1)) + pad(halves[:, :, 1], (0, 0, 1, 0))).flatten(1)
-    # Entry 0 is the difference of indices lowest · size - (size - 1).
-    first = at.least + work.rules.offset - (lowest * size - (size - 1))
-    return by_index[:, first : first + at.count].contiguous()
+    return on_diagonals.by_distance(parts, work, at, size)

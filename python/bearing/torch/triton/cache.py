@@ -53,6 +53,7 @@ def rotate_to_cache(
     positions: Tensor | int,
     form: str,
     layout: str,
+    scales: tuple[float, float],
 ) -> Tensor:
     """q rotated; k rotated into its cache and v copied into its own, all in one launch."""
     shape = geometry(form, q.device)
@@ -68,6 +69,7 @@ def rotate_to_cache(
         shape,
         Source("as_float32" if shape.as_float32 else "exact", at, first),
         slots=Slots(slots.to(torch.int64), k_cache.shape[2], moves=False),
+        scales=scales,
     )
     return out
 
@@ -78,9 +80,9 @@ def _cache(
     """A cache as kernels take it, the slots, and batch and time of its tokens."""
     if slots is None:
         view = heads_of(k, layout)
-        check_heads(function, k, view, head_dim)
+        check_heads(function, k, view, head_dim, cache=True)
         return view, None, (view.shape[0], view.shape[2])
-    check_heads(function, k, k, head_dim)
+    check_heads(function, k, k, head_dim, cache=True)
     return k.detach(), Slots(slots.to(torch.int64), k.shape[2], moves=True), (slots.shape[0], slots.shape[1])
 
 

@@ -1,4 +1,4 @@
-"""A bias as numbers by head and distance: made by the library on the CPU, and its gradient taken back there."""
+"""The biases of a call: which distances they are asked for, their sum by head and distance, and its gradients."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ import torch
 from torch import Tensor
 
 from ... import _core
-from ..encoding import build, traits_of
+from ..encoding import traits_of
+from . import bias_numbers
+from .bias_numbers import Distances
 from .visible import Rules
 
 # The most distances that a call may have: 4 bytes for each of them and each head.
@@ -37,13 +39,6 @@ def parted(encodings: str) -> Terms:
     return found
 
 
-class Distances(NamedTuple):
-    """Distances least, least + 1, …: `count` of them."""
-
-    least: int
-    count: int
-
-
 def distances_of(rules: Rules, q_at: Tensor | None, k_at: Tensor | None) -> Distances:
     """Those that a call's biases are asked for. Where positions are tensors the device is waited for."""
     if q_at is None or k_at is None:
@@ -62,29 +57,24 @@ def distances_of(rules: Rules, q_at: Tensor | None, k_at: Tensor | None) -> Dist
     return Distances(least, most - least + 1)
 
 
-def numbers(biases: Sequence[tuple[dict, int, int]], parameters: Sequence[Tensor], heads: int, at: Distances) -> Tensor:
-    """The sum of all biases at these distances: float32 [heads, distances] on the CPU."""
-    table = torch.zeros(1, heads, 1, at.count)
-    _core.add_scores(_built(biases, parameters), table, 0, at.least, threads=torch.get_num_threads())
-    return table[0, :, 0]
+def numbers(
+    biases: Sequence[tuple[dict, int, int]],
+    parameters: Sequence[Tensor],
+    heads: int,
+    at: Distances,
+    device: torch.device,
+) -> Tensor:
+    """The sum of all biases at these distances: float32 [heads, distances] on the device."""
+    found = [bias_numbers.numbers(form, parameters[first:end], heads, at, device) for form, first, end in biases]
+    return sum(found[1:], found[0])
 
 
 def gradients(
     biases: Sequence[tuple[dict, int, int]], parameters: Sequence[Tensor], d_numbers: Tensor, at: Distances
 ) -> dict[int, Tensor]:
     """Those of the parameters, by their places in the call."""
-    d_scores = d_numbers.cpu()[None, :, None].contiguous()
-    *_, found = _core.add_scores_backward(
-        _built(biases, parameters), d_scores, 0, at.least, threads=torch.get_num_threads()
-    )
     return {
-        place: one[name].to(parameters[place].device)
-        for (form, first, _), one in zip(biases, found, strict=True)
-        for place, name in enumerate(form["tensors"], first)
-        if name in one
+        first + i: one
+        for form, first, end in biases
+        for i, one in enumerate(bias_numbers.gradients(form, parameters[first:end], d_numbers, at))
     }
-
-
-def _built(biases: Sequence[tuple[dict, int, int]], parameters: Sequence[Tensor]) -> list[_core.Encoding]:
-    given = [parameters[i].detach().cpu() for _, first, end in biases for i in range(first, end)]
-    return build("[" + ", ".join(json.dumps(form) for form, _, _ in biases) + "]", given, torch.float32)

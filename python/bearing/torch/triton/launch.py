@@ -65,8 +65,10 @@ def launch(
     *,
     transposed: bool = False,
     slots: Slots | None = None,
+    scales: tuple[float, float] = (1.0, 1.0),
 ) -> None:
-    """Turns one tensor, or two, and copies a third, in one launch. All agree in batch, time and type."""
+    """Turns one tensor, or two, and copies a third, in one launch. All agree in batch, time and type. A cache may have
+    float8_e4m3fn for them: then scales divide what goes there from the second and the third."""
     x, y = one
     batch, time = slots.at.shape if slots and slots.moves else (x.shape[0], x.shape[2])
     counts = [0 if pair is None else pair[0].shape[1] for pair in (one, two, copied)]
@@ -74,16 +76,16 @@ def launch(
     if 0 in (batch, time, sum(counts)):
         return
     plan = Plan.of(shape.pairs, batch, time, counts)
-    pairs = [pair or one for pair in (one, two, copied)]
+    pairs = [tuple(map(_bytes, pair or one)) for pair in (one, two, copied)]
     before = source.old_geometry or shape
     at = shape.turns if source.at is None else source.at
     cos, sin = (shape.turns[None, None],) * 2 if source.cos is None else (source.cos, source.sin)
     moves, block = (slots.moves, slots.block) if slots else (False, 0)
     with on(x):
         turn_kernel[(plan.programs,)](
-            *(tensor for pair in pairs for tensor in pair), slots.at if slots else x, at,
+            *(tensor for pair in pairs for tensor in pair), slots.at if slots else pairs[0][0], at,
             at if source.old is None else source.old, shape.turns, before.turns, shape.axis, shape.places, cos, sin,
-            time, *counts, shape.begin, source.first, cos.shape[1],
+            time, *counts, shape.begin, source.first, cos.shape[1], *scales,
             *(step for pair in pairs for tensor in pair for step in tensor.stride()),
             *_strides(slots and slots.at, 2), *_strides(source.at, 3), *_strides(source.old, 3),
             cos.stride(0) if cos.shape[0] > 1 else 0, cos.stride(1),
@@ -95,6 +97,10 @@ def launch(
             X0_BLOCK=block if moves else 0, Y0_BLOCK=block if moves else 0, Y_BLOCK=0 if moves else block,
             BT=plan.tokens, BP=plan.pairs, HEADS=plan.heads, num_warps=plan.warps, **FUSION,
         )  # fmt: skip
+
+
+def _bytes(x: Tensor) -> Tensor:
+    return x.view(torch.uint8) if x.dtype is torch.float8_e4m3fn else x
 
 
 def _strides(tensor: Tensor | None, axes: int) -> tuple[int, ...]:

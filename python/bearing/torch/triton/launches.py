@@ -12,22 +12,50 @@ from .tiles import Kind
 # up to 128 are chosen by what compilers say of registers (python/tests/test_gpu_compiled_attention.py), the others are
 # smaller; none is chosen by its speed on a device.
 _16_BITS = {
+    "decode": ((16, 64, 4, 3), (16, 64, 4, 2), (16, 32, 4, 2)),
     "forward": ((128, 64, 8, 3), (64, 32, 8, 2), (32, 32, 8, 1)),
     "d_queries": ((64, 32, 4, 2), (32, 32, 8, 1), (16, 32, 8, 1)),
-    "d_keys": ((32, 64, 4, 2), (32, 32, 8, 1), (16, 32, 8, 1)),
+    "d_keys": ((32, 32, 4, 2), (32, 32, 8, 1), (16, 32, 8, 1)),
     "d_distances": ((64, 64, 8, 1), (32, 32, 8, 1), (16, 16, 4, 1)),
 }
 _32_BITS = {
+    "decode": ((16, 32, 4, 2), (16, 32, 4, 2), (16, 16, 4, 1)),
     "forward": ((32, 32, 4, 1), (32, 32, 8, 1), (16, 16, 4, 1)),
     "d_queries": ((32, 32, 4, 1), (32, 32, 8, 1), (16, 16, 4, 1)),
     "d_keys": ((32, 32, 4, 1), (32, 32, 8, 1), (16, 16, 4, 1)),
     "d_distances": ((32, 32, 4, 1), (32, 32, 8, 1), (16, 16, 4, 1)),
 }
+# Tiles are square where rows are picked by distance, and hold the products with twice as many rows.
+_16_BITS_PICKED = {
+    "decode": ((16, 16, 4, 1), (16, 16, 4, 1), (16, 16, 4, 1)),
+    "forward": ((32, 32, 8, 1), (32, 32, 8, 1), (16, 16, 4, 1)),
+    "d_queries": ((32, 32, 8, 1), (32, 32, 8, 1), (16, 16, 4, 1)),
+    "d_keys": ((32, 32, 8, 1), (32, 32, 8, 1), (16, 16, 4, 1)),
+    "d_distances": ((32, 32, 8, 1), (32, 32, 8, 1), (16, 16, 4, 1)),
+    "d_tables": ((32, 32, 8, 1), (16, 16, 4, 1), (16, 16, 4, 1)),
+}
+_32_BITS_PICKED = dict.fromkeys(_16_BITS_PICKED, ((16, 16, 4, 1),) * 3)
+
+
+# A decode step has so few queries that one small tile holds them.
+DECODED = 16
+# Programs that fill a GPU, and the fewest keys that are a program's share.
+PROGRAMS, LEAST_KEYS = 512, 256
+
+
+def shares(programs: int, k_len: int, cols: int) -> tuple[int, int]:
+    """In how many parts the keys of a block of queries are divided between programs, and how many keys a part has: by the
+    shapes of a call alone, so that its bits are the same on every run and every GPU."""
+    parts = max(1, min(PROGRAMS // max(1, programs), k_len // LEAST_KEYS))
+    share = max(cols, -(-k_len // parts // cols) * cols)
+    return max(1, -(-k_len // share)), share
 
 
 def launch(kernel: str, kind: Kind, dtype: torch.dtype) -> tuple[Kind, dict[str, int]]:
     """What the kernel is compiled for, and what a launch of it gets beside its arguments."""
     widest = max(kind.width, kind.value_width)
-    tables = _32_BITS if dtype is torch.float32 else _16_BITS
+    wide = dtype is torch.float32
+    plain, picked = (_32_BITS, _32_BITS_PICKED) if wide else (_16_BITS, _16_BITS_PICKED)
+    tables = picked if kind.picks else plain
     rows, cols, warps, stages = tables[kernel][0 if widest <= 64 else 1 if widest <= 128 else 2]
     return kind.of(rows, cols, stages), {"num_warps": warps, "num_stages": stages, "enable_fp_fusion": True}

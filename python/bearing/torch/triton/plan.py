@@ -13,6 +13,7 @@ from ..encoding import Encodings, encodings_of, forms_of, tensors_of, traits_of
 from ..layers import scores
 from ..regions import text_of_regions
 from .device import missing, takes
+from .tables import unserved
 
 if TYPE_CHECKING:
     from ..functional import Positions
@@ -61,7 +62,7 @@ def plan(
         q, k, v, parameters, forms_of(given), _tensors(q_positions, k_positions), block_table, text_of_regions(regions)
     )
     if not why:
-        return Plan("triton", "Every encoding turns rows by a table, or is a bias by distance.")
+        return Plan("triton", "Every encoding turns rows by a table, is a bias by distance, or picks rows by distance.")
     if q.is_cpu:
         return Plan("library", f"The kernels do not take the call: {why}.")
     if missing() or _of_rows(q, k, v):
@@ -87,8 +88,6 @@ def refusal(
     why = missing() or _of_rows(q, k, v)
     if why:
         return why
-    if block_table is not None:
-        return "a paged cache is read on the CPU alone"
     if regions:
         return "regions of one softmax are computed on the CPU alone"
     if any(at.is_floating_point() for at in positions):
@@ -98,7 +97,14 @@ def refusal(
     for form in json.loads(encodings):
         kind, last = form["kind"], first + len(form["tensors"])
         traits = traits_of(kind)
-        if kind != "RotaryRows" and (traits["form"] != "distance" or not traits["scores"]):
+        if traits["rows"] and block_table is not None:
+            return f"{kind} turns no keys in a paged cache: rotate_to_cache() turns them as it writes them"
+        picks = traits["form"] == "rows_by_index"
+        if picks:
+            why = unserved(form, parameters[first:last])
+            if why or positions:
+                return f"{kind} " + (why or "needs positions that rise by one: None or the first position")
+        elif kind != "RotaryRows" and (traits["form"] != "distance" or not traits["scores"]):
             where = "rows that no table of cosines and sines turns" if traits["rows"] else f"the form {traits['form']}"
             return f"{kind} is of {where}"
         learned |= traits["scores"] and torch.is_grad_enabled() and any(t.requires_grad for t in parameters[first:last])

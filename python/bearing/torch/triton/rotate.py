@@ -23,8 +23,10 @@ def rotate(
     transposed: bool,
     cos: Tensor | None = None,
     sin: Tensor | None = None,
+    in_place: bool = False,
 ) -> list[Tensor]:
-    """R x of every x, or its transpose, as the op's own work does on the CPU: new tensors in the order of memory of x."""
+    """R x of every x, or its transpose, as the op's own work does on the CPU: new tensors in the order of memory of x, or
+    with in_place the same tensors."""
     views = [heads_of(x, layout) for x in xs]
     device = xs[0].device
     if cos is None:
@@ -36,7 +38,7 @@ def rotate(
         if x.device != device:
             raise TypeError(f"[rotate] tensors: must be on one device, got {device} and {x.device}")
     source = source_of(shape, positions, views[0], cos, sin)
-    outs = [like(x) for x in xs]
+    outs = list(xs) if in_place else [like(x) for x in xs]
     turn([(view, heads_of(out, layout)) for view, out in zip(views, outs, strict=True)], shape, source, transposed)
     return outs
 
@@ -98,13 +100,15 @@ def heads_of(x: Tensor, layout: str) -> Tensor:
     return x.transpose(1, 2) if layout == "bthd" else x
 
 
-def check_heads(function: str, x: Tensor, view: Tensor, head_dim: int) -> None:
-    """Refuses what is no tensor of heads of so many dimensions."""
+def check_heads(function: str, x: Tensor, view: Tensor, head_dim: int, cache: bool = False) -> None:
+    """Refuses what is no tensor of heads of so many dimensions. cache: 8 bits will do."""
     if view.dim() != 4 or view.shape[-1] != head_dim:
         raise _core.ShapeError(
             f"[{function}] x: must have head_dim {head_dim} on its last of at most 4 axes, got {list(x.shape)}"
         )
-    if x.dtype not in (torch.float64, torch.float32, torch.bfloat16, torch.float16):
+    if x.dtype not in (torch.float64, torch.float32, torch.bfloat16, torch.float16) and not (
+        cache and x.dtype is torch.float8_e4m3fn
+    ):
         raise TypeError(f"[{function}] x: must be float64, float32, bfloat16 or float16, got {x.dtype}")
 
 

@@ -9,7 +9,7 @@ import triton
 import triton.language as tl
 
 from .angles import angle, cos_sin, difference, only_within, phases
-from .rounding import rounded
+from .rounding import rounded, scaled, wide
 
 
 @triton.jit
@@ -79,44 +79,49 @@ def _turned(u, v, cos, sin, TRANSPOSED: tl.constexpr):
 
 @triton.jit
 def _turn_head(
-    x, y, x_seen, y_seen, x_d, y_d, cos, sin, pair, places, begin,
+    x, y, x_seen, y_seen, x_d, y_d, cos, sin, pair, places, begin, scale,
     PAIRS: tl.constexpr, PAIRING: tl.constexpr, TRANSPOSED: tl.constexpr,
 ):  # fmt: skip
     """Turns one head of a run of tokens, whose rows begin at x and y [tokens]."""
     dtype = cos.dtype
+    of = x.dtype.element_ty
+    into = y.dtype.element_ty
     if PAIRING == "interleaved":
         BP: tl.constexpr = pair.shape[0]
         T: tl.constexpr = x.shape[0]
         element = tl.arange(0, 2 * BP)
         mask = (element < 2 * PAIRS)[None, :]
-        both = tl.load(x[:, None] + (begin + element)[None, :] * x_d, mask=mask & x_seen[:, None], other=0.0)
-        u, v = both.to(dtype).reshape(T, BP, 2).split()
+        both = tl.load(x[:, None] + (begin + element)[None, :] * x_d, mask=mask & x_seen[:, None], other=0)
+        u, v = wide(both, dtype).reshape(T, BP, 2).split()
         u, v = _turned(u, v, cos, sin, TRANSPOSED)
-        both = rounded(tl.join(u, v).reshape(T, 2 * BP), y.dtype.element_ty)
+        both = rounded(scaled(tl.join(u, v).reshape(T, 2 * BP), scale, into, of), into)
         tl.store(y[:, None] + (begin + element)[None, :] * y_d, both, mask=mask & y_seen[:, None])
     else:
         first, second = _pair_places(places, pair, begin, PAIRS, PAIRING)
         here = (pair < PAIRS)[None, :]
-        u = tl.load(x[:, None] + first[None, :] * x_d, mask=here & x_seen[:, None], other=0.0).to(dtype)
-        v = tl.load(x[:, None] + second[None, :] * x_d, mask=here & x_seen[:, None], other=0.0).to(dtype)
+        u = wide(tl.load(x[:, None] + first[None, :] * x_d, mask=here & x_seen[:, None], other=0), dtype)
+        v = wide(tl.load(x[:, None] + second[None, :] * x_d, mask=here & x_seen[:, None], other=0), dtype)
         u, v = _turned(u, v, cos, sin, TRANSPOSED)
-        tl.store(y[:, None] + first[None, :] * y_d, rounded(u, y.dtype.element_ty), mask=here & y_seen[:, None])
-        tl.store(y[:, None] + second[None, :] * y_d, rounded(v, y.dtype.element_ty), mask=here & y_seen[:, None])
+        u, v = scaled(u, scale, into, of), scaled(v, scale, into, of)
+        tl.store(y[:, None] + first[None, :] * y_d, rounded(u, into), mask=here & y_seen[:, None])
+        tl.store(y[:, None] + second[None, :] * y_d, rounded(v, into), mask=here & y_seen[:, None])
 
 
 @triton.jit
-def _copy_rest(x, y, x_seen, y_seen, x_d, y_d, begin, turned, REST: tl.constexpr, BR: tl.constexpr):
+def _copy_rest(x, y, x_seen, y_seen, x_d, y_d, begin, turned, scale, REST: tl.constexpr, BR: tl.constexpr):
     """The elements of a head that do not turn."""
     i = tl.arange(0, BR)
     element = tl.where(i < begin, i, i + turned)[None, :]
     mask = (i < REST)[None, :]
-    kept = tl.load(x[:, None] + element * x_d, mask=mask & x_seen[:, None], other=0.0)
+    kept = tl.load(x[:, None] + element * x_d, mask=mask & x_seen[:, None], other=0)
+    if kept.dtype != y.dtype.element_ty:  # into bytes
+        kept = rounded(scaled(kept, scale, y.dtype.element_ty, kept.dtype), y.dtype.element_ty)
     tl.store(y[:, None] + element * y_d, kept, mask=mask & y_seen[:, None])
 
 
 @triton.jit
 def _turn_heads(
-    x, y, slots, h, last, b, t, seen, cos, sin, pair, places, begin,
+    x, y, slots, h, last, b, t, seen, cos, sin, pair, places, begin, scale,
     x_b, x_h, x_t, x_d, y_b, y_h, y_t, y_d, slots_b, slots_t,
     PAIRS: tl.constexpr, PAIRING: tl.constexpr, TRANSPOSED: tl.constexpr, REST: tl.constexpr, BR: tl.constexpr,
     X_BLOCK: tl.constexpr, Y_BLOCK: tl.constexpr,
@@ -127,16 +132,18 @@ def _turn_heads(
     x_row += h.to(tl.int64) * x_h
     y_row += h.to(tl.int64) * y_h
     for _ in range(h, last):
-        _turn_head(x_row, y_row, x_seen, y_seen, x_d, y_d, cos, sin, pair, places, begin, PAIRS, PAIRING, TRANSPOSED)
+        _turn_head(
+            x_row, y_row, x_seen, y_seen, x_d, y_d, cos, sin, pair, places, begin, scale, PAIRS, PAIRING, TRANSPOSED
+        )
         if REST > 0:
-            _copy_rest(x_row, y_row, x_seen, y_seen, x_d, y_d, begin, 2 * PAIRS, REST, BR)
+            _copy_rest(x_row, y_row, x_seen, y_seen, x_d, y_d, begin, 2 * PAIRS, scale, REST, BR)
         x_row += x_h
         y_row += y_h
 
 
 @triton.jit
 def _copy_heads(
-    x, y, slots, h, last, b, t, seen, x_b, x_h, x_t, x_d, y_b, y_h, y_t, y_d, slots_b, slots_t,
+    x, y, slots, h, last, b, t, seen, scale, x_b, x_h, x_t, x_d, y_b, y_h, y_t, y_d, slots_b, slots_t,
     DIM: tl.constexpr, BD: tl.constexpr, Y_BLOCK: tl.constexpr,
 ):  # fmt: skip
     """Copies heads h … last − 1 as they are: values, which do not turn."""
@@ -145,7 +152,7 @@ def _copy_heads(
     x_row += h.to(tl.int64) * x_h
     y_row += h.to(tl.int64) * y_h
     for _ in range(h, last):
-        _copy_rest(x_row, y_row, x_seen, y_seen, x_d, y_d, DIM, 0, DIM, BD)
+        _copy_rest(x_row, y_row, x_seen, y_seen, x_d, y_d, DIM, 0, scale, DIM, BD)
         x_row += x_h
         y_row += y_h
 
@@ -184,7 +191,7 @@ def _phases_of(
 @triton.jit
 def turn_kernel(
     x0, y0, x1, y1, x2, y2, slots, at, old_at, turns, old_turns, axis, places, cos_table, sin_table,
-    time, heads0, heads1, heads2, begin, first, rows,
+    time, heads0, heads1, heads2, begin, first, rows, scale1, scale2,
     x0_b, x0_h, x0_t, x0_d, y0_b, y0_h, y0_t, y0_d, x1_b, x1_h, x1_t, x1_d, y1_b, y1_h, y1_t, y1_d,
     x2_b, x2_h, x2_t, x2_d, y2_b, y2_h, y2_t, y2_d,
     slots_b, slots_t, at_a, at_b, at_t, old_a, old_b, old_t, table_b, table_row,
@@ -195,6 +202,7 @@ def turn_kernel(
 ):  # fmt: skip
     """Turns x0 to y0 and x1 to y1, and copies x2 to y2. x0 and y0 may be rows of a paged cache, and so may y1 with y2.
 
+    y1 and y2 may be bytes of 8-bit numbers, of y1 / scale1 and y2 / scale2.
     SOURCE: "table", "exact", "as_float32"; or "difference" and "difference32" of the angles at `at` and `old_at`.
     """
     groups0 = (heads0 + HEADS - 1) // HEADS
@@ -209,7 +217,7 @@ def turn_kernel(
     if group >= turned:
         h = (group - turned) * HEADS
         _copy_heads(
-            x2, y2, slots, h, tl.minimum(h + HEADS, heads2), b, t, seen,
+            x2, y2, slots, h, tl.minimum(h + HEADS, heads2), b, t, seen, scale2,
             x2_b, x2_h, x2_t, x2_d, y2_b, y2_h, y2_t, y2_d, slots_b, slots_t, DIM, BD, Y_BLOCK,
         )  # fmt: skip
     else:
@@ -222,14 +230,14 @@ def turn_kernel(
         if group < groups0:
             h = group * HEADS
             _turn_heads(
-                x0, y0, slots, h, tl.minimum(h + HEADS, heads0), b, t, seen, cos, sin, pair, places, begin,
+                x0, y0, slots, h, tl.minimum(h + HEADS, heads0), b, t, seen, cos, sin, pair, places, begin, 1.0,
                 x0_b, x0_h, x0_t, x0_d, y0_b, y0_h, y0_t, y0_d, slots_b, slots_t,
                 PAIRS, PAIRING, TRANSPOSED, REST, BR, X0_BLOCK, Y0_BLOCK,
             )  # fmt: skip
         else:
             h = (group - groups0) * HEADS
             _turn_heads(
-                x1, y1, slots, h, tl.minimum(h + HEADS, heads1), b, t, seen, cos, sin, pair, places, begin,
+                x1, y1, slots, h, tl.minimum(h + HEADS, heads1), b, t, seen, cos, sin, pair, places, begin, scale1,
                 x1_b, x1_h, x1_t, x1_d, y1_b, y1_h, y1_t, y1_d, slots_b, slots_t,
                 PAIRS, PAIRING, TRANSPOSED, REST, BR, 0, Y_BLOCK,
             )  # fmt: skip

@@ -27,6 +27,12 @@ class Call(NamedTuple):
     bias: Any  # [heads, distances], or None
     distances: int
     zero: int  # the number of distance 0; with positions that are tensors: of distance 0, too
+    q_table: Any  # rows that queries are multiplied with, [heads or 1, distances, dim], or None; the same for keys
+    q_table_stride: int  # from head to head; 0 where all share one table
+    k_table: Any
+    k_table_stride: int
+    v_table: Any  # rows that are added to values, [heads or 1, distances, value_dim], or None
+    v_table_stride: int
     key_mask: Any  # [batch, k_len], or None
     key_strides: tuple[int, int]
     pairs: Any  # [batch, heads, q_len, k_len], or None
@@ -38,9 +44,12 @@ class Call(NamedTuple):
     most: int
     scale: float
     soft_cap: float
+    batch: int
     heads: int
     q_len: int
     k_len: int
+    pages: Any  # [batch, blocks of a sequence], or None: which blocks of k and v a sequence has
+    blocks: int  # of the cache
 
 
 @dataclass(frozen=True)
@@ -56,12 +65,16 @@ class Kind:
     value_width: int
     group: int  # query heads that share a key head
     biased: bool
+    q_table: bool
+    k_table: bool
+    v_table: bool
     capped: bool
     keys: bool
     pairs: bool
     placed: bool
     checked: bool
     sinks: bool
+    page: int  # keys in a block of a paged cache; 0: it is none
     precision: str
     widened: bool
 
@@ -70,9 +83,19 @@ class Kind:
         return replace(self, rows=rows, cols=cols, stages=stages)
 
     @property
+    def picks(self) -> bool:
+        """Whether rows are picked by distance. Tiles are square then."""
+        return self.q_table or self.k_table or self.v_table
+
+    @property
     def holes(self) -> bool:
         """Whether keys inside a run may be hidden, so that no tile is seen whole."""
         return self.keys or self.pairs or self.checked
+
+    @property
+    def one_loop(self) -> bool:
+        """Whether one loop serves all tiles, as none is seen whole, or as nearly all the work is in the rows it picks."""
+        return self.holes or self.picks
 
     def mangle(self) -> str:
         """As a part of a function's name."""
@@ -145,10 +168,55 @@ def shown(call, b, j, lowest, last, KIND: tl.constexpr):
 
 
 @triton.jit
-def scores(x, b, h, i0, j0, i, j, first, end, keep, q_at, k_at, call, KIND: tl.constexpr, WHOLE: tl.constexpr):
+def key_rows(
+    x,
+    strides,
+    call,
+    b,
+    key_head,
+    j,
+    keep,
+    KIND: tl.constexpr,
+    DIM: tl.constexpr,
+    WIDTH: tl.constexpr,
+    WHOLE: tl.constexpr,
+):
+    """Rows j of keys or of values. In a paged cache a block that does not exist is not read, and makes its keys NaN."""
+    if KIND.page > 0:
+        per = tl.cdiv(call.k_len, KIND.page)
+        block = tl.load(call.pages + b.to(tl.int64) * per + j // KIND.page, mask=keep, other=0).to(tl.int64)
+        there = (block >= 0) & (block < call.blocks)
+        row = tl.where(there, block, 0) * strides[0] + (j % KIND.page).to(tl.int64) * strides[2]
+        rows = rows_of(x + key_head.to(tl.int64) * strides[1], row, 1, keep & there, DIM, WIDTH, False)
+        return tl.where((keep & (there == 0))[:, None], float("nan"), rows).to(rows.dtype)
+    else:
+        base = x + b.to(tl.int64) * strides[0] + key_head.to(tl.int64) * strides[1]
+        return rows_of(base, j, strides[2], keep, DIM, WIDTH, WHOLE)
+
+
+@triton.jit
+def key_block(call, b, h, start, lowest, last, KIND: tl.constexpr, WHOLE: tl.constexpr):
+    """What a loop over keys begins with: the block's keys, which of them may be read, where they stand, and their rows."""
+    j = start + tl.arange(0, KIND.cols)
+    keep = shown(call, b, j, lowest, last, KIND)
+    k_at = positions(call.k_at, call.at_strides[1], b, j, call.k_len, KIND)
+    k = key_rows(call.k, call.k_strides, call, b, h // KIND.group, j, keep, KIND, KIND.dim, KIND.width, WHOLE)
+    return j, keep, k_at, k
+
+
+@triton.jit
+def value_block(call, b, h, j, keep, KIND: tl.constexpr, WHOLE: tl.constexpr):
+    """The rows of values of a block of keys."""
+    return key_rows(
+        call.v, call.v_strides, call, b, h // KIND.group, j, keep, KIND, KIND.value_dim, KIND.value_width, WHOLE
+    )
+
+
+@triton.jit
+def scores(x, added, b, h, i0, j0, i, j, first, end, keep, q_at, k_at, call, KIND: tl.constexpr, WHOLE: tl.constexpr):
     """log2 e times the scores of a tile, and how fast they change with what the soft cap bounds.
 
-    x: products of rows. i0, j0: the first query and the first key of the tile. i, first, end, q_at stand along the queries'
+    x: products of rows; added: what rows by distance add. i0, j0: the first query and the first key of the tile. i, first, end, q_at stand along the queries'
     axis; j, keep, k_at along that of the keys.
     """
     slope = 1.0
@@ -158,6 +226,8 @@ def scores(x, b, h, i0, j0, i, j, first, end, keep, q_at, k_at, call, KIND: tl.c
         s = y * (call.soft_cap * LOG2E)
     else:
         s = x * (call.scale * LOG2E)
+    if KIND.q_table or KIND.k_table:
+        s += added * LOG2E
     if not WHOLE:
         seen = (j >= first) & (j < end)
         if KIND.keys:

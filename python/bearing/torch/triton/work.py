@@ -11,8 +11,11 @@ import torch
 from torch import Tensor
 
 from ... import _core
+from ..encoding import traits_of
+from ..index_map import check_ends, shapes_of
 from .device import INTERPRETED
 from .distances import Distances, distances_of, numbers, parted
+from .tables import Product, Tables, products, tables
 from .tiles import Call, Kind
 from .visible import Rules, runs
 
@@ -35,6 +38,7 @@ class Options(NamedTuple):
     scale: float | None
     soft_cap: float
     layout: str
+    block_table: Tensor | None = None
 
 
 class Work:
@@ -44,12 +48,16 @@ class Work:
         self, q: Tensor, k: Tensor, v: Tensor, parameters: Sequence[Tensor], encodings: str, options: Options
     ) -> None:
         self.options, self.terms, self.parameters = options, parted(encodings), parameters
+        by_distance = [traits_of(form["kind"])["form"] == "distance" for form, _, _ in self.terms.biases]
+        self.biases = [one for one, is_bias in zip(self.terms.biases, by_distance, strict=True) if is_bias]
+        self.picked = [one for one, is_bias in zip(self.terms.biases, by_distance, strict=True) if not is_bias]
         # `turn` is torch's own rotation of this package, on whatever device rows are.
         q, k = self.turned(q, k)
         q, k, v = (in_rows(bhtd(x, options.layout)) for x in (q, k, v))
         _check(q, k, v, options)
         self.batch, self.heads, self.q_len, _ = q.shape
-        self.k_len, group = k.shape[2], q.shape[1] // k.shape[1]
+        group, page = q.shape[1] // k.shape[1], 0 if options.block_table is None else k.shape[2]
+        self.k_len = k.shape[2] if options.block_table is None else options.block_table.shape[1] * page
         q_at, k_at = self._positions(q.device)
         self.rules = Rules(
             options.mask, (options.window[0], options.window[1]), self.q_len, self.k_len,
@@ -57,13 +65,20 @@ class Work:
             options.k_lengths, options.q_starts, options.k_starts, q.device,
         )  # fmt: skip
         self.runs = runs(self.rules)
-        biased = bool(self.terms.biases) and self.q_len > 0 and self.k_len > 0
-        self.bias_at: Distances | None = distances_of(self.rules, q_at, k_at) if biased else None
+        some = bool(self.terms.biases) and self.q_len > 0 and self.k_len > 0
+        self.bias_at: Distances | None = distances_of(self.rules, q_at, k_at) if some else None
+        self.products = self._products(q.shape[3], v.shape[3])
+        self.tables = Tables((None, None, None), None)
+        self.scale = 1 / math.sqrt(max(1, q.shape[3])) if options.scale is None else float(options.scale)
+        if self.products:
+            self.tables = tables(self.products, parameters, self.heads, self.scale, q.dtype)
+        with_q, with_k, with_v = (one is not None for one in self.tables.sides)
         self.kind = Kind(
             0, 0, 1, q.shape[3], _width(q.shape[3]), v.shape[3], _width(v.shape[3]), group,
-            biased=biased, capped=options.soft_cap > 0, keys=options.key_mask is not None,
+            biased=some and (bool(self.biases) or self.tables.bias is not None),
+            q_table=with_q, k_table=with_k, v_table=with_v, capped=options.soft_cap > 0, keys=options.key_mask is not None,
             pairs=options.visible is not None, placed=q_at is not None, checked=self.rules.checks_positions,
-            sinks=options.sinks is not None, precision=_precision(q), widened=INTERPRETED and q.dtype is torch.bfloat16,
+            sinks=options.sinks is not None, page=page, precision=_precision(q), widened=INTERPRETED and q.dtype is torch.bfloat16,
         )  # fmt: skip
         self.call = self._call(q, k, v, q_at, k_at)
 
@@ -89,11 +104,26 @@ class Work:
         sides = zip(given, (self.options.q_first, self.options.k_first), (self.q_len, self.k_len), strict=True)
         return tuple(_as_rows(at, first, count, self.batch, device) for at, first, count in sides)
 
+    def _products(self, dim: int, value_dim: int) -> list[Product]:
+        """What picks rows by distance, after the library has checked it."""
+        if self.bias_at is None or not self.picked:
+            return []
+        first = self.options.q_first, self.options.k_first
+        q_ends, k_ends = ((at, at + n - 1) for at, n in zip(first, (self.q_len, self.k_len), strict=True))
+        for form, begin, end in self.picked:
+            shapes = shapes_of(self.parameters[begin:end])
+            check_ends(json.dumps(form), shapes, self.heads, (dim, value_dim), q_ends, k_ends)
+        return products(self.picked, self.parameters, self.bias_at, self.rules.device)
+
     def _call(self, q: Tensor, k: Tensor, v: Tensor, q_at: Tensor | None, k_at: Tensor | None) -> Call:
         options, (first, end) = self.options, self.runs
         bias, at = None, self.bias_at
         if at is not None:
-            bias = numbers(self.terms.biases, self.parameters, self.heads, at).to(q.device)
+            if self.biases:
+                bias = numbers(self.biases, self.parameters, self.heads, at, q.device)
+            if self.tables.bias is not None:
+                bias = self.tables.bias if bias is None else bias + self.tables.bias
+        q_table, k_table, v_table = self.tables.sides
         key_mask = None if options.key_mask is None else options.key_mask.to(q.device).expand(self.batch, self.k_len)
         pairs = options.visible
         if pairs is not None:
@@ -103,13 +133,16 @@ class Work:
             q, k, v, q.stride()[:3], k.stride()[:3], v.stride()[:3],
             first, end, stride_of(first), bias,
             distances=0 if at is None else at.count, zero=0 if at is None else -offset - at.least,
+            q_table=q_table, q_table_stride=stride_of(q_table), k_table=k_table, k_table_stride=stride_of(k_table),
+            v_table=v_table, v_table_stride=stride_of(v_table),
             key_mask=None if key_mask is None else key_mask.view(torch.uint8),
             key_strides=(0, 0) if key_mask is None else key_mask.stride(),
             pairs=pairs, pair_strides=(0, 0, 0, 0) if pairs is None else pairs.stride(),
             q_at=q_at, k_at=k_at, at_strides=(0, 0) if q_at is None else (stride_of(q_at), stride_of(k_at)),
             least=self.rules.limits[0], most=self.rules.limits[1],
-            scale=1 / math.sqrt(max(1, q.shape[3])) if options.scale is None else float(options.scale),
-            soft_cap=float(options.soft_cap), heads=self.heads, q_len=self.q_len, k_len=self.k_len,
+            scale=self.scale, soft_cap=float(options.soft_cap),
+            batch=self.batch, heads=self.heads, q_len=self.q_len, k_len=self.k_len,
+            pages=None if options.block_table is None else options.block_table.to(q.device).contiguous(), blocks=k.shape[0],
         )  # fmt: skip
 
 
@@ -124,9 +157,9 @@ def in_rows(x: Tensor) -> Tensor:
     return x if x.shape[-1] == 1 or x.stride(-1) == 1 else x.contiguous()
 
 
-def stride_of(x: Tensor) -> int:
-    """The stride of the first axis; 0 where that is one for all."""
-    return 0 if x.shape[0] == 1 else x.stride(0)
+def stride_of(x: Tensor | None) -> int:
+    """The stride of the first axis; 0 where that is one for all, or nothing."""
+    return 0 if x is None or x.shape[0] == 1 else x.stride(0)
 
 
 def _width(dim: int) -> int:
@@ -160,9 +193,18 @@ def _check(q: Tensor, k: Tensor, v: Tensor, options: Options) -> None:
             raise _core.ShapeError(f"[attention] {name}: must have shape {words}, got {list(x.shape)}")
 
     batch, heads, q_len, dim = q.shape
-    kv_heads, k_len = k.shape[1], k.shape[2]
-    must("k", k, (batch, kv_heads, k_len, dim))
-    must("v", v, (batch, kv_heads, k_len, v.shape[3]))
+    sequences, kv_heads, k_len = batch, *k.shape[1:3]
+    if options.block_table is not None:
+        sequences, pages = k.shape[0], options.block_table.shape[-1]
+        must("block_table", options.block_table, (batch, pages))
+        if options.block_table.is_floating_point():
+            raise TypeError(f"[attention] block_table: must hold whole numbers, got {options.block_table.dtype}")
+        if options.k_lengths is None:
+            raise _core.ShapeError("[attention] k_lengths: must be given for a paged cache")
+    must("k", k, (sequences, kv_heads, k_len, dim))
+    must("v", v, (sequences, kv_heads, k_len, v.shape[3]))
+    if options.block_table is not None:
+        k_len *= pages
     if not kv_heads or heads % kv_heads:
         raise _core.ShapeError(f"[attention] k: must have heads that divide {heads} query heads, got {kv_heads}")
     must("sinks", options.sinks, (heads,))

@@ -1,0 +1,75 @@
+#include "load_arranged.hpp"
+
+#include <algorithm>
+
+namespace bearing::load {
+namespace {
+
+using Shape = std::vector<Index>;
+
+std::vector<float> transposed(const Shape& shape, const std::vector<float>& numbers) {
+  std::vector<float> out;
+  out.reserve(numbers.size());
+  for (Index column = 0; column < shape[1]; ++column) {
+    for (Index row = 0; row < shape[0]; ++row) {
+      out.push_back(numbers[static_cast<std::size_t>(row * shape[1] + column)]);
+    }
+  }
+  return out;
+}
+
+/// Of each table, the last row `first` times, then the others down to row 0.
+std::vector<float> reversed(const Shape& shape, const std::vector<float>& numbers, int first) {
+  const Index rows = shape[shape.size() - 2], columns = shape.back();
+  std::vector<float> out;
+  out.reserve(numbers.size());
+  for (auto table = numbers.begin(); table != numbers.end(); table += rows * columns) {
+    for (int again = 1; again < first; ++again) {
+      out.insert(out.end(), table + (rows - 1) * columns, table + rows * columns);
+    }
+    for (Index row = rows; row-- > 0;) {
+      out.insert(out.end(), table + row * columns, table + (row + 1) * columns);
+    }
+  }
+  return out;
+}
+
+}  // namespace
+
+Shape arranged_shape(Arranged how, Shape shape) {
+  if (how == Arranged::as_it_is) return shape;
+  if (shape.size() < 2 || (how == Arranged::transposed && shape.size() > 2)) return {};
+  if (how == Arranged::transposed) std::swap(shape[0], shape[1]);
+  if (how == Arranged::reversed_short) ++shape[shape.size() - 2];
+  return shape;
+}
+
+std::vector<float> arranged(Arranged how, const Shape& shape, std::vector<float> numbers) {
+  if (numbers.empty()) return numbers;
+  switch (how) {
+    case Arranged::transposed:
+      return transposed(shape, numbers);
+    case Arranged::reversed:
+      return reversed(shape, numbers, 1);
+    case Arranged::reversed_short:
+      return reversed(shape, numbers, 2);
+    case Arranged::as_it_is:
+      break;
+  }
+  return numbers;
+}
+
+const char* arranged_text(Arranged how) {
+  switch (how) {
+    case Arranged::transposed:
+      return ", transposed";
+    case Arranged::reversed_short:
+      return ", with a row more";
+    case Arranged::as_it_is:
+    case Arranged::reversed:
+      break;
+  }
+  return "";
+}
+
+}  // namespace bearing::load

@@ -1,0 +1,172 @@
+"""Rotation in place: the memory of queries and keys is the memory of the result."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Optional
+
+import torch
+from torch import Tensor
+
+from .. import _core
+from . import ops
+from .dispatch import is_transformed, needs_op
+from .functional import Layout, Positions, RopeLike, check_device, positions_of, table_of_rope
+from .triton import device
+
+# ruff: noqa: UP045  (torch.library reads annotations at run time: Optional[Tensor] on every Python)
+
+_TYPES = (torch.float64, torch.float32, torch.bfloat16, torch.float16)
+
+
+def rotate_(
+    *xs: Tensor,
+    rope: RopeLike,
+    positions: Positions = None,
+    layout: Layout = "bhtd",
+) -> Tensor | tuple[Tensor, ...]:
+    """Rotates queries, keys or any heads by RoPE in place: ``rotate_(q, k, rope=rope)``.
+
+    xs [batch, heads, time, head_dim]: the tensors to rotate, one or more, with any strides. They have the same batch, time
+        and head_dim, and each element has a place of its own in memory.
+    rope, positions, layout: as :func:`bearing.torch.rotate` takes them.
+
+    Returns xs, the same tensors, with the bits that ``rotate`` gives. Differentiable as PyTorch's own operations in place:
+    autograd keeps nothing for the backward, and refuses a leaf that requires gradients, a view of one, views of chunk,
+    split and unbind, and what was saved for a backward before. Where torch.compile, a transformation or a tracer looks on
+    and gradients are wanted, the rotation is made beside xs and copied into them. Raises ShapeError, RangeError or
+    TypeError before anything is written.
+
+    On GPUs two tensors are turned in one launch.
+    """
+    check_device("rotate_", *xs, kernels=True)
+    _check(xs, layout)
+    positions, first = positions_of("rotate_", "positions", positions, xs[0].shape[0] if xs[0].dim() == 4 else 1)
+    table, cos, sin = (rope, None, None) if isinstance(rope, str) else table_of_rope(rope)
+    rest = positions, first, table, layout, cos, sin
+    learns = torch.is_grad_enabled() and any(x.requires_grad for x in xs)
+    if is_transformed() or torch.jit.is_tracing() or (learns and _observed(xs)):
+        for x, turned in zip(xs, ops.rotate(list(xs), positions, first, table, layout, False, cos, sin), strict=True):
+            x.copy_(turned)
+    elif not learns and needs_op(xs):
+        _rotate_(list(xs), *rest)
+    else:
+        if learns:
+            _check_views(xs)
+        _check_apart(xs)
+        _turn(list(xs), *rest)
+        for x in xs:
+            if learns and x.requires_grad:
+                _Turned.apply(x, *rest)  # tells autograd
+            elif not x.is_inference():
+                torch.autograd.graph.increment_version(x)
+    return xs[0] if len(xs) == 1 else xs
+
+
+def _turn(
+    xs: Sequence[Tensor],
+    positions: Optional[Tensor],
+    first: int,
+    table: str,
+    layout: str,
+    cos: Optional[Tensor],
+    sin: Optional[Tensor],
+) -> None:
+    """R x of every x, in its own memory."""
+    at = first if positions is None else positions
+    if device.takes(xs[0]):
+        from .triton.rotate import rotate as rotate_there  # here, as Triton need not be installed
+
+        rotate_there(xs, at, table, layout, False, cos, sin, in_place=True)
+        return
+    for x in xs:
+        _core.rotate(ops.table_for(table, x, cos, sin), x.detach(), at, layout=layout, threads=torch.get_num_threads())
+
+
+_rotate_ = torch.library.custom_op("bearing::rotate_", _turn, mutates_args=("xs",))
+
+
+@_rotate_.register_fake
+def _(xs, positions, first, table, layout, cos, sin):
+    return None
+
+
+class _Turned(torch.autograd.Function):
+    """One tensor that was turned in place. One, as autograd takes a view that is written to only from a function with one
+    output; so the work itself, which takes several tensors at once, is done before."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, positions: Tensor | None, *rest: Any) -> Tensor:
+        ctx.mark_dirty(x)
+        first, table, layout, cos, sin = rest
+        ctx.save_for_backward(positions, cos, sin)
+        ctx.rest = first, table, layout
+        return x
+
+    @staticmethod
+    def backward(ctx: Any, d_y: Tensor) -> tuple[Tensor | None, ...]:
+        positions, cos, sin = ctx.saved_tensors
+        (d_x,) = ops.rotate([d_y], positions, *ctx.rest, True, cos, sin)
+        return d_x, *[None] * 6
+
+
+def _observed(xs: Sequence[Tensor]) -> bool:
+    """Whether somebody beside autograd watches."""
+    if torch.compiler.is_compiling():
+        return True
+    with torch.no_grad():
+        return needs_op(xs)
+
+
+def _check(xs: Sequence[Tensor], layout: str) -> None:
+    """Refuses what would be seen only when the first of xs is written already."""
+    if not xs:
+        raise TypeError("[rotate_] xs: must be one tensor or more, got none")
+    if layout not in ("bhtd", "bthd"):
+        raise ValueError(f"[rotate_] layout: must be 'bhtd' or 'bthd', got {layout!r}")
+    for x in xs:
+        if x.layout is not torch.strided:
+            raise TypeError(f"[rotate_] xs: must be dense tensors, got a tensor of {x.layout}")
+        if x.dtype not in _TYPES:
+            raise TypeError(f"[rotate_] xs: must be float64, float32, bfloat16 or float16, got {x.dtype}")
+        if x.device != xs[0].device:
+            raise TypeError(f"[rotate_] xs: must be on one device, got {xs[0].device} and {x.device}")
+        if _tokens(x, layout) != _tokens(xs[0], layout):
+            raise _core.ShapeError(
+                f"[rotate_] xs: must have the same axes, batch, time and head_dim, got {list(xs[0].shape)} and "
+                f"{list(x.shape)}"
+            )
+        if any(size > 1 and step == 0 for size, step in zip(x.shape, x.stride(), strict=True)):
+            raise _core.ShapeError(
+                f"[rotate_] xs: must have a place in memory for each element, got strides {list(x.stride())} for "
+                f"{list(x.shape)}"
+            )
+
+
+def _tokens(x: Tensor, layout: str) -> list[int]:
+    """All extents except heads."""
+    heads = x.dim() - (2 if layout == "bthd" else 3)
+    return [x.dim(), *(size for axis, size in enumerate(x.shape) if axis != heads or x.dim() < 3)]
+
+
+def _check_views(xs: Sequence[Tensor]) -> None:
+    """Refuses what autograd would refuse after it is written: leaves, and views that it cannot follow."""
+    plain = torch._C._autograd.CreationMeta.DEFAULT
+    for x in xs:
+        if x.requires_grad and x._is_view() and torch._C._autograd._get_creation_meta(x) != plain:
+            raise RuntimeError(
+                "[rotate_] xs: must be no views of chunk, split or unbind, or made without gradients, as autograd follows "
+                "none of them in place: take slices such as x[..., :n], or rotate()"
+            )
+        owner = x._base if x._is_view() else x
+        if x.requires_grad and owner is not None and owner.is_leaf and owner.requires_grad:
+            raise RuntimeError(
+                "[rotate_] xs: must be no leaf that requires gradients, and no view of one, as its own numbers would be "
+                "lost: rotate() returns a new tensor"
+            )
+
+
+def _check_apart(xs: Sequence[Tensor]) -> None:
+    places = [x.data_ptr() for x in xs if x.numel()]
+    if len(set(places)) < len(places):
+        raise _core.ShapeError("[rotate_] xs: must be different tensors, got one twice")

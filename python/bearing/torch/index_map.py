@@ -1,0 +1,105 @@
+"""Rows that an index map picks for a query and a key: which products an encoding's score is made of, and which row each
+distance has. Everything comes from the library, as numbers."""
+
+from __future__ import annotations
+
+import atexit
+import functools
+import json
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from .. import _core
+from .encoding import build
+
+Shapes = tuple[tuple[tuple[int, ...], bool], ...]  # of an encoding's tensors, and whether they hold real numbers
+
+
+def shapes_of(tensors: Any) -> Shapes:
+    """What a stand-in for these tensors needs."""
+    return tuple((tuple(t.shape), t.is_floating_point()) for t in tensors)
+
+
+def stand_in(form: str, shapes: Shapes) -> _core.Encoding:
+    """An encoding of that form and of tensors of these shapes, whose numbers nobody set."""
+    tensors = [
+        torch.empty(shape, dtype=torch.float32) if real else torch.zeros(shape, dtype=torch.int64)
+        for shape, real in shapes
+    ]
+    (encoding,) = build(f"[{form}]", tensors, torch.float32)
+    return encoding
+
+
+@functools.lru_cache(maxsize=256)
+def products_of(form: str, shapes: Shapes) -> tuple[dict[str, Any], ...]:
+    """The products that an encoding's score is made of: ``_core._rows_by_index`` says what is in each."""
+    return tuple(_core._rows_by_index(stand_in(form, shapes)))
+
+
+def rows_at(product: dict[str, Any], distances: Tensor) -> Tensor:
+    """The row that a product takes at each distance, key minus query; -1 where it takes none.
+
+    ``zero + step · clip(bucket(Δ), least, most)``, and none before `from` and after `to`
+    """
+    bucket = distances
+    if product["thresholds"]:
+        wide = product["linear"] + torch.bucketize(
+            distances.abs(), torch.tensor(product["thresholds"], device=distances.device), right=True
+        )
+        bucket = torch.where(distances.abs() > product["linear"], distances.sign() * wide, distances)
+    if product["least"] is not None or product["most"] is not None:
+        bucket = bucket.clamp(product["least"], product["most"])
+    row = product["zero"] + product["step"] * bucket
+    row = torch.where(_outside(product, distances), -1, row)
+    # Where a map has no bound, the positions of a call may go past the table's end: the library refuses them before.
+    return torch.where(row < product["table"][2][1], row, -1)
+
+
+def _outside(product: dict[str, Any], distances: Tensor) -> Tensor:
+    least, most = product["from"], product["to"]
+    outside = torch.zeros_like(distances, dtype=torch.bool)
+    if least is not None:
+        outside |= distances < least
+    return outside if most is None else outside | (distances > most)
+
+
+@functools.lru_cache(maxsize=64)
+def value_rows(form: str, name: str, shapes: Shapes, least: int, count: int) -> Tensor:
+    """The row of the table `name` that is added to values at `count` distances from `least` on; -1 where none is.
+
+    The library adds up rows that hold their own numbers.
+    """
+    names = json.loads(form)["tensors"]
+    (shape,) = (shape for one, (shape, _) in zip(names, shapes, strict=True) if one == name)
+    numbered = torch.arange(1, shape[-2] + 1, dtype=torch.float64)[:, None].clone()
+    given = [numbered if one == name else torch.zeros(1) for one in names]
+    alone = json.dumps(json.loads(form) | {"tensors": [name]})
+    (encoding,) = build(f"[{alone}]", [t for one, t in zip(names, given, strict=True) if one == name], torch.float64)
+    found = torch.zeros(1, 1, count, 1, dtype=torch.float64)
+    from_key = -torch.arange(least, least + count)[None]
+    ones = torch.ones(1, 1, count, 1, dtype=torch.float64)
+    _core.add_values([encoding], ones, found, from_key, torch.zeros(1, 1, dtype=torch.int64))
+    return found.flatten().long() - 1
+
+
+@functools.lru_cache(maxsize=256)
+def check_ends(
+    form: str, shapes: Shapes, heads: int, dims: tuple[int, int], q_ends: tuple[int, int], k_ends: tuple[int, int]
+) -> None:
+    """The library's own errors for heads, rows and positions that an encoding does not serve. It looks at the first and the
+    last position alone."""
+    encoding = stand_in(form, shapes)
+    q_at, k_at = (torch.tensor([ends]) for ends in (q_ends, k_ends))
+    rows, weights = torch.zeros(1, heads, 2, dims[0]), torch.zeros(1, heads, 2, 2)
+    try:
+        _core.add_scores([encoding], weights.clone(), q_at, k_at, q=rows, k=rows, scale=1.0)
+        _core.add_values([encoding], weights, torch.zeros(1, heads, 2, dims[1]), q_at, k_at)
+    except (TypeError, ValueError, IndexError) as error:
+        words = str(error).replace("[add_scores]", "[attention]").replace("[add_values]", "[attention]")
+        raise type(error)(words) from None
+
+
+atexit.register(products_of.cache_clear)
+atexit.register(value_rows.cache_clear)

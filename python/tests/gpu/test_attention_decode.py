@@ -1,0 +1,201 @@
+"""Keys of one query divided between programs, and paged caches, in Triton: what the library gives on the CPU, and the same
+bits on every run."""
+
+from __future__ import annotations
+
+import math
+
+import bearing
+import bearing.torch as bt
+import pytest
+import torch
+from bearing import _core
+from bearing.torch.encoding import build, encodings_of, forms_of, tensors_of
+from bearing.torch.triton import launches
+from calls import DIM, ROUNDING, VALUE_DIM, close, doubled, quick, small_tiles
+from place import INTERPRETED
+
+__all__ = ["quick", "small_tiles"]  # fixtures
+LENGTH = 61
+
+
+@pytest.fixture(autouse=True)
+def divided(monkeypatch):
+    """Keys are divided where there are more than a few, also where tiles are small."""
+    if INTERPRETED:
+        monkeypatch.setattr(launches, "LEAST_KEYS", 16)
+    else:
+        monkeypatch.setattr(launches, "LEAST_KEYS", 32)
+
+
+def inputs(device, q_len=1, batch=2, heads=4, kv_heads=2, k_len=LENGTH):
+    shapes = (heads, q_len, DIM), (kv_heads, k_len, DIM), (kv_heads, k_len, VALUE_DIM)
+    return [torch.randn(batch, *shape, device=device) for shape in shapes]
+
+
+def agrees(device, q, k, v, module, **options):
+    """Compares out and lse of a call with the library's; the table's bad blocks, which nobody sees, are others there."""
+    there = {name: x.to(device) if isinstance(x, torch.Tensor) else x for name, x in options.items()}
+    module = module.to(device).requires_grad_(False)
+    out, lse = bt.attention(q, k, v, module, return_lse=True, **there)
+    encodings = encodings_of(module)
+    terms = build(forms_of(encodings), [doubled(t) for t in tensors_of(encodings, torch.float64)], torch.float64)
+    rest = {name: doubled(x) for name, x in options.items()}
+    if "block_table" in rest:
+        rest["block_table"] = rest["block_table"].clamp(0, k.shape[0] - 1)
+    want = _core.attention(doubled(q), doubled(k), doubled(v), terms, return_lse=True, **rest)
+    close("out", out, want[0], doubled(v).nan_to_num(0).abs().max(), ROUNDING)
+    close("lse", lse, want[1], 16, ROUNDING)
+    return out, lse
+
+
+def bias():
+    module = bt.T5Bias(bearing.T5(buckets=8, max_distance=16, direction="bidirectional"), 4, 16)
+    torch.nn.init.normal_(module.table)
+    return module
+
+
+def shaw():
+    module = bt.Shaw(bearing.Shaw(clip=5), DIM, VALUE_DIM)
+    for parameter in module.parameters():
+        torch.nn.init.normal_(parameter, std=0.5)
+    return module
+
+
+def test_keys_are_divided_by_the_shapes_alone():
+    assert launches.shares(8, 16, 16) == (1, 16)
+    parts, share = launches.shares(8, LENGTH, 16)
+    assert parts > 1 and share % 16 == 0 and (parts - 1) * share < LENGTH <= parts * share
+    assert launches.shares(launches.PROGRAMS, 10**6, 64)[0] == 1  # they fill a GPU without
+    for programs in (1, 7, 100, 300):
+        for k_len in (1, 255, 4097, 10**6):
+            parts, share = launches.shares(programs, k_len, 64)
+            assert programs * parts <= launches.PROGRAMS and (parts - 1) * share < k_len <= parts * share
+
+
+OPTIONS = {
+    "a decode step": (1, {"mask": "causal", "q_positions": LENGTH - 1, "k_positions": 0}),
+    "some queries": (19, {"mask": "causal", "q_positions": LENGTH - 19, "k_positions": 0}),
+    "a window": (3, {"mask": "causal", "window": (20, 0), "q_positions": 45, "k_positions": 0}),
+    "sequences of different lengths": (
+        2,
+        {
+            "mask": "causal_bottom_right",
+            "k_lengths": torch.tensor([LENGTH, 9]),
+            "sinks": torch.tensor([0.5, -math.inf, 2, 0]),
+        },
+    ),
+    "keys that are hidden": (2, {"mask": "none", "key_mask": (torch.arange(LENGTH) % 3 > 0).repeat(2, 1)}),
+    "nothing to see for one": (2, {"mask": "none", "k_lengths": torch.tensor([LENGTH, 0])}),
+    "a soft cap": (1, {"mask": "none", "soft_cap": 2.0}),
+}
+
+
+@pytest.mark.parametrize("made", [bias, shaw])
+@pytest.mark.parametrize("name", OPTIONS)
+def test_divided_keys(name, made, device):
+    q_len, options = OPTIONS[name]
+    agrees(device, *inputs(device, q_len), made(), **options)
+
+
+def test_positions_of_each_sequence(device):
+    options = {"q_positions": torch.tensor([[40], [7]]), "k_positions": torch.arange(LENGTH)[None].repeat(2, 1)}
+    agrees(device, *inputs(device), bias(), mask="causal", **options)
+
+
+TABLE = torch.tensor([[3, 1, 8, 0, 2, 5, 99], [4, 6, 7, -1, 99, 99, 99]])  # what comes after a sequence names no block
+LENGTHS = torch.tensor([30, 13])
+
+
+def pages(device, block_size=5):
+    return (
+        torch.randn(9, 2, block_size, DIM, device=device),
+        torch.randn(9, 2, block_size, VALUE_DIM, device=device),
+    )
+
+
+@pytest.mark.parametrize("made", [bias, shaw])
+@pytest.mark.parametrize("q_len", [1, 20])
+def test_a_paged_cache(q_len, made, device):
+    q = torch.randn(2, 4, q_len, DIM, device=device)
+    k, v = pages(device)
+    paged = {"block_table": TABLE, "k_lengths": LENGTHS}
+    agrees(device, q, k, v, made(), mask="causal_bottom_right", **paged, q_positions=30 - q_len, k_positions=0)
+    agrees(device, q, k, v, made(), mask="none", window=(11, 4), q_positions=5, k_positions=0, **paged)
+
+
+def test_a_paged_cache_in_the_other_layout(device):
+    q = torch.randn(2, 4, 3, DIM, device=device)
+    k, v = pages(device)
+    paged = {"block_table": TABLE.to(device), "k_lengths": LENGTHS.to(device), "mask": "none"}
+    want = bt.attention(q, k, v, **paged)
+    found = bt.attention(*(x.transpose(1, 2) for x in (q, k, v)), layout="bthd", **paged)
+    assert torch.equal(found.transpose(1, 2), want)
+
+
+def test_what_no_key_of_a_sequence_has_may_hold_anything(device):
+    """Other blocks, and what lies behind the last key of a block."""
+    q, (k, v) = torch.randn(2, 4, 1, DIM, device=device), pages(device)
+    paged = {"block_table": TABLE.to(device), "k_lengths": LENGTHS.to(device), "mask": "none"}
+    want = bt.attention(q, k, v, bias().to(device).requires_grad_(False), **paged)
+    torch.manual_seed(20261123)
+    k[7, :, 3:], v[7, :, 3:] = math.nan, math.nan  # 13 keys end in the third row of the second sequence's third block
+    found = bt.attention(q, k, v, **paged)
+    assert torch.equal(found, bt.attention(q, k.nan_to_num(0), v.nan_to_num(0), **paged))
+    assert want.isfinite().all() and found.isfinite().all()
+
+
+def test_a_block_that_does_not_exist_makes_nan(device):
+    """Nothing on a device can raise, and no memory outside the cache is read."""
+    q, (k, v) = torch.randn(2, 4, 1, DIM, device=device), pages(device)
+    wrong = TABLE.to(device).clone()
+    wrong[1, 1] = 9
+    out = bt.attention(q, k, v, mask="none", block_table=wrong, k_lengths=LENGTHS.to(device))
+    assert out[0].isfinite().all() and out[1].isnan().all()
+
+
+def test_the_same_bits_in_any_order_of_programs(device, monkeypatch):
+    q, k, v = inputs(device)
+    call = lambda: bt.attention(q, k, v, shaw().to(device).requires_grad_(False), mask="none", return_lse=True)
+    torch.manual_seed(1)
+    first = call()
+    if INTERPRETED:
+        from triton.runtime import interpreter
+
+        place = interpreter.interpreter_builder.set_grid_idx
+        backwards = lambda x, y, z: place(interpreter.interpreter_builder.grid_dim[0] - 1 - x, y, z)
+        monkeypatch.setattr(interpreter.interpreter_builder, "set_grid_idx", backwards)
+    for _ in range(1 if INTERPRETED else 100):
+        torch.manual_seed(1)
+        assert all(torch.equal(x, y) for x, y in zip(first, call(), strict=True))
+
+
+def test_gradients_through_divided_keys(device):
+    q, k, v = (x.requires_grad_() for x in inputs(device))
+    module = shaw().to(device)
+    out = bt.attention(q, k, v, module, mask="none")
+    found = torch.autograd.grad(out.square().sum(), [q, k, v])
+    wide = [doubled(x).requires_grad_() for x in (q, k, v)]
+    wanted = torch.autograd.grad(bt.attention(*wide, module.cpu().double(), mask="none").square().sum(), wide)
+    for one, other in zip(found, wanted, strict=True):
+        assert torch.allclose(one.cpu().double(), other, rtol=1e-4, atol=1e-4 * float(other.abs().max()))
+
+
+def test_what_does_not_fit_is_refused(device):
+    q, (k, v) = torch.randn(2, 4, 1, DIM, device=device), pages(device)
+    table, lengths = TABLE.to(device), LENGTHS.to(device)
+    for wrong, words in (
+        ({"block_table": table}, "k_lengths: must be given for a paged cache"),
+        ({"block_table": table[:1], "k_lengths": lengths}, r"block_table: must have shape \[2, 7\], got \[1, 7\]"),
+        (
+            {"block_table": table.float(), "k_lengths": lengths},
+            "block_table: must hold whole numbers, got torch.float32",
+        ),
+    ):
+        with pytest.raises((ValueError, TypeError), match=words):
+            bt.attention(q, k, v, mask="none", **wrong)
+    with pytest.raises(ValueError, match="as a paged cache has none"):
+        bt.attention(q.requires_grad_(), k, v, mask="none", block_table=table, k_lengths=lengths)
+    rope = [bearing.RotaryRows(bearing.RopeTable(bearing.Rope(head_dim=DIM, pairing="half"), 64))]
+    path = bt.plan(q, k, v, rope, mask="none", block_table=table, k_lengths=lengths)
+    assert "rotate_to_cache() turns them as it writes them" in path.reason
