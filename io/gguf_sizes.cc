@@ -52,6 +52,16 @@ void refuse_unknown_keys(const Metadata& data) {
   }
 }
 
+/// A head's dimensions where the file has no key_length of its own. Whatever is made for each dimension is bounded by
+/// it.
+Index head_dim_of(const Metadata& data, Index width, Index heads) {
+  if (width / heads > most_head_dim) {
+    data.fail("embedding_length", "must be at most " + std::to_string(most_head_dim) + " for each of " +
+                                      std::to_string(heads) + " heads, got " + std::to_string(width));
+  }
+  return width / heads;
+}
+
 /// Latent attention: the file's key_length is that of the compressed keys, which all heads share.
 void read_head_dims(File& file) {
   const Metadata& data = file.data;
@@ -60,7 +70,7 @@ void read_head_dims(File& file) {
   const Index heads = file.heads.front();
   if (!given && heads == 0) data.fail("attention.key_length", "must be there if the first layer has no heads");
   if (!given && width == 0) data.fail("embedding_length", "must be there if attention.key_length is not");
-  file.head_dim = given ? *given : width / heads;
+  file.head_dim = given ? *given : head_dim_of(data, width, heads);
   const auto turned = data.integer("rope.dimension_count", 2, most_head_dim);
   file.turned = turned.value_or(file.head_dim);
   if (file.is(last_part)) {
@@ -128,7 +138,8 @@ void read_sizes(File& file) {
   if (rotary && !data.has("attention.head_count")) data.fail("attention.head_count", "must be there");
   if (!rotary) {
     const Index heads = file.heads.front(), width = data.integer("embedding_length", 1, Index{1} << 32).value_or(0);
-    file.head_dim = data.integer("attention.key_length", 1, most_head_dim).value_or(heads > 0 ? width / heads : 0);
+    const auto given = data.integer("attention.key_length", 1, most_head_dim);
+    file.head_dim = given ? *given : heads > 0 ? head_dim_of(data, width, heads) : 0;
     return;
   }
   read_head_dims(file);
