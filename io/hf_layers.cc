@@ -191,6 +191,37 @@ Index numbers_in(const Rope& rope) {
          (factors == nullptr ? 0 : std::ssize(factors->short_factor) + std::ssize(factors->long_factor));
 }
 
+/// The ropes of a model's layers. Layers of a kind share one.
+struct Ropes {
+  std::map<std::pair<std::string, LayerRope>, std::optional<Rope>> by_kind;
+  std::vector<const Rope*> of_layer;  ///< null where nothing turns
+};
+
+/// Each layer of the model gets its own copy of per-pair factors, so their number is bounded before the first is made.
+Ropes ropes_of_layers(Config& config, const std::vector<Index>& rotary, const std::vector<LayerRope>& own) {
+  const bool off = switched_off(config);
+  // Without a window there is no sliding layer, and then all layers are rotary (EXAONE 4 1.2B).
+  const bool only_sliding = config.family.is(rope_on_sliding_only) && config.window > 0;
+  Ropes ropes;
+  Index copied = 0;
+  for (std::size_t i = 0; i < config.types.size(); ++i) {
+    const std::string& type = config.types[i];
+    const bool without = off || own[i].none || recurrent(type) || (only_sliding && type != sliding) ||
+                         (!rotary.empty() && rotary[i] == 0);
+    const Rope* turned = nullptr;
+    if (!without) {
+      const std::pair key(type, own[i]);
+      auto at = ropes.by_kind.find(key);
+      if (at == ropes.by_kind.end()) at = ropes.by_kind.emplace(key, read_rope(config, type, own[i])).first;
+      if (at->second) turned = &*at->second;
+    }
+    copied += turned != nullptr ? numbers_in(*turned) : 0;
+    if (copied > most_copied_numbers) config.file.wrong("num_hidden_layers", "smaller for so many factors per layer");
+    ropes.of_layer.push_back(turned);
+  }
+  return ropes;
+}
+
 Index window_of(const Config& config, const std::string& type) {
   const bool slides = type == sliding || type == "hybrid_sliding" || type == "reference_sliding_attention";
   return slides || type == chunked ? config.window : 0;
@@ -207,34 +238,20 @@ std::vector<Layer> read_layers(Config& config) {
     if (i == 0 || config.types[i] != config.types[i - 1]) config.kinds.insert(config.types[i]);
   }
   if (config.kinds.size() > most_types) config.file.wrong("layer_types", "of at most 64 kinds");
-  const std::vector<LayerRope> ropes = read_layer_ropes(config);
-  const bool off = switched_off(config);
-  // Without a window there is no sliding layer, and then all layers are rotary (EXAONE 4 1.2B).
-  const bool only_sliding = config.family.is(rope_on_sliding_only) && config.window > 0;
+  const std::vector<LayerRope> own = read_layer_ropes(config);
+  const Ropes ropes = ropes_of_layers(config, rotary, own);
 
-  std::map<std::pair<std::string, LayerRope>, std::optional<Rope>> by_type;
   std::map<std::pair<std::string, bool>, std::optional<PositionTemperature>> temperatures;  // and: is it rotary?
   std::vector<Layer> layers;
-  Index copied = 0;  // each layer holds its own copy of per-pair factors
   for (Index i = 0; i < config.layers; ++i) {
     const auto at_layer = static_cast<std::size_t>(i);
     const std::string& type = config.types[at_layer];
-    const LayerRope& own = ropes[at_layer];
-    Layer layer{.encoding = NoPosition{}, .type = type, .window = own.window.value_or(window_of(config, type))};
-    const bool without = off || own.none || recurrent(type) || (only_sliding && type != sliding) ||
-                         (!rotary.empty() && rotary[at_layer] == 0);
-    if (!without) {
-      const std::pair key(type, own);
-      auto at = by_type.find(key);
-      if (at == by_type.end()) at = by_type.emplace(key, read_rope(config, type, own)).first;
-      if (at->second) {
-        copied += numbers_in(*at->second);
-        if (copied > most_copied_numbers)
-          config.file.wrong("num_hidden_layers", "smaller for so many factors per layer");
-        const auto two_angles = with_two_angles(config, *at->second);
-        if (two_angles) layer.encoding = *two_angles;
-        if (!two_angles) layer.encoding = *at->second;
-      }
+    Layer layer{
+        .encoding = NoPosition{}, .type = type, .window = own[at_layer].window.value_or(window_of(config, type))};
+    if (const Rope* rope = ropes.of_layer[at_layer]) {
+      const auto two_angles = with_two_angles(config, *rope);
+      if (two_angles) layer.encoding = *two_angles;
+      if (!two_angles) layer.encoding = *rope;
     }
     if (!recurrent(type)) {
       const std::pair key(type, std::holds_alternative<Rope>(layer.encoding));

@@ -87,8 +87,8 @@ Index read_head_dim(Config& config) {
   if (!divides || *hidden / config.heads > most_head_dim) {
     config.notes().fail(file.pointer(key.empty() ? "hidden_size" : key),
                         "must be a multiple of the number of heads, " + std::to_string(config.heads) +
-                            ", and give a head_dim of at most 65536, got " + std::to_string(*hidden) +
-                            config.defaults_among({"num_attention_heads", "hidden_size"}));
+                            ", and give a head_dim of at most 65536, if head_dim is missing, got " +
+                            std::to_string(*hidden) + config.defaults_among({"num_attention_heads", "hidden_size"}));
   }
   return *hidden / config.heads;
 }

@@ -99,8 +99,14 @@ void read_granite_speech(const Object& file, bool fifth, Model& model) {
                                                         std::to_string(layer.window));
   }
   model.heads = model.kv_heads = plain_size(file, heads, 8, most_heads);
-  model.head_dim = file.integer(fifth ? "head_dim" : "dim_head", 1, most_head_dim)
-                       .value_or(plain_size(file, hidden, 1024) / model.heads);
+  const Index width = plain_size(file, hidden, 1024);
+  const auto head_dim = file.integer(fifth ? "head_dim" : "dim_head", 1, most_head_dim);
+  if (!head_dim && width < model.heads) {
+    file.notes().fail(
+        file.pointer(file.spelled(hidden)),
+        "must be at least the number of heads, " + std::to_string(model.heads) + ", got " + std::to_string(width));
+  }
+  model.head_dim = head_dim.value_or(width / model.heads);
   add_layers(model, file, {"num_layers", "num_hidden_layers"}, fifth ? 16 : 10, layer);
 }
 

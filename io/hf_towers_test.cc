@@ -201,5 +201,16 @@ TEST(HfTowers, PartsOfPartsThatSpeakAreRead) {
             "code2wav: 2 sliding_attention@72 half 10000 64/64 default\n");
 }
 
+TEST(HfTowers, GraniteSpeechWidthHoldsEveryHead) {
+  try {
+    parse_hf_config(R"({"model_type": "granite_speech_encoder", "hidden_dim": 4, "num_heads": 8})");
+    ADD_FAILURE() << "no error";
+  } catch (const std::exception& e) {
+    EXPECT_NE(std::string(e.what()).find("/hidden_dim: must be at least the number of heads, 8, got 4"),
+              std::string::npos)
+        << e.what();
+  }
+}
+
 }  // namespace
 }  // namespace bearing
