@@ -51,10 +51,12 @@ std::vector<float> reversed(const Shape& shape, const std::vector<float>& number
 Shape arranged_shape(Arranged how, Shape shape, Index heads) {
   if (how == Arranged::as_it_is) return shape;
   if (how == Arranged::flat_transposed) {
-    const bool fits = shape.size() == 3 && shape[0] % 2 == 0 && (heads == 0 || shape[1] == heads);
+    const bool fits = shape.size() == 3 && shape[0] > 0 && shape[0] % 2 == 0 && (heads == 0 || shape[1] == heads);
     return fits ? Shape{shape[1] * shape[2], shape[0]} : Shape{};
   }
-  if (how == Arranged::sines_first) return shape.size() == 2 && shape[1] % 2 == 0 ? shape : Shape{};
+  if (how == Arranged::sines_first) {
+    return shape.size() == 2 && shape[1] > 0 && shape[1] % 2 == 0 ? shape : Shape{};
+  }
   if (shape.size() < 2 || (how == Arranged::transposed && shape.size() > 2)) return {};
   if (how == Arranged::transposed) std::swap(shape[0], shape[1]);
   if (how == Arranged::reversed_short) ++shape[shape.size() - 2];

@@ -162,6 +162,7 @@ def test_parakeets_weights_must_fit_its_config(tmp_path: Path, parts: Any) -> No
     name = "layers.1.self_attn.relative_k_proj.weight"
     refused({name: tensors[name][:, :23]}, r"\[24, any\] \(heads dim, d_model\) .* d_model even, got \[24, 23\]")
     refused({name: tensors[name][:20]}, r"\[24, 24\] \(heads dim, d_model\) .* got \[20, 24\]")
+    refused({name: tensors[name][:, :0]}, r"\[24, any\] .* d_model even, got \[24, 0\]")
     gone = {name: None for name in tensors if name.endswith("bias_u")}
     refused(gone, r'must have a tensor "layers.\*.self_attn.bias_u", the u of TransformerXLTerm, got none')
 
