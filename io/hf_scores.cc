@@ -188,6 +188,9 @@ void read_xlnet(const Config& config, Model& model) {
   if (type != "bi" && type != "uni") file.wrong("attn_type", "bi or uni");
   xlnet.direction = type == "bi" ? TransformerXLDirection::bidirectional : TransformerXLDirection::causal;
   if (file.flag("bi_data").value_or(false)) file.warn("bi_data", "is not read: both directions share the encoding");
+  model.heads = model.kv_heads = plain_size(file, {"n_head", "num_attention_heads"}, 16, most_heads);
+  model.head_dim = file.integer("d_head", 1, most_head_dim)
+                       .value_or(plain_size(file, {"d_model", "hidden_size"}, 1024) / model.heads);
   all_layers(model, layers_of(file, 24), xlnet);
 }
 

@@ -65,8 +65,14 @@ void read_vits(const Object& file, Model& model) {
 }
 
 void read_parakeet(const Object& file, Model& model) {
-  file.warn("model_type",
-            "the sinusoids of distances have sine and cosine in turn, where Transformer-XL has all sines first");
+  file.warn(
+      "model_type",
+      "the sinusoids of distances have sine and cosine in turn, where Transformer-XL has all sines first: columns "
+      "of relative_k_proj are in that order, until load() sorts them");
+  model.heads = model.kv_heads = plain_size(file, {"num_attention_heads"}, 8, most_heads);
+  model.head_dim =
+      file.integer("head_dim", 1, most_head_dim).value_or(plain_size(file, {"hidden_size"}, 1024) / model.heads);
+  model.context_length = model.trained_length = file.integer("max_position_embeddings", 1, most_positions).value_or(0);
   add_layers(model, file, {"num_hidden_layers"}, 24,
              {.encoding = TransformerXL{.direction = TransformerXLDirection::bidirectional}});
 }

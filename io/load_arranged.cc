@@ -18,6 +18,18 @@ std::vector<float> transposed(const Shape& shape, const std::vector<float>& numb
   return out;
 }
 
+std::vector<float> sines_first(const Shape& shape, const std::vector<float>& numbers) {
+  const std::size_t columns = static_cast<std::size_t>(shape[1]);
+  std::vector<float> out;
+  out.reserve(numbers.size());
+  for (std::size_t row = 0; row < numbers.size(); row += columns) {
+    for (const std::size_t first : {0, 1}) {
+      for (std::size_t column = first; column < columns; column += 2) out.push_back(numbers[row + column]);
+    }
+  }
+  return out;
+}
+
 /// Of each table, the last row `first` times, then the others down to row 0.
 std::vector<float> reversed(const Shape& shape, const std::vector<float>& numbers, int first) {
   const Index rows = shape[shape.size() - 2], columns = shape.back();
@@ -36,8 +48,15 @@ std::vector<float> reversed(const Shape& shape, const std::vector<float>& number
 
 }  // namespace
 
-Shape arranged_shape(Arranged how, Shape shape) {
+Shape arranged_shape(Arranged how, Shape shape, Index heads) {
   if (how == Arranged::as_it_is) return shape;
+  if (how == Arranged::flat_transposed) {
+    const bool fits = shape.size() == 3 && shape[0] > 0 && shape[0] % 2 == 0 && (heads == 0 || shape[1] == heads);
+    return fits ? Shape{shape[1] * shape[2], shape[0]} : Shape{};
+  }
+  if (how == Arranged::sines_first) {
+    return shape.size() == 2 && shape[1] > 0 && shape[1] % 2 == 0 ? shape : Shape{};
+  }
   if (shape.size() < 2 || (how == Arranged::transposed && shape.size() > 2)) return {};
   if (how == Arranged::transposed) std::swap(shape[0], shape[1]);
   if (how == Arranged::reversed_short) ++shape[shape.size() - 2];
@@ -53,6 +72,10 @@ std::vector<float> arranged(Arranged how, const Shape& shape, std::vector<float>
       return reversed(shape, numbers, 1);
     case Arranged::reversed_short:
       return reversed(shape, numbers, 2);
+    case Arranged::flat_transposed:
+      return transposed({shape[0], shape[1] * shape[2]}, numbers);
+    case Arranged::sines_first:
+      return sines_first(shape, numbers);
     case Arranged::as_it_is:
       break;
   }
@@ -65,6 +88,10 @@ const char* arranged_text(Arranged how) {
       return ", transposed";
     case Arranged::reversed_short:
       return ", with a row more";
+    case Arranged::flat_transposed:
+      return ", transposed, heads and dim on axes of their own, d_model even";
+    case Arranged::sines_first:
+      return ", d_model even";
     case Arranged::as_it_is:
     case Arranged::reversed:
       break;

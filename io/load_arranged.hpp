@@ -9,8 +9,9 @@
 
 namespace bearing::load {
 
-/// What a shape becomes; empty where the tensor has too few axes for it.
-std::vector<Index> arranged_shape(Arranged how, std::vector<Index> shape);
+/// What a shape becomes; empty where the tensor has other axes than it takes, or other heads. heads: the config's, 0
+/// where it does not say them.
+std::vector<Index> arranged_shape(Arranged how, std::vector<Index> shape, Index heads);
 
 /// Row-major numbers of `shape`, in their new order.
 std::vector<float> arranged(Arranged how, const std::vector<Index>& shape, std::vector<float> numbers);

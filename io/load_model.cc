@@ -24,7 +24,7 @@ struct Kind {
   const ComputedInfo* computed = nullptr;
 };
 Kind kind_of(const Record& spec) {
-  const Description* description = description_of(spec);
+  const Description* description = spec ? description_of(spec) : nullptr;
   if (description == nullptr) return {};
   const ComputedInfo* computed = description->computed;
   return {computed != nullptr ? computed->encoding : description->encoding, computed};
@@ -44,7 +44,9 @@ std::vector<const ParameterInfo*> parameters_of(const Kind& kind) {
 
 std::string shape_text(const std::vector<Index>& shape) {
   std::string out = "[";
-  for (const Index extent : shape) out += (out.size() > 1 ? ", " : "") + std::to_string(extent);
+  for (const Index extent : shape) {
+    out += (out.size() > 1 ? ", " : "") + (extent == Extent::any ? "any" : std::to_string(extent));
+  }
   return out + "]";
 }
 
@@ -101,6 +103,8 @@ class Loader {
 
  private:
   Placed of_spec(const Record& spec, const std::string& part, int place) const;
+  void spread(const Placed& out, const LayerGroup& group, std::vector<LoadedEncoding>& to);
+  void xlnet_layers(const Xlnet& spec, const LayerGroup& group, int place, std::vector<LoadedEncoding>& to);
   void seek(Placed& of, const Kind& kind) const;
 
   /// Whether any tensor belongs to the encoder, or to the decoder.
@@ -130,9 +134,15 @@ class Loader {
 
 void Loader::layers(const Record& spec, const LayerGroup& group, int place, std::vector<LoadedEncoding>& to) {
   if (const Deberta* deberta = spec ? spec.as<Deberta>() : nullptr) return deberta_layers(*deberta, group, to);
+  if (const Xlnet* xlnet = spec ? spec.as<Xlnet>() : nullptr) return xlnet_layers(*xlnet, group, place, to);
   Placed out = of_spec(spec, group.layer.part, place);
   out.layers = group.layers;
   if (out.encoding == nullptr || out.sought.empty()) return to.push_back(std::move(out));
+  spread(out, group, to);
+}
+
+/// Layers that use the same tensors share an encoding.
+void Loader::spread(const Placed& out, const LayerGroup& group, std::vector<LoadedEncoding>& to) {
   std::map<std::string, std::vector<Index>> owners;  // layers by the tensors that they use
   std::vector<std::string> order;
   for (const Index layer : group.layers) {
@@ -146,6 +156,16 @@ void Loader::layers(const Record& spec, const LayerGroup& group, int place, std:
     give_tables(one, one.layers.front());
     to.push_back(std::move(one));
   }
+}
+
+/// Its term by distance, and its term by segment, which has no spec.
+void Loader::xlnet_layers(const Xlnet& spec, const LayerGroup& group, int place, std::vector<LoadedEncoding>& to) {
+  layers(Record::of(TransformerXL{.clamp_len = spec.clamp_len, .direction = spec.direction}), group, place, to);
+  Placed segments;
+  segments.encoding = registry().encoding("XlnetSegmentTerm");
+  segments.layers = group.layers, segments.part = group.layer.part, segments.place = place;
+  seek(segments, {.encoding = segments.encoding});
+  spread(segments, group, to);
 }
 
 Placed Loader::of_spec(const Record& spec, const std::string& part, int place) const {
@@ -240,11 +260,11 @@ void Loader::give_tables(Placed& to, Index layer) {
 }
 
 /// Those that an encoding by distance is made for: up to where it stops counting them, or in texts of the length asked
-/// for.
+/// for. The model's own length does not count: rows for 5000 frames each way are many.
 std::optional<DistanceRange> Loader::distances_of(const LoadedEncoding& of) const {
   const TransformerXL* xl = of.spec.as<TransformerXL>();
   if (xl == nullptr) return {};
-  const Index farthest = xl->clamp_len > 0 ? xl->clamp_len : std::max(length_, model_.context_length) - 1;
+  const Index farthest = xl->clamp_len > 0 ? xl->clamp_len : length_ - 1;
   if (farthest < 0) return {};
   return DistanceRange{-farthest, xl->direction == TransformerXLDirection::causal ? 0 : farthest};
 }
@@ -299,7 +319,7 @@ std::vector<Index> Loader::expected(const LoadedEncoding& of, const ParameterInf
 LoadedParameter Loader::parameter(const LoadedEncoding& of, const Sought& sought, const StoredTensor& tensor) const {
   const load::Arranged how = sought.row->arranged;
   const std::vector<Extent>& extents = sought.info->extents;
-  std::vector<Index> got = load::arranged_shape(how, tensor.shape);
+  std::vector<Index> got = load::arranged_shape(how, tensor.shape, sizes_of(of).heads);
   if (got.size() + 1 == extents.size() && extents[0].or_one) got.insert(got.begin(), 1);  // all heads share it
   // Vision models keep a batch of one.
   if (got.size() == extents.size() + 1 && got[0] == 1) got.erase(got.begin());

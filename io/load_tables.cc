@@ -53,6 +53,15 @@ constexpr TableName rows[] = {
     {"transfo-xl", "TransformerXLTerm", "", "layers.*.dec_attn.r_net.weight", "w_r"},
     {"transfo-xl", "TransformerXLTerm", "", "layers.*.dec_attn.r_w_bias | r_w_bias", "u"},
     {"transfo-xl", "TransformerXLTerm", "", "layers.*.dec_attn.r_r_bias | r_r_bias", "v"},
+    {"xlnet", "TransformerXLTerm", "", "layer.*.rel_attn.r", "w_r", Arranged::flat_transposed},
+    {"xlnet", "TransformerXLTerm", "", "layer.*.rel_attn.r_w_bias", "u"},
+    {"xlnet", "TransformerXLTerm", "", "layer.*.rel_attn.r_r_bias", "v"},
+    {"xlnet", "XlnetSegmentTerm", "", "layer.*.rel_attn.seg_embed"},
+    {"xlnet", "XlnetSegmentTerm", "", "layer.*.rel_attn.r_s_bias", "r_s"},
+    {"parakeet_encoder nemotron_asr_streaming_encoder", "TransformerXLTerm", "",
+     "layers.*.self_attn.relative_k_proj.weight", "w_r", Arranged::sines_first},
+    {"parakeet_encoder nemotron_asr_streaming_encoder", "TransformerXLTerm", "", "layers.*.self_attn.bias_u", "u"},
+    {"parakeet_encoder nemotron_asr_streaming_encoder", "TransformerXLTerm", "", "layers.*.self_attn.bias_v", "v"},
     // UDOP's bias of the text shares its table with the first layer's own, and files keep one of the two.
     {"udop", "T5AxisBias", "encoder",
      "encoder.relative_bias.biases.0.relative_attention_bias.weight | "

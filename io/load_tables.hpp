@@ -12,9 +12,11 @@ namespace bearing::load {
 /// How a tensor becomes the table that an encoding takes.
 enum class Arranged {
   as_it_is,
-  transposed,      ///< its two axes change places
-  reversed,        ///< its rows, the second-last axis, in falling order: they count query minus key
-  reversed_short,  ///< the same, and the last row serves the farthest distance before the query too: it has none there
+  transposed,       ///< its two axes change places
+  reversed,         ///< its rows, the second-last axis, in falling order: they count query minus key
+  reversed_short,   ///< the same, and the last row serves the farthest distance before the query too: it has none there
+  flat_transposed,  ///< [width, heads, dim] becomes [heads dim, width]
+  sines_first,      ///< its columns meet sine and cosine in turn: they become those of all sines, then of all cosines
 };
 
 /// Words are separated by spaces, and alternatives by bars.

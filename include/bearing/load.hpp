@@ -20,10 +20,11 @@ struct LoadedParameter {
 
 /// An encoding of some layers, or of an input, ready to be made.
 struct LoadedEncoding {
-  Record spec;                             ///< empty where there is none
+  Record spec;                             ///< empty where there is none, and where the encoding takes none
   const EncodingInfo* encoding = nullptr;  ///< null: none, or `missing` says why
   std::vector<LoadedParameter> parameters = {};
-  /// Parameters that the model computes from its input for each call, and that are not among `parameters`: Inkling's r.
+  /// Parameters that the model computes from its input for each call, and that are not among `parameters`: Inkling's r,
+  /// XLNet's segments.
   std::vector<std::string> per_call = {};
   /// What a model multiplies those by first, heads before their second axis: Inkling 2's scale of r [heads, rank].
   std::vector<LoadedParameter> factors = {};
@@ -47,8 +48,8 @@ struct LoadedModel {
 /// that contradicts the config (both are named), and for numbers that are not finite. In a tower nothing throws: its
 /// `missing` says it.
 ///
-/// length: the tokens to serve, for encodings whose rows are computed for each distance (Transformer-XL without
-/// clamp_len); 0: the model's own length.
+/// length: the tokens to serve, for encodings whose rows are computed for each distance (Transformer-XL, XLNet and
+/// Parakeet without clamp_len); 0: not stated, and `missing` asks for it.
 BEARING_EXPORT LoadedModel load_model(const std::string& folder, Index length = 0);
 
 }  // namespace bearing

@@ -17,7 +17,7 @@ class PerCall:
     """An encoding of which the model computes a parameter from its input, for each call: call it with that parameter.
 
     kind: the name of the encoding's class.
-    spec: its spec.
+    spec: its spec; None where the class takes none.
     parameters: the tables that the weights hold, by the names that the class gives them.
     wanted: the names of the parameters that a call gives.
     factors: what the model multiplies those by first, by their names, and what is multiplied here.
@@ -36,7 +36,8 @@ class PerCall:
             raise TypeError(f"[{self.kind}] must be called with {wanted}, by name, got {got}")
         for name, factor in self.factors.items():
             given[name] = np.asarray(given[name]) * factor[:, None]
-        return getattr(_core, self.kind)(self.spec, **self.parameters, **given)
+        spec = () if self.spec is None else (self.spec,)
+        return getattr(_core, self.kind)(*spec, **self.parameters, **given)
 
 
 @dataclass(frozen=True)
@@ -106,8 +107,8 @@ def load(folder: str | os.PathLike[str], *, length: int = 0) -> LoadedModel:
     """Reads a model's folder and returns its encodings, with the numbers that training gave them.
 
     folder: holds config.json, and model.safetensors or an index with its files.
-    length: the tokens to serve, for dynamic NTK and LongRoPE, whose frequencies depend on it, and for Transformer-XL
-    without clamp_len, whose rows are computed for each distance; 0 for the model's own.
+    length: the tokens to serve, for dynamic NTK and LongRoPE, whose frequencies depend on it: 0 for the model's own. And
+    for Transformer-XL, XLNet and Parakeet, whose rows are computed for each distance: without clamp_len they need it.
 
     config.json says which encodings there are and how large they are. Their tables are found in the weights by the
     names that the model's type gives them. Frequencies that old checkpoints

@@ -230,14 +230,6 @@ def test_learned_factors_of_frequencies_are_taken(saved: Any) -> None:
         bearing.load(folder)
 
 
-def test_what_is_made_for_each_call_is_named(saved: Any) -> None:
-    config = tf.XLNetConfig(vocab_size=32, d_model=16, n_layer=2, n_head=4, d_inner=16)
-    _, folder = saved(tf.XLNetModel, config)
-    loaded = bearing.load(folder)
-    assert loaded.layers == ([], [])
-    assert loaded.missing[0].startswith('layers 0, 1: the weights of "xlnet" hold no table that Xlnet takes')
-
-
 DEBERTA = {**SMALL, "max_position_embeddings": 24, "relative_attention": True, "position_biased_input": False}
 
 
