@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from .. import _core
-from .encoding import build
+from .encoding import build, traits_of
 
 Shapes = tuple[tuple[tuple[int, ...], bool], ...]  # of an encoding's tensors, and whether they hold real numbers
 
@@ -84,18 +84,46 @@ def value_rows(form: str, name: str, shapes: Shapes, least: int, count: int) -> 
     return found.flatten().long() - 1
 
 
+def _with_two(shape: tuple[tuple[int, ...], bool], axes: list[int]) -> tuple[tuple[int, ...], bool]:
+    """The shape of what two queries have."""
+    return tuple(2 if axis in axes else size for axis, size in enumerate(shape[0])), shape[1]
+
+
 @functools.lru_cache(maxsize=256)
 def check_ends(
-    form: str, shapes: Shapes, heads: int, dims: tuple[int, int], q_ends: tuple[int, int], k_ends: tuple[int, int]
+    form: str,
+    shapes: Shapes,
+    sizes: tuple[int, int, int],
+    dims: tuple[int, int],
+    q_ends: tuple[int, int],
+    k_ends: tuple[int, int],
 ) -> None:
     """The library's own errors for heads, rows and positions that an encoding does not serve. It looks at the first and the
-    last position alone."""
-    encoding = stand_in(form, shapes)
+    last position alone.
+
+    sizes: batch, heads and q_len.
+    """
+    batch, heads, q_len = sizes
     q_at, k_at = (torch.tensor([ends]) for ends in (q_ends, k_ends))
-    rows, weights = torch.zeros(1, heads, 2, dims[0]), torch.zeros(1, heads, 2, 2)
+    kind, names = json.loads(form)["kind"], json.loads(form)["tensors"]
+    by_query = [
+        (i, traits_of(kind)["parameters"][name]["extents"].index("q_len"))
+        for i, name in enumerate(names)
+        if "q_len" in traits_of(kind)["parameters"][name]["extents"]
+    ]
+    if not by_query:
+        batch = 1
+    elif all(len(shapes[i][0]) > axis and shapes[i][0][axis] == q_len for i, axis in by_query):
+        shapes = tuple(_with_two(shape, [axis for j, axis in by_query if j == i]) for i, shape in enumerate(shapes))
+    else:  # the error tells of all queries
+        q_at = torch.arange(q_ends[0], q_ends[0] + q_len)[None]
+    encoding = stand_in(form, shapes)
+    rows, weights = torch.zeros(batch, heads, q_at.shape[1], dims[0]), torch.zeros(batch, heads, q_at.shape[1], 2)
     try:
-        _core.add_scores([encoding], weights.clone(), q_at, k_at, q=rows, k=rows, scale=1.0)
-        _core.add_values([encoding], weights, torch.zeros(1, heads, 2, dims[1]), q_at, k_at)
+        _core.add_scores(
+            [encoding], weights.clone(), q_at, k_at, q=rows, k=torch.zeros(batch, heads, 2, dims[0]), scale=1.0
+        )
+        _core.add_values([encoding], weights, torch.zeros(batch, heads, 2, dims[1]), q_at, k_at)
     except (TypeError, ValueError, IndexError) as error:
         words = str(error).replace("[add_scores]", "[attention]").replace("[add_values]", "[attention]")
         raise type(error)(words) from None
