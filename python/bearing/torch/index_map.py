@@ -84,9 +84,11 @@ def value_rows(form: str, name: str, shapes: Shapes, least: int, count: int) -> 
     return found.flatten().long() - 1
 
 
-def _with_two(shape: tuple[tuple[int, ...], bool], axes: list[int]) -> tuple[tuple[int, ...], bool]:
-    """The shape of what two queries have."""
-    return tuple(2 if axis in axes else size for axis, size in enumerate(shape[0])), shape[1]
+def _by_query(form: str, shapes: Shapes) -> list[tuple[int, int]]:
+    """Tensors that have something for each query, and on which axis."""
+    names, parameters = json.loads(form)["tensors"], traits_of(json.loads(form)["kind"])["parameters"]
+    axes = [(i, parameters[name]["extents"]) for i, name in enumerate(names)]
+    return [(i, of.index("q_len") - len(of) + len(shapes[i][0])) for i, of in axes if "q_len" in of]
 
 
 @functools.lru_cache(maxsize=256)
@@ -104,26 +106,32 @@ def check_ends(
     sizes: batch, heads and q_len.
     """
     batch, heads, q_len = sizes
-    q_at, k_at = (torch.tensor([ends]) for ends in (q_ends, k_ends))
-    kind, names = json.loads(form)["kind"], json.loads(form)["tensors"]
-    by_query = [
-        (i, traits_of(kind)["parameters"][name]["extents"].index("q_len"))
-        for i, name in enumerate(names)
-        if "q_len" in traits_of(kind)["parameters"][name]["extents"]
-    ]
+    by_query = _by_query(form, shapes)
     if not by_query:
-        batch = 1
-    elif all(len(shapes[i][0]) > axis and shapes[i][0][axis] == q_len for i, axis in by_query):
-        shapes = tuple(_with_two(shape, [axis for j, axis in by_query if j == i]) for i, shape in enumerate(shapes))
-    else:  # the error tells of all queries
-        q_at = torch.arange(q_ends[0], q_ends[0] + q_len)[None]
+        return _check(form, shapes, (1, heads), dims, torch.tensor([q_ends]), torch.tensor([k_ends]))
+    if all(shapes[i][0][axis] == q_len for i, axis in by_query):
+        two = [list(shape) for shape, _ in shapes]
+        for i, axis in by_query:
+            two[i][axis] = 2
+        of_two = tuple((tuple(shape), real) for shape, (_, real) in zip(two, shapes, strict=True))
+        try:
+            return _check(form, of_two, (batch, heads), dims, torch.tensor([q_ends]), torch.tensor([k_ends]))
+        except (TypeError, ValueError, IndexError):
+            pass  # its words are those for all queries
+    all_queries = torch.arange(q_ends[0], q_ends[0] + q_len)[None]
+    return _check(form, shapes, (batch, heads), dims, all_queries, torch.tensor([k_ends]))
+
+
+def _check(
+    form: str, shapes: Shapes, sizes: tuple[int, int], dims: tuple[int, int], q_at: Tensor, k_at: Tensor
+) -> None:
+    """Positions [1, time]."""
     encoding = stand_in(form, shapes)
-    rows, weights = torch.zeros(batch, heads, q_at.shape[1], dims[0]), torch.zeros(batch, heads, q_at.shape[1], 2)
+    q, k = (torch.zeros(*sizes, at.shape[1], dims[0]) for at in (q_at, k_at))
+    weights = torch.zeros(*sizes, q_at.shape[1], k_at.shape[1])
     try:
-        _core.add_scores(
-            [encoding], weights.clone(), q_at, k_at, q=rows, k=torch.zeros(batch, heads, 2, dims[0]), scale=1.0
-        )
-        _core.add_values([encoding], weights, torch.zeros(batch, heads, 2, dims[1]), q_at, k_at)
+        _core.add_scores([encoding], weights.clone(), q_at, k_at, q=q, k=k, scale=1.0)
+        _core.add_values([encoding], weights, torch.zeros(*sizes, q_at.shape[1], dims[1]), q_at, k_at)
     except (TypeError, ValueError, IndexError) as error:
         words = str(error).replace("[add_scores]", "[attention]").replace("[add_values]", "[attention]")
         raise type(error)(words) from None

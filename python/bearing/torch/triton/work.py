@@ -12,8 +12,8 @@ from torch import Tensor
 
 from ... import _core
 from ..encoding import traits_of
-from ..layers import mixed
 from ..index_map import check_ends, shapes_of
+from ..layers import mixed
 from .device import INTERPRETED
 from .distances import Distances, distances_of, numbers, parted
 from .mixed import Operands
