@@ -110,7 +110,11 @@ SPILLED_PICKED = {
     ("d_tables of value", 128, "gfx942"): 156,
 }
 SPILLED_MIXED = {
-    ("forward", 64, "gfx942"): 0,
+    ("d_keys", 64, "gfx942"): 96,
+    ("d_tables of mixed", 64, "gfx942"): 140,
+    ("d_queries", 128, "gfx942"): 76,
+    ("d_keys", 128, "gfx942"): 380,
+    ("d_tables of mixed", 128, "gfx942"): 184,
 }
 
 
@@ -142,7 +146,8 @@ def test_numbers_of_queries_times_rows_too(kernel, dim, target):
     code = code_of(launched(torch.bfloat16, dim, numbers_of_queries)[kernel], target)
     assert code.spilled == SPILLED_MIXED.get((kernel, dim, target), 0)
     assert re.search(PRODUCTS[target], code.text)
-    assert code.widest_load == 16
+    # AMD's warps have 64 threads, of which each gets 8 bytes of a small tile's row.
+    assert code.widest_load == (8 if (dim, target) == (64, "gfx942") else 16)
 
 
 @pytest.mark.parametrize("target", TARGETS)
