@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from .. import _core
-from .encoding import build
+from .encoding import build, traits_of
 
 Shapes = tuple[tuple[tuple[int, ...], bool], ...]  # of an encoding's tensors, and whether they hold real numbers
 
@@ -84,18 +84,54 @@ def value_rows(form: str, name: str, shapes: Shapes, least: int, count: int) -> 
     return found.flatten().long() - 1
 
 
+def _by_query(form: str, shapes: Shapes) -> list[tuple[int, int]]:
+    """Tensors that have something for each query, and on which axis."""
+    names, parameters = json.loads(form)["tensors"], traits_of(json.loads(form)["kind"])["parameters"]
+    axes = [(i, parameters[name]["extents"]) for i, name in enumerate(names)]
+    return [(i, of.index("q_len") - len(of) + len(shapes[i][0])) for i, of in axes if "q_len" in of]
+
+
 @functools.lru_cache(maxsize=256)
 def check_ends(
-    form: str, shapes: Shapes, heads: int, dims: tuple[int, int], q_ends: tuple[int, int], k_ends: tuple[int, int]
+    form: str,
+    shapes: Shapes,
+    sizes: tuple[int, int, int],
+    dims: tuple[int, int],
+    q_ends: tuple[int, int],
+    k_ends: tuple[int, int],
 ) -> None:
     """The library's own errors for heads, rows and positions that an encoding does not serve. It looks at the first and the
-    last position alone."""
+    last position alone.
+
+    sizes: batch, heads and q_len.
+    """
+    batch, heads, q_len = sizes
+    by_query = _by_query(form, shapes)
+    if not by_query:
+        return _check(form, shapes, (1, heads), dims, torch.tensor([q_ends]), torch.tensor([k_ends]))
+    if all(shapes[i][0][axis] == q_len for i, axis in by_query):
+        two = [list(shape) for shape, _ in shapes]
+        for i, axis in by_query:
+            two[i][axis] = 2
+        of_two = tuple((tuple(shape), real) for shape, (_, real) in zip(two, shapes, strict=True))
+        try:
+            return _check(form, of_two, (batch, heads), dims, torch.tensor([q_ends]), torch.tensor([k_ends]))
+        except (TypeError, ValueError, IndexError):
+            pass  # its words are those for all queries
+    all_queries = torch.arange(q_ends[0], q_ends[0] + q_len)[None]
+    return _check(form, shapes, (batch, heads), dims, all_queries, torch.tensor([k_ends]))
+
+
+def _check(
+    form: str, shapes: Shapes, sizes: tuple[int, int], dims: tuple[int, int], q_at: Tensor, k_at: Tensor
+) -> None:
+    """Positions [1, time]."""
     encoding = stand_in(form, shapes)
-    q_at, k_at = (torch.tensor([ends]) for ends in (q_ends, k_ends))
-    rows, weights = torch.zeros(1, heads, 2, dims[0]), torch.zeros(1, heads, 2, 2)
+    q, k = (torch.zeros(*sizes, at.shape[1], dims[0]) for at in (q_at, k_at))
+    weights = torch.zeros(*sizes, q_at.shape[1], k_at.shape[1])
     try:
-        _core.add_scores([encoding], weights.clone(), q_at, k_at, q=rows, k=rows, scale=1.0)
-        _core.add_values([encoding], weights, torch.zeros(1, heads, 2, dims[1]), q_at, k_at)
+        _core.add_scores([encoding], weights.clone(), q_at, k_at, q=q, k=k, scale=1.0)
+        _core.add_values([encoding], weights, torch.zeros(*sizes, q_at.shape[1], dims[1]), q_at, k_at)
     except (TypeError, ValueError, IndexError) as error:
         words = str(error).replace("[add_scores]", "[attention]").replace("[add_values]", "[attention]")
         raise type(error)(words) from None

@@ -4,7 +4,8 @@ PyTorch's own operations.
 A file is called like the encoding's page, and found by its name alone. ``__all__`` has its modules. ``SCORES``, if the
 file has it, is what :func:`bearing.torch.score_mod` adds for an encoding, in place of what its form gives. ``BY_DISTANCE``
 has formulas of biases by distance with their gradients, for kernels on GPUs; ``PROPORTIONAL`` names such biases that are a
-parameter of the head times a function of the distance.
+parameter of the head times a function of the distance. ``MIXED`` has, for the same kernels, scores that are a product of
+numbers of the query with a row of a table by distance.
 """
 
 from __future__ import annotations
@@ -47,6 +48,29 @@ class ByDistance(NamedTuple):
 def by_distance() -> dict[str, ByDistance]:
     """Such formulas, by the encoding's name."""
     return {kind: one for file in _files() for kind, one in getattr(file, "BY_DISTANCE", {}).items()}
+
+
+class Mixed(NamedTuple):
+    """A score that is numbers of the query, which its content does not make here, times a row of a table by distance.
+
+    table, numbers: the names of its two parameters, [heads or 1, rows, rank] or [rows, rank], and [batch or 1, heads,
+    q_len, rank].
+    rows(spec, distances): which row each distance has, int64; -1: none.
+    factors(spec, numbers, positions): what rows are multiplied with, like the numbers. positions: the queries', int64 [q_len].
+    gradients(spec, numbers, positions, d_factors): those of the numbers, [batch, heads, q_len, rank].
+    """
+
+    table: str
+    numbers: str
+    rows: Callable[..., Any]
+    factors: Callable[..., Any]
+    gradients: Callable[..., Any]
+
+
+@functools.cache
+def mixed() -> dict[str, Mixed]:
+    """Such scores, by the encoding's name."""
+    return {kind: one for file in _files() for kind, one in getattr(file, "MIXED", {}).items()}
 
 
 @functools.cache

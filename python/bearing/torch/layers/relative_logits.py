@@ -12,6 +12,7 @@ from ... import _core
 from ..base import EncodingModule, check_spec, empty, normal, reset_linear
 from ..encoding import Encoding
 from ..score_call import Call, Term
+from . import Mixed
 
 __all__ = ["RelativeLogits"]
 
@@ -65,11 +66,15 @@ def _factor(spec: Any) -> Callable[[Tensor], Tensor] | None:
     return lambda m: 1 + beta * torch.log1p(torch.floor((m + first) / length))
 
 
+def _norm(r: Tensor) -> Tensor:
+    """What the clip divides by."""
+    return torch.linalg.vector_norm(r, dim=-1, keepdim=True) + _core.RelativeLogits.clip_epsilon
+
+
 def _scores(spec: _core.RelativeLogits, settings: dict[str, Any], tensors: dict[str, Tensor], call: Call) -> Term:
     r, extent, factor = tensors["r"], spec.extent, _factor(spec.temperature)
     if spec.clip is not None:
-        norm = torch.linalg.vector_norm(r, dim=-1, keepdim=True)
-        r = r * (spec.clip / (norm + _core.RelativeLogits.clip_epsilon)).clamp(max=1)
+        r = r * (spec.clip / _norm(r)).clamp(max=1)
     logits, alone = r @ tensors["table"].transpose(-1, -2), r.shape[0] == 1
     place, distance = call.q_positions[0], call.distance()
 
@@ -83,4 +88,29 @@ def _scores(spec: _core.RelativeLogits, settings: dict[str, Any], tensors: dict[
     return term
 
 
+def _rows(spec: _core.RelativeLogits, distances: Tensor) -> Tensor:
+    return torch.where((distances <= 0) & (distances > -spec.extent), -distances, -1)
+
+
+def _tempered(spec: _core.RelativeLogits, x: Tensor, positions: Tensor) -> Tensor:
+    factor = _factor(spec.temperature)
+    return x if factor is None else x * factor(positions.double()).to(x.dtype)[:, None]
+
+
+def _factors(spec: _core.RelativeLogits, r: Tensor, positions: Tensor) -> Tensor:
+    if spec.clip is not None:
+        r = r * (spec.clip / _norm(r)).clamp(max=1)
+    return _tempered(spec, r, positions)
+
+
+def _gradients(spec: _core.RelativeLogits, r: Tensor, positions: Tensor, d_factors: Tensor) -> Tensor:
+    d = _tempered(spec, d_factors, positions)
+    if spec.clip is None:
+        return d
+    norm = _norm(r)
+    along = (r * d).sum(-1, keepdim=True) / (norm * (norm - _core.RelativeLogits.clip_epsilon))  # what would lengthen r
+    return torch.where(norm > spec.clip, spec.clip / norm * (d - along * r), d)
+
+
 SCORES = {"RelativeLogitsTerm": _scores}
+MIXED = {"RelativeLogitsTerm": Mixed("table", "r", _rows, _factors, _gradients)}

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import triton
 import triton.language as tl
 
-from .by_distance import picked_d_key, picked_d_query, picked_d_weights, picked_scores
+from .by_distance import mix_rows, picked_d_key, picked_d_mix, picked_d_query, picked_d_weights, picked_scores
 from .rounding import rounded
 from .tiles import LOG2E, key_block, lowest_of, positions, rows_of, scores, times, value_block
 
@@ -89,11 +89,13 @@ def run_of(call, b, i, WHOLE: tl.constexpr):
 @triton.jit
 def _d_q_walk(
     acc,
+    d_mix,
     begin,
     stop,
     lowest,
     last,
     q,
+    mix,
     d_o,
     lse,
     total,
@@ -113,20 +115,21 @@ def _d_q_walk(
         v = value_block(call, b, h, j, keep, KIND, WHOLE)
         nothing = tl.zeros([KIND.rows, KIND.cols], tl.float32)
         s, slope = scores(
-            times(q, tl.trans(k), nothing, KIND), picked_scores(q, k, h, i0, start, call, KIND, False), b, h, i0, start, i[:, None], j[None, :], first[:, None], end[:, None],
+            times(q, tl.trans(k), nothing, KIND), picked_scores(q, k, mix, h, i0, start, call, KIND, False), b, h, i0, start, i[:, None], j[None, :], first[:, None], end[:, None],
             keep[None, :], q_at[:, None], k_at[None, :], call, KIND, WHOLE,
         )  # fmt: skip
         d_p = picked_d_weights(times(d_o, tl.trans(v), nothing, KIND), d_o, h, i0, start, call, KIND, False)
         _, d_s = weights(s, d_p, lse[:, None], total[:, None], WHOLE)
         acc = picked_d_query(acc, d_s, h, i0, start, call, KIND)
+        d_mix = picked_d_mix(d_mix, d_s, h, i0, start, call, KIND)
         d_s = d_s * slope
         acc = times(rounded(d_s, k.dtype), k, acc, KIND)
-    return acc
+    return acc, d_mix
 
 
 @triton.jit
-def d_queries(call, grads, blocks, block_stride, d_q, d_q_strides, KIND: tl.constexpr):
-    """Writes d_q."""
+def d_queries(call, grads, blocks, block_stride, d_q, d_q_strides, d_numbers, KIND: tl.constexpr):
+    """Writes d_q, and d_numbers [batch, heads, q_len, numbers] where rows by distance are multiplied with such."""
     count = tl.cdiv(call.q_len, KIND.rows)
     at = count - 1 - tl.program_id(0) % count
     b = tl.program_id(0) // count // call.heads
@@ -136,29 +139,76 @@ def d_queries(call, grads, blocks, block_stride, d_q, d_q_strides, KIND: tl.cons
     first, end = run_of(call, b, i, False)
     q_at = positions(call.q_at, call.at_strides[0], b, i, call.q_len, KIND)
     q, d_o, lse, total = query_block(call, grads, b, h, i, first, end, KIND, False)
+    mix = mix_rows(call, b, h, i, first < end, KIND)
     edges = blocks + b.to(tl.int64) * block_stride + at * 4
     begin, whole, holed, last = tl.load(edges), tl.load(edges + 1), tl.load(edges + 2), tl.load(edges + 3)
     lowest = lowest_of(first, end)
     acc = tl.zeros([KIND.rows, KIND.width], tl.float32)
+    d_mix = tl.zeros([KIND.rows, KIND.mix_width], tl.float32)
     if KIND.one_loop:
-        acc = _d_q_walk(
-            acc, begin, last, lowest, last, q, d_o, lse, total, b, h, i0, i, first, end, q_at, call, KIND, False
+        acc, d_mix = _d_q_walk(
+            acc, d_mix, begin, last, lowest, last, q, mix, d_o, lse, total, b, h, i0, i, first, end, q_at, call, KIND, False
         )  # fmt: skip
     else:
-        acc = _d_q_walk(
-            acc, begin, whole, lowest, last, q, d_o, lse, total, b, h, i0, i, first, end, q_at, call, KIND, False
+        acc, d_mix = _d_q_walk(
+            acc, d_mix, begin, whole, lowest, last, q, mix, d_o, lse, total, b, h, i0, i, first, end, q_at, call, KIND, False
         )  # fmt: skip
-        acc = _d_q_walk(
-            acc, whole, holed, lowest, last, q, d_o, lse, total, b, h, i0, i, first, end, q_at, call, KIND, True
+        acc, d_mix = _d_q_walk(
+            acc,
+            d_mix,
+            whole,
+            holed,
+            lowest,
+            last,
+            q,
+            mix,
+            d_o,
+            lse,
+            total,
+            b,
+            h,
+            i0,
+            i,
+            first,
+            end,
+            q_at,
+            call,
+            KIND,
+            True,
         )
-        acc = _d_q_walk(
-            acc, holed, last, lowest, last, q, d_o, lse, total, b, h, i0, i, first, end, q_at, call, KIND, False
+        acc, d_mix = _d_q_walk(
+            acc,
+            d_mix,
+            holed,
+            last,
+            lowest,
+            last,
+            q,
+            mix,
+            d_o,
+            lse,
+            total,
+            b,
+            h,
+            i0,
+            i,
+            first,
+            end,
+            q_at,
+            call,
+            KIND,
+            False,
         )
     d = tl.arange(0, KIND.width)
     to = d_q + b.to(tl.int64) * d_q_strides[0] + h.to(tl.int64) * d_q_strides[1]
     to += i.to(tl.int64)[:, None] * d_q_strides[2] + d[None, :]
     keep = (i < call.q_len)[:, None] & (d[None, :] < KIND.dim)
     tl.store(to, rounded(acc * call.scale, d_q.dtype.element_ty), mask=keep)
+    if KIND.mixed:
+        u = tl.arange(0, KIND.mix_width)
+        row = (b.to(tl.int64) * call.heads + h) * call.q_len + i
+        keep = (i < call.q_len)[:, None] & (u[None, :] < KIND.mix_dim)
+        tl.store(d_numbers + row[:, None] * KIND.mix_dim + u[None, :], d_mix, mask=keep)
 
 
 @triton.jit
@@ -170,9 +220,10 @@ def _d_k_walk(
         first, end = run_of(call, b, i, WHOLE)
         q_at = positions(call.q_at, call.at_strides[0], b, i, call.q_len, KIND)
         q, d_o, lse, total = query_block(call, grads, b, h, i, first, end, KIND, WHOLE)
+        mix = mix_rows(call, b, h, i, first < end, KIND)
         nothing = tl.zeros([KIND.cols, KIND.rows], tl.float32)
         s, slope = scores(
-            times(k, tl.trans(q), nothing, KIND), picked_scores(q, k, h, start, j0, call, KIND, True), b, h, start, j0, i[None, :], j[:, None], first[None, :], end[None, :],
+            times(k, tl.trans(q), nothing, KIND), picked_scores(q, k, mix, h, start, j0, call, KIND, True), b, h, start, j0, i[None, :], j[:, None], first[None, :], end[None, :],
             keep[:, None], q_at[None, :], k_at[:, None], call, KIND, WHOLE,
         )  # fmt: skip
         d_p = picked_d_weights(times(v, tl.trans(d_o), nothing, KIND), d_o, h, start, j0, call, KIND, True)

@@ -10,28 +10,29 @@ import triton
 import triton.language as tl
 
 from .attend_backward import query_block, run_of, weights
-from .by_distance import by_diagonal, by_diagonal_of_keys, picked_d_weights, picked_scores
+from .by_distance import by_diagonal, by_diagonal_of_keys, mix_rows, picked_d_weights, picked_scores
 from .rounding import rounded
 from .tiles import key_block, lowest_of, scores, times, value_block
 
 
 @triton.jit
 def _tile(b, h, i0, j0, last, call, grads, KIND: tl.constexpr):
-    """A tile's rows of queries, of keys and of d_out, its weights, and the gradients of its scores."""
+    """A tile's rows of queries, their numbers, rows of keys and of d_out, weights, and gradients of scores."""
     i = i0 + tl.arange(0, KIND.rows)
     first, end = run_of(call, b, i, False)
     q, d_o, lse, total = query_block(call, grads, b, h, i, first, end, KIND, False)
+    mix = mix_rows(call, b, h, i, first < end, KIND)
     j, keep, _, k = key_block(call, b, h, j0, lowest_of(first, end), last, KIND, False)
     v = value_block(call, b, h, j, keep, KIND, False)
     nothing = tl.zeros([KIND.rows, KIND.cols], tl.float32)
     i, j = i[:, None], j[None, :]
     s, _ = scores(
-        times(q, tl.trans(k), nothing, KIND), picked_scores(q, k, h, i0, j0, call, KIND, False), b, h, i0, j0, i, j,
+        times(q, tl.trans(k), nothing, KIND), picked_scores(q, k, mix, h, i0, j0, call, KIND, False), b, h, i0, j0, i, j,
         first[:, None], end[:, None], keep[None, :], i, j, call, KIND, False,
     )  # fmt: skip
     d_p = picked_d_weights(times(d_o, tl.trans(v), nothing, KIND), d_o, h, i0, j0, call, KIND, False)
     p, d_s = weights(s, d_p, lse[:, None], total[:, None], False)
-    return q, k, d_o, p, d_s
+    return q, mix, k, d_o, p, d_s
 
 
 @triton.jit
@@ -52,7 +53,7 @@ def d_distances(call, grads, blocks, block_stride, parts, lowest, diagonals, chu
         edges = blocks + b.to(tl.int64) * block_stride + at * 4
         begin, last = tl.load(edges), tl.load(edges + 3)
         if (start + KIND.rows > begin) & (start < last):
-            _, _, _, _, d_s = _tile(b, h, at * KIND.rows, start, last, call, grads, KIND)
+            _, _, _, _, _, d_s = _tile(b, h, at * KIND.rows, start, last, call, grads, KIND)
             acc += d_s
     t = tl.arange(0, 2 * KIND.rows)
     to = ((chunk.to(tl.int64) * call.heads + h) * diagonals + diagonal) * (2 * KIND.rows)
@@ -66,7 +67,7 @@ def d_tables(
     """Writes parts [chunks, heads / shared, diagonals, 2 rows, dim]: over some tiles of a diagonal, for each distance the sum of
     what is multiplied with its row, times the gradients of the products. `shared` heads have one table; theirs are added up.
 
-    SIDE: which table: of queries, of keys, or of values, whose products are with weights.
+    SIDE: which table: of queries, of keys, of values, whose products are with weights, or of the queries' numbers.
     """
     diagonal = tl.program_id(0) % diagonals
     table = tl.program_id(0) // diagonals % (call.heads // shared)
@@ -74,8 +75,8 @@ def d_tables(
     count = tl.cdiv(call.q_len, KIND.rows)
     tiles = batch * shared * count
     share = tl.cdiv(tiles, chunks)
-    DIM: tl.constexpr = KIND.value_dim if SIDE == "value" else KIND.dim
-    WIDTH: tl.constexpr = KIND.value_width if SIDE == "value" else KIND.width
+    DIM: tl.constexpr = KIND.value_dim if SIDE == "value" else KIND.mix_dim if SIDE == "mixed" else KIND.dim
+    WIDTH: tl.constexpr = KIND.value_width if SIDE == "value" else KIND.mix_width if SIDE == "mixed" else KIND.width
     acc = tl.zeros([2 * KIND.rows, WIDTH], tl.float32)
     for tile in range(chunk * share, tl.minimum(chunk * share + share, tiles)):
         b = tile // count // shared
@@ -85,11 +86,13 @@ def d_tables(
         edges = blocks + b.to(tl.int64) * block_stride + at * 4
         begin, last = tl.load(edges), tl.load(edges + 3)
         if (start + KIND.rows > begin) & (start < last):
-            q, k, d_o, p, d_s = _tile(b, h, at * KIND.rows, start, last, call, grads, KIND)
+            q, mix, k, d_o, p, d_s = _tile(b, h, at * KIND.rows, start, last, call, grads, KIND)
             if SIDE == "query":
                 acc = times(tl.trans(rounded(by_diagonal(d_s, KIND), q.dtype)), q, acc, KIND)
             elif SIDE == "key":
                 acc = times(tl.trans(rounded(by_diagonal_of_keys(tl.trans(d_s), KIND), k.dtype)), k, acc, KIND)
+            elif SIDE == "mixed":
+                acc = times(tl.trans(rounded(by_diagonal(d_s, KIND), mix.dtype)), mix, acc, KIND)
             else:
                 acc = times(tl.trans(rounded(by_diagonal(p, KIND), d_o.dtype)), d_o, acc, KIND)
     t, d = tl.arange(0, 2 * KIND.rows), tl.arange(0, WIDTH)

@@ -6,7 +6,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from .by_distance import picked_scores, picked_values
+from .by_distance import mix_rows, picked_scores, picked_values
 from .rounding import rounded
 from .tiles import LN2, LOG2E, key_block, lowest_of, positions, rows_of, scores, times, value_block
 
@@ -21,6 +21,7 @@ def _walk(
     lowest,
     last,
     q,
+    mix,
     b,
     h,
     i0,
@@ -37,7 +38,7 @@ def _walk(
         j, keep, k_at, k = key_block(call, b, h, start, lowest, last, KIND, WHOLE)
         x = times(q, tl.trans(k), tl.zeros([KIND.rows, KIND.cols], tl.float32), KIND)
         s, _ = scores(
-            x, picked_scores(q, k, h, i0, start, call, KIND, False), b, h, i0, start, i[:, None], j[None, :], first[:, None], end[:, None], keep[None, :], q_at[:, None], k_at[None, :],
+            x, picked_scores(q, k, mix, h, i0, start, call, KIND, False), b, h, i0, start, i[:, None], j[None, :], first[:, None], end[:, None], keep[None, :], q_at[:, None], k_at[None, :],
             call, KIND, WHOLE,
         )  # fmt: skip
         new_m = tl.maximum(m, tl.max(s, 1))
@@ -74,6 +75,7 @@ def forward(call, blocks, block_stride, sinks, out, out_strides, lse, share, KIN
     q_at = positions(call.q_at, call.at_strides[0], b, i, call.q_len, KIND)
     q_rows = call.q + b.to(tl.int64) * call.q_strides[0] + h.to(tl.int64) * call.q_strides[1]
     q = rows_of(q_rows, i, call.q_strides[2], first < end, KIND.dim, KIND.width, False)
+    mix = mix_rows(call, b, h, i, first < end, KIND)
 
     edges = blocks + b.to(tl.int64) * block_stride + at * 4
     begin, whole, holed, last = tl.load(edges), tl.load(edges + 1), tl.load(edges + 2), tl.load(edges + 3)
@@ -86,17 +88,17 @@ def forward(call, blocks, block_stride, sinks, out, out_strides, lse, share, KIN
     total = tl.zeros([KIND.rows], tl.float32)
     if KIND.one_loop:
         acc, m, total = _walk(
-            acc, m, total, begin, last, lowest, last, q, b, h, i0, i, first, end, q_at, call, KIND, False
+            acc, m, total, begin, last, lowest, last, q, mix, b, h, i0, i, first, end, q_at, call, KIND, False
         )
     else:
         acc, m, total = _walk(
-            acc, m, total, begin, whole, lowest, last, q, b, h, i0, i, first, end, q_at, call, KIND, False
+            acc, m, total, begin, whole, lowest, last, q, mix, b, h, i0, i, first, end, q_at, call, KIND, False
         )
         acc, m, total = _walk(
-            acc, m, total, whole, holed, lowest, last, q, b, h, i0, i, first, end, q_at, call, KIND, True
+            acc, m, total, whole, holed, lowest, last, q, mix, b, h, i0, i, first, end, q_at, call, KIND, True
         )
         acc, m, total = _walk(
-            acc, m, total, holed, last, lowest, last, q, b, h, i0, i, first, end, q_at, call, KIND, False
+            acc, m, total, holed, last, lowest, last, q, mix, b, h, i0, i, first, end, q_at, call, KIND, False
         )
     if KIND.sinks:
         sink = tl.where(part == 0, tl.load(sinks + h).to(tl.float32) * LOG2E, -float("inf"))

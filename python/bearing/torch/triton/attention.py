@@ -73,10 +73,11 @@ def backward(
     """
     work = Work(q, k, v, parameters, encodings, options)
     found = [x.new_empty(x.shape) for x in (q, k, v)]
+    d_mix = None if work.call.mix is None else torch.empty_like(work.call.mix, dtype=torch.float32)
     d_sinks, of_parameters = [], {}
     with on(q):
         grads = _grads(work, d_out, d_lse, out, lse)
-        _d_rows(work, grads, found)
+        _d_rows(work, grads, found, d_mix)
         if options.sinks is not None:
             weight = torch.exp(options.sinks.float()[None, :, None] - lse).nan_to_num(0.0)  # no key, and a sink of -inf
             d_sinks = [-(weight * grads.sums).sum((0, 2)).to(options.sinks.dtype)]
@@ -87,6 +88,8 @@ def backward(
                     "learned on a GPU, got tensors"
                 )
             of_parameters = _of_parameters(work, grads, work.bias_at)
+            if d_mix is not None:
+                of_parameters |= work.mixed.gradients(d_mix)
     found[:2] = work.turned(*found[:2], back=True)
     rest = [of_parameters.get(i, torch.zeros_like(t)) for i, t in enumerate(parameters) if t.is_floating_point()]
     return [*found, *d_sinks, *rest]
@@ -105,15 +108,15 @@ def _grads(work: Work, d_out: Tensor, d_lse: Tensor | None, out: Tensor, lse: Te
     return Grads(d_out, d_out.stride()[:3], lse, sums)
 
 
-def _d_rows(work: Work, grads: Grads, found: Sequence[Tensor]) -> None:
-    """Writes d_q, d_k and d_v."""
+def _d_rows(work: Work, grads: Grads, found: Sequence[Tensor], d_mix: Tensor | None) -> None:
+    """Writes d_q, d_k and d_v, and the gradients of what rows by distance are multiplied with beside q and k."""
     d_q, d_k, d_v = (bhtd(x, work.options.layout) for x in found)
     dtype = d_q.dtype
     if d_q.numel():
         kind, how = launch("d_queries", work.kind, dtype)
         blocks = key_blocks(*work.runs, kind.rows, kind.cols)
         attend_backward.d_queries[(triton.cdiv(work.q_len, kind.rows) * work.batch * work.heads,)](
-            work.call, grads, blocks, stride_of(blocks), d_q, d_q.stride()[:3], kind, **how
+            work.call, grads, blocks, stride_of(blocks), d_q, d_q.stride()[:3], d_mix, kind, **how
         )
     if not work.q_len:
         d_k.zero_(), d_v.zero_()

@@ -72,9 +72,20 @@ def _each(x, table, KIND: tl.constexpr):
 
 
 @triton.jit
-def picked_scores(q, k, h, i0, j0, call, KIND: tl.constexpr, TRANSPOSED: tl.constexpr):
+def mix_rows(call, b, h, i, keep, KIND: tl.constexpr):
+    """The numbers of queries i that rows by distance are multiplied with, [queries, MIX_WIDTH]; nothing to read where there
+    are none. Those of queries that are not kept are 0."""
+    if KIND.mixed:
+        base = call.mix + (b.to(tl.int64) * call.heads + h) * call.q_len * KIND.mix_dim
+        return rows_of(base, i, KIND.mix_dim, keep, KIND.mix_dim, KIND.mix_width, False)
+    else:
+        return i
+
+
+@triton.jit
+def picked_scores(q, k, mix, h, i0, j0, call, KIND: tl.constexpr, TRANSPOSED: tl.constexpr):
     """What rows by distance add to the scores of a tile [queries, keys], or transposed; a plain 0 if there are none."""
-    if KIND.q_table or KIND.k_table:
+    if KIND.q_table or KIND.k_table or KIND.mixed:
         added = tl.zeros([KIND.rows, KIND.rows], tl.float32)
         if KIND.q_table:
             of_query = by_score(
@@ -88,7 +99,12 @@ def picked_scores(q, k, h, i0, j0, call, KIND: tl.constexpr, TRANSPOSED: tl.cons
                 KIND,
             )
             added += of_key if TRANSPOSED else tl.trans(of_key)
-        return added * call.scale
+        added *= call.scale
+        if KIND.mixed:
+            rows = met(call.mix_table, call.mix_table_stride, h, i0, j0, call, KIND.mix_dim, KIND.mix_width, KIND)
+            of_mix = by_score(_each(mix, rows, KIND), KIND)
+            added += tl.trans(of_mix) if TRANSPOSED else of_mix
+        return added
     else:
         return 0.0
 
@@ -132,3 +148,13 @@ def picked_d_key(d_k, d_s, h, i0, j0, call, KIND: tl.constexpr):
         return times(rounded(by_diagonal_of_keys(d_s, KIND), rows.dtype), rows, d_k, KIND)
     else:
         return d_k
+
+
+@triton.jit
+def picked_d_mix(d_mix, d_s, h, i0, j0, call, KIND: tl.constexpr):
+    """d_mix plus what flows from the gradients of scores [queries, keys] to the numbers of queries."""
+    if KIND.mixed:
+        rows = met(call.mix_table, call.mix_table_stride, h, i0, j0, call, KIND.mix_dim, KIND.mix_width, KIND)
+        return times(rounded(by_diagonal(d_s, KIND), rows.dtype), rows, d_mix, KIND)
+    else:
+        return d_mix

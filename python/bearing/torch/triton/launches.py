@@ -53,7 +53,7 @@ def shares(programs: int, k_len: int, cols: int) -> tuple[int, int]:
 
 def launch(kernel: str, kind: Kind, dtype: torch.dtype) -> tuple[Kind, dict[str, int]]:
     """What the kernel is compiled for, and what a launch of it gets beside its arguments."""
-    widest = max(kind.width, kind.value_width)
+    widest = max(kind.width, kind.value_width, kind.mix_width)
     wide = dtype is torch.float32
     plain, picked = (_32_BITS, _32_BITS_PICKED) if wide else (_16_BITS, _16_BITS_PICKED)
     tables = picked if kind.picks else plain

@@ -10,9 +10,10 @@ import torch
 from torch import Tensor
 
 from ..encoding import Encodings, encodings_of, forms_of, tensors_of, traits_of
-from ..layers import scores
+from ..layers import mixed, scores
 from ..regions import text_of_regions
 from .device import missing, takes
+from .mixed import width_of
 from .tables import unserved
 
 if TYPE_CHECKING:
@@ -93,7 +94,7 @@ def refusal(
     if any(at.is_floating_point() for at in positions):
         return "positions must be whole numbers"
     learned = False
-    first = 0
+    first = numbers = 0
     for form in json.loads(encodings):
         kind, last = form["kind"], first + len(form["tensors"])
         traits = traits_of(kind)
@@ -104,11 +105,17 @@ def refusal(
             why = unserved(form, parameters[first:last])
             if why or positions:
                 return f"{kind} " + (why or "needs positions that rise by one: None or the first position")
+        elif kind in mixed():
+            numbers += width_of(form, parameters[first:last])
+            if positions:
+                return f"{kind} needs positions that rise by one: None or the first position"
         elif kind != "RotaryRows" and (traits["form"] != "distance" or not traits["scores"]):
             where = "rows that no table of cosines and sines turns" if traits["rows"] else f"the form {traits['form']}"
             return f"{kind} is of {where}"
         learned |= traits["scores"] and torch.is_grad_enabled() and any(t.requires_grad for t in parameters[first:last])
         first = last
+    if numbers > WIDEST:
+        return f"rows by distance take at most {WIDEST} numbers of a query, and there are {numbers}"
     if learned and positions:
         return "a bias that is learned needs positions that rise by one: None or the first position"
     return ""

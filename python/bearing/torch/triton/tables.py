@@ -15,7 +15,7 @@ from ..encoding import traits_of
 from ..index_map import products_of, rows_at, shapes_of, value_rows
 from .distances import Distances
 
-SIDES = ("query", "key", "value")
+SIDES = ("query", "key", "value", "mixed")  # what rows are multiplied with, or added to
 Placed = tuple[dict, int, int]  # a form, and the place of its tensors in the call: first and end
 
 
@@ -70,6 +70,7 @@ class Product(NamedTuple):
     table: View
     shift: View | None
     rows: Rows
+    first: int = 0  # the column of the side's rows at which these begin
 
 
 def unserved(form: dict[str, Any], tensors: Sequence[Tensor]) -> str:
@@ -129,6 +130,14 @@ def _by_distance(one: Product, parameters: Sequence[Tensor]) -> Tensor:
     return torch.where((rows >= 0)[:, None], table[:, rows.clamp(min=0)], 0)
 
 
+def _joined(x: Tensor, y: Tensor, side: str) -> Tensor:
+    """Rows of one side from two products: added up where one operand serves both, else side by side."""
+    if side != "mixed":
+        return x + y
+    heads = max(x.shape[0], y.shape[0])
+    return torch.cat([x.expand(heads, -1, -1), y.expand(heads, -1, -1)], -1)
+
+
 def tables(
     found: Sequence[Product], parameters: Sequence[Tensor], heads: int, scale: float, dtype: torch.dtype
 ) -> Tables:
@@ -137,7 +146,7 @@ def tables(
     bias = None
     for one in found:
         rows = _by_distance(one, parameters)
-        sides[one.side] = sides[one.side] + rows if one.side in sides else rows
+        sides[one.side] = _joined(sides[one.side], rows, one.side) if one.side in sides else rows
         if one.shift is not None:
             # scale · (x + shift) · row: the second part is a number for each head and distance.
             added = scale * (rows.expand(heads, -1, -1) @ one.shift.of(parameters)[:, :, None])[..., 0]
@@ -159,7 +168,8 @@ def gradients(
     """
     grads: dict[int, Tensor] = {}
     for one in found:
-        d_rows = d_tables[one.side] * (1.0 if one.side == "value" else scale)
+        last = one.first + one.table.shape[2]
+        d_rows = d_tables[one.side][..., one.first : last] * (scale if one.side in SIDES[:2] else 1.0)
         if one.shift is not None:
             shift, by_distance = one.shift.of(parameters), _by_distance(one, parameters)
             d_rows = d_rows + scale * d_bias[:, :, None] * shift[:, None]

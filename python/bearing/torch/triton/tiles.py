@@ -33,6 +33,9 @@ class Call(NamedTuple):
     k_table_stride: int
     v_table: Any  # rows that are added to values, [heads or 1, distances, value_dim], or None
     v_table_stride: int
+    mix: Any  # numbers of queries, [batch, heads, q_len, numbers], or None
+    mix_table: Any  # rows that these are multiplied with, outside the scale, [heads or 1, distances, numbers], or None
+    mix_table_stride: int
     key_mask: Any  # [batch, k_len], or None
     key_strides: tuple[int, int]
     pairs: Any  # [batch, heads, q_len, k_len], or None
@@ -68,6 +71,9 @@ class Kind:
     q_table: bool
     k_table: bool
     v_table: bool
+    mixed: bool
+    mix_dim: int  # numbers of a query
+    mix_width: int
     capped: bool
     keys: bool
     pairs: bool
@@ -85,7 +91,7 @@ class Kind:
     @property
     def picks(self) -> bool:
         """Whether rows are picked by distance. Tiles are square then."""
-        return self.q_table or self.k_table or self.v_table
+        return self.q_table or self.k_table or self.v_table or self.mixed
 
     @property
     def holes(self) -> bool:
@@ -226,7 +232,7 @@ def scores(x, added, b, h, i0, j0, i, j, first, end, keep, q_at, k_at, call, KIN
         s = y * (call.soft_cap * LOG2E)
     else:
         s = x * (call.scale * LOG2E)
-    if KIND.q_table or KIND.k_table:
+    if KIND.q_table or KIND.k_table or KIND.mixed:
         s += added * LOG2E
     if not WHOLE:
         seen = (j >= first) & (j < end)

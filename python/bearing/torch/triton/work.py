@@ -13,8 +13,10 @@ from torch import Tensor
 from ... import _core
 from ..encoding import traits_of
 from ..index_map import check_ends, shapes_of
+from ..layers import mixed
 from .device import INTERPRETED
 from .distances import Distances, distances_of, numbers, parted
+from .mixed import Operands
 from .tables import Product, Tables, products, tables
 from .tiles import Call, Kind
 from .visible import Rules, runs
@@ -48,9 +50,11 @@ class Work:
         self, q: Tensor, k: Tensor, v: Tensor, parameters: Sequence[Tensor], encodings: str, options: Options
     ) -> None:
         self.options, self.terms, self.parameters = options, parted(encodings), parameters
-        by_distance = [traits_of(form["kind"])["form"] == "distance" for form, _, _ in self.terms.biases]
-        self.biases = [one for one, is_bias in zip(self.terms.biases, by_distance, strict=True) if is_bias]
-        self.picked = [one for one, is_bias in zip(self.terms.biases, by_distance, strict=True) if not is_bias]
+        self.biases = [one for one in self.terms.biases if traits_of(one[0]["kind"])["form"] == "distance"]
+        self.picked = [one for one in self.terms.biases if traits_of(one[0]["kind"])["form"] == "rows_by_index"]
+        self.mixed = Operands(
+            [one for one in self.terms.biases if one[0]["kind"] in mixed()], parameters, options.q_first
+        )
         # `turn` is torch's own rotation of this package, on whatever device rows are.
         q, k = self.turned(q, k)
         q, k, v = (in_rows(bhtd(x, options.layout)) for x in (q, k, v))
@@ -68,15 +72,16 @@ class Work:
         some = bool(self.terms.biases) and self.q_len > 0 and self.k_len > 0
         self.bias_at: Distances | None = distances_of(self.rules, q_at, k_at) if some else None
         self.products = self._products(q.shape[3], v.shape[3])
-        self.tables = Tables((None, None, None), None)
+        self.tables = Tables((None,) * 4, None)
         self.scale = 1 / math.sqrt(max(1, q.shape[3])) if options.scale is None else float(options.scale)
         if self.products:
             self.tables = tables(self.products, parameters, self.heads, self.scale, q.dtype)
-        with_q, with_k, with_v = (one is not None for one in self.tables.sides)
+        with_q, with_k, with_v, with_mix = (one is not None for one in self.tables.sides)
+        mix_dim = self.tables.sides[3].shape[2] if with_mix else 0
         self.kind = Kind(
             0, 0, 1, q.shape[3], _width(q.shape[3]), v.shape[3], _width(v.shape[3]), group,
             biased=some and (bool(self.biases) or self.tables.bias is not None),
-            q_table=with_q, k_table=with_k, v_table=with_v, capped=options.soft_cap > 0, keys=options.key_mask is not None,
+            q_table=with_q, k_table=with_k, v_table=with_v, mixed=with_mix, mix_dim=mix_dim, mix_width=_width(mix_dim), capped=options.soft_cap > 0, keys=options.key_mask is not None,
             pairs=options.visible is not None, placed=q_at is not None, checked=self.rules.checks_positions,
             sinks=options.sinks is not None, page=page, precision=_precision(q), widened=INTERPRETED and q.dtype is torch.bfloat16,
         )  # fmt: skip
@@ -106,14 +111,15 @@ class Work:
 
     def _products(self, dim: int, value_dim: int) -> list[Product]:
         """What picks rows by distance, after the library has checked it."""
-        if self.bias_at is None or not self.picked:
+        if self.bias_at is None:
             return []
         first = self.options.q_first, self.options.k_first
         q_ends, k_ends = ((at, at + n - 1) for at, n in zip(first, (self.q_len, self.k_len), strict=True))
-        for form, begin, end in self.picked:
+        for form, begin, end in self.picked + self.mixed.placed:
             shapes = shapes_of(self.parameters[begin:end])
-            check_ends(json.dumps(form), shapes, self.heads, (dim, value_dim), q_ends, k_ends)
-        return products(self.picked, self.parameters, self.bias_at, self.rules.device)
+            check_ends(json.dumps(form), shapes, (self.batch, self.heads, self.q_len), (dim, value_dim), q_ends, k_ends)
+        found = products(self.picked, self.parameters, self.bias_at, self.rules.device)
+        return found + self.mixed.products(self.bias_at, self.rules.device)
 
     def _call(self, q: Tensor, k: Tensor, v: Tensor, q_at: Tensor | None, k_at: Tensor | None) -> Call:
         options, (first, end) = self.options, self.runs
@@ -123,7 +129,8 @@ class Work:
                 bias = numbers(self.biases, self.parameters, self.heads, at, q.device)
             if self.tables.bias is not None:
                 bias = self.tables.bias if bias is None else bias + self.tables.bias
-        q_table, k_table, v_table = self.tables.sides
+        q_table, k_table, v_table, mix_table = self.tables.sides
+        mix = None if mix_table is None else self.mixed.rows(self.batch, self.q_len, q.dtype, q.device)
         key_mask = None if options.key_mask is None else options.key_mask.to(q.device).expand(self.batch, self.k_len)
         pairs = options.visible
         if pairs is not None:
@@ -135,6 +142,7 @@ class Work:
             distances=0 if at is None else at.count, zero=0 if at is None else -offset - at.least,
             q_table=q_table, q_table_stride=stride_of(q_table), k_table=k_table, k_table_stride=stride_of(k_table),
             v_table=v_table, v_table_stride=stride_of(v_table),
+            mix=mix, mix_table=mix_table, mix_table_stride=stride_of(mix_table),
             key_mask=None if key_mask is None else key_mask.view(torch.uint8),
             key_strides=(0, 0) if key_mask is None else key_mask.stride(),
             pairs=pairs, pair_strides=(0, 0, 0, 0) if pairs is None else pairs.stride(),
