@@ -94,7 +94,20 @@ def attention(
     given = encodings_of(encodings)
     if short:
         found = direct.attention(
-            q, k, v, given, q_positions, k_positions, mask, window, scale, soft_cap, k_lengths, key_mask, layout, return_lse
+            q,
+            k,
+            v,
+            given,
+            q_positions,
+            k_positions,
+            mask,
+            window,
+            scale,
+            soft_cap,
+            k_lengths,
+            key_mask,
+            layout,
+            return_lse,
         )
         if found is not None:
             return found
