@@ -1,7 +1,7 @@
 """Finds out who observes a call, and how a custom op is reached for each observer.
 
 Nobody: the work is done without the op. Autograd alone: a ``torch.autograd.Function`` around the work, as a custom op
-takes several times as long to get there. Compilers, tracers, modes and other kinds of tensors: the op itself. Custom
+takes several times as long to get there. Compilers, tracers, modes, profilers and other kinds of tensors: the op itself. Custom
 ops have no entry for the transformations of ``torch.func`` and for forward-mode derivatives: they get a
 ``torch.autograd.Function`` around the op.
 """
@@ -21,18 +21,20 @@ _C = torch._C
 
 
 def needs_op(tensors: Sequence[Tensor]) -> bool:
-    """Whether somebody watches: autograd, a compiler, a tracer, a mode, a transformation. If nobody does, an op's work
-    can be done without the op, which takes several times as long as turning one token."""
+    """Whether somebody watches: autograd, a compiler, a tracer, a mode, a transformation, a profiler. If nobody does, an
+    op's work can be done without the op, which takes several times as long as turning one token."""
     if torch.compiler.is_compiling() or is_in_torch_dispatch_mode() or _C._is_tracing() or is_transformed():
+        return True
+    if is_profiled():
         return True
     grad = torch.is_grad_enabled()
     for t in tensors:
-        if type(t) not in _PLAIN or t.is_meta or (grad and t.requires_grad):
+        if type(t) not in PLAIN or t.is_meta or (grad and t.requires_grad):
             return True
     return False
 
 
-_PLAIN = frozenset((Tensor, torch.nn.Parameter))
+PLAIN = frozenset((Tensor, torch.nn.Parameter))
 _CONSTANT = frozenset((type(None), bool, int, float, str, torch.dtype))
 
 
@@ -45,7 +47,7 @@ def _learned(args: Sequence[Any]) -> list[tuple[int, int, Tensor]] | None:
         kind = type(arg)
         if kind in _CONSTANT:
             continue
-        if kind in _PLAIN:
+        if kind in PLAIN:
             if not _is_ordinary(arg):
                 return None
             if grad and arg.requires_grad:
@@ -54,7 +56,7 @@ def _learned(args: Sequence[Any]) -> list[tuple[int, int, Tensor]] | None:
             for j, one in enumerate(arg):
                 if type(one) in _CONSTANT:
                     continue
-                if type(one) not in _PLAIN or not _is_ordinary(one):
+                if type(one) not in PLAIN or not _is_ordinary(one):
                     return None
                 if grad and one.requires_grad:
                     found.append((i, j, one))
@@ -72,6 +74,11 @@ def _is_ordinary(tensor: Tensor) -> bool:
 def is_transformed() -> bool:
     """Whether a transformation of torch.func is at work, or a level of forward-mode derivatives."""
     return _C._are_functorch_transforms_active() or forward_ad._current_level >= 0
+
+
+def is_profiled() -> bool:
+    """Whether a profiler of PyTorch's writes down which ops are called."""
+    return _C._autograd._profiler_enabled()
 
 
 class Op:
@@ -131,7 +138,7 @@ class Op:
         if is_transformed():
             call = _Call(self, args)
             return call.shaped(_Transformed.apply(call, *call.flat))
-        if is_in_torch_dispatch_mode() or _C._is_tracing() or _C._is_torch_function_mode_enabled():
+        if is_in_torch_dispatch_mode() or _C._is_tracing() or _C._is_torch_function_mode_enabled() or is_profiled():
             return self.custom(*args)
         learned = _learned(args)
         return self.custom(*args) if learned is None else self._eager(args, learned)

@@ -129,7 +129,7 @@ def build(forms: str, tensors: Sequence[Tensor], arithmetic: torch.dtype) -> lis
     made, first = [], 0
     for make, names in _makers(forms, arithmetic):
         last = first + len(names)
-        made.append(make(**dict(zip(names, tensors[first:last], strict=True))))
+        made.append(make(**dict(zip(names, tensors[first:last], strict=True))) if names else make())
         first = last
     return made
 

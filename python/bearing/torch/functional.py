@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from .. import _core
-from . import ops
+from . import direct, ops
 from .dispatch import is_transformed, needs_op
 from .encoding import (
     EncodingLike,
@@ -31,6 +31,7 @@ from .triton import device
 Positions = Union[Tensor, int, None]
 Layout = Literal["bhtd", "bthd"]
 Mask = Literal["none", "causal", "causal_top_left", "causal_bottom_right"]
+_MASKS = get_args(Mask)
 
 
 def attention(
@@ -85,10 +86,32 @@ def attention(
 
     Raises ShapeError, RangeError, ValueError or TypeError, whose text names the argument.
     """
-    q, k, v = _autocast("attention", q, k, v, kernels=True)
+    usual = visible is q_starts is k_starts is block_table is regions is out_dtype is sinks is None
+    short = usual and direct.serves_attention(q, k, v, q_positions, k_positions)
+    if not short:
+        q, k, v = _autocast("attention", q, k, v, kernels=True)
     check_options(mask, window, scale, sinks)
-    arithmetic = arithmetic_of(q.dtype)
     given = encodings_of(encodings)
+    if short:
+        found = direct.attention(
+            q,
+            k,
+            v,
+            given,
+            q_positions,
+            k_positions,
+            mask,
+            window,
+            scale,
+            soft_cap,
+            k_lengths,
+            key_mask,
+            layout,
+            return_lse,
+        )
+        if found is not None:
+            return found
+    arithmetic = arithmetic_of(q.dtype)
     q_positions, q_first = positions_of("attention", "q_positions", q_positions, _batch(q, 4))
     k_positions, k_first = positions_of("attention", "k_positions", k_positions, _batch(k, 4))
     parameters = tensors_of(given, arithmetic)
@@ -149,6 +172,9 @@ def rotate(
     On GPUs a kernel in Triton turns xs, two in one launch, to the same bits. A position on the device that is past ±2^31,
     or that a given table does not have, makes NaN there, as nothing on a device can raise.
     """
+    turned = direct.rotate(xs, rope, positions, layout)
+    if turned is not None:
+        return turned[0] if len(turned) == 1 else tuple(turned)
     check_device("rotate", *xs, kernels=True)
     positions, first = positions_of("rotate", "positions", positions, _batch(xs[0], 4))
     table, cos, sin = (rope, None, None) if isinstance(rope, str) else table_of_rope(rope)
@@ -312,8 +338,8 @@ def _autocast(function: str, *tensors: Tensor, kernels: bool = False) -> tuple[T
 
 def check_options(mask: object, window: object, scale: object, sinks: object) -> None:
     """Refuses options that the op's schema would refuse in its own words, or take without their gradient."""
-    if mask not in get_args(Mask):
-        raise ValueError(f"[attention] mask: must be one of {', '.join(map(repr, get_args(Mask)))}, got {mask!r}")
+    if mask not in _MASKS:
+        raise ValueError(f"[attention] mask: must be one of {', '.join(map(repr, _MASKS))}, got {mask!r}")
     if window is not None and not (isinstance(window, (tuple, list)) and len(window) == 2):
         raise TypeError(f"[attention] window: must be (before, after), got {window!r}")
     if isinstance(scale, Tensor) and scale.requires_grad:

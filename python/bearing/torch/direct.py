@@ -1,0 +1,128 @@
+"""The short way of small calls: plain tensors on the CPU that nobody watches go to the library as they are.
+
+At one token it takes longer to get to the library than the library takes. What this way does not serve, and what fails on
+it, goes the usual way of :mod:`bearing.torch.functional`: the bits are the same, and the errors are the usual ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils._python_dispatch import is_in_torch_dispatch_mode
+
+from .. import _core
+from .dispatch import PLAIN, is_profiled, is_transformed
+from .encoding import Encoding, build, forms_of, table_form, table_of, tensors_of
+from .ops import arithmetic_of
+from .triton.device import INTERPRETED
+
+_C = torch._C
+_ERRORS = (TypeError, ValueError, RuntimeError)
+
+
+def serves_attention(q: Tensor, k: Tensor, v: Tensor, q_positions: Any, k_positions: Any) -> bool:
+    """Whether :func:`attention` may be asked."""
+    if _is_watched() or _C._is_any_autocast_enabled() or not _are_plain((q, k, v)):
+        return False
+    return _is_place(q_positions) and _is_place(k_positions)
+
+
+def attention(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    encodings: Sequence[Encoding],
+    q_positions: Any,
+    k_positions: Any,
+    mask: Any,
+    window: Any,
+    scale: Any,
+    soft_cap: Any,
+    k_lengths: Tensor | None,
+    key_mask: Tensor | None,
+    layout: Any,
+    return_lse: bool,
+) -> Any:
+    """What :func:`bearing.torch.attention` returns, or None where the usual way must say."""
+    given = {"mask": mask, "layout": layout, "threads": torch.get_num_threads()}
+    # What is not given is not handed on: each name takes its time.
+    if window is not None:
+        given["window"] = window
+    if q_positions is not None:
+        given["q_positions"] = q_positions
+    if k_positions is not None:
+        given["k_positions"] = k_positions
+    if scale is not None:
+        given["scale"] = scale
+    if type(soft_cap) is not float or soft_cap != 0:
+        given["soft_cap"] = soft_cap
+    if k_lengths is not None:
+        given["k_lengths"] = k_lengths
+    if key_mask is not None:
+        given["key_mask"] = key_mask
+    if return_lse is not False:
+        given["return_lse"] = return_lse
+    try:
+        if not encodings:
+            return _core.attention(q, k, v, **given)
+        arithmetic = arithmetic_of(q.dtype)
+        tensors = tensors_of(encodings, arithmetic)
+        if torch.is_grad_enabled() and any(t.requires_grad for t in tensors):
+            return None
+        numbers = [t.detach() if t.requires_grad else t for t in tensors]
+        return _core.attention(q, k, v, build(forms_of(encodings), numbers, arithmetic), **given)
+    except _ERRORS:
+        return None
+
+
+def rotate(xs: Sequence[Tensor], rope: Any, positions: Any, layout: Any) -> list[Tensor] | None:
+    """Each of xs, rotated, or None where the usual way must say."""
+    if not xs or _is_watched() or not _are_plain(xs) or not _is_place(positions):
+        return None
+    table = rope if type(rope) is str else table_form(rope, 2048) if type(rope) is _core.Rope else _own_table(rope)
+    if table is None:
+        return None
+    threads = torch.get_num_threads()
+    try:
+        return [
+            _core.rotate_to(table_of(table, arithmetic_of(x.dtype)), x, positions, layout=layout, threads=threads)
+            for x in xs
+        ]
+    except _ERRORS:
+        return None
+
+
+def _is_watched() -> bool:
+    """Whether somebody beside autograd sees calls, or may change what they mean."""
+    return (
+        torch.compiler.is_compiling()
+        or INTERPRETED
+        or is_in_torch_dispatch_mode()
+        or is_transformed()
+        or is_profiled()
+        or _C._is_tracing()
+        or _C._is_torch_function_mode_enabled()
+    )
+
+
+def _are_plain(tensors: Sequence[Tensor]) -> bool:
+    """Whether they are of PyTorch's own classes, on the CPU, and want no gradient. The library refuses what else they may
+    be: it looks at each."""
+    for t in tensors:
+        if type(t) not in PLAIN or t.requires_grad or not t.is_cpu:
+            return False
+    return True
+
+
+def _is_place(positions: Any) -> bool:
+    """Whether the library takes these positions as the functions do."""
+    return positions is None or type(positions) is int or (type(positions) is Tensor and positions.dim() <= 2)
+
+
+def _own_table(rope: Any) -> str | None:
+    """A module's."""
+    table = getattr(rope, "table", None)
+    return table if type(table) is str else None
