@@ -161,6 +161,8 @@ constexpr TableName rows[] = {
     {"layoutlmv2 layoutlmv3", "T5AxisBias", "", "encoder.rel_pos_bias.weight", "", Arranged::transposed},
     {"layoutlmv2 layoutlmv3", "T5AxisBias", "", "encoder.rel_pos_x_bias.weight", "", Arranged::transposed, 1},
     {"layoutlmv2 layoutlmv3", "T5AxisBias", "", "encoder.rel_pos_y_bias.weight", "", Arranged::transposed, 2},
+    {"vits", "ShawTerm", "", "encoder.layers.*.attention.emb_rel_k", "key"},
+    {"vits", "ShawTerm", "", "encoder.layers.*.attention.emb_rel_v", "value"},
     // Both count query minus key. SpeechT5 has no row for its farthest key before the query.
     {"speecht5", "ShawTerm", "encoder", "embed_positions.pe_k.weight", "key", Arranged::reversed_short},
     {"granite_speech_encoder granite_speech_plus_encoder granite_speech5_encoder", "ShawTerm", "",
