@@ -5,7 +5,6 @@
 #include <numbers>
 
 #include "attention/shared/row_kernels.hpp"
-#include "attention/softmax/softmax_kernels.hpp"
 
 // A worker's queries in the backward: rows come in, turned; sums of gradients go out.
 
@@ -24,13 +23,9 @@ BackwardQueries<A>::BackwardQueries(BackwardPlan<A>& plan)
       value_turner_(plan.scores.call.value_rows, *plan.scores.call.problem.q_positions, Side::query,
                     plan.scores.call.problem.value_dim),
       sees_(size(plan.rows)),
-      q_stride_(attend::row_stride<A>(plan.scores.call.problem.dim)),
-      d_out_stride_(attend::row_stride<A>(plan.scores.call.problem.value_dim)),
       q_in_(plan.rows * plan.scores.call.in_dim),
       d_out_in_(plan.rows * plan.scores.call.problem.value_dim) {
   const Index in_dim = plan.scores.call.in_dim, dim = plan.scores.call.problem.dim;
-  if (q_stride_ > dim) q_room_ = AlignedArray<A>(plan.rows * q_stride_);
-  if (d_out_stride_ > d_out_rows_.dim()) d_out_room_ = AlignedArray<A>(plan.rows * d_out_stride_);
   q_turned_.resize(size_if(turner_.turns(), plan.rows * dim));
   for (std::vector<A>* numbers : {&along_, &log2_sum_}) numbers->resize(size(plan.rows));
   origin_.resize(size_if(!plan.anchors.empty(), plan.rows));
@@ -89,16 +84,6 @@ void BackwardQueries<A>::open() {
     turner_.turn(b_, h_, row_ + i, std::min(rows_at_once, rows_ - i), unturned_ + i * in_dim, in_dim,
                  q_turned_.data() + i * dim);
   }
-  q_apart_ = apart(q_, dim, q_room_);
-}
-
-/// Rows [rows, dim] attend::row_stride() apart.
-template <class A>
-const A* BackwardQueries<A>::apart(const A* rows, Index dim, AlignedArray<A>& room) const {
-  if (room.size() == 0) return rows;
-  std::copy_n(rows, rows_ * dim, room.data());
-  attend::spread(rows_, dim, room.data());
-  return room.data();
 }
 
 /// Queries that see nothing count for nothing, whatever they and their gradients hold: wild ones become zeros.
@@ -131,7 +116,6 @@ void BackwardQueries<A>::open_numbers() {
                          along_.data() + i);
   }
   value_turner_.turn_grads(b_, h_, row_, rows_, d_out_in_.data(), value_dim);
-  d_out_apart_ = apart(d_out_, value_dim, d_out_room_);
   const View<const A, 3>& d_lse = plan_->results.d_lse;
   for (Index i = 0; i < rows_; ++i) {
     const Anchor<A> at = anchored(i) ? plan_->anchor(b_, h_, row_ + i)

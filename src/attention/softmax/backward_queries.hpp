@@ -47,13 +47,9 @@ class BackwardQueries {
   /// Of the keys from `col` on that are worked on at once, those that the block must meet; maybe none. It sees `all`.
   Columns meeting(Index col, Columns all) const;
 
-  /// Rows as they enter products, side by side; and attend::row_stride() apart, where they enter number by number.
+  /// Rows as they enter products, side by side.
   const A* q(Index i) const { return q_ + i * plan_->scores.call.problem.dim; }
   const A* d_out(Index i) const { return d_out_ + i * plan_->scores.call.problem.value_dim; }
-  const A* q_apart(Index i) const { return q_apart_ + i * q_stride_; }
-  const A* d_out_apart(Index i) const { return d_out_apart_ + i * d_out_stride_; }
-  Index q_stride() const { return q_stride_; }
-  Index d_out_stride() const { return d_out_stride_; }
   /// Null where it is not wanted.
   A* d_q(Index i) { return sums_ == nullptr ? nullptr : sums_ + i * plan_->scores.call.problem.dim; }
   RowNumbers<A> numbers(Index i);
@@ -64,7 +60,6 @@ class BackwardQueries {
 
  private:
   void clear_blind_rows();
-  const A* apart(const A* rows, Index dim, AlignedArray<A>& room) const;
   void add_sinks();
 
   BackwardPlan<A>* plan_;
@@ -74,10 +69,8 @@ class BackwardQueries {
   ValueTurner<A> value_turner_;
   Index b_ = -1, h_ = -1, row_ = 0, rows_ = 0;
   std::vector<Columns> sees_;
-  const A *unturned_ = nullptr, *q_ = nullptr, *d_out_ = nullptr, *q_apart_ = nullptr, *d_out_apart_ = nullptr;
-  Index q_stride_, d_out_stride_;
-  AlignedArray<A> q_in_, d_out_in_;      ///< room where rows are not used where they lie, or are cleared
-  AlignedArray<A> q_room_, d_out_room_;  ///< where rows go apart; empty where they lie so already
+  const A *unturned_ = nullptr, *q_ = nullptr, *d_out_ = nullptr;
+  AlignedArray<A> q_in_, d_out_in_;  ///< room where rows are not used where they lie, or are cleared
   std::vector<A> q_turned_, origin_, log2_sum_, along_;
   A* sums_ = nullptr;
   std::vector<A> d_q_;

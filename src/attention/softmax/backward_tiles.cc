@@ -70,11 +70,11 @@ void strip_products(BackwardParts<A>& of, Columns rows, Columns seen, Products w
   const Index panel = attend::panel_width<A>(), dim = plan.call.problem.dim, value_dim = plan.call.problem.value_dim;
   const Index origin = std::max(of.scores.slab().cols.first, of.keys.first()), n = rows.end - rows.first;
   const Index first = (seen.first - origin) / panel * panel, end = seen.end - origin;
-  attend::scores(n, first, end, dim, plan.scale_factors(of.queries.b()).products, of.queries.q_apart(rows.first),
-                 of.queries.q_stride(), of.keys.packed(origin), of.scores.s(rows.first, origin), of.scores.stride());
+  attend::scores(n, first, end, dim, plan.scale_factors(of.queries.b()).products, of.queries.q(rows.first), dim,
+                 of.keys.packed(origin), of.scores.s(rows.first, origin), of.scores.stride());
   if (wanted == Products::scores) return;
-  attend::scores(n, first, end, value_dim, A{1}, of.queries.d_out_apart(rows.first), of.queries.d_out_stride(),
-                 of.keys.packed_values(origin), of.scores.d_p(rows.first, origin), of.scores.stride());
+  attend::scores(n, first, end, value_dim, A{1}, of.queries.d_out(rows.first), value_dim, of.keys.packed_values(origin),
+                 of.scores.d_p(rows.first, origin), of.scores.stride());
 }
 
 /// s = cap · tanh(x / cap), and its slope 1 − (s / cap)², for whole panels.

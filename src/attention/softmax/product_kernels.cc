@@ -113,15 +113,6 @@ Index strip_rows() {
   return 2 * block_rows;
 }
 
-/// With two vectors a row, a product takes eight numbers and vectors from the nearest cache for twelve sums. AMD's
-/// caches have banks of 8 bytes, and two numbers in one bank of different lines are not taken at once, so that rows
-/// that begin alike within a line make products wait: here each begins one bank further than the row before.
-template <class A>
-Index row_stride(Index n) {
-  constexpr Index line = 64 / sizeof(A), bank = 8 / sizeof(A);
-  return panel_vectors > 2 ? n : (n + line - 1) / line * line + bank;
-}
-
 }  // namespace bearing::attend::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
@@ -130,7 +121,6 @@ namespace bearing::attend {
 
 BEARING_KERNEL(Index, panel_width, (), ())
 BEARING_KERNEL(Index, strip_rows, (), ())
-BEARING_KERNEL(Index, row_stride, (Index n), (n))
 BEARING_KERNEL(void, pack, (Index cols, Index dim, const A* rows, Index stride, A* packed),
                (cols, dim, rows, stride, packed))
 BEARING_KERNEL(void, scores,

@@ -77,18 +77,15 @@ ForwardWork<A>::ForwardWork(const AttentionPlan<A>& plan)
       turner_(plan.call.rows, *plan.call.q_turned_at, Side::query, rows_at_once, plan.call.in_dim),
       diagonals_(plan),
       tiles_(plan.tiled ? plan.call.acting : TermList<A>{}, plan.call.problem,
-             plan.tiled ? TileExtents{plan.extents.rows, plan.extents.cols} : TileExtents{0, 0}, ScoreRoom::in_place,
+             plan.tiled ? TileExtents{plan.extents.rows, plan.extents.cols} : TileExtents{0, 0}, ScoreRoom::own,
              RowRoom::none, keys_.direct_rows() ? RowRoom::none : RowRoom::own),
-      runs_(plan.extents.rows),
-      score_stride_(attend::row_stride<A>(plan.extents.cols)) {
+      runs_(plan.extents.rows) {
   const AttentionCall<A>& call = plan.call;
-  const Index rows = plan.extents.rows, turned_dim = attend::row_stride<A>(call.problem.dim);
+  const Index rows = plan.extents.rows;
   const bool direct = queries_.same() && queries_.plain() && !queries_.far_apart();
-  if (!direct || (!turner_.turns() && turned_dim > call.in_dim)) {
-    loaded_.resize(size(rows * attend::row_stride<A>(call.in_dim)));
-  }
-  if (turner_.turns()) turned_.resize(size(rows * turned_dim));
-  scores_.resize(size((plan.tiled ? rows : std::min(attend::strip_rows<A>(), rows)) * score_stride_));
+  if (!direct) loaded_.resize(size(rows * call.in_dim));
+  if (turner_.turns()) turned_.resize(size(rows * call.problem.dim));
+  scores_.resize(size(std::min(attend::strip_rows<A>(), rows) * plan.extents.cols));
   out_.resize(size(rows * call.problem.value_dim));
   for (std::vector<A>* row_numbers : {&max_, &sum_, &rescale_}) row_numbers->resize(size(rows));
   sees_.resize(size(rows));
@@ -101,16 +98,13 @@ void ForwardWork<A>::open_rows(Index b, Index h, Index row) {
   diagonals_.open(b, h);
   b_ = b, h_ = h, row_ = row, rows_ = std::min(plan_->extents.rows, call.problem.q_len - row);
   const auto read = [&](Index i, Index n) { return queries_.read(loaded_.empty(), b, h, row + i, n, loaded_.data()); };
-  const Index stride = loaded_.empty() ? queries_.row_stride() : call.in_dim, dim = call.problem.dim;
-  AlignedVector<A>& own = turner_.turns() ? turned_ : loaded_;
-  if (!turner_.turns()) q_ = read(0, rows_), q_stride_ = stride;
-  for (Index i = 0; turner_.turns() && i < rows_; i += rows_at_once) {  // each is turned while it is near
+  q_stride_ = loaded_.empty() ? queries_.row_stride() : call.in_dim;
+  if (!turner_.turns()) return void(q_ = read(0, rows_));
+  for (Index i = 0; i < rows_; i += rows_at_once) {  // each is turned while it is near
     const Index n = std::min(rows_at_once, rows_ - i);
-    turner_.turn(b, h, row + i, n, read(i, n), stride, turned_.data() + i * dim);
+    turner_.turn(b, h, row + i, n, read(i, n), q_stride_, turned_.data() + i * call.problem.dim);
   }
-  if (own.empty()) return;
-  attend::spread(rows_, dim, own.data());
-  q_ = own.data(), q_stride_ = attend::row_stride<A>(dim);
+  q_ = turned_.data(), q_stride_ = call.problem.dim;
 }
 
 template <class A>
@@ -185,7 +179,7 @@ void ForwardWork<A>::absorb(Index i, Index n, Index col, Columns cols, A* s, Ind
 template <class A>
 void ForwardWork<A>::strips(Index col, Columns cols) {
   const AttentionCall<A>& call = plan_->call;
-  const Index strip = attend::strip_rows<A>(), stride = score_stride_, panel = attend::panel_width<A>();
+  const Index strip = attend::strip_rows<A>(), stride = plan_->extents.cols, panel = attend::panel_width<A>();
   const ScaleFactors<A> scale = scale_factors();
   for (Index i = 0; i < rows_; i += strip) {
     const Index n = std::min(strip, rows_ - i);
@@ -213,7 +207,7 @@ void ForwardWork<A>::whole_tile(Columns cols) {
   const Index panel = attend::panel_width<A>();
   cols.first = cols.first / panel * panel;
   Tile<A> tile = tiles_.open(call.problem, b_, h_, row_, cols.first);
-  tile.cols = cols.end - cols.first, tile.stride = score_stride_;
+  tile.cols = cols.end - cols.first;
   tile.q = q_, tile.q_stride = q_stride_;
   tile.k = keys_.rows(cols.first, tile.cols, tiles_.k_rows(), tile.k_stride);
   tile.scale = call.scale;
@@ -221,7 +215,7 @@ void ForwardWork<A>::whole_tile(Columns cols) {
     plan_->visibility.mark_tile(b_, h_, row_, rows_, cols, tiles_.seen());
     tile.seen = tiles_.seen();
   }
-  A* s = scores_.data();
+  A* s = tiles_.scores();
   attend::scores(rows_, 0, tile.cols, call.problem.dim, call.scale, q_, q_stride_, keys_.packed(cols.first), s,
                  tile.stride);
   if (call.options.soft_cap > 0) {

@@ -131,7 +131,6 @@ class ForwardWork {
   std::vector<A> max_, sum_, rescale_;
   std::vector<Columns> sees_;
   RowRuns runs_;
-  Index score_stride_;
   Index b_ = 0, h_ = 0, row_ = 0, rows_ = 0;
   const A* q_ = nullptr;
   Index q_stride_ = 0;

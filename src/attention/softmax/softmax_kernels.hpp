@@ -1,6 +1,5 @@
 #pragma once
 
-#include <algorithm>
 #include <bearing/view.hpp>
 
 // What softmax attention is made of, one kernel per instruction set. A: float or double.
@@ -31,19 +30,6 @@ Index panel_width();
 /// Rows of a strip: a multiple of the rows that a product holds in registers.
 template <class A>
 Index strip_rows();
-
-/// Numbers from row to row, at least n, for rows of n numbers that enter a product number by number: queries, weights.
-template <class A>
-Index row_stride(Index n);
-
-/// Rows [n, dim] that lie side by side go apart, to that stride; their room is [n, row_stride(dim)].
-template <class A>
-void spread(Index n, Index dim, A* rows) {
-  const Index stride = row_stride<A>(dim);
-  for (Index i = n - 1; i > 0 && stride > dim; --i) {
-    std::copy_backward(rows + i * dim, rows + (i + 1) * dim, rows + i * stride + dim);
-  }
-}
 
 /// packed [⌈cols / width⌉, dim, width] ← rows [cols, dim]
 template <class A>
