@@ -95,8 +95,8 @@ class HeadKeys {
   }
 
  private:
-  /// From so many on, a copy of values in panels costs less than it saves: a product reads it in one stream. On AMD's Zen 3
-  /// products with values became 5 to 8 % faster, all of attention 2 to 3 %, and other programs disturb it less.
+  /// From so many on, a copy of values in panels costs less than it saves: a product reads it in one stream. On AMD's
+  /// Zen 3 products with values became 5 to 8 % faster, all of attention 2 to 3 %, and other programs disturb it less.
   static constexpr Index many_queries = 64;
   /// How a block was read: cleared, if hidden keys in it were made zeros.
   enum class State : char { unread, as_it_is, cleared };
