@@ -142,6 +142,11 @@ TEST(AttentionKernels, ScoresAreTheLoops) {
 }
 
 template <class A>
+Values<A> whole_rows(Rows<A>& v) {
+  return {v.row(0), 0, v.stride(), v.stride(), panel_width<A>()};
+}
+
+template <class A>
 void expect_accumulate(Index rows, Index first, Index end, Index dim) {
   SCOPED_TRACE(testing::Message() << rows << " rows, columns " << first << " to " << end << ", dim " << dim);
   Random random(3);
@@ -150,8 +155,7 @@ void expect_accumulate(Index rows, Index first, Index end, Index dim) {
   for (Index j = 0; j < first; ++j) {
     for (Index x = 0; x < dim; ++x) v.at(j, x) = infinity<A>;  // not looked at
   }
-  accumulate<A>(rows, first, end, dim, p.row(0), p.stride(), rescale.row(0),
-                {v.row(0), 0, v.stride(), v.stride(), panel_width<A>()}, out.row(0), out.stride());
+  accumulate<A>(rows, first, end, dim, p.row(0), p.stride(), rescale.row(0), whole_rows(v), out.row(0), out.stride());
   for (Index i = 0; i < rows; ++i) {
     for (Index x = 0; x < dim; ++x) {
       double sum = rescale.number(0, i) * before.number(i, x), magnitude = std::abs(sum);
@@ -430,7 +434,7 @@ void expect_same_bits_in_any_strip() {
       scores<A>(n, 0, cols, dim, A(0.1), q.row(i), q.stride(), k.data(), w.s.row(i), w.s.stride());
       cap<A>(n, 0, cols, A(2), w.s.row(i), w.s.stride());
       w.weigh_rows(i, n, 0, A(1.4), bias.data() + rows - 1);
-      accumulate<A>(n, 0, cols, dim, w.s.row(i), w.s.stride(), w.rescale.data() + i, v.row(0), v.stride(), o.row(i),
+      accumulate<A>(n, 0, cols, dim, w.s.row(i), w.s.stride(), w.rescale.data() + i, whole_rows(v), o.row(i),
                     o.stride());
     }
     return Result{w.s.memory, w.max, w.sum, o.memory};
