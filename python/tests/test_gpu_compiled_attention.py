@@ -130,7 +130,7 @@ SPILLED_MIXED = {
 }
 
 
-@pytest.mark.parametrize(("kernel", "dim", "target"), places(["forward", "d_queries", "d_keys", "d_distances"]))
+@pytest.mark.parametrize(("kernel", "dim", "target"), [*places(["forward", "d_queries", "d_keys", "d_distances"])])
 def test_products_are_instructions_and_spilled_registers_are_known(kernel, dim, target):
     code = code_of(launched(torch.bfloat16, dim)[kernel], target)
     assert code.spilled == SPILLED.get((kernel, dim, target), 0)
@@ -141,7 +141,7 @@ def test_products_are_instructions_and_spilled_registers_are_known(kernel, dim, 
 
 @pytest.mark.parametrize(
     ("kernel", "dim", "target"),
-    places(["forward", "d_queries", "d_keys", *(f"d_tables of {side}" for side in SIDES[:3])]),
+    [*places(["forward", "d_queries", "d_keys", *(f"d_tables of {side}" for side in SIDES[:3])])],
 )
 def test_rows_by_distance_too(kernel, dim, target):
     code = code_of(launched(torch.bfloat16, dim, picked_rows)[kernel], target)
@@ -150,7 +150,9 @@ def test_rows_by_distance_too(kernel, dim, target):
     assert code.widest_load == 16
 
 
-@pytest.mark.parametrize(("kernel", "dim", "target"), places(["forward", "d_queries", "d_keys", "d_tables of mixed"]))
+@pytest.mark.parametrize(
+    ("kernel", "dim", "target"), [*places(["forward", "d_queries", "d_keys", "d_tables of mixed"])]
+)
 def test_numbers_of_queries_times_rows_too(kernel, dim, target):
     code = code_of(launched(torch.bfloat16, dim, numbers_of_queries)[kernel], target)
     assert code.spilled == SPILLED_MIXED.get((kernel, dim, target), 0)

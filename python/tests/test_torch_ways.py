@@ -323,7 +323,7 @@ def looked_at():
         yield from ((name, way) for way in WAYS if way not in left_out)
 
 
-@pytest.mark.parametrize(("name", "way"), looked_at())
+@pytest.mark.parametrize(("name", "way"), [*looked_at()])
 def test_a_call_is_what_it_is_however_pytorch_looks_at_it(name, way):
     call, make = CALLS[name]
     WAYS[way](call, numbers(make))
