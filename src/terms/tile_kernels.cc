@@ -134,9 +134,9 @@ void scatter_band(Index rows, Index cols, const Band& band, const A* d_s, Index 
 // run by run, whatever panel or block it falls in; results of few rows or columns are summed over lanes instead.
 
 inline constexpr Index most_terms = 128;
-/// 2·8 sums, 2 loads and a factor fill most of 32 vector registers, 2·6 sums 16; four rows suit a page that loads the
-/// code. Twelve sums do not wait for one another where eight just do, as a sum takes four cycles and two begin in one.
-inline constexpr int block_rows = !kept_whole ? 4 : HWY_ARCH_X86 && HWY_TARGET >= HWY_AVX2 ? 6 : 8;
+/// 2·8 sums, 2 loads and a factor fill most of 32 vector registers; half as many rows suit 16, where six were measured
+/// to be no faster, and a page that loads the code.
+inline constexpr int block_rows = (HWY_ARCH_X86 && HWY_TARGET >= HWY_AVX2) || !kept_whole ? 4 : 8;
 
 template <class A>
 inline constexpr Index panel_room = 2 * static_cast<Index>(hn::MaxLanes(Tag<A>()));
