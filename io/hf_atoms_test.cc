@@ -12,7 +12,7 @@ using test::error_of;
 
 TEST(HfAtoms, TurnByThreeCoordinatesAndTheirGroup) {
   const Model model = parse_hf_config(R"({"model_type": "esmfold2", "atom_encoder": {"hidden_size": 160},
-      "structure_head": {"diffusion_module": {"num_hidden_layers": 2,
+      "structure_head": {"model_type": "", "diffusion_module": {"model_type": "", "num_hidden_layers": 2,
         "atom_encoder": {"head_dim": 32, "num_hidden_layers": 1}}}})");
   ASSERT_EQ(model.towers.size(), 3u);
   const Model& atoms = model.towers[0];
