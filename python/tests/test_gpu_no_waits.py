@@ -47,7 +47,14 @@ class Watch(TorchDispatchMode):
 @pytest.fixture
 def without_numbers(monkeypatch):
     """Tensors have no numbers, and what is kept on the device none either."""
-    caches = [geometry.geometry, geometry.kept_rows, geometry.geometry_of_given, cache._plain, cache._moved, cache._unscaled]
+    caches = [
+        geometry.geometry,
+        geometry.kept_rows,
+        geometry.geometry_of_given,
+        cache._plain,
+        cache._moved,
+        cache._unscaled,
+    ]
     empty = lambda make, device: [torch.empty(n.shape, dtype=n.dtype, device=device) for n in make()]
     monkeypatch.setattr(geometry, "for_good", empty)
     for module in (launch, norm):
@@ -80,7 +87,9 @@ def test_launches_wait_for_nothing(without_numbers):
         "rotate, counted": lambda: rotate.rotate([q, k], 5, PLAIN.table, "bhtd", False),
         "rotate, computed": lambda: rotate.rotate([q, k], at, LATER.table, "bhtd", True),
         "rotate, fixed point": lambda: rotate.rotate([q, k], at.double(), FIXED.table, "bhtd", False),
-        "rotate, given": lambda: rotate.rotate([q, k], at, PLAIN_GIVEN, "bhtd", False, angles[0, :, :4], angles[0, :, :4]),
+        "rotate, given": lambda: rotate.rotate(
+            [q, k], at, PLAIN_GIVEN, "bhtd", False, angles[0, :, :4], angles[0, :, :4]
+        ),
         "rotate_": lambda: rotate.rotate([q, k], at, PLAIN.table, "bhtd", False, in_place=True),
         "rebase": lambda: cache.rebase(paged, PLAIN.table, at, LATER.table, 7, slots, "bhtd"),
         "shift": lambda: cache.shift(paged, PLAIN.table, 5, slots, "bhtd"),

@@ -41,9 +41,7 @@ class Steps:
         return (bt.norm_rotate(self.q, self.weight, rope=ROPE, eps=1e-6, positions=self.at),)
 
     def written(self):
-        out = bt.rotate_to_cache(
-            self.q, self.k, self.v, *self.caches, self.slots, rope=ROPE, positions=self.at
-        )
+        out = bt.rotate_to_cache(self.q, self.k, self.v, *self.caches, self.slots, rope=ROPE, positions=self.at)
         return out, *self.caches
 
     def moved(self):
@@ -168,7 +166,9 @@ def test_a_compiled_step_in_a_graph_of_pytorch_s(device):
     rope = bt.Rope(bearing.Rope(head_dim=64, pairing="half", base=98_765.0), 64)
     q = torch.randn(2, 8, 16, 64, device=device)
     at = torch.randint(0, 1000, (2, 16), device=device)
-    step = torch.compile(lambda q, at: bt.rotate(q, rope=rope, positions=at) * 2, fullgraph=True, mode="reduce-overhead")
+    step = torch.compile(
+        lambda q, at: bt.rotate(q, rope=rope, positions=at) * 2, fullgraph=True, mode="reduce-overhead"
+    )
     for _ in range(4):
         found = step(q, at).clone()
         assert torch.equal(found, bt.rotate(q, rope=rope, positions=at) * 2)

@@ -103,8 +103,7 @@ def test_rows_and_what_is_computed_have_the_same_bits(dtype, angles, device, sma
     for at in (0, 1, -2, 5, inside, across, reals, across.int()):
         positions = at.to(device) if isinstance(at, torch.Tensor) else at
         found, computed = (
-            bt.rotate(x.to(device), rope=bt.Rope(spec, length, angles=angles), positions=positions)
-            for length in (6, 0)
+            bt.rotate(x.to(device), rope=bt.Rope(spec, length, angles=angles), positions=positions) for length in (6, 0)
         )
         table = bearing.RopeTable(spec, 6, angles=angles, dtype="float64" if dtype is torch.float64 else "float32")
         wanted = bearing.rotate_to(table, x, at.double() if at is reals else at)

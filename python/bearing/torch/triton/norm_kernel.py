@@ -85,7 +85,8 @@ def norm_kernel(
         u = _part(x_row, here, one, turned, x_d, ARITHMETIC)
         v = _part(x_row, here, two, turned, x_d, ARITHMETIC)
         r = _part(x_row, here, other, kept, x_d, ARITHMETIC)
-        scale = 1.0 / tl.sqrt(_over(u * u, v * v, r * r) / DIM + epsilon)
+        squares = tl.where(here[:, :, None], _over(u * u, v * v, r * r), 1.0)  # what is not there stays a number
+        scale = 1.0 / tl.sqrt(squares / DIM + epsilon)
         u, v, r = u * scale, v * scale, r * scale
         if BACKWARD:
             d_row, _ = _heads(d_line, seen, i, last, d_h, BH)

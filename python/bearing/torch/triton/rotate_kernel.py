@@ -16,7 +16,9 @@ from .rounding import rounded, scaled, wide
 
 
 @triton.jit
-def _positions(at, axis, b, t, seen, first, step, stride_a, stride_b, stride_t, AXES: tl.constexpr, GIVEN: tl.constexpr):
+def _positions(
+    at, axis, b, t, seen, first, step, stride_a, stride_b, stride_t, AXES: tl.constexpr, GIVEN: tl.constexpr
+):
     """Where tokens stand, int64 or real: [tokens, 1], or [tokens, pairs] where pairs turn by different axes."""
     if GIVEN:
         row = at + b * stride_b + t[:, None].to(tl.int64) * stride_t
