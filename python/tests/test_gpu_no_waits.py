@@ -1,16 +1,14 @@
 """Calls for GPUs read nothing back from the device and copy nothing there, once what they keep is there. So a CUDA graph may take
-them, and no launch waits. Shown without a GPU: on "cuda" tensors without numbers, of which nothing can be read."""
+them, and no launch waits. Shown without a GPU: on the meta device, whose tensors have no numbers to be read."""
 
 from __future__ import annotations
 
-import contextlib
 import os
 import sys
 from pathlib import Path
 
 import pytest
 import torch
-from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 pytest.importorskip("triton")
@@ -20,7 +18,7 @@ sys.path.insert(0, str(Path(__file__).parent / "gpu"))
 
 import bearing
 import bearing.torch as bt
-from bearing.torch.triton import cache, geometry, hub, launch, norm, rotate
+from bearing.torch.triton import cache, hub, launch, norm, rotate
 from compiled import recorded
 
 ROPE = bt.Rope(bearing.Rope(head_dim=8, pairing="half", axes=bearing.RopeAxes.sections([1, 2, 1])), 16)
@@ -44,29 +42,6 @@ class Watch(TorchDispatchMode):
         return out
 
 
-@pytest.fixture
-def without_numbers(monkeypatch):
-    """Tensors have no numbers, and what is kept on the device none either."""
-    caches = [
-        geometry.geometry,
-        geometry.kept_rows,
-        geometry.geometry_of_given,
-        cache._plain,
-        cache._moved,
-        cache._unscaled,
-    ]
-    empty = lambda make, device: [torch.empty(n.shape, dtype=n.dtype, device=device) for n in make()]
-    monkeypatch.setattr(geometry, "for_good", empty)
-    for module in (launch, norm):
-        monkeypatch.setattr(module, "on", lambda x: contextlib.nullcontext())
-    for one in caches:
-        one.cache_clear()
-    with FakeTensorMode():
-        yield
-    for one in caches:
-        one.cache_clear()
-
-
 def watched(call):
     """The launches of a call, which is made once before: what is kept is there then."""
     call()
@@ -76,12 +51,12 @@ def watched(call):
     return len(turned) + len(normed)
 
 
-def test_launches_wait_for_nothing(without_numbers):
-    q, k, v = (torch.empty(2, heads, 6, 8, device="cuda") for heads in (4, 2, 2))
-    at, three = (torch.empty(*axes, 2, 6, device="cuda", dtype=torch.int64) for axes in ((), (3,)))
-    slots = torch.empty(2, 6, device="cuda", dtype=torch.int32)
-    paged = torch.empty(4, 2, 4, 8, device="cuda")
-    weight, angles = torch.empty(8, device="cuda"), torch.empty(1, 6, 8, device="cuda")
+def test_launches_wait_for_nothing():
+    q, k, v = (torch.empty(2, heads, 6, 8, device="meta") for heads in (4, 2, 2))
+    at, three = (torch.empty(*axes, 2, 6, device="meta", dtype=torch.int64) for axes in ((), (3,)))
+    slots = torch.empty(2, 6, device="meta", dtype=torch.int32)
+    paged = torch.empty(4, 2, 4, 8, device="meta")
+    weight, angles = torch.empty(8, device="meta"), torch.empty(1, 6, 8, device="meta")
     calls = {
         "rotate": lambda: rotate.rotate([q, k], three, ROPE.table, "bhtd", False),
         "rotate, counted": lambda: rotate.rotate([q, k], 5, PLAIN.table, "bhtd", False),
@@ -108,16 +83,16 @@ def test_launches_wait_for_nothing(without_numbers):
 PLAIN_GIVEN = '{"rope": ' + PLAIN.table.split('"rope": ', 1)[1].rsplit(', "length"', 1)[0] + "}"
 
 
-def test_calls_wait_for_nothing(without_numbers):
+def test_calls_wait_for_nothing():
     """All that stands before the ops, whose results are known without numbers."""
-    q, k, v = (torch.empty(2, heads, 6, 8, device="cuda") for heads in (4, 2, 2))
-    at = torch.empty(2, 6, device="cuda", dtype=torch.int64)
-    slots = torch.empty(2, 6, device="cuda", dtype=torch.int64)
-    paged, weight = torch.empty(4, 2, 4, 8, device="cuda"), torch.empty(8, device="cuda", requires_grad=True)
+    q, k, v = (torch.empty(2, heads, 6, 8, device="meta") for heads in (4, 2, 2))
+    at = torch.empty(2, 6, device="meta", dtype=torch.int64)
+    slots = torch.empty(2, 6, device="meta", dtype=torch.int64)
+    paged, weight = torch.empty(4, 2, 4, 8, device="meta"), torch.empty(8, device="meta")
     with Watch() as watch:
         for layout in ("bhtd", "bthd"):
             for y in bt.rotate(q, k, rope=PLAIN, positions=at if layout == "bhtd" else None, layout=layout):
-                assert y.device.type == "cuda"
+                assert y.device.type == "meta"
         assert PLAIN(q, k, at)[1].shape == k.shape
         bt.rotate_(q, k, rope=PLAIN, positions=at)
         bt.rebase(PLAIN, at, LATER, 7, paged, slots=slots)
@@ -125,17 +100,15 @@ def test_calls_wait_for_nothing(without_numbers):
         out = bt.rotate_to_cache(q, k, v, paged, paged.clone(), slots, rope=PLAIN, positions=at)
         assert out.shape == q.shape
         y = bt.norm_rotate(q, weight, rope=PLAIN, eps=1e-6, positions=at)
-        (d_weight,) = torch.autograd.grad(y.sum(), weight)
-        assert d_weight.device.type == "cuda" and y.stride() == q.stride()
+        assert y.device.type == "meta" and y.stride() == q.stride()
     assert not watch.seen
 
 
-def test_what_reads_is_seen(without_numbers):
+def test_what_reads_is_seen():
     """So the tests above can fail."""
-    x = torch.empty(2, device="cuda")
+    x = torch.empty(2, device="meta")
     with Watch() as watch:
-        x.to("cpu")
-        torch.ones(2).to("cuda")
-    assert len(watch.seen) >= 2
-    with pytest.raises(Exception, match="data|item|Unbacked"):
-        bool(x.sum() > 0)
+        torch.ones(2).to("meta")
+        with pytest.raises(RuntimeError, match="meta"):
+            bool(x.sum() > 0)
+    assert len(watch.seen) == 2
