@@ -122,11 +122,15 @@ NewArray new_array(ArrayKind kind, DataType type, const std::vector<Index>& shap
                                                 nb::dlpack::dtype{code(nb::dlpack::dtype_code::Bfloat), 16, 1},
                                                 nb::dlpack::dtype{code(nb::dlpack::dtype_code::Float), 16, 1}};
   const nb::dlpack::dtype dtype = dtypes[static_cast<std::size_t>(type)];
-  const auto make = [&]<class Framework>(nb::dlpack::dtype as) {
-    return nb::cast(nb::ndarray<Framework>(data, extents.size(), extents.data(), owner, nullptr, as));
+  const auto make = [&]<class... Framework>() {
+    return nb::cast(nb::ndarray<Framework...>(data, extents.size(), extents.data(), owner, nullptr, dtype));
   };
-  if (kind == ArrayKind::torch) return {make.template operator()<nb::pytorch>(dtype), data};
-  return {make.template operator()<nb::jax>(dtype), data};
+  if (kind == ArrayKind::jax) return {make.template operator()<nb::jax>(), data};
+  // As a capsule: an object of nanobind's would be asked for its device and its protocol first, in Python, for a
+  // microsecond.
+  static const nb::handle from_dlpack =
+      nb::object(nb::module_::import_("torch.utils.dlpack").attr("from_dlpack")).release();
+  return {from_dlpack(make.template operator()<>()), data};
 }
 
 nb::object numpy_array(std::span<const double> values, const std::vector<Index>& shape) {

@@ -173,7 +173,11 @@ void bind_spec(nb::module_& m) {
       },
       nb::arg("other").none(), nb::sig("def __eq__(self, other: object, /) -> bool"));
   type.def(
-      "__hash__", [](const Spec& self) { return nb::hash(nb::str(repr(self.record).c_str())); },
+      "__hash__",
+      [](const Spec& self) {
+        if (self.hash == -1) self.hash = nb::hash(nb::str(repr(self.record).c_str()));
+        return self.hash;
+      },
       nb::sig("def __hash__(self) -> int"));
   type.def("to_dict", to_dict, nb::sig("def to_dict(self) -> dict[str, Any]"),
            "Returns the members in plain Python types that JSON can hold, with the type's name as \"type\".");

@@ -23,6 +23,7 @@ struct Argument;
 /// A spec as Python holds it.
 struct Spec {
   Record record;
+  mutable Py_hash_t hash = -1;  ///< of its text; -1: nobody has asked yet
 };
 
 /// Binds `Spec`, the base of them all.

@@ -128,7 +128,7 @@ const hwy::ChosenTarget& simd::chosen() { return state().chosen; }
 
 bool simd::prefetch_pays() {
 #if defined(__x86_64__)
-  static const bool pays = __builtin_cpu_is("amd") == 0;
+  static const bool pays = __builtin_cpu_is("amd") == 0 || __builtin_cpu_supports("avx512f") == 0;
   return pays;
 #else
   return true;

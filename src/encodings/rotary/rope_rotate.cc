@@ -135,15 +135,16 @@ void run_pairs(const RotateCall<T>& call, Plan<T>& plan, const Executor& on) {
   }
 }
 
+/// Changes the call from part to part: a copy of it would be a twentieth of the time of one token.
 template <class T>
-void run(const RotateCall<T>& call, Plan<T>& plan, const Executor& on) {
-  RotateCall<T> part = call;
+void run(RotateCall<T>& call, Plan<T>& plan, const Executor& on) {
+  const Index begin = call.begin;
   call.frequencies->each_block([&](Index first, Index count) {
-    part.begin = call.begin + 2 * first;
-    part.first_pair = first, part.pairs = count;
-    part.avx512_bf16 = simd::has_avx512_bf16() && count % bf16_avx512_pairs == 0;
-    run_pairs(part, plan, on);
-    part.in = View<const T, 4>(part.out);  // the first has copied what others turn
+    call.begin = begin + 2 * first;
+    call.first_pair = first, call.pairs = count;
+    call.avx512_bf16 = simd::has_avx512_bf16() && count % bf16_avx512_pairs == 0;
+    run_pairs(call, plan, on);
+    call.in = View<const T, 4>(call.out);  // the first has copied what others turn
   });
 }
 
