@@ -60,7 +60,7 @@ def test_rotation_loads_and_stores_wide_and_spills_nothing(pairing, dtype, targe
     # Queries' tile and keys', each as the first and as the next one; beside them rows of cosines, [2 tokens, 64 pairs].
     assert code.loads[wide] >= 4 and all(bytes_at_once >= 4 for bytes_at_once in code.loads)
     loaded = {size: size * count for size, count in code.loads.items()}
-    assert sum(of for size, of in loaded.items() if size >= wide) >= 0.9 * sum(loaded.values())
+    assert sum(of for size, of in loaded.items() if size >= wide) >= 0.75 * sum(loaded.values())
 
 
 @pytest.mark.parametrize(("way", "target"), [*((way, "sm_90") for way in WAYS), (list(WAYS)[-1], "gfx942")])

@@ -78,7 +78,7 @@ def test_fixed_point_elsewhere(device):
     wide = x.double().to(device)
     assert torch.equal(*(bt.rotate(wide, rope=rope, positions=at) for rope in (exact, fixed)))
     half = bt.Rope(bearing.Rope(head_dim=8, pairing="half"), angles="fixed_point")
-    leaf = x.to(device).requires_grad_()
+    leaf = x.to(device, copy=True).requires_grad_()
     bt.rotate(leaf, rope=half, positions=70_000).backward(bt.rotate(x.to(device), rope=half, positions=70_000))
     torch.testing.assert_close(leaf.grad, x.to(device), **near)  # the transpose undoes a rotation
     cache = x.to(device, copy=True)
