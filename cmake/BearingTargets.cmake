@@ -1,3 +1,6 @@
+# BEARING_CHECKED_FLAGS: what every target is compiled with besides, but those in BEARING_AS_IN_DEV, which a compiler cache
+# knows from the preset dev.
+
 # What every target of this project shares: C++20 without extensions, warnings, no contraction of products and sums.
 
 function(bearing_defaults target)
@@ -11,6 +14,9 @@ function(bearing_defaults target)
   target_compile_options(${target} PRIVATE -Wall -Wextra -Wconversion -Wshadow -Wpedantic)
   if(BEARING_WARNINGS_AS_ERRORS)
     target_compile_options(${target} PRIVATE -Werror)
+  endif()
+  if(NOT target IN_LIST BEARING_AS_IN_DEV)
+    target_compile_options(${target} PRIVATE ${BEARING_CHECKED_FLAGS})
   endif()
 endfunction()
 
@@ -49,6 +55,9 @@ function(bearing_objects target)
   bearing_defaults(${target})
   target_include_directories(${target} PUBLIC ${PROJECT_SOURCE_DIR}/include PRIVATE ${PROJECT_SOURCE_DIR}/src)
   target_link_libraries(${target} PRIVATE ${arg_PRIVATE})
+  if(target IN_LIST BEARING_AS_IN_DEV)
+    set_target_properties(${target} PROPERTIES CXX_COMPILER_LAUNCHER ccache DISABLE_PRECOMPILE_HEADERS ON)
+  endif()
 endfunction()
 
 # bearing_library(NAME SOURCES … PUBLIC … PRIVATE …): the library target `NAME` with the alias and export name

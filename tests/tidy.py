@@ -18,11 +18,11 @@ LARGEST = 12
 
 
 def options(entry):
-    """What the source was compiled with, except its name, its result, and what only concerns warnings."""
+    """What the source was compiled with, except its name, its result, precompiled headers, and what only concerns warnings."""
     words = iter(shlex.split(entry["command"]))
     next(words)
     for word in words:
-        if word in ("-o", "-c"):
+        if word in ("-o", "-c", "-Xclang"):
             next(words)
         elif not word.startswith("-W") or word.startswith("-Wno-"):
             yield word

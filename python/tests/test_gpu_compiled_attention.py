@@ -83,6 +83,18 @@ def launched(dtype, dim, made=learned_bias):
     return {launch.kernel.fn.__name__ + sides(launch): launch for launch in [*forward, *backward, *diagonals]}
 
 
+WIDTHS = (64, 128)
+
+
+def places(kernels):
+    """Each kernel for each target at one width of rows. The widths take turns, so that every kernel and every target has both;
+    BEARING_EVERY_WIDTH in the environment asks for all."""
+    for i, kernel in enumerate(kernels):
+        for j, target in enumerate(TARGETS):
+            for width in WIDTHS if "BEARING_EVERY_WIDTH" in os.environ else (WIDTHS[(i + j) % 2],):
+                yield pytest.param(kernel, width, target, id=f"{kernel}-{width}-{target}")
+
+
 # What is spilled where anything is, by kernel, width of rows and target. A number only ever falls.
 SPILLED = {
     ("forward", 64, "gfx942"): 48,
@@ -118,9 +130,7 @@ SPILLED_MIXED = {
 }
 
 
-@pytest.mark.parametrize("target", TARGETS)
-@pytest.mark.parametrize("dim", [64, 128])
-@pytest.mark.parametrize("kernel", ["forward", "d_queries", "d_keys", "d_distances"])
+@pytest.mark.parametrize(("kernel", "dim", "target"), [*places(["forward", "d_queries", "d_keys", "d_distances"])])
 def test_products_are_instructions_and_spilled_registers_are_known(kernel, dim, target):
     code = code_of(launched(torch.bfloat16, dim)[kernel], target)
     assert code.spilled == SPILLED.get((kernel, dim, target), 0)
@@ -129,9 +139,10 @@ def test_products_are_instructions_and_spilled_registers_are_known(kernel, dim, 
     assert code.widest_load == 16
 
 
-@pytest.mark.parametrize("target", TARGETS)
-@pytest.mark.parametrize("dim", [64, 128])
-@pytest.mark.parametrize("kernel", ["forward", "d_queries", "d_keys", *(f"d_tables of {side}" for side in SIDES[:3])])
+@pytest.mark.parametrize(
+    ("kernel", "dim", "target"),
+    [*places(["forward", "d_queries", "d_keys", *(f"d_tables of {side}" for side in SIDES[:3])])],
+)
 def test_rows_by_distance_too(kernel, dim, target):
     code = code_of(launched(torch.bfloat16, dim, picked_rows)[kernel], target)
     assert code.spilled == SPILLED_PICKED.get((kernel, dim, target), 0)
@@ -139,9 +150,9 @@ def test_rows_by_distance_too(kernel, dim, target):
     assert code.widest_load == 16
 
 
-@pytest.mark.parametrize("target", TARGETS)
-@pytest.mark.parametrize("dim", [64, 128])
-@pytest.mark.parametrize("kernel", ["forward", "d_queries", "d_keys", "d_tables of mixed"])
+@pytest.mark.parametrize(
+    ("kernel", "dim", "target"), [*places(["forward", "d_queries", "d_keys", "d_tables of mixed"])]
+)
 def test_numbers_of_queries_times_rows_too(kernel, dim, target):
     code = code_of(launched(torch.bfloat16, dim, numbers_of_queries)[kernel], target)
     assert code.spilled == SPILLED_MIXED.get((kernel, dim, target), 0)

@@ -16,6 +16,11 @@ namespace bearing::tiles {
 template <class A>
 void add_toeplitz(Index rows, Index cols, const A* diagonals, A* s, Index stride);
 
+/// s[i][j] += matrix[i][j], rows of which lie matrix_stride apart. As many columns after these, the next tile's, are
+/// asked for: they may lie behind the matrix.
+template <class A>
+void add_matrix(Index rows, Index cols, const A* matrix, Index matrix_stride, A* s, Index stride);
+
 /// s[i][j] = diagonals[j − i + rows − 1], past the caches if `stream`.
 template <class A>
 void put_toeplitz(Index rows, Index cols, const A* diagonals, A* s, Index stride, bool stream);

@@ -166,6 +166,29 @@ void expect_toeplitz() {
   }
 }
 
+template <class A>
+void expect_matrix() {
+  for (const auto& [rows, cols] : {std::pair<Index, Index>{1, 1}, {17, 3}, {31, 67}}) {
+    Random random(10);
+    Rows<A> s(rows, cols, random), matrix(rows, cols, random);
+    for (const Index stride : {matrix.stride(), Index{0}}) {  // a row of its own each, and one for all
+      const Rows<A> s0 = s;
+      add_matrix<A>(rows, cols, matrix.data(), stride, s.data(), s.stride());
+      for (Index i = 0; i < rows; ++i) {
+        for (Index j = 0; j < cols; ++j) ASSERT_EQ(s.at(i, j), s0.at(i, j) + matrix.at(stride == 0 ? 0 : i, j));
+      }
+      s.expect_gaps();
+    }
+  }
+}
+
+TEST(TileKernels, MatricesAreAddedOnEveryTarget) {
+  on_every_target([] {
+    expect_matrix<float>();
+    expect_matrix<double>();
+  });
+}
+
 TEST(TileKernels, ToeplitzBiasesAreTheLoopsOnEveryTarget) {
   on_every_target([] {
     expect_toeplitz<float>();

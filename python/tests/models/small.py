@@ -114,6 +114,26 @@ def types() -> list[str]:
     )
 
 
+def code_of_positions(kind: str) -> frozenset[str]:
+    """The rotary embeddings of a folder's code, what rotates, and the arguments that both are called with: without
+    comments and without the model's name."""
+    found: set[str] = set()
+    for file in (FOLDER / kind).glob("modeling_*.py"):
+        text = re.sub(r'(?s:""".*?""")|#.*', "", file.read_text())
+        blocks = re.findall(
+            r"^(?:class|def) \w*(?:[Rr]otary|rotate)\w*\(.*?(?=^[^\s)])", text + "\n.", re.MULTILINE | re.DOTALL
+        )
+        found |= {re.sub(r"\b[A-Z]\w*?(?=(?:Text|Vision)?Rotary|Config\b)", "", block) for block in blocks}
+        found |= {"".join(given.split()) for given in re.findall(r"rotary\w*\(([^)]*)\)", text)}
+    return frozenset(found)
+
+
+@functools.cache
+def distinct_types() -> list[str]:
+    """The first folder of each code of positions: the others have the same code under other names."""
+    return sorted({code_of_positions(kind): kind for kind in reversed(types())}.values())
+
+
 def modeling(kind: str) -> Iterator[Any]:
     for file in sorted((FOLDER / kind).glob("modeling_*.py")):
         yield importlib.import_module(f"transformers.models.{kind}.{file.stem}")

@@ -84,15 +84,18 @@ struct Rescaled {
 
 template <class A>
 void accumulate(Index rows, Index first, Index end, Index value_dim, const A* p, Index stride, const A* rescale,
-                const A* v, Index v_stride, A* out, Index out_stride) {
+                const Values<A>& v, A* out, Index out_stride) {
   Index x = 0;
   const auto columns = [&](auto vectors, auto d) HWY_ATTR {
     constexpr int Vectors = decltype(vectors)::value;
     for (const Index n = Vectors * static_cast<Index>(hn::Lanes(d)); x + n <= value_dim; x += n) {
+      const Index in_panel = x % panel_lanes<A>(), panel = x - in_panel;
+      const Index v_stride = panel + panel_lanes<A>() <= value_dim ? v.stride : v.rest;
+      const A* from = v.data + panel / panel_lanes<A>() * v.panel + in_panel + (v.row + first) * v_stride;
       simd::HWY_NAMESPACE::in_row_blocks<block_rows>(rows, [&](auto count, Index i) HWY_ATTR {
         simd::HWY_NAMESPACE::product_block<decltype(count)::value, Vectors>(
-            d, end - first, simd::HWY_NAMESPACE::Rows<A>{p + first + i * stride, stride}, v + first * v_stride + x,
-            v_stride, Rescaled<A>{rescale + i, out + i * out_stride + x, out_stride});
+            d, end - first, simd::HWY_NAMESPACE::Rows<A>{p + first + i * stride, stride}, from, v_stride,
+            Rescaled<A>{rescale + i, out + i * out_stride + x, out_stride});
       });
     }
   };
@@ -129,8 +132,8 @@ BEARING_KERNEL(void, scores,
                (rows, first, end, dim, alpha, q, q_stride, packed, s, stride))
 BEARING_KERNEL(void, accumulate,
                (Index rows, Index first, Index end, Index value_dim, const A* p, Index stride, const A* rescale,
-                const A* v, Index v_stride, A* out, Index out_stride),
-               (rows, first, end, value_dim, p, stride, rescale, v, v_stride, out, out_stride))
+                const Values<A>& v, A* out, Index out_stride),
+               (rows, first, end, value_dim, p, stride, rescale, v, out, out_stride))
 
 }  // namespace bearing::attend
 #endif

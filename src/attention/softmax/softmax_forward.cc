@@ -173,7 +173,7 @@ void ForwardWork<A>::absorb(Index i, Index n, Index col, Columns cols, A* s, Ind
                     .rescale = rescale_.data() + i});
   const Index value_dim = plan_->call.problem.value_dim;
   attend::accumulate(n, cols.first - col, cols.end - col, value_dim, s, stride, rescale_.data() + i, keys_.values(col),
-                     keys_.value_stride(col), out_.data() + i * value_dim, value_dim);
+                     out_.data() + i * value_dim, value_dim);
 }
 
 template <class A>

@@ -65,9 +65,18 @@ struct Strip {
 template <class A>
 void weigh(const Strip<A>& strip);
 
+/// Values, feature by feature in panels of panel_width(), or fewer in the last. Whole rows are panels side by side.
+template <class A>
+struct Values {
+  const A* data;
+  Index row;           ///< that of column 0
+  Index stride, rest;  ///< from row to row of a panel, and of the last, if it is narrower
+  Index panel;         ///< from panel to panel
+};
+
 /// out_i ← rescale_i · out_i + Σ_j p_ij v_j, j in [first, end), for rows of value_dim numbers.
 template <class A>
 void accumulate(Index rows, Index first, Index end, Index value_dim, const A* p, Index stride, const A* rescale,
-                const A* v, Index v_stride, A* out, Index out_stride);
+                const Values<A>& v, A* out, Index out_stride);
 
 }  // namespace bearing::attend

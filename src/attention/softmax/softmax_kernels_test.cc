@@ -128,7 +128,7 @@ void expect_scores(Index rows, Index cols, Index dim, A alpha) {
 
 template <class A>
 void expect_all_scores() {
-  for (Index rows = 1; rows <= 13; ++rows) {
+  for (Index rows = 1; rows <= 14; ++rows) {
     for (const Index dim : dims) expect_scores<A>(rows, 33, dim, A(0.3));
     for (const Index cols : columns) expect_scores<A>(rows, cols, 6, A(1));
   }
@@ -142,6 +142,11 @@ TEST(AttentionKernels, ScoresAreTheLoops) {
 }
 
 template <class A>
+Values<A> whole_rows(Rows<A>& v) {
+  return {v.row(0), 0, v.stride(), v.stride(), panel_width<A>()};
+}
+
+template <class A>
 void expect_accumulate(Index rows, Index first, Index end, Index dim) {
   SCOPED_TRACE(testing::Message() << rows << " rows, columns " << first << " to " << end << ", dim " << dim);
   Random random(3);
@@ -150,8 +155,7 @@ void expect_accumulate(Index rows, Index first, Index end, Index dim) {
   for (Index j = 0; j < first; ++j) {
     for (Index x = 0; x < dim; ++x) v.at(j, x) = infinity<A>;  // not looked at
   }
-  accumulate<A>(rows, first, end, dim, p.row(0), p.stride(), rescale.row(0), v.row(0), v.stride(), out.row(0),
-                out.stride());
+  accumulate<A>(rows, first, end, dim, p.row(0), p.stride(), rescale.row(0), whole_rows(v), out.row(0), out.stride());
   for (Index i = 0; i < rows; ++i) {
     for (Index x = 0; x < dim; ++x) {
       double sum = rescale.number(0, i) * before.number(i, x), magnitude = std::abs(sum);
@@ -163,11 +167,25 @@ void expect_accumulate(Index rows, Index first, Index end, Index dim) {
     }
   }
   out.expect_rest(0, dim);
+
+  // The same values in panels behind two rows of others: the same bits.
+  const Index width = panel_width<A>(), skipped = 2, count = skipped + end;
+  std::vector<A> panels(static_cast<std::size_t>(count * dim), infinity<A>);
+  for (Index j = 0; j < end; ++j) {
+    for (Index x = 0; x < dim; ++x) {
+      const Index first_x = x / width * width, wide = std::min(width, dim - first_x);
+      panels[static_cast<std::size_t>(first_x * count + (skipped + j) * wide + x - first_x)] = v.at(j, x);
+    }
+  }
+  Rows<A> again = before;
+  accumulate<A>(rows, first, end, dim, p.row(0), p.stride(), rescale.row(0),
+                {panels.data(), skipped, width, dim % width, count * width}, again.row(0), again.stride());
+  EXPECT_EQ(again.memory, out.memory);
 }
 
 template <class A>
 void expect_all_accumulate() {
-  for (Index rows = 1; rows <= 13; ++rows) {
+  for (Index rows = 1; rows <= 14; ++rows) {
     for (const Index dim : dims) expect_accumulate<A>(rows, 3, 20, dim);
     for (const Index cols : columns) expect_accumulate<A>(rows, 0, cols, 21);
   }
@@ -416,7 +434,7 @@ void expect_same_bits_in_any_strip() {
       scores<A>(n, 0, cols, dim, A(0.1), q.row(i), q.stride(), k.data(), w.s.row(i), w.s.stride());
       cap<A>(n, 0, cols, A(2), w.s.row(i), w.s.stride());
       w.weigh_rows(i, n, 0, A(1.4), bias.data() + rows - 1);
-      accumulate<A>(n, 0, cols, dim, w.s.row(i), w.s.stride(), w.rescale.data() + i, v.row(0), v.stride(), o.row(i),
+      accumulate<A>(n, 0, cols, dim, w.s.row(i), w.s.stride(), w.rescale.data() + i, whole_rows(v), o.row(i),
                     o.stride());
     }
     return Result{w.s.memory, w.max, w.sum, o.memory};

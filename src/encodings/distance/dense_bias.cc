@@ -3,6 +3,7 @@
 
 #include "describe/describer.hpp"
 #include "terms/checks.hpp"
+#include "terms/tile_kernels.hpp"
 
 namespace bearing {
 
@@ -33,14 +34,11 @@ void DenseBias<A>::add_scores(const Tile<A>& tile, A* s) const {
   const View<const A, 4>& bias = bias_.value;
   const Index b = at(bias.shape[0], tile.batch), h = at(bias.shape[1], tile.head);
   const Index step = bias.shape[3] == 1 ? 0 : bias.stride[3];
+  const A* first = &bias(b, h, at(bias.shape[2], tile.row), at(bias.shape[3], tile.col));
+  const Index row_step = bias.shape[2] == 1 ? 0 : bias.stride[2];
+  if (step == 1) return tiles::add_matrix(tile.rows, tile.cols, first, row_step, s, tile.stride);
   for (Index i = 0; i < tile.rows; ++i) {
-    const A* row = &bias(b, h, at(bias.shape[2], tile.row + i), at(bias.shape[3], tile.col));
-    A* to = s + i * tile.stride;
-    if (step == 1) {
-      for (Index j = 0; j < tile.cols; ++j) to[j] += row[j];
-    } else {
-      for (Index j = 0; j < tile.cols; ++j) to[j] += row[j * step];
-    }
+    for (Index j = 0; j < tile.cols; ++j) s[i * tile.stride + j] += first[i * row_step + j * step];
   }
 }
 
