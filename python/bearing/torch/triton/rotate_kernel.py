@@ -302,15 +302,15 @@ def turn_kernel(
             at_a, at_b, at_t, old_a, old_b, old_t, table_b, table_row,
             PAIRS, SOURCE, KEPT, OLD_FLOAT32, AXES, GIVEN, OLD_GIVEN, ARITHMETIC,
         )  # fmt: skip
-        if group < groups0:
-            y, y_seen = _line(y0, slots, b, t, seen, y0_b, y0_t, slots_b, slots_t, Y0_BLOCK)
+        if group < groups0:  # where they go has a name for each, as its type may differ
+            into0, there0 = _line(y0, slots, b, t, seen, y0_b, y0_t, slots_b, slots_t, Y0_BLOCK)
             _turn_heads(
-                x, x_seen, one, two, y, y_seen, h, last, cos, sin, pair, places, begin, 1.0, x0_h, x0_d, y0_h, y0_d,
+                x, x_seen, one, two, into0, there0, h, last, cos, sin, pair, places, begin, 1.0, x0_h, x0_d, y0_h, y0_d,
                 PAIRS, PAIRING, TRANSPOSED, REST, BR, BH,
             )  # fmt: skip
         else:
-            y, y_seen = _line(y1, slots, b, t, seen, y1_b, y1_t, slots_b, slots_t, Y_BLOCK)
+            into1, there1 = _line(y1, slots, b, t, seen, y1_b, y1_t, slots_b, slots_t, Y_BLOCK)
             _turn_heads(
-                x, x_seen, one, two, y, y_seen, h, last, cos, sin, pair, places, begin, scale1, x1_h, x1_d, y1_h, y1_d,
+                x, x_seen, one, two, into1, there1, h, last, cos, sin, pair, places, begin, scale1, x1_h, x1_d, y1_h, y1_d,
                 PAIRS, PAIRING, TRANSPOSED, REST, BR, BH,
             )  # fmt: skip
