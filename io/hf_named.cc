@@ -46,10 +46,6 @@ constexpr Named rows[] = {
     {"unispeech", "convolution", convolution},
     {"unispeech-sat", "convolution", convolution},
     {"sew-d", "deberta", "a convolution over frames comes before DeBERTa's layers, which see every squeeze_factor-th"},
-    {"wav2vec2-conformer", "transformer_xl", "position_embeddings_type may be relative, rotary or none, and a "
-                                             "convolution comes first"},
-    {"seamless_m4t", "transformer_xl", "its speech encoder, text encoder and decoders have encodings of their own"},
-    {"seamless_m4t_v2", "shaw", "its speech encoder, text encoder and decoders have encodings of their own"},
     {"clvp_encoder", "rope", values_too},
     {"qwen2_5_omni_dit", "rope", first_head},
     {"gemma3n_audio", "transformer_xl", chunks},
@@ -84,8 +80,10 @@ constexpr Named rows[] = {
     {"gemma4_unified_vision", "learned", "a table for columns and rows of patches, of mm_posemb_size"},
     {"dinat", "swin", "a learned number per head for each offset inside a dilated neighbourhood"},
     {"superglue", "learned", key_points},
-    {"esmfold2", "rope", "atoms turn by their coordinates and their group's number, and residues add a table of clipped "
-                         "offsets"},
+    {"esmfold2", "bucket_bias", "numbers of clipped offsets between residues and between chains join the features of pairs, "
+                                "which become biases; its atoms are parts of their own"},
+    {"esmfold2_diffusion", "dense_bias", "its layers see tokens, whose features of pairs become biases; its atoms are a "
+                                         "part of their own"},
     {"lightglue", "rope", "coordinates of key points, projected by learned weights, are the angles"},
     {"vivit", "learned", "the table has a row per tubelet of tubelet_size frames, rows and columns"},
     {"pvt", "learned", stages},

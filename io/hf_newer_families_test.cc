@@ -271,13 +271,28 @@ TEST(HfSizes, HeadsThatGlm4MoeRoundsAreReadAsItsCodeRoundsThem) {
 }
 
 TEST(HfNotRead, AKeyThatIsNotHonouredRefusesAnUnknownModel) {
-  const std::pair<const char*, const char*> keys[] = {
-      {"compress_rope_theta", "160000"},   {"layer_rope_theta", "[0, 1e4]"}, {"partial_rotary_factors", "[0.5, 1]"},
-      {"rope_theta", "[1e4, 1e6]"},        {"no_rope_layers", "[1, 0]"},     {"swa_rope_theta", "1e4"},
-      {"rope_scaling_layers", "[1]"},      {"rel_extent", "1024"},           {"local_rope_theta", "1e4"},
-      {"rope_local_base_freq", "1e4"},     {"use_logn_attn", "true"},        {"rotary_interleaved", "true"},
-      {"attn_temperature_tuning", "true"}, {"rope_interleave", "true"},      {"mla_use_nope", "true"},
-      {"position_embedding_type", "\"x\""}};
+  const std::pair<const char*, const char*> keys[] = {{"compress_rope_theta", "160000"},
+                                                      {"layer_rope_theta", "[0, 1e4]"},
+                                                      {"partial_rotary_factors", "[0.5, 1]"},
+                                                      {"rope_theta", "[1e4, 1e6]"},
+                                                      {"no_rope_layers", "[1, 0]"},
+                                                      {"swa_rope_theta", "1e4"},
+                                                      {"rope_scaling_layers", "[1]"},
+                                                      {"rel_extent", "1024"},
+                                                      {"local_rope_theta", "1e4"},
+                                                      {"rope_local_base_freq", "1e4"},
+                                                      {"use_logn_attn", "true"},
+                                                      {"rotary_interleaved", "true"},
+                                                      {"attn_temperature_tuning", "true"},
+                                                      {"rope_interleave", "true"},
+                                                      {"mla_use_nope", "true"},
+                                                      {"position_embedding_type", "\"x\""},
+                                                      {"log_scaling_alpha", "0.1"},
+                                                      {"compress_ratios", "[0, 4]"},
+                                                      {"swa_head_dim", "64"},
+                                                      {"global_head_dim", "64"},
+                                                      {"no_rope_layer_interval", "4"},
+                                                      {"rotary_value", "true"}};
   const std::string common = R"("model_type": "newmodel2030", "head_dim": 16, "num_hidden_layers": 2)";
   for (const auto& [key, value] : keys) {
     const std::string rope = std::string(key) == "rope_theta" ? "" : R"(, "rope_theta": 10000)";
@@ -289,6 +304,8 @@ TEST(HfNotRead, AKeyThatIsNotHonouredRefusesAnUnknownModel) {
     const std::string error = refusal(common + ", \"rope_parameters\": " + dictionary);
     EXPECT_NE(error.find("c.json: /rope_parameters/"), std::string::npos) << error;
   }
+  EXPECT_NE(refusal(R"("model_type": "roformer", "rotary_value": true)").find("c.json: /rotary_value: must be false"),
+            std::string::npos);
   EXPECT_EQ(refusal(common + R"(, "rope_theta": 10000, "use_logn_attn": false, "layer_rope_theta": null)"), "no error");
 }
 

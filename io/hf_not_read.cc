@@ -33,6 +33,11 @@ constexpr Key keys[] = {
     {"rope_interleaved", 0},
     {"rope_interleave", mla},
     {"lerope", 0},
+    {"log_scaling_alpha", 0},
+    {"log_scaling_n_floor", 0},
+    {"compress_ratios", compressed},
+    {"swa_head_dim", sliding_sizes},
+    {"global_head_dim", global_heads},
 };
 
 /// null, false, 0, "" and empty lists change nothing.
@@ -61,11 +66,12 @@ void refuse_keys_of_unknown_models(const Config& config) {
                           (config.model_type.empty() ? "(none)" : json::quoted(config.model_type)) + ", got " +
                           json::found(*value));
   }
-  const rapidjson::Value* list = file.find("no_rope_layers");
-  if (list != nullptr && says_something(*list) && config.family.mix != Mix::no_rope_list) {
+  for (const char* key : {"no_rope_layers", "no_rope_layer_interval"}) {
+    const rapidjson::Value* value = file.find(key);
+    if (value == nullptr || !says_something(*value) || config.family.mix == Mix::no_rope_list) continue;
     file.notes().fail(
-        file.pointer("no_rope_layers"),
-        "is not known to count layers with (1) or without a rotation for this model_type, got " + json::found(*list));
+        file.pointer(key),
+        "is not known to count layers with (1) or without a rotation for this model_type, got " + json::found(*value));
   }
   const std::string kind = file.has("position_embedding_type") ? *file.text("position_embedding_type") : "rope";
   if (!config.known && kind != "rope" && kind != "rotary" && kind != "absolute") {
@@ -76,6 +82,10 @@ void refuse_keys_of_unknown_models(const Config& config) {
 }  // namespace
 
 void refuse_by_key(const Config& config) {
+  const rapidjson::Value* values = config.file.find("rotary_value");
+  if (values != nullptr && says_something(*values)) {  // RoFormer's code turns them, and does not turn their sum back
+    config.file.wrong("rotary_value", "false: values that turn, and whose sum is not turned back, are not read");
+  }
   if (!config.states_its_code()) {
     refuse_keys_of_unknown_models(config);
     return;

@@ -141,8 +141,11 @@ bool read_not_rotary(const Config& config, Model& model);
 bool read_inputs(const Config& config, Model& model);
 bool read_scores(const Config& config, Model& model);
 
-/// Of these, the rotary towers of several axes (hf_axial.cc), and the other towers and documents (hf_tower_scores.cc).
+/// Of these, the rotary towers of several axes (hf_axial.cc), atoms (hf_atoms.cc), Conformers (hf_conformers.cc), and
+/// the other towers and documents (hf_tower_scores.cc).
 bool read_axial(const Config& config, Model& model);
+bool read_atoms(const Config& config, Model& model);
+bool read_conformers(const Config& config, Model& model);
 bool read_tower_scores(const Config& config, Model& model);
 
 /// … and relative logits made by content (hf_relative_logits.cc).
@@ -160,6 +163,8 @@ void read_regions(const Config& config, Model& model);
 std::vector<std::string_view> model_types();
 void add_score_types(std::vector<std::string_view>& to);
 void add_axial_types(std::vector<std::string_view>& to);
+void add_atom_types(std::vector<std::string_view>& to);
+void add_conformer_types(std::vector<std::string_view>& to);
 void add_tower_score_types(std::vector<std::string_view>& to);
 void add_relative_logits_types(std::vector<std::string_view>& to);
 void add_input_types(std::vector<std::string_view>& to);

@@ -194,15 +194,6 @@ void read_xlnet(const Config& config, Model& model) {
   all_layers(model, layers_of(file, 24), xlnet);
 }
 
-bool read_wav2vec2_bert(const Config& config, Model& model) {
-  const Object& file = config.file;
-  if (file.text("position_embeddings_type").value_or("relative_key") != "relative_key") return false;
-  const Wav2Vec2BertRelative relative{file.integer("left_max_position_embeddings", 0, most_positions).value_or(64),
-                                      file.integer("right_max_position_embeddings", 0, most_positions).value_or(8)};
-  all_layers(model, layers_of(file, 24), relative);
-  return true;
-}
-
 // --- images ---
 
 /// Swin's stages halve the map; a window that is not smaller than the map is the map, and is not shifted. Version 1
@@ -262,8 +253,10 @@ constexpr std::string_view bert_types[] = {"bert",    "roberta", "xlm-roberta", 
 void add_score_types(std::vector<std::string_view>& to) {
   add_axial_types(to);
   add_tower_score_types(to);
+  add_conformer_types(to);
+  add_atom_types(to);
   add_relative_logits_types(to);
-  to.insert(to.end(), {"vjepa2", "bloom", "mpt", "transfo-xl", "xlnet", "wav2vec2-bert"});
+  to.insert(to.end(), {"vjepa2", "bloom", "mpt", "transfo-xl", "xlnet"});
   for (const std::span<const std::string_view> types :
        {std::span<const std::string_view>(t5_types), {deberta_types}, {swin_types}, {beit_types}, {bert_types}}) {
     to.insert(to.end(), types.begin(), types.end());
@@ -276,8 +269,8 @@ bool read_scores(const Config& config, Model& model) {
   const auto is = [&](std::span<const std::string_view> types) {
     return std::find(types.begin(), types.end(), type) != types.end();
   };
-  if (read_axial(config, model) || read_tower_scores(config, model) || read_relative_logits(config, model) ||
-      read_two_angles(config, model)) {
+  if (read_axial(config, model) || read_tower_scores(config, model) || read_conformers(config, model) ||
+      read_atoms(config, model) || read_relative_logits(config, model) || read_two_angles(config, model)) {
     return true;
   }
   if (type == "bloom") return alibi_layers(config, model, {8, 2}), true;
@@ -297,7 +290,6 @@ bool read_scores(const Config& config, Model& model) {
   if (is(deberta_types)) return read_deberta(config, model), true;
   if (type == "transfo-xl") return read_transformer_xl(config, model), true;
   if (type == "xlnet") return read_xlnet(config, model), true;
-  if (type == "wav2vec2-bert") return read_wav2vec2_bert(config, model);
   if (is(swin_types)) return read_swin(config, model), true;
   if (is(beit_types)) return read_beit(config, model), true;
   return is(bert_types) && read_bert_relative(config, model);

@@ -29,11 +29,16 @@ constexpr UsualSections usual_sections[] = {
     {"paddleocr_vl_text", {16, 24, 24}},
 };
 
-/// The class' own sections, if they fit the pairs that turn; none otherwise.
+/// The class' own sections, if they fit the pairs that turn; none otherwise. Interleaved ones always do: every third
+/// pair is an axis' own, as long as there are pairs and its section lasts, and time has all others.
 std::vector<Index> sections_of_class(const Config& config, Index pairs) {
   const auto* row = std::find_if(std::begin(usual_sections), std::end(usual_sections),
                                  [&](const UsualSections& one) { return one.model_type == config.family.model_type; });
   if (row == std::end(usual_sections)) return {};
+  if (config.family.is(interleaved_sections) && pairs >= 3) {
+    const Index height = std::min(row->pairs[1], (pairs + 1) / 3), width = std::min(row->pairs[2], pairs / 3);
+    return {pairs - height - width, height, width};
+  }
   if (std::accumulate(row->pairs.begin(), row->pairs.end(), Index{0}) != pairs) return {};
   return {row->pairs.begin(), row->pairs.end()};
 }

@@ -64,19 +64,6 @@ void read_vits(const Object& file, Model& model) {
   add_layers(model, file, {"num_hidden_layers"}, 6, layer);
 }
 
-void read_parakeet(const Object& file, Model& model) {
-  file.warn(
-      "model_type",
-      "the sinusoids of distances have sine and cosine in turn, where Transformer-XL has all sines first: columns "
-      "of relative_k_proj are in that order, until load() sorts them");
-  model.heads = model.kv_heads = plain_size(file, {"num_attention_heads"}, 8, most_heads);
-  model.head_dim =
-      file.integer("head_dim", 1, most_head_dim).value_or(plain_size(file, {"hidden_size"}, 1024) / model.heads);
-  model.context_length = model.trained_length = file.integer("max_position_embeddings", 1, most_positions).value_or(0);
-  add_layers(model, file, {"num_hidden_layers"}, 24,
-             {.encoding = TransformerXL{.direction = TransformerXLDirection::bidirectional}});
-}
-
 /// SpeechT5's encoder. Each of its models has other prenets, for speech or for text, and the file does not say which.
 void read_speecht5(const Object& file, Model& model) {
   const OtherEncoding prenet{"sinusoidal",
@@ -244,9 +231,8 @@ constexpr SamType sam_types[] = {{"sam_vision_model", 1024},
 }  // namespace
 
 void add_tower_score_types(std::vector<std::string_view>& to) {
-  to.insert(to.end(), {"wavlm", "vits", "parakeet_encoder", "nemotron_asr_streaming_encoder", "pix2struct_text_model",
-                       "layoutlmv2", "layoutlmv3", "udop", "lilt", "speecht5", "granite_speech_encoder",
-                       "granite_speech_plus_encoder", "granite_speech5_encoder"});
+  to.insert(to.end(), {"wavlm", "vits", "pix2struct_text_model", "layoutlmv2", "layoutlmv3", "udop", "lilt", "speecht5",
+                       "granite_speech_encoder", "granite_speech_plus_encoder", "granite_speech5_encoder"});
   for (const SamType& one : sam_types) to.push_back(one.model_type);
 }
 
@@ -255,7 +241,6 @@ bool read_tower_scores(const Config& config, Model& model) {
   const std::string& type = config.model_type;
   if (type == "wavlm") return read_wavlm(file, model), true;
   if (type == "vits") return read_vits(file, model), true;
-  if (type == "parakeet_encoder" || type == "nemotron_asr_streaming_encoder") return read_parakeet(file, model), true;
   if (type == "pix2struct_text_model") return read_pix2struct(file, model), true;
   if (type == "layoutlmv2" || type == "layoutlmv3") return read_layoutlm(file, type == "layoutlmv3", model), true;
   if (type == "udop") return read_udop(file, model), true;

@@ -54,7 +54,8 @@ class Takes {
       if (!main.key.empty() && file.has(main.key)) {
         const Object object = *file.object(main.key);
         std::string type = object.text("model_type").value_or(std::string(main.model_type));
-        if (type == main.composite && !main.model_type.empty()) type = main.model_type;
+        const bool says_nothing = type.empty() || type == main.composite;
+        if (says_nothing && !main.model_type.empty()) type = main.model_type;
         part = apart(object, name.empty() ? main_name(main.key) : name, type.empty() ? model_type : type, level + 1);
       } else if (!main.model_type.empty() && find_family(model_type) == nullptr) {
         part = {name.empty() ? main_name(main.key) : name, innermost(main.model_type), file};

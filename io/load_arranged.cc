@@ -54,6 +54,12 @@ Shape arranged_shape(Arranged how, Shape shape, Index heads) {
     const bool fits = shape.size() == 3 && shape[0] > 0 && shape[0] % 2 == 0 && (heads == 0 || shape[1] == heads);
     return fits ? Shape{shape[1] * shape[2], shape[0]} : Shape{};
   }
+  if (how == Arranged::joined) {
+    if (shape.size() < 2) return {};
+    Index rows = 1;
+    for (std::size_t axis = 0; axis + 1 < shape.size(); ++axis) rows *= shape[axis];
+    return {rows, shape.back()};
+  }
   if (how == Arranged::sines_first) {
     return shape.size() == 2 && shape[1] > 0 && shape[1] % 2 == 0 ? shape : Shape{};
   }
@@ -77,6 +83,7 @@ std::vector<float> arranged(Arranged how, const Shape& shape, std::vector<float>
     case Arranged::sines_first:
       return sines_first(shape, numbers);
     case Arranged::as_it_is:
+    case Arranged::joined:
       break;
   }
   return numbers;
@@ -92,6 +99,8 @@ const char* arranged_text(Arranged how) {
       return ", transposed, heads and dim on axes of their own, d_model even";
     case Arranged::sines_first:
       return ", d_model even";
+    case Arranged::joined:
+      return ", with all axes but the last joined";
     case Arranged::as_it_is:
     case Arranged::reversed:
       break;

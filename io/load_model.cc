@@ -108,7 +108,9 @@ class Loader {
   void seek(Placed& of, const Kind& kind) const;
 
   /// Whether any tensor belongs to the encoder, or to the decoder.
-  bool has_part(const std::string& part) const {
+  /// Names have "speech_encoder" for the "speech encoder".
+  bool has_part(std::string part) const {
+    std::replace(part.begin(), part.end(), ' ', '_');
     return std::any_of(names_.begin(), names_.end(), [&](const std::string& name) {
       return name.starts_with(part + ".") || name.find("." + part + ".") != name.npos;
     });

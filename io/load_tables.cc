@@ -9,16 +9,84 @@ namespace {
 
 // The names are those of transformers' modules, as save_pretrained() writes them.
 constexpr TableName rows[] = {
-    {"gpt2 gpt-sw3 gpt_neo gpt_bigcode", "LearnedInputs", "", "wpe.weight"},
+    {"gpt2 gpt-sw3 gpt_neo gpt_bigcode imagegpt", "LearnedInputs", "", "wpe.weight"},
     {"openai-gpt", "LearnedInputs", "", "positions_embed.weight"},
-    {"bert big_bird distilbert mobilebert electra albert roberta xlm-roberta xlm-roberta-xl camembert longformer mpnet "
-     "esm deberta deberta-v2 lilt",
+    {"bert big_bird distilbert mobilebert electra albert roberta xlm-roberta xlm-roberta-xl camembert "
+     "longformer mpnet esm deberta deberta-v2 lilt align_text_model altclip_text_model bert-generation "
+     "blip_text_model bridgetower_text_model bros chinese_clip_text_model clap_text_model convbert "
+     "data2vec-text eomt ernie flava_text_model fnet git ibert instructblip_qformer "
+     "instructblipvideo_qformer layoutlm layoutlmv2 layoutlmv3 luke lxmert markuplm megatron-bert mra "
+     "nystromformer rembert roberta-prelayernorm roc_bert splinter squeezebert tapas videomt visual_bert "
+     "xmod yoso",
      "LearnedInputs", "", "embeddings.position_embeddings.weight"},
     {"opt", "LearnedInputs", "", "decoder.embed_positions.weight"},
     {"biogpt", "LearnedInputs", "", "embed_positions.weight"},
-    {"bart mbart blenderbot led", "LearnedInputs", "encoder", "encoder.embed_positions.weight"},
-    {"bart mbart blenderbot led whisper", "LearnedInputs", "decoder", "decoder.embed_positions.weight"},
-    {"vit deit dinov2 beit data2vec-vision swin swinv2", "LearnedInputs", "", "embeddings.position_embeddings"},
+    {"bart mbart blenderbot blenderbot-small bigbird_pegasus mvp plbart led", "LearnedInputs", "encoder",
+     "encoder.embed_positions.weight"},
+    {"bart mbart blenderbot blenderbot-small bigbird_pegasus mvp plbart led whisper", "LearnedInputs", "decoder",
+     "decoder.embed_positions.weight"},
+    {"trocr", "LearnedInputs", "decoder", "embed_positions.weight"},
+    {"prophetnet", "LearnedInputs", "encoder", "encoder.position_embeddings.weight"},
+    {"prophetnet", "LearnedInputs", "decoder", "decoder.position_embeddings.weight"},
+    {"xlm flaubert", "LearnedInputs", "", "position_embeddings.weight"},
+    {"canine", "LearnedInputs", "", "char_embeddings.char_position_embeddings.weight"},
+    {"clvp_decoder", "LearnedInputs", "", "position_embeds_layer.weight"},
+    {"semantic", "LearnedInputs", "", "semantic.position_embeds_layer.weight | position_embeds_layer.weight"},
+    {"coarse_acoustics", "LearnedInputs", "",
+     "coarse_acoustics.position_embeds_layer.weight | position_embeds_layer.weight"},
+    {"fine_acoustics", "LearnedInputs", "",
+     "fine_acoustics.position_embeds_layer.weight | position_embeds_layer.weight"},
+    {"cohere_asr", "LearnedInputs", "", "decoder.pos_emb.weight"},
+    {"audioflamingo3_encoder moss_transcribe_diarize_audio qwen2_audio_encoder voxtral_encoder pp_formulanet_text",
+     "LearnedInputs", "", "embed_positions.weight"},
+    // Composites have a text's and an image's under the same name, in objects of their own.
+    {"aimv2_text_model clip_text_model clipseg_text_model groupvit_text_model metaclip_2_text_model "
+     "owlv2_text_model owlvit_text_model siglip2_text_model siglip_text_model xclip_text_model",
+     "LearnedInputs", "", "text_model.embeddings.position_embedding.weight | embeddings.position_embedding.weight"},
+    {"aimv2_vision_model altclip_vision_model chinese_clip_vision_model clip_vision_model "
+     "clipseg_vision_model cosmos3_edge_vision git_vision_model glm4v_moe_vision glm4v_vision "
+     "glm_image_vision hunyuan_vl_vision idefics2_vision idefics3_vision idefics_vision inkling2_vision "
+     "janus_vision_model kosmos_2_vision_model metaclip_2_vision_model minicpm_ocr_vision "
+     "minicpmv4_6_vision minicpmv4_7_vision ovis2_vision owlv2_vision_model owlvit_vision_model "
+     "paddleocr_vl_vision phi4_multimodal_vision siglip2_vision_model siglip_vision_model smolvlm_vision "
+     "step3p5_vision unlimited_ocr_vision_encoder xclip_vision_model",
+     "LearnedInputs", "", "vision_model.embeddings.position_embedding.weight | embeddings.position_embedding.weight"},
+    {"bridgetower_vision_model", "LearnedInputs", "", "visual.embeddings.position_embedding.weight"},
+    {"vit deit dinov2 beit data2vec-vision swin swinv2 dinov2_with_registers dpt flava_image_model "
+     "groupvit_vision_model ijepa internvl_vision qianfan_ocr_vision sam3_vit_model timesformer "
+     "tipsv2_vision_model vit_msn",
+     "LearnedInputs", "", "embeddings.position_embeddings"},
+    {"blip_2_vision_model blip_vision_model instructblip_vision_model instructblipvideo_vision_model radio",
+     "LearnedInputs", "", "embeddings.position_embedding"},
+    {"cohere_compass_vision qwen3_5_moe_vision qwen3_5_vision qwen3_omni_moe_vision_encoder "
+     "qwen3_vl_moe_vision qwen3_vl_vision qwen4_exp_vision",
+     "LearnedInputs", "", "pos_embed.weight"},
+    {"muse_glimmer_vision muse_spark_vision", "LearnedInputs", "", "patch_embedder.position_embedding_table.weight"},
+    {"llama4_vision_model", "LearnedInputs", "", "positional_embedding_vlm"},
+    {"molmo2_vision", "LearnedInputs", "", "positional_embedding"},
+    {"mgp-str", "LearnedInputs", "", "embeddings.pos_embed"},
+    {"sam_vision_model sam_hq_vision_model got_ocr2_vision deepseek_ocr2_sam_vision_model "
+     "unlimited_ocr_sam_vision_model slanext_vision pp_formulanet_vision pp_chart2table_vision",
+     "LearnedInputs", "", "pos_embed", "", Arranged::joined},
+    {"kimi_k25_vision", "LearnedInputs", "", "patch_embed.pos_emb.position_embeddings", "", Arranged::joined},
+    {"sam3_lite_text_text_model", "LearnedInputs", "", "embeddings.position_embedding.position_embedding", "",
+     Arranged::joined},
+    {"pix2struct_vision_model kosmos_2_5_vision_model", "LearnedInputs", "", "embeddings.row_embedder.weight"},
+    {"pix2struct_vision_model kosmos_2_5_vision_model", "LearnedInputs", "", "embeddings.column_embedder.weight", "",
+     Arranged::as_it_is, 1},
+    {"timesformer", "LearnedInputs", "", "embeddings.time_embeddings", "", Arranged::as_it_is, 1},
+    {"vilt", "LearnedInputs", "", "embeddings.text_embeddings.position_embeddings.weight"},
+    {"vilt", "LearnedInputs", "", "embeddings.position_embeddings", "", Arranged::as_it_is, 1},
+    {"visual_bert", "LearnedInputs", "", "embeddings.visual_position_embeddings.weight", "", Arranged::as_it_is, 1},
+    {"layoutlm layoutlmv2", "LearnedInputs", "", "embeddings.x_position_embeddings.weight", "", Arranged::as_it_is, 1},
+    {"layoutlm layoutlmv2", "LearnedInputs", "", "embeddings.y_position_embeddings.weight", "", Arranged::as_it_is, 2},
+    {"layoutlm layoutlmv2", "LearnedInputs", "", "embeddings.h_position_embeddings.weight", "", Arranged::as_it_is, 3},
+    {"layoutlm layoutlmv2", "LearnedInputs", "", "embeddings.w_position_embeddings.weight", "", Arranged::as_it_is, 4},
+    {"layoutlmv3", "LearnedInputs", "", "pos_embed", "", Arranged::as_it_is, 1},
+    {"layoutlmv3", "LearnedInputs", "", "embeddings.x_position_embeddings.weight", "", Arranged::as_it_is, 2},
+    {"layoutlmv3", "LearnedInputs", "", "embeddings.y_position_embeddings.weight", "", Arranged::as_it_is, 3},
+    {"layoutlmv3", "LearnedInputs", "", "embeddings.h_position_embeddings.weight", "", Arranged::as_it_is, 4},
+    {"layoutlmv3", "LearnedInputs", "", "embeddings.w_position_embeddings.weight", "", Arranged::as_it_is, 5},
     {"t5 mt5 umt5 switch_transformers pop2piano", "T5Bias", "encoder",
      "encoder.block.*.layer.0.SelfAttention.relative_attention_bias.weight"},
     {"longt5", "T5Bias", "encoder",
@@ -34,6 +102,8 @@ constexpr TableName rows[] = {
     {"bert roberta xlm-roberta xlm-roberta-xl camembert electra albert esm", "BertRelativeTerm", "",
      "encoder.layer.*.attention.self.distance_embedding.weight"},
     {"wav2vec2-bert", "BertRelativeTerm", "", "encoder.layers.*.self_attn.distance_embedding.weight"},
+    {"seamless_m4t_v2", "BertRelativeTerm", "speech encoder",
+     "speech_encoder.encoder.layers.*.self_attn.distance_embedding.weight"},
     {"sam_vision_model sam_hq_vision_model", "SamTerm", "", "layers.*.attn.rel_pos_h", "height_table"},
     {"sam_vision_model sam_hq_vision_model", "SamTerm", "", "layers.*.attn.rel_pos_w", "width_table"},
     {"swinv2", "SwinBias", "", "encoder.layers.*.blocks.*.attention.self.continuous_position_bias_mlp.0.weight", "w1"},
@@ -62,6 +132,16 @@ constexpr TableName rows[] = {
      "layers.*.self_attn.relative_k_proj.weight", "w_r", Arranged::sines_first},
     {"parakeet_encoder nemotron_asr_streaming_encoder", "TransformerXLTerm", "", "layers.*.self_attn.bias_u", "u"},
     {"parakeet_encoder nemotron_asr_streaming_encoder", "TransformerXLTerm", "", "layers.*.self_attn.bias_v", "v"},
+    {"wav2vec2-bert wav2vec2-conformer", "TransformerXLTerm", "", "encoder.layers.*.self_attn.linear_pos.weight", "w_r",
+     Arranged::sines_first},
+    {"wav2vec2-bert wav2vec2-conformer", "TransformerXLTerm", "", "encoder.layers.*.self_attn.pos_bias_u", "u"},
+    {"wav2vec2-bert wav2vec2-conformer", "TransformerXLTerm", "", "encoder.layers.*.self_attn.pos_bias_v", "v"},
+    {"seamless_m4t", "TransformerXLTerm", "speech encoder",
+     "speech_encoder.encoder.layers.*.self_attn.linear_pos.weight", "w_r", Arranged::sines_first},
+    {"seamless_m4t", "TransformerXLTerm", "speech encoder", "speech_encoder.encoder.layers.*.self_attn.pos_bias_u",
+     "u"},
+    {"seamless_m4t", "TransformerXLTerm", "speech encoder", "speech_encoder.encoder.layers.*.self_attn.pos_bias_v",
+     "v"},
     // UDOP's bias of the text shares its table with the first layer's own, and files keep one of the two.
     {"udop", "T5AxisBias", "encoder",
      "encoder.relative_bias.biases.0.relative_attention_bias.weight | "
@@ -81,6 +161,8 @@ constexpr TableName rows[] = {
     {"layoutlmv2 layoutlmv3", "T5AxisBias", "", "encoder.rel_pos_bias.weight", "", Arranged::transposed},
     {"layoutlmv2 layoutlmv3", "T5AxisBias", "", "encoder.rel_pos_x_bias.weight", "", Arranged::transposed, 1},
     {"layoutlmv2 layoutlmv3", "T5AxisBias", "", "encoder.rel_pos_y_bias.weight", "", Arranged::transposed, 2},
+    {"vits", "ShawTerm", "", "encoder.layers.*.attention.emb_rel_k", "key"},
+    {"vits", "ShawTerm", "", "encoder.layers.*.attention.emb_rel_v", "value"},
     // Both count query minus key. SpeechT5 has no row for its farthest key before the query.
     {"speecht5", "ShawTerm", "encoder", "embed_positions.pe_k.weight", "key", Arranged::reversed_short},
     {"granite_speech_encoder granite_speech_plus_encoder granite_speech5_encoder", "ShawTerm", "",

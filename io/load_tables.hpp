@@ -16,6 +16,7 @@ enum class Arranged {
   reversed,         ///< its rows, the second-last axis, in falling order: they count query minus key
   reversed_short,   ///< the same, and the last row serves the farthest distance before the query too: it has none there
   flat_transposed,  ///< [width, heads, dim] becomes [heads dim, width]
+  joined,           ///< all axes but the last become one: [batch, rows, columns, dim] a row per patch
   sines_first,      ///< its columns meet sine and cosine in turn: they become those of all sines, then of all cosines
 };
 

@@ -1,4 +1,4 @@
-"""Attention on a GPU: beside FlexAttention compiled with the same bias, and PyTorch's own attention without one."""
+"""Attention on a GPU: beside FlexAttention compiled with the same bias, and PyTorch's flash kernel without one."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import bearing.torch as bt
 import torch
 from gpu import Case
 from torch import Tensor
+from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 
 HEADS, KV_HEADS = 32, 8
@@ -36,7 +37,7 @@ def of_size(device: str, time: int, heads: int, kv_heads: int, dim: int) -> Iter
         def ours(q: Tensor, k: Tensor, v: Tensor, bias: torch.nn.Module | None = bias) -> Tensor:
             return bt.attention(q, k, v, bias, mask="causal")
 
-        peers = {"SDPA": sdpa} if bias is None else {}
+        peers = {"SDPA's flash kernel": flash} if bias is None else {}
         peers["FlexAttention"] = flex(bias, time, device)
         learned = [p for p in (bias.parameters() if bias is not None else []) if p.requires_grad]
         size = f"{name}, bfloat16, {heads} heads of {dim}, {time} tokens"
@@ -52,9 +53,10 @@ def training(call: Attend, inputs: list[Tensor], learned: list[Tensor]) -> Calla
     return lambda: torch.autograd.grad(call(*inputs).float().sum(), [*inputs, *learned])
 
 
-def sdpa(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-    """PyTorch's own: its flash kernel, where there is one."""
-    return torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
+def flash(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    """PyTorch's own, and no other of its kernels: where flash attention cannot be had, the peer fails."""
+    with sdpa_kernel(SDPBackend.FLASH_ATTENTION):
+        return torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
 
 
 def flex(bias: torch.nn.Module | None, time: int, device: str) -> Attend:

@@ -44,6 +44,28 @@ def test_retention_is_the_recurrence_of_retnet(time):
     np.testing.assert_allclose(state, end, rtol=0, atol=1e-12 * time)
 
 
+@pytest.mark.parametrize("scaled", [False, True])
+def test_retention_of_rows_that_turn_is_retnets_parallel_form(scaled):
+    """Neighbours are a complex number that its position turns, and xPos scales too; RetNet's own code turns alone."""
+    q, k, v = inputs(33)
+    at, axis = np.arange(33), np.arange(3)
+    turn = np.exp(1j * np.outer(at, 10_000.0 ** (-axis / 3)))
+    scale = ((axis / 3 + 0.4) / 1.4) ** (at[:, None] / 512) if scaled else 1.0
+    q_turned = (q[..., 0::2] + 1j * q[..., 1::2]) * turn * scale
+    k_turned = (k[..., 0::2] + 1j * k[..., 1::2]) * turn / scale
+    gamma = (1 - 2.0 ** (-5 - np.arange(4)))[:, None, None]
+    scores = np.einsum("bhic,bhjc->bhij", q_turned, k_turned.conj()).real
+    wanted = np.tril(scores * gamma ** np.maximum(at[:, None] - at, 0)) @ v
+
+    rope = bearing.Rope(head_dim=6, pairing="interleaved")
+    rows = bearing.RotaryRows(bearing.RopeTable(rope, 33, dtype="float64"))
+    if scaled:
+        rows = bearing.XposRows(bearing.XposTable(bearing.Xpos(rope=rope), 33, dtype="float64"))
+    decay = bearing.RetentionBias(bearing.Retention.published(4))
+    got = bearing.linear_attention(q, k, v, [rows, decay], **PRODUCTS)
+    np.testing.assert_allclose(got, wanted, rtol=0, atol=1e-11)
+
+
 @pytest.mark.parametrize("time", [1, 31, 33, 100])
 def test_forgetting_gates_the_state(time):
     q, k, v = inputs(time)

@@ -175,3 +175,54 @@ def test_parakeets_encoder_is_found_in_a_model_that_writes(tmp_path: Path) -> No
     loaded = bearing.load(tmp_path, length=4)
     (places,) = loaded.layers[1]
     assert places.parameters["r"].shape == (4, 7, DIM) and places.spec.first_offset == -3
+
+
+SPEECH = dict(
+    hidden_size=24, num_hidden_layers=2, num_attention_heads=4, intermediate_size=16, conv_dim=(8,), conv_stride=(2,),
+    conv_kernel=(3,), num_conv_pos_embeddings=4, num_conv_pos_embedding_groups=2, vocab_size=32,
+)  # fmt: skip
+SEAMLESS = dict(
+    vocab_size=32, hidden_size=24, encoder_layers=1, decoder_layers=1, encoder_attention_heads=4,
+    decoder_attention_heads=4, encoder_ffn_dim=8, decoder_ffn_dim=8, speech_encoder_layers=2,
+    speech_encoder_attention_heads=4, speech_encoder_intermediate_size=8, num_conv_pos_embeddings=4,
+    num_conv_pos_embedding_groups=2, feature_projection_input_dim=8, t2u_encoder_layers=1, t2u_decoder_layers=1,
+)  # fmt: skip
+
+
+def conformer(name: str) -> tuple[Any, Any, Any]:
+    """A model, its encoder of speech, and what makes the rows of distances from hidden states."""
+    if name.startswith("SeamlessM4T"):
+        config = getattr(tf, name + "Config")(**SEAMLESS)
+        config._attn_implementation = "eager"
+        model = getattr(tf, name + "ForSpeechToText")(config)
+        encoder = model.speech_encoder.encoder
+    else:
+        kind = {} if name.endswith("Conformer") else {"position_embeddings_type": "relative"}
+        config = getattr(tf, name + "Config")(**SPEECH, **kind)
+        config._attn_implementation = "eager"
+        model = getattr(tf, name + "Model")(config)
+        encoder = model.encoder
+    return model, encoder, getattr(encoder, "embed_positions", None)
+
+
+@pytest.mark.parametrize("name", ["Wav2Vec2Conformer", "Wav2Vec2Bert", "SeamlessM4T", "SeamlessM4Tv2"])
+def test_conformers_attend_as_their_own_layers(tmp_path: Path, name: str) -> None:
+    model, encoder, rows = conformer(name)
+    save(tmp_path, model, ("self_attn",))
+    time, heads = 15, 4
+    loaded = bearing.load(tmp_path, length=time)
+    assert not any("speech encoder" in text or "TransformerXL" in text for text in loaded.missing)
+    for layer, encodings in zip(encoder.layers, loaded.layers[:2], strict=True):
+        own, x = layer.self_attn, torch.randn(2, time, 24)
+        given = {} if rows is None else {"relative_position_embeddings": rows(x)}
+        with torch.no_grad():
+            wanted, weights = own(x, attention_mask=None, **given)
+            q, k, v = (
+                one(x).view(2, time, heads, DIM).transpose(1, 2).numpy()
+                for one in (own.linear_q, own.linear_k, own.linear_v)
+            )
+        np.testing.assert_allclose(weights_of(encodings, q, k), weights, **CLOSE)
+        out = torch.from_numpy(bearing.attention(q, k, v, encodings, mask="none"))
+        with torch.no_grad():
+            ours = own.linear_out(out.transpose(1, 2).reshape(2, time, 24))
+        np.testing.assert_allclose(ours, wanted, rtol=0, atol=2**-15)

@@ -18,12 +18,12 @@ constexpr Index side_by_side = 16;  // draws
 constexpr Index block_keys = 8;
 
 /// Contents of queries and keys, [heads, draws, dim].
-struct Drawn {
+struct DrawnHeads {
   Array q, k;
 };
 
-Drawn draw(Normal& normal, const SpecimenOptions& o, Index draws, Contents contents) {
-  Drawn drawn{Array(o.heads, draws, o.dim), Array(o.heads, draws, o.dim)};
+DrawnHeads draw(Normal& normal, const SpecimenOptions& o, Index draws, Contents contents) {
+  DrawnHeads drawn{Array(o.heads, draws, o.dim), Array(o.heads, draws, o.dim)};
   for (Index i = 0; i < draws; ++i) {
     for (Array* x : {&drawn.q, &drawn.k}) {
       for (Index h = 0; h < o.heads; ++h) {
@@ -90,7 +90,7 @@ class MeanScores {
     }
   }
 
-  void add(const Drawn& drawn) {
+  void add(const DrawnHeads& drawn) {
     const bool placed_keys = specimen_.input_rows || specimen_.turn_rows;
     const Index draws = drawn.q.shape[1];
     std::vector<Array> queries;
@@ -144,7 +144,7 @@ std::vector<Array> mean_scores(const Specimen& specimen, Index draws, Contents c
   Normal normal(o.seed);
   for (Index first = 0; first < draws; first += side_by_side) {
     const Index group = std::min(side_by_side, draws - first);
-    means.add(positions_only ? Drawn{Array(o.heads, 1, o.dim), Array(o.heads, 1, o.dim)}
+    means.add(positions_only ? DrawnHeads{Array(o.heads, 1, o.dim), Array(o.heads, 1, o.dim)}
                              : draw(normal, o, group, contents));
   }
   return std::move(means).means();

@@ -1,14 +1,20 @@
-"""Learned tables of inputs: as many numbers as the model's own parameter has, by default and with a longer file."""
+"""Learned tables of inputs: as many numbers as the model's own parameter has, by default and with a longer file, and
+found by load() under the parameter's name. `python test_input_tables.py [TYPE …]` looks for the tables of every type."""
 
 from __future__ import annotations
 
 import importlib
+import inspect
 import os
+import sys
+import tempfile
+from pathlib import Path
 from typing import Any
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 
 import bearing
+import numpy as np
 import pytest
 import torch
 import transformers
@@ -45,24 +51,82 @@ def config_of(model_type: str, **members: Any) -> Any:
     return getattr(transformers, CONFIG_MAPPING_NAMES[model_type])(**members)
 
 
-def sizes_of_tables(config: Any, name: str) -> set[int]:
-    """How many numbers each parameter for positions has; on the meta device a large model is nothing."""
+def holder_of(config: Any, name: str) -> Any:
     module = importlib.import_module(type(config).__module__.replace("configuration_", "modeling_"))
-    holder = getattr(module, name, None) or getattr(importlib.import_module(module.__package__ + ".vision"), name)
+    return getattr(module, name, None) or getattr(importlib.import_module(module.__package__ + ".vision"), name)
+
+
+def tables_of(holder: Any, config: Any) -> dict[str, tuple[int, ...]]:
+    """The shape of each parameter for positions; on the meta device a large model is nothing."""
     with torch.device("meta"):
         model = holder(config)
-    return {p.numel() for n, p in model.named_parameters() if "pos" in n and "norm" not in n}
+    words = ("pos", "_embedder", "time_embeddings", "wpe")
+    named = {n: tuple(p.shape) for n, p in model.named_parameters() if any(word in n for word in words)}
+    return {name: shape for name, shape in named.items() if "norm" not in name and len(shape) > 1}
+
+
+def fault_of_load(folder: Path, config: Any, shapes: dict[str, tuple[int, ...]]) -> str:
+    """What load() does not find of a file whose tensors are all different numbers, "" if it finds every table."""
+    config.to_json_file(folder / "config.json")
+    drawn = {name: np.random.default_rng(len(name)).random(shape, np.float32) for name, shape in shapes.items()}
+    bearing.write_safetensors(folder / "model.safetensors", drawn)
+    try:
+        loaded = bearing.load(folder)
+    except bearing.ConfigError as error:
+        return str(error)
+    for said, found in zip(loaded.model.inputs, loaded.inputs, strict=True):
+        if isinstance(said.encoding, bearing.Learned):
+            if found is None:
+                return "; ".join(loaded.missing)
+            table = np.asarray(found.parameters["table"])
+            if not any(np.array_equal(table, one.reshape(-1, one.shape[-1])) for one in drawn.values()):
+                return "no tensor has the numbers that it found"
+    return ""
 
 
 @pytest.mark.parametrize("model_type", TABLES)
-def test_a_table_has_the_size_of_the_models_parameter(model_type: str) -> None:
+def test_a_table_has_the_size_of_the_models_parameter(tmp_path: Path, model_type: str) -> None:
     name, key, value = TABLES[model_type]
     seen = []
     for config in (config_of(model_type), config_of(model_type, **{key: value})):
         inputs = [one.encoding for one in bearing.read_hf_config(config).inputs]
         assert inputs
-        own = sizes_of_tables(config, name)
+        own = tables_of(holder_of(config, name), config)
+        sizes = {np.prod(shape) for shape in own.values()}
         for table in inputs:
-            assert (table.length + table.offset) * table.dim in own
+            assert (table.length + table.offset) * table.dim in sizes
         seen.append([(table.length, table.dim) for table in inputs])
     assert seen[0] != seen[1]
+    if model_type != "sam_vision_model":  # its layers have tables too
+        assert fault_of_load(tmp_path, config, own) == ""
+
+
+def every_type() -> None:
+    """The first class of each type that can be made and has tables whose number is right."""
+    for model_type in sys.argv[1:] or CONFIG_MAPPING_NAMES:
+        try:
+            config = config_of(model_type)
+            inputs = [one.encoding for one in bearing.read_hf_config(config).inputs]
+        except Exception:  # no default; other tests look at these
+            continue
+        if not any(isinstance(one, bearing.Learned) for one in inputs):
+            continue
+        module = importlib.import_module(type(config).__module__.replace("configuration_", "modeling_"))
+        said = "no class of its own"
+        for _, holder in sorted(inspect.getmembers(module, inspect.isclass), key=lambda one: len(one[0])):
+            if getattr(holder, "config_class", None) is not type(config) or holder.__name__.endswith("PreTrainedModel"):
+                continue
+            try:
+                shapes = tables_of(holder, config)
+            except Exception:  # a class that takes more, or other packages
+                continue
+            if not shapes:
+                continue
+            with tempfile.TemporaryDirectory() as folder:
+                said = fault_of_load(Path(folder), config, shapes)
+            break
+        print(model_type, said or "found", sep="\t", flush=True)
+
+
+if __name__ == "__main__":
+    every_type()

@@ -12,6 +12,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 import bearing
 import pytest
 import rotary_count
+import torch
 
 PAGE = Path(__file__).parents[3] / "docs/guide/model-files.md"
 
@@ -37,14 +38,20 @@ def test_none_is_refused_or_left_out(counted: dict[str, tuple[str, str]]) -> Non
     assert len(counted) >= 350
 
 
+def test_97_of_a_hundred_are_right(counted: dict[str, tuple[str, str]]) -> None:
+    others = {name: why for name, (kind, why) in counted.items() if kind != "right"}
+    assert len(others) <= 0.03 * len(counted), others
+
+
 @pytest.mark.parametrize("model_type", [*rotary_count.MADE_WITH, *rotary_count.SET])
 def test_what_is_set_beside_a_default_is_needed(model_type: str) -> None:
-    """Without it the class cannot be made, its module cannot, nothing turns, or its sizes are refused."""
+    """Without it the class cannot be made, its module cannot or fails, nothing turns, or its sizes are refused."""
     with pytest.raises(Exception):  # noqa: B017 - whatever the class says
         config = rotary_count.class_of(model_type)()
         (turning,) = rotary_count.turning_parts(config)
         assert turning.modules
         assert "rope" in {layer.name for layer in bearing.read_hf_config(config).layers}
+        turning.modules[0](torch.zeros(1, 2, 4), torch.ones(3, 1, 2))
 
 
 def test_a_wrong_reading_is_seen() -> None:

@@ -141,6 +141,24 @@ def test_a_composite_has_its_towers() -> None:
     assert tower.layers[0].positions == "row and column of the patch, from 0"
 
 
+@pytest.mark.parametrize("inside", [False, True])
+def test_esmfold2s_atoms_turn_by_where_they_are(inside: bool) -> None:
+    config = make("esmfold2")
+    name = "structure head, atom encoder" if inside else "atom encoder"
+    atoms = config.structure_head.diffusion_module.atom_encoder if inside else config.atom_encoder
+    (tower,) = [one for one in bearing.read_hf_config(config).towers if one.part == name]
+    assert len(tower.layers) == atoms.num_hidden_layers
+    layer = tower.layers[0]
+    x, places = random_rows(12, layer.encoding.head_dim), 9 * random_rows(12, 3)
+    at = np.concatenate([places, np.arange(12.0)[:, None]], axis=1)
+    module = module_of(config)
+    rotary = module.EsmFold2RotaryEmbedding(atoms)
+    cos, sin = rotary(torch.from_numpy(places)[None], torch.arange(12)[None], torch.float64)
+    want = by_half(module, torch.from_numpy(x), cos[0], sin[0]).numpy()
+    # Angles to 30 in float32, rows to 4.
+    np.testing.assert_allclose(ours(layer, x, at), want, rtol=0, atol=2**-16)
+
+
 @pytest.mark.parametrize(("index", "heads", "part"), [(0, 16, "encoder"), (24, 12, "predictor")])
 def test_v_jepa_2s_elements_turn_as_its_own_attention_turns_them(index: int, heads: int, part: str) -> None:
     from transformers.models.vjepa2.modeling_vjepa2 import VJEPA2RopeAttention
