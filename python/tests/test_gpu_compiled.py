@@ -25,24 +25,52 @@ from bearing.torch.triton import rotate as kernels
 from compiled import TARGETS, code_of, recorded
 
 
-def rotation(dtype, pairing, positions=0, **spec):
-    """The launch that turns queries and keys of a model's size."""
-    form = table_form(bearing.Rope(head_dim=128, pairing=pairing, **spec), 8)
+def rotation(dtype, pairing, positions=0, rows=0, angles="exact", apart=False, **spec):
+    """The launch that turns queries and keys of a model's size. apart: their heads do not lie together."""
+    form = table_form(bearing.Rope(head_dim=128, pairing=pairing, **spec), rows, angles)
     q, k = (torch.empty(1, 256, heads, 128, dtype=dtype).transpose(1, 2) for heads in (32, 8))
+    q, k = (x.contiguous() if apart else x for x in (q, k))
     with recorded(launches_of, "turn_kernel") as launches:
         kernels.rotate([q, k], positions, form, "bhtd", False)
     (launch,) = launches
     return launch
 
 
+# Where cosines come from, and how heads lie.
+WAYS = {
+    "computed": {},
+    "rows": {"rows": 256},
+    "rows, by positions on the device": {"rows": 256, "positions": torch.arange(256)},
+    "fixed point": {"angles": "fixed_point"},
+    "fixed point at reals, heads apart": {"angles": "fixed_point", "positions": torch.arange(256) / 2, "apart": True},
+    "computed, heads apart": {"apart": True},
+    "rows, by positions on the device, heads apart": {"rows": 256, "positions": torch.arange(256), "apart": True},
+}
+
+
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
 @pytest.mark.parametrize("pairing", ["half", "interleaved"])
-def test_rotation_loads_wide_and_spills_nothing(pairing, dtype, target):
-    code = code_of(rotation(dtype, pairing), target)
+def test_rotation_loads_and_stores_wide_and_spills_nothing(pairing, dtype, target):
+    code = code_of(rotation(dtype, pairing, rows=256), target)
     assert code.spilled == 0 and code.local == 0
-    # 16 bytes are the most that a thread loads; four elements of two bytes fill a wave of 64 threads for AMD.
-    assert code.widest_load >= (8 if target == "gfx942" and dtype is torch.bfloat16 else 16)
+    # 16 bytes are the most that a thread takes; four elements of two bytes fill a wave of 64 threads for AMD.
+    wide = 8 if target == "gfx942" and dtype is torch.bfloat16 and pairing == "half" else 16
+    assert set(code.stores) == {wide}
+    # Queries' tile and keys', each as the first and as the next one; beside them rows of cosines, [2 tokens, 64 pairs].
+    assert code.loads[wide] >= 4 and all(bytes_at_once >= 4 for bytes_at_once in code.loads)
+    loaded = {size: size * count for size, count in code.loads.items()}
+    assert sum(of for size, of in loaded.items() if size >= wide) >= 0.75 * sum(loaded.values())
+
+
+@pytest.mark.parametrize(("way", "target"), [*((way, "sm_90") for way in WAYS), (list(WAYS)[-1], "gfx942")])
+def test_each_source_of_cosines_leaves_registers_for_others(way, target):
+    """A processor of NVIDIA's has 65,536 registers: with 128 for each thread, 512 threads wait for memory at once."""
+    code = code_of(rotation(torch.bfloat16, "half", **WAYS[way]), target)
+    assert code.spilled == 0 and code.local == 0 and code.registers <= 128
+    assert set(code.stores) <= {8, 16}
+    if "fixed point" in way:
+        assert not re.search(r"\.f64|_f64", code.text)  # no GPU need know them
 
 
 def moves():
@@ -68,6 +96,7 @@ def test_moves_and_writes_of_caches_spill_nothing(target):
         code = code_of(launch, target)
         assert code.spilled == 0 and code.local == 0
         assert code.widest_load >= (8 if target == "gfx942" else 16)
+        assert max(code.stores) >= (8 if target == "gfx942" else 16)
 
 
 @pytest.mark.parametrize("target", TARGETS)
@@ -101,7 +130,8 @@ def test_products_and_sums_are_rounded_apart(target):
     """Fused ones are those of two_product alone, three for each element that a thread holds."""
     launch = rotation(torch.float32, "half", torch.arange(256))
     code = code_of(launch, target)
-    each = launch.named["BT"] * launch.named["BP"] // launch.named["num_warps"] // TARGETS[target].warp_size
+    threads = launch.named["num_warps"] * TARGETS[target].warp_size
+    each = max(1, launch.named["BT"] * launch.named["BP"] // threads)
     fused = re.findall(r"\bfma\.rn\.f\d+|\bv_(?:pk_)?(?:fma|fmac|mad)_f\d+", code.text)
     assert all("64" in one for one in fused)
     assert len(fused) == 3 * each

@@ -221,6 +221,9 @@ def _maker(form: dict[str, Any], arithmetic: torch.dtype) -> tuple[Callable[...,
     return make, tuple(form["tensors"])
 
 
+FIXED_POINT = "fixed_point"  # angles by whole numbers, in kernels for GPUs alone
+
+
 @functools.lru_cache(maxsize=64)
 def table_form(rope: _core.Rope, length: int, angles: str = "exact", seq_len: int = 0) -> str:
     """The text that stands for a table: ``bearing.RopeTable(rope, length, angles=…, seq_len=…)``."""
@@ -285,6 +288,7 @@ def table_of(form: str, arithmetic: torch.dtype) -> _core.RopeTable:
         return _core.RopeTable(frequencies, members["length"], dtype=dtype, memory=members["memory"])
     rope = spec_of_table(form)
     length, angles, seq_len = members["length"], members["angles"], members["seq_len"]
+    angles = "exact" if angles == FIXED_POINT else angles  # which is for GPUs
     return _core.RopeTable(rope, length, angles=angles, seq_len=seq_len, dtype=dtype)
 
 

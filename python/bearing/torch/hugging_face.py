@@ -23,7 +23,8 @@ def replace_rotary(model: Model, *, angles: str = "as_float32") -> Model:
     model: the model. Its rotary embeddings turn pairs by position times frequency: heads in halves or by neighbours,
         whole or in part, one embedding for each type of layers, several coordinates, vision towers.
     angles: "as_float32" keeps the float32 order of operations that the model was trained with, so that logits are the
-        same up to rounding. "exact" rounds each cosine and sine once, which is better far into a sequence.
+        same up to rounding. "exact" rounds each cosine and sine once, which is better far into a sequence. "fixed_point" is
+        as :class:`bearing.torch.Rope` has it.
 
     Queries and keys are turned in one pass each, for bfloat16 and float16 in float32 arithmetic. It works in training,
     with caches and ``generate``, and under ``torch.compile`` if the model itself does.

@@ -43,7 +43,14 @@ class Angles:
     """
 
     def __init__(
-        self, at: Tensor, kind: Kind, length: Length, cosines: Cosines, place: int, rows: Tensor | None = None
+        self,
+        at: Tensor,
+        kind: Kind,
+        length: Length,
+        cosines: Cosines,
+        place: int,
+        rows: Tensor | None = None,
+        moves: tuple[Any, ...] = (),
     ) -> None:
         moved = at if rows is None or rows.dim() != 1 else at[..., rows]
         self.at = None if rows is not None and rows.dim() != 1 else moved
@@ -53,6 +60,7 @@ class Angles:
         self.cosines = cosines
         self.place = place
         self.rows = rows
+        self.moves = moves  # how tokens came to these rows
         self.other: Angles | None = None
 
     @functools.cached_property
@@ -67,7 +75,10 @@ class Angles:
             return True
         if not isinstance(other, Angles) or other.cosines is not self.cosines or (self.place, other.place) != (0, 1):
             return False
-        if self.rows is None or other.rows is None or not torch.equal(self.rows, other.rows):
+        if self.rows is None or other.rows is None:
+            return False
+        # Whoever moves both alike need not read the rows, which may be on a GPU.
+        if not (_alike(self.moves, other.moves) or torch.equal(self.rows, other.rows)):
             return False
         self.other = other
         return True
@@ -77,14 +88,14 @@ class Angles:
         rows = self._rows()
         if rows is None or shape[-1] != -1 or math.prod(shape[:-1]) != rows.numel():
             return self.own().reshape(*shape)
-        return self._moved(rows.reshape(shape[:-1]))
+        return self._moved(rows.reshape(shape[:-1]), shape)
 
     def __getitem__(self, index: Any) -> Any:
         rows = self._rows()
         if rows is None or not isinstance(index, tuple) or len(index) != rows.dim() + 1:
             return self.own()[index]
         whole = isinstance(index[-1], slice) and index[-1] == slice(None)
-        return self._moved(rows[index[:-1]]) if whole else self.own()[index]
+        return self._moved(rows[index[:-1]], index) if whole else self.own()[index]
 
     def _rows(self) -> Tensor | None:
         """Which row of the cosines is where, if tokens are all that they have rows for."""
@@ -92,8 +103,8 @@ class Angles:
             return self.rows
         return torch.arange(self.original.shape[-1], device=self.original.device)
 
-    def _moved(self, rows: Tensor) -> Angles:
-        return Angles(self.original, self.kind, self.length, self.cosines, self.place, rows)
+    def _moved(self, rows: Tensor, by: tuple[Any, ...]) -> Angles:
+        return Angles(self.original, self.kind, self.length, self.cosines, self.place, rows, (*self.moves, by))
 
     def own(self) -> Tensor:
         """The model's own cosines or sines."""
@@ -119,6 +130,13 @@ class Angles:
             *(_own(x) for x in args),
             **{name: _own(x) for name, x in (kwargs or {}).items()},
         )
+
+
+def _alike(one: Any, other: Any) -> bool:
+    """Whether moves are the same, by the same tensors of indices."""
+    if isinstance(one, tuple) and isinstance(other, tuple):
+        return len(one) == len(other) and all(map(_alike, one, other))
+    return one is other or (not isinstance(one, Tensor) and not isinstance(other, Tensor) and one == other)
 
 
 def _own(x: Any) -> Any:

@@ -18,8 +18,10 @@ class Rope(nn.Module):
     ``q, k = rope(q, k)``, or give it to :func:`bearing.torch.rotate` or :class:`bearing.torch.Attention`.
 
     rope: a ``bearing.Rope``.
-    length: how many rows of the table are kept; other rows are computed when they are needed.
+    length: how many rows of the table are kept, also on a GPU; other rows are computed when they are needed.
     angles: "exact", or "as_float32" for the float32 order of operations that Hugging Face's models were trained with.
+        "fixed_point" is "exact" on the CPU. On a GPU it makes cosines and sines of float32 by whole numbers, each within
+        one ulp of the exact one: without table and float64, which many GPUs are slow at. float64 stays exact.
     seq_len: how many tokens the frequencies serve, for dynamic NTK and LongRoPE; 0 for length.
 
     Su et al. 2021, arXiv 2104.09864.

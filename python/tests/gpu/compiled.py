@@ -7,6 +7,7 @@ import contextlib
 import re
 import subprocess
 import tempfile
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -77,11 +78,25 @@ class Code(NamedTuple):
     @property
     def widest_load(self) -> int:
         """Bytes that one thread loads at once from memory, at most."""
+        return max(self.loads, default=0)
+
+    @property
+    def loads(self) -> Counter[int]:
+        """How many instructions load so many bytes from memory for one thread."""
+        return self._accesses("ld", "load")
+
+    @property
+    def stores(self) -> Counter[int]:
+        """How many store so many bytes."""
+        return self._accesses("st", "store")
+
+    def _accesses(self, nvidia: str, amd: str) -> Counter[int]:
         if self.target.startswith("sm_"):
-            found = re.findall(r"ld\.global(?:\.\w+)*?(?:\.v(\d))?\.[busf](\d+)", self.text)
-            return max((int(count or 1) * int(bits) // 8 for count, bits in found), default=0)
-        found = re.findall(r"(?:global|buffer|flat)_load_dword(?:x(\d))?", self.text)
-        return max((4 * int(count or 1) for count in found), default=0)
+            found = re.findall(rf"\b{nvidia}\.global(?:\.\w+)*?(?:\.v(\d))?\.[busf](\d+)", self.text)
+            return Counter(int(count or 1) * int(bits) // 8 for count, bits in found)
+        words = re.findall(rf"(?:global|buffer|flat)_{amd}_dword(?:x(\d))?\b", self.text)
+        parts = re.findall(rf"(?:global|buffer|flat)_{amd}_[usdf]?(byte|short)", self.text)
+        return Counter([*(4 * int(n or 1) for n in words), *({"byte": 1, "short": 2}[n] for n in parts)])
 
 
 def code_of(launch: Launch, target: str) -> Code:

@@ -13,8 +13,21 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))
 from place import INTERPRETED, ON_DEVICE
 
-if not (INTERPRETED or ON_DEVICE):
+if INTERPRETED or ON_DEVICE:
+    from calls import quick  # for all tests
+
+    __all__ = ["quick"]
+else:
     collect_ignore_glob = ["test_*.py"]
+
+
+@pytest.fixture(autouse=True)
+def few_programs(monkeypatch):
+    """Triton's interpreter works through one program after the other: there need not be some for each processor."""
+    if INTERPRETED:
+        from bearing.torch.triton import launch
+
+        monkeypatch.setattr(launch, "PROGRAMS", 1)
 
 
 @pytest.fixture(scope="session")

@@ -7,6 +7,7 @@ import importlib.util
 import os
 import subprocess
 import sys
+import types
 from pathlib import Path
 
 import pytest
@@ -36,6 +37,8 @@ def test_each_case_runs_and_all_sides_do_the_same(device, gpu, monkeypatch):
         for name, call in case.others.items():
             if name == "FlexAttention" and "training" in case.name:
                 continue  # it has no backward on the CPU
+            if not callable(call):
+                continue  # published
             found = call()
             if not name.startswith(("copy", "empty")):
                 peers.add(name)
@@ -58,23 +61,26 @@ def transformers_is_there():
 
 
 def test_a_peer_that_fails_says_so(monkeypatch, gpu):
-    def time(call, by_host, device):
-        if call == "peer":
+    peer = lambda: None
+
+    def time(call, clock, device):
+        if call is peer:
             raise RuntimeError("no kernel\nand more")
         return 10.0
 
     monkeypatch.setattr(gpu, "microseconds", time)
-    case = gpu.Case("rotate", "ours", {"Liger": "peer", "copy": "limit"})
+    case = gpu.Case("rotate", None, {"Liger": peer, "copy": lambda: None})
     assert gpu.report(case, "cuda") == "rotate: 10.0 us, Liger failed (RuntimeError: no kernel), 1.00 of copy"
 
 
 def test_only_the_cases_that_are_named_are_measured(monkeypatch, gpu, capsys):
     monkeypatch.setattr(gpu, "device_here", lambda: "cuda")
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda: "a GPU")
+    monkeypatch.setattr(torch.cuda, "Stream", lambda: None)  # which is the current one
     monkeypatch.setattr(
         gpu, "all_cases", lambda device: [gpu.Case(n, None, {}) for n in ("rotate, decode", "attention")]
     )
-    monkeypatch.setattr(gpu, "microseconds", lambda call, by_host, device: 1.0)
+    monkeypatch.setattr(gpu, "microseconds", lambda call, clock, device: 1.0)
     monkeypatch.setattr(sys, "argv", ["gpu.py", "^att"])
     gpu.main()
     assert capsys.readouterr().out.splitlines()[1:] == ["attention: 1.0 us"]
@@ -82,11 +88,26 @@ def test_only_the_cases_that_are_named_are_measured(monkeypatch, gpu, capsys):
 
 def test_a_line_says_shares_and_ratios(monkeypatch, gpu):
     took = {"ours": 10.0, "limit": 9.0, "peer": 15.0, "launch": 8.0}
-    monkeypatch.setattr(gpu, "microseconds", lambda call, by_host, device: took[call])
-    case = gpu.Case("rotate", "ours", {"copy of the same bytes": "limit", "Liger": "peer", "empty launch": "launch"})
-    assert gpu.report(case, "cuda") == (
-        "rotate: 10.0 us, 0.90 of copy of the same bytes, 1.50x Liger, 1.25 times empty launch"
+    calls = {name: lambda name=name: name for name in took}
+    monkeypatch.setattr(gpu, "microseconds", lambda call, clock, device: took[call()])
+    monkeypatch.setattr(gpu, "bytes_per_microsecond", lambda device: 4e6)
+    limits = {"copy of the same bytes": calls["limit"], "empty launch": calls["launch"]}
+    case = gpu.Case(
+        "rotate", calls["ours"], {**limits, "Liger": calls["peer"], "what others published": 20.0}, moved=30_000_000
     )
+    assert gpu.report(case, "cuda") == (
+        "rotate: 10.0 us, 3.00 TB/s, 0.75 of the memory's 4.00, 0.90 of copy of the same bytes, 1.25 times empty launch, "
+        "1.50x Liger, 2.00x what others published"
+    )
+
+
+def test_the_memory_s_speed_is_its_clock_and_width(monkeypatch, gpu):
+    """Of an H100 with 80 GB of HBM3: 3.35 TB/s."""
+    of = types.SimpleNamespace(memory_clock_rate=2_619_000, memory_bus_width=5120)
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda: of)
+    assert round(gpu.bytes_per_microsecond("cuda") * 1e-6, 2) == 3.35
+    monkeypatch.setattr(torch.cuda, "get_device_properties", types.SimpleNamespace)
+    assert gpu.bytes_per_microsecond("cuda") == gpu.bytes_per_microsecond("cpu") == 0
 
 
 def test_without_a_gpu_it_says_so():

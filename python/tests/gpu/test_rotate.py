@@ -9,6 +9,7 @@ import bearing
 import bearing.torch as bt
 import pytest
 import torch
+from bearing.torch.triton import launch as launches
 from bearing.torch.triton import rotate as kernels
 from place import needs_device
 
@@ -36,6 +37,40 @@ def test_queries_and_keys_have_the_library_s_bits(dtype, pairing, device):
     turned = bt.rotate(q.to(device), k.to(device), rope=bt.Rope(rope), positions=3)
     for x, y in zip((q, k), turned, strict=True):
         same(y, library(x, rope, 3))
+
+
+@pytest.mark.parametrize("pairing", ["half", "interleaved"])
+@pytest.mark.parametrize("order", ["heads together", "tokens together"])
+def test_several_tiles_of_heads_and_of_tokens(order, pairing, device, monkeypatch):
+    """The last of each kind is not full. Programs of all heads, of some, and of one each."""
+    monkeypatch.setattr(launches, "THREADS", 8)
+    monkeypatch.setattr(launches, "NUMBERS", 16)
+    rope = bearing.Rope(head_dim=8, rotary_dim=6, pairing=pairing)
+    shapes = [(2, 5, heads, 8) if order == "heads together" else (2, heads, 5, 8) for heads in (7, 3)]
+    q, k = (torch.randn(shape) for shape in shapes)
+    layout = "bthd" if order == "heads together" else "bhtd"
+    for programs, rows in ((1, 8), (1, 0), (30, 8)):
+        monkeypatch.setattr(launches, "PROGRAMS", programs)
+        for x, y in zip(
+            (q, k), bt.rotate(q.to(device), k.to(device), rope=bt.Rope(rope, rows), layout=layout), strict=True
+        ):
+            same(y, library(x, rope, 0, layout))
+            one = library(x.transpose(1, 2), rope, 0, "bhtd" if layout == "bthd" else "bthd")
+            same(y, one.transpose(1, 2))
+
+
+def test_plans_fill_a_device_and_keep_tiles_whole():
+    """Two tokens of all heads where heads lie together, sixteen of a head where tokens do, programs enough in any case."""
+    plan = lambda time, together, double, counts=(32, 8), batch=2: launches.Plan.of(
+        64, batch, time, counts, together, double
+    )
+    rows = launches.NUMBERS // 64
+    together, apart = plan(4096, True, False), plan(4096, False, False)
+    assert (together.tokens, together.tile, together.heads) == (rows // 8, 8, 32)
+    assert (apart.tokens, apart.tile, apart.heads) == (rows, 1, launches.HEADS) and plan(4096, False, True).heads == 32
+    for one in (together, apart, plan(1, True, False, batch=64), plan(1, False, True, batch=1), plan(3, True, True)):
+        assert one.tokens * one.tile * one.pairs <= launches.NUMBERS and one.warps in (1, 2, 4)
+        assert one.programs >= launches.PROGRAMS or one.heads == 1
 
 
 # A head of 6 in a kernel whose blocks are powers of two; a window in the middle; one pair.
@@ -192,6 +227,23 @@ def test_compiled_calls(device):
     assert torch.equal(found, wanted)
 
 
+def test_exported_calls(device):
+    rope = bt.Rope(bearing.Rope(head_dim=8, pairing="half"))
+    q, k, at = torch.randn(2, 2, 3, 8), torch.randn(2, 1, 3, 8), torch.randint(0, 900, (2, 3))
+    given = tuple(x.to(device) for x in (q, k, at))
+    for x, y in zip((q, k), torch.export.export(rope, given).module()(*given), strict=True):
+        same(y, library(x, rope.spec, at))
+
+
+def test_transformations_see_through(device):
+    rope = bt.Rope(bearing.Rope(head_dim=8, pairing="half"))
+    x, d = torch.randn(2, 2, 3, 8, device=device), torch.randn(2, 2, 3, 8, device=device)
+    turn = lambda x: bt.rotate(x, rope=rope, positions=4)
+    same(torch.func.vmap(turn)(x), library(x, rope.spec, 4))
+    same(torch.func.vjp(turn, x)[1](d)[0], library(d, rope.spec, 4, transposed=True))
+    same(torch.func.jvp(turn, (x,), (d,))[1], library(d, rope.spec, 4))
+
+
 def test_a_model_with_replaced_rotary(device):
     transformers = pytest.importorskip("transformers")
     from bearing.torch.hugging_face import replace_rotary
@@ -228,6 +280,10 @@ def test_wrong_calls_say_what_must_hold(device):
     ]:
         with pytest.raises(error, match=text):
             bt.rotate(wrong[0], rope=rope, positions=wrong[1])
+    with pytest.raises(
+        bearing.ShapeError, match="must have 5 tokens, got 3"
+    ):  # nor does the second tensor read past them
+        bt.rotate(x, torch.randn(2, 1, 5, 8, device=device), rope=rope, positions=torch.arange(3).to(device))
 
 
 @needs_device
@@ -235,22 +291,3 @@ def test_a_position_on_the_device_out_of_range_makes_nan(device):
     rope = bt.Rope(bearing.Rope(head_dim=8, pairing="half"))
     y = bt.rotate(torch.randn(1, 1, 2, 8, device=device), rope=rope, positions=torch.tensor([0, 2**40], device=device))
     assert not y[:, :, 0].isnan().any() and y[:, :, 1].isnan().all()
-
-
-@needs_device
-def test_graphs_streams_and_a_hundred_runs(device):
-    rope = bt.Rope(bearing.Rope(head_dim=128, pairing="half"))
-    x = torch.randn(2, 32, 1000, 128, device=device, dtype=torch.bfloat16)
-    wanted = library(x, rope.spec, 0)
-    for _ in range(100):
-        same(bt.rotate(x, rope=rope), wanted)
-    stream = torch.cuda.Stream()
-    with torch.cuda.stream(stream):
-        aside = bt.rotate(x, rope=rope)
-    stream.synchronize()
-    same(aside, wanted)
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        out = bt.rotate(x, rope=rope)
-    graph.replay()
-    same(out, wanted)

@@ -13,7 +13,7 @@ import triton.language as tl
 from .rounding import two_product, two_sum
 
 _SHIFT = tl.constexpr(6755399441055744.0)  # 1.5·2^52: a double below 2^51 plus this has its nearest integer lowest
-_FURTHEST = tl.constexpr(2147483648.0)  # positions go to ±2^31
+_FURTHEST = tl.constexpr(2147483648)  # positions go to ±2^31
 _HALF_PI = tl.constexpr(float.fromhex("0x1.921fb54442d18p+0"))
 _HALF_PI_REST = tl.constexpr(float.fromhex("0x1.1a62633145c07p-54"))
 _TURNS = tl.constexpr(float.fromhex("0x1.45f306dc9c883p-1"))  # 2/π, as three doubles
@@ -109,4 +109,7 @@ def phases(p, t0, t1, t2, factor, AS_FLOAT32: tl.constexpr, dtype: tl.constexpr)
 @triton.jit
 def only_within(p, value):
     """NaN where a position is past ±2^31: nothing on a device can raise."""
-    return tl.where((p >= -_FURTHEST) & (p <= _FURTHEST), value, float("nan"))
+    if p.dtype.is_floating():
+        return tl.where(tl.abs(p) <= _FURTHEST * 1.0, value, float("nan"))
+    else:
+        return tl.where((p >= -_FURTHEST) & (p <= _FURTHEST), value, float("nan"))

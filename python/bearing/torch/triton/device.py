@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import importlib.util
 import os
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import torch
@@ -32,3 +34,20 @@ def on(tensor: Tensor) -> contextlib.AbstractContextManager[Any]:
     """The device of a tensor as the current one, which kernels are launched on."""
     kind = tensor.device.type
     return getattr(torch, kind).device(tensor.device) if kind in KINDS else contextlib.nullcontext()
+
+
+def for_good(make: Callable[[], Sequence[Tensor]], device: torch.device) -> list[Tensor]:
+    """What is made on the CPU, on a device, to be kept there: any stream may read it as soon as this returns.
+
+    It is made on a thread of its own. What PyTorch knows of the calling thread does not hold for it then: a pool of memory
+    that a CUDA graph in the making owns, modes of tensors without numbers, inference mode.
+    """
+
+    def moved() -> list[Tensor]:
+        made = [n.to(device) for n in make()]
+        if device.type in KINDS:
+            getattr(torch, device.type).current_stream(device).synchronize()
+        return made
+
+    with ThreadPoolExecutor(1) as aside:
+        return aside.submit(moved).result()

@@ -1,7 +1,7 @@
 """The rotation as a kernel of its own, without the library: in the place of transformers' ``apply_rotary_pos_emb``, with
 cosines and sines as the model makes them. It trains: the backward is the transpose of the rotation.
 
-``scripts/hub`` copies this file, and the four that it needs, into the folders that the package ``kernels`` loads.
+``scripts/hub`` copies this file, and those that it needs, into the folders that the package ``kernels`` loads.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def _turn(q: Tensor, k: Tensor, cos: Tensor, sin: Tensor, time_first: bool, tran
     pairs = [(_heads(x, time_first), _heads(y, time_first)) for x, y in zip((q, k), outs, strict=True)]
     half = cos.shape[-1] // 2
     if half:
-        source = Source("table", None, 0, cos.detach()[..., :half], sin.detach()[..., :half])
+        source = Source("table", None, cos=cos.detach()[..., :half], sin=sin.detach()[..., :half])
         groups = [pairs] if q.dtype is k.dtype else [pairs[:1], pairs[1:]]
         for one, *other in groups:
             launch(one, other[0] if other else None, None, _geometry(q, half), source, transposed=transposed)
@@ -95,7 +95,7 @@ def _heads(x: Tensor, time_first: bool) -> Tensor:
 def _geometry(x: Tensor, pairs: int) -> Geometry:
     """Of a rotation whose cosines are given: nothing is read of the frequencies."""
     nothing = x.detach().flatten()[:1] if x.is_contiguous() else x.detach()[:1, :1, :1, 0].flatten()
-    return Geometry(x.shape[-1], pairs, 0, "half", False, 1, nothing, nothing, nothing)
+    return Geometry(x.shape[-1], pairs, 0, "half", "exact", 1, nothing, nothing, nothing)
 
 
 class _ApplyRotary(nn.Module):

@@ -14,9 +14,10 @@ from torch import Tensor
 from .device import FUSION, on
 from .rotate_kernel import turn_kernel
 
-# Of pairs that a program holds: 8 for each of 128 threads, or of AMD's 256.
-NUMBERS = 2048 if torch.version.hip else 1024
+THREADS = 256 if torch.version.hip else 128  # of a program: four warps
+NUMBERS = 8 * THREADS  # pairs of a tile: 16 bytes of the first elements for each thread, and of the second
 PROGRAMS = 512  # at least, if there are heads enough: some for each processor of a large device
+HEADS = 8  # of a long program at most, unless it computes in double: then all heads share what that costs
 
 
 class Geometry(NamedTuple):
@@ -26,9 +27,10 @@ class Geometry(NamedTuple):
     pairs: int
     begin: int
     pairing: str  # "half", "interleaved", or "places": the elements are listed
-    as_float32: bool
+    angles: str  # "exact", "as_float32" or "fixed_point"
     axes: int
-    turns: Tensor  # [3 · pairs + 1] float64: quarter turns per token as three doubles, then the attention factor
+    turns: Tensor  # [3 · pairs + 1] float64: quarter turns per token as three doubles, then the attention factor;
+    # of fixed point [4 · pairs + 1] int32: words of turns per token, then the bits of the factor as float32
     axis: Tensor  # [pairs] int32: which coordinate turns the pair
     places: Tensor  # [2 · pairs] int32: where a pair's elements stand, counted from begin
 
@@ -36,13 +38,20 @@ class Geometry(NamedTuple):
 class Source(NamedTuple):
     """Where a launch takes its cosines and sines from."""
 
-    name: str
-    at: Tensor | None  # [axes, batch, time]
-    first: int = 0
-    cos: Tensor | None = None  # [batch or 1, rows, pairs]
+    name: str  # "table", "exact", "as_float32", "fixed_point"; or "difference", "difference32" of two angles
+    at: Tensor | None  # [axes, batch, time]; None: counted …
+    first: int = 0  # … from here
+    step: int = 1  # … by this
+    cos: Tensor | None = None  # [batch or 1, rows, pairs]: all there are for "table", else those of the first positions
     sin: Tensor | None = None
-    old: Tensor | None = None  # for a difference of angles: the positions before …
+    old: Tensor | None = None  # for a difference: the positions before …
+    old_first: int = 0
     old_geometry: Geometry | None = None  # … and the frequencies before
+
+    @property
+    def computes_in_double(self) -> bool:
+        """Whether a program makes its cosines at a price."""
+        return self.cos is None and self.name != "fixed_point"
 
 
 class Slots(NamedTuple):
@@ -69,13 +78,13 @@ def launch(
 ) -> None:
     """Turns one tensor, or two, and copies a third, in one launch. All agree in batch, time and type. A cache may have
     float8_e4m3fn for them: then scales divide what goes there from the second and the third."""
-    x, y = one
+    x = one[0]
     batch, time = slots.at.shape if slots and slots.moves else (x.shape[0], x.shape[2])
     counts = [0 if pair is None else pair[0].shape[1] for pair in (one, two, copied)]
     rest, dim = x.shape[3] - 2 * shape.pairs, 0 if copied is None else copied[0].shape[3]
     if 0 in (batch, time, sum(counts)):
         return
-    plan = Plan.of(shape.pairs, batch, time, counts)
+    plan = Plan.of(shape.pairs, batch, time, counts, heads_lie_together(x), source.computes_in_double)
     pairs = [tuple(map(_bytes, pair or one)) for pair in (one, two, copied)]
     before = source.old_geometry or shape
     at = shape.turns if source.at is None else source.at
@@ -85,17 +94,18 @@ def launch(
         turn_kernel[(plan.programs,)](
             *(tensor for pair in pairs for tensor in pair), slots.at if slots else pairs[0][0], at,
             at if source.old is None else source.old, shape.turns, before.turns, shape.axis, shape.places, cos, sin,
-            time, *counts, shape.begin, source.first, cos.shape[1], *scales,
+            time, *counts, shape.begin, source.first, source.step, source.old_first, cos.shape[1], *scales,
             *(step for pair in pairs for tensor in pair for step in tensor.stride()),
             *_strides(slots and slots.at, 2), *_strides(source.at, 3), *_strides(source.old, 3),
             cos.stride(0) if cos.shape[0] > 1 else 0, cos.stride(1),
-            PAIRS=shape.pairs, PAIRING=shape.pairing, SOURCE=source.name, OLD_FLOAT32=before.as_float32,
-            AXES=shape.axes, GIVEN=source.at is not None, TRANSPOSED=transposed,
+            PAIRS=shape.pairs, PAIRING=shape.pairing, SOURCE=source.name, KEPT=source.cos is not None,
+            OLD_FLOAT32=before.angles == "as_float32", AXES=shape.axes, GIVEN=source.at is not None,
+            OLD_GIVEN=source.old is not None, TRANSPOSED=transposed,
             ARITHMETIC=tl.float64 if x.dtype is torch.float64 else tl.float32,
-            REST=0 if x.data_ptr() == y.data_ptr() else rest, BR=triton.next_power_of_2(max(1, rest)),
+            REST=0 if one[0] is one[1] else rest, BR=triton.next_power_of_2(max(1, rest)),
             DIM=dim, BD=triton.next_power_of_2(max(1, dim)),
             X0_BLOCK=block if moves else 0, Y0_BLOCK=block if moves else 0, Y_BLOCK=0 if moves else block,
-            BT=plan.tokens, BP=plan.pairs, HEADS=plan.heads, num_warps=plan.warps, **FUSION,
+            BT=plan.tokens, BH=plan.tile, BP=plan.pairs, HEADS=plan.heads, num_warps=plan.warps, **FUSION,
         )  # fmt: skip
 
 
@@ -107,26 +117,40 @@ def _strides(tensor: Tensor | None, axes: int) -> tuple[int, ...]:
     return (0,) * axes if tensor is None else tensor.stride()
 
 
+def heads_lie_together(x: Tensor) -> bool:
+    """Whether the heads of a token are nearer to each other in memory than the tokens of a head."""
+    return x.stride(1) < x.stride(2)
+
+
 class Plan(NamedTuple):
     """How a launch is cut into programs."""
 
-    tokens: int
+    tokens: int  # of a tile
+    tile: int  # of heads
     pairs: int
-    heads: int
+    heads: int  # of a program, which works through them tile by tile
     warps: int
     programs: int
 
     @staticmethod
-    def of(pairs: int, batch: int, time: int, counts: Sequence[int]) -> Plan:
-        """Cosines and sines are made once for all heads of a program. Where tokens are few there are more programs, of
-        fewer heads, so that every processor of the device has one."""
+    def of(
+        pairs: int, batch: int, time: int, counts: Sequence[int], heads_together: bool, computes_in_double: bool
+    ) -> Plan:
+        """A tile is a piece of memory, as whole as can be: many heads of some tokens, or many tokens of a head. Where heads
+        lie together a program has all of them. Where tokens are few there are more programs, of fewer heads, so that
+        every processor of the device has one."""
         wide = triton.next_power_of_2(pairs)
-        tokens = min(max(1, NUMBERS // wide), triton.next_power_of_2(time))
+        rows = max(1, NUMBERS // wide)
+        # Each thread makes one cosine at least.
+        tokens = min(max(1, THREADS // wide) if heads_together else rows, triton.next_power_of_2(time))
         runs, group = batch * triton.cdiv(time, tokens), max(counts)
+        if not (heads_together or computes_in_double):
+            group = min(group, HEADS)
 
         def programs() -> int:
             return runs * sum(triton.cdiv(count, group) for count in counts)
 
         while group > 1 and programs() < PROGRAMS:
             group = (group + 1) // 2
-        return Plan(tokens, wide, group, min(4, max(1, tokens * wide // 256)), programs())
+        tile = min(max(1, rows // tokens), triton.next_power_of_2(group))
+        return Plan(tokens, tile, wide, group, min(4, max(1, tokens * tile * wide // 256)), programs())

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import torch
 from torch import Tensor
 
 from ... import _core
-from ..encoding import spec_of_table
-from .geometry import geometry, geometry_of
+from .geometry import geometry, geometry_of_given, kept_rows
 from .launch import Geometry, Pair, Source, launch
 
 FURTHEST = 2**31  # of positions
@@ -27,35 +26,53 @@ def rotate(
 ) -> list[Tensor]:
     """R x of every x, or its transpose, as the op's own work does on the CPU: new tensors in the order of memory of x, or
     with in_place the same tensors."""
-    views = [heads_of(x, layout) for x in xs]
-    device = xs[0].device
-    if cos is None:
-        shape = geometry(table, device)
-    else:
-        shape = geometry_of(_core.resolve(spec_of_table(table)), device)
+    views, device = [heads_of(x, layout) for x in xs], xs[0].device
+    given = None if cos is None else geometry_of_given(table, device)
+    head_dim = (given or geometry(table, device)).head_dim
     for x, view in zip(xs, views, strict=True):
-        check_heads("rotate", x, view, shape.head_dim)
+        check_heads("rotate", x, view, head_dim)
         if x.device != device:
             raise TypeError(f"[rotate] tensors: must be on one device, got {device} and {x.device}")
-    source = source_of(shape, positions, views[0], cos, sin)
     outs = list(xs) if in_place else [like(x) for x in xs]
-    turn([(view, heads_of(out, layout)) for view, out in zip(views, outs, strict=True)], shape, source, transposed)
+    written = views if in_place else [heads_of(out, layout) for out in outs]
+    for one, *other in together(list(zip(views, written, strict=True))):
+        x = one[0]
+        shape = given or geometry(table, device, x.dtype is torch.float64)
+        sizes = x.shape[0], x.shape[2]
+        if cos is None or sin is None:
+            source = source_of("rotate", table, shape, positions, sizes, x)
+        else:
+            source = given_source(shape, positions, sizes, x, cos, sin)
+        launch(one, other[0] if other else None, None, shape, source, transposed=transposed)
     return outs
 
 
-def source_of(shape: Geometry, positions: Tensor | int, x: Tensor, cos: Tensor | None, sin: Tensor | None) -> Source:
-    """Given numbers are looked up. Others are computed at the positions, to the same bits as the library's table."""
-    at, first = at_of("rotate", "positions", positions, shape.axes, (x.shape[0], x.shape[2]), x.device)
-    if cos is None:
-        return Source("as_float32" if shape.as_float32 else "exact", at, first)
+def source_of(
+    function: str, form: str, shape: Geometry, positions: Tensor | int, sizes: Sequence[int], x: Tensor
+) -> Source:
+    """Rows that the table keeps are looked up; others are computed, to the same bits. sizes: batch and time."""
+    at, first = at_of(function, "positions", positions, shape.axes, sizes, x.device)
+    cos, sin = kept_rows(form, x.device, x.dtype is torch.float64) or (None, None)
+    if cos is None or at is not None:
+        return Source(shape.angles, at, first, cos=cos, sin=sin)
+    if 0 <= first and first + sizes[1] <= cos.shape[1]:
+        return Source("table", at, first, cos=cos, sin=sin)
+    return Source(shape.angles, at, first)
+
+
+def given_source(
+    shape: Geometry, positions: Tensor | int, sizes: Sequence[int], x: Tensor, cos: Tensor, sin: Tensor
+) -> Source:
+    """Numbers that a table was made of are looked up, and nothing else is known."""
+    at, first = at_of("rotate", "positions", positions, shape.axes, sizes, x.device)
     rows = cos.shape[0]
-    if at is None and first + x.shape[2] > rows:
+    if at is None and first + sizes[1] > rows:
         raise _core.RangeError(
-            f"[rotate] positions: must be from 0 to {rows - 1}, the last of the table, got {first + x.shape[2] - 1}"
+            f"[rotate] positions: must be from 0 to {rows - 1}, the last of the table, got {first + sizes[1] - 1}"
         )
     wide = torch.float64 if x.dtype is torch.float64 else torch.float32
-    numbers = [n.detach().to(x.device, wide).contiguous()[None] for n in (cos, sin)]
-    return Source("table", at, first, *numbers)
+    cos, sin = (n.detach().to(x.device, wide).contiguous()[None] for n in (cos, sin))
+    return Source("table", at, first, cos=cos, sin=sin)
 
 
 def at_of(
@@ -86,7 +103,7 @@ def at_of(
         raise _core.ShapeError(f"[{function}] {name}: must have {time} tokens, got {at.shape[2]}")
     if at.is_cpu and at.numel() and not bool((at.double().abs() <= FURTHEST).all()):
         raise _core.RangeError(f"[{function}] {name}: must be from -2^31 to 2^31, got {float(at.abs().max())}")
-    if not at.is_floating_point():
+    if at.dtype not in (torch.int32, torch.int64) and not at.is_floating_point():
         at = at.to(torch.int64)
     return at.to(device).expand(axes, batch, time), 0
 
@@ -120,13 +137,12 @@ def like(x: Tensor) -> Tensor:
     return torch.empty(other.shape, dtype=x.dtype, device=x.device).transpose(-3, -2)
 
 
-def turn(pairs: Sequence[Pair], shape: Geometry, source: Source, transposed: bool = False) -> None:
-    """Turns tensors, two in one launch where they agree in batch, time and type."""
+def together(pairs: Sequence[Pair]) -> Iterator[list[Pair]]:
+    """Tensors by launches: two in one where they follow each other and agree in batch, time and type."""
     rest = list(pairs)
     while rest:
         first = rest.pop(0)
-        second = rest.pop(0) if rest and _alike(first[0], rest[0][0]) else None
-        launch(first, second, None, shape, source, transposed=transposed)
+        yield [first, rest.pop(0)] if rest and _alike(first[0], rest[0][0]) else [first]
 
 
 def _alike(x: Tensor, other: Tensor) -> bool:

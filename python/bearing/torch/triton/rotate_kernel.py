@@ -1,6 +1,8 @@
 """The kernel that turns heads: one or two tensors in one launch, each [batch, heads, time, head_dim] with any strides.
 
-A program turns some heads of a run of tokens. It makes the cosines and sines of its tokens once, for all of these heads.
+A program turns some heads of a run of tokens, a tile [tokens, heads, pairs] after the other. It makes the cosines and sines of
+its tokens once, for all of these heads. It asks for its first tile before that, and for each next one before it turns the one
+that it has, so that memory is never idle.
 """
 
 from __future__ import annotations
@@ -9,19 +11,28 @@ import triton
 import triton.language as tl
 
 from .angles import angle, cos_sin, difference, only_within, phases
+from .fixed_point import fixed_phases
 from .rounding import rounded, scaled, wide
 
 
 @triton.jit
-def _positions(at, axis, b, t, seen, first, stride_a, stride_b, stride_t, AXES: tl.constexpr, GIVEN: tl.constexpr):
-    """Where tokens stand, in double: [tokens, 1], or [tokens, pairs] where pairs turn by different axes."""
+def _positions(
+    at, axis, b, t, seen, first, step, stride_a, stride_b, stride_t, AXES: tl.constexpr, GIVEN: tl.constexpr
+):
+    """Where tokens stand, int64 or real: [tokens, 1], or [tokens, pairs] where pairs turn by different axes."""
     if GIVEN:
         row = at + b * stride_b + t[:, None].to(tl.int64) * stride_t
         if AXES > 1:
             row = row + axis[None, :].to(tl.int64) * stride_a
-        return tl.load(row, mask=seen[:, None], other=0).to(tl.float64)
+        p = tl.load(row, mask=seen[:, None], other=0)
+        if p.dtype.is_int():
+            return p.to(tl.int64)
+        elif p.dtype == tl.float64:
+            return p
+        else:
+            return p.to(tl.float32)
     else:
-        return (first + t[:, None].to(tl.int64)).to(tl.float64)
+        return first + t[:, None].to(tl.int64) * step
 
 
 @triton.jit
@@ -35,14 +46,22 @@ def _frequencies(turns, pair, PAIRS: tl.constexpr):
 
 
 @triton.jit
-def _looked_up(cos_table, sin_table, p, b, pair, seen, rows, stride_b, stride_row, PAIRS: tl.constexpr):
-    """cos and sin of rows of a table, NaN where it has none."""
+def _there(p, rows):
+    """The rows of positions in a table, and which it has."""
     row = p.to(tl.int64)
-    there = (row >= 0) & (row < rows) & (row.to(tl.float64) == p)
+    there = (row >= 0) & (row < rows)
+    return row, there if p.dtype.is_int() else there & (row.to(p.dtype) == p)
+
+
+@triton.jit
+def _looked_up(
+    cos_table, sin_table, row, there, b, pair, seen, stride_b, stride_row, PAIRS: tl.constexpr, dtype: tl.constexpr
+):
+    """cos and sin of rows of a table, NaN where it has none."""
     place = b * stride_b + row * stride_row + pair[None, :]
     loaded = seen[:, None] & (pair < PAIRS)[None, :] & there
-    cos = tl.load(cos_table + place, mask=loaded, other=0.0)
-    sin = tl.load(sin_table + place, mask=loaded, other=0.0)
+    cos = tl.load(cos_table + place, mask=loaded, other=0.0).to(dtype)
+    sin = tl.load(sin_table + place, mask=loaded, other=0.0).to(dtype)
     return tl.where(there, cos, float("nan")), tl.where(there, sin, float("nan"))
 
 
@@ -50,7 +69,7 @@ def _looked_up(cos_table, sin_table, p, b, pair, seen, rows, stride_b, stride_ro
 def _line(base, slots, b, t, seen, stride_b, stride_t, slots_b, slots_t, BLOCK: tl.constexpr):
     """Where tokens' rows begin, and which are there: in a tensor, or where slots of a paged cache say."""
     if BLOCK > 0:
-        slot = tl.load(slots + b * slots_b + t.to(tl.int64) * slots_t, mask=seen, other=-1)
+        slot = tl.load(slots + b * slots_b + t.to(tl.int64) * slots_t, mask=seen, other=-1).to(tl.int64)
         return base + (slot // BLOCK) * stride_b + (slot % BLOCK) * stride_t, seen & (slot >= 0)
     else:
         return base + b * stride_b + t.to(tl.int64) * stride_t, seen
@@ -78,132 +97,176 @@ def _turned(u, v, cos, sin, TRANSPOSED: tl.constexpr):
 
 
 @triton.jit
-def _turn_head(
-    x, y, x_seen, y_seen, x_d, y_d, cos, sin, pair, places, begin, scale,
-    PAIRS: tl.constexpr, PAIRING: tl.constexpr, TRANSPOSED: tl.constexpr,
-):  # fmt: skip
-    """Turns one head of a run of tokens, whose rows begin at x and y [tokens]."""
-    dtype = cos.dtype
-    of = x.dtype.element_ty
-    into = y.dtype.element_ty
+def _heads(x, seen, h, last, x_h, BH: tl.constexpr):
+    """Where heads h … h + BH − 1 of tokens begin, [tokens, heads], and which of them are there."""
+    head = h + tl.arange(0, BH)[None, :]
+    return x[:, None] + head.to(tl.int64) * x_h, seen[:, None] & (head < last)
+
+
+@triton.jit
+def _loaded(x, seen, step, pair, places, begin, PAIRS: tl.constexpr, PAIRING: tl.constexpr):
+    """A tile of heads that begin at x [tokens, heads]: the first and the second elements of pairs as they are in memory; of
+    neighbours, twice both."""
     if PAIRING == "interleaved":
         BP: tl.constexpr = pair.shape[0]
-        T: tl.constexpr = x.shape[0]
-        element = tl.arange(0, 2 * BP)
-        mask = (element < 2 * PAIRS)[None, :]
-        both = tl.load(x[:, None] + (begin + element)[None, :] * x_d, mask=mask & x_seen[:, None], other=0)
-        u, v = wide(both, dtype).reshape(T, BP, 2).split()
-        u, v = _turned(u, v, cos, sin, TRANSPOSED)
-        both = rounded(scaled(tl.join(u, v).reshape(T, 2 * BP), scale, into, of), into)
-        tl.store(y[:, None] + (begin + element)[None, :] * y_d, both, mask=mask & y_seen[:, None])
+        element = tl.arange(0, 2 * BP)[None, None, :]
+        mask = seen[:, :, None] & (element < 2 * PAIRS)
+        both = tl.load(x[:, :, None] + (begin + element) * step, mask=mask, other=0)
+        return both, both
     else:
         first, second = _pair_places(places, pair, begin, PAIRS, PAIRING)
-        here = (pair < PAIRS)[None, :]
-        u = wide(tl.load(x[:, None] + first[None, :] * x_d, mask=here & x_seen[:, None], other=0), dtype)
-        v = wide(tl.load(x[:, None] + second[None, :] * x_d, mask=here & x_seen[:, None], other=0), dtype)
+        mask = seen[:, :, None] & (pair < PAIRS)[None, None, :]
+        u = tl.load(x[:, :, None] + first[None, None, :] * step, mask=mask, other=0)
+        return u, tl.load(x[:, :, None] + second[None, None, :] * step, mask=mask, other=0)
+
+
+@triton.jit
+def _turn_tile(
+    one, two, y, seen, step, cos, sin, pair, places, begin, scale,
+    PAIRS: tl.constexpr, PAIRING: tl.constexpr, TRANSPOSED: tl.constexpr,
+):  # fmt: skip
+    """Turns a tile as _loaded() gives it, into heads that begin at y [tokens, heads]."""
+    dtype = cos.dtype
+    of = one.dtype
+    into = y.dtype.element_ty
+    if PAIRING == "interleaved":
+        T: tl.constexpr = one.shape[0]
+        H: tl.constexpr = one.shape[1]
+        BP: tl.constexpr = pair.shape[0]
+        element = tl.arange(0, 2 * BP)[None, None, :]
+        mask = seen[:, :, None] & (element < 2 * PAIRS)
+        u, v = wide(one, dtype).reshape(T, H, BP, 2).split()
         u, v = _turned(u, v, cos, sin, TRANSPOSED)
+        both = rounded(scaled(tl.join(u, v).reshape(T, H, 2 * BP), scale, into, of), into)
+        tl.store(y[:, :, None] + (begin + element) * step, both, mask=mask)
+    else:
+        first, second = _pair_places(places, pair, begin, PAIRS, PAIRING)
+        mask = seen[:, :, None] & (pair < PAIRS)[None, None, :]
+        u, v = _turned(wide(one, dtype), wide(two, dtype), cos, sin, TRANSPOSED)
         u, v = scaled(u, scale, into, of), scaled(v, scale, into, of)
-        tl.store(y[:, None] + first[None, :] * y_d, rounded(u, into), mask=here & y_seen[:, None])
-        tl.store(y[:, None] + second[None, :] * y_d, rounded(v, into), mask=here & y_seen[:, None])
+        tl.store(y[:, :, None] + first[None, None, :] * step, rounded(u, into), mask=mask)
+        tl.store(y[:, :, None] + second[None, None, :] * step, rounded(v, into), mask=mask)
 
 
 @triton.jit
 def _copy_rest(x, y, x_seen, y_seen, x_d, y_d, begin, turned, scale, REST: tl.constexpr, BR: tl.constexpr):
-    """The elements of a head that do not turn."""
+    """The elements of heads that do not turn."""
     i = tl.arange(0, BR)
-    element = tl.where(i < begin, i, i + turned)[None, :]
-    mask = (i < REST)[None, :]
-    kept = tl.load(x[:, None] + element * x_d, mask=mask & x_seen[:, None], other=0)
+    element = tl.where(i < begin, i, i + turned)[None, None, :]
+    mask = (i < REST)[None, None, :]
+    kept = tl.load(x[:, :, None] + element * x_d, mask=mask & x_seen[:, :, None], other=0)
     if kept.dtype != y.dtype.element_ty:  # into bytes
         kept = rounded(scaled(kept, scale, y.dtype.element_ty, kept.dtype), y.dtype.element_ty)
-    tl.store(y[:, None] + element * y_d, kept, mask=mask & y_seen[:, None])
+    tl.store(y[:, :, None] + element * y_d, kept, mask=mask & y_seen[:, :, None])
 
 
 @triton.jit
 def _turn_heads(
-    x, y, slots, h, last, b, t, seen, cos, sin, pair, places, begin, scale,
-    x_b, x_h, x_t, x_d, y_b, y_h, y_t, y_d, slots_b, slots_t,
+    x, x_seen, one, two, y, y_seen, h, last, cos, sin, pair, places, begin, scale, x_h, x_d, y_h, y_d,
     PAIRS: tl.constexpr, PAIRING: tl.constexpr, TRANSPOSED: tl.constexpr, REST: tl.constexpr, BR: tl.constexpr,
-    X_BLOCK: tl.constexpr, Y_BLOCK: tl.constexpr,
+    BH: tl.constexpr,
 ):  # fmt: skip
-    """Turns heads h … last − 1."""
-    x_row, x_seen = _line(x, slots, b, t, seen, x_b, x_t, slots_b, slots_t, X_BLOCK)
-    y_row, y_seen = _line(y, slots, b, t, seen, y_b, y_t, slots_b, slots_t, Y_BLOCK)
-    x_row += h.to(tl.int64) * x_h
-    y_row += h.to(tl.int64) * y_h
-    for _ in range(h, last):
-        _turn_head(
-            x_row, y_row, x_seen, y_seen, x_d, y_d, cos, sin, pair, places, begin, scale, PAIRS, PAIRING, TRANSPOSED
-        )
+    """Turns heads h … last − 1 of tokens that begin at x and y; the first tile is there already."""
+    cos, sin = cos[:, None, :], sin[:, None, :]
+    for i in range(h, last, BH):
+        rows, here = _heads(x, x_seen, i + BH, last, x_h, BH)
+        next_one, next_two = _loaded(rows, here, x_d, pair, places, begin, PAIRS, PAIRING)
+        into, there = _heads(y, y_seen, i, last, y_h, BH)
+        _turn_tile(one, two, into, there, y_d, cos, sin, pair, places, begin, scale, PAIRS, PAIRING, TRANSPOSED)
         if REST > 0:
-            _copy_rest(x_row, y_row, x_seen, y_seen, x_d, y_d, begin, 2 * PAIRS, scale, REST, BR)
-        x_row += x_h
-        y_row += y_h
+            rows, here = _heads(x, x_seen, i, last, x_h, BH)
+            _copy_rest(rows, into, here, there, x_d, y_d, begin, 2 * PAIRS, scale, REST, BR)
+        one, two = next_one, next_two
 
 
 @triton.jit
 def _copy_heads(
-    x, y, slots, h, last, b, t, seen, scale, x_b, x_h, x_t, x_d, y_b, y_h, y_t, y_d, slots_b, slots_t,
-    DIM: tl.constexpr, BD: tl.constexpr, Y_BLOCK: tl.constexpr,
-):  # fmt: skip
+    x, x_seen, y, y_seen, h, last, scale, x_h, x_d, y_h, y_d, DIM: tl.constexpr, BD: tl.constexpr, BH: tl.constexpr
+):
     """Copies heads h … last − 1 as they are: values, which do not turn."""
-    x_row, x_seen = _line(x, slots, b, t, seen, x_b, x_t, slots_b, slots_t, 0)
-    y_row, y_seen = _line(y, slots, b, t, seen, y_b, y_t, slots_b, slots_t, Y_BLOCK)
-    x_row += h.to(tl.int64) * x_h
-    y_row += h.to(tl.int64) * y_h
-    for _ in range(h, last):
-        _copy_rest(x_row, y_row, x_seen, y_seen, x_d, y_d, DIM, 0, scale, DIM, BD)
-        x_row += x_h
-        y_row += y_h
+    for i in range(h, last, BH):
+        rows, here = _heads(x, x_seen, i, last, x_h, BH)
+        into, there = _heads(y, y_seen, i, last, y_h, BH)
+        _copy_rest(rows, into, here, there, x_d, y_d, DIM, 0, scale, DIM, BD)
+
+
+@triton.jit
+def _computed(p, turns, pair, PAIRS: tl.constexpr, SOURCE: tl.constexpr, ARITHMETIC: tl.constexpr):
+    """cos and sin at positions p, NaN past ±2^31."""
+    if SOURCE == "fixed_point":
+        cos, sin = fixed_phases(p, turns, pair, PAIRS)
+    else:
+        t0, t1, t2, factor = _frequencies(turns, pair, PAIRS)
+        cos, sin = phases(p.to(tl.float64), t0, t1, t2, factor, SOURCE == "as_float32", ARITHMETIC)
+    return only_within(p, cos), only_within(p, sin)
+
+
+@triton.jit
+def _of_difference(
+    p, old, turns, old_turns, pair, PAIRS: tl.constexpr, SOURCE: tl.constexpr, OLD_FLOAT32: tl.constexpr,
+    ARITHMETIC: tl.constexpr,
+):  # fmt: skip
+    """cos and sin of the angle at p less that of other frequencies at old."""
+    t0, t1, t2, factor = _frequencies(turns, pair, PAIRS)
+    o0, o1, o2, _ = _frequencies(old_turns, pair, PAIRS)
+    n_turns, n_high, n_low = angle(p.to(tl.float64), t0, t1, t2, SOURCE == "difference32")
+    o_turns, o_high, o_low = angle(old.to(tl.float64), o0, o1, o2, OLD_FLOAT32)
+    d_turns, d_high, d_low = difference(n_turns, n_high, n_low, o_turns, o_high, o_low)
+    cos, sin = cos_sin(d_turns, d_high, d_low)
+    cos, sin = (cos * factor).to(ARITHMETIC), (sin * factor).to(ARITHMETIC)
+    return only_within(p, only_within(old, cos)), only_within(p, only_within(old, sin))
 
 
 @triton.jit
 def _phases_of(
-    at, old_at, turns, old_turns, axis, cos_table, sin_table, b, t, seen, pair, first, rows,
+    at, old_at, turns, old_turns, axis, cos_table, sin_table, b, t, seen, pair, first, step, old_first, rows,
     at_a, at_b, at_t, old_a, old_b, old_t, table_b, table_row,
-    PAIRS: tl.constexpr, SOURCE: tl.constexpr, OLD_FLOAT32: tl.constexpr, AXES: tl.constexpr, GIVEN: tl.constexpr,
-    ARITHMETIC: tl.constexpr,
+    PAIRS: tl.constexpr, SOURCE: tl.constexpr, KEPT: tl.constexpr, OLD_FLOAT32: tl.constexpr, AXES: tl.constexpr,
+    GIVEN: tl.constexpr, OLD_GIVEN: tl.constexpr, ARITHMETIC: tl.constexpr,
 ):  # fmt: skip
-    """cos and sin of a run of tokens, [tokens, pairs]."""
+    """cos and sin of a run of tokens, [tokens, pairs]. KEPT: rows of a table have those of the first positions."""
     which = pair * 0
     if AXES > 1:
         which = tl.load(axis + pair, mask=pair < PAIRS, other=0)
-    p = _positions(at, which, b, t, seen, first, at_a, at_b, at_t, AXES, GIVEN)
-    if SOURCE == "table":
-        cos, sin = _looked_up(cos_table, sin_table, p, b, pair, seen, rows, table_b, table_row, PAIRS)
-        return cos.to(ARITHMETIC), sin.to(ARITHMETIC)
-    else:
-        t0, t1, t2, factor = _frequencies(turns, pair, PAIRS)
-        if SOURCE == "exact" or SOURCE == "as_float32":
-            cos, sin = phases(p, t0, t1, t2, factor, SOURCE == "as_float32", ARITHMETIC)
+    p = _positions(at, which, b, t, seen, first, step, at_a, at_b, at_t, AXES, GIVEN)
+    if SOURCE == "difference" or SOURCE == "difference32":
+        old = _positions(old_at, which, b, t, seen, old_first, step, old_a, old_b, old_t, AXES, OLD_GIVEN)
+        cos, sin = _of_difference(p, old, turns, old_turns, pair, PAIRS, SOURCE, OLD_FLOAT32, ARITHMETIC)
+    elif KEPT:
+        row, there = _there(p, rows)
+        if SOURCE == "table":
+            cos, sin = _looked_up(
+                cos_table, sin_table, row, there, b, pair, seen, table_b, table_row, PAIRS, ARITHMETIC
+            )  # fmt: skip
+        elif tl.max((seen[:, None] & (there == 0)).to(tl.int32)) == 0:
+            cos, sin = _looked_up(
+                cos_table, sin_table, row, there, b, pair, seen, table_b, table_row, PAIRS, ARITHMETIC
+            )  # fmt: skip
         else:
-            old = _positions(old_at, which, b, t, seen, 0, old_a, old_b, old_t, AXES, True)
-            o0, o1, o2, _ = _frequencies(old_turns, pair, PAIRS)
-            n_turns, n_high, n_low = angle(p, t0, t1, t2, SOURCE == "difference32")
-            o_turns, o_high, o_low = angle(old, o0, o1, o2, OLD_FLOAT32)
-            d_turns, d_high, d_low = difference(n_turns, n_high, n_low, o_turns, o_high, o_low)
-            cos, sin = cos_sin(d_turns, d_high, d_low)
-            cos = only_within(old, (cos * factor).to(ARITHMETIC))
-            sin = only_within(old, (sin * factor).to(ARITHMETIC))
-        return only_within(p, cos), only_within(p, sin)
+            cos, sin = _computed(p, turns, pair, PAIRS, SOURCE, ARITHMETIC)
+    else:
+        cos, sin = _computed(p, turns, pair, PAIRS, SOURCE, ARITHMETIC)
+    return cos, sin
 
 
 @triton.jit
 def turn_kernel(
     x0, y0, x1, y1, x2, y2, slots, at, old_at, turns, old_turns, axis, places, cos_table, sin_table,
-    time, heads0, heads1, heads2, begin, first, rows, scale1, scale2,
+    time, heads0, heads1, heads2, begin, first, step, old_first, rows_kept, scale1, scale2,
     x0_b, x0_h, x0_t, x0_d, y0_b, y0_h, y0_t, y0_d, x1_b, x1_h, x1_t, x1_d, y1_b, y1_h, y1_t, y1_d,
     x2_b, x2_h, x2_t, x2_d, y2_b, y2_h, y2_t, y2_d,
     slots_b, slots_t, at_a, at_b, at_t, old_a, old_b, old_t, table_b, table_row,
-    PAIRS: tl.constexpr, PAIRING: tl.constexpr, SOURCE: tl.constexpr, OLD_FLOAT32: tl.constexpr, AXES: tl.constexpr,
-    GIVEN: tl.constexpr, TRANSPOSED: tl.constexpr, ARITHMETIC: tl.constexpr, REST: tl.constexpr, BR: tl.constexpr,
-    DIM: tl.constexpr, BD: tl.constexpr, X0_BLOCK: tl.constexpr, Y0_BLOCK: tl.constexpr, Y_BLOCK: tl.constexpr,
-    BT: tl.constexpr, BP: tl.constexpr, HEADS: tl.constexpr,
+    PAIRS: tl.constexpr, PAIRING: tl.constexpr, SOURCE: tl.constexpr, KEPT: tl.constexpr, OLD_FLOAT32: tl.constexpr,
+    AXES: tl.constexpr, GIVEN: tl.constexpr, OLD_GIVEN: tl.constexpr, TRANSPOSED: tl.constexpr,
+    ARITHMETIC: tl.constexpr, REST: tl.constexpr, BR: tl.constexpr, DIM: tl.constexpr, BD: tl.constexpr,
+    X0_BLOCK: tl.constexpr, Y0_BLOCK: tl.constexpr, Y_BLOCK: tl.constexpr,
+    BT: tl.constexpr, BH: tl.constexpr, BP: tl.constexpr, HEADS: tl.constexpr,
 ):  # fmt: skip
     """Turns x0 to y0 and x1 to y1, and copies x2 to y2. x0 and y0 may be rows of a paged cache, and so may y1 with y2.
 
     y1 and y2 may be bytes of 8-bit numbers, of y1 / scale1 and y2 / scale2.
-    SOURCE: "table", "exact", "as_float32"; or "difference" and "difference32" of the angles at `at` and `old_at`.
+    SOURCE: "table", "exact", "as_float32", "fixed_point"; or "difference" and "difference32" of the angles at `at` and
+    `old_at`.
     """
     groups0 = (heads0 + HEADS - 1) // HEADS
     turned = groups0 + (heads1 + HEADS - 1) // HEADS
@@ -216,28 +279,38 @@ def turn_kernel(
     seen = t < time
     if group >= turned:
         h = (group - turned) * HEADS
-        _copy_heads(
-            x2, y2, slots, h, tl.minimum(h + HEADS, heads2), b, t, seen, scale2,
-            x2_b, x2_h, x2_t, x2_d, y2_b, y2_h, y2_t, y2_d, slots_b, slots_t, DIM, BD, Y_BLOCK,
-        )  # fmt: skip
+        x, x_seen = _line(x2, slots, b, t, seen, x2_b, x2_t, slots_b, slots_t, 0)
+        y, y_seen = _line(y2, slots, b, t, seen, y2_b, y2_t, slots_b, slots_t, Y_BLOCK)
+        last = tl.minimum(h + HEADS, heads2)
+        _copy_heads(x, x_seen, y, y_seen, h, last, scale2, x2_h, x2_d, y2_h, y2_d, DIM, BD, BH)
     else:
         pair = tl.arange(0, BP)
-        cos, sin = _phases_of(
-            at, old_at, turns, old_turns, axis, cos_table, sin_table, b, t, seen, pair, first, rows,
-            at_a, at_b, at_t, old_a, old_b, old_t, table_b, table_row,
-            PAIRS, SOURCE, OLD_FLOAT32, AXES, GIVEN, ARITHMETIC,
-        )  # fmt: skip
         if group < groups0:
             h = group * HEADS
-            _turn_heads(
-                x0, y0, slots, h, tl.minimum(h + HEADS, heads0), b, t, seen, cos, sin, pair, places, begin, 1.0,
-                x0_b, x0_h, x0_t, x0_d, y0_b, y0_h, y0_t, y0_d, slots_b, slots_t,
-                PAIRS, PAIRING, TRANSPOSED, REST, BR, X0_BLOCK, Y0_BLOCK,
-            )  # fmt: skip
+            last = tl.minimum(h + HEADS, heads0)
+            x, x_seen = _line(x0, slots, b, t, seen, x0_b, x0_t, slots_b, slots_t, X0_BLOCK)
+            rows, here = _heads(x, x_seen, h, last, x0_h, BH)
+            one, two = _loaded(rows, here, x0_d, pair, places, begin, PAIRS, PAIRING)
         else:
             h = (group - groups0) * HEADS
+            last = tl.minimum(h + HEADS, heads1)
+            x, x_seen = _line(x1, slots, b, t, seen, x1_b, x1_t, slots_b, slots_t, 0)
+            rows, here = _heads(x, x_seen, h, last, x1_h, BH)
+            one, two = _loaded(rows, here, x1_d, pair, places, begin, PAIRS, PAIRING)
+        cos, sin = _phases_of(
+            at, old_at, turns, old_turns, axis, cos_table, sin_table, b, t, seen, pair, first, step, old_first, rows_kept,
+            at_a, at_b, at_t, old_a, old_b, old_t, table_b, table_row,
+            PAIRS, SOURCE, KEPT, OLD_FLOAT32, AXES, GIVEN, OLD_GIVEN, ARITHMETIC,
+        )  # fmt: skip
+        if group < groups0:  # where they go has a name for each, as its type may differ
+            into0, there0 = _line(y0, slots, b, t, seen, y0_b, y0_t, slots_b, slots_t, Y0_BLOCK)
             _turn_heads(
-                x1, y1, slots, h, tl.minimum(h + HEADS, heads1), b, t, seen, cos, sin, pair, places, begin, scale1,
-                x1_b, x1_h, x1_t, x1_d, y1_b, y1_h, y1_t, y1_d, slots_b, slots_t,
-                PAIRS, PAIRING, TRANSPOSED, REST, BR, 0, Y_BLOCK,
+                x, x_seen, one, two, into0, there0, h, last, cos, sin, pair, places, begin, 1.0, x0_h, x0_d, y0_h, y0_d,
+                PAIRS, PAIRING, TRANSPOSED, REST, BR, BH,
+            )  # fmt: skip
+        else:
+            into1, there1 = _line(y1, slots, b, t, seen, y1_b, y1_t, slots_b, slots_t, Y_BLOCK)
+            _turn_heads(
+                x, x_seen, one, two, into1, there1, h, last, cos, sin, pair, places, begin, scale1, x1_h, x1_d, y1_h, y1_d,
+                PAIRS, PAIRING, TRANSPOSED, REST, BR, BH,
             )  # fmt: skip

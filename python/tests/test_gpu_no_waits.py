@@ -1,0 +1,114 @@
+"""Calls for GPUs read nothing back from the device and copy nothing there, once what they keep is there. So a CUDA graph may take
+them, and no launch waits. Shown without a GPU: on the meta device, whose tensors have no numbers to be read."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+pytest.importorskip("triton")
+if os.environ.get("TRITON_INTERPRET") == "1":
+    pytest.skip("tests of a process without Triton's interpreter", allow_module_level=True)
+sys.path.insert(0, str(Path(__file__).parent / "gpu"))
+
+import bearing
+import bearing.torch as bt
+from bearing.torch.triton import cache, hub, launch, norm, rotate
+from compiled import recorded
+
+ROPE = bt.Rope(bearing.Rope(head_dim=8, pairing="half", axes=bearing.RopeAxes.sections([1, 2, 1])), 16)
+LATER = bt.Rope(bearing.Rope(head_dim=8, pairing="half", base=5e5), 0)
+PLAIN = bt.Rope(bearing.Rope(head_dim=8, pairing="half"), 16)
+FIXED = bt.Rope(PLAIN.spec, angles="fixed_point")
+
+
+class Watch(TorchDispatchMode):
+    """Notes what makes the host wait, or what a graph cannot hold: numbers read, and copies between devices."""
+
+    def __init__(self):
+        super().__init__()
+        self.seen = []
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        out = function(*args, **(kwargs or {}))
+        devices = {x.device.type for x in (*args, out) if isinstance(x, torch.Tensor)}
+        if "cpu" in devices or str(function).startswith(("aten._local_scalar_dense", "aten.equal", "aten.nonzero")):
+            self.seen.append(str(function))
+        return out
+
+
+def watched(call):
+    """The launches of a call, which is made once before: what is kept is there then."""
+    call()
+    with Watch() as watch, recorded(launch, "turn_kernel") as turned, recorded(norm, "norm_kernel") as normed:
+        call()
+    assert not watch.seen
+    return len(turned) + len(normed)
+
+
+def test_launches_wait_for_nothing():
+    q, k, v = (torch.empty(2, heads, 6, 8, device="meta") for heads in (4, 2, 2))
+    at, three = (torch.empty(*axes, 2, 6, device="meta", dtype=torch.int64) for axes in ((), (3,)))
+    slots = torch.empty(2, 6, device="meta", dtype=torch.int32)
+    paged = torch.empty(4, 2, 4, 8, device="meta")
+    weight, angles = torch.empty(8, device="meta"), torch.empty(1, 6, 8, device="meta")
+    calls = {
+        "rotate": lambda: rotate.rotate([q, k], three, ROPE.table, "bhtd", False),
+        "rotate, counted": lambda: rotate.rotate([q, k], 5, PLAIN.table, "bhtd", False),
+        "rotate, computed": lambda: rotate.rotate([q, k], at, LATER.table, "bhtd", True),
+        "rotate, fixed point": lambda: rotate.rotate([q, k], at.double(), FIXED.table, "bhtd", False),
+        "rotate, given": lambda: rotate.rotate(
+            [q, k], at, PLAIN_GIVEN, "bhtd", False, angles[0, :, :4], angles[0, :, :4]
+        ),
+        "rotate_": lambda: rotate.rotate([q, k], at, PLAIN.table, "bhtd", False, in_place=True),
+        "rebase": lambda: cache.rebase(paged, PLAIN.table, at, LATER.table, 7, slots, "bhtd"),
+        "shift": lambda: cache.shift(paged, PLAIN.table, 5, slots, "bhtd"),
+        "rotate_to_cache": lambda: cache.rotate_to_cache(
+            q, k, v, paged, paged, slots, at, PLAIN.table, "bhtd", (1.0, 1.0)
+        ),
+        "norm_rotate": lambda: norm.norm_rotate(q, weight, 1e-6, at, PLAIN.table, "bhtd"),
+        "norm_rotate's backward": lambda: norm.norm_rotate(q, weight, 1e-6, at, PLAIN.table, "bhtd", q),
+        "hub": lambda: hub._turn._init_fn(q, k, angles, angles, False, False),
+    }
+    with recorded(launch, "turn_kernel"), recorded(norm, "norm_kernel"):
+        for name, call in calls.items():
+            assert watched(call) == 1, name
+
+
+PLAIN_GIVEN = '{"rope": ' + PLAIN.table.split('"rope": ', 1)[1].rsplit(', "length"', 1)[0] + "}"
+
+
+def test_calls_wait_for_nothing():
+    """All that stands before the ops, whose results are known without numbers."""
+    q, k, v = (torch.empty(2, heads, 6, 8, device="meta") for heads in (4, 2, 2))
+    at = torch.empty(2, 6, device="meta", dtype=torch.int64)
+    slots = torch.empty(2, 6, device="meta", dtype=torch.int64)
+    paged, weight = torch.empty(4, 2, 4, 8, device="meta"), torch.empty(8, device="meta")
+    with Watch() as watch:
+        for layout in ("bhtd", "bthd"):
+            for y in bt.rotate(q, k, rope=PLAIN, positions=at if layout == "bhtd" else None, layout=layout):
+                assert y.device.type == "meta"
+        assert PLAIN(q, k, at)[1].shape == k.shape
+        bt.rotate_(q, k, rope=PLAIN, positions=at)
+        bt.rebase(PLAIN, at, LATER, 7, paged, slots=slots)
+        bt.shift(PLAIN, 5, paged, slots=slots)
+        out = bt.rotate_to_cache(q, k, v, paged, paged.clone(), slots, rope=PLAIN, positions=at)
+        assert out.shape == q.shape
+        y = bt.norm_rotate(q, weight, rope=PLAIN, eps=1e-6, positions=at)
+        assert y.device.type == "meta" and y.stride() == q.stride()
+    assert not watch.seen
+
+
+def test_what_reads_is_seen():
+    """So the tests above can fail."""
+    x = torch.empty(2, device="meta")
+    with Watch() as watch:
+        torch.ones(2).to("meta")
+        with pytest.raises(RuntimeError, match="meta"):
+            bool(x.sum() > 0)
+    assert len(watch.seen) == 2
