@@ -97,7 +97,8 @@ void read_turning(File& file) {
     // AFM leaves out every fourth layer whether layers slide or not; Llama 4 only if they do.
     const bool counted = file.row.sliding.when != Slides::chunks_of_8192 || file.slides();
     if (file.is(fourth_without) && counted) kind.turns = kind.turns && (layer + 1) % 4 != 0;
-    if (file.is(first_without) && file.slides()) kind.turns = kind.turns && layer % 4 != 0;
+    // A step as long as the model is its code's word for "none".
+    if (file.is(first_without) && file.slides() && file.layers != 4) kind.turns = kind.turns && layer % 4 != 0;
     if (pattern) kind.turns = kind.turns && (*pattern)[i] != 0;
   }
 }

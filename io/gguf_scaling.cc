@@ -137,7 +137,8 @@ RopeScaling divided(const File& file, const Rope& rope, const Stated& stated, st
 }
 
 std::optional<std::vector<double>> read_freqs(const File& file, const Kind& kind, Index pairs) {
-  const bool applies = file.is(freqs) && !(kind.slides && file.is(freqs_of_full_layers));
+  const bool applies =
+      file.is(freqs) && !(kind.slides && file.is(freqs_of_full_layers)) && turn_of(file) != Turn::sections;
   if (file.data.tensor(freqs_name) == nullptr || !applies) {
     const bool known = file.is(freqs) || file.is(freqs_unused);
     if (file.data.tensor(freqs_name) != nullptr && !known) {

@@ -237,6 +237,12 @@ TEST(Gguf, SlidingLayersHaveTheirBaseAndScaling) {
   EXPECT_EQ(rope(olmo, 0).scaling, RopeScaling(NoScaling{}));
   EXPECT_EQ(rope(olmo, 0).attention_factor, 1);
   EXPECT_TRUE(std::holds_alternative<YarnScaling>(rope(olmo, 3).scaling));
+  File draft = File::of("dflash", 4).u32("attention.sliding_window", 128).f32("rope.freq_base", 1e6F);
+  draft.list("attention.sliding_window_pattern", {1, 1, 1, 0}).f32("rope.freq_base_swa", 1e4F);
+  EXPECT_EQ(rope(read(draft), 0).base, 1e6);
+  draft.tensor("rope_freqs.weight", std::vector<float>(32, 2));
+  EXPECT_TRUE(std::holds_alternative<FrequencyDivisors>(rope(read(draft), 0).scaling));
+  EXPECT_EQ(rope(read(draft.list("rope.dimension_sections", {32, 0, 0, 0})), 0).scaling, RopeScaling(NoScaling{}));
   EXPECT_EQ(sliding(read(File::of("modern-bert", 6).u32("attention.sliding_window", 128))), "011011");
   EXPECT_EQ(sliding(read(File::of("gemma2", 4))), "1010");
   EXPECT_EQ(sliding(read(File::of("phi3", 4).u32("attention.sliding_window", 128))), "0000");
@@ -256,6 +262,7 @@ TEST(Gguf, CodeLeavesLayersOut) {
   EXPECT_EQ(turning(read(File::of("smollm3", 8))), "11101110");
   EXPECT_EQ(turning(read(File::of("smallthinker", 8))), "11111111");
   EXPECT_EQ(turning(window("smallthinker", 8)), "01110111");
+  EXPECT_EQ(turning(window("smallthinker", 4)), "1111");
   EXPECT_EQ(turning(window("afmoe", 8)), "11101110");
   EXPECT_EQ(turning(window("muse-glimmer", 4)), "1110");
   File moe = File::of("cohere2moe", 8).u32("attention.sliding_window", 512).u32("leading_dense_block_count", 1);

@@ -97,7 +97,8 @@ void about_unread(const File& file) {
   if (data.has("attention.temperature_length") && data.architecture() == "grok") {
     data.warn("attention.temperature_length", "not used: llama.cpp reads it and leaves queries as they are");
   }
-  if (file.is(freqs_unused) && data.tensor("rope_freqs.weight") != nullptr) {
+  const bool in_sections = file.is(freqs) && turn_of(file) == Turn::sections;
+  if ((file.is(freqs_unused) || in_sections) && data.tensor("rope_freqs.weight") != nullptr) {
     data.notes().warn("rope_freqs.weight", "not used: " + code_of(file) + " reads it and turns without it");
   }
 }
