@@ -23,7 +23,7 @@ std::vector<float> sines_first(const Shape& shape, const std::vector<float>& num
   std::vector<float> out;
   out.reserve(numbers.size());
   for (std::size_t row = 0; row < numbers.size(); row += columns) {
-    for (const std::size_t first : {0, 1}) {
+    for (const std::size_t first : {std::size_t{0}, std::size_t{1}}) {
       for (std::size_t column = first; column < columns; column += 2) out.push_back(numbers[row + column]);
     }
   }
