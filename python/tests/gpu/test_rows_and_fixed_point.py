@@ -26,30 +26,27 @@ def off(found, exact):
     return float(((found.double() - exact).abs() / ulp).max())
 
 
+def expect_within_one_ulp(spec, at, device):
+    """Of fixed point at these positions, against the library's cos and sin in double."""
+    exact = bearing.cos_sin(spec, at.double() if at.is_floating_point() else at, dtype="float64")
+    for found, right in zip(cosines(bt.Rope(spec, angles="fixed_point"), at, device), exact, strict=True):
+        assert off(found, torch.as_tensor(right)) <= 1
+
+
 @pytest.mark.parametrize("base", [10_000.0, 500_000.0])
 def test_fixed_point_is_within_one_ulp_at_any_position(base, device):
     spec = bearing.Rope(head_dim=64, base=base, pairing="half")
     hard = [0, 1, -1, 2, 3, 7, -(2**31), 2**31, 2**31 - 1, 65_537, 2**24 + 1]
     near = [22, 355, 103_993, 1_068_966_896]  # so many radians are near multiples of π
     at = torch.cat([torch.tensor(hard + near), torch.randint(-(2**31), 2**31, (500,)), torch.arange(500) * 257])
-    for found, exact in zip(
-        cosines(bt.Rope(spec, angles="fixed_point"), at, device),
-        bearing.cos_sin(spec, at, dtype="float64"),
-        strict=True,
-    ):
-        assert off(found, torch.as_tensor(exact)) <= 1
+    expect_within_one_ulp(spec, at, device)
 
 
 def test_fixed_point_at_reals(device):
     spec = bearing.Rope(head_dim=16, pairing="half")
     at = torch.cat([torch.randn(12, dtype=torch.float64) * 10.0**e for e in range(-6, 9, 3)])
     for positions in (at, at.float()):
-        for found, exact in zip(
-            cosines(bt.Rope(spec, angles="fixed_point"), positions, device),
-            bearing.cos_sin(spec, positions.double(), dtype="float64"),
-            strict=True,
-        ):
-            assert off(found, torch.as_tensor(exact)) <= 1
+        expect_within_one_ulp(spec, positions, device)
 
 
 def test_fixed_point_of_frequencies_of_more_than_a_turn_and_of_other_signs(device):
@@ -58,12 +55,7 @@ def test_fixed_point_of_frequencies_of_more_than_a_turn_and_of_other_signs(devic
     assert numbers.dtype is torch.int32 and numbers[:2].tolist() != [0, 0] and numbers[6:8].tolist() == [0, 0]
     rope = bearing.Rope(head_dim=8, pairing="half", base=1e-4)  # its frequencies rise from 1 to 1000
     at = torch.tensor([0.3, -17.6, 1234.5625], dtype=torch.float64)
-    for found, exact in zip(
-        cosines(bt.Rope(rope, angles="fixed_point"), at, device),
-        bearing.cos_sin(rope, at, dtype="float64"),
-        strict=True,
-    ):
-        assert off(found, torch.as_tensor(exact)) <= 1
+    expect_within_one_ulp(rope, at, device)
 
 
 def test_fixed_point_elsewhere(device):
