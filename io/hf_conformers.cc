@@ -10,12 +10,6 @@ namespace {
 
 using json::Object;
 
-void add_layers(Model& model, Index count, const LayerEncoding& encoding, const std::string& part = {}) {
-  Layer layer{.encoding = encoding};
-  layer.part = part;
-  model.layers.insert(model.layers.end(), static_cast<std::size_t>(count), layer);
-}
-
 TransformerXL both_directions(const Object& file, const std::string& projection) {
   file.warn("model_type",
             "the sinusoids of distances have sine and cosine in turn, where Transformer-XL has all sines first: "
@@ -30,7 +24,7 @@ void read_parakeet(const Object& file, Model& model) {
   model.head_dim =
       file.integer("head_dim", 1, most_head_dim).value_or(plain_size(file, {"hidden_size"}, 1024) / model.heads);
   model.context_length = model.trained_length = file.integer("max_position_embeddings", 1, most_positions).value_or(0);
-  add_layers(model, plain_size(file, {"num_hidden_layers"}, 24, most_layers), xl);
+  all_layers(model, plain_size(file, {"num_hidden_layers"}, 24, most_layers), xl);
 }
 
 /// By position_embeddings_type, which may be null. `usual`: the class' default.
@@ -70,13 +64,13 @@ void limit_to_chunks(const Object& file, std::vector<Layer>& layers) {
 
 void read_seamless(const Object& file, bool second, Model& model) {
   const auto layers = [&](const char* key, Index usual) { return plain_size(file, {key}, usual, most_layers); };
-  add_layers(model, layers("speech_encoder_layers", 24), by_type(file, second ? "relative_key" : "relative"),
+  all_layers(model, layers("speech_encoder_layers", 24), by_type(file, second ? "relative_key" : "relative"),
              "speech encoder");
   if (second) limit_to_chunks(file, model.layers);
-  add_layers(model, layers("encoder_layers", 24), NoPosition{}, "encoder");
-  add_layers(model, layers("decoder_layers", 24), NoPosition{}, "decoder");
-  add_layers(model, layers("t2u_encoder_layers", 6), NoPosition{}, "unit encoder");
-  add_layers(model, layers("t2u_decoder_layers", 6), NoPosition{}, "unit decoder");
+  all_layers(model, layers("encoder_layers", 24), NoPosition{}, "encoder");
+  all_layers(model, layers("decoder_layers", 24), NoPosition{}, "decoder");
+  all_layers(model, layers("t2u_encoder_layers", 6), NoPosition{}, "unit encoder");
+  all_layers(model, layers("t2u_decoder_layers", 6), NoPosition{}, "unit decoder");
   for (const char* part : {"encoder", "decoder"}) add_sinusoids(file, part, "pad_token_id", 0, model);
   if (second) {
     const char* why = "sinusoids of characters and of units are multiplied by a learned number each";
@@ -105,7 +99,7 @@ bool read_conformers(const Config& config, Model& model) {
   }
   if (type != "wav2vec2-bert" && type != "wav2vec2-conformer") return false;
   const Index layers = plain_size(file, {"num_hidden_layers"}, type == "wav2vec2-bert" ? 24 : 12, most_layers);
-  add_layers(model, layers, by_type(file, type == "wav2vec2-bert" ? "relative_key" : "relative"));
+  all_layers(model, layers, by_type(file, type == "wav2vec2-bert" ? "relative_key" : "relative"));
   return true;
 }
 

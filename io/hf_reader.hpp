@@ -141,6 +141,9 @@ bool read_not_rotary(const Config& config, Model& model);
 bool read_inputs(const Config& config, Model& model);
 bool read_scores(const Config& config, Model& model);
 
+/// Adds so many layers, all alike (hf_scores.cc).
+void all_layers(Model& model, Index count, const LayerEncoding& encoding, const std::string& part = {});
+
 /// Of these, the rotary towers of several axes (hf_axial.cc), atoms (hf_atoms.cc), Conformers (hf_conformers.cc), and
 /// the other towers and documents (hf_tower_scores.cc).
 bool read_axial(const Config& config, Model& model);

@@ -16,12 +16,6 @@ const std::vector<std::string_view> layer_keys = {"num_hidden_layers", "n_layer"
 
 Index layers_of(const Object& file, Index usual) { return plain_size(file, layer_keys, usual, most_layers); }
 
-void all_layers(Model& model, Index count, const LayerEncoding& encoding, const std::string& part = {}) {
-  Layer layer{.encoding = encoding};
-  layer.part = part;
-  model.layers.insert(model.layers.end(), static_cast<std::size_t>(count), layer);
-}
-
 // --- ALiBi ---
 
 /// What a configuration class assumes.
@@ -249,6 +243,12 @@ constexpr std::string_view bert_types[] = {"bert",    "roberta", "xlm-roberta", 
                                            "electra", "albert",  "esm",         "nezha"};
 
 }  // namespace
+
+void all_layers(Model& model, Index count, const LayerEncoding& encoding, const std::string& part) {
+  Layer layer{.encoding = encoding};
+  layer.part = part;
+  model.layers.insert(model.layers.end(), static_cast<std::size_t>(count), layer);
+}
 
 void add_score_types(std::vector<std::string_view>& to) {
   add_axial_types(to);
