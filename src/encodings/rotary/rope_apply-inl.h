@@ -108,9 +108,10 @@ constexpr Index prefetch_distance() {
   return HWY_TARGET == HWY_AVX2 && sizeof(T) >= 4 ? 1024 : 4096;
 }
 
-/// … in lines.
+/// … in lines; 0 where none are.
 template <class T>
 HWY_INLINE Index lines_ahead(const Lines<T>& l) {
+  if (l.next == nullptr) return 0;
   return HWY_MAX(1, prefetch_distance<T>() / (2 * l.pairs * static_cast<Index>(sizeof(T))));
 }
 
@@ -340,13 +341,13 @@ template <PhaseOrder order, int vectors, bool stream, class T>
 HWY_INLINE void lines_with_row_in_registers(const Lines<T>& l) {
   const bool negative_sin = l.negative_sin && order == PhaseOrder::natural;
   const bool touch = l.from_memory && order == PhaseOrder::natural && vectors > vectors_at_once(vectors);
-  const Index ahead = l.next != nullptr ? lines_ahead(l) : 0;
+  const Index ahead = lines_ahead(l);
   for (Index token = 0; token < l.tokens; ++token) {
     PhasesInRegisters<Compute<T>, vectors> phases;
     phases.load(l.cos[token], l.sin[token], negative_sin);
     for (Index head = 0; head < l.heads; ++head) {
       if (touch) touch_in_order(l, token, head);
-      if (l.next != nullptr) prefetch_ahead(l, ahead, token, head);
+      if (ahead != 0) prefetch_ahead(l, ahead, token, head);
       turn_line<order, stream, vectors>(phases, l.pairs, l.line_in(token, head), l.line_out(token, head));
     }
   }
@@ -379,14 +380,14 @@ HWY_INLINE void bf16_lines_avx512(const Lines<Bfloat16>& l) {
 #if HWY_ARCH_X86
   const auto turn_lines = l.pairing == Pairing::half ? turn_bf16_half_avx512 : turn_bf16_interleaved_avx512;
   const bool touch = l.from_memory && l.pairing == Pairing::half && l.pairs != 64;  // which is loaded in order anyway
-  const Index ahead = l.next != nullptr ? lines_ahead(l) : 0;
-  const Index at_once = touch || l.next != nullptr ? 4 : l.heads;  // lines to fetch before they are turned
+  const Index ahead = lines_ahead(l);
+  const Index at_once = touch || ahead != 0 ? 4 : l.heads;  // lines to fetch before they are turned
   for (Index token = 0; token < l.tokens; ++token) {
     for (Index head = 0; head < l.heads; head += at_once) {
       const Index count = HWY_MIN(at_once, l.heads - head);
       for (Index soon = head; soon < head + count; ++soon) {
         if (touch) touch_in_order(l, token, soon);
-        if (l.next != nullptr) prefetch_ahead(l, ahead, token, soon);
+        if (ahead != 0) prefetch_ahead(l, ahead, token, soon);
       }
       turn_lines({l.cos[token], l.sin[token], l.negative_sin, stream, l.line_in(token, head), l.line_out(token, head),
                   l.in_head, l.out_head, count, l.pairs});
@@ -418,12 +419,12 @@ HWY_NOINLINE void apply(const Lines<T> l) {
 #endif
   // What is fetched ahead comes in order already: reading it again costs a tenth (Zen 3, 64 MiB of float32).
   const bool touch = l.from_memory && l.pairing == Pairing::half && (HWY_TARGET != HWY_AVX2 || l.next == nullptr);
-  const Index ahead = l.next != nullptr ? lines_ahead(l) : 0;
+  const Index ahead = lines_ahead(l);
   for (Index token = 0; token < l.tokens; ++token) {
     const Phases<T> phases{l.cos[token], l.sin[token], l.negative_sin, l.pairs};
     for (Index head = 0; head < l.heads; ++head) {
       if (touch) touch_in_order(l, token, head);
-      if (l.next != nullptr) prefetch_ahead(l, ahead, token, head);
+      if (ahead != 0) prefetch_ahead(l, ahead, token, head);
       one_line<order, stream>(phases, l.pairing, l.line_in(token, head), l.line_out(token, head));
     }
   }
