@@ -42,7 +42,7 @@ std::atomic<int> minor_version_here = XLA_FFI_API_MINOR;
 /// Whether the call asks for the handler's version in a process whose interface is older than the one that this was
 /// built with. What handlers use here has been in it since 0.1, so that they serve as the version that is there.
 bool answer_older(const XLA_FFI_CallFrame& call) {
-  const XLA_FFI_Extension_Base* asked = call.extension_start;
+  const auto* asked = call.extension_start;  // its type has been renamed: in 0.5 of the interface, if not before
   const int minor = minor_version_here;
   if (minor >= XLA_FFI_API_MINOR || asked == nullptr || asked->type != XLA_FFI_Extension_Metadata) return false;
   XLA_FFI_Metadata& metadata = *reinterpret_cast<const XLA_FFI_Metadata_Extension*>(asked)->metadata;

@@ -3,6 +3,7 @@ them, and no launch waits. Shown without a GPU: on the meta device, whose tensor
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 from pathlib import Path
@@ -18,7 +19,20 @@ sys.path.insert(0, str(Path(__file__).parent / "gpu"))
 
 import bearing
 import bearing.torch as bt
-from bearing.torch.triton import cache, hub, launch, norm, rotate
+from bearing.torch.encoding import encodings_of, forms_of, tensors_of
+from bearing.torch.triton import (
+    attend_backward,
+    attend_diagonals,
+    attend_forward,
+    attention,
+    bias_lines,
+    cache,
+    hub,
+    launch,
+    norm,
+    rotate,
+)
+from bearing.torch.triton.work import Options
 from compiled import recorded
 
 ROPE = bt.Rope(bearing.Rope(head_dim=8, pairing="half", axes=bearing.RopeAxes.sections([1, 2, 1])), 16)
@@ -33,12 +47,14 @@ class Watch(TorchDispatchMode):
     def __init__(self):
         super().__init__()
         self.seen = []
+        self.made = 0  # calls that are not views
 
     def __torch_dispatch__(self, function, types, args=(), kwargs=None):
         out = function(*args, **(kwargs or {}))
         devices = {x.device.type for x in (*args, out) if isinstance(x, torch.Tensor)}
         if "cpu" in devices or str(function).startswith(("aten._local_scalar_dense", "aten.equal", "aten.nonzero")):
             self.seen.append(str(function))
+        self.made += not function.is_view
         return out
 
 
@@ -78,6 +94,31 @@ def test_launches_wait_for_nothing():
     with recorded(launch, "turn_kernel"), recorded(norm, "norm_kernel"):
         for name, call in calls.items():
             assert watched(call) == 1, name
+
+
+def test_a_training_step_of_attention_waits_for_nothing():
+    """Nor has it a crowd of small launches: what sizes decide is made once."""
+    kernels = [
+        (attend_forward, "forward", "merge_parts"), (attend_backward, "row_sums", "d_queries", "d_keys"),
+        (attend_diagonals, "d_distances"), (bias_lines, "lines_kernel"),
+    ]  # fmt: skip
+    q, k, v = (torch.empty(1, heads, 128, 64, device="meta", dtype=torch.bfloat16) for heads in (4, 2, 2))
+    options = Options(*[None] * 8, "causal", (-1, -1), 0, 0, None, 0.0, "bhtd")
+    t5 = bt.T5Bias(bearing.T5(direction="causal"), 4, 64)
+    for module, kernels_of_a_step, most in ((None, 4, (6, 12)), (bt.Alibi(4), 7, (12, 24)), (t5, 8, (16, 40))):
+        encodings = encodings_of(module)
+        tensors = [t.detach().to("meta") for t in tensors_of(encodings, torch.float32)]
+        rest = q, k, v, tensors, forms_of(encodings), options
+        with contextlib.ExitStack() as stack:
+            launches = [stack.enter_context(recorded(*names)) for names in kernels]
+            for _ in range(2):
+                with Watch() as forward:
+                    out, lse = attention.forward(*rest, torch.bfloat16)
+                with Watch() as backward:
+                    attention.backward(out, None, out, lse, *rest, True)
+            assert sum(map(len, launches)) == 2 * kernels_of_a_step
+        assert not forward.seen and not backward.seen
+        assert forward.made <= most[0] and backward.made <= most[1], (forward.made, backward.made)
 
 
 PLAIN_GIVEN = '{"rope": ' + PLAIN.table.split('"rope": ', 1)[1].rsplit(', "length"', 1)[0] + "}"

@@ -302,8 +302,8 @@ def check_device(function: str, *tensors: Tensor, kernels: bool = False) -> None
         if not isinstance(getattr(t, "device", None), torch.device):
             raise TypeError(f"[{function}] must be given tensors, got {type(t)}: bearing.{function} takes other arrays")
         if kernels and isinstance(t, Tensor) and device.takes(t):
-            if device.missing():
-                raise TypeError(f"[{function}] tensors: on {t.device} need kernels in Triton, but {device.missing()}")
+            if device.MISSING:
+                raise TypeError(f"[{function}] tensors: on {t.device} need kernels in Triton, but {device.MISSING}")
             continue
         if t.device.type not in ("cpu", "meta"):
             raise TypeError(

@@ -83,7 +83,8 @@ class Code(NamedTuple):
     @property
     def loads(self) -> Counter[int]:
         """How many instructions load so many bytes from memory for one thread."""
-        return self._accesses("ld", "load")
+        ahead = re.findall(r"cp\.async\.c[ag]\.shared\.global [^,]*,[^,]*, 0x(\w+)", self.text)  # into shared memory
+        return self._accesses("ld", "load") + Counter(int(n, 16) for n in ahead)
 
     @property
     def stores(self) -> Counter[int]:

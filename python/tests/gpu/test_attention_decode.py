@@ -22,10 +22,7 @@ LENGTH = 61
 @pytest.fixture(autouse=True)
 def divided(monkeypatch):
     """Keys are divided where there are more than a few, also where tiles are small."""
-    if INTERPRETED:
-        monkeypatch.setattr(launches, "LEAST_KEYS", 16)
-    else:
-        monkeypatch.setattr(launches, "LEAST_KEYS", 32)
+    monkeypatch.setattr(launches, "LEAST_KEYS", 16)
 
 
 def inputs(device, q_len=1, batch=2, heads=4, kv_heads=2, k_len=LENGTH):

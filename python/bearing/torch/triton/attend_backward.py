@@ -113,7 +113,7 @@ def _d_q_walk(
     for start in tl.range(begin, stop, KIND.cols, num_stages=KIND.stages if WHOLE else 1):
         j, keep, k_at, k = key_block(call, b, h, start, lowest, last, KIND, WHOLE)
         v = value_block(call, b, h, j, keep, KIND, WHOLE)
-        nothing = tl.zeros([KIND.rows, KIND.cols], tl.float32)
+        nothing = tl.full([KIND.rows, KIND.cols], 0.0, tl.float32)
         s, slope = scores(
             times(q, tl.trans(k), nothing, KIND), picked_scores(q, k, mix, h, i0, start, call, KIND, False), b, h, i0, start, i[:, None], j[None, :], first[:, None], end[:, None],
             keep[None, :], q_at[:, None], k_at[None, :], call, KIND, WHOLE,
@@ -143,8 +143,8 @@ def d_queries(call, grads, blocks, block_stride, d_q, d_q_strides, d_numbers, KI
     edges = blocks + b.to(tl.int64) * block_stride + at * 4
     begin, whole, holed, last = tl.load(edges), tl.load(edges + 1), tl.load(edges + 2), tl.load(edges + 3)
     lowest = lowest_of(first, end)
-    acc = tl.zeros([KIND.rows, KIND.width], tl.float32)
-    d_mix = tl.zeros([KIND.rows, KIND.mix_width], tl.float32)
+    acc = tl.full([KIND.rows, KIND.width], 0.0, tl.float32)
+    d_mix = tl.full([KIND.rows, KIND.mix_width], 0.0, tl.float32)
     if KIND.one_loop:
         acc, d_mix = _d_q_walk(
             acc, d_mix, begin, last, lowest, last, q, mix, d_o, lse, total, b, h, i0, i, first, end, q_at, call, KIND, False
@@ -221,7 +221,7 @@ def _d_k_walk(
         q_at = positions(call.q_at, call.at_strides[0], b, i, call.q_len, KIND)
         q, d_o, lse, total = query_block(call, grads, b, h, i, first, end, KIND, WHOLE)
         mix = mix_rows(call, b, h, i, first < end, KIND)
-        nothing = tl.zeros([KIND.cols, KIND.rows], tl.float32)
+        nothing = tl.full([KIND.cols, KIND.rows], 0.0, tl.float32)
         s, slope = scores(
             times(k, tl.trans(q), nothing, KIND), picked_scores(q, k, mix, h, start, j0, call, KIND, True), b, h, start, j0, i[None, :], j[:, None], first[None, :], end[None, :],
             keep[:, None], q_at[None, :], k_at[:, None], call, KIND, WHOLE,
@@ -247,8 +247,8 @@ def d_keys(call, grads, blocks, block_stride, d_k, d_k_strides, d_v, d_v_strides
     v = value_block(call, b, key_head * KIND.group, j, keep, KIND, False)
     edges = blocks + b.to(tl.int64) * block_stride + at * 4
     begin, whole, holed, last = tl.load(edges), tl.load(edges + 1), tl.load(edges + 2), tl.load(edges + 3)
-    sum_k = tl.zeros([KIND.cols, KIND.width], tl.float32)
-    sum_v = tl.zeros([KIND.cols, KIND.value_width], tl.float32)
+    sum_k = tl.full([KIND.cols, KIND.width], 0.0, tl.float32)
+    sum_v = tl.full([KIND.cols, KIND.value_width], 0.0, tl.float32)
     for g in range(KIND.group):
         h = key_head * KIND.group + g
         if KIND.one_loop:

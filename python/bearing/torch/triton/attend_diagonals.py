@@ -16,15 +16,23 @@ from .tiles import key_block, lowest_of, scores, times, value_block
 
 
 @triton.jit
-def _tile(b, h, i0, j0, last, call, grads, KIND: tl.constexpr):
-    """A tile's rows of queries, their numbers, rows of keys and of d_out, weights, and gradients of scores."""
+def _tile(b, h, i0, j0, last, call, grads, KIND: tl.constexpr, CHECKED: tl.constexpr):
+    """A tile's rows of queries, their numbers, rows of keys and of d_out, weights, and gradients of scores.
+
+    CHECKED: rows that no mask shows are not read. Else all there are, so that no load waits for another one.
+    """
     i = i0 + tl.arange(0, KIND.rows)
     first, end = run_of(call, b, i, False)
-    q, d_o, lse, total = query_block(call, grads, b, h, i, first, end, KIND, False)
-    mix = mix_rows(call, b, h, i, first < end, KIND)
-    j, keep, _, k = key_block(call, b, h, j0, lowest_of(first, end), last, KIND, False)
+    if CHECKED:
+        q, d_o, lse, total = query_block(call, grads, b, h, i, first, end, KIND, False)
+        mix = mix_rows(call, b, h, i, first < end, KIND)
+        j, keep, _, k = key_block(call, b, h, j0, lowest_of(first, end), last, KIND, False)
+    else:
+        q, d_o, lse, total = query_block(call, grads, b, h, i, i, i * 0 + call.q_len, KIND, False)
+        mix = mix_rows(call, b, h, i, i < call.q_len, KIND)
+        j, keep, _, k = key_block(call, b, h, j0, 0, call.k_len, KIND, False)
     v = value_block(call, b, h, j, keep, KIND, False)
-    nothing = tl.zeros([KIND.rows, KIND.cols], tl.float32)
+    nothing = tl.full([KIND.rows, KIND.cols], 0.0, tl.float32)
     i, j = i[:, None], j[None, :]
     s, _ = scores(
         times(q, tl.trans(k), nothing, KIND), picked_scores(q, k, mix, h, i0, j0, call, KIND, False), b, h, i0, j0, i, j,
@@ -36,24 +44,37 @@ def _tile(b, h, i0, j0, last, call, grads, KIND: tl.constexpr):
 
 
 @triton.jit
-def d_distances(call, grads, blocks, block_stride, parts, lowest, diagonals, chunks, batch, KIND: tl.constexpr):
+def d_distances(
+    call, grads, blocks, block_stride, parts, lowest, diagonals, chunks, batch, KIND: tl.constexpr, CHECKED: tl.constexpr
+):  # fmt: skip
     """Writes parts [chunks, heads, diagonals, 2 rows]: sums of d_s by distance over some tiles of a diagonal of tiles, the
-    first of which is `lowest`. Whole tiles are added up, and the sum is taken apart by distance once."""
+    first of which is `lowest`. Whole tiles are added up, and the sum is taken apart by distance once.
+
+    CHECKED: tiles may be hidden, and are left out. Else the rows of the next tile are loaded while one is worked on.
+    """
     diagonal = tl.program_id(0) % diagonals
     h = tl.program_id(0) // diagonals % call.heads
     chunk = tl.program_id(0) // diagonals // call.heads
-    count = tl.cdiv(call.q_len, KIND.rows)
+    right = diagonal + lowest
+    top = tl.maximum(0, -right)  # the first block of queries whose tile there is
+    count = tl.minimum(tl.cdiv(call.q_len, KIND.rows), tl.cdiv(call.k_len, KIND.rows) - right) - top
     tiles = batch * count
     share = tl.cdiv(tiles, chunks)
-    acc = tl.zeros([KIND.rows, KIND.rows], tl.float32)
-    for tile in range(chunk * share, tl.minimum(chunk * share + share, tiles)):
+    acc = tl.full([KIND.rows, KIND.rows], 0.0, tl.float32)
+    for tile in tl.range(
+        chunk * share, tl.minimum(chunk * share + share, tiles), num_stages=1 if CHECKED else KIND.stages
+    ):
         b = tile // count
-        at = tile % count
-        start = (at + diagonal + lowest) * KIND.rows
-        edges = blocks + b.to(tl.int64) * block_stride + at * 4
-        begin, last = tl.load(edges), tl.load(edges + 3)
-        if (start + KIND.rows > begin) & (start < last):
-            _, _, _, _, _, d_s = _tile(b, h, at * KIND.rows, start, last, call, grads, KIND)
+        at = top + tile % count
+        start = (at + right) * KIND.rows
+        if CHECKED:
+            edges = blocks + b.to(tl.int64) * block_stride + at * 4
+            begin, last = tl.load(edges), tl.load(edges + 3)
+            if (start + KIND.rows > begin) & (start < last):
+                _, _, _, _, _, d_s = _tile(b, h, at * KIND.rows, start, last, call, grads, KIND, True)
+                acc += d_s
+        else:
+            _, _, _, _, _, d_s = _tile(b, h, at * KIND.rows, start, 0, call, grads, KIND, False)
             acc += d_s
     t = tl.arange(0, 2 * KIND.rows)
     to = ((chunk.to(tl.int64) * call.heads + h) * diagonals + diagonal) * (2 * KIND.rows)
@@ -77,7 +98,7 @@ def d_tables(
     share = tl.cdiv(tiles, chunks)
     DIM: tl.constexpr = KIND.value_dim if SIDE == "value" else KIND.mix_dim if SIDE == "mixed" else KIND.dim
     WIDTH: tl.constexpr = KIND.value_width if SIDE == "value" else KIND.mix_width if SIDE == "mixed" else KIND.width
-    acc = tl.zeros([2 * KIND.rows, WIDTH], tl.float32)
+    acc = tl.full([2 * KIND.rows, WIDTH], 0.0, tl.float32)
     for tile in range(chunk * share, tl.minimum(chunk * share + share, tiles)):
         b = tile // count // shared
         h = table * shared + tile // count % shared
@@ -86,7 +107,7 @@ def d_tables(
         edges = blocks + b.to(tl.int64) * block_stride + at * 4
         begin, last = tl.load(edges), tl.load(edges + 3)
         if (start + KIND.rows > begin) & (start < last):
-            q, mix, k, d_o, p, d_s = _tile(b, h, at * KIND.rows, start, last, call, grads, KIND)
+            q, mix, k, d_o, p, d_s = _tile(b, h, at * KIND.rows, start, last, call, grads, KIND, True)
             if SIDE == "query":
                 acc = times(tl.trans(rounded(by_diagonal(d_s, KIND), q.dtype)), q, acc, KIND)
             elif SIDE == "key":

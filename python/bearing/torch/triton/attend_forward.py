@@ -36,7 +36,7 @@ def _walk(
     """Goes on over the keys begin … stop - 1; no query of the block sees key `last` or a later one."""
     for start in tl.range(begin, stop, KIND.cols, num_stages=KIND.stages if WHOLE else 1):
         j, keep, k_at, k = key_block(call, b, h, start, lowest, last, KIND, WHOLE)
-        x = times(q, tl.trans(k), tl.zeros([KIND.rows, KIND.cols], tl.float32), KIND)
+        x = times(q, tl.trans(k), tl.full([KIND.rows, KIND.cols], 0.0, tl.float32), KIND)
         s, _ = scores(
             x, picked_scores(q, k, mix, h, i0, start, call, KIND, False), b, h, i0, start, i[:, None], j[None, :], first[:, None], end[:, None], keep[None, :], q_at[:, None], k_at[None, :],
             call, KIND, WHOLE,
@@ -83,9 +83,9 @@ def forward(call, blocks, block_stride, sinks, out, out_strides, lse, share, KIN
     begin, whole = tl.minimum(tl.maximum(begin, part * share), stop), tl.minimum(tl.maximum(whole, part * share), stop)
     holed, last = tl.minimum(tl.maximum(holed, part * share), stop), tl.minimum(tl.maximum(last, part * share), stop)
     lowest = lowest_of(first, end)
-    acc = tl.zeros([KIND.rows, KIND.value_width], tl.float32)
+    acc = tl.full([KIND.rows, KIND.value_width], 0.0, tl.float32)
     m = tl.full([KIND.rows], -float("inf"), tl.float32)
-    total = tl.zeros([KIND.rows], tl.float32)
+    total = tl.full([KIND.rows], 0.0, tl.float32)
     if KIND.one_loop:
         acc, m, total = _walk(
             acc, m, total, begin, last, lowest, last, q, mix, b, h, i0, i, first, end, q_at, call, KIND, False
@@ -134,8 +134,8 @@ def merge_parts(call, parts, part_lse, count, out, out_strides, lse, KIND: tl.co
         at = ((part * call.batch + b).to(tl.int64) * call.heads + h) * call.q_len + i
         m = tl.maximum(m, tl.load(part_lse + at, mask=there, other=-float("inf")))
     base = tl.where(m == -float("inf"), 0.0, m)
-    total = tl.zeros([KIND.rows], tl.float32)
-    acc = tl.zeros([KIND.rows, KIND.value_width], tl.float32)
+    total = tl.full([KIND.rows], 0.0, tl.float32)
+    acc = tl.full([KIND.rows, KIND.value_width], 0.0, tl.float32)
     for part in range(count):
         at = ((part * call.batch + b).to(tl.int64) * call.heads + h) * call.q_len + i
         w = tl.exp2((tl.load(part_lse + at, mask=there, other=-float("inf")) - base) * LOG2E)

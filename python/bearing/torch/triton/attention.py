@@ -16,7 +16,6 @@ from .distances import Distances, gradients
 from .launches import DECODED, launch, shares
 from .tables import SIDES
 from .tables import gradients as table_gradients
-from .visible import key_blocks, query_blocks
 from .work import Options, Work, bhtd, in_rows, stride_of
 
 
@@ -42,9 +41,18 @@ def forward(
     if parts > 1:
         to, to_lse = (lse.new_empty(parts * work.batch, *x.shape[1:]) for x in (to, lse))
     with on(q):
-        blocks = key_blocks(*work.runs, kind.rows, kind.cols)
+        blocks = work.visible.key_blocks(kind.rows, kind.cols)
         attend_forward.forward[(programs * parts,)](
-            work.call, blocks, stride_of(blocks), options.sinks, to, to.stride()[:3], to_lse, share, kind, **how
+            work.call_for(kind),
+            blocks,
+            stride_of(blocks),
+            options.sinks,
+            to,
+            to.stride()[:3],
+            to_lse,
+            share,
+            kind,
+            **how,
         )
         if parts > 1:
             whole = bhtd(out, options.layout)
@@ -114,17 +122,17 @@ def _d_rows(work: Work, grads: Grads, found: Sequence[Tensor], d_mix: Tensor | N
     dtype = d_q.dtype
     if d_q.numel():
         kind, how = launch("d_queries", work.kind, dtype)
-        blocks = key_blocks(*work.runs, kind.rows, kind.cols)
+        blocks = work.visible.key_blocks(kind.rows, kind.cols)
         attend_backward.d_queries[(triton.cdiv(work.q_len, kind.rows) * work.batch * work.heads,)](
-            work.call, grads, blocks, stride_of(blocks), d_q, d_q.stride()[:3], d_mix, kind, **how
+            work.call_for(kind), grads, blocks, stride_of(blocks), d_q, d_q.stride()[:3], d_mix, kind, **how
         )
     if not work.q_len:
         d_k.zero_(), d_v.zero_()
     elif d_k.numel():
         kind, how = launch("d_keys", work.kind, dtype)
-        blocks = query_blocks(*work.runs, work.k_len, kind.rows, kind.cols)
+        blocks = work.visible.query_blocks(kind.rows, kind.cols)
         attend_backward.d_keys[(triton.cdiv(work.k_len, kind.cols) * work.batch * d_k.shape[1],)](
-            work.call, grads, blocks, stride_of(blocks), d_k, d_k.stride()[:3], d_v, d_v.stride()[:3], kind,
+            work.call_for(kind), grads, blocks, stride_of(blocks), d_k, d_k.stride()[:3], d_v, d_v.stride()[:3], kind,
             **how,
         )  # fmt: skip
 
@@ -155,13 +163,16 @@ class _Diagonals(NamedTuple):
     chunks: int
 
     @staticmethod
-    def of(work: Work, size: int, tables: int) -> _Diagonals:
-        """tables: how many sums each diagonal has, by head or for several heads together."""
+    def of(work: Work, size: int, tables: int, at: Distances) -> _Diagonals:
+        """Those that meet any of the distances. tables: how many sums each has, by head or for several heads together."""
         q_blocks, k_blocks = triton.cdiv(work.q_len, size), triton.cdiv(work.k_len, size)
-        count = q_blocks + k_blocks - 1
+        least = at.least + work.rules.offset
+        most = least + at.count - 1
+        lowest = max(1 - q_blocks, least // size)
+        count = min(k_blocks - 1, triton.cdiv(most, size)) - lowest + 1
         # Parts for some thousand programs: enough for any GPU, and by the shapes alone.
         chunks = max(1, min(work.batch * q_blocks * (work.heads // tables), 2048 // (count * tables)))
-        return _Diagonals(1 - q_blocks, count, chunks)
+        return _Diagonals(lowest, count, chunks)
 
     def by_distance(self, parts: Tensor, work: Work, at: Distances, size: int) -> Tensor:
         """From parts [chunks, tables, diagonals, 2 size, …] to [tables, distances, …]: the parts are added up in order."""
@@ -179,13 +190,14 @@ def _d_numbers(work: Work, grads: Grads, at: Distances) -> Tensor:
     """The gradients of a bias by head and distance."""
     kind, how = launch("d_distances", work.kind, work.call.q.dtype)
     size = kind.rows
-    on_diagonals = _Diagonals.of(work, size, work.heads)
+    on_diagonals = _Diagonals.of(work, size, work.heads, at)
     lowest, count, chunks = on_diagonals
-    blocks = key_blocks(*work.runs, size, size)
+    blocks = work.visible.key_blocks(size, size)
     parts = grads.lse.new_empty(chunks, work.heads, count, 2 * size)
     attend_diagonals.d_distances[(count * work.heads * chunks,)](
-        work.call, grads, blocks, stride_of(blocks), parts, lowest, count, chunks, work.batch, kind, **how
-    )
+        work.call_for(kind), grads, blocks, stride_of(blocks), parts, lowest, count, chunks, work.batch, kind,
+        kind.holes or not work.rules.counted, **how,
+    )  # fmt: skip
     return on_diagonals.by_distance(parts, work, at, size)
 
 
@@ -193,12 +205,12 @@ def _d_table(work: Work, grads: Grads, at: Distances, side: str, table: Tensor) 
     """What operands and gradients of the products with a table's rows give by distance: [heads or 1, distances, dim]."""
     kind, how = launch("d_tables", work.kind, work.call.q.dtype)
     size, tables, dim = kind.rows, table.shape[0], table.shape[2]
-    on_diagonals = _Diagonals.of(work, size, tables)
+    on_diagonals = _Diagonals.of(work, size, tables, at)
     lowest, count, chunks = on_diagonals
-    blocks = key_blocks(*work.runs, size, size)
+    blocks = work.visible.key_blocks(size, size)
     parts = grads.lse.new_empty(chunks, tables, count, 2 * size, dim)
     attend_diagonals.d_tables[(count * tables * chunks,)](
-        work.call, grads, blocks, stride_of(blocks), parts, lowest, count, chunks, work.batch, work.heads // tables, kind,
+        work.call_for(kind), grads, blocks, stride_of(blocks), parts, lowest, count, chunks, work.batch, work.heads // tables, kind,
         side, **how,
     )  # fmt: skip
     return on_diagonals.by_distance(parts, work, at, size)

@@ -18,6 +18,8 @@ from torch.nn.utils.rnn import pad_sequence
 from ... import _core
 from ..encoding import build, traits_of
 from ..layers import by_distance, proportional
+from .bias_lines import is_straight
+from .device import for_good
 
 # What may be kept at once of an encoding: 64 MiB. More is made again for each call.
 MOST_KEPT = 2**24
@@ -47,6 +49,17 @@ def numbers(form: dict[str, Any], parameters: Sequence[Tensor], heads: int, at: 
         found = by_distance()[form["kind"]].numbers(form.get("spec"), given, _counted(at, device))
         return found.float()
     return _by_library([form], [t.cpu() for t in given], heads, at).to(device)
+
+
+def are_straight(form: dict[str, Any], parameters: Sequence[Tensor], heads: int, at: Distances) -> bool:
+    """Whether the numbers are known to lie on a line, whatever the parameters are."""
+    how = _how(form, parameters, heads)
+    return how in ("fixed", "proportional") and _straight(how, json.dumps(form), heads, at)
+
+
+@functools.lru_cache(maxsize=64)
+def _straight(how: str, text: str, heads: int, at: Distances) -> bool:
+    return is_straight(_fixed(text, (heads,), at) if how == "fixed" else _unit(text, (), at))
 
 
 def gradients(form: dict[str, Any], parameters: Sequence[Tensor], d_numbers: Tensor, at: Distances) -> list[Tensor]:
@@ -125,8 +138,7 @@ def _wider(at: Distances) -> tuple[Distances, int]:
 def _on_device(
     make: Callable[..., Tensor], text: str, shape: tuple[int, ...], at: Distances, device: torch.device
 ) -> Tensor:
-    with torch.inference_mode(False):
-        return make(text, shape, at).to(device)
+    return for_good(lambda: (make(text, shape, at),), device)[0]
 
 
 def _fixed(text: str, shape: tuple[int, ...], at: Distances) -> Tensor:
@@ -160,19 +172,22 @@ def _by_library(forms: Sequence[dict[str, Any]], given: Sequence[Tensor], heads:
 def _pieces(text: str, shape: torch.Size, at: Distances, device: torch.device) -> tuple[Tensor, Tensor]:
     """Distances that pick one row, in pieces [pieces, PIECE], and the pieces of each row [rows, most of any row]. What is
     left of a line names the zero behind the last number."""
-    with torch.inference_mode(False):
-        rows = _rows(text, tuple(shape), at)
-        parts: list[Tensor] = []
-        of_rows: list[Tensor] = []
-        for row in range(1, shape[0] + 1):
-            mine = (rows == row).nonzero().flatten()
-            found = mine.split(PIECE) if len(mine) else ()
-            of_rows.append(torch.arange(len(parts), len(parts) + len(found)))
-            parts.extend(found)
-        if not parts:
-            parts = [torch.full((1,), at.count)]
-        pieces = pad_sequence(parts, batch_first=True, padding_value=at.count)
-        return pieces.to(device), pad_sequence(of_rows, batch_first=True, padding_value=len(parts)).to(device)
+    pieces, of_rows = for_good(lambda: _cut(_rows(text, tuple(shape), at), shape[0], at.count), device)
+    return pieces, of_rows
+
+
+def _cut(rows: Tensor, count: int, behind: int) -> tuple[Tensor, Tensor]:
+    parts: list[Tensor] = []
+    of_rows: list[Tensor] = []
+    for row in range(1, count + 1):
+        mine = (rows == row).nonzero().flatten()
+        found = mine.split(PIECE) if len(mine) else ()
+        of_rows.append(torch.arange(len(parts), len(parts) + len(found)))
+        parts.extend(found)
+    if not parts:
+        parts = [torch.full((1,), behind)]
+    pieces = pad_sequence(parts, batch_first=True, padding_value=behind)
+    return pieces, pad_sequence(of_rows, batch_first=True, padding_value=len(parts))
 
 
 def _sums_of_rows(d: Tensor, pieces: Tensor, of_rows: Tensor) -> Tensor:

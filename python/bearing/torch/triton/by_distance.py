@@ -68,7 +68,7 @@ def by_diagonal_of_keys(s, KIND: tl.constexpr):
 @triton.jit
 def _each(x, table, KIND: tl.constexpr):
     """Products of all rows of x with all rows of the table."""
-    return times(x, tl.trans(table), tl.zeros([KIND.rows, 2 * KIND.rows], tl.float32), KIND)
+    return times(x, tl.trans(table), tl.full([KIND.rows, 2 * KIND.rows], 0.0, tl.float32), KIND)
 
 
 @triton.jit
@@ -86,7 +86,7 @@ def mix_rows(call, b, h, i, keep, KIND: tl.constexpr):
 def picked_scores(q, k, mix, h, i0, j0, call, KIND: tl.constexpr, TRANSPOSED: tl.constexpr):
     """What rows by distance add to the scores of a tile [queries, keys], or transposed; a plain 0 if there are none."""
     if KIND.q_table or KIND.k_table or KIND.mixed:
-        added = tl.zeros([KIND.rows, KIND.rows], tl.float32)
+        added = tl.full([KIND.rows, KIND.rows], 0.0, tl.float32)
         if KIND.q_table:
             of_query = by_score(
                 _each(q, met(call.q_table, call.q_table_stride, h, i0, j0, call, KIND.dim, KIND.width, KIND), KIND),

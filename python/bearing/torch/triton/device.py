@@ -25,9 +25,8 @@ def takes(tensor: Tensor) -> bool:
     return INTERPRETED if tensor.is_cpu else tensor.device.type in KINDS
 
 
-def missing() -> str:
-    """Why no kernel can run, in words that end a sentence; nothing if they can."""
-    return "" if importlib.util.find_spec("triton") else "the package triton is not installed: pip install triton"
+# Why no kernel can run, in words that end a sentence; nothing if they can. PyTorch's compiler does not trace the question.
+MISSING = "" if importlib.util.find_spec("triton") else "the package triton is not installed: pip install triton"
 
 
 def on(tensor: Tensor) -> contextlib.AbstractContextManager[Any]:

@@ -3,6 +3,7 @@ is cut into programs. It knows nothing of the library, so that it serves alone t
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -102,11 +103,16 @@ def launch(
             OLD_FLOAT32=before.angles == "as_float32", AXES=shape.axes, GIVEN=source.at is not None,
             OLD_GIVEN=source.old is not None, TRANSPOSED=transposed,
             ARITHMETIC=tl.float64 if x.dtype is torch.float64 else tl.float32,
-            REST=0 if one[0] is one[1] else rest, BR=triton.next_power_of_2(max(1, rest)),
-            DIM=dim, BD=triton.next_power_of_2(max(1, dim)),
+            REST=0 if one[0] is one[1] else rest, BR=power_of_2(rest),
+            DIM=dim, BD=power_of_2(dim),
             X0_BLOCK=block if moves else 0, Y0_BLOCK=block if moves else 0, Y_BLOCK=0 if moves else block,
             BT=plan.tokens, BH=plan.tile, BP=plan.pairs, HEADS=plan.heads, num_warps=plan.warps, **FUSION,
         )  # fmt: skip
+
+
+def power_of_2(n: int) -> int:
+    """At least n. Triton's own function takes longer than a call may."""
+    return 1 << max(0, n - 1).bit_length()
 
 
 def _bytes(x: Tensor) -> Tensor:
@@ -139,18 +145,25 @@ class Plan(NamedTuple):
         """A tile is a piece of memory, as whole as can be: many heads of some tokens, or many tokens of a head. Where heads
         lie together a program has all of them. Where tokens are few there are more programs, of fewer heads, so that
         every processor of the device has one."""
-        wide = triton.next_power_of_2(pairs)
-        rows = max(1, NUMBERS // wide)
-        # Each thread makes one cosine at least.
-        tokens = min(max(1, THREADS // wide) if heads_together else rows, triton.next_power_of_2(time))
-        runs, group = batch * triton.cdiv(time, tokens), max(counts)
-        if not (heads_together or computes_in_double):
-            group = min(group, HEADS)
+        return _plan(pairs, batch, time, tuple(counts), heads_together, computes_in_double, PROGRAMS)
 
-        def programs() -> int:
-            return runs * sum(triton.cdiv(count, group) for count in counts)
 
-        while group > 1 and programs() < PROGRAMS:
-            group = (group + 1) // 2
-        tile = min(max(1, rows // tokens), triton.next_power_of_2(group))
-        return Plan(tokens, tile, wide, group, min(4, max(1, tokens * tile * wide // 256)), programs())
+@functools.lru_cache(maxsize=256)
+def _plan(
+    pairs: int, batch: int, time: int, counts: tuple[int, ...], together: bool, computes_in_double: bool, fewest: int
+) -> Plan:
+    wide = triton.nextpower_of_2(pairs)
+    rows = max(1, NUMBERS // wide)
+    # Each thread makes one cosine at least.
+    tokens = min(max(1, THREADS // wide) if together else rows, triton.nextpower_of_2(time))
+    runs, group = batch * triton.cdiv(time, tokens), max(counts)
+    if not (together or computes_in_double):
+        group = min(group, HEADS)
+
+    def programs() -> int:
+        return runs * sum(triton.cdiv(count, group) for count in counts)
+
+    while group > 1 and programs() < fewest:
+        group = (group + 1) // 2
+    tile = min(max(1, rows // tokens), triton.nextpower_of_2(group))
+    return Plan(tokens, tile, wide, group, min(4, max(1, tokens * tile * wide // 256)), programs())

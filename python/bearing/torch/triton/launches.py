@@ -9,14 +9,20 @@ import torch
 from .tiles import Kind
 
 # By kernel: the rows and columns of a tile, warps and stages, for rows of up to 64, 128 and 256 numbers. Those of 16 bits
-# up to 128 are chosen by what compilers say of registers (python/tests/test_gpu_compiled_attention.py), the others are
-# smaller; none is chosen by its speed on a device.
+# up to 128 are the fastest of some on an H200, the others are chosen by what compilers say of registers
+# (python/tests/test_gpu_compiled_attention.py).
 _16_BITS = {
     "decode": ((16, 64, 4, 3), (16, 64, 4, 2), (16, 32, 4, 2)),
-    "forward": ((128, 64, 8, 3), (64, 32, 8, 2), (32, 32, 8, 1)),
-    "d_queries": ((64, 32, 4, 2), (32, 32, 8, 1), (16, 32, 8, 1)),
-    "d_keys": ((32, 32, 4, 2), (32, 32, 8, 1), (16, 32, 8, 1)),
-    "d_distances": ((64, 64, 8, 1), (32, 32, 8, 1), (16, 16, 4, 1)),
+    "forward": ((64, 64, 4, 3), (64, 64, 4, 3), (32, 32, 8, 1)),
+    "d_queries": ((64, 64, 4, 3), (64, 64, 4, 2), (16, 32, 8, 1)),
+    "d_keys": ((64, 64, 4, 3), (32, 64, 4, 3), (16, 32, 8, 1)),
+    "d_distances": ((64, 64, 4, 2), (64, 64, 4, 2), (16, 16, 4, 1)),
+}
+# With a bias that is not known to be a line: its numbers take registers, too.
+_16_BITS_UNEVEN = {
+    **_16_BITS,
+    "forward": ((64, 64, 4, 3), (64, 32, 4, 3), (32, 32, 8, 1)),
+    "d_keys": ((32, 64, 4, 3), (32, 64, 4, 3), (16, 32, 8, 1)),
 }
 _32_BITS = {
     "decode": ((16, 32, 4, 2), (16, 32, 4, 2), (16, 16, 4, 1)),
@@ -25,20 +31,22 @@ _32_BITS = {
     "d_keys": ((32, 32, 4, 1), (32, 32, 8, 1), (16, 16, 4, 1)),
     "d_distances": ((32, 32, 4, 1), (32, 32, 8, 1), (16, 16, 4, 1)),
 }
-# Tiles are square where rows are picked by distance, and hold the products with twice as many rows.
+# Tiles are square where rows are picked by distance, and hold the products with twice as many rows. Of those that an H200
+# worked on fastest, larger ones spill too much on an A100 in some kernels.
 _16_BITS_PICKED = {
     "decode": ((16, 16, 4, 1), (16, 16, 4, 1), (16, 16, 4, 1)),
-    "forward": ((32, 32, 8, 1), (32, 32, 8, 1), (16, 16, 4, 1)),
-    "d_queries": ((32, 32, 8, 1), (32, 32, 8, 1), (16, 16, 4, 1)),
-    "d_keys": ((32, 32, 8, 1), (32, 32, 8, 1), (16, 16, 4, 1)),
-    "d_distances": ((32, 32, 8, 1), (32, 32, 8, 1), (16, 16, 4, 1)),
-    "d_tables": ((32, 32, 8, 1), (16, 16, 4, 1), (16, 16, 4, 1)),
+    "forward": ((64, 64, 4, 1), (64, 64, 4, 1), (16, 16, 4, 1)),
+    "d_queries": ((32, 32, 4, 1), (32, 32, 4, 1), (16, 16, 4, 1)),
+    "d_keys": ((32, 32, 4, 1), (32, 32, 4, 1), (16, 16, 4, 1)),
+    "d_distances": ((32, 32, 4, 1), (32, 32, 4, 1), (16, 16, 4, 1)),
+    "d_tables": ((64, 64, 4, 1), (32, 32, 4, 1), (16, 16, 4, 1)),
 }
 _32_BITS_PICKED = dict.fromkeys(_16_BITS_PICKED, ((16, 16, 4, 1),) * 3)
 
 
 # A decode step has so few queries that one small tile holds them.
 DECODED = 16
+AMD = torch.version.hip is not None
 # Programs that fill a GPU, and the fewest keys that are a program's share.
 PROGRAMS, LEAST_KEYS = 512, 256
 
@@ -56,6 +64,15 @@ def launch(kernel: str, kind: Kind, dtype: torch.dtype) -> tuple[Kind, dict[str,
     widest = max(kind.width, kind.value_width, kind.mix_width)
     wide = dtype is torch.float32
     plain, picked = (_32_BITS, _32_BITS_PICKED) if wide else (_16_BITS, _16_BITS_PICKED)
+    if kind.biased and not (kind.straight or wide):
+        plain = _16_BITS_UNEVEN
     tables = picked if kind.picks else plain
     rows, cols, warps, stages = tables[kernel][0 if widest <= 64 else 1 if widest <= 128 else 2]
-    return kind.of(rows, cols, stages), {"num_warps": warps, "num_stages": stages, "enable_fp_fusion": True}
+    if AMD:  # with 64 KiB of shared memory
+        stages = max(1, stages - 1)
+    # A decode step meets each tile once: its numbers are looked up where they lie.
+    return kind.of(rows, cols, stages, kernel != "decode"), {
+        "num_warps": warps,
+        "num_stages": stages,
+        "enable_fp_fusion": True,
+    }

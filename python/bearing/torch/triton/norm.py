@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import torch
-import triton
 import triton.language as tl
 from torch import Tensor
 
 from .device import FUSION, on
 from .geometry import geometry
-from .launch import Plan, heads_lie_together
+from .launch import Plan, heads_lie_together, power_of_2
 from .norm_kernel import norm_kernel
 from .rotate import check_heads, heads_of, like, source_of
 
@@ -39,7 +38,7 @@ def norm_rotate(
             *((0, 0, 0) if source.at is None else source.at.stride()), cos.stride(1),
             EPS=float(eps), PAIRS=shape.pairs, PAIRING=shape.pairing, SOURCE=source.name, KEPT=source.cos is not None,
             AXES=shape.axes, GIVEN=source.at is not None, ARITHMETIC=tl.float64 if is_wide else tl.float32, DIM=dim,
-            BR=triton.next_power_of_2(max(1, dim - 2 * shape.pairs)), BACKWARD=d_y is not None, BT=plan.tokens,
+            BR=power_of_2(dim - 2 * shape.pairs), BACKWARD=d_y is not None, BT=plan.tokens,
             BH=plan.tile, BP=plan.pairs, HEADS=plan.heads, num_warps=plan.warps, **FUSION,
         )  # fmt: skip
     return out, shares if d_y is None else shares.sum(0)

@@ -73,9 +73,10 @@ def norm_kernel(
     w_v = tl.load(weight + two, mask=turned, other=0.0).to(ARITHMETIC)[None, None, :]
     w_r = tl.load(weight + other, mask=kept, other=0.0).to(ARITHMETIC)[None, None, :]
     epsilon = tl.full([1, 1, 1], EPS, ARITHMETIC)
-    sum_u = tl.zeros([BP], ARITHMETIC)
-    sum_v = tl.zeros([BP], ARITHMETIC)
-    sum_r = tl.zeros([BR], ARITHMETIC)
+    # Of each place in a tile: so threads need not meet until the end.
+    sum_u = tl.zeros([BT, BH, BP], ARITHMETIC)
+    sum_v = tl.zeros([BT, BH, BP], ARITHMETIC)
+    sum_r = tl.zeros([BT, BH, BR], ARITHMETIC)
     x_line = x + b * x_b + t.to(tl.int64) * x_t
     y_line = y + b * y_b + t.to(tl.int64) * y_t
     d_line = d_y + b * d_b + t.to(tl.int64) * d_t
@@ -94,9 +95,9 @@ def norm_kernel(
             g_v = _part(d_row, here, two, turned, d_d, ARITHMETIC)
             g_u, g_v = _turned(g_u, g_v, cos, sin, True)
             g_r = _part(d_row, here, other, kept, d_d, ARITHMETIC)
-            sum_u += _down(g_u * u)
-            sum_v += _down(g_v * v)
-            sum_r += _down(g_r * r)
+            sum_u += g_u * u
+            sum_v += g_v * v
+            sum_r += g_r * r
             g_u, g_v, g_r = g_u * w_u, g_v * w_v, g_r * w_r
             along = _over(g_u * u, g_v * v, g_r * r) / DIM
             u, v, r = scale * (g_u - u * along), scale * (g_v - v * along), scale * (g_r - r * along)
@@ -109,6 +110,6 @@ def norm_kernel(
         _put(y_row, here, other, kept, y_d, r)
     if BACKWARD:
         share = d_w + program.to(tl.int64) * DIM
-        tl.store(share + one, sum_u, mask=turned)
-        tl.store(share + two, sum_v, mask=turned)
-        tl.store(share + other, sum_r, mask=kept)
+        tl.store(share + one, _down(sum_u), mask=turned)
+        tl.store(share + two, _down(sum_v), mask=turned)
+        tl.store(share + other, _down(sum_r), mask=kept)

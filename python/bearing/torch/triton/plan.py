@@ -12,7 +12,8 @@ from torch import Tensor
 from ..encoding import Encodings, encodings_of, forms_of, tensors_of, traits_of
 from ..layers import mixed, scores
 from ..regions import text_of_regions
-from .device import missing, takes
+from . import device
+from .device import takes
 from .mixed import width_of
 from .tables import unserved
 
@@ -66,7 +67,7 @@ def plan(
         return Plan("triton", "Every encoding turns rows by a table, is a bias by distance, or picks rows by distance.")
     if q.is_cpu:
         return Plan("library", f"The kernels do not take the call: {why}.")
-    if missing() or _of_rows(q, k, v):
+    if device.MISSING or _of_rows(q, k, v):
         return Plan("refused", f"The kernels do not take the call: {why}.")
     own = block_table is not None or regions is not None
     flex = "FlexAttention has no such argument." if own else _not_flex(forms_of(given))
@@ -86,7 +87,7 @@ def refusal(
     regions: str = "",
 ) -> str:
     """Why the kernels do not take a call; nothing if they do."""
-    why = missing() or _of_rows(q, k, v)
+    why = device.MISSING or _of_rows(q, k, v)
     if why:
         return why
     if regions:

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from ..encoding import traits_of
 from ..index_map import products_of, rows_at, shapes_of, value_rows
+from .device import for_good
 from .distances import Distances
 
 SIDES = ("query", "key", "value", "mixed")  # what rows are multiplied with, or added to
@@ -55,12 +56,15 @@ class Rows(NamedTuple):
 
     @staticmethod
     def on(device: torch.device, rows: Tensor) -> Rows:
-        """Kept over calls, so also for those that autograd sees."""
-        with torch.inference_mode(False):
-            of = rows.clone()  # made here
+        """Kept over calls."""
+
+        def made() -> tuple[Tensor, ...]:
+            of = rows.clone()  # on this thread
             named, lengths = torch.unique_consecutive(of, return_counts=True)
             runs = (named >= 0).nonzero()[:, 0]
-            return Rows(*(one.to(device) for one in (of, lengths, runs, named[runs])))
+            return of, lengths, runs, named[runs]
+
+        return Rows(*for_good(made, device))
 
 
 class Product(NamedTuple):

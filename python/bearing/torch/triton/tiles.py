@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -10,6 +11,7 @@ import triton.language as tl
 
 LOG2E: tl.constexpr = tl.constexpr(1.4426950408889634)
 LN2: tl.constexpr = tl.constexpr(0.6931471805599453)
+BESIDE = 2 * 64  # as a tile may go past the last distance that anybody sees, by less than its rows and its columns
 
 
 class Call(NamedTuple):
@@ -24,9 +26,13 @@ class Call(NamedTuple):
     first: Any  # the run of keys that each query sees: [batch or 1, q_len]
     end: Any
     run_stride: int
-    bias: Any  # [heads, distances], or None
+    bias: Any  # [heads, distances], or None; BESIDE numbers more on each side may be read, and are not used
+    bias_stride: int
     distances: int
     zero: int  # the number of distance 0; with positions that are tensors: of distance 0, too
+    lines: Any  # of the bias in tiles of the kernel's size, [heads, lines, 2], or None (bias_lines.py)
+    line_stride: int
+    line_least: int  # the tile of the first line
     q_table: Any  # rows that queries are multiplied with, [heads or 1, distances, dim], or None; the same for keys
     q_table_stride: int  # from head to head; 0 where all share one table
     k_table: Any
@@ -68,6 +74,8 @@ class Kind:
     value_width: int
     group: int  # query heads that share a key head
     biased: bool
+    line_step: int  # between the tiles that have lines; 0: there are none
+    straight: bool  # all of the bias is a line
     q_table: bool
     k_table: bool
     v_table: bool
@@ -84,9 +92,10 @@ class Kind:
     precision: str
     widened: bool
 
-    def of(self, rows: int, cols: int, stages: int = 1) -> Kind:
-        """The same for other tiles."""
-        return replace(self, rows=rows, cols=cols, stages=stages)
+    def of(self, rows: int, cols: int, stages: int = 1, lines: bool = False) -> Kind:
+        """The same for other tiles. lines: whether a bias may be given by lines."""
+        step = math.gcd(rows, cols) if lines and self.biased and not self.placed else 0
+        return replace(self, rows=rows, cols=cols, stages=stages, line_step=step)
 
     @property
     def picks(self) -> bool:
@@ -219,6 +228,29 @@ def value_block(call, b, h, j, keep, KIND: tl.constexpr, WHOLE: tl.constexpr):
 
 
 @triton.jit
+def _with_line(s, first, slope, i, j):
+    """Scores with a bias on a line. By rows and by columns: so few numbers stay in registers. The scalars stand apart: of a
+    product and a sum of both LLVM makes an instruction that AMD's GPUs do not have."""
+    return (s + first) + slope * j.to(tl.float32) - slope * i.to(tl.float32)
+
+
+@triton.jit
+def _with_numbers(s, seen, h, i0, j0, i, j, q_at, k_at, call, KIND: tl.constexpr, WHOLE: tl.constexpr):
+    """Scores with the bias of each place, which is looked up."""
+    bias = call.bias + h.to(tl.int64) * call.bias_stride
+    if KIND.placed:
+        at = k_at - q_at + call.zero
+        keep = (at >= 0) & (at < call.distances)
+        if not WHOLE:
+            keep = keep & seen
+        return s + tl.load(bias + at, mask=keep, other=0.0) * LOG2E
+    else:
+        # A number for the tile, and small ones for the places in it: so a thread has one address and constants beside it.
+        at = (j - j0).to(tl.int64) - (i - i0).to(tl.int64) + (j0 - i0 + call.zero)
+        return s + tl.load(bias + at) * LOG2E
+
+
+@triton.jit
 def scores(x, added, b, h, i0, j0, i, j, first, end, keep, q_at, k_at, call, KIND: tl.constexpr, WHOLE: tl.constexpr):
     """log2 e times the scores of a tile, and how fast they change with what the soft cap bounds.
 
@@ -234,6 +266,7 @@ def scores(x, added, b, h, i0, j0, i, j, first, end, keep, q_at, k_at, call, KIN
         s = x * (call.scale * LOG2E)
     if KIND.q_table or KIND.k_table or KIND.mixed:
         s += added * LOG2E
+    seen = True
     if not WHOLE:
         seen = (j >= first) & (j < end)
         if KIND.keys:
@@ -244,18 +277,18 @@ def scores(x, added, b, h, i0, j0, i, j, first, end, keep, q_at, k_at, call, KIN
             seen = seen & (tl.load(pairs, mask=seen, other=0) != 0)
         if KIND.checked:
             seen = seen & (k_at - q_at >= call.least) & (k_at - q_at <= call.most)
-    if KIND.biased:
-        bias = call.bias + h.to(tl.int64) * call.distances
-        if KIND.placed:
-            at = k_at - q_at + call.zero
+    if KIND.line_step > 0:
+        line = call.lines + (h * call.line_stride + (j0 - i0 - call.line_least) // KIND.line_step * 2)
+        slope_of_line = tl.load(line + 1)
+        if KIND.straight:
+            s = _with_line(s, tl.load(line), slope_of_line, i - i0, j - j0)
+        elif slope_of_line == slope_of_line:
+            s = _with_line(s, tl.load(line), slope_of_line, i - i0, j - j0)
         else:
-            # A number for the tile, and small ones for the places in it: so a thread has one address and constants beside it.
-            at = (j - j0).to(tl.int64) - (i - i0).to(tl.int64) + (j0 - i0 + call.zero)
+            s = _with_numbers(s, seen, h, i0, j0, i, j, q_at, k_at, call, KIND, WHOLE)
+    elif KIND.biased:
         if call.distances > 0:  # it is: inside a branch these loads are not copied ahead, each to an address of its own
-            if WHOLE:
-                s += tl.load(bias + at) * LOG2E
-            else:
-                s += tl.load(bias + at, mask=seen & (at >= 0) & (at < call.distances), other=0.0) * LOG2E
+            s = _with_numbers(s, seen, h, i0, j0, i, j, q_at, k_at, call, KIND, WHOLE)
     if not WHOLE:
         s = tl.where(seen, s, -float("inf"))
     return s, slope

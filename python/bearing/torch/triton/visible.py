@@ -1,13 +1,17 @@
-"""Which keys each query sees, as runs of keys, and which tiles of a call lie in them. All in PyTorch's operations, on the
-device: nothing waits for the device.
+"""Which keys each query sees, as runs of keys, and which tiles of a call lie in them. What follows from a call's sizes alone
+is made once and kept; the rest is made by PyTorch's operations on the device. Neither waits for the device.
 """
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
+
+from .device import for_good
 
 
 class Rules(NamedTuple):
@@ -28,6 +32,11 @@ class Rules(NamedTuple):
     device: torch.device
 
     @property
+    def counted(self) -> bool:
+        """Whether sizes alone decide."""
+        return self.k_lengths is None and self.q_starts is None
+
+    @property
     def by_position(self) -> bool:
         return self.mask in ("none", "causal")
 
@@ -46,6 +55,41 @@ class Rules(NamedTuple):
 
 
 FAR = 2**30
+# Kept for calls of so many queries: fewer are a step of decoding, whose keys are more with each call; more take longer than
+# what is saved, and up to 512 KiB is kept of each call.
+KEPT = range(17, 2**16 + 1)
+
+
+class Visible:
+    """What kernels are told of a call's keys: the runs, and the tiles that lie in them."""
+
+    def __init__(self, rules: Rules) -> None:
+        self.rules, self.kept = rules, rules.counted and rules.q_len in KEPT
+        self.runs: tuple[Tensor, Tensor] = _kept(runs, rules) if self.kept else runs(rules)
+
+    def key_blocks(self, rows: int, cols: int) -> Tensor:
+        """key_blocks() of the runs."""
+        return _kept(_key_blocks, self.rules, rows, cols)[0] if self.kept else key_blocks(*self.runs, rows, cols)
+
+    def query_blocks(self, rows: int, cols: int) -> Tensor:
+        """query_blocks() of the runs."""
+        if self.kept:
+            return _kept(_query_blocks, self.rules, rows, cols)[0]
+        return query_blocks(*self.runs, self.rules.k_len, rows, cols)
+
+
+@functools.lru_cache(maxsize=64)
+def _kept(make: Callable[..., tuple[Tensor, ...]], rules: Rules, *sizes: int) -> list[Tensor]:
+    here = rules._replace(device=torch.device("cpu"))
+    return for_good(lambda: make(here, *sizes), rules.device)
+
+
+def _key_blocks(rules: Rules, rows: int, cols: int) -> tuple[Tensor]:
+    return (key_blocks(*runs(rules), rows, cols),)
+
+
+def _query_blocks(rules: Rules, rows: int, cols: int) -> tuple[Tensor]:
+    return (query_blocks(*runs(rules), rules.k_len, rows, cols),)
 
 
 def runs(rules: Rules) -> tuple[Tensor, Tensor]:

@@ -14,12 +14,14 @@ from ... import _core
 from ..encoding import traits_of
 from ..index_map import check_ends, shapes_of
 from ..layers import mixed
+from .bias_lines import Lines, lines
+from .bias_numbers import are_straight
 from .device import INTERPRETED
 from .distances import Distances, distances_of, numbers, parted
 from .mixed import Operands
 from .tables import Product, Tables, products, tables
-from .tiles import Call, Kind
-from .visible import Rules, runs
+from .tiles import BESIDE, Call, Kind
+from .visible import Rules, Visible
 
 
 class Options(NamedTuple):
@@ -68,7 +70,7 @@ class Work:
             None if q_at is not None else options.q_first - options.k_first,
             options.k_lengths, options.q_starts, options.k_starts, q.device,
         )  # fmt: skip
-        self.runs = runs(self.rules)
+        self.visible = Visible(self.rules)
         some = bool(self.terms.biases) and self.q_len > 0 and self.k_len > 0
         self.bias_at: Distances | None = distances_of(self.rules, q_at, k_at) if some else None
         self.products = self._products(q.shape[3], v.shape[3])
@@ -80,12 +82,30 @@ class Work:
         mix_dim = self.tables.sides[3].shape[2] if with_mix else 0
         self.kind = Kind(
             0, 0, 1, q.shape[3], _width(q.shape[3]), v.shape[3], _width(v.shape[3]), group,
-            biased=some and (bool(self.biases) or self.tables.bias is not None),
+            biased=some and (bool(self.biases) or self.tables.bias is not None), line_step=0, straight=self._is_straight(),
             q_table=with_q, k_table=with_k, v_table=with_v, mixed=with_mix, mix_dim=mix_dim, mix_width=_width(mix_dim), capped=options.soft_cap > 0, keys=options.key_mask is not None,
             pairs=options.visible is not None, placed=q_at is not None, checked=self.rules.checks_positions,
             sinks=options.sinks is not None, page=page, precision=_precision(q), widened=INTERPRETED and q.dtype is torch.bfloat16,
         )  # fmt: skip
         self.call = self._call(q, k, v, q_at, k_at)
+        self._lines: dict[tuple[int, int], Lines] = {}
+
+    def _is_straight(self) -> bool:
+        """Whether the bias is known to be a line."""
+        at, tables = self.bias_at, self.tables
+        if at is None or not self.biases or tables.bias is not None or self.rules.offset is None:
+            return False
+        return all(are_straight(form, self.parameters[first:end], self.heads, at) for form, first, end in self.biases)
+
+    def call_for(self, kind: Kind) -> Call:
+        """The call as kernels with such tiles take it."""
+        if not kind.line_step:
+            return self.call
+        size = kind.rows, kind.cols
+        if size not in self._lines:
+            self._lines[size] = lines(self.call.bias, self.call.zero, self.q_len, self.k_len, *size)
+        found = self._lines[size]
+        return self.call._replace(lines=found.numbers, line_stride=2 * found.count, line_least=found.least)
 
     def turned(self, q: Tensor, k: Tensor, back: bool = False) -> tuple[Tensor, Tensor]:
         """q and k after the encodings of rows; back: their gradients before them."""
@@ -122,13 +142,15 @@ class Work:
         return found + self.mixed.products(self.bias_at, self.rules.device)
 
     def _call(self, q: Tensor, k: Tensor, v: Tensor, q_at: Tensor | None, k_at: Tensor | None) -> Call:
-        options, (first, end) = self.options, self.runs
+        options, (first, end) = self.options, self.visible.runs
         bias, at = None, self.bias_at
         if at is not None:
             if self.biases:
                 bias = numbers(self.biases, self.parameters, self.heads, at, q.device)
             if self.tables.bias is not None:
                 bias = self.tables.bias if bias is None else bias + self.tables.bias
+        if bias is not None:
+            bias = torch.nn.functional.pad(bias, (BESIDE, BESIDE))[:, BESIDE:-BESIDE]
         q_table, k_table, v_table, mix_table = self.tables.sides
         mix = None if mix_table is None else self.mixed.rows(self.batch, self.q_len, q.dtype, q.device)
         key_mask = None if options.key_mask is None else options.key_mask.to(q.device).expand(self.batch, self.k_len)
@@ -138,8 +160,9 @@ class Work:
         offset = self.rules.offset or 0
         return Call(
             q, k, v, q.stride()[:3], k.stride()[:3], v.stride()[:3],
-            first, end, stride_of(first), bias,
+            first, end, stride_of(first), bias, 0 if bias is None else bias.stride(0),
             distances=0 if at is None else at.count, zero=0 if at is None else -offset - at.least,
+            lines=None, line_stride=0, line_least=0,
             q_table=q_table, q_table_stride=stride_of(q_table), k_table=k_table, k_table_stride=stride_of(k_table),
             v_table=v_table, v_table_stride=stride_of(v_table),
             mix=mix, mix_table=mix_table, mix_table_stride=stride_of(mix_table),

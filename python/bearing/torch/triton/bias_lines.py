@@ -1,0 +1,86 @@
+"""Where a bias by distance lies on a line within a tile of attention: there two numbers stand for those of all places, and
+nothing is looked up. ALiBi does everywhere, T5 past its longest distance; a curve does where it is nearly straight.
+
+A tile is told by the distance of its first query and its first key, by index: a multiple of `step`.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+# How far a number may lie from the line, of the larger one of the tile's two outermost numbers: what rounding makes of a line.
+NEAR: tl.constexpr = tl.constexpr(2.0**-22)
+LOG2E: tl.constexpr = tl.constexpr(1.4426950408889634)
+
+
+class Lines(NamedTuple):
+    """The lines of tiles of one size. numbers: float32 [heads, count, 2], log2 e times the number at the first query and the
+    first key, and its change with each key; the latter is NaN where it is none. least: the tile of the first line."""
+
+    numbers: Tensor
+    least: int
+    step: int
+    count: int
+
+
+def is_straight(numbers: Tensor) -> bool:
+    """Whether a bias on the CPU, [..., distances], is a line from end to end."""
+    first, last = numbers[..., :1].double(), numbers[..., -1:].double()
+    way = torch.linspace(0, 1, numbers.shape[-1], dtype=torch.float64)
+    return bool(
+        ((numbers - (first + (last - first) * way)).abs() <= NEAR.value * torch.maximum(first.abs(), last.abs())).all()
+    )
+
+
+def lines(bias: Tensor, zero: int, q_len: int, k_len: int, rows: int, cols: int) -> Lines:
+    """Of a bias [heads, distances] whose number `zero` is that of a query and the key at its own index."""
+    step = math.gcd(rows, cols)
+    least = -(triton.cdiv(q_len, rows) - 1) * rows
+    count = ((triton.cdiv(k_len, cols) - 1) * cols - least) // step + 1
+    heads, distances = bias.shape
+    found = torch.empty(heads, count, 2, device=bias.device, dtype=torch.float32)
+    width = triton.next_power_of_2(rows + cols)
+    lines_kernel[(count, heads)](
+        bias,
+        found,
+        bias.stride(0),
+        distances,
+        zero + least,
+        count,
+        ROWS=rows,
+        COLS=cols,
+        STEP=step,
+        WIDTH=width,
+        num_warps=1,
+    )
+    return Lines(found, least, step, count)
+
+
+@triton.jit
+def lines_kernel(
+    bias, found, bias_stride, distances, first, count, ROWS: tl.constexpr, COLS: tl.constexpr, STEP: tl.constexpr, WIDTH: tl.constexpr
+):  # fmt: skip
+    """A program for each tile and head. Distances that nobody asks for lie on any line."""
+    n = tl.program_id(0)
+    h = tl.program_id(1).to(tl.int64)
+    t = tl.arange(0, WIDTH)
+    at = first + n * STEP - (ROWS - 1) + t
+    there = (t < ROWS + COLS - 1) & (at >= 0) & (at < distances)
+    x = tl.load(bias + h * bias_stride + at, mask=there, other=0.0)
+    low = tl.min(tl.where(there, t, WIDTH))
+    high = tl.max(tl.where(there, t, -1))
+    x_low = tl.sum(tl.where(t == low, x, 0.0))
+    x_high = tl.sum(tl.where(t == high, x, 0.0))
+    slope = (x_high - x_low) / tl.maximum(1, high - low).to(tl.float32)
+    far = tl.abs(x - (x_low + slope * (t - low).to(tl.float32)))
+    bound = NEAR * tl.maximum(tl.abs(x_low), tl.abs(x_high))
+    near = tl.max((there & ((far <= bound) == 0)).to(tl.int32)) == 0
+    to = found + (h * count + n) * 2
+    tl.store(to, (x_low + slope * (ROWS - 1 - low).to(tl.float32)) * LOG2E)
+    tl.store(to + 1, tl.where(near, slope * LOG2E, float("nan")))

@@ -1,0 +1,84 @@
+"""Where a bias is a line within a tile, and attention with biases that are lines everywhere, somewhere and nowhere."""
+
+from __future__ import annotations
+
+import math
+
+import bearing
+import bearing.torch as bt
+import pytest
+import torch
+from bearing.torch.encoding import encodings_of, forms_of, tensors_of
+from bearing.torch.triton import bias_numbers
+from bearing.torch.triton.bias_lines import is_straight, lines
+from bearing.torch.triton.bias_numbers import Distances
+from calls import quick
+
+__all__ = ["quick"]  # a fixture
+LOG2E = math.log2(math.e)
+ROWS, COLS, HEADS = 16, 8, 4
+Q_LEN, K_LEN = 70, 90
+
+
+def numbers(module, least, count, device):
+    (one,) = encodings_of(module)
+    form = bias_numbers.json.loads(forms_of([one]))[0]
+    tensors = [t.detach() for t in tensors_of([one], torch.float32)]
+    return bias_numbers.numbers(form, tensors, HEADS, Distances(least, count), torch.device(device))
+
+
+def biases():
+    t5 = bt.T5Bias(bearing.T5(buckets=8, max_distance=16, direction="causal"), HEADS, 64)
+    torch.nn.init.normal_(next(t5.parameters()))
+    return {"ALiBi": bt.Alibi(HEADS), "T5": t5, "KERPLE": bt.Kerple(bearing.Kerple(form="logarithmic"), HEADS)}
+
+
+@pytest.mark.parametrize("name", biases())
+@pytest.mark.parametrize("causal", [True, False])
+def test_lines_are_those_of_tiles(name, causal, device):
+    """Each tile's line against its numbers, one by one."""
+    least, most = 1 - Q_LEN, 0 if causal else K_LEN - 1
+    bias, zero = numbers(biases()[name], least, most - least + 1, device), -least
+    found = lines(bias, zero, Q_LEN, K_LEN, ROWS, COLS)
+    assert found.step == 8 and found.least == -64 and found.count == (88 + 64) // 8 + 1
+    told, values = found.numbers.cpu().double(), bias.cpu().double()
+    straight = 0
+    for n in range(found.count):
+        at = torch.arange(-(ROWS - 1), COLS) + found.least + n * found.step
+        there = (at >= least) & (at <= most)
+        own = values[:, at[there] + zero]
+        t = at[there] - (found.least + n * found.step)
+        for head in range(HEADS):
+            first, slope = told[head, n] / LOG2E
+            off = (own[head] - (first + slope * t)).abs().max().item() if len(t) else 0.0
+            if math.isnan(slope):
+                assert len(t) > 2 and not is_straight(own[head].float())
+            else:
+                straight += 1
+                assert off <= 2**-20 * own[head].abs().max().item() if len(t) else True
+    everywhere = found.count * HEADS
+    if name == "KERPLE":
+        assert straight < everywhere // 4
+    else:
+        assert straight == everywhere if name == "ALiBi" and causal else 0 < straight < everywhere
+
+
+def test_what_is_a_line():
+    t = torch.arange(-5000.0, 1)
+    assert is_straight(t * 0.3) and is_straight(t * 0 + 7) and is_straight(t[:1]) and is_straight(t[:0])
+    assert is_straight(torch.stack([t * 2**-0.5, 3 - t])) and is_straight(torch.zeros(3))
+    assert not is_straight(t.abs() - 3 * (t == -7)) and not is_straight(torch.stack([t, t * t]))
+    assert not is_straight(torch.arange(-5.0, 6).abs()) and not is_straight(t * float("nan"))
+    assert not is_straight(torch.where(t < -9, -float("inf"), t))
+
+
+def test_what_is_known_of_a_bias_without_its_numbers():
+    def known(module, at):
+        (one,) = encodings_of(module)
+        form = bias_numbers.json.loads(forms_of([one]))[0]
+        return bias_numbers.are_straight(form, tensors_of([one], torch.float32), HEADS, at)
+
+    one = biases()
+    assert known(one["ALiBi"], Distances(-500, 501))
+    assert not known(one["ALiBi"], Distances(-500, 601))  # by both sides
+    assert not known(one["T5"], Distances(-500, 501)) and not known(one["KERPLE"], Distances(-500, 501))
