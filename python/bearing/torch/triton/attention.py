@@ -43,21 +43,12 @@ def forward(
     with on(q):
         blocks = work.visible.key_blocks(kind.rows, kind.cols)
         attend_forward.forward[(programs * parts,)](
-            work.call_for(kind),
-            blocks,
-            stride_of(blocks),
-            options.sinks,
-            to,
-            to.stride()[:3],
-            to_lse,
-            share,
-            kind,
-            **how,
-        )
+            work.call_for(kind), blocks, stride_of(blocks), options.sinks, to, to.stride()[:3], to_lse, share, kind, **how
+        )  # fmt: skip
         if parts > 1:
             whole = bhtd(out, options.layout)
             attend_forward.merge_parts[(programs,)](
-                work.call, to, to_lse, parts, whole, whole.stride()[:3], lse, kind, num_warps=how["num_warps"]
+                work.call, to, to_lse, parts, whole, whole.stride()[:3], lse, kind, **{**how, "num_stages": 1}
             )
     return out, lse
 
@@ -111,7 +102,7 @@ def _grads(work: Work, d_out: Tensor, d_lse: Tensor | None, out: Tensor, lse: Te
         kind = work.kind.of(64, 16)
         attend_backward.row_sums[(triton.cdiv(work.q_len, kind.rows) * work.batch * work.heads,)](
             work.call, out, out.stride()[:3], d_out, d_out.stride()[:3],
-            lse if d_lse is None else d_lse.contiguous(), sums, kind, d_lse is not None,
+            lse if d_lse is None else d_lse.contiguous(), sums, kind, d_lse is not None, enable_fp_fusion=True,
         )  # fmt: skip
     return Grads(d_out, d_out.stride()[:3], lse, sums)
 

@@ -47,18 +47,9 @@ def lines(bias: Tensor, zero: int, q_len: int, k_len: int, rows: int, cols: int)
     found = torch.empty(heads, count, 2, device=bias.device, dtype=torch.float32)
     width = triton.next_power_of_2(rows + cols)
     lines_kernel[(count, heads)](
-        bias,
-        found,
-        bias.stride(0),
-        distances,
-        zero + least,
-        count,
-        ROWS=rows,
-        COLS=cols,
-        STEP=step,
-        WIDTH=width,
-        num_warps=1,
-    )
+        bias, found, bias.stride(0), distances, zero + least, count,
+        ROWS=rows, COLS=cols, STEP=step, WIDTH=width, num_warps=1, enable_fp_fusion=True,
+    )  # fmt: skip
     return Lines(found, least, step, count)
 
 

@@ -152,10 +152,10 @@ class Plan(NamedTuple):
 def _plan(
     pairs: int, batch: int, time: int, counts: tuple[int, ...], together: bool, computes_in_double: bool, fewest: int
 ) -> Plan:
-    wide = triton.nextpower_of_2(pairs)
+    wide = triton.next_power_of_2(pairs)
     rows = max(1, NUMBERS // wide)
     # Each thread makes one cosine at least.
-    tokens = min(max(1, THREADS // wide) if together else rows, triton.nextpower_of_2(time))
+    tokens = min(max(1, THREADS // wide) if together else rows, triton.next_power_of_2(time))
     runs, group = batch * triton.cdiv(time, tokens), max(counts)
     if not (together or computes_in_double):
         group = min(group, HEADS)
@@ -165,5 +165,5 @@ def _plan(
 
     while group > 1 and programs() < fewest:
         group = (group + 1) // 2
-    tile = min(max(1, rows // tokens), triton.nextpower_of_2(group))
+    tile = min(max(1, rows // tokens), triton.next_power_of_2(group))
     return Plan(tokens, tile, wide, group, min(4, max(1, tokens * tile * wide // 256)), programs())
