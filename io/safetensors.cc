@@ -95,6 +95,17 @@ void StoredTensor::check_view(std::string_view wanted, int rank, std::size_t ali
   }
 }
 
+bool is_safetensors_file(const std::string& path) {
+  try {
+    const MappedFile file(path);
+    const std::string head = file.read(0, std::min<std::uint64_t>(file.size(), safetensors::preamble + 1));
+    safetensors::parse_length(head, file.size(), path);
+    return head.back() == '{';
+  } catch (const ConfigError&) {
+    return false;  // whoever opens it says why
+  }
+}
+
 struct Safetensors::Content {
   explicit Content(const std::string& path) : file(path) {}
   MappedFile file;

@@ -248,6 +248,20 @@ TEST_F(SafetensorsFiles, AFolderWithoutWeightsSaysWhatItMustHold) {
             directory_.string() + ": must hold model.safetensors or model.safetensors.index.json, got neither");
 }
 
+TEST_F(SafetensorsFiles, AreKnownByTheirFirstBytes) {
+  for (const fs::path& file : files_in(corpus / "valid")) {
+    EXPECT_EQ(is_safetensors_file(file.string()), file.extension() == ".safetensors") << file;
+  }
+  EXPECT_TRUE(is_safetensors_file(put("least", "\x02\0\0\0\0\0\0\0{}"s)));
+  EXPECT_FALSE(is_safetensors_file(put("long", "\x03\0\0\0\0\0\0\0{}"s)));
+  EXPECT_FALSE(is_safetensors_file(put("list", "\x02\0\0\0\0\0\0\0[]"s)));
+  EXPECT_FALSE(is_safetensors_file(put("short", "\x02\0\0\0\0\0\0\0"s)));
+  EXPECT_FALSE(is_safetensors_file(put("text", R"({"a": 1,{})")));
+  EXPECT_FALSE(is_safetensors_file(put("empty", "")));
+  EXPECT_FALSE(is_safetensors_file(path("none")));
+  EXPECT_FALSE(is_safetensors_file(directory_.string()));
+}
+
 TEST(SafetensorsHeader, LimitsAreThoseThatTheyName) {
   const auto many = [](std::size_t count) {
     std::string text = "{";

@@ -64,6 +64,10 @@ struct BEARING_EXPORT StoredTensor {
   void check_view(std::string_view wanted, int rank, std::size_t alignment) const;
 };
 
+/// Whether a path is that of a regular file that begins as one does: a length that fits into it, then a brace. False for
+/// one that is missing or cannot be read.
+BEARING_EXPORT bool is_safetensors_file(const std::string& path);
+
 /// One file. Its header is checked whole when it is opened: the length is at most 100,000,000 bytes and not past the
 /// file's end; it is one JSON object; no name is there twice; every type is one of the format's; type and shape make up
 /// the bytes that are stated; tensors lie one behind the other, without holes or overlaps, up to the end of the file.

@@ -185,6 +185,11 @@ class Config(support.Base):
         self.path("bad.json").write_text('{"model_type": "llama", }')
         self.expect_error(3, "bad.json", "config", self.path("bad.json"))
         self.expect_error(3, "missing.json", "config", self.path("missing.json"))
+        weights = self.path("model.safetensors")
+        weights.write_bytes((2).to_bytes(8, "little") + b"{}")
+        for form in [], ["--write", "v5"]:
+            self.expect_error(3, ["must be a config.json", "got a safetensors file", "give the model's folder"], "config",
+                              weights, *form)
         self.expect_error(3, [str(self.directory), "config.json"], "config", self.directory)
 
     # bearing config --json

@@ -2,6 +2,7 @@
 #include <unistd.h>
 
 #include <bearing/gguf.hpp>
+#include <bearing/safetensors.hpp>
 #include <cerrno>
 #include <filesystem>
 #include <optional>
@@ -34,11 +35,20 @@ Source source_of(const std::string& file) {
   return source;
 }
 
+/// Throws for a file of weights, which says nothing of positions.
+void refuse_weights(const std::string& file) {
+  if (!is_safetensors_file(file)) return;
+  bad_file(file,
+           "must be a config.json or a GGUF file, got a safetensors file, which holds tensors alone: give the "
+           "model's folder, whose config.json says what they are for");
+}
+
 }  // namespace
 
 Model read_model(const std::string& file) {
   const Source source = source_of(file);
   if (!source.text && is_gguf_file(source.name)) return read_gguf(source.name);
+  if (!source.text) refuse_weights(source.name);
   Model model = source.text ? parse_hf_config(*source.text, source.name) : read_hf_config(source.name);
   // Last: it is true of most new files.
   for (ConfigWarning& warning :
@@ -52,6 +62,7 @@ SpelledConfig spelled(const std::string& file, HfSpelling spelling) {
   const Source source = source_of(file);
   if (source.text) return spell_hf_config(*source.text, spelling, source.name);
   if (is_gguf_file(source.name)) bad_file(source.name, "must be a config.json to be written, got a GGUF file");
+  refuse_weights(source.name);
   return spell_hf_config_file(source.name, spelling);
 }
 

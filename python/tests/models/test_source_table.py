@@ -43,6 +43,33 @@ def test_every_type_of_the_package_is_in_the_table(rows):
     assert {row["type"] for row in rows} == set(CONFIG_MAPPING.keys())
 
 
+TASKS = {
+    "causal": "CAUSAL_LM",
+    "images and text": "IMAGE_TEXT_TO_TEXT",
+    "masked": "MASKED_LM",
+    "sequence to sequence": "SEQ_TO_SEQ_CAUSAL_LM",
+    "speech to text": "SPEECH_SEQ_2_SEQ",
+}
+# How the page calls the verdicts.
+SAID = {"read": "read", "composite": "parts", "none": "no positions", "named": "named", "refused": "refused"}
+
+
+def test_the_page_has_the_count_of_each_task(verdicts):
+    from transformers.models.auto import modeling_auto
+
+    page = (Path(__file__).parents[3] / "docs/guide/model-files.md").read_text(encoding="utf-8")
+    section = page.split("### By task\n", 1)[1].split("\n#", 1)[0]
+    header, _, *lines = [line for line in section.splitlines() if line.startswith("|")]
+    cells = lambda line: [cell.strip() for cell in line.strip("|").split("|")]
+    said = {name: dict(zip(cells(header)[1:], map(int, rest), strict=True)) for name, *rest in map(cells, lines)}
+    counted = {}
+    for name, task in TASKS.items():
+        types = set(getattr(modeling_auto, f"MODEL_FOR_{task}_MAPPING_NAMES"))
+        kinds = collections.Counter(SAID[verdicts[one][0]] for one in types)
+        counted[name] = {"types": len(types)} | {kind: kinds[kind] for kind in SAID.values()}
+    assert said == counted
+
+
 def test_rotations_are_told_by_their_form():
     def pairing(text, name="rotate_half"):
         node = source_table.ast.parse(f"def {name}(x, cos):\n    {text}").body[0]
