@@ -60,6 +60,9 @@ Shape arranged_shape(Arranged how, Shape shape, Index heads) {
     for (std::size_t axis = 0; axis + 1 < shape.size(); ++axis) rows *= shape[axis];
     return {rows, shape.back()};
   }
+  if (how == Arranged::first_of_two || how == Arranged::second_of_two) {
+    return shape.size() == 3 && shape[0] == 2 ? Shape{shape[1], shape[2]} : Shape{};
+  }
   if (how == Arranged::sines_first) {
     return shape.size() == 2 && shape[1] > 0 && shape[1] % 2 == 0 ? shape : Shape{};
   }
@@ -82,6 +85,12 @@ std::vector<float> arranged(Arranged how, const Shape& shape, std::vector<float>
       return transposed({shape[0], shape[1] * shape[2]}, numbers);
     case Arranged::sines_first:
       return sines_first(shape, numbers);
+    case Arranged::first_of_two:
+      numbers.resize(numbers.size() / 2);
+      break;
+    case Arranged::second_of_two:
+      numbers.erase(numbers.begin(), numbers.begin() + static_cast<std::ptrdiff_t>(numbers.size() / 2));
+      break;
     case Arranged::as_it_is:
     case Arranged::joined:
       break;
@@ -99,6 +108,9 @@ const char* arranged_text(Arranged how) {
       return ", transposed, heads and dim on axes of their own, d_model even";
     case Arranged::sines_first:
       return ", d_model even";
+    case Arranged::first_of_two:
+    case Arranged::second_of_two:
+      return ", one of two on an axis before";
     case Arranged::joined:
       return ", with all axes but the last joined";
     case Arranged::as_it_is:

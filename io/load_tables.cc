@@ -14,7 +14,7 @@ constexpr TableName rows[] = {
     {"bert big_bird distilbert mobilebert electra albert roberta xlm-roberta xlm-roberta-xl camembert "
      "longformer mpnet esm deberta deberta-v2 lilt align_text_model altclip_text_model bert-generation "
      "blip_text_model bridgetower_text_model bros chinese_clip_text_model clap_text_model convbert "
-     "data2vec-text eomt ernie flava_text_model fnet git ibert instructblip_qformer "
+     "data2vec-text dpr eomt ernie flava_text_model fnet git ibert instructblip_qformer "
      "instructblipvideo_qformer layoutlm layoutlmv2 layoutlmv3 luke lxmert markuplm megatron-bert mra "
      "nystromformer rembert roberta-prelayernorm roc_bert splinter squeezebert tapas videomt visual_bert "
      "xmod yoso",
@@ -62,6 +62,8 @@ constexpr TableName rows[] = {
      "qwen3_vl_moe_vision qwen3_vl_vision qwen4_exp_vision",
      "LearnedInputs", "", "pos_embed.weight"},
     {"muse_glimmer_vision muse_spark_vision", "LearnedInputs", "", "patch_embedder.position_embedding_table.weight"},
+    {"gemma4_vision", "LearnedInputs", "", "patch_embedder.position_embedding_table", "", Arranged::first_of_two},
+    {"gemma4_vision", "LearnedInputs", "", "patch_embedder.position_embedding_table", "", Arranged::second_of_two, 1},
     {"llama4_vision_model", "LearnedInputs", "", "positional_embedding_vlm"},
     {"molmo2_vision", "LearnedInputs", "", "positional_embedding"},
     {"mgp-str", "LearnedInputs", "", "embeddings.pos_embed"},

@@ -17,6 +17,8 @@ enum class Arranged {
   reversed_short,   ///< the same, and the last row serves the farthest distance before the query too: it has none there
   flat_transposed,  ///< [width, heads, dim] becomes [heads dim, width]
   joined,           ///< all axes but the last become one: [batch, rows, columns, dim] a row per patch
+  first_of_two,     ///< [2, rows, dim]: the first one
+  second_of_two,    ///< the second one
   sines_first,      ///< its columns meet sine and cosine in turn: they become those of all sines, then of all cosines
 };
 

@@ -3,11 +3,14 @@
 import base64
 import json
 import os
+import select
 import shutil
 import subprocess
 import tempfile
 
 PROGRAM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+
+PATIENCE = 120  # seconds for an answer
 
 
 class Browser:
@@ -44,6 +47,8 @@ class Browser:
 
     def message(self):
         while b"\0" not in self.rest:
+            if not select.select([self.into], [], [], PATIENCE)[0]:
+                raise TimeoutError(f"the browser has said nothing for {PATIENCE} s")
             piece = os.read(self.into, 1 << 20)
             if not piece:
                 raise EOFError("the browser has ended")
