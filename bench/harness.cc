@@ -9,6 +9,7 @@
 #include <bearing/threads.hpp>
 #include <chrono>
 #include <map>
+#include <thread>
 #include <utility>
 
 #include "buffers.hpp"
@@ -89,6 +90,10 @@ long preemptions() {
   return usage.ru_nivcsw;
 }
 
+/// A peer's threads that have worked ask for more for some milliseconds (GNU's OpenMP 300,000 times), on cores that the
+/// next side is to have.
+void let_threads_sleep() { std::this_thread::sleep_for(std::chrono::milliseconds(20)); }
+
 double median(std::vector<double> values) {
   const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
   std::nth_element(values.begin(), middle, values.end());
@@ -115,7 +120,10 @@ void time_steps(benchmark::State& state, const Case& c) {
   std::vector<std::vector<double>> ratios(all.size() - 1);
   for (auto _ : state) {
     const long before = preemptions();
-    for (Contender& each : all) each.take_turn();
+    for (Contender& each : all) {
+      if (c.peer && c.threads > 1) let_threads_sleep();
+      each.take_turn();
+    }
     const double own = all.back().turns.back();
     state.SetIterationTime(own * all.back().times);
     if (c.turns == 0 && preemptions() != before && !ratios.empty() && !ratios[0].empty()) {

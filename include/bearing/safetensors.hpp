@@ -64,8 +64,8 @@ struct BEARING_EXPORT StoredTensor {
   void check_view(std::string_view wanted, int rank, std::size_t alignment) const;
 };
 
-/// Whether a path is that of a regular file that begins as one does: a length that fits into it, then a brace. False for
-/// one that is missing or cannot be read.
+/// Whether a path is that of a regular file that begins as one does: a length that fits into it, then a brace. False
+/// for one that is missing or cannot be read.
 BEARING_EXPORT bool is_safetensors_file(const std::string& path);
 
 /// One file. Its header is checked whole when it is opened: the length is at most 100,000,000 bytes and not past the
