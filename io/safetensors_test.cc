@@ -249,8 +249,8 @@ TEST_F(SafetensorsFiles, AFolderWithoutWeightsSaysWhatItMustHold) {
 }
 
 TEST_F(SafetensorsFiles, AreKnownByTheirFirstBytes) {
-  for (const fs::path& file : files_in(corpus / "valid")) {
-    EXPECT_EQ(is_safetensors_file(file.string()), file.extension() == ".safetensors") << file;
+  for (const std::string& name : files_in(corpus / "valid")) {
+    EXPECT_TRUE(is_safetensors_file((corpus / "valid" / name).string())) << name;
   }
   EXPECT_TRUE(is_safetensors_file(put("least", "\x02\0\0\0\0\0\0\0{}"s)));
   EXPECT_FALSE(is_safetensors_file(put("long", "\x03\0\0\0\0\0\0\0{}"s)));
