@@ -1,5 +1,6 @@
 """Where a bias by distance lies on a line within a tile of attention: there two numbers stand for those of all places, and
-nothing is looked up. ALiBi does everywhere, T5 past its longest distance; a curve does where it is nearly straight.
+nothing is looked up. One that is proportional to the distance does everywhere on one side, buckets do past the longest distance,
+and a curve does where it is nearly straight.
 
 A tile is told by the distance of its first query and its first key, by index: a multiple of `step`.
 """
