@@ -1,7 +1,8 @@
-"""Where a bias is a line within a tile, and attention with biases that are lines everywhere, somewhere and nowhere."""
+"""Where a bias is a line within a tile, of biases that are lines everywhere, somewhere and nowhere."""
 
 from __future__ import annotations
 
+import json
 import math
 
 import bearing
@@ -20,11 +21,15 @@ ROWS, COLS, HEADS = 16, 8, 4
 Q_LEN, K_LEN = 70, 90
 
 
+def described(module):
+    """A bias' form and its parameters."""
+    encodings = encodings_of(module)
+    (form,) = json.loads(forms_of(encodings))
+    return form, [t.detach() for t in tensors_of(encodings, torch.float32)]
+
+
 def numbers(module, least, count, device):
-    (one,) = encodings_of(module)
-    form = bias_numbers.json.loads(forms_of([one]))[0]
-    tensors = [t.detach() for t in tensors_of([one], torch.float32)]
-    return bias_numbers.numbers(form, tensors, HEADS, Distances(least, count), torch.device(device))
+    return bias_numbers.numbers(*described(module), HEADS, Distances(least, count), torch.device(device))
 
 
 def biases():
@@ -74,9 +79,7 @@ def test_what_is_a_line():
 
 def test_what_is_known_of_a_bias_without_its_numbers():
     def known(module, at):
-        (one,) = encodings_of(module)
-        form = bias_numbers.json.loads(forms_of([one]))[0]
-        return bias_numbers.are_straight(form, tensors_of([one], torch.float32), HEADS, at)
+        return bias_numbers.are_straight(*described(module), HEADS, at)
 
     one = biases()
     assert known(one["ALiBi"], Distances(-500, 501))
