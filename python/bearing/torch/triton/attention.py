@@ -48,7 +48,7 @@ def forward(
         if parts > 1:
             whole = bhtd(out, options.layout)
             attend_forward.merge_parts[(programs,)](
-                work.call, to, to_lse, parts, whole, whole.stride()[:3], lse, kind, **{**how, "num_stages": 1}
+                work.call, to, to_lse, parts, whole, whole.stride()[:3], lse, kind, **how
             )
     return out, lse
 
