@@ -115,15 +115,25 @@ HWY_INLINE Index lines_ahead(const Lines<T>& l) {
   return HWY_MAX(1, prefetch_distance<T>() / (2 * l.pairs * static_cast<Index>(sizeof(T))));
 }
 
-/// Asks for the line that comes that much later. That is another head of the token, or of the next one, or the same
-/// head of a later token, whichever lies there.
+/// The line that comes that much later. That is another head of the token, or of the next one, or the same head of a
+/// later token, whichever lies there.
+template <class T>
+struct LineAhead {
+  const T* from;
+  Index heads;  ///< how many heads of that token lie from there on
+
+  HWY_INLINE LineAhead(const Lines<T>& l, Index ahead, Index token, Index head) {
+    Index later = l.heads_inside ? token : token + ahead, other = l.heads_inside ? head + ahead : head;
+    for (; other >= l.heads; other -= l.heads) ++later;
+    from = later < l.tokens ? l.line_in(later, other) : l.next + (later - l.tokens) * l.in_token + other * l.in_head;
+    heads = l.heads - other;
+  }
+};
+
 template <class T>
 HWY_INLINE void prefetch_ahead(const Lines<T>& l, Index ahead, Index token, Index head) {
   const Index bytes = 2 * l.pairs * static_cast<Index>(sizeof(T));
-  Index later = l.heads_inside ? token : token + ahead, other = l.heads_inside ? head + ahead : head;
-  for (; other >= l.heads; other -= l.heads) ++later;
-  const T* from =
-      later < l.tokens ? l.line_in(later, other) : l.next + (later - l.tokens) * l.in_token + other * l.in_head;
+  const T* from = LineAhead<T>(l, ahead, token, head).from;
   for (Index byte = 0; byte < bytes; byte += 64) hwy::Prefetch(reinterpret_cast<const char*>(from) + byte);
 }
 
@@ -381,16 +391,21 @@ HWY_INLINE void bf16_lines_avx512(const Lines<Bfloat16>& l) {
   const auto turn_lines = l.pairing == Pairing::half ? turn_bf16_half_avx512 : turn_bf16_interleaved_avx512;
   const bool touch = l.from_memory && l.pairing == Pairing::half && l.pairs != 64;  // which is loaded in order anyway
   const Index ahead = lines_ahead(l);
-  const Index at_once = touch || ahead != 0 ? 4 : l.heads;  // lines to fetch before they are turned
   for (Index token = 0; token < l.tokens; ++token) {
-    for (Index head = 0; head < l.heads; head += at_once) {
-      const Index count = HWY_MIN(at_once, l.heads - head);
-      for (Index soon = head; soon < head + count; ++soon) {
-        if (touch) touch_in_order(l, token, soon);
-        if (ahead != 0) prefetch_ahead(l, ahead, token, soon);
+    for (Index head = 0, count = 0; head < l.heads; head += count) {
+      count = l.heads - head;
+      const Bfloat16* soon = nullptr;
+      if (ahead != 0) {
+        const LineAhead<Bfloat16> later(l, ahead, token, head);
+        soon = later.from;
+        count = HWY_MIN(count, later.heads);
+      }
+      if (touch) {
+        count = HWY_MIN(count, Index{4});
+        for (Index now = head; now < head + count; ++now) touch_in_order(l, token, now);
       }
       turn_lines({l.cos[token], l.sin[token], l.negative_sin, stream, l.line_in(token, head), l.line_out(token, head),
-                  l.in_head, l.out_head, count, l.pairs});
+                  l.in_head, l.out_head, count, l.pairs, soon});
     }
   }
 #else

@@ -2,6 +2,8 @@
 
 #include <bearing/encodings/rope.hpp>
 
+#include "simd/prefetch.hpp"
+
 // AVX-512 BF16 rounds two vectors of float32 to one of bfloat16 in one instruction, to nearest even, but takes and
 // gives subnormal numbers as zero. Where a zero comes out of a number that was not, its pairs are done again in the
 // ordinary way, so that the bits are those of the other targets.
@@ -138,9 +140,19 @@ template <Pairing pairing, int n>
   return true;
 }
 
+/// Fetches ahead as many bytes as 16·n pairs take. In between the arithmetic, as a burst of requests stops the loads
+/// (Intel Emerald Rapids, 256 MiB: 0.84 of LIMIT; 0.74 with four heads at a time).
+template <int n>
+BEARING_AVX512_BF16 inline void fetch_ahead(const Bf16Lines& l, Index head, Index i) {
+  if (l.soon == nullptr) return;
+#pragma GCC unroll 4
+  for (int k = 0; k < n; ++k) simd::prefetch(l.soon, head * l.in_head + 2 * i + 32 * k);
+}
+
 template <Pairing pairing, bool stream, int n>
 BEARING_AVX512_BF16 inline void turn_pairs(const Bf16Lines& l, Index head, Index i, const Phases<n>& phases) {
   const Place at = place<pairing, n>(l, head, i);
+  fetch_ahead<n>(l, head, i);
   const Turned<n> y = turned<pairing>(phases, at);
   const __m512i magnitude = _mm512_set1_epi16(0x7FFF);
   __m512i packed[n];

@@ -14,6 +14,7 @@ struct Bf16Lines {
   const Bfloat16* in;
   Bfloat16* out;
   Index in_head, out_head, heads, pairs;
+  const Bfloat16* soon;  ///< what to fetch while the first head turns, and then in_head further on; null: nothing
 };
 
 /// The number of pairs must be a multiple of this.
