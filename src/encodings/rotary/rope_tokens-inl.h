@@ -117,7 +117,7 @@ template <PhaseOrder order, class T, class C = Compute<T>>
 HWY_INLINE void ready_row(const RotateCall<T>& call, Index b, Index t, const Scratch<C>& scratch, C* room,
                           const C*& cos, const C*& sin) {
   const Index padded = call.frequencies->padded;
-  if constexpr (order == PhaseOrder::natural) {
+  if constexpr (order == PhaseOrder::natural || order == PhaseOrder::spread) {
     cos = natural_phases(call, b, t, scratch, room) + call.first_pair;
     sin = cos + padded;
   } else {
@@ -179,6 +179,11 @@ HWY_INLINE void rotate_any(const RotateCall<T>& call, Index first, Index last, I
     }
   };
   if (call.pairing == Pairing::interleaved) {
+#if BEARING_PHASE_VECTORS == 8
+    if constexpr (!std::is_same_v<T, Bfloat16>) {
+      if (spreads<T>(call.pairs)) return either(std::integral_constant<PhaseOrder, PhaseOrder::spread>{});
+    }
+#endif
     either(std::integral_constant<PhaseOrder, phase_order<T>(Pairing::interleaved)>{});
   } else {
     either(std::integral_constant<PhaseOrder, phase_order<T>(Pairing::half)>{});
