@@ -68,6 +68,14 @@ std::string missing_of(const OtherEncoding& other) {
   return other.name + " is known by its name alone: its numbers are not read";
 }
 
+/// How composites call the module of a part: "decoder", "patch_encoder" for the patch model (DepthPro).
+std::string module_of(std::string part) {
+  if (const std::size_t comma = part.rfind(", "); comma != part.npos) part.erase(0, comma + 2);
+  if (part.ends_with(" model")) part.replace(part.size() - 6, 6, " encoder");
+  std::replace(part.begin(), part.end(), ' ', '_');
+  return part;
+}
+
 /// A parameter, and where the weights have it.
 struct Sought {
   const ParameterInfo* info;
@@ -116,6 +124,7 @@ class Loader {
     });
   }
 
+  void keep_own_part(std::vector<load::Match>& all) const;
   const std::vector<load::Match>& tables_of(const Placed& of, const Sought& sought);
   std::string tensor_of(const Placed& of, const Sought& sought, Index layer);
   std::string tensors_of(const Placed& of, Index layer);
@@ -207,9 +216,17 @@ void Loader::seek(Placed& of, const Kind& kind) const {
   }
 }
 
+/// Of a composite whose parts are models of one kind, the tensors of this part.
+void Loader::keep_own_part(std::vector<load::Match>& all) const {
+  const std::string own = '.' + module_of(model_.part) + '.';
+  const auto of_another = [&](const load::Match& one) { return ('.' + one.prefix).find(own) == std::string::npos; };
+  if (!std::all_of(all.begin(), all.end(), of_another)) std::erase_if(all, of_another);
+}
+
 const std::vector<load::Match>& Loader::tables_of(const Placed& of, const Sought& sought) {
   if (const auto at = found_.find(sought.row); at != found_.end()) return at->second;
   std::vector<load::Match> all = load::matches(names_, sought.row->tensors);
+  keep_own_part(all);
   if (all.empty()) {
     throw ConfigError(weights_.path() + ": must have a tensor " + json::quoted(sought.row->tensors) + ", the " +
                       (of.encoding->parameters.size() == 1 ? "table" : sought.info->name) + " of " + of.encoding->name +

@@ -25,6 +25,7 @@ void bind_attention(nb::module_& m);
 void bind_linear_attention(nb::module_& m);
 void bind_io(nb::module_& m);
 void bind_files(nb::module_& m);
+void bind_gguf(nb::module_& m);
 void bind_dialects(nb::module_& m);
 void bind_jax(nb::module_& m);  // only where JAX's headers were there
 void bind_inspect(nb::module_& m);

@@ -6,7 +6,6 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
-#include <bearing/gguf.hpp>
 #include <bearing/load.hpp>
 #include <bearing/safetensors.hpp>
 #include <memory>
@@ -107,12 +106,6 @@ nb::tuple load(const std::string& folder, Index length) {
   return tuple_of(*loaded);
 }
 
-Model gguf(nb::handle path) {
-  const auto file = nb::cast<std::string>(nb::module_::import_("os").attr("fsdecode")(path));
-  const Unlocked released;
-  return read_gguf(file);
-}
-
 }  // namespace
 
 void bind_files(nb::module_& m) {
@@ -126,10 +119,6 @@ void bind_files(nb::module_& m) {
         nb::sig("def _load_model(folder: str, length: int) -> tuple[Any, Any, Any, Any, Any]"),
         "A model's folder: its Model, what is known of the encodings of its inputs and layers, the same of its towers, "
         "and why nothing is.");
-  m.def("read_gguf", gguf, nb::arg("path"), nb::sig("def read_gguf(path: str | os.PathLike[str]) -> Model"),
-        "Reads what a GGUF file says about positions, and returns it as a Model, as llama.cpp computes it.\n\n"
-        "path: a GGUF file of version 2 or 3. Of its tensors only those of frequencies' factors are read.\n\n"
-        "Raises ConfigError. Its text names the file, the byte or the key, what must hold and what was found.");
 }
 
 }  // namespace bearing::python

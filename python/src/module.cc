@@ -103,6 +103,7 @@ NB_MODULE(_core, m) {
   bind_linear_attention(m);
   bind_io(m);
   bind_files(m);
+  bind_gguf(m);
   bind_dialects(m);
 #ifdef BEARING_PYTHON_JAX
   bind_jax(m);

@@ -32,6 +32,11 @@ inline std::string short_repr(nb::handle value) {
 
 /// Plain Python all the way down: arrays become lists.
 inline nb::object plain_value(nb::handle value) {
+  if (nb::isinstance<nb::dict>(value)) {
+    nb::dict all;
+    for (const auto& [key, one] : nb::borrow<nb::dict>(value)) all[key] = plain_value(one);
+    return all;
+  }
   return nb::hasattr(value, "tolist") ? nb::object(value.attr("tolist")()) : plain(value);
 }
 

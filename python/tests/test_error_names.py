@@ -210,6 +210,7 @@ def test_every_public_function_is_called() -> None:
         "read_safetensors",
         "write_safetensors",
     }  # test_files.py, test_load.py
+    others |= {"gguf_rope", "gguf_model", "gguf_bytes", "gguf_architecture_of", "gguf_architectures"}  # test_gguf.py
     others |= {"spell_hf_config", "older_reader_warnings", "hf_rope", "picture_positions"}  # test_dialects.py
     others |= {"palette", "figure_kinds", "document_figures", "figure"}  # the last one: test_figures.py
     functions = {name for name in b.__all__ if callable(getattr(b, name)) and not isinstance(getattr(b, name), type)}

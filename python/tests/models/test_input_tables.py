@@ -109,6 +109,41 @@ def test_a_table_has_the_size_of_the_models_parameter(tmp_path: Path, model_type
         assert fault_of_load(tmp_path, config, own) == ""
 
 
+def encoder_decoder(text: str) -> Any:
+    encoder, decoder = config_of("bert"), config_of(text)
+    return config_of("encoder-decoder", encoder=encoder.to_dict(), decoder=decoder.to_dict())
+
+
+# Composites whose parts are models of one kind, and the module that has each part's table.
+ALIKE = {
+    "depth_pro": (
+        lambda: config_of("depth_pro", use_fov_model=True),
+        "DepthProForDepthEstimation",
+        {"image model": "image_encoder", "patch model": "patch_encoder", "fov model": "fov_encoder"},
+    ),
+    "bert and bert": (lambda: encoder_decoder("bert"), "EncoderDecoderModel", {"decoder": "decoder", "encoder": "encoder"}),
+    "bert and gpt2": (lambda: encoder_decoder("gpt2"), "EncoderDecoderModel", {"decoder": "decoder", "encoder": "encoder"}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ALIKE)
+def test_parts_that_are_alike_have_their_own_tables(tmp_path: Path, name: str) -> None:
+    make, holder, modules = ALIKE[name]
+    config = make()
+    config.to_json_file(tmp_path / "config.json")
+    shapes = tables_of(holder_of(config, holder), config)
+    assert len(shapes) == len(modules)
+    drawn = {tensor: np.random.default_rng(i).random(shape, np.float32) for i, (tensor, shape) in enumerate(shapes.items())}
+    bearing.write_safetensors(tmp_path / "model.safetensors", drawn)
+    loaded = bearing.load(tmp_path)
+    parts = {part.model.part: part for part in (loaded, *loaded.towers)}
+    assert parts.keys() == modules.keys()
+    for part, module in modules.items():
+        (found,) = parts[part].inputs
+        (own,) = (numbers for tensor, numbers in drawn.items() if module in tensor.split("."))
+        np.testing.assert_array_equal(np.asarray(found.parameters["table"]), own.reshape(-1, own.shape[-1]))
+
+
 def every_type() -> None:
     """The first class of each type that can be made and has tables whose number is right."""
     for model_type in sys.argv[1:] or CONFIG_MAPPING_NAMES:
