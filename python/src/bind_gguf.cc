@@ -1,6 +1,7 @@
 // GGUF files in, and the rotary part of one out.
 
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/string_view.h>
 
 #include <array>
 #include <bearing/gguf.hpp>

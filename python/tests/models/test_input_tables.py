@@ -133,7 +133,9 @@ def test_parts_that_are_alike_have_their_own_tables(tmp_path: Path, name: str) -
     config.to_json_file(tmp_path / "config.json")
     shapes = tables_of(holder_of(config, holder), config)
     assert len(shapes) == len(modules)
-    drawn = {tensor: np.random.default_rng(i).random(shape, np.float32) for i, (tensor, shape) in enumerate(shapes.items())}
+    drawn = {
+        tensor: np.random.default_rng(i).random(shape, np.float32) for i, (tensor, shape) in enumerate(shapes.items())
+    }
     bearing.write_safetensors(tmp_path / "model.safetensors", drawn)
     loaded = bearing.load(tmp_path)
     parts = {part.model.part: part for part in (loaded, *loaded.towers)}
