@@ -48,6 +48,14 @@ function(bearing_precompile target)
   endif()
 endfunction()
 
+# bearing_fuzzed(TARGET): its sources read what strangers wrote, so fuzzers see which way they take. Not so arithmetic, whose
+# comparisons would be most of what a fuzzer does.
+function(bearing_fuzzed target)
+  if(BEARING_BUILD_FUZZERS)
+    target_compile_options(${target} PRIVATE -fsanitize=fuzzer-no-link)
+  endif()
+endfunction()
+
 # bearing_objects(NAME SOURCES … PRIVATE …): a part of the library, compiled once for all that link it.
 function(bearing_objects target)
   cmake_parse_arguments(arg "" "" "SOURCES;PRIVATE" ${ARGN})
