@@ -9,6 +9,7 @@
 #include <bearing/load.hpp>
 #include <bearing/safetensors.hpp>
 #include <memory>
+#include <utility>
 
 #include "bind.hpp"
 #include "specs.hpp"
@@ -68,15 +69,16 @@ void write_weights(const std::string& path, const nb::list& tensors, const Metad
   }
 }
 
-nb::list list_of(const std::vector<LoadedParameter>& parameters) {
+/// The numbers go into the arrays, and leave the parameters.
+nb::list list_of(std::vector<LoadedParameter>& parameters) {
   nb::list out;
-  for (const LoadedParameter& one : parameters) {
-    out.append(nb::make_tuple(one.name, one.tensor, object_of(Value(one.numbers))));
+  for (LoadedParameter& one : parameters) {
+    out.append(nb::make_tuple(one.name, one.tensor, object_of(Value(std::move(one.numbers)))));
   }
   return out;
 }
 
-nb::dict dict_of(const LoadedEncoding& loaded) {
+nb::dict dict_of(LoadedEncoding& loaded) {
   nb::dict out;
   out["spec"] = loaded.spec ? spec_object(loaded.spec) : nb::none();
   out["kind"] = loaded.encoding == nullptr ? std::string() : loaded.encoding->name;
@@ -89,11 +91,11 @@ nb::dict dict_of(const LoadedEncoding& loaded) {
   return out;
 }
 
-nb::tuple tuple_of(const LoadedModel& loaded) {
+nb::tuple tuple_of(LoadedModel& loaded) {
   nb::list inputs, layers, towers;
-  for (const LoadedEncoding& one : loaded.inputs) inputs.append(dict_of(one));
-  for (const LoadedEncoding& one : loaded.layers) layers.append(dict_of(one));
-  for (const LoadedModel& one : loaded.towers) towers.append(tuple_of(one));
+  for (LoadedEncoding& one : loaded.inputs) inputs.append(dict_of(one));
+  for (LoadedEncoding& one : loaded.layers) layers.append(dict_of(one));
+  for (LoadedModel& one : loaded.towers) towers.append(tuple_of(one));
   return nb::make_tuple(nb::cast(loaded.model), inputs, layers, towers, loaded.missing);
 }
 
