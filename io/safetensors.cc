@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <bearing/error.hpp>
 #include <bearing/safetensors.hpp>
+#include <cstdint>
 #include <cstring>
 
 #include "json_file.hpp"
@@ -77,7 +78,13 @@ template <class T>
 std::vector<T> StoredTensor::numbers() const {
   const Convert<T> convert = converter<T>(type.name);
   if (convert == nullptr) fail("must have a floating-point or whole type, got " + std::string(type.name));
-  std::vector<T> out(static_cast<std::size_t>(size()));
+  const auto count = static_cast<std::size_t>(size());
+  const bool aligned = reinterpret_cast<std::uintptr_t>(bytes.data()) % alignof(T) == 0;
+  if (type.name == (sizeof(T) == sizeof(float) ? "F32" : "F64") && aligned && count > 0) {
+    const T* numbers = reinterpret_cast<const T*>(bytes.data());
+    return {numbers, numbers + count};  // without zeros first
+  }
+  std::vector<T> out(count);
   convert(bytes, out);
   return out;
 }

@@ -81,6 +81,7 @@ def make_folder(folder: Path, config: dict[str, object], tables: dict[str, tuple
             places[key] = name
             end += size
         words_of_header = json.dumps(header).encode()
+        words_of_header += b" " * (-len(words_of_header) % 8)  # as the format's own library does
         (folder / name).write_bytes(struct.pack("<Q", len(words_of_header)) + words_of_header)
         with (folder / name).open("r+b") as file:
             file.truncate(8 + len(words_of_header) + end)
