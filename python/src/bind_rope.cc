@@ -156,7 +156,11 @@ RopeFrequencies frequencies_of(nb::handle from, const Argument& argument) {
 void bind_rope(nb::module_& m) {
   const nb::handle rope = class_of_records(typeid(Rope));
   def_method(
-      rope, "to_json", [](const Spec& self) { return to_json(*self.record.as<Rope>()); },
+      rope, "to_json",
+      [](const Spec& self) {
+        check_self(self.record, std::array{std::type_index(typeid(Rope))}, "to_json");
+        return to_json(*self.record.as<Rope>());
+      },
       nb::sig("def to_json(self) -> str"), "Returns the spec as JSON, in the form that `bearing rotate --rope` takes.");
   nb::cpp_function(
       [](nb::handle config, std::optional<Index> layer) { return rope_from_config(config, layer); }, nb::scope(rope),

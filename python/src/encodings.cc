@@ -54,7 +54,11 @@ void bind_arguments(nb::handle type, const std::vector<const char*>& names, std:
   for (std::size_t i = first; i < names.size(); ++i) {
     const bool is_array = i < first + arrays;
     def_property(
-        type, names[i], [i](const Encoding& self) { return self.given()[i].value; },
+        type, names[i],
+        [i, name = names[i]](const Encoding& self) {
+          if (i < self.given().size() && std::string_view(self.given()[i].name) == name) return self.given()[i].value;
+          Argument{name, "self"}.fail(std::string("an encoding with ") + name, self.name());
+        },
         kept(std::string("def ") + names[i] + "(self) -> Any"),
         is_array ? "The array that the constructor took, or None." : "What the constructor took.");
   }

@@ -44,7 +44,10 @@ struct Called {
     if (others_follow && !first_fits(args, given)) throw nb::next_overload();
     const std::vector<GivenArgument> all = arguments_of(info.name.c_str(), names, args, given, unnamed);
     Values values;
-    if (self != nullptr) values.emplace_back(*self);
+    if (self != nullptr) {
+      check_self(*self, info.arguments[0].type.records, info.name.c_str());
+      values.emplace_back(*self);
+    }
     std::optional<Array> first;  // of the arrays
     for (const auto& [name, value] : all) {
       const ArgumentInfo& asked = info.arguments[values.size()];

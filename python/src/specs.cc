@@ -129,6 +129,12 @@ std::string doc_of(const RecordType& type) {
 
 }  // namespace
 
+void check_self(const Record& self, std::span<const std::type_index> types, const char* function) {
+  if (std::find(types.begin(), types.end(), self.type().type) != types.end()) return;
+  const auto wanted = nb::cast<std::string>(class_of_records(types.front()).attr("__name__"));
+  Argument{function, "self"}.fail("a " + wanted, self.type().name);
+}
+
 nb::handle class_of_records(std::type_index type) {
   const auto found = classes().find(type);
   if (found == classes().end()) throw std::logic_error("[bearing] spec: must be of a type that is described");

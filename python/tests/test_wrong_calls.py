@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import inspect
 import os
 import subprocess
 import sys
@@ -137,6 +139,28 @@ def test_errors_of_rotate_say_positions_where_the_caller_does() -> None:
 def test_what_cannot_be_made_says_why(make: Any, error: type, says: str) -> None:
     with pytest.raises(error, match=says):
         make()
+
+
+def test_methods_of_one_class_refuse_objects_of_another() -> None:
+    alibi, rope = bearing.Alibi.published(2), bearing.Rope(head_dim=8, pairing="half")
+    with pytest.raises(TypeError, match=r"\[rows\] self: must be a BertRelative, got Alibi"):
+        bearing.BertRelative.rows(alibi)
+    with pytest.raises(TypeError, match=r"\[to_json\] self: must be a Rope, got Alibi"):
+        bearing.Rope.to_json(alibi)
+    with pytest.raises(TypeError, match=r"\[table\] self: must be an encoding with table, got AlibiBias"):
+        bearing.T5Bias.table.fget(bearing.AlibiBias(alibi))
+    objects = [alibi, rope, bearing.AlibiBias(alibi), TABLE, TABLE.frequencies, bearing.NoPosition()]
+    called = 0
+    for owner in [one for one in vars(bearing).values() if isinstance(one, type)]:
+        for name, member in inspect.getmembers(owner):
+            if name.startswith("__") and name not in ("__eq__", "__hash__", "__repr__", "__reduce__", "__copy__"):
+                continue
+            call = member.fget if isinstance(member, property) else member
+            for given in objects if callable(call) else ():
+                called += 1
+                with contextlib.suppress(Exception):  # what is refused is refused; nothing may crash
+                    call(given)
+    assert called > 5_000
 
 
 RANDOM_CALLS = '''
