@@ -452,13 +452,6 @@ HWY_INLINE void bf16_lines_avx512(const Lines<Bfloat16>& l) {
 /// so that what the loops read stays in registers.
 template <PhaseOrder order, bool stream, class T>
 HWY_NOINLINE void apply(const Lines<T> l) {
-#if BEARING_PHASE_VECTORS == 8
-  if constexpr (order == PhaseOrder::spread) {
-    constexpr Index lanes = hn::MaxLanes(hn::ScalableTag<Compute<T>>());
-    return 2 * l.pairs == 4 * lanes ? lines_with_row_in_registers<order, 4, stream>(l)
-                                    : lines_with_row_in_registers<order, 8, stream>(l);
-  }
-#endif
   if constexpr (std::is_same_v<T, Bfloat16> && HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3) {
     if (l.avx512_bf16) return bf16_lines_avx512<stream>(l);
   }
@@ -486,6 +479,16 @@ HWY_NOINLINE void apply(const Lines<T> l) {
     }
   }
 }
+
+#if BEARING_PHASE_VECTORS == 8
+/// … whose phases are doubled in registers.
+template <PhaseOrder order, bool stream, class T>
+requires(order == PhaseOrder::spread) HWY_NOINLINE void apply(const Lines<T> l) {
+  constexpr Index lanes = hn::MaxLanes(hn::ScalableTag<Compute<T>>());
+  2 * l.pairs == 4 * lanes ? lines_with_row_in_registers<order, 4, stream>(l)
+                           : lines_with_row_in_registers<order, 8, stream>(l);
+}
+#endif
 
 /// Writes natural phases [cos padded, sin padded] in the order that the loop needs, with the sign of sin put in.
 template <PhaseOrder order, class C>
