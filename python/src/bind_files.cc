@@ -69,11 +69,22 @@ void write_weights(const std::string& path, const nb::list& tensors, const Metad
   }
 }
 
-/// The numbers go into the arrays, and leave the parameters.
+/// An array that keeps the vector's memory: tables are large.
+nb::object array_of(Tensor&& tensor) {
+  auto* numbers = std::get_if<std::vector<float>>(&tensor.numbers);
+  if (numbers == nullptr || numbers->empty()) return object_of(Value(std::move(tensor)));
+  auto kept = std::make_unique<std::vector<float>>(std::move(*numbers));
+  float* data = kept->data();
+  nb::capsule owner(kept.release(), [](void* p) noexcept { delete static_cast<std::vector<float>*>(p); });
+  const std::vector<std::size_t> extents(tensor.shape.begin(), tensor.shape.end());
+  return nb::cast(nb::ndarray<nb::numpy, float>(data, extents.size(), extents.data(), owner));
+}
+
+/// The numbers leave the parameters.
 nb::list list_of(std::vector<LoadedParameter>& parameters) {
   nb::list out;
   for (LoadedParameter& one : parameters) {
-    out.append(nb::make_tuple(one.name, one.tensor, object_of(Value(std::move(one.numbers)))));
+    out.append(nb::make_tuple(one.name, one.tensor, array_of(std::move(one.numbers))));
   }
   return out;
 }
