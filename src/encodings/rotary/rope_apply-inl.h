@@ -410,15 +410,6 @@ HWY_INLINE void lines_in_parts(const Lines<T>& l) {
 }
 #endif
 
-/// Whether a row of doubled phases fits in registers. Then they are doubled there, and nothing is written for them
-/// (Intel Emerald Rapids, 64 MiB of float32, two threads: 0.98 of LIMIT and 0.87 before, heads first 0.93 and 0.84).
-template <class T>
-constexpr bool spreads(Index pairs) {
-  constexpr Index lanes = hn::MaxLanes(hn::ScalableTag<Compute<T>>());
-  return BEARING_PHASE_VECTORS == 8 && !std::is_same_v<T, Bfloat16> &&
-         (2 * pairs == 4 * lanes || 2 * pairs == 8 * lanes);
-}
-
 /// Lines of bfloat16 by the instruction for it.
 template <bool stream>
 HWY_INLINE void bf16_lines_avx512(const Lines<Bfloat16>& l) {
@@ -481,6 +472,14 @@ HWY_NOINLINE void apply(const Lines<T> l) {
 }
 
 #if BEARING_PHASE_VECTORS == 8
+/// Whether a row of doubled phases fits in registers. Then they are doubled there, and nothing is written for them
+/// (Intel Emerald Rapids, 64 MiB of float32, two threads: 0.98 of LIMIT and 0.87 before, heads first 0.93 and 0.84).
+template <class T>
+HWY_INLINE bool spreads(Index pairs) {
+  constexpr Index lanes = hn::MaxLanes(hn::ScalableTag<Compute<T>>());
+  return 2 * pairs == 4 * lanes || 2 * pairs == 8 * lanes;
+}
+
 /// … whose phases are doubled in registers.
 template <PhaseOrder order, bool stream, class T>
 requires(order == PhaseOrder::spread) HWY_NOINLINE void apply(const Lines<T> l) {
