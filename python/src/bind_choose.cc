@@ -23,20 +23,6 @@ using inspect::Costs;
 using inspect::Reason;
 using inspect::Situation;
 
-nb::object text(const std::string& value) { return nb::str(value.c_str(), value.size()); }
-
-template <class T>
-nb::object tuple_of(const std::vector<T>& all) {
-  nb::list list;
-  for (const T& one : all) {
-    if constexpr (std::is_same_v<T, std::string>)
-      list.append(text(one));
-    else
-      list.append(nb::cast(one));
-  }
-  return nb::tuple(list);
-}
-
 /// The place of a word among answers.
 template <class Enum>
 Enum answered(const std::string& word, const std::vector<Answer>& answers, const char* argument) {

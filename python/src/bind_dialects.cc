@@ -17,12 +17,6 @@ namespace bearing::python {
 
 namespace {
 
-nb::object tuple_of(const std::vector<ConfigWarning>& warnings) {
-  nb::list list;
-  for (const ConfigWarning& warning : warnings) list.append(nb::cast(warning));
-  return nb::tuple(list);
-}
-
 HfSpelling spelling_of(const std::string& word, const char* function) {
   if (word != "v4" && word != "v5") Argument{function, "spelling"}.fail("'v4' or 'v5'", "'" + word + "'");
   return word == "v4" ? HfSpelling::v4 : HfSpelling::v5;
@@ -77,8 +71,7 @@ nb::object positions(const std::string& model, const Grid& grid, Index text, con
 void bind_dialects(nb::module_& m) {
   record<SpelledConfig>(
       m, "SpelledConfig", "A config in another spelling. spell_hf_config() returns it.",
-      {{"text", "str", [](const SpelledConfig& x) -> nb::object { return nb::str(x.text.c_str(), x.text.size()); },
-        "The text of the file."},
+      {{"text", "str", [](const SpelledConfig& x) { return text(x.text); }, "The text of the file."},
        {"warnings", "tuple[ConfigWarning, ...]", [](const SpelledConfig& x) { return tuple_of(x.warnings); },
         "What readers that know the other spelling alone make of the text."}});
   m.def("spell_hf_config", spell, nb::arg("config").none(), nb::arg("spelling"),

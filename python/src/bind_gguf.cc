@@ -15,8 +15,6 @@ namespace bearing::python {
 
 namespace {
 
-nb::object text(const std::string& value) { return nb::str(value.c_str(), value.size()); }
-
 /// The format's numbers are the places here.
 constexpr std::array<const char*, 13> type_names = {"u8",   "i8",     "u16",   "i16", "u32", "i32", "f32",
                                                     "bool", "string", "array", "u64", "i64", "f64"};
@@ -53,12 +51,6 @@ nb::object tensors_of(const GgufRope& part) {
     all[text(one.name)] = object_of(Value(Tensor{{static_cast<Index>(one.values.size())}, one.values}));
   }
   return all;
-}
-
-nb::object warnings_of(const GgufModel& model) {
-  nb::list list;
-  for (const ConfigWarning& warning : model.warnings) list.append(nb::cast(warning));
-  return nb::tuple(list);
 }
 
 Model read(nb::handle path) {
@@ -98,7 +90,8 @@ void bind_gguf(nb::module_& m) {
       {{"architecture", "str", [](const GgufModel& x) { return text(x.architecture); },
         "llama.cpp's name of the code."},
        {"part", "GgufRope", [](const GgufModel& x) { return nb::cast(x.part); }, "The keys and the tensors."},
-       {"warnings", "tuple[ConfigWarning, ...]", warnings_of, "What its user must do, or what was left out."}});
+       {"warnings", "tuple[ConfigWarning, ...]", [](const GgufModel& x) { return tuple_of(x.warnings); },
+        "What its user must do, or what was left out."}});
   m.def("read_gguf", read, nb::arg("path"), nb::sig("def read_gguf(path: str | os.PathLike[str]) -> Model"),
         "Reads what a GGUF file says about positions, and returns it as a Model, as llama.cpp computes it.\n\n"
         "path: a GGUF file of version 2 or 3. Of its tensors only those of frequencies' factors are read.\n\n"

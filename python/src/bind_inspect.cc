@@ -37,7 +37,6 @@ struct Words<inspect::Keys> {
 
 namespace {
 
-nb::object text(const std::string& value) { return nb::str(value.c_str(), value.size()); }
 nb::object number(Index value) { return nb::int_(value); }
 nb::object real(double value) { return nb::float_(value); }
 nb::object verdict(inspect::Verdict value) { return nb::str(inspect::name(value)); }

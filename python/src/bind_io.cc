@@ -13,14 +13,6 @@ namespace bearing::python {
 
 namespace {
 
-/// One object for each, in a tuple.
-template <class T>
-nb::object tuple_of(const std::vector<T>& all) {
-  nb::list list;
-  for (const T& one : all) list.append(nb::cast(one));
-  return nb::tuple(list);
-}
-
 /// The spec of each encoding, in a tuple.
 nb::object objects_of_specs(const std::vector<LayerEncoding>& all) {
   nb::list list;
@@ -28,7 +20,6 @@ nb::object objects_of_specs(const std::vector<LayerEncoding>& all) {
   return nb::tuple(list);
 }
 
-nb::object text(const std::string& value) { return nb::str(value.c_str(), value.size()); }
 nb::object number(Index value) { return nb::int_(value); }
 
 /// From a path, a dictionary or an object with to_dict(), as transformers' configs have.

@@ -3,6 +3,7 @@
 #include <nanobind/nanobind.h>
 
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "members.hpp"
@@ -20,6 +21,24 @@ struct Item {
   nb::object (*get)(const R&);
   const char* doc;
 };
+
+// How most members are read.
+
+inline nb::object text(const std::string& value) { return nb::str(value.c_str(), value.size()); }
+
+/// One object for each, in a tuple.
+template <class T>
+nb::object tuple_of(const std::vector<T>& all) {
+  nb::list list;
+  for (const T& one : all) {
+    if constexpr (std::is_same_v<T, std::string>) {
+      list.append(text(one));
+    } else {
+      list.append(nb::cast(one));
+    }
+  }
+  return nb::tuple(list);
+}
 
 /// The text of a value; of an array its shape alone, of a long tuple its length.
 inline std::string short_repr(nb::handle value) {
