@@ -37,8 +37,7 @@ nb::handle class_of_records(std::type_index type);
 /// Its record; null for what is no spec.
 const Record* record_of(nb::handle from);
 nb::object spec_object(Record record);
-/// Throws TypeError unless the record is of one of these types: a class's method may be called with an object of
-/// another class, BertRelative.rows(alibi).
+/// Throws TypeError unless the record is of one of these types: any spec can be given to another class's method.
 void check_self(const Record& self, std::span<const std::type_index> types, const char* function);
 /// An encoding in any way to say it: text as the command takes it, or a spec.
 Said said_by(nb::handle from, const Argument& argument);
