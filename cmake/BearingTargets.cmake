@@ -1,3 +1,4 @@
+# BEARING_PLAIN_FLAGS: what sources without kernels are compiled with besides; presets set it.
 # BEARING_CHECKED_FLAGS: what every target is compiled with besides, but those in BEARING_AS_IN_DEV, which a compiler cache
 # knows from the preset dev.
 
