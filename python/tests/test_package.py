@@ -84,14 +84,19 @@ def test_what_bearing_jax_finds_by_itself_is_in_its_stub() -> None:
     assert all(callable(getattr(bearing.jax, name)) for name in bearing.jax.__all__)
 
 
-@pytest.mark.parametrize("name", ["typed_user.py", "typed_torch_user.py"])
-def test_a_strict_type_checker_takes_what_users_write_and_refuses_what_is_wrong(name: str, tmp_path: Path) -> None:
-    program = Path(__file__).with_name(name)
+def test_a_strict_type_checker_takes_what_users_write_and_refuses_what_is_wrong(tmp_path: Path) -> None:
+    programs = [str(Path(__file__).with_name(name)) for name in ("typed_user.py", "typed_torch_user.py")]
     mypy = [sys.executable, "-m", "mypy", "--strict", "--cache-dir", str(tmp_path), "--config-file", os.devnull]
-    checked = subprocess.run([*mypy, str(program)], cwd=tmp_path, capture_output=True, text=True, check=False)
+    checked = subprocess.run([*mypy, *programs], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert checked.returncode == 0, checked.stdout + checked.stderr
     config = ROOT / "examples" / "models" / "llama-3.1-8b.json"
-    subprocess.run([sys.executable, str(program), str(config)], cwd=tmp_path, check=True)
+    for program in programs:
+        subprocess.run([sys.executable, program, str(config)], cwd=tmp_path, check=True)
+
+
+def test_an_import_leaves_pytorchs_compiler_where_it_is() -> None:
+    program = "import sys, bearing.torch; sys.exit('torch._dynamo' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
 
 
 def test_a_build_that_lacks_libraries_names_their_packages() -> None:

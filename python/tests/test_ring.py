@@ -125,6 +125,25 @@ def test_what_one_process_refuses_raises_on_all(results: dict[int, Any], world: 
     assert of_last in last
 
 
+def test_compiled_code_leaves_its_graph_to_call_it() -> None:
+    at, alibi = torch.arange(6), bt.Alibi(2)
+
+    def step(q: torch.Tensor) -> torch.Tensor:
+        return bt.ring_attention(2 * q, q, q, alibi, mask="causal", q_positions=at, k_positions=at).sum()
+
+    torch.distributed.init_process_group("gloo", store=torch.distributed.HashStore(), rank=0, world_size=1)
+    try:
+        found = []
+        for function in (step, torch.compile(step, backend="aot_eager")):
+            q = torch.linspace(-1, 1, 96).reshape(1, 2, 6, 8).requires_grad_()
+            out = function(q)
+            out.backward()
+            found.append((out, q.grad))
+    finally:
+        torch.distributed.destroy_process_group()
+    torch.testing.assert_close(found[1], found[0], rtol=0, atol=0)
+
+
 @pytest.mark.parametrize("layout", ["contiguous", "zigzag"])
 @pytest.mark.parametrize(("length", "world"), [(16, 4), (17, 4), (3, 4), (0, 2), (5, 1)])
 def test_every_token_is_in_one_shard(length: int, world: int, layout: str) -> None:

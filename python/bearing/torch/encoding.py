@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from .. import _core
+from .compiling import constant
 
 
 class Encoding(NamedTuple):
@@ -41,7 +42,7 @@ def form_of(kind: str, spec: Any = None, tensors: Sequence[str] = (), **settings
     return json.dumps(members | ({} if spec is None else {"spec": spec.to_dict()}))
 
 
-@torch.compiler.assume_constant_result
+@constant
 def grouped(form: str, group: int) -> str:
     """The form for heads of which `group` share a set of parameters; as it is for an encoding without such sets."""
     return _grouped(form, group)
@@ -56,7 +57,7 @@ def _grouped(form: str, group: int) -> str:
     return json.dumps(members)
 
 
-@torch.compiler.assume_constant_result
+@constant
 def of_tensors(form: str, names: tuple[str, ...]) -> str:
     """The form for those tensors alone."""
     return _of_tensors(form, names)

@@ -20,6 +20,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 from torch.fx.experimental.proxy_tensor import get_proxy_mode
 
 from .. import _core
+from .compiling import eager
 from .dispatch import is_transformed
 from .encoding import Encodings, build, encodings_of, forms_of, gradients, tensors_of, traits_of
 from .functional import Layout, Positions, _autocast, positions_of
@@ -30,7 +31,7 @@ from .ring_group import Extent, Pending, Refused, Ring, Shard
 _keys_tag, _sums_tag, _home_tag = 0, 10, 20
 
 
-@torch.compiler.disable
+@eager
 def ring_attention(
     q: Tensor,
     k: Tensor,
