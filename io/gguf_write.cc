@@ -17,9 +17,9 @@ using gguf::Turn;
 /// ggml's "does not turn", as Gemma 4's files have it.
 constexpr double still = 1e30;
 
-class Writer {
+class RopeWriter {
  public:
-  Writer(const Rope& rope, const std::string& architecture)
+  RopeWriter(const Rope& rope, const std::string& architecture)
       : rope_(rope), architecture_(architecture), row_(find(architecture)), numbers_(resolve(rope)) {}
 
   GgufRope write() {
@@ -235,7 +235,7 @@ std::string value_text(const GgufEntry& entry) {
 
 }  // namespace
 
-GgufRope gguf_rope(const Rope& rope, const std::string& architecture) { return Writer(rope, architecture).write(); }
+GgufRope gguf_rope(const Rope& rope, const std::string& architecture) { return RopeWriter(rope, architecture).write(); }
 
 std::string to_text(const GgufRope& part) {
   std::string out;

@@ -46,7 +46,7 @@ struct Axial {
 };
 
 // clang-format off
-constexpr Axial rows[] = {
+constexpr Axial axial_rows[] = {
     {"qwen2_vl_vision", Layout::half, rows_first, 1280, 16, 32, 10'000, "embed_dim"},
     {"qwen2_5_vl_vision", Layout::half, rows_first, 3584, 16, 32},
     {"qwen2_5_omni_vision_encoder", Layout::half, rows_first, 3584, 16, 32},
@@ -174,14 +174,14 @@ std::vector<std::string> types_of(const Object& file, Index layers) {
 }  // namespace
 
 void add_axial_types(std::vector<std::string_view>& to) {
-  for (const Axial& row : rows) to.push_back(row.model_type);
+  for (const Axial& row : axial_rows) to.push_back(row.model_type);
 }
 
 bool read_axial(const Config& config, Model& model) {
   const Object& file = config.file;
-  const auto* row =
-      std::find_if(std::begin(rows), std::end(rows), [&](const Axial& r) { return r.model_type == config.model_type; });
-  if (row == std::end(rows)) return false;
+  const auto* row = std::find_if(std::begin(axial_rows), std::end(axial_rows),
+                                 [&](const Axial& r) { return r.model_type == config.model_type; });
+  if (row == std::end(axial_rows)) return false;
   const Keys layer_keys =
       row->memory() ? Keys{"memory_attention_num_layers"} : Keys{"num_hidden_layers", "depth", "num_layers"};
   const Index layers = plain_size(file, layer_keys, row->layers, most_layers);

@@ -6,7 +6,6 @@
 namespace bearing::hf {
 namespace {
 
-constexpr const char* sliding = "sliding_attention";
 constexpr const char* sparse = "compressed_sparse_attention";
 constexpr const char* heavy = "heavily_compressed_attention";
 
@@ -61,30 +60,32 @@ std::optional<std::vector<std::string>> types_by_ratio(const Config& config) {
       config.notes().fail(config.file.pointer(key) + "/" + std::to_string(i),
                           "must be 0, 4 or 128, which " + config.code() + " knows, got " + std::to_string(ratio));
     }
-    types.emplace_back(ratio == 0 ? sliding : ratio == 4 ? sparse : heavy);
+    types.emplace_back(ratio == 0 ? sliding_attention : ratio == 4 ? sparse : heavy);
   }
   return types;
 }
 
-std::string_view compressed_label(std::string_view layer_type) { return layer_type == sliding ? "main" : "compress"; }
+std::string_view compressed_label(std::string_view layer_type) {
+  return layer_type == sliding_attention ? "main" : "compress";
+}
 
 void read_compressed(const Config& config, std::vector<LayerRope>& layers) {
   for (const std::string& type : config.kinds) {
-    if (type == sliding || type == sparse || type == heavy) continue;
-    config.file.wrong("layer_types", std::string("of ") + sliding + ", " + sparse + " or " + heavy);
+    if (type == sliding_attention || type == sparse || type == heavy) continue;
+    config.file.wrong("layer_types", std::string("of ") + sliding_attention + ", " + sparse + " or " + heavy);
   }
   if (has_both(config)) return;
   const double main = base_at(config, "rope_theta", config.family.base);
   const double compress = base_at(config, "compress_rope_theta", usual_compressed_base), fraction = fraction_of(config);
   for (std::size_t i = 0; i < layers.size(); ++i) {
-    layers[i].base = config.types[i] == sliding ? main : compress;
+    layers[i].base = config.types[i] == sliding_attention ? main : compress;
     layers[i].fraction = fraction;
   }
 }
 
 void finish_compressed(const Config& config, Layer& layer) {
   if (const Rope* rope = std::get_if<Rope>(&layer.encoding)) layer.values = *rope;
-  if (layer.type == sliding) return;
+  if (layer.type == sliding_attention) return;
   const std::string rate = std::to_string(rate_of(config, layer.type));
   layer.positions = "its index; compressed key i stands at " + rate + " i";
   if (config.window > 0) layer.positions += ", beside a window of " + std::to_string(config.window);

@@ -8,8 +8,6 @@
 namespace bearing::hf {
 namespace {
 
-constexpr Pairing half = Pairing::half, interleaved = Pairing::interleaved;
-
 constexpr const char* gpt_oss_scaling =
     R"({"rope_type": "yarn", "factor": 32, "beta_fast": 32, "beta_slow": 1, "truncate": false,
         "original_max_position_embeddings": 4096})";

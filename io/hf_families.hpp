@@ -10,6 +10,8 @@
 
 namespace bearing::hf {
 
+inline constexpr Pairing half = Pairing::half, interleaved = Pairing::interleaved;
+
 /// Which layers see a window, unless the file lists layer_types. n is `period`, or the file's key for it.
 enum class Mix {
   full,               ///< every layer sees everything

@@ -5,14 +5,14 @@
 namespace bearing::hf {
 namespace {
 
-constexpr const char* boxes = "max_2d_position_embeddings";
+constexpr const char* places_of_boxes = "max_2d_position_embeddings";
 constexpr const char* left_right = "left edge of the box, and again its right (their own columns)";
 constexpr const char* upper_lower = "upper edge of the box, and again its lower (their own columns)";
 
 // model_type, kind, positions (or image), width, rows before, patch, key of the positions, of the width, part, what a
 // position is
 // clang-format off
-constexpr InputRow rows[] = {
+constexpr InputRow all_rows[] = {
     {"gpt2", InputKind::learned, 1024, 768},
     {"openai-gpt", InputKind::learned, 512, 768},
     {"gpt_neo", InputKind::learned, 2048, 2048},
@@ -190,10 +190,10 @@ constexpr InputRow rows[] = {
      "column of the patch, from 1"},
     {"prophetnet", InputKind::after_padding, 512, 1024, 0, 0, nullptr, nullptr, "both"},
     {"layoutlm", InputKind::learned, 512, 768, 0, 0, nullptr, nullptr, {}, "index in the text"},
-    {"layoutlm", InputKind::learned, 1024, 768, 0, 0, boxes, nullptr, {}, "left edge of the box, and again its right"},
-    {"layoutlm", InputKind::learned, 1024, 768, 0, 0, boxes, nullptr, {}, "upper edge of the box, and again its lower"},
-    {"layoutlm", InputKind::learned, 1024, 768, 0, 0, boxes, nullptr, {}, "height of the box"},
-    {"layoutlm", InputKind::learned, 1024, 768, 0, 0, boxes, nullptr, {}, "width of the box"},
+    {"layoutlm", InputKind::learned, 1024, 768, 0, 0, places_of_boxes, nullptr, {}, "left edge of the box, and again its right"},
+    {"layoutlm", InputKind::learned, 1024, 768, 0, 0, places_of_boxes, nullptr, {}, "upper edge of the box, and again its lower"},
+    {"layoutlm", InputKind::learned, 1024, 768, 0, 0, places_of_boxes, nullptr, {}, "height of the box"},
+    {"layoutlm", InputKind::learned, 1024, 768, 0, 0, places_of_boxes, nullptr, {}, "width of the box"},
     {"layoutlmv2", InputKind::learned, 512, 768, 0, 0, nullptr, nullptr, {}, "index in the text"},
     {"layoutlmv3", InputKind::after_padding, 512, 768, 0, 0, nullptr, nullptr, {}, "index in the text"},
     {"lilt", InputKind::after_padding, 512, 768, 0, 0, nullptr, nullptr, {}, "index in the text"},
@@ -226,19 +226,19 @@ constexpr InputRow rows[] = {
     {"phi4_multimodal_vision", InputKind::patches, 448, 1152, 0, 14},
     {"layoutlmv3", InputKind::patches, 224, 768, 1, 16, "input_size", nullptr, {}, "index of the image's patch"},
     {"paddleocr_vl_vision", InputKind::patches, 384, 1152, 0, 14},
-    {"layoutlmv2", InputKind::learned, 1024, 128, 0, 0, boxes, "coordinate_size", {}, left_right},
-    {"layoutlmv2", InputKind::learned, 1024, 128, 0, 0, boxes, "coordinate_size", {}, upper_lower},
-    {"layoutlmv2", InputKind::learned, 1024, 128, 0, 0, boxes, "shape_size", {}, "height of the box (its own columns)"},
-    {"layoutlmv2", InputKind::learned, 1024, 128, 0, 0, boxes, "shape_size", {}, "width of the box (its own columns)"},
-    {"layoutlmv3", InputKind::learned, 1024, 128, 0, 0, boxes, "coordinate_size", {}, left_right},
-    {"layoutlmv3", InputKind::learned, 1024, 128, 0, 0, boxes, "coordinate_size", {}, upper_lower},
-    {"layoutlmv3", InputKind::learned, 1024, 128, 0, 0, boxes, "shape_size", {}, "height of the box (its own columns)"},
-    {"layoutlmv3", InputKind::learned, 1024, 128, 0, 0, boxes, "shape_size", {}, "width of the box (its own columns)"},
+    {"layoutlmv2", InputKind::learned, 1024, 128, 0, 0, places_of_boxes, "coordinate_size", {}, left_right},
+    {"layoutlmv2", InputKind::learned, 1024, 128, 0, 0, places_of_boxes, "coordinate_size", {}, upper_lower},
+    {"layoutlmv2", InputKind::learned, 1024, 128, 0, 0, places_of_boxes, "shape_size", {}, "height of the box (its own columns)"},
+    {"layoutlmv2", InputKind::learned, 1024, 128, 0, 0, places_of_boxes, "shape_size", {}, "width of the box (its own columns)"},
+    {"layoutlmv3", InputKind::learned, 1024, 128, 0, 0, places_of_boxes, "coordinate_size", {}, left_right},
+    {"layoutlmv3", InputKind::learned, 1024, 128, 0, 0, places_of_boxes, "coordinate_size", {}, upper_lower},
+    {"layoutlmv3", InputKind::learned, 1024, 128, 0, 0, places_of_boxes, "shape_size", {}, "height of the box (its own columns)"},
+    {"layoutlmv3", InputKind::learned, 1024, 128, 0, 0, places_of_boxes, "shape_size", {}, "width of the box (its own columns)"},
 };
 // clang-format on
 
 }  // namespace
 
-std::span<const InputRow> input_rows() { return rows; }
+std::span<const InputRow> input_rows() { return all_rows; }
 
 }  // namespace bearing::hf

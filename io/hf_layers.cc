@@ -7,8 +7,6 @@
 namespace bearing::hf {
 namespace {
 
-constexpr const char* full = "full_attention";
-constexpr const char* sliding = "sliding_attention";
 constexpr const char* chunked = "chunked_attention";
 constexpr const char* linear = "linear_attention";
 
@@ -16,7 +14,7 @@ constexpr std::size_t most_types = 64;
 
 // The words of transformers 5.23.0 and of older files.
 constexpr std::string_view attending[] = {
-    full, sliding, chunked, "attention", "window_attention", "hybrid", "hybrid_sliding",
+    full_attention, sliding_attention, chunked, "attention", "window_attention", "hybrid", "hybrid_sliding",
     // of sparse attention: which keys are seen depends on their content
     "indexed_attention", "deepseek_sparse_attention", "qwen_sparse_attention", "compressed_sparse_attention",
     "heavily_compressed_attention", "minimax_m3_sparse", "reference_sliding_attention"};
@@ -37,7 +35,7 @@ std::vector<std::string> types_by_letters(const Config& config, const std::strin
   }
   std::vector<std::string> types;
   for (Index i = 0; i < config.layers; ++i) {
-    types.push_back(letters[static_cast<std::size_t>(i) % letters.size()] == 'G' ? full : sliding);
+    types.push_back(letters[static_cast<std::size_t>(i) % letters.size()] == 'G' ? full_attention : sliding_attention);
   }
   return types;
 }
@@ -84,35 +82,35 @@ std::vector<std::string> usual_types(const Config& config, const std::vector<Ind
     const auto type = [&]() -> const char* {
       switch (config.family.mix) {
         case Mix::full:
-          return full;
+          return full_attention;
         case Mix::all_slide:
-          return slides ? sliding : full;
+          return slides ? sliding_attention : full_attention;
         case Mix::all_slide_if_on:
-          return slides && switched_on ? sliding : full;
+          return slides && switched_on ? sliding_attention : full_attention;
         case Mix::slide_from:
-          return slides && switched_on && i >= bound ? sliding : full;
+          return slides && switched_on && i >= bound ? sliding_attention : full_attention;
         case Mix::slide_even_below:
-          return slides && switched_on && i % 2 == 0 && i < bound ? sliding : full;
+          return slides && switched_on && i % 2 == 0 && i < bound ? sliding_attention : full_attention;
         case Mix::full_every_last:
-          return slides && (i + 1) % n != 0 ? sliding : full;
+          return slides && (i + 1) % n != 0 ? sliding_attention : full_attention;
         case Mix::full_every_first:
-          return slides && i % n != 0 ? sliding : full;
+          return slides && i % n != 0 ? sliding_attention : full_attention;
         case Mix::linear_but_last:
-          return (i + 1) % n != 0 ? linear : full;
+          return (i + 1) % n != 0 ? linear : full_attention;
         case Mix::linear_even_first:
-          return i % 2 != 0 ? linear : full;
+          return i % 2 != 0 ? linear : full_attention;
         case Mix::no_rope_list: {
           const bool turns = rotary[static_cast<std::size_t>(i)] != 0;
-          if (config.family.window > 0) return slides && turns ? chunked : full;  // Llama 4
-          return slides && switched_on && !turns ? sliding : full;                // SmolLM3
+          if (config.family.window > 0) return slides && turns ? chunked : full_attention;  // Llama 4
+          return slides && switched_on && !turns ? sliding_attention : full_attention;      // SmolLM3
         }
       }
-      return full;
+      return full_attention;
     };
     types.emplace_back(type());
   }
   // Gemma 4 makes its last layer see everything, whatever the period says.
-  if (config.family.is(global_heads)) types.back() = full;
+  if (config.family.is(global_heads)) types.back() = full_attention;
   return types;
 }
 
@@ -130,7 +128,7 @@ void check_type(const Config& config, const std::string& pointer, const std::str
 
 /// Older words of hybrid models, and the newer ones that mean the same.
 void rename(const Config& config, std::string& type) {
-  if (type == "attention") type = config.model_type == "recurrent_gemma" ? sliding : full;
+  if (type == "attention") type = config.model_type == "recurrent_gemma" ? sliding_attention : full_attention;
   if (config.family.pattern != nullptr && (type == "mamba" || type == "recurrent")) type = linear;
 }
 
@@ -166,9 +164,9 @@ std::vector<std::string> read_types(const Config& config, const std::vector<Inde
     check_type(config, config.file.pointer(key) + "/" + std::to_string(i), types[i]);
     rename(config, types[i]);
   }
-  if (config.family.is(global_heads) && types.back() != full) {
+  if (config.family.is(global_heads) && types.back() != full_attention) {
     config.file.warn(key, "the last layer sees everything, as in the model's own code, not " + types.back());
-    types.back() = full;
+    types.back() = full_attention;
   }
   return types;
 }
@@ -206,7 +204,7 @@ Ropes ropes_of_layers(Config& config, const std::vector<Index>& rotary, const st
   Index copied = 0;
   for (std::size_t i = 0; i < config.types.size(); ++i) {
     const std::string& type = config.types[i];
-    const bool without = off || own[i].none || recurrent(type) || (only_sliding && type != sliding) ||
+    const bool without = off || own[i].none || recurrent(type) || (only_sliding && type != sliding_attention) ||
                          (!rotary.empty() && rotary[i] == 0);
     const Rope* turned = nullptr;
     if (!without) {
@@ -223,7 +221,7 @@ Ropes ropes_of_layers(Config& config, const std::vector<Index>& rotary, const st
 }
 
 Index window_of(const Config& config, const std::string& type) {
-  const bool slides = type == sliding || type == "hybrid_sliding" || type == "reference_sliding_attention";
+  const bool slides = type == sliding_attention || type == "hybrid_sliding" || type == "reference_sliding_attention";
   return slides || type == chunked ? config.window : 0;
 }
 

@@ -18,7 +18,8 @@ constexpr const char* fourier_prompts =
     "weights";
 constexpr const char* fourier_added =
     "the prompt encoder's Fourier features of the patches are added to queries and keys of every layer";
-constexpr const char* boxes = "sinusoids of boxes and points are added to queries, and boxes give a bias of the scores";
+constexpr const char* boxes_in_attention =
+    "sinusoids of boxes and points are added to queries, and boxes give a bias of the scores";
 constexpr const char* box_centres =
     "sinusoids of a box's centre, projected with its sizes, join the tokens of boxes and points";
 constexpr const char* jointly =
@@ -37,7 +38,7 @@ constexpr const char* first_head = "neighbours turn with base 10000 in the first
 constexpr const char* stages = "each stage has a learned table of its own";
 
 // clang-format off
-constexpr Named rows[] = {
+constexpr Named named_rows[] = {
     // Speech
     {"wav2vec2", "convolution", convolution},
     {"hubert", "convolution", convolution},
@@ -135,8 +136,8 @@ constexpr Named rows[] = {
     {"efficientloftr", "rope", jointly},
     {"sam3_geometry_encoder", "sinusoidal_2d", box_centres},
     {"sam3_lite_text_geometry_encoder", "sinusoidal_2d", box_centres},
-    {"sam3_detr_decoder", "sinusoidal_2d", boxes},
-    {"sam3_lite_text_detr_decoder", "sinusoidal_2d", boxes},
+    {"sam3_detr_decoder", "sinusoidal_2d", boxes_in_attention},
+    {"sam3_lite_text_detr_decoder", "sinusoidal_2d", boxes_in_attention},
     {"timm_backbone", "unknown", timm},
     {"timm_wrapper", "unknown", timm},
     {"gemma3n_vision", "unknown", timm},
@@ -216,12 +217,12 @@ constexpr Named rows[] = {
 
 }  // namespace
 
-std::span<const Named> named_types() { return rows; }
+std::span<const Named> named_types() { return named_rows; }
 
 const Named* find_named(std::string_view model_type) {
-  const auto* row =
-      std::find_if(std::begin(rows), std::end(rows), [&](const Named& one) { return one.model_type == model_type; });
-  return row == std::end(rows) ? nullptr : row;
+  const auto* row = std::find_if(std::begin(named_rows), std::end(named_rows),
+                                 [&](const Named& one) { return one.model_type == model_type; });
+  return row == std::end(named_rows) ? nullptr : row;
 }
 
 }  // namespace bearing::hf

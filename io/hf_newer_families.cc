@@ -6,8 +6,6 @@
 namespace bearing::hf {
 namespace {
 
-constexpr Pairing half = Pairing::half, interleaved = Pairing::interleaved;
-
 constexpr const char* higgs_scaling =
     R"({"rope_type": "llama3", "rope_theta": 500000, "factor": 32, "original_max_position_embeddings": 1024,
         "low_freq_factor": 0.125, "high_freq_factor": 0.5})";
@@ -54,7 +52,7 @@ constexpr const char* zamba_layers = "LLLLLLHLLLLLHLLLLLHLLLLLHLLLLLHLLLLLHLLLLL
 
 // Shapes: {hidden, layers, heads, kv heads, head_dim, positions}.
 // clang-format off
-constexpr Family rows[] = {
+constexpr Family newer_rows[] = {
     // One rotation for all layers
     {.model_type = "aria_text", .pairing = half, .shape = {4096, 32, 32, 0, 0, 2048}},
     {.model_type = "deepseek_ocr2_text", .pairing = half, .shape = {4096, 32, 32, 0, 0, 2048}},
@@ -232,6 +230,6 @@ constexpr Family rows[] = {
 
 }  // namespace
 
-std::span<const Family> newer_families() { return rows; }
+std::span<const Family> newer_families() { return newer_rows; }
 
 }  // namespace bearing::hf

@@ -10,12 +10,10 @@ namespace {
 
 using json::Object;
 
-constexpr const char* sliding = "sliding_attention";
-
 const char* type_of_letter(char letter, bool slides) {
   switch (letter) {
     case 'S':
-      return slides ? sliding : "full_attention";
+      return slides ? sliding_attention : full_attention;
     case 'R':
       return slides ? "reference_sliding_attention" : "full_attention";
     case 'L':
@@ -148,7 +146,7 @@ void read_sliding_sizes(const Config& config, std::vector<LayerRope>& layers) {
   const Index turns = file.integer("swa_qk_rope_head_dim", 1, most_head_dim / 2).value_or(head - nope);
   if (turns < 2 || turns % 2 != 0) file.wrong("swa_qk_rope_head_dim", "even and at least 2");
   for (std::size_t i = 0; i < layers.size(); ++i) {
-    if (config.types[i] != sliding) continue;
+    if (config.types[i] != sliding_attention) continue;
     layers[i].rotary_dim = turns;
     layers[i].head_dim = nope + turns;
   }
@@ -161,7 +159,8 @@ void read_usual_layers(const Config& config, std::vector<LayerRope>& layers) {
   for (std::size_t i = 0; i < layers.size(); ++i) {
     if (config.family.is(global_heads) && config.types[i] == "full_attention")
       layers[i].head_dim = global.value_or(512);
-    if (config.family.is(alternating_axes) && config.types[i] == sliding && slides++ % 2 == 1) layers[i].window = 1024;
+    if (config.family.is(alternating_axes) && config.types[i] == sliding_attention && slides++ % 2 == 1)
+      layers[i].window = 1024;
   }
   if (config.family.is(sliding_sizes)) read_sliding_sizes(config, layers);
 }

@@ -25,6 +25,9 @@ inline constexpr Index most_copied_numbers = Index{1} << 20;
 
 using Keys = std::vector<std::string_view>;
 
+/// Types of layers, as files call them.
+inline constexpr const char *full_attention = "full_attention", *sliding_attention = "sliding_attention";
+
 /// One file's language model: the object that describes it, its row in the table, and its sizes.
 struct Config {
   json::Object file;  ///< the text_config of a multimodal file

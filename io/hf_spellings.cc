@@ -11,7 +11,7 @@ namespace {
 using json::Object;
 
 // Found by running the classes of transformers 5.23.0 on files with one spelling, the other and both.
-constexpr Spellings rows[] = {
+constexpr Spellings spelling_rows[] = {
     {"gptj", "n_head n_embd n_layer n_positions", "rotary_dim"},
     {"codegen", "n_head n_embd n_layer n_positions", "rotary_dim"},
     {"dbrx", "n_heads d_model n_layers max_seq_len"},
@@ -72,9 +72,9 @@ bool same_value(const rapidjson::Value& a, const rapidjson::Value& b) {
 }  // namespace
 
 const Spellings* find_spellings(std::string_view model_type) {
-  const auto* row =
-      std::find_if(std::begin(rows), std::end(rows), [&](const Spellings& r) { return r.model_type == model_type; });
-  return row == std::end(rows) ? nullptr : row;
+  const auto* row = std::find_if(std::begin(spelling_rows), std::end(spelling_rows),
+                                 [&](const Spellings& r) { return r.model_type == model_type; });
+  return row == std::end(spelling_rows) ? nullptr : row;
 }
 
 std::string_view counting(const Object& file, const Keys& keys, const Alike& alike) {

@@ -19,11 +19,11 @@ namespace bearing {
 namespace {
 
 /// The encoding that serves a spec, and what computes one of its parameters from others; null where there is none.
-struct Kind {
+struct Served {
   const EncodingInfo* encoding = nullptr;
   const ComputedInfo* computed = nullptr;
 };
-Kind kind_of(const Record& spec) {
+Served served_by(const Record& spec) {
   const Description* description = spec ? description_of(spec) : nullptr;
   if (description == nullptr) return {};
   const ComputedInfo* computed = description->computed;
@@ -31,7 +31,7 @@ Kind kind_of(const Record& spec) {
 }
 
 /// All parameters that weights may hold: the encoding's own, with those that one of them is computed from in its place.
-std::vector<const ParameterInfo*> parameters_of(const Kind& kind) {
+std::vector<const ParameterInfo*> parameters_of(const Served& kind) {
   std::vector<const ParameterInfo*> all;
   if (kind.computed != nullptr) {
     for (const ParameterInfo& one : kind.computed->from) all.push_back(&one);
@@ -113,7 +113,7 @@ class Loader {
   Placed of_spec(const Record& spec, const std::string& part, int place) const;
   void spread(const Placed& out, const LayerGroup& group, std::vector<LoadedEncoding>& to);
   void xlnet_layers(const Xlnet& spec, const LayerGroup& group, int place, std::vector<LoadedEncoding>& to);
-  void seek(Placed& of, const Kind& kind) const;
+  void seek(Placed& of, const Served& kind) const;
 
   /// Whether any tensor belongs to the encoder, or to the decoder.
   /// Names have "speech_encoder" for the "speech encoder".
@@ -184,7 +184,7 @@ Placed Loader::of_spec(const Record& spec, const std::string& part, int place) c
   out.spec = spec, out.part = part, out.place = place;
   if (!spec) return out;
   if (const auto* t5 = spec.as<T5Axis>()) out.place = static_cast<int>(static_cast<Index>(t5->axis));
-  const Kind kind = kind_of(spec);
+  const Served kind = served_by(spec);
   out.encoding = kind.encoding;
   if (kind.encoding != nullptr) seek(out, kind);
   const bool known = kind.encoding != nullptr && std::none_of(out.sought.begin(), out.sought.end(),
@@ -203,7 +203,7 @@ Placed Loader::of_spec(const Record& spec, const std::string& part, int place) c
 
 /// What the weights must hold, and what the model computes for each call. A parameter that may be left out is there if
 /// its name is known.
-void Loader::seek(Placed& of, const Kind& kind) const {
+void Loader::seek(Placed& of, const Served& kind) const {
   for (const ParameterInfo* info : parameters_of(kind)) {
     const load::TableName* row =
         load::find_table(model_.model_type, kind.encoding->name, of.part, info->name, of.place);
@@ -273,7 +273,7 @@ void Loader::give_tables(Placed& to, Index layer) {
     LoadedParameter read = parameter(to, one, weights_.at(tensor_of(to, one, layer)));
     (one.info->learned ? to.parameters : to.factors).push_back(std::move(read));
   }
-  const Kind kind = kind_of(to.spec);
+  const Served kind = served_by(to.spec);
   if (kind.computed == nullptr) return;
   load::compute_parameter(to, *kind.computed, sizes_of(to), distances_of(to).value_or(DistanceRange{}));
 }

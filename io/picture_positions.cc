@@ -14,7 +14,7 @@ namespace {
 constexpr Index most_tokens = Index{1} << 24;
 constexpr Index z_image_multiple = 32;
 
-[[noreturn]] void refuse(const std::string& member, const std::string& wanted, const std::string& got) {
+[[noreturn]] void refuse_request(const std::string& member, const std::string& wanted, const std::string& got) {
   throw RangeError("[picture_positions] " + member + ": must be " + wanted + ", got " + got);
 }
 
@@ -61,7 +61,8 @@ Place from(double first) {
 }
 
 PicturePositions flux(const PictureRequest& request) {
-  if (request.references.size() > 1) refuse("references", "one at most", std::to_string(request.references.size()));
+  if (request.references.size() > 1)
+    refuse_request("references", "one at most", std::to_string(request.references.size()));
   Tokens tokens(3);
   tokens.still(request.text);
   add_grid(tokens, request.grid, index, index, index);
@@ -113,7 +114,7 @@ PicturePositions cogvideox(const PictureRequest& request) {
   const VideoGrid& grid = request.grid;
   Place row = index, column = index;
   if ((request.trained_height > 0) != (request.trained_width > 0)) {
-    refuse("trained_height", "given with trained_width or not at all", std::to_string(request.trained_height));
+    refuse_request("trained_height", "given with trained_width or not at all", std::to_string(request.trained_height));
   }
   if (request.trained_height > 0) {
     const double height = index(request.trained_height), width = index(request.trained_width);
@@ -159,7 +160,8 @@ PicturePositions ltx(const PictureRequest& request) {
   std::array<Place, 3> places;
   for (std::size_t axis = 0; axis < 3; ++axis) {
     const double step = request.step[axis];
-    if (!std::isfinite(step) || !(step > 0)) refuse("step", "three finite numbers above 0", std::to_string(step));
+    if (!std::isfinite(step) || !(step > 0))
+      refuse_request("step", "three finite numbers above 0", std::to_string(step));
     places[axis] = [unit = step / trained[axis]](Index i) { return 4 * (2 * static_cast<double>(i) * unit - 1); };
   }
   Tokens tokens(3);
@@ -183,7 +185,7 @@ PicturePositions mochi(const PictureRequest& request) {
 
 PicturePositions cosmos(const PictureRequest& request) {
   const double fps = request.fps;
-  if (!std::isfinite(fps) || fps < 0) refuse("fps", "a finite number from 0 on", std::to_string(fps));
+  if (!std::isfinite(fps) || fps < 0) refuse_request("fps", "a finite number from 0 on", std::to_string(fps));
   const Place frame = [fps](Index i) { return static_cast<double>(i) * (fps == 0 ? 1 : 24 / fps); };
   Tokens tokens(3);
   add_grid(tokens, request.grid, frame, index, index);
@@ -191,13 +193,13 @@ PicturePositions cosmos(const PictureRequest& request) {
 }
 
 /// What a family has a place for.
-struct Family {
+struct Pictured {
   std::string_view name;
   PicturePositions (*positions)(const PictureRequest&);
   bool prompt = false, references = false, video = false;
 };
 
-constexpr Family families[] = {
+constexpr Pictured families[] = {
     {"FluxTransformer2DModel", flux, true, true},
     {"Flux2Transformer2DModel", flux2, true, true},
     {"ZImageTransformer2DModel", z_image, true, false, true},
@@ -214,27 +216,27 @@ constexpr Family families[] = {
 Index checked(const VideoGrid& grid, const std::string& member, bool video, Index left) {
   const auto extent = [&](const char* name, Index value, Index most) {
     if (value < 1 || value > most) {
-      refuse(member + "." + name, "from 1 to " + std::to_string(most), std::to_string(value));
+      refuse_request(member + "." + name, "from 1 to " + std::to_string(most), std::to_string(value));
     }
   };
   extent("frames", grid.frames, video ? most_tokens : 1);
   extent("height", grid.height, most_tokens), extent("width", grid.width, most_tokens);
   if (grid.height > left / grid.width || grid.frames > left / (grid.height * grid.width)) {
-    refuse(member, "of at most " + std::to_string(left) + " tokens", "more");
+    refuse_request(member, "of at most " + std::to_string(left) + " tokens", "more");
   }
   return grid.frames * grid.height * grid.width;
 }
 
-void check(const Family& family, const PictureRequest& request) {
+void check(const Pictured& family, const PictureRequest& request) {
   const std::string name(family.name);
   if (request.text < 0 || request.text > most_tokens) {
-    refuse("text", "from 0 to " + std::to_string(most_tokens), std::to_string(request.text));
+    refuse_request("text", "from 0 to " + std::to_string(most_tokens), std::to_string(request.text));
   }
   if (request.text > 0 && !family.prompt) {
-    refuse("text", "0: the prompt of " + name + " stands in another attention", std::to_string(request.text));
+    refuse_request("text", "0: the prompt of " + name + " stands in another attention", std::to_string(request.text));
   }
   if (!request.references.empty() && !family.references) {
-    refuse("references", "empty for " + name, std::to_string(request.references.size()));
+    refuse_request("references", "empty for " + name, std::to_string(request.references.size()));
   }
   Index left = most_tokens - request.text;
   left -= checked(request.grid, "grid", family.video, left);
@@ -244,19 +246,19 @@ void check(const Family& family, const PictureRequest& request) {
 }  // namespace
 
 PicturePositions picture_positions(std::string_view model, const PictureRequest& request) {
-  for (const Family& family : families) {
+  for (const Pictured& family : families) {
     if (family.name != model) continue;
     check(family, request);
     return family.positions(request);
   }
   std::string all;
-  for (const Family& family : families) all += (all.empty() ? "" : ", ") + std::string(family.name);
+  for (const Pictured& family : families) all += (all.empty() ? "" : ", ") + std::string(family.name);
   throw ConfigError("[picture_positions] model: must be one of " + all + ", got \"" + std::string(model) + '"');
 }
 
 std::vector<std::string_view> picture_models() {
   std::vector<std::string_view> names;
-  for (const Family& family : families) names.push_back(family.name);
+  for (const Pictured& family : families) names.push_back(family.name);
   return names;
 }
 

@@ -15,15 +15,12 @@
 #include "doubles.hpp"
 #include "records.hpp"
 #include "rope_tables.hpp"
+#include "words.hpp"
 
 namespace bearing::python {
 
 using inspect::SpecimenOptions;
 
-template <>
-struct Words<Side> {
-  static constexpr std::array<Word<Side>, 2> words{{{Side::query, "query"}, {Side::key, "key"}}};
-};
 template <>
 struct Words<inspect::Contents> {
   static constexpr std::array<Word<inspect::Contents>, 2> words{
@@ -37,7 +34,6 @@ struct Words<inspect::Keys> {
 
 namespace {
 
-nb::object number(Index value) { return nb::int_(value); }
 nb::object real(double value) { return nb::float_(value); }
 nb::object verdict(inspect::Verdict value) { return nb::str(inspect::name(value)); }
 

@@ -20,8 +20,6 @@ nb::object objects_of_specs(const std::vector<LayerEncoding>& all) {
   return nb::tuple(list);
 }
 
-nb::object number(Index value) { return nb::int_(value); }
-
 /// From a path, a dictionary or an object with to_dict(), as transformers' configs have.
 Model model_from(nb::handle config, const char* function) {
   const ConfigGiven given = config_given(config, function);

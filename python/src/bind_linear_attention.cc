@@ -38,9 +38,9 @@ void refuse_all(const char* function, const nb::kwargs& others) {
 }
 
 /// The arrays of one call, whatever their type.
-struct Call {
-  Call(const char* name, nb::handle q_from, nb::handle k_from, nb::handle v_from, nb::handle q_at, nb::handle k_at,
-       nb::handle layout)
+struct LinearCall {
+  LinearCall(const char* name, nb::handle q_from, nb::handle k_from, nb::handle v_from, nb::handle q_at,
+             nb::handle k_at, nb::handle layout)
       : function(name),
         q(q_from, {name, "q"}),
         k(k_from, {name, "k"}),
@@ -100,7 +100,7 @@ struct StateArrays {
 /// A new state, of the shapes that a call wants: a copy of another one, or zeros.
 template <class A>
 struct NewState {
-  NewState(const Call& call, const std::array<Index, 4>& k, const TermList<A>& terms, Index value_dim,
+  NewState(const LinearCall& call, const std::array<Index, 4>& k, const TermList<A>& terms, Index value_dim,
            const StateArrays& from) {
     Index rows_dim = k[3];
     for (const Term<A>& term : terms) {
@@ -148,7 +148,7 @@ nb::object forward(nb::handle q, nb::handle k, nb::handle v, nb::handle encoding
                    nb::handle state, bool return_state, nb::handle layout, Index threads, const nb::kwargs& others) {
   const char* function = "linear_attention";
   refuse_all(function, others);
-  const Call call(function, q, k, v, q_at, k_at, layout);
+  const LinearCall call(function, q, k, v, q_at, k_at, layout);
   const LinearAttentionOptions options = options_of(function, mask, feature_map, normaliser, epsilon);
   const Executor on = executor_of(threads, function);
   return with_type(call.q.type(), [&]<class T>() -> nb::object {
@@ -177,7 +177,7 @@ nb::object backward(nb::handle q, nb::handle k, nb::handle v, nb::handle d_out, 
                     nb::handle start, nb::handle d_state, nb::handle layout, Index threads, const nb::kwargs& others) {
   const char* function = "linear_attention_backward";
   refuse_all(function, others);
-  const Call call(function, q, k, v, q_at, k_at, layout);
+  const LinearCall call(function, q, k, v, q_at, k_at, layout);
   const Array d(d_out, {function, "d_out"});
   check_same_type(d, call.q, "q");
   const LinearAttentionOptions options = options_of(function, mask, feature_map, normaliser, epsilon);

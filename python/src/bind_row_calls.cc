@@ -4,13 +4,9 @@
 
 #include "bind.hpp"
 #include "calls.hpp"
+#include "words.hpp"
 
 namespace bearing::python {
-
-template <>
-struct Words<Side> {
-  static constexpr std::array<Word<Side>, 2> words{{{Side::query, "query"}, {Side::key, "key"}}};
-};
 
 namespace {
 

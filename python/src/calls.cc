@@ -8,8 +8,6 @@ namespace bearing::python {
 
 namespace {
 
-std::string text_of(nb::handle x) { return nb::cast<std::string>(nb::str(x)); }
-
 /// Of an array, or of a framework's name for a type.
 ArrayKind kind_of_module(nb::handle x) {
   const auto module = nb::cast<std::string>(nb::handle(x.type()).attr("__module__"));

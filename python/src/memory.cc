@@ -12,8 +12,6 @@ namespace bearing::python {
 
 namespace {
 
-std::string text_of(nb::handle x) { return nb::cast<std::string>(nb::str(x)); }
-
 /// What is known of a type of arrays.
 struct Known {
   PyTypeObject* type;
@@ -126,6 +124,8 @@ std::string tensor_text(nb::handle x) {
 void Argument::fail(const std::string& wanted, const std::string& got) const {
   throw nb::type_error((std::string("[") + function + "] " + name + ": must be " + wanted + ", got " + got).c_str());
 }
+
+std::string text_of(nb::handle x) { return nb::cast<std::string>(nb::str(x)); }
 
 std::string class_of(nb::handle x) { return text_of(nb::handle(x.type())); }
 

@@ -95,6 +95,8 @@ void check_array(nb::handle from, const Argument& argument);
 
 /// The type of an array's elements, or what it is if it is none.
 std::string type_text(nb::handle x);
+/// str(x).
+std::string text_of(nb::handle x);
 /// The class of a value.
 std::string class_of(nb::handle x);
 bool requires_grad(nb::handle tensor);

@@ -24,6 +24,7 @@ struct Item {
 
 // How most members are read.
 
+inline nb::object number(Index value) { return nb::int_(value); }
 inline nb::object text(const std::string& value) { return nb::str(value.c_str(), value.size()); }
 
 /// One object for each, in a tuple.

@@ -3,6 +3,7 @@
 #include <bearing/attention.hpp>
 #include <bearing/encodings/rope.hpp>
 #include <bearing/encodings/sinusoidal.hpp>
+#include <bearing/rows.hpp>
 
 #include "members.hpp"
 
@@ -13,6 +14,11 @@ namespace bearing::python {
 template <>
 struct Words<Pairing> {
   static constexpr std::array<Word<Pairing>, 2> words{{{Pairing::interleaved, "interleaved"}, {Pairing::half, "half"}}};
+};
+
+template <>
+struct Words<Side> {
+  static constexpr std::array<Word<Side>, 2> words{{{Side::query, "query"}, {Side::key, "key"}}};
 };
 
 template <>

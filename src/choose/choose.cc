@@ -98,17 +98,15 @@ Index reach(const Situation& s) {
   return static_cast<Index>(std::llround(static_cast<double>(s.trained) * factor));
 }
 
-bool longer(const Situation& s) { return s.wanted > reach(s); }
+bool is_longer(const Situation& s) { return s.wanted > reach(s); }
 
 bool holds(Holds wanted, bool truth) { return wanted == Holds::either || (wanted == Holds::yes) == truth; }
-bool holds(Length wanted, bool is_longer) {
-  return wanted == Length::either || (wanted == Length::longer) == is_longer;
-}
+bool holds(Length wanted, bool longer) { return wanted == Length::either || (wanted == Length::longer) == longer; }
 bool of_task(unsigned tasks, Task task) { return (tasks >> static_cast<unsigned>(task) & 1u) != 0; }
 
 bool applies(const Rule& rule, const Situation& s, bool rotary) {
   const bool here = rotary ? rule.rotary == Holds::yes : rule.rotary != Holds::yes && of_task(rule.tasks, s.task);
-  return here && (rule.axes == 0 || rotary || rule.axes == s.axes) && holds(rule.length, longer(s)) &&
+  return here && (rule.axes == 0 || rotary || rule.axes == s.axes) && holds(rule.length, is_longer(s)) &&
          holds(rule.tuning, s.tuning) && holds(rule.causal, *s.causal);
 }
 
@@ -295,11 +293,11 @@ class Chooser {
     const std::vector<Property> properties = check(of, measured_size(s_), on_);
     const auto past = std::find_if(properties.begin(), properties.end(),
                                    [](const Property& one) { return one.name == "extensible"; });
-    const bool ends = longer(s_) && past->verdict == Verdict::no;
+    const bool ends = is_longer(s_) && past->verdict == Verdict::no;
     if (!hindrance.empty()) option.reasons.push_back({hindrance, ""});
     option.reasons.push_back(ends ? Reason{"The model has it. Its rows would have to be trained anew.", ""}
                                   : Reason{"The model has it: another encoding would have to be trained anew.", ""});
-    if (longer(s_)) option.reasons.push_back(property_reason(*past));
+    if (is_longer(s_)) option.reasons.push_back(property_reason(*past));
     if (ends || !hindrance.empty()) option.rank = Rank::avoid;
     option.unless = "The model is trained anew: then leave it out of the question.";
     options_.push_back(std::move(option));
@@ -321,7 +319,7 @@ Advice choose(const Situation& situation, const Executor& on) {
   advice.options = Chooser(s, on).options();
   const bool rotary = rotary_at_hand(s).has_value();
   for (const Unknown& unknown : unknowns()) {
-    if (!of_task(unknown.tasks, s.task) || !holds(unknown.length, longer(s)) || !holds(unknown.rotary, rotary))
+    if (!of_task(unknown.tasks, s.task) || !holds(unknown.length, is_longer(s)) || !holds(unknown.rotary, rotary))
       continue;
     if (s.from && !rotary) continue;  // it stays as it is
     advice.unknowns.push_back(filled(unknown.text, s));

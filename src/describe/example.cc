@@ -14,7 +14,7 @@ namespace bearing::inspect {
 namespace {
 
 /// 2^27, 1 GiB: more is likely a typing error.
-constexpr Index most_numbers = Index{1} << 27;
+constexpr Index largest_example = Index{1} << 27;
 
 std::vector<Index> shape_of(const EncodingInfo& info, const ParameterInfo& parameter, const Record& spec,
                             const Sizes& sizes) {
@@ -29,7 +29,7 @@ std::vector<Index> shape_of(const EncodingInfo& info, const ParameterInfo& param
                                     extent.name, " = ", size));
     }
     shape.push_back(size);
-    if (size > 0 && count > most_numbers / size) {
+    if (size > 0 && count > largest_example / size) {
       throw RangeError(
           text::concat("[make] heads, dim, length: must make tables of at most 2^27 numbers, got ", shape));
     }

@@ -120,7 +120,7 @@ void add_tokens(Panel& panel, const Specimen& specimen) {
   panel.series.push_back(std::move(line));
 }
 
-Panel panel_of(const Shown& shown, const FigureOptions& options) {
+Panel decay_panel(const Shown& shown, const FigureOptions& options) {
   const Specimen& s = shown.specimen;
   if (!s.input_rows && !s.turn_rows && !s.score_terms) {
     nothing_to_show(shown, "must act on the input, on query and key or on scores");
@@ -148,7 +148,7 @@ Panel panel_of(const Shown& shown, const FigureOptions& options) {
 }
 
 /// Of the heads' lines that the legend names, and of the band.
-std::string text_of(const Panel& panel) {
+std::string decay_text(const Panel& panel) {
   const double last = panel.series.front().x.back();
   std::string text = panel.title + ":";
   int named = 0;
@@ -170,8 +170,8 @@ Figure decay_figure(std::span<const Subject> encodings, const FigureOptions& opt
   const std::vector<Shown> shown = examples(encodings, options, {.heads = 8, .dim = 64, .length = 256});
   Figure figure{.title = "Scores over distance: " + names_of(shown)};
   for (const Shown& one : shown) {
-    figure.panels.push_back(panel_of(one, options));
-    figure.text += text_of(figure.panels.back());
+    figure.panels.push_back(decay_panel(one, options));
+    figure.text += decay_text(figure.panels.back());
   }
   figure.text.pop_back();
   share_y(figure.panels);

@@ -1,11 +1,15 @@
 #pragma once
 
 #include <bearing/properties.hpp>
+#include <limits>
 #include <string>
 
 // What the property checks look at: an example of the encoding, and what it makes of positions.
 
 namespace bearing::inspect {
+
+/// The number of a check that has none.
+inline constexpr double nan = std::numeric_limits<double>::quiet_NaN();
 
 /// An example with content drawn from its seed.
 struct Probe {

@@ -15,8 +15,6 @@ using text::concat;
 
 namespace {
 
-constexpr double nan = std::numeric_limits<double>::quiet_NaN();
-
 /// Logits and the value site's output of the same tokens, at positions moved by `shift`.
 struct Seen {
   Array logits, values;

@@ -17,8 +17,6 @@ using text::concat;
 
 namespace {
 
-constexpr double nan = std::numeric_limits<double>::quiet_NaN();
-
 bool silent(const Array& values) { return values.shape[2] == 0; }
 
 bool all_the_same(const Array& values, const Array& last) {

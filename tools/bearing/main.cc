@@ -13,7 +13,7 @@
 namespace bearing::tool {
 namespace {
 
-constexpr int check_failed = 1, usage_error = 2, bad_file = 3;
+constexpr int check_failed = 1, usage_error = 2, unfit_file = 3;
 
 class Tool {
  public:
@@ -38,9 +38,9 @@ class Tool {
     } catch (const CheckFailed& error) {
       return complain(error.what(), check_failed);
     } catch (const std::bad_alloc&) {
-      return complain("not enough memory", bad_file);
+      return complain("not enough memory", unfit_file);
     } catch (const std::exception& error) {
-      return complain(error.what(), bad_file);
+      return complain(error.what(), unfit_file);
     }
   }
 

@@ -11,14 +11,14 @@ using inspect::Panel;
 
 namespace {
 
-constexpr int gap = 3;
+constexpr int space = 3;
 
 /// Panels in a row: as the figure has it, fewer where they would be too narrow to read.
 int panels_in_row(const Figure& figure, int width) {
   const bool round = std::all_of(figure.panels.begin(), figure.panels.end(),
                                  [](const Panel& panel) { return panel.round && !panel.cells; });
   const int narrowest = round ? 24 : 36;
-  const int most = std::max(1, (width + gap) / (narrowest + gap));
+  const int most = std::max(1, (width + space) / (narrowest + space));
   return std::clamp(static_cast<int>(figure.columns), 1, most);
 }
 
@@ -36,7 +36,7 @@ std::string side_by_side(const std::vector<TextCanvas>& canvases) {
     std::string line;
     for (std::size_t i = 0; i < canvases.size(); ++i) {
       const TextCanvas& canvas = canvases[i];
-      if (i > 0) line += std::string(gap, ' ');
+      if (i > 0) line += std::string(space, ' ');
       line += row < canvas.rows() ? canvas.row(row) : std::string(static_cast<std::size_t>(canvas.columns()), ' ');
     }
     out += without_trailing_spaces(line) + '\n';
@@ -75,7 +75,7 @@ std::string shared(const Figure& figure, int width, const TextStyle& style) {
 std::string figure_as_text(const Figure& figure, const TextStyle& style) {
   constexpr int widest_panel = 120;
   const int width = static_cast<int>(style.width), in_row = panels_in_row(figure, width);
-  const int each = std::min((width - gap * (in_row - 1)) / in_row, widest_panel);
+  const int each = std::min((width - space * (in_row - 1)) / in_row, widest_panel);
   const bool several = figure.panels.size() > 1;
   const TextPanel::Under under{!one_legend(figure), !(several && one_colour_scale(figure))};
   std::string out = paragraph(figure.title, width, style, true);

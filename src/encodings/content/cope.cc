@@ -55,8 +55,8 @@ bool counts(const Tile<A>& tile, Index i, Index j) {
 
 /// A gate and its slope. In double, and with nothing beyond e^±700, which no gate shows: exp() must not overflow, and a
 /// slope of nearly 0 keeps its digits.
-struct Gate {
-  explicit Gate(double logit) {
+struct CopeGate {
+  explicit CopeGate(double logit) {
     const double e = std::exp(-std::min(std::abs(logit), 700.0)), part = 1 / (1 + e);
     open = logit >= 0 ? part : e * part;
     slope = e * part * part;
@@ -118,7 +118,7 @@ void CopeTerm<A>::add_scores(const Tile<A>& tile, A* s) const {
     double position = 0;
     for (Index j = tile.cols - 1; j >= 0; --j) {
       if (!counts(tile, i, j)) continue;
-      position += Gate(static_cast<double>(logit[j])).open;
+      position += CopeGate(static_cast<double>(logit[j])).open;
       const auto at = w.between(position);
       s[i * tile.stride + j] += w.score_scale * (z[at.below] + at.w * (z[at.above] - z[at.below]));
     }
@@ -138,7 +138,7 @@ void CopeTerm<A>::add_score_grads(const Tile<A>& tile, const A* d_s, const TileG
     for (Index j = tile.cols - 1; j >= 0; --j) {
       slope[j] = 0;
       if (!counts(tile, i, j)) continue;
-      position += Gate(static_cast<double>(logit[j])).open;
+      position += CopeGate(static_cast<double>(logit[j])).open;
       const auto at = w.between(position);
       const A d = w.score_scale * d_s[i * tile.stride + j];
       d_z[at.below] += (1 - at.w) * d;
@@ -149,7 +149,7 @@ void CopeTerm<A>::add_score_grads(const Tile<A>& tile, const A* d_s, const TileG
     double d_gate = 0;
     for (Index t = 0; t < tile.cols; ++t) {
       d_gate += static_cast<double>(slope[t]);
-      logit[t] = counts(tile, i, t) ? static_cast<A>(d_gate * Gate(static_cast<double>(logit[t])).slope) : A{0};
+      logit[t] = counts(tile, i, t) ? static_cast<A>(d_gate * CopeGate(static_cast<double>(logit[t])).slope) : A{0};
     }
   }
   const A* d_logit = w.logit;

@@ -4,6 +4,7 @@
 #include <bearing/scores.hpp>
 
 #include "describe/describer.hpp"
+#include "encodings/distance/shared_axes.hpp"
 #include "tensor_checks.hpp"
 #include "terms/checks.hpp"
 #include "text.hpp"
@@ -13,9 +14,6 @@ namespace bearing {
 using text::concat;
 
 namespace {
-
-/// Where index i of an axis is kept.
-Index at(Index extent, Index i) { return extent == 1 ? 0 : i; }
 
 template <class A>
 void check_table(const Param<A, 2>& table) {
@@ -132,11 +130,11 @@ template <class A>
 Index BucketBias<A>::row(Index batch, Index head, Index i, Index j) const {
   if (by_ != By::difference) {
     const std::array<Index, 4> shape = index_shape();
-    const Index b = at(shape[0], batch), h = at(shape[1], head);
+    const Index b = kept_at(shape[0], batch), h = kept_at(shape[1], head);
     const Index row = by_ == By::index ? index_(b, h, i, j) : wide_index_(b, h, i, j);
     return row < table_.value.shape[0] ? row : none;  // whoever wrote to the index since, it reads no other memory
   }
-  const Index b_i = at(queries_.attribute.shape[0], batch), b_j = at(keys_.attribute.shape[0], batch);
+  const Index b_i = kept_at(queries_.attribute.shape[0], batch), b_j = kept_at(keys_.attribute.shape[0], batch);
   if (difference_.pairs != BucketPairs::all) {
     const bool same = queries_.group(b_i, i) == keys_.group(b_j, j);
     if (same != (difference_.pairs == BucketPairs::same_group)) return 2 * difference_.clip + 1;

@@ -2,19 +2,13 @@
 #include <bearing/scores.hpp>
 
 #include "describe/describer.hpp"
+#include "encodings/distance/shared_axes.hpp"
 #include "terms/checks.hpp"
 #include "terms/tile_kernels.hpp"
 
 namespace bearing {
 
 using text::concat;
-
-namespace {
-
-/// Where index i of an axis is kept.
-Index at(Index extent, Index i) { return extent == 1 ? 0 : i; }
-
-}  // namespace
 
 template <class A>
 void DenseBias<A>::check(const char* function, const Problem& problem) const {
@@ -32,9 +26,9 @@ void DenseBias<A>::check(const char* function, const Problem& problem) const {
 template <class A>
 void DenseBias<A>::add_scores(const Tile<A>& tile, A* s) const {
   const View<const A, 4>& bias = bias_.value;
-  const Index b = at(bias.shape[0], tile.batch), h = at(bias.shape[1], tile.head);
+  const Index b = kept_at(bias.shape[0], tile.batch), h = kept_at(bias.shape[1], tile.head);
   const Index step = bias.shape[3] == 1 ? 0 : bias.stride[3];
-  const A* first = &bias(b, h, at(bias.shape[2], tile.row), at(bias.shape[3], tile.col));
+  const A* first = &bias(b, h, kept_at(bias.shape[2], tile.row), kept_at(bias.shape[3], tile.col));
   const Index row_step = bias.shape[2] == 1 ? 0 : bias.stride[2];
   if (step == 1) return tiles::add_matrix(tile.rows, tile.cols, first, row_step, s, tile.stride);
   for (Index i = 0; i < tile.rows; ++i) {
@@ -47,7 +41,7 @@ void DenseBias<A>::add_score_grads(const Tile<A>& tile, const A* d_s, const Tile
   if (grads.params == nullptr) return;
   const Index rows = bias_.value.shape[2], cols = bias_.value.shape[3];
   for (Index i = 0; i < tile.rows; ++i) {
-    A* to = grads.params + at(rows, tile.row + i) * cols;
+    A* to = grads.params + kept_at(rows, tile.row + i) * cols;
     const A* from = d_s + i * tile.stride;
     if (cols > 1) {
       for (Index j = 0; j < tile.cols; ++j) to[tile.col + j] += from[j];

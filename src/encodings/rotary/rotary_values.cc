@@ -54,7 +54,7 @@ namespace {
 
 using inspect::Specimen;
 
-Specimen turned_by(const ExampleSize& size, const Rope& rope) {
+Specimen values_turned_by(const ExampleSize& size, const Rope& rope) {
   const auto table = std::make_shared<const RopeTable<double>>(rope, size.length);
   Specimen specimen{.options = size, .held = static_cast<Index>(table->bytes() / sizeof(double))};
   specimen.turn_values = [table](Side side, const Positions& at, View<const double, 4> x, View<double, 4> y,
@@ -80,7 +80,7 @@ void describe_rotary_values(Describer& to) {
       .by_hand()
       .called("rotary_values", "RoPE on values", "turns values, and their sum back at the query",
               [](const ExampleSize& size) { return Rope{.head_dim = size.dim, .pairing = Pairing::half}; })
-      .example(turned_by)
+      .example(values_turned_by)
       .also({"rope_values", "roper", "rotated_values"});
 }
 
