@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <bearing/encodings/alibi.hpp>
+#include <cstdlib>
 #include <stdexcept>
 #include <vector>
 

@@ -1,5 +1,7 @@
 // Prefill: many tokens of one sequence, forward and backward, in place and out of place, in every type and layout.
 
+#include <algorithm>
+
 #include "buffers.hpp"
 #include "demands.hpp"
 #include "harness.hpp"

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <bearing/error.hpp>
 #include <cmath>
+#include <utility>
 
 #include "choose/measure.hpp"
 #include "choose/rules.hpp"

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <bearing/error.hpp>
 
 #include "figures/kinds.hpp"

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <bearing/error.hpp>
 #include <cmath>
 #include <numbers>

@@ -1,5 +1,6 @@
 #include "figures/matrices.hpp"
 
+#include <algorithm>
 #include <bearing/error.hpp>
 #include <cmath>
 #include <limits>

@@ -1,4 +1,5 @@
 #include <bearing/error.hpp>
+#include <utility>
 
 #include "describe/example.hpp"
 #include "text.hpp"

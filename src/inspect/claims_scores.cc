@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <bearing/encodings/alibi.hpp>
 #include <bearing/encodings/t5.hpp>
 #include <cmath>

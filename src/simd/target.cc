@@ -1,5 +1,6 @@
 #include "simd/target.hpp"
 
+#include <atomic>
 #include <bearing/error.hpp>
 #include <bearing/target.hpp>
 #include <cstdint>

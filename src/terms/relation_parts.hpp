@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <bearing/rows_by_index.hpp>
+#include <cstdlib>
 
 #include "terms/tile_kernels.hpp"
 

@@ -5,6 +5,7 @@
 #include <bearing/attention.hpp>
 #include <chrono>
 #include <cmath>
+#include <limits>
 
 #include "arguments.hpp"
 #include "array_files.hpp"

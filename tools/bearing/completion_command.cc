@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bearing/catalog.hpp>
 #include <memory>
+#include <utility>
 
 #include "commands.hpp"
 #include "errors.hpp"

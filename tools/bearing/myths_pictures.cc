@@ -5,6 +5,7 @@
 #include <bearing/version.hpp>
 #include <cctype>
 #include <stdexcept>
+#include <utility>
 
 #include "gnuplot.hpp"
 #include "outputs.hpp"

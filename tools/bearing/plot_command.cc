@@ -6,6 +6,7 @@
 #include <bearing/npy.hpp>
 #include <limits>
 #include <optional>
+#include <utility>
 
 #include "array_files.hpp"
 #include "commands.hpp"

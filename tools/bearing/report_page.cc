@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <utility>
+
 #include "terminal.hpp"
 
 namespace bearing::tool {

@@ -3,6 +3,7 @@
 #include <bearing/figures.hpp>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 // A page in HTML that needs nothing else: no file, no address, and no script to be read.

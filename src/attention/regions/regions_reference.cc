@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <bearing/reference/regions.hpp>
 #include <cmath>
 #include <vector>

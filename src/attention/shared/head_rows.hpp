@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <bearing/memory.hpp>
 #include <cstddef>
 #include <cstdlib>

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "tensor_checks.hpp"
 #include "terms/row_place.hpp"

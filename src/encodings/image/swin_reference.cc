@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <bearing/reference/swin.hpp>
 #include <cmath>
 
