@@ -1,0 +1,138 @@
+// Heads of tokens as lines of memory: how they lie, are fetched ahead, read and written. Included once per SIMD target.
+#if defined(BEARING_ROPE_LINES_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef BEARING_ROPE_LINES_INL_H_
+#undef BEARING_ROPE_LINES_INL_H_
+#else
+#define BEARING_ROPE_LINES_INL_H_
+#endif
+
+#include <hwy/cache_control.h>
+
+#include "encodings/rotary/rope_call.hpp"
+#include "simd/lanes-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace bearing::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+namespace lanes = simd::HWY_NAMESPACE;
+
+enum class PhaseOrder {
+  natural,  ///< c0 c1 c2 …, s0 s1 s2 …
+  doubled,  ///< c0 c0 c1 c1 …, −s0 s0 −s1 s1 …: interleaved pairs, whole vectors at a time
+  spread,   ///< natural, and doubled where they are loaded into registers: interleaved pairs, see spreads()
+  split,    ///< per vector pair, the even ones first: two bfloat16 in a 32-bit lane, half pairing
+};
+
+template <class T>
+constexpr PhaseOrder phase_order(Pairing pairing) {
+  constexpr bool bf16 = std::is_same_v<T, Bfloat16>;
+  constexpr bool one_lane = HWY_TARGET == HWY_SCALAR;  // no neighbour to swap with
+  if (pairing == Pairing::interleaved) return bf16 || one_lane ? PhaseOrder::natural : PhaseOrder::doubled;
+  return bf16 ? PhaseOrder::split : PhaseOrder::natural;
+}
+
+/// Heads of several tokens; a head of a token is a line, with `pairs` pairs to turn. Tokens are the outer loop:
+/// phases are loaded once for all the heads of a token.
+template <class T>
+struct Lines {
+  const Compute<T>* const* cos;  ///< [tokens]
+  const Compute<T>* const* sin;
+  bool negative_sin;  ///< natural order only; the other orders have the sign in the phases
+  Pairing pairing;
+  const T* in;
+  T* out;
+  Index in_token, out_token, in_head, out_head;  ///< strides
+  Index tokens, heads, pairs;
+  bool avx512_bf16;   ///< bfloat16 by AVX-512's own conversion
+  bool from_memory;   ///< not in a cache: each line should be read from its first to its last byte
+  bool heads_inside;  ///< heads are nearer in memory than tokens
+  const T* next;      ///< where the walk goes on after the last token, to fetch ahead; null: do not
+
+  const T* line_in(Index token, Index head) const { return in + token * in_token + head * in_head; }
+  T* line_out(Index token, Index head) const { return out + token * out_token + head * out_head; }
+};
+
+/// body(d, i) for every vector of a range of n numbers, with whole vectors first, then of 4, then of `least` (1 or 2).
+template <class C, std::size_t least, class Body>
+HWY_INLINE void over_range(Index n, const Body& body) {
+  const hn::CappedTag<C, 16> full;
+  const Index width = static_cast<Index>(hn::Lanes(full));
+  Index i = 0;
+  for (; i + width <= n; i += width) body(full, i);
+  if (i == n) return;
+  const hn::CappedTag<C, 4> four;
+  const Index narrow = static_cast<Index>(hn::Lanes(four));
+  for (; i + narrow <= n; i += narrow) body(four, i);
+  const hn::CappedTag<C, least> last;
+  for (; i < n; i += static_cast<Index>(hn::Lanes(last))) body(last, i);
+}
+
+template <class D, class T>
+HWY_INLINE hn::VFromD<D> load(D d, const T* from) {
+  if constexpr (std::is_same_v<T, Float16>) {
+    return lanes::load_f16(d, from);
+  } else {
+    return hn::LoadU(d, from);
+  }
+}
+
+template <bool stream, class D, class T>
+HWY_INLINE void store(D d, hn::VFromD<D> value, T* to) {
+  if constexpr (std::is_same_v<T, Float16>) {
+    lanes::store_f16<stream>(d, value, to);
+  } else if constexpr (stream && hn::MaxLanes(D()) * sizeof(T) >= 16) {
+    hn::Stream(value, d, to);
+  } else {
+    hn::StoreU(value, d, to);
+  }
+}
+
+/// Reads a line that is about to turn from its first byte to its last. A loop that reads both halves of a head at once
+/// shows memory two interwoven streams, which costs some processors (Zen 4) three quarters of their bandwidth.
+template <class T>
+HWY_INLINE void touch_in_order(const Lines<T>& l, Index token, Index head) {
+  const volatile char* now = reinterpret_cast<const volatile char*>(l.line_in(token, head));
+  for (Index byte = 0; byte < 2 * l.pairs * static_cast<Index>(sizeof(T)); byte += 64) (void)now[byte];
+}
+
+/// How far ahead lines are fetched, in bytes. 4 KiB, where the hardware's own prefetch would stop at the border of a
+/// page; with vectors of 32 bytes 1 KiB, if numbers are not converted. Zen 3, 64 MiB of float32 in halves: 1.00 of
+/// LIMIT by 1 KiB, 0.94 by 4, 0.94 without; 32 MiB of bfloat16: 0.75 by 1 KiB, 0.92 by 4, 0.60 without.
+template <class T>
+constexpr Index prefetch_distance() {
+  return HWY_TARGET == HWY_AVX2 && sizeof(T) >= 4 ? 1024 : 4096;
+}
+
+/// … in lines; 0 where none are.
+template <class T>
+HWY_INLINE Index lines_ahead(const Lines<T>& l) {
+  if (l.next == nullptr) return 0;
+  return HWY_MAX(1, prefetch_distance<T>() / (2 * l.pairs * static_cast<Index>(sizeof(T))));
+}
+
+/// The line that comes that much later. That is another head of the token, or of the next one, or the same head of a
+/// later token, whichever lies there.
+template <class T>
+struct LineAhead {
+  const T* from;
+  Index heads;  ///< how many heads of that token lie from there on
+
+  HWY_INLINE LineAhead(const Lines<T>& l, Index ahead, Index token, Index head) {
+    Index later = l.heads_inside ? token : token + ahead, other = l.heads_inside ? head + ahead : head;
+    for (; other >= l.heads; other -= l.heads) ++later;
+    from = later < l.tokens ? l.line_in(later, other) : l.next + (later - l.tokens) * l.in_token + other * l.in_head;
+    heads = l.heads - other;
+  }
+};
+
+template <class T>
+HWY_INLINE void prefetch_ahead(const Lines<T>& l, Index ahead, Index token, Index head) {
+  const Index bytes = 2 * l.pairs * static_cast<Index>(sizeof(T));
+  const T* from = LineAhead<T>(l, ahead, token, head).from;
+  for (Index byte = 0; byte < bytes; byte += 64) hwy::Prefetch(reinterpret_cast<const char*>(from) + byte);
+}
+
+}  // namespace bearing::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif
