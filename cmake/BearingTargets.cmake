@@ -51,7 +51,7 @@ endfunction()
 
 # bearing_in_bunches(TARGET SOURCE …): its sources are compiled twelve at a time, so that headers are read once for them and what
 # these define is compiled once: a third of the time. Not those that are compiled for each instruction set, and not the sources
-# named, which keep to themselves what others call the same.
+# that are named, most of which keep to themselves what others call the same.
 option(BEARING_IN_BUNCHES "Compile several sources as one" OFF)
 function(bearing_in_bunches target)
   if(NOT BEARING_IN_BUNCHES)
