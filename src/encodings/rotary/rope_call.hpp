@@ -34,6 +34,7 @@ struct RotateCall {
   bool transposed = false;   ///< R(−pθ): the gradient
   bool from_memory = false;  ///< too large to be in a cache …
   bool prefetch = false;     ///< … and fetching ahead pays
+  bool in_turns = false;     ///< … and so does turning heads of the four quarters of a token in turn
   bool avx512_bf16 = false;  ///< bfloat16 only: the machine converts by itself
   bool stream = false;       ///< out of place and larger than the caches: write past them
 

@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 #include <bearing/encodings/rope.hpp>
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <vector>
@@ -12,14 +13,19 @@
 namespace bearing {
 namespace {
 
-/// A tensor of more than 32 MiB on a cache line's border, which is what goes past the caches, and its rotation.
+/// A tensor on a cache line's border, and its rotation; of more than 32 MiB it goes past the caches.
 template <class T>
 class Large {
  public:
-  Large(Index heads, bool heads_inside) : heads_(heads), heads_inside_(heads_inside), in_(numbers()), out_(numbers()) {
+  Large(Index heads, bool heads_inside, Index bytes)
+      : heads_(heads), heads_inside_(heads_inside), bytes_(bytes), in_(numbers()), out_(numbers()) {
     for (std::size_t i = 0; i < in_.size(); ++i) in_[i] = T(static_cast<float>(i % 1021) / 512 - 1);
   }
   void rotate_past_the_caches(const RopeTable<Compute<T>>& table) { rotate_to(table, read(), view(out_), {}); }
+  void rotate_in_place(const RopeTable<Compute<T>>& table) {
+    std::copy(aligned(in_), aligned(in_) + heads_ * time() * dim, aligned(out_));
+    rotate(table, view(out_), {});
+  }
   /// Whether out is what every token alone gives.
   bool is_right(const RopeTable<Compute<T>>& table) {
     std::vector<T> one(static_cast<std::size_t>(heads_ * dim));
@@ -35,7 +41,7 @@ class Large {
     }
     return true;
   }
-  Index time() const { return (Index{33} << 20) / (heads_ * dim * static_cast<Index>(sizeof(T))); }
+  Index time() const { return bytes_ / (heads_ * dim * static_cast<Index>(sizeof(T))); }
   static constexpr Index dim = 128;
 
  private:
@@ -51,12 +57,13 @@ class Large {
 
   Index heads_;
   bool heads_inside_;
+  Index bytes_;
   std::vector<T> in_, out_;
 };
 
 template <class T>
 void expect_right_past_the_caches(Index heads, bool heads_inside, Pairing pairing) {
-  Large<T> large(heads, heads_inside);
+  Large<T> large(heads, heads_inside, Index{33} << 20);
   const RopeTable<Compute<T>> table(Rope{.head_dim = Large<T>::dim, .pairing = pairing}, large.time());
   test::on_every_target([&] {
     large.rotate_past_the_caches(table);
@@ -64,13 +71,28 @@ void expect_right_past_the_caches(Index heads, bool heads_inside, Pairing pairin
   });
 }
 
-// Of 42 heads, quarters of ten take turns, and two are left.
+// Quarters of 32 heads take turns; 42, 30 and 70 heads have none.
 TEST(RotatePastTheCaches, TheBitsAreThoseOfSingleTokensOnEveryTarget) {
   expect_right_past_the_caches<float>(32, true, Pairing::half);
   expect_right_past_the_caches<float>(42, true, Pairing::interleaved);
   expect_right_past_the_caches<float>(30, false, Pairing::half);
   expect_right_past_the_caches<Bfloat16>(70, true, Pairing::half);
   expect_right_past_the_caches<Bfloat16>(32, true, Pairing::interleaved);
+}
+
+template <class T>
+void expect_right_in_place(Index bytes, Pairing pairing) {
+  Large<T> large(32, true, bytes);
+  const RopeTable<Compute<T>> table(Rope{.head_dim = Large<T>::dim, .pairing = pairing}, large.time());
+  large.rotate_in_place(table);
+  EXPECT_TRUE(large.is_right(table));
+}
+
+TEST(RotatePastTheCaches, QuartersTakeTurnsInPlaceToo) {
+  expect_right_in_place<float>(Index{17} << 20, Pairing::half);
+  expect_right_in_place<Float16>(Index{17} << 20, Pairing::interleaved);
+  expect_right_in_place<double>(Index{17} << 20, Pairing::interleaved);
+  expect_right_in_place<Bfloat16>(Index{97} << 20, Pairing::half);
 }
 
 }  // namespace

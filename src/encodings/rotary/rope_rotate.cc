@@ -74,6 +74,13 @@ bool can_stream(const RotateCall<T>& call) {
          reinterpret_cast<std::uintptr_t>(call.out.data) % 64 == 0;
 }
 
+/// From how many bytes on the quarters of a token take turns. bfloat16 is bound by its arithmetic where a large cache
+/// has it.
+template <class T>
+constexpr Index least_in_turns() {
+  return Index{std::is_same_v<T, Bfloat16> ? 96 : 16} << 20;
+}
+
 constexpr std::size_t stack_bytes = std::size_t{48} << 10;
 
 /// How a call is cut into tasks, and the memory that they need. Making one is the last thing that may throw.
@@ -95,6 +102,7 @@ Plan<T>::Plan(RotateCall<T>& call, const Executor& on) {
   // Smaller tensors are in some cache, where fetching only costs.
   call.from_memory = bytes >= (Index{16} << 20);
   call.prefetch = call.from_memory && simd::prefetch_pays();
+  call.in_turns = call.prefetch && bytes >= least_in_turns<T>();
   call.stream = !call.in_place() && bytes >= (Index{32} << 20) && can_stream(call);
 
   // One task for what one thread does in a few microseconds; else several per worker, whole tokens if there are enough.

@@ -7,6 +7,7 @@
 #define BEARING_ROPE_TOKENS_INL_H_
 #endif
 
+#include <algorithm>
 #include <cstring>
 
 #include "encodings/rotary/rope_apply-inl.h"
@@ -129,6 +130,24 @@ HWY_INLINE void ready_row(const RotateCall<T>& call, Index b, Index t, const Scr
   }
 }
 
+/// Makes the heads of a token four rows of them, each of which gives one head in turn: four pages are read and written
+/// side by side, as memcpy does it. Intel Emerald Rapids, 32 heads of 128: in place 1.1 to 1.25 times as fast from 16
+/// MiB on, in every type but bfloat16, which is from 128 MiB on; out of place 1.1 to 1.2 times. Not measured with
+/// narrower vectors.
+template <class T, class C = Compute<T>>
+HWY_INLINE void quarters_in_turn(Lines<T>& lines, const C** cos, const C** sin) {
+  const Index quarter = lines.heads / 4;
+  if (lines.heads % 4 != 0 || quarter > most_block_tokens) return;
+  std::fill_n(cos, quarter, cos[0]);
+  std::fill_n(sin, quarter, sin[0]);
+  lines.tokens = quarter;
+  lines.heads = 4;
+  lines.in_token = lines.in_head;
+  lines.out_token = lines.out_head;
+  lines.in_head *= quarter;
+  lines.out_head *= quarter;
+}
+
 template <PhaseOrder order, bool stream, class T>
 HWY_INLINE void rotate_tokens(const RotateCall<T>& call, Index first, Index last, Index head, Index head_end,
                               Compute<T>* memory) {
@@ -151,12 +170,25 @@ HWY_INLINE void rotate_tokens(const RotateCall<T>& call, Index first, Index last
     const Index later_b = ends && b + 1 < call.in.shape[0] ? b + 1 : b, later_t = ends ? 0 : t + count;
     for (Index h = head; h < head_end; h += group) {
       const T* next = h + group < head_end ? &call.in(b, h + group, t, 0) : &call.in(later_b, head, later_t, 0);
-      turn<order, stream>(call,
-                          Lines<T>{cos, sin, call.transposed, call.pairing, &call.in(b, h, t, 0), &call.out(b, h, t, 0),
-                                   call.in.stride[2], call.out.stride[2], call.in.stride[1], call.out.stride[1], count,
-                                   HWY_MIN(group, head_end - h), pairs, call.avx512_bf16, call.from_memory, by_token,
-                                   call.prefetch ? next : nullptr},
-                          scratch);
+      Lines<T> lines{cos,
+                     sin,
+                     call.transposed,
+                     call.pairing,
+                     &call.in(b, h, t, 0),
+                     &call.out(b, h, t, 0),
+                     call.in.stride[2],
+                     call.out.stride[2],
+                     call.in.stride[1],
+                     call.out.stride[1],
+                     count,
+                     HWY_MIN(group, head_end - h),
+                     pairs,
+                     call.avx512_bf16,
+                     call.from_memory,
+                     by_token,
+                     call.prefetch ? next : nullptr};
+      if (HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3 && by_token && call.in_turns) quarters_in_turn(lines, cos, sin);
+      turn<order, stream>(call, lines, scratch);
     }
     left -= count;
     b = later_b;
