@@ -12,6 +12,8 @@ import pytest
 import torch
 from bearing import _core
 from bearing.torch.encoding import traits_of
+from bearing.torch.triton.attention import forward
+from bearing.torch.triton.work import Options
 from calls import DIM, HEADS, HOLES, K_LEN, MASKS, Q_LEN, agree, close, doubled, quick, rows, small_tiles
 from place import INTERPRETED
 
@@ -53,6 +55,14 @@ def test_caps_sinks_and_scales(device):
         device, t5(), slope=1, mask="causal_bottom_right", soft_cap=1.5, scale=0.7, sinks=torch.tensor([0.5, -math.inf])
     )
     agree(device, mask="causal", sinks=torch.tensor([2.0, 0.1]))  # without a bias
+
+
+def test_sinks_may_have_any_stride(device):
+    q, k, v = (x.detach() for x in rows(device))
+    of_layers = torch.randn(HEADS, 3, device=device)
+    for sinks in (of_layers[:, 1], of_layers[:1, 2].expand(HEADS)):
+        want = bt.attention(q, k, v, mask="causal", sinks=sinks.contiguous())
+        assert torch.equal(bt.attention(q, k, v, mask="causal", sinks=sinks), want)
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
@@ -180,6 +190,20 @@ def test_what_does_not_fit_is_refused(device):
     ):
         with pytest.raises((ValueError, TypeError), match=words):
             bt.attention(q, k, v, mask="none", **wrong)
+
+
+def test_rows_on_another_device_are_refused(device):
+    """The meta device plays the other one."""
+    rest = "[]", Options(*[None] * 8, "none", (-1, -1), 0, 0, None, 0.0, "bhtd")
+    given = dict(zip("qkv", (x.detach() for x in rows(device)), strict=True))
+    for name in "kv":
+        q, k, v = (given | {name: given[name].to("meta")}).values()
+        words = rf"\[attention\] {name}: must be on the device of q, {given['q'].device}, got meta"
+        with pytest.raises(TypeError, match=words):
+            forward(q, k, v, [], *rest, torch.float32)
+    with pytest.raises(TypeError, match="sinks: must be on the device of q"):
+        options = rest[1]._replace(sinks=torch.zeros(HEADS, device="meta"))
+        forward(*given.values(), [], "[]", options, torch.float32)
 
 
 def test_a_plan_says_which_path_a_call_takes():

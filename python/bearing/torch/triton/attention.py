@@ -40,10 +40,11 @@ def forward(
     to, to_lse = bhtd(out, options.layout), lse
     if parts > 1:
         to, to_lse = (lse.new_empty(parts * work.batch, *x.shape[1:]) for x in (to, lse))
+    sinks = None if options.sinks is None else options.sinks.contiguous()
     with on(q):
         blocks = work.visible.key_blocks(kind.rows, kind.cols)
         attend_forward.forward[(programs * parts,)](
-            work.call_for(kind), blocks, stride_of(blocks), options.sinks, to, to.stride()[:3], to_lse, share, kind, **how
+            work.call_for(kind), blocks, stride_of(blocks), sinks, to, to.stride()[:3], to_lse, share, kind, **how
         )  # fmt: skip
         if parts > 1:
             whole = bhtd(out, options.layout)

@@ -223,6 +223,9 @@ def _check(q: Tensor, k: Tensor, v: Tensor, options: Options) -> None:
             words = " or ".join(str(list(shape)) for shape in shapes)
             raise _core.ShapeError(f"[attention] {name}: must have shape {words}, got {list(x.shape)}")
 
+    for name, x in (("k", k), ("v", v), ("sinks", options.sinks)):
+        if x is not None and x.device != q.device:
+            raise TypeError(f"[attention] {name}: must be on the device of q, {q.device}, got {x.device}")
     batch, heads, q_len, dim = q.shape
     sequences, kv_heads, k_len = batch, *k.shape[1:3]
     if options.block_table is not None:
