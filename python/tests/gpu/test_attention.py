@@ -14,7 +14,7 @@ from bearing import _core
 from bearing.torch.encoding import traits_of
 from bearing.torch.triton.attention import forward
 from bearing.torch.triton.work import Options
-from calls import DIM, HEADS, HOLES, K_LEN, MASKS, Q_LEN, agree, close, doubled, quick, rows, small_tiles
+from calls import DIM, HEADS, HOLES, K_LEN, MASKS, Q_LEN, agree, close, doubled, padded, quick, rows, small_tiles
 from place import INTERPRETED
 
 __all__ = ["quick", "small_tiles"]  # fixtures
@@ -148,6 +148,17 @@ def test_what_nobody_sees_may_hold_anything(device):
 
     for found, wanted in zip(results(math.nan), results(0.0), strict=True):
         assert torch.equal(found, wanted)
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"soft_cap": 1.5}, {"soft_cap": 1.5, "sinks": torch.tensor([0.5, -math.inf])}], ids=str
+)
+def test_queries_that_masks_leave_no_key_may_hold_anything(options, device):
+    inputs, masks = padded(device)
+    agree(device, t5(), inputs=inputs, slope=1, **masks, **options)
+    at = torch.stack([torch.arange(K_LEN) - count for count in (7, 18)])
+    placed = masks | {"q_positions": at[:, :Q_LEN], "k_positions": at}
+    agree(device, t5().requires_grad_(False), inputs=inputs, slope=1, **placed, **options)
 
 
 def test_the_same_bits_in_any_order_of_programs(device, monkeypatch):

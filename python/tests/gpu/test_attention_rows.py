@@ -11,7 +11,7 @@ import pytest
 import torch
 from bearing import _core
 from bearing.torch.encoding import build, encodings_of, forms_of
-from calls import DIM, HEADS, HOLES, K_LEN, MASKS, Q_LEN, VALUE_DIM, agree, doubled, quick, rows, small_tiles
+from calls import DIM, HEADS, HOLES, K_LEN, MASKS, Q_LEN, VALUE_DIM, agree, doubled, padded, quick, rows, small_tiles
 from place import INTERPRETED
 
 __all__ = ["quick", "small_tiles"]  # fixtures
@@ -164,6 +164,13 @@ def test_what_nobody_sees_may_hold_anything(device):
 
     for found, wanted in zip(results(math.nan), results(0.0), strict=True):
         assert torch.equal(found, wanted)
+
+
+@pytest.mark.parametrize("options", [{}, {"sinks": torch.tensor([0.5, -math.inf])}], ids=str)
+@pytest.mark.parametrize("name", ["Shaw", "DeBERTa"])
+def test_queries_that_masks_leave_no_key_may_hold_anything(name, options, device):
+    inputs, masks = padded(device)
+    agree(device, ENCODINGS[name](), inputs=inputs, slope=SLOPE, **masks, **options)
 
 
 def test_the_same_bits_in_any_order_of_programs(device, monkeypatch):
