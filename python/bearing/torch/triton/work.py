@@ -103,7 +103,7 @@ class Work:
             return self.call
         size = kind.rows, kind.cols
         if size not in self._lines:
-            self._lines[size] = lines(self.call.bias, self.call.zero, self.q_len, self.k_len, *size)
+            self._lines[size] = lines(self.call.bias, self.call.zero, self.q_len, self.k_len, *size, kind.straight)
         found = self._lines[size]
         return self.call._replace(lines=found.numbers, line_stride=2 * found.count, line_least=found.least)
 
