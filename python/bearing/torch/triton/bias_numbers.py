@@ -19,7 +19,7 @@ from ... import _core
 from ..encoding import build, traits_of
 from ..layers import by_distance, proportional
 from .bias_lines import is_straight
-from .device import for_good
+from .device import for_good, kept
 
 # What may be kept at once of an encoding: 64 MiB. More is made again for each call.
 MOST_KEPT = 2**24
@@ -134,7 +134,7 @@ def _wider(at: Distances) -> tuple[Distances, int]:
     return Distances(least, -(-(at.least + at.count - least) // size) * size), at.least - least
 
 
-@functools.lru_cache(maxsize=64)
+@kept(64)
 def _on_device(
     make: Callable[..., Tensor], text: str, shape: tuple[int, ...], at: Distances, device: torch.device
 ) -> Tensor:
@@ -168,7 +168,7 @@ def _by_library(forms: Sequence[dict[str, Any]], given: Sequence[Tensor], heads:
 # Sums of what picked the same row, in one order.
 
 
-@functools.lru_cache(maxsize=64)
+@kept(64)
 def _pieces(text: str, shape: torch.Size, at: Distances, device: torch.device) -> tuple[Tensor, Tensor]:
     """Distances that pick one row, in pieces [pieces, PIECE], and the pieces of each row [rows, most of any row]. What is
     left of a line names the zero behind the last number."""

@@ -4,14 +4,13 @@ is made once and kept; the rest is made by PyTorch's operations on the device. N
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from .device import for_good
+from .device import for_good, kept
 
 
 class Rules(NamedTuple):
@@ -78,7 +77,7 @@ class Visible:
         return query_blocks(*self.runs, self.rules.k_len, rows, cols)
 
 
-@functools.lru_cache(maxsize=64)
+@kept(64)
 def _kept(make: Callable[..., tuple[Tensor, ...]], rules: Rules, *sizes: int) -> list[Tensor]:
     here = rules._replace(device=torch.device("cpu"))
     return for_good(lambda: make(here, *sizes), rules.device)
