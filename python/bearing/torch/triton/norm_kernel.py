@@ -24,13 +24,13 @@ def _places_of(places, pair, begin, PAIRS: tl.constexpr, PAIRING: tl.constexpr):
 def _part(x, seen, element, mask, step, dtype: tl.constexpr):
     """Some elements of heads that begin at x [tokens, heads]."""
     there = seen[:, :, None] & mask[None, None, :]
-    return tl.load(x[:, :, None] + element[None, None, :] * step, mask=there, other=0.0).to(dtype)
+    return tl.load(x[:, :, None] + element.to(tl.int64)[None, None, :] * step, mask=there, other=0.0).to(dtype)
 
 
 @triton.jit
 def _put(y, seen, element, mask, step, value):
     there = seen[:, :, None] & mask[None, None, :]
-    tl.store(y[:, :, None] + element[None, None, :] * step, rounded(value, y.dtype.element_ty), mask=there)
+    tl.store(y[:, :, None] + element.to(tl.int64)[None, None, :] * step, rounded(value, y.dtype.element_ty), mask=there)
 
 
 @triton.jit
