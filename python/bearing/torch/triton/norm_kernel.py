@@ -86,15 +86,16 @@ def norm_kernel(
         u = _part(x_row, here, one, turned, x_d, ARITHMETIC)
         v = _part(x_row, here, two, turned, x_d, ARITHMETIC)
         r = _part(x_row, here, other, kept, x_d, ARITHMETIC)
+        if BACKWARD:  # asked for before threads meet
+            d_row, _ = _heads(d_line, seen, i, last, d_h, BH)
+            g_u = _part(d_row, here, one, turned, d_d, ARITHMETIC)
+            g_v = _part(d_row, here, two, turned, d_d, ARITHMETIC)
+            g_r = _part(d_row, here, other, kept, d_d, ARITHMETIC)
         squares = tl.where(here[:, :, None], _over(u * u, v * v, r * r), 1.0)  # what is not there stays a number
         scale = 1.0 / tl.sqrt(squares / DIM + epsilon)
         u, v, r = u * scale, v * scale, r * scale
         if BACKWARD:
-            d_row, _ = _heads(d_line, seen, i, last, d_h, BH)
-            g_u = _part(d_row, here, one, turned, d_d, ARITHMETIC)
-            g_v = _part(d_row, here, two, turned, d_d, ARITHMETIC)
             g_u, g_v = _turned(g_u, g_v, cos, sin, True)
-            g_r = _part(d_row, here, other, kept, d_d, ARITHMETIC)
             sum_u += g_u * u
             sum_v += g_v * v
             sum_r += g_r * r
