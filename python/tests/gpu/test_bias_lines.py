@@ -10,7 +10,7 @@ import bearing.torch as bt
 import pytest
 import torch
 from bearing.torch.encoding import encodings_of, forms_of, tensors_of
-from bearing.torch.triton import bias_numbers
+from bearing.torch.triton import bias_numbers, launches, work
 from bearing.torch.triton.bias_lines import is_straight, lines
 from bearing.torch.triton.bias_numbers import Distances
 from calls import quick
@@ -98,3 +98,12 @@ def test_a_sum_of_lines_is_one(device):
     out = bt.attention(q, k, v, [module.to(device) for module in both], **options)
     want = bt.attention(*(x.cpu().double() for x in (q, k, v)), [module.cpu().double() for module in both], **options)
     torch.testing.assert_close(out.cpu().double(), want, rtol=0, atol=2**-16)
+
+
+def test_a_step_of_decoding_does_not_ask_for_lines(device, monkeypatch):
+    q, k, v = (torch.randn(1, HEADS, count, 16, device=device) for count in (launches.DECODED, K_LEN, K_LEN))
+    bias = bt.Alibi(HEADS).to(device)
+    monkeypatch.setattr(work, "are_straight", lambda *_: pytest.fail("it was asked"))
+    bt.attention(q, k, v, bias, mask="causal", q_positions=K_LEN - 16)
+    with pytest.raises(pytest.fail.Exception):
+        bt.attention(torch.cat([q, q], 2), k, v, bias, mask="causal")

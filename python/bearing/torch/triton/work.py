@@ -18,6 +18,7 @@ from .bias_lines import Lines, lines
 from .bias_numbers import are_straight
 from .device import INTERPRETED
 from .distances import Distances, distances_of, numbers, parted
+from .launches import DECODED
 from .mixed import Operands
 from .tables import Product, Tables, products, tables
 from .tiles import BESIDE, Call, Kind
@@ -91,9 +92,15 @@ class Work:
         self._lines: dict[tuple[int, int], Lines] = {}
 
     def _is_straight(self) -> bool:
-        """Whether the bias is known to be a line."""
+        """Whether the bias is known to be a line. Steps of decoding have no lines, and do not ask."""
         at, tables = self.bias_at, self.tables
-        if at is None or not self.biases or tables.bias is not None or self.rules.offset is None:
+        if (
+            at is None
+            or self.q_len <= DECODED
+            or not self.biases
+            or tables.bias is not None
+            or self.rules.offset is None
+        ):
             return False
         return all(are_straight(form, self.parameters[first:end], self.heads, at) for form, first, end in self.biases)
 
