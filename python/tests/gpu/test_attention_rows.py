@@ -11,6 +11,7 @@ import pytest
 import torch
 from bearing import _core
 from bearing.torch.encoding import build, encodings_of, forms_of
+from bearing.torch.triton import attention
 from calls import DIM, HEADS, HOLES, K_LEN, MASKS, Q_LEN, VALUE_DIM, agree, doubled, padded, quick, rows, small_tiles
 from place import INTERPRETED
 
@@ -123,6 +124,22 @@ def test_several_encodings_at_once(device):
     assert torch.allclose(out.detach().cpu().double(), want.detach(), atol=1e-4)
     for one, other in zip(found, wanted, strict=True):
         assert torch.allclose(one.cpu().double(), other, rtol=1e-3, atol=1e-3 * float(other.abs().max()))
+
+
+def test_gradients_that_nobody_needs_are_not_made(device, monkeypatch):
+    """Those by distance of a bias without parameters beside a table that learns, and zeros where there is a gradient."""
+    fixed, table = bt.Fixed(bearing.RetentionBias(bearing.Retention.published(HEADS))), shaw().to(device)
+    q, k, v = rows(device)
+    monkeypatch.setattr(attention, "_d_numbers", lambda *_: pytest.fail("it was made"))
+    bt.attention(q, k, v, [fixed, table], mask="causal", **OLDER).sum().backward()
+    assert all(parameter.grad.abs().max() > 0 for parameter in table.parameters())
+    monkeypatch.undo()
+    slopes = bt.Alibi(HEADS).to(device).requires_grad_()
+    loss = bt.attention(q, k, v, slopes, mask="causal", **OLDER).sum()
+    own, seen = torch.zeros_like, []
+    monkeypatch.setattr(torch, "zeros_like", lambda x, **named: [seen.append(x.shape), own(x, **named)][1])
+    loss.backward()
+    assert slopes.slopes.shape not in seen
 
 
 def test_each_head_has_its_keys(device):
