@@ -249,7 +249,8 @@ def _phases_of(
     return cos, sin
 
 
-@triton.jit
+# What changes from call to call, as a step of decoding comes after the other, is no reason to compile again.
+@triton.jit(do_not_specialize=["time", "first", "old_first", "rows_kept"])
 def turn_kernel(
     x0, y0, x1, y1, x2, y2, slots, at, old_at, turns, old_turns, axis, places, cos_table, sin_table,
     time, heads0, heads1, heads2, begin, first, step, old_first, rows_kept, scale1, scale2,
