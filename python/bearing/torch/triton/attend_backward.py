@@ -54,7 +54,6 @@ def query_block(call, grads, b, h, i, first, end, KIND: tl.constexpr, WHOLE: tl.
     d_rows = grads.d_out + b.to(tl.int64) * grads.d_out_strides[0] + h.to(tl.int64) * grads.d_out_strides[1]
     q = rows_of(q_rows, i, call.q_strides[2], some, KIND.dim, KIND.width, WHOLE)
     d_o = rows_of(d_rows, i, grads.d_out_strides[2], some, KIND.value_dim, KIND.value_width, WHOLE)
-    mix = mix_rows(call, b, h, i, some, KIND)
     at = (b.to(tl.int64) * call.heads + h) * call.q_len + i
     if WHOLE:
         lse = tl.load(grads.lse + at)
@@ -62,9 +61,11 @@ def query_block(call, grads, b, h, i, first, end, KIND: tl.constexpr, WHOLE: tl.
     else:
         lse = tl.load(grads.lse + at, mask=some, other=-float("inf"))
         total = tl.load(grads.sums + at, mask=some, other=0.0)
-        if KIND.holes and not KIND.sinks:
-            q, mix, d_o = kept(lse != -float("inf"), q, mix, d_o, KIND)
+    sees = lse != -float("inf")
     lse = tl.where(lse == -float("inf"), float("inf"), lse * LOG2E)  # then no weight is above 0
+    mix = mix_rows(call, b, h, i, some, KIND)
+    if KIND.holes and not KIND.sinks:
+        q, mix, d_o = kept(sees, q, mix, d_o, KIND)
     return q, mix, d_o, lse, total
 
 
