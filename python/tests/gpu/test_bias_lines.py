@@ -11,8 +11,8 @@ import pytest
 import torch
 from bearing.torch.encoding import encodings_of, forms_of, tensors_of
 from bearing.torch.triton import bias_numbers, launches, work
-from bearing.torch.triton.bias_lines import is_straight, lines
-from bearing.torch.triton.bias_numbers import Distances
+from bearing.torch.triton.bias_lines import lines
+from bearing.torch.triton.bias_numbers import Distances, is_straight
 from calls import quick
 
 __all__ = ["quick"]  # a fixture

@@ -15,8 +15,9 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-# How far a number may lie from the line, of the larger one of the tile's two outermost numbers: what rounding makes of a line.
-NEAR: tl.constexpr = tl.constexpr(2.0**-22)
+from . import bias_numbers
+
+NEAR: tl.constexpr = tl.constexpr(bias_numbers.NEAR)
 LOG2E: tl.constexpr = tl.constexpr(1.4426950408889634)
 
 
@@ -28,15 +29,6 @@ class Lines(NamedTuple):
     least: int
     step: int
     count: int
-
-
-def is_straight(numbers: Tensor) -> bool:
-    """Whether a bias on the CPU, [..., distances], is a line from end to end."""
-    first, last = numbers[..., :1].double(), numbers[..., -1:].double()
-    way = torch.linspace(0, 1, numbers.shape[-1], dtype=torch.float64)
-    return bool(
-        ((numbers - (first + (last - first) * way)).abs() <= NEAR.value * torch.maximum(first.abs(), last.abs())).all()
-    )
 
 
 def lines(bias: Tensor, zero: int, q_len: int, k_len: int, rows: int, cols: int, straight: bool = False) -> Lines:
