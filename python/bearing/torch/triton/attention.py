@@ -42,7 +42,7 @@ def forward(
         to, to_lse = (lse.new_empty(parts * work.batch, *x.shape[1:]) for x in (to, lse))
     sinks = None if options.sinks is None else options.sinks.contiguous()
     with on(q):
-        blocks = work.visible.key_blocks(kind.rows, kind.cols)
+        blocks = None if work.q_len <= DECODED else work.visible.key_blocks(kind.rows, kind.cols)
         attend_forward.forward[(programs * parts,)](
             work.call_for(kind), blocks, stride_of(blocks), sinks, to, to.stride()[:3], to_lse, share, kind, **how
         )  # fmt: skip
