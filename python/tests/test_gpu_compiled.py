@@ -22,7 +22,7 @@ from bearing.torch.triton import hub
 from bearing.torch.triton import launch as launches_of
 from bearing.torch.triton import norm as norms
 from bearing.torch.triton import rotate as kernels
-from compiled import TARGETS, code_of, recorded
+from compiled import TARGETS, code_of, kinds_of, recorded
 
 
 def rotation(dtype, pairing, positions=0, rows=0, angles="exact", apart=False, **spec):
@@ -123,6 +123,23 @@ def test_norm_and_rotation_spill_nothing(target):
         code = code_of(launch, target)
         assert code.spilled == 0 and code.local == 0
         assert code.widest_load >= (8 if target == "gfx942" else 16)
+
+
+def test_a_step_at_another_position_is_not_compiled_again():
+    """After a warm-up at 100 there is code for 112, a multiple of 16, and for 0 and 1; the same of lengths."""
+    forms = [table_form(bearing.Rope(head_dim=128, pairing="half", base=base), 8) for base in (1e4, 5e5)]
+
+    def made(first, time):
+        q = torch.empty(1, 32, time, 128, dtype=torch.bfloat16)
+        with recorded(launches_of, "turn_kernel") as turned, recorded(norms, "norm_kernel") as normed:
+            kernels.rotate([q], first, forms[0], "bhtd", False)
+            caches.rebase(q, forms[0], first, forms[1], first + 7, None, "bhtd")
+            norms.norm_rotate(q, torch.empty(128), 1e-6, first, forms[0], "bhtd")
+        return [kinds_of(launch) for launch in (*turned, *normed)]
+
+    warm = made(100, 100)
+    assert len(warm) == 3
+    assert made(112, 100) == made(0, 100) == made(1, 100) == made(100, 112) == warm
 
 
 @pytest.mark.parametrize("target", TARGETS)

@@ -19,7 +19,15 @@ sys.path.insert(0, str(Path(__file__).parent / "gpu"))
 import bearing
 import bearing.torch as bt
 from bearing.torch.encoding import encodings_of, forms_of, tensors_of
-from bearing.torch.triton import attend_backward, attend_diagonals, attend_forward, attention, bias_lines, launches
+from bearing.torch.triton import (
+    attend_backward,
+    attend_diagonals,
+    attend_forward,
+    attention,
+    bias_lines,
+    launches,
+    runs_kernel,
+)
 from bearing.torch.triton.tables import SIDES
 from bearing.torch.triton.work import Options
 from compiled import TARGETS, code_of, recorded
@@ -63,7 +71,7 @@ def decode_step(paged, target):
         table = torch.zeros(2, 512, dtype=torch.int64)
         options = options._replace(block_table=table, k_lengths=torch.tensor([8000, 5000]))
     one = learned_bias(128).encoding()
-    with recorded(attend_forward, "forward", "merge_parts") as found:
+    with recorded(attend_forward, "forward", "merge_parts") as found, recorded(runs_kernel, "runs_kernel"):
         attention.forward(q, k, v, [t.detach() for t in one.tensors], forms_of([one]), options, torch.bfloat16)
     assert [launch.kernel.fn.__name__ for launch in found] == ["forward", "merge_parts"]
     return found

@@ -33,3 +33,15 @@ def test_kernels_under_the_interpreter(share):
 
 def test_the_same_calls_on_the_cpu_without_kernels():
     run(["test_cache.py", "test_in_place.py"], BEARING_GPU="cpu")
+
+
+def test_the_package_is_there_without_triton():
+    """As on machines that PyTorch has no Triton for, where only calls for GPUs need it."""
+    program = (
+        "import sys; sys.modules['triton'] = None; import torch, bearing.torch as bt; x = torch.ones(1, 1, 2, 4);"
+        "bt.attention(x, x, x, mask='causal'); print(bt.plan(x.to('meta'), x, x, mask='causal').reason)"
+    )
+    environment = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
+    done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert "the package triton is not installed" in done.stdout

@@ -31,6 +31,7 @@ from bearing.torch.triton import (
     launch,
     norm,
     rotate,
+    runs_kernel,
 )
 from bearing.torch.triton.work import Options
 from compiled import recorded
@@ -119,6 +120,27 @@ def test_a_training_step_of_attention_waits_for_nothing():
             assert sum(map(len, launches)) == 2 * kernels_of_a_step
         assert not forward.seen and not backward.seen
         assert forward.made <= most[0] and backward.made <= most[1], (forward.made, backward.made)
+
+
+def test_a_decode_step_of_attention_is_a_few_launches():
+    """Its keys are more with each call, so nothing that their count decides is kept; a kernel works it out."""
+    shapes = ((4, 1), (2, 900), (2, 900))
+    q, k, v = (torch.empty(2, heads, count, 64, device="meta", dtype=torch.bfloat16) for heads, count in shapes)
+    options = Options(*[None] * 8, "causal_bottom_right", (-1, -1), 0, 0, None, 0.0, "bhtd")
+    lengths = torch.empty(2, dtype=torch.int64, device="meta")
+    for module, given, most in ((None, {}, 5), (bt.Alibi(4), {"k_lengths": lengths}, 7)):
+        encodings = encodings_of(module)
+        tensors = [t.detach().to("meta") for t in tensors_of(encodings, torch.float32)]
+        rest = tensors, forms_of(encodings), options._replace(**given), torch.bfloat16
+        with (
+            recorded(attend_forward, "forward", "merge_parts") as forward,
+            recorded(runs_kernel, "runs_kernel") as runs,
+        ):
+            for _ in range(2):
+                with Watch() as watch:
+                    attention.forward(q, k, v, *rest)
+        assert len(forward) == 4 and len(runs) == 2 and not watch.seen
+        assert watch.made <= most, watch.made
 
 
 PLAIN_GIVEN = '{"rope": ' + PLAIN.table.split('"rope": ', 1)[1].rsplit(', "length"', 1)[0] + "}"

@@ -164,3 +164,15 @@ HOLES = {
         "k_starts": torch.tensor([0, 3, 29]),
     },
 }
+
+
+def padded(device, dtype=torch.float32):
+    """Rows of two sequences, padded in front with queries that are NaN and with keys that a mask hides, which is the option.
+    Under a causal mask such a query sees no key."""
+    q, k, v = rows(device, dtype, batch=2)
+    shown = torch.ones(2, K_LEN, dtype=torch.bool)
+    with torch.no_grad():
+        for b, count in enumerate((7, 18)):
+            q[b, :, :count], shown[b, :count] = math.nan, False
+            k[b, :, :count], v[b, :, :count] = math.nan, math.nan
+    return [q, k, v], {"mask": "causal", "q_positions": 0, "k_positions": 0, "key_mask": shown}

@@ -100,19 +100,25 @@ class Code(NamedTuple):
         return Counter([*(4 * int(n or 1) for n in words), *({"byte": 1, "short": 2}[n] for n in parts)])
 
 
-def code_of(launch: Launch, target: str) -> Code:
-    """Compiles one launch."""
-    kernel = launch.kernel
+def kinds_of(launch: Launch) -> tuple[dict[str, Any], dict[Any, Any], dict[Any, Any]]:
+    """What a launch is compiled for: the types of its arguments, those that are constants, and what is known of others."""
     named = {name: value for name, value in launch.named.items() if name not in _OPTIONS}
-    options = {name: value for name, value in launch.named.items() if name in _OPTIONS}
-    values = dict(zip(kernel.arg_names, launch.args, strict=False)) | named
+    values = dict(zip(launch.kernel.arg_names, launch.args, strict=False)) | named
     constants: dict[Any, Any] = {}
     attributes: dict[Any, Any] = {}
     signature = {
-        parameter.name: _kind_of(values[parameter.name], (i,), parameter.is_constexpr, constants, attributes)
-        for i, parameter in enumerate(kernel.params)
+        one.name: _plain_kind(values[one.name])
+        if one.do_not_specialize
+        else _kind_of(values[one.name], (i,), one.is_constexpr, constants, attributes)
+        for i, one in enumerate(launch.kernel.params)
     }
-    source = ASTSource(kernel, signature, constants, attributes)
+    return signature, constants, attributes
+
+
+def code_of(launch: Launch, target: str) -> Code:
+    """Compiles one launch."""
+    options = {name: value for name, value in launch.named.items() if name in _OPTIONS}
+    source = ASTSource(launch.kernel, *kinds_of(launch))
     made = triton.compile(source, target=TARGETS[target], options=options)
     text = made.asm["ptx"] if "ptx" in made.asm else made.asm["amdgcn"]
     return Code(target, text, made.asm["ttgir"], *_memory(text, target))
@@ -127,10 +133,16 @@ def _kind_of(value: Any, path: tuple[int, ...], constant: bool, constants: dict,
         kinds = [_kind_of(one, (*path, i), False, constants, attributes) for i, one in enumerate(value)]
         return type(value)(*kinds) if hasattr(value, "_fields") else tuple(kinds)
     if isinstance(value, float):
-        return "fp32"
+        return _plain_kind(value)
     whole = value.data_ptr() if isinstance(value, torch.Tensor) else value
     if whole % 16 == 0:
         attributes[path] = [["tt.divisibility", 16]]
+    return _plain_kind(value)
+
+
+def _plain_kind(value: Any) -> str:
+    if isinstance(value, float):
+        return "fp32"
     if isinstance(value, torch.Tensor):
         return _TYPES[value.dtype]
     return "i32" if -(2**31) <= value < 2**31 else "i64"
@@ -158,4 +170,4 @@ def _memory(text: str, target: str) -> tuple[int, int, int]:
     return stores + loads, stack, int(re.search(r"Used (\d+) registers", said).group(1))
 
 
-__all__ = ["TARGETS", "Code", "Launch", "code_of", "recorded"]
+__all__ = ["TARGETS", "Code", "Launch", "code_of", "kinds_of", "recorded"]

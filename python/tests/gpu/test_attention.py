@@ -12,7 +12,9 @@ import pytest
 import torch
 from bearing import _core
 from bearing.torch.encoding import traits_of
-from calls import DIM, HEADS, HOLES, K_LEN, MASKS, Q_LEN, agree, close, doubled, quick, rows, small_tiles
+from bearing.torch.triton.attention import forward
+from bearing.torch.triton.work import Options
+from calls import DIM, HEADS, HOLES, K_LEN, MASKS, Q_LEN, agree, close, doubled, padded, quick, rows, small_tiles
 from place import INTERPRETED
 
 __all__ = ["quick", "small_tiles"]  # fixtures
@@ -53,6 +55,14 @@ def test_caps_sinks_and_scales(device):
         device, t5(), slope=1, mask="causal_bottom_right", soft_cap=1.5, scale=0.7, sinks=torch.tensor([0.5, -math.inf])
     )
     agree(device, mask="causal", sinks=torch.tensor([2.0, 0.1]))  # without a bias
+
+
+def test_sinks_may_have_any_stride(device):
+    q, k, v = (x.detach() for x in rows(device))
+    of_layers = torch.randn(HEADS, 3, device=device)
+    for sinks in (of_layers[:, 1], of_layers[:1, 2].expand(HEADS)):
+        want = bt.attention(q, k, v, mask="causal", sinks=sinks.contiguous())
+        assert torch.equal(bt.attention(q, k, v, mask="causal", sinks=sinks), want)
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
@@ -140,6 +150,17 @@ def test_what_nobody_sees_may_hold_anything(device):
         assert torch.equal(found, wanted)
 
 
+@pytest.mark.parametrize(
+    "options", [{}, {"soft_cap": 1.5}, {"soft_cap": 1.5, "sinks": torch.tensor([0.5, -math.inf])}], ids=str
+)
+def test_queries_that_masks_leave_no_key_may_hold_anything(options, device):
+    inputs, masks = padded(device)
+    agree(device, t5(), inputs=inputs, slope=1, **masks, **options)
+    at = torch.stack([torch.arange(K_LEN) - count for count in (7, 18)])
+    placed = masks | {"q_positions": at[:, :Q_LEN], "k_positions": at}
+    agree(device, t5().requires_grad_(False), inputs=inputs, slope=1, **placed, **options)
+
+
 def test_the_same_bits_in_any_order_of_programs(device, monkeypatch):
     """Each sum is taken by one program. With atomics, another order would give other bits."""
     q, k, v = rows(device, batch=2)
@@ -180,6 +201,20 @@ def test_what_does_not_fit_is_refused(device):
     ):
         with pytest.raises((ValueError, TypeError), match=words):
             bt.attention(q, k, v, mask="none", **wrong)
+
+
+def test_rows_on_another_device_are_refused(device):
+    """The meta device plays the other one."""
+    rest = "[]", Options(*[None] * 8, "none", (-1, -1), 0, 0, None, 0.0, "bhtd")
+    given = dict(zip("qkv", (x.detach() for x in rows(device)), strict=True))
+    for name in "kv":
+        q, k, v = (given | {name: given[name].to("meta")}).values()
+        words = rf"\[attention\] {name}: must be on the device of q, {given['q'].device}, got meta"
+        with pytest.raises(TypeError, match=words):
+            forward(q, k, v, [], *rest, torch.float32)
+    with pytest.raises(TypeError, match="sinks: must be on the device of q"):
+        options = rest[1]._replace(sinks=torch.zeros(HEADS, device="meta"))
+        forward(*given.values(), [], "[]", options, torch.float32)
 
 
 def test_a_plan_says_which_path_a_call_takes():

@@ -11,7 +11,7 @@ import pytest
 import torch
 from bearing import _core
 from bearing.torch.encoding import build, encodings_of, forms_of, tensors_of
-from bearing.torch.triton import launches
+from bearing.torch.triton import launches, runs_kernel, visible
 from calls import DIM, ROUNDING, VALUE_DIM, close, doubled, quick, small_tiles
 from place import INTERPRETED
 
@@ -93,6 +93,31 @@ OPTIONS = {
 def test_divided_keys(name, made, device):
     q_len, options = OPTIONS[name]
     agrees(device, *inputs(device, q_len), made(), **options)
+
+
+RULES = {
+    "none": ("none", (-1, -1), 3),
+    "none, by tokens' positions": ("causal", (-1, -1), None),
+    "a window": ("none", (4, 2), 7),
+    "causal": ("causal", (-1, -1), 40),
+    "queries before keys": ("causal", (5, -1), -6),
+    "queries behind keys": ("none", (3, 1), 2**32),
+    "from the first": ("causal_top_left", (2, -1), 3),
+    "from the last": ("causal_bottom_right", (7, -1), 3),
+}
+
+
+@pytest.mark.parametrize("name", RULES)
+@pytest.mark.parametrize(
+    "lengths", [None, torch.tensor([LENGTH, 0, 9, 99, -3], dtype=torch.int32)], ids=["", "lengths"]
+)
+def test_runs_in_one_launch(name, lengths, device):
+    mask, window, offset = RULES[name]
+    spread = None if lengths is None else torch.stack([lengths, lengths], 1).to(device)[:, 0]
+    for q_len in (1, 16, 130):
+        rules = visible.Rules(mask, window, q_len, LENGTH, offset, spread, None, None, torch.device(device))
+        found, wanted = runs_kernel.runs(rules), visible.runs(rules)
+        assert all(torch.equal(x, y) and x.dtype is y.dtype for x, y in zip(found, wanted, strict=True))
 
 
 def test_positions_of_each_sequence(device):

@@ -11,7 +11,7 @@ import pytest
 import torch
 from bearing import _core
 from bearing.torch.encoding import Encoding, build, encodings_of, form_of, forms_of
-from calls import HEADS, HOLES, K_LEN, MASKS, Q_LEN, agree, doubled, quick, rows, small_tiles
+from calls import HEADS, HOLES, K_LEN, MASKS, Q_LEN, agree, doubled, padded, quick, rows, small_tiles
 from place import INTERPRETED
 
 __all__ = ["quick", "small_tiles"]  # fixtures
@@ -146,6 +146,23 @@ def test_what_nobody_sees_may_hold_anything(device):
         out, lse = bt.attention(q, k, v, module, return_lse=True, **options)
         seen = torch.where(lse.isinf()[..., None], fill, torch.ones_like(out))
         return [out, lse, *torch.autograd.grad(out, [q, k, v, *module.parameters()], seen)]
+
+    for found, wanted in zip(results(math.nan), results(0.0), strict=True):
+        assert torch.equal(found, wanted)
+
+
+@pytest.mark.parametrize("options", [{}, {"sinks": torch.tensor([0.5, -math.inf])}], ids=str)
+def test_queries_that_masks_leave_no_key_may_hold_anything(options, device):
+    (q, k, v), masks = padded(device)
+    module = Logits(batch=2).to(device)
+    there = {n: x.to(device) if isinstance(x, torch.Tensor) else x for n, x in (masks | options).items()}
+    blind = q[..., 0].isnan()
+
+    def results(fill):
+        with torch.no_grad():
+            q[blind], module.r[blind] = fill, fill
+        out, lse = bt.attention(q, k, v, module, return_lse=True, **there)
+        return [out, lse, *torch.autograd.grad(out.sum(), [q, k, v, *module.parameters()])]
 
     for found, wanted in zip(results(math.nan), results(0.0), strict=True):
         assert torch.equal(found, wanted)

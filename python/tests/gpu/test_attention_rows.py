@@ -11,7 +11,8 @@ import pytest
 import torch
 from bearing import _core
 from bearing.torch.encoding import build, encodings_of, forms_of
-from calls import DIM, HEADS, HOLES, K_LEN, MASKS, Q_LEN, VALUE_DIM, agree, doubled, quick, rows, small_tiles
+from bearing.torch.triton import attention
+from calls import DIM, HEADS, HOLES, K_LEN, MASKS, Q_LEN, VALUE_DIM, agree, doubled, padded, quick, rows, small_tiles
 from place import INTERPRETED
 
 __all__ = ["quick", "small_tiles"]  # fixtures
@@ -125,6 +126,22 @@ def test_several_encodings_at_once(device):
         assert torch.allclose(one.cpu().double(), other, rtol=1e-3, atol=1e-3 * float(other.abs().max()))
 
 
+def test_gradients_that_nobody_needs_are_not_made(device, monkeypatch):
+    """Those by distance of a bias without parameters beside a table that learns, and zeros where there is a gradient."""
+    fixed, table = bt.Fixed(bearing.RetentionBias(bearing.Retention.published(HEADS))), shaw().to(device)
+    q, k, v = rows(device)
+    monkeypatch.setattr(attention, "_d_numbers", lambda *_: pytest.fail("it was made"))
+    bt.attention(q, k, v, [fixed, table], mask="causal", **OLDER).sum().backward()
+    assert all(parameter.grad.abs().max() > 0 for parameter in table.parameters())
+    monkeypatch.undo()
+    slopes = bt.Alibi(HEADS).to(device).requires_grad_()
+    loss = bt.attention(q, k, v, slopes, mask="causal", **OLDER).sum()
+    own, seen = torch.zeros_like, []
+    monkeypatch.setattr(torch, "zeros_like", lambda x, **named: [seen.append(x.shape), own(x, **named)][1])
+    loss.backward()
+    assert slopes.slopes.shape not in seen
+
+
 def test_each_head_has_its_keys(device):
     agree(
         device, transformer_xl(4), inputs=rows(device, heads=4, kv_heads=2), slope=SLOPE, mask="causal", q_positions=8,
@@ -164,6 +181,13 @@ def test_what_nobody_sees_may_hold_anything(device):
 
     for found, wanted in zip(results(math.nan), results(0.0), strict=True):
         assert torch.equal(found, wanted)
+
+
+@pytest.mark.parametrize("options", [{}, {"sinks": torch.tensor([0.5, -math.inf])}], ids=str)
+@pytest.mark.parametrize("name", ["Shaw", "DeBERTa"])
+def test_queries_that_masks_leave_no_key_may_hold_anything(name, options, device):
+    inputs, masks = padded(device)
+    agree(device, ENCODINGS[name](), inputs=inputs, slope=SLOPE, **masks, **options)
 
 
 def test_the_same_bits_in_any_order_of_programs(device, monkeypatch):

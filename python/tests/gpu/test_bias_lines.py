@@ -10,9 +10,9 @@ import bearing.torch as bt
 import pytest
 import torch
 from bearing.torch.encoding import encodings_of, forms_of, tensors_of
-from bearing.torch.triton import bias_numbers
-from bearing.torch.triton.bias_lines import is_straight, lines
-from bearing.torch.triton.bias_numbers import Distances
+from bearing.torch.triton import bias_numbers, launches, work
+from bearing.torch.triton.bias_lines import lines
+from bearing.torch.triton.bias_numbers import Distances, is_straight
 from calls import quick
 
 __all__ = ["quick"]  # a fixture
@@ -85,3 +85,25 @@ def test_what_is_known_of_a_bias_without_its_numbers():
     assert known(one["ALiBi"], Distances(-500, 501))
     assert not known(one["ALiBi"], Distances(-500, 601))  # by both sides
     assert not known(one["T5"], Distances(-500, 501)) and not known(one["KERPLE"], Distances(-500, 501))
+
+
+def test_a_sum_of_lines_is_one(device):
+    """Also where its numbers are so small beside the sum's parts that their rounding is more than a line's."""
+    both = [bt.Alibi(HEADS), bt.Alibi(HEADS)]
+    with torch.no_grad():
+        for module, slope in zip(both, (0.3, -0.299), strict=True):
+            next(module.parameters()).fill_(slope)
+    q, k, v = (torch.randn(1, HEADS, count, 16, device=device) for count in (Q_LEN, K_LEN, K_LEN))
+    options = {"mask": "causal", "q_positions": K_LEN - Q_LEN, "k_positions": 0}
+    out = bt.attention(q, k, v, [module.to(device) for module in both], **options)
+    want = bt.attention(*(x.cpu().double() for x in (q, k, v)), [module.cpu().double() for module in both], **options)
+    torch.testing.assert_close(out.cpu().double(), want, rtol=0, atol=2**-16)
+
+
+def test_a_step_of_decoding_does_not_ask_for_lines(device, monkeypatch):
+    q, k, v = (torch.randn(1, HEADS, count, 16, device=device) for count in (launches.DECODED, K_LEN, K_LEN))
+    bias = bt.Alibi(HEADS).to(device)
+    monkeypatch.setattr(work, "are_straight", lambda *_: pytest.fail("it was asked"))
+    bt.attention(q, k, v, bias, mask="causal", q_positions=K_LEN - 16)
+    with pytest.raises(pytest.fail.Exception):
+        bt.attention(torch.cat([q, q], 2), k, v, bias, mask="causal")

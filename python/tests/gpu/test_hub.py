@@ -50,6 +50,16 @@ def test_it_is_the_model_s_function(rotary, unsqueeze_dim, batch, device):
         torch.testing.assert_close(x, y, rtol=0, atol=2**-22 * 4)  # two products and a sum, of numbers below 4
 
 
+def test_cosines_may_have_any_strides(rotary, device):
+    q, k = heads(device)
+    cos, sin = cosines(device, 2)
+    wanted = rotary(q, k, cos, sin)
+    spread = torch.stack([cos, sin], -1)
+    turned = [x.transpose(1, 2).contiguous().transpose(1, 2) for x in (cos, sin)]
+    for given in (spread.unbind(-1), turned, (cos, turned[1]), (turned[0], sin)):
+        assert all(torch.equal(x, y) for x, y in zip(rotary(q, k, *given), wanted, strict=True))
+
+
 def test_its_gradients_are_the_model_s(rotary, device):
     q, k = (x.requires_grad_() for x in heads(device))
     cos, sin = cosines(device, 2)
@@ -117,9 +127,14 @@ def test_wrong_calls_say_what_must_hold(rotary, device):
     for given, text in [
         ((q, k, cos, sin, 3), "unsqueeze_dim: must be 1 or 2"),
         ((q[..., :6], k, cos, sin), "q: must have 4 axes, the last at least 8"),
+        ((q, k[:, :, :3], cos, sin), r"k: must have batch 2, time 4 and head_dim 8 as q has, got \[2, 1, 3, 8\]"),
+        ((q, k[:1], cos, sin), "k: must have batch 2"),
+        ((q, torch.cat([k, k], -1), cos, sin), "k: must have batch 2, time 4 and head_dim 8"),
         ((q, k, cos[:, :3], sin[:, :3]), "cos: must have 2 or 1 sequences of 4 tokens"),
         ((q, k, cos, sin[..., :4]), "cos and sin: must be"),
         ((q, k, cos.requires_grad_(), sin), "must not require gradients"),
     ]:
         with pytest.raises(ValueError, match=text):
             rotary(*given)
+    with pytest.raises(TypeError, match="sin: must be on the device of q"):
+        rotary(q, k, cos.detach(), sin.to("meta"))

@@ -291,3 +291,25 @@ def test_a_position_on_the_device_out_of_range_makes_nan(device):
     rope = bt.Rope(bearing.Rope(head_dim=8, pairing="half"))
     y = bt.rotate(torch.randn(1, 1, 2, 8, device=device), rope=rope, positions=torch.tensor([0, 2**40], device=device))
     assert not y[:, :, 0].isnan().any() and y[:, :, 1].isnan().all()
+
+
+def test_elements_may_lie_far_apart(device, tmp_path):
+    """Past 2^31 elements from the first to the last of a head."""
+    step, dim = 2**30, 4
+    size = (dim - 1) * step + 1
+    if device == "cpu":  # a file in which only what is written takes room
+        whole = torch.from_file(str(tmp_path / "rows"), shared=True, size=size, dtype=torch.float16)
+    else:
+        whole = torch.empty(size, dtype=torch.float16, device=device)
+    far = whole.as_strided((1, 1, 1, dim), (1, 1, 1, step))
+    near = torch.randn(1, 1, 1, dim).to(device, torch.float16)
+    weight = torch.rand(dim, device=device)
+    part = bearing.RotaryPart(where="window", begin=1)
+    for pairing in ("half", "interleaved"):
+        rope = bt.Rope(bearing.Rope(head_dim=dim, rotary_dim=2, pairing=pairing, part=part), 8)
+        far.copy_(near)
+        want = bt.rotate(near, rope=rope, positions=5)
+        assert torch.equal(bt.rotate(far, rope=rope, positions=5), want)
+        normed = [bt.norm_rotate(x, weight, rope=rope, eps=1e-6, positions=5) for x in (far, near)]
+        assert torch.equal(*normed)
+        assert torch.equal(bt.rotate_(far, rope=rope, positions=5), want)

@@ -44,7 +44,8 @@ def row_sums(call, out, out_strides, d_out, d_out_strides, d_lse, sums, KIND: tl
 
 @triton.jit
 def query_block(call, grads, b, h, i, first, end, KIND: tl.constexpr, WHOLE: tl.constexpr):
-    """A block of queries: rows of q and d_out, and what the softmax of each row was. Queries that see nothing are 0.
+    """A block of queries: rows of q, their numbers, rows of d_out, and what the softmax of each row was. Queries that see
+    nothing are 0; with sinks and holes seeing() tells which these are.
 
     WHOLE: all are there and see something; then no load waits for another one.
     """
@@ -60,8 +61,28 @@ def query_block(call, grads, b, h, i, first, end, KIND: tl.constexpr, WHOLE: tl.
     else:
         lse = tl.load(grads.lse + at, mask=some, other=-float("inf"))
         total = tl.load(grads.sums + at, mask=some, other=0.0)
+    sees = lse != -float("inf")
     lse = tl.where(lse == -float("inf"), float("inf"), lse * LOG2E)  # then no weight is above 0
-    return q, d_o, lse, total
+    mix = mix_rows(call, b, h, i, some, KIND)
+    if KIND.holes and not KIND.sinks:
+        q, mix, d_o = kept(sees, q, mix, d_o, KIND)
+    return q, mix, d_o, lse, total
+
+
+@triton.jit
+def kept(keep, q, mix, d_o, KIND: tl.constexpr):
+    """The same rows, 0 where they are not kept: a product of NaN is NaN even with a weight of 0."""
+    q = tl.where(keep[:, None], q, 0.0).to(q.dtype)
+    d_o = tl.where(keep[:, None], d_o, 0.0).to(d_o.dtype)
+    if KIND.mixed:
+        mix = tl.where(keep[:, None], mix, 0.0).to(mix.dtype)
+    return q, mix, d_o
+
+
+@triton.jit
+def seeing(s, AXIS: tl.constexpr):
+    """Which queries see any key of a tile. AXIS: that of the keys."""
+    return tl.max((s != -float("inf")).to(tl.int32), AXIS) > 0
 
 
 @triton.jit
@@ -138,8 +159,7 @@ def d_queries(call, grads, blocks, block_stride, d_q, d_q_strides, d_numbers, KI
     i = i0 + tl.arange(0, KIND.rows)
     first, end = run_of(call, b, i, False)
     q_at = positions(call.q_at, call.at_strides[0], b, i, call.q_len, KIND)
-    q, d_o, lse, total = query_block(call, grads, b, h, i, first, end, KIND, False)
-    mix = mix_rows(call, b, h, i, first < end, KIND)
+    q, mix, d_o, lse, total = query_block(call, grads, b, h, i, first, end, KIND, False)
     edges = blocks + b.to(tl.int64) * block_stride + at * 4
     begin, whole, holed, last = tl.load(edges), tl.load(edges + 1), tl.load(edges + 2), tl.load(edges + 3)
     lowest = lowest_of(first, end)
@@ -219,8 +239,7 @@ def _d_k_walk(
         i = start + tl.arange(0, KIND.rows)
         first, end = run_of(call, b, i, WHOLE)
         q_at = positions(call.q_at, call.at_strides[0], b, i, call.q_len, KIND)
-        q, d_o, lse, total = query_block(call, grads, b, h, i, first, end, KIND, WHOLE)
-        mix = mix_rows(call, b, h, i, first < end, KIND)
+        q, mix, d_o, lse, total = query_block(call, grads, b, h, i, first, end, KIND, WHOLE)
         nothing = tl.full([KIND.cols, KIND.rows], 0.0, tl.float32)
         s, slope = scores(
             times(k, tl.trans(q), nothing, KIND), picked_scores(q, k, mix, h, start, j0, call, KIND, True), b, h, start, j0, i[None, :], j[:, None], first[None, :], end[None, :],
@@ -228,6 +247,8 @@ def _d_k_walk(
         )  # fmt: skip
         d_p = picked_d_weights(times(v, tl.trans(d_o), nothing, KIND), d_o, h, start, j0, call, KIND, True)
         p, d_s = weights(s, d_p, lse[None, :], total[None, :], WHOLE)
+        if KIND.holes and KIND.sinks:
+            q, mix, d_o = kept(seeing(s, 0), q, mix, d_o, KIND)
         d_k = picked_d_key(d_k, d_s, h, start, j0, call, KIND)
         d_v = times(rounded(p, d_o.dtype), d_o, d_v, KIND)
         d_k = times(rounded(d_s * slope, q.dtype), q, d_k, KIND)

@@ -9,8 +9,8 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from .attend_backward import query_block, run_of, weights
-from .by_distance import by_diagonal, by_diagonal_of_keys, mix_rows, picked_d_weights, picked_scores
+from .attend_backward import kept, query_block, run_of, seeing, weights
+from .by_distance import by_diagonal, by_diagonal_of_keys, picked_d_weights, picked_scores
 from .rounding import rounded
 from .tiles import key_block, lowest_of, scores, times, value_block
 
@@ -24,12 +24,10 @@ def _tile(b, h, i0, j0, last, call, grads, KIND: tl.constexpr, CHECKED: tl.const
     i = i0 + tl.arange(0, KIND.rows)
     first, end = run_of(call, b, i, False)
     if CHECKED:
-        q, d_o, lse, total = query_block(call, grads, b, h, i, first, end, KIND, False)
-        mix = mix_rows(call, b, h, i, first < end, KIND)
+        q, mix, d_o, lse, total = query_block(call, grads, b, h, i, first, end, KIND, False)
         j, keep, _, k = key_block(call, b, h, j0, lowest_of(first, end), last, KIND, False)
     else:
-        q, d_o, lse, total = query_block(call, grads, b, h, i, i, i * 0 + call.q_len, KIND, False)
-        mix = mix_rows(call, b, h, i, i < call.q_len, KIND)
+        q, mix, d_o, lse, total = query_block(call, grads, b, h, i, i, i * 0 + call.q_len, KIND, False)
         j, keep, _, k = key_block(call, b, h, j0, 0, call.k_len, KIND, False)
     v = value_block(call, b, h, j, keep, KIND, False)
     nothing = tl.full([KIND.rows, KIND.cols], 0.0, tl.float32)
@@ -40,6 +38,8 @@ def _tile(b, h, i0, j0, last, call, grads, KIND: tl.constexpr, CHECKED: tl.const
     )  # fmt: skip
     d_p = picked_d_weights(times(d_o, tl.trans(v), nothing, KIND), d_o, h, i0, j0, call, KIND, False)
     p, d_s = weights(s, d_p, lse[:, None], total[:, None], False)
+    if KIND.holes and KIND.sinks:
+        q, mix, d_o = kept(seeing(s, 1), q, mix, d_o, KIND)
     return q, mix, k, d_o, p, d_s
 
 

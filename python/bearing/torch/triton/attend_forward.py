@@ -57,6 +57,7 @@ def _walk(
 def forward(call, blocks, block_stride, sinks, out, out_strides, lse, share, KIND: tl.constexpr):
     """Writes out, and lse [batch, heads, q_len].
 
+    blocks: of visible.key_blocks(); None for a step of decoding, whose queries are one block.
     share: how many keys a program has, a multiple of KIND.cols. The programs behind the first batch · heads · blocks have the
     keys after these, and write behind: out and lse are [parts · batch, …] then.
     """
@@ -77,8 +78,13 @@ def forward(call, blocks, block_stride, sinks, out, out_strides, lse, share, KIN
     q = rows_of(q_rows, i, call.q_strides[2], first < end, KIND.dim, KIND.width, False)
     mix = mix_rows(call, b, h, i, first < end, KIND)
 
-    edges = blocks + b.to(tl.int64) * block_stride + at * 4
-    begin, whole, holed, last = tl.load(edges), tl.load(edges + 1), tl.load(edges + 2), tl.load(edges + 3)
+    if blocks is None:
+        last = tl.max(tl.where(first < end, end, 0))
+        begin = tl.minimum(lowest_of(first, end), last) // KIND.cols * KIND.cols
+        whole, holed = last, last
+    else:
+        edges = blocks + b.to(tl.int64) * block_stride + at * 4
+        begin, whole, holed, last = tl.load(edges), tl.load(edges + 1), tl.load(edges + 2), tl.load(edges + 3)
     stop = part * share + share
     begin, whole = tl.minimum(tl.maximum(begin, part * share), stop), tl.minimum(tl.maximum(whole, part * share), stop)
     holed, last = tl.minimum(tl.maximum(holed, part * share), stop), tl.minimum(tl.maximum(last, part * share), stop)
@@ -86,7 +92,7 @@ def forward(call, blocks, block_stride, sinks, out, out_strides, lse, share, KIN
     acc = tl.full([KIND.rows, KIND.value_width], 0.0, tl.float32)
     m = tl.full([KIND.rows], -float("inf"), tl.float32)
     total = tl.full([KIND.rows], 0.0, tl.float32)
-    if KIND.one_loop:
+    if KIND.one_loop or blocks is None:
         acc, m, total = _walk(
             acc, m, total, begin, last, lowest, last, q, mix, b, h, i0, i, first, end, q_at, call, KIND, False
         )

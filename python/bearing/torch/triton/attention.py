@@ -40,10 +40,11 @@ def forward(
     to, to_lse = bhtd(out, options.layout), lse
     if parts > 1:
         to, to_lse = (lse.new_empty(parts * work.batch, *x.shape[1:]) for x in (to, lse))
+    sinks = None if options.sinks is None else options.sinks.contiguous()
     with on(q):
-        blocks = work.visible.key_blocks(kind.rows, kind.cols)
+        blocks = None if work.q_len <= DECODED else work.visible.key_blocks(kind.rows, kind.cols)
         attend_forward.forward[(programs * parts,)](
-            work.call_for(kind), blocks, stride_of(blocks), options.sinks, to, to.stride()[:3], to_lse, share, kind, **how
+            work.call_for(kind), blocks, stride_of(blocks), sinks, to, to.stride()[:3], to_lse, share, kind, **how
         )  # fmt: skip
         if parts > 1:
             whole = bhtd(out, options.layout)
@@ -90,7 +91,11 @@ def backward(
             if d_mix is not None:
                 of_parameters |= work.mixed.gradients(d_mix)
     found[:2] = work.turned(*found[:2], back=True)
-    rest = [of_parameters.get(i, torch.zeros_like(t)) for i, t in enumerate(parameters) if t.is_floating_point()]
+    rest = [
+        of_parameters[i] if i in of_parameters else torch.zeros_like(t)
+        for i, t in enumerate(parameters)
+        if t.is_floating_point()
+    ]
     return [*found, *d_sinks, *rest]
 
 
@@ -132,10 +137,11 @@ def _of_parameters(work: Work, grads: Grads, at: Distances) -> dict[int, Tensor]
     """The gradients of parameters, by their places in the call."""
     found: dict[int, Tensor] = {}
     d_numbers = None
-    if work.call.bias is not None:
+    biases = [(form, first, end) for form, first, end in work.biases if first < end]  # those that have any
+    if biases or work.tables.bias is not None:
         d_numbers = _d_numbers(work, grads, at)
-    if work.biases:
-        found |= gradients(work.biases, work.parameters, d_numbers, at)
+    if biases:
+        found |= gradients(biases, work.parameters, d_numbers, at)
     if work.products:
         d_tables = {
             side: _d_table(work, grads, at, side, one)

@@ -15,8 +15,9 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-# How far a number may lie from the line, of the larger one of the tile's two outermost numbers: what rounding makes of a line.
-NEAR: tl.constexpr = tl.constexpr(2.0**-22)
+from . import bias_numbers
+
+NEAR: tl.constexpr = tl.constexpr(bias_numbers.NEAR)
 LOG2E: tl.constexpr = tl.constexpr(1.4426950408889634)
 
 
@@ -30,17 +31,9 @@ class Lines(NamedTuple):
     count: int
 
 
-def is_straight(numbers: Tensor) -> bool:
-    """Whether a bias on the CPU, [..., distances], is a line from end to end."""
-    first, last = numbers[..., :1].double(), numbers[..., -1:].double()
-    way = torch.linspace(0, 1, numbers.shape[-1], dtype=torch.float64)
-    return bool(
-        ((numbers - (first + (last - first) * way)).abs() <= NEAR.value * torch.maximum(first.abs(), last.abs())).all()
-    )
-
-
-def lines(bias: Tensor, zero: int, q_len: int, k_len: int, rows: int, cols: int) -> Lines:
-    """Of a bias [heads, distances] whose number `zero` is that of a query and the key at its own index."""
+def lines(bias: Tensor, zero: int, q_len: int, k_len: int, rows: int, cols: int, straight: bool = False) -> Lines:
+    """Of a bias [heads, distances] whose number `zero` is that of a query and the key at its own index. straight: it is known
+    to be a line, or a sum of such, whose rounding may be larger than a line's: then every tile has one."""
     step = math.gcd(rows, cols)
     least = -(triton.cdiv(q_len, rows) - 1) * rows
     count = ((triton.cdiv(k_len, cols) - 1) * cols - least) // step + 1
@@ -49,14 +42,15 @@ def lines(bias: Tensor, zero: int, q_len: int, k_len: int, rows: int, cols: int)
     width = triton.next_power_of_2(rows + cols)
     lines_kernel[(count, heads)](
         bias, found, bias.stride(0), distances, zero + least, count,
-        ROWS=rows, COLS=cols, STEP=step, WIDTH=width, num_warps=1, enable_fp_fusion=True,
+        ROWS=rows, COLS=cols, STEP=step, WIDTH=width, STRAIGHT=straight, num_warps=1, enable_fp_fusion=True,
     )  # fmt: skip
     return Lines(found, least, step, count)
 
 
 @triton.jit
 def lines_kernel(
-    bias, found, bias_stride, distances, first, count, ROWS: tl.constexpr, COLS: tl.constexpr, STEP: tl.constexpr, WIDTH: tl.constexpr
+    bias, found, bias_stride, distances, first, count, ROWS: tl.constexpr, COLS: tl.constexpr, STEP: tl.constexpr, WIDTH: tl.constexpr,
+    STRAIGHT: tl.constexpr,
 ):  # fmt: skip
     """A program for each tile and head. Distances that nobody asks for lie on any line."""
     n = tl.program_id(0)
@@ -69,10 +63,10 @@ def lines_kernel(
     high = tl.max(tl.where(there, t, -1))
     x_low = tl.sum(tl.where(t == low, x, 0.0))
     x_high = tl.sum(tl.where(t == high, x, 0.0))
-    slope = (x_high - x_low) / tl.maximum(1, high - low).to(tl.float32)
+    slope = tl.div_rn(x_high - x_low, tl.maximum(1, high - low).to(tl.float32))
     far = tl.abs(x - (x_low + slope * (t - low).to(tl.float32)))
     bound = NEAR * tl.maximum(tl.abs(x_low), tl.abs(x_high))
     near = tl.max((there & ((far <= bound) == 0)).to(tl.int32)) == 0
     to = found + (h * count + n) * 2
     tl.store(to, (x_low + slope * (ROWS - 1 - low).to(tl.float32)) * LOG2E)
-    tl.store(to + 1, tl.where(near, slope * LOG2E, float("nan")))
+    tl.store(to + 1, tl.where(near | STRAIGHT, slope * LOG2E, float("nan")))

@@ -18,11 +18,12 @@ from torch.nn.utils.rnn import pad_sequence
 from ... import _core
 from ..encoding import build, traits_of
 from ..layers import by_distance, proportional
-from .bias_lines import is_straight
-from .device import for_good
+from .device import for_good, kept
 
 # What may be kept at once of an encoding: 64 MiB. More is made again for each call.
 MOST_KEPT = 2**24
+# How far a number may lie from a line, of the larger one of its two outermost numbers: what rounding makes of a line.
+NEAR = 2.0**-22
 PIECE = 64  # so many numbers are added up in a row
 
 
@@ -60,6 +61,15 @@ def are_straight(form: dict[str, Any], parameters: Sequence[Tensor], heads: int,
 @functools.lru_cache(maxsize=64)
 def _straight(how: str, text: str, heads: int, at: Distances) -> bool:
     return is_straight(_fixed(text, (heads,), at) if how == "fixed" else _unit(text, (), at))
+
+
+def is_straight(numbers: Tensor) -> bool:
+    """Whether a bias on the CPU, [..., distances], is a line from end to end."""
+    first, last = numbers[..., :1].double(), numbers[..., -1:].double()
+    way = torch.linspace(0, 1, numbers.shape[-1], dtype=torch.float64)
+    return bool(
+        ((numbers - (first + (last - first) * way)).abs() <= NEAR * torch.maximum(first.abs(), last.abs())).all()
+    )
 
 
 def gradients(form: dict[str, Any], parameters: Sequence[Tensor], d_numbers: Tensor, at: Distances) -> list[Tensor]:
@@ -134,7 +144,7 @@ def _wider(at: Distances) -> tuple[Distances, int]:
     return Distances(least, -(-(at.least + at.count - least) // size) * size), at.least - least
 
 
-@functools.lru_cache(maxsize=64)
+@kept(64)
 def _on_device(
     make: Callable[..., Tensor], text: str, shape: tuple[int, ...], at: Distances, device: torch.device
 ) -> Tensor:
@@ -168,7 +178,7 @@ def _by_library(forms: Sequence[dict[str, Any]], given: Sequence[Tensor], heads:
 # Sums of what picked the same row, in one order.
 
 
-@functools.lru_cache(maxsize=64)
+@kept(64)
 def _pieces(text: str, shape: torch.Size, at: Distances, device: torch.device) -> tuple[Tensor, Tensor]:
     """Distances that pick one row, in pieces [pieces, PIECE], and the pieces of each row [rows, most of any row]. What is
     left of a line names the zero behind the last number."""

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import functools
-
 import torch
 from torch import Tensor
 
 from ... import _core
+from .device import kept
 from .geometry import angles_of, factor_of, frequencies_of, geometry, geometry_of
 from .launch import Geometry, Slots, Source, launch
 from .rotate import at_of, check_heads, heads_of, like, source_of
@@ -82,13 +81,13 @@ def _cache(
     return k.detach(), Slots(slots, k.shape[2], moves=True), (slots.shape[0], slots.shape[1])
 
 
-@functools.lru_cache(maxsize=64)
+@kept(64)
 def _plain(form: str, device: torch.device) -> Geometry:
     """The geometry of a difference, which is taken in double."""
     return geometry_of(frequencies_of(form), device)
 
 
-@functools.lru_cache(maxsize=64)
+@kept(64)
 def _moved(from_: str, to: str, device: torch.device) -> Geometry:
     """The geometry after a move, whose factor is what its cosines gain over those before."""
     before, after = frequencies_of(from_), frequencies_of(to)
@@ -100,7 +99,7 @@ def _moved(from_: str, to: str, device: torch.device) -> Geometry:
     return geometry_of(after, device, factor=factor_of(after) / factor_of(before))
 
 
-@functools.lru_cache(maxsize=64)
+@kept(64)
 def _unscaled(form: str, device: torch.device, wide: bool) -> Geometry:
     """The attention factor is in the keys already."""
     return geometry_of(frequencies_of(form), device, angles_of(form, wide), 1.0)

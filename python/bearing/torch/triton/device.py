@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import importlib.util
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
+
+Made = TypeVar("Made", bound=Callable[..., Any])
 
 # Triton's interpreter runs kernels on the CPU's tensors. Triton reads the variable when it decorates a kernel, which is
 # after this module is imported.
@@ -50,3 +53,29 @@ def for_good(make: Callable[[], Sequence[Tensor]], device: torch.device) -> list
 
     with ThreadPoolExecutor(1) as aside:
         return aside.submit(moved).result()
+
+
+def kept(maxsize: int) -> Callable[[Made], Made]:
+    """functools.lru_cache for what holds tensors. What is asked for while a stream is captured is held for ever: the graph
+    reads it at each replay, also after this forgets it."""
+
+    def decorated(make: Made) -> Made:
+        recent = functools.lru_cache(maxsize)(make)
+        held: dict[int, Any] = {}  # by identity
+
+        @functools.wraps(recent)
+        def found(*args: Any, **named: Any) -> Any:
+            one = recent(*args, **named)
+            if _captures():
+                held[id(one)] = one
+            return one
+
+        found.cache_clear, found.cache_info = recent.cache_clear, recent.cache_info
+        return found
+
+    return decorated
+
+
+def _captures() -> bool:
+    """Whether a CUDA graph takes what the current stream is given. Where CUDA was not used it stays so."""
+    return torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing()

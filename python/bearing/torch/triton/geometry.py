@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import itertools
 import json
 import struct
@@ -13,23 +12,23 @@ from torch import Tensor
 
 from ... import _core
 from ..encoding import FIXED_POINT, numbers_of, spec_of_table, table_of
-from .device import for_good
+from .device import for_good, kept
 from .launch import Geometry
 
 
-@functools.lru_cache(maxsize=64)
+@kept(64)
 def geometry(form: str, device: torch.device, wide: bool = False) -> Geometry:
     """The geometry of a table's text. wide: for arithmetic in float64, which fixed point does not serve."""
     return geometry_of(frequencies_of(form), device, angles_of(form, wide))
 
 
-@functools.lru_cache(maxsize=64)
+@kept(64)
 def geometry_of_given(form: str, device: torch.device) -> Geometry:
     """The geometry of the text of a table whose cosines and sines are given."""
     return geometry_of(_core.resolve(spec_of_table(form)), device)
 
 
-@functools.lru_cache(maxsize=64)
+@kept(64)
 def kept_rows(form: str, device: torch.device, wide: bool) -> tuple[Tensor, Tensor] | None:
     """cos and sin [1, rows, pairs] of the rows that a table keeps, as the library has them on the CPU; None if it keeps
     none."""

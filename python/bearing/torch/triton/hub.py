@@ -42,7 +42,18 @@ def apply_rotary_transformers(
             "[apply_rotary_transformers] cos and sin: must be [batch or 1, time, rotary_dim], rotary_dim even, got "
             f"{list(cos.shape)} and {list(sin.shape)}"
         )
-    time = q.shape[2 if unsqueeze_dim == 1 else 1]
+    time_axis = 2 if unsqueeze_dim == 1 else 1
+    time = q.shape[time_axis]
+    if (k.shape[0], k.shape[time_axis], k.shape[3]) != (q.shape[0], time, q.shape[3]):
+        raise ValueError(
+            f"[apply_rotary_transformers] k: must have batch {q.shape[0]}, time {time} and head_dim {q.shape[3]} as q has, "
+            f"got {list(k.shape)}"
+        )
+    for name, x in (("k", k), ("cos", cos), ("sin", sin)):
+        if x.device != q.device:
+            raise TypeError(
+                f"[apply_rotary_transformers] {name}: must be on the device of q, {q.device}, got {x.device}"
+            )
     if cos.shape[1] != time or cos.shape[0] not in (1, q.shape[0]):
         raise ValueError(
             f"[apply_rotary_transformers] cos: must have {q.shape[0]} or 1 sequences of {time} tokens, got {list(cos.shape)}"
@@ -59,7 +70,9 @@ def _turn(q: Tensor, k: Tensor, cos: Tensor, sin: Tensor, time_first: bool, tran
     pairs = [(_heads(x, time_first), _heads(y, time_first)) for x, y in zip((q, k), outs, strict=True)]
     half = cos.shape[-1] // 2
     if half:
-        source = Source("table", None, cos=cos.detach()[..., :half], sin=sin.detach()[..., :half])
+        # The kernel reads both by the strides of one, and each row densely.
+        cos, sin = (x.detach().contiguous()[..., :half] for x in (cos, sin))
+        source = Source("table", None, cos=cos, sin=sin)
         groups = [pairs] if q.dtype is k.dtype else [pairs[:1], pairs[1:]]
         for one, *other in groups:
             launch(one, other[0] if other else None, None, _geometry(q, half), source, transposed=transposed)

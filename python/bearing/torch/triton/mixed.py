@@ -3,7 +3,6 @@ their gradients. What several encodings of a call have stands side by side, so t
 
 from __future__ import annotations
 
-import functools
 import json
 from collections.abc import Sequence
 
@@ -12,6 +11,7 @@ from torch import Tensor
 
 from ..encoding import spec_of
 from ..layers import Mixed, mixed
+from .device import kept
 from .distances import Distances
 from .tables import Placed, Product, Rows, View
 
@@ -73,7 +73,7 @@ class Operands:
         return self.parameters[begin + names.index(one.numbers)].to(device, torch.float32)
 
 
-@functools.lru_cache(maxsize=64)
+@kept(64)
 def _rows(form: str, at: Distances, device: torch.device) -> Rows:
     distances = torch.arange(at.least, at.least + at.count)
     return Rows.on(device, mixed()[json.loads(form)["kind"]].rows(spec_of(form), distances))

@@ -24,13 +24,13 @@ def _places_of(places, pair, begin, PAIRS: tl.constexpr, PAIRING: tl.constexpr):
 def _part(x, seen, element, mask, step, dtype: tl.constexpr):
     """Some elements of heads that begin at x [tokens, heads]."""
     there = seen[:, :, None] & mask[None, None, :]
-    return tl.load(x[:, :, None] + element[None, None, :] * step, mask=there, other=0.0).to(dtype)
+    return tl.load(x[:, :, None] + element.to(tl.int64)[None, None, :] * step, mask=there, other=0.0).to(dtype)
 
 
 @triton.jit
 def _put(y, seen, element, mask, step, value):
     there = seen[:, :, None] & mask[None, None, :]
-    tl.store(y[:, :, None] + element[None, None, :] * step, rounded(value, y.dtype.element_ty), mask=there)
+    tl.store(y[:, :, None] + element.to(tl.int64)[None, None, :] * step, rounded(value, y.dtype.element_ty), mask=there)
 
 
 @triton.jit
@@ -45,7 +45,7 @@ def _down(x):
     return tl.sum(tl.sum(x, 1), 0)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["time", "first", "rows"])  # as turn_kernel
 def norm_kernel(
     x, y, d_y, d_w, weight, at, turns, axis, places, cos_table, sin_table, time, heads, begin, first, rows,
     x_b, x_h, x_t, x_d, y_b, y_h, y_t, y_d, d_b, d_h, d_t, d_d, at_a, at_b, at_t, table_row,
@@ -86,15 +86,16 @@ def norm_kernel(
         u = _part(x_row, here, one, turned, x_d, ARITHMETIC)
         v = _part(x_row, here, two, turned, x_d, ARITHMETIC)
         r = _part(x_row, here, other, kept, x_d, ARITHMETIC)
+        if BACKWARD:  # asked for before threads meet
+            d_row, _ = _heads(d_line, seen, i, last, d_h, BH)
+            g_u = _part(d_row, here, one, turned, d_d, ARITHMETIC)
+            g_v = _part(d_row, here, two, turned, d_d, ARITHMETIC)
+            g_r = _part(d_row, here, other, kept, d_d, ARITHMETIC)
         squares = tl.where(here[:, :, None], _over(u * u, v * v, r * r), 1.0)  # what is not there stays a number
         scale = 1.0 / tl.sqrt(squares / DIM + epsilon)
         u, v, r = u * scale, v * scale, r * scale
         if BACKWARD:
-            d_row, _ = _heads(d_line, seen, i, last, d_h, BH)
-            g_u = _part(d_row, here, one, turned, d_d, ARITHMETIC)
-            g_v = _part(d_row, here, two, turned, d_d, ARITHMETIC)
             g_u, g_v = _turned(g_u, g_v, cos, sin, True)
-            g_r = _part(d_row, here, other, kept, d_d, ARITHMETIC)
             sum_u += g_u * u
             sum_v += g_v * v
             sum_r += g_r * r

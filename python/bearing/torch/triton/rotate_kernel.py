@@ -111,13 +111,13 @@ def _loaded(x, seen, step, pair, places, begin, PAIRS: tl.constexpr, PAIRING: tl
         BP: tl.constexpr = pair.shape[0]
         element = tl.arange(0, 2 * BP)[None, None, :]
         mask = seen[:, :, None] & (element < 2 * PAIRS)
-        both = tl.load(x[:, :, None] + (begin + element) * step, mask=mask, other=0)
+        both = tl.load(x[:, :, None] + (begin + element).to(tl.int64) * step, mask=mask, other=0)
         return both, both
     else:
         first, second = _pair_places(places, pair, begin, PAIRS, PAIRING)
         mask = seen[:, :, None] & (pair < PAIRS)[None, None, :]
-        u = tl.load(x[:, :, None] + first[None, None, :] * step, mask=mask, other=0)
-        return u, tl.load(x[:, :, None] + second[None, None, :] * step, mask=mask, other=0)
+        u = tl.load(x[:, :, None] + first.to(tl.int64)[None, None, :] * step, mask=mask, other=0)
+        return u, tl.load(x[:, :, None] + second.to(tl.int64)[None, None, :] * step, mask=mask, other=0)
 
 
 @triton.jit
@@ -138,21 +138,21 @@ def _turn_tile(
         u, v = wide(one, dtype).reshape(T, H, BP, 2).split()
         u, v = _turned(u, v, cos, sin, TRANSPOSED)
         both = rounded(scaled(tl.join(u, v).reshape(T, H, 2 * BP), scale, into, of), into)
-        tl.store(y[:, :, None] + (begin + element) * step, both, mask=mask)
+        tl.store(y[:, :, None] + (begin + element).to(tl.int64) * step, both, mask=mask)
     else:
         first, second = _pair_places(places, pair, begin, PAIRS, PAIRING)
         mask = seen[:, :, None] & (pair < PAIRS)[None, None, :]
         u, v = _turned(wide(one, dtype), wide(two, dtype), cos, sin, TRANSPOSED)
         u, v = scaled(u, scale, into, of), scaled(v, scale, into, of)
-        tl.store(y[:, :, None] + first[None, None, :] * step, rounded(u, into), mask=mask)
-        tl.store(y[:, :, None] + second[None, None, :] * step, rounded(v, into), mask=mask)
+        tl.store(y[:, :, None] + first.to(tl.int64)[None, None, :] * step, rounded(u, into), mask=mask)
+        tl.store(y[:, :, None] + second.to(tl.int64)[None, None, :] * step, rounded(v, into), mask=mask)
 
 
 @triton.jit
 def _copy_rest(x, y, x_seen, y_seen, x_d, y_d, begin, turned, scale, REST: tl.constexpr, BR: tl.constexpr):
     """The elements of heads that do not turn."""
     i = tl.arange(0, BR)
-    element = tl.where(i < begin, i, i + turned)[None, None, :]
+    element = tl.where(i < begin, i, i + turned).to(tl.int64)[None, None, :]
     mask = (i < REST)[None, None, :]
     kept = tl.load(x[:, :, None] + element * x_d, mask=mask & x_seen[:, :, None], other=0)
     if kept.dtype != y.dtype.element_ty:  # into bytes
@@ -249,7 +249,8 @@ def _phases_of(
     return cos, sin
 
 
-@triton.jit
+# What changes from call to call, as a step of decoding comes after the other, is no reason to compile again.
+@triton.jit(do_not_specialize=["time", "first", "old_first", "rows_kept"])
 def turn_kernel(
     x0, y0, x1, y1, x2, y2, slots, at, old_at, turns, old_turns, axis, places, cos_table, sin_table,
     time, heads0, heads1, heads2, begin, first, step, old_first, rows_kept, scale1, scale2,

@@ -3,7 +3,6 @@ back to the tables. The library says which row a distance has."""
 
 from __future__ import annotations
 
-import functools
 import json
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
@@ -13,7 +12,7 @@ from torch import Tensor
 
 from ..encoding import traits_of
 from ..index_map import products_of, rows_at, shapes_of, value_rows
-from .device import for_good
+from .device import for_good, kept
 from .distances import Distances
 
 SIDES = ("query", "key", "value", "mixed")  # what rows are multiplied with, or added to
@@ -98,7 +97,7 @@ def products(
     return found
 
 
-@functools.lru_cache(maxsize=64)
+@kept(64)
 def _products(form: str, shapes: Any, first: int, least: int, count: int, device: torch.device) -> tuple[Product, ...]:
     names, parameters = json.loads(form)["tensors"], traits_of(json.loads(form)["kind"])["parameters"]
 

@@ -1,17 +1,16 @@
 """Which keys each query sees, as runs of keys, and which tiles of a call lie in them. What follows from a call's sizes alone
-is made once and kept; the rest is made by PyTorch's operations on the device. Neither waits for the device.
+is made once and kept; the rest is made on the device, the runs by a kernel where nothing is packed. Neither waits for the device.
 """
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from .device import for_good
+from .device import for_good, kept
 
 
 class Rules(NamedTuple):
@@ -65,7 +64,7 @@ class Visible:
 
     def __init__(self, rules: Rules) -> None:
         self.rules, self.kept = rules, rules.counted and rules.q_len in KEPT
-        self.runs: tuple[Tensor, Tensor] = _kept(runs, rules) if self.kept else runs(rules)
+        self.runs: tuple[Tensor, Tensor] = _kept(runs, rules) if self.kept else _made(rules)
 
     def key_blocks(self, rows: int, cols: int) -> Tensor:
         """key_blocks() of the runs."""
@@ -78,7 +77,7 @@ class Visible:
         return query_blocks(*self.runs, self.rules.k_len, rows, cols)
 
 
-@functools.lru_cache(maxsize=64)
+@kept(64)
 def _kept(make: Callable[..., tuple[Tensor, ...]], rules: Rules, *sizes: int) -> list[Tensor]:
     here = rules._replace(device=torch.device("cpu"))
     return for_good(lambda: make(here, *sizes), rules.device)
@@ -90,6 +89,12 @@ def _key_blocks(rules: Rules, rows: int, cols: int) -> tuple[Tensor]:
 
 def _query_blocks(rules: Rules, rows: int, cols: int) -> tuple[Tensor]:
     return (query_blocks(*runs(rules), rules.k_len, rows, cols),)
+
+
+def _made(rules: Rules) -> tuple[Tensor, Tensor]:
+    from . import runs_kernel  # here, as it needs Triton
+
+    return runs_kernel.runs(rules) if rules.q_starts is None else runs(rules)
 
 
 def runs(rules: Rules) -> tuple[Tensor, Tensor]:

@@ -18,6 +18,7 @@ from .bias_lines import Lines, lines
 from .bias_numbers import are_straight
 from .device import INTERPRETED
 from .distances import Distances, distances_of, numbers, parted
+from .launches import DECODED
 from .mixed import Operands
 from .tables import Product, Tables, products, tables
 from .tiles import BESIDE, Call, Kind
@@ -91,9 +92,15 @@ class Work:
         self._lines: dict[tuple[int, int], Lines] = {}
 
     def _is_straight(self) -> bool:
-        """Whether the bias is known to be a line."""
+        """Whether the bias is known to be a line. Steps of decoding have no lines, and do not ask."""
         at, tables = self.bias_at, self.tables
-        if at is None or not self.biases or tables.bias is not None or self.rules.offset is None:
+        if (
+            at is None
+            or self.q_len <= DECODED
+            or not self.biases
+            or tables.bias is not None
+            or self.rules.offset is None
+        ):
             return False
         return all(are_straight(form, self.parameters[first:end], self.heads, at) for form, first, end in self.biases)
 
@@ -103,7 +110,7 @@ class Work:
             return self.call
         size = kind.rows, kind.cols
         if size not in self._lines:
-            self._lines[size] = lines(self.call.bias, self.call.zero, self.q_len, self.k_len, *size)
+            self._lines[size] = lines(self.call.bias, self.call.zero, self.q_len, self.k_len, *size, kind.straight)
         found = self._lines[size]
         return self.call._replace(lines=found.numbers, line_stride=2 * found.count, line_least=found.least)
 
@@ -223,6 +230,9 @@ def _check(q: Tensor, k: Tensor, v: Tensor, options: Options) -> None:
             words = " or ".join(str(list(shape)) for shape in shapes)
             raise _core.ShapeError(f"[attention] {name}: must have shape {words}, got {list(x.shape)}")
 
+    for name, x in (("k", k), ("v", v), ("sinks", options.sinks)):
+        if x is not None and x.device != q.device:
+            raise TypeError(f"[attention] {name}: must be on the device of q, {q.device}, got {x.device}")
     batch, heads, q_len, dim = q.shape
     sequences, kv_heads, k_len = batch, *k.shape[1:3]
     if options.block_table is not None:

@@ -1,0 +1,69 @@
+"""What is kept on a device is there as long as a CUDA graph may read it."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+
+import bearing
+import bearing.torch as bt
+import pytest
+import torch
+from bearing.torch.triton import bias_numbers, cache, geometry, mixed, tables, visible
+from bearing.torch.triton import device as devices
+from calls import quick, rows, small_tiles
+
+__all__ = ["quick", "small_tiles"]  # fixtures
+KEPT = [
+    bias_numbers._on_device, bias_numbers._pieces, cache._moved, cache._plain, cache._unscaled, geometry.geometry,
+    geometry.geometry_of_given, geometry.kept_rows, mixed._rows, tables._products, visible._kept,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("captured", [True, False])
+def test_what_a_graph_took_outlives_the_cache(captured, monkeypatch):
+    made = devices.kept(2)(lambda n: torch.full((1,), n))
+    made(0)  # as a call before the capture does
+    monkeypatch.setattr(devices, "_captures", lambda: captured)
+    one = weakref.ref(made(0))
+    monkeypatch.undo()
+    assert made(0) is one() and made.cache_info().currsize == 1
+    made(1), made(2)
+    gc.collect()
+    assert (one() is not None) == captured
+
+
+def test_calls_keep_what_they_read(device, monkeypatch):
+    """All of it, in a step of training with rotations, biases and rows by distance."""
+    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
+    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: True)
+    for function in KEPT:
+        function.cache_clear()
+    alive = []
+    for_good = devices.for_good
+
+    def noted(*args):
+        found = for_good(*args)
+        alive.extend(map(weakref.ref, found))
+        return found
+
+    for module in (bias_numbers, geometry, tables, visible):
+        monkeypatch.setattr(module, "for_good", noted)
+    q, k, v = rows(device)
+    rope = bt.Rope(bearing.Rope(head_dim=12, pairing="half"), 64)
+    t5 = bt.T5Bias(bearing.T5(buckets=8, max_distance=16, direction="bidirectional"), 2, 16)
+    encodings = [t5.to(device), bt.Shaw(bearing.Shaw(clip=5), 12, 10).to(device)]
+    bt.attention(*bt.rotate(q, k, rope=rope), v, encodings, mask="causal").sum().backward()
+    assert all(
+        function.cache_info().currsize for function in (bias_numbers._pieces, geometry.kept_rows, tables._products)
+    )
+    for function in KEPT:
+        function.cache_clear()
+    gc.collect()
+    assert len(alive) > 10 and all(one() is not None for one in alive)
+
+
+def test_cuda_is_not_asked_where_nobody_used_it(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: False)
+    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: pytest.fail("it was asked"))
+    assert devices.kept(1)(lambda: 3)() == 3
