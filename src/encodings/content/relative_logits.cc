@@ -17,6 +17,13 @@ using text::concat;
 
 namespace {
 
+/// Whether a query has no part in a tile: then its r may be anything, as that of padding is, and a product of NaN is
+/// NaN even with a gradient of 0.
+template <class A>
+bool is_apart(const Tile<A>& tile, const A* d_s, Index row) {
+  return std::all_of(d_s + row * tile.stride, d_s + row * tile.stride + tile.cols, [](A x) { return x == 0; });
+}
+
 void check_spec(const RelativeLogits& spec) {
   if (spec.extent < 1 || spec.extent > max_position) {
     throw RangeError(concat("[RelativeLogitsTerm] extent: must be from 1 to 2^31, got ", spec.extent));
@@ -127,12 +134,17 @@ template <class A>
 void RelativeLogitsTerm<A>::add_score_grads(const Tile<A>& tile, const A* d_s, const TileGrads<A>& grads) const {
   if (grads.params == nullptr) return;
   const Tile<A> of_r = mixed(tile);
+  for (Index i = 0; i < tile.rows; ++i) {
+    if (is_apart(tile, d_s, i)) std::fill_n(tile.scratch + i * rank(), rank(), A{0});
+  }
   const auto [d_table, d_r] = grad_block(0, 0).split(grads.params);
   if (d_r == nullptr) return relation::add_score_grads(terms_, of_r, d_s, {.params = grads.params});
   A* d_mixed = tile.scratch + tile.rows * rank();
   std::fill_n(d_mixed, tile.rows * rank(), A{0});
   relation::add_score_grads(terms_, of_r, d_s, {.params = grads.params, .d_q = d_mixed, .d_q_stride = rank()});
-  for (Index i = 0; i < tile.rows; ++i) unmix(tile, i, d_mixed + i * rank(), d_r + (tile.row + i) * rank());
+  for (Index i = 0; i < tile.rows; ++i) {
+    if (!is_apart(tile, d_s, i)) unmix(tile, i, d_mixed + i * rank(), d_r + (tile.row + i) * rank());
+  }
 }
 
 template <class A>

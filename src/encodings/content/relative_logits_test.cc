@@ -4,6 +4,11 @@
 #include <bearing/reference/relative_logits.hpp>
 #include <bearing/scores.hpp>
 
+#include <algorithm>
+#include <limits>
+#include <optional>
+#include <vector>
+
 #include "support/errors.hpp"
 #include "support/golden.hpp"
 #include "support/terms.hpp"
@@ -133,6 +138,30 @@ TEST(RelativeLogits, TheClipTakesTheGradientThatWouldLengthenR) {
       } else {
         EXPECT_GT(std::abs(along), 1e-3 * size);
       }
+    }
+  }
+}
+
+TEST(RelativeLogits, AQueryThatHasNoPartMayHaveAnyR) {
+  std::vector<double> d_s(64, 1.0);
+  std::fill_n(d_s.begin() + 2 * 8, 8, 0.0);
+  for (const std::optional<double> clip : {std::optional<double>(), std::optional(0.25)}) {
+    std::vector<std::vector<double>> tables, rs;
+    for (const double number :
+         {1.0, std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::infinity()}) {
+      Params params(Params::Shapes{{1, 8, rank}, {1, 1, 8, rank}});
+      std::vector<double> r = params.values(1);
+      std::fill_n(r.begin() + 2 * rank, rank, number);
+      std::vector<double> d_r(r.size());
+      const RelativeLogitsTerm<double> term(
+          {8, clip}, params.param<double, 3>(0),
+          {dense<const double>(r.data(), 1, 1, 8, rank), dense(d_r.data(), 1, 1, 8, rank)});
+      add_scores_backward(with(term), {}, bhtd<const double>(d_s.data(), 1, 1, 8, 8));
+      tables.push_back(params.grads(0)), rs.push_back(d_r);
+    }
+    for (std::size_t n = 1; n < tables.size(); ++n) {
+      EXPECT_EQ(tables[n], tables[0]);
+      EXPECT_EQ(rs[n], rs[0]);
     }
   }
 }
