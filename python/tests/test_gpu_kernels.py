@@ -11,10 +11,11 @@ import pytest
 
 pytest.importorskip("triton")
 FOLDER = Path(__file__).parent / "gpu"
-
-
 FILES = sorted(file.name for file in FOLDER.glob("test_*.py"))
-PROCESSES = 4  # each takes as long to start as a file takes to run
+ALONE = ["test_hub.py", "test_hub_model.py"]  # they change transformers for a whole process
+TOGETHER = [file for file in FILES if file not in ALONE]
+# A process takes as long to start as a file takes to run.
+SHARES = [*([file] for file in ALONE), *(TOGETHER[first::3] for first in range(3))]
 
 
 def run(files, **chosen):
@@ -26,9 +27,9 @@ def run(files, **chosen):
     assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]
 
 
-@pytest.mark.parametrize("share", range(PROCESSES))
-def test_kernels_under_the_interpreter(share):
-    run(FILES[share::PROCESSES], TRITON_INTERPRET="1")
+@pytest.mark.parametrize("files", SHARES, ids=lambda files: files[0].removeprefix("test_").removesuffix(".py"))
+def test_kernels_under_the_interpreter(files):
+    run(files, TRITON_INTERPRET="1")
 
 
 def test_the_same_calls_on_the_cpu_without_kernels():
