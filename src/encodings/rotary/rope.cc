@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "encodings/limits.hpp"
+#include "encodings/rotary/resolve_errors.hpp"
 #include "encodings/rotary/rope_formulas.hpp"
 #include "encodings/rotary/rotary_window.hpp"
 #include "tensor_checks.hpp"
@@ -18,11 +19,6 @@ namespace {
 constexpr double largest_frequency = 0x1p13, smallest_frequency = 0x1p-800;
 // Learned factors stay near 1. Past e^512 = 2^739 a frequency that was in range before has left it.
 constexpr double largest_log_factor = 512;
-
-template <class Error, class... Pieces>
-[[noreturn]] void refuse(const Pieces&... pieces) {
-  throw Error(text::concat("[resolve] ", pieces...));
-}
 
 }  // namespace
 

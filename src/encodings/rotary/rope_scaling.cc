@@ -4,6 +4,7 @@
 #include <bearing/positions.hpp>
 #include <cmath>
 
+#include "encodings/rotary/resolve_errors.hpp"
 #include "encodings/rotary/rope_formulas.hpp"
 #include "text.hpp"
 
@@ -30,11 +31,6 @@ Index trained_length(const RopeScaling& scaling) {
 
 namespace detail {
 namespace {
-
-template <class Error = RangeError, class... Pieces>
-[[noreturn]] void refuse_scaling(const Pieces&... pieces) {
-  throw Error(text::concat("[resolve] ", pieces...));
-}
 
 /// m(t) = slope·t·ln s + 1, and 1 where nothing is stretched.
 Wide magnitude(double s, double t, double slope = 0.1) { return s <= 1 ? Wide(1) : Wide(slope) * t * log(Wide(s)) + 1; }
@@ -68,12 +64,12 @@ struct AttentionOf {
 };
 
 void check_finite(const char* argument, double value) {
-  if (!std::isfinite(value)) refuse_scaling(argument, ": must be finite, got ", value);
+  if (!std::isfinite(value)) refuse(argument, ": must be finite, got ", value);
 }
 
 void check_length(Index length) {
   if (length < 1 || length > max_position) {
-    refuse_scaling("trained_length: must be from 1 to 2^31, got ", length);
+    refuse("trained_length: must be from 1 to 2^31, got ", length);
   }
 }
 
@@ -81,13 +77,12 @@ void check_length(Index length) {
 void check_turns(const char* fast_name, double fast, const char* slow_name, double slow) {
   check_positive(fast_name, fast);
   check_positive(slow_name, slow);
-  if (fast < slow) refuse_scaling(fast_name, ": must be at least ", slow_name, " = ", slow, ", got ", fast);
+  if (fast < slow) refuse(fast_name, ": must be at least ", slow_name, " = ", slow, ", got ", fast);
 }
 
 void check_one_per_pair(const char* argument, const std::vector<double>& values, Index pairs) {
   if (std::ssize(values) != pairs) {
-    refuse_scaling<ShapeError>(argument, ": must have one entry per pair, ", pairs, ", got ",
-                               Index{std::ssize(values)});
+    refuse<ShapeError>(argument, ": must have one entry per pair, ", pairs, ", got ", Index{std::ssize(values)});
   }
 }
 
@@ -109,8 +104,8 @@ struct ScalingCheck {
   void check_ntk_runs() const {
     for (Index r : axes.denominator) {
       if (r > 2 || r == 0) continue;
-      refuse_scaling<ShapeError>("rotary_dim: must be at least 4 for each run of frequencies under ", name,
-                                 " (r/(r-2) divides by zero), got ", r);
+      refuse<ShapeError>("rotary_dim: must be at least 4 for each run of frequencies under ", name,
+                         " (r/(r-2) divides by zero), got ", r);
     }
   }
 
@@ -162,8 +157,8 @@ struct ScalingCheck {
     if (s.short_mscale) check_positive("short_mscale", *s.short_mscale);
     if (s.long_mscale) check_positive("long_mscale", *s.long_mscale);
     if (s.factor > 1 && s.trained_length == 1) {
-      refuse_scaling("trained_length: must be at least 2 for longrope (its attention factor divides by ln L), got ",
-                     s.trained_length);
+      refuse("trained_length: must be at least 2 for longrope (its attention factor divides by ln L), got ",
+             s.trained_length);
     }
   }
   void operator()(const Llama3Scaling& s) const {
@@ -173,10 +168,10 @@ struct ScalingCheck {
   }
   void operator()(const ProportionalScaling& s) const {
     check_positive("factor", s.factor);
-    if (!(s.fraction >= 0 && s.fraction <= 1)) refuse_scaling("fraction: must be from 0 to 1, got ", s.fraction);
+    if (!(s.fraction >= 0 && s.fraction <= 1)) refuse("fraction: must be from 0 to 1, got ", s.fraction);
     if (2 * pairs() != head_dim) {
-      refuse_scaling<ShapeError>("rotary_dim: must be head_dim = ", head_dim,
-                                 " under proportional (its fraction says how much turns), got ", 2 * pairs());
+      refuse<ShapeError>("rotary_dim: must be head_dim = ", head_dim,
+                         " under proportional (its fraction says how much turns), got ", 2 * pairs());
     }
   }
   void operator()(const ExplicitFrequencies& s) const { check_one_per_pair("inv_freq", s.inv_freq, pairs()); }
@@ -194,7 +189,7 @@ AttentionFactors attention_factors(const RopeScaling& scaling, Index seq_len) {
 }
 
 void check_positive(const char* argument, double value) {
-  if (!(std::isfinite(value) && value > 0)) refuse_scaling(argument, ": must be finite and above 0, got ", value);
+  if (!(std::isfinite(value) && value > 0)) refuse(argument, ": must be finite and above 0, got ", value);
 }
 
 void check_scaling(const RopeScaling& scaling, const PairAxes& axes, Index head_dim) {
