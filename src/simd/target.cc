@@ -25,7 +25,7 @@ namespace {
 struct Named {
   std::int64_t bit;
   std::string_view name;
-  bool bf16 = false;  ///< with AVX-512's conversions to bfloat16, which Highway 1.0.3 has no target for
+  bool bf16 = false;  ///< with what has_avx512_bf16() says, which Highway 1.0.3 has no target for
 };
 
 // Best first. The bits are Highway's; the names are its own, in lower case.
@@ -45,7 +45,7 @@ constexpr Named all_targets[] = {
 
 bool machine_has_avx512_bf16() {
 #if defined(__x86_64__)
-  return __builtin_cpu_supports("avx512bf16") != 0;
+  return __builtin_cpu_supports("avx512bf16") != 0 && __builtin_cpu_supports("avx512vbmi") != 0;
 #else
   return false;
 #endif

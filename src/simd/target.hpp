@@ -7,7 +7,7 @@ namespace bearing::simd {
 /// The target in force. Our own, not Highway's global one: another library in the process may have set that.
 const hwy::ChosenTarget& chosen();
 
-/// Whether the target in force also has AVX-512's conversions to bfloat16.
+/// Whether the target in force also has AVX-512's conversions to bfloat16 and permutations of bytes.
 bool has_avx512_bf16();
 
 /// Whether it also has tiles of bfloat16 (AMX), and the system lets this process use them, which is asked once.

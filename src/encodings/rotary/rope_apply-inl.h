@@ -16,6 +16,12 @@ HWY_BEFORE_NAMESPACE();
 namespace bearing::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
+/// Whether the target may have AVX-512's conversion to bfloat16. If it has, phases come in natural order.
+template <class T>
+constexpr bool has_bf16_lines() {
+  return std::is_same_v<T, Bfloat16> && HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3;
+}
+
 /// Lines of bfloat16 by the instruction for it.
 template <bool stream>
 HWY_INLINE void bf16_lines_avx512(const Lines<Bfloat16>& l) {
@@ -49,7 +55,7 @@ HWY_INLINE void bf16_lines_avx512(const Lines<Bfloat16>& l) {
 /// so that what the loops read stays in registers.
 template <PhaseOrder order, bool stream, class T>
 HWY_NOINLINE void apply(const Lines<T> l) {
-  if constexpr (std::is_same_v<T, Bfloat16> && HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3) {
+  if constexpr (order == PhaseOrder::natural && has_bf16_lines<T>()) {
     if (l.avx512_bf16) return bf16_lines_avx512<stream>(l);
   }
 #if BEARING_PHASE_VECTORS

@@ -5,8 +5,7 @@
 
 namespace bearing {
 
-/// Heads of one token; the phases in the order that Highway's loops take them: the fields as in Lines
-/// (rope_apply-inl.h).
+/// Heads of one token; the phases in natural order. The fields are as in Lines (rope_lines-inl.h).
 struct Bf16Lines {
   const float* cos;
   const float* sin;

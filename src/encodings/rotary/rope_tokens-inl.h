@@ -210,6 +210,9 @@ HWY_INLINE void rotate_any(const RotateCall<T>& call, Index first, Index last, I
       with(order, std::false_type{});
     }
   };
+  if constexpr (has_bf16_lines<T>()) {
+    if (call.avx512_bf16) return either(std::integral_constant<PhaseOrder, PhaseOrder::natural>{});
+  }
   if (call.pairing == Pairing::interleaved) {
 #if BEARING_PHASE_VECTORS == 8
     if constexpr (!std::is_same_v<T, Bfloat16>) {
