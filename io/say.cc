@@ -298,23 +298,44 @@ inspect::SpecimenOptions measured_size(const Description& description, const Siz
   return size;
 }
 
-const Description* description_of(const Record& spec) {
-  const Description* best = nullptr;
-  std::size_t most = 0;
+namespace {
+
+/// A name whose specs are of the type, and what it stands for: the members that are its own.
+struct Name {
+  const Description* description;
+  const RecordType* type;
+  std::vector<std::pair<const MemberInfo*, Value>> own;
+};
+
+std::vector<Name> names_of_specs() {
+  std::vector<Name> all;
   for (const Description& one : inspect::catalog()) {
     if (!one.spec || (one.encoding != nullptr && one.encoding->turns_values)) continue;  // a Rope alone turns rows
-    const Record example = one.spec({});
-    if (&example.type() != &spec.type()) continue;
-    std::size_t alike = 1;
-    for (const MemberInfo& member : spec.type().members) {
-      const auto value = stands_for(one, member, {});
-      if (!value) continue;
-      const Value own = spec.get(member.name);
-      const Record* record = std::get_if<Record>(&*value);
-      const Record* mine = std::get_if<Record>(&own);
-      alike += record != nullptr && mine != nullptr ? &record->type() == &mine->type() : same(*value, own);
+    Name name{&one, &one.spec({}).type(), {}};
+    for (const MemberInfo& member : name.type->members) {
+      if (auto value = stands_for(one, member, {})) name.own.emplace_back(&member, *std::move(value));
     }
-    if (alike > most) best = &one, most = alike;
+    all.push_back(std::move(name));
+  }
+  return all;
+}
+
+}  // namespace
+
+const Description* description_of(const Record& spec) {
+  static const std::vector<Name> names = names_of_specs();
+  const Description* best = nullptr;
+  std::size_t most = 0;
+  for (const Name& name : names) {
+    if (name.type != &spec.type()) continue;
+    std::size_t alike = 1;
+    for (const auto& [member, value] : name.own) {
+      const Value own = spec.get(member->name);
+      const Record* record = std::get_if<Record>(&value);
+      const Record* mine = std::get_if<Record>(&own);
+      alike += record != nullptr && mine != nullptr ? &record->type() == &mine->type() : same(value, own);
+    }
+    if (alike > most) best = name.description, most = alike;
   }
   return best;
 }
