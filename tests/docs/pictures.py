@@ -1,4 +1,5 @@
-"""Whether two SVG files show the same picture: pictures.py OLD NEW; exit status 1 if not, or if OLD is missing.
+"""Which SVG files of a folder show another picture than the file of that name in an older one, or have none there:
+pictures.py OLD NEW prints their names, one on each line.
 
 The text must be the same, a place may be off by a pixel and a colour by two of 255: figures are sums, whose last bits
 differ between processors.
@@ -50,5 +51,8 @@ def same(old: str, new: str) -> bool:
 
 
 if __name__ == "__main__":
-    first, second = map(Path, sys.argv[1:])
-    sys.exit(0 if first.exists() and same(first.read_text("utf-8"), second.read_text("utf-8")) else 1)
+    old, new = map(Path, sys.argv[1:])
+    for drawn in sorted(new.glob("*.svg")):
+        shown = old / drawn.name
+        if not shown.exists() or not same(shown.read_text("utf-8"), drawn.read_text("utf-8")):
+            print(drawn.name)
