@@ -23,7 +23,7 @@ struct Waves {
 };
 
 /// The spec, or a record in it, that is a Rope; null if there is none.
-std::optional<Rope> rope_of(const Record& spec) {
+std::optional<Rope> rope_in(const Record& spec) {
   if (const Rope* rope = spec.as<Rope>()) return *rope;
   for (const MemberInfo& member : spec.type().members) {
     const Value value = member.get(spec.value());
@@ -73,7 +73,7 @@ bool same(const Turns& a, const Turns& b) {
 
 Waves waves_of(const Subject& subject, const SpecimenOptions& size) {
   const Record spec = subject.description.spec ? subject.description.spec(size) : Record{};
-  const std::optional<Rope> rope = spec ? rope_of(spec) : std::nullopt;
+  const std::optional<Rope> rope = spec ? rope_in(spec) : std::nullopt;
   Waves waves{.trained = subject.lengths.trained, .asked = subject.lengths.longest};
   if (!rope) {
     if (spec) waves.now = described_frequencies(spec);

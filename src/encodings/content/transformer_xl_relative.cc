@@ -15,7 +15,7 @@ using text::concat;
 namespace {
 
 /// Offsets at a time: their sinusoids stay near.
-constexpr Index block = 64;
+constexpr Index offsets_at_once = 64;
 
 template <class T, int Rank>
 bool given(const View<T, Rank>& x) {
@@ -79,12 +79,13 @@ void transformer_xl_relative(const TransformerXL& xl, std::type_identity_t<View<
   const auto [heads, offsets, dim] = r.shape;
   const Index d_model = w_r.shape[1];
   const std::vector<double> frequency = frequencies(d_model, base);
-  std::vector<A> weights(size(heads * dim * d_model)), rows(size(block * d_model)), products(size(block * dim));
+  std::vector<A> weights(size(heads * dim * d_model)), rows(size(offsets_at_once * d_model)),
+      products(size(offsets_at_once * dim));
   for (Index x = 0; x < heads * dim; ++x) {
     for (Index y = 0; y < d_model; ++y) weights[size(x * d_model + y)] = w_r(x, y);
   }
-  for (Index first = 0; first < offsets; first += block) {
-    const Index n = std::min(block, offsets - first);
+  for (Index first = 0; first < offsets; first += offsets_at_once) {
+    const Index n = std::min(offsets_at_once, offsets - first);
     sinusoids(xl, xl.first_offset + first, n, frequency, rows.data());
     for (Index h = 0; h < heads; ++h) {
       tiles::multiply_nt(n, dim, d_model, A{1}, rows.data(), d_model, weights.data() + h * dim * d_model, d_model,
@@ -107,9 +108,10 @@ void transformer_xl_relative_backward(const TransformerXL& xl, std::type_identit
   const auto [heads, offsets, dim] = d_r.shape;
   const Index d_model = d_w_r.shape[1];
   const std::vector<double> frequency = frequencies(d_model, base);
-  std::vector<A> d_weights(size(heads * dim * d_model)), rows(size(block * d_model)), d_products(size(block * dim));
-  for (Index first = 0; first < offsets; first += block) {
-    const Index n = std::min(block, offsets - first);
+  std::vector<A> d_weights(size(heads * dim * d_model)), rows(size(offsets_at_once * d_model)),
+      d_products(size(offsets_at_once * dim));
+  for (Index first = 0; first < offsets; first += offsets_at_once) {
+    const Index n = std::min(offsets_at_once, offsets - first);
     sinusoids(xl, xl.first_offset + first, n, frequency, rows.data());
     for (Index h = 0; h < heads; ++h) {  // r_δ = W_h · sinusoid_δ: dW_h += Σ_δ d_r_δ ⊗ sinusoid_δ
       for (Index o = 0; o < n; ++o) {

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <bearing/encodings/rope.hpp>
+#include <cstddef>
 #include <cstdint>
 
 #include "simd/prefetch.hpp"
@@ -29,9 +30,9 @@ struct alignas(64) Bytes {
 };
 
 /// Lanes of which each holds number first + lane in its upper half. The lower half is masked.
-constexpr Bytes wide_from(int first) {
+constexpr Bytes wide_from(std::size_t first) {
   Bytes b;
-  for (int lane = 0; lane < 16; ++lane) {
+  for (std::size_t lane = 0; lane < 16; ++lane) {
     b.of[4 * lane + 2] = static_cast<std::uint8_t>(2 * (first + lane));
     b.of[4 * lane + 3] = static_cast<std::uint8_t>(2 * (first + lane) + 1);
   }
@@ -41,7 +42,7 @@ constexpr Bytes wide_from(int first) {
 /// Lanes of which each holds number `lane` and number 16 + lane.
 constexpr Bytes lanes_in_turn() {
   Bytes b = wide_from(16);
-  for (int lane = 0; lane < 16; ++lane) {
+  for (std::size_t lane = 0; lane < 16; ++lane) {
     b.of[4 * lane] = static_cast<std::uint8_t>(2 * lane);
     b.of[4 * lane + 1] = static_cast<std::uint8_t>(2 * lane + 1);
   }
