@@ -78,7 +78,7 @@ class Reader {
     std::string got(from.GetString(), from.GetStringLength());
     if (type.words.empty() || std::find(type.words.begin(), type.words.end(), got) != type.words.end()) return got;
     std::string wanted;
-    for (const std::string& one : type.words) wanted += (wanted.empty() ? "" : " or ") + quoted(one);
+    for (const std::string& one : type.words) wanted += (wanted.empty() ? "" : " or ") + json::quoted(one);
     wrong(from, pointer, wanted);
   }
 
@@ -113,7 +113,7 @@ class Reader {
 /// What a member that must be there may be: "half" or "interleaved".
 std::string wanted_text(const ValueType& type) {
   std::string words;
-  for (const std::string& word : type.words) words += (words.empty() ? "" : " or ") + quoted(word);
+  for (const std::string& word : type.words) words += (words.empty() ? "" : " or ") + json::quoted(word);
   return words.empty() ? python_type(type) : words;
 }
 

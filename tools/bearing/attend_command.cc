@@ -19,7 +19,7 @@
 namespace bearing::tool {
 namespace {
 
-struct Options {
+struct AttendOptions {
   std::string q, k, v, out, lse, d_out, d_q, d_k, d_v;
   std::vector<std::string> encodings;
   std::string mask, window, scale, soft_cap, q_positions, k_positions, length;
@@ -37,7 +37,7 @@ struct Options {
   TensorFormat format() const { return {.heads_first = heads_first(layout), .bf16 = bf16}; }
 };
 
-void check_options(const Options& options) {
+void check_options(const AttendOptions& options) {
   if (options.out.empty() && options.d_out.empty()) throw UsageError("--out is required, or --d-out with gradients");
   const bool grads = !options.d_q.empty() || !options.d_k.empty() || !options.d_v.empty() || !options.d_sinks.empty();
   if (grads && !options.backward()) throw UsageError("--d-q, --d-k, --d-v and --d-sinks need --d-out");
@@ -104,7 +104,7 @@ struct Visibility {
   NpyArray key_mask, visible, block_table;
   std::vector<double> sinks;
 
-  explicit Visibility(const Options& options) {
+  explicit Visibility(const AttendOptions& options) {
     if (!options.k_lengths.empty()) k_lengths = read_indices("--k-lengths", options.k_lengths);
     if (!options.q_starts.empty()) q_starts = read_indices("--q-starts", options.q_starts);
     if (!options.k_starts.empty()) k_starts = read_indices("--k-starts", options.k_starts);
@@ -115,7 +115,7 @@ struct Visibility {
   }
 };
 
-CallShape shape_of(const Options& options, const Tensor& q, const Tensor& k, const Tensor& v,
+CallShape shape_of(const AttendOptions& options, const Tensor& q, const Tensor& k, const Tensor& v,
                    const Visibility& visibility) {
   CallShape shape{.batch = q.shape[0], .heads = q.shape[1], .kv_heads = k.shape[1], .q_len = q.shape[2]};
   shape.k_len = k.shape[2], shape.dim = q.shape[3], shape.value_dim = v.shape[3], shape.backward = options.backward();
@@ -140,7 +140,7 @@ CallShape shape_of(const Options& options, const Tensor& q, const Tensor& k, con
 }
 
 /// Where positions matter, queries that are fewer or more than the keys must say where they stand.
-void check_positions_given(const Options& options, const CallShape& shape) {
+void check_positions_given(const AttendOptions& options, const CallShape& shape) {
   const Mask mask = mask_of(options.mask);
   const bool by_position =
       mask == Mask::causal || !options.encodings.empty() || (mask == Mask::none && !options.window.empty());
@@ -153,7 +153,7 @@ void check_positions_given(const Options& options, const CallShape& shape) {
 }
 
 /// The scale, and none where an encoding has another one of its own.
-double scale_of(const Options& options, const CallShape& shape,
+double scale_of(const AttendOptions& options, const CallShape& shape,
                 const std::vector<std::pair<std::string, double>>& own_scales) {
   if (!options.scale.empty()) return parse_number("--scale", options.scale);
   const double usual = 1 / std::sqrt(static_cast<double>(std::max<Index>(shape.dim, 1)));
@@ -201,7 +201,7 @@ class Attend {
   using A = Compute<T>;
 
  public:
-  Attend(const Options& options, Tensor q, Tensor k, Tensor v)
+  Attend(const AttendOptions& options, Tensor q, Tensor k, Tensor v)
       : options_(options),
         format_(options.format()),
         q_(std::move(q)),
@@ -345,7 +345,7 @@ class Attend {
     for (const auto& [option, file] : outputs) files_.push_back(file);
   }
 
-  const Options& options_;
+  const AttendOptions& options_;
   TensorFormat format_;
   Tensor q_, k_, v_;
   Visibility visibility_;
@@ -359,7 +359,7 @@ class Attend {
   std::vector<std::string> files_;
 };
 
-void attend_files(const Options& options) {
+void attend_files(const AttendOptions& options) {
   check_options(options);
   window_of(options.window);
   const Executor on = executor_of(options.threads);
@@ -376,7 +376,7 @@ void attend_files(const Options& options) {
   run(double{});
 }
 
-void add_tensor_options(Command& command, Options& o) {
+void add_tensor_options(Command& command, AttendOptions& o) {
   command.input("--q", o.q, "FILE", "Queries: [batch, heads, q_len, dim]").required = true;
   command.input("--k", o.k, "FILE", "Keys: [batch, kv_heads, k_len, dim]").required = true;
   command.input("--v", o.v, "FILE", "Values: [batch, kv_heads, k_len, value_dim]").required = true;
@@ -392,7 +392,7 @@ void add_tensor_options(Command& command, Options& o) {
   command.output("--lse", o.lse, "Where ln(sum of exp(scores)) goes");
 }
 
-void add_score_options(Command& command, Options& o) {
+void add_score_options(Command& command, AttendOptions& o) {
   command.input("--q-positions", o.q_positions, "N|FILE", "N: position of the first query. FILE: of all");
   command.input("--k-positions", o.k_positions, "N|FILE", "The same for the keys (default 0)");
   command.text("--window", o.window, "BEFORE[,AFTER]", "Sliding window, in tokens; -1: no limit");
@@ -408,7 +408,7 @@ void add_score_options(Command& command, Options& o) {
   command.text("--length", o.length, "N", "Length in tokens, for dynamic NTK and LongRoPE");
 }
 
-void add_backward_options(Command& command, Options& o) {
+void add_backward_options(Command& command, AttendOptions& o) {
   command.input("--d-out", o.d_out, "FILE", "The output's gradient: asks for the backward");
   command.output("--d-q", o.d_q, "Where the queries' gradient goes");
   command.output("--d-k", o.d_k, "Where the keys' gradient goes");
@@ -419,7 +419,7 @@ void add_backward_options(Command& command, Options& o) {
 }  // namespace
 
 Command attend_command() {
-  const auto o = std::make_shared<Options>();
+  const auto o = std::make_shared<AttendOptions>();
   Command command{"attend", "Compute attention with any encodings, on .npy files"};
   add_tensor_options(command, *o);
   add_score_options(command, *o);

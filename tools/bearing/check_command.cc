@@ -18,7 +18,7 @@
 namespace bearing::tool {
 namespace {
 
-struct Options {
+struct CheckOptions {
   std::vector<std::string> encodings;
   std::string require;
   SizeOptions size;
@@ -44,7 +44,7 @@ std::string to_text(const CheckReport& report, const Style& style) {
   return out;
 }
 
-std::string to_json(const CheckReport& report) {
+std::string check_json(const CheckReport& report) {
   JsonWriter json;
   json.begin_object();
   json.member("schema", "bearing.check/1");
@@ -78,7 +78,7 @@ std::string as_word(std::string name) {
 }
 
 /// Properties that must hold: those asked for, and that results are the same again, which always must.
-std::vector<std::string> required(const Options& options) {
+std::vector<std::string> required(const CheckOptions& options) {
   const std::vector<std::string> known = property_names();
   std::vector<std::string> names{"deterministic"};
   for (std::size_t from = 0; !options.require.empty() && from <= options.require.size();) {
@@ -117,19 +117,19 @@ std::string to_markdown(const std::vector<CheckReport>& reports) {
 }
 
 /// Of one encoding its report; of several texts one after the other, or a JSON array.
-std::string reports_text(const std::vector<CheckReport>& reports, const Options& options) {
+std::string reports_text(const std::vector<CheckReport>& reports, const CheckOptions& options) {
   if (options.markdown) return to_markdown(reports);
   std::string out;
   for (const CheckReport& report : reports) {
     if (!out.empty()) out += options.json ? "," : "\n";
-    out += options.json ? to_json(report) : to_text(report, output_style(options.out));
+    out += options.json ? check_json(report) : to_text(report, output_style(options.out));
     if (options.json) out.pop_back();  // the newline
   }
   if (!options.json) return out;
   return reports.size() == 1 ? out + '\n' : '[' + out + "]\n";
 }
 
-void check_encodings(const Options& options) {
+void check_encodings(const CheckOptions& options) {
   if (options.json && options.markdown) throw UsageError("--json and --markdown exclude each other");
   const std::vector<std::string> names = required(options);
   const Executor on = executor_of(options.threads);
@@ -155,7 +155,7 @@ void check_encodings(const Options& options) {
 }  // namespace
 
 Command check_command() {
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<CheckOptions>();
   Command command{"check", "Measure the properties of encodings"};
   command.options.push_back({"ENCODING", "...", encoding_help, Takes::encoding, &options->encodings, {}, true});
   options->size.add_to(command);

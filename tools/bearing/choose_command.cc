@@ -16,7 +16,7 @@
 namespace bearing::tool {
 namespace {
 
-struct Options {
+struct ChooseOptions {
   ChooseWords words;
   bool json = false;
   std::string out, threads = "1";
@@ -72,7 +72,7 @@ inspect::Situation situation_of(const ChooseWords& words) {
   return s;
 }
 
-void choose_encoding(const Options& options) {
+void choose_encoding(const ChooseOptions& options) {
   const bool asks = options.words.none();
   if (asks && !can_ask()) {
     throw UsageError("choose: say --task, --trained, --wanted, --kernel or --from: there is no terminal to ask on");
@@ -88,7 +88,7 @@ void choose_encoding(const Options& options) {
   deliver(options.out, options.json ? to_json(advice) : to_text(advice, output_style(options.out)));
 }
 
-void add_options(Command& command, Options& options) {
+void add_options(Command& command, ChooseOptions& options) {
   ChooseWords& words = options.words;
   command.word("--task", words.task, "TASK", words_of(inspect::task_answers()),
                "What the model is for (default generate)");
@@ -116,7 +116,7 @@ void add_options(Command& command, Options& options) {
 }  // namespace
 
 Command choose_command() {
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<ChooseOptions>();
   Command command{"choose", "Recommend an encoding, with reasons and costs"};
   add_options(command, *options);
   command.footer =

@@ -9,7 +9,6 @@ namespace {
 
 using inspect::Advice;
 using inspect::Costs;
-using inspect::Option;
 using inspect::Rank;
 using inspect::Reason;
 using inspect::Situation;
@@ -50,7 +49,7 @@ std::string costs_text(const Costs& costs, const Advice& advice) {
   return fmt::format("Costs: {}; {}; {}.", learned, held, time);
 }
 
-std::string option_text(const Option& option, const Advice& advice, const Style& style) {
+std::string option_text(const inspect::Option& option, const Advice& advice, const Style& style) {
   const std::size_t width = style.width;
   const auto line = [&](const std::string& text) { return "  " + wrapped(text, width, 4); };
   std::string out = bold(style, option.encoding);
@@ -76,7 +75,7 @@ const char* heading(Rank rank) {
 std::string to_text(const Advice& advice, const Style& style) {
   std::string out = wrapped("For: " + situation_text(advice.situation), style.width, 0);
   std::optional<Rank> before;
-  for (const Option& option : advice.options) {
+  for (const inspect::Option& option : advice.options) {
     if (before != option.rank) out += fmt::format("\n{}\n", bold(style, heading(option.rank)));
     before = option.rank;
     out += option_text(option, advice, style);
@@ -111,7 +110,7 @@ void write(JsonWriter& json, const Situation& s) {
   json.end_object();
 }
 
-void write(JsonWriter& json, const Option& option) {
+void write(JsonWriter& json, const inspect::Option& option) {
   json.begin_object();
   json.member("rank", inspect::name(option.rank));
   json.member("encoding", std::string_view(option.encoding));
@@ -153,7 +152,7 @@ std::string to_json(const Advice& advice) {
   json.member("timed_length", advice.timed);
   json.key("options");
   json.begin_array();
-  for (const Option& option : advice.options) write(json, option);
+  for (const inspect::Option& option : advice.options) write(json, option);
   json.end_array();
   json.list("unknowns", advice.unknowns);
   json.end_object();

@@ -17,7 +17,7 @@
 namespace bearing::tool {
 namespace {
 
-struct Options {
+struct CompareOptions {
   std::vector<std::string> encodings;
   SizeOptions size;
   bool json = false, markdown = false;
@@ -37,7 +37,7 @@ std::string to_text(const CompareReport& report, const Style& style) {
   return out;
 }
 
-std::string to_json(const CompareReport& report) {
+std::string compare_json(const CompareReport& report) {
   JsonWriter json;
   json.begin_object();
   json.member("schema", "bearing.compare/1");
@@ -66,7 +66,7 @@ std::string to_json(const CompareReport& report) {
   return json.text();
 }
 
-std::vector<Subject> asked_subjects(const Options& options) {
+std::vector<Subject> asked_subjects(const CompareOptions& options) {
   std::vector<Subject> subjects;
   for (const std::string& text : options.encodings) {
     for (Subject& subject : subjects_of("compare", text)) subjects.push_back(std::move(subject));
@@ -76,12 +76,12 @@ std::vector<Subject> asked_subjects(const Options& options) {
   return subjects;
 }
 
-std::string to_report(const CompareReport& report, const Options& options) {
+std::string to_report(const CompareReport& report, const CompareOptions& options) {
   if (options.markdown) return markdown_table(compare_headings(), compare_rows(report));
-  return options.json ? to_json(report) : to_text(report, output_style(options.out));
+  return options.json ? compare_json(report) : to_text(report, output_style(options.out));
 }
 
-void compare_encodings(const Options& options) {
+void compare_encodings(const CompareOptions& options) {
   if (options.json && options.markdown) throw UsageError("--json and --markdown exclude each other");
   const Executor on = executor_of(options.threads);
   const CompareReport report = compare_subjects(asked_subjects(options), options.size, on);
@@ -96,7 +96,7 @@ void compare_encodings(const Options& options) {
 }  // namespace
 
 Command compare_command() {
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<CompareOptions>();
   Command command{"compare", "Compare encodings, by measurement"};
   command.options.push_back(
       {"ENCODING", "...", "Which ones, as check takes them (default: all)", Takes::encoding, &options->encodings});

@@ -12,12 +12,12 @@
 namespace bearing::tool {
 namespace {
 
-using Words = std::vector<std::string>;
+using Strings = std::vector<std::string>;
 
 /// What an option's value may begin with; empty for files, numbers and the like.
-Words words_of(const Option& option) {
+Strings words_of(const Option& option) {
   if (option.takes != Takes::spec && option.takes != Takes::encoding) return option.words;
-  Words names;
+  Strings names;
   for (const Description& entry : inspect::catalog()) {
     const EncodingInfo* info = entry.encoding;  // what acts on the input alone is nothing that attention takes
     if (option.takes == Takes::encoding || info == nullptr || !info->inputs) names.push_back(entry.name);
@@ -27,14 +27,14 @@ Words words_of(const Option& option) {
 
 bool takes_encoding(const Option& option) { return option.takes == Takes::spec || option.takes == Takes::encoding; }
 
-using Keys = std::vector<std::pair<std::string, Words>>;
+using Keys = std::vector<std::pair<std::string, Strings>>;
 
 /// The keys of an encoding, and what may stand for each. Settings and parameters are `attend`'s alone.
 Keys keys_of(const Description& entry, bool of_attend) {
   Keys keys;
   const auto add = [&](const auto& self, const Record& record) -> void {
     for (const MemberInfo& member : record.type().members) {
-      Words words = member.type.words;
+      Strings words = member.type.words;
       if (member.type.kind == Kind::truth) words = {"true", "false"};
       const Value value = record.get(member.name);
       const Record* inner = std::get_if<Record>(&value);
@@ -47,7 +47,7 @@ Keys keys_of(const Description& entry, bool of_attend) {
   const EncodingInfo* info = entry.encoding;
   if (!of_attend || (info != nullptr && info->inputs)) return keys;
   if (info != nullptr && !info->by_hand && info->settings != nullptr) add(add, info->settings->make());
-  for (const ParameterInfo* parameter : entry.parameters()) keys.emplace_back(parameter->name, Words{});
+  for (const ParameterInfo* parameter : entry.parameters()) keys.emplace_back(parameter->name, Strings{});
   return keys;
 }
 
@@ -56,7 +56,7 @@ template <class Case>
 std::string key_cases(const Case& written) {
   std::string cases;
   const auto add = [&](const std::string& command, const std::string& name, const Keys& keys, const Keys& known) {
-    Words names;
+    Strings names;
     for (const auto& [key, words] : keys) {
       if (std::find(names.begin(), names.end(), key + '=') != names.end()) continue;
       names.push_back(key + '=');
@@ -77,16 +77,16 @@ std::string key_cases(const Case& written) {
 bool is_file(const Option& option) { return option.takes == Takes::input || option.takes == Takes::output; }
 
 /// "-o --out" → {"-o", "--out"}.
-Words spellings(const Option& option) {
+Strings spellings(const Option& option) {
   const std::size_t comma = option.names.find(',');
-  return comma == option.names.npos ? Words{option.names} : Words{option.names.substr(0, comma), option.name()};
+  return comma == option.names.npos ? Strings{option.names} : Strings{option.names.substr(0, comma), option.name()};
 }
 
 /// What can stand where no value is due: options, and the words of what is positional.
-Words words_of(const Command& command) {
-  Words words = {"--help"};
+Strings words_of(const Command& command) {
+  Strings words = {"--help"};
   for (const Option& option : command.options) {
-    const Words more = option.positional() ? words_of(option) : Words{option.name()};
+    const Strings more = option.positional() ? words_of(option) : Strings{option.name()};
     words.insert(words.end(), more.begin(), more.end());
   }
   return words;
@@ -99,7 +99,7 @@ std::string bash_case(const std::string& command, const std::string& pattern, co
 
 std::string bash_function(const std::vector<Command>& all) {
   std::string cases;
-  Words names = {"--help", "--version"};
+  Strings names = {"--help", "--version"};
   for (const Command& command : all) {
     names.push_back(command.name);
     cases += fmt::format("    '{} '*) words='{}' ;;\n", command.name, fmt::join(words_of(command), " "));
@@ -163,7 +163,7 @@ std::string fish_quoted(const std::string& text) {
 
 std::string fish_option(const Command& command, const Option& option) {
   std::string line = fmt::format("complete -c bearing -n '__fish_seen_subcommand_from {}'", command.name);
-  const Words words = words_of(option);
+  const Strings words = words_of(option);
   if (!option.positional()) {
     for (const std::string& name : spellings(option)) {
       line += name.starts_with("--") ? " -l " + name.substr(2) : " -s " + name.substr(1);
@@ -213,10 +213,10 @@ std::string fish_script(const std::vector<Command>& all) {
 }  // namespace
 
 Command completion_command(const std::vector<Command>& all) {
-  struct Options {
+  struct CompletionOptions {
     std::string shell, out;
   };
-  const auto o = std::make_shared<Options>();
+  const auto o = std::make_shared<CompletionOptions>();
   Command command{"completion", "Print a completion script for a shell"};
   command.word("SHELL", o->shell, "", {"bash", "zsh", "fish"}, "bash, zsh or fish").required = true;
   command.output("-o,--out", o->out, "Where the script goes; else standard output");

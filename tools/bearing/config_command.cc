@@ -11,13 +11,13 @@
 namespace bearing::tool {
 namespace {
 
-struct Options {
+struct ConfigOptions {
   std::vector<std::string> files;
   std::string length, layer, out, write, architecture;
   bool json = false, all = false, apart = false;
 };
 
-ConfigReport make_report(const Options& options, const std::string& file) {
+ConfigReport make_report(const ConfigOptions& options, const std::string& file) {
   Index seq_len = 0, layer = -1;
   if (!options.length.empty()) seq_len = parse_index("--length", options.length, 1, max_position);
   Model model = read_model(file);
@@ -27,7 +27,7 @@ ConfigReport make_report(const Options& options, const std::string& file) {
 }
 
 /// Of one file its report; of several a table, their reports one after the other, or a JSON array.
-std::string report_text(const Options& options) {
+std::string report_text(const ConfigOptions& options) {
   std::vector<ConfigReport> reports;
   for (const std::string& file : options.files) reports.push_back(make_report(options, file));
   const bool several = reports.size() > 1;
@@ -48,7 +48,7 @@ void say(const std::vector<ConfigWarning>& warnings) {
 }
 
 /// What llama.cpp needs to turn queries and keys as the file says.
-void write_gguf(const Options& options) {
+void write_gguf(const ConfigOptions& options) {
   if (options.out.empty()) throw UsageError("--write gguf needs -o FILE: a GGUF file is no text");
   const GgufModel written = gguf_model(read_model(options.files[0]), options.architecture);
   say(written.warnings);
@@ -56,7 +56,7 @@ void write_gguf(const Options& options) {
 }
 
 /// The file in another spelling; what is to be said of it goes to standard error.
-void write_file(const Options& options) {
+void write_file(const ConfigOptions& options) {
   if (options.files.size() > 1) throw UsageError("--write takes one FILE");
   const bool report = options.json || options.all || options.apart || !options.length.empty() || !options.layer.empty();
   if (report) throw UsageError("--write prints the file and no report: only -o goes with it");
@@ -70,7 +70,7 @@ void write_file(const Options& options) {
 }  // namespace
 
 Command config_command() {
-  const auto o = std::make_shared<Options>();
+  const auto o = std::make_shared<ConfigOptions>();
   Command command{"config", "Show what a model's config.json does with positions"};
   command.options.push_back(
       {"FILE", "...", "Hugging Face config.json files, models' folders, or -", Takes::input, &o->files, {}, true});

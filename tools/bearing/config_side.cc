@@ -10,7 +10,7 @@
 namespace bearing::tool {
 namespace {
 
-constexpr std::size_t label_width = 18, gap = 2, narrowest = 18, widest = 44;
+constexpr std::size_t side_label_width = 18, gap = 2, narrowest = 18, widest = 44;
 
 using Lines = std::vector<std::string>;
 
@@ -83,7 +83,7 @@ std::string row_text(const std::string& label, const std::vector<Lines>& cells, 
   for (const Lines& cell : cells) height = std::max(height, cell.size());
   std::string out;
   for (std::size_t y = 0; y < height; ++y) {
-    std::string line = fmt::format("{:<{}}", y == 0 ? label : "", label_width);
+    std::string line = fmt::format("{:<{}}", y == 0 ? label : "", side_label_width);
     for (const Lines& cell : cells) {
       line += fmt::format("{:{}}{:<{}}", "", gap, y < cell.size() ? cell[y] : "", width);
     }
@@ -96,7 +96,7 @@ std::string row_text(const std::string& label, const std::vector<Lines>& cells, 
 }  // namespace
 
 std::string side_by_side(const std::vector<ConfigReport>& reports, const Style& style) {
-  const std::size_t room = style.width > label_width ? style.width - label_width : 0;
+  const std::size_t room = style.width > side_label_width ? style.width - side_label_width : 0;
   const std::size_t fitting = std::clamp<std::size_t>(room / (narrowest + gap), 1, reports.size());
   const std::size_t width = std::clamp(room / fitting, narrowest + gap, widest + gap) - gap;
   std::string out;

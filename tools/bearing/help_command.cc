@@ -65,11 +65,11 @@ std::string help_json(const std::vector<Command>& all) {
 }  // namespace
 
 Command help_command(const std::vector<Command>& all) {
-  struct Options {
+  struct HelpOptions {
     std::string command, out;
     bool json = false;
   };
-  const auto o = std::make_shared<Options>();
+  const auto o = std::make_shared<HelpOptions>();
   Command command{"help", "Show this help, or that of a command"};
   std::vector<std::string> names;
   names.reserve(all.size() + 2);

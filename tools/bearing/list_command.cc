@@ -123,13 +123,13 @@ std::string entry_text(const Description& entry, const Style& style) {
   return out;
 }
 
-struct Options {
+struct ListOptions {
   std::vector<std::string> encodings;
   bool json = false, markdown = false;
   std::string by, pages, out;
 };
 
-std::string listed(const Options& options) {
+std::string listed(const ListOptions& options) {
   if (options.json && options.markdown) throw UsageError("--json and --markdown exclude each other");
   if (!options.markdown && !options.by.empty()) throw UsageError("--by needs --markdown");
   if (!options.markdown && !options.pages.empty()) throw UsageError("--pages needs --markdown");
@@ -160,7 +160,7 @@ std::string listed(const Options& options) {
 }  // namespace
 
 Command list_command() {
-  const auto o = std::make_shared<Options>();
+  const auto o = std::make_shared<ListOptions>();
   Command command{"list", "List the encodings, or what is known of some"};
   command.options.push_back(
       {"ENCODING", "...", "Which ones, as check takes them (default: all)", Takes::encoding, &o->encodings});

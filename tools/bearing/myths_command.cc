@@ -23,7 +23,7 @@ using inspect::Verdict;
 
 namespace {
 
-struct Options {
+struct MythsOptions {
   std::vector<std::string> encodings;
   bool picture = false, json = false;
   std::string out, format, threads = "1";
@@ -32,7 +32,7 @@ struct Options {
 /// Those that fail first, then those that measuring cannot decide, then those that hold.
 int rank(const Claim& claim) { return claim.holds == Verdict::no ? 0 : claim.holds == Verdict::yes ? 2 : 1; }
 
-std::vector<Claim> asked_claims(const Options& options, const Executor& on) {
+std::vector<Claim> asked_claims(const MythsOptions& options, const Executor& on) {
   std::vector<Claim> claims;
   std::vector<std::string> names;
   for (const std::string& text : options.encodings) {
@@ -58,7 +58,7 @@ std::string summary(const std::vector<Claim>& claims) {
 }
 
 /// The claims with the line that draws each, or with the picture itself.
-std::string to_text(const std::vector<Claim>& claims, const Options& options, const Executor& on) {
+std::string to_text(const std::vector<Claim>& claims, const MythsOptions& options, const Executor& on) {
   const Style style = output_style();
   if (claims.empty()) return wrapped("Nothing that is often said of these encodings is known here.", style.width, 0);
   std::string out = wrapped(summary(claims), style.width, 0);
@@ -74,7 +74,7 @@ std::string to_text(const std::vector<Claim>& claims, const Options& options, co
   return out;
 }
 
-std::string to_json(const std::vector<Claim>& claims) {
+std::string claims_json(const std::vector<Claim>& claims) {
   JsonWriter json;
   json.begin_object();
   json.member("schema", "bearing.myths/1");
@@ -83,18 +83,18 @@ std::string to_json(const std::vector<Claim>& claims) {
   return json.text();
 }
 
-void check_options(const Options& o) {
+void check_options(const MythsOptions& o) {
   if (o.json && o.picture) throw UsageError("--json and --picture exclude each other");
   if (o.json && !o.format.empty()) throw UsageError("--json and --format exclude each other");
   if (!o.json && o.picture && !o.out.empty()) throw UsageError("--picture and --out exclude each other");
   if (!o.format.empty() && o.out.empty()) throw UsageError("--format needs --out FOLDER");
 }
 
-void myths(const Options& options) {
+void myths(const MythsOptions& options) {
   check_options(options);
   const Executor on = executor_of(options.threads);
   const std::vector<Claim> claims = asked_claims(options, on);
-  if (options.json) return deliver(options.out, to_json(claims));
+  if (options.json) return deliver(options.out, claims_json(claims));
   if (options.out.empty()) return print(to_text(claims, options, on));
   if (claims.empty()) throw UsageError("myths: nothing that is often said of these encodings is known here");
   write_pictures(claims, summary(claims), options.out, options.format.empty() ? "svg" : options.format, on);
@@ -103,7 +103,7 @@ void myths(const Options& options) {
 }  // namespace
 
 Command myths_command() {
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<MythsOptions>();
   Command command{"myths", "Measure what is often said of encodings"};
   command.options.push_back(
       {"ENCODING", "...", "Which ones, as check takes them (default: all)", Takes::encoding, &options->encodings});

@@ -29,7 +29,7 @@ using inspect::FigureOptions;
 
 namespace {
 
-struct Options {
+struct PlotOptions {
   std::string kind;
   std::vector<std::string> encodings;
   std::string heads, dim, length, seed, what, positions, dims, head, offset, window, sinks, packed, words, w_q, w_k;
@@ -68,7 +68,7 @@ std::optional<inspect::Array> read_matrix(const std::string& file) {
   return matrix;
 }
 
-FigureOptions parse_options(const Options& o) {
+FigureOptions parse_options(const PlotOptions& o) {
   if (o.causal && o.no_causal) throw UsageError("--causal and --no-causal exclude each other");
   const auto number = [](const char* option, const std::string& text, Index lowest, Index most) {
     return text.empty() ? 0 : parse_index(option, text, lowest, most);
@@ -94,7 +94,7 @@ FigureOptions parse_options(const Options& o) {
 }
 
 /// One of a figure's options that stands on the command line; empty if none does.
-std::string given_option(const Options& o) {
+std::string given_option(const PlotOptions& o) {
   const std::pair<const char*, const std::string*> all[] = {{"--heads", &o.heads},
                                                             {"--dim", &o.dim},
                                                             {"--length", &o.length},
@@ -162,7 +162,7 @@ std::vector<std::string> words() {
   return all;
 }
 
-std::string format_of(const Options& o) {
+std::string format_of(const PlotOptions& o) {
   if (o.json && !o.format.empty() && o.format != "json") {
     throw UsageError("--json and --format " + o.format + " exclude each other");
   }
@@ -178,7 +178,7 @@ std::string format_of(const Options& o) {
       fmt::format("--out: must end in .png, .svg, .pdf, .txt, .json or .gp, or say --format; got '{}'", o.out));
 }
 
-PlotOutput output_of(const Options& o, const std::string& format) {
+PlotOutput output_of(const PlotOptions& o, const std::string& format) {
   if (o.dark && !o.background.empty() && o.background != "dark") {
     throw UsageError("--dark and --background " + o.background + " exclude each other");
   }
@@ -198,7 +198,7 @@ PlotOutput output_of(const Options& o, const std::string& format) {
 }
 
 /// All figures of a document: into a folder, or one after the other.
-void plot_document(const Options& o) {
+void plot_document(const PlotOptions& o) {
   const FigureOptions given = parse_options(o);
   if (!o.encodings.empty()) throw UsageError("plot: the figures of " + o.kind + " have their encodings: name none");
   const std::string option = given_option(o);
@@ -221,7 +221,7 @@ void plot_document(const Options& o) {
 }
 
 /// A figure that a file holds: its numbers are there, so that there is nothing to be said about them.
-void plot_file(const Options& o) {
+void plot_file(const PlotOptions& o) {
   if (!o.kind.empty()) throw UsageError("--figure: the file says what to draw: name no kind, got " + o.kind);
   const std::string option = given_option(o);
   if (!option.empty()) throw UsageError(option + ": the figure of a file has its numbers");
@@ -291,7 +291,7 @@ std::string list_json() {
   return json.text();
 }
 
-void plot(const Options& o) {
+void plot(const PlotOptions& o) {
   if (o.list) return deliver(o.out, o.json ? list_json() : list_text(output_style(o.out)));
   if (!o.figure.empty()) return plot_file(o);
   if (o.kind.empty()) throw UsageError("plot: a kind is needed: " + either(words()) + "; --list says what they show");
@@ -301,7 +301,7 @@ void plot(const Options& o) {
   write_figure(figure_of(o.kind, o.encodings, options), output);
 }
 
-void add_figure_options(Command& command, Options& o) {
+void add_figure_options(Command& command, PlotOptions& o) {
   command.text("--heads", o.heads, "N", "Heads (default: the kind's, or the model's)");
   command.text("--dim", o.dim, "N", "Dimensions of a head (default: the kind's, or the\nmodel's)");
   command.text("--length", o.length, "N", "Tokens (default: the kind's)");
@@ -325,7 +325,7 @@ void add_figure_options(Command& command, Options& o) {
 }  // namespace
 
 Command plot_command() {
-  const auto o = std::make_shared<Options>();
+  const auto o = std::make_shared<PlotOptions>();
   Command command{"plot", "Draw what an encoding does"};
   command.options.push_back(
       {"KIND", "", "What to draw; or 000, 001, 002, all: the figures\nof a document. --list says what they show",

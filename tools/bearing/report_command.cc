@@ -21,7 +21,7 @@
 namespace bearing::tool {
 namespace {
 
-struct Options {
+struct ReportOptions {
   std::vector<std::string> encodings;
   SizeOptions size;
   bool no_pictures = false;
@@ -166,7 +166,7 @@ SizeOptions shared_size(const Subject& subject, SizeOptions size, Index kinds) {
 }
 
 /// What is measured of a part. A model has a report also where its encoding cannot be measured.
-void find_out(Found& found, const Options& options, Index kinds, bool of_model, const Executor& on) {
+void find_out(Found& found, const ReportOptions& options, Index kinds, bool of_model, const Executor& on) {
   if (!found.part->subject) return;
   found.size = shared_size(*found.part->subject, options.size, kinds);
   try {
@@ -177,7 +177,7 @@ void find_out(Found& found, const Options& options, Index kinds, bool of_model, 
   }
 }
 
-std::string single_page(const std::vector<ReportSource>& sources, const Options& options, const Executor& on) {
+std::string single_page(const std::vector<ReportSource>& sources, const ReportOptions& options, const Executor& on) {
   const ReportSource& source = sources.front();
   std::vector<Found> all;
   Index kinds = 0;
@@ -264,7 +264,7 @@ void name_parts(std::vector<ReportSource>& sources) {
   }
 }
 
-std::string comparison_page(std::vector<ReportSource>& sources, const Options& options, const Executor& on) {
+std::string comparison_page(std::vector<ReportSource>& sources, const ReportOptions& options, const Executor& on) {
   name_parts(sources);
   std::vector<const ReportPart*> parts;
   std::vector<Subject> subjects;
@@ -321,7 +321,7 @@ void spare_inputs(const std::vector<ReportSource>& sources, const std::string& o
   }
 }
 
-void report(const Options& options) {
+void report(const ReportOptions& options) {
   const Executor on = executor_of(options.threads);
   std::vector<ReportSource> sources;
   for (const std::string& text : options.encodings) sources.push_back(report_source(text, options.size.asked()));
@@ -333,7 +333,7 @@ void report(const Options& options) {
 }  // namespace
 
 Command report_command() {
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<ReportOptions>();
   Command command{"report", "Write a page about a model, or about encodings"};
   command.options.push_back({"FILE|ENCODING",
                              "...",

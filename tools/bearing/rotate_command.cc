@@ -18,7 +18,7 @@
 namespace bearing::tool {
 namespace {
 
-struct Options {
+struct RotateOptions {
   std::string config, rope, layer, length;
   std::string q, k, out_q, out_k, positions;
   std::string layout = "bhtd", threads = "1";
@@ -30,7 +30,7 @@ struct Rotated : Tensor {
   std::string out;
 };
 
-Rotated read_rotated(const std::string& file, const std::string& out, Index head_dim, const Options& options) {
+Rotated read_rotated(const std::string& file, const std::string& out, Index head_dim, const RotateOptions& options) {
   const TensorFormat format{.heads_first = heads_first(options.layout), .bf16 = options.bf16};
   Rotated x{read_tensor(file, format), out};
   if (x.shape[3] != head_dim) {
@@ -40,7 +40,7 @@ Rotated read_rotated(const std::string& file, const std::string& out, Index head
   return x;
 }
 
-Rope rope_of_model(const Options& options) {
+Rope rope_of_model(const RotateOptions& options) {
   const Model model = read_hf_config(options.config);
   const std::vector<LayerGroup> groups = layer_groups(model);
   const auto layers = static_cast<Index>(model.layers.size());
@@ -67,7 +67,7 @@ Rope rope_of_model(const Options& options) {
   return *rope;
 }
 
-void check_options(const Options& options) {
+void check_options(const RotateOptions& options) {
   if (options.config.empty() == options.rope.empty())
     throw UsageError("--config or --rope must be given, and not both");
   if (options.q.empty() && options.k.empty()) throw UsageError("--q or --k must be given");
@@ -77,7 +77,7 @@ void check_options(const Options& options) {
 }
 
 void check_positions(const TokenPositions& positions, const Tensor& x, const RopeFrequencies& numbers,
-                     const Options& options) {
+                     const RotateOptions& options) {
   try {
     positions.at.check("rotate", "positions", numbers.axes, x.shape[0], x.shape[2]);
   } catch (const std::logic_error& error) {
@@ -115,7 +115,7 @@ void rotate_as(const RopeFrequencies& numbers, Tensor& x, const Positions& at, b
   }
 }
 
-void rotate_tensor(const RopeFrequencies& numbers, Tensor& x, const Positions& at, const Options& options,
+void rotate_tensor(const RopeFrequencies& numbers, Tensor& x, const Positions& at, const RotateOptions& options,
                    const Executor& on) {
   const std::string& dtype = x.array.dtype;
   if (options.bf16) return rotate_as<Bfloat16>(numbers, x, at, options.backward, on);
@@ -124,7 +124,7 @@ void rotate_tensor(const RopeFrequencies& numbers, Tensor& x, const Positions& a
   rotate_as<double>(numbers, x, at, options.backward, on);
 }
 
-void rotate_files(const Options& options) {
+void rotate_files(const RotateOptions& options) {
   check_options(options);
   const Executor on = executor_of(options.threads);
   const Index seq_len = options.length.empty() ? 0 : parse_index("--length", options.length, 1, max_position);
@@ -154,7 +154,7 @@ void rotate_files(const Options& options) {
 }  // namespace
 
 Command rotate_command() {
-  const auto o = std::make_shared<Options>();
+  const auto o = std::make_shared<RotateOptions>();
   Command command{"rotate", "Rotate queries and keys in .npy files"};
   command.input("--config", o->config, "FILE", "A model's config.json that states the encoding");
   command.text("--layer", o->layer, "I", "Which layer's encoding, where layers differ");

@@ -17,7 +17,7 @@ namespace {
 
 using inspect::Array;
 
-struct Options {
+struct TableOptions {
   std::string encoding, kind, format, out, positions, head;
   SizeOptions size;
   bool all = false, json = false;
@@ -36,7 +36,7 @@ struct Table {
 /// 2^27 numbers, 1 GiB: more is likely a typing error.
 constexpr Index most_numbers = Index{1} << 27;
 
-std::string kind_of(const Options& options, const inspect::Specimen& specimen) {
+std::string kind_of(const TableOptions& options, const inspect::Specimen& specimen) {
   const bool rows = specimen.input_rows || specimen.turn_rows, scores = specimen.score_terms != nullptr;
   std::string kind = !options.kind.empty() ? options.kind
                      : specimen.input_rows ? "rows"
@@ -128,7 +128,7 @@ void fill(Table& table, const inspect::Specimen& specimen, const Place& place) {
   table.contents = contents_of(table.kind, specimen, of_content);
 }
 
-Table make_table(const Options& options) {
+Table make_table(const TableOptions& options) {
   const Subject subject = subject_of("table", options.encoding);
   Table table;
   table.encoding = subject.text;
@@ -208,7 +208,7 @@ std::string to_csv(const Table& table) {
 }
 
 /// All numbers, [heads][rows][columns], in full precision.
-std::string to_json(const Table& table) {
+std::string table_json(const Table& table) {
   const Array& x = table.numbers;
   JsonWriter json;
   json.begin_object();
@@ -236,7 +236,7 @@ std::string to_json(const Table& table) {
 
 std::vector<std::string> formats() { return {"npy", "csv", "json", "text"}; }
 
-std::string format_of(const Options& options) {
+std::string format_of(const TableOptions& options) {
   if (options.json && !options.format.empty() && options.format != "json") {
     throw UsageError("--json and --format " + options.format + " exclude each other");
   }
@@ -247,7 +247,7 @@ std::string format_of(const Options& options) {
   return ending == "npy" || ending == "csv" || ending == "json" ? ending : "text";
 }
 
-void show_table(const Options& options) {
+void show_table(const TableOptions& options) {
   const std::string format = format_of(options);
   const Table table = make_table(options);
   const Array& x = table.numbers;
@@ -260,14 +260,14 @@ void show_table(const Options& options) {
     return outputs.save();
   }
   deliver(options.out, format == "csv"    ? to_csv(table)
-                       : format == "json" ? to_json(table)
+                       : format == "json" ? table_json(table)
                                           : to_text(table, head, output_style(options.out), options.all));
 }
 
 }  // namespace
 
 Command table_command() {
-  const auto o = std::make_shared<Options>();
+  const auto o = std::make_shared<TableOptions>();
   Command command{"table", "Print or write an encoding's table or bias matrix"};
   command.options.push_back({"ENCODING", "", encoding_help, Takes::encoding, &o->encoding, {}, true});
   o->size.add_to(command);

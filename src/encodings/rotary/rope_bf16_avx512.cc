@@ -102,7 +102,7 @@ struct Place {
 };
 
 /// Sixteen pairs: (u c − v s, u s + v c), each product and sum rounded.
-BEARING_AVX512_BF16 inline void turn(__m512 u, __m512 v, __m512 c, __m512 s, __m512& out_u, __m512& out_v) {
+BEARING_AVX512_BF16 inline void turn_sixteen(__m512 u, __m512 v, __m512 c, __m512 s, __m512& out_u, __m512& out_v) {
   out_u = _mm512_sub_ps(_mm512_mul_ps(u, c), _mm512_mul_ps(v, s));
   out_v = _mm512_add_ps(_mm512_mul_ps(u, s), _mm512_mul_ps(v, c));
 }
@@ -125,14 +125,15 @@ BEARING_AVX512_BF16 inline Turned<n> turned(const Phases<n>& phases, const Place
 #pragma GCC unroll 4
     for (int k = 0; k < half; ++k) {
       const __m512i u = x[k], v = x[half + k];
-      turn(widened(first_half, u), widened(first_half, v), phases.c[2 * k], phases.s[2 * k], y.first[k],
-           y.first[half + k]);
-      turn(widened(second_half, u), widened(second_half, v), phases.c[2 * k + 1], phases.s[2 * k + 1], y.second[k],
-           y.second[half + k]);
+      turn_sixteen(widened(first_half, u), widened(first_half, v), phases.c[2 * k], phases.s[2 * k], y.first[k],
+                   y.first[half + k]);
+      turn_sixteen(widened(second_half, u), widened(second_half, v), phases.c[2 * k + 1], phases.s[2 * k + 1],
+                   y.second[k], y.second[half + k]);
     }
   } else {  // a lane is a pair
 #pragma GCC unroll 4
-    for (int k = 0; k < n; ++k) turn(lower(x[k]), upper(x[k]), phases.c[k], phases.s[k], y.first[k], y.second[k]);
+    for (int k = 0; k < n; ++k)
+      turn_sixteen(lower(x[k]), upper(x[k]), phases.c[k], phases.s[k], y.first[k], y.second[k]);
   }
   return y;
 }
