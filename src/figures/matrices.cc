@@ -11,11 +11,11 @@ namespace {
 
 constexpr double nothing = std::numeric_limits<double>::quiet_NaN();
 /// Seeds of contents are far from those of parameters.
-constexpr std::uint64_t content_seed = 0x7069637475726573u;
+constexpr std::uint64_t picture_seed = 0x7069637475726573u;
 
 Array normal_contents(const Specimen& specimen, Index count, std::uint64_t which) {
   const SpecimenOptions& o = specimen.options;
-  return Normal(content_seed + 1000 * which + o.seed).array(o.heads, count, o.dim);
+  return Normal(picture_seed + 1000 * which + o.seed).array(o.heads, count, o.dim);
 }
 
 /// ±1/√2, [heads, 1, dim].

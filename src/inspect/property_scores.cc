@@ -15,7 +15,7 @@ using text::concat;
 namespace {
 
 /// Logits and the value site's output of the same tokens, at positions moved by `shift`.
-struct Seen {
+struct ScoresSeen {
   Array logits, values;
 };
 
@@ -30,11 +30,11 @@ struct Rows {
   Array q, k;
 };
 
-Seen see(const Probe& probe, const Rows& x, Index shift) {
+ScoresSeen see(const Probe& probe, const Rows& x, Index shift) {
   const Specimen& specimen = probe.specimen;
   const Index count = x.q.shape[1];
   const Tokens at = movable(probe, count, shift);
-  Seen seen{specimen.logits(at, at, x.q, x.k), {}};
+  ScoresSeen seen{specimen.logits(at, at, x.q, x.k), {}};
   if (specimen.value_terms || specimen.turn_values) {
     Array p(probe.options().heads, count, count);
     for (double& weight : p.values) weight = 1 / static_cast<double>(count);
@@ -76,14 +76,14 @@ Property check_relative(const Probe& probe) {
     return {"relative", Verdict::not_applicable, "depends on the order of tokens, not on positions", nan};
   }
   const Rows contents{probe.various(count), probe.various(count, 1)};
-  const Seen here = see(probe, contents, 0);
+  const ScoresSeen here = see(probe, contents, 0);
   if (!specimen.turn_values && !looks_at_positions(probe, contents, here.logits)) {
     return {"relative", Verdict::not_applicable, "logits do not depend on positions", nan};
   }
   double worst = 0;
   Index moved = 0, farthest = 0;
   for (const Index shift : {Index{1}, reach / 4, reach / 2, 2 * reach}) {  // past the length too, where there is a past
-    Seen there;
+    ScoresSeen there;
     try {
       there = see(probe, contents, shift);
     } catch (const std::logic_error&) {

@@ -24,7 +24,7 @@ std::string seconds_text(double seconds) {
 }
 
 /// NumPy's f4 for people.
-std::string type_text(const std::string& dtype) {
+std::string dtype_text(const std::string& dtype) {
   return dtype == "bf16" ? "bfloat16" : dtype == "f2" ? "float16" : dtype == "f4" ? "float32" : "float64";
 }
 
@@ -40,7 +40,7 @@ std::string to_text(const AttendReport& report, const Style& style) {
   out += line(style, "keys",
               fmt::format("{} head{}, {} tokens of {}, values of {}", s.kv_heads, s.kv_heads == 1 ? "" : "s",
                           grouped(s.k_len), s.dim, s.value_dim));
-  out += line(style, "type", type_text(report.dtype));
+  out += line(style, "type", dtype_text(report.dtype));
   out += line(style, "encodings",
               report.encodings.empty() ? "none" : printable(fmt::format("{}", fmt::join(report.encodings, "; "))));
   std::string mask = report.mask;

@@ -15,10 +15,10 @@ namespace {
 constexpr double lowest_offset = -2 * std::numbers::pi;
 
 /// e^−|x|, held above 1e-304: what lies below changes no sum, and would leave an errno.
-double decay(double x) { return std::exp(-std::min(std::fabs(x), 700.0)); }
+double decayed(double x) { return std::exp(-std::min(std::fabs(x), 700.0)); }
 
-double softplus(double x) { return std::max(x, 0.0) + std::log1p(decay(x)); }
-double logistic(double x) { return (x < 0 ? decay(x) : 1) / (1 + decay(x)); }
+double softplus(double x) { return std::max(x, 0.0) + std::log1p(decayed(x)); }
+double logistic(double x) { return (x < 0 ? decayed(x) : 1) / (1 + decayed(x)); }
 
 }  // namespace
 

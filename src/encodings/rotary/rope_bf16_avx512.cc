@@ -110,17 +110,17 @@ BEARING_AVX512_BF16 inline void turn_sixteen(__m512 u, __m512 v, __m512 c, __m51
 /// A few pairs in vectors of float32: what becomes each vector of bfloat16. By halves of the vector in half pairing;
 /// else the lower and the upper ones of its lanes.
 template <int n>
-struct Turned {
+struct TurnedPairs {
   __m512 first[n], second[n];
 };
 
 template <Pairing pairing, int n>
-BEARING_AVX512_BF16 inline Turned<n> turned(const Phases<n>& phases, const Place& at) {
+BEARING_AVX512_BF16 inline TurnedPairs<n> turned(const Phases<n>& phases, const Place& at) {
   constexpr int half = n / 2;
   __m512i x[n];
 #pragma GCC unroll 4
   for (int k = 0; k < n; ++k) x[k] = _mm512_loadu_si512(at.in[k / half] + k % half * 32);
-  Turned<n> y;
+  TurnedPairs<n> y;
   if constexpr (pairing == Pairing::half) {
 #pragma GCC unroll 4
     for (int k = 0; k < half; ++k) {
@@ -140,7 +140,7 @@ BEARING_AVX512_BF16 inline Turned<n> turned(const Phases<n>& phases, const Place
 
 /// … as bfloat16, in the order of memory.
 template <Pairing pairing, int n>
-BEARING_AVX512_BF16 inline __m512i vector(const Turned<n>& y, int k) {
+BEARING_AVX512_BF16 inline __m512i vector(const TurnedPairs<n>& y, int k) {
   const __m512i value = rounded(y.first[k], y.second[k]);
   if constexpr (pairing == Pairing::half) return value;
   return _mm512_permutexvar_epi8(_mm512_load_si512(in_turn.of.data()), value);
@@ -166,7 +166,7 @@ BEARING_AVX512_BF16 inline Phases<n> phases_of(const Bf16Lines& l, Index i) {
 template <Pairing pairing, int n>
 [[gnu::noinline]] BEARING_AVX512_BF16 bool turn_subnormal(const Bf16Lines& l, Index head, Index i) {
   const Place at = place<pairing, n>(l, head, i);
-  const Turned<n> y = turned<pairing>(phases_of<n>(l, i), at);
+  const TurnedPairs<n> y = turned<pairing>(phases_of<n>(l, i), at);
   constexpr int subnormal = 0x20;
   int found = 0;
   for (int k = 0; k < n; ++k) {
@@ -200,7 +200,7 @@ template <Pairing pairing, bool stream, int n>
 BEARING_AVX512_BF16 inline void turn_pairs(const Bf16Lines& l, Index head, Index i, const Phases<n>& phases) {
   const Place at = place<pairing, n>(l, head, i);
   fetch_ahead<n>(l, head, i);
-  const Turned<n> y = turned<pairing>(phases, at);
+  const TurnedPairs<n> y = turned<pairing>(phases, at);
   const __m512i magnitude = _mm512_set1_epi16(0x7FFF);
   __m512i packed[n];
   __mmask32 nonzero = ~__mmask32{0};

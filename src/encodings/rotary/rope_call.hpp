@@ -53,7 +53,7 @@ bool heads_inside(const RotateCall<T>& call) {
 /// long enough for the memory to stream; their phases, up to 512 KiB for heads of 128, stay in a cache of the core.
 inline constexpr Index most_block_tokens = 512;
 template <class T>
-Index block_tokens(const RotateCall<T>& call) {
+Index tokens_at_once(const RotateCall<T>& call) {
   return heads_inside(call) ? 1 : std::min(call.in.shape[2], most_block_tokens);
 }
 
@@ -79,7 +79,7 @@ Index phase_numbers(const RotateCall<T>& call) {
 template <class T>
 Index scratch_size(const RotateCall<T>& call) {
   const Index padded = call.frequencies->padded;
-  return block_tokens(call) * phase_numbers(call) + 5 * 2 * padded + 4 * padded + call.in.shape[3] + 64;
+  return tokens_at_once(call) * phase_numbers(call) + 5 * 2 * padded + 4 * padded + call.in.shape[3] + 64;
 }
 
 /// Throws ShapeError unless x is [batch, heads, time, head_dim] with the frequencies' head_dim.

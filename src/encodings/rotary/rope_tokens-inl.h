@@ -154,7 +154,7 @@ HWY_INLINE void rotate_tokens(const RotateCall<T>& call, Index first, Index last
   using C = Compute<T>;
   const Index padded = call.frequencies->padded, pairs = call.pairs, time = call.in.shape[2];
   const bool by_token = heads_inside(call);
-  const Index block = block_tokens(call), phase_size = phase_numbers(call),
+  const Index block = tokens_at_once(call), phase_size = phase_numbers(call),
               group = by_token ? head_end - head : heads_at_once(call);
   const Scratch<C> scratch(memory, padded, block * phase_size);
   const C* cos[most_block_tokens];
