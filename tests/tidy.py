@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """tidy.py BUILD JOBS FILE...: clang-tidy over sources, in bunches, as the build in the folder BUILD compiles them.
 
-Most of clang-tidy's time goes into the headers that a source includes. So sources of one folder with the same options
-are read as one; where two of them use a name for different things, their bunch is cut in halves until it compiles.
+Most of clang-tidy's time goes into the headers that a source includes. So sources with the same options are read as
+one; where two of them use a name for different things, their bunch is cut in halves until it compiles.
 Prints what clang-tidy finds. The exit status is 0 if and only if it finds nothing.
 """
 
@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from itertools import groupby
 from pathlib import Path
 
-LARGEST = 12
+LARGEST = 24
 
 
 def options(entry):
@@ -29,16 +29,16 @@ def options(entry):
 
 
 def bunches(build, files):
-    """Lists of sources that share a folder and options, with these options."""
+    """Lists of sources that share their options, with these options."""
     known = {entry["file"]: entry for entry in json.loads((build / "compile_commands.json").read_text())}
     keyed = []
     for name in files:
         path = Path(name).resolve()
         if str(path) not in known:
             sys.exit(f"tidy.py: {name} must be a source of the build in {build}, which does not compile it")
-        keyed.append((str(path.parent), tuple(options(known[str(path)])), str(path)))
-    for (_, words), group in groupby(sorted(keyed), key=lambda item: item[:2]):
-        paths = [path for _, _, path in group]
+        keyed.append((tuple(options(known[str(path)])), str(path)))
+    for words, group in groupby(sorted(keyed), key=lambda item: item[0]):
+        paths = [path for _, path in group]
         for begin in range(0, len(paths), LARGEST):
             yield paths[begin : begin + LARGEST], words
 

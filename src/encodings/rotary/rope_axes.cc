@@ -14,14 +14,14 @@ constexpr Index most_axes = 4;
 std::size_t at(Index i) { return static_cast<std::size_t>(i); }
 
 template <class... Pieces>
-[[noreturn]] void refuse(const Pieces&... pieces) {
+[[noreturn]] void refuse_axes(const Pieces&... pieces) {
   throw ShapeError(text::concat("[pair_axes] ", pieces...));
 }
 
 /// One for each axis, or none.
 void check_per_axis(const char* name, const std::vector<double>& numbers, Index axes) {
   if (!numbers.empty() && std::ssize(numbers) != axes) {
-    refuse(name, ": must have one entry per axis, ", axes, ", got ", Index{std::ssize(numbers)});
+    refuse_axes(name, ": must have one entry per axis, ", axes, ", got ", Index{std::ssize(numbers)});
   }
   for (const double number : numbers) {
     if (std::isfinite(number) && number > 0) continue;
@@ -34,28 +34,30 @@ std::vector<Index> pairs_per_axis(const RopeAxes& axes, Index n) {
   std::vector<Index> counts = axes.pairs;
   if (axes.order == RopeAxes::Order::listed) {
     if (std::ssize(axes.pairs) != n) {
-      refuse("pairs: must list the axis of each of the ", n, " pairs, got ", Index{std::ssize(axes.pairs)}, " entries");
+      refuse_axes("pairs: must list the axis of each of the ", n, " pairs, got ", Index{std::ssize(axes.pairs)},
+                  " entries");
     }
     counts.clear();
     for (Index axis : axes.pairs) {
-      if (axis < 0 || axis >= most_axes) refuse("pairs: an axis must be from 0 to 3, got ", axis);
+      if (axis < 0 || axis >= most_axes) refuse_axes("pairs: an axis must be from 0 to 3, got ", axis);
       if (axis >= std::ssize(counts)) counts.resize(at(axis + 1));
       ++counts[at(axis)];
     }
   }
   if (std::ssize(counts) > most_axes) {
-    refuse("pairs: there may be at most 4 axes, got ", Index{std::ssize(counts)});
+    refuse_axes("pairs: there may be at most 4 axes, got ", Index{std::ssize(counts)});
   }
   Index rest = n;
   for (std::size_t a = 0; a < counts.size(); ++a) {
     if (counts[a] < 1) {
-      refuse("pairs: every axis must turn at least one pair, got ", counts[a], " for axis ", static_cast<Index>(a));
+      refuse_axes("pairs: every axis must turn at least one pair, got ", counts[a], " for axis ",
+                  static_cast<Index>(a));
     }
     rest -= std::min(counts[a], n + 1);  // no overflow, however large the entries
   }
   if (rest != 0) {
-    refuse("pairs: must add up to rotary_dim / 2", axes.still > 0 ? text::concat(" - ", axes.still, " still") : "",
-           " = ", n, ", got ", axes.pairs);
+    refuse_axes("pairs: must add up to rotary_dim / 2", axes.still > 0 ? text::concat(" - ", axes.still, " still") : "",
+                " = ", n, ", got ", axes.pairs);
   }
   return counts;
 }
@@ -74,8 +76,8 @@ std::vector<Index> axis_of_pairs(RopeAxes::Order order, const std::vector<Index>
   for (Index a = 1; a < axes; ++a) {
     const Index last = a + axes * (counts[at(a)] - 1);
     if (last >= n) {
-      refuse("pairs: interleaved axes must end within the ", n, " pairs, got ", counts, ", where axis ", a,
-             " ends at pair ", last);
+      refuse_axes("pairs: interleaved axes must end within the ", n, " pairs, got ", counts, ", where axis ", a,
+                  " ends at pair ", last);
     }
     for (Index pair = a; pair <= last; pair += axes) axis[at(pair)] = a;
   }
@@ -107,9 +109,9 @@ RopeAxes RopeAxes::listed(std::vector<Index> axis_of_pair) {
 }
 
 PairAxes pair_axes(const RopeAxes& axes, Index rotary_dim) {
-  if (rotary_dim < 2 || rotary_dim % 2 != 0) refuse("rotary_dim: must be even and at least 2, got ", rotary_dim);
+  if (rotary_dim < 2 || rotary_dim % 2 != 0) refuse_axes("rotary_dim: must be even and at least 2, got ", rotary_dim);
   if (axes.still < 0 || axes.still >= rotary_dim / 2) {
-    refuse("still: must be from 0 to one less than the ", rotary_dim / 2, " pairs, got ", axes.still);
+    refuse_axes("still: must be from 0 to one less than the ", rotary_dim / 2, " pairs, got ", axes.still);
   }
   const Index n = rotary_dim / 2 - axes.still;
   const std::vector<Index> counts = axes == RopeAxes{} ? std::vector<Index>{n} : pairs_per_axis(axes, n);
@@ -128,21 +130,21 @@ PairAxes pair_axes(const RopeAxes& axes, Index rotary_dim) {
     if (axes.frequencies == RopeAxes::Frequencies::restarted) numerator = j, denominator = 2 * counts[at(a)];
     if (axes.frequencies == RopeAxes::Frequencies::strided) numerator = j * map.axes + a;
     if (numerator >= n) {
-      refuse("pairs: strided axes must stay within the ", n, " frequencies, got ", counts, ", where axis ", a,
-             " needs frequency ", numerator);
+      refuse_axes("pairs: strided axes must stay within the ", n, " frequencies, got ", counts, ", where axis ", a,
+                  " needs frequency ", numerator);
     }
     map.numerator.push_back(numerator);
     map.denominator.push_back(denominator);
     if (denominator > 2 || axes.ntk_factors.empty() || axes.ntk_factors[at(a)] == 1) continue;
-    refuse("ntk_factors: must be 1 for an axis whose run has one pair (r/(r-2) divides by zero), got ",
-           axes.ntk_factors[at(a)], " for axis ", a);
+    refuse_axes("ntk_factors: must be 1 for an axis whose run has one pair (r/(r-2) divides by zero), got ",
+                axes.ntk_factors[at(a)], " for axis ", a);
   }
   map.axis.resize(at(n + axes.still), map.axes - 1);
   map.numerator.resize(at(n + axes.still));
   map.denominator.resize(at(n + axes.still));
   if (axes.halves == RopeAxes::Halves::axis) {
     if (axes.order != RopeAxes::Order::contiguous) {
-      refuse("halves: must be of the head unless each axis' pairs lie together, got axis in another order");
+      refuse_axes("halves: must be of the head unless each axis' pairs lie together, got axis in another order");
     }
     map.blocks = counts;
     if (axes.still > 0) map.blocks.push_back(axes.still);
