@@ -55,7 +55,8 @@ void check_apart(const char* function, const char* argument, const Written& writ
 
 /// Throws ShapeError unless `out` is the very view `in` or lies elsewhere.
 template <class T, int Rank>
-void check_same_or_apart(const char* function, const char* argument, View<const T, Rank> in, View<T, Rank> out) {
+void check_same_or_apart(const char* function, const char* argument, const View<const T, Rank>& in,
+                         const View<T, Rank>& out) {
   if constexpr (!kept_whole) return;
   if (in.data == out.data && in.shape == out.shape && in.stride == out.stride) return;
   if (!MemoryExtent(in).meets(MemoryExtent(out)) || !shares_memory(in, out)) return;

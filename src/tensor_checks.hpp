@@ -11,7 +11,8 @@
 #include "text.hpp"
 
 // What every tensor of a caller must be, checked before anything is written. A build that only draws has no callers:
-// its tensors are the library's own.
+// its tensors are the library's own. By reference: a view that was just copied is read slowly, in other pieces than it
+// was written in.
 
 namespace bearing {
 
@@ -19,7 +20,7 @@ inline Index magnitude(Index x) { return x < 0 ? -x : x; }
 
 /// Throws ShapeError unless the elements' number and their distances in memory can be counted in 60 bits of bytes.
 template <class T, int Rank>
-void check_countable(const char* function, const char* argument, View<T, Rank> x) {
+void check_countable(const char* function, const char* argument, const View<T, Rank>& x) {
   if constexpr (!kept_whole) return;
   constexpr Index most = (Index{1} << 60) / static_cast<Index>(sizeof(T));
   constexpr auto axes = static_cast<std::size_t>(Rank);
@@ -49,7 +50,7 @@ void check_countable(const char* function, const char* argument, View<T, Rank> x
 
 /// Throws ShapeError for a negative extent.
 template <class T, int Rank>
-void check_extents(const char* function, const char* argument, View<T, Rank> x) {
+void check_extents(const char* function, const char* argument, const View<T, Rank>& x) {
   if constexpr (!kept_whole) return;
   for (const Index extent : x.shape) {
     if (extent >= 0) continue;
@@ -70,7 +71,7 @@ void check_host(const Function& function, const Argument& argument, const Device
 
 /// Throws ShapeError unless a tensor that has elements has memory for them on the host, and they can be counted.
 template <class T, int Rank>
-void check_memory(const char* function, const char* argument, View<T, Rank> x) {
+void check_memory(const char* function, const char* argument, const View<T, Rank>& x) {
   if constexpr (!kept_whole) return;
   check_host(function, argument, x.device);
   check_countable(function, argument, x);
@@ -87,14 +88,14 @@ inline bool countable_grid(Index height, Index width) {
 
 /// Both; for tensors whose shape is what it must be, or is compared with nothing.
 template <class T, int Rank>
-void check_tensor(const char* function, const char* argument, View<T, Rank> x) {
+void check_tensor(const char* function, const char* argument, const View<T, Rank>& x) {
   check_extents(function, argument, x);
   check_memory(function, argument, x);
 }
 
 /// Throws ShapeError unless a tensor has the shape that others ask for, and memory.
 template <class T, int Rank>
-void check_shape(const char* function, const char* argument, View<T, Rank> x,
+void check_shape(const char* function, const char* argument, const View<T, Rank>& x,
                  const std::type_identity_t<std::array<Index, static_cast<std::size_t>(Rank)>>& shape,
                  const char* axes) {
   if (x.shape != shape) {
@@ -105,7 +106,7 @@ void check_shape(const char* function, const char* argument, View<T, Rank> x,
 
 /// Throws ShapeError if two elements of a tensor that is written share memory.
 template <class T, int Rank>
-void check_distinct(const char* function, const char* argument, View<T, Rank> x) {
+void check_distinct(const char* function, const char* argument, const View<T, Rank>& x) {
   if constexpr (!kept_whole) return;
   if (x.size() == 0) return;
   // Each axis must step over all that the axes with smaller strides span.
@@ -129,7 +130,7 @@ void check_distinct(const char* function, const char* argument, View<T, Rank> x)
 
 /// A tensor that is written: has memory, and an element of its own for each index.
 template <class T, int Rank>
-void check_output(const char* function, const char* argument, View<T, Rank> x) {
+void check_output(const char* function, const char* argument, const View<T, Rank>& x) {
   check_tensor(function, argument, x);
   check_distinct(function, argument, x);
 }

@@ -84,7 +84,7 @@ Index scratch_size(const RotateCall<T>& call) {
 
 /// Throws ShapeError unless x is [batch, heads, time, head_dim] with the frequencies' head_dim.
 template <class T>
-void check_heads(const char* function, const char* argument, View<const T, 4> x, Index head_dim);
+void check_heads(const char* function, const char* argument, const View<T, 4>& x, Index head_dim);
 
 /// Throws ShapeError for a table that was moved from, and what Positions::check() does for the table's axes; RangeError
 /// for positions that the table does not have.

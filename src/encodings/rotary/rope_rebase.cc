@@ -32,7 +32,7 @@ template <class T>
 void rebase(const RopeFrequencies& from, const Positions& old_positions, const RopeFrequencies& to,
             const Positions& new_positions, View<T, 4> k, const Executor& on) {
   check_same_geometry(from, to);
-  check_heads("rebase", "k", View<const T, 4>(k), to.head_dim);
+  check_heads("rebase", "k", k, to.head_dim);
   check_distinct("rebase", "k", k);
   old_positions.check("rebase", "old_positions", from.axes, k.shape[0], k.shape[2]);
   new_positions.check("rebase", "new_positions", to.axes, k.shape[0], k.shape[2]);
@@ -56,7 +56,7 @@ void rebase(const RopeFrequencies& from, const Positions& old_positions, const R
 
 template <class T>
 void shift(const RopeFrequencies& frequencies, Index by, View<T, 4> k, const Executor& on) {
-  check_heads("shift", "k", View<const T, 4>(k), frequencies.head_dim);
+  check_heads("shift", "k", k, frequencies.head_dim);
   check_distinct("shift", "k", k);
   const View<const Index, 2> everywhere{&by, {k.shape[0], k.shape[2]}, {0, 0}};
   Positions(everywhere).check("shift", "by", frequencies.axes, k.shape[0], k.shape[2]);

@@ -52,7 +52,7 @@ template void check_table(const char*, const char*, const RopeTable<double>&, co
 template void check_table(const char*, const char*, const RopeTable<float>&, const Positions&, Index, Index);
 
 template <class T>
-void check_heads(const char* function, const char* argument, View<const T, 4> x, Index head_dim) {
+void check_heads(const char* function, const char* argument, const View<T, 4>& x, Index head_dim) {
   check_extents(function, argument, x);
   if (x.shape[3] != head_dim) {
     throw ShapeError(concat("[", function, "] ", argument, ": must have a last extent of head_dim = ", head_dim,
@@ -109,7 +109,7 @@ Plan<T>::Plan(RotateCall<T>& call, const Executor& on) {
   const Index workers = on.run == nullptr ? 1 : std::clamp<Index>(on.workers, 1, Index{1} << 20);
   const Index pieces = workers < 2 || bytes < (Index{64} << 10) ? 1 : bytes < (Index{8} << 20) ? workers : 4 * workers;
   token_tasks = std::min(pieces, tokens);
-  head_tasks = std::min((pieces + token_tasks - 1) / token_tasks, heads);
+  head_tasks = pieces == 1 ? 1 : std::min((pieces + token_tasks - 1) / token_tasks, heads);
   scratch_each = (scratch_size(call) + 15) / 16 * 16;
   if (static_cast<std::size_t>(scratch_each) * sizeof(Compute<T>) > stack_bytes) {
     scratch = AlignedArray<Compute<T>>(token_tasks * head_tasks * scratch_each);
@@ -170,9 +170,10 @@ struct Names {
   const char *function, *in, *out, *positions;
 };
 
-template <class T>
-RotateCall<T> checked_call(const Names& names, const RopeTable<Compute<T>>& table, View<const T, 4> in, View<T, 4> out,
-                           const Positions& positions, bool transposed) {
+/// `In` is T or const T.
+template <class T, class In>
+RotateCall<T> checked_call(const Names& names, const RopeTable<Compute<T>>& table, const View<In, 4>& in,
+                           const View<T, 4>& out, const Positions& positions, bool transposed) {
   const RopeFrequencies& f = table.frequencies();
   table.phases(names.function);
   check_heads(names.function, names.in, in, f.head_dim);
@@ -181,9 +182,9 @@ RotateCall<T> checked_call(const Names& names, const RopeTable<Compute<T>>& tabl
                             ", got ", out.shape));
   }
   const bool same = in.data == out.data && in.stride == out.stride;
-  if (!same) check_heads(names.function, names.out, View<const T, 4>(out), f.head_dim);
+  if (!same) check_heads(names.function, names.out, out, f.head_dim);
   check_distinct(names.function, names.out, out);
-  check_same_or_apart(names.function, names.out, in, out);
+  if (!same) check_same_or_apart(names.function, names.out, View<const T, 4>(in), out);
   check_table(names.function, names.positions, table, positions, in.shape[0], in.shape[2]);
   if (!positions.is_offset()) check_apart(names.function, names.out, out, names.positions, positions.memory());
   return {.phases = &table.phases(),
@@ -258,7 +259,8 @@ void rotate_backward_to(const RopeTable<Compute<T>>& table, std::type_identity_t
 }
 
 #define BEARING_INSTANTIATE(T)                                                                                   \
-  template void check_heads(const char*, const char*, View<const T, 4>, Index);                                  \
+  template void check_heads(const char*, const char*, const View<T, 4>&, Index);                                 \
+  template void check_heads(const char*, const char*, const View<const T, 4>&, Index);                           \
   template void run(RotateCall<T>&, const Executor&);                                                            \
   template void rotate(const RopeTable<Compute<T>>&, View<T, 4>, const Positions&, const Executor&);             \
   template void rotate_to<T>(const RopeTable<Compute<T>>&, std::type_identity_t<View<const T, 4>>, View<T, 4>,   \

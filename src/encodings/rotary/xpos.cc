@@ -93,7 +93,7 @@ void rebase(const Xpos& xpos, const Positions& old_positions, const Positions& n
             const Executor& on) {
   check("rebase", xpos);
   const RopeFrequencies frequencies = resolve(xpos.rope);
-  check_heads("rebase", "k", View<const T, 4>(k), frequencies.head_dim);
+  check_heads("rebase", "k", k, frequencies.head_dim);
   check_distinct("rebase", "k", k);
   const Index batch = k.shape[0], time = k.shape[2];
   old_positions.check("rebase", "old_positions", 1, batch, time);
