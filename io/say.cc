@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <bearing/io.hpp>
 #include <bearing/say.hpp>
+#include <utility>
 
 #include "record_json.hpp"
 #include "say_values.hpp"
