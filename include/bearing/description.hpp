@@ -39,8 +39,7 @@ class BEARING_EXPORT Record {
   /// The record of a described type. Throws std::logic_error if nobody described it.
   template <class S>
   static Record of(S value) {
-    static const RecordType& type = type_of(typeid(S));
-    return {type, std::any(std::move(value))};
+    return {type_of(typeid(S)), std::any(std::move(value))};
   }
 
   explicit operator bool() const { return type_ != nullptr; }
