@@ -141,8 +141,11 @@ class Explorer(unittest.TestCase):
         for encoding in listed:
             for kind in catalog["kinds"]:
                 with self.subTest(encoding, kind=kind["name"]):
-                    ours = self.ask(ask="figure", kind=kind["name"], encodings=[encoding], options={})
-                    result = run("plot", kind["name"], encoding, "--json")
+                    # A similarity has as many numbers as pairs of positions.
+                    options = {"length": 128} if kind["name"] == "similarity" else {}
+                    ours = self.ask(ask="figure", kind=kind["name"], encodings=[encoding], options=options)
+                    asked = [word for name, value in options.items() for word in (f"--{name}", value)]
+                    result = run("plot", kind["name"], encoding, *asked, "--json")
                     if "error" in ours:
                         refused += 1
                         self.assertEqual(result.returncode, 2, ours["error"])
