@@ -28,16 +28,19 @@ def options(entry):
             yield word
 
 
+def with_options(build, files):
+    """(options, source) for each of the files."""
+    known = {entry["file"]: entry for entry in json.loads((build / "compile_commands.json").read_text())}
+    for name in files:
+        path = str(Path(name).resolve())
+        if path not in known:
+            sys.exit(f"{Path(sys.argv[0]).name}: {name} must be a source of the build in {build}, which does not compile it")
+        yield tuple(options(known[path])), path
+
+
 def bunches(build, files):
     """Lists of sources that share their options, with these options."""
-    known = {entry["file"]: entry for entry in json.loads((build / "compile_commands.json").read_text())}
-    keyed = []
-    for name in files:
-        path = Path(name).resolve()
-        if str(path) not in known:
-            sys.exit(f"tidy.py: {name} must be a source of the build in {build}, which does not compile it")
-        keyed.append((tuple(options(known[str(path)])), str(path)))
-    for words, group in groupby(sorted(keyed), key=lambda item: item[0]):
+    for words, group in groupby(sorted(with_options(build, files)), key=lambda item: item[0]):
         paths = [path for _, path in group]
         for begin in range(0, len(paths), LARGEST):
             yield paths[begin : begin + LARGEST], words
@@ -72,4 +75,5 @@ def main():
     sys.exit(bool(found))
 
 
-main()
+if __name__ == "__main__":
+    main()
