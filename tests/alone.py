@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""alone.py BUILD JOBS FILE...: each source compiles by itself, as it must where sources are not compiled in bunches.
+"""alone.py BUILD OTHER JOBS FILE...: each source compiles by itself, as it must where sources are not compiled in bunches.
 
-In a bunch a source that forgot a header of ours has it from the source before. Names what does not compile, with the
-compiler's first error. The exit status is 0 if and only if all do. Standard headers are precompiled, which takes two
+In a bunch a source that forgot a header of ours has it from the source before. Sources are compiled as the build in the
+folder BUILD does it; those of the build in OTHER are left to that one. Names what does not compile, with the compiler's
+first error. The exit status is 0 if and only if all do. Standard headers are precompiled, which takes two
 thirds of the time: tests/names/headers_test.py sees one that is missing.
 """
 
@@ -34,10 +35,12 @@ def error(words, source):
 
 
 def main():
-    build, jobs, files = Path(sys.argv[1]).resolve(), int(sys.argv[2]), sys.argv[3:]
-    if not files:
-        sys.exit("alone.py: no source was given")
-    sources = list(tidy.with_options(build, files))
+    build, other = (Path(name).resolve() for name in sys.argv[1:3])
+    jobs, files = int(sys.argv[3]), sys.argv[4:]
+    elsewhere = tidy.entries(other)
+    sources = [(words, path) for words, path in tidy.with_options(build, files) if path not in elsewhere]
+    if not sources:
+        sys.exit("alone.py: no source was given that the other build leaves")
     with TemporaryDirectory() as folder, ThreadPoolExecutor(jobs) as pool:
         headers = {words: precompiled(words, Path(folder) / f"{i}.pch") for i, words in enumerate({words for words, _ in sources})}
         found = "".join(pool.map(lambda pair: error([*pair[0], *headers[pair[0]]], pair[1]), sources))

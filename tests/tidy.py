@@ -28,9 +28,14 @@ def options(entry):
             yield word
 
 
+def entries(build):
+    """What the build says of each source that it compiles."""
+    return {entry["file"]: entry for entry in json.loads((build / "compile_commands.json").read_text())}
+
+
 def with_options(build, files):
     """(options, source) for each of the files."""
-    known = {entry["file"]: entry for entry in json.loads((build / "compile_commands.json").read_text())}
+    known = entries(build)
     for name in files:
         path = str(Path(name).resolve())
         if path not in known:
