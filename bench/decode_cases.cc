@@ -29,6 +29,25 @@ void add_decode(Pairing pairing, Index sequences, Index threads, double demand) 
   add(c);
 }
 
+/// A step of 64 sequences whose positions are others each time, as in a server: the table's rows come from memory.
+template <class T>
+void add_moving_decode() {
+  constexpr Index sequences = 64, steps = 2048;
+  const std::size_t bytes = tensor_bytes<T>(sequences);
+  add({.name = std::string("decode/") + dtype_name<T>() + "/half/in_place/" + std::to_string(sequences) + "_moving",
+       .bars = {{limit(bytes, 1), 0}},
+       .prepare = [=]() -> std::function<void()> {
+         fill_with_numbers(source(), bytes);
+         const auto& table = long_table<Compute<T>>(Pairing::half);
+         const View<T, 4> x = bthd(source().as<T>(), sequences, 1, heads, head_dim);
+         const auto at = std::make_shared<const std::vector<Index>>(scattered(steps * sequences));
+         return [=, &table, step = Index{0}]() mutable {
+           rotate(table, x, Positions(dense(at->data() + step * sequences, sequences, 1)));
+           step = (step + 1) % steps;
+         };
+       }});
+}
+
 }  // namespace
 
 void add_decode_cases() {
@@ -42,6 +61,8 @@ void add_decode_cases() {
     }
     add_decode<float>(pairing, 64, 2, 0);
   }
+  add_moving_decode<float>();
+  add_moving_decode<Bfloat16>();
 }
 
 }  // namespace bearing::bench

@@ -57,14 +57,29 @@ HWY_NOINLINE const C* other_row(const RotateCall<T>& call, Index b, Index t, con
   return out;
 }
 
+/// The natural phases of token t of sequence b in the table; null where it does not have them.
+template <class T, class C = Compute<T>>
+HWY_INLINE const C* table_row(const RotateCall<T>& call, Index b, Index t) {
+  if (call.rebase != nullptr || call.at.axes() != 1 || !call.at.integral()) return nullptr;
+  const Index p = call.at.integer(0, b, t);
+  const bool known = p >= 0 && p < call.phases->length;
+  return known ? call.phases->full.data() + p * 2 * call.frequencies->padded : nullptr;
+}
+
 /// The natural phases of token t of sequence b: in the table, or made in `out`.
 template <class T, class C = Compute<T>>
 HWY_INLINE const C* natural_phases(const RotateCall<T>& call, Index b, Index t, const Scratch<C>& scratch, C* out) {
-  if (call.rebase == nullptr && call.at.axes() == 1 && call.at.integral()) {  // by far the commonest: in the table
-    const Index p = call.at.integer(0, b, t);
-    if (p >= 0 && p < call.phases->length) return call.phases->full.data() + p * 2 * call.frequencies->padded;
-  }
-  return other_row(call, b, t, scratch, out);
+  const C* row = table_row(call, b, t);  // by far the commonest
+  return row != nullptr ? row : other_row(call, b, t, scratch, out);
+}
+
+/// Asks for the phases of a token whose turn comes soon.
+template <class T, class C = Compute<T>>
+HWY_INLINE void fetch_row(const RotateCall<T>& call, Index b, Index t) {
+  const C* row = table_row(call, b, t);
+  if (row == nullptr) return;
+  constexpr Index line = 64 / static_cast<Index>(sizeof(C));
+  for (Index i = 0; i < 2 * call.frequencies->padded; i += line) hwy::Prefetch(row + i);
 }
 
 /// Elements of a head that do not turn, when the output is another tensor.
@@ -168,6 +183,7 @@ HWY_INLINE void rotate_tokens(const RotateCall<T>& call, Index first, Index last
     // Where the next block starts; after the last one, anywhere in the tensor will do.
     const bool ends = t + count == time;
     const Index later_b = ends && b + 1 < call.in.shape[0] ? b + 1 : b, later_t = ends ? 0 : t + count;
+    if (left > count) fetch_row(call, later_b, later_t);
     for (Index h = head; h < head_end; h += group) {
       const T* next = h + group < head_end ? &call.in(b, h + group, t, 0) : &call.in(later_b, head, later_t, 0);
       Lines<T> lines{cos,
