@@ -38,11 +38,7 @@ Rope axial(std::vector<Index> dims, double base) {
           .axes = RopeAxes::axial(std::move(dims))};
 }
 
-double base_of(const Object& file, double usual) {
-  const auto base = file.number("rope_theta", hf::base_range);
-  if (base && *base == 1) file.wrong("rope_theta", "a number above 1");
-  return base.value_or(usual);
-}
+double base_of(const Object& file, double usual) { return file.number("rope_theta", hf::base_range).value_or(usual); }
 
 /// Dimensions of each axis as the file has them; they fill a head.
 Rope listed(const Object& file, std::string_view key, const std::vector<Index>& usual, Index head_dim, double base) {

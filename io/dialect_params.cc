@@ -40,7 +40,6 @@ Sizes sizes_of(const Object& file) {
 
 double base_of(const Object& file, double usual, const char* why) {
   const auto base = file.number("rope_theta", hf::base_range);
-  if (base && *base == 1) file.wrong("rope_theta", "a number above 1");
   if (!base) file.warn("rope_theta", "not in the file: " + json::shortest(usual) + " is used, " + why);
   return base.value_or(usual);
 }
@@ -154,7 +153,7 @@ Model vision_of(const Object& vision) {
   if (dim < 4 || dim % 4 != 0 || dim > hf::most_head_dim) {
     vision.wrong("hidden_size", "a multiple of 4 times num_attention_heads = " + std::to_string(heads));
   }
-  Rope rope = neighbours(dim, vision.number("rope_theta", {1.000001, 1e100}).value_or(10'000));
+  Rope rope = neighbours(dim, vision.number("rope_theta", hf::base_range).value_or(10'000));
   rope.axes = RopeAxes::strided({dim / 4, dim / 4});
   Layer layer{.encoding = rope};
   layer.positions = "row and column of the patch, from 0";

@@ -70,7 +70,6 @@ LayerEncoding encoding_of(const Object& args, const std::string& type, Index hea
     args.wrong("embed_dim", "num_heads times an even number from 6, for pairs of frames, rows and columns");
   }
   const auto base = args.number("rope_temperature", hf::base_range);
-  if (base && *base == 1) args.wrong("rope_temperature", "a number above 1");
   Rope rope{.head_dim = head_dim, .rotary_dim = head_dim, .base = base.value_or(10'000), .pairing = Pairing::half};
   if (mrope) {
     if (args.text("rope_grid_indexing").value_or("ij") != "ij")

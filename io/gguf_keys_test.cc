@@ -82,7 +82,8 @@ TEST(GgufKeys, NumbersThatCannotBeAreRefused) {
   expect_refused({
       {"llama.rope.freq_base", llama().f32("rope.freq_base", nan), "got nan"},
       {"llama.rope.freq_base", llama().f32("rope.freq_base", infinity), "got"},
-      {"llama.rope.freq_base", llama().f32("rope.freq_base", 0), "got 0"},
+      {"llama.rope.freq_base", llama().f32("rope.freq_base", 0), "must be a number above 1, at most 1e+100, got 0"},
+      {"llama.rope.freq_base", llama().f32("rope.freq_base", 1), "must be a number above 1, at most 1e+100, got 1"},
       {"llama.rope.freq_base", llama().f32("rope.freq_base", -1e4F), "got -10000"},
       {"llama.rope.freq_base", llama().u32("rope.freq_base", 10'000), "of type f32, got u32"},
       {"llama.rope.scaling.type", llama().word("rope.scaling.type", "dynamic"),

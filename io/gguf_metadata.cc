@@ -96,7 +96,7 @@ std::optional<double> Metadata::number(std::string_view key, json::Range range) 
   Cursor cursor(source_, value->offset);
   const double number = value->type == GgufType::f32 ? as_written(std::bit_cast<float>(cursor.u32("a number")))
                                                      : std::bit_cast<double>(cursor.u64("a number"));
-  if (!(number >= range.least && number <= range.most)) wrong(name, json::in_range(range), json::shortest(number));
+  if (!range.has(number)) wrong(name, json::in_range(range), json::shortest(number));
   return number;
 }
 

@@ -6,7 +6,7 @@ namespace bearing::gguf {
 namespace {
 
 constexpr double usual_base = 10'000;
-constexpr json::Range base_range{1, 1e100};
+constexpr json::Range base_range{.least = 1, .most = 1e100, .above = true};
 
 double read_base(const File& file, const Kind& kind) {
   if (file.is(base_10000)) return usual_base;

@@ -30,12 +30,6 @@ bool has_both(const Config& config) {
   return false;
 }
 
-double base_at(const Config& config, std::string_view key, double usual) {
-  const double base = config.file.number(key, base_range).value_or(usual);
-  if (!(base > 1)) config.file.wrong(key, "a number above 1");
-  return base;
-}
-
 /// The part of a head that turns, where rope_parameters does not say it for each base.
 double fraction_of(const Config& config) {
   if (const auto said = config.file.number("partial_rotary_factor", {1e-6, 1})) return *said;
@@ -75,8 +69,9 @@ void read_compressed(const Config& config, std::vector<LayerRope>& layers) {
     config.file.wrong("layer_types", std::string("of ") + sliding_attention + ", " + sparse + " or " + heavy);
   }
   if (has_both(config)) return;
-  const double main = base_at(config, "rope_theta", config.family.base);
-  const double compress = base_at(config, "compress_rope_theta", usual_compressed_base), fraction = fraction_of(config);
+  const double main = config.file.number("rope_theta", base_range).value_or(config.family.base);
+  const double compress = config.file.number("compress_rope_theta", base_range).value_or(usual_compressed_base);
+  const double fraction = fraction_of(config);
   for (std::size_t i = 0; i < layers.size(); ++i) {
     layers[i].base = config.types[i] == sliding_attention ? main : compress;
     layers[i].fraction = fraction;

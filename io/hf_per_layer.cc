@@ -86,7 +86,6 @@ void read_typed_lists(const Config& config, std::vector<LayerRope>& layers) {
                                                 config.types.begin());
     if (bases) layers[i].base = (*bases)[first];
     if (parts) layers[i].fraction = (*parts)[first];
-    if (bases && (*bases)[first] == 1) config.file.wrong("rope_theta", "numbers above 1");
     if ((bases && (*bases)[i] != (*bases)[first]) || (parts && (*parts)[i] != (*parts)[first])) {
       config.notes().fail(
           config.file.pointer(bases ? "rope_theta" : "partial_rotary_factors") + "/" + std::to_string(i),

@@ -207,6 +207,6 @@ class Parameters {
 };
 
 inline constexpr json::Range factor_range{1e-6, 1e12};
-inline constexpr json::Range base_range{1, 1e100};
+inline constexpr json::Range base_range{.least = 1, .most = 1e100, .above = true};
 
 }  // namespace bearing::hf

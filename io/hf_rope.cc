@@ -152,18 +152,12 @@ BaseKey base_key(const Config& config, const std::string& layer_type) {
   return {{"rope_theta", "rotary_emb_base"}, family.base};
 }
 
-std::optional<double> base_at(const Object& object, std::string_view key) {
-  const auto base = object.number(key, base_range);
-  if (base && *base == 1) object.wrong(key, "a number above 1");
-  return base;
-}
-
 double read_base(const Config& config, const Parameters& parameters, const std::string& layer_type) {
   const auto [keys, usual] = base_key(config, layer_type);
   const std::string_view key = counting(config, keys);
-  double beside = key.empty() ? 0 : base_at(config.file, key).value_or(0);  // 0: not there
-  if (const auto attention = config.file.object("attn_config")) {           // DBRX
-    const double inside = base_at(*attention, "rope_theta").value_or(0);
+  double beside = key.empty() ? 0 : config.file.number(key, base_range).value_or(0);  // 0: not there
+  if (const auto attention = config.file.object("attn_config")) {                     // DBRX
+    const double inside = attention->number("rope_theta", base_range).value_or(0);
     if (beside != 0 && inside != 0 && inside != beside) {
       attention->warn("rope_theta", "says otherwise than /rope_theta = " + json::shortest(beside) + ", which counts");
     } else if (beside == 0 && inside != 0 && inside != usual && config.states_its_code()) {
@@ -174,7 +168,7 @@ double read_base(const Config& config, const Parameters& parameters, const std::
     if (beside == 0) beside = inside;
   }
   if (const Object* part = parameters.with("rope_theta")) {
-    const double base = *base_at(*part, "rope_theta");
+    const double base = *part->number("rope_theta", base_range);
     if (beside != 0 && beside != base && part->pointer() == class_default) {
       config.file.warn(key,
                        "counts, but " + config.code() +

@@ -239,14 +239,14 @@ std::string found(const rapidjson::Value& value) {
 
 std::string in_range(Range range) {
   if (range.least == positive.least) return "a number above 0";
+  if (range.above) return "a number above " + shortest(range.least) + ", at most " + shortest(range.most);
   return "a number from " + shortest(range.least) + " to " + shortest(range.most);
 }
 
 std::optional<double> as_number(const rapidjson::Value& value, Range range) {
   if (!value.IsNumber()) return {};
   const double number = value.GetDouble();
-  if (!(number >= range.least && number <= range.most)) return {};  // false for NaN
-  return number;
+  return range.has(number) ? std::optional<double>(number) : std::nullopt;
 }
 
 std::optional<Index> as_integer(const rapidjson::Value& value, Index least, Index most) {

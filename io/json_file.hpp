@@ -76,9 +76,13 @@ std::string found(const rapidjson::Value& value);
 /// The shortest form of a number that reads back, whatever the locale.
 std::string shortest(double value);
 
-/// Least and most allowed, both included.
+/// Least and most allowed, both included; or numbers above the least.
 struct Range {
   double least, most;
+  bool above = false;
+  bool has(double number) const {  // false for NaN
+    return (above ? number > least : number >= least) && number <= most;
+  }
 };
 inline constexpr Range positive{1e-300, 1e300};
 inline constexpr Range finite{-1e300, 1e300};
@@ -86,7 +90,7 @@ inline constexpr Range finite{-1e300, 1e300};
 /// Nothing unless the value is a number in range; a whole number may be written as 10000.0.
 std::optional<double> as_number(const rapidjson::Value& value, Range range);
 std::optional<Index> as_integer(const rapidjson::Value& value, Index least, Index most);
-/// "a number above 0", "a whole number from 0 to 7"
+/// "a number above 0", "a number above 1, at most 1e+100", "a whole number from 0 to 7"
 std::string in_range(Range range);
 std::string in_range(Index least, Index most);
 
