@@ -38,6 +38,9 @@ Sizes sizes_of(const Object& file) {
   return sizes;
 }
 
+/// Layer::base_from
+std::string base_from(const Object& file) { return file.has("rope_theta") ? "rope_theta" : "not in the file"; }
+
 double base_of(const Object& file, double usual, const char* why) {
   const auto base = file.number("rope_theta", hf::base_range);
   if (!base) file.warn("rope_theta", "not in the file: " + json::shortest(usual) + " is used, " + why);
@@ -157,6 +160,7 @@ Model vision_of(const Object& vision) {
   rope.axes = RopeAxes::strided({dim / 4, dim / 4});
   Layer layer{.encoding = rope};
   layer.positions = "row and column of the patch, from 0";
+  layer.base_from = base_from(vision);
   Model tower;
   tower.file = vision.notes().file();
   tower.part = "vision tower";
@@ -190,6 +194,7 @@ void read_mistral(const Object& file, Model& model) {
   for (const Index window : windows) {
     Layer layer{.encoding = rope, .type = window > 0 ? "sliding_attention" : "full_attention", .window = window};
     layer.temperature = temperature_of(file);
+    layer.base_from = base_from(file);
     model.layers.push_back(std::move(layer));
   }
   const auto multimodal = file.object("multimodal");
@@ -241,7 +246,7 @@ void read_meta(const Object& file, Model& model) {
     const bool none = every > 0 && (i + 1) % every == 0;
     Layer layer{.encoding = rope, .type = chunk > 0 && !none ? "chunked_attention" : "full_attention"};
     if (none) layer.encoding = NoPosition{};
-    if (!none) layer.window = chunk;
+    if (!none) layer.window = chunk, layer.base_from = base_from(file);
     if (none && tuned) {
       layer.temperature = PositionTemperature::llama4(file.number("attn_scale", {0, 1e6}).value_or(0.1),
                                                       file.number("floor_scale", {1, 1e12}).value_or(8192));

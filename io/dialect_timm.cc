@@ -124,6 +124,7 @@ bool read_timm(const Object& file, Model& model) {
   const std::string type = args.text("rope_type").value_or("cat");
   Layer layer{.encoding = encoding_of(args, type, model.head_dim)};
   layer.positions = positions_of(args, type);
+  layer.base_from = args.has("rope_temperature") ? "rope_temperature" : "default of timm";
   model.layers.assign(static_cast<std::size_t>(plain_size(args, {"depth"}, 12, hf::most_layers)), layer);
   add_table(args, dim, model);
   for (const char* key : {"rope_shift_coords", "rope_jitter_coords", "rope_rescale_coords"}) {

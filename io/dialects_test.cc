@@ -204,7 +204,7 @@ TEST(Dialects, EveryReadDiffusionModelHasPositions) {
 TEST(Dialects, MlxsWordForNeighboursCounts) {
   const Model model = valid("mlx_traditional.json");
   EXPECT_TRUE(warns(model, "/rope_traditional", "true: neighbours turn, as in MLX's code"));
-  const Model half = parse_hf_config(llama(R"("rope_traditional": false)"));
+  const Model half = parse_hf_config(llama(R"("rope_theta": 10000, "rope_traditional": false)"));
   EXPECT_TRUE(half.warnings.empty());
 }
 

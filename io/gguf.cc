@@ -52,7 +52,7 @@ class Layers {
     if (known != read_.end()) return copy(known->layer);
     Layer layer{.encoding = NoPosition{}, .type = type_of(file_, kind), .window = kind.slides ? file_.window : 0};
     if (kind.turns) {
-      layer.encoding = gguf::read_rope(file_, kind);
+      gguf::read_rope(file_, kind, layer);
     } else if (kind.attends && exponent_ > 0) {
       layer.encoding = Alibi::published(heads, exponent_);
     }

@@ -52,8 +52,8 @@ void read_sizes(File& file);
 /// window and kinds (gguf_layers.cc).
 void read_kinds(File& file);
 
-/// How a layer of a kind turns (gguf_rope.cc).
-Rope read_rope(const File& file, const Kind& kind);
+/// How a layer of a kind turns, and where its base comes from (gguf_rope.cc).
+void read_rope(const File& file, const Kind& kind, Layer& layer);
 
 /// Scaling and attention factor (gguf_scaling.cc).
 void read_scaling(const File& file, const Kind& kind, Rope& rope);

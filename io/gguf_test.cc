@@ -67,6 +67,7 @@ TEST(Gguf, LlamaTurnsNeighbours) {
   EXPECT_EQ(model.context_length, 4096);
   EXPECT_EQ(model.trained_length, 4096);
   EXPECT_EQ(rope(model), (Rope{.head_dim = 64, .rotary_dim = 64, .base = 1e6, .pairing = Pairing::interleaved}));
+  EXPECT_EQ(model.layers.front().base_from, "rope.freq_base");
   EXPECT_TRUE(warns(model, "general.architecture", "converters reorder"));
 }
 

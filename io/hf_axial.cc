@@ -89,8 +89,9 @@ constexpr Axial axial_rows[] = {
 // clang-format on
 
 /// rope_parameters or rope_scaling may say the base; of scalings these towers' code knows none.
-double base_of(const Object& file, double usual) {
-  double base = file.number("rope_theta", base_range).value_or(usual);
+Base base_of(const Config& config, double usual) {
+  const Object& file = config.file;
+  std::optional<double> base = file.number("rope_theta", base_range);
   for (const char* key : {"rope_scaling", "rope_parameters"}) {
     const auto parameters = file.object(key);
     if (!parameters) continue;
@@ -101,9 +102,9 @@ double base_of(const Object& file, double usual) {
     if (parameters->number("partial_rotary_factor", json::positive).value_or(1) != 1) {
       parameters->wrong("partial_rotary_factor", "1: the tower's code turns whole heads");
     }
-    base = parameters->number("rope_theta", base_range).value_or(base);
+    if (const auto said = parameters->number("rope_theta", base_range)) base = said;
   }
-  return base;
+  return base ? Base{*base, "rope_theta"} : Base{usual, config.default_name()};
 }
 
 Keys head_keys(const Axial& row) {
@@ -185,8 +186,11 @@ bool read_axial(const Config& config, Model& model) {
   const Keys layer_keys =
       row->memory() ? Keys{"memory_attention_num_layers"} : Keys{"num_hidden_layers", "depth", "num_layers"};
   const Index layers = plain_size(file, layer_keys, row->layers, most_layers);
-  Layer layer{.encoding = rope_of(*row, head_dim_of(file, *row), base_of(file, row->base))};
+  const Index head_dim = head_dim_of(file, *row);
+  const Base base = base_of(config, row->base);
+  Layer layer{.encoding = rope_of(*row, head_dim, base.value)};
   layer.positions = row->positions;
+  layer.base_from = base.from;
   for (const std::string& type : types_of(file, layers)) {
     Layer one = type == "conv" ? Layer{.encoding = NoPosition{}} : layer;
     one.type = type;

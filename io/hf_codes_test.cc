@@ -139,7 +139,7 @@ TEST(HfCodes, PhisTrainedLengthInsideTheDictionaryIsPointedOut) {
   const auto phi = [&](const std::string& inside, const std::string& top) {
     return parse_hf_config(
         R"({"model_type": "phi3", "hidden_size": 64, "num_attention_heads": 4, "num_hidden_layers": 2,
-        "max_position_embeddings": 8192, )" +
+        "max_position_embeddings": 8192, "rope_theta": 10000, )" +
         top + R"("rope_scaling": {"type": "longrope", "short_factor": )" + list + R"(, "long_factor": )" + list +
         inside + "}}");
   };

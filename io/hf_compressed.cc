@@ -69,8 +69,12 @@ void read_compressed(const Config& config, std::vector<LayerRope>& layers) {
     config.file.wrong("layer_types", std::string("of ") + sliding_attention + ", " + sparse + " or " + heavy);
   }
   if (has_both(config)) return;
-  const double main = config.file.number("rope_theta", base_range).value_or(config.family.base);
-  const double compress = config.file.number("compress_rope_theta", base_range).value_or(usual_compressed_base);
+  const auto said = [&](std::string_view key, double usual) {
+    const auto base = config.file.number(key, base_range);
+    return base ? Base{*base, std::string(key)} : Base{usual, config.default_name()};
+  };
+  const Base main = said("rope_theta", config.family.base);
+  const Base compress = said("compress_rope_theta", usual_compressed_base);
   const double fraction = fraction_of(config);
   for (std::size_t i = 0; i < layers.size(); ++i) {
     layers[i].base = config.types[i] == sliding_attention ? main : compress;

@@ -139,8 +139,8 @@ TEST(HfConfig, KeysThatDoNothingAreNamed) {
   EXPECT_TRUE(warns(yarn, "/rope_scaling/beta", "ignored for rope_type yarn"));
   EXPECT_FALSE(warns(yarn, "/rope_scaling/factor", ""));
 
-  const Model linear =
-      parse_hf_config(llama(R"("rope_scaling": {"type": "linear", "factor": 0.5, "beta_fast": null})"));
+  const Model linear = parse_hf_config(
+      llama(R"("rope_theta": 10000, "rope_scaling": {"type": "linear", "factor": 0.5, "beta_fast": null})"));
   EXPECT_TRUE(warns(linear, "/rope_scaling/factor", "below 1"));
   EXPECT_EQ(linear.warnings.size(), 1u);
 }
@@ -201,12 +201,35 @@ TEST(HfConfig, ABaseOnWhichVersionsDisagreeIsPointedOut) {
   EXPECT_TRUE(warns(model, "/rope_theta", "500000 in 5.23.0"));
 }
 
+std::string base_from(const Model& model) { return model.layers.front().base_from; }
+
+TEST(HfConfig, AModelSaysWhereItsBaseComesFrom) {
+  const Model said = parse_hf_config(llama(R"("rope_theta": 500)"));
+  EXPECT_EQ(base_from(said), "rope_theta");
+  EXPECT_TRUE(said.warnings.empty());
+  const Model misspelt = parse_hf_config(llama(R"("rope_teta": 500)"));
+  EXPECT_EQ(base_from(misspelt), "default of llama");
+  EXPECT_TRUE(warns(misspelt, "/rope_theta", "not in the file; 10000 is the default of llama"));
+  EXPECT_EQ(base_from(parse_hf_config(llama(R"("rope_parameters": {"rope_theta": 500})"))), "rope_theta");
+  EXPECT_EQ(base_from(parse_hf_config(R"({"model_type": "new", "rope_theta": 500, "head_dim": 8})")), "rope_theta");
+  EXPECT_EQ(
+      base_from(parse_hf_config(R"({"model_type": "new", "rope_scaling": null, "rotary_pct": 1, "head_dim": 8})")),
+      "assumed");
+  EXPECT_EQ(base_from(parse_hf_config(R"({"model_type": "gpt_neox", "rotary_emb_base": 500})")), "rotary_emb_base");
+  // GPT-NeoX has its own word, GPT-J none, and a part's object leaves out what is its class' default.
+  EXPECT_TRUE(warns(parse_hf_config(R"({"model_type": "gpt_neox"})"), "/rotary_emb_base", "default of gpt_neox"));
+  EXPECT_FALSE(warns(parse_hf_config(R"({"model_type": "gptj"})"), "/rope_theta", ""));
+  const Model part = parse_hf_config(R"({"model_type": "gemma3", "text_config": {"model_type": "gemma3_text"}})");
+  EXPECT_EQ(base_from(part), "default of gemma3_text");
+  EXPECT_FALSE(warns(part, "/text_config/rope_theta", ""));
+}
+
 TEST(HfConfig, AWarningIsGivenOnce) {
   const Model model = read_hf_config(corpus / "valid/gemma3_v5.json");
   EXPECT_TRUE(model.warnings.empty());
   const Model both = parse_hf_config(R"({"model_type": "gpt_oss", "num_hidden_layers": 4, "rope_scaling":
       {"rope_type": "yarn", "factor": 32, "original_max_position_embeddings": 4096, "odd": 1}, "head_dim": 64,
-      "num_attention_heads": 64})");
+      "num_attention_heads": 64, "rope_theta": 150000})");
   EXPECT_EQ(layer_groups(both).size(), 2u);
   EXPECT_EQ(both.warnings.size(), 1u);
 }

@@ -191,8 +191,8 @@ Index numbers_in(const Rope& rope) {
 
 /// The ropes of a model's layers. Layers of a kind share one.
 struct Ropes {
-  std::map<std::pair<std::string, LayerRope>, std::optional<Rope>> by_kind;
-  std::vector<const Rope*> of_layer;  ///< null where nothing turns
+  std::map<std::pair<std::string, LayerRope>, std::optional<Rotation>> by_kind;
+  std::vector<const Rotation*> of_layer;  ///< null where nothing turns
 };
 
 /// Each layer of the model gets its own copy of per-pair factors, so their number is bounded before the first is made.
@@ -206,14 +206,14 @@ Ropes ropes_of_layers(Config& config, const std::vector<Index>& rotary, const st
     const std::string& type = config.types[i];
     const bool without = off || own[i].none || recurrent(type) || (only_sliding && type != sliding_attention) ||
                          (!rotary.empty() && rotary[i] == 0);
-    const Rope* turned = nullptr;
+    const Rotation* turned = nullptr;
     if (!without) {
       const std::pair key(type, own[i]);
       auto at = ropes.by_kind.find(key);
       if (at == ropes.by_kind.end()) at = ropes.by_kind.emplace(key, read_rope(config, type, own[i])).first;
       if (at->second) turned = &*at->second;
     }
-    copied += turned != nullptr ? numbers_in(*turned) : 0;
+    copied += turned != nullptr ? numbers_in(turned->rope) : 0;
     if (copied > most_copied_numbers) config.file.wrong("num_hidden_layers", "smaller for so many factors per layer");
     ropes.of_layer.push_back(turned);
   }
@@ -246,10 +246,11 @@ std::vector<Layer> read_layers(Config& config) {
     const std::string& type = config.types[at_layer];
     Layer layer{
         .encoding = NoPosition{}, .type = type, .window = own[at_layer].window.value_or(window_of(config, type))};
-    if (const Rope* rope = ropes.of_layer[at_layer]) {
-      const auto two_angles = with_two_angles(config, *rope);
+    if (const Rotation* turned = ropes.of_layer[at_layer]) {
+      const auto two_angles = with_two_angles(config, turned->rope);
       if (two_angles) layer.encoding = *two_angles;
-      if (!two_angles) layer.encoding = *rope;
+      if (!two_angles) layer.encoding = turned->rope;
+      layer.base_from = turned->base_from;
     }
     if (!recurrent(type)) {
       const std::pair key(type, std::holds_alternative<Rope>(layer.encoding));

@@ -72,7 +72,7 @@ void read_listed_bases(const Config& config, std::vector<LayerRope>& layers) {
     if (zeros_alone) {
       layers[i].stated_base = base;
     } else {
-      layers[i].base = base;
+      layers[i].base = Base{base, std::string(key)};
     }
   }
 }
@@ -84,7 +84,7 @@ void read_typed_lists(const Config& config, std::vector<LayerRope>& layers) {
   for (std::size_t i = 0; i < layers.size(); ++i) {
     const auto first = static_cast<std::size_t>(std::find(config.types.begin(), config.types.end(), config.types[i]) -
                                                 config.types.begin());
-    if (bases) layers[i].base = (*bases)[first];
+    if (bases) layers[i].base = Base{(*bases)[first], "rope_theta"};
     if (parts) layers[i].fraction = (*parts)[first];
     if ((bases && (*bases)[i] != (*bases)[first]) || (parts && (*parts)[i] != (*parts)[first])) {
       config.notes().fail(

@@ -52,6 +52,11 @@ struct Config {
   /// Whether the table says what the model's own code reads; and that code, for messages.
   bool states_its_code() const { return known && !family.is(remote_code); }
   std::string code() const;
+  /// "default of llama", where a file does not give a number; and the warning that says so.
+  std::string default_name() const { return "default of " + model_type; }
+  void warn_of_default(std::string_view key, const std::string& value) const {
+    file.warn(key, "not in the file; " + value + " is the " + default_name(), json::Weight::slight);
+  }
 
   /// " (num_hidden_layers = 30: not in the file, the default of gemma4_text)" of keys of which this is so, else "".
   std::string defaults_among(const Keys& keys) const;
@@ -62,6 +67,9 @@ struct Config {
 /// model's code would not read.
 using Alike = std::function<bool(const json::Object& file, std::string_view key, std::string_view counting)>;
 std::string_view counting(const Config& config, const Keys& keys, const Alike& alike = {});
+
+/// Those of several spellings that the family's own code reads, in our order.
+Keys own_of(const Family& family, const Keys& keys);
 
 /// The same for a file whose model's code is not looked at: the first of the list.
 std::string_view counting(const json::Object& file, const Keys& keys, const Alike& alike = {});
@@ -76,12 +84,20 @@ void read_sizes(Config& config);
 /// class has 96 heads in 4096 dimensions. A head is rounded down, to 42; the 21 that turn are rounded up, to 22.
 bool rounds_heads(const Config& config);
 
+/// A base, and where it comes from (Layer::base_from).
+struct Base {
+  double value = 0;
+  std::string from = {};
+  bool operator<(const Base& other) const { return std::tie(value, from) < std::tie(other.value, other.from); }
+};
+
 /// What one layer has of its own: what its type and the file as a whole say holds where a member is empty.
 struct LayerRope {
   Index head_dim = 0, rotary_dim = 0;  ///< rotary_dim of latent attention
   bool none = false;                   ///< nothing turns
   bool scaled = true;                  ///< the scaling holds for it
-  std::optional<double> base = {}, fraction = {};
+  std::optional<Base> base = {};
+  std::optional<double> fraction = {};
   std::optional<double> stated_base = {};  ///< the file's word, which its code does not read
   std::optional<Index> window = {};
   bool operator<(const LayerRope& other) const {  // optional's <=> is younger than some standard libraries
@@ -108,8 +124,13 @@ void read_compressed(const Config& config, std::vector<LayerRope>& layers);
 void finish_compressed(const Config& config, Layer& layer);
 void warn_about_the_indexer(const Config& config);
 
-/// The rotary encoding of layers of a type; nothing if the file says that they have none.
-std::optional<Rope> read_rope(const Config& config, const std::string& layer_type, const LayerRope& layer);
+/// The rotary encoding of layers of a type, and where its base comes from; nothing if the file says that they have
+/// none.
+struct Rotation {
+  Rope rope;
+  std::string base_from = {};
+};
+std::optional<Rotation> read_rope(const Config& config, const std::string& layer_type, const LayerRope& layer);
 
 /// Whether its code has rotary parameters for each layer type.
 bool groups_per_type(const Family& family);

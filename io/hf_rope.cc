@@ -152,11 +152,34 @@ BaseKey base_key(const Config& config, const std::string& layer_type) {
   return {{"rope_theta", "rotary_emb_base"}, family.base};
 }
 
-double read_base(const Config& config, const Parameters& parameters, const std::string& layer_type) {
-  const auto [keys, usual] = base_key(config, layer_type);
+/// Whether a missing base is worth a word. Code of a model's own or of GPT-J has no key for it, and transformers leaves
+/// out of a part's object, as text_config, what is its class' default.
+bool would_say_its_base(const Config& config) {
+  return config.states_its_code() && !config.family.is(fixed_angles) && config.file.pointer().empty();
+}
+
+/// The base of a file that has none.
+Base usual_base(const Config& config, const BaseKey& key) {
+  const std::string usual = json::shortest(key.usual);
+  if (config.family.newer_base > 0) {
+    config.file.warn(key.keys.front(), "not in the file, and the defaults differ: " + usual +
+                                           " in transformers 4.57.1 (used here), " +
+                                           json::shortest(config.family.newer_base) + " in 5.23.0");
+  } else if (!config.known) {
+    config.file.warn(key.keys.front(), "not in the file; " + usual + " is assumed");
+  } else if (would_say_its_base(config)) {
+    config.warn_of_default(own_of(config.family, key.keys).front(), usual);
+  }
+  return {key.usual, config.known ? config.default_name() : "assumed"};
+}
+
+Base read_base(const Config& config, const Parameters& parameters, const std::string& layer_type) {
+  const BaseKey possible = base_key(config, layer_type);
+  const auto& [keys, usual] = possible;
   const std::string_view key = counting(config, keys);
   double beside = key.empty() ? 0 : config.file.number(key, base_range).value_or(0);  // 0: not there
-  if (const auto attention = config.file.object("attn_config")) {                     // DBRX
+  std::string from(key);
+  if (const auto attention = config.file.object("attn_config")) {  // DBRX
     const double inside = attention->number("rope_theta", base_range).value_or(0);
     if (beside != 0 && inside != 0 && inside != beside) {
       attention->warn("rope_theta", "says otherwise than /rope_theta = " + json::shortest(beside) + ", which counts");
@@ -165,7 +188,7 @@ double read_base(const Config& config, const Parameters& parameters, const std::
                       "counts, but " + config.code() + " does not read it and takes " + json::shortest(usual),
                       json::Weight::grave);
     }
-    if (beside == 0) beside = inside;
+    if (beside == 0) beside = inside, from = "rope_theta";
   }
   if (const Object* part = parameters.with("rope_theta")) {
     const double base = *part->number("rope_theta", base_range);
@@ -174,24 +197,16 @@ double read_base(const Config& config, const Parameters& parameters, const std::
                        "counts, but " + config.code() +
                            " takes its class' dictionary as it is, with rope_theta = " + json::shortest(base),
                        json::Weight::grave);
-      return beside;
+      return {beside, from};
     }
     // Files of several bases keep the older key for older readers.
     if (beside != 0 && beside != base && !bases_per_type(config.family)) {
       config.file.warn(key, json::shortest(beside) + " is ignored; " + part->pointer("rope_theta") + " = " +
                                 json::shortest(base) + " counts");
     }
-    return base;
+    return {base, part->pointer() == class_default ? config.default_name() : "rope_theta"};
   }
-  if (beside != 0) return beside;
-  if (config.family.newer_base > 0) {
-    config.file.warn(keys.front(), "not in the file, and the defaults differ: " + json::shortest(usual) +
-                                       " in transformers 4.57.1 (used here), " +
-                                       json::shortest(config.family.newer_base) + " in 5.23.0");
-  } else if (!config.known) {
-    config.file.warn(keys.front(), "not in the file; 10000 is assumed");
-  }
-  return usual;
+  return beside != 0 ? Base{beside, from} : usual_base(config, possible);
 }
 
 /// What one of these keys says, in dimensions.
@@ -343,32 +358,34 @@ Pairing read_pairing(const Config& config) {
 }
 
 /// The base of one layer: its own in a list, or its type's.
-double base_of(const Config& config, const Parameters& parameters, const std::string& layer_type,
-               const LayerRope& layer) {
+Base base_of(const Config& config, const Parameters& parameters, const std::string& layer_type,
+             const LayerRope& layer) {
   if (layer.base) return *layer.base;
-  const double base = read_base(config, parameters, layer_type);
-  if (layer.stated_base && *layer.stated_base != base) {
+  Base base = read_base(config, parameters, layer_type);
+  if (layer.stated_base && *layer.stated_base != base.value) {
     config.file.warn("layer_rope_theta", json::shortest(*layer.stated_base) + " is ignored: " + config.code() +
                                              " reads which layers have 0 alone, and turns the others by " +
-                                             json::shortest(base));
+                                             json::shortest(base.value));
   }
   return base;
 }
 
 }  // namespace
 
-std::optional<Rope> read_rope(const Config& config, const std::string& layer_type, const LayerRope& layer) {
+std::optional<Rotation> read_rope(const Config& config, const std::string& layer_type, const LayerRope& layer) {
   const Source source = find_parameters(config, layer_type);
   if (source.absent) return {};
   const Parameters& parameters = source.parameters;
 
   Rope rope{.pairing = read_pairing(config)};
   rope.head_dim = layer.head_dim;
-  rope.base = base_of(config, parameters, layer_type, layer);
+  Base base = base_of(config, parameters, layer_type, layer);
+  rope.base = base.value;
   if (config.family.is(half_of_channels)) {  // ChatGLM stretches by its base
     const double ratio = config.file.number("rope_ratio", {1e-3, 1e6}).value_or(1);
     rope.base *= ratio;
     if (ratio != 1) {
+      base.from += ", times rope_ratio";
       config.file.warn("rope_ratio",
                        "multiplies the base, as in ChatGLM3 and GLM-4; 32k versions of ChatGLM2 divide "
                        "the positions by it instead, and the file does not tell which this is");
@@ -389,7 +406,7 @@ std::optional<Rope> read_rope(const Config& config, const std::string& layer_typ
   rope.axes = read_axes(config, parameters, rope.rotary_dim);
   warn_about_the_model(config, rope);
   if (config.family.is(negative_angles)) turn_back(config, parameters, rope);
-  return rope;
+  return Rotation{std::move(rope), std::move(base.from)};
 }
 
 std::optional<PositionTemperature> read_temperature(const Config& config, const Layer& layer) {

@@ -13,8 +13,7 @@ std::optional<Index> spelled(const Config& config, const Keys& keys, Index most)
 
 Index assumed(Config& config, std::string_view key, Index value) {
   config.from_class.emplace_back(key, value);
-  config.file.warn(key, "not in the file; " + std::to_string(value) + " is the default of " + config.model_type,
-                   json::Weight::slight);
+  config.warn_of_default(key, std::to_string(value));
   return value;
 }
 

@@ -44,7 +44,8 @@ bool lists(std::string_view words, std::string_view word) {
   return false;
 }
 
-/// The spellings that the family's own code reads, in our order.
+}  // namespace
+
 Keys own_of(const Family& family, const Keys& keys) {
   const Spellings* row = find_spellings(family.model_type);
   if (row == nullptr) return {keys.front()};
@@ -57,6 +58,8 @@ Keys own_of(const Family& family, const Keys& keys) {
   also.insert(also.begin(), keys.front());
   return also;
 }
+
+namespace {
 
 bool has(const Keys& keys, std::string_view key) { return std::find(keys.begin(), keys.end(), key) != keys.end(); }
 

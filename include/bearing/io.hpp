@@ -59,6 +59,8 @@ struct Layer {
   std::vector<LayerEncoding> also = {};
   std::string positions = {};       ///< what a token's position is, if not its index: "row and column of the patch"
   std::optional<Rope> values = {};  ///< what turns values, and back what they add up to (RotaryValues): DeepSeek-V4
+  /// Where the base of its rotation comes from: the file's key, "rope_theta", or "default of llama"; "" if not told.
+  std::string base_from = {};
 };
 
 /// What is added to the input.

@@ -90,7 +90,9 @@ void bind_layers(nb::module_& m) {
        {"positions", "str", [](const Layer& l) { return text(l.positions); },
         "What a token's position is, if it is not its index: 'row and column of the patch, from 0'."},
        {"values", "Any", [](const Layer& l) -> nb::object { return l.values ? object_of_spec(*l.values) : nb::none(); },
-        "The Rope that turns values, and back what they add up to (RotaryValues): DeepSeek-V4; or None."}});
+        "The Rope that turns values, and back what they add up to (RotaryValues): DeepSeek-V4; or None."},
+       {"base_from", "str", [](const Layer& l) { return text(l.base_from); },
+        "Where the base of its rotation comes from: 'rope_theta', 'default of llama'; '' if not told."}});
   record<ModelInput>(m, "ModelInput", "What is added to the input of a model.",
                      {{"encoding", "Any", [](const ModelInput& i) { return object_of_spec(i.encoding); },
                        "The spec of an encoding of inputs, or OtherEncoding."},

@@ -64,6 +64,17 @@ class Config(support.Base):
         self.assertIn("\nencoder layers 0-1: no encoding\n", text)
         self.assertIn("\ndecoder layer 2: no encoding\n", text)
 
+    def test_config_says_where_the_base_comes_from(self):
+        self.assertIn("  base              100 (rope_theta)\n", run("config", self.put("said.json", SMALL)).stdout)
+        misspelt = {"rope_teta" if key == "rope_theta" else key: value for key, value in SMALL.items()}
+        text = run("config", self.put("misspelt.json", misspelt)).stdout
+        self.assertIn("  base              10,000 (default of llama)\n", text)
+        self.assertIn("warning: /rope_theta: not in the file; 10000 is the default of llama\n", text)
+        # A Gemma 3's text_config leaves out what is its class' default: that is no reason to warn.
+        text = run("config", "examples/models/gemma-3-4b.json").stdout
+        self.assertIn("  base              1,000,000 (default of gemma3_text)\n", text)
+        self.assertNotIn("rope_theta", text)
+
     def test_config_says_where_numbers_are_not_read(self):
         text = run("config", self.put("sew.json", {"model_type": "sew-d", "hidden_size": 16, "num_hidden_layers": 2})).stdout
         self.assertIn("recognised by name, its numbers are not read", text)
@@ -144,7 +155,7 @@ class Config(support.Base):
             self.assertEqual(text.count("\nbase "), text.count("\ntrained length "))
         rows = {line[:18].strip(): line[20:] for line in text.splitlines() if line[:1].strip()}
         self.assertRegex(rows["model"], r"^llama, 32 layers +gemma3_text, 34 layers +smollm3, 36 layers$")
-        self.assertRegex(rows["base"], r"^500,000 \(rope_theta\) +1\S+ \(rope_theta\) \| .*5,000,000 \(rope_theta\)$")
+        self.assertRegex(rows["base"], r"^500,000 \(rope_theta\) +10,000 \(default of gemma3_text\) \| 1,000,000 +5,000,000 \(rope_theta\)$")
         self.assertNotIn("rad/token", text)
 
     # what it says

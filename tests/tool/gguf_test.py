@@ -26,7 +26,7 @@ class Gguf(support.Base):
     def test_gguf_is_shown_as_a_config_is(self):
         result = run("config", f"{VALID}/gemma3.gguf")
         self.assertEqual((result.returncode, result.stderr), (0, ""))
-        for line in ("gemma3, 12 layers", "sliding_attention, window 1,024", "1,000,000 (rope_theta)", "linear: factor 8"):
+        for line in ("gemma3, 12 layers", "sliding_attention, window 1,024", "1,000,000 (rope.freq_base)", "linear: factor 8"):
             self.assertIn(line, result.stdout)
 
     def test_gguf_is_shown_as_json(self):

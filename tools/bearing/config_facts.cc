@@ -84,19 +84,13 @@ std::string not_read(const OtherEncoding& other) {
 
 std::string length_text(Index tokens) { return tokens > 0 ? grouped(tokens) + " tokens" : "not stated"; }
 
-void add_rope(std::vector<Fact>& facts, const Rope& rope, const RopeFrequencies& numbers, Index seq_len) {
-  facts.push_back({"pairing", pairing_text(rope, numbers)});
-  facts.push_back({"dimensions", dimensions_text(numbers)});
-  if (numbers.axes > 1) facts.push_back({"axes", axes_text(rope.axes, numbers.axes)});
-  facts.push_back({"base", grouped(rope.base) + " (rope_theta)"});
-  facts.push_back({"scaling", scaling_text(rope)});
-  if (depends_on_length(rope.scaling)) {
-    const Index length = seq_len > 0 ? seq_len : trained_length(rope.scaling);
-    facts.push_back({"numbers for", fmt::format("{} tokens", grouped(length))});
-  }
-  facts.push_back({"attention factor", factor_text(numbers.attention_factor)});
-  facts.push_back({"softmax factor", factor_text(numbers.softmax_scale_factor)});
-  facts.push_back({"pairs", runs_text(numbers)});
+/// "500,000 (rope_theta)"
+std::string base_text(double base, const std::string& from) {
+  return grouped(base) + (from.empty() ? "" : " (" + printable(from) + ")");
+}
+
+void add(std::vector<Fact>& facts, std::vector<Fact> more) {
+  for (Fact& fact : more) facts.push_back(std::move(fact));
 }
 
 void add_regions(std::vector<Fact>& facts, const ModelRegions& regions, Index seq_len) {
@@ -156,7 +150,7 @@ std::vector<Fact> record_facts(const Record& record) {
     const Value value = record.get(member.name);
     if (std::holds_alternative<std::monostate>(value)) continue;
     if (const Record* inner = std::get_if<Record>(&value)) {
-      for (Fact& fact : record_facts(*inner)) facts.push_back(std::move(fact));
+      add(facts, record_facts(*inner));
       continue;
     }
     std::string name = member.name;
@@ -166,9 +160,21 @@ std::vector<Fact> record_facts(const Record& record) {
   return facts;
 }
 
-std::vector<Fact> rope_facts(const Rope& rope, const RopeFrequencies& numbers, Index seq_len) {
+std::vector<Fact> rope_facts(const Rope& rope, const RopeFrequencies& numbers, Index seq_len,
+                             const std::string& base_from) {
   std::vector<Fact> facts;
-  add_rope(facts, rope, numbers, seq_len);
+  facts.push_back({"pairing", pairing_text(rope, numbers)});
+  facts.push_back({"dimensions", dimensions_text(numbers)});
+  if (numbers.axes > 1) facts.push_back({"axes", axes_text(rope.axes, numbers.axes)});
+  facts.push_back({"base", base_text(rope.base, base_from)});
+  facts.push_back({"scaling", scaling_text(rope)});
+  if (depends_on_length(rope.scaling)) {
+    const Index length = seq_len > 0 ? seq_len : trained_length(rope.scaling);
+    facts.push_back({"numbers for", fmt::format("{} tokens", grouped(length))});
+  }
+  facts.push_back({"attention factor", factor_text(numbers.attention_factor)});
+  facts.push_back({"softmax factor", factor_text(numbers.softmax_scale_factor)});
+  facts.push_back({"pairs", runs_text(numbers)});
   return facts;
 }
 
@@ -212,7 +218,7 @@ std::vector<Fact> input_facts(const ModelInput& input) {
   if (const auto* other = std::get_if<OtherEncoding>(&input.encoding)) {
     facts.push_back({"positions", not_read(*other)});
   }
-  for (Fact& fact : record_facts(record_of(input.encoding))) facts.push_back(std::move(fact));
+  add(facts, record_facts(record_of(input.encoding)));
   return facts;
 }
 
@@ -232,13 +238,15 @@ std::vector<Fact> group_facts(const GroupReport& group, const ConfigReport& repo
   std::vector<Fact> facts = {{"attention", attention}};
   if (!layer.positions.empty()) facts.push_back({"position", layer.positions});
   if (layer.temperature) facts.push_back({"temperature", "queries times " + layer.temperature->formula()});
-  if (const Rope* rope = std::get_if<Rope>(&layer.encoding)) add_rope(facts, *rope, *group.frequencies, report.seq_len);
+  if (const Rope* rope = std::get_if<Rope>(&layer.encoding)) {
+    add(facts, rope_facts(*rope, *group.frequencies, report.seq_len, layer.base_from));
+  }
   if (const auto* other = std::get_if<OtherEncoding>(&layer.encoding)) facts.push_back({"positions", not_read(*other)});
   if (std::holds_alternative<NoPosition>(layer.encoding)) {
     facts.push_back({"positions", report.model.inputs.empty() ? "none (NoPE): queries and keys are used as they are"
                                                               : "none of its own: they are in the input"});
   }
-  for (Fact& fact : record_facts(record_of(layer.encoding))) facts.push_back(std::move(fact));
+  add(facts, record_facts(record_of(layer.encoding)));
   if (layer.values) {
     const bool same = layer.encoding == LayerEncoding(*layer.values);
     facts.push_back(
@@ -246,8 +254,8 @@ std::vector<Fact> group_facts(const GroupReport& group, const ConfigReport& repo
   }
   for (const LayerEncoding& further : layer.also) {
     facts.push_back({"and also", encoding_name(further)});
-    if (const Rope* rope = std::get_if<Rope>(&further)) add_rope(facts, *rope, resolve(*rope, report.seq_len), 0);
-    for (Fact& fact : record_facts(record_of(further))) facts.push_back(std::move(fact));
+    if (const Rope* rope = std::get_if<Rope>(&further)) add(facts, rope_facts(*rope, resolve(*rope, report.seq_len)));
+    add(facts, record_facts(record_of(further)));
   }
   return facts;
 }

@@ -67,7 +67,9 @@ std::string group_title(const LayerGroup& group);
 /// "vision tower: siglip_vision_model, 27 layers"
 std::string tower_title(const Model& tower);
 std::vector<Fact> group_facts(const GroupReport& group, const ConfigReport& report);
-std::vector<Fact> rope_facts(const Rope& rope, const RopeFrequencies& numbers, Index seq_len = 0);
+/// `base_from`: Layer's.
+std::vector<Fact> rope_facts(const Rope& rope, const RopeFrequencies& numbers, Index seq_len = 0,
+                             const std::string& base_from = {});
 /// One for each member of a spec, and of a spec in it; JSON's names with blanks.
 std::vector<Fact> record_facts(const Record& record);
 std::string warning_text(const ConfigWarning& warning);
