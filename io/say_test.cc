@@ -198,6 +198,16 @@ TEST(Say, LengthsAreTheMostOfTheFileTheScalingAndWhatIsAsked) {
   EXPECT_EQ(lengths_of(model, {}).longest, 8192);
 }
 
+TEST(Say, AModelsFileWithoutItsSignIsNamedAsOne) {
+  for (const std::string key : {R"("model_type": "llama")", R"("architectures": ["LlamaForCausalLM"])"}) {
+    const File file("say_test_unsigned.json", "{" + key + "}");
+    const std::string error = error_of([&] { say_encoding(file.path() + ":base=500"); });
+    EXPECT_NE(error.find(file.path() + ": must be written @" + file.path() + ": it is a model's file"),
+              std::string::npos)
+        << error;
+  }
+}
+
 TEST(Say, ModelsHaveTheirOwnSizes) {
   const File file("say_test_config.json",
                   R"({"model_type": "llama", "hidden_size": 64, "num_attention_heads": 8, "num_key_value_heads": 2,

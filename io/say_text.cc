@@ -77,6 +77,19 @@ Said said_by_json(const std::string& text, const std::string& name, const std::s
   return {as_said, *description, spec};
 }
 
+/// A file that says an encoding has its "type". A model's file has none, and is said with an @.
+std::string read_spec(const std::string& file) {
+  std::string text = json::read_text(file);
+  json::Notes notes(file);
+  const json::Document document(text, notes);
+  const json::Object object(document.root(), "", notes);
+  const std::string_view key = object.has("type") ? "" : object.spelled({"model_type", "architectures"});
+  if (!key.empty()) {
+    throw ConfigError(file + ": must be written @" + file + ": it is a model's file, as it has " + std::string(key));
+  }
+  return text;
+}
+
 Said said_by_text(const std::string& text) {
   if (is_json(text)) {
     const Json json(text);
@@ -87,7 +100,7 @@ Said said_by_text(const std::string& text) {
   const std::string ending = ".json";
   if (const std::size_t end = text.find(ending); end != text.npos && end < text.find('=')) {
     const std::string file = text.substr(0, end + ending.size()), rest = text.substr(end + ending.size());
-    Said said = said_by_json(json::read_text(file), file, text, nullptr);
+    Said said = said_by_json(read_spec(file), file, text, nullptr);
     if (!rest.empty() && rest[0] != ':') said.fail("after a file only :KEY=VALUE,... may follow, got '" + rest + "'");
     if (!rest.empty()) said.add_keys(rest.substr(1));
     return said;
