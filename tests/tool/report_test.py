@@ -73,6 +73,13 @@ class Report(reports.Base):
             self.assertIn(piece, text)
         self.assertEqual([link.text() for link in made.one("nav").all("a")], titles)
 
+    def test_a_summary_says_what_is_added_to_the_input_in_a_sentence(self):
+        whisper = {"model_type": "whisper", "d_model": 8, "encoder_layers": 2, "decoder_layers": 1,
+                   "encoder_attention_heads": 2, "max_target_positions": 32}
+        text = self.page(self.put("whisper.json", whisper), "--no-pictures", *SIZES).one("main").text()
+        self.assertIn("Sinusoidal positions are added to the input of the encoder.", text)
+        self.assertIn("Learned positions are added to the input of the decoder.", text)
+
     def test_reports_of_encodings_are_whole_pages(self):
         for encodings in (["t5"], ["sinusoidal", "rope", "alibi"], ["nope"], ["swin", "learned"]):
             with self.subTest(encodings):

@@ -171,6 +171,18 @@ std::string lengths_sentence(const ConfigReport& report) {
   return out;
 }
 
+/// "Learned positions are added to the input of the encoder."
+std::string input_sentence(const ModelInput& input) {
+  const std::string of = input.part.empty() ? "" : " of the " + input.part;
+  const std::string name = printable(encoding_name(input.encoding));
+  if (std::holds_alternative<OtherEncoding>(input.encoding)) {
+    return fmt::format("The input{} has positions whose numbers are not read: {}.", of, name);
+  }
+  const bool image = std::holds_alternative<Sinusoidal2d>(input.encoding);
+  return fmt::format("{} positions are added to the input{}.", image ? "Two-dimensional sinusoidal" : upper_first(name),
+                     of);
+}
+
 std::string group_sentence(const GroupReport& group, const ConfigReport& report) {
   const Layer& layer = group.group.layer;
   const std::vector<Fact> facts = group_facts(group, report);
@@ -216,8 +228,7 @@ std::vector<std::string> model_summary(const ConfigReport& report) {
   }
   std::vector<std::string> out = {sizes + ".", lengths_sentence(report)};
   for (const ModelInput& input : model.inputs) {
-    out.push_back(fmt::format("The input{}{} gets {}.", input.part.empty() ? "" : " of the ", input.part,
-                              printable(encoding_name(input.encoding))));
+    out.push_back(input_sentence(input));
   }
   for (const GroupReport& group : report.groups) out.push_back(group_sentence(group, report));
   return out;
