@@ -80,6 +80,12 @@ class Report(reports.Base):
         self.assertIn("Sinusoidal positions are added to the input of the encoder.", text)
         self.assertIn("Learned positions are added to the input of the decoder.", text)
 
+    def test_a_summary_names_axes_and_towers(self):
+        text = self.page("examples/models/qwen2-vl-7b.json", "--no-pictures", "--length", "64").one("main").text()
+        self.assertIn("dimensions all 128 of a head; 3 axes of 16 + 24 + 24 pairs, in sections; pairing half;", text)
+        self.assertIn("The file has a vision tower too (qwen2_vl_vision, 32 layers, 16 heads of 80 dimensions), which "
+                      "bearing config shows.", text)
+
     def test_reports_of_encodings_are_whole_pages(self):
         for encodings in (["t5"], ["sinusoidal", "rope", "alibi"], ["nope"], ["swin", "learned"]):
             with self.subTest(encodings):

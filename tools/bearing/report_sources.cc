@@ -191,8 +191,10 @@ std::string group_sentence(const GroupReport& group, const ConfigReport& report)
   const std::string s = group.group.layers.size() == 1 ? "s" : "";
   if (std::holds_alternative<Rope>(layer.encoding)) {
     const std::string pairing = fact_of(facts, "pairing"), scaling = fact_of(facts, "scaling");
-    out += fmt::format(" rotate{} queries and keys (RoPE): dimensions {}; pairing {}; base {}; ", s,
-                       fact_of(facts, "dimensions"), pairing.substr(0, pairing.find(':')),
+    std::string axes = fact_of(facts, "axes");  // "3 of 16 + 24 + 24 pairs, in sections"
+    if (!axes.empty()) axes.insert(axes.find_first_of(" ,"), " axes"), axes += "; ";
+    out += fmt::format(" rotate{} queries and keys (RoPE): dimensions {}; {}pairing {}; base {}; ", s,
+                       fact_of(facts, "dimensions"), axes, pairing.substr(0, pairing.find(':')),
                        fact_of(facts, "base").substr(0, fact_of(facts, "base").find(' ')));
     return out +
            (scaling == "none" ? "no scaling." : fmt::format("scaling {}; pairs {}.", scaling, fact_of(facts, "pairs")));
@@ -202,6 +204,15 @@ std::string group_sentence(const GroupReport& group, const ConfigReport& report)
                                               : fmt::format(" add{} nothing: positions are in the input.", s));
   }
   return out + fmt::format(" use{} {}.", s, printable(encoding_name(layer.encoding)));
+}
+
+/// A page has the encodings of the language model, and names the towers.
+std::string tower_sentence(const Model& tower) {
+  const std::string title = tower_title(tower);  // "vision tower: siglip_vision_model, 27 layers"
+  const std::size_t colon = title.find(": ");
+  const char* article = title.find_first_of("aeiou") == 0 ? "an" : "a";
+  return fmt::format("The file has {} {} too ({}), which bearing config shows.", article, title.substr(0, colon),
+                     title.substr(colon + 2));
 }
 
 }  // namespace
@@ -231,6 +242,7 @@ std::vector<std::string> model_summary(const ConfigReport& report) {
     out.push_back(input_sentence(input));
   }
   for (const GroupReport& group : report.groups) out.push_back(group_sentence(group, report));
+  for (const ConfigReport& tower : report.towers) out.push_back(tower_sentence(tower.model));
   return out;
 }
 
