@@ -148,6 +148,16 @@ class Inspect(support.Base):
                          [f"@examples/models/gemma-3-4b.json#{layer}" for layer in (0, 5)])
         result = run("compare", "@examples/models/llama-3.1-8b.json", "--dim", "128", "--heads", "512")
         self.assertRegex(result.stderr, r"^bearing: @\S+: measured over 256 of its 8,192 tokens; --heads and --length say")
+        result = run("check", "@examples/models/llama-3.1-8b.json", "--length", "65536")
+        self.assertRegex(result.stderr, r"^bearing: @\S+: measured with 2 of its 32 heads; --heads and --length say otherwise$")
+        self.assertIn("\nacts on: query/key; 2 heads of 128, length 65536, seed 1\n", result.stdout)
+
+    def test_one_head_is_no_heads(self):
+        for command in ("check", "compare"):
+            text = run(command, "alibi", "--heads", "1", "--dim", "8", "--length", "32").stdout
+            self.assertIn("1 head of 8, length 32, seed 1\n", text)
+        text = run("check", "alibi", "--heads", "1", "--dim", "8", "--length", "32", "--markdown").stdout
+        self.assertIn("Measured on 1 head of 8, length 32, seed 1:\n", text)
 
     def test_list_prints_tables_in_markdown_whose_links_lead_to_pages(self):
         entries = self.report("list")["encodings"]

@@ -35,11 +35,11 @@ std::string limit_text(Index limit) { return limit < 0 ? "all" : grouped(limit);
 std::string to_text(const AttendReport& report, const Style& style) {
   const CallShape& s = report.shape;
   std::string out = line(style, "queries",
-                         fmt::format("batch {}, {} head{}, {} tokens of {}", grouped(s.batch), s.heads,
-                                     s.heads == 1 ? "" : "s", grouped(s.q_len), s.dim));
+                         fmt::format("batch {}, {}, {} of {}", grouped(s.batch), counted(s.heads, "head"),
+                                     counted(s.q_len, "token"), s.dim));
   out += line(style, "keys",
-              fmt::format("{} head{}, {} tokens of {}, values of {}", s.kv_heads, s.kv_heads == 1 ? "" : "s",
-                          grouped(s.k_len), s.dim, s.value_dim));
+              fmt::format("{}, {} of {}, values of {}", counted(s.kv_heads, "head"), counted(s.k_len, "token"), s.dim,
+                          s.value_dim));
   out += line(style, "type", dtype_text(report.dtype));
   out += line(style, "encodings",
               report.encodings.empty() ? "none" : printable(fmt::format("{}", fmt::join(report.encodings, "; "))));

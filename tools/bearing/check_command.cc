@@ -32,8 +32,8 @@ std::string to_text(const CheckReport& report, const Style& style) {
       entry.paper.year > 0 ? fmt::format(" ({} {}, {})", entry.paper.authors, entry.paper.year, entry.paper.source)
                            : "";
   std::string out = wrapped(fmt::format("{}: {}{}", report.subject.text, entry.title, source), style.width, 0);
-  out += wrapped(fmt::format("acts on: {}; {} heads of {}, length {}, seed {}", inspect::sites(report.specimen),
-                             report.size.heads, report.size.dim, report.size.length, report.size.seed),
+  out += wrapped(fmt::format("acts on: {}; {} of {}, length {}, seed {}", inspect::sites(report.specimen),
+                             counted(report.size.heads, "head"), report.size.dim, report.size.length, report.size.seed),
                  style.width, 0);
   std::vector<std::vector<std::string>> rows;
   for (const inspect::Property& property : report.properties) {
@@ -111,7 +111,7 @@ std::string to_markdown(const std::vector<CheckReport>& reports) {
     }
   }
   if (!alike) rows.insert(rows.begin(), lengths);
-  return fmt::format("Measured on {} heads of {}, {}seed {}:\n\n", size.heads, size.dim,
+  return fmt::format("Measured on {} of {}, {}seed {}:\n\n", counted(size.heads, "head"), size.dim,
                      alike ? fmt::format("length {}, ", size.length) : "", size.seed) +
          markdown_table(headings, rows);
 }

@@ -25,8 +25,8 @@ struct CompareOptions {
 };
 
 std::string to_text(const CompareReport& report, const Style& style) {
-  std::string out = wrapped(fmt::format("{} heads of {}, length {}, seed {}", report.size.heads, report.size.dim,
-                                        report.size.length, report.size.seed),
+  std::string out = wrapped(fmt::format("{} of {}, length {}, seed {}", counted(report.size.heads, "head"),
+                                        report.size.dim, report.size.length, report.size.seed),
                             style.width, 0);
   out += '\n' + text_table(compare_headings(), compare_rows(report), style);
   std::vector<inspect::Claim> wrong;

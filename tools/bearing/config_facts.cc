@@ -182,9 +182,9 @@ std::vector<Fact> model_facts(const ConfigReport& report) {
   const Model& model = report.model;
   const auto layers = static_cast<Index>(model.layers.size());
   std::vector<Fact> facts;
-  facts.push_back({"model", fmt::format("{}, {} layer{}",
-                                        model.model_type.empty() ? "type not stated" : printable(model.model_type),
-                                        layers, layers == 1 ? "" : "s")});
+  facts.push_back(
+      {"model", fmt::format("{}, {}", model.model_type.empty() ? "type not stated" : printable(model.model_type),
+                            counted(layers, "layer"))});
   facts.push_back({"heads", model.heads == 0 ? "not stated for the whole model"
                                              : fmt::format("{} query, {} key/value, {} dimensions", model.heads,
                                                            model.kv_heads, model.head_dim)});
@@ -201,8 +201,8 @@ std::string tower_title(const Model& tower) {
   const auto layers = static_cast<Index>(tower.layers.size());
   std::string title =
       printable(tower.part) + ": " + (tower.model_type.empty() ? "type not stated" : printable(tower.model_type));
-  title += fmt::format(", {} layer{}", layers, layers == 1 ? "" : "s");
-  if (tower.heads > 0) title += fmt::format(", {} heads of {} dimensions", tower.heads, tower.head_dim);
+  title += ", " + counted(layers, "layer");
+  if (tower.heads > 0) title += fmt::format(", {} of {} dimensions", counted(tower.heads, "head"), tower.head_dim);
   return title;
 }
 

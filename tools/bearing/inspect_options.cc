@@ -60,10 +60,14 @@ inspect::SpecimenOptions measured_size(const Subject& subject, const SizeOptions
   const inspect::SpecimenOptions size = options.seeded(measured_size(subject.description, asked, subject.model));
   const Index whole = std::max(subject.model.length, example_size(asked, subject.model).length);
   const bool said = subject.model.heads > 0 || subject.model.dim > 0;
-  if (said && asked.length == 0 && size.length < whole) {
-    note(fmt::format("{}: measured over {} of its {} tokens; --heads and --length say otherwise", subject.text,
-                     grouped(size.length), grouped(whole)));
+  std::string part;
+  if (asked.heads == 0 && size.heads < subject.model.heads) {
+    part += fmt::format(" with {} of its {} heads", grouped(size.heads), grouped(subject.model.heads));
   }
+  if (said && asked.length == 0 && size.length < whole) {
+    part += fmt::format(" over {} of its {} tokens", grouped(size.length), grouped(whole));
+  }
+  if (!part.empty()) note(fmt::format("{}: measured{}; --heads and --length say otherwise", subject.text, part));
   return size;
 }
 

@@ -64,8 +64,8 @@ struct Found {
 };
 
 std::string size_text(const inspect::SpecimenOptions& size) {
-  return fmt::format("{} head{} of {} dimensions over {} tokens, seed {}", size.heads, size.heads == 1 ? "" : "s",
-                     size.dim, grouped(size.length), size.seed);
+  return fmt::format("{} of {} dimensions over {}, seed {}", counted(size.heads, "head"), size.dim,
+                     counted(size.length, "token"), size.seed);
 }
 
 /// "--heads 2 --length 512", as far as it is not what the command does by itself.
@@ -91,7 +91,7 @@ void write_measured(HtmlPage& page, const Found& found) {
       fmt::format("It acts on: {}. Measured with {}.", inspect::sites(check.specimen), size_text(check.size));
   if (check.size.heads < model.heads || check.size.length < model.length) {
     size += " The model is larger: ";
-    if (model.heads > 0) size += fmt::format("{} heads, ", model.heads);
+    if (model.heads > 0) size += counted(model.heads, "head") + ", ";
     size += fmt::format("{} tokens; an example is as large as can be measured in a moment.", grouped(model.length));
   }
   page.paragraph(size);

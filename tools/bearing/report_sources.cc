@@ -229,13 +229,11 @@ ReportSource report_source(const std::string& text, const Sizes& asked) {
 
 std::vector<std::string> model_summary(const ConfigReport& report) {
   const Model& model = report.model;
-  const std::size_t layers = model.layers.size();
-  std::string sizes =
-      fmt::format("{} has {} layer{}", model.model_type.empty() ? "The model" : printable(model.model_type), layers,
-                  layers == 1 ? "" : "s");
+  std::string sizes = fmt::format("{} has {}", model.model_type.empty() ? "The model" : printable(model.model_type),
+                                  counted(std::ssize(model.layers), "layer"));
   if (model.heads > 0) {
-    sizes += fmt::format("; attention has {} query heads and {} key/value heads of {} dimensions", model.heads,
-                         model.kv_heads, model.head_dim);
+    sizes += fmt::format("; attention has {} and {} of {} dimensions", counted(model.heads, "query head"),
+                         counted(model.kv_heads, "key/value head"), model.head_dim);
   }
   std::vector<std::string> out = {sizes + ".", lengths_sentence(report)};
   for (const ModelInput& input : model.inputs) {

@@ -121,6 +121,10 @@ std::string grouped(double number) {
   return fmt::format("{}", number);
 }
 
+std::string counted(Index count, const char* thing) {
+  return fmt::format("{} {}{}", grouped(count), thing, count == 1 ? "" : "s");
+}
+
 std::string wrapped(std::string_view text, std::size_t width, std::size_t indent) {
   std::string out;
   std::size_t column = indent;

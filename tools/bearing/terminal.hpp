@@ -48,6 +48,9 @@ std::string grouped(Index number);
 /// 500000.0 → "500,000"; what is not a whole number below 10^15 in the shortest form that reads back.
 std::string grouped(double number);
 
+/// "1 head", "8 heads"
+std::string counted(Index count, const char* thing);
+
 /// Breaks at spaces so that no line is longer than the width; lines after the first begin with `indent` spaces, and the
 /// first is taken to begin at that column too. Ends with a newline.
 std::string wrapped(std::string_view text, std::size_t width, std::size_t indent);
