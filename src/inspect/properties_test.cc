@@ -93,6 +93,19 @@ TEST(Properties, AnIndexDoesNotFallWithDistanceAhead) {
   EXPECT_EQ(checked("alibi").at("decay").verdict, Verdict::yes);
 }
 
+TEST(Properties, AlibiInItsCausalFormHasNoCurveAfterTheQuery) {
+  Description causal = *find("alibi");
+  causal.spec = [](const SpecimenOptions& size) {
+    Alibi alibi = Alibi::published(size.heads);
+    alibi.form = AlibiForm::causal;
+    return Record::of(alibi);
+  };
+  const std::map<std::string, Property> measured = checked(causal);
+  EXPECT_EQ(measured.at("decay").verdict, Verdict::yes);
+  EXPECT_EQ(measured.at("decay").evidence.find("octave maxima fall in 4 of 4 heads, by "), 0u);
+  EXPECT_EQ(measured.at("symmetric").verdict, Verdict::not_applicable);
+}
+
 TEST(Properties, WhatWouldNotFitIsRefused) {
   const SpecimenOptions large{.heads = 1024, .dim = 4096, .length = 65'536};
   const char* text = "heads, dim, length: their product must be at most 2^24, got 1024, 4096, 65536";

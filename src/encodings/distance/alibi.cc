@@ -177,6 +177,7 @@ void describe_alibi(Describer& to) {
         "Press, Smith, Lewis 2022, arXiv 2108.12409.",
         {slopes_parameter().elsewhere_called({"alibi_slopes"})}, MakeAlibi{})
       .form(Form::distance)
+      .causal([](const std::optional<Alibi>& alibi) { return alibi && alibi->form == AlibiForm::causal; })
       .tables(heads)
       .called("alibi", "ALiBi", "a score loses in proportion to distance",
               [](const ExampleSize& size) { return Alibi::published(size.heads); })
