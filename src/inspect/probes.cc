@@ -17,11 +17,17 @@ constexpr std::uint64_t content_seed = 0x636F6E74656E7400u;
 /// Rows at once: with 8 heads of 64 they are half a MiB.
 constexpr Index most_block = 128;
 
-/// Scores of the last of first + count tokens for keys at the distances first + from, … , `rows` of them: [heads,
-/// rows].
-Array scores_by_distance(const Probe& probe, const Walk& walk, Index from, Index rows) {
+/// Scores of the last of first + count tokens for keys at the distances, or at the places, first + from, … , `rows` of
+/// them: [heads, rows].
+Array scores_along(const Probe& probe, const Walk& walk, Index from, Index rows) {
   const Specimen& specimen = probe.specimen;
   const Index last = walk.first + walk.count - 1, nearest = walk.count - 1 - from;
+  if (probe.by_place) {
+    Array scores = specimen.scores(specimen.tokens(1, last), specimen.tokens(rows, walk.first + from), probe.alike(1),
+                                   probe.alike(rows, 1));
+    scores.shape = {1, scores.shape[0], rows};
+    return scores;
+  }
   // Where token indices stand for positions there is no way to skip tokens.
   const bool all = specimen.by_index;
   const Tokens keys = all ? specimen.tokens(last + 1) : specimen.tokens(rows, nearest - rows + 1);
@@ -47,7 +53,8 @@ void put_columns(const Array& from, Index first_column, Array& to) {  // [heads,
 Probe::Probe(const Description& entry, const SpecimenOptions& options)
     : specimen(make(entry, options)),
       input_only(specimen.input_rows && !specimen.turn_rows && !specimen.score_terms),
-      score_only(!specimen.input_rows && !specimen.turn_rows) {}
+      score_only(!specimen.input_rows && !specimen.turn_rows),
+      by_place(entry.encoding != nullptr && entry.encoding->form == Form::positions) {}
 
 Array Probe::alike(Index count, std::uint64_t which) const {
   const SpecimenOptions& o = options();
@@ -93,7 +100,7 @@ Array values_at(const Probe& probe, const Walk& walk, Index from, Index rows) {
     for (const Side side : {Side::query, Side::key}) parts.push_back(specimen.turn(side, at, x));
   }
   if (specimen.score_terms) {
-    Array scores = scores_by_distance(probe, walk, from, rows);
+    Array scores = scores_along(probe, walk, from, rows);
     scores.shape = {scores.shape[1], rows, 1};
     parts.push_back(std::move(scores));
   }
@@ -130,7 +137,7 @@ double magnitude(const Probe& probe, const Walk& walk, Index from, Index rows) {
     }
   }
   if (specimen.score_terms) {
-    for (double score : scores_by_distance(probe, walk, from, rows).values) most = std::max(most, std::abs(score));
+    for (double score : scores_along(probe, walk, from, rows).values) most = std::max(most, std::abs(score));
   }
   return most;
 }

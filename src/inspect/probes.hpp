@@ -18,6 +18,7 @@ struct Probe {
   Specimen specimen;
   bool input_only = false;  ///< acts on the input and nowhere else
   bool score_only = false;  ///< does not touch rows
+  bool by_place = false;    ///< scores are of the two places, not of their distance
 
   const SpecimenOptions& options() const { return specimen.options; }
   /// `count` tokens with the same content: rows of [heads, count, dim]. Zero for encodings of the input alone, so that
@@ -33,7 +34,7 @@ struct Probe {
   Index line() const { return specimen.width > 0 ? specimen.width : options().length; }
 };
 
-/// Positions (of a bias: distances) first … first + count − 1.
+/// Positions (of a bias: distances, or places of keys) first … first + count − 1.
 struct Walk {
   Index first = 0, count = 0;
 };

@@ -106,6 +106,14 @@ TEST(Properties, AlibiInItsCausalFormHasNoCurveAfterTheQuery) {
   EXPECT_EQ(measured.at("symmetric").verdict, Verdict::not_applicable);
 }
 
+TEST(Properties, AlibiShiftedByRowGrowsWithTheKeysPlace) {
+  // The largest slope is 1/4: 63/4 at the last key within the length, 1087/4 at key 16 · 64 + 63.
+  const std::map<std::string, Property> measured = checked("alibi_shifted");
+  EXPECT_EQ(measured.at("extensible").evidence.find("unseen values: "), 0u) << measured.at("extensible").evidence;
+  EXPECT_EQ(measured.at("bounded").verdict, Verdict::no);
+  EXPECT_EQ(measured.at("bounded").evidence, "largest score 15.8 within L = 64, 272 at 16L");
+}
+
 TEST(Properties, WhatWouldNotFitIsRefused) {
   const SpecimenOptions large{.heads = 1024, .dim = 4096, .length = 65'536};
   const char* text = "heads, dim, length: their product must be at most 2^24, got 1024, 4096, 65536";

@@ -98,7 +98,7 @@ std::string reason(const std::exception& error) {
 
 Property check_unique(const Probe& probe, const Executor& on) {
   const Index n = probe.options().length;
-  const char* what = probe.specimen.score_terms && probe.score_only ? "distances" : "positions";
+  const char* what = probe.specimen.score_terms && probe.score_only && !probe.by_place ? "distances" : "positions";
   if (silent(values_at(probe, 0, 1))) return {"unique", Verdict::no, "no position has a value", 1};
   std::array<std::vector<Digest>, 3> rounded;
   rounded.fill(std::vector<Digest>(static_cast<std::size_t>(n)));
