@@ -171,16 +171,14 @@ std::string lengths_sentence(const ConfigReport& report) {
   return out;
 }
 
-/// "Learned positions are added to the input of the encoder."
 std::string input_sentence(const ModelInput& input) {
   const std::string of = input.part.empty() ? "" : " of the " + input.part;
-  const std::string name = printable(encoding_name(input.encoding));
+  std::string name = printable(encoding_name(input.encoding));
   if (std::holds_alternative<OtherEncoding>(input.encoding)) {
     return fmt::format("The input{} has positions whose numbers are not read: {}.", of, name);
   }
-  const bool image = std::holds_alternative<Sinusoidal2d>(input.encoding);
-  return fmt::format("{} positions are added to the input{}.", image ? "Two-dimensional sinusoidal" : upper_first(name),
-                     of);
+  std::replace(name.begin(), name.end(), '_', ' ');
+  return fmt::format("{} positions are added to the input{}.", upper_first(name), of);
 }
 
 std::string group_sentence(const GroupReport& group, const ConfigReport& report) {
