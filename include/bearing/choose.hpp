@@ -35,8 +35,11 @@ BEARING_EXPORT const std::vector<Answer>& kernel_answers();
 
 struct Situation {
   Task task = Task::generate;
-  Index trained = 2048;             ///< tokens, or patches; what the scaling of a model at hand states counts more
-  Index wanted = 0;                 ///< the longest that it is to serve; 0: as trained
+  /// Tokens, or patches. What the scaling of a model at hand states counts more; 0: its file does not say (`longest`).
+  Index trained = 2048;
+  Index wanted = 0;                 ///< the longest that it is to serve; 0: as long as it is used now
+  Index longest = 0;                ///< what the file of a model at hand promises; 0: as trained and scaled
+  Index window = 0;                 ///< how many tokens back a token of a model at hand sees; 0: all
   std::optional<bool> causal = {};  ///< empty: by the task
   Index axes = 0;                   ///< coordinates of a position, 1 or 2; 0: by the task
   AttentionKernel kernel = AttentionKernel::any;
@@ -89,8 +92,12 @@ struct Advice {
 /// Whether a kernel can serve an encoding.
 BEARING_EXPORT bool serves(AttentionKernel kernel, const Description& encoding);
 
+/// Puts a model at hand into a situation: its encoding, its sizes, how far it was trained and what its file promises.
+BEARING_EXPORT void take_model(Situation& situation, Subject model);
+
 /// Recommends an encoding: one option is always recommended. Throws RangeError "[choose] NAME: …" for a number out of
-/// range and ShapeError for a dim that is not a multiple of 4.
+/// range and ShapeError for a dim that is not a multiple of 4. The trained length must be known where more is wanted
+/// than the model reaches.
 BEARING_EXPORT Advice choose(const Situation& situation, const Executor& on = {});
 
 }  // namespace bearing::inspect

@@ -43,6 +43,7 @@ struct RopeLengths {
   Index trained = 0;  ///< before any stretching
   Index longest = 0;  ///< the longest that the model is used at
   Index seq_len = 0;  ///< for resolve()
+  Index window = 0;   ///< how many tokens back a token of the layer sees; 0: all
 };
 
 /// Warnings about the numbers, one sentence each: pairs that never completed a turn in training; angles whose float32

@@ -93,14 +93,7 @@ void bind_choose(nb::module_& m) {
                     .tuning = tuning,
                     .seed = seed,
                     .models = [](const std::string& encoding) { return model_types_of(encoding); }};
-        if (!model.is_none()) {
-          const Said said = said_by(model, {"choose", "model"});
-          s.from = inspect::Subject{said.shown(), said.as_description()};
-          const Sizes sizes = said.sizes();
-          if (sizes.length > 1) s.trained = sizes.length;
-          if (sizes.heads > 0) s.heads = sizes.heads;
-          if (sizes.dim > 0) s.dim = sizes.dim;
-        }
+        if (!model.is_none()) inspect::take_model(s, subject_of(said_by(model, {"choose", "model"})));
         s.trained = trained.value_or(s.trained), s.wanted = wanted.value_or(0);
         s.heads = heads.value_or(s.heads), s.dim = dim.value_or(s.dim);
         s.axes = axes.value_or(0), s.memory = memory.value_or(0);

@@ -47,7 +47,8 @@ def test_a_model_at_hand_keeps_its_numbers() -> None:
     best = advice.recommended.encoding
     assert best == "rope_yarn:factor=4,trained_length=128,head_dim=32,base=500000"
     file = f"@{ROOT / 'examples/models/llama-3.1-8b.json'}"
-    assert bearing.choose(model=file, wanted=131072).recommended.encoding.startswith("rope_yarn:factor=16")
+    assert bearing.choose(model=file, wanted=262144).recommended.encoding.startswith("rope_yarn:factor=32")
+    assert bearing.choose(model=file, wanted=131072).recommended.encoding == file
 
 
 @pytest.mark.parametrize(

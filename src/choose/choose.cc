@@ -1,10 +1,10 @@
 #include <algorithm>
-#include <bearing/error.hpp>
-#include <cmath>
 #include <utility>
 
 #include "choose/measure.hpp"
+#include "choose/named.hpp"
 #include "choose/rules.hpp"
+#include "choose/situation.hpp"
 #include "text.hpp"
 
 namespace bearing::inspect {
@@ -14,6 +14,7 @@ using text::concat;
 namespace {
 
 constexpr std::size_t most_alternatives = 4, most_avoided = 3, most_models = 8;
+constexpr Index most_columns = Index{1} << 22;  // of all rows of an input that are measured
 
 }  // namespace
 
@@ -53,150 +54,15 @@ bool serves(AttentionKernel kernel, const Description& encoding) {
 
 namespace {
 
-/// Thrown for a number that the caller gave.
-void check_range(const char* what, Index value, Index least, Index most) {
-  if (value >= least && value <= most) return;
-  throw RangeError(concat("[choose] ", what, ": must be from ", least, " to ", most, ", got ", value));
-}
-
-/// The rotary spec of the model at hand, if it has one.
-std::optional<Rope> rotary_at_hand(const Situation& s) {
-  if (!s.from || !s.from->description.spec) return {};
-  const Record spec = s.from->description.spec({.heads = s.heads, .dim = s.dim, .length = s.trained});
-  const Rope* rope = spec.as<Rope>();
-  return rope == nullptr ? std::nullopt : std::optional(*rope);
-}
-
-/// What was left open, filled in.
-Situation completed(Situation s) {
-  check_range("trained", s.trained, 2, Index{1} << 30);
-  if (s.wanted == 0) s.wanted = s.trained;
-  check_range("wanted", s.wanted, 2, Index{1} << 30);
-  check_range("heads", s.heads, 1, 1024);
-  check_range("dim", s.dim, 4, 1024);
-  if (s.dim % 4 != 0) throw ShapeError(concat("[choose] dim: must be a multiple of 4, got ", s.dim));
-  check_range("memory", s.memory, 0, Index{1} << 50);
-  if (s.axes == 0) s.axes = s.task == Task::images ? 2 : 1;
-  check_range("axes", s.axes, 1, 2);
-  if (const std::optional<Rope> rope = rotary_at_hand(s)) {
-    if (const Index stated = trained_length(rope->scaling); stated > 1) s.trained = stated;  // before it was stretched
-  }
-  if (!s.causal) s.causal = s.task == Task::generate;
-  return s;
-}
-
-/// How far a model at hand reaches already: as it was trained, or as its scaling stretches that.
-Index reach(const Situation& s) {
-  const std::optional<Rope> rope = rotary_at_hand(s);
-  double factor = 1;
-  if (rope) {
-    std::visit(
-        [&factor](const auto& of) {
-          if constexpr (requires { of.factor; }) factor = std::max(1.0, of.factor);
-        },
-        rope->scaling);
-  }
-  return static_cast<Index>(std::llround(static_cast<double>(s.trained) * factor));
-}
-
-bool is_longer(const Situation& s) { return s.wanted > reach(s); }
-
 bool holds(Holds wanted, bool truth) { return wanted == Holds::either || (wanted == Holds::yes) == truth; }
 bool holds(Length wanted, bool longer) { return wanted == Length::either || (wanted == Length::longer) == longer; }
 bool of_task(unsigned tasks, Task task) { return (tasks >> static_cast<unsigned>(task) & 1u) != 0; }
 
 bool applies(const Rule& rule, const Situation& s, bool rotary) {
   const bool here = rotary ? rule.rotary == Holds::yes : rule.rotary != Holds::yes && of_task(rule.tasks, s.task);
-  return here && (rule.axes == 0 || rotary || rule.axes == s.axes) && holds(rule.length, is_longer(s)) &&
-         holds(rule.tuning, s.tuning) && holds(rule.causal, *s.causal);
-}
-
-std::string filled(std::string text, const Situation& s) {
-  const std::pair<const char*, std::string> words[] = {
-      {"{trained}", concat(s.trained)},
-      {"{reach}", concat(reach(s))},
-      {"{wanted}", concat(s.wanted)},
-      {"{factor}", concat(static_cast<double>(s.wanted) / static_cast<double>(s.trained))}};
-  for (const auto& [word, with] : words) {
-    for (std::size_t at; (at = text.find(word)) != text.npos;) text.replace(at, std::string_view(word).size(), with);
-  }
-  return text;
-}
-
-/// The keys that say a rotary spec where it differs from what a name stands for.
-std::string keys_of_rope(const Rope& rope, const RopeScaling& scaling, bool at_hand) {
-  std::string keys;
-  const auto add_text = [&keys](const char* key, const std::string& value) {
-    keys += concat(keys.empty() ? ":" : ",", key, "=", value);
-  };
-  const auto add = [&](const char* key, auto value) {
-    const auto whole = static_cast<Index>(value);
-    const bool is_whole = static_cast<decltype(value)>(whole) == value;
-    add_text(key, is_whole ? concat(whole) : concat(value));
-  };
-  std::visit(
-      [&](const auto& of) {
-        if constexpr (requires { of.factor; }) add("factor", of.factor);
-        if constexpr (requires { of.trained_length; }) add("trained_length", of.trained_length);
-      },
-      scaling);
-  if (at_hand) add("head_dim", rope.head_dim);
-  if (rope.base != Rope{.pairing = Pairing::half}.base) add("base", rope.base);
-  if (rope.rotary_dim != 0 && rope.rotary_dim != rope.head_dim) add("rotary_dim", rope.rotary_dim);
-  if (Pairing(rope.pairing) == Pairing::interleaved) add_text("pairing", "interleaved");
-  return keys;
-}
-
-/// A description whose examples have that spec.
-Description with_rope(const Description& named, const Rope& rope) {
-  Description made = named;
-  made.spec = [rope](const SpecimenOptions& size) {
-    Rope of = rope;
-    of.head_dim = size.dim;
-    return Record::of(of);
-  };
-  made.specimen = [named = &named, spec = made.spec](const SpecimenOptions& size, const Record& given) {
-    return make(*named, size, given ? given : spec(size));
-  };
-  return made;
-}
-
-/// The scaling that a name stands for, at the situation's lengths.
-RopeScaling scaled_to(const Rope& example, const Situation& s) {
-  RopeScaling scaling = example.scaling;
-  std::visit(
-      [&](auto& of) {
-        if constexpr (requires { of.factor; })
-          of.factor = static_cast<double>(s.wanted) / static_cast<double>(s.trained);
-        if constexpr (requires { of.trained_length; }) of.trained_length = s.trained;
-      },
-      scaling);
-  return scaling;
-}
-
-/// What a rule names, at the situation's lengths and with the numbers of the model at hand.
-struct Named {
-  Candidate candidate;
-  std::optional<Rope> before, after;  ///< of a rotary one: as it was trained, and as it is used
-};
-
-Named named_by(const Rule& rule, const Situation& s, const std::optional<Rope>& at_hand) {
-  if (*rule.encoding == '\0') return {{s.from->name, s.from->description}, at_hand, at_hand};
-  const Description* named = find(rule.encoding);
-  Named made{{named->name, *named}, {}, {}};
-  if (!named->spec) return made;
-  const Record spec = named->spec({.heads = s.heads, .dim = s.dim, .length = s.trained});
-  const Rope* example = spec.as<Rope>();
-  if (example == nullptr) return made;
-  Rope rope = at_hand.value_or(*example);
-  const RopeScaling scaling = scaled_to(*example, s);
-  const bool scaled = !std::holds_alternative<NoScaling>(scaling);
-  if (!at_hand && !scaled) return {made.candidate, rope, rope};
-  made.before = rope, made.before->scaling = NoScaling{};
-  made.after = rope, made.after->scaling = scaling;
-  made.candidate.text += keys_of_rope(rope, scaling, at_hand.has_value());
-  made.candidate.description = with_rope(*named, *made.after);
-  return made;
+  const bool windowed = rotary && s.window > 0;
+  return here && rule.windowed == windowed && (rule.axes == 0 || rotary || rule.axes == s.axes) &&
+         holds(rule.length, is_longer(s)) && holds(rule.tuning, s.tuning) && holds(rule.causal, *s.causal);
 }
 
 /// Makes the options of one situation.
@@ -207,6 +73,7 @@ class Chooser {
 
   std::vector<Option> options() {
     if (s_.from && !rotary_) add_what_it_has();
+    if (count(Rank::recommended) > 0) return std::move(options_);  // all others would have to be trained anew
     for (const Rule& rule : rules()) {
       if (applies(rule, s_, rotary_.has_value())) add(rule);
     }
@@ -232,7 +99,7 @@ class Chooser {
                   .name = candidate.description.name,
                   .title = candidate.description.title,
                   .unless = filled(rule.unless, s_)};
-    const std::string hindrance = rule.rank == Rank::avoid ? "" : hindered(candidate.description, option);
+    const std::string hindrance = rule.rank == Rank::avoid ? "" : hindered(candidate.description, option, false);
     if (rule.rank == Rank::avoid || !hindrance.empty()) {
       // What would have been recommended is named with what stands in its way.
       if (count(Rank::avoid) >= most_avoided || (!hindrance.empty() && count(Rank::recommended) > 0)) return;
@@ -245,13 +112,18 @@ class Chooser {
       option.rank = count(Rank::recommended) == 0 ? Rank::recommended : Rank::alternative;
       if (count(Rank::alternative) >= most_alternatives) return;
     }
+    if (ends_ && option.rank == Rank::recommended) {
+      option.reasons.push_back({concat("It is for a new model, or for one that is trained anew: what this one has, ",
+                                       s_.from->description.name, ", ends at ", reach(s_), " tokens."),
+                                ""});
+    }
     if (*rule.because != '\0') option.reasons.push_back({filled(rule.because, s_), rule.source});
     measure(rule, named, option);
     options_.push_back(std::move(option));
   }
 
   /// Why a kernel or a budget rules it out; else "", with the option's costs measured.
-  std::string hindered(const Description& of, Option& option) {
+  std::string hindered(const Description& of, Option& option, bool at_hand) {
     if (!serves(s_.kernel, of)) {
       return concat("The kernel cannot serve it: it ",
                     s_.kernel == AttentionKernel::linear  ? "has no scores that a bias could be added to."
@@ -259,7 +131,7 @@ class Chooser {
                                                           : "takes a bias, which cannot look at queries and keys.");
     }
     if (count(Rank::recommended) > 0 && count(Rank::alternative) >= most_alternatives) return "";
-    option.costs = costs_of(of, s_, on_);
+    option.costs = costs_of(of, s_, at_hand, on_);
     if (!s_.learned && option.costs->parameters > 0) {
       return concat("It has ", option.costs->parameters, " learned numbers, and there are to be none.");
     }
@@ -290,8 +162,12 @@ class Chooser {
   void add_what_it_has() {
     const Description& of = s_.from->description;
     Option option{.rank = Rank::recommended, .encoding = s_.from->name, .name = of.name, .title = of.title};
-    const std::string hindrance = hindered(of, option);
-    const std::vector<Property> properties = check(of, measured_size(s_), on_);
+    const std::string hindrance = hindered(of, option, true);
+    SpecimenOptions size = size_at_hand(s_);
+    if (of.encoding != nullptr && of.encoding->inputs) {
+      size.length = std::clamp<Index>(most_columns / size.dim, size.length, std::max(size.length, reach(s_)));
+    }
+    const std::vector<Property> properties = check(of, size, on_);
     const auto past = std::find_if(properties.begin(), properties.end(),
                                    [](const Property& one) { return one.name == "extensible"; });
     const bool ends = is_longer(s_) && past->verdict == Verdict::no;
@@ -299,7 +175,8 @@ class Chooser {
     option.reasons.push_back(ends ? Reason{"The model has it. Its rows would have to be trained anew.", ""}
                                   : Reason{"The model has it: another encoding would have to be trained anew.", ""});
     if (is_longer(s_)) option.reasons.push_back(property_reason(*past));
-    if (ends || !hindrance.empty()) option.rank = Rank::avoid;
+    if (ends || !hindrance.empty()) option.rank = Rank::avoid, option.costs.reset();
+    ends_ = ends;
     option.unless = "The model is trained anew: then leave it out of the question.";
     options_.push_back(std::move(option));
   }
@@ -307,6 +184,7 @@ class Chooser {
   const Situation& s_;
   const Executor& on_;
   std::optional<Rope> rotary_;
+  bool ends_ = false;  ///< what the model at hand has ends before the wanted length
   std::vector<Option> options_;
 };
 

@@ -141,7 +141,7 @@ TEST(Choose, AModelAtHandKeepsItsNumbers) {
   EXPECT_EQ(named(choose(s), Rank::recommended), std::vector<std::string>{"rope"});
   s.wanted = 160;
   EXPECT_EQ(named(choose(s), Rank::recommended)[0],
-            "rope_yarn:factor=2.5,trained_length=64,head_dim=16,base=500000,rotary_dim=8,pairing=interleaved");
+            "rope_yarn:factor=2.5,trained_length=64,head_dim=16,rotary_dim=8,base=500000,pairing=interleaved");
   Rope stretched{.head_dim = 16, .pairing = Pairing::half, .scaling = YarnScaling{.factor = 4, .trained_length = 64}};
   s.from = at_hand("rope_yarn", stretched);
   EXPECT_EQ(named(choose(s), Rank::recommended)[0], "rope_yarn") << "it reaches 256 already";

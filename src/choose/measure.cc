@@ -43,8 +43,20 @@ bool unfinished(double frequency, Index trained) {
 
 SpecimenOptions measured_size(const Situation& s) {
   const Index heads = std::clamp<Index>(most_numbers / (64 * s.dim), 1, s.heads);
-  const Index length = std::clamp<Index>(most_numbers / (heads * s.dim), 16, std::max<Index>(s.trained, 16));
+  const Index length =
+      std::clamp<Index>(most_numbers / (heads * s.dim), 16, std::max<Index>({s.trained, s.longest, 16}));
   return {.heads = heads, .dim = s.dim, .length = length, .seed = s.seed};
+}
+
+SpecimenOptions size_at_hand(const Situation& s) {
+  SpecimenOptions size = measured_size(s);
+  const EncodingInfo* info = s.from->description.encoding;
+  if (info != nullptr && info->inputs) {
+    size.heads = 1, size.dim = s.from->sizes.dim > 0 ? s.from->sizes.dim : s.dim;
+  } else if (info != nullptr && (info->scores || info->values)) {
+    size.heads = s.heads;
+  }
+  return size;
 }
 
 Index timed_length(const Situation& s) { return std::min(s.wanted, most_timed); }

@@ -37,6 +37,13 @@ const Rule table[] = {
      .encoding = "",
      .because = "The model has it and is long enough: another encoding would have to be trained anew.",
      .unless = "The model is to serve more than {reach} tokens."},
+    {.rotary = yes,
+     .windowed = true,
+     .encoding = "",
+     .because =
+         "The model has it, and a token of this layer sees no further than its window of {window} tokens: no two "
+         "are further apart than in training, however long the text is.",
+     .unless = "The window is to be made longer."},
     {.length = longer,
      .tuning = yes,
      .rotary = yes,

@@ -20,8 +20,8 @@ enum Tasks : unsigned {
 enum class Length { as_trained, longer, either };
 enum class Holds { yes, no, either };
 
-/// A line of the table: where it applies, what it says and who says so. Texts may have {trained},
-/// {reach}, {wanted}, {factor}.
+/// A line of the table: where it applies, what it says and who says so. Texts may have {trained}, {reach}, {window},
+/// {wanted}, {factor}.
 struct Rule {
   unsigned tasks = ordered;
   Index axes = 1;                  ///< 0: any
@@ -29,6 +29,7 @@ struct Rule {
   Holds tuning = Holds::either;    ///< of the situation, where the length is longer
   Holds causal = Holds::either;    ///< of the situation
   Holds rotary = Holds::no;        ///< yes: for a rotary model at hand; no: for a new model
+  bool windowed = false;           ///< … whose layer has a window
   Rank rank = Rank::alternative;   ///< avoid; else options rank by their order
   const char* encoding = "";       ///< its name in the catalog
   const char* because = "";        ///< empty: what is measured says it all

@@ -11,21 +11,21 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// One head's attention over itself, in float32.
+/// Attention over itself, in float32.
 class TimedAttention {
  public:
-  TimedAttention(Index length, Index dim, Index width, bool causal)
-      : tokens_(length, 0, 0, width), causal_(causal), length_(length), dim_(dim) {
+  TimedAttention(Index heads, Index length, Index dim, Index width, bool causal)
+      : tokens_(length, 0, 0, width), causal_(causal), heads_(heads), length_(length), dim_(dim) {
     Normal draw(1);
     for (std::vector<float>* rows : {&q_, &k_, &v_, &out_}) {
-      rows->resize(static_cast<std::size_t>(length * dim));
+      rows->resize(static_cast<std::size_t>(heads * length * dim));
       for (float& number : *rows) number = static_cast<float>(draw());
     }
   }
 
   double seconds(const TermList<float>& terms) {
-    const auto rows = [&](auto& of) { return bhtd(of.data(), 1, 1, length_, dim_); };
-    const auto read = [&](auto& of) { return bhtd<const float>(of.data(), 1, 1, length_, dim_); };
+    const auto rows = [&](auto& of) { return bhtd(of.data(), 1, heads_, length_, dim_); };
+    const auto read = [&](auto& of) { return bhtd<const float>(of.data(), 1, heads_, length_, dim_); };
     const Clock::time_point start = Clock::now();
     attention<float>({read(q_), read(k_), read(v_), tokens_.at(), tokens_.at()}, rows(out_), {}, terms,
                      {.mask = causal_ ? Mask::causal_top_left : Mask::none});
@@ -35,7 +35,7 @@ class TimedAttention {
  private:
   Tokens tokens_;
   bool causal_;
-  Index length_, dim_;
+  Index heads_, length_, dim_;
   std::vector<float> q_, k_, v_, out_;
 };
 
@@ -60,16 +60,16 @@ std::shared_ptr<const Drawn<float>> met_by_attention(const Description& of, cons
   return drawn_encoding<float>(*info, of.computed->spec_of(call), size, of.computed, call);
 }
 
-double time_of(const Description& encoding, const Situation& s) {
-  const SpecimenOptions size{.heads = 1, .dim = s.dim, .length = timed_length(s), .seed = s.seed};
+double time_of(const Description& encoding, const Situation& s, Index heads) {
+  const SpecimenOptions size{.heads = heads, .dim = s.dim, .length = timed_length(s), .seed = s.seed};
   const std::shared_ptr<const Drawn<float>> drawn = met_by_attention(encoding, size);
   if (drawn == nullptr || !drawn->made.term) return 1;
   const Index width = s.axes == 2 ? square_side(size.length) : 0;
-  TimedAttention attention(width > 0 ? width * width : size.length, s.dim, width, *s.causal);
+  TimedAttention attention(heads, width > 0 ? width * width : size.length, s.dim, width, *s.causal);
   TermList<float> terms;
   terms.terms[0] = *drawn->made.term, terms.size = 1;
   double with = std::numeric_limits<double>::infinity(), without = with;
-  for (int round = 0; round < 8; ++round) {  // the first one warms up as well
+  for (Index round = 0; round < std::max<Index>(2, 8 / heads); ++round) {  // the first one warms up as well
     without = std::min(without, attention.seconds({}));
     with = std::min(with, attention.seconds(terms));
   }
@@ -78,14 +78,14 @@ double time_of(const Description& encoding, const Situation& s) {
 
 }  // namespace
 
-Costs costs_of(const Description& encoding, const Situation& s, const Executor& on) {
-  SpecimenOptions size = measured_size(s);
+Costs costs_of(const Description& encoding, const Situation& s, bool at_hand, const Executor& on) {
+  SpecimenOptions size = at_hand ? size_at_hand(s) : measured_size(s);
   Costs costs;
   costs.memory = compare(encoding, size, on).memory;
-  size.heads = s.heads;
+  if (!at_hand) size.heads = s.heads;
   const Specimen specimen = make(encoding, size);
   costs.parameters = specimen.parameters, costs.held = specimen.held;
-  costs.time = time_of(encoding, s);
+  costs.time = time_of(encoding, s, at_hand ? size.heads : 1);
   return costs;
 }
 

@@ -17,7 +17,7 @@ from support import COMMAND, LLAMA, SOURCE, run, without_terminal
 GOLDEN = {
     "choose-generate.txt": ["--task", "generate", "--trained", "512"],
     "choose-fused.txt": ["--task", "speech", "--trained", "512", "--wanted", "2k", "--no-tuning", "--kernel", "fused"],
-    "choose-llama.txt": ["--from", f"@{LLAMA}", "--wanted", "128k"],
+    "choose-llama.txt": ["--from", f"@{LLAMA}", "--wanted", "256k"],
 }
 
 
@@ -79,7 +79,7 @@ class Choose(support.Base):
                                         "options", "unknowns"])
         self.assertEqual(report["schema"], "bearing.choose/1")
         self.assertEqual(list(report["situation"]),
-                         ["task", "trained", "wanted", "causal", "axes", "kernel", "learned", "tuning", "memory", "heads",
+                         ["task", "trained", "wanted", "longest", "window", "causal", "axes", "kernel", "learned", "tuning", "memory", "heads",
                           "dim", "from"])
         ranks = [option["rank"] for option in report["options"]]
         self.assertEqual((ranks[0], ranks.count("recommended")), ("recommended", 1))
@@ -91,7 +91,7 @@ class Choose(support.Base):
         self.assertIn("bloom", " ".join(" ".join(option["models"]) for option in report["options"]))
 
     def test_what_choose_names_check_takes(self):
-        for arguments in (["--wanted", "8k"], ["--task", "images"], ["--from", f"@{LLAMA}", "--wanted", "64k"]):
+        for arguments in (["--wanted", "8k"], ["--task", "images"], ["--from", f"@{LLAMA}", "--wanted", "256k"]):
             for option in self.report(*arguments)["options"]:
                 result = run("list", option["name"])
                 self.assertEqual(result.returncode, 0, result.stderr)

@@ -49,10 +49,7 @@ inspect::Situation situation_of(const ChooseWords& words) {
   };
   if (!words.from.empty()) {
     const Subject said = subject_of("choose", words.from);
-    s.from = inspect::Subject{said.text, said.description};
-    if (said.model.length > 1) s.trained = said.model.length;
-    if (said.model.heads > 0) s.heads = said.model.heads;
-    if (said.model.dim > 0) s.dim = said.model.dim;
+    inspect::take_model(s, {said.text, said.description, said.lengths, said.model});
   }
   if (!words.task.empty()) s.task = chosen<inspect::Task>(inspect::task_answers(), words.task);
   if (!words.kernel.empty()) s.kernel = chosen<inspect::AttentionKernel>(inspect::kernel_answers(), words.kernel);

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "json_writer.hpp"
 
 namespace bearing::tool {
@@ -22,12 +24,17 @@ const std::string& kernel_word(const Situation& s) {
 }
 
 std::string situation_text(const Situation& s) {
-  std::string out =
-      fmt::format("{}, {}, {}, trained on {} {}", task_word(s), *s.causal ? "causal" : "not causal",
-                  s.axes == 1 ? "one axis" : "two axes", grouped(s.trained), s.axes == 2 ? "patches" : "tokens");
-  if (s.wanted != s.trained) {
+  const char* units = s.axes == 2 ? "patches" : "tokens";
+  std::string out = fmt::format("{}, {}, {}, ", task_word(s), *s.causal ? "causal" : "not causal",
+                                s.axes == 1 ? "one axis" : "two axes");
+  out += s.window > 0    ? fmt::format("a window of {} {}", grouped(s.window), units)
+         : s.trained > 0 ? fmt::format("trained on {} {}", grouped(s.trained), units)
+                         : "trained length not stated";
+  if (s.longest > s.trained) out += fmt::format(", used up to {}", grouped(s.longest));
+  if (s.wanted != std::max(s.trained, s.longest)) {
     out += fmt::format(", wanted {}", grouped(s.wanted));
-    if (s.wanted > s.trained) out += s.tuning ? " with some training there" : " without training there";
+    if (s.wanted > std::max(s.trained, s.longest) && s.window == 0)
+      out += s.tuning ? " with some training there" : " without training there";
   }
   out += fmt::format("; kernel: {}; {} heads of {}", kernel_word(s), s.heads, s.dim);
   if (!s.learned) out += "; nothing learned";
@@ -93,6 +100,8 @@ void write(JsonWriter& json, const Situation& s) {
   json.member("task", std::string_view(task_word(s)));
   json.member("trained", s.trained);
   json.member("wanted", s.wanted);
+  json.member("longest", s.longest);
+  json.member("window", s.window);
   json.member("causal", *s.causal);
   json.member("axes", s.axes);
   json.member("kernel", std::string_view(kernel_word(s)));

@@ -261,7 +261,8 @@ auto example_of(Change change) {
     const auto table = std::make_shared<const RopeTable<double>>(frequencies, size.length);
     Specimen specimen = turned_by(size, table, table);
     specimen.frequencies = frequencies.inv_freq;
-    if (frequencies.axes > 1) specimen.width = inspect::square_side(size.length);
+    // Two axes are an image's. Of more, those of text are measured, whose tokens stand at one number on all of them.
+    if (frequencies.axes == 2) specimen.width = inspect::square_side(size.length);
     return specimen;
   };
 }

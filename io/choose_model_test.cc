@@ -1,0 +1,118 @@
+// What choose() says of models at hand: their lengths, their windows, and specs that are read back as they were meant.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <bearing/choose.hpp>
+#include <bearing/error.hpp>
+#include <bearing/io.hpp>
+#include <bearing/say.hpp>
+
+namespace bearing::inspect {
+namespace {
+
+Model model_of(const std::string& members) { return parse_hf_config("{" + members + "}"); }
+
+Situation holding(const Said& said, Index wanted) {
+  Situation s{.wanted = wanted};
+  take_model(s, subject_of(said));
+  return s;
+}
+
+Situation holding(const Model& model, Index wanted) { return holding(say_encodings(model).front(), wanted); }
+
+std::string first(const Advice& advice) { return advice.options.front().encoding; }
+
+/// The rotary spec that a text stands for.
+Rope rope_of(const std::string& text, Index dim) {
+  const Record spec = say_encoding(text).example({.dim = dim});
+  const Rope* rope = spec.as<Rope>();
+  return rope == nullptr ? Rope{.pairing = Pairing::half} : *rope;
+}
+
+const char* const llama = R"("model_type": "llama", "hidden_size": 64, "num_attention_heads": 4,
+  "num_hidden_layers": 1, "rope_theta": 500000.0)";
+
+TEST(ChooseModel, WhatTheFilePromisesIsReached) {
+  const Model scaled = model_of(std::string(llama) + R"(, "max_position_embeddings": 131072, "rope_scaling":
+    {"rope_type": "llama3", "factor": 8.0, "original_max_position_embeddings": 8192, "low_freq_factor": 1.0,
+     "high_freq_factor": 4.0})");
+  EXPECT_EQ(first(choose(holding(scaled, 131'072))), "@config.json") << "though 8 times 8,192 is less";
+  EXPECT_EQ(choose(holding(scaled, 0)).situation.wanted, 131'072);
+  const Advice more = choose(holding(scaled, 262'144));
+  EXPECT_EQ(more.situation.trained, 8'192);
+  EXPECT_EQ(first(more), "rope_yarn:factor=32,trained_length=8192,head_dim=16,base=500000");
+}
+
+TEST(ChooseModel, ALengthThatMayBeStretchedAlreadyIsNotStretchedAgain) {
+  const Model linear = model_of(std::string(llama) + R"(, "max_position_embeddings": 16384,
+    "rope_scaling": {"rope_type": "linear", "factor": 4.0})");
+  EXPECT_EQ(first(choose(holding(linear, 16'384))), "@config.json");
+  try {
+    choose(holding(linear, 65'536));
+    FAIL() << "nobody knows what it was trained on";
+  } catch (const RangeError& error) {
+    EXPECT_STREQ(error.what(),
+                 "[choose] trained: must be given, as the model's file does not say how many tokens it was trained on "
+                 "before it was stretched to 16384");
+  }
+  Situation said = holding(linear, 65'536);
+  said.trained = 4'096;
+  EXPECT_EQ(first(choose(said)), "rope_yarn:factor=16,trained_length=4096,head_dim=16,base=500000");
+}
+
+TEST(ChooseModel, AWindowNeedsNoScaling) {
+  const Model mistral = model_of(R"("model_type": "mistral", "hidden_size": 64, "num_attention_heads": 4,
+    "num_hidden_layers": 1, "max_position_embeddings": 32768, "sliding_window": 4096)");
+  const Advice advice = choose(holding(mistral, 1 << 20));
+  ASSERT_EQ(advice.options.size(), 1u);
+  EXPECT_EQ(first(advice), "@config.json");
+  EXPECT_NE(advice.options[0].reasons[0].text.find("its window of 4096 tokens"), std::string::npos);
+}
+
+// The encoding that is named has all numbers of the model's but those of its scaling.
+TEST(ChooseModel, WhatIsNamedTurnsTheSamePairs) {
+  for (const char* name :
+       {"deepseek-v3", "gpt-oss-20b", "llama-3.1-8b", "phi-3.5-mini", "qwen2-vl-7b", "qwen2.5-7b-yarn", "smollm3-3b"}) {
+    SCOPED_TRACE(name);
+    const Model model = read_hf_config(std::string(BEARING_SOURCE_DIR) + "/examples/models/" + name + ".json");
+    const Said said = say_encodings(model).back();  // where layers differ, the last kind has no window
+    const Advice advice = choose(holding(said, 1 << 20));
+    const Index dim = advice.situation.dim;
+    const Rope own = *Said(said).example({.dim = dim}).as<Rope>();
+    Rope named = rope_of(first(advice), dim);
+    EXPECT_EQ(advice.options[0].name.substr(0, 5), "rope_");
+    if (std::holds_alternative<DeepseekYarnScaling>(own.scaling)) {
+      auto scaling = std::get<DeepseekYarnScaling>(own.scaling);
+      scaling.factor = std::get<DeepseekYarnScaling>(named.scaling).factor;
+      EXPECT_EQ(named.scaling, RopeScaling(scaling));
+    }
+    if (named.rotary_dim == 0 && own.rotary_dim == own.head_dim) named.rotary_dim = own.rotary_dim;
+    named.scaling = own.scaling;
+    EXPECT_EQ(named, own) << first(advice);
+  }
+}
+
+TEST(ChooseModel, BiasesKeepTheirHeads) {
+  const Model bloom = model_of(R"("model_type": "bloom", "hidden_size": 256, "n_head": 8, "n_layer": 1)");
+  const Advice advice = choose(holding(bloom, 8'192));
+  ASSERT_EQ(advice.options.size(), 1u) << "it stays as it is";
+  EXPECT_EQ(advice.options[0].costs->held, 8);
+}
+
+TEST(ChooseModel, ATableEndsWhereTheModelsDoes) {
+  const Model bert = model_of(R"("model_type": "bert", "hidden_size": 64, "num_attention_heads": 4,
+    "num_hidden_layers": 1, "max_position_embeddings": 512)");
+  const Advice advice = choose(holding(bert, 4'096));
+  EXPECT_EQ(advice.situation.dim, 16) << "of a head, not of the input";
+  EXPECT_EQ(advice.options[0].reasons[0].text,
+            "It is for a new model, or for one that is trained anew: what this one has, learned, ends at 512 tokens.");
+  const auto own = std::find_if(advice.options.begin(), advice.options.end(),
+                                [](const Option& one) { return one.name == "learned"; });
+  ASSERT_NE(own, advice.options.end());
+  EXPECT_EQ(own->rank, Rank::avoid);
+  EXPECT_NE(own->reasons.back().text.find("[0, 512)"), std::string::npos) << own->reasons.back().text;
+}
+
+}  // namespace
+}  // namespace bearing::inspect
