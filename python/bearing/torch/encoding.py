@@ -137,6 +137,8 @@ def build(forms: str, tensors: Sequence[Tensor], arithmetic: torch.dtype) -> lis
 
 def gradients(forms: str, tensors: Sequence[Tensor], found: Sequence[dict[str, Tensor]]) -> list[Tensor]:
     """The gradients of those tensors that have any, from a dictionary for each encoding."""
+    if not tensors:
+        return []
     names = [name for form in json.loads(forms) for name in form["tensors"]]
     owners = [one for form, one in zip(json.loads(forms), found, strict=True) for _ in form["tensors"]]
     # The cosines and sines of a given table have none.
