@@ -36,7 +36,7 @@ std::string situation_text(const Situation& s) {
     if (s.wanted > std::max(s.trained, s.longest) && s.window == 0)
       out += s.tuning ? " with some training there" : " without training there";
   }
-  out += fmt::format("; kernel: {}; {} heads of {}", kernel_word(s), s.heads, s.dim);
+  out += fmt::format("; kernel: {}; {} of {}", kernel_word(s), counted(s.heads, "head"), s.dim);
   if (!s.learned) out += "; nothing learned";
   if (s.memory > 0) out += fmt::format("; at most {} bytes", grouped(s.memory));
   if (s.from) out += fmt::format("; a model with {}", s.from->name);
