@@ -35,9 +35,6 @@ struct AngleError {
 /// RangeError for a length below 1 or past 2^31.
 BEARING_EXPORT AngleError float32_angle_error(const Rope& rope, Index length, Index seq_len = 0);
 
-/// Whether the frequencies depend on the sequence's length: dynamic NTK and LongRoPE.
-BEARING_EXPORT bool depends_on_length(const RopeScaling& scaling);
-
 /// Lengths in tokens; 0 where one is not known.
 struct RopeLengths {
   Index trained = 0;  ///< before any stretching

@@ -180,7 +180,7 @@ nb::dict parameter_gradients(nb::handle frequencies, nb::handle y, nb::handle d_
   double d_factor = 0;
   with_type(ys.type(), [&]<class T>() {
     const View<const T, 4> out = ys.tensor<T>(time_first), d_out = d_ys.tensor<T>(time_first);
-    extents = {of.axes, out.shape[0], out.shape[2]};
+    extents = {(*at).axes(), out.shape[0], out.shape[2]};
     d_positions.assign(static_cast<std::size_t>(extents[0] * extents[1] * extents[2]), 0.0);
     const RopeGradients gradients{{d_inv_freq.data(), {of.pairs()}, {1}},
                                   dense(d_positions.data(), extents[0], extents[1], extents[2]),
@@ -278,7 +278,9 @@ void bind_rotations(nb::module_& m) {
         "threads: how many threads the call may use; 0 for all.\n\n"
         "The result is exact except for the rotation's rounding. Raises ShapeError, RangeError or TypeError, whose "
         "text names the\n"
-        "argument. Nothing is written then.");
+        "argument; RangeError for angles as float32, whose roundings depend on both positions: rebase() takes them. "
+        "Nothing is\n"
+        "written then.");
   m.def(
       "rebase",
       [](const Xpos& xpos, nb::handle old_positions, nb::handle new_positions, nb::handle k, nb::handle layout,
@@ -295,7 +297,10 @@ void bind_rotations(nb::module_& m) {
       "Moves cached keys k [batch, kv_heads, time, head_dim], which xPos has rotated already, in place.\n\n"
       "xpos: the spec that k was rotated with.\n"
       "old_positions: where the keys stood.\n"
-      "new_positions: where they shall stand, in the forms that rotate() takes.");
+      "new_positions: where they shall stand, in the forms that rotate() takes.\n\n"
+      "Raises RangeError for a scaling that depends on the length, as the spec does not say which length the table "
+      "serves:\n"
+      "give table.k.frequencies.inv_freq as ExplicitFrequencies.");
   m.def(
       "rebase",
       [](nb::handle from, nb::handle old_positions, nb::handle to, nb::handle new_positions, nb::handle k,
@@ -337,7 +342,8 @@ void bind_rotations(nb::module_& m) {
       documented(
           "Returns the gradients of a rotation's own parameters, in float64.\n\n"
           "They are {'inv_freq': [pairs], 'positions': [axes, batch, time], 'attention_factor': float, 'log_factors': "
-          "[pairs]}.\n\n"
+          "[pairs]}, where axes\n"
+          "are those of the positions: 1 unless they are [axes, batch, time].\n\n"
           "frequencies: the encoding that rotate() was called with.\n"
           "y [batch, heads, time, head_dim]: what rotate() returned.\n"
           "d_y [batch, heads, time, head_dim]: its gradient."));

@@ -157,6 +157,15 @@ def test_moving_is_rotating_at_the_new_place(rng):
     close(shift(ROPE, -2, rotate(before, k, 3)), rotate(before, k, 1))
 
 
+def test_keys_whose_angles_are_not_known_are_not_moved():
+    k = jnp.ones((BATCH, HEADS, Q_LEN, DIM))
+    with pytest.raises(bearing.RangeError, match=r"^\[shift\] frequencies: must have exact angles"):
+        shift(bearing.resolve(ROPE, angles="as_float32"), 1, k)
+    stretched = ROPE.replace(scaling=bearing.DynamicNtkScaling(factor=2.0, trained_length=64))
+    with pytest.raises(bearing.RangeError, match=r"^\[rebase\] rope.scaling: must give the same frequencies"):
+        rebase(bearing.Xpos(rope=stretched), 0, 1, k)
+
+
 def test_xpos_keys_are_moved_with_their_decay(rng):
     xpos = bearing.Xpos(rope=ROPE, scale_base=32.0, centre=3.0)
     k, d = rng.standard_normal((2, BATCH, HEADS, Q_LEN, DIM))

@@ -418,6 +418,35 @@ def test_parameter_gradients_are_the_slopes_of_the_loss() -> None:
     assert bearing.base_gradient(rope, got["inv_freq"]) == pytest.approx(slope, abs=1e-7)
 
 
+def test_text_gives_parameter_gradients_of_one_axis_of_positions() -> None:
+    rope = bearing.Rope(head_dim=8, pairing="half", axes=bearing.RopeAxes.sections([1, 1, 2]))
+    y, d_y = np.random.default_rng(7).standard_normal((2, 2, 3, 5, 8))
+    text = bearing.rotate_parameter_gradients(rope, y, d_y)
+    three = bearing.rotate_parameter_gradients(rope, y, d_y, np.broadcast_to(np.arange(5), (3, 2, 5)))
+    assert text["positions"].shape == (1, 2, 5) and three["positions"].shape == (3, 2, 5)
+    np.testing.assert_allclose(text["positions"][0], three["positions"].sum(0), rtol=0, atol=1e-12)
+    np.testing.assert_array_equal(text["inv_freq"], three["inv_freq"])
+
+
+def test_keys_whose_angles_are_not_known_are_not_moved() -> None:
+    rope = bearing.Rope(head_dim=8, pairing="half", scaling=bearing.DynamicNtkScaling(factor=2.0, trained_length=64))
+    k = np.ones((1, 1, 2, 8), np.float32)
+    for rounded in (bearing.resolve(rope, angles="as_float32"), bearing.RopeTable(rope, 4, angles="as_float32")):
+        with pytest.raises(bearing.RangeError, match=r"^\[shift\] frequencies: must have exact angles, .* rebase\(\)"):
+            bearing.shift(rounded, 1, k)
+    xpos = bearing.Xpos(rope=rope)
+    with pytest.raises(bearing.RangeError, match=r"^\[rebase\] rope.scaling: must give the same .*, got dynamic$"):
+        bearing.rebase(xpos, 0, 1, k)
+    assert (k == 1).all()
+    table = bearing.XposTable(xpos, 512)
+    moved, fresh = bearing.rotate_to(table.k, k, 3), bearing.rotate_to(table.k, k, 400)
+    given = bearing.ExplicitFrequencies(inv_freq=table.k.frequencies.inv_freq)
+    bearing.rebase(xpos.replace(rope=rope.replace(scaling=given)), 3, 400, moved)
+    np.testing.assert_allclose(moved, fresh, rtol=0, atol=2**-20)
+    with pytest.raises(bearing.RangeError, match=r"^\[XposTable\] length: must be from 0 to 2\^31, got -1$"):
+        bearing.XposTable(xpos, -1)
+
+
 def test_rows_of_a_table_serve_attention() -> None:
     rng = np.random.default_rng(6)
     q, k, v = rng.standard_normal((3, 1, 2, 7, 16))

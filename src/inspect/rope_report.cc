@@ -137,10 +137,6 @@ AngleError float32_angle_error(const Rope& rope, Index length, Index seq_len) {
   return worst_angle(resolve(rope, seq_len), resolve(rope, seq_len, Angles::as_float32), length);
 }
 
-bool depends_on_length(const RopeScaling& scaling) {
-  return std::holds_alternative<DynamicNtkScaling>(scaling) || std::holds_alternative<LongRopeScaling>(scaling);
-}
-
 std::vector<std::string> rope_warnings(const Rope& rope, const RopeLengths& lengths) {
   std::vector<std::string> warnings;
   const RopeFrequencies frequencies = resolve(rope, lengths.seq_len);

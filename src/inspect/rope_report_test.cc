@@ -81,13 +81,6 @@ TEST(RopeReport, ALengthOutsideThePositionsIsRefused) {
   EXPECT_THROW(float32_angle_error(llama2(), max_position + 1), RangeError);
 }
 
-TEST(RopeReport, OnlyDynamicNtkAndLongRopeDependOnTheLength) {
-  EXPECT_FALSE(depends_on_length(NoScaling{}));
-  EXPECT_FALSE(depends_on_length(YarnScaling{}));
-  EXPECT_TRUE(depends_on_length(DynamicNtkScaling{}));
-  EXPECT_TRUE(depends_on_length(LongRopeScaling{}));
-}
-
 TEST(RopeReport, AShortModelWithFastPairsGivesNoWarning) {
   const Rope rope{.head_dim = 4, .pairing = Pairing::half, .scaling = ExplicitFrequencies{{1, 0.1}}};
   EXPECT_TRUE(rope_warnings(rope, {.trained = 512, .longest = 512}).empty());

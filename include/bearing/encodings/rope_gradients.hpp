@@ -7,8 +7,8 @@ namespace bearing {
 
 /// Where the gradients of a rotation's parameters are added (+=); what is left null is not computed.
 struct RopeGradients {
-  View<double, 1> inv_freq = {};       ///< [pairs] d loss / dθ_i: Σ p·dφ over all rotated pairs i
-  View<double, 3> positions = {};      ///< [axes, batch, time] d loss / dp: Σ_i θ_i dφ_i
+  View<double, 1> inv_freq = {};   ///< [pairs] d loss / dθ_i: Σ p·dφ over all rotated pairs i
+  View<double, 3> positions = {};  ///< [axes, batch, time] d loss / dp: Σ_i θ_i dφ_i; axes of the call's positions
   double* attention_factor = nullptr;  ///< d loss / da: Σ g·y / a
   View<double, 1> log_factors = {};    ///< [pairs] d loss / dα_i of Rope::log_factors: θ_i · d loss / dθ_i
 };

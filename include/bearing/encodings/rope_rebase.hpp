@@ -23,7 +23,8 @@ BEARING_EXPORT void rebase(const RopeFrequencies& from, const Positions& old_pos
                            const Positions& new_positions, View<T, 4> k, const Executor& on = {});
 
 /// The K-shift: k [batch, kv_heads, time, head_dim] in place, with the same encoding, every token moved by `by`
-/// positions. Throws ShapeError as rebase(), RangeError for |by| > 2^31.
+/// positions. Throws ShapeError as rebase(), RangeError for |by| > 2^31 and for frequencies with Angles::as_float32:
+/// the roundings of float32 angles depend on both positions, which rebase() takes.
 template <class T>
 BEARING_EXPORT void shift(const RopeFrequencies& frequencies, Index by, View<T, 4> k, const Executor& on = {});
 

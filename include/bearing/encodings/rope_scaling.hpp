@@ -126,4 +126,7 @@ BEARING_EXPORT const char* scaling_name(const RopeScaling& scaling);
 /// The length that the model was trained on before it was stretched, as the scaling states it; 0 if it states none.
 BEARING_EXPORT Index trained_length(const RopeScaling& scaling);
 
+/// Whether the frequencies depend on the sequence's length: dynamic NTK and LongRoPE.
+BEARING_EXPORT bool depends_on_length(const RopeScaling& scaling);
+
 }  // namespace bearing

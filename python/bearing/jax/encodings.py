@@ -135,7 +135,8 @@ def table_text(table: _core.RopeTable) -> str:
 
 @functools.cache
 def xpos_text(xpos: _core.Xpos, dtype: str) -> str:
-    """The text of the table that moves xPos' keys, registered."""
+    """The text of the table that moves xPos' keys, registered; RangeError for keys that cannot be moved."""
+    _core.rebase(xpos, None, None, np.empty((0, xpos.rope.head_dim)))  # refuses what cannot be moved
     text = f"XposTable:{xpos!r}:{dtype}:moves"
     _core._jax_add_table(text, _core.XposTable(xpos.replace(centre=0.0), 0, dtype=dtype).k)
     return text

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple, overload
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from .. import _core
 from . import ffi
@@ -80,7 +81,8 @@ def rebase(
     new_positions: where they shall stand.
 
     Use it for a chunk that is reused elsewhere, and for dynamic NTK or LongRoPE at another length. For xPos call
-    ``rebase(xpos, old_positions, new_positions, k)``. The result is linear in k, which has a gradient.
+    ``rebase(xpos, old_positions, new_positions, k)``: RangeError for a scaling that depends on the length. The result is
+    linear in k, which has a gradient.
     """
     time_first = is_time_first("rebase", layout)
     xpos = isinstance(from_, _core.Xpos)
@@ -129,13 +131,15 @@ def shift(
     frequencies: the encoding that k was rotated with: a RopeFrequencies, a RopeTable or a Rope.
     by: how many tokens, traced or not; negative moves to earlier positions.
 
-    The result is linear in k, which has a gradient.
+    The result is linear in k, which has a gradient. Raises RangeError for angles as float32, whose roundings depend on
+    both positions: rebase() takes them.
     """
     time_first = is_time_first("shift", layout)
     keys = tensor_of("shift", "k", k, time_first)
     at = _frequencies("shift", "frequencies", frequencies)
     if keys.shape[3] != at.head_dim:
         raise _core.ShapeError(f"[shift] k: must have a last extent of head_dim = {at.head_dim}, got {keys.shape[3]}")
+    _core.shift(at, 0, np.empty((0, at.head_dim)))  # refuses what no shift serves
     tokens = number_of("shift", "by", by)
     options = _Options(frequencies_text(at, at), time_first, threads_of("shift", threads))
     return with_axes(_shift_compiled(options, keys, tokens), jnp.ndim(k), time_first)

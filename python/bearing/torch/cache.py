@@ -63,6 +63,8 @@ def shift(rope: Frequencies, by: int, k: Tensor, *, slots: Tensor | None = None,
     rope: the encoding that k was rotated with.
     by: how many tokens; negative moves to earlier positions.
     k, slots, layout: as :func:`rebase` takes them.
+
+    Raises RangeError for angles as float32, whose roundings depend on both positions: :func:`rebase` takes them.
     """
     _check("shift", k=k)
     _check_slots("shift", k, slots, layout)

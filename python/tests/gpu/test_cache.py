@@ -55,6 +55,11 @@ def test_shift_has_the_library_s_bits(layout, device):
         assert torch.equal(there.cpu(), k)
 
 
+def test_angles_as_float32_are_not_shifted(device):
+    with pytest.raises(bearing.RangeError, match=r"^\[shift\] frequencies: must have exact angles"):
+        bt.shift(bearing.resolve(LONG, angles="as_float32"), 1, torch.ones(1, 1, 4, 8, device=device))
+
+
 def test_paged_caches_move_where_slots_say(device):
     cache = torch.randn(3, 2, 4, 8)
     there = cache.to(device, copy=True)

@@ -74,8 +74,8 @@ Index phase_numbers(const RotateCall<T>& call) {
   return (doubled ? 4 : 2) * call.frequencies->padded;
 }
 
-/// Numbers of scratch that one task needs: the phases of a block; natural phases for each of up to 4 axes and their
-/// blend; phases in double; one head.
+/// Numbers of scratch that one task needs: the phases of a block; natural phases for each axis and their blend; phases
+/// in double; one head.
 template <class T>
 Index scratch_size(const RotateCall<T>& call) {
   const Index padded = call.frequencies->padded;

@@ -56,6 +56,12 @@ void rebase(const RopeFrequencies& from, const Positions& old_positions, const R
 
 template <class T>
 void shift(const RopeFrequencies& frequencies, Index by, View<T, 4> k, const Executor& on) {
+  if (frequencies.angles != Angles::exact) {
+    throw RangeError(
+        "[shift] frequencies: must have exact angles, as the roundings of float32 angles depend on both positions, "
+        "which "
+        "rebase() takes, got Angles::as_float32");
+  }
   check_heads("shift", "k", k, frequencies.head_dim);
   check_distinct("shift", "k", k);
   const View<const Index, 2> everywhere{&by, {k.shape[0], k.shape[2]}, {0, 0}};

@@ -29,6 +29,10 @@ Index trained_length(const RopeScaling& scaling) {
       scaling);
 }
 
+bool depends_on_length(const RopeScaling& scaling) {
+  return std::holds_alternative<DynamicNtkScaling>(scaling) || std::holds_alternative<LongRopeScaling>(scaling);
+}
+
 namespace detail {
 namespace {
 

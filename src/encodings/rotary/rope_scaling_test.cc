@@ -351,5 +351,12 @@ TEST(RopeScaling, NamesAndTrainedLengthsAreTheFiles) {
   EXPECT_EQ(with_length, 6);
 }
 
+TEST(RopeScaling, OnlyDynamicNtkAndLongRopeDependOnTheLength) {
+  EXPECT_FALSE(depends_on_length(NoScaling{}));
+  EXPECT_FALSE(depends_on_length(YarnScaling{}));
+  EXPECT_TRUE(depends_on_length(DynamicNtkScaling{}));
+  EXPECT_TRUE(depends_on_length(LongRopeScaling{}));
+}
+
 }  // namespace
 }  // namespace bearing

@@ -432,6 +432,9 @@ TEST_F(WrongCalls, RebaseRefusesEncodingsOfAnotherGeometry) {
        "[shift] by: must be from -2^31 to 2^31, got 2147483649 at [axis 0, batch 0, time 0]"},
       {[&] { shift(f, 1, x(7)); }, Kind::shape,
        "[shift] k: must have a last extent of head_dim = 8, got 7; shape is [2, 3, 5, 7]"},
+      {[&] { shift(resolve(rope, 0, Angles::as_float32), 1, x()); }, Kind::range,
+       "[shift] frequencies: must have exact angles, as the roundings of float32 angles depend on both positions, "
+       "which rebase() takes, got Angles::as_float32"},
   });
 }
 
@@ -443,6 +446,8 @@ TEST_F(WrongCalls, XposRefusesNumbersThatCannotBe) {
       XposTable<float>(xpos, 10);
     };
   };
+  Xpos stretched{.rope = rope};
+  stretched.rope.scaling = DynamicNtkScaling{.factor = 2, .trained_length = 64};
   expect({
       {table_of([](Xpos& x) { x.scale_base = 0; }), Kind::range,
        "[XposTable] scale_base: must be finite and above 0, got 0"},

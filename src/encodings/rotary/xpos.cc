@@ -92,6 +92,11 @@ template <class T>
 void rebase(const Xpos& xpos, const Positions& old_positions, const Positions& new_positions, View<T, 4> k,
             const Executor& on) {
   check("rebase", xpos);
+  if (depends_on_length(xpos.rope.scaling)) {
+    throw RangeError(concat("[rebase] rope.scaling: must give the same frequencies at every length, as ",
+                            "ExplicitFrequencies with those of the keys' table do, got ",
+                            scaling_name(xpos.rope.scaling)));
+  }
   const RopeFrequencies frequencies = resolve(xpos.rope);
   check_heads("rebase", "k", k, frequencies.head_dim);
   check_distinct("rebase", "k", k);

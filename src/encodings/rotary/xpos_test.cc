@@ -235,6 +235,24 @@ TEST(Xpos, CachedKeysMoveToOtherPositions) {
   });
 }
 
+// The frequencies of a table that was made for some length are given as they are, each rounded to a double.
+TEST(Xpos, KeysOfAScalingThatDependsOnTheLengthMoveByTheirTablesFrequencies) {
+  Random random(8);
+  Xpos xpos = xpos_of(32);
+  xpos.rope.scaling = DynamicNtkScaling{.factor = 4, .trained_length = 64};
+  const XposTable<double> table(xpos, 512);
+  Guarded<double> k({1, 2, 5, 32}, Layout::bhtd), moved({1, 2, 5, 32}, Layout::bhtd),
+      fresh({1, 2, 5, 32}, Layout::bhtd);
+  k.fill(random);
+  rotate_to(table.k, k.read(), moved.view(), Positions(3));
+  rotate_to(table.k, k.read(), fresh.view(), Positions(400));
+  EXPECT_THROW(rebase(xpos, Positions(3), Positions(400), moved.view()), RangeError);
+  xpos.rope.scaling = ExplicitFrequencies{table.k.frequencies().inv_freq};
+  rebase(xpos, Positions(3), Positions(400), moved.view());
+  const auto wanted = fresh.doubles(), got = moved.doubles();
+  for (std::size_t n = 0; n < wanted.size(); ++n) EXPECT_NEAR(got[n], wanted[n], 1e-12) << n;
+}
+
 TEST(Xpos, HasTheSameBitsForAnyNumberOfThreads) {
   Random random(7);
   Guarded<float> x({2, 3, 65, 32}, Layout::bthd);

@@ -101,5 +101,7 @@ def _moved(from_: str, to: str, device: torch.device) -> Geometry:
 
 @kept(64)
 def _unscaled(form: str, device: torch.device, wide: bool) -> Geometry:
-    """The attention factor is in the keys already."""
-    return geometry_of(frequencies_of(form), device, angles_of(form, wide), 1.0)
+    """The geometry of a shift: the attention factor is in the keys already. Raises what the library's own shift does."""
+    frequencies = frequencies_of(form)
+    _core.shift(frequencies, 0, torch.empty(0, frequencies.head_dim))
+    return geometry_of(frequencies, device, angles_of(form, wide), 1.0)
