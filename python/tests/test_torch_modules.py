@@ -332,6 +332,28 @@ def test_given_tables_rotate_as_bearing_itself(dtype):
     torch.testing.assert_close(learned(x, x, x), inside.detach(), rtol=2**-7, atol=2**-7)  # turned first, and rounded
 
 
+@pytest.mark.parametrize("pairing", ["half", "interleaved"])
+@pytest.mark.parametrize(
+    "axes",
+    [
+        bearing.RopeAxes.sections([1, 1, 2]),
+        bearing.RopeAxes.interleaved([2, 1, 1]),
+        bearing.RopeAxes.axial([2, 2]),
+        bearing.RopeAxes.listed([2, 0, 1, 0]),
+        bearing.RopeAxes.blocks([1, 3]),
+        bearing.RopeAxes.blocks([1, 2]).replace(still=1),
+    ],
+)
+def test_given_tables_keep_their_axes(axes, pairing):
+    spec = bearing.Rope(head_dim=8, pairing=pairing, axes=axes)
+    cos, sin = torch.rand(2, 9, 4)
+    table = bearing.RopeTable.from_cos_sin(spec, cos, sin)
+    x = torch.randn(2, 2, 5, 8)
+    at = torch.randint(0, 9, (table.frequencies.axes, 2, 5))
+    assert torch.equal(bt.rotate(x, rope=table, positions=at), bearing.rotate_to(table, x, at))
+    assert torch.equal(bt.rotate(x, rope=table), bearing.rotate_to(table, x))
+
+
 def test_given_tables_of_another_type_are_converted_and_others_positions_refused():
     table = bearing.RopeTable.from_cos_sin(bearing.Rope(head_dim=4, pairing="half"), torch.rand(3, 2), torch.rand(3, 2))
     x = torch.randn(1, 1, 3, 4, dtype=torch.float64)

@@ -251,7 +251,10 @@ def geometry_of(table: _core.RopeTable) -> _core.Rope:
     """Which elements of a head it turns, as from_cos_sin takes it."""
     of = table.frequencies
     part = _core.RotaryPart(where="window", begin=of.begin)
-    axes = _core.RopeAxes.blocks(of.blocks) if of.blocks else _core.RopeAxes()
+    axes = _core.RopeAxes.listed(of.axis) if of.axes > 1 else _core.RopeAxes()
+    if of.blocks:  # of each axis one, and one of pairs that stand still
+        turning, still = of.blocks[: of.axes], sum(of.blocks[of.axes :])
+        axes = _core.RopeAxes.blocks(turning).replace(still=still)
     return _core.Rope(head_dim=of.head_dim, rotary_dim=of.rotary_dim, pairing=of.pairing, part=part, axes=axes)
 
 
