@@ -295,7 +295,8 @@ void linear_attention_backward(const LinearAttentionInputs<T>& in, const std::ty
   const bool has_start = call.check_state("start", start), has_d_state = call.check_state("d_state", grads.d_state);
   const TermList<A> rows = call.rows, decays = call.decays;  // which blocks of parameters refer to
   const Index batch = call.problem.batch, heads = call.problem.heads, kv_heads = call.problem.kv_heads;
-  if (batch == 0 || kv_heads == 0) return;
+  const bool some = in.q.size() > 0 || in.k.size() > 0 || in.v.size() > 0;
+  if (!some && !(has_d_state && call.has_numbers(grads.d_state))) return;
   BackwardCall<A> backward{
       .call = std::move(call),
       .d_out = HeadRows<A>(d_out),

@@ -255,6 +255,17 @@ TEST(LinearAttention, NothingToDoIsDone) {
   }
 }
 
+// The product of the other extents alone does not fit 64 bits.
+TEST(LinearAttention, EmptyTensorsMayBeOfAnyOtherExtents) {
+  constexpr Index many = Index{1} << 32;
+  float number = 7;
+  const View<float, 4> none{&number, {many, many, 0, 4}, {0, 0, 0, 1}};
+  const LinearAttentionInputs<float> in{none, none, none};
+  linear_attention<float>(in, none, {}, {}, {.mask = Mask::causal});
+  linear_attention_backward<float>(in, none, {}, {none, none, none}, {}, {.mask = Mask::causal});
+  EXPECT_EQ(number, 7);
+}
+
 TEST(LinearAttention, WhatHasNoFeaturesNeedsNoMemory) {
   // Null, with strides of any size: no reference to null, and no step from it, as the sanitizer would see.
   constexpr Index time = 70;

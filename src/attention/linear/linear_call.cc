@@ -64,9 +64,9 @@ Call<A>::Call(const char* name, const LinearAttentionInputs<T>& in, const TermLi
     check_sorted(name, "k_positions", in.k_positions, p.batch, p.k_len, what);
   }
   count_visible();
-  if (decays.size > 0) check_steps();
+  if (decays.size > 0 && !visible.empty()) check_steps();
   for (const Term<A>& term : decays) {
-    if (term.counts_tokens) check_parts(term);
+    if (term.counts_tokens && p.k_len > 0) check_parts(term);
   }
 }
 
@@ -154,6 +154,7 @@ template <class A>
 void Call<A>::count_visible() {
   const Problem& p = this->problem;
   visible.resize(block_numbers(p.batch, p.q_len));
+  if (visible.empty()) return;  // and nothing bounds how many sequences there are
   for (Index b = 0; b < p.batch; ++b) {
     Index* seen = visible.data() + b * p.q_len;
     for (Index i = 0, j = 0; i < p.q_len; ++i) {

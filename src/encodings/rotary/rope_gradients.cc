@@ -114,6 +114,7 @@ void rotate_parameter_gradients(const RopeFrequencies& frequencies, View<const T
   memory.writes("gradients.inv_freq", gradients.inv_freq).writes("gradients.positions", gradients.positions);
   memory.writes("gradients.log_factors", gradients.log_factors);
   memory.writes("gradients.attention_factor", dense(gradients.attention_factor, 1)).check();
+  if (y.size() == 0) return;
   const Pairs<T> in{frequencies, y, d_y};
   if (gradients.inv_freq.data != nullptr || gradients.log_factors.data != nullptr ||
       gradients.attention_factor != nullptr) {

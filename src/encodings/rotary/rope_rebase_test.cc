@@ -1,5 +1,7 @@
 #include <gtest/gtest.h>
+#include <bearing/encodings/rope_gradients.hpp>
 #include <bearing/encodings/rope_rebase.hpp>
+#include <bearing/encodings/xpos.hpp>
 
 #include <iostream>
 
@@ -200,6 +202,30 @@ TEST(RopeRebase, PositionsThatServeAllAxesMayMoveToPositionsWithTheirOwn) {
   back.copy(moved.read());
   rebase(f, image, f, text, back.view());
   EXPECT_TRUE(is_rotation(f, moved, reference_rebase(f, image, f, text, moved), back));
+}
+
+// The product of the other extents alone does not fit 64 bits.
+TEST(Rotations, OfEmptyTensorsTakeAnyOtherExtents) {
+  constexpr Index many = Index{1} << 31;
+  const Rope rope{.head_dim = 8, .pairing = Pairing::half};
+  const RopeFrequencies f = resolve(rope);
+  const RopeTable<float> table(f, 10);
+  float number = 7;
+  std::vector<double> d_theta(4, 0.25);
+  for (const auto& shape : {std::array<Index, 4>{2 * many, 0, many, 8}, {many, many, 0, 8}}) {
+    const View<float, 4> none{&number, shape, {0, 0, 0, 1}};
+    const View<const float, 4> read = none;
+    rotate(table, none, {});
+    rotate(table, none, none, {});
+    rotate_to(table, read, none, {});
+    rotate_backward(table, none, {});
+    rebase(f, {}, f, {}, none);
+    shift(f, 1, none);
+    rebase(Xpos{.rope = rope}, {}, {}, none);
+    rotate_parameter_gradients(f, read, read, {}, {.inv_freq = dense(d_theta.data(), 4)});
+  }
+  EXPECT_EQ(number, 7);
+  EXPECT_EQ(d_theta, std::vector<double>(4, 0.25));
 }
 
 TEST(RopeRebase, AShiftMovesEveryTokenByTheSameAndDoesNotApplyTheAttentionFactorAgain) {

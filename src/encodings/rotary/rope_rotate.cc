@@ -86,19 +86,19 @@ constexpr std::size_t stack_bytes = std::size_t{48} << 10;
 /// How a call is cut into tasks, and the memory that they need. Making one is the last thing that may throw.
 template <class T>
 struct Plan {
-  Index token_tasks = 0, head_tasks = 0;
-  Index scratch_each = 0;            ///< numbers
-  AlignedArray<Compute<T>> scratch;  ///< empty where a stack frame has room
+  Index token_tasks = 0, head_tasks = 0;  ///< 0 for an empty tensor
+  Index scratch_each = 0;                 ///< numbers
+  AlignedArray<Compute<T>> scratch;       ///< empty where a stack frame has room
 
   Plan(RotateCall<T>& call, const Executor& on);
 };
 
 template <class T>
 Plan<T>::Plan(RotateCall<T>& call, const Executor& on) {
-  const Index heads = call.in.shape[1], tokens = call.in.shape[0] * call.in.shape[2];
   const Index bytes = call.in.size() * static_cast<Index>(sizeof(T));
-  call.pairs = call.frequencies->pairs;
   if (bytes == 0) return;
+  const Index heads = call.in.shape[1], tokens = call.in.shape[0] * call.in.shape[2];
+  call.pairs = call.frequencies->pairs;
   // Smaller tensors are in some cache, where fetching only costs.
   call.from_memory = bytes >= (Index{16} << 20);
   call.prefetch = call.from_memory && simd::prefetch_pays();
@@ -146,6 +146,7 @@ void run_pairs(const RotateCall<T>& call, Plan<T>& plan, const Executor& on) {
 /// Changes the call from part to part: a copy of it would be a twentieth of the time of one token.
 template <class T>
 void run(RotateCall<T>& call, Plan<T>& plan, const Executor& on) {
+  if (plan.token_tasks == 0) return;  // and nothing bounds how many tokens there are
   const Index begin = call.begin;
   call.frequencies->each_block([&](Index first, Index count) {
     call.begin = begin + 2 * first;

@@ -108,6 +108,7 @@ void rebase(const Xpos& xpos, const Positions& old_positions, const Positions& n
       .reads_positions("new_positions", new_positions)
       .writes("k", k)
       .check();
+  if (k.size() == 0) return;
   // ζ^(−(p'−c)/B)·R(p'θ) over ζ^(−(p−c)/B)·R(pθ) is the key's phase at p' − p, with the centre at 0.
   std::vector<double> moved(static_cast<std::size_t>(batch * time));
   PhaseDecay d = decay(xpos, -1);
