@@ -65,7 +65,7 @@ std::vector<FillRoom<A>> fill_rooms(const InputEncoding<A>& encoding, const Posi
 template <class A>
 Index tile_rows(const InputEncoding<A>& encoding, const Executor& on, Index batch, Index time, bool direct) {
   const Index numbers = direct ? encoding.numbers_at_once : std::min(encoding.numbers_at_once, Index{1} << 19);
-  const Index share = on.run == nullptr ? time : time * batch / std::max<Index>(on.workers, 1);
+  const Index share = time * batch / workers_of(on);
   const Index rows = std::min(numbers / encoding.dim, (share + rows_at_once - 1) / rows_at_once * rows_at_once);
   return std::max(rows_at_once, rows / rows_at_once * rows_at_once);
 }

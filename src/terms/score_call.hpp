@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "text.hpp"
+#include "workers.hpp"
 
 // What every call over whole tensors of scores shares: checks, chunks of tasks, blocks of parameter gradients.
 
@@ -29,11 +30,6 @@ void check_terms(const char* function, const TermList<A>& terms, const Problem& 
   for (const Term<A>& term : terms) {
     if (term.check != nullptr) term.check(term.self, function, problem);
   }
-}
-
-/// How many tasks an executor runs at once.
-inline Index workers_of(const Executor& on) {
-  return on.run == nullptr ? Index{1} : std::clamp<Index>(on.workers, 1, Index{1} << 20);
 }
 
 /// body(chunk, unit) for all units, in chunks that each run in order on one thread; `chunks` of them.

@@ -229,7 +229,7 @@ void bias_matrix(const std::type_identity_t<TermList<Compute<T>>>& terms, const 
   if (stream && room == ScoreRoom::in_place && extents.rows == 256) {
     // What is written once needs no room in caches: tiles as tall as eight for each worker leave them share
     // evaluations.
-    const Index share = problem.heads * problem.q_len / (8 * std::max<Index>(on.workers, 1));
+    const Index share = problem.heads * problem.q_len / (8 * workers_of(on));
     extents.rows = std::clamp<Index>(share / 256 * 256, 256, std::min<Index>(2048, problem.q_len));
   }
   over_blocks(terms, problem, extents, on, room, [&](TileWork<A>& work, Index b, Index h, Index first, Index end) {

@@ -5,7 +5,7 @@
 #include <bearing/executor.hpp>
 #include <vector>
 
-#include "terms/score_call.hpp"
+#include "workers.hpp"
 
 namespace bearing {
 

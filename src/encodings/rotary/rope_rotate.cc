@@ -7,6 +7,7 @@
 #include "encodings/rotary/rope_call.hpp"
 #include "simd/target.hpp"
 #include "text.hpp"
+#include "workers.hpp"
 
 namespace bearing {
 namespace {
@@ -106,7 +107,7 @@ Plan<T>::Plan(RotateCall<T>& call, const Executor& on) {
   call.stream = !call.in_place() && bytes >= (Index{32} << 20) && can_stream(call);
 
   // One task for what one thread does in a few microseconds; else several per worker, whole tokens if there are enough.
-  const Index workers = on.run == nullptr ? 1 : std::clamp<Index>(on.workers, 1, Index{1} << 20);
+  const Index workers = workers_of(on);
   const Index pieces = workers < 2 || bytes < (Index{64} << 10) ? 1 : bytes < (Index{8} << 20) ? workers : 4 * workers;
   token_tasks = std::min(pieces, tokens);
   head_tasks = pieces == 1 ? 1 : std::min((pieces + token_tasks - 1) / token_tasks, heads);

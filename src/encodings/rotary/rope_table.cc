@@ -6,6 +6,7 @@
 #include "encodings/rotary/rope_phases.hpp"
 #include "tensor_checks.hpp"
 #include "text.hpp"
+#include "workers.hpp"
 
 namespace bearing {
 
@@ -170,7 +171,7 @@ struct RopeTableAccess {
     phases.full = AlignedArray<T>(checked_length(length, padded, sizeof(T)) * 2 * padded);
     // About 4 MiB a task, in whole blocks of positions, so that each task may write past the caches.
     const Index wanted = (Index{4} << 20) / (2 * padded * static_cast<Index>(sizeof(T)));
-    const Index chunk = on.workers < 2 ? length : std::max<Index>(512, wanted / 32 * 32);
+    const Index chunk = workers_of(on) < 2 ? length : std::max<Index>(512, wanted / 32 * 32);
     const Index tasks = length == 0 ? 0 : (length + chunk - 1) / chunk;
     AlignedArray<double> scratch(tasks * 2 * padded);
     parallel(on, tasks, [&](Index task) {
@@ -341,7 +342,7 @@ void fill(const RopeFrequencies& frequencies, const Positions& positions, View<T
   memory.reads_positions("positions", positions).writes("cos", cos).writes("sin", sin).check();
   const PhaseKernels kernels = phase_kernels();
   const bool plain = cos.stride[1] == 1 && sin.stride == cos.stride;
-  const Index workers = std::clamp<Index>(on.workers, 1, Index{1} << 20);
+  const Index workers = workers_of(on);
   const Index chunk = std::max<Index>(64, workers < 2 ? time : (time / (4 * workers) + 31) / 32 * 32);
   const Index tasks = time == 0 ? 0 : (time + chunk - 1) / chunk;
   AlignedArray<double> scratch(tasks * 2 * f.padded * (f.axes + 1));
