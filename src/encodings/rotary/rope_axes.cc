@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <bearing/encodings/rope_axes.hpp>
 #include <bearing/error.hpp>
+#include <bearing/term.hpp>
 #include <cmath>
 #include <utility>
 
@@ -8,8 +9,6 @@
 
 namespace bearing {
 namespace {
-
-constexpr Index most_axes = 4;
 
 std::size_t at(Index i) { return static_cast<std::size_t>(i); }
 
@@ -39,13 +38,13 @@ std::vector<Index> pairs_per_axis(const RopeAxes& axes, Index n) {
     }
     counts.clear();
     for (Index axis : axes.pairs) {
-      if (axis < 0 || axis >= most_axes) refuse_axes("pairs: an axis must be from 0 to 3, got ", axis);
+      if (axis < 0 || axis >= max_axes) refuse_axes("pairs: an axis must be from 0 to ", max_axes - 1, ", got ", axis);
       if (axis >= std::ssize(counts)) counts.resize(at(axis + 1));
       ++counts[at(axis)];
     }
   }
-  if (std::ssize(counts) > most_axes) {
-    refuse_axes("pairs: there may be at most 4 axes, got ", Index{std::ssize(counts)});
+  if (std::ssize(counts) > max_axes) {
+    refuse_axes("pairs: there may be at most ", max_axes, " axes, got ", Index{std::ssize(counts)});
   }
   Index rest = n;
   for (std::size_t a = 0; a < counts.size(); ++a) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bearing/encodings/rope.hpp>
+#include <bearing/term.hpp>
 #include <type_traits>
 
 #include "encodings/rotary/rope_phases.hpp"
@@ -79,7 +80,7 @@ Index phase_numbers(const RotateCall<T>& call) {
 template <class T>
 Index scratch_size(const RotateCall<T>& call) {
   const Index padded = call.frequencies->padded;
-  return tokens_at_once(call) * phase_numbers(call) + 5 * 2 * padded + 4 * padded + call.in.shape[3] + 64;
+  return tokens_at_once(call) * phase_numbers(call) + (max_axes + 1) * 2 * padded + 4 * padded + call.in.shape[3] + 64;
 }
 
 /// Throws ShapeError unless x is [batch, heads, time, head_dim] with the frequencies' head_dim.

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <bearing/encodings/rope.hpp>
 #include <bearing/error.hpp>
+#include <bearing/term.hpp>
 #include <cmath>
 
 #include "encodings/rotary/rope_phases.hpp"
@@ -48,7 +49,7 @@ void check_frequencies(const RopeFrequencies& f) {
        "rotary_dim: must be even and from 2 to head_dim = ", f.head_dim, ", got ", f.rotary_dim);
   must(f.begin >= 0 && f.begin <= f.head_dim - f.rotary_dim,
        "begin: must be from 0 to head_dim - rotary_dim = ", f.head_dim - f.rotary_dim, ", got ", f.begin);
-  must(f.axes >= 1 && f.axes <= 4, "axes: must be from 1 to 4, got ", f.axes);
+  must(f.axes >= 1 && f.axes <= max_axes, "axes: must be from 1 to ", max_axes, ", got ", f.axes);
   const auto one_per_pair = [&](const char* name, Index size) {
     must(size == f.pairs(), name, ": must have one entry per pair, ", f.pairs(), ", got ", size);
   };

@@ -21,7 +21,7 @@ namespace bearing::HWY_NAMESPACE {
 template <class C>
 struct Scratch {
   C* laid_out;  ///< the phases of a block
-  C* natural;   ///< [4][2·padded] one for each axis
+  C* natural;   ///< [max_axes][2·padded]
   C* blend;     ///< [2·padded]
   C* exact;     ///< room for [2·padded] doubles
   C* line;      ///< [head_dim]
@@ -29,7 +29,7 @@ struct Scratch {
   Scratch(C* from, Index padded, Index block_numbers)
       : laid_out(from),
         natural(laid_out + block_numbers),
-        blend(natural + 4 * 2 * padded),
+        blend(natural + max_axes * 2 * padded),
         exact(blend + 2 * padded),
         line(exact + 4 * padded) {}
   double* doubles() const { return reinterpret_cast<double*>(exact); }
