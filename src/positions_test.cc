@@ -1,8 +1,10 @@
 #include <gtest/gtest.h>
 #include <bearing/error.hpp>
 #include <bearing/positions.hpp>
+#include <cstdint>
 #include <limits>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 namespace bearing {
@@ -30,6 +32,10 @@ TEST(Positions, CountFromZeroUnlessSaidOtherwise) {
   EXPECT_EQ(at.real(0, 3, 17), 17.0);
   EXPECT_NO_THROW(at.check("rotate", "positions", 1, 4, 4096));
 }
+
+// It would lose its fraction.
+static_assert(!std::is_constructible_v<Positions, double> && !std::is_convertible_v<float, Positions>);
+static_assert(std::is_convertible_v<int, Positions> && std::is_convertible_v<std::uint32_t, Positions>);
 
 TEST(Positions, AnOffsetContinuesACache) {
   const Positions at(126'976);

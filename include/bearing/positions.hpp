@@ -25,6 +25,8 @@ inline constexpr Index max_position = Index{1} << 31;
 class BEARING_EXPORT Positions {
  public:
   Positions(Index first = 0) : first_(first) {}
+  template <std::floating_point F>
+  Positions(F) = delete;  ///< it would be cut to a whole number: real positions are given for each token
 
   template <class T>
   requires std::same_as<std::remove_const_t<T>, Index> || std::same_as < std::remove_const_t<T>,
