@@ -205,9 +205,6 @@ void bind_tables(nb::module_& m) {
               [](XposTables* self, const Xpos& xpos, Index length, nb::handle dtype, Index threads) {
                 const Executor on = executor_of(threads, "XposTable");
                 XposTables made{xpos, {}, {}, {}, {}};
-                if (length < 0) {
-                  throw RangeError("[XposTable] length: must be at least 0, got " + std::to_string(length));
-                }
                 if (enum_of<TableType>(dtype, {"XposTable", "dtype"}) == TableType::f64) {
                   made.f64 = std::make_shared<const XposTable<double>>(xpos, length, TableOptions{}, on);
                   made.q.f64 = {made.f64, &made.f64->q}, made.k.f64 = {made.f64, &made.f64->k};

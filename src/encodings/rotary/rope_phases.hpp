@@ -81,7 +81,10 @@ struct RopeTable<T>::Phases {
 template <class T>
 using RopePhases = typename RopeTable<T>::Phases;
 
-/// A table whose phases are multiplied by a decay. T: float, double.
+/// The frequencies of a table of that length. A length that cannot be is the table's to refuse.
+RopeFrequencies resolve_for(const Rope& rope, Index length, const TableOptions& options);
+
+/// xPos' table, whose phases are multiplied by a decay. T: float, double.
 template <class T>
 RopeTable<T> table_with_decay(RopeFrequencies frequencies, PhaseDecay decay, Index length, TableMemory memory,
                               const Executor& on);

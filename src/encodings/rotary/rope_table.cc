@@ -34,6 +34,12 @@ void check_pair(const RopeFrequencies& f, std::size_t pair) {
                                 turns, " for ", theta, " of pair ", static_cast<Index>(pair)));
 }
 
+/// What multiplies cos and sin.
+double factor_of(const RopeFrequencies& f) {
+  const bool rounded = f.angles == Angles::as_float32;
+  return rounded ? static_cast<double>(static_cast<float>(f.attention_factor)) : f.attention_factor;
+}
+
 }  // namespace
 
 void check_frequencies(const RopeFrequencies& f) {
@@ -72,7 +78,10 @@ void check_frequencies(const RopeFrequencies& f) {
   for (const double rest : f.inv_freq_rest) finite("inv_freq_rest", rest);
   for (const double turns : f.quarter_turns) finite("quarter_turns", turns);
   for (std::size_t pair = 0; pair < f.inv_freq.size(); ++pair) check_pair(f, pair);
-  finite("attention_factor", f.attention_factor);
+  finite("attention_factor", factor_of(f));
+  if (factor_of(f) == 0) {
+    throw RangeError(text::concat("[RopeFrequencies] attention_factor: must not be 0, got ", factor_of(f)));
+  }
 }
 
 namespace {
@@ -89,10 +98,9 @@ PhaseFrequencies::PhaseFrequencies(const RopeFrequencies& from)
       padded(padded_pairs(from.pairs())),
       axes(from.axes),
       angles(from.angles),
-      attention_factor(from.attention_factor),
+      attention_factor(factor_of(from)),
       quarter_turns(3 * padded),
       blocks(from.blocks) {
-  if (angles == Angles::as_float32) attention_factor = static_cast<double>(static_cast<float>(attention_factor));
   for (Index part = 0; part < 3; ++part) {
     for (Index i = 0; i < padded; ++i) {
       double value = 0;
@@ -116,14 +124,14 @@ PhaseFrequencies::PhaseFrequencies(const RopeFrequencies& from)
 namespace {
 
 /// A table this long would not fit in memory or not be countable.
-Index checked_length(Index length, Index padded, std::size_t size) {
+Index checked_length(const char* table, Index length, Index padded, std::size_t size) {
   if (length < 0 || length > max_position) {
-    throw RangeError(text::concat("[RopeTable] length: must be from 0 to 2^31, got ", length));
+    throw RangeError(text::concat("[", table, "] length: must be from 0 to 2^31, got ", length));
   }
   const Index bytes = 2 * padded * static_cast<Index>(size);
   if (bytes > 0 && length > (Index{1} << 48) / bytes) {
     throw RangeError(
-        text::concat("[RopeTable] length: must fit in memory, got ", length, " positions of ", bytes, " bytes"));
+        text::concat("[", table, "] length: must fit in memory, got ", length, " positions of ", bytes, " bytes"));
   }
   return length;
 }
@@ -169,7 +177,7 @@ struct RopeTableAccess {
   template <class T>
   static void build_full(RopePhases<T>& phases, Index length, const Executor& on) {
     const Index padded = phases.frequencies.padded;
-    phases.full = AlignedArray<T>(checked_length(length, padded, sizeof(T)) * 2 * padded);
+    phases.full = AlignedArray<T>(length * 2 * padded);
     // About 4 MiB a task, in whole blocks of positions, so that each task may write past the caches.
     const Index wanted = (Index{4} << 20) / (2 * padded * static_cast<Index>(sizeof(T)));
     const Index chunk = workers_of(on) < 2 ? length : std::max<Index>(512, wanted / 32 * 32);
@@ -190,7 +198,7 @@ struct RopeTableAccess {
   static void build_compact(RopePhases<T>& phases, Index length, const Executor&) {
     const PhaseFrequencies& f = phases.frequencies;
     const Index fine = compact_fine_count(f.padded);
-    const Index coarse = std::min(fine - 1, (checked_length(length, f.padded, sizeof(T)) + fine - 1) / fine);
+    const Index coarse = std::min(fine - 1, (length + fine - 1) / fine);
     if (2 * fine * f.padded * 16 > (Index{1} << 20) || coarse == 0) return;
     phases.fine = AlignedArray<double>(fine * 2 * f.padded);
     phases.coarse = AlignedArray<double>(coarse * 2 * f.padded);
@@ -208,10 +216,16 @@ struct RopeTableAccess {
   template <class T>
   static RopeTable<T> make(RopeFrequencies frequencies, PhaseDecay decay, Index length, TableMemory memory,
                            const Executor& on) {
+    checked_length("XposTable", length, padded_pairs(frequencies.pairs()), sizeof(T));
     auto phases = build<T>(frequencies, std::move(decay), length, memory, on);
     return RopeTable<T>(std::move(frequencies), length, memory, std::move(phases));
   }
 };
+
+RopeFrequencies resolve_for(const Rope& rope, Index length, const TableOptions& options) {
+  return resolve(rope, options.seq_len != 0 ? options.seq_len : std::clamp<Index>(length, 0, max_position),
+                 options.angles);
+}
 
 template <class T>
 RopeTable<T> table_with_decay(RopeFrequencies frequencies, PhaseDecay decay, Index length, TableMemory memory,
@@ -227,15 +241,13 @@ template <class T>
 RopeTable<T>::RopeTable(RopeFrequencies frequencies, Index length, TableMemory memory, const Executor& on)
     : frequencies_(std::move(frequencies)), length_(length), memory_(memory) {
   check_frequencies(frequencies_);
-  checked_length(length, padded_pairs(frequencies_.pairs()), sizeof(T));
+  checked_length("RopeTable", length, padded_pairs(frequencies_.pairs()), sizeof(T));
   phases_ = RopeTableAccess::build<T>(frequencies_, {}, length, memory, on);
 }
 
 template <class T>
 RopeTable<T>::RopeTable(const Rope& rope, Index length, const TableOptions& options, const Executor& on)
-    : RopeTable(resolve(rope, options.seq_len != 0 ? options.seq_len : std::clamp<Index>(length, 0, max_position),
-                        options.angles),
-                length, options.memory, on) {}
+    : RopeTable(resolve_for(rope, length, options), length, options.memory, on) {}
 
 template <class T>
 RopeTable<T> RopeTable<T>::from_cos_sin(const Rope& rope, View<const T, 2> cos, View<const T, 2> sin) {
@@ -259,7 +271,7 @@ RopeTable<T> RopeTable<T>::from_cos_sin(const Rope& rope, View<const T, 2> cos, 
   auto phases = std::make_unique<Phases>();
   phases->frequencies = PhaseFrequencies(frequencies);
   const Index padded = phases->frequencies.padded;
-  phases->full = AlignedArray<T>(checked_length(length, padded, sizeof(T)) * 2 * padded);
+  phases->full = AlignedArray<T>(checked_length("from_cos_sin", length, padded, sizeof(T)) * 2 * padded);
   // A NaN's payload would take part in the rounding to bfloat16; the plain one does not.
   const auto plain = [](T x) { return std::isnan(x) ? std::numeric_limits<T>::quiet_NaN() : x; };
   for (Index p = 0; p < length; ++p) {

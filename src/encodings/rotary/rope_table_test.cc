@@ -351,7 +351,7 @@ TEST(RopeTable, RunsHaveTheBitsOfSingleRowsFromAnyPositionOn) {
 TEST(RopeTable, RunsHaveTheBitsOfSingleRowsWhateverTheFactor) {
   RopeFrequencies frequencies = resolve(rope_of(32, 10'000));
   test::on_every_target([&] {
-    for (double factor : {0.0, -1.0, 0.7, 1.9999, 1e-30, 1e-33, 1e-38, 1e-45, 1e-320, -1e20, 1e30, 1e38}) {
+    for (double factor : {-1.0, 0.7, 1.9999, 1e-30, 1e-33, 1e-38, 1e-45, 1e-320, -1e20, 1e30, 1e38}) {
       frequencies.attention_factor = factor;
       expect_a_run_like_single_rows(frequencies, -300, 1'000);
     }

@@ -334,6 +334,10 @@ TEST_F(WrongCalls, FrequenciesThatContradictThemselvesAreRefused) {
        "of pair 1"},
       {broken([](auto& f) { f.inv_freq[0] = 1e300, f.quarter_turns[0] = 6e299; }), Kind::range,
        "[RopeFrequencies] inv_freq: must be at most 2^13 radians per token, got 1e+300"},
+      {broken([](auto& f) { f.attention_factor = 0; }), Kind::range,
+       "[RopeFrequencies] attention_factor: must not be 0, got 0"},
+      {broken([](auto& f) { f.attention_factor = 1e-50, f.angles = Angles::as_float32; }), Kind::range,
+       "[RopeFrequencies] attention_factor: must not be 0, got 0"},
   });
 }
 
@@ -462,6 +466,13 @@ TEST_F(WrongCalls, XposRefusesNumbersThatCannotBe) {
        "1e+06"},
       {table_of([](Xpos& x) { x.rope = mrope; }), Kind::shape,
        "[XposTable] rope.axes: must be one axis, as xPos decays along one distance, got several"},
+      {[] { XposTable<float>({.rope = rope}, -1); }, Kind::range, "[XposTable] length: must be from 0 to 2^31, got -1"},
+      {[] { XposTable<double>({.rope = rope}, -1, {.memory = TableMemory::compact}); }, Kind::range,
+       "[XposTable] length: must be from 0 to 2^31, got -1"},
+      {[&] { rebase(stretched, {}, Positions(1), x()); }, Kind::range,
+       "[rebase] rope.scaling: must give the same frequencies at every length, as ExplicitFrequencies with those of "
+       "the "
+       "keys' table do, got dynamic"},
       {[&] { rebase(Xpos{.rope = rope}, {}, Positions(30'000), x()); }, Kind::range,
        "[rebase] new_positions: must keep xPos factors from 2^-100 to 2^100, got a move by 30000"},
       {[&] { rebase(Xpos{.rope = rope, .gamma = nan}, {}, {}, x()); }, Kind::range,

@@ -78,8 +78,7 @@ RopeTable<T> one_table(const Xpos& xpos, double sign, Index length, const TableO
       }
     }
   }
-  return table_with_decay<T>(resolve(xpos.rope, options.seq_len != 0 ? options.seq_len : length, options.angles),
-                             std::move(d), length, options.memory, on);
+  return table_with_decay<T>(resolve_for(xpos.rope, length, options), std::move(d), length, options.memory, on);
 }
 
 }  // namespace
