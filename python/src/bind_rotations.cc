@@ -15,12 +15,6 @@ namespace bearing::python {
 
 namespace {
 
-/// Several arrays that one table turns: of one type, and the table's arithmetic.
-void same_type(const Array& a, const Array& b) {
-  if (a.type() == b.type()) return;
-  b.argument().fail(std::string(name_of(a.type())) + ", as " + a.argument().name + " is", name_of(b.type()));
-}
-
 /// The table of a call that turns x: a RopeTable as it is, a Rope's made once and kept.
 nb::object table_for(const char* function, nb::handle given, const Array& x) {
   if (nb::isinstance<Table>(given)) return nb::borrow(given);
@@ -70,7 +64,7 @@ void turn_both(nb::handle given, nb::handle q, nb::handle k, nb::handle position
                Index threads) {
   const char* function = "rotate";
   const Array qs = Array::writable(q, {function, "q"}), ks = Array::writable(k, {function, "k"});
-  same_type(qs, ks);
+  check_same_type(ks, qs, "q");
   const PositionsArgument at(positions, {function, "positions"});
   std::optional<PositionsArgument> k_positions;
   if (!k_at.is_none()) k_positions.emplace(k_at, Argument{function, "k_positions"});
@@ -171,7 +165,7 @@ nb::dict parameter_gradients(nb::handle frequencies, nb::handle y, nb::handle d_
   const char* function = "rotate_parameter_gradients";
   const RopeFrequencies of = frequencies_of(frequencies, {function, "frequencies"});
   const Array ys(y, {function, "y"}), d_ys(d_y, {function, "d_y"});
-  same_type(ys, d_ys);
+  check_same_type(d_ys, ys, "y");
   const PositionsArgument at(positions, {function, "positions"});
   const bool time_first = is_time_first(function, layout);
   const Executor on = executor_of(threads, function);

@@ -58,6 +58,25 @@ def _grouped(form: str, group: int) -> str:
 
 
 @constant
+def of_length(table: str, length: int, seq_len: int) -> str:
+    """A table's text for another length of the table, and of the sequence that its frequencies serve."""
+    return _of_length(table, length, seq_len)
+
+
+@functools.lru_cache(maxsize=256)
+def _of_length(table: str, length: int, seq_len: int) -> str:
+    return json.dumps(json.loads(table) | {"length": length, "seq_len": seq_len})
+
+
+@constant
+def of_head_dim(table: str, head_dim: int) -> str:
+    """A table's text for other heads."""
+    members = json.loads(table)
+    members["rope"]["head_dim"] = head_dim
+    return json.dumps(members)
+
+
+@constant
 def of_tensors(form: str, names: tuple[str, ...]) -> str:
     """The form for those tensors alone."""
     return _of_tensors(form, names)

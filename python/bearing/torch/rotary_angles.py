@@ -13,9 +13,9 @@ from torch import Tensor, nn
 from .. import _core
 from . import ops
 from .dispatch import needs_op
-from .encoding import table_of
+from .encoding import of_length, table_of
 from .functional import check_device
-from .rotary_probe import ROWS, Apply, Emission, Turn, deinterleaved, emit, first_axes, for_length
+from .rotary_probe import ROWS, Apply, Emission, Turn, deinterleaved, emit, first_axes
 from .triton import device
 
 FEW = 2**15  # numbers, of some tokens: they fit the nearest caches
@@ -231,7 +231,7 @@ class Plan(NamedTuple):
         length = angles.length
         table = self.table
         if length is not TRAINED:
-            table = for_length(table, angles.kind.trained_length, length.rows, length.seq_len)
+            table = of_length(table, length.rows, length.seq_len)
         if needs_op(xs):
             at = self._at(angles, xs[0].shape[0])
             turned = ops.rotate(xs, at, 0, table, self.layout, False, None, None)

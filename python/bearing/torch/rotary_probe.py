@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from .. import _core
-from .encoding import table_form, table_of
+from .encoding import of_head_dim, of_length, table_form, table_of
 from .functional import rotate
 
 ROWS = 2048  # of a table: rows for other positions are computed when they are needed
@@ -100,7 +100,7 @@ class Turn(NamedTuple):
         """The table for heads of so many dimensions."""
         if head_dim == self.head_dim or not self.partial:
             return self.table if head_dim == self.head_dim else None
-        return self.table.replace(f'"head_dim": {self.head_dim},', f'"head_dim": {head_dim},')
+        return of_head_dim(self.table, head_dim)
 
 
 def deinterleaved(x: Tensor) -> Tensor:
@@ -307,7 +307,7 @@ def _agrees(
     sequences = [(far, turn.table)]
     if trained_length:
         longer = torch.tensor([0, 1, trained_length, 2 * trained_length - 1])
-        sequences.append((longer, for_length(turn.table, trained_length, ROWS, 2 * trained_length)))
+        sequences.append((longer, of_length(turn.table, ROWS, 2 * trained_length)))
     for points, table in sequences:
         at = emission.of(points * torch.tensor([1, 2, 3, 1])[: emission.axes, None])
         expected = _matrices(apply, turn.layout, turn.head_dim, emit(module, at, layer_type))
@@ -323,9 +323,3 @@ def _agrees(
 def first_axes(at: Tensor, axes: int) -> Tensor:
     """Positions [axes, batch, time] without the axes that turn nothing; others as they are."""
     return at[:axes] if at.dim() == 3 and at.shape[0] > axes else at
-
-
-def for_length(table: str, trained_length: int, rows: int, seq_len: int) -> str:
-    """The table that serves a sequence of another length than the trained one."""
-    table = table.replace(f'"length": {ROWS},', f'"length": {rows},')
-    return table.replace(f'"seq_len": {trained_length}}}', f'"seq_len": {seq_len}}}')
