@@ -23,10 +23,12 @@ namespace bearing {
 
 /// Which keys a query sees, before windows, padding and packing.
 enum class Mask {
-  none,                 ///< all of them
-  causal,               ///< those at n_j ≤ m_i, on the first axis: by position, which is right for caches and shards
-  causal_top_left,      ///< j ≤ i: by index, the first query sees one key
-  causal_bottom_right,  ///< j − k_len ≤ i − q_len: by index, the last query sees all keys
+  none,             ///< all of them
+  causal,           ///< those at n_j ≤ m_i, on the first axis: by position, which is right for caches and shards
+  causal_top_left,  ///< j ≤ i: by index, the first query sees one key
+  /// j − k_end ≤ i − q_end: by index, the last query sees all keys. The keys end where k_lengths says, else at k_len;
+  /// of packed sequences each has its own ends.
+  causal_bottom_right,
 };
 
 /// A sliding window: a query sees keys at distances −before … after; a negative number sets no limit. Distances are
@@ -52,7 +54,8 @@ struct AttentionInputs {
   Positions q_positions = {}, k_positions = {};  ///< with a cache of `past` keys, q_positions = Positions(past)
   /// A paged cache: k and v are [blocks, kv_heads, block_size, dim], the table is [batch, blocks of a sequence], and
   /// key j of sequence b is row j % block_size of block table(b, j / block_size). k_len is blocks of a sequence ·
-  /// block_size; AttentionOptions::k_lengths must say how many keys each sequence has. Forward only.
+  /// block_size; AttentionOptions::k_lengths must say how many keys each sequence has. The table must name a block of
+  /// the cache for each of them, also for those that a mask or a window hides. Forward only.
   View<const Index, 2> block_table = {};
   /// Where row encodings turn q and k, if not at their positions, by which masks and all other encodings still go.
   std::optional<Positions> q_turned_at = {}, k_turned_at = {};

@@ -6,7 +6,8 @@
 namespace bearing {
 
 // Every function checks its arguments before it writes anything: after an exception the outputs are as they were.
-// The texts read "[function] argument: what must hold, got what".
+// The texts read "[function] argument: what must hold, got what". Any call that needs memory may throw std::bad_alloc
+// too, before it writes anything unless its comment says otherwise.
 
 /// A tensor, head or table has the wrong shape, stride or pairing, overlaps with another one, or lies where the host
 /// cannot read it; or a spec contradicts itself.

@@ -6,14 +6,18 @@ namespace bearing {
 
 /// Where the work runs. The library starts no threads: it cuts the work into `tasks` independent tasks and calls `run`,
 /// which must call task(data, 0) … task(data, tasks − 1), each once, in any order, on any threads, and return when all
-/// are done.
+/// are done. A call of the library may call `run` several times, one after the other, never from inside a task.
+///
+/// Tasks throw nothing. If `run` throws, none of its tasks may be running or run later: the exception leaves the call
+/// of the library, whose outputs may be written in part then.
 ///
 /// Tasks need the floating-point mode of the calling thread (rounding, denormals): threads that run them must have it.
 ///
-/// The default runs them one after the other on the calling thread. Results have the same bits for every executor.
+/// The default runs them one after the other on the calling thread, which is serial whatever `workers` says. Results
+/// have the same bits for every executor.
 /// `bearing/threads.hpp` makes an executor on oneTBB; an engine passes its thread pool.
 struct Executor {
-  /// How many tasks can usefully run at once; work is cut into about this many pieces.
+  /// How many tasks can usefully run at once. Large work is cut into at least this many, often four times as many.
   Index workers = 1;
   /// Null: serial.
   void (*run)(void* context, Index tasks, void (*task)(void* data, Index i), void* data) = nullptr;

@@ -7,7 +7,8 @@
 #include <variant>
 #include <vector>
 
-// GGUF files (llama.cpp's format) in, encodings out; and the rotary part of such a file's metadata back.
+// GGUF files (llama.cpp's format) in, encodings out; and the rotary part of such a file's metadata back. Link
+// `bearing::io`.
 
 namespace bearing {
 

@@ -71,7 +71,8 @@ struct LinearState {
 /// calls one after another, each of a token or of thousands, give what one call would have given.
 ///
 /// out is 0 for a query that sees no key, or whose denominator is 0 because its products have underflown. `terms` may
-/// hold row encodings only; they must serve `heads` heads of queries and `kv_heads` heads of keys.
+/// hold encodings of rows, which must serve `heads` heads of queries and `kv_heads` heads of keys, and decays of the
+/// state, which must serve `kv_heads` heads.
 ///
 /// Throws ShapeError for shapes that do not fit each other, terms that act elsewhere, tensors without memory and
 /// outputs that share it, RangeError for positions, options and encodings that cannot serve; nothing is written then.

@@ -96,7 +96,8 @@ BEARING_EXPORT void attention_in_regions(const AttentionInputs<T>& in, std::span
 
 /// The gradients of attention_in_regions(), as attention_backward() gives them: of q, k, v written, of every parameter
 /// and of the sinks added (+=). Each region's part comes from the whole rows' out and lse; the parts are added in the
-/// regions' order. Errors as attention_in_regions(); a paged cache is refused with a ShapeError.
+/// regions' order. Errors as attention_in_regions(); a paged cache is refused with a ShapeError. If memory runs out in
+/// a later region, the gradients of parameters and sinks have been added of those before it.
 template <class T, class O = T>
 BEARING_EXPORT void attention_in_regions_backward(const AttentionInputs<T>& in, std::span<const Region> regions,
                                                   const std::type_identity_t<AttentionResults<O>>& results,

@@ -126,7 +126,7 @@ struct TableOptions {
 template <class T>
 class BEARING_EXPORT RopeTable {
  public:
-  /// Throws what resolve() throws; RangeError for a length below 0 or past 2^31, or too large to hold.
+  /// Throws what resolve() throws; RangeError for a length below 0, past 2^31, or of more than 2^48 bytes of numbers.
   RopeTable(const Rope& rope, Index length, const TableOptions& options = {}, const Executor& on = {});
   RopeTable(RopeFrequencies frequencies, Index length, TableMemory memory = TableMemory::full, const Executor& on = {});
 
@@ -184,10 +184,13 @@ BEARING_EXPORT void fill(const RopeFrequencies& frequencies, const Positions& po
 ///     rotate_backward(table, d_x, {});                               the gradient, with the same positions
 ///
 /// T: double, float, Bfloat16, Float16; arithmetic in double for double, else float, each product and sum rounded once.
-/// Strides are free, but no two elements of x may share memory.
+/// Strides are free, but no two elements of what is written may share memory, which is checked by strides: each axis
+/// must step over all that the axes with smaller strides span. Nor may q overlap with k, or positions with either. All
+/// memory must be the host's.
 ///
-/// Throws ShapeError if x's last extent is not the table's head_dim, if positions do not match x's batch and time or
-/// the table's axes; RangeError for a position past ±2^31 or past a given table. Nothing is written then.
+/// Throws ShapeError for memory that is not so, if x's last extent is not the table's head_dim, or if positions do not
+/// match x's batch and time or the table's axes; RangeError for a position past ±2^31 or past a given table. Nothing is
+/// written then.
 template <Writable T>
 BEARING_EXPORT void rotate(const RopeTable<Compute<T>>& table, View<T, 4> x, const Positions& positions,
                            const Executor& on = {});

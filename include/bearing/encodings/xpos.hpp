@@ -40,10 +40,10 @@ BEARING_EXPORT std::vector<double> xpos_decay(const Xpos& xpos);
 /// Moves cached xPos keys from `old_positions` to `new_positions`, in place: ζ^(−(p'−p)/scale_base) · R((p'−p)θ). See
 /// rebase().
 ///
-/// The keys' table must have been made of the same spec, with Angles::exact: float32's roundings of two angles differ
-/// by more than that of their difference. RangeError for a scaling that depends on the length, as the spec does not say
-/// which length the table serves: give table.k.frequencies().inv_freq as ExplicitFrequencies. RangeError for moves so
-/// far that a factor leaves [2^-100, 2^100]; else throws as rebase().
+/// The keys' table must have been made of the same spec, with Angles::exact: float32 angles are rounded at each
+/// position, which the difference of two does not tell. RangeError for a scaling that depends on the length, as the
+/// spec does not say which length the table serves: give table.k.frequencies().inv_freq as ExplicitFrequencies.
+/// RangeError for moves so far that a factor leaves [2^-100, 2^100]; else throws as rebase().
 template <class T>
 BEARING_EXPORT void rebase(const Xpos& xpos, const Positions& old_positions, const Positions& new_positions,
                            View<T, 4> k, const Executor& on = {});

@@ -43,7 +43,7 @@ struct Call : CheckedInputs<A> {
   /// Throws ShapeError unless a state is empty or has its shapes and memory. Whether it is there.
   template <class S>
   bool check_state(const char* argument, const LinearState<S>& state) const;
-  /// Of a state that is there: whether any extent leaves it without elements.
+  /// Whether a state that is there has any elements.
   bool has_numbers(const LinearState<A>& state) const {
     return state.s.size() > 0 || (normalised() && state.z.size() > 0);
   }

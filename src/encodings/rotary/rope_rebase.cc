@@ -59,8 +59,7 @@ void shift(const RopeFrequencies& frequencies, Index by, View<T, 4> k, const Exe
   if (frequencies.angles != Angles::exact) {
     throw RangeError(
         "[shift] frequencies: must have exact angles, as the roundings of float32 angles depend on both positions, "
-        "which "
-        "rebase() takes, got Angles::as_float32");
+        "which rebase() takes, got Angles::as_float32");
   }
   check_heads("shift", "k", k, frequencies.head_dim);
   check_distinct("shift", "k", k);
