@@ -76,6 +76,7 @@ TEST(RotatePastTheCaches, TheBitsAreThoseOfSingleTokensOnEveryTarget) {
   expect_right_past_the_caches<float>(32, true, Pairing::half);
   expect_right_past_the_caches<float>(42, true, Pairing::interleaved);
   expect_right_past_the_caches<float>(30, false, Pairing::half);
+  expect_right_past_the_caches<double>(32, true, Pairing::half);  // lines whose phases take all registers
   expect_right_past_the_caches<Bfloat16>(70, true, Pairing::half);
   expect_right_past_the_caches<Bfloat16>(32, true, Pairing::interleaved);
 }
@@ -91,6 +92,7 @@ void expect_right_in_place(Index bytes, Pairing pairing) {
 TEST(RotatePastTheCaches, QuartersTakeTurnsInPlaceToo) {
   expect_right_in_place<float>(Index{17} << 20, Pairing::half);
   expect_right_in_place<Float16>(Index{17} << 20, Pairing::interleaved);
+  expect_right_in_place<double>(Index{17} << 20, Pairing::half);
   expect_right_in_place<double>(Index{17} << 20, Pairing::interleaved);
   expect_right_in_place<Bfloat16>(Index{97} << 20, Pairing::half);
 }
