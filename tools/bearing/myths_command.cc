@@ -115,8 +115,8 @@ Command myths_command() {
   command.flag("--json", options->json, "JSON of a stable schema");
   command.text("--threads", options->threads, "N", "Threads (default 1, 0: all); results do not change");
   command.footer =
-      "What fails stands first, then what no measurement decides, then what holds. Below\n"
-      "most claims stands a command that draws a picture of it.\n"
+      "What fails stands first, then what no measurement decides, then what holds.\n"
+      "Below most claims stands a command that draws a picture of it.\n"
       "\n"
       "Examples:\n"
       "  bearing myths\n"
