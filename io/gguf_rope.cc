@@ -22,7 +22,7 @@ std::optional<Said> said_at(const Metadata& data, std::string_view key) {
 Said read_base(const File& file, const Kind& kind) {
   if (file.is(base_10000)) return {};
   const Metadata& data = file.data;
-  const Said main = said_at(data, "rope.freq_base").value_or(Said{});
+  Said main = said_at(data, "rope.freq_base").value_or(Said{});
   if (file.compresses()) {
     constexpr std::string_view key = "attention.compress_rope_freq_base";
     const auto compressed = said_at(data, key);

@@ -157,11 +157,8 @@ EXCEPTIONS: dict[tuple[str, str], str] = {
         + ("yarn with both", "yarn, not truncated", "llama3", "longrope")
     },
     # Without its class' dictionary it makes angles for all of head_dim, where qk_rope_head_dim turns, and cannot apply them.
-    **{
-        ("mistral4", key): "theirs"
-        for key in ("linear", "linear by its old name", "yarn", "yarn with a factor", "yarn with both", "llama3")
-        + ("fraction in the dictionary",)
-    },
+    # Where the base goes with the dictionary, a warning says which is used.
+    ("mistral4", "fraction in the dictionary"): "theirs",
 }
 
 

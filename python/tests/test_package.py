@@ -188,7 +188,7 @@ def test_the_functions_of_the_library_are_here_under_their_names() -> None:
         "parse_gguf", "is_gguf", "is_gguf_file", "is_safetensors_file", "to_text", "load_model", "add_safetensors", "write_sharded_safetensors", "stored_types",
         "attention_in_regions", "attention_in_regions_backward", "regions",
         "older_reader_warnings_of_file", "picture_models", "spell_hf_config_file", "member_frequencies",
-        "task_answers", "kernel_answers", "serves", "model_types_of", "lengths_of", "scaled_length",
+        "task_answers", "kernel_answers", "serves", "take_model", "model_types_of", "lengths_of", "scaled_length",
     }  # fmt: skip
     declared = set()
     for header in (ROOT / "include" / "bearing").rglob("*.hpp"):
