@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bearing/choose.hpp>
 #include <bearing/io.hpp>
+#include <bearing/say.hpp>
 
 #include "array_files.hpp"
 #include "choose_questions.hpp"
@@ -48,8 +49,8 @@ inspect::Situation situation_of(const ChooseWords& words) {
     if (!text.empty()) to = parse_index(option, text, least, most);
   };
   if (!words.from.empty()) {
-    const Subject said = subject_of("choose", words.from);
-    inspect::take_model(s, {said.text, said.description, said.lengths, said.model});
+    inspect::take_model(s,
+                        with_library_errors("choose", [&] { return bearing::subject_of(say_encoding(words.from)); }));
   }
   if (!words.task.empty()) s.task = chosen<inspect::Task>(inspect::task_answers(), words.task);
   if (!words.kernel.empty()) s.kernel = chosen<inspect::AttentionKernel>(inspect::kernel_answers(), words.kernel);

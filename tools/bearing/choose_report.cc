@@ -31,10 +31,9 @@ std::string situation_text(const Situation& s) {
          : s.trained > 0 ? fmt::format("trained on {} {}", grouped(s.trained), units)
                          : "trained length not stated";
   if (s.longest > s.trained) out += fmt::format(", used up to {}", grouped(s.longest));
-  if (s.wanted != std::max(s.trained, s.longest)) {
+  if (const Index now = std::max(s.trained, s.longest); s.wanted != now) {
     out += fmt::format(", wanted {}", grouped(s.wanted));
-    if (s.wanted > std::max(s.trained, s.longest) && s.window == 0)
-      out += s.tuning ? " with some training there" : " without training there";
+    if (s.wanted > now && s.window == 0) out += s.tuning ? " with some training there" : " without training there";
   }
   out += fmt::format("; kernel: {}; {} of {}", kernel_word(s), counted(s.heads, "head"), s.dim);
   if (!s.learned) out += "; nothing learned";
