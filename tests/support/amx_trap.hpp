@@ -47,7 +47,7 @@ class AmxTrap {
   /// An instruction with a three-byte VEX prefix, as far as AMX goes.
   struct Instruction {
     const std::uint8_t* next;  ///< the byte behind it
-    int prefix, opcode;        ///< 0: none, 2: F3, 3: F2
+    int prefix, opcode;        ///< 0: none, 1: 66, 2: F3, 3: F2
     int mod, reg, rm, third;
     std::uint64_t address = 0, stride = 0;
   };
@@ -116,7 +116,7 @@ class AmxTrap {
       ++s.released;
     } else if (in.opcode == 0x49 && in.prefix == 3) {  // TILEZERO
       s.tiles[in.reg] = TileRegister();
-    } else if (in.opcode == 0x4B && in.prefix == 3) {  // TILELOADD
+    } else if (in.opcode == 0x4B && (in.prefix == 3 || in.prefix == 1)) {  // TILELOADD and TILELOADDT1
       load_tile(s.tiles[in.reg], memory, stride);
     } else if (in.opcode == 0x4B && in.prefix == 2) {  // TILESTORED
       store_tile(s.tiles[in.reg], memory, stride);

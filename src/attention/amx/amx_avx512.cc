@@ -10,7 +10,7 @@
 #endif
 #include <immintrin.h>
 
-#define BEARING_TILE_CODE __attribute__((target("avx512f,avx512bw,avx512vl,avx512dq,avx512bf16,amx-tile,amx-bf16")))
+#define BEARING_TILE_CODE __attribute__((target("avx512f,avx512bw,avx512vl,avx512dq,amx-tile,amx-bf16")))
 #include "attention/amx/amx_block-inl.hpp"
 
 namespace bearing::attend::amx {
@@ -53,14 +53,15 @@ class AmxTiles {
     _tile_stored(3, c + 16 * stride + 16, 4 * stride);
     in_memory(c);
   }
+  /// Keys and values are not used again before the cache has lost them: the loads say so.
   BEARING_TILE_CODE void multiply(const std::uint16_t* a, Index a_stride, const Bfloat16* b, Index b_column) {
     in_memory(a);
-    _tile_loadd(6, b, 64);
+    _tile_stream_loadd(6, b, 64);
     _tile_loadd(4, a, 2 * a_stride);
     _tile_dpbf16ps(0, 4, 6);
     _tile_loadd(5, a + 16 * a_stride, 2 * a_stride);
     _tile_dpbf16ps(2, 5, 6);
-    _tile_loadd(7, b + b_column, 64);
+    _tile_stream_loadd(7, b + b_column, 64);
     _tile_dpbf16ps(1, 4, 7);
     _tile_dpbf16ps(3, 5, 7);
   }
@@ -72,6 +73,19 @@ class AmxTiles {
 
 struct Avx512Lanes {
   using Floats = __m512;
+
+  /// While it lives, numbers below the normal range are zero, coming and going, as tiles have it. A weight of a far key
+  /// would take a hundred cycles otherwise.
+  class Environment {
+   public:
+    Environment() : before_(_mm_getcsr()) { _mm_setcsr(before_ | _MM_FLUSH_ZERO_ON | _MM_DENORMALS_ZERO_ON); }
+    ~Environment() { _mm_setcsr(before_); }
+    Environment(const Environment&) = delete;
+    Environment& operator=(const Environment&) = delete;
+
+   private:
+    unsigned before_;
+  };
 
   BEARING_TILE_CODE static Floats all(float x) { return _mm512_set1_ps(x); }
   BEARING_TILE_CODE static Floats load(const float* from) { return _mm512_loadu_ps(from); }
@@ -87,21 +101,52 @@ struct Avx512Lanes {
   BEARING_TILE_CODE static Floats where(std::uint16_t seen, Floats a, Floats b) {
     return _mm512_mask_blend_ps(seen, b, a);
   }
-  BEARING_TILE_CODE static Floats raise_unless_less(Floats x, Floats limit, Floats p, Floats shifted) {
-    const __m512i exponent = _mm512_slli_epi32(_mm512_castps_si512(shifted), 23);
-    const __mmask16 large = _mm512_cmp_ps_mask(x, limit, _CMP_NLT_UQ);
-    return _mm512_castsi512_ps(_mm512_maskz_add_epi32(large, _mm512_castps_si512(p), exponent));
+  BEARING_TILE_CODE static Floats fraction(Floats x) {
+    return _mm512_reduce_ps(x, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC);
   }
-  BEARING_TILE_CODE static Floats narrow(float* to, Floats low, Floats high, Floats sum) {
-    const __m512i pairs = reinterpret_cast<__m512i>(_mm512_cvtne2ps_pbh(high, low));
-    _mm512_storeu_si512(to, pairs);
-    // Times 1, upper halves first, each product added in one rounding: 1 instruction where a mask, a shift and two sums
-    // are 4.
-    return _mm512_dpbf16_ps(sum, reinterpret_cast<__m512bh>(pairs),
-                            reinterpret_cast<__m512bh>(_mm512_set1_epi32(0x3F80'3F80)));
+  BEARING_TILE_CODE static Floats scale(Floats p, Floats x) { return _mm512_scalef_ps(p, x); }
+  BEARING_TILE_CODE static Floats narrow(float* to, Floats low, Floats high) {
+    // VCVTNE2PS2BF16 and the sum of its pairs by VDPBF16PS are four operations each, two of them on the port of the
+    // tiles; these are eight, on any port.
+    const __m512i half = _mm512_set1_epi32(0x8000), upper = _mm512_set1_epi32(static_cast<int>(0xFFFF'0000));
+    const __m512i first = _mm512_add_epi32(_mm512_castps_si512(low), half);
+    const __m512i second = _mm512_and_si512(_mm512_add_epi32(_mm512_castps_si512(high), half), upper);
+    _mm512_storeu_si512(to, _mm512_or_si512(_mm512_srli_epi32(first, 16), second));
+    return add(_mm512_castsi512_ps(_mm512_and_si512(first, upper)), _mm512_castsi512_ps(second));
   }
-  BEARING_TILE_CODE static float max_of(Floats x) { return _mm512_reduce_max_ps(x); }
-  BEARING_TILE_CODE static float sum_of(Floats x) { return _mm512_reduce_add_ps(x); }
+  BEARING_TILE_CODE static Floats ceil(Floats x) {
+    return _mm512_roundscale_ps(x, _MM_FROUND_TO_POS_INF | _MM_FROUND_NO_EXC);
+  }
+  BEARING_TILE_CODE static std::uint16_t equal(Floats a, Floats b) { return _mm512_cmp_ps_mask(a, b, _CMP_EQ_OQ); }
+  BEARING_TILE_CODE static Floats max_of(const float (*rows)[16]) { return fold_rows(rows, Larger()); }
+  BEARING_TILE_CODE static Floats sum_of(const float (*rows)[16]) { return fold_rows(rows, Sum()); }
+
+ private:
+  struct Larger {
+    BEARING_TILE_CODE Floats operator()(Floats a, Floats b) const { return max(a, b); }
+  };
+  struct Sum {
+    BEARING_TILE_CODE Floats operator()(Floats a, Floats b) const { return add(a, b); }
+  };
+
+  /// Halves onto each other, of two rows at a time, then of four, eight and sixteen: one shuffle a number.
+  template <class F>
+  BEARING_TILE_CODE static Floats fold_rows(const float (*rows)[16], const F& fold) {
+    const auto halves = [&](int r) BEARING_TILE_CODE {  // of rows r and r + 4
+      const Floats a = load(rows[r]), b = load(rows[r + 4]);
+      return fold(_mm512_shuffle_f32x4(a, b, 0x44), _mm512_shuffle_f32x4(a, b, 0xEE));
+    };
+    const auto quarters = [&](int r) BEARING_TILE_CODE {  // of rows r, r + 4, r + 8 and r + 12
+      const Floats a = halves(r), b = halves(r + 8);
+      return fold(_mm512_shuffle_f32x4(a, b, 0x88), _mm512_shuffle_f32x4(a, b, 0xDD));
+    };
+    const auto pairs = [&](int r) BEARING_TILE_CODE {
+      const Floats a = quarters(r), b = quarters(r + 1);
+      return fold(_mm512_shuffle_ps(a, b, 0x44), _mm512_shuffle_ps(a, b, 0xEE));
+    };
+    const Floats a = pairs(0), b = pairs(2);
+    return fold(_mm512_shuffle_ps(a, b, 0x88), _mm512_shuffle_ps(a, b, 0xDD));
+  }
 };
 
 /// A type of its own, so that what this file makes of it is not taken for what other files make.

@@ -9,23 +9,23 @@
 #include <utility>
 
 #include "attention/amx/amx_kernels.hpp"
-#include "attention/softmax/softmax_kernels.hpp"
 
 // The block kernel, over two policies. Tiles: sums of 32 × 32 products that stay in place while products are added,
 //
-//     zero()   load(c, stride)   store(c, stride)   multiply(a, a_stride, b, b_stride)
+//     zero()   load(c, stride)   store(c, stride)   multiply(a, a_stride, b, b_column)
 //
 // Lanes: vectors of sixteen floats (see PlainLanes in amx_emulated.hpp).
 //
 // Tile products run beside vector code, so both are in flight at once: while the weights of a block are computed row by
 // row, the values' product of the block before and the scores of the one after are issued between the rows. Two buffers
-// of scores take turns, and weights take the place of their scores.
+// of scores take turns, and weights take the place of their scores. A processor with AMX does vector operations on one
+// port in place of two while a product of tiles waits, so the products go to the first half of the rows.
 //
 // The file that includes this one says in BEARING_TILE_CODE for which machine its functions are.
 
 namespace bearing::attend::amx {
 
-/// Thirty-two rows, and the columns of one block.
+/// A strip of rows, and the columns of one block.
 struct Item {
   Index row = 0, first = 0, cols = 0;
 };
@@ -66,6 +66,8 @@ class Walk {
   Index chunk_, row_ = 0, at_ = 0, strip_end_ = 0;
 };
 
+inline constexpr Index tile_size = 16 * 32;  // bfloat16 numbers of a tile
+
 /// c [32, 32 groups] (+)= a [32, 32 depth] · b, one step of 32 in depth at a time.
 struct Product {
   const void* a = nullptr;
@@ -80,8 +82,6 @@ struct Product {
 
   Index steps() const { return groups * depth; }
 };
-
-inline constexpr Index tile_size = 16 * 32;  // bfloat16 numbers of a tile
 
 /// The next step; false when there is none.
 template <class Tiles>
@@ -98,156 +98,135 @@ BEARING_TILE_CODE inline bool advance(Tiles& tiles, Product& p) {
   return true;
 }
 
-/// 2^x for x ≤ 0 or little above; 0 below least_exponent. The polynomial, of least relative error on [−½, ½], is off
-/// by 7.5e-5 of the result, a twenty-sixth of what rounding to bfloat16 may add.
+/// 2^x for x ≤ 0 or little above. The polynomial, of least relative error on [0, 1], is off by 7.5e-5 of the result, a
+/// twenty-sixth of what rounding to bfloat16 may add.
 template <class Lanes>
 BEARING_TILE_CODE inline typename Lanes::Floats power_of_two(typename Lanes::Floats x) {
-  const auto magic = Lanes::all(0x1.8p23f);  // pushes what follows the point out
-  const auto shifted = Lanes::add(x, magic);
-  const auto f = Lanes::subtract(x, Lanes::subtract(shifted, magic));
-  auto p = Lanes::multiply_add(Lanes::all(0x1.c3f76p-5f), f, Lanes::all(0x1.f0de1ap-3f));
-  p = Lanes::multiply_add(p, f, Lanes::all(0x1.62f31ap-1f));
-  p = Lanes::multiply_add(p, f, Lanes::all(0x1.fff692p-1f));
-  return Lanes::raise_unless_less(x, Lanes::all(least_exponent<float>), p, shifted);
+  const auto f = Lanes::fraction(x);
+  auto p = Lanes::multiply_add(Lanes::all(0x1.3f96a4p-4f), f, Lanes::all(0x1.cefc4cp-3f));
+  p = Lanes::multiply_add(p, f, Lanes::all(0x1.64444cp-1f));
+  p = Lanes::multiply_add(p, f, Lanes::all(0x1.fff632p-1f));
+  return Lanes::scale(p, x);
 }
 
-/// One row of scores, which becomes its weights.
-struct WeightRow {
-  float* s = nullptr;
-  Index cols = 0;
-  Index first = 0, end = 0;     ///< columns that it sees
-  const float* bias = nullptr;  ///< of column 0
-  float scale = 1;
-  float *max = nullptr, *sum = nullptr, *rounded_sum = nullptr;
+/// Scores of a strip, which become its weights: row by row the largest, then what each row's weights are taken against,
+/// then row by row the weights.
+struct Strip {
+  const Block& block;
+  const Item& item;
+  float* s;
+  bool edges;  ///< some row does not see all columns
+
+  Strip(const Block& of, const Item& at, float* scores) : block(of), item(at), s(scores), edges(false) {
+    for (Index i = 0; i < strip_rows; ++i) {
+      const Columns sees = columns(i);
+      edges |= sees.first > 0 || sees.end < item.cols;
+    }
+  }
+
+  struct Columns {
+    Index first = 0, end = 0;
+  };
+  /// Those of the item that row i sees; none past the last query.
+  Columns columns(Index i) const {
+    const Index row = item.row + i;
+    if (row >= block.rows) return {};
+    return {std::max(block.row_first[row], block.first) - item.first,
+            std::min(block.row_end[row], block.end) - item.first};
+  }
+  /// Of row i, from the item's first column on.
+  const float* bias(Index i) const { return block.bias + (item.first - std::min(item.row + i, block.rows - 1)); }
 };
 
 /// One bit for each of sixteen columns from j on that lies in [first, end).
-inline std::uint16_t visible(Index first, Index end, Index j) {
+inline std::uint16_t visible(Strip::Columns sees, Index j) {
   const auto below = [j](Index n) { return (1u << std::clamp<Index>(n - j, 0, 16)) - 1u; };
-  return static_cast<std::uint16_t>(below(end) & ~below(first));
-}
-
-template <class Lanes>
-BEARING_TILE_CODE inline void hide_row(float* s, Index cols) {
-  for (Index j = 0; j < cols / 2; j += 16) Lanes::store(s + j, Lanes::all(0));
+  return static_cast<std::uint16_t>(below(sees.end) & ~below(sees.first));
 }
 
 /// What a score becomes before its maximum is taken; without bias and hidden columns it stays as it is.
 template <class Lanes, bool biased, bool edges>
-BEARING_TILE_CODE inline typename Lanes::Floats score(const WeightRow& row, Index j) {
-  auto s = Lanes::load(row.s + j);
+BEARING_TILE_CODE inline typename Lanes::Floats score(float* s, const float* bias, Strip::Columns sees, float scale,
+                                                      Index j) {
+  auto x = Lanes::load(s + j);
   if constexpr (biased || edges) {
-    const std::uint16_t seen = edges ? visible(row.first, row.end, j) : std::uint16_t{0xFFFF};
-    const auto bias = !biased ? Lanes::all(0) : edges ? Lanes::load(seen, row.bias + j) : Lanes::load(row.bias + j);
-    s = Lanes::multiply_add(s, Lanes::all(row.scale), bias);
-    if constexpr (edges) s = Lanes::where(seen, s, Lanes::all(-std::numeric_limits<float>::infinity()));
-    Lanes::store(row.s + j, s);
+    const std::uint16_t seen = edges ? visible(sees, j) : std::uint16_t{0xFFFF};
+    const auto more = !biased ? Lanes::all(0) : edges ? Lanes::load(seen, bias + j) : Lanes::load(bias + j);
+    x = Lanes::multiply_add(x, Lanes::all(scale), more);
+    if constexpr (edges) x = Lanes::where(seen, x, Lanes::all(-std::numeric_limits<float>::infinity()));
+    Lanes::store(s + j, x);
   }
-  return s;
+  return x;
 }
 
-/// 2^(score − max); `stored`: score() left it in place.
+/// The largest of each lane of row i.
+template <class Lanes, bool biased, bool edges>
+BEARING_TILE_CODE inline void find_largest(const Strip& strip, Index i, float* largest) {
+  float* s = strip.s + i * scores_stride;
+  const float* bias = biased ? strip.bias(i) : nullptr;
+  const Strip::Columns sees = edges ? strip.columns(i) : Strip::Columns{};
+  auto top = Lanes::all(-std::numeric_limits<float>::infinity()), other = top;
+  for (Index j = 0; j < strip.item.cols; j += 32) {
+    top = Lanes::max(top, score<Lanes, biased, edges>(s, bias, sees, strip.block.scale, j));
+    other = Lanes::max(other, score<Lanes, biased, edges>(s, bias, sees, strip.block.scale, j + 16));
+  }
+  Lanes::store(largest, Lanes::max(top, other));
+}
+
+/// The weights of row i, 2^(score − max), and the sums of each lane. `stored`: score() left the score in place.
 template <class Lanes, bool stored>
-BEARING_TILE_CODE inline typename Lanes::Floats weight(const WeightRow& row, Index j, float max) {
-  const auto s = Lanes::load(row.s + j), minus_max = Lanes::all(-max);
-  return power_of_two<Lanes>(stored ? Lanes::add(s, minus_max)
-                                    : Lanes::multiply_add(s, Lanes::all(row.scale), minus_max));
+BEARING_TILE_CODE inline void weigh_row(const Strip& strip, Index i, float max, float* sums, float* rounded_sums) {
+  float* s = strip.s + i * scores_stride;
+  const auto scale = Lanes::all(strip.block.scale), minus_max = Lanes::all(-max);
+  const auto weight = [&](Index j) BEARING_TILE_CODE {
+    const auto x = Lanes::load(s + j);
+    return power_of_two<Lanes>(stored ? Lanes::add(x, minus_max) : Lanes::multiply_add(x, scale, minus_max));
+  };
+  auto sum = Lanes::all(0), rounded_sum = sum;
+  for (Index j = 0; j < strip.item.cols; j += 32) {
+    const auto low = weight(j), high = weight(j + 16);
+    sum = Lanes::add(sum, Lanes::add(low, high));
+    rounded_sum = Lanes::add(rounded_sum, Lanes::narrow(s + j / 2, low, high));
+  }
+  Lanes::store(sums, sum);
+  Lanes::store(rounded_sums, rounded_sum);
 }
 
-/// Some rows side by side, whose chains of maxima and sums do not wait for each other. Their sums so far must be
-/// multiplied by `rescale`.
-template <class Lanes, bool biased, bool edges, std::size_t rows>
-BEARING_TILE_CODE inline void weigh_rows(const WeightRow* row, float* rescale) {
-  constexpr float infinity = std::numeric_limits<float>::infinity();
-  constexpr bool stored = biased || edges;
-  using Floats = typename Lanes::Floats;
-  const Index cols = row[0].cols;
-  Floats top[rows], other_top[rows];
-  for (std::size_t r = 0; r < rows; ++r) top[r] = other_top[r] = Lanes::all(-infinity);
-  for (Index j = 0; j < cols; j += 32) {
-    for (std::size_t r = 0; r < rows; ++r) {
-      top[r] = Lanes::max(top[r], score<Lanes, biased, edges>(row[r], j));
-      other_top[r] = Lanes::max(other_top[r], score<Lanes, biased, edges>(row[r], j + 16));
-    }
-  }
-  float max[rows], down[rows];
-  bool seen[rows];
-  for (std::size_t r = 0; r < rows; ++r) {
-    const float highest = Lanes::max_of(Lanes::max(top[r], other_top[r])) * (stored ? 1 : row[r].scale);
-    const float old = *row[r].max;
-    seen[r] = !(old == -infinity && highest == -infinity);     // a NaN counts as seen
-    max[r] = seen[r] ? std::max(old, std::ceil(highest)) : 0;  // what is hidden has weights 0 for any maximum
-    down[r] = old - max[r];
-  }
-  Floats sum[rows], rounded_sum[rows];
-  for (std::size_t r = 0; r < rows; ++r) sum[r] = rounded_sum[r] = Lanes::all(0);
-  for (Index j = 0; j < cols; j += 32) {
-    for (std::size_t r = 0; r < rows; ++r) {
-      const auto low = weight<Lanes, stored>(row[r], j, max[r]), high = weight<Lanes, stored>(row[r], j + 16, max[r]);
-      sum[r] = Lanes::add(sum[r], Lanes::add(low, high));
-      rounded_sum[r] = Lanes::narrow(row[r].s + j / 2, low, high, rounded_sum[r]);
-    }
-  }
-  for (std::size_t r = 0; r < rows; ++r) {
-    if (!seen[r]) {
-      rescale[r] = 1;
-      continue;
-    }
-    // A power of two, and 0 below what weights can be.
-    rescale[r] =
-        down[r] >= least_exponent<float> ? std::bit_cast<float>((127 + static_cast<std::int32_t>(down[r])) << 23) : 0;
-    *row[r].max = max[r];
-    *row[r].sum = *row[r].sum * rescale[r] + Lanes::sum_of(sum[r]);
-    *row[r].rounded_sum = *row[r].rounded_sum * rescale[r] + Lanes::sum_of(rounded_sum[r]);
-  }
-}
-
-template <class Lanes, std::size_t rows>
-BEARING_TILE_CODE inline void weigh_rows(const WeightRow* row, bool biased, bool edges, float* rescale) {
-  if (edges)
-    return biased ? weigh_rows<Lanes, true, true, rows>(row, rescale)
-                  : weigh_rows<Lanes, false, true, rows>(row, rescale);
-  return biased ? weigh_rows<Lanes, true, false, rows>(row, rescale)
-                : weigh_rows<Lanes, false, false, rows>(row, rescale);
-}
-
-/// Row i of an item; it sees nothing where it is hidden altogether or past the last query.
-inline WeightRow weight_row(const Block& block, const Item& item, Index i, float* s) {
-  const Index row = item.row + i;
-  if (row >= block.rows) return {.s = s, .cols = item.cols};
-  const Index first = std::max(block.row_first[row], block.first) - item.first;
-  const Index end = std::min(block.row_end[row], block.end) - item.first;
-  if (first >= std::min(end, item.cols) || end <= 0) return {.s = s, .cols = item.cols};
-  return {s,
-          item.cols,
-          first,
-          end,
-          block.bias == nullptr ? nullptr : block.bias + (item.first - row),
-          block.scale,
-          block.max + row,
-          block.sum + row,
-          block.rounded_sum + row};
-}
-
-/// Rows i and i + 1 of an item, whose scores lie one stride apart.
+/// What a strip's rows have found, sixteen numbers each, and what follows for sixteen rows at a time, a lane each.
 template <class Lanes>
-BEARING_TILE_CODE inline void weigh_pair(const Block& block, const Item& item, Index i, float* s, float* rescale) {
-  const WeightRow row[2] = {weight_row(block, item, i, s), weight_row(block, item, i + 1, s + scores_stride)};
-  const auto sees = [](const WeightRow& r) { return r.max != nullptr; };
-  const auto whole = [](const WeightRow& r) { return r.first <= 0 && r.end >= r.cols; };
-  const bool biased = block.bias != nullptr;
-  if (sees(row[0]) && sees(row[1])) {
-    return weigh_rows<Lanes, 2>(row, biased, !(whole(row[0]) && whole(row[1])), rescale);
-  }
-  for (Index r = 0; r < 2; ++r) {
-    if (sees(row[r])) {
-      weigh_rows<Lanes, 1>(row + r, biased, !whole(row[r]), rescale + r);
-    } else {
-      hide_row<Lanes>(row[r].s, item.cols);
-      rescale[r] = 1;
+struct StripRows {
+  alignas(64) float lanes[strip_rows][16];          ///< the largest scores, later the sums of weights
+  alignas(64) float rounded_lanes[strip_rows][16];  ///< the sums of weights as bfloat16
+  alignas(64) float max[strip_rows];                ///< what weights are taken against
+  alignas(64) float rescale[strip_rows];            ///< what sums so far are multiplied by, a power of two
+
+  BEARING_TILE_CODE void find_max(const Block& block, const Item& item, float scale) {
+    const auto hidden = Lanes::all(-std::numeric_limits<float>::infinity());
+    for (Index i = 0; i < strip_rows; i += 16) {
+      const auto highest = Lanes::multiply(Lanes::max_of(lanes + i), Lanes::all(scale));
+      const auto old = Lanes::load(block.max + item.row + i), next = Lanes::max(Lanes::ceil(highest), old);
+      // A NaN counts as seen. What is hidden has weights 0 for any maximum.
+      const auto seen = static_cast<std::uint16_t>(~(Lanes::equal(old, hidden) & Lanes::equal(highest, hidden)));
+      const auto down = Lanes::where(seen, Lanes::subtract(old, next), Lanes::all(0));
+      Lanes::store(block.max + item.row + i, next);
+      Lanes::store(max + i, Lanes::where(seen, next, Lanes::all(0)));
+      Lanes::store(rescale + i, Lanes::scale(Lanes::all(1), down));
     }
   }
-}
+
+  BEARING_TILE_CODE void add_sums(const Block& block, const Item& item) const {
+    for (Index i = 0; i < strip_rows; i += 16) {
+      add_sums(block.sum + item.row + i, lanes + i, i);
+      add_sums(block.rounded_sum + item.row + i, rounded_lanes + i, i);
+    }
+  }
+
+ private:
+  BEARING_TILE_CODE void add_sums(float* sums, const float (*more)[16], Index i) const {
+    const auto so_far = Lanes::multiply(Lanes::load(sums), Lanes::load(rescale + i));
+    Lanes::store(sums, Lanes::add(so_far, Lanes::sum_of(more)));
+  }
+};
 
 inline Product scores_product(const Block& block, const Item& item, float* s) {
   Product p;
@@ -279,23 +258,38 @@ inline Product values_product(const Block& block, const Item& item, const float*
 }
 
 /// The weights of an item, with `before` and then `after` issued between its rows.
-template <class Tiles, class Lanes>
-BEARING_TILE_CODE inline void weigh(Tiles& tiles, const Block& block, const Item& item, float* s, Product& before,
-                                    Product& after) {
-  std::array<float, strip_rows> rescale;
+template <class Tiles, class Lanes, bool biased, bool edges>
+BEARING_TILE_CODE inline void weigh(Tiles& tiles, const Strip& strip, Product& before, Product& after) {
+  const Block& block = strip.block;
+  const Item& item = strip.item;
+  StripRows<Lanes> rows;
+  for (Index i = 0; i < strip_rows; ++i) find_largest<Lanes, biased, edges>(strip, i, rows.lanes[i]);
+  rows.find_max(block, item, biased || edges ? 1 : block.scale);
   const Index steps = before.steps() + after.steps();
-  for (Index i = 0, done = 0; i < strip_rows; i += 2) {
-    for (; done * strip_rows < (i + 2) * steps; ++done) advance(tiles, before) || advance(tiles, after);
-    weigh_pair<Lanes>(block, item, i, s + i * scores_stride, rescale.data() + i);
+  for (Index i = 0, done = 0; i < strip_rows; ++i) {
+    for (; done < steps && done * strip_rows < 2 * (i + 1) * steps; ++done) {
+      advance(tiles, before) || advance(tiles, after);
+    }
+    weigh_row<Lanes, biased || edges>(strip, i, rows.max[i], rows.lanes[i], rows.rounded_lanes[i]);
   }
+  rows.add_sums(block, item);
   for (Index i = 0; i < strip_rows; ++i) {
-    const float factor = rescale[static_cast<std::size_t>(i)];
-    if (factor == 1) continue;
+    if (rows.rescale[i] == 1) continue;
     float* out = block.out + (item.row + i) * block.value_dim;
     for (Index d = 0; d < block.value_dim; d += 16) {
-      Lanes::store(out + d, Lanes::multiply(Lanes::load(out + d), Lanes::all(factor)));
+      Lanes::store(out + d, Lanes::multiply(Lanes::load(out + d), Lanes::all(rows.rescale[i])));
     }
   }
+}
+
+template <class Tiles, class Lanes>
+BEARING_TILE_CODE inline void weigh(Tiles& tiles, const Strip& strip, Product& before, Product& after) {
+  const bool biased = strip.block.bias != nullptr;
+  if (strip.edges)
+    return biased ? weigh<Tiles, Lanes, true, true>(tiles, strip, before, after)
+                  : weigh<Tiles, Lanes, false, true>(tiles, strip, before, after);
+  return biased ? weigh<Tiles, Lanes, true, false>(tiles, strip, before, after)
+                : weigh<Tiles, Lanes, false, false>(tiles, strip, before, after);
 }
 
 template <class Tiles, class Lanes>
@@ -304,13 +298,14 @@ BEARING_TILE_CODE void attend(const Block& block) {
   Item item, next;
   if (!walk.next(item)) return;
   Tiles tiles;
+  [[maybe_unused]] const typename Lanes::Environment environment;
   float *s = block.scratch, *other = s + strip_rows * scores_stride;
   Product before, after = scores_product(block, item, s);
   while (advance(tiles, after)) continue;
   for (bool more = true; more; std::swap(s, other), item = next) {
     more = walk.next(next);
     after = more ? scores_product(block, next, other) : Product();
-    weigh<Tiles, Lanes>(tiles, block, item, s, before, after);
+    weigh<Tiles, Lanes>(tiles, Strip(block, item, s), before, after);
     before = values_product(block, item, s);
   }
   while (advance(tiles, before)) continue;

@@ -79,11 +79,12 @@ class EmulatedTiles {
   TileRegister sums_[2][2];
 };
 
-/// Sixteen floats.
+/// Sixteen floats, where numbers below the normal range are zero too.
 struct PlainLanes {
   struct Floats {
     float lane[16];
   };
+  struct Environment {};
 
   template <class F>
   static Floats each(const F& f) {
@@ -103,17 +104,17 @@ struct PlainLanes {
   }
   static void store(float* to, const Floats& x) { std::memcpy(to, x.lane, sizeof x); }
   static Floats add(const Floats& a, const Floats& b) {
-    return each([&](int l) { return a.lane[l] + b.lane[l]; });
+    return each([&](int l) { return flushed(flushed(a.lane[l]) + flushed(b.lane[l])); });
   }
   static Floats subtract(const Floats& a, const Floats& b) {
-    return each([&](int l) { return a.lane[l] - b.lane[l]; });
+    return each([&](int l) { return flushed(flushed(a.lane[l]) - flushed(b.lane[l])); });
   }
   static Floats multiply(const Floats& a, const Floats& b) {
-    return each([&](int l) { return a.lane[l] * b.lane[l]; });
+    return each([&](int l) { return flushed(flushed(a.lane[l]) * flushed(b.lane[l])); });
   }
   /// a·b + c in one rounding
   static Floats multiply_add(const Floats& a, const Floats& b, const Floats& c) {
-    return each([&](int l) { return std::fma(a.lane[l], b.lane[l], c.lane[l]); });
+    return each([&](int l) { return flushed(std::fma(flushed(a.lane[l]), flushed(b.lane[l]), flushed(c.lane[l]))); });
   }
   static Floats max(const Floats& a, const Floats& b) {
     return each([&](int l) { return a.lane[l] > b.lane[l] ? a.lane[l] : b.lane[l]; });
@@ -121,36 +122,59 @@ struct PlainLanes {
   static Floats where(std::uint16_t seen, const Floats& a, const Floats& b) {
     return each([&](int l) { return (seen >> l & 1) != 0 ? a.lane[l] : b.lane[l]; });
   }
-  /// p · 2^n, where n stands in the last bits of `shifted`; 0 where x < limit
-  static Floats raise_unless_less(const Floats& x, const Floats& limit, const Floats& p, const Floats& shifted) {
+  /// x − ⌊x⌋, rounded down; 0 for −∞.
+  static Floats fraction(const Floats& x) {
     return each([&](int l) {
-      if (x.lane[l] < limit.lane[l]) return 0.0f;
-      return std::bit_cast<float>(std::bit_cast<std::uint32_t>(p.lane[l]) +
-                                  (std::bit_cast<std::uint32_t>(shifted.lane[l]) << 23));
+      if (std::isinf(x.lane[l])) return 0.0f;
+      const float whole = std::floor(x.lane[l]), f = x.lane[l] - whole;
+      return flushed(f + whole > x.lane[l] ? std::nextafter(f, 0.0f) : f);
     });
   }
-  /// Writes 32 numbers as bfloat16, and adds them as they were rounded to a sum, neighbours to one lane, the second
-  /// first (VDPBF16PS).
-  static Floats narrow(float* to, const Floats& low, const Floats& high, const Floats& sum) {
-    Bfloat16 rounded[32];
-    for (int l = 0; l < 16; ++l) rounded[l] = Bfloat16(low.lane[l]), rounded[16 + l] = Bfloat16(high.lane[l]);
-    std::memcpy(to, rounded, sizeof rounded);
+  /// p · 2^⌊x⌋ in one rounding
+  static Floats scale(const Floats& p, const Floats& x) {
     return each([&](int l) {
-      return sum.lane[l] + static_cast<float>(rounded[2 * l + 1]) + static_cast<float>(rounded[2 * l]);
+      if (std::isnan(x.lane[l])) return x.lane[l];
+      return flushed(std::ldexp(p.lane[l], static_cast<int>(std::clamp(std::floor(x.lane[l]), -1000.0f, 1000.0f))));
     });
   }
-  /// Both fold halves onto each other.
-  static float max_of(Floats x) {
-    for (int half = 8; half > 0; half /= 2) {
-      for (int l = 0; l < half; ++l) x.lane[l] = x.lane[l] > x.lane[l + half] ? x.lane[l] : x.lane[l + half];
-    }
-    return x.lane[0];
+  /// Writes 32 numbers as bfloat16, those of one lane side by side, and returns their sums as they were rounded. What
+  /// is halfway between two is rounded up.
+  static Floats narrow(float* to, const Floats& low, const Floats& high) {
+    const auto rounded = [](float x) { return (std::bit_cast<std::uint32_t>(x) + 0x8000u) & 0xFFFF'0000u; };
+    std::uint32_t pairs[16];
+    for (int l = 0; l < 16; ++l) pairs[l] = rounded(low.lane[l]) >> 16 | rounded(high.lane[l]);
+    std::memcpy(to, pairs, sizeof pairs);
+    const auto number = [](std::uint32_t bits) { return std::bit_cast<float>(bits); };
+    return add(each([&](int l) { return number(rounded(low.lane[l])); }),
+               each([&](int l) { return number(rounded(high.lane[l])); }));
   }
-  static float sum_of(Floats x) {
-    for (int half = 8; half > 0; half /= 2) {
-      for (int l = 0; l < half; ++l) x.lane[l] += x.lane[l + half];
-    }
-    return x.lane[0];
+  static Floats ceil(const Floats& x) {
+    return each([&](int l) { return std::ceil(x.lane[l]); });
+  }
+  /// One bit for each lane.
+  static std::uint16_t equal(const Floats& a, const Floats& b) {
+    unsigned bits = 0;
+    for (int l = 0; l < 16; ++l) bits |= static_cast<unsigned>(a.lane[l] == b.lane[l]) << l;
+    return static_cast<std::uint16_t>(bits);
+  }
+  /// Of sixteen rows, a lane each. Both fold halves onto each other.
+  static Floats max_of(const float (*rows)[16]) {
+    return fold_rows(rows, [](float a, float b) { return a > b ? a : b; });
+  }
+  static Floats sum_of(const float (*rows)[16]) {
+    return fold_rows(rows, [](float a, float b) { return flushed(flushed(a) + flushed(b)); });
+  }
+
+ private:
+  template <class F>
+  static Floats fold_rows(const float (*rows)[16], const F& fold) {
+    return each([&](int row) {
+      Floats x = load(rows[row]);
+      for (int half = 8; half > 0; half /= 2) {
+        for (int l = 0; l < half; ++l) x.lane[l] = fold(x.lane[l], x.lane[l + half]);
+      }
+      return x.lane[0];
+    });
   }
 };
 

@@ -59,7 +59,7 @@ AmxForward::AmxForward(const AttentionPlan<float>& plan)
   loaded_.resize(size(at_once * std::max(plan.call.in_dim, problem.value_dim)));
   if (query_turner_.turns()) turned_.resize(size(at_once * problem.dim));
   if (plan.call.acting.size > 0 && problem.k_len > 0) bias_.resize(size(problem.q_len + problem.k_len - 1));
-  max_.resize(size(rows)), sum_.resize(size(rows)), rounded_sum_.resize(size(rows));
+  for (auto* each : {&max_, &sum_, &rounded_sum_}) each->resize(size(amx::padded(rows)));
   row_first_.resize(size(rows)), row_end_.resize(size(rows));
   ready_.resize(size(pieces(problem.k_len, pack_cols)));
 }
@@ -69,7 +69,7 @@ FinishedRows<float> AmxForward::block(Index b, Index h, Index row) {
   const Index rows = std::min(plan_->extents.rows, problem.q_len - row);
   open_head(b, h);
   open_queries(b, h, row, rows);
-  begin(h, rows);
+  begin(h);
   Columns all;
   for (Index i = 0; i < rows; ++i) {
     const Columns sees = plan_->visibility.of(b, row + i);
@@ -108,7 +108,10 @@ void AmxForward::open_head(Index b, Index h) {
   if (bias_.empty()) return;
   diagonals_.open(b, h);
   const float* natural = diagonals_.at(plan_->call.problem.q_len - 1, 0);
-  for (std::size_t x = 0; x < bias_.size(); ++x) bias_[x] = natural[x] * std::numbers::log2e_v<float>;
+  for (std::size_t x = 0; x < bias_.size(); ++x) {
+    const float bias = natural[x] * std::numbers::log2e_v<float>;
+    bias_[x] = std::isnan(bias) ? std::numeric_limits<float>::quiet_NaN() : bias;
+  }
 }
 
 void AmxForward::open_queries(Index b, Index h, Index row, Index rows) {
@@ -125,7 +128,7 @@ void AmxForward::open_queries(Index b, Index h, Index row, Index rows) {
 }
 
 /// A sink is a weight that is there before the first key, for a maximum that is a whole number.
-void AmxForward::begin(Index h, Index rows) {
+void AmxForward::begin(Index h) {
   const auto& sinks = plan_->call.options.sinks.value;
   float max = -std::numeric_limits<float>::infinity(), sum = 0;
   if (sinks.data != nullptr && sinks(h) != max) {
@@ -133,9 +136,9 @@ void AmxForward::begin(Index h, Index rows) {
     max = std::ceil(logit);
     sum = std::exp2(logit - max);
   }
-  std::fill_n(max_.begin(), rows, max);
-  std::fill_n(sum_.begin(), rows, sum);
-  std::fill_n(rounded_sum_.begin(), rows, sum);
+  std::fill(max_.begin(), max_.end(), max);
+  std::fill(sum_.begin(), sum_.end(), sum);
+  std::fill(rounded_sum_.begin(), rounded_sum_.end(), sum);
   std::fill_n(out_.data(), out_.size(), 0.0f);
 }
 

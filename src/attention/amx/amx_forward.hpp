@@ -24,7 +24,7 @@ class AmxForward {
  private:
   void open_head(Index b, Index h);
   void open_queries(Index b, Index h, Index row, Index rows);
-  void begin(Index h, Index rows);
+  void begin(Index h);
   /// Packs the keys and values of these columns, if that was not done before.
   void ready(Columns cols);
   void pack_block(Index first);

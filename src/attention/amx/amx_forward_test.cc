@@ -122,6 +122,20 @@ TEST(AmxForward, BiasesByDistance) {
   }
 }
 
+TEST(AmxForward, ABiasThatIsNoNumberMakesItsQueriesNone) {
+  const T5 t5{.direction = T5Direction::bidirectional};
+  std::vector<float> table(2 * static_cast<std::size_t>(t5.buckets));  // [buckets, heads]
+  table[2 * 5 + 1] = std::bit_cast<float>(0xFFFFFFFFu);  // all bits, which no addition to them may turn into a number
+  const T5Bias<float> bias(t5, {dense(table.data(), t5.buckets, 2)});
+  AttentionCase c = tiles_case(40, 150);
+  c.q_first = 80;
+  const AttentionData<Bfloat16> data(c);
+  const Forced forced(amx::attend_block_emulated);
+  const auto out = data.forward<float>(with(bias)).out;
+  // [heads, time, dim]
+  for (std::size_t x = 0; x < out.size(); ++x) ASSERT_EQ(std::isnan(out[x]), x / (40 * 64) == 1) << x;
+}
+
 TEST(AmxForward, TurnedRowsAreRoundedOnce) {
   AttentionCase c = tiles_case(40, 150);
   c.options.mask = Mask::causal, c.q_first = 110;

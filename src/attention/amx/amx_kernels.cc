@@ -67,14 +67,15 @@ void pack_keys(Index cols, Index dim, const T* rows, Index stride, Bfloat16* pac
 
 template <class T>
 void pack_values(Index cols, Index dim, const T* rows, Index stride, Bfloat16* packed) {
-  std::array<Bfloat16, room_for<T>(2)> room;
+  std::array<Bfloat16, room_for<T>(1)> room, other_room;
   std::array<Bfloat16, at(most_dim)> none{};
   for (Index first = 0; first < padded(cols); first += 32, packed += 32 * dim) {
     for (Index pair = 0; pair < 16; ++pair) {
-      const Index j = first + 2 * pair, n = std::clamp<Index>(cols - j, 0, 2);
-      Index step = stride;
-      const Bfloat16* one = n > 0 ? rounded(n, dim, rows + j * stride, step, room.data()) : none.data();
-      const Bfloat16* other = n > 1 ? one + step : none.data();
+      const auto row = [&](Index j, Bfloat16* space) {
+        Index step = stride;
+        return j < cols ? rounded(1, dim, rows + j * stride, step, space) : none.data();
+      };
+      const Bfloat16 *one = row(first + pair, room.data()), *other = row(first + 16 + pair, other_room.data());
       for (Index d = 0; d < dim; d += 16) {
         Bfloat16* to = packed + (d + pair) * 32;
         for (Index x = 0; x < 16; ++x) to[2 * x] = one[d + x], to[2 * x + 1] = other[d + x];

@@ -13,7 +13,7 @@
 
 namespace bearing::attend::amx {
 
-/// Rows that are worked on at once; q and out have room for whole strips.
+/// Rows that are worked on at once; q, out and what is kept of each row have room for whole strips.
 inline constexpr Index strip_rows = 32;
 /// Columns between two updates of a row's maximum.
 inline constexpr Index block_cols = 128;
@@ -32,7 +32,8 @@ constexpr Index packed_at(Index j, Index dim) { return j * dim; }
 template <class T>
 void pack_keys(Index cols, Index dim, const T* rows, Index stride, Bfloat16* packed);
 
-/// packed [⌈cols / 32⌉, dim / 16, 16, 16, 2]: 32 columns, 16 features, pairs of columns side by side.
+/// packed [⌈cols / 32⌉, dim / 16, 16, 16, 2]: 32 columns, 16 features, columns j and j + 16 side by side, as weights
+/// are.
 template <class T>
 void pack_values(Index cols, Index dim, const T* rows, Index stride, Bfloat16* packed);
 
@@ -48,11 +49,12 @@ struct Block {
   const Bfloat16 *q = nullptr, *keys = nullptr, *values = nullptr;  ///< packed, keys and values from column 0 on
   const Index *row_first = nullptr, *row_end = nullptr;             ///< [rows] the columns that each row sees
   float scale = 1;                                                  ///< positive, log2(e) in it
-  const float* bias = nullptr;  ///< null, or row i takes bias[j − i] for column j; log2(e) in it
-  /// [rows] −∞ and 0 before the first columns. max: a whole number not below the row's scores, in units of log2, so
-  /// that a change rescales by a power of two exactly.
+  const float* bias =
+      nullptr;  ///< null, or row i takes bias[j − i] for column j; log2(e) in it; a NaN is the quiet one
+  /// [padded(rows)] −∞ and 0 before the first columns. max: a whole number not below the row's scores, in units of
+  /// log2, so that a change rescales by a power of two exactly.
   float *max = nullptr, *sum = nullptr;
-  float* rounded_sum = nullptr;  ///< [rows] of the weights as bfloat16, 0 before the first columns
+  float* rounded_sum = nullptr;  ///< [padded(rows)] of the weights as bfloat16, 0 before the first columns
   float* out = nullptr;          ///< [padded(rows), value_dim] 0 before the first columns; not divided by rounded_sum
   float* scratch = nullptr;      ///< [scratch_size]
 };
