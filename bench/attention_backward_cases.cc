@@ -6,15 +6,16 @@
 namespace bearing::bench {
 namespace {
 
+template <class T>
 void add_backward(const std::string& mask, const std::string& encoding, Index dim, Index threads, double demand) {
   const AttentionShape shape = self_attention(4096, dim);
   const double fmas = 5 * pairs_left(mask, shape) * static_cast<double>(shape.heads * dim);
-  add({.name = "attention_backward/" + attention_name<float>(mask, encoding, shape),
+  add({.name = "attention_backward/" + attention_name<T>(mask, encoding, shape),
        .threads = threads,
        .bars = {fma_limit<float>(fmas, threads, demand)},
        .turns = turns_for(fmas, threads),
        .prepare = [=]() -> std::function<void()> {
-         const AttentionMemory<float> memory(shape);
+         const AttentionMemory<T> memory(shape);
          const Encoded encoded = encode(encoding, shape);
          attention(memory.inputs(), memory.out(), memory.lse(), encoded.terms, visible_keys<float>(mask),
                    executor(threads));
@@ -30,11 +31,12 @@ void add_backward(const std::string& mask, const std::string& encoding, Index di
 void add_attention_backward_cases() {
   for (const Index dim : {64, 128}) {
     for (const Index threads : {1, 2}) {
-      add_backward("full", "none", dim, threads, threads == 1 ? 0.70 : 0.60);
-      add_backward("causal", "none", dim, threads, 0.60);
+      add_backward<float>("full", "none", dim, threads, threads == 1 ? 0.70 : 0.60);
+      add_backward<float>("causal", "none", dim, threads, 0.60);
     }
-    add_backward("full", "alibi", dim, 1, 0);
-    add_backward("full", "t5", dim, 1, 0);
+    add_backward<Bfloat16>("full", "none", dim, 1, 0);
+    add_backward<float>("full", "alibi", dim, 1, 0);
+    add_backward<float>("full", "t5", dim, 1, 0);
   }
 }
 

@@ -60,10 +60,8 @@ void compute_ours(const PeerCase& c, const AttentionMemory<T>& at) {
   const auto options = visible_keys<float>(c.mask);
   const Executor& on = executor(c.threads);
   attention(at.inputs(), at.out(), at.lse(), encoded.terms, options, on);
-  if constexpr (std::is_same_v<T, float>) {
-    if (!c.backward) return;
-    attention_backward(at.inputs(), {at.out(), at.lse(), at.d_out()}, at.grads(), encoded.terms, options, on);
-  }
+  if (!c.backward) return;
+  attention_backward(at.inputs(), {at.out(), at.lse(), at.d_out()}, at.grads(), encoded.terms, options, on);
 }
 
 const OpenBlas& openblas() {
@@ -157,6 +155,7 @@ void add_attention_peer_cases() {
     }
     add_peer<Bfloat16>({"pytorch_sdpa", "full", "none", shape, 1});
     add_peer<Float16>({"pytorch_sdpa", "full", "none", shape, 1});
+    add_peer<Bfloat16>({"pytorch_autograd", "full", "none", shape, 1, true});
   }
   for (const Index threads : {1, 2}) {
     add_peer<float>({"pytorch_sdpa", "full", "none", {.q_len = 1, .k_len = 32'768, .dim = 128}, threads});

@@ -88,7 +88,7 @@ struct AttentionOptions {
 ///     attention<float>({q, k, v}, out, lse, with(rope), {.mask = Mask::causal});
 ///
 /// Bfloat16 on a machine with matrix tiles (AMX) may round weights and turned rows to bfloat16 for their products: out
-/// is then off by at most 0.0041 of the largest |v|, lse by 1e-4, and a turned row's logits by 2^-8 of |c|·|q|·|k|.
+/// is then off by at most 0.0041 of the largest |v|, lse by 1e-4, and a turned row's logits by 2^-7 of |c|·|q|·|k|.
 ///
 /// Throws ShapeError for shapes that do not fit each other, tensors without memory and outputs that share it,
 /// RangeError for positions, options and encodings that cannot serve; nothing is written then.

@@ -12,6 +12,7 @@
 
 #define BEARING_TILE_CODE __attribute__((target("avx512f,avx512bw,avx512vl,avx512dq,amx-tile,amx-bf16")))
 #include "attention/amx/amx_block-inl.hpp"
+#include "attention/amx/amx_grads-inl.hpp"
 
 namespace bearing::attend::amx {
 namespace {
@@ -92,7 +93,7 @@ struct Avx512Lanes {
   BEARING_TILE_CODE static Floats load(std::uint16_t seen, const float* from) {
     return _mm512_maskz_loadu_ps(seen, from);
   }
-  BEARING_TILE_CODE static void store(float* to, Floats x) { _mm512_storeu_ps(to, x); }
+  BEARING_TILE_CODE static void store(void* to, Floats x) { _mm512_storeu_ps(to, x); }
   BEARING_TILE_CODE static Floats add(Floats a, Floats b) { return _mm512_add_ps(a, b); }
   BEARING_TILE_CODE static Floats subtract(Floats a, Floats b) { return _mm512_sub_ps(a, b); }
   BEARING_TILE_CODE static Floats multiply(Floats a, Floats b) { return _mm512_mul_ps(a, b); }
@@ -105,14 +106,20 @@ struct Avx512Lanes {
     return _mm512_reduce_ps(x, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC);
   }
   BEARING_TILE_CODE static Floats scale(Floats p, Floats x) { return _mm512_scalef_ps(p, x); }
-  BEARING_TILE_CODE static Floats narrow(float* to, Floats low, Floats high) {
-    // VCVTNE2PS2BF16 and the sum of its pairs by VDPBF16PS are four operations each, two of them on the port of the
-    // tiles; these are eight, on any port.
-    const __m512i half = _mm512_set1_epi32(0x8000), upper = _mm512_set1_epi32(static_cast<int>(0xFFFF'0000));
-    const __m512i first = _mm512_add_epi32(_mm512_castps_si512(low), half);
-    const __m512i second = _mm512_and_si512(_mm512_add_epi32(_mm512_castps_si512(high), half), upper);
-    _mm512_storeu_si512(to, _mm512_or_si512(_mm512_srli_epi32(first, 16), second));
-    return add(_mm512_castsi512_ps(_mm512_and_si512(first, upper)), _mm512_castsi512_ps(second));
+  BEARING_TILE_CODE static Floats add_half(Floats x) {
+    return _mm512_castsi512_ps(_mm512_add_epi32(_mm512_castps_si512(x), _mm512_set1_epi32(0x8000)));
+  }
+  BEARING_TILE_CODE static Floats add_half_unless_nan(Floats x) {
+    const __m512i bits = _mm512_castps_si512(x);
+    const __mmask16 number = _mm512_cmp_ps_mask(x, x, _CMP_ORD_Q);
+    return _mm512_castsi512_ps(_mm512_mask_add_epi32(bits, number, bits, _mm512_set1_epi32(0x8000)));
+  }
+  BEARING_TILE_CODE static Floats cut(Floats x) {
+    return _mm512_castsi512_ps(_mm512_and_si512(_mm512_castps_si512(x), upper()));
+  }
+  BEARING_TILE_CODE static Floats pairs(Floats low, Floats high) {
+    const __m512i lower_half = _mm512_srli_epi32(_mm512_castps_si512(low), 16);
+    return _mm512_castsi512_ps(_mm512_or_si512(lower_half, _mm512_and_si512(_mm512_castps_si512(high), upper())));
   }
   BEARING_TILE_CODE static Floats ceil(Floats x) {
     return _mm512_roundscale_ps(x, _MM_FROUND_TO_POS_INF | _MM_FROUND_NO_EXC);
@@ -122,6 +129,7 @@ struct Avx512Lanes {
   BEARING_TILE_CODE static Floats sum_of(const float (*rows)[16]) { return fold_rows(rows, Sum()); }
 
  private:
+  BEARING_TILE_CODE static __m512i upper() { return _mm512_set1_epi32(static_cast<int>(0xFFFF'0000)); }
   struct Larger {
     BEARING_TILE_CODE Floats operator()(Floats a, Floats b) const { return max(a, b); }
   };
@@ -154,8 +162,9 @@ struct SlowTiles : EmulatedTiles {};
 
 }  // namespace
 
-BEARING_TILE_CODE void attend_block(const Block& block) { attend<AmxTiles, Avx512Lanes>(block); }
-BEARING_TILE_CODE void attend_block_emulated_avx512(const Block& block) { attend<SlowTiles, Avx512Lanes>(block); }
+const Kernels machine = {attend<AmxTiles, Avx512Lanes>, multiply<AmxTiles>, narrow<Avx512Lanes>, scale<Avx512Lanes>};
+const Kernels emulated_avx512 = {attend<SlowTiles, Avx512Lanes>, multiply<SlowTiles>, narrow<Avx512Lanes>,
+                                 scale<Avx512Lanes>};
 
 }  // namespace bearing::attend::amx
 

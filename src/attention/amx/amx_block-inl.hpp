@@ -8,20 +8,14 @@
 #include <limits>
 #include <utility>
 
-#include "attention/amx/amx_kernels.hpp"
+#include "attention/amx/amx_tiles-inl.hpp"
 
-// The block kernel, over two policies. Tiles: sums of 32 × 32 products that stay in place while products are added,
-//
-//     zero()   load(c, stride)   store(c, stride)   multiply(a, a_stride, b, b_column)
-//
-// Lanes: vectors of sixteen floats (see PlainLanes in amx_emulated.hpp).
+// The block kernel, over the policies of amx_tiles-inl.hpp.
 //
 // Tile products run beside vector code, so both are in flight at once: while the weights of a block are computed row by
 // row, the values' product of the block before and the scores of the one after are issued between the rows. Two buffers
 // of scores take turns, and weights take the place of their scores. A processor with AMX does vector operations on one
 // port in place of two while a product of tiles waits, so the products go to the first half of the rows.
-//
-// The file that includes this one says in BEARING_TILE_CODE for which machine its functions are.
 
 namespace bearing::attend::amx {
 
@@ -65,38 +59,6 @@ class Walk {
   const Block& block_;
   Index chunk_, row_ = 0, at_ = 0, strip_end_ = 0;
 };
-
-inline constexpr Index tile_size = 16 * 32;  // bfloat16 numbers of a tile
-
-/// c [32, 32 groups] (+)= a [32, 32 depth] · b, one step of 32 in depth at a time.
-struct Product {
-  const void* a = nullptr;
-  Index a_stride = 0;
-  const Bfloat16* b = nullptr;
-  Index b_column = 0, b_depth = 0;  ///< from tile to tile
-  float* c = nullptr;
-  Index c_stride = 0;
-  Index groups = 0, depth = 0;
-  bool add = false;
-  Index group = 0, step = 0;  ///< where it stands
-
-  Index steps() const { return groups * depth; }
-};
-
-/// The next step; false when there is none.
-template <class Tiles>
-BEARING_TILE_CODE inline bool advance(Tiles& tiles, Product& p) {
-  if (p.group == p.groups) return false;
-  float* c = p.c + p.group * 32;
-  if (p.step == 0) p.add ? tiles.load(c, p.c_stride) : tiles.zero();
-  tiles.multiply(static_cast<const std::uint16_t*>(p.a) + p.step * 32, p.a_stride,
-                 p.b + 2 * p.group * p.b_column + p.step * p.b_depth, p.b_column);
-  if (++p.step < p.depth) return true;
-  tiles.store(c, p.c_stride);
-  p.step = 0;
-  ++p.group;
-  return true;
-}
 
 /// 2^x for x ≤ 0 or little above. The polynomial, of least relative error on [0, 1], is off by 7.5e-5 of the result, a
 /// twenty-sixth of what rounding to bfloat16 may add.
@@ -173,6 +135,17 @@ BEARING_TILE_CODE inline void find_largest(const Strip& strip, Index i, float* l
   Lanes::store(largest, Lanes::max(top, other));
 }
 
+/// Writes 32 weights as bfloat16, those of one lane side by side, and returns their sums as they were rounded.
+template <class Lanes>
+BEARING_TILE_CODE inline typename Lanes::Floats narrow(float* to, typename Lanes::Floats low,
+                                                       typename Lanes::Floats high) {
+  // VCVTNE2PS2BF16 and the sum of its pairs by VDPBF16PS are four operations each, two of them on the port of the
+  // tiles; these are eight, on any port.
+  const auto first = Lanes::add_half(low), second = Lanes::add_half(high);
+  Lanes::store(to, Lanes::pairs(first, second));
+  return Lanes::add(Lanes::cut(first), Lanes::cut(second));
+}
+
 /// The weights of row i, 2^(score − max), and the sums of each lane. `stored`: score() left the score in place.
 template <class Lanes, bool stored>
 BEARING_TILE_CODE inline void weigh_row(const Strip& strip, Index i, float max, float* sums, float* rounded_sums) {
@@ -186,7 +159,7 @@ BEARING_TILE_CODE inline void weigh_row(const Strip& strip, Index i, float max, 
   for (Index j = 0; j < strip.item.cols; j += 32) {
     const auto low = weight(j), high = weight(j + 16);
     sum = Lanes::add(sum, Lanes::add(low, high));
-    rounded_sum = Lanes::add(rounded_sum, Lanes::narrow(s + j / 2, low, high));
+    rounded_sum = Lanes::add(rounded_sum, narrow<Lanes>(s + j / 2, low, high));
   }
   Lanes::store(sums, sum);
   Lanes::store(rounded_sums, rounded_sum);

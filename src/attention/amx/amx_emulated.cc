@@ -2,9 +2,11 @@
 
 #define BEARING_TILE_CODE
 #include "attention/amx/amx_block-inl.hpp"
+#include "attention/amx/amx_grads-inl.hpp"
 
 namespace bearing::attend::amx {
 
-void attend_block_emulated(const Block& block) { attend<EmulatedTiles, PlainLanes>(block); }
+const Kernels emulated = {attend<EmulatedTiles, PlainLanes>, multiply<EmulatedTiles>, narrow<PlainLanes>,
+                          scale<PlainLanes>};
 
 }  // namespace bearing::attend::amx

@@ -102,7 +102,7 @@ struct PlainLanes {
   static Floats load(std::uint16_t seen, const float* from) {
     return each([=](int l) { return (seen >> l & 1) != 0 ? from[l] : 0; });
   }
-  static void store(float* to, const Floats& x) { std::memcpy(to, x.lane, sizeof x); }
+  static void store(void* to, const Floats& x) { std::memcpy(to, x.lane, sizeof x); }
   static Floats add(const Floats& a, const Floats& b) {
     return each([&](int l) { return flushed(flushed(a.lane[l]) + flushed(b.lane[l])); });
   }
@@ -137,16 +137,21 @@ struct PlainLanes {
       return flushed(std::ldexp(p.lane[l], static_cast<int>(std::clamp(std::floor(x.lane[l]), -1000.0f, 1000.0f))));
     });
   }
-  /// Writes 32 numbers as bfloat16, those of one lane side by side, and returns their sums as they were rounded. What
-  /// is halfway between two is rounded up.
-  static Floats narrow(float* to, const Floats& low, const Floats& high) {
-    const auto rounded = [](float x) { return (std::bit_cast<std::uint32_t>(x) + 0x8000u) & 0xFFFF'0000u; };
-    std::uint32_t pairs[16];
-    for (int l = 0; l < 16; ++l) pairs[l] = rounded(low.lane[l]) >> 16 | rounded(high.lane[l]);
-    std::memcpy(to, pairs, sizeof pairs);
-    const auto number = [](std::uint32_t bits) { return std::bit_cast<float>(bits); };
-    return add(each([&](int l) { return number(rounded(low.lane[l])); }),
-               each([&](int l) { return number(rounded(high.lane[l])); }));
+  /// What is cut off after it leaves the nearest bfloat16; what is halfway between two goes up.
+  static Floats add_half(const Floats& x) {
+    return each([&](int l) { return std::bit_cast<float>(std::bit_cast<std::uint32_t>(x.lane[l]) + 0x8000u); });
+  }
+  static Floats add_half_unless_nan(const Floats& x) {
+    const Floats more = add_half(x);
+    return each([&](int l) { return std::isnan(x.lane[l]) ? x.lane[l] : more.lane[l]; });
+  }
+  /// The upper half of each lane's bits, a bfloat16.
+  static Floats cut(const Floats& x) {
+    return each([&](int l) { return std::bit_cast<float>(upper(x.lane[l])); });
+  }
+  /// Two bfloat16 in each lane.
+  static Floats pairs(const Floats& low, const Floats& high) {
+    return each([&](int l) { return std::bit_cast<float>(upper(low.lane[l]) >> 16 | upper(high.lane[l])); });
   }
   static Floats ceil(const Floats& x) {
     return each([&](int l) { return std::ceil(x.lane[l]); });
@@ -166,6 +171,8 @@ struct PlainLanes {
   }
 
  private:
+  static std::uint32_t upper(float x) { return std::bit_cast<std::uint32_t>(x) & 0xFFFF'0000u; }
+
   template <class F>
   static Floats fold_rows(const float (*rows)[16], const F& fold) {
     return each([&](int row) {

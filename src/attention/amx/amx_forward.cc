@@ -28,7 +28,7 @@ float log2_scale(const AttentionCall<float>& call) { return call.scale * std::nu
 
 bool AmxForward::serves(const AttentionPlan<float>& plan) {
   const AttentionCall<float>& call = plan.call;
-  if (call.q.type() != NumberType::bf16 || amx::kernel() == nullptr || plan.tiled || call.options.soft_cap > 0)
+  if (call.q.type() != NumberType::bf16 || amx::kernels() == nullptr || plan.tiled || call.options.soft_cap > 0)
     return false;
   if (call.value_rows.size > 0) return false;  // turned values would be rounded to bfloat16 once more
   for (Index b = 0; b < call.problem.batch; ++b) {
@@ -39,7 +39,7 @@ bool AmxForward::serves(const AttentionPlan<float>& plan) {
 
 AmxForward::AmxForward(const AttentionPlan<float>& plan)
     : plan_(&plan),
-      kernel_(amx::kernel()),
+      kernels_(amx::kernels()),
       hidden_(plan.visibility, plan.call.problem),
       queries_(plan.call.q),
       keys_(plan.call.k),
@@ -78,23 +78,23 @@ FinishedRows<float> AmxForward::block(Index b, Index h, Index row) {
   }
   if (!all.empty()) {
     ready(all);
-    kernel_({.rows = rows,
-             .first = all.first,
-             .end = all.end,
-             .dim = problem.dim,
-             .value_dim = problem.value_dim,
-             .q = q_.data(),
-             .keys = packed_keys_.data(),
-             .values = packed_values_.data(),
-             .row_first = row_first_.data(),
-             .row_end = row_end_.data(),
-             .scale = log2_scale_,
-             .bias = bias_.empty() ? nullptr : bias_.data() + problem.q_len - 1 - row,
-             .max = max_.data(),
-             .sum = sum_.data(),
-             .rounded_sum = rounded_sum_.data(),
-             .out = out_.data(),
-             .scratch = scratch_.data()});
+    kernels_->attend({.rows = rows,
+                      .first = all.first,
+                      .end = all.end,
+                      .dim = problem.dim,
+                      .value_dim = problem.value_dim,
+                      .q = q_.data(),
+                      .keys = packed_keys_.data(),
+                      .values = packed_values_.data(),
+                      .row_first = row_first_.data(),
+                      .row_end = row_end_.data(),
+                      .scale = log2_scale_,
+                      .bias = bias_.empty() ? nullptr : bias_.data() + problem.q_len - 1 - row,
+                      .max = max_.data(),
+                      .sum = sum_.data(),
+                      .rounded_sum = rounded_sum_.data(),
+                      .out = out_.data(),
+                      .scratch = scratch_.data()});
   }
   return {b, h, row, rows, out_.data(), rounded_sum_.data(), max_.data(), sum_.data(), std::numbers::ln2_v<float>};
 }

@@ -32,7 +32,7 @@ class AmxForward {
   bool packs_direct(const HeadRows<float>& rows, Index first, Index n);
 
   const AttentionPlan<float>* plan_;
-  attend::amx::Kernel kernel_;
+  const attend::amx::Kernels* kernels_;
   HiddenKeys hidden_;
   HeadRows<float> queries_, keys_, values_;
   RowTurner<float> query_turner_, key_turner_;

@@ -5,6 +5,7 @@
 #include <bearing/encodings/rotary_rows.hpp>
 #include <bearing/encodings/t5.hpp>
 
+#include "support/amx_forced.hpp"
 #include "support/attention.hpp"
 #include "support/hidden.hpp"
 
@@ -14,31 +15,24 @@ namespace bearing {
 namespace {
 
 namespace amx = attend::amx;
-
-/// For its lifetime attention() takes this kernel, or none.
-class Forced {
- public:
-  explicit Forced(amx::Kernel kernel) { amx::force_kernel(kernel); }
-  ~Forced() { amx::force_kernel(std::nullopt); }
-  Forced(const Forced&) = delete;
-  Forced& operator=(const Forced&) = delete;
-};
+using amx::Forced;
 
 AttentionCase tiles_case(Index q_len, Index k_len) {
   return {.q_len = q_len, .k_len = k_len, .dim = 32, .value_dim = 64};
 }
 
-/// What the tiles cost. A weight is off by a factor 1 + ε at most: 2^-9 from rounding it to bfloat16, 7.5e-5 from its
+/// What the tiles cost. A weight is off by a factor 1 + ε at most: 2^-8 from rounding it to bfloat16, 7.5e-5 from its
 /// polynomial, and what its logit is off by: float's roundings, below 1e-5 for these sizes, and with rows that were
-/// turned, and so rounded again, 2·2^-9 of c·|q||k| in both of its factors. A mean of values in [−1, 1] is off by
-/// 2ε/(1 − ε) then, beside 1e-5 for float's sums. The logarithm of the weights' sum, which is of weights before they
-/// are rounded, is off by −ln(1 − η), η their ε without 2^-9, and as much.
+/// turned, and so rounded again, 2^-8 of c·|q||k| in each of its factors. A mean of values in [−1, 1] is off by
+/// ε/(1 − ε) then, as factors deviate from their mean by no more on the mean, beside 1e-5 for float's sums. The
+/// logarithm of the weights' sum, which is of weights before they are rounded, is off by −ln(1 − η), η their ε without
+/// 2^-8, and as much.
 template <class O>
 void expect_tiles(const AttentionData<Bfloat16>& data, const test::AttentionTruth& truth,
                   const TermList<float>& terms = {}, double turned_product = 0) {
-  const double unrounded = 7.5e-5 + 1e-5 + std::expm1(0x1p-8 * turned_product), weight = 0x1p-9 + unrounded;
-  const double bound = 2 * weight / (1 - weight) + 1e-5, lse_bound = 1e-5 - std::log1p(-unrounded);
-  const Forced forced(amx::attend_block_emulated);
+  const double unrounded = 7.5e-5 + 1e-5 + std::expm1(0x1p-7 * turned_product), weight = 0x1p-8 + unrounded;
+  const double bound = weight / (1 - weight) + 1e-5, lse_bound = 1e-5 - std::log1p(-unrounded);
+  const Forced forced(&amx::emulated);
   const auto got = data.template forward<O>(terms);
   const std::string what = test::describe(data.the_case());
   ASSERT_EQ(got.out.size(), truth.out.size());
@@ -130,7 +124,7 @@ TEST(AmxForward, ABiasThatIsNoNumberMakesItsQueriesNone) {
   AttentionCase c = tiles_case(40, 150);
   c.q_first = 80;
   const AttentionData<Bfloat16> data(c);
-  const Forced forced(amx::attend_block_emulated);
+  const Forced forced(&amx::emulated);
   const auto out = data.forward<float>(with(bias)).out;
   // [heads, time, dim]
   for (std::size_t x = 0; x < out.size(); ++x) ASSERT_EQ(std::isnan(out[x]), x / (40 * 64) == 1) << x;
@@ -164,7 +158,7 @@ TEST(AmxForward, WhatLiesWhereNoKeyIsDoesNotMatter) {
   for (std::size_t j = 40; j < 120; ++j) shown[j] = true;
   AttentionOptions<float> options{.mask = Mask::none};
   options.key_mask = dense<const bool>(shown.get(), 1, k_len);
-  const Forced forced(amx::attend_block_emulated);
+  const Forced forced(&amx::emulated);
   const auto rows = [&](const std::vector<Bfloat16>& x, Index n) { return bhtd(x.data(), 1, 1, n, dim); };
   attention<Bfloat16>({rows(q, q_len), rows(k, k_len), rows(v, k_len)}, bhtd(out.data(), 1, 1, q_len, dim), {}, {},
                       options);
@@ -173,7 +167,7 @@ TEST(AmxForward, WhatLiesWhereNoKeyIsDoesNotMatter) {
 
 TEST(AmxForward, NorWhatLiesWhereNobodyLooks) {
   const test::Hiding hiding(1, 2, 70, 150);
-  const Forced forced(amx::attend_block_emulated);
+  const Forced forced(&amx::emulated);
   const RopeTable<float> table(Rope{.head_dim = 32, .pairing = Pairing::half}, 256);
   const RotaryRows<float> rope(table);
   for (const TermList<float>& terms : {TermList<float>{}, with(rope)}) {
@@ -206,7 +200,7 @@ TEST(AmxForward, PagedKeysAreThoseOfOneRow) {
   const Index length = k_len - 3;
   AttentionOptions<float> options{.mask = Mask::none};
   options.k_lengths = dense(&length, 1);
-  const Forced forced(amx::attend_block_emulated);
+  const Forced forced(&amx::emulated);
   const auto queries = bhtd<const Bfloat16>(q.data(), 1, 1, q_len, dim);
   attention<Bfloat16>(
       {queries, bhtd<const Bfloat16>(k.data(), 1, 1, k_len, dim), bhtd<const Bfloat16>(v.data(), 1, 1, k_len, dim)},
@@ -224,7 +218,7 @@ TEST(AmxForward, AnyExecutorGivesTheSameBits) {
   const Alibi alibi{{0.25, 0.5}};
   const AlibiBias<float> bias(alibi);
   const AttentionData<Bfloat16> data(c);
-  const Forced forced(amx::attend_block_emulated);
+  const Forced forced(&amx::emulated);
   const auto alone = data.forward<Bfloat16>(with(bias));
   for (const Index workers : {2, 3, 7}) {
     test::Workers threads(workers);
@@ -236,11 +230,11 @@ TEST(AmxForward, AnyExecutorGivesTheSameBits) {
 TEST(AmxForward, LeavesOtherCallsToTheFloatKernels) {
   const auto expect_float = [](const AttentionCase& c, const TermList<float>& terms = {}) {
     const AttentionData<Bfloat16> data(c);
-    const auto forward = [&](amx::Kernel kernel) {
+    const auto forward = [&](const amx::Kernels* kernel) {
       const Forced forced(kernel);
       return data.forward<float>(terms);
     };
-    EXPECT_TRUE(forward(attend::amx::attend_block_emulated).same_bits_as(forward(nullptr))) << test::describe(c);
+    EXPECT_TRUE(forward(&attend::amx::emulated).same_bits_as(forward(nullptr))) << test::describe(c);
   };
   expect_float(tiles_case(31, 40));  // few queries
   AttentionCase c = tiles_case(40, 40);
@@ -275,7 +269,7 @@ TEST(AmxForward, RowsThatAFiniteMaskHidesHaveTheirGradients) {
   c.heads = c.kv_heads = 1;
   const AttentionData<Bfloat16> data(c);
   const Hidden hidden;
-  const Forced forced(amx::attend_block_emulated);
+  const Forced forced(&amx::emulated);
   const auto got = data.backward<float>(with(hidden));
   for (Index d = 0; d < c.value_dim; ++d) {
     double mean = 0;

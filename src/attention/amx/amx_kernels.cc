@@ -7,6 +7,7 @@
 #include <cstring>
 #include <type_traits>
 
+#include "attention/shared/row_kernels.hpp"
 #include "simd/target.hpp"
 
 namespace bearing::attend::amx {
@@ -22,9 +23,7 @@ const Bfloat16* rounded(Index n, Index dim, const T* rows, Index& stride, Bfloat
   if constexpr (std::is_same_v<T, Bfloat16>) {
     return rows;
   } else {
-    for (Index i = 0; i < n; ++i) {
-      for (Index d = 0; d < dim; ++d) room[i * dim + d] = Bfloat16(rows[i * stride + d]);
-    }
+    for (Index i = 0; i < n; ++i) narrow(dim, rows + i * stride, room + i * dim);
     stride = dim;
     return room;
   }
@@ -37,7 +36,7 @@ constexpr std::size_t room_for(Index n) {
 
 struct Forced {
   std::atomic<bool> on = false;
-  std::atomic<Kernel> kernel = nullptr;
+  std::atomic<const Kernels*> kernels = nullptr;
 };
 Forced& forced() {
   static Forced one;
@@ -101,16 +100,16 @@ template void pack_values(Index, Index, const Bfloat16*, Index, Bfloat16*);
 template void pack_queries(Index, Index, const float*, Index, Bfloat16*);
 template void pack_queries(Index, Index, const Bfloat16*, Index, Bfloat16*);
 
-Kernel kernel() {
-  if (forced().on) return forced().kernel;
+const Kernels* kernels() {
+  if (forced().on) return forced().kernels;
 #if defined(__x86_64__)
-  if (simd::has_amx_bf16()) return attend_block;
+  if (simd::has_amx_bf16()) return &machine;
 #endif
   return nullptr;
 }
 
-void force_kernel(std::optional<Kernel> choice) {
-  forced().kernel = choice.value_or(nullptr);
+void force_kernels(std::optional<const Kernels*> choice) {
+  forced().kernels = choice.value_or(nullptr);
   forced().on = choice.has_value();
 }
 

@@ -8,6 +8,8 @@
 // rounded to bfloat16 for their product with the values, which is divided by the sum of what was rounded: they sum to
 // one. The logarithm of the weights wants their sum as it was before.
 //
+// The backward has its five products on tiles too, with probabilities and gradients of scores as bfloat16.
+//
 // A row's numbers depend on its own scores alone: blocks of columns lie on one grid, and what is hidden adds zeros.
 // Numbers below the normal range count as zero, as the instructions have it.
 
@@ -15,6 +17,8 @@ namespace bearing::attend::amx {
 
 /// Rows that are worked on at once; q, out and what is kept of each row have room for whole strips.
 inline constexpr Index strip_rows = 32;
+/// Numbers of bfloat16 in a tile.
+inline constexpr Index tile_size = 16 * 32;
 /// Columns between two updates of a row's maximum.
 inline constexpr Index block_cols = 128;
 
@@ -62,17 +66,44 @@ struct Block {
 inline constexpr Index scores_stride = block_cols + 16;  ///< no power of two: rows fall into different cache sets
 inline constexpr Index scratch_size = 2 * strip_rows * scores_stride;
 
-using Kernel = void (*)(const Block&);
+/// c [rows, cols] (+)= a [rows, depth] · b [depth, cols], each of them a multiple of 32.
+struct TileProduct {
+  Index rows = 0, cols = 0, depth = 0;
+  const Bfloat16* a = nullptr;
+  Index a_stride = 0;
+  const Bfloat16* b = nullptr;      ///< tiles of 16 pairs in depth × 16 columns
+  Index b_column = 0, b_depth = 0;  ///< from tile to tile
+  float* c = nullptr;
+  Index c_stride = 0;
+  bool add = false;
+};
+
+/// scale · from [rows, cols] as bfloat16, to the nearest; zeros from there to whole tiles.
+struct Narrowing {
+  Index rows = 0, cols = 0;  ///< cols: a multiple of 32
+  const float* from = nullptr;
+  Index stride = 0;
+  float scale = 1;
+  Bfloat16* by_row = nullptr;   ///< null, or [padded(rows), cols]: columns j and j + 16 of 32 side by side
+  Bfloat16* by_pair = nullptr;  ///< [padded(rows) / 32, cols / 16, 16, 16, 2]: rows i and i + 16 of 32 side by side
+};
+
+struct Kernels {
+  void (*attend)(const Block&);
+  void (*multiply)(const TileProduct&);
+  void (*narrow)(const Narrowing&);
+  /// x [rows, cols] ← factor · x, cols a multiple of 16
+  void (*scale)(Index rows, Index cols, float factor, float* x, Index stride);
+};
 
 /// Tiles and vectors of the machine: where simd::has_amx_bf16().
-void attend_block(const Block& block);
+extern const Kernels machine;
 /// Tiles in plain loops, with the instructions' own arithmetic; vectors in plain loops too, or of AVX-512 where
 /// simd::has_avx512_bf16(). For tests: same bits, slowly.
-void attend_block_emulated(const Block& block);
-void attend_block_emulated_avx512(const Block& block);
+extern const Kernels emulated, emulated_avx512;
 
-/// The kernel for this call, null where there is none. Forced: a test's choice, until it is taken back.
-Kernel kernel();
-void force_kernel(std::optional<Kernel> forced);
+/// Those for this call, null where there are none. Forced: a test's choice, until it is taken back.
+const Kernels* kernels();
+void force_kernels(std::optional<const Kernels*> forced);
 
 }  // namespace bearing::attend::amx

@@ -34,15 +34,15 @@ constexpr std::size_t at(Index i) { return static_cast<std::size_t>(i); }
 
 struct Named {
   const char* name;
-  Kernel kernel;
+  const Kernels& kernels;
 };
 
 /// Those that any machine can run, and what this one can.
-std::vector<Named> kernels() {
-  std::vector<Named> all = {{"emulated", attend_block_emulated}};
+std::vector<Named> all_kernels() {
+  std::vector<Named> all = {{"emulated", emulated}};
 #if defined(__x86_64__)
-  if (simd::has_avx512_bf16()) all.push_back({"emulated tiles, AVX-512", attend_block_emulated_avx512});
-  if (simd::has_amx_bf16()) all.push_back({"AMX", attend_block});
+  if (simd::has_avx512_bf16()) all.push_back({"emulated tiles, AVX-512", emulated_avx512});
+  if (simd::has_amx_bf16()) all.push_back({"AMX", machine});
 #endif
   return all;
 }
@@ -88,7 +88,7 @@ struct Result {
 };
 
 /// Columns in pieces that end at `cuts` and at the last column.
-Result run(const Head& head, Kernel kernel, std::vector<Index> cuts = {}) {
+Result run(const Head& head, const Kernels& kernels, std::vector<Index> cuts = {}) {
   AlignedArray<Bfloat16> q(padded(head.rows) * head.dim), keys(padded(head.cols) * head.dim),
       values(padded(head.cols) * head.value_dim);
   AlignedArray<float> scratch(scratch_size);
@@ -117,7 +117,7 @@ Result run(const Head& head, Kernel kernel, std::vector<Index> cuts = {}) {
   cuts.push_back(head.cols);
   for (Index cut : cuts) {
     block.end = cut;
-    kernel(block);
+    kernels.attend(block);
     block.first = cut;
   }
   return r;
@@ -134,12 +134,13 @@ void expect_same_bits(const Result& a, const Result& b) {
   expect_same_bits(a.rounded_sum, b.rounded_sum, static_cast<Index>(a.rounded_sum.size()), "rounded sum");
 }
 
-/// Each weight is off by a factor 1 + ε at most: 2^-9 from rounding to bfloat16, 7.5e-5 from the polynomial, and ln 2
+/// Each weight is off by a factor 1 + ε at most: 2^-8 from rounding to bfloat16, 7.5e-5 from the polynomial, and ln 2
 /// times what its exponent is off by. That is a float's product of `dim` features, whose two chains and three sums are
 /// off by at most (dim/2 + 3)·2^-24 of the sum of magnitudes, and five roundings at the size of the logit, the maximum
-/// or the bias. The mean of values in [−1, 1] with such weights is off by at most 2ε/(1 − ε); and float's sums over
-/// `cols` products, of values and of weights, and the vectors' own, by cols·2^-24 each.
-/// The sum is of weights before they are rounded: it is off by a factor 1 + η at most, η their ε without 2^-9 and
+/// or the bias. The mean of values in [−1, 1] with such weights is off by what these factors deviate from their own
+/// mean, on the mean: at most ε, over 1 − ε; and float's sums over `cols` products, of values and of weights, and the
+/// vectors' own, by cols·2^-24 each.
+/// The sum is of weights before they are rounded: it is off by a factor 1 + η at most, η their ε without 2^-8 and
 /// cols·2^-24 for float's sum; its logarithm by −log2(1 − η).
 void expect_exact(const Head& head, const Result& r) {
   std::vector<double> s(at(head.cols));
@@ -166,8 +167,8 @@ void expect_exact(const Head& head, const Result& r) {
       continue;
     }
     const double exponent = (static_cast<double>(head.dim) / 2 + 8) * products + 5 * (size + 1);
-    const double unrounded = 7.5e-5 + std::log(2) * exponent * 0x1p-24, weight = 0x1p-9 + unrounded;
-    const double sums = static_cast<double>(head.cols) * 0x1p-24, bound = 2 * weight / (1 - weight) + 2 * sums;
+    const double unrounded = 7.5e-5 + std::log(2) * exponent * 0x1p-24, weight = 0x1p-8 + unrounded;
+    const double sums = static_cast<double>(head.cols) * 0x1p-24, bound = weight / (1 - weight) + 2 * sums;
     double sum = 0;
     std::vector<double> mean(at(head.value_dim));
     for (Index j = head.first[at(i)]; j < head.end[at(i)]; ++j) {
@@ -186,11 +187,11 @@ void expect_exact(const Head& head, const Result& r) {
 
 /// Same bits from all: a processor's own tiles sum as its manual says.
 void expect_exact_everywhere(const Head& head) {
-  const Result plain = run(head, attend_block_emulated);
+  const Result plain = run(head, emulated);
   expect_exact(head, plain);
-  for (const Named& each : kernels()) {
+  for (const Named& each : all_kernels()) {
     SCOPED_TRACE(each.name);
-    const Result r = run(head, each.kernel);
+    const Result r = run(head, each.kernels);
     expect_same_bits(r, plain);
   }
 }
@@ -330,11 +331,11 @@ TEST(AmxTest, WeightsAroundTheLeastNumbersAreTheSameInAnyMode) {
   head.bias_by_distance([](Index n) { return -126 + 0.02 * static_cast<double>(n); });  // one key's is 0, below
   for (Index i = 0; i < head.rows; ++i) head.bias[at(head.rows - 1 - i)] = 0;
   expect_exact_everywhere(head);
-  const Result plain = run(head, attend_block_emulated);
+  const Result plain = run(head, emulated);
   const test::FlushingDenormals mode;
-  for (const Named& each : kernels()) {
+  for (const Named& each : all_kernels()) {
     SCOPED_TRACE(each.name);
-    expect_same_bits(run(head, each.kernel), plain);
+    expect_same_bits(run(head, each.kernels), plain);
   }
 }
 
@@ -361,8 +362,8 @@ TEST(AmxTest, LargeLogitsChooseOneKey) {
   for (Index j = 0; j < head.cols; ++j) {
     for (Index d = 0; d < head.dim; ++d) head.k[at(j * head.dim + d)] = Bfloat16(j == 3 * d + 5 ? 8e4f : -8e4f);
   }
-  for (const Named& each : kernels()) {
-    const Result r = run(head, each.kernel);
+  for (const Named& each : all_kernels()) {
+    const Result r = run(head, each.kernels);
     for (Index i = 0; i < head.rows; ++i) {
       const Bfloat16* v = head.v.data() + (3 * (i % 32) + 5) * head.value_dim;
       for (Index d = 0; d < head.value_dim; ++d) {
@@ -376,8 +377,8 @@ TEST(AmxTest, EqualScoresGiveTheMeanAsExactlyAsFloatHasIt) {
   // Weights are 1 and exact: what is left is float's sum of 300 numbers below 1, and one division.
   Head head(33, 300, 32, 64, 10);
   for (Bfloat16& x : head.q) x = Bfloat16(0.0f);
-  for (const Named& each : kernels()) {
-    const Result r = run(head, each.kernel);
+  for (const Named& each : all_kernels()) {
+    const Result r = run(head, each.kernels);
     for (Index d = 0; d < head.value_dim; ++d) {
       double mean = 0;
       for (Index j = 0; j < head.cols; ++j) mean += static_cast<float>(head.v[at(j * head.value_dim + d)]) / 300.0;
@@ -392,13 +393,13 @@ TEST(AmxTest, EqualScoresGiveTheMeanAsExactlyAsFloatHasIt) {
 TEST(AmxTest, RowsHaveTheSameBitsInAnyCompany) {
   Head all(70, 300, 32, 32, 11, 3);
   all.window(90);
-  const Result together = run(all, attend_block_emulated);
+  const Result together = run(all, emulated);
   for (Index row : {0, 31, 32, 50, 69}) {
     Head alone(1, 300, 32, 32, 11);
     std::copy_n(all.q.begin() + row * 32, 32, alone.q.begin());
     alone.k = all.k, alone.v = all.v;
     alone.first[0] = all.first[at(row)], alone.end[0] = all.end[at(row)];
-    const Result r = run(alone, attend_block_emulated);
+    const Result r = run(alone, emulated);
     EXPECT_EQ(r.sum[0], together.sum[at(row)]);
     EXPECT_EQ(r.rounded_sum[0], together.rounded_sum[at(row)]);
     EXPECT_EQ(std::memcmp(r.out.data(), together.out.data() + row * 32, 32 * sizeof(float)), 0) << row;
@@ -408,9 +409,9 @@ TEST(AmxTest, RowsHaveTheSameBitsInAnyCompany) {
 TEST(AmxTest, ColumnsInPiecesGoOnWhereTheOthersEnded) {
   Head head(40, 300, 32, 32, 12, 3);
   head.bias_by_distance([](Index n) { return 0.01 * static_cast<double>(n); });  // maxima rise from piece to piece
-  const Result whole = run(head, attend_block_emulated);
-  expect_same_bits(run(head, attend_block_emulated, {128, 256}), whole);
-  expect_exact(head, run(head, attend_block_emulated, {1, 50, 100, 131, 260}));
+  const Result whole = run(head, emulated);
+  expect_same_bits(run(head, emulated, {128, 256}), whole);
+  expect_exact(head, run(head, emulated, {1, 50, 100, 131, 260}));
 }
 
 #if defined(__x86_64__)
@@ -424,16 +425,16 @@ TEST(AmxTest, AmxInstructionsEqualTheirEmulation) {
   heads[2].bias_by_distance([](Index n) { return -0.1 * static_cast<double>(std::abs(n)); });
   if (simd::has_amx_bf16()) {
     report("the instructions ran on this machine's tiles");
-    EXPECT_EQ(kernel(), attend_block);
-    for (const Head& head : heads) expect_same_bits(run(head, attend_block), run(head, attend_block_emulated));
+    EXPECT_EQ(kernels(), &machine);
+    for (const Head& head : heads) expect_same_bits(run(head, machine), run(head, emulated));
     return;
   }
-  EXPECT_EQ(kernel(), nullptr) << "without AMX the float kernels serve";
+  EXPECT_EQ(kernels(), nullptr) << "without AMX the float kernels serve";
 #if defined(__linux__)
   if (simd::has_avx512_bf16()) {
     report("no AMX here: its instructions were trapped and done in software; the vectors ran on this machine");
     test::AmxTrap trap;
-    for (const Head& head : heads) expect_same_bits(run(head, attend_block), run(head, attend_block_emulated));
+    for (const Head& head : heads) expect_same_bits(run(head, machine), run(head, emulated));
     EXPECT_GT(trap.products(), 0);
     EXPECT_EQ(trap.configured(), 3);
     EXPECT_EQ(trap.released(), 3);
@@ -444,6 +445,87 @@ TEST(AmxTest, AmxInstructionsEqualTheirEmulation) {
 }
 
 #endif
+
+TEST(AmxTest, NarrowedNumbersAreNearestAndInTheirPlaces) {
+  const Index rows = 45, cols = 64, stride = 70;
+  std::vector<float> from(at(rows * stride));
+  Random random(31);
+  for (float& x : from) x = static_cast<float>(random.uniform(-1, 1));
+  from[0] = std::bit_cast<float>(0xFFFFFFFFu);  // no addition may make it a number
+  from[1] = infinity, from[2] = -infinity, from[3] = 0x1p-127f;
+  from[4] = 1 + 0x1p-8f, from[5] = -1 - 0x1p-8f;  // halfway, and up in size
+  for (const Named& each : all_kernels()) {
+    SCOPED_TRACE(each.name);
+    std::vector<Bfloat16> by_row(at(padded(rows) * cols)), by_pair(by_row.size());
+    const Narrowing narrowing{.rows = rows,
+                              .cols = cols,
+                              .from = from.data(),
+                              .stride = stride,
+                              .scale = 0.5f,
+                              .by_row = by_row.data(),
+                              .by_pair = by_pair.data()};
+    each.kernels.narrow(narrowing);
+    for (Index i = 0; i < padded(rows); ++i) {
+      for (Index j = 0; j < cols; ++j) {
+        const Bfloat16 row = by_row[at(i * cols + j / 32 * 32 + 2 * (j % 16) + j / 16 % 2)];
+        const Bfloat16 pair =
+            by_pair[at(((i / 32 * (cols / 16) + j / 16) * 16 + i % 16) * 32 + 2 * (j % 16) + i / 16 % 2)];
+        ASSERT_EQ(row.bits, pair.bits) << i << " " << j;
+        const float x = i < rows ? from[at(i * stride + j)] / 2 : 0, got = static_cast<float>(row);
+        if (std::isnan(x)) {
+          ASSERT_TRUE(std::isnan(got));
+        } else if (std::abs(x) < 0x1p-126f || std::isinf(x)) {
+          ASSERT_EQ(got, std::isinf(x) ? x : 0);
+        } else {
+          ASSERT_LE(std::abs(got - x), 0x1p-8f * std::abs(x)) << i << " " << j;
+        }
+      }
+    }
+    EXPECT_EQ(static_cast<float>(by_row[8]), 0.5f + 0x1p-8f);
+    EXPECT_EQ(static_cast<float>(by_row[10]), -0.5f - 0x1p-8f);
+  }
+}
+
+TEST(AmxTest, ProductsAndScalesOfWholeTiles) {
+  const Index rows = 64, cols = 96, depth = 96, c_stride = 101;
+  Random random(32);
+  std::vector<Bfloat16> a(at(rows * depth)), b(at(cols * depth)), packed(b.size());
+  for (auto* x : {&a, &b}) {
+    for (Bfloat16& number : *x) number = Bfloat16(static_cast<float>(random.uniform(-1, 1)));
+  }
+  pack_keys(cols, depth, b.data(), depth, packed.data());  // b [cols, depth]
+  for (const bool add : {false, true}) {
+    std::vector<float> plain;
+    for (const Named& each : all_kernels()) {
+      SCOPED_TRACE(each.name);
+      std::vector<float> c(at(rows * c_stride), 3.0f);
+      each.kernels.multiply({.rows = rows,
+                             .cols = cols,
+                             .depth = depth,
+                             .a = a.data(),
+                             .a_stride = depth,
+                             .b = packed.data(),
+                             .b_column = depth / 32 * tile_size,
+                             .b_depth = tile_size,
+                             .c = c.data(),
+                             .c_stride = c_stride,
+                             .add = add});
+      each.kernels.scale(rows, cols, 0.25f, c.data(), c_stride);
+      for (Index i = 0; i < rows; ++i) {
+        for (Index j = 0; j < c_stride; ++j) {
+          double want = add || j >= cols ? 3 : 0;
+          for (Index d = 0; j < cols && d < depth; ++d) {
+            want += static_cast<double>(static_cast<float>(a[at(i * depth + d)])) *
+                    static_cast<float>(b[at(j * depth + d)]);
+          }
+          ASSERT_NEAR(c[at(i * c_stride + j)], j < cols ? want / 4 : want, 1e-5) << i << " " << j;
+        }
+      }
+      if (plain.empty()) plain = c;
+      expect_same_bits(c, plain, static_cast<Index>(c.size()), "c");
+    }
+  }
+}
 
 TEST(AmxTest, ServesWholeTilesAndPositiveScales) {
   EXPECT_TRUE(usable(64, 128, 0.125f));
@@ -457,11 +539,11 @@ TEST(AmxTest, ServesWholeTilesAndPositiveScales) {
 }
 
 TEST(AmxTest, ATestsChoiceOfKernelHoldsUntilItIsTakenBack) {
-  const Kernel before = kernel();
-  force_kernel(attend_block_emulated);
-  EXPECT_EQ(kernel(), attend_block_emulated);
-  force_kernel(std::nullopt);
-  EXPECT_EQ(kernel(), before);
+  const Kernels* before = kernels();
+  force_kernels(&emulated);
+  EXPECT_EQ(kernels(), &emulated);
+  force_kernels(std::nullopt);
+  EXPECT_EQ(kernels(), before);
 }
 
 }  // namespace

@@ -17,8 +17,7 @@ template <class A>
 void BackwardWork<A>::block(Index b, Index h, Index row) {
   BackwardQueries<A>& queries = parts_.queries;
   const Columns all = queries.see(b, h, row);
-  queries.open();
-  queries.open_numbers();
+  parts_.open_queries();
   queries.open_grads();
   const Index width = parts_.plan->tile_cols;
   for (Index col = all.first / width * width; col < all.end; col += width) {
@@ -68,8 +67,7 @@ void BackwardWork<A>::key_block(Index b, Index kv_head, Index col) {
     for (Index row = 0; row < q_len; row += plan.rows) {
       const Columns cols = queries.meeting(col, queries.see(b, h, row));
       if (cols.empty()) continue;
-      queries.open();
-      queries.open_numbers();
+      parts_.open_queries();
       add_grads(parts_, cols);
     }
   }

@@ -1,6 +1,7 @@
 #include "attention/softmax/backward_keys.hpp"
 
 #include <algorithm>
+#include <type_traits>
 
 #include "attention/softmax/softmax_kernels.hpp"
 
@@ -22,8 +23,9 @@ bool keeps_turned(const BackwardPlan<A>& plan, bool direct_d_k) {
 }  // namespace
 
 template <class A>
-BackwardKeys<A>::BackwardKeys(BackwardPlan<A>& plan, BackwardUnits units)
+BackwardKeys<A>::BackwardKeys(BackwardPlan<A>& plan, BackwardUnits units, AmxGrads* tiles)
     : plan_(&plan),
+      tiles_(tiles),
       hidden_(plan.scores.visibility, plan.scores.call.problem),
       k_rows_(plan.scores.call.k),
       v_rows_(plan.scores.call.v),
@@ -37,15 +39,15 @@ BackwardKeys<A>::BackwardKeys(BackwardPlan<A>& plan, BackwardUnits units)
   direct_v_ = v_rows_.same() && v_rows_.plain() && !value_turner_.turns();
   direct_d_k_ = plan.grads.d_k.direct() && dim == call.in_dim;
   direct_d_v_ = plan.grads.d_v.direct();
-  keeps_keys_ = call.whole_rows || (turner_.turns() && keeps_turned(plan, direct_d_k_));
-  const Index kept = keeps_keys_ ? round_up(k_len, rows_at_once) : plan.cols;
+  keeps_keys_ = call.whole_rows || (tiles == nullptr && turner_.turns() && keeps_turned(plan, direct_d_k_));
+  const Index kept = keeps_keys_ ? round_up(k_len, rows_at_once) : tiles != nullptr ? rows_at_once : plan.cols;
   k_in_.resize(size(rows_at_once * call.in_dim));
   k_turned_.resize(size_if(!direct_k_, kept * dim));
   turned_blocks_.resize(size_if(keeps_keys_ && !direct_k_, plan.key_blocks()));
   v_in_.resize(size_if(!direct_v_, rows_at_once * value_dim));
-  packed_k_.resize(size(plan.cols * dim));
-  packed_v_.resize(size(plan.cols * value_dim));
-  const Index keys = units == BackwardUnits::together ? k_len : plan.cols;
+  packed_k_.resize(size_if(tiles == nullptr, plan.cols * dim));
+  packed_v_.resize(size_if(tiles == nullptr, plan.cols * value_dim));
+  const Index keys = tiles != nullptr ? rows_at_once : units == BackwardUnits::together ? k_len : plan.cols;
   d_k_sums_.resize(size_if(plan.want_k && !direct_d_k_, keys * dim));
   d_v_sums_.resize(size_if(plan.want_v && !direct_d_v_, keys * value_dim));
   run_in_.resize(size_if(turner_.turns(), rows_at_once * dim));
@@ -60,26 +62,36 @@ void BackwardKeys<A>::open(Index b, Index kv_head, Index first) {
   if (b_ != b || kv_head_ != kv_head) std::fill(turned_blocks_.begin(), turned_blocks_.end(), char{0});
   b_ = b, kv_head_ = kv_head, first_ = first;
   hidden_.open(b, kv_head);
+  if (tiles_ != nullptr && !tiles_->open_keys(b, kv_head, first)) return;
   const Index end = std::min(first + plan_->cols, plan_->scores.visibility.existing(b));
   k_first_ = keeps_keys_ ? 0 : first;
   k_stride_ = direct_k_ ? k_rows_.row_stride() : dim;
   k_ = direct_k_ ? k_rows_.read(true, b, kv_head, k_first_, Index{0}, k_turned_.data()) : k_turned_.data();
   for (Index j = first; j < end; j += rows_at_once) {
     const Index n = std::min(rows_at_once, end - j);
-    attend::pack(n, dim, ready(j, n), k_stride_, packed_k_.data() + (j - first) * dim);
+    const A* keys = ready(j, n);
     const A* values = v_rows_.read(direct_v_, b, kv_head, j, n, v_in_.data());
     value_turner_.turn(b, kv_head, j, n, v_in_.data(), value_dim);
-    attend::pack(n, value_dim, values, direct_v_ ? v_rows_.row_stride() : value_dim,
-                 packed_v_.data() + (j - first) * value_dim);
+    pack(j, n, keys, values, direct_v_ ? v_rows_.row_stride() : value_dim);
   }
   if (!turned_blocks_.empty()) turned_blocks_[size(first / plan_->cols)] = 1;
+}
+
+template <class A>
+void BackwardKeys<A>::pack(Index j, Index n, const A* keys, const A* values, Index v_stride) {
+  if constexpr (std::is_same_v<A, float>) {
+    if (tiles_ != nullptr) return tiles_->pack(j, n, keys, k_stride_, values, v_stride);
+  }
+  const Index dim = plan_->scores.call.problem.dim, value_dim = plan_->scores.call.problem.value_dim;
+  attend::pack(n, dim, keys, k_stride_, packed_k_.data() + (j - first_) * dim);
+  attend::pack(n, value_dim, values, v_stride, packed_v_.data() + (j - first_) * value_dim);
 }
 
 /// Rows of the head's keys as they enter products; what is kept of them was made once.
 template <class A>
 const A* BackwardKeys<A>::ready(Index j, Index n) {
   const Index in_dim = plan_->scores.call.in_dim, dim = plan_->scores.call.problem.dim;
-  A* const room = k_turned_.data() + (direct_k_ ? 0 : (j - k_first_) * dim);
+  A* const room = k_turned_.data() + (direct_k_ || tiles_ != nullptr ? 0 : (j - k_first_) * dim);
   if (!turned_blocks_.empty() && turned_blocks_[size(j / plan_->cols)] != 0) return room;
   if (turner_.turns()) {
     turner_.turn(b_, kv_head_, j, n, unturned(j, n), in_dim, room);
@@ -105,6 +117,7 @@ void BackwardKeys<A>::open_grads(Index b, Index kv_head, Index first, Index end)
     GradRows<A> rows;
     if (!wanted || features == 0) return rows;
     rows = {sums.data(), features, first};
+    if (tiles_ != nullptr) return rows;
     if (direct && first < end) rows = {to.row(b, kv_head, first), to.row_stride(), first};
     for (Index j = first; j < end; ++j) std::fill_n(rows.row(j), features, A{0});
     return rows;
@@ -112,6 +125,18 @@ void BackwardKeys<A>::open_grads(Index b, Index kv_head, Index first, Index end)
   const Problem& problem = plan_->scores.call.problem;
   d_k_ = open(plan_->want_k, direct_d_k_, plan_->grads.d_k, d_k_sums_, problem.dim);
   d_v_ = open(plan_->want_v, direct_d_v_, plan_->grads.d_v, d_v_sums_, problem.value_dim);
+  if (tiles_ != nullptr) tiles_->open_grads(first, end);
+}
+
+/// Rows j … j + n − 1 of the sums, from where they were summed.
+template <class A>
+void BackwardKeys<A>::take_sums(Index j, Index n) {
+  if constexpr (std::is_same_v<A, float>) {
+    if (tiles_ == nullptr) return;
+    d_k_.first = d_v_.first = j;
+    if (d_k_.data != nullptr) tiles_->key_grads(j, n, d_k_.data);
+    if (d_v_.data != nullptr) tiles_->value_grads(j, n, d_v_.data);
+  }
 }
 
 /// The keys' gradients go back through their encodings, to the caller, and so do the values'.
@@ -123,6 +148,7 @@ void BackwardKeys<A>::close_grads(Index b, Index kv_head, Index first, Index end
   for (Index j = first; j < end; j += rows_at_once) {
     const Index n = std::min(rows_at_once, end - j);
     const Index there = std::clamp<Index>(existing - j, 0, n);  // and behind them padding, which turns nothing
+    take_sums(j, n);
     if (d_v_.data != nullptr) value_turner_.turn_grads(b, kv_head, j, there, d_v_.row(j), d_v_.stride);
     if (d_v_.data != nullptr && !direct_d_v_) plan_->grads.d_v.store(d_v_.row(j), d_v_.stride, n, b, kv_head, j);
     if (d_k_.data == nullptr) continue;

@@ -2,6 +2,7 @@
 
 #include <vector>
 
+#include "attention/amx/amx_grads.hpp"
 #include "attention/shared/hidden_keys.hpp"
 #include "attention/shared/row_turner.hpp"
 #include "attention/shared/value_turner.hpp"
@@ -25,8 +26,9 @@ struct GradRows {
 template <class A>
 class BackwardKeys {
  public:
-  /// Throws std::bad_alloc; nothing below does.
-  BackwardKeys(BackwardPlan<A>& plan, BackwardUnits units);
+  /// `tiles`: what keys and their gradients are packed and summed by; null: this. Throws std::bad_alloc; nothing below
+  /// does.
+  BackwardKeys(BackwardPlan<A>& plan, BackwardUnits units, AmxGrads* tiles);
 
   /// Makes the block ready that starts at key `first`.
   void open(Index b, Index kv_head, Index first);
@@ -48,9 +50,12 @@ class BackwardKeys {
 
  private:
   const A* ready(Index j, Index n);
+  void pack(Index j, Index n, const A* keys, const A* values, Index v_stride);
+  void take_sums(Index j, Index n);
   const A* unturned(Index j, Index n);
 
   BackwardPlan<A>* plan_;
+  AmxGrads* tiles_;
   HiddenKeys hidden_;
   HeadRows<A> k_rows_, v_rows_;
   RowTurner<A> turner_;

@@ -55,6 +55,7 @@ struct BackwardPlan {
   Index slab;                   ///< rows whose scores are at hand at once
   Index cols;                   ///< keys of a block: whole panels and whole runs of rows that are turned at once
   Index tile_cols;              ///< keys that a slab meets at once: a block, or all
+  bool on_tiles = false;        ///< the products are those of AmxGrads
   bool want_q, want_k, want_v;  ///< which gradients of rows must be computed, for the caller or for parameters
   bool score_params, q_params, k_params;  ///< parameters of terms, and of row encodings, want gradients
   /// Of terms; of row encodings, by what turns: queries [batch, heads], keys [batch, kv_heads].

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "attention/amx/amx_kernels.hpp"
 #include "attention/softmax/softmax_kernels.hpp"
 
 namespace bearing {
@@ -9,7 +10,7 @@ namespace bearing {
 template <class A>
 SlabScores<A>::SlabScores(const BackwardPlan<A>& plan)
     : stride_(plan.tile_cols + 64 / static_cast<Index>(sizeof(A))),  // a line more, so that columns use all of a cache
-      s_(size(plan.slab * stride_)),
+      s_(size(round_up(plan.slab, attend::amx::strip_rows) * stride_)),  // whole tiles
       d_p_(s_.size()),
       slopes_(size_if(plan.scores.call.options.soft_cap > 0, plan.slab * stride_)),
       seen_(plan.slab) {}

@@ -8,11 +8,25 @@
 
 namespace bearing {
 
+namespace {
+
+template <class A>
+std::unique_ptr<AmxGrads> amx_grads(const BackwardPlan<A>& plan, BackwardUnits units) {
+  if constexpr (std::is_same_v<A, float>) {
+    const Index keys = units == BackwardUnits::together ? plan.scores.call.problem.k_len : plan.cols;
+    if (plan.on_tiles) return std::make_unique<AmxGrads>(plan, keys);
+  }
+  return nullptr;
+}
+
+}  // namespace
+
 template <class A>
 BackwardParts<A>::BackwardParts(BackwardPlan<A>& of, BackwardUnits units)
     : plan(&of),
+      amx(amx_grads(of, units)),
       queries(of),
-      keys(of, units),
+      keys(of, units, amx.get()),
       scores(of),
       biases(of.scores),
       d_biases(of),
@@ -204,6 +218,23 @@ void strips(BackwardParts<A>& of, const Slab& slab) {
   of.d_biases.close_slab(slab, of.queries.row());
 }
 
+/// The same by AmxGrads, the slab at once; then all products.
+void slab_on_tiles(BackwardParts<float>& of, const Slab& slab) {
+  of.open_keys(slab.cols.first);
+  of.d_biases.open_slab();
+  const attend::ScoreRows<float> found = score_rows(of, slab.rows);
+  of.amx->scores(slab.rows, slab.cols, of.plan->scores.scale_factors(of.queries.b()).products, found.s, found.d_p,
+                 found.stride);
+  attend::ScoreRows<float> scores = found;
+  scores.bias = of.biases.at(of.queries.row() + slab.rows.first, slab.cols.first);
+  if (of.d_biases.wanted()) scores.d_bias = of.d_biases.at(slab, slab.rows.first);
+  attend::probabilities(scores);
+  attend::score_grads(scores);
+  of.amx->add_grads(slab.rows, slab.cols, scores.s, scores.d_p, scores.stride, of.queries.d_q(slab.rows.first),
+                    of.keys.d_k().data != nullptr, of.keys.d_v().data != nullptr);
+  of.d_biases.close_slab(slab, of.queries.row());
+}
+
 /// Scores of a whole tile, with terms that look at all of it. Returns the tile that they were given.
 template <class A>
 Tile<A> tile_scores(BackwardParts<A>& of, const Slab& slab, Products wanted) {
@@ -280,6 +311,9 @@ void weigh(BackwardParts<A>& of, Columns rows, const A* bias) {
 template <class A>
 void add_grads(BackwardParts<A>& of, Columns cols) {
   over_slabs(of, cols, [&](const Slab& slab) {
+    if constexpr (std::is_same_v<A, float>) {
+      if (of.amx != nullptr) return slab_on_tiles(of, slab);
+    }
     of.tiled() ? whole_tile(of, slab) : strips(of, slab);
     key_products(of, slab);
   });

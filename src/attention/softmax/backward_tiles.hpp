@@ -1,5 +1,9 @@
 #pragma once
 
+#include <memory>
+#include <type_traits>
+
+#include "attention/amx/amx_grads.hpp"
 #include "attention/softmax/backward_keys.hpp"
 #include "attention/softmax/backward_queries.hpp"
 #include "attention/softmax/backward_slab.hpp"
@@ -17,6 +21,7 @@ struct BackwardParts {
   BackwardParts(BackwardPlan<A>& of, BackwardUnits units);
 
   BackwardPlan<A>* plan;
+  std::unique_ptr<AmxGrads> amx;  ///< null: products in A
   BackwardQueries<A> queries;
   BackwardKeys<A> keys;
   SlabScores<A> scores;
@@ -25,6 +30,14 @@ struct BackwardParts {
   TileWork<A> tiles;
   bool want_params = false;  ///< the parameters of terms want gradients from this unit
 
+  /// The block of queries that `queries` has seen.
+  void open_queries() {
+    queries.open();
+    queries.open_numbers();
+    if constexpr (std::is_same_v<A, float>) {
+      if (amx != nullptr) amx->open_queries(queries.rows(), queries.q(0), queries.d_out(0));
+    }
+  }
   bool tiled() const { return !plan->scores.by_diagonal(queries.b()); }
   /// The block of keys that has column `col`.
   void open_keys(Index col) {
