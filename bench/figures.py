@@ -27,6 +27,8 @@ ROWS = (
     ("Attention, bfloat16, dim 128 (float32's FMA peak)", "attention/full/bf16/8x4096x128/1", "fma"),
     ("Attention's backward, dim 64 (FMA peak)", "attention_backward/full/f32/8x4096x64/1", "fma"),
     ("Attention's backward, dim 128 (FMA peak)", "attention_backward/full/f32/8x4096x128/1", "fma"),
+    ("Attention's backward, bfloat16, dim 64 (float32's FMA peak)", "attention_backward/full/bf16/8x4096x64/1", "fma"),
+    ("Attention's backward, bfloat16, dim 128 (float32's FMA peak)", "attention_backward/full/bf16/8x4096x128/1", "fma"),
 )
 MEASURED = "measured"  # the row below the machines' names
 

@@ -13,13 +13,12 @@ namespace {
 
 /// to [dim, rows], rows i and i + 16 of 32 side by side ← from [rows, dim], rows in whole tiles
 void turn(Index rows, Index dim, const Bfloat16* from, Bfloat16* to) {
-  for (Index d = 0; d < dim; ++d) {
-    for (Index first = 0; first < rows; first += 32) {
-      for (Index i = 0; i < 16; ++i, to += 2) {
-        to[0] = from[(first + i) * dim + d];
-        to[1] = from[(first + i + 16) * dim + d];
-      }
+  for (Index first = 0; first < rows; first += 32) {
+    for (Index i = first; i < first + 16; ++i, from += dim) {
+      Bfloat16* pair = to + 2 * i - first;
+      for (Index d = 0; d < dim; ++d, pair += rows) pair[0] = from[d], pair[1] = from[16 * dim + d];
     }
+    from += 16 * dim;
   }
 }
 
