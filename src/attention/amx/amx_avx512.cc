@@ -54,7 +54,7 @@ class AmxTiles {
     _tile_stored(3, c + 16 * stride + 16, 4 * stride);
     in_memory(c);
   }
-  /// Keys and values are not used again before the cache has lost them: the loads say so.
+  /// Keys and values are mostly lost from the first cache before they are used again: the loads say so.
   BEARING_TILE_CODE void multiply(const std::uint16_t* a, Index a_stride, const Bfloat16* b, Index b_column) {
     in_memory(a);
     _tile_stream_loadd(6, b, 64);

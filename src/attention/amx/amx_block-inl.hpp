@@ -106,18 +106,19 @@ inline std::uint16_t visible(Strip::Columns sees, Index j) {
   return static_cast<std::uint16_t>(below(sees.end) & ~below(sees.first));
 }
 
-/// What a score becomes before its maximum is taken; without bias and hidden columns it stays as it is.
+/// What a score becomes before its maximum is taken, with its scale in it where there is a bias; without bias and
+/// hidden columns it stays as it is. Whether others hide something changes no bit of it.
 template <class Lanes, bool biased, bool edges>
 BEARING_TILE_CODE inline typename Lanes::Floats score(float* s, const float* bias, Strip::Columns sees, float scale,
                                                       Index j) {
   auto x = Lanes::load(s + j);
-  if constexpr (biased || edges) {
-    const std::uint16_t seen = edges ? visible(sees, j) : std::uint16_t{0xFFFF};
-    const auto more = !biased ? Lanes::all(0) : edges ? Lanes::load(seen, bias + j) : Lanes::load(bias + j);
+  const std::uint16_t seen = edges ? visible(sees, j) : std::uint16_t{0xFFFF};
+  if constexpr (biased) {
+    const auto more = edges ? Lanes::load(seen, bias + j) : Lanes::load(bias + j);
     x = Lanes::multiply_add(x, Lanes::all(scale), more);
-    if constexpr (edges) x = Lanes::where(seen, x, Lanes::all(-std::numeric_limits<float>::infinity()));
-    Lanes::store(s + j, x);
   }
+  if constexpr (edges) x = Lanes::where(seen, x, Lanes::all(-std::numeric_limits<float>::infinity()));
+  if constexpr (biased || edges) Lanes::store(s + j, x);
   return x;
 }
 
@@ -146,14 +147,14 @@ BEARING_TILE_CODE inline typename Lanes::Floats narrow(float* to, typename Lanes
   return Lanes::add(Lanes::cut(first), Lanes::cut(second));
 }
 
-/// The weights of row i, 2^(score − max), and the sums of each lane. `stored`: score() left the score in place.
-template <class Lanes, bool stored>
+/// The weights of row i, 2^(score − max), and the sums of each lane.
+template <class Lanes, bool biased>
 BEARING_TILE_CODE inline void weigh_row(const Strip& strip, Index i, float max, float* sums, float* rounded_sums) {
   float* s = strip.s + i * scores_stride;
   const auto scale = Lanes::all(strip.block.scale), minus_max = Lanes::all(-max);
   const auto weight = [&](Index j) BEARING_TILE_CODE {
     const auto x = Lanes::load(s + j);
-    return power_of_two<Lanes>(stored ? Lanes::add(x, minus_max) : Lanes::multiply_add(x, scale, minus_max));
+    return power_of_two<Lanes>(biased ? Lanes::add(x, minus_max) : Lanes::multiply_add(x, scale, minus_max));
   };
   auto sum = Lanes::all(0), rounded_sum = sum;
   for (Index j = 0; j < strip.item.cols; j += 32) {
@@ -237,13 +238,13 @@ BEARING_TILE_CODE inline void weigh(Tiles& tiles, const Strip& strip, Product& b
   const Item& item = strip.item;
   StripRows<Lanes> rows;
   for (Index i = 0; i < strip_rows; ++i) find_largest<Lanes, biased, edges>(strip, i, rows.lanes[i]);
-  rows.find_max(block, item, biased || edges ? 1 : block.scale);
+  rows.find_max(block, item, biased ? 1 : block.scale);
   const Index steps = before.steps() + after.steps();
   for (Index i = 0, done = 0; i < strip_rows; ++i) {
     for (; done < steps && done * strip_rows < 2 * (i + 1) * steps; ++done) {
       advance(tiles, before) || advance(tiles, after);
     }
-    weigh_row<Lanes, biased || edges>(strip, i, rows.max[i], rows.lanes[i], rows.rounded_lanes[i]);
+    weigh_row<Lanes, biased>(strip, i, rows.max[i], rows.lanes[i], rows.rounded_lanes[i]);
   }
   rows.add_sums(block, item);
   for (Index i = 0; i < strip_rows; ++i) {

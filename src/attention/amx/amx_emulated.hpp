@@ -134,7 +134,8 @@ struct PlainLanes {
   static Floats scale(const Floats& p, const Floats& x) {
     return each([&](int l) {
       if (std::isnan(x.lane[l])) return x.lane[l];
-      return flushed(std::ldexp(p.lane[l], static_cast<int>(std::clamp(std::floor(x.lane[l]), -1000.0f, 1000.0f))));
+      const int n = static_cast<int>(std::clamp(std::floor(x.lane[l]), -1000.0f, 1000.0f));
+      return p.lane[l] != 0 && std::ilogb(p.lane[l]) + n < -126 ? 0.0f : std::ldexp(p.lane[l], n);
     });
   }
   /// What is cut off after it leaves the nearest bfloat16; what is halfway between two goes up.

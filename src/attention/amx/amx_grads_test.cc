@@ -8,6 +8,7 @@
 #include "support/amx_forced.hpp"
 #include "support/attention.hpp"
 #include "support/hidden.hpp"
+#include "support/targets.hpp"
 
 // attention_backward() of bfloat16 as it is on a machine with matrix tiles; here they are plain loops.
 
@@ -69,7 +70,16 @@ TEST(AmxGrads, LengthsAroundTilesSlabsAndBlocks) {
   expect_grads(wide);
 }
 
-TEST(AmxGrads, MasksWindowsAndPadding) {
+TEST(AmxGrads, ManyKeysAndWideHeads) {
+  AttentionCase c = tiles_case(33, 2'750);  // more than a worker keeps packed
+  c.heads = c.kv_heads = 1, c.dim = c.value_dim = 256;
+  expect_grads(c);
+  c = tiles_case(100, 130);
+  c.batch = 2, c.heads = 6, c.kv_heads = 2, c.dim = c.value_dim = 128;
+  expect_grads(c);
+}
+
+void masks_windows_and_padding() {
   AttentionCase c = tiles_case(110, 150);
   c.q_first = 40;
   for (const Mask mask : {Mask::causal, Mask::causal_top_left, Mask::causal_bottom_right}) {
@@ -86,6 +96,11 @@ TEST(AmxGrads, MasksWindowsAndPadding) {
   c.options = {
       .mask = Mask::causal_top_left, .q_starts = dense(q_starts.data(), 3), .k_starts = dense(k_starts.data(), 3)};
   expect_grads(c);
+}
+
+/// Their numbers are in panels between the tiles, whose width is the target's.
+TEST(AmxGrads, MasksWindowsAndPadding) {
+  test::on_every_target([] { masks_windows_and_padding(); });
 }
 
 TEST(AmxGrads, SharedHeadsLayoutsScaleAndSinks) {
@@ -136,7 +151,7 @@ TEST(AmxGrads, TurnedRowsGoBackThroughTheirRotation) {
   expect_grads(data, test::attention_truth(data.problem(true), with(rows64)), with(rows32), std::sqrt(32.0));
 }
 
-TEST(AmxGrads, WhatLiesWhereNobodyLooksDoesNotMatter) {
+TEST(AmxGrads, NorWhatLiesWhereNobodyLooks) {
   const test::Hiding hiding(1, 2, 70, 150);
   const Forced forced(&amx::emulated);
   const RopeTable<float> table(Rope{.head_dim = 32, .pairing = Pairing::half}, 256);
@@ -156,9 +171,35 @@ TEST(AmxGrads, WhatLiesWhereNobodyLooksDoesNotMatter) {
   }
 }
 
+TEST(AmxGrads, KeysThatDoNotExistHaveNoGradient) {
+  // Whatever those that exist have: here a query is no number, and so are the gradients of all that it sees.
+  AttentionCase c = tiles_case(40, 150);
+  const Index length = 130;
+  c.options.k_lengths = dense(&length, 1);
+  AttentionData<Bfloat16> data(c);
+  const Forced forced(&amx::emulated);
+  auto results = data.backward({});
+  std::vector<Bfloat16> d_out(results.out.size(), Bfloat16(std::numeric_limits<float>::quiet_NaN()));
+  std::vector<Bfloat16> d_q(results.d_q.size()), d_k(results.d_k.size()), d_v(results.d_v.size());
+  attention_backward<Bfloat16>(
+      data.inputs(),
+      {bhtd<const Bfloat16>(results.out.data(), 1, 2, 40, 64), dense<const float>(results.lse.data(), 1, 2, 40),
+       bhtd<const Bfloat16>(d_out.data(), 1, 2, 40, 64)},
+      {bhtd(d_q.data(), 1, 2, 40, 32), bhtd(d_k.data(), 1, 2, 150, 32), bhtd(d_v.data(), 1, 2, 150, 64)}, {},
+      data.options());
+  for (std::size_t x = 0; x < d_v.size(); ++x) {
+    const bool exists = x / 64 % 150 < 130;
+    ASSERT_EQ(std::isnan(static_cast<float>(d_v[x])), exists) << x;
+    if (!exists) {
+      ASSERT_EQ(static_cast<float>(d_v[x]), 0) << x;
+    }
+  }
+}
+
 TEST(AmxGrads, AnyExecutorGivesTheSameBits) {
   // Few workers take a head's gradients together, many take those of queries and of keys apart.
-  AttentionCase c = tiles_case(450, 450);
+  AttentionCase c = tiles_case(310, 310);
+  c.batch = 2, c.heads = 2, c.kv_heads = 1;
   c.options.mask = Mask::causal;
   const Alibi alibi{{0.25, 0.5}};
   const AlibiBias<float> bias(alibi);

@@ -424,5 +424,32 @@ TEST(AttentionBackward, SaysWhatIsWrongBeforeItWrites) {
   expect(in, results, to, "d_v: must share no memory with d_k, got tensors that overlap");
 }
 
+/// A function of the distance that asks for whole rows all the same.
+template <bool whole>
+struct Falling {
+  using Arithmetic = float;
+  static constexpr bool constant = true, whole_rows = whole;
+
+  void bias(Index, Index n, const double* distances, float* b) const {
+    for (Index x = 0; x < n; ++x) b[x] = -0.01f * static_cast<float>(std::abs(distances[x]));
+  }
+};
+
+TEST(AttentionBackward, ABiasByDistanceMayAskForWholeRows) {
+  const AttentionCase c{.q_len = 40, .k_len = 700};  // keys of several blocks
+  const AttentionData<float> data(c);
+  const Falling<true> whole;
+  const Falling<false> usual;
+  const auto got = data.backward(with(whole)), want = data.backward(with(usual));
+  const auto expect_near = [](const std::vector<float>& a, const std::vector<float>& b) {
+    ASSERT_EQ(a.size(), b.size());
+    for (std::size_t x = 0; x < a.size(); ++x) ASSERT_NEAR(a[x], b[x], 1e-5) << x;
+  };
+  expect_near(got.out, want.out);
+  expect_near(got.d_q, want.d_q);
+  expect_near(got.d_k, want.d_k);
+  expect_near(got.d_v, want.d_v);
+}
+
 }  // namespace
 }  // namespace bearing

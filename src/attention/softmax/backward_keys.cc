@@ -128,14 +128,20 @@ void BackwardKeys<A>::open_grads(Index b, Index kv_head, Index first, Index end)
   if (tiles_ != nullptr) tiles_->open_grads(first, end);
 }
 
-/// Rows j … j + n − 1 of the sums, from where they were summed.
+/// Rows j … j + n − 1 of the sums, from where they were summed; those behind the first `there`, which tiles touch too,
+/// are 0.
 template <class A>
-void BackwardKeys<A>::take_sums(Index j, Index n) {
+void BackwardKeys<A>::take_sums(Index j, Index n, Index there) {
   if constexpr (std::is_same_v<A, float>) {
     if (tiles_ == nullptr) return;
     d_k_.first = d_v_.first = j;
-    if (d_k_.data != nullptr) tiles_->key_grads(j, n, d_k_.data);
-    if (d_v_.data != nullptr) tiles_->value_grads(j, n, d_v_.data);
+    const auto take = [&](const GradRows<A>& rows, const auto& sums) {
+      if (rows.data == nullptr) return;
+      sums(rows.data);
+      std::fill_n(rows.row(j + there), (n - there) * rows.stride, A{0});
+    };
+    take(d_k_, [&](A* rows) { tiles_->key_grads(j, there, rows); });
+    take(d_v_, [&](A* rows) { tiles_->value_grads(j, there, rows); });
   }
 }
 
@@ -148,7 +154,7 @@ void BackwardKeys<A>::close_grads(Index b, Index kv_head, Index first, Index end
   for (Index j = first; j < end; j += rows_at_once) {
     const Index n = std::min(rows_at_once, end - j);
     const Index there = std::clamp<Index>(existing - j, 0, n);  // and behind them padding, which turns nothing
-    take_sums(j, n);
+    take_sums(j, n, there);
     if (d_v_.data != nullptr) value_turner_.turn_grads(b, kv_head, j, there, d_v_.row(j), d_v_.stride);
     if (d_v_.data != nullptr && !direct_d_v_) plan_->grads.d_v.store(d_v_.row(j), d_v_.stride, n, b, kv_head, j);
     if (d_k_.data == nullptr) continue;

@@ -51,7 +51,7 @@ class BackwardKeys {
  private:
   const A* ready(Index j, Index n);
   void pack(Index j, Index n, const A* keys, const A* values, Index v_stride);
-  void take_sums(Index j, Index n);
+  void take_sums(Index j, Index n, Index there);
   const A* unturned(Index j, Index n);
 
   BackwardPlan<A>* plan_;

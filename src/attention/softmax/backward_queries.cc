@@ -4,7 +4,6 @@
 #include <cmath>
 #include <numbers>
 
-#include "attention/amx/amx_kernels.hpp"
 #include "attention/shared/row_kernels.hpp"
 
 // A worker's queries in the backward: rows come in, turned; sums of gradients go out.
@@ -30,7 +29,7 @@ BackwardQueries<A>::BackwardQueries(BackwardPlan<A>& plan)
   q_turned_.resize(size_if(turner_.turns(), plan.rows * dim));
   for (std::vector<A>* numbers : {&along_, &log2_sum_}) numbers->resize(size(plan.rows));
   origin_.resize(size_if(!plan.anchors.empty(), plan.rows));
-  d_q_.resize(size_if(plan.want_q, attend::amx::padded(plan.rows) * dim));  // whole tiles
+  d_q_.resize(size_if(plan.want_q, plan.whole_rows_of(plan.rows) * dim));
   run_in_.resize(size(rows_at_once * d_out_rows_.dim()));
   run_out_.resize(size_if(turner_.turns(), rows_at_once * in_dim));
 }

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "attention/amx/amx_kernels.hpp"
 #include "attention/softmax/softmax_kernels.hpp"
 
 namespace bearing {
@@ -10,7 +9,7 @@ namespace bearing {
 template <class A>
 SlabScores<A>::SlabScores(const BackwardPlan<A>& plan)
     : stride_(plan.tile_cols + 64 / static_cast<Index>(sizeof(A))),  // a line more, so that columns use all of a cache
-      s_(size(round_up(plan.slab, attend::amx::strip_rows) * stride_)),  // whole tiles
+      s_(size(plan.whole_rows_of(plan.slab) * stride_)),
       d_p_(s_.size()),
       slopes_(size_if(plan.scores.call.options.soft_cap > 0, plan.slab * stride_)),
       seen_(plan.slab) {}

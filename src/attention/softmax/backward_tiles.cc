@@ -45,7 +45,8 @@ constexpr Index chunk = 24;
 /// body(slab) for the slabs of the block of queries that see any of the keys, their scores' room open.
 template <class A, class Body>
 void over_slabs(BackwardParts<A>& of, Columns cols, const Body& body) {
-  const Index panel = attend::panel_width<A>(), rows = of.queries.rows();
+  const Index rows = of.queries.rows();
+  const Index panel = std::max(attend::panel_width<A>(), of.plan->on_tiles ? attend::amx::padded(1) : 1);
   for (Index i = 0; i < rows; i += of.plan->slab) {
     Slab slab{{i, std::min(i + of.plan->slab, rows)}, cols};
     const Columns seen = of.queries.seen_by(slab.rows, cols);
@@ -222,10 +223,10 @@ void strips(BackwardParts<A>& of, const Slab& slab) {
 void slab_on_tiles(BackwardParts<float>& of, const Slab& slab) {
   of.open_keys(slab.cols.first);
   of.d_biases.open_slab();
-  const attend::ScoreRows<float> found = score_rows(of, slab.rows);
-  of.amx->scores(slab.rows, slab.cols, of.plan->scores.scale_factors(of.queries.b()).products, found.s, found.d_p,
-                 found.stride);
-  attend::ScoreRows<float> scores = found;
+  attend::ScoreRows<float> scores = score_rows(of, slab.rows);
+  of.amx->scores(slab.rows, slab.cols, of.plan->scores.scale_factors(of.queries.b()).products, scores.s, scores.d_p,
+                 scores.stride);
+  scores.end = attend::amx::padded(scores.end);  // what is hidden is 0 in whole tiles
   scores.bias = of.biases.at(of.queries.row() + slab.rows.first, slab.cols.first);
   if (of.d_biases.wanted()) scores.d_bias = of.d_biases.at(slab, slab.rows.first);
   attend::probabilities(scores);

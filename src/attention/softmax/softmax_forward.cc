@@ -36,7 +36,8 @@ template <class A>
 AttentionPlan<A>::AttentionPlan(const AttentionCall<A>& of)
     : call(of), visibility(of.problem, of.options), extents{}, diagonal_(size(of.problem.batch)) {
   for (Index b = 0; b < call.problem.batch; ++b) {
-    diagonal_[size(b)] = call.acting.size == 0 || (call.distances_only && call.by_diagonal(b));
+    // A term that asks for whole rows gets them, though it may add a function of the distance alone.
+    diagonal_[size(b)] = call.acting.size == 0 || (!call.whole_rows && call.distances_only && call.by_diagonal(b));
     tiled = tiled || !by_diagonal(b);
   }
   extents = extents_of(call, tiled);
