@@ -7,6 +7,8 @@
 #include <xmmintrin.h>
 #endif
 
+#include "simd/denormals.hpp"
+
 namespace bearing::test {
 
 /// The process's rounding mode, and whether it keeps denormal numbers: all of MXCSR but its sticky flags, where there
@@ -21,23 +23,6 @@ struct Environment {
   unsigned control = _mm_getcsr() & ~0x3Fu;
 #endif
   bool operator==(const Environment&) const = default;
-};
-
-/// While it lives, this thread takes numbers below the normal range as 0, where the machine has such a mode.
-class FlushingDenormals {
- public:
-  FlushingDenormals() {
-    std::fegetenv(&before_);
-#if defined(__SSE2__)
-    _mm_setcsr(_mm_getcsr() | 0x8040u);  // results and operands
-#endif
-  }
-  ~FlushingDenormals() { std::fesetenv(&before_); }
-  FlushingDenormals(const FlushingDenormals&) = delete;
-  FlushingDenormals& operator=(const FlushingDenormals&) = delete;
-
- private:
-  std::fenv_t before_;
 };
 
 /// body() leaves the floating-point environment as it was, whatever it was.
@@ -55,7 +40,7 @@ void expect_environment_kept(const Body& body) {
   std::fesetround(FE_UPWARD);
   expect_kept("rounding upward");
   std::fesetenv(&usual);
-  const FlushingDenormals mode;
+  const simd::FlushDenormals mode;
   expect_kept("denormals flushed");
 }
 

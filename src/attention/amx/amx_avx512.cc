@@ -13,6 +13,7 @@
 #define BEARING_TILE_CODE __attribute__((target("avx512f,avx512bw,avx512vl,avx512dq,amx-tile,amx-bf16")))
 #include "attention/amx/amx_block-inl.hpp"
 #include "attention/amx/amx_grads-inl.hpp"
+#include "simd/denormals.hpp"
 
 namespace bearing::attend::amx {
 namespace {
@@ -75,18 +76,8 @@ class AmxTiles {
 struct Avx512Lanes {
   using Floats = __m512;
 
-  /// While it lives, numbers below the normal range are zero, coming and going, as tiles have it. A weight of a far key
-  /// would take a hundred cycles otherwise.
-  class Environment {
-   public:
-    Environment() : before_(_mm_getcsr()) { _mm_setcsr(before_ | _MM_FLUSH_ZERO_ON | _MM_DENORMALS_ZERO_ON); }
-    ~Environment() { _mm_setcsr(before_); }
-    Environment(const Environment&) = delete;
-    Environment& operator=(const Environment&) = delete;
-
-   private:
-    unsigned before_;
-  };
+  /// As tiles have it. A weight of a far key would take a hundred cycles otherwise.
+  using Environment = simd::FlushDenormals;
 
   BEARING_TILE_CODE static Floats all(float x) { return _mm512_set1_ps(x); }
   BEARING_TILE_CODE static Floats load(const float* from) { return _mm512_loadu_ps(from); }

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "attention/amx/amx_tiles-inl.hpp"
+#include "attention/shared/visibility.hpp"
 
 // The block kernel, over the policies of amx_tiles-inl.hpp.
 //
@@ -61,7 +62,7 @@ class Walk {
 };
 
 /// 2^x for x ≤ 0 or little above. The polynomial, of least relative error on [0, 1], is off by 7.5e-5 of the result, a
-/// twenty-sixth of what rounding to bfloat16 may add.
+/// fiftieth of what rounding to bfloat16 may add.
 template <class Lanes>
 BEARING_TILE_CODE inline typename Lanes::Floats power_of_two(typename Lanes::Floats x) {
   const auto f = Lanes::fraction(x);
@@ -86,9 +87,6 @@ struct Strip {
     }
   }
 
-  struct Columns {
-    Index first = 0, end = 0;
-  };
   /// Those of the item that row i sees; none past the last query.
   Columns columns(Index i) const {
     const Index row = item.row + i;
@@ -101,7 +99,7 @@ struct Strip {
 };
 
 /// One bit for each of sixteen columns from j on that lies in [first, end).
-inline std::uint16_t visible(Strip::Columns sees, Index j) {
+inline std::uint16_t visible(Columns sees, Index j) {
   const auto below = [j](Index n) { return (1u << std::clamp<Index>(n - j, 0, 16)) - 1u; };
   return static_cast<std::uint16_t>(below(sees.end) & ~below(sees.first));
 }
@@ -109,8 +107,7 @@ inline std::uint16_t visible(Strip::Columns sees, Index j) {
 /// What a score becomes before its maximum is taken, with its scale in it where there is a bias; without bias and
 /// hidden columns it stays as it is. Whether others hide something changes no bit of it.
 template <class Lanes, bool biased, bool edges>
-BEARING_TILE_CODE inline typename Lanes::Floats score(float* s, const float* bias, Strip::Columns sees, float scale,
-                                                      Index j) {
+BEARING_TILE_CODE inline typename Lanes::Floats score(float* s, const float* bias, Columns sees, float scale, Index j) {
   auto x = Lanes::load(s + j);
   const std::uint16_t seen = edges ? visible(sees, j) : std::uint16_t{0xFFFF};
   if constexpr (biased) {
@@ -127,7 +124,7 @@ template <class Lanes, bool biased, bool edges>
 BEARING_TILE_CODE inline void find_largest(const Strip& strip, Index i, float* largest) {
   float* s = strip.s + i * scores_stride;
   const float* bias = biased ? strip.bias(i) : nullptr;
-  const Strip::Columns sees = edges ? strip.columns(i) : Strip::Columns{};
+  const Columns sees = edges ? strip.columns(i) : Columns{};
   auto top = Lanes::all(-std::numeric_limits<float>::infinity()), other = top;
   for (Index j = 0; j < strip.item.cols; j += 32) {
     top = Lanes::max(top, score<Lanes, biased, edges>(s, bias, sees, strip.block.scale, j));

@@ -5,7 +5,7 @@
 #include <bearing/encodings/rotary_rows.hpp>
 #include <bearing/encodings/t5.hpp>
 
-#include "support/amx_forced.hpp"
+#include "support/amx_cases.hpp"
 #include "support/attention.hpp"
 #include "support/hidden.hpp"
 
@@ -15,11 +15,8 @@ namespace bearing {
 namespace {
 
 namespace amx = attend::amx;
-using amx::Forced;
-
-AttentionCase tiles_case(Index q_len, Index k_len) {
-  return {.q_len = q_len, .k_len = k_len, .dim = 32, .value_dim = 64};
-}
+using test::Forced;
+using test::tiles_case;
 
 /// What the tiles cost. A weight is off by a factor 1 + ε at most: 2^-8 from rounding it to bfloat16, 7.5e-5 from its
 /// polynomial, and what its logit is off by: float's roundings, below 1e-5 for these sizes, and with rows that were
@@ -67,36 +64,11 @@ TEST(AmxForward, LengthsAroundTilesAndBlocks) {
 }
 
 TEST(AmxForward, MasksWindowsAndPadding) {
-  AttentionCase c = tiles_case(70, 150);
-  c.q_first = 80;
-  for (const Mask mask : {Mask::none, Mask::causal, Mask::causal_top_left, Mask::causal_bottom_right}) {
-    c.options = {.mask = mask};
-    expect_tiles(c);
-    c.options.window = {.before = 40, .after = 0};
-    expect_tiles(c);
-  }
-  c.batch = 2;
-  const std::vector<Index> lengths = {130, 33};
-  c.options = {.mask = Mask::causal, .k_lengths = dense(lengths.data(), 2)};
-  expect_tiles(c);
-  const std::vector<Index> q_starts = {0, 20, 70}, k_starts = {0, 35, 150};
-  c.options = {
-      .mask = Mask::causal_top_left, .q_starts = dense(q_starts.data(), 3), .k_starts = dense(k_starts.data(), 3)};
-  expect_tiles(c);
+  test::each_tiles_mask(70, [](const AttentionCase& c) { expect_tiles(c); });
 }
 
 TEST(AmxForward, SharedHeadsLayoutsScaleAndSinks) {
-  AttentionCase c = tiles_case(40, 70);
-  c.batch = 2, c.heads = 4;
-  const std::vector<double> sinks = {0.5, -1, 2, -std::numeric_limits<double>::infinity()};
-  c.options = {.mask = Mask::causal, .scale = 0.3};
-  c.options.sinks = {dense(sinks.data(), 4)};
-  for (const Layout layout : test::writable_layouts) {
-    c.inputs = c.outputs = layout;
-    expect_tiles(c);
-  }
-  c.inputs = Layout::one_head;
-  expect_tiles(c);
+  test::each_tiles_layout([](const AttentionCase& c) { expect_tiles(c); });
 }
 
 TEST(AmxForward, BiasesByDistance) {

@@ -5,7 +5,7 @@
 #include <bearing/encodings/rotary_rows.hpp>
 #include <bearing/encodings/t5.hpp>
 
-#include "support/amx_forced.hpp"
+#include "support/amx_cases.hpp"
 #include "support/attention.hpp"
 #include "support/hidden.hpp"
 #include "support/targets.hpp"
@@ -16,16 +16,13 @@ namespace bearing {
 namespace {
 
 namespace amx = attend::amx;
-using amx::Forced;
+using test::Forced;
+using test::tiles_case;
 
 double largest_difference(const std::vector<float>& a, const std::vector<float>& b) {
   double most = 0;
   for (std::size_t x = 0; x < a.size(); ++x) most = std::max(most, std::abs(static_cast<double>(a[x]) - b[x]));
   return most;
-}
-
-AttentionCase tiles_case(Index q_len, Index k_len) {
-  return {.q_len = q_len, .k_len = k_len, .dim = 32, .value_dim = 64};
 }
 
 /// A gradient is rounded once, by half a unit of it. Each of what it is summed of is off by a factor: 2^-8 where a
@@ -79,40 +76,13 @@ TEST(AmxGrads, ManyKeysAndWideHeads) {
   expect_grads(c);
 }
 
-void masks_windows_and_padding() {
-  AttentionCase c = tiles_case(110, 150);
-  c.q_first = 40;
-  for (const Mask mask : {Mask::causal, Mask::causal_top_left, Mask::causal_bottom_right}) {
-    c.options = {.mask = mask};
-    expect_grads(c);
-    c.options.window = {.before = 40, .after = 0};
-    expect_grads(c);
-  }
-  c.batch = 2;
-  const std::vector<Index> lengths = {130, 33};
-  c.options = {.mask = Mask::causal, .k_lengths = dense(lengths.data(), 2)};
-  expect_grads(c);
-  const std::vector<Index> q_starts = {0, 20, 110}, k_starts = {0, 35, 150};
-  c.options = {
-      .mask = Mask::causal_top_left, .q_starts = dense(q_starts.data(), 3), .k_starts = dense(k_starts.data(), 3)};
-  expect_grads(c);
-}
-
 /// Their numbers are in panels between the tiles, whose width is the target's.
 TEST(AmxGrads, MasksWindowsAndPadding) {
-  test::on_every_target([] { masks_windows_and_padding(); });
+  test::on_every_target([] { test::each_tiles_mask(110, [](const AttentionCase& c) { expect_grads(c); }); });
 }
 
 TEST(AmxGrads, SharedHeadsLayoutsScaleAndSinks) {
-  AttentionCase c = tiles_case(40, 70);
-  c.batch = 2, c.heads = 4;
-  const std::vector<double> sinks = {0.5, -1, 2, -std::numeric_limits<double>::infinity()};
-  c.options = {.mask = Mask::causal, .scale = 0.3};
-  c.options.sinks = {dense(sinks.data(), 4)};
-  for (const Layout layout : test::writable_layouts) {
-    c.inputs = c.outputs = layout;
-    expect_grads(c);
-  }
+  test::each_tiles_layout([](const AttentionCase& c) { expect_grads(c); });
 }
 
 TEST(AmxGrads, BiasesByDistanceAndWhatTheyLearn) {

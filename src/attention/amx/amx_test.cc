@@ -13,9 +13,9 @@
 
 #include "aligned.hpp"
 #include "attention/amx/amx_emulated.hpp"
+#include "simd/denormals.hpp"
 #include "simd/target.hpp"
 #include "support/amx_trap.hpp"
-#include "support/environment.hpp"
 #include "support/random.hpp"
 
 #define BEARING_TILE_CODE
@@ -332,7 +332,7 @@ TEST(AmxTest, WeightsAroundTheLeastNumbersAreTheSameInAnyMode) {
   for (Index i = 0; i < head.rows; ++i) head.bias[at(head.rows - 1 - i)] = 0;
   expect_exact_everywhere(head);
   const Result plain = run(head, emulated);
-  const test::FlushingDenormals mode;
+  const simd::FlushDenormals mode;
   for (const Named& each : all_kernels()) {
     SCOPED_TRACE(each.name);
     expect_same_bits(run(head, each.kernels), plain);
