@@ -23,6 +23,8 @@ def cases(device: str, small: bool) -> Iterator[Case]:
     for dim in (64,) if small else (64, 128):
         for time in (16,) if small else (1024, 4096):
             yield from of_size(device, time, heads, kv_heads, dim)
+    for sequences, time in ((2, 16),) if small else ((16, 4096), (1, 32768)):
+        yield from decode(device, sequences, time, heads, kv_heads)
 
 
 def of_size(device: str, time: int, heads: int, kv_heads: int, dim: int) -> Iterator[Case]:
@@ -48,6 +50,25 @@ def of_size(device: str, time: int, heads: int, kv_heads: int, dim: int) -> Iter
         yield Case(f"attention, training, {size}", training(ours, inputs, learned), steps)
 
 
+def decode(device: str, sequences: int, time: int, heads: int, kv_heads: int, dim: int = 128) -> Iterator[Case]:
+    """A step of decoding: one query of each sequence and all keys before it."""
+    q, k, v = (
+        torch.randn(sequences, count, length, dim, dtype=torch.bfloat16, device=device)
+        for count, length in ((heads, 1), (kv_heads, time), (kv_heads, time))
+    )
+    moved = (k.numel() + v.numel()) * k.element_size()
+    for name, bias in (("ALiBi", bt.Alibi(heads).to(device)), ("no bias", None)):
+
+        def ours(bias: torch.nn.Module | None = bias) -> Tensor:
+            return bt.attention(q, k, v, bias, mask="causal", q_positions=time - 1)
+
+        peers = {"SDPA": lambda: sdpa(q, k, v)} if bias is None else {}
+        attend = flex(bias, time, device, first=time - 1)
+        peers["FlexAttention"] = lambda attend=attend: attend(q, k, v)
+        case = f"attention, decode, {name}, bfloat16, {sequences} sequences, {heads} heads of {dim}, {time} tokens"
+        yield Case(case, ours, peers, moved=moved)
+
+
 def training(call: Attend, inputs: list[Tensor], learned: list[Tensor]) -> Callable[[], object]:
     """Forward and backward, to the rows and to what is learned."""
     return lambda: torch.autograd.grad(call(*inputs).float().sum(), [*inputs, *learned])
@@ -59,13 +80,19 @@ def flash(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         return torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
 
 
-def flex(bias: torch.nn.Module | None, time: int, device: str) -> Attend:
-    """FlexAttention, compiled, with the same bias as a score modifier. Modifier and mask are made once and not counted."""
+def sdpa(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    """PyTorch's own, whichever of its kernels it takes."""
+    return torch.nn.functional.scaled_dot_product_attention(q, k, v, enable_gqa=True)
+
+
+def flex(bias: torch.nn.Module | None, time: int, device: str, first: int = 0) -> Attend:
+    """FlexAttention, compiled, with the same bias as a score modifier. Modifier and mask are made once and not counted.
+    first: the position of the first query; the last query is the last token."""
 
     @functools.cache
     def made() -> Attend:
-        mask = create_block_mask(lambda b, h, i, j: j <= i, None, None, time, time, device=device)
-        change = None if bias is None else bt.score_mod(bias, longest=time - 1, device=device)
+        mask = create_block_mask(lambda b, h, i, j: j <= i + first, None, None, time - first, time, device=device)
+        change = None if bias is None else bt.score_mod(bias, q_positions=first, longest=time - 1, device=device)
         compiled = torch.compile(flex_attention, dynamic=False)
         return lambda q, k, v: compiled(q, k, v, score_mod=change, block_mask=mask, enable_gqa=True)
 

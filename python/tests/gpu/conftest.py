@@ -23,11 +23,14 @@ else:
 
 @pytest.fixture(autouse=True)
 def few_programs(monkeypatch):
-    """Triton's interpreter works through one program after the other: there need not be some for each processor."""
-    if INTERPRETED:
-        from bearing.torch.triton import launch
+    """Triton's interpreter works through one program after the other: there need not be some for each processor. How work is
+    cut is forgotten, as tests cut it in other ways."""
+    from bearing.torch.triton import launch, rotate
 
+    if INTERPRETED:
         monkeypatch.setattr(launch, "PROGRAMS", 1)
+    launch._plan.cache_clear()
+    rotate._recipe.cache_clear()
 
 
 @pytest.fixture(scope="session")

@@ -4,6 +4,7 @@ bits on every run."""
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import bearing
 import bearing.torch as bt
@@ -11,8 +12,8 @@ import pytest
 import torch
 from bearing import _core
 from bearing.torch.encoding import build, encodings_of, forms_of, tensors_of
-from bearing.torch.triton import launches, runs_kernel, visible
-from calls import DIM, ROUNDING, VALUE_DIM, close, doubled, quick, small_tiles
+from bearing.torch.triton import launches, runs_kernel, tiles, visible
+from calls import DIM, ROUNDING, VALUE_DIM, WIDE_ROUNDING, close, doubled, quick, small_tiles
 from place import INTERPRETED
 
 __all__ = ["quick", "small_tiles"]  # fixtures
@@ -41,13 +42,13 @@ def agrees(device, q, k, v, module, **options):
     if "block_table" in rest:
         rest["block_table"] = rest["block_table"].clamp(0, k.shape[0] - 1)
     want = _core.attention(doubled(q), doubled(k), doubled(v), terms, return_lse=True, **rest)
-    close("out", out, want[0], doubled(v).nan_to_num(0).abs().max(), ROUNDING)
+    close("out", out, want[0], doubled(v).nan_to_num(0).abs().max(), WIDE_ROUNDING[q.dtype])
     close("lse", lse, want[1], 16, ROUNDING)
     return out, lse
 
 
-def bias():
-    module = bt.T5Bias(bearing.T5(buckets=8, max_distance=16, direction="bidirectional"), 4, 16)
+def bias(heads=4):
+    module = bt.T5Bias(bearing.T5(buckets=8, max_distance=16, direction="bidirectional"), heads, 16)
     torch.nn.init.normal_(module.table)
     return module
 
@@ -93,6 +94,39 @@ OPTIONS = {
 def test_divided_keys(name, made, device):
     q_len, options = OPTIONS[name]
     agrees(device, *inputs(device, q_len), made(), **options)
+
+
+SHARED = {
+    "one query": (1, {"mask": "causal", "q_positions": LENGTH - 1, "k_positions": 0, "sinks": torch.linspace(-2, 2, 12)}),
+    "two tiles of rows": (3, {"mask": "causal", "window": (20, 0), "q_positions": LENGTH - 3, "k_positions": 0}),
+    "more queries than a tile": (11, {"mask": "causal", "q_positions": LENGTH - 11, "k_positions": 0}),
+    "sequences of different lengths": (2, {"mask": "causal_bottom_right", "k_lengths": torch.tensor([LENGTH, 1])}),
+    "pairs": (2, {"mask": "none", "visible": torch.rand(2, 12, 2, LENGTH) < 0.5}),
+    "keys that are hidden": (5, {"mask": "none", "key_mask": (torch.arange(LENGTH) % 3 > 0).repeat(2, 1), "soft_cap": 2.0}),
+}
+
+
+@pytest.mark.parametrize("name", SHARED)
+def test_heads_that_share_keys_are_one_tile(name, device):
+    """Six heads share a key head: 6, 18, 12 and 30 rows. 66 are too many for a tile, and 18 for one of float32."""
+    q_len, options = SHARED[name]
+    for dtype in (torch.float32, torch.float16):
+        agrees(device, *(x.to(dtype) for x in inputs(device, q_len, heads=12)), bias(12), **options)
+
+
+def test_a_tile_has_all_heads_that_share_keys():
+    kind = tiles.Kind(
+        16, 64, 1, 128, 128, 128, 128, 4, True, 0, False, False, False, False, False, 0, 16, False, False, False, False,
+        False, False, 0, "ieee", False,
+    )  # fmt: skip
+    for q_len, dtype, rows in ((1, torch.bfloat16, 16), (5, torch.bfloat16, 32), (16, torch.bfloat16, 64), (4, torch.float32, 16)):
+        found = launches.packed(kind, q_len, dtype)
+        assert found.packed and found.rows == rows
+    for one, q_len, dtype in (
+        (kind, 17, torch.bfloat16), (kind, 5, torch.float32), (replace(kind, group=1), 1, torch.bfloat16),
+        (replace(kind, width=256), 5, torch.bfloat16), (replace(kind, q_table=True), 1, torch.bfloat16),
+    ):  # fmt: skip
+        assert launches.packed(one, q_len, dtype) is one
 
 
 RULES = {

@@ -50,10 +50,10 @@ def test_strides_and_what_lies_between(layout, device):
 def test_queries_and_keys_are_one_launch(device, monkeypatch):
     if not bt.triton.device.takes(torch.empty(0, device=device)):
         pytest.skip("the library turns them")
-    from bearing.torch.triton import rotate as kernels
+    from bearing.torch.triton.launch import Launch
 
-    launches, launch = [], kernels.launch
-    monkeypatch.setattr(kernels, "launch", lambda *args, **named: launches.append(1) or launch(*args, **named))
+    launches, run = [], Launch.run
+    monkeypatch.setattr(Launch, "run", lambda *args, **named: launches.append(1) or run(*args, **named))
     _, q, k = projected(device)
     bt.rotate_(q, k, rope=ROPE)
     assert len(launches) == 1

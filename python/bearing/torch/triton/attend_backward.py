@@ -132,8 +132,8 @@ def _d_q_walk(
     WHOLE: tl.constexpr,
 ):
     for start in tl.range(begin, stop, KIND.cols, num_stages=KIND.stages if WHOLE else 1):
-        j, keep, k_at, k = key_block(call, b, h, start, lowest, last, KIND, WHOLE)
-        v = value_block(call, b, h, j, keep, KIND, WHOLE)
+        j, keep, k_at, k = key_block(call, b, h // KIND.group, start, lowest, last, KIND, WHOLE)
+        v = value_block(call, b, h // KIND.group, j, keep, KIND, WHOLE)
         nothing = tl.full([KIND.rows, KIND.cols], 0.0, tl.float32)
         s, slope = scores(
             times(q, tl.trans(k), nothing, KIND), picked_scores(q, k, mix, h, i0, start, call, KIND, False), b, h, i0, start, i[:, None], j[None, :], first[:, None], end[:, None],
@@ -264,8 +264,8 @@ def d_keys(call, grads, blocks, block_stride, d_k, d_k_strides, d_v, d_v_strides
     b = tl.program_id(0) // count // key_heads
     key_head = tl.program_id(0) // count % key_heads
     j0 = at * KIND.cols
-    j, keep, k_at, k = key_block(call, b, key_head * KIND.group, j0, 0, call.k_len, KIND, False)
-    v = value_block(call, b, key_head * KIND.group, j, keep, KIND, False)
+    j, keep, k_at, k = key_block(call, b, key_head, j0, 0, call.k_len, KIND, False)
+    v = value_block(call, b, key_head, j, keep, KIND, False)
     edges = blocks + b.to(tl.int64) * block_stride + at * 4
     begin, whole, holed, last = tl.load(edges), tl.load(edges + 1), tl.load(edges + 2), tl.load(edges + 3)
     sum_k = tl.full([KIND.cols, KIND.width], 0.0, tl.float32)

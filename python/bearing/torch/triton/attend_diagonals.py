@@ -25,11 +25,11 @@ def _tile(b, h, i0, j0, last, call, grads, KIND: tl.constexpr, CHECKED: tl.const
     first, end = run_of(call, b, i, False)
     if CHECKED:
         q, mix, d_o, lse, total = query_block(call, grads, b, h, i, first, end, KIND, False)
-        j, keep, _, k = key_block(call, b, h, j0, lowest_of(first, end), last, KIND, False)
+        j, keep, _, k = key_block(call, b, h // KIND.group, j0, lowest_of(first, end), last, KIND, False)
     else:
         q, mix, d_o, lse, total = query_block(call, grads, b, h, i, i, i * 0 + call.q_len, KIND, False)
-        j, keep, _, k = key_block(call, b, h, j0, 0, call.k_len, KIND, False)
-    v = value_block(call, b, h, j, keep, KIND, False)
+        j, keep, _, k = key_block(call, b, h // KIND.group, j0, 0, call.k_len, KIND, False)
+    v = value_block(call, b, h // KIND.group, j, keep, KIND, False)
     nothing = tl.full([KIND.rows, KIND.cols], 0.0, tl.float32)
     i, j = i[:, None], j[None, :]
     s, _ = scores(

@@ -1,5 +1,6 @@
 """The forward of attention: a program for each block of queries of a head, which walks over blocks of keys. Where these
-programs are few, several share the keys of a block of queries, and their results are merged in order."""
+programs are few, several share the keys of a block of queries, and their results are merged in order. In a step of decoding the
+queries of all heads that share a key head are one block, so that keys are read once."""
 
 from __future__ import annotations
 
@@ -8,7 +9,9 @@ import triton.language as tl
 
 from .by_distance import mix_rows, picked_scores, picked_values
 from .rounding import rounded
-from .tiles import LN2, LOG2E, key_block, lowest_of, positions, rows_of, scores, times, value_block
+from .tiles import LN2, LOG2E, along_keys, key_block, lowest_of, positions, rows_of, scores, times, value_block
+
+MERGED = tl.constexpr(16)  # parts whose rows are asked for together
 
 
 @triton.jit
@@ -23,6 +26,7 @@ def _walk(
     q,
     mix,
     b,
+    key_head,
     h,
     i0,
     i,
@@ -35,10 +39,10 @@ def _walk(
 ):
     """Goes on over the keys begin … stop - 1; no query of the block sees key `last` or a later one."""
     for start in tl.range(begin, stop, KIND.cols, num_stages=KIND.stages if WHOLE else 1):
-        j, keep, k_at, k = key_block(call, b, h, start, lowest, last, KIND, WHOLE)
+        j, keep, k_at, k = key_block(call, b, key_head, start, lowest, last, KIND, WHOLE)
         x = times(q, tl.trans(k), tl.full([KIND.rows, KIND.cols], 0.0, tl.float32), KIND)
         s, _ = scores(
-            x, picked_scores(q, k, mix, h, i0, start, call, KIND, False), b, h, i0, start, i[:, None], j[None, :], first[:, None], end[:, None], keep[None, :], q_at[:, None], k_at[None, :],
+            x, picked_scores(q, k, mix, h, i0, start, call, KIND, False), b, along_keys(h, KIND), i0, start, i[:, None], j[None, :], first[:, None], end[:, None], keep[None, :], q_at[:, None], k_at[None, :],
             call, KIND, WHOLE,
         )  # fmt: skip
         new_m = tl.maximum(m, tl.max(s, 1))
@@ -46,7 +50,7 @@ def _walk(
         w = tl.exp2(s - base[:, None])
         shrink = tl.exp2(m - base)
         total = total * shrink + tl.sum(w, 1)
-        v = value_block(call, b, h, j, keep, KIND, WHOLE)
+        v = value_block(call, b, key_head, j, keep, KIND, WHOLE)
         acc = times(rounded(w, v.dtype), v, acc * shrink[:, None], KIND)
         acc = picked_values(acc, w, h, i0, start, call, KIND)
         m = new_m
@@ -61,27 +65,47 @@ def forward(call, blocks, block_stride, sinks, out, out_strides, lse, share, KIN
     share: how many keys a program has, a multiple of KIND.cols. The programs behind the first batch · heads · blocks have the
     keys after these, and write behind: out and lse are [parts · batch, …] then.
     """
-    count = tl.cdiv(call.q_len, KIND.rows)
-    at = count - 1 - tl.program_id(0) % count  # what sees most keys under a causal mask comes first
-    place = tl.program_id(0) // count // call.heads
+    if KIND.packed:
+        key_heads = call.heads // KIND.group
+        place = tl.program_id(0) // key_heads
+        key_head = tl.program_id(0) % key_heads
+        at = 0
+        i0 = 0
+        row = tl.arange(0, KIND.rows)
+        i = row // KIND.group
+        h = key_head * KIND.group + row % KIND.group
+    else:
+        count = tl.cdiv(call.q_len, KIND.rows)
+        place = tl.program_id(0) // count // call.heads
+        h = tl.program_id(0) // count % call.heads
+        key_head = h // KIND.group
+        at = count - 1 - tl.program_id(0) % count  # what sees most keys under a causal mask comes first
+        i0 = at * KIND.rows
+        i = i0 + tl.arange(0, KIND.rows)
     b = place % call.batch
     part = place // call.batch
-    h = tl.program_id(0) // count % call.heads
-    i0 = at * KIND.rows
-    i = i0 + tl.arange(0, KIND.rows)
     there = i < call.q_len
     run = b.to(tl.int64) * call.run_stride + i
     first = tl.load(call.first + run, mask=there, other=0)
     end = tl.load(call.end + run, mask=there, other=0)
     q_at = positions(call.q_at, call.at_strides[0], b, i, call.q_len, KIND)
-    q_rows = call.q + b.to(tl.int64) * call.q_strides[0] + h.to(tl.int64) * call.q_strides[1]
-    q = rows_of(q_rows, i, call.q_strides[2], first < end, KIND.dim, KIND.width, False)
+    q_rows = call.q + b.to(tl.int64) * call.q_strides[0]
+    if KIND.packed:
+        row = h.to(tl.int64) * call.q_strides[1] + i.to(tl.int64) * call.q_strides[2]
+        q = rows_of(q_rows, row, 1, first < end, KIND.dim, KIND.width, False)
+    else:
+        q_rows += h.to(tl.int64) * call.q_strides[1]
+        q = rows_of(q_rows, i, call.q_strides[2], first < end, KIND.dim, KIND.width, False)
     mix = mix_rows(call, b, h, i, first < end, KIND)
 
     if blocks is None:
         last = tl.max(tl.where(first < end, end, 0))
         begin = tl.minimum(lowest_of(first, end), last) // KIND.cols * KIND.cols
-        whole, holed = last, last
+        # From here to there all queries see all keys, if `some`.
+        whole = tl.maximum(tl.cdiv(tl.max(tl.where(there, first, 0)), KIND.cols) * KIND.cols, begin)
+        holed = tl.min(tl.where(there, end, last)) // KIND.cols * KIND.cols
+        some = whole < holed
+        whole, holed = tl.where(some, whole, begin), tl.where(some, holed, begin)
     else:
         edges = blocks + b.to(tl.int64) * block_stride + at * 4
         begin, whole, holed, last = tl.load(edges), tl.load(edges + 1), tl.load(edges + 2), tl.load(edges + 3)
@@ -92,19 +116,19 @@ def forward(call, blocks, block_stride, sinks, out, out_strides, lse, share, KIN
     acc = tl.full([KIND.rows, KIND.value_width], 0.0, tl.float32)
     m = tl.full([KIND.rows], -float("inf"), tl.float32)
     total = tl.full([KIND.rows], 0.0, tl.float32)
-    if KIND.one_loop or blocks is None:
+    if KIND.one_loop:
         acc, m, total = _walk(
-            acc, m, total, begin, last, lowest, last, q, mix, b, h, i0, i, first, end, q_at, call, KIND, False
+            acc, m, total, begin, last, lowest, last, q, mix, b, key_head, h, i0, i, first, end, q_at, call, KIND, False
         )
     else:
         acc, m, total = _walk(
-            acc, m, total, begin, whole, lowest, last, q, mix, b, h, i0, i, first, end, q_at, call, KIND, False
+            acc, m, total, begin, whole, lowest, last, q, mix, b, key_head, h, i0, i, first, end, q_at, call, KIND, False
         )
         acc, m, total = _walk(
-            acc, m, total, whole, holed, lowest, last, q, mix, b, h, i0, i, first, end, q_at, call, KIND, True
+            acc, m, total, whole, holed, lowest, last, q, mix, b, key_head, h, i0, i, first, end, q_at, call, KIND, True
         )
         acc, m, total = _walk(
-            acc, m, total, holed, last, lowest, last, q, mix, b, h, i0, i, first, end, q_at, call, KIND, False
+            acc, m, total, holed, last, lowest, last, q, mix, b, key_head, h, i0, i, first, end, q_at, call, KIND, False
         )
     if KIND.sinks:
         sink = tl.where(part == 0, tl.load(sinks + h).to(tl.float32) * LOG2E, -float("inf"))
@@ -118,38 +142,39 @@ def forward(call, blocks, block_stride, sinks, out, out_strides, lse, share, KIN
     alone = total == 0
     row = tl.where(alone[:, None], 0.0, acc / tl.where(alone, 1.0, total)[:, None])
     d = tl.arange(0, KIND.value_width)
-    to = out + place.to(tl.int64) * out_strides[0] + h.to(tl.int64) * out_strides[1]
-    to += i.to(tl.int64)[:, None] * out_strides[2] + d[None, :]
+    to = out + place.to(tl.int64) * out_strides[0] + along_keys(h, KIND).to(tl.int64) * out_strides[1]
+    to = to + (i.to(tl.int64)[:, None] * out_strides[2] + d[None, :])
     tl.store(to, rounded(row, out.dtype.element_ty), mask=there[:, None] & (d[None, :] < KIND.value_dim))
     logs = tl.where(alone, -float("inf"), (m + tl.log2(tl.where(alone, 1.0, total))) * LN2)
     tl.store(lse + (place.to(tl.int64) * call.heads + h) * call.q_len + i, logs, mask=there)
 
 
 @triton.jit
-def merge_parts(call, parts, part_lse, count, out, out_strides, lse, KIND: tl.constexpr):
-    """Writes out and lse of the parts' [count · batch, …], as if their keys had been one set: the parts in their order."""
-    blocks = tl.cdiv(call.q_len, KIND.rows)
-    b = tl.program_id(0) // blocks // call.heads
-    h = tl.program_id(0) // blocks % call.heads
-    i = tl.program_id(0) % blocks * KIND.rows + tl.arange(0, KIND.rows)
-    there = i < call.q_len
-    d = tl.arange(0, KIND.value_width)
-    keep = there[:, None] & (d[None, :] < KIND.value_dim)
-    m = tl.full([KIND.rows], -float("inf"), tl.float32)
-    for part in range(count):
-        at = ((part * call.batch + b).to(tl.int64) * call.heads + h) * call.q_len + i
-        m = tl.maximum(m, tl.load(part_lse + at, mask=there, other=-float("inf")))
+def merge_parts(
+    call, parts, part_lse, count, out, out_strides, lse, VALUE_DIM: tl.constexpr, WIDTH: tl.constexpr, MOST: tl.constexpr
+):  # fmt: skip
+    """Writes out and lse of the parts' [count · batch, …], as if their keys had been one set: the parts in their order. A
+    program has one row. MOST: of parts that there may be."""
+    row = tl.program_id(0)
+    i = row % call.q_len
+    h = row // call.q_len % call.heads
+    b = row // call.q_len // call.heads
+    rows = call.batch * call.heads * call.q_len
+    every = tl.arange(0, MOST).to(tl.int64)
+    logs = tl.load(part_lse + every * rows + row, mask=every < count, other=-float("inf"))
+    m = tl.max(logs, 0)
     base = tl.where(m == -float("inf"), 0.0, m)
-    total = tl.full([KIND.rows], 0.0, tl.float32)
-    acc = tl.full([KIND.rows, KIND.value_width], 0.0, tl.float32)
-    for part in range(count):
-        at = ((part * call.batch + b).to(tl.int64) * call.heads + h) * call.q_len + i
-        w = tl.exp2((tl.load(part_lse + at, mask=there, other=-float("inf")) - base) * LOG2E)
-        total += w
-        acc += w[:, None] * tl.load(parts + at[:, None] * KIND.value_dim + d[None, :], mask=keep, other=0.0)
+    total = tl.sum(tl.exp2((logs - base) * LOG2E), 0)
+    d = tl.arange(0, WIDTH)
+    acc = tl.full([WIDTH], 0.0, tl.float32)
+    for start in range(0, count, MERGED):
+        part = (start + tl.arange(0, MERGED)).to(tl.int64)
+        there = part < count
+        w = tl.exp2((tl.load(part_lse + part * rows + row, mask=there, other=-float("inf")) - base) * LOG2E)
+        from_part = parts + (part * rows + row)[:, None] * VALUE_DIM + d[None, :]
+        acc += tl.sum(w[:, None] * tl.load(from_part, mask=there[:, None] & (d < VALUE_DIM)[None, :], other=0.0), 0)
     alone = total == 0
-    row = acc / tl.where(alone, 1.0, total)[:, None]
-    to = out + b.to(tl.int64) * out_strides[0] + h.to(tl.int64) * out_strides[1]
-    tl.store(to + i.to(tl.int64)[:, None] * out_strides[2] + d[None, :], rounded(row, out.dtype.element_ty), mask=keep)
-    logs = tl.where(alone, -float("inf"), m + tl.log2(tl.where(alone, 1.0, total)) * LN2)
-    tl.store(lse + (b.to(tl.int64) * call.heads + h) * call.q_len + i, logs, mask=there)
+    to = out + b.to(tl.int64) * out_strides[0] + h.to(tl.int64) * out_strides[1] + i.to(tl.int64) * out_strides[2]
+    found = acc / tl.where(alone, 1.0, total)
+    tl.store(to + d, rounded(found, out.dtype.element_ty), mask=d < VALUE_DIM)
+    tl.store(lse + row, tl.where(alone, -float("inf"), m + tl.log2(tl.where(alone, 1.0, total)) * LN2))

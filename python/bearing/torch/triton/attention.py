@@ -13,7 +13,7 @@ from . import attend_backward, attend_diagonals, attend_forward
 from .attend_backward import Grads
 from .device import on
 from .distances import Distances, gradients
-from .launches import DECODED, launch, shares
+from .launches import DECODED, PROGRAMS, launch, packed, shares
 from .tables import SIDES
 from .tables import gradients as table_gradients
 from .work import Options, Work, bhtd, in_rows, stride_of
@@ -34,23 +34,28 @@ def forward(
     lse = q.new_empty((work.batch, work.heads, work.q_len), dtype=torch.float32)
     if not lse.numel() or not out.shape[-1]:
         return out, lse
-    kind, how = launch("decode" if work.q_len <= DECODED else "forward", work.kind, q.dtype)
-    programs = triton.cdiv(work.q_len, kind.rows) * work.batch * work.heads
+    decodes = work.q_len <= DECODED
+    kind, how = launch("decode" if decodes else "forward", work.kind, q.dtype)
+    if decodes:
+        kind = packed(kind, work.q_len, q.dtype)
+    blocks_of_queries = 1 if kind.packed else triton.cdiv(work.q_len, kind.rows) * kind.group
+    programs = blocks_of_queries * work.batch * (work.heads // kind.group)
     parts, share = shares(programs, work.k_len, kind.cols)
     to, to_lse = bhtd(out, options.layout), lse
     if parts > 1:
         to, to_lse = (lse.new_empty(parts * work.batch, *x.shape[1:]) for x in (to, lse))
     sinks = None if options.sinks is None else options.sinks.contiguous()
     with on(q):
-        blocks = None if work.q_len <= DECODED else work.visible.key_blocks(kind.rows, kind.cols)
+        blocks = None if decodes else work.visible.key_blocks(kind.rows, kind.cols)
         attend_forward.forward[(programs * parts,)](
             work.call_for(kind), blocks, stride_of(blocks), sinks, to, to.stride()[:3], to_lse, share, kind, **how
         )  # fmt: skip
         if parts > 1:
             whole = bhtd(out, options.layout)
-            attend_forward.merge_parts[(programs,)](
-                work.call, to, to_lse, parts, whole, whole.stride()[:3], lse, kind, **how
-            )
+            attend_forward.merge_parts[(lse.numel(),)](
+                work.call, to, to_lse, parts, whole, whole.stride()[:3], lse, kind.value_dim, kind.value_width, PROGRAMS,
+                num_warps=4,
+            )  # fmt: skip
     return out, lse
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 import triton
@@ -66,6 +66,34 @@ class Slots(NamedTuple):
 Pair = tuple[Tensor, Tensor]  # from and to, each [batch, heads, time, head_dim]
 
 
+class Launch:
+    """A launch of the kernel, except its tensors and the positions that are counted from: calls whose tensors agree in type,
+    extents and strides share it."""
+
+    def __init__(
+        self, programs: int, kept: tuple[Tensor, ...], sizes: tuple[int, ...], step: int, rest: tuple[Any, ...], **named: Any
+    ) -> None:
+        self.grid, self.kept, self.sizes, self.step, self.rest, self.named = (programs, 1, 1), kept, sizes, step, rest, named
+        self._compiled: dict[tuple[int, ...], tuple[Any, tuple[Any, ...]]] = {}  # and what is constant in them
+
+    def run(
+        self, tensors: Sequence[Tensor], slots: Tensor, at: Tensor, old: Tensor, first: int = 0, old_first: int = 0
+    ) -> None:
+        """tensors: x0, y0, x1, y1, x2 and y2; what there is none of may be any."""
+        given = (*tensors, slots, at, old)
+        args = (*given, *self.kept, *self.sizes, first, self.step, old_first, *self.rest)
+        # Beside types, which are the same, Triton compiles for these.
+        alike = (first.bit_length() > 31, old_first.bit_length() > 31, *[x.data_ptr() % 16 for x in given])
+        with on(tensors[0]):
+            if alike in self._compiled:
+                compiled, constants = self._compiled[alike]
+                compiled[self.grid](*args, *constants)
+                return
+            compiled = turn_kernel[self.grid](*args, **self.named, **FUSION)
+        if compiled is not None:  # nothing is compiled where Triton interprets
+            self._compiled[alike] = compiled, tuple(self.named[x] for x in turn_kernel.arg_names if x in self.named)
+
+
 def launch(
     one: Pair,
     two: Pair | None,
@@ -79,35 +107,54 @@ def launch(
 ) -> None:
     """Turns one tensor, or two, and copies a third, in one launch. All agree in batch, time and type. A cache may have
     float8_e4m3fn for them: then scales divide what goes there from the second and the third."""
+    made = prepared(one, two, copied, shape, source, transposed=transposed, slots=slots, scales=scales)
+    if made:
+        tensors = [_bytes(x) for pair in (one, two, copied) for x in pair or one]
+        at = shape.turns if source.at is None else source.at
+        old = at if source.old is None else source.old
+        made.run(tensors, slots.at if slots else tensors[0], at, old, source.first, source.old_first)
+
+
+def prepared(
+    one: Pair,
+    two: Pair | None,
+    copied: Pair | None,
+    shape: Geometry,
+    source: Source,
+    *,
+    transposed: bool = False,
+    slots: Slots | None = None,
+    scales: tuple[float, float] = (1.0, 1.0),
+) -> Launch | None:
+    """What launch() does for tensors like these, which may be on the meta device; None if there is nothing to do."""
     x = one[0]
     batch, time = slots.at.shape if slots and slots.moves else (x.shape[0], x.shape[2])
     counts = [0 if pair is None else pair[0].shape[1] for pair in (one, two, copied)]
     rest, dim = x.shape[3] - 2 * shape.pairs, 0 if copied is None else copied[0].shape[3]
     if 0 in (batch, time, sum(counts)):
-        return
+        return None
     plan = Plan.of(shape.pairs, batch, time, counts, heads_lie_together(x), source.computes_in_double)
-    pairs = [tuple(map(_bytes, pair or one)) for pair in (one, two, copied)]
     before = source.old_geometry or shape
-    at = shape.turns if source.at is None else source.at
-    cos, sin = (shape.turns[None, None],) * 2 if source.cos is None else (source.cos, source.sin)
+    cos, sin = (shape.turns[None, None],) * 2 if source.cos is None or source.sin is None else (source.cos, source.sin)
     moves, block = (slots.moves, slots.block) if slots else (False, 0)
-    with on(x):
-        turn_kernel[(plan.programs,)](
-            *(tensor for pair in pairs for tensor in pair), slots.at if slots else pairs[0][0], at,
-            at if source.old is None else source.old, shape.turns, before.turns, shape.axis, shape.places, cos, sin,
-            time, *counts, shape.begin, source.first, source.step, source.old_first, cos.shape[1], *scales,
-            *(step for pair in pairs for tensor in pair for step in tensor.stride()),
+    return Launch(
+        plan.programs,
+        (shape.turns, before.turns, shape.axis, shape.places, cos, sin),
+        (time, *counts, shape.begin),
+        source.step,
+        (
+            cos.shape[1], *scales, *(step for pair in (one, two, copied) for x in pair or one for step in x.stride()),
             *_strides(slots and slots.at, 2), *_strides(source.at, 3), *_strides(source.old, 3),
             cos.stride(0) if cos.shape[0] > 1 else 0, cos.stride(1),
-            PAIRS=shape.pairs, PAIRING=shape.pairing, SOURCE=source.name, KEPT=source.cos is not None,
-            OLD_FLOAT32=before.angles == "as_float32", AXES=shape.axes, GIVEN=source.at is not None,
-            OLD_GIVEN=source.old is not None, TRANSPOSED=transposed,
-            ARITHMETIC=tl.float64 if x.dtype is torch.float64 else tl.float32,
-            REST=0 if one[0] is one[1] else rest, BR=power_of_2(rest),
-            DIM=dim, BD=power_of_2(dim),
-            X0_BLOCK=block if moves else 0, Y0_BLOCK=block if moves else 0, Y_BLOCK=0 if moves else block,
-            BT=plan.tokens, BH=plan.tile, BP=plan.pairs, HEADS=plan.heads, num_warps=plan.warps, **FUSION,
-        )  # fmt: skip
+        ),
+        PAIRS=shape.pairs, PAIRING=shape.pairing, SOURCE=source.name, KEPT=source.cos is not None,
+        OLD_FLOAT32=before.angles == "as_float32", AXES=shape.axes, GIVEN=source.at is not None,
+        OLD_GIVEN=source.old is not None, TRANSPOSED=transposed,
+        ARITHMETIC=tl.float64 if x.dtype is torch.float64 else tl.float32,
+        REST=0 if one[0] is one[1] else rest, BR=power_of_2(rest), DIM=dim, BD=power_of_2(dim),
+        X0_BLOCK=block if moves else 0, Y0_BLOCK=block if moves else 0, Y_BLOCK=0 if moves else block,
+        BT=plan.tokens, BH=plan.tile, BP=plan.pairs, HEADS=plan.heads, SHARED=plan.shared, num_warps=plan.warps,
+    )  # fmt: skip
 
 
 def power_of_2(n: int) -> int:
@@ -137,6 +184,7 @@ class Plan(NamedTuple):
     heads: int  # of a program, which works through them tile by tile
     warps: int
     programs: int
+    shared: bool = False  # whether a program turns the heads of both tensors
 
     @staticmethod
     def of(
@@ -144,7 +192,7 @@ class Plan(NamedTuple):
     ) -> Plan:
         """A tile is a piece of memory, as whole as can be: many heads of some tokens, or many tokens of a head. Where heads
         lie together a program has all of them. Where tokens are few there are more programs, of fewer heads, so that
-        every processor of the device has one."""
+        every processor of the device has one. What is computed in double serves both tensors, where tokens are many."""
         return _plan(pairs, batch, time, tuple(counts), heads_together, computes_in_double, PROGRAMS)
 
 
@@ -163,7 +211,10 @@ def _plan(
     def programs() -> int:
         return runs * sum(triton.cdiv(count, group) for count in counts)
 
-    while group > 1 and programs() < fewest:
+    _, second, copied = (*counts, 0, 0)[:3]
+    shared = computes_in_double and second > 0 and runs >= fewest
+    while group > 1 and programs() < fewest and not shared:
         group = (group + 1) // 2
     tile = min(max(1, rows // tokens), triton.next_power_of_2(group))
-    return Plan(tokens, tile, wide, group, min(4, max(1, tokens * tile * wide // 256)), programs())
+    count = runs * (1 + triton.cdiv(copied, group)) if shared else programs()
+    return Plan(tokens, tile, wide, group, min(4, max(1, tokens * tile * wide // 256)), count, shared)

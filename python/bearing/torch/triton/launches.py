@@ -4,6 +4,8 @@ time, as other tiles would sum in another order and give other bits.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import torch
 
 from .tiles import Kind
@@ -57,6 +59,16 @@ def shares(programs: int, k_len: int, cols: int) -> tuple[int, int]:
     parts = max(1, min(PROGRAMS // max(1, programs), k_len // LEAST_KEYS))
     share = max(cols, -(-k_len // parts // cols) * cols)
     return max(1, -(-k_len // share)), share
+
+
+def packed(kind: Kind, q_len: int, dtype: torch.dtype) -> Kind:
+    """The same with all queries of a step of decoding that share a key head in one tile, if these are many heads and not too
+    many rows. Rows that distances pick are met by square tiles of one head."""
+    rows = max(kind.rows, 1 << (kind.group * q_len - 1).bit_length())
+    wide = dtype is torch.float32 or max(kind.width, kind.value_width) > 128
+    if kind.group == 1 or kind.picks or rows > (16 if wide else 64):
+        return kind
+    return replace(kind, packed=True, rows=rows)
 
 
 def launch(kernel: str, kind: Kind, dtype: torch.dtype) -> tuple[Kind, dict[str, int]]:

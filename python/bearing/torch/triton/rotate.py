@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from ... import _core
+from .device import kept
 from .geometry import geometry, geometry_of_given, kept_rows
-from .launch import Geometry, Pair, Source, launch
+from .launch import Geometry, Launch, Source, launch, prepared
 
 FURTHEST = 2**31  # of positions
 
@@ -26,24 +28,104 @@ def rotate(
 ) -> list[Tensor]:
     """R x of every x, or its transpose, as the op's own work does on the CPU: new tensors in the order of memory of x, or
     with in_place the same tensors."""
-    views, device = [heads_of(x, layout) for x in xs], xs[0].device
-    given = None if cos is None else geometry_of_given(table, device)
-    head_dim = (given or geometry(table, device)).head_dim
-    for x, view in zip(xs, views, strict=True):
+    if cos is not None and sin is not None:
+        return _rotate_given(xs, positions, table, layout, transposed, cos, sin, in_place)
+    device = xs[0].device
+    at, first = _placed("rotate", "positions", positions, device)
+    kinds = tuple([(x.shape, x.stride(), x.dtype, x.device) for x in xs])
+    places = None if at is None else (at.shape, at.stride(), at.dtype)
+    recipe = _recipe(kinds, places, table, layout, transposed, in_place)
+    if at is None:
+        for step in recipe.steps:
+            _check_range("rotate", "positions", first, step.time)
+    outs = list(xs) if in_place else [torch.empty_strided(shape, stride, dtype=dtype, device=device) for shape, stride, dtype in recipe.outs]
+    for i, j, time, rows, looked_up, computed in recipe.steps:
+        made = looked_up if rows and (at is not None or 0 <= first <= rows - time) else computed
+        if made:
+            here = made.kept[0] if at is None else at
+            made.run((xs[i], outs[i], xs[j], outs[j], xs[i], outs[i]), xs[i], here, here, first)
+    return outs
+
+
+class _Step(NamedTuple):
+    """A launch for two tensors, or for one, which is named twice."""
+
+    one: int
+    two: int
+    time: int
+    rows: int  # that the table keeps
+    looked_up: Launch | None  # with these rows
+    computed: Launch | None
+
+
+class _Recipe(NamedTuple):
+    """What calls have in common whose tensors agree in type, extents and strides."""
+
+    outs: list[tuple[Sequence[int], Sequence[int], torch.dtype]]
+    steps: list[_Step]
+
+
+@kept(256)
+def _recipe(
+    kinds: tuple[tuple[Any, ...], ...],
+    places: tuple[Any, ...] | None,
+    table: str,
+    layout: str,
+    transposed: bool,
+    in_place: bool,
+) -> _Recipe:
+    """kinds: of tensors, their extents, strides, types and devices; places: the same of positions on the device."""
+    device = kinds[0][3]
+    xs = [torch.empty_strided(*one[:2], dtype=one[2], device="meta") for one in kinds]
+    at = None if places is None else torch.empty_strided(*places[:2], dtype=places[2], device="meta")
+    head_dim = geometry(table, device).head_dim
+    views = [heads_of(x, layout) for x in xs]
+    for x, view, one in zip(xs, views, kinds, strict=True):
         check_heads("rotate", x, view, head_dim)
+        if one[3] != device:
+            raise TypeError(f"[rotate] tensors: must be on one device, got {device} and {one[3]}")
+    outs = xs if in_place else [like(x) for x in xs]
+    pairs = list(zip(views, views if in_place else [heads_of(out, layout) for out in outs], strict=True))
+    steps = []
+    for i, j in together(views):
+        batch, _, time, _ = views[i].shape
+        wide = views[i].dtype is torch.float64
+        shape, two = geometry(table, device, wide), None if i == j else pairs[j]
+        spread = None if at is None else _spread("rotate", "positions", at, shape.axes, (batch, time))
+        cos, sin = kept_rows(table, device, wide) or (None, None)
+        # Where positions are on the device, the kernel sees which of them have rows.
+        name = "table" if at is None and cos is not None else shape.angles
+        looked_up, computed = (
+            prepared(pairs[i], two, None, shape, source, transposed=transposed)
+            for source in (Source(name, spread, cos=cos, sin=sin), Source(shape.angles, spread))
+        )
+        steps.append(_Step(i, j, time, 0 if cos is None else cos.shape[1], looked_up, computed))
+    return _Recipe([(out.shape, out.stride(), out.dtype) for out in outs], steps)
+
+
+def _rotate_given(
+    xs: Sequence[Tensor],
+    positions: Tensor | int,
+    table: str,
+    layout: str,
+    transposed: bool,
+    cos: Tensor,
+    sin: Tensor,
+    in_place: bool,
+) -> list[Tensor]:
+    """rotate() by a table that was made of cosines and sines."""
+    views, device = [heads_of(x, layout) for x in xs], xs[0].device
+    shape = geometry_of_given(table, device)
+    for x, view in zip(xs, views, strict=True):
+        check_heads("rotate", x, view, shape.head_dim)
         if x.device != device:
             raise TypeError(f"[rotate] tensors: must be on one device, got {device} and {x.device}")
     outs = list(xs) if in_place else [like(x) for x in xs]
-    written = views if in_place else [heads_of(out, layout) for out in outs]
-    for one, *other in together(list(zip(views, written, strict=True))):
-        x = one[0]
-        shape = given or geometry(table, device, x.dtype is torch.float64)
-        sizes = x.shape[0], x.shape[2]
-        if cos is None or sin is None:
-            source = source_of("rotate", table, shape, positions, sizes, x)
-        else:
-            source = given_source(shape, positions, sizes, x, cos, sin)
-        launch(one, other[0] if other else None, None, shape, source, transposed=transposed)
+    pairs = list(zip(views, views if in_place else [heads_of(out, layout) for out in outs], strict=True))
+    for i, j in together(views):
+        x = views[i]
+        source = given_source(shape, positions, (x.shape[0], x.shape[2]), x, cos, sin)
+        launch(pairs[i], None if i == j else pairs[j], None, shape, source, transposed=transposed)
     return outs
 
 
@@ -79,15 +161,38 @@ def at_of(
     function: str, name: str, positions: Tensor | int, axes: int, sizes: Sequence[int], device: torch.device
 ) -> tuple[Tensor | None, int]:
     """Positions [axes, batch, time] on a device, or none and the first of them. sizes: batch and time."""
-    batch, time = sizes
-    if not isinstance(positions, Tensor):
-        first = int(positions)
-        if time and not (-FURTHEST <= first and first + time - 1 <= FURTHEST):
-            raise _core.RangeError(
-                f"[{function}] {name}: must be from -2^31 to 2^31, got {first} to {first + time - 1}"
-            )
+    at, first = _placed(function, name, positions, device)
+    if at is None:
+        _check_range(function, name, first, sizes[1])
         return None, first
-    at = positions.detach()
+    return _spread(function, name, at, axes, sizes), 0
+
+
+def _check_range(function: str, name: str, first: int, time: int) -> None:
+    last = first + time - 1
+    if time and not (-FURTHEST <= first and last <= FURTHEST):
+        raise _core.RangeError(f"[{function}] {name}: must be from -2^31 to 2^31, got {first} to {last}")
+
+
+def _placed(
+    function: str, name: str, positions: Tensor | int, device: torch.device
+) -> tuple[Tensor | None, int]:
+    """Positions on a device in a type that kernels take, or none and the first of them."""
+    if not isinstance(positions, Tensor):
+        return None, int(positions)
+    at, is_real = positions.detach(), positions.is_floating_point()
+    if at.is_complex() or at.dtype is torch.bool:
+        return at, 0  # _spread() refuses them
+    if at.is_cpu and at.numel() and not bool((at.double().abs() <= FURTHEST).all()):
+        raise _core.RangeError(f"[{function}] {name}: must be from -2^31 to 2^31, got {float(at.abs().max())}")
+    if at.dtype not in (torch.int32, torch.int64) and not is_real:
+        at = at.to(torch.int64)
+    return at.to(device), 0
+
+
+def _spread(function: str, name: str, at: Tensor, axes: int, sizes: Sequence[int]) -> Tensor:
+    """Positions as [axes, batch, time]. sizes: batch and time."""
+    batch, time = sizes
     if at.dim() > 3 or at.is_complex() or at.dtype is torch.bool:
         raise _core.ShapeError(
             f"[{function}] {name}: must be integers or reals [time], [batch, time] or [axes, batch, time], "
@@ -101,11 +206,7 @@ def at_of(
         raise _core.ShapeError(f"[{function}] {name}: must have {batch} sequences, got {at.shape[1]}")
     if at.shape[2] != time:
         raise _core.ShapeError(f"[{function}] {name}: must have {time} tokens, got {at.shape[2]}")
-    if at.is_cpu and at.numel() and not bool((at.double().abs() <= FURTHEST).all()):
-        raise _core.RangeError(f"[{function}] {name}: must be from -2^31 to 2^31, got {float(at.abs().max())}")
-    if at.dtype not in (torch.int32, torch.int64) and not at.is_floating_point():
-        at = at.to(torch.int64)
-    return at.to(device).expand(axes, batch, time), 0
+    return at.expand(axes, batch, time)
 
 
 def heads_of(x: Tensor, layout: str) -> Tensor:
@@ -137,12 +238,13 @@ def like(x: Tensor) -> Tensor:
     return torch.empty(other.shape, dtype=x.dtype, device=x.device).transpose(-3, -2)
 
 
-def together(pairs: Sequence[Pair]) -> Iterator[list[Pair]]:
-    """Tensors by launches: two in one where they follow each other and agree in batch, time and type."""
-    rest = list(pairs)
-    while rest:
-        first = rest.pop(0)
-        yield [first, rest.pop(0)] if rest and _alike(first[0], rest[0][0]) else [first]
+def together(xs: Sequence[Tensor]) -> Iterator[tuple[int, int]]:
+    """Tensors by launches: two in one where they follow each other and agree in batch, time and type. One is named twice."""
+    i = 0
+    while i < len(xs):
+        j = i + 1 if i + 1 < len(xs) and _alike(xs[i], xs[i + 1]) else i
+        yield i, j
+        i = j + 1
 
 
 def _alike(x: Tensor, other: Tensor) -> bool:

@@ -261,16 +261,19 @@ def turn_kernel(
     AXES: tl.constexpr, GIVEN: tl.constexpr, OLD_GIVEN: tl.constexpr, TRANSPOSED: tl.constexpr,
     ARITHMETIC: tl.constexpr, REST: tl.constexpr, BR: tl.constexpr, DIM: tl.constexpr, BD: tl.constexpr,
     X0_BLOCK: tl.constexpr, Y0_BLOCK: tl.constexpr, Y_BLOCK: tl.constexpr,
-    BT: tl.constexpr, BH: tl.constexpr, BP: tl.constexpr, HEADS: tl.constexpr,
+    BT: tl.constexpr, BH: tl.constexpr, BP: tl.constexpr, HEADS: tl.constexpr, SHARED: tl.constexpr,
 ):  # fmt: skip
     """Turns x0 to y0 and x1 to y1, and copies x2 to y2. x0 and y0 may be rows of a paged cache, and so may y1 with y2.
 
     y1 and y2 may be bytes of 8-bit numbers, of y1 / scale1 and y2 / scale2.
+    SHARED: a program turns its tokens' heads of x0 and of x1, all of them, with the same cosines.
     SOURCE: "table", "exact", "as_float32", "fixed_point"; or "difference" and "difference32" of the angles at `at` and
     `old_at`.
     """
     groups0 = (heads0 + HEADS - 1) // HEADS
-    turned = groups0 + (heads1 + HEADS - 1) // HEADS
+    turned = groups0
+    if not SHARED:
+        turned += (heads1 + HEADS - 1) // HEADS
     groups = turned + (heads2 + HEADS - 1) // HEADS
     runs = (time + BT - 1) // BT
     program = tl.program_id(0)
@@ -309,6 +312,15 @@ def turn_kernel(
                 x, x_seen, one, two, into0, there0, h, last, cos, sin, pair, places, begin, 1.0, x0_h, x0_d, y0_h, y0_d,
                 PAIRS, PAIRING, TRANSPOSED, REST, BR, BH,
             )  # fmt: skip
+            if SHARED:
+                beside, beside_seen = _line(x1, slots, b, t, seen, x1_b, x1_t, slots_b, slots_t, 0)
+                rows, here = _heads(beside, beside_seen, 0, heads1, x1_h, BH)
+                one, two = _loaded(rows, here, x1_d, pair, places, begin, PAIRS, PAIRING)
+                into, there = _line(y1, slots, b, t, seen, y1_b, y1_t, slots_b, slots_t, Y_BLOCK)
+                _turn_heads(
+                    beside, beside_seen, one, two, into, there, 0, heads1, cos, sin, pair, places, begin, scale1, x1_h, x1_d,
+                    y1_h, y1_d, PAIRS, PAIRING, TRANSPOSED, REST, BR, BH,
+                )  # fmt: skip
         else:
             into1, there1 = _line(y1, slots, b, t, seen, y1_b, y1_t, slots_b, slots_t, Y_BLOCK)
             _turn_heads(

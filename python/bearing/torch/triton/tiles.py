@@ -91,6 +91,7 @@ class Kind:
     page: int  # keys in a block of a paged cache; 0: it is none
     precision: str
     widened: bool
+    packed: bool = False  # whether a tile's rows are the queries of all heads that share a key head
 
     def of(self, rows: int, cols: int, stages: int = 1, lines: bool = False) -> Kind:
         """The same for other tiles. lines: whether a bias may be given by lines."""
@@ -167,6 +168,15 @@ def positions(at, stride, b, token, count, KIND: tl.constexpr):
 
 
 @triton.jit
+def along_keys(h, KIND: tl.constexpr):
+    """The head of a tile, or those of its rows [rows, 1]."""
+    if KIND.packed:
+        return h[:, None]
+    else:
+        return h
+
+
+@triton.jit
 def lowest_of(first, end):
     """The first key that any query of a block sees."""
     return tl.min(tl.where(first < end, first, 2147483647))
@@ -210,20 +220,20 @@ def key_rows(
 
 
 @triton.jit
-def key_block(call, b, h, start, lowest, last, KIND: tl.constexpr, WHOLE: tl.constexpr):
+def key_block(call, b, key_head, start, lowest, last, KIND: tl.constexpr, WHOLE: tl.constexpr):
     """What a loop over keys begins with: the block's keys, which of them may be read, where they stand, and their rows."""
     j = start + tl.arange(0, KIND.cols)
     keep = shown(call, b, j, lowest, last, KIND)
     k_at = positions(call.k_at, call.at_strides[1], b, j, call.k_len, KIND)
-    k = key_rows(call.k, call.k_strides, call, b, h // KIND.group, j, keep, KIND, KIND.dim, KIND.width, WHOLE)
+    k = key_rows(call.k, call.k_strides, call, b, key_head, j, keep, KIND, KIND.dim, KIND.width, WHOLE)
     return j, keep, k_at, k
 
 
 @triton.jit
-def value_block(call, b, h, j, keep, KIND: tl.constexpr, WHOLE: tl.constexpr):
+def value_block(call, b, key_head, j, keep, KIND: tl.constexpr, WHOLE: tl.constexpr):
     """The rows of values of a block of keys."""
     return key_rows(
-        call.v, call.v_strides, call, b, h // KIND.group, j, keep, KIND, KIND.value_dim, KIND.value_width, WHOLE
+        call.v, call.v_strides, call, b, key_head, j, keep, KIND, KIND.value_dim, KIND.value_width, WHOLE
     )
 
 
@@ -254,8 +264,8 @@ def _with_numbers(s, seen, h, i0, j0, i, j, q_at, k_at, call, KIND: tl.constexpr
 def scores(x, added, b, h, i0, j0, i, j, first, end, keep, q_at, k_at, call, KIND: tl.constexpr, WHOLE: tl.constexpr):
     """log2 e times the scores of a tile, and how fast they change with what the soft cap bounds.
 
-    x: products of rows; added: what rows by distance add. i0, j0: the first query and the first key of the tile. i, first, end, q_at stand along the queries'
-    axis; j, keep, k_at along that of the keys.
+    x: products of rows; added: what rows by distance add. i0, j0: the first query and the first key of the tile. h (if it
+    is more than one), i, first, end, q_at stand along the queries' axis; j, keep, k_at along that of the keys.
     """
     slope = 1.0
     if KIND.capped:
