@@ -61,15 +61,17 @@ def test_several_tiles_of_heads_and_of_tokens(order, pairing, device, monkeypatc
 
 
 def test_plans_fill_a_device_and_keep_tiles_whole():
-    """Two tokens of all heads where heads lie together, sixteen of a head where tokens do, programs enough in any case."""
-    plan = lambda time, together, double, counts=(32, 8), batch=2: launches.Plan.of(
-        64, batch, time, counts, together, double
+    """All heads of a token where heads lie together, sixteen tokens of a head where tokens do, programs enough in any case."""
+    plan = lambda time, together, cosines="looked up", element=2, batch=2: launches.Plan.of(
+        64, batch, time, (32, 8, 0), together, cosines, element
     )
     rows = launches.NUMBERS // 64
-    together, apart = plan(4096, True, False), plan(4096, False, False)
-    assert (together.tokens, together.tile, together.heads) == (rows // 8, 8, 32)
-    assert (apart.tokens, apart.tile, apart.heads) == (rows, 1, launches.HEADS) and plan(4096, False, True).heads == 32
-    for one in (together, apart, plan(1, True, False, batch=64), plan(1, False, True, batch=1), plan(3, True, True)):
+    together, apart, wide = plan(4096, True), plan(4096, False), plan(4096, True, element=4)
+    assert (together.tokens, together.tile, together.heads, together.shared) == (1, rows, 32, True)
+    assert (apart.tokens, apart.tile, apart.heads, apart.shared) == (rows, 1, launches.HEADS, False)
+    assert (wide.tokens, wide.tile, wide.heads, wide.shared) == (launches.THREADS // 64, 8, launches.HEADS, False)
+    assert all(plan(4096, order, "computed").shared for order in (True, False))
+    for one in (together, apart, wide, plan(1, True, batch=64), plan(1, False, "computed", batch=1), plan(3, True, "fixed point")):
         assert one.tokens * one.tile * one.pairs <= launches.NUMBERS and one.warps in (1, 2, 4)
         assert one.programs >= launches.PROGRAMS or one.heads == 1
 

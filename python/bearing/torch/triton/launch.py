@@ -18,7 +18,7 @@ from .rotate_kernel import turn_kernel
 THREADS = 256 if torch.version.hip else 128  # of a program: four warps
 NUMBERS = 8 * THREADS  # pairs of a tile: 16 bytes of the first elements for each thread, and of the second
 PROGRAMS = 512  # at least, if there are heads enough: some for each processor of a large device
-HEADS = 8  # of a long program at most, unless it computes in double: then all heads share what that costs
+HEADS = 8  # of a program at most, where not all heads are one's
 
 
 class Geometry(NamedTuple):
@@ -50,9 +50,11 @@ class Source(NamedTuple):
     old_geometry: Geometry | None = None  # … and the frequencies before
 
     @property
-    def computes_in_double(self) -> bool:
-        """Whether a program makes its cosines at a price."""
-        return self.cos is None and self.name != "fixed_point"
+    def cosines(self) -> str:
+        """How a program has its cosines, as plans ask."""
+        if self.cos is not None:
+            return "looked up"
+        return "fixed point" if self.name == "fixed_point" else "computed"
 
 
 class Slots(NamedTuple):
@@ -133,7 +135,7 @@ def prepared(
     rest, dim = x.shape[3] - 2 * shape.pairs, 0 if copied is None else copied[0].shape[3]
     if 0 in (batch, time, sum(counts)):
         return None
-    plan = Plan.of(shape.pairs, batch, time, counts, heads_lie_together(x), source.computes_in_double)
+    plan = Plan.of(shape.pairs, batch, time, counts, heads_lie_together(x), source.cosines, x.element_size())
     before = source.old_geometry or shape
     cos, sin = (shape.turns[None, None],) * 2 if source.cos is None or source.sin is None else (source.cos, source.sin)
     moves, block = (slots.moves, slots.block) if slots else (False, 0)
@@ -188,33 +190,41 @@ class Plan(NamedTuple):
 
     @staticmethod
     def of(
-        pairs: int, batch: int, time: int, counts: Sequence[int], heads_together: bool, computes_in_double: bool
+        pairs: int, batch: int, time: int, counts: Sequence[int], heads_together: bool, cosines: str, element: int
     ) -> Plan:
-        """A tile is a piece of memory, as whole as can be: many heads of some tokens, or many tokens of a head. Where heads
-        lie together a program has all of them. Where tokens are few there are more programs, of fewer heads, so that
-        every processor of the device has one. What is computed in double serves both tensors, where tokens are many."""
-        return _plan(pairs, batch, time, tuple(counts), heads_together, computes_in_double, PROGRAMS)
+        """A tile is a piece of memory, as whole as can be: many heads of some tokens, or many tokens of a head. Where tokens
+        are few there are more programs, of fewer heads, so that every processor of the device has one. Else where heads lie
+        together a program has all of them, of both tensors if they share what it takes to have their cosines, which are
+        "looked up", "computed" in double, or in "fixed point". element: bytes of one.
+
+        Of some ways these were the fastest on an H100, or as fast as any."""
+        return _plan(pairs, batch, time, tuple(counts), heads_together, cosines, element, PROGRAMS)
 
 
 @functools.lru_cache(maxsize=256)
 def _plan(
-    pairs: int, batch: int, time: int, counts: tuple[int, ...], together: bool, computes_in_double: bool, fewest: int
+    pairs: int, batch: int, time: int, counts: tuple[int, ...], together: bool, cosines: str, element: int, fewest: int
 ) -> Plan:
-    wide = triton.next_power_of_2(pairs)
-    rows = max(1, NUMBERS // wide)
-    # Each thread makes one cosine at least.
-    tokens = min(max(1, THREADS // wide) if together else rows, triton.next_power_of_2(time))
-    runs, group = batch * triton.cdiv(time, tokens), max(counts)
-    if not (together or computes_in_double):
+    wide, in_double, narrow = power_of_2(pairs), cosines == "computed", together and element == 2
+    rows, group = max(1, NUMBERS // wide), max(counts)
+    if not together:
+        tokens = rows
+    elif cosines == "looked up" and narrow:
+        tokens = max(1, rows // power_of_2(group))
+    else:
+        tokens = max(1, THREADS // wide)  # each thread makes one cosine at least
+    tokens = min(tokens, power_of_2(time))
+    runs = batch * triton.cdiv(time, tokens)
+    shared = counts[1] > 0 and runs >= fewest and (in_double or (narrow and cosines == "looked up"))
+    if not (narrow or in_double):
         group = min(group, HEADS)
 
     def programs() -> int:
+        if shared:
+            return runs * (1 + triton.cdiv(counts[2], group))
         return runs * sum(triton.cdiv(count, group) for count in counts)
 
-    _, second, copied = (*counts, 0, 0)[:3]
-    shared = computes_in_double and second > 0 and runs >= fewest
     while group > 1 and programs() < fewest and not shared:
         group = (group + 1) // 2
-    tile = min(max(1, rows // tokens), triton.next_power_of_2(group))
-    count = runs * (1 + triton.cdiv(copied, group)) if shared else programs()
-    return Plan(tokens, tile, wide, group, min(4, max(1, tokens * tile * wide // 256)), count, shared)
+    tile = min(max(1, rows // tokens), power_of_2(group))
+    return Plan(tokens, tile, wide, group, min(4, max(1, tokens * tile * wide // 256)), programs(), shared)

@@ -52,20 +52,15 @@ def norm_kernel(
     EPS: tl.constexpr, PAIRS: tl.constexpr, PAIRING: tl.constexpr, SOURCE: tl.constexpr, KEPT: tl.constexpr,
     AXES: tl.constexpr, GIVEN: tl.constexpr, ARITHMETIC: tl.constexpr, DIM: tl.constexpr, BR: tl.constexpr,
     BACKWARD: tl.constexpr, BT: tl.constexpr, BH: tl.constexpr, BP: tl.constexpr, HEADS: tl.constexpr,
+    RUNS: tl.constexpr,
 ):  # fmt: skip
     """Forward y of x; with BACKWARD y is d_x of d_y, and each program writes its share of d_w [programs, DIM]."""
     groups = (heads + HEADS - 1) // HEADS
-    runs = (time + BT - 1) // BT
+    programs = ((time + BT - 1) // BT + RUNS - 1) // RUNS
     program = tl.program_id(0)
     h = program % groups * HEADS
-    b = (program // groups // runs).to(tl.int64)
-    t = (program // groups % runs) * BT + tl.arange(0, BT)
-    seen, pair, rest = t < time, tl.arange(0, BP), tl.arange(0, BR)
-    cos, sin = _phases_of(
-        at, at, turns, turns, axis, cos_table, sin_table, b, t, seen, pair, first, 1, 0, rows,
-        at_a, at_b, at_t, 0, 0, 0, 0, table_row, PAIRS, SOURCE, KEPT, False, AXES, GIVEN, False, ARITHMETIC,
-    )  # fmt: skip
-    cos, sin = cos[:, None, :], sin[:, None, :]
+    b = (program // groups // programs).to(tl.int64)
+    pair, rest = tl.arange(0, BP), tl.arange(0, BR)
     one, two = _places_of(places, pair, begin, PAIRS, PAIRING)
     other = tl.where(rest < begin, rest, rest + 2 * PAIRS)
     turned, kept = pair < PAIRS, rest < DIM - 2 * PAIRS
@@ -77,38 +72,46 @@ def norm_kernel(
     sum_u = tl.zeros([BT, BH, BP], ARITHMETIC)
     sum_v = tl.zeros([BT, BH, BP], ARITHMETIC)
     sum_r = tl.zeros([BT, BH, BR], ARITHMETIC)
-    x_line = x + b * x_b + t.to(tl.int64) * x_t
-    y_line = y + b * y_b + t.to(tl.int64) * y_t
-    d_line = d_y + b * d_b + t.to(tl.int64) * d_t
     last = tl.minimum(h + HEADS, heads)
-    for i in range(h, last, BH):
-        x_row, here = _heads(x_line, seen, i, last, x_h, BH)
-        u = _part(x_row, here, one, turned, x_d, ARITHMETIC)
-        v = _part(x_row, here, two, turned, x_d, ARITHMETIC)
-        r = _part(x_row, here, other, kept, x_d, ARITHMETIC)
-        if BACKWARD:  # asked for before threads meet
-            d_row, _ = _heads(d_line, seen, i, last, d_h, BH)
-            g_u = _part(d_row, here, one, turned, d_d, ARITHMETIC)
-            g_v = _part(d_row, here, two, turned, d_d, ARITHMETIC)
-            g_r = _part(d_row, here, other, kept, d_d, ARITHMETIC)
-        squares = tl.where(here[:, :, None], _over(u * u, v * v, r * r), 1.0)  # what is not there stays a number
-        scale = 1.0 / tl.sqrt(squares / DIM + epsilon)
-        u, v, r = u * scale, v * scale, r * scale
-        if BACKWARD:
-            g_u, g_v = _turned(g_u, g_v, cos, sin, True)
-            sum_u += g_u * u
-            sum_v += g_v * v
-            sum_r += g_r * r
-            g_u, g_v, g_r = g_u * w_u, g_v * w_v, g_r * w_r
-            along = _over(g_u * u, g_v * v, g_r * r) / DIM
-            u, v, r = scale * (g_u - u * along), scale * (g_v - v * along), scale * (g_r - r * along)
-        else:
-            u, v = _turned(u * w_u, v * w_v, cos, sin, False)
-            r = r * w_r
-        y_row, _ = _heads(y_line, seen, i, last, y_h, BH)
-        _put(y_row, here, one, turned, y_d, u)
-        _put(y_row, here, two, turned, y_d, v)
-        _put(y_row, here, other, kept, y_d, r)
+    for run in range(RUNS):
+        t = (program // groups % programs * RUNS + run) * BT + tl.arange(0, BT)
+        seen = t < time
+        cos, sin = _phases_of(
+            at, at, turns, turns, axis, cos_table, sin_table, b, t, seen, pair, first, 1, 0, rows,
+            at_a, at_b, at_t, 0, 0, 0, 0, table_row, PAIRS, SOURCE, KEPT, False, AXES, GIVEN, False, ARITHMETIC,
+        )  # fmt: skip
+        cos, sin = cos[:, None, :], sin[:, None, :]
+        x_line = x + b * x_b + t.to(tl.int64) * x_t
+        y_line = y + b * y_b + t.to(tl.int64) * y_t
+        d_line = d_y + b * d_b + t.to(tl.int64) * d_t
+        for i in range(h, last, BH):
+            x_row, here = _heads(x_line, seen, i, last, x_h, BH)
+            u = _part(x_row, here, one, turned, x_d, ARITHMETIC)
+            v = _part(x_row, here, two, turned, x_d, ARITHMETIC)
+            r = _part(x_row, here, other, kept, x_d, ARITHMETIC)
+            if BACKWARD:  # asked for before threads meet
+                d_row, _ = _heads(d_line, seen, i, last, d_h, BH)
+                g_u = _part(d_row, here, one, turned, d_d, ARITHMETIC)
+                g_v = _part(d_row, here, two, turned, d_d, ARITHMETIC)
+                g_r = _part(d_row, here, other, kept, d_d, ARITHMETIC)
+            squares = tl.where(here[:, :, None], _over(u * u, v * v, r * r), 1.0)  # what is not there stays a number
+            scale = 1.0 / tl.sqrt(squares / DIM + epsilon)
+            u, v, r = u * scale, v * scale, r * scale
+            if BACKWARD:
+                g_u, g_v = _turned(g_u, g_v, cos, sin, True)
+                sum_u += g_u * u
+                sum_v += g_v * v
+                sum_r += g_r * r
+                g_u, g_v, g_r = g_u * w_u, g_v * w_v, g_r * w_r
+                along = _over(g_u * u, g_v * v, g_r * r) / DIM
+                u, v, r = scale * (g_u - u * along), scale * (g_v - v * along), scale * (g_r - r * along)
+            else:
+                u, v = _turned(u * w_u, v * w_v, cos, sin, False)
+                r = r * w_r
+            y_row, _ = _heads(y_line, seen, i, last, y_h, BH)
+            _put(y_row, here, one, turned, y_d, u)
+            _put(y_row, here, two, turned, y_d, v)
+            _put(y_row, here, other, kept, y_d, r)
     if BACKWARD:
         share = d_w + program.to(tl.int64) * DIM
         tl.store(share + one, _down(sum_u), mask=turned)
