@@ -8,6 +8,7 @@ float32.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from importlib import import_module
 from typing import Any, Optional
@@ -157,6 +158,7 @@ def check_kernels(
     return not why
 
 
+@functools.cache
 def _in_triton() -> Any:
     """The kernels, imported when a tensor needs them."""
     return import_module(".triton.attention", __package__)
@@ -164,7 +166,7 @@ def _in_triton() -> Any:
 
 def _options(arguments: dict[str, Any]) -> Any:
     """Those of a call's arguments that are options of the kernels."""
-    options = import_module(".triton.work", __package__).Options
+    options = _in_triton().Options
     return options(**{name: arguments[name] for name in options._fields if name in arguments})
 
 

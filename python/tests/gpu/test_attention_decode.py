@@ -4,7 +4,7 @@ bits on every run."""
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import bearing
 import bearing.torch as bt
@@ -115,10 +115,8 @@ def test_heads_that_share_keys_are_one_tile(name, device):
 
 
 def test_a_tile_has_all_heads_that_share_keys():
-    kind = tiles.Kind(
-        16, 64, 1, 128, 128, 128, 128, 4, True, 0, False, False, False, False, False, 0, 16, False, False, False, False,
-        False, False, 0, "ieee", False,
-    )  # fmt: skip
+    given = {"rows": 16, "width": 128, "value_width": 128, "group": 4}
+    kind = tiles.Kind(**{field.name: 0 for field in fields(tiles.Kind)} | given)
     for q_len, dtype, rows in ((1, torch.bfloat16, 16), (5, torch.bfloat16, 32), (16, torch.bfloat16, 64), (4, torch.float32, 16)):
         found = launches.packed(kind, q_len, dtype)
         assert found.packed and found.rows == rows

@@ -89,7 +89,7 @@ def test_gradients_are_the_library_s(name, at, device):
 def test_the_library_is_asked_once(name, device, monkeypatch):
     """After that nothing is computed on the CPU: so nothing waits for the device, and a graph may be captured."""
     form, parameters = given(name, device)
-    assert bias_numbers._how(form, parameters, HEADS) == BIASES[name][1]
+    assert bias_numbers._how(form, [t.shape for t in parameters], HEADS) == BIASES[name][1]
 
     def step(least, count):
         at = Distances(least, count)

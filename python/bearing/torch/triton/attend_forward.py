@@ -9,6 +9,7 @@ import triton.language as tl
 
 from .by_distance import mix_rows, picked_scores, picked_values
 from .rounding import rounded
+from .runs_kernel import run_of
 from .tiles import LN2, LOG2E, along_keys, key_block, lowest_of, positions, rows_of, scores, times, value_block
 
 MERGED = tl.constexpr(16)  # parts whose rows are asked for together
@@ -85,9 +86,16 @@ def forward(call, blocks, block_stride, sinks, out, out_strides, lse, share, KIN
     b = place % call.batch
     part = place // call.batch
     there = i < call.q_len
-    run = b.to(tl.int64) * call.run_stride + i
-    first = tl.load(call.first + run, mask=there, other=0)
-    end = tl.load(call.end + run, mask=there, other=0)
+    if KIND.finds_runs:
+        first, end = run_of(
+            b, i, call.lengths, call.lengths_stride, call.q_len, call.k_len, call.offset, call.least, call.most,
+            KIND.lengths, KIND.own, KIND.by_end,
+        )  # fmt: skip
+        first, end = tl.where(there, first, 0), tl.where(there, end, 0)
+    else:
+        run = b.to(tl.int64) * call.run_stride + i
+        first = tl.load(call.first + run, mask=there, other=0)
+        end = tl.load(call.end + run, mask=there, other=0)
     q_at = positions(call.q_at, call.at_strides[0], b, i, call.q_len, KIND)
     q_rows = call.q + b.to(tl.int64) * call.q_strides[0]
     if KIND.packed:
@@ -151,15 +159,16 @@ def forward(call, blocks, block_stride, sinks, out, out_strides, lse, share, KIN
 
 @triton.jit
 def merge_parts(
-    call, parts, part_lse, count, out, out_strides, lse, VALUE_DIM: tl.constexpr, WIDTH: tl.constexpr, MOST: tl.constexpr
+    parts, part_lse, count, batch, heads, q_len, out, out_strides, lse, VALUE_DIM: tl.constexpr, WIDTH: tl.constexpr,
+    MOST: tl.constexpr,
 ):  # fmt: skip
     """Writes out and lse of the parts' [count · batch, …], as if their keys had been one set: the parts in their order. A
     program has one row. MOST: of parts that there may be."""
     row = tl.program_id(0)
-    i = row % call.q_len
-    h = row // call.q_len % call.heads
-    b = row // call.q_len // call.heads
-    rows = call.batch * call.heads * call.q_len
+    i = row % q_len
+    h = row // q_len % heads
+    b = row // q_len // heads
+    rows = batch * heads * q_len
     every = tl.arange(0, MOST).to(tl.int64)
     logs = tl.load(part_lse + every * rows + row, mask=every < count, other=-float("inf"))
     m = tl.max(logs, 0)

@@ -24,6 +24,8 @@ from .device import for_good, kept
 MOST_KEPT = 2**24
 # How far a number may lie from a line, of the larger one of its two outermost numbers: what rounding makes of a line.
 NEAR = 2.0**-22
+BESIDE = 2 * 64  # numbers on each side that kernels may read: a tile may go past the last distance that anybody sees, by less
+# than its rows and its columns
 PIECE = 64  # so many numbers are added up in a row
 
 
@@ -38,7 +40,7 @@ def numbers(form: dict[str, Any], parameters: Sequence[Tensor], heads: int, at: 
     """float32 [heads, distances] on the device."""
     text = json.dumps(form)
     given = [t.to(device) for t in parameters]
-    how = _how(form, given, heads)
+    how = _how(form, [t.shape for t in given], heads)
     if how == "fixed":
         return _kept(_fixed, heads, text, (heads,), at, device).contiguous()
     if how == "picked":
@@ -52,9 +54,44 @@ def numbers(form: dict[str, Any], parameters: Sequence[Tensor], heads: int, at: 
     return _by_library([form], [t.cpu() for t in given], heads, at).to(device)
 
 
+class Parts(NamedTuple):
+    """A bias as kernels read it. "numbers": bias [heads, distances], no factors; "proportional": bias [distances] times factors
+    [heads]; "picked": factors [rows, heads] at the rows bias [distances], counted from 1, and nothing at row 0."""
+
+    bias: Tensor | None
+    factors: Tensor | None
+    form: str
+
+
+def parts_of(
+    encodings: str, parameters: Sequence[Tensor], heads: int, at: Distances, device: torch.device
+) -> Parts | None:
+    """The only bias of a call's encodings, with its own parameters, without an operation on the device, and with BESIDE numbers
+    more on each side; None where it needs one."""
+    how, text, shape = _route(encodings, tuple([t.shape for t in parameters]), heads)
+    if how not in _MADE:
+        return None
+    wide, first = _wider(Distances(at.least - BESIDE, at.count + 2 * BESIDE))
+    if heads * wide.count > MOST_KEPT:
+        return None
+    numbers = _on_device(_MADE[how], text, shape, wide, device)[..., first + BESIDE : first + BESIDE + at.count]
+    if how == "fixed":
+        return Parts(numbers, None, "numbers")
+    factors = parameters[0].to(device)
+    return Parts(numbers, factors if factors.stride(-1) == 1 else factors.contiguous(), how)
+
+
+@functools.lru_cache(maxsize=256)
+def _route(encodings: str, shapes: tuple[torch.Size, ...], heads: int) -> tuple[str, str, tuple[int, ...]]:
+    """How the only bias among encodings is made, its text, and the shape that what is kept of it goes by."""
+    (form,) = (form for form in json.loads(encodings) if traits_of(form["kind"])["form"] == "distance")
+    how = _how(form, shapes, heads)
+    return how, json.dumps(form), {"fixed": (heads,), "picked": tuple(shapes[0]) if shapes else ()}.get(how, ())
+
+
 def are_straight(form: dict[str, Any], parameters: Sequence[Tensor], heads: int, at: Distances) -> bool:
     """Whether the numbers are known to lie on a line, whatever the parameters are."""
-    how = _how(form, parameters, heads)
+    how = _how(form, [t.shape for t in parameters], heads)
     return how in ("fixed", "proportional") and _straight(how, json.dumps(form), heads, at)
 
 
@@ -76,7 +113,7 @@ def gradients(form: dict[str, Any], parameters: Sequence[Tensor], d_numbers: Ten
     """Those of the parameters, of d_numbers [heads, distances]. Sums are float64, in an order that follows from shapes."""
     text, device = json.dumps(form), d_numbers.device
     given = [t.to(device) for t in parameters]
-    how = _how(form, given, d_numbers.shape[0])
+    how = _how(form, [t.shape for t in given], d_numbers.shape[0])
     d = d_numbers.double()
     if how == "fixed":
         found = []
@@ -99,22 +136,21 @@ def gradients(form: dict[str, Any], parameters: Sequence[Tensor], d_numbers: Ten
     ]
 
 
-def _how(form: dict[str, Any], given: Sequence[Tensor], heads: int) -> str:
+def _how(form: dict[str, Any], shapes: Sequence[torch.Size], heads: int) -> str:
     """How the numbers are made. What the library would refuse goes to the library, which says why."""
     traits = traits_of(form["kind"])["parameters"]
-    shapes = [list(t.shape) for t in given]
-    if not given:
+    if not shapes:
         return "fixed"
-    if len(given) == 1 and traits[form["tensors"][0]]["picked"]:
+    if len(shapes) == 1 and traits[form["tensors"][0]]["picked"]:
         return "picked" if _fits(form, shapes[0], heads) else "library"
-    if any(shape != [heads] for shape in shapes):
+    if any(list(shape) != [heads] for shape in shapes):
         return "library"
     if form["kind"] in proportional():
         return "proportional"
     return "formula" if form["kind"] in by_distance() else "library"
 
 
-def _fits(form: dict[str, Any], shape: list[int], heads: int) -> bool:
+def _fits(form: dict[str, Any], shape: Sequence[int], heads: int) -> bool:
     rows = (form.get("spec") or {}).get("buckets")
     return len(shape) == 2 and shape[1] == heads and rows in (None, shape[0])
 
@@ -173,6 +209,9 @@ def _by_library(forms: Sequence[dict[str, Any]], given: Sequence[Tensor], heads:
     threads = torch.get_num_threads()
     _core.add_scores(build(json.dumps(list(forms)), given, torch.float32), table, 0, at.least, threads=threads)
     return table[0, :, 0]
+
+
+_MADE = {"fixed": _fixed, "picked": _rows, "proportional": _unit}
 
 
 # Sums of what picked the same row, in one order.

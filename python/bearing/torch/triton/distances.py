@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -29,6 +30,7 @@ class Terms(NamedTuple):
     biases: list[tuple[dict, int, int]]
 
 
+@functools.lru_cache(maxsize=256)
 def parted(encodings: str) -> Terms:
     """The forms of a call."""
     found, first = Terms([], []), 0

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from .device import FUSION, on
 from .rotate_kernel import turn_kernel
+from .start import Compiled, start
 
 THREADS = 256 if torch.version.hip else 128  # of a program: four warps
 NUMBERS = 8 * THREADS  # pairs of a tile: 16 bytes of the first elements for each thread, and of the second
@@ -73,10 +74,12 @@ class Launch:
     extents and strides share it."""
 
     def __init__(
-        self, programs: int, kept: tuple[Tensor, ...], sizes: tuple[int, ...], step: int, rest: tuple[Any, ...], **named: Any
-    ) -> None:
-        self.grid, self.kept, self.sizes, self.step, self.rest, self.named = (programs, 1, 1), kept, sizes, step, rest, named
-        self._compiled: dict[tuple[int, ...], tuple[Any, tuple[Any, ...]]] = {}  # and what is constant in them
+        self, programs: int, kept: tuple[Tensor, ...], sizes: tuple[int, ...], step: int, rest: tuple[Any, ...], warps: int,
+        **constants: Any,
+    ) -> None:  # fmt: skip
+        self.programs, self.kept, self.sizes, self.step, self.rest = programs, kept, sizes, step, rest
+        self.constants, self.options = constants, {"num_warps": warps, **FUSION}
+        self._compiled: Compiled = {}
 
     def run(
         self, tensors: Sequence[Tensor], slots: Tensor, at: Tensor, old: Tensor, first: int = 0, old_first: int = 0
@@ -84,16 +87,10 @@ class Launch:
         """tensors: x0, y0, x1, y1, x2 and y2; what there is none of may be any."""
         given = (*tensors, slots, at, old)
         args = (*given, *self.kept, *self.sizes, first, self.step, old_first, *self.rest)
-        # Beside types, which are the same, Triton compiles for these.
+        # All else that Triton looks at is the same.
         alike = (first.bit_length() > 31, old_first.bit_length() > 31, *[x.data_ptr() % 16 for x in given])
         with on(tensors[0]):
-            if alike in self._compiled:
-                compiled, constants = self._compiled[alike]
-                compiled[self.grid](*args, *constants)
-                return
-            compiled = turn_kernel[self.grid](*args, **self.named, **FUSION)
-        if compiled is not None:  # nothing is compiled where Triton interprets
-            self._compiled[alike] = compiled, tuple(self.named[x] for x in turn_kernel.arg_names if x in self.named)
+            start(self._compiled, alike, turn_kernel, self.programs, args, self.constants, self.options)
 
 
 def launch(
@@ -155,7 +152,7 @@ def prepared(
         ARITHMETIC=tl.float64 if x.dtype is torch.float64 else tl.float32,
         REST=0 if one[0] is one[1] else rest, BR=power_of_2(rest), DIM=dim, BD=power_of_2(dim),
         X0_BLOCK=block if moves else 0, Y0_BLOCK=block if moves else 0, Y_BLOCK=0 if moves else block,
-        BT=plan.tokens, BH=plan.tile, BP=plan.pairs, HEADS=plan.heads, SHARED=plan.shared, num_warps=plan.warps,
+        BT=plan.tokens, BH=plan.tile, BP=plan.pairs, HEADS=plan.heads, SHARED=plan.shared, warps=plan.warps,
     )  # fmt: skip
 
 

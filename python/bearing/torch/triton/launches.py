@@ -4,8 +4,6 @@ time, as other tiles would sum in another order and give other bits.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import torch
 
 from .tiles import Kind
@@ -68,7 +66,7 @@ def packed(kind: Kind, q_len: int, dtype: torch.dtype) -> Kind:
     wide = dtype is torch.float32 or max(kind.width, kind.value_width) > 128
     if kind.group == 1 or kind.picks or rows > (16 if wide else 64):
         return kind
-    return replace(kind, packed=True, rows=rows)
+    return kind.in_packs(rows)
 
 
 def launch(kernel: str, kind: Kind, dtype: torch.dtype) -> tuple[Kind, dict[str, int]]:

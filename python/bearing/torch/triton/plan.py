@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -96,7 +97,7 @@ def refusal(
         return "positions must be whole numbers"
     learned = False
     first = numbers = 0
-    for form in json.loads(encodings):
+    for form in _forms(encodings):
         kind, last = form["kind"], first + len(form["tensors"])
         traits = traits_of(kind)
         if traits["rows"] and block_table is not None:
@@ -120,6 +121,9 @@ def refusal(
     if learned and positions:
         return "a bias that is learned needs positions that rise by one: None or the first position"
     return ""
+
+
+_forms = functools.lru_cache(maxsize=256)(json.loads)  # which nobody changes
 
 
 def _of_rows(q: Tensor, k: Tensor, v: Tensor) -> str:

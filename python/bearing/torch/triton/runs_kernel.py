@@ -1,5 +1,5 @@
-"""The runs of keys that queries see, as ``visible.runs`` makes them, in one launch: for calls whose runs are not kept, as a
-step of decoding has others than the one before."""
+"""The runs of keys that queries see, as ``visible.runs`` makes them, in one launch: for calls whose runs are not kept. A step of
+decoding finds its own in the kernel that attends."""
 
 from __future__ import annotations
 
@@ -22,34 +22,51 @@ def runs(rules: Rules) -> tuple[Tensor, Tensor]:
     first, end = torch.empty(2, batch, rules.q_len, dtype=torch.int32, device=rules.device).unbind(0)
     if not first.numel():
         return first, end
-    by_end = rules.mask == "causal_bottom_right"
-    own = by_end or not rules.by_position or rules.offset is not None
-    offset = (rules.offset or 0) if rules.by_position else 0
+    own, by_end, offset = places(rules)
     with on(first):
         runs_kernel[(triton.cdiv(rules.q_len, BLOCK), batch)](
             first, end, lengths, 0 if lengths is None else lengths.stride(0), rules.q_len, rules.k_len, offset, *rules.limits,
-            OWN=own, BY_END=by_end, BLOCK=BLOCK, num_warps=1,
+            LENGTHS=lengths is not None, OWN=own, BY_END=by_end, BLOCK=BLOCK, num_warps=1,
         )  # fmt: skip
     return first, end
 
 
-@triton.jit(do_not_specialize=["q_len", "k_len", "offset"])
-def runs_kernel(
-    first, end, lengths, lengths_stride, q_len, k_len, offset, least, most, OWN: tl.constexpr, BY_END: tl.constexpr, BLOCK: tl.constexpr
+def places(rules: Rules) -> tuple[bool, bool, int]:
+    """Whether runs depend on a query's place, whether the last query's is the last key, and how far to the right of its index
+    it is else."""
+    by_end = rules.mask == "causal_bottom_right"
+    own = by_end or not rules.by_position or rules.offset is not None
+    return own, by_end, (rules.offset or 0) if rules.by_position else 0
+
+
+@triton.jit
+def run_of(
+    b, i, lengths, lengths_stride, q_len, k_len, offset, least, most,
+    LENGTHS: tl.constexpr, OWN: tl.constexpr, BY_END: tl.constexpr,
 ):  # fmt: skip
-    """lengths: how many keys a sequence has, or None. OWN: whether runs depend on a query's place, which is `offset` to the
-    right of its index; BY_END: the last query's is the last key."""
-    b = tl.program_id(1)
-    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    low = tl.full([BLOCK], 0, tl.int64)
+    """The first key that queries i see and the key after the last one, int32. lengths: how many keys a sequence has, or
+    None; OWN, BY_END and offset as places() gives them."""
+    low = i.to(tl.int64) * 0
     high = low + k_len
-    if lengths is not None:
+    if LENGTHS:
         high = tl.minimum(high, tl.maximum(low + tl.load(lengths + b * lengths_stride).to(tl.int64), 0))
     if OWN:
-        own = i + high - q_len if BY_END else low + i + offset
+        own = i + high - q_len if BY_END else i + low + offset
         low = tl.maximum(own + least, 0)
         high = tl.minimum(high, own + most + 1)
     low = tl.minimum(low, k_len)
+    return low.to(tl.int32), tl.maximum(high, low).to(tl.int32)
+
+
+@triton.jit(do_not_specialize=["q_len", "k_len", "offset"])
+def runs_kernel(
+    first, end, lengths, lengths_stride, q_len, k_len, offset, least, most,
+    LENGTHS: tl.constexpr, OWN: tl.constexpr, BY_END: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    """Writes run_of() all queries of sequences."""
+    b = tl.program_id(1)
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    low, high = run_of(b, i, lengths, lengths_stride, q_len, k_len, offset, least, most, LENGTHS, OWN, BY_END)
     to = b * q_len + i
-    tl.store(first + to, low.to(tl.int32), mask=i < q_len)
-    tl.store(end + to, tl.maximum(high, low).to(tl.int32), mask=i < q_len)
+    tl.store(first + to, low, mask=i < q_len)
+    tl.store(end + to, high, mask=i < q_len)

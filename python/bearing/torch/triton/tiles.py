@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
@@ -11,45 +12,52 @@ import triton.language as tl
 
 LOG2E: tl.constexpr = tl.constexpr(1.4426950408889634)
 LN2: tl.constexpr = tl.constexpr(0.6931471805599453)
-BESIDE = 2 * 64  # as a tile may go past the last distance that anybody sees, by less than its rows and its columns
 
 
 class Call(NamedTuple):
-    """What kernels read of a call. Tensors come as [batch, heads, time, dim]; strides leave out the last axis."""
+    """What kernels read of a call: tensors, and numbers. Tensors come as [batch, heads, time, dim]; strides leave out the last
+    axis."""
 
     q: Any
     k: Any
     v: Any
+    first: Any  # the run of keys that each query sees: [batch or 1, q_len]; None where the kernel finds it …
+    end: Any
+    lengths: Any  # … by how many keys a sequence has [batch], or None, and by `offset`
+    bias: Any  # [heads, distances], or None; BESIDE numbers more on each side may be read, and are not used
+    factors: Any  # what bias is by if it is in parts (bias_numbers.Parts), or None
+    lines: Any  # of the bias in tiles of the kernel's size, [heads, lines, 2], or None (bias_lines.py)
+    q_table: Any  # rows that queries are multiplied with, [heads or 1, distances, dim], or None; the same for keys
+    k_table: Any
+    v_table: Any  # rows that are added to values, [heads or 1, distances, value_dim], or None
+    mix: Any  # numbers of queries, [batch, heads, q_len, numbers], or None
+    mix_table: Any  # rows that these are multiplied with, outside the scale, [heads or 1, distances, numbers], or None
+    key_mask: Any  # [batch, k_len], or None
+    pairs: Any  # [batch, heads, q_len, k_len], or None
+    q_at: Any  # positions [batch or 1, time], or None where they rise by one
+    k_at: Any
+    pages: Any  # [batch, blocks of a sequence], or None: which blocks of k and v a sequence has
+
     q_strides: tuple[int, int, int]
     k_strides: tuple[int, int, int]
     v_strides: tuple[int, int, int]
-    first: Any  # the run of keys that each query sees: [batch or 1, q_len]
-    end: Any
     run_stride: int
-    bias: Any  # [heads, distances], or None; BESIDE numbers more on each side may be read, and are not used
+    lengths_stride: int
+    offset: int  # a query's place is so far to the right of its index
     bias_stride: int
+    factor_stride: int
     distances: int
     zero: int  # the number of distance 0; with positions that are tensors: of distance 0, too
-    lines: Any  # of the bias in tiles of the kernel's size, [heads, lines, 2], or None (bias_lines.py)
     line_stride: int
     line_least: int  # the tile of the first line
-    q_table: Any  # rows that queries are multiplied with, [heads or 1, distances, dim], or None; the same for keys
     q_table_stride: int  # from head to head; 0 where all share one table
-    k_table: Any
     k_table_stride: int
-    v_table: Any  # rows that are added to values, [heads or 1, distances, value_dim], or None
     v_table_stride: int
-    mix: Any  # numbers of queries, [batch, heads, q_len, numbers], or None
-    mix_table: Any  # rows that these are multiplied with, outside the scale, [heads or 1, distances, numbers], or None
     mix_table_stride: int
-    key_mask: Any  # [batch, k_len], or None
     key_strides: tuple[int, int]
-    pairs: Any  # [batch, heads, q_len, k_len], or None
     pair_strides: tuple[int, int, int, int]
-    q_at: Any  # positions [batch or 1, time], or None where they rise by one
-    k_at: Any
     at_strides: tuple[int, int]
-    least: int  # the distances that a mask by such positions shows
+    least: int  # the distances that a mask by positions shows
     most: int
     scale: float
     soft_cap: float
@@ -57,8 +65,10 @@ class Call(NamedTuple):
     heads: int
     q_len: int
     k_len: int
-    pages: Any  # [batch, blocks of a sequence], or None: which blocks of k and v a sequence has
     blocks: int  # of the cache
+
+
+TENSORS = Call._fields.index("q_strides")  # these come first
 
 
 @dataclass(frozen=True)
@@ -74,6 +84,8 @@ class Kind:
     value_width: int
     group: int  # query heads that share a key head
     biased: bool
+    bias_is: str  # "numbers", "proportional" or "picked" (bias_numbers.Parts)
+    one_query: bool  # whether the call has but one
     line_step: int  # between the tiles that have lines; 0: there are none
     straight: bool  # all of the bias is a line
     q_table: bool
@@ -91,12 +103,20 @@ class Kind:
     page: int  # keys in a block of a paged cache; 0: it is none
     precision: str
     widened: bool
+    finds_runs: bool  # whether the kernel finds runs itself, which depend on …
+    lengths: bool
+    own: bool  # … queries' places …
+    by_end: bool  # … and these on the last key
     packed: bool = False  # whether a tile's rows are the queries of all heads that share a key head
 
     def of(self, rows: int, cols: int, stages: int = 1, lines: bool = False) -> Kind:
         """The same for other tiles. lines: whether a bias may be given by lines."""
         step = math.gcd(rows, cols) if lines and self.biased and not self.placed else 0
-        return replace(self, rows=rows, cols=cols, stages=stages, line_step=step)
+        return _changed(self, rows=rows, cols=cols, stages=stages, line_step=step)
+
+    def in_packs(self, rows: int) -> Kind:
+        """The same for tiles of so many rows, of all heads that share a key head."""
+        return _changed(self, rows=rows, packed=True)
 
     @property
     def picks(self) -> bool:
@@ -116,6 +136,11 @@ class Kind:
     def mangle(self) -> str:
         """As a part of a function's name."""
         return "_".join(str(int(x)) if isinstance(x, (bool, int)) else x for x in vars(self).values())
+
+
+@functools.lru_cache(maxsize=256)
+def _changed(kind: Kind, **named: Any) -> Kind:
+    return replace(kind, **named)
 
 
 @triton.jit
@@ -245,19 +270,41 @@ def _with_line(s, first, slope, i, j):
 
 
 @triton.jit
+def _listed(x, keep, KIND: tl.constexpr):
+    """Where positions are tensors a place may be none of the list, and has 0 then."""
+    if KIND.placed:
+        return tl.load(x, mask=keep, other=0)
+    else:
+        return tl.load(x)
+
+
+@triton.jit
+def _looked_up(call, h, at, keep, KIND: tl.constexpr):
+    """The bias at places of the list of distances."""
+    if KIND.bias_is == "proportional":
+        return tl.load(call.factors + h).to(tl.float32) * _listed(call.bias + at, keep, KIND)
+    elif KIND.bias_is == "picked":
+        row = _listed(call.bias + at, keep, KIND)
+        return tl.load(call.factors + (row - 1) * call.factor_stride + h, mask=row > 0, other=0.0).to(tl.float32)
+    else:
+        return _listed(call.bias + h.to(tl.int64) * call.bias_stride + at, keep, KIND)
+
+
+@triton.jit
 def _with_numbers(s, seen, h, i0, j0, i, j, q_at, k_at, call, KIND: tl.constexpr, WHOLE: tl.constexpr):
     """Scores with the bias of each place, which is looked up."""
-    bias = call.bias + h.to(tl.int64) * call.bias_stride
     if KIND.placed:
         at = k_at - q_at + call.zero
         keep = (at >= 0) & (at < call.distances)
         if not WHOLE:
             keep = keep & seen
-        return s + tl.load(bias + at, mask=keep, other=0.0) * LOG2E
+        return s + _looked_up(call, h, at, keep, KIND) * LOG2E
     else:
         # A number for the tile, and small ones for the places in it: so a thread has one address and constants beside it.
-        at = (j - j0).to(tl.int64) - (i - i0).to(tl.int64) + (j0 - i0 + call.zero)
-        return s + tl.load(bias + at) * LOG2E
+        at = (j - j0).to(tl.int64) + (j0 - i0 + call.zero)
+        if not KIND.one_query:
+            at -= (i - i0).to(tl.int64)
+        return s + _looked_up(call, h, at, True, KIND) * LOG2E
 
 
 @triton.jit
@@ -296,6 +343,8 @@ def scores(x, added, b, h, i0, j0, i, j, first, end, keep, q_at, k_at, call, KIN
             s = _with_line(s, tl.load(line), slope_of_line, i - i0, j - j0)
         else:
             s = _with_numbers(s, seen, h, i0, j0, i, j, q_at, k_at, call, KIND, WHOLE)
+    elif KIND.bias_is != "numbers":
+        s = _with_numbers(s, seen, h, i0, j0, i, j, q_at, k_at, call, KIND, WHOLE)
     elif KIND.biased:
         if call.distances > 0:  # it is: inside a branch these loads are not copied ahead, each to an address of its own
             s = _with_numbers(s, seen, h, i0, j0, i, j, q_at, k_at, call, KIND, WHOLE)

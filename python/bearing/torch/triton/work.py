@@ -15,13 +15,14 @@ from ..encoding import traits_of
 from ..index_map import check_ends, shapes_of
 from ..layers import mixed
 from .bias_lines import Lines, lines
-from .bias_numbers import are_straight
+from .bias_numbers import BESIDE, Parts, are_straight, parts_of
 from .device import INTERPRETED
 from .distances import Distances, distances_of, numbers, parted
 from .launches import DECODED
 from .mixed import Operands
+from .runs_kernel import places
 from .tables import Product, Tables, products, tables
-from .tiles import BESIDE, Call, Kind
+from .tiles import Call, Kind
 from .visible import Rules, Visible
 
 
@@ -47,12 +48,14 @@ class Options(NamedTuple):
 
 
 class Work:
-    """What kernels are launched with. Raises ShapeError for what does not fit together."""
+    """What kernels are launched with. Raises ShapeError for what does not fit together. forward: nothing is asked for the
+    backward, so that a step of decoding needs no runs."""
 
     def __init__(
-        self, q: Tensor, k: Tensor, v: Tensor, parameters: Sequence[Tensor], encodings: str, options: Options
-    ) -> None:
-        self.options, self.terms, self.parameters = options, parted(encodings), parameters
+        self, q: Tensor, k: Tensor, v: Tensor, parameters: Sequence[Tensor], encodings: str, options: Options,
+        forward: bool = False,
+    ) -> None:  # fmt: skip
+        self.options, self.terms, self.parameters, self._encodings = options, parted(encodings), parameters, encodings
         self.biases = [one for one in self.terms.biases if traits_of(one[0]["kind"])["form"] == "distance"]
         self.picked = [one for one in self.terms.biases if traits_of(one[0]["kind"])["form"] == "rows_by_index"]
         self.mixed = Operands(
@@ -71,7 +74,10 @@ class Work:
             None if q_at is not None else options.q_first - options.k_first,
             options.k_lengths, options.q_starts, options.k_starts, q.device,
         )  # fmt: skip
-        self.visible = Visible(self.rules)
+        self.decodes = forward and self.q_len <= DECODED
+        self._finds_runs = self.decodes and options.q_starts is None
+        self.visible = None if self._finds_runs else Visible(self.rules)
+        own, by_end, self._offset = places(self.rules)
         some = bool(self.terms.biases) and self.q_len > 0 and self.k_len > 0
         self.bias_at: Distances | None = distances_of(self.rules, q_at, k_at) if some else None
         self.products = self._products(q.shape[3], v.shape[3])
@@ -81,12 +87,14 @@ class Work:
             self.tables = tables(self.products, parameters, self.heads, self.scale, q.dtype)
         with_q, with_k, with_v, with_mix = (one is not None for one in self.tables.sides)
         mix_dim = self.tables.sides[3].shape[2] if with_mix else 0
+        self._bias = self._made_bias(q.device)
         self.kind = Kind(
             0, 0, 1, q.shape[3], _width(q.shape[3]), v.shape[3], _width(v.shape[3]), group,
-            biased=some and (bool(self.biases) or self.tables.bias is not None), line_step=0, straight=self._is_straight(),
+            biased=some and (bool(self.biases) or self.tables.bias is not None), bias_is=self._bias.form, one_query=self.q_len == 1, line_step=0, straight=self._is_straight(),
             q_table=with_q, k_table=with_k, v_table=with_v, mixed=with_mix, mix_dim=mix_dim, mix_width=_width(mix_dim), capped=options.soft_cap > 0, keys=options.key_mask is not None,
             pairs=options.visible is not None, placed=q_at is not None, checked=self.rules.checks_positions,
             sinks=options.sinks is not None, page=page, precision=_precision(q), widened=INTERPRETED and q.dtype is torch.bfloat16,
+            finds_runs=self._finds_runs, lengths=options.k_lengths is not None, own=own, by_end=by_end,
         )  # fmt: skip
         self.call = self._call(q, k, v, q_at, k_at)
         self._lines: dict[tuple[int, int], Lines] = {}
@@ -148,16 +156,30 @@ class Work:
         found = products(self.picked, self.parameters, self.bias_at, self.rules.device)
         return found + self.mixed.products(self.bias_at, self.rules.device)
 
-    def _call(self, q: Tensor, k: Tensor, v: Tensor, q_at: Tensor | None, k_at: Tensor | None) -> Call:
-        options, (first, end) = self.options, self.visible.runs
-        bias, at = None, self.bias_at
-        if at is not None:
-            if self.biases:
-                bias = numbers(self.biases, self.parameters, self.heads, at, q.device)
-            if self.tables.bias is not None:
-                bias = self.tables.bias if bias is None else bias + self.tables.bias
+    def _made_bias(self, device: torch.device) -> Parts:
+        """The sum of all biases. Those of the library come as numbers; in a step of decoding, which meets each once, one alone
+        may come in parts."""
+        at, bias = self.bias_at, None
+        if at is None:
+            return Parts(None, None, "numbers")
+        if self.decodes and len(self.biases) == 1 and self.tables.bias is None:
+            _, first, end = self.biases[0]
+            found = parts_of(self._encodings, self.parameters[first:end], self.heads, at, device)
+            if found is not None:
+                return found
+        if self.biases:
+            bias = numbers(self.biases, self.parameters, self.heads, at, device)
+        if self.tables.bias is not None:
+            bias = self.tables.bias if bias is None else bias + self.tables.bias
         if bias is not None:
             bias = torch.nn.functional.pad(bias, (BESIDE, BESIDE))[:, BESIDE:-BESIDE]
+        return Parts(bias, None, "numbers")
+
+    def _call(self, q: Tensor, k: Tensor, v: Tensor, q_at: Tensor | None, k_at: Tensor | None) -> Call:
+        options = self.options
+        first, end = (None, None) if self.visible is None else self.visible.runs
+        lengths = options.k_lengths.to(q.device) if self._finds_runs and options.k_lengths is not None else None
+        at, (bias, factors, _) = self.bias_at, self._bias
         q_table, k_table, v_table, mix_table = self.tables.sides
         mix = None if mix_table is None else self.mixed.rows(self.batch, self.q_len, q.dtype, q.device)
         key_mask = None if options.key_mask is None else options.key_mask.to(q.device).expand(self.batch, self.k_len)
@@ -166,21 +188,22 @@ class Work:
             pairs = pairs.to(q.device).expand(self.batch, self.heads, self.q_len, self.k_len).view(torch.uint8)
         offset = self.rules.offset or 0
         return Call(
-            q, k, v, q.stride()[:3], k.stride()[:3], v.stride()[:3],
-            first, end, stride_of(first), bias, 0 if bias is None else bias.stride(0),
+            q, k, v, first, end, lengths, bias, factors, None, q_table, k_table, v_table, mix, mix_table,
+            None if key_mask is None else key_mask.view(torch.uint8), pairs, q_at, k_at,
+            None if options.block_table is None else options.block_table.to(q.device).contiguous(),
+            q_strides=q.stride()[:3], k_strides=k.stride()[:3], v_strides=v.stride()[:3], run_stride=stride_of(first),
+            lengths_stride=0 if lengths is None else lengths.stride(0), offset=self._offset,
+            bias_stride=0 if bias is None else bias.stride(0), factor_stride=0 if factors is None else factors.stride(0),
             distances=0 if at is None else at.count, zero=0 if at is None else -offset - at.least,
-            lines=None, line_stride=0, line_least=0,
-            q_table=q_table, q_table_stride=stride_of(q_table), k_table=k_table, k_table_stride=stride_of(k_table),
-            v_table=v_table, v_table_stride=stride_of(v_table),
-            mix=mix, mix_table=mix_table, mix_table_stride=stride_of(mix_table),
-            key_mask=None if key_mask is None else key_mask.view(torch.uint8),
+            line_stride=0, line_least=0, q_table_stride=stride_of(q_table), k_table_stride=stride_of(k_table),
+            v_table_stride=stride_of(v_table), mix_table_stride=stride_of(mix_table),
             key_strides=(0, 0) if key_mask is None else key_mask.stride(),
-            pairs=pairs, pair_strides=(0, 0, 0, 0) if pairs is None else pairs.stride(),
-            q_at=q_at, k_at=k_at, at_strides=(0, 0) if q_at is None else (stride_of(q_at), stride_of(k_at)),
+            pair_strides=(0, 0, 0, 0) if pairs is None else pairs.stride(),
+            at_strides=(0, 0) if q_at is None else (stride_of(q_at), stride_of(k_at)),
             least=self.rules.limits[0], most=self.rules.limits[1],
             scale=self.scale, soft_cap=float(options.soft_cap),
             batch=self.batch, heads=self.heads, q_len=self.q_len, k_len=self.k_len,
-            pages=None if options.block_table is None else options.block_table.to(q.device).contiguous(), blocks=k.shape[0],
+            blocks=k.shape[0],
         )  # fmt: skip
 
 
