@@ -50,12 +50,13 @@ def forward(
     with on(q):
         blocks = None if work.decodes else work.visible.key_blocks(kind.rows, kind.cols)
         args = work.call_for(kind), blocks, stride_of(blocks), sinks, to, to.stride()[:3], to_lse, share
-        _start(attend_forward.forward, programs * parts, args, how, KIND=kind)
+        _start(attend_forward.forward, q.device, programs * parts, args, how, KIND=kind)
         if parts > 1:
             whole = bhtd(out, options.layout)
             args = to, to_lse, parts, work.batch, work.heads, work.q_len, whole, whole.stride()[:3], lse
             sizes = {"VALUE_DIM": kind.value_dim, "WIDTH": kind.value_width, "MOST": PROGRAMS}
-            _start(attend_forward.merge_parts, lse.numel(), args, {"num_warps": 4, "enable_fp_fusion": True}, **sizes)
+            how = {"num_warps": 4, "enable_fp_fusion": True}
+            _start(attend_forward.merge_parts, q.device, lse.numel(), args, how, **sizes)
     return out, lse
 
 
@@ -63,9 +64,10 @@ _compiled: Compiled = {}
 _alike_numbers = functools.lru_cache(maxsize=1024)(alike_of)  # the layers of a model have the same
 
 
-def _start(kernel: Any, programs: int, args: Sequence[Any], how: dict[str, Any], **constants: Any) -> None:
-    """A launch on the current device."""
-    device = torch.cuda.current_device() if torch.cuda.is_initialized() else 0
+def _start(
+    kernel: Any, device: torch.device, programs: int, args: Sequence[Any], how: dict[str, Any], **constants: Any
+) -> None:
+    """A launch on a device, which is the current one."""
     first = args[0]
     if isinstance(first, Call):
         alike: Any = alike_of(first[:TENSORS]), _alike_numbers(first[TENSORS:]), alike_of(args[1:])

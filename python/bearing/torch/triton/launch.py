@@ -108,7 +108,7 @@ def launch(
     float8_e4m3fn for them: then scales divide what goes there from the second and the third."""
     made = prepared(one, two, copied, shape, source, transposed=transposed, slots=slots, scales=scales)
     if made:
-        tensors = [_bytes(x) for pair in (one, two, copied) for x in pair or one]
+        tensors = [bytes_of(x) for pair in (one, two, copied) for x in pair or one]
         at = shape.turns if source.at is None else source.at
         old = at if source.old is None else source.old
         made.run(tensors, slots.at if slots else tensors[0], at, old, source.first, source.old_first)
@@ -161,7 +161,8 @@ def power_of_2(n: int) -> int:
     return 1 << max(0, n - 1).bit_length()
 
 
-def _bytes(x: Tensor) -> Tensor:
+def bytes_of(x: Tensor) -> Tensor:
+    """As kernels take 8-bit numbers."""
     return x.view(torch.uint8) if x.dtype is torch.float8_e4m3fn else x
 
 

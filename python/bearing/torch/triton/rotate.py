@@ -31,20 +31,31 @@ def rotate(
     if cos is not None and sin is not None:
         return _rotate_given(xs, positions, table, layout, transposed, cos, sin, in_place)
     device = xs[0].device
-    at, first = _placed("rotate", "positions", positions, device)
-    kinds = tuple([(x.shape, x.stride(), x.dtype, x.device) for x in xs])
-    places = None if at is None else (at.shape, at.stride(), at.dtype)
-    recipe = _recipe(kinds, places, table, layout, transposed, in_place)
+    at, first = placed("rotate", "positions", positions, device)
+    recipe = _recipe(kinds_of(xs), None if at is None else kinds_of([at])[0], table, layout, transposed, in_place)
     if at is None:
         for step in recipe.steps:
-            _check_range("rotate", "positions", first, step.time)
-    outs = list(xs) if in_place else [torch.empty_strided(shape, stride, dtype=dtype, device=device) for shape, stride, dtype in recipe.outs]
+            check_range("rotate", "positions", first, step.time)
+    outs = list(xs) if in_place else [torch.empty_strided(shape, stride, dtype=x.dtype, device=device) for x, (shape, stride) in zip(xs, recipe.outs, strict=True)]
     for i, j, time, rows, looked_up, computed in recipe.steps:
-        made = looked_up if rows and (at is not None or 0 <= first <= rows - time) else computed
+        made = looked_up if has_rows(rows, at, first, time) else computed
         if made:
             here = made.kept[0] if at is None else at
             made.run((xs[i], outs[i], xs[j], outs[j], xs[i], outs[i]), xs[i], here, here, first)
     return outs
+
+
+# What a launch depends on: extents, strides, type and device.
+OfTensor = tuple[Sequence[int], Sequence[int], torch.dtype, torch.device]
+
+
+def kinds_of(xs: Sequence[Tensor]) -> tuple[OfTensor, ...]:
+    return tuple([(x.shape, x.stride(), x.dtype, x.device) for x in xs])
+
+
+def like_these(kind: OfTensor) -> Tensor:
+    """A tensor without numbers."""
+    return torch.empty_strided(kind[0], kind[1], dtype=kind[2], device="meta")
 
 
 class _Step(NamedTuple):
@@ -61,23 +72,22 @@ class _Step(NamedTuple):
 class _Recipe(NamedTuple):
     """What calls have in common whose tensors agree in type, extents and strides."""
 
-    outs: list[tuple[Sequence[int], Sequence[int], torch.dtype]]
+    outs: list[tuple[Sequence[int], Sequence[int]]]
     steps: list[_Step]
 
 
 @kept(256)
 def _recipe(
-    kinds: tuple[tuple[Any, ...], ...],
-    places: tuple[Any, ...] | None,
+    kinds: tuple[OfTensor, ...],
+    places: OfTensor | None,
     table: str,
     layout: str,
     transposed: bool,
     in_place: bool,
 ) -> _Recipe:
-    """kinds: of tensors, their extents, strides, types and devices; places: the same of positions on the device."""
+    """kinds: of tensors; places: of positions on the device."""
     device = kinds[0][3]
-    xs = [torch.empty_strided(*one[:2], dtype=one[2], device="meta") for one in kinds]
-    at = None if places is None else torch.empty_strided(*places[:2], dtype=places[2], device="meta")
+    xs, at = [like_these(one) for one in kinds], None if places is None else like_these(places)
     head_dim = geometry(table, device).head_dim
     views = [heads_of(x, layout) for x in xs]
     for x, view, one in zip(xs, views, kinds, strict=True):
@@ -91,16 +101,29 @@ def _recipe(
         batch, _, time, _ = views[i].shape
         wide = views[i].dtype is torch.float64
         shape, two = geometry(table, device, wide), None if i == j else pairs[j]
-        spread = None if at is None else _spread("rotate", "positions", at, shape.axes, (batch, time))
-        cos, sin = kept_rows(table, device, wide) or (None, None)
-        # Where positions are on the device, the kernel sees which of them have rows.
-        name = "table" if at is None and cos is not None else shape.angles
+        there = None if at is None else spread("rotate", "positions", at, shape.axes, (batch, time))
+        rows, sources = sources_of(table, shape, there, device, wide)
         looked_up, computed = (
-            prepared(pairs[i], two, None, shape, source, transposed=transposed)
-            for source in (Source(name, spread, cos=cos, sin=sin), Source(shape.angles, spread))
+            prepared(pairs[i], two, None, shape, source, transposed=transposed) for source in sources
         )
-        steps.append(_Step(i, j, time, 0 if cos is None else cos.shape[1], looked_up, computed))
-    return _Recipe([(out.shape, out.stride(), out.dtype) for out in outs], steps)
+        steps.append(_Step(i, j, time, rows, looked_up, computed))
+    return _Recipe([(out.shape, out.stride()) for out in outs], steps)
+
+
+def sources_of(
+    table: str, shape: Geometry, at: Tensor | None, device: torch.device, wide: bool
+) -> tuple[int, tuple[Source, Source]]:
+    """How many rows a table keeps; and the sources of calls that look these up and of those that do not."""
+    cos, sin = kept_rows(table, device, wide) or (None, None)
+    # Where positions are on the device, the kernel sees which of them have rows.
+    name = "table" if at is None and cos is not None else shape.angles
+    rows = 0 if cos is None else cos.shape[1]
+    return rows, (Source(name, at, cos=cos, sin=sin), Source(shape.angles, at))
+
+
+def has_rows(rows: int, at: Tensor | None, first: int, time: int) -> bool:
+    """Whether a call looks rows up."""
+    return rows > 0 and (at is not None or 0 <= first <= rows - time)
 
 
 def _rotate_given(
@@ -129,19 +152,6 @@ def _rotate_given(
     return outs
 
 
-def source_of(
-    function: str, form: str, shape: Geometry, positions: Tensor | int, sizes: Sequence[int], x: Tensor
-) -> Source:
-    """Rows that the table keeps are looked up; others are computed, to the same bits. sizes: batch and time."""
-    at, first = at_of(function, "positions", positions, shape.axes, sizes, x.device)
-    cos, sin = kept_rows(form, x.device, x.dtype is torch.float64) or (None, None)
-    if cos is None or at is not None:
-        return Source(shape.angles, at, first, cos=cos, sin=sin)
-    if 0 <= first and first + sizes[1] <= cos.shape[1]:
-        return Source("table", at, first, cos=cos, sin=sin)
-    return Source(shape.angles, at, first)
-
-
 def given_source(
     shape: Geometry, positions: Tensor | int, sizes: Sequence[int], x: Tensor, cos: Tensor, sin: Tensor
 ) -> Source:
@@ -161,20 +171,20 @@ def at_of(
     function: str, name: str, positions: Tensor | int, axes: int, sizes: Sequence[int], device: torch.device
 ) -> tuple[Tensor | None, int]:
     """Positions [axes, batch, time] on a device, or none and the first of them. sizes: batch and time."""
-    at, first = _placed(function, name, positions, device)
+    at, first = placed(function, name, positions, device)
     if at is None:
-        _check_range(function, name, first, sizes[1])
+        check_range(function, name, first, sizes[1])
         return None, first
-    return _spread(function, name, at, axes, sizes), 0
+    return spread(function, name, at, axes, sizes), 0
 
 
-def _check_range(function: str, name: str, first: int, time: int) -> None:
+def check_range(function: str, name: str, first: int, time: int) -> None:
     last = first + time - 1
     if time and not (-FURTHEST <= first and last <= FURTHEST):
         raise _core.RangeError(f"[{function}] {name}: must be from -2^31 to 2^31, got {first} to {last}")
 
 
-def _placed(
+def placed(
     function: str, name: str, positions: Tensor | int, device: torch.device
 ) -> tuple[Tensor | None, int]:
     """Positions on a device in a type that kernels take, or none and the first of them."""
@@ -182,7 +192,7 @@ def _placed(
         return None, int(positions)
     at, is_real = positions.detach(), positions.is_floating_point()
     if at.is_complex() or at.dtype is torch.bool:
-        return at, 0  # _spread() refuses them
+        return at, 0  # spread() refuses them
     if at.is_cpu and at.numel() and not bool((at.double().abs() <= FURTHEST).all()):
         raise _core.RangeError(f"[{function}] {name}: must be from -2^31 to 2^31, got {float(at.abs().max())}")
     if at.dtype not in (torch.int32, torch.int64) and not is_real:
@@ -190,7 +200,7 @@ def _placed(
     return at.to(device), 0
 
 
-def _spread(function: str, name: str, at: Tensor, axes: int, sizes: Sequence[int]) -> Tensor:
+def spread(function: str, name: str, at: Tensor, axes: int, sizes: Sequence[int]) -> Tensor:
     """Positions as [axes, batch, time]. sizes: batch and time."""
     batch, time = sizes
     if at.dim() > 3 or at.is_complex() or at.dtype is torch.bool:
