@@ -97,12 +97,18 @@ def test_divided_keys(name, made, device):
 
 
 SHARED = {
-    "one query": (1, {"mask": "causal", "q_positions": LENGTH - 1, "k_positions": 0, "sinks": torch.linspace(-2, 2, 12)}),
+    "one query": (
+        1,
+        {"mask": "causal", "q_positions": LENGTH - 1, "k_positions": 0, "sinks": torch.linspace(-2, 2, 12)},
+    ),
     "two tiles of rows": (3, {"mask": "causal", "window": (20, 0), "q_positions": LENGTH - 3, "k_positions": 0}),
     "more queries than a tile": (11, {"mask": "causal", "q_positions": LENGTH - 11, "k_positions": 0}),
     "sequences of different lengths": (2, {"mask": "causal_bottom_right", "k_lengths": torch.tensor([LENGTH, 1])}),
     "pairs": (2, {"mask": "none", "visible": torch.rand(2, 12, 2, LENGTH) < 0.5}),
-    "keys that are hidden": (5, {"mask": "none", "key_mask": (torch.arange(LENGTH) % 3 > 0).repeat(2, 1), "soft_cap": 2.0}),
+    "keys that are hidden": (
+        5,
+        {"mask": "none", "key_mask": (torch.arange(LENGTH) % 3 > 0).repeat(2, 1), "soft_cap": 2.0},
+    ),
 }
 
 
@@ -117,7 +123,12 @@ def test_heads_that_share_keys_are_one_tile(name, device):
 def test_a_tile_has_all_heads_that_share_keys():
     given = {"rows": 16, "width": 128, "value_width": 128, "group": 4}
     kind = tiles.Kind(**{field.name: 0 for field in fields(tiles.Kind)} | given)
-    for q_len, dtype, rows in ((1, torch.bfloat16, 16), (5, torch.bfloat16, 32), (16, torch.bfloat16, 64), (4, torch.float32, 16)):
+    for q_len, dtype, rows in (
+        (1, torch.bfloat16, 16),
+        (5, torch.bfloat16, 32),
+        (16, torch.bfloat16, 64),
+        (4, torch.float32, 16),
+    ):
         found = launches.packed(kind, q_len, dtype)
         assert found.packed and found.rows == rows
     for one, q_len, dtype in (

@@ -71,7 +71,14 @@ def test_plans_fill_a_device_and_keep_tiles_whole():
     assert (apart.tokens, apart.tile, apart.heads, apart.shared) == (rows, 1, launches.HEADS, False)
     assert (wide.tokens, wide.tile, wide.heads, wide.shared) == (launches.THREADS // 64, 8, launches.HEADS, False)
     assert all(plan(4096, order, "computed").shared for order in (True, False))
-    for one in (together, apart, wide, plan(1, True, batch=64), plan(1, False, "computed", batch=1), plan(3, True, "fixed point")):
+    for one in (
+        together,
+        apart,
+        wide,
+        plan(1, True, batch=64),
+        plan(1, False, "computed", batch=1),
+        plan(3, True, "fixed point"),
+    ):
         assert one.tokens * one.tile * one.pairs <= launches.NUMBERS and one.warps in (1, 2, 4)
         assert one.programs >= launches.PROGRAMS or one.heads == 1
 

@@ -130,8 +130,8 @@ def forward(call, blocks, block_stride, sinks, out, out_strides, lse, share, KIN
         )
     else:
         acc, m, total = _walk(
-            acc, m, total, begin, whole, lowest, last, q, mix, b, key_head, h, i0, i, first, end, q_at, call, KIND, False
-        )
+            acc, m, total, begin, whole, lowest, last, q, mix, b, key_head, h, i0, i, first, end, q_at, call, KIND, False,
+        )  # fmt: skip
         acc, m, total = _walk(
             acc, m, total, whole, holed, lowest, last, q, mix, b, key_head, h, i0, i, first, end, q_at, call, KIND, True
         )

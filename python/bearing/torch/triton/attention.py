@@ -73,7 +73,15 @@ def _start(
         alike: Any = alike_of(first[:TENSORS]), _alike_numbers(first[TENSORS:]), alike_of(args[1:])
     else:
         alike = alike_of(args)
-    start(_compiled, (id(kernel), device, alike, *constants.values(), *how.values()), kernel, programs, args, constants, how)
+    start(
+        _compiled,
+        (id(kernel), device, alike, *constants.values(), *how.values()),
+        kernel,
+        programs,
+        args,
+        constants,
+        how,
+    )
 
 
 def backward(

@@ -13,7 +13,18 @@ from .device import kept
 from .geometry import angles_of, factor_of, frequencies_of, geometry, geometry_of
 from .launch import Geometry, Launch, Slots, Source, bytes_of, launch, prepared
 from .rotate import (
-    OfTensor, at_of, check_heads, check_range, has_rows, heads_of, kinds_of, like, like_these, placed, sources_of, spread,
+    OfTensor,
+    at_of,
+    check_heads,
+    check_range,
+    has_rows,
+    heads_of,
+    kinds_of,
+    like,
+    like_these,
+    placed,
+    sources_of,
+    spread,
 )  # fmt: skip
 
 

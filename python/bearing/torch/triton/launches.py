@@ -9,10 +9,10 @@ import torch
 from .tiles import Kind
 
 # By kernel: the rows and columns of a tile, warps and stages, for rows of up to 64, 128 and 256 numbers. Those of 16 bits
-# up to 128 are the fastest of some on an H200, the others are chosen by what compilers say of registers
+# up to 128 are the fastest of some on an H200, of decoding on an H100, the others are chosen by what compilers say of registers
 # (python/tests/test_gpu_compiled_attention.py).
 _16_BITS = {
-    "decode": ((16, 64, 4, 3), (16, 64, 4, 2), (16, 32, 4, 2)),
+    "decode": ((16, 64, 4, 3), (16, 32, 4, 3), (16, 32, 4, 2)),
     "forward": ((64, 64, 4, 3), (64, 64, 4, 3), (32, 32, 8, 1)),
     "d_queries": ((64, 64, 4, 3), (64, 64, 4, 2), (16, 32, 8, 1)),
     "d_keys": ((64, 64, 4, 3), (32, 64, 4, 3), (16, 32, 8, 1)),

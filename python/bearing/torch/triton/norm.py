@@ -14,7 +14,19 @@ from .device import FUSION, kept, on
 from .geometry import geometry
 from .launch import PROGRAMS, THREADS, Source, power_of_2
 from .norm_kernel import norm_kernel
-from .rotate import OfTensor, check_heads, check_range, has_rows, heads_of, kinds_of, like, like_these, placed, sources_of, spread
+from .rotate import (
+    OfTensor,
+    check_heads,
+    check_range,
+    has_rows,
+    heads_of,
+    kinds_of,
+    like,
+    like_these,
+    placed,
+    sources_of,
+    spread,
+)
 from .start import Compiled, start
 
 
@@ -42,7 +54,9 @@ def norm_rotate(
 class _Launch:
     """A launch of the kernel, except its tensors and the position that is counted from."""
 
-    def __init__(self, kept: tuple[Tensor, ...], sizes: tuple[int, ...], rest: tuple[int, ...], warps: int, **constants: Any) -> None:
+    def __init__(
+        self, kept: tuple[Tensor, ...], sizes: tuple[int, ...], rest: tuple[int, ...], warps: int, **constants: Any
+    ) -> None:
         self.kept, self.sizes, self.rest, self.constants = kept, sizes, rest, constants
         self.options = {"num_warps": warps, **FUSION}
         self._compiled: Compiled = {}
@@ -81,7 +95,9 @@ def _recipe(
     plan = _plan(shape.pairs, max(1, batch), max(1, time), max(1, heads), backward)
 
     def made(source: Source) -> _Launch:
-        cos, sin = (shape.turns[None, None],) * 2 if source.cos is None or source.sin is None else (source.cos, source.sin)
+        cos, sin = (
+            (shape.turns[None, None],) * 2 if source.cos is None or source.sin is None else (source.cos, source.sin)
+        )
         strides = (one.stride() for one in (view, heads_of(out, layout), heads_of(given, layout)))
         return _Launch(
             (shape.turns, shape.axis, shape.places, cos, sin),
@@ -109,7 +125,7 @@ class _Plan(NamedTuple):
     programs: int
 
 
-SHARES = 4096  # of the gradient of a weight, at most, unless each program has one run
+SHARES = 2048  # of the gradient of a weight, at most, unless each program has one run
 
 
 def _plan(pairs: int, batch: int, time: int, heads: int, backward: bool) -> _Plan:

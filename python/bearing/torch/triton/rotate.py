@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -36,7 +36,14 @@ def rotate(
     if at is None:
         for step in recipe.steps:
             check_range("rotate", "positions", first, step.time)
-    outs = list(xs) if in_place else [torch.empty_strided(shape, stride, dtype=x.dtype, device=device) for x, (shape, stride) in zip(xs, recipe.outs, strict=True)]
+    outs = (
+        list(xs)
+        if in_place
+        else [
+            torch.empty_strided(shape, stride, dtype=x.dtype, device=device)
+            for x, (shape, stride) in zip(xs, recipe.outs, strict=True)
+        ]
+    )
     for i, j, time, rows, looked_up, computed in recipe.steps:
         made = looked_up if has_rows(rows, at, first, time) else computed
         if made:
@@ -184,9 +191,7 @@ def check_range(function: str, name: str, first: int, time: int) -> None:
         raise _core.RangeError(f"[{function}] {name}: must be from -2^31 to 2^31, got {first} to {last}")
 
 
-def placed(
-    function: str, name: str, positions: Tensor | int, device: torch.device
-) -> tuple[Tensor | None, int]:
+def placed(function: str, name: str, positions: Tensor | int, device: torch.device) -> tuple[Tensor | None, int]:
     """Positions on a device in a type that kernels take, or none and the first of them."""
     if not isinstance(positions, Tensor):
         return None, int(positions)

@@ -66,6 +66,8 @@ class Call(NamedTuple):
     q_len: int
     k_len: int
     blocks: int  # of the cache
+    # Triton 3.6 forgets in a loop which number of an inner tuple is 1, unless a constant stands behind that tuple.
+    constant: None = None
 
 
 TENSORS = Call._fields.index("q_strides")  # these come first
@@ -257,9 +259,7 @@ def key_block(call, b, key_head, start, lowest, last, KIND: tl.constexpr, WHOLE:
 @triton.jit
 def value_block(call, b, key_head, j, keep, KIND: tl.constexpr, WHOLE: tl.constexpr):
     """The rows of values of a block of keys."""
-    return key_rows(
-        call.v, call.v_strides, call, b, key_head, j, keep, KIND, KIND.value_dim, KIND.value_width, WHOLE
-    )
+    return key_rows(call.v, call.v_strides, call, b, key_head, j, keep, KIND, KIND.value_dim, KIND.value_width, WHOLE)
 
 
 @triton.jit
@@ -343,7 +343,7 @@ def scores(x, added, b, h, i0, j0, i, j, first, end, keep, q_at, k_at, call, KIN
             s = _with_line(s, tl.load(line), slope_of_line, i - i0, j - j0)
         else:
             s = _with_numbers(s, seen, h, i0, j0, i, j, q_at, k_at, call, KIND, WHOLE)
-    elif KIND.bias_is != "numbers":
+    elif KIND.bias_is == "proportional":  # a number for a column, which all rows share: copied ahead
         s = _with_numbers(s, seen, h, i0, j0, i, j, q_at, k_at, call, KIND, WHOLE)
     elif KIND.biased:
         if call.distances > 0:  # it is: inside a branch these loads are not copied ahead, each to an address of its own
