@@ -7,7 +7,7 @@ import bearing
 import bearing.torch as bt
 import pytest
 import torch
-from bearing.torch.triton import geometry
+from bearing.torch.triton import geometry, recipe
 from bearing.torch.triton import rotate as kernels
 
 ULP = 2.0**-23  # of float32, of numbers from 1 on
@@ -107,7 +107,7 @@ def test_rows_that_are_kept_are_looked_up(monkeypatch, device, small_runs):
     zeros = torch.zeros(1, 4, 4, device=device)
     x = torch.randn(1, 1, 4, 8, device=device)
     wanted = bt.rotate(x, rope=rope, positions=torch.tensor([0, 1, 2, 4], device=device))
-    monkeypatch.setattr(kernels, "kept_rows", lambda *_: (zeros, zeros))
+    monkeypatch.setattr(recipe, "kept_rows", lambda *_: (zeros, zeros))
     kernels._recipe.cache_clear()
     assert not bt.rotate(x, rope=rope).any()
     found = bt.rotate(x, rope=rope, positions=torch.tensor([0, 1, 2, 4], device=device))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
 from typing import NamedTuple
 
 import torch
@@ -11,21 +11,10 @@ from torch import Tensor
 from ... import _core
 from .device import kept
 from .geometry import angles_of, factor_of, frequencies_of, geometry, geometry_of
-from .launch import Geometry, Launch, Slots, Source, bytes_of, launch, prepared
-from .rotate import (
-    OfTensor,
-    at_of,
-    check_heads,
-    check_range,
-    has_rows,
-    heads_of,
-    kinds_of,
-    like,
-    like_these,
-    placed,
-    sources_of,
-    spread,
-)  # fmt: skip
+from .launch import Geometry, Slots, Source, bytes_of, launch, prepared
+from .positions import at_of, placed
+from .recipe import OfTensor, Ways, kind_of, kinds_of, new, template, ways
+from .rotate import check_heads, heads_of, like
 
 
 def rebase(
@@ -69,26 +58,19 @@ def rotate_to_cache(
 ) -> Tensor:
     """q rotated; k rotated into its cache and v copied into its own, all in one launch."""
     at, first = placed("rotate_to_cache", "positions", positions, q.device)
-    places = None if at is None else kinds_of([at])[0]
+    places = None if at is None else kind_of(at)
     recipe = _recipe(kinds_of((q, k, v, k_cache, v_cache, slots)), places, form, layout, tuple(scales))
-    time = slots.shape[1]
-    if at is None:
-        check_range("rotate_to_cache", "positions", first, time)
-    out = torch.empty_strided(*recipe.out, dtype=q.dtype, device=q.device)
-    made = recipe.looked_up if has_rows(recipe.rows, at, first, time) else recipe.computed
+    made, out = recipe.ways.of("rotate_to_cache", at, first), new(recipe.out)
     if made:
-        here = made.kept[0] if at is None else at
-        made.run([bytes_of(x) for x in (q, out, k, k_cache, v, v_cache)], slots, here, here, first)
+        made.run([bytes_of(x) for x in (q, out, k, k_cache, v, v_cache)], slots, at, None, first)
     return out
 
 
 class _Recipe(NamedTuple):
     """What calls of rotate_to_cache have in common whose tensors agree in type, extents and strides."""
 
-    out: tuple[Sequence[int], Sequence[int]]
-    rows: int  # that the table keeps
-    looked_up: Launch | None  # with these rows
-    computed: Launch | None
+    out: OfTensor
+    ways: Ways
 
 
 @kept(64)
@@ -97,22 +79,19 @@ def _recipe(
 ) -> _Recipe:
     """kinds: of q, k, v, the caches and slots; places: of positions on the device."""
     device, wide = kinds[0][3], kinds[0][2] is torch.float64
-    q, k, v, k_cache, v_cache, slots = (like_these(one) for one in kinds)
+    q, k, v, k_cache, v_cache, slots = (template(one) for one in kinds)
     shape = geometry(form, device, wide)
     for x in (q, k):
         check_heads("rotate_to_cache", x, heads_of(x, layout), shape.head_dim)
     out = like(q)
     queries, result, keys, values = (heads_of(x, layout) for x in (q, out, k, v))
-    at = None if places is None else spread("rotate_to_cache", "positions", like_these(places), shape.axes, slots.shape)
-    rows, sources = sources_of(form, shape, at, device, wide)
-    looked_up, computed = (
-        prepared(
-            (queries, result), (keys, k_cache), (values, v_cache), shape, source,
-            slots=Slots(slots, k_cache.shape[2], moves=False), scales=scales,
-        )
-        for source in sources
+    make = functools.partial(
+        prepared, (queries, result), (keys, k_cache), (values, v_cache), shape,
+        slots=Slots(slots, k_cache.shape[2], moves=False), scales=scales,
     )  # fmt: skip
-    return _Recipe((out.shape, out.stride()), rows, looked_up, computed)
+    at = None if places is None else template(places)
+    made = ways("rotate_to_cache", form, shape, at, device, wide, slots.shape, make)
+    return _Recipe((*kind_of(out)[:3], device), made)
 
 
 def _cache(

@@ -82,10 +82,17 @@ class Launch:
         self._compiled: Compiled = {}
 
     def run(
-        self, tensors: Sequence[Tensor], slots: Tensor, at: Tensor, old: Tensor, first: int = 0, old_first: int = 0
+        self,
+        tensors: Sequence[Tensor],
+        slots: Tensor | None,
+        at: Tensor | None,
+        old: Tensor | None,
+        first: int = 0,
+        old_first: int = 0,
     ) -> None:
         """tensors: x0, y0, x1, y1, x2 and y2; what there is none of may be any."""
-        given = (*tensors, slots, at, old)
+        nothing = self.kept[0]
+        given = (*tensors, *[nothing if x is None else x for x in (slots, at, old)])
         args = (*given, *self.kept, *self.sizes, first, self.step, old_first, *self.rest)
         # All else that Triton looks at is the same.
         alike = (first.bit_length() > 31, old_first.bit_length() > 31, *[x.data_ptr() % 16 for x in given])
@@ -109,9 +116,7 @@ def launch(
     made = prepared(one, two, copied, shape, source, transposed=transposed, slots=slots, scales=scales)
     if made:
         tensors = [bytes_of(x) for pair in (one, two, copied) for x in pair or one]
-        at = shape.turns if source.at is None else source.at
-        old = at if source.old is None else source.old
-        made.run(tensors, slots.at if slots else tensors[0], at, old, source.first, source.old_first)
+        made.run(tensors, slots and slots.at, source.at, source.old, source.first, source.old_first)
 
 
 def prepared(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
@@ -10,10 +11,10 @@ from torch import Tensor
 
 from ... import _core
 from .device import kept
-from .geometry import geometry, geometry_of_given, kept_rows
-from .launch import Geometry, Launch, Source, launch, prepared
-
-FURTHEST = 2**31  # of positions
+from .geometry import geometry, geometry_of_given
+from .launch import Geometry, Source, launch, prepared
+from .positions import at_of, placed
+from .recipe import OfTensor, Ways, kind_of, kinds_of, new, template, ways
 
 
 def rotate(
@@ -32,55 +33,20 @@ def rotate(
         return _rotate_given(xs, positions, table, layout, transposed, cos, sin, in_place)
     device = xs[0].device
     at, first = placed("rotate", "positions", positions, device)
-    recipe = _recipe(kinds_of(xs), None if at is None else kinds_of([at])[0], table, layout, transposed, in_place)
-    if at is None:
-        for step in recipe.steps:
-            check_range("rotate", "positions", first, step.time)
-    outs = (
-        list(xs)
-        if in_place
-        else [
-            torch.empty_strided(shape, stride, dtype=x.dtype, device=device)
-            for x, (shape, stride) in zip(xs, recipe.outs, strict=True)
-        ]
-    )
-    for i, j, time, rows, looked_up, computed in recipe.steps:
-        made = looked_up if has_rows(rows, at, first, time) else computed
-        if made:
-            here = made.kept[0] if at is None else at
-            made.run((xs[i], outs[i], xs[j], outs[j], xs[i], outs[i]), xs[i], here, here, first)
+    recipe = _recipe(kinds_of(xs), None if at is None else kind_of(at), table, layout, transposed, in_place)
+    launches = [(i, j, ways.of("rotate", at, first)) for i, j, ways in recipe.steps]
+    outs = list(xs) if in_place else [new(kind) for kind in recipe.outs]
+    for i, j, launch_these in launches:
+        if launch_these:
+            launch_these.run((xs[i], outs[i], xs[j], outs[j], xs[i], outs[i]), None, at, None, first)
     return outs
-
-
-# What a launch depends on: extents, strides, type and device.
-OfTensor = tuple[Sequence[int], Sequence[int], torch.dtype, torch.device]
-
-
-def kinds_of(xs: Sequence[Tensor]) -> tuple[OfTensor, ...]:
-    return tuple([(x.shape, x.stride(), x.dtype, x.device) for x in xs])
-
-
-def like_these(kind: OfTensor) -> Tensor:
-    """A tensor without numbers."""
-    return torch.empty_strided(kind[0], kind[1], dtype=kind[2], device="meta")
-
-
-class _Step(NamedTuple):
-    """A launch for two tensors, or for one, which is named twice."""
-
-    one: int
-    two: int
-    time: int
-    rows: int  # that the table keeps
-    looked_up: Launch | None  # with these rows
-    computed: Launch | None
 
 
 class _Recipe(NamedTuple):
     """What calls have in common whose tensors agree in type, extents and strides."""
 
-    outs: list[tuple[Sequence[int], Sequence[int]]]
-    steps: list[_Step]
+    outs: list[OfTensor]
+    steps: list[tuple[int, int, Ways]]  # launches for two tensors, or for one, which is named twice
 
 
 @kept(256)
@@ -94,7 +60,7 @@ def _recipe(
 ) -> _Recipe:
     """kinds: of tensors; places: of positions on the device."""
     device = kinds[0][3]
-    xs, at = [like_these(one) for one in kinds], None if places is None else like_these(places)
+    xs, at = [template(one) for one in kinds], None if places is None else template(places)
     head_dim = geometry(table, device).head_dim
     views = [heads_of(x, layout) for x in xs]
     for x, view, one in zip(xs, views, kinds, strict=True):
@@ -105,32 +71,11 @@ def _recipe(
     pairs = list(zip(views, views if in_place else [heads_of(out, layout) for out in outs], strict=True))
     steps = []
     for i, j in together(views):
-        batch, _, time, _ = views[i].shape
         wide = views[i].dtype is torch.float64
         shape, two = geometry(table, device, wide), None if i == j else pairs[j]
-        there = None if at is None else spread("rotate", "positions", at, shape.axes, (batch, time))
-        rows, sources = sources_of(table, shape, there, device, wide)
-        looked_up, computed = (
-            prepared(pairs[i], two, None, shape, source, transposed=transposed) for source in sources
-        )
-        steps.append(_Step(i, j, time, rows, looked_up, computed))
-    return _Recipe([(out.shape, out.stride()) for out in outs], steps)
-
-
-def sources_of(
-    table: str, shape: Geometry, at: Tensor | None, device: torch.device, wide: bool
-) -> tuple[int, tuple[Source, Source]]:
-    """How many rows a table keeps; and the sources of calls that look these up and of those that do not."""
-    cos, sin = kept_rows(table, device, wide) or (None, None)
-    # Where positions are on the device, the kernel sees which of them have rows.
-    name = "table" if at is None and cos is not None else shape.angles
-    rows = 0 if cos is None else cos.shape[1]
-    return rows, (Source(name, at, cos=cos, sin=sin), Source(shape.angles, at))
-
-
-def has_rows(rows: int, at: Tensor | None, first: int, time: int) -> bool:
-    """Whether a call looks rows up."""
-    return rows > 0 and (at is not None or 0 <= first <= rows - time)
+        make = functools.partial(prepared, pairs[i], two, None, shape, transposed=transposed)
+        steps.append((i, j, ways("rotate", table, shape, at, device, wide, views[i].shape[::2], make)))
+    return _Recipe([kind_of(out)[:3] + (device,) for out in outs], steps)
 
 
 def _rotate_given(
@@ -172,56 +117,6 @@ def given_source(
     wide = torch.float64 if x.dtype is torch.float64 else torch.float32
     cos, sin = (n.detach().to(x.device, wide).contiguous()[None] for n in (cos, sin))
     return Source("table", at, first, cos=cos, sin=sin)
-
-
-def at_of(
-    function: str, name: str, positions: Tensor | int, axes: int, sizes: Sequence[int], device: torch.device
-) -> tuple[Tensor | None, int]:
-    """Positions [axes, batch, time] on a device, or none and the first of them. sizes: batch and time."""
-    at, first = placed(function, name, positions, device)
-    if at is None:
-        check_range(function, name, first, sizes[1])
-        return None, first
-    return spread(function, name, at, axes, sizes), 0
-
-
-def check_range(function: str, name: str, first: int, time: int) -> None:
-    last = first + time - 1
-    if time and not (-FURTHEST <= first and last <= FURTHEST):
-        raise _core.RangeError(f"[{function}] {name}: must be from -2^31 to 2^31, got {first} to {last}")
-
-
-def placed(function: str, name: str, positions: Tensor | int, device: torch.device) -> tuple[Tensor | None, int]:
-    """Positions on a device in a type that kernels take, or none and the first of them."""
-    if not isinstance(positions, Tensor):
-        return None, int(positions)
-    at, is_real = positions.detach(), positions.is_floating_point()
-    if at.is_complex() or at.dtype is torch.bool:
-        return at, 0  # spread() refuses them
-    if at.is_cpu and at.numel() and not bool((at.double().abs() <= FURTHEST).all()):
-        raise _core.RangeError(f"[{function}] {name}: must be from -2^31 to 2^31, got {float(at.abs().max())}")
-    if at.dtype not in (torch.int32, torch.int64) and not is_real:
-        at = at.to(torch.int64)
-    return at.to(device), 0
-
-
-def spread(function: str, name: str, at: Tensor, axes: int, sizes: Sequence[int]) -> Tensor:
-    """Positions as [axes, batch, time]. sizes: batch and time."""
-    batch, time = sizes
-    if at.dim() > 3 or at.is_complex() or at.dtype is torch.bool:
-        raise _core.ShapeError(
-            f"[{function}] {name}: must be integers or reals [time], [batch, time] or [axes, batch, time], "
-            f"got {at.dtype} {list(at.shape)}"
-        )
-    at = at[(None,) * (3 - at.dim())]
-    if at.shape[0] not in (1, axes):
-        words = "axis" if axes == 1 else "axes, or 1 for all of them"
-        raise _core.ShapeError(f"[{function}] {name}: must have {axes} {words}, got {at.shape[0]}")
-    if at.shape[1] not in (1, batch):
-        raise _core.ShapeError(f"[{function}] {name}: must have {batch} sequences, got {at.shape[1]}")
-    if at.shape[2] != time:
-        raise _core.ShapeError(f"[{function}] {name}: must have {time} tokens, got {at.shape[2]}")
-    return at.expand(axes, batch, time)
 
 
 def heads_of(x: Tensor, layout: str) -> Tensor:
