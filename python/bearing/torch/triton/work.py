@@ -162,7 +162,8 @@ class Work:
         at, bias = self.bias_at, None
         if at is None:
             return Parts(None, None, "numbers")
-        if self.decodes and len(self.biases) == 1 and self.tables.bias is None:
+        # Triton 3.9 does not compile rows that are picked beside pairs of one's own.
+        if self.decodes and len(self.biases) == 1 and self.tables.bias is None and self.options.visible is None:
             _, first, end = self.biases[0]
             found = parts_of(self._encodings, self.parameters[first:end], self.heads, at, device)
             if found is not None:

@@ -1,0 +1,405 @@
+"""The threads of a block, which NumPy takes through a program together: a register holds a number for each of them."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from .memory import WARP, Fault, Memory, Shared
+from .ptx import Instruction, Program, registers
+
+SHARED_BYTES = 64 * 1024
+_TYPES: dict[str, Any] = {
+    "pred": np.bool_, "f64": np.float64, "f32": np.float32, "f16": np.float16, "bf16": np.uint16,
+    **{f"{kind}{bits}": getattr(np, f"{'' if kind == 's' else 'u'}int{bits}") for kind in "bus" for bits in (8, 16, 32, 64)},
+}  # fmt: skip
+_BITS = {"p": 1, "rs": 16, "h": 16, "r": 32, "f": 32, "rd": 64, "fd": 64}  # of registers by their names
+_UNSIGNED = {8: np.uint8, 16: np.uint16, 32: np.uint32, 64: np.uint64}
+_SMALLEST = np.finfo(np.float32).tiny
+
+
+def launch(text: str, threads: int, grid: Sequence[int], parameters: Sequence[int], memory: Memory) -> None:
+    """Runs all blocks of a launch, one after the other. parameters: as numbers without a sign."""
+    program = Program.of(text)
+    named = dict(zip(program.parameters, parameters, strict=True))
+    wide, high = [*grid, 1][:2]
+    with np.errstate(all="ignore"):
+        for y in range(high):
+            for x in range(wide):
+                Block(program, threads, {"%ctaid.x": x, "%ctaid.y": y, "%nctaid.x": wide, **named}, memory).run()
+
+
+@functools.cache
+def _bits(register: str) -> int:
+    return _BITS[re.sub(r"\W|\d", "", register)]
+
+
+def _fma(a: float, b: float, c: float) -> float:
+    if not np.isfinite([a, b, c]).all():
+        return a * b + c
+    exact = Fraction(a) * Fraction(b) + Fraction(c)
+    return float(exact) if exact else a * b + c
+
+
+def _quotient(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Of whole numbers, towards zero."""
+    return (np.sign(a) * np.sign(b) * (np.abs(a) // np.where(b == 0, 1, np.abs(b)))).astype(a.dtype)
+
+
+def _high(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """The upper half of products."""
+    bits = a.dtype.itemsize * 8
+    found = [(int(x) * int(y)) >> bits & (1 << bits) - 1 for x, y in zip(a, b, strict=True)]
+    return np.array(found, _UNSIGNED[bits]).view(a.dtype)
+
+
+def _shifted(left: bool) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
+    """By as much as there are bits nothing is left, or the sign."""
+
+    def shift(x: np.ndarray, by: np.ndarray) -> np.ndarray:
+        bits = x.dtype.itemsize * 8
+        at_most = np.minimum(by, bits - 1).astype(x.dtype)
+        found = x << at_most if left else x >> at_most
+        return found if x.dtype.kind == "i" and not left else np.where(by >= bits, 0, found).astype(x.dtype)
+
+    return shift
+
+
+_BINARY: dict[str, Callable[..., np.ndarray]] = {
+    "add": np.add, "sub": np.subtract, "mul": np.multiply, "min": np.fmin, "max": np.fmax, "rem": np.fmod,
+    "and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor, "shl": _shifted(True), "shr": _shifted(False),
+}  # fmt: skip
+_UNARY: dict[str, Callable[..., np.ndarray]] = {
+    "neg": np.negative, "abs": np.abs, "not": np.invert, "ex2": np.exp2, "lg2": np.log2, "sqrt": np.sqrt,
+    "rcp": np.reciprocal,
+}  # fmt: skip
+_COMPARED = {
+    "lt": np.less,
+    "le": np.less_equal,
+    "gt": np.greater,
+    "ge": np.greater_equal,
+    "eq": np.equal,
+    "ne": np.not_equal,
+}
+_ROUNDED = {"rni": np.rint, "rzi": np.trunc, "rmi": np.floor, "rpi": np.ceil}
+
+
+def _from_bf16(x: np.ndarray) -> np.ndarray:
+    return (x.astype(np.uint32) << np.uint32(16)).view(np.float32)
+
+
+def _to_bf16(x: np.ndarray) -> np.ndarray:
+    """To the nearest, and to even ones."""
+    bits = x.astype(np.float32).view(np.uint32)
+    up = np.uint32(0x7FFF) + (bits >> np.uint32(16) & np.uint32(1))
+    return np.where(np.isnan(x), np.uint32(0x7FFF), bits + up >> np.uint32(16)).astype(np.uint16)
+
+
+class Block:
+    """A block of threads. fixed: parameters and numbers of the launch by their names."""
+
+    def __init__(self, program: Program, threads: int, fixed: dict[str, int], memory: Memory) -> None:
+        self.program, self.threads, self.fixed, self.memory = program, threads, fixed, memory
+        self.shared = Shared(SHARED_BYTES)
+        self.registers: dict[str, np.ndarray] = {}
+        self.at = np.zeros(threads, np.int64)  # where each thread goes on
+
+    def run(self) -> None:
+        """Threads that are behind go first, so that all meet again behind a branch that some of them took."""
+        while (now := int(self.at.min())) < len(self.program.instructions):
+            here = self.at == now
+            self.at[here] += 1
+            instruction = self.program.instructions[now]
+            if instruction.guard:
+                here = here & (self.registers[instruction.guard] ^ instruction.inverted)
+            if here.any():
+                try:
+                    self._step(instruction, here)
+                except Fault as fault:
+                    raise Fault(f"{fault}: {instruction.text}") from None
+
+    def _step(self, one: Instruction, here: np.ndarray) -> None:
+        name = one.name[0]
+        special = getattr(self, f"_{name}", None)
+        if special:
+            special(one, here)
+        elif name in _BINARY or name in _UNARY or name in ("fma", "mad", "div"):
+            self._compute(one, here)
+        elif name not in ("fence", "membar", "discard", "nanosleep"):
+            raise NotImplementedError(one.text)
+
+    def value(self, operand: str, kind: str) -> np.ndarray:
+        """An operand as numbers of a type."""
+        dtype = np.dtype(_TYPES[kind])
+        if operand in self.registers:
+            found = self.registers[operand]
+            if found.dtype == dtype:
+                return found
+            return found.astype(_UNSIGNED[dtype.itemsize * 8]).view(dtype)
+        if operand == "%tid.x":
+            return np.arange(self.threads, dtype=dtype)
+        if operand == "global_smem":
+            return np.zeros(self.threads, dtype)
+        if operand in self.fixed:
+            number = self.fixed[operand]
+        elif operand[:2] in ("0f", "0d"):
+            number = int(operand[2:], 16)
+        elif operand[0] == "%":
+            return np.zeros(self.threads, dtype)  # a register that nothing was written to: any number
+        else:
+            number = int(operand.rstrip("U"), 0)
+        if kind == "pred":
+            return np.full(self.threads, bool(number))
+        bits = dtype.itemsize * 8
+        return np.full(self.threads, number & (1 << bits) - 1, _UNSIGNED[bits]).view(dtype)
+
+    def put(self, register: str, values: np.ndarray, here: np.ndarray) -> None:
+        """Into a register, of some threads. What is narrower is widened, by its sign if it has one."""
+        if register == "_":
+            return
+        bits = _bits(register)
+        if bits > 1:
+            if values.dtype.kind == "i":
+                values = values.astype(f"i{bits // 8}")
+            values = values.view(_UNSIGNED[values.dtype.itemsize * 8]).astype(_UNSIGNED[bits])
+        before = self.registers.get(register)
+        self.registers[register] = values if before is None or here.all() else np.where(here, values, before)
+
+    def address(self, operand: str, kind: str) -> np.ndarray:
+        """Of [register + number]."""
+        base, _, offset = operand.strip("[] ").partition("+")
+        return self.value(base.strip(), kind).view(f"i{kind[1:]}"[0:1] + str(int(kind[1:]) // 8)).astype(
+            np.int64
+        ) + int(offset or 0)
+
+    # Numbers.
+
+    def _compute(self, one: Instruction, here: np.ndarray) -> None:
+        name, kind = one.name[0], one.name[-1]
+        operands = [self.value(x, kind) for x in one.operands[1:3]]
+        if name in ("shl", "shr"):
+            operands[1] = self.value(one.operands[2], "u32").astype(np.int64)
+        if "wide" in one.name:
+            double = kind[0] + str(2 * int(kind[1:]))
+            found = operands[0].astype(_TYPES[double]) * operands[1].astype(_TYPES[double])
+            if name == "mad":
+                found = found + self.value(one.operands[3], double)
+        elif "hi" in one.name:
+            found = _high(*operands)
+        elif name in _UNARY:
+            found = _UNARY[name](operands[0])
+        elif name == "div":
+            found = operands[0] / operands[1] if kind[0] == "f" else _quotient(*operands)
+        elif name in ("fma", "mad"):
+            third = self.value(one.operands[3], kind)
+            if kind == "f64":
+                found = np.array([_fma(*map(float, each)) for each in zip(*operands, third, strict=True)])
+            elif kind == "f32":  # rounded twice
+                found = (operands[0].astype(np.float64) * operands[1] + third).astype(np.float32)
+            else:
+                found = operands[0] * operands[1] + third
+        else:
+            found = _BINARY[name](*operands)
+        if "ftz" in one.name or name == "ex2":
+            found = np.where(np.abs(found) < _SMALLEST, np.copysign(np.float32(0), found), found)
+        self.put(one.operands[0], found, here)
+
+    def _bfe(self, one: Instruction, here: np.ndarray) -> None:
+        x, first, count = (self.value(operand, "u32").astype(np.int64) for operand in one.operands[1:])
+        found = x >> first & (1 << count) - 1
+        if one.name[-1] == "s32":
+            found = np.where(found >> count - 1 & 1, found - (1 << count), found)
+        self.put(one.operands[0], found.astype(np.int32), here)
+
+    def _prmt(self, one: Instruction, here: np.ndarray) -> None:
+        x, y, choice = (self.value(operand, "u32").astype(np.uint64) for operand in one.operands[1:])
+        both, found = x | y << np.uint64(32), np.zeros(self.threads, np.uint64)
+        for i in range(4):
+            byte = choice >> np.uint64(4 * i) & np.uint64(7)
+            found |= (both >> byte * np.uint64(8) & np.uint64(255)) << np.uint64(8 * i)
+        self.put(one.operands[0], found.astype(np.uint32), here)
+
+    def _setp(self, one: Instruction, here: np.ndarray) -> None:
+        compare, kind = one.name[1], one.name[-1]
+        x, y = (self.value(operand, kind) for operand in one.operands[1:])
+        unordered = np.isnan(x) | np.isnan(y) if kind[0] == "f" else np.zeros(self.threads, bool)
+        if compare in ("nan", "num"):
+            found = unordered if compare == "nan" else ~unordered
+        else:
+            found = _COMPARED[compare[:2]](x, y) & ~unordered
+            if kind[0] == "f" and compare.endswith("u"):
+                found |= unordered
+        self.put(one.operands[0], found, here)
+
+    def _selp(self, one: Instruction, here: np.ndarray) -> None:
+        x, y = (self.value(operand, one.name[-1]) for operand in one.operands[1:3])
+        self.put(one.operands[0], np.where(self.value(one.operands[3], "pred"), x, y), here)
+
+    def _cvt(self, one: Instruction, here: np.ndarray) -> None:
+        into, of = one.name[-2:]
+        if into in ("f16x2", "bf16x2"):
+            high, low = (self._narrowed(self.value(x, of), into[:-2]).astype(np.uint32) for x in one.operands[1:])
+            self.put(one.operands[0], high << np.uint32(16) | low, here)
+            return
+        x = self.value(one.operands[1], of)
+        x = _from_bf16(x) if of == "bf16" else x
+        for name, rounded in _ROUNDED.items():
+            x = rounded(x) if name in one.name else x
+        self.put(one.operands[0], self._narrowed(x, into) if into in ("f16", "bf16") else x.astype(_TYPES[into]), here)
+
+    @staticmethod
+    def _narrowed(x: np.ndarray, kind: str) -> np.ndarray:
+        return _to_bf16(x) if kind == "bf16" else x.astype(np.float16).view(np.uint16)
+
+    def _mov(self, one: Instruction, here: np.ndarray) -> None:
+        kind, (into, of) = one.name[-1], one.operands
+        if of[0] == "{":
+            parts = registers(of)
+            width = int(kind[1:]) // len(parts)
+            found = np.zeros(self.threads, _TYPES[kind])
+            for i, part in enumerate(parts):
+                found |= self.value(part, f"b{width}").astype(found.dtype) << found.dtype.type(width * i)
+            self.put(into, found, here)
+            return
+        found = self.value(of, kind)
+        parts = registers(into)
+        for i, part in enumerate(parts):
+            moved = found if len(parts) == 1 else found >> found.dtype.type(int(kind[1:]) // len(parts) * i)
+            self.put(part, moved, here)
+
+    # Memory.
+
+    def _ld(self, one: Instruction, here: np.ndarray) -> None:
+        kind = one.name[-1]
+        if one.name[1] == "param":
+            self.put(one.operands[0], self.value(one.operands[1].strip("[]"), kind), here)
+            return
+        into, size = registers(one.operands[0]), np.dtype(_TYPES[kind]).itemsize
+        found = np.zeros((self.threads, len(into) * size), np.uint8)
+        if "shared" in one.name:
+            places, warps = self._places(one.operands[1], found.shape[1], here)
+            found[here] = self.shared.read(places, warps)
+        else:
+            address = self.address(one.operands[1], "u64")
+            for thread in np.flatnonzero(here):
+                found[thread] = self.memory.read(int(address[thread]), found.shape[1])
+        for i, register in enumerate(into):
+            part = np.ascontiguousarray(found[:, i * size : (i + 1) * size]).view(_TYPES[kind])[:, 0]
+            self.put(register, part, here)
+
+    def _st(self, one: Instruction, here: np.ndarray) -> None:
+        kind = one.name[-1]
+        parts = [self.value(register, kind)[:, None].view(np.uint8) for register in registers(one.operands[1])]
+        values = np.concatenate(parts, 1)
+        if "shared" in one.name:
+            self.shared.write(*self._places(one.operands[0], values.shape[1], here), values[here])
+        else:
+            address = self.address(one.operands[0], "u64")
+            for thread in np.flatnonzero(here):
+                self.memory.write(int(address[thread]), values[thread])
+
+    def _places(self, operand: str, count: int, here: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """In shared memory, and the warps of the threads."""
+        address = self.address(operand, "u32")[here]
+        if (address % count).any() or (address < 0).any() or (address + count > SHARED_BYTES).any():
+            raise Fault(f"{count} bytes of shared memory at {address.min()} to {address.max()}")
+        return address[:, None] + np.arange(count), np.flatnonzero(here) // WARP
+
+    def _cp(self, one: Instruction, here: np.ndarray) -> None:
+        if "commit_group" in one.name:
+            self.shared.commit()
+        elif "wait_group" in one.name:
+            self.shared.wait(int(one.operands[0], 0))
+        else:
+            of, count = self.address(one.operands[1], "u64"), int(one.operands[2], 0)
+            there = self.value(one.operands[3], "u32") if len(one.operands) > 3 else np.full(self.threads, count)
+            values = np.zeros((self.threads, count), np.uint8)  # of what is not there
+            for thread in np.flatnonzero(here & (there != 0)):
+                values[thread] = self.memory.read(int(of[thread]), count)
+            self.shared.ask(*self._places(one.operands[0], count, here), values[here])
+
+    def _bar(self, one: Instruction, here: np.ndarray) -> None:
+        if "warp" in one.name:
+            return
+        if not here.all():
+            raise Fault("some threads do not come to a barrier")
+        self.shared.barrier()
+
+    # What threads of a warp do together.
+
+    def _warps(self) -> range:
+        return range(0, self.threads, WARP)
+
+    def _shfl(self, one: Instruction, here: np.ndarray) -> None:
+        lane, values = np.arange(self.threads), self.value(one.operands[1], "b32")
+        by = self.value(one.operands[2], "u32").astype(np.int64)
+        other = {"bfly": lane % WARP ^ by, "idx": by % WARP}[one.name[2]]
+        self.put(one.operands[0], values[lane // WARP * WARP + other], here)
+
+    def _redux(self, one: Instruction, here: np.ndarray) -> None:
+        values = self.value(one.operands[1], one.name[-1])
+        reduce = {"min": np.min, "max": np.max, "add": np.sum}[one.name[2]]
+        found = [np.full(WARP, reduce(values[w : w + WARP]), values.dtype) for w in self._warps()]
+        self.put(one.operands[0], np.concatenate(found), here)
+
+    def _rows(self, operand: str, i: int) -> tuple[np.ndarray, np.ndarray]:
+        """Places of the eight rows of matrix i of each warp, 16 bytes each: the addresses are those of eight threads."""
+        threads = (np.arange(0, self.threads, WARP)[:, None] + np.arange(8 * i, 8 * i + 8)).ravel()
+        return self.address(operand, "u32")[threads][:, None] + np.arange(16), threads // WARP
+
+    def _ldmatrix(self, one: Instruction, here: np.ndarray) -> None:
+        for i, register in enumerate(registers(one.operands[0])):
+            rows = self.shared.read(*self._rows(one.operands[1], i))
+            matrices = np.ascontiguousarray(rows).view(np.uint16).reshape(-1, 8, 8)
+            matrices = matrices.transpose(0, 2, 1) if "trans" in one.name else matrices
+            self.put(register, np.ascontiguousarray(matrices).view(np.uint32).ravel(), here)
+
+    def _stmatrix(self, one: Instruction, here: np.ndarray) -> None:
+        for i, register in enumerate(registers(one.operands[1])):
+            matrices = self.value(register, "b32").view(np.uint16).reshape(-1, 8, 8)
+            matrices = matrices.transpose(0, 2, 1) if "trans" in one.name else matrices
+            rows = np.ascontiguousarray(matrices).view(np.uint8).reshape(-1, 16)
+            self.shared.write(*self._rows(one.operands[0], i), rows)
+
+    def _mma(self, one: Instruction, here: np.ndarray) -> None:
+        """m16n8k16 and m16n8k8 of 16 bits into float32."""
+        depth, kind = int(one.name[3].rpartition("k")[2]), one.name[-3]
+        if depth not in (8, 16) or kind not in ("f16", "bf16") or one.name[-1] != "f32":
+            raise NotImplementedError(one.text)
+        into, left, right, plus = (registers(operand) for operand in one.operands)
+        lane = np.arange(WARP)
+        row, two = lane // 4, 2 * (lane % 4)
+        found = np.zeros((4, self.threads), np.float32)
+
+        def halves(register: str, w: int) -> np.ndarray:
+            bits = self.value(register, "b32")[w : w + WARP, None].view(np.uint16)
+            return bits.view(np.float16).astype(np.float32) if kind == "f16" else _from_bf16(bits)
+
+        for w in self._warps():
+            a, b, c = np.zeros((16, depth)), np.zeros((depth, 8)), np.zeros((16, 8))
+            for i, register in enumerate(left):
+                for j in range(2):
+                    a[row + 8 * (i % 2), two + 8 * (i // 2) + j] = halves(register, w)[:, j]
+            for i, register in enumerate(right):
+                for j in range(2):
+                    b[two + 8 * i + j, row] = halves(register, w)[:, j]
+            for i, register in enumerate(plus):
+                c[row + 8 * (i // 2), two + i % 2] = self.value(register, "f32")[w : w + WARP]
+            d = (a @ b + c).astype(np.float32)
+            for i in range(4):
+                found[i, w : w + WARP] = d[row + 8 * (i // 2), two + i % 2]
+        for register, values in zip(into, found, strict=True):
+            self.put(register, values, here)
+
+    # Where threads go on.
+
+    def _bra(self, one: Instruction, here: np.ndarray) -> None:
+        self.at[here] = self.program.labels[one.operands[0]]
+
+    def _ret(self, one: Instruction, here: np.ndarray) -> None:
+        self.at[here] = len(self.program.instructions)

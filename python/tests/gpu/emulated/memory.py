@@ -1,0 +1,101 @@
+"""The memory of an emulated GPU, and what is wrong with how a kernel uses it."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Iterable
+
+import numpy as np
+import torch
+
+WARP = 32
+
+
+class Fault(AssertionError):
+    """What no kernel may do."""
+
+
+class Memory:
+    """The tensors of a launch, where they lie in this process."""
+
+    def __init__(self, tensors: Iterable[torch.Tensor]) -> None:
+        storages = (x.untyped_storage() for x in tensors)
+        self.ranges = [(s.data_ptr(), s.data_ptr() + s.nbytes()) for s in storages]
+
+    def read(self, address: int, count: int) -> np.ndarray:
+        """So many bytes."""
+        self._check(address, count)
+        return np.frombuffer(ctypes.string_at(address, count), np.uint8)
+
+    def write(self, address: int, values: np.ndarray) -> None:
+        """Bytes."""
+        self._check(address, len(values))
+        ctypes.memmove(address, values.tobytes(), len(values))
+
+    def _check(self, address: int, count: int) -> None:
+        if address % count:
+            raise Fault(f"{count} bytes at {address:#x}, which is no multiple")
+        if not any(begin <= address and address + count <= end for begin, end in self.ranges):
+            raise Fault(f"{count} bytes at {address:#x}, in no tensor of the launch")
+
+
+class Shared:
+    """The memory that the threads of a block share. Each byte knows who wrote and who read it since the last barrier.
+
+    Places are [accesses, bytes], and warps those of the threads that access them, at once.
+    """
+
+    def __init__(self, size: int) -> None:
+        self.bytes = np.zeros(size, np.uint8)
+        self.writer, self.reader = np.full(size, -1, np.int8), np.full(size, -1, np.int8)  # warps; -2: several
+        self.pending = np.zeros(size, bool)  # a copy has been asked for, and not been waited for
+        self.groups: list[list[tuple[np.ndarray, np.ndarray, np.ndarray]]] = []
+        self.asked: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
+
+    def barrier(self) -> None:
+        """All threads of the block meet."""
+        self.writer[:] = self.reader[:] = -1
+
+    def read(self, places: np.ndarray, warps: np.ndarray) -> np.ndarray:
+        """What is there."""
+        if self.pending[places].any():
+            raise Fault("bytes are read whose copy was not waited for")
+        if _others(self.writer[places], warps):
+            raise Fault("what another warp wrote is read without a barrier")
+        before, warps = self.reader[places], warps[:, None]
+        self.reader[places] = np.where((before == -1) | (before == warps), warps, -2)
+        self.reader[places[self.reader[places] != warps]] = -2
+        return self.bytes[places]
+
+    def write(self, places: np.ndarray, warps: np.ndarray, values: np.ndarray) -> None:
+        """Bytes. Threads that hold the same may write it to the same place."""
+        same = (self.bytes[places] == values) & ~self.pending[places]
+        if _others(self.reader[places], warps) or _others(np.where(same, -1, self.writer[places]), warps):
+            raise Fault("a place is written where another warp has been, without a barrier")
+        if self.pending[places].any():
+            raise Fault("a place is written where a copy is on its way")
+        self.bytes[places], self.writer[places] = values, warps[:, None]
+        if (self.bytes[places] != values).any():
+            raise Fault("threads write different values to one place")
+
+    def ask(self, places: np.ndarray, warps: np.ndarray, values: np.ndarray) -> None:
+        """Begins a copy from memory."""
+        if _others(self.reader[places], warps) or self.pending[places].any():
+            raise Fault("a copy goes where another warp has been, without a barrier")
+        self.pending[places] = True
+        self.asked.append((places, warps, values))
+
+    def commit(self) -> None:
+        """What was asked for since the last time is a group."""
+        self.groups.append(self.asked)
+        self.asked = []
+
+    def wait(self, left: int) -> None:
+        """Until at most so many groups are on their way."""
+        while len(self.groups) > left:
+            for places, warps, values in self.groups.pop(0):
+                self.bytes[places], self.writer[places], self.pending[places] = values, warps[:, None], False
+
+
+def _others(known: np.ndarray, warps: np.ndarray) -> bool:
+    return bool(((known != -1) & (known != warps[:, None])).any())
