@@ -6,6 +6,7 @@ import bearing
 import bearing.torch as bt
 import pytest
 import torch
+from bearing.torch.triton import norm
 
 EPS = 1e-6
 
@@ -54,6 +55,20 @@ def test_gradients_have_the_same_bits_on_every_run(device):
         for _ in range(2)
     ]
     assert all(torch.equal(a, b) for a, b in zip(*runs, strict=True))
+
+
+@pytest.mark.parametrize(("batch", "time", "shares"), [(1, 5, None), (3, 7, 7)])
+def test_a_table_that_ends_with_the_tokens(batch, time, shares, device, monkeypatch):
+    """The last program has tokens that are not there, whose rows no table has."""
+    if shares:
+        monkeypatch.setattr(norm, "SHARES", shares)
+    x, weight = torch.randn(batch, 2, time, 8).to(device), torch.rand(8).to(device).requires_grad_()
+    found = []
+    for rows in (time, 64):
+        rope = bt.Rope(bearing.Rope(head_dim=8, pairing="half"), rows)
+        (one,) = torch.autograd.grad(bt.norm_rotate(x, weight, rope=rope, eps=EPS).sin().sum(), weight)
+        found.append(one)
+    assert torch.equal(*found) and found[0].isfinite().all()
 
 
 def test_layouts_and_compiled_calls(device):

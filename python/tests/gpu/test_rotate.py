@@ -83,6 +83,17 @@ def test_plans_fill_a_device_and_keep_tiles_whole():
         assert one.programs >= launches.PROGRAMS or one.heads == 1
 
 
+@pytest.mark.parametrize("rows", [0, 64])
+def test_no_heads_beside_some(rows, device):
+    """A program that turns queries and keys has both."""
+    rope = bearing.Rope(head_dim=8, pairing="half")
+    q, k = torch.randn(2, 3, 0, 8, dtype=torch.bfloat16), torch.randn(2, 3, 2, 8, dtype=torch.bfloat16)
+    for pair in ((q, k), (k, q)):
+        turned = bt.rotate(*(x.to(device) for x in pair), rope=bt.Rope(rope, rows), layout="bthd")
+        for x, y in zip(pair, turned, strict=True):
+            same(y, library(x, rope, 0, "bthd"))
+
+
 # A head of 6 in a kernel whose blocks are powers of two; a window in the middle; one pair.
 SHAPES = {
     "odd": {"head_dim": 6},

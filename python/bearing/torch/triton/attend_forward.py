@@ -1,6 +1,6 @@
 """The forward of attention: a program for each block of queries of a head, which walks over blocks of keys. Where these
-programs are few, several share the keys of a block of queries, and their results are merged in order. In a step of decoding the
-queries of all heads that share a key head are one block, so that keys are read once."""
+programs are few, several share the keys of a block of queries, and their results are merged in a fixed order. In a step of decoding
+the queries of all heads that share a key head are one block, where they are few enough, so that keys are read once."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def forward(call, blocks, block_stride, sinks, out, out_strides, lse, share, KIN
     """Writes out, and lse [batch, heads, q_len].
 
     blocks: of visible.key_blocks(); None for a step of decoding, whose queries are one block.
-    share: how many keys a program has, a multiple of KIND.cols. The programs behind the first batch · heads · blocks have the
+    share: how many keys a program has, a multiple of KIND.cols. The programs behind the first batch · heads · blocks (of key heads, if packed) have the
     keys after these, and write behind: out and lse are [parts · batch, …] then.
     """
     if KIND.packed:
@@ -162,7 +162,7 @@ def merge_parts(
     parts, part_lse, count, batch, heads, q_len, out, out_strides, lse, VALUE_DIM: tl.constexpr, WIDTH: tl.constexpr,
     MOST: tl.constexpr,
 ):  # fmt: skip
-    """Writes out and lse of the parts' [count · batch, …], as if their keys had been one set: the parts in their order. A
+    """Writes out and lse of the parts' [count · batch, …], as if their keys had been one set: the parts in a fixed order. A
     program has one row. MOST: of parts that there may be."""
     row = tl.program_id(0)
     i = row % q_len

@@ -24,10 +24,9 @@ from .device import for_good, kept
 MOST_KEPT = 2**24
 # How far a number may lie from a line, of the larger one of its two outermost numbers: what rounding makes of a line.
 NEAR = 2.0**-22
-BESIDE = (
-    2 * 64
-)  # numbers on each side that kernels may read: a tile may go past the last distance that anybody sees, by less
-# than its rows and its columns
+# Numbers on each side that kernels may read: a tile may go past the last distance that anybody sees, by less than its rows and
+# its columns.
+BESIDE = 2 * 64
 PIECE = 64  # so many numbers are added up in a row
 
 

@@ -14,12 +14,12 @@ from torch import Tensor
 
 from .device import FUSION, on
 from .rotate_kernel import turn_kernel
-from .start import Compiled, start
+from .start import Compiled, place_of, start
 
 THREADS = 256 if torch.version.hip else 128  # of a program: four warps
 NUMBERS = 8 * THREADS  # pairs of a tile: 16 bytes of the first elements for each thread, and of the second
 PROGRAMS = 512  # at least, if there are heads enough: some for each processor of a large device
-HEADS = 8  # of a program at most, where not all heads are one's
+HEADS = 8  # of a program at most, unless it has all heads
 
 
 class Geometry(NamedTuple):
@@ -95,7 +95,7 @@ class Launch:
         given = (*tensors, *[nothing if x is None else x for x in (slots, at, old)])
         args = (*given, *self.kept, *self.sizes, first, self.step, old_first, *self.rest)
         # All else that Triton looks at is the same.
-        alike = (first.bit_length() > 31, old_first.bit_length() > 31, *[x.data_ptr() % 16 for x in given])
+        alike = (first.bit_length() > 31, old_first.bit_length() > 31, *[place_of(x) for x in given])
         with on(tensors[0]):
             start(self._compiled, alike, turn_kernel, self.programs, args, self.constants, self.options)
 
@@ -218,7 +218,7 @@ def _plan(
         tokens = max(1, THREADS // wide)  # each thread makes one cosine at least
     tokens = min(tokens, power_of_2(time))
     runs = batch * triton.cdiv(time, tokens)
-    shared = counts[1] > 0 and runs >= fewest and (in_double or (narrow and cosines == "looked up"))
+    shared = min(counts[:2]) > 0 and runs >= fewest and (in_double or (narrow and cosines == "looked up"))
     if not (narrow or in_double):
         group = min(group, HEADS)
 

@@ -80,7 +80,8 @@ def norm_kernel(
             at, at, turns, turns, axis, cos_table, sin_table, b, t, seen, pair, first, 1, 0, rows,
             at_a, at_b, at_t, 0, 0, 0, 0, table_row, PAIRS, SOURCE, KEPT, False, AXES, GIVEN, False, ARITHMETIC,
         )  # fmt: skip
-        cos, sin = cos[:, None, :], sin[:, None, :]
+        # Tokens that are not there have no row of a table, and would make NaN of the weight's gradient.
+        cos, sin = tl.where(seen[:, None], cos, 0.0)[:, None, :], tl.where(seen[:, None], sin, 0.0)[:, None, :]
         x_line = x + b * x_b + t.to(tl.int64) * x_t
         y_line = y + b * y_b + t.to(tl.int64) * y_t
         d_line = d_y + b * d_b + t.to(tl.int64) * d_t

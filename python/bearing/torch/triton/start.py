@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+AMD = torch.version.hip is not None
 # By what calls have in common: what Triton compiled, and the values of its constants.
 Compiled = dict[Hashable, tuple[Any, tuple[Any, ...]]]
 
@@ -15,7 +16,8 @@ Compiled = dict[Hashable, tuple[Any, tuple[Any, ...]]]
 def start(
     compiled: Compiled, alike: Hashable, kernel: Any, programs: int, args: Sequence[Any], constants: dict[str, Any], options: dict[str, Any]
 ) -> None:  # fmt: skip
-    """Launches a kernel. alike: equal for calls that Triton compiles once for. constants stand behind args in the kernel."""
+    """Launches a kernel. alike: equal for calls that Triton compiles once for. constants stand behind args in the kernel. From the
+    second call on Triton's hooks before a run, and knobs that are turned later, are not asked."""
     grid = programs, 1, 1
     found = compiled.get(alike)
     if found is not None:
@@ -28,9 +30,14 @@ def start(
 
 
 def alike_of(args: Sequence[Any]) -> tuple[Hashable, ...]:
-    """What Triton looks at in arguments: types; whether pointers and whole numbers are multiples of 16; which numbers are 1, and
-    which need 64 bits."""
+    """What Triton looks at in arguments, numbers and tuples of them: types; whether pointers and whole numbers are multiples of 16; which numbers
+    are 1, and which need 64 bits; place_of() tensors."""
     return tuple([_number(x) if type(x) is int else None if x is None else _other(x) for x in args])
+
+
+def place_of(x: torch.Tensor) -> int:
+    """The last bits of where a tensor lies; and on AMD's GPUs 16 for what offsets of 32 bits may not reach."""
+    return x.data_ptr() & 15 | (16 if AMD and x.untyped_storage().size() >= 2**31 else 0)
 
 
 def _number(x: int) -> int:
@@ -39,5 +46,5 @@ def _number(x: int) -> int:
 
 def _other(x: Any) -> Hashable:
     if isinstance(x, torch.Tensor):
-        return x.dtype, x.data_ptr() & 15 == 0
+        return x.dtype, place_of(x) & 15 == 0, place_of(x) & 16
     return float if type(x) is float else alike_of(x)

@@ -77,7 +77,7 @@ class Work:
         self.decodes = forward and self.q_len <= DECODED
         self._finds_runs = self.decodes and options.q_starts is None
         self.visible = None if self._finds_runs else Visible(self.rules)
-        own, by_end, self._offset = places(self.rules)
+        own, by_end, self._offset = places(self.rules) if self._finds_runs else (False, False, 0)
         some = bool(self.terms.biases) and self.q_len > 0 and self.k_len > 0
         self.bias_at: Distances | None = distances_of(self.rules, q_at, k_at) if some else None
         self.products = self._products(q.shape[3], v.shape[3])
@@ -90,11 +90,11 @@ class Work:
         self._bias = self._made_bias(q.device)
         self.kind = Kind(
             0, 0, 1, q.shape[3], _width(q.shape[3]), v.shape[3], _width(v.shape[3]), group,
-            biased=some and (bool(self.biases) or self.tables.bias is not None), bias_is=self._bias.form, one_query=self.q_len == 1, line_step=0, straight=self._is_straight(),
+            biased=some and (bool(self.biases) or self.tables.bias is not None), bias_is=self._bias.form, one_query=self.decodes and self.q_len == 1, line_step=0, straight=self._is_straight(),
             q_table=with_q, k_table=with_k, v_table=with_v, mixed=with_mix, mix_dim=mix_dim, mix_width=_width(mix_dim), capped=options.soft_cap > 0, keys=options.key_mask is not None,
             pairs=options.visible is not None, placed=q_at is not None, checked=self.rules.checks_positions,
             sinks=options.sinks is not None, page=page, precision=_precision(q), widened=INTERPRETED and q.dtype is torch.bfloat16,
-            finds_runs=self._finds_runs, lengths=options.k_lengths is not None, own=own, by_end=by_end,
+            finds_runs=self._finds_runs, lengths=self._finds_runs and options.k_lengths is not None, own=own, by_end=by_end,
         )  # fmt: skip
         self.call = self._call(q, k, v, q_at, k_at)
         self._lines: dict[tuple[int, int], Lines] = {}
