@@ -22,6 +22,7 @@ from emulated.memory import Fault, Memory  # noqa: E402
 
 # Calls of each kind of kernel; the others' tests take many minutes there.
 TESTS = {
+    "rotations": (["test_rotate.py"], "not out_of_range"),  # positions on the CPU are checked there
     "caches, norms": (["test_cache.py", "test_norm.py"], ""),
     "steps of decoding": (
         ["test_attention_decode.py"],
