@@ -17,12 +17,22 @@ TOGETHER = [file for file in FILES if file not in ALONE]
 # A process takes as long to start as a file takes to run.
 SHARES = [*([file] for file in ALONE), *(TOGETHER[first::3] for first in range(3))]
 
+# Calls of each kind of kernel; the others' tests take many minutes there.
+COMPILED = {
+    "rotations": (["test_rotate.py"], "not out_of_range"),  # positions on the CPU are checked there
+    "caches, norms": (["test_cache.py", "test_norm.py"], ""),
+    "steps of decoding": (
+        ["test_attention_decode.py"],
+        "bias and (step or window or lengths or hidden) or one_tile and pairs or 1-bias",
+    ),
+}
 
-def run(files, **chosen):
+
+def run(files, *options, **chosen):
     """Files of tests in one process."""
     environment = {**os.environ, **chosen, "OMP_NUM_THREADS": "1"}
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist"]
-    command += [str(FOLDER / file) for file in files]
+    command += [*options, *(str(FOLDER / file) for file in files)]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]
 
@@ -30,6 +40,12 @@ def run(files, **chosen):
 @pytest.mark.parametrize("files", SHARES, ids=lambda files: files[0].removeprefix("test_").removesuffix(".py"))
 def test_kernels_under_the_interpreter(files):
     run(files, TRITON_INTERPRET="1")
+
+
+@pytest.mark.parametrize("name", COMPILED)
+def test_compiled_kernels_in_an_emulated_gpu(name):
+    files, chosen = COMPILED[name]
+    run(files, "-p", "emulated.launches", "-k", chosen, BEARING_GPU="cpu", PYTHONPATH=str(FOLDER))
 
 
 def test_the_same_calls_on_the_cpu_without_kernels():

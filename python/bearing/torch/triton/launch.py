@@ -106,14 +106,11 @@ def launch(
     copied: Pair | None,
     shape: Geometry,
     source: Source,
-    *,
-    transposed: bool = False,
     slots: Slots | None = None,
-    scales: tuple[float, float] = (1.0, 1.0),
+    transposed: bool = False,
 ) -> None:
-    """Turns one tensor, or two, and copies a third, in one launch. All agree in batch, time and type. A cache may have
-    float8_e4m3fn for them: then scales divide what goes there from the second and the third."""
-    made = prepared(one, two, copied, shape, source, transposed=transposed, slots=slots, scales=scales)
+    """Turns one tensor, or two, and copies a third, in one launch. All agree in batch, time and type."""
+    made = prepared(one, two, copied, shape, source, slots=slots, transposed=transposed)
     if made:
         tensors = [bytes_of(x) for pair in (one, two, copied) for x in pair or one]
         made.run(tensors, slots and slots.at, source.at, source.old, source.first, source.old_first)
@@ -130,7 +127,8 @@ def prepared(
     slots: Slots | None = None,
     scales: tuple[float, float] = (1.0, 1.0),
 ) -> Launch | None:
-    """What launch() does for tensors like these, which may be on the meta device; None if there is nothing to do."""
+    """What launch() does for tensors like these, which may be on the meta device; None if there is nothing to do. A cache may
+    have float8_e4m3fn: then scales divide what goes there from the second and the third."""
     x = one[0]
     batch, time = slots.at.shape if slots and slots.moves else (x.shape[0], x.shape[2])
     counts = [0 if pair is None else pair[0].shape[1] for pair in (one, two, copied)]

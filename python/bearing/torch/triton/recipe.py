@@ -23,7 +23,7 @@ def kind_of(x: Tensor) -> OfTensor:
 
 def kinds_of(xs: Sequence[Tensor]) -> tuple[OfTensor, ...]:
     """Of several."""
-    return tuple([(x.shape, x.stride(), x.dtype, x.device) for x in xs])
+    return tuple([kind_of(x) for x in xs])
 
 
 def template(kind: OfTensor) -> Tensor:

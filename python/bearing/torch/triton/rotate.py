@@ -34,11 +34,11 @@ def rotate(
     device = xs[0].device
     at, first = placed("rotate", "positions", positions, device)
     recipe = _recipe(kinds_of(xs), None if at is None else kind_of(at), table, layout, transposed, in_place)
-    launches = [(i, j, ways.of("rotate", at, first)) for i, j, ways in recipe.steps]
+    launches = [(i, j, either.of("rotate", at, first)) for i, j, either in recipe.steps]
     outs = list(xs) if in_place else [new(kind) for kind in recipe.outs]
-    for i, j, launch_these in launches:
-        if launch_these:
-            launch_these.run((xs[i], outs[i], xs[j], outs[j], xs[i], outs[i]), None, at, None, first)
+    for i, j, made in launches:
+        if made:
+            made.run((xs[i], outs[i], xs[j], outs[j], xs[i], outs[i]), None, at, None, first)
     return outs
 
 

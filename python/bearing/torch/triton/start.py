@@ -36,8 +36,9 @@ def alike_of(args: Sequence[Any]) -> tuple[Hashable, ...]:
 
 
 def place_of(x: torch.Tensor) -> int:
-    """The last bits of where a tensor lies; and on AMD's GPUs 16 for what offsets of 32 bits may not reach."""
-    return x.data_ptr() & 15 | (16 if AMD and x.untyped_storage().size() >= 2**31 else 0)
+    """Whether a tensor lies at a multiple of 16: 0, or 1 if not; and on AMD's GPUs 2 more for what offsets of 32 bits may not
+    reach."""
+    return (x.data_ptr() & 15 != 0) + 2 * (AMD and x.untyped_storage().size() >= 2**31)
 
 
 def _number(x: int) -> int:
@@ -46,5 +47,5 @@ def _number(x: int) -> int:
 
 def _other(x: Any) -> Hashable:
     if isinstance(x, torch.Tensor):
-        return x.dtype, place_of(x) & 15 == 0, place_of(x) & 16
+        return x.dtype, place_of(x)
     return float if type(x) is float else alike_of(x)

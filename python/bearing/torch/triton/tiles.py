@@ -87,7 +87,7 @@ class Kind:
     group: int  # query heads that share a key head
     biased: bool
     bias_is: str  # "numbers", "proportional" or "picked" (bias_numbers.Parts)
-    one_query: bool  # whether the call has but one
+    one_query: bool  # whether a step of decoding has only one
     line_step: int  # between the tiles that have lines; 0: there are none
     straight: bool  # all of the bias is a line
     q_table: bool

@@ -173,9 +173,7 @@ class Block:
     def address(self, operand: str, kind: str) -> np.ndarray:
         """Of [register + number]."""
         base, _, offset = operand.strip("[] ").partition("+")
-        return self.value(base.strip(), kind).view(f"i{kind[1:]}"[0:1] + str(int(kind[1:]) // 8)).astype(
-            np.int64
-        ) + int(offset or 0)
+        return self.value(base.strip(), kind.replace("u", "s")).astype(np.int64) + int(offset or 0)
 
     # Numbers.
 
