@@ -12,7 +12,7 @@ from torch import Tensor
 from ... import _core
 from .device import kept
 from .geometry import geometry, geometry_of_given
-from .launch import Geometry, Source, launch, prepared
+from .launch import Geometry, Pair, Source, launch, prepared
 from .positions import at_of, placed
 from .recipe import OfTensor, Ways, kind_of, kinds_of, new, template, ways
 
@@ -62,20 +62,28 @@ def _recipe(
     device = kinds[0][3]
     xs, at = [template(one) for one in kinds], None if places is None else template(places)
     head_dim = geometry(table, device).head_dim
-    views = [heads_of(x, layout) for x in xs]
-    for x, view, one in zip(xs, views, kinds, strict=True):
-        check_heads("rotate", x, view, head_dim)
-        if one[3] != device:
-            raise TypeError(f"[rotate] tensors: must be on one device, got {device} and {one[3]}")
-    outs = xs if in_place else [like(x) for x in xs]
-    pairs = list(zip(views, views if in_place else [heads_of(out, layout) for out in outs], strict=True))
+    outs, pairs = _paired(xs, [one[3] for one in kinds], layout, head_dim, in_place)
     steps = []
-    for i, j in together(views):
-        wide = views[i].dtype is torch.float64
+    for i, j in together([x for x, _ in pairs]):
+        x = pairs[i][0]
+        wide = x.dtype is torch.float64
         shape, two = geometry(table, device, wide), None if i == j else pairs[j]
         make = functools.partial(prepared, pairs[i], two, None, shape, transposed=transposed)
-        steps.append((i, j, ways("rotate", table, shape, at, device, wide, views[i].shape[::2], make)))
+        steps.append((i, j, ways("rotate", table, shape, at, device, wide, x.shape[::2], make)))
     return _Recipe([kind_of(out)[:3] + (device,) for out in outs], steps)
+
+
+def _paired(
+    xs: Sequence[Tensor], devices: Sequence[torch.device], layout: str, head_dim: int, in_place: bool
+) -> tuple[list[Tensor], list[Pair]]:
+    """What tensors are turned into, and the heads of both, after a check."""
+    views = [heads_of(x, layout) for x in xs]
+    for x, view, device in zip(xs, views, devices, strict=True):
+        check_heads("rotate", x, view, head_dim)
+        if device != devices[0]:
+            raise TypeError(f"[rotate] tensors: must be on one device, got {devices[0]} and {device}")
+    outs = list(xs) if in_place else [like(x) for x in xs]
+    return outs, list(zip(views, views if in_place else [heads_of(out, layout) for out in outs], strict=True))
 
 
 def _rotate_given(
@@ -89,16 +97,10 @@ def _rotate_given(
     in_place: bool,
 ) -> list[Tensor]:
     """rotate() by a table that was made of cosines and sines."""
-    views, device = [heads_of(x, layout) for x in xs], xs[0].device
-    shape = geometry_of_given(table, device)
-    for x, view in zip(xs, views, strict=True):
-        check_heads("rotate", x, view, shape.head_dim)
-        if x.device != device:
-            raise TypeError(f"[rotate] tensors: must be on one device, got {device} and {x.device}")
-    outs = list(xs) if in_place else [like(x) for x in xs]
-    pairs = list(zip(views, views if in_place else [heads_of(out, layout) for out in outs], strict=True))
-    for i, j in together(views):
-        x = views[i]
+    shape = geometry_of_given(table, xs[0].device)
+    outs, pairs = _paired(xs, [x.device for x in xs], layout, shape.head_dim, in_place)
+    for i, j in together([x for x, _ in pairs]):
+        x = pairs[i][0]
         source = given_source(shape, positions, (x.shape[0], x.shape[2]), x, cos, sin)
         launch(pairs[i], None if i == j else pairs[j], None, shape, source, transposed=transposed)
     return outs
